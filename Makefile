@@ -1,0 +1,268 @@
+# mltune: one Makefile, no recursion between folders.
+#
+#   make [V=release|debug|asan|tsan|cov|fuzz]   builds into build/$(V)/
+#   make help                                   lists the targets
+#
+# A module is a folder: its *.c files go into one internal archive; the program,
+# the shared library and the tests link what they use of it.
+
+V ?= release
+# `make bench B=name`: the B of the command line names a benchmark; everywhere
+# else it is the build folder.
+ifeq ($(origin B),command line)
+BENCH := $(B)
+endif
+override B := build/$(V)
+VERSION := 0.1.0
+
+MODULES := base branches ps searchers tuner api cli apps
+PREFIX ?= /usr/local
+DESTDIR ?=
+# Debian's own interpreter has numpy and zmq; a pyenv in PATH does not.
+PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
+ifneq ($(VERBOSE),1)
+Q := @
+say = @printf '  %-6s %s\n' $(1) $(2)
+endif
+
+CC := $(if $(filter fuzz,$(V)),clang,gcc)
+PACKAGES := libmicrohttpd jansson libzmq sqlite3 zlib liblzma
+
+# What the code needs to compile at all stays out of CFLAGS, so that a user's
+# CFLAGS never drop the include path or the sanitizers.
+WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion \
+	-Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef -Wno-psabi -Wno-format-zero-length -Werror
+BASE_FLAGS := -std=gnu11 -I. -Iinclude -D_GNU_SOURCE \
+	-DMLT_VERSION='"$(VERSION)"' -fPIC -fvisibility=hidden -fno-math-errno \
+	-pthread
+HARDENED := -fstack-protector-strong -D_FORTIFY_SOURCE=2
+
+CFLAGS ?= -g
+CFLAGS_release := -O3 -fno-semantic-interposition $(HARDENED)
+CFLAGS_debug := -O0 -DMLT_DEBUG
+CFLAGS_asan := -O1 -DMLT_DEBUG -fsanitize=address,undefined \
+	-fno-sanitize-recover=all -fno-omit-frame-pointer
+CFLAGS_tsan := -O1 -DMLT_DEBUG -fsanitize=thread -fno-omit-frame-pointer
+CFLAGS_cov := -O0 -DMLT_DEBUG --coverage
+# assert(!"what cannot be") is a conversion that only clang minds.
+CFLAGS_fuzz := -O1 -DMLT_DEBUG -fsanitize=fuzzer-no-link,address,undefined \
+	-fno-sanitize-recover=all -Wno-string-conversion
+LDFLAGS_release := -Wl,-z,relro,-z,now
+LDFLAGS_asan := -fsanitize=address,undefined
+LDFLAGS_tsan := -fsanitize=thread
+LDFLAGS_cov := --coverage
+LDFLAGS_fuzz := -fsanitize=address,undefined
+ifeq ($(filter $(V),release debug asan tsan cov fuzz),)
+$(error V=$(V) is none of release debug asan tsan cov fuzz)
+endif
+
+# Asked once, and only where something is compiled: `make help`, `clean` and
+# `deps` work on a machine that has no package yet.
+PKG_CFLAGS = $(eval PKG_CFLAGS := $(shell pkg-config --cflags $(PACKAGES)))$(PKG_CFLAGS)
+PKG_LIBS = $(eval PKG_LIBS := $(shell pkg-config --libs $(PACKAGES)))$(PKG_LIBS)
+COMPILE_FLAGS = $(BASE_FLAGS) $(WARNINGS) $(CFLAGS_$(V)) $(CFLAGS) $(PKG_CFLAGS)
+LINK_FLAGS = $(LDFLAGS_$(V)) $(LDFLAGS)
+# GSL's linear algebra on OpenBLAS, not on its own ten times slower cblas.
+LIBS = $(PKG_LIBS) -lgsl -lopenblas -lnlopt -lm -ldl -pthread
+
+SRCS := $(foreach m,$(MODULES),$(wildcard $(m)/*.c $(m)/data/*.c))
+MAIN := cli/main.c
+MAIN_OBJ := $(MAIN:%.c=$(B)/obj/%.o)
+LIB_OBJS := $(filter-out $(MAIN_OBJ),$(SRCS:%.c=$(B)/obj/%.o))
+ARCHIVE := $(B)/libmltune-internal.a
+
+.PHONY: all
+all: program
+.PHONY: program
+program: $(if $(wildcard $(MAIN)),$(B)/mltune)
+
+# A stamp that changes when the flags do, so that objects are rebuilt.
+$(B)/flags: FORCE
+	@mkdir -p $(B)
+	@echo '$(CC) $(COMPILE_FLAGS) $(LINK_FLAGS)' | cmp -s - $@ || \
+		echo '$(CC) $(COMPILE_FLAGS) $(LINK_FLAGS)' > $@
+.PHONY: FORCE
+FORCE:
+
+$(B)/obj/%.o: %.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(COMPILE_FLAGS) -MMD -MP -c $< -o $@
+
+# Another that changes with the list of objects: one that is gone must leave the
+# archive too.
+$(B)/objects: FORCE
+	@mkdir -p $(B)
+	@echo '$(LIB_OBJS)' | cmp -s - $@ || echo '$(LIB_OBJS)' > $@
+
+$(ARCHIVE): $(LIB_OBJS) $(B)/objects
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && ar rcs $@ $(LIB_OBJS)
+
+$(B)/mltune: $(MAIN_OBJ) $(ARCHIVE)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LINK_FLAGS) -rdynamic $^ $(LIBS) -o $@
+
+# Each part's own rules: programs that drive the parameter server, benchmarks.
+-include api/api.mk
+-include apps/direct/direct.mk
+-include tests/bench/bench.mk
+
+# ---- tests -------------------------------------------------------------------
+
+TEST_SRCS := $(wildcard tests/unit/test_*.c) $(wildcard tests/sim/test_*.c)
+TESTS := $(TEST_SRCS:%.c=$(B)/%)
+TEST_HELPER_SRCS := $(filter-out $(TEST_SRCS),$(wildcard tests/unit/*.c))
+TEST_HELPER_OBJS := $(TEST_HELPER_SRCS:%.c=$(B)/obj/%.o)
+# The simulator drives the real tuner; tests with a scripted one must not get
+# it, so it is linked only where it is used.
+SIM_SRCS := $(filter-out $(TEST_SRCS),$(wildcard tests/sim/*.c))
+SIM_ARCHIVE := $(B)/libsim.a
+
+$(SIM_ARCHIVE): $(SIM_SRCS:%.c=$(B)/obj/%.o)
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && ar rcs $@ $^
+
+$(TESTS): $(B)/%: $(B)/obj/%.o $(TEST_HELPER_OBJS) $(SIM_ARCHIVE) $(ARCHIVE)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LINK_FLAGS) -rdynamic $^ $(LIBS) -lcmocka -o $@
+
+# T=name selects by part of the name; one that matches nothing is an error.
+T ?=
+SELECTED := $(if $(T),$(foreach t,$(TESTS),$(if $(findstring $(T),$(t)),$(t))),$(TESTS))
+.PHONY: unit
+unit: $(SELECTED)
+	@test -n "$(strip $(SELECTED))" || { echo "no test matches T=$(T)" >&2; exit 2; }
+	@tests/run $(SELECTED)
+
+.PHONY: process
+process: all
+	@MLTUNE_BUILD=$(CURDIR)/$(B) PYTHON=$(PYTHON) tests/process/run $(T)
+
+# `make test` runs every tier; `make V=asan test` those of one build.
+.PHONY: test test-one
+ifeq ($(origin V),command line)
+test: test-one
+else
+test: deps-test
+	@rm -f build/counts
+	@export MLTUNE_COUNTS=$(CURDIR)/build/counts; mkdir -p build; \
+	$(MAKE) --no-print-directory -j$(JOBS) lint && \
+	$(MAKE) --no-print-directory -j$(JOBS) V=release test-one && \
+	$(MAKE) --no-print-directory -j$(JOBS) V=asan unit && \
+	$(MAKE) --no-print-directory -j$(JOBS) V=tsan unit; \
+	status=$$?; tests/total build/counts $$status
+endif
+test-one:
+	@$(MAKE) --no-print-directory unit
+	@$(MAKE) --no-print-directory process
+JOBS ?= $(shell nproc)
+
+.PHONY: bench
+bench: bench-run
+
+# ---- fuzzing -----------------------------------------------------------------
+
+# Needs V=fuzz: `make V=fuzz fuzz [FUZZ_SECONDS=60] [T=name]`. New inputs go to
+# build/fuzz-corpus; the committed corpus is only read.
+FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_SECONDS ?= 60
+$(FUZZERS): $(B)/%: $(B)/obj/tests/fuzz/%.o $(ARCHIVE)
+	$(Q)$(CC) $(LINK_FLAGS) -fsanitize=fuzzer $^ $(LIBS) -o $@
+.PHONY: fuzz
+ifeq ($(V),fuzz)
+fuzz: $(if $(T),$(foreach f,$(FUZZERS),$(if $(findstring $(T),$(f)),$(f))),$(FUZZERS))
+	@test -n "$^" || { echo "no fuzz target matches T=$(T)" >&2; exit 2; }
+	@for f in $^; do name=$${f##*/fuzz_}; \
+		mkdir -p build/fuzz-corpus/$$name tests/fuzz/corpus/$$name; \
+		echo "$$f: $(FUZZ_SECONDS) s"; \
+		$$f -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 \
+			-artifact_prefix=build/fuzz-corpus/$$name- \
+			build/fuzz-corpus/$$name tests/fuzz/corpus/$$name \
+			>build/fuzz-corpus/$$name.log 2>&1 || \
+			{ tail -n 40 build/fuzz-corpus/$$name.log; exit 1; }; \
+		grep -E 'number_of_executed|DONE' build/fuzz-corpus/$$name.log; done
+else
+fuzz:
+	@$(MAKE) --no-print-directory V=fuzz fuzz
+endif
+
+# ---- lint --------------------------------------------------------------------
+
+C_FILES = $(shell git ls-files -co --exclude-standard '*.c' '*.h' 2>/dev/null || find . -name '*.[ch]')
+LINT_HEADERS = $(filter %.h,$(C_FILES))
+TIDY_SRCS = $(filter %.c,$(filter-out tests/%,$(C_FILES)))
+.PHONY: lint lint-format lint-layers lint-headers lint-tidy
+lint: lint-format lint-layers lint-headers lint-tidy
+	@echo "lint: clean"
+lint-format:
+	$(call say,LINT,format)
+	@clang-format --dry-run -Werror $(C_FILES)
+lint-layers:
+	$(call say,LINT,layers)
+	@PYTHON=$(PYTHON) sh tests/lint/selftest.sh
+	@$(PYTHON) tests/lint/layers.py .
+# Every header compiles alone.
+lint-headers: $(LINT_HEADERS:%=build/lint/%.ok)
+build/lint/%.h.ok: %.h $(B)/flags
+	@mkdir -p $(@D)
+	@printf '#include "%s"\n' '$*.h' | sed 's,"include/mltune,"mltune,' | \
+		$(CC) $(filter-out -fPIC,$(BASE_FLAGS)) $(WARNINGS) $(PKG_CFLAGS) \
+		-Wno-unused -MMD -MP -MF $(@:.ok=.d) -MT $@ -x c -fsyntax-only -
+	@touch $@
+lint-tidy: $(TIDY_SRCS:%=build/lint/%.tidy)
+build/lint/%.c.tidy: %.c .clang-tidy $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,TIDY,$<)
+	@clang-tidy --quiet $< -- $(BASE_FLAGS) $(PKG_CFLAGS) -Wno-unknown-warning-option \
+		>$@.log 2>&1 || { cat $@.log; exit 1; }
+	@$(CC) $(BASE_FLAGS) $(PKG_CFLAGS) -MM -MP -MT $@ -MF $(@:.tidy=.d) $<
+	@touch $@
+
+.PHONY: format
+format:
+	clang-format -i $(C_FILES)
+
+# ---- packages, demo, installation --------------------------------------------
+
+.PHONY: deps deps-test
+deps:
+	@deploy/install-deps.sh
+deps-test:
+	@deploy/install-deps.sh --test
+
+.PHONY: demo
+demo: deps
+	@$(MAKE) --no-print-directory -j$(JOBS) V=release all
+	@deploy/demo.sh build/release/mltune
+
+.PHONY: install
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig \
+		$(DESTDIR)$(PREFIX)/include/mltune $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 755 $(B)/mltune $(DESTDIR)$(PREFIX)/bin/
+	install -m 644 include/mltune/*.h $(DESTDIR)$(PREFIX)/include/mltune/
+	install -m 755 $(B)/libmltune.so $(DESTDIR)$(PREFIX)/lib/
+	sed -e 's,@PREFIX@,$(PREFIX),' -e 's,@VERSION@,$(VERSION),' \
+		deploy/mltune.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/mltune.pc
+	install -m 644 docs/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
+
+.PHONY: clean
+clean:
+	rm -rf build
+
+.PHONY: help
+help:
+	@echo 'make demo                 set up, build, train on generated data'
+	@echo 'make test                 set up, lint, every tier of tests'
+	@echo 'make                      build/release/mltune and libmltune.so'
+	@echo 'make unit [T=name]        C tests; V=asan|tsan|debug|cov for other builds'
+	@echo 'make process [T=name]     tests of the whole program'
+	@echo 'make bench [B=name]       benchmarks, one line a measurement'
+	@echo 'make lint, make format    checks of form and structure; clang-format'
+	@echo 'make fuzz [FUZZ_SECONDS=60] [T=name]'
+	@echo 'make install [PREFIX=/usr/local] [DESTDIR=]'
+	@echo 'make deps, make clean'
+
+-include $(shell find build -name '*.d' 2>/dev/null)

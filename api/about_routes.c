@@ -1,0 +1,152 @@
+#include "api/about_routes.h"
+
+#include "api/page.h"
+#include "api/value.h"
+#include "api/view.h"
+#include "api/web.h"
+
+void handle_healthz(const struct route_call *call, struct response *out)
+{
+    (void)call;
+    response_json(out, 200, json_pack("{s:s}", "status", "ok"));
+}
+
+void handle_readyz(const struct route_call *call, struct response *out)
+{
+    if (view_ready(call->view))
+        response_json(out, 200, json_pack("{s:s}", "status", "ready"));
+    else
+        response_problem(out, 503, "not_ready", NULL,
+                         "the program is about to end");
+}
+
+void handle_version(const struct route_call *call, struct response *out)
+{
+    (void)call;
+    response_json(out, 200,
+                  json_pack("{s:s, s:s, s:s}", "name", "mltune", "version",
+                            MLT_VERSION, "api", "v1"));
+}
+
+void handle_schema(const struct route_call *call, struct response *out)
+{
+    const json_t *schema = view_options(call->view)->schema;
+
+    if (schema)
+        response_json(out, 200, json_incref((json_t *)schema));
+    else
+        response_problem(out, 404, "schema_not_found", NULL,
+                         "this server has no configuration schema");
+}
+
+/* ---- what is built in ---------------------------------------------------- */
+
+static json_t *tunables_to_json(const struct registry_entry *e)
+{
+    json_t *names = json_array();
+
+    for (size_t i = 0; names && e->tunables && e->tunables[i]; i++) {
+        if (json_array_append_new(names, json_string(e->tunables[i])) < 0) {
+            json_decref(names);
+            names = NULL;
+        }
+    }
+    return names;
+}
+
+static json_t *entry_to_json(const struct registry_entry *e)
+{
+    json_t *settings =
+        e->settings ? json_loads(e->settings, 0, NULL) : json_null();
+    json_t *json = json_pack("{s:s, s:s, s:o}", "name", e->name, "summary",
+                             e->summary, "settings", settings);
+
+    if (json && e->tunables &&
+        json_object_set_new(json, "tunables", tunables_to_json(e)) < 0) {
+        json_decref(json);
+        json = NULL;
+    }
+    return json;
+}
+
+static json_t *entries_to_json(const struct registry *r,
+                               enum registry_kind kind, const struct page *page,
+                               struct page_span span)
+{
+    json_t *items = json_array();
+    uint64_t i, at = span.first;
+
+    for (i = 0; items && i < span.count && i < page->size; i++) {
+        const struct registry_entry *e = registry_at(r, kind, (size_t)at);
+
+        if (json_array_append_new(items, entry_to_json(e)) < 0) {
+            json_decref(items);
+            items = NULL;
+        }
+        at = span.step > 0 ? at + 1 : at - 1;
+    }
+    return items;
+}
+
+static void list_entries(const struct route_call *call, enum registry_kind kind,
+                         const char *name, struct response *out)
+{
+    const struct registry *r = view_options(call->view)->registry;
+    struct page_span span;
+    struct page page;
+    size_t n = 0;
+
+    if (!page_parse(call, name, &page, out))
+        return;
+    while (r && registry_at(r, kind, n))
+        n++;
+    span = page_span(&page, 0, n);
+    page_respond(
+        &page, entries_to_json(r, kind, &page, span), n, span.count > page.size,
+        span.step > 0 ? span.first + page.size : span.first - page.size, out);
+}
+
+void handle_apps(const struct route_call *call, struct response *out)
+{
+    list_entries(call, REGISTRY_APP, "apps", out);
+}
+
+void handle_searchers(const struct route_call *call, struct response *out)
+{
+    list_entries(call, REGISTRY_SEARCHER, "searchers", out);
+}
+
+void handle_strategies(const struct route_call *call, struct response *out)
+{
+    list_entries(call, REGISTRY_STRATEGY, "strategies", out);
+}
+
+/* ---- status page --------------------------------------------------------- */
+
+static void page_part(struct response *out, const char *type, const char *begin,
+                      const char *end)
+{
+    response_static(out, type, begin, (size_t)(end - begin));
+    out->page = true;
+}
+
+void handle_page(const struct route_call *call, struct response *out)
+{
+    (void)call;
+    page_part(out, "text/html; charset=utf-8", web_status_html,
+              web_status_html_end);
+}
+
+void handle_page_js(const struct route_call *call, struct response *out)
+{
+    (void)call;
+    page_part(out, "text/javascript; charset=utf-8", web_status_js,
+              web_status_js_end);
+}
+
+void handle_page_css(const struct route_call *call, struct response *out)
+{
+    (void)call;
+    page_part(out, "text/css; charset=utf-8", web_status_css,
+              web_status_css_end);
+}

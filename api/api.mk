@@ -1,0 +1,3 @@
+# The files that api/web.c takes in are invisible to the compiler's own
+# dependencies.
+$(B)/obj/api/web.o: $(wildcard api/web/*)

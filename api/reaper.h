@@ -1,0 +1,72 @@
+/* The reaper: no connection may take for ever, however busy it looks.
+ *
+ * The server library's time-out is for idle connections only: a client that
+ * sends a byte every two seconds keeps its place for good, and some hundred of
+ * them keep everybody out (slowloris). So every phase of a connection has an
+ * absolute deadline, and a shorter one while few places are left.
+ *
+ * Pure: times are given. One owner thread.
+ */
+#ifndef API_REAPER_H
+#define API_REAPER_H
+
+#include "base/clock_io.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { REAPER_CONNECTIONS_MAX = 256 };
+
+enum reaper_phase {
+    REAPER_FREE,    /* no connection */
+    REAPER_HEAD,    /* a request has begun, or is awaited for the first time */
+    REAPER_IDLE,    /* answered; may send another request */
+    REAPER_ANSWER,  /* the response is on its way */
+    REAPER_CLOSING, /* was cut; the library has not noticed yet */
+    REAPER_PHASES
+};
+
+struct reaper_limits {
+    time_ns phase[REAPER_PHASES]; /* HEAD, IDLE and ANSWER; others unused */
+    time_ns crowded; /* for HEAD and IDLE while over three quarters are used */
+};
+/* 10 s for a head (1 s where crowded: no honest client needs it), 60 s
+ * between requests, 60 s to take an answer. */
+#define REAPER_LIMITS                                                          \
+    {                                                                          \
+        .phase = {[REAPER_HEAD] = 10000000000,                                 \
+                  [REAPER_IDLE] = 60000000000,                                 \
+                  [REAPER_ANSWER] = 60000000000},                              \
+        .crowded = 1000000000                                                  \
+    }
+
+struct reaper_entry {
+    enum reaper_phase phase;
+    int fd;
+    time_ns since; /* when the phase began */
+};
+
+struct reaper {
+    struct reaper_limits limits;
+    size_t used;
+    struct reaper_entry entry[REAPER_CONNECTIONS_MAX];
+};
+
+void reaper_init(struct reaper *r, const struct reaper_limits *limits);
+
+/* Place for a new connection on @fd, or NULL when there is none. */
+struct reaper_entry *reaper_add(struct reaper *r, int fd, time_ns now);
+/* Accepts NULL. */
+void reaper_remove(struct reaper *r, struct reaper_entry *e);
+
+/* @e is in @phase since @now; one that is being cut stays so. Accepts NULL. */
+void reaper_enter(struct reaper_entry *e, enum reaper_phase phase, time_ns now);
+
+/* A connection past its deadline at @now, now in REAPER_CLOSING, to be shut
+ * down by the caller; NULL: no further. */
+struct reaper_entry *reaper_next(struct reaper *r, time_ns now);
+
+/* The earliest deadline; INT64_MAX: none. */
+time_ns reaper_deadline(const struct reaper *r);
+
+#endif

@@ -1,0 +1,83 @@
+/* Responses: what a route answers, as data, before any socket.
+ *
+ * A response is a status, a media type and a body. Errors are problem documents
+ * (RFC 9457) with a stable `code` and one entry in `errors` for each fault,
+ * with a pointer to what is wrong: "/path/run", "/query/page_size",
+ * "/header/host". Building one cannot fail: without memory it becomes a fixed
+ * answer with status 503.
+ */
+#ifndef API_RESPONSE_H
+#define API_RESPONSE_H
+
+#include "base/err.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+    RESPONSE_ALLOW_MAX = 64,
+    RESPONSE_HEADERS_MAX = 12,
+    RESPONSE_ERRORS_MAX = 32 /* entries in `errors`; further faults are
+                              * counted in `detail` */
+};
+
+struct response {
+    int status;       /* 0: not answered yet */
+    const char *type; /* media type; static */
+    const char *body; /* NULL only while status is 0 */
+    size_t len;
+    char *owned;                    /* == body where it is to be freed */
+    char allow[RESPONSE_ALLOW_MAX]; /* for 405 */
+    bool page;  /* a document or its parts, not data: may load from itself */
+    bool close; /* the connection is not to be used again */
+};
+
+/* Releases the body; accepts a zeroed response. */
+void response_deinit(struct response *r);
+
+/* Answers with @json (always transferred; NULL: out of memory, 503). */
+void response_json(struct response *r, int status, json_t *json);
+
+/* Answers 200 with static @body. */
+void response_static(struct response *r, const char *type, const char *body,
+                     size_t len);
+
+/* ---- problems ------------------------------------------------------------ */
+
+struct response_fault {
+    char pointer[96];
+    char detail[256];
+};
+
+/* Faults of one request, collected before it is refused. Zeroed is empty. */
+struct response_faults {
+    size_t len; /* found; those past RESPONSE_ERRORS_MAX are only counted */
+    struct response_fault item[RESPONSE_ERRORS_MAX];
+};
+
+void response_fault_add(struct response_faults *fs, const char *pointer,
+                        const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Answers with a problem document. @code: stable, snake_case, a literal;
+ * @faults may be NULL; the formatted text is the `detail`, a sentence. */
+void response_problem(struct response *r, int status, const char *code,
+                      const struct response_faults *faults, const char *fmt,
+                      ...) __attribute__((format(printf, 5, 6)));
+
+/* "Not Found"; "" for a status that no route uses. */
+const char *response_reason(int status);
+
+/* ---- headers ------------------------------------------------------------- */
+
+struct response_header {
+    const char *name, *value; /* static, or within the response */
+};
+
+/* The headers of @r besides length, date and connection; returns how many.
+ * Every response has the security headers. */
+size_t response_headers(const struct response *r,
+                        struct response_header out[RESPONSE_HEADERS_MAX]);
+
+#endif

@@ -1,0 +1,82 @@
+/* Routes: one table from which everything about the paths follows.
+ *
+ * A route states its method, path and parameters; matching, 404, 405 with
+ * Allow, the checking of parameters and the list of routes at /api/v1 all come
+ * from the table. A handler is a pure function of the view and the checked
+ * parameters to a response: no socket, no thread, no type of the server
+ * library.
+ */
+#ifndef API_ROUTE_H
+#define API_ROUTE_H
+
+#include "api/request.h"
+
+struct route;
+struct view;
+
+enum { ROUTE_PARAMS_MAX = 8, ROUTE_ID_MAX = 64 };
+
+enum route_param_type {
+    PARAM_END,    /* ends a list of parameters */
+    PARAM_ID,     /* 1 .. ROUTE_ID_MAX of a-z, 0-9 and '-' */
+    PARAM_INT,    /* decimal, min .. max */
+    PARAM_BOOL,   /* "true" or "false" */
+    PARAM_CHOICE, /* one of choices, "a|b"; the number is its index */
+    PARAM_TEXT    /* as it is; the handler checks it */
+};
+
+/* A parameter of the query, or of the path where the path has "{name}" (then
+ * it is required). */
+struct route_param {
+    enum route_param_type type;
+    const char *name;
+    const char *help;
+    int64_t min, max;
+    int64_t fallback; /* where it is not given: number, 0 or 1, index */
+    const char *choices;
+};
+
+struct route_arg {
+    bool given;
+    const char *text; /* borrowed from the request; NULL when not given */
+    int64_t number;
+};
+
+/* A request that has found its route. */
+struct route_call {
+    struct view *view;
+    const struct route *route;
+    struct route_arg arg[ROUTE_PARAMS_MAX]; /* by the route's parameters */
+};
+
+/* Answers @call; must leave @out answered. Must not block but for the view's
+ * lock, for no longer than a copy. */
+typedef void route_handler(const struct route_call *call, struct response *out);
+
+/* Where a path is found: under /api/v1, at the root, or both. */
+enum { ROUTE_API = 1, ROUTE_ROOT = 2 };
+
+struct route {
+    const char *method; /* "GET", which stands for HEAD too */
+    const char *path;   /* "/runs/{run}/trials"; "" is the mount itself */
+    unsigned mount;     /* ROUTE_API | ROUTE_ROOT */
+    const struct route_param *params; /* up to PARAM_END; NULL: none */
+    route_handler *handle;
+    const char *summary; /* one line */
+};
+
+/* Answers the request for @method and @req from @table[n]. 404, 405 and 400 for
+ * bad parameters included; every fault of the parameters is listed. */
+void route_respond(const struct route table[], size_t n, struct view *view,
+                   const char *method, const struct request *req,
+                   struct response *out);
+
+/* The parameter @name of @call, which the route must declare. */
+const struct route_arg *route_arg(const struct route_call *call,
+                                  const char *name);
+
+/* Table @table[n] as JSON: method, path, summary and parameters of each; NULL
+ * when out of memory. */
+json_t *routes_to_json(const struct route table[], size_t n);
+
+#endif

@@ -1,0 +1,528 @@
+#include "api/server_io.h"
+
+#include "api/service.h"
+#include "base/clock_io.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <microhttpd.h>
+
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    CACHE_SLOTS = 32,
+    CACHE_BODY_MAX = 256 * 1024,   /* so at most 8 MiB are kept */
+    CONNECTION_MEMORY = 32 * 1024, /* the library's, a connection; longer heads
+                                    * it refuses itself, with 414 or 431 */
+    LISTEN_QUEUE = 1024 /* so that clients wait here, not in retransmissions */
+};
+
+/* A finished answer and the version of the view that it was built from. */
+struct cached {
+    char *target; /* owned; NULL: empty */
+    uint64_t version;
+    struct MHD_Response *response; /* one reference */
+};
+
+struct api_server {
+    struct view *view;
+    struct listen_address self;
+    char url[LISTEN_HOST_MAX + 24];
+    int listen_fd; /* the daemon's, once there is one */
+    int wake_fd;
+    struct MHD_Daemon *daemon;
+    pthread_t thread;
+    atomic_bool stopping;
+    /* Of the server's thread while it runs. */
+    struct reaper reaper;
+    uint64_t refused, cut; /* requests; connections */
+    bool place_freed; /* since the library last looked for new connections */
+    struct cached cache[CACHE_SLOTS];
+};
+
+/* One request, from its first line to its answer. */
+struct exchange {
+    bool accepted;
+    char target[]; /* as it came */
+};
+
+/* ---- answers ------------------------------------------------------------- */
+
+/* The library's form of @r, whose body goes along. NULL: out of memory. */
+static struct MHD_Response *make_response(struct response *r)
+{
+    struct response_header header[RESPONSE_HEADERS_MAX];
+    size_t i, n = response_headers(r, header);
+    struct MHD_Response *made;
+
+    /* The library does not write to what it is told is persistent. */
+    if (r->owned)
+        made = MHD_create_response_from_buffer_with_free_callback(
+            r->len, r->owned, mem_free);
+    else
+        made = MHD_create_response_from_buffer(r->len, (void *)r->body,
+                                               MHD_RESPMEM_PERSISTENT);
+    if (!made)
+        return NULL;
+    r->owned = NULL;
+    for (i = 0; i < n; i++) {
+        if (MHD_add_response_header(made, header[i].name, header[i].value) !=
+            MHD_YES) {
+            MHD_destroy_response(made);
+            return NULL;
+        }
+    }
+    return made;
+}
+
+static enum MHD_Result send_response(struct MHD_Connection *connection,
+                                     struct response *r)
+{
+    struct MHD_Response *made = make_response(r);
+    enum MHD_Result result = MHD_NO;
+
+    if (made) {
+        result = MHD_queue_response(connection, (unsigned)r->status, made);
+        MHD_destroy_response(made);
+    }
+    return result;
+}
+
+/* ---- cache --------------------------------------------------------------- */
+
+static struct cached *cache_slot(struct api_server *s, const char *target)
+{
+    uint32_t hash = 2166136261u; /* FNV-1a */
+
+    for (; *target; target++)
+        hash = (hash ^ (unsigned char)*target) * 16777619u;
+    return &s->cache[hash % CACHE_SLOTS];
+}
+
+static void cached_deinit(struct cached *c)
+{
+    if (!c->target)
+        return;
+    mem_free(c->target);
+    MHD_destroy_response(c->response);
+    c->target = NULL;
+}
+
+/* Takes @response over into @c; false: it was not kept, nothing changed. */
+static bool cache_put(struct cached *c, const char *target, uint64_t version,
+                      struct MHD_Response *response)
+{
+    char *copy = mem_strdup(target);
+
+    if (!copy)
+        return false;
+    cached_deinit(c);
+    *c = (struct cached){copy, version, response};
+    return true;
+}
+
+static enum MHD_Result answer(struct api_server *s,
+                              struct MHD_Connection *connection,
+                              const char *method, const char *target)
+{
+    struct cached *c = cache_slot(s, target);
+    /* Before the state is read, so that a change in between is not missed. */
+    uint64_t version = view_version(s->view);
+    struct MHD_Response *made;
+    struct response r = {0};
+    enum MHD_Result result = MHD_NO;
+
+    if (c->target && c->version == version && strcmp(c->target, target) == 0)
+        return MHD_queue_response(connection, MHD_HTTP_OK, c->response);
+    service_respond(s->view, method, target, &r);
+    made = make_response(&r);
+    if (made) {
+        result = MHD_queue_response(connection, (unsigned)r.status, made);
+        if (r.status != 200 || r.len > CACHE_BODY_MAX ||
+            !cache_put(c, target, version, made))
+            MHD_destroy_response(made);
+    }
+    response_deinit(&r);
+    return result;
+}
+
+/* A client may do what is logged as often as it likes, but not fill the disk:
+ * the first ones are logged, then the 32nd, 64th, 128th, ... */
+static bool worth_logging(uint64_t count)
+{
+    return count <= 16 || (count & (count - 1)) == 0;
+}
+
+/* ---- requests ------------------------------------------------------------ */
+
+static struct reaper_entry *entry_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+    return info ? info->socket_context : NULL;
+}
+
+/* The first line of a request is there. */
+static void *on_target(void *cls, const char *target,
+                       struct MHD_Connection *connection)
+{
+    size_t size = strlen(target) + 1;
+    struct exchange *x = mem_alloc(sizeof(*x) + size);
+
+    (void)cls;
+    reaper_enter(entry_of(connection), REAPER_HEAD, clock_monotonic());
+    if (!x)
+        return NULL;
+    x->accepted = false;
+    memcpy(x->target, target, size);
+    return x;
+}
+
+static enum MHD_Result on_field(void *cls, enum MHD_ValueKind kind,
+                                const char *name, size_t name_len,
+                                const char *value, size_t value_len)
+{
+    struct head *head = cls;
+
+    (void)kind;
+    if (head->fields < HEAD_HEADERS_MAX)
+        head->field[head->fields] = (struct head_field){
+            name, value ? value : "", name_len, value ? value_len : 0};
+    head->fields++;
+    return MHD_YES;
+}
+
+static bool accepted(struct api_server *s, struct MHD_Connection *connection,
+                     const char *method, const char *target,
+                     const char *version, struct response *out)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(
+        connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    struct head head = {.method = method, .target = target, .version = version};
+
+    assert(info);
+    head.bytes = info->header_size;
+    MHD_get_connection_values_n(connection, MHD_HEADER_KIND, on_field, &head);
+    if (service_accept(&head, &s->self, out))
+        return true;
+    if (worth_logging(++s->refused))
+        log_event(LOG_INFO, "http_refused", "status=%d count=%" PRIu64,
+                  out->status, s->refused);
+    return false;
+}
+
+/* Called with the head complete, and, when MHD_YES was all the answer, again at
+ * the end of the request. What is queued at the first call closes the
+ * connection: right for refusals, and for methods with a body nobody reads. */
+static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection,
+                                  const char *url, const char *method,
+                                  const char *version, const char *upload,
+                                  size_t *upload_size, void **context)
+{
+    struct api_server *s = cls;
+    struct exchange *x = *context;
+    struct response refusal = {0};
+    enum MHD_Result result = MHD_YES;
+
+    (void)url; /* the library's decoded form; we decode the target ourselves */
+    (void)upload;
+    (void)upload_size; /* GET and HEAD have no body: checked by the guard */
+    if (!x)
+        return MHD_NO;
+    reaper_enter(entry_of(connection), REAPER_ANSWER, clock_monotonic());
+    if (x->accepted)
+        return answer(s, connection, method, x->target);
+    x->accepted = accepted(s, connection, method, x->target, version, &refusal);
+    if (!x->accepted) {
+        result = send_response(connection, &refusal);
+    } else if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
+        service_respond(s->view, method, x->target, &refusal);
+        assert(refusal.status >= 400);
+        refusal.close = true;
+        result = send_response(connection, &refusal);
+    }
+    response_deinit(&refusal);
+    return result;
+}
+
+static void on_completed(void *cls, struct MHD_Connection *connection,
+                         void **context, enum MHD_RequestTerminationCode code)
+{
+    (void)cls;
+    (void)code;
+    mem_free(*context);
+    *context = NULL;
+    reaper_enter(entry_of(connection), REAPER_IDLE, clock_monotonic());
+}
+
+static void on_connection(void *cls, struct MHD_Connection *connection,
+                          void **context,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    struct api_server *s = cls;
+    const union MHD_ConnectionInfo *info;
+
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+        reaper_remove(&s->reaper, *context);
+        *context = NULL;
+        s->place_freed = true;
+        return;
+    }
+    info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    assert(info);
+    *context = reaper_add(&s->reaper, info->connect_fd, clock_monotonic());
+}
+
+/* ---- thread -------------------------------------------------------------- */
+
+/* The fd is still the connection's: the library tells us (on_connection) before
+ * it closes one, and does so in this thread. */
+static void reap(struct api_server *s)
+{
+    struct reaper_entry *e;
+
+    while ((e = reaper_next(&s->reaper, clock_monotonic()))) {
+        shutdown(e->fd, SHUT_RDWR);
+        if (worth_logging(++s->cut))
+            log_event(LOG_INFO, "http_connection_cut",
+                      "used=%zu count=%" PRIu64, s->reaper.used, s->cut);
+    }
+}
+
+/* Milliseconds until something has to be done without any event; -1: never. */
+static int wait_ms(struct api_server *s)
+{
+    MHD_UNSIGNED_LONG_LONG library_ms;
+    time_ns due = reaper_deadline(&s->reaper);
+    int64_t ms = -1;
+
+    /* Where all places were taken, the library listens again only at its next
+     * turn, which nothing else might bring about. */
+    if (s->place_freed)
+        return 0;
+    if (due != INT64_MAX) {
+        ms = (due - clock_monotonic()) / 1000000 + 1;
+        ms = ms < 0 ? 0 : ms;
+    }
+    if (MHD_get_timeout(s->daemon, &library_ms) == MHD_YES &&
+        (ms < 0 || (int64_t)library_ms < ms))
+        ms = (int64_t)library_ms;
+    return ms > 60000 ? 60000 : (int)ms;
+}
+
+static void *serve(void *arg)
+{
+    struct api_server *s = arg;
+    const union MHD_DaemonInfo *info =
+        MHD_get_daemon_info(s->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    struct pollfd fds[] = {{.fd = info->epoll_fd, .events = POLLIN},
+                           {.fd = s->wake_fd, .events = POLLIN}};
+
+    pthread_setname_np(pthread_self(), "http");
+    while (!atomic_load(&s->stopping)) {
+        poll(fds, 2, wait_ms(s));
+        s->place_freed = false;
+        MHD_run(s->daemon);
+        reap(s);
+    }
+    return NULL;
+}
+
+/* Signals are for the thread that started the program. */
+static int start_thread(struct api_server *s)
+{
+    sigset_t all, old;
+    int failed;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    failed = pthread_create(&s->thread, NULL, serve, s);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return failed;
+}
+
+/* ---- start and stop ------------------------------------------------------ */
+
+union any_address {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+};
+
+static socklen_t make_address(const struct listen_address *from,
+                              union any_address *to)
+{
+    memset(to, 0, sizeof(*to));
+    if (from->ipv6) {
+        to->v6.sin6_family = AF_INET6;
+        to->v6.sin6_port = htons(from->port);
+        memcpy(&to->v6.sin6_addr, from->ip, 16);
+        return sizeof(to->v6);
+    }
+    to->v4.sin_family = AF_INET;
+    to->v4.sin_port = htons(from->port);
+    memcpy(&to->v4.sin_addr, from->ip, 4);
+    return sizeof(to->v4);
+}
+
+static enum err listen_failed(const struct listen_address *self, int errnum,
+                              struct fault *f)
+{
+    if (errnum == EADDRINUSE)
+        return fault_set(f, ERR_BUSY,
+                         "cannot listen on %s:%u: address already in use; "
+                         "end what uses it (ss -ltnp shows it) or choose "
+                         "another port (port 0: any free one)",
+                         self->host, (unsigned)self->port);
+    if (errnum == EACCES)
+        return fault_set(f, ERR_IO,
+                         "cannot listen on %s:%u: permission denied; ports "
+                         "below 1024 are reserved, choose another",
+                         self->host, (unsigned)self->port);
+    return fault_errno(f, ERR_IO, errnum, "cannot listen on %s:%u", self->host,
+                       (unsigned)self->port);
+}
+
+/* A listening socket; on success @self->port is the one that it has. */
+static enum err open_socket(struct listen_address *self, int *out,
+                            struct fault *f)
+{
+    union any_address address;
+    socklen_t len = make_address(self, &address);
+    int one = 1, errnum;
+    int fd = socket(address.any.sa_family,
+                    SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    /* A port that was ours a moment ago may be ours again; one that somebody
+     * listens on may not. */
+    if (fd < 0 ||
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
+        bind(fd, &address.any, len) < 0 || listen(fd, LISTEN_QUEUE) < 0 ||
+        getsockname(fd, &address.any, &len) < 0) {
+        errnum = errno;
+        if (fd >= 0)
+            close(fd);
+        return listen_failed(self, errnum, f);
+    }
+    self->port = ntohs(self->ipv6 ? address.v6.sin6_port : address.v4.sin_port);
+    *out = fd;
+    return ERR_OK;
+}
+
+static struct MHD_Daemon *start_daemon(struct api_server *s)
+{
+    unsigned flags = MHD_USE_EPOLL | (s->self.ipv6 ? MHD_USE_IPv6 : 0);
+
+    return MHD_start_daemon(
+        flags, 0, NULL, NULL, on_request, s, MHD_OPTION_LISTEN_SOCKET,
+        s->listen_fd, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)REAPER_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)CONNECTION_MEMORY, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+        MHD_OPTION_URI_LOG_CALLBACK, on_target, s, MHD_OPTION_NOTIFY_COMPLETED,
+        on_completed, s, MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
+        MHD_OPTION_END);
+}
+
+static enum err open_server(struct api_server *s, struct fault *f)
+{
+    enum err err = open_socket(&s->self, &s->listen_fd, f);
+
+    if (err)
+        return err;
+    s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (s->wake_fd < 0)
+        return fault_errno(f, ERR_IO, errno, "cannot start the HTTP server");
+    s->daemon = start_daemon(s);
+    if (!s->daemon)
+        return fault_set(f, ERR_IO,
+                         "cannot start the HTTP server on %s:%u (out of "
+                         "memory or file descriptors?)",
+                         s->self.host, (unsigned)s->self.port);
+    s->listen_fd = -1;
+    return ERR_OK;
+}
+
+static void close_server(struct api_server *s)
+{
+    if (s->daemon)
+        MHD_stop_daemon(s->daemon);
+    if (s->listen_fd >= 0)
+        close(s->listen_fd);
+    if (s->wake_fd >= 0)
+        close(s->wake_fd);
+    for (size_t i = 0; i < CACHE_SLOTS; i++)
+        cached_deinit(&s->cache[i]);
+    mem_free(s);
+}
+
+enum err api_server_start(const struct api_server_options *options,
+                          struct api_server **out, struct fault *f)
+{
+    static const struct reaper_limits limits = REAPER_LIMITS;
+    struct listen_address self;
+    struct api_server *s;
+    enum err err = listen_parse(options->listen, &self, f);
+    int failed;
+
+    assert(options->view);
+    if (err)
+        return err;
+    s = mem_calloc(1, sizeof(*s));
+    if (!s)
+        return fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
+    s->view = options->view;
+    s->self = self;
+    s->listen_fd = s->wake_fd = -1;
+    reaper_init(&s->reaper, options->limits ? options->limits : &limits);
+    err = open_server(s, f);
+    if (err)
+        goto fail;
+    failed = start_thread(s);
+    if (failed) {
+        err = fault_errno(f, ERR_IO, failed, "cannot start the HTTP thread");
+        goto fail;
+    }
+    snprintf(s->url, sizeof(s->url), "http://%s:%u/", s->self.host,
+             (unsigned)s->self.port);
+    log_event(LOG_INFO, "http_listening", "url=%s", s->url);
+    *out = s;
+    return ERR_OK;
+
+fail:
+    close_server(s);
+    return err;
+}
+
+const char *api_server_url(const struct api_server *s)
+{
+    return s->url;
+}
+
+void api_server_stop(struct api_server *s)
+{
+    uint64_t one = 1;
+
+    if (!s)
+        return;
+    atomic_store(&s->stopping, true);
+    /* Cannot fail: the counter is far from full. */
+    if (write(s->wake_fd, &one, sizeof(one)) != sizeof(one))
+        log_event(LOG_ERROR, "http_wake_failed", "errno=%d", errno);
+    pthread_join(s->thread, NULL);
+    close_server(s);
+}

@@ -1,0 +1,75 @@
+/* The view: what the HTTP threads read while the control loop writes it.
+ *
+ * The control loop folds each record into a run's history under the lock:
+ *
+ *     view_lock(v);
+ *     history_apply(h, record);
+ *     view_changed(v);
+ *     view_unlock(v);
+ *
+ * Routes copy what they need under the lock (plain data, and references to JSON
+ * that nobody changes any more) and write their answer after it, so that the
+ * control loop never waits for more than a copy. Answers hold good as long as
+ * the version stays.
+ */
+#ifndef API_VIEW_H
+#define API_VIEW_H
+
+#include "base/err.h"
+#include "base/registry.h"
+#include "tuner/history.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct view;
+
+enum { VIEW_RUNS_MAX = 1024 };
+
+/* All borrowed for the view's life, and not changed in it. */
+struct view_options {
+    const struct registry *registry; /* NULL: lists are empty */
+    const json_t *schema;            /* of the configuration file; NULL: none */
+};
+
+struct view_run {
+    char id[RECORD_NAME_MAX];
+    char name[RECORD_NAME_MAX];
+    const struct history *history; /* borrowed; read under the lock only */
+};
+
+/* Errors: ERR_NOMEM. */
+enum err view_new(const struct view_options *options, struct view **out);
+/* Accepts NULL. No reader may be left. */
+void view_free(struct view *v);
+
+const struct view_options *view_options(const struct view *v);
+
+/* Lists run @id from now on, also before its history has started. @history is
+ * borrowed until view_free; @id and @name are copied.
+ * Errors: ERR_EXIST, ERR_LIMIT (VIEW_RUNS_MAX), ERR_NOMEM. Takes the lock. */
+enum err view_add_run(struct view *v, const char *id, const char *name,
+                      const struct history *history);
+
+void view_lock(struct view *v);
+void view_unlock(struct view *v);
+
+/* Under the lock: what was changed counts as seen from here. */
+void view_changed(struct view *v);
+
+/* Grows with every view_changed; any thread, no lock. An answer built after
+ * reading version n shows at least what n stands for. */
+uint64_t view_version(const struct view *v);
+
+/* False once the program is about to end: /readyz then says so. Any thread. */
+void view_set_ready(struct view *v, bool ready);
+bool view_ready(const struct view *v);
+
+/* Under the lock: runs in the order of addition; NULL past the last. */
+const struct view_run *view_run_at(const struct view *v, size_t index);
+
+/* Under the lock: the run of that id, or NULL. */
+const struct view_run *view_run_find(const struct view *v, const char *id);
+
+#endif

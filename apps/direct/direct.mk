@@ -1,0 +1,20 @@
+# The shared library, which exports mlt_* alone, and a program that uses it.
+
+# Of the parameter server everything but the parts that serve a tuner; of the
+# folders below it what that needs, from the archive.
+SO_OBJS := $(patsubst %.c,$(B)/obj/%.o,\
+	$(filter-out ps/node% ps/host% ps/setting%,$(wildcard ps/*.c)))
+
+$(B)/libmltune.so: $(SO_OBJS) $(ARCHIVE) apps/direct/libmltune.map
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LINK_FLAGS) -shared -Wl,-soname,libmltune.so.1 -Wl,-z,defs \
+		-Wl,--version-script=apps/direct/libmltune.map \
+		$(filter %.o %.a,$^) -lm -pthread -o $@
+
+$(B)/direct: $(B)/obj/apps/direct/direct.o $(B)/libmltune.so
+	$(call say,LD,$@)
+	$(Q)ln -sf libmltune.so $(B)/libmltune.so.1
+	$(Q)$(CC) $(LINK_FLAGS) $< -L$(B) -lmltune -lm \
+		-Wl,-rpath,'$$ORIGIN' -o $@
+
+all: $(B)/libmltune.so $(B)/direct

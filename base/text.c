@@ -1,0 +1,196 @@
+#include "base/text.h"
+
+#include "base/mem.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { WORD_MAX = 64 };
+
+static bool text_reserve(struct text *t, size_t more)
+{
+    assert(t->len <= t->capacity);
+    if (t->no_memory)
+        return false;
+    if (mem_grow((void **)&t->s, &t->capacity, 1, t->len + more + 1) != 0)
+        t->no_memory = true;
+    return !t->no_memory;
+}
+
+void text_add(struct text *t, const char *s, size_t len)
+{
+    if (!text_reserve(t, len))
+        return;
+    memcpy(t->s + t->len, s, len);
+    t->len += len;
+    t->s[t->len] = '\0';
+}
+
+void text_puts(struct text *t, const char *s)
+{
+    text_add(t, s, strlen(s));
+}
+
+void text_printf(struct text *t, const char *fmt, ...)
+{
+    va_list ap, again;
+    int n;
+
+    va_start(ap, fmt);
+    va_copy(again, ap);
+    n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    if (n >= 0 && text_reserve(t, (size_t)n)) {
+        vsnprintf(t->s + t->len, (size_t)n + 1, fmt, again);
+        t->len += (size_t)n;
+    }
+    va_end(again);
+}
+
+char *text_take(struct text *t)
+{
+    char *s;
+
+    text_puts(t, "");
+    if (t->no_memory) {
+        text_deinit(t);
+        return NULL;
+    }
+    s = t->s;
+    memset(t, 0, sizeof(*t));
+    return s;
+}
+
+void text_deinit(struct text *t)
+{
+    mem_free(t->s);
+    memset(t, 0, sizeof(*t));
+}
+
+/* Bytes of the character at @s, 1 to 4; 0 where it is malformed. */
+static size_t utf8_length(const unsigned char *s)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    size_t n = s[0] < 0x80   ? 1
+               : s[0] < 0xc0 ? 0
+               : s[0] < 0xe0 ? 2
+               : s[0] < 0xf0 ? 3
+               : s[0] < 0xf8 ? 4
+                             : 0;
+    uint32_t c = n > 1 ? s[0] & (0x7fu >> n) : s[0];
+
+    for (size_t i = 1; i < n; i++) {
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+        c = c << 6 | (s[i] & 0x3f);
+    }
+    if (n == 0 || c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
+        return 0;
+    return n;
+}
+
+bool text_is_utf8(const char *s)
+{
+    while (*s) {
+        size_t n = utf8_length((const unsigned char *)s);
+
+        if (n == 0)
+            return false;
+        s += n;
+    }
+    return true;
+}
+
+/* C0, DEL, and C1 as UTF-8 writes it: terminals obey them. */
+static bool is_control(const unsigned char *s, size_t n)
+{
+    return (n == 1 && (s[0] < 0x20 || s[0] == 0x7f)) ||
+           (n == 2 && s[0] == 0xc2 && s[1] < 0xa0);
+}
+
+void text_clean(char *s)
+{
+    unsigned char *from = (unsigned char *)s, *to = from;
+
+    while (*from) {
+        size_t n = utf8_length(from);
+
+        if (n == 0 || is_control(from, n)) {
+            from += n > 0 ? n : 1;
+            *to++ = '?';
+            continue;
+        }
+        memmove(to, from, n);
+        from += n;
+        to += n;
+    }
+    *to = '\0';
+}
+
+/* Cost of @a for @b in half edits. */
+static unsigned replace_cost(char a, char b)
+{
+    if (a == b)
+        return 0;
+    return tolower((unsigned char)a) == tolower((unsigned char)b) ? 1 : 2;
+}
+
+static unsigned min3(unsigned a, unsigned b, unsigned c)
+{
+    unsigned m = a < b ? a : b;
+
+    return m < c ? m : c;
+}
+
+unsigned text_distance(const char *a, const char *b)
+{
+    /* Optimal string alignment (Damerau 1964), in half edits; three rows. */
+    unsigned rows[3][WORD_MAX + 1];
+    unsigned *before = rows[0], *last = rows[1], *now = rows[2], *swap;
+    size_t m = strnlen(a, WORD_MAX), n = strnlen(b, WORD_MAX);
+
+    memset(rows, 0, sizeof(rows));
+    for (size_t j = 0; j <= n; j++)
+        last[j] = 2 * (unsigned)j;
+    for (size_t i = 1; i <= m; i++) {
+        now[0] = 2 * (unsigned)i;
+        for (size_t j = 1; j <= n; j++) {
+            now[j] = min3(last[j] + 2, now[j - 1] + 2,
+                          last[j - 1] + replace_cost(a[i - 1], b[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                now[j] = min3(now[j], before[j - 2] + 2, now[j]);
+        }
+        swap = before;
+        before = last;
+        last = now;
+        now = swap;
+    }
+    return (last[n] + 1) / 2;
+}
+
+const char *text_nearest(const char *word, const char *const names[], size_t n)
+{
+    const char *nearest = NULL;
+    size_t len = strlen(word);
+    unsigned limit = len < 6 ? 1 : (unsigned)(len / 3);
+    unsigned least = limit + 1;
+
+    for (size_t i = 0; i < n; i++) {
+        unsigned d;
+
+        assert(names[i]);
+        d = text_distance(word, names[i]);
+        if (d < least) {
+            least = d;
+            nearest = names[i];
+        }
+    }
+    for (size_t i = 0; i < n && !nearest && len >= 2; i++)
+        if (strncasecmp(word, names[i], len) == 0)
+            nearest = names[i];
+    return nearest;
+}

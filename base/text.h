@@ -1,0 +1,45 @@
+/* Texts: one that grows as it is written, and "did you mean".
+ *
+ * Writing never fails at once: running out of memory is remembered, later
+ * writes do nothing, and text_take says so. Zeroed is empty.
+ */
+#ifndef BASE_TEXT_H
+#define BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct text {
+    char *s; /* owned; terminated once anything was written */
+    size_t len, capacity;
+    bool no_memory;
+};
+
+void text_add(struct text *t, const char *s, size_t len);
+void text_puts(struct text *t, const char *s);
+void text_printf(struct text *t, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The text, transferred to the caller (mem_free), at least ""; NULL when out of
+ * memory. @t is empty after. */
+char *text_take(struct text *t);
+
+void text_deinit(struct text *t);
+
+/* Whether @s is UTF-8 (RFC 3629: shortest forms, no surrogates). */
+bool text_is_utf8(const char *s);
+
+/* Makes @s fit for a line on a terminal and for JSON: control characters and
+ * bytes that are not UTF-8 become '?'. In place. */
+void text_clean(char *s);
+
+/* Edits (insert, delete, replace, swap of neighbours; case counts a half,
+ * rounded up) that make @a of @b; lengths over 64 are cut. */
+unsigned text_distance(const char *a, const char *b);
+
+/* The @names[n] nearest to @word, or NULL where none is near enough to be
+ * meant: at most a third of its length in edits (at least one), or one that
+ * begins with @word. */
+const char *text_nearest(const char *word, const char *const names[], size_t n);
+
+#endif

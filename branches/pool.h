@@ -1,0 +1,98 @@
+/* The pool: every chunk, page-table node and version record of one store.
+ *
+ * Things of one size form a class. Memory comes in slabs that hold exactly the
+ * items asked for, of all classes at once, so that the pool is never larger
+ * than the largest reservation was; freed items go to their class's free list.
+ * Slabs go back to the system with the pool, or when items of other classes
+ * need their room. Taking an item never fails: the caller has asked pool_ensure
+ * for it before.
+ *
+ * One owner thread.
+ */
+#ifndef BRANCHES_POOL_H
+#define BRANCHES_POOL_H
+
+#include "base/err.h"
+
+#include "branches/slab_io.h"
+
+#include <stdint.h>
+
+enum { POOL_BLOCK_ALIGN = 64 }; /* a cache line */
+
+/* What every item begins with. `seen` is for recounting (store_check). */
+struct pool_item {
+    union {
+        struct {
+            uint32_t refs;
+            uint32_t seen;
+        };
+        struct pool_item *next; /* while it is free */
+    };
+};
+
+/* An item of a class with blocks: a count beside the others, the bytes apart.
+ * Counts that lie in the chunks cost a cache miss each (measured: 193 instead
+ * of 45 us to count 16,384 of them). */
+struct pool_block {
+    struct pool_item item;
+    unsigned char *bytes;
+};
+
+struct pool_class {
+    uint32_t item_bytes;  /* multiple of 8 */
+    uint64_t block_bytes; /* multiple of POOL_BLOCK_ALIGN; 0: plain items */
+    uint64_t total;
+    uint64_t used;
+    struct pool_item *free;
+};
+
+struct pool_slab {
+    unsigned char *base;
+    size_t bytes;
+    uint64_t *items; /* owned, [classes]: how many of each lie in it */
+    uint64_t free;   /* while slabs are given back: items that are free */
+};
+
+struct pool {
+    const struct slab_ops *ops; /* borrowed */
+    struct pool_class *class;   /* owned */
+    size_t classes, classes_capacity;
+    struct pool_slab *slab; /* owned, in the order of their addresses */
+    size_t slabs, slabs_capacity;
+    uint64_t bytes; /* of all items, used and free */
+};
+
+void pool_init(struct pool *p, const struct slab_ops *ops);
+void pool_deinit(struct pool *p);
+
+/* A class of plain items of @item_bytes, or the class of blocks of @block_bytes
+ * (rounded up to POOL_BLOCK_ALIGN), which is shared by all who ask for that
+ * size. @out its number. Errors: ERR_NOMEM. */
+enum err pool_add_items(struct pool *p, uint32_t item_bytes, size_t *out);
+enum err pool_add_blocks(struct pool *p, uint64_t block_bytes, size_t *out);
+
+/* What one item of @class costs, its block and its count included. */
+uint64_t pool_class_bytes(const struct pool *p, size_t class);
+
+/* Has at least @need[c] items of each class c in the pool, used and free
+ * together. Where that would make the pool larger than @bytes_max, slabs that
+ * are wholly free go back first, as far as @keep[c] items of each class stay.
+ * No class may be added after the first call.
+ * Errors: ERR_LIMIT, ERR_NOMEM; the pool may then have shrunk, but not below
+ * @keep. Cost: one slab, touched; all free items when slabs go back. */
+enum err pool_ensure(struct pool *p, const uint64_t need[],
+                     const uint64_t keep[], uint64_t bytes_max);
+
+/* An item with refs 1 and seen 0; what follows is undefined. pool_ensure has
+ * granted it (asserted). */
+struct pool_item *pool_take(struct pool *p, size_t class);
+void pool_give(struct pool *p, size_t class, struct pool_item *item);
+
+/* Bytes of the items in use. */
+uint64_t pool_used_bytes(const struct pool *p);
+
+/* Asserts that used and free items make up the pool. Cost: all free items. */
+void pool_check(const struct pool *p);
+
+#endif

@@ -1,0 +1,67 @@
+/* `mltune node`: a training node; started by launchers, not by people. */
+#include "ps/node_io.h"
+
+#include "base/log.h"
+#include "cli/exit_code.h"
+#include "cli/options.h"
+#include "cli/registry.h"
+#include "cli/signals.h"
+#include "cli/talk.h"
+#include "cli/verbs.h"
+
+static const char details[] =
+    "Connects to a tuner's control socket and trains as it is told. The tuner "
+    "starts\nit; docs/protocol.md tells what the two say to each other.";
+
+static int serve(const char *endpoint, uint32_t number)
+{
+    struct node_options o = {.endpoint = endpoint, .node = number};
+    struct fault f = {0};
+    enum node_end end;
+    int signal = 0;
+
+    if (signals_open(&o.signal_fd, &f) != ERR_OK) {
+        talk_error("%s", f.text);
+        return EXIT_RUN_FAILED;
+    }
+    o.registry = cli_registry();
+    end = node_serve(&o, &signal, &f);
+    signals_close(o.signal_fd);
+    if (end != NODE_END_STOPPED && end != NODE_END_SIGNAL)
+        talk_error("node %u: %s", number, f.text);
+    log_event(LOG_INFO, "node_ends", "node=%u end=%d signal=%d", number,
+              (int)end, signal);
+    return node_exit_code(end, signal);
+}
+
+int verb_node(int argc, char **argv)
+{
+    const char *endpoint = NULL;
+    struct option_uint number = {0};
+    const struct option_spec options[] = {
+        {"tuner", 0, OPTION_TEXT, "ENDPOINT",
+         "the tuner's control socket, as ZeroMQ writes it (ipc://PATH, "
+         "tcp://HOST:PORT)",
+         &endpoint},
+        {"node", 0, OPTION_UINT, "N", "number of this node (0)", &number},
+    };
+    const struct usage usage = {
+        .verb = "node",
+        .operands = "--tuner ENDPOINT",
+        .summary = "a training node; started by launchers, not by people",
+        .details = details,
+        .n = sizeof(options) / sizeof(*options),
+        .option = options,
+    };
+    struct operands operands;
+    int code = options_parse(&usage, argc, argv, &operands);
+
+    if (code != OPTIONS_GO_ON)
+        return code;
+    if (!endpoint || number.value > UINT32_MAX) {
+        talk_error(endpoint ? "--node: that number is too large"
+                            : "node: --tuner ENDPOINT is missing");
+        return EXIT_USAGE;
+    }
+    return serve(endpoint, (uint32_t)number.value);
+}

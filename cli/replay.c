@@ -1,0 +1,174 @@
+#include "cli/replay.h"
+
+#include "base/json.h"
+#include "cli/exit_code.h"
+#include "cli/options.h"
+#include "cli/talk.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum err replay_open(const char *state, char path[FILE_PATH_MAX],
+                     struct journal **out, struct fault *f)
+{
+    enum err err = state_find(state, path, f);
+
+    if (err)
+        return err;
+    return journal_open(path, false, JOURNAL_BUSY_MS, out, f);
+}
+
+static void copy_text(char *out, size_t size, const char *text)
+{
+    snprintf(out, size, "%s", text ? text : "");
+}
+
+/* The JSON of one of the run's columns; NULL for none. */
+static enum err load_json(const char *text, json_t **out, struct fault *f)
+{
+    *out = NULL;
+    return text ? json_load(text, strlen(text), out, NULL, f) : ERR_OK;
+}
+
+struct taking {
+    struct replayed *out;
+    struct fault *fault;
+};
+
+static enum err take_run(void *ctx, const struct journal_run *run)
+{
+    struct taking *t = ctx;
+    struct replayed *r = t->out;
+    enum err err;
+
+    r->config = r->result = NULL;
+    err = load_json(run->config, &r->config, t->fault);
+    copy_text(r->id, sizeof(r->id), run->id);
+    copy_text(r->name, sizeof(r->name), run->name);
+    copy_text(r->status, sizeof(r->status), run->status);
+    copy_text(r->reason, sizeof(r->reason), run->reason);
+    r->ended = run->status != NULL;
+    r->began_ns = run->began_ns;
+    r->last_ns = r->ended ? run->ended_ns : run->last_ns;
+    return err ? err : load_json(run->result, &r->result, t->fault);
+}
+
+static enum err take_record(void *ctx, const struct journal_record *stored)
+{
+    struct taking *t = ctx;
+    struct record record;
+    json_t *json = NULL;
+    enum err err = json_load(stored->json, stored->len, &json, NULL, t->fault);
+
+    if (!err)
+        err = record_from_json(json, &record, t->fault);
+    json_decref(json);
+    if (!err) {
+        err = history_apply(&t->out->history, &record);
+        record_deinit(&record);
+        if (err)
+            fault_set(t->fault, err, "%s", err_text(err));
+    }
+    if (err)
+        fault_wrap(t->fault, "run %s, record %llu", t->out->id,
+                   (unsigned long long)stored->seq);
+    return err;
+}
+
+/* What a run is doing that has no recorded end. */
+static void name_status(struct replayed *r)
+{
+    if (r->ended)
+        return;
+    if (r->alive) {
+        copy_text(r->status, sizeof(r->status),
+                  run_status_name(r->history.status));
+        return;
+    }
+    copy_text(r->status, sizeof(r->status), run_status_name(RUN_INTERRUPTED));
+    copy_text(r->reason, sizeof(r->reason), "tuner_died");
+}
+
+static enum err look_again(struct journal *j, struct taking *t)
+{
+    char id[RUN_ID_MAX + 1];
+
+    memcpy(id, t->out->id, sizeof(id));
+    json_decref(t->out->config);
+    json_decref(t->out->result);
+    return journal_find_run(j, id, take_run, t, t->fault);
+}
+
+enum err replay_run(struct journal *j, const char *state, const char *word,
+                    struct replayed *out, struct fault *f)
+{
+    struct taking t = {out, f};
+    enum err err;
+
+    memset(out, 0, sizeof(*out));
+    history_init(&out->history);
+    err = journal_find_run(j, word, take_run, &t, f);
+    if (!err && !out->ended) {
+        out->alive = run_folder_alive(state, out->id);
+        /* It may have ended between the two questions. */
+        if (!out->alive)
+            err = look_again(j, &t);
+    }
+    if (!err)
+        err = journal_each_record(j, out->id, 0, take_record, &t, f);
+    if (err) {
+        replayed_deinit(out);
+        return err;
+    }
+    name_status(out);
+    return ERR_OK;
+}
+
+void replayed_deinit(struct replayed *r)
+{
+    json_decref(r->config);
+    json_decref(r->result);
+    history_deinit(&r->history);
+    memset(r, 0, sizeof(*r));
+}
+
+void replay_time(int64_t wall_ns, char *out, size_t size)
+{
+    time_t seconds = (time_t)(wall_ns / 1000000000);
+    struct tm tm;
+
+    if (!localtime_r(&seconds, &tm) ||
+        strftime(out, size, "%Y-%m-%d %H:%M:%S", &tm) == 0)
+        snprintf(out, size, "-");
+}
+
+int replay_refuse_server(const char *server)
+{
+    const char *named = getenv("MLTUNE_SERVER");
+
+    if (server) {
+        talk_error("--server is not built yet; name the state folder of the "
+                   "runs with --state");
+        return EXIT_CONFIG;
+    }
+    if (named && *named)
+        talk_note("MLTUNE_SERVER is passed over: runs are read from the state "
+                  "folder");
+    return OPTIONS_GO_ON;
+}
+
+int replay_exit_code(enum err err)
+{
+    switch (err) {
+    case ERR_OK:
+        return EXIT_DONE;
+    case ERR_NOENT: /* no such run */
+    case ERR_INVAL: /* more than one */
+    case ERR_NOMEM:
+        return EXIT_RUN_FAILED;
+    default:
+        return EXIT_IO;
+    }
+}

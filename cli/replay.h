@@ -1,0 +1,56 @@
+/* Runs as the state folder knows them: the journal replayed into a history. */
+#ifndef CLI_REPLAY_H
+#define CLI_REPLAY_H
+
+#include "base/fault.h"
+#include "tuner/history.h"
+#include "tuner/journal_io.h"
+#include "tuner/state_io.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Where state is kept unless --state says otherwise. */
+#define STATE_DEFAULT "./.mltune"
+
+/* A run and what became of it. */
+struct replayed {
+    char id[RUN_ID_MAX + 1];
+    char name[RECORD_NAME_MAX];
+    int64_t began_ns, last_ns; /* wall clock, since the epoch */
+    bool alive;                /* its tuner lives */
+    bool ended;                /* its end is recorded */
+    char status[RECORD_NAME_MAX];
+    char reason[RECORD_NAME_MAX];
+    json_t *config, *result; /* owned; result NULL where there is none */
+    struct history history;
+};
+
+/* The state folder's journal, for reading. @path becomes the folder's absolute
+ * name. Errors: ERR_NOENT (no runs there), and those of the journal. */
+enum err replay_open(const char *state, char path[FILE_PATH_MAX],
+                     struct journal **out, struct fault *f);
+
+/* Run @word (id, name, or start of an id) with all its records. @state is
+ * absolute. On success the caller owns @out (replayed_deinit). Errors: those of
+ * journal_find_run; ERR_FORMAT a record that does not fit. */
+enum err replay_run(struct journal *j, const char *state, const char *word,
+                    struct replayed *out, struct fault *f);
+
+/* Accepts a zeroed one. */
+void replayed_deinit(struct replayed *r);
+
+/* "2026-11-21 03:40:12", local time. */
+void replay_time(int64_t wall_ns, char *out, size_t size);
+
+/* Runs are read from the state folder only: a @server that was named is refused
+ * with EXIT_CONFIG, the environment's MLTUNE_SERVER is passed over with a note.
+ * Returns OPTIONS_GO_ON otherwise. */
+#define REPLAY_SERVER_HELP "not built yet: runs are read from the state folder"
+int replay_refuse_server(const char *server);
+
+/* Exit code of the command line for an error of this module. */
+int replay_exit_code(enum err err);
+
+#endif

@@ -1,0 +1,211 @@
+/* `mltune run CONFIG`: trains and tunes in the foreground. */
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "cli/config.h"
+#include "cli/config_file.h"
+#include "cli/config_table.h"
+#include "cli/exit_code.h"
+#include "cli/options.h"
+#include "cli/plan.h"
+#include "cli/registry.h"
+#include "cli/replay.h"
+#include "cli/session.h"
+#include "cli/talk.h"
+#include "cli/verbs.h"
+#include "tuner/strategy.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What the command line says beside the configuration. */
+struct run_arguments {
+    struct option_list sets;
+    struct text seed_set, name_set; /* two more of them */
+    const char *state, *out, *name, *listen;
+    struct option_uint seed;
+    bool no_tune, dry_run, json;
+};
+
+static const char details[] =
+    "CONFIG is a JSON file (- is stdin); `mltune schema` tells what may stand "
+    "in\nit, `mltune validate` what is wrong with it. The result goes to "
+    "stdout, talk\nto stderr. Ctrl-C ends the run after a snapshot, a second "
+    "one at once.";
+
+static int parse_arguments(struct run_arguments *a, int argc, char **argv,
+                           const char **config)
+{
+    const struct option_spec options[] = {
+        {"set", 0, OPTION_LIST, "PATH=VALUE",
+         "set a value (dotted path or JSON pointer; JSON, else text)",
+         &a->sets},
+        {"no-tune", 0, OPTION_FLAG, NULL,
+         "search nothing: train with each tunable's default", &a->no_tune},
+        {"dry-run", 0, OPTION_FLAG, NULL,
+         "check everything, print the plan, do nothing", &a->dry_run},
+        {"seed", 0, OPTION_UINT, "N", "seed of all random numbers", &a->seed},
+        {"state", 0, OPTION_TEXT, "DIR",
+         "where runs are kept (" STATE_DEFAULT ")", &a->state},
+        {"out", 0, OPTION_TEXT, "DIR",
+         "where the model goes (the run's folder in the state)", &a->out},
+        {"name", 0, OPTION_TEXT, "NAME", "name of the run", &a->name},
+        {"json", 0, OPTION_FLAG, NULL,
+         "the result as one JSON object, last line on stdout", &a->json},
+        {"listen", 0, OPTION_TEXT, "ADDR",
+         "address of the HTTP service (any free port on loopback)", &a->listen},
+    };
+    const struct usage usage = {
+        .verb = "run",
+        .operands = "CONFIG",
+        .summary = "train a model and tune how it trains, in one run",
+        .details = details,
+        .operands_min = 1,
+        .operands_max = 1,
+        .n = sizeof(options) / sizeof(*options),
+        .option = options,
+    };
+    struct operands operands;
+    int code = options_parse(&usage, argc, argv, &operands);
+
+    if (code == OPTIONS_GO_ON)
+        *config = operands.item[0];
+    return code;
+}
+
+static int add_set(struct run_arguments *a, const struct text *set)
+{
+    if (set->no_memory) {
+        talk_error("out of memory");
+        return EXIT_RUN_FAILED;
+    }
+    if (a->sets.len == OPTION_VALUES_MAX) {
+        talk_error("more than %d values are set", OPTION_VALUES_MAX);
+        return EXIT_USAGE;
+    }
+    a->sets.item[a->sets.len++] = set->s;
+    return EXIT_DONE;
+}
+
+/* --seed and --name are values of the configuration: put in behind those of
+ * --set, they are checked and kept like them. */
+static int add_own_sets(struct run_arguments *a)
+{
+    int code = EXIT_DONE;
+
+    if (a->seed.given) {
+        text_printf(&a->seed_set, "seed=%llu",
+                    (unsigned long long)a->seed.value);
+        code = add_set(a, &a->seed_set);
+    }
+    if (a->name && code == EXIT_DONE) {
+        /* As JSON, so that a name like 12 stays a text. */
+        json_t *name = json_string(a->name);
+        char *json = name ? json_write(name, 0) : NULL;
+
+        json_decref(name);
+        if (!json) {
+            talk_error("--name: expected a text in UTF-8");
+            return EXIT_USAGE;
+        }
+        text_printf(&a->name_set, "name=%s", json);
+        mem_free(json);
+        code = add_set(a, &a->name_set);
+    }
+    return code;
+}
+
+/* --no-tune: the effective configuration says so too, so that it can be run
+ * again as it is. */
+static int drop_tuning(struct run_config *c)
+{
+    json_t *tuner = json_object_get(c->effective, "tuner");
+
+    c->strategy =
+        registry_find(cli_registry(), REGISTRY_STRATEGY, strategy_fixed.name);
+    c->strategy_settings = NULL;
+    c->initial = NULL;
+    if (!tuner ||
+        json_object_set_new(tuner, "strategy",
+                            json_string(strategy_fixed.name)) ||
+        json_object_set_new(tuner, "strategy_settings", json_object())) {
+        talk_error("out of memory");
+        return EXIT_RUN_FAILED;
+    }
+    json_object_del(tuner, "initial");
+    return EXIT_DONE;
+}
+
+static void fill_tuner(const struct run_config *c, struct tuner_options *t)
+{
+    *t = (struct tuner_options)TUNER_OPTIONS;
+    t->name = c->name;
+    t->app = c->app->name;
+    t->strategy = c->strategy->ops;
+    t->strategy_settings = c->strategy_settings;
+    t->space = &c->space;
+    t->searcher = c->searcher->ops;
+    t->searcher_settings = c->searcher_settings;
+    t->initial = c->initial;
+    t->retune = c->retune;
+    t->max_trials = c->max_trials;
+    t->trial_clocks = c->trial_clocks;
+    t->target_loss = c->target_loss;
+    t->target_metric = c->target_metric;
+    t->plateau_epochs = c->plateau_epochs;
+    t->max_epochs = c->max_epochs;
+    t->max_time_s = c->max_time_s;
+    t->snapshot_every_s = c->snapshot_every_s;
+    t->snapshot_keep = c->snapshot_keep;
+    t->seed = c->seed;
+}
+
+static int start(const struct run_arguments *a, const struct run_config *c)
+{
+    struct tuner_options tuner;
+    struct session_options session = {
+        .state = a->state,
+        .out = a->out,
+        .listen = a->listen ? a->listen : c->listen,
+        .config = c->effective,
+        .folder = c->folder,
+        .tuner = &tuner,
+        .registry = cli_registry(),
+        .json = a->json,
+        .quiet = options_quiet(),
+        .verbose = options_verbose(),
+    };
+    json_t *schema = NULL;
+    int code;
+
+    /* Only for those who ask over HTTP: without it the run goes on. */
+    if (config_full_schema(cli_registry(), &schema, NULL) == ERR_OK)
+        session.schema = schema;
+    fill_tuner(c, &tuner);
+    code = session_run(&session);
+    json_decref(schema);
+    return code;
+}
+
+int verb_run(int argc, char **argv)
+{
+    struct run_arguments a = {.state = STATE_DEFAULT};
+    struct run_config *config = NULL;
+    const char *path;
+    int code = parse_arguments(&a, argc, argv, &path);
+
+    if (code != OPTIONS_GO_ON)
+        return code;
+    code = add_own_sets(&a);
+    if (code == EXIT_DONE)
+        code = run_config_load(path, &a.sets, &config);
+    if (code == EXIT_DONE && a.no_tune)
+        code = drop_tuning(config);
+    if (code == EXIT_DONE)
+        code = a.dry_run ? plan_print(config, a.json) : start(&a, config);
+    run_config_free(config);
+    text_deinit(&a.seed_set);
+    text_deinit(&a.name_set);
+    return code;
+}

@@ -1,0 +1,14 @@
+/* The summary of a run: what `mltune run` closes with and `mltune show` begins
+ * with. */
+#ifndef CLI_SHOW_H
+#define CLI_SHOW_H
+
+#include "tuner/history.h"
+
+#include <stdio.h>
+
+/* What was found, how long it took, the share of it spent on tuning, where the
+ * model is. */
+void show_summary(const struct history *h, FILE *out);
+
+#endif

@@ -1,0 +1,58 @@
+#include "cli/talk.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool is_quiet;
+
+void talk_set_quiet(bool quiet)
+{
+    is_quiet = quiet;
+}
+
+bool talk_in_color(int fd)
+{
+    const char *no_color = getenv("NO_COLOR");
+    const char *term = getenv("TERM");
+
+    return isatty(fd) && !(no_color && *no_color) &&
+           !(term && strcmp(term, "dumb") == 0);
+}
+
+void talk_error(const char *fmt, ...)
+{
+    bool color = talk_in_color(STDERR_FILENO);
+    va_list ap;
+
+    fprintf(stderr, "mltune: %serror:%s ", color ? "\033[1;31m" : "",
+            color ? "\033[0m" : "");
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fputc('\n', stderr);
+}
+
+void talk_note(const char *fmt, ...)
+{
+    va_list ap;
+
+    if (is_quiet)
+        return;
+    fputs("mltune: ", stderr);
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fputc('\n', stderr);
+}
+
+int talk_flush(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return 0;
+    talk_error("write to stdout: %s", strerror(errno));
+    return -1;
+}

@@ -1,0 +1,22 @@
+/* What the program says: results on stdout, everything else on stderr. */
+#ifndef CLI_TALK_H
+#define CLI_TALK_H
+
+#include <stdbool.h>
+
+/* "mltune: TEXT" on a line of stderr; "error" in red on a terminal. */
+void talk_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* The same without a mark of error; nothing after talk_set_quiet(true). */
+void talk_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+void talk_set_quiet(bool quiet);
+
+/* Whether @fd is a terminal that wants colour (NO_COLOR, TERM=dumb). */
+bool talk_in_color(int fd);
+
+/* 0, or -1 where something written to stdout was lost (full disk, closed
+ * pipe); says so on stderr. Last thing that main does. */
+int talk_flush(void);
+
+#endif

@@ -1,0 +1,61 @@
+#include "cli/verbs.h"
+
+#include "base/text.h"
+
+#include <string.h>
+
+/* In order of help. */
+static const struct verb verbs[] = {
+    {"run", "train a model and tune how it trains, in one run", false,
+     verb_run},
+    {"eval", "a saved model's loss and metric on other data", false, verb_eval},
+    {"ls", "the runs of a state folder", false, verb_ls},
+    {"show", "what a run did", false, verb_show},
+    {"validate", "check a configuration: all errors at once", false,
+     verb_validate},
+    {"schema", "the JSON schema of the configuration", false, verb_schema},
+    {"apps", "training applications, with settings and defaults", false,
+     verb_apps},
+    {"searchers", "searchers, with settings and defaults", false,
+     verb_searchers},
+    {"strategies", "strategies, with settings and defaults", false,
+     verb_strategies},
+    {"data", "generate data, say what a data file holds", false, verb_data},
+    {"node", "a training node; started by launchers", true, verb_node},
+};
+enum { VERBS = sizeof(verbs) / sizeof(*verbs) };
+
+static const char *const planned[] = {
+    "run",    "eval",     "resume", "compare", "serve",    "ls",
+    "show",   "trials",   "watch",  "pause",   "continue", "stop",
+    "export", "branches", "node",   "data",    "doctor"};
+
+const struct verb *verb_find(const char *name)
+{
+    for (size_t i = 0; i < VERBS; i++)
+        if (strcmp(verbs[i].name, name) == 0)
+            return &verbs[i];
+    return NULL;
+}
+
+const struct verb *verb_at(size_t i)
+{
+    return i < VERBS ? &verbs[i] : NULL;
+}
+
+const char *verb_nearest(const char *word)
+{
+    const char *names[VERBS];
+
+    for (size_t i = 0; i < VERBS; i++)
+        names[i] = verbs[i].name;
+    return text_nearest(word, names, VERBS);
+}
+
+bool verb_is_planned(const char *name)
+{
+    for (size_t i = 0; i < sizeof(planned) / sizeof(*planned); i++)
+        if (strcmp(planned[i], name) == 0)
+            return !verb_find(name);
+    return false;
+}

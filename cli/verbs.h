@@ -1,0 +1,45 @@
+/* Verbs of the command line: mltune VERB ...
+ *
+ * A verb is one file, cli/NAME.c (or NAME_*.c), with one entry point. It parses
+ * its own arguments (cli/options.h), writes results to stdout and talk to
+ * stderr, and returns the exit code.
+ */
+#ifndef CLI_VERBS_H
+#define CLI_VERBS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct verb {
+    const char *name;
+    const char *summary; /* one line for `mltune --help` */
+    bool hidden;         /* started by programs, not by people */
+    /* argv[0] is the verb's name. */
+    int (*run)(int argc, char **argv);
+};
+
+/* The verb of that name; NULL where there is none. */
+const struct verb *verb_find(const char *name);
+
+/* Verb number @i in order of help; NULL past the last. */
+const struct verb *verb_at(size_t i);
+
+/* The name that may be meant by @word; NULL. */
+const char *verb_nearest(const char *word);
+
+/* A name of the contract that is not built yet. */
+bool verb_is_planned(const char *name);
+
+int verb_apps(int argc, char **argv);
+int verb_data(int argc, char **argv);
+int verb_eval(int argc, char **argv);
+int verb_ls(int argc, char **argv);
+int verb_node(int argc, char **argv);
+int verb_run(int argc, char **argv);
+int verb_schema(int argc, char **argv);
+int verb_searchers(int argc, char **argv);
+int verb_show(int argc, char **argv);
+int verb_strategies(int argc, char **argv);
+int verb_validate(int argc, char **argv);
+
+#endif

@@ -1,0 +1,53 @@
+#!/bin/sh
+# Installs what mltune needs on Debian 12; says nothing when nothing is missing.
+#
+#   deploy/install-deps.sh          to build and run
+#   deploy/install-deps.sh --test   besides, what tests, lint and fuzzing use
+#
+# Idempotent. Needs root or sudo only when something is missing.
+set -eu
+
+build="gcc make pkg-config libc6-dev libmicrohttpd-dev libjansson-dev
+    libzmq3-dev libsqlite3-dev zlib1g-dev liblzma-dev libgsl-dev libnlopt-dev
+    libopenblas-serial-dev"
+test="libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev python3
+    python3-numpy python3-zmq git procps curl"
+
+wanted=$build
+[ "${1:-}" = --test ] && wanted="$build $test"
+
+missing=
+for p in $wanted; do
+    dpkg-query -W -f='${Status}' "$p" 2>/dev/null |
+        grep -q 'install ok installed' || missing="$missing $p"
+done
+[ -z "$missing" ] && exit 0
+
+if ! command -v apt-get >/dev/null 2>&1; then
+    echo "missing packages:$missing" >&2
+    echo "this script knows Debian's apt-get only; install them by hand" >&2
+    exit 1
+fi
+
+as_root=
+if [ "$(id -u)" -ne 0 ]; then
+    if ! command -v sudo >/dev/null 2>&1; then
+        echo "missing packages:$missing" >&2
+        echo "run as root: apt-get install$missing" >&2
+        exit 1
+    fi
+    as_root=sudo
+fi
+
+echo "installing:$missing" >&2
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+export DEBIAN_FRONTEND=noninteractive
+# shellcheck disable=SC2086 # the lists are words on purpose
+if ! { $as_root apt-get -qq update &&
+    $as_root apt-get -qq install -y --no-install-recommends $missing; } \
+    >"$log" 2>&1; then
+    cat "$log" >&2
+    echo "installing failed; the packages are:$missing" >&2
+    exit 1
+fi

@@ -1,0 +1,141 @@
+/* mltune training applications: what the runtime asks of them.
+ *
+ * An application declares tables, fills their initial rows, and computes one
+ * clock of one worker at a time; the runtime owns threads, branches, order of
+ * the samples, learning rates, reports and the end. Whatever outlives a clock
+ * is in tables, so that a fork carries it.
+ *
+ *   open ─► declare ─► init (each worker) ─► run_clock … run_clock ─► close
+ *
+ * Nothing here knows about tuning: the same application runs with or without.
+ */
+#ifndef MLTUNE_APP_H
+#define MLTUNE_APP_H
+
+#include "mltune/ps.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MLT_APP_VERSION 1
+
+enum mlt_reduction { MLT_MEAN, MLT_SQRT_MEAN, MLT_EXP_MEAN };
+
+/* How the samples of an epoch reach run_clock. */
+enum mlt_order {
+    /* The runtime shuffles 0 .. samples - 1 anew each epoch and hands each
+     * worker its share of the next clock's samples. */
+    MLT_ORDER_SAMPLES,
+    /* The application has cut its data into `parts` fixed parts a pass; the
+     * runtime shuffles the parts and hands out part numbers. */
+    MLT_ORDER_PARTS
+};
+
+/* What an application tells after open. Zeros, and an unknown floor, before. */
+struct mlt_app_info {
+    uint64_t samples;            /* training samples an epoch */
+    uint64_t validation_samples; /* 0: there is no validation */
+    enum mlt_order order;
+    /* Clocks a pass. MLT_ORDER_PARTS: >= 1. MLT_ORDER_SAMPLES: 0, a clock is a
+     * batch; else a clock is that part of the samples, whatever the batch
+     * size. At most `samples`. */
+    uint64_t parts;
+    const char *metric;       /* "accuracy", "rmse", ...; NULL without one */
+    int metric_higher_better; /* 1: higher is better */
+    enum mlt_reduction metric_reduction;
+    double loss_floor; /* no loss is ever below; NAN: unknown */
+};
+
+struct mlt_app_config {
+    size_t size;
+    const char *settings; /* the "app" object of the configuration, as JSON */
+    const char *folder;   /* where relative paths start */
+    unsigned workers;     /* over all nodes */
+    uint64_t seed;
+    int evaluate; /* 1: all data is training and validation data alike, so
+                   * that a probe clock gives its loss and a testing clock its
+                   * metric; nothing is split off */
+};
+
+enum mlt_clock_type {
+    MLT_CLOCK_TRAINING,
+    MLT_CLOCK_PROBE,  /* as training; the runtime drops the branch afterwards */
+    MLT_CLOCK_TESTING /* validation data; report the metric, update nothing */
+};
+
+/* One clock of one worker. Borrowed, valid during run_clock. */
+struct mlt_clock_ctx {
+    enum mlt_clock_type type;
+    uint64_t clock; /* branch clocks run before this one */
+    uint64_t epoch; /* passes over the data before this one, from 0 */
+    /* MLT_ORDER_SAMPLES, training and probe: this worker's samples, shuffled.
+     * MLT_CLOCK_TESTING: samples is NULL, the share is the validation samples
+     * first .. first + count - 1. */
+    const uint64_t *samples; /* [count], each below info.samples */
+    uint64_t first;
+    uint64_t count; /* may be 0: run_clock is called all the same */
+    uint64_t part;  /* MLT_ORDER_PARTS: the part to run, below info.parts */
+    uint64_t clock_samples; /* samples of this clock over all workers;
+                             * MLT_ORDER_PARTS: were all parts equal */
+    uint64_t seed;          /* of this worker and clock, from the branch's own
+                             * random state: equal in sibling branches */
+};
+
+/* Reports @sum over @samples of the loss (training, probe) or of the metric's
+ * terms (testing). Several calls in a clock add up. A non-finite sum means that
+ * the branch diverged. */
+MLT_API void mlt_report(struct mlt_worker *w, double sum, uint64_t samples);
+
+/* Value of a tunable that the application declared itself; @fallback where this
+ * run does not have it. (Learning rate, momentum and staleness act in the
+ * parameter server; batch size in the order of the samples.) */
+MLT_API double mlt_tunable(const struct mlt_worker *w, const char *name,
+                           double fallback);
+
+struct mlt_app_ops {
+    unsigned version;    /* MLT_APP_VERSION */
+    const char *name;    /* "mf" */
+    const char *summary; /* one line for `mltune apps` */
+    /* JSON schema of its settings ("properties" with type, default, minimum,
+     * description); name, data, test, test_fraction, clock included where the
+     * application has them. Checked before open is called. */
+    const char *schema;
+    /* Tunables that act in this application, NULL-terminated: of the known
+     * names those that can act, then its own. */
+    const char *const *tunables;
+
+    /* Reads the data, checks it, sizes the model. Called once a node, before
+     * any thread; may take long. On error nothing is left behind and @err says
+     * file, place, and what was expected. */
+    int (*open)(const struct mlt_app_config *config, struct mlt_app_info *info,
+                void **app, struct mlt_error *err);
+    /* Declares its tables. */
+    int (*declare)(void *app, struct mlt_ps *ps, struct mlt_error *err);
+    /* Fills the initial rows that worker @w owns, and its local tables; runs in
+     * every worker at the same time. The values depend on the seed and the row,
+     * not on the number of workers. */
+    int (*init)(void *app, struct mlt_worker *w);
+    /* One clock of one worker. All workers at the same time. Must not block but
+     * in calls of ps.h; returns 0, or an error that fails the branch. The
+     * runtime calls mlt_clock after it. */
+    int (*run_clock)(void *app, struct mlt_worker *w,
+                     const struct mlt_clock_ctx *ctx);
+    /* Optional (NULL): more files for the model folder beside the tables, such
+     * as the outside names of rows; and members for model.json, as one JSON
+     * object in @json (at most @size bytes with the end). Written completely or
+     * not at all. */
+    int (*save)(void *app, const char *dir, char *json, size_t size,
+                struct mlt_error *err);
+    /* Optional (NULL): makes an app that was opened with `evaluate` ready to
+     * evaluate the model in @dir: checks that its shapes fit the data, maps
+     * outside names. Called before declare; the runtime then fills the tables
+     * from DIR/NAME.npy. */
+    int (*load)(void *app, const char *dir, struct mlt_error *err);
+    void (*close)(void *app);
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,241 @@
+/* mltune parameter server: the client interface.
+ *
+ * Parameters are rows of fixed width in tables, addressed by (table, row) and
+ * shared by worker threads. The same program text runs in one process or on
+ * many nodes, with or without the tuner:
+ *
+ *     struct mlt_ps_options opt = MLT_PS_OPTIONS;
+ *     opt.workers = 2;
+ *     mlt_ps_new(&opt, &ps);
+ *     mlt_ps_table(ps, &table_options, &table);
+ *     mlt_ps_start(ps);
+ *     mlt_ps_run(ps, work, arg);        // work() runs once in every worker
+ *     mlt_ps_free(ps);
+ *
+ * Inside work(): read rows, add to rows, and end each clock with mlt_clock.
+ *
+ * Returns: 0 or a positive error code (mlt_error_text). Misuse (a row out of
+ * range, a handle used by a foreign thread) is a programmer's error and aborts
+ * with a message. Unless a comment says otherwise a function may be called by
+ * any thread, but by one at a time, and only while no worker runs.
+ *
+ * No pointer that this interface returns survives the caller's next mlt_clock.
+ */
+#ifndef MLTUNE_PS_H
+#define MLTUNE_PS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MLT_PS_VERSION 1
+#if defined(__GNUC__)
+#define MLT_API __attribute__((visibility("default")))
+#else
+#define MLT_API
+#endif
+
+/* Text of an error code; static storage. */
+MLT_API const char *mlt_error_text(int error);
+
+/* What went wrong, in words, for functions that take it (NULL is allowed). */
+struct mlt_error {
+    int code;
+    char text[512];
+};
+
+/* ---- the parameter server ------------------------------------------------ */
+
+struct mlt_ps;
+struct mlt_worker;
+
+struct mlt_ps_options {
+    size_t size;             /* sizeof(struct mlt_ps_options) */
+    unsigned workers;        /* worker threads; 0: one a core */
+    uint64_t memory_limit;   /* bytes for everything; 0: half of what is free */
+    const char *consistency; /* "bsp" (default), "ssp", "essp", "async" */
+    unsigned staleness;      /* clocks a read may lag under ssp and essp */
+    const char
+        *update_rule;     /* of tables that name none: "sgd" (default), ... */
+    double learning_rate; /* default 0.01; >= 0 */
+    double momentum;      /* default 0; 0 <= m < 1 */
+    uint64_t seed;
+};
+#define MLT_PS_OPTIONS                                                         \
+    {                                                                          \
+        sizeof(struct mlt_ps_options), 0, 0, "bsp", 0, "sgd", 0.01, 0.0, 1     \
+    }
+
+/* Errors: EINVAL-like code for an unknown name or a value out of range (@err
+ * says which), out of memory. @opt is copied. */
+MLT_API int mlt_ps_new(const struct mlt_ps_options *opt, struct mlt_ps **out,
+                       struct mlt_error *err);
+
+/* Joins all threads and releases everything. Accepts NULL. */
+MLT_API void mlt_ps_free(struct mlt_ps *ps);
+
+MLT_API unsigned mlt_ps_workers(const struct mlt_ps *ps);
+
+/* ---- tables -------------------------------------------------------------- */
+
+typedef uint32_t mlt_table;
+
+enum mlt_type { MLT_F32, MLT_I32, MLT_F64 };
+
+enum mlt_access {
+    /* Any worker reads and adds; updates meet at the shards under the
+     * consistency model. */
+    MLT_SHARED,
+    /* Rows are partitioned among the workers (mlt_owned_rows); a row is read
+     * and updated by its worker alone, in place, and its rule acts at once.
+     * Others may read it after both have passed the same clock under bsp. */
+    MLT_EXCLUSIVE,
+    /* Every worker has a table of its own with this many rows, read and written
+     * in place: worker-local state, forked with the branch. No rule. */
+    MLT_LOCAL
+};
+
+enum {
+    /* get_row sees this worker's own updates of the running clock. Only tables
+     * with rule "add"; get_row then copies, valid until the next get_row. */
+    MLT_READ_MY_WRITES = 1,
+    /* Rule has no momentum term here: saves the velocity slot. */
+    MLT_NO_MOMENTUM = 2,
+    /* State of the training, not of the model: forked and put into snapshots,
+     * left out of the saved model. MLT_LOCAL tables always are. */
+    MLT_NOT_SAVED = 4
+};
+
+struct mlt_table_options {
+    size_t size; /* sizeof(struct mlt_table_options) */
+    const char
+        *name;      /* [a-z0-9_]{1,64}, unique; file name of the saved table */
+    uint64_t rows;  /* >= 1 */
+    uint32_t width; /* values a row, >= 1 */
+    enum mlt_type type;
+    enum mlt_access access;
+    const char *rule;     /* NULL: the rule of mlt_ps_options; "add"; ... */
+    unsigned flags;       /* MLT_READ_MY_WRITES | ... */
+    uint32_t chunk_bytes; /* upper bound of a copy-on-write chunk; 0: 64 KiB */
+};
+
+/* Declares a table; before mlt_ps_start. i32 tables and f64 tables know the
+ * rule "add" only. Errors: invalid options, out of memory, too many tables. */
+MLT_API int mlt_ps_table(struct mlt_ps *ps, const struct mlt_table_options *opt,
+                         mlt_table *out, struct mlt_error *err);
+
+/* Reserves memory, creates branch 0 with all rows zero, starts the workers'
+ * threads (parked). Errors: memory limit or none left, with the sizes in @err.
+ */
+MLT_API int mlt_ps_start(struct mlt_ps *ps, struct mlt_error *err);
+
+/* Calls @work once in every worker's thread and returns when all are back. The
+ * first code that is not 0 is returned, and the others are released from any
+ * wait (their mlt_clock returns an error; they should return). After an error
+ * the active branch must be freed or switched away from. */
+typedef int mlt_work(struct mlt_worker *worker, void *arg);
+MLT_API int mlt_ps_run(struct mlt_ps *ps, mlt_work *work, void *arg);
+
+/* ---- branches (between two mlt_ps_run) ----------------------------------- */
+
+/* Forks the state of @parent: microseconds, whatever its size. Errors: memory
+ * limit (nothing changed), no such branch. Branch 0 exists after the start. */
+MLT_API int mlt_ps_fork(struct mlt_ps *ps, uint32_t parent, uint32_t *child);
+/* Drops a branch. It may be the active one; switch before the next run. */
+MLT_API int mlt_ps_drop(struct mlt_ps *ps, uint32_t branch);
+/* The branch that workers read and update from now on. */
+MLT_API int mlt_ps_switch(struct mlt_ps *ps, uint32_t branch);
+
+MLT_API int mlt_ps_set_learning_rate(struct mlt_ps *ps, double learning_rate);
+MLT_API int mlt_ps_set_momentum(struct mlt_ps *ps, double momentum);
+MLT_API int mlt_ps_set_staleness(struct mlt_ps *ps, unsigned staleness);
+
+/* Writes every saved table of the active branch as DIR/NAME.npy (values without
+ * slots, shape [rows, width]); the folder must exist. Complete or not at all: a
+ * file appears under its name only when it is whole. */
+MLT_API int mlt_ps_save(struct mlt_ps *ps, const char *dir,
+                        struct mlt_error *err);
+
+/* ---- in a worker's thread ------------------------------------------------ */
+
+MLT_API unsigned mlt_worker_index(const struct mlt_worker *w);
+MLT_API unsigned mlt_worker_count(const struct mlt_worker *w);
+
+/* Row of a shared or exclusive table, for reading: `width` values.
+ *
+ * An exclusive table: in place under every model; the pointer to a row of the
+ * caller's own stays the row's place when the caller updates it.
+ * bsp: in place, no copy; constant until the caller's next mlt_clock.
+ * ssp, essp, async: the worker's cached copy; at branch clock k it holds all
+ * updates of branch clocks < k - staleness, and may hold newer ones.
+ * Blocks only where the consistency model has it wait; NULL if the run was
+ * released by another worker's error while it waited. */
+MLT_API const void *mlt_get_row(struct mlt_worker *w, mlt_table table,
+                                uint64_t row);
+
+/* Adds @delta[width] (the table's type) to the worker's update of the row. Rule
+ * "add": the value changes by delta. Other rules: delta is a gradient, summed
+ * over the clock, that the rule turns into a step. Copied. */
+MLT_API void mlt_inc_row(struct mlt_worker *w, mlt_table table, uint64_t row,
+                         const void *delta);
+
+/* The worker's own update of a shared row for this clock, zeroed at its first
+ * touch in the clock: add to it in place (saves inc_row its copy). */
+MLT_API void *mlt_update_row(struct mlt_worker *w, mlt_table table,
+                             uint64_t row);
+
+/* Batched forms. @rows[n]; get writes n pointers as mlt_get_row would return
+ * them; inc takes n packed deltas of width values each. For an exclusive table
+ * inc applies the rule at once, row after row.
+ *
+ * Get also sends for the rows' values, so that rows at random places come from
+ * memory while the caller works on others: ask for the next batch before you
+ * work on this one, 8 to 16 rows at a time. */
+MLT_API int mlt_get_rows(struct mlt_worker *w, mlt_table table, size_t n,
+                         const uint64_t rows[], const void *out[]);
+MLT_API void mlt_inc_rows(struct mlt_worker *w, mlt_table table, size_t n,
+                          const uint64_t rows[], const void *deltas);
+
+/* Row for reading and writing in place. MLT_EXCLUSIVE: the caller owns it
+ * (asserted). MLT_LOCAL: the caller's own. The chunk is made private first. */
+MLT_API void *mlt_row(struct mlt_worker *w, mlt_table table, uint64_t row);
+
+/* Many exclusive rows that the caller owns, looked up once. mlt_rows writes n
+ * pointers as mlt_row would return them; nothing is fetched from memory, so
+ * that the caller can prefetch when it suits (mlt_row_bytes). mlt_step_rows
+ * applies the table's rule at once, row after row, to rows that mlt_rows gave
+ * in this clock: n packed deltas of width values each. */
+MLT_API void mlt_rows(struct mlt_worker *w, mlt_table table, size_t n,
+                      const uint64_t rows[], void *out[]);
+MLT_API void mlt_step_rows(struct mlt_worker *w, mlt_table table, size_t n,
+                           void *const rows[], const void *deltas);
+
+/* Bytes from a row's first value to the end of what its rule remembers of it.
+ * After mlt_ps_start. */
+MLT_API uint32_t mlt_row_bytes(const struct mlt_worker *w, mlt_table table);
+
+/* Rows first .. first + count - 1 of an exclusive table belong to worker @index
+ * (also the part of a shared table whose shard it holds). */
+MLT_API void mlt_owned_rows(const struct mlt_ps *ps, mlt_table table,
+                            unsigned index, uint64_t *first, uint64_t *count);
+
+/* Writes a shared or exclusive row that the caller owns (mlt_owned_rows) before
+ * training starts: initial values, bypassing the rule; slots stay zero. */
+MLT_API void mlt_init_row(struct mlt_worker *w, mlt_table table, uint64_t row,
+                          const void *values);
+
+/* Ends the clock: all updates of this worker leave. bsp: waits for all workers
+ * and returns when the sums are applied. ssp: returns at once; the wait comes
+ * with a read. Returns 0, or an error when another worker failed. */
+MLT_API int mlt_clock(struct mlt_worker *w);
+
+/* The same for one table that has a clock of its own. */
+MLT_API int mlt_clock_table(struct mlt_worker *w, mlt_table table);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,57 @@
+/* The node's end of the control protocol: a ZeroMQ DEALER to one tuner.
+ *
+ * Messages that cannot go out at once are kept by the caller. Whether the tuner
+ * is there is known from the connection itself: one that is closed and does not
+ * come back is a tuner that is gone. Over tcp a silent peer is found by
+ * ZeroMQ's heartbeats; on one machine a process that ends closes its socket,
+ * and one that is merely stopped (Ctrl-Z) may be continued. Nothing here
+ * blocks. One owner thread.
+ */
+#ifndef PS_NODE_LINK_IO_H
+#define PS_NODE_LINK_IO_H
+
+#include "base/clock_io.h"
+#include "base/fault.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    LINK_FIRST_S = 30,    /* to connect for the first time */
+    LINK_AGAIN_S = 3,     /* to come back after a connection was lost */
+    LINK_SILENT_S = 30,   /* tcp: without a heartbeat */
+    LINK_LINGER_MS = 1000 /* for what is still to be sent, at the end */
+};
+
+struct link {
+    void *context, *dealer, *monitor; /* owned */
+    bool connected;
+    time_ns deadline; /* while not connected: when the tuner is gone */
+    uint64_t bytes_sent, bytes_received;
+};
+
+/* Starts to connect, as "node-N". Errors: ERR_INVAL (not an endpoint), ERR_IO,
+ * with the reason. */
+enum err link_open(struct link *l, const char *endpoint, uint32_t node,
+                   struct fault *f);
+
+/* Waits at most LINK_LINGER_MS for messages on their way, not at all when the
+ * tuner is gone. Accepts a zeroed link. */
+void link_close(struct link *l);
+
+/* Takes in what became of the connection. */
+void link_watch(struct link *l);
+
+/* After link_watch: the tuner is gone for good. */
+bool link_lost(const struct link *l, time_ns now);
+
+/* Next message, owned by the caller (mem_free). Errors: ERR_AGAIN none waits;
+ * ERR_PROTO one of several parts was dropped; ERR_LIMIT one that is too long
+ * was; ERR_NOMEM one was; ERR_IO. */
+enum err link_receive(struct link *l, char **text, size_t *len);
+
+/* Errors: ERR_AGAIN not now; ERR_IO. */
+enum err link_send(struct link *l, const char *text, size_t len);
+
+#endif

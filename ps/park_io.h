@@ -1,0 +1,61 @@
+/* Parking: wait until something changes, awake for a moment, then asleep.
+ *
+ * An event count. Whoever waits takes a ticket, looks whether what it waits for
+ * is so, and if not waits for the ticket to change; whoever changes anything
+ * wakes. No wake is lost, whatever the order.
+ *
+ *     ticket = park_ticket(p);              change the state;
+ *     if (!condition) park_wait(p, ...);    park_wake(p);
+ *
+ * A wake without sleepers costs one atomic addition; waking a sleeper across
+ * processors costs 50-90 us here, hence the spinning, which is of use only
+ * while every thread has a processor of its own.
+ */
+#ifndef PS_PARK_IO_H
+#define PS_PARK_IO_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+struct park {
+    _Atomic uint32_t ticket;
+    _Atomic uint32_t sleepers;
+};
+
+enum { PARK_SPIN_NS = 100 * 1000 };
+
+uint32_t park_ticket(struct park *p);
+
+/* Returns once the ticket is not @ticket any more, after at most @spin_ns of
+ * spinning asleep. May return early without cause. */
+void park_wait(struct park *p, uint32_t ticket, uint64_t spin_ns);
+
+/* Wakes all that wait with an earlier ticket. Any thread. */
+void park_wake(struct park *p);
+
+/* A lock of four bytes for critical sections of nanoseconds; asleep after a
+ * short spin, so that it survives more threads than processors. Not recursive.
+ * Zeroed is unlocked. */
+struct stripe {
+    _Atomic uint32_t state; /* 0 free, 1 held, 2 held and somebody sleeps */
+};
+
+void stripe_lock_slow(struct stripe *s);
+void stripe_unlock_slow(struct stripe *s);
+
+static inline void stripe_lock(struct stripe *s)
+{
+    uint32_t free = 0;
+
+    if (!atomic_compare_exchange_strong_explicit(
+            &s->state, &free, 1, memory_order_acquire, memory_order_relaxed))
+        stripe_lock_slow(s);
+}
+
+static inline void stripe_unlock(struct stripe *s)
+{
+    if (atomic_exchange_explicit(&s->state, 0, memory_order_release) == 2)
+        stripe_unlock_slow(s);
+}
+
+#endif

@@ -1,0 +1,179 @@
+/* The parameter server of one node, as node and command line see it.
+ *
+ * Everything in mltune/ps.h (declare tables, start, run, the calls inside a
+ * worker) and, on top, what a training system that serves a tuner needs: forks
+ * under given numbers and types, reads of any branch, statistics, snapshots,
+ * the saved model.
+ *
+ * Calls come from one control thread and, unless a comment says otherwise, only
+ * while no worker runs. Errors: `enum err`; where a fault is taken, NULL is
+ * allowed. Table indices are those that mlt_ps_table gave.
+ */
+#ifndef PS_PS_H
+#define PS_PS_H
+
+#include "base/branch.h"
+#include "base/err.h"
+#include "base/fault.h"
+#include "branches/store.h"
+#include "mltune/ps.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- branches ------------------------------------------------------------ */
+
+/* Forks @child from @parent in all shards or in none. Cost: microseconds.
+ * Errors: ERR_LIMIT (nothing changed), ERR_NOENT, ERR_EXIST, ERR_NOMEM. */
+enum err ps_fork(struct mlt_ps *ps, branch_id child, branch_id parent,
+                 enum branch_type type);
+
+/* Errors: ERR_NOENT; ERR_BUSY while a snapshot of @id is being written. */
+enum err ps_drop(struct mlt_ps *ps, branch_id id);
+
+/* The branch that the next run works on. A BRANCH_KEPT or BRANCH_TESTING branch
+ * may be active for reading. Errors: ERR_NOENT. */
+enum err ps_activate(struct mlt_ps *ps, branch_id id);
+
+bool ps_has(const struct mlt_ps *ps, branch_id id);
+branch_id ps_active(const struct mlt_ps *ps); /* BRANCH_NONE without one */
+
+/* What acts in the next run. Learning rate: finite, >= 0; momentum: 0 <= m < 1;
+ * staleness: 0 .. PS_STALENESS_MAX. Errors: ERR_INVAL. */
+enum { PS_STALENESS_MAX = 1000000 };
+enum err ps_set_learning_rate(struct mlt_ps *ps, double learning_rate);
+enum err ps_set_momentum(struct mlt_ps *ps, double momentum);
+enum err ps_set_staleness(struct mlt_ps *ps, unsigned staleness);
+
+/* ---- sizes --------------------------------------------------------------- */
+
+/* Worst case of one more branch over all shards, page tables included. After
+ * mlt_ps_start. */
+uint64_t ps_branch_bytes(const struct mlt_ps *ps);
+
+/* The limit for all branches together: memory_limit less buffers and caches. */
+uint64_t ps_limit_bytes(const struct mlt_ps *ps);
+
+/* ERR_LIMIT with all sizes in @f when fewer than @models complete branches fit
+ * in every shard. After mlt_ps_start. `mltune run` asks for five. */
+enum err ps_require_models(const struct mlt_ps *ps, unsigned models,
+                           struct fault *f);
+
+/* Sums over the shards; `branches` is the number of live ones. */
+void ps_stats(const struct mlt_ps *ps, struct store_stats *out);
+
+/* ---- runs ---------------------------------------------------------------- */
+
+/* mlt_ps_run in three steps, for a control thread that listens meanwhile:
+ * begin wakes the workers and returns; ps_run_fd is a descriptor that is
+ * readable (poll, zmq_poll) once all are back; end waits for that and returns
+ * the run's code. One run at a time. Nothing but ps_run_cancel, ps_run_fd and
+ * the atomic counters may be called between begin and end.
+ * Errors of begin: as mlt_ps_run's (no active branch, a failed one). */
+enum err ps_run_begin(struct mlt_ps *ps, mlt_work *work, void *arg);
+int ps_run_fd(const struct mlt_ps *ps);
+int ps_run_end(struct mlt_ps *ps);
+
+/* Releases all workers from their waits with @code (an enum err, not ERR_OK)
+ * and makes the run end with it. Any thread; a run that has failed already
+ * keeps its first code. */
+void ps_run_cancel(struct mlt_ps *ps, int code);
+
+/* ---- workers ------------------------------------------------------------- */
+
+struct mlt_worker *ps_worker(struct mlt_ps *ps, unsigned index);
+
+/* A pointer of the runtime's own for each worker (the clock context, say);
+ * borrowed, NULL at the start. */
+void ps_worker_set_user(struct mlt_worker *w, void *user);
+void *ps_worker_user(const struct mlt_worker *w);
+
+/* Running totals since the start, read by the worker itself, or by the control
+ * thread between runs: take differences. wait_ns: barriers and waits of reads;
+ * copy_ns: making chunks private. */
+struct ps_counters {
+    uint64_t wait_ns;
+    uint64_t copy_ns;
+};
+struct ps_counters ps_worker_counters(const struct mlt_worker *w);
+
+/* ---- tables and rows ----------------------------------------------------- */
+
+struct ps_table_info {
+    const char *name; /* borrowed */
+    uint64_t rows;
+    uint32_t width;
+    enum mlt_type type;
+    enum mlt_access access;
+    const char *rule; /* "" for a local table */
+    bool saved;       /* part of the model */
+};
+
+unsigned ps_tables(const struct mlt_ps *ps);
+struct ps_table_info ps_table_info(const struct mlt_ps *ps, mlt_table table);
+
+/* Errors: ERR_NOENT. */
+enum err ps_table_find(const struct mlt_ps *ps, const char *name,
+                       mlt_table *out);
+
+/* Values of rows first .. first + count - 1 of @branch, without slots, as
+ * doubles: @out[count * width]. Not of local tables. Errors: ERR_NOENT (branch,
+ * table), ERR_INVAL (row out of range), ERR_UNSUPPORTED (local). */
+enum err ps_read_rows(struct mlt_ps *ps, branch_id branch, const char *table,
+                      uint64_t first, uint64_t count, double out[]);
+
+/* Applies the table's rule, with the present learning rate and momentum, to
+ * each row once: @delta[count * width]. i32 tables take whole numbers. Errors:
+ * as above; ERR_INVAL (a kept branch; a number that the type cannot hold). */
+enum err ps_inc_rows(struct mlt_ps *ps, branch_id branch, const char *table,
+                     uint64_t first, uint64_t count, const double delta[]);
+
+/* ---- the model ----------------------------------------------------------- */
+
+/* Writes every saved table of @branch as DIR/NAME.npy (values without slots,
+ * shape [rows, width]); the folder exists. A file appears under its name only
+ * when it is whole. @bytes (may be NULL): written. Errors: ERR_IO, ERR_NOENT,
+ * ERR_NOMEM. */
+enum err ps_save(struct mlt_ps *ps, branch_id branch, const char *dir,
+                 uint64_t *bytes, struct fault *f);
+
+/* Fills every saved table of the active branch from DIR/NAME.npy; slots become
+ * zero. Errors: ERR_IO, ERR_FORMAT (damaged, other type or shape; both named
+ * in @f), ERR_INVAL (a kept branch is active), ERR_NOMEM. After an error the
+ * branch holds a mixture. */
+enum err ps_load(struct mlt_ps *ps, const char *dir, struct fault *f);
+
+/* ---- snapshots ----------------------------------------------------------- */
+
+/* Starts a background thread that writes the kept @branch into the new folder
+ * @dir (one file a shard; written as DIR.tmp and renamed: complete or not
+ * there) and returns. Training goes on; the branch cannot be dropped until
+ * ps_snapshot_end. One snapshot at a time. Errors: ERR_BUSY, ERR_NOENT,
+ * ERR_INVAL (not kept), ERR_EXIST (@dir), ERR_IO, ERR_NOMEM. */
+enum err ps_snapshot_begin(struct mlt_ps *ps, branch_id branch, const char *dir,
+                           struct fault *f);
+
+/* Any time, also during a run: whether the thread has finished. */
+bool ps_snapshot_done(const struct mlt_ps *ps);
+
+/* Readable (poll) once it has finished; -1 without a snapshot begun. */
+int ps_snapshot_fd(const struct mlt_ps *ps);
+
+/* Lets the thread end soon, with ERR_CANCELED and nothing left on the disk. Any
+ * time; to be followed by ps_snapshot_end. mlt_ps_free does both. */
+void ps_snapshot_cancel(struct mlt_ps *ps);
+
+/* Waits for the thread and gives its result; also during a run. @bytes (may be
+ * NULL): written. Errors: of the writing, in words in @f; ERR_NOENT without a
+ * snapshot begun. */
+enum err ps_snapshot_end(struct mlt_ps *ps, uint64_t *bytes, struct fault *f);
+
+/* Reads a snapshot as the new kept branch @id. The tables and the number of
+ * workers must be those it was written with. Errors: ERR_FORMAT (any damage, by
+ * file and offset; another shape), ERR_IO, ERR_LIMIT, ERR_EXIST, ERR_NOMEM;
+ * nothing changed. */
+enum err ps_restore(struct mlt_ps *ps, branch_id id, const char *dir,
+                    struct fault *f);
+
+#endif

@@ -1,0 +1,77 @@
+/* Update rules: how a sum of updates changes a row.
+ *
+ * A rule is a plug-in: pure, without state of its own. What it remembers per
+ * value (a velocity, a sum of squares) lives in slots behind the row's values,
+ *
+ *     row:  value[width]  slot 0 [width]  slot 1 [width] ...
+ *
+ * so that a fork carries it. Slots hold no learning rate and therefore survive
+ * a re-tune. All zero bytes is the initial state of every slot.
+ */
+#ifndef PS_RULE_H
+#define PS_RULE_H
+
+#include "mltune/ps.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What a rule is applied with; f32 because the kernels compute in f32. */
+struct rule_params {
+    float learning_rate; /* >= 0 */
+    float momentum;      /* 0 <= m < 1 */
+};
+
+/* Rows of one table and the update of each. A row may occur twice: rows are
+ * worked on in order. No row overlaps a sum. */
+struct rule_batch {
+    size_t n;
+    void *const *row;       /* [n] values, then slots */
+    const void *const *sum; /* [n] of width values each */
+    uint32_t width;
+    enum mlt_type type;
+    unsigned slots; /* as the rule's slots() gave for this table */
+    struct rule_params params;
+};
+
+struct rule_ops {
+    const char *name;
+    const char *summary; /* one line for help */
+    unsigned types;      /* bit 1 << enum mlt_type for each type it knows */
+    bool uses_learning_rate, uses_momentum; /* the tunables that can act */
+
+    /* Slots per value for a table with these flags (MLT_NO_MOMENTUM). */
+    unsigned (*slots)(unsigned flags);
+
+    /* Applies @b->sum[i] to @b->row[i] once, i = 0 .. n - 1. Never fails or
+     * blocks; a non-finite update makes non-finite values (divergence). The
+     * result for a row depends on that row and sum alone, so any split of a
+     * batch gives the same bits. */
+    void (*apply)(const struct rule_batch *b);
+};
+
+enum { RULE_ROW_BATCH = 64 }; /* rows a caller hands over at a time */
+
+/* adagrad divides by sqrt(sum of squares + this): a value that never had a
+ * gradient stays as it is, and the first step is the learning rate for any
+ * gradient well above 1e-8. */
+#define RULE_ADAGRAD_EPSILON 1e-16f
+
+/* The rule of that name, or NULL. */
+const struct rule_ops *rule_find(const char *name);
+
+/* Rule number @i in order of listing, NULL after the last. */
+const struct rule_ops *rule_at(size_t i);
+
+/* "add, sgd, adagrad", for messages. */
+const char *rule_names(void);
+
+/* dst[i] += src[i], i < width; i32 wraps. */
+void rule_accumulate(enum mlt_type type, uint32_t width, void *dst,
+                     const void *src);
+
+/* Bytes of one value: 4, 4, 8. */
+uint32_t rule_type_bytes(enum mlt_type type);
+
+#endif

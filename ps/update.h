@@ -1,0 +1,86 @@
+/* Update buffers: what one worker has added to one table since its clock began.
+ *
+ * Dense: a sum for every row, and two levels of bits that say which rows have
+ * one (a bit a row, a bit for 64 rows). Memory is bought for speed: adding to a
+ * row costs one test and the addition, and whoever applies the sums walks the
+ * rows in order. One worker writes; others read it only between two barriers.
+ */
+#ifndef PS_UPDATE_H
+#define PS_UPDATE_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct update {
+    unsigned char *sum; /* [rows * value_bytes]; a row is valid when touched */
+    uint64_t *touched;  /* [words] bit row & 63 of word row >> 6 */
+    uint64_t *groups;   /* [group words] bit w: touched[w] is not zero */
+    uint64_t words;
+    uint32_t value_bytes;
+};
+
+/* Bytes that update_init allocates. */
+uint64_t update_bytes(uint64_t rows, uint32_t value_bytes);
+
+/* Errors: ERR_NOMEM. Touches all pages, so that the first clock does not. */
+enum err update_init(struct update *u, uint64_t rows, uint32_t value_bytes);
+void update_deinit(struct update *u);
+
+/* No row is touched afterwards. Cost: the touched words. */
+void update_clear(struct update *u);
+
+static inline uint64_t update_groups(const struct update *u)
+{
+    return (u->words + 63) / 64;
+}
+
+static inline bool update_has(const struct update *u, uint64_t row)
+{
+    return u->touched[row >> 6] >> (row & 63) & 1;
+}
+
+static inline void update_mark(struct update *u, uint64_t row)
+{
+    u->touched[row >> 6] |= (uint64_t)1 << (row & 63);
+    u->groups[row >> 12] |= (uint64_t)1 << (row >> 6 & 63);
+}
+
+static inline void *update_row(const struct update *u, uint64_t row)
+{
+    return u->sum + row * u->value_bytes;
+}
+
+bool update_is_empty(const struct update *u);
+
+/* Rows that any of several buffers of one table touched, in increasing order.
+ *
+ *     update_walk_init(&walk, first, end);
+ *     while (update_walk_next(&walk, buffers, n, &row)) ...
+ */
+struct update_walk {
+    uint64_t word; /* index of the word that `bits` are from */
+    uint64_t bits; /* rows of it still to give */
+    uint64_t first, end;
+};
+
+void update_walk_init(struct update_walk *walk, uint64_t first, uint64_t end);
+
+/* The next 64-row word with touched rows at or after the present one: slow part
+ * of update_walk_next. */
+bool update_walk_word(struct update_walk *walk,
+                      const struct update *const buffer[], unsigned n);
+
+static inline bool update_walk_next(struct update_walk *walk,
+                                    const struct update *const buffer[],
+                                    unsigned n, uint64_t *row)
+{
+    if (walk->bits == 0 && !update_walk_word(walk, buffer, n))
+        return false;
+    *row = walk->word * 64 + (unsigned)__builtin_ctzll(walk->bits);
+    walk->bits &= walk->bits - 1;
+    return true;
+}
+
+#endif

@@ -1,0 +1,238 @@
+#include "searchers/searcher.h"
+
+#include "base/mem.h"
+#include "base/schema.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+struct searcher {
+    const struct searcher_ops *ops;
+    void *state; /* owned: ops->close */
+    struct space space;
+    struct observation *told; /* owned, [told_len], by trial number */
+    size_t told_len, told_capacity;
+};
+
+const char *outcome_name(enum outcome outcome)
+{
+    static const char *const names[] = {"speed", "diverged", "failed",
+                                        "stopped"};
+
+    assert((unsigned)outcome < OUTCOME_COUNT);
+    return names[outcome];
+}
+
+/* @settings (may be NULL) checked and completed, as an object of its own. */
+static enum err complete_settings(const struct searcher_ops *ops,
+                                  const json_t *settings, json_t **out,
+                                  struct fault *f)
+{
+    struct problems problems = {0};
+    json_t *schema = NULL, *own = NULL;
+    char line[FAULT_TEXT_MAX];
+    enum err err =
+        json_load(ops->settings, strlen(ops->settings), &schema, NULL, f);
+
+    if (err)
+        return err;
+    own = settings ? json_deep_copy(settings) : json_object();
+    err = own ? ERR_OK : ERR_NOMEM;
+    if (own)
+        schema_check(schema, own, "", &problems);
+    if (problems.no_memory)
+        err = ERR_NOMEM;
+    else if (problems.errors > 0)
+        err = fault_set(f, ERR_INVAL, "%s",
+                        problem_text(&problems.item[0], "searcher_settings",
+                                     line, sizeof(line)));
+    if (!err)
+        err = schema_complete(schema, own);
+    if (!err)
+        *out = own;
+    else
+        json_decref(own);
+    problems_deinit(&problems);
+    json_decref(schema);
+    return err;
+}
+
+enum err searcher_open(const struct searcher_ops *ops,
+                       const struct space *space, const json_t *settings,
+                       uint64_t seed, struct searcher **out, struct fault *f)
+{
+    struct searcher *s = mem_calloc(1, sizeof(*s));
+    json_t *own = NULL;
+    enum err err = ERR_NOMEM;
+
+    assert(ops->open && ops->close && ops->ask);
+    assert(ops->settings);
+    assert(space->len <= TUNABLES_MAX);
+    if (!s)
+        return fault_set(f, err, "%s", err_text(err));
+    s->ops = ops;
+    s->space = *space;
+    err = complete_settings(ops, settings, &own, f);
+    if (!err)
+        err = ops->open(&s->space, own, seed, &s->state, f);
+    json_decref(own);
+    if (err)
+        mem_free(s);
+    else
+        *out = s;
+    return err;
+}
+
+void searcher_close(struct searcher *s)
+{
+    if (!s)
+        return;
+    s->ops->close(s->state);
+    mem_free(s->told);
+    mem_free(s);
+}
+
+const struct searcher_ops *searcher_ops_of(const struct searcher *s)
+{
+    return s->ops;
+}
+
+const struct space *searcher_space(const struct searcher *s)
+{
+    return &s->space;
+}
+
+enum err searcher_ask(struct searcher *s, const struct setting running[],
+                      size_t n, const struct setting *incumbent,
+                      struct setting *out, struct fault *f)
+{
+    struct searcher_query q = {.told_len = s->told_len,
+                               .told = s->told,
+                               .running_len = n,
+                               .running = running,
+                               .incumbent = incumbent};
+    struct setting x;
+    enum err err;
+
+    assert(running || n == 0);
+    assert(out);
+    memset(&x, 0, sizeof(x));
+    err = s->ops->ask(s->state, &q, &x, f);
+    if (err)
+        return err;
+    if (space_check(&s->space, &x, f)) {
+        fault_wrap(f, "searcher %s proposed a setting outside the space",
+                   s->ops->name);
+        return ERR_PROTO;
+    }
+    space_canonical(&s->space, &x);
+    *out = x;
+    return ERR_OK;
+}
+
+/* Position of trial @trial among the told, or where it would go. */
+static size_t place_of(const struct searcher *s, uint64_t trial)
+{
+    size_t i = s->told_len;
+
+    while (i > 0 && s->told[i - 1].trial >= trial)
+        i--;
+    return i;
+}
+
+static void take_out(struct searcher *s, size_t i)
+{
+    assert(i < s->told_len);
+    s->told_len--;
+    memmove(&s->told[i], &s->told[i + 1], (s->told_len - i) * sizeof(*s->told));
+}
+
+static enum err put_in(struct searcher *s, size_t i,
+                       const struct observation *o)
+{
+    if (s->told_len == SEARCHER_OBSERVATIONS_MAX)
+        return ERR_LIMIT;
+    assert(i == 0 || s->told[i - 1].trial < o->trial);
+    assert(i == s->told_len || s->told[i].trial > o->trial);
+    if (mem_grow((void **)&s->told, &s->told_capacity, sizeof(*s->told),
+                 s->told_len + 1) != 0)
+        return ERR_NOMEM;
+    memmove(&s->told[i + 1], &s->told[i], (s->told_len - i) * sizeof(*s->told));
+    s->told[i] = *o;
+    s->told_len++;
+    return ERR_OK;
+}
+
+static enum err check_observation(const struct searcher *s,
+                                  const struct observation *o, struct fault *f)
+{
+    struct setting x = o->setting;
+
+    if ((unsigned)o->outcome >= OUTCOME_COUNT)
+        return fault_set(f, ERR_INVAL, "no such outcome");
+    if (!isfinite(o->speed) || o->speed < 0)
+        return fault_set(f, ERR_INVAL, "speed %g of trial %llu", o->speed,
+                         (unsigned long long)o->trial);
+    if (!isfinite(o->resource) || o->resource < 0)
+        return fault_set(f, ERR_INVAL, "resource %g of trial %llu", o->resource,
+                         (unsigned long long)o->trial);
+    /* A tunable may have been pinned since, for a re-tune. */
+    space_canonical(&s->space, &x);
+    return space_check(&s->space, &x, f);
+}
+
+enum err searcher_tell(struct searcher *s, const struct observation *o,
+                       struct fault *f)
+{
+    size_t i = place_of(s, o->trial);
+    bool again = i < s->told_len && s->told[i].trial == o->trial;
+    struct observation before;
+    enum err err = check_observation(s, o, f);
+
+    if (err)
+        return err;
+    if (again && !space_equal(&s->space, &s->told[i].setting, &o->setting))
+        return fault_set(f, ERR_INVAL, "trial %llu had another setting",
+                         (unsigned long long)o->trial);
+    if (again) {
+        before = s->told[i];
+        s->told[i] = *o;
+    } else {
+        err = put_in(s, i, o);
+        if (err)
+            return fault_set(f, err, "%s", err_text(err));
+    }
+    if (s->ops->tell)
+        err = s->ops->tell(s->state, o, f);
+    if (!err)
+        return ERR_OK;
+    if (again)
+        s->told[i] = before;
+    else
+        take_out(s, i);
+    return err;
+}
+
+const struct observation *searcher_told(const struct searcher *s, size_t *n)
+{
+    *n = s->told_len;
+    return s->told;
+}
+
+bool searcher_seen(const struct space *space, const struct searcher_query *q,
+                   const struct setting *x)
+{
+    if (q->incumbent && space_equal(space, q->incumbent, x))
+        return true;
+    for (size_t i = 0; i < q->running_len; i++)
+        if (space_equal(space, &q->running[i], x))
+            return true;
+    for (size_t i = 0; i < q->told_len; i++)
+        if (space_equal(space, &q->told[i].setting, x))
+            return true;
+    return false;
+}
+
+const struct searcher_ops *const searchers_built_in[] = {
+    &searcher_tpe, &searcher_gp, &searcher_random, &searcher_grid, NULL};

@@ -1,0 +1,17 @@
+# make bench [B=name]: builds and runs tests/bench/NAME.c, one after another, in
+# the release build. BENCH is B as the user gave it (see the Makefile).
+
+BENCH_HELPER := $(B)/obj/tests/bench/bench.o
+BENCHES := $(patsubst tests/bench/%.c,%,$(filter-out tests/bench/bench.c,$(wildcard tests/bench/*.c)))
+BENCH_SELECTED := $(if $(BENCH),$(filter $(BENCH),$(BENCHES)),$(BENCHES))
+
+$(BENCHES:%=$(B)/tests/bench/%): $(B)/tests/bench/%: $(B)/obj/tests/bench/%.o $(BENCH_HELPER) $(ARCHIVE)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LINK_FLAGS) -rdynamic $^ $(LIBS) -o $@
+
+.PHONY: bench-run
+bench-run: $(BENCH_SELECTED:%=$(B)/tests/bench/%)
+	@test -n "$(strip $^)" || { \
+		echo "no benchmark B=$(BENCH); there are: $(BENCHES)" >&2; exit 2; }
+	@for b in $^; do $$b || exit 1; done

@@ -1,0 +1,50 @@
+#!/bin/sh
+# Plants one violation of each rule and sees layers.py catch it.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+failed=0
+
+# expect TEXT FILE CONTENT: layers.py must complain with TEXT about FILE.
+expect() {
+    rm -rf "${root:?}"/*
+    mkdir -p "$root/$(dirname "$2")"
+    printf '%b' "$3" >"$root/$2"
+    [ -z "${4:-}" ] || : >"$root/$4"
+    out=$("${PYTHON:-python3}" "$here/layers.py" "$root") && {
+        echo "layers.py missed: $1 ($2)"
+        failed=1
+        return
+    }
+    case "$out" in
+    *"$1"*) ;;
+    *)
+        echo "layers.py said something else than '$1': $out"
+        failed=1
+        ;;
+    esac
+}
+
+expect 'may not include' base/a.c '#include "tuner/b.h"\n'
+expect 'may not include' tuner/a.c '#include "ps/b.h"\n'
+expect 'may not include' api/a.c '#include "apps/b.h"\n'
+expect 'may not include' apps/a.c '#include "branches/b.h"\n'
+expect 'path from the root' ps/a.c '#include "b.h"\n'
+expect 'pure file includes' ps/a.c '#include <pthread.h>\n'
+expect 'pure file includes' tuner/a.c '#include <sys/mman.h>\n'
+expect 'pure file includes' searchers/a.h '#include "base/clock_io.h"\n'
+expect 'pure file calls' branches/a.c 'int f(void) { return open("x", 0); }\n'
+expect 'no shell' cli/a.c 'void f(void) { system("ls"); }\n'
+expect 'unfinished' base/a.c '/* TO''DO: later */\n'
+expect 'own header first' base/a.c '#include <stdio.h>\n#include "base/a.h"\n' \
+    base/a.h
+expect 'no source file' README ''
+
+# And nothing is said about what is allowed.
+rm -rf "${root:?}"/*
+mkdir -p "$root/ps"
+printf '#include "branches/store.h"\n\n#include <pthread.h>\n' >"$root/ps/a_io.c"
+printf '#include "mltune/ps.h"\n\n/* time(2) */\n' >"$root/ps/a.c"
+"${PYTHON:-python3}" "$here/layers.py" "$root" || failed=1
+exit $failed

@@ -1,0 +1,208 @@
+"""What the process tests share: start mltune, look for what it left behind.
+
+Every process that a test starts, and those that these start, carry the test's
+mark in their environment; a test that ends while one of them lives fails, and so
+does one that leaves a `*.tmp` in its folder.
+"""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+import uuid
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("MLTUNE_BUILD", ROOT / "build/release"))
+MLTUNE = str((BUILD / "mltune").resolve())
+MARK = "MLTUNE_TEST_MARK"
+
+RATE = {"type": "float", "min": 1e-5, "max": 1, "scale": "log",
+        "default": 0.01}
+
+RESULT_MEMBERS = ["run", "status", "reason", "loss", "metric", "best", "model",
+                  "epochs", "clocks", "seconds", "tuning", "setting",
+                  "schedule", "strategy", "searcher", "seed", "state", "url"]
+
+
+def mf_config(**stop):
+    return {
+        "name": "small-mf",
+        "app": {"name": "mf", "rank": 8, "clock": 10, "test_fraction": 0.1,
+                "data": "gen:ratings?users=300&items=200&ratings=10000&rank=4"
+                        "&noise=0.1"},
+        "cluster": {"workers": 1},
+        "ps": {"update_rule": "adagrad"},
+        "tunables": {"learning_rate": RATE},
+        "tuner": {"searcher": "random", "trial_clocks": 10},
+        "stop": {"max_epochs": 6, **stop},
+        "seed": 7,
+    }
+
+
+def mlr_config(**stop):
+    return {
+        "name": "small-mlr",
+        "app": {"name": "mlr", "data": "gen:digits?samples=2000&size=12"},
+        "cluster": {"workers": 1},
+        "tunables": {
+            "learning_rate": RATE,
+            "momentum": {"type": "float", "min": 0, "max": 0.99,
+                         "default": 0.9},
+            "batch_size": {"type": "int", "values": [16, 64], "default": 64}},
+        "tuner": {"searcher": "random", "trial_clocks": 20},
+        "stop": {"max_epochs": 4, **stop},
+        "seed": 7,
+    }
+
+
+def endless_config():
+    """A job that goes on until somebody ends it."""
+    config = mlr_config()
+    config["name"] = "endless"
+    config["app"]["data"] = "gen:digits?samples=20000&size=28"
+    config["stop"] = {"max_epochs": 1000000, "plateau_epochs": 1000000}
+    config["tuner"] = {"searcher": "random"}
+    return config
+
+
+class Done:
+    """A process that has ended."""
+
+    def __init__(self, code, out, err):
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def result(self):
+        return json.loads(self.out.strip().splitlines()[-1])
+
+
+class Case(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="mltune-test-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.mark = uuid.uuid4().hex
+        self.env = {**os.environ, MARK: self.mark}
+        self.env["TSAN_OPTIONS"] = (
+            f"{self.env.get('TSAN_OPTIONS', '')} "
+            f"suppressions={ROOT / 'tests/process/tsan.supp'}")
+        self.env.pop("MLTUNE_SERVER", None)
+        self.env.pop("MLTUNE_TOKEN", None)
+        self.addCleanup(self.end_all)
+
+    # ---- processes -------------------------------------------------------
+
+    def marked(self):
+        """Processes of this test that live, by pid; zombies count."""
+        found = []
+        needle = f"{MARK}={self.mark}".encode()
+        for entry in pathlib.Path("/proc").iterdir():
+            if not entry.name.isdigit() or int(entry.name) == os.getpid():
+                continue
+            try:
+                if needle in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+        return found
+
+    def end_all(self):
+        for pid in self.marked():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    def start(self, *words, **options):
+        options.setdefault("stdout", subprocess.PIPE)
+        options.setdefault("stderr", subprocess.PIPE)
+        return subprocess.Popen(
+            [MLTUNE, *map(str, words)], stdin=subprocess.DEVNULL, text=True,
+            env=self.env, cwd=self.folder, **options)
+
+    def finish(self, process, seconds=120):
+        out, err = process.communicate(timeout=seconds)
+        return Done(process.returncode, out, err)
+
+    def mltune(self, *words, seconds=120, **options):
+        return self.finish(self.start(*words, **options), seconds)
+
+    def wait_until(self, condition, what, seconds=60):
+        """Waits for something that the program does in its own time."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            value = condition()
+            if value:
+                return value
+            time.sleep(0.02)
+        self.fail(f"waited {seconds} s for {what}")
+        return None
+
+    # ---- runs ------------------------------------------------------------
+
+    def write(self, name, content):
+        path = self.folder / name
+        path.write_text(content if isinstance(content, str)
+                        else json.dumps(content))
+        return path
+
+    def run_config(self, config, *words, name="config.json", **options):
+        self.write(name, config)
+        return self.mltune("run", name, *words, **options)
+
+    def node_of(self, tuner):
+        """Pid of the node of a running `mltune run`, once it is there."""
+        def look():
+            for pid in self.marked():
+                try:
+                    words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+                    status = pathlib.Path(f"/proc/{pid}/stat").read_text()
+                except OSError:
+                    continue
+                parent = int(status.rpartition(")")[2].split()[1])
+                if words.split(b"\0")[1:2] == [b"node"] and \
+                        parent == tuner.pid:
+                    return pid
+            return None
+        return self.wait_until(look, "the node process")
+
+    def wait_for_training(self, state=".mltune", seconds=60):
+        """Until the run in @state has journaled that a slice ended."""
+        def look():
+            done = self.mltune("show", "endless", "--json", "--state", state)
+            return done.code == 0 and done.result.get("clocks", 0) > 0
+        self.wait_until(look, "training to begin", seconds)
+
+    # ---- what is left ----------------------------------------------------
+
+    def assert_nothing_left(self, seconds=5):
+        """No process, zombie or orphan, and no temporary file."""
+        end = time.monotonic() + seconds
+        while self.marked() and time.monotonic() < end:
+            time.sleep(0.02)
+        self.assertEqual(self.marked(), [], "processes are left")
+        left = [str(p) for p in self.folder.rglob("*.tmp")]
+        left += [str(p) for p in self.folder.rglob("*") if p.is_socket()]
+        self.assertEqual(left, [], "temporary files are left")
+        self.assert_no_fault_in_logs()
+
+    def assert_no_fault_in_logs(self):
+        """No sanitizer has found anything, no node ended badly."""
+        for path in self.folder.rglob("*log"):
+            if not path.is_file():
+                continue
+            text = path.read_text(errors="replace")
+            for word in ("Sanitizer", "runtime error:", "Assertion",
+                         "node_ended_badly"):
+                self.assertNotIn(word, text, f"{path}:\n{text[-4000:]}")
+
+    def assert_code(self, done, code):
+        self.assertEqual(
+            done.code, code,
+            f"exit code {done.code}, expected {code}\n--- stdout\n{done.out}"
+            f"\n--- stderr\n{done.err}")

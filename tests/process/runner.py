@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""Runs every test_*.py beside it and closes with "N passed, N failed".
+
+    runner.py [NAME ...]    only tests whose "file.class.test" contains a NAME
+
+Each test has TEST_SECONDS; one that takes longer fails. What a failed test
+printed is shown, of a passed one nothing. MLTUNE_COUNTS: file to append the
+counts to.
+"""
+import os
+import pathlib
+import signal
+import sys
+import time
+import traceback
+import unittest
+
+TEST_SECONDS = int(os.environ.get("MLTUNE_TEST_SECONDS", "180"))
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+class TookTooLong(BaseException):
+    """No Exception, so that no test catches it by accident."""
+
+
+def ring(_signal, _frame):
+    raise TookTooLong(f"took longer than {TEST_SECONDS} s")
+
+
+def flatten(suite):
+    for item in suite:
+        if isinstance(item, unittest.TestSuite):
+            yield from flatten(item)
+        else:
+            yield item
+
+
+class Result(unittest.TestResult):
+    def __init__(self):
+        super().__init__()
+        self.passed = 0
+        self.began = 0.0
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.began = time.monotonic()
+
+    def say(self, word, test, text=""):
+        seconds = time.monotonic() - self.began
+        print(f"{word:<6}{test.id()} ({seconds:.1f} s)", flush=True)
+        if text:
+            print(text, flush=True)
+
+    def addSuccess(self, test):
+        self.passed += 1
+        self.say("ok", test)
+
+    def addFailure(self, test, err):
+        super().addFailure(test, err)
+        self.say("FAIL", test, self.failures[-1][1])
+
+    def addError(self, test, err):
+        super().addError(test, err)
+        self.say("FAIL", test, self.errors[-1][1])
+
+    def addSubTest(self, test, subtest, err):
+        before = len(self.failures), len(self.errors)
+        super().addSubTest(test, subtest, err)
+        for items, seen in zip((self.failures, self.errors), before):
+            for _, text in items[seen:]:
+                self.say("FAIL", subtest, text)
+
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        self.say("skip", test, f"skip: {reason}")
+
+
+def run_one(test, result):
+    signal.alarm(TEST_SECONDS)
+    try:
+        test.run(result)
+    except TookTooLong as late:
+        result.addError(test, (TookTooLong, late, late.__traceback__))
+    finally:
+        signal.alarm(0)
+
+
+def main():
+    sys.path.insert(0, str(HERE))
+    signal.signal(signal.SIGALRM, ring)
+    tests = list(flatten(unittest.defaultTestLoader.discover(
+        str(HERE), pattern="test_*.py", top_level_dir=str(HERE))))
+    words = sys.argv[1:]
+    if words:
+        tests = [t for t in tests if any(w in t.id() for w in words)]
+    if not tests:
+        print(f"no process test matches {' '.join(words) or 'test_*.py'}",
+              file=sys.stderr)
+        return 2
+    result = Result()
+    for test in tests:
+        try:
+            run_one(test, result)
+        except KeyboardInterrupt:
+            traceback.print_exc()
+            return 130
+    failed = len(result.failures) + len(result.errors)
+    skipped = len(result.skipped)
+    print(f"{result.passed} passed, {failed} failed, {skipped} skipped")
+    counts = os.environ.get("MLTUNE_COUNTS")
+    if counts:
+        with open(counts, "a", encoding="ascii") as file:
+            file.write(f"{result.passed} {failed} {skipped}\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,573 @@
+"""`mltune run` as a user meets it: results, errors, exit codes."""
+import importlib.util
+import json
+import math
+import os
+import pty
+import random
+import resource
+import select
+import signal
+import socket
+import time
+import unittest
+
+from harness import (RESULT_MEMBERS, Case, endless_config, mf_config,
+                     mlr_config)
+
+
+def limit_files(size):
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    return limit
+
+
+class WholeRun(Case):
+    def check_result(self, done, app):
+        self.assert_code(done, 0)
+        result = done.result
+        for member in RESULT_MEMBERS:
+            self.assertIn(member, result)
+        self.assertEqual(result["status"], "finished")
+        self.assertRegex(result["run"], "^[a-z0-9-]{1,64}$")
+        self.assertTrue(math.isfinite(result["loss"]))
+        self.assertTrue(math.isfinite(result["metric"]))
+        self.assertGreaterEqual(result["epochs"], 1)
+        self.assertGreater(result["clocks"], 0)
+        self.assertGreater(result["seconds"], 0)
+        self.assertGreaterEqual(result["tuning"]["trials"], 2)
+        self.assertEqual(result["tuning"]["searches"] >= 1, True)
+        self.assertIn("learning_rate", result["setting"])
+        self.assertEqual(result["schedule"][-1]["setting"],
+                         result["setting"])
+        self.assertEqual(result["seed"], 7)
+        self.assertTrue(result["url"].startswith("http://127.0.0.1:"))
+        best = result["best"]
+        self.assertLessEqual(best["epoch"], result["epochs"])
+        model = json.loads(
+            (self.folder / result["model"] / "model.json").read_text())
+        self.assertEqual(model["app"], app)
+        return result
+
+    def check_eval(self, result, data):
+        done = self.mltune("eval", result["model"], data, "--json")
+        self.assert_code(done, 0)
+        self.assertTrue(math.isfinite(done.result["loss"]))
+        return done.result
+
+    def read_tables(self, model):
+        """Every table of the model, by NumPy."""
+        import numpy
+        tables = {p.stem: numpy.load(p, allow_pickle=False)
+                  for p in (self.folder / model).glob("*.npy")}
+        self.assertTrue(tables)
+        for name, table in tables.items():
+            self.assertTrue(numpy.isfinite(table.astype(float)).all(), name)
+        return tables
+
+    def test_mf_trains_tunes_and_saves(self):
+        """A factorization beats guessing the mean, and its model is whole."""
+        done = self.run_config(mf_config(), "--json")
+        result = self.check_result(done, "mf")
+        self.assertIn("rmse", json.dumps(json.loads(
+            (self.folder / result["model"] / "model.json").read_text())))
+        tables = self.read_tables(result["model"])
+        self.assertTrue(any(t.shape[1] >= 8 for t in tables.values()))
+        self.check_eval(result, mf_config()["app"]["data"])
+        self.assert_nothing_left()
+
+    def test_mlr_trains_tunes_and_saves(self):
+        """Digits are told apart far better than by chance."""
+        done = self.run_config(mlr_config(), "--json", "--out", "model")
+        result = self.check_result(done, "mlr")
+        self.assertGreater(result["best"]["metric"], 0.5)
+        self.assertEqual(result["model"], str(self.folder / "model"))
+        self.read_tables("model")
+        evaluated = self.check_eval(
+            result, "gen:digits?samples=500&size=12&seed=3")
+        self.assertGreater(evaluated["metric"], 0.5)
+        self.assert_nothing_left()
+
+    def test_numpy_is_there(self):
+        """The reading of models by NumPy is tested, not skipped."""
+        self.assertIsNotNone(importlib.util.find_spec("numpy"))
+
+    def test_human_summary(self):
+        """Without --json stdout says what was found and what to do next."""
+        done = self.run_config(mlr_config())
+        self.assert_code(done, 0)
+        for word in ("best", "setting", "learning_rate=", "tuning", "trials",
+                     "model", "mltune eval", "mltune show"):
+            self.assertIn(word, done.out)
+        self.assertEqual(done.err, "")
+
+    def test_two_runs_are_the_same_to_the_last_bit(self):
+        """One worker, trial lengths in clocks: no decision reads a clock."""
+        for config in (mf_config(), mlr_config()):
+            results = []
+            for turn in range(2):
+                done = self.run_config(config, "--json", "--state",
+                                       f"state{turn}")
+                self.assert_code(done, 0)
+                results.append(done.result)
+            for member in ("loss", "metric", "best", "epochs", "clocks",
+                           "setting", "schedule", "reason"):
+                self.assertEqual(results[0][member], results[1][member],
+                                 member)
+            for member in ("searches", "trials", "clocks"):
+                self.assertEqual(results[0]["tuning"][member],
+                                 results[1]["tuning"][member])
+            tables = [self.read_tables(r["model"]) for r in results]
+            for name, table in tables[0].items():
+                self.assertEqual(table.tobytes(), tables[1][name].tobytes())
+
+    def test_another_seed_is_another_run(self):
+        """The seed of the command line holds."""
+        done = [self.run_config(mlr_config(), "--json", "--seed", seed)
+                for seed in (1, 2)]
+        self.assertEqual([d.result["seed"] for d in done], [1, 2])
+        self.assertNotEqual(done[0].result["loss"], done[1].result["loss"])
+
+    def test_no_tune_uses_the_defaults(self):
+        """Each tunable has its default, and nothing is tried."""
+        done = self.run_config(mlr_config(), "--json", "--no-tune")
+        self.assert_code(done, 0)
+        self.assertEqual(done.result["strategy"], "fixed")
+        self.assertEqual(done.result["tuning"]["trials"], 0)
+        self.assertEqual(done.result["setting"],
+                         {"learning_rate": 0.01, "momentum": 0.9,
+                          "batch_size": 64})
+        self.assertEqual(len(done.result["schedule"]), 1)
+
+    def test_set_and_name(self):
+        """--set reaches any value, by dotted path and by pointer."""
+        done = self.run_config(
+            mlr_config(), "--json", "--no-tune", "--set", "stop.max_epochs=2",
+            "--set", "/tunables/learning_rate/default=0.5", "--name",
+            "Other name")
+        self.assert_code(done, 0)
+        self.assertEqual(done.result["epochs"], 2)
+        self.assertEqual(done.result["setting"]["learning_rate"], 0.5)
+        self.assertTrue(done.result["run"].startswith("other-name-"))
+        self.assertEqual(done.result["reason"], "max_epochs")
+
+    def test_out_replaces_a_model_and_nothing_else(self):
+        """An earlier model gives way; a folder with other things does not."""
+        for seed in (1, 2):
+            done = self.run_config(mlr_config(), "--json", "--no-tune",
+                                   "--out", "m", "--seed", seed)
+            self.assert_code(done, 0)
+        model = json.loads((self.folder / "m/model.json").read_text())
+        self.assertEqual(model["seed"], 2)
+        (self.folder / "mine").mkdir()
+        self.write("mine/thesis.tex", "x")
+        done = self.run_config(mlr_config(), "--out", "mine", "--state", "s")
+        self.assert_code(done, 2)
+        self.assertIn("mine", done.err)
+        self.assertEqual(os.listdir(self.folder / "mine"), ["thesis.tex"])
+
+    def test_time_limit_ends_the_run(self):
+        """max_time ends a job that would go on, with its model."""
+        config = mlr_config()
+        config["stop"] = {"max_epochs": 1000000, "plateau_epochs": 1000000,
+                          "max_time": "3s"}
+        done = self.run_config(config, "--json")
+        self.assert_code(done, 0)
+        self.assertEqual(done.result["reason"], "max_time")
+        self.assertTrue((self.folder / done.result["model"] /
+                         "model.json").exists())
+        self.assert_nothing_left()
+
+    def test_target_ends_the_run(self):
+        """A target that is reached is the reason."""
+        done = self.run_config(mlr_config(target_metric=0.3), "--json")
+        self.assert_code(done, 0)
+        self.assertEqual(done.result["reason"], "target")
+
+
+class Looking(Case):
+    def test_ls_and_show_of_nothing(self):
+        """No folder, and a folder without runs, are said to be so."""
+        done = self.mltune("ls")
+        self.assert_code(done, 0)
+        self.assertIn("no runs", done.out)
+        self.assertEqual(self.mltune("ls", "--json").result, [])
+        (self.folder / ".mltune").mkdir()
+        self.assertIn("no runs", self.mltune("ls").out)
+        done = self.mltune("show", "any")
+        self.assert_code(done, 1)
+        self.assertIn("no runs", done.err)
+        self.assertEqual(os.listdir(self.folder / ".mltune"), [])
+
+    def test_server_is_refused_until_it_is_built(self):
+        """A server that is named is not passed over in silence."""
+        for words in (("ls",), ("show", "x")):
+            done = self.mltune(*words, "--server", "http://127.0.0.1:1/")
+            self.assert_code(done, 78)
+            self.assertIn("--server", done.err)
+        self.env["MLTUNE_SERVER"] = "http://127.0.0.1:1/"
+        done = self.mltune("ls")
+        self.assert_code(done, 0)
+        self.assertIn("MLTUNE_SERVER", done.err)
+
+    def test_ls_and_show_of_a_run(self):
+        """What the journal tells is what the run told."""
+        run = self.run_config(mlr_config(), "--json").result
+        listed = self.mltune("ls", "--json").result
+        self.assertEqual([r["run"] for r in listed], [run["run"]])
+        self.assertEqual(listed[0]["status"], "finished")
+        self.assertEqual(listed[0]["epochs"], run["epochs"])
+        self.assertIn(run["run"], self.mltune("ls").out)
+        for word in (run["run"], "small-mlr", run["run"][:-2]):
+            shown = self.mltune("show", word, "--json").result
+            for member in RESULT_MEMBERS:
+                self.assertEqual(shown[member], run[member], member)
+        self.assertEqual(len(shown["trial_list"]), run["tuning"]["trials"])
+        self.assertEqual(shown["epoch_list"][-1]["loss"], run["loss"])
+        text = self.mltune("show", run["run"]).out
+        for word in ("trials", "epochs", "decisions", "finished"):
+            self.assertIn(word, text)
+        self.assert_code(self.mltune("show", "nothing-like-it"), 1)
+
+    def test_effective_configuration_is_kept(self):
+        """The run's folder holds its configuration with all defaults."""
+        run = self.run_config(mlr_config(), "--json", "--no-tune").result
+        folder = self.folder / ".mltune/runs" / run["run"]
+        config = json.loads((folder / "config.json").read_text())
+        self.assertEqual(config["stop"]["plateau_epochs"], 5)
+        self.assertEqual(config["ps"]["consistency"], "bsp")
+        self.assertEqual(folder.stat().st_mode & 0o777, 0o700)
+
+    def test_verbose_tells_every_epoch(self):
+        """-v where there is no terminal: a line an epoch, none of it live."""
+        done = self.run_config(mlr_config(), "-v")
+        self.assert_code(done, 0)
+        for epoch in range(1, 5):
+            self.assertIn(f"epoch {epoch}: loss", done.err)
+        self.assertNotIn("\r", done.err)
+
+    def test_live_line_on_a_terminal(self):
+        """On a terminal one line is redrawn, and is gone at the end."""
+        self.write("config.json", mlr_config(max_epochs=30))
+        ours, theirs = pty.openpty()
+        process = self.start("run", "config.json", stderr=theirs)
+        os.close(theirs)
+        seen = b""
+        while select.select([ours], [], [], 60)[0]:
+            try:
+                part = os.read(ours, 4096)
+            except OSError:
+                break
+            if not part:
+                break
+            seen += part
+        os.close(ours)
+        self.assert_code(self.finish(process), 0)
+        self.assertIn(b"learning_rate=", seen)
+        self.assertTrue(seen.endswith(b"\r\x1b[K"), seen[-80:])
+
+
+class Refused(Case):
+    def refuse(self, done, code, *words):
+        self.assert_code(done, code)
+        self.assertEqual(done.out, "")
+        for word in words:
+            self.assertIn(word, done.err)
+        self.assert_nothing_left()
+
+    def test_unknown_verb(self):
+        """Usage, with the nearest name."""
+        self.refuse(self.mltune("runn", "x"), 2, "runn", "run")
+
+    def test_missing_configuration(self):
+        """A configuration that is not there is named."""
+        self.refuse(self.mltune("run", "none.json"), 74, "none.json")
+
+    def test_all_errors_of_a_configuration_at_once(self):
+        """Each fault with its pointer, line and column."""
+        self.write("bad.json", """{
+  "app": {"name": "mrl"},
+  "stop": {"max_epochs": "many"},
+  "ps": {"update_rul": "sgd"},
+  "tunables": {"learning_rate": {"type": "float", "min": 2, "max": 1}}
+}
+""")
+        done = self.mltune("run", "bad.json")
+        self.refuse(done, 78, "/app/name", "mlr", "/stop/max_epochs", ":3:",
+                    "update_rule", ":4:", "/tunables/learning_rate")
+        self.assertFalse((self.folder / ".mltune").exists())
+
+    def test_malformed_json(self):
+        """The place of the error is told."""
+        self.write("bad.json", "{\n  \"app\": {\"name\": \"mlr\"},,\n}\n")
+        self.refuse(self.mltune("run", "bad.json"), 78, "bad.json", "2")
+
+    def test_data_file_that_is_not_there(self):
+        """The training system's refusal is the user's to mend."""
+        config = mf_config()
+        config["app"]["data"] = "no-such-ratings.dat"
+        done = self.run_config(config)
+        self.assert_code(done, 78)
+        self.assertIn("no-such-ratings.dat", done.err)
+        self.assert_nothing_left()
+
+    def test_malformed_data_file(self):
+        """File and line of what is wrong."""
+        self.write("ratings.dat", "1::1::5::0\n1::2::x::0\n")
+        config = mf_config()
+        config["app"]["data"] = "ratings.dat"
+        done = self.run_config(config, "--json")
+        self.assert_code(done, 78)
+        self.assertIn("ratings.dat", done.err)
+        self.assertIn("2", done.err)
+        self.assertEqual(done.result["status"], "failed")
+        self.assert_nothing_left()
+
+    def test_too_little_memory(self):
+        """A job that cannot hold five models is refused, with the sizes."""
+        config = mf_config()
+        config["app"]["rank"] = 256
+        config["memory"] = {"limit": "1MiB"}
+        done = self.run_config(config)
+        self.assert_code(done, 78)
+        self.assertIn("memory", done.err)
+        self.assertIn("failed", done.err)
+        self.assert_nothing_left()
+
+    def test_state_folder_that_cannot_be(self):
+        """A file in the way of the state folder."""
+        self.write("file", "x")
+        done = self.run_config(mlr_config(), "--state", "file/state")
+        self.refuse(done, 74, "file")
+
+    def test_state_folder_that_cannot_be_written(self):
+        """Where the kernel takes no folder, whoever asks."""
+        done = self.run_config(mlr_config(), "--state", "/proc/mltune")
+        self.refuse(done, 74, "/proc/mltune")
+
+    def test_damaged_journal(self):
+        """A journal that is none is left alone, with what to do."""
+        (self.folder / ".mltune").mkdir()
+        self.write(".mltune/mltune.db", "not a database" * 1000)
+        done = self.run_config(mlr_config())
+        self.refuse(done, 74, "mltune.db", "move it away")
+
+    def test_dry_run_leaves_nothing(self):
+        """The plan is printed; no folder, no process, no file."""
+        done = self.run_config(mlr_config(), "--dry-run")
+        self.assert_code(done, 0)
+        for word in ("mlr", "learning_rate", "random", "max_epochs"):
+            self.assertIn(word, done.out)
+        self.assertEqual(os.listdir(self.folder), ["config.json"])
+        self.assert_nothing_left()
+
+    def test_port_in_use(self):
+        """The address is named, and nothing is left."""
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            done = self.run_config(mlr_config(), "--listen", address)
+        self.refuse(done, 74, address, "in use")
+        self.assertEqual(self.mltune("ls", "--json").result, [])
+
+    def test_address_of_other_machines(self):
+        """Loopback only, as long as there is no token."""
+        done = self.run_config(mlr_config(), "--listen", "0.0.0.0:0")
+        self.refuse(done, 78, "0.0.0.0")
+
+
+class FullDisk(Case):
+    def big_config(self):
+        """A model of 4.5 MB."""
+        config = mf_config(max_epochs=1)
+        config["app"]["rank"] = 256
+        config["app"]["data"] = ("gen:ratings?users=4000&items=500"
+                                 "&ratings=20000&rank=4")
+        return config
+
+    def test_no_room_for_the_model(self):
+        """A model that does not fit is an error; no part of it stays."""
+        self.write("config.json", self.big_config())
+        done = self.mltune("run", "config.json", "--no-tune", "--json",
+                           preexec_fn=limit_files(2 << 20))
+        self.assert_code(done, 74)
+        self.assertEqual(done.result["status"], "failed")
+        self.assertIn("model", done.err)
+        self.assert_nothing_left()
+        folder = self.folder / ".mltune/runs" / done.result["run"]
+        self.assertFalse((folder / "model").exists())
+
+    def test_no_room_for_the_last_snapshot(self):
+        """An interrupted run that cannot be resumed does not claim it can."""
+        config = self.big_config()
+        config["stop"] = {"max_epochs": 1000000, "plateau_epochs": 1000000}
+        config["name"] = "endless"
+        self.write("config.json", config)
+        process = self.start("run", "config.json", "--no-tune",
+                             preexec_fn=limit_files(2 << 20))
+        self.wait_for_training()
+        process.send_signal(signal.SIGINT)
+        done = self.finish(process)
+        self.assert_code(done, 74)
+        self.assertIn("snapshot was not written", done.err)
+        self.assert_nothing_left()
+
+    def test_no_room_for_the_journal(self):
+        """Without its journal the run ends, and says why."""
+        self.write("config.json", endless_config())
+        done = self.mltune("run", "config.json",
+                           preexec_fn=limit_files(120 << 10))
+        self.assert_code(done, 74)
+        self.assertIn("mltune.db", done.err)
+        self.assert_nothing_left()
+        self.assert_code(self.mltune("ls"), 0)
+
+
+class Killed(Case):
+    def begin(self, *words):
+        self.write("config.json", endless_config())
+        process = self.start("run", "config.json", *words)
+        self.wait_for_training()
+        return process
+
+    def only_run(self):
+        runs = self.mltune("ls", "--json").result
+        self.assertEqual(len(runs), 1)
+        return runs[0]
+
+    def test_node_killed(self):
+        """The tuner says so and ends; nothing lives on."""
+        process = self.begin()
+        os.kill(self.node_of(process), signal.SIGKILL)
+        done = self.finish(process)
+        self.assert_code(done, 1)
+        self.assertIn("SIGKILL", done.err)
+        self.assert_nothing_left()
+        self.assertEqual(self.only_run()["status"], "failed")
+
+    def test_node_killed_while_it_loads(self):
+        """Also before it has said that it is ready."""
+        config = endless_config()
+        config["app"]["data"] = "gen:digits?samples=400000&size=28"
+        self.write("config.json", config)
+        process = self.start("run", "config.json")
+        os.kill(self.node_of(process), signal.SIGKILL)
+        self.assert_code(self.finish(process), 1)
+        self.assert_nothing_left()
+
+    def test_interrupt_once(self):
+        """A snapshot, then 130; the state says that it was interrupted."""
+        process = self.begin("--json")
+        process.send_signal(signal.SIGINT)
+        done = self.finish(process)
+        self.assert_code(done, 130)
+        self.assertEqual(done.result["status"], "interrupted")
+        self.assertIn("once more", done.err)
+        run = self.only_run()
+        self.assertEqual(run["status"], "interrupted")
+        snapshots = self.folder / ".mltune/runs" / run["run"] / "snapshots"
+        self.assertTrue(any(snapshots.iterdir()))
+        self.assert_nothing_left()
+
+    def test_interrupt_twice(self):
+        """The second one ends at once."""
+        process = self.begin()
+        process.send_signal(signal.SIGINT)
+        process.stderr.readline()  # it has been taken in
+        process.send_signal(signal.SIGINT)
+        self.assert_code(self.finish(process, 10), 130)
+        self.assert_nothing_left()
+
+    def test_terminate(self):
+        """143 after a clean snapshot."""
+        process = self.begin()
+        process.send_signal(signal.SIGTERM)
+        self.assert_code(self.finish(process), 143)
+        self.assertEqual(self.only_run()["status"], "interrupted")
+        self.assert_nothing_left()
+
+    def test_interrupt_while_loading(self):
+        """Nothing is there to snapshot; it ends all the same."""
+        config = endless_config()
+        config["app"]["data"] = "gen:digits?samples=400000&size=28"
+        self.write("config.json", config)
+        process = self.start("run", "config.json")
+        self.node_of(process)
+        process.send_signal(signal.SIGINT)
+        self.assert_code(self.finish(process, 30), 130)
+        self.assert_nothing_left()
+
+    def test_tuner_killed(self):
+        """The node goes with it; the journal opens; the run is known dead."""
+        process = self.begin()
+        self.node_of(process)
+        process.kill()
+        process.communicate()
+        end = self.wait_until(lambda: not self.marked(), "the node to go", 10)
+        self.assertTrue(end)
+        run = self.only_run()
+        self.assertEqual(run["status"], "interrupted")
+        self.assertFalse(run["alive"])
+        self.assert_code(self.mltune("show", run["run"]), 0)
+        again = self.run_config(mlr_config(), "--json", "--no-tune",
+                                name="other.json")
+        self.assert_code(again, 0)
+
+    def test_ended_at_any_time(self):
+        """Whatever ends it, and when: the right code, nothing left, and the
+        journal opens."""
+        rng = random.Random(3)
+        codes = {"int": 130, "term": 143, "node": 1, "tuner": -9}
+        self.write("config.json", endless_config())
+        for turn in range(12):
+            how = rng.choice(sorted(codes))
+            process = self.start("run", "config.json")
+            self.node_of(process)  # from here on signals are taken care of
+            time.sleep(rng.random() * rng.choice([0.05, 0.5, 1.5]))
+            with self.subTest(turn=turn, how=how):
+                if how == "node":
+                    os.kill(self.node_of(process), signal.SIGKILL)
+                else:
+                    process.send_signal({"int": signal.SIGINT,
+                                         "term": signal.SIGTERM,
+                                         "tuner": signal.SIGKILL}[how])
+                self.assert_code(self.finish(process), codes[how])
+                self.wait_until(lambda: not self.marked(), "all to end", 10)
+                if how != "tuner":
+                    self.assert_nothing_left()
+                self.assert_code(self.mltune("ls"), 0)
+
+    def test_running_run_is_alive(self):
+        """ls tells what a run is doing while it does it."""
+        process = self.begin()
+        run = self.only_run()
+        self.assertTrue(run["alive"])
+        self.assertIn(run["status"], ("tuning", "training"))
+        process.send_signal(signal.SIGTERM)
+        self.finish(process)
+
+    def test_two_runs_in_one_state_folder(self):
+        """They share the journal and do not disturb each other."""
+        self.write("a.json", mlr_config())
+        self.write("b.json", mf_config())
+        both = [self.start("run", name, "--json", "--name", name[0])
+                for name in ("a.json", "b.json")]
+        done = [self.finish(process) for process in both]
+        for one in done:
+            self.assert_code(one, 0)
+        listed = self.mltune("ls", "--json").result
+        self.assertEqual({r["name"] for r in listed}, {"a", "b"})
+
+    def test_stdout_that_cannot_be_written(self):
+        """A result that is lost is an error."""
+        self.write("config.json", mlr_config())
+        with open("/dev/full", "w", encoding="ascii") as full:
+            process = self.start("run", "config.json", "--json", "--no-tune",
+                                 stdout=full)
+            _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 74, err)
+
+
+if __name__ == "__main__":
+    unittest.main()

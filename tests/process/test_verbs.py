@@ -1,0 +1,141 @@
+"""Verbs that answer from what is built in: help, validate, schema, lists."""
+import json
+
+from harness import Case, mlr_config
+
+VERBS = ["run", "ls", "show", "validate", "schema", "apps", "searchers",
+         "strategies", "data"]
+
+
+class Verbs(Case):
+    def test_help_on_every_verb(self):
+        overview = self.mltune("--help")
+        self.assert_code(overview, 0)
+        for verb in VERBS:
+            self.assertIn(f"  {verb} ", overview.out)
+            for words in (verb, "--help"), ("help", verb):
+                done = self.mltune(*words)
+                self.assert_code(done, 0)
+                self.assertIn(f"Usage: mltune {verb}", done.out)
+                self.assertEqual(done.err, "")
+
+    def test_version_is_one_line(self):
+        done = self.mltune("--version")
+        self.assert_code(done, 0)
+        self.assertRegex(done.out, r"^mltune \d+\.\d+\.\d+\n$")
+
+    def test_misuse_ends_with_2(self):
+        for words in [], ["vaildate"], ["--frobnicate"], ["validate"], \
+                ["validate", "a", "b"], ["schema", "--jsn"]:
+            done = self.mltune(*words)
+            self.assert_code(done, 2)
+            self.assertEqual(done.out, "")
+        self.assertIn("did you mean validate?", self.mltune("vaildate").err)
+
+    def test_planned_verb_is_refused_with_those_present(self):
+        done = self.mltune("compare")
+        self.assert_code(done, 78)
+        self.assertIn("compare is not built yet", done.err)
+        self.assertIn("validate", done.err)
+
+    def test_output_that_is_lost_is_an_error(self):
+        with open("/dev/full", "w", encoding="ascii") as full:
+            done = self.mltune("schema", stdout=full)
+        self.assert_code(done, 74)
+        self.assertIn("No space left", done.err)
+
+    def test_no_color_unless_a_terminal(self):
+        self.assertNotIn("\033", self.mltune("vaildate").err)
+
+
+class Data(Case):
+    def test_generated_ratings_are_described_as_asked_for(self):
+        spec = "gen:ratings?users=50&items=20&ratings=300"
+        self.assert_code(self.mltune("data", "gen", spec, "r.tsv"), 0)
+        done = self.mltune("data", "info", "r.tsv")
+        self.assert_code(done, 0)
+        info = json.loads(done.out)
+        self.assertEqual((info["kind"], info["ratings"]), ("ratings", 300))
+
+    def test_faults_have_their_codes(self):
+        self.assert_code(self.mltune("data", "gen", "gen:digits?x=1", "d"), 78)
+        self.assert_code(self.mltune("data", "info", "nothing"), 74)
+        self.assert_code(self.mltune("data", "gen", "gen:digits"), 2)
+
+
+class Validate(Case):
+    def test_valid_configuration_is_printed_complete(self):
+        self.write("c.json", mlr_config())
+        done = self.mltune("validate", "c.json")
+        self.assert_code(done, 0)
+        self.assertEqual(done.err, "")
+        config = json.loads(done.out)
+        self.assertEqual(config["stop"]["plateau_epochs"], 5)
+        self.assertEqual(config["ps"]["consistency"], "bsp")
+        self.write("again.json", config)
+        again = self.mltune("validate", "again.json")
+        self.assertEqual(json.loads(again.out), config)
+
+    def test_all_errors_at_once_with_their_places(self):
+        self.write("c.json", '{"app": {"name": "mlr", "data": "x"},\n'
+                             ' "stop": {"max_epoch": 1},\n'
+                             ' "seed": "one"}\n')
+        done = self.mltune("validate", "c.json", "--set", "tuner.max_trials=0")
+        self.assert_code(done, 78)
+        self.assertEqual(done.out, "")
+        lines = done.err.splitlines()
+        self.assertEqual(len(lines), 3, done.err)
+        self.assertIn("c.json: /tuner/max_trials: expected", lines[0])
+        self.assertIn("c.json:2:11: /stop/max_epoch: ", lines[1])
+        self.assertIn('did you mean "max_epochs"?', lines[1])
+        self.assertIn("c.json:3:10: /seed: expected a whole number", lines[2])
+
+    def test_json_report_carries_problems(self):
+        self.write("c.json", '{"app": {"name": "mlr"}, "sed": 1}')
+        done = self.mltune("validate", "--json", "c.json")
+        self.assert_code(done, 78)
+        report = json.loads(done.out)
+        self.assertFalse(report["valid"])
+        self.assertIsNone(report["config"])
+        pointers = [p["pointer"] for p in report["problems"]]
+        self.assertIn("/sed", pointers)
+        for problem in report["problems"]:
+            self.assertEqual(problem["line"], 1)
+
+    def test_files_that_cannot_be_read_end_with_74(self):
+        self.assert_code(self.mltune("validate", "missing.json"), 74)
+        self.assert_code(self.mltune("validate", "."), 74)
+
+    def test_malformed_and_empty_files_end_with_78(self):
+        for text in "", "{", "[]", '{"a": 1, "a": 2}':
+            self.write("c.json", text)
+            self.assert_code(self.mltune("validate", "c.json"), 78)
+
+
+class Lists(Case):
+    def test_lists_agree_as_text_and_json(self):
+        for verb in "apps", "searchers", "strategies":
+            text = self.mltune(verb)
+            entries = json.loads(self.mltune(verb, "--json").out)
+            self.assert_code(text, 0)
+            self.assertTrue(entries)
+            for entry in entries:
+                self.assertIn(f"{entry['name']}: {entry['summary']}\n",
+                              text.out)
+                self.assertEqual(entry["settings"]["type"], "object")
+
+    def test_schema_knows_what_is_listed(self):
+        schema = json.loads(self.mltune("schema").out)
+        self.assertEqual(schema["$schema"],
+                         "https://json-schema.org/draft/2020-12/schema")
+        apps = json.loads(self.mltune("apps", "--json").out)
+        self.assertEqual(
+            [one["title"] for one in schema["properties"]["app"]["oneOf"]],
+            [app["name"] for app in apps])
+        self.assertEqual(schema["required"], ["app"])
+
+    def test_schema_as_text_lists_the_tunables(self):
+        done = self.mltune("schema", "--text")
+        self.assert_code(done, 0)
+        for word in "stop.max_epochs", "learning_rate", "bandwidth_mbps":
+            self.assertIn(word, done.out)

@@ -1,0 +1,980 @@
+#include "tests/sim/sim.h"
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "searchers/searcher.h"
+#include "searchers/space_json.h"
+#include "tuner/strategy.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    QUEUE_MAX = 512,
+    BRANCHES_MAX = 8192,
+    QUANTUM = 32, /* samples that share one draw of the noise of sampling */
+    STEPS_MAX = 400000,
+    TRIED_MAX = 1100
+};
+
+struct state {
+    double fast, slow, jump, passed; /* passed: e-folds of waiting */
+    double rate;                     /* last used: a larger one jumps */
+    uint64_t samples;                /* processed by the lineage */
+    uint64_t clocks;
+};
+
+struct sim_branch {
+    bool known, planned; /* planned: forked and not freed, as told */
+    enum branch_type type;
+    branch_id parent;
+    double lr, momentum, batch;
+    struct state s;
+    bool fresh; /* nothing written since the fork */
+};
+
+struct sim {
+    const struct sim_family *f;
+    const struct sim_options *options;
+    uint64_t seed;
+    struct rng rng;   /* jitter of losses */
+    struct rng costs; /* of times: losses do not depend on it */
+    struct rng faults;
+    struct space space;
+    struct tuner *tuner;
+    struct tuner_actions actions;
+    double now;
+    double best_rate;
+    struct msg queue[QUEUE_MAX]; /* operations in order */
+    size_t head, queued;
+    struct msg outbox[QUEUE_MAX];
+    size_t out_head, outs;
+    op_id last_op, cut;
+    clock_no next_clock;
+    unsigned live;
+    struct sim_branch *branch; /* [BRANCHES_MAX] */
+    branch_id branches;
+    bool finished;
+    struct history history, replayed;
+    /* The search under way. */
+    struct state parent;
+    struct setting_of {
+        double lr, momentum, batch;
+        uint32_t trial;
+    } tried[TRIED_MAX];
+    unsigned tried_len;
+    unsigned slices_run; /* of training branches */
+    clock_no slice_announced;
+    branch_id branch_announced, freed_announced;
+    size_t trace_len;
+    struct sim_result *out;
+    json_t *initial, *searcher_settings; /* owned */
+};
+
+__attribute__((noreturn, format(printf, 2, 3))) static void
+violated(const struct sim *s, const char *format, ...)
+{
+    va_list args;
+
+    fprintf(stderr, "sim: family %s seed %llu at %.6f s: ", s->f->name,
+            (unsigned long long)s->seed, s->now);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    abort();
+}
+
+#define REQUIRE(s, condition, ...)                                             \
+    do {                                                                       \
+        if (!(condition))                                                      \
+            violated(s, __VA_ARGS__);                                          \
+    } while (0)
+
+/* ---- physics ------------------------------------------------------------- */
+
+static double best_rate_at(const struct sim *s, const struct state *x)
+{
+    const struct sim_family *f = s->f;
+
+    if (f->moved != 0 && x->samples >= f->moved_after * f->samples)
+        return s->best_rate * f->moved;
+    return s->best_rate;
+}
+
+/* Progress of @n samples in one update with a setting. Without noise. */
+static void advance(const struct sim *s, struct state *x, double lr,
+                    double momentum, double batch, double n)
+{
+    const struct sim_family *f = s->f;
+    double u = lr / best_rate_at(s, x);
+    double share = n / (double)f->samples;
+    double aid =
+        (1 - 0.5 * (momentum - 0.5) * (momentum - 0.5)) * sqrt(64.0 / batch);
+    double folds = f->rate * u * exp(1 - u) * aid * share;
+    double ball = f->ball * u * u;
+
+    if (f->slow > 0) /* larger rates: no worse for long, but they jump */
+        folds = f->rate * fmin(u, 1) * aid * share;
+    if (f->late_limit > 0 && u > f->late_limit &&
+        x->samples >= f->late_after * f->samples) {
+        x->fast = INFINITY;
+        return;
+    }
+    if (f->cliff > 0 && u > f->cliff) {
+        x->fast = (x->fast + 1) * exp(fmin(400 * u / f->cliff * share, 50));
+        return;
+    }
+    x->passed += folds;
+    if (x->passed < f->waiting)
+        return;
+    if (!f->converged)
+        x->fast = ball + (x->fast - ball) * exp(-folds);
+    if (f->slow > 0) {
+        if (x->rate < u && u > 1)
+            x->jump += 0.05 * (u - fmax(x->rate, 1));
+        x->rate = u;
+        x->slow *= exp(-0.5 * fmin(u, 5) * share);
+        x->jump *= exp(-3 * share);
+    }
+}
+
+static double true_loss(const struct state *x)
+{
+    return 0.1 + x->fast + x->slow + x->jump;
+}
+
+static double clock_cost(const struct sim_family *f, double n)
+{
+    return f->clock_s + f->sample_s * n;
+}
+
+/* Samples of the next clock of a branch. */
+static uint64_t clock_samples(const struct sim *s, double batch,
+                              uint64_t samples)
+{
+    const struct sim_family *f = s->f;
+    uint64_t step =
+        f->parts ? f->samples / f->parts : (uint64_t)batch * f->workers;
+    uint64_t left = f->samples - samples % f->samples;
+
+    return left < step ? left : step;
+}
+
+/* What the choice of samples first .. first + n - 1 of an epoch adds: the same
+ * for everybody who runs over them. */
+static double sampling_noise(const struct sim *s, uint64_t first, uint64_t n)
+{
+    uint64_t epoch = first / s->f->samples, at = first % s->f->samples;
+    double sum = 0;
+
+    for (uint64_t q = at / QUANTUM; q * QUANTUM < at + n; q++) {
+        uint64_t from = q * QUANTUM > at ? q * QUANTUM : at;
+        uint64_t to = (q + 1) * QUANTUM < at + n ? (q + 1) * QUANTUM : at + n;
+        uint64_t bits = rng_mix(rng_mix(s->seed, epoch), q);
+        /* Three uniform numbers make a good enough normal one. */
+        double z = (double)(bits & 0x1fffff) + (double)(bits >> 21 & 0x1fffff) +
+                   (double)(bits >> 42 & 0x1fffff);
+
+        z = (z / 0x1fffff - 1.5) * 2;
+        sum += z * sqrt(QUANTUM) * (double)(to - from) / QUANTUM;
+    }
+    return sum * s->f->noise;
+}
+
+/* What three epochs of a setting take. */
+static double three_epochs(const struct sim *s, const struct setting_of *x)
+{
+    double clocks = (double)s->f->samples /
+                    (double)clock_samples(s, x->batch, s->parent.samples);
+
+    return 3 *
+           (clocks * s->f->clock_s + (double)s->f->samples * s->f->sample_s);
+}
+
+/* Speed without noise from the parent, over @seconds. */
+static double true_speed(const struct sim *s, const struct setting_of *x,
+                         double seconds)
+{
+    struct state y = s->parent;
+    double before = true_loss(&y), t = 0;
+
+    while (t < seconds) {
+        uint64_t n = clock_samples(s, x->batch, y.samples);
+
+        advance(s, &y, x->lr, x->momentum, x->batch, (double)n);
+        y.samples += n;
+        t += clock_cost(s->f, (double)n);
+        if (!isfinite(y.fast))
+            return 0;
+    }
+    return fmax((before - true_loss(&y)) / t, 0);
+}
+
+/* ---- the node ------------------------------------------------------------ */
+
+static void say(struct sim *s, const struct msg *m)
+{
+    assert(s->outs < QUEUE_MAX);
+    s->outbox[(s->out_head + s->outs++) % QUEUE_MAX] = *m;
+}
+
+static void answer_done(struct sim *s, op_id op, branch_id branch,
+                        uint64_t clocks, double switch_s)
+{
+    struct msg m = {.kind = MSG_DONE, .op = op};
+
+    m.done.branch = branch;
+    m.done.clocks = clocks;
+    m.done.switch_s = switch_s;
+    m.done.bytes = 1000;
+    say(s, &m);
+}
+
+static struct sim_branch *known(struct sim *s, branch_id id)
+{
+    REQUIRE(s, id < s->branches && s->branch[id].known, "no branch %u", id);
+    return &s->branch[id];
+}
+
+static void receive_fork(struct sim *s, struct msg *m)
+{
+    struct sim_branch *parent = known(s, m->fork.parent), *b;
+    struct msg answer = {.kind = MSG_FORKED, .op = m->op};
+
+    REQUIRE(s, parent->planned, "fork of branch %u, which was freed",
+            m->fork.parent);
+    REQUIRE(s, m->fork.branch == s->branches, "branch numbers must grow");
+    REQUIRE(s, s->branch_announced == m->fork.branch,
+            "branch %u was not journaled before its fork", m->fork.branch);
+    REQUIRE(s, s->branches < BRANCHES_MAX, "too many branches for the sim");
+    b = &s->branch[s->branches++];
+    memset(b, 0, sizeof(*b));
+    b->known = true;
+    b->type = m->fork.type;
+    b->parent = m->fork.parent;
+    if (s->f->branches_max && s->live >= s->f->branches_max) {
+        struct msg failed = {.kind = MSG_FAILED, .op = m->op};
+
+        failed.failed.branch = m->fork.branch;
+        failed.failed.code = ERR_LIMIT;
+        snprintf(failed.failed.reason, sizeof(failed.failed.reason),
+                 "memory limit");
+        say(s, &failed);
+        msg_deinit(m);
+        return;
+    }
+    s->live++;
+    b->planned = true;
+    answer.forked.branch = m->fork.branch;
+    say(s, &answer);
+    s->queue[(s->head + s->queued++) % QUEUE_MAX] = *m;
+}
+
+static void check_schedule(struct sim *s, const struct msg *m)
+{
+    struct sim_branch *b = known(s, m->schedule.branch);
+
+    REQUIRE(s, b->planned, "slice of branch %u, which was freed",
+            m->schedule.branch);
+    REQUIRE(s, b->type != BRANCH_KEPT && b->type != BRANCH_INIT,
+            "slice of a read-only branch %u", m->schedule.branch);
+    REQUIRE(s, m->schedule.first == s->next_clock,
+            "clock %llu scheduled, %llu is the next",
+            (unsigned long long)m->schedule.first,
+            (unsigned long long)s->next_clock);
+    REQUIRE(s, m->schedule.count >= 1, "an empty slice");
+    REQUIRE(s,
+            (m->schedule.count + m->schedule.report_every - 1) /
+                    m->schedule.report_every <=
+                PROTO_WINDOWS_MAX,
+            "too many windows in a slice");
+    REQUIRE(s, s->slice_announced == m->schedule.first,
+            "a slice was not journaled before it was scheduled");
+    s->next_clock += m->schedule.count;
+}
+
+/* A message from the tuner; its members are ours now. */
+static void receive(struct sim *s, struct msg *m)
+{
+    REQUIRE(s, m->op > s->last_op, "operation numbers must grow");
+    s->last_op = m->op;
+    switch (m->kind) {
+    case MSG_FORK:
+        receive_fork(s, m);
+        return;
+    case MSG_FREE:
+        REQUIRE(s, known(s, m->free.branch)->planned,
+                "branch %u is freed twice", m->free.branch);
+        REQUIRE(s, s->freed_announced == m->free.branch,
+                "a free was not journaled");
+        s->branch[m->free.branch].planned = false;
+        s->live--;
+        break;
+    case MSG_SCHEDULE:
+        check_schedule(s, m);
+        break;
+    case MSG_CUT:
+        s->cut = m->cut.target;
+        answer_done(s, m->op, BRANCH_NONE, 0, 0);
+        return;
+    case MSG_SNAPSHOT:
+        REQUIRE(s,
+                known(s, m->snapshot.branch)->planned &&
+                    s->branch[m->snapshot.branch].type <= BRANCH_KEPT &&
+                    (s->branch[m->snapshot.branch].type == BRANCH_KEPT ||
+                     s->branch[m->snapshot.branch].type == BRANCH_INIT),
+                "snapshot of a branch that is not kept");
+        break;
+    case MSG_SAVE:
+        REQUIRE(s, known(s, m->save.branch)->planned,
+                "a freed branch is saved");
+        break;
+    case MSG_STOP:
+        s->finished = true;
+        return;
+    default:
+        violated(s, "unexpected message %s", msg_kind_name(m->kind));
+    }
+    REQUIRE(s, s->queued < QUEUE_MAX, "too many operations");
+    s->queue[(s->head + s->queued++) % QUEUE_MAX] = *m;
+}
+
+/* ---- actions ------------------------------------------------------------- */
+
+static void trace_line(struct sim *s, const char *line)
+{
+    size_t n = strlen(line);
+    char *t = mem_realloc(*s->options->trace, s->trace_len + n + 2);
+
+    assert(t);
+    memcpy(t + s->trace_len, line, n);
+    t[s->trace_len + n] = '\n';
+    t[s->trace_len + n + 1] = '\0';
+    s->trace_len += n + 1;
+    *s->options->trace = t;
+}
+
+static void trace_message(struct sim *s, const struct msg *m)
+{
+    char line[256] = "";
+
+    switch (m->kind) {
+    case MSG_FORK: {
+        const json_t *lr = json_object_get(m->fork.setting, "learning_rate");
+
+        snprintf(line, sizeof(line), "fork %u from %u %s%s%.3g", m->fork.branch,
+                 m->fork.parent, branch_type_name(m->fork.type),
+                 lr ? " rate=" : "", json_number_value(lr));
+        if (!lr)
+            snprintf(line, sizeof(line), "fork %u from %u %s", m->fork.branch,
+                     m->fork.parent, branch_type_name(m->fork.type));
+        break;
+    }
+    case MSG_FREE:
+        snprintf(line, sizeof(line), "free %u", m->free.branch);
+        break;
+    case MSG_SCHEDULE:
+        snprintf(line, sizeof(line), "run %u clocks %llu+%llu by %llu",
+                 m->schedule.branch, (unsigned long long)m->schedule.first,
+                 (unsigned long long)m->schedule.count,
+                 (unsigned long long)m->schedule.report_every);
+        break;
+    case MSG_SNAPSHOT:
+    case MSG_SAVE:
+        snprintf(line, sizeof(line), "%s %u", msg_kind_name(m->kind),
+                 m->save.branch);
+        break;
+    default:
+        snprintf(line, sizeof(line), "%s", msg_kind_name(m->kind));
+    }
+    trace_line(s, line);
+}
+
+static void trace_record(struct sim *s, const struct record *r)
+{
+    char line[RECORD_TEXT_MAX + RECORD_NAME_MAX + 8];
+
+    switch (r->kind) {
+    case RECORD_TRIAL_UPDATED:
+    case RECORD_TRIAL_ENDED:
+        snprintf(line, sizeof(line), "  trial %u %s", r->trial.trial,
+                 trial_label_name(r->trial.label));
+        break;
+    case RECORD_EPOCH_ENDED:
+        snprintf(line, sizeof(line), "  epoch %u of branch %u%s%s",
+                 r->epoch_ended.epoch, r->epoch_ended.branch,
+                 r->epoch_ended.surviving ? "" : " (finalist)",
+                 r->epoch_ended.best ? " best" : "");
+        break;
+    case RECORD_DECISION:
+        snprintf(line, sizeof(line), "  %s: %s", r->decision.decision,
+                 r->decision.text);
+        break;
+    case RECORD_SEARCH_STARTED:
+        snprintf(line, sizeof(line), "  search %u starts",
+                 r->search_started.search);
+        break;
+    case RECORD_SEARCH_ENDED:
+        snprintf(line, sizeof(line), "  search %u ends: winner %u",
+                 r->search_ended.search, r->search_ended.winner);
+        break;
+    default:
+        return;
+    }
+    trace_line(s, line);
+}
+
+static struct setting_of setting_of(const json_t *o)
+{
+    struct setting_of x = {.momentum = 0.5, .batch = 64};
+    const json_t *v;
+
+    x.lr = json_number_value(json_object_get(o, "learning_rate"));
+    if ((v = json_object_get(o, "momentum")))
+        x.momentum = json_number_value(v);
+    if ((v = json_object_get(o, "batch_size")))
+        x.batch = json_number_value(v);
+    return x;
+}
+
+static void search_began(struct sim *s, const struct record_search_started *r)
+{
+    struct sim_search *q = &s->out->search[s->out->searches];
+
+    REQUIRE(s, s->out->searches < SIM_SEARCHES_MAX, "too many searches");
+    *q = (struct sim_search){.retune = r->retune};
+    s->parent = known(s, r->parent)->s;
+    s->tried_len = 0;
+}
+
+static void search_over(struct sim *s, const struct record_search_ended *r)
+{
+    struct sim_search *q = &s->out->search[s->out->searches++];
+    double best_trial = 0, best_three = 0, three = 1;
+
+    q->trials = r->trials;
+    q->winner = r->winner;
+    s->out->tuning_s += r->seconds;
+    for (unsigned i = 0; i < s->tried_len; i++)
+        if (s->tried[i].trial == r->winner)
+            three = three_epochs(s, &s->tried[i]);
+    for (unsigned i = 0; i < s->tried_len; i++) {
+        const struct setting_of *x = &s->tried[i];
+        double seconds = r->trial_s;
+        double a, b;
+
+        if (s->f->trial_clocks) /* it is samples then */
+            seconds *= s->f->sample_s + s->f->clock_s / 128;
+        a = true_speed(s, x, fmax(seconds, 1e-3));
+        b = true_speed(s, x, three);
+        best_trial = fmax(best_trial, a);
+        best_three = fmax(best_three, b);
+        if (x->trial != r->winner)
+            continue;
+        q->won = true;
+        q->winner_value = x->lr;
+        q->at_trial = a;
+        q->at_three = b;
+    }
+    q->at_trial = best_trial > 0 ? q->at_trial / best_trial : 1;
+    q->at_three = best_three > 0 ? q->at_three / best_three : 1;
+}
+
+static void take_record(struct sim *s, const struct record *r)
+{
+    enum err err = history_apply(&s->history, r);
+
+    REQUIRE(s, err == ERR_OK, "history refuses a %s record: %s",
+            record_kind_name(r->kind), err_text(err));
+    if (s->options->trace)
+        trace_record(s, r);
+    if (s->options->replay) {
+        json_t *o = record_to_json(r);
+        struct record back;
+
+        REQUIRE(s, o && record_from_json(o, &back, NULL) == ERR_OK,
+                "a %s record does not come back from JSON",
+                record_kind_name(r->kind));
+        REQUIRE(s, history_apply(&s->replayed, &back) == ERR_OK,
+                "a replayed %s record is refused", record_kind_name(r->kind));
+        record_deinit(&back);
+        json_decref(o);
+    }
+    switch (r->kind) {
+    case RECORD_BRANCH_CREATED:
+        s->branch_announced = r->branch_created.branch;
+        break;
+    case RECORD_BRANCH_FREED:
+        s->freed_announced = r->branch_freed.branch;
+        break;
+    case RECORD_SLICE_SCHEDULED:
+        s->slice_announced = r->slice_scheduled.first;
+        break;
+    case RECORD_SEARCH_STARTED:
+        search_began(s, &r->search_started);
+        break;
+    case RECORD_SEARCH_ENDED:
+        search_over(s, &r->search_ended);
+        break;
+    case RECORD_TRIAL_STARTED:
+        REQUIRE(s, s->tried_len < TRIED_MAX, "too many trials");
+        s->tried[s->tried_len] = setting_of(r->trial.setting);
+        s->tried[s->tried_len++].trial = r->trial.trial;
+        break;
+    case RECORD_SNAPSHOT_WRITTEN:
+        s->out->snapshots++;
+        break;
+    case RECORD_MODEL_SAVED:
+        s->out->loss = true_loss(&known(s, r->model_saved.branch)->s);
+        break;
+    default:
+        break;
+    }
+}
+
+static uint64_t digest_bytes(uint64_t d, const void *p, size_t n)
+{
+    const unsigned char *c = p;
+
+    for (size_t i = 0; i < n; i++)
+        d = (d ^ c[i]) * 0x100000001b3u;
+    return d;
+}
+
+/* What is tried and run, in order; kept forks (snapshots come by the clock) and
+ * with them the branches' numbers left out. */
+static void digest(struct sim *s, const struct msg *m)
+{
+    uint64_t d = s->out->digest;
+
+    if (m->kind == MSG_SCHEDULE) {
+        d = digest_bytes(d, &m->schedule.first, sizeof(clock_no));
+        d = digest_bytes(d, &m->schedule.count, sizeof(uint64_t));
+        d = digest_bytes(d, &m->schedule.report_every, sizeof(uint64_t));
+    } else if (m->kind == MSG_FORK && m->fork.type != BRANCH_KEPT) {
+        struct setting_of x = setting_of(m->fork.setting);
+
+        d = digest_bytes(d, &m->fork.type, sizeof(m->fork.type));
+        d = digest_bytes(d, &x.lr, sizeof(x.lr));
+        d = digest_bytes(d, &x.momentum, sizeof(x.momentum));
+        d = digest_bytes(d, &x.batch, sizeof(x.batch));
+    }
+    s->out->digest = d;
+}
+
+/* The live branches of the history are those the node knows. */
+static void check_history(const struct sim *s)
+{
+    for (size_t i = 0; i < s->history.branches; i++) {
+        const struct history_branch *b = &s->history.branch[i];
+
+        REQUIRE(s, s->branch[b->branch].planned == isnan(b->freed_at_s),
+                "history and node disagree about branch %u", b->branch);
+    }
+}
+
+static void perform(struct sim *s)
+{
+    for (size_t i = 0; i < s->actions.count; i++) {
+        struct tuner_action *a = &s->actions.item[i];
+
+        if (a->kind == TUNER_RECORD) {
+            take_record(s, &a->record);
+        } else if (a->kind == TUNER_SEND) {
+            struct msg m = a->message;
+
+            digest(s, &m);
+            if (s->options->trace)
+                trace_message(s, &m);
+            /* Ownership moves to the queue; what is left owns nothing. */
+            a->message.kind = MSG_STOP;
+            receive(s, &m);
+        } else if (a->kind == TUNER_REMOVE) {
+            s->out->removed++;
+        } else if (a->kind == TUNER_FINISH) {
+            s->out->finish = a->finish;
+            s->finished = true;
+            REQUIRE(s, i + 1 == s->actions.count, "finish is not the last");
+        }
+    }
+    tuner_actions_reset(&s->actions);
+}
+
+static void give(struct sim *s, struct tuner_event *event)
+{
+    enum err err;
+
+    event->now_s = s->now;
+    event->step_s = 1e-4;
+    if (s->f->torture && rng_below(&s->faults, s->f->torture) == 0) {
+        if (rng_below(&s->faults, 8) == 0)
+            tuner_actions_deinit(&s->actions);
+        mem_fail_at(1 + (int64_t)rng_below(&s->faults, 3), 0);
+    }
+    err = tuner_step(s->tuner, event, &s->actions);
+    s->out->faults += (unsigned)mem_failed();
+    mem_fail_at(0, 0);
+    s->out->steps++;
+    if (s->f->torture && err == ERR_NOMEM) {
+        REQUIRE(s, s->actions.count == 0, "a step that fails has actions");
+        s->out->failed_steps++;
+        err = tuner_step(s->tuner, event, &s->actions);
+    }
+    REQUIRE(s, err == ERR_OK || (err == ERR_PROTO && s->f->lies),
+            "a step fails: %s", err_text(err));
+    perform(s);
+}
+
+/* ---- running slices ------------------------------------------------------ */
+
+static void deliver(struct sim *s)
+{
+    struct msg m = s->outbox[s->out_head];
+    struct tuner_event e = {.kind = TUNER_EVENT_MESSAGE, .message = &m};
+
+    s->out_head = (s->out_head + 1) % QUEUE_MAX;
+    s->outs--;
+    give(s, &e);
+}
+
+static void run_test(struct sim *s, struct sim_branch *b, struct msg_window *w)
+{
+    double z = rng_normal(&s->rng);
+
+    w->samples = s->f->validation;
+    w->sum = (true_loss(&b->s) * (1 + 1e-4 * z)) * (double)w->samples;
+    w->seconds = clock_cost(s->f, (double)w->samples) / 3;
+    w->clocks = 1;
+}
+
+static void run_clock(struct sim *s, struct sim_branch *b, struct msg_window *w)
+{
+    const struct sim_family *f = s->f;
+    uint64_t n = clock_samples(s, b->batch, b->s.samples);
+    double cost = clock_cost(f, (double)n);
+    double own = f->jitter * f->ball * rng_normal(&s->rng);
+
+    cost *= fmax(1 + f->cost_noise * rng_normal(&s->costs), 0.2);
+    if (f->hiccup > 0 && rng_uniform(&s->costs) < f->hiccup)
+        cost *= 5;
+    if (f->stall > 0 && rng_uniform(&s->costs) < f->stall)
+        w->stalled_s += 100 * cost * (1 + rng_uniform(&s->costs));
+    w->sum += (true_loss(&b->s) + own) * (double)n +
+              sampling_noise(s, b->s.samples, n);
+    if (b->type == BRANCH_TRAINING) {
+        advance(s, &b->s, b->lr, b->momentum, b->batch, (double)n);
+        if (b->fresh)
+            w->copy_s += f->copy_s;
+        b->fresh = false;
+    }
+    b->s.samples += n;
+    b->s.clocks++;
+    w->samples += n;
+    w->clocks++;
+    w->seconds += cost;
+}
+
+static double window_time(const struct msg_window *w)
+{
+    return w->seconds + w->copy_s + w->stalled_s;
+}
+
+static void report(struct sim *s, branch_id branch, clock_no first,
+                   struct msg_window *window, uint32_t n)
+{
+    struct msg m = {.kind = MSG_REPORT};
+    struct tuner_event e = {.kind = TUNER_EVENT_MESSAGE, .message = &m};
+
+    m.report = (struct msg_report){branch, first, n, window};
+    if (s->f->lies && s->out->steps > 100)
+        m.report.first++;
+    give(s, &e);
+}
+
+static void due(struct sim *s);
+
+/* One slice: reports at least once a second, cut where asked or where the loss
+ * is not finite. */
+static void run_slice(struct sim *s, const struct msg *m)
+{
+    static struct msg_window window[PROTO_WINDOWS_MAX];
+    struct sim_branch *b = known(s, m->schedule.branch);
+    uint64_t ran = 0, reported = 0;
+    uint32_t n = 0;
+    double since = 0;
+    bool over = false;
+
+    s->now += s->f->switch_s;
+    while (!over) {
+        struct msg_window *w = &window[n++];
+
+        memset(w, 0, sizeof(*w));
+        for (uint64_t i = 0; i < m->schedule.report_every &&
+                             ran < m->schedule.count && isfinite(w->sum);
+             i++, ran++) {
+            if (b->type == BRANCH_TESTING)
+                run_test(s, b, w);
+            else
+                run_clock(s, b, w);
+        }
+        s->now += window_time(w);
+        since += window_time(w);
+        over = ran == m->schedule.count || !isfinite(w->sum) || s->cut == m->op;
+        if (!over && since < 1 && n < PROTO_WINDOWS_MAX)
+            continue;
+        report(s, m->schedule.branch, m->schedule.first + reported, window, n);
+        for (uint32_t i = 0; i < n; i++)
+            reported += window[i].clocks;
+        n = 0;
+        since = 0;
+        if (!s->finished && !over)
+            due(s);
+        over |= s->cut == m->op || s->finished;
+    }
+    s->out->clocks += ran;
+    answer_done(s, m->op, m->schedule.branch, ran, s->f->switch_s);
+}
+
+static void carry_out_fork(struct sim *s, const struct msg *m)
+{
+    struct sim_branch *b = &s->branch[m->fork.branch];
+    struct setting_of x = setting_of(m->fork.setting);
+
+    b->s = s->branch[m->fork.parent].s;
+    b->lr = x.lr;
+    b->momentum = x.momentum;
+    b->batch = x.batch;
+    b->fresh = true;
+}
+
+static void answer_failed(struct sim *s, const struct msg *m, enum err code)
+{
+    struct msg answer = {.kind = MSG_FAILED, .op = m->op};
+
+    answer.failed.branch = BRANCH_NONE;
+    answer.failed.code = code;
+    snprintf(answer.failed.reason, sizeof(answer.failed.reason), "a fault");
+    say(s, &answer);
+}
+
+/* Whether this operation fails. */
+static bool fails(struct sim *s, const struct msg *m)
+{
+    if (m->kind == MSG_SNAPSHOT)
+        return s->f->snapshot_fails;
+    if (m->kind == MSG_SAVE)
+        return s->f->save_fails;
+    return m->kind == MSG_SCHEDULE &&
+           s->branch[m->schedule.branch].type == BRANCH_TRAINING &&
+           ++s->slices_run == s->f->app_fails_at;
+}
+
+static void carry_out(struct sim *s)
+{
+    struct msg m = s->queue[s->head];
+
+    s->head = (s->head + 1) % QUEUE_MAX;
+    s->queued--;
+    if (fails(s, &m))
+        answer_failed(s, &m, m.kind == MSG_SCHEDULE ? ERR_APP : ERR_IO);
+    else if (m.kind == MSG_FORK)
+        carry_out_fork(s, &m);
+    else if (m.kind == MSG_SCHEDULE)
+        run_slice(s, &m);
+    else
+        answer_done(s, m.op, BRANCH_NONE, 0, 0);
+    msg_deinit(&m);
+}
+
+/* ---- a run --------------------------------------------------------------- */
+
+/* Timers, commands, losses of the node that are due. */
+static void due(struct sim *s)
+{
+    const struct sim_family *f = s->f;
+    struct tuner_event timer = {.kind = TUNER_EVENT_TIMER};
+
+    if (s->now >= tuner_wake_at(s->tuner))
+        give(s, &timer);
+    while (!s->finished && s->out->commanded < 4 &&
+           f->command[s->out->commanded].at_s > 0 &&
+           s->now >= f->command[s->out->commanded].at_s) {
+        struct tuner_event e = {.kind = TUNER_EVENT_COMMAND,
+                                .command =
+                                    f->command[s->out->commanded++].command};
+
+        give(s, &e);
+    }
+    if (!s->finished && f->lost_s > 0 && s->now >= f->lost_s) {
+        struct tuner_event e = {.kind = TUNER_EVENT_LOST,
+                                .reason = "it was killed"};
+
+        give(s, &e);
+    }
+}
+
+static void say_ready(struct sim *s)
+{
+    struct msg m = {.kind = MSG_READY};
+    struct tuner_event e = {.kind = TUNER_EVENT_MESSAGE, .message = &m};
+
+    m.ready = (struct msg_ready){
+        .samples = s->f->samples,
+        .validation_samples = s->f->validation,
+        .parts = s->f->parts,
+        .workers = s->f->workers,
+        .metric_reduction = "mean",
+        .loss_floor = 0,
+        .model_bytes = 1000,
+    };
+    if (s->f->validation)
+        snprintf(m.ready.metric, sizeof(m.ready.metric), "error");
+    m.ready.tunables = json_array();
+    for (size_t i = 0; i < s->space.len; i++)
+        json_array_append_new(m.ready.tunables,
+                              json_string(s->space.tunable[i].name));
+    give(s, &e);
+    json_decref(m.ready.tunables);
+}
+
+static void prepare(struct sim *s)
+{
+    const struct sim_family *f = s->f;
+    enum err err = space_from_text(f->space, &s->space, NULL);
+    struct tuner_options o = TUNER_OPTIONS;
+
+    assert(!err);
+    o.strategy = f->strategy && strcmp(f->strategy, "fixed") == 0
+                     ? &strategy_fixed
+                     : &strategy_mltuner;
+    o.space = &s->space;
+    o.searcher = f->searcher ? f->searcher : &searcher_random;
+    if (f->searcher_settings)
+        s->searcher_settings = json_loads(f->searcher_settings, 0, NULL);
+    if (f->initial)
+        s->initial = json_loads(f->initial, 0, NULL);
+    o.searcher_settings = s->searcher_settings;
+    o.initial = s->initial;
+    o.max_epochs = f->max_epochs ? f->max_epochs : 100;
+    o.plateau_epochs = f->plateau_epochs ? f->plateau_epochs : 5;
+    o.max_trials = f->max_trials;
+    o.trial_clocks = f->trial_clocks;
+    o.seed = s->seed;
+    o.snapshot_every_s = 20;
+    if (f->max_time_s > 0)
+        o.max_time_s = f->max_time_s;
+    if (f->target_metric > 0)
+        o.target_metric = f->target_metric;
+    err = tuner_new(&o, &s->tuner, NULL);
+    assert(!err);
+}
+
+static void init_branches(struct sim *s)
+{
+    s->branch = mem_alloc(BRANCHES_MAX * sizeof(*s->branch));
+    assert(s->branch);
+    s->branches = 1;
+    s->live = 1;
+    s->branch[0] = (struct sim_branch){
+        .known = true, .planned = true, .type = BRANCH_INIT};
+    s->branch[0].s.fast = s->f->converged ? 0 : 1;
+    s->branch[0].s.slow = s->f->slow;
+}
+
+static void compare_replay(struct sim *s)
+{
+    json_t *a = history_result(&s->history, "", "");
+    json_t *b = history_result(&s->replayed, "", "");
+
+    REQUIRE(s, a && b && json_equal(a, b),
+            "the replayed records give another result");
+    REQUIRE(s,
+            s->history.records == s->replayed.records &&
+                s->history.clocks == s->replayed.clocks &&
+                s->history.clock == s->replayed.clock &&
+                s->history.at_s == s->replayed.at_s,
+            "the replayed records give another history");
+    json_decref(a);
+    json_decref(b);
+}
+
+static void finish(struct sim *s)
+{
+    if (s->options->replay)
+        compare_replay(s);
+    s->out->seconds = s->now;
+    s->out->trials = (uint32_t)s->history.trials;
+    s->out->epochs = history_epochs(&s->history);
+    s->out->best_rate = s->best_rate;
+    while (s->queued) {
+        msg_deinit(&s->queue[s->head]);
+        s->head = (s->head + 1) % QUEUE_MAX;
+        s->queued--;
+    }
+    tuner_free(s->tuner);
+    json_decref(s->initial);
+    json_decref(s->searcher_settings);
+    tuner_actions_reset(&s->actions);
+    history_deinit(&s->history);
+    history_deinit(&s->replayed);
+    mem_free(s->branch);
+}
+
+void sim_run(const struct sim_family *family, uint64_t seed,
+             const struct sim_options *options, struct sim_result *out)
+{
+    static const struct sim_options plain;
+    static struct tuner_actions actions; /* kept: half a megabyte */
+    static struct sim sim;
+    struct sim *s = &sim;
+
+    memset(out, 0, sizeof(*out));
+    out->loss = NAN;
+    out->digest = 0xcbf29ce484222325u;
+    memset(s, 0, offsetof(struct sim, queue));
+    memset(&s->head, 0,
+           offsetof(struct sim, outbox) - offsetof(struct sim, head));
+    memset(&s->out_head, 0,
+           offsetof(struct sim, tried) - offsetof(struct sim, out_head));
+    memset(&s->tried_len, 0, sizeof(*s) - offsetof(struct sim, tried_len));
+    s->f = family;
+    s->options = options ? options : &plain;
+    s->seed = seed;
+    s->out = out;
+    s->actions = actions;
+    s->branch_announced = s->freed_announced = BRANCH_NONE;
+    rng_init(&s->faults, rng_mix(seed, 97));
+    rng_init(&s->costs, rng_mix(seed, 98));
+    rng_init(&s->rng, rng_mix(seed, 99));
+    s->best_rate = pow(10, -4 + 3.5 * rng_uniform(&s->rng));
+    history_init(&s->history);
+    history_init(&s->replayed);
+    init_branches(s);
+    prepare(s);
+    say_ready(s);
+    while (!s->finished && !out->hung) {
+        due(s);
+        if (s->finished)
+            break;
+        if (s->outs)
+            deliver(s);
+        else if (s->queued)
+            carry_out(s);
+        else if (isfinite(tuner_wake_at(s->tuner)))
+            s->now = fmax(s->now, tuner_wake_at(s->tuner));
+        else
+            out->hung = true;
+        if (!s->finished && s->outs == 0 && out->steps % 64 == 0)
+            check_history(s);
+        out->hung |= out->steps > STEPS_MAX;
+    }
+    actions = s->actions;
+    finish(s);
+    actions = s->actions;
+}

@@ -1,0 +1,114 @@
+/* A training system that does not exist: it answers the control protocol as a
+ * node does, in virtual time, with losses from a formula.
+ *
+ * sim_run drives the real tuner and the real searchers through a whole run and
+ * checks DESIGN's invariants after every step; a violation prints the seed and
+ * aborts. Everything is a function of family and seed.
+ *
+ * The formula: loss = floor + fast + slow + jump. `fast` falls towards a noise
+ * ball at a rate that peaks at the best learning rate; `slow` falls at a rate
+ * that favours rates five times larger; `jump` is what too large a rate costs
+ * at first. Above a cliff the loss grows until it overflows. What the choice of
+ * samples adds to a window is the same for siblings.
+ */
+#ifndef TESTS_SIM_SIM_H
+#define TESTS_SIM_SIM_H
+
+#include "tuner/history.h"
+#include "tuner/tuner.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sim_family {
+    const char *name;
+    const char *space; /* JSON of "tunables" */
+    const struct searcher_ops *searcher;
+    const char *searcher_settings; /* JSON, or NULL */
+    uint64_t samples, validation, parts;
+    unsigned workers;
+
+    /* Physics. */
+    double noise;   /* of one sample, in units of the loss */
+    double jitter;  /* of a branch's own, per update, relative to its noise
+                     * ball */
+    double ball;    /* noise ball at the best rate, relative to the start */
+    double rate;    /* e-folds an epoch at the best rate */
+    double slow;    /* part of the loss that favours larger rates; 0: none */
+    double cliff;   /* times the best rate; 0: none */
+    double waiting; /* e-folds that pass before the loss moves at all */
+    double moved;   /* after `moved_after` epochs the best rate is this times
+                     * the first; 0: it stays */
+    unsigned moved_after;
+    bool converged; /* nothing to gain from the start */
+
+    /* Costs. */
+    double clock_s, sample_s; /* a clock takes clock_s + samples * sample_s */
+    double cost_noise;        /* relative, per clock */
+    double stall;             /* probability a clock; found by the node */
+    double hiccup; /* probability a clock of five times its time, not found */
+    double switch_s, copy_s;
+    unsigned branches_max; /* live; further forks fail; 0: as many as wanted */
+
+    /* Of the run. */
+    const char *strategy; /* NULL: mltuner */
+    uint32_t max_epochs, plateau_epochs, max_trials;
+    uint64_t trial_clocks;
+    double max_time_s, target_metric; /* 0: none */
+    const char *initial;              /* JSON, or NULL */
+    struct {
+        double at_s; /* 0: never */
+        enum tuner_command command;
+    } command[4];  /* in order */
+    double lost_s; /* when the node is lost; 0: never */
+
+    /* Faults. */
+    double late_limit;     /* rates above this times the best diverge ... */
+    unsigned late_after;   /* ... once the lineage has made so many epochs */
+    unsigned app_fails_at; /* number of the training slice that fails, from 1 */
+    bool save_fails, snapshot_fails;
+    bool lies;        /* reports of clocks that nobody asked for */
+    unsigned torture; /* in one of so many steps an allocation fails */
+};
+
+/* How good the winner of one search was. */
+struct sim_search {
+    bool retune, won;
+    unsigned trials;
+    uint32_t winner;
+    double winner_value; /* learning rate */
+    double at_trial;     /* its true speed over the trial's time, relative to
+                          * the best of those tried */
+    double at_three;     /* the same over three epochs */
+};
+
+enum { SIM_SEARCHES_MAX = 64 };
+
+struct sim_result {
+    struct tuner_finish finish;
+    bool hung;
+    uint64_t steps, clocks;
+    unsigned faults, failed_steps; /* allocations, and steps they failed */
+    unsigned snapshots, removed;   /* written, and told to be removed */
+    unsigned commanded;            /* commands given */
+    double seconds, tuning_s;      /* virtual */
+    uint32_t epochs, trials;
+    double loss;      /* true, of the saved model; NAN without one */
+    double best_rate; /* of the physics */
+    struct sim_search search[SIM_SEARCHES_MAX];
+    unsigned searches;
+    uint64_t digest; /* of settings and slices, in order */
+};
+
+/* @trace, if not NULL: every action as a line of text is appended (mem_realloc;
+ * the caller's). @replay: also checks that the records, through JSON, give the
+ * live state. */
+struct sim_options {
+    bool replay;
+    char **trace;
+};
+
+void sim_run(const struct sim_family *family, uint64_t seed,
+             const struct sim_options *options, struct sim_result *out);
+
+#endif

@@ -1,0 +1,503 @@
+#include "base/json.h"
+#include "base/mem.h"
+#include "searchers/searcher.h"
+#include "tests/sim/sim.h"
+#include "tests/unit/check.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#define RATE                                                                   \
+    "\"learning_rate\": {\"type\": \"float\", \"min\": 1e-5, \"max\": 1, "     \
+    "\"scale\": \"log\", \"default\": 0.01}"
+#define MOMENTUM                                                               \
+    "\"momentum\": {\"type\": \"float\", \"min\": 0, \"max\": 0.99, "          \
+    "\"default\": 0.5}"
+#define BATCH                                                                  \
+    "\"batch_size\": {\"type\": \"int\", \"values\": [16, 64, 256], "          \
+    "\"default\": 64}"
+
+/* What most families share. */
+static const struct sim_family plain = {
+    .name = "plain",
+    .space = "{" RATE "}",
+    .samples = 4096,
+    .validation = 512,
+    .workers = 2,
+    .noise = 0.3,
+    .jitter = 0.1,
+    .ball = 0.01,
+    .rate = 1,
+    .cliff = 20,
+    .clock_s = 1e-3,
+    .sample_s = 1e-5,
+    .cost_noise = 0.03,
+    .switch_s = 1e-4,
+    .copy_s = 1e-4,
+    .max_epochs = 30,
+};
+
+/* Name, and how it differs from the plain one. */
+#define FAMILIES(X)                                                            \
+    X(plain, (void)f)                                                          \
+    X(grid, f->searcher = &searcher_grid)                                      \
+    X(noisy, f->noise = 3)                                                     \
+    X(cliff, f->cliff = 3)                                                     \
+    X(waiting, f->waiting = 0.5)                                               \
+    X(batch, (f->space = "{" RATE "," BATCH "}", f->clock_s = 5e-3))           \
+    X(three, f->space = "{" RATE "," MOMENTUM "," BATCH "}")                   \
+    X(moved, (f->ball = 0.1, f->moved = 0.1, f->moved_after = 4))              \
+    X(horizon, (f->slow = 1, f->rate = 5))                                     \
+    X(costs, f->cost_noise = 0.3)                                              \
+    X(stall, (f->stall = 0.003, f->hiccup = 0.01))                             \
+    X(converged, f->converged = true)                                          \
+    X(memory, f->branches_max = 6)                                             \
+    X(novalid, f->validation = 0)                                              \
+    X(parts, f->parts = 64)                                                    \
+    X(pass, (f->parts = 1, f->rate = 0.2))                                     \
+    X(clocks, f->trial_clocks = 24)                                            \
+    X(initial, f->initial = "{\"learning_rate\": 0.001}")                      \
+    X(fixed, f->strategy = "fixed")
+
+#define FAMILY_SETTER(name, change)                                            \
+    static void set_##name(struct sim_family *f)                               \
+    {                                                                          \
+        change;                                                                \
+    }
+FAMILIES(FAMILY_SETTER)
+
+static const struct {
+    const char *name;
+    void (*set)(struct sim_family *f);
+} families[] = {
+#define FAMILY_ENTRY(name, change) {#name, set_##name},
+    FAMILIES(FAMILY_ENTRY)};
+
+static struct sim_family family_at(size_t i)
+{
+    struct sim_family f = plain;
+
+    f.name = families[i].name;
+    families[i].set(&f);
+    return f;
+}
+
+/* Seeds a family: a few hundred runs in all by default. */
+static unsigned seeds(unsigned few)
+{
+    const char *text = getenv("SIM_SEEDS");
+
+    return text ? (unsigned)strtoul(text, NULL, 10) : few;
+}
+
+/* What a family's runs came to. */
+struct tally {
+    unsigned runs, won, near_trial, near_three, retunes, committed;
+    double share, trials, epochs;
+};
+
+static void count_run(struct tally *t, const struct sim_result *r)
+{
+    t->runs++;
+    t->share += r->tuning_s / r->seconds;
+    t->trials += r->trials;
+    t->epochs += r->epochs;
+    for (unsigned q = 0; q < r->searches; q++) {
+        const struct sim_search *x = &r->search[q];
+
+        if (q > 0) {
+            t->retunes++;
+            t->committed += x->won;
+        } else if (x->won) {
+            t->won++;
+            t->near_trial += x->at_trial >= 0.8;
+            t->near_three += x->at_three >= 0.8;
+        }
+    }
+}
+
+static void run_one(const struct sim_family *f, unsigned seed,
+                    struct sim_result *r)
+{
+    struct sim_options o = {.replay = seed % 16 == 1};
+
+    sim_run(f, seed, &o, r);
+    if (r->hung)
+        print_error("family %s seed %u hangs\n", f->name, seed);
+    assert_false(r->hung);
+}
+
+static struct tally run_family(const struct sim_family *f, unsigned few)
+{
+    unsigned n = seeds(few);
+    struct tally t = {0};
+    struct sim_result r;
+
+    for (unsigned seed = 1; seed <= n; seed++) {
+        run_one(f, seed, &r);
+        count_run(&t, &r);
+    }
+    printf("sim_winner family=%s seeds=%u within_20_at_trial=%.3f "
+           "within_20_at_three_epochs=%.3f tuning_share=%.2f trials=%.1f "
+           "epochs=%.1f retunes=%u committed=%u\n",
+           f->name, n, t.won ? (double)t.near_trial / t.won : 1,
+           t.won ? (double)t.near_three / t.won : 1, t.share / n, t.trials / n,
+           t.epochs / n, t.retunes, t.committed);
+    return t;
+}
+
+/* In every family the first search's winner is, in truth, within 20 % of the
+ * fastest setting tried, over the time of a trial and over three epochs, in 95
+ * % of the runs; and no run hangs. */
+static void sim_families_find_a_fast_setting(void **state)
+{
+    const char *only = getenv("SIM_FAMILY");
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+        struct sim_family f = family_at(i);
+        struct tally t;
+
+        if (only && strcmp(only, f.name) != 0)
+            continue;
+        t = run_family(&f, 30);
+        assert_true(t.near_trial >= 0.95 * t.won);
+        assert_true(t.near_three >= 0.95 * t.won);
+        assert_true(t.won > 0 || f.strategy || f.initial);
+    }
+}
+
+/* A training system with nothing to gain ends the run as converged. */
+static void sim_converged_system_ends(void **state)
+{
+    unsigned n = seeds(30), settled = 0;
+    struct sim_family f = plain;
+    struct sim_result r;
+
+    (void)state;
+    f.name = "converged";
+    f.converged = true;
+    for (unsigned seed = 1; seed <= n; seed++) {
+        run_one(&f, seed, &r);
+        assert_int_equal(r.finish.status, RUN_FINISHED);
+        settled += strcmp(r.finish.reason, "converged") == 0;
+    }
+    printf("sim_converged seeds=%u converged=%u\n", n, settled);
+    assert_true(settled >= 0.99 * n);
+}
+
+/* Stalls of the machine, found by the node or not, do not change the winner in
+ * 95 % of the runs. */
+static void sim_stall_does_not_change_the_winner(void **state)
+{
+    unsigned n = seeds(30), same = 0;
+    struct sim_family calm = plain, shaken = plain;
+    struct sim_result a, b;
+
+    (void)state;
+    shaken.name = "shaken";
+    shaken.stall = 0.003;
+    for (unsigned seed = 1; seed <= n; seed++) {
+        run_one(&calm, seed, &a);
+        run_one(&shaken, seed, &b);
+        same += a.search[0].winner_value == b.search[0].winner_value;
+    }
+    printf("sim_stall seeds=%u same_winner=%.3f\n", n, (double)same / n);
+    assert_true(same >= 0.95 * n);
+}
+
+/* With trial lengths in clocks no decision reads a clock: the same run whatever
+ * the machine takes. */
+static void sim_trial_clocks_make_a_run_reproducible(void **state)
+{
+    unsigned n = seeds(20);
+
+    (void)state;
+    for (unsigned seed = 1; seed <= n; seed++) {
+        struct sim_family calm = plain, shaken = plain;
+        struct sim_result a, b;
+
+        calm.trial_clocks = shaken.trial_clocks = 24;
+        calm.space = shaken.space = "{" RATE "," MOMENTUM "," BATCH "}";
+        shaken.stall = 0.01;
+        shaken.cost_noise = 0.5;
+        shaken.clock_s = 5e-3;
+        shaken.switch_s = 0.1;
+        run_one(&calm, seed, &a);
+        run_one(&shaken, seed, &b);
+        assert_true(a.digest == b.digest);
+        assert_string_equal(a.finish.reason, b.finish.reason);
+    }
+}
+
+/* Where the user ends the run at any moment, it ends, and as asked. */
+static void sim_commands_end_runs_at_any_time(void **state)
+{
+    static const enum tuner_command commands[] = {TUNER_STOP, TUNER_INTERRUPT};
+    static const enum run_status status[] = {RUN_STOPPED, RUN_INTERRUPTED};
+    unsigned n = seeds(40);
+
+    (void)state;
+    for (unsigned seed = 1; seed <= n; seed++) {
+        struct sim_family f =
+            family_at(seed % (sizeof(families) / sizeof(families[0])));
+        struct sim_result r;
+
+        f.name = "commanded";
+        f.command[0].command = commands[seed % 2];
+        f.command[0].at_s = 0.01 * (1 + seed * 37 % 300);
+        run_one(&f, seed, &r);
+        assert_true(r.seconds < f.command[0].at_s + 1);
+        if (r.commanded == 1)
+            assert_int_equal(r.finish.status, status[seed % 2]);
+    }
+}
+
+/* A lost node ends the run at once, as failed. */
+static void sim_lost_node_ends_the_run(void **state)
+{
+    (void)state;
+    for (unsigned seed = 1; seed <= 20; seed++) {
+        struct sim_family f = plain;
+        struct sim_result r;
+
+        f.name = "lost";
+        f.lost_s = 0.05 * seed;
+        run_one(&f, seed, &r);
+        assert_int_equal(r.finish.status, RUN_FAILED);
+        assert_string_equal(r.finish.reason, "node_lost");
+    }
+}
+
+/* The time limit ends the run, with a model saved once there is one. */
+static void sim_time_limit_ends_the_run(void **state)
+{
+    (void)state;
+    for (unsigned seed = 1; seed <= 20; seed++) {
+        struct sim_family f = plain;
+        struct sim_result r;
+
+        f.name = "timed";
+        f.max_time_s = 0.1 * seed;
+        run_one(&f, seed, &r);
+        assert_int_equal(r.finish.status, RUN_FINISHED);
+        assert_string_equal(r.finish.reason, "max_time");
+        assert_true(r.seconds < f.max_time_s + 0.2);
+    }
+}
+
+/* A target ends the run as soon as an epoch reaches it, in the finals too. */
+static void sim_target_ends_the_run(void **state)
+{
+    (void)state;
+    for (unsigned seed = 1; seed <= 20; seed++) {
+        struct sim_family f = plain;
+        struct sim_result r;
+
+        f.name = "target";
+        f.target_metric = 0.5;
+        run_one(&f, seed, &r);
+        assert_string_equal(r.finish.reason, "target");
+        assert_true(r.loss <= 0.55);
+    }
+}
+
+/* A pause holds a run up and changes nothing else; a command to re-tune makes a
+ * search, one for a snapshot writes it. */
+static void sim_other_commands_are_obeyed(void **state)
+{
+    (void)state;
+    for (unsigned seed = 1; seed <= 20; seed++) {
+        struct sim_family f = plain;
+        struct sim_result r;
+
+        f.name = "paused";
+        f.initial = "{\"learning_rate\": 0.003}";
+        f.strategy = seed % 2 ? NULL : "fixed";
+        f.command[0].at_s = 0.05 + 0.02 * seed;
+        f.command[0].command = TUNER_PAUSE;
+        f.command[1].at_s = 60;
+        f.command[1].command = TUNER_CONTINUE;
+        f.command[2].at_s = 60.01;
+        f.command[2].command = TUNER_SNAPSHOT;
+        f.command[3].at_s = 60.02;
+        f.command[3].command = TUNER_RETUNE;
+        run_one(&f, seed, &r);
+        assert_int_equal(r.finish.status, RUN_FINISHED);
+        assert_int_equal(r.commanded, 4);
+        assert_true(r.seconds > 60 && r.seconds < 75);
+        assert_true(r.snapshots >= 1);
+        assert_true(f.strategy || r.searches >= 2);
+    }
+}
+
+/* Divergence while training goes back to the last epoch and finds another
+ * setting; a run that cannot be saved fails as diverged. */
+static void sim_divergence_while_training_is_answered(void **state)
+{
+    unsigned rescued = 0;
+
+    (void)state;
+    for (unsigned seed = 1; seed <= 30; seed++) {
+        struct sim_family late = plain, doomed = plain;
+        struct sim_result r;
+
+        late.name = "late";
+        late.late_limit = 0.2;
+        late.late_after = 5;
+        run_one(&late, seed, &r);
+        if (r.finish.status == RUN_FINISHED && r.searches > 1) {
+            rescued++;
+            assert_true(r.epochs > 5);
+            assert_true(r.loss < 1);
+        } else {
+            assert_string_equal(r.finish.reason, "diverged");
+        }
+        doomed.name = "doomed";
+        doomed.late_limit = 1e-9;
+        doomed.late_after = 5;
+        run_one(&doomed, seed, &r);
+        assert_int_equal(r.finish.status, RUN_FAILED);
+        assert_string_equal(r.finish.reason, "diverged");
+        assert_true(
+            isfinite(r.loss)); /* the best model is saved all the same */
+    }
+    assert_true(rescued >= 27);
+}
+
+/* A fixed setting that diverges fails the run, and so does one that is all that
+ * there is. */
+static void sim_divergence_without_another_setting_fails(void **state)
+{
+    struct sim_family f = plain;
+    struct sim_result r;
+
+    (void)state;
+    f.name = "alone";
+    f.late_limit = 1e-9;
+    f.late_after = 2;
+    f.strategy = "fixed";
+    run_one(&f, 1, &r);
+    assert_string_equal(r.finish.reason, "diverged");
+    f.strategy = NULL;
+    f.space = "{\"learning_rate\": {\"type\": \"float\", \"min\": 1e-5, "
+              "\"max\": 1, \"scale\": \"log\", \"fixed\": 0.01}}";
+    run_one(&f, 1, &r);
+    assert_string_equal(r.finish.reason, "diverged");
+    assert_int_equal(r.searches, 0);
+}
+
+/* An error of the application ends the run if it hits what is trained; a trial
+ * that it hits has failed, and the search goes on. */
+static void sim_application_errors_fail_what_they_hit(void **state)
+{
+    unsigned failed = 0, survived = 0;
+
+    (void)state;
+    for (unsigned n = 1; n <= 40; n++) {
+        struct sim_family f = plain;
+        struct sim_result r;
+
+        f.name = "faulty";
+        f.app_fails_at = n * 2;
+        run_one(&f, 3, &r);
+        failed += r.finish.status == RUN_FAILED;
+        survived += r.finish.status == RUN_FINISHED;
+        if (r.finish.status == RUN_FAILED)
+            assert_string_equal(r.finish.reason, "app");
+    }
+    assert_int_equal(failed + survived, 40);
+    assert_true(survived >= 10);
+}
+
+/* A model that cannot be written fails the run; a snapshot that cannot be
+ * written does not. Old snapshots are removed. */
+static void sim_failed_writes_are_told(void **state)
+{
+    struct sim_family f = plain;
+    struct sim_result r;
+
+    (void)state;
+    f.name = "unsaved";
+    f.save_fails = true;
+    run_one(&f, 1, &r);
+    assert_int_equal(r.finish.status, RUN_FAILED);
+    assert_string_equal(r.finish.reason, "io");
+    f.save_fails = false;
+    f.snapshot_fails = true;
+    f.clock_s = 1;
+    run_one(&f, 1, &r);
+    assert_int_equal(r.finish.status, RUN_FINISHED);
+    assert_int_equal(r.snapshots, 0);
+    f.snapshot_fails = false;
+    run_one(&f, 1, &r);
+    assert_true(r.snapshots > 3);
+    assert_int_equal(r.removed, r.snapshots - 2);
+}
+
+/* A training system that reports what nobody asked for ends the run. */
+static void sim_protocol_violation_ends_the_run(void **state)
+{
+    struct sim_family f = plain;
+    struct sim_result r;
+
+    (void)state;
+    f.name = "lying";
+    f.lies = true;
+    run_one(&f, 1, &r);
+    assert_int_equal(r.finish.status, RUN_FAILED);
+    assert_string_equal(r.finish.reason, "protocol");
+}
+
+/* A step that fails for want of memory changes nothing, and a decision that
+ * lacks it is made later: the same run comes out. */
+static void sim_memory_torture_gives_the_same_run(void **state)
+{
+    unsigned n = seeds(30);
+    unsigned failed = 0, faults = 0;
+
+    (void)state;
+    json_count_memory();
+    for (unsigned seed = 1; seed <= n; seed++) {
+        struct sim_family calm = plain, tortured = plain;
+        struct sim_result a, b;
+        int64_t before = mem_outstanding();
+
+        calm.trial_clocks = tortured.trial_clocks = 24;
+        tortured.name = "tortured";
+        tortured.torture = 3;
+        run_one(&calm, seed, &a);
+        run_one(&tortured, seed, &b);
+        assert_true(a.digest == b.digest);
+        failed += b.failed_steps;
+        faults += b.faults;
+        /* The simulator keeps its actions' memory. */
+        assert_true(mem_outstanding() <= before + 1);
+    }
+    assert_true(failed > 5 * n);
+    assert_true(faults > failed + 5 * n);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sim_families_find_a_fast_setting),
+        cmocka_unit_test(sim_converged_system_ends),
+        cmocka_unit_test(sim_stall_does_not_change_the_winner),
+        cmocka_unit_test(sim_trial_clocks_make_a_run_reproducible),
+        cmocka_unit_test(sim_commands_end_runs_at_any_time),
+        cmocka_unit_test(sim_lost_node_ends_the_run),
+        cmocka_unit_test(sim_time_limit_ends_the_run),
+        cmocka_unit_test(sim_target_ends_the_run),
+        cmocka_unit_test(sim_other_commands_are_obeyed),
+        cmocka_unit_test(sim_divergence_while_training_is_answered),
+        cmocka_unit_test(sim_divergence_without_another_setting_fails),
+        cmocka_unit_test(sim_application_errors_fail_what_they_hit),
+        cmocka_unit_test(sim_failed_writes_are_told),
+        cmocka_unit_test(sim_protocol_violation_ends_the_run),
+        cmocka_unit_test(sim_memory_torture_gives_the_same_run),
+    };
+
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

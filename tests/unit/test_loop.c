@@ -1,0 +1,696 @@
+/* The control loop with a scripted core inside and a scripted node outside.
+ *
+ * The core's functions are defined here, so that the tuner's own are not
+ * linked; the node is this program started by the launcher, and does what the
+ * environment's ROLE says.
+ */
+#include "base/log.h"
+#include "base/mem.h"
+#include "tests/unit/check.h"
+#include "tuner/file_io.h"
+#include "tuner/loop_io.h"
+
+#include <sqlite3.h>
+#include <zmq.h>
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char dir[64];
+
+enum { SAMPLES = 10 };
+
+/* ---- the node ------------------------------------------------------------ */
+
+static void *dealer;
+
+static void node_text(const char *text)
+{
+    zmq_send(dealer, text, strlen(text), 0);
+}
+
+static void node_send(struct msg *m)
+{
+    char *text;
+    size_t len;
+
+    if (msg_encode(m, &text, &len) != ERR_OK)
+        _exit(90);
+    zmq_send(dealer, text, len, 0);
+    mem_free(text);
+}
+
+/* Waits for a message and returns its kind; its number goes to @op. */
+static enum msg_kind node_receive(op_id *op, char path[PROTO_PATH_MAX])
+{
+    static char text[65536];
+    enum msg_kind kind;
+    struct msg m;
+    int n = zmq_recv(dealer, text, sizeof(text), 0);
+
+    if (n < 0 || msg_decode(text, (size_t)n, &m, NULL) != ERR_OK)
+        _exit(91);
+    kind = m.kind;
+    *op = m.op;
+    if (kind == MSG_SAVE)
+        memcpy(path, m.save.path, PROTO_PATH_MAX);
+    msg_deinit(&m);
+    return kind;
+}
+
+static void node_hello(int64_t pid)
+{
+    struct msg m = {.kind = MSG_HELLO};
+
+    m.hello.version = PROTO_VERSION;
+    m.hello.workers = 1;
+    m.hello.pid = pid;
+    node_send(&m);
+}
+
+static void node_ready(op_id op, uint64_t samples)
+{
+    struct msg m = {.kind = MSG_READY, .op = op};
+
+    m.ready.samples = samples;
+    m.ready.workers = 1;
+    m.ready.tunables = json_array();
+    memcpy(m.ready.metric_reduction, "mean", 5);
+    m.ready.loss_floor = NAN;
+    node_send(&m);
+    msg_deinit(&m);
+}
+
+static void node_done(op_id op, uint64_t bytes)
+{
+    struct msg m = {.kind = MSG_DONE, .op = op};
+
+    m.done.branch = 1;
+    m.done.bytes = bytes;
+    node_send(&m);
+}
+
+static void node_failed(op_id op, enum err code)
+{
+    struct msg m = {.kind = MSG_FAILED, .op = op};
+
+    m.failed.branch = BRANCH_NONE;
+    m.failed.code = code;
+    strcpy(m.failed.reason, "data.csv, line 7: expected a number");
+    node_send(&m);
+}
+
+static enum err count_record(void *ctx, const struct journal_record *record)
+{
+    uint64_t *count = ctx;
+
+    (void)record;
+    *count += 1;
+    return ERR_OK;
+}
+
+static uint64_t node_counts_records(void)
+{
+    struct journal *j;
+    uint64_t count = 0;
+
+    if (journal_open(getenv("STATE"), false, 1000, &j, NULL) != ERR_OK)
+        _exit(92);
+    journal_each_record(j, "test-1", 0, count_record, &count, NULL);
+    journal_close(j);
+    return count;
+}
+
+/* Answers everything; `save` by writing a table. */
+static void node_serve(void)
+{
+    char path[PROTO_PATH_MAX];
+
+    for (;;) {
+        op_id op;
+        enum msg_kind kind = node_receive(&op, path);
+
+        if (kind == MSG_STOP)
+            return;
+        if (kind == MSG_SAVE) {
+            char file[FILE_PATH_MAX];
+
+            if (file_join(file, path, "w.npy", NULL) != ERR_OK ||
+                file_write(file, "w", 1, NULL) != ERR_OK)
+                _exit(93);
+        }
+        node_done(op, node_counts_records());
+    }
+}
+
+static void node_role(const char *role)
+{
+    op_id op;
+    char path[PROTO_PATH_MAX];
+
+    if (strcmp(role, "silent") == 0)
+        for (;;)
+            pause();
+    if (strcmp(role, "stranger") == 0)
+        node_hello(1);
+    if (strcmp(role, "stranger") == 0 || strcmp(role, "early") == 0)
+        node_ready(1, SAMPLES + 1);
+    node_hello(getpid());
+    if (node_receive(&op, path) != MSG_CONFIG)
+        _exit(94);
+    if (strcmp(role, "unloadable") == 0) {
+        node_failed(op, ERR_FORMAT);
+        node_serve();
+        return;
+    }
+    node_ready(op, SAMPLES);
+    if (strcmp(role, "killed") == 0) {
+        node_done(77, 0);
+        node_receive(&op, path); /* so that all before has left */
+        kill(getpid(), SIGKILL);
+    }
+    if (strcmp(role, "babbler") == 0) {
+        node_text("{\"kind\":");
+        node_text("");
+        zmq_send(dealer, "a", 1, ZMQ_SNDMORE);
+        zmq_send(dealer, "b", 1, 0);
+    }
+    node_serve();
+}
+
+static int node_main(char **argv)
+{
+    void *context = zmq_ctx_new();
+
+    dealer = zmq_socket(context, ZMQ_DEALER);
+    if (zmq_connect(dealer, argv[3]) != 0)
+        return 95;
+    node_role(getenv("ROLE"));
+    zmq_close(dealer);
+    zmq_ctx_term(context);
+    return 0;
+}
+
+/* ---- the core ------------------------------------------------------------ */
+
+struct tuner {
+    /* What the scenario does with an event; actions by the push functions. */
+    void (*script)(struct tuner *t, const struct tuner_event *event);
+    struct tuner_actions *out;
+    double wake_at_s;
+    bool finished;
+    char trace[1024];
+    int out_of_memory; /* so many times */
+};
+
+static void trace(struct tuner *t, const char *word)
+{
+    size_t n = strlen(t->trace);
+
+    snprintf(t->trace + n, sizeof(t->trace) - n, "%s ", word);
+}
+
+enum err tuner_step(struct tuner *t, const struct tuner_event *event,
+                    struct tuner_actions *out)
+{
+    tuner_actions_reset(out);
+    if (t->out_of_memory > 0) {
+        t->out_of_memory--;
+        return ERR_NOMEM;
+    }
+    t->out = out;
+    t->wake_at_s = INFINITY;
+    t->script(t, event);
+    return ERR_OK;
+}
+
+double tuner_wake_at(const struct tuner *t)
+{
+    return t->wake_at_s;
+}
+
+bool tuner_finished(const struct tuner *t)
+{
+    return t->finished;
+}
+
+void tuner_actions_reset(struct tuner_actions *a)
+{
+    for (size_t i = 0; i < a->count; i++) {
+        if (a->item[i].kind == TUNER_SEND)
+            msg_deinit(&a->item[i].message);
+        if (a->item[i].kind == TUNER_RECORD)
+            record_deinit(&a->item[i].record);
+    }
+    a->count = 0;
+}
+
+void tuner_actions_deinit(struct tuner_actions *a)
+{
+    tuner_actions_reset(a);
+    mem_free(a->item);
+    memset(a, 0, sizeof(*a));
+}
+
+static struct tuner_action *push(struct tuner *t, enum tuner_action_kind kind)
+{
+    void *items = t->out->item;
+    struct tuner_action *a;
+
+    assert_int_equal(
+        mem_grow(&items, &t->out->capacity, sizeof(*a), t->out->count + 1), 0);
+    t->out->item = items;
+    a = &t->out->item[t->out->count++];
+    memset(a, 0, sizeof(*a));
+    a->kind = kind;
+    return a;
+}
+
+static void push_send(struct tuner *t, enum msg_kind kind, op_id op)
+{
+    struct tuner_action *a = push(t, TUNER_SEND);
+
+    a->message.kind = kind;
+    a->message.op = op;
+    if (kind == MSG_SAVE)
+        snprintf(a->message.save.path, sizeof(a->message.save.path), "%s/model",
+                 dir);
+}
+
+static void push_record(struct tuner *t)
+{
+    struct tuner_action *a = push(t, TUNER_RECORD);
+
+    record_init(&a->record, RECORD_DECISION);
+    strcpy(a->record.decision.decision, "test");
+}
+
+static void push_finish(struct tuner *t, enum run_status status)
+{
+    struct tuner_action *a = push(t, TUNER_FINISH);
+
+    a->finish.status = status;
+    strcpy(a->finish.reason, "test");
+    t->finished = true;
+}
+
+static void push_end(struct tuner *t, enum run_status status)
+{
+    push_send(t, MSG_STOP, 1000);
+    push_finish(t, status);
+}
+
+/* ---- around -------------------------------------------------------------- */
+
+static struct tuner core;
+static struct loop_result result;
+static int signal_fd;
+static int records;
+static bool fail_model;
+static char noticed[256];
+
+static void hook_record(void *ctx, const struct record *record)
+{
+    (void)ctx;
+    assert_int_equal(record->kind, RECORD_DECISION);
+    records++;
+}
+
+static void hook_tick(void *ctx, double now_s)
+{
+    (void)ctx;
+    assert_true(now_s >= 0);
+}
+
+static void hook_notice(void *ctx, const char *text)
+{
+    (void)ctx;
+    snprintf(noticed, sizeof(noticed), "%s", text);
+}
+
+static enum err hook_model(void *ctx, const char *at, const json_t *data,
+                           struct fault *f)
+{
+    char path[FILE_PATH_MAX];
+
+    (void)ctx;
+    (void)data;
+    if (fail_model)
+        return fault_set(f, ERR_IO, "the disk is full");
+    assert_int_equal(file_join(path, at, "model.json", NULL), 0);
+    return file_write(path, "{}", 2, f);
+}
+
+static void quiet(void *ctx, enum log_level level, const char *line)
+{
+    (void)ctx;
+    (void)level;
+    (void)line;
+}
+
+static int make_dir(void **state)
+{
+    sigset_t set;
+
+    (void)state;
+    snprintf(dir, sizeof(dir), "/tmp/mltune-test-loop-XXXXXX");
+    if (!mkdtemp(dir))
+        return -1;
+    setenv("STATE", dir, 1);
+    log_set_sink(quiet, NULL);
+    memset(&core, 0, sizeof(core));
+    core.wake_at_s = INFINITY;
+    records = 0;
+    fail_model = false;
+    noticed[0] = '\0';
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return signal_fd < 0 ? -1 : 0;
+}
+
+static int remove_dir(void **state)
+{
+    (void)state;
+    close(signal_fd);
+    return folder_remove(dir, NULL) == ERR_OK ? 0 : -1;
+}
+
+static bool exists(const char *name)
+{
+    char path[FILE_PATH_MAX];
+    struct stat st;
+
+    assert_int_equal(file_join(path, dir, name, NULL), 0);
+    return stat(path, &st) == 0;
+}
+
+/* Runs the loop with a node of that role and the core's script. */
+static void run_loop(const char *role,
+                     void (*script)(struct tuner *t,
+                                    const struct tuner_event *event))
+{
+    char log_path[96], model_dir[96];
+    struct tuner_socket socket;
+    struct node_process node;
+    struct journal *journal;
+    struct msg config = {.kind = MSG_CONFIG, .op = TUNER_CONFIG_OP};
+    struct loop_options o = {
+        .tuner = &core,
+        .socket = &socket,
+        .node = &node,
+        .signal_fd = signal_fd,
+        .config = &config,
+        .model_dir = model_dir,
+        .hooks = {.record = hook_record,
+                  .tick = hook_tick,
+                  .notice = hook_notice,
+                  .model = hook_model},
+    };
+    struct launch launch = {.log_path = log_path};
+
+    core.script = script;
+    snprintf(log_path, sizeof(log_path), "%s/log", dir);
+    snprintf(model_dir, sizeof(model_dir), "%s/model", dir);
+    config.config.config = json_pack("{s:{s:s}}", "app", "name", "test");
+    config.config.folder = mem_strdup("/");
+    setenv("ROLE", role, 1);
+    assert_int_equal(journal_open(dir, true, 0, &journal, NULL), 0);
+    assert_int_equal(
+        journal_begin_run(journal, "test-1", "test", "{}", 1, NULL), 0);
+    o.journal = journal;
+    assert_int_equal(socket_open(&socket, dir, NULL), 0);
+    launch.endpoint = socket.endpoint;
+    assert_int_equal(launcher_start(&node, &launch, NULL), 0);
+    loop_run(&o, &result);
+    assert_true(node.ended);
+    socket_close(&socket);
+    journal_close(journal);
+    msg_deinit(&config);
+}
+
+/* ---- the tests ----------------------------------------------------------- */
+
+enum { RECORDS = 2000 };
+
+static void script_order(struct tuner *t, const struct tuner_event *e)
+{
+    assert_int_equal(e->kind, TUNER_EVENT_MESSAGE);
+    if (e->message->kind == MSG_READY) {
+        push_record(t);
+        push_record(t);
+        push_send(t, MSG_FREE, 2);
+        for (int i = 2; i < RECORDS; i++)
+            push_record(t); /* long enough for the node to look meanwhile */
+        push_send(t, MSG_FREE, 3);
+        return;
+    }
+    assert_int_equal(e->message->kind, MSG_DONE);
+    /* The node has counted what is in the journal when a message arrives. */
+    if (e->message->op == 2)
+        assert_in_range(e->message->done.bytes, 2, RECORDS);
+    if (e->message->op == 3) {
+        assert_int_equal(e->message->done.bytes, RECORDS);
+        push_end(t, RUN_FINISHED);
+    }
+}
+
+/* A record is in the journal before the message that stands behind it leaves;
+ * then the node ends in order. */
+static void loop_records_are_journaled_before_messages(void **state)
+{
+    (void)state;
+    run_loop("good", script_order);
+    assert_int_equal(result.finish.status, RUN_FINISHED);
+    assert_int_equal(result.own_error, ERR_OK);
+    assert_int_equal(records, RECORDS);
+    assert_false(result.node_lost);
+    assert_true(result.wall_s > 0 && result.cpu_s > 0);
+}
+
+static void script_end_when_ready(struct tuner *t, const struct tuner_event *e)
+{
+    if (e->kind == TUNER_EVENT_MESSAGE)
+        trace(t, msg_kind_name(e->message->kind));
+    if (e->kind == TUNER_EVENT_MESSAGE && e->message->kind == MSG_READY) {
+        assert_int_equal(e->message->ready.samples, SAMPLES);
+        push_end(t, RUN_FINISHED);
+    }
+}
+
+/* What is no message is left out, and so is who is not our node. */
+static void loop_malformed_and_strangers_are_ignored(void **state)
+{
+    static const char *const roles[] = {"babbler", "stranger", "early"};
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        core.trace[0] = '\0';
+        run_loop(roles[i], script_end_when_ready);
+        assert_int_equal(result.finish.status, RUN_FINISHED);
+        assert_string_equal(core.trace, "ready ");
+        assert_int_equal(remove_dir(state), 0);
+        assert_int_equal(make_dir(state), 0);
+    }
+}
+
+static void script_lost(struct tuner *t, const struct tuner_event *e)
+{
+    if (e->kind == TUNER_EVENT_LOST) {
+        trace(t, e->reason);
+        push_finish(t, RUN_FAILED);
+    } else {
+        trace(t, msg_kind_name(e->message->kind));
+        if (e->message->kind == MSG_DONE)
+            push_send(t, MSG_FREE, 5);
+    }
+}
+
+/* A killed node: what it had said comes first, then the loss, with how. */
+static void loop_killed_node_is_lost_after_its_last_words(void **state)
+{
+    (void)state;
+    run_loop("killed", script_lost);
+    assert_memory_equal(core.trace, "ready done node 0 (pid ", 23);
+    assert_non_null(strstr(core.trace, "SIGKILL"));
+    assert_true(result.node_lost);
+    assert_int_equal(result.finish.status, RUN_FAILED);
+}
+
+static void script_unloadable(struct tuner *t, const struct tuner_event *e)
+{
+    assert_int_equal(e->message->kind, MSG_FAILED);
+    push_end(t, RUN_FAILED);
+}
+
+/* A training system that cannot load tells why, for the exit code. */
+static void loop_load_error_is_told(void **state)
+{
+    (void)state;
+    run_loop("unloadable", script_unloadable);
+    assert_int_equal(result.load_error, ERR_FORMAT);
+    assert_int_equal(result.finish.status, RUN_FAILED);
+}
+
+static void script_save(struct tuner *t, const struct tuner_event *e)
+{
+    trace(t, msg_kind_name(e->message->kind));
+    if (e->message->kind == MSG_READY)
+        push_send(t, MSG_SAVE, 9);
+    else
+        push_end(t, e->message->kind == MSG_DONE ? RUN_FINISHED : RUN_FAILED);
+}
+
+/* A saved model is whole before the core hears of it, and under its name. */
+static void loop_model_appears_whole(void **state)
+{
+    (void)state;
+    run_loop("good", script_save);
+    assert_string_equal(core.trace, "ready done ");
+    assert_true(exists("model/w.npy"));
+    assert_true(exists("model/model.json"));
+    assert_false(exists("model.tmp"));
+}
+
+/* A model that cannot be completed is a failed save; nothing of it is left. */
+static void loop_model_that_fails_leaves_nothing(void **state)
+{
+    (void)state;
+    fail_model = true;
+    run_loop("good", script_save);
+    assert_string_equal(core.trace, "ready failed ");
+    assert_int_equal(result.own_error, ERR_IO);
+    assert_false(exists("model"));
+    assert_false(exists("model.tmp"));
+}
+
+static void script_interrupt(struct tuner *t, const struct tuner_event *e)
+{
+    if (e->kind == TUNER_EVENT_COMMAND) {
+        assert_int_equal(e->command, TUNER_INTERRUPT);
+        push_record(t);
+        push_end(t, RUN_INTERRUPTED);
+    } else if (e->message->kind == MSG_READY) {
+        raise(SIGTERM);
+    }
+}
+
+/* A signal becomes the command to interrupt, and is remembered. */
+static void loop_signal_interrupts(void **state)
+{
+    (void)state;
+    run_loop("good", script_interrupt);
+    assert_int_equal(result.finish.status, RUN_INTERRUPTED);
+    assert_int_equal(result.signal, SIGTERM);
+    assert_false(result.ended_at_once);
+    assert_non_null(strstr(noticed, "once more"));
+}
+
+static void script_stuck(struct tuner *t, const struct tuner_event *e)
+{
+    (void)t;
+    (void)e;
+    raise(SIGINT);
+}
+
+/* The second one ends at once, even if nothing answers. */
+static void loop_second_signal_ends_at_once(void **state)
+{
+    (void)state;
+    raise(SIGINT);
+    run_loop("silent", script_stuck);
+    assert_true(result.ended_at_once);
+    assert_int_equal(result.signal, SIGINT);
+    assert_int_equal(result.finish.status, RUN_INTERRUPTED);
+}
+
+static void script_timer(struct tuner *t, const struct tuner_event *e)
+{
+    if (e->kind == TUNER_EVENT_TIMER) {
+        assert_true(e->now_s >= 0.02);
+        assert_true(e->step_s > 0);
+        push_end(t, RUN_FINISHED);
+    } else {
+        t->wake_at_s = fmax(e->now_s, 0.02);
+    }
+}
+
+/* The core is woken when it asked to be, not before. */
+static void loop_timer_wakes_the_core(void **state)
+{
+    (void)state;
+    run_loop("good", script_timer);
+    assert_int_equal(result.finish.status, RUN_FINISHED);
+}
+
+static sqlite3 *other;
+
+static void script_journal(struct tuner *t, const struct tuner_event *e)
+{
+    char path[FILE_PATH_MAX];
+
+    (void)e;
+    assert_int_equal(file_join(path, dir, "mltune.db", NULL), 0);
+    assert_int_equal(sqlite3_open(path, &other), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL),
+                     SQLITE_OK);
+    push_record(t);
+    push_send(t, MSG_FREE, 2);
+    push_finish(t, RUN_FINISHED);
+}
+
+/* Without its journal the tuner acts no further, and ends its node. */
+static void loop_without_journal_gives_up(void **state)
+{
+    (void)state;
+    run_loop("good", script_journal);
+    sqlite3_close(other);
+    assert_int_equal(result.own_error, ERR_BUSY);
+    assert_int_equal(result.finish.status, RUN_FAILED);
+    assert_int_equal(records, 0);
+    assert_non_null(strstr(result.finish.message, "mltune.db"));
+}
+
+/* A step that lacks memory for a moment is tried again; for good, the run
+ * ends. */
+static void loop_step_without_memory_is_tried_again(void **state)
+{
+    (void)state;
+    core.out_of_memory = 3;
+    run_loop("good", script_end_when_ready);
+    assert_int_equal(result.finish.status, RUN_FINISHED);
+    assert_int_equal(remove_dir(state), 0);
+    assert_int_equal(make_dir(state), 0);
+    core.out_of_memory = 1000;
+    run_loop("good", script_end_when_ready);
+    assert_int_equal(result.own_error, ERR_NOMEM);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, make_dir, remove_dir)
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(loop_records_are_journaled_before_messages),
+        CASE(loop_malformed_and_strangers_are_ignored),
+        CASE(loop_killed_node_is_lost_after_its_last_words),
+        CASE(loop_load_error_is_told),
+        CASE(loop_model_appears_whole),
+        CASE(loop_model_that_fails_leaves_nothing),
+        CASE(loop_signal_interrupts),
+        CASE(loop_second_signal_ends_at_once),
+        CASE(loop_timer_wakes_the_core),
+        CASE(loop_without_journal_gives_up),
+        CASE(loop_step_without_memory_is_tried_again),
+    };
+
+    if (argc > 5 && strcmp(argv[1], "node") == 0)
+        return node_main(argv);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

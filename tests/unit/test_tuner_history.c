@@ -1,0 +1,359 @@
+#include "base/json.h"
+#include "base/mem.h"
+#include "tuner/history.h"
+
+#include "tests/unit/check.h"
+
+#include <math.h>
+#include <stdio.h>
+
+struct world {
+    struct history h;
+    double at_s;
+};
+
+static void apply(struct world *w, struct record *r)
+{
+    r->at_s = w->at_s += 0.01;
+    assert_int_equal(history_apply(&w->h, r), ERR_OK);
+    record_deinit(r);
+}
+
+static void branch(struct world *w, branch_id id, branch_id parent,
+                   enum branch_type type)
+{
+    struct record r;
+
+    record_init(&r, RECORD_BRANCH_CREATED);
+    r.branch_created.branch = id;
+    r.branch_created.parent = parent;
+    r.branch_created.type = type;
+    r.branch_created.setting = json_pack("{s:f}", "learning_rate", id * 0.1);
+    apply(w, &r);
+}
+
+static void progress(struct world *w, branch_id id, clock_no first,
+                     clock_no ran, uint32_t windows, double loss)
+{
+    struct record r;
+
+    record_init(&r, RECORD_PROGRESS);
+    r.progress.branch = id;
+    r.progress.first = first;
+    r.progress.branch_clock = ran;
+    r.progress.windows = windows;
+    for (uint32_t i = 0; i < windows; i++)
+        r.progress.window[i] =
+            (struct record_window){loss * 10, 10, 1, 0.5, 0.1, 0.2};
+    apply(w, &r);
+}
+
+static void epoch(struct world *w, uint32_t number, branch_id id,
+                  bool surviving, bool best, double loss)
+{
+    struct record r;
+
+    record_init(&r, RECORD_EPOCH_ENDED);
+    r.epoch_ended.epoch = number;
+    r.epoch_ended.branch = id;
+    r.epoch_ended.surviving = surviving;
+    r.epoch_ended.best = best;
+    r.epoch_ended.loss = loss;
+    r.epoch_ended.metric = NAN;
+    r.epoch_ended.clock = number * 100;
+    r.epoch_ended.setting = json_object();
+    apply(w, &r);
+}
+
+/* However long a branch runs, its points are bounded, in order, and hold
+ * everything that was reported; freed, it keeps an eighth. */
+static void history_progress_is_bounded_and_complete(void **state)
+{
+    struct world w = {0};
+    const struct history_branch *b;
+    struct record r;
+
+    (void)state;
+    history_init(&w.h);
+    branch(&w, 1, 0, BRANCH_TRAINING);
+    for (uint32_t i = 0; i < 5000; i++) {
+        progress(&w, 1, i * 7, i * 7, 7, 2);
+        b = history_branch(&w.h, 1);
+        assert_true(b->points <= HISTORY_POINTS_MAX);
+    }
+    for (int freed = 0; freed < 2; freed++) {
+        uint64_t samples = 0, clocks = 0;
+        double sum = 0, copied = 0;
+
+        b = history_branch(&w.h, 1);
+        for (size_t i = 0; i < b->points; i++) {
+            const struct history_point *p = &b->point[i];
+
+            samples += p->w.samples;
+            clocks += p->w.clocks;
+            sum += p->w.sum;
+            copied += p->w.copy_s;
+            assert_true(i == 0 ||
+                        p->branch_clock > b->point[i - 1].branch_clock);
+        }
+        assert_int_equal(clocks, 35000);
+        assert_int_equal(samples, 350000);
+        assert_true(fabs(sum - 700000) < 1e-3);
+        assert_true(fabs(copied - 3500) < 1e-6);
+        assert_int_equal(b->clocks, 35000);
+        assert_true(b->points <= HISTORY_POINTS_MAX / (freed ? 8 : 1));
+        assert_true(b->points > HISTORY_POINTS_MAX / (freed ? 32 : 4));
+        record_init(&r, RECORD_BRANCH_FREED);
+        r.branch_freed.branch = 1;
+        if (!freed)
+            apply(&w, &r);
+    }
+    /* Reports that were under way may still come. */
+    for (uint32_t i = 0; i < 2000; i++)
+        progress(&w, 1, 35000 + i, 35000 + i, 1, 2);
+    assert_true(history_branch(&w.h, 1)->points <= HISTORY_POINTS_MAX);
+    history_deinit(&w.h);
+}
+
+/* A window that is not finite shows, and does not hide what came before. */
+static void history_marks_what_is_not_finite(void **state)
+{
+    struct world w = {0};
+    const struct history_branch *b;
+
+    (void)state;
+    history_init(&w.h);
+    branch(&w, 1, 0, BRANCH_TRAINING);
+    progress(&w, 1, 0, 0, 3, 2);
+    progress(&w, 1, 3, 3, 1, INFINITY);
+    b = history_branch(&w.h, 1);
+    assert_false(b->point[2].nonfinite);
+    assert_true(b->point[3].nonfinite);
+    assert_true(isinf(history_loss(&w.h)));
+    history_deinit(&w.h);
+}
+
+static void refuse(struct world *w, struct record *r)
+{
+    uint64_t records = w->h.records;
+
+    r->at_s = w->at_s;
+    assert_int_equal(history_apply(&w->h, r), ERR_FORMAT);
+    assert_int_equal(w->h.records, records);
+    record_deinit(r);
+}
+
+/* Records that do not fit what came before are refused. */
+static void history_refuses_what_does_not_fit(void **state)
+{
+    struct world w = {0};
+    struct record r;
+
+    (void)state;
+    history_init(&w.h);
+    branch(&w, 5, 0, BRANCH_TRAINING);
+    record_init(&r, RECORD_BRANCH_CREATED);
+    r.branch_created.branch = 5;
+    refuse(&w, &r);
+    record_init(&r, RECORD_BRANCH_FREED);
+    r.branch_freed.branch = 4;
+    refuse(&w, &r);
+    record_init(&r, RECORD_PROGRESS);
+    r.progress.branch = 6;
+    refuse(&w, &r);
+    record_init(&r, RECORD_SLICE_SCHEDULED);
+    r.slice_scheduled.branch = 9;
+    refuse(&w, &r);
+    record_init(&r, RECORD_SLICE_ENDED);
+    refuse(&w, &r);
+    record_init(&r, RECORD_TRIAL_ENDED);
+    r.trial.trial = 1;
+    refuse(&w, &r);
+    record_init(&r, RECORD_TRIAL_STARTED);
+    r.trial.trial = 2;
+    refuse(&w, &r);
+    record_init(&r, RECORD_SEARCH_STARTED);
+    r.search_started.search = 2;
+    refuse(&w, &r);
+    record_init(&r, RECORD_SEARCH_ENDED);
+    r.search_ended.search = 1;
+    refuse(&w, &r);
+    record_init(&r, RECORD_RUN_STATUS);
+    r.at_s = w.at_s - 1;
+    assert_int_equal(history_apply(&w.h, &r), ERR_FORMAT);
+    history_deinit(&w.h);
+}
+
+/* Slices and decisions keep the latest and count the others. */
+static void history_keeps_the_latest_decisions_and_slices(void **state)
+{
+    struct world w = {0};
+    struct record r;
+
+    (void)state;
+    history_init(&w.h);
+    branch(&w, 1, 0, BRANCH_TRAINING);
+    for (uint32_t i = 0; i < 10000; i++) {
+        record_init(&r, RECORD_DECISION);
+        snprintf(r.decision.text, sizeof(r.decision.text), "%u", i);
+        apply(&w, &r);
+        record_init(&r, RECORD_SLICE_SCHEDULED);
+        r.slice_scheduled.branch = 1;
+        r.slice_scheduled.first = i;
+        r.slice_scheduled.count = 1;
+        apply(&w, &r);
+        record_init(&r, RECORD_SLICE_ENDED);
+        r.slice_ended.first = i;
+        r.slice_ended.clocks = 1;
+        apply(&w, &r);
+    }
+    assert_true(w.h.decisions <= HISTORY_DECISIONS_MAX);
+    assert_int_equal(w.h.decisions + w.h.decisions_dropped, 10000);
+    assert_string_equal(w.h.decision[w.h.decisions - 1].d.text, "9999");
+    assert_true(w.h.slices <= HISTORY_SLICES_MAX);
+    assert_int_equal(w.h.slices + w.h.slices_dropped, 10000);
+    assert_true(w.h.slice[w.h.slices - 1].ended);
+    assert_int_equal(w.h.clocks, 10000);
+    history_deinit(&w.h);
+}
+
+/* Finalists' epochs become the lineage's when recorded again; a lineage that
+ * goes back leaves its later epochs behind. */
+static void history_follows_the_surviving_lineage(void **state)
+{
+    struct world w = {0};
+
+    (void)state;
+    history_init(&w.h);
+    assert_null(history_last_epoch(&w.h));
+    assert_null(history_best_epoch(&w.h));
+    epoch(&w, 1, 1, false, false, 3);
+    epoch(&w, 1, 2, false, false, 2.5);
+    assert_int_equal(history_epochs(&w.h), 0);
+    epoch(&w, 1, 2, true, true, 2.5);
+    assert_int_equal(w.h.epochs, 2);
+    assert_int_equal(history_epochs(&w.h), 1);
+    epoch(&w, 2, 2, true, true, 2);
+    epoch(&w, 3, 2, true, false, 2.2);
+    assert_int_equal(history_epochs(&w.h), 3);
+    epoch(&w, 3, 7, true, true, 1.5);
+    assert_int_equal(history_epochs(&w.h), 3);
+    assert_int_equal(history_last_epoch(&w.h)->e.branch, 7);
+    assert_true(history_best_epoch(&w.h)->e.loss == 1.5);
+    assert_false(w.h.epoch[3].e.surviving);
+    assert_true(w.h.epoch[2].e.surviving);
+    history_deinit(&w.h);
+}
+
+/* The result object has the contract's members, null where there is nothing. */
+static void history_result_has_the_contract_members(void **state)
+{
+    static const char *const members[] = {
+        "run",      "status",   "reason",   "loss",    "metric", "best",
+        "model",    "epochs",   "clocks",   "seconds", "tuning", "setting",
+        "schedule", "strategy", "searcher", "seed",    "state",  "url"};
+    struct world w = {0};
+    struct record r;
+    json_t *o;
+
+    (void)state;
+    history_init(&w.h);
+    o = history_result(&w.h, NULL, NULL);
+    assert_int_equal(json_object_size(o), 18);
+    assert_true(json_is_null(json_object_get(o, "loss")));
+    assert_true(json_is_null(json_object_get(o, "model")));
+    json_decref(o);
+    record_init(&r, RECORD_RUN_STARTED);
+    strcpy(r.run_started.run, "r1");
+    r.run_started.seed = 7;
+    apply(&w, &r);
+    epoch(&w, 1, 0, true, true, 0.5);
+    record_init(&r, RECORD_SETTING_CHOSEN);
+    r.setting_chosen.clock = 12;
+    r.setting_chosen.setting = json_pack("{s:f}", "learning_rate", 0.25);
+    apply(&w, &r);
+    record_init(&r, RECORD_SEARCH_STARTED);
+    r.search_started.search = 1;
+    apply(&w, &r);
+    record_init(&r, RECORD_SEARCH_ENDED);
+    r.search_ended.search = 1;
+    r.search_ended.seconds = 3;
+    r.search_ended.clocks = 40;
+    apply(&w, &r);
+    record_init(&r, RECORD_RUN_FINISHED);
+    r.run_finished.status = RUN_FINISHED;
+    strcpy(r.run_finished.reason, "converged");
+    apply(&w, &r);
+    o = history_result(&w.h, "/state", "http://x/");
+    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
+        assert_non_null(json_object_get(o, members[i]));
+    assert_string_equal(json_string_value(json_object_get(o, "reason")),
+                        "converged");
+    assert_string_equal(json_string_value(json_object_get(o, "status")),
+                        "finished");
+    assert_int_equal(json_integer_value(json_object_get(
+                         json_object_get(o, "tuning"), "clocks")),
+                     40);
+    assert_int_equal(json_array_size(json_object_get(o, "schedule")), 1);
+    assert_true(json_real_value(json_object_get(json_object_get(o, "setting"),
+                                                "learning_rate")) == 0.25);
+    json_decref(o);
+    history_deinit(&w.h);
+}
+
+/* Each allocation failing in turn: the record is refused whole, and applies
+ * when it is given again. */
+static void history_out_of_memory_changes_nothing(void **state)
+{
+    struct world w = {0};
+    int64_t before;
+    int failures = 0;
+
+    (void)state;
+    before = mem_outstanding();
+    history_init(&w.h);
+    for (branch_id id = 1; id < 40; id++) {
+        struct record r[3];
+
+        record_init(&r[0], RECORD_BRANCH_CREATED);
+        r[0].branch_created.branch = id;
+        record_init(&r[1], RECORD_PROGRESS);
+        r[1].progress.branch = id;
+        r[1].progress.windows = 2;
+        record_init(&r[2], RECORD_DECISION);
+        for (int k = 0; k < 3; k++) {
+            uint64_t records = w.h.records;
+            enum err err;
+
+            mem_fail_at(1, 0);
+            err = history_apply(&w.h, &r[k]);
+            failures += mem_failed();
+            mem_fail_at(0, 0);
+            if (err) {
+                assert_int_equal(err, ERR_NOMEM);
+                assert_int_equal(w.h.records, records);
+                assert_int_equal(history_apply(&w.h, &r[k]), ERR_OK);
+            }
+        }
+    }
+    assert_true(failures > 40);
+    assert_int_equal(w.h.branches, 39);
+    assert_int_equal(history_branch(&w.h, 20)->points, 2);
+    history_deinit(&w.h);
+    assert_int_equal(mem_outstanding(), before);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(history_progress_is_bounded_and_complete),
+        cmocka_unit_test(history_marks_what_is_not_finite),
+        cmocka_unit_test(history_refuses_what_does_not_fit),
+        cmocka_unit_test(history_keeps_the_latest_decisions_and_slices),
+        cmocka_unit_test(history_follows_the_surviving_lineage),
+        cmocka_unit_test(history_result_has_the_contract_members),
+        cmocka_unit_test(history_out_of_memory_changes_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

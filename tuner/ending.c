@@ -1,0 +1,373 @@
+/* Snapshots while a run goes on, and the way a run ends. */
+#include "tuner/board.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- snapshots ----------------------------------------------------------- */
+
+static void snapshot_path(const struct board *c, uint32_t number,
+                          char path[PROTO_PATH_MAX])
+{
+    /* The folder's name is checked for length when the run is made. */
+    if (snprintf(path, PROTO_PATH_MAX, "%s/%06u", c->snapshot_dir, number) >=
+        PROTO_PATH_MAX)
+        path[0] = '\0';
+}
+
+static void snapshot_write(struct board *c, branch_id kept)
+{
+    struct msg *m = board_send(c, MSG_SNAPSHOT, kept);
+
+    m->snapshot.branch = kept;
+    c->snapshot.number++;
+    snapshot_path(c, c->snapshot.number, m->snapshot.path);
+}
+
+static void snapshot_over(struct board *c)
+{
+    board_drop(c, c->snapshot.branch, "snapshot written");
+    c->snapshot.branch = BRANCH_NONE;
+    c->snapshot.phase = SNAPSHOT_IDLE;
+    c->snapshot.due_s = c->now_s + c->options.snapshot_every_s;
+}
+
+/* Starts a snapshot of the run's present state, if none is under way. False if
+ * it cannot be now. */
+static bool snapshot_begin(struct board *c)
+{
+    struct branch *base = board_branch(c, c->base), *kept;
+
+    if (c->snapshot.phase != SNAPSHOT_IDLE || !base ||
+        base->state != BRANCH_LIVE || base->nonfinite)
+        return false;
+    if (c->snapshot.of == base->id &&
+        c->snapshot.clock_written == base->clocks && base->slices == 0) {
+        c->snapshot.due_s = c->now_s + c->options.snapshot_every_s;
+        return true; /* it is written already */
+    }
+    c->snapshot.of = base->id;
+    if (base->type == BRANCH_KEPT || base->type == BRANCH_INIT) {
+        board_hold(c, base->id);
+        kept = base;
+    } else {
+        kept = board_keep(c, base, "snapshot");
+        if (!kept)
+            return false;
+    }
+    c->snapshot.branch = kept->id;
+    c->snapshot.phase = SNAPSHOT_FORKING;
+    return true;
+}
+
+static void snapshot_advance(struct board *c)
+{
+    struct branch *b;
+
+    if (c->snapshot.phase == SNAPSHOT_IDLE && c->snapshot.wanted)
+        c->snapshot.wanted = !snapshot_begin(c);
+    if (c->snapshot.phase != SNAPSHOT_FORKING)
+        return;
+    b = board_branch(c, c->snapshot.branch);
+    assert(b);
+    if (b->state == BRANCH_REFUSED) {
+        /* It waits: memory comes back when a search or an epoch ends. */
+        board_decision(c, "snapshot", "no memory for a snapshot now: %s",
+                       err_text(b->error));
+        board_free(c, b->id, "refused");
+        c->snapshot.branch = BRANCH_NONE;
+        c->snapshot.phase = SNAPSHOT_IDLE;
+        c->snapshot.due_s = c->now_s + c->options.snapshot_every_s / 10;
+        return;
+    }
+    if (b->state != BRANCH_LIVE || b->after)
+        return;
+    c->snapshot.epoch = b->epochs;
+    c->snapshot.clock = b->clocks;
+    c->snapshot.phase = SNAPSHOT_WRITING;
+    snapshot_write(c, b->id);
+}
+
+static void snapshot_written(struct board *c, const struct msg_done *m)
+{
+    struct snapshotting *s = &c->snapshot;
+    struct record_snapshot_written *r =
+        &board_record(c, RECORD_SNAPSHOT_WRITTEN)->snapshot_written;
+
+    r->branch = s->branch;
+    r->clock = s->clock;
+    r->epoch = s->epoch;
+    r->bytes = m->bytes;
+    s->clock_written = s->clock;
+    snapshot_path(c, s->number, r->path);
+    if (s->written_len == c->options.snapshot_keep ||
+        s->written_len == BOARD_SNAPSHOTS_MAX) {
+        snapshot_path(c, s->written[0], board_action(c, TUNER_REMOVE)->path);
+        memmove(s->written, s->written + 1,
+                (s->written_len - 1) * sizeof(s->written[0]));
+        s->written_len--;
+    }
+    s->written[s->written_len++] = s->number;
+    snapshot_over(c);
+}
+
+/* ---- answers ------------------------------------------------------------- */
+
+static void model_saved(struct board *c, const struct msg_done *m)
+{
+    struct record_model_saved *r =
+        &board_record(c, RECORD_MODEL_SAVED)->model_saved;
+
+    r->branch = c->ending.fork;
+    r->epoch = c->best.epoch;
+    r->loss = c->best.branch == BRANCH_NONE ? NAN : c->best.loss;
+    r->metric = c->best.branch == BRANCH_NONE ? NAN : c->best.metric;
+    r->bytes = m->bytes;
+    r->data = json_incref(m->data);
+    memcpy(r->path, c->model_dir, sizeof(r->path));
+    c->ending.phase = ENDING_OVER;
+}
+
+void board_written(struct board *c, enum msg_kind kind,
+                   const struct msg_done *m)
+{
+    if (kind == MSG_SNAPSHOT)
+        snapshot_written(c, m);
+    else
+        model_saved(c, m);
+}
+
+void board_not_written(struct board *c, enum msg_kind kind,
+                       const struct msg_failed *m)
+{
+    if (kind == MSG_SNAPSHOT) {
+        board_decision(c, "snapshot", "the snapshot was not written: %s",
+                       m->reason);
+        snapshot_over(c);
+        return;
+    }
+    c->ending.finish.status = RUN_FAILED;
+    snprintf(c->ending.finish.reason, RECORD_NAME_MAX, "%s", err_name(m->code));
+    snprintf(c->ending.finish.message, RECORD_TEXT_MAX,
+             "the model was not saved: %.400s", m->reason);
+    c->ending.phase = ENDING_OVER;
+}
+
+/* ---- the end ------------------------------------------------------------- */
+
+void board_end(struct board *c, enum run_status status, const char *reason,
+               const char *format, ...)
+{
+    struct tuner_finish *finish = &c->ending.finish;
+    va_list args;
+
+    assert(run_status_is_end(status));
+    if (c->ending.phase != ENDING_NOT)
+        return;
+    c->ending.phase = ENDING_DRAIN;
+    finish->status = status;
+    snprintf(finish->reason, sizeof(finish->reason), "%s", reason);
+    va_start(args, format);
+    vsnprintf(finish->message, sizeof(finish->message), format, args);
+    va_end(args);
+    board_decision(c, "end", "%s", finish->message);
+}
+
+static void finish(struct board *c)
+{
+    struct record_run_finished *r;
+
+    r = &board_record(c, RECORD_RUN_FINISHED)->run_finished;
+    r->status = c->ending.finish.status;
+    memcpy(r->reason, c->ending.finish.reason, sizeof(r->reason));
+    memcpy(r->message, c->ending.finish.message, sizeof(r->message));
+    c->status = r->status;
+    c->finished = true;
+}
+
+void board_lost(struct board *c, const char *reason)
+{
+    struct tuner_finish *f = &c->ending.finish;
+
+    f->status = RUN_FAILED;
+    snprintf(f->reason, sizeof(f->reason), "node_lost");
+    snprintf(f->message, sizeof(f->message),
+             "the training system was lost: %.400s", reason);
+    finish(c);
+    board_action(c, TUNER_FINISH)->finish = *f;
+}
+
+static void finish_now(struct board *c)
+{
+    struct msg *m;
+
+    finish(c);
+    m = board_send(c, MSG_STOP, BRANCH_NONE);
+    memcpy(m->stop.reason, c->ending.finish.message,
+           sizeof(c->ending.finish.message));
+    board_action(c, TUNER_FINISH)->finish = c->ending.finish;
+}
+
+void board_violated(struct board *c, const char *what)
+{
+    struct tuner_finish *f = &c->ending.finish;
+
+    f->status = RUN_FAILED;
+    snprintf(f->reason, sizeof(f->reason), "protocol");
+    snprintf(f->message, sizeof(f->message),
+             "the training system broke the protocol: %.400s", what);
+    finish_now(c);
+}
+
+static bool slices_out(const struct board *c)
+{
+    for (uint32_t i = 0; i < c->ops; i++)
+        if (c->op[i].kind == MSG_SCHEDULE || c->op[i].kind == MSG_FORK)
+            return true;
+    return false;
+}
+
+/* Makes room in memory for the last forks. */
+static void free_the_rest(struct board *c)
+{
+    for (size_t i = 0; i < TUNER_BRANCHES_MAX; i++) {
+        struct branch *b = &c->branch[i];
+
+        if (b->state != BRANCH_LIVE && b->state != BRANCH_REFUSED)
+            continue;
+        if (b->id != 0 && b->id != c->base && b->id != c->best.branch &&
+            b->id != c->snapshot.branch)
+            board_free(c, b->id, "the run ends");
+    }
+}
+
+static void drain(struct board *c)
+{
+    board_cut(c, BRANCH_NONE);
+    if (slices_out(c))
+        return;
+    free_the_rest(c);
+    c->ending.phase = ENDING_SNAPSHOT;
+    c->ending.asked = false;
+}
+
+static void last_snapshot(struct board *c)
+{
+    /* Before `ready` there is nothing to write, and nobody who could. */
+    bool want = c->ready && (c->ending.finish.status == RUN_INTERRUPTED ||
+                             c->ending.finish.status == RUN_STOPPED);
+
+    if (c->snapshot.phase != SNAPSHOT_IDLE)
+        return; /* one that was begun before is under way */
+    if (want && !c->ending.asked) {
+        c->ending.asked = true;
+        c->snapshot.wanted = true;
+        snapshot_advance(c);
+        if (c->snapshot.phase != SNAPSHOT_IDLE)
+            return;
+    }
+    c->ending.phase = ENDING_MODEL;
+    c->ending.asked = false;
+}
+
+/* The best model; before there is one, the state as it is, if it is fit to be
+ * saved: then @kept may still have to be forked. */
+static struct branch *model_branch(struct board *c)
+{
+    struct branch *base = board_branch(c, c->base);
+
+    if (c->best.branch != BRANCH_NONE)
+        return board_branch(c, c->best.branch);
+    if (c->ending.fork != BRANCH_NONE)
+        return board_branch(c, c->ending.fork);
+    if (c->ending.finish.status == RUN_FAILED || !base || base->nonfinite)
+        return NULL;
+    if (base->type != BRANCH_TRAINING)
+        return base->type == BRANCH_KEPT ? base : NULL;
+    return board_keep(c, base, "model");
+}
+
+static void save_model(struct board *c)
+{
+    struct branch *b = NULL;
+    struct msg *m;
+
+    if (c->ending.asked)
+        return;
+    if (c->ending.finish.status != RUN_INTERRUPTED)
+        b = model_branch(c);
+    if (!b || b->state == BRANCH_REFUSED) {
+        c->ending.phase = ENDING_OVER;
+        return;
+    }
+    c->ending.fork = b->id;
+    if (b->state != BRANCH_LIVE)
+        return;
+    board_set_status(c, RUN_SAVING, "the model is being saved");
+    c->ending.asked = true;
+    m = board_send(c, MSG_SAVE, b->id);
+    m->save.branch = b->id;
+    memcpy(m->save.path, c->model_dir, sizeof(m->save.path));
+}
+
+static void ending_advance(struct board *c)
+{
+    if (c->ending.phase == ENDING_DRAIN)
+        drain(c);
+    if (c->ending.phase == ENDING_SNAPSHOT)
+        last_snapshot(c);
+    if (c->ending.phase == ENDING_MODEL)
+        save_model(c);
+    if (c->ending.phase == ENDING_OVER && !c->finished)
+        finish_now(c);
+}
+
+/* ---- time ---------------------------------------------------------------- */
+
+static double time_is_up(const struct board *c)
+{
+    return c->first_clock_s + c->options.max_time_s;
+}
+
+void board_tick(struct board *c)
+{
+    if (c->now_s >= c->retry_s)
+        c->retry_s = INFINITY;
+    if (c->now_s >= time_is_up(c))
+        board_end(c, RUN_FINISHED, "max_time", "%g s are over",
+                  c->options.max_time_s);
+    if (c->snapshot.due_s == INFINITY && c->snapshot.phase == SNAPSHOT_IDLE &&
+        !c->snapshot.wanted)
+        c->snapshot.due_s = c->first_clock_s + c->options.snapshot_every_s;
+    if (c->now_s >= c->snapshot.due_s) {
+        c->snapshot.wanted = true;
+        c->snapshot.due_s = INFINITY;
+    }
+}
+
+void board_advance(struct board *c)
+{
+    /* A search's parent is written already or is as good as its beginning:
+     * while a search runs only an end writes a snapshot. */
+    if (c->snapshot.phase != SNAPSHOT_IDLE || c->status != RUN_TUNING)
+        snapshot_advance(c);
+    if (c->ending.phase != ENDING_NOT)
+        ending_advance(c);
+}
+
+double board_wake_at(const struct board *c)
+{
+    double at;
+
+    if (c->finished || !c->ready)
+        return INFINITY;
+    at = c->retry_s;
+    if (c->ending.phase == ENDING_NOT) {
+        at = fmin(at, time_is_up(c));
+        at = fmin(at, c->snapshot.due_s);
+    }
+    return at;
+}

@@ -1,0 +1,57 @@
+/* Files that are whole or absent.
+ *
+ * Everything is written under a temporary name ending `.tmp`, flushed to the
+ * disk and renamed, so that no crash leaves half a file under its own name.
+ * Files are made with mode 0600 and folders with 0700. Errors are ERR_IO with
+ * path and reason, or what the function names.
+ */
+#ifndef TUNER_FILE_IO_H
+#define TUNER_FILE_IO_H
+
+#include "base/fault.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { FILE_PATH_MAX = 4096 }; /* bytes of a path with its end */
+
+/* "@dir/@name" into @out. Errors: ERR_LIMIT too long. */
+enum err file_join(char out[FILE_PATH_MAX], const char *dir, const char *name,
+                   struct fault *f);
+
+/* Writes @len bytes to @path: on return they are on the disk, folder entry
+ * included; on error the old file, or none, is there and no `.tmp` is left. */
+enum err file_write(const char *path, const void *data, size_t len,
+                    struct fault *f);
+
+/* Content of @path with a zero byte behind it; owned by the caller (mem_free).
+ * Errors: ERR_NOENT, ERR_IO, ERR_LIMIT longer than @max bytes, ERR_NOMEM. */
+enum err file_read(const char *path, size_t max, char **out, size_t *len,
+                   struct fault *f);
+
+/* Makes @path and the folders above it that are missing. An existing folder is
+ * fine. */
+enum err folder_make(const char *path, struct fault *f);
+
+/* Absolute name of the folder @path, which need not exist; those above it are
+ * made. Errors: ERR_INVAL no name, ERR_IO, ERR_LIMIT. */
+enum err folder_absolute(const char *path, char out[FILE_PATH_MAX],
+                         struct fault *f);
+
+/* True if @path exists and holds no entry; false too when it is no folder. */
+bool folder_is_empty(const char *path);
+
+/* Gives the finished folder @from the name @to, on the same file system. Its
+ * files and the entry itself are on the disk on return. A folder that is there
+ * under @to is exchanged in one step and removed. */
+enum err folder_publish(const char *from, const char *to, struct fault *f);
+
+/* Removes @path with all that is in it; does not follow symbolic links, does
+ * not leave the file system. A path that does not exist is fine. */
+enum err folder_remove(const char *path, struct fault *f);
+
+/* Removes every entry below @path whose name ends in `.tmp`: what a killed
+ * process left behind. Errors are ignored. */
+void folder_sweep(const char *path);
+
+#endif

@@ -1,0 +1,461 @@
+#include "tuner/history.h"
+
+#include "base/mem.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+void history_init(struct history *h)
+{
+    memset(h, 0, sizeof(*h));
+    h->first_clock_at_s = NAN;
+}
+
+static void branch_release(struct history_branch *b)
+{
+    json_decref(b->setting);
+    mem_free(b->point);
+}
+
+void history_deinit(struct history *h)
+{
+    for (size_t i = 0; i < h->trials; i++)
+        json_decref(h->trial[i].t.setting);
+    for (size_t i = 0; i < h->branches; i++)
+        branch_release(&h->branch[i]);
+    for (size_t i = 0; i < h->epochs; i++)
+        json_decref(h->epoch[i].e.setting);
+    for (size_t i = 0; i < h->choices; i++)
+        json_decref(h->choice[i].c.setting);
+    json_decref(h->model.data);
+    mem_free(h->search);
+    mem_free(h->trial);
+    mem_free(h->branch);
+    mem_free(h->slice);
+    mem_free(h->epoch);
+    mem_free(h->choice);
+    mem_free(h->decision);
+    memset(h, 0, sizeof(*h));
+}
+
+/* ---- finding ------------------------------------------------------------- */
+
+/* Branches are created in the order of their numbers. */
+static struct history_branch *find(const struct history *h, branch_id id)
+{
+    size_t low = 0, high = h->branches;
+
+    while (low < high) {
+        size_t mid = (low + high) / 2;
+
+        if (h->branch[mid].branch < id)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    if (low < h->branches && h->branch[low].branch == id)
+        return &h->branch[low];
+    return NULL;
+}
+
+const struct history_branch *history_branch(const struct history *h,
+                                            branch_id branch)
+{
+    return find(h, branch);
+}
+
+static struct history_search *find_search(const struct history *h, uint32_t n)
+{
+    return n >= 1 && n <= h->searches ? &h->search[n - 1] : NULL;
+}
+
+static struct history_slice *find_slice(const struct history *h, clock_no first)
+{
+    for (size_t i = h->slices; i > 0; i--)
+        if (h->slice[i - 1].s.first == first)
+            return &h->slice[i - 1];
+    return NULL;
+}
+
+/* ---- progress ------------------------------------------------------------ */
+
+static void point_join(struct history_point *to, const struct history_point *p)
+{
+    to->branch_clock = p->branch_clock;
+    to->clock = p->clock;
+    to->at_s = p->at_s;
+    if (!to->nonfinite)
+        to->w.sum = p->nonfinite ? p->w.sum : to->w.sum + p->w.sum;
+    to->nonfinite |= p->nonfinite;
+    to->w.samples += p->w.samples;
+    to->w.clocks += p->w.clocks;
+    to->w.seconds += p->w.seconds;
+    to->w.copy_s += p->w.copy_s;
+    to->w.stalled_s += p->w.stalled_s;
+}
+
+static void halve(struct history_branch *b)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < b->points; i += 2) {
+        struct history_point p = b->point[i];
+
+        if (i + 1 < b->points)
+            point_join(&p, &b->point[i + 1]);
+        b->point[n++] = p;
+    }
+    /* The last point holds last_merged windows, or, if it took in its full
+     * neighbour, as many more. */
+    if (b->points % 2 == 0)
+        b->last_merged += b->merge;
+    b->points = n;
+    b->merge *= 2;
+}
+
+static void point_add(struct history_branch *b, const struct history_point *p)
+{
+    if (b->points && b->last_merged < b->merge) {
+        point_join(&b->point[b->points - 1], p);
+        b->last_merged++;
+        return;
+    }
+    if (b->points == HISTORY_POINTS_MAX) {
+        halve(b);
+        point_add(b, p);
+        return;
+    }
+    assert(b->points < b->capacity);
+    b->point[b->points++] = *p;
+    b->last_merged = 1;
+}
+
+static enum err apply_progress(struct history *h, const struct record *r)
+{
+    const struct record_progress *p = &r->progress;
+    struct history_branch *b = find(h, p->branch);
+    clock_no ran = p->branch_clock;
+    size_t need;
+
+    if (!b)
+        return ERR_FORMAT;
+    need = b->points + p->windows;
+    if (need > HISTORY_POINTS_MAX)
+        need = HISTORY_POINTS_MAX;
+    if (mem_grow((void **)&b->point, &b->capacity, sizeof(*b->point), need))
+        return ERR_NOMEM;
+    for (uint32_t i = 0; i < p->windows; i++) {
+        const struct record_window *w = &p->window[i];
+        struct history_point point = {.w = *w, .at_s = r->at_s};
+
+        point.clock = p->first + (ran - p->branch_clock);
+        ran += w->clocks;
+        point.branch_clock = ran;
+        point.nonfinite = !isfinite(w->sum);
+        point_add(b, &point);
+        b->clocks += w->clocks;
+        b->samples += w->samples;
+        b->seconds += w->seconds;
+    }
+    return ERR_OK;
+}
+
+/* ---- searches and trials ------------------------------------------------- */
+
+static enum err apply_search_started(struct history *h, const struct record *r)
+{
+    struct history_search s = {.started = r->search_started,
+                               .started_at_s = r->at_s,
+                               .ended_at_s = NAN};
+
+    if (s.started.search != h->searches + 1)
+        return ERR_FORMAT;
+    if (mem_grow((void **)&h->search, &h->searches_cap, sizeof(s),
+                 h->searches + 1))
+        return ERR_NOMEM;
+    h->search[h->searches++] = s;
+    return ERR_OK;
+}
+
+static enum err apply_search_ended(struct history *h, const struct record *r)
+{
+    struct history_search *s = find_search(h, r->search_ended.search);
+
+    if (!s)
+        return ERR_FORMAT;
+    s->ended = true;
+    s->end = r->search_ended;
+    s->ended_at_s = r->at_s;
+    return ERR_OK;
+}
+
+static enum err apply_trial(struct history *h, const struct record *r)
+{
+    uint32_t n = r->trial.trial;
+    struct history_trial *t;
+
+    if (n < 1 || n > h->trials + 1 ||
+        (n == h->trials + 1) != (r->kind == RECORD_TRIAL_STARTED))
+        return ERR_FORMAT;
+    if (r->kind == RECORD_TRIAL_STARTED) {
+        if (mem_grow((void **)&h->trial, &h->trials_cap, sizeof(*h->trial), n))
+            return ERR_NOMEM;
+        memset(&h->trial[n - 1], 0, sizeof(*h->trial));
+        h->trial[n - 1].started_at_s = r->at_s;
+        h->trial[n - 1].ended_at_s = NAN;
+        h->trials = n;
+    }
+    t = &h->trial[n - 1];
+    json_incref(r->trial.setting);
+    json_decref(t->t.setting);
+    t->t = r->trial;
+    if (r->kind == RECORD_TRIAL_ENDED) {
+        t->ended = true;
+        t->ended_at_s = r->at_s;
+    }
+    return ERR_OK;
+}
+
+/* ---- branches and slices ------------------------------------------------- */
+
+static enum err apply_created(struct history *h, const struct record *r)
+{
+    const struct record_branch_created *c = &r->branch_created;
+    struct history_branch b = {
+        .branch = c->branch,
+        .parent = c->parent,
+        .type = c->type,
+        .created_at_s = r->at_s,
+        .freed_at_s = NAN,
+        .created_clock = r->clock,
+        .merge = 1,
+    };
+
+    if (h->branches && h->branch[h->branches - 1].branch >= c->branch)
+        return ERR_FORMAT;
+    if (mem_grow((void **)&h->branch, &h->branches_cap, sizeof(b),
+                 h->branches + 1))
+        return ERR_NOMEM;
+    memcpy(b.role, c->role, sizeof(b.role));
+    b.setting = json_incref(c->setting);
+    h->branch[h->branches++] = b;
+    return ERR_OK;
+}
+
+static enum err apply_freed(struct history *h, const struct record *r)
+{
+    struct history_branch *b = find(h, r->branch_freed.branch);
+    struct history_point *less;
+
+    if (!b || !isnan(b->freed_at_s))
+        return ERR_FORMAT;
+    b->freed_at_s = r->at_s;
+    memcpy(b->freed_reason, r->branch_freed.reason, sizeof(b->freed_reason));
+    while (b->points > HISTORY_POINTS_MAX / 8)
+        halve(b);
+    less = b->points ? mem_realloc(b->point, b->points * sizeof(*less)) : NULL;
+    if (less) { /* else the larger array serves as well */
+        b->point = less;
+        b->capacity = b->points;
+    }
+    return ERR_OK;
+}
+
+/* Makes room for one more in an array of at most @max: the older half goes. */
+static void drop_half(void *items, size_t *len, size_t item_size, size_t max,
+                      uint64_t *dropped)
+{
+    size_t half = *len / 2;
+
+    if (*len < max)
+        return;
+    memmove(items, (char *)items + half * item_size, (*len - half) * item_size);
+    *len -= half;
+    *dropped += half;
+}
+
+static enum err apply_slice(struct history *h, const struct record *r)
+{
+    struct history_slice s = {
+        .s = r->slice_scheduled, .scheduled_at_s = r->at_s, .ended_at_s = NAN};
+
+    if (!find(h, s.s.branch))
+        return ERR_FORMAT;
+    if (mem_grow((void **)&h->slice, &h->slices_cap, sizeof(s), h->slices + 1))
+        return ERR_NOMEM;
+    drop_half(h->slice, &h->slices, sizeof(s), HISTORY_SLICES_MAX,
+              &h->slices_dropped);
+    h->slice[h->slices++] = s;
+    if (isnan(h->first_clock_at_s))
+        h->first_clock_at_s = r->at_s;
+    return ERR_OK;
+}
+
+static enum err apply_slice_ended(struct history *h, const struct record *r)
+{
+    struct history_slice *s = find_slice(h, r->slice_ended.first);
+
+    if (!s && h->slices_dropped == 0)
+        return ERR_FORMAT;
+    h->clocks += r->slice_ended.clocks;
+    if (!s)
+        return ERR_OK;
+    s->ended = true;
+    s->clocks = r->slice_ended.clocks;
+    s->ended_at_s = r->at_s;
+    return ERR_OK;
+}
+
+/* ---- epochs, settings, decisions ----------------------------------------- */
+
+/* A lineage that went back to an earlier state (a divergence, a re-tune from
+ * the best epoch) leaves the later epochs of its old branch behind. */
+static void surviving_epoch(struct history *h, size_t index)
+{
+    const struct record_epoch_ended *e = &h->epoch[index].e;
+
+    for (size_t i = 0; i < h->epochs; i++)
+        if (h->epoch[i].e.branch != e->branch &&
+            h->epoch[i].e.epoch >= e->epoch)
+            h->epoch[i].e.surviving = false;
+    h->last_epoch = index + 1;
+    if (e->best)
+        h->best_epoch = index + 1;
+}
+
+/* Index of the entry for @e: an epoch is recorded again when its branch turns
+ * out to be the surviving one. */
+static size_t epoch_index(const struct history *h,
+                          const struct record_epoch_ended *e)
+{
+    for (size_t i = h->epochs; i > 0; i--)
+        if (h->epoch[i - 1].e.branch == e->branch &&
+            h->epoch[i - 1].e.epoch == e->epoch)
+            return i - 1;
+    return h->epochs;
+}
+
+static enum err apply_epoch(struct history *h, const struct record *r)
+{
+    size_t i = epoch_index(h, &r->epoch_ended);
+
+    if (i == h->epochs) {
+        if (mem_grow((void **)&h->epoch, &h->epochs_cap, sizeof(*h->epoch),
+                     h->epochs + 1))
+            return ERR_NOMEM;
+        h->epoch[h->epochs++] = (struct history_epoch){.at_s = r->at_s};
+    }
+    json_incref(r->epoch_ended.setting);
+    json_decref(h->epoch[i].e.setting);
+    h->epoch[i].e = r->epoch_ended;
+    if (r->epoch_ended.surviving)
+        surviving_epoch(h, i);
+    return ERR_OK;
+}
+
+static enum err apply_choice(struct history *h, const struct record *r)
+{
+    if (mem_grow((void **)&h->choice, &h->choices_cap, sizeof(*h->choice),
+                 h->choices + 1))
+        return ERR_NOMEM;
+    h->choice[h->choices].c = r->setting_chosen;
+    h->choice[h->choices].at_s = r->at_s;
+    json_incref(r->setting_chosen.setting);
+    h->choices++;
+    return ERR_OK;
+}
+
+static enum err apply_decision(struct history *h, const struct record *r)
+{
+    struct history_decision d = {
+        .d = r->decision, .at_s = r->at_s, .clock = r->clock};
+
+    if (mem_grow((void **)&h->decision, &h->decisions_cap, sizeof(d),
+                 h->decisions + 1))
+        return ERR_NOMEM;
+    drop_half(h->decision, &h->decisions, sizeof(d), HISTORY_DECISIONS_MAX,
+              &h->decisions_dropped);
+    h->decision[h->decisions++] = d;
+    return ERR_OK;
+}
+
+static void apply_model(struct history *h, const struct record *r)
+{
+    json_incref(r->model_saved.data);
+    json_decref(h->model.data);
+    h->model = r->model_saved;
+}
+
+static void apply_finished(struct history *h, const struct record *r)
+{
+    h->finished = true;
+    h->end = r->run_finished;
+    h->status = r->run_finished.status;
+    memcpy(h->status_reason, r->run_finished.message, RECORD_TEXT_MAX);
+}
+
+static enum err apply_kind(struct history *h, const struct record *r)
+{
+    switch (r->kind) {
+    case RECORD_RUN_STARTED:
+        h->started = true;
+        h->run = r->run_started;
+        return ERR_OK;
+    case RECORD_RUN_STATUS:
+        h->status = r->run_status.status;
+        memcpy(h->status_reason, r->run_status.reason, RECORD_TEXT_MAX);
+        return ERR_OK;
+    case RECORD_RUN_FINISHED:
+        apply_finished(h, r);
+        return ERR_OK;
+    case RECORD_SEARCH_STARTED:
+        return apply_search_started(h, r);
+    case RECORD_SEARCH_ENDED:
+        return apply_search_ended(h, r);
+    case RECORD_TRIAL_STARTED:
+    case RECORD_TRIAL_UPDATED:
+    case RECORD_TRIAL_ENDED:
+        return apply_trial(h, r);
+    case RECORD_BRANCH_CREATED:
+        return apply_created(h, r);
+    case RECORD_BRANCH_FREED:
+        return apply_freed(h, r);
+    case RECORD_SLICE_SCHEDULED:
+        return apply_slice(h, r);
+    case RECORD_SLICE_ENDED:
+        return apply_slice_ended(h, r);
+    case RECORD_PROGRESS:
+        return apply_progress(h, r);
+    case RECORD_EPOCH_ENDED:
+        return apply_epoch(h, r);
+    case RECORD_SETTING_CHOSEN:
+        return apply_choice(h, r);
+    case RECORD_DECISION:
+        return apply_decision(h, r);
+    case RECORD_SNAPSHOT_WRITTEN:
+        h->snapshot = r->snapshot_written;
+        return ERR_OK;
+    case RECORD_MODEL_SAVED:
+        apply_model(h, r);
+        return ERR_OK;
+    case RECORD_KIND_COUNT:
+        break;
+    }
+    return ERR_FORMAT;
+}
+
+enum err history_apply(struct history *h, const struct record *r)
+{
+    enum err err;
+
+    if (!(r->at_s >= h->at_s))
+        return ERR_FORMAT;
+    err = apply_kind(h, r);
+    if (err)
+        return err;
+    h->at_s = r->at_s;
+    h->clock = r->clock;
+    h->records++;
+    return ERR_OK;
+}

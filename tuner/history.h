@@ -1,0 +1,144 @@
+/* History: the state of a run, folded from its records.
+ *
+ * Live, the tuner's shell feeds each record as it is journaled; `mltune show`
+ * replays the journal: the same fold, so the same answer. HTTP routes read it
+ * under the caller's lock. Memory is bounded: a branch's progress is halved in
+ * resolution whenever it would exceed HISTORY_POINTS_MAX points (an eighth of
+ * that once it is freed); slices and decisions keep the latest
+ * HISTORY_SLICES_MAX and HISTORY_DECISIONS_MAX, with a count of those dropped.
+ */
+#ifndef TUNER_HISTORY_H
+#define TUNER_HISTORY_H
+
+#include "tuner/record.h"
+
+enum {
+    HISTORY_POINTS_MAX = 1024, /* a live branch; / 8 once freed */
+    HISTORY_SLICES_MAX = 4096,
+    HISTORY_DECISIONS_MAX = 1024
+};
+
+/* Consecutive windows merged: mean = sum / samples. */
+struct history_point {
+    clock_no branch_clock; /* of the lineage, at the point's end */
+    clock_no clock;        /* global, of the last window's first clock */
+    double at_s;           /* of the last record that went in */
+    struct record_window w;
+    bool nonfinite; /* some window's sum was not finite; w.sum is that one */
+};
+
+struct history_branch {
+    branch_id branch, parent;
+    enum branch_type type;
+    char role[16];
+    json_t *setting;                 /* owned */
+    double created_at_s, freed_at_s; /* freed: NAN while live */
+    char freed_reason[RECORD_NAME_MAX];
+    clock_no created_clock;
+    uint64_t clocks; /* run by itself */
+    uint64_t samples;
+    double seconds;
+    /* Progress, oldest first; each point holds @merge windows (the last may
+     * hold fewer). */
+    struct history_point *point; /* owned */
+    size_t points, capacity;
+    uint64_t merge, last_merged;
+};
+
+struct history_search {
+    struct record_search_started started;
+    bool ended;
+    struct record_search_ended end; /* where ended */
+    double started_at_s, ended_at_s;
+};
+
+struct history_trial {
+    struct record_trial t; /* latest; setting owned */
+    bool ended;
+    double started_at_s, ended_at_s; /* NAN while it runs */
+};
+
+struct history_slice {
+    struct record_slice_scheduled s;
+    bool ended;
+    uint64_t clocks; /* run, where ended */
+    double scheduled_at_s, ended_at_s;
+};
+
+struct history_epoch {
+    struct record_epoch_ended e; /* setting owned */
+    double at_s;
+};
+
+struct history_choice {
+    struct record_setting_chosen c; /* setting owned */
+    double at_s;
+};
+
+struct history_decision {
+    struct record_decision d;
+    double at_s;
+    clock_no clock;
+};
+
+struct history {
+    bool started;
+    struct record_run_started run;
+    enum run_status status;
+    char status_reason[RECORD_TEXT_MAX];
+    bool finished;
+    struct record_run_finished end;
+    double at_s;             /* of the last record */
+    clock_no clock;          /* next global clock */
+    uint64_t clocks;         /* run, over all branches */
+    double first_clock_at_s; /* NAN before */
+    uint64_t records;        /* applied */
+
+    struct history_search *search;
+    struct history_trial *trial;       /* by number: trial n at index n - 1 */
+    struct history_branch *branch;     /* by number of creation, oldest first */
+    struct history_slice *slice;       /* latest, oldest first */
+    struct history_epoch *epoch;       /* of all lineages, in order */
+    struct history_choice *choice;     /* the schedule of settings by clock */
+    struct history_decision *decision; /* latest, oldest first */
+    size_t searches, trials, branches, slices, epochs, choices, decisions;
+    size_t searches_cap, trials_cap, branches_cap, slices_cap, epochs_cap,
+        choices_cap, decisions_cap;
+    uint64_t slices_dropped, decisions_dropped;
+    /* One above the index of the latest epoch of the surviving lineage, and of
+     * the one whose parameters are kept as best; 0: none. */
+    size_t last_epoch, best_epoch;
+    struct record_snapshot_written snapshot; /* latest; path "" without one */
+    struct record_model_saved model; /* path "" without one; data owned */
+};
+
+void history_init(struct history *h);
+void history_deinit(struct history *h);
+
+/* Folds @r in. Errors: ERR_NOMEM, ERR_FORMAT (a record that does not fit what
+ * came before, as from a damaged journal); then nothing changed. */
+enum err history_apply(struct history *h, const struct record *r);
+
+/* The branch of that number; NULL when there was none. O(log n). */
+const struct history_branch *history_branch(const struct history *h,
+                                            branch_id branch);
+
+/* The last epoch of the surviving lineage, and the one whose parameters are
+ * kept as best; NULL before. */
+const struct history_epoch *history_last_epoch(const struct history *h);
+const struct history_epoch *history_best_epoch(const struct history *h);
+
+/* Number of epochs of the surviving lineage. */
+uint32_t history_epochs(const struct history *h);
+
+/* Mean over the newest surviving training progress: what a live line shows.
+ * NAN before there is any. */
+double history_loss(const struct history *h);
+
+/* The contract's result object of `mltune run --json`; @state and @url may be
+ * NULL. Valid at any time (status "running" parts as they are). NULL: out of
+ * memory. */
+json_t *history_result(const struct history *h, const char *state,
+                       const char *url);
+
+#endif

@@ -1,0 +1,155 @@
+/* The questions that are answered from a history. */
+#include "tuner/history.h"
+
+#include "base/json.h"
+
+#include <math.h>
+#include <string.h>
+
+const struct history_epoch *history_last_epoch(const struct history *h)
+{
+    return h->last_epoch ? &h->epoch[h->last_epoch - 1] : NULL;
+}
+
+const struct history_epoch *history_best_epoch(const struct history *h)
+{
+    return h->best_epoch ? &h->epoch[h->best_epoch - 1] : NULL;
+}
+
+uint32_t history_epochs(const struct history *h)
+{
+    const struct history_epoch *last = history_last_epoch(h);
+
+    return last ? last->e.epoch : 0;
+}
+
+double history_loss(const struct history *h)
+{
+    for (size_t i = h->branches; i > 0; i--) {
+        const struct history_branch *b = &h->branch[i - 1];
+        const struct history_point *p;
+
+        if (b->type != BRANCH_TRAINING || b->points == 0 ||
+            !isnan(b->freed_at_s))
+            continue;
+        p = &b->point[b->points - 1];
+        return p->w.sum / (double)p->w.samples;
+    }
+    return NAN;
+}
+
+/* NAN is null: "no such number" rather than a value. */
+static json_t *number_or_null(double x)
+{
+    return isnan(x) ? json_null() : json_of_number(x);
+}
+
+static int put(json_t *o, const char *name, json_t *value)
+{
+    return json_object_set_new(o, name, value);
+}
+
+static int put_count(json_t *o, const char *name, uint64_t n)
+{
+    return put(o, name, json_integer((json_int_t)n));
+}
+
+static json_t *best_object(const struct history *h)
+{
+    const struct history_epoch *best = history_best_epoch(h);
+    json_t *o = json_object();
+
+    if (put_count(o, "epoch", best ? best->e.epoch : 0) ||
+        put(o, "loss", number_or_null(best ? best->e.loss : NAN)) ||
+        put(o, "metric", number_or_null(best ? best->e.metric : NAN))) {
+        json_decref(o);
+        return NULL;
+    }
+    return o;
+}
+
+static json_t *tuning_object(const struct history *h)
+{
+    json_t *o = json_object();
+    double seconds = 0;
+    uint64_t clocks = 0;
+
+    for (size_t i = 0; i < h->searches; i++) {
+        const struct history_search *s = &h->search[i];
+
+        seconds += s->ended ? s->end.seconds : h->at_s - s->started_at_s;
+        clocks += s->ended ? s->end.clocks : 0;
+    }
+    if (put(o, "seconds", json_of_number(seconds)) ||
+        put_count(o, "searches", h->searches) ||
+        put_count(o, "trials", h->trials) || put_count(o, "clocks", clocks)) {
+        json_decref(o);
+        return NULL;
+    }
+    return o;
+}
+
+static json_t *schedule_array(const struct history *h)
+{
+    json_t *a = json_array();
+
+    for (size_t i = 0; a && i < h->choices; i++) {
+        json_t *o = json_object();
+
+        if (put_count(o, "clock", h->choice[i].c.clock) ||
+            put(o, "setting", json_incref(h->choice[i].c.setting)) ||
+            json_array_append(a, o)) {
+            json_decref(o);
+            json_decref(a);
+            return NULL;
+        }
+        json_decref(o);
+    }
+    return a;
+}
+
+static json_t *setting_now(const struct history *h)
+{
+    if (h->choices == 0)
+        return json_object();
+    return json_incref(h->choice[h->choices - 1].c.setting);
+}
+
+static int put_outcome(json_t *o, const struct history *h)
+{
+    const struct history_epoch *last = history_last_epoch(h);
+
+    return put(o, "loss", number_or_null(last ? last->e.loss : NAN)) ||
+           put(o, "metric", number_or_null(last ? last->e.metric : NAN)) ||
+           put(o, "best", best_object(h)) ||
+           put(o, "model",
+               h->model.path[0] ? json_string(h->model.path) : json_null()) ||
+           put_count(o, "epochs", history_epochs(h)) ||
+           put_count(o, "clocks", h->clocks) ||
+           put(o, "seconds",
+               json_of_number(isnan(h->first_clock_at_s)
+                                  ? 0
+                                  : h->at_s - h->first_clock_at_s));
+}
+
+json_t *history_result(const struct history *h, const char *state,
+                       const char *url)
+{
+    json_t *o = json_object();
+
+    if (put(o, "run", json_string(h->run.run)) ||
+        put(o, "status", json_string(run_status_name(h->status))) ||
+        put(o, "reason", json_string(h->finished ? h->end.reason : "")) ||
+        put_outcome(o, h) || put(o, "tuning", tuning_object(h)) ||
+        put(o, "setting", setting_now(h)) ||
+        put(o, "schedule", schedule_array(h)) ||
+        put(o, "strategy", json_string(h->run.strategy)) ||
+        put(o, "searcher", json_string(h->run.searcher)) ||
+        put_count(o, "seed", h->run.seed) ||
+        put(o, "state", state ? json_string(state) : json_null()) ||
+        put(o, "url", url ? json_string(url) : json_null())) {
+        json_decref(o);
+        return NULL;
+    }
+    return o;
+}

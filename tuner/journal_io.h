@@ -1,0 +1,105 @@
+/* The journal: every run and every decision, on disk before it is acted on.
+ *
+ * One SQLite file STATE/mltune.db in write-ahead mode; a run's tuner is the
+ * only writer of its records, several runs may share the file (writers wait for
+ * each other, within limits). Records are appended in order and made
+ * durable together by journal_commit: the control loop commits before it
+ * performs what the records announce. Nothing is ever changed or deleted but a
+ * run's closing status.
+ *
+ * One owner thread a journal. Every function that takes a fault says which
+ * file, what SQLite found, and what to do about it.
+ *
+ * Errors of all: ERR_IO (disk full, read-only, failed write), ERR_BUSY (another
+ * process holds the lock), ERR_FORMAT (damaged or not ours), ERR_VERSION
+ * (written by a newer mltune), ERR_NOMEM.
+ */
+#ifndef TUNER_JOURNAL_IO_H
+#define TUNER_JOURNAL_IO_H
+
+#include "base/fault.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    JOURNAL_SCHEMA = 1,     /* user_version of the file */
+    JOURNAL_BUSY_MS = 5000, /* what programs wait for another writer */
+};
+
+struct journal;
+
+/* Opens STATE/mltune.db; for a writer it is made when missing. A reader changes
+ * nothing, and also reads from a file system that cannot be written.
+ * @busy_ms: how long to wait for another writer, JOURNAL_BUSY_MS in programs.
+ */
+enum err journal_open(const char *state, bool writer, int busy_ms,
+                      struct journal **out, struct fault *f);
+
+/* Drops what is not committed. Accepts NULL. */
+void journal_close(struct journal *j);
+
+/* Registers run @id, durable on return; the records that follow are its own.
+ * @config: JSON of the configuration in effect. Strings are copied. */
+enum err journal_begin_run(struct journal *j, const char *id, const char *name,
+                           const char *config, int64_t wall_ns,
+                           struct fault *f);
+
+/* Adds one record to the run begun here: @kind a short word, @json one object,
+ * @len bytes. Not durable before the commit. */
+enum err journal_append(struct journal *j, const char *kind, const char *json,
+                        size_t len, int64_t wall_ns, struct fault *f);
+
+/* Makes the records so far visible to readers and lets other writers in; with
+ * @durable they are on the disk on return, whatever happens to the machine.
+ * After an error, here or in append, the records since the last commit are lost
+ * and the run cannot go on. Cost: a flush where something is not durable yet.
+ */
+enum err journal_commit(struct journal *j, bool durable, struct fault *f);
+
+/* Records the run's end, durable on return. @result: the JSON of `run --json`,
+ * or NULL. */
+enum err journal_end_run(struct journal *j, const char *status,
+                         const char *reason, const char *result,
+                         int64_t wall_ns, struct fault *f);
+
+/* One run as stored; borrowed, valid during the visit. */
+struct journal_run {
+    const char *id, *name, *config;
+    int64_t began_ns;   /* wall clock, since the epoch */
+    const char *status; /* NULL: no end was recorded */
+    const char *reason; /* NULL with status */
+    const char *result; /* NULL where there is none */
+    int64_t ended_ns;   /* 0 with status */
+    int64_t last_ns;    /* wall time of its last record, or began_ns */
+    uint64_t records;
+};
+
+struct journal_record {
+    uint64_t seq; /* from 1, without gaps */
+    int64_t wall_ns;
+    const char *kind, *json;
+    size_t len; /* of json */
+};
+
+/* Visitors end the walk by returning an error, which is passed on. */
+typedef enum err journal_run_visit(void *ctx, const struct journal_run *run);
+typedef enum err journal_record_visit(void *ctx,
+                                      const struct journal_record *record);
+
+/* All runs, newest first. */
+enum err journal_each_run(struct journal *j, journal_run_visit *visit,
+                          void *ctx, struct fault *f);
+
+/* The run called @word: its id, else the newest of that name, else the only one
+ * whose id begins so. ERR_NOENT none; ERR_INVAL more than one begins so. */
+enum err journal_find_run(struct journal *j, const char *word,
+                          journal_run_visit *visit, void *ctx, struct fault *f);
+
+/* Records of run @id with seq > @after, in order. */
+enum err journal_each_record(struct journal *j, const char *id, uint64_t after,
+                             journal_record_visit *visit, void *ctx,
+                             struct fault *f);
+
+#endif

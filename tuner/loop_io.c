@@ -1,0 +1,498 @@
+#include "tuner/loop_io.h"
+
+#include "base/clock_io.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "tuner/file_io.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include <zmq.h>
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+enum {
+    MESSAGES_MAX = 256,  /* taken before signals and timers are looked at */
+    STEP_TRIES_MAX = 10, /* of one event while memory is out */
+    WAIT_MAX_MS = 1000,
+};
+
+/* A node that died may have said why: its last messages are read for so long
+ * after its end. */
+static const double LAST_WORDS_S = 0.2;
+
+struct loop {
+    const struct loop_options *o;
+    struct loop_result *result;
+    struct tuner_actions actions;
+    struct socket_peer node; /* len 0: has not said hello */
+    time_ns start;
+    double step_s;    /* how long the last step took */
+    double lost_at_s; /* when to tell the core that the node is gone */
+    char lost_reason[PROTO_TEXT_MAX];
+    bool lost_told, stopping;
+    bool over;                   /* finished, or cannot go on */
+    op_id snapshot_op;           /* the running `snapshot`; 0: none */
+    op_id save_op;               /* the running `save`; 0: none */
+    char tmp_dir[FILE_PATH_MAX]; /* where it writes */
+    uint64_t malformed;
+};
+
+static double now_s(const struct loop *l)
+{
+    return (double)(clock_monotonic() - l->start) * 1e-9;
+}
+
+/* ---- ends ---------------------------------------------------------------- */
+
+/* The run ends here because the tuner itself cannot go on. */
+static void give_up(struct loop *l, const struct fault *f)
+{
+    struct tuner_finish *finish = &l->result->finish;
+
+    if (l->over)
+        return;
+    log_event(LOG_ERROR, "tuner_failed", "code=%s reason=\"%s\"",
+              err_name(f->code), f->text);
+    l->result->own_error = f->code;
+    finish->status = RUN_FAILED;
+    snprintf(finish->reason, sizeof(finish->reason), "%s", err_name(f->code));
+    snprintf(finish->message, sizeof(finish->message), "%.*s",
+             (int)sizeof(finish->message) - 1, f->text);
+    l->over = true;
+}
+
+/* A later reason is the better one: a message that cannot be sent is noticed
+ * first, how the process died says why. */
+static void node_lost(struct loop *l, double at_s, const char *reason)
+{
+    if (l->lost_told)
+        return;
+    snprintf(l->lost_reason, sizeof(l->lost_reason), "%s", reason);
+    l->lost_at_s = fmin(l->lost_at_s, at_s);
+    if (!l->stopping)
+        log_event(LOG_INFO, "node_lost", "reason=\"%s\"", reason);
+}
+
+/* ---- the model folder ---------------------------------------------------- */
+
+/* The node writes the tables into a temporary folder beside the final one, so
+ * that a model appears whole or not at all. */
+static enum err redirect_save(struct loop *l, struct msg *m, struct fault *f)
+{
+    int n = snprintf(l->tmp_dir, sizeof(l->tmp_dir), "%s.tmp", l->o->model_dir);
+    enum err err;
+
+    if (n < 0 || (size_t)n >= sizeof(m->save.path))
+        return fault_set(f, ERR_LIMIT, "path of the model is too long");
+    err = folder_remove(l->tmp_dir, f);
+    if (!err)
+        err = folder_make(l->tmp_dir, f);
+    if (err)
+        return err;
+    memcpy(m->save.path, l->tmp_dir, (size_t)n + 1);
+    l->save_op = m->op;
+    return ERR_OK;
+}
+
+static void drop_model(struct loop *l)
+{
+    if (l->tmp_dir[0])
+        folder_remove(l->tmp_dir, NULL);
+    l->tmp_dir[0] = '\0';
+    l->save_op = 0;
+}
+
+/* The tables are written: completes the folder and names it. If that fails the
+ * answer @m becomes `failed`. */
+static void publish_model(struct loop *l, struct msg *m)
+{
+    const struct loop_hooks *h = &l->o->hooks;
+    struct fault f = {0};
+    op_id op = m->op;
+    branch_id branch = m->done.branch;
+    enum err err = h->model(h->ctx, l->tmp_dir, m->done.data, &f);
+
+    if (!err)
+        err = folder_publish(l->tmp_dir, l->o->model_dir, &f);
+    drop_model(l);
+    if (!err)
+        return;
+    l->result->own_error = err;
+    msg_deinit(m);
+    memset(m, 0, sizeof(*m));
+    m->kind = MSG_FAILED;
+    m->op = op;
+    m->failed.branch = branch;
+    m->failed.code = err;
+    snprintf(m->failed.reason, sizeof(m->failed.reason), "%s", f.text);
+}
+
+/* ---- actions ------------------------------------------------------------- */
+
+static void send_message(struct loop *l, struct msg *m)
+{
+    struct fault f = {0};
+    char *text = NULL;
+    size_t len;
+    enum err err = ERR_OK;
+
+    if (l->lost_told || l->node.len == 0)
+        return; /* the core hears of the loss by its event */
+    if (m->kind == MSG_SAVE)
+        err = redirect_save(l, m, &f);
+    else if (m->kind == MSG_SNAPSHOT)
+        l->snapshot_op = m->op;
+    if (!err) {
+        err = msg_encode(m, &text, &len);
+        if (err)
+            fault_set(&f, err, "cannot encode %s: %s", msg_kind_name(m->kind),
+                      err_text(err));
+    }
+    if (err) {
+        give_up(l, &f);
+        return;
+    }
+    if (m->kind == MSG_STOP)
+        l->stopping = true;
+    err = socket_send(l->o->socket, &l->node, text, len);
+    mem_free(text);
+    if (err == ERR_LIMIT)
+        node_lost(l, now_s(l), "the node does not take messages any more");
+    else if (err)
+        node_lost(l, now_s(l) + LAST_WORDS_S, "the node is not connected");
+}
+
+static void journal_record(struct loop *l, const struct record *r)
+{
+    const struct loop_hooks *h = &l->o->hooks;
+    struct fault f = {.code = ERR_NOMEM, .text = "journal: out of memory"};
+    enum err err = ERR_NOMEM;
+    json_t *json = record_to_json(r);
+    char *text = json ? json_write(json, 0) : NULL;
+
+    if (text)
+        err = journal_append(l->o->journal, record_kind_name(r->kind), text,
+                             strlen(text), clock_wall(), &f);
+    mem_free(text);
+    json_decref(json);
+    if (err)
+        give_up(l, &f);
+    else
+        h->record(h->ctx, r);
+}
+
+static void commit(struct loop *l, bool durable)
+{
+    struct fault f = {0};
+
+    if (!l->over && journal_commit(l->o->journal, durable, &f) != ERR_OK)
+        give_up(l, &f);
+}
+
+static void perform(struct loop *l, struct tuner_action *a)
+{
+    struct fault f = {0};
+
+    if (a->kind != TUNER_RECORD)
+        commit(l, true);
+    if (l->over)
+        return;
+    switch (a->kind) {
+    case TUNER_SEND:
+        send_message(l, &a->message);
+        break;
+    case TUNER_RECORD:
+        journal_record(l, &a->record);
+        break;
+    case TUNER_REMOVE:
+        if (folder_remove(a->path, &f) != ERR_OK)
+            log_event(LOG_WARN, "snapshot_not_removed", "reason=\"%s\"",
+                      f.text);
+        break;
+    case TUNER_FINISH:
+        l->result->finish = a->finish;
+        l->over = true;
+        break;
+    }
+}
+
+static void step(struct loop *l, struct tuner_event *event)
+{
+    struct fault f = {0};
+    enum err err = ERR_NOMEM;
+    time_ns before = clock_monotonic();
+
+    if (l->over)
+        return;
+    event->now_s = now_s(l);
+    event->step_s = l->step_s;
+    for (int i = 0; err == ERR_NOMEM && i < STEP_TRIES_MAX; i++)
+        err = tuner_step(l->o->tuner, event, &l->actions);
+    l->step_s = (double)(clock_monotonic() - before) * 1e-9;
+    if (err == ERR_NOMEM) {
+        fault_set(&f, err, "the tuner is out of memory");
+        give_up(l, &f);
+        return;
+    }
+    if (err) /* its actions end the run */
+        log_event(LOG_ERROR, "step_refused", "code=%s", err_name(err));
+    for (size_t i = 0; i < l->actions.count && !l->over; i++)
+        perform(l, &l->actions.item[i]);
+    tuner_actions_reset(&l->actions);
+}
+
+/* ---- messages ------------------------------------------------------------ */
+
+static void greet(struct loop *l, const struct socket_peer *from,
+                  const struct msg_hello *hello)
+{
+    char text[PROTO_TEXT_MAX];
+    char *config = NULL;
+    size_t len;
+    enum err err;
+
+    if (hello->pid != l->o->node->pid || l->node.len > 0) {
+        log_event(LOG_WARN, "stranger_ignored", "pid=%lld",
+                  (long long)hello->pid);
+        return;
+    }
+    if (hello->version != PROTO_VERSION) {
+        snprintf(text, sizeof(text),
+                 "the node speaks version %u of the control protocol, this "
+                 "tuner version %d",
+                 hello->version, PROTO_VERSION);
+        node_lost(l, now_s(l), text);
+        return;
+    }
+    l->node = *from;
+    err = msg_encode(l->o->config, &config, &len);
+    if (!err)
+        err = socket_send(l->o->socket, &l->node, config, len);
+    mem_free(config);
+    if (err) {
+        snprintf(text, sizeof(text), "cannot send the configuration: %s",
+                 err_text(err));
+        node_lost(l, now_s(l), text);
+    }
+}
+
+/* The run goes on without it; whoever counts on it must know. */
+static void snapshot_failed(struct loop *l, const struct msg_failed *failed)
+{
+    const struct loop_hooks *h = &l->o->hooks;
+    char text[PROTO_TEXT_MAX + 64];
+
+    snprintf(text, sizeof(text), "the snapshot was not written: %s",
+             failed->reason);
+    h->notice(h->ctx, text);
+    l->result->snapshot_error = failed->code ? failed->code : ERR_IO;
+}
+
+/* What the answers to its own doings mean to the shell. */
+static void take_answer(struct loop *l, struct msg *m)
+{
+    bool answer = m->kind == MSG_DONE || m->kind == MSG_FAILED;
+
+    if (!answer || m->op == 0)
+        return;
+    if (m->op == l->snapshot_op) {
+        l->snapshot_op = 0;
+        l->result->snapshot_error = ERR_OK;
+        if (m->kind == MSG_FAILED)
+            snapshot_failed(l, &m->failed);
+    } else if (m->op == l->save_op && m->kind == MSG_DONE) {
+        publish_model(l, m);
+    } else if (m->op == l->save_op) {
+        l->result->own_error = m->failed.code == ERR_IO ? ERR_IO : ERR_OK;
+        drop_model(l);
+    } else if (m->op == TUNER_CONFIG_OP && m->kind == MSG_FAILED) {
+        l->result->load_error = m->failed.code ? m->failed.code : ERR_APP;
+    }
+}
+
+static void take_message(struct loop *l, struct msg *m)
+{
+    const struct loop_hooks *h = &l->o->hooks;
+    struct tuner_event event = {.kind = TUNER_EVENT_MESSAGE, .message = m};
+
+    take_answer(l, m);
+    if (h->message)
+        h->message(h->ctx, m);
+    if (!l->lost_told)
+        step(l, &event);
+}
+
+static void complain(struct loop *l, const char *reason)
+{
+    if (l->malformed++ == 0)
+        log_event(LOG_WARN, "message_ignored", "reason=\"%s\"", reason);
+}
+
+/* False when no message waits. */
+static bool receive_one(struct loop *l)
+{
+    struct socket_peer from;
+    struct fault f = {0};
+    struct msg m = {0};
+    char *text = NULL;
+    size_t len;
+    enum err err = socket_receive(l->o->socket, &from, &text, &len);
+
+    if (err == ERR_AGAIN || err == ERR_IO)
+        return false;
+    if (!err) {
+        err = msg_decode(text, len, &m, &f);
+        mem_free(text);
+    } else {
+        fault_set(&f, err, "%s", err_text(err));
+    }
+    if (err)
+        complain(l, f.text);
+    else if (m.kind == MSG_HELLO)
+        greet(l, &from, &m.hello);
+    else if (l->node.len == 0 || !socket_peer_same(&from, &l->node))
+        complain(l, "not from our node");
+    else
+        take_message(l, &m);
+    if (!err)
+        msg_deinit(&m);
+    return true;
+}
+
+/* ---- events -------------------------------------------------------------- */
+
+static bool another_signal(const struct loop *l)
+{
+    struct signalfd_siginfo info;
+
+    return read(l->o->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info);
+}
+
+static void take_signal(struct loop *l)
+{
+    static const char first[] =
+        "interrupted: writing a snapshot, then ending; once more ends at once";
+    struct tuner_event event = {.kind = TUNER_EVENT_COMMAND,
+                                .command = TUNER_INTERRUPT};
+    const struct loop_hooks *h = &l->o->hooks;
+    struct signalfd_siginfo info;
+    ssize_t n = read(l->o->signal_fd, &info, sizeof(info));
+
+    if (n != (ssize_t)sizeof(info))
+        return;
+    log_event(LOG_INFO, "signal", "number=%u", info.ssi_signo);
+    if (l->result->signal) {
+        l->result->ended_at_once = true;
+        l->result->finish.status = RUN_INTERRUPTED;
+        snprintf(l->result->finish.reason, sizeof(l->result->finish.reason),
+                 "interrupted");
+        l->over = true;
+        return;
+    }
+    l->result->signal = (int)info.ssi_signo;
+    h->notice(h->ctx, first);
+    step(l, &event);
+}
+
+static void take_node_end(struct loop *l)
+{
+    char verdict[256];
+
+    if (!launcher_poll(l->o->node))
+        return;
+    launcher_verdict(l->o->node, verdict, sizeof(verdict));
+    node_lost(l, now_s(l) + LAST_WORDS_S, verdict);
+}
+
+static void take_time(struct loop *l)
+{
+    struct tuner_event event = {.kind = TUNER_EVENT_TIMER};
+    double now = now_s(l);
+
+    if (now >= l->lost_at_s && !l->lost_told) {
+        event.kind = TUNER_EVENT_LOST;
+        event.reason = l->lost_reason;
+        l->lost_told = true;
+        l->lost_at_s = INFINITY;
+        l->result->node_lost = !l->stopping;
+        step(l, &event);
+    } else if (now >= tuner_wake_at(l->o->tuner)) {
+        step(l, &event);
+    }
+}
+
+/* Milliseconds to wait, rounded up so that a timer is due when it ends. */
+static long timeout_ms(const struct loop *l)
+{
+    double at = fmin(tuner_wake_at(l->o->tuner), l->lost_at_s);
+    double ms = ceil((at - now_s(l)) * 1e3);
+    double most = l->o->hooks.tick_ms > 0 ? l->o->hooks.tick_ms : WAIT_MAX_MS;
+
+    return (long)fmin(fmax(ms, 0), most);
+}
+
+static void wait_and_take(struct loop *l)
+{
+    zmq_pollitem_t item[3] = {
+        {.socket = l->o->socket->router, .events = ZMQ_POLLIN},
+        {.fd = l->o->signal_fd, .events = ZMQ_POLLIN},
+        {.fd = l->o->node->pid_fd, .events = ZMQ_POLLIN},
+    };
+    int items = l->o->node->ended ? 2 : 3;
+
+    if (zmq_poll(item, items, timeout_ms(l)) > 0) {
+        if (item[1].revents)
+            take_signal(l);
+        for (int i = 0; i < MESSAGES_MAX && !l->over; i++)
+            if (!receive_one(l))
+                break;
+        if (items == 3 && item[2].revents && !l->over)
+            take_node_end(l);
+    }
+    if (!l->over)
+        take_time(l);
+    /* Readers see what happened; other runs' tuners may write. */
+    commit(l, false);
+}
+
+void loop_run(const struct loop_options *options, struct loop_result *out)
+{
+    struct loop l = {
+        .o = options,
+        .result = out,
+        .start = clock_monotonic(),
+        .lost_at_s = INFINITY,
+    };
+    time_ns cpu = clock_thread_cpu();
+    bool orderly;
+
+    memset(out, 0, sizeof(*out));
+    while (!l.over) {
+        wait_and_take(&l);
+        options->hooks.tick(options->hooks.ctx, now_s(&l));
+    }
+    orderly = !out->ended_at_once && l.stopping;
+    launcher_stop(options->node, orderly ? LOOP_NODE_GRACE_MS : 0,
+                  options->signal_fd);
+    if (orderly && out->signal && another_signal(&l))
+        out->ended_at_once = true;
+    if (orderly && options->node->code != 0 && !out->load_error &&
+        !out->ended_at_once)
+        log_event(LOG_WARN, "node_ended_badly", "node=%u code=%d",
+                  options->node->node, options->node->code);
+    drop_model(&l);
+    tuner_actions_deinit(&l.actions);
+    if (l.malformed > 1)
+        log_event(LOG_WARN, "messages_ignored", "count=%llu",
+                  (unsigned long long)l.malformed);
+    out->wall_s = now_s(&l);
+    out->cpu_s = (double)(clock_thread_cpu() - cpu) * 1e-9;
+}

@@ -1,0 +1,74 @@
+/* The control loop: the shell around the tuner's pure core.
+ *
+ * Waits (socket, signals, end of the node process, timer), decodes, steps the
+ * core, and performs its actions in their order: a record is in the journal,
+ * and durable, before the message that follows from it leaves. One thread,
+ * which owns core, journal, socket and node; it waits for nothing but disk and
+ * events.
+ */
+#ifndef TUNER_LOOP_IO_H
+#define TUNER_LOOP_IO_H
+
+#include "base/fault.h"
+#include "base/proto.h"
+#include "tuner/journal_io.h"
+#include "tuner/launcher_io.h"
+#include "tuner/socket_io.h"
+#include "tuner/tuner.h"
+
+#include <jansson.h>
+
+enum {
+    LOOP_NODE_GRACE_MS = 5000 /* for the node to end after `stop` */
+};
+
+/* What the program around the loop does with what it learns; all called in the
+ * loop's thread, none may block. @ctx is the caller's. */
+struct loop_hooks {
+    void *ctx;
+    /* @record is in the journal; borrowed. */
+    void (*record)(void *ctx, const struct record *record);
+    /* A message from the training system, before the core sees it; borrowed. */
+    void (*message)(void *ctx, const struct msg *message);
+    /* Called after every wait, at least each tick_ms. */
+    void (*tick)(void *ctx, double now_s);
+    int tick_ms; /* 0: only when something happens */
+    /* A sentence for the user, at once: "interrupted: ...". */
+    void (*notice)(void *ctx, const char *text);
+    /* The tables of the model are in the folder @dir; adds what belongs beside
+     * them. @data: the application's members for model.json, or NULL. Then the
+     * folder gets its final name. */
+    enum err (*model)(void *ctx, const char *dir, const json_t *data,
+                      struct fault *f);
+};
+
+/* All borrowed until loop_run returns. */
+struct loop_options {
+    struct tuner *tuner;         /* waits for `ready` */
+    struct journal *journal;     /* its run has begun */
+    struct tuner_socket *socket; /* listens */
+    struct node_process *node;   /* started */
+    int signal_fd;               /* signalfd of SIGINT, SIGTERM, SIGHUP */
+    const struct msg *config;    /* for a node that says hello */
+    const char *model_dir;       /* as in the tuner's options */
+    struct loop_hooks hooks;
+};
+
+struct loop_result {
+    struct tuner_finish finish; /* how the run ended */
+    /* Why it could not be set up, as the training system said; what the disk or
+     * the tuner's memory did to journal or model. ERR_OK otherwise. The text is
+     * in finish.message. */
+    enum err load_error, own_error;
+    enum err snapshot_error; /* of the last snapshot that was tried */
+    int signal;              /* first signal that asked for the end; 0: none */
+    bool ended_at_once;      /* by a second one */
+    bool node_lost;          /* before it was asked to stop */
+    double wall_s, cpu_s;    /* of the loop's thread */
+};
+
+/* Runs until the tuner finishes or cannot go on. The node has ended when it
+ * returns, and no unfinished model is left. */
+void loop_run(const struct loop_options *options, struct loop_result *out);
+
+#endif

@@ -1,0 +1,524 @@
+/* Strategy `mltuner`: searches, trains with what won, re-tunes when progress
+ * stops (Cui 2017, chapter 5). */
+#include "base/mem.h"
+#include "searchers/space_json.h"
+#include "tuner/choice.h"
+#include "tuner/finals.h"
+#include "tuner/line.h"
+#include "tuner/plateau.h"
+#include "tuner/search.h"
+#include "tuner/stops.h"
+#include "tuner/strategy.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+enum phase {
+    PHASE_BEGIN,  /* nothing yet */
+    PHASE_FORK,   /* a training branch without a search */
+    PHASE_SEARCH, /* trials */
+    PHASE_FINALS, /* finalists */
+    PHASE_TRAIN
+};
+
+struct mltuner {
+    struct board *c;
+    enum phase phase;
+    struct setting start; /* `initial`, or the defaults */
+    json_t *start_json;   /* owned */
+    branch_id forked;     /* in PHASE_FORK */
+    struct line line;
+    struct plateau plateau;
+    struct search search;
+    struct finals finals;
+    uint32_t searches, trials; /* begun so far */
+    uint32_t last_made;        /* trials of the search before; 0: none yet */
+    bool rescue;               /* the search answers a divergence */
+    branch_id held_parent; /* of the search, held; BRANCH_NONE: the line's own
+                            * branch, or 0 */
+    uint32_t returns;
+    struct setting barred[SEARCH_BARRED_MAX];
+    size_t barred_len;
+};
+
+static void mltuner_close(void *state)
+{
+    struct mltuner *s = state;
+
+    if (!s)
+        return;
+    search_abandon(&s->search);
+    json_decref(s->start_json);
+    mem_free(s);
+}
+
+static enum err mltuner_open(struct board *c, const json_t *settings,
+                             void **state, struct fault *f)
+{
+    struct mltuner *s = mem_calloc(1, sizeof(*s));
+    enum err err;
+
+    (void)settings;
+    if (!s)
+        return fault_set(f, ERR_NOMEM, "no memory for a strategy");
+    s->c = c;
+    s->forked = BRANCH_NONE;
+    s->held_parent = BRANCH_NONE;
+    plateau_init(&s->plateau, c->options.plateau_epochs);
+    err = choice_initial(c, &s->start, f);
+    if (err)
+        goto fail;
+    err = ERR_NOMEM;
+    s->start_json = setting_to_json(&c->space, &s->start);
+    if (!s->start_json) {
+        fault_set(f, err, "no memory for a strategy");
+        goto fail;
+    }
+    *state = s;
+    return ERR_OK;
+
+fail:
+    mltuner_close(s);
+    return err;
+}
+
+/* ---- searches ------------------------------------------------------------ */
+
+static bool can_search(const struct mltuner *s)
+{
+    return s->c->options.searcher && space_dims(&s->c->space) > 0;
+}
+
+static uint32_t first_trials_max(const struct board *c)
+{
+    if (c->options.max_trials)
+        return c->options.max_trials;
+    return 12 + 6 * (uint32_t)space_dims(&c->space);
+}
+
+/* A search from @parent; @incumbent (NULL: none) competes. @current: what the
+ * run trains with. */
+static void start_search(struct mltuner *s, branch_id parent, bool retune,
+                         const struct setting *current, bool competes,
+                         const char *reason)
+{
+    struct board *c = s->c;
+    struct search_plan plan = {
+        .number = ++s->searches,
+        .first_trial = s->trials + 1,
+        .retune = retune,
+        .parent = parent,
+        .trials_max = first_trials_max(c),
+        .has_incumbent = competes,
+        .barred = s->barred,
+        .barred_len = s->barred_len,
+        .reason = reason,
+    };
+
+    if (current)
+        plan.incumbent = *current;
+    if (s->last_made && s->last_made < plan.trials_max)
+        plan.trials_max = s->last_made;
+    board_set_status(c, RUN_TUNING, reason);
+    search_init(&s->search, c, &plan);
+    s->phase = PHASE_SEARCH;
+}
+
+static void close_search(struct mltuner *s, uint32_t winner, const char *reason)
+{
+    uint32_t made = search_made(&s->search);
+
+    s->trials += s->search.trials;
+    s->last_made = made ? made : 1;
+    search_record_end(&s->search, winner, reason);
+    search_deinit(&s->search, winner);
+}
+
+/* ---- training ------------------------------------------------------------ */
+
+static void take_up(struct mltuner *s, branch_id branch, const char *reason)
+{
+    struct board *c = s->c;
+    struct branch *b = board_branch(c, branch);
+
+    c->base = branch;
+    choice_record(c, b, reason);
+    board_set_status(c, RUN_TRAINING, reason);
+    s->phase = PHASE_TRAIN;
+}
+
+/* Frees the line that was trained so far; its kept fork goes to the caller. */
+static branch_id retire_line(struct mltuner *s)
+{
+    branch_id kept = BRANCH_NONE;
+
+    if (!s->line.c)
+        return kept;
+    kept = s->line.kept;
+    s->line.kept = BRANCH_NONE;
+    if (kept != BRANCH_NONE &&
+        board_branch(s->c, kept)->state == BRANCH_REFUSED) {
+        board_free(s->c, kept, "refused");
+        kept = BRANCH_NONE;
+    }
+    board_free(s->c, s->line.branch, "replaced");
+    line_deinit(&s->line);
+    return kept;
+}
+
+static void begin_line(struct mltuner *s, branch_id branch)
+{
+    branch_id kept = retire_line(s);
+
+    line_init(&s->line, s->c, branch, true);
+    s->line.kept = kept; /* to return to until its first epoch ends */
+}
+
+/* Starts without a search, with the initial setting or the defaults. */
+static void fork_start(struct mltuner *s)
+{
+    struct board *c = s->c;
+    struct branch *b = board_branch(c, s->forked);
+
+    if (!b) {
+        b = board_fork(c, board_branch(c, 0), BRANCH_TRAINING, &s->start,
+                       s->start_json, "training");
+        assert(b);
+        s->forked = b->id;
+    }
+    if (b->state == BRANCH_REFUSED) {
+        b->error = ERR_LIMIT;
+        choice_broken(c, b);
+        return;
+    }
+    if (b->state != BRANCH_LIVE)
+        return;
+    begin_line(s, b->id);
+    take_up(s, b->id,
+            c->options.initial ? "the given initial setting"
+                               : "there is nothing to tune");
+}
+
+static void take_result(struct mltuner *s, const struct line_epoch *e,
+                        branch_id kept)
+{
+    struct board *c = s->c;
+    bool best = board_is_better(c, e->e.loss, e->metric) && kept != BRANCH_NONE;
+
+    line_record(&s->line, e, true, best);
+    if (best)
+        board_set_best(c, kept, &e->e, e->metric);
+    plateau_add(&s->plateau, board_score(c, e->e.loss, e->metric));
+}
+
+/* Whether a re-tune may change anything. */
+static bool can_retune(struct mltuner *s)
+{
+    struct space space = s->c->space;
+
+    if (!can_search(s))
+        return false;
+    space_pin_for_retune(&space, &board_branch(s->c, s->line.branch)->setting);
+    return space_dims(&space) > 0;
+}
+
+static bool retune_due(struct mltuner *s)
+{
+    const struct board *c = s->c;
+
+    if (c->retune_wanted)
+        return can_retune(s);
+    if (!c->options.retune)
+        return false;
+    return (plateau_due(&s->plateau) || (c->options.initial && !s->searches)) &&
+           can_retune(s);
+}
+
+/* Where a re-tune starts: the end of the last epoch; or, when the metric has
+ * become worse since, the best epoch: what was trained since then was in vain,
+ * and no setting brings it back. */
+static branch_id retune_parent(struct mltuner *s)
+{
+    struct board *c = s->c;
+    struct branch *best = board_branch(c, c->best.branch);
+
+    if (!best || best->state != BRANCH_LIVE || best->after ||
+        c->best.epoch >= s->line.epochs)
+        return s->line.branch;
+    board_decision(c, "return",
+                   "the best epoch was %u: the search starts there again",
+                   c->best.epoch);
+    board_hold(c, best->id);
+    s->held_parent = best->id;
+    return best->id;
+}
+
+static void retune(struct mltuner *s)
+{
+    struct board *c = s->c;
+    struct setting setting = board_branch(c, s->line.branch)->setting;
+    const char *reason = "no progress: is there a better setting by now?";
+
+    if (c->retune_wanted)
+        reason = "the user asks for a search";
+    else if (c->options.initial && !s->searches)
+        reason = "a first search after an epoch with the initial setting";
+    c->retune_wanted = false;
+    s->rescue = false;
+    s->barred_len = 0;
+    start_search(s, retune_parent(s), true, &setting, true, reason);
+}
+
+/* Decides what follows an epoch. */
+static void after_epoch(struct mltuner *s, const struct line_epoch *e)
+{
+    struct board *c = s->c;
+
+    if (stops_check(c, e))
+        return;
+    if (retune_due(s) && branch_idle(board_branch(c, s->line.branch)))
+        retune(s);
+    else if (plateau_reached(&s->plateau))
+        stops_converged(c, &s->plateau);
+    else
+        line_go(&s->line);
+}
+
+/* Divergence while training: back to the last epoch's end, without the setting
+ * that diverged there. */
+static void rescue(struct mltuner *s, const struct branch *b)
+{
+    struct board *c = s->c;
+    struct setting current = b->setting;
+    branch_id parent;
+
+    s->returns++;
+    if (!can_search(s) || s->returns > TUNER_RETURNS_MAX ||
+        s->barred_len == SEARCH_BARRED_MAX) {
+        choice_broken(c, b);
+        return;
+    }
+    board_decision(c, "divergence",
+                   "training diverged: back to the end of epoch %u, and a "
+                   "search for another setting",
+                   s->line.epochs);
+    s->barred[s->barred_len++] = current;
+    s->rescue = true;
+    parent = retire_line(s);
+    if (parent == BRANCH_NONE) {
+        parent = 0;
+        board_hold(c, parent);
+    }
+    s->held_parent = parent;
+    c->base = parent;
+    start_search(s, parent, parent != 0, &current, false, "training diverged");
+}
+
+static void train(struct mltuner *s)
+{
+    struct board *c = s->c;
+    struct line_epoch e;
+    enum line_state state;
+
+    board_set_status(c, RUN_TRAINING, "continued");
+    do {
+        s->line.ahead = stops_impossible(c, s->line.epochs + 1, &s->plateau) &&
+                        !retune_due(s);
+        state = line_advance(&s->line, &e);
+        if (state == LINE_EPOCH) {
+            take_result(s, &e, s->line.kept);
+            after_epoch(s, &e);
+        }
+    } while (state == LINE_EPOCH && s->phase == PHASE_TRAIN &&
+             c->ending.phase == ENDING_NOT);
+    if (state == LINE_BROKEN) {
+        struct branch *b = board_branch(c, s->line.branch);
+
+        if (b->nonfinite)
+            rescue(s, b);
+        else
+            choice_broken(c, b);
+    }
+}
+
+/* ---- what a search found ------------------------------------------------- */
+
+static void release_parent(struct mltuner *s)
+{
+    board_drop(s->c, s->held_parent, "training goes on from a later state");
+    s->held_parent = BRANCH_NONE;
+}
+
+/* The one finalist, or the only one worth it, is trained with as it is. */
+static void adopt(struct mltuner *s, struct trial *t)
+{
+    branch_id branch = t->run.branch;
+    uint32_t number = t->number;
+    char reason[RECORD_TEXT_MAX];
+
+    memcpy(reason, s->search.end_reason, sizeof(reason));
+    begin_line(s, branch);
+    if (s->held_parent != BRANCH_NONE) {
+        board_drop(s->c, s->line.kept, "training went back before it");
+        s->line.kept = s->held_parent;
+        s->held_parent = BRANCH_NONE;
+    }
+    if (s->search.plan.retune)
+        plateau_commit(&s->plateau);
+    close_search(s, number, reason);
+    take_up(s, branch, "the winner of the search");
+}
+
+/* The winner's epochs count as training; its best model may be the run's. */
+static void adopt_finalist(struct mltuner *s, struct finalist *x)
+{
+    struct board *c = s->c;
+    uint32_t number = x->trial->number;
+    bool stays = x->trial->incumbent, retune = s->search.plan.retune;
+    struct line_epoch last = {.metric = NAN};
+    struct branch *kept;
+    branch_id old;
+
+    finals_deinit(&s->finals, x);
+    old = retire_line(s);
+    board_drop(c, old, "training goes on from a later state");
+    release_parent(s);
+    s->line = x->line;
+    s->line.keeps = true;
+    if (retune && !stays)
+        plateau_commit(&s->plateau);
+    for (uint32_t i = 0; i < x->epochs; i++) {
+        last = x->epoch[i];
+        take_result(s, &last, x->kept_at == i ? x->kept : BRANCH_NONE);
+    }
+    board_drop(c, x->kept, "not needed");
+    kept = board_keep(c, board_branch(c, x->branch), "epoch");
+    s->line.kept = kept ? kept->id : BRANCH_NONE;
+    if (stays)
+        s->plateau.searched = true;
+    close_search(s, number, stays ? "the setting stays" : "a new setting");
+    if (stays) {
+        c->base = s->line.branch;
+        s->phase = PHASE_TRAIN;
+        board_set_status(c, RUN_TRAINING, "the setting stays");
+    } else {
+        take_up(s, s->line.branch, "the winner of the finals");
+    }
+    after_epoch(s, &last);
+}
+
+/* No finalist. A re-tune: the setting stays. */
+static void nothing_found(struct mltuner *s)
+{
+    struct board *c = s->c;
+
+    if (s->search.plan.retune && !s->rescue) {
+        close_search(s, 0, s->search.end_reason);
+        release_parent(s);
+        s->plateau.searched = true;
+        s->phase = PHASE_TRAIN;
+        board_set_status(c, RUN_TRAINING, "the setting stays");
+        if (plateau_reached(&s->plateau))
+            stops_converged(c, &s->plateau);
+        else
+            line_go(&s->line);
+        return;
+    }
+    close_search(s, 0, "no setting made progress");
+    board_end(c, RUN_FAILED, "diverged",
+              s->rescue ? "training diverged, and no other setting that was "
+                          "tried goes on from there"
+                        : "no setting that was tried makes progress: widen the "
+                          "ranges of the tunables");
+}
+
+static void search(struct mltuner *s)
+{
+    struct board *c = s->c;
+    struct trial *finalist[SEARCH_FINALISTS_MAX];
+    size_t n;
+
+    if (search_advance(&s->search) == SEARCH_BUSY)
+        return;
+    n = search_finalists(&s->search, finalist);
+    if (n == 0 && (!s->search.plan.retune || s->rescue))
+        n = search_least_bad(&s->search, finalist);
+    if (n == 0) {
+        nothing_found(s);
+    } else if (n == 1 && finalist[0]->run.branch != BRANCH_NONE) {
+        adopt(s, finalist[0]);
+    } else {
+        finals_init(&s->finals, c, s->search.plan.parent, finalist, n);
+        s->phase = PHASE_FINALS;
+    }
+}
+
+static void finals(struct mltuner *s)
+{
+    bool none;
+    struct finalist *winner = finals_advance(&s->finals, &none);
+
+    if (none)
+        nothing_found(s);
+    else if (winner)
+        adopt_finalist(s, winner);
+}
+
+/* ---- phases -------------------------------------------------------------- */
+
+static void begin(struct mltuner *s)
+{
+    struct board *c = s->c;
+
+    if (c->options.initial || !can_search(s)) {
+        board_set_status(c, RUN_TRAINING, "training without a first search");
+        s->phase = PHASE_FORK;
+    } else {
+        start_search(s, 0, false, NULL, false, "a first search");
+    }
+}
+
+static void step(struct mltuner *s)
+{
+    switch (s->phase) {
+    case PHASE_BEGIN:
+        begin(s);
+        return;
+    case PHASE_FORK:
+        fork_start(s);
+        return;
+    case PHASE_SEARCH:
+        board_set_status(s->c, RUN_TUNING, "continued");
+        search(s);
+        return;
+    case PHASE_FINALS:
+        board_set_status(s->c, RUN_TUNING, "continued");
+        finals(s);
+        return;
+    case PHASE_TRAIN:
+        train(s);
+        return;
+    }
+}
+
+static void mltuner_advance(void *state)
+{
+    struct mltuner *s = state;
+    enum phase before;
+
+    do {
+        before = s->phase;
+        step(s);
+    } while (s->phase != before && s->c->ending.phase == ENDING_NOT);
+}
+
+const struct strategy_ops strategy_mltuner = {
+    .name = "mltuner",
+    .summary = "searches by short trials of branches, trains with the fastest, "
+               "re-tunes when progress stops",
+    .settings = "{}",
+    .open = mltuner_open,
+    .close = mltuner_close,
+    .advance = mltuner_advance,
+};

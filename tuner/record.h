@@ -1,0 +1,298 @@
+/* Records: everything a run decides and learns, as a stream of events.
+ *
+ * The tuner emits records in the order in which things happen, each before the
+ * messages it leads to. They are the single source for the journal, the HTTP
+ * routes, live events and `mltune show`: `struct history` folds them into the
+ * state of a run, live or replayed, with the same result. A record owns its
+ * JSON members only; the rest is plain data.
+ *
+ * Names of kinds, labels and members are stable: they are in journals.
+ */
+#ifndef TUNER_RECORD_H
+#define TUNER_RECORD_H
+
+#include "base/branch.h"
+#include "base/err.h"
+#include "base/fault.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    RECORD_NAME_MAX = 64,   /* names of runs, apps, strategies, numbers */
+    RECORD_TEXT_MAX = 480,  /* sentences */
+    RECORD_PATH_MAX = 1024, /* folders and files */
+    RECORD_POINTS_MAX = 11, /* the loss before a trial, then K = 10 windows */
+    RECORD_NUMBERS_MAX = 8, /* figures a decision */
+    RECORD_WINDOWS_MAX = 16 /* windows a progress record */
+};
+
+#define RECORD_LIST(X)                                                         \
+    X(RUN_STARTED, run_started)                                                \
+    X(RUN_STATUS, run_status)                                                  \
+    X(RUN_FINISHED, run_finished)                                              \
+    X(SEARCH_STARTED, search_started)                                          \
+    X(SEARCH_ENDED, search_ended)                                              \
+    X(TRIAL_STARTED, trial_started)                                            \
+    X(TRIAL_UPDATED, trial_updated)                                            \
+    X(TRIAL_ENDED, trial_ended)                                                \
+    X(BRANCH_CREATED, branch_created)                                          \
+    X(BRANCH_FREED, branch_freed)                                              \
+    X(SLICE_SCHEDULED, slice_scheduled)                                        \
+    X(SLICE_ENDED, slice_ended)                                                \
+    X(PROGRESS, progress)                                                      \
+    X(EPOCH_ENDED, epoch_ended)                                                \
+    X(SETTING_CHOSEN, setting_chosen)                                          \
+    X(DECISION, decision)                                                      \
+    X(SNAPSHOT_WRITTEN, snapshot_written)                                      \
+    X(MODEL_SAVED, model_saved)
+
+enum record_kind {
+#define RECORD_ENUM(name, lower) RECORD_##name,
+    RECORD_LIST(RECORD_ENUM)
+#undef RECORD_ENUM
+        RECORD_KIND_COUNT
+};
+
+/* What a run is doing. `waiting`: the training system is loading. */
+#define RUN_STATUS_LIST(X)                                                     \
+    X(WAITING, waiting)                                                        \
+    X(TUNING, tuning)                                                          \
+    X(TRAINING, training)                                                      \
+    X(PAUSED, paused)                                                          \
+    X(SAVING, saving)                                                          \
+    X(FINISHED, finished)                                                      \
+    X(FAILED, failed)                                                          \
+    X(INTERRUPTED, interrupted)                                                \
+    X(STOPPED, stopped)
+
+enum run_status {
+#define RUN_STATUS_ENUM(name, lower) RUN_##name,
+    RUN_STATUS_LIST(RUN_STATUS_ENUM)
+#undef RUN_STATUS_ENUM
+        RUN_STATUS_COUNT
+};
+
+/* How a trial is judged. `running` until its first summary; `failed` by the
+ * application or for want of memory; `stopped` before it could tell. */
+#define TRIAL_LABEL_LIST(X)                                                    \
+    X(RUNNING, running)                                                        \
+    X(CONVERGING, converging)                                                  \
+    X(UNSTABLE, unstable)                                                      \
+    X(DIVERGED, diverged)                                                      \
+    X(FAILED, failed)                                                          \
+    X(STOPPED, stopped)
+
+enum trial_label {
+#define TRIAL_LABEL_ENUM(name, lower) TRIAL_##name,
+    TRIAL_LABEL_LIST(TRIAL_LABEL_ENUM)
+#undef TRIAL_LABEL_ENUM
+        TRIAL_LABEL_COUNT
+};
+
+struct record_run_started {
+    char run[RECORD_NAME_MAX], name[RECORD_NAME_MAX], app[RECORD_NAME_MAX];
+    char strategy[RECORD_NAME_MAX], searcher[RECORD_NAME_MAX];
+    uint64_t seed;
+    double started_unix_s; /* wall time of at_s = 0 */
+    /* Of the training system, as in `ready`. */
+    uint64_t samples, validation_samples, parts;
+    uint32_t workers;
+    char metric[33]; /* "" without one */
+    bool metric_higher_better;
+};
+
+struct record_run_status {
+    enum run_status status;
+    char reason[RECORD_TEXT_MAX]; /* "" or why */
+};
+
+struct record_run_finished {
+    enum run_status status;       /* FINISHED, FAILED, INTERRUPTED or STOPPED */
+    char reason[RECORD_NAME_MAX]; /* "target", "converged", "max_epochs",
+                                   * "max_time", "diverged", "interrupted", ...
+                                   */
+    char message[RECORD_TEXT_MAX]; /* a sentence for the user */
+};
+
+/* A search: one round of trials from one parent. */
+struct record_search_started {
+    uint32_t search; /* from 1 */
+    bool retune;     /* false: the initial one */
+    branch_id parent;
+    uint32_t trials_max;
+    char reason[RECORD_TEXT_MAX];
+};
+
+struct record_search_ended {
+    uint32_t search;
+    uint32_t trials;
+    uint32_t winner; /* trial number; 0: none, the setting stays */
+    double trial_s;  /* the trial time that was decided on (seconds, or samples
+                      * with trial_clocks) */
+    double seconds;  /* wall time spent, without what the winner trained */
+    uint64_t clocks; /* spent, without the winner's own */
+    char reason[RECORD_TEXT_MAX];
+};
+
+/* Started, updated (a summary after more training) and ended share a struct.
+ * Numbers are from 1 over the whole run. */
+struct record_trial {
+    uint32_t trial, search;
+    branch_id branch;
+    json_t *setting; /* owned: object */
+    bool incumbent;  /* the setting in use competes as a fresh fork */
+    enum trial_label label;
+    double speed;        /* loss per second (per sample with trial_clocks) */
+    double noise, range; /* loss units; range < 0: the loss fell */
+    double seconds;      /* of its own slices */
+    uint64_t samples, clocks;
+    uint32_t points; /* 0 .. RECORD_POINTS_MAX; the first is the loss before */
+    double time_s[RECORD_POINTS_MAX], loss[RECORD_POINTS_MAX];
+};
+
+struct record_branch_created {
+    branch_id branch, parent;
+    enum branch_type type;
+    json_t *setting; /* owned: object; {} for kept */
+    /* "trial", "training", "finalist", "probe", "test", "epoch", "best",
+     * "parent", "snapshot" */
+    char role[16];
+};
+
+struct record_branch_freed {
+    branch_id branch;
+    char reason[RECORD_NAME_MAX];
+};
+
+struct record_slice_scheduled {
+    branch_id branch;
+    clock_no first;
+    uint64_t count, report_every;
+};
+
+struct record_slice_ended {
+    branch_id branch;
+    clock_no first;
+    uint64_t clocks; /* run: fewer than scheduled where the slice was cut */
+    double switch_s;
+};
+
+struct record_window {
+    double sum;
+    uint64_t samples, clocks;
+    double seconds, copy_s, stalled_s;
+};
+
+/* Consecutive windows of one branch, at most RECORD_WINDOWS_MAX. */
+struct record_progress {
+    branch_id branch;
+    clock_no first;        /* global clock of the first window */
+    clock_no branch_clock; /* clocks the lineage had run before it */
+    uint32_t windows;
+    struct record_window window[RECORD_WINDOWS_MAX];
+};
+
+struct record_epoch_ended {
+    uint32_t epoch; /* from 1, along the lineage of the branch */
+    branch_id branch;
+    bool surviving;  /* false: a finalist that may still lose */
+    json_t *setting; /* owned */
+    clock_no clock;  /* global clock at its end */
+    double loss;     /* mean over the epoch's samples */
+    double metric;   /* NAN without validation */
+    bool best;       /* the parameters at its end are kept as the best so far */
+    double seconds;  /* of training, without the test */
+};
+
+/* From global clock @clock on the surviving lineage uses @setting. */
+struct record_setting_chosen {
+    clock_no clock;
+    branch_id branch;
+    json_t *setting; /* owned */
+    char reason[RECORD_TEXT_MAX];
+};
+
+/* Why something was done: every decision has one. */
+struct record_decision {
+    char decision[RECORD_NAME_MAX]; /* "trial_time", "retune", "stop", ... */
+    char text[RECORD_TEXT_MAX];     /* one sentence */
+    uint32_t numbers;               /* 0 .. RECORD_NUMBERS_MAX */
+    struct {
+        char name[32];
+        double value;
+    } number[RECORD_NUMBERS_MAX];
+};
+
+struct record_snapshot_written {
+    branch_id branch;
+    clock_no clock;
+    uint32_t epoch;
+    uint64_t bytes;
+    char path[RECORD_PATH_MAX];
+};
+
+struct record_model_saved {
+    branch_id branch;
+    uint32_t epoch; /* whose parameters these are; 0: before the first end */
+    double loss, metric;
+    uint64_t bytes;
+    char path[RECORD_PATH_MAX];
+    json_t *data; /* owned or NULL: the application's members for model.json */
+};
+
+struct record {
+    enum record_kind kind;
+    double at_s;    /* since the run began; >= that of the record before */
+    clock_no clock; /* next global clock to be scheduled */
+    union {
+        struct record_run_started run_started;
+        struct record_run_status run_status;
+        struct record_run_finished run_finished;
+        struct record_search_started search_started;
+        struct record_search_ended search_ended;
+        struct record_trial trial; /* TRIAL_STARTED, _UPDATED, _ENDED */
+        struct record_branch_created branch_created;
+        struct record_branch_freed branch_freed;
+        struct record_slice_scheduled slice_scheduled;
+        struct record_slice_ended slice_ended;
+        struct record_progress progress;
+        struct record_epoch_ended epoch_ended;
+        struct record_setting_chosen setting_chosen;
+        struct record_decision decision;
+        struct record_snapshot_written snapshot_written;
+        struct record_model_saved model_saved;
+    };
+};
+
+const char *record_kind_name(enum record_kind kind);
+const char *run_status_name(enum run_status status);
+const char *trial_label_name(enum trial_label label);
+
+/* True for FINISHED, FAILED, INTERRUPTED, STOPPED. */
+bool run_status_is_end(enum run_status status);
+
+/* A record of that kind with all members zero; others of its union are left
+ * as they are. */
+void record_init(struct record *r, enum record_kind kind);
+
+/* A new JSON object {"kind", "at_s", "next_clock", members}; the caller's.
+ * Numbers that are not finite become the strings "nan", "inf", "-inf". NULL:
+ * out of memory. */
+json_t *record_to_json(const struct record *r);
+
+/* The reverse; on success the caller owns @out's members (record_deinit).
+ * Unknown members are ignored, so that old programs read newer journals.
+ * Errors: ERR_FORMAT (@f names the member), ERR_NOMEM. */
+enum err record_from_json(const json_t *json, struct record *out,
+                          struct fault *f);
+
+/* @to becomes a copy that shares the (immutable) JSON members. Cannot fail. */
+void record_copy(struct record *to, const struct record *from);
+
+/* Releases owned members; accepts a zeroed record. */
+void record_deinit(struct record *r);
+
+#endif

@@ -1,0 +1,119 @@
+/* Searches: rounds of trials from one parent that end with a few finalists.
+ *
+ * A search opens a searcher, measures the loss before with a probe, decides how
+ * long a trial has to be (Cui 2017, Algorithm 6, with DESIGN's floors and
+ * bounds), tries settings until the stop rule holds, and hands over the
+ * finalists with their branches. Inside tuner/ only; docs/algorithms.md has the
+ * rules in words.
+ */
+#ifndef TUNER_SEARCH_H
+#define TUNER_SEARCH_H
+
+#include "tuner/board.h"
+#include "tuner/summary.h"
+
+enum {
+    SEARCH_FINALISTS_MAX = 3,
+    SEARCH_BARRED_MAX = 16,
+    SEARCH_TOP = 5,      /* settings that the stop rule compares */
+    SEARCH_LIVE_MAX = 16 /* branches of trials, while the time is undecided */
+};
+
+/* A branch that is run up to a goal. */
+struct runner {
+    branch_id branch; /* BRANCH_NONE: none (any more) */
+    uint64_t goal;    /* units of position since the fork */
+    double goal_time; /* trial time that the goal is for */
+};
+
+struct trial {
+    uint32_t number; /* over the whole run, from 1 */
+    bool incumbent, ended, judged;
+    struct setting setting;
+    json_t *json; /* owned */
+    struct runner run;
+    struct summary summary;   /* label RUNNING before the first */
+    bool news;                /* that the searcher has not heard yet */
+    uint64_t samples, clocks; /* of the branch when it was last looked at */
+    double pace;  /* seconds a unit took it; 0: not measured (tuner/pace.h) */
+    double paced; /* the pace its summary is expressed in */
+    double seconds;
+    double lead, lead_se; /* over the incumbent, on the same samples */
+    uint32_t pairs;       /* that these rest on */
+};
+
+enum search_state { SEARCH_BUSY, SEARCH_DONE };
+
+struct search_plan {
+    uint32_t number;      /* of the search, from 1 */
+    uint32_t first_trial; /* number of its first trial */
+    bool retune;
+    branch_id parent;    /* idle, stays so; the owner's */
+    uint32_t trials_max; /* >= 1 */
+    bool has_incumbent;
+    struct setting incumbent;
+    const struct setting *barred; /* [barred_len], borrowed for the call */
+    size_t barred_len;
+    const char *reason; /* a sentence, for the record */
+};
+
+struct search {
+    struct board *c;
+    struct search_plan plan; /* barred: see below */
+    struct setting barred[SEARCH_BARRED_MAX];
+    size_t barred_len;
+    struct space space;        /* what this search may change */
+    struct searcher *searcher; /* owned; NULL before it could be opened */
+    enum { SEARCH_OPENING, SEARCH_PROBING, SEARCH_TRYING, SEARCH_OVER } phase;
+    double started_s;
+    uint64_t started_clocks; /* clocks run by all when it began */
+
+    struct runner probe;
+    double loss_before;
+    uint64_t window;     /* units of a window */
+    uint32_t epochs_max; /* bound of a trial */
+    double unit_s;       /* seconds a unit took the probe */
+
+    double trial_time; /* seconds, or samples with trial_clocks */
+    double judged_s;   /* of a trace, from its start, that counts; 0: all */
+    bool decided, exhausted, gave_up, asked;
+    double decision_s; /* longest of the searcher's answers */
+
+    struct trial *trial; /* owned, [trials_max + 1] */
+    uint32_t trials;     /* begun, the incumbent counted */
+    struct setting next; /* asked for, not begun yet */
+    json_t *next_json;   /* owned */
+    char end_reason[RECORD_TEXT_MAX];
+};
+
+/* Prepares; allocates nothing yet. */
+void search_init(struct search *s, struct board *c,
+                 const struct search_plan *plan);
+
+/* Frees all branches but those of @keep (a trial's number; 0: none), and the
+ * memory. Accepts a zeroed search. */
+void search_deinit(struct search *s, uint32_t keep);
+
+/* The same without a word to the training system: the run is over. */
+void search_abandon(struct search *s);
+
+enum search_state search_advance(struct search *s);
+
+/* After SEARCH_DONE: the finalists, best speed first. A finalist whose branch
+ * is gone has BRANCH_NONE. None: nothing was found (in a re-tune: nothing
+ * better than the incumbent). */
+size_t search_finalists(struct search *s,
+                        struct trial *out[SEARCH_FINALISTS_MAX]);
+
+/* Where no trial makes progress: the one that is least worse off than before,
+ * so that a run that has nothing to gain ends as converged. 0: all diverged. */
+size_t search_least_bad(struct search *s,
+                        struct trial *out[SEARCH_FINALISTS_MAX]);
+
+/* Trials made, without the incumbent. */
+uint32_t search_made(const struct search *s);
+
+/* Records the end; @winner 0: none. */
+void search_record_end(struct search *s, uint32_t winner, const char *reason);
+
+#endif

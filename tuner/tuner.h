@@ -1,0 +1,183 @@
+/* The tuner: decides what every clock of the training system is spent on.
+ *
+ * A pure state machine. An event goes in, a list of actions comes out, and the
+ * caller performs them in the order in which they stand: records are journaled
+ * before the messages that follow from them. Time arrives in the event, random
+ * numbers come from the seed, the next deadline is a question
+ * (`tuner_wake_at`). No clock, thread, socket or file in here: the simulator
+ * runs exactly this code. One owner thread.
+ *
+ * The board (tuner/board.h) keeps branches, slices, epochs, the kept model and
+ * the stops; a strategy (tuner/strategy.h) inside it decides which settings are
+ * tried, for how long, and what is trained with.
+ *
+ * A caller's loop:
+ *
+ *     tuner_step(t, &event, &actions);
+ *     for (i = 0; i < actions.count; i++)
+ *         perform(&actions.item[i]);
+ *     tuner_actions_reset(&actions);
+ *     wait for a message or until tuner_wake_at(t);
+ */
+#ifndef TUNER_TUNER_H
+#define TUNER_TUNER_H
+
+#include "base/err.h"
+#include "base/fault.h"
+#include "base/proto.h"
+#include "tuner/record.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct searcher_ops;
+struct space;
+struct strategy_ops;
+struct tuner;
+
+enum {
+    TUNER_CONFIG_OP = 1,     /* number of the shell's `config` message; those of
+                              * the tuner's own messages begin above it */
+    TUNER_ACTIONS_MAX = 512, /* a step; reached by none: asserted */
+    TUNER_BRANCHES_MAX = 64, /* live at the same time; further forks wait or
+                              * cost the slowest trial */
+    TUNER_TRIALS_MAX = 1024, /* a search */
+    TUNER_RETURNS_MAX = 3    /* from divergence while training, then failed */
+};
+
+/* Everything a run is told from outside. Borrowed members must outlive the
+ * tuner; the rest is copied. TUNER_OPTIONS holds the contract's defaults. */
+struct tuner_options {
+    const char *run;  /* id; borrowed for the call, as all text here */
+    const char *name; /* "" allowed */
+    const char *app;  /* name, for the record */
+    const struct strategy_ops *strategy; /* tuner/strategy.h */
+    const json_t *strategy_settings;     /* borrowed; NULL: defaults */
+    const struct space *space;           /* copied */
+    const struct searcher_ops *searcher; /* each search opens one, over the
+                                          * tunables that it may change */
+    const json_t *searcher_settings;     /* borrowed for the tuner's life; NULL:
+                                          * defaults */
+    const json_t *initial; /* setting to start from instead of a first search;
+                            * NULL: search */
+    bool retune;
+    uint32_t max_trials;   /* of the first search; 0: 12 + 6 d */
+    uint64_t trial_clocks; /* fixes trial lengths; time is then samples
+                            * processed; 0: lengths are found */
+    double target_loss;    /* NAN: none; tested on epoch means */
+    double target_metric;  /* NAN: none */
+    uint32_t plateau_epochs, max_epochs;
+    double max_time_s;        /* INFINITY: none; from the first clock */
+    double snapshot_every_s;  /* INFINITY: never but on interrupt */
+    uint32_t snapshot_keep;   /* >= 1 */
+    const char *snapshot_dir; /* absolute; snapshots are folders in it */
+    const char *model_dir;    /* absolute; where the model is saved */
+    uint64_t seed;
+    double started_unix_s; /* wall time, for the record only */
+};
+#define TUNER_OPTIONS                                                          \
+    {                                                                          \
+        .run = "run", .name = "", .app = "", .retune = true,                   \
+        .target_loss = NAN, .target_metric = NAN, .plateau_epochs = 5,         \
+        .max_epochs = 100, .max_time_s = INFINITY, .snapshot_every_s = 300,    \
+        .snapshot_keep = 2, .snapshot_dir = "", .model_dir = "", .seed = 1     \
+    }
+
+/* Commands of a user. STOP and INTERRUPT end the run after a snapshot; STOP
+ * also saves the best model and ends as `stopped`, INTERRUPT ends as
+ * `interrupted` (to be resumed). A second one while the first is carried out
+ * changes nothing. PAUSE lets the running slices end and starts no others
+ * until CONTINUE. RETUNE starts a search at the next end of an epoch, SNAPSHOT
+ * writes one at the next end of a slice. */
+enum tuner_command {
+    TUNER_STOP,
+    TUNER_INTERRUPT,
+    TUNER_PAUSE,
+    TUNER_CONTINUE,
+    TUNER_RETUNE,
+    TUNER_SNAPSHOT,
+    TUNER_COMMAND_COUNT
+};
+
+/* MESSAGE: what the training system sent: ready (once, first), forked, done,
+ * failed, report; beats are ignored. The message is borrowed for the call.
+ * LOST: the training system is gone. */
+enum tuner_event_kind {
+    TUNER_EVENT_MESSAGE,
+    TUNER_EVENT_LOST,
+    TUNER_EVENT_COMMAND,
+    TUNER_EVENT_TIMER
+};
+
+struct tuner_event {
+    enum tuner_event_kind kind;
+    double now_s;  /* monotonic, any origin; never goes back */
+    double step_s; /* how long the step before this one took (the searcher's
+                    * decision time is in it); 0: not measured */
+    union {
+        const struct msg *message;
+        const char *reason; /* LOST: a sentence */
+        enum tuner_command command;
+    };
+};
+
+/* SEND: give the message to the training system (all its nodes). RECORD:
+ * journal it before performing what follows. REMOVE: delete a snapshot folder
+ * that is no longer wanted. FINISH: the run is over; the last action ever; the
+ * shell ends the training system (a `stop` message was sent before it, unless
+ * the training system is lost) and leaves. */
+enum tuner_action_kind { TUNER_SEND, TUNER_RECORD, TUNER_REMOVE, TUNER_FINISH };
+
+struct tuner_finish {
+    enum run_status status;
+    char reason[RECORD_NAME_MAX];
+    char message[RECORD_TEXT_MAX];
+};
+
+struct tuner_action {
+    enum tuner_action_kind kind;
+    union {
+        struct msg message;
+        struct record record;
+        char path[PROTO_PATH_MAX];
+        struct tuner_finish finish;
+    };
+};
+
+/* Actions of one step. Zeroed is empty; memory is kept from step to step. */
+struct tuner_actions {
+    struct tuner_action *item; /* owned; their JSON members too */
+    size_t count, capacity;
+};
+
+/* Releases what the actions hold and empties the list. */
+void tuner_actions_reset(struct tuner_actions *a);
+/* The same, and gives the memory back. Accepts a zeroed list. */
+void tuner_actions_deinit(struct tuner_actions *a);
+
+/* A tuner that waits for `ready`. Errors: ERR_INVAL (initial
+ * setting outside of the space, bad settings of strategy or searcher; @f says
+ * which), ERR_NOMEM. */
+enum err tuner_new(const struct tuner_options *options, struct tuner **out,
+                   struct fault *f);
+/* Accepts NULL. */
+void tuner_free(struct tuner *t);
+
+/* Takes @event in; @out (reset before) receives the actions. Errors: ERR_NOMEM,
+ * nothing changed and the same event may be given again; ERR_PROTO when a
+ * message fits nothing that was asked (the run then ends as failed, by the
+ * actions in @out). After FINISH no event has any effect. A searcher or space
+ * that runs out of memory counts as "not now" and is asked again later. */
+enum err tuner_step(struct tuner *t, const struct tuner_event *event,
+                    struct tuner_actions *out);
+
+/* When a TIMER event is due, on the events' time line; INFINITY: none. */
+double tuner_wake_at(const struct tuner *t);
+
+/* True after FINISH. */
+bool tuner_finished(const struct tuner *t);
+
+#endif
