@@ -176,7 +176,7 @@ static void record_malformed_is_refused_by_member(void **state)
     changed(RECORD_RUN_STATUS, "status", json_null(), "status");
     changed(RECORD_PROGRESS, "windows", json_pack("[{}]"), "windows");
     for (int i = 0; i < 20; i++) {
-        char name[8];
+        char name[16];
 
         json_array_append_new(many, json_real(0));
         snprintf(name, sizeof(name), "n%d", i);
