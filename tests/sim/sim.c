@@ -73,7 +73,7 @@ struct sim {
     branch_id branch_announced, freed_announced;
     size_t trace_len;
     struct sim_result *out;
-    json_t *initial, *searcher_settings; /* owned */
+    json_t *initial, *searcher_settings, *strategy_settings; /* owned */
 };
 
 __attribute__((noreturn, format(printf, 2, 3))) static void
@@ -843,6 +843,17 @@ static void say_ready(struct sim *s)
     json_decref(m.ready.tunables);
 }
 
+static const struct strategy_ops *strategy_named(const char *name)
+{
+    if (!name)
+        return &strategy_mltuner;
+    for (size_t i = 0; strategies_built_in[i]; i++)
+        if (strcmp(strategies_built_in[i]->name, name) == 0)
+            return strategies_built_in[i];
+    fprintf(stderr, "sim: no strategy %s\n", name);
+    abort();
+}
+
 static void prepare(struct sim *s)
 {
     const struct sim_family *f = s->f;
@@ -850,9 +861,10 @@ static void prepare(struct sim *s)
     struct tuner_options o = TUNER_OPTIONS;
 
     assert(!err);
-    o.strategy = f->strategy && strcmp(f->strategy, "fixed") == 0
-                     ? &strategy_fixed
-                     : &strategy_mltuner;
+    o.strategy = strategy_named(f->strategy);
+    if (f->strategy_settings)
+        s->strategy_settings = json_loads(f->strategy_settings, 0, NULL);
+    o.strategy_settings = s->strategy_settings;
     o.space = &s->space;
     o.searcher = f->searcher ? f->searcher : &searcher_random;
     if (f->searcher_settings)
@@ -920,6 +932,7 @@ static void finish(struct sim *s)
     tuner_free(s->tuner);
     json_decref(s->initial);
     json_decref(s->searcher_settings);
+    json_decref(s->strategy_settings);
     tuner_actions_reset(&s->actions);
     history_deinit(&s->history);
     history_deinit(&s->replayed);

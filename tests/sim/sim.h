@@ -51,7 +51,8 @@ struct sim_family {
     unsigned branches_max; /* live; further forks fail; 0: as many as wanted */
 
     /* Of the run. */
-    const char *strategy; /* NULL: mltuner */
+    const char *strategy;          /* a registered name; NULL: mltuner */
+    const char *strategy_settings; /* JSON, or NULL */
     uint32_t max_epochs, plateau_epochs, max_trials;
     uint64_t trial_clocks;
     double max_time_s, target_metric; /* 0: none */
