@@ -7,6 +7,7 @@
 #include "tuner/line.h"
 #include "tuner/plateau.h"
 #include "tuner/search.h"
+#include "tuner/search_finalists.h"
 #include "tuner/stops.h"
 #include "tuner/strategy.h"
 

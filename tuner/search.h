@@ -3,8 +3,11 @@
  * A search opens a searcher, measures the loss before with a probe, decides how
  * long a trial has to be (Cui 2017, Algorithm 6, with DESIGN's floors and
  * bounds), tries settings until the stop rule holds, and hands over the
- * finalists with their branches. Inside tuner/ only; docs/algorithms.md has the
- * rules in words.
+ * finalists with their branches (tuner/search_finalists.h). Its parts are
+ * modules of their own: branches run to goals (search_run), the probe
+ * (search_probe), how long a trial is (search_time), the searcher (search_ask),
+ * trials (search_trials) and their judgement (search_judge). Inside tuner/
+ * only; docs/algorithms.md has the rules in words.
  */
 #ifndef TUNER_SEARCH_H
 #define TUNER_SEARCH_H
@@ -97,18 +100,8 @@ void search_deinit(struct search *s, uint32_t keep);
 /* The same without a word to the training system: the run is over. */
 void search_abandon(struct search *s);
 
+/* Goes on. After SEARCH_DONE: tuner/search_finalists.h. */
 enum search_state search_advance(struct search *s);
-
-/* After SEARCH_DONE: the finalists, best speed first. A finalist whose branch
- * is gone has BRANCH_NONE. None: nothing was found (in a re-tune: nothing
- * better than the incumbent). */
-size_t search_finalists(struct search *s,
-                        struct trial *out[SEARCH_FINALISTS_MAX]);
-
-/* Where no trial makes progress: the one that is least worse off than before,
- * so that a run that has nothing to gain ends as converged. 0: all diverged. */
-size_t search_least_bad(struct search *s,
-                        struct trial *out[SEARCH_FINALISTS_MAX]);
 
 /* Trials made, without the incumbent. */
 uint32_t search_made(const struct search *s);

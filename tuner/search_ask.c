@@ -1,0 +1,119 @@
+#include "tuner/search_ask.h"
+
+#include "searchers/space_json.h"
+
+#include <math.h>
+
+enum {
+    SEARCH_ASKS_MAX = 64 /* proposals in a row that are barred */
+};
+
+static enum outcome outcome_of(const struct trial *t)
+{
+    if (t->summary.label == TRIAL_DIVERGED)
+        return OUTCOME_DIVERGED;
+    if (t->summary.label == TRIAL_FAILED)
+        return OUTCOME_FAILED;
+    return OUTCOME_SPEED;
+}
+
+/* Tells the searcher what it has not heard yet. False: not now (memory). */
+static bool tell_all(struct search *s)
+{
+    for (uint32_t i = 0; i < s->trials; i++) {
+        struct trial *t = &s->trial[i];
+        struct observation o = {.trial = t->number,
+                                .setting = t->setting,
+                                .outcome = outcome_of(t)};
+
+        if (!t->news || t->incumbent)
+            continue;
+        o.speed = o.outcome == OUTCOME_SPEED ? t->summary.speed : 0;
+        o.resource = t->summary.seconds;
+        if (searcher_tell(s->searcher, &o, NULL))
+            return false;
+        t->news = false;
+    }
+    return true;
+}
+
+static size_t running(const struct search *s, struct setting out[])
+{
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < s->trials && n < SEARCH_LIVE_MAX; i++)
+        if (!s->trial[i].judged)
+            out[n++] = s->trial[i].setting;
+    return n;
+}
+
+static bool is_barred(const struct search *s, const struct setting *x)
+{
+    for (size_t i = 0; i < s->barred_len; i++)
+        if (space_same(&s->space, x, &s->barred[i]))
+            return true;
+    return false;
+}
+
+/* Asks until a setting comes that is not barred: those are told as diverged. */
+static enum err ask(struct search *s, struct fault *f)
+{
+    struct setting out[SEARCH_LIVE_MAX];
+    size_t n = running(s, out);
+    enum err err = ERR_EXHAUSTED;
+
+    if (!tell_all(s))
+        return ERR_NOMEM;
+    s->asked = true;
+    for (int i = 0; i < SEARCH_ASKS_MAX; i++) {
+        struct observation o = {.trial = UINT64_MAX - (uint64_t)i,
+                                .outcome = OUTCOME_DIVERGED};
+
+        err = searcher_ask(s->searcher, out, n,
+                           s->plan.has_incumbent ? &s->plan.incumbent : NULL,
+                           &s->next, f);
+        if (err || !is_barred(s, &s->next))
+            return err;
+        o.setting = s->next;
+        err = searcher_tell(s->searcher, &o, f);
+        if (err)
+            return err;
+    }
+    return ERR_EXHAUSTED;
+}
+
+/* The next trial's setting, into s->next and s->next_json. A searcher that
+ * fails has nothing more to say; one that has no memory, or says not now, is
+ * asked again. */
+bool search_ask_next(struct search *s)
+{
+    struct fault fault = {0};
+    enum err err = ERR_OK;
+
+    if (s->next_json)
+        return true;
+    if (s->trials == 0 && s->plan.has_incumbent)
+        s->next = s->plan.incumbent;
+    else
+        err = ask(s, &fault);
+    if (!err) {
+        s->next_json = setting_to_json(&s->space, &s->next);
+        err = s->next_json ? ERR_OK : ERR_NOMEM;
+    }
+    if (err == ERR_NOMEM || err == ERR_AGAIN) {
+        board_retry(s->c);
+    } else if (err) {
+        s->exhausted = true;
+        if (err != ERR_EXHAUSTED)
+            board_decision(s->c, "searcher", "the searcher failed: %.300s",
+                           fault.text);
+    }
+    return !err;
+}
+
+void search_ask_measure(struct search *s)
+{
+    if (s->asked)
+        s->decision_s = fmax(s->decision_s, s->c->step_s);
+    s->asked = false;
+}

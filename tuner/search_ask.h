@@ -1,0 +1,17 @@
+/* A search's conversation with its searcher: ask and tell.
+ *
+ * Part of tuner/search.h; inside tuner/ only.
+ */
+#ifndef TUNER_SEARCH_ASK_H
+#define TUNER_SEARCH_ASK_H
+
+#include "tuner/search.h"
+
+/* The next trial's setting, into s->next and s->next_json. False: none, or not
+ * now (the board is told to try again); `exhausted` says which. */
+bool search_ask_next(struct search *s);
+
+/* Takes the time of the step before, if the searcher was asked in it. */
+void search_ask_measure(struct search *s);
+
+#endif

@@ -1,0 +1,34 @@
+/* Trials of a search: begun, run to the trial time, judged, ended.
+ *
+ * Part of tuner/search.h; inside tuner/ only.
+ */
+#ifndef TUNER_SEARCH_TRIALS_H
+#define TUNER_SEARCH_TRIALS_H
+
+#include "tuner/search.h"
+
+bool search_may_begin(const struct search *s);
+
+/* Begins a trial. False: none is to be had (see exhausted), or not now. */
+bool search_trial_begin(struct search *s);
+
+/* Records the end of @t; at most once. Its branch stays. */
+void search_trial_end(struct search *s, struct trial *t);
+
+/* Ends @t and frees its branch. */
+void search_trial_free(struct search *s, struct trial *t, const char *reason);
+
+/* Number of trials that have a branch. */
+uint32_t search_trials_live(const struct search *s);
+
+/* The live trial that has done worst so far, other than @but; NULL: none. */
+struct trial *search_slowest_live(struct search *s, const struct trial *but);
+
+/* Takes every trial, and the probe, as far as the trial time goes. True when
+ * all are there. */
+bool search_trials_arrived(struct search *s);
+
+/* Judges what has run since it was last judged; drops what diverged. */
+void search_trials_judge(struct search *s);
+
+#endif
