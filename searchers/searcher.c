@@ -5,11 +5,15 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 struct searcher {
     const struct searcher_ops *ops;
     void *state; /* owned: ops->close */
+    uint64_t seed;
+    bool fell; /* the fallback has taken over; `fallen` says why */
+    char fallen[2 * FAULT_TEXT_MAX];
     struct space space;
     struct observation *told; /* owned, [told_len], by trial number */
     size_t told_len, told_capacity;
@@ -24,10 +28,8 @@ const char *outcome_name(enum outcome outcome)
     return names[outcome];
 }
 
-/* @settings (may be NULL) checked and completed, as an object of its own. */
-static enum err complete_settings(const struct searcher_ops *ops,
-                                  const json_t *settings, json_t **out,
-                                  struct fault *f)
+enum err searcher_settings(const struct searcher_ops *ops, const json_t *given,
+                           json_t **out, struct fault *f)
 {
     struct problems problems = {0};
     json_t *schema = NULL, *own = NULL;
@@ -37,7 +39,7 @@ static enum err complete_settings(const struct searcher_ops *ops,
 
     if (err)
         return err;
-    own = settings ? json_deep_copy(settings) : json_object();
+    own = given ? json_deep_copy(given) : json_object();
     err = own ? ERR_OK : ERR_NOMEM;
     if (own)
         schema_check(schema, own, "", &problems);
@@ -72,8 +74,9 @@ enum err searcher_open(const struct searcher_ops *ops,
     if (!s)
         return fault_set(f, err, "%s", err_text(err));
     s->ops = ops;
+    s->seed = seed;
     s->space = *space;
-    err = complete_settings(ops, settings, &own, f);
+    err = searcher_settings(ops, settings, &own, f);
     if (!err)
         err = ops->open(&s->space, own, seed, &s->state, f);
     json_decref(own);
@@ -103,22 +106,77 @@ const struct space *searcher_space(const struct searcher *s)
     return &s->space;
 }
 
-enum err searcher_ask(struct searcher *s, const struct setting running[],
-                      size_t n, const struct setting *incumbent,
-                      struct setting *out, struct fault *f)
+const char *searcher_fallen(const struct searcher *s)
 {
-    struct searcher_query q = {.told_len = s->told_len,
-                               .told = s->told,
-                               .running_len = n,
-                               .running = running,
-                               .incumbent = incumbent};
+    return s->fell ? s->fallen : NULL;
+}
+
+/* ---- the fallback -------------------------------------------------------- */
+
+/* Errors that are answers, or that pass. */
+static bool is_answer(enum err err)
+{
+    return err == ERR_OK || err == ERR_AGAIN || err == ERR_EXHAUSTED ||
+           err == ERR_NOMEM;
+}
+
+static enum err tell_again(const struct searcher *s,
+                           const struct searcher_ops *ops, void *state,
+                           struct fault *f)
+{
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; ops->tell && i < s->told_len && !err; i++)
+        err = ops->tell(state, &s->told[i], f);
+    return err;
+}
+
+/* Puts @ops in the place of the searcher that failed as @why says. Until that
+ * is done nothing is changed. */
+static enum err take_over(struct searcher *s, const struct searcher_ops *ops,
+                          const struct fault *why, struct fault *f)
+{
+    json_t *settings = NULL;
+    void *state = NULL;
+    enum err err = searcher_settings(ops, NULL, &settings, f);
+
+    if (!err)
+        err = ops->open(&s->space, settings, s->seed, &state, f);
+    json_decref(settings);
+    if (err)
+        return err;
+    err = tell_again(s, ops, state, f);
+    if (err) {
+        ops->close(state);
+        return err;
+    }
+    snprintf(s->fallen, sizeof(s->fallen),
+             "%s; %s goes on, with the %zu trials so far", why->text, ops->name,
+             s->told_len);
+    s->ops->close(s->state);
+    s->ops = ops;
+    s->state = state;
+    s->fell = true;
+    return ERR_OK;
+}
+
+/* The one that is to take over after @err; NULL: @err is for the caller. */
+static const struct searcher_ops *next_in_line(const struct searcher *s,
+                                               enum err err)
+{
+    if (is_answer(err) || s->fell || !s->ops->fallback)
+        return NULL;
+    return s->ops->fallback(s->state);
+}
+
+static enum err ask_once(struct searcher *s, const struct searcher_query *q,
+                         struct setting *out, struct fault *f)
+{
     struct setting x;
     enum err err;
 
-    assert(running || n == 0);
-    assert(out);
     memset(&x, 0, sizeof(x));
-    err = s->ops->ask(s->state, &q, &x, f);
+    err = s->ops->ask(s->state, q, &x, f);
     if (err)
         return err;
     if (space_check(&s->space, &x, f)) {
@@ -129,6 +187,32 @@ enum err searcher_ask(struct searcher *s, const struct setting running[],
     space_canonical(&s->space, &x);
     *out = x;
     return ERR_OK;
+}
+
+enum err searcher_ask(struct searcher *s, const struct setting running[],
+                      size_t n, const struct setting *incumbent,
+                      struct setting *out, struct fault *f)
+{
+    const struct searcher_query q = {.told_len = s->told_len,
+                                     .told = s->told,
+                                     .running_len = n,
+                                     .running = running,
+                                     .incumbent = incumbent};
+    const struct searcher_ops *next;
+    struct fault why = {0};
+    enum err err;
+
+    assert(running || n == 0);
+    assert(out);
+    err = ask_once(s, &q, out, &why);
+    next = next_in_line(s, err);
+    if (next) {
+        err = take_over(s, next, &why, f);
+        return err ? err : ask_once(s, &q, out, f);
+    }
+    if (err && f)
+        *f = why;
+    return err;
 }
 
 /* Position of trial @trial among the told, or where it would go. */
@@ -182,6 +266,21 @@ static enum err check_observation(const struct searcher *s,
     return space_check(&s->space, &x, f);
 }
 
+/* To the implementation, or to its fallback, which hears of all. */
+static enum err pass_on(struct searcher *s, const struct observation *o,
+                        struct fault *f)
+{
+    struct fault why = {0};
+    enum err err = s->ops->tell(s->state, o, &why);
+    const struct searcher_ops *next = next_in_line(s, err);
+
+    if (next)
+        return take_over(s, next, &why, f);
+    if (err && f)
+        *f = why;
+    return err;
+}
+
 enum err searcher_tell(struct searcher *s, const struct observation *o,
                        struct fault *f)
 {
@@ -204,7 +303,7 @@ enum err searcher_tell(struct searcher *s, const struct observation *o,
             return fault_set(f, err, "%s", err_text(err));
     }
     if (s->ops->tell)
-        err = s->ops->tell(s->state, o, f);
+        err = pass_on(s, o, f);
     if (!err)
         return ERR_OK;
     if (again)
@@ -235,4 +334,13 @@ bool searcher_seen(const struct space *space, const struct searcher_query *q,
 }
 
 const struct searcher_ops *const searchers_built_in[] = {
-    &searcher_tpe, &searcher_gp, &searcher_random, &searcher_grid, NULL};
+    &searcher_tpe,  &searcher_gp,       &searcher_random,
+    &searcher_grid, &searcher_marginal, NULL};
+
+const struct searcher_ops *searcher_built_in(const char *name)
+{
+    for (size_t i = 0; searchers_built_in[i]; i++)
+        if (strcmp(searchers_built_in[i]->name, name) == 0)
+            return searchers_built_in[i];
+    return NULL;
+}

@@ -8,8 +8,9 @@
  *
  *   struct searcher *s;
  *   searcher_open(ops, &space, settings, seed, &s, &fault);
- *   searcher_ask(s, &query, &setting, &fault)  ERR_OK | ERR_AGAIN |
- * ERR_EXHAUSTED searcher_tell(s, &observation) searcher_close(s);
+ *   searcher_ask(s, running, n, NULL, &setting, &fault)   may be ERR_AGAIN
+ *   searcher_tell(s, &observation, &fault);
+ *   searcher_close(s);
  *
  * `struct searcher` is the same for every implementation: it keeps the
  * observations, checks proposals, and is what callers use; `struct
@@ -94,6 +95,11 @@ struct searcher_ops {
      * implementations that keep a model or pass it on to a process. Must not
      * block. Errors: ERR_NOMEM, ERR_IO; the observation is then taken back. */
     enum err (*tell)(void *state, const struct observation *o, struct fault *f);
+
+    /* Optional (NULL): what goes on in its place, with its own defaults, once
+     * an ask or a tell has failed with another error than those above, or a
+     * proposal lay outside the space. For what others wrote. */
+    const struct searcher_ops *(*fallback)(const void *state);
 };
 
 struct searcher;
@@ -111,9 +117,15 @@ void searcher_close(struct searcher *s);
 const struct searcher_ops *searcher_ops_of(const struct searcher *s);
 const struct space *searcher_space(const struct searcher *s);
 
+/* Why the fallback took over, in one sentence with both names; NULL: it did
+ * not. From then on searcher_ops_of is the fallback's, which knows all that was
+ * told. Borrowed from @s. */
+const char *searcher_fallen(const struct searcher *s);
+
 /* Next setting to try while @running[n] run; @incumbent may be NULL.
  * ERR_OK, ERR_AGAIN and ERR_EXHAUSTED as above; ERR_PROTO for a proposal
- * outside the space (a faulty plug-in; @f says which tunable). */
+ * outside the space (@f says which tunable). Where the searcher has a fallback,
+ * that answers instead of such an error. */
 enum err searcher_ask(struct searcher *s, const struct setting running[],
                       size_t n, const struct setting *incumbent,
                       struct setting *out, struct fault *f);
@@ -130,6 +142,11 @@ const struct observation *searcher_told(const struct searcher *s, size_t *n);
 
 /* ---- for implementations --------------------------------------------------*/
 
+/* @settings (NULL: none) checked against the schema of @ops, with every default
+ * filled in; owned by the caller. Errors: ERR_INVAL, ERR_NOMEM. */
+enum err searcher_settings(const struct searcher_ops *ops, const json_t *given,
+                           json_t **out, struct fault *f);
+
 /* Whether @x was told, runs, or is the incumbent: not to be proposed. O(n). */
 bool searcher_seen(const struct space *space, const struct searcher_query *q,
                    const struct setting *x);
@@ -140,6 +157,10 @@ extern const struct searcher_ops searcher_random;
 extern const struct searcher_ops searcher_grid;
 extern const struct searcher_ops searcher_tpe;
 extern const struct searcher_ops searcher_gp;
+extern const struct searcher_ops searcher_marginal;
+
+/* The one of that name among them; NULL. */
+const struct searcher_ops *searcher_built_in(const char *name);
 
 /* All of them, NULL-terminated. */
 extern const struct searcher_ops *const searchers_built_in[];

@@ -39,6 +39,15 @@ static const char branching_text[] =
     "\"size\": {\"type\": \"int\", \"min\": 1, \"max\": 4, \"when\": "
     "{\"kind\": \"y\"}}}";
 
+/* Six in all, conditions on conditions: x; y with depth 1; with depth 2 and 3
+ * both kinds of pooling. */
+static const char nested_text[] =
+    "{\"kind\": {\"type\": \"categorical\", \"values\": [\"x\", \"y\"]},"
+    "\"depth\": {\"type\": \"int\", \"min\": 1, \"max\": 3, \"when\": "
+    "{\"kind\": \"y\"}},"
+    "\"pool\": {\"type\": \"categorical\", \"values\": [\"p\", \"q\"], "
+    "\"when\": {\"depth\": {\"min\": 2, \"max\": 3}}}}";
+
 static const char log_text[] = "{\"lr\": {\"type\": \"float\", \"min\": 1e-5, "
                                "\"max\": 1, \"scale\": \"log\"}}";
 
@@ -237,6 +246,26 @@ static void searcher_inactive_tunables_make_no_settings(void **state)
     struct work *w = work_new(*state, branching_text, 7);
 
     assert_int_equal(exhaust(w), 5);
+    work_free(w);
+}
+
+/* So it is where conditions depend on conditions, with a setting in use too. */
+static void searcher_nested_conditions_are_exhausted(void **state)
+{
+    struct work *w = work_new(*state, nested_text, 7);
+    struct setting incumbent, x;
+    uint64_t n = 0;
+
+    assert_int_equal(exhaust(w), 6);
+    work_free(w);
+    w = work_new(*state, nested_text, 8);
+    assert_int_equal(ask(w, &incumbent), ERR_OK);
+    while (searcher_ask(w->searcher, NULL, 0, &incumbent, &x, NULL) == 0) {
+        assert_false(space_equal(&w->space, &x, &incumbent));
+        assert_true(n < 6);
+        tell(w, n++, &x, OUTCOME_SPEED);
+    }
+    assert_int_equal(n, 5);
     work_free(w);
 }
 
@@ -487,6 +516,7 @@ int searcher_suite_run(const struct searcher_ops *ops)
         SUITE_TEST(searcher_log_scale_sees_every_decade),
         SUITE_TEST(searcher_discrete_space_is_exhausted),
         SUITE_TEST(searcher_inactive_tunables_make_no_settings),
+        SUITE_TEST(searcher_nested_conditions_are_exhausted),
         SUITE_TEST(searcher_pinned_space_has_one_setting),
         SUITE_TEST(searcher_running_trials_are_not_proposed),
         SUITE_TEST(searcher_incumbent_is_not_proposed),
