@@ -5,7 +5,15 @@ BENCH_HELPER := $(B)/obj/tests/bench/bench.o
 BENCHES := $(patsubst tests/bench/%.c,%,$(filter-out tests/bench/bench.c,$(wildcard tests/bench/*.c)))
 BENCH_SELECTED := $(if $(BENCH),$(filter $(BENCH),$(BENCHES)),$(BENCHES))
 
-$(BENCHES:%=$(B)/tests/bench/%): $(B)/tests/bench/%: $(B)/obj/tests/bench/%.o $(BENCH_HELPER) $(ARCHIVE)
+# One that drives the simulator.
+BENCHES_SIM := sim_gates
+$(BENCHES_SIM:%=$(B)/tests/bench/%): $(B)/tests/bench/%: $(B)/obj/tests/bench/%.o $(B)/libsim.a $(ARCHIVE)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LINK_FLAGS) -rdynamic $^ $(LIBS) -o $@
+
+BENCHES_PLAIN := $(filter-out $(BENCHES_SIM),$(BENCHES))
+$(BENCHES_PLAIN:%=$(B)/tests/bench/%): $(B)/tests/bench/%: $(B)/obj/tests/bench/%.o $(BENCH_HELPER) $(ARCHIVE)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LINK_FLAGS) -rdynamic $^ $(LIBS) -o $@

@@ -5,6 +5,7 @@
 #include "base/rng.h"
 #include "searchers/searcher.h"
 #include "searchers/space_json.h"
+#include "tests/sim/physics.h"
 #include "tuner/strategy.h"
 
 #include <assert.h>
@@ -22,18 +23,11 @@ enum {
     TRIED_MAX = 1100
 };
 
-struct state {
-    double fast, slow, jump, passed; /* passed: e-folds of waiting */
-    double rate;                     /* last used: a larger one jumps */
-    uint64_t samples;                /* processed by the lineage */
-    uint64_t clocks;
-};
-
 struct sim_branch {
     bool known, planned; /* planned: forked and not freed, as told */
     enum branch_type type;
     branch_id parent;
-    double lr, momentum, batch;
+    struct knobs knobs;
     struct state s;
     bool fresh; /* nothing written since the fork */
 };
@@ -49,7 +43,7 @@ struct sim {
     struct tuner *tuner;
     struct tuner_actions actions;
     double now;
-    double best_rate;
+    struct physics physics;
     struct msg queue[QUEUE_MAX]; /* operations in order */
     size_t head, queued;
     struct msg outbox[QUEUE_MAX];
@@ -63,8 +57,8 @@ struct sim {
     struct history history, replayed;
     /* The search under way. */
     struct state parent;
-    struct setting_of {
-        double lr, momentum, batch;
+    struct tried {
+        struct knobs knobs;
         uint32_t trial;
     } tried[TRIED_MAX];
     unsigned tried_len;
@@ -98,74 +92,6 @@ violated(const struct sim *s, const char *format, ...)
 
 /* ---- physics ------------------------------------------------------------- */
 
-static double best_rate_at(const struct sim *s, const struct state *x)
-{
-    const struct sim_family *f = s->f;
-
-    if (f->moved != 0 && x->samples >= f->moved_after * f->samples)
-        return s->best_rate * f->moved;
-    return s->best_rate;
-}
-
-/* Progress of @n samples in one update with a setting. Without noise. */
-static void advance(const struct sim *s, struct state *x, double lr,
-                    double momentum, double batch, double n)
-{
-    const struct sim_family *f = s->f;
-    double u = lr / best_rate_at(s, x);
-    double share = n / (double)f->samples;
-    double aid =
-        (1 - 0.5 * (momentum - 0.5) * (momentum - 0.5)) * sqrt(64.0 / batch);
-    double folds = f->rate * u * exp(1 - u) * aid * share;
-    double ball = f->ball * u * u;
-
-    if (f->slow > 0) /* larger rates: no worse for long, but they jump */
-        folds = f->rate * fmin(u, 1) * aid * share;
-    if (f->late_limit > 0 && u > f->late_limit &&
-        x->samples >= f->late_after * f->samples) {
-        x->fast = INFINITY;
-        return;
-    }
-    if (f->cliff > 0 && u > f->cliff) {
-        x->fast = (x->fast + 1) * exp(fmin(400 * u / f->cliff * share, 50));
-        return;
-    }
-    x->passed += folds;
-    if (x->passed < f->waiting)
-        return;
-    if (!f->converged)
-        x->fast = ball + (x->fast - ball) * exp(-folds);
-    if (f->slow > 0) {
-        if (x->rate < u && u > 1)
-            x->jump += 0.05 * (u - fmax(x->rate, 1));
-        x->rate = u;
-        x->slow *= exp(-0.5 * fmin(u, 5) * share);
-        x->jump *= exp(-3 * share);
-    }
-}
-
-static double true_loss(const struct state *x)
-{
-    return 0.1 + x->fast + x->slow + x->jump;
-}
-
-static double clock_cost(const struct sim_family *f, double n)
-{
-    return f->clock_s + f->sample_s * n;
-}
-
-/* Samples of the next clock of a branch. */
-static uint64_t clock_samples(const struct sim *s, double batch,
-                              uint64_t samples)
-{
-    const struct sim_family *f = s->f;
-    uint64_t step =
-        f->parts ? f->samples / f->parts : (uint64_t)batch * f->workers;
-    uint64_t left = f->samples - samples % f->samples;
-
-    return left < step ? left : step;
-}
-
 /* What the choice of samples first .. first + n - 1 of an epoch adds: the same
  * for everybody who runs over them. */
 static double sampling_noise(const struct sim *s, uint64_t first, uint64_t n)
@@ -187,33 +113,16 @@ static double sampling_noise(const struct sim *s, uint64_t first, uint64_t n)
     return sum * s->f->noise;
 }
 
-/* What three epochs of a setting take. */
-static double three_epochs(const struct sim *s, const struct setting_of *x)
-{
-    double clocks = (double)s->f->samples /
-                    (double)clock_samples(s, x->batch, s->parent.samples);
-
-    return 3 *
-           (clocks * s->f->clock_s + (double)s->f->samples * s->f->sample_s);
-}
-
 /* Speed without noise from the parent, over @seconds. */
-static double true_speed(const struct sim *s, const struct setting_of *x,
+static double true_speed(const struct sim *s, const struct knobs *k,
                          double seconds)
 {
     struct state y = s->parent;
-    double before = true_loss(&y), t = 0;
+    double before = physics_loss(&s->physics, &y), took = 0;
 
-    while (t < seconds) {
-        uint64_t n = clock_samples(s, x->batch, y.samples);
-
-        advance(s, &y, x->lr, x->momentum, x->batch, (double)n);
-        y.samples += n;
-        t += clock_cost(s->f, (double)n);
-        if (!isfinite(y.fast))
-            return 0;
-    }
-    return fmax((before - true_loss(&y)) / t, 0);
+    if (!physics_run(&s->physics, &y, k, seconds, &took) || took <= 0)
+        return 0;
+    return fmax((before - physics_loss(&s->physics, &y)) / took, 0);
 }
 
 /* ---- the node ------------------------------------------------------------ */
@@ -407,10 +316,10 @@ static void trace_record(struct sim *s, const struct record *r)
                  trial_label_name(r->trial.label));
         break;
     case RECORD_EPOCH_ENDED:
-        snprintf(line, sizeof(line), "  epoch %u of branch %u%s%s",
-                 r->epoch_ended.epoch, r->epoch_ended.branch,
+        snprintf(line, sizeof(line), "  %.2f s epoch %u of branch %u%s%s: %.5g",
+                 s->now, r->epoch_ended.epoch, r->epoch_ended.branch,
                  r->epoch_ended.surviving ? "" : " (finalist)",
-                 r->epoch_ended.best ? " best" : "");
+                 r->epoch_ended.best ? " best" : "", r->epoch_ended.metric);
         break;
     case RECORD_DECISION:
         snprintf(line, sizeof(line), "  %s: %s", r->decision.decision,
@@ -430,19 +339,6 @@ static void trace_record(struct sim *s, const struct record *r)
     trace_line(s, line);
 }
 
-static struct setting_of setting_of(const json_t *o)
-{
-    struct setting_of x = {.momentum = 0.5, .batch = 64};
-    const json_t *v;
-
-    x.lr = json_number_value(json_object_get(o, "learning_rate"));
-    if ((v = json_object_get(o, "momentum")))
-        x.momentum = json_number_value(v);
-    if ((v = json_object_get(o, "batch_size")))
-        x.batch = json_number_value(v);
-    return x;
-}
-
 static void search_began(struct sim *s, const struct record_search_started *r)
 {
     struct sim_search *q = &s->out->search[s->out->searches];
@@ -450,7 +346,32 @@ static void search_began(struct sim *s, const struct record_search_started *r)
     REQUIRE(s, s->out->searches < SIM_SEARCHES_MAX, "too many searches");
     *q = (struct sim_search){.retune = r->retune};
     s->parent = known(s, r->parent)->s;
+    q->moved = s->f->moved != 0 &&
+               s->parent.samples >= s->f->moved_after * s->f->samples;
     s->tried_len = 0;
+}
+
+/* Fastest of a grid over @seconds. */
+static double grid_speed(const struct sim *s, double seconds)
+{
+    static const double momenta[] = {0, 0.25, 0.5, 0.75, 0.9, 0.95};
+    static const double batches[] = {64, 16, 256};
+    bool momentum = strstr(s->f->space, "\"momentum\"") != NULL;
+    bool batch = strstr(s->f->space, "\"batch_size\"") != NULL;
+    double best = 0;
+
+    for (int i = 0; i <= 60; i++)
+        for (int m = 0; m < (momentum ? 6 : 1); m++)
+            for (int b = 0; b < (batch ? 3 : 1); b++) {
+                struct knobs k = physics_knobs_default;
+
+                k.lr = pow(10, -5 + 5 * i / 60.0);
+                if (momentum)
+                    k.momentum = momenta[m];
+                k.batch = batches[b];
+                best = fmax(best, true_speed(s, &k, seconds));
+            }
+    return best;
 }
 
 static void search_over(struct sim *s, const struct record_search_ended *r)
@@ -460,27 +381,33 @@ static void search_over(struct sim *s, const struct record_search_ended *r)
 
     q->trials = r->trials;
     q->winner = r->winner;
+    q->seconds = r->seconds;
     s->out->tuning_s += r->seconds;
     for (unsigned i = 0; i < s->tried_len; i++)
         if (s->tried[i].trial == r->winner)
-            three = three_epochs(s, &s->tried[i]);
+            three = 3 * physics_epoch(&s->physics, &s->tried[i].knobs);
     for (unsigned i = 0; i < s->tried_len; i++) {
-        const struct setting_of *x = &s->tried[i];
+        const struct tried *x = &s->tried[i];
         double seconds = r->trial_s;
         double a, b;
 
         if (s->f->trial_clocks) /* it is samples then */
             seconds *= s->f->sample_s + s->f->clock_s / 128;
-        a = true_speed(s, x, fmax(seconds, 1e-3));
-        b = true_speed(s, x, three);
+        a = true_speed(s, &x->knobs, fmax(seconds, 1e-3));
+        b = true_speed(s, &x->knobs, three);
         best_trial = fmax(best_trial, a);
         best_three = fmax(best_three, b);
         if (x->trial != r->winner)
             continue;
         q->won = true;
-        q->winner_value = x->lr;
+        q->winner_value = x->knobs.lr;
         q->at_trial = a;
         q->at_three = b;
+    }
+    if (s->f->oracle && q->retune) {
+        double grid = grid_speed(s, three);
+
+        q->at_oracle = grid > 0 ? q->at_three / grid : 1;
     }
     q->at_trial = best_trial > 0 ? q->at_trial / best_trial : 1;
     q->at_three = best_three > 0 ? q->at_three / best_three : 1;
@@ -524,14 +451,15 @@ static void take_record(struct sim *s, const struct record *r)
         break;
     case RECORD_TRIAL_STARTED:
         REQUIRE(s, s->tried_len < TRIED_MAX, "too many trials");
-        s->tried[s->tried_len] = setting_of(r->trial.setting);
-        s->tried[s->tried_len++].trial = r->trial.trial;
+        s->tried[s->tried_len++] =
+            (struct tried){physics_knobs(r->trial.setting), r->trial.trial};
         break;
     case RECORD_SNAPSHOT_WRITTEN:
         s->out->snapshots++;
         break;
     case RECORD_MODEL_SAVED:
-        s->out->loss = true_loss(&known(s, r->model_saved.branch)->s);
+        s->out->loss =
+            physics_loss(&s->physics, &known(s, r->model_saved.branch)->s);
         break;
     default:
         break;
@@ -558,7 +486,7 @@ static void digest(struct sim *s, const struct msg *m)
         d = digest_bytes(d, &m->schedule.count, sizeof(uint64_t));
         d = digest_bytes(d, &m->schedule.report_every, sizeof(uint64_t));
     } else if (m->kind == MSG_FORK && m->fork.type != BRANCH_KEPT) {
-        struct setting_of x = setting_of(m->fork.setting);
+        struct knobs x = physics_knobs(m->fork.setting);
 
         d = digest_bytes(d, &m->fork.type, sizeof(m->fork.type));
         d = digest_bytes(d, &x.lr, sizeof(x.lr));
@@ -646,35 +574,50 @@ static void deliver(struct sim *s)
 static void run_test(struct sim *s, struct sim_branch *b, struct msg_window *w)
 {
     double z = rng_normal(&s->rng);
+    double noise = s->f->test_noise > 0 ? s->f->test_noise : 1e-4;
 
     w->samples = s->f->validation;
-    w->sum = (true_loss(&b->s) * (1 + 1e-4 * z)) * (double)w->samples;
-    w->seconds = clock_cost(s->f, (double)w->samples) / 3;
+    w->sum =
+        physics_loss(&s->physics, &b->s) * (1 + noise * z) * (double)w->samples;
+    w->seconds = physics_cost(&s->physics, &b->knobs, (double)w->samples) / 3;
     w->clocks = 1;
+}
+
+/* What is seen of the loss besides itself: the trajectory's own noise, and the
+ * choice of samples, which siblings share as far as their models are alike. */
+static double seen(struct sim *s, const struct sim_branch *b, uint64_t n)
+{
+    double z = rng_normal(&s->rng);
+    double common = sampling_noise(s, b->s.samples, n);
+
+    if (s->f->condition == 0)
+        return s->f->jitter * s->f->ball * z * (double)n + common;
+    return s->f->jitter * b->s.ball * z * (double)n +
+           common * fmin(0.3 + 0.7 * physics_excess(&s->physics, &b->s), 2);
 }
 
 static void run_clock(struct sim *s, struct sim_branch *b, struct msg_window *w)
 {
     const struct sim_family *f = s->f;
-    uint64_t n = clock_samples(s, b->batch, b->s.samples);
-    double cost = clock_cost(f, (double)n);
-    double own = f->jitter * f->ball * rng_normal(&s->rng);
+    uint64_t n = physics_clock(&s->physics, &b->knobs, b->s.samples);
+    double cost = physics_cost(&s->physics, &b->knobs, (double)n);
+    double noise = seen(s, b, n);
 
     cost *= fmax(1 + f->cost_noise * rng_normal(&s->costs), 0.2);
     if (f->hiccup > 0 && rng_uniform(&s->costs) < f->hiccup)
         cost *= 5;
     if (f->stall > 0 && rng_uniform(&s->costs) < f->stall)
         w->stalled_s += 100 * cost * (1 + rng_uniform(&s->costs));
-    w->sum += (true_loss(&b->s) + own) * (double)n +
-              sampling_noise(s, b->s.samples, n);
+    w->sum += physics_loss(&s->physics, &b->s) * (double)n + noise;
     if (b->type == BRANCH_TRAINING) {
-        advance(s, &b->s, b->lr, b->momentum, b->batch, (double)n);
+        physics_advance(&s->physics, &b->s, &b->knobs, (double)n);
         if (b->fresh)
             w->copy_s += f->copy_s;
         b->fresh = false;
+    } else {
+        b->s.samples += n;
+        b->s.clocks++;
     }
-    b->s.samples += n;
-    b->s.clocks++;
     w->samples += n;
     w->clocks++;
     w->seconds += cost;
@@ -744,12 +687,9 @@ static void run_slice(struct sim *s, const struct msg *m)
 static void carry_out_fork(struct sim *s, const struct msg *m)
 {
     struct sim_branch *b = &s->branch[m->fork.branch];
-    struct setting_of x = setting_of(m->fork.setting);
 
     b->s = s->branch[m->fork.parent].s;
-    b->lr = x.lr;
-    b->momentum = x.momentum;
-    b->batch = x.batch;
+    b->knobs = physics_knobs(m->fork.setting);
     b->fresh = true;
 }
 
@@ -895,8 +835,7 @@ static void init_branches(struct sim *s)
     s->live = 1;
     s->branch[0] = (struct sim_branch){
         .known = true, .planned = true, .type = BRANCH_INIT};
-    s->branch[0].s.fast = s->f->converged ? 0 : 1;
-    s->branch[0].s.slow = s->f->slow;
+    physics_start(&s->physics, &s->branch[0].s);
 }
 
 static void compare_replay(struct sim *s)
@@ -923,7 +862,7 @@ static void finish(struct sim *s)
     s->out->seconds = s->now;
     s->out->trials = (uint32_t)s->history.trials;
     s->out->epochs = history_epochs(&s->history);
-    s->out->best_rate = s->best_rate;
+    s->out->best_rate = s->physics.best_rate;
     while (s->queued) {
         msg_deinit(&s->queue[s->head]);
         s->head = (s->head + 1) % QUEUE_MAX;
@@ -937,6 +876,14 @@ static void finish(struct sim *s)
     history_deinit(&s->history);
     history_deinit(&s->replayed);
     mem_free(s->branch);
+}
+
+double sim_best_rate(uint64_t seed)
+{
+    struct rng rng;
+
+    rng_init(&rng, rng_mix(seed, 99));
+    return pow(10, -4 + 3.5 * rng_uniform(&rng));
 }
 
 void sim_run(const struct sim_family *family, uint64_t seed,
@@ -965,7 +912,8 @@ void sim_run(const struct sim_family *family, uint64_t seed,
     rng_init(&s->faults, rng_mix(seed, 97));
     rng_init(&s->costs, rng_mix(seed, 98));
     rng_init(&s->rng, rng_mix(seed, 99));
-    s->best_rate = pow(10, -4 + 3.5 * rng_uniform(&s->rng));
+    physics_init(&s->physics, family, sim_best_rate(seed), (unsigned)seed % 8);
+    rng_uniform(&s->rng);
     history_init(&s->history);
     history_init(&s->replayed);
     init_branches(s);

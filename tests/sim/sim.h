@@ -5,11 +5,8 @@
  * checks DESIGN's invariants after every step; a violation prints the seed and
  * aborts. Everything is a function of family and seed.
  *
- * The formula: loss = floor + fast + slow + jump. `fast` falls towards a noise
- * ball at a rate that peaks at the best learning rate; `slow` falls at a rate
- * that favours rates five times larger; `jump` is what too large a rate costs
- * at first. Above a cliff the loss grows until it overflows. What the choice of
- * samples adds to a window is the same for siblings.
+ * What the loss does and what a clock takes: tests/sim/physics.h. What the
+ * choice of samples adds to a window is the same for siblings.
  */
 #ifndef TESTS_SIM_SIM_H
 #define TESTS_SIM_SIM_H
@@ -28,19 +25,23 @@ struct sim_family {
     uint64_t samples, validation, parts;
     unsigned workers;
 
-    /* Physics. */
-    double noise;   /* of one sample, in units of the loss */
-    double jitter;  /* of a branch's own, per update, relative to its noise
-                     * ball */
-    double ball;    /* noise ball at the best rate, relative to the start */
-    double rate;    /* e-folds an epoch at the best rate */
-    double slow;    /* part of the loss that favours larger rates; 0: none */
-    double cliff;   /* times the best rate; 0: none */
-    double waiting; /* e-folds that pass before the loss moves at all */
-    double moved;   /* after `moved_after` epochs the best rate is this times
-                     * the first; 0: it stays */
+    /* Physics (tests/sim/physics.h). */
+    double condition; /* of the curvatures; 0: the formula, not the quadratic */
+    double test_noise; /* of a validation, relative; 0: 1e-4 */
+    double noise;      /* of one sample, in units of the loss */
+    double jitter;     /* of a branch's own, per update, relative to its noise
+                        * ball */
+    double ball;       /* noise ball at the best rate, relative to the start */
+    double rate;       /* e-folds an epoch at the best rate */
+    double slow;       /* part of the loss that favours larger rates; 0: none */
+    double cliff;      /* times the best rate; 0: none */
+    double waiting;    /* e-folds that pass before the loss moves at all */
+    double moved;      /* after `moved_after` epochs the best rate is this times
+                        * the first; 0: it stays; quadratic: over 1 the noise is
+                        * this times the first */
     unsigned moved_after;
     bool converged; /* nothing to gain from the start */
+    bool oracle;    /* judge re-tunes by a grid, too */
 
     /* Costs. */
     double clock_s, sample_s; /* a clock takes clock_s + samples * sample_s */
@@ -75,12 +76,16 @@ struct sim_family {
 /* How good the winner of one search was. */
 struct sim_search {
     bool retune, won;
+    bool moved;     /* the parent had seen the optimum move */
+    double seconds; /* virtual */
     unsigned trials;
     uint32_t winner;
     double winner_value; /* learning rate */
     double at_trial;     /* its true speed over the trial's time, relative to
                           * the best of those tried */
     double at_three;     /* the same over three epochs */
+    double at_oracle;    /* over three epochs, relative to the best of a fine
+                          * grid; re-tunes of families with `oracle` */
 };
 
 enum { SIM_SEARCHES_MAX = 64 };
@@ -108,6 +113,9 @@ struct sim_options {
     bool replay;
     char **trace;
 };
+
+/* Of the physics with a seed. */
+double sim_best_rate(uint64_t seed);
 
 void sim_run(const struct sim_family *family, uint64_t seed,
              const struct sim_options *options, struct sim_result *out);

@@ -1,0 +1,120 @@
+/* The measured claims of tests/bench/sim_gates.c on a few seeds, with margins
+ * so wide that only a rule that broke is found. */
+#include "base/rng.h"
+#include "tests/sim/gates.h"
+#include "tests/unit/check.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { FEW = 2 };
+
+static struct gates_family family_named(const char *name)
+{
+    struct gates_family g;
+
+    for (size_t i = 0; i < gates_families(); i++) {
+        gates_family(i, &g);
+        if (strcmp(g.f.name, name) == 0)
+            return g;
+    }
+    fail_msg("no family %s", name);
+    return g;
+}
+
+/* Tuning inside the run reaches the target in at most four times what the best
+ * fixed setting takes that nobody knows in advance. */
+static void gates_target_is_reached_in_time(void **state)
+{
+    static const char *const names[] = {"cliff", "parts", "eight"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct gates_family g = family_named(names[i]);
+        struct gates_oracle o;
+        double sum = 0;
+
+        gates_oracle(&g, 1, &o);
+        for (uint64_t seed = 1; seed <= 1 + 8 * (FEW - 1); seed += 8) {
+            static struct sim_result r;
+            double fixed = gates_time_fixed(&g, &o, seed);
+            double tuned = gates_time(&g, &o, NULL, seed, 40, &r);
+
+            assert_true(isfinite(fixed) && fixed <= 2 * o.seconds);
+            sum += fmin(tuned / fixed, 6);
+        }
+        printf("gates family=%s to_target_vs_best_fixed=%.2f\n", names[i],
+               sum / FEW);
+        assert_true(sum / FEW <= 4);
+    }
+}
+
+/* When the optimum has moved, a re-tune changes the setting, and to one that is
+ * at least half as fast as the best of those tried. */
+static void gates_drift_is_answered(void **state)
+{
+    struct gates_family g = family_named("drift");
+    unsigned answered = 0;
+
+    (void)state;
+    g.f.max_epochs = 40;
+    for (uint64_t seed = 1; seed <= FEW; seed++) {
+        static struct sim_result r;
+
+        sim_run(&g.f, seed, NULL, &r);
+        for (unsigned i = 0; i < r.searches; i++)
+            if (r.search[i].moved && r.search[i].at_three >= 0.5) {
+                answered++;
+                break;
+            }
+    }
+    assert_int_equal(answered, FEW);
+}
+
+/* The recursion is that of SGD with momentum: simulated trajectories have its
+ * mean loss. */
+static void gates_quadratic_is_the_mean_of_trajectories(void **state)
+{
+    enum { RUNS = 4000, CLOCKS = 60 };
+    struct gates_family g = family_named("four");
+    struct physics p;
+    struct state x;
+    struct knobs k = physics_knobs_default;
+    struct rng rng;
+    double mean = 0;
+
+    (void)state;
+    physics_init(&p, &g.f, 1, 3);
+    k.lr = 0.7;
+    k.momentum = 0.6;
+    k.decay = 0;
+    physics_start(&p, &x);
+    for (int i = 0; i < CLOCKS; i++)
+        physics_advance(&p, &x, &k, 128);
+    rng_init(&rng, 5);
+    for (int run = 0; run < RUNS; run++)
+        for (int d = 0; d < PHYSICS_DIMS; d++) {
+            double h = p.h[d], at = sqrt(2.0 / PHYSICS_DIMS / h), v = 0;
+
+            for (int i = 0; i < CLOCKS; i++) {
+                double noise = sqrt(p.noise / 128 * h) * rng_normal(&rng);
+
+                v = k.momentum * v + (1 - k.momentum) * (h * at + noise);
+                at -= k.lr * v;
+            }
+            mean += 0.5 * h * at * at / RUNS;
+        }
+    assert_true(fabs(mean / physics_excess(&p, &x) - 1) < 0.02);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gates_target_is_reached_in_time),
+        cmocka_unit_test(gates_drift_is_answered),
+        cmocka_unit_test(gates_quadratic_is_the_mean_of_trajectories),
+    };
+
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
