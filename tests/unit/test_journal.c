@@ -48,6 +48,51 @@ static void append(struct journal *j, const char *json)
     assert_int_equal(journal_append(j, "note", json, strlen(json), 7, NULL), 0);
 }
 
+/* ---- several programs that begin at once --------------------------------- */
+
+enum { BEGINNERS = 4, BEGINNINGS = 20 };
+
+/* In a process of its own, once the gate is closed at its other end. */
+static void begin_journal(const int gate[2])
+{
+    struct journal *j = NULL;
+    enum err err;
+    char byte;
+
+    close(gate[1]);
+    if (read(gate[0], &byte, 1) != 0)
+        _exit(ERR_IO);
+    err = journal_open(dir, true, 60000, &j, NULL);
+    journal_close(j);
+    _exit((int)err);
+}
+
+/* All of them want the new file in write-ahead mode: none is turned away. */
+static void journal_begun_by_many_at_once_serves_all(void **state)
+{
+    (void)state;
+    for (int i = 0; i < BEGINNINGS; i++) {
+        pid_t child[BEGINNERS];
+        int gate[2];
+
+        assert_int_equal(pipe(gate), 0);
+        for (int k = 0; k < BEGINNERS; k++) {
+            child[k] = fork();
+            if (child[k] == 0)
+                begin_journal(gate);
+        }
+        close(gate[0]);
+        close(gate[1]);
+        for (int k = 0; k < BEGINNERS; k++) {
+            int status = -1;
+
+            assert_int_equal(waitpid(child[k], &status, 0), child[k]);
+            assert_int_equal(status, 0);
+        }
+        unlink(db);
+    }
+}
+
 /* ---- a disk that fails: SQLite's own, with the nth write or flush refused --
  */
 
@@ -678,6 +723,7 @@ int main(void)
         CASE(journal_committed_records_are_read_back),
         CASE(journal_after_a_crash_holds_what_was_committed),
         CASE(journal_reader_beside_a_writer_sees_the_committed),
+        CASE(journal_begun_by_many_at_once_serves_all),
         CASE(journal_two_runs_have_their_own_records),
         CASE(journal_find_knows_id_name_and_prefix),
         CASE(journal_after_a_failed_append_has_no_gap),
