@@ -90,7 +90,7 @@ static void trace(const struct gates_family *g, const struct gates_oracle *o,
 {
     struct sim_family f = g->f;
     char *text = NULL;
-    struct sim_options options = {.trace = &text};
+    struct sim_options options = {.trace = &text, .numbers = true};
     static struct sim_result r;
 
     f.target_metric = o->target;

@@ -316,10 +316,13 @@ static void trace_record(struct sim *s, const struct record *r)
                  trial_label_name(r->trial.label));
         break;
     case RECORD_EPOCH_ENDED:
-        snprintf(line, sizeof(line), "  %.2f s epoch %u of branch %u%s%s: %.5g",
-                 s->now, r->epoch_ended.epoch, r->epoch_ended.branch,
+        snprintf(line, sizeof(line), "  epoch %u of branch %u%s%s",
+                 r->epoch_ended.epoch, r->epoch_ended.branch,
                  r->epoch_ended.surviving ? "" : " (finalist)",
-                 r->epoch_ended.best ? " best" : "", r->epoch_ended.metric);
+                 r->epoch_ended.best ? " best" : "");
+        if (s->options->numbers)
+            snprintf(line + strlen(line), sizeof(line) - strlen(line),
+                     " at %.2f s: %.5g", s->now, r->epoch_ended.metric);
         break;
     case RECORD_DECISION:
         snprintf(line, sizeof(line), "  %s: %s", r->decision.decision,

@@ -107,10 +107,10 @@ struct sim_result {
 };
 
 /* @trace, if not NULL: every action as a line of text is appended (mem_realloc;
- * the caller's). @replay: also checks that the records, through JSON, give the
- * live state. */
+ * the caller's), with @numbers epochs with time and metric. @replay: also
+ * checks that the records, through JSON, give the live state. */
 struct sim_options {
-    bool replay;
+    bool replay, numbers;
     char **trace;
 };
 
