@@ -7,7 +7,7 @@
 #include <string.h>
 
 void finals_init(struct finals *f, struct board *c, branch_id parent,
-                 struct trial *const trial[], size_t n)
+                 struct trial *const trial[], size_t n, uint32_t epochs)
 {
     uint32_t base = board_branch(c, parent)->epochs;
     uint32_t last = c->options.max_epochs;
@@ -17,6 +17,7 @@ void finals_init(struct finals *f, struct board *c, branch_id parent,
     f->c = c;
     f->n = n;
     f->parent = parent;
+    f->epochs = epochs;
     f->epochs_left = last > base ? last - base : 1;
     for (size_t i = 0; i < n; i++) {
         f->f[i].trial = trial[i];
@@ -260,9 +261,9 @@ static size_t left(const struct finals *f)
     return n;
 }
 
-/* After an epoch each it is known what an epoch takes: the horizon is three of
- * the fastest finalist's, and one more than the slowest has made by now, so
- * that each shows where it is going. */
+/* After an epoch each it is known what an epoch takes: the horizon is three
+ * (two in a re-tune) of the fastest finalist's, and one more than the slowest
+ * has made by now, so that each shows where it is going. */
 static void set_horizon(struct finals *f)
 {
     double latest = 0;
@@ -277,7 +278,7 @@ static void set_horizon(struct finals *f)
         epoch = epoch_time(f, x, &x->epoch[0].e);
         if (f->step == 0) {
             f->step = epoch;
-            f->horizon = FINALS_EPOCHS * epoch;
+            f->horizon = f->epochs * epoch;
         }
         latest = fmax(latest, x->time[0]);
     }

@@ -15,7 +15,9 @@
 #include "tuner/search.h"
 
 enum {
-    FINALS_EPOCHS = 3,     /* of the fastest finalist: the horizon */
+    FINALS_EPOCHS = 3,        /* of the fastest finalist: the horizon */
+    FINALS_EPOCHS_RETUNE = 2, /* the same in a re-tune, where what a setting is
+                               * worth shows at once: the noise it saves */
     FINALS_EPOCHS_MAX = 12 /* of any: a cheap setting runs more in that time */
 };
 
@@ -42,6 +44,7 @@ struct finals {
     size_t n;
     struct finalist f[SEARCH_FINALISTS_MAX];
     branch_id parent;
+    uint32_t epochs;      /* of the fastest: the horizon */
     uint32_t epochs_left; /* that the run may still make */
     uint32_t stage;       /* 0: an epoch each; 1: two thirds of the time; 2: all
                            */
@@ -49,9 +52,9 @@ struct finals {
     double step;          /* how far the outlook looks beyond it */
 };
 
-/* @trial[n], 1 <= n; their branches are live or gone. */
+/* @trial[n], 1 <= n; their branches are live or gone. @epochs: the horizon. */
 void finals_init(struct finals *f, struct board *c, branch_id parent,
-                 struct trial *const trial[], size_t n);
+                 struct trial *const trial[], size_t n, uint32_t epochs);
 
 /* Goes on; returns the winner once there is one, else NULL. All finalists may
  * fall out (diverge): then *@none is set. */

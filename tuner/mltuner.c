@@ -34,8 +34,10 @@ struct mltuner {
     struct search search;
     struct finals finals;
     uint32_t searches, trials; /* begun so far */
-    uint32_t last_made;        /* trials of the search before; 0: none yet */
-    bool rescue;               /* the search answers a divergence */
+    uint32_t vain;             /* re-tunes in a row that changed nothing */
+    double trained;        /* since the last search: seconds, or samples with
+                            * trial_clocks */
+    bool rescue;           /* the search answers a divergence */
     branch_id held_parent; /* of the search, held; BRANCH_NONE: the line's own
                             * branch, or 0 */
     uint32_t returns;
@@ -98,6 +100,23 @@ static uint32_t first_trials_max(const struct board *c)
     return 12 + 6 * (uint32_t)space_dims(&c->space);
 }
 
+/* Trials of a re-tune that find nothing ahead end it: the ladder of learning
+ * rates, and a few for each tunable. */
+static uint32_t vain_max(const struct board *c)
+{
+    return 6 + 2 * (uint32_t)space_dims(&c->space);
+}
+
+/* Half as many after each re-tune that changed nothing. */
+static uint32_t trials_max(const struct mltuner *s)
+{
+    uint32_t most = first_trials_max(s->c);
+
+    for (uint32_t i = 0; i < s->vain && most > SEARCH_TOP; i++)
+        most = most / 2 > SEARCH_TOP ? most / 2 : SEARCH_TOP;
+    return most;
+}
+
 /* A search from @parent; @incumbent (NULL: none) competes. @current: what the
  * run trains with. */
 static void start_search(struct mltuner *s, branch_id parent, bool retune,
@@ -110,7 +129,8 @@ static void start_search(struct mltuner *s, branch_id parent, bool retune,
         .first_trial = s->trials + 1,
         .retune = retune,
         .parent = parent,
-        .trials_max = first_trials_max(c),
+        .trials_max = trials_max(s),
+        .time_max = INFINITY,
         .has_incumbent = competes,
         .barred = s->barred,
         .barred_len = s->barred_len,
@@ -119,8 +139,10 @@ static void start_search(struct mltuner *s, branch_id parent, bool retune,
 
     if (current)
         plan.incumbent = *current;
-    if (s->last_made && s->last_made < plan.trials_max)
-        plan.trials_max = s->last_made;
+    if (competes && s->searches > 1) {
+        plan.time_max = s->trained;
+        plan.vain_max = vain_max(c);
+    }
     board_set_status(c, RUN_TUNING, reason);
     search_init(&s->search, c, &plan);
     s->phase = PHASE_SEARCH;
@@ -128,10 +150,8 @@ static void start_search(struct mltuner *s, branch_id parent, bool retune,
 
 static void close_search(struct mltuner *s, uint32_t winner, const char *reason)
 {
-    uint32_t made = search_made(&s->search);
-
     s->trials += s->search.trials;
-    s->last_made = made ? made : 1;
+    s->trained = 0;
     search_record_end(&s->search, winner, reason);
     search_deinit(&s->search, winner);
 }
@@ -208,6 +228,8 @@ static void take_result(struct mltuner *s, const struct line_epoch *e,
     bool best = board_is_better(c, e->e.loss, e->metric) && kept != BRANCH_NONE;
 
     line_record(&s->line, e, true, best);
+    s->trained +=
+        c->options.trial_clocks ? (double)c->system.samples : e->e.seconds;
     if (best)
         board_set_best(c, kept, &e->e, e->metric);
     plateau_add(&s->plateau, board_score(c, e->e.loss, e->metric));
@@ -396,6 +418,7 @@ static void adopt_finalist(struct mltuner *s, struct finalist *x)
     board_drop(c, x->kept, "not needed");
     kept = board_keep(c, board_branch(c, x->branch), "epoch");
     s->line.kept = kept ? kept->id : BRANCH_NONE;
+    s->vain = stays ? s->vain + 1 : 0;
     if (stays)
         s->plateau.searched = true;
     close_search(s, number, stays ? "the setting stays" : "a new setting");
@@ -415,6 +438,7 @@ static void nothing_found(struct mltuner *s)
     struct board *c = s->c;
 
     if (s->search.plan.retune && !s->rescue) {
+        s->vain++;
         close_search(s, 0, s->search.end_reason);
         release_parent(s);
         s->plateau.searched = true;
@@ -450,9 +474,24 @@ static void search(struct mltuner *s)
     } else if (n == 1 && finalist[0]->run.branch != BRANCH_NONE) {
         adopt(s, finalist[0]);
     } else {
-        finals_init(&s->finals, c, s->search.plan.parent, finalist, n);
+        finals_init(&s->finals, c, s->search.plan.parent, finalist, n,
+                    s->searches > 1 ? FINALS_EPOCHS_RETUNE : FINALS_EPOCHS);
         s->phase = PHASE_FINALS;
     }
+}
+
+/* A re-tune's new setting has to bring the run forward. Where nothing does, a
+ * tiny learning rate wins because it stands still; that is no reason to go on.
+ */
+static bool worth_it(const struct mltuner *s, const struct finalist *x)
+{
+    if (!s->search.plan.retune || s->rescue || x->trial->incumbent)
+        return true;
+    for (uint32_t i = 0; i < x->epochs; i++)
+        if (plateau_improves(&s->plateau, board_score(s->c, x->epoch[i].e.loss,
+                                                      x->epoch[i].metric)))
+            return true;
+    return false;
 }
 
 static void finals(struct mltuner *s)
@@ -460,6 +499,14 @@ static void finals(struct mltuner *s)
     bool none;
     struct finalist *winner = finals_advance(&s->finals, &none);
 
+    if (winner && !worth_it(s, winner)) {
+        board_decision(s->c, "finals",
+                       "trial %u is no better than the best epoch so far: the "
+                       "setting stays",
+                       winner->trial->number);
+        finals_deinit(&s->finals, NULL);
+        none = true;
+    }
     if (none)
         nothing_found(s);
     else if (winner)

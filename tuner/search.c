@@ -223,6 +223,40 @@ static void go_on_decided(struct search *s)
         over(s, "there is no other setting to try");
 }
 
+/* What the trials took so far. */
+static double spent(const struct search *s)
+{
+    double sum = 0;
+
+    for (uint32_t i = 0; i < s->trials; i++)
+        sum += s->trial[i].seconds;
+    return sum;
+}
+
+static bool any_challenger(struct search *s)
+{
+    for (uint32_t i = 0; i < s->trials; i++)
+        if (search_challenges(s, &s->trial[i]))
+            return true;
+    return false;
+}
+
+/* A re-tune may cost what can still be gained by it, which is not known, but
+ * hardly more than the training since the last search took; and where a number
+ * of trials has found nothing ahead of the setting in use, the next will not
+ * either. Five trials are always made. */
+static bool bound_reached(struct search *s)
+{
+    if (!search_incumbent(s) || search_made(s) < SEARCH_TOP)
+        return false;
+    if (spent(s) >= s->plan.time_max)
+        over(s, "it has taken as long as the training since the last search");
+    else if (s->plan.vain_max && search_made(s) >= s->plan.vain_max &&
+             !any_challenger(s))
+        over(s, "nothing is ahead of the present setting");
+    return s->phase == SEARCH_OVER;
+}
+
 static void try_settings(struct search *s)
 {
     /* One pass does what the events brought; a new trial waits for its fork. */
@@ -239,6 +273,8 @@ static void try_settings(struct search *s)
             search_trials_judge(s);
         search_time_decide(s);
     }
+    if (bound_reached(s))
+        return;
     if (s->decided)
         go_on_decided(s);
     else

@@ -53,6 +53,10 @@ struct search_plan {
     bool retune;
     branch_id parent;    /* idle, stays so; the owner's */
     uint32_t trials_max; /* >= 1 */
+    double time_max;     /* of the trials, as time is measured here (seconds, or
+                          * samples with trial_clocks); INFINITY: no bound */
+    uint32_t vain_max; /* trials without one ahead of the incumbent, then it is
+                        * over; 0: no bound */
     bool has_incumbent;
     struct setting incumbent;
     const struct setting *barred; /* [barred_len], borrowed for the call */
@@ -81,6 +85,8 @@ struct search {
     double judged_s;   /* of a trace, from its start, that counts; 0: all */
     bool decided, exhausted, gave_up, asked;
     double decision_s; /* longest of the searcher's answers */
+
+    uint32_t steps; /* of the ladder of learning rates, taken (search_ask.c) */
 
     struct trial *trial; /* owned, [trials_max + 1] */
     uint32_t trials;     /* begun, the incumbent counted */

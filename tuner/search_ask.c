@@ -82,6 +82,34 @@ static enum err ask(struct search *s, struct fault *f)
     return ERR_EXHAUSTED;
 }
 
+/* A re-tune looks first where schedules go: the setting in use with another
+ * learning rate. (Of 5 decades only one or two hold anything better by then,
+ * and proposals that are spread over all of them find it late.) The searcher
+ * is told of these as of all others. False: the ladder has no further step. */
+static bool take_step(struct search *s)
+{
+    static const double steps[] = {1.0 / 3, 1.0 / 10, 3, 1.0 / 30};
+    int rate = space_find(&s->space, "learning_rate");
+
+    if (!s->plan.retune || !s->plan.has_incumbent || rate < 0 ||
+        s->space.tunable[rate].fixed || !s->space.tunable[rate].acts)
+        return false;
+    while (s->steps < sizeof(steps) / sizeof(steps[0])) {
+        double wanted = s->plan.incumbent.value[rate] * steps[s->steps++];
+
+        if (wanted < s->space.tunable[rate].min ||
+            wanted > s->space.tunable[rate].max)
+            continue;
+        s->next = s->plan.incumbent;
+        s->next.value[rate] = wanted;
+        space_clamp(&s->space, &s->next);
+        if (!is_barred(s, &s->next) &&
+            !space_same(&s->space, &s->next, &s->plan.incumbent))
+            return true;
+    }
+    return false;
+}
+
 /* The next trial's setting, into s->next and s->next_json. A searcher that
  * fails has nothing more to say; one that has no memory, or says not now, is
  * asked again. */
@@ -89,17 +117,20 @@ bool search_ask_next(struct search *s)
 {
     struct fault fault = {0};
     enum err err = ERR_OK;
+    uint32_t steps = s->steps;
 
     if (s->next_json)
         return true;
     if (s->trials == 0 && s->plan.has_incumbent)
         s->next = s->plan.incumbent;
-    else
+    else if (!take_step(s))
         err = ask(s, &fault);
     if (!err) {
         s->next_json = setting_to_json(&s->space, &s->next);
         err = s->next_json ? ERR_OK : ERR_NOMEM;
     }
+    if (err)
+        s->steps = steps; /* the same again */
     if (err == ERR_NOMEM || err == ERR_AGAIN) {
         board_retry(s->c);
     } else if (err) {
