@@ -371,18 +371,20 @@ static json_t *result_object(struct session *s)
     const struct tuner_options *t = s->o->tuner;
     const struct tuner_finish *finish = &s->result.finish;
     json_t *o = history_result(&s->history, s->state, s->url);
+    const char *searcher = t->searcher ? t->searcher->name : "";
     int failed;
 
     if (!o)
         return NULL;
+    if (s->history.started) /* a strategy may insist on its own */
+        searcher = s->history.run.searcher;
     failed =
         json_object_set_new(o, "run", json_string(s->folder.id)) |
         json_object_set_new(o, "status",
                             json_string(run_status_name(finish->status))) |
         json_object_set_new(o, "reason", json_string(finish->reason)) |
         json_object_set_new(o, "strategy", json_string(t->strategy->name)) |
-        json_object_set_new(o, "searcher",
-                            json_string(t->searcher ? t->searcher->name : "")) |
+        json_object_set_new(o, "searcher", json_string(searcher)) |
         json_object_set_new(o, "seed", json_integer((json_int_t)t->seed));
     if (failed) {
         json_decref(o);

@@ -1,10 +1,13 @@
 #include "tuner/choice.h"
 
 #include "base/problems.h"
+#include "base/schema.h"
 #include "searchers/space_json.h"
+#include "tuner/strategy.h"
 
 #include <assert.h>
 #include <stdio.h>
+#include <string.h>
 
 enum err choice_initial(const struct board *c, struct setting *out,
                         struct fault *f)
@@ -24,6 +27,46 @@ enum err choice_initial(const struct board *c, struct setting *out,
     else if (err)
         fault_set(f, err, "/tuner/initial is no setting of the tunables");
     problems_deinit(&problems);
+    return err;
+}
+
+static enum err first_problem(const struct problems *problems, struct fault *f)
+{
+    char line[FAULT_TEXT_MAX];
+
+    if (problems->no_memory)
+        return fault_set(f, ERR_NOMEM, "no memory for a strategy");
+    if (problems->errors == 0)
+        return ERR_OK;
+    return fault_set(f, ERR_INVAL, "%s",
+                     problem_text(&problems->item[0], "strategy_settings", line,
+                                  sizeof(line)));
+}
+
+enum err choice_settings(const struct strategy_ops *ops, const json_t *settings,
+                         json_t **out, struct fault *f)
+{
+    struct problems problems = {0};
+    json_t *schema = NULL, *own = NULL;
+    enum err err =
+        json_load(ops->settings, strlen(ops->settings), &schema, NULL, f);
+
+    if (err)
+        return err;
+    own = settings ? json_deep_copy(settings) : json_object();
+    if (own)
+        schema_check(schema, own, "", &problems);
+    err = own ? first_problem(&problems, f) : ERR_NOMEM;
+    if (!err)
+        err = schema_complete(schema, own);
+    if (err == ERR_NOMEM)
+        fault_set(f, err, "no memory for a strategy");
+    if (!err)
+        *out = own;
+    else
+        json_decref(own);
+    problems_deinit(&problems);
+    json_decref(schema);
     return err;
 }
 

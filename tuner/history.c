@@ -309,16 +309,26 @@ static enum err apply_slice_ended(struct history *h, const struct record *r)
 
 /* ---- epochs, settings, decisions ----------------------------------------- */
 
-/* A lineage that went back to an earlier state (a divergence, a re-tune from
- * the best epoch) leaves the later epochs of its old branch behind. */
+/* A branch that survives does so with all its epochs. Those of others survive
+ * only up to where it began: a lineage that went back to an earlier state (a
+ * divergence, a re-tune from the best epoch) or lost the lead to another leaves
+ * the later epochs of its old branch behind. */
 static void surviving_epoch(struct history *h, size_t index)
 {
     const struct record_epoch_ended *e = &h->epoch[index].e;
+    uint32_t first = e->epoch;
 
     for (size_t i = 0; i < h->epochs; i++)
-        if (h->epoch[i].e.branch != e->branch &&
-            h->epoch[i].e.epoch >= e->epoch)
-            h->epoch[i].e.surviving = false;
+        if (h->epoch[i].e.branch == e->branch && h->epoch[i].e.epoch < first)
+            first = h->epoch[i].e.epoch;
+    for (size_t i = 0; i < h->epochs; i++) {
+        struct record_epoch_ended *x = &h->epoch[i].e;
+
+        if (x->branch == e->branch)
+            x->surviving |= x->epoch <= e->epoch;
+        else if (x->epoch >= first)
+            x->surviving = false;
+    }
     h->last_epoch = index + 1;
     if (e->best)
         h->best_epoch = index + 1;
@@ -354,11 +364,38 @@ static enum err apply_epoch(struct history *h, const struct record *r)
     return ERR_OK;
 }
 
+/* Whether @branch is @of or one that it was forked from. */
+static bool is_ancestor(const struct history *h, branch_id branch, branch_id of)
+{
+    const struct history_branch *b;
+
+    while (of != branch && (b = find(h, of)) && b->parent < of)
+        of = b->parent; /* below it in any sound journal */
+    return of == branch;
+}
+
+/* The schedule is that of the surviving lineage: what another one was trained
+ * with goes. */
+static void drop_strangers(struct history *h, branch_id of)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < h->choices; i++)
+        if (!find(h, h->choice[i].c.branch) ||
+            is_ancestor(h, h->choice[i].c.branch, of))
+            h->choice[n++] = h->choice[i];
+        else
+            json_decref(h->choice[i].c.setting);
+    h->choices = n;
+}
+
 static enum err apply_choice(struct history *h, const struct record *r)
 {
     if (mem_grow((void **)&h->choice, &h->choices_cap, sizeof(*h->choice),
                  h->choices + 1))
         return ERR_NOMEM;
+    if (find(h, r->setting_chosen.branch))
+        drop_strangers(h, r->setting_chosen.branch);
     h->choice[h->choices].c = r->setting_chosen;
     h->choice[h->choices].at_s = r->at_s;
     json_incref(r->setting_chosen.setting);

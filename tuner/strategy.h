@@ -38,6 +38,8 @@ struct strategy_ops {
 
 extern const struct strategy_ops strategy_mltuner;
 extern const struct strategy_ops strategy_fixed;
+extern const struct strategy_ops strategy_hyperband;
+extern const struct strategy_ops strategy_complete;
 
 /* All of them, NULL-terminated. */
 extern const struct strategy_ops *const strategies_built_in[];

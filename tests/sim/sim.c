@@ -17,7 +17,7 @@
 
 enum {
     QUEUE_MAX = 512,
-    BRANCHES_MAX = 8192,
+    BRANCHES_MAX = 65536,
     QUANTUM = 32, /* samples that share one draw of the noise of sampling */
     STEPS_MAX = 400000,
     TRIED_MAX = 1100

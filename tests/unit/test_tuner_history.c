@@ -65,6 +65,17 @@ static void epoch(struct world *w, uint32_t number, branch_id id,
     apply(w, &r);
 }
 
+static void choice(struct world *w, branch_id id, clock_no clock)
+{
+    struct record r;
+
+    record_init(&r, RECORD_SETTING_CHOSEN);
+    r.setting_chosen.branch = id;
+    r.setting_chosen.clock = clock;
+    r.setting_chosen.setting = json_object();
+    apply(w, &r);
+}
+
 /* However long a branch runs, its points are bounded, in order, and hold
  * everything that was reported; freed, it keeps an eighth. */
 static void history_progress_is_bounded_and_complete(void **state)
@@ -217,6 +228,45 @@ static void history_keeps_the_latest_decisions_and_slices(void **state)
     history_deinit(&w.h);
 }
 
+/* A branch that comes to lead brings its earlier epochs along, and leaves those
+ * of the other behind; the schedule is that of who leads and its ancestors. */
+static void history_follows_a_change_of_lead(void **state)
+{
+    struct world w = {0};
+
+    (void)state;
+    history_init(&w.h);
+    branch(&w, 1, 0, BRANCH_TRAINING);
+    branch(&w, 2, 0, BRANCH_TRAINING);
+    branch(&w, 3, 2, BRANCH_KEPT);
+    branch(&w, 4, 3, BRANCH_TRAINING);
+    choice(&w, 1, 10);
+    epoch(&w, 1, 1, true, true, 5);
+    epoch(&w, 1, 2, false, false, 6);
+    epoch(&w, 2, 2, false, false, 5.5);
+    choice(&w, 2, 20);
+    epoch(&w, 3, 2, true, true, 4);
+    assert_false(w.h.epoch[0].e.surviving);
+    for (size_t i = 1; i < 4; i++)
+        assert_true(w.h.epoch[i].e.surviving);
+    assert_int_equal(history_epochs(&w.h), 3);
+    assert_int_equal(history_best_epoch(&w.h)->e.branch, 2);
+    assert_int_equal(w.h.choices, 1);
+    assert_int_equal(w.h.choice[0].c.clock, 20);
+    choice(&w, 4, 30); /* forked from what branch 2 was: both count */
+    epoch(&w, 4, 4, true, true, 3);
+    assert_true(w.h.epoch[3].e.surviving);
+    assert_int_equal(w.h.choices, 2);
+    choice(&w, 1, 10); /* the lead goes back */
+    epoch(&w, 2, 1, true, true, 2);
+    assert_true(w.h.epoch[0].e.surviving);
+    assert_false(w.h.epoch[1].e.surviving);
+    assert_false(w.h.epoch[4].e.surviving);
+    assert_int_equal(w.h.choices, 1);
+    assert_int_equal(w.h.choice[0].c.branch, 1);
+    history_deinit(&w.h);
+}
+
 /* Finalists' epochs become the lineage's when recorded again; a lineage that
  * goes back leaves its later epochs behind. */
 static void history_follows_the_surviving_lineage(void **state)
@@ -351,6 +401,7 @@ int main(void)
         cmocka_unit_test(history_refuses_what_does_not_fit),
         cmocka_unit_test(history_keeps_the_latest_decisions_and_slices),
         cmocka_unit_test(history_follows_the_surviving_lineage),
+        cmocka_unit_test(history_follows_a_change_of_lead),
         cmocka_unit_test(history_result_has_the_contract_members),
         cmocka_unit_test(history_out_of_memory_changes_nothing),
     };

@@ -1,0 +1,525 @@
+/* The strategies to compare with, in the simulator: its invariants hold in
+ * every step, runs end as they should, and what the papers say is what is
+ * run. */
+#include "base/json.h"
+#include "base/mem.h"
+#include "searchers/searcher.h"
+#include "tests/sim/sim.h"
+#include "tests/unit/check.h"
+#include "tuner/contest.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#define RATE                                                                   \
+    "\"learning_rate\": {\"type\": \"float\", \"min\": 1e-5, \"max\": 1, "     \
+    "\"scale\": \"log\", \"default\": 0.01}"
+#define BATCH                                                                  \
+    "\"batch_size\": {\"type\": \"int\", \"values\": [16, 64, 256], "          \
+    "\"default\": 64}"
+
+static const struct sim_family plain = {
+    .name = "plain",
+    .space = "{" RATE "}",
+    .samples = 4096,
+    .validation = 512,
+    .workers = 2,
+    .noise = 0.3,
+    .jitter = 0.1,
+    .ball = 0.01,
+    .rate = 1,
+    .cliff = 20,
+    .clock_s = 1e-3,
+    .sample_s = 1e-5,
+    .cost_noise = 0.03,
+    .switch_s = 1e-4,
+    .copy_s = 1e-4,
+    .max_epochs = 30,
+};
+
+static const struct {
+    const char *name, *settings;
+} strategies[] = {
+    {"hyperband", NULL},
+    {"hyperband", "{\"horizon\": \"finite\", \"max_resource\": 9}"},
+    {"hyperband", "{\"sampling\": \"searcher\"}"},
+    {"complete", NULL},
+};
+enum { STRATEGIES = sizeof(strategies) / sizeof(strategies[0]) };
+
+static struct sim_family with(size_t i)
+{
+    struct sim_family f = plain;
+
+    f.name = f.strategy = strategies[i].name;
+    f.strategy_settings = strategies[i].settings;
+    return f;
+}
+
+static unsigned seeds(unsigned few)
+{
+    const char *text = getenv("SIM_SEEDS");
+
+    return text ? (unsigned)strtoul(text, NULL, 10) : few;
+}
+
+static void run_one(const struct sim_family *f, unsigned seed,
+                    struct sim_result *r)
+{
+    struct sim_options o = {.replay = seed % 8 == 1};
+
+    sim_run(f, seed, &o, r);
+    if (r->hung)
+        print_error("family %s seed %u hangs\n", f->name, seed);
+    assert_false(r->hung);
+}
+
+/* How a family differs from the plain one. */
+#define FAMILIES(X)                                                            \
+    X(plain, (void)f)                                                          \
+    X(tpe, f->searcher = &searcher_tpe)                                        \
+    X(gp, (f->searcher = &searcher_gp, f->max_trials = 12))                    \
+    X(grid, f->searcher = &searcher_grid)                                      \
+    X(noisy, f->noise = 3)                                                     \
+    X(cliff, f->cliff = 3)                                                     \
+    X(batch, (f->space = "{" RATE "," BATCH "}", f->clock_s = 5e-3))           \
+    X(horizon, (f->slow = 1, f->rate = 5))                                     \
+    X(stall, (f->stall = 0.003, f->hiccup = 0.01))                             \
+    X(memory, f->branches_max = 10)                                            \
+    X(scarce, f->branches_max = 6)                                             \
+    X(novalid, f->validation = 0)                                              \
+    X(parts, f->parts = 64)                                                    \
+    X(clocks, f->trial_clocks = 24)                                            \
+    X(initial, f->initial = "{\"learning_rate\": 0.001}")
+
+#define FAMILY_SETTER(name, change)                                            \
+    static void set_##name(struct sim_family *f)                               \
+    {                                                                          \
+        change;                                                                \
+    }
+FAMILIES(FAMILY_SETTER)
+
+static const struct {
+    const char *name;
+    void (*set)(struct sim_family *f);
+} families[] = {
+#define FAMILY_ENTRY(name, change) {#name, set_##name},
+    FAMILIES(FAMILY_ENTRY)};
+
+/* Every strategy ends every run with a trained model that is about as good as
+ * any it could have found. */
+static void strategies_end_with_a_good_model(void **state)
+{
+    const char *only = getenv("SIM_FAMILY");
+
+    (void)state;
+    for (size_t i = 0; i < STRATEGIES; i++)
+        for (size_t k = 0; k < sizeof(families) / sizeof(families[0]); k++) {
+            struct sim_family f = with(i);
+            unsigned n = seeds(6), good = 0;
+            double share = 0, epochs = 0, trials = 0, seconds = 0;
+            struct sim_result r;
+
+            families[k].set(&f);
+            if (only && strcmp(only, families[k].name) != 0)
+                continue;
+            for (unsigned seed = 1; seed <= n; seed++) {
+                run_one(&f, seed, &r);
+                if (r.finish.status != RUN_FINISHED)
+                    print_error("%s of %s, seed %u: %s\n", families[k].name,
+                                f.strategy, seed, r.finish.message);
+                assert_int_equal(r.finish.status, RUN_FINISHED);
+                good += r.loss < 0.2;
+                share += r.tuning_s / r.seconds / n;
+                epochs += (double)r.epochs / n;
+                trials += (double)r.trials / n;
+                seconds += r.seconds / n;
+            }
+            printf("sim_strategy strategy=%s settings=%s family=%s seeds=%u "
+                   "good=%.2f tuning_share=%.2f trials=%.1f epochs=%.1f "
+                   "seconds=%.1f\n",
+                   f.strategy, f.strategy_settings ? f.strategy_settings : "-",
+                   families[k].name, n, (double)good / n, share, trials, epochs,
+                   seconds);
+            assert_true(good >= 0.8 * n);
+        }
+}
+
+/* ---- hyperband's brackets ------------------------------------------------ */
+
+/* Counts how often @what stands in @text. */
+static unsigned occurrences(const char *text, const char *what)
+{
+    unsigned n = 0;
+
+    for (; (text = strstr(text, what)); text++)
+        n++;
+    return n;
+}
+
+static char *trace_of(const struct sim_family *f, struct sim_result *r)
+{
+    char *trace = NULL;
+    struct sim_options o = {.trace = &trace, .replay = true};
+
+    sim_run(f, 2, &o, r);
+    assert_false(r->hung);
+    assert_non_null(trace);
+    return trace;
+}
+
+/* Nothing ever plateaus or diverges, and there is no test: every clock is one
+ * of training. 32 clocks an epoch. */
+static struct sim_family steady(const char *strategy, const char *settings)
+{
+    struct sim_family f = plain;
+
+    f.name = "steady";
+    f.strategy = strategy;
+    f.strategy_settings = settings;
+    f.validation = 0;
+    f.cliff = 0;
+    f.noise = f.jitter = 0;
+    f.plateau_epochs = 1000;
+    f.parts = 32;
+    return f;
+}
+
+/* The finite horizon's brackets are those of Li et al. 2018, table 1 (R = 81,
+ * eta = 3), and rounding does not lose one (R = 243). */
+static void hyperband_finite_brackets_are_the_published(void **state)
+{
+    static const char *const brackets[] = {
+        "bracket 1: 81 settings, 1 epochs each at first, the best to 81",
+        "bracket 2: 34 settings, 3 epochs each at first, the best to 81",
+        "bracket 3: 15 settings, 9 epochs each at first, the best to 81",
+        "bracket 4: 8 settings, 27 epochs each at first, the best to 81",
+        "bracket 5: 5 settings, 81 epochs each at first, the best to 81",
+    };
+    struct sim_family f =
+        steady("hyperband", "{\"horizon\": \"finite\", \"eta\": 3}");
+    struct sim_result r;
+    char *trace;
+
+    (void)state;
+    f.parts = 2;
+    f.max_epochs = 81;
+    trace = trace_of(&f, &r);
+    for (size_t i = 0; i < 5; i++)
+        assert_non_null(strstr(trace, brackets[i]));
+    assert_int_equal(occurrences(trace, "  bracket: "), 5);
+    assert_int_equal(r.trials, 81 + 34 + 15 + 8 + 5);
+    assert_non_null(strstr(trace, "bracket 1, rung 1: after 1 epochs 27 of 81 "
+                                  "settings go on"));
+    assert_non_null(strstr(trace, "bracket 1, rung 4: after 27 epochs 1 of 3"));
+    mem_free(trace);
+    f.strategy_settings = "{\"horizon\": \"finite\", \"max_resource\": 243}";
+    f.max_trials = 3;
+    trace = trace_of(&f, &r);
+    assert_non_null(strstr(trace, "bracket 1: 243 settings, 1 epochs"));
+    mem_free(trace);
+}
+
+/* Survivors go on and are not run again: R = 9, eta = 3 takes 9 + 3 * 2 + 6
+ * epochs, then 5 * 3 + 6, then 3 * 9; and the winner goes on from 9 to 30. */
+static void hyperband_survivors_are_not_run_again(void **state)
+{
+    struct sim_family f =
+        steady("hyperband", "{\"horizon\": \"finite\", \"max_resource\": 9}");
+    struct sim_result r;
+
+    (void)state;
+    mem_free(trace_of(&f, &r));
+    assert_string_equal(r.finish.reason, "max_epochs");
+    assert_int_equal(r.trials, 9 + 5 + 3);
+    assert_int_equal(r.clocks, 32 * (9 + 6 + 6 + 15 + 6 + 27 + 21));
+    assert_int_equal(r.epochs, 30);
+    assert_int_equal(r.searches, 1);
+}
+
+/* The infinite horizon: k = 1, 2, ..., and s >= 1 with k - s >= log2 s, 2^s
+ * settings, 2^k epochs in equal parts for s rungs. The search is over when a
+ * bracket's winner has made all of the 12 epochs that the job allows. */
+static void hyperband_infinite_brackets_are_the_published(void **state)
+{
+    static const char *const brackets[] = {
+        "bracket 1: 2 settings, 1 epochs each at first, the best to 1",
+        "bracket 2: 2 settings, 2 epochs each at first, the best to 2",
+        "bracket 3: 2 settings, 4 epochs each at first, the best to 4",
+        "bracket 4: 4 settings, 1 epochs each at first, the best to 3",
+        "bracket 5: 2 settings, 8 epochs each at first, the best to 8",
+        "bracket 6: 4 settings, 2 epochs each at first, the best to 6",
+        "bracket 7: 2 settings, 16 epochs each at first, the best to 16",
+    };
+    struct sim_family f = steady("hyperband", NULL);
+    struct sim_result r;
+    char *trace;
+
+    (void)state;
+    f.max_epochs = 12;
+    trace = trace_of(&f, &r);
+    for (size_t i = 0; i < 7; i++)
+        assert_non_null(strstr(trace, brackets[i]));
+    assert_int_equal(occurrences(trace, "  bracket: "), 7);
+    assert_int_equal(r.clocks,
+                     32 * (2 + 4 + 8 + 4 + 2 * 2 + 16 + 8 + 2 * 4 + 24));
+    assert_string_equal(r.finish.reason, "max_epochs");
+    mem_free(trace);
+}
+
+/* Every setting of `complete` is trained to the end, and to it only. */
+static void complete_trains_every_setting_to_its_end(void **state)
+{
+    struct sim_family f = steady("complete", NULL);
+    struct sim_result r;
+
+    (void)state;
+    f.max_epochs = 12;
+    f.max_trials = 5;
+    mem_free(trace_of(&f, &r));
+    assert_int_equal(r.trials, 5);
+    assert_int_equal(r.clocks, 32 * 12 * 5);
+    assert_int_equal(r.epochs, 12);
+    assert_string_equal(r.finish.reason, "max_epochs");
+}
+
+/* What a searcher is told rises as the score falls, and is a number. */
+static void contest_quality_is_monotone(void **state)
+{
+    static const double scores[] = {-1e300, -5,  -1, -0.99, -0.5, 0,
+                                    1e-9,   0.1, 1,  2,     100,  1e300};
+    static const double firsts[] = {-0.5, 0, 0.3, 4};
+
+    (void)state;
+    for (size_t k = 0; k < 4; k++)
+        for (size_t i = 0; i < 12; i++) {
+            double q = contest_quality(firsts[k], scores[i]);
+
+            assert_true(isfinite(q) && q > 0);
+            if (i > 1 && i < 11)
+                assert_true(q < contest_quality(firsts[k], scores[i - 1]));
+        }
+    assert_float_equal(contest_quality(2, 1), exp(0.5), 1e-12);
+    assert_float_equal(contest_quality(-0.8, -0.88), exp(0.1), 1e-12);
+}
+
+/* ---- what is not as planned ---------------------------------------------- */
+
+/* Where the user ends the run at any moment, it ends, and as asked. */
+static void strategies_obey_commands_at_any_time(void **state)
+{
+    static const enum tuner_command commands[] = {TUNER_STOP, TUNER_INTERRUPT};
+    static const enum run_status status[] = {RUN_STOPPED, RUN_INTERRUPTED};
+    unsigned n = seeds(48);
+
+    (void)state;
+    for (unsigned seed = 1; seed <= n; seed++) {
+        struct sim_family f = with(seed % STRATEGIES);
+        struct sim_result r;
+
+        f.command[0].command = commands[seed / STRATEGIES % 2];
+        f.command[0].at_s = 0.01 * (1 + seed * 137 % 500);
+        run_one(&f, seed, &r);
+        assert_int_equal(r.commanded, 1);
+        assert_true(r.seconds < f.command[0].at_s + 1);
+        assert_int_equal(r.finish.status, status[seed / STRATEGIES % 2]);
+        if (r.finish.status == RUN_STOPPED && f.command[0].at_s > 1)
+            assert_true(isfinite(r.loss)); /* the best so far is saved */
+    }
+}
+
+/* A pause holds a run up; a wish to re-tune is answered with a word. */
+static void strategies_obey_other_commands(void **state)
+{
+    (void)state;
+    for (unsigned seed = 1; seed <= 2 * STRATEGIES; seed++) {
+        struct sim_family f = with(seed % STRATEGIES);
+        char *trace = NULL;
+        struct sim_options o = {.trace = &trace};
+        struct sim_result r;
+
+        f.max_trials = 4;
+        f.command[0].at_s = 0.05 + 0.02 * seed;
+        f.command[0].command = TUNER_PAUSE;
+        f.command[1].at_s = 60;
+        f.command[1].command = TUNER_CONTINUE;
+        f.command[2].at_s = 60.01;
+        f.command[2].command = TUNER_RETUNE;
+        sim_run(&f, seed, &o, &r);
+        assert_int_equal(r.finish.status, RUN_FINISHED);
+        assert_true(r.seconds > 60);
+        assert_non_null(strstr(trace, "does not re-tune"));
+        mem_free(trace);
+    }
+}
+
+/* A lost node, and the end of the time: the run ends, as it should. */
+static void strategies_end_when_time_or_node_does(void **state)
+{
+    (void)state;
+    for (unsigned seed = 1; seed <= 6 * STRATEGIES; seed++) {
+        struct sim_family f = with(seed % STRATEGIES), lost = f;
+        struct sim_result r;
+
+        f.max_time_s = 0.1 * seed;
+        run_one(&f, seed, &r);
+        assert_string_equal(r.finish.reason, "max_time");
+        assert_int_equal(r.finish.status, RUN_FINISHED);
+        assert_true(r.seconds < f.max_time_s + 0.2);
+        assert_true(r.epochs == 0 || isfinite(r.loss));
+        lost.lost_s = 0.07 * seed;
+        run_one(&lost, seed, &r);
+        assert_string_equal(r.finish.reason, "node_lost");
+    }
+}
+
+/* A trial that reaches the target ends the run, and its model is the run's. */
+static void strategies_end_at_the_target(void **state)
+{
+    (void)state;
+    for (unsigned seed = 1; seed <= 5 * STRATEGIES; seed++) {
+        struct sim_family f = with(seed % STRATEGIES);
+        struct sim_result r;
+
+        f.target_metric = 0.5;
+        run_one(&f, seed, &r);
+        assert_string_equal(r.finish.reason, "target");
+        assert_true(r.loss <= 0.55);
+        assert_int_equal(r.searches, 1); /* it is closed, and has a winner */
+        assert_true(r.search[0].winner > 0);
+        assert_true(r.tuning_s < r.seconds);
+    }
+}
+
+/* An error of the application costs the trial that it hits. */
+static void strategies_survive_application_errors(void **state)
+{
+    unsigned survived = 0;
+
+    (void)state;
+    for (unsigned n = 1; n <= 40; n++) {
+        struct sim_family f = with(n % STRATEGIES);
+        struct sim_result r;
+
+        f.app_fails_at = n;
+        run_one(&f, 3, &r);
+        survived += r.finish.status == RUN_FINISHED;
+        if (r.finish.status == RUN_FAILED)
+            assert_string_equal(r.finish.reason, "app");
+    }
+    assert_true(survived >= 38);
+}
+
+/* Where every setting diverges the run fails and says so; where they do later
+ * (all but those that go nowhere), the best model is saved all the same. */
+static void strategies_tell_of_divergence(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < STRATEGIES; i++) {
+        struct sim_family f = with(i);
+        struct sim_result r;
+
+        f.late_limit = 1e-9;
+        run_one(&f, 1, &r);
+        assert_int_equal(r.finish.status, RUN_FAILED);
+        assert_string_equal(r.finish.reason, "diverged");
+        assert_true(r.trials <= CONTEST_HOPELESS);
+        f.late_after = 9;
+        run_one(&f, 1, &r);
+        assert_string_equal(r.finish.reason, r.finish.status == RUN_FAILED
+                                                 ? "diverged"
+                                                 : "converged");
+        assert_true(isfinite(r.loss));
+    }
+}
+
+/* Where nothing can be tuned the one setting is trained with. */
+static void strategies_train_where_nothing_can_be_tuned(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < STRATEGIES; i++) {
+        struct sim_family f = with(i);
+        struct sim_result r;
+
+        f.space = "{\"learning_rate\": {\"type\": \"float\", \"min\": 1e-5, "
+                  "\"max\": 1, \"scale\": \"log\", \"fixed\": 0.01}}";
+        run_one(&f, 1, &r);
+        assert_int_equal(r.finish.status, RUN_FINISHED);
+        assert_int_equal(r.trials, 1);
+        assert_true(r.epochs >= 5);
+    }
+}
+
+/* With trial lengths in clocks no decision reads a clock: the same run whatever
+ * the machine takes. */
+static void strategies_are_reproducible(void **state)
+{
+    (void)state;
+    for (unsigned seed = 1; seed <= 2 * STRATEGIES; seed++) {
+        struct sim_family calm = with(seed % STRATEGIES), shaken;
+        struct sim_result a, b;
+
+        calm.trial_clocks = 24;
+        calm.searcher = &searcher_tpe;
+        shaken = calm;
+        shaken.stall = 0.01;
+        shaken.cost_noise = 0.5;
+        shaken.clock_s = 5e-3;
+        shaken.switch_s = 0.1;
+        run_one(&calm, seed, &a);
+        run_one(&shaken, seed, &b);
+        assert_true(a.digest == b.digest);
+        assert_string_equal(a.finish.reason, b.finish.reason);
+    }
+}
+
+/* A step that fails for want of memory changes nothing, and a decision that
+ * lacks it is made later: the same run comes out. */
+static void strategies_survive_memory_torture(void **state)
+{
+    unsigned failed = 0, faults = 0;
+
+    (void)state;
+    json_count_memory();
+    for (unsigned seed = 1; seed <= 2 * STRATEGIES; seed++) {
+        struct sim_family calm = with(seed % STRATEGIES), tortured;
+        struct sim_result a, b;
+        int64_t before = mem_outstanding();
+
+        calm.trial_clocks = 24;
+        calm.max_trials = 6;
+        tortured = calm;
+        tortured.torture = 3;
+        run_one(&calm, seed, &a);
+        run_one(&tortured, seed, &b);
+        assert_true(a.digest == b.digest);
+        failed += b.failed_steps;
+        faults += b.faults;
+        assert_true(mem_outstanding() <= before + 1);
+    }
+    assert_true(failed > 5);
+    assert_true(faults > failed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(strategies_end_with_a_good_model),
+        cmocka_unit_test(hyperband_finite_brackets_are_the_published),
+        cmocka_unit_test(hyperband_survivors_are_not_run_again),
+        cmocka_unit_test(hyperband_infinite_brackets_are_the_published),
+        cmocka_unit_test(complete_trains_every_setting_to_its_end),
+        cmocka_unit_test(contest_quality_is_monotone),
+        cmocka_unit_test(strategies_obey_commands_at_any_time),
+        cmocka_unit_test(strategies_obey_other_commands),
+        cmocka_unit_test(strategies_end_when_time_or_node_does),
+        cmocka_unit_test(strategies_end_at_the_target),
+        cmocka_unit_test(strategies_survive_application_errors),
+        cmocka_unit_test(strategies_tell_of_divergence),
+        cmocka_unit_test(strategies_train_where_nothing_can_be_tuned),
+        cmocka_unit_test(strategies_are_reproducible),
+        cmocka_unit_test(strategies_survive_memory_torture),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,646 @@
+#include "tuner/contest.h"
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "searchers/space_json.h"
+#include "tuner/choice.h"
+#include "tuner/stops.h"
+#include "tuner/strategy.h"
+#include "tuner/summary.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define QUALITY_EXPONENT_MAX 600.0 /* exp of it is a number still */
+
+/* ---- life ---------------------------------------------------------------- */
+
+enum err contest_init(struct contest *ct, struct board *c, struct fault *f)
+{
+    memset(ct, 0, sizeof(*ct));
+    ct->c = c;
+    ct->reference = NAN;
+    return choice_initial(c, &ct->first, f);
+}
+
+void contest_deinit(struct contest *ct)
+{
+    for (uint32_t i = 0; i < ct->n; i++)
+        json_decref(ct->x[i].json);
+    mem_free(ct->x);
+    json_decref(ct->next_json);
+    searcher_close(ct->searcher);
+    memset(ct, 0, sizeof(*ct));
+}
+
+bool contest_start(struct contest *ct, uint32_t max, const char *reason)
+{
+    struct board *c = ct->c;
+    struct record_search_started *r;
+
+    if (ct->open)
+        return true;
+    if (c->options.max_trials && c->options.max_trials < max)
+        max = c->options.max_trials;
+    if (max > TUNER_TRIALS_MAX)
+        max = TUNER_TRIALS_MAX;
+    if (!c->options.searcher || space_dims(&c->space) == 0)
+        max = 1;
+    ct->x = mem_calloc(max, sizeof(*ct->x));
+    if (!ct->x) {
+        board_retry(c);
+        return false;
+    }
+    ct->max = max;
+    ct->space = c->space; /* what acts is known by now */
+    ct->open = true;
+    ct->started_s = c->now_s;
+    ct->started_clocks = c->clocks_run;
+    r = &board_record(c, RECORD_SEARCH_STARTED)->search_started;
+    r->search = 1;
+    r->parent = 0;
+    r->trials_max = max;
+    snprintf(r->reason, sizeof(r->reason), "%s", reason);
+    board_set_status(c, RUN_TUNING, reason);
+    return true;
+}
+
+void contest_sample_anew(struct contest *ct)
+{
+    searcher_close(ct->searcher);
+    ct->searcher = NULL;
+    ct->exhausted = false;
+}
+
+struct contestant *contest_trial(struct contest *ct, uint32_t number)
+{
+    assert(number >= 1 && number <= ct->n);
+    return &ct->x[number - 1];
+}
+
+bool contest_before(const struct contestant *a, const struct contestant *b)
+{
+    if (isnan(a->score) || isnan(b->score))
+        return isnan(a->score) ? isnan(b->score) && a->number < b->number
+                               : true;
+    return a->score < b->score ||
+           (a->score == b->score && a->number < b->number);
+}
+
+double contest_quality(double first, double score)
+{
+    double scale = first != 0 ? fabs(first) : 1;
+    double x = (first - score) / scale;
+
+    assert(isfinite(first) && isfinite(score));
+    return exp(fmax(fmin(x, QUALITY_EXPONENT_MAX), -QUALITY_EXPONENT_MAX));
+}
+
+void contest_commands(struct contest *ct)
+{
+    struct board *c = ct->c;
+
+    if (!c->retune_wanted)
+        return;
+    c->retune_wanted = false;
+    board_decision(c, "retune", "strategy %s does not re-tune",
+                   c->options.strategy->name);
+}
+
+/* ---- records ------------------------------------------------------------- */
+
+/* The loss by time, as far as the branch's trace shows it. There is no probe:
+ * the first window stands for the loss before. */
+static void summarise(const struct contest *ct, const struct branch *b,
+                      struct summary *out)
+{
+    static const struct summary zero;
+    struct curve curve;
+
+    *out = zero;
+    if (b->nonfinite) {
+        summary_diverged(out);
+        return;
+    }
+    trace_curve(&b->trace, &curve);
+    if (curve.len)
+        summary_of(&curve, curve.point[0].loss, ct->c->system.loss_floor, out);
+}
+
+static void record_trial(struct contest *ct, const struct contestant *x,
+                         enum record_kind kind)
+{
+    struct record_trial *r = &board_record(ct->c, kind)->trial;
+    struct branch *b = board_branch(ct->c, x->branch);
+    struct summary s;
+
+    r->trial = x->number;
+    r->search = 1;
+    r->branch = x->branch;
+    r->setting = json_incref(x->json);
+    r->label = x->label;
+    if (!b)
+        return;
+    summarise(ct, b, &s);
+    r->speed = s.speed;
+    r->noise = s.noise;
+    r->range = s.range;
+    r->seconds = b->trace.seconds;
+    r->samples = b->own_samples;
+    r->clocks = b->own_clocks;
+    r->points = s.points;
+    memcpy(r->time_s, s.time_s, sizeof(r->time_s));
+    memcpy(r->loss, s.loss, sizeof(r->loss));
+}
+
+/* The label of a trial that goes on or is dropped: what its losses show. */
+static void label(struct contest *ct, struct contestant *x)
+{
+    struct branch *b = board_branch(ct->c, x->branch);
+    struct summary s;
+
+    if (!b || b->own_samples == 0) {
+        x->label = TRIAL_STOPPED;
+        return;
+    }
+    summarise(ct, b, &s);
+    x->label = s.label;
+}
+
+/* The run's present state is the leader's branch; without it, its model. */
+static void base_without(struct contest *ct, branch_id gone)
+{
+    struct board *c = ct->c;
+
+    if (c->base == gone)
+        c->base = c->best.branch != BRANCH_NONE ? c->best.branch : 0;
+}
+
+/* Its branch goes, its record closes with the label it has. */
+static void put_out(struct contest *ct, struct contestant *x,
+                    const char *reason)
+{
+    struct board *c = ct->c;
+
+    if (!ct->ended)
+        record_trial(ct, x, RECORD_TRIAL_ENDED);
+    base_without(ct, x->branch);
+    if (x->started)
+        line_deinit(&x->line);
+    if (x->branch != BRANCH_NONE)
+        board_cut(c, x->branch);
+    board_free(c, x->branch, reason);
+    x->branch = BRANCH_NONE;
+    x->out = true;
+    x->running = false;
+}
+
+void contest_drop(struct contest *ct, struct contestant *x, const char *reason)
+{
+    if (x->out)
+        return;
+    label(ct, x);
+    put_out(ct, x, reason);
+}
+
+/* ---- asking for settings ------------------------------------------------- */
+
+static size_t unjudged(const struct contest *ct, struct setting out[])
+{
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < ct->n && n < CONTEST_RUNNING_MAX; i++)
+        if (!ct->x[i].judged)
+            out[n++] = ct->x[i].setting;
+    return n;
+}
+
+static void observe(const struct contest *ct, const struct contestant *x,
+                    struct observation *o)
+{
+    *o = (struct observation){.trial = x->number, .setting = x->setting};
+    o->resource = x->last.e.epoch;
+    if (x->label == TRIAL_FAILED)
+        o->outcome = OUTCOME_FAILED;
+    else if (x->label == TRIAL_DIVERGED || isnan(x->best))
+        o->outcome = OUTCOME_DIVERGED;
+    else
+        o->speed = contest_quality(ct->reference, x->best);
+}
+
+static enum err tell_all(struct contest *ct)
+{
+    struct observation o;
+    enum err err = ERR_OK;
+
+    for (uint32_t i = 0; i < ct->n && !err; i++) {
+        struct contestant *x = &ct->x[i];
+
+        if (!x->news)
+            continue;
+        observe(ct, x, &o);
+        err = searcher_tell(ct->searcher, &o, NULL);
+        x->news = err != ERR_OK;
+    }
+    return err;
+}
+
+static enum err ask(struct contest *ct, struct fault *f)
+{
+    struct board *c = ct->c;
+    struct setting running[CONTEST_RUNNING_MAX];
+    size_t n = unjudged(ct, running);
+    enum err err = ERR_OK;
+
+    if (ct->n == 0 && (c->options.initial || ct->max == 1)) {
+        ct->next = ct->first;
+        return ERR_OK;
+    }
+    if (!ct->searcher) {
+        err = searcher_open(
+            c->options.searcher, &ct->space, c->options.searcher_settings,
+            rng_mix(c->options.seed, ct->searchers + 1), &ct->searcher, f);
+        if (err)
+            return err;
+        ct->searchers++;
+    }
+    err = tell_all(ct);
+    return err ? err
+               : searcher_ask(ct->searcher, running, n, NULL, &ct->next, f);
+}
+
+/* The next trial's setting, into next and next_json. */
+static bool propose(struct contest *ct)
+{
+    struct fault fault = {0};
+    enum err err = ERR_OK;
+
+    if (ct->next_json)
+        return true;
+    err = ask(ct, &fault);
+    if (!err) {
+        ct->next_json = setting_to_json(&ct->space, &ct->next);
+        err = ct->next_json ? ERR_OK : ERR_NOMEM;
+    }
+    if (err == ERR_NOMEM || err == ERR_AGAIN) {
+        board_retry(ct->c);
+    } else if (err) {
+        ct->exhausted = true;
+        if (err != ERR_EXHAUSTED)
+            board_decision(ct->c, "searcher", "the searcher failed: %.300s",
+                           fault.text);
+    }
+    return !err;
+}
+
+bool contest_spent(const struct contest *ct)
+{
+    return ct->exhausted || ct->n == ct->max ||
+           ct->refused >= CONTEST_REFUSED ||
+           (ct->leader == 0 && ct->n >= CONTEST_HOPELESS);
+}
+
+void contest_judge(struct contest *ct, struct contestant *x)
+{
+    (void)ct;
+    x->judged = x->news = true;
+}
+
+/* ---- memory -------------------------------------------------------------- */
+
+/* The trial that waits and is worth least: run least, then worst. */
+static struct contestant *worst_waiting(struct contest *ct)
+{
+    struct contestant *worst = NULL;
+
+    for (uint32_t i = 0; i < ct->n; i++) {
+        struct contestant *x = &ct->x[i];
+
+        if (x->out || x->running || x->number == ct->leader ||
+            x->number == ct->champion)
+            continue;
+        if (!worst || x->line.epochs < worst->line.epochs ||
+            (x->line.epochs == worst->line.epochs && contest_before(worst, x)))
+            worst = x;
+    }
+    return worst;
+}
+
+/* Frees the worst trial that waits, for @x. False: none waits. */
+static bool make_room(struct contest *ct, const struct contestant *x)
+{
+    struct contestant *worst = worst_waiting(ct);
+
+    if (!worst)
+        return false;
+    board_decision(ct->c, "memory",
+                   "no memory for trial %u: trial %u, the worst of those that "
+                   "wait, is freed",
+                   x->number, worst->number);
+    contest_drop(ct, worst, "memory");
+    return true;
+}
+
+static bool others_run(const struct contest *ct, const struct contestant *x)
+{
+    for (uint32_t i = 0; i < ct->n; i++)
+        if (ct->x[i].running && &ct->x[i] != x)
+            return true;
+    return false;
+}
+
+/* ---- a trial's branch ---------------------------------------------------- */
+
+static bool fork_branch(struct contest *ct, struct contestant *x)
+{
+    struct board *c = ct->c;
+    struct branch *b = board_fork(c, board_branch(c, 0), BRANCH_TRAINING,
+                                  &x->setting, x->json, "trial");
+
+    if (!b) {
+        make_room(ct, x);
+        board_retry(c);
+        return false;
+    }
+    x->branch = b->id;
+    return true;
+}
+
+/* A refused fork costs the worst trial that waits; while others run, memory may
+ * come back by itself. */
+static void refused(struct contest *ct, struct contestant *x, struct branch *b)
+{
+    struct board *c = ct->c;
+    enum err err = b->error;
+
+    board_free(c, b->id, "refused");
+    x->branch = BRANCH_NONE;
+    if (make_room(ct, x) || others_run(ct, x)) {
+        board_retry(c);
+        return;
+    }
+    if (ct->leader == 0) {
+        board_end(c, RUN_FAILED, "limit",
+                  "no memory for a second copy of the model: %s",
+                  err_text(err));
+        return;
+    }
+    board_decision(c, "memory", "no memory for trial %u: %s", x->number,
+                   err_text(err));
+    x->label = TRIAL_FAILED;
+    ct->refused++;
+    put_out(ct, x, "refused");
+}
+
+/* Its branch is there and a line runs it. */
+static bool started(struct contest *ct, struct contestant *x)
+{
+    struct board *c = ct->c;
+    struct branch *b = board_branch(c, x->branch);
+
+    if (x->started)
+        return true;
+    if (!b) {
+        fork_branch(ct, x);
+        return false;
+    }
+    if (b->state == BRANCH_REFUSED) {
+        refused(ct, x, b);
+        return false;
+    }
+    if (b->state != BRANCH_LIVE)
+        return false;
+    line_init(&x->line, c, b->id, true);
+    x->started = true;
+    return true;
+}
+
+struct contestant *contest_begin(struct contest *ct)
+{
+    struct contestant *x = &ct->x[ct->n];
+
+    if (contest_spent(ct) || !propose(ct))
+        return NULL;
+    *x = (struct contestant){
+        .number = ct->n + 1,
+        .setting = ct->next,
+        .json = ct->next_json,
+        .branch = BRANCH_NONE,
+        .running = true,
+        .score = NAN,
+        .best = NAN,
+    };
+    plateau_init(&x->plateau, ct->c->options.plateau_epochs);
+    if (!fork_branch(ct, x))
+        return NULL;
+    ct->next_json = NULL;
+    ct->n++;
+    record_trial(ct, x, RECORD_TRIAL_STARTED);
+    return x;
+}
+
+/* ---- epochs -------------------------------------------------------------- */
+
+static void take_lead(struct contest *ct, struct contestant *x,
+                      const char *reason)
+{
+    struct board *c = ct->c;
+
+    ct->leader = x->number;
+    c->base = x->branch;
+    choice_record(c, board_branch(c, x->branch), reason);
+}
+
+/* A new leader: its lineage is the run's from now on (the history takes its
+ * earlier epochs along). */
+static void maybe_lead(struct contest *ct, struct contestant *x, bool lead)
+{
+    char reason[RECORD_TEXT_MAX];
+
+    if (!lead || ct->leader == x->number)
+        return;
+    snprintf(reason, sizeof(reason),
+             "trial %u has the best model so far, after epoch %u", x->number,
+             x->last.e.epoch);
+    take_lead(ct, x, reason);
+}
+
+static void end_at_target(struct contest *ct, struct contestant *x)
+{
+    if (!ct->ended)
+        contest_end(ct, x, "the target is reached");
+    stops_check(ct->c, &x->last);
+}
+
+static void score(struct contest *ct, struct contestant *x)
+{
+    double s = board_score(ct->c, x->last.e.loss, x->last.metric);
+
+    plateau_add(&x->plateau, s);
+    x->score = isfinite(s) ? s : NAN;
+    x->best = fmin(x->best, x->score); /* a NAN gives way */
+    if (isnan(ct->reference))
+        ct->reference = x->score;
+}
+
+static void take_epoch(struct contest *ct, struct contestant *x,
+                       const struct line_epoch *e)
+{
+    struct board *c = ct->c;
+    bool target = stops_target(c, e);
+    bool best =
+        board_is_better(c, e->e.loss, e->metric) && x->line.kept != BRANCH_NONE;
+
+    x->last = *e;
+    ct->refused = 0;
+    score(ct, x);
+    maybe_lead(ct, x, best || target || ct->leader == 0);
+    line_record(&x->line, e, ct->leader == x->number, best);
+    if (best)
+        board_set_best(c, x->line.kept, &e->e, e->metric);
+    board_drop(c, x->line.kept, "not needed");
+    x->line.kept = BRANCH_NONE;
+    x->over =
+        plateau_reached(&x->plateau) || e->e.epoch >= c->options.max_epochs;
+    if (!ct->ended) {
+        label(ct, x);
+        record_trial(ct, x, RECORD_TRIAL_UPDATED);
+    }
+    if (target)
+        end_at_target(ct, x);
+}
+
+/* It diverged, or the application or the memory failed. */
+static void broken(struct contest *ct, struct contestant *x)
+{
+    const struct branch *b = board_branch(ct->c, x->branch);
+
+    x->label = b->nonfinite ? TRIAL_DIVERGED : TRIAL_FAILED;
+    if (ct->ended) {
+        choice_broken(ct->c, b);
+        return;
+    }
+    ct->refused = b->error == ERR_LIMIT ? ct->refused + 1 : 0;
+    if (!b->nonfinite)
+        board_decision(ct->c, "trial", "trial %u failed: %.200s", x->number,
+                       b->error == ERR_LIMIT ? "no memory for its test"
+                                             : ct->c->failure);
+    put_out(ct, x, trial_label_name(x->label));
+}
+
+/* A test that finds no memory takes that of the worst trial that waits. */
+static void help(struct contest *ct, struct contestant *x)
+{
+    uint32_t failed = x->line.closing.tries > 1 ? x->line.closing.tries - 1 : 0;
+
+    if (failed > x->tries)
+        make_room(ct, x);
+    x->tries = failed;
+}
+
+/* True when it has come on by an epoch. */
+static bool epoch_ended(struct contest *ct, struct contestant *x, uint32_t goal)
+{
+    struct line_epoch e;
+    enum line_state state;
+
+    line_go(&x->line);
+    x->line.ahead = x->line.epochs + 2 <= goal &&
+                    stops_impossible(ct->c, x->line.epochs + 1, &x->plateau);
+    state = line_advance(&x->line, &e);
+    if (state == LINE_EPOCH)
+        take_epoch(ct, x, &e);
+    else if (state == LINE_BROKEN)
+        broken(ct, x);
+    else
+        help(ct, x);
+    return state == LINE_EPOCH;
+}
+
+enum contest_state contest_run(struct contest *ct, struct contestant *x,
+                               uint32_t goal)
+{
+    struct board *c = ct->c;
+
+    if (!x->out && !x->over && (!x->started || x->line.epochs < goal)) {
+        x->running = true;
+        if (!started(ct, x))
+            return x->out ? CONTEST_OUT : CONTEST_BUSY;
+        while (!x->over && x->line.epochs < goal)
+            if (!epoch_ended(ct, x, goal) || c->ending.phase != ENDING_NOT)
+                return x->out ? CONTEST_OUT : CONTEST_BUSY;
+    }
+    x->running = false;
+    return x->out ? CONTEST_OUT : CONTEST_ARRIVED;
+}
+
+/* ---- the end ------------------------------------------------------------- */
+
+static void record_end(struct contest *ct, const struct contestant *winner,
+                       const char *reason)
+{
+    struct board *c = ct->c;
+    struct record_search_ended *r =
+        &board_record(c, RECORD_SEARCH_ENDED)->search_ended;
+    const struct branch *b = winner ? board_branch(c, winner->branch) : NULL;
+
+    r->search = 1;
+    r->trials = ct->n;
+    r->winner = winner ? winner->number : 0;
+    r->seconds = c->now_s - ct->started_s;
+    r->clocks = c->clocks_run - ct->started_clocks;
+    if (b) {
+        r->trial_s = b->trace.seconds;
+        r->seconds = fmax(0, r->seconds - b->trace.seconds);
+        r->clocks -= b->own_clocks;
+    }
+    snprintf(r->reason, sizeof(r->reason), "%s", reason);
+}
+
+void contest_end(struct contest *ct, struct contestant *winner,
+                 const char *reason)
+{
+    char text[RECORD_TEXT_MAX];
+
+    assert(!ct->ended);
+    record_end(ct, winner, reason);
+    for (uint32_t i = 0; i < ct->n; i++)
+        if (&ct->x[i] != winner)
+            contest_drop(ct, &ct->x[i], "another is better");
+    ct->ended = true;
+    searcher_close(ct->searcher);
+    ct->searcher = NULL;
+    if (!winner)
+        return;
+    record_trial(ct, winner, RECORD_TRIAL_ENDED);
+    if (ct->leader != winner->number) {
+        snprintf(text, sizeof(text), "trial %u wins: %.300s", winner->number,
+                 reason);
+        take_lead(ct, winner, text);
+        line_record(&winner->line, &winner->last, true, false);
+    }
+}
+
+void contest_train(struct contest *ct, struct contestant *winner)
+{
+    struct board *c = ct->c;
+
+    if (!winner->over)
+        board_set_status(c, RUN_TRAINING, "the winner of the search");
+    if (contest_run(ct, winner, CONTEST_TO_THE_END) != CONTEST_ARRIVED)
+        return;
+    if (plateau_reached(&winner->plateau))
+        stops_converged(c, &winner->plateau);
+    else
+        board_end(c, RUN_FINISHED, "max_epochs", "%u epochs are over",
+                  winner->last.e.epoch);
+}
+
+void contest_failed(struct contest *ct)
+{
+    board_end(ct->c, RUN_FAILED, "diverged",
+              "no setting that was tried makes progress: widen the ranges of "
+              "the tunables");
+}
