@@ -145,15 +145,31 @@ static void give_up(struct search *s)
     over(s, "no setting converges within the longest trial");
 }
 
+bool search_is_wide(const struct search *s)
+{
+    return !s->plan.retune || s->plan.number == 1;
+}
+
+/* Settings that are tried when none converges: as many as the stop rule looks
+ * at. Where a given initial setting is all that the run has, as many as it
+ * takes: from a bad one, most settings seem to stand still, and the few that do
+ * not are what this search is for. */
+static uint32_t tries_undecided(const struct search *s)
+{
+    return s->plan.retune && search_is_wide(s) ? s->plan.trials_max
+                                               : SEARCH_TOP;
+}
+
 /* Nothing converges yet: more time and one more setting (Algorithm 6). At the
- * bound: more settings, up to as many as the stop rule looks at. */
+ * bound: more settings, up to a number. */
 static void go_on_undecided(struct search *s)
 {
     bool longer = search_time_can_double(s) || search_time_raise_bound(s);
 
     if (longer)
         s->trial_time *= 2;
-    else if (search_made(s) >= SEARCH_TOP && search_trials_live(s) > 0) {
+    else if (search_made(s) >= tries_undecided(s) &&
+             search_trials_live(s) > 0) {
         give_up(s);
         return;
     }

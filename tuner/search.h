@@ -109,6 +109,10 @@ void search_abandon(struct search *s);
 /* Goes on. After SEARCH_DONE: tuner/search_finalists.h. */
 enum search_state search_advance(struct search *s);
 
+/* A run's first search, whether it is asked for at once or after an epoch with
+ * a given initial setting: nothing is known of where good settings are. */
+bool search_is_wide(const struct search *s);
+
 /* Trials made, without the incumbent. */
 uint32_t search_made(const struct search *s);
 

@@ -85,13 +85,14 @@ static enum err ask(struct search *s, struct fault *f)
 /* A re-tune looks first where schedules go: the setting in use with another
  * learning rate. (Of 5 decades only one or two hold anything better by then,
  * and proposals that are spread over all of them find it late.) The searcher
- * is told of these as of all others. False: the ladder has no further step. */
+ * is told of these as of all others. False: the ladder has no further step, or
+ * the search is wide. */
 static bool take_step(struct search *s)
 {
     static const double steps[] = {1.0 / 3, 1.0 / 10, 3, 1.0 / 30};
     int rate = space_find(&s->space, "learning_rate");
 
-    if (!s->plan.retune || !s->plan.has_incumbent || rate < 0 ||
+    if (search_is_wide(s) || !s->plan.has_incumbent || rate < 0 ||
         s->space.tunable[rate].fixed || !s->space.tunable[rate].acts)
         return false;
     while (s->steps < sizeof(steps) / sizeof(steps[0])) {

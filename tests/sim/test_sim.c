@@ -331,6 +331,29 @@ static void sim_other_commands_are_obeyed(void **state)
     }
 }
 
+/* From a given setting that stands still, where most others do too, the first
+ * re-tune finds one that moves. */
+static void sim_bad_initial_setting_is_left(void **state)
+{
+    unsigned left = 0;
+
+    (void)state;
+    for (unsigned seed = 1; seed <= 100; seed++) {
+        struct sim_family f = plain;
+        struct sim_result r;
+
+        f.name = "standing";
+        f.initial = "{\"learning_rate\": 0.00001}";
+        f.waiting = 0.5;
+        f.max_epochs = 12;
+        run_one(&f, seed, &r);
+        assert_int_equal(r.finish.status, RUN_FINISHED);
+        left += r.searches > 0 && r.search[0].won;
+    }
+    printf("bad initial settings left at once: %u of 100\n", left);
+    assert_true(left >= 97);
+}
+
 /* Divergence while training goes back to the last epoch and finds another
  * setting; a run that cannot be saved fails as diverged. */
 static void sim_divergence_while_training_is_answered(void **state)
@@ -490,6 +513,7 @@ int main(void)
         cmocka_unit_test(sim_time_limit_ends_the_run),
         cmocka_unit_test(sim_target_ends_the_run),
         cmocka_unit_test(sim_other_commands_are_obeyed),
+        cmocka_unit_test(sim_bad_initial_setting_is_left),
         cmocka_unit_test(sim_divergence_while_training_is_answered),
         cmocka_unit_test(sim_divergence_without_another_setting_fails),
         cmocka_unit_test(sim_application_errors_fail_what_they_hit),
