@@ -35,6 +35,19 @@ void contest_deinit(struct contest *ct)
     memset(ct, 0, sizeof(*ct));
 }
 
+bool contest_searcher(struct board *c, const json_t *settings)
+{
+    const char *how = json_string_value(json_object_get(settings, "sampling"));
+
+    if (strcmp(how, "searcher") == 0)
+        return true;
+    if (c->options.searcher) {
+        c->options.searcher = &searcher_random;
+        c->options.searcher_settings = NULL;
+    }
+    return false;
+}
+
 bool contest_start(struct contest *ct, uint32_t max, const char *reason)
 {
     struct board *c = ct->c;
@@ -195,6 +208,8 @@ static void put_out(struct contest *ct, struct contestant *x,
     x->branch = BRANCH_NONE;
     x->out = true;
     x->running = false;
+    if (!x->judged)
+        contest_judge(ct, x);
 }
 
 void contest_drop(struct contest *ct, struct contestant *x, const char *reason)
@@ -222,7 +237,8 @@ static void observe(const struct contest *ct, const struct contestant *x,
 {
     *o = (struct observation){.trial = x->number, .setting = x->setting};
     o->resource = x->last.e.epoch;
-    if (x->label == TRIAL_FAILED)
+    if (x->label == TRIAL_FAILED ||
+        (x->out && x->last.e.epoch == 0 && x->label != TRIAL_DIVERGED))
         o->outcome = OUTCOME_FAILED;
     else if (x->label == TRIAL_DIVERGED || isnan(x->best))
         o->outcome = OUTCOME_DIVERGED;
@@ -310,16 +326,18 @@ void contest_judge(struct contest *ct, struct contestant *x)
 
 /* ---- memory -------------------------------------------------------------- */
 
-/* The trial that waits and is worth least: run least, then worst. */
-static struct contestant *worst_waiting(struct contest *ct)
+/* The trial that waits (or, with @running, runs beside @but) and is worth
+ * least: run least, then worst. */
+static struct contestant *worst_of(struct contest *ct, bool running,
+                                   const struct contestant *but)
 {
     struct contestant *worst = NULL;
 
     for (uint32_t i = 0; i < ct->n; i++) {
         struct contestant *x = &ct->x[i];
 
-        if (x->out || x->running || x->number == ct->leader ||
-            x->number == ct->champion)
+        if (x->out || x->running != running || x == but ||
+            x->number == ct->leader || x->number == ct->champion)
             continue;
         if (!worst || x->line.epochs < worst->line.epochs ||
             (x->line.epochs == worst->line.epochs && contest_before(worst, x)))
@@ -331,8 +349,9 @@ static struct contestant *worst_waiting(struct contest *ct)
 /* Frees the worst trial that waits, for @x. False: none waits. */
 static bool make_room(struct contest *ct, const struct contestant *x)
 {
-    struct contestant *worst = worst_waiting(ct);
+    struct contestant *worst = worst_of(ct, false, x);
 
+    ct->shortages++;
     if (!worst)
         return false;
     board_decision(ct->c, "memory",
@@ -341,6 +360,20 @@ static bool make_room(struct contest *ct, const struct contestant *x)
                    x->number, worst->number);
     contest_drop(ct, worst, "memory");
     return true;
+}
+
+/* The same where none waits: trials that run side by side must not all starve.
+ */
+static void make_room_beside(struct contest *ct, const struct contestant *x)
+{
+    struct contestant *worst = worst_of(ct, true, x);
+
+    if (!worst)
+        return;
+    board_decision(ct->c, "memory",
+                   "no memory to test trial %u: trial %u beside it is freed",
+                   x->number, worst->number);
+    contest_drop(ct, worst, "memory");
 }
 
 static bool others_run(const struct contest *ct, const struct contestant *x)
@@ -535,8 +568,8 @@ static void help(struct contest *ct, struct contestant *x)
 {
     uint32_t failed = x->line.closing.tries > 1 ? x->line.closing.tries - 1 : 0;
 
-    if (failed > x->tries)
-        make_room(ct, x);
+    if (failed > x->tries && !make_room(ct, x))
+        make_room_beside(ct, x);
     x->tries = failed;
 }
 

@@ -55,12 +55,13 @@ struct contest {
     struct searcher *searcher; /* owned; NULL: opened with the next trial */
     bool exhausted;            /* the searcher has no other setting */
     struct setting next;
-    json_t *next_json; /* owned */
-    uint32_t refused;  /* trials in a row that memory was lacking for */
-    uint32_t leader;   /* trial with the best model so far; 0: none */
-    uint32_t champion; /* trial never dropped for memory; 0: none */
-    double reference;  /* score of the first finite epoch; NAN before */
-    bool ended;        /* the search is over: the winner goes on alone */
+    json_t *next_json;  /* owned */
+    uint32_t shortages; /* times that memory was lacking */
+    uint32_t refused;   /* trials in a row that memory was lacking for */
+    uint32_t leader;    /* trial with the best model so far; 0: none */
+    uint32_t champion;  /* trial never dropped for memory; 0: none */
+    double reference;   /* score of the first finite epoch; NAN before */
+    bool ended;         /* the search is over: the winner goes on alone */
     double started_s;
     uint64_t started_clocks;
 };
@@ -73,6 +74,11 @@ enum err contest_init(struct contest *ct, struct board *c, struct fault *f);
 /* Gives the memory back, without a word to the training system. Accepts a
  * zeroed contest. */
 void contest_deinit(struct contest *ct);
+
+/* Reads the strategy's setting `sampling`: "random" draws settings by the
+ * searcher `random` whatever the run's own is, as published; "searcher" leaves
+ * it to the run's. True in the latter case. */
+bool contest_searcher(struct board *c, const json_t *settings);
 
 /* Begins the search, of at most @max trials (cut to the user's max_trials), or
  * one where there is nothing to tune. False: no memory now, call again. */

@@ -11,7 +11,6 @@
  * Ours: survivors are branches that go on, so nothing is run twice. Of a rung
  * only as many are kept as may still survive it. */
 #include "base/mem.h"
-#include "searchers/searcher.h"
 #include "tuner/choice.h"
 #include "tuner/contest.h"
 #include "tuner/strategy.h"
@@ -59,18 +58,6 @@ static uint32_t count(const json_t *settings, const char *name)
     return (uint32_t)json_integer_value(json_object_get(settings, name));
 }
 
-/* As published, settings are drawn at random, whatever the run's searcher. */
-static void choose_searcher(struct hyperband *h, const json_t *settings)
-{
-    const char *how = json_string_value(json_object_get(settings, "sampling"));
-
-    h->model = strcmp(how, "searcher") == 0;
-    if (h->model || !h->c->options.searcher)
-        return;
-    h->c->options.searcher = &searcher_random;
-    h->c->options.searcher_settings = NULL;
-}
-
 static enum err hyperband_open(struct board *c, const json_t *settings,
                                void **state, struct fault *f)
 {
@@ -90,7 +77,7 @@ static enum err hyperband_open(struct board *c, const json_t *settings,
                          "infinite") == 0;
     h->max_epochs = count(own, "max_resource");
     h->eta = count(own, "eta");
-    choose_searcher(h, own);
+    h->model = contest_searcher(c, own);
     json_decref(own);
     *state = h;
     return ERR_OK;

@@ -39,6 +39,7 @@ struct strategy_ops {
 extern const struct strategy_ops strategy_mltuner;
 extern const struct strategy_ops strategy_fixed;
 extern const struct strategy_ops strategy_hyperband;
+extern const struct strategy_ops strategy_asha;
 extern const struct strategy_ops strategy_complete;
 
 /* All of them, NULL-terminated. */

@@ -15,11 +15,8 @@ struct tuner {
 };
 
 const struct strategy_ops *const strategies_built_in[] = {
-    &strategy_mltuner,
-    &strategy_fixed,
-    &strategy_hyperband,
-    &strategy_complete,
-    NULL,
+    &strategy_mltuner, &strategy_fixed,    &strategy_hyperband,
+    &strategy_asha,    &strategy_complete, NULL,
 };
 
 /* ---- actions ------------------------------------------------------------- */

@@ -25,6 +25,7 @@ enum {
 
 struct sim_branch {
     bool known, planned; /* planned: forked and not freed, as told */
+    bool refused;        /* the fork failed */
     enum branch_type type;
     branch_id parent;
     struct knobs knobs;
@@ -174,6 +175,7 @@ static void receive_fork(struct sim *s, struct msg *m)
         failed.failed.code = ERR_LIMIT;
         snprintf(failed.failed.reason, sizeof(failed.failed.reason),
                  "memory limit");
+        b->refused = true;
         say(s, &failed);
         msg_deinit(m);
         return;
@@ -208,6 +210,29 @@ static void check_schedule(struct sim *s, const struct msg *m)
     s->next_clock += m->schedule.count;
 }
 
+/* True if it is to be carried out. A fork may be refused while its free is
+ * under way already: that fails as well. */
+static bool receive_free(struct sim *s, const struct msg *m)
+{
+    struct sim_branch *b = known(s, m->free.branch);
+    struct msg failed = {.kind = MSG_FAILED, .op = m->op};
+
+    REQUIRE(s, b->planned || b->refused, "branch %u is freed twice",
+            m->free.branch);
+    REQUIRE(s, s->freed_announced == m->free.branch,
+            "a free was not journaled");
+    if (b->planned) {
+        b->planned = false;
+        s->live--;
+        return true;
+    }
+    b->refused = false;
+    failed.failed.branch = m->free.branch;
+    failed.failed.code = ERR_NOENT;
+    say(s, &failed);
+    return false;
+}
+
 /* A message from the tuner; its members are ours now. */
 static void receive(struct sim *s, struct msg *m)
 {
@@ -218,12 +243,8 @@ static void receive(struct sim *s, struct msg *m)
         receive_fork(s, m);
         return;
     case MSG_FREE:
-        REQUIRE(s, known(s, m->free.branch)->planned,
-                "branch %u is freed twice", m->free.branch);
-        REQUIRE(s, s->freed_announced == m->free.branch,
-                "a free was not journaled");
-        s->branch[m->free.branch].planned = false;
-        s->live--;
+        if (!receive_free(s, m))
+            return;
         break;
     case MSG_SCHEDULE:
         check_schedule(s, m);

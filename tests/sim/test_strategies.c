@@ -4,9 +4,11 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "searchers/searcher.h"
+#include "searchers/space_json.h"
 #include "tests/sim/sim.h"
 #include "tests/unit/check.h"
 #include "tuner/contest.h"
+#include "tuner/strategy.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -44,8 +46,13 @@ static const struct {
     {"hyperband", "{\"horizon\": \"finite\", \"max_resource\": 9}"},
     {"hyperband", "{\"sampling\": \"searcher\"}"},
     {"complete", NULL},
+    {"asha", "{\"eta\": 3}"},
+    {"asha", "{\"concurrent\": 1, \"sampling\": \"searcher\"}"},
 };
-enum { STRATEGIES = sizeof(strategies) / sizeof(strategies[0]) };
+enum {
+    CONCURRENT_ASHA = 4,
+    STRATEGIES = sizeof(strategies) / sizeof(strategies[0])
+};
 
 static struct sim_family with(size_t i)
 {
@@ -283,6 +290,98 @@ static void complete_trains_every_setting_to_its_end(void **state)
     assert_string_equal(r.finish.reason, "max_epochs");
 }
 
+/* Nine trials, eta = 3, one at a time: rungs at 1, 3 and 9 epochs; one in three
+ * is promoted, by going on; then the best goes on from 9 to 12. */
+static void asha_promotes_one_in_eta(void **state)
+{
+    struct sim_family f = steady("asha", "{\"eta\": 3, \"concurrent\": 1}");
+    struct sim_result r;
+    char *trace;
+
+    (void)state;
+    f.max_epochs = 12;
+    f.max_trials = 9;
+    trace = trace_of(&f, &r);
+    assert_int_equal(r.trials, 9);
+    assert_int_equal(occurrences(trace, "promoted to rung 2: up to 3 "), 3);
+    assert_int_equal(occurrences(trace, "promoted to rung 3: up to 9 "), 1);
+    assert_int_equal(r.clocks, 32 * (9 + 3 * 2 + 6 + 3));
+    assert_string_equal(r.finish.reason, "max_epochs");
+    mem_free(trace);
+    /* Side by side as well: never fewer than those promotions. */
+    f.strategy_settings = "{\"eta\": 3, \"concurrent\": 4}";
+    trace = trace_of(&f, &r);
+    assert_int_equal(r.trials, 9);
+    assert_true(occurrences(trace, "promoted to rung 2") >= 3);
+    assert_true(occurrences(trace, "promoted to rung 3") >= 1);
+    mem_free(trace);
+}
+
+/* Settings of a strategy that make no sense are refused with their names. */
+static void strategies_refuse_bad_settings(void **state)
+{
+    static const struct {
+        const struct strategy_ops *ops;
+        const char *settings, *says;
+    } bad[] = {
+        {&strategy_asha, "{\"min_resource\": 9, \"max_resource\": 3}",
+         "max_resource"},
+        {&strategy_asha, "{\"eta\": 1}", "/eta"},
+        {&strategy_hyperband, "{\"horizon\": \"far\"}", "/horizon"},
+        {&strategy_hyperband, "{\"R\": 81}", "/R"},
+    };
+    static struct space space;
+
+    (void)state;
+    assert_int_equal(space_from_text(plain.space, &space, NULL), ERR_OK);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct tuner_options o = TUNER_OPTIONS;
+        json_t *settings = json_loads(bad[i].settings, 0, NULL);
+        struct fault f = {0};
+        struct tuner *t;
+
+        o.space = &space;
+        o.searcher = &searcher_random;
+        o.strategy = bad[i].ops;
+        o.strategy_settings = settings;
+        assert_int_equal(tuner_new(&o, &t, &f), ERR_INVAL);
+        if (!strstr(f.text, bad[i].says))
+            print_error("%s\n", f.text);
+        assert_non_null(strstr(f.text, bad[i].says));
+        json_decref(settings);
+    }
+}
+
+/* Making each strategy with every allocation failing in turn leaves nothing. */
+static void strategies_new_out_of_memory_leaves_nothing(void **state)
+{
+    static struct space space;
+    int64_t before;
+
+    (void)state;
+    json_count_memory();
+    assert_int_equal(space_from_text(plain.space, &space, NULL), ERR_OK);
+    before = mem_outstanding();
+    for (size_t i = 0; strategies_built_in[i]; i++)
+        for (int n = 1, failed = 1; failed; n++) {
+            struct tuner_options o = TUNER_OPTIONS;
+            struct tuner *t;
+            enum err err;
+
+            o.space = &space;
+            o.searcher = &searcher_random;
+            o.strategy = strategies_built_in[i];
+            mem_fail_at(n, 0);
+            err = tuner_new(&o, &t, NULL);
+            failed = mem_failed();
+            mem_fail_at(0, 0);
+            assert_true(err == ERR_OK || (failed && err == ERR_NOMEM));
+            if (!err)
+                tuner_free(t);
+            assert_int_equal(mem_outstanding(), before);
+        }
+}
+
 /* What a searcher is told rises as the score falls, and is a number. */
 static void contest_quality_is_monotone(void **state)
 {
@@ -492,7 +591,10 @@ static void strategies_survive_memory_torture(void **state)
         tortured.torture = 3;
         run_one(&calm, seed, &a);
         run_one(&tortured, seed, &b);
-        assert_true(a.digest == b.digest);
+        /* Side by side the others go on while one waits: another order. */
+        assert_true(a.digest == b.digest ||
+                    seed % STRATEGIES == CONCURRENT_ASHA);
+        assert_int_equal(b.finish.status, RUN_FINISHED);
         failed += b.failed_steps;
         faults += b.faults;
         assert_true(mem_outstanding() <= before + 1);
@@ -509,6 +611,9 @@ int main(void)
         cmocka_unit_test(hyperband_survivors_are_not_run_again),
         cmocka_unit_test(hyperband_infinite_brackets_are_the_published),
         cmocka_unit_test(complete_trains_every_setting_to_its_end),
+        cmocka_unit_test(asha_promotes_one_in_eta),
+        cmocka_unit_test(strategies_refuse_bad_settings),
+        cmocka_unit_test(strategies_new_out_of_memory_leaves_nothing),
         cmocka_unit_test(contest_quality_is_monotone),
         cmocka_unit_test(strategies_obey_commands_at_any_time),
         cmocka_unit_test(strategies_obey_other_commands),
