@@ -1,23 +1,31 @@
 /* Strategy `fixed`: trains with one setting, searches nothing.
  *
- * The setting is `initial` where it is given, else every tunable's default. */
+ * The setting is `initial` where it is given, else every tunable's default. Its
+ * learning rate may fall by a schedule (tuner/decay.h): at the end of an epoch
+ * a fork with the next rate takes the branch's place, which costs nothing. */
 #include "base/mem.h"
 #include "searchers/space_json.h"
 #include "tuner/choice.h"
+#include "tuner/decay.h"
 #include "tuner/line.h"
 #include "tuner/plateau.h"
 #include "tuner/stops.h"
 #include "tuner/strategy.h"
 
 #include <assert.h>
-#include <string.h>
+#include <stdio.h>
 
 struct fixed {
     struct board *c;
-    struct setting setting;
+    struct setting setting; /* of the epoch that runs or is to run next */
     json_t *json;
+    struct decay decay;
+    int rate;     /* index of the learning rate; -1: it is not scheduled */
+    double first; /* rate of the first epoch */
     bool running;
     branch_id branch;
+    branch_id next; /* takes its place; BRANCH_NONE: none is being forked */
+    bool step_due;  /* an epoch is over: what is the next rate? */
     struct line line;
     struct plateau plateau;
 };
@@ -32,19 +40,51 @@ static void fixed_close(void *state)
     mem_free(s);
 }
 
+/* A schedule needs a learning rate that takes any value. */
+static enum err find_rate(struct fixed *s, struct fault *f)
+{
+    const struct space *space = &s->c->space;
+
+    s->rate = -1;
+    if (s->decay.kind == DECAY_NONE)
+        return ERR_OK;
+    s->rate = space_find(space, "learning_rate");
+    if (s->rate < 0 || space->tunable[s->rate].type != TUNABLE_FLOAT)
+        return fault_set(f, ERR_INVAL,
+                         "strategy_settings: schedule %s needs a tunable "
+                         "learning_rate of type float",
+                         decay_name(&s->decay));
+    s->first = s->setting.value[s->rate];
+    return ERR_OK;
+}
+
+static enum err read_settings(struct fixed *s, const json_t *settings,
+                              struct fault *f)
+{
+    json_t *own;
+    enum err err = choice_settings(&strategy_fixed, settings, &own, f);
+
+    if (err)
+        return err;
+    decay_read(own, s->c->options.max_epochs, &s->decay);
+    json_decref(own);
+    err = choice_initial(s->c, &s->setting, f);
+    return err ? err : find_rate(s, f);
+}
+
 static enum err fixed_open(struct board *c, const json_t *settings,
                            void **state, struct fault *f)
 {
     struct fixed *s = mem_calloc(1, sizeof(*s));
     enum err err;
 
-    (void)settings;
     if (!s)
         return fault_set(f, ERR_NOMEM, "no memory for a strategy");
     s->c = c;
     s->branch = BRANCH_NONE;
+    s->next = BRANCH_NONE;
     plateau_init(&s->plateau, c->options.plateau_epochs);
-    err = choice_initial(c, &s->setting, f);
+    err = read_settings(s, settings, f);
     if (err)
         goto fail;
     s->json = setting_to_json(&c->space, &s->setting);
@@ -94,13 +134,95 @@ static void take_epoch(struct fixed *s, const struct line_epoch *e)
     line_record(&s->line, e, true, best);
     if (best && s->line.kept != BRANCH_NONE)
         board_set_best(c, s->line.kept, &e->e, e->metric);
+    board_drop(c, s->line.kept, "not needed"); /* nothing returns to it */
+    s->line.kept = BRANCH_NONE;
     plateau_add(&s->plateau, board_score(c, e->e.loss, e->metric));
     if (stops_check(c, e))
         return;
     if (plateau_reached(&s->plateau))
         stops_converged(c, &s->plateau);
     else
-        line_go(&s->line);
+        s->step_due = true;
+}
+
+/* ---- the schedule -------------------------------------------------------- */
+
+static double rate_after(const struct fixed *s, uint32_t epochs)
+{
+    return decay_rate(&s->decay, s->first, epochs);
+}
+
+static bool rate_changes(const struct fixed *s, uint32_t epochs)
+{
+    return s->rate >= 0 && rate_after(s, epochs) != s->setting.value[s->rate];
+}
+
+/* Forks the branch of the next epoch. False: not now. */
+static bool fork_next(struct fixed *s)
+{
+    struct board *c = s->c;
+    struct setting setting = s->setting;
+    struct branch *b = NULL;
+    json_t *json;
+
+    setting.value[s->rate] = rate_after(s, s->line.epochs);
+    json = setting_to_json(&c->space, &setting);
+    if (json)
+        b = board_fork(c, board_branch(c, s->branch), BRANCH_TRAINING, &setting,
+                       json, "training");
+    if (b)
+        s->next = b->id;
+    else
+        board_retry(c);
+    json_decref(json);
+    return b != NULL;
+}
+
+/* The next branch takes the place of the one before. */
+static void take_place(struct fixed *s, struct branch *b)
+{
+    struct board *c = s->c;
+    char reason[80];
+
+    snprintf(reason, sizeof(reason), "schedule %s, after %u epochs",
+             decay_name(&s->decay), s->line.epochs);
+    choice_record(c, b, reason);
+    line_deinit(&s->line);
+    board_free(c, s->branch, "replaced");
+    s->setting = b->setting;
+    s->branch = b->id;
+    s->next = BRANCH_NONE;
+    c->base = b->id;
+    line_init(&s->line, c, b->id, true);
+}
+
+/* Goes on with the next epoch, with its rate. False while its branch is being
+ * forked. */
+static bool stepped(struct fixed *s)
+{
+    struct board *c = s->c;
+    struct branch *b = board_branch(c, s->next);
+
+    if (!s->step_due)
+        return true;
+    if (!b && rate_changes(s, s->line.epochs)) {
+        fork_next(s);
+        return false;
+    }
+    if (b && (b->state == BRANCH_FORKING || b->after))
+        return false;
+    if (b && b->state == BRANCH_REFUSED) {
+        board_decision(c, "schedule",
+                       "no memory for a change of the learning rate: it stays "
+                       "for another epoch");
+        board_free(c, b->id, "refused");
+        s->next = BRANCH_NONE;
+    } else if (b) {
+        take_place(s, b);
+    }
+    s->step_due = false;
+    line_go(&s->line);
+    return true;
 }
 
 static void fixed_advance(void *state)
@@ -114,7 +236,10 @@ static void fixed_advance(void *state)
         return;
     board_set_status(c, RUN_TRAINING, "training with a fixed setting");
     do {
-        s->line.ahead = stops_impossible(c, s->line.epochs + 1, &s->plateau);
+        if (!stepped(s))
+            return;
+        s->line.ahead = !rate_changes(s, s->line.epochs + 1) &&
+                        stops_impossible(c, s->line.epochs + 1, &s->plateau);
         now = line_advance(&s->line, &e);
         if (now == LINE_EPOCH)
             take_epoch(s, &e);
@@ -125,8 +250,9 @@ static void fixed_advance(void *state)
 
 const struct strategy_ops strategy_fixed = {
     .name = "fixed",
-    .summary = "trains with one setting and tunes nothing",
-    .settings = "{}",
+    .summary = "trains with one setting, or a schedule of its learning rate, "
+               "and tunes nothing",
+    .settings = "{\"type\": \"object\", \"properties\": {" DECAY_SETTINGS "}}",
     .open = fixed_open,
     .close = fixed_close,
     .advance = fixed_advance,

@@ -8,6 +8,7 @@
 #include "tests/sim/sim.h"
 #include "tests/unit/check.h"
 #include "tuner/contest.h"
+#include "tuner/decay.h"
 #include "tuner/strategy.h"
 
 #include <math.h>
@@ -61,6 +62,11 @@ static struct sim_family with(size_t i)
     f.name = f.strategy = strategies[i].name;
     f.strategy_settings = strategies[i].settings;
     return f;
+}
+
+static void expect_near(double a, double b)
+{
+    assert_true(fabs(a - b) < 1e-12);
 }
 
 static unsigned seeds(unsigned few)
@@ -290,6 +296,63 @@ static void complete_trains_every_setting_to_its_end(void **state)
     assert_string_equal(r.finish.reason, "max_epochs");
 }
 
+/* ---- schedules of `fixed` ------------------------------------------------ */
+
+/* The rates are those of the closed forms. */
+static void decay_follows_the_closed_forms(void **state)
+{
+    const struct decay step = {
+        .kind = DECAY_STEP, .gamma = 0.5, .every = 3, .epochs = 8};
+    const struct decay exponential = {
+        .kind = DECAY_EXPONENTIAL, .gamma = 0.9, .every = 1, .epochs = 8};
+    const struct decay cosine = {
+        .kind = DECAY_COSINE, .every = 1, .floor = 0.2, .epochs = 8};
+    static const double steps[] = {1, 1, 1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25};
+    const struct decay none = {.kind = DECAY_NONE};
+
+    (void)state;
+    for (uint32_t e = 0; e < 9; e++) {
+        double share = 0.2 + 0.8 * (1 + cos(acos(-1) * e / 8)) / 2;
+
+        expect_near(decay_rate(&step, 0.4, e), 0.4 * steps[e]);
+        expect_near(decay_rate(&exponential, 0.4, e), 0.4 * exp(e * log(0.9)));
+        expect_near(decay_rate(&cosine, 0.4, e), 0.4 * share);
+        assert_true(decay_rate(&none, 0.4, e) == 0.4);
+    }
+    expect_near(decay_rate(&cosine, 0.4, 4), 0.4 * 0.6);
+    expect_near(decay_rate(&cosine, 0.4, 100), 0.4 * 0.2);
+}
+
+/* A schedule changes the rate by forks at the ends of epochs, of which no clock
+ * is lost; the records show it. */
+static void fixed_follows_its_schedule(void **state)
+{
+    struct sim_family f = steady("fixed", "{\"schedule\": \"step\", "
+                                          "\"gamma\": 0.5, \"every\": 2}");
+    struct sim_result r;
+    char *trace;
+
+    (void)state;
+    f.initial = "{\"learning_rate\": 0.08}";
+    f.max_epochs = 7;
+    trace = trace_of(&f, &r);
+    assert_non_null(strstr(trace, "from 0 training rate=0.08\n"));
+    assert_non_null(strstr(trace, "from 1 training rate=0.04\n"));
+    assert_non_null(strstr(trace, "training rate=0.02\n"));
+    assert_non_null(strstr(trace, "training rate=0.01\n"));
+    assert_int_equal(occurrences(trace, " training rate="), 4);
+    assert_int_equal(r.clocks, 7 * 32);
+    assert_int_equal(r.epochs, 7);
+    mem_free(trace);
+    f.strategy_settings = "{\"schedule\": \"exponential\", \"gamma\": 0.5}";
+    f.validation = 64;
+    trace = trace_of(&f, &r);
+    assert_int_equal(occurrences(trace, " training rate="), 7);
+    assert_non_null(strstr(trace, "training rate=0.00125\n"));
+    assert_int_equal(r.clocks, 7 * 33);
+    mem_free(trace);
+}
+
 /* Nine trials, eta = 3, one at a time: rungs at 1, 3 and 9 epochs; one in three
  * is promoted, by going on; then the best goes on from 9 to 12. */
 static void asha_promotes_one_in_eta(void **state)
@@ -327,6 +390,8 @@ static void strategies_refuse_bad_settings(void **state)
         {&strategy_asha, "{\"min_resource\": 9, \"max_resource\": 3}",
          "max_resource"},
         {&strategy_asha, "{\"eta\": 1}", "/eta"},
+        {&strategy_fixed, "{\"schedule\": \"linear\"}", "/schedule"},
+        {&strategy_fixed, "{\"gamma\": 0}", "/gamma"},
         {&strategy_hyperband, "{\"horizon\": \"far\"}", "/horizon"},
         {&strategy_hyperband, "{\"R\": 81}", "/R"},
     };
@@ -350,6 +415,29 @@ static void strategies_refuse_bad_settings(void **state)
         assert_non_null(strstr(f.text, bad[i].says));
         json_decref(settings);
     }
+}
+
+/* A schedule needs a learning rate that can take any value. */
+static void fixed_schedule_needs_a_rate(void **state)
+{
+    static struct space space;
+    struct tuner_options o = TUNER_OPTIONS;
+    json_t *settings = json_pack("{s:s}", "schedule", "cosine");
+    struct fault f = {0};
+    struct tuner *t;
+
+    (void)state;
+    assert_int_equal(
+        space_from_text("{\"momentum\": {\"type\": \"float\", \"min\": 0, "
+                        "\"max\": 0.9}}",
+                        &space, NULL),
+        ERR_OK);
+    o.space = &space;
+    o.strategy = &strategy_fixed;
+    o.strategy_settings = settings;
+    assert_int_equal(tuner_new(&o, &t, &f), ERR_INVAL);
+    assert_non_null(strstr(f.text, "learning_rate"));
+    json_decref(settings);
 }
 
 /* Making each strategy with every allocation failing in turn leaves nothing. */
@@ -398,8 +486,48 @@ static void contest_quality_is_monotone(void **state)
             if (i > 1 && i < 11)
                 assert_true(q < contest_quality(firsts[k], scores[i - 1]));
         }
-    assert_float_equal(contest_quality(2, 1), exp(0.5), 1e-12);
-    assert_float_equal(contest_quality(-0.8, -0.88), exp(0.1), 1e-12);
+    expect_near(contest_quality(2, 1), exp(0.5));
+    expect_near(contest_quality(-0.8, -0.88), exp(0.1));
+}
+
+/* Schedules under commands, scarce memory, failing allocations, and a decay
+ * that has no end. */
+static void schedules_survive_what_happens(void **state)
+{
+    static const char *const settings[] = {
+        "{\"schedule\": \"cosine\", \"floor\": 0.1}",
+        "{\"schedule\": \"exponential\", \"gamma\": 0.5}",
+        "{\"schedule\": \"step\", \"every\": 1}"};
+
+    (void)state;
+    json_count_memory();
+    for (unsigned seed = 1; seed <= 30; seed++) {
+        struct sim_family f = plain, tortured;
+        struct sim_result a, b;
+        int64_t before = mem_outstanding();
+
+        f.name = f.strategy = "fixed";
+        f.strategy_settings = settings[seed % 3];
+        f.cliff = 0;
+        f.validation = seed % 2 ? 512 : 0;
+        f.trial_clocks = 24;
+        f.max_epochs = 12;
+        f.branches_max = seed % 5 ? 0 : 5;
+        tortured = f;
+        tortured.torture = 3;
+        run_one(&f, seed, &a);
+        run_one(&tortured, seed, &b);
+        if (a.finish.status != RUN_FINISHED)
+            print_error("seed %u: %s\n", seed, a.finish.message);
+        assert_int_equal(a.finish.status, RUN_FINISHED);
+        assert_true(a.digest == b.digest);
+        assert_true(mem_outstanding() <= before + 1);
+        f.command[0].at_s = 0.013 * seed;
+        f.command[0].command = seed % 2 ? TUNER_STOP : TUNER_INTERRUPT;
+        run_one(&f, seed, &a);
+        assert_int_equal(a.finish.status,
+                         seed % 2 ? RUN_STOPPED : RUN_INTERRUPTED);
+    }
 }
 
 /* ---- what is not as planned ---------------------------------------------- */
@@ -611,8 +739,12 @@ int main(void)
         cmocka_unit_test(hyperband_survivors_are_not_run_again),
         cmocka_unit_test(hyperband_infinite_brackets_are_the_published),
         cmocka_unit_test(complete_trains_every_setting_to_its_end),
+        cmocka_unit_test(decay_follows_the_closed_forms),
+        cmocka_unit_test(fixed_follows_its_schedule),
+        cmocka_unit_test(schedules_survive_what_happens),
         cmocka_unit_test(asha_promotes_one_in_eta),
         cmocka_unit_test(strategies_refuse_bad_settings),
+        cmocka_unit_test(fixed_schedule_needs_a_rate),
         cmocka_unit_test(strategies_new_out_of_memory_leaves_nothing),
         cmocka_unit_test(contest_quality_is_monotone),
         cmocka_unit_test(strategies_obey_commands_at_any_time),
