@@ -106,6 +106,7 @@ $(B)/mltune: $(MAIN_OBJ) $(ARCHIVE)
 # Each part's own rules: programs that drive the parameter server, benchmarks.
 -include api/api.mk
 -include apps/direct/direct.mk
+-include apps/plugins/plugins.mk
 -include tests/bench/bench.mk
 
 # ---- tests -------------------------------------------------------------------
@@ -132,7 +133,7 @@ $(TESTS): $(B)/%: $(B)/obj/%.o $(TEST_HELPER_OBJS) $(SIM_ARCHIVE) $(ARCHIVE)
 T ?=
 SELECTED := $(if $(T),$(foreach t,$(TESTS),$(if $(findstring $(T),$(t)),$(t))),$(TESTS))
 .PHONY: unit
-unit: $(SELECTED)
+unit: $(SELECTED) $(PLUGINS)
 	@test -n "$(strip $(SELECTED))" || { echo "no test matches T=$(T)" >&2; exit 2; }
 	@tests/run $(SELECTED)
 
@@ -242,6 +243,9 @@ install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig \
 		$(DESTDIR)$(PREFIX)/include/mltune $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 755 $(B)/mltune $(DESTDIR)$(PREFIX)/bin/
+	install -d $(DESTDIR)$(PREFIX)/lib/mltune/plugins
+	install -m 644 $(PLUGINS) $(DESTDIR)$(PREFIX)/lib/mltune/plugins/
+	install -m 755 apps/plugins/*.py $(DESTDIR)$(PREFIX)/lib/mltune/plugins/
 	install -m 644 include/mltune/*.h $(DESTDIR)$(PREFIX)/include/mltune/
 	install -m 755 $(B)/libmltune.so $(DESTDIR)$(PREFIX)/lib/
 	sed -e 's,@PREFIX@,$(PREFIX),' -e 's,@VERSION@,$(VERSION),' \

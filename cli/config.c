@@ -6,7 +6,8 @@
 #include "base/text.h"
 #include "cli/config_table.h"
 #include "cli/config_tunables.h"
-#include "searchers/searcher.h"
+#include "cli/plugins.h"
+#include "searchers/process_io.h"
 #include "searchers/space_json.h"
 
 #include <assert.h>
@@ -120,10 +121,11 @@ static void mark_set(const struct option_list *sets, struct problems *problems)
 static bool is_planned(const char *name)
 {
     static const char *const names[] = {
-        "nn",   "lda",         "nesterov", "rmsprop", "adadelta",  "adam",
-        "essp", "adarevision", "async",    "barrier", "tpe",       "gp",
-        "asha", "marginal",    "process",  "median",  "hyperband", "pbt",
-        "grid", "round_robin", "fixed",    "mltuner", "mf",        "mlr"};
+        "nn",   "lda",  "nesterov",    "rmsprop", "adadelta",
+        "adam", "essp", "adarevision", "async",   "barrier",
+        "tpe",  "gp",   "asha",        "median",  "hyperband",
+        "pbt",  "grid", "round_robin", "fixed",   "mltuner",
+        "mf",   "mlr"};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
         if (strcmp(names[i], name) == 0)
@@ -250,18 +252,90 @@ static enum err check_settings(struct parse *p, const struct registry_entry *e,
     return err;
 }
 
-static void check_searcher(struct parse *p)
+/* ---- searchers from outside ---------------------------------------------- */
+
+static bool is_foreign(const struct registry_entry *e)
+{
+    return e && (e->ops == &searcher_plugin || e->ops == &searcher_process);
+}
+
+/* The entry that the object at /tuner/searcher means by its members. */
+static const struct registry_entry *foreign_entry(struct parse *p,
+                                                  const json_t *searcher)
+{
+    bool plugin = json_object_get(searcher, "plugin") != NULL;
+    bool command = json_object_get(searcher, "command") != NULL;
+    const struct registry_entry *e =
+        registry_find(p->env->registry, REGISTRY_SEARCHER,
+                      plugin ? searcher_plugin.name : searcher_process.name);
+
+    if (plugin == command)
+        problems_add(p->problems, "/tuner/searcher", searcher,
+                     "either \"plugin\", a shared object, or \"command\", a "
+                     "program with its arguments");
+    else if (!e)
+        problems_add(p->problems, "/tuner/searcher", searcher,
+                     "a searcher that is built in");
+    return plugin == command ? NULL : e;
+}
+
+/* Puts the absolute path of the shared object in the place of its name. */
+static enum err find_plugin(struct parse *p, json_t *own, const char *pointer)
+{
+    const json_t *value = json_object_get(own, "plugin");
+    const char *name = json_string_value(value);
+    char path[PATH_MAX];
+
+    if (!name)
+        return ERR_OK; /* the schema has complained */
+    if (!plugin_find(p->c->folder, name, path)) {
+        problems_add(p->problems, pointer, value,
+                     "a shared object that is there, from the configuration's "
+                     "folder or in MLTUNE_PLUGIN_PATH");
+        return ERR_OK;
+    }
+    if (json_object_set_new(own, "plugin", json_string(path)))
+        return ERR_NOMEM;
+    return json_put(p->root, pointer, json_string(path));
+}
+
+/* What the searcher's ops are opened with: the object of the configuration with
+ * the searcher's own settings and the folder; or, where it is named like a
+ * built-in one, its settings and the folder. */
+static enum err make_foreign(struct parse *p, const json_t *searcher)
+{
+    const json_t *settings = json_at(p->root, "/tuner/searcher_settings");
+    bool object = json_is_object(searcher);
+    json_t *own = json_deep_copy(object ? searcher : settings);
+    struct run_config *c = p->c;
+
+    c->searcher_own = own;
+    c->searcher_settings = own;
+    if (!own || json_object_set_new(own, "folder", json_string(c->folder)))
+        return ERR_NOMEM;
+    if (object &&
+        json_object_set_new(own, "settings", json_deep_copy(settings)))
+        return ERR_NOMEM;
+    if (c->searcher->ops != &searcher_plugin)
+        return ERR_OK;
+    return find_plugin(p, own,
+                       object ? "/tuner/searcher/plugin"
+                              : "/tuner/searcher_settings/plugin");
+}
+
+static enum err check_searcher(struct parse *p)
 {
     const json_t *searcher = json_at(p->root, "/tuner/searcher");
-    char names[PROBLEM_TEXT_MAX - 64];
+    const json_t *settings = json_at(p->root, "/tuner/searcher_settings");
+    struct run_config *c = p->c;
 
-    p->c->searcher = named(p, REGISTRY_SEARCHER, "/tuner/searcher");
-    if (!json_is_object(searcher))
-        return;
-    registry_names(p->env->registry, REGISTRY_SEARCHER, names, sizeof(names));
-    problems_add(p->problems, "/tuner/searcher", searcher,
-                 "a searcher: %s (plug-ins and programs are not built yet)",
-                 names);
+    c->searcher = json_is_object(searcher)
+                      ? foreign_entry(p, searcher)
+                      : named(p, REGISTRY_SEARCHER, "/tuner/searcher");
+    if (is_foreign(c->searcher) && json_is_object(settings))
+        return make_foreign(p, searcher);
+    return check_settings(p, c->searcher, "/tuner/searcher_settings",
+                          &c->searcher_settings);
 }
 
 static enum err check_names(struct parse *p)
@@ -273,14 +347,12 @@ static enum err check_names(struct parse *p)
     c->update_rule = named(p, REGISTRY_RULE, "/ps/update_rule");
     c->consistency = named(p, REGISTRY_CONSISTENCY, "/ps/consistency");
     c->strategy = named(p, REGISTRY_STRATEGY, "/tuner/strategy");
-    check_searcher(p);
     err = check_settings(p, c->app, "/app", &c->app_settings);
     if (!err)
         err = check_settings(p, c->strategy, "/tuner/strategy_settings",
                              &c->strategy_settings);
     if (!err)
-        err = check_settings(p, c->searcher, "/tuner/searcher_settings",
-                             &c->searcher_settings);
+        err = check_searcher(p);
     return err;
 }
 
@@ -434,6 +506,37 @@ static enum err read_tunables(struct parse *p)
     return err;
 }
 
+static void cannot_search(struct parse *p, const struct fault *f)
+{
+    problems_add(p->problems, "/tuner/searcher",
+                 json_at(p->root, "/tuner/searcher"),
+                 "a searcher that can search these tunables: %s", f->text);
+}
+
+/* A plug-in or program is started once. What it refuses is for the user to
+ * mend; one that hangs, dies or talks nonsense now would do so in the run,
+ * which goes on without it, and is spared a second try. */
+static enum err try_foreign(struct parse *p)
+{
+    struct run_config *c = p->c;
+    struct fault f = {0};
+    enum err err = searcher_process_try(c->searcher->ops, &c->space,
+                                        c->searcher_own, NULL, &f);
+
+    if (!err || err == ERR_NOMEM)
+        return err;
+    if (searcher_process_is_refusal(err)) {
+        cannot_search(p, &f);
+        return ERR_OK;
+    }
+    text_clean(f.text);
+    if (json_object_set_new(c->searcher_own, "broken", json_string(f.text)))
+        return ERR_NOMEM;
+    c->searcher_broken =
+        json_string_value(json_object_get(c->searcher_own, "broken"));
+    return ERR_OK;
+}
+
 /* Opens the searcher once, because only it knows what it cannot search. */
 static enum err try_searcher(struct parse *p)
 {
@@ -444,14 +547,14 @@ static enum err try_searcher(struct parse *p)
 
     if (p->problems->errors > 0 || !c->searcher->ops)
         return ERR_OK;
+    if (is_foreign(c->searcher))
+        return try_foreign(p);
     err = searcher_open(c->searcher->ops, &c->space, c->searcher_settings,
                         c->seed, &s, &f);
     searcher_close(s);
     if (err != ERR_INVAL)
         return err;
-    problems_add(p->problems, "/tuner/searcher",
-                 json_at(p->root, "/tuner/searcher"),
-                 "a searcher that can search these tunables: %s", f.text);
+    cannot_search(p, &f);
     return ERR_OK;
 }
 
@@ -532,6 +635,7 @@ void run_config_free(struct run_config *c)
     if (!c)
         return;
     json_decref(c->effective);
+    json_decref(c->searcher_own);
     mem_free((char *)c->folder);
     mem_free(c);
 }

@@ -37,6 +37,11 @@ struct run_config {
     struct space space;   /* every tunable; what cannot act is pinned */
     const struct registry_entry *strategy, *searcher;
     const json_t *strategy_settings, *searcher_settings; /* complete objects */
+    /* A searcher that is a plug-in or a program was tried and did not answer
+     * sensibly: the run will say so and go on with its fallback. In its own
+     * words; NULL: nothing is wrong. */
+    const char *searcher_broken;
+    json_t *searcher_own; /* what searcher_settings is then */
     bool retune;
     uint32_t max_trials;               /* 0: 12 + 6 d */
     uint64_t trial_clocks;             /* 0: found by the tuner */

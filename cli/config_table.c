@@ -64,11 +64,23 @@ static const struct config_field fields[] = {
      .help = "what to do with branches; mltuner unless given"},
     {.path = "tuner.searcher",
      .type = CONFIG_ANY,
-     .schema = "{\"anyOf\": [{\"type\": \"string\"}, {\"type\": \"object\","
-               " \"properties\": {\"plugin\": {\"type\": \"string\"},"
-               " \"command\": {\"type\": \"array\", \"minItems\": 1,"
-               " \"items\": {\"type\": \"string\"}}}}]}",
-     .help = "what proposes settings; tpe where it is built in, else random"},
+     .schema =
+         "{\"anyOf\": [{\"type\": \"string\"}, {\"type\": \"object\","
+         " \"properties\": {"
+         "\"plugin\": {\"type\": \"string\", \"minLength\": 1,"
+         " \"description\": \"a shared object (mltune/searcher.h)\"},"
+         "\"command\": {\"type\": \"array\", \"minItems\": 1,"
+         " \"maxItems\": 60, \"items\": {\"type\": \"string\"},"
+         " \"description\": \"a program that speaks JSON lines\"},"
+         "\"timeout\": {\"type\": [\"string\", \"number\"],"
+         " \"format\": \"seconds\", \"minimum\": 0.001,"
+         " \"maximum\": 86400,"
+         " \"description\": \"longest an answer may take; 10s\"},"
+         "\"fallback\": {\"enum\": [\"tpe\", \"gp\", \"random\", \"grid\","
+         " \"marginal\"], \"description\": \"what goes on when it fails;"
+         " tpe\"}}}]}",
+     .help = "what proposes settings: one of mltune searchers, or a plug-in or "
+             "program of your own; tpe unless given"},
     {.path = "tuner.retune",
      .type = CONFIG_BOOL,
      .fallback = "true",

@@ -1,14 +1,17 @@
 /* mltune apps, searchers, strategies: what is built in, with settings and
- * defaults, straight from the registry. */
+ * defaults, straight from the registry; and the searcher plug-ins that are
+ * found. */
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "cli/config_table.h"
 #include "cli/exit_code.h"
 #include "cli/options.h"
+#include "cli/plugins.h"
 #include "cli/registry.h"
 #include "cli/talk.h"
 #include "cli/verbs.h"
+#include "searchers/process_io.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -142,6 +145,72 @@ static int print_owned(char *text)
     return EXIT_DONE;
 }
 
+/* ---- plug-ins ------------------------------------------------------------ */
+
+/* What a walk over the plug-in folders makes. */
+struct found {
+    struct text *text;
+    json_t *list;
+    enum err err;
+};
+
+static const char *file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+/* One that does not tell what it is, with the reason. */
+static json_t *unusable_json(struct text *t, const char *path,
+                             const struct fault *f)
+{
+    text_printf(t, "%s: cannot be used: %s\n    from %s\n", file_name(path),
+                f->text, path);
+    return json_pack("{s:s, s:s, s:s}", "name", file_name(path), "plugin", path,
+                     "error", f->text);
+}
+
+static json_t *usable_json(struct text *t, const char *path,
+                           const struct lines_hello *hello)
+{
+    text_printf(t, "%s: %s\n    from %s\n", hello->name, hello->summary, path);
+    text_settings(t, hello->settings);
+    return json_pack("{s:s, s:s, s:s, s:O?}", "name", hello->name, "summary",
+                     hello->summary, "plugin", path, "settings",
+                     hello->settings);
+}
+
+/* Starts the plug-in, for it alone knows what it is. */
+static bool list_plugin(void *ctx, const char *path)
+{
+    json_t *settings = json_pack("{s:s}", "plugin", path), *entry;
+    struct lines_hello hello = {.settings = NULL};
+    struct found *found = ctx;
+    struct fault f = {0};
+    enum err err = settings ? searcher_process_try(&searcher_plugin, NULL,
+                                                   settings, &hello, &f)
+                            : ERR_NOMEM;
+
+    json_decref(settings);
+    text_clean(f.text);
+    entry = err == ERR_NOMEM ? NULL
+            : err            ? unusable_json(found->text, path, &f)
+                             : usable_json(found->text, path, &hello);
+    lines_hello_deinit(&hello);
+    if (json_array_append_new(found->list, entry) != 0)
+        found->err = ERR_NOMEM;
+    return found->err == ERR_OK;
+}
+
+static enum err add_plugins(struct text *t, json_t *list)
+{
+    struct found found = {.text = t, .list = list};
+
+    plugins_each(list_plugin, &found);
+    return found.err;
+}
+
 static int print_list(enum registry_kind kind)
 {
     const struct registry_entry *e;
@@ -158,6 +227,8 @@ static int print_list(enum registry_kind kind)
         if (json_array_append_new(list, entry_json(e, schema)) != 0)
             err = ERR_NOMEM;
     }
+    if (!err && kind == REGISTRY_SEARCHER)
+        err = add_plugins(&t, list);
     if (!err && as_json) {
         text_deinit(&t);
         text_json(&t, "", list, "\n");
@@ -196,7 +267,9 @@ int verb_apps(int argc, char **argv)
 
 int verb_searchers(int argc, char **argv)
 {
-    return list_verb("searchers", "Lists the searchers with their settings.",
+    return list_verb("searchers",
+                     "Lists the searchers with their settings: those built "
+                     "in, and the plug-ins found.",
                      REGISTRY_SEARCHER, argc, argv);
 }
 

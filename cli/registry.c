@@ -6,7 +6,7 @@
 #include "cli/talk.h"
 #include "ps/consistency.h"
 #include "ps/rule.h"
-#include "searchers/searcher.h"
+#include "searchers/process_io.h"
 #include "tuner/strategy.h"
 
 #include <stdbool.h>
@@ -73,20 +73,28 @@ static enum err add_consistency(struct registry *r, struct fault *f)
     return err;
 }
 
+static enum err add_searcher(struct registry *r, const struct searcher_ops *ops,
+                             struct fault *f)
+{
+    const struct registry_entry e = {.kind = REGISTRY_SEARCHER,
+                                     .name = ops->name,
+                                     .summary = ops->summary,
+                                     .settings = ops->settings,
+                                     .ops = ops};
+
+    return registry_add(r, &e, f);
+}
+
 static enum err add_searchers(struct registry *r, struct fault *f)
 {
-    const struct searcher_ops *ops;
     enum err err = ERR_OK;
 
-    for (size_t i = 0; !err && (ops = searchers_built_in[i]); i++) {
-        const struct registry_entry e = {.kind = REGISTRY_SEARCHER,
-                                         .name = ops->name,
-                                         .summary = ops->summary,
-                                         .settings = ops->settings,
-                                         .ops = ops};
-
-        err = registry_add(r, &e, f);
-    }
+    for (size_t i = 0; !err && searchers_built_in[i]; i++)
+        err = add_searcher(r, searchers_built_in[i], f);
+    if (!err)
+        err = add_searcher(r, &searcher_plugin, f);
+    if (!err)
+        err = add_searcher(r, &searcher_process, f);
     return err;
 }
 

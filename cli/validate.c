@@ -68,6 +68,8 @@ int verb_validate(int argc, char **argv)
     code = run_config_check(operands.item[0], &sets, &c, &problems);
     if (code != EXIT_DONE && code != EXIT_CONFIG)
         goto done;
+    if (c && c->searcher_broken)
+        talk_note("%s: a run would go on without it", c->searcher_broken);
     if (as_json)
         said = print_report(c, &problems);
     else

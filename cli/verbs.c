@@ -22,6 +22,8 @@ static const struct verb verbs[] = {
      verb_strategies},
     {"data", "generate data, say what a data file holds", false, verb_data},
     {"node", "a training node; started by launchers", true, verb_node},
+    {"searcher-host", "hosts a searcher plug-in; started by tuners", true,
+     verb_searcher_host},
 };
 enum { VERBS = sizeof(verbs) / sizeof(*verbs) };
 

@@ -37,6 +37,7 @@ int verb_ls(int argc, char **argv);
 int verb_node(int argc, char **argv);
 int verb_run(int argc, char **argv);
 int verb_schema(int argc, char **argv);
+int verb_searcher_host(int argc, char **argv);
 int verb_searchers(int argc, char **argv);
 int verb_show(int argc, char **argv);
 int verb_strategies(int argc, char **argv);

@@ -709,7 +709,12 @@ void board_set_best(struct board *c, branch_id kept,
 
 void board_retry(struct board *c)
 {
-    c->retry_s = c->now_s + 0.1;
+    board_retry_after(c, 0.1);
+}
+
+void board_retry_after(struct board *c, double seconds)
+{
+    c->retry_s = fmin(c->retry_s, c->now_s + seconds);
 }
 
 enum err board_init(struct board *c, const struct tuner_options *o,

@@ -274,6 +274,9 @@ void board_end(struct board *c, enum run_status status, const char *reason,
  * searcher) was not to be had now. */
 void board_retry(struct board *c);
 
+/* The same, @seconds (> 0) from now at the latest. */
+void board_retry_after(struct board *c, double seconds);
+
 /* ---- called by tuner.c --------------------------------------------------- */
 
 enum err board_init(struct board *c, const struct tuner_options *options,

@@ -4,6 +4,7 @@
 #include "base/rng.h"
 #include "searchers/space_json.h"
 #include "tuner/choice.h"
+#include "tuner/search_ask.h"
 #include "tuner/stops.h"
 #include "tuner/strategy.h"
 #include "tuner/summary.h"
@@ -283,8 +284,10 @@ static enum err ask(struct contest *ct, struct fault *f)
         ct->searchers++;
     }
     err = tell_all(ct);
-    return err ? err
-               : searcher_ask(ct->searcher, running, n, NULL, &ct->next, f);
+    if (!err)
+        err = searcher_ask(ct->searcher, running, n, NULL, &ct->next, f);
+    search_note_fallback(c, ct->searcher);
+    return err;
 }
 
 /* The next trial's setting, into next and next_json. */

@@ -164,8 +164,12 @@ static uint32_t tries_undecided(const struct search *s)
  * bound: more settings, up to a number. */
 static void go_on_undecided(struct search *s)
 {
-    bool longer = search_time_can_double(s) || search_time_raise_bound(s);
+    bool longer;
 
+    /* The time is not doubled again and again while the searcher thinks. */
+    if (search_may_begin(s) && !search_ask_next(s) && !s->exhausted)
+        return;
+    longer = search_time_can_double(s) || search_time_raise_bound(s);
     if (longer)
         s->trial_time *= 2;
     else if (search_made(s) >= tries_undecided(s) &&

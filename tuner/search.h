@@ -85,6 +85,9 @@ struct search {
     double judged_s;   /* of a trace, from its start, that counts; 0: all */
     bool decided, exhausted, gave_up, asked;
     double decision_s; /* longest of the searcher's answers */
+    bool asking;       /* its answer is awaited since asking_s */
+    double asking_s;
+    uint32_t barred_told; /* proposals that it was told are barred */
 
     uint32_t steps; /* of the ladder of learning rates, taken (search_ask.c) */
 

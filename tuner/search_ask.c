@@ -8,6 +8,12 @@ enum {
     SEARCH_ASKS_MAX = 64 /* proposals in a row that are barred */
 };
 
+/* A searcher in another process is looked at again after this part of the time
+ * that it has taken, so that looking costs nothing beside it. */
+#define SEARCH_LOOK 0.125
+#define SEARCH_LOOK_MIN_S 0.001
+#define SEARCH_LOOK_MAX_S 0.1
+
 static enum outcome outcome_of(const struct trial *t)
 {
     if (t->summary.label == TRIAL_DIVERGED)
@@ -55,6 +61,38 @@ static bool is_barred(const struct search *s, const struct setting *x)
     return false;
 }
 
+void search_note_fallback(struct board *c, const struct searcher *s)
+{
+    const char *why = searcher_fallen(s);
+
+    if (!why || c->options.searcher == searcher_ops_of(s))
+        return;
+    board_decision(c, "searcher_fallback", "%.470s", why);
+    c->options.searcher = searcher_ops_of(s);
+    c->options.searcher_settings = NULL;
+}
+
+/* Not now: when to ask again. */
+static void wait_for_answer(struct search *s)
+{
+    double since;
+
+    if (!s->asking)
+        s->asking_s = s->c->now_s;
+    s->asking = true;
+    since = s->c->now_s - s->asking_s;
+    board_retry_after(s->c, fmin(fmax(SEARCH_LOOK * since, SEARCH_LOOK_MIN_S),
+                                 SEARCH_LOOK_MAX_S));
+}
+
+/* The answer has come: what it took counts as the searcher's decision. */
+static void answer_came(struct search *s)
+{
+    if (s->asking)
+        s->decision_s = fmax(s->decision_s, s->c->now_s - s->asking_s);
+    s->asking = false;
+}
+
 /* Asks until a setting comes that is not barred: those are told as diverged. */
 static enum err ask(struct search *s, struct fault *f)
 {
@@ -66,18 +104,20 @@ static enum err ask(struct search *s, struct fault *f)
         return ERR_NOMEM;
     s->asked = true;
     for (int i = 0; i < SEARCH_ASKS_MAX; i++) {
-        struct observation o = {.trial = UINT64_MAX - (uint64_t)i,
+        struct observation o = {.trial = UINT64_MAX - s->barred_told,
                                 .outcome = OUTCOME_DIVERGED};
 
         err = searcher_ask(s->searcher, out, n,
                            s->plan.has_incumbent ? &s->plan.incumbent : NULL,
                            &s->next, f);
+        search_note_fallback(s->c, s->searcher);
         if (err || !is_barred(s, &s->next))
             return err;
         o.setting = s->next;
         err = searcher_tell(s->searcher, &o, f);
         if (err)
             return err;
+        s->barred_told++;
     }
     return ERR_EXHAUSTED;
 }
@@ -132,9 +172,13 @@ bool search_ask_next(struct search *s)
     }
     if (err)
         s->steps = steps; /* the same again */
-    if (err == ERR_NOMEM || err == ERR_AGAIN) {
+    if (err == ERR_AGAIN)
+        wait_for_answer(s);
+    else
+        answer_came(s);
+    if (err == ERR_NOMEM) {
         board_retry(s->c);
-    } else if (err) {
+    } else if (err && err != ERR_AGAIN) {
         s->exhausted = true;
         if (err != ERR_EXHAUSTED)
             board_decision(s->c, "searcher", "the searcher failed: %.300s",

@@ -14,4 +14,8 @@ bool search_ask_next(struct search *s);
 /* Takes the time of the step before, if the searcher was asked in it. */
 void search_ask_measure(struct search *s);
 
+/* After an ask or a tell: where what others wrote has failed, one decision says
+ * so, and the rest of the run, later searches too, is its fallback's. */
+void search_note_fallback(struct board *c, const struct searcher *s);
+
 #endif

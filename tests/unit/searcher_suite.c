@@ -7,6 +7,7 @@
 #include "tests/unit/check.h"
 
 #include <math.h>
+#include <time.h>
 
 enum { ASKS = 60, PARALLEL = 4 };
 
@@ -63,19 +64,50 @@ struct work {
     uint64_t next_trial;
 };
 
-static struct searcher *open_searcher(const struct searcher_ops *ops,
+/* Longest wait for an answer from another process: none comes near it. */
+enum { PATIENCE_MS = 120000 };
+
+enum err searcher_suite_ask(struct searcher *s, const struct setting running[],
+                            size_t n, const struct setting *incumbent,
+                            struct setting *out, struct fault *f)
+{
+    const struct timespec pause = {.tv_nsec = 200000};
+    enum err err = ERR_AGAIN;
+
+    for (int i = 0; err == ERR_AGAIN && i < PATIENCE_MS * 5; i++) {
+        err = searcher_ask(s, running, n, incumbent, out, f);
+        if (err == ERR_AGAIN)
+            nanosleep(&pause, NULL);
+    }
+    return err;
+}
+
+static json_t *settings_of(const struct searcher_suite *suite)
+{
+    json_t *settings = NULL;
+
+    if (suite->settings)
+        assert_int_equal(json_load(suite->settings, strlen(suite->settings),
+                                   &settings, NULL, NULL),
+                         ERR_OK);
+    return settings;
+}
+
+static struct searcher *open_searcher(const struct searcher_suite *suite,
                                       const struct space *space, uint64_t seed)
 {
+    json_t *settings = settings_of(suite);
     struct searcher *s = NULL;
     struct fault f = {0};
 
-    if (searcher_open(ops, space, NULL, seed, &s, &f))
-        fail_msg("%s: %s", ops->name, f.text);
+    if (searcher_open(suite->ops, space, settings, seed, &s, &f))
+        fail_msg("%s: %s", suite->name, f.text);
+    json_decref(settings);
     return s;
 }
 
-static struct work *work_new(const struct searcher_ops *ops, const char *text,
-                             uint64_t seed)
+static struct work *work_new(const struct searcher_suite *suite,
+                             const char *text, uint64_t seed)
 {
     struct work *w = mem_calloc(1, sizeof(*w));
     struct fault f = {0};
@@ -83,19 +115,22 @@ static struct work *work_new(const struct searcher_ops *ops, const char *text,
     assert_non_null(w);
     if (space_from_text(text, &w->space, &f))
         fail_msg("%s", f.text);
-    w->searcher = open_searcher(ops, &w->space, seed);
+    w->searcher = open_searcher(suite, &w->space, seed);
     return w;
 }
 
 static void work_free(struct work *w)
 {
+    if (searcher_fallen(w->searcher))
+        fail_msg("%s", searcher_fallen(w->searcher));
     searcher_close(w->searcher);
     mem_free(w);
 }
 
 static enum err ask(struct work *w, struct setting *x)
 {
-    return searcher_ask(w->searcher, w->running, w->running_len, NULL, x, NULL);
+    return searcher_suite_ask(w->searcher, w->running, w->running_len, NULL, x,
+                              NULL);
 }
 
 /* A smooth peak, somewhere off the middle, the same in every space. */
@@ -260,7 +295,8 @@ static void searcher_nested_conditions_are_exhausted(void **state)
     work_free(w);
     w = work_new(*state, nested_text, 8);
     assert_int_equal(ask(w, &incumbent), ERR_OK);
-    while (searcher_ask(w->searcher, NULL, 0, &incumbent, &x, NULL) == 0) {
+    while (searcher_suite_ask(w->searcher, NULL, 0, &incumbent, &x, NULL) ==
+           0) {
         assert_false(space_equal(&w->space, &x, &incumbent));
         assert_true(n < 6);
         tell(w, n++, &x, OUTCOME_SPEED);
@@ -288,13 +324,14 @@ static void searcher_running_trials_are_not_proposed(void **state)
     enum err err;
 
     for (size_t n = 0; n < 12; n++) {
-        assert_int_equal(searcher_ask(w->searcher, running, n, NULL, &x, NULL),
-                         ERR_OK);
+        assert_int_equal(
+            searcher_suite_ask(w->searcher, running, n, NULL, &x, NULL),
+            ERR_OK);
         for (size_t i = 0; i < n; i++)
             assert_false(space_equal(&w->space, &x, &running[i]));
         running[n] = x;
     }
-    err = searcher_ask(w->searcher, running, 12, NULL, &x, NULL);
+    err = searcher_suite_ask(w->searcher, running, 12, NULL, &x, NULL);
     assert_true(err == ERR_EXHAUSTED || err == ERR_AGAIN);
     work_free(w);
 }
@@ -307,7 +344,8 @@ static void searcher_incumbent_is_not_proposed(void **state)
     size_t n = 0;
 
     space_default(&w->space, &incumbent);
-    while (searcher_ask(w->searcher, NULL, 0, &incumbent, &x, NULL) == 0) {
+    while (searcher_suite_ask(w->searcher, NULL, 0, &incumbent, &x, NULL) ==
+           0) {
         assert_false(space_equal(&w->space, &x, &incumbent));
         tell(w, n++, &x, OUTCOME_SPEED);
     }
@@ -323,7 +361,7 @@ static void searcher_asking_changes_nothing(void **state)
 
     for (int i = 0; i < 30; i++) {
         assert_int_equal(ask(w, &x), ERR_OK);
-        assert_int_equal(searcher_ask(w->searcher, &x, 1, NULL, &z, NULL),
+        assert_int_equal(searcher_suite_ask(w->searcher, &x, 1, NULL, &z, NULL),
                          ERR_OK);
         assert_int_equal(ask(w, &y), ERR_OK);
         assert_true(space_equal(&w->space, &x, &y));
@@ -345,9 +383,9 @@ static void searcher_replay_gives_the_same_proposals(void **state)
         for (size_t k = 0; k < w->told; k++)
             assert_int_equal(searcher_tell(again, &w->log[k], NULL), ERR_OK);
         assert_int_equal(ask(w, &x), ERR_OK);
-        assert_int_equal(
-            searcher_ask(again, w->running, w->running_len, NULL, &y, NULL),
-            ERR_OK);
+        assert_int_equal(searcher_suite_ask(again, w->running, w->running_len,
+                                            NULL, &y, NULL),
+                         ERR_OK);
         assert_true(space_equal(&w->space, &x, &y));
         searcher_close(again);
         step_parallel(w);
@@ -444,7 +482,8 @@ static void searcher_pins_for_a_retune_hold(void **state)
     for (uint64_t i = 0; i < 20; i++) {
         struct observation o = {.trial = i, .speed = 1, .resource = 1};
 
-        assert_int_equal(searcher_ask(s, NULL, 0, &current, &x, NULL), ERR_OK);
+        assert_int_equal(searcher_suite_ask(s, NULL, 0, &current, &x, NULL),
+                         ERR_OK);
         assert_true(x.value[batch] == 256);
         o.setting = x;
         assert_int_equal(searcher_tell(s, &o, NULL), ERR_OK);
@@ -454,16 +493,16 @@ static void searcher_pins_for_a_retune_hold(void **state)
 }
 
 /* One search from open to close; every error must be ERR_NOMEM. */
-static enum err short_search(const struct searcher_ops *ops,
-                             const struct space *space)
+static enum err short_search(const struct searcher_suite *suite,
+                             const json_t *settings, const struct space *space)
 {
     struct searcher *s = NULL;
-    enum err err = searcher_open(ops, space, NULL, 1, &s, NULL);
+    enum err err = searcher_open(suite->ops, space, settings, 1, &s, NULL);
 
-    for (uint64_t i = 0; i < 30 && !err; i++) {
+    for (uint64_t i = 0; i < suite->few && !err; i++) {
         struct observation o = {.trial = i, .speed = (double)i, .resource = 1};
 
-        err = searcher_ask(s, NULL, 0, NULL, &o.setting, NULL);
+        err = searcher_suite_ask(s, NULL, 0, NULL, &o.setting, NULL);
         if (!err)
             err = searcher_tell(s, &o, NULL);
     }
@@ -476,6 +515,7 @@ static enum err short_search(const struct searcher_ops *ops,
 static void searcher_allocation_failures_leave_nothing(void **state)
 {
     struct work *w = work_new(*state, mixed_text, 31);
+    json_t *settings = settings_of(*state);
     int64_t before = mem_outstanding();
     int failed = 1;
 
@@ -483,12 +523,13 @@ static void searcher_allocation_failures_leave_nothing(void **state)
         enum err err;
 
         mem_fail_at(nth, 0);
-        err = short_search(*state, &w->space);
+        err = short_search(*state, settings, &w->space);
         failed = mem_failed();
         mem_fail_at(0, 0);
         assert_true(err == ERR_OK || (failed && err == ERR_NOMEM));
         assert_int_equal(mem_outstanding(), before);
     }
+    json_decref(settings);
     work_free(w);
 }
 
@@ -497,10 +538,11 @@ static void searcher_unknown_settings_are_refused(void **state)
 {
     struct work *w = work_new(*state, small_text, 1);
     json_t *settings = json_pack("{s:i}", "no_such_setting", 1);
+    const struct searcher_suite *suite = *state;
     struct searcher *s = NULL;
     struct fault f = {0};
 
-    assert_int_equal(searcher_open(*state, &w->space, settings, 1, &s, &f),
+    assert_int_equal(searcher_open(suite->ops, &w->space, settings, 1, &s, &f),
                      ERR_INVAL);
     assert_non_null(strstr(f.text, "no_such_setting"));
     assert_null(s);
@@ -508,9 +550,9 @@ static void searcher_unknown_settings_are_refused(void **state)
     work_free(w);
 }
 
-int searcher_suite_run(const struct searcher_ops *ops)
+int searcher_suite_run(const struct searcher_suite *suite)
 {
-#define SUITE_TEST(fn) cmocka_unit_test_prestate(fn, (void *)ops)
+#define SUITE_TEST(fn) cmocka_unit_test_prestate(fn, (void *)suite)
     const struct CMUnitTest tests[] = {
         SUITE_TEST(searcher_proposals_are_valid),
         SUITE_TEST(searcher_log_scale_sees_every_decade),
@@ -533,5 +575,5 @@ int searcher_suite_run(const struct searcher_ops *ops)
 #undef SUITE_TEST
 
     json_count_memory();
-    return cmocka_run_group_tests_name(ops->name, tests, NULL, NULL);
+    return cmocka_run_group_tests_name(suite->name, tests, NULL, NULL);
 }

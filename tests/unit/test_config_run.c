@@ -268,7 +268,12 @@ static void config_refusals_say_what_is_possible(void **state)
                    "expected \"local\"");
     expect_problem("{" TOY ", \"cluster\": {\"workers\": 0}}", "from 1 to 256");
     expect_problem("{" TOY ", \"tuner\": {\"searcher\": {\"plugin\": \"x\"}}}",
-                   "not built yet");
+                   "a searcher that is built in");
+    expect_problem("{" TOY ", \"tuner\": {\"searcher\": {\"plugin\": \"x\", "
+                   "\"command\": [\"y\"]}}}",
+                   "either \"plugin\", a shared object, or \"command\"");
+    expect_problem("{" TOY ", \"tuner\": {\"searcher\": {}}}",
+                   "either \"plugin\", a shared object, or \"command\"");
     expect_problem("{" TOY ", \"tuner\": {\"searcher\": 5}}",
                    "/tuner/searcher: expected a text, or an object");
     expect_problem("{" TOY ", \"tuner\": {\"strategy_settings\": {\"x\": 1}}}",

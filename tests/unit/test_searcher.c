@@ -433,7 +433,13 @@ int main(void)
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
 
-    for (size_t i = 0; searchers_built_in[i]; i++)
-        failed += searcher_suite_run(searchers_built_in[i]);
+    for (size_t i = 0; searchers_built_in[i]; i++) {
+        const struct searcher_suite suite = {.ops = searchers_built_in[i],
+                                             .name =
+                                                 searchers_built_in[i]->name,
+                                             .few = 30};
+
+        failed += searcher_suite_run(&suite);
+    }
     return failed;
 }
