@@ -7,7 +7,7 @@
 #include <string.h>
 
 void finals_init(struct finals *f, struct board *c, branch_id parent,
-                 struct trial *const trial[], size_t n, uint32_t epochs)
+                 struct trial *const trial[], size_t n, bool retune)
 {
     uint32_t base = board_branch(c, parent)->epochs;
     uint32_t last = c->options.max_epochs;
@@ -17,7 +17,8 @@ void finals_init(struct finals *f, struct board *c, branch_id parent,
     f->c = c;
     f->n = n;
     f->parent = parent;
-    f->epochs = epochs;
+    f->epochs = retune ? FINALS_EPOCHS_RETUNE : FINALS_EPOCHS;
+    f->halved = retune;
     f->epochs_left = last > base ? last - base : 1;
     for (size_t i = 0; i < n; i++) {
         f->f[i].trial = trial[i];
@@ -231,6 +232,33 @@ static struct finalist *leader(struct finals *f)
     return best;
 }
 
+static size_t left(const struct finals *f)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < f->n; i++)
+        n += !f->f[i].out;
+    return n;
+}
+
+/* The better two of a re-tune's finalists go on. */
+static void drop_worse(struct finals *f)
+{
+    while (left(f) > 2) {
+        struct finalist *worst = NULL;
+
+        for (size_t i = 0; i < f->n; i++) {
+            struct finalist *x = &f->f[i];
+
+            if (!x->out && (!worst || !less(score_at(f, x, f->step),
+                                            score_at(f, worst, f->step))))
+                worst = x;
+        }
+        assert(worst);
+        drop_out(f, worst, "two others are better after an epoch");
+    }
+}
+
 /* Who would still be behind another that stood still, is not worth more. */
 static void drop_dominated(struct finals *f)
 {
@@ -238,8 +266,11 @@ static void drop_dominated(struct finals *f)
 
     for (size_t i = 0; i < f->n; i++)
         for (size_t j = 0; j < f->n && !f->f[i].out; j++)
-            if (!f->f[j].out && f->f[i].epochs > 1 && f->f[j].epochs > 1 &&
-                less(score_at(f, &f->f[j], time), outlook(f, &f->f[i], time)))
+            if (j != i && !f->f[j].out && f->f[i].epochs > 1 &&
+                f->f[j].epochs > 1 &&
+                less(score_at(f, &f->f[j], time),
+                     fmin(score_at(f, &f->f[i], time),
+                          outlook(f, &f->f[i], time))))
                 drop_out(f, &f->f[i], "too far behind another");
 }
 
@@ -250,15 +281,6 @@ static struct finalist *target_reached(struct finals *f)
             stops_target(f->c, &f->f[i].epoch[f->f[i].epochs - 1]))
             return &f->f[i];
     return NULL;
-}
-
-static size_t left(const struct finals *f)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < f->n; i++)
-        n += !f->f[i].out;
-    return n;
 }
 
 /* After an epoch each it is known what an epoch takes: the horizon is three
@@ -324,7 +346,9 @@ struct finalist *finals_advance(struct finals *f, bool *none)
         if (f->stage == 0)
             set_horizon(f);
         winner = target_reached(f);
-        if (!winner && f->stage == 1)
+        if (!winner && f->stage == 0 && f->halved)
+            drop_worse(f);
+        if (!winner && f->stage == 1 && !f->halved)
             drop_dominated(f);
         if (!winner && (f->stage == 2 || left(f) == 1))
             winner = leader(f);

@@ -45,6 +45,7 @@ struct finals {
     struct finalist f[SEARCH_FINALISTS_MAX];
     branch_id parent;
     uint32_t epochs;      /* of the fastest: the horizon */
+    bool halved;          /* after an epoch each the better two go on */
     uint32_t epochs_left; /* that the run may still make */
     uint32_t stage;       /* 0: an epoch each; 1: two thirds of the time; 2: all
                            */
@@ -52,9 +53,10 @@ struct finals {
     double step;          /* how far the outlook looks beyond it */
 };
 
-/* @trial[n], 1 <= n; their branches are live or gone. @epochs: the horizon. */
+/* @trial[n], 1 <= n; their branches are live or gone. @retune: of two epochs,
+ * of which all run the first and the better two the second. */
 void finals_init(struct finals *f, struct board *c, branch_id parent,
-                 struct trial *const trial[], size_t n, uint32_t epochs);
+                 struct trial *const trial[], size_t n, bool retune);
 
 /* Goes on; returns the winner once there is one, else NULL. All finalists may
  * fall out (diverge): then *@none is set. */

@@ -475,7 +475,7 @@ static void search(struct mltuner *s)
         adopt(s, finalist[0]);
     } else {
         finals_init(&s->finals, c, s->search.plan.parent, finalist, n,
-                    s->searches > 1 ? FINALS_EPOCHS_RETUNE : FINALS_EPOCHS);
+                    s->searches > 1);
         s->phase = PHASE_FINALS;
     }
 }

@@ -214,20 +214,14 @@ static bool alike(struct search *s)
                SEARCH_ALIKE * top[0]->summary.speed;
 }
 
-/* A re-tune that has found as many better settings as a first search compares
- * leaves the rest to the finals. */
+/* A re-tune that has found as many settings about as good as the best of them
+ * as a first search compares leaves the rest to the finals. */
 static bool enough_ahead(struct search *s)
 {
     struct trial *found[SEARCH_TOP];
-    size_t n = 0;
 
-    if (!search_incumbent(s))
-        return false;
-    for (uint32_t i = 0; i < s->trials && n < SEARCH_TOP; i++)
-        if (search_challenges(s, &s->trial[i]) &&
-            search_is_distinct(s, &s->trial[i], found, n))
-            found[n++] = &s->trial[i];
-    return n == SEARCH_TOP;
+    return search_incumbent(s) &&
+           search_challengers(s, found, SEARCH_TOP) == SEARCH_TOP;
 }
 
 static void go_on_decided(struct search *s)

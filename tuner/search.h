@@ -16,7 +16,8 @@
 #include "tuner/summary.h"
 
 enum {
-    SEARCH_FINALISTS_MAX = 3,
+    SEARCH_FINALISTS_FIRST = 3, /* of a first search */
+    SEARCH_FINALISTS_MAX = 4,   /* of a re-tune */
     SEARCH_BARRED_MAX = 16,
     SEARCH_TOP = 5,      /* settings that the stop rule compares */
     SEARCH_LIVE_MAX = 16 /* branches of trials, while the time is undecided */

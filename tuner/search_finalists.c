@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#define SEARCH_APART                                                           \
+    0.03 /* of the range of learning rates: closer ones are alike */
 #define SEARCH_NEAR 0.8 /* as fast as can be told at this horizon */
 
 static double unit_rate(const struct search *s, const struct trial *t, int rate)
@@ -83,14 +85,14 @@ static size_t add_sides(struct search *s, struct trial *out[], size_t n)
 static size_t finalists_first(struct search *s,
                               struct trial *out[SEARCH_FINALISTS_MAX])
 {
-    struct trial *top[SEARCH_FINALISTS_MAX * 2];
-    size_t n = search_fastest(s, top, SEARCH_FINALISTS_MAX * 2), got;
+    struct trial *top[SEARCH_FINALISTS_FIRST * 2];
+    size_t n = search_fastest(s, top, SEARCH_FINALISTS_FIRST * 2), got;
 
     if (n == 0)
         return 0;
     out[0] = top[0];
     got = add_sides(s, out, 1);
-    for (size_t i = 1; i < n && got < SEARCH_FINALISTS_MAX; i++)
+    for (size_t i = 1; i < n && got < SEARCH_FINALISTS_FIRST; i++)
         if (search_is_distinct(s, top[i], out, got))
             out[got++] = top[i];
     return got;
@@ -132,43 +134,85 @@ static struct trial *best_challenger(struct search *s,
     return best;
 }
 
-/* The largest learning rate that gains at least half as much as the best does.
- * Where progress has stopped, a trial always prefers the smallest rates: it
- * sees the noise that they save, not the way that they do not go. */
-static struct trial *bold_challenger(struct search *s, struct trial *best)
+/* Whether it gains at least half as much as the best, and where the best gets
+ * below the loss before, goes half as far below: the setting in use may by now
+ * be so bad that all others gain alike on it. */
+static bool gains_alike(struct search *s, const struct trial *t,
+                        const struct trial *best)
 {
-    int rate = moving_rate(s);
-    struct trial *bold = NULL;
-
-    for (uint32_t i = 0; i < s->trials && rate >= 0; i++) {
-        struct trial *t = &s->trial[i];
-
-        if (search_challenges(s, t) && search_is_distinct(s, t, &best, 1) &&
-            gain(s, t) >= 0.5 * gain(s, best) &&
-            unit_rate(s, t, rate) > unit_rate(s, best, rate) &&
-            (!bold || unit_rate(s, t, rate) > unit_rate(s, bold, rate)))
-            bold = t;
-    }
-    return bold;
+    return search_challenges(s, t) && gain(s, t) >= 0.5 * gain(s, best) &&
+           (best->summary.range >= 0 ||
+            t->summary.range <= 0.5 * best->summary.range);
 }
 
-/* A re-tune: the best challenger, a bold one, and the incumbent. */
-static size_t finalists_retune(struct search *s,
-                               struct trial *out[SEARCH_FINALISTS_MAX])
+size_t search_challengers(struct search *s, struct trial *out[], size_t max)
 {
-    struct trial *incumbent = search_incumbent(s), *other;
+    size_t n = 0;
 
     out[0] = best_challenger(s, out, 0);
     if (!out[0])
         return 0;
-    other = bold_challenger(s, out[0]);
-    if (!other)
-        other = best_challenger(s, out, 1);
-    if (!incumbent || incumbent->run.branch == BRANCH_NONE)
-        incumbent = NULL;
-    out[1] = other ? other : incumbent;
-    out[2] = other ? incumbent : NULL;
-    return 1 + (out[1] != NULL) + (out[2] != NULL);
+    n = 1;
+    for (uint32_t i = 0; i < s->trials && n < max; i++)
+        if (gains_alike(s, &s->trial[i], out[0]) &&
+            search_is_distinct(s, &s->trial[i], out, n))
+            out[n++] = &s->trial[i];
+    return n;
+}
+
+static double rate_gap(const struct search *s, const struct trial *t,
+                       struct trial *const others[], size_t n, int rate)
+{
+    double gap = INFINITY;
+
+    for (size_t i = 0; i < n; i++)
+        gap = fmin(gap,
+                   fabs(unit_rate(s, t, rate) - unit_rate(s, others[i], rate)));
+    return gap;
+}
+
+/* Of those that gain alike the one whose learning rate is farthest from those
+ * chosen. Over a trial, rates a decade apart save about as much noise (it sees
+ * that, and not the way that the smallest ones do not go); which of them is
+ * best for the next epochs only those show. */
+static struct trial *farthest(struct search *s, struct trial *const out[],
+                              size_t n)
+{
+    int rate = moving_rate(s);
+    struct trial *far = NULL;
+    double gap = SEARCH_APART;
+
+    for (uint32_t i = 0; i < s->trials && rate >= 0; i++) {
+        struct trial *t = &s->trial[i];
+
+        if (gains_alike(s, t, out[0]) && rate_gap(s, t, out, n, rate) > gap) {
+            gap = rate_gap(s, t, out, n, rate);
+            far = t;
+        }
+    }
+    return far;
+}
+
+/* A re-tune: the best challenger and others of unlike learning rates; where
+ * there are few, the incumbent. (It has lost to all of them on the same samples
+ * beyond the standard error, and nothing is committed that does not beat the
+ * best epoch.) */
+static size_t finalists_retune(struct search *s,
+                               struct trial *out[SEARCH_FINALISTS_MAX])
+{
+    struct trial *incumbent = search_incumbent(s), *next;
+    size_t n = 1;
+
+    out[0] = best_challenger(s, out, 0);
+    if (!out[0])
+        return 0;
+    while (n < SEARCH_FINALISTS_MAX && (next = farthest(s, out, n)))
+        out[n++] = next;
+    if (n == 1 && (next = best_challenger(s, out, 1)))
+        out[n++] = next;
+    if (n < 3 && incumbent && incumbent->run.branch != BRANCH_NONE)
+        out[n++] = incumbent;
+    return n;
 }
 
 size_t search_finalists(struct search *s,

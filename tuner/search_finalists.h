@@ -22,4 +22,8 @@ size_t search_least_bad(struct search *s,
  * none. */
 bool search_challenges(struct search *s, const struct trial *t);
 
+/* The best challenger of a re-tune and up to @max - 1 others that gain about as
+ * much; returns how many. */
+size_t search_challengers(struct search *s, struct trial *out[], size_t max);
+
 #endif

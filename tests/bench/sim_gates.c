@@ -78,24 +78,26 @@ static void count_drift(struct measured *m, const struct gates_family *g,
         return;
     m->retunes++;
     if (getenv("SIM_VERBOSE"))
-        printf("drift at_three=%.2f at_oracle=%.2f won=%d\n", last->at_three,
-               last->at_oracle, last->won);
+        printf("drift at_three=%.2f at_oracle=%.2f won=%d rate=%.3g of=%.3g "
+               "before=%.3g\n",
+               last->at_three, last->at_oracle, last->won,
+               last->winner_value / r->best_rate,
+               last->grid_value / r->best_rate,
+               r->search[0].winner_value / r->best_rate);
     m->near_tried += last->at_three >= 0.8;
     m->near_oracle += last->at_oracle >= 0.8;
 }
 
 /* Prints every action of a run. */
-static void trace(const struct gates_family *g, const struct gates_oracle *o,
-                  uint64_t seed)
+static void trace(const struct sim_family *f, uint64_t seed)
 {
-    struct sim_family f = g->f;
     char *text = NULL;
     struct sim_options options = {.trace = &text, .numbers = true};
     static struct sim_result r;
 
-    f.target_metric = o->target;
-    f.max_time_s = MOST * o->seconds;
-    sim_run(&f, seed, &options, &r);
+    if (!getenv("SIM_TRACE"))
+        return;
+    sim_run(f, seed, &options, &r);
     printf("%s", text);
     mem_free(text);
 }
@@ -124,8 +126,6 @@ static void measure_target(const struct gates_family *g,
     double fixed = gates_time_fixed(g, o, seed);
     double tuned = gates_time(g, o, NULL, seed, MOST, &r);
 
-    if (getenv("SIM_TRACE"))
-        trace(g, o, seed);
     m->ratio[m->n] = tuned / fixed;
     m->first[m->n] = tuned_first(&r) / fixed;
     m->share[m->n] = r.tuning_s / r.seconds;
@@ -148,6 +148,9 @@ static void measure_drift(const struct gates_family *g, uint64_t seed,
 
     f.max_epochs = (uint32_t)g->horizon_epochs;
     f.oracle = true;
+    if (getenv("SIM_VERBOSE"))
+        printf("seed %llu\n", (unsigned long long)seed);
+    trace(&f, seed);
     sim_run(&f, seed, NULL, &r);
     count_drift(m, g, &r);
 }

@@ -370,19 +370,19 @@ static void search_began(struct sim *s, const struct record_search_started *r)
     REQUIRE(s, s->out->searches < SIM_SEARCHES_MAX, "too many searches");
     *q = (struct sim_search){.retune = r->retune};
     s->parent = known(s, r->parent)->s;
-    q->moved = s->f->moved != 0 &&
-               s->parent.samples >= s->f->moved_after * s->f->samples;
+    q->moved = s->f->moved != 0 && s->parent.samples + s->f->samples >=
+                                       s->f->moved_after * s->f->samples;
     s->tried_len = 0;
 }
 
 /* Fastest of a grid over @seconds. */
-static double grid_speed(const struct sim *s, double seconds)
+static double grid_speed(const struct sim *s, double seconds, double *lr)
 {
     static const double momenta[] = {0, 0.25, 0.5, 0.75, 0.9, 0.95};
     static const double batches[] = {64, 16, 256};
     bool momentum = strstr(s->f->space, "\"momentum\"") != NULL;
     bool batch = strstr(s->f->space, "\"batch_size\"") != NULL;
-    double best = 0;
+    double best = 0, speed;
 
     for (int i = 0; i <= 60; i++)
         for (int m = 0; m < (momentum ? 6 : 1); m++)
@@ -393,7 +393,11 @@ static double grid_speed(const struct sim *s, double seconds)
                 if (momentum)
                     k.momentum = momenta[m];
                 k.batch = batches[b];
-                best = fmax(best, true_speed(s, &k, seconds));
+                speed = true_speed(s, &k, seconds);
+                if (speed > best) {
+                    best = speed;
+                    *lr = k.lr;
+                }
             }
     return best;
 }
@@ -429,7 +433,7 @@ static void search_over(struct sim *s, const struct record_search_ended *r)
         q->at_three = b;
     }
     if (s->f->oracle && q->retune) {
-        double grid = grid_speed(s, three);
+        double grid = grid_speed(s, three, &q->grid_value);
 
         q->at_oracle = grid > 0 ? q->at_three / grid : 1;
     }

@@ -76,11 +76,12 @@ struct sim_family {
 /* How good the winner of one search was. */
 struct sim_search {
     bool retune, won;
-    bool moved;     /* the parent had seen the optimum move */
+    bool moved;     /* the optimum moved, at most an epoch after the parent */
     double seconds; /* virtual */
     unsigned trials;
     uint32_t winner;
     double winner_value; /* learning rate */
+    double grid_value;   /* of the best of the grid */
     double at_trial;     /* its true speed over the trial's time, relative to
                           * the best of those tried */
     double at_three;     /* the same over three epochs */

@@ -50,20 +50,22 @@ static void gates_target_is_reached_in_time(void **state)
 }
 
 /* When the optimum has moved, a re-tune changes the setting, and to one that is
- * at least half as fast as the best of those tried. */
+ * at least half as fast as the best of those tried. (17 once lost all finalists
+ * because each was behind its own past.) */
 static void gates_drift_is_answered(void **state)
 {
     struct gates_family g = family_named("drift");
     unsigned answered = 0;
 
     (void)state;
-    g.f.max_epochs = 40;
-    for (uint64_t seed = 1; seed <= FEW; seed++) {
+    g.f.max_epochs = 30;
+    for (unsigned i = 0; i < FEW; i++) {
+        static const uint64_t seeds[FEW] = {1, 17};
         static struct sim_result r;
 
-        sim_run(&g.f, seed, NULL, &r);
-        for (unsigned i = 0; i < r.searches; i++)
-            if (r.search[i].moved && r.search[i].at_three >= 0.5) {
+        sim_run(&g.f, seeds[i], NULL, &r);
+        for (unsigned q = 0; q < r.searches; q++)
+            if (r.search[q].moved && r.search[q].at_three >= 0.5) {
                 answered++;
                 break;
             }
