@@ -1,5 +1,6 @@
 """Searchers that others wrote: plug-ins and programs, good ones and bad ones."""
 import json
+import re
 import signal
 import subprocess
 import unittest
@@ -275,6 +276,32 @@ class Searchers(Case):
         self.compile("if (q->told_len == 2) unit[0] = 0.0 / 0.0;")
         done = self.run_config(self.config({"plugin": "middle.so"}), "--json")
         self.assert_one_warning(done, "expected 0 to 1")
+
+    # ---- the document ----------------------------------------------------
+
+    def test_the_document_can_be_pasted(self):
+        """Every shell block of docs/write-a-searcher.md, as it stands."""
+        text = (ROOT / "docs/write-a-searcher.md").read_text()
+        blocks = re.findall(r"^```sh\n(.*?)^```$", text, re.S | re.M)
+        self.assertEqual(len(blocks), 4)
+        prefix = self.folder / "prefix"
+        prefix.mkdir()
+        (prefix / "include").symlink_to(ROOT / "include")
+        pc = (ROOT / "deploy/mltune.pc.in").read_text()
+        self.write("prefix/mltune.pc", pc.replace("@PREFIX@", str(prefix))
+                   .replace("@VERSION@", "1"))
+        self.env["PKG_CONFIG_PATH"] = str(prefix)
+        self.env["PATH"] = f"{BUILD.resolve()}:{self.env['PATH']}"
+        for block in blocks:
+            done = subprocess.run(["sh", "-eu"], input=block, text=True,
+                                  env=self.env, cwd=self.folder,
+                                  capture_output=True, timeout=120)
+            self.assertEqual(done.returncode, 0, block + done.stderr)
+            self.assertNotIn("searcher_failed", done.stderr)
+        self.assertIn("mine: dice, then steps around the best", done.stdout)
+        runs = json.loads(self.mltune("ls", "--json").out)
+        self.assertEqual([r["trials"] for r in runs], [12, 12, 12])
+        self.assert_nothing_left()
 
     # ---- refused ---------------------------------------------------------
 
