@@ -85,14 +85,16 @@ static void print_settings(const struct history *h, FILE *out)
 
 void show_summary(const struct history *h, FILE *out)
 {
+    const struct history_snapshot *snapshot = history_last_snapshot(h);
+
     print_best(h, out);
     print_settings(h, out);
     print_time(h, out);
     if (h->model.path[0])
         fprintf(out, "model     %s\n", h->model.path);
-    if (h->snapshot.path[0])
-        fprintf(out, "snapshot  %s (epoch %u)\n", h->snapshot.path,
-                h->snapshot.epoch);
+    if (snapshot)
+        fprintf(out, "snapshot  %s (epoch %u)\n", snapshot->s.path,
+                snapshot->s.epoch);
 }
 
 /* ---- as text ------------------------------------------------------------- */

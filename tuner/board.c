@@ -1,5 +1,6 @@
 #include "tuner/board.h"
 
+#include "tuner/resume.h"
 #include "tuner/strategy.h"
 
 #include <assert.h>
@@ -26,7 +27,8 @@ struct record *board_record(struct board *c, enum record_kind kind)
     struct record *r = &board_action(c, TUNER_RECORD)->record;
 
     record_init(r, kind);
-    r->at_s = c->now_s - c->started_s;
+    /* Rounding must not set the time back where a resumed run goes on. */
+    r->at_s = fmax(c->now_s - c->started_s, c->resume.at_s);
     r->clock = c->next_clock;
     return r;
 }
@@ -148,7 +150,7 @@ static void inherit(struct branch *b, const struct branch *parent)
     b->after = 0;
 }
 
-static void plan_reset(const struct board *c, struct branch *b)
+void board_plan_reset(const struct board *c, struct branch *b)
 {
     b->plan = c->system.parts ? b->now.clocks : b->now.samples;
     b->plan_epochs = b->epochs;
@@ -209,7 +211,7 @@ struct branch *board_fork(struct board *c, struct branch *parent,
     b->after = last_slice(c, parent);
     if (b->after == 0) {
         inherit(b, parent);
-        plan_reset(c, b);
+        board_plan_reset(c, b);
     }
     record_created(c, b);
     m = board_send(c, MSG_FORK, b->id);
@@ -227,6 +229,29 @@ struct branch *board_keep(struct board *c, struct branch *parent,
 
     if (b)
         b->holds = 1;
+    return b;
+}
+
+struct branch *board_restore(struct board *c, const char *path,
+                             branch_id parent)
+{
+    struct branch *b = slot_take(c, c->next_branch);
+    struct msg *m;
+
+    if (!b)
+        return NULL;
+    c->next_branch++;
+    b->parent = parent;
+    b->type = BRANCH_KEPT;
+    b->state = BRANCH_FORKING;
+    b->holds = 1;
+    space_default(&c->space, &b->setting);
+    b->json = json_incref(c->empty);
+    snprintf(b->role, sizeof(b->role), "restored");
+    record_created(c, b);
+    m = board_send(c, MSG_RESTORE, b->id);
+    m->restore.branch = b->id;
+    snprintf(m->restore.path, sizeof(m->restore.path), "%s", path);
     return b;
 }
 
@@ -399,25 +424,11 @@ void board_cut(struct board *c, branch_id branch)
 
 /* ---- messages ------------------------------------------------------------ */
 
-static void take_ready(struct board *c, const struct msg_ready *m)
+static void record_started(struct board *c, const struct msg_ready *m)
 {
     struct record_run_started *r =
         &board_record(c, RECORD_RUN_STARTED)->run_started;
 
-    c->ready = true;
-    c->system = *m;
-    c->system.tunables = NULL;
-    for (size_t i = 0; i < c->space.len; i++) {
-        struct tunable *t = &c->space.tunable[i];
-        bool named = false;
-
-        for (size_t j = 0; j < json_array_size(m->tunables); j++) {
-            const char *s = json_string_value(json_array_get(m->tunables, j));
-
-            named |= s && strcmp(s, t->name) == 0;
-        }
-        t->acts = t->acts && named;
-    }
     memcpy(r->run, c->run, sizeof(r->run));
     memcpy(r->name, c->name, sizeof(r->name));
     memcpy(r->app, c->app, sizeof(r->app));
@@ -432,6 +443,26 @@ static void take_ready(struct board *c, const struct msg_ready *m)
     r->workers = m->workers;
     snprintf(r->metric, sizeof(r->metric), "%s", m->metric);
     r->metric_higher_better = m->metric_higher_better;
+}
+
+static void take_ready(struct board *c, const struct msg_ready *m)
+{
+    c->ready = true;
+    c->system = *m;
+    c->system.tunables = NULL;
+    for (size_t i = 0; i < c->space.len; i++) {
+        struct tunable *t = &c->space.tunable[i];
+        bool named = false;
+
+        for (size_t j = 0; j < json_array_size(m->tunables); j++) {
+            const char *s = json_string_value(json_array_get(m->tunables, j));
+
+            named |= s && strcmp(s, t->name) == 0;
+        }
+        t->acts = t->acts && named;
+    }
+    if (!resume_begin(c))
+        record_started(c, m);
 }
 
 static void end_epoch(struct board *c, struct branch *b, clock_no clock)
@@ -538,7 +569,7 @@ static void settle_children(struct board *c, op_id op)
         if (!next)
             return;
         inherit(next, slot_of(c, next->parent));
-        plan_reset(c, next);
+        board_plan_reset(c, next);
     }
 }
 
@@ -560,7 +591,7 @@ static void slice_done(struct board *c, const struct board_op *op,
     b->slices--;
     settle_children(c, op->id);
     if (b->slices == 0)
-        plan_reset(c, b);
+        board_plan_reset(c, b);
 }
 
 /* Everything about an operation that is answered, but for snapshot and save
@@ -574,6 +605,8 @@ static void take_done(struct board *c, const struct board_op *op,
         slice_done(c, op, m->clocks, m->switch_s);
     else if (op->kind == MSG_FREE && b)
         slot_release(b);
+    else if (op->kind == MSG_RESTORE && b && b->state == BRANCH_FORKING)
+        b->state = BRANCH_LIVE;
     else if (op->kind == MSG_SNAPSHOT || op->kind == MSG_SAVE)
         board_written(c, op->kind, m);
 }
@@ -594,6 +627,9 @@ static void take_failed(struct board *c, const struct board_op *op,
     struct branch *b = slot_of(c, op->branch);
 
     if (op->kind == MSG_FORK && b) {
+        fork_refused(c, b, m);
+    } else if (op->kind == MSG_RESTORE && b) {
+        snprintf(c->failure, sizeof(c->failure), "%s", m->reason);
         fork_refused(c, b, m);
     } else if (op->kind == MSG_SCHEDULE) {
         assert(b); /* a slot outlives its slices */
@@ -740,7 +776,8 @@ enum err board_init(struct board *c, const struct tuner_options *o,
     c->status = RUN_WAITING;
     c->best.branch = BRANCH_NONE;
     c->snapshot.branch = BRANCH_NONE;
-    c->snapshot.of = BRANCH_NONE;
+    c->snapshot.of = c->snapshot.of_written = BRANCH_NONE;
+    c->snapshot.best = c->snapshot.best_written = BRANCH_NONE;
     c->snapshot.due_s = INFINITY;
     c->ending.fork = BRANCH_NONE;
     root = slot_take(c, 0);
@@ -750,6 +787,7 @@ enum err board_init(struct board *c, const struct tuner_options *o,
     root->holds = 1;
     space_default(&c->space, &root->setting);
     root->json = json_incref(c->empty);
+    resume_init(c);
     return ERR_OK;
 }
 
@@ -757,6 +795,9 @@ void board_deinit(struct board *c)
 {
     for (size_t i = 0; i < TUNER_BRANCHES_MAX; i++)
         json_decref(c->branch[i].json);
+    json_decref(c->snapshot.saved);
+    json_decref(c->snapshot.state);
+    json_decref(c->snapshot.saved_written);
     json_decref(c->empty);
     c->empty = NULL;
 }

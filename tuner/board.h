@@ -141,19 +141,53 @@ struct board {
         double loss, metric;
     } best;
 
+    void *strategy; /* state of options.strategy: snapshots ask it */
+
+    /* A snapshot is two folders: the branch that the run goes on from, and the
+     * best model, where that is not on disk already. */
     struct snapshotting {
-        enum { SNAPSHOT_IDLE, SNAPSHOT_FORKING, SNAPSHOT_WRITING } phase;
+        enum {
+            SNAPSHOT_IDLE,
+            SNAPSHOT_FORKING,
+            SNAPSHOT_WRITING,
+            SNAPSHOT_BEST
+        } phase;
         bool wanted;
         double due_s;
-        branch_id branch;
-        uint32_t number; /* of the last begun; names its folder */
+        bool taken;          /* what follows is set */
+        json_t *saved;       /* owned: by the strategy; NULL: it cannot */
+        branch_id of;        /* the branch it is taken from */
+        branch_id best;      /* held; BRANCH_NONE: there is none */
+        struct best outcome; /* of `best` */
+        branch_id branch;    /* held: what is written */
+        json_t *state;       /* owned: for the record */
+        uint32_t number;     /* of the last begun; names its folder */
         uint32_t epoch;
         clock_no clock;
-        branch_id of;           /* the base it was taken from */
-        clock_no clock_written; /* of the last one that was written */
-        uint32_t written[BOARD_SNAPSHOTS_MAX]; /* numbers, oldest first */
+        uint64_t bytes;
+        /* Of the last one that was written: the same again is not. */
+        branch_id of_written;
+        clock_no clock_written;
+        json_t *saved_written;  /* owned */
+        branch_id best_written; /* on disk, with number best_number */
+        uint32_t best_number;   /* 0: none */
+        struct {
+            uint32_t number, best; /* best: number of its folder; 0: none */
+        } written[BOARD_SNAPSHOTS_MAX]; /* oldest first */
         uint32_t written_len;
     } snapshot;
+
+    struct resuming {
+        enum { RESUME_NOT, RESUME_READING, RESUME_HANDING, RESUME_OVER } phase;
+        size_t left;          /* snapshots of the history not tried yet */
+        uint32_t tried;       /* at most snapshot_keep are there */
+        const json_t *state;  /* borrowed from the history; NULL: beginning */
+        branch_id main, best; /* restored; main may be 0, best BRANCH_NONE */
+        double at_s;          /* of the last record before */
+        uint32_t search;      /* that goes on; 0: none */
+        /* Numbers that were used before, for strategies that begin anew. */
+        uint32_t searches, trials;
+    } resume;
 
     struct ending {
         enum ending_phase phase;
@@ -249,6 +283,15 @@ void board_cut(struct board *c, branch_id branch);
 
 /* ---- the rest ------------------------------------------------------------ */
 
+/* A new kept branch with one hold that is read from the snapshot folder @path;
+ * @parent: for the record. FORKING until it is read, REFUSED where it cannot be
+ * (c->failure says why). NULL when no slot is free. */
+struct branch *board_restore(struct board *c, const char *path,
+                             branch_id parent);
+
+/* What is planned is what was run: nothing is out. */
+void board_plan_reset(const struct board *c, struct branch *b);
+
 /* Makes @kept (held by the caller; the board takes a hold of its own) the best
  * model so far. */
 void board_set_best(struct board *c, branch_id kept,
@@ -295,6 +338,9 @@ void board_not_written(struct board *c, enum msg_kind kind,
                        const struct msg_failed *m);
 /* Timers: the end of the time, snapshots. */
 void board_tick(struct board *c);
+/* Ends the run as interrupted with nothing written: it cannot go on now, but
+ * from its snapshots at another time. */
+void board_interrupted(struct board *c, const char *reason, const char *what);
 /* Goes on with snapshots, and with the end where there is one. */
 void board_advance(struct board *c);
 double board_wake_at(const struct board *c);

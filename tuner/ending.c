@@ -1,118 +1,13 @@
-/* Snapshots while a run goes on, and the way a run ends. */
+/* The way a run ends: slices, then a snapshot, then the model. */
 #include "tuner/board.h"
+
+#include "tuner/snapshots.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-/* ---- snapshots ----------------------------------------------------------- */
-
-static void snapshot_path(const struct board *c, uint32_t number,
-                          char path[PROTO_PATH_MAX])
-{
-    /* The folder's name is checked for length when the run is made. */
-    if (snprintf(path, PROTO_PATH_MAX, "%s/%06u", c->snapshot_dir, number) >=
-        PROTO_PATH_MAX)
-        path[0] = '\0';
-}
-
-static void snapshot_write(struct board *c, branch_id kept)
-{
-    struct msg *m = board_send(c, MSG_SNAPSHOT, kept);
-
-    m->snapshot.branch = kept;
-    c->snapshot.number++;
-    snapshot_path(c, c->snapshot.number, m->snapshot.path);
-}
-
-static void snapshot_over(struct board *c)
-{
-    board_drop(c, c->snapshot.branch, "snapshot written");
-    c->snapshot.branch = BRANCH_NONE;
-    c->snapshot.phase = SNAPSHOT_IDLE;
-    c->snapshot.due_s = c->now_s + c->options.snapshot_every_s;
-}
-
-/* Starts a snapshot of the run's present state, if none is under way. False if
- * it cannot be now. */
-static bool snapshot_begin(struct board *c)
-{
-    struct branch *base = board_branch(c, c->base), *kept;
-
-    if (c->snapshot.phase != SNAPSHOT_IDLE || !base ||
-        base->state != BRANCH_LIVE || base->nonfinite)
-        return false;
-    if (c->snapshot.of == base->id &&
-        c->snapshot.clock_written == base->clocks && base->slices == 0) {
-        c->snapshot.due_s = c->now_s + c->options.snapshot_every_s;
-        return true; /* it is written already */
-    }
-    c->snapshot.of = base->id;
-    if (base->type == BRANCH_KEPT || base->type == BRANCH_INIT) {
-        board_hold(c, base->id);
-        kept = base;
-    } else {
-        kept = board_keep(c, base, "snapshot");
-        if (!kept)
-            return false;
-    }
-    c->snapshot.branch = kept->id;
-    c->snapshot.phase = SNAPSHOT_FORKING;
-    return true;
-}
-
-static void snapshot_advance(struct board *c)
-{
-    struct branch *b;
-
-    if (c->snapshot.phase == SNAPSHOT_IDLE && c->snapshot.wanted)
-        c->snapshot.wanted = !snapshot_begin(c);
-    if (c->snapshot.phase != SNAPSHOT_FORKING)
-        return;
-    b = board_branch(c, c->snapshot.branch);
-    assert(b);
-    if (b->state == BRANCH_REFUSED) {
-        /* It waits: memory comes back when a search or an epoch ends. */
-        board_decision(c, "snapshot", "no memory for a snapshot now: %s",
-                       err_text(b->error));
-        board_free(c, b->id, "refused");
-        c->snapshot.branch = BRANCH_NONE;
-        c->snapshot.phase = SNAPSHOT_IDLE;
-        c->snapshot.due_s = c->now_s + c->options.snapshot_every_s / 10;
-        return;
-    }
-    if (b->state != BRANCH_LIVE || b->after)
-        return;
-    c->snapshot.epoch = b->epochs;
-    c->snapshot.clock = b->clocks;
-    c->snapshot.phase = SNAPSHOT_WRITING;
-    snapshot_write(c, b->id);
-}
-
-static void snapshot_written(struct board *c, const struct msg_done *m)
-{
-    struct snapshotting *s = &c->snapshot;
-    struct record_snapshot_written *r =
-        &board_record(c, RECORD_SNAPSHOT_WRITTEN)->snapshot_written;
-
-    r->branch = s->branch;
-    r->clock = s->clock;
-    r->epoch = s->epoch;
-    r->bytes = m->bytes;
-    s->clock_written = s->clock;
-    snapshot_path(c, s->number, r->path);
-    if (s->written_len == c->options.snapshot_keep ||
-        s->written_len == BOARD_SNAPSHOTS_MAX) {
-        snapshot_path(c, s->written[0], board_action(c, TUNER_REMOVE)->path);
-        memmove(s->written, s->written + 1,
-                (s->written_len - 1) * sizeof(s->written[0]));
-        s->written_len--;
-    }
-    s->written[s->written_len++] = s->number;
-    snapshot_over(c);
-}
 
 /* ---- answers ------------------------------------------------------------- */
 
@@ -135,7 +30,7 @@ void board_written(struct board *c, enum msg_kind kind,
                    const struct msg_done *m)
 {
     if (kind == MSG_SNAPSHOT)
-        snapshot_written(c, m);
+        snapshots_written(c, m);
     else
         model_saved(c, m);
 }
@@ -144,9 +39,7 @@ void board_not_written(struct board *c, enum msg_kind kind,
                        const struct msg_failed *m)
 {
     if (kind == MSG_SNAPSHOT) {
-        board_decision(c, "snapshot", "the snapshot was not written: %s",
-                       m->reason);
-        snapshot_over(c);
+        snapshots_not_written(c, m->reason);
         return;
     }
     c->ending.finish.status = RUN_FAILED;
@@ -222,6 +115,16 @@ void board_violated(struct board *c, const char *what)
     finish_now(c);
 }
 
+void board_interrupted(struct board *c, const char *reason, const char *what)
+{
+    struct tuner_finish *f = &c->ending.finish;
+
+    f->status = RUN_INTERRUPTED;
+    snprintf(f->reason, sizeof(f->reason), "%s", reason);
+    snprintf(f->message, sizeof(f->message), "%.400s", what);
+    finish_now(c);
+}
+
 static bool slices_out(const struct board *c)
 {
     for (uint32_t i = 0; i < c->ops; i++)
@@ -239,9 +142,19 @@ static void free_the_rest(struct board *c)
         if (b->state != BRANCH_LIVE && b->state != BRANCH_REFUSED)
             continue;
         if (b->id != 0 && b->id != c->base && b->id != c->best.branch &&
-            b->id != c->snapshot.branch)
+            !snapshots_need(c, b->id))
             board_free(c, b->id, "the run ends");
     }
+}
+
+/* Before `ready`, and before a resumed run goes on, there is nothing to write.
+ */
+static bool wants_snapshot(const struct board *c)
+{
+    return c->ready &&
+           (c->resume.phase == RESUME_NOT || c->resume.phase == RESUME_OVER) &&
+           (c->ending.finish.status == RUN_INTERRUPTED ||
+            c->ending.finish.status == RUN_STOPPED);
 }
 
 static void drain(struct board *c)
@@ -249,6 +162,9 @@ static void drain(struct board *c)
     board_cut(c, BRANCH_NONE);
     if (slices_out(c))
         return;
+    /* The branch to go on from must not be freed with the rest. */
+    if (wants_snapshot(c) && c->snapshot.phase == SNAPSHOT_IDLE)
+        snapshots_take(c);
     free_the_rest(c);
     c->ending.phase = ENDING_SNAPSHOT;
     c->ending.asked = false;
@@ -256,16 +172,12 @@ static void drain(struct board *c)
 
 static void last_snapshot(struct board *c)
 {
-    /* Before `ready` there is nothing to write, and nobody who could. */
-    bool want = c->ready && (c->ending.finish.status == RUN_INTERRUPTED ||
-                             c->ending.finish.status == RUN_STOPPED);
-
     if (c->snapshot.phase != SNAPSHOT_IDLE)
         return; /* one that was begun before is under way */
-    if (want && !c->ending.asked) {
+    if (wants_snapshot(c) && !c->ending.asked) {
         c->ending.asked = true;
         c->snapshot.wanted = true;
-        snapshot_advance(c);
+        snapshots_advance(c);
         if (c->snapshot.phase != SNAPSHOT_IDLE)
             return;
     }
@@ -350,10 +262,7 @@ void board_tick(struct board *c)
 
 void board_advance(struct board *c)
 {
-    /* A search's parent is written already or is as good as its beginning:
-     * while a search runs only an end writes a snapshot. */
-    if (c->snapshot.phase != SNAPSHOT_IDLE || c->status != RUN_TUNING)
-        snapshot_advance(c);
+    snapshots_advance(c);
     if (c->ending.phase != ENDING_NOT)
         ending_advance(c);
 }

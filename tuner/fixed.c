@@ -9,6 +9,7 @@
 #include "tuner/decay.h"
 #include "tuner/line.h"
 #include "tuner/plateau.h"
+#include "tuner/saved.h"
 #include "tuner/stops.h"
 #include "tuner/strategy.h"
 
@@ -24,8 +25,10 @@ struct fixed {
     double first; /* rate of the first epoch */
     bool running;
     branch_id branch;
-    branch_id next; /* takes its place; BRANCH_NONE: none is being forked */
-    bool step_due;  /* an epoch is over: what is the next rate? */
+    branch_id next;  /* takes its place; BRANCH_NONE: none is being forked */
+    bool step_due;   /* an epoch is over: what is the next rate? */
+    branch_id from;  /* forked from; held where it is a restored one */
+    uint32_t epochs; /* of that one, handed over before */
     struct line line;
     struct plateau plateau;
 };
@@ -108,8 +111,8 @@ static bool begin(struct fixed *s)
 
     if (!b) {
         board_set_status(c, RUN_TRAINING, "training with a fixed setting");
-        b = board_fork(c, board_branch(c, 0), BRANCH_TRAINING, &s->setting,
-                       s->json, "training");
+        b = board_fork(c, board_branch(c, s->from), BRANCH_TRAINING,
+                       &s->setting, s->json, "training");
         assert(b);
         s->branch = b->id;
     }
@@ -119,9 +122,11 @@ static bool begin(struct fixed *s)
                   err_text(b->error));
     if (b->state != BRANCH_LIVE)
         return false;
-    choice_record(c, b, "the strategy is fixed");
+    choice_record(c, b, s->from ? "the run goes on" : "the strategy is fixed");
     c->base = b->id;
-    line_init(&s->line, c, b->id, true);
+    line_restore(&s->line, c, b->id, s->epochs, s->from);
+    if (s->from)
+        board_drop(c, s->from, "the run goes on from it");
     s->running = true;
     return true;
 }
@@ -248,6 +253,58 @@ static void fixed_advance(void *state)
         choice_broken(c, board_branch(c, s->branch));
 }
 
+static enum err fixed_save(void *state, branch_id *branch, json_t **out)
+{
+    struct fixed *s = state;
+    branch_id of = BRANCH_NONE;
+    json_t *o;
+
+    if (s->running)
+        of = line_restorable(&s->line);
+    else if (s->c->ending.phase != ENDING_NOT && !s->from)
+        of = 0;
+    if (of == BRANCH_NONE)
+        return ERR_AGAIN;
+    o = json_object();
+    if (saved_put_count(o, "epochs", s->running ? s->line.epochs : 0) |
+        saved_put(o, "step_due", json_boolean(s->step_due)) |
+        saved_put(o, "setting", setting_to_json(&s->c->space, &s->setting)) |
+        saved_put_plateau(o, &s->plateau)) {
+        json_decref(o);
+        return ERR_NOMEM;
+    }
+    *branch = of;
+    *out = o;
+    return ERR_OK;
+}
+
+static enum err fixed_restore(void *state, const json_t *saved,
+                              branch_id branch)
+{
+    struct fixed *s = state;
+    struct setting setting;
+    json_t *json;
+    enum err err;
+
+    if (!saved)
+        return ERR_OK;
+    json = json_object_get(saved, "setting");
+    err = saved_setting(&s->c->space, json, &setting);
+    if (err)
+        return err;
+    if (!saved_count(saved, "epochs", &s->epochs) ||
+        !saved_flag(saved, "step_due", &s->step_due) ||
+        !saved_plateau(saved, &s->plateau))
+        return ERR_FORMAT;
+    s->setting = setting;
+    json_decref(s->json);
+    s->json = json_incref(json);
+    s->from = branch;
+    if (branch)
+        board_hold(s->c, branch);
+    return ERR_OK;
+}
+
 const struct strategy_ops strategy_fixed = {
     .name = "fixed",
     .summary = "trains with one setting, or a schedule of its learning rate, "
@@ -256,4 +313,6 @@ const struct strategy_ops strategy_fixed = {
     .open = fixed_open,
     .close = fixed_close,
     .advance = fixed_advance,
+    .save = fixed_save,
+    .restore = fixed_restore,
 };

@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 void history_init(struct history *h)
@@ -28,7 +29,10 @@ void history_deinit(struct history *h)
         json_decref(h->epoch[i].e.setting);
     for (size_t i = 0; i < h->choices; i++)
         json_decref(h->choice[i].c.setting);
+    for (size_t i = 0; i < h->snapshots; i++)
+        json_decref(h->snapshot[i].s.state);
     json_decref(h->model.data);
+    mem_free(h->snapshot);
     mem_free(h->search);
     mem_free(h->trial);
     mem_free(h->branch);
@@ -210,10 +214,20 @@ static enum err apply_trial(struct history *h, const struct record *r)
     json_incref(r->trial.setting);
     json_decref(t->t.setting);
     t->t = r->trial;
-    if (r->kind == RECORD_TRIAL_ENDED) {
-        t->ended = true;
-        t->ended_at_s = r->at_s;
-    }
+    t->ended = r->kind == RECORD_TRIAL_ENDED;
+    t->ended_at_s = t->ended ? r->at_s : NAN;
+    return ERR_OK;
+}
+
+static enum err apply_search_decided(struct history *h, const struct record *r)
+{
+    struct history_search *s = find_search(h, r->search_decided.search);
+
+    if (!s)
+        return ERR_FORMAT;
+    s->decided = true;
+    s->trial_s = r->search_decided.trial_s;
+    s->judged_s = r->search_decided.judged_s;
     return ERR_OK;
 }
 
@@ -417,6 +431,114 @@ static enum err apply_decision(struct history *h, const struct record *r)
     return ERR_OK;
 }
 
+static enum err apply_snapshot(struct history *h, const struct record *r)
+{
+    struct history_snapshot *s;
+
+    if (mem_grow((void **)&h->snapshot, &h->snapshots_cap, sizeof(*s),
+                 h->snapshots + 1))
+        return ERR_NOMEM;
+    if (h->snapshots == HISTORY_SNAPSHOTS_MAX) {
+        json_decref(h->snapshot[0].s.state);
+        memmove(h->snapshot, h->snapshot + 1,
+                (HISTORY_SNAPSHOTS_MAX - 1) * sizeof(*s));
+        h->snapshots--;
+    }
+    s = &h->snapshot[h->snapshots++];
+    s->s = r->snapshot_written;
+    s->at_s = r->at_s;
+    if (history_snapshot_number(s->s.path) > h->snapshot_number)
+        h->snapshot_number = history_snapshot_number(s->s.path);
+    json_incref(s->s.state);
+    return ERR_OK;
+}
+
+/* ---- going back to a snapshot -------------------------------------------- */
+
+/* What lived is lost with the training system. */
+static void lose_branches(struct history *h, double at_s)
+{
+    for (size_t i = 0; i < h->branches; i++) {
+        struct history_branch *b = &h->branch[i];
+
+        if (!isnan(b->freed_at_s))
+            continue;
+        b->freed_at_s = at_s;
+        snprintf(b->freed_reason, sizeof(b->freed_reason), "lost");
+        while (b->points > HISTORY_POINTS_MAX / 8)
+            halve(b);
+    }
+    for (size_t i = 0; i < h->slices; i++) {
+        struct history_slice *s = &h->slice[i];
+
+        if (s->ended)
+            continue;
+        s->ended = true;
+        s->ended_at_s = at_s;
+    }
+}
+
+/* The surviving epochs are those of the lineage of branch @from up to @epoch:
+ * its own, and before its first one those of the branch it was forked from. */
+static void prune_epochs(struct history *h, branch_id from, uint32_t epoch)
+{
+    uint32_t limit = epoch;
+
+    h->last_epoch = 0;
+    for (size_t i = 0; i < h->epochs; i++)
+        h->epoch[i].e.surviving = false;
+    while (limit > 0) {
+        const struct history_branch *b = find(h, from);
+        uint32_t lowest = limit + 1;
+
+        for (size_t i = 0; i < h->epochs; i++) {
+            struct record_epoch_ended *e = &h->epoch[i].e;
+
+            if (e->branch != from || e->epoch > limit)
+                continue;
+            e->surviving = true;
+            if (e->epoch < lowest)
+                lowest = e->epoch;
+            if (e->epoch == epoch)
+                h->last_epoch = i + 1;
+        }
+        limit = lowest - 1;
+        if (!b || b->parent == BRANCH_NONE)
+            return;
+        from = b->parent;
+    }
+}
+
+static void forget_snapshots(struct history *h, const char *path)
+{
+    while (h->snapshots > 0 &&
+           strcmp(h->snapshot[h->snapshots - 1].s.path, path) != 0)
+        json_decref(h->snapshot[--h->snapshots].s.state);
+}
+
+static enum err apply_resumed(struct history *h, const struct record *r)
+{
+    const struct record_run_resumed *m = &r->run_resumed;
+    struct history_search *s = find_search(h, m->search);
+
+    if ((m->search && !s) || (m->from && !find(h, m->from)))
+        return ERR_FORMAT;
+    if (s)
+        s->ended = false;
+    h->finished = false;
+    h->status = RUN_WAITING;
+    memcpy(h->status_reason, m->reason, RECORD_TEXT_MAX);
+    h->resumes++;
+    lose_branches(h, r->at_s);
+    prune_epochs(h, m->from, m->epoch);
+    h->best_epoch = 0;
+    for (size_t i = 0; i < h->epochs && m->best_epoch; i++)
+        if (h->epoch[i].e.surviving && h->epoch[i].e.epoch == m->best_epoch)
+            h->best_epoch = i + 1;
+    forget_snapshots(h, m->path);
+    return ERR_OK;
+}
+
 static void apply_model(struct history *h, const struct record *r)
 {
     json_incref(r->model_saved.data);
@@ -446,6 +568,10 @@ static enum err apply_kind(struct history *h, const struct record *r)
     case RECORD_RUN_FINISHED:
         apply_finished(h, r);
         return ERR_OK;
+    case RECORD_RUN_RESUMED:
+        return apply_resumed(h, r);
+    case RECORD_SEARCH_DECIDED:
+        return apply_search_decided(h, r);
     case RECORD_SEARCH_STARTED:
         return apply_search_started(h, r);
     case RECORD_SEARCH_ENDED:
@@ -471,8 +597,7 @@ static enum err apply_kind(struct history *h, const struct record *r)
     case RECORD_DECISION:
         return apply_decision(h, r);
     case RECORD_SNAPSHOT_WRITTEN:
-        h->snapshot = r->snapshot_written;
-        return ERR_OK;
+        return apply_snapshot(h, r);
     case RECORD_MODEL_SAVED:
         apply_model(h, r);
         return ERR_OK;

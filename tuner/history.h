@@ -15,7 +15,8 @@
 enum {
     HISTORY_POINTS_MAX = 1024, /* a live branch; / 8 once freed */
     HISTORY_SLICES_MAX = 4096,
-    HISTORY_DECISIONS_MAX = 1024
+    HISTORY_DECISIONS_MAX = 1024,
+    HISTORY_SNAPSHOTS_MAX = 16 /* latest */
 };
 
 /* Consecutive windows merged: mean = sum / samples. */
@@ -50,6 +51,8 @@ struct history_search {
     bool ended;
     struct record_search_ended end; /* where ended */
     double started_at_s, ended_at_s;
+    bool decided; /* how long a trial takes */
+    double trial_s, judged_s;
 };
 
 struct history_trial {
@@ -72,6 +75,11 @@ struct history_epoch {
 
 struct history_choice {
     struct record_setting_chosen c; /* setting owned */
+    double at_s;
+};
+
+struct history_snapshot {
+    struct record_snapshot_written s; /* state owned */
     double at_s;
 };
 
@@ -108,7 +116,12 @@ struct history {
     /* One above the index of the latest epoch of the surviving lineage, and of
      * the one whose parameters are kept as best; 0: none. */
     size_t last_epoch, best_epoch;
-    struct record_snapshot_written snapshot; /* latest; path "" without one */
+    /* The latest, oldest first; those after one that the run went back to are
+     * of no use and left out. */
+    struct history_snapshot *snapshot; /* owned */
+    size_t snapshots, snapshots_cap;
+    uint32_t snapshot_number; /* highest of any folder, of use or not */
+    uint32_t resumes;         /* how often the run went on from a snapshot */
     struct record_model_saved model; /* path "" without one; data owned */
 };
 
@@ -127,6 +140,12 @@ const struct history_branch *history_branch(const struct history *h,
  * kept as best; NULL before. */
 const struct history_epoch *history_last_epoch(const struct history *h);
 const struct history_epoch *history_best_epoch(const struct history *h);
+
+/* The newest snapshot; NULL before. */
+const struct history_snapshot *history_last_snapshot(const struct history *h);
+
+/* Number that a snapshot's folder is named by; 0: none. */
+uint32_t history_snapshot_number(const char *path);
 
 /* Number of epochs of the surviving lineage. */
 uint32_t history_epochs(const struct history *h);

@@ -4,6 +4,7 @@
 #include "base/json.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 const struct history_epoch *history_last_epoch(const struct history *h)
@@ -14,6 +15,18 @@ const struct history_epoch *history_last_epoch(const struct history *h)
 const struct history_epoch *history_best_epoch(const struct history *h)
 {
     return h->best_epoch ? &h->epoch[h->best_epoch - 1] : NULL;
+}
+
+const struct history_snapshot *history_last_snapshot(const struct history *h)
+{
+    return h->snapshots ? &h->snapshot[h->snapshots - 1] : NULL;
+}
+
+uint32_t history_snapshot_number(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return (uint32_t)strtoul(slash ? slash + 1 : path, NULL, 10);
 }
 
 uint32_t history_epochs(const struct history *h)

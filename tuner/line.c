@@ -36,6 +36,43 @@ void line_init(struct line *l, struct board *c, branch_id branch, bool keeps)
     l->closing = nothing_closing;
 }
 
+/* After the slices that are out the branch is within the epoch after those that
+ * were handed over, or at its very end. */
+static bool within_next(const struct line *l, const struct branch *b)
+{
+    return b->plan_epochs == l->epochs ||
+           (b->plan_epochs == l->epochs + 1 && b->plan == 0);
+}
+
+branch_id line_restorable(const struct line *l)
+{
+    const struct branch *b = board_branch(l->c, l->branch);
+    const struct branch *kept = board_branch(l->c, l->kept);
+
+    assert(b);
+    if (!b->nonfinite && !b->error && b->state == BRANCH_LIVE && !b->after &&
+        within_next(l, b))
+        return b->id;
+    /* It may be older than the last epoch, where there was no memory to keep
+     * that one. */
+    if (kept && kept->state == BRANCH_LIVE && !kept->after &&
+        kept->epochs == l->epochs)
+        return kept->id;
+    return BRANCH_NONE;
+}
+
+void line_restore(struct line *l, struct board *c, branch_id branch,
+                  uint32_t epochs, branch_id kept)
+{
+    line_init(l, c, branch, true);
+    l->epochs = epochs;
+    l->goal = epochs + 1;
+    if (kept == 0)
+        return;
+    board_hold(c, kept);
+    l->kept = kept;
+}
+
 static void closing_release(struct line *l)
 {
     board_drop(l->c, l->closing.kept, "not needed");

@@ -43,6 +43,16 @@ enum line_state { LINE_BUSY, LINE_EPOCH, LINE_BROKEN };
  * over are handed over as well if they are no more than one behind. */
 void line_init(struct line *l, struct board *c, branch_id branch, bool keeps);
 
+/* The branch that a snapshot of the line is taken from, so that the line is
+ * restored with the same number of epochs handed over: its branch, or the end
+ * of the last epoch. BRANCH_NONE: not now. */
+branch_id line_restorable(const struct line *l);
+
+/* As init, with @epochs handed over, on a branch forked from a restored one,
+ * @kept: to return to (held by the caller; the line takes a hold). */
+void line_restore(struct line *l, struct board *c, branch_id branch,
+                  uint32_t epochs, branch_id kept);
+
 /* Releases the kept forks and what an unfinished epoch has forked; the branch
  * itself stays. */
 void line_deinit(struct line *l);

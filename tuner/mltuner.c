@@ -1,11 +1,14 @@
 /* Strategy `mltuner`: searches, trains with what won, re-tunes when progress
  * stops (Cui 2017, chapter 5). */
+#include "base/json.h"
 #include "base/mem.h"
 #include "searchers/space_json.h"
 #include "tuner/choice.h"
 #include "tuner/finals.h"
+#include "tuner/history.h"
 #include "tuner/line.h"
 #include "tuner/plateau.h"
+#include "tuner/saved.h"
 #include "tuner/search.h"
 #include "tuner/search_finalists.h"
 #include "tuner/stops.h"
@@ -18,6 +21,7 @@
 enum phase {
     PHASE_BEGIN,  /* nothing yet */
     PHASE_FORK,   /* a training branch without a search */
+    PHASE_RESUME, /* as it was when the run was interrupted */
     PHASE_SEARCH, /* trials */
     PHASE_FINALS, /* finalists */
     PHASE_TRAIN
@@ -43,6 +47,16 @@ struct mltuner {
     uint32_t returns;
     struct setting barred[SEARCH_BARRED_MAX];
     size_t barred_len;
+    /* A resumed run, in PHASE_RESUME. */
+    struct resumed {
+        enum phase phase;       /* that it goes on in: SEARCH or TRAIN */
+        branch_id branch;       /* restored, held */
+        uint32_t epochs;        /* of its lineage, handed over */
+        uint32_t search;        /* that goes on; 0: none */
+        bool from_best;         /* the search's parent is the best model */
+        bool rescue;            /* the search answers a divergence */
+        struct setting setting; /* in use, or that diverged */
+    } resumed;
 };
 
 static void mltuner_close(void *state)
@@ -117,6 +131,14 @@ static uint32_t trials_max(const struct mltuner *s)
     return most;
 }
 
+/* A run that is resumed goes on where a search begins, and where it has ended:
+ * so that no trial was run in vain. */
+static void want_snapshot(struct mltuner *s, bool wanted)
+{
+    if (wanted && isfinite(s->c->options.snapshot_every_s))
+        s->c->snapshot.wanted = true;
+}
+
 /* A search from @parent; @incumbent (NULL: none) competes. @current: what the
  * run trains with. */
 static void start_search(struct mltuner *s, branch_id parent, bool retune,
@@ -125,7 +147,7 @@ static void start_search(struct mltuner *s, branch_id parent, bool retune,
 {
     struct board *c = s->c;
     struct search_plan plan = {
-        .number = ++s->searches,
+        .number = s->resumed.search ? s->resumed.search : s->searches + 1,
         .first_trial = s->trials + 1,
         .retune = retune,
         .parent = parent,
@@ -139,10 +161,17 @@ static void start_search(struct mltuner *s, branch_id parent, bool retune,
 
     if (current)
         plan.incumbent = *current;
-    if (competes && s->searches > 1) {
+    if (competes && plan.number > 1) {
         plan.time_max = s->trained;
         plan.vain_max = vain_max(c);
     }
+    if (s->resumed.search) {
+        plan.known = c->options.resume;
+    } else {
+        s->searches++;
+        want_snapshot(s, parent != 0);
+    }
+    s->resumed.search = 0;
     board_set_status(c, RUN_TUNING, reason);
     search_init(&s->search, c, &plan);
     s->phase = PHASE_SEARCH;
@@ -150,8 +179,9 @@ static void start_search(struct mltuner *s, branch_id parent, bool retune,
 
 static void close_search(struct mltuner *s, uint32_t winner, const char *reason)
 {
-    s->trials += s->search.trials;
+    s->trials += s->search.trials - s->search.recalled;
     s->trained = 0;
+    want_snapshot(s, true);
     search_record_end(&s->search, winner, reason);
     search_deinit(&s->search, winner);
 }
@@ -513,6 +543,244 @@ static void finals(struct mltuner *s)
         adopt_finalist(s, winner);
 }
 
+/* ---- snapshots ----------------------------------------------------------- */
+
+/* The search that is under way, as a resumed one needs it. */
+static int put_search(json_t *o, const struct mltuner *s)
+{
+    const struct search_plan *plan = &s->search.plan;
+    bool from_best = s->held_parent != BRANCH_NONE && !s->rescue;
+
+    return saved_put_count(o, "search", plan->number) |
+           saved_put(o, "from_best", json_boolean(from_best)) |
+           saved_put(o, "rescue", json_boolean(s->rescue));
+}
+
+static int put_barred(json_t *o, const struct mltuner *s)
+{
+    json_t *a = json_array();
+    int failed = 0;
+
+    for (size_t i = 0; i < s->barred_len; i++)
+        failed |= json_array_append_new(
+            a, setting_to_json(&s->c->space, &s->barred[i]));
+    return failed | saved_put(o, "barred", a);
+}
+
+static json_t *to_json(const struct mltuner *s, const struct setting *setting)
+{
+    bool searches = s->phase == PHASE_SEARCH || s->phase == PHASE_FINALS;
+    json_t *o = json_object();
+    int failed = saved_put_count(o, "epochs", s->line.c ? s->line.epochs : 0) |
+                 saved_put_count(o, "returns", s->returns) |
+                 saved_put_count(o, "vain", s->vain) |
+                 saved_put(o, "trained", json_of_number(s->trained)) |
+                 saved_put_plateau(o, &s->plateau) | put_barred(o, s) |
+                 saved_put(o, "setting",
+                           setting ? setting_to_json(&s->c->space, setting)
+                                   : json_null());
+
+    if (searches)
+        failed |= put_search(o, s);
+    if (!failed)
+        return o;
+    json_decref(o);
+    return NULL;
+}
+
+/* Before there is a line there is nothing to write but at the end: a run that
+ * is resumed without a snapshot begins at its beginning. */
+static branch_id save_first(const struct mltuner *s)
+{
+    return s->c->ending.phase == ENDING_NOT ? BRANCH_NONE : 0;
+}
+
+/* While a search runs the line stands still. Its kept end, where that is the
+ * same, needs no fork. */
+static branch_id save_line(const struct mltuner *s)
+{
+    const struct branch *b = board_branch(s->c, s->line.branch);
+    const struct branch *kept = board_branch(s->c, s->line.kept);
+
+    if (kept && branch_idle(kept) && branch_idle(b) &&
+        kept->clocks == b->clocks)
+        return kept->id;
+    return line_restorable(&s->line);
+}
+
+static enum err mltuner_save(void *state, branch_id *branch, json_t **out)
+{
+    struct mltuner *s = state;
+    struct board *c = s->c;
+    bool searches = s->phase == PHASE_SEARCH || s->phase == PHASE_FINALS;
+    const struct setting *setting = NULL;
+    branch_id of;
+
+    if (searches && s->rescue) {
+        of = s->held_parent;
+        setting = &s->search.plan.incumbent;
+    } else if (s->line.c && s->phase != PHASE_RESUME) {
+        of = save_line(s);
+        setting = &board_branch(c, s->line.branch)->setting;
+    } else {
+        of = s->phase == PHASE_RESUME ? BRANCH_NONE : save_first(s);
+    }
+    if (searches && s->held_parent != BRANCH_NONE && !s->rescue &&
+        s->held_parent != c->best.branch)
+        of = BRANCH_NONE; /* it would not be there again */
+    if (of == BRANCH_NONE)
+        return ERR_AGAIN;
+    *out = to_json(s, setting);
+    if (!*out)
+        return ERR_NOMEM;
+    *branch = of;
+    return ERR_OK;
+}
+
+/* ---- resuming ------------------------------------------------------------ */
+
+static enum err read_barred(struct mltuner *s, const json_t *a)
+{
+    enum err err = ERR_OK;
+
+    if (!json_is_array(a) || json_array_size(a) > SEARCH_BARRED_MAX)
+        return ERR_FORMAT;
+    s->barred_len = json_array_size(a);
+    for (size_t i = 0; i < s->barred_len && !err; i++)
+        err = saved_setting(&s->c->space, json_array_get(a, i), &s->barred[i]);
+    return err;
+}
+
+static enum err read_saved(struct mltuner *s, const json_t *o)
+{
+    struct resumed *r = &s->resumed;
+    const json_t *setting = json_object_get(o, "setting");
+
+    r->phase = json_object_get(o, "search") ? PHASE_SEARCH : PHASE_TRAIN;
+    if (!saved_count(o, "epochs", &r->epochs) ||
+        !saved_count(o, "returns", &s->returns) ||
+        !saved_count(o, "vain", &s->vain) ||
+        !json_to_number(json_object_get(o, "trained"), &s->trained) ||
+        !saved_plateau(o, &s->plateau))
+        return ERR_FORMAT;
+    if (r->phase == PHASE_SEARCH &&
+        (!saved_count(o, "search", &r->search) || r->search < 1 ||
+         r->search > s->c->options.resume->searches ||
+         !saved_flag(o, "from_best", &r->from_best) ||
+         !saved_flag(o, "rescue", &r->rescue)))
+        return ERR_FORMAT;
+    if (json_is_null(setting)) { /* before there was one */
+        r->phase = PHASE_BEGIN;
+        return ERR_OK;
+    }
+    return saved_setting(&s->c->space, setting, &r->setting);
+}
+
+static enum err mltuner_restore(void *state, const json_t *saved,
+                                branch_id branch)
+{
+    struct mltuner *s = state;
+    const struct board *c = s->c;
+    struct mltuner before = *s;
+    enum err err = ERR_OK;
+
+    s->resumed = (struct resumed){.phase = PHASE_BEGIN, .branch = branch};
+    if (saved)
+        err = read_saved(s, saved);
+    else
+        s->resumed.search = c->resume.search;
+    if (saved && !err)
+        err = read_barred(s, json_object_get(saved, "barred"));
+    if (!err && s->resumed.from_best && c->best.branch == BRANCH_NONE)
+        err = ERR_FORMAT;
+    if (err) {
+        *s = before;
+        return err;
+    }
+    s->searches = c->resume.searches;
+    s->trials = c->resume.trials;
+    s->phase = s->resumed.phase == PHASE_BEGIN ? PHASE_BEGIN : PHASE_RESUME;
+    if (s->phase == PHASE_RESUME && branch != 0)
+        board_hold(s->c, branch);
+    return ERR_OK;
+}
+
+/* Another search for the setting that diverged, from the state before. */
+static void go_on_rescuing(struct mltuner *s)
+{
+    branch_id parent = s->resumed.branch;
+
+    if (parent == 0)
+        board_hold(s->c, parent);
+    s->rescue = true;
+    s->held_parent = parent;
+    s->c->base = parent;
+    start_search(s, parent, parent != 0, &s->resumed.setting, false,
+                 "the search goes on");
+}
+
+static void go_on_searching(struct mltuner *s)
+{
+    struct board *c = s->c;
+    branch_id parent = s->line.branch;
+
+    s->rescue = false;
+    c->base = parent;
+    if (s->resumed.from_best) {
+        parent = c->best.branch;
+        board_hold(c, parent);
+        s->held_parent = parent;
+    }
+    start_search(s, parent, true, &s->resumed.setting, true,
+                 "the search goes on");
+}
+
+/* The branch that is trained with, forked from the restored one. */
+static struct branch *forked_again(struct mltuner *s)
+{
+    struct board *c = s->c;
+    struct branch *b = board_branch(c, s->forked);
+    json_t *json;
+
+    if (b)
+        return b;
+    json = setting_to_json(&c->space, &s->resumed.setting);
+    if (json)
+        b = board_fork(c, board_branch(c, s->resumed.branch), BRANCH_TRAINING,
+                       &s->resumed.setting, json, "training");
+    json_decref(json);
+    if (b)
+        s->forked = b->id;
+    else
+        board_retry(c);
+    return b;
+}
+
+static void go_on(struct mltuner *s)
+{
+    struct board *c = s->c;
+    struct branch *b;
+
+    if (s->resumed.rescue) {
+        go_on_rescuing(s);
+        return;
+    }
+    b = forked_again(s);
+    if (b && b->state == BRANCH_REFUSED) {
+        b->error = ERR_LIMIT;
+        choice_broken(c, b);
+    }
+    if (!b || b->state != BRANCH_LIVE)
+        return;
+    line_restore(&s->line, c, b->id, s->resumed.epochs, s->resumed.branch);
+    if (s->resumed.branch != 0)
+        board_drop(c, s->resumed.branch, "the run goes on from it");
+    if (s->resumed.phase == PHASE_TRAIN)
+        take_up(s, b->id, "the run goes on");
+    else
+        go_on_searching(s);
+}
+
 /* ---- phases -------------------------------------------------------------- */
 
 static void begin(struct mltuner *s)
@@ -535,6 +803,9 @@ static void step(struct mltuner *s)
         return;
     case PHASE_FORK:
         fork_start(s);
+        return;
+    case PHASE_RESUME:
+        go_on(s);
         return;
     case PHASE_SEARCH:
         board_set_status(s->c, RUN_TUNING, "continued");
@@ -569,4 +840,6 @@ const struct strategy_ops strategy_mltuner = {
     .open = mltuner_open,
     .close = mltuner_close,
     .advance = mltuner_advance,
+    .save = mltuner_save,
+    .restore = mltuner_restore,
 };

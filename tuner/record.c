@@ -67,16 +67,22 @@ struct member {
     const char *name;
     enum member_type type;
     size_t offset, size;
+    bool optional; /* newer than some journals: zero where it is missing */
 };
 
 #define MEMBER(type, part, field)                                              \
     {                                                                          \
 #field, type, offsetof(struct record, part.field),                     \
-            sizeof(((struct record *)0)->part.field)                           \
+            sizeof(((struct record *)0)->part.field), false                    \
+    }
+#define LATER(type, part, field)                                               \
+    {                                                                          \
+#field, type, offsetof(struct record, part.field),                     \
+            sizeof(((struct record *)0)->part.field), true                     \
     }
 #define END                                                                    \
     {                                                                          \
-        NULL, TEXT, 0, 0                                                       \
+        NULL, TEXT, 0, 0, false                                                \
     }
 
 static const struct member run_started[] = {
@@ -99,6 +105,11 @@ static const struct member run_status[] = {
 static const struct member run_finished[] = {
     MEMBER(STATUS, run_finished, status), MEMBER(TEXT, run_finished, reason),
     MEMBER(TEXT, run_finished, message), END};
+static const struct member run_resumed[] = {
+    MEMBER(BRANCH, run_resumed, from),    MEMBER(U32, run_resumed, epoch),
+    MEMBER(U32, run_resumed, best_epoch), MEMBER(U32, run_resumed, search),
+    MEMBER(U32, run_resumed, restarts),   MEMBER(TEXT, run_resumed, path),
+    MEMBER(TEXT, run_resumed, reason),    END};
 static const struct member search_started[] = {
     MEMBER(U32, search_started, search),
     MEMBER(BOOL, search_started, retune),
@@ -106,6 +117,9 @@ static const struct member search_started[] = {
     MEMBER(U32, search_started, trials_max),
     MEMBER(TEXT, search_started, reason),
     END};
+static const struct member search_decided[] = {
+    MEMBER(U32, search_decided, search), MEMBER(REAL, search_decided, trial_s),
+    MEMBER(REAL, search_decided, judged_s), END};
 static const struct member search_ended[] = {
     MEMBER(U32, search_ended, search),   MEMBER(U32, search_ended, trials),
     MEMBER(U32, search_ended, winner),   MEMBER(REAL, search_ended, trial_s),
@@ -123,6 +137,12 @@ static const struct member trial[] = {MEMBER(U32, trial, trial),
                                       MEMBER(REAL, trial, seconds),
                                       MEMBER(U64, trial, samples),
                                       MEMBER(U64, trial, clocks),
+                                      LATER(REAL, trial, lead),
+                                      LATER(REAL, trial, lead_se),
+                                      LATER(REAL, trial, pace),
+                                      LATER(REAL, trial, paced),
+                                      LATER(REAL, trial, run_s),
+                                      LATER(U32, trial, pairs),
                                       END};
 static const struct member branch_created[] = {
     MEMBER(BRANCH, branch_created, branch),
@@ -162,6 +182,9 @@ static const struct member snapshot_written[] = {
     MEMBER(U32, snapshot_written, epoch),
     MEMBER(U64, snapshot_written, bytes),
     MEMBER(TEXT, snapshot_written, path),
+    LATER(U32, snapshot_written, best_epoch),
+    LATER(TEXT, snapshot_written, best_path),
+    MEMBER(OBJECT, snapshot_written, state),
     END};
 static const struct member model_saved[] = {
     MEMBER(BRANCH, model_saved, branch), MEMBER(U32, model_saved, epoch),
@@ -173,7 +196,9 @@ static const struct member *const members[RECORD_KIND_COUNT] = {
     [RECORD_RUN_STARTED] = run_started,
     [RECORD_RUN_STATUS] = run_status,
     [RECORD_RUN_FINISHED] = run_finished,
+    [RECORD_RUN_RESUMED] = run_resumed,
     [RECORD_SEARCH_STARTED] = search_started,
+    [RECORD_SEARCH_DECIDED] = search_decided,
     [RECORD_SEARCH_ENDED] = search_ended,
     [RECORD_TRIAL_STARTED] = trial,
     [RECORD_TRIAL_UPDATED] = trial,
@@ -205,7 +230,9 @@ static size_t kind_size(enum record_kind kind)
         SIZE(RUN_STARTED, run_started)
         SIZE(RUN_STATUS, run_status)
         SIZE(RUN_FINISHED, run_finished)
+        SIZE(RUN_RESUMED, run_resumed)
         SIZE(SEARCH_STARTED, search_started)
+        SIZE(SEARCH_DECIDED, search_decided)
         SIZE(SEARCH_ENDED, search_ended)
     case RECORD_TRIAL_STARTED:
     case RECORD_TRIAL_UPDATED:
@@ -561,6 +588,8 @@ static const char *members_from(const json_t *o, struct record *r)
     for (const struct member *m = members[r->kind]; m->name; m++) {
         const json_t *v = json_object_get(o, m->name);
 
+        if (!v && m->optional)
+            continue;
         if (!v && m->type != OBJECT)
             return m->name;
         if (!member_from_json(m, v, r))

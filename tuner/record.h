@@ -33,7 +33,9 @@ enum {
     X(RUN_STARTED, run_started)                                                \
     X(RUN_STATUS, run_status)                                                  \
     X(RUN_FINISHED, run_finished)                                              \
+    X(RUN_RESUMED, run_resumed)                                                \
     X(SEARCH_STARTED, search_started)                                          \
+    X(SEARCH_DECIDED, search_decided)                                          \
     X(SEARCH_ENDED, search_ended)                                              \
     X(TRIAL_STARTED, trial_started)                                            \
     X(TRIAL_UPDATED, trial_updated)                                            \
@@ -76,14 +78,16 @@ enum run_status {
 };
 
 /* How a trial is judged. `running` until its first summary; `failed` by the
- * application or for want of memory; `stopped` before it could tell. */
+ * application or for want of memory; `stopped` before it could tell;
+ * `interrupted`: the run was, and its branch is lost. */
 #define TRIAL_LABEL_LIST(X)                                                    \
     X(RUNNING, running)                                                        \
     X(CONVERGING, converging)                                                  \
     X(UNSTABLE, unstable)                                                      \
     X(DIVERGED, diverged)                                                      \
     X(FAILED, failed)                                                          \
-    X(STOPPED, stopped)
+    X(STOPPED, stopped)                                                        \
+    X(INTERRUPTED, interrupted)
 
 enum trial_label {
 #define TRIAL_LABEL_ENUM(name, lower) TRIAL_##name,
@@ -117,6 +121,18 @@ struct record_run_finished {
     char message[RECORD_TEXT_MAX]; /* a sentence for the user */
 };
 
+/* The run goes on from a snapshot: all branches that lived are lost, and what
+ * the lineage had run since. */
+struct record_run_resumed {
+    branch_id from;      /* as in the snapshot's record; 0: the beginning */
+    uint32_t epoch;      /* of that lineage; later ones did not survive */
+    uint32_t best_epoch; /* whose parameters were kept; 0: none */
+    uint32_t search;     /* that goes on, its finished trials known; 0: none */
+    uint32_t restarts;   /* of the node in a row; 0: a user resumed the run */
+    char path[RECORD_PATH_MAX];   /* of the snapshot; "" the beginning */
+    char reason[RECORD_TEXT_MAX]; /* a sentence */
+};
+
 /* A search: one round of trials from one parent. */
 struct record_search_started {
     uint32_t search; /* from 1 */
@@ -124,6 +140,13 @@ struct record_search_started {
     branch_id parent;
     uint32_t trials_max;
     char reason[RECORD_TEXT_MAX];
+};
+
+/* How long a trial takes has been found. */
+struct record_search_decided {
+    uint32_t search;
+    double trial_s;  /* as in search_ended */
+    double judged_s; /* of a trial's beginning that counts; 0: all */
 };
 
 struct record_search_ended {
@@ -151,6 +174,10 @@ struct record_trial {
     uint64_t samples, clocks;
     uint32_t points; /* 0 .. RECORD_POINTS_MAX; the first is the loss before */
     double time_s[RECORD_POINTS_MAX], loss[RECORD_POINTS_MAX];
+    /* What a resumed search compares it by (tuner/search.h); 0 in journals that
+     * are older than that. */
+    double lead, lead_se, pace, paced, run_s;
+    uint32_t pairs;
 };
 
 struct record_branch_created {
@@ -232,6 +259,10 @@ struct record_snapshot_written {
     uint32_t epoch;
     uint64_t bytes;
     char path[RECORD_PATH_MAX];
+    uint32_t best_epoch;             /* of the best model by then; 0: none */
+    char best_path[RECORD_PATH_MAX]; /* where that model is; "" none */
+    json_t *state; /* owned: what the tuner needs beside (tuner/resume.h); NULL:
+                    * nothing can be resumed from it */
 };
 
 struct record_model_saved {
@@ -251,7 +282,9 @@ struct record {
         struct record_run_started run_started;
         struct record_run_status run_status;
         struct record_run_finished run_finished;
+        struct record_run_resumed run_resumed;
         struct record_search_started search_started;
+        struct record_search_decided search_decided;
         struct record_search_ended search_ended;
         struct record_trial trial; /* TRIAL_STARTED, _UPDATED, _ENDED */
         struct record_branch_created branch_created;

@@ -6,6 +6,7 @@
 #include "tuner/search_finalists.h"
 #include "tuner/search_judge.h"
 #include "tuner/search_probe.h"
+#include "tuner/search_recall.h"
 #include "tuner/search_time.h"
 #include "tuner/search_trials.h"
 
@@ -20,8 +21,7 @@
 void search_init(struct search *s, struct board *c,
                  const struct search_plan *plan)
 {
-    struct record_search_started *r =
-        &board_record(c, RECORD_SEARCH_STARTED)->search_started;
+    struct record_search_started *r;
 
     memset(s, 0, sizeof(*s));
     s->c = c;
@@ -36,6 +36,9 @@ void search_init(struct search *s, struct board *c,
     s->epochs_max = 1;
     s->started_s = c->now_s;
     s->started_clocks = c->clocks_run;
+    if (plan->known)
+        return;
+    r = &board_record(c, RECORD_SEARCH_STARTED)->search_started;
     r->search = plan->number;
     r->retune = plan->retune;
     r->parent = plan->parent;
@@ -89,6 +92,8 @@ static void open_searcher(struct search *s)
         err = searcher_open(
             c->options.searcher, &s->space, c->options.searcher_settings,
             rng_mix(c->options.seed, s->plan.number), &s->searcher, &fault);
+    if (s->trial && !err && s->plan.known)
+        err = search_recall(s);
     if (!s->trial || err == ERR_NOMEM) {
         board_retry(c);
     } else if (err) {
@@ -273,6 +278,8 @@ static bool bound_reached(struct search *s)
 
 static void try_settings(struct search *s)
 {
+    if (!search_recall_lost(s))
+        return;
     /* One pass does what the events brought; a new trial waits for its fork. */
     if (s->trials == 0 && !search_trial_begin(s)) {
         if (s->exhausted)

@@ -15,6 +15,8 @@
 #include "tuner/board.h"
 #include "tuner/summary.h"
 
+struct history;
+
 enum {
     SEARCH_FINALISTS_FIRST = 3, /* of a first search */
     SEARCH_FINALISTS_MAX = 4,   /* of a re-tune */
@@ -44,6 +46,7 @@ struct trial {
     double seconds;
     double lead, lead_se; /* over the incumbent, on the same samples */
     uint32_t pairs;       /* that these rest on */
+    bool lost; /* not finished when the run was interrupted: begins again */
 };
 
 enum search_state { SEARCH_BUSY, SEARCH_DONE };
@@ -63,6 +66,9 @@ struct search_plan {
     const struct setting *barred; /* [barred_len], borrowed for the call */
     size_t barred_len;
     const char *reason; /* a sentence, for the record */
+    /* NULL: it begins. Else it goes on: its trials in there are known
+     * (tuner/search_recall.h). Borrowed for the search's life. */
+    const struct history *known;
 };
 
 struct search {
@@ -94,6 +100,7 @@ struct search {
 
     struct trial *trial; /* owned, [trials_max + 1] */
     uint32_t trials;     /* begun, the incumbent counted */
+    uint32_t recalled;   /* of them, begun before the run was resumed */
     struct setting next; /* asked for, not begun yet */
     json_t *next_json;   /* owned */
     char end_reason[RECORD_TEXT_MAX];

@@ -122,6 +122,15 @@ static enum err ask(struct search *s, struct fault *f)
     return ERR_EXHAUSTED;
 }
 
+/* Of a search that goes on, where the ladder begins again. */
+static bool is_tried(const struct search *s, const struct setting *x)
+{
+    for (uint32_t i = 0; i < s->recalled; i++)
+        if (space_same(&s->space, x, &s->trial[i].setting))
+            return true;
+    return false;
+}
+
 /* A re-tune looks first where schedules go: the setting in use with another
  * learning rate. (Of 5 decades only one or two hold anything better by then,
  * and proposals that are spread over all of them find it late.) The searcher
@@ -144,7 +153,7 @@ static bool take_step(struct search *s)
         s->next = s->plan.incumbent;
         s->next.value[rate] = wanted;
         space_clamp(&s->space, &s->next);
-        if (!is_barred(s, &s->next) &&
+        if (!is_barred(s, &s->next) && !is_tried(s, &s->next) &&
             !space_same(&s->space, &s->next, &s->plan.incumbent))
             return true;
     }

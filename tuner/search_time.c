@@ -159,9 +159,14 @@ bool search_time_shorten(struct search *s)
 
 void search_time_decide(struct search *s)
 {
+    struct record_search_decided *r;
     struct record_decision *d;
 
     s->decided = true;
+    r = &board_record(s->c, RECORD_SEARCH_DECIDED)->search_decided;
+    r->search = s->plan.number;
+    r->trial_s = s->trial_time;
+    r->judged_s = s->judged_s;
     d = board_decision(s->c, "trial_time",
                        "a trial takes %.4g %s: that is how long it took for a "
                        "setting to converge clearly",

@@ -28,9 +28,15 @@ static void fill_trial(const struct search *s, const struct trial *t,
     r->points = t->summary.points;
     memcpy(r->time_s, t->summary.time_s, sizeof(r->time_s));
     memcpy(r->loss, t->summary.loss, sizeof(r->loss));
+    r->lead = t->lead;
+    r->lead_se = t->lead_se;
+    r->pairs = t->pairs;
+    r->pace = t->pace;
+    r->paced = t->paced;
+    r->run_s = t->seconds;
 }
 
-static void record_trial(struct search *s, const struct trial *t,
+void search_trial_record(struct search *s, const struct trial *t,
                          enum record_kind kind)
 {
     fill_trial(s, t, &board_record(s->c, kind)->trial);
@@ -43,7 +49,7 @@ void search_trial_end(struct search *s, struct trial *t)
     if (t->summary.label == TRIAL_RUNNING)
         t->summary.label = TRIAL_STOPPED;
     t->ended = true;
-    record_trial(s, t, RECORD_TRIAL_ENDED);
+    search_trial_record(s, t, RECORD_TRIAL_ENDED);
 }
 
 void search_trial_free(struct search *s, struct trial *t, const char *reason)
@@ -89,6 +95,17 @@ static uint64_t windows_in(uint64_t units, uint64_t window)
     return (units + window - 1) / window;
 }
 
+uint64_t search_trial_goal(const struct search *s)
+{
+    uint64_t goal = SUMMARY_WINDOWS * s->window;
+
+    if (search_by_samples(s))
+        goal = windows_in(s->c->options.trial_clocks * search_largest_clock(s),
+                          s->window) *
+               s->window;
+    return goal < search_time_bound(s) ? goal : search_time_bound(s);
+}
+
 /* Begins a trial. False: none is to be had (see exhausted), or not now. */
 bool search_trial_begin(struct search *s)
 {
@@ -105,22 +122,15 @@ bool search_trial_begin(struct search *s)
         return false;
     }
     *t = (struct trial){
-        .number = s->plan.first_trial + s->trials,
+        .number = s->plan.first_trial + s->trials - s->recalled,
         .incumbent = s->trials == 0 && s->plan.has_incumbent,
         .setting = s->next,
         .json = s->next_json,
-        .run = {.branch = b->id, .goal = SUMMARY_WINDOWS * s->window},
+        .run = {.branch = b->id, .goal = search_trial_goal(s)},
     };
-    if (search_by_samples(s))
-        t->run.goal =
-            windows_in(c->options.trial_clocks * search_largest_clock(s),
-                       s->window) *
-            s->window;
-    if (t->run.goal > search_time_bound(s))
-        t->run.goal = search_time_bound(s);
     s->next_json = NULL;
     s->trials++;
-    record_trial(s, t, RECORD_TRIAL_STARTED);
+    search_trial_record(s, t, RECORD_TRIAL_STARTED);
     return true;
 }
 
@@ -229,6 +239,6 @@ void search_trials_judge(struct search *s)
             t->summary.label == TRIAL_FAILED)
             search_trial_free(s, t, trial_label_name(t->summary.label));
         else
-            record_trial(s, t, RECORD_TRIAL_UPDATED);
+            search_trial_record(s, t, RECORD_TRIAL_UPDATED);
     }
 }

@@ -12,6 +12,13 @@ bool search_may_begin(const struct search *s);
 /* Begins a trial. False: none is to be had (see exhausted), or not now. */
 bool search_trial_begin(struct search *s);
 
+/* Records @t as it is. */
+void search_trial_record(struct search *s, const struct trial *t,
+                         enum record_kind kind);
+
+/* What the shortest trial runs, in units. The window is known. */
+uint64_t search_trial_goal(const struct search *s);
+
 /* Records the end of @t; at most once. Its branch stays. */
 void search_trial_end(struct search *s, struct trial *t);
 

@@ -8,6 +8,7 @@
 #ifndef TUNER_STRATEGY_H
 #define TUNER_STRATEGY_H
 
+#include "base/branch.h"
 #include "base/fault.h"
 
 #include <jansson.h>
@@ -34,6 +35,25 @@ struct strategy_ops {
      * board then asks for a timer). Decides on nothing but the board's state,
      * so that two runs with the same events are the same. */
     void (*advance)(void *state);
+
+    /* Both or neither. Without them a resumed run starts anew from branch 0,
+     * its searches and trials counted on.
+     *
+     * What a resume needs to go on: *@branch is the branch that it goes on from
+     * (kept, or a training branch, which is forked as it will be when the
+     * slices that are out have ended), *@out a new object. A member "search" is
+     * the number of the search that goes on with its finished trials, where
+     * there is one. Errors: ERR_AGAIN not now, ask after a later event;
+     * ERR_NOMEM. */
+    enum err (*save)(void *state, branch_id *branch, json_t **out);
+
+    /* Goes on from @saved, what save made (NULL: from the beginning, where
+     * nothing was saved). @branch: a kept branch that is as *@branch was, held
+     * by the board until the return (board_hold); 0: the first branch itself.
+     * The board's best is set; its options.resume has the trials. Called once,
+     * after open and before advance. Errors: ERR_FORMAT (@saved is not what
+     * save makes), ERR_NOMEM; nothing changed. */
+    enum err (*restore)(void *state, const json_t *saved, branch_id branch);
 };
 
 extern const struct strategy_ops strategy_mltuner;

@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "tuner/board.h"
+#include "tuner/resume.h"
 #include "tuner/strategy.h"
 
 #include <assert.h>
@@ -11,7 +12,6 @@
 
 struct tuner {
     struct board board;
-    void *strategy; /* state of board.options.strategy */
 };
 
 const struct strategy_ops *const strategies_built_in[] = {
@@ -52,7 +52,7 @@ static enum err check_options(const struct tuner_options *o, struct fault *f)
     if (o->max_trials > TUNER_TRIALS_MAX)
         return fault_set(f, ERR_INVAL, "max_trials must be at most %d",
                          TUNER_TRIALS_MAX);
-    if (strlen(o->snapshot_dir) + 16 >= PROTO_PATH_MAX ||
+    if (strlen(o->snapshot_dir) + 24 >= PROTO_PATH_MAX ||
         strlen(o->model_dir) >= PROTO_PATH_MAX)
         return fault_set(f, ERR_INVAL, "a folder's name is too long");
     return ERR_OK;
@@ -73,7 +73,7 @@ enum err tuner_new(const struct tuner_options *options, struct tuner **out,
     if (err)
         goto free_tuner;
     err = options->strategy->open(&t->board, options->strategy_settings,
-                                  &t->strategy, f);
+                                  &t->board.strategy, f);
     if (err)
         goto deinit_board;
     *out = t;
@@ -90,7 +90,7 @@ void tuner_free(struct tuner *t)
 {
     if (!t)
         return;
-    t->board.options.strategy->close(t->strategy);
+    t->board.options.strategy->close(t->board.strategy);
     board_deinit(&t->board);
     mem_free(t);
 }
@@ -173,8 +173,13 @@ static void advance(struct tuner *t)
         return;
     if (c->ready)
         board_tick(c);
-    if (c->ready && !c->paused && c->ending.phase == ENDING_NOT)
-        c->options.strategy->advance(t->strategy);
+    if (c->ready && !c->paused && c->ending.phase == ENDING_NOT &&
+        resume_advance(c)) {
+        size_t first = c->out->count;
+
+        c->options.strategy->advance(c->strategy);
+        resume_number(c, c->out, first);
+    }
     board_advance(c);
 }
 
@@ -191,7 +196,7 @@ enum err tuner_step(struct tuner *t, const struct tuner_event *event,
     if (err)
         return err;
     if (!c->started)
-        c->started_s = event->now_s;
+        c->started_s = event->now_s - c->resume.at_s;
     assert(event->now_s >= c->now_s || !c->started);
     c->started = true;
     c->now_s = event->now_s;

@@ -33,6 +33,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct history;
 struct searcher_ops;
 struct space;
 struct strategy_ops;
@@ -77,13 +78,20 @@ struct tuner_options {
     const char *model_dir;    /* absolute; where the model is saved */
     uint64_t seed;
     double started_unix_s; /* wall time, for the record only */
+    /* NULL: a new run. Else the fold of the run's records so far, which goes on
+     * from its newest snapshot that can be read; kept up to date by the caller
+     * with the records that the tuner makes; borrowed for the tuner's life. */
+    const struct history *resume;
+    const char *resume_reason; /* a sentence, for the record; borrowed */
+    uint32_t restarts;         /* of the node in a row, for the record */
 };
 #define TUNER_OPTIONS                                                          \
     {                                                                          \
         .run = "run", .name = "", .app = "", .retune = true,                   \
         .target_loss = NAN, .target_metric = NAN, .plateau_epochs = 5,         \
         .max_epochs = 100, .max_time_s = INFINITY, .snapshot_every_s = 300,    \
-        .snapshot_keep = 2, .snapshot_dir = "", .model_dir = "", .seed = 1     \
+        .snapshot_keep = 2, .snapshot_dir = "", .model_dir = "", .seed = 1,    \
+        .resume_reason = ""                                                    \
     }
 
 /* Commands of a user. STOP and INTERRUPT end the run after a snapshot; STOP
@@ -91,7 +99,8 @@ struct tuner_options {
  * `interrupted` (to be resumed). A second one while the first is carried out
  * changes nothing. PAUSE lets the running slices end and starts no others
  * until CONTINUE. RETUNE starts a search at the next end of an epoch, SNAPSHOT
- * writes one at the next end of a slice. */
+ * writes one at the next end of a slice. An interrupted run is resumed by a
+ * tuner with `resume`. */
 enum tuner_command {
     TUNER_STOP,
     TUNER_INTERRUPT,

@@ -20,7 +20,8 @@ enum {
     BRANCHES_MAX = 65536,
     QUANTUM = 32, /* samples that share one draw of the noise of sampling */
     STEPS_MAX = 400000,
-    TRIED_MAX = 1100
+    TRIED_MAX = 1100,
+    DISK_MAX = 64
 };
 
 struct sim_branch {
@@ -67,6 +68,17 @@ struct sim {
     clock_no slice_announced;
     branch_id branch_announced, freed_announced;
     size_t trace_len;
+    /* What survives a crash. */
+    json_t *journal;  /* owned: records; NULL: nothing will crash */
+    size_t committed; /* of them */
+    struct folder {
+        char path[PROTO_PATH_MAX]; /* "": unused */
+        struct state s;
+        bool damaged;
+    } disk[DISK_MAX];
+    uint64_t acted; /* actions since the tuner began */
+    size_t crashes;
+    bool crashing;
     struct sim_result *out;
     json_t *initial, *searcher_settings, *strategy_settings; /* owned */
 };
@@ -233,6 +245,18 @@ static bool receive_free(struct sim *s, const struct msg *m)
     return false;
 }
 
+static void receive_restore(struct sim *s, const struct msg *m)
+{
+    REQUIRE(s, m->restore.branch == s->branches, "branch numbers must grow");
+    REQUIRE(s, s->branch_announced == m->restore.branch,
+            "branch %u was not journaled before it is restored",
+            m->restore.branch);
+    REQUIRE(s, s->branches < BRANCHES_MAX, "too many branches for the sim");
+    s->branch[s->branches++] = (struct sim_branch){
+        .known = true, .planned = true, .type = BRANCH_KEPT};
+    s->live++;
+}
+
 /* A message from the tuner; its members are ours now. */
 static void receive(struct sim *s, struct msg *m)
 {
@@ -260,6 +284,9 @@ static void receive(struct sim *s, struct msg *m)
                     (s->branch[m->snapshot.branch].type == BRANCH_KEPT ||
                      s->branch[m->snapshot.branch].type == BRANCH_INIT),
                 "snapshot of a branch that is not kept");
+        break;
+    case MSG_RESTORE:
+        receive_restore(s, m);
         break;
     case MSG_SAVE:
         REQUIRE(s, known(s, m->save.branch)->planned,
@@ -449,6 +476,9 @@ static void take_record(struct sim *s, const struct record *r)
             record_kind_name(r->kind), err_text(err));
     if (s->options->trace)
         trace_record(s, r);
+    if (s->journal)
+        REQUIRE(s, json_array_append_new(s->journal, record_to_json(r)) == 0,
+                "a %s record has no JSON", record_kind_name(r->kind));
     if (s->options->replay) {
         json_t *o = record_to_json(r);
         struct record back;
@@ -535,11 +565,33 @@ static void check_history(const struct sim *s)
     }
 }
 
+static void disk_remove(struct sim *s, const char *path)
+{
+    for (size_t i = 0; i < DISK_MAX; i++)
+        if (strcmp(s->disk[i].path, path) == 0)
+            s->disk[i].path[0] = '\0';
+}
+
+/* True when everything is killed before the next action. What the shell has
+ * not committed is lost: it commits before it sends, and at the end of a step.
+ */
+static bool killed(struct sim *s)
+{
+    if (s->crashes == s->options->crashes ||
+        s->acted++ < s->options->crash[s->crashes])
+        return false;
+    s->crashing = true;
+    return true;
+}
+
 static void perform(struct sim *s)
 {
-    for (size_t i = 0; i < s->actions.count; i++) {
+    for (size_t i = 0; i < s->actions.count && !killed(s); i++) {
         struct tuner_action *a = &s->actions.item[i];
 
+        s->out->actions++;
+        if (a->kind != TUNER_RECORD)
+            s->committed = json_array_size(s->journal);
         if (a->kind == TUNER_RECORD) {
             take_record(s, &a->record);
         } else if (a->kind == TUNER_SEND) {
@@ -552,7 +604,8 @@ static void perform(struct sim *s)
             a->message.kind = MSG_STOP;
             receive(s, &m);
         } else if (a->kind == TUNER_REMOVE) {
-            s->out->removed++;
+            s->out->removed += !strstr(a->path, "-best");
+            disk_remove(s, a->path);
         } else if (a->kind == TUNER_FINISH) {
             s->out->finish = a->finish;
             s->finished = true;
@@ -560,12 +613,16 @@ static void perform(struct sim *s)
         }
     }
     tuner_actions_reset(&s->actions);
+    if (!s->crashing)
+        s->committed = json_array_size(s->journal);
 }
 
 static void give(struct sim *s, struct tuner_event *event)
 {
     enum err err;
 
+    if (s->crashing)
+        return;
     event->now_s = s->now;
     event->step_s = 1e-4;
     if (s->f->torture && rng_below(&s->faults, s->f->torture) == 0) {
@@ -743,6 +800,43 @@ static bool fails(struct sim *s, const struct msg *m)
            ++s->slices_run == s->f->app_fails_at;
 }
 
+static struct folder *disk_find(struct sim *s, const char *path)
+{
+    for (size_t i = 0; i < DISK_MAX; i++)
+        if (strcmp(s->disk[i].path, path) == 0)
+            return &s->disk[i];
+    return NULL;
+}
+
+static void disk_write(struct sim *s, const struct msg *m)
+{
+    struct folder *d = disk_find(s, "");
+
+    REQUIRE(s, !disk_find(s, m->snapshot.path), "snapshot %s is there already",
+            m->snapshot.path);
+    REQUIRE(s, d, "snapshots are not removed");
+    memcpy(d->path, m->snapshot.path, sizeof(d->path));
+    d->s = s->branch[m->snapshot.branch].s;
+    d->damaged =
+        s->options->damage > 0 && rng_uniform(&s->faults) < s->options->damage;
+    answer_done(s, m->op, BRANCH_NONE, 0, 0);
+}
+
+static void disk_read(struct sim *s, const struct msg *m)
+{
+    const struct folder *d = disk_find(s, m->restore.path);
+
+    if (!d || d->damaged) {
+        s->out->damaged++;
+        s->branch[m->restore.branch].planned = false;
+        s->live--;
+        answer_failed(s, m, d ? ERR_FORMAT : ERR_IO);
+        return;
+    }
+    s->branch[m->restore.branch].s = d->s;
+    answer_done(s, m->op, m->restore.branch, 0, 0);
+}
+
 static void carry_out(struct sim *s)
 {
     struct msg m = s->queue[s->head];
@@ -755,6 +849,10 @@ static void carry_out(struct sim *s)
         carry_out_fork(s, &m);
     else if (m.kind == MSG_SCHEDULE)
         run_slice(s, &m);
+    else if (m.kind == MSG_SNAPSHOT)
+        disk_write(s, &m);
+    else if (m.kind == MSG_RESTORE)
+        disk_read(s, &m);
     else
         answer_done(s, m.op, BRANCH_NONE, 0, 0);
     msg_deinit(&m);
@@ -785,6 +883,17 @@ static void due(struct sim *s)
 
         give(s, &e);
     }
+}
+
+/* When something is due that no message brings; INFINITY: never. */
+static double next_due(const struct sim *s)
+{
+    double at = tuner_wake_at(s->tuner);
+    unsigned i = s->out->commanded;
+
+    if (i < 4 && s->f->command[i].at_s > 0)
+        at = fmin(at, s->f->command[i].at_s);
+    return s->f->lost_s > 0 ? fmin(at, s->f->lost_s) : at;
 }
 
 static void say_ready(struct sim *s)
@@ -830,14 +939,14 @@ static void prepare(struct sim *s)
 
     assert(!err);
     o.strategy = strategy_named(f->strategy);
-    if (f->strategy_settings)
+    if (f->strategy_settings && !s->strategy_settings)
         s->strategy_settings = json_loads(f->strategy_settings, 0, NULL);
     o.strategy_settings = s->strategy_settings;
     o.space = &s->space;
     o.searcher = f->searcher ? f->searcher : &searcher_random;
-    if (f->searcher_settings)
+    if (f->searcher_settings && !s->searcher_settings)
         s->searcher_settings = json_loads(f->searcher_settings, 0, NULL);
-    if (f->initial)
+    if (f->initial && !s->initial)
         s->initial = json_loads(f->initial, 0, NULL);
     o.searcher_settings = s->searcher_settings;
     o.initial = s->initial;
@@ -847,6 +956,10 @@ static void prepare(struct sim *s)
     o.trial_clocks = f->trial_clocks;
     o.seed = s->seed;
     o.snapshot_every_s = 20;
+    o.snapshot_dir = "/disk";
+    if (s->out->crashed)
+        o.resume = &s->history;
+    o.resume_reason = "it was killed";
     if (f->max_time_s > 0)
         o.max_time_s = f->max_time_s;
     if (f->target_metric > 0)
@@ -864,6 +977,94 @@ static void init_branches(struct sim *s)
     s->branch[0] = (struct sim_branch){
         .known = true, .planned = true, .type = BRANCH_INIT};
     physics_start(&s->physics, &s->branch[0].s);
+}
+
+static void drop_messages(struct sim *s)
+{
+    while (s->queued) {
+        msg_deinit(&s->queue[s->head]);
+        s->head = (s->head + 1) % QUEUE_MAX;
+        s->queued--;
+    }
+    s->outs = 0;
+}
+
+/* Folds the records that were committed. */
+static void fold(struct sim *s)
+{
+    history_deinit(&s->history);
+    history_init(&s->history);
+    while (json_array_size(s->journal) > s->committed)
+        json_array_remove(s->journal, json_array_size(s->journal) - 1);
+    for (size_t i = 0; i < s->committed; i++) {
+        struct record r;
+
+        REQUIRE(s,
+                record_from_json(json_array_get(s->journal, i), &r, NULL) ==
+                    ERR_OK,
+                "record %zu does not come back from JSON", i);
+        REQUIRE(s, history_apply(&s->history, &r) == ERR_OK,
+                "record %zu (%s) is refused", i, record_kind_name(r.kind));
+        record_deinit(&r);
+    }
+}
+
+/* As the shell does: folders that the journal does not know are of no use. */
+static void sweep_disk(struct sim *s)
+{
+    for (size_t i = 0; i < DISK_MAX; i++) {
+        bool known_one = false;
+
+        for (size_t j = 0; j < s->history.snapshots; j++) {
+            const struct record_snapshot_written *w = &s->history.snapshot[j].s;
+
+            known_one |= strcmp(w->path, s->disk[i].path) == 0 ||
+                         strcmp(w->best_path, s->disk[i].path) == 0;
+        }
+        if (!known_one)
+            s->disk[i].path[0] = '\0';
+    }
+}
+
+/* Everything but journal and disk is gone; a new tuner, a new node. */
+static void crash(struct sim *s)
+{
+    const struct history *h = &s->history;
+
+    s->out->crashed++;
+    s->crashes++;
+    s->crashing = false;
+    s->acted = 0;
+    s->finished = false;
+    tuner_free(s->tuner);
+    drop_messages(s);
+    fold(s);
+    s->tuner = NULL;
+    if (s->out->crashed % 2)
+        sweep_disk(s); /* at times later: what died may still be writing */
+    if (h->finished && h->end.status != RUN_INTERRUPTED) {
+        s->finished = true; /* killed after its end was journaled */
+        s->out->finish.status = h->end.status;
+        return;
+    }
+    s->out->finish.status = RUN_WAITING;
+    s->last_op = s->cut = 0;
+    s->next_clock = h->clock;
+    if (h->slices) {
+        const struct record_slice_scheduled *last = &h->slice[h->slices - 1].s;
+
+        s->next_clock = (clock_no)fmax((double)s->next_clock,
+                                       (double)(last->first + last->count));
+    }
+    s->branches = h->branches ? h->branch[h->branches - 1].branch + 1 : 1;
+    for (branch_id i = 1; i < s->branches; i++)
+        s->branch[i].known = s->branch[i].planned = false;
+    s->branch[0].planned = true;
+    s->live = 1;
+    s->branch_announced = s->freed_announced = BRANCH_NONE;
+    s->now += 1;
+    prepare(s);
+    say_ready(s);
 }
 
 static void compare_replay(struct sim *s)
@@ -891,12 +1092,12 @@ static void finish(struct sim *s)
     s->out->trials = (uint32_t)s->history.trials;
     s->out->epochs = history_epochs(&s->history);
     s->out->best_rate = s->physics.best_rate;
-    while (s->queued) {
-        msg_deinit(&s->queue[s->head]);
-        s->head = (s->head + 1) % QUEUE_MAX;
-        s->queued--;
-    }
+    drop_messages(s);
     tuner_free(s->tuner);
+    if (s->options->journal)
+        *s->options->journal = s->journal;
+    else
+        json_decref(s->journal);
     json_decref(s->initial);
     json_decref(s->searcher_settings);
     json_decref(s->strategy_settings);
@@ -904,6 +1105,12 @@ static void finish(struct sim *s)
     history_deinit(&s->history);
     history_deinit(&s->replayed);
     mem_free(s->branch);
+}
+
+/* A user resumes what was interrupted. */
+static bool resumable(const struct sim *s)
+{
+    return s->options->crashes > 0 && s->out->finish.status == RUN_INTERRUPTED;
 }
 
 double sim_best_rate(uint64_t seed)
@@ -945,21 +1152,28 @@ void sim_run(const struct sim_family *family, uint64_t seed,
     history_init(&s->history);
     history_init(&s->replayed);
     init_branches(s);
+    if (s->options->crashes || s->options->journal)
+        s->journal = json_array();
     prepare(s);
     say_ready(s);
-    while (!s->finished && !out->hung) {
+    while ((!s->finished || s->crashing || resumable(s)) && !out->hung) {
+        if (s->crashing || s->finished) {
+            crash(s);
+            continue;
+        }
         due(s);
-        if (s->finished)
-            break;
+        if (s->finished || s->crashing)
+            continue;
         if (s->outs)
             deliver(s);
         else if (s->queued)
             carry_out(s);
-        else if (isfinite(tuner_wake_at(s->tuner)))
-            s->now = fmax(s->now, tuner_wake_at(s->tuner));
+        else if (isfinite(next_due(s)))
+            s->now = fmax(s->now, next_due(s));
         else
             out->hung = true;
-        if (!s->finished && s->outs == 0 && out->steps % 64 == 0)
+        if (!s->finished && !s->crashing && s->outs == 0 &&
+            out->steps % 64 == 0)
             check_history(s);
         out->hung |= out->steps > STEPS_MAX;
     }

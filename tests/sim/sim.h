@@ -98,7 +98,9 @@ struct sim_result {
     unsigned faults, failed_steps; /* allocations, and steps they failed */
     unsigned snapshots, removed;   /* written, and told to be removed */
     unsigned commanded;            /* commands given */
-    double seconds, tuning_s;      /* virtual */
+    uint64_t actions;
+    unsigned crashed, damaged; /* snapshots that were read in vain */
+    double seconds, tuning_s;  /* virtual */
     uint32_t epochs, trials;
     double loss;      /* true, of the saved model; NAN without one */
     double best_rate; /* of the physics */
@@ -113,6 +115,12 @@ struct sim_result {
 struct sim_options {
     bool replay, numbers;
     char **trace;
+    /* Tuner and training system are killed after so many actions each since
+     * they began, in turn; a new tuner goes on from what is journaled. */
+    const uint64_t *crash; /* [crashes] */
+    size_t crashes;
+    double damage;    /* probability that a snapshot cannot be read */
+    json_t **journal; /* the records, committed, in order; the caller's */
 };
 
 /* Of the physics with a seed. */

@@ -393,6 +393,172 @@ static void history_out_of_memory_changes_nothing(void **state)
     assert_int_equal(mem_outstanding(), before);
 }
 
+/* ---- resumed runs -------------------------------------------------------- */
+
+static void trial(struct world *w, enum record_kind kind, uint32_t number,
+                  uint32_t search, enum trial_label label)
+{
+    struct record r;
+
+    record_init(&r, kind);
+    r.trial.trial = number;
+    r.trial.search = search;
+    r.trial.branch = BRANCH_NONE;
+    r.trial.setting = json_object();
+    r.trial.label = label;
+    apply(w, &r);
+}
+
+static void snapshot(struct world *w, branch_id id, uint32_t epochs,
+                     uint32_t best, const char *path)
+{
+    struct record r;
+
+    record_init(&r, RECORD_SNAPSHOT_WRITTEN);
+    r.snapshot_written.branch = id;
+    r.snapshot_written.epoch = epochs;
+    r.snapshot_written.best_epoch = best;
+    r.snapshot_written.state = json_object();
+    snprintf(r.snapshot_written.path, RECORD_PATH_MAX, "%s", path);
+    apply(w, &r);
+}
+
+static void resumed(struct world *w, branch_id from, uint32_t epochs,
+                    uint32_t best, uint32_t search, const char *path)
+{
+    struct record r;
+
+    record_init(&r, RECORD_RUN_RESUMED);
+    r.run_resumed.from = from;
+    r.run_resumed.epoch = epochs;
+    r.run_resumed.best_epoch = best;
+    r.run_resumed.search = search;
+    snprintf(r.run_resumed.path, RECORD_PATH_MAX, "%s", path);
+    apply(w, &r);
+}
+
+/* Going back to a snapshot takes back what its lineage ran since, loses what
+ * lived, and forgets later snapshots. */
+static void history_resumed_goes_back_to_the_snapshot(void **state)
+{
+    struct world w = {0};
+    uint32_t surviving = 0;
+
+    (void)state;
+    history_init(&w.h);
+    branch(&w, 1, 0, BRANCH_TRAINING);
+    epoch(&w, 1, 1, true, true, 3);
+    epoch(&w, 2, 1, true, true, 2);
+    branch(&w, 2, 1, BRANCH_KEPT);
+    snapshot(&w, 2, 2, 2, "/s/000001");
+    epoch(&w, 3, 1, true, false, 2.5);
+    branch(&w, 3, 2, BRANCH_TRAINING); /* a re-tune from epoch 2 won */
+    epoch(&w, 3, 3, true, true, 1);
+    branch(&w, 4, 3, BRANCH_KEPT);
+    snapshot(&w, 4, 3, 3, "/s/000002");
+    epoch(&w, 4, 3, true, true, 0.5);
+    assert_int_equal(w.h.snapshots, 2);
+
+    resumed(&w, 4, 3, 3, 0, "/s/000002");
+    assert_int_equal(history_epochs(&w.h), 3);
+    assert_int_equal(history_last_epoch(&w.h)->e.branch, 3);
+    assert_int_equal(history_best_epoch(&w.h)->e.epoch, 3);
+    assert_int_equal(w.h.snapshots, 2);
+    for (size_t i = 0; i < w.h.branches; i++)
+        assert_false(isnan(w.h.branch[i].freed_at_s));
+
+    /* The second could not be read: the state before the re-tune is back. */
+    resumed(&w, 2, 2, 2, 0, "/s/000001");
+    assert_int_equal(history_epochs(&w.h), 2);
+    assert_int_equal(history_last_epoch(&w.h)->e.branch, 1);
+    assert_int_equal(history_best_epoch(&w.h)->e.epoch, 2);
+    assert_int_equal(w.h.snapshots, 1);
+    for (size_t i = 0; i < w.h.epochs; i++)
+        surviving += w.h.epoch[i].e.surviving;
+    assert_int_equal(surviving, 2);
+
+    resumed(&w, 0, 0, 0, 0, "");
+    assert_int_equal(history_epochs(&w.h), 0);
+    assert_null(history_best_epoch(&w.h));
+    assert_null(history_last_snapshot(&w.h));
+    assert_int_equal(w.h.snapshot_number, 2);
+    assert_int_equal(w.h.resumes, 3);
+    history_deinit(&w.h);
+}
+
+/* A search that goes on is open again, and a trial of it that begins again is
+ * under way; a run that had ended is not over. */
+static void history_resumed_reopens_search_and_run(void **state)
+{
+    struct world w = {0};
+    struct record r;
+
+    (void)state;
+    history_init(&w.h);
+    record_init(&r, RECORD_SEARCH_STARTED);
+    r.search_started.search = 1;
+    apply(&w, &r);
+    trial(&w, RECORD_TRIAL_STARTED, 1, 1, TRIAL_RUNNING);
+    record_init(&r, RECORD_SEARCH_DECIDED);
+    r.search_decided.search = 1;
+    r.search_decided.trial_s = 0.25;
+    apply(&w, &r);
+    trial(&w, RECORD_TRIAL_ENDED, 1, 1, TRIAL_STOPPED);
+    record_init(&r, RECORD_SEARCH_ENDED);
+    r.search_ended.search = 1;
+    apply(&w, &r);
+    record_init(&r, RECORD_RUN_FINISHED);
+    r.run_finished.status = RUN_INTERRUPTED;
+    apply(&w, &r);
+    assert_true(w.h.finished);
+    assert_true(w.h.search[0].ended);
+    assert_true(w.h.search[0].decided);
+
+    resumed(&w, 0, 0, 0, 1, "");
+    assert_false(w.h.finished);
+    assert_false(w.h.search[0].ended);
+    trial(&w, RECORD_TRIAL_UPDATED, 1, 1, TRIAL_RUNNING);
+    assert_false(w.h.trial[0].ended);
+    history_deinit(&w.h);
+}
+
+/* A resumption that names what was never there is no record of this run. */
+static void history_resumed_from_nowhere_is_refused(void **state)
+{
+    struct world w = {0};
+    struct record r;
+
+    (void)state;
+    history_init(&w.h);
+    record_init(&r, RECORD_RUN_RESUMED);
+    r.run_resumed.from = 9;
+    assert_int_equal(history_apply(&w.h, &r), ERR_FORMAT);
+    r.run_resumed.from = 0;
+    r.run_resumed.search = 1;
+    assert_int_equal(history_apply(&w.h, &r), ERR_FORMAT);
+    assert_int_equal(w.h.records, 0);
+    history_deinit(&w.h);
+}
+
+/* However many are written, the latest are kept. */
+static void history_keeps_the_latest_snapshots(void **state)
+{
+    struct world w = {0};
+
+    (void)state;
+    history_init(&w.h);
+    branch(&w, 1, 0, BRANCH_KEPT);
+    for (int i = 1; i <= 3 * HISTORY_SNAPSHOTS_MAX; i++) {
+        char path[32];
+
+        snprintf(path, sizeof(path), "/s/%06d", i);
+        snapshot(&w, 1, 0, 0, path);
+    }
+    assert_int_equal(w.h.snapshots, HISTORY_SNAPSHOTS_MAX);
+    assert_string_equal(history_last_snapshot(&w.h)->s.path, "/s/000048");
+    history_deinit(&w.h);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -404,6 +570,10 @@ int main(void)
         cmocka_unit_test(history_follows_a_change_of_lead),
         cmocka_unit_test(history_result_has_the_contract_members),
         cmocka_unit_test(history_out_of_memory_changes_nothing),
+        cmocka_unit_test(history_resumed_goes_back_to_the_snapshot),
+        cmocka_unit_test(history_resumed_reopens_search_and_run),
+        cmocka_unit_test(history_resumed_from_nowhere_is_refused),
+        cmocka_unit_test(history_keeps_the_latest_snapshots),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

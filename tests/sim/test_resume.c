@@ -1,0 +1,382 @@
+/* Runs that are killed at any moment and resumed, in the simulator: everything
+ * but the journal and the snapshots is gone, a new tuner and a new training
+ * system go on. Nothing is lost and nothing is done twice. */
+#include "base/mem.h"
+#include "base/rng.h"
+#include "searchers/searcher.h"
+#include "tests/sim/sim.h"
+
+#include "tests/unit/check.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { CRASHES_MAX = 6 };
+
+static const struct sim_family plain = {
+    .name = "killed",
+    .space = "{\"learning_rate\": {\"type\": \"float\", \"min\": 1e-5, "
+             "\"max\": 1, \"scale\": \"log\", \"default\": 0.01}}",
+    .samples = 4096,
+    .validation = 512,
+    .workers = 2,
+    .noise = 0.3,
+    .jitter = 0.1,
+    .ball = 0.01,
+    .rate = 1,
+    .cliff = 20,
+    .clock_s = 1e-2,
+    .sample_s = 1e-4,
+    .cost_noise = 0.03,
+    .switch_s = 1e-3,
+    .copy_s = 1e-3,
+    .max_epochs = 20,
+};
+
+static void run_killed(const struct sim_family *f, uint64_t seed,
+                       const struct sim_options *o, struct sim_result *r)
+{
+    sim_run(f, seed, o, r);
+    if (r->hung)
+        print_error("family %s seed %llu hangs\n", f->name,
+                    (unsigned long long)seed);
+    assert_false(r->hung);
+}
+
+/* ---- what must hold, whatever happened ----------------------------------- */
+
+struct check {
+    const char *family;
+    uint64_t seed;
+    struct history h;
+    clock_no next;     /* no clock below is free */
+    uint32_t *begun;   /* [trials + 1] forks of the trial since the start */
+    bool *finished;    /* [trials + 1] */
+    unsigned searches; /* that went on */
+};
+
+#define HOLDS(c, condition)                                                    \
+    do {                                                                       \
+        if (!(condition)) {                                                    \
+            print_error("family %s seed %llu: %s\n", (c)->family,              \
+                        (unsigned long long)(c)->seed, #condition);            \
+            fail();                                                            \
+        }                                                                      \
+    } while (0)
+
+/* A trial that is finished is not run again; the incumbent, which the others
+ * are compared with, may be. */
+static void check_trial(struct check *c, const struct record *r)
+{
+    uint32_t n = r->trial.trial;
+    const struct history_trial *was =
+        n <= c->h.trials ? &c->h.trial[n - 1] : NULL;
+    if (r->kind == RECORD_TRIAL_STARTED)
+        HOLDS(c, c->begun[n]++ == 0);
+    if (r->trial.incumbent)
+        return;
+    if (r->kind == RECORD_TRIAL_UPDATED)
+        HOLDS(c, !c->finished[n]);
+    if (r->kind == RECORD_TRIAL_UPDATED && r->trial.label == TRIAL_RUNNING)
+        HOLDS(c, was && (was->t.label == TRIAL_RUNNING ||
+                         !c->h.search[r->trial.search - 1].decided));
+    if (r->kind == RECORD_TRIAL_ENDED) {
+        HOLDS(c, !c->finished[n]);
+        c->finished[n] = r->trial.label != TRIAL_INTERRUPTED;
+    }
+}
+
+static void check_slice(struct check *c, const struct record *r)
+{
+    HOLDS(c, r->slice_scheduled.first >= c->next);
+    c->next = r->slice_scheduled.first + r->slice_scheduled.count;
+}
+
+static void check_record(struct check *c, const struct record *r)
+{
+    switch (r->kind) {
+    case RECORD_TRIAL_STARTED:
+    case RECORD_TRIAL_UPDATED:
+    case RECORD_TRIAL_ENDED:
+        check_trial(c, r);
+        break;
+    case RECORD_SLICE_SCHEDULED:
+        check_slice(c, r);
+        break;
+    case RECORD_RUN_RESUMED:
+        c->searches += r->run_resumed.search > 0;
+        break;
+    default:
+        break;
+    }
+}
+
+/* One surviving epoch of each number, the best of them is the best. */
+static void check_epochs(struct check *c)
+{
+    const struct history *h = &c->h;
+    const struct history_epoch *best = history_best_epoch(h);
+    uint32_t epochs = history_epochs(h), seen = 0;
+
+    for (size_t i = 0; i < h->epochs; i++) {
+        const struct record_epoch_ended *e = &h->epoch[i].e;
+
+        seen += e->surviving;
+        HOLDS(c, !e->surviving || e->epoch <= epochs);
+        /* The metric of the simulator is an error: less is better. */
+        if (best && e->surviving && h->run.metric[0])
+            HOLDS(c, !(e->metric < best->e.metric));
+    }
+    HOLDS(c, seen <= epochs);
+    HOLDS(c, !best || best->e.surviving);
+}
+
+static void check_end(struct check *c, const struct sim_result *r)
+{
+    const struct history *h = &c->h;
+    const struct history_epoch *best = history_best_epoch(h);
+
+    HOLDS(c, h->finished);
+    for (size_t i = 0; i < h->searches && r->finish.status == RUN_FINISHED; i++)
+        HOLDS(c, h->search[i].ended || r->finish.reason[0] == 'm');
+    for (size_t i = 0; i < h->trials; i++)
+        HOLDS(c, c->begun[i + 1] == 1);
+    check_epochs(c);
+    if (r->finish.status != RUN_FINISHED)
+        return;
+    HOLDS(c, best);
+    HOLDS(c, h->model.path[0] == '\0' || h->model.epoch == best->e.epoch);
+    HOLDS(c, isfinite(r->loss));
+    HOLDS(c, h->at_s <= r->seconds);
+}
+
+static unsigned check_journal(const struct sim_family *f, uint64_t seed,
+                              const json_t *journal, const struct sim_result *r)
+{
+    struct check c = {.family = f->name, .seed = seed};
+    size_t n = json_array_size(journal);
+
+    c.begun = calloc(n + 1, sizeof(*c.begun));
+    c.finished = calloc(n + 1, sizeof(*c.finished));
+    history_init(&c.h);
+    for (size_t i = 0; i < n; i++) {
+        struct record record;
+
+        assert_int_equal(
+            record_from_json(json_array_get(journal, i), &record, NULL),
+            ERR_OK);
+        check_record(&c, &record);
+        assert_int_equal(history_apply(&c.h, &record), ERR_OK);
+        record_deinit(&record);
+    }
+    check_end(&c, r);
+    history_deinit(&c.h);
+    free(c.begun);
+    free(c.finished);
+    return c.searches;
+}
+
+/* ---- runs ---------------------------------------------------------------- */
+
+struct totals {
+    unsigned runs, crashed, damaged;
+    unsigned searches; /* that went on with the trials they knew */
+    double longer; /* sum of virtual time, relative to the undisturbed run */
+};
+
+/* Kills at moments drawn over the length of the undisturbed run. */
+static void kill_and_check(const struct sim_family *f, uint64_t seed,
+                           double damage, struct totals *t)
+{
+    struct sim_options o = {0};
+    struct sim_result whole, r;
+    uint64_t crash[CRASHES_MAX];
+    json_t *journal = NULL;
+    struct rng rng;
+
+    rng_init(&rng, rng_mix(seed, 5));
+    run_killed(f, seed, NULL, &whole);
+    o.crashes = 1 + rng_below(&rng, CRASHES_MAX);
+    for (size_t i = 0; i < o.crashes; i++)
+        crash[i] = rng_below(&rng, whole.actions);
+    o.crash = crash;
+    o.damage = damage;
+    o.journal = &journal;
+    run_killed(f, seed, &o, &r);
+    t->searches += check_journal(f, seed, journal, &r);
+    json_decref(journal);
+    t->runs++;
+    t->crashed += r.crashed;
+    t->damaged += r.damaged;
+    t->longer += r.seconds / whole.seconds;
+}
+
+static unsigned seeds(unsigned few)
+{
+    const char *text = getenv("SIM_SEEDS");
+
+    return text ? (unsigned)strtoul(text, NULL, 10) : few;
+}
+
+static void kill_family(const struct sim_family *f, unsigned few, double damage)
+{
+    unsigned n = seeds(few);
+    struct totals t = {0};
+
+    for (unsigned seed = 1; seed <= n; seed++)
+        kill_and_check(f, seed, damage, &t);
+    assert_true(t.crashed > n / 2);
+    if (damage > 0)
+        assert_true(t.damaged > 0);
+    if (!f->strategy)
+        assert_true(t.searches > 0);
+    printf("sim_killed family=%s runs=%u kills=%u searches_resumed=%u "
+           "damaged=%u time=%.2f\n",
+           f->name, t.runs, t.crashed, t.searches, t.damaged,
+           t.longer / t.runs);
+}
+
+/* Killed anywhere, also while it resumes, a run ends with all it promises. */
+static void resume_after_kills_loses_and_repeats_nothing(void **state)
+{
+    struct sim_family f = plain;
+
+    (void)state;
+    kill_family(&f, 40, 0);
+    f.name = "killed-converged"; /* many re-tunes */
+    f.converged = true;
+    kill_family(&f, 20, 0);
+    f = plain;
+    f.name = "killed-moved";
+    f.ball = 0.1;
+    f.moved = 0.1;
+    f.moved_after = 4;
+    kill_family(&f, 20, 0);
+}
+
+/* The same where no metric is measured, an epoch has fixed parts, memory is
+ * short, lengths are given in clocks. */
+static void resume_after_kills_in_other_families(void **state)
+{
+    struct sim_family f = plain;
+
+    (void)state;
+    f.name = "killed-novalid";
+    f.validation = 0;
+    kill_family(&f, 10, 0);
+    f = plain;
+    f.name = "killed-parts";
+    f.parts = 64;
+    kill_family(&f, 10, 0);
+    f = plain;
+    f.name = "killed-memory";
+    f.branches_max = 7;
+    kill_family(&f, 10, 0);
+    f = plain;
+    f.name = "killed-clocks";
+    f.trial_clocks = 24;
+    kill_family(&f, 10, 0);
+    f = plain;
+    f.name = "killed-initial";
+    f.initial = "{\"learning_rate\": 0.001}";
+    kill_family(&f, 10, 0);
+    f = plain;
+    f.name = "killed-late"; /* training diverges and is rescued */
+    f.late_limit = 2;
+    f.late_after = 2;
+    kill_family(&f, 20, 0);
+}
+
+/* Memory that runs out now and then changes nothing of that. */
+static void resume_under_memory_torture(void **state)
+{
+    struct sim_family f = plain;
+
+    (void)state;
+    f.name = "killed-torture";
+    f.torture = 20;
+    kill_family(&f, 20, 0.1);
+}
+
+/* A strategy without a search goes on in its epoch. */
+static void resume_of_fixed_goes_on(void **state)
+{
+    struct sim_family f = plain;
+
+    (void)state;
+    f.name = "killed-fixed";
+    f.strategy = "fixed";
+    f.max_epochs = 40;
+    kill_family(&f, 20, 0);
+}
+
+/* One that cannot be resumed begins anew, its numbers counted on. */
+static void resume_of_others_begins_anew(void **state)
+{
+    static const char *const others[] = {"hyperband", "complete"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
+        struct sim_family f = plain;
+
+        f.name = others[i];
+        f.strategy = others[i];
+        f.max_epochs = 6;
+        f.max_time_s = 60;
+        kill_family(&f, 10, 0);
+    }
+}
+
+/* A snapshot that cannot be read is passed over for the one before. */
+static void resume_passes_over_damage(void **state)
+{
+    struct sim_family f = plain;
+
+    (void)state;
+    f.name = "killed-damaged";
+    kill_family(&f, 30, 0.4);
+    f.name = "killed-unreadable";
+    kill_family(&f, 10, 1);
+}
+
+/* A run that a user interrupted goes on too. */
+static void resume_of_an_interrupted_run(void **state)
+{
+    (void)state;
+    for (unsigned seed = 1; seed <= seeds(30); seed++) {
+        struct sim_family f = plain;
+        uint64_t never[] = {UINT64_MAX, UINT64_MAX};
+        json_t *journal = NULL;
+        struct sim_options o = {
+            .crash = never, .crashes = 2, .journal = &journal};
+        struct sim_result r;
+
+        f.name = "interrupted";
+        f.cliff = 0;
+        f.strategy = seed % 3 ? NULL : "fixed";
+        f.command[0].at_s = 0.5 + 3 * seed;
+        f.command[0].command = TUNER_INTERRUPT;
+        f.command[1].at_s = 10 + 6 * seed;
+        f.command[1].command = TUNER_INTERRUPT;
+        run_killed(&f, seed, &o, &r);
+        assert_int_equal(r.finish.status, RUN_FINISHED);
+        check_journal(&f, seed, journal, &r);
+        json_decref(journal);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(resume_after_kills_loses_and_repeats_nothing),
+        cmocka_unit_test(resume_after_kills_in_other_families),
+        cmocka_unit_test(resume_under_memory_torture),
+        cmocka_unit_test(resume_of_fixed_goes_on),
+        cmocka_unit_test(resume_of_others_begins_anew),
+        cmocka_unit_test(resume_passes_over_damage),
+        cmocka_unit_test(resume_of_an_interrupted_run),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
