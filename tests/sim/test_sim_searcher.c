@@ -1,0 +1,186 @@
+/* Whole simulated runs with searchers that are slow to answer, or fail. */
+#include "base/json.h"
+#include "base/mem.h"
+#include "searchers/searcher.h"
+#include "tests/sim/sim.h"
+#include "tests/unit/check.h"
+
+#include <string.h>
+
+static const struct sim_family plain = {
+    .name = "searchers",
+    .space = "{\"learning_rate\": {\"type\": \"float\", \"min\": 1e-5, "
+             "\"max\": 1, \"scale\": \"log\", \"default\": 0.01}}",
+    .samples = 4096,
+    .validation = 512,
+    .workers = 2,
+    .noise = 0.3,
+    .jitter = 0.1,
+    .ball = 0.1,
+    .rate = 1,
+    .cliff = 20,
+    .moved = 0.1,
+    .moved_after = 4,
+    .clock_s = 1e-3,
+    .sample_s = 1e-5,
+    .cost_noise = 0.03,
+    .switch_s = 1e-4,
+    .copy_s = 1e-4,
+    .max_epochs = 30,
+};
+
+/* ---- a searcher that takes its time, or fails ---------------------------- */
+
+static struct {
+    unsigned waits;    /* "not now" before each answer */
+    unsigned fails_at; /* ask number, over all searches; 0: never */
+    unsigned waited, asks, opened;
+} how;
+
+static enum err odd_open(const struct space *space, const json_t *settings,
+                         uint64_t seed, void **state, struct fault *f)
+{
+    how.opened++;
+    how.waited = 0;
+    return searcher_random.open(space, settings, seed, state, f);
+}
+
+static void odd_close(void *state)
+{
+    searcher_random.close(state);
+}
+
+static enum err odd_ask(void *state, const struct searcher_query *q,
+                        struct setting *out, struct fault *f)
+{
+    if (how.waited < how.waits) {
+        how.waited++;
+        return fault_set(f, ERR_AGAIN, "no answer yet");
+    }
+    how.waited = 0;
+    if (++how.asks == how.fails_at)
+        return fault_set(f, ERR_TIMEOUT, "searcher odd has gone");
+    return searcher_random.ask(state, q, out, f);
+}
+
+static const struct searcher_ops *odd_fallback(const void *state)
+{
+    (void)state;
+    return &searcher_random;
+}
+
+static const struct searcher_ops searcher_odd = {
+    .name = "odd",
+    .summary = "for tests",
+    .settings = "{\"type\": \"object\", \"properties\": {}}",
+    .open = odd_open,
+    .close = odd_close,
+    .ask = odd_ask,
+    .fallback = odd_fallback};
+
+static void run(const struct searcher_ops *ops, const char *strategy,
+                uint64_t trial_clocks, uint64_t seed, struct sim_result *out,
+                char **trace)
+{
+    struct sim_family f = plain;
+    struct sim_options o = {.trace = trace};
+
+    f.searcher = ops;
+    f.strategy = strategy;
+    if (strategy && strcmp(strategy, "complete") != 0 &&
+        strcmp(strategy, "mltuner") != 0)
+        f.strategy_settings = "{\"sampling\": \"searcher\"}";
+    f.trial_clocks = trial_clocks;
+    sim_run(&f, seed, &o, out);
+    if (out->hung || out->finish.status != RUN_FINISHED)
+        fail_msg("seed %llu: %s: %s", (unsigned long long)seed,
+                 out->finish.reason, out->finish.message);
+}
+
+static unsigned count(const char *text, const char *word)
+{
+    unsigned n = 0;
+
+    for (; (text = strstr(text, word)); text++)
+        n++;
+    return n;
+}
+
+/* With trial lengths given, a searcher that answers late changes nothing but
+ * the time. */
+static void sim_slow_searcher_makes_the_same_run(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 4; seed++) {
+        struct sim_result a, b;
+
+        memset(&how, 0, sizeof(how));
+        run(&searcher_random, NULL, 24, seed, &a, NULL);
+        how.waits = 7;
+        run(&searcher_odd, NULL, 24, seed, &b, NULL);
+        assert_true(how.asks > 0);
+        assert_true(a.digest == b.digest);
+    }
+}
+
+/* Where trial lengths are found, waiting for the searcher does not double
+ * them: the first search takes as many trials, and hardly longer. */
+static void sim_slow_searcher_does_not_lengthen_trials(void **state)
+{
+    double quick = 0, slow = 0;
+
+    (void)state;
+    for (uint64_t seed = 0; seed < 6; seed++) {
+        struct sim_result a, b;
+
+        memset(&how, 0, sizeof(how));
+        run(&searcher_random, NULL, 0, seed, &a, NULL);
+        how.waits = 5;
+        run(&searcher_odd, NULL, 0, seed, &b, NULL);
+        assert_int_equal(a.search[0].trials, b.search[0].trials);
+        quick += a.search[0].seconds;
+        slow += b.search[0].seconds;
+    }
+    assert_true(slow < 1.2 * quick);
+}
+
+/* One that fails costs one decision in the whole run, re-tunes included, and is
+ * not opened again; so it is under every strategy that searches. */
+static void sim_failing_searcher_costs_one_decision(void **state)
+{
+    static const char *const strategies[] = {"mltuner", "hyperband", "asha",
+                                             "complete"};
+    unsigned retunes = 0;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(strategies) / sizeof(*strategies); i++)
+        for (uint64_t seed = 0; seed < 3; seed++) {
+            struct sim_result r;
+            char *trace = NULL;
+
+            memset(&how, 0, sizeof(how));
+            how.waits = 2;
+            how.fails_at = 3;
+            run(&searcher_odd, strategies[i], 0, seed, &r, &trace);
+            assert_non_null(trace);
+            if (how.asks != 3 || count(trace, "searcher_fallback") != 1)
+                fail_msg("%s, seed %llu: %u asks, %u decisions", strategies[i],
+                         (unsigned long long)seed, how.asks,
+                         count(trace, "searcher_fallback"));
+            assert_true(how.opened <= 1 || r.searches > 1);
+            retunes += r.searches > 1;
+            mem_free(trace);
+        }
+    assert_true(retunes > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sim_slow_searcher_makes_the_same_run),
+        cmocka_unit_test(sim_slow_searcher_does_not_lengthen_trials),
+        cmocka_unit_test(sim_failing_searcher_costs_one_decision),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
