@@ -110,6 +110,35 @@ static unsigned sgd_slots(unsigned flags)
     return flags & MLT_NO_MOMENTUM ? 0 : 1;
 }
 
+/* ---- nesterov: v = m v + (1 - m) g; w -= lr (m v + (1 - m) g) ------------ */
+
+/* Sutskever et al. 2013, section 2, in the form that keeps the looked-ahead
+ * values as the parameters. */
+KERNEL_PART void nesterov_momentum(const struct rule_batch *b, uint32_t width)
+{
+    float lr = b->params.learning_rate;
+    float m = b->params.momentum;
+
+    for (size_t i = 0; i < b->n; i++) {
+        float *restrict w = b->row[i];
+        float *restrict v = (float *)b->row[i] + width;
+        const float *restrict g = b->sum[i];
+
+        for (uint32_t j = 0; j < width; j++) {
+            v[j] = m * v[j] + (1 - m) * g[j];
+            w[j] -= lr * (m * v[j] + (1 - m) * g[j]);
+        }
+    }
+}
+
+KERNEL static void nesterov_apply(const struct rule_batch *b)
+{
+    if (b->slots == 0)
+        BY_WIDTH(sgd_plain, b);
+    else
+        BY_WIDTH(nesterov_momentum, b);
+}
+
 /* ---- adagrad: s += g g; w -= lr g / sqrt(s + eps) ------------------------ */
 
 /* Duchi, Hazan and Singer 2011, figure 1, diagonal; epsilon under the root, so
@@ -120,7 +149,7 @@ KERNEL_PART void adagrad_values(uint32_t from, uint32_t width, float lr,
 {
     for (uint32_t j = from; j < width; j++) {
         s[j] += g[j] * g[j];
-        w[j] -= lr * g[j] / sqrtf(s[j] + RULE_ADAGRAD_EPSILON);
+        w[j] -= lr * g[j] / sqrtf(s[j] + RULE_EPSILON);
     }
 }
 
@@ -149,8 +178,8 @@ AVX2 static inline void adagrad_eight(__m256 lr, float *w, float *s,
 {
     __m256 gradient = _mm256_loadu_ps(g);
     __m256 squares = _mm256_fmadd_ps(gradient, gradient, _mm256_loadu_ps(s));
-    __m256 root = reciprocal_root(
-        _mm256_add_ps(squares, _mm256_set1_ps(RULE_ADAGRAD_EPSILON)));
+    __m256 root =
+        reciprocal_root(_mm256_add_ps(squares, _mm256_set1_ps(RULE_EPSILON)));
 
     _mm256_storeu_ps(s, squares);
     _mm256_storeu_ps(w, _mm256_fnmadd_ps(_mm256_mul_ps(lr, gradient), root,
@@ -198,6 +227,105 @@ static unsigned one_slot(unsigned flags)
     return 1;
 }
 
+static unsigned two_slots(unsigned flags)
+{
+    (void)flags;
+    return 2;
+}
+
+/* ---- rmsprop: s = d s + (1 - d) g g; w -= lr g / sqrt(s + eps) ----------- */
+
+/* Tieleman and Hinton 2012, lecture 6.5. */
+KERNEL_PART void rmsprop_rows(const struct rule_batch *b, uint32_t width)
+{
+    const float d = RULE_RMSPROP_DECAY;
+    float lr = b->params.learning_rate;
+
+    for (size_t i = 0; i < b->n; i++) {
+        float *restrict w = b->row[i];
+        float *restrict s = (float *)b->row[i] + width;
+        const float *restrict g = b->sum[i];
+
+        for (uint32_t j = 0; j < width; j++) {
+            s[j] = d * s[j] + (1 - d) * g[j] * g[j];
+            w[j] -= lr * g[j] / sqrtf(s[j] + RULE_EPSILON);
+        }
+    }
+}
+
+KERNEL static void rmsprop_apply(const struct rule_batch *b)
+{
+    BY_WIDTH(rmsprop_rows, b);
+}
+
+/* ---- adadelta ------------------------------------------------------------ */
+
+/* Zeiler 2012, algorithm 1, its step times the learning rate (1 there):
+ * s = d s + (1 - d) g g; x = g sqrt(u + eps) / sqrt(s + eps);
+ * u = d u + (1 - d) x x; w -= lr x. */
+KERNEL_PART void adadelta_rows(const struct rule_batch *b, uint32_t width)
+{
+    const float d = RULE_ADADELTA_DECAY;
+    float lr = b->params.learning_rate;
+
+    for (size_t i = 0; i < b->n; i++) {
+        float *restrict w = b->row[i];
+        float *restrict s = (float *)b->row[i] + width;
+        float *restrict u = (float *)b->row[i] + (size_t)2 * width;
+        const float *restrict g = b->sum[i];
+
+        for (uint32_t j = 0; j < width; j++) {
+            float x;
+
+            s[j] = d * s[j] + (1 - d) * g[j] * g[j];
+            x = g[j] * sqrtf((u[j] + RULE_ADADELTA_EPSILON) /
+                             (s[j] + RULE_ADADELTA_EPSILON));
+            u[j] = d * u[j] + (1 - d) * x * x;
+            w[j] -= lr * x;
+        }
+    }
+}
+
+KERNEL static void adadelta_apply(const struct rule_batch *b)
+{
+    BY_WIDTH(adadelta_rows, b);
+}
+
+/* ---- adam ---------------------------------------------------------------- */
+
+/* Kingma and Ba 2015, algorithm 1. The corrections 1 - beta^t obey the same
+ * recursion as the averages (c = beta c + 1 - beta, from 0), so the row keeps
+ * those two instead of t: no power is taken, and rows that are seldom updated
+ * are corrected by their own number of updates. Epsilon is under the root. */
+KERNEL_PART void adam_rows(const struct rule_batch *b, uint32_t width)
+{
+    const float d1 = RULE_ADAM_DECAY_1, d2 = RULE_ADAM_DECAY_2;
+
+    for (size_t i = 0; i < b->n; i++) {
+        float *restrict w = b->row[i];
+        float *restrict m = (float *)b->row[i] + width;
+        float *restrict v = (float *)b->row[i] + (size_t)2 * width;
+        float *restrict c = (float *)b->row[i] + (size_t)3 * width;
+        const float *restrict g = b->sum[i];
+        float step, scale;
+
+        c[0] = d1 * c[0] + (1 - d1);
+        c[1] = d2 * c[1] + (1 - d2);
+        step = b->params.learning_rate / c[0];
+        scale = 1 / c[1];
+        for (uint32_t j = 0; j < width; j++) {
+            m[j] = d1 * m[j] + (1 - d1) * g[j];
+            v[j] = d2 * v[j] + (1 - d2) * g[j] * g[j];
+            w[j] -= step * m[j] / sqrtf(scale * v[j] + RULE_EPSILON);
+        }
+    }
+}
+
+KERNEL static void adam_apply(const struct rule_batch *b)
+{
+    BY_WIDTH(adam_rows, b);
+}
+
 /* ---- registry ------------------------------------------------------------ */
 
 enum {
@@ -206,12 +334,54 @@ enum {
 };
 
 static const struct rule_ops rules[] = {
-    {"add", "values change by the sum of the updates", ALL_TYPES, false, false,
-     no_slots, add_apply},
-    {"sgd", "gradient descent with momentum: v = m v + (1 - m) g; w -= lr v",
-     F32_ONLY, true, true, sgd_slots, sgd_apply},
-    {"adagrad", "s += g g; w -= lr g / sqrt(s), value by value", F32_ONLY, true,
-     false, one_slot, adagrad_apply},
+    {.name = "add",
+     .summary = "values change by the sum of the updates",
+     .types = ALL_TYPES,
+     .slots = no_slots,
+     .apply = add_apply},
+    {.name = "sgd",
+     .summary = "gradient descent with momentum: v = m v + (1 - m) g; "
+                "w -= lr v",
+     .types = F32_ONLY,
+     .uses_learning_rate = true,
+     .uses_momentum = true,
+     .slots = sgd_slots,
+     .apply = sgd_apply},
+    {.name = "nesterov",
+     .summary = "momentum that looks ahead: v = m v + (1 - m) g; "
+                "w -= lr (m v + (1 - m) g)",
+     .types = F32_ONLY,
+     .uses_learning_rate = true,
+     .uses_momentum = true,
+     .slots = sgd_slots,
+     .apply = nesterov_apply},
+    {.name = "adagrad",
+     .summary = "s += g g; w -= lr g / sqrt(s), value by value",
+     .types = F32_ONLY,
+     .uses_learning_rate = true,
+     .slots = one_slot,
+     .apply = adagrad_apply},
+    {.name = "rmsprop",
+     .summary = "s = 0.9 s + 0.1 g g; w -= lr g / sqrt(s), value by value",
+     .types = F32_ONLY,
+     .uses_learning_rate = true,
+     .slots = one_slot,
+     .apply = rmsprop_apply},
+    {.name = "adadelta",
+     .summary = "steps in the units of the values: lr times the rms of past "
+                "steps over that of gradients",
+     .types = F32_ONLY,
+     .uses_learning_rate = true,
+     .slots = two_slots,
+     .apply = adadelta_apply},
+    {.name = "adam",
+     .summary = "corrected averages of gradient (0.9) and square (0.999): "
+                "w -= lr m / sqrt(v)",
+     .types = F32_ONLY,
+     .uses_learning_rate = true,
+     .slots = two_slots,
+     .tail = 2,
+     .apply = adam_apply},
 };
 
 enum { RULES = sizeof(rules) / sizeof(rules[0]) };
@@ -231,7 +401,7 @@ const struct rule_ops *rule_find(const char *name)
 
 const char *rule_names(void)
 {
-    return "add, sgd, adagrad";
+    return "add, sgd, nesterov, adagrad, rmsprop, adadelta, adam";
 }
 
 /* ---- sums ---------------------------------------------------------------- */

@@ -3,10 +3,11 @@
  * A rule is a plug-in: pure, without state of its own. What it remembers per
  * value (a velocity, a sum of squares) lives in slots behind the row's values,
  *
- *     row:  value[width]  slot 0 [width]  slot 1 [width] ...
+ *     row:  value[width]  slot 0 [width]  slot 1 [width] ...  tail
  *
- * so that a fork carries it. Slots hold no learning rate and therefore survive
- * a re-tune. All zero bytes is the initial state of every slot.
+ * (the tail: what it remembers per row) so that a fork carries it. Slots hold
+ * no learning rate and therefore survive a re-tune. All zero bytes is the
+ * initial state of slots and tail.
  */
 #ifndef PS_RULE_H
 #define PS_RULE_H
@@ -43,6 +44,7 @@ struct rule_ops {
 
     /* Slots per value for a table with these flags (MLT_NO_MOMENTUM). */
     unsigned (*slots)(unsigned flags);
+    unsigned tail; /* f32 numbers per row behind the slots */
 
     /* Applies @b->sum[i] to @b->row[i] once, i = 0 .. n - 1. Never fails or
      * blocks; a non-finite update makes non-finite values (divergence). The
@@ -53,10 +55,17 @@ struct rule_ops {
 
 enum { RULE_ROW_BATCH = 64 }; /* rows a caller hands over at a time */
 
-/* adagrad divides by sqrt(sum of squares + this): a value that never had a
- * gradient stays as it is, and the first step is the learning rate for any
- * gradient well above 1e-8. */
-#define RULE_ADAGRAD_EPSILON 1e-16f
+/* adagrad, rmsprop and adam divide by the root of an average of squares and
+ * this: a value that never had a gradient stays as it is, and the first step is
+ * about the learning rate for any gradient well above 1e-8. */
+#define RULE_EPSILON 1e-16f
+
+/* What the papers propose. */
+#define RULE_RMSPROP_DECAY 0.9f
+#define RULE_ADADELTA_DECAY 0.95f
+#define RULE_ADADELTA_EPSILON 1e-6f
+#define RULE_ADAM_DECAY_1 0.9f
+#define RULE_ADAM_DECAY_2 0.999f
 
 /* The rule of that name, or NULL. */
 const struct rule_ops *rule_find(const char *name);
@@ -64,7 +73,7 @@ const struct rule_ops *rule_find(const char *name);
 /* Rule number @i in order of listing, NULL after the last. */
 const struct rule_ops *rule_at(size_t i);
 
-/* "add, sgd, adagrad", for messages. */
+/* "add, sgd, ...", for messages. */
 const char *rule_names(void);
 
 /* dst[i] += src[i], i < width; i32 wraps. */

@@ -78,7 +78,8 @@ static enum err check_read_my_writes(const struct table *t, struct fault *f)
 static enum err find_sizes(struct table *t, struct fault *f)
 {
     uint64_t value_bytes = (uint64_t)t->width * rule_type_bytes(t->type);
-    uint64_t row_bytes = value_bytes * (1 + t->slots);
+    uint64_t tail = t->rule ? t->rule->tail * sizeof(float) : 0;
+    uint64_t row_bytes = value_bytes * (1 + t->slots) + tail;
 
     assert(row_bytes > 0);
     if (row_bytes > ROW_BYTES_MAX || t->rows > TABLE_BYTES_MAX / row_bytes)

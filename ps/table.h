@@ -32,7 +32,7 @@ struct table {
     const struct rule_ops *rule; /* NULL for a local table */
     unsigned slots;
     uint32_t value_bytes;     /* of a row's values */
-    uint32_t row_bytes;       /* values and slots: the stride */
+    uint32_t row_bytes;       /* values, slots, tail: the stride */
     uint32_t chunk_bytes_max; /* as declared */
     /* After table_partition. */
     uint32_t row_shift;

@@ -80,9 +80,11 @@ static int train(struct mlt_worker *w, void *arg)
     return err;
 }
 
-/* Rows of the reference: values, then slots. */
-static void reference_clock(float (*row)[2 * WIDTH], unsigned workers,
-                            int clock, const struct rule_ops *rule)
+enum { ROW_MAX = 3 * WIDTH + 2 }; /* values, then slots, then tail */
+
+/* Rows of the reference. */
+static void reference_clock(float (*row)[ROW_MAX], unsigned workers, int clock,
+                            const struct rule_ops *rule)
 {
     for (uint64_t r = 0; r < ROWS; r++) {
         float sum[WIDTH], g[WIDTH];
@@ -106,7 +108,7 @@ static void reference_clock(float (*row)[2 * WIDTH], unsigned workers,
 
 static void check_against_reference(unsigned workers, const char *rule)
 {
-    static float want[ROWS][2 * WIDTH];
+    static float want[ROWS][ROW_MAX];
     struct mlt_ps *ps = fixture_ps(workers, "bsp", rule);
 
     memset(want, 0, sizeof(want));

@@ -23,34 +23,94 @@ static void plain_adagrad(double *w, double *s, double g, struct rule_params p)
     *w -= (double)p.learning_rate * g / sqrt(*s + 1e-16);
 }
 
+static void plain_nesterov(double *w, double *v, double g, struct rule_params p)
+{
+    double m = v ? p.momentum : 0;
+
+    if (v)
+        *v = m * *v + (1 - m) * g;
+    *w -= (double)p.learning_rate * ((v ? m * *v : 0) + (1 - m) * g);
+}
+
+static void plain_rmsprop(double *w, double *s, double g, struct rule_params p)
+{
+    *s = 0.9 * *s + 0.1 * g * g;
+    *w -= (double)p.learning_rate * g / sqrt(*s + 1e-16);
+}
+
+static void plain_adadelta(double *w, double *s, double *u, double g,
+                           struct rule_params p)
+{
+    double x;
+
+    *s = 0.95 * *s + 0.05 * g * g;
+    x = sqrt(*u + 1e-6) / sqrt(*s + 1e-6) * g;
+    *u = 0.95 * *u + 0.05 * x * x;
+    *w -= (double)p.learning_rate * x;
+}
+
+/* As published, with the number of the step; epsilon under the root. */
+static void plain_adam(double *w, double *m, double *v, double g, int step,
+                       struct rule_params p)
+{
+    double a, b;
+
+    *m = 0.9 * *m + (1 - 0.9) * g;
+    *v = 0.999 * *v + (1 - 0.999) * g * g;
+    a = *m / (1 - pow(0.9, step));
+    b = *v / (1 - pow(0.999, step));
+    *w -= (double)p.learning_rate * a / sqrt(b + 1e-16);
+}
+
 static void assert_near(double got, double want)
 {
     if (!(fabs(got - want) <= 2e-6 * (1 + fabs(want))))
         fail_msg("got %.9g, want %.9g", got, want);
 }
 
+enum { ROW_MAX = 3 * WIDTH_MAX + 2 };
+
 struct float_case {
     const struct rule_ops *rule;
     unsigned slots;
     uint32_t width;
-    float row[ROWS][2 * WIDTH_MAX];
-    double plain[ROWS][2 * WIDTH_MAX];
+    int step; /* from 1 */
+    float row[ROWS][ROW_MAX];
+    double plain[ROWS][ROW_MAX];
     float sum[ROWS][WIDTH_MAX];
 };
 
+static void apply_plain_value(const struct float_case *c, double *w, double *s,
+                              double *u, double g, struct rule_params p)
+{
+    const char *name = c->rule->name;
+
+    if (strcmp(name, "add") == 0)
+        *w += g;
+    else if (strcmp(name, "sgd") == 0)
+        plain_sgd(w, s, g, p);
+    else if (strcmp(name, "nesterov") == 0)
+        plain_nesterov(w, s, g, p);
+    else if (strcmp(name, "adagrad") == 0)
+        plain_adagrad(w, s, g, p);
+    else if (strcmp(name, "rmsprop") == 0)
+        plain_rmsprop(w, s, g, p);
+    else if (strcmp(name, "adadelta") == 0)
+        plain_adadelta(w, s, u, g, p);
+    else if (strcmp(name, "adam") == 0)
+        plain_adam(w, s, u, g, c->step, p);
+    else
+        fail_msg("no plain form of rule %s", name);
+}
+
 static void apply_plain(struct float_case *c, size_t row, struct rule_params p)
 {
-    for (uint32_t j = 0; j < c->width; j++) {
-        double *w = &c->plain[row][j];
-        double *slot = c->slots ? &c->plain[row][c->width + j] : NULL;
+    double *at = c->plain[row];
 
-        if (strcmp(c->rule->name, "adagrad") == 0)
-            plain_adagrad(w, slot, c->sum[row][j], p);
-        else if (strcmp(c->rule->name, "sgd") == 0)
-            plain_sgd(w, slot, c->sum[row][j], p);
-        else
-            *w += c->sum[row][j];
-    }
+    for (uint32_t j = 0; j < c->width; j++)
+        apply_plain_value(c, &at[j], c->slots ? &at[c->width + j] : NULL,
+                          c->slots > 1 ? &at[2 * c->width + j] : NULL,
+                          c->sum[row][j], p);
 }
 
 static void apply_kernel(struct float_case *c, struct rule_params p)
@@ -78,7 +138,7 @@ static void check_rule(const struct rule_ops *rule, unsigned flags,
     c.slots = rule->slots(flags);
     c.width = width;
     rng_init(&rng, width);
-    for (int step = 0; step < 20; step++) {
+    for (c.step = 1; c.step <= 20; c.step++) {
         for (int i = 0; i < ROWS; i++) {
             for (uint32_t j = 0; j < width; j++)
                 c.sum[i][j] = (float)rng_normal(&rng);
@@ -89,7 +149,7 @@ static void check_rule(const struct rule_ops *rule, unsigned flags,
     for (int i = 0; i < ROWS; i++)
         for (uint32_t j = 0; j < (1 + c.slots) * width; j++)
             assert_near(c.row[i][j], c.plain[i][j]);
-    assert_true(c.row[0][(1 + c.slots) * width] == 0);
+    assert_true(c.row[0][(1 + c.slots) * width + rule->tail] == 0);
 }
 
 /* Every rule equals its plain form at every width, remainders of the vector
@@ -113,7 +173,7 @@ static void rule_row_twice_in_batch_equals_two_calls(void **state)
     (void)state;
     for (size_t i = 0; rule_at(i); i++) {
         const struct rule_ops *rule = rule_at(i);
-        float together[64] = {0}, apart[64] = {0}, g[2][32];
+        float together[98] = {0}, apart[98] = {0}, g[2][32];
         void *row[2] = {together, together};
         const void *sum[2] = {g[0], g[1]};
         struct rule_batch b = {2, row, sum, 32, MLT_F32, rule->slots(0), p};
@@ -146,6 +206,46 @@ static void adagrad_zero_gradient_changes_nothing(void **state)
     assert_true(row[0] == 1.5f && row[2] == 0);
     assert_near(row[1], 2.25);
     assert_near(row[3], 16);
+}
+
+/* A row whose gradients are zero from the start stays as it is under every
+ * rule, and one with any keeps finite: no 0 / 0 in the corrections. */
+static void rule_zero_gradient_changes_nothing(void **state)
+{
+    (void)state;
+    for (size_t i = 0; rule_at(i); i++) {
+        float row[8] = {1.5f, -2.0f}, g[2] = {0, 0};
+        void *rows[1] = {row};
+        const void *sums[1] = {g};
+        const struct rule_ops *rule = rule_at(i);
+        struct rule_batch b = {1,       rows,           sums,         2,
+                               MLT_F32, rule->slots(0), {0.25f, 0.9f}};
+
+        for (int step = 0; step < 3; step++)
+            rule->apply(&b);
+        assert_true(row[0] == 1.5f && row[1] == -2.0f);
+        g[0] = 1e-6f;
+        rule->apply(&b);
+        assert_true(isfinite(row[0]) && row[1] == -2.0f);
+    }
+}
+
+/* Adam's first step is the learning rate, whatever the gradient's size; and a
+ * row that was updated less often has its own corrections. */
+static void adam_first_step_is_the_learning_rate(void **state)
+{
+    float g[1] = {-3e4f};
+
+    (void)state;
+    for (int i = 0; i < 3; i++, g[0] /= -1e3f) {
+        float row[5] = {0};
+        void *rows[1] = {row};
+        const void *sums[1] = {g};
+        struct rule_batch b = {1, rows, sums, 1, MLT_F32, 2, {0.25f, 0}};
+
+        rule_find("adam")->apply(&b);
+        assert_near(row[0], g[0] < 0 ? 0.25 : -0.25);
+    }
 }
 
 /* Sums of integers wrap instead of overflowing; doubles keep their precision.
@@ -208,6 +308,8 @@ int main(void)
         cmocka_unit_test(rule_any_width_equals_plain_reference),
         cmocka_unit_test(rule_row_twice_in_batch_equals_two_calls),
         cmocka_unit_test(adagrad_zero_gradient_changes_nothing),
+        cmocka_unit_test(rule_zero_gradient_changes_nothing),
+        cmocka_unit_test(adam_first_step_is_the_learning_rate),
         cmocka_unit_test(rule_add_other_types_are_exact),
         cmocka_unit_test(rule_accumulate_adds_in_the_type),
         cmocka_unit_test(rule_registry_lists_what_it_finds),
