@@ -8,6 +8,8 @@
 static const struct verb verbs[] = {
     {"run", "train a model and tune how it trains, in one run", false,
      verb_run},
+    {"compare", "the same job under several strategies, one table", false,
+     verb_compare},
     {"eval", "a saved model's loss and metric on other data", false, verb_eval},
     {"ls", "the runs of a state folder", false, verb_ls},
     {"show", "what a run did", false, verb_show},

@@ -31,6 +31,7 @@ const char *verb_nearest(const char *word);
 bool verb_is_planned(const char *name);
 
 int verb_apps(int argc, char **argv);
+int verb_compare(int argc, char **argv);
 int verb_data(int argc, char **argv);
 int verb_eval(int argc, char **argv);
 int verb_ls(int argc, char **argv);
