@@ -28,8 +28,7 @@ struct run_copy {
     json_t *setting;  /* in use; NULL before one is chosen */
     branch_id branch; /* the surviving lineage's tip; BRANCH_NONE before */
     size_t searches, trials, branches, live;
-    double tuning_s;
-    uint64_t tuning_clocks;
+    struct history_tuning tuning;
     struct list_scope scope;
 };
 
@@ -74,12 +73,7 @@ static void copy_counts(struct run_copy *c, const struct history *h)
     c->branches = h->branches;
     for (i = 0; i < h->branches; i++)
         c->live += isnan(h->branch[i].freed_at_s);
-    for (i = 0; i < h->searches; i++) {
-        if (!h->search[i].ended)
-            continue;
-        c->tuning_s += h->search[i].end.seconds;
-        c->tuning_clocks += h->search[i].end.clocks;
-    }
+    c->tuning = history_tuning(h);
 }
 
 static void run_copy(struct run_copy *c, const struct view_run *run)
@@ -154,8 +148,8 @@ static json_t *tuning_to_json(const struct run_copy *c)
                      value_text_or_null(c->run.strategy), "searcher",
                      value_text_or_null(c->run.searcher), "searches",
                      (json_int_t)c->searches, "trials", (json_int_t)c->trials,
-                     "clocks", (json_int_t)c->tuning_clocks, "seconds",
-                     value_number(c->tuning_s));
+                     "clocks", (json_int_t)c->tuning.clocks, "seconds",
+                     value_number(c->tuning.seconds));
 }
 
 static json_t *times_to_json(const struct run_copy *c)

@@ -39,22 +39,11 @@ static void print_best(const struct history *h, FILE *out)
     print_outcome(word, best->e.loss, best->e.metric, h, out);
 }
 
-/* Seconds of the whole run since its first clock, and those of its searches. */
-static double tuning_seconds(const struct history *h)
-{
-    double seconds = 0;
-
-    for (size_t i = 0; i < h->searches; i++)
-        if (h->search[i].ended)
-            seconds += h->search[i].end.seconds;
-    return seconds;
-}
-
 static void print_time(const struct history *h, FILE *out)
 {
     double whole =
         isnan(h->first_clock_at_s) ? 0 : h->at_s - h->first_clock_at_s;
-    double tuning = tuning_seconds(h);
+    double tuning = history_tuning(h).seconds;
     char time[32], spent[32];
 
     progress_duration(whole, time, sizeof(time));

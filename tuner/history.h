@@ -150,6 +150,15 @@ uint32_t history_snapshot_number(const char *path);
 /* Number of epochs of the surviving lineage. */
 uint32_t history_epochs(const struct history *h);
 
+/* What searching has cost so far, the winners' own training left out. A search
+ * that is open counts up to the latest record, but for the epochs of the
+ * surviving lineage that ended in it. */
+struct history_tuning {
+    double seconds;
+    uint64_t clocks; /* of the searches that are over */
+};
+struct history_tuning history_tuning(const struct history *h);
+
 /* Mean over the newest surviving training progress: what a live line shows.
  * NAN before there is any. */
 double history_loss(const struct history *h);

@@ -36,6 +36,30 @@ uint32_t history_epochs(const struct history *h)
     return last ? last->e.epoch : 0;
 }
 
+static double open_search(const struct history *h,
+                          const struct history_search *s)
+{
+    double seconds = h->at_s - s->started_at_s;
+
+    for (size_t i = 0; i < h->epochs; i++)
+        if (h->epoch[i].e.surviving && h->epoch[i].at_s >= s->started_at_s)
+            seconds -= h->epoch[i].e.seconds;
+    return seconds > 0 ? seconds : 0;
+}
+
+struct history_tuning history_tuning(const struct history *h)
+{
+    struct history_tuning t = {0};
+
+    for (size_t i = 0; i < h->searches; i++) {
+        const struct history_search *s = &h->search[i];
+
+        t.seconds += s->ended ? s->end.seconds : open_search(h, s);
+        t.clocks += s->ended ? s->end.clocks : 0;
+    }
+    return t;
+}
+
 double history_loss(const struct history *h)
 {
     for (size_t i = h->branches; i > 0; i--) {
@@ -83,19 +107,12 @@ static json_t *best_object(const struct history *h)
 
 static json_t *tuning_object(const struct history *h)
 {
+    const struct history_tuning t = history_tuning(h);
     json_t *o = json_object();
-    double seconds = 0;
-    uint64_t clocks = 0;
 
-    for (size_t i = 0; i < h->searches; i++) {
-        const struct history_search *s = &h->search[i];
-
-        seconds += s->ended ? s->end.seconds : h->at_s - s->started_at_s;
-        clocks += s->ended ? s->end.clocks : 0;
-    }
-    if (put(o, "seconds", json_of_number(seconds)) ||
+    if (put(o, "seconds", json_of_number(t.seconds)) ||
         put_count(o, "searches", h->searches) ||
-        put_count(o, "trials", h->trials) || put_count(o, "clocks", clocks)) {
+        put_count(o, "trials", h->trials) || put_count(o, "clocks", t.clocks)) {
         json_decref(o);
         return NULL;
     }
