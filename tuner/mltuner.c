@@ -296,6 +296,17 @@ static branch_id retune_parent(struct mltuner *s)
     struct board *c = s->c;
     struct branch *best = board_branch(c, c->best.branch);
 
+    /* Nobody has vouched for a given initial setting: one epoch at far too
+     * large a rate can spoil a model for good (`mf` at 0.6 ended 1 % worse
+     * whatever came after), and starting anew costs no more than that epoch. */
+    if (c->options.initial && s->searches == 0) {
+        board_decision(c, "return",
+                       "the search starts where training began: nothing says "
+                       "that the initial setting was good");
+        board_hold(c, 0);
+        s->held_parent = 0;
+        return 0;
+    }
     if (!best || best->state != BRANCH_LIVE || best->after ||
         c->best.epoch >= s->line.epochs)
         return s->line.branch;

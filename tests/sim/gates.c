@@ -53,7 +53,7 @@ static const struct gates_family plain = {
             .cost_noise = 0.03,
             .switch_s = 1e-3,
             .copy_s = 1e-3,
-            .max_epochs = 100000,
+            .max_epochs = 100,
         },
     .horizon_epochs = 60,
 };
@@ -238,7 +238,7 @@ static double loss_at(struct hunt *h, const struct knobs *k, double part)
     return loss;
 }
 
-void gates_oracle(const struct gates_family *g, unsigned variant,
+void gates_oracle(const struct gates_family *g, unsigned variant, double part,
                   struct gates_oracle *out)
 {
     struct hunt h = {.g = g, .target = NAN};
@@ -248,7 +248,7 @@ void gates_oracle(const struct gates_family *g, unsigned variant,
     h.horizon = g->horizon_epochs * physics_epoch(&h.p, &physics_knobs_default);
     hunt(&h);
     k = knobs_at(&h, h.u);
-    out->target = loss_at(&h, &k, 0.7);
+    out->target = loss_at(&h, &k, part);
     h.target = out->target;
     hunt(&h);
     assert(isfinite(h.best));
@@ -265,6 +265,10 @@ double gates_time(const struct gates_family *g, const struct gates_oracle *o,
     struct sim_family f = g->f;
 
     f.strategy = strategy;
+    if (strategy && strcmp(strategy, "hyperband_infinite") == 0) {
+        f.strategy = "hyperband";
+        f.strategy_settings = "{\"horizon\": \"infinite\"}";
+    }
     f.target_metric = o->target;
     f.max_time_s = most * o->seconds;
     sim_run(&f, seed, NULL, out);
@@ -300,6 +304,7 @@ double gates_time_fixed(const struct gates_family *g,
     snprintf(initial + n, sizeof(initial) - n, "}");
     fixed.f.initial = initial;
     fixed.f.plateau_epochs = 1000;
+    fixed.f.max_epochs = 1000;
     return gates_time(&fixed, o, "fixed", seed, 5, &r);
 }
 

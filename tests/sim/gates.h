@@ -25,7 +25,7 @@ void gates_family(size_t i, struct gates_family *out);
 /* The best that one fixed setting can do, known in advance. */
 struct gates_oracle {
     double target;      /* loss that the best fixed setting for the horizon has
-                         * after 70 % of it */
+                         * after a part of it */
     struct knobs knobs; /* fixed setting that is there first; its learning rate
                          * is in units of the physics' best rate */
     double seconds;     /* when; training alone */
@@ -33,10 +33,12 @@ struct gates_oracle {
 
 /* By search over the physics without noise, for all seeds of a variant (seed
  * modulo GATES_VARIANTS): they differ in the scale of the learning rate. */
-void gates_oracle(const struct gates_family *g, unsigned variant,
+/* @part: of the horizon, 0.7. */
+void gates_oracle(const struct gates_family *g, unsigned variant, double part,
                   struct gates_oracle *out);
 
-/* Virtual seconds of a run of @strategy with @seed to the target; INFINITY: not
+/* Virtual seconds of a run of @strategy (NULL: mltuner; "hyperband_infinite" is
+ * hyperband with its infinite horizon) with @seed to the target; INFINITY: not
  * within @most times the oracle's time. */
 double gates_time(const struct gates_family *g, const struct gates_oracle *o,
                   const char *strategy, uint64_t seed, double most,

@@ -34,7 +34,7 @@ static void gates_target_is_reached_in_time(void **state)
         struct gates_oracle o;
         double sum = 0;
 
-        gates_oracle(&g, 1, &o);
+        gates_oracle(&g, 1, 0.7, &o);
         for (uint64_t seed = 1; seed <= 1 + 8 * (FEW - 1); seed += 8) {
             static struct sim_result r;
             double fixed = gates_time_fixed(&g, &o, seed);
