@@ -95,12 +95,28 @@ static void print_stops(const struct run_config *c)
     printf("\n");
 }
 
+/* The file or command of a searcher from outside (@own, or NULL). */
+static void print_program(const json_t *own)
+{
+    const json_t *command = json_object_get(own, "command"), *word;
+    const char *plugin = json_string_value(json_object_get(own, "plugin"));
+    size_t i;
+
+    if (plugin)
+        printf(" %s", plugin);
+    json_array_foreach(command, i, word)
+    {
+        printf(" %s", json_string_value(word));
+    }
+}
+
 static void print_tuner(const struct run_config *c)
 {
     size_t dims = space_dims(&c->space);
 
     printf("tuner     strategy %s, searcher %s", c->strategy->name,
            c->searcher->name);
+    print_program(c->searcher_own);
     if (dims > 0)
         printf(", %zu tunable%s to search, at most %zu trials", dims,
                dims == 1 ? "" : "s",

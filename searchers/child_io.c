@@ -15,13 +15,10 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-enum {
-    CHILD_PENDING_MAX = 8 * 1024 * 1024,
-    CHILD_FD_FREE_FROM = 10,
-    CHILD_END_MS = 1000 /* from the end of its output to its own */
-};
+enum { CHILD_PENDING_MAX = 8 * 1024 * 1024, CHILD_FD_FREE_FROM = 10 };
 
 /* ---- start --------------------------------------------------------------- */
 
@@ -221,6 +218,11 @@ static bool wait_end(const struct child *c, int timeout_ms)
     return n > 0;
 }
 
+bool child_ended(const struct child *c)
+{
+    return wait_end(c, 0);
+}
+
 /* The pid stays ours until it is reaped, so the group cannot be another's. The
  * exit code, or minus the signal. */
 static int reap(struct child *c)
@@ -369,16 +371,19 @@ void child_unread(struct child *c, size_t len)
 void child_wait(struct child *c, time_ns wait)
 {
     struct pollfd item[3] = {
-        {.fd = c->out_fd, .events = POLLIN},
+        {.fd = c->out_fd >= 0 ? c->out_fd : c->pid_fd, .events = POLLIN},
         {.fd = c->err_fd, .events = POLLIN},
         {.fd = c->pending_len > 0 ? c->in_fd : -1, .events = POLLOUT}};
 
-    poll(item, 3, (int)((wait + 999999) / 1000000));
+    const struct timespec time = {.tv_sec = wait / 1000000000,
+                                  .tv_nsec = wait % 1000000000};
+
+    ppoll(item, 3, &time, NULL);
 }
 
 void child_verdict(struct child *c, char *out, size_t size)
 {
-    bool ended = wait_end(c, CHILD_END_MS);
+    bool ended = child_ended(c);
     int code = reap(c);
     const char *name = code < 0 ? sigabbrev_np(-code) : NULL;
 

@@ -55,11 +55,15 @@ enum err child_line(struct child *c, const char **line, size_t *len);
  */
 void child_unread(struct child *c, size_t len);
 
-/* Waits up to @wait for something to read or write. */
+/* Whether it has ended, though its end has not been taken yet. */
+bool child_ended(const struct child *c);
+
+/* Waits up to @wait for something to read or write, or for its end after that
+ * of its output. */
 void child_wait(struct child *c, time_ns wait);
 
-/* How it ended, after it closed its output: "ended with exit code 1". Reaps and
- * kills it. */
+/* How it ended, "ended with exit code 1", or that it closed its output and did
+ * not. Reaps and kills it. */
 void child_verdict(struct child *c, char *out, size_t size);
 
 #endif

@@ -17,6 +17,9 @@
 #define LOG_S_MIN (-7.0)
 #define LOG_S_MAX 7.0
 #define LOG_NOISE_MAX 2.0
+/* Of the noise prior: density ~ n^0.1 (1 + n / scale)^-tail. */
+#define NOISE_SCALE 0.01
+#define NOISE_TAIL 30.0
 
 struct gp_model {
     size_t axes, n;
@@ -177,10 +180,10 @@ static double log_prior(const struct gp_model *m, const struct gp_params *p,
             grad[a] = 0.1 / w - 0.1 * w;
     }
     sum += p->log_s - s;
-    sum += 0.1 * p->log_noise - 30 * noise;
+    sum += 0.1 * p->log_noise - NOISE_TAIL * log1p(noise / NOISE_SCALE);
     if (grad) {
         grad[m->axes] = 1 - s;
-        grad[m->axes + 1] = 0.1 - 30 * noise;
+        grad[m->axes + 1] = 0.1 - NOISE_TAIL * noise / (NOISE_SCALE + noise);
     }
     return sum;
 }

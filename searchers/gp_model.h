@@ -8,9 +8,12 @@
  *
  *     k = s (1 + sqrt(5) r + 5/3 r^2) exp(-sqrt(5) r)
  *
- * Priors as Optuna's GPSampler has them: log p(w) = -0.1 / w - 0.1 w for every
- * axis, s ~ Gamma(2, 1), noise ~ Gamma(1.1, 30), noise >= GP_NOISE_MIN. They
- * suit standardised observations.
+ * Priors, which suit standardised observations: log p(w) = -0.1 / w - 0.1 w for
+ * every axis and s ~ Gamma(2, 1), as Optuna's GPSampler has them; noise, at
+ * least GP_NOISE_MIN, has a beta prime distribution of mean 4e-4 with a long
+ * tail. The Gamma(1.1, 30) of Optuna lets a surface that is rough, but not
+ * noisy, pass for noise; a tail that falls as a power instead lets real noise
+ * be noise (docs/algorithms.md).
  *
  * One owner thread; pure. Linear algebra is GSL's on the BLAS that is linked.
  */

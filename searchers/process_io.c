@@ -16,6 +16,12 @@
 #include <string.h>
 #include <unistd.h>
 
+/* From the end of a process' output to its own, at most; else it has only
+ * closed the one and lives on. */
+#define PROCESS_END ((time_ns)5 * 1000 * 1000 * 1000)
+/* A shared object that computes little has answered by then, and the tuner need
+ * not look again a millisecond later. */
+#define PROCESS_MOMENT ((time_ns)200 * 1000)
 /* How long a process has to go when its search is over. */
 #define PROCESS_GRACE ((time_ns)250 * 1000 * 1000)
 #define PROCESS_NAME_MAX 80
@@ -47,10 +53,11 @@ struct process {
     uint64_t last_id;
     uint64_t awaited; /* id; 0: no answer is awaited */
     time_ns asked_at;
-    uint64_t tells;  /* so far */
-    uint64_t asked;  /* digest of the query that was asked; */
-    bool answered;   /* with this answer: */
-    enum err result; /* ERR_OK, ERR_AGAIN, ERR_EXHAUSTED */
+    time_ns closed_at; /* when its output ended; 0: it has not */
+    uint64_t tells;    /* so far */
+    uint64_t asked;    /* digest of the query that was asked; */
+    bool answered;     /* with this answer: */
+    enum err result;   /* ERR_OK, ERR_AGAIN, ERR_EXHAUSTED */
     struct setting setting;
 };
 
@@ -95,10 +102,17 @@ static void give_up(struct process *p, enum err code, const char *why)
     child_stop(&p->child, 0);
 }
 
-static void ended(struct process *p)
+/* Its output has ended. What became of it is known a moment later. */
+static void output_ended(struct process *p)
 {
+    time_ns now = clock_monotonic();
+    time_ns wait = p->timeout < PROCESS_END ? p->timeout : PROCESS_END;
     char verdict[64];
 
+    if (!p->closed_at)
+        p->closed_at = now;
+    if (!child_ended(&p->child) && now - p->closed_at <= wait)
+        return;
     child_verdict(&p->child, verdict, sizeof(verdict));
     give_up(p, ERR_IO, verdict);
 }
@@ -259,7 +273,7 @@ static void see_to_timeout(struct process *p)
 {
     char why[64];
 
-    if (p->stage == PROCESS_BROKEN || !p->awaited ||
+    if (p->stage == PROCESS_BROKEN || p->closed_at || !p->awaited ||
         clock_monotonic() - p->asked_at <= p->timeout)
         return;
     snprintf(why, sizeof(why), "did not answer within %.4g s",
@@ -276,12 +290,12 @@ static enum err pump(struct process *p)
     while (p->stage != PROCESS_BROKEN) {
         enum err err = child_line(&p->child, &line, &len);
 
-        if (err == ERR_AGAIN)
+        if (err == ERR_IO)
+            output_ended(p);
+        if (err == ERR_AGAIN || err == ERR_IO)
             break;
         if (err == ERR_LIMIT)
             give_up(p, ERR_PROTO, "answered a line of over 65536 bytes");
-        else if (err)
-            ended(p);
         else if (take_line(p, line, len) == ERR_NOMEM) {
             child_unread(&p->child, len);
             return ERR_NOMEM;
@@ -510,7 +524,12 @@ static enum err put_question(struct process *p, const struct searcher_query *q,
     if (err == ERR_NOMEM)
         return fault_set(f, err, "%s", err_text(err));
     p->asked = digest;
-    return pump(p);
+    err = pump(p);
+    if (!err && p->awaited) {
+        child_wait(&p->child, PROCESS_MOMENT);
+        err = pump(p);
+    }
+    return err;
 }
 
 /* The answer to the query as it is. */
@@ -541,7 +560,7 @@ static enum err process_ask(void *state, const struct searcher_query *q,
         err = pump(p);
     if (!err && p->stage == PROCESS_READY && p->told_len > 0)
         err = send_told(p);
-    if (!err && p->stage == PROCESS_READY && !p->awaited &&
+    if (!err && p->stage == PROCESS_READY && !p->awaited && !p->closed_at &&
         !(p->answered && p->asked == digest))
         err = put_question(p, q, digest, f);
     if (err == ERR_NOMEM)

@@ -17,12 +17,12 @@
  *     settings  its own, checked by the schema that it states
  *     broken    why it is not to be started at all; "": it is
  *
- * Nothing blocks but close, for at most a quarter of a second: ask is ERR_AGAIN
- * until the answer has come. What goes wrong is told by an ask, once: no start,
- * ERR_NOENT or ERR_IO; no answer in time, ERR_TIMEOUT; an end, ERR_IO;
- * nonsense, ERR_PROTO; its own error, ERR_APP or ERR_INVAL. The process is
- * killed by then, with all of its process group. A proposal that was tried
- * already is replaced by one of `random`.
+ * Nothing blocks but close, for at most a quarter of a second, and a new ask,
+ * for a fifth of a millisecond: it is ERR_AGAIN until the answer has come. What
+ * goes wrong is told by an ask, once: no start, ERR_NOENT or ERR_IO; no answer
+ * in time, ERR_TIMEOUT; an end, ERR_IO; nonsense, ERR_PROTO; its own error,
+ * ERR_APP or ERR_INVAL. The process is killed by then, with all of its process
+ * group. A proposal that was tried already is replaced by one of `random`.
  */
 #ifndef SEARCHERS_PROCESS_IO_H
 #define SEARCHERS_PROCESS_IO_H

@@ -99,7 +99,42 @@ static void gp_fit_improves_and_generalises(void **state)
         assert_true(sd > 0);
         error += (mean - other.y[i]) * (mean - other.y[i]) / N;
     }
-    assert_true(sqrt(error) < 0.25);
+    assert_true(sqrt(error) < 0.3);
+    gp_model_free(m);
+}
+
+/* The prior thinks of little noise; where there is much, as in trials on a
+ * loaded machine, it is found all the same, and does not pass for a rough
+ * surface: the truth at other points is met far better than by the data. */
+static void gp_fit_finds_real_noise(void **state)
+{
+    enum { POINTS = 80 };
+    static const bool categorical[2] = {false, false};
+    double x[2 * POINTS], y[POINTS], error = 0;
+    struct gp_params p;
+    struct gp_model *m;
+    struct rng rng;
+
+    (void)state;
+    rng_init(&rng, 11);
+    for (int i = 0; i < POINTS; i++) {
+        x[2 * i] = rng_uniform(&rng);
+        x[2 * i + 1] = rng_uniform(&rng);
+        y[i] = 1.4 * sin(6 * x[2 * i]) + 0.5 * rng_normal(&rng);
+    }
+    assert_int_equal(gp_model_new(2, categorical, &m), ERR_OK);
+    assert_int_equal(gp_model_data(m, POINTS, x, y), ERR_OK);
+    gp_params_default(&p, 2);
+    gp_model_fit(m, &p, 100);
+    assert_true(exp(p.log_noise) > 0.03);
+    assert_int_equal(gp_model_condition(m, &p), ERR_OK);
+    for (int i = 0; i < POINTS; i++) {
+        double at[2] = {rng_uniform(&rng), rng_uniform(&rng)}, mean, sd;
+
+        gp_model_predict(m, at, &mean, &sd, NULL, NULL);
+        error += pow(mean - 1.4 * sin(6 * at[0]), 2) / POINTS;
+    }
+    assert_true(sqrt(error) < 0.3);
     gp_model_free(m);
 }
 
@@ -239,6 +274,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gp_posterior_gradient_matches_differences),
         cmocka_unit_test(gp_fit_improves_and_generalises),
+        cmocka_unit_test(gp_fit_finds_real_noise),
         cmocka_unit_test(gp_predict_interpolates_the_data),
         cmocka_unit_test(gp_predict_gradients_and_batches_agree),
         cmocka_unit_test(gp_duplicate_points_are_no_accident),
