@@ -23,7 +23,7 @@ enum {
 struct asha {
     struct board *c;
     struct contest ct;
-    uint32_t min_epochs, max_epochs, eta, concurrent;
+    uint32_t min_resource, max_resource, eta, concurrent;
     uint32_t rungs;                    /* 1 .. ASHA_RUNGS_MAX */
     double (*result)[ASHA_RUNGS_MAX];  /* owned, [ct.max]: score at each rung;
                                         * INFINITY: diverged or failed there */
@@ -54,19 +54,24 @@ static enum err read_settings(struct asha *a, const json_t *settings,
 {
     uint64_t epochs;
 
-    a->min_epochs = count(settings, "min_resource");
-    a->max_epochs = count(settings, "max_resource");
+    a->min_resource = count(settings, "min_resource");
+    a->max_resource = count(settings, "max_resource");
     a->eta = count(settings, "eta");
     a->concurrent = count(settings, "concurrent");
-    if (a->max_epochs == 0)
-        a->max_epochs = a->c->options.max_epochs;
-    if (a->max_epochs < a->min_epochs)
+    contest_unit(&a->ct, settings);
+    if (a->max_resource == 0 && a->ct.unit_clocks)
         return fault_set(f, ERR_INVAL,
-                         "strategy_settings: max_resource (%u epochs) must not "
+                         "strategy_settings: max_resource must be given where "
+                         "the unit is clocks");
+    if (a->max_resource == 0)
+        a->max_resource = a->c->options.max_epochs;
+    if (a->max_resource < a->min_resource)
+        return fault_set(f, ERR_INVAL,
+                         "strategy_settings: max_resource (%u) must not "
                          "be below min_resource (%u)",
-                         a->max_epochs, a->min_epochs);
-    for (epochs = a->min_epochs;
-         epochs <= a->max_epochs && a->rungs < ASHA_RUNGS_MAX; a->rungs++)
+                         a->max_resource, a->min_resource);
+    for (epochs = a->min_resource;
+         epochs <= a->max_resource && a->rungs < ASHA_RUNGS_MAX; a->rungs++)
         epochs *= a->eta;
     contest_searcher(a->c, settings);
     return ERR_OK;
@@ -84,9 +89,9 @@ static enum err asha_open(struct board *c, const json_t *settings, void **state,
     a->c = c;
     err = choice_settings(&strategy_asha, settings, &own, f);
     if (!err)
-        err = read_settings(a, own, f);
-    if (!err)
         err = contest_init(&a->ct, c, f);
+    if (!err)
+        err = read_settings(a, own, f);
     json_decref(own);
     if (err)
         asha_close(a);
@@ -99,7 +104,7 @@ static enum err asha_open(struct board *c, const json_t *settings, void **state,
 
 static uint32_t goal(const struct asha *a, uint32_t rung)
 {
-    uint32_t epochs = a->min_epochs;
+    uint32_t epochs = a->min_resource;
 
     for (uint32_t i = 0; i < rung; i++)
         epochs *= a->eta;
@@ -196,11 +201,11 @@ static void trim(struct asha *a)
 static void promote(struct asha *a, struct contestant *x)
 {
     struct record_decision *d = board_decision(
-        a->c, "promotion", "trial %u is promoted to rung %u: up to %u epochs",
-        x->number, x->rung + 1, goal(a, x->rung));
+        a->c, "promotion", "trial %u is promoted to rung %u: up to %u %s",
+        x->number, x->rung + 1, goal(a, x->rung), a->ct.unit);
 
     board_decision_number(d, "rung", x->rung + 1);
-    board_decision_number(d, "epochs", goal(a, x->rung));
+    board_decision_number(d, "resource", goal(a, x->rung));
     board_decision_number(d, "result", board_result(a->c, x->score));
     x->running = true;
 }
@@ -326,21 +331,17 @@ const struct strategy_ops strategy_asha = {
     .settings =
         "{\"type\": \"object\", \"properties\": {"
         "\"min_resource\": {\"type\": \"integer\", \"minimum\": 1, "
-        "\"maximum\": 100000, \"default\": 1, \"description\": \"r: epochs of "
+        "\"maximum\": 100000, \"default\": 1, \"description\": \"r: units of "
         "the lowest rung\"}, "
         "\"max_resource\": {\"type\": \"integer\", \"minimum\": 0, "
         "\"maximum\": 100000, \"default\": 0, \"description\": \"R: no rung "
-        "is above so many epochs; 0: stop.max_epochs\"}, "
+        "is above so many units; 0: stop.max_epochs\"}, "
         "\"eta\": {\"type\": \"integer\", \"minimum\": 2, \"maximum\": 100, "
         "\"default\": 4, \"description\": \"one in so many is promoted, to "
-        "so many times the epochs\"}, "
+        "so many times the resource\"}, "
         "\"concurrent\": {\"type\": \"integer\", \"minimum\": 1, "
         "\"maximum\": 16, \"default\": 4, \"description\": \"trials that "
-        "share the machine in turns\"}, "
-        "\"sampling\": {\"enum\": [\"random\", \"searcher\"], "
-        "\"default\": \"random\", \"description\": \"random: as published; "
-        "searcher: the run's searcher proposes, and is told each rung's "
-        "results\"}}}",
+        "share the machine in turns\"}, " CONTEST_SETTINGS "}}",
     .open = asha_open,
     .close = asha_close,
     .advance = asha_advance,

@@ -333,6 +333,16 @@ uint64_t board_clocks_left(const struct board *c, const struct branch *b)
     return step ? (left + step - 1) / step : 1;
 }
 
+uint64_t board_clocks_out(const struct board *c, const struct branch *b)
+{
+    uint64_t clocks = 0;
+
+    for (uint32_t i = 0; i < c->ops; i++)
+        if (c->op[i].kind == MSG_SCHEDULE && c->op[i].branch == b->id)
+            clocks += c->op[i].count - c->op[i].reported;
+    return clocks;
+}
+
 static void schedule(struct board *c, struct branch *b, uint64_t count,
                      uint64_t report_every)
 {

@@ -267,6 +267,9 @@ uint64_t board_samples_per_clock(const struct board *c,
  * of a clock is not known. */
 uint64_t board_clocks_left(const struct board *c, const struct branch *b);
 
+/* Clocks of @b that are scheduled and not reported yet. */
+uint64_t board_clocks_out(const struct board *c, const struct branch *b);
+
 /* Schedules one slice of @count clocks, at most board_clocks_left and
  * PROTO_WINDOWS_MAX windows; more is cut to that. Returns the clocks. */
 uint64_t board_run(struct board *c, struct branch *b, uint64_t count,

@@ -36,6 +36,18 @@ void contest_deinit(struct contest *ct)
     memset(ct, 0, sizeof(*ct));
 }
 
+void contest_unit(struct contest *ct, const json_t *settings)
+{
+    const json_t *unit = json_object_get(settings, "unit");
+
+    ct->unit_clocks = (uint64_t)json_integer_value(unit); /* 0 of a text */
+    if (ct->unit_clocks)
+        snprintf(ct->unit, sizeof(ct->unit), "times %llu clocks",
+                 (unsigned long long)ct->unit_clocks);
+    else
+        snprintf(ct->unit, sizeof(ct->unit), "epochs");
+}
+
 bool contest_searcher(struct board *c, const json_t *settings)
 {
     const char *how = json_string_value(json_object_get(settings, "sampling"));
@@ -318,7 +330,7 @@ bool contest_spent(const struct contest *ct)
 {
     return ct->exhausted || ct->n == ct->max ||
            ct->refused >= CONTEST_REFUSED ||
-           (ct->leader == 0 && ct->n >= CONTEST_HOPELESS);
+           (isnan(ct->reference) && ct->n >= CONTEST_HOPELESS);
 }
 
 void contest_judge(struct contest *ct, struct contestant *x)
@@ -510,11 +522,11 @@ static void end_at_target(struct contest *ct, struct contestant *x)
     stops_check(ct->c, &x->last);
 }
 
-static void score(struct contest *ct, struct contestant *x)
+static void score(struct contest *ct, struct contestant *x,
+                  const struct line_epoch *e)
 {
-    double s = board_score(ct->c, x->last.e.loss, x->last.metric);
+    double s = board_score(ct->c, e->e.loss, e->metric);
 
-    plateau_add(&x->plateau, s);
     x->score = isfinite(s) ? s : NAN;
     x->best = fmin(x->best, x->score); /* a NAN gives way */
     if (isnan(ct->reference))
@@ -531,7 +543,8 @@ static void take_epoch(struct contest *ct, struct contestant *x,
 
     x->last = *e;
     ct->refused = 0;
-    score(ct, x);
+    score(ct, x, e);
+    plateau_add(&x->plateau, board_score(c, e->e.loss, e->metric));
     maybe_lead(ct, x, best || target || ct->leader == 0);
     line_record(&x->line, e, ct->leader == x->number, best);
     if (best)
@@ -576,36 +589,44 @@ static void help(struct contest *ct, struct contestant *x)
     x->tries = failed;
 }
 
-/* True when it has come on by an epoch. */
-static bool epoch_ended(struct contest *ct, struct contestant *x, uint32_t goal)
+/* True when it has come on by an epoch, or to where it was to pause. */
+static bool came_on(struct contest *ct, struct contestant *x, uint32_t goal)
 {
     struct line_epoch e;
     enum line_state state;
 
     line_go(&x->line);
-    x->line.ahead = x->line.epochs + 2 <= goal &&
+    x->line.ahead = !ct->unit_clocks && x->line.epochs + 2 <= goal &&
                     stops_impossible(ct->c, x->line.epochs + 1, &x->plateau);
     state = line_advance(&x->line, &e);
-    if (state == LINE_EPOCH)
+    if (state == LINE_EPOCH) {
         take_epoch(ct, x, &e);
-    else if (state == LINE_BROKEN)
+        if (!ct->unit_clocks)
+            x->spent = x->line.epochs;
+    } else if (state == LINE_PAUSED) {
+        score(ct, x, &e);
+        x->spent = goal;
+    } else if (state == LINE_BROKEN) {
         broken(ct, x);
-    else
+    } else {
         help(ct, x);
-    return state == LINE_EPOCH;
+    }
+    return state == LINE_EPOCH || state == LINE_PAUSED;
 }
 
 enum contest_state contest_run(struct contest *ct, struct contestant *x,
                                uint32_t goal)
 {
     struct board *c = ct->c;
+    bool to_the_end = goal == CONTEST_TO_THE_END;
 
-    if (!x->out && !x->over && (!x->started || x->line.epochs < goal)) {
+    if (!x->out && !x->over && x->spent < goal) {
         x->running = true;
         if (!started(ct, x))
             return x->out ? CONTEST_OUT : CONTEST_BUSY;
-        while (!x->over && x->line.epochs < goal)
-            if (!epoch_ended(ct, x, goal) || c->ending.phase != ENDING_NOT)
+        x->line.pause_at = to_the_end ? 0 : goal * ct->unit_clocks;
+        while (!x->over && x->spent < goal)
+            if (!came_on(ct, x, goal) || c->ending.phase != ENDING_NOT)
                 return x->out ? CONTEST_OUT : CONTEST_BUSY;
     }
     x->running = false;

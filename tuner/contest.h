@@ -18,7 +18,7 @@
 
 enum {
     CONTEST_RUNNING_MAX = 16, /* trials that run at the same time */
-    CONTEST_HOPELESS = 64,    /* trials without a single epoch: no more */
+    CONTEST_HOPELESS = 64,    /* trials without a single result: no more */
     CONTEST_REFUSED = 5,      /* trials in a row that lacked memory: no more */
     CONTEST_TO_THE_END = INT_MAX
 };
@@ -27,6 +27,7 @@ struct contestant {
     uint32_t number; /* of the trial, from 1 */
     uint32_t group;  /* of the strategy: which bracket */
     uint32_t rung;   /* of the strategy: how many rungs it has run */
+    uint32_t spent;  /* units of the resource that it was run for */
     struct setting setting;
     json_t *json; /* owned */
     branch_id branch;
@@ -38,16 +39,18 @@ struct contestant {
     enum trial_label label;
     struct plateau plateau;
     struct line_epoch last; /* latest epoch; epoch 0: none */
-    double score;           /* of it, less is better; NAN: none or not finite */
-    double best;            /* least score of its epochs; NAN: none */
-    bool judged, news;      /* for the searcher */
-    uint32_t tries;         /* of its tests' forks that were seen to fail */
+    double score;      /* latest, less is better; NAN: none or not finite */
+    double best;       /* least so far; NAN: none */
+    bool judged, news; /* for the searcher */
+    uint32_t tries;    /* of its tests' forks that were seen to fail */
 };
 
 struct contest {
     struct board *c;
     struct space space;
     struct setting first; /* tried first, where `initial` is given */
+    uint64_t unit_clocks; /* unit of the resource, in clocks; 0: epochs */
+    char unit[48];        /* "epochs", "times 100 clocks" */
     bool open;
     struct contestant *x; /* owned, [max] */
     uint32_t n, max;
@@ -75,6 +78,20 @@ enum err contest_init(struct contest *ct, struct board *c, struct fault *f);
  * zeroed contest. */
 void contest_deinit(struct contest *ct);
 
+/* Reads the strategy's setting `unit`: "epochs", or a number of clocks. */
+void contest_unit(struct contest *ct, const json_t *settings);
+
+/* The members of a JSON schema's "properties" that contest_unit and
+ * contest_searcher read. */
+#define CONTEST_SETTINGS                                                       \
+    "\"unit\": {\"anyOf\": [{\"enum\": [\"epochs\"]}, {\"type\": "             \
+    "\"integer\", \"minimum\": 1, \"maximum\": 1000000000}], \"default\": "    \
+    "\"epochs\", \"description\": \"what resources are counted in: epochs, "   \
+    "or so many clocks\"}, "                                                   \
+    "\"sampling\": {\"enum\": [\"random\", \"searcher\"], \"default\": "       \
+    "\"random\", \"description\": \"random: as published; searcher: the "      \
+    "run's searcher proposes, and is told each rung's results\"}"
+
 /* Reads the strategy's setting `sampling`: "random" draws settings by the
  * searcher `random` whatever the run's own is, as published; "searcher" leaves
  * it to the run's. True in the latter case. */
@@ -96,7 +113,8 @@ struct contestant *contest_begin(struct contest *ct);
  * other setting, or too many trials came to nothing. */
 bool contest_spent(const struct contest *ct);
 
-/* Takes a trial up to the end of its lineage's epoch @goal. ARRIVED: it is
+/* Takes a trial up to @goal units of the resource in all: to the end of its
+ * lineage's epoch of that number, or so many times unit_clocks. ARRIVED: it is
  * there, or over before; OUT: it diverged or failed. BUSY also when the run has
  * ended meanwhile (a target). */
 enum contest_state contest_run(struct contest *ct, struct contestant *x,

@@ -22,19 +22,19 @@
 
 enum { INFINITE_K_MAX = 30 }; /* a budget of a thousand million epochs */
 
-/* One bracket: rung i takes floor(n keep^i) settings to goal[i] epochs. */
+/* One bracket: rung i takes size[i] settings to goal[i] units. */
 struct bracket {
     uint32_t s, k; /* k: 0 in the finite horizon */
     uint32_t n, rungs;
     uint32_t size[INFINITE_K_MAX + 2]; /* [rungs + 1]; after the last: 1 */
-    uint32_t goal[INFINITE_K_MAX + 1]; /* epochs of the lineage */
+    uint32_t goal[INFINITE_K_MAX + 1]; /* units in all */
 };
 
 struct hyperband {
     struct board *c;
     struct contest ct;
     bool infinite, model;
-    uint32_t max_epochs, eta; /* R and eta of the finite horizon */
+    uint32_t max_resource, eta; /* R and eta of the finite horizon */
     enum { BRACKET_NEXT, BRACKET_RUNS, TRAINING } phase;
     struct bracket bracket;
     uint32_t number; /* brackets begun */
@@ -75,9 +75,10 @@ static enum err hyperband_open(struct board *c, const json_t *settings,
         goto fail;
     h->infinite = strcmp(json_string_value(json_object_get(own, "horizon")),
                          "infinite") == 0;
-    h->max_epochs = count(own, "max_resource");
+    h->max_resource = count(own, "max_resource");
     h->eta = count(own, "eta");
     h->model = contest_searcher(c, own);
+    contest_unit(&h->ct, own);
     json_decref(own);
     *state = h;
     return ERR_OK;
@@ -103,13 +104,13 @@ static uint32_t rungs_of(uint32_t resource, uint32_t eta)
 static void finite_bracket(const struct hyperband *h, uint32_t s,
                            struct bracket *b)
 {
-    uint32_t s_max = rungs_of(h->max_epochs, h->eta);
+    uint32_t s_max = rungs_of(h->max_resource, h->eta);
     double n = ceil((s_max + 1) * pow(h->eta, s) / (s + 1) - 1e-9);
 
     *b = (struct bracket){.s = s, .rungs = s + 1};
     b->n = (uint32_t)fmin(n, TUNER_TRIALS_MAX);
     for (uint32_t i = 0; i <= s; i++) {
-        double epochs = h->max_epochs * pow(h->eta, (double)i - s);
+        double epochs = h->max_resource * pow(h->eta, (double)i - s);
 
         b->size[i] = (uint32_t)(b->n / pow(h->eta, i) + 1e-9);
         b->goal[i] = (uint32_t)fmax(1, floor(epochs + 1e-9));
@@ -138,7 +139,7 @@ static bool following(const struct hyperband *h, struct bracket *b)
     if (!h->infinite && h->number > 0 && s == 0)
         return false;
     if (!h->infinite) {
-        s = h->number ? s - 1 : rungs_of(h->max_epochs, h->eta);
+        s = h->number ? s - 1 : rungs_of(h->max_resource, h->eta);
         finite_bracket(h, s, b);
         return true;
     }
@@ -155,7 +156,7 @@ static bool following(const struct hyperband *h, struct bracket *b)
 
 static uint32_t trials_of_all(struct hyperband *h)
 {
-    uint32_t s_max = rungs_of(h->max_epochs, h->eta), n = 0;
+    uint32_t s_max = rungs_of(h->max_resource, h->eta), n = 0;
     struct bracket b;
 
     if (h->infinite)
@@ -179,12 +180,13 @@ static void begin_bracket(struct hyperband *h, const struct bracket *b)
     if (!h->model)
         contest_sample_anew(&h->ct);
     d = board_decision(h->c, "bracket",
-                       "bracket %u: %u settings, %u epochs each at first, the "
+                       "bracket %u: %u settings, %u %s each at first, the "
                        "best to %u",
-                       h->number, b->n, b->goal[0], b->goal[b->rungs - 1]);
+                       h->number, b->n, b->goal[0], h->ct.unit,
+                       b->goal[b->rungs - 1]);
     board_decision_number(d, "settings", b->n);
-    board_decision_number(d, "epochs_first", b->goal[0]);
-    board_decision_number(d, "epochs_last", b->goal[b->rungs - 1]);
+    board_decision_number(d, "resource_first", b->goal[0]);
+    board_decision_number(d, "resource_last", b->goal[b->rungs - 1]);
     board_decision_number(d, "rungs", b->rungs);
 }
 
@@ -254,11 +256,11 @@ static void record_rung(struct hyperband *h)
     struct contestant *worst = worst_arrived(h, &n);
     struct record_decision *d = board_decision(
         h->c, "rung",
-        "bracket %u, rung %u: after %u epochs %u of %u settings go on",
-        h->number, h->rung + 1, h->bracket.goal[h->rung], n,
+        "bracket %u, rung %u: after %u %s %u of %u settings go on", h->number,
+        h->rung + 1, h->bracket.goal[h->rung], h->ct.unit, n,
         h->bracket.size[h->rung]);
 
-    board_decision_number(d, "epochs", h->bracket.goal[h->rung]);
+    board_decision_number(d, "resource", h->bracket.goal[h->rung]);
     board_decision_number(d, "go_on", n);
     if (worst)
         board_decision_number(d, "worst_result",
@@ -392,14 +394,11 @@ const struct strategy_ops strategy_hyperband = {
         "brackets up to max_resource\"}, "
         "\"max_resource\": {\"type\": \"integer\", \"minimum\": 1, "
         "\"maximum\": 100000, \"default\": 81, \"description\": \"R of the "
-        "finite horizon: epochs that the last rung of a bracket has\"}, "
+        "finite horizon: units that the last rung of a bracket has\"}, "
         "\"eta\": {\"type\": \"integer\", \"minimum\": 2, \"maximum\": 100, "
         "\"default\": 3, \"description\": \"of the finite horizon: one in so "
-        "many settings goes on from a rung; the infinite one halves\"}, "
-        "\"sampling\": {\"enum\": [\"random\", \"searcher\"], "
-        "\"default\": \"random\", \"description\": \"random: as published; "
-        "searcher: the run's searcher proposes, and is told each rung's "
-        "results\"}}}",
+        "many settings goes on from a rung; the infinite one "
+        "halves\"}, " CONTEST_SETTINGS "}}",
     .open = hyperband_open,
     .close = hyperband_close,
     .advance = hyperband_advance,

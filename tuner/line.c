@@ -108,6 +108,14 @@ static uint64_t report_every(const struct line *l, uint64_t epoch_clocks,
     return every ? every : 1;
 }
 
+/* Clocks that may still be queued before the pause. */
+static uint64_t clocks_to_pause(const struct line *l, const struct branch *b)
+{
+    uint64_t planned = b->clocks + board_clocks_out(l->c, b);
+
+    return l->pause_at > planned ? l->pause_at - planned : 0;
+}
+
 static void queue_slice(struct line *l, struct branch *b)
 {
     struct board *c = l->c;
@@ -125,7 +133,12 @@ static void queue_slice(struct line *l, struct branch *b)
     } else if (c->options.trial_clocks == 0) {
         count = clocks / LINE_FIRST_PART;
     }
-    board_run(c, b, count ? count : 1, report_every(l, clocks, clock_s));
+    if (count == 0)
+        count = 1;
+    if (l->pause_at && count > clocks_to_pause(l, b))
+        count = clocks_to_pause(l, b);
+    if (count)
+        board_run(c, b, count, report_every(l, clocks, clock_s));
 }
 
 /* Epoch that may be run to. */
@@ -144,7 +157,8 @@ static void queue_slices(struct line *l, struct branch *b)
     uint32_t most = board_samples_per_clock(l->c, &b->setting) ? 2 : 1;
 
     while (b->slices < most && b->plan_epochs < horizon(l) &&
-           (b->plan_epochs == l->epochs || l->closing.begun))
+           (b->plan_epochs == l->epochs || l->closing.begun) &&
+           (!l->pause_at || clocks_to_pause(l, b) > 0))
         queue_slice(l, b);
 }
 
@@ -157,6 +171,13 @@ static bool at_end(const struct line *l, const struct branch *b)
     if (b->slices == 0 && b->epochs > l->epochs)
         return true;
     return b->plan_epochs == l->epochs + 1 && b->plan == 0;
+}
+
+/* Runs nothing, within an epoch, where it was to pause. */
+static bool paused(const struct line *l, const struct branch *b)
+{
+    return l->pause_at && b->clocks >= l->pause_at && b->slices == 0 &&
+           b->epochs == l->epochs && !l->closing.begun;
 }
 
 static void close_begin(struct line *l, struct branch *b)
@@ -194,7 +215,7 @@ static bool tested(struct line *l, struct branch *b)
 
     if (whole == 0)
         return true;
-    if (!t && at_end(l, b))
+    if (!t && (at_end(l, b) || paused(l, b)))
         test_fork(l, b);
     else if (t && t->state == BRANCH_REFUSED) {
         board_free(c, t->id, "refused");
@@ -265,6 +286,21 @@ static void hand_over(struct line *l, struct branch *b, struct line_epoch *out)
     closing_release(l);
 }
 
+static void hand_over_pause(struct line *l, const struct branch *b,
+                            struct line_epoch *out)
+{
+    struct branch *t = board_branch(l->c, l->closing.test);
+    double samples = (double)(b->own_samples - l->leg_samples);
+
+    *out = (struct line_epoch){.clocks = b->clocks};
+    out->e.loss = (b->own_sum - l->leg_sum) / samples;
+    out->metric = t ? reduce(l->c, t) : NAN;
+    l->leg_sum = b->own_sum;
+    l->leg_samples = b->own_samples;
+    l->pause_at = 0;
+    closing_release(l);
+}
+
 enum line_state line_advance(struct line *l, struct line_epoch *out)
 {
     struct branch *b = board_branch(l->c, l->branch);
@@ -284,6 +320,10 @@ enum line_state line_advance(struct line *l, struct line_epoch *out)
         return LINE_EPOCH;
     }
     queue_slices(l, b);
+    if (paused(l, b) && tested(l, b)) {
+        hand_over_pause(l, b, out);
+        return LINE_PAUSED;
+    }
     if (b->error && b->slices == 0)
         return LINE_BROKEN;
     return LINE_BUSY;

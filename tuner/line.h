@@ -25,8 +25,13 @@ struct line {
                       * one's result */
     uint32_t epochs; /* handed over, of the lineage */
     uint32_t goal;   /* may run to the end of this epoch */
-    branch_id kept;  /* end of the last epoch handed over, held by the line; or
-                      * BRANCH_NONE */
+    /* Within an epoch: where to pause, in clocks of the lineage; 0: nowhere.
+     * `ahead` must be false then. */
+    uint64_t pause_at;
+    double leg_sum; /* of losses, up to the last pause */
+    uint64_t leg_samples;
+    branch_id kept; /* end of the last epoch handed over, held by the line; or
+                     * BRANCH_NONE */
     struct line_closing {
         bool begun;
         bool asked; /* the test was scheduled */
@@ -35,9 +40,10 @@ struct line {
     } closing;
 };
 
-/* BROKEN: diverged, or the application or the memory failed (branch->error);
- * no slice of it is out any more. */
-enum line_state { LINE_BUSY, LINE_EPOCH, LINE_BROKEN };
+/* PAUSED: `pause_at` is reached, and tested as an epoch's end is. BROKEN:
+ * diverged, or the application or the memory failed (branch->error); no slice
+ * of it is out any more. */
+enum line_state { LINE_BUSY, LINE_EPOCH, LINE_PAUSED, LINE_BROKEN };
 
 /* Starts with a live training branch; epochs of its lineage that are already
  * over are handed over as well if they are no more than one behind. */
@@ -57,7 +63,10 @@ void line_restore(struct line *l, struct board *c, branch_id branch,
  * itself stays. */
 void line_deinit(struct line *l);
 
-/* Goes on. LINE_EPOCH: @out is the next finished epoch; call again. */
+/* Goes on. LINE_EPOCH: @out is the next finished epoch; call again.
+ * LINE_PAUSED: @out has the metric by now (NAN without validation), and as loss
+ * the mean since the last pause; its epoch is 0. Call again with another
+ * pause_at. */
 enum line_state line_advance(struct line *l, struct line_epoch *out);
 
 /* Allows the line to run the epoch after those handed over. */
