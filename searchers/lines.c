@@ -256,14 +256,16 @@ static enum err read_object(const char *text, size_t len, json_t **out,
                             struct fault *f)
 {
     char start[LINES_SHOWN_MAX + 8];
-    enum err err = json_load(text, len, out, NULL, NULL);
+    json_t *value = NULL;
+    enum err err = json_load(text, len, &value, NULL, NULL);
 
     if (err == ERR_NOMEM)
         return fault_set(f, err, "%s", err_text(err));
-    if (!err && json_is_object(*out))
+    if (json_is_object(value)) {
+        *out = value;
         return ERR_OK;
-    if (!err)
-        json_decref(*out);
+    }
+    json_decref(value);
     return fault_set(f, ERR_PROTO,
                      "expected a JSON object on one line, found: %s",
                      shown(text, len, start));
