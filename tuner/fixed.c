@@ -253,6 +253,37 @@ static void fixed_advance(void *state)
         choice_broken(c, board_branch(c, s->branch));
 }
 
+/* The rate of a schedule may lie outside of the space, so it is saved apart
+ * from the setting that the schedule began with. */
+static int put_setting(json_t *o, const struct fixed *s)
+{
+    struct setting setting = s->setting;
+
+    if (s->rate < 0)
+        return saved_put(o, "setting", json_incref(s->json));
+    setting.value[s->rate] = s->first;
+    return saved_put(o, "setting", setting_to_json(&s->c->space, &setting)) |
+           saved_put(o, "rate", json_real(s->setting.value[s->rate]));
+}
+
+/* The reverse; @json is a new object. */
+static enum err read_setting(const struct fixed *s, const json_t *saved,
+                             struct setting *out, json_t **json)
+{
+    double rate = json_number_value(json_object_get(saved, "rate"));
+    enum err err =
+        saved_setting(&s->c->space, json_object_get(saved, "setting"), out);
+
+    if (!err && s->rate >= 0 && !(rate >= 0))
+        err = ERR_FORMAT;
+    if (err)
+        return err;
+    if (s->rate >= 0)
+        out->value[s->rate] = rate;
+    *json = setting_to_json(&s->c->space, out);
+    return *json ? ERR_OK : ERR_NOMEM;
+}
+
 static enum err fixed_save(void *state, branch_id *branch, json_t **out)
 {
     struct fixed *s = state;
@@ -268,8 +299,7 @@ static enum err fixed_save(void *state, branch_id *branch, json_t **out)
     o = json_object();
     if (saved_put_count(o, "epochs", s->running ? s->line.epochs : 0) |
         saved_put(o, "step_due", json_boolean(s->step_due)) |
-        saved_put(o, "setting", setting_to_json(&s->c->space, &s->setting)) |
-        saved_put_plateau(o, &s->plateau)) {
+        put_setting(o, s) | saved_put_plateau(o, &s->plateau)) {
         json_decref(o);
         return ERR_NOMEM;
     }
@@ -282,23 +312,28 @@ static enum err fixed_restore(void *state, const json_t *saved,
                               branch_id branch)
 {
     struct fixed *s = state;
+    struct plateau plateau = s->plateau;
     struct setting setting;
-    json_t *json;
+    json_t *json = NULL;
+    uint32_t epochs;
+    bool step_due;
     enum err err;
 
     if (!saved)
         return ERR_OK;
-    json = json_object_get(saved, "setting");
-    err = saved_setting(&s->c->space, json, &setting);
+    if (!saved_count(saved, "epochs", &epochs) ||
+        !saved_flag(saved, "step_due", &step_due) ||
+        !saved_plateau(saved, &plateau))
+        return ERR_FORMAT;
+    err = read_setting(s, saved, &setting, &json);
     if (err)
         return err;
-    if (!saved_count(saved, "epochs", &s->epochs) ||
-        !saved_flag(saved, "step_due", &s->step_due) ||
-        !saved_plateau(saved, &s->plateau))
-        return ERR_FORMAT;
+    s->plateau = plateau;
+    s->epochs = epochs;
+    s->step_due = step_due;
     s->setting = setting;
     json_decref(s->json);
-    s->json = json_incref(json);
+    s->json = json;
     s->from = branch;
     if (branch)
         board_hold(s->c, branch);

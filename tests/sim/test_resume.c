@@ -104,6 +104,9 @@ static void check_record(struct check *c, const struct record *r)
     case RECORD_SLICE_SCHEDULED:
         check_slice(c, r);
         break;
+    case RECORD_DECISION: /* what is saved can be restored */
+        HOLDS(c, !strstr(r->decision.text, "does not fit the strategy"));
+        break;
     case RECORD_RUN_RESUMED:
         c->searches += r->run_resumed.search > 0;
         break;
@@ -311,10 +314,24 @@ static void resume_of_fixed_goes_on(void **state)
     kill_family(&f, 20, 0);
 }
 
+/* A scheduled rate goes on from where it was, also below what the space has. */
+static void resume_of_a_schedule_goes_on(void **state)
+{
+    struct sim_family f = plain;
+
+    (void)state;
+    f.name = "killed-schedule";
+    f.strategy = "fixed";
+    f.strategy_settings = "{\"schedule\": \"exponential\", \"gamma\": 0.5}";
+    f.max_epochs = 30; /* 0.01 falls to 2e-11, far below the range */
+    f.plateau_epochs = 30;
+    kill_family(&f, 20, 0);
+}
+
 /* One that cannot be resumed begins anew, its numbers counted on. */
 static void resume_of_others_begins_anew(void **state)
 {
-    static const char *const others[] = {"hyperband", "complete"};
+    static const char *const others[] = {"hyperband", "asha", "complete"};
 
     (void)state;
     for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
@@ -323,6 +340,7 @@ static void resume_of_others_begins_anew(void **state)
         f.name = others[i];
         f.strategy = others[i];
         f.max_epochs = 6;
+        f.max_trials = 12;
         f.max_time_s = 60;
         kill_family(&f, 10, 0);
     }
@@ -373,6 +391,7 @@ int main(void)
         cmocka_unit_test(resume_after_kills_in_other_families),
         cmocka_unit_test(resume_under_memory_torture),
         cmocka_unit_test(resume_of_fixed_goes_on),
+        cmocka_unit_test(resume_of_a_schedule_goes_on),
         cmocka_unit_test(resume_of_others_begins_anew),
         cmocka_unit_test(resume_passes_over_damage),
         cmocka_unit_test(resume_of_an_interrupted_run),
