@@ -294,7 +294,8 @@ static struct contestant *trial_or_none(struct hyperband *h, uint32_t number)
 }
 
 /* The bracket's winner against the best of those before. True if it was trained
- * to its end. */
+ * to its end, and so was the best of all: a setting that is too slow to show
+ * anything ends on a plateau as well. */
 static bool crown(struct hyperband *h)
 {
     struct contestant *old = trial_or_none(h, h->winner), *winner;
@@ -306,7 +307,7 @@ static bool crown(struct hyperband *h)
         return false;
     if (old && contest_before(old, winner)) {
         contest_drop(&h->ct, winner, "an earlier bracket's winner is better");
-        return winner->over;
+        return winner->over && old->over;
     }
     if (old)
         contest_drop(&h->ct, old, "a later bracket's winner is better");
@@ -329,8 +330,8 @@ static void end_bracket(struct hyperband *h)
     bool whole = crown(h);
 
     if (h->infinite && whole)
-        finish_search(h, "the best setting of a bracket was trained to its "
-                         "end: larger budgets have nothing to add");
+        finish_search(h, "the best setting was trained to its end: larger "
+                         "budgets have nothing to add");
     else if (contest_spent(&h->ct))
         finish_search(h, "there is no other setting to try");
     else
