@@ -141,6 +141,12 @@ unit: $(SELECTED) $(PLUGINS)
 process: all
 	@MLTUNE_BUILD=$(CURDIR)/$(B) PYTHON=$(PYTHON) tests/process/run $(T)
 
+# Tuner and nodes killed with SIGKILL at random moments; SEED=n repeats one.
+.PHONY: kill-test
+kill-test: all
+	@MLTUNE_BUILD=$(CURDIR)/$(B) PYTHON=$(PYTHON) KILLS=$(or $(KILLS),200) \
+		MLTUNE_TEST_SECONDS=3600 tests/process/run test_resume.Killed
+
 # `make test` runs every tier; `make V=asan test` those of one build.
 .PHONY: test test-one
 ifeq ($(origin V),command line)
@@ -263,6 +269,7 @@ help:
 	@echo 'make                      build/release/mltune and libmltune.so'
 	@echo 'make unit [T=name]        C tests; V=asan|tsan|debug|cov for other builds'
 	@echo 'make process [T=name]     tests of the whole program'
+	@echo 'make kill-test [KILLS=200] runs killed at random moments, and resumed'
 	@echo 'make bench [B=name]       benchmarks, one line a measurement'
 	@echo 'make lint, make format    checks of form and structure; clang-format'
 	@echo 'make fuzz [FUZZ_SECONDS=60] [T=name]'

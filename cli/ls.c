@@ -70,10 +70,11 @@ static json_t *run_object(const struct replayed *r)
     const struct history_epoch *best = history_best_epoch(&r->history);
 
     return json_pack(
-        "{s:s, s:s, s:s, s:s, s:b, s:f, s:f, s:i, s:i, s:o, s:o}", "run", r->id,
-        "name", r->name, "status", r->status, "reason", r->reason, "alive",
-        r->alive, "started_unix_s", (double)r->began_ns * 1e-9, "seconds",
-        seconds_of(r), "epochs", (int)history_epochs(&r->history), "trials",
+        "{s:s, s:s, s:s, s:s, s:b, s:b, s:f, s:f, s:i, s:i, s:o, s:o}", "run",
+        r->id, "name", r->name, "status", r->status, "reason", r->reason,
+        "alive", r->alive, "resumable", !r->alive && replay_resumable(r),
+        "started_unix_s", (double)r->began_ns * 1e-9, "seconds", seconds_of(r),
+        "epochs", (int)history_epochs(&r->history), "trials",
         (int)r->history.trials, "loss", number(best ? best->e.loss : NAN),
         "metric", number(best ? best->e.metric : NAN));
 }

@@ -198,6 +198,10 @@ bool progress_event(const struct history *h, const struct record *record,
             (unsigned long long)record->run_started.validation_samples,
             record->run_started.workers);
         break;
+    case RECORD_RUN_RESUMED:
+        add(&l, "resumed after epoch %u: %s", record->run_resumed.epoch,
+            record->run_resumed.reason);
+        break;
     case RECORD_SEARCH_STARTED:
         add(&l, "search %u: at most %u trials from branch %u: %s",
             record->search_started.search, record->search_started.trials_max,

@@ -126,6 +126,13 @@ enum err replay_run(struct journal *j, const char *state, const char *word,
     return ERR_OK;
 }
 
+bool replay_resumable(const struct replayed *r)
+{
+    return !r->ended ||
+           strcmp(r->status, run_status_name(RUN_INTERRUPTED)) == 0 ||
+           strcmp(r->status, run_status_name(RUN_STOPPED)) == 0;
+}
+
 void replayed_deinit(struct replayed *r)
 {
     json_decref(r->config);

@@ -38,6 +38,10 @@ enum err replay_open(const char *state, char path[FILE_PATH_MAX],
 enum err replay_run(struct journal *j, const char *state, const char *word,
                     struct replayed *out, struct fault *f);
 
+/* Whether `mltune resume` goes on with a run that ended as it did (one whose
+ * tuner lives has to be ended first). */
+bool replay_resumable(const struct replayed *r);
+
 /* Accepts a zeroed one. */
 void replayed_deinit(struct replayed *r);
 

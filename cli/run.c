@@ -10,7 +10,7 @@
 #include "cli/plan.h"
 #include "cli/registry.h"
 #include "cli/replay.h"
-#include "cli/session.h"
+#include "cli/start.h"
 #include "cli/talk.h"
 #include "cli/verbs.h"
 #include "tuner/strategy.h"
@@ -137,73 +137,26 @@ static int drop_tuning(struct run_config *c)
     return EXIT_DONE;
 }
 
-static void fill_tuner(const struct run_config *c, struct tuner_options *t)
-{
-    *t = (struct tuner_options)TUNER_OPTIONS;
-    t->name = c->name;
-    t->app = c->app->name;
-    t->strategy = c->strategy->ops;
-    t->strategy_settings = c->strategy_settings;
-    t->space = &c->space;
-    t->searcher = c->searcher->ops;
-    t->searcher_settings = c->searcher_settings;
-    t->initial = c->initial;
-    t->retune = c->retune;
-    t->max_trials = c->max_trials;
-    t->trial_clocks = c->trial_clocks;
-    t->target_loss = c->target_loss;
-    t->target_metric = c->target_metric;
-    t->plateau_epochs = c->plateau_epochs;
-    t->max_epochs = c->max_epochs;
-    t->max_time_s = c->max_time_s;
-    t->snapshot_every_s = c->snapshot_every_s;
-    t->snapshot_keep = c->snapshot_keep;
-    t->seed = c->seed;
-}
-
-static int start(const struct run_arguments *a, const struct run_config *c)
-{
-    struct tuner_options tuner;
-    struct session_options session = {
-        .state = a->state,
-        .out = a->out,
-        .listen = a->listen ? a->listen : c->listen,
-        .config = c->effective,
-        .folder = c->folder,
-        .tuner = &tuner,
-        .registry = cli_registry(),
-        .json = a->json,
-        .quiet = options_quiet(),
-        .verbose = options_verbose(),
-    };
-    json_t *schema = NULL;
-    int code;
-
-    /* Only for those who ask over HTTP: without it the run goes on. */
-    if (config_full_schema(cli_registry(), &schema, NULL) == ERR_OK)
-        session.schema = schema;
-    fill_tuner(c, &tuner);
-    code = session_run(&session);
-    json_decref(schema);
-    return code;
-}
-
 int verb_run(int argc, char **argv)
 {
     struct run_arguments a = {.state = STATE_DEFAULT};
+    struct start_options start;
     struct run_config *config = NULL;
     const char *path;
     int code = parse_arguments(&a, argc, argv, &path);
 
     if (code != OPTIONS_GO_ON)
         return code;
+    start = (struct start_options){
+        .state = a.state, .out = a.out, .listen = a.listen, .json = a.json};
     code = add_own_sets(&a);
     if (code == EXIT_DONE)
         code = run_config_load(path, &a.sets, &config);
     if (code == EXIT_DONE && a.no_tune)
         code = drop_tuning(config);
     if (code == EXIT_DONE)
-        code = a.dry_run ? plan_print(config, a.json) : start(&a, config);
+        code =
+            a.dry_run ? plan_print(config, a.json) : start_run(&start, config);
     run_config_free(config);
     text_deinit(&a.seed_set);
     text_deinit(&a.name_set);

@@ -42,7 +42,8 @@ struct session {
     char log_path[FILE_PATH_MAX], node_log_path[FILE_PATH_MAX];
     struct run_folder folder;
     struct journal *journal;
-    bool begun; /* the journal knows the run */
+    bool begun;    /* the journal knows the run */
+    bool recalled; /* history and folder are those of a run that goes on */
     int signal_fd, log_fd;
     bool watching; /* progress has been started */
     struct progress progress;
@@ -53,6 +54,7 @@ struct session {
     struct tuner_socket socket;
     struct node_process node;
     struct tuner *tuner;
+    char reason[RECORD_TEXT_MAX]; /* why it goes on */
     struct loop_result result;
 };
 
@@ -169,10 +171,115 @@ static enum err choose_model_dir(struct session *s, struct fault *f)
                      s->o->out);
 }
 
+/* What else a resume needs to know. */
+static enum err write_recall(const struct session *s, struct fault *f)
+{
+    char path[FILE_PATH_MAX];
+    json_t *o = json_pack("{s:s, s:s}", "folder", s->o->folder, "out",
+                          s->o->out ? s->model_dir : "");
+    enum err err = file_join(path, s->folder.path, "session.json", f);
+
+    if (!err)
+        err = write_json(path, o, f);
+    json_decref(o);
+    return err;
+}
+
+static enum err read_text(const json_t *o, const char *name,
+                          char out[FILE_PATH_MAX])
+{
+    const char *text = json_string_value(json_object_get(o, name));
+
+    if (!text || strlen(text) >= FILE_PATH_MAX)
+        return ERR_FORMAT;
+    memcpy(out, text, strlen(text) + 1);
+    return ERR_OK;
+}
+
+enum err session_recall(const char *state, const char *id,
+                        char folder[FILE_PATH_MAX], char out[FILE_PATH_MAX],
+                        struct fault *f)
+{
+    enum { BYTES_MAX = 4 * FILE_PATH_MAX };
+    char path[FILE_PATH_MAX], name[RUN_ID_MAX + 32];
+    char *text = NULL;
+    json_t *o = NULL;
+    size_t len = 0;
+    enum err err;
+
+    snprintf(name, sizeof(name), "runs/%s/session.json", id);
+    err = file_join(path, state, name, f);
+    if (!err)
+        err = file_read(path, BYTES_MAX, &text, &len, f);
+    if (!err)
+        err = json_load(text, len, &o, NULL, f);
+    if (!err && (read_text(o, "folder", folder) || read_text(o, "out", out) ||
+                 folder[0] != '/'))
+        err = fault_set(f, ERR_FORMAT, "%s is damaged", path);
+    json_decref(o);
+    mem_free(text);
+    return err;
+}
+
+/* The folder of a run that goes on; without what was being written when it was
+ * interrupted. */
+static enum err reopen_folder(struct session *s, struct fault *f)
+{
+    enum err err = run_folder_open(&s->folder, s->state, s->o->resume, f);
+
+    s->recalled = true;
+    if (!err)
+        folder_sweep(s->folder.path);
+    return err;
+}
+
+/* Folders that no record speaks of were written in vain. */
+static void sweep_snapshots(const struct session *s)
+{
+    const char *keep[2 * HISTORY_SNAPSHOTS_MAX];
+    const struct history *h = &s->history;
+    size_t n = 0;
+
+    for (size_t i = 0; i < h->snapshots; i++) {
+        if (h->snapshots - i > s->o->tuner->snapshot_keep)
+            continue;
+        keep[n++] = h->snapshot[i].s.path;
+        keep[n++] = h->snapshot[i].s.best_path;
+    }
+    snapshots_sweep(s->snapshot_dir, keep, n);
+}
+
+/* The lock of the folder is held: nobody adds to the journal any more. */
+static enum err recall_history(struct session *s, struct fault *f)
+{
+    struct replayed r;
+    enum err err = replay_run(s->journal, s->state, s->folder.id, &r, f);
+
+    if (err)
+        return err;
+    if (!replay_resumable(&r)) {
+        err = fault_set(f, ERR_INVAL,
+                        "run %s has ended as %s%s%s: there is nothing to "
+                        "resume",
+                        r.id, r.status, r.reason[0] ? ": " : "", r.reason);
+    } else {
+        snprintf(s->reason, sizeof(s->reason),
+                 r.ended ? "resumed by the user"
+                         : "resumed by the user after its tuner was killed");
+        history_deinit(&s->history);
+        s->history = r.history;
+        history_init(&r.history);
+    }
+    replayed_deinit(&r);
+    return err;
+}
+
 static enum err make_folder(struct session *s, struct fault *f)
 {
     char path[FILE_PATH_MAX];
-    enum err err = run_folder_new(&s->folder, s->state, s->o->tuner->name, f);
+    enum err err = s->o->resume ? reopen_folder(s, f)
+                                : run_folder_new(&s->folder, s->state,
+                                                 s->o->tuner->name, f);
 
     if (!err)
         err = choose_model_dir(s, f);
@@ -184,10 +291,15 @@ static enum err make_folder(struct session *s, struct fault *f)
         err = file_join(s->node_log_path, s->folder.path, "node-0.log", f);
     if (!err)
         err = file_join(path, s->folder.path, "config.json", f);
-    if (!err)
+    if (!err && s->o->resume)
+        err = recall_history(s, f);
+    else if (!err)
         err = write_json(path, s->o->config, f);
+    if (!err && !s->o->resume)
+        err = write_recall(s, f);
     if (err)
         return err;
+    sweep_snapshots(s);
     s->log_fd =
         open(s->log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (s->log_fd < 0)
@@ -197,9 +309,15 @@ static enum err make_folder(struct session *s, struct fault *f)
 
 static enum err register_run(struct session *s, struct fault *f)
 {
-    char *config = json_write(s->o->config, 0);
+    char *config;
     enum err err;
 
+    if (s->o->resume) {
+        err = journal_continue_run(s->journal, s->folder.id, f);
+        s->begun = !err;
+        return err;
+    }
+    config = json_write(s->o->config, 0);
     if (!config)
         return fault_set(f, ERR_NOMEM, "out of memory");
     err = journal_begin_run(s->journal, s->folder.id, s->o->tuner->name, config,
@@ -233,33 +351,86 @@ static enum err start_service(struct session *s, struct fault *f)
     return ERR_OK;
 }
 
-static enum err make_tuner(struct session *s, struct fault *f)
+static enum err make_tuner(struct session *s, unsigned restarts,
+                           struct tuner **out, struct fault *f)
 {
     struct tuner_options t = *s->o->tuner;
 
+    if (s->recalled || restarts > 0)
+        t.resume = &s->history;
+    t.resume_reason = s->reason;
+    t.restarts = restarts;
     t.run = s->folder.id;
     t.snapshot_dir = s->snapshot_dir;
     t.model_dir = s->model_dir;
     t.started_unix_s = (double)clock_wall() * 1e-9;
-    return tuner_new(&t, &s->tuner, f);
+    return tuner_new(&t, out, f);
+}
+
+static enum err launch_node(struct session *s, struct fault *f)
+{
+    struct launch launch = {.log_path = s->node_log_path,
+                            .endpoint = s->socket.endpoint,
+                            .verbose = s->o->verbose};
+
+    return launcher_start(&s->node, &launch, f);
 }
 
 static enum err start_node(struct session *s, struct fault *f)
 {
-    struct launch launch = {.log_path = s->node_log_path,
-                            .verbose = s->o->verbose};
     enum err err = socket_open(&s->socket, s->folder.path, f);
 
+    return err ? err : launch_node(s, f);
+}
+
+/* The node was lost: as a resume, in this process. */
+static enum err take_restart(void *ctx, const char *reason, unsigned restarts,
+                             struct tuner **out, struct fault *f)
+{
+    struct session *s = ctx;
+    struct tuner *tuner;
+    enum err err;
+
+    snprintf(s->reason, sizeof(s->reason), "%.300s; restart %u of %d", reason,
+             restarts, LOOP_RESTARTS_MAX);
+    sweep_snapshots(s);
+    err = make_tuner(s, restarts, &tuner, f);
     if (err)
         return err;
-    launch.endpoint = s->socket.endpoint;
-    return launcher_start(&s->node, &launch, f);
+    err = launch_node(s, f);
+    if (err) {
+        tuner_free(tuner);
+        return err;
+    }
+    tuner_free(s->tuner);
+    s->tuner = tuner;
+    *out = tuner;
+    return ERR_OK;
+}
+
+/* Killed after its last record, before its books were closed: there is nothing
+ * left to do but that. */
+static bool had_ended(const struct session *s)
+{
+    return s->recalled && s->history.finished &&
+           s->history.end.status != RUN_INTERRUPTED;
+}
+
+static void take_end(struct session *s)
+{
+    const struct record_run_finished *end = &s->history.end;
+    struct tuner_finish *finish = &s->result.finish;
+
+    finish->status = end->status;
+    memcpy(finish->reason, end->reason, sizeof(finish->reason));
+    memcpy(finish->message, end->message, sizeof(finish->message));
 }
 
 /* Everything that has to be there before the first event. */
 static enum err set_up(struct session *s, struct fault *f)
 {
-    enum err err = state_make(s->o->state, s->state, f);
+    enum err err = s->o->resume ? state_find(s->o->state, s->state, f)
+                                : state_make(s->o->state, s->state, f);
 
     if (!err)
         err = journal_open(s->state, true, JOURNAL_BUSY_MS, &s->journal, f);
@@ -267,10 +438,12 @@ static enum err set_up(struct session *s, struct fault *f)
         err = make_folder(s, f);
     if (err)
         return err;
+    if (had_ended(s))
+        return register_run(s, f);
     state_sweep(s->state);
     progress_start(&s->progress, s->o->quiet, s->o->verbose, s->log_fd);
     s->watching = true;
-    err = make_tuner(s, f);
+    err = make_tuner(s, 0, &s->tuner, f);
     if (!err)
         err = start_service(s, f);
     if (!err)
@@ -298,6 +471,7 @@ static void run_loop(struct session *s)
                   .tick = take_tick,
                   .tick_ms = s->progress.live ? PROGRESS_TICK_MS : 0,
                   .notice = take_notice,
+                  .restart = take_restart,
                   .model = complete_model},
     };
 
@@ -334,6 +508,11 @@ static int load_exit_code(enum err err)
 
 static int exit_code(const struct loop_result *r)
 {
+    if (r->finish.status == RUN_INTERRUPTED && r->load_error)
+        return load_exit_code(r->load_error);
+    if (r->finish.status == RUN_INTERRUPTED &&
+        strcmp(r->finish.reason, "changed") == 0)
+        return EXIT_CONFIG;
     if (r->finish.status == RUN_INTERRUPTED && r->snapshot_error &&
         !r->ended_at_once)
         return EXIT_IO; /* not as clean as the other codes promise */
@@ -359,6 +538,19 @@ static int set_up_exit_code(enum err err)
         return EXIT_RUN_FAILED;
     default:
         return EXIT_IO;
+    }
+}
+
+/* The same of a run that was to go on: unknown, ended, running. */
+static int resume_exit_code(enum err err)
+{
+    switch (err) {
+    case ERR_NOENT:
+    case ERR_INVAL:
+    case ERR_BUSY:
+        return EXIT_RUN_FAILED;
+    default:
+        return set_up_exit_code(err);
     }
 }
 
@@ -397,7 +589,9 @@ static void explain_failure(const struct session *s)
 {
     char words[LAST_WORDS_MAX];
 
-    talk_error("run %s failed: %s", s->folder.id,
+    talk_error("run %s %s: %s", s->folder.id,
+               s->result.finish.status == RUN_FAILED ? "failed"
+                                                     : "cannot go on",
                s->result.finish.message[0] ? s->result.finish.message
                                            : s->result.finish.reason);
     if (!s->result.node_lost)
@@ -412,7 +606,8 @@ static void print_result(const struct session *s, const char *json)
 {
     const struct tuner_finish *finish = &s->result.finish;
 
-    if (finish->status == RUN_FAILED)
+    if (finish->status == RUN_FAILED || s->result.load_error ||
+        strcmp(finish->reason, "changed") == 0)
         explain_failure(s);
     if (s->o->json && json)
         printf("%s\n", json);
@@ -423,8 +618,9 @@ static void print_result(const struct session *s, const char *json)
     show_summary(&s->history, stdout);
     if (s->history.model.path[0])
         printf("next      mltune eval %s DATA\n", s->history.model.path);
-    printf("%s mltune show %s",
-           s->history.model.path[0] ? "         " : "next     ", s->folder.id);
+    printf("%s mltune %s %s",
+           s->history.model.path[0] ? "         " : "next     ",
+           finish->status == RUN_INTERRUPTED ? "resume" : "show", s->folder.id);
     if (strcmp(s->o->state, STATE_DEFAULT) != 0)
         printf(" --state %s", s->o->state);
     printf("\n");
@@ -444,7 +640,8 @@ static void finish(struct session *s)
         log_event(LOG_ERROR, "end_not_journaled", "reason=\"%s\"", f.text);
     api_server_stop(s->server);
     s->server = NULL;
-    progress_stop(&s->progress);
+    if (s->watching)
+        progress_stop(&s->progress);
     s->watching = false;
     if (!s->result.ended_at_once)
         print_result(s, json);
@@ -459,8 +656,12 @@ static void give_up(struct session *s, const struct fault *f)
     s->watching = false;
     talk_error("%s", f->text);
     if (s->begun)
-        journal_end_run(s->journal, run_status_name(RUN_FAILED),
-                        err_name(f->code), NULL, clock_wall(), NULL);
+        journal_end_run(
+            s->journal,
+            run_status_name(s->recalled ? RUN_INTERRUPTED : RUN_FAILED),
+            err_name(f->code), NULL, clock_wall(), NULL);
+    else if (s->recalled || s->o->resume)
+        return;
     else if (s->folder.path[0])
         folder_remove(s->folder.path, NULL);
 }
@@ -475,8 +676,11 @@ static void tear_down(struct session *s)
     journal_close(s->journal);
     if (s->log_fd >= 0)
         close(s->log_fd);
-    if (s->folder.path[0])
+    if (s->folder.lock_fd >= 0) {
         folder_sweep(s->folder.path);
+        if (s->begun)
+            sweep_snapshots(s);
+    }
     run_folder_close(&s->folder);
     history_deinit(&s->history);
     signals_close(s->signal_fd);
@@ -501,9 +705,12 @@ int session_run(const struct session_options *options)
         err = set_up(s, &f);
     if (err) {
         give_up(s, &f);
-        code = set_up_exit_code(err);
+        code = options->resume ? resume_exit_code(err) : set_up_exit_code(err);
     } else {
-        run_loop(s);
+        if (had_ended(s))
+            take_end(s);
+        else
+            run_loop(s);
         finish(s);
         code = exit_code(&s->result);
     }

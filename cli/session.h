@@ -8,6 +8,7 @@
 #define CLI_SESSION_H
 
 #include "base/registry.h"
+#include "tuner/file_io.h"
 #include "tuner/tuner.h"
 
 #include <jansson.h>
@@ -15,6 +16,7 @@
 
 /* All borrowed for the call. */
 struct session_options {
+    const char *resume;   /* id of the run that goes on; NULL: a new one */
     const char *state;    /* folder; made where it is missing */
     const char *out;      /* where the model goes; NULL: the run's folder */
     const char *listen;   /* address of the HTTP service; NULL: any free port */
@@ -26,6 +28,14 @@ struct session_options {
     const json_t *schema; /* of the configuration */
     bool json, quiet, verbose;
 };
+
+/* What a resume needs beside the configuration, from the folder of run @id:
+ * where the configuration's paths start, and `out` (empty: NULL). Errors:
+ * ERR_NOENT the run is older than this file, or its folder is gone; ERR_FORMAT,
+ * ERR_IO, ERR_LIMIT. */
+enum err session_recall(const char *state, const char *id,
+                        char folder[FILE_PATH_MAX], char out[FILE_PATH_MAX],
+                        struct fault *f);
 
 /* Runs it, prints the result, returns the exit code. */
 int session_run(const struct session_options *options);

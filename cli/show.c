@@ -177,7 +177,7 @@ static void print_decisions(const struct history *h)
     }
 }
 
-static void print_run(const struct replayed *r)
+static void print_run(const struct replayed *r, const char *state)
 {
     const struct record_run_started *run = &r->history.run;
     char began[32];
@@ -188,6 +188,12 @@ static void print_run(const struct replayed *r)
            r->reason);
     if (r->history.finished && r->history.end.message[0])
         printf("          %s\n", r->history.end.message);
+    if (!r->alive && replay_resumable(r)) {
+        printf("resume    mltune resume %s", r->id);
+        if (strcmp(state, STATE_DEFAULT) != 0)
+            printf(" --state %s", state);
+        printf("\n");
+    }
     printf("began     %s\n", began);
     if (r->history.started)
         printf("job       %s, %llu samples, %llu for validation, %u workers, "
@@ -269,6 +275,8 @@ static json_t *result_object(const struct replayed *r, const char *state)
         json_object_set_new(o, "reason", json_string(r->reason)) ||
         json_object_set_new(o, "name", json_string(r->name)) ||
         json_object_set_new(o, "alive", json_boolean(r->alive)) ||
+        json_object_set_new(o, "resumable",
+                            json_boolean(!r->alive && replay_resumable(r))) ||
         json_object_set_new(o, "started_unix_s",
                             json_real((double)r->began_ns * 1e-9)) ||
         json_object_set(o, "config", r->config) || put_lists(o, &r->history)) {
@@ -309,7 +317,7 @@ static enum err show_run(const char *state, const char *word, bool json,
     if (json)
         err = print_json(&run, path, f);
     else
-        print_run(&run);
+        print_run(&run, state);
     replayed_deinit(&run);
     return err;
 }

@@ -36,6 +36,7 @@ int verb_data(int argc, char **argv);
 int verb_eval(int argc, char **argv);
 int verb_ls(int argc, char **argv);
 int verb_node(int argc, char **argv);
+int verb_resume(int argc, char **argv);
 int verb_run(int argc, char **argv);
 int verb_schema(int argc, char **argv);
 int verb_searcher_host(int argc, char **argv);

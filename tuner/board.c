@@ -1,5 +1,6 @@
 #include "tuner/board.h"
 
+#include "tuner/history.h"
 #include "tuner/resume.h"
 #include "tuner/strategy.h"
 
@@ -687,6 +688,15 @@ static enum err take_answer(struct board *c, const struct msg *m,
     return ERR_OK;
 }
 
+/* A run that goes on keeps what it has, for when the data are back. */
+static void load_failed(struct board *c, const char *reason)
+{
+    if (c->options.resume && c->options.resume->started)
+        board_interrupted(c, "load_failed", reason);
+    else
+        board_end(c, RUN_FAILED, "load_failed", "%s", reason);
+}
+
 enum err board_message(struct board *c, const struct msg *m, struct fault *f)
 {
     switch (m->kind) {
@@ -702,7 +712,7 @@ enum err board_message(struct board *c, const struct msg *m, struct fault *f)
         return take_answer(c, m, f);
     case MSG_FAILED:
         if (m->op == TUNER_CONFIG_OP) {
-            board_end(c, RUN_FAILED, "load_failed", "%s", m->failed.reason);
+            load_failed(c, m->failed.reason);
             return ERR_OK;
         }
         if (m->op != 0)

@@ -265,6 +265,16 @@ static bool log_pending(struct journal *j)
     return stat(wal, &st) == 0 && st.st_size > 0;
 }
 
+/* Its maker is at it, or was killed before it was done. */
+static bool is_empty(struct journal *j)
+{
+    int64_t tables = 1;
+
+    return !ask_number(j, "SELECT count(*) FROM sqlite_schema", &tables,
+                       NULL) &&
+           tables == 0;
+}
+
 static enum err open_reader(struct journal *j, struct fault *f)
 {
     int code = open_readonly(j, false);
@@ -279,7 +289,8 @@ static enum err open_reader(struct journal *j, struct fault *f)
     }
     if (code != SQLITE_OK)
         return explain(j, code, "open", f);
-    return check_schema(j, f);
+    return is_empty(j) ? fault_set(f, ERR_NOENT, "%s holds no runs", j->path)
+                       : check_schema(j, f);
 }
 
 enum err journal_open(const char *state, bool writer, int busy_ms,
@@ -379,6 +390,46 @@ enum err journal_begin_run(struct journal *j, const char *id, const char *name,
     j->run = sqlite3_last_insert_rowid(j->db);
     assert(j->run > 0);
     return flush_log(j, f);
+}
+
+/* The run's key and the number of its last record. */
+static int find_last(struct journal *j, const char *id)
+{
+    static const char sql[] =
+        "SELECT key, (SELECT coalesce(max(seq), 0) FROM records WHERE run ="
+        " key) FROM runs WHERE id = ?1";
+    sqlite3_stmt *s = NULL;
+    int code = sqlite3_prepare_v2(j->db, sql, -1, &s, NULL);
+
+    if (code == SQLITE_OK) {
+        bind_text(s, 1, id);
+        code = sqlite3_step(s);
+    }
+    if (code == SQLITE_ROW) {
+        j->run = sqlite3_column_int64(s, 0);
+        j->seq = (uint64_t)sqlite3_column_int64(s, 1);
+        j->committed = j->durable = j->seq;
+    }
+    sqlite3_finalize(s);
+    return code;
+}
+
+enum err journal_continue_run(struct journal *j, const char *id,
+                              struct fault *f)
+{
+    sqlite3_stmt *end = j->statement[END_RUN];
+    enum err err;
+    int code;
+
+    assert(j->run == 0);
+    code = find_last(j, id);
+    if (code == SQLITE_DONE)
+        return fault_set(f, ERR_NOENT, "no run \"%s\" in %s", id, j->path);
+    if (code != SQLITE_ROW)
+        return explain(j, code, "continue the run", f);
+    sqlite3_bind_int64(end, 1, j->run); /* the others are NULL */
+    err = run_statement(j, END_RUN, "continue the run", f);
+    return err ? err : flush_log(j, f);
 }
 
 /* SQLite has rolled back by itself after some errors and not after others. */

@@ -31,7 +31,8 @@ enum {
 struct journal;
 
 /* Opens STATE/mltune.db; for a writer it is made when missing. A reader changes
- * nothing, and also reads from a file system that cannot be written.
+ * nothing, and also reads from a file system that cannot be written; an empty
+ * file is ERR_NOENT for it: its maker was killed, or is not done yet.
  * @busy_ms: how long to wait for another writer, JOURNAL_BUSY_MS in programs.
  */
 enum err journal_open(const char *state, bool writer, int busy_ms,
@@ -45,6 +46,12 @@ void journal_close(struct journal *j);
 enum err journal_begin_run(struct journal *j, const char *id, const char *name,
                            const char *config, int64_t wall_ns,
                            struct fault *f);
+
+/* Takes run @id up again, whose tuner is gone (the caller holds the lock of its
+ * folder): its end, where one is recorded, is taken back, durable on return,
+ * and the records that follow are its own. Errors: ERR_NOENT as well. */
+enum err journal_continue_run(struct journal *j, const char *id,
+                              struct fault *f);
 
 /* Adds one record to the run begun here: @kind a short word, @json one object,
  * @len bytes. Not durable before the commit. */

@@ -31,6 +31,7 @@ static const double LAST_WORDS_S = 0.2;
 struct loop {
     const struct loop_options *o;
     struct loop_result *result;
+    struct tuner *tuner;
     struct tuner_actions actions;
     struct socket_peer node; /* len 0: has not said hello */
     time_ns start;
@@ -38,9 +39,13 @@ struct loop {
     double lost_at_s; /* when to tell the core that the node is gone */
     char lost_reason[PROTO_TEXT_MAX];
     bool lost_told, stopping;
-    bool over;                   /* finished, or cannot go on */
-    op_id snapshot_op;           /* the running `snapshot`; 0: none */
-    op_id save_op;               /* the running `save`; 0: none */
+    double heard_s;      /* when the node was last heard of, or started */
+    double restart_at_s; /* INFINITY: the node is not to be restarted */
+    unsigned restarts;   /* in a row without progress */
+    uint32_t epochs;     /* furthest epoch that ended */
+    bool over;           /* finished, or cannot go on */
+    op_id snapshot_op;   /* the running `snapshot`; 0: none */
+    op_id save_op;       /* the running `save`; 0: none */
     char tmp_dir[FILE_PATH_MAX]; /* where it writes */
     uint64_t malformed;
 };
@@ -187,6 +192,11 @@ static void journal_record(struct loop *l, const struct record *r)
         give_up(l, &f);
     else
         h->record(h->ctx, r);
+    /* What is done again after a restart is no progress. */
+    if (r->kind == RECORD_EPOCH_ENDED && r->epoch_ended.epoch > l->epochs) {
+        l->epochs = r->epoch_ended.epoch;
+        l->restarts = 0;
+    }
 }
 
 static void commit(struct loop *l, bool durable)
@@ -235,7 +245,7 @@ static void step(struct loop *l, struct tuner_event *event)
     event->now_s = now_s(l);
     event->step_s = l->step_s;
     for (int i = 0; err == ERR_NOMEM && i < STEP_TRIES_MAX; i++)
-        err = tuner_step(l->o->tuner, event, &l->actions);
+        err = tuner_step(l->tuner, event, &l->actions);
     l->step_s = (double)(clock_monotonic() - before) * 1e-9;
     if (err == ERR_NOMEM) {
         fault_set(&f, err, "the tuner is out of memory");
@@ -273,6 +283,7 @@ static void greet(struct loop *l, const struct socket_peer *from,
         return;
     }
     l->node = *from;
+    l->heard_s = now_s(l);
     err = msg_encode(l->o->config, &config, &len);
     if (!err)
         err = socket_send(l->o->socket, &l->node, config, len);
@@ -323,6 +334,7 @@ static void take_message(struct loop *l, struct msg *m)
     const struct loop_hooks *h = &l->o->hooks;
     struct tuner_event event = {.kind = TUNER_EVENT_MESSAGE, .message = m};
 
+    l->heard_s = now_s(l);
     take_answer(l, m);
     if (h->message)
         h->message(h->ctx, m);
@@ -376,6 +388,18 @@ static bool another_signal(const struct loop *l)
     return read(l->o->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info);
 }
 
+/* There is nobody to write a snapshot: the run goes on from the one before. */
+static void interrupted_without_node(struct loop *l)
+{
+    struct tuner_finish *finish = &l->result->finish;
+
+    finish->status = RUN_INTERRUPTED;
+    snprintf(finish->reason, sizeof(finish->reason), "interrupted");
+    snprintf(finish->message, sizeof(finish->message),
+             "interrupted by the user while the training system was lost");
+    l->over = true;
+}
+
 static void take_signal(struct loop *l)
 {
     static const char first[] =
@@ -398,6 +422,10 @@ static void take_signal(struct loop *l)
         return;
     }
     l->result->signal = (int)info.ssi_signo;
+    if (isfinite(l->restart_at_s)) {
+        interrupted_without_node(l);
+        return;
+    }
     h->notice(h->ctx, first);
     step(l, &event);
 }
@@ -412,28 +440,137 @@ static void take_node_end(struct loop *l)
     node_lost(l, now_s(l) + LAST_WORDS_S, verdict);
 }
 
+static double or_default(double given, double otherwise)
+{
+    return given > 0 ? given : otherwise;
+}
+
+/* The node is gone for good, or the run is at its end anyway. */
+static void lose_node(struct loop *l)
+{
+    struct tuner_event event = {.kind = TUNER_EVENT_LOST,
+                                .reason = l->lost_reason};
+
+    l->result->node_lost = !l->stopping;
+    if (l->result->signal && !l->stopping)
+        interrupted_without_node(l);
+    else
+        step(l, &event);
+}
+
+/* Ends what is left of the node; another is started in a while. */
+static void plan_restart(struct loop *l)
+{
+    const struct loop_hooks *h = &l->o->hooks;
+    double wait = or_default(l->o->backoff_s, LOOP_BACKOFF_S);
+    char text[PROTO_TEXT_MAX + 128];
+
+    for (unsigned i = 0; i < l->restarts; i++)
+        wait *= 2;
+    l->restarts++;
+    launcher_stop(l->o->node, 0, -1);
+    drop_model(l);
+    l->snapshot_op = 0;
+    l->node.len = 0;
+    l->restart_at_s = now_s(l) + wait;
+    snprintf(text, sizeof(text), "%s; starting it again in %g s (%u of %d)",
+             l->lost_reason, wait, l->restarts, LOOP_RESTARTS_MAX);
+    log_event(LOG_INFO, "node_restart_planned", "attempt=%u wait_s=%g",
+              l->restarts, wait);
+    h->notice(h->ctx, text);
+}
+
+/* How often it was tried belongs to why it failed. */
+static void tell_restarts(struct loop *l)
+{
+    size_t n = strlen(l->lost_reason);
+
+    if (l->restarts > 0)
+        snprintf(l->lost_reason + n, sizeof(l->lost_reason) - n,
+                 "; it was started again %u time%s before", l->restarts,
+                 l->restarts == 1 ? "" : "s");
+}
+
+static void take_loss(struct loop *l)
+{
+    bool again = l->o->hooks.restart && !l->stopping && !l->result->signal &&
+                 l->restarts < LOOP_RESTARTS_MAX;
+
+    l->lost_told = true;
+    l->lost_at_s = INFINITY;
+    if (again)
+        plan_restart(l);
+    else {
+        tell_restarts(l);
+        lose_node(l);
+    }
+}
+
+static void restart(struct loop *l)
+{
+    const struct loop_hooks *h = &l->o->hooks;
+    struct fault f = {0};
+
+    l->restart_at_s = INFINITY;
+    commit(l, true);
+    if (l->over)
+        return;
+    if (h->restart(h->ctx, l->lost_reason, l->restarts, &l->tuner, &f)) {
+        give_up(l, &f);
+        return;
+    }
+    l->lost_told = false;
+    l->heard_s = now_s(l);
+    l->result->restarts++;
+}
+
+/* A node that hangs is as good as none. */
+static void take_silence(struct loop *l)
+{
+    char text[96];
+
+    snprintf(text, sizeof(text),
+             "node %u (pid %lld) has not been heard of for %g s",
+             l->o->node->node, (long long)l->o->node->pid,
+             or_default(l->o->silence_s, LOOP_SILENCE_S));
+    launcher_stop(l->o->node, 0, -1);
+    node_lost(l, now_s(l), text);
+}
+
+static double silent_at(const struct loop *l)
+{
+    if (l->lost_told || isfinite(l->lost_at_s) || l->stopping)
+        return INFINITY;
+    return l->heard_s + or_default(l->o->silence_s, LOOP_SILENCE_S);
+}
+
 static void take_time(struct loop *l)
 {
     struct tuner_event event = {.kind = TUNER_EVENT_TIMER};
     double now = now_s(l);
 
-    if (now >= l->lost_at_s && !l->lost_told) {
-        event.kind = TUNER_EVENT_LOST;
-        event.reason = l->lost_reason;
-        l->lost_told = true;
-        l->lost_at_s = INFINITY;
-        l->result->node_lost = !l->stopping;
+    if (now >= silent_at(l))
+        take_silence(l);
+    if (now >= l->restart_at_s)
+        restart(l);
+    else if (now >= l->lost_at_s && !l->lost_told)
+        take_loss(l);
+    else if (!l->lost_told && now >= tuner_wake_at(l->tuner))
         step(l, &event);
-    } else if (now >= tuner_wake_at(l->o->tuner)) {
-        step(l, &event);
-    }
+}
+
+/* When there is something to do that no message, signal or end brings. */
+static double due_at(const struct loop *l)
+{
+    double at = fmin(fmin(l->lost_at_s, l->restart_at_s), silent_at(l));
+
+    return l->lost_told ? at : fmin(at, tuner_wake_at(l->tuner));
 }
 
 /* Milliseconds to wait, rounded up so that a timer is due when it ends. */
 static long timeout_ms(const struct loop *l)
 {
-    double at = fmin(tuner_wake_at(l->o->tuner), l->lost_at_s);
-    double ms = ceil((at - now_s(l)) * 1e3);
+    double ms = ceil((due_at(l) - now_s(l)) * 1e3);
     double most = l->o->hooks.tick_ms > 0 ? l->o->hooks.tick_ms : WAIT_MAX_MS;
 
     return (long)fmin(fmax(ms, 0), most);
@@ -470,11 +607,14 @@ void loop_run(const struct loop_options *options, struct loop_result *out)
         .result = out,
         .start = clock_monotonic(),
         .lost_at_s = INFINITY,
+        .restart_at_s = INFINITY,
+        .tuner = options->tuner,
     };
     time_ns cpu = clock_thread_cpu();
     bool orderly;
 
     memset(out, 0, sizeof(*out));
+    l.heard_s = now_s(&l);
     while (!l.over) {
         wait_and_take(&l);
         options->hooks.tick(options->hooks.ctx, now_s(&l));

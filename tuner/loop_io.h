@@ -19,8 +19,15 @@
 #include <jansson.h>
 
 enum {
-    LOOP_NODE_GRACE_MS = 5000 /* for the node to end after `stop` */
+    LOOP_NODE_GRACE_MS = 5000, /* for the node to end after `stop` */
+    LOOP_RESTARTS_MAX = 3      /* of a lost node, in a row without progress */
 };
+
+/* A node that has not been heard of for so long is taken for dead: it beats
+ * once a second, also while it loads. */
+#define LOOP_SILENCE_S 60.0
+/* Before the first restart in a row; each further one waits twice as long. */
+#define LOOP_BACKOFF_S 0.5
 
 /* What the program around the loop does with what it learns; all called in the
  * loop's thread, none may block. @ctx is the caller's. */
@@ -40,17 +47,25 @@ struct loop_hooks {
      * folder gets its final name. */
     enum err (*model)(void *ctx, const char *dir, const json_t *data,
                       struct fault *f);
+    /* The node was lost, for @reason; it has ended. Starts another in
+     * options.node, and makes a tuner that goes on from the records so far.
+     * @restarts: from 1, in a row. The tuner before is not used any more.
+     * Optional (NULL: a lost node ends the run as failed). On success the new
+     * tuner is in @out, owned by the hook's side as the one before. */
+    enum err (*restart)(void *ctx, const char *reason, unsigned restarts,
+                        struct tuner **out, struct fault *f);
 };
 
 /* All borrowed until loop_run returns. */
 struct loop_options {
-    struct tuner *tuner;         /* waits for `ready` */
+    struct tuner *tuner;         /* waits for `ready`; until a restart */
     struct journal *journal;     /* its run has begun */
     struct tuner_socket *socket; /* listens */
     struct node_process *node;   /* started */
     int signal_fd;               /* signalfd of SIGINT, SIGTERM, SIGHUP */
     const struct msg *config;    /* for a node that says hello */
     const char *model_dir;       /* as in the tuner's options */
+    double silence_s, backoff_s; /* 0: LOOP_SILENCE_S, LOOP_BACKOFF_S */
     struct loop_hooks hooks;
 };
 
@@ -63,7 +78,8 @@ struct loop_result {
     enum err snapshot_error; /* of the last snapshot that was tried */
     int signal;              /* first signal that asked for the end; 0: none */
     bool ended_at_once;      /* by a second one */
-    bool node_lost;          /* before it was asked to stop */
+    bool node_lost;          /* before it was asked to stop; for good */
+    unsigned restarts;       /* of the node, in all */
     double wall_s, cpu_s;    /* of the loop's thread */
 };
 

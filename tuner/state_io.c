@@ -133,6 +133,22 @@ static enum err make_unique(struct run_folder *run, const char *state,
     return fault_set(f, ERR_EXIST, "no free run id in %s/runs", state);
 }
 
+static enum err lock(struct run_folder *run, const char *path, struct fault *f)
+{
+    enum err err = ERR_OK;
+
+    run->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (run->lock_fd >= 0 && flock(run->lock_fd, LOCK_EX | LOCK_NB) == 0)
+        return ERR_OK;
+    if (run->lock_fd >= 0 && errno == EWOULDBLOCK)
+        err = fault_set(f, ERR_BUSY, "run %s is running: its tuner lives",
+                        run->id);
+    else
+        err = fault_errno(f, ERR_IO, errno, "lock %s", path);
+    run_folder_close(run);
+    return err;
+}
+
 enum err run_folder_new(struct run_folder *run, const char *state,
                         const char *name, struct fault *f)
 {
@@ -152,12 +168,46 @@ enum err run_folder_new(struct run_folder *run, const char *state,
         err = file_join(path, run->path, "lock", f);
     if (err)
         return err;
-    run->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (run->lock_fd < 0 || flock(run->lock_fd, LOCK_EX | LOCK_NB) != 0) {
-        err = fault_errno(f, ERR_IO, errno, "lock %s", path);
-        run_folder_close(run);
+    return lock(run, path, f);
+}
+
+enum err run_folder_open(struct run_folder *run, const char *state,
+                         const char *id, struct fault *f)
+{
+    char path[FILE_PATH_MAX];
+    enum err err;
+
+    run->lock_fd = -1;
+    assert(run_id_valid(id));
+    snprintf(run->id, sizeof(run->id), "%s", id);
+    err = run_path(run->path, state, id, "", f);
+    if (!err)
+        err = run_path(path, state, id, "/lock", f);
+    if (err)
+        return err;
+    if (access(run->path, F_OK) != 0)
+        return fault_set(f, ERR_NOENT, "the folder of run %s is gone: %s", id,
+                         run->path);
+    return lock(run, path, f);
+}
+
+void snapshots_sweep(const char *dir, const char *const keep[], size_t n)
+{
+    char path[FILE_PATH_MAX];
+    struct dirent *e;
+    DIR *d = opendir(dir);
+
+    while (d && (e = readdir(d))) {
+        bool wanted = e->d_name[0] == '.' ||
+                      file_join(path, dir, e->d_name, NULL) != ERR_OK;
+
+        for (size_t i = 0; i < n && !wanted; i++)
+            wanted = strcmp(path, keep[i]) == 0;
+        if (!wanted)
+            folder_remove(path, NULL);
     }
-    return err;
+    if (d)
+        closedir(d);
 }
 
 void run_folder_close(struct run_folder *run)

@@ -4,6 +4,7 @@
  *   STATE/runs/ID/config.json  the configuration in effect
  *                 log          what the tuner logged
  *                 node-0.log   what the node wrote to stdout and stderr
+ *                 session.json what else a resume needs (cli/session.c)
  *                 lock         locked as long as the run's tuner lives
  *                 model/       unless it goes elsewhere
  *                 snapshots/
@@ -42,6 +43,15 @@ struct run_folder {
  * Errors: ERR_IO, ERR_LIMIT. */
 enum err run_folder_new(struct run_folder *run, const char *state,
                         const char *name, struct fault *f);
+
+/* The folder of run @id, locked. Errors: ERR_NOENT there is none, ERR_BUSY its
+ * tuner lives, ERR_IO, ERR_LIMIT. */
+enum err run_folder_open(struct run_folder *run, const char *state,
+                         const char *id, struct fault *f);
+
+/* Removes the folders in @dir that are none of @keep[n] (absolute names): what
+ * was written and not journaled. Errors are ignored. */
+void snapshots_sweep(const char *dir, const char *const keep[], size_t n);
 
 /* Gives the lock back; the folder stays. Accepts a closed one. */
 void run_folder_close(struct run_folder *run);

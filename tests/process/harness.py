@@ -82,6 +82,8 @@ class Done:
 
 class Case(unittest.TestCase):
     maxDiff = None
+    # What no log may say.
+    FAULTS = ("Sanitizer", "runtime error:", "Assertion", "node_ended_badly")
 
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="mltune-test-"))
@@ -155,21 +157,24 @@ class Case(unittest.TestCase):
         self.write(name, config)
         return self.mltune("run", name, *words, **options)
 
+    def nodes_of(self, tuner):
+        """Pids of the nodes of a running `mltune run`."""
+        found = []
+        for pid in self.marked():
+            try:
+                words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+                status = pathlib.Path(f"/proc/{pid}/stat").read_text()
+            except OSError:
+                continue
+            parent = int(status.rpartition(")")[2].split()[1])
+            if words.split(b"\0")[1:2] == [b"node"] and parent == tuner.pid:
+                found.append(pid)
+        return found
+
     def node_of(self, tuner):
         """Pid of the node of a running `mltune run`, once it is there."""
-        def look():
-            for pid in self.marked():
-                try:
-                    words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
-                    status = pathlib.Path(f"/proc/{pid}/stat").read_text()
-                except OSError:
-                    continue
-                parent = int(status.rpartition(")")[2].split()[1])
-                if words.split(b"\0")[1:2] == [b"node"] and \
-                        parent == tuner.pid:
-                    return pid
-            return None
-        return self.wait_until(look, "the node process")
+        return self.wait_until(lambda: self.nodes_of(tuner),
+                               "the node process")[0]
 
     def wait_for_training(self, state=".mltune", seconds=60):
         """Until the run in @state has journaled that a slice ended."""
@@ -197,8 +202,7 @@ class Case(unittest.TestCase):
             if not path.is_file():
                 continue
             text = path.read_text(errors="replace")
-            for word in ("Sanitizer", "runtime error:", "Assertion",
-                         "node_ended_badly"):
+            for word in self.FAULTS:
                 self.assertNotIn(word, text, f"{path}:\n{text[-4000:]}")
 
     def assert_code(self, done, code):

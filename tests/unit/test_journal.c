@@ -275,6 +275,51 @@ static void journal_reader_beside_a_writer_sees_the_committed(void **state)
     journal_close(w);
 }
 
+/* A run that is taken up again goes on in its sequence; its end is taken back.
+ */
+static void journal_continued_run_has_no_end_and_no_gap(void **state)
+{
+    struct journal *j = open_writer();
+    struct seen seen = {.n = 0};
+
+    (void)state;
+    assert_int_equal(journal_begin_run(j, "a-1", "a", "{}", 5, NULL), 0);
+    append(j, "{\"x\":1}");
+    assert_int_equal(journal_end_run(j, "interrupted", "signal", "{}", 9, NULL),
+                     0);
+    journal_close(j);
+    j = open_writer();
+    assert_int_equal(journal_continue_run(j, "a-1", NULL), 0);
+    assert_int_equal(journal_each_run(j, see_run, &seen, NULL), 0);
+    assert_string_equal(seen.text, "a-1 a - - 1;");
+    append(j, "{\"x\":2}");
+    assert_int_equal(journal_commit(j, true, NULL), 0);
+    expect_records(j, "a-1", 0, "1:note:{\"x\":1} 2:note:{\"x\":2} ");
+    journal_close(j);
+    j = open_writer();
+    assert_int_equal(journal_continue_run(j, "b-1", NULL), ERR_NOENT);
+    journal_close(j);
+}
+
+/* A reader that comes while a journal is made, or after its maker was killed
+ * on the way, finds no runs; the next writer makes it whole. */
+static void journal_half_made_holds_no_runs(void **state)
+{
+    struct journal *j = NULL;
+    sqlite3 *half = NULL;
+
+    (void)state;
+    assert_int_equal(sqlite3_open(db, &half), SQLITE_OK);
+    assert_int_equal(
+        sqlite3_exec(half, "PRAGMA journal_mode = WAL", NULL, NULL, NULL),
+        SQLITE_OK);
+    sqlite3_close(half);
+    assert_int_equal(journal_open(dir, false, 0, &j, NULL), ERR_NOENT);
+    j = open_writer();
+    assert_int_equal(journal_begin_run(j, "a-1", "a", "{}", 5, NULL), 0);
+    journal_close(j);
+}
+
 /* Several runs share a journal: each has its own sequence. */
 static void journal_two_runs_have_their_own_records(void **state)
 {
@@ -724,6 +769,8 @@ int main(void)
         CASE(journal_after_a_crash_holds_what_was_committed),
         CASE(journal_reader_beside_a_writer_sees_the_committed),
         CASE(journal_begun_by_many_at_once_serves_all),
+        CASE(journal_continued_run_has_no_end_and_no_gap),
+        CASE(journal_half_made_holds_no_runs),
         CASE(journal_two_runs_have_their_own_records),
         CASE(journal_find_knows_id_name_and_prefix),
         CASE(journal_after_a_failed_append_has_no_gap),

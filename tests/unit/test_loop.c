@@ -332,6 +332,8 @@ static void hook_notice(void *ctx, const char *text)
     snprintf(noticed, sizeof(noticed), "%s", text);
 }
 
+static void (*notice)(void *ctx, const char *text) = hook_notice;
+
 static enum err hook_model(void *ctx, const char *at, const json_t *data,
                            struct fault *f)
 {
@@ -344,6 +346,18 @@ static enum err hook_model(void *ctx, const char *at, const json_t *data,
     assert_int_equal(file_join(path, at, "model.json", NULL), 0);
     return file_write(path, "{}", 2, f);
 }
+
+/* How the node is started again, where that is asked for. */
+static struct {
+    unsigned times;      /* it was */
+    unsigned good_after; /* so many, the node is a good one */
+    bool fails;
+    double silence_s;
+    struct node_process *node;
+    struct tuner_socket *socket;
+    char reason[256];
+    struct tuner again;
+} restarts;
 
 static void quiet(void *ctx, enum log_level level, const char *line)
 {
@@ -364,6 +378,7 @@ static int make_dir(void **state)
     log_set_sink(quiet, NULL);
     memset(&core, 0, sizeof(core));
     core.wake_at_s = INFINITY;
+    memset(&restarts, 0, sizeof(restarts));
     records = 0;
     fail_model = false;
     noticed[0] = '\0';
@@ -391,6 +406,29 @@ static bool exists(const char *name)
     return stat(path, &st) == 0;
 }
 
+static enum err hook_restart(void *ctx, const char *reason, unsigned in_a_row,
+                             struct tuner **out, struct fault *f)
+{
+    char log_path[96];
+    struct launch launch = {.log_path = log_path,
+                            .endpoint = restarts.socket->endpoint};
+
+    (void)ctx;
+    snprintf(log_path, sizeof(log_path), "%s/log", dir);
+    snprintf(restarts.reason, sizeof(restarts.reason), "%s", reason);
+    restarts.times++;
+    assert_int_equal(in_a_row, restarts.times);
+    assert_true(restarts.node->ended);
+    if (restarts.fails)
+        return fault_set(f, ERR_IO, "no process is left");
+    if (restarts.times >= restarts.good_after)
+        setenv("ROLE", "good", 1);
+    restarts.again = core;
+    restarts.again.trace[0] = '\0';
+    *out = &restarts.again;
+    return launcher_start(restarts.node, &launch, f);
+}
+
 /* Runs the loop with a node of that role and the core's script. */
 static void run_loop(const char *role,
                      void (*script)(struct tuner *t,
@@ -410,11 +448,17 @@ static void run_loop(const char *role,
         .model_dir = model_dir,
         .hooks = {.record = hook_record,
                   .tick = hook_tick,
-                  .notice = hook_notice,
+                  .notice = notice,
                   .model = hook_model},
     };
     struct launch launch = {.log_path = log_path};
 
+    if (restarts.good_after || restarts.fails)
+        o.hooks.restart = hook_restart;
+    o.silence_s = restarts.silence_s;
+    o.backoff_s = notice == hook_notice ? 0.001 : 600;
+    restarts.node = &node;
+    restarts.socket = &socket;
     core.script = script;
     snprintf(log_path, sizeof(log_path), "%s/log", dir);
     snprintf(model_dir, sizeof(model_dir), "%s/model", dir);
@@ -510,6 +554,98 @@ static void script_lost(struct tuner *t, const struct tuner_event *e)
         if (e->message->kind == MSG_DONE)
             push_send(t, MSG_FREE, 5);
     }
+}
+
+/* The new core is told `ready` of the new node, and goes on. */
+static void script_again(struct tuner *t, const struct tuner_event *e)
+{
+    if (e->kind == TUNER_EVENT_LOST) {
+        trace(t, "lost");
+        push_finish(t, RUN_FAILED);
+    } else if (e->kind == TUNER_EVENT_MESSAGE &&
+               e->message->kind == MSG_READY) {
+        trace(t, "ready");
+        push_send(t, MSG_FREE, 2);
+    } else if (e->kind == TUNER_EVENT_MESSAGE && e->message->op == 2) {
+        trace(t, "done");
+        push_end(t, RUN_FINISHED);
+    }
+}
+
+/* A lost node is started again, with another core, and each time is told. */
+static void loop_lost_node_is_started_again(void **state)
+{
+    (void)state;
+    restarts.good_after = 2;
+    run_loop("killed", script_again);
+    assert_int_equal(result.finish.status, RUN_FINISHED);
+    assert_int_equal(result.restarts, 2);
+    assert_false(result.node_lost);
+    assert_string_equal(core.trace, "ready ");
+    assert_string_equal(restarts.again.trace, "ready done ");
+    assert_non_null(strstr(restarts.reason, "was killed by SIGKILL"));
+    assert_non_null(strstr(noticed, "(2 of 3)"));
+}
+
+/* Without progress only so often: then the core hears of the loss. */
+static void loop_node_that_is_lost_again_and_again_ends_the_run(void **state)
+{
+    (void)state;
+    restarts.good_after = 100;
+    run_loop("killed", script_again);
+    assert_int_equal(result.finish.status, RUN_FAILED);
+    assert_int_equal(result.restarts, LOOP_RESTARTS_MAX);
+    assert_true(result.node_lost);
+    assert_string_equal(restarts.again.trace, "ready lost ");
+}
+
+/* The reason why it cannot be is the run's end. */
+static void loop_node_that_cannot_be_started_again_ends_the_run(void **state)
+{
+    (void)state;
+    restarts.fails = true;
+    run_loop("killed", script_again);
+    assert_int_equal(result.finish.status, RUN_FAILED);
+    assert_int_equal(result.own_error, ERR_IO);
+    assert_string_equal(result.finish.message, "no process is left");
+}
+
+/* One that lives and says nothing is as good as none: it is killed. */
+static void loop_silent_node_is_taken_for_lost(void **state)
+{
+    (void)state;
+    restarts.good_after = 1;
+    restarts.silence_s = 5; /* the second one has so long to speak */
+    run_loop("silent", script_again);
+    assert_int_equal(result.finish.status, RUN_FINISHED);
+    assert_int_equal(result.restarts, 1);
+    assert_non_null(strstr(restarts.reason, "has not been heard of for 5 s"));
+}
+
+static void script_raise(struct tuner *t, const struct tuner_event *e)
+{
+    (void)t;
+    (void)e;
+}
+
+static void raise_when_lost(void *ctx, const char *text)
+{
+    hook_notice(ctx, text);
+    kill(getpid(), SIGINT);
+}
+
+/* Ctrl-C while the node is to be started again: the run ends as interrupted,
+ * to be resumed from its last snapshot. */
+static void loop_interrupted_without_a_node_ends_at_once(void **state)
+{
+    (void)state;
+    restarts.good_after = 1;
+    notice = raise_when_lost;
+    run_loop("killed", script_raise);
+    notice = hook_notice;
+    assert_int_equal(result.finish.status, RUN_INTERRUPTED);
+    assert_int_equal(result.signal, SIGINT);
+    assert_int_equal(restarts.times, 0);
 }
 
 /* A killed node: what it had said comes first, then the loss, with how. */
@@ -680,6 +816,11 @@ int main(int argc, char **argv)
         CASE(loop_records_are_journaled_before_messages),
         CASE(loop_malformed_and_strangers_are_ignored),
         CASE(loop_killed_node_is_lost_after_its_last_words),
+        CASE(loop_lost_node_is_started_again),
+        CASE(loop_node_that_is_lost_again_and_again_ends_the_run),
+        CASE(loop_node_that_cannot_be_started_again_ends_the_run),
+        CASE(loop_silent_node_is_taken_for_lost),
+        CASE(loop_interrupted_without_a_node_ends_at_once),
         CASE(loop_load_error_is_told),
         CASE(loop_model_appears_whole),
         CASE(loop_model_that_fails_leaves_nothing),

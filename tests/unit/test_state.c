@@ -311,6 +311,48 @@ static void run_folder_is_alive_while_locked(void **state)
     close(pipe_fd[1]);
 }
 
+/* A run's folder is taken up again by one, and only when nobody has it. */
+static void run_folder_open_takes_what_is_free(void **state)
+{
+    struct run_folder run, again, third;
+    struct fault f = {0};
+    char id[RUN_ID_MAX + 1];
+
+    (void)state;
+    assert_int_equal(run_folder_new(&run, dir, "a", NULL), 0);
+    memcpy(id, run.id, sizeof(id));
+    assert_int_equal(run_folder_open(&again, dir, id, &f), ERR_BUSY);
+    assert_non_null(strstr(f.text, "is running"));
+    assert_int_equal(again.lock_fd, -1);
+    run_folder_close(&run);
+    assert_int_equal(run_folder_open(&again, dir, id, &f), 0);
+    assert_string_equal(again.id, id);
+    assert_string_equal(again.path, run.path);
+    assert_true(run_folder_alive(dir, id));
+    assert_int_equal(run_folder_open(&third, dir, id, NULL), ERR_BUSY);
+    run_folder_close(&again);
+    assert_int_equal(run_folder_open(&third, dir, "nobody", &f), ERR_NOENT);
+}
+
+/* Of the snapshots only those that count stay. */
+static void snapshots_sweep_keeps_what_counts(void **state)
+{
+    const char *keep[] = {NULL, ""};
+    char first[FILE_PATH_MAX];
+
+    (void)state;
+    snapshots_sweep(in_dir("snapshots"), keep, 0); /* nothing there: fine */
+    snprintf(first, sizeof(first), "%s", in_dir("snapshots/000001"));
+    assert_int_equal(folder_make(first, NULL), 0);
+    assert_int_equal(folder_make(in_dir("snapshots/000002"), NULL), 0);
+    assert_int_equal(folder_make(in_dir("snapshots/000001-best"), NULL), 0);
+    keep[0] = first;
+    snapshots_sweep(in_dir("snapshots"), keep, 2);
+    assert_true(exists("snapshots/000001"));
+    assert_false(exists("snapshots/000001-best"));
+    assert_false(exists("snapshots/000002"));
+}
+
 /* Sweeping cleans up after the dead and leaves the living alone. */
 static void state_sweep_spares_the_living(void **state)
 {
@@ -377,6 +419,8 @@ int main(void)
         CASE(run_folder_id_comes_from_the_name),
         CASE(run_id_validity),
         CASE(run_folder_is_alive_while_locked),
+        CASE(run_folder_open_takes_what_is_free),
+        CASE(snapshots_sweep_keeps_what_counts),
         CASE(state_sweep_spares_the_living),
         CASE(state_is_made_and_found),
     };

@@ -1,0 +1,152 @@
+/* `mltune resume RUN`: goes on with a run that was interrupted, whoever or
+ * whatever interrupted it, with the configuration that it began with. */
+#include "cli/config.h"
+#include "cli/config_file.h"
+#include "cli/exit_code.h"
+#include "cli/options.h"
+#include "cli/registry.h"
+#include "cli/replay.h"
+#include "cli/session.h"
+#include "cli/start.h"
+#include "cli/talk.h"
+#include "cli/verbs.h"
+
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct resume_arguments {
+    const char *state, *listen;
+    bool json;
+};
+
+static const char details[] =
+    "RUN is an id, the beginning of one, or a name (its newest run). The run "
+    "goes on\nfrom its last snapshot; finished trials are known and not run "
+    "again. It keeps the\nconfiguration, and the folder for the model, that it "
+    "began with.";
+
+static int parse_arguments(struct resume_arguments *a, int argc, char **argv,
+                           const char **run)
+{
+    const struct option_spec options[] = {
+        {"state", 0, OPTION_TEXT, "DIR",
+         "where runs are kept (" STATE_DEFAULT ")", &a->state},
+        {"json", 0, OPTION_FLAG, NULL,
+         "the result of the whole run as one JSON object, last line on stdout",
+         &a->json},
+        {"listen", 0, OPTION_TEXT, "ADDR",
+         "address of the HTTP service (as configured)", &a->listen},
+    };
+    const struct usage usage = {
+        .verb = "resume",
+        .operands = "RUN",
+        .summary = "go on with a run that was interrupted",
+        .details = details,
+        .operands_min = 1,
+        .operands_max = 1,
+        .n = sizeof(options) / sizeof(*options),
+        .option = options,
+    };
+    struct operands operands;
+    int code = options_parse(&usage, argc, argv, &operands);
+
+    if (code == OPTIONS_GO_ON)
+        *run = operands.item[0];
+    return code;
+}
+
+/* What the journal has of the run. */
+struct found {
+    char id[RUN_ID_MAX + 1];
+    char *config; /* owned: JSON */
+};
+
+static enum err take_run(void *ctx, const struct journal_run *run)
+{
+    struct found *found = ctx;
+
+    snprintf(found->id, sizeof(found->id), "%s", run->id);
+    found->config = mem_strdup(run->config);
+    return found->config ? ERR_OK : ERR_NOMEM;
+}
+
+/* @path becomes the state folder's absolute name. */
+static enum err find(const char *state, const char *word,
+                     char path[FILE_PATH_MAX], struct found *out,
+                     struct fault *f)
+{
+    struct journal *j = NULL;
+    enum err err = replay_open(state, path, &j, f);
+
+    if (err)
+        return err;
+    err = journal_find_run(j, word, take_run, out, f);
+    journal_close(j);
+    if (!err && !run_id_valid(out->id))
+        err = fault_set(f, ERR_FORMAT, "run \"%s\" has no valid id", out->id);
+    return err;
+}
+
+static int parse_config(const struct found *found, const char *folder,
+                        struct run_config **out)
+{
+    const struct config_env env = {cli_registry(), config_cores()};
+    struct problems problems = {0};
+    enum err err = run_config_parse(&env, found->config, strlen(found->config),
+                                    folder, NULL, out, &problems);
+
+    if (err)
+        run_config_say("the run's configuration", &problems);
+    problems_deinit(&problems);
+    return err == ERR_INVAL ? EXIT_CONFIG : exit_code_of(err);
+}
+
+static int resume(const struct resume_arguments *a, const struct found *found,
+                  const char *state)
+{
+    char folder[FILE_PATH_MAX], out[FILE_PATH_MAX];
+    struct start_options start = {.resume = found->id,
+                                  .state = a->state,
+                                  .listen = a->listen,
+                                  .json = a->json};
+    struct run_config *config = NULL;
+    struct fault f = {0};
+    enum err err = session_recall(state, found->id, folder, out, &f);
+    int code;
+
+    if (err) {
+        talk_error("run %s cannot be resumed: %s", found->id, f.text);
+        return replay_exit_code(err);
+    }
+    start.out = out[0] ? out : NULL;
+    code = parse_config(found, folder, &config);
+    if (code == EXIT_DONE)
+        code = start_run(&start, config);
+    run_config_free(config);
+    return code;
+}
+
+int verb_resume(int argc, char **argv)
+{
+    struct resume_arguments a = {.state = STATE_DEFAULT};
+    char state[FILE_PATH_MAX];
+    struct found found = {.config = NULL};
+    const char *word;
+    struct fault f = {0};
+    int code = parse_arguments(&a, argc, argv, &word);
+    enum err err;
+
+    if (code != OPTIONS_GO_ON)
+        return code;
+    err = find(a.state, word, state, &found, &f);
+    if (err) {
+        talk_error("%s", f.text);
+        code = replay_exit_code(err);
+    } else {
+        code = resume(&a, &found, state);
+    }
+    mem_free(found.config);
+    return code;
+}

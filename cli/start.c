@@ -1,0 +1,59 @@
+#include "cli/start.h"
+
+#include "cli/config_table.h"
+#include "cli/options.h"
+#include "cli/plugins.h"
+#include "cli/registry.h"
+#include "cli/session.h"
+
+static void fill_tuner(const struct run_config *c, struct tuner_options *t)
+{
+    *t = (struct tuner_options)TUNER_OPTIONS;
+    t->name = c->name;
+    t->app = c->app->name;
+    t->strategy = c->strategy->ops;
+    t->strategy_settings = c->strategy_settings;
+    t->space = &c->space;
+    t->searcher = c->searcher->ops;
+    t->searcher_settings = c->searcher_settings;
+    t->initial = c->initial;
+    t->retune = c->retune;
+    t->max_trials = c->max_trials;
+    t->trial_clocks = c->trial_clocks;
+    t->target_loss = c->target_loss;
+    t->target_metric = c->target_metric;
+    t->plateau_epochs = c->plateau_epochs;
+    t->max_epochs = c->max_epochs;
+    t->max_time_s = c->max_time_s;
+    t->snapshot_every_s = c->snapshot_every_s;
+    t->snapshot_keep = c->snapshot_keep;
+    t->seed = c->seed;
+}
+
+int start_run(const struct start_options *a, const struct run_config *c)
+{
+    struct tuner_options tuner;
+    struct session_options session = {
+        .resume = a->resume,
+        .state = a->state,
+        .out = a->out,
+        .listen = a->listen ? a->listen : c->listen,
+        .config = c->effective,
+        .folder = c->folder,
+        .tuner = &tuner,
+        .registry = cli_registry(),
+        .json = a->json,
+        .quiet = options_quiet(),
+        .verbose = options_verbose(),
+    };
+    json_t *schema = NULL;
+    int code;
+
+    /* Only for those who ask over HTTP: without it the run goes on. */
+    if (config_full_schema(cli_registry(), &schema, NULL) == ERR_OK)
+        session.schema = schema;
+    fill_tuner(c, &tuner);
+    code = session_run(&session);
+    json_decref(schema);
+    return code;
+}

@@ -1,0 +1,441 @@
+"""Runs that are killed and go on: `mltune resume`, and nodes that are lost.
+
+KILLS (environment; 12 by default) random moments are drawn from SEED (the time
+by default, printed): `make kill-test` takes 200. Nothing here depends on how
+fast the machine is: a run that has ended before it is killed is followed by
+another.
+"""
+import json
+import os
+import random
+import signal
+import sqlite3
+import time
+
+from harness import Case, endless_config, mlr_config
+
+KILLS = int(os.environ.get("KILLS", 12))
+SEED = int(os.environ.get("SEED", time.time_ns() % 1000000))
+KILLS_A_RUN = 6
+GO_ON_S = 5  # what a user is promised; checked by `make kill-test` alone
+
+
+def job(retune):
+    config = mlr_config()
+    config["name"] = "killed"
+    config["app"]["data"] = "gen:digits?samples=4000&size=20"
+    config["tuner"]["retune"] = retune
+    config["tuner"]["max_trials"] = 8
+    config["stop"] = {"max_epochs": 60 if retune else 120,
+                      "plateau_epochs": 6 if retune else 1000}
+    config["snapshot"] = {"every": 0.2}
+    return config
+
+
+class Journal:
+    """The records of one run, as another program reads them."""
+
+    def __init__(self, state, run):
+        db = sqlite3.connect(f"file:{state}/mltune.db?mode=ro", uri=True)
+        rows = db.execute(
+            "SELECT seq, json FROM records WHERE run ="
+            " (SELECT key FROM runs WHERE id = ?) ORDER BY seq", (run,))
+        self.seq, self.records = [], []
+        for seq, text in rows:
+            self.seq.append(seq)
+            self.records.append(json.loads(text))
+        db.close()
+
+    def of(self, *kinds):
+        return [r for r in self.records if r["kind"] in kinds]
+
+
+class Killed(Case):
+    # A node that is killed while it stops ends badly, and that is all.
+    FAULTS = ("Sanitizer", "runtime error:", "Assertion")
+
+    def pids(self, process):
+        """Tuner and node of a running command; None where it has none."""
+        for pid in self.marked():
+            try:
+                with open(f"/proc/{pid}/stat") as f:
+                    parent = int(f.read().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+            if parent == process.pid:
+                return process.pid, pid
+        return process.pid, None
+
+    def kill(self, pid):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+    def wait_or_end(self, process, seconds):
+        """True if @process has ended within @seconds."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if process.poll() is not None:
+                return True
+            time.sleep(0.005)
+        return process.poll() is not None
+
+    def run_id(self, state):
+        done = self.mltune("ls", "--json", "--state", state)
+        self.assert_code(done, 0)
+        runs = json.loads(done.out)
+        return runs[0]["run"] if runs else None
+
+    # ---- what must hold --------------------------------------------------
+
+    def check_trials(self, journal):
+        started = [r["trial"] for r in journal.of("trial_started")]
+        self.assertEqual(started, list(range(1, len(started) + 1)),
+                         "a trial is lost or begun twice")
+        ended = set()
+        for r in journal.of("trial_updated", "trial_ended"):
+            if r["incumbent"]:
+                continue
+            self.assertNotIn(r["trial"], ended,
+                             "a finished trial is run again")
+            if r["kind"] == "trial_ended" and r["label"] != "interrupted":
+                ended.add(r["trial"])
+
+    def check_clocks(self, journal):
+        free = 0
+        for r in journal.of("slice_scheduled"):
+            self.assertGreaterEqual(r["first"], free,
+                                    "a clock belongs to two branches")
+            free = r["first"] + r["count"]
+
+    def check_epochs(self, state, result):
+        done = self.mltune("show", result["run"], "--json", "--state", state)
+        self.assert_code(done, 0)
+        epochs = [e["epoch"] for e in done.result["epoch_list"]
+                  if e["surviving"]]
+        self.assertEqual(len(epochs), len(set(epochs)), "an epoch twice")
+        self.assertEqual(max(epochs), result["epochs"])
+
+    def check_run(self, state, result):
+        """All that a run promises, though it was killed."""
+        self.assertEqual(result["status"], "finished")
+        journal = Journal(self.folder / state, result["run"])
+        self.assertEqual(journal.seq, list(range(1, len(journal.seq) + 1)))
+        self.check_trials(journal)
+        self.check_clocks(journal)
+        self.check_epochs(state, result)
+        self.assertEqual(result["tuning"]["trials"],
+                         len(journal.of("trial_started")))
+        with open(os.path.join(result["model"], "model.json")) as f:
+            self.assertEqual(json.load(f)["epoch"], result["best"]["epoch"])
+        folder = self.folder / state / "runs" / result["run"] / "snapshots"
+        kept = [p.name for p in folder.iterdir()]
+        self.assertLessEqual(len([n for n in kept if "-best" not in n]), 2,
+                             kept)
+        self.assert_nothing_left(seconds=20)
+        return journal
+
+    # ---- random moments --------------------------------------------------
+
+    def start_again(self, state):
+        """Resumes; a run that no journal knows is started."""
+        run = self.run_id(state) if (self.folder / state).exists() else None
+        if run is None:
+            return self.start("run", "config.json", "--json", "--state", state)
+        return self.start("resume", run, "--json", "--state", state)
+
+    def kill_once(self, process, rng, nodes):
+        """Kills tuner, node or both. Returns what, or None: it has ended."""
+        if self.wait_or_end(process, rng.choice([0.02, 0.2, 0.6, 1.2]) *
+                            rng.uniform(0.5, 1.5)):
+            return None
+        tuner, node = self.pids(process)
+        kinds = ["tuner", "both"] + (["node"] if nodes < 2 else [])
+        kind = rng.choice(kinds) if node else "tuner"
+        if kind in ("node", "both"):
+            self.kill(node)
+        if kind in ("tuner", "both"):
+            self.kill(tuner)
+            self.finish(process)
+        return kind
+
+    def kill_run(self, state, rng, most):
+        """One run, killed at most @most times and resumed until it has
+        finished. Returns its end and the number of kills."""
+        kills = nodes = 0
+        process = self.start("run", "config.json", "--json", "--state", state)
+        while kills < most:
+            kind = self.kill_once(process, rng, nodes)
+            if kind is None:
+                break
+            kills += 1
+            nodes = nodes + 1 if kind == "node" else 0
+            if kind == "node":
+                continue
+            result = self.ended(state)
+            if result:  # killed when it had done everything
+                return result, kills
+            process = self.start_again(state)
+        done = self.finish(process)
+        self.assert_code(done, 0)
+        return done.result, kills
+
+    def ended(self, state):
+        run = self.run_id(state) if (self.folder / state).exists() else None
+        if run is None:
+            return None
+        shown = self.mltune("show", run, "--json", "--state", state)
+        self.assert_code(shown, 0)
+        over = shown.result["status"] == "finished"
+        return shown.result if over else None
+
+    def test_killed_at_random_moments(self):
+        """However often tuner, node or both are killed, the run ends as it
+        would have; nothing is lost, nothing is run twice."""
+        rng = random.Random(SEED)
+        whole, total, runs = None, 0, 0
+        self.write("config.json", job(retune=False))
+        done = self.mltune("run", "config.json", "--json", "--state", "whole")
+        self.assert_code(done, 0)
+        whole = done.result
+        while total < KILLS:
+            retune = runs % 2 == 1
+            state = f"state{runs}"
+            self.write("config.json", job(retune))
+            result, kills = self.kill_run(state, rng,
+                                        min(KILLS_A_RUN, KILLS - total))
+            with self.subTest(seed=SEED, run=runs, kills=kills):
+                self.check_run(state, result)
+                if not retune:
+                    for member in ("best", "epochs", "loss", "metric",
+                                   "setting"):
+                        self.assertEqual(result[member], whole[member],
+                                         member)
+            total += kills
+            runs += 1
+        print(f"killed {total} times in {runs} runs, seed {SEED}")
+
+    def slices(self, run):
+        db = sqlite3.connect(
+            f"file:{self.folder}/.mltune/mltune.db?mode=ro", uri=True)
+        count = db.execute(
+            "SELECT count(*) FROM records WHERE kind = 'slice_ended' AND run ="
+            " (SELECT key FROM runs WHERE id = ?)", (run,)).fetchone()[0]
+        db.close()
+        return count
+
+    def test_goes_on_in_time(self):
+        """A killed run goes on within the time that is promised."""
+        if "KILLS" not in os.environ:
+            self.skipTest("a bound on time: make kill-test")
+        config = endless_config()
+        config["snapshot"] = {"every": 0.5}
+        self.write("config.json", config)
+        process = self.start("run", "config.json")
+        self.wait_for_training()
+        times = []
+        for _ in range(5):
+            time.sleep(1)
+            process.kill()
+            self.finish(process)
+            run = self.run_id(".mltune")
+            seen = self.slices(run)
+            begun = time.monotonic()
+            process = self.start("resume", run)
+            self.wait_until(lambda: self.slices(run) > seen, "a slice")
+            times.append(time.monotonic() - begun)
+        process.send_signal(signal.SIGINT)
+        self.finish(process)
+        print("goes on after", ", ".join(f"{t:.2f}" for t in times), "s")
+        self.assertLessEqual(max(times), GO_ON_S)
+
+
+class Resume(Case):
+    def interrupted(self, config=None):
+        """A run that is interrupted while it trains; its id."""
+        self.write("config.json", config or endless_config())
+        process = self.start("run", "config.json", "--json")
+        self.wait_for_training()
+        process.send_signal(signal.SIGINT)
+        done = self.finish(process)
+        self.assert_code(done, 130)
+        self.assertEqual(done.result["status"], "interrupted")
+        return done.result["run"]
+
+    def test_interrupted_run_goes_on(self):
+        """Ctrl-C, resume, Ctrl-C: time, trials and clocks add up."""
+        run = self.interrupted()
+        before = self.mltune("show", run, "--json").result
+        process = self.start("resume", run, "--json")
+        self.wait_until(
+            lambda: self.mltune("show", run, "--json").result["clocks"] >
+            before["clocks"], "the run to go on")
+        process.send_signal(signal.SIGINT)
+        done = self.finish(process)
+        self.assert_code(done, 130)
+        for member in ("seconds", "clocks"):
+            self.assertGreater(done.result[member], before[member])
+        self.assertGreaterEqual(done.result["tuning"]["trials"],
+                                before["tuning"]["trials"])
+        self.assertEqual(done.result["run"], run)
+        self.assert_nothing_left()
+
+    def test_interrupted_run_says_how_to_go_on(self):
+        """Its last line, and what show says, is what to type."""
+        self.write("config.json", endless_config())
+        process = self.start("run", "config.json", "--state", "here")
+        self.wait_for_training("here")
+        process.send_signal(signal.SIGINT)
+        done = self.finish(process)
+        self.assertRegex(done.out.splitlines()[-1],
+                         r"mltune resume endless-\w+ --state here$")
+        shown = self.mltune("show", "endless", "--state", "here").out
+        self.assertRegex(shown, r"mltune resume endless-\w+ --state here")
+
+    def test_killed_run_says_how_to_go_on(self):
+        """A run whose tuner died is no run that goes on for ever."""
+        self.write("config.json", endless_config())
+        process = self.start("run", "config.json")
+        self.wait_for_training()
+        process.kill()
+        self.finish(process)
+        shown = self.mltune("show", "endless")
+        self.assertIn("interrupted", shown.out)
+        self.assertIn("mltune resume endless-", shown.out)
+        self.assertTrue(json.loads(
+            self.mltune("ls", "--json").out)[0]["resumable"])
+
+    def test_lost_node_is_restarted(self):
+        """A node that is killed costs a line, not the run."""
+        config = endless_config()
+        config["snapshot"] = {"every": 0.2}
+        self.write("config.json", config)
+        process = self.start("run", "config.json", "--json")
+        self.wait_for_training()
+        node = self.node_of(process)
+        os.kill(node, signal.SIGKILL)
+        self.wait_until(lambda: self.node_of(process) != node, "another node")
+        run = self.mltune("show", "endless", "--json").result["run"]
+
+        def resumed():
+            journal = Journal(self.folder / ".mltune", run)
+            return journal.of("run_resumed") and \
+                journal.records[-1]["kind"] != "run_resumed"
+        self.wait_until(resumed, "the run to go on")
+        process.send_signal(signal.SIGINT)
+        done = self.finish(process)
+        self.assert_code(done, 130)
+        self.assertRegex(done.err, r"node 0 \(pid \d+\) was killed by "
+                         r"SIGKILL.*starting it again in 0\.5 s \(1 of 3\)")
+        self.assert_nothing_left()
+
+    def test_damaged_snapshot_is_passed_over(self):
+        """The newest one is damaged: a warning, and the one before."""
+        config = endless_config()
+        config["snapshot"] = {"every": 0.2}
+        self.write("config.json", config)
+        process = self.start("run", "config.json")
+        folder = self.folder / ".mltune" / "runs"
+
+        def two():
+            return len([p for p in folder.glob("*/snapshots/0*")
+                        if p.name.isdigit()]) >= 2
+        self.wait_until(two, "two snapshots")
+        process.send_signal(signal.SIGINT)
+        self.finish(process)
+        run = self.run_id()
+        last = Journal(self.folder / ".mltune", run).of(
+            "snapshot_written")[-1]["path"]
+        for name in os.listdir(last):
+            with open(os.path.join(last, name), "r+b") as f:
+                f.seek(200)
+                f.write(b"damage" * 20)
+        process = self.start("resume", run)
+
+        def resumed():
+            paths = [r["path"] for r in Journal(
+                self.folder / ".mltune", run).of("run_resumed")]
+            return len(paths) >= 2 and paths
+        paths = self.wait_until(resumed, "the run to go on")
+        self.assertEqual(paths[0], last)
+        self.assertNotIn(paths[1], ("", last))
+        process.send_signal(signal.SIGINT)
+        self.assert_code(self.finish(process), 130)
+        self.assert_nothing_left()
+
+    def run_id(self):
+        return json.loads(self.mltune("ls", "--json").out)[0]["run"]
+
+    def test_run_that_was_killed_at_its_end_is_closed(self):
+        """All is done but the last entry in the books: nothing is run again."""
+        done = self.run_config(mlr_config(), "--json")
+        self.assert_code(done, 0)
+        db = sqlite3.connect(self.folder / ".mltune" / "mltune.db")
+        db.execute("UPDATE runs SET status = NULL, reason = NULL,"
+                   " result = NULL, ended_ns = NULL")
+        db.commit()
+        db.close()
+        again = self.mltune("resume", done.result["run"], "--json")
+        self.assert_code(again, 0)
+        for member in ("status", "best", "clocks", "model", "epochs"):
+            self.assertEqual(again.result[member], done.result[member])
+        self.assert_nothing_left()
+
+    def test_what_cannot_be_resumed_is_refused(self):
+        """Unknown, finished, or running: a sentence, and nothing is changed."""
+        done = self.run_config(mlr_config(), "--json")
+        self.assert_code(done, 0)
+        refused = self.mltune("resume", done.result["run"])
+        self.assert_code(refused, 1)
+        self.assertIn("has ended as finished", refused.err)
+        self.assert_code(self.mltune("resume", "nobody"), 1)
+        again = self.mltune("show", done.result["run"], "--json").result
+        self.assertEqual(again["status"], "finished")
+        self.assertTrue(os.path.exists(done.result["model"]))
+
+    def test_running_run_is_refused(self):
+        """Two tuners would write one journal."""
+        self.write("config.json", endless_config())
+        process = self.start("run", "config.json")
+        self.wait_for_training()
+        refused = self.mltune("resume", "endless")
+        self.assert_code(refused, 1)
+        self.assertIn("is running", refused.err)
+        self.assertIsNone(process.poll())
+        process.send_signal(signal.SIGINT)
+        self.assert_code(self.finish(process), 130)
+        self.assert_nothing_left()
+
+    def test_missing_and_changed_data_are_refused(self):
+        """Data that are gone or others end nothing: once they are back, the
+        run goes on."""
+        made = self.mltune("data", "gen", "gen:ratings?users=300&items=200"
+                           "&ratings=10000", "ratings.csv")
+        self.assert_code(made, 0)
+        config = endless_config()
+        config["app"] = {"name": "mf", "data": "ratings.csv", "rank": 8,
+                         "test_fraction": 0.1}
+        config["tunables"] = {"learning_rate":
+                              config["tunables"]["learning_rate"]}
+        config["ps"] = {"update_rule": "adagrad"}
+        run = self.interrupted(config)
+        data = self.folder / "ratings.csv"
+        kept = data.read_bytes()
+        data.unlink()
+        refused = self.mltune("resume", run)
+        self.assertIn(refused.code, (74, 78))
+        self.assertIn("ratings.csv", refused.err)
+        data.write_bytes(kept[:len(kept) // 2].rpartition(b"\n")[0] + b"\n")
+        refused = self.mltune("resume", run)
+        self.assert_code(refused, 78)
+        self.assertIn("changed", refused.err)
+        data.write_bytes(kept)
+        clocks = self.mltune("show", run, "--json").result["clocks"]
+        process = self.start("resume", run)
+        self.wait_until(
+            lambda: self.mltune("show", run, "--json").result["clocks"] >
+            clocks, "the run to go on")
+        process.send_signal(signal.SIGINT)
+        self.assert_code(self.finish(process), 130)
+        self.assert_nothing_left()
