@@ -65,15 +65,16 @@ static json_t *trial_to_json(const struct list_scope *scope, const void *item)
 
     return json_pack(
         "{s:I, s:I, s:I, s:o, s:b, s:s, s:b, s:o, s:o, s:o, s:o, s:I, s:I, "
-        "s:o, s:o, s:o}",
+        "s:o, s:o, s:o, s:o, s:o}",
         "trial", (json_int_t)t->trial, "search", (json_int_t)t->search,
         "branch", (json_int_t)t->branch, "setting", value_shared(t->setting),
         "incumbent", t->incumbent, "label", trial_label_name(t->label), "ended",
         trial->ended, "speed", value_number(t->speed), "noise",
         value_number(t->noise), "range", value_number(t->range), "seconds",
         value_number(t->seconds), "samples", (json_int_t)t->samples, "clocks",
-        (json_int_t)t->clocks, "points", points_to_json(t), "started_at",
-        list_time(scope, trial->started_at_s), "ended_at",
+        (json_int_t)t->clocks, "window_noise", value_number(t->window_noise),
+        "reason", value_text(t->reason), "points", points_to_json(t),
+        "started_at", list_time(scope, trial->started_at_s), "ended_at",
         list_time(scope, trial->ended ? trial->ended_at_s : NAN));
 }
 
@@ -200,12 +201,13 @@ static bool search_copy(const struct history *h, const struct route_call *call,
 
 static json_t *search_result(const struct record_search_ended *e)
 {
-    return json_pack("{s:I, s:o, s:o, s:o, s:I, s:o}", "trials",
+    return json_pack("{s:I, s:o, s:o, s:o, s:I, s:o, s:o}", "trials",
                      (json_int_t)e->trials, "winner",
                      e->winner ? json_integer(e->winner) : json_null(),
                      "trial_seconds", value_number(e->trial_s), "seconds",
                      value_number(e->seconds), "clocks", (json_int_t)e->clocks,
-                     "reason", value_text(e->reason));
+                     "waiting_seconds", value_number(e->waiting_s), "reason",
+                     value_text(e->reason));
 }
 
 static json_t *search_to_json(const struct list_scope *scope, const void *item)

@@ -54,6 +54,9 @@ static void print_time(const struct history *h, FILE *out)
         fprintf(out, "tuning    %zu search%s, %zu trials, %s (%.0f %% of it)\n",
                 h->searches, h->searches == 1 ? "" : "es", h->trials, spent,
                 whole > 0 ? 100 * fmin(tuning / whole, 1) : 0);
+    if (h->finished && whole > 0)
+        fprintf(out, "waiting   %.3g s for decisions (%.2g %% of it)\n",
+                h->end.waiting_s, 100 * h->end.waiting_s / whole);
 }
 
 static void print_settings(const struct history *h, FILE *out)
@@ -156,6 +159,16 @@ static void print_epochs(const struct history *h)
     finish_table(&t);
 }
 
+/* The numbers behind a decision, under its sentence. */
+static void print_numbers(const struct record_decision *d)
+{
+    for (uint32_t i = 0; i < d->numbers; i++)
+        printf("%s%s=%.6g", i == 0 ? "            " : " ", d->number[i].name,
+               d->number[i].value);
+    if (d->numbers > 0)
+        putchar('\n');
+}
+
 static void print_decisions(const struct history *h)
 {
     size_t first = h->decisions > SHOW_DECISIONS_MAX
@@ -174,6 +187,7 @@ static void print_decisions(const struct history *h)
         progress_duration(h->decision[i].at_s, time, sizeof(time));
         printf("  %8s  %s: %s\n", time, h->decision[i].d.decision,
                h->decision[i].d.text);
+        print_numbers(&h->decision[i].d);
     }
 }
 
@@ -218,12 +232,14 @@ static json_t *number(double x)
 
 static json_t *trial_object(const struct record_trial *t)
 {
-    return json_pack("{s:I, s:I, s:O, s:s, s:b, s:o, s:I, s:I, s:o}", "trial",
-                     (json_int_t)t->trial, "search", (json_int_t)t->search,
-                     "setting", t->setting, "label", trial_label_name(t->label),
-                     "incumbent", t->incumbent, "speed", number(t->speed),
-                     "clocks", (json_int_t)t->clocks, "samples",
-                     (json_int_t)t->samples, "seconds", number(t->seconds));
+    return json_pack("{s:I, s:I, s:O, s:s, s:b, s:o, s:I, s:I, s:o, s:o, s:s}",
+                     "trial", (json_int_t)t->trial, "search",
+                     (json_int_t)t->search, "setting", t->setting, "label",
+                     trial_label_name(t->label), "incumbent", t->incumbent,
+                     "speed", number(t->speed), "clocks", (json_int_t)t->clocks,
+                     "samples", (json_int_t)t->samples, "seconds",
+                     number(t->seconds), "window_noise",
+                     number(t->window_noise), "reason", t->reason);
 }
 
 static json_t *epoch_object(const struct record_epoch_ended *e)
@@ -238,9 +254,19 @@ static json_t *epoch_object(const struct record_epoch_ended *e)
 
 static json_t *decision_object(const struct history_decision *d)
 {
-    return json_pack("{s:o, s:I, s:s, s:s}", "at_s", number(d->at_s), "clock",
-                     (json_int_t)d->clock, "decision", d->d.decision, "text",
-                     d->d.text);
+    json_t *numbers = json_object();
+    int failed = 0;
+
+    for (uint32_t i = 0; i < d->d.numbers; i++)
+        failed |= json_object_set_new(numbers, d->d.number[i].name,
+                                      number(d->d.number[i].value));
+    if (failed) {
+        json_decref(numbers);
+        return NULL;
+    }
+    return json_pack("{s:o, s:I, s:s, s:s, s:o}", "at_s", number(d->at_s),
+                     "clock", (json_int_t)d->clock, "decision", d->d.decision,
+                     "text", d->d.text, "numbers", numbers);
 }
 
 static int put_lists(json_t *o, const struct history *h)

@@ -362,11 +362,13 @@ static void schedule(struct board *c, struct branch *b, uint64_t count,
         b->first_clock = c->next_clock;
     b->scheduled = true;
     b->slices++;
+    c->slices++;
     c->first_clock_s = fmin(c->first_clock_s, c->now_s);
     m = board_send(c, MSG_SCHEDULE, b->id);
     m->schedule =
         (struct msg_schedule){b->id, c->next_clock, count, report_every};
     op = &c->op[c->ops - 1];
+    op->idle = c->slices == 1;
     op->first = c->next_clock;
     op->count = count;
     c->next_clock += count;
@@ -556,8 +558,11 @@ static enum err take_report(struct board *c, const struct msg_report *m,
     op->reported += clocks;
     clocks = m->first;
     for (uint32_t i = 0; i < m->windows; i++) {
-        clocks += m->window[i].clocks;
-        take_window(c, b, &m->window[i], clocks);
+        const struct msg_window *w = &m->window[i];
+
+        op->work_s += w->seconds + w->copy_s + w->stalled_s;
+        clocks += w->clocks;
+        take_window(c, b, w, clocks);
     }
     return ERR_OK;
 }
@@ -584,6 +589,20 @@ static void settle_children(struct board *c, op_id op)
     }
 }
 
+/* How long the training system had nothing to do before a slice: from the end
+ * of the one before to the end of this, but for what it took. */
+static void measure_wait(struct board *c, const struct board_op *op,
+                         double switch_s)
+{
+    double wait = c->now_s - c->slice_end_s - op->work_s - switch_s;
+
+    c->slice_end_s = c->paused ? NAN : c->now_s;
+    if (!op->idle || isnan(wait))
+        return;
+    c->wait_s = fmax(wait, 0);
+    c->waited_s += c->wait_s;
+}
+
 static void slice_done(struct board *c, const struct board_op *op,
                        uint64_t clocks, double switch_s)
 {
@@ -599,7 +618,9 @@ static void slice_done(struct board *c, const struct board_op *op,
     r->switch_s = switch_s;
     c->switches[c->switches_len++ % BOARD_SWITCHES] = switch_s;
     c->clocks_run += clocks;
+    measure_wait(c, op, switch_s);
     b->slices--;
+    c->slices--;
     settle_children(c, op->id);
     if (b->slices == 0)
         board_plan_reset(c, b);
@@ -792,6 +813,8 @@ enum err board_init(struct board *c, const struct tuner_options *o,
     c->next_op = TUNER_CONFIG_OP + 1;
     c->next_branch = 1;
     c->first_clock_s = INFINITY;
+    c->slice_end_s = NAN;
+    c->wait_s = NAN;
     c->retry_s = INFINITY;
     c->status = RUN_WAITING;
     c->best.branch = BRANCH_NONE;

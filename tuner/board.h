@@ -89,6 +89,8 @@ struct board_op {
     clock_no first;    /* schedule */
     uint64_t count;    /* schedule */
     uint64_t reported; /* clocks in reports so far */
+    double work_s;     /* schedule: what these took */
+    bool idle;         /* schedule: sent when no slice was out */
     bool cut;          /* a cut was sent for it */
 };
 
@@ -118,12 +120,17 @@ struct board {
     branch_id next_branch;
     clock_no next_clock;
     uint64_t clocks_run;             /* by all branches */
+    uint32_t slices;                 /* scheduled and not answered */
     double switches[BOARD_SWITCHES]; /* latest measured costs of a switch */
     uint32_t switches_len;
 
     double started_s, now_s, step_s;
     bool started;
     double first_clock_s; /* when the first slice was sent; INFINITY before */
+    double slice_end_s;   /* when the last slice ended; NAN before, and after a
+                           * pause */
+    double waited_s;      /* in all, for slices that came when none was out */
+    double wait_s;        /* for the latest of these; NAN: none yet */
     double retry_s;       /* a strategy lacked something: wake up then;
                            * INFINITY: nothing is lacking */
     enum run_status status;

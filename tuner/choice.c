@@ -74,11 +74,19 @@ void choice_record(struct board *c, const struct branch *b, const char *reason)
 {
     struct record_setting_chosen *r =
         &board_record(c, RECORD_SETTING_CHOSEN)->setting_chosen;
+    clock_no clock = b->scheduled ? b->first_clock : c->next_clock;
+    struct record_decision *d;
+    char setting[160];
 
-    r->clock = b->scheduled ? b->first_clock : c->next_clock;
+    r->clock = clock;
     r->branch = b->id;
     r->setting = json_incref(b->json);
     snprintf(r->reason, sizeof(r->reason), "%s", reason);
+    setting_text(&c->space, &b->setting, setting, sizeof(setting));
+    d = board_decision(c, "setting", "training goes on with %s: %s", setting,
+                       reason);
+    board_decision_number(d, "clock", (double)clock);
+    board_decision_number(d, "branch", b->id);
 }
 
 void choice_broken(struct board *c, const struct branch *b)

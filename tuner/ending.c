@@ -55,6 +55,7 @@ void board_end(struct board *c, enum run_status status, const char *reason,
                const char *format, ...)
 {
     struct tuner_finish *finish = &c->ending.finish;
+    struct record_decision *d;
     va_list args;
 
     assert(run_status_is_end(status));
@@ -66,7 +67,12 @@ void board_end(struct board *c, enum run_status status, const char *reason,
     va_start(args, format);
     vsnprintf(finish->message, sizeof(finish->message), format, args);
     va_end(args);
-    board_decision(c, "end", "%s", finish->message);
+    d = board_decision(c, "end", "%s", finish->message);
+    if (c->best.branch != BRANCH_NONE) {
+        board_decision_number(d, "best_epoch", c->best.epoch);
+        board_decision_number(d, "best_loss", c->best.loss);
+        board_decision_number(d, "best_metric", c->best.metric);
+    }
 }
 
 static void finish(struct board *c)
@@ -77,6 +83,7 @@ static void finish(struct board *c)
     r->status = c->ending.finish.status;
     memcpy(r->reason, c->ending.finish.reason, sizeof(r->reason));
     memcpy(r->message, c->ending.finish.message, sizeof(r->message));
+    r->waiting_s = c->waited_s;
     c->status = r->status;
     c->finished = true;
 }

@@ -109,10 +109,15 @@ static json_t *tuning_object(const struct history *h)
 {
     const struct history_tuning t = history_tuning(h);
     json_t *o = json_object();
+    uint64_t stopped = 0;
 
+    for (size_t i = 0; i < h->trials; i++)
+        stopped += h->trial[i].t.label == TRIAL_STOPPED;
     if (put(o, "seconds", json_of_number(t.seconds)) ||
         put_count(o, "searches", h->searches) ||
-        put_count(o, "trials", h->trials) || put_count(o, "clocks", t.clocks)) {
+        put_count(o, "trials", h->trials) || put_count(o, "stopped", stopped) ||
+        put_count(o, "clocks", t.clocks) ||
+        put(o, "waiting_seconds", json_of_number(h->end.waiting_s))) {
         json_decref(o);
         return NULL;
     }

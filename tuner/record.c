@@ -104,7 +104,8 @@ static const struct member run_status[] = {
     MEMBER(STATUS, run_status, status), MEMBER(TEXT, run_status, reason), END};
 static const struct member run_finished[] = {
     MEMBER(STATUS, run_finished, status), MEMBER(TEXT, run_finished, reason),
-    MEMBER(TEXT, run_finished, message), END};
+    MEMBER(TEXT, run_finished, message), LATER(REAL, run_finished, waiting_s),
+    END};
 static const struct member run_resumed[] = {
     MEMBER(BRANCH, run_resumed, from),    MEMBER(U32, run_resumed, epoch),
     MEMBER(U32, run_resumed, best_epoch), MEMBER(U32, run_resumed, search),
@@ -121,10 +122,15 @@ static const struct member search_decided[] = {
     MEMBER(U32, search_decided, search), MEMBER(REAL, search_decided, trial_s),
     MEMBER(REAL, search_decided, judged_s), END};
 static const struct member search_ended[] = {
-    MEMBER(U32, search_ended, search),   MEMBER(U32, search_ended, trials),
-    MEMBER(U32, search_ended, winner),   MEMBER(REAL, search_ended, trial_s),
-    MEMBER(REAL, search_ended, seconds), MEMBER(U64, search_ended, clocks),
-    MEMBER(TEXT, search_ended, reason),  END};
+    MEMBER(U32, search_ended, search),
+    MEMBER(U32, search_ended, trials),
+    MEMBER(U32, search_ended, winner),
+    MEMBER(REAL, search_ended, trial_s),
+    MEMBER(REAL, search_ended, seconds),
+    MEMBER(U64, search_ended, clocks),
+    MEMBER(TEXT, search_ended, reason),
+    LATER(REAL, search_ended, waiting_s),
+    END};
 static const struct member trial[] = {MEMBER(U32, trial, trial),
                                       MEMBER(U32, trial, search),
                                       MEMBER(BRANCH, trial, branch),
@@ -143,6 +149,8 @@ static const struct member trial[] = {MEMBER(U32, trial, trial),
                                       LATER(REAL, trial, paced),
                                       LATER(REAL, trial, run_s),
                                       LATER(U32, trial, pairs),
+                                      LATER(REAL, trial, window_noise),
+                                      LATER(TEXT, trial, reason),
                                       END};
 static const struct member branch_created[] = {
     MEMBER(BRANCH, branch_created, branch),

@@ -119,6 +119,8 @@ struct record_run_finished {
                                    * "max_time", "diverged", "interrupted", ...
                                    */
     char message[RECORD_TEXT_MAX]; /* a sentence for the user */
+    double waiting_s; /* that nothing ran: the training system waited for the
+                       * tuner, from the first clock on */
 };
 
 /* The run goes on from a snapshot: all branches that lived are lost, and what
@@ -152,11 +154,13 @@ struct record_search_decided {
 struct record_search_ended {
     uint32_t search;
     uint32_t trials;
-    uint32_t winner; /* trial number; 0: none, the setting stays */
-    double trial_s;  /* the trial time that was decided on (seconds, or samples
-                      * with trial_clocks) */
-    double seconds;  /* wall time spent, without what the winner trained */
-    uint64_t clocks; /* spent, without the winner's own */
+    uint32_t winner;  /* trial number; 0: none, the setting stays */
+    double trial_s;   /* the trial time that was decided on (seconds, or samples
+                       * with trial_clocks) */
+    double seconds;   /* wall time spent, without what the winner trained */
+    uint64_t clocks;  /* spent, without the winner's own */
+    double waiting_s; /* of that time nothing ran: the training system waited
+                       * for the tuner */
     char reason[RECORD_TEXT_MAX];
 };
 
@@ -170,10 +174,12 @@ struct record_trial {
     enum trial_label label;
     double speed;        /* loss per second (per sample with trial_clocks) */
     double noise, range; /* loss units; range < 0: the loss fell */
+    double window_noise; /* standard deviation of a window's mean, measured */
     double seconds;      /* of its own slices */
     uint64_t samples, clocks;
     uint32_t points; /* 0 .. RECORD_POINTS_MAX; the first is the loss before */
     double time_s[RECORD_POINTS_MAX], loss[RECORD_POINTS_MAX];
+    char reason[RECORD_TEXT_MAX]; /* why it ended early; "" */
     /* What a resumed search compares it by (tuner/search.h); 0 in journals that
      * are older than that. */
     double lead, lead_se, pace, paced, run_s;

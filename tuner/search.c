@@ -7,6 +7,7 @@
 #include "tuner/search_judge.h"
 #include "tuner/search_probe.h"
 #include "tuner/search_recall.h"
+#include "tuner/search_stop.h"
 #include "tuner/search_time.h"
 #include "tuner/search_trials.h"
 
@@ -22,6 +23,7 @@ void search_init(struct search *s, struct board *c,
                  const struct search_plan *plan)
 {
     struct record_search_started *r;
+    struct record_decision *d;
 
     memset(s, 0, sizeof(*s));
     s->c = c;
@@ -35,6 +37,7 @@ void search_init(struct search *s, struct board *c,
     s->probe.branch = BRANCH_NONE;
     s->epochs_max = 1;
     s->started_s = c->now_s;
+    s->waited_s = c->waited_s;
     s->started_clocks = c->clocks_run;
     if (plan->known)
         return;
@@ -44,6 +47,14 @@ void search_init(struct search *s, struct board *c,
     r->parent = plan->parent;
     r->trials_max = plan->trials_max;
     snprintf(r->reason, sizeof(r->reason), "%s", plan->reason);
+    d = board_decision(c, plan->retune ? "retune" : "search",
+                       "search %u begins, of at most %u trials: %s",
+                       plan->number, plan->trials_max, plan->reason);
+    board_decision_number(d, "search", plan->number);
+    board_decision_number(d, "trials_max", plan->trials_max);
+    board_decision_number(d, "tunables", (double)space_dims(&s->space));
+    if (c->best.branch != BRANCH_NONE)
+        board_decision_number(d, "best_epoch", c->best.epoch);
 }
 
 void search_deinit(struct search *s, uint32_t keep)
@@ -110,6 +121,38 @@ uint32_t search_made(const struct search *s)
     return s->trials - (s->trials && s->trial[0].incumbent ? 1 : 0);
 }
 
+static uint32_t stopped(const struct search *s)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < s->trials; i++)
+        n += s->trial[i].summary.label == TRIAL_STOPPED;
+    return n;
+}
+
+static void explain_end(struct search *s, const struct record_search_ended *end)
+{
+    struct record_search_ended r = *end;
+    struct record_decision *d;
+
+    d = r.winner
+            ? board_decision(s->c, "search_ended",
+                             "search %u ends after %u trials, of which %u were "
+                             "stopped early, with trial %u: %s",
+                             r.search, r.trials, stopped(s), r.winner, r.reason)
+            : board_decision(s->c, "search_ended",
+                             "search %u ends after %u trials, of which %u were "
+                             "stopped early, without a winner: %s",
+                             r.search, r.trials, stopped(s), r.reason);
+    board_decision_number(d, "search", r.search);
+    board_decision_number(d, "trials", r.trials);
+    board_decision_number(d, "stopped", stopped(s));
+    board_decision_number(d, "winner", r.winner);
+    board_decision_number(d, "trial_time", r.trial_s);
+    board_decision_number(d, "seconds", r.seconds);
+    board_decision_number(d, "waiting_s", r.waiting_s);
+}
+
 void search_record_end(struct search *s, uint32_t winner, const char *reason)
 {
     struct record_search_ended *r =
@@ -121,6 +164,7 @@ void search_record_end(struct search *s, uint32_t winner, const char *reason)
     r->trial_s = s->trial_time;
     r->seconds = s->c->now_s - s->started_s;
     r->clocks = s->c->clocks_run - s->started_clocks;
+    r->waiting_s = s->c->waited_s - s->waited_s;
     for (uint32_t i = 0; i < s->trials; i++) {
         struct branch *b = board_branch(s->c, s->trial[i].run.branch);
 
@@ -130,6 +174,7 @@ void search_record_end(struct search *s, uint32_t winner, const char *reason)
         r->clocks -= b->own_clocks;
     }
     snprintf(r->reason, sizeof(r->reason), "%s", reason);
+    explain_end(s, r);
 }
 
 /* ---- deciding ------------------------------------------------------------ */
@@ -176,7 +221,7 @@ static void go_on_undecided(struct search *s)
         return;
     longer = search_time_can_double(s) || search_time_raise_bound(s);
     if (longer)
-        s->trial_time *= 2;
+        search_time_double(s);
     else if (search_made(s) >= tries_undecided(s) &&
              search_trials_live(s) > 0) {
         give_up(s);
@@ -205,7 +250,7 @@ static void free_losers(struct search *s)
 
         for (size_t k = 0; k < n; k++)
             kept |= keep[k] == t;
-        if (!kept && t->run.branch != BRANCH_NONE)
+        if (!kept && t->arrived && t->run.branch != BRANCH_NONE)
             search_trial_free(s, t, "slower than others");
     }
 }
@@ -227,19 +272,6 @@ static bool enough_ahead(struct search *s)
 
     return search_incumbent(s) &&
            search_challengers(s, found, SEARCH_TOP) == SEARCH_TOP;
-}
-
-static void go_on_decided(struct search *s)
-{
-    free_losers(s);
-    if (enough_ahead(s))
-        over(s, "five settings are better than the present one");
-    else if (alike(s))
-        over(s, "the five best settings are alike within 10 %");
-    else if (search_made(s) >= s->plan.trials_max)
-        over(s, "the number of trials is used up");
-    else if (!search_trial_begin(s) && s->exhausted)
-        over(s, "there is no other setting to try");
 }
 
 /* What the trials took so far. */
@@ -264,20 +296,54 @@ static bool any_challenger(struct search *s)
  * hardly more than the training since the last search took; and where a number
  * of trials has found nothing ahead of the setting in use, the next will not
  * either. Five trials are always made. */
-static bool bound_reached(struct search *s)
+static const char *bound_reached(struct search *s)
 {
     if (!search_incumbent(s) || search_made(s) < SEARCH_TOP)
-        return false;
+        return NULL;
     if (spent(s) >= s->plan.time_max)
-        over(s, "it has taken as long as the training since the last search");
-    else if (s->plan.vain_max && search_made(s) >= s->plan.vain_max &&
-             !any_challenger(s))
-        over(s, "nothing is ahead of the present setting");
-    return s->phase == SEARCH_OVER;
+        return "it has taken as long as the training since the last search";
+    if (s->plan.vain_max && search_made(s) >= s->plan.vain_max &&
+        !any_challenger(s))
+        return "nothing is ahead of the present setting";
+    return NULL;
+}
+
+/* Why the search ends with the trials made; NULL: it goes on. */
+static const char *enough(struct search *s)
+{
+    const char *bound = bound_reached(s);
+
+    if (bound)
+        return bound;
+    if (enough_ahead(s))
+        return "five settings are better than the present one";
+    if (alike(s))
+        return "the five best settings are alike within 10 %";
+    if (search_made(s) >= s->plan.trials_max)
+        return "the number of trials is used up";
+    return s->exhausted ? "there is no other setting to try" : NULL;
+}
+
+/* @all: no trial is under way. */
+static void go_on_decided(struct search *s, bool all)
+{
+    const char *reason;
+
+    if (search_trials_judge(s))
+        free_losers(s);
+    if (!all && !search_trials_overlap(s))
+        return;
+    reason = enough(s);
+    if (!reason && !search_trial_begin(s))
+        reason = enough(s);
+    if (reason && all)
+        over(s, reason);
 }
 
 static void try_settings(struct search *s)
 {
+    bool all;
+
     if (!search_recall_lost(s))
         return;
     /* One pass does what the events brought; a new trial waits for its fork. */
@@ -286,19 +352,22 @@ static void try_settings(struct search *s)
             over(s, "there is no setting to try");
         return;
     }
-    if (!search_trials_arrived(s))
-        return;
-    search_trials_judge(s);
-    if (!s->decided && search_any_clear(s)) {
-        if (search_time_shorten(s))
-            search_trials_judge(s);
-        search_time_decide(s);
+    search_stop_look(s);
+    all = search_trials_arrived(s);
+    if (all && !s->decided) {
+        search_trials_judge(s);
+        if (search_any_clear(s)) {
+            if (search_time_shorten(s))
+                search_trials_judge(s);
+            search_time_decide(s);
+            free_losers(s);
+        }
     }
-    if (bound_reached(s))
-        return;
     if (s->decided)
-        go_on_decided(s);
-    else
+        go_on_decided(s, all);
+    else if (all && bound_reached(s))
+        over(s, bound_reached(s));
+    else if (all)
         go_on_undecided(s);
     if (s->phase == SEARCH_TRYING)
         search_trials_arrived(s);

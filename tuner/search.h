@@ -25,16 +25,22 @@ enum {
     SEARCH_LIVE_MAX = 16 /* branches of trials, while the time is undecided */
 };
 
+/* As fast as can be told at a trial's horizon: this much of the fastest. */
+#define SEARCH_NEAR 0.8
+
 /* A branch that is run up to a goal. */
 struct runner {
-    branch_id branch; /* BRANCH_NONE: none (any more) */
-    uint64_t goal;    /* units of position since the fork */
-    double goal_time; /* trial time that the goal is for */
+    branch_id branch;      /* BRANCH_NONE: none (any more) */
+    uint64_t goal;         /* units of position since the fork */
+    double goal_time;      /* trial time that the goal is for */
+    uint64_t first, piece; /* units of the first slice and of others, so that
+                            * it can be looked at on its way; 0: any */
 };
 
 struct trial {
     uint32_t number; /* over the whole run, from 1 */
     bool incumbent, ended, judged;
+    bool arrived; /* it has run its time, and the probe as far */
     struct setting setting;
     json_t *json; /* owned */
     struct runner run;
@@ -47,6 +53,13 @@ struct trial {
     double lead, lead_se; /* over the incumbent, on the same samples */
     uint32_t pairs;       /* that these rest on */
     bool lost; /* not finished when the run was interrupted: begins again */
+    double window_noise; /* standard deviation of a window's mean, measured */
+    bool doomed;         /* it cannot win */
+    bool stopped;        /* for that, as soon as its slices are over */
+    uint32_t looks;      /* whether it can win: see tuner/search_stop.h */
+    double looked;       /* share of its time at the last */
+    uint64_t looked_samples;
+    char reason[RECORD_TEXT_MAX]; /* why it ended early; "" */
 };
 
 enum search_state { SEARCH_BUSY, SEARCH_DONE };
@@ -79,8 +92,8 @@ struct search {
     struct space space;        /* what this search may change */
     struct searcher *searcher; /* owned; NULL before it could be opened */
     enum { SEARCH_OPENING, SEARCH_PROBING, SEARCH_TRYING, SEARCH_OVER } phase;
-    double started_s;
-    uint64_t started_clocks; /* clocks run by all when it began */
+    double started_s, waited_s; /* waited_s: by the board, when it began */
+    uint64_t started_clocks;    /* clocks run by all when it began */
 
     struct runner probe;
     double loss_before;

@@ -20,6 +20,8 @@ static enum outcome outcome_of(const struct trial *t)
         return OUTCOME_DIVERGED;
     if (t->summary.label == TRIAL_FAILED)
         return OUTCOME_FAILED;
+    if (t->summary.label == TRIAL_STOPPED)
+        return OUTCOME_STOPPED;
     return OUTCOME_SPEED;
 }
 
@@ -34,7 +36,8 @@ static bool tell_all(struct search *s)
 
         if (!t->news || t->incumbent)
             continue;
-        o.speed = o.outcome == OUTCOME_SPEED ? t->summary.speed : 0;
+        if (o.outcome == OUTCOME_SPEED || o.outcome == OUTCOME_STOPPED)
+            o.speed = t->summary.speed;
         o.resource = t->summary.seconds;
         if (searcher_tell(s->searcher, &o, NULL))
             return false;

@@ -6,7 +6,6 @@
 
 #define SEARCH_APART                                                           \
     0.03 /* of the range of learning rates: closer ones are alike */
-#define SEARCH_NEAR 0.8 /* as fast as can be told at this horizon */
 
 static double unit_rate(const struct search *s, const struct trial *t, int rate)
 {

@@ -2,6 +2,7 @@
 
 #include "tuner/pace.h"
 #include "tuner/plateau.h"
+#include "tuner/reach.h"
 #include "tuner/search_run.h"
 
 #include <math.h>
@@ -55,6 +56,16 @@ void search_curve_cut(struct curve *curve, double seconds)
         curve->len--;
 }
 
+/* How much a window's mean varies for no reason, measured on its neighbours. */
+static double window_noise(const struct curve *curve)
+{
+    struct reach_point point[TRACE_WINDOWS_MAX];
+
+    for (uint32_t i = 0; i < curve->len; i++)
+        point[i] = (struct reach_point){.value = curve->point[i].loss};
+    return reach_noise(point, curve->len);
+}
+
 void search_judge(struct search *s, struct trial *t, const struct branch *b)
 {
     static const struct summary zero;
@@ -77,6 +88,7 @@ void search_judge(struct search *s, struct trial *t, const struct branch *b)
     search_curve(s, t, b, &curve);
     if (s->judged_s > 0)
         search_curve_cut(&curve, s->judged_s);
+    t->window_noise = window_noise(&curve);
     summary_of(&curve, s->loss_before, s->c->system.loss_floor, &t->summary);
 }
 

@@ -44,12 +44,14 @@ static uint64_t clock_units(const struct search *s,
 uint64_t search_largest_clock(const struct search *s)
 {
     int i = space_find(&s->space, "batch_size");
-    const struct tunable *t = i >= 0 ? &s->space.tunable[i] : NULL;
     struct setting setting;
 
     space_default(&s->space, &setting);
-    if (t && !s->c->system.parts)
+    if (i >= 0 && !s->c->system.parts) {
+        const struct tunable *t = &s->space.tunable[i];
+
         setting.value[i] = t->fixed ? t->pinned : t->max;
+    }
     return clock_units(s, &setting);
 }
 
@@ -73,6 +75,24 @@ static uint64_t windows_begun(const struct branch *b, uint64_t step,
     return clocks % every ? every - clocks % every : 0;
 }
 
+bool runner_queued(struct search *s, const struct runner *r)
+{
+    struct branch *b = board_branch(s->c, r->branch);
+
+    return b && b->state == BRANCH_LIVE && b->slices > 0 &&
+           units_planned(s, b) >= r->goal;
+}
+
+/* Where the next slice ends at the latest. */
+static uint64_t piece_end(const struct search *s, const struct runner *r,
+                          const struct branch *b)
+{
+    uint64_t from = units_planned(s, b);
+    uint64_t piece = from == 0 ? r->first : r->piece;
+
+    return piece == 0 || from + piece > r->goal ? r->goal : from + piece;
+}
+
 /* Queues slices up to the goal. */
 enum runner_state runner_advance(struct search *s, struct runner *r)
 {
@@ -92,7 +112,8 @@ enum runner_state runner_advance(struct search *s, struct runner *r)
     /* While the size of a clock is not known: one slice at a time. */
     slices = board_samples_per_clock(s->c, &b->setting) ? 2 : 1;
     while (b->slices < slices && units_planned(s, b) < r->goal) {
-        uint64_t count = (r->goal - units_planned(s, b) + step - 1) / step;
+        uint64_t count =
+            (piece_end(s, r, b) - units_planned(s, b) + step - 1) / step;
         uint64_t odd = windows_begun(b, step, every);
 
         /* Siblings' windows end at the same samples: a window that was left

@@ -15,6 +15,9 @@ enum runner_state { RUNNER_BUSY, RUNNER_ARRIVED, RUNNER_BROKEN };
 /* Queues slices up to the goal. The branch exists. */
 enum runner_state runner_advance(struct search *s, struct runner *r);
 
+/* Whether all slices up to the goal are queued, and some are not over. */
+bool runner_queued(struct search *s, const struct runner *r);
+
 /* Time is samples where the trial lengths are given in clocks. */
 bool search_by_samples(const struct search *s);
 

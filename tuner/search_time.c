@@ -3,6 +3,7 @@
 #include "tuner/pace.h"
 #include "tuner/search_judge.h"
 #include "tuner/search_run.h"
+#include "tuner/search_stop.h"
 #include "tuner/search_trials.h"
 
 #include <math.h>
@@ -37,7 +38,7 @@ void search_time_windows(struct search *s)
     if (search_by_samples(s))
         return;
     while (s->unit_s * (double)s->window * SEARCH_FINE < floor_s &&
-           s->window * 2 * SUMMARY_WINDOWS <= board_units(s->c))
+           s->window * 2 * SEARCH_FINE <= board_units(s->c))
         s->window *= 2;
 }
 
@@ -62,9 +63,10 @@ void search_time_floor(struct search *s, const struct branch *b)
 static double rate_for_goal(const struct search *s, struct trial *t,
                             const struct branch *b)
 {
-    double unit = search_time_of(s, b) / (double)search_units_run(s, b);
+    uint64_t units = search_units_run(s, b);
+    double unit = units ? search_time_of(s, b) / (double)units : 0;
 
-    if (search_by_samples(s) || !(unit > 0))
+    if (search_by_samples(s) || (units && !(unit > 0)))
         return 1 / unit;
     t->pace = unit;
     return 1 / pace_pooled(s, t);
@@ -78,6 +80,8 @@ void search_time_goal(struct search *s, struct trial *t, const struct branch *b)
     double windows = round(s->trial_time * rate / (double)s->window);
     uint64_t goal;
 
+    if (search_units_run(s, b) == 0 && !isfinite(rate))
+        return; /* its first windows will tell */
     if (!(windows >= SUMMARY_WINDOWS) && !search_by_samples(s))
         windows = SUMMARY_WINDOWS;
     goal = windows < (double)search_time_bound(s)
@@ -88,6 +92,7 @@ void search_time_goal(struct search *s, struct trial *t, const struct branch *b)
     if (goal > r->goal)
         r->goal = goal;
     r->goal_time = s->trial_time;
+    search_stop_slices(s, t);
 }
 
 /* Whether any live trial would run longer in twice the time. */
@@ -144,6 +149,7 @@ bool search_time_shorten(struct search *s)
              fmax(SEARCH_SWITCHES * board_switch_cost(s->c),
                   s->unit_s * (double)(SUMMARY_WINDOWS * s->window)));
     double time = s->trial_time;
+    struct record_decision *d;
 
     if (search_by_samples(s))
         return false;
@@ -151,10 +157,31 @@ bool search_time_shorten(struct search *s)
         time /= 2;
     if (time == s->trial_time)
         return false;
+    d = board_decision(s->c, "trial_time",
+                       "trials are shortened from %.4g to %.4g s: that shows "
+                       "as well that a setting converges",
+                       s->trial_time, time);
+    board_decision_number(d, "before", s->trial_time);
+    board_decision_number(d, "trial_time", time);
     s->trial_time = s->judged_s = time;
     for (uint32_t i = 0; i < s->trials; i++)
         s->trial[i].judged = false;
     return true;
+}
+
+void search_time_double(struct search *s)
+{
+    struct record_decision *d;
+
+    d = board_decision(s->c, "trial_time",
+                       "trials are doubled from %.4g to %.4g s: of %u settings "
+                       "tried none converges clearly yet",
+                       s->trial_time, 2 * s->trial_time, search_made(s));
+    board_decision_number(d, "before", s->trial_time);
+    board_decision_number(d, "trial_time", 2 * s->trial_time);
+    board_decision_number(d, "trials", search_made(s));
+    board_decision_number(d, "epochs_max", s->epochs_max);
+    s->trial_time *= 2;
 }
 
 void search_time_decide(struct search *s)
@@ -169,8 +196,11 @@ void search_time_decide(struct search *s)
     r->judged_s = s->judged_s;
     d = board_decision(s->c, "trial_time",
                        "a trial takes %.4g %s: that is how long it took for a "
-                       "setting to converge clearly",
-                       s->trial_time, search_by_samples(s) ? "samples" : "s");
+                       "setting to %s",
+                       s->trial_time, search_by_samples(s) ? "samples" : "s",
+                       search_any_converging(s)
+                           ? "converge clearly"
+                           : "get clearly ahead of the one in use");
     board_decision_number(d, "trial_time", s->trial_time);
     board_decision_number(d, "trials", search_made(s));
 }

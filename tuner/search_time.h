@@ -20,7 +20,8 @@ uint64_t search_time_bound(const struct search *s);
 void search_time_floor(struct search *s, const struct branch *b);
 
 /* Sets @t's goal: the windows that fill the trial time at the rate measured so
- * far. Never takes it back. */
+ * far. Never takes it back. @b: its branch; before that has run, its kind's
+ * rate counts where one is known. */
 void search_time_goal(struct search *s, struct trial *t,
                       const struct branch *b);
 
@@ -29,6 +30,9 @@ bool search_time_can_double(const struct search *s);
 
 /* Allows a first search longer trials. False: it has what it may have. */
 bool search_time_raise_bound(struct search *s);
+
+/* Doubles the trial time, and says so. */
+void search_time_double(struct search *s);
 
 /* Halves a time that was doubled in vain; then all trials are to be judged
  * again. True if it was shortened. */

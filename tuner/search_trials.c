@@ -5,10 +5,14 @@
 #include "tuner/search_judge.h"
 #include "tuner/search_probe.h"
 #include "tuner/search_run.h"
+#include "tuner/search_stop.h"
 #include "tuner/search_time.h"
 
 #include <math.h>
 #include <string.h>
+
+/* Overlapped is what takes more than this part of a trial. */
+#define SEARCH_OVERLAP 0.01
 
 static void fill_trial(const struct search *s, const struct trial *t,
                        struct record_trial *r)
@@ -22,6 +26,8 @@ static void fill_trial(const struct search *s, const struct trial *t,
     r->speed = t->summary.speed;
     r->noise = t->summary.noise;
     r->range = t->summary.range;
+    r->window_noise = t->window_noise;
+    memcpy(r->reason, t->reason, sizeof(r->reason));
     r->seconds = t->summary.seconds;
     r->samples = t->samples;
     r->clocks = t->clocks;
@@ -128,6 +134,9 @@ bool search_trial_begin(struct search *s)
         .json = s->next_json,
         .run = {.branch = b->id, .goal = search_trial_goal(s)},
     };
+    search_stop_slices(s, t);
+    if (s->decided)
+        search_time_goal(s, t, b);
     s->next_json = NULL;
     s->trials++;
     search_trial_record(s, t, RECORD_TRIAL_STARTED);
@@ -163,6 +172,24 @@ static void refused(struct search *s, struct trial *t)
                    err_text(err));
 }
 
+/* A trial that cannot win: its slices are cut short, then it ends with what it
+ * had. */
+static bool wound_up(struct search *s, struct trial *t, const struct branch *b)
+{
+    if (b->slices) {
+        /* Where a cut falls depends on a clock. */
+        if (!search_by_samples(s))
+            board_cut(s->c, b->id);
+        return false;
+    }
+    search_judge(s, t, b);
+    if (t->summary.label != TRIAL_DIVERGED && t->summary.label != TRIAL_FAILED)
+        t->summary.label = TRIAL_STOPPED;
+    t->news = true;
+    search_trial_free(s, t, "it cannot win");
+    return true;
+}
+
 /* Takes one trial as far as it goes. False while it is under way. */
 static bool trial_arrived(struct search *s, struct trial *t)
 {
@@ -171,6 +198,8 @@ static bool trial_arrived(struct search *s, struct trial *t)
 
     if (!b)
         return true;
+    if (t->stopped)
+        return wound_up(s, t, b);
     state = runner_advance(s, &t->run);
     if (b->state == BRANCH_REFUSED) {
         refused(s, t);
@@ -192,11 +221,33 @@ static bool trial_arrived(struct search *s, struct trial *t)
 
 bool search_trials_arrived(struct search *s)
 {
-    bool all = true;
+    bool all = true, probe;
 
-    for (uint32_t i = 0; i < s->trials; i++)
-        all &= trial_arrived(s, &s->trial[i]);
-    return search_probe_follows(s) && all;
+    for (uint32_t i = 0; i < s->trials; i++) {
+        struct trial *t = &s->trial[i];
+
+        t->arrived = trial_arrived(s, t);
+        all &= t->arrived;
+    }
+    probe = search_probe_follows(s);
+    for (uint32_t i = 0; i < s->trials && !probe; i++)
+        s->trial[i].arrived = false;
+    return all && probe;
+}
+
+bool search_trials_overlap(struct search *s)
+{
+    struct trial *last = &s->trial[s->trials - 1];
+
+    /* No decision reads a clock where trial lengths are given in clocks. */
+    if (search_by_samples(s) || last->arrived || last->stopped ||
+        last->run.goal_time < s->trial_time)
+        return false;
+    for (uint32_t i = 0; i + 1 < s->trials; i++)
+        if (!s->trial[i].arrived)
+            return false;
+    return s->c->wait_s > SEARCH_OVERLAP * s->trial_time &&
+           runner_queued(s, &last->run);
 }
 
 /* The searcher hears of a trial again when its pace moved by more than this. */
@@ -214,21 +265,22 @@ static void pace_all(struct search *s, const bool fresh[])
     }
 }
 
-/* Judges what has run since it was last judged; drops what diverged. */
-void search_trials_judge(struct search *s)
+bool search_trials_judge(struct search *s)
 {
-    bool fresh[TUNER_TRIALS_MAX + 1] = {false};
+    bool fresh[TUNER_TRIALS_MAX + 1] = {false}, any = false;
 
     for (uint32_t i = 0; i < s->trials; i++) {
         struct trial *t = &s->trial[i];
         struct branch *b = board_branch(s->c, t->run.branch);
 
-        if (!b || (t->judged && t->samples == b->own_samples))
+        if (!b || !t->arrived || (t->judged && t->samples == b->own_samples))
             continue;
         search_judge(s, t, b);
         search_compare(s, t, b);
-        fresh[i] = true;
+        fresh[i] = any = true;
     }
+    if (!any)
+        return false;
     pace_all(s, fresh);
     for (uint32_t i = 0; i < s->trials; i++) {
         struct trial *t = &s->trial[i];
@@ -241,4 +293,5 @@ void search_trials_judge(struct search *s)
         else
             search_trial_record(s, t, RECORD_TRIAL_UPDATED);
     }
+    return true;
 }

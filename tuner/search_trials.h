@@ -32,10 +32,16 @@ uint32_t search_trials_live(const struct search *s);
 struct trial *search_slowest_live(struct search *s, const struct trial *but);
 
 /* Takes every trial, and the probe, as far as the trial time goes. True when
- * all are there. */
+ * all are there (`arrived`). */
 bool search_trials_arrived(struct search *s);
 
-/* Judges what has run since it was last judged; drops what diverged. */
-void search_trials_judge(struct search *s);
+/* Whether the next trial should begin behind the one that is running, so that
+ * the training system need not wait for the searcher and the tuner, and may:
+ * one trial runs, and all its slices are queued. */
+bool search_trials_overlap(struct search *s);
+
+/* Judges the trials that have arrived and ran since they were last judged;
+ * drops what diverged. True if there was any. */
+bool search_trials_judge(struct search *s);
 
 #endif

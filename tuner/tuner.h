@@ -49,6 +49,10 @@ enum {
     TUNER_RETURNS_MAX = 3    /* from divergence while training, then failed */
 };
 
+/* Trials that cannot win: run all the same; found and told of, but run all the
+ * same (to measure how often that would be wrong); stopped. */
+enum tuner_trial_stops { TRIAL_STOPS_OFF, TRIAL_STOPS_WATCHED, TRIAL_STOPS_ON };
+
 /* Everything a run is told from outside. Borrowed members must outlive the
  * tuner; the rest is copied. TUNER_OPTIONS holds the contract's defaults. */
 struct tuner_options {
@@ -65,7 +69,8 @@ struct tuner_options {
     const json_t *initial; /* setting to start from instead of a first search;
                             * NULL: search */
     bool retune;
-    uint32_t max_trials;   /* of the first search; 0: 12 + 6 d */
+    uint32_t max_trials; /* of the first search; 0: 12 + 6 d */
+    enum tuner_trial_stops trial_stops;
     uint64_t trial_clocks; /* fixes trial lengths; time is then samples
                             * processed; 0: lengths are found */
     double target_loss;    /* NAN: none; tested on epoch means */
@@ -88,10 +93,10 @@ struct tuner_options {
 #define TUNER_OPTIONS                                                          \
     {                                                                          \
         .run = "run", .name = "", .app = "", .retune = true,                   \
-        .target_loss = NAN, .target_metric = NAN, .plateau_epochs = 5,         \
-        .max_epochs = 100, .max_time_s = INFINITY, .snapshot_every_s = 300,    \
-        .snapshot_keep = 2, .snapshot_dir = "", .model_dir = "", .seed = 1,    \
-        .resume_reason = ""                                                    \
+        .trial_stops = TRIAL_STOPS_ON, .target_loss = NAN,                     \
+        .target_metric = NAN, .plateau_epochs = 5, .max_epochs = 100,          \
+        .max_time_s = INFINITY, .snapshot_every_s = 300, .snapshot_keep = 2,   \
+        .snapshot_dir = "", .model_dir = "", .seed = 1, .resume_reason = ""    \
     }
 
 /* Commands of a user. STOP and INTERRUPT end the run after a snapshot; STOP

@@ -62,6 +62,7 @@ struct sim {
     struct tried {
         struct knobs knobs;
         uint32_t trial;
+        bool doomed;
     } tried[TRIED_MAX];
     unsigned tried_len;
     unsigned slices_run; /* of training branches */
@@ -455,6 +456,7 @@ static void search_over(struct sim *s, const struct record_search_ended *r)
         if (x->trial != r->winner)
             continue;
         q->won = true;
+        q->doomed_won = x->doomed;
         q->winner_value = x->knobs.lr;
         q->at_trial = a;
         q->at_three = b;
@@ -466,6 +468,13 @@ static void search_over(struct sim *s, const struct record_search_ended *r)
     }
     q->at_trial = best_trial > 0 ? q->at_trial / best_trial : 1;
     q->at_three = best_three > 0 ? q->at_three / best_three : 1;
+}
+
+static void doom(struct sim *s, uint32_t trial)
+{
+    for (unsigned i = 0; i < s->tried_len; i++)
+        s->tried[i].doomed |= s->tried[i].trial == trial;
+    s->out->search[s->out->searches].doomed++;
 }
 
 static void take_record(struct sim *s, const struct record *r)
@@ -509,8 +518,12 @@ static void take_record(struct sim *s, const struct record *r)
         break;
     case RECORD_TRIAL_STARTED:
         REQUIRE(s, s->tried_len < TRIED_MAX, "too many trials");
-        s->tried[s->tried_len++] =
-            (struct tried){physics_knobs(r->trial.setting), r->trial.trial};
+        s->tried[s->tried_len++] = (struct tried){
+            physics_knobs(r->trial.setting), r->trial.trial, false};
+        break;
+    case RECORD_DECISION:
+        if (strcmp(r->decision.decision, "trial_stopped") == 0)
+            doom(s, (uint32_t)r->decision.number[0].value);
         break;
     case RECORD_SNAPSHOT_WRITTEN:
         s->out->snapshots++;
@@ -954,6 +967,8 @@ static void prepare(struct sim *s)
     o.plateau_epochs = f->plateau_epochs ? f->plateau_epochs : 5;
     o.max_trials = f->max_trials;
     o.trial_clocks = f->trial_clocks;
+    if (f->run_doomed)
+        o.trial_stops = TRIAL_STOPS_WATCHED;
     o.seed = s->seed;
     o.snapshot_every_s = 20;
     o.snapshot_dir = "/disk";
@@ -1090,6 +1105,8 @@ static void finish(struct sim *s)
         compare_replay(s);
     s->out->seconds = s->now;
     s->out->trials = (uint32_t)s->history.trials;
+    for (size_t i = 0; i < s->history.trials; i++)
+        s->out->trial_s += s->history.trial[i].t.seconds;
     s->out->epochs = history_epochs(&s->history);
     s->out->best_rate = s->physics.best_rate;
     drop_messages(s);

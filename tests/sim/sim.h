@@ -56,6 +56,7 @@ struct sim_family {
     const char *strategy_settings; /* JSON, or NULL */
     uint32_t max_epochs, plateau_epochs, max_trials;
     uint64_t trial_clocks;
+    bool run_doomed; /* trials that cannot win are found, but not stopped */
     double max_time_s, target_metric; /* 0: none */
     const char *initial;              /* JSON, or NULL */
     struct {
@@ -76,8 +77,10 @@ struct sim_family {
 /* How good the winner of one search was. */
 struct sim_search {
     bool retune, won;
-    bool moved;     /* the optimum moved, at most an epoch after the parent */
-    double seconds; /* virtual */
+    bool moved;      /* the optimum moved, at most an epoch after the parent */
+    double seconds;  /* virtual */
+    unsigned doomed; /* trials found to have no chance */
+    bool doomed_won; /* the winner was one of them */
     unsigned trials;
     uint32_t winner;
     double winner_value; /* learning rate */
@@ -101,6 +104,7 @@ struct sim_result {
     uint64_t actions;
     unsigned crashed, damaged; /* snapshots that were read in vain */
     double seconds, tuning_s;  /* virtual */
+    double trial_s;            /* of all trials, as they were judged */
     uint32_t epochs, trials;
     double loss;      /* true, of the saved model; NAN without one */
     double best_rate; /* of the physics */
