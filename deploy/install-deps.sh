@@ -11,7 +11,7 @@ build="gcc make pkg-config libc6-dev libmicrohttpd-dev libjansson-dev
     libzmq3-dev libsqlite3-dev zlib1g-dev liblzma-dev libgsl-dev libnlopt-dev
     libopenblas-serial-dev"
 test="libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev python3
-    python3-numpy python3-zmq python3-optuna git procps curl"
+    python3-numpy python3-zmq git procps curl"
 
 wanted=$build
 [ "${1:-}" = --test ] && wanted="$build $test"

@@ -464,6 +464,21 @@ static void plugin_that_is_none_is_refused(void **state)
     assert_non_null(strstr(f.text, "mltune_searcher"));
 }
 
+/* `test_searcher_process suite '{"command": ["python3", "mine.py"]}'`: the
+ * suite on a searcher of somebody else. */
+static int run_suite_on(const char *settings)
+{
+    const struct searcher_suite suite = {.ops = strstr(settings, "\"plugin\"")
+                                                    ? &searcher_plugin
+                                                    : &searcher_process,
+                                         .name = settings,
+                                         .settings = settings,
+                                         .few = 1};
+
+    json_count_memory();
+    return searcher_suite_run(&suite);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -484,6 +499,8 @@ int main(int argc, char **argv)
                                   .settings = settings,
                                   .few = 2};
 
+    if (argc == 3 && strcmp(argv[1], "suite") == 0)
+        return run_suite_on(argv[2]);
     if (argc == 3 && strcmp(argv[1], "sick") == 0) {
         be_sick(argv[2]);
         return 0;
