@@ -106,7 +106,7 @@ static void advance_quadratic(const struct physics *p, struct state *x,
     }
     x->ball = 0;
     for (int i = 0; i < PHYSICS_DIMS; i++) {
-        double h = p->h[i], xv, vv;
+        double h = p->h[i], xv, vv, ball;
 
         /* v' = m v + (1 - m) (h x + noise), x' = x - lr v'; a stale gradient
          * misses by as much as the steps in between. */
@@ -117,7 +117,8 @@ static void advance_quadratic(const struct physics *p, struct state *x,
         x->xx[i] = x->xx[i] - 2 * lr * xv + lr * lr * vv;
         x->xv[i] = xv - lr * vv;
         x->vv[i] = vv;
-        x->ball += fmin(x->xx[i], lr * h * noise / 4);
+        ball = lr * h * noise / 4;
+        x->ball += x->xx[i] < ball ? x->xx[i] : ball;
     }
 }
 
@@ -227,14 +228,15 @@ double physics_epoch(const struct physics *p, const struct knobs *k)
 bool physics_run(const struct physics *p, struct state *x,
                  const struct knobs *k, double seconds, double *took)
 {
-    double t = 0;
+    double whole = (double)physics_clock(p, k, 0);
+    double cost = physics_cost(p, k, whole), t = 0;
 
     while (t < seconds) {
         double n = (double)physics_clock(p, k, x->samples);
 
         physics_advance(p, x, k, n);
-        t += physics_cost(p, k, n);
-        if (!isfinite(physics_excess(p, x)))
+        t += n == whole ? cost : physics_cost(p, k, n);
+        if (!(physics_excess(p, x) < INFINITY))
             return false;
     }
     if (took)

@@ -65,6 +65,7 @@ struct sim {
         bool doomed;
     } tried[TRIED_MAX];
     unsigned tried_len;
+    bool gridded;        /* a re-tune was judged by the grid */
     unsigned slices_run; /* of training branches */
     clock_no slice_announced;
     branch_id branch_announced, freed_announced;
@@ -461,9 +462,10 @@ static void search_over(struct sim *s, const struct record_search_ended *r)
         q->at_trial = a;
         q->at_three = b;
     }
-    if (s->f->oracle && q->retune) {
+    if (s->f->oracle && q->retune && q->moved && !s->gridded) {
         double grid = grid_speed(s, three, &q->grid_value);
 
+        s->gridded = true;
         q->at_oracle = grid > 0 ? q->at_three / grid : 1;
     }
     q->at_trial = best_trial > 0 ? q->at_trial / best_trial : 1;

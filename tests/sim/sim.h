@@ -89,7 +89,8 @@ struct sim_search {
                           * the best of those tried */
     double at_three;     /* the same over three epochs */
     double at_oracle;    /* over three epochs, relative to the best of a fine
-                          * grid; re-tunes of families with `oracle` */
+                          * grid; the first re-tune after a move, of families
+                          * with `oracle` */
 };
 
 enum { SIM_SEARCHES_MAX = 64 };
