@@ -15,7 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SEARCH_ALIKE 0.9 /* the fifth best against the best: stop */
+enum { SEARCH_LEAST = 7 }; /* trials of a re-tune, unless fewer do */
+#define SEARCH_ALIKE 0.9   /* the fifth best against the best: stop */
 
 /* ---- life ---------------------------------------------------------------- */
 
@@ -187,7 +188,7 @@ static void give_up(struct search *s)
     d = board_decision(s->c, "trial_time",
                        s->plan.retune
                            ? "no setting converges clearly within the longest "
-                             "trial: the setting stays"
+                             "trial: those that seem ahead go on, if any"
                            : "no setting converges clearly within the longest "
                              "trial: the best speed counts");
     board_decision_number(d, "trial_time", s->trial_time);
@@ -295,10 +296,10 @@ static bool any_challenger(struct search *s)
 /* A re-tune may cost what can still be gained by it, which is not known, but
  * hardly more than the training since the last search took; and where a number
  * of trials has found nothing ahead of the setting in use, the next will not
- * either. Five trials are always made. */
+ * either. The steps from the present setting are always made. */
 static const char *bound_reached(struct search *s)
 {
-    if (!search_incumbent(s) || search_made(s) < SEARCH_TOP)
+    if (!search_incumbent(s) || search_made(s) < SEARCH_LEAST)
         return NULL;
     if (spent(s) >= s->plan.time_max)
         return "it has taken as long as the training since the last search";

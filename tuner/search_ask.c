@@ -1,10 +1,12 @@
 #include "tuner/search_ask.h"
 
 #include "searchers/space_json.h"
+#include "tuner/search_finalists.h"
 
 #include <math.h>
 
 enum {
+    SEARCH_STEPS = 6,    /* of a re-tune, before the searcher is asked */
     SEARCH_ASKS_MAX = 64 /* proposals in a row that are barred */
 };
 
@@ -125,41 +127,57 @@ static enum err ask(struct search *s, struct fault *f)
     return ERR_EXHAUSTED;
 }
 
-/* Of a search that goes on, where the ladder begins again. */
+/* Where a search goes on, the ladder begins again. */
 static bool is_tried(const struct search *s, const struct setting *x)
 {
-    for (uint32_t i = 0; i < s->recalled; i++)
+    for (uint32_t i = 0; i < s->trials; i++)
         if (space_same(&s->space, x, &s->trial[i].setting))
             return true;
     return false;
 }
 
-/* A re-tune looks first where schedules go: the setting in use with another
- * learning rate. (Of 5 decades only one or two hold anything better by then,
- * and proposals that are spread over all of them find it late.) The searcher
- * is told of these as of all others. False: the ladder has no further step, or
- * the search is wide. */
+/* The setting in use at 1/3, 1/10, 3 and 1/30 of its learning rate, then the
+ * best of the challengers at about half and twice its own. */
+static bool step_setting(struct search *s, uint32_t step, int rate)
+{
+    static const double ladder[] = {1.0 / 3, 1.0 / 10, 3, 1.0 / 30};
+    static const double finer[] = {0.55, 1.8};
+    const size_t rungs = sizeof(ladder) / sizeof(ladder[0]);
+    const struct tunable *t = &s->space.tunable[rate];
+    struct trial *best;
+    double wanted;
+
+    s->next = s->plan.incumbent;
+    wanted = s->next.value[rate] * (step < rungs ? ladder[step] : 1);
+    if (step >= rungs) {
+        if (search_challengers(s, &best, 1) == 0)
+            return false;
+        s->next = best->setting;
+        wanted = s->next.value[rate] * finer[step - rungs];
+    }
+    if (wanted < t->min || wanted > t->max)
+        return false;
+    s->next.value[rate] = wanted;
+    space_clamp(&s->space, &s->next);
+    return true;
+}
+
+/* A re-tune looks first where schedules go: other learning rates. (Of 5 decades
+ * only one or two hold anything better by then, and proposals that are spread
+ * over all of them find it late.) The searcher is told of these as of all
+ * others. False: there is no further step, or the search is wide. */
 static bool take_step(struct search *s)
 {
-    static const double steps[] = {1.0 / 3, 1.0 / 10, 3, 1.0 / 30};
     int rate = space_find(&s->space, "learning_rate");
 
     if (search_is_wide(s) || !s->plan.has_incumbent || rate < 0 ||
         s->space.tunable[rate].fixed || !s->space.tunable[rate].acts)
         return false;
-    while (s->steps < sizeof(steps) / sizeof(steps[0])) {
-        double wanted = s->plan.incumbent.value[rate] * steps[s->steps++];
-
-        if (wanted < s->space.tunable[rate].min ||
-            wanted > s->space.tunable[rate].max)
-            continue;
-        s->next = s->plan.incumbent;
-        s->next.value[rate] = wanted;
-        space_clamp(&s->space, &s->next);
-        if (!is_barred(s, &s->next) && !is_tried(s, &s->next) &&
+    while (s->steps < SEARCH_STEPS)
+        if (step_setting(s, s->steps++, rate) && !is_barred(s, &s->next) &&
+            !is_tried(s, &s->next) &&
             !space_same(&s->space, &s->next, &s->plan.incumbent))
             return true;
-    }
     return false;
 }
 

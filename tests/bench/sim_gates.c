@@ -77,7 +77,8 @@ static void count_drift(struct measured *m, const struct gates_family *g,
         return;
     m->drifted++;
     for (unsigned i = 0; i < r->searches; i++)
-        if (r->search[i].retune && r->search[i].moved && !last)
+        if (r->search[i].retune &&
+            r->search[i].moved > (last ? last->moved : 0))
             last = &r->search[i];
     if (!last)
         return;
@@ -132,6 +133,10 @@ static void measure_target(const struct gates_family *g,
     static struct sim_result r;
     double fixed = gates_time_fixed(g, o, seed);
     double tuned = gates_time(g, o, NULL, seed, MOST, &r);
+    struct sim_family f = g->f;
+
+    f.target_metric = o->target;
+    trace(&f, seed);
 
     m->ratio[m->n] = tuned / fixed;
     m->first[m->n] = tuned_first(&r) / fixed;

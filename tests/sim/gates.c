@@ -286,7 +286,7 @@ double gates_time_fixed(const struct gates_family *g,
     int n;
 
     n = snprintf(initial, sizeof(initial), "{\"learning_rate\": %.6g",
-                 fmin(k.lr * sim_best_rate(seed), 1));
+                 fmax(fmin(k.lr * sim_best_rate(seed), 1), 1e-5));
     if (strstr(g->f.space, "\"momentum\""))
         n += snprintf(initial + n, sizeof(initial) - n, ", \"momentum\": %.6g",
                       k.momentum);

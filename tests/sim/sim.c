@@ -65,7 +65,7 @@ struct sim {
         bool doomed;
     } tried[TRIED_MAX];
     unsigned tried_len;
-    bool gridded;        /* a re-tune was judged by the grid */
+    unsigned gridded;    /* `moved` of the last re-tune judged by the grid */
     unsigned slices_run; /* of training branches */
     clock_no slice_announced;
     branch_id branch_announced, freed_announced;
@@ -399,9 +399,10 @@ static void search_began(struct sim *s, const struct record_search_started *r)
     REQUIRE(s, s->out->searches < SIM_SEARCHES_MAX, "too many searches");
     *q = (struct sim_search){.retune = r->retune};
     s->parent = known(s, r->parent)->s;
-    q->moved = s->f->moved != 0 && s->parent.samples + s->f->samples >=
-                                       s->f->moved_after * s->f->samples;
-    s->tried_len = 0;
+    if (s->f->moved != 0 &&
+        s->parent.samples + s->f->samples >= s->f->moved_after * s->f->samples)
+        q->moved =
+            s->parent.samples < s->f->moved_after * s->f->samples ? 1 : 2;
 }
 
 /* Fastest of a grid over @seconds. */
@@ -462,10 +463,10 @@ static void search_over(struct sim *s, const struct record_search_ended *r)
         q->at_trial = a;
         q->at_three = b;
     }
-    if (s->f->oracle && q->retune && q->moved && !s->gridded) {
+    if (s->f->oracle && q->retune && q->moved > s->gridded) {
         double grid = grid_speed(s, three, &q->grid_value);
 
-        s->gridded = true;
+        s->gridded = q->moved;
         q->at_oracle = grid > 0 ? q->at_three / grid : 1;
     }
     q->at_trial = best_trial > 0 ? q->at_trial / best_trial : 1;

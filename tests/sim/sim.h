@@ -77,8 +77,9 @@ struct sim_family {
 /* How good the winner of one search was. */
 struct sim_search {
     bool retune, won;
-    bool moved;      /* the optimum moved, at most an epoch after the parent */
-    double seconds;  /* virtual */
+    unsigned moved; /* the optimum has: 2, before the parent; 1, within an epoch
+                     * after it; 0: no */
+    double seconds; /* virtual */
     unsigned doomed; /* trials found to have no chance */
     bool doomed_won; /* the winner was one of them */
     unsigned trials;
@@ -89,8 +90,8 @@ struct sim_search {
                           * the best of those tried */
     double at_three;     /* the same over three epochs */
     double at_oracle;    /* over three epochs, relative to the best of a fine
-                          * grid; the first re-tune after a move, of families
-                          * with `oracle` */
+                          * grid; first re-tunes after a move, of families with
+                          * `oracle` */
 };
 
 enum { SIM_SEARCHES_MAX = 64 };
