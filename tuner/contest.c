@@ -315,7 +315,9 @@ static bool propose(struct contest *ct)
         ct->next_json = setting_to_json(&ct->space, &ct->next);
         err = ct->next_json ? ERR_OK : ERR_NOMEM;
     }
-    if (err == ERR_NOMEM || err == ERR_AGAIN) {
+    if (err == ERR_AGAIN) {
+        board_retry_after(ct->c, 0.01); /* it thinks in another process */
+    } else if (err == ERR_NOMEM) {
         board_retry(ct->c);
     } else if (err) {
         ct->exhausted = true;
