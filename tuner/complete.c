@@ -64,14 +64,11 @@ static void compare(struct complete *s, enum contest_state state)
     board_decision_number(d, "epochs", x->last.e.epoch);
     if (!isnan(x->best))
         board_decision_number(d, "result", board_result(s->c, x->best));
+    /* It cannot go on, and its best model is kept if it is the best of all. */
+    contest_drop(&s->ct, x, "it is trained to its end");
     old = s->best ? contest_trial(&s->ct, s->best) : NULL;
-    if (old && !(x->best < old->best) && !isnan(old->best)) {
-        contest_drop(&s->ct, x, "an earlier trial is better");
-        return;
-    }
-    if (old)
-        contest_drop(&s->ct, old, "a later trial is better");
-    s->best = s->ct.champion = x->number;
+    if (!old || isnan(old->best) || x->best < old->best)
+        s->best = x->number;
 }
 
 static void finish(struct complete *s)

@@ -187,6 +187,8 @@ static void label(struct contest *ct, struct contestant *x)
     struct branch *b = board_branch(ct->c, x->branch);
     struct summary s;
 
+    if (x->parked)
+        return; /* as it was */
     if (!b || b->own_samples == 0) {
         x->label = TRIAL_STOPPED;
         return;
@@ -204,6 +206,17 @@ static void base_without(struct contest *ct, branch_id gone)
         c->base = c->best.branch != BRANCH_NONE ? c->best.branch : 0;
 }
 
+/* What its branch took, before it goes. */
+static void count_spent(struct contest *ct, struct contestant *x)
+{
+    const struct branch *b = board_branch(ct->c, x->branch);
+
+    if (!b)
+        return;
+    x->seconds += b->trace.seconds;
+    x->clocks += b->own_clocks;
+}
+
 /* Its branch goes, its record closes with the label it has. */
 static void put_out(struct contest *ct, struct contestant *x,
                     const char *reason)
@@ -212,6 +225,7 @@ static void put_out(struct contest *ct, struct contestant *x,
 
     if (!ct->ended)
         record_trial(ct, x, RECORD_TRIAL_ENDED);
+    count_spent(ct, x);
     base_without(ct, x->branch);
     if (x->started)
         line_deinit(&x->line);
@@ -220,7 +234,7 @@ static void put_out(struct contest *ct, struct contestant *x,
     board_free(c, x->branch, reason);
     x->branch = BRANCH_NONE;
     x->out = true;
-    x->running = false;
+    x->running = x->parked = false;
     if (!x->judged)
         contest_judge(ct, x);
 }
@@ -344,7 +358,7 @@ void contest_judge(struct contest *ct, struct contestant *x)
 /* ---- memory -------------------------------------------------------------- */
 
 /* The trial that waits (or, with @running, runs beside @but) and is worth
- * least: run least, then worst. */
+ * least: run least, then worst. Neither the leader nor the champion. */
 static struct contestant *worst_of(struct contest *ct, bool running,
                                    const struct contestant *but)
 {
@@ -363,14 +377,50 @@ static struct contestant *worst_of(struct contest *ct, bool running,
     return worst;
 }
 
-/* Frees the worst trial that waits, for @x. False: none waits. */
+/* The leader, where it waits and what it would go on from is the best model
+ * that is kept anyway; NULL: it is not so. */
+static struct contestant *can_park(struct contest *ct)
+{
+    struct board *c = ct->c;
+    struct contestant *x = ct->leader ? contest_trial(ct, ct->leader) : NULL;
+    struct branch *b = x ? board_branch(c, x->branch) : NULL;
+    struct branch *best = board_branch(c, c->best.branch);
+
+    if (!b || !best || x->running || !x->started || !branch_idle(b) ||
+        !branch_idle(best))
+        return NULL;
+    return best->parent == b->id && best->clocks == b->clocks ? x : NULL;
+}
+
+/* Gives its branch up; it is forked from the best model when it goes on. */
+static void park(struct contest *ct, struct contestant *x)
+{
+    struct board *c = ct->c;
+
+    board_decision(c, "memory",
+                   "memory is short: trial %u waits as the best model",
+                   x->number);
+    count_spent(ct, x);
+    base_without(ct, x->branch);
+    line_deinit(&x->line);
+    board_free(c, x->branch, "waits as the best model");
+    x->branch = BRANCH_NONE;
+    x->started = false;
+    x->parked = true;
+}
+
+/* Frees the worst trial that waits, for @x; where only the leader does, it
+ * waits as the best model. False: nothing is to be had. */
 static bool make_room(struct contest *ct, const struct contestant *x)
 {
     struct contestant *worst = worst_of(ct, false, x);
+    struct contestant *leader = worst ? NULL : can_park(ct);
 
     ct->shortages++;
+    if (leader)
+        park(ct, leader);
     if (!worst)
-        return false;
+        return leader != NULL;
     board_decision(ct->c, "memory",
                    "no memory for trial %u: trial %u, the worst of those that "
                    "wait, is freed",
@@ -406,7 +456,8 @@ static bool others_run(const struct contest *ct, const struct contestant *x)
 static bool fork_branch(struct contest *ct, struct contestant *x)
 {
     struct board *c = ct->c;
-    struct branch *b = board_fork(c, board_branch(c, 0), BRANCH_TRAINING,
+    branch_id from = x->parked ? c->best.branch : 0;
+    struct branch *b = board_fork(c, board_branch(c, from), BRANCH_TRAINING,
                                   &x->setting, x->json, "trial");
 
     if (!b) {
@@ -464,6 +515,9 @@ static bool started(struct contest *ct, struct contestant *x)
         return false;
     line_init(&x->line, c, b->id, true);
     x->started = true;
+    if (x->parked && x->number == ct->leader)
+        c->base = x->branch;
+    x->parked = false;
     return true;
 }
 
@@ -507,10 +561,13 @@ static void take_lead(struct contest *ct, struct contestant *x,
  * earlier epochs along). */
 static void maybe_lead(struct contest *ct, struct contestant *x, bool lead)
 {
+    struct contestant *old = ct->leader ? contest_trial(ct, ct->leader) : NULL;
     char reason[RECORD_TEXT_MAX];
 
     if (!lead || ct->leader == x->number)
         return;
+    if (old && old->parked) /* what it waits as is replaced */
+        put_out(ct, old, "memory");
     snprintf(reason, sizeof(reason),
              "trial %u has the best model so far, after epoch %u", x->number,
              x->last.e.epoch);
@@ -650,10 +707,10 @@ static void record_end(struct contest *ct, const struct contestant *winner,
     r->winner = winner ? winner->number : 0;
     r->seconds = c->now_s - ct->started_s;
     r->clocks = c->clocks_run - ct->started_clocks;
-    if (b) {
-        r->trial_s = b->trace.seconds;
-        r->seconds = fmax(0, r->seconds - b->trace.seconds);
-        r->clocks -= b->own_clocks;
+    if (winner) {
+        r->trial_s = winner->seconds + (b ? b->trace.seconds : 0);
+        r->seconds = fmax(0, r->seconds - r->trial_s);
+        r->clocks -= winner->clocks + (b ? b->own_clocks : 0);
     }
     snprintf(r->reason, sizeof(r->reason), "%s", reason);
 }
@@ -671,7 +728,7 @@ void contest_end(struct contest *ct, struct contestant *winner,
     ct->ended = true;
     searcher_close(ct->searcher);
     ct->searcher = NULL;
-    if (!winner)
+    if (!winner || winner->out)
         return;
     record_trial(ct, winner, RECORD_TRIAL_ENDED);
     if (ct->leader != winner->number) {

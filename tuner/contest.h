@@ -34,6 +34,7 @@ struct contestant {
     struct line line;
     bool started; /* the line is there */
     bool running; /* has not arrived where it was sent */
+    bool parked;  /* waits as the best model: has no branch of its own */
     bool over;    /* converged, or made the last epoch: cannot go on */
     bool out;     /* dropped, diverged, failed: has no branch any more */
     enum trial_label label;
@@ -42,7 +43,9 @@ struct contestant {
     double score;      /* latest, less is better; NAN: none or not finite */
     double best;       /* least so far; NAN: none */
     bool judged, news; /* for the searcher */
-    uint32_t tries;    /* of its tests' forks that were seen to fail */
+    double seconds;    /* of branches that it had before */
+    uint64_t clocks;
+    uint32_t tries; /* of its tests' forks that were seen to fail */
 };
 
 struct contest {
@@ -132,8 +135,8 @@ bool contest_before(const struct contestant *a, const struct contestant *b);
 
 struct contestant *contest_trial(struct contest *ct, uint32_t number);
 
-/* Ends the search: @winner (NULL: none) is what the run goes on with, all
- * others are freed. */
+/* Ends the search: @winner (NULL: none) is what the run goes on with, if it was
+ * not dropped; all others are freed. */
 void contest_end(struct contest *ct, struct contestant *winner,
                  const char *reason);
 

@@ -288,9 +288,12 @@ static bool run_rung(struct hyperband *h)
 
 /* ---- what comes of it ---------------------------------------------------- */
 
+/* NULL too where it was given up for want of memory. */
 static struct contestant *trial_or_none(struct hyperband *h, uint32_t number)
 {
-    return number ? contest_trial(&h->ct, number) : NULL;
+    struct contestant *x = number ? contest_trial(&h->ct, number) : NULL;
+
+    return x && !x->out ? x : NULL;
 }
 
 /* The bracket's winner against the best of those before. True if it was trained

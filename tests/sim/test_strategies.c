@@ -103,6 +103,7 @@ static void run_one(const struct sim_family *f, unsigned seed,
     X(stall, (f->stall = 0.003, f->hiccup = 0.01))                             \
     X(memory, f->branches_max = 10)                                            \
     X(scarce, f->branches_max = 6)                                             \
+    X(least, f->branches_max = 5)                                              \
     X(novalid, f->validation = 0)                                              \
     X(parts, f->parts = 64)                                                    \
     X(clocks, f->trial_clocks = 24)                                            \
