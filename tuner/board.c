@@ -823,6 +823,8 @@ enum err board_init(struct board *c, const struct tuner_options *o,
     c->snapshot.best = c->snapshot.best_written = BRANCH_NONE;
     c->snapshot.due_s = INFINITY;
     c->ending.fork = BRANCH_NONE;
+    c->ending.trial = BRANCH_NONE;
+    c->ending.loss = NAN;
     root = slot_take(c, 0);
     root->type = BRANCH_INIT;
     root->state = BRANCH_LIVE;

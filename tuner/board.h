@@ -200,7 +200,10 @@ struct board {
         enum ending_phase phase;
         bool asked; /* the phase's operation is under way */
         struct tuner_finish finish;
-        branch_id fork; /* for the snapshot or the model */
+        branch_id fork;  /* for the snapshot or the model */
+        branch_id trial; /* the run's model where it has made no epoch; or
+                          * BRANCH_NONE */
+        double loss;     /* of that */
     } ending;
 
     struct tuner_actions *out; /* during a step */

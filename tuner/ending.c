@@ -18,7 +18,7 @@ static void model_saved(struct board *c, const struct msg_done *m)
 
     r->branch = c->ending.fork;
     r->epoch = c->best.epoch;
-    r->loss = c->best.branch == BRANCH_NONE ? NAN : c->best.loss;
+    r->loss = c->best.branch == BRANCH_NONE ? c->ending.loss : c->best.loss;
     r->metric = c->best.branch == BRANCH_NONE ? NAN : c->best.metric;
     r->bytes = m->bytes;
     r->data = json_incref(m->data);
@@ -149,7 +149,7 @@ static void free_the_rest(struct board *c)
         if (b->state != BRANCH_LIVE && b->state != BRANCH_REFUSED)
             continue;
         if (b->id != 0 && b->id != c->base && b->id != c->best.branch &&
-            !snapshots_need(c, b->id))
+            b->id != c->ending.trial && !snapshots_need(c, b->id))
             board_free(c, b->id, "the run ends");
     }
 }
@@ -164,6 +164,51 @@ static bool wants_snapshot(const struct board *c)
             c->ending.finish.status == RUN_STOPPED);
 }
 
+/* Mean loss of what @b ran last; INFINITY where it is no model to be kept. */
+static double last_loss(const struct branch *b)
+{
+    const struct trace_window *w;
+
+    if (b->state != BRANCH_LIVE || b->type != BRANCH_TRAINING || b->nonfinite ||
+        b->error || b->trace.len == 0)
+        return INFINITY;
+    w = &b->trace.window[b->trace.len - 1];
+    return w->samples ? w->sum / (double)w->samples : INFINITY;
+}
+
+/* A run that ends within its first search has no epoch yet, but trials: the one
+ * with the lowest loss is its model. */
+static void choose_trial(struct board *c)
+{
+    const struct branch *base = board_branch(c, c->base), *best = NULL;
+    struct record_setting_chosen *r;
+    struct record_decision *d;
+
+    if (c->best.branch != BRANCH_NONE || !base || base->type != BRANCH_INIT ||
+        c->ending.finish.status == RUN_FAILED ||
+        c->ending.finish.status == RUN_INTERRUPTED)
+        return;
+    for (size_t i = 0; i < TUNER_BRANCHES_MAX; i++)
+        if (last_loss(&c->branch[i]) < (best ? last_loss(best) : INFINITY))
+            best = &c->branch[i];
+    if (!best)
+        return;
+    c->ending.trial = best->id;
+    r = &board_record(c, RECORD_SETTING_CHOSEN)->setting_chosen;
+    r->clock = best->first_clock;
+    r->branch = best->id;
+    r->setting = json_incref(best->json);
+    snprintf(r->reason, sizeof(r->reason),
+             "the best trial when the run ended within its first search");
+    c->ending.loss = last_loss(best);
+    d = board_decision(c, "model",
+                       "the first search was not over: the model is that of "
+                       "the best trial so far, without an epoch of its own");
+    board_decision_number(d, "branch", best->id);
+    board_decision_number(d, "loss", c->ending.loss);
+    board_decision_number(d, "samples", (double)best->own_samples);
+}
+
 static void drain(struct board *c)
 {
     board_cut(c, BRANCH_NONE);
@@ -172,6 +217,7 @@ static void drain(struct board *c)
     /* The branch to go on from must not be freed with the rest. */
     if (wants_snapshot(c) && c->snapshot.phase == SNAPSHOT_IDLE)
         snapshots_take(c);
+    choose_trial(c);
     free_the_rest(c);
     c->ending.phase = ENDING_SNAPSHOT;
     c->ending.asked = false;
@@ -196,7 +242,8 @@ static void last_snapshot(struct board *c)
  * saved: then @kept may still have to be forked. */
 static struct branch *model_branch(struct board *c)
 {
-    struct branch *base = board_branch(c, c->base);
+    struct branch *trial = board_branch(c, c->ending.trial);
+    struct branch *base = trial ? trial : board_branch(c, c->base);
 
     if (c->best.branch != BRANCH_NONE)
         return board_branch(c, c->best.branch);

@@ -94,10 +94,12 @@ static int put_count(json_t *o, const char *name, uint64_t n)
 static json_t *best_object(const struct history *h)
 {
     const struct history_epoch *best = history_best_epoch(h);
+    /* Before the first epoch a trial may be what was saved. */
+    double loss = best ? best->e.loss : h->model.path[0] ? h->model.loss : NAN;
     json_t *o = json_object();
 
     if (put_count(o, "epoch", best ? best->e.epoch : 0) ||
-        put(o, "loss", number_or_null(best ? best->e.loss : NAN)) ||
+        put(o, "loss", number_or_null(loss)) ||
         put(o, "metric", number_or_null(best ? best->e.metric : NAN))) {
         json_decref(o);
         return NULL;
