@@ -103,6 +103,11 @@ enum err json_load(const char *text, size_t len, json_t **out,
 void json_write_number(double number, char out[JSON_NUMBER_MAX])
 {
     assert(isfinite(number));
+    /* Many are: 0 seconds, counts. Not -0. */
+    if (fabs(number) < 1e15 && number == floor(number) && !signbit(number)) {
+        snprintf(out, JSON_NUMBER_MAX, "%lld.0", (long long)number);
+        return;
+    }
     for (int digits = 15; digits <= 17; digits++) {
         snprintf(out, JSON_NUMBER_MAX, "%.*g", digits, number);
         if (strtod(out, NULL) == number)

@@ -28,6 +28,9 @@ enum {
  * after its end. */
 static const double LAST_WORDS_S = 0.2;
 
+/* Longest time of records that a loss of power may cost. */
+static const double FLUSH_EVERY_S = 1;
+
 struct loop {
     const struct loop_options *o;
     struct loop_result *result;
@@ -35,6 +38,7 @@ struct loop {
     struct tuner_actions actions;
     struct socket_peer node; /* len 0: has not said hello */
     time_ns start;
+    double flushed_s; /* when the journal was last flushed */
     double step_s;    /* how long the last step took */
     double lost_at_s; /* when to tell the core that the node is gone */
     char lost_reason[PROTO_TEXT_MAX];
@@ -202,26 +206,35 @@ static void journal_record(struct loop *l, const struct record *r)
 static void commit(struct loop *l, bool durable)
 {
     struct fault f = {0};
+    double now = now_s(l);
 
+    if (now - l->flushed_s >= FLUSH_EVERY_S)
+        durable = true;
+    if (durable)
+        l->flushed_s = now;
     if (!l->over && journal_commit(l->o->journal, durable, &f) != ERR_OK)
         give_up(l, &f);
+}
+
+/* Whether what it does is still there after a loss of power. */
+static bool survives_the_machine(const struct tuner_action *a)
+{
+    if (a->kind == TUNER_SEND)
+        return a->message.kind == MSG_SNAPSHOT || a->message.kind == MSG_SAVE ||
+               a->message.kind == MSG_STOP;
+    return a->kind == TUNER_REMOVE || a->kind == TUNER_FINISH;
 }
 
 static void perform(struct loop *l, struct tuner_action *a)
 {
     struct fault f = {0};
 
-    if (a->kind != TUNER_RECORD)
-        commit(l, true);
-    if (l->over)
-        return;
     switch (a->kind) {
     case TUNER_SEND:
         send_message(l, &a->message);
         break;
     case TUNER_RECORD:
-        journal_record(l, &a->record);
-        break;
+        break; /* it is in the journal */
     case TUNER_REMOVE:
         if (folder_remove(a->path, &f) != ERR_OK)
             log_event(LOG_WARN, "snapshot_not_removed", "reason=\"%s\"",
@@ -232,6 +245,25 @@ static void perform(struct loop *l, struct tuner_action *a)
         l->over = true;
         break;
     }
+}
+
+/* Records first: a crash in between is as one after them. */
+static void perform_all(struct loop *l)
+{
+    bool act = false, durable = false;
+
+    for (size_t i = 0; i < l->actions.count && !l->over; i++) {
+        struct tuner_action *a = &l->actions.item[i];
+
+        act |= a->kind != TUNER_RECORD;
+        durable |= survives_the_machine(a);
+        if (a->kind == TUNER_RECORD)
+            journal_record(l, &a->record);
+    }
+    if (act)
+        commit(l, durable);
+    for (size_t i = 0; i < l->actions.count && !l->over; i++)
+        perform(l, &l->actions.item[i]);
 }
 
 static void step(struct loop *l, struct tuner_event *event)
@@ -254,8 +286,7 @@ static void step(struct loop *l, struct tuner_event *event)
     }
     if (err) /* its actions end the run */
         log_event(LOG_ERROR, "step_refused", "code=%s", err_name(err));
-    for (size_t i = 0; i < l->actions.count && !l->over; i++)
-        perform(l, &l->actions.item[i]);
+    perform_all(l);
     tuner_actions_reset(&l->actions);
 }
 

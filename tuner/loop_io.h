@@ -1,10 +1,14 @@
 /* The control loop: the shell around the tuner's pure core.
  *
  * Waits (socket, signals, end of the node process, timer), decodes, steps the
- * core, and performs its actions in their order: a record is in the journal,
- * and durable, before the message that follows from it leaves. One thread,
- * which owns core, journal, socket and node; it waits for nothing but disk and
- * events.
+ * core, and performs its actions: its records are in the journal before any of
+ * its messages leaves, so that they survive whatever happens to the processes;
+ * on the disk, too, before anything is done that survives the machine (files
+ * written or removed, the end), and every second. (A flush for each message
+ * took half of the loop's processor time and held every decision up; all that
+ * it could save after a loss of power were records of branches that are lost
+ * with it.) One thread, which owns core, journal, socket and node; it waits for
+ * nothing but disk and events.
  */
 #ifndef TUNER_LOOP_IO_H
 #define TUNER_LOOP_IO_H
