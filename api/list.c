@@ -29,14 +29,17 @@ struct list_scope list_scope(const struct history *h)
     struct list_scope scope = {
         .started_unix_s = h->started ? h->run.started_unix_s : NAN,
         .has_metric = h->started && h->run.metric[0],
+        .eras = h->eras,
     };
 
+    memcpy(scope.era, h->era, sizeof(scope.era));
     return scope;
 }
 
 json_t *list_time(const struct list_scope *scope, double at_s)
 {
-    return value_time(scope->started_unix_s + at_s);
+    return value_time(
+        history_wall(scope->era, scope->eras, scope->started_unix_s, at_s));
 }
 
 /* A page of copies. */

@@ -8,6 +8,8 @@
 /* What an item's JSON depends on beside the item. */
 struct list_scope {
     double started_unix_s; /* NAN before the run has started */
+    struct history_era era[HISTORY_ERAS_MAX];
+    size_t eras;
     bool has_metric;
 };
 

@@ -124,7 +124,9 @@ struct board {
     double switches[BOARD_SWITCHES]; /* latest measured costs of a switch */
     uint32_t switches_len;
 
-    double started_s, now_s, step_s;
+    double born_s;    /* first event: options.started_unix_s on the wall */
+    double started_s; /* time 0 of the run; earlier for a resumed one */
+    double now_s, step_s;
     bool started;
     double first_clock_s; /* when the first slice was sent; INFINITY before */
     double slice_end_s;   /* when the last slice ended; NAN before, and after a

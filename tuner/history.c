@@ -516,6 +516,17 @@ static void forget_snapshots(struct history *h, const char *path)
         json_decref(h->snapshot[--h->snapshots].s.state);
 }
 
+static void add_era(struct history *h, double at_s, double unix_s)
+{
+    if (!(unix_s > 0))
+        return;
+    if (h->eras == HISTORY_ERAS_MAX) {
+        h->eras--;
+        memmove(h->era, h->era + 1, h->eras * sizeof(h->era[0]));
+    }
+    h->era[h->eras++] = (struct history_era){at_s, unix_s - at_s};
+}
+
 static enum err apply_resumed(struct history *h, const struct record *r)
 {
     const struct record_run_resumed *m = &r->run_resumed;
@@ -529,6 +540,7 @@ static enum err apply_resumed(struct history *h, const struct record *r)
     h->status = RUN_WAITING;
     memcpy(h->status_reason, m->reason, RECORD_TEXT_MAX);
     h->resumes++;
+    add_era(h, r->at_s, m->unix_s);
     lose_branches(h, r->at_s);
     prune_epochs(h, m->from, m->epoch);
     h->best_epoch = 0;

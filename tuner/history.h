@@ -16,7 +16,8 @@ enum {
     HISTORY_POINTS_MAX = 1024, /* a live branch; / 8 once freed */
     HISTORY_SLICES_MAX = 4096,
     HISTORY_DECISIONS_MAX = 1024,
-    HISTORY_SNAPSHOTS_MAX = 16 /* latest */
+    HISTORY_SNAPSHOTS_MAX = 16, /* latest */
+    HISTORY_ERAS_MAX = 32       /* latest */
 };
 
 /* Consecutive windows merged: mean = sum / samples. */
@@ -83,6 +84,12 @@ struct history_snapshot {
     double at_s;
 };
 
+/* From @at_s of a run on, its time 0 is @zero_unix_s: a resumed run's clock has
+ * stood still while it was not there. */
+struct history_era {
+    double at_s, zero_unix_s;
+};
+
 struct history_decision {
     struct record_decision d;
     double at_s;
@@ -121,7 +128,9 @@ struct history {
     struct history_snapshot *snapshot; /* owned */
     size_t snapshots, snapshots_cap;
     uint32_t snapshot_number; /* highest of any folder, of use or not */
-    uint32_t resumes;         /* how often the run went on from a snapshot */
+    struct history_era era[HISTORY_ERAS_MAX]; /* oldest first */
+    size_t eras;
+    uint32_t resumes; /* how often the run went on from a snapshot */
     struct record_model_saved model; /* path "" without one; data owned */
 };
 
@@ -146,6 +155,12 @@ const struct history_snapshot *history_last_snapshot(const struct history *h);
 
 /* Number that a snapshot's folder is named by; 0: none. */
 uint32_t history_snapshot_number(const char *path);
+
+/* Wall time of @at_s, seconds since the epoch, by @era[n] of a run that began
+ * at
+ * @started_unix_s. NAN where one of them is. */
+double history_wall(const struct history_era era[], size_t n,
+                    double started_unix_s, double at_s);
 
 /* Number of epochs of the surviving lineage. */
 uint32_t history_epochs(const struct history *h);

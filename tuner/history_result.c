@@ -22,6 +22,16 @@ const struct history_snapshot *history_last_snapshot(const struct history *h)
     return h->snapshots ? &h->snapshot[h->snapshots - 1] : NULL;
 }
 
+double history_wall(const struct history_era era[], size_t n,
+                    double started_unix_s, double at_s)
+{
+    double zero = started_unix_s;
+
+    for (size_t i = 0; i < n && era[i].at_s <= at_s; i++)
+        zero = era[i].zero_unix_s;
+    return zero + at_s;
+}
+
 uint32_t history_snapshot_number(const char *path)
 {
     const char *slash = strrchr(path, '/');

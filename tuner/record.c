@@ -107,10 +107,15 @@ static const struct member run_finished[] = {
     MEMBER(TEXT, run_finished, message), LATER(REAL, run_finished, waiting_s),
     END};
 static const struct member run_resumed[] = {
-    MEMBER(BRANCH, run_resumed, from),    MEMBER(U32, run_resumed, epoch),
-    MEMBER(U32, run_resumed, best_epoch), MEMBER(U32, run_resumed, search),
-    MEMBER(U32, run_resumed, restarts),   MEMBER(TEXT, run_resumed, path),
-    MEMBER(TEXT, run_resumed, reason),    END};
+    MEMBER(BRANCH, run_resumed, from),
+    MEMBER(U32, run_resumed, epoch),
+    MEMBER(U32, run_resumed, best_epoch),
+    MEMBER(U32, run_resumed, search),
+    MEMBER(U32, run_resumed, restarts),
+    LATER(REAL, run_resumed, unix_s),
+    MEMBER(TEXT, run_resumed, path),
+    MEMBER(TEXT, run_resumed, reason),
+    END};
 static const struct member search_started[] = {
     MEMBER(U32, search_started, search),
     MEMBER(BOOL, search_started, retune),

@@ -100,7 +100,7 @@ struct record_run_started {
     char run[RECORD_NAME_MAX], name[RECORD_NAME_MAX], app[RECORD_NAME_MAX];
     char strategy[RECORD_NAME_MAX], searcher[RECORD_NAME_MAX];
     uint64_t seed;
-    double started_unix_s; /* wall time of at_s = 0 */
+    double started_unix_s; /* wall time of at_s = 0; until a run_resumed */
     /* Of the training system, as in `ready`. */
     uint64_t samples, validation_samples, parts;
     uint32_t workers;
@@ -131,6 +131,8 @@ struct record_run_resumed {
     uint32_t best_epoch; /* whose parameters were kept; 0: none */
     uint32_t search;     /* that goes on, its finished trials known; 0: none */
     uint32_t restarts;   /* of the node in a row; 0: a user resumed the run */
+    double
+        unix_s; /* wall time of this record: at_s has stood still meanwhile */
     char path[RECORD_PATH_MAX];   /* of the snapshot; "" the beginning */
     char reason[RECORD_TEXT_MAX]; /* a sentence */
 };

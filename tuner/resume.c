@@ -271,6 +271,7 @@ static void record_resumed(struct board *c,
 
     r->search = c->resume.search;
     r->restarts = c->options.restarts;
+    r->unix_s = c->options.started_unix_s + c->now_s - c->born_s;
     snprintf(r->reason, sizeof(r->reason), "%s", c->options.resume_reason);
     if (!s)
         return;

@@ -195,8 +195,10 @@ enum err tuner_step(struct tuner *t, const struct tuner_event *event,
     err = reserve(out);
     if (err)
         return err;
-    if (!c->started)
+    if (!c->started) {
+        c->born_s = event->now_s;
         c->started_s = event->now_s - c->resume.at_s;
+    }
     assert(event->now_s >= c->now_s || !c->started);
     c->started = true;
     c->now_s = event->now_s;

@@ -545,6 +545,33 @@ static void history_resumed_from_nowhere_is_refused(void **state)
     history_deinit(&w.h);
 }
 
+/* The clock of a run stands still while it is not there; the wall's does not.
+ */
+static void history_wall_knows_when_it_was_resumed(void **state)
+{
+    struct world w = {0};
+    struct record r;
+
+    (void)state;
+    history_init(&w.h);
+    assert_true(history_wall(w.h.era, w.h.eras, 1000, 5) == 1005);
+    w.at_s = 9.99;
+    record_init(&r, RECORD_RUN_RESUMED);
+    r.run_resumed.unix_s = 5000;
+    apply(&w, &r); /* at 10 s */
+    assert_true(history_wall(w.h.era, w.h.eras, 1000, 5) == 1005);
+    assert_true(fabs(history_wall(w.h.era, w.h.eras, 1000, 12) - 5002) < 1e-6);
+    assert_true(isnan(history_wall(w.h.era, w.h.eras, NAN, 1)));
+    for (int i = 0; i < 2 * HISTORY_ERAS_MAX; i++) {
+        record_init(&r, RECORD_RUN_RESUMED);
+        r.run_resumed.unix_s = 6000 + i;
+        apply(&w, &r);
+    }
+    assert_int_equal(w.h.eras, HISTORY_ERAS_MAX);
+    assert_true(history_wall(w.h.era, w.h.eras, 1000, 100) > 6000);
+    history_deinit(&w.h);
+}
+
 /* However many are written, the latest are kept. */
 static void history_keeps_the_latest_snapshots(void **state)
 {
@@ -579,6 +606,7 @@ int main(void)
         cmocka_unit_test(history_resumed_reopens_search_and_run),
         cmocka_unit_test(history_resumed_from_nowhere_is_refused),
         cmocka_unit_test(history_keeps_the_latest_snapshots),
+        cmocka_unit_test(history_wall_knows_when_it_was_resumed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
