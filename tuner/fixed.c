@@ -323,7 +323,8 @@ static enum err fixed_restore(void *state, const json_t *saved,
         return ERR_OK;
     if (!saved_count(saved, "epochs", &epochs) ||
         !saved_flag(saved, "step_due", &step_due) ||
-        !saved_plateau(saved, &plateau))
+        !saved_plateau(saved, &plateau) ||
+        !line_may_restore(board_branch(s->c, branch), epochs))
         return ERR_FORMAT;
     err = read_setting(s, saved, &setting, &json);
     if (err)

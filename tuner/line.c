@@ -61,6 +61,11 @@ branch_id line_restorable(const struct line *l)
     return BRANCH_NONE;
 }
 
+bool line_may_restore(const struct branch *b, uint32_t epochs)
+{
+    return epochs <= b->epochs && b->epochs <= epochs + 1;
+}
+
 void line_restore(struct line *l, struct board *c, branch_id branch,
                   uint32_t epochs, branch_id kept)
 {

@@ -54,6 +54,9 @@ void line_init(struct line *l, struct board *c, branch_id branch, bool keeps);
  * of the last epoch. BRANCH_NONE: not now. */
 branch_id line_restorable(const struct line *l);
 
+/* Whether a line on the restored branch @b may have handed over @epochs. */
+bool line_may_restore(const struct branch *b, uint32_t epochs);
+
 /* As init, with @epochs handed over, on a branch forked from a restored one,
  * @kept: to return to (held by the caller; the line takes a hold). */
 void line_restore(struct line *l, struct board *c, branch_id branch,

@@ -704,6 +704,9 @@ static enum err mltuner_restore(void *state, const json_t *saved,
         err = read_barred(s, json_object_get(saved, "barred"));
     if (!err && s->resumed.from_best && c->best.branch == BRANCH_NONE)
         err = ERR_FORMAT;
+    if (!err && s->resumed.phase != PHASE_BEGIN && !s->resumed.rescue &&
+        !line_may_restore(board_branch(s->c, branch), s->resumed.epochs))
+        err = ERR_FORMAT;
     if (err) {
         *s = before;
         return err;

@@ -135,7 +135,9 @@ static bool lineage_from_json(const struct board *c, const json_t *o,
     for (size_t i = 0; i < json_array_size(results); i++)
         if (!result_from_json(json_array_get(results, i), b))
             return false;
-    return plausible(c, b);
+    return plausible(c, b) &&
+           (b->epochs == 0 ||
+            b->result[b->epochs % BOARD_EPOCHS_KEPT].epoch == b->epochs);
 }
 
 /* ---- numbers ------------------------------------------------------------- */
@@ -281,8 +283,15 @@ static void record_resumed(struct board *c,
     memcpy(r->path, s->path, sizeof(r->path));
 }
 
-/* Asks for the folders of @s. False: no room, which cannot be with an empty
- * table of branches. */
+/* The search that a strategy saved as its own; 0 for one that never was. */
+static uint32_t search_of(const struct history *h, const json_t *saved)
+{
+    json_int_t n = json_integer_value(json_object_get(saved, "search"));
+
+    return n > 0 && (uint64_t)n <= h->searches ? (uint32_t)n : 0;
+}
+
+/* Asks for the folders of @s. There is room: nothing else lives yet. */
 static void read_snapshot(struct board *c,
                           const struct record_snapshot_written *s)
 {
@@ -290,7 +299,7 @@ static void read_snapshot(struct board *c,
     const json_t *saved = json_object_get(s->state, "strategy");
 
     r->state = s->state;
-    r->search = (uint32_t)json_integer_value(json_object_get(saved, "search"));
+    r->search = search_of(c->options.resume, saved);
     record_resumed(c, s);
     r->main = 0;
     if (!json_is_true(json_object_get(s->state, "beginning"))) {

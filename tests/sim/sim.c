@@ -1007,6 +1007,40 @@ static void drop_messages(struct sim *s)
     s->outs = 0;
 }
 
+/* Gives a random member somewhere below @o another value, or none. */
+static void mangle(struct sim *s, json_t *o)
+{
+    size_t n = json_object_size(o), at = n ? rng_below(&s->faults, n) : 0;
+    const char *key;
+    json_t *value;
+
+    json_object_foreach(o, key, value)
+    {
+        if (at-- > 0)
+            continue;
+        if (json_is_object(value) && json_object_size(value) > 0)
+            mangle(s, value);
+        else if (rng_below(&s->faults, 3) == 0)
+            json_object_del(o, key);
+        else if (rng_below(&s->faults, 3) == 0)
+            json_object_set_new(o, key, json_string("x"));
+        else
+            json_object_set_new(
+                o, key, json_integer((json_int_t)rng_below(&s->faults, 100)));
+        return;
+    }
+}
+
+static void mangle_snapshots(struct sim *s)
+{
+    for (size_t i = 0; i < s->committed && s->options->mangle > 0; i++) {
+        json_t *state = json_object_get(json_array_get(s->journal, i), "state");
+
+        if (state && rng_uniform(&s->faults) < s->options->mangle)
+            mangle(s, state);
+    }
+}
+
 /* Folds the records that were committed. */
 static void fold(struct sim *s)
 {
@@ -1014,6 +1048,7 @@ static void fold(struct sim *s)
     history_init(&s->history);
     while (json_array_size(s->journal) > s->committed)
         json_array_remove(s->journal, json_array_size(s->journal) - 1);
+    mangle_snapshots(s);
     for (size_t i = 0; i < s->committed; i++) {
         struct record r;
 

@@ -126,6 +126,7 @@ struct sim_options {
     const uint64_t *crash; /* [crashes] */
     size_t crashes;
     double damage;    /* probability that a snapshot cannot be read */
+    double mangle;    /* that a member of a snapshot's record is another */
     json_t **journal; /* the records, committed, in order; the caller's */
 };
 

@@ -146,7 +146,8 @@ static void check_end(struct check *c, const struct sim_result *r)
     for (size_t i = 0; i < h->trials; i++)
         HOLDS(c, c->begun[i + 1] == 1);
     check_epochs(c);
-    if (r->finish.status != RUN_FINISHED)
+    if (r->finish.status != RUN_FINISHED ||
+        strcmp(r->finish.reason, "max_time") == 0)
         return;
     HOLDS(c, best);
     HOLDS(c, h->model.path[0] == '\0' || h->model.epoch == best->e.epoch);
@@ -358,6 +359,26 @@ static void resume_passes_over_damage(void **state)
     kill_family(&f, 10, 1);
 }
 
+/* Whatever stands in a snapshot's record: it is refused, or the run goes on
+ * from there to an end. */
+static void resume_from_a_mangled_record_ends(void **state)
+{
+    static const char *const strategies[] = {NULL, "fixed"};
+
+    (void)state;
+    for (unsigned seed = 1; seed <= seeds(60); seed++) {
+        struct sim_family f = plain;
+        uint64_t crash[] = {500 + 20 * seed, 400, 300, 200};
+        struct sim_options o = {.crash = crash, .crashes = 4, .mangle = 0.7};
+        struct sim_result r;
+
+        f.name = "mangled";
+        f.strategy = strategies[seed % 2];
+        run_killed(&f, seed, &o, &r);
+        assert_true(run_status_is_end(r.finish.status));
+    }
+}
+
 /* A run that a user interrupted goes on too. */
 static void resume_of_an_interrupted_run(void **state)
 {
@@ -394,6 +415,7 @@ int main(void)
         cmocka_unit_test(resume_of_a_schedule_goes_on),
         cmocka_unit_test(resume_of_others_begins_anew),
         cmocka_unit_test(resume_passes_over_damage),
+        cmocka_unit_test(resume_from_a_mangled_record_ends),
         cmocka_unit_test(resume_of_an_interrupted_run),
     };
 
