@@ -171,7 +171,8 @@ static enum err send_told(struct process *p)
             mem_free(p->told[n++]);
     }
     p->told_len -= n;
-    memmove(p->told, p->told + n, p->told_len * sizeof(*p->told));
+    if (n > 0)
+        memmove(p->told, p->told + n, p->told_len * sizeof(*p->told));
     return err;
 }
 
