@@ -390,7 +390,6 @@ static FILE *take_stdout(void)
 
     if (fd < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
         return NULL;
-    setvbuf(stdout, NULL, _IOLBF, 0);
     return fdopen(fd, "w");
 }
 

@@ -50,7 +50,9 @@ struct sim {
     size_t head, queued;
     struct msg outbox[QUEUE_MAX];
     size_t out_head, outs;
-    op_id last_op, cut;
+    op_id last_op, cut, idle_op; /* idle_op: a slice that came when none was
+                                  * out */
+    bool running;                /* a slice */
     clock_no next_clock;
     unsigned live;
     struct sim_branch *branch; /* [BRANCHES_MAX] */
@@ -259,6 +261,14 @@ static void receive_restore(struct sim *s, const struct msg *m)
     s->live++;
 }
 
+static bool slice_queued(const struct sim *s)
+{
+    for (size_t i = 0; i < s->queued; i++)
+        if (s->queue[(s->head + i) % QUEUE_MAX].kind == MSG_SCHEDULE)
+            return true;
+    return false;
+}
+
 /* A message from the tuner; its members are ours now. */
 static void receive(struct sim *s, struct msg *m)
 {
@@ -274,6 +284,8 @@ static void receive(struct sim *s, struct msg *m)
         break;
     case MSG_SCHEDULE:
         check_schedule(s, m);
+        if (!s->running && !slice_queued(s))
+            s->idle_op = m->op;
         break;
     case MSG_CUT:
         s->cut = m->cut.target;
@@ -438,6 +450,7 @@ static void search_over(struct sim *s, const struct record_search_ended *r)
     double best_trial = 0, best_three = 0, three = 1;
 
     q->trials = r->trials;
+    q->waiting_s = r->waiting_s;
     q->winner = r->winner;
     q->seconds = r->seconds;
     s->out->tuning_s += r->seconds;
@@ -754,7 +767,10 @@ static void run_slice(struct sim *s, const struct msg *m)
     double since = 0;
     bool over = false;
 
+    s->running = true;
     s->now += s->f->switch_s;
+    if (s->idle_op == m->op)
+        s->now += s->f->answer_s;
     while (!over) {
         struct msg_window *w = &window[n++];
 
@@ -782,6 +798,7 @@ static void run_slice(struct sim *s, const struct msg *m)
         over |= s->cut == m->op || s->finished;
     }
     s->out->clocks += ran;
+    s->running = false;
     answer_done(s, m->op, m->schedule.branch, ran, s->f->switch_s);
 }
 

@@ -49,6 +49,7 @@ struct sim_family {
     double stall;             /* probability a clock; found by the node */
     double hiccup; /* probability a clock of five times its time, not found */
     double switch_s, copy_s;
+    double answer_s; /* until a slice begins that comes when none is out */
     unsigned branches_max; /* live; further forks fail; 0: as many as wanted */
 
     /* Of the run. */
@@ -80,8 +81,9 @@ struct sim_search {
     unsigned moved; /* the optimum has: 2, before the parent; 1, within an epoch
                      * after it; 0: no */
     double seconds; /* virtual */
-    unsigned doomed; /* trials found to have no chance */
-    bool doomed_won; /* the winner was one of them */
+    unsigned doomed;  /* trials found to have no chance */
+    bool doomed_won;  /* the winner was one of them */
+    double waiting_s; /* as the tuner measured it */
     unsigned trials;
     uint32_t winner;
     double winner_value; /* learning rate */
