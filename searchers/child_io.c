@@ -237,17 +237,6 @@ static int reap(struct child *c)
     return info.si_code == CLD_EXITED ? info.si_status : -info.si_status;
 }
 
-void child_stop(struct child *c, time_ns grace)
-{
-    if (c->pid > 0) {
-        close_fd(&c->in_fd);
-        wait_end(c, (int)(grace / 1000000));
-        reap(c);
-    }
-    if (c->got)
-        release(c);
-}
-
 /* ---- streams ------------------------------------------------------------- */
 
 enum err child_send(struct child *c, const char *text)
@@ -379,6 +368,18 @@ void child_wait(struct child *c, time_ns wait)
                                   .tv_nsec = wait % 1000000000};
 
     ppoll(item, 3, &time, NULL);
+}
+
+void child_stop(struct child *c, time_ns grace)
+{
+    if (c->pid > 0) {
+        close_fd(&c->in_fd);
+        wait_end(c, (int)(grace / 1000000));
+        read_words(c);
+        reap(c);
+    }
+    if (c->got)
+        release(c);
 }
 
 void child_verdict(struct child *c, char *out, size_t size)

@@ -390,6 +390,7 @@ static FILE *take_stdout(void)
 
     if (fd < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
         return NULL;
+    setvbuf(stdout, NULL, _IOLBF, 0);
     return fdopen(fd, "w");
 }
 

@@ -25,6 +25,7 @@
 /* How long a process has to go when its search is over. */
 #define PROCESS_GRACE ((time_ns)250 * 1000 * 1000)
 #define PROCESS_NAME_MAX 80
+#define PROCESS_PENDING ((size_t)256 * 1024) /* bytes told ahead */
 
 enum stage {
     PROCESS_GREETING, /* hello is sent */
@@ -54,6 +55,8 @@ struct process {
     uint64_t awaited; /* id; 0: no answer is awaited */
     time_ns asked_at;
     time_ns closed_at; /* when its output ended; 0: it has not */
+    size_t unread;     /* bytes that wait for it, as last seen */
+    time_ns read_at;   /* when they last changed */
     uint64_t tells;    /* so far */
     uint64_t asked;    /* digest of the query that was asked; */
     bool answered;     /* with this answer: */
@@ -155,19 +158,35 @@ static enum err send_request(struct process *p, char *line)
     return ERR_OK;
 }
 
+/* Hands on what was told, as far as the process reads it: what is told after a
+ * resume may be more than a pipe should hold. */
 static enum err send_told(struct process *p)
 {
     enum err err = ERR_OK;
     size_t n = 0;
 
-    for (; n < p->told_len && !err; n += !err) {
+    while (n < p->told_len && p->child.pending_len < PROCESS_PENDING && !err) {
         err = send_line(p, p->told[n]);
         if (!err)
-            mem_free(p->told[n]);
+            mem_free(p->told[n++]);
     }
     p->told_len -= n;
-    memmove(p->told, p->told + n, p->told_len * sizeof(*p->told));
+    if (n > 0)
+        memmove(p->told, p->told + n, p->told_len * sizeof(*p->told));
     return err;
+}
+
+/* While there is more to tell: it has to go on reading. */
+static void see_to_reading(struct process *p)
+{
+    time_ns now = clock_monotonic();
+
+    if (p->told_len == 0 || p->child.pending_len != p->unread) {
+        p->unread = p->child.pending_len;
+        p->read_at = now;
+    } else if (now - p->read_at > p->timeout) {
+        give_up(p, ERR_TIMEOUT, "does not read what it is told");
+    }
 }
 
 /* ---- answers ------------------------------------------------------------- */
@@ -558,10 +577,12 @@ static enum err process_ask(void *state, const struct searcher_query *q,
 
     if (p->stage != PROCESS_BROKEN)
         err = pump(p);
-    if (!err && p->stage == PROCESS_READY && p->told_len > 0)
+    if (!err && p->stage == PROCESS_READY) {
         err = send_told(p);
-    if (!err && p->stage == PROCESS_READY && !p->awaited && !p->closed_at &&
-        !(p->answered && p->asked == digest))
+        see_to_reading(p);
+    }
+    if (!err && p->stage == PROCESS_READY && p->told_len == 0 && !p->awaited &&
+        !p->closed_at && !(p->answered && p->asked == digest))
         err = put_question(p, q, digest, f);
     if (err == ERR_NOMEM)
         return fault_set(f, err, "%s", err_text(err));

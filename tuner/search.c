@@ -15,8 +15,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SEARCH_LEAST = 7 }; /* trials of a re-tune, unless fewer do */
-#define SEARCH_ALIKE 0.9   /* the fifth best against the best: stop */
+enum {
+    SEARCH_LEAST = 7,  /* trials of a re-tune, unless fewer do */
+    SEARCH_DOZEN = 12, /* trials at least, epochs at most, of a search */
+};
+#define SEARCH_ALIKE 0.9 /* the fifth best against the best: stop */
 
 /* ---- life ---------------------------------------------------------------- */
 
@@ -309,6 +312,16 @@ static const char *bound_reached(struct search *s)
     return NULL;
 }
 
+/* Where trials have to be long (nothing moves for half an epoch, say), a first
+ * search's dozens of them would take longer than training does. */
+static bool took_long(const struct search *s)
+{
+    double epoch = s->unit_s * (double)board_units(s->c);
+
+    return !s->c->options.max_trials && search_made(s) >= SEARCH_DOZEN &&
+           spent(s) >= SEARCH_DOZEN * epoch;
+}
+
 /* Why the search ends with the trials made; NULL: it goes on. */
 static const char *enough(struct search *s)
 {
@@ -322,6 +335,8 @@ static const char *enough(struct search *s)
         return "the five best settings are alike within 10 %";
     if (search_made(s) >= s->plan.trials_max)
         return "the number of trials is used up";
+    if (took_long(s))
+        return "the trials have taken as long as a dozen epochs";
     return s->exhausted ? "there is no other setting to try" : NULL;
 }
 

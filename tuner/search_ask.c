@@ -170,7 +170,7 @@ static bool take_step(struct search *s)
 {
     int rate = space_find(&s->space, "learning_rate");
 
-    if (search_is_wide(s) || !s->plan.has_incumbent || rate < 0 ||
+    if (search_is_wide(s) || !s->plan.retune || rate < 0 ||
         s->space.tunable[rate].fixed || !s->space.tunable[rate].acts)
         return false;
     while (s->steps < SEARCH_STEPS)

@@ -167,6 +167,14 @@ class Searchers(Case):
         done = self.run_config(self.config({"plugin": "middle.so"}), "--json")
         self.assert_clean(done)
 
+    def test_what_a_plugin_prints_is_no_answer(self):
+        self.compile('extern int puts(const char *); puts("{\\"id\\": 1}");')
+        done = self.run_config(self.config({"plugin": "middle.so"}), "--json")
+        self.assert_clean(done)
+        logs = "".join(p.read_text() for p in self.folder.rglob("*log")
+                       if p.is_file())
+        self.assertIn("searcher_says", logs)
+
     def test_the_example_plugin_is_found_by_name(self):
         config = self.config({"plugin": "hill.so"},
                              searcher_settings={"step": 0.5})

@@ -129,6 +129,8 @@ static void be_sick(const char *mode)
             answer(id, ", \"error\": \"too many tunables\"");
         else if (strstr(line, "\"open\""))
             answer(id, "");
+        else if (strcmp(mode, "deaf") == 0)
+            pause();
         else if (strstr(line, "\"ask\"") && asks++ < 2)
             answer(id, asks == 1 ? ", \"unit\": [0.1, 0.1]"
                                  : ", \"setting\": {\"a\": 4, \"b\": \"z\"}");
@@ -337,6 +339,58 @@ static void process_that_is_not_there_is_named(void **state)
     json_decref(settings);
 }
 
+/* A long history reaches one that reads, whatever the pipe holds. */
+static void process_hears_a_long_history(void **state)
+{
+    json_t *settings = sick_settings("hang", "100s");
+    struct searcher *s = NULL;
+    struct observation o = {.speed = 1, .resource = 1};
+    struct space space;
+    struct setting x;
+
+    (void)state;
+    read_small(&space);
+    space_default(&space, &o.setting);
+    assert_int_equal(
+        searcher_open(&searcher_process, &space, settings, 1, &s, NULL),
+        ERR_OK);
+    for (o.trial = 0; o.trial < 20000; o.trial++)
+        assert_int_equal(searcher_tell(s, &o, NULL), ERR_OK);
+    assert_int_equal(searcher_suite_ask(s, NULL, 0, NULL, &x, NULL), ERR_OK);
+    assert_null(searcher_fallen(s));
+    searcher_close(s);
+    json_decref(settings);
+}
+
+/* One that does not read what it is told is given up after its time-out, though
+ * it has not been asked anything yet. (On a very slow machine it has not said
+ * hello by then.) */
+static void process_that_does_not_read_is_given_up(void **state)
+{
+    json_t *settings = sick_settings("deaf", "1s");
+    struct searcher *s = NULL;
+    struct observation o = {.speed = 1, .resource = 1};
+    struct space space;
+
+    (void)state;
+    read_small(&space);
+    space_default(&space, &o.setting);
+    log_set_sink(hear, NULL);
+    assert_int_equal(
+        searcher_open(&searcher_process, &space, settings, 1, &s, NULL),
+        ERR_OK);
+    for (o.trial = 0; o.trial < 65536; o.trial++)
+        assert_int_equal(searcher_tell(s, &o, NULL), ERR_OK);
+    assert_int_equal(searcher_suite_ask(s, NULL, 0, NULL, &o.setting, NULL),
+                     ERR_OK);
+    log_set_sink(NULL, NULL);
+    assert_non_null(
+        strstr(searcher_fallen(s), "does not read what it is told"));
+    assert_int_equal(children(), 0);
+    searcher_close(s);
+    json_decref(settings);
+}
+
 /* What is known to be broken is not started again. */
 static void process_known_as_broken_is_not_started(void **state)
 {
@@ -487,6 +541,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(process_nonsense_is_named),
         cmocka_unit_test(process_own_errors_are_passed_on),
         cmocka_unit_test(process_that_is_not_there_is_named),
+        cmocka_unit_test(process_hears_a_long_history),
+        cmocka_unit_test(process_that_does_not_read_is_given_up),
         cmocka_unit_test(process_known_as_broken_is_not_started),
         cmocka_unit_test(process_try_tells_refusals),
         cmocka_unit_test(process_settings_are_checked),
