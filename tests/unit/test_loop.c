@@ -622,12 +622,6 @@ static void loop_silent_node_is_taken_for_lost(void **state)
     assert_non_null(strstr(restarts.reason, "has not been heard of for 5 s"));
 }
 
-static void script_raise(struct tuner *t, const struct tuner_event *e)
-{
-    (void)t;
-    (void)e;
-}
-
 static void raise_when_lost(void *ctx, const char *text)
 {
     hook_notice(ctx, text);
@@ -641,7 +635,7 @@ static void loop_interrupted_without_a_node_ends_at_once(void **state)
     (void)state;
     restarts.good_after = 1;
     notice = raise_when_lost;
-    run_loop("killed", script_raise);
+    run_loop("killed", script_again);
     notice = hook_notice;
     assert_int_equal(result.finish.status, RUN_INTERRUPTED);
     assert_int_equal(result.signal, SIGINT);
