@@ -6,7 +6,7 @@
  *     SIM_SEEDS=1000                so many seeds
  *     SIM_HELD_OUT=1                held-out seeds, all families
  *     SIM_FAMILY=name               one family
- *     SIM_STRATEGIES=hyperband,complete,hyperband_infinite
+ *     SIM_STRATEGIES=hyperband,complete,hyperband_finite
  *                                   others, given up at ten times mltuner's
  *                                   time
  *     SIM_PART=70                   the target is the loss of the best fixed

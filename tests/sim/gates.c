@@ -265,9 +265,9 @@ double gates_time(const struct gates_family *g, const struct gates_oracle *o,
     struct sim_family f = g->f;
 
     f.strategy = strategy;
-    if (strategy && strcmp(strategy, "hyperband_infinite") == 0) {
+    if (strategy && strcmp(strategy, "hyperband_finite") == 0) {
         f.strategy = "hyperband";
-        f.strategy_settings = "{\"horizon\": \"infinite\"}";
+        f.strategy_settings = "{\"horizon\": \"finite\"}";
     }
     f.target_metric = o->target;
     f.max_time_s = most * o->seconds;

@@ -37,8 +37,8 @@ struct gates_oracle {
 void gates_oracle(const struct gates_family *g, unsigned variant, double part,
                   struct gates_oracle *out);
 
-/* Virtual seconds of a run of @strategy (NULL: mltuner; "hyperband_infinite" is
- * hyperband with its infinite horizon) with @seed to the target; INFINITY: not
+/* Virtual seconds of a run of @strategy (NULL: mltuner; "hyperband_finite" is
+ * hyperband with its finite horizon) with @seed to the target; INFINITY: not
  * within @most times the oracle's time. */
 double gates_time(const struct gates_family *g, const struct gates_oracle *o,
                   const char *strategy, uint64_t seed, double most,
