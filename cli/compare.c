@@ -369,7 +369,8 @@ static int start_run(struct compare *c, const struct contender *k,
 static void tell(const struct compare *c, const struct contender *k,
                  const struct comparison_run *r)
 {
-    char seconds[32] = "-", target[64] = "";
+    double quality = comparison_quality(&c->table, r);
+    char seconds[32] = "-", target[64] = "", best[32] = "-";
 
     if (!isnan(r->seconds))
         progress_duration(r->seconds, seconds, sizeof(seconds));
@@ -379,10 +380,11 @@ static void tell(const struct compare *c, const struct contender *k,
         progress_duration(r->target_s, text, sizeof(text));
         snprintf(target, sizeof(target), ", target after %s", text);
     }
-    talk_note("  %s seed %llu: %s (%s) in %s%s, best %s %.5g", k->label,
+    if (!isnan(quality)) /* else it came to no epoch */
+        snprintf(best, sizeof(best), "%.5g", quality);
+    talk_note("  %s seed %llu: %s (%s) in %s%s, best %s %s", k->label,
               (unsigned long long)r->seed, r->status, r->reason, seconds,
-              target, c->table.metric[0] ? c->table.metric : "loss",
-              comparison_quality(&c->table, r));
+              target, c->table.metric[0] ? c->table.metric : "loss", best);
 }
 
 static int run_one(struct compare *c, size_t row, size_t column)

@@ -145,10 +145,13 @@ struct spread comparison_target(const struct comparison *c,
 
     for (size_t i = 0; i < c->seeds && has_target(c); i++) {
         const struct comparison_run *r = &row->run[i];
+        bool missed = isnan(r->target_s);
+        double x = missed ? r->seconds : r->target_s;
 
-        above[n] = isnan(r->target_s);
-        value[n] = above[n] ? r->seconds : r->target_s;
-        n += r->ran && isfinite(value[n]);
+        if (!r->ran || !isfinite(x))
+            continue;
+        above[n] = missed;
+        value[n++] = x;
     }
     return spread_of(value, above, n);
 }
