@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "cli/exit_code.h"
 #include "cli/model_io.h"
 #include "cli/progress.h"
@@ -60,11 +61,27 @@ struct session {
 
 /* ---- hooks of the loop --------------------------------------------------- */
 
+static void log_decision(const struct record_decision *d)
+{
+    struct text numbers = {0};
+    char *text;
+
+    for (uint32_t i = 0; i < d->numbers; i++)
+        text_printf(&numbers, " %s=%.6g", d->number[i].name,
+                    d->number[i].value);
+    text = text_take(&numbers); /* NULL: without them */
+    log_event(LOG_INFO, "decision", "what=%s text=\"%s\"%s", d->decision,
+              d->text, text ? text : "");
+    mem_free(text);
+}
+
 static void take_record(void *ctx, const struct record *record)
 {
     struct session *s = ctx;
     enum err err;
 
+    if (record->kind == RECORD_DECISION)
+        log_decision(&record->decision);
     view_lock(s->view);
     err = history_apply(&s->history, record);
     view_changed(s->view);

@@ -42,7 +42,8 @@ struct loop {
     double step_s;    /* how long the last step took */
     double lost_at_s; /* when to tell the core that the node is gone */
     char lost_reason[PROTO_TEXT_MAX];
-    bool lost_told, stopping;
+    bool lost_told, lost_verdict; /* how the process ended is known */
+    bool stopping;
     double heard_s;      /* when the node was last heard of, or started */
     double restart_at_s; /* INFINITY: the node is not to be restarted */
     unsigned restarts;   /* in a row without progress */
@@ -79,10 +80,10 @@ static void give_up(struct loop *l, const struct fault *f)
 }
 
 /* A later reason is the better one: a message that cannot be sent is noticed
- * first, how the process died says why. */
+ * first, how the process died says why. After that there is no better one. */
 static void node_lost(struct loop *l, double at_s, const char *reason)
 {
-    if (l->lost_told)
+    if (l->lost_told || l->lost_verdict)
         return;
     snprintf(l->lost_reason, sizeof(l->lost_reason), "%s", reason);
     l->lost_at_s = fmin(l->lost_at_s, at_s);
@@ -469,6 +470,7 @@ static void take_node_end(struct loop *l)
         return;
     launcher_verdict(l->o->node, verdict, sizeof(verdict));
     node_lost(l, now_s(l) + LAST_WORDS_S, verdict);
+    l->lost_verdict = true;
 }
 
 static double or_default(double given, double otherwise)
@@ -550,7 +552,7 @@ static void restart(struct loop *l)
         give_up(l, &f);
         return;
     }
-    l->lost_told = false;
+    l->lost_told = l->lost_verdict = false;
     l->heard_s = now_s(l);
     l->result->restarts++;
 }

@@ -47,9 +47,10 @@ struct trial {
     struct summary summary;   /* label RUNNING before the first */
     bool news;                /* that the searcher has not heard yet */
     uint64_t samples, clocks; /* of the branch when it was last looked at */
-    double pace;  /* seconds a unit took it; 0: not measured (tuner/pace.h) */
-    double paced; /* the pace its summary is expressed in */
-    double seconds;
+    double pace;    /* seconds a unit took it; 0: not measured (tuner/pace.h) */
+    double paced;   /* the pace its summary is expressed in */
+    double seconds; /* it ran, as time is measured here (search_time_of) */
+    double own_s;   /* of its own slices, seconds whatever the measure */
     double lead, lead_se; /* over the incumbent, on the same samples */
     uint32_t pairs;       /* that these rest on */
     bool lost; /* not finished when the run was interrupted: begins again */

@@ -74,6 +74,7 @@ void search_judge(struct search *s, struct trial *t, const struct branch *b)
     t->samples = b->own_samples;
     t->clocks = b->own_clocks;
     t->seconds = search_time_of(s, b);
+    t->own_s = b->trace.seconds;
     t->judged = true;
     t->summary = zero;
     t->paced = 0;

@@ -2,6 +2,7 @@
 
 #include "tuner/history.h"
 #include "tuner/saved.h"
+#include "tuner/search_run.h"
 #include "tuner/search_trials.h"
 
 #include <math.h>
@@ -19,13 +20,14 @@ static bool is_finished(const struct search *s, const struct history_trial *h)
     return s->decided && h->t.label != TRIAL_RUNNING;
 }
 
-static void recall_summary(struct trial *t, const struct record_trial *r)
+static void recall_summary(const struct search *s, struct trial *t,
+                           const struct record_trial *r)
 {
     t->summary.label = r->label;
     t->summary.speed = r->speed;
     t->summary.noise = r->noise;
     t->summary.range = r->range;
-    t->summary.seconds = r->seconds;
+    t->summary.seconds = search_by_samples(s) ? r->run_s : r->seconds;
     t->summary.points = r->points;
     memcpy(t->summary.time_s, r->time_s, sizeof(r->time_s));
     memcpy(t->summary.loss, r->loss, sizeof(r->loss));
@@ -37,6 +39,7 @@ static void recall_summary(struct trial *t, const struct record_trial *r)
     t->pace = r->pace;
     t->paced = r->paced;
     t->seconds = r->run_s;
+    t->own_s = r->seconds;
 }
 
 static enum err recall_trial(struct search *s, const struct history_trial *h)
@@ -55,7 +58,7 @@ static enum err recall_trial(struct search *s, const struct history_trial *h)
         .run = {.branch = BRANCH_NONE},
     };
     if (is_finished(s, h)) {
-        recall_summary(t, &h->t);
+        recall_summary(s, t, &h->t);
         t->judged = true;
         t->ended = h->ended;
         t->news = true;
@@ -76,6 +79,22 @@ static void forget(struct search *s)
     s->started_clocks = s->c->clocks_run;
 }
 
+/* Seconds that the search had taken by the last that is known of its trials;
+ * what was lost after that, and the time in between, is not its cost. */
+static double spent_before(const struct search *s,
+                           const struct history_search *known)
+{
+    const struct history *h = s->plan.known;
+    double last = known->started_at_s;
+
+    for (size_t i = 0; i < h->trials; i++)
+        if (h->trial[i].t.search == s->plan.number)
+            last = fmax(last, isnan(h->trial[i].ended_at_s)
+                                  ? h->trial[i].started_at_s
+                                  : h->trial[i].ended_at_s);
+    return last - known->started_at_s;
+}
+
 enum err search_recall(struct search *s)
 {
     const struct history *h = s->plan.known;
@@ -86,7 +105,7 @@ enum err search_recall(struct search *s)
         s->trial_time = known->trial_s;
         s->judged_s = known->judged_s;
     }
-    s->started_s = s->c->started_s + known->started_at_s;
+    s->started_s = s->c->now_s - spent_before(s, known);
     for (size_t i = 0; i < h->trials; i++) {
         enum err err = ERR_OK;
 
@@ -97,6 +116,11 @@ enum err search_recall(struct search *s)
             forget(s);
             return err;
         }
+        if (err)
+            board_decision(s->c, "resume",
+                           "trial %u is not taken over: its setting is not "
+                           "one of this search",
+                           h->trial[i].t.trial);
     }
     return ERR_OK;
 }

@@ -28,7 +28,7 @@ static void fill_trial(const struct search *s, const struct trial *t,
     r->range = t->summary.range;
     r->window_noise = t->window_noise;
     memcpy(r->reason, t->reason, sizeof(r->reason));
-    r->seconds = t->summary.seconds;
+    r->seconds = search_by_samples(s) ? t->own_s : t->summary.seconds;
     r->samples = t->samples;
     r->clocks = t->clocks;
     r->points = t->summary.points;

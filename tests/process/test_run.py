@@ -238,6 +238,21 @@ class Looking(Case):
         self.assertEqual(config["ps"]["consistency"], "bsp")
         self.assertEqual(folder.stat().st_mode & 0o777, 0o700)
 
+    def test_decisions_are_explained(self):
+        """In the log with their numbers, and by show; times are seconds even
+        where trials are measured in samples."""
+        run = self.run_config(mlr_config(), "--json").result
+        folder = self.folder / ".mltune/runs" / run["run"]
+        log = (folder / "log").read_text()
+        self.assertRegex(log, r'decision what=trial_time text="a trial takes '
+                              r'.* samples: .*" .*trial_time=\d')
+        self.assertRegex(log, r"decision what=end text=")
+        shown = self.mltune("show", run["run"], "--json").result
+        self.assertIn("trial_time",
+                      [d["decision"] for d in shown["decision_list"]])
+        for trial in shown["trial_list"]:
+            self.assertLessEqual(trial["seconds"], run["seconds"])
+
     def test_verbose_tells_every_epoch(self):
         """-v where there is no terminal: a line an epoch, none of it live."""
         done = self.run_config(mlr_config(), "-v")
