@@ -115,7 +115,7 @@ static uint32_t goal(const struct asha *a, uint32_t rung)
 static uint32_t recorded(const struct asha *a, uint32_t rung,
                          const struct contestant *x, uint32_t *better)
 {
-    const double *own = x ? a->result[x->number - 1] : NULL;
+    const double *own = x ? a->result[contest_index(&a->ct, x)] : NULL;
     uint32_t n = 0;
 
     *better = 0;
@@ -124,7 +124,8 @@ static uint32_t recorded(const struct asha *a, uint32_t rung,
             continue;
         n++;
         if (own && (a->result[i][rung] < own[rung] ||
-                    (a->result[i][rung] == own[rung] && i + 1 < x->number)))
+                    (a->result[i][rung] == own[rung] &&
+                     a->ct.x[i].number < x->number)))
             ++*better;
     }
     return n;
@@ -229,7 +230,7 @@ static bool job_over(struct asha *a, struct contestant *x)
 
     if (state == CONTEST_BUSY || a->c->ending.phase != ENDING_NOT)
         return false;
-    a->result[x->number - 1][x->rung] =
+    a->result[contest_index(&a->ct, x)][x->rung] =
         state == CONTEST_ARRIVED && isfinite(x->score) ? x->score : INFINITY;
     x->rung++;
     contest_judge(&a->ct, x);

@@ -65,10 +65,12 @@ bool contest_start(struct contest *ct, uint32_t max, const char *reason)
     ct->max = max;
     ct->space = c->space; /* what acts is known by now */
     ct->open = true;
+    ct->search = c->resume.searches + 1;
+    ct->first_trial = c->resume.trials + 1;
     ct->started_s = c->now_s;
     ct->started_clocks = c->clocks_run;
     r = &board_record(c, RECORD_SEARCH_STARTED)->search_started;
-    r->search = 1;
+    r->search = ct->search;
     r->parent = 0;
     r->trials_max = max;
     snprintf(r->reason, sizeof(r->reason), "%s", reason);
@@ -78,8 +80,13 @@ bool contest_start(struct contest *ct, uint32_t max, const char *reason)
 
 struct contestant *contest_trial(struct contest *ct, uint32_t number)
 {
-    assert(number >= 1 && number <= ct->n);
-    return &ct->x[number - 1];
+    assert(number >= ct->first_trial && number - ct->first_trial < ct->n);
+    return &ct->x[number - ct->first_trial];
+}
+
+uint32_t contest_index(const struct contest *ct, const struct contestant *x)
+{
+    return x->number - ct->first_trial;
 }
 
 bool contest_before(const struct contestant *a, const struct contestant *b)
@@ -130,7 +137,7 @@ static void record_trial(struct contest *ct, const struct contestant *x,
     struct summary s;
 
     r->trial = x->number;
-    r->search = 1;
+    r->search = ct->search;
     r->branch = x->branch;
     r->setting = json_incref(x->json);
     r->label = x->label;
@@ -394,7 +401,7 @@ struct contestant *contest_begin(struct contest *ct)
     if (contest_spent(ct) || !contest_propose(ct))
         return NULL;
     *x = (struct contestant){
-        .number = ct->n + 1,
+        .number = ct->first_trial + ct->n,
         .setting = ct->next,
         .json = ct->next_json,
         .branch = BRANCH_NONE,
@@ -568,7 +575,7 @@ static void record_end(struct contest *ct, const struct contestant *winner,
         &board_record(c, RECORD_SEARCH_ENDED)->search_ended;
     const struct branch *b = winner ? board_branch(c, winner->branch) : NULL;
 
-    r->search = 1;
+    r->search = ct->search;
     r->trials = ct->n;
     r->winner = winner ? winner->number : 0;
     r->seconds = c->now_s - ct->started_s;

@@ -24,7 +24,7 @@ enum {
 };
 
 struct contestant {
-    uint32_t number; /* of the trial, from 1 */
+    uint32_t number; /* of the trial, in the whole run: from first_trial */
     uint32_t group;  /* of the strategy: which bracket */
     uint32_t rung;   /* of the strategy: how many rungs it has run */
     uint32_t spent;  /* units of the resource that it was run for */
@@ -55,6 +55,9 @@ struct contest {
     uint64_t unit_clocks; /* unit of the resource, in clocks; 0: epochs */
     char unit[48];        /* "epochs", "times 100 clocks" */
     bool open;
+    /* Numbers of the search and of its first trial: 1, or what follows those of
+     * before a resume, after which the contest begins anew. */
+    uint32_t search, first_trial;
     struct contestant *x; /* owned, [max] */
     uint32_t n, max;
     uint32_t searchers;        /* opened so far: each has a seed of its own */
@@ -134,6 +137,9 @@ void contest_drop(struct contest *ct, struct contestant *x, const char *reason);
 bool contest_before(const struct contestant *a, const struct contestant *b);
 
 struct contestant *contest_trial(struct contest *ct, uint32_t number);
+
+/* Where a trial stands in `x`. */
+uint32_t contest_index(const struct contest *ct, const struct contestant *x);
 
 /* Ends the search: @winner (NULL: none) is what the run goes on with, if it was
  * not dropped; all others are freed. */

@@ -187,34 +187,6 @@ void resume_init(struct board *c)
     resume_folders(c, h);
 }
 
-void resume_number(const struct board *c, struct tuner_actions *out,
-                   size_t first)
-{
-    uint32_t searches = c->resume.searches, trials = c->resume.trials;
-
-    if (c->resume.phase == RESUME_NOT || c->options.strategy->restore)
-        return;
-    for (size_t i = first; i < out->count; i++) {
-        struct record *r = &out->item[i].record;
-
-        if (out->item[i].kind != TUNER_RECORD)
-            continue;
-        if (r->kind == RECORD_SEARCH_STARTED)
-            r->search_started.search += searches;
-        else if (r->kind == RECORD_SEARCH_DECIDED)
-            r->search_decided.search += searches;
-        else if (r->kind == RECORD_SEARCH_ENDED) {
-            r->search_ended.search += searches;
-            r->search_ended.winner += r->search_ended.winner ? trials : 0;
-        } else if (r->kind == RECORD_TRIAL_STARTED ||
-                   r->kind == RECORD_TRIAL_UPDATED ||
-                   r->kind == RECORD_TRIAL_ENDED) {
-            r->trial.search += searches;
-            r->trial.trial += trials;
-        }
-    }
-}
-
 /* ---- what cannot go on --------------------------------------------------- */
 
 static void interrupt_trial(struct board *c, const struct history_trial *t)

@@ -29,9 +29,4 @@ bool resume_begin(struct board *c);
 /* Goes on; true when the strategy may (always, in a new run). */
 bool resume_advance(struct board *c);
 
-/* Searches and trials of strategies that begin anew are numbered on: in the
- * records from @first on, which are the strategy's. */
-void resume_number(const struct board *c, struct tuner_actions *out,
-                   size_t first);
-
 #endif

@@ -36,8 +36,9 @@ struct strategy_ops {
      * so that two runs with the same events are the same. */
     void (*advance)(void *state);
 
-    /* Both or neither. Without them a resumed run starts anew from branch 0,
-     * its searches and trials counted on.
+    /* Both or neither. Without them a resumed run starts anew from branch 0:
+     * the strategy numbers its searches and trials on from the board's
+     * resume.searches and resume.trials, in records and in texts.
      *
      * What a resume needs to go on: *@branch is the branch that it goes on from
      * (kept, or a training branch, which is forked as it will be when the

@@ -174,12 +174,8 @@ static void advance(struct tuner *t)
     if (c->ready)
         board_tick(c);
     if (c->ready && !c->paused && c->ending.phase == ENDING_NOT &&
-        resume_advance(c)) {
-        size_t first = c->out->count;
-
+        resume_advance(c))
         c->options.strategy->advance(c->strategy);
-        resume_number(c, c->out, first);
-    }
     board_advance(c);
 }
 

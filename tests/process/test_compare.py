@@ -131,6 +131,7 @@ class Compare(Case):
         process.send_signal(signal.SIGINT)
         done = self.finish(process)
         self.assert_code(done, 130)
+        self.assertNotIn("nan", done.err + done.out)
         self.assertIn("fixed+schedule=exponential", done.out)
         table = json.loads(self.saved("json"))
         runs = [r for row in table["strategies"] for r in row["runs"] if r]

@@ -54,6 +54,9 @@ struct check {
     uint32_t *begun;   /* [trials + 1] forks of the trial since the start */
     bool *finished;    /* [trials + 1] */
     unsigned searches; /* that went on */
+    bool anew;         /* the strategy begins anew when it is resumed */
+    uint32_t first;    /* first trial number of that beginning */
+    unsigned named;    /* trials that texts named after such a one */
 };
 
 #define HOLDS(c, condition)                                                    \
@@ -93,6 +96,18 @@ static void check_slice(struct check *c, const struct record *r)
     c->next = r->slice_scheduled.first + r->slice_scheduled.count;
 }
 
+/* Of a strategy that began anew a text means a trial since then. */
+static void check_text(struct check *c, const char *text)
+{
+    unsigned n;
+
+    for (; c->anew && (text = strstr(text, "trial ")); text++)
+        if (sscanf(text, "trial %u", &n) == 1) {
+            HOLDS(c, n >= c->first && n <= c->h.trials);
+            c->named += c->first > 1;
+        }
+}
+
 static void check_record(struct check *c, const struct record *r)
 {
     switch (r->kind) {
@@ -106,9 +121,17 @@ static void check_record(struct check *c, const struct record *r)
         break;
     case RECORD_DECISION: /* what is saved can be restored */
         HOLDS(c, !strstr(r->decision.text, "does not fit the strategy"));
+        check_text(c, r->decision.text);
+        break;
+    case RECORD_SETTING_CHOSEN:
+        check_text(c, r->setting_chosen.reason);
+        break;
+    case RECORD_RUN_FINISHED:
+        check_text(c, r->run_finished.message);
         break;
     case RECORD_RUN_RESUMED:
         c->searches += r->run_resumed.search > 0;
+        c->first = (uint32_t)c->h.trials + 1;
         break;
     default:
         break;
@@ -149,18 +172,21 @@ static void check_end(struct check *c, const struct sim_result *r)
     if (r->finish.status != RUN_FINISHED ||
         strcmp(r->finish.reason, "max_time") == 0)
         return;
-    HOLDS(c, best);
-    HOLDS(c, h->model.path[0] == '\0' || h->model.epoch == best->e.epoch);
+    HOLDS(c, best &&
+                 (h->model.path[0] == '\0' || h->model.epoch == best->e.epoch));
     HOLDS(c, isfinite(r->loss));
     HOLDS(c, h->at_s <= r->seconds);
 }
 
 static unsigned check_journal(const struct sim_family *f, uint64_t seed,
-                              const json_t *journal, const struct sim_result *r)
+                              const json_t *journal, const struct sim_result *r,
+                              unsigned *named)
 {
-    struct check c = {.family = f->name, .seed = seed};
+    struct check c = {.family = f->name, .seed = seed, .first = 1};
     size_t n = json_array_size(journal);
 
+    c.anew = f->strategy && strcmp(f->strategy, "mltuner") != 0 &&
+             strcmp(f->strategy, "fixed") != 0;
     c.begun = calloc(n + 1, sizeof(*c.begun));
     c.finished = calloc(n + 1, sizeof(*c.finished));
     history_init(&c.h);
@@ -178,6 +204,7 @@ static unsigned check_journal(const struct sim_family *f, uint64_t seed,
     history_deinit(&c.h);
     free(c.begun);
     free(c.finished);
+    *named += c.named;
     return c.searches;
 }
 
@@ -186,6 +213,7 @@ static unsigned check_journal(const struct sim_family *f, uint64_t seed,
 struct totals {
     unsigned runs, crashed, damaged;
     unsigned searches; /* that went on with the trials they knew */
+    unsigned named;    /* trials in texts of a strategy that began anew */
     double longer; /* sum of virtual time, relative to the undisturbed run */
 };
 
@@ -208,7 +236,7 @@ static void kill_and_check(const struct sim_family *f, uint64_t seed,
     o.damage = damage;
     o.journal = &journal;
     run_killed(f, seed, &o, &r);
-    t->searches += check_journal(f, seed, journal, &r);
+    t->searches += check_journal(f, seed, journal, &r, &t->named);
     json_decref(journal);
     t->runs++;
     t->crashed += r.crashed;
@@ -235,6 +263,8 @@ static void kill_family(const struct sim_family *f, unsigned few, double damage)
         assert_true(t.damaged > 0);
     if (!f->strategy)
         assert_true(t.searches > 0);
+    else if (strcmp(f->strategy, "fixed") != 0)
+        assert_true(t.named > 0);
     printf("sim_killed family=%s runs=%u kills=%u searches_resumed=%u "
            "damaged=%u time=%.2f\n",
            f->name, t.runs, t.crashed, t.searches, t.damaged,
@@ -390,6 +420,7 @@ static void resume_of_an_interrupted_run(void **state)
         struct sim_options o = {
             .crash = never, .crashes = 2, .journal = &journal};
         struct sim_result r;
+        unsigned named = 0;
 
         f.name = "interrupted";
         f.cliff = 0;
@@ -400,7 +431,7 @@ static void resume_of_an_interrupted_run(void **state)
         f.command[1].command = TUNER_INTERRUPT;
         run_killed(&f, seed, &o, &r);
         assert_int_equal(r.finish.status, RUN_FINISHED);
-        check_journal(&f, seed, journal, &r);
+        check_journal(&f, seed, journal, &r, &named);
         json_decref(journal);
     }
 }
