@@ -9,6 +9,7 @@
 #include "cli/plugins.h"
 #include "searchers/process_io.h"
 #include "searchers/space_json.h"
+#include "tuner/strategy.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -23,6 +24,7 @@ struct parse {
     json_t *schema; /* owned: of the table */
     struct run_config *c;
     struct problems *problems;
+    bool searcher_given; /* by the user, not by `complete` */
 };
 
 /* ---- values set from outside --------------------------------------------- */
@@ -338,6 +340,22 @@ static enum err check_searcher(struct parse *p)
                           &c->searcher_settings);
 }
 
+/* Who names a searcher wants it to be used, also by a strategy that draws its
+ * settings at random by default. */
+static enum err imply_sampling(struct parse *p)
+{
+    const struct registry_entry *e = p->c->strategy;
+    const struct strategy_ops *ops = e ? e->ops : NULL;
+    json_t *settings = json_at(p->root, "/tuner/strategy_settings");
+
+    if (!p->searcher_given || !ops || ops->proposer != PROPOSER_SAMPLING ||
+        !json_is_object(settings) || json_object_get(settings, "sampling"))
+        return ERR_OK;
+    return json_object_set_new(settings, "sampling", json_string("searcher"))
+               ? ERR_NOMEM
+               : ERR_OK;
+}
+
 static enum err check_names(struct parse *p)
 {
     struct run_config *c = p->c;
@@ -348,6 +366,8 @@ static enum err check_names(struct parse *p)
     c->consistency = named(p, REGISTRY_CONSISTENCY, "/ps/consistency");
     c->strategy = named(p, REGISTRY_STRATEGY, "/tuner/strategy");
     err = check_settings(p, c->app, "/app", &c->app_settings);
+    if (!err)
+        err = imply_sampling(p);
     if (!err)
         err = check_settings(p, c->strategy, "/tuner/strategy_settings",
                              &c->strategy_settings);
@@ -602,6 +622,7 @@ static enum err parse_all(struct parse *p, const struct option_list *sets)
     schema_check(p->schema, p->root, "", p->problems);
     if (!json_is_object(p->root))
         return ERR_OK;
+    p->searcher_given = json_at(p->root, "/tuner/searcher") != NULL;
     err = complete(p);
     if (!err)
         err = check_names(p);

@@ -16,6 +16,24 @@ static bool is_name(const char *s)
     return n > 0 && s[n] == '\0' && n < 64;
 }
 
+/* NULL: none of that name, which the configuration's check will say. */
+static const struct strategy_ops *strategy_of(const char *name, size_t len)
+{
+    for (size_t i = 0; strategies_built_in[i]; i++)
+        if (strlen(strategies_built_in[i]->name) == len &&
+            strncmp(strategies_built_in[i]->name, name, len) == 0)
+            return strategies_built_in[i];
+    return NULL;
+}
+
+static bool is_sampled(const struct contender *c)
+{
+    const struct strategy_ops *ops =
+        strategy_of(c->strategy, strlen(c->strategy));
+
+    return ops && ops->proposer == PROPOSER_SAMPLING;
+}
+
 /* ---- reading ------------------------------------------------------------- */
 
 /* "KEY=VALUE" into the settings; VALUE is JSON, else a text. */
@@ -41,6 +59,28 @@ static enum err read_setting(struct contender *c, char *text, struct fault *f)
         err = ERR_OK;
     json_decref(json);
     return err ? fault_set(f, err, "out of memory") : ERR_OK;
+}
+
+/* A searcher that is named but would not be used is an error: two names would
+ * be compared, and one thing. */
+static enum err check_use(const struct contender *c, struct fault *f)
+{
+    const struct strategy_ops *ops =
+        strategy_of(c->strategy, strlen(c->strategy));
+    const char *how =
+        json_string_value(json_object_get(c->settings, "sampling"));
+
+    if (!c->searcher[0])
+        return ERR_OK;
+    if (ops && ops->proposer == PROPOSER_NONE)
+        return fault_set(f, ERR_INVAL, "\"%s\": %s uses no searcher", c->label,
+                         c->strategy);
+    if (is_sampled(c) && how && strcmp(how, "random") == 0)
+        return fault_set(f, ERR_INVAL,
+                         "\"%s\": sampling=random uses no searcher: leave out "
+                         "one of the two",
+                         c->label);
+    return ERR_OK;
 }
 
 static enum err read_one(const char *text, size_t len, struct contender *c,
@@ -77,7 +117,7 @@ static enum err read_one(const char *text, size_t len, struct contender *c,
         return err;
     snprintf(c->strategy, sizeof(c->strategy), "%.63s", copy);
     snprintf(c->searcher, sizeof(c->searcher), "%.63s", colon ? colon + 1 : "");
-    return ERR_OK;
+    return check_use(c, f);
 }
 
 static enum err append(const char *text, size_t len, struct contenders *out,
@@ -98,6 +138,24 @@ static enum err append(const char *text, size_t len, struct contenders *out,
     return err;
 }
 
+/* An entry of @len bytes, the first @name of which name the strategy, uses the
+ * searcher that it is taken with. */
+static bool uses_searcher(const char *text, size_t len, size_t name)
+{
+    static const char random[] = "+sampling=random";
+    const struct strategy_ops *ops = strategy_of(text, name);
+
+    if (!ops || ops->proposer == PROPOSER_SEARCHER)
+        return true;
+    if (ops->proposer == PROPOSER_NONE)
+        return false;
+    for (size_t i = name, n = sizeof(random) - 1; i + n <= len; i++)
+        if (strncmp(text + i, random, n) == 0 &&
+            (i + n == len || text[i + n] == '+'))
+            return false;
+    return true;
+}
+
 /* One entry, once for each searcher of the list where it has none. */
 static enum err append_crossed(const char *text, size_t len,
                                const char *searchers, struct contenders *out,
@@ -105,8 +163,7 @@ static enum err append_crossed(const char *text, size_t len,
 {
     size_t name = strcspn(text, ":+,");
     bool crossed = searchers && (name >= len || text[name] != ':') &&
-                   !(name == strlen(strategy_fixed.name) &&
-                     strncmp(text, strategy_fixed.name, name) == 0);
+                   uses_searcher(text, len, name);
     enum err err = ERR_OK;
 
     if (!crossed)
@@ -174,7 +231,10 @@ static json_t *settings_of(const struct contender *c,
     bool same = strcmp(c->strategy, base->strategy->name) == 0;
     json_t *o = same ? json_deep_copy(base->strategy_settings) : json_object();
 
-    if (o && c->settings && json_object_update(o, c->settings)) {
+    /* A searcher that is named is to be used. */
+    if (o && ((c->searcher[0] && is_sampled(c) &&
+               json_object_set_new(o, "sampling", json_string("searcher"))) ||
+              (c->settings && json_object_update(o, c->settings)))) {
         json_decref(o);
         return NULL;
     }

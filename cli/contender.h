@@ -32,15 +32,18 @@ struct contenders {
 };
 
 /* Reads the list @strategies; @searchers (NULL: none) is another list, each of
- * which every strategy without a searcher of its own (and but `fixed`, which
- * has none) is taken with. @out zeroed before; contenders_deinit on error too.
- * Errors: ERR_INVAL (@f: what was expected), ERR_NOMEM. */
+ * which every strategy without a searcher of its own is taken with, but those
+ * that use none (`fixed`, settings drawn at random with `sampling=random`). A
+ * searcher that is named for a strategy that would not use it is refused. @out
+ * zeroed before; contenders_deinit on error too. Errors: ERR_INVAL (@f: what
+ * was expected), ERR_NOMEM. */
 enum err contenders_read(const char *strategies, const char *searchers,
                          struct contenders *out, struct fault *f);
 
 /* Fills in `set`, for a configuration that is @base without them: settings of
  * the strategy are added to the configuration's own if it is the same strategy,
- * else they replace them. Errors: ERR_NOMEM. */
+ * else they replace them; with a searcher that it names a strategy that draws
+ * at random by default has `sampling` "searcher". Errors: ERR_NOMEM. */
 enum err contenders_sets(struct contenders *cs, const struct run_config *base,
                          struct fault *f);
 

@@ -328,7 +328,8 @@ static void asha_advance(void *state)
 const struct strategy_ops strategy_asha = {
     .name = "asha",
     .summary = "asynchronous successive halving: the best of each rung are "
-               "promoted to longer training (Li et al. 2020)",
+               "promoted to longer training (Li et al. 2020; begins anew "
+               "when resumed)",
     .settings =
         "{\"type\": \"object\", \"properties\": {"
         "\"min_resource\": {\"type\": \"integer\", \"minimum\": 1, "
@@ -343,6 +344,7 @@ const struct strategy_ops strategy_asha = {
         "\"concurrent\": {\"type\": \"integer\", \"minimum\": 1, "
         "\"maximum\": 16, \"default\": 4, \"description\": \"trials that "
         "share the machine in turns\"}, " CONTEST_SETTINGS "}}",
+    .proposer = PROPOSER_SAMPLING,
     .open = asha_open,
     .close = asha_close,
     .advance = asha_advance,

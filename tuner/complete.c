@@ -118,7 +118,8 @@ static void complete_advance(void *state)
 const struct strategy_ops strategy_complete = {
     .name = "complete",
     .summary = "trains each setting to its end and tells the searcher its "
-               "final quality (Snoek et al. 2012)",
+               "final quality (Snoek et al. 2012; begins anew "
+               "when resumed)",
     .settings = "{}",
     .open = complete_open,
     .close = complete_close,

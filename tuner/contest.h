@@ -96,7 +96,8 @@ void contest_unit(struct contest *ct, const json_t *settings);
     "or so many clocks\"}, "                                                   \
     "\"sampling\": {\"enum\": [\"random\", \"searcher\"], \"default\": "       \
     "\"random\", \"description\": \"random: as published; searcher: the "      \
-    "run's searcher proposes, and is told each rung's results\"}"
+    "run's searcher proposes, and is told each rung's results; the default "   \
+    "where tuner.searcher is given\"}"
 
 /* Reads the strategy's setting `sampling`: "random" draws settings by the
  * searcher `random` whatever the run's own is, as published; "searcher" leaves

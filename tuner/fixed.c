@@ -346,6 +346,7 @@ const struct strategy_ops strategy_fixed = {
     .summary = "trains with one setting, or a schedule of its learning rate, "
                "and tunes nothing",
     .settings = "{\"type\": \"object\", \"properties\": {" DECAY_SETTINGS "}}",
+    .proposer = PROPOSER_NONE,
     .open = fixed_open,
     .close = fixed_close,
     .advance = fixed_advance,

@@ -389,7 +389,8 @@ static void hyperband_advance(void *state)
 const struct strategy_ops strategy_hyperband = {
     .name = "hyperband",
     .summary = "brackets of successive halving: many settings with little "
-               "training, few with much (Li et al. 2018)",
+               "training, few with much (Li et al. 2018; begins anew "
+               "when resumed)",
     .settings =
         "{\"type\": \"object\", \"properties\": {"
         "\"horizon\": {\"enum\": [\"infinite\", \"finite\"], "
@@ -403,6 +404,7 @@ const struct strategy_ops strategy_hyperband = {
         "\"default\": 3, \"description\": \"of the finite horizon: one in so "
         "many settings goes on from a rung; the infinite one "
         "halves\"}, " CONTEST_SETTINGS "}}",
+    .proposer = PROPOSER_SAMPLING,
     .open = hyperband_open,
     .close = hyperband_close,
     .advance = hyperband_advance,

@@ -15,10 +15,19 @@
 
 struct board;
 
+/* Who proposes the settings that a strategy tries. */
+enum strategy_proposer {
+    PROPOSER_SEARCHER, /* the run's searcher */
+    PROPOSER_SAMPLING, /* the run's searcher where its setting `sampling` is
+                        * "searcher", else random draws */
+    PROPOSER_NONE      /* nothing is searched */
+};
+
 struct strategy_ops {
     const char *name;     /* as in the configuration, [a-z][a-z0-9_]* */
     const char *summary;  /* one line for `mltune strategies` */
     const char *settings; /* JSON schema of its settings; never NULL */
+    enum strategy_proposer proposer;
 
     /* Makes a state for a run on @c (borrowed for the state's life; options and
      * space are set, nothing else yet). @settings may be NULL. Errors:

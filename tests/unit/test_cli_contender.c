@@ -59,19 +59,23 @@ static void contenders_are_read(void **state)
 /* --searchers: every strategy with each, but `fixed` and those that say. */
 static void contenders_are_crossed_with_searchers(void **state)
 {
-    static const char *const labels[] = {"mltuner:tpe",    "mltuner:gp",
-                                         "fixed+every=2",  "complete:random",
-                                         "asha:tpe+eta=3", "asha:gp+eta=3"};
+    static const char *const labels[] = {"mltuner:tpe",
+                                         "mltuner:gp",
+                                         "fixed+every=2",
+                                         "complete:random",
+                                         "asha:tpe+eta=3",
+                                         "asha:gp+eta=3",
+                                         "hyperband+sampling=random"};
     struct contenders cs;
     struct fault f = {0};
 
     (void)state;
     assert_int_equal(read_list("mltuner,fixed+every=2,complete:random,"
-                               "asha+eta=3",
+                               "asha+eta=3,hyperband+sampling=random",
                                "tpe,gp", &cs, &f),
                      ERR_OK);
-    assert_int_equal(cs.len, 6);
-    for (size_t i = 0; i < 6; i++)
+    assert_int_equal(cs.len, 7);
+    for (size_t i = 0; i < 7; i++)
         assert_string_equal(cs.item[i].label, labels[i]);
     contenders_deinit(&cs);
 }
@@ -88,6 +92,7 @@ static void contenders_that_make_no_sense_are_refused(void **state)
         {"fixed+", "KEY=VALUE"},         {"fixed+schedule", "KEY=VALUE"},
         {"fixed+=3", "KEY=VALUE"},       {"fixed+a=", "KEY=VALUE"},
         {"fixed,fixed", "twice"},        {"fixed+a=\xff", "UTF-8"},
+        {"fixed:gp", "no searcher"},     {"asha:gp+sampling=random", "leave"},
     };
 
     (void)state;
@@ -130,6 +135,41 @@ static void contenders_keep_the_settings_of_the_same_strategy(void **state)
     run_config_free(base);
 }
 
+static const char *sampling_of(const struct run_config *c)
+{
+    return json_string_value(json_object_get(c->strategy_settings, "sampling"));
+}
+
+/* A searcher that the user names is used, also where draws at random are the
+ * default, and those that the configuration's completion wrote down. */
+static void contenders_use_the_searcher_they_name(void **state)
+{
+    static const char *const uses[] = {"\"sampling\":\"searcher\"",
+                                       "\"sampling\":\"searcher\"",
+                                       "\"sampling\":\"random\"", "{}"};
+    struct run_config *base = config_of(
+        "{\"app\": {\"name\": \"mlr\", \"data\": \"gen:digits\"}, \"tuner\": "
+        "{\"strategy\": \"asha\"}}");
+    struct run_config *named = config_of(
+        "{\"app\": {\"name\": \"mlr\", \"data\": \"gen:digits\"}, \"tuner\": "
+        "{\"strategy\": \"asha\", \"searcher\": \"gp\"}}");
+    struct contenders cs;
+    struct fault f = {0};
+
+    (void)state;
+    assert_string_equal(sampling_of(base), "random");
+    assert_string_equal(sampling_of(named), "searcher");
+    assert_int_equal(
+        read_list("asha:gp,hyperband:tpe,asha,mltuner:gp", NULL, &cs, &f),
+        ERR_OK);
+    assert_int_equal(contenders_sets(&cs, base, &f), ERR_OK);
+    for (size_t i = 0; i < cs.len; i++)
+        assert_non_null(strstr(cs.item[i].set[1], uses[i]));
+    contenders_deinit(&cs);
+    run_config_free(base);
+    run_config_free(named);
+}
+
 /* Each allocation failing in turn leaves nothing behind. */
 static void contenders_out_of_memory_leave_nothing(void **state)
 {
@@ -164,6 +204,7 @@ int main(void)
         cmocka_unit_test(contenders_are_crossed_with_searchers),
         cmocka_unit_test(contenders_that_make_no_sense_are_refused),
         cmocka_unit_test(contenders_keep_the_settings_of_the_same_strategy),
+        cmocka_unit_test(contenders_use_the_searcher_they_name),
         cmocka_unit_test(contenders_out_of_memory_leave_nothing),
     };
 
