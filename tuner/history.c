@@ -428,6 +428,8 @@ static enum err apply_decision(struct history *h, const struct record *r)
     drop_half(h->decision, &h->decisions, sizeof(d), HISTORY_DECISIONS_MAX,
               &h->decisions_dropped);
     h->decision[h->decisions++] = d;
+    if (strcmp(d.d.decision, "searcher_fallback") == 0 && d.d.numbers > 0)
+        snprintf(h->fallback, sizeof(h->fallback), "%s", d.d.number[0].name);
     return ERR_OK;
 }
 

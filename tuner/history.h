@@ -120,6 +120,9 @@ struct history {
     size_t searches_cap, trials_cap, branches_cap, slices_cap, epochs_cap,
         choices_cap, decisions_cap;
     uint64_t slices_dropped, decisions_dropped;
+    /* The built-in searcher that has taken over from one that failed, by the
+     * decision "searcher_fallback"; "": none has. */
+    char fallback[RECORD_NAME_MAX];
     /* One above the index of the latest epoch of the surviving lineage, and of
      * the one whose parameters are kept as best; 0: none. */
     size_t last_epoch, best_epoch;

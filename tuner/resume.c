@@ -1,6 +1,7 @@
 #include "tuner/resume.h"
 
 #include "base/json.h"
+#include "searchers/searcher.h"
 #include "tuner/history.h"
 #include "tuner/strategy.h"
 
@@ -162,6 +163,17 @@ static void resume_folders(struct board *c, const struct history *h)
     s->number = h->snapshot_number + 1 + h->resumes;
 }
 
+/* A searcher that has failed is not started again. */
+static void resume_fallback(struct board *c, const struct history *h)
+{
+    const struct searcher_ops *ops = searcher_built_in(h->fallback);
+
+    if (!ops || !c->options.searcher || !c->options.searcher->fallback)
+        return;
+    c->options.searcher = ops;
+    c->options.searcher_settings = NULL;
+}
+
 void resume_init(struct board *c)
 {
     const struct history *h = c->options.resume;
@@ -182,6 +194,7 @@ void resume_init(struct board *c)
             c->next_clock = s->first + s->count;
     }
     c->clocks_run = h->clocks;
+    resume_fallback(c, h);
     if (h->branches)
         c->next_branch = h->branch[h->branches - 1].branch + 1;
     resume_folders(c, h);

@@ -103,9 +103,11 @@ struct search {
     double unit_s;       /* seconds a unit took the probe */
 
     double trial_time; /* seconds, or samples with trial_clocks */
+    const char *floor; /* what set it, for people; NULL: what trials showed */
     double judged_s;   /* of a trace, from its start, that counts; 0: all */
     bool decided, exhausted, gave_up, asked;
     double decision_s; /* longest of the searcher's answers */
+    bool answered;     /* one has come, the searcher has started */
     bool asking;       /* its answer is awaited since asking_s */
     double asking_s;
     uint32_t barred_told; /* proposals that it was told are barred */

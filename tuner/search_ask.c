@@ -66,15 +66,21 @@ static bool is_barred(const struct search *s, const struct setting *x)
     return false;
 }
 
-void search_note_fallback(struct board *c, const struct searcher *s)
+bool search_note_fallback(struct board *c, const struct searcher *s)
 {
     const char *why = searcher_fallen(s);
+    struct record_decision *d;
+    size_t told;
 
     if (!why || c->options.searcher == searcher_ops_of(s))
-        return;
-    board_decision(c, "searcher_fallback", "%.470s", why);
+        return false;
+    searcher_told(s, &told);
+    d = board_decision(c, "searcher_fallback", "%.470s", why);
+    /* A run that goes on knows it by this name (tuner/history.h). */
+    board_decision_number(d, searcher_ops_of(s)->name, (double)told);
     c->options.searcher = searcher_ops_of(s);
     c->options.searcher_settings = NULL;
+    return true;
 }
 
 /* Not now: when to ask again. */
@@ -90,12 +96,18 @@ static void wait_for_answer(struct search *s)
                                  SEARCH_LOOK_MAX_S));
 }
 
-/* The answer has come: what it took counts as the searcher's decision. */
-static void answer_came(struct search *s)
+/* The answer has come: what it took counts as the searcher's decision. Not so
+ * the first one's, in which a process starts and hears of earlier trials; nor
+ * any of one that has failed: the time that it was given says nothing of its
+ * fallback. */
+static void answer_came(struct search *s, bool fell)
 {
-    if (s->asking)
+    if (fell)
+        s->decision_s = 0;
+    else if (s->asking && s->answered)
         s->decision_s = fmax(s->decision_s, s->c->now_s - s->asking_s);
     s->asking = false;
+    s->answered = true;
 }
 
 /* Asks until a setting comes that is not barred: those are told as diverged. */
@@ -104,6 +116,7 @@ static enum err ask(struct search *s, struct fault *f)
     struct setting out[SEARCH_LIVE_MAX];
     size_t n = running(s, out);
     enum err err = ERR_EXHAUSTED;
+    bool fell;
 
     if (!tell_all(s))
         return ERR_NOMEM;
@@ -115,7 +128,9 @@ static enum err ask(struct search *s, struct fault *f)
         err = searcher_ask(s->searcher, out, n,
                            s->plan.has_incumbent ? &s->plan.incumbent : NULL,
                            &s->next, f);
-        search_note_fallback(s->c, s->searcher);
+        fell = search_note_fallback(s->c, s->searcher);
+        if (err != ERR_AGAIN && err != ERR_NOMEM)
+            answer_came(s, fell);
         if (err || !is_barred(s, &s->next))
             return err;
         o.setting = s->next;
@@ -204,8 +219,6 @@ bool search_ask_next(struct search *s)
         s->steps = steps; /* the same again */
     if (err == ERR_AGAIN)
         wait_for_answer(s);
-    else
-        answer_came(s);
     if (err == ERR_NOMEM) {
         board_retry(s->c);
     } else if (err && err != ERR_AGAIN) {

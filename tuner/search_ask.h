@@ -15,7 +15,8 @@ bool search_ask_next(struct search *s);
 void search_ask_measure(struct search *s);
 
 /* After an ask or a tell: where what others wrote has failed, one decision says
- * so, and the rest of the run, later searches too, is its fallback's. */
-void search_note_fallback(struct board *c, const struct searcher *s);
+ * so, and the rest of the run, later searches too, is its fallback's. True when
+ * it has just been said. */
+bool search_note_fallback(struct board *c, const struct searcher *s);
 
 #endif

@@ -42,21 +42,34 @@ void search_time_windows(struct search *s)
         s->window *= 2;
 }
 
+static void raise_to(struct search *s, double least, const char *why)
+{
+    if (!(least > s->trial_time))
+        return;
+    s->trial_time = least;
+    s->floor = why;
+}
+
 /* Raises the trial time to what K windows of @b take and to its other floors.
  */
 void search_time_floor(struct search *s, const struct branch *b)
 {
     double unit = search_time_of(s, b) / (double)search_units_run(s, b);
-    double least = unit * (double)(SUMMARY_WINDOWS * s->window);
 
-    if (search_by_samples(s))
-        least = unit *
-                (double)(s->c->options.trial_clocks * search_largest_clock(s));
-    else
-        least = fmax(
-            fmax(least, SEARCH_TIME_MIN_S),
-            fmax(SEARCH_SWITCHES * board_switch_cost(s->c), s->decision_s));
-    s->trial_time = fmax(s->trial_time, least);
+    if (search_by_samples(s)) {
+        raise_to(s,
+                 unit * (double)(s->c->options.trial_clocks *
+                                 search_largest_clock(s)),
+                 "that is how long the configuration wants it");
+        return;
+    }
+    raise_to(s, unit * (double)(SUMMARY_WINDOWS * s->window),
+             "no less shows its speed");
+    raise_to(s, SEARCH_TIME_MIN_S, "that is the least");
+    raise_to(s, SEARCH_SWITCHES * board_switch_cost(s->c),
+             "less would be lost in switching between trials");
+    raise_to(s, s->decision_s,
+             "that is how long the searcher takes to propose one");
 }
 
 /* Units a time unit: at the pace of its kind, where time is a clock's. */
@@ -164,6 +177,7 @@ bool search_time_shorten(struct search *s)
     board_decision_number(d, "before", s->trial_time);
     board_decision_number(d, "trial_time", time);
     s->trial_time = s->judged_s = time;
+    s->floor = NULL;
     for (uint32_t i = 0; i < s->trials; i++)
         s->trial[i].judged = false;
     return true;
@@ -182,6 +196,18 @@ void search_time_double(struct search *s)
     board_decision_number(d, "trials", search_made(s));
     board_decision_number(d, "epochs_max", s->epochs_max);
     s->trial_time *= 2;
+    s->floor = NULL;
+}
+
+/* Why trials are as long as they are. */
+static const char *time_reason(const struct search *s)
+{
+    if (s->floor)
+        return s->floor;
+    return search_any_converging(s)
+               ? "that is how long it took for a setting to converge clearly"
+               : "that is how long it took for a setting to get clearly ahead "
+                 "of the one in use";
 }
 
 void search_time_decide(struct search *s)
@@ -194,13 +220,9 @@ void search_time_decide(struct search *s)
     r->search = s->plan.number;
     r->trial_s = s->trial_time;
     r->judged_s = s->judged_s;
-    d = board_decision(s->c, "trial_time",
-                       "a trial takes %.4g %s: that is how long it took for a "
-                       "setting to %s",
+    d = board_decision(s->c, "trial_time", "a trial takes %.4g %s: %s",
                        s->trial_time, search_by_samples(s) ? "samples" : "s",
-                       search_any_converging(s)
-                           ? "converge clearly"
-                           : "get clearly ahead of the one in use");
+                       time_reason(s));
     board_decision_number(d, "trial_time", s->trial_time);
     board_decision_number(d, "trials", search_made(s));
 }

@@ -33,15 +33,21 @@ static const struct sim_family plain = {
 
 static struct {
     unsigned waits;    /* "not now" before each answer */
+    unsigned starts;   /* the same before the first one of a search */
     unsigned fails_at; /* ask number, over all searches; 0: never */
     unsigned waited, asks, opened;
+    bool started;
 } how;
+
+/* So many "not now" take some 5 s. */
+enum { LONG = 90 };
 
 static enum err odd_open(const struct space *space, const json_t *settings,
                          uint64_t seed, void **state, struct fault *f)
 {
     how.opened++;
     how.waited = 0;
+    how.started = false;
     return searcher_random.open(space, settings, seed, state, f);
 }
 
@@ -53,11 +59,12 @@ static void odd_close(void *state)
 static enum err odd_ask(void *state, const struct searcher_query *q,
                         struct setting *out, struct fault *f)
 {
-    if (how.waited < how.waits) {
+    if (how.waited < (how.started ? how.waits : how.starts)) {
         how.waited++;
         return fault_set(f, ERR_AGAIN, "no answer yet");
     }
     how.waited = 0;
+    how.started = true;
     if (++how.asks == how.fails_at)
         return fault_set(f, ERR_TIMEOUT, "searcher odd has gone");
     return searcher_random.ask(state, q, out, f);
@@ -116,7 +123,7 @@ static void sim_slow_searcher_makes_the_same_run(void **state)
 
         memset(&how, 0, sizeof(how));
         run(&searcher_random, NULL, 24, seed, &a, NULL);
-        how.waits = 7;
+        how.starts = how.waits = 7;
         run(&searcher_odd, NULL, 24, seed, &b, NULL);
         assert_true(how.asks > 0);
         assert_true(a.digest == b.digest);
@@ -135,13 +142,67 @@ static void sim_slow_searcher_does_not_lengthen_trials(void **state)
 
         memset(&how, 0, sizeof(how));
         run(&searcher_random, NULL, 0, seed, &a, NULL);
-        how.waits = 5;
+        how.starts = how.waits = 5;
         run(&searcher_odd, NULL, 0, seed, &b, NULL);
         assert_int_equal(a.search[0].trials, b.search[0].trials);
         quick += a.search[0].seconds;
         slow += b.search[0].seconds;
     }
     assert_true(slow < 1.2 * quick);
+}
+
+/* One that takes 5 s to start, or never answers its first ask, costs those 5 s
+ * a search; trials are as long as ever. */
+static void sim_hanging_searcher_costs_its_time_out(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 6; seed++) {
+        struct sim_result a, b;
+
+        memset(&how, 0, sizeof(how));
+        run(&searcher_random, NULL, 0, seed, &a, NULL);
+        how.starts = LONG;
+        how.fails_at = seed % 2; /* 0: it starts in the end */
+        run(&searcher_odd, NULL, 0, seed, &b, NULL);
+        assert_int_equal(a.search[0].trials, b.search[0].trials);
+        assert_true(b.search[0].seconds > a.search[0].seconds + 4);
+        assert_true(b.search[0].seconds < 1.2 * a.search[0].seconds + 7);
+    }
+}
+
+/* Also when it has answered before; and what it took then does not count for
+ * the fallback. */
+static void sim_searcher_that_hangs_later_costs_its_time_out(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 6; seed++) {
+        struct sim_result a, b;
+        char *trace = NULL;
+
+        memset(&how, 0, sizeof(how));
+        run(&searcher_random, NULL, 0, seed, &a, NULL);
+        how.waits = LONG;
+        how.fails_at = 2;
+        run(&searcher_odd, NULL, 0, seed, &b, &trace);
+        assert_int_equal(count(trace, "how long the searcher takes"), 0);
+        assert_true(b.search[0].seconds < 1.2 * a.search[0].seconds + 7);
+        mem_free(trace);
+    }
+}
+
+/* One that is slow every time makes trials longer, and the run says so. */
+static void sim_slow_searcher_is_named_as_the_reason(void **state)
+{
+    struct sim_result r;
+    char *trace = NULL;
+
+    (void)state;
+    memset(&how, 0, sizeof(how));
+    how.waits = LONG;
+    run(&searcher_odd, NULL, 0, 1, &r, &trace);
+    assert_non_null(strstr(trace, "that is how long the searcher takes to "
+                                  "propose one"));
+    mem_free(trace);
 }
 
 /* One that fails costs one decision in the whole run, re-tunes included, and is
@@ -159,7 +220,7 @@ static void sim_failing_searcher_costs_one_decision(void **state)
             char *trace = NULL;
 
             memset(&how, 0, sizeof(how));
-            how.waits = 2;
+            how.starts = how.waits = 2;
             how.fails_at = 3;
             run(&searcher_odd, strategies[i], 0, seed, &r, &trace);
             assert_non_null(trace);
@@ -174,12 +235,44 @@ static void sim_failing_searcher_costs_one_decision(void **state)
     assert_true(retunes > 0);
 }
 
+/* A run that goes on after its tuner or its node was lost does not start again
+ * what has failed: the fallback is a part of its history. */
+static void sim_fallback_outlives_a_resume(void **state)
+{
+    static const uint64_t crash[] = {150, 40, 90};
+    unsigned crashed = 0;
+
+    (void)state;
+    for (uint64_t seed = 0; seed < 6; seed++) {
+        struct sim_family f = plain;
+        char *trace = NULL;
+        struct sim_options o = {.trace = &trace, .crash = crash, .crashes = 3};
+        struct sim_result r;
+
+        memset(&how, 0, sizeof(how));
+        how.fails_at = 2;
+        f.searcher = &searcher_odd;
+        sim_run(&f, seed, &o, &r);
+        assert_false(r.hung);
+        crashed += r.crashed;
+        assert_int_equal(count(trace, "searcher_fallback"), 1);
+        assert_int_equal(how.asks, 2);
+        assert_int_equal(how.opened, 1);
+        mem_free(trace);
+    }
+    assert_true(crashed > 6);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sim_slow_searcher_makes_the_same_run),
         cmocka_unit_test(sim_slow_searcher_does_not_lengthen_trials),
+        cmocka_unit_test(sim_hanging_searcher_costs_its_time_out),
+        cmocka_unit_test(sim_searcher_that_hangs_later_costs_its_time_out),
+        cmocka_unit_test(sim_slow_searcher_is_named_as_the_reason),
         cmocka_unit_test(sim_failing_searcher_costs_one_decision),
+        cmocka_unit_test(sim_fallback_outlives_a_resume),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
