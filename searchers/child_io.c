@@ -271,11 +271,14 @@ static void write_pending(struct child *c)
 static void take_words(struct child *c, const char *bytes, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
+        bool blank = bytes[i] == '\n' && (c->words_end || c->words_len == 0);
+
+        if (blank)
+            continue; /* says nothing, and the last words stay the last */
         if (bytes[i] == '\n') {
             c->words[c->words_len] = '\0';
             text_clean(c->words);
-            if (c->words_len > 0)
-                log_event(LOG_INFO, "searcher_says", "text=\"%s\"", c->words);
+            log_event(LOG_INFO, "searcher_says", "text=\"%s\"", c->words);
             c->words_end = true;
             continue;
         }

@@ -288,6 +288,8 @@ static enum err take_line(struct process *p, const char *line, size_t len)
     return ERR_OK;
 }
 
+/* One that has ended may have left others that hold its output open: they are
+ * given the same time to answer. */
 static void see_to_timeout(struct process *p)
 {
     char why[64];
@@ -295,6 +297,11 @@ static void see_to_timeout(struct process *p)
     if (p->stage == PROCESS_BROKEN || p->closed_at || !p->awaited ||
         clock_monotonic() - p->asked_at <= p->timeout)
         return;
+    if (child_ended(&p->child)) {
+        child_verdict(&p->child, why, sizeof(why));
+        give_up(p, ERR_IO, why);
+        return;
+    }
     snprintf(why, sizeof(why), "did not answer within %.4g s",
              (double)p->timeout * 1e-9);
     give_up(p, ERR_TIMEOUT, why);

@@ -72,6 +72,10 @@ static void misbehave(const char *mode, unsigned long id)
         fprintf(stderr, "no module named luck\n");
         _exit(3);
     }
+    if (strcmp(mode, "blank") == 0) {
+        fprintf(stderr, "\nno luck today\n\n\n");
+        _exit(3);
+    }
     if (strcmp(mode, "segv") == 0) {
         signal(SIGSEGV, SIG_DFL);
         raise(SIGSEGV);
@@ -115,6 +119,11 @@ static void be_sick(const char *mode)
 
     if (strcmp(mode, "mute") == 0)
         pause();
+    if (strcmp(mode, "orphan") == 0) {
+        if (fork() == 0)
+            pause(); /* holds the output open */
+        _exit(0);
+    }
     while (fgets(line, sizeof(line), stdin)) {
         const char *at = strstr(line, "\"id\":");
         unsigned long id = at ? strtoul(at + 5, NULL, 10) : 0;
@@ -145,12 +154,13 @@ static const char small_text[] =
     "{\"a\": {\"type\": \"int\", \"min\": 1, \"max\": 4},"
     "\"b\": {\"type\": \"categorical\", \"values\": [\"x\", \"y\", \"z\"]}}";
 
-static int warnings;
+static int warnings, words;
 static char warning[2048];
 
 static void hear(void *ctx, enum log_level level, const char *line)
 {
     (void)ctx;
+    words += strstr(line, "searcher_says") != NULL;
     if (level > LOG_WARN)
         return;
     warnings++;
@@ -281,6 +291,40 @@ static void process_that_ends_is_named(void **state)
                "module named luck)");
     fails_once("segv", "60s", "was killed by SIGSEGV");
     fails_once("close", "60s", "closed its output");
+}
+
+/* Blank lines among its words are no words, and repeat none. */
+static void process_blank_words_are_none(void **state)
+{
+    (void)state;
+    words = 0;
+    log_set_level(LOG_INFO);
+    fails_once("blank", "60s",
+               "ended with exit code 3 (its last words: no luck today)");
+    log_set_level(LOG_WARN);
+    assert_int_equal(words, 1);
+}
+
+/* It has ended, but left another that holds its output open. */
+static void process_that_leaves_others_has_ended(void **state)
+{
+    json_t *settings = sick_settings("orphan", "0.1s");
+    struct searcher *s = NULL;
+    siginfo_t info = {0};
+    struct space space;
+
+    (void)state;
+    read_small(&space);
+    log_set_sink(hear, NULL);
+    assert_int_equal(
+        searcher_open(&searcher_process, &space, settings, 1, &s, NULL),
+        ERR_OK);
+    assert_int_equal(waitid(P_ALL, 0, &info, WEXITED | WNOWAIT), 0);
+    assert_int_equal(run_out(s), 12);
+    log_set_sink(NULL, NULL);
+    assert_non_null(strstr(searcher_fallen(s), "ended with exit code 0"));
+    searcher_close(s);
+    json_decref(settings);
 }
 
 /* Every kind of nonsense is one warning that says what was expected. */
@@ -528,7 +572,8 @@ enum { FEW = 2 };
 #endif
 
 /* `test_searcher_process suite '{"command": ["python3", "mine.py"]}'`: the
- * suite on a searcher of somebody else. */
+ * suite on a searcher of somebody else. Without failing allocations: they are
+ * the tuner's, and an interpreter would be started for each. */
 static int run_suite_on(const char *settings)
 {
     const struct searcher_suite suite = {.ops = strstr(settings, "\"plugin\"")
@@ -536,7 +581,7 @@ static int run_suite_on(const char *settings)
                                                     : &searcher_process,
                                          .name = settings,
                                          .settings = settings,
-                                         .few = 1};
+                                         .few = 0};
 
     json_count_memory();
     return searcher_suite_run(&suite);
@@ -547,6 +592,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(process_that_hangs_costs_its_timeout),
         cmocka_unit_test(process_that_ends_is_named),
+        cmocka_unit_test(process_blank_words_are_none),
+        cmocka_unit_test(process_that_leaves_others_has_ended),
         cmocka_unit_test(process_nonsense_is_named),
         cmocka_unit_test(process_own_errors_are_passed_on),
         cmocka_unit_test(process_that_is_not_there_is_named),
