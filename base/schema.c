@@ -314,8 +314,10 @@ static void unknown_key(struct check *c, const json_t *properties,
             names[n++] = name;
     }
     before = json_pointer_push(c->pointer, key);
-    p = problems_add(c->out, c->pointer, value, "one of the keys %s",
-                     known.s ? known.s : "none");
+    p = n > 0 ? problems_add(c->out, c->pointer, value, "one of the keys %s",
+                             known.s ? known.s : "")
+              : problems_add(c->out, c->pointer, value,
+                             "no key: there are no settings here");
     json_pointer_cut(c->pointer, before);
     text_deinit(&known);
     if (!p)
