@@ -89,7 +89,7 @@ const struct registry_entry *registry_at(const struct registry *r,
                                          enum registry_kind kind, size_t index)
 {
     for (size_t i = 0; i < r->len; i++)
-        if (r->entry[i].kind == kind && index-- == 0)
+        if (r->entry[i].kind == kind && !r->entry[i].hidden && index-- == 0)
             return &r->entry[i];
     return NULL;
 }

@@ -39,6 +39,7 @@ struct registry_entry {
      * or nothing. */
     const char *const *tunables;
     const void *ops;
+    bool hidden; /* found by its name only: in no list, in no message */
 };
 
 struct registry {
@@ -61,7 +62,8 @@ const struct registry_entry *registry_find(const struct registry *r,
                                            enum registry_kind kind,
                                            const char *name);
 
-/* Entry number @index of @kind in order of addition; NULL past the last. */
+/* Entry number @index of those of @kind that are not hidden, in order of
+ * addition; NULL past the last. */
 const struct registry_entry *registry_at(const struct registry *r,
                                          enum registry_kind kind, size_t index);
 

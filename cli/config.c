@@ -155,6 +155,10 @@ static void wrong_name(struct parse *p, enum registry_kind kind,
     else if (problem && name && is_planned(name))
         snprintf(problem->hint, sizeof(problem->hint),
                  "%.64s is not built in yet", name);
+    else if (problem && kind == REGISTRY_SEARCHER)
+        snprintf(problem->hint, sizeof(problem->hint),
+                 "one of your own is {\"plugin\": \"FILE.so\"} or "
+                 "{\"command\": [\"PROGRAM\"]}");
 }
 
 /* The entry that the value at @pointer names; NULL after a complaint, or where
@@ -168,6 +172,8 @@ named(struct parse *p, enum registry_kind kind, const char *pointer)
     if (!json_is_string(value))
         return NULL;
     e = registry_find(p->env->registry, kind, json_string_value(value));
+    if (e && e->hidden)
+        e = NULL;
     if (!e)
         wrong_name(p, kind, pointer, value);
     return e;
@@ -282,8 +288,9 @@ static const struct registry_entry *foreign_entry(struct parse *p,
 }
 
 /* Puts the absolute path of the shared object in the place of its name. */
-static enum err find_plugin(struct parse *p, json_t *own, const char *pointer)
+static enum err find_plugin(struct parse *p, json_t *own)
 {
+    static const char pointer[] = "/tuner/searcher/plugin";
     const json_t *value = json_object_get(own, "plugin");
     const char *name = json_string_value(value);
     char path[PATH_MAX];
@@ -302,27 +309,22 @@ static enum err find_plugin(struct parse *p, json_t *own, const char *pointer)
 }
 
 /* What the searcher's ops are opened with: the object of the configuration with
- * the searcher's own settings and the folder; or, where it is named like a
- * built-in one, its settings and the folder. */
+ * the searcher's own settings and the folder. */
 static enum err make_foreign(struct parse *p, const json_t *searcher)
 {
     const json_t *settings = json_at(p->root, "/tuner/searcher_settings");
-    bool object = json_is_object(searcher);
-    json_t *own = json_deep_copy(object ? searcher : settings);
+    json_t *own = json_deep_copy(searcher);
     struct run_config *c = p->c;
 
     c->searcher_own = own;
     c->searcher_settings = own;
     if (!own || json_object_set_new(own, "folder", json_string(c->folder)))
         return ERR_NOMEM;
-    if (object &&
-        json_object_set_new(own, "settings", json_deep_copy(settings)))
+    if (json_object_set_new(own, "settings", json_deep_copy(settings)))
         return ERR_NOMEM;
     if (c->searcher->ops != &searcher_plugin)
         return ERR_OK;
-    return find_plugin(p, own,
-                       object ? "/tuner/searcher/plugin"
-                              : "/tuner/searcher_settings/plugin");
+    return find_plugin(p, own);
 }
 
 static enum err check_searcher(struct parse *p)

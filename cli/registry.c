@@ -74,27 +74,29 @@ static enum err add_consistency(struct registry *r, struct fault *f)
 }
 
 static enum err add_searcher(struct registry *r, const struct searcher_ops *ops,
-                             struct fault *f)
+                             bool hidden, struct fault *f)
 {
     const struct registry_entry e = {.kind = REGISTRY_SEARCHER,
                                      .name = ops->name,
                                      .summary = ops->summary,
                                      .settings = ops->settings,
-                                     .ops = ops};
+                                     .ops = ops,
+                                     .hidden = hidden};
 
     return registry_add(r, &e, f);
 }
 
+/* Those from outside are not named but described, {"command": ...}. */
 static enum err add_searchers(struct registry *r, struct fault *f)
 {
     enum err err = ERR_OK;
 
     for (size_t i = 0; !err && searchers_built_in[i]; i++)
-        err = add_searcher(r, searchers_built_in[i], f);
+        err = add_searcher(r, searchers_built_in[i], false, f);
     if (!err)
-        err = add_searcher(r, &searcher_plugin, f);
+        err = add_searcher(r, &searcher_plugin, true, f);
     if (!err)
-        err = add_searcher(r, &searcher_process, f);
+        err = add_searcher(r, &searcher_process, true, f);
     return err;
 }
 

@@ -328,6 +328,8 @@ class Searchers(Case):
         self.refused({"command": ["./no.py"]}, "cannot start ./no.py")
         self.refused({"command": []}, "/tuner/searcher")
         self.refused({"plugin": "a", "command": ["b"]}, "either")
+        for name in ("mine", "process", "plugin"):
+            self.refused(name, 'one of your own is {"plugin": "FILE.so"}')
         self.compile(version=1)
         self.refused({"plugin": "middle.so"}, "was built for version 2")
 
@@ -379,4 +381,5 @@ class Searchers(Case):
         self.assertEqual(listed["middle"]["plugin"],
                          str(self.folder / "middle.so"))
         self.assertIn("step", listed["hill"]["settings"]["properties"])
+        self.assertFalse({"process", "plugin"} & set(listed))
         self.assertIn("cannot load", listed["broken.so"]["error"])

@@ -21,26 +21,26 @@ static const struct registry_entry entries[] = {
      "\"clock\": {\"default\": \"batch\", \"anyOf\": [{\"type\": \"string\","
      " \"enum\": [\"batch\", \"pass\"]}, {\"type\": \"integer\","
      " \"minimum\": 1}]}}}",
-     toy_tunables, NULL},
+     toy_tunables, NULL, false},
     {REGISTRY_APP, "parts", "clocks are parts",
      "{\"properties\": {\"clock\": {\"type\": \"integer\", \"default\": 10}}}",
-     parts_tunables, NULL},
-    {REGISTRY_RULE, "sgd", "descent", NULL, rate_momentum, NULL},
-    {REGISTRY_RULE, "adagrad", "adaptive", NULL, rate, NULL},
-    {REGISTRY_CONSISTENCY, "bsp", "barriers", NULL, NULL, NULL},
-    {REGISTRY_CONSISTENCY, "ssp", "slack", NULL, staleness, NULL},
+     parts_tunables, NULL, false},
+    {REGISTRY_RULE, "sgd", "descent", NULL, rate_momentum, NULL, false},
+    {REGISTRY_RULE, "adagrad", "adaptive", NULL, rate, NULL, false},
+    {REGISTRY_CONSISTENCY, "bsp", "barriers", NULL, NULL, NULL, false},
+    {REGISTRY_CONSISTENCY, "ssp", "slack", NULL, staleness, NULL, false},
     {REGISTRY_SEARCHER, "random", "anywhere", "{\"properties\": {}}", NULL,
-     NULL},
+     NULL, false},
     {REGISTRY_SEARCHER, "grid", "points",
      "{\"properties\": {\"points\": {\"type\": \"integer\", \"minimum\": 2,"
      " \"default\": 11}}}",
-     NULL, &searcher_grid},
+     NULL, &searcher_grid, false},
     {REGISTRY_STRATEGY, "fixed", "one setting", "{\"properties\": {}}", NULL,
-     NULL},
+     NULL, false},
     {REGISTRY_STRATEGY, "mltuner", "branches",
      "{\"properties\": {\"windows\": {\"type\": \"integer\", \"default\": "
      "10}}}",
-     NULL, NULL},
+     NULL, NULL, false},
 };
 
 void config_fixture_fill(struct registry *r)

@@ -3,14 +3,19 @@
 
 #include "tests/unit/check.h"
 
-static const char *const momentum[] = {"learning_rate", "momentum", NULL};
-static const struct registry_entry sgd = {REGISTRY_RULE, "sgd",    "descent",
-                                          NULL,          momentum, NULL};
-static const struct registry_entry grid = {
-    REGISTRY_SEARCHER,      "grid", "all points",
-    "{\"properties\": {}}", NULL,   NULL};
+static const char *const momentum[] = {"learning_rate", "momentum", NULL,
+                                       false};
+static const struct registry_entry sgd = {REGISTRY_RULE, "sgd", "descent", NULL,
+                                          momentum,      NULL,  false};
+static const struct registry_entry grid = {REGISTRY_SEARCHER,
+                                           "grid",
+                                           "all points",
+                                           "{\"properties\": {}}",
+                                           NULL,
+                                           NULL,
+                                           false};
 static const struct registry_entry random_entry = {
-    REGISTRY_SEARCHER, "random", "points anywhere", NULL, NULL, NULL};
+    REGISTRY_SEARCHER, "random", "points anywhere", NULL, NULL, NULL, false};
 
 static void fill(struct registry *r)
 {
@@ -42,6 +47,26 @@ static void registry_find_is_by_kind_and_name(void **state)
 }
 
 /* A list of names too long for its buffer is cut, never overrun. */
+/* What is hidden is found, but neither listed nor offered. */
+static void registry_hidden_entries_are_not_listed(void **state)
+{
+    struct registry_entry secret = grid;
+    struct registry r;
+    char names[64];
+
+    (void)state;
+    secret.name = "secret";
+    secret.hidden = true;
+    registry_init(&r);
+    assert_int_equal(registry_add(&r, &secret, NULL), ERR_OK);
+    assert_int_equal(registry_add(&r, &grid, NULL), ERR_OK);
+    assert_non_null(registry_find(&r, REGISTRY_SEARCHER, "secret"));
+    assert_string_equal(
+        registry_names(&r, REGISTRY_SEARCHER, names, sizeof(names)), "grid");
+    assert_string_equal(registry_at(&r, REGISTRY_SEARCHER, 0)->name, "grid");
+    assert_null(registry_nearest(&r, REGISTRY_SEARCHER, "secrets"));
+}
+
 static void registry_names_are_cut_at_size(void **state)
 {
     struct registry r;
@@ -102,6 +127,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(registry_find_is_by_kind_and_name),
+        cmocka_unit_test(registry_hidden_entries_are_not_listed),
         cmocka_unit_test(registry_names_are_cut_at_size),
         cmocka_unit_test(registry_add_refuses_faulty_entries),
         cmocka_unit_test(registry_uses_and_nearest),
