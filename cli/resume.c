@@ -24,8 +24,8 @@ struct resume_arguments {
 static const char details[] =
     "RUN is an id, the beginning of one, or a name (its newest run). The run "
     "goes on\nfrom its last snapshot; finished trials are known and not run "
-    "again. It keeps the\nconfiguration, and the folder for the model, that it "
-    "began with.";
+    "again\n(strategies hyperband, asha and complete begin anew). It keeps the "
+    "configuration,\nand the folder for the model, that it began with.";
 
 static int parse_arguments(struct resume_arguments *a, int argc, char **argv,
                            const char **run)
