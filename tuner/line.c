@@ -44,26 +44,32 @@ static bool within_next(const struct line *l, const struct branch *b)
            (b->plan_epochs == l->epochs + 1 && b->plan == 0);
 }
 
+bool line_may_restore(const struct branch *b, uint32_t epochs)
+{
+    return epochs <= b->epochs && b->epochs <= epochs + 1;
+}
+
 branch_id line_restorable(const struct line *l)
 {
     const struct branch *b = board_branch(l->c, l->branch);
     const struct branch *kept = board_branch(l->c, l->kept);
+    const struct branch *closing = board_branch(l->c, l->closing.kept);
 
     assert(b);
     if (!b->nonfinite && !b->error && b->state == BRANCH_LIVE && !b->after &&
         within_next(l, b))
         return b->id;
+    /* It has gone ahead of an epoch whose test is not known yet. Where the end
+     * of the run has cut that epoch's slice, the fork is from within it. */
+    if (closing && closing->state == BRANCH_LIVE && !closing->after &&
+        !closing->nonfinite && line_may_restore(closing, l->epochs))
+        return closing->id;
     /* It may be older than the last epoch, where there was no memory to keep
      * that one. */
     if (kept && kept->state == BRANCH_LIVE && !kept->after &&
         kept->epochs == l->epochs)
         return kept->id;
     return BRANCH_NONE;
-}
-
-bool line_may_restore(const struct branch *b, uint32_t epochs)
-{
-    return epochs <= b->epochs && b->epochs <= epochs + 1;
 }
 
 void line_restore(struct line *l, struct board *c, branch_id branch,

@@ -50,8 +50,9 @@ enum line_state { LINE_BUSY, LINE_EPOCH, LINE_PAUSED, LINE_BROKEN };
 void line_init(struct line *l, struct board *c, branch_id branch, bool keeps);
 
 /* The branch that a snapshot of the line is taken from, so that the line is
- * restored with the same number of epochs handed over: its branch, or the end
- * of the last epoch. BRANCH_NONE: not now. */
+ * restored with the same number of epochs handed over: its branch, or, where
+ * that has gone ahead, the end of the epoch that is being tested or of the one
+ * before. BRANCH_NONE: not now. */
 branch_id line_restorable(const struct line *l);
 
 /* Whether a line on the restored branch @b may have handed over @epochs. */
