@@ -30,7 +30,7 @@ static bool trial_copy(const struct history *h, const struct route_call *call,
     if (filtered(call, "search", h->trial[index].t.search))
         return false;
     *copy = h->trial[index];
-    json_incref(copy->t.setting);
+    copy->t.setting = value_own(copy->t.setting);
     return true;
 }
 
@@ -67,7 +67,7 @@ static json_t *trial_to_json(const struct list_scope *scope, const void *item)
         "{s:I, s:I, s:I, s:o, s:b, s:s, s:b, s:o, s:o, s:o, s:o, s:I, s:I, "
         "s:o, s:o, s:o, s:o, s:o}",
         "trial", (json_int_t)t->trial, "search", (json_int_t)t->search,
-        "branch", (json_int_t)t->branch, "setting", value_shared(t->setting),
+        "branch", (json_int_t)t->branch, "setting", json_incref(t->setting),
         "incumbent", t->incumbent, "label", trial_label_name(t->label), "ended",
         trial->ended, "speed", value_number(t->speed), "noise",
         value_number(t->noise), "range", value_number(t->range), "seconds",
@@ -123,7 +123,7 @@ static bool branch_copy(const struct history *h, const struct route_call *call,
         return false;
     *copy = h->branch[index];
     copy->point = NULL; /* its points stay under the lock */
-    json_incref(copy->setting);
+    copy->setting = value_own(copy->setting);
     return true;
 }
 
@@ -145,7 +145,7 @@ static json_t *branch_to_json(const struct list_scope *scope, const void *item)
         "branch", (json_int_t)b->branch, "parent",
         b->parent == BRANCH_NONE ? json_null() : json_integer(b->parent),
         "type", branch_type_name(b->type), "role", value_text(b->role), "live",
-        live, "setting", value_shared(b->setting), "created_clock",
+        live, "setting", json_incref(b->setting), "created_clock",
         (json_int_t)b->created_clock, "clocks", (json_int_t)b->clocks,
         "samples", (json_int_t)b->samples, "seconds", value_number(b->seconds),
         "points", (json_int_t)b->points, "created_at",
@@ -253,7 +253,7 @@ static bool epoch_copy(const struct history *h, const struct route_call *call,
     if (filtered(call, "surviving", h->epoch[index].e.surviving))
         return false;
     *copy = h->epoch[index];
-    json_incref(copy->e.setting);
+    copy->e.setting = value_own(copy->e.setting);
     return true;
 }
 
@@ -275,7 +275,7 @@ static json_t *epoch_to_json(const struct list_scope *scope, const void *item)
         e->surviving, "best", e->best, "clock", (json_int_t)e->clock, "loss",
         value_number(e->loss), "metric",
         scope->has_metric ? value_number(e->metric) : json_null(), "setting",
-        value_shared(e->setting), "seconds", value_number(e->seconds),
+        json_incref(e->setting), "seconds", value_number(e->seconds),
         "ended_at", list_time(scope, epoch->at_s));
 }
 
@@ -309,7 +309,7 @@ static bool choice_copy(const struct history *h, const struct route_call *call,
 
     (void)call;
     *copy = h->choice[index];
-    json_incref(copy->c.setting);
+    copy->c.setting = value_own(copy->c.setting);
     return true;
 }
 
@@ -326,7 +326,7 @@ static json_t *choice_to_json(const struct list_scope *scope, const void *item)
 
     return json_pack("{s:I, s:I, s:o, s:o, s:o}", "clock",
                      (json_int_t)c->c.clock, "branch", (json_int_t)c->c.branch,
-                     "setting", value_shared(c->c.setting), "reason",
+                     "setting", json_incref(c->c.setting), "reason",
                      value_text(c->c.reason), "at", list_time(scope, c->at_s));
 }
 

@@ -25,7 +25,7 @@ struct run_copy {
     uint64_t clocks;
     uint32_t epochs;
     struct history_epoch last, best;
-    json_t *setting;  /* in use; NULL before one is chosen */
+    json_t *setting;  /* in use; JSON null before one is chosen */
     branch_id branch; /* the surviving lineage's tip; BRANCH_NONE before */
     size_t searches, trials, branches, live;
     struct history_tuning tuning;
@@ -43,8 +43,8 @@ static void copy_epochs(struct run_copy *c, const struct history *h)
         c->last = *last;
     if (best)
         c->best = *best;
-    json_incref(c->last.e.setting);
-    json_incref(c->best.e.setting);
+    c->last.e.setting = value_own(c->last.e.setting);
+    c->best.e.setting = value_own(c->best.e.setting);
 }
 
 /* The branch that training goes on in is that of the last setting chosen, or of
@@ -56,8 +56,8 @@ static void copy_tip(struct run_copy *c, const struct history *h)
         h->choices > 0 ? &h->choice[h->choices - 1] : NULL;
 
     c->branch = BRANCH_NONE;
+    c->setting = value_own(choice ? choice->c.setting : NULL);
     if (choice) {
-        c->setting = json_incref(choice->c.setting);
         c->branch = choice->c.branch;
     }
     if (last && (!choice || last->e.clock > choice->c.clock))
@@ -118,7 +118,7 @@ static json_t *epoch_brief(const struct run_copy *c, bool there,
         "loss", value_number(epoch->e.loss), "metric",
         c->scope.has_metric ? value_number(epoch->e.metric) : json_null(),
         "clock", (json_int_t)epoch->e.clock, "setting",
-        value_shared(epoch->e.setting), "ended_at",
+        json_incref(epoch->e.setting), "ended_at",
         list_time(&c->scope, epoch->at_s));
 }
 
@@ -181,7 +181,7 @@ static json_t *training_to_json(const struct run_copy *c)
         (json_int_t)c->epochs, "loss", value_number_or_null(c->loss),
         "last_epoch", epoch_brief(c, c->has_last, &c->last), "best",
         epoch_brief(c, c->has_best, &c->best), "setting",
-        value_shared(c->setting), "branch",
+        json_incref(c->setting), "branch",
         c->branch == BRANCH_NONE ? json_null() : json_integer(c->branch),
         "branches", "total", (json_int_t)c->branches, "live",
         (json_int_t)c->live, "tuning", tuning_to_json(c));

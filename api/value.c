@@ -55,7 +55,7 @@ json_t *value_time(double unix_s)
     return json_string(text);
 }
 
-json_t *value_shared(json_t *value)
+json_t *value_own(const json_t *value)
 {
-    return value ? json_incref(value) : json_null();
+    return value ? json_deep_copy(value) : json_null();
 }

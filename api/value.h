@@ -21,7 +21,8 @@ json_t *value_number_or_null(double number);
  * are not finite or out of the years 1970 to 9999. */
 json_t *value_time(double unix_s);
 
-/* A further reference to the immutable @value; null for NULL. */
-json_t *value_shared(json_t *value);
+/* A copy of @value that shares nothing with it: what is read under the view's
+ * lock is released outside it. JSON null for NULL; NULL: out of memory. */
+json_t *value_own(const json_t *value);
 
 #endif

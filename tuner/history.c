@@ -623,11 +623,16 @@ static enum err apply_kind(struct history *h, const struct record *r)
 
 enum err history_apply(struct history *h, const struct record *r)
 {
+    struct record own;
     enum err err;
 
     if (!(r->at_s >= h->at_s))
         return ERR_FORMAT;
-    err = apply_kind(h, r);
+    err = record_copy_own(&own, r);
+    if (err)
+        return err;
+    err = apply_kind(h, &own);
+    record_deinit(&own);
     if (err)
         return err;
     h->at_s = r->at_s;

@@ -144,7 +144,7 @@ static json_t *schedule_array(const struct history *h)
         json_t *o = json_object();
 
         if (put_count(o, "clock", h->choice[i].c.clock) ||
-            put(o, "setting", json_incref(h->choice[i].c.setting)) ||
+            put(o, "setting", json_deep_copy(h->choice[i].c.setting)) ||
             json_array_append(a, o)) {
             json_decref(o);
             json_decref(a);
@@ -159,7 +159,7 @@ static json_t *setting_now(const struct history *h)
 {
     if (h->choices == 0)
         return json_object();
-    return json_incref(h->choice[h->choices - 1].c.setting);
+    return json_deep_copy(h->choice[h->choices - 1].c.setting);
 }
 
 static int put_outcome(json_t *o, const struct history *h)

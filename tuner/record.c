@@ -283,16 +283,31 @@ static json_t **object_of(struct record *r)
     return NULL;
 }
 
-void record_copy(struct record *to, const struct record *from)
+/* As it is, JSON members without a count. */
+static json_t **copy_members(struct record *to, const struct record *from)
 {
-    json_t **object;
-
     assert((unsigned)from->kind < RECORD_KIND_COUNT);
     memcpy(to, from,
            offsetof(struct record, run_started) + kind_size(from->kind));
-    object = object_of(to);
+    return object_of(to);
+}
+
+void record_copy(struct record *to, const struct record *from)
+{
+    json_t **object = copy_members(to, from);
+
     if (object)
         json_incref(*object);
+}
+
+enum err record_copy_own(struct record *to, const struct record *from)
+{
+    json_t **object = copy_members(to, from);
+
+    if (!object || !*object)
+        return ERR_OK;
+    *object = json_deep_copy(*object);
+    return *object ? ERR_OK : ERR_NOMEM;
 }
 
 void record_deinit(struct record *r)

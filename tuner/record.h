@@ -333,6 +333,11 @@ enum err record_from_json(const json_t *json, struct record *out,
 /* @to becomes a copy that shares the (immutable) JSON members. Cannot fail. */
 void record_copy(struct record *to, const struct record *from);
 
+/* The same with JSON members of its own, for a copy that another thread reads:
+ * jansson's counts of references are no place for two threads to meet.
+ * Errors: ERR_NOMEM (@to owns nothing). */
+enum err record_copy_own(struct record *to, const struct record *from);
+
 /* Releases owned members; accepts a zeroed record. */
 void record_deinit(struct record *r);
 

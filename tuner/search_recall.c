@@ -46,15 +46,19 @@ static enum err recall_trial(struct search *s, const struct history_trial *h)
 {
     struct trial *t = &s->trial[s->trials];
     struct setting setting;
+    json_t *own;
     enum err err = saved_setting(&s->c->space, h->t.setting, &setting);
 
     if (err)
         return err;
+    own = json_deep_copy(h->t.setting);
+    if (!own)
+        return ERR_NOMEM;
     *t = (struct trial){
         .number = h->t.trial,
         .incumbent = h->t.incumbent,
         .setting = setting,
-        .json = json_incref(h->t.setting),
+        .json = own,
         .run = {.branch = BRANCH_NONE},
     };
     if (is_finished(s, h)) {

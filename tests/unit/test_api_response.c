@@ -35,7 +35,7 @@ static void value_time_is_rfc3339(void **state)
  * texts keep what is whole of them. */
 static void value_numbers_and_texts(void **state)
 {
-    json_t *shared = json_integer(5);
+    json_t *shared = json_integer(5), *own;
 
     (void)state;
     assert_value(value_number(0.1), "0.1");
@@ -47,9 +47,11 @@ static void value_numbers_and_texts(void **state)
     assert_value(value_text("a\xc3\xa4\xe2\x82"), "\"a\xc3\xa4\"");
     assert_value(value_text("\xff\xff\xff\xff\xff"), "\"\"");
     assert_value(value_text_or_null(""), "null");
-    assert_value(value_shared(NULL), "null");
-    assert_value(value_shared(shared), "5");
+    assert_value(value_own(NULL), "null");
+    own = value_own(shared);
+    assert_ptr_not_equal(own, shared);
     json_decref(shared);
+    assert_value(own, "5");
 }
 
 /* A problem has what RFC 9457 asks for, a code, and every fault with its
