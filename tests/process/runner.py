@@ -6,6 +6,10 @@
 Each test has TEST_SECONDS; one that takes longer fails. What a failed test
 printed is shown, of a passed one nothing. MLTUNE_COUNTS: file to append the
 counts to.
+
+A test that fails is run once more after the others. One that passes then is
+called flaky: a fault to mend, but not one that should stop everybody else.
+MLTUNE_STRICT=1: no second run.
 """
 import os
 import pathlib
@@ -85,6 +89,29 @@ def run_one(test, result):
         signal.alarm(0)
 
 
+def run_all(tests, result):
+    """The tests that failed."""
+    failed = []
+    for test in tests:
+        before = len(result.failures) + len(result.errors)
+        run_one(test, result)
+        if len(result.failures) + len(result.errors) > before:
+            failed.append(test)
+    return failed
+
+
+def run_again(tests, result):
+    """What failed, once more; what still fails is all that counts."""
+    result.failures.clear()
+    result.errors.clear()
+    for test in tests:
+        print(f"again {test.id()}", flush=True)
+    failed = {test.id() for test in run_all(tests, result)}
+    flaky = [test.id() for test in tests if test.id() not in failed]
+    if flaky:
+        print(f"flaky: {' '.join(flaky)} (failed, then passed; see above)")
+
+
 def main():
     sys.path.insert(0, str(HERE))
     signal.signal(signal.SIGALRM, ring)
@@ -98,12 +125,13 @@ def main():
               file=sys.stderr)
         return 2
     result = Result()
-    for test in tests:
-        try:
-            run_one(test, result)
-        except KeyboardInterrupt:
-            traceback.print_exc()
-            return 130
+    try:
+        failed = run_all(tests, result)
+        if failed and not os.environ.get("MLTUNE_STRICT"):
+            run_again(failed, result)
+    except KeyboardInterrupt:
+        traceback.print_exc()
+        return 130
     failed = len(result.failures) + len(result.errors)
     skipped = len(result.skipped)
     print(f"{result.passed} passed, {failed} failed, {skipped} skipped")
