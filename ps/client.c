@@ -221,11 +221,25 @@ static inline unsigned char *own_row(struct mlt_worker *w, struct view *v,
     return view_write(w, v, row, &w->counters);
 }
 
+/* Under barriers a buffer whose clock was ended is being summed by others. */
+static inline void check_not_ended(const struct view *v)
+{
+#ifdef MLT_DEBUG
+    if (v->ended)
+        core_misuse("table %s: updated after its clock was ended",
+                    v->table->name);
+#else
+    (void)v;
+#endif
+}
+
 /* The first update of a row in a clock stores, the others add. */
 static inline void add_to_update(struct view *v, uint64_t row,
                                  const void *delta)
 {
     void *sum = update_row(&v->update, row);
+
+    check_not_ended(v);
 
     if (update_has(&v->update, row)) {
         rule_accumulate(v->table->type, v->table->width, sum, delta);
@@ -327,6 +341,7 @@ void *mlt_update_row(struct mlt_worker *w, mlt_table table, uint64_t row)
 
     if (!LIKELY(v->updates))
         bad_access(v, "mlt_update_row");
+    check_not_ended(v);
     sum = update_row(&v->update, row);
     if (!update_has(&v->update, row)) {
         update_mark(&v->update, row);

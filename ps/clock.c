@@ -19,8 +19,12 @@ static void for_ending_tables(struct mlt_worker *w, mlt_table table,
 /* What a table's new clock begins with: no updates, no read granted. */
 static void begin_clock(struct mlt_worker *w, mlt_table table)
 {
-    update_clear(&w->view[table].update);
-    w->view[table].asked = -1;
+    struct view *v = &w->view[table];
+
+    update_clear(&v->update);
+    v->asked = -1;
+    v->ended = false;
+    v->applied = false;
 }
 
 /* Which clock ends: of whichever worker has not finished its run. */
@@ -43,6 +47,14 @@ static mlt_table agreed_table(const struct mlt_worker *w)
     return table;
 }
 
+/* The shard's part of a table's sums, once a clock. */
+static void apply_once(struct mlt_worker *w, mlt_table table)
+{
+    if (!w->view[table].applied)
+        apply_own_part(w, table);
+    w->view[table].applied = true;
+}
+
 /* Between two meetings all buffers stand still, so that each owner can sum
  * them; after the second only their own workers touch them. The second is sure
  * to come about: a run is canceled before a clock's sums are applied or after,
@@ -51,7 +63,7 @@ static void apply_and_meet(struct mlt_worker *w)
 {
     mlt_table table = agreed_table(w);
 
-    for_ending_tables(w, table, apply_own_part);
+    for_ending_tables(w, table, apply_once);
     runtime_meet_surely(w);
     for_ending_tables(w, table, begin_clock);
 }
@@ -67,29 +79,118 @@ static void publish_clock(struct mlt_worker *w, mlt_table table)
     runtime_progress(w->ps);
 }
 
-int clock_end(struct mlt_worker *w, mlt_table table)
+/* ---- tables that end their clock early ----------------------------------- */
+
+static void count_own_clock(struct mlt_worker *w, mlt_table table)
+{
+    _Atomic int64_t *clock = &w->extra[table];
+
+    atomic_store_explicit(clock,
+                          atomic_load_explicit(clock, memory_order_relaxed) + 1,
+                          memory_order_release);
+}
+
+/* Whether every worker has ended this clock of @table. One that is a clock
+ * ahead cannot be: it would wait for this one at mlt_clock. */
+static bool all_have_ended(const struct mlt_worker *w, mlt_table table)
+{
+    const struct mlt_ps *ps = w->ps;
+    int64_t own = atomic_load_explicit(&w->extra[table], memory_order_relaxed);
+
+    for (unsigned i = 0; i < ps->workers; i++)
+        if (atomic_load_explicit(&ps->worker[i].extra[table],
+                                 memory_order_acquire) < own)
+            return false;
+    return true;
+}
+
+/* Under barriers: a table that all workers have ended is read by nobody and no
+ * buffer of it changes until mlt_clock, so its owners may apply the sums. */
+static void apply_what_all_ended(struct mlt_worker *w)
+{
+    for (mlt_table t = 0; t < w->ps->tables; t++)
+        if (w->view[t].ended && !w->view[t].applied && all_have_ended(w, t))
+            apply_once(w, t);
+}
+
+static void end_early(struct mlt_worker *w, mlt_table table)
+{
+    const struct mlt_ps *ps = w->ps;
+    struct view *v = &w->view[table];
+
+    if (v->ended)
+        core_misuse("table %s: its clock was ended twice before mlt_clock",
+                    v->table->name);
+    if (ps->consistency->barrier || ps->workers == 1) {
+        v->ended = true;
+        count_own_clock(w, table);
+        apply_what_all_ended(w);
+        return;
+    }
+    apply_everywhere(w, table);
+    begin_clock(w, table);
+    v->ended = true;
+    count_own_clock(w, table);
+    runtime_progress(w->ps);
+}
+
+/* mlt_clock without barriers: of an own clock, unless it was ended. */
+static void end_without_barrier(struct mlt_worker *w, mlt_table table)
+{
+    struct view *v = &w->view[table];
+
+    if (v->ended && !update_is_empty(&v->update))
+        core_misuse("table %s: updated after its clock was ended",
+                    v->table->name);
+    if (!v->ended) {
+        apply_everywhere(w, table);
+        if (v->own_clock)
+            count_own_clock(w, table);
+    }
+    begin_clock(w, table);
+}
+
+/* mlt_clock with them: what was not ended early counts now. */
+static void count_if_not_ended(struct mlt_worker *w, mlt_table table)
+{
+    if (w->view[table].own_clock && !w->view[table].ended)
+        count_own_clock(w, table);
+}
+
+/* ---- the end of a clock -------------------------------------------------- */
+
+static int end_clock(struct mlt_worker *w, mlt_table table)
 {
     struct mlt_ps *ps = w->ps;
-    int err = runtime_failed(ps) ? ERR_CANCELED : ERR_OK;
+    int err = ERR_OK;
 
-    if (runtime_self() != w)
-        core_misuse("mlt_clock by a thread that is not this worker's");
-    if (err)
-        return err;
     if (ps->workers == 1) {
-        for_ending_tables(w, table, apply_own_part);
+        for_ending_tables(w, table, apply_once);
         for_ending_tables(w, table, begin_clock);
     } else if (ps->consistency->barrier) {
+        if (table == CORE_ALL_TABLES)
+            for_ending_tables(w, table, count_if_not_ended);
         w->ends = table;
         err = runtime_meet(w);
         if (!err)
             apply_and_meet(w);
     } else {
-        for_ending_tables(w, table, apply_everywhere);
-        for_ending_tables(w, table, begin_clock);
+        for_ending_tables(w, table, end_without_barrier);
         publish_clock(w, table);
     }
     return err;
+}
+
+int clock_end(struct mlt_worker *w, mlt_table table)
+{
+    if (runtime_self() != w)
+        core_misuse("mlt_clock by a thread that is not this worker's");
+    if (runtime_failed(w->ps))
+        return ERR_CANCELED;
+    if (table == CORE_ALL_TABLES || !w->view[table].own_clock)
+        return end_clock(w, table);
+    end_early(w, table);
+    return ERR_OK;
 }
 
 static void assert_nothing_pending(const struct mlt_worker *w)
@@ -131,8 +232,12 @@ void clock_finish(struct mlt_worker *w)
 
 static int64_t clock_of(const struct mlt_worker *w, mlt_table table)
 {
-    return atomic_load_explicit(&w->all, memory_order_acquire) +
-           atomic_load_explicit(&w->extra[table], memory_order_acquire);
+    int64_t extra =
+        atomic_load_explicit(&w->extra[table], memory_order_acquire);
+
+    if (w->view[table].own_clock)
+        return extra;
+    return atomic_load_explicit(&w->all, memory_order_acquire) + extra;
 }
 
 /* Two loads, and neither clock ever falls: the sum is never above what the
@@ -189,11 +294,13 @@ void core_begin_slice(struct mlt_ps *ps)
     for (unsigned i = 0; i < ps->workers; i++) {
         struct mlt_worker *w = &ps->worker[i];
 
-        atomic_store(&w->all, highest + PS_STALENESS_MAX + 1);
+        int64_t begin = highest + PS_STALENESS_MAX + 1;
+
+        atomic_store(&w->all, begin);
         atomic_store(&w->available, true);
         w->finished = false;
         for (mlt_table t = 0; t < ps->tables; t++) {
-            atomic_store(&w->extra[t], 0);
+            atomic_store(&w->extra[t], w->view[t].own_clock ? begin : 0);
             if (w->view[t].updates)
                 begin_clock(w, t);
         }

@@ -44,8 +44,9 @@ struct view {
     uint64_t row_mask; /* rows in a chunk, less one */
     uint32_t row_shift;
     uint32_t stride;
-    bool in_place; /* get_row gives the row itself */
-    bool updates;  /* shared: has an update buffer */
+    bool in_place;  /* get_row gives the row itself */
+    bool updates;   /* shared: has an update buffer */
+    bool own_clock; /* of MLT_OWN_CLOCK; `extra` then counts all its clocks */
     uint32_t value_bytes;
     struct update update;
 
@@ -63,6 +64,10 @@ struct view {
     int64_t needs;       /* a copy that holds less is fetched anew */
     int64_t holds;       /* what a copy taken now holds */
     unsigned char *mine; /* read_my_writes: [rows * value_bytes] or NULL */
+
+    /* An own clock: since the last mlt_clock this worker has ended it; and has
+     * applied its shard's part already (barriers only). */
+    bool ended, applied;
 };
 
 struct mlt_worker {
@@ -78,7 +83,8 @@ struct mlt_worker {
 
     /* Read by the others. */
     _Alignas(CORE_LINE_BYTES) _Atomic int64_t all; /* clocks of all tables */
-    _Atomic int64_t *extra; /* [tables] clocks of that table alone */
+    _Atomic int64_t *extra; /* [tables] clocks of that table alone; with a
+                             * clock of its own: all its clocks */
     _Atomic bool available;
     struct stripe shard_lock; /* making this shard's chunks private */
 };

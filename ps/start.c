@@ -202,6 +202,7 @@ static void fill_view(const struct mlt_ps *ps, const struct mlt_worker *w,
     v->stride = t->row_bytes;
     v->value_bytes = t->value_bytes;
     v->updates = t->access == MLT_SHARED;
+    v->own_clock = t->flags & MLT_OWN_CLOCK;
     v->in_place =
         t->access == MLT_EXCLUSIVE || (t->access == MLT_SHARED && ps->direct &&
                                        !(t->flags & MLT_READ_MY_WRITES));

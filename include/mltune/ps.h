@@ -106,7 +106,11 @@ enum {
     MLT_NO_MOMENTUM = 2,
     /* State of the training, not of the model: forked and put into snapshots,
      * left out of the saved model. MLT_LOCAL tables always are. */
-    MLT_NOT_SAVED = 4
+    MLT_NOT_SAVED = 4,
+    /* A shared table whose clock may end before the worker's (a layer whose
+     * gradient is ready, say): mlt_clock_table ends it early and does not wait;
+     * the next mlt_clock ends it where that was not called. */
+    MLT_OWN_CLOCK = 8
 };
 
 struct mlt_table_options {
@@ -232,7 +236,18 @@ MLT_API void mlt_init_row(struct mlt_worker *w, mlt_table table, uint64_t row,
  * with a read. Returns 0, or an error when another worker failed. */
 MLT_API int mlt_clock(struct mlt_worker *w);
 
-/* The same for one table that has a clock of its own. */
+/* Ends the clock of one table.
+ *
+ * With MLT_OWN_CLOCK: at most once between two mlt_clock, and until that
+ * mlt_clock the worker neither reads the table nor updates it. Never waits: its
+ * updates leave at once, so that they travel, and are applied, while it
+ * computes. bsp: as soon as all workers have ended it, by each owner when it
+ * next ends a clock; what is applied, and in which order, is the same as if
+ * mlt_clock had done it, to the last bit.
+ *
+ * Without: for tables with fewer or more clocks than others. bsp: waits for all
+ * workers, who must end that table's clock too; mlt_clock still ends one more
+ * of every table. */
 MLT_API int mlt_clock_table(struct mlt_worker *w, mlt_table table);
 
 #ifdef __cplusplus
