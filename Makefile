@@ -111,7 +111,8 @@ $(B)/mltune: $(MAIN_OBJ) $(ARCHIVE)
 
 # ---- tests -------------------------------------------------------------------
 
-TEST_SRCS := $(wildcard tests/unit/test_*.c) $(wildcard tests/sim/test_*.c)
+# The simulations first: they take longest, and tests/run runs several at once.
+TEST_SRCS := $(wildcard tests/sim/test_*.c) $(wildcard tests/unit/test_*.c)
 TESTS := $(TEST_SRCS:%.c=$(B)/%)
 TEST_HELPER_SRCS := $(filter-out $(TEST_SRCS),$(wildcard tests/unit/*.c))
 TEST_HELPER_OBJS := $(TEST_HELPER_SRCS:%.c=$(B)/obj/%.o)
