@@ -1,5 +1,6 @@
 #include "apps/data.h"
 
+#include "apps/data_cifar.h"
 #include "apps/data_find.h"
 #include "base/mem.h"
 
@@ -115,32 +116,12 @@ enum err data_load_ratings(const char *spec, const char *folder,
 
 /* ---- images -------------------------------------------------------------- */
 
-/* Length of @base without .gz or .xz. */
-static size_t stem_len(const char *base)
-{
-    size_t n = strlen(base);
-
-    if (n > 3 &&
-        (strcmp(base + n - 3, ".gz") == 0 || strcmp(base + n - 3, ".xz") == 0))
-        n -= 3;
-    return n;
-}
-
-/* The same file, once compressed and once not, say. */
-static bool same_stem(const char *a, const char *b)
-{
-    const char *base_a = data_path_base(a), *base_b = data_path_base(b);
-    size_t n = stem_len(base_a);
-
-    return n == stem_len(base_b) && strncmp(base_a, base_b, n) == 0;
-}
-
 /* @base as what images and labels have in common: without compression, the word
  * images or labels, and the digit behind "idx". */
 static void pair_name(const char *path, char out[256])
 {
     const char *base = data_path_base(path);
-    size_t len = stem_len(base), i = 0, n = 0;
+    size_t len = data_path_stem_len(path), i = 0, n = 0;
 
     while (i < len && n < 255) {
         if (strncmp(base + i, "images", 6) == 0 ||
@@ -167,7 +148,7 @@ static bool are_partners(const char *a, const char *b)
     return strcmp(name_a, name_b) == 0;
 }
 
-static bool is_test_name(const char *path)
+bool data_is_test_name(const char *path)
 {
     const char *base = data_path_base(path);
 
@@ -191,9 +172,9 @@ static enum err find_pixels(const char *spec, const struct data_found *fd,
     *out = NO_FILE;
     for (i = 0; i < fd->files.count; i++) {
         if (fd->kind[i] != DATA_IDX || fd->dims[i] < 2 ||
-            is_test_name(fd->files.path[i]) != test ||
+            data_is_test_name(fd->files.path[i]) != test ||
             (*out != NO_FILE &&
-             same_stem(fd->files.path[i], fd->files.path[*out])))
+             data_path_same_stem(fd->files.path[i], fd->files.path[*out])))
             continue;
         if (*out != NO_FILE)
             return fault_set(f, ERR_INVAL,
@@ -282,7 +263,8 @@ static enum err choose_pairs(const char *spec, const struct data_found *fd,
         test->pixels = NO_FILE;
     }
     if (train->pixels == NO_FILE)
-        return no_such(spec, fd, "images (IDX files, as of MNIST)", f);
+        return no_such(spec, fd,
+                       "images (IDX files, as of MNIST, or CIFAR batches)", f);
     err = find_labels(fd, train, f);
     return err ? err : find_labels(fd, test, f);
 }
@@ -322,6 +304,63 @@ static enum err read_images(const char *spec, const struct data_found *fd,
     return ERR_OK;
 }
 
+/* ---- CIFAR batches ------------------------------------------------------- */
+
+static bool is_cifar(const struct data_found *fd)
+{
+    bool found = false;
+    size_t i;
+
+    for (i = 0; i < fd->files.count; i++) {
+        if (fd->kind[i] == DATA_IDX && fd->dims[i] > 1)
+            return false;
+        found |= fd->kind[i] == DATA_CIFAR;
+    }
+    return found;
+}
+
+static enum err read_batch(const char *path, struct images *im, struct fault *f)
+{
+    struct data_stream *s;
+    enum err err = data_stream_open(path, &s, f);
+
+    if (err)
+        return err;
+    err = cifar_read(s, data_memory_limit(), im, f);
+    data_stream_close(s);
+    return err;
+}
+
+/* The batches, each into its half; a file and its compressed copy are one. */
+static enum err read_batches(const struct data_found *fd, struct images *train,
+                             struct images *test, struct fault *f)
+{
+    struct images half[2] = {{0}, {0}};
+    const char *last = NULL;
+    enum err err = ERR_OK;
+    size_t i;
+
+    for (i = 0; i < fd->files.count && !err; i++) {
+        const char *path = fd->files.path[i];
+
+        if (fd->kind[i] != DATA_CIFAR ||
+            (last && data_path_same_stem(path, last)))
+            continue;
+        last = path;
+        err = read_batch(path, &half[data_is_test_name(path)], f);
+    }
+    if (err) {
+        images_deinit(&half[0]);
+        images_deinit(&half[1]);
+        return err;
+    }
+    *train = half[half[0].count == 0];
+    *test = half[half[0].count == 0 ? 0 : 1];
+    return ERR_OK;
+}
+
+/* ---- either -------------------------------------------------------------- */
+
 /* Moves what @around has of @named and its other half to @to. */
 static enum err take_partners(struct data_files *around, const char *named,
                               struct data_files *to)
@@ -333,7 +372,8 @@ static enum err take_partners(struct data_files *around, const char *named,
         const char *path = around->path[i];
         bool self = strcmp(data_path_base(path), data_path_base(named)) == 0;
 
-        if (!self && (!are_partners(path, named) || same_stem(path, named)))
+        if (!self &&
+            (!are_partners(path, named) || data_path_same_stem(path, named)))
             continue;
         if (mem_grow((void **)&to->path, &to->capacity, sizeof(char *),
                      to->count + 1))
@@ -392,7 +432,8 @@ enum err data_load_images(const char *spec, const char *folder,
     if (fd.files.single && fd.kind[0] == DATA_IDX)
         err = add_partner(&fd, f);
     if (!err)
-        err = read_images(spec, &fd, train, test, f);
+        err = is_cifar(&fd) ? read_batches(&fd, train, test, f)
+                            : read_images(spec, &fd, train, test, f);
     data_found_deinit(&fd);
     return err;
 }

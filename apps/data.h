@@ -25,26 +25,31 @@
 enum err data_load_ratings(const char *spec, const char *folder,
                            struct ratings *out, struct fault *f);
 
-/* Images with their labels. One file finds its partner by name (images/labels,
- * idx3/idx1). Of a folder or glob: the pair whose names say neither t10k nor
- * test becomes @train, the other one @test; a lone pair is @train, whatever its
- * name. @test is empty (count 0) where there is none. */
+/* Images with their labels. One IDX file finds its partner by name
+ * (images/labels, idx3/idx1). Of a folder or glob: the pair whose names say
+ * neither t10k nor test becomes @train, the other one @test; a lone pair is
+ * @train, whatever its name. CIFAR batches, where there is no IDX image file,
+ * are joined in the order of their names in the same two halves. @test is empty
+ * (count 0) where there is none. */
 enum err data_load_images(const char *spec, const char *folder,
                           struct images *train, struct images *test,
                           struct fault *f);
+
+/* Whether the file's name says that it holds test data: t10k or test. */
+bool data_is_test_name(const char *path);
 
 /* What a data setting holds. */
 struct data_info {
     enum data_kind kind;
     bool readable;    /* false: the kind was recognised, but nothing loads it */
     uint64_t files;   /* 0: generated */
-    uint64_t samples; /* ratings, training images */
-    uint64_t test_samples; /* images only */
+    uint64_t samples; /* ratings, training images, rows for training */
+    uint64_t test_samples; /* images and tables */
     uint64_t users, items;
-    double min, max, mean;      /* of the ratings */
-    uint64_t rows, cols, depth; /* of an image */
-    unsigned classes;
-    uint64_t class_samples[256]; /* training images of each label */
+    double min, max, mean;            /* of the ratings; of a table's targets */
+    uint32_t channels, height, width; /* of an image; columns x 1 x 1 */
+    unsigned classes;            /* 0: a table whose last column is no class */
+    uint64_t class_samples[256]; /* training samples of each label */
 };
 
 enum err data_describe(const char *spec, const char *folder,

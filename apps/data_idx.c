@@ -1,7 +1,6 @@
 #include "apps/data_idx.h"
 
 #include "base/mem.h"
-#include "base/rng.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -205,10 +204,37 @@ static unsigned largest_label(const struct idx_array *labels)
     return largest;
 }
 
+/* From channels last to channels first. */
+static enum err make_planar(struct images *im)
+{
+    uint64_t width = images_width(im), points = im->rows * im->cols;
+    uint64_t i, p, c;
+    uint8_t *one;
+
+    if (im->depth == 1)
+        return ERR_OK;
+    one = mem_alloc(width);
+    if (!one)
+        return ERR_NOMEM;
+    for (i = 0; i < im->count; i++) {
+        uint8_t *image = im->pixel + i * width;
+
+        memcpy(one, image, width);
+        for (p = 0; p < points; p++) {
+            for (c = 0; c < im->depth; c++)
+                image[c * points + p] = one[p * im->depth + c];
+        }
+    }
+    mem_free(one);
+    return ERR_OK;
+}
+
 enum err images_join(struct idx_array *pixels, const char *pixels_name,
                      struct idx_array *labels, const char *labels_name,
                      struct images *out, struct fault *f)
 {
+    struct images made;
+
     if (pixels->dims < 2)
         return fault_set(f, ERR_FORMAT,
                          "%s: expected images (an IDX file of 2 to 4 "
@@ -225,46 +251,17 @@ enum err images_join(struct idx_array *pixels, const char *pixels_name,
                          "(%" PRIu64 "), found %" PRIu64,
                          pixels_name, labels_name, labels->dim[0],
                          pixels->dim[0]);
-    *out = (struct images){.count = pixels->dim[0],
+    made = (struct images){.count = pixels->dim[0],
                            .rows = pixels->dim[1],
                            .cols = pixels->dim[2],
                            .depth = pixels->dim[3],
                            .pixel = pixels->bytes,
                            .label = labels->bytes,
                            .classes = largest_label(labels) + 1};
+    if (make_planar(&made))
+        return fault_set(f, ERR_NOMEM, "%s: out of memory", pixels_name);
+    *out = made;
     memset(pixels, 0, sizeof(*pixels));
     memset(labels, 0, sizeof(*labels));
-    return ERR_OK;
-}
-
-enum err images_split(struct images *im, double fraction, uint64_t seed,
-                      struct images *test)
-{
-    struct images made = *im;
-    uint64_t width = images_width(im);
-    uint64_t below = (uint64_t)(fraction * 0x1p64);
-    uint64_t kept = 0, count = 0, i;
-
-    assert(fraction >= 0 && fraction < 1);
-    for (i = 0; i < im->count; i++)
-        count += rng_mix(seed, i) < below;
-    made.count = 0;
-    made.pixel = count ? mem_alloc(count * width) : NULL;
-    made.label = count ? mem_alloc(count) : NULL;
-    if (count && (!made.pixel || !made.label)) {
-        images_deinit(&made);
-        return ERR_NOMEM;
-    }
-    for (i = 0; i < im->count; i++) {
-        bool out = rng_mix(seed, i) < below;
-        struct images *to = out ? &made : im;
-        uint64_t at = out ? made.count++ : kept++;
-
-        assert(to->pixel && to->label);
-        memmove(to->pixel + at * width, im->pixel + i * width, width);
-        to->label[at] = im->label[i];
-    }
-    im->count = kept;
-    *test = made;
     return ERR_OK;
 }

@@ -25,8 +25,8 @@ struct idx_array {
 
 struct images {
     uint64_t count;
-    uint64_t rows, cols, depth; /* rows * cols * depth values an image */
-    uint8_t *pixel;             /* [count][rows * cols * depth]: owned */
+    uint64_t rows, cols, depth; /* depth: channels of a pixel */
+    uint8_t *pixel;             /* [count][depth][rows][cols]: owned */
     uint8_t *label;             /* [count]: owned */
     unsigned classes;           /* largest label + 1 */
 };
@@ -49,15 +49,11 @@ enum err idx_read(struct data_stream *s, uint64_t limit_bytes,
                   struct idx_array *out, struct fault *f);
 
 /* Joins images and labels. On success both arrays' bytes are transferred to
- * @out and the arrays are zeroed. Errors: ERR_FORMAT (counts differ, no image,
- * wrong dimensions), naming the two files. */
+ * @out and the arrays are zeroed; a fourth dimension is taken for the channels
+ * of a pixel. Errors: ERR_FORMAT (counts differ, no image, wrong dimensions),
+ * naming the two files; ERR_NOMEM. */
 enum err images_join(struct idx_array *pixels, const char *pixels_name,
                      struct idx_array *labels, const char *labels_name,
                      struct images *out, struct fault *f);
-
-/* Splits by a hash of seed and index, as ratings_split. Errors: ERR_NOMEM
- * (nothing changed). */
-enum err images_split(struct images *im, double fraction, uint64_t seed,
-                      struct images *test);
 
 #endif

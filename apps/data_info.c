@@ -1,52 +1,75 @@
 /* What a data set holds (apps/data.h). */
 #include "apps/data.h"
 #include "apps/data_find.h"
+#include "apps/data_samples.h"
 
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
-static void describe_ratings(const struct ratings *r, struct data_info *out)
+static void describe_values(const float *value, uint64_t n,
+                            struct data_info *out)
 {
     double sum = 0;
     uint64_t i;
 
-    assert(r->count > 0 && r->value);
-    out->samples = r->count;
-    out->users = r->users.count;
-    out->items = r->items.count;
-    out->min = out->max = (double)r->value[0];
-    for (i = 0; i < r->count; i++) {
-        double v = (double)r->value[i];
+    assert(n > 0 && value);
+    out->min = out->max = (double)value[0];
+    for (i = 0; i < n; i++) {
+        double v = (double)value[i];
 
         out->min = fmin(out->min, v);
         out->max = fmax(out->max, v);
         sum += v;
     }
-    out->mean = sum / (double)r->count;
+    out->mean = sum / (double)n;
 }
 
-static void describe_images(const struct images *train,
-                            const struct images *test, struct data_info *out)
+static void describe_ratings(const struct ratings *r, struct data_info *out)
+{
+    out->samples = r->count;
+    out->users = r->users.count;
+    out->items = r->items.count;
+    describe_values(r->value, r->count, out);
+}
+
+static void describe_samples(const struct samples *train,
+                             const struct samples *test, struct data_info *out)
 {
     uint64_t i;
 
     out->samples = train->count;
     out->test_samples = test->count;
-    out->rows = train->rows;
-    out->cols = train->cols;
-    out->depth = train->depth;
-    out->classes =
-        train->classes > test->classes ? train->classes : test->classes;
-    for (i = 0; i < train->count; i++)
+    out->channels = train->channels;
+    out->height = train->height;
+    out->width = train->width;
+    out->classes = train->classes;
+    for (i = 0; train->label && i < train->count; i++)
         out->class_samples[train->label[i]]++;
+    if (train->target)
+        describe_values(train->target, train->count, out);
+}
+
+/* A table's last column is taken for classes, and where there are too many, for
+ * numbers to predict. */
+static enum err load_samples(const char *spec, const char *folder,
+                             struct samples *train, struct samples *test,
+                             struct fault *f)
+{
+    struct csv_options csv = {.header = -1};
+    enum err err = data_load_samples(spec, folder, &csv, train, test, f);
+
+    if (err != ERR_LIMIT)
+        return err;
+    csv.targets = true;
+    return data_load_samples(spec, folder, &csv, train, test, f);
 }
 
 static enum err load_and_describe(const char *spec, const char *folder,
                                   struct data_info *out, struct fault *f)
 {
     struct ratings r = {0};
-    struct images train = {0}, test = {0};
+    struct samples train = {0}, test = {0};
     enum err err;
 
     if (out->kind == DATA_RATINGS) {
@@ -56,27 +79,36 @@ static enum err load_and_describe(const char *spec, const char *folder,
         ratings_deinit(&r);
         return err;
     }
-    err = data_load_images(spec, folder, &train, &test, f);
+    err = load_samples(spec, folder, &train, &test, f);
     if (!err)
-        describe_images(&train, &test, out);
-    images_deinit(&train);
-    images_deinit(&test);
+        describe_samples(&train, &test, out);
+    samples_deinit(&train);
+    samples_deinit(&test);
     return err;
 }
 
 /* Kind of the whole setting: that of the file; of many files, what loads. */
 static enum data_kind kind_of_found(const struct data_found *fd)
 {
-    bool ratings = false, pixels = false;
+    bool seen[DATA_KIND_COUNT] = {false}, pixels = false;
     size_t i;
 
     for (i = 0; i < fd->files.count; i++) {
-        ratings |= fd->kind[i] == DATA_RATINGS;
+        seen[fd->kind[i]] = true;
         pixels |= fd->kind[i] == DATA_IDX && fd->dims[i] > 1;
     }
     if (pixels)
         return DATA_IDX;
-    return ratings ? DATA_RATINGS : fd->kind[0];
+    return seen[DATA_CIFAR]     ? DATA_CIFAR
+           : seen[DATA_RATINGS] ? DATA_RATINGS
+           : seen[DATA_CSV]     ? DATA_CSV
+                                : fd->kind[0];
+}
+
+static bool is_readable(enum data_kind kind)
+{
+    return kind == DATA_RATINGS || kind == DATA_IDX || kind == DATA_CIFAR ||
+           kind == DATA_CSV;
 }
 
 enum err data_describe(const char *spec, const char *folder,
@@ -101,7 +133,7 @@ enum err data_describe(const char *spec, const char *folder,
         info.files = fd.files.count;
         data_found_deinit(&fd);
     }
-    info.readable = info.kind == DATA_RATINGS || info.kind == DATA_IDX;
+    info.readable = is_readable(info.kind);
     if (info.readable)
         err = load_and_describe(spec, folder, &info, f);
     if (!err)
@@ -131,13 +163,21 @@ json_t *data_info_json(const struct data_info *info)
             (json_int_t)info->samples, "users", (json_int_t)info->users,
             "items", (json_int_t)info->items, "min", info->min, "max",
             info->max, "mean", info->mean);
-    if (info->kind == DATA_IDX)
+    if (info->readable && info->classes == 0)
+        return json_pack(
+            "{s:s, s:b, s:I, s:I, s:I, s:[I, I, I], s:f, s:f, s:f}", "kind",
+            kind, "readable", 1, "files", (json_int_t)info->files, "samples",
+            (json_int_t)info->samples, "test_samples",
+            (json_int_t)info->test_samples, "shape", (json_int_t)info->channels,
+            (json_int_t)info->height, (json_int_t)info->width, "min", info->min,
+            "max", info->max, "mean", info->mean);
+    if (info->readable)
         return json_pack(
             "{s:s, s:b, s:I, s:I, s:I, s:[I, I, I], s:i, s:o}", "kind", kind,
             "readable", 1, "files", (json_int_t)info->files, "samples",
             (json_int_t)info->samples, "test_samples",
-            (json_int_t)info->test_samples, "shape", (json_int_t)info->rows,
-            (json_int_t)info->cols, (json_int_t)info->depth, "classes",
+            (json_int_t)info->test_samples, "shape", (json_int_t)info->channels,
+            (json_int_t)info->height, (json_int_t)info->width, "classes",
             (int)info->classes, "class_samples", class_counts(info));
     return json_pack("{s:s, s:b, s:s, s:I}", "kind", kind, "readable", 0,
                      "holds", data_kind_text(info->kind), "files",

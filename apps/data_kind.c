@@ -1,5 +1,6 @@
 #include "apps/data_kind.h"
 
+#include "apps/data_cifar.h"
 #include "apps/data_idx.h"
 #include "apps/data_ratings.h"
 #include "apps/data_stream.h"
@@ -131,6 +132,11 @@ static enum data_kind kind_of_text(const char *text, size_t len)
     return DATA_TEXT;
 }
 
+static bool names_cifar(const char *name)
+{
+    return strstr(name, "cifar") || strstr(name, "_batch");
+}
+
 enum data_kind data_kind_of(const char *name, const void *bytes, size_t len,
                             bool whole, unsigned *dims)
 {
@@ -140,8 +146,10 @@ enum data_kind data_kind_of(const char *name, const void *bytes, size_t len,
     if (idx_sniff(bytes, len, dims))
         return DATA_IDX;
     if (is_binary(bytes, len))
-        return strstr(name, "cifar") || strstr(name, "_batch") ? DATA_CIFAR
-                                                               : DATA_BINARY;
+        return names_cifar(name) ||
+                       (strstr(name, ".bin") && cifar_sniff(bytes, len))
+                   ? DATA_CIFAR
+                   : DATA_BINARY;
     if (ratings_sniff(bytes, len, whole))
         return DATA_RATINGS;
     return kind_of_text(bytes, len);

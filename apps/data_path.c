@@ -41,6 +41,25 @@ const char *data_path_base(const char *path)
     return slash ? slash + 1 : path;
 }
 
+size_t data_path_stem_len(const char *path)
+{
+    const char *base = data_path_base(path);
+    size_t n = strlen(base);
+
+    if (n > 3 &&
+        (strcmp(base + n - 3, ".gz") == 0 || strcmp(base + n - 3, ".xz") == 0))
+        n -= 3;
+    return n;
+}
+
+bool data_path_same_stem(const char *a, const char *b)
+{
+    size_t n = data_path_stem_len(a);
+
+    return n == data_path_stem_len(b) &&
+           strncmp(data_path_base(a), data_path_base(b), n) == 0;
+}
+
 static bool is_regular(const char *path)
 {
     struct stat st;

@@ -30,4 +30,10 @@ char *data_path_join(const char *folder, const char *spec);
 /* What follows the last slash. */
 const char *data_path_base(const char *path);
 
+/* Length of that without .gz or .xz. */
+size_t data_path_stem_len(const char *path);
+
+/* The same file name, once compressed and once not, say. */
+bool data_path_same_stem(const char *a, const char *b);
+
 #endif

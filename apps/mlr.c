@@ -1,7 +1,9 @@
 #include "apps/mlr.h"
 
-#include "apps/data.h"
 #include "apps/mlr_kernel.h"
+#include "apps/mlr_values.h"
+#include "apps/samples_load.h"
+#include "apps/scaling.h"
 #include "apps/settings.h"
 #include "base/mem.h"
 #include "base/npy_io.h"
@@ -15,18 +17,18 @@
  * 784 weights has a chunk of its own. */
 enum { CHUNK_BYTES = 1024, SCRATCH_ALIGN = 64 };
 
-static const double default_fraction = 0.1;
-
-/* A set of images in packed order (mlr_kernel.h). */
+/* A set of images in packed order (mlr_kernel.h), or of rows of a table. */
 struct packed {
     uint64_t count;
-    uint8_t *pixel; /* [count][stride]: owned */
+    uint8_t *pixel; /* [count][stride]: owned, or NULL */
+    float *value;   /* [count][width]: owned, or NULL */
     uint8_t *label; /* [count]: owned */
 };
 
 /* What a worker computes with in a clock. */
 struct scratch {
     const uint8_t *pixel[2][MLR_BLOCK]; /* this block's and the next one's */
+    const float *value[MLR_BLOCK];      /* of a table, this block's */
     uint8_t label[MLR_BLOCK];
     const float *weight[MLR_CLASSES_MAX];
     float *gradient[MLR_CLASSES_MAX];
@@ -35,9 +37,11 @@ struct scratch {
 
 struct mlr {
     struct packed train, test;
-    uint64_t rows, cols, depth; /* of an image */
-    size_t width;               /* pixels an image */
-    size_t stride;              /* bytes of a packed image */
+    struct samples shape;    /* without samples: shape, classes, their names */
+    struct samples unpacked; /* a table that waits for the model's scaling */
+    struct scaling scaling;
+    size_t width;  /* values a sample */
+    size_t stride; /* bytes of a packed image */
     unsigned classes;
     double lambda;
     bool evaluate;
@@ -49,11 +53,8 @@ struct mlr {
 /* clang-format off */
 static const char schema[] =
     "{\"type\": \"object\", \"required\": [\"data\"], \"properties\": {"
-    SETTINGS_SCHEMA("mlr", "images with labels (idx)") ","
-    "\"test_fraction\": {\"type\": \"number\","
-    " \"minimum\": 0, \"exclusiveMaximum\": 1, \"description\":"
-    " \"share of the data split off for validation, by seed; when it is not"
-    " given, the test set that comes with the data (t10k files), else 0.1\"},"
+    SETTINGS_SCHEMA("mlr", "images (idx, cifar) or a table (csv) with labels") ","
+    SAMPLES_SCHEMA ","
     "\"clock\": {\"anyOf\": [{\"enum\": [\"batch\", \"pass\"]},"
     " {\"type\": \"integer\", \"minimum\": 1, \"maximum\": 1000000000}],"
     " \"default\": \"batch\", \"description\":"
@@ -73,32 +74,44 @@ static const char *const tunables[] = {"learning_rate", "momentum",
 static void packed_deinit(struct packed *p)
 {
     mem_free(p->pixel);
+    mem_free(p->value);
     mem_free(p->label);
     memset(p, 0, sizeof(*p));
 }
 
-/* Packs @im, whose labels are taken over. */
-static enum err packed_init(struct packed *p, struct images *im,
+static enum err pack_pixels(struct packed *p, const struct samples *s,
                             struct fault *f)
 {
-    size_t width = images_width(im), stride = mlr_packed_bytes(width);
-    uint64_t i;
-    enum err err;
+    uint64_t width = samples_values(s), stride = mlr_packed_bytes(width), i;
+    enum err err =
+        data_memory_check("images", s->count * stride, data_memory_limit(), f);
 
-    if (im->count == 0)
-        return ERR_OK;
-    err =
-        data_memory_check("images", im->count * stride, data_memory_limit(), f);
     if (err)
         return err;
-    p->pixel = mem_aligned(SCRATCH_ALIGN, im->count * stride);
+    p->pixel = mem_aligned(SCRATCH_ALIGN, s->count * stride);
     if (!p->pixel)
         return fault_set(f, ERR_NOMEM, "images: out of memory");
-    for (i = 0; i < im->count; i++)
-        mlr_pack(width, im->pixel + i * width, p->pixel + i * stride);
-    p->count = im->count;
-    p->label = im->label;
-    im->label = NULL;
+    for (i = 0; i < s->count; i++)
+        mlr_pack(width, s->pixel + i * width, p->pixel + i * stride);
+    return ERR_OK;
+}
+
+/* Packs @s, whose labels and values are taken over. */
+static enum err packed_init(struct packed *p, struct samples *s,
+                            struct fault *f)
+{
+    enum err err;
+
+    if (s->count == 0)
+        return ERR_OK;
+    err = s->pixel ? pack_pixels(p, s, f) : ERR_OK;
+    if (err)
+        return err;
+    p->count = s->count;
+    p->value = s->value;
+    p->label = s->label;
+    s->value = NULL;
+    s->label = NULL;
     return ERR_OK;
 }
 
@@ -110,91 +123,80 @@ static void mlr_close(void *app)
         return;
     packed_deinit(&m->train);
     packed_deinit(&m->test);
+    samples_deinit(&m->shape);
+    samples_deinit(&m->unpacked);
+    scaling_deinit(&m->scaling);
     mem_free(m->scratch);
     mem_free(m);
 }
 
-/* Validation data: the file that `test` names, else a split of the fraction
- * that was asked for, else the data's own test set, else a split. */
-static enum err choose_test(const struct settings *s, struct images *train,
-                            struct images *test, struct fault *f)
+/* Takes over the names of the classes. */
+static void take_shape(struct mlr *m, struct samples *train)
 {
-    struct images none = {0};
-    double fraction = s->test_fraction;
-    enum err err = ERR_OK;
-
-    if (s->test) {
-        images_deinit(test);
-        err = data_load_images(s->test, s->folder, test, &none, f);
-        if (!err && none.count > 0) { /* a folder with both: its test half */
-            images_deinit(test);
-            *test = none;
-        }
-        return err;
-    }
-    if (fraction < 0 && test->count > 0)
-        return ERR_OK;
-    images_deinit(test);
-    if (images_split(train, fraction < 0 ? default_fraction : fraction, s->seed,
-                     test))
-        err = fault_set(f, ERR_NOMEM, "%s: out of memory", s->data);
-    else if (train->count == 0)
-        err = fault_set(f, ERR_INVAL, "%s: no image is left for training",
-                        s->data);
-    return err;
+    m->shape = (struct samples){.channels = train->channels,
+                                .height = train->height,
+                                .width = train->width,
+                                .classes = train->classes,
+                                .class_name = train->class_name};
+    train->class_name = NULL;
+    m->width = samples_values(&m->shape);
+    m->stride = mlr_packed_bytes(m->width);
+    m->classes = m->shape.classes;
 }
 
-/* To evaluate: the data's own test set where it has one, else all of it. */
-static void take_all(struct images *train, struct images *test)
-{
-    if (test->count > 0) {
-        images_deinit(train);
-        *train = *test;
-        memset(test, 0, sizeof(*test));
-    }
-}
-
-static enum err take_images(struct mlr *m, struct images *train,
-                            struct images *test, const char *name,
-                            struct fault *f)
+static enum err take_training(struct mlr *m, const char *name,
+                              struct samples *train, struct samples *test,
+                              struct fault *f)
 {
     enum err err;
 
-    if (test->count > 0 && images_width(test) != images_width(train))
-        return fault_set(f, ERR_FORMAT,
-                         "%s: expected images of %" PRIu64
-                         " pixels, found %" PRIu64,
-                         name, images_width(train), images_width(test));
-    m->rows = train->rows;
-    m->cols = train->cols;
-    m->depth = train->depth;
-    m->width = images_width(train);
-    m->stride = mlr_packed_bytes(m->width);
-    m->classes =
-        train->classes > test->classes ? train->classes : test->classes;
-    if (!m->evaluate && m->classes < 2)
+    if (train->classes < 2)
         return fault_set(f, ERR_FORMAT,
                          "%s: expected labels of at least two classes, found "
-                         "only 0",
+                         "only one",
                          name);
+    take_shape(m, train);
+    err = scaling_of(train, &m->scaling, f);
+    if (err)
+        return err;
+    scaling_apply(&m->scaling, train);
+    scaling_apply(&m->scaling, test);
     err = packed_init(&m->train, train, f);
     return err ? err : packed_init(&m->test, test, f);
+}
+
+/* What is to be evaluated: a table waits for the model (mlr_load). */
+static enum err take_evaluated(struct mlr *m, struct samples *s,
+                               struct fault *f)
+{
+    m->train.count = s->count;
+    if (s->value) {
+        m->unpacked = *s;
+        memset(s, 0, sizeof(*s));
+        m->shape = (struct samples){.channels = m->unpacked.channels,
+                                    .height = m->unpacked.height,
+                                    .width = m->unpacked.width,
+                                    .classes = m->unpacked.classes};
+        m->width = samples_values(&m->shape);
+        m->classes = m->shape.classes;
+        return ERR_OK;
+    }
+    take_shape(m, s);
+    return packed_init(&m->train, s, f);
 }
 
 static enum err load_data(struct mlr *m, const struct settings *s,
                           struct fault *f)
 {
-    struct images train = {0}, test = {0};
-    enum err err = data_load_images(s->data, s->folder, &train, &test, f);
+    struct samples train = {0}, test = {0};
+    enum err err = samples_load(s, false, &train, &test, f);
 
-    if (!err && s->evaluate)
-        take_all(&train, &test);
-    else if (!err)
-        err = choose_test(s, &train, &test, f);
     if (!err)
-        err = take_images(m, &train, &test, s->test ? s->test : s->data, f);
-    images_deinit(&train);
-    images_deinit(&test);
+        err = m->evaluate ? take_evaluated(m, &train, f)
+                          : take_training(m, s->test ? s->test : s->data,
+                                          &train, &test, f);
+    samples_deinit(&train);
+    samples_deinit(&test);
     return err;
 }
 
@@ -298,6 +300,19 @@ static size_t block_images(const struct mlr *m, const struct packed *set,
 /* What is summed over a worker's share of a clock. */
 enum pass { PASS_TRAIN, PASS_LOSS, PASS_METRIC };
 
+static double run_rows(const struct mlr_block *b, const float *const *value,
+                       enum pass pass)
+{
+    switch (pass) {
+    case PASS_TRAIN:
+        return mlr_values_train(b, value);
+    case PASS_LOSS:
+        return mlr_values_loss(b, value);
+    default:
+        return (double)mlr_values_correct(b, value);
+    }
+}
+
 static double run_block(const struct mlr_block *b, enum pass pass)
 {
     switch (pass) {
@@ -310,17 +325,46 @@ static double run_block(const struct mlr_block *b, enum pass pass)
     }
 }
 
-static double run_blocks(const struct mlr *m, const struct packed *set,
+static struct mlr_block block_of(const struct mlr *m, struct scratch *s,
+                                 const struct mlt_clock_ctx *ctx)
+{
+    return (struct mlr_block){.width = m->width,
+                              .classes = m->classes,
+                              .label = s->label,
+                              .weight = s->weight,
+                              .gradient = s->gradient,
+                              .scale = 1.0f / (float)ctx->clock_samples,
+                              .z = s->z};
+}
+
+static double run_table(const struct mlr *m, const struct packed *set,
+                        struct scratch *s, const struct mlt_clock_ctx *ctx,
+                        enum pass pass)
+{
+    struct mlr_block b = block_of(m, s, ctx);
+    double sum = 0;
+    uint64_t at;
+    size_t i;
+
+    for (at = 0; at < ctx->count; at += b.n) {
+        b.n =
+            ctx->count - at < MLR_BLOCK ? (size_t)(ctx->count - at) : MLR_BLOCK;
+        for (i = 0; i < b.n; i++) {
+            uint64_t sample = sample_at(ctx, at + i);
+
+            s->value[i] = set->value + sample * m->width;
+            s->label[i] = set->label[sample];
+        }
+        sum += run_rows(&b, s->value, pass);
+    }
+    return sum;
+}
+
+static double run_images(const struct mlr *m, const struct packed *set,
                          struct scratch *s, const struct mlt_clock_ctx *ctx,
                          enum pass pass)
 {
-    struct mlr_block b = {.width = m->width,
-                          .classes = m->classes,
-                          .label = s->label,
-                          .weight = s->weight,
-                          .gradient = s->gradient,
-                          .scale = 1.0f / (float)ctx->clock_samples,
-                          .z = s->z};
+    struct mlr_block b = block_of(m, s, ctx);
     unsigned now = 0;
     uint64_t at = 0;
     double sum = 0;
@@ -389,7 +433,10 @@ static int mlr_run_clock(void *app, struct mlt_worker *w,
         return err;
     for (c = 0; pass == PASS_TRAIN && c < m->classes; c++)
         s->gradient[c] = mlt_update_row(w, m->weights, c);
-    mlt_report(w, run_blocks(m, set, s, ctx, pass), ctx->count);
+    mlt_report(w,
+               set->value ? run_table(m, set, s, ctx, pass)
+                          : run_images(m, set, s, ctx, pass),
+               ctx->count);
     if (pass == PASS_TRAIN)
         add_penalty(m, s, ctx);
     return 0;
@@ -404,15 +451,19 @@ static int mlr_save(void *app, const char *dir, char *json, size_t size,
     struct fault f = {0};
     int n;
 
-    (void)dir;
     n = snprintf(json, size,
-                 "{\"classes\":%u,\"shape\":[%" PRIu64 ",%" PRIu64 ",%" PRIu64
+                 "{\"classes\":%u,\"shape\":[%" PRIu32 ",%" PRIu32 ",%" PRIu32
                  "],\"lambda\":%.17g}",
-                 m->classes, m->rows, m->cols, m->depth, m->lambda);
-    if (n > 0 && (size_t)n < size)
-        return 0;
-    fault_set(&f, ERR_LIMIT, "mlr: model.json has no room");
-    return settings_fault(&f, error);
+                 m->classes, m->shape.channels, m->shape.height, m->shape.width,
+                 m->lambda);
+    if (n < 0 || (size_t)n >= size) {
+        fault_set(&f, ERR_LIMIT, "mlr: model.json has no room");
+        return settings_fault(&f, error);
+    }
+    if (samples_save_classes(&m->shape, dir, &f) ||
+        scaling_save(&m->scaling, dir, &f))
+        return settings_fault(&f, error);
+    return 0;
 }
 
 static enum err check_model(struct mlr *m, const char *path, struct fault *f)
@@ -434,6 +485,24 @@ static enum err check_model(struct mlr *m, const char *path, struct fault *f)
     return ERR_OK;
 }
 
+/* A table as the model saw its own: the same classes, the same scaling. */
+static enum err take_table(struct mlr *m, const char *dir, struct fault *f)
+{
+    struct scaling scaling = {0};
+    enum err err;
+
+    if (!m->unpacked.value)
+        return ERR_OK;
+    err = samples_load_classes(&m->unpacked, "the data", dir, f);
+    if (!err)
+        err = scaling_load(dir, &m->unpacked, &scaling, f);
+    if (err)
+        return err;
+    scaling_apply(&scaling, &m->unpacked);
+    scaling_deinit(&scaling);
+    return packed_init(&m->train, &m->unpacked, f);
+}
+
 static int mlr_load(void *app, const char *dir, struct mlt_error *error)
 {
     struct fault f = {0};
@@ -442,15 +511,15 @@ static int mlr_load(void *app, const char *dir, struct mlt_error *error)
     if ((size_t)snprintf(path, sizeof(path), "%s/weights.npy", dir) >=
         sizeof(path))
         fault_set(&f, ERR_INVAL, "%s: the path is too long", dir);
-    else
-        check_model(app, path, &f);
+    else if (!check_model(app, path, &f))
+        take_table(app, dir, &f);
     return f.code ? settings_fault(&f, error) : 0;
 }
 
 const struct mlt_app_ops app_mlr = {
     .version = MLT_APP_VERSION,
     .name = "mlr",
-    .summary = "softmax regression of images; validation accuracy",
+    .summary = "softmax regression of images and tables; validation accuracy",
     .schema = schema,
     .tunables = tunables,
     .open = mlr_open,

@@ -1,6 +1,7 @@
 #include "apps/data.h"
 #include "apps/mlr.h"
 #include "base/mem.h"
+#include "base/rng.h"
 #include "tests/unit/app_run.h"
 #include "tests/unit/scratch.h"
 
@@ -287,6 +288,70 @@ static void mlr_model_must_fit_the_data(void **state)
     json_decref(json);
 }
 
+/* A table of points in three groups that lines part: the columns have other
+ * sizes by a factor of a million. */
+static void write_groups(const char *name, unsigned n, unsigned only)
+{
+    static const char *const class[] = {"one", "three", "two"};
+    char text[16384], *p = text;
+    struct rng rng;
+    unsigned i;
+
+    rng_init(&rng, 5);
+    for (i = 0; i < n; i++) {
+        unsigned c = i % 3;
+        double x = rng_normal(&rng) + 5 * (c == 1);
+        double y = rng_normal(&rng) + 5 * (c == 2);
+
+        if (only == 3 || only == c)
+            p += sprintf(p, "%s,%.6f,%.3f\n", class[c], x / 1000, y * 1000);
+    }
+    scratch_text(name, text);
+}
+
+/* On a table it learns, its saved model scores the same rows alike, and knows
+ * the classes by name in a file that has only one of them. */
+static void mlr_trains_on_tables(void **state)
+{
+    struct app_run r;
+    struct host_score score;
+    double accuracy;
+    char config[512];
+
+    (void)state;
+    write_groups("t.csv", 300, 3);
+    write_groups("v.csv", 90, 3);
+    write_groups("w.csv", 90, 2);
+    app_run_open(&r, &app_mlr, 1,
+                 "{\"learning_rate\": 0.3, \"momentum\": 0.5,"
+                 " \"batch_size\": 8}",
+                 "{\"app\": {\"name\": \"mlr\", \"label\": \"first\","
+                 " \"data\": \"%s\", \"test\": \"%s\"},"
+                 " \"cluster\": {\"workers\": 2}}",
+                 scratch_path("t.csv"), scratch_path("v.csv"));
+    assert_true(app_run_train(&r, 1) < log(3));
+    app_run_train(&r, 9);
+    accuracy = app_run_metric(&r);
+    assert_true(accuracy > 0.9);
+    scratch_mkdir("model");
+    app_run_save(&r, scratch_path("model"));
+    app_run_close(&r);
+    snprintf(config, sizeof(config),
+             "{\"app\": {\"name\": \"mlr\", \"label\": \"first\","
+             " \"data\": \"%s\"}}",
+             scratch_path("v.csv"));
+    score = app_run_evaluate(&app_mlr, scratch_path("model"), config);
+    assert_int_equal(score.samples, 90);
+    assert_true(fabs(score.metric - accuracy) < 1e-9);
+    snprintf(config, sizeof(config),
+             "{\"app\": {\"name\": \"mlr\", \"label\": \"first\","
+             " \"data\": \"%s\"}}",
+             scratch_path("w.csv"));
+    score = app_run_evaluate(&app_mlr, scratch_path("model"), config);
+    assert_int_equal(score.samples, 30);
+    assert_true(score.metric > 0.8);
+}
+
 /* Bad settings and data are refused in words. */
 static void mlr_bad_configurations_are_refused(void **state)
 {
@@ -298,7 +363,7 @@ static void mlr_bad_configurations_are_refused(void **state)
                     "{\"app\": {\"data\": \"gen:digits\", \"clock\": 0}}");
     app_run_refused(&app_mlr, ERR_INVAL, "expected images",
                     "{\"app\": {\"data\": \"gen:ratings\"}}");
-    app_run_refused(&app_mlr, ERR_FORMAT, "expected images of 64 pixels",
+    app_run_refused(&app_mlr, ERR_FORMAT, "expected images of 1 x 8 x 8",
                     "{\"app\": {\"data\": \"gen:digits?samples=50&size=8\","
                     " \"test\": \"gen:digits?samples=50&size=9\"}}");
     app_run_refused(&app_mlr, ERR_NOENT, "nothing_here",
@@ -399,6 +464,7 @@ int main(void)
         cmocka_unit_test(mlr_clocks_and_validation_are_as_set),
         IN_FOLDER(mlr_saved_model_scores_alike),
         IN_FOLDER(mlr_model_must_fit_the_data),
+        IN_FOLDER(mlr_trains_on_tables),
         IN_FOLDER(mlr_bad_configurations_are_refused),
         cmocka_unit_test(mlr_allocation_failure_leaves_nothing),
         cmocka_unit_test(mlr_reaches_the_known_accuracy_on_mnist),

@@ -13,6 +13,23 @@
 #define read_all idx_read_all
 #define round_trip idx_round_trip
 #include "tests/fuzz/fuzz_idx.c"
+#undef LLVMFuzzerTestOneInput
+#undef FUZZ_LIMIT
+#undef read_all
+#undef round_trip
+#define LLVMFuzzerTestOneInput fuzz_csv
+#define FUZZ_LIMIT CSV_LIMIT
+#define read_all csv_read_all
+#define round_trip csv_round_trip
+#include "tests/fuzz/fuzz_csv.c"
+#undef LLVMFuzzerTestOneInput
+#undef FUZZ_LIMIT
+#undef read_all
+#undef round_trip
+#define LLVMFuzzerTestOneInput fuzz_cifar
+#define FUZZ_LIMIT CIFAR_LIMIT
+#define read_all cifar_read_all
+#include "tests/fuzz/fuzz_cifar.c"
 
 #include <dirent.h>
 #include <stdbool.h>
@@ -57,6 +74,31 @@ static bool idx_accept(size_t n)
     return ok;
 }
 
+static bool csv_accept(size_t n)
+{
+    static const char *const labels[] = {NULL, "first", "2", "y"};
+    struct csv_options o = {.label = labels[input[0] & 3],
+                            .header = (input[0] >> 2) % 3 - 1,
+                            .targets = input[0] & 32};
+    struct samples s = {0};
+    bool ok = csv_read_all(input + 1, n - 1, &o, &s, NULL) == ERR_OK;
+
+    samples_deinit(&s);
+    return ok;
+}
+
+static bool cifar_accept(size_t n)
+{
+    struct images im = {0};
+    size_t len;
+    uint8_t *bytes = expand(input, n, &len);
+    bool ok = cifar_read_all(bytes, len, &im, NULL) == ERR_OK;
+
+    images_deinit(&im);
+    free(bytes);
+    return ok;
+}
+
 static void replay(const char *folder, int (*target)(const uint8_t *, size_t),
                    bool (*accept)(size_t), int files_min)
 {
@@ -97,11 +139,27 @@ static void idx_corpus_replays_clean(void **state)
     replay("tests/fuzz/corpus/idx", fuzz_idx, idx_accept, 12);
 }
 
+/* The same for tables. */
+static void csv_corpus_replays_clean(void **state)
+{
+    (void)state;
+    replay("tests/fuzz/corpus/csv", fuzz_csv, csv_accept, 36);
+}
+
+/* The same for CIFAR batches. */
+static void cifar_corpus_replays_clean(void **state)
+{
+    (void)state;
+    replay("tests/fuzz/corpus/cifar", fuzz_cifar, cifar_accept, 11);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ratings_corpus_replays_clean),
         cmocka_unit_test(idx_corpus_replays_clean),
+        cmocka_unit_test(csv_corpus_replays_clean),
+        cmocka_unit_test(cifar_corpus_replays_clean),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

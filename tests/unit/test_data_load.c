@@ -152,7 +152,7 @@ static void load_images_refuses_what_is_no_set(void **state)
     scratch_text("r.tsv", "1\t2\t3\n");
     expect_no_images("m", ERR_UNSUPPORTED, "found a.csv (csv)");
     expect_no_images("r.tsv", ERR_UNSUPPORTED,
-                     "expected images (IDX files, as of MNIST), found ratings");
+                     "or CIFAR batches), found ratings");
     scratch_write("m/x-images-idx3-ubyte", images3, sizeof(images3));
     expect_no_images("m", ERR_NOENT, "expected a file of labels");
     expect_no_images("m/x-images-idx3-ubyte", ERR_NOENT, "labels");
@@ -314,13 +314,20 @@ static void load_description_counts(void **state)
     assert_int_equal(info.files, 4);
     assert_int_equal(info.samples, 3);
     assert_int_equal(info.test_samples, 1);
-    assert_int_equal(info.cols, 2);
+    assert_int_equal(info.width, 2);
     assert_int_equal(info.classes, 7);
     assert_int_equal(info.class_samples[4], 1);
     json = data_info_json(&info);
     assert_int_equal(json_array_size(json_object_get(json, "class_samples")),
                      7);
     json_decref(json);
+    scratch_text("c.csv", "1,2,4,a\n1,2,3,b\n1,3,3,a\n");
+    assert_int_equal(data_describe("c.csv", scratch_folder(), &info, NULL),
+                     ERR_OK);
+    assert_int_equal(info.kind, DATA_CSV);
+    assert_int_equal(info.channels, 3);
+    assert_int_equal(info.classes, 2);
+    assert_int_equal(info.class_samples[0], 2);
     assert_int_equal(data_describe("svm", scratch_folder(), &info, NULL),
                      ERR_OK);
     assert_false(info.readable);

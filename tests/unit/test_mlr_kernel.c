@@ -1,4 +1,4 @@
-#include "apps/mlr_kernel.h"
+#include "apps/mlr_values.h"
 #include "base/rng.h"
 
 #include <math.h>
@@ -104,6 +104,48 @@ static void mlr_kernel_equals_the_plain_reference(void **state)
             compare(3, widths[i], classes);
     for (n = 1; n <= MLR_BLOCK; n++)
         compare(n, 43, 7);
+}
+
+static void compare_values(size_t n, size_t width, unsigned classes)
+{
+    struct fixture *f = make(n, width, classes, 0.1, n * 31 + width + classes);
+    double plain = mlr_train_plain(n, width, classes, f->plain_at, f->label,
+                                   f->w, 0.25, f->g);
+    float *value = malloc(n * width * sizeof(*value));
+    const float *row[MLR_BLOCK];
+    unsigned c;
+    size_t i, j;
+
+    assert_non_null(value);
+    for (i = 0; i < n; i++) {
+        row[i] = value + i * width;
+        for (j = 0; j < width; j++)
+            value[i * width + j] = (float)f->plain[i][j] / 255;
+    }
+    expect_near(mlr_values_loss(&f->b, row), plain, 1e-5, "loss of rows");
+    assert_int_equal(mlr_values_correct(&f->b, row), mlr_correct(&f->b));
+    expect_near(mlr_values_train(&f->b, row), plain, 1e-5, "rows");
+    for (c = 0; c < classes; c++)
+        for (j = 0; j <= width; j++)
+            expect_near((double)f->gradient[c][j], f->g[c * (width + 1) + j],
+                        1e-5, "gradient of rows");
+    f->weight[0][width / 2] = NAN;
+    assert_false(isfinite(mlr_values_train(&f->b, row)));
+    free(value);
+    free(f);
+}
+
+/* So are those of the kernel for tables, on the same pixels as floats. */
+static void mlr_values_equal_the_plain_reference(void **state)
+{
+    size_t width;
+    unsigned classes;
+
+    (void)state;
+    for (width = 1; width <= 33; width++)
+        for (classes = 1; classes <= CLASSES_TRIED; classes += 3)
+            compare_values(5, width, classes);
+    compare_values(MLR_BLOCK, 54, 7);
 }
 
 /* The plain reference's gradient is the derivative of its loss: central
@@ -254,6 +296,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mlr_kernel_equals_the_plain_reference),
+        cmocka_unit_test(mlr_values_equal_the_plain_reference),
         cmocka_unit_test(mlr_gradient_is_the_derivative_of_the_loss),
         cmocka_unit_test(mlr_softmax_is_stable),
         cmocka_unit_test(mlr_non_finite_weights_show_in_the_loss),

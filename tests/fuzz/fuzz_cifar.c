@@ -1,0 +1,83 @@
+/* Any bytes, compressed or not, with every 0xff standing for 1,024 zeros so
+ * that whole records fit into small inputs: the CIFAR loader refuses them with
+ * a reason that names the file, or gives images whose records are the bytes. */
+#include "apps/data_cifar.h"
+#include "base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FUZZ_LIMIT = 64 << 20, FUZZ_RUN = 1024, FUZZ_SIZE_MAX = 4096 };
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static uint8_t *expand(const uint8_t *data, size_t size, size_t *out)
+{
+    uint8_t *bytes = calloc(size + 1, FUZZ_RUN);
+    size_t i, n = 0;
+
+    if (!bytes)
+        abort();
+    for (i = 0; i < size; i++) {
+        if (data[i] == 0xff)
+            n += FUZZ_RUN;
+        else
+            bytes[n++] = data[i];
+    }
+    *out = n;
+    return bytes;
+}
+
+static enum err read_all(const void *bytes, size_t n, struct images *im,
+                         struct fault *f)
+{
+    struct data_stream *s;
+    enum err err = data_stream_memory("fuzz", bytes, n, &s, f);
+
+    if (err)
+        return err;
+    err = cifar_read(s, FUZZ_LIMIT, im, f);
+    data_stream_close(s);
+    return err;
+}
+
+static void compare(const struct images *im, const uint8_t *bytes, size_t n)
+{
+    size_t labels = im->classes == 10 ? 1 : 2;
+    size_t record = labels + CIFAR_PIXELS, i;
+
+    if (im->count * record != n || !cifar_sniff(bytes, n))
+        abort();
+    for (i = 0; i < im->count; i++) {
+        const uint8_t *at = bytes + i * record;
+
+        if (im->label[i] != at[labels - 1] || im->label[i] >= im->classes ||
+            memcmp(im->pixel + i * CIFAR_PIXELS, at + labels, CIFAR_PIXELS))
+            abort();
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    int64_t before = mem_outstanding();
+    struct images im = {0};
+    struct fault fault = {0};
+    uint8_t *bytes;
+    size_t n;
+
+    if (size > FUZZ_SIZE_MAX)
+        return 0;
+    bytes = expand(data, size, &n);
+    /* Compressed input begins otherwise: only plain bytes can be compared. */
+    if (read_all(bytes, n, &im, &fault) == ERR_OK) {
+        if (bytes[0] != 0x1f && bytes[0] != 0xfd)
+            compare(&im, bytes, n);
+    } else if (!strstr(fault.text, "fuzz")) {
+        abort();
+    }
+    images_deinit(&im);
+    free(bytes);
+    if (mem_outstanding() != before)
+        abort();
+    return 0;
+}
