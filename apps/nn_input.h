@@ -1,0 +1,14 @@
+/* Samples as they are stored (planar: channel, row, column) into the network's
+ * channels-last order (nn_layer.h). Pure functions. */
+#ifndef APPS_NN_INPUT_H
+#define APPS_NN_INPUT_H
+
+#include "apps/nn_layer.h"
+
+/* @out[h][w][c] = scale * @planar[c][h][w]. */
+void nn_input_bytes(struct nn_shape shape, const uint8_t *planar, float scale,
+                    float *out);
+void nn_input_values(struct nn_shape shape, const float *planar, float scale,
+                     float *out);
+
+#endif
