@@ -52,8 +52,7 @@ unsigned nn_net_first(const struct nn_net *net);
  * anew before each pass of layer 0 (layers work in place). Borrowed. */
 float *nn_net_input(struct nn_net *net);
 
-/* Outputs of the last layer, [n][outputs], until nn_net_loss in training turns
- * them into their gradient. Borrowed. */
+/* Outputs of the last layer, [n][outputs], until the next forward. Borrowed. */
 const float *nn_net_output(const struct nn_net *net);
 
 /* What one sub-batch is. The same values in all calls of a pass. */
@@ -99,8 +98,8 @@ struct nn_result {
                        label (the lowest wins a tie; a NaN never wins) */
 };
 
-/* Loss of the last layer's outputs. With batch->train their gradient, times
- * batch->scale, takes their place. */
+/* Loss of the last layer's outputs; with batch->train also their gradient,
+ * times batch->scale, where nn_net_backward of the last layer reads it. */
 void nn_net_loss(struct nn_net *net, const struct nn_batch *batch,
                  struct nn_result *out);
 
