@@ -312,7 +312,6 @@ static void asha_advance(void *state)
     struct asha *a = state;
     struct board *c = a->c;
 
-    contest_commands(&a->ct);
     if (!start(a))
         return;
     while (!a->training && run_jobs(a))

@@ -55,6 +55,24 @@ void board_decision_number(struct record_decision *d, const char *name,
     d->number[d->numbers++].value = value;
 }
 
+struct record_limits board_limits(const struct board *c)
+{
+    return (struct record_limits){
+        .target_loss = c->options.target_loss,
+        .target_metric = c->options.target_metric,
+        .max_time_s = c->options.max_time_s,
+        .plateau_epochs = c->options.plateau_epochs,
+        .max_epochs = c->options.max_epochs,
+    };
+}
+
+double board_active_s(const struct board *c)
+{
+    double now = isnan(c->pause_began_s) ? c->now_s : c->pause_began_s;
+
+    return now - c->paused_s;
+}
+
 void board_set_status(struct board *c, enum run_status status,
                       const char *reason)
 {
@@ -363,7 +381,10 @@ static void schedule(struct board *c, struct branch *b, uint64_t count,
     b->scheduled = true;
     b->slices++;
     c->slices++;
-    c->first_clock_s = fmin(c->first_clock_s, c->now_s);
+    if (isinf(c->first_clock_s)) {
+        c->first_clock_s = c->now_s;
+        c->first_paused_s = c->paused_s;
+    }
     m = board_send(c, MSG_SCHEDULE, b->id);
     m->schedule =
         (struct msg_schedule){b->id, c->next_clock, count, report_every};
@@ -456,6 +477,7 @@ static void record_started(struct board *c, const struct msg_ready *m)
     r->workers = m->workers;
     snprintf(r->metric, sizeof(r->metric), "%s", m->metric);
     r->metric_higher_better = m->metric_higher_better;
+    r->limits = board_limits(c);
 }
 
 static void take_ready(struct board *c, const struct msg_ready *m)
@@ -814,6 +836,7 @@ enum err board_init(struct board *c, const struct tuner_options *o,
     c->next_branch = 1;
     c->first_clock_s = INFINITY;
     c->slice_end_s = NAN;
+    c->pause_began_s = NAN;
     c->wait_s = NAN;
     c->retry_s = INFINITY;
     c->status = RUN_WAITING;

@@ -137,6 +137,10 @@ struct board {
                            * INFINITY: nothing is lacking */
     enum run_status status;
     bool paused, retune_wanted, finished;
+    double paused_s;       /* in all, in pauses that are over */
+    double pause_began_s;  /* nothing runs since; NAN: no pause */
+    double first_paused_s; /* of paused_s, before the first clock */
+    enum run_status paused_from;
     char failure[PROTO_TEXT_MAX]; /* reason of the last slice that failed */
 
     /* The branch that is the run's present state: what an end or a snapshot
@@ -230,6 +234,13 @@ struct record_decision *board_decision(struct board *c, const char *decision,
     __attribute__((format(printf, 3, 4)));
 void board_decision_number(struct record_decision *d, const char *name,
                            double value);
+
+/* What ends the run, as it is now. */
+struct record_limits board_limits(const struct board *c);
+
+/* The time that has passed, without pauses: for what is measured over more than
+ * one event. */
+double board_active_s(const struct board *c);
 
 /* Records a new status of the run if it is one. */
 void board_set_status(struct board *c, enum run_status status,

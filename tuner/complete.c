@@ -96,7 +96,6 @@ static void complete_advance(void *state)
     uint32_t max = 12 + 6 * (uint32_t)space_dims(&c->space);
     enum contest_state now;
 
-    contest_commands(&s->ct);
     if (c->options.max_trials)
         max = c->options.max_trials;
     if (!contest_start(&s->ct, max, "settings trained to their ends"))

@@ -67,7 +67,7 @@ bool contest_start(struct contest *ct, uint32_t max, const char *reason)
     ct->open = true;
     ct->search = c->resume.searches + 1;
     ct->first_trial = c->resume.trials + 1;
-    ct->started_s = c->now_s;
+    ct->started_s = board_active_s(c);
     ct->started_clocks = c->clocks_run;
     r = &board_record(c, RECORD_SEARCH_STARTED)->search_started;
     r->search = ct->search;
@@ -96,17 +96,6 @@ bool contest_before(const struct contestant *a, const struct contestant *b)
                                : true;
     return a->score < b->score ||
            (a->score == b->score && a->number < b->number);
-}
-
-void contest_commands(struct contest *ct)
-{
-    struct board *c = ct->c;
-
-    if (!c->retune_wanted)
-        return;
-    c->retune_wanted = false;
-    board_decision(c, "retune", "strategy %s does not re-tune",
-                   c->options.strategy->name);
 }
 
 /* ---- records ------------------------------------------------------------- */
@@ -476,6 +465,7 @@ static void take_epoch(struct contest *ct, struct contestant *x,
     x->last = *e;
     ct->refused = 0;
     score(ct, x, e);
+    x->plateau.limit = c->options.plateau_epochs;
     plateau_add(&x->plateau, board_score(c, e->e.loss, e->metric));
     maybe_lead(ct, x, best || target || ct->leader == 0);
     line_record(&x->line, e, ct->leader == x->number, best);
@@ -578,7 +568,7 @@ static void record_end(struct contest *ct, const struct contestant *winner,
     r->search = ct->search;
     r->trials = ct->n;
     r->winner = winner ? winner->number : 0;
-    r->seconds = c->now_s - ct->started_s;
+    r->seconds = board_active_s(c) - ct->started_s;
     r->clocks = c->clocks_run - ct->started_clocks;
     if (winner) {
         r->trial_s = winner->seconds + (b ? b->trace.seconds : 0);

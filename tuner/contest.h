@@ -153,10 +153,6 @@ void contest_train(struct contest *ct, struct contestant *winner);
 /* Ends the run because nothing that was tried made progress. */
 void contest_failed(struct contest *ct);
 
-/* Every call of `advance` begins with this: says that a wish to re-tune is not
- * met. */
-void contest_commands(struct contest *ct);
-
 /* A score as what a searcher maximises: exp((first - score) / |first|), where
  * @first is the run's first score (1 where that is 0). Falls strictly as the
  * score rises, is above 0, and near the first score a difference of 1 % is one

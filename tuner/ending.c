@@ -293,9 +293,13 @@ static void ending_advance(struct board *c)
 
 /* ---- time ---------------------------------------------------------------- */
 
+/* Pauses do not count; during one it is not known. */
 static double time_is_up(const struct board *c)
 {
-    return c->first_clock_s + c->options.max_time_s;
+    if (!isnan(c->pause_began_s))
+        return INFINITY;
+    return c->first_clock_s + c->options.max_time_s + c->paused_s -
+           c->first_paused_s;
 }
 
 void board_tick(struct board *c)

@@ -141,6 +141,7 @@ static void take_epoch(struct fixed *s, const struct line_epoch *e)
         board_set_best(c, s->line.kept, &e->e, e->metric);
     board_drop(c, s->line.kept, "not needed"); /* nothing returns to it */
     s->line.kept = BRANCH_NONE;
+    s->plateau.limit = c->options.plateau_epochs;
     plateau_add(&s->plateau, board_score(c, e->e.loss, e->metric));
     if (stops_check(c, e))
         return;

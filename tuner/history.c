@@ -11,6 +11,7 @@ void history_init(struct history *h)
 {
     memset(h, 0, sizeof(*h));
     h->first_clock_at_s = NAN;
+    h->paused_at_s = NAN;
 }
 
 static void branch_release(struct history_branch *b)
@@ -171,6 +172,7 @@ static enum err apply_search_started(struct history *h, const struct record *r)
 {
     struct history_search s = {.started = r->search_started,
                                .started_at_s = r->at_s,
+                               .paused_before_s = history_paused(h),
                                .ended_at_s = NAN};
 
     if (s.started.search != h->searches + 1)
@@ -179,6 +181,7 @@ static enum err apply_search_started(struct history *h, const struct record *r)
                  h->searches + 1))
         return ERR_NOMEM;
     h->search[h->searches++] = s;
+    h->retune_wanted = false;
     return ERR_OK;
 }
 
@@ -301,8 +304,10 @@ static enum err apply_slice(struct history *h, const struct record *r)
     drop_half(h->slice, &h->slices, sizeof(s), HISTORY_SLICES_MAX,
               &h->slices_dropped);
     h->slice[h->slices++] = s;
-    if (isnan(h->first_clock_at_s))
+    if (isnan(h->first_clock_at_s)) {
         h->first_clock_at_s = r->at_s;
+        h->first_paused_s = history_paused(h);
+    }
     return ERR_OK;
 }
 
@@ -455,6 +460,20 @@ static enum err apply_snapshot(struct history *h, const struct record *r)
     return ERR_OK;
 }
 
+/* ---- status -------------------------------------------------------------- */
+
+/* A pause lasts from the status `paused` to the next one. */
+static void take_status(struct history *h, enum run_status status, double at_s)
+{
+    if (!isnan(h->paused_at_s)) {
+        h->paused_s += at_s - h->paused_at_s;
+        h->paused_at_s = NAN;
+    }
+    h->status = status;
+    if (status == RUN_PAUSED)
+        h->paused_at_s = at_s;
+}
+
 /* ---- going back to a snapshot -------------------------------------------- */
 
 /* What lived is lost with the training system. */
@@ -539,7 +558,7 @@ static enum err apply_resumed(struct history *h, const struct record *r)
     if (s)
         s->ended = false;
     h->finished = false;
-    h->status = RUN_WAITING;
+    take_status(h, RUN_WAITING, r->at_s);
     memcpy(h->status_reason, m->reason, RECORD_TEXT_MAX);
     h->resumes++;
     add_era(h, r->at_s, m->unix_s);
@@ -560,11 +579,18 @@ static void apply_model(struct history *h, const struct record *r)
     h->model = r->model_saved;
 }
 
+static void apply_command(struct history *h, const struct record_command *c)
+{
+    h->pause_wanted = c->paused;
+    h->retune_wanted = c->retune;
+    h->limits = c->limits;
+}
+
 static void apply_finished(struct history *h, const struct record *r)
 {
+    take_status(h, r->run_finished.status, r->at_s);
     h->finished = true;
     h->end = r->run_finished;
-    h->status = r->run_finished.status;
     memcpy(h->status_reason, r->run_finished.message, RECORD_TEXT_MAX);
 }
 
@@ -574,9 +600,10 @@ static enum err apply_kind(struct history *h, const struct record *r)
     case RECORD_RUN_STARTED:
         h->started = true;
         h->run = r->run_started;
+        h->limits = r->run_started.limits;
         return ERR_OK;
     case RECORD_RUN_STATUS:
-        h->status = r->run_status.status;
+        take_status(h, r->run_status.status, r->at_s);
         memcpy(h->status_reason, r->run_status.reason, RECORD_TEXT_MAX);
         return ERR_OK;
     case RECORD_RUN_FINISHED:
@@ -584,6 +611,9 @@ static enum err apply_kind(struct history *h, const struct record *r)
         return ERR_OK;
     case RECORD_RUN_RESUMED:
         return apply_resumed(h, r);
+    case RECORD_COMMAND:
+        apply_command(h, &r->command);
+        return ERR_OK;
     case RECORD_SEARCH_DECIDED:
         return apply_search_decided(h, r);
     case RECORD_SEARCH_STARTED:

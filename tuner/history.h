@@ -52,7 +52,8 @@ struct history_search {
     bool ended;
     struct record_search_ended end; /* where ended */
     double started_at_s, ended_at_s;
-    bool decided; /* how long a trial takes */
+    double paused_before_s; /* history_paused when it began */
+    bool decided;           /* how long a trial takes */
     double trial_s, judged_s;
 };
 
@@ -107,7 +108,13 @@ struct history {
     clock_no clock;          /* next global clock */
     uint64_t clocks;         /* run, over all branches */
     double first_clock_at_s; /* NAN before */
-    uint64_t records;        /* applied */
+    double paused_s;         /* in pauses that are over */
+    double paused_at_s;      /* when the one that lasts began; NAN: none */
+    double first_paused_s;   /* history_paused at the first clock */
+    /* What the user's commands come to. */
+    bool pause_wanted, retune_wanted;
+    struct record_limits limits;
+    uint64_t records; /* applied */
 
     struct history_search *search;
     struct history_trial *trial;       /* by number: trial n at index n - 1 */
@@ -167,6 +174,9 @@ double history_wall(const struct history_era era[], size_t n,
 
 /* Number of epochs of the surviving lineage. */
 uint32_t history_epochs(const struct history *h);
+
+/* Seconds that the run was paused, up to the latest record. */
+double history_paused(const struct history *h);
 
 /* What searching has cost so far, the winners' own training left out. A search
  * that is open counts up to the latest record, but for the epochs of the

@@ -46,10 +46,16 @@ uint32_t history_epochs(const struct history *h)
     return last ? last->e.epoch : 0;
 }
 
+double history_paused(const struct history *h)
+{
+    return h->paused_s + (isnan(h->paused_at_s) ? 0 : h->at_s - h->paused_at_s);
+}
+
 static double open_search(const struct history *h,
                           const struct history_search *s)
 {
-    double seconds = h->at_s - s->started_at_s;
+    double seconds =
+        h->at_s - s->started_at_s - (history_paused(h) - s->paused_before_s);
 
     for (size_t i = 0; i < h->epochs; i++)
         if (h->epoch[i].e.surviving && h->epoch[i].at_s >= s->started_at_s)
@@ -176,7 +182,11 @@ static int put_outcome(json_t *o, const struct history *h)
            put(o, "seconds",
                json_of_number(isnan(h->first_clock_at_s)
                                   ? 0
-                                  : h->at_s - h->first_clock_at_s));
+                                  : h->at_s - h->first_clock_at_s)) ||
+           put(o, "paused_seconds",
+               json_of_number(isnan(h->first_clock_at_s)
+                                  ? 0
+                                  : history_paused(h) - h->first_paused_s));
 }
 
 json_t *history_result(const struct history *h, const char *state,

@@ -370,7 +370,6 @@ static void hyperband_advance(void *state)
     uint32_t number, rung;
     int phase;
 
-    contest_commands(&h->ct);
     do {
         number = h->number;
         rung = h->rung;

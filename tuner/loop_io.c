@@ -53,6 +53,7 @@ struct loop {
     op_id save_op;       /* the running `save`; 0: none */
     char tmp_dir[FILE_PATH_MAX]; /* where it writes */
     uint64_t malformed;
+    mailbox_ticket ticket; /* of the command that is carried out; 0: none */
 };
 
 static double now_s(const struct loop *l)
@@ -223,7 +224,17 @@ static bool survives_the_machine(const struct tuner_action *a)
     if (a->kind == TUNER_SEND)
         return a->message.kind == MSG_SNAPSHOT || a->message.kind == MSG_SAVE ||
                a->message.kind == MSG_STOP;
-    return a->kind == TUNER_REMOVE || a->kind == TUNER_FINISH;
+    return a->kind == TUNER_REMOVE || a->kind == TUNER_ANSWER ||
+           a->kind == TUNER_FINISH;
+}
+
+/* One that came by a signal has nobody to be told. */
+static void answer_command(struct loop *l, const struct tuner_answer *answer)
+{
+    if (l->ticket == 0)
+        return;
+    mailbox_answer(l->o->mailbox, l->ticket, answer);
+    l->ticket = 0;
 }
 
 static void perform(struct loop *l, struct tuner_action *a)
@@ -240,6 +251,9 @@ static void perform(struct loop *l, struct tuner_action *a)
         if (folder_remove(a->path, &f) != ERR_OK)
             log_event(LOG_WARN, "snapshot_not_removed", "reason=\"%s\"",
                       f.text);
+        break;
+    case TUNER_ANSWER:
+        answer_command(l, &a->answer);
         break;
     case TUNER_FINISH:
         l->result->finish = a->finish;
@@ -462,6 +476,35 @@ static void take_signal(struct loop *l)
     step(l, &event);
 }
 
+/* Nothing steers a run whose training system is gone. */
+static void refuse_command(struct loop *l)
+{
+    struct tuner_answer a = {.err = ERR_AGAIN};
+
+    snprintf(a.text, sizeof(a.text),
+             "the training system was lost and is being started again");
+    answer_command(l, &a);
+}
+
+static void take_commands(struct loop *l)
+{
+    struct mailbox_request request;
+
+    for (int i = 0; i < MAILBOX_SLOTS && !l->over; i++) {
+        struct tuner_event event = {.kind = TUNER_EVENT_COMMAND};
+
+        if (!mailbox_take(l->o->mailbox, &request, &l->ticket))
+            return;
+        log_event(LOG_INFO, "command", "number=%d", (int)request.command);
+        event.command = request.command;
+        event.limits = &request.limits;
+        if (l->lost_told)
+            refuse_command(l);
+        else
+            step(l, &event);
+    }
+}
+
 static void take_node_end(struct loop *l)
 {
     char verdict[256];
@@ -611,12 +654,22 @@ static long timeout_ms(const struct loop *l)
 
 static void wait_and_take(struct loop *l)
 {
-    zmq_pollitem_t item[3] = {
+    zmq_pollitem_t item[4] = {
         {.socket = l->o->socket->router, .events = ZMQ_POLLIN},
         {.fd = l->o->signal_fd, .events = ZMQ_POLLIN},
-        {.fd = l->o->node->pid_fd, .events = ZMQ_POLLIN},
     };
-    int items = l->o->node->ended ? 2 : 3;
+    int items = 2, node = 0, mail = 0;
+
+    if (!l->o->node->ended) {
+        node = items++;
+        item[node].fd = l->o->node->pid_fd;
+        item[node].events = ZMQ_POLLIN;
+    }
+    if (l->o->mailbox) {
+        mail = items++;
+        item[mail].fd = mailbox_fd(l->o->mailbox);
+        item[mail].events = ZMQ_POLLIN;
+    }
 
     if (zmq_poll(item, items, timeout_ms(l)) > 0) {
         if (item[1].revents)
@@ -624,7 +677,9 @@ static void wait_and_take(struct loop *l)
         for (int i = 0; i < MESSAGES_MAX && !l->over; i++)
             if (!receive_one(l))
                 break;
-        if (items == 3 && item[2].revents && !l->over)
+        if (mail && item[mail].revents && !l->over)
+            take_commands(l);
+        if (node && item[node].revents && !l->over)
             take_node_end(l);
     }
     if (!l->over)
@@ -652,6 +707,8 @@ void loop_run(const struct loop_options *options, struct loop_result *out)
         wait_and_take(&l);
         options->hooks.tick(options->hooks.ctx, now_s(&l));
     }
+    if (options->mailbox)
+        mailbox_close(options->mailbox);
     orderly = !out->ended_at_once && l.stopping;
     launcher_stop(options->node, orderly ? LOOP_NODE_GRACE_MS : 0,
                   options->signal_fd);

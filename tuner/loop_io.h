@@ -1,6 +1,6 @@
 /* The control loop: the shell around the tuner's pure core.
  *
- * Waits (socket, signals, end of the node process, timer), decodes, steps the
+ * Waits (socket, signals, mailbox, end of the node, timer), decodes, steps the
  * core, and performs its actions: its records are in the journal before any of
  * its messages leaves, so that they survive whatever happens to the processes;
  * on the disk, too, before anything is done that survives the machine (files
@@ -17,6 +17,7 @@
 #include "base/proto.h"
 #include "tuner/journal_io.h"
 #include "tuner/launcher_io.h"
+#include "tuner/mailbox_io.h"
 #include "tuner/socket_io.h"
 #include "tuner/tuner.h"
 
@@ -67,6 +68,8 @@ struct loop_options {
     struct tuner_socket *socket; /* listens */
     struct node_process *node;   /* started */
     int signal_fd;               /* signalfd of SIGINT, SIGTERM, SIGHUP */
+    struct mailbox *mailbox;     /* users' commands; NULL: none. Closed when the
+                                  * run is over */
     const struct msg *config;    /* for a node that says hello */
     const char *model_dir;       /* as in the tuner's options */
     double silence_s, backoff_s; /* 0: LOOP_SILENCE_S, LOOP_BACKOFF_S */

@@ -216,6 +216,7 @@ static void take_result(struct mltuner *s, const struct line_epoch *e,
         c->options.trial_clocks ? (double)c->system.samples : e->e.seconds;
     if (best)
         board_set_best(c, kept, &e->e, e->metric);
+    s->plateau.limit = c->options.plateau_epochs;
     plateau_add(&s->plateau, board_score(c, e->e.loss, e->metric));
 }
 
@@ -642,6 +643,7 @@ const struct strategy_ops strategy_mltuner = {
     .summary = "searches by short trials of branches, trains with the fastest, "
                "re-tunes when progress stops",
     .settings = "{}",
+    .retunes = true,
     .open = mltuner_open,
     .close = mltuner_close,
     .advance = mltuner_advance,

@@ -16,7 +16,8 @@
 #define PLATEAU_IMPROVEMENT 1e-3
 
 struct plateau {
-    uint32_t limit; /* plateau_epochs */
+    uint32_t limit; /* plateau_epochs; may be changed before an epoch is
+                     * added */
     uint32_t since; /* epochs since the last improvement */
     double best;    /* value of the last improvement; NAN before the first */
     bool set_back;  /* the count was set back since */

@@ -80,6 +80,18 @@ struct member {
 #field, type, offsetof(struct record, part.field),                     \
             sizeof(((struct record *)0)->part.field), true                     \
     }
+/* Of a struct in a struct; all newer than the first journals. */
+#define INNER(type, part, inner, field)                                        \
+    {                                                                          \
+#field, type, offsetof(struct record, part.inner.field),               \
+            sizeof(((struct record *)0)->part.inner.field), true               \
+    }
+#define LIMITS(part)                                                           \
+    INNER(REAL, part, limits, target_loss),                                    \
+        INNER(REAL, part, limits, target_metric),                              \
+        INNER(REAL, part, limits, max_time_s),                                 \
+        INNER(U32, part, limits, plateau_epochs),                              \
+        INNER(U32, part, limits, max_epochs)
 #define END                                                                    \
     {                                                                          \
         NULL, TEXT, 0, 0, false                                                \
@@ -99,6 +111,7 @@ static const struct member run_started[] = {
     MEMBER(U32, run_started, workers),
     MEMBER(TEXT, run_started, metric),
     MEMBER(BOOL, run_started, metric_higher_better),
+    LIMITS(run_started),
     END};
 static const struct member run_status[] = {
     MEMBER(STATUS, run_status, status), MEMBER(TEXT, run_status, reason), END};
@@ -116,6 +129,9 @@ static const struct member run_resumed[] = {
     MEMBER(TEXT, run_resumed, path),
     MEMBER(TEXT, run_resumed, reason),
     END};
+static const struct member command[] = {
+    MEMBER(TEXT, command, command), MEMBER(BOOL, command, paused),
+    MEMBER(BOOL, command, retune), LIMITS(command), END};
 static const struct member search_started[] = {
     MEMBER(U32, search_started, search),
     MEMBER(BOOL, search_started, retune),
@@ -210,6 +226,7 @@ static const struct member *const members[RECORD_KIND_COUNT] = {
     [RECORD_RUN_STATUS] = run_status,
     [RECORD_RUN_FINISHED] = run_finished,
     [RECORD_RUN_RESUMED] = run_resumed,
+    [RECORD_COMMAND] = command,
     [RECORD_SEARCH_STARTED] = search_started,
     [RECORD_SEARCH_DECIDED] = search_decided,
     [RECORD_SEARCH_ENDED] = search_ended,
@@ -244,6 +261,7 @@ static size_t kind_size(enum record_kind kind)
         SIZE(RUN_STATUS, run_status)
         SIZE(RUN_FINISHED, run_finished)
         SIZE(RUN_RESUMED, run_resumed)
+        SIZE(COMMAND, command)
         SIZE(SEARCH_STARTED, search_started)
         SIZE(SEARCH_DECIDED, search_decided)
         SIZE(SEARCH_ENDED, search_ended)

@@ -34,6 +34,7 @@ enum {
     X(RUN_STATUS, run_status)                                                  \
     X(RUN_FINISHED, run_finished)                                              \
     X(RUN_RESUMED, run_resumed)                                                \
+    X(COMMAND, command)                                                        \
     X(SEARCH_STARTED, search_started)                                          \
     X(SEARCH_DECIDED, search_decided)                                          \
     X(SEARCH_ENDED, search_ended)                                              \
@@ -96,6 +97,14 @@ enum trial_label {
         TRIAL_LABEL_COUNT
 };
 
+/* What ends a run; a user may change them while it lasts. */
+struct record_limits {
+    double target_loss, target_metric; /* NAN: none */
+    double max_time_s;                 /* INFINITY: none */
+    uint32_t plateau_epochs;
+    uint32_t max_epochs; /* 0: not known, in journals that are older */
+};
+
 struct record_run_started {
     char run[RECORD_NAME_MAX], name[RECORD_NAME_MAX], app[RECORD_NAME_MAX];
     char strategy[RECORD_NAME_MAX], searcher[RECORD_NAME_MAX];
@@ -106,6 +115,7 @@ struct record_run_started {
     uint32_t workers;
     char metric[33]; /* "" without one */
     bool metric_higher_better;
+    struct record_limits limits;
 };
 
 struct record_run_status {
@@ -135,6 +145,16 @@ struct record_run_resumed {
         unix_s; /* wall time of this record: at_s has stood still meanwhile */
     char path[RECORD_PATH_MAX];   /* of the snapshot; "" the beginning */
     char reason[RECORD_TEXT_MAX]; /* a sentence */
+};
+
+/* A user's command has changed what the run is to do; all of that, as it is
+ * from here on. */
+struct record_command {
+    char command[RECORD_NAME_MAX]; /* "pause", "continue", "retune", "limits" */
+    bool
+        paused; /* nothing is to run, once the slices that are out have ended */
+    bool retune; /* at the next end of an epoch; until a search begins */
+    struct record_limits limits;
 };
 
 /* A search: one round of trials from one parent. */
@@ -291,6 +311,7 @@ struct record {
         struct record_run_status run_status;
         struct record_run_finished run_finished;
         struct record_run_resumed run_resumed;
+        struct record_command command;
         struct record_search_started search_started;
         struct record_search_decided search_decided;
         struct record_search_ended search_ended;

@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "searchers/searcher.h"
 #include "tuner/history.h"
+#include "tuner/steering.h"
 #include "tuner/strategy.h"
 
 #include <assert.h>
@@ -398,6 +399,7 @@ bool resume_begin(struct board *c)
     c->started_s = c->now_s - h->at_s;
     if (isfinite(h->first_clock_at_s))
         c->first_clock_s = c->started_s + h->first_clock_at_s;
+    steering_recall(c);
     if (changed(c, what, sizeof(what))) {
         c->resume.phase = RESUME_READING; /* nothing is to be written */
         board_interrupted(c, "changed", what);

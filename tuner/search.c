@@ -40,7 +40,7 @@ void search_init(struct search *s, struct board *c,
     s->plan.barred = NULL;
     s->probe.branch = BRANCH_NONE;
     s->epochs_max = 1;
-    s->started_s = c->now_s;
+    s->started_s = board_active_s(c);
     s->waited_s = c->waited_s;
     s->started_clocks = c->clocks_run;
     if (plan->known)
@@ -166,7 +166,7 @@ void search_record_end(struct search *s, uint32_t winner, const char *reason)
     r->trials = search_made(s);
     r->winner = winner;
     r->trial_s = s->trial_time;
-    r->seconds = s->c->now_s - s->started_s;
+    r->seconds = board_active_s(s->c) - s->started_s;
     r->clocks = s->c->clocks_run - s->started_clocks;
     r->waiting_s = s->c->waited_s - s->waited_s;
     for (uint32_t i = 0; i < s->trials; i++) {

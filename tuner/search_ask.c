@@ -89,9 +89,9 @@ static void wait_for_answer(struct search *s)
     double since;
 
     if (!s->asking)
-        s->asking_s = s->c->now_s;
+        s->asking_s = board_active_s(s->c);
     s->asking = true;
-    since = s->c->now_s - s->asking_s;
+    since = board_active_s(s->c) - s->asking_s;
     board_retry_after(s->c, fmin(fmax(SEARCH_LOOK * since, SEARCH_LOOK_MIN_S),
                                  SEARCH_LOOK_MAX_S));
 }
@@ -105,7 +105,7 @@ static void answer_came(struct search *s, bool fell)
     if (fell)
         s->decision_s = 0;
     else if (s->asking && s->answered)
-        s->decision_s = fmax(s->decision_s, s->c->now_s - s->asking_s);
+        s->decision_s = fmax(s->decision_s, board_active_s(s->c) - s->asking_s);
     s->asking = false;
     s->answered = true;
 }

@@ -109,7 +109,7 @@ enum err search_recall(struct search *s)
         s->trial_time = known->trial_s;
         s->judged_s = known->judged_s;
     }
-    s->started_s = s->c->now_s - spent_before(s, known);
+    s->started_s = board_active_s(s->c) - spent_before(s, known);
     for (size_t i = 0; i < h->trials; i++) {
         enum err err = ERR_OK;
 

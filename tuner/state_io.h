@@ -1,10 +1,12 @@
 /* The state folder: where runs live on disk.
  *
  *   STATE/mltune.db            journal of all runs (journal_io.h)
+ *   STATE/token                what writes over HTTP need (api/token_io.h)
  *   STATE/runs/ID/config.json  the configuration in effect
  *                 log          what the tuner logged
  *                 node-0.log   what the node wrote to stdout and stderr
  *                 session.json what else a resume needs (cli/session.c)
+ *                 url          of its HTTP server, while it lives
  *                 lock         locked as long as the run's tuner lives
  *                 model/       unless it goes elsewhere
  *                 snapshots/

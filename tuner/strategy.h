@@ -12,6 +12,7 @@
 #include "base/fault.h"
 
 #include <jansson.h>
+#include <stdbool.h>
 
 struct board;
 
@@ -28,6 +29,7 @@ struct strategy_ops {
     const char *summary;  /* one line for `mltune strategies` */
     const char *settings; /* JSON schema of its settings; never NULL */
     enum strategy_proposer proposer;
+    bool retunes; /* searches again where board.retune_wanted, and clears it */
 
     /* Makes a state for a run on @c (borrowed for the state's life; options and
      * space are set, nothing else yet). @settings may be NULL. Errors:

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "tuner/board.h"
 #include "tuner/resume.h"
+#include "tuner/steering.h"
 #include "tuner/strategy.h"
 
 #include <assert.h>
@@ -118,35 +119,6 @@ static enum err reserve(struct tuner_actions *out)
     return ERR_OK;
 }
 
-static void take_command(struct board *c, enum tuner_command command)
-{
-    switch (command) {
-    case TUNER_STOP:
-        board_end(c, RUN_STOPPED, "stopped", "stopped by the user");
-        return;
-    case TUNER_INTERRUPT:
-        board_end(c, RUN_INTERRUPTED, "interrupted", "interrupted by the user");
-        return;
-    case TUNER_PAUSE:
-        c->paused = true;
-        board_cut(c, BRANCH_NONE);
-        board_set_status(c, RUN_PAUSED, "paused by the user");
-        return;
-    case TUNER_CONTINUE:
-        c->paused = false;
-        return;
-    case TUNER_RETUNE:
-        c->retune_wanted = true;
-        return;
-    case TUNER_SNAPSHOT:
-        c->snapshot.wanted = true;
-        return;
-    case TUNER_COMMAND_COUNT:
-        break;
-    }
-    assert(!"no such command");
-}
-
 static enum err take_event(struct board *c, const struct tuner_event *event,
                            struct fault *f)
 {
@@ -157,7 +129,7 @@ static enum err take_event(struct board *c, const struct tuner_event *event,
         board_lost(c, event->reason);
         return ERR_OK;
     case TUNER_EVENT_COMMAND:
-        take_command(c, event->command);
+        steering_take(c, event);
         return ERR_OK;
     case TUNER_EVENT_TIMER:
         break;
@@ -173,6 +145,7 @@ static void advance(struct tuner *t)
         return;
     if (c->ready)
         board_tick(c);
+    steering_advance(c);
     if (c->ready && !c->paused && c->ending.phase == ENDING_NOT &&
         resume_advance(c))
         c->options.strategy->advance(c->strategy);

@@ -102,10 +102,12 @@ struct tuner_options {
 /* Commands of a user. STOP and INTERRUPT end the run after a snapshot; STOP
  * also saves the best model and ends as `stopped`, INTERRUPT ends as
  * `interrupted` (to be resumed). A second one while the first is carried out
- * changes nothing. PAUSE lets the running slices end and starts no others
- * until CONTINUE. RETUNE starts a search at the next end of an epoch, SNAPSHOT
- * writes one at the next end of a slice. An interrupted run is resumed by a
- * tuner with `resume`. */
+ * changes nothing. PAUSE cuts the running slices and starts no others until
+ * CONTINUE; the time in between is not the run's. RETUNE starts a search at the
+ * next end of an epoch, SNAPSHOT writes one at the next end of a slice. LIMITS
+ * changes what ends the run; a target is tested at the next end of an epoch.
+ * Each is answered by an action (tuner/steering.h). An interrupted run is
+ * resumed by a tuner with `resume`. */
 enum tuner_command {
     TUNER_STOP,
     TUNER_INTERRUPT,
@@ -113,7 +115,23 @@ enum tuner_command {
     TUNER_CONTINUE,
     TUNER_RETUNE,
     TUNER_SNAPSHOT,
+    TUNER_LIMITS,
     TUNER_COMMAND_COUNT
+};
+
+/* Bits of tuner_limits. */
+enum {
+    LIMIT_TARGET_LOSS = 1,
+    LIMIT_TARGET_METRIC = 2,
+    LIMIT_MAX_TIME = 4,
+    LIMIT_PLATEAU_EPOCHS = 8,
+    LIMIT_MAX_EPOCHS = 16
+};
+
+/* New limits: those of @set; epochs >= 1, time > 0. */
+struct tuner_limits {
+    unsigned set;
+    struct record_limits to;
 };
 
 /* MESSAGE: what the training system sent: ready (once, first), forked, done,
@@ -134,16 +152,36 @@ struct tuner_event {
     union {
         const struct msg *message;
         const char *reason; /* LOST: a sentence */
-        enum tuner_command command;
+        struct {
+            enum tuner_command command;
+            const struct tuner_limits *limits; /* LIMITS; borrowed */
+        };
     };
 };
 
 /* SEND: give the message to the training system (all its nodes). RECORD:
  * journal it before performing what follows. REMOVE: delete a snapshot folder
- * that is no longer wanted. FINISH: the run is over; the last action ever; the
+ * that is no longer wanted. ANSWER: tell who gave the command of this event;
+ * exactly one a command. FINISH: the run is over; the last action ever; the
  * shell ends the training system (a `stop` message was sent before it, unless
  * the training system is lost) and leaves. */
-enum tuner_action_kind { TUNER_SEND, TUNER_RECORD, TUNER_REMOVE, TUNER_FINISH };
+enum tuner_action_kind {
+    TUNER_SEND,
+    TUNER_RECORD,
+    TUNER_REMOVE,
+    TUNER_ANSWER,
+    TUNER_FINISH
+};
+
+/* ERR_OK: done, or there was nothing to do. Else nothing has changed:
+ * ERR_CANCELED the run is ending, ERR_UNSUPPORTED this run never does it,
+ * ERR_AGAIN not yet. */
+struct tuner_answer {
+    enum err err;
+    bool changed;
+    char text[RECORD_TEXT_MAX];  /* a sentence */
+    struct record_limits limits; /* in effect now */
+};
 
 struct tuner_finish {
     enum run_status status;
@@ -157,6 +195,7 @@ struct tuner_action {
         struct msg message;
         struct record record;
         char path[PROTO_PATH_MAX];
+        struct tuner_answer answer;
         struct tuner_finish finish;
     };
 };

@@ -613,6 +613,14 @@ static bool killed(struct sim *s)
     return true;
 }
 
+static void take_answer(struct sim *s, const struct tuner_answer *a)
+{
+    REQUIRE(s, a->text[0], "an answer without words");
+    REQUIRE(s, a->err == ERR_OK || !a->changed, "a refusal changed something");
+    s->out->answered += a->err == ERR_OK;
+    s->out->refused += a->err != ERR_OK;
+}
+
 static void perform(struct sim *s)
 {
     for (size_t i = 0; i < s->actions.count && !killed(s); i++) {
@@ -635,6 +643,8 @@ static void perform(struct sim *s)
         } else if (a->kind == TUNER_REMOVE) {
             s->out->removed += !strstr(a->path, "-best");
             disk_remove(s, a->path);
+        } else if (a->kind == TUNER_ANSWER) {
+            take_answer(s, &a->answer);
         } else if (a->kind == TUNER_FINISH) {
             s->out->finish = a->finish;
             s->finished = true;
@@ -904,11 +914,16 @@ static void due(struct sim *s)
     while (!s->finished && s->out->commanded < 4 &&
            f->command[s->out->commanded].at_s > 0 &&
            s->now >= f->command[s->out->commanded].at_s) {
+        unsigned i = s->out->commanded++;
+        unsigned before = s->out->answered + s->out->refused;
         struct tuner_event e = {.kind = TUNER_EVENT_COMMAND,
-                                .command =
-                                    f->command[s->out->commanded++].command};
+                                .command = f->command[i].command,
+                                .limits = &f->command[i].limits};
 
         give(s, &e);
+        REQUIRE(s,
+                s->crashing || s->out->answered + s->out->refused - before == 1,
+                "a command has not one answer");
     }
     if (!s->finished && f->lost_s > 0 && s->now >= f->lost_s) {
         struct tuner_event e = {.kind = TUNER_EVENT_LOST,

@@ -63,8 +63,9 @@ struct sim_family {
     struct {
         double at_s; /* 0: never */
         enum tuner_command command;
-    } command[4];  /* in order */
-    double lost_s; /* when the node is lost; 0: never */
+        struct tuner_limits limits; /* of LIMITS */
+    } command[4];                   /* in order */
+    double lost_s;                  /* when the node is lost; 0: never */
 
     /* Faults. */
     double late_limit;     /* rates above this times the best diverge ... */
@@ -105,6 +106,7 @@ struct sim_result {
     unsigned faults, failed_steps; /* allocations, and steps they failed */
     unsigned snapshots, removed;   /* written, and told to be removed */
     unsigned commanded;            /* commands given */
+    unsigned answered, refused;    /* with ERR_OK; with another */
     uint64_t actions;
     unsigned crashed, damaged; /* snapshots that were read in vain */
     double seconds, tuning_s;  /* virtual */

@@ -436,6 +436,43 @@ static void resume_of_an_interrupted_run(void **state)
     }
 }
 
+/* What the user has asked for outlives a loss: the limits hold, a pause that is
+ * over does not count, and one that lasts is ended by who resumes the run. */
+static void resume_keeps_what_the_user_asked_for(void **state)
+{
+    static const struct tuner_limits limits = {
+        LIMIT_MAX_EPOCHS | LIMIT_MAX_TIME | LIMIT_TARGET_METRIC,
+        {.max_epochs = 6, .max_time_s = 1000, .target_metric = NAN}};
+
+    (void)state;
+    for (unsigned seed = 1; seed <= seeds(20); seed++) {
+        struct sim_family f = plain;
+        uint64_t crash[] = {400 + 37 * seed, 300};
+        struct sim_options o = {.crash = crash, .crashes = 2};
+        struct sim_result r;
+
+        f.name = "steered";
+        f.strategy = seed % 3 ? NULL : "fixed";
+        f.max_epochs = 100000;
+        f.plateau_epochs = 100000;
+        f.max_time_s = 30;
+        f.target_metric = 1e-9;
+        f.command[0].at_s = 0.02;
+        f.command[0].command = TUNER_LIMITS;
+        f.command[0].limits = limits;
+        f.command[1].at_s = 0.04;
+        f.command[1].command = TUNER_PAUSE;
+        f.command[2].at_s = 2000;
+        f.command[2].command = TUNER_CONTINUE;
+        sim_run(&f, seed, &o, &r);
+        assert_false(r.hung);
+        assert_int_equal(r.answered, 3);
+        if (strcmp(r.finish.reason, "max_epochs") != 0 || r.epochs != 6)
+            fail_msg("seed %u: %u epochs: %s", seed, r.epochs,
+                     r.finish.message);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -448,6 +485,7 @@ int main(void)
         cmocka_unit_test(resume_passes_over_damage),
         cmocka_unit_test(resume_from_a_mangled_record_ends),
         cmocka_unit_test(resume_of_an_interrupted_run),
+        cmocka_unit_test(resume_keeps_what_the_user_asked_for),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -330,6 +330,72 @@ static void sim_other_commands_are_obeyed(void **state)
         assert_true(r.seconds > 60 && r.seconds < 75);
         assert_true(r.snapshots >= 1);
         assert_true(f.strategy || r.searches >= 2);
+        assert_int_equal(r.answered, f.strategy ? 3 : 4);
+        assert_int_equal(r.refused, f.strategy ? 1 : 0);
+    }
+}
+
+/* The time limit does not run while the run is paused: it ends as much later as
+ * the pause was long, and what it says of its own time is without it. */
+static void sim_paused_time_does_not_count(void **state)
+{
+    (void)state;
+    for (unsigned seed = 1; seed <= 20; seed++) {
+        struct sim_family f = plain;
+        struct sim_result r;
+
+        f.name = "held";
+        f.max_time_s = 2;
+        f.max_epochs = 100000;
+        f.plateau_epochs = 100000;
+        f.command[0].at_s = 0.05 * seed;
+        f.command[0].command = TUNER_PAUSE;
+        f.command[1].at_s = 100;
+        f.command[1].command = TUNER_CONTINUE;
+        run_one(&f, seed, &r);
+        assert_string_equal(r.finish.reason, "max_time");
+        assert_true(r.seconds > 101 && r.seconds < 102.5);
+        assert_true(r.tuning_s < 2.5);
+    }
+}
+
+/* Limits that are set while it runs end the run, at the next end of an epoch or
+ * at once; others, set in time, keep it going. */
+static void sim_limits_change_while_it_runs(void **state)
+{
+    static const struct {
+        struct tuner_limits limits;
+        const char *reason;
+    } rows[] = {
+        {{LIMIT_MAX_EPOCHS, {.max_epochs = 1}}, "max_epochs"},
+        {{LIMIT_MAX_TIME, {.max_time_s = 0.001}}, "max_time"},
+        {{LIMIT_TARGET_METRIC, {.target_metric = 1e9}}, "target"},
+        {{LIMIT_TARGET_LOSS, {.target_loss = 1e9}}, "target"},
+        {{LIMIT_MAX_EPOCHS | LIMIT_PLATEAU_EPOCHS,
+          {.max_epochs = 100000, .plateau_epochs = 1}},
+         "converged"},
+    };
+    enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
+
+    (void)state;
+    for (unsigned seed = 1; seed <= 8 * ROWS; seed++) {
+        struct sim_family f =
+            family_at(seed % (sizeof(families) / sizeof(families[0])));
+        struct sim_result r;
+
+        f.name = "limited";
+        f.validation = 512;
+        f.max_epochs = 100000;
+        f.plateau_epochs = 50;
+        f.command[0].at_s = 0.05 * seed;
+        f.command[0].command = TUNER_LIMITS;
+        f.command[0].limits = rows[seed % ROWS].limits;
+        run_one(&f, seed, &r);
+        if (r.commanded == 0)
+            continue;
+        if (strcmp(r.finish.reason, rows[seed % ROWS].reason) != 0)
+            fail_msg("seed %u: %s", seed, r.finish.message);
+        assert_int_equal(r.answered, 1);
     }
 }
 
@@ -515,6 +581,8 @@ int main(void)
         cmocka_unit_test(sim_time_limit_ends_the_run),
         cmocka_unit_test(sim_target_ends_the_run),
         cmocka_unit_test(sim_other_commands_are_obeyed),
+        cmocka_unit_test(sim_paused_time_does_not_count),
+        cmocka_unit_test(sim_limits_change_while_it_runs),
         cmocka_unit_test(sim_bad_initial_setting_is_left),
         cmocka_unit_test(sim_divergence_while_training_is_answered),
         cmocka_unit_test(sim_divergence_without_another_setting_fails),

@@ -16,6 +16,7 @@
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -333,6 +334,7 @@ static void hook_notice(void *ctx, const char *text)
 }
 
 static void (*notice)(void *ctx, const char *text) = hook_notice;
+static struct mailbox *mailbox; /* NULL: none */
 
 static enum err hook_model(void *ctx, const char *at, const json_t *data,
                            struct fault *f)
@@ -446,6 +448,7 @@ static void run_loop(const char *role,
         .signal_fd = signal_fd,
         .config = &config,
         .model_dir = model_dir,
+        .mailbox = mailbox,
         .hooks = {.record = hook_record,
                   .tick = hook_tick,
                   .notice = notice,
@@ -482,6 +485,56 @@ static void run_loop(const char *role,
 /* ---- the tests ----------------------------------------------------------- */
 
 enum { RECORDS = 2000 };
+
+/* Commands that wait are given to the core, its answers to who asked, after the
+ * records of the same step are in the journal; what comes after the end is
+ * answered too. */
+static void script_steered(struct tuner *t, const struct tuner_event *e)
+{
+    if (e->kind == TUNER_EVENT_MESSAGE) {
+        t->wake_at_s = 0; /* the command may have come before */
+        return;
+    }
+    if (e->kind != TUNER_EVENT_COMMAND)
+        return;
+    if (e->command == TUNER_LIMITS) {
+        assert_int_equal(e->limits->set, LIMIT_MAX_EPOCHS);
+        assert_int_equal(e->limits->to.max_epochs, 7);
+        push_record(t);
+    }
+    strcpy(push(t, TUNER_ANSWER)->answer.text, "done");
+    if (e->command == TUNER_STOP)
+        push_end(t, RUN_STOPPED);
+}
+
+static void loop_carries_out_commands(void **state)
+{
+    struct mailbox_request limits = {
+        .command = TUNER_LIMITS,
+        .limits = {LIMIT_MAX_EPOCHS, {.max_epochs = 7}}};
+    struct mailbox_request stop = {.command = TUNER_STOP};
+    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    struct tuner_answer a;
+    mailbox_ticket t[3];
+
+    (void)state;
+    assert_int_equal(mailbox_new(&mailbox), ERR_OK);
+    assert_int_equal(mailbox_post(mailbox, &limits, fd, &t[0]), ERR_OK);
+    assert_int_equal(mailbox_post(mailbox, &stop, fd, &t[1]), ERR_OK);
+    run_loop("good", script_steered);
+    assert_int_equal(result.finish.status, RUN_STOPPED);
+    assert_int_equal(records, 1);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(mailbox_collect(mailbox, t[i], &a), ERR_OK);
+        assert_string_equal(a.text, "done");
+    }
+    assert_int_equal(mailbox_post(mailbox, &stop, fd, &t[2]), ERR_OK);
+    assert_int_equal(mailbox_collect(mailbox, t[2], &a), ERR_OK);
+    assert_int_equal(a.err, ERR_CANCELED);
+    mailbox_free(mailbox);
+    mailbox = NULL;
+    close(fd);
+}
 
 static void script_order(struct tuner *t, const struct tuner_event *e)
 {
@@ -808,6 +861,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         CASE(loop_records_are_journaled_before_messages),
+        CASE(loop_carries_out_commands),
         CASE(loop_malformed_and_strangers_are_ignored),
         CASE(loop_killed_node_is_lost_after_its_last_words),
         CASE(loop_lost_node_is_started_again),

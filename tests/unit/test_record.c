@@ -38,6 +38,11 @@ static void fill(struct record *r, enum record_kind kind)
         strcpy(r->run_resumed.path, "/runs/x/snapshots/000007");
         strcpy(r->run_resumed.reason, "node 0 was killed");
         break;
+    case RECORD_COMMAND:
+        strcpy(r->command.command, "limits");
+        r->command.paused = true;
+        r->command.limits = (struct record_limits){NAN, 0.98, INFINITY, 5, 100};
+        break;
     case RECORD_SEARCH_DECIDED:
         r->search_decided.search = 2;
         r->search_decided.trial_s = 0.25;

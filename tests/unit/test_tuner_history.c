@@ -299,9 +299,13 @@ static void history_follows_the_surviving_lineage(void **state)
 static void history_result_has_the_contract_members(void **state)
 {
     static const char *const members[] = {
-        "run",      "status",   "reason",   "loss",    "metric", "best",
-        "model",    "epochs",   "clocks",   "seconds", "tuning", "setting",
-        "schedule", "strategy", "searcher", "seed",    "state",  "url"};
+        "run",      "status",         "reason",
+        "loss",     "metric",         "best",
+        "model",    "epochs",         "clocks",
+        "seconds",  "paused_seconds", "tuning",
+        "setting",  "schedule",       "strategy",
+        "searcher", "seed",           "state",
+        "url"};
     struct world w = {0};
     struct record r;
     json_t *o;
@@ -309,7 +313,7 @@ static void history_result_has_the_contract_members(void **state)
     (void)state;
     history_init(&w.h);
     o = history_result(&w.h, NULL, NULL);
-    assert_int_equal(json_object_size(o), 18);
+    assert_int_equal(json_object_size(o), 19);
     assert_true(json_is_null(json_object_get(o, "loss")));
     assert_true(json_is_null(json_object_get(o, "model")));
     json_decref(o);

@@ -1,0 +1,67 @@
+/* The mailbox: how other threads give a run commands.
+ *
+ * Bounded. A thread posts a request and gets a ticket; the control loop, which
+ * waits on mailbox_fd among others, takes it, steps the tuner and answers; the
+ * thread is told by its own eventfd and collects. Nobody ever blocks. A key
+ * that comes again with the same request gets the answer of the first time.
+ * Thread-safe: all under one lock, for no longer than a copy.
+ */
+#ifndef TUNER_MAILBOX_IO_H
+#define TUNER_MAILBOX_IO_H
+
+#include "tuner/tuner.h"
+
+enum {
+    MAILBOX_SLOTS = 16, /* requests at a time; more are refused */
+    MAILBOX_KEY_MAX = 64,
+    MAILBOX_KEYS = 64 /* latest answers that are remembered */
+};
+
+struct mailbox;
+
+struct mailbox_request {
+    enum tuner_command command;
+    struct tuner_limits limits;    /* of LIMITS; else zero */
+    char key[MAILBOX_KEY_MAX + 1]; /* "" none */
+};
+
+typedef uint64_t mailbox_ticket; /* 0: none */
+
+/* Errors: ERR_NOMEM, ERR_IO. */
+enum err mailbox_new(struct mailbox **out);
+/* No ticket may be out. Accepts NULL. */
+void mailbox_free(struct mailbox *m);
+
+/* ---- who asks ------------------------------------------------------------ */
+
+/* Posts @r. @wake_fd: an eventfd that is written when the answer is there; it
+ * must stay open until the ticket is collected or forgotten.
+ * Errors: ERR_LIMIT (MAILBOX_SLOTS are in use), ERR_EXIST (its key was used for
+ * another request), ERR_BUSY (its key's first request is not answered yet). */
+enum err mailbox_post(struct mailbox *m, const struct mailbox_request *r,
+                      int wake_fd, mailbox_ticket *out);
+
+/* The answer of @ticket, which is then no more. Errors: ERR_AGAIN not yet. */
+enum err mailbox_collect(struct mailbox *m, mailbox_ticket ticket,
+                         struct tuner_answer *out);
+
+/* Nobody waits for it any more; it is carried out all the same. */
+void mailbox_forget(struct mailbox *m, mailbox_ticket ticket);
+
+/* ---- the control loop ---------------------------------------------------- */
+
+/* Readable while a request waits. */
+int mailbox_fd(const struct mailbox *m);
+
+/* The oldest request that waits; false: none. */
+bool mailbox_take(struct mailbox *m, struct mailbox_request *out,
+                  mailbox_ticket *ticket);
+
+void mailbox_answer(struct mailbox *m, mailbox_ticket ticket,
+                    const struct tuner_answer *answer);
+
+/* The run is over: what waits, and all that comes later, is answered with
+ * ERR_CANCELED. */
+void mailbox_close(struct mailbox *m);
+
+#endif
