@@ -178,8 +178,9 @@ static bool check_fields(const struct head *head, struct response *out)
 static bool check_unique(const struct head *head, struct response *out)
 {
     static const char *const unique[] = {
-        "host",          "content-length", "transfer-encoding", "content-type",
-        "authorization", "origin",         "sec-fetch-site",    "expect",
+        "host",           "content-length", "transfer-encoding",
+        "content-type",   "authorization",  "origin",
+        "sec-fetch-site", "expect",         "idempotency-key",
     };
     size_t i, k;
 
@@ -213,8 +214,8 @@ static bool body_length(const struct head_field *f, uint64_t *out)
     return f->value_len > 0;
 }
 
-/* No route takes a body so far; those of other methods are refused by their
- * method, once it is certain where they end. */
+/* Whether there may be one, and where it ends; what is in it is the service's.
+ */
 static bool check_body(const struct head *head, struct response *out)
 {
     const struct head_field *length = head_field(head, "content-length");

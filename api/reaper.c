@@ -49,7 +49,8 @@ static time_ns deadline(const struct reaper *r, const struct reaper_entry *e)
 
     if (e->phase == REAPER_FREE || e->phase == REAPER_CLOSING)
         return INT64_MAX;
-    if (crowded && e->phase != REAPER_ANSWER && limit > r->limits.crowded)
+    if (crowded && (e->phase == REAPER_HEAD || e->phase == REAPER_IDLE) &&
+        limit > r->limits.crowded)
         limit = r->limits.crowded;
     return e->since + limit;
 }

@@ -67,13 +67,18 @@ const char *response_reason(int status)
         const char *reason;
     } rows[] = {
         {200, "OK"},
+        {202, "Accepted"},
         {400, "Bad Request"},
+        {401, "Unauthorized"},
         {403, "Forbidden"},
         {404, "Not Found"},
         {405, "Method Not Allowed"},
+        {409, "Conflict"},
         {413, "Content Too Large"},
         {414, "URI Too Long"},
+        {415, "Unsupported Media Type"},
         {421, "Misdirected Request"},
+        {422, "Unprocessable Content"},
         {431, "Request Header Fields Too Large"},
         {500, "Internal Server Error"},
         {503, "Service Unavailable"},
@@ -156,6 +161,14 @@ void response_problem(struct response *r, int status, const char *code,
     answer_json(r, status, type_problem, problem);
 }
 
+void response_unauthorized(struct response *r)
+{
+    response_problem(r, 401, "token_required", NULL,
+                     "this needs the header Authorization: Bearer TOKEN; the "
+                     "token is in the file `token` of the state folder");
+    r->challenge = true;
+}
+
 static const char csp_page[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self' data:; connect-src 'self'; frame-ancestors 'none'; "
@@ -183,6 +196,8 @@ size_t response_headers(const struct response *r,
     out[n++] = (struct response_header){"Cache-Control", "no-store"};
     if (r->allow[0])
         out[n++] = (struct response_header){"Allow", r->allow};
+    if (r->challenge)
+        out[n++] = (struct response_header){"WWW-Authenticate", "Bearer"};
     if (r->close)
         out[n++] = (struct response_header){"Connection", "close"};
     assert(n <= RESPONSE_HEADERS_MAX);

@@ -31,6 +31,7 @@ struct response {
     char allow[RESPONSE_ALLOW_MAX]; /* for 405 */
     bool page;  /* a document or its parts, not data: may load from itself */
     bool close; /* the connection is not to be used again */
+    bool challenge; /* a token is needed: WWW-Authenticate */
 };
 
 /* Releases the body; accepts a zeroed response. */
@@ -65,6 +66,9 @@ void response_fault_add(struct response_faults *fs, const char *pointer,
 void response_problem(struct response *r, int status, const char *code,
                       const struct response_faults *faults, const char *fmt,
                       ...) __attribute__((format(printf, 5, 6)));
+
+/* Answers 401: a token is needed. What was wrong is not said. */
+void response_unauthorized(struct response *r);
 
 /* "Not Found"; "" for a status that no route uses. */
 const char *response_reason(int status);

@@ -41,9 +41,28 @@ static bool next_part(const char **path, const char **part, size_t *len)
     return true;
 }
 
-static bool is_variable(const char *part, size_t len)
+/* Length of the name in "{name}" or "{name}:suffix"; 0 for other parts. */
+static size_t variable_len(const char *part, size_t len)
 {
-    return len > 2 && part[0] == '{' && part[len - 1] == '}';
+    const char *end = memchr(part, '}', len);
+
+    return len > 2 && part[0] == '{' && end ? (size_t)(end - part) - 1 : 0;
+}
+
+/* True for a @segment that the pattern's part may stand for. */
+static bool part_matches(const char *part, size_t len, const char *segment)
+{
+    size_t name = variable_len(part, len), n;
+    size_t suffix = name ? len - name - 2 : 0;
+
+    assert(segment);
+    n = strlen(segment);
+    if (name == 0)
+        return n == len && memcmp(segment, part, len) == 0;
+    if (suffix == 0)
+        return !strchr(segment, ':');
+    return n > suffix &&
+           memcmp(segment + n - suffix, part + len - suffix, suffix) == 0;
 }
 
 static bool path_matches(const char *path, const struct place *place)
@@ -56,25 +75,33 @@ static bool path_matches(const char *path, const struct place *place)
     for (i = 0; next_part(&path, &part, &len); i++) {
         if (i == place->segments)
             return false;
-        if (!is_variable(part, len) &&
-            (strlen(place->segment[i]) != len ||
-             memcmp(place->segment[i], part, len) != 0))
+        if (!part_matches(part, len, place->segment[i]))
             return false;
     }
     return i == place->segments;
 }
 
-/* Value of the path's "{name}" in @place; NULL when the path has none. */
+/* Value of the path's "{name}" in @place, without the suffix (then it is in
+ * @cut); NULL when the path has none. */
 static const char *path_value(const char *path, const struct place *place,
-                              const char *name)
+                              const char *name, char cut[ROUTE_ID_MAX + 2])
 {
-    const char *part;
+    const char *part, *segment;
     size_t len, i;
 
     for (i = 0; next_part(&path, &part, &len); i++) {
-        if (is_variable(part, len) && strlen(name) == len - 2 &&
-            memcmp(part + 1, name, len - 2) == 0)
-            return place->segment[i];
+        size_t n = variable_len(part, len);
+
+        if (n == 0 || strlen(name) != n || memcmp(part + 1, name, n) != 0)
+            continue;
+        segment = place->segment[i];
+        assert(segment);
+        if (len == n + 2)
+            return segment;
+        /* One that is too long stays so. */
+        snprintf(cut, ROUTE_ID_MAX + 2, "%.*s",
+                 (int)(strlen(segment) - (len - n - 2)), segment);
+        return cut;
     }
     return NULL;
 }
@@ -221,10 +248,10 @@ static void check_query(const struct route *route, const struct place *place,
 
     for (i = 0; i < req->pairs; i++) {
         const char *name = req->pair[i].name;
-        char pointer[96], names[160];
+        char pointer[96], names[160], cut[ROUTE_ID_MAX + 2];
 
         snprintf(pointer, sizeof(pointer), "/query/%.64s", name);
-        if (!declares(route, name) || path_value(route->path, place, name))
+        if (!declares(route, name) || path_value(route->path, place, name, cut))
             response_fault_add(faults, pointer,
                                "unknown; the parameters here: %s",
                                query_names(route, names, sizeof(names)));
@@ -244,7 +271,8 @@ static bool call_fill(struct route_call *call, const struct place *place,
 
     for (i = 0; route->params && route->params[i].type != PARAM_END; i++) {
         const struct route_param *p = &route->params[i];
-        const char *in_path = path_value(route->path, place, p->name);
+        const char *in_path =
+            path_value(route->path, place, p->name, call->cut);
 
         assert(i < ROUTE_PARAMS_MAX);
         call->arg[i].text = in_path ? in_path : request_query(req, p->name);
@@ -313,22 +341,37 @@ static const struct route *find(const struct route table[], size_t n,
     return NULL;
 }
 
+bool route_match(const struct route table[], size_t n, struct view *view,
+                 const char *method, const struct request *req,
+                 struct route_call *call, struct response *out)
+{
+    struct place place = place_of(req);
+
+    *call = (struct route_call){.view = view};
+    call->route = find(table, n, method, &place, out);
+    if (!call->route && out->allow[0])
+        response_problem(out, 405, "method_not_allowed", NULL,
+                         "this path takes %s only", out->allow);
+    else if (!call->route)
+        response_problem(out, 404, "route_not_found", NULL,
+                         "there is no such path; /api/v1 lists all");
+    else
+        return call_fill(call, &place, req, out);
+    return false;
+}
+
 void route_respond(const struct route table[], size_t n, struct view *view,
                    const char *method, const struct request *req,
                    struct response *out)
 {
-    struct place place = place_of(req);
-    struct route_call call = {.view = view};
+    struct route_call call;
 
-    call.route = find(table, n, method, &place, out);
-    if (!call.route && out->allow[0])
-        response_problem(out, 405, "method_not_allowed", NULL,
-                         "this path takes %s only", out->allow);
-    else if (!call.route)
-        response_problem(out, 404, "route_not_found", NULL,
-                         "there is no such path; /api/v1 lists all");
-    else if (call_fill(&call, &place, req, out))
+    if (!route_match(table, n, view, method, req, &call, out))
+        return;
+    if (call.route->handle)
         call.route->handle(&call, out);
+    else
+        response_unauthorized(out);
     assert(out->status);
 }
 

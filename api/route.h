@@ -11,6 +11,7 @@
 
 #include "api/request.h"
 
+struct mailbox_request;
 struct route;
 struct view;
 
@@ -47,26 +48,43 @@ struct route_call {
     struct view *view;
     const struct route *route;
     struct route_arg arg[ROUTE_PARAMS_MAX]; /* by the route's parameters */
+    char cut[ROUTE_ID_MAX + 2]; /* the text of a variable before its suffix */
 };
 
 /* Answers @call; must leave @out answered. Must not block but for the view's
  * lock, for no longer than a copy. */
 typedef void route_handler(const struct route_call *call, struct response *out);
 
+/* Of a write: what @call asks of its run. @body: the JSON value sent, NULL
+ * where there was no body. False: @out refuses it with all that is wrong. */
+typedef bool route_command(const struct route_call *call, const json_t *body,
+                           struct mailbox_request *request,
+                           struct response *out);
+
 /* Where a path is found: under /api/v1, at the root, or both. */
 enum { ROUTE_API = 1, ROUTE_ROOT = 2 };
 
 struct route {
-    const char *method; /* "GET", which stands for HEAD too */
-    const char *path;   /* "/runs/{run}/trials"; "" is the mount itself */
-    unsigned mount;     /* ROUTE_API | ROUTE_ROOT */
+    const char *method; /* "GET", which stands for HEAD too; others write */
+    /* "/runs/{run}/trials", "/runs/{run}:stop"; "" is the mount itself. A
+     * variable without a suffix stands for no text with a colon in it. */
+    const char *path;
+    unsigned mount;                   /* ROUTE_API | ROUTE_ROOT */
     const struct route_param *params; /* up to PARAM_END; NULL: none */
     route_handler *handle;
-    const char *summary; /* one line */
+    const char *summary;    /* one line */
+    route_command *command; /* of a write, instead of handle */
 };
 
-/* Answers the request for @method and @req from @table[n]. 404, 405 and 400 for
- * bad parameters included; every fault of the parameters is listed. */
+/* Finds the route for @method and @req in @table[n] and checks the parameters.
+ * False: @out answers 404, 405 or 400, with every fault. @call borrows from
+ * @req. */
+bool route_match(const struct route table[], size_t n, struct view *view,
+                 const char *method, const struct request *req,
+                 struct route_call *call, struct response *out);
+
+/* Answers the request for @method and @req from @table[n]: route_match, then
+ * the handler. A write is refused (401): those come with a token. */
 void route_respond(const struct route table[], size_t n, struct view *view,
                    const char *method, const struct request *req,
                    struct response *out);

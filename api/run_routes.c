@@ -1,5 +1,6 @@
 #include "api/run_routes.h"
 
+#include "api/command_routes.h"
 #include "api/list.h"
 #include "api/value.h"
 #include "api/view.h"
@@ -20,7 +21,8 @@ struct run_copy {
     enum run_status status;
     char status_reason[RECORD_TEXT_MAX];
     struct record_run_finished end;
-    double at_s, first_clock_at_s, loss;
+    struct record_limits limits;
+    double at_s, first_clock_at_s, loss, paused_s;
     clock_no clock;
     uint64_t clocks;
     uint32_t epochs;
@@ -89,6 +91,8 @@ static void run_copy(struct run_copy *c, const struct view_run *run)
     c->status = h->status;
     memcpy(c->status_reason, h->status_reason, sizeof(c->status_reason));
     c->end = h->end;
+    c->limits = h->limits;
+    c->paused_s = history_paused(h);
     c->at_s = h->at_s;
     c->first_clock_at_s = h->first_clock_at_s;
     c->loss = history_loss(h);
@@ -154,7 +158,9 @@ static json_t *tuning_to_json(const struct run_copy *c)
 
 static json_t *times_to_json(const struct run_copy *c)
 {
-    return json_pack("{s:o, s:o, s:o, s:o}", "started_at",
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "stop",
+                     command_limits_to_json(&c->limits), "paused_seconds",
+                     value_number(c->paused_s), "started_at",
                      list_time(&c->scope, 0), "first_clock_at",
                      list_time(&c->scope, c->first_clock_at_s), "updated_at",
                      list_time(&c->scope, c->at_s), "finished_at",

@@ -27,8 +27,13 @@ enum {
     CACHE_BODY_MAX = 256 * 1024,   /* so at most 8 MiB are kept */
     CONNECTION_MEMORY = 32 * 1024, /* the library's, a connection; longer heads
                                     * it refuses itself, with 414 or 431 */
+    BODY_READ_MAX = 4 * HEAD_BODY_MAX, /* of one in chunks that is too long */
     LISTEN_QUEUE = 1024 /* so that clients wait here, not in retransmissions */
 };
+
+/* How long a run may take to answer a command: its loop is never busy for long,
+ * but the disk may be. */
+static const time_ns ANSWER_TIME = 30000000000;
 
 /* A finished answer and the version of the view that it was built from. */
 struct cached {
@@ -41,6 +46,7 @@ struct api_server {
     struct view *view;
     struct listen_address self;
     char url[LISTEN_HOST_MAX + 24];
+    char *token;   /* owned; NULL: nothing is written */
     int listen_fd; /* the daemon's, once there is one */
     int wake_fd;
     struct MHD_Daemon *daemon;
@@ -51,12 +57,29 @@ struct api_server {
     uint64_t refused, cut; /* requests; connections */
     bool place_freed; /* since the library last looked for new connections */
     struct cached cache[CACHE_SLOTS];
+    struct exchange *waiting; /* for their run's answer; suspended */
+};
+
+enum stage {
+    STAGE_HEAD,    /* of which nothing is known yet */
+    STAGE_READ,    /* accepted; to be answered when the library asks again */
+    STAGE_BODY,    /* of an accepted write: it comes */
+    STAGE_WAITING, /* the run has been asked */
+    STAGE_ANSWERED /* it has answered, or takes too long */
 };
 
 /* One request, from its first line to its answer. */
 struct exchange {
-    bool accepted;
-    char target[]; /* as it came */
+    enum stage stage;
+    struct MHD_Connection *connection;
+    char *body; /* owned */
+    size_t len, capacity;
+    bool no_memory;
+    struct service_write write;
+    time_ns asked; /* WAITING: since when */
+    struct exchange *next;
+    struct response reply; /* ANSWERED */
+    char target[];         /* as it came */
 };
 
 /* ---- answers ------------------------------------------------------------- */
@@ -187,7 +210,8 @@ static void *on_target(void *cls, const char *target,
     reaper_enter(entry_of(connection), REAPER_HEAD, clock_monotonic());
     if (!x)
         return NULL;
-    x->accepted = false;
+    memset(x, 0, sizeof(*x));
+    x->connection = connection;
     memcpy(x->target, target, size);
     return x;
 }
@@ -206,28 +230,96 @@ static enum MHD_Result on_field(void *cls, enum MHD_ValueKind kind,
     return MHD_YES;
 }
 
-static bool accepted(struct api_server *s, struct MHD_Connection *connection,
-                     const char *method, const char *target,
-                     const char *version, struct response *out)
+static void count_refusal(struct api_server *s, int status)
+{
+    if (worth_logging(++s->refused))
+        log_event(LOG_INFO, "http_refused", "status=%d count=%" PRIu64, status,
+                  s->refused);
+}
+
+/* The head is complete. What is queued here closes the connection: right for
+ * refusals, whose bodies nobody reads. */
+static enum MHD_Result on_head(struct api_server *s, struct exchange *x,
+                               const char *method, const char *version)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(
-        connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-    struct head head = {.method = method, .target = target, .version = version};
+        x->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    struct head head = {
+        .method = method, .target = x->target, .version = version};
+    struct response refusal = {0};
+    enum MHD_Result result;
 
     assert(info);
     head.bytes = info->header_size;
-    MHD_get_connection_values_n(connection, MHD_HEADER_KIND, on_field, &head);
-    if (service_accept(&head, &s->self, out))
-        return true;
-    if (worth_logging(++s->refused))
-        log_event(LOG_INFO, "http_refused", "status=%d count=%" PRIu64,
-                  out->status, s->refused);
-    return false;
+    MHD_get_connection_values_n(x->connection, MHD_HEADER_KIND, on_field,
+                                &head);
+    if (service_accept(&head, &s->self, &refusal)) {
+        if (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0) {
+            x->stage = STAGE_READ;
+            return MHD_YES;
+        }
+        if (service_begin(s->view, s->token, &head, &x->write, &refusal)) {
+            x->stage = STAGE_BODY;
+            reaper_enter(entry_of(x->connection), REAPER_BODY,
+                         clock_monotonic());
+            return MHD_YES;
+        }
+    }
+    count_refusal(s, refusal.status);
+    refusal.close = true;
+    result = send_response(x->connection, &refusal);
+    response_deinit(&refusal);
+    return result;
 }
 
-/* Called with the head complete, and, when MHD_YES was all the answer, again at
- * the end of the request. What is queued at the first call closes the
- * connection: right for refusals, and for methods with a body nobody reads. */
+/* A piece of the body. What is too long is read and forgotten, so that it can
+ * be answered; but not for ever. */
+static enum MHD_Result on_body(struct exchange *x, const char *data, size_t n)
+{
+    void *body = x->body;
+
+    if (n > BODY_READ_MAX - x->len)
+        return MHD_NO;
+    if (x->len + n <= HEAD_BODY_MAX && !x->no_memory) {
+        x->no_memory = mem_grow(&body, &x->capacity, 1, x->len + n) != 0;
+        x->body = body;
+        if (!x->no_memory)
+            memcpy(x->body + x->len, data, n);
+    }
+    x->len += n;
+    return MHD_YES;
+}
+
+/* The write is complete: the run is asked, and the connection rests until the
+ * run has answered. */
+static enum MHD_Result on_write(struct api_server *s, struct exchange *x,
+                                const char *method)
+{
+    struct response refusal = {0};
+    enum MHD_Result result;
+
+    if (x->len > HEAD_BODY_MAX) {
+        response_problem(&refusal, 413, "body_too_long", NULL,
+                         "the body is longer than %d bytes", HEAD_BODY_MAX);
+        refusal.close = true;
+    } else if (x->no_memory) {
+        response_json(&refusal, 200, NULL); /* 503 */
+    } else if (service_write(s->view, method, x->target, x->body ? x->body : "",
+                             x->len, s->wake_fd, &x->write, &refusal)) {
+        x->stage = STAGE_WAITING;
+        x->asked = clock_monotonic();
+        x->next = s->waiting;
+        s->waiting = x;
+        MHD_suspend_connection(x->connection);
+        return MHD_YES;
+    }
+    result = send_response(x->connection, &refusal);
+    response_deinit(&refusal);
+    return result;
+}
+
+/* Called with the head complete; then, when MHD_YES was all the answer, with
+ * pieces of the body, at its end, and when a connection is resumed. */
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection,
                                   const char *url, const char *method,
                                   const char *version, const char *upload,
@@ -235,38 +327,98 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection,
 {
     struct api_server *s = cls;
     struct exchange *x = *context;
-    struct response refusal = {0};
-    enum MHD_Result result = MHD_YES;
+    enum MHD_Result result;
 
     (void)url; /* the library's decoded form; we decode the target ourselves */
-    (void)upload;
-    (void)upload_size; /* GET and HEAD have no body: checked by the guard */
     if (!x)
         return MHD_NO;
-    reaper_enter(entry_of(connection), REAPER_ANSWER, clock_monotonic());
-    if (x->accepted)
-        return answer(s, connection, method, x->target);
-    x->accepted = accepted(s, connection, method, x->target, version, &refusal);
-    if (!x->accepted) {
-        result = send_response(connection, &refusal);
-    } else if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
-        service_respond(s->view, method, x->target, &refusal);
-        assert(refusal.status >= 400);
-        refusal.close = true;
-        result = send_response(connection, &refusal);
+    if (x->stage == STAGE_BODY && *upload_size > 0) {
+        result = on_body(x, upload, *upload_size);
+        *upload_size = 0;
+        return result;
     }
-    response_deinit(&refusal);
-    return result;
+    reaper_enter(entry_of(connection), REAPER_ANSWER, clock_monotonic());
+    switch (x->stage) {
+    case STAGE_HEAD:
+        return on_head(s, x, method, version);
+    case STAGE_READ:
+        return answer(s, connection, method, x->target);
+    case STAGE_BODY:
+        return on_write(s, x, method);
+    case STAGE_WAITING:
+        return MHD_YES;
+    case STAGE_ANSWERED:
+        return send_response(connection, &x->reply);
+    }
+    return MHD_NO;
+}
+
+static void leave_waiting(struct api_server *s, struct exchange *x)
+{
+    struct exchange **at = &s->waiting;
+
+    while (*at && *at != x)
+        at = &(*at)->next;
+    if (*at)
+        *at = x->next;
 }
 
 static void on_completed(void *cls, struct MHD_Connection *connection,
                          void **context, enum MHD_RequestTerminationCode code)
 {
-    (void)cls;
+    struct exchange *x = *context;
+
     (void)code;
-    mem_free(*context);
+    if (x) {
+        leave_waiting(cls, x);
+        service_forget(&x->write);
+        response_deinit(&x->reply);
+        mem_free(x->body);
+        mem_free(x);
+    }
     *context = NULL;
     reaper_enter(entry_of(connection), REAPER_IDLE, clock_monotonic());
+}
+
+/* ---- runs that answer ---------------------------------------------------- */
+
+static void wake_up(struct api_server *s, struct exchange *x)
+{
+    leave_waiting(s, x);
+    x->stage = STAGE_ANSWERED;
+    MHD_resume_connection(x->connection);
+}
+
+/* Goes on with those whose run has answered, or takes too long. */
+static void collect(struct api_server *s)
+{
+    struct exchange *x, *next;
+
+    for (x = s->waiting; x; x = next) {
+        next = x->next;
+        if (service_collect(&x->write, &x->reply)) {
+            wake_up(s, x);
+        } else if (clock_monotonic() - x->asked >= ANSWER_TIME) {
+            service_forget(&x->write);
+            response_problem(&x->reply, 503, "no_answer", NULL,
+                             "the run has not answered in 30 s; it may still "
+                             "do what was asked");
+            wake_up(s, x);
+        }
+    }
+}
+
+/* No connection may be suspended when the library stops. */
+static void end_waiting(struct api_server *s)
+{
+    while (s->waiting) {
+        struct exchange *x = s->waiting;
+
+        service_forget(&x->write);
+        response_problem(&x->reply, 503, "not_ready", NULL,
+                         "the program is about to end");
+        wake_up(s, x);
+    }
 }
 
 static void on_connection(void *cls, struct MHD_Connection *connection,
@@ -315,6 +467,9 @@ static int wait_ms(struct api_server *s)
      * turn, which nothing else might bring about. */
     if (s->place_freed)
         return 0;
+    for (const struct exchange *x = s->waiting; x; x = x->next)
+        if (x->asked + ANSWER_TIME < due)
+            due = x->asked + ANSWER_TIME;
     if (due != INT64_MAX) {
         ms = (due - clock_monotonic()) / 1000000 + 1;
         ms = ms < 0 ? 0 : ms;
@@ -332,14 +487,19 @@ static void *serve(void *arg)
         MHD_get_daemon_info(s->daemon, MHD_DAEMON_INFO_EPOLL_FD);
     struct pollfd fds[] = {{.fd = info->epoll_fd, .events = POLLIN},
                            {.fd = s->wake_fd, .events = POLLIN}};
+    uint64_t calls;
 
     pthread_setname_np(pthread_self(), "http");
     while (!atomic_load(&s->stopping)) {
         poll(fds, 2, wait_ms(s));
         s->place_freed = false;
+        /* Empty where nobody has called; that is no error. */
+        (void)!read(s->wake_fd, &calls, sizeof(calls));
+        collect(s);
         MHD_run(s->daemon);
         reap(s);
     }
+    end_waiting(s);
     return NULL;
 }
 
@@ -426,7 +586,8 @@ static enum err open_socket(struct listen_address *self, int *out,
 
 static struct MHD_Daemon *start_daemon(struct api_server *s)
 {
-    unsigned flags = MHD_USE_EPOLL | (s->self.ipv6 ? MHD_USE_IPv6 : 0);
+    unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME |
+                     (s->self.ipv6 ? MHD_USE_IPv6 : 0);
 
     return MHD_start_daemon(
         flags, 0, NULL, NULL, on_request, s, MHD_OPTION_LISTEN_SOCKET,
@@ -467,6 +628,7 @@ static void close_server(struct api_server *s)
         close(s->wake_fd);
     for (size_t i = 0; i < CACHE_SLOTS; i++)
         cached_deinit(&s->cache[i]);
+    mem_free(s->token);
     mem_free(s);
 }
 
@@ -488,6 +650,10 @@ enum err api_server_start(const struct api_server_options *options,
     s->view = options->view;
     s->self = self;
     s->listen_fd = s->wake_fd = -1;
+    if (options->token && !(s->token = mem_strdup(options->token))) {
+        mem_free(s);
+        return fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
+    }
     reaper_init(&s->reaper, options->limits ? options->limits : &limits);
     err = open_server(s, f);
     if (err)

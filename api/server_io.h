@@ -19,6 +19,7 @@ struct api_server;
 
 struct api_server_options {
     const char *listen; /* as listen_parse takes it; NULL: any free port */
+    const char *token;  /* that writes need; copied; NULL: none is right */
     struct view *view;  /* borrowed until api_server_stop */
     const struct reaper_limits *limits; /* copied; NULL: REAPER_LIMITS */
 };

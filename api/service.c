@@ -1,12 +1,17 @@
 #include "api/service.h"
 
 #include "api/about_routes.h"
+#include "api/command_routes.h"
 #include "api/history_routes.h"
 #include "api/page.h"
 #include "api/route.h"
 #include "api/run_routes.h"
+#include "base/json.h"
 
+#include <assert.h>
+#include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 static void handle_index(const struct route_call *call, struct response *out);
 
@@ -57,49 +62,61 @@ static const struct route_param epochs_params[] = {
     {.type = PARAM_END}};
 
 static const struct route table[] = {
-    {"GET", "/runs", ROUTE_API, page_params, handle_runs, "all runs"},
+    {"GET", "/runs", ROUTE_API, page_params, handle_runs, "all runs", NULL},
     {"GET", "/runs/{run}", ROUTE_API, run_params, handle_run,
-     "a run: status, loss, best epoch, setting in use"},
+     "a run: status, loss, best epoch, setting in use", NULL},
+    {"PATCH", "/runs/{run}", ROUTE_API, run_params, NULL,
+     "other limits: {\"stop\": {...}}", command_limits},
+    {"POST", "/runs/{run}:pause", ROUTE_API, run_params, NULL,
+     "nothing runs until it is continued", command_pause},
+    {"POST", "/runs/{run}:continue", ROUTE_API, run_params, NULL,
+     "goes on after a pause", command_continue},
+    {"POST", "/runs/{run}:stop", ROUTE_API, run_params, NULL,
+     "ends the run: a snapshot and the best model are written", command_stop},
+    {"POST", "/runs/{run}:retune", ROUTE_API, run_params, NULL,
+     "a search at the next end of an epoch", command_retune},
+    {"POST", "/runs/{run}:snapshot", ROUTE_API, run_params, NULL,
+     "a snapshot at the next end of a slice", command_snapshot},
     {"GET", "/runs/{run}/trials", ROUTE_API, trials_params, handle_trials,
-     "settings tried, with their loss traces and speeds"},
+     "settings tried, with their loss traces and speeds", NULL},
     {"GET", "/runs/{run}/trials/{trial}", ROUTE_API, trial_params,
-     handle_trial, "one trial"},
+     handle_trial, "one trial", NULL},
     {"GET", "/runs/{run}/branches", ROUTE_API, branches_params,
-     handle_branches, "versions of the training state"},
+     handle_branches, "versions of the training state", NULL},
     {"GET", "/runs/{run}/branches/{branch}", ROUTE_API, branch_params,
-     handle_branch, "one branch"},
+     handle_branch, "one branch", NULL},
     {"GET", "/runs/{run}/branches/{branch}/progress", ROUTE_API,
-     progress_params, handle_progress, "a branch's loss by clock"},
+     progress_params, handle_progress, "a branch's loss by clock", NULL},
     {"GET", "/runs/{run}/schedule", ROUTE_API, run_page_params,
-     handle_schedule, "which setting was used from which clock"},
+     handle_schedule, "which setting was used from which clock", NULL},
     {"GET", "/runs/{run}/slices", ROUTE_API, run_page_params, handle_slices,
-     "which branch ran at which clocks; the latest"},
+     "which branch ran at which clocks; the latest", NULL},
     {"GET", "/runs/{run}/epochs", ROUTE_API, epochs_params, handle_epochs,
-     "loss and metric at the end of each epoch"},
+     "loss and metric at the end of each epoch", NULL},
     {"GET", "/runs/{run}/searches", ROUTE_API, run_page_params,
-     handle_searches, "rounds of trials"},
+     handle_searches, "rounds of trials", NULL},
     {"GET", "/runs/{run}/decisions", ROUTE_API, run_page_params,
-     handle_decisions, "why each thing was done; the latest"},
+     handle_decisions, "why each thing was done; the latest", NULL},
     {"GET", "/searchers", ROUTE_API, page_params, handle_searchers,
-     "searchers, with the schema of their settings"},
+     "searchers, with the schema of their settings", NULL},
     {"GET", "/strategies", ROUTE_API, page_params, handle_strategies,
-     "strategies, with the schema of their settings"},
+     "strategies, with the schema of their settings", NULL},
     {"GET", "/apps", ROUTE_API, page_params, handle_apps,
-     "training applications, with the schema of their settings"},
+     "training applications, with the schema of their settings", NULL},
     {"GET", "/schema", ROUTE_API, NULL, handle_schema,
-     "JSON schema of the configuration"},
+     "JSON schema of the configuration", NULL},
     {"GET", "/healthz", ROUTE_API | ROUTE_ROOT, NULL, handle_healthz,
-     "answers while the process lives"},
+     "answers while the process lives", NULL},
     {"GET", "/readyz", ROUTE_API | ROUTE_ROOT, NULL, handle_readyz,
-     "503 once the process is about to end"},
+     "503 once the process is about to end", NULL},
     {"GET", "/version", ROUTE_API | ROUTE_ROOT, NULL, handle_version,
-     "version of the program and of this interface"},
-    {"GET", "", ROUTE_API, NULL, handle_index, "this list"},
-    {"GET", "", ROUTE_ROOT, NULL, handle_page, "status page"},
+     "version of the program and of this interface", NULL},
+    {"GET", "", ROUTE_API, NULL, handle_index, "this list", NULL},
+    {"GET", "", ROUTE_ROOT, NULL, handle_page, "status page", NULL},
     {"GET", "/status.js", ROUTE_ROOT, NULL, handle_page_js,
-     "the status page's script"},
+     "the status page's script", NULL},
     {"GET", "/status.css", ROUTE_ROOT, NULL, handle_page_css,
-     "the status page's style"},
+     "the status page's style", NULL},
 };
 /* clang-format on */
 
@@ -125,4 +142,233 @@ void service_respond(struct view *view, const char *method, const char *target,
 
     if (request_parse(target, &req, out))
         route_respond(table, ROUTES, view, method, &req, out);
+}
+
+const struct route *service_route(size_t index)
+{
+    return index < ROUTES ? &table[index] : NULL;
+}
+
+/* ---- writes: the head ---------------------------------------------------- */
+
+/* Where they differ does not show in the time that it takes. */
+static bool same_secret(const char *a, size_t a_len, const char *b,
+                        size_t b_len)
+{
+    volatile unsigned char differ = a_len != b_len;
+
+    assert(b_len > 0);
+    for (size_t i = 0; i < a_len; i++)
+        differ |= (unsigned char)(a[i] ^ b[i % b_len]);
+    return differ == 0;
+}
+
+static bool authorized(const struct head *head, const char *token)
+{
+    static const char scheme[] = "Bearer ";
+    const struct head_field *f = head_field(head, "authorization");
+    const size_t n = sizeof(scheme) - 1;
+
+    return token && f && f->value_len > n &&
+           strncasecmp(f->value, scheme, n) == 0 &&
+           same_secret(f->value + n, f->value_len - n, token, strlen(token));
+}
+
+/* "application/json", with parameters or not; and that of RFC 7396. */
+static bool is_json(const struct head_field *type)
+{
+    static const char *const types[] = {"application/json",
+                                        "application/merge-patch+json"};
+
+    for (size_t i = 0; type && i < 2; i++) {
+        size_t n = strlen(types[i]);
+
+        if (type->value_len >= n &&
+            strncasecmp(type->value, types[i], n) == 0 &&
+            (type->value_len == n || type->value[n] == ';' ||
+             type->value[n] == ' '))
+            return true;
+    }
+    return false;
+}
+
+/* The guard has seen to it that a length is a number. */
+static bool has_body(const struct head *head)
+{
+    const struct head_field *length = head_field(head, "content-length");
+
+    if (head_field(head, "transfer-encoding"))
+        return true;
+    for (size_t i = 0; length && i < length->value_len; i++)
+        if (length->value[i] != '0')
+            return true;
+    return false;
+}
+
+static bool take_key(const struct head *head, struct service_write *w,
+                     struct response *out)
+{
+    const struct head_field *f = head_field(head, "idempotency-key");
+    struct response_faults faults = {0};
+
+    w->request.key[0] = '\0';
+    if (!f)
+        return true;
+    if (f->value_len > 0 && f->value_len <= MAILBOX_KEY_MAX) {
+        memcpy(w->request.key, f->value, f->value_len);
+        w->request.key[f->value_len] = '\0';
+        return true;
+    }
+    response_fault_add(&faults, "/header/idempotency-key",
+                       "expected 1 to %d characters", MAILBOX_KEY_MAX);
+    response_problem(out, 400, "invalid_parameter", &faults,
+                     "1 parameter of the request is not valid");
+    return false;
+}
+
+bool service_begin(struct view *view, const char *token,
+                   const struct head *head, struct service_write *w,
+                   struct response *out)
+{
+    struct request req;
+    struct route_call call;
+
+    *w = (struct service_write){.ticket = 0};
+    if (!request_parse(head->target, &req, out) ||
+        !route_match(table, ROUTES, view, head->method, &req, &call, out))
+        return false;
+    assert(call.route->command);
+    if (!authorized(head, token)) {
+        response_unauthorized(out);
+        return false;
+    }
+    if (has_body(head) && !is_json(head_field(head, "content-type"))) {
+        response_problem(out, 415, "json_required", NULL,
+                         "the body must be JSON, with the header "
+                         "Content-Type: application/json");
+        return false;
+    }
+    return take_key(head, w, out);
+}
+
+/* ---- writes: the body ---------------------------------------------------- */
+
+/* Another call of the same table: what the head was checked for still holds. */
+static bool match_again(struct view *view, const char *method,
+                        const char *target, struct request *req,
+                        struct route_call *call, struct response *out)
+{
+    return request_parse(target, req, out) &&
+           route_match(table, ROUTES, view, method, req, call, out);
+}
+
+static bool parse_body(const char *body, size_t len, json_t **out,
+                       struct response *refusal)
+{
+    struct response_faults faults = {0};
+    struct fault f = {0};
+    enum err err;
+
+    *out = NULL;
+    if (len == 0)
+        return true;
+    err = json_load(body, len, out, NULL, &f);
+    if (!err)
+        return true;
+    if (err == ERR_NOMEM) {
+        response_json(refusal, 200, NULL); /* 503 */
+        return false;
+    }
+    response_fault_add(&faults, "", "%s", f.text);
+    response_problem(refusal, 400, "malformed_json", &faults,
+                     "the body is not JSON as it is taken here");
+    return false;
+}
+
+/* The mailbox of run @id, borrowed; NULL: @out says why there is none. */
+static struct mailbox *find_mailbox(struct view *view, const char *id,
+                                    struct response *out)
+{
+    const struct view_run *run;
+    struct mailbox *m;
+
+    view_lock(view);
+    run = view_run_find(view, id);
+    m = run ? run->mailbox : NULL;
+    view_unlock(view);
+    if (!run)
+        response_problem(out, 404, "run_not_found", NULL, "there is no run %s",
+                         id);
+    else if (!m)
+        response_problem(out, 409, "run_ended", NULL,
+                         "run %s takes no commands", id);
+    return m;
+}
+
+static bool post(struct service_write *w, int wake_fd, struct response *out)
+{
+    switch (mailbox_post(w->mailbox, &w->request, wake_fd, &w->ticket)) {
+    case ERR_OK:
+        return true;
+    case ERR_EXIST:
+        response_problem(out, 422, "key_used", NULL,
+                         "this Idempotency-Key came with another request "
+                         "before");
+        return false;
+    case ERR_BUSY:
+        response_problem(out, 409, "key_in_use", NULL,
+                         "the first request with this Idempotency-Key is not "
+                         "answered yet");
+        return false;
+    default:
+        response_problem(out, 503, "busy", NULL,
+                         "%d commands wait for the run; try again",
+                         MAILBOX_SLOTS);
+        return false;
+    }
+}
+
+bool service_write(struct view *view, const char *method, const char *target,
+                   const char *body, size_t len, int wake_fd,
+                   struct service_write *w, struct response *out)
+{
+    char key[MAILBOX_KEY_MAX + 1];
+    struct route_call call;
+    struct request req;
+    json_t *json;
+    bool ok;
+
+    if (!match_again(view, method, target, &req, &call, out) ||
+        !parse_body(body, len, &json, out))
+        return false;
+    memcpy(key, w->request.key, sizeof(key));
+    ok = call.route->command(&call, json, &w->request, out);
+    json_decref(json);
+    if (!ok)
+        return false;
+    memcpy(w->request.key, key, sizeof(key));
+    snprintf(w->run, sizeof(w->run), "%s", route_arg(&call, "run")->text);
+    w->mailbox = find_mailbox(view, w->run, out);
+    return w->mailbox && post(w, wake_fd, out);
+}
+
+/* ---- writes: the answer -------------------------------------------------- */
+
+bool service_collect(struct service_write *w, struct response *out)
+{
+    struct tuner_answer answer;
+
+    assert(w->ticket);
+    if (mailbox_collect(w->mailbox, w->ticket, &answer) == ERR_AGAIN)
+        return false;
+    w->ticket = 0;
+    command_respond(w->run, &w->request, &answer, out);
+    return true;
+}
+
+void service_forget(struct service_write *w)
+{
+    if (w->ticket)
+        mailbox_forget(w->mailbox, w->ticket);
+    w->ticket = 0;
 }

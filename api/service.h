@@ -2,22 +2,61 @@
  *
  * The guard, the taking apart of the target and the table of routes in one
  * call; what the server runs for each request, and what tests and the fuzzer
- * run without a server. Pure but for the view's lock.
+ * run without a server. Pure but for the locks of view and mailbox.
+ *
+ * A write comes in four steps, so that nothing is read of a body that will be
+ * refused, and nobody waits: service_accept and service_begin with the head,
+ * service_write with the body, service_collect when the run has answered.
  */
 #ifndef API_SERVICE_H
 #define API_SERVICE_H
 
 #include "api/guard.h"
 #include "api/response.h"
+#include "api/route.h"
 #include "api/view.h"
+#include "tuner/mailbox_io.h"
 
-/* True when @head may be answered by service_respond; else @out holds the
- * refusal and the connection is to be closed after it. */
+/* True when @head may be answered by service_respond (GET, HEAD) or
+ * service_begin (others); else @out holds the refusal and the connection is to
+ * be closed after it. */
 bool service_accept(const struct head *head, const struct listen_address *self,
                     struct response *out);
 
 /* Answers an accepted request for @method and @target. */
 void service_respond(struct view *view, const char *method, const char *target,
                      struct response *out);
+
+/* A write on its way. */
+struct service_write {
+    char run[ROUTE_ID_MAX + 1];
+    struct mailbox_request request;
+    struct mailbox *mailbox; /* borrowed from the view */
+    mailbox_ticket ticket;   /* 0: not posted */
+};
+
+/* True when the body of the accepted @head may come: there is such a route, the
+ * bearer token is @token (NULL: none is right), the body's type is JSON where
+ * there is one. Else @out refuses it (404, 405, 400, 401, 415). The token is
+ * compared in a time that does not depend on where it differs. */
+bool service_begin(struct view *view, const char *token,
+                   const struct head *head, struct service_write *w,
+                   struct response *out);
+
+/* Gives the run what the body of @len bytes asks for. True: it was posted,
+ * @wake_fd will be written when service_collect has something. False: @out
+ * answers (400, 404, 409, 422, 503). */
+bool service_write(struct view *view, const char *method, const char *target,
+                   const char *body, size_t len, int wake_fd,
+                   struct service_write *w, struct response *out);
+
+/* True: the run has answered, and @out with it. */
+bool service_collect(struct service_write *w, struct response *out);
+
+/* Nobody waits for the answer any more. Accepts one that was not posted. */
+void service_forget(struct service_write *w);
+
+/* Route @index of the table; NULL past the last. */
+const struct route *service_route(size_t index);
 
 #endif

@@ -62,6 +62,7 @@ static enum err add(struct view *v, const char *id, const char *name,
     snprintf(run->id, sizeof(run->id), "%s", id);
     snprintf(run->name, sizeof(run->name), "%s", name);
     run->history = history;
+    run->mailbox = NULL;
     view_changed(v);
     return ERR_OK;
 }
@@ -76,6 +77,15 @@ enum err view_add_run(struct view *v, const char *id, const char *name,
     err = add(v, id, name, history);
     view_unlock(v);
     return err;
+}
+
+void view_steer_run(struct view *v, const char *id, struct mailbox *mailbox)
+{
+    view_lock(v);
+    for (size_t i = 0; i < v->runs; i++)
+        if (strcmp(v->run[i].id, id) == 0)
+            v->run[i].mailbox = mailbox;
+    view_unlock(v);
 }
 
 void view_lock(struct view *v)

@@ -23,6 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct mailbox;
 struct view;
 
 enum { VIEW_RUNS_MAX = 1024 };
@@ -37,6 +38,7 @@ struct view_run {
     char id[RECORD_NAME_MAX];
     char name[RECORD_NAME_MAX];
     const struct history *history; /* borrowed; read under the lock only */
+    struct mailbox *mailbox;       /* borrowed; NULL: takes no commands */
 };
 
 /* Errors: ERR_NOMEM. */
@@ -51,6 +53,10 @@ const struct view_options *view_options(const struct view *v);
  * Errors: ERR_EXIST, ERR_LIMIT (VIEW_RUNS_MAX), ERR_NOMEM. Takes the lock. */
 enum err view_add_run(struct view *v, const char *id, const char *name,
                       const struct history *history);
+
+/* Run @id, which is listed, takes commands through @mailbox (borrowed until
+ * view_free). Takes the lock. */
+void view_steer_run(struct view *v, const char *id, struct mailbox *mailbox);
 
 void view_lock(struct view *v);
 void view_unlock(struct view *v);

@@ -1,6 +1,7 @@
 #include "cli/session.h"
 
 #include "api/server_io.h"
+#include "api/token_io.h"
 #include "api/view.h"
 #include "base/clock_io.h"
 #include "base/json.h"
@@ -19,6 +20,7 @@
 #include "tuner/journal_io.h"
 #include "tuner/launcher_io.h"
 #include "tuner/loop_io.h"
+#include "tuner/mailbox_io.h"
 #include "tuner/socket_io.h"
 #include "tuner/state_io.h"
 #include "tuner/strategy.h"
@@ -50,8 +52,9 @@ struct session {
     struct progress progress;
     struct history history; /* changed under the view's lock */
     struct view *view;
+    struct mailbox *mailbox;
     struct api_server *server;
-    char url[128];
+    char url[128], url_path[FILE_PATH_MAX];
     struct tuner_socket socket;
     struct node_process node;
     struct tuner *tuner;
@@ -344,23 +347,51 @@ static enum err register_run(struct session *s, struct fault *f)
     return err;
 }
 
-static enum err start_service(struct session *s, struct fault *f)
+/* Where the verbs that steer a run find its server. */
+static enum err write_url(struct session *s, struct fault *f)
+{
+    enum err err = file_join(s->url_path, s->folder.path, "url", f);
+
+    if (!err)
+        err = file_write(s->url_path, s->url, strlen(s->url), f);
+    return err;
+}
+
+static enum err make_view(struct session *s)
 {
     struct view_options view = {s->o->registry, s->o->schema};
-    struct api_server_options server = {.listen = s->o->listen};
-    char text[160];
     enum err err = view_new(&view, &s->view);
 
     if (!err)
         err =
             view_add_run(s->view, s->folder.id, s->o->tuner->name, &s->history);
+    if (!err)
+        err = mailbox_new(&s->mailbox);
+    if (!err)
+        view_steer_run(s->view, s->folder.id, s->mailbox);
+    return err;
+}
+
+static enum err start_service(struct session *s, struct fault *f)
+{
+    struct api_server_options server = {.listen = s->o->listen};
+    char text[160], token[TOKEN_LEN_MAX + 1];
+    enum err err = make_view(s);
+
     if (err)
         return fault_set(f, err, "%s", err_text(err));
+    err = token_make(s->state, token, f);
+    if (err)
+        return err;
     server.view = s->view;
+    server.token = token;
     err = api_server_start(&server, &s->server, f);
     if (err)
         return err;
     snprintf(s->url, sizeof(s->url), "%s", api_server_url(s->server));
+    err = write_url(s, f);
+    if (err)
+        return err;
     snprintf(text, sizeof(text), "watch at %s", s->url);
     /* For a person; programs find it in the result and in the log. */
     if (s->progress.live)
@@ -483,6 +514,7 @@ static void run_loop(struct session *s)
         .signal_fd = s->signal_fd,
         .config = &config,
         .model_dir = s->model_dir,
+        .mailbox = s->mailbox,
         .hooks = {.ctx = s,
                   .record = take_record,
                   .tick = take_tick,
@@ -688,6 +720,9 @@ static void tear_down(struct session *s)
     launcher_stop(&s->node, 0, -1);
     api_server_stop(s->server);
     view_free(s->view);
+    mailbox_free(s->mailbox);
+    if (s->url_path[0])
+        unlink(s->url_path);
     socket_close(&s->socket);
     tuner_free(s->tuner);
     journal_close(s->journal);

@@ -32,16 +32,22 @@ bool verb_is_planned(const char *name);
 
 int verb_apps(int argc, char **argv);
 int verb_compare(int argc, char **argv);
+int verb_continue(int argc, char **argv);
 int verb_data(int argc, char **argv);
 int verb_eval(int argc, char **argv);
+int verb_limit(int argc, char **argv);
 int verb_ls(int argc, char **argv);
 int verb_node(int argc, char **argv);
+int verb_pause(int argc, char **argv);
 int verb_resume(int argc, char **argv);
+int verb_retune(int argc, char **argv);
 int verb_run(int argc, char **argv);
 int verb_schema(int argc, char **argv);
 int verb_searcher_host(int argc, char **argv);
 int verb_searchers(int argc, char **argv);
 int verb_show(int argc, char **argv);
+int verb_snapshot(int argc, char **argv);
+int verb_stop(int argc, char **argv);
 int verb_strategies(int argc, char **argv);
 int verb_validate(int argc, char **argv);
 

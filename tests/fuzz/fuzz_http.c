@@ -3,8 +3,9 @@
  * what it looks like.
  *
  * An input that begins with a NUL byte is a target that the guard has let
- * through, so that the fuzzer need not find our Host first. Of any other, the
- * head is taken apart as the server library would. */
+ * through, so that the fuzzer need not find our Host first; one that begins
+ * with a byte 1, the body of a PATCH of the run, with a 2, of a POST. Of any
+ * other, the head is taken apart as the server library would. */
 #include "api/request.h"
 #include "api/service.h"
 #include "base/mem.h"
@@ -18,6 +19,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct view *view;
+static struct mailbox *mailbox;
 static struct listen_address self;
 
 static void feed(struct history *h, struct record r)
@@ -42,8 +44,10 @@ static void make_view(void)
     history_init(&h);
     if (view_new(&options, &view) != ERR_OK ||
         view_add_run(view, "run-1", "fuzz", &h) != ERR_OK ||
+        mailbox_new(&mailbox) != ERR_OK ||
         listen_parse("127.0.0.1:80", &self, NULL) != ERR_OK)
         abort();
+    view_steer_run(view, "run-1", mailbox);
     feed(&h, (struct record){.kind = RECORD_RUN_STARTED,
                              .run_started = {.started_unix_s = 1e9}});
     for (branch_id b = 0; b < 2; b++)
@@ -149,6 +153,35 @@ static void fuzz_target(const char *text, size_t size)
     respond("GET", target);
 }
 
+/* What is posted is a command as the run may be given it; all else is refused.
+ */
+static void fuzz_body(const char *method, const char *target, const char *body,
+                      size_t size)
+{
+    struct service_write w = {.ticket = 0};
+    struct tuner_answer a = {.err = ERR_OK};
+    struct response r = {0};
+    struct mailbox_request got;
+    mailbox_ticket ticket;
+
+    if (!service_write(view, method, target, body, size, 2, &w, &r)) {
+        check(r.status == 400 || r.status == 422, "refused");
+        check_response(&r);
+        response_deinit(&r);
+        return;
+    }
+    check(mailbox_take(mailbox, &got, &ticket), "posted");
+    check(!(got.limits.set & LIMIT_MAX_EPOCHS) || got.limits.to.max_epochs > 0,
+          "max_epochs");
+    check(!(got.limits.set & LIMIT_PLATEAU_EPOCHS) ||
+              got.limits.to.plateau_epochs > 0,
+          "plateau_epochs");
+    check(!(got.limits.set & LIMIT_MAX_TIME) || got.limits.to.max_time_s > 0,
+          "max_time");
+    service_forget(&w);
+    mailbox_answer(mailbox, ticket, &a);
+}
+
 /* ---- a head, taken apart ------------------------------------------------- */
 
 /* Next line of @text at *@at, without CR LF, terminated in place; NULL: the
@@ -252,6 +285,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     text[size] = '\0';
     if (size > 0 && data[0] == 0)
         fuzz_target(text + 1, size - 1);
+    else if (size > 0 && data[0] == 1)
+        fuzz_body("PATCH", "/api/v1/runs/run-1", text + 1, size - 1);
+    else if (size > 0 && data[0] == 2)
+        fuzz_body("POST", "/api/v1/runs/run-1:stop", text + 1, size - 1);
     else
         fuzz_head(text, size);
     mem_free(text);

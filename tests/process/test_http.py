@@ -37,10 +37,10 @@ class Served(Case):
 
     # ---- a client --------------------------------------------------------
 
-    def ask(self, target, method="GET", headers=None):
+    def ask(self, target, method="GET", headers=None, body=None):
         connection = http.client.HTTPConnection(*self.address, timeout=30)
         try:
-            connection.request(method, target, headers=headers or {})
+            connection.request(method, target, body, headers or {})
             reply = connection.getresponse()
             return reply.status, reply.headers, reply.read()
         finally:

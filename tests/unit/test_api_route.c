@@ -39,13 +39,13 @@ static const struct route_param params[] = {
     {.type = PARAM_END}};
 
 static const struct route table[] = {
-    {"GET", "/things", ROUTE_API, NULL, handle, "list"},
-    {"POST", "/things", ROUTE_API, NULL, handle, "add"},
-    {"GET", "/things/{run}", ROUTE_API, params, handle, "one"},
-    {"DELETE", "/things/{run}", ROUTE_API, params, handle, "remove"},
-    {"GET", "/both", ROUTE_API | ROUTE_ROOT, NULL, handle, "both"},
-    {"GET", "", ROUTE_ROOT, NULL, handle, "page"},
-    {"GET", "", ROUTE_API, NULL, handle, "index"},
+    {"GET", "/things", ROUTE_API, NULL, handle, "list", NULL},
+    {"POST", "/things", ROUTE_API, NULL, handle, "add", NULL},
+    {"GET", "/things/{run}", ROUTE_API, params, handle, "one", NULL},
+    {"DELETE", "/things/{run}", ROUTE_API, params, handle, "remove", NULL},
+    {"GET", "/both", ROUTE_API | ROUTE_ROOT, NULL, handle, "both", NULL},
+    {"GET", "", ROUTE_ROOT, NULL, handle, "page", NULL},
+    {"GET", "", ROUTE_API, NULL, handle, "index", NULL},
 };
 
 static struct response out;

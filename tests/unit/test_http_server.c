@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "tests/unit/check.h"
 #include "tests/unit/http_fixture.h"
+#include "tuner/mailbox_io.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -21,8 +22,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define TOKEN "0123456789abcdef0123456789abcdef"
+
 struct world {
     struct http_fixture x;
+    struct mailbox *mailbox; /* of the run; nobody answers by itself */
     struct api_server *server;
     unsigned port;
     char host[64]; /* "127.0.0.1:41234" */
@@ -43,7 +47,10 @@ static void world_start(struct world *w, const struct reaper_limits *limits)
 
     http_fixture_init(&w->x);
     http_fixture_run(&w->x);
+    assert_int_equal(mailbox_new(&w->mailbox), ERR_OK);
+    view_steer_run(w->x.view, "run-1", w->mailbox);
     options.view = w->x.view;
+    options.token = TOKEN;
     if (api_server_start(&options, &w->server, &f) != ERR_OK)
         fail_msg("%s", f.text);
     w->port = port_of(api_server_url(w->server));
@@ -80,6 +87,7 @@ static int setup_impatient(void **state)
     static const struct reaper_limits limits = {
         .phase = {[REAPER_HEAD] = 100000000,
                   [REAPER_IDLE] = 100000000,
+                  [REAPER_BODY] = 100000000,
                   [REAPER_ANSWER] = 60000000000},
         .crowded = 1000000};
     static struct world w;
@@ -95,6 +103,7 @@ static int teardown(void **state)
 
     api_server_stop(w->server);
     http_fixture_deinit(&w->x);
+    mailbox_free(w->mailbox);
     return 0;
 }
 
@@ -634,6 +643,183 @@ static void server_serves_who_waited_for_a_place(void **state)
         close(fd[i]);
 }
 
+/* ---- writes -------------------------------------------------------------- */
+
+#define AUTH "Authorization: Bearer " TOKEN "\r\n"
+#define PAUSE "/api/v1/runs/run-1:pause"
+
+struct steered {
+    struct world *w;
+    unsigned commands; /* to be answered */
+};
+
+/* Answers as a run's control loop would. */
+static void *steer(void *arg)
+{
+    struct steered *s = arg;
+
+    for (unsigned i = 0; i < s->commands; i++) {
+        struct pollfd p = {.fd = mailbox_fd(s->w->mailbox), .events = POLLIN};
+        struct tuner_answer a = {.changed = true, .text = "as you like"};
+        struct mailbox_request request;
+        mailbox_ticket ticket;
+
+        assert_int_equal(poll(&p, 1, 60000), 1);
+        assert_true(mailbox_take(s->w->mailbox, &request, &ticket));
+        if (request.command == TUNER_LIMITS)
+            a.limits.max_epochs = request.limits.to.max_epochs;
+        mailbox_answer(s->w->mailbox, ticket, &a);
+    }
+    return NULL;
+}
+
+/* A write reaches the run and its answer the client, body or not, one after
+ * another on one connection, which reads as well. */
+static void server_carries_writes_to_the_run(void **state)
+{
+    struct world *w = *state;
+    struct steered s = {w, 6};
+    int fd = connect_to(w->port);
+    char text[512];
+    pthread_t thread;
+
+    pthread_create(&thread, NULL, steer, &s);
+    for (int i = 0; i < 3; i++) {
+        snprintf(text, sizeof(text),
+                 "POST " PAUSE " HTTP/1.1\r\nHost: %s\r\n" AUTH "\r\n",
+                 w->host);
+        send_bytes(fd, text, strlen(text));
+        read_reply(fd, true, &r);
+        assert_int_equal(r.status, 202);
+        assert_non_null(strstr(r.body, "as you like"));
+        snprintf(text, sizeof(text),
+                 "PATCH /api/v1/runs/run-1 HTTP/1.1\r\nHost: %s\r\n" AUTH
+                 "Content-Type: application/json\r\n"
+                 "Content-Length: 26\r\n\r\n{\"stop\":{\"max_epochs\":4%d}}",
+                 w->host, i);
+        send_bytes(fd, text, strlen(text) - 7); /* the body in two pieces */
+        send_bytes(fd, text + strlen(text) - 7, 7);
+        read_reply(fd, true, &r);
+        assert_int_equal(r.status, 200);
+        assert_non_null(strstr(r.body, "\"max_epochs\":4"));
+        snprintf(text, sizeof(text),
+                 "GET /healthz HTTP/1.1\r\nHost: %s\r\n\r\n", w->host);
+        send_bytes(fd, text, strlen(text));
+        read_reply(fd, true, &r);
+        assert_int_equal(r.status, 200);
+    }
+    pthread_join(thread, NULL);
+    close(fd);
+}
+
+/* Without the token a write is refused before its body is read. */
+static void server_refuses_writes_without_the_token(void **state)
+{
+    static const char *const headers[] = {
+        "", "Authorization: Bearer 0123456789abcdef\r\n",
+        "Content-Type: application/json\r\nContent-Length: 500000\r\n"};
+    struct world *w = *state;
+    struct mailbox_request none;
+    mailbox_ticket ticket;
+
+    for (size_t i = 0; i < 3; i++) {
+        request(w, "POST", PAUSE, headers[i], &r);
+        assert_int_equal(r.status, 401);
+        assert_non_null(strstr(r.text, "WWW-Authenticate: Bearer\r\n"));
+        assert_true(r.closed);
+    }
+    request(w, "POST", PAUSE, AUTH "Content-Length: 2\r\n", &r);
+    assert_int_equal(r.status, 415);
+    request(w, "POST", PAUSE, AUTH "Origin: http://evil.example\r\n", &r);
+    assert_int_equal(r.status, 403);
+    assert_false(mailbox_take(w->mailbox, &none, &ticket));
+}
+
+/* Bodies that are too long, announced or in chunks, are refused; memory is
+ * bounded by what one may have. */
+static void server_refuses_long_bodies(void **state)
+{
+    static char chunk[65536 + 16];
+    struct world *w = *state;
+    char text[512];
+    int fd = connect_to(w->port);
+
+    request(w, "PATCH", "/api/v1/runs/run-1",
+            AUTH "Content-Type: application/json\r\n"
+                 "Content-Length: 100000000\r\n",
+            &r);
+    assert_int_equal(r.status, 413);
+    assert_true(r.closed);
+    snprintf(text, sizeof(text),
+             "PATCH /api/v1/runs/run-1 HTTP/1.1\r\nHost: %s\r\n" AUTH
+             "Content-Type: application/json\r\n"
+             "Transfer-Encoding: chunked\r\n\r\n",
+             w->host);
+    send_bytes(fd, text, strlen(text));
+    memcpy(chunk, "10000\r\n", 7);
+    memset(chunk + 7, ' ', 65536);
+    memcpy(chunk + 7 + 65536, "\r\n", 2);
+    for (int i = 0; i < 20; i++)
+        send_bytes(fd, chunk, 7 + 65536 + 2);
+    send_bytes(fd, "0\r\n\r\n", 5);
+    read_reply(fd, true, &r);
+    assert_int_equal(r.status, 413);
+    assert_true(reads_end(fd));
+    close(fd);
+}
+
+/* A body that dribbles is cut, however busy it looks. */
+static void server_cuts_slow_bodies(void **state)
+{
+    struct world *w = *state;
+    int fd = connect_to(w->port);
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    char text[512];
+
+    snprintf(text, sizeof(text),
+             "PATCH /api/v1/runs/run-1 HTTP/1.1\r\nHost: %s\r\n" AUTH
+             "Content-Type: application/json\r\n"
+             "Content-Length: 100000\r\n\r\n",
+             w->host);
+    send_bytes(fd, text, strlen(text));
+    while (poll(&p, 1, 10) == 0)
+        send_bytes(fd, " ", 1);
+    assert_true(reads_end(fd));
+    close(fd);
+}
+
+static void wait_for_command(struct world *w)
+{
+    struct pollfd p = {.fd = mailbox_fd(w->mailbox), .events = POLLIN};
+
+    assert_int_equal(poll(&p, 1, 60000), 1);
+}
+
+/* A client that leaves before the run has answered leaves nothing behind; one
+ * that waits when the server stops is let go. */
+static void server_stops_under_waiting_writes(void **state)
+{
+    struct world *w = *state;
+    int fd[2];
+    char text[512];
+
+    snprintf(text, sizeof(text),
+             "POST " PAUSE " HTTP/1.1\r\nHost: %s\r\n" AUTH "\r\n", w->host);
+    for (int i = 0; i < 2; i++) {
+        fd[i] = connect_to(w->port);
+        send_bytes(fd[i], text, strlen(text));
+    }
+    wait_for_command(w);
+    close(fd[0]);
+    request(w, "GET", "/healthz", "", &r); /* others are served meanwhile */
+    assert_int_equal(r.status, 200);
+    api_server_stop(w->server);
+    w->server = NULL;
+    while (recv(fd[1], r.text, sizeof(r.text), 0) > 0)
+        ;
+    close(fd[1]);
+}
+
 /* ---- starting and stopping ----------------------------------------------- */
 
 /* A port that is taken is refused, with what to do; after the other has
@@ -887,6 +1073,11 @@ int main(void)
         WITH(server_refuses_malformed_requests),
         WITH(server_logs_refusals_sparingly),
         WITH(server_refuses_what_is_too_long),
+        WITH(server_carries_writes_to_the_run),
+        WITH(server_refuses_writes_without_the_token),
+        WITH(server_refuses_long_bodies),
+        QUICK(server_cuts_slow_bodies),
+        WITH(server_stops_under_waiting_writes),
         QUICK(server_cuts_slow_heads),
         QUICK(server_cuts_idle_connections),
         QUICK(server_serves_others_when_crowded),

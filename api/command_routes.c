@@ -1,0 +1,242 @@
+#include "api/command_routes.h"
+
+#include "api/value.h"
+#include "base/json.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *command_name(enum tuner_command command)
+{
+    static const char *const names[TUNER_COMMAND_COUNT] = {
+        [TUNER_STOP] = "stop",     [TUNER_INTERRUPT] = "interrupt",
+        [TUNER_PAUSE] = "pause",   [TUNER_CONTINUE] = "continue",
+        [TUNER_RETUNE] = "retune", [TUNER_SNAPSHOT] = "snapshot",
+        [TUNER_LIMITS] = "limits",
+    };
+
+    assert((unsigned)command < TUNER_COMMAND_COUNT);
+    return names[command];
+}
+
+/* ---- bodies -------------------------------------------------------------- */
+
+static bool refuse_body(const struct response_faults *faults,
+                        struct response *out)
+{
+    response_problem(out, 422, "invalid_body", faults,
+                     "%zu part%s of the body %s not valid", faults->len,
+                     faults->len == 1 ? "" : "s",
+                     faults->len == 1 ? "is" : "are");
+    return false;
+}
+
+/* @pointer with "/@name" behind it. */
+static void fault_at(struct response_faults *faults, const char *pointer,
+                     const char *name, const char *text)
+{
+    char at[JSON_POINTER_MAX];
+
+    snprintf(at, sizeof(at), "%s", pointer);
+    if (name)
+        json_pointer_push(at, name);
+    response_fault_add(faults, at, "%s", text);
+}
+
+/* A command without arguments: no body, or {}. */
+static bool plain(enum tuner_command command, const json_t *body,
+                  struct mailbox_request *request, struct response *out)
+{
+    struct response_faults faults = {0};
+    const char *name;
+    json_t *value;
+
+    *request = (struct mailbox_request){.command = command};
+    if (body && !json_is_object(body))
+        fault_at(&faults, "", NULL, "expected an object, {}, or no body");
+    json_object_foreach((json_t *)body, name, value)
+        fault_at(&faults, "", name, "unknown; there are no members here");
+    return faults.len == 0 || refuse_body(&faults, out);
+}
+
+bool command_pause(const struct route_call *call, const json_t *body,
+                   struct mailbox_request *request, struct response *out)
+{
+    (void)call;
+    return plain(TUNER_PAUSE, body, request, out);
+}
+
+bool command_continue(const struct route_call *call, const json_t *body,
+                      struct mailbox_request *request, struct response *out)
+{
+    (void)call;
+    return plain(TUNER_CONTINUE, body, request, out);
+}
+
+bool command_stop(const struct route_call *call, const json_t *body,
+                  struct mailbox_request *request, struct response *out)
+{
+    (void)call;
+    return plain(TUNER_STOP, body, request, out);
+}
+
+bool command_retune(const struct route_call *call, const json_t *body,
+                    struct mailbox_request *request, struct response *out)
+{
+    (void)call;
+    return plain(TUNER_RETUNE, body, request, out);
+}
+
+bool command_snapshot(const struct route_call *call, const json_t *body,
+                      struct mailbox_request *request, struct response *out)
+{
+    (void)call;
+    return plain(TUNER_SNAPSHOT, body, request, out);
+}
+
+/* ---- limits -------------------------------------------------------------- */
+
+static bool take_number(const json_t *v, double none, double *out)
+{
+    *out = json_is_null(v) ? none : json_number_value(v);
+    return json_is_null(v) || json_is_number(v);
+}
+
+static bool take_count(const json_t *v, json_int_t max, uint32_t *out)
+{
+    *out = (uint32_t)json_integer_value(v);
+    return json_is_integer(v) && json_integer_value(v) >= 1 &&
+           json_integer_value(v) <= max;
+}
+
+/* As the configuration has it: 1 ms to 1e9 s. */
+static bool take_time(const json_t *v, double *out)
+{
+    *out = INFINITY;
+    return json_is_null(v) ||
+           (json_to_seconds(v, out) && *out >= 1e-3 && *out <= 1e9);
+}
+
+/* One member of `stop`. NULL: taken; else what was expected. */
+static const char *take_limit(const char *name, const json_t *v,
+                              struct tuner_limits *l)
+{
+    if (strcmp(name, "target_loss") == 0) {
+        l->set |= LIMIT_TARGET_LOSS;
+        return take_number(v, NAN, &l->to.target_loss)
+                   ? NULL
+                   : "expected a number, or null for none";
+    }
+    if (strcmp(name, "target_metric") == 0) {
+        l->set |= LIMIT_TARGET_METRIC;
+        return take_number(v, NAN, &l->to.target_metric)
+                   ? NULL
+                   : "expected a number, or null for none";
+    }
+    if (strcmp(name, "max_time") == 0) {
+        l->set |= LIMIT_MAX_TIME;
+        return take_time(v, &l->to.max_time_s)
+                   ? NULL
+                   : "expected a time as \"10m\" or a number of seconds, at "
+                     "least 0.001, or null for none";
+    }
+    if (strcmp(name, "plateau_epochs") == 0) {
+        l->set |= LIMIT_PLATEAU_EPOCHS;
+        return take_count(v, 1000000, &l->to.plateau_epochs)
+                   ? NULL
+                   : "expected a whole number from 1 to 1000000";
+    }
+    if (strcmp(name, "max_epochs") == 0) {
+        l->set |= LIMIT_MAX_EPOCHS;
+        return take_count(v, 1000000000, &l->to.max_epochs)
+                   ? NULL
+                   : "expected a whole number from 1 to 1000000000";
+    }
+    return "unknown; what may be changed: target_loss, target_metric, "
+           "max_time, plateau_epochs, max_epochs";
+}
+
+static void take_stop(const json_t *stop, struct tuner_limits *l,
+                      struct response_faults *faults)
+{
+    const char *name;
+    json_t *value;
+
+    if (!json_is_object(stop))
+        fault_at(faults, "/stop", NULL, "expected an object");
+    json_object_foreach((json_t *)stop, name, value)
+    {
+        const char *expected = take_limit(name, value, l);
+
+        if (expected)
+            fault_at(faults, "/stop", name, expected);
+    }
+}
+
+bool command_limits(const struct route_call *call, const json_t *body,
+                    struct mailbox_request *request, struct response *out)
+{
+    struct response_faults faults = {0};
+    const char *name;
+    json_t *value;
+
+    (void)call;
+    *request = (struct mailbox_request){.command = TUNER_LIMITS};
+    if (!json_is_object(body))
+        fault_at(&faults, "", NULL,
+                 "expected an object such as {\"stop\": {\"max_epochs\": 50}}");
+    json_object_foreach((json_t *)body, name, value)
+    {
+        if (strcmp(name, "stop") == 0)
+            take_stop(value, &request->limits, &faults);
+        else
+            fault_at(&faults, "", name,
+                     "unknown; a run that goes on can change its `stop` only");
+    }
+    return faults.len == 0 || refuse_body(&faults, out);
+}
+
+/* ---- answers ------------------------------------------------------------- */
+
+static json_t *limit(double value)
+{
+    return isfinite(value) ? value_number(value) : json_null();
+}
+
+json_t *command_limits_to_json(const struct record_limits *l)
+{
+    if (l->max_epochs == 0)
+        return json_null(); /* a journal from before they were in it */
+    return json_pack(
+        "{s:o, s:o, s:I, s:I, s:o}", "target_loss", limit(l->target_loss),
+        "target_metric", limit(l->target_metric), "plateau_epochs",
+        (json_int_t)l->plateau_epochs, "max_epochs", (json_int_t)l->max_epochs,
+        "max_time", limit(l->max_time_s));
+}
+
+static const char *refusal_code(enum err err)
+{
+    if (err == ERR_CANCELED)
+        return "run_ended";
+    return err == ERR_UNSUPPORTED ? "not_supported" : "not_yet";
+}
+
+void command_respond(const char *run, const struct mailbox_request *request,
+                     const struct tuner_answer *answer, struct response *out)
+{
+    bool later = answer->changed && request->command != TUNER_LIMITS;
+
+    if (answer->err) {
+        response_problem(out, 409, refusal_code(answer->err), NULL, "%s",
+                         answer->text);
+        return;
+    }
+    response_json(out, later ? 202 : 200,
+                  json_pack("{s:s, s:s, s:b, s:o, s:o}", "run", run, "command",
+                            command_name(request->command), "changed",
+                            answer->changed, "message",
+                            value_text(answer->text), "stop",
+                            command_limits_to_json(&answer->limits)));
+}

@@ -1,0 +1,328 @@
+/* `mltune pause|continue|stop|retune|snapshot|limit RUN`: commands to a run
+ * that is under way, through the HTTP server inside it. */
+#include "api/token_io.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "cli/client.h"
+#include "cli/exit_code.h"
+#include "cli/options.h"
+#include "cli/replay.h"
+#include "cli/talk.h"
+#include "cli/verbs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct steer_arguments {
+    const char *state, *server;
+    bool json;
+};
+
+/* Where a run's server is, and what it wants to hear. */
+struct target {
+    char id[RUN_ID_MAX + 1];
+    char status[RECORD_NAME_MAX]; /* of one that has ended */
+    char url[CLIENT_URL_MAX];
+    char token[TOKEN_LEN_MAX + 1];
+};
+
+/* ---- finding the server -------------------------------------------------- */
+
+static enum err take_run(void *ctx, const struct journal_run *run)
+{
+    struct target *t = ctx;
+
+    snprintf(t->id, sizeof(t->id), "%s", run->id);
+    snprintf(t->status, sizeof(t->status), "%s",
+             run->status ? run->status : "");
+    return ERR_OK;
+}
+
+static enum err not_running(const struct target *t, struct fault *f)
+{
+    if (t->status[0])
+        return fault_set(f, ERR_NODE, "run %s is not running: it ended as %s",
+                         t->id, t->status);
+    return fault_set(f, ERR_NODE,
+                     "run %s is not running: its tuner was killed; mltune "
+                     "resume %s goes on with it",
+                     t->id, t->id);
+}
+
+static enum err read_url(const char *state, struct target *t, struct fault *f)
+{
+    char path[FILE_PATH_MAX], name[RUN_ID_MAX + 16];
+    struct fault why = {0};
+    char *text = NULL;
+    size_t len;
+    enum err err;
+
+    if (!run_id_valid(t->id))
+        return fault_set(f, ERR_FORMAT, "run \"%s\" has no valid id", t->id);
+    if (!run_folder_alive(state, t->id))
+        return not_running(t, f);
+    snprintf(name, sizeof(name), "runs/%s/url", t->id);
+    err = file_join(path, state, name, f);
+    if (!err && file_read(path, sizeof(t->url) - 1, &text, &len, &why) != 0)
+        err = fault_set(f, ERR_NODE,
+                        "run %s is only beginning, or about to end: it has no "
+                        "server now",
+                        t->id);
+    if (!err)
+        snprintf(t->url, sizeof(t->url), "%s", text);
+    mem_free(text);
+    return err;
+}
+
+static enum err find_in_state(const char *state, const char *word,
+                              struct target *t, struct fault *f)
+{
+    char path[FILE_PATH_MAX];
+    struct journal *j = NULL;
+    enum err err = replay_open(state, path, &j, f);
+
+    if (err)
+        return err;
+    err = journal_find_run(j, word, take_run, t, f);
+    journal_close(j);
+    if (!err)
+        err = read_url(path, t, f);
+    return err ? err : token_read(path, t->token, f);
+}
+
+/* At a server that was named there may be no state folder to ask: RUN is an
+ * id, the token the environment's or the folder's. */
+static enum err find_at_server(const struct steer_arguments *a,
+                               const char *server, const char *word,
+                               struct target *t, struct fault *f)
+{
+    if (!run_id_valid(word))
+        return fault_set(f, ERR_INVAL, "with --server RUN is a run's whole id");
+    if (strlen(server) >= sizeof(t->url))
+        return fault_set(f, ERR_INVAL, "--server: too long");
+    snprintf(t->id, sizeof(t->id), "%s", word);
+    snprintf(t->url, sizeof(t->url), "%s", server);
+    return token_read(a->state, t->token, f);
+}
+
+static enum err find(const struct steer_arguments *a, const char *word,
+                     struct target *t, struct fault *f)
+{
+    const char *server = a->server ? a->server : getenv("MLTUNE_SERVER");
+
+    *t = (struct target){.id = ""};
+    return server && *server ? find_at_server(a, server, word, t, f)
+                             : find_in_state(a->state, word, t, f);
+}
+
+/* ---- answers ------------------------------------------------------------- */
+
+static int exit_code_at(enum err err)
+{
+    if (err == ERR_NODE || err == ERR_NOENT)
+        return EXIT_NO_SERVER;
+    return exit_code_of(err);
+}
+
+static const char *text_of(const json_t *json, const char *name)
+{
+    const char *s = json_string_value(json_object_get(json, name));
+
+    return s ? s : "";
+}
+
+static int say_refusal(const struct client_answer *answer)
+{
+    const json_t *errors = json_object_get(answer->json, "errors");
+    const json_t *e;
+    size_t i;
+
+    talk_error("%s", text_of(answer->json, "detail"));
+    json_array_foreach(errors, i, e) fprintf(
+        stderr, "  %s: %s\n", text_of(e, "pointer"), text_of(e, "detail"));
+    if (answer->status == 422 || answer->status == 400)
+        return EXIT_USAGE;
+    return answer->status == 503 ? EXIT_NO_SERVER : EXIT_RUN_FAILED;
+}
+
+static int say_answer(const struct client_answer *answer, bool json)
+{
+    char *text;
+
+    if (answer->status >= 300)
+        return say_refusal(answer);
+    if (!json) {
+        printf("%s: %s\n", text_of(answer->json, "run"),
+               text_of(answer->json, "message"));
+        return EXIT_DONE;
+    }
+    text = json_write(answer->json, 0);
+    if (text)
+        printf("%s\n", text);
+    mem_free(text);
+    return text ? EXIT_DONE : EXIT_RUN_FAILED;
+}
+
+/* Sends @method to run @word, its path ending in @suffix. */
+static int steer(const struct steer_arguments *a, const char *word,
+                 const char *method, const char *suffix, const char *body)
+{
+    char path[RUN_ID_MAX + 64];
+    struct target t;
+    struct fault f = {0};
+    struct client_answer answer = {0};
+    enum err err = find(a, word, &t, &f);
+    int code;
+
+    if (!err) {
+        snprintf(path, sizeof(path), "/api/v1/runs/%s%s", t.id, suffix);
+        err = client_ask(
+            &(struct client_request){t.url, method, path, t.token, body},
+            &answer, &f);
+    }
+    if (err) {
+        talk_error("%s", f.text);
+        return exit_code_at(err);
+    }
+    code = say_answer(&answer, a->json);
+    json_decref(answer.json);
+    return code;
+}
+
+/* ---- the verbs ----------------------------------------------------------- */
+
+static int parse(const char *verb, const char *operands, size_t operands_max,
+                 const char *summary, const char *details, int argc,
+                 char **argv, struct steer_arguments *a, struct operands *out)
+{
+    const struct option_spec options[] = {
+        {"state", 0, OPTION_TEXT, "DIR", "state folder (" STATE_DEFAULT ")",
+         &a->state},
+        {"server", 0, OPTION_TEXT, "URL",
+         "the run's server; RUN is then its id (MLTUNE_SERVER, or found in the "
+         "state folder)",
+         &a->server},
+        {"json", 0, OPTION_FLAG, NULL, "the answer as one JSON object",
+         &a->json},
+    };
+    const struct usage usage = {
+        .verb = verb,
+        .operands = operands,
+        .summary = summary,
+        .details = details,
+        .operands_min = operands_max > 1 ? 2 : 1,
+        .operands_max = operands_max,
+        .n = sizeof(options) / sizeof(*options),
+        .option = options,
+    };
+
+    *a = (struct steer_arguments){.state = STATE_DEFAULT};
+    return options_parse(&usage, argc, argv, out);
+}
+
+static const char run_details[] =
+    "RUN is an id, the beginning of one, or a name (its newest run). The run "
+    "must be\nunder way; its token is in the state folder, or in MLTUNE_TOKEN.";
+
+static int plain(const char *verb, const char *summary, int argc, char **argv)
+{
+    struct steer_arguments a;
+    struct operands operands;
+    char suffix[16];
+    int code =
+        parse(verb, "RUN", 1, summary, run_details, argc, argv, &a, &operands);
+
+    if (code != OPTIONS_GO_ON)
+        return code;
+    snprintf(suffix, sizeof(suffix), ":%s", verb);
+    return steer(&a, operands.item[0], "POST", suffix, NULL);
+}
+
+int verb_pause(int argc, char **argv)
+{
+    return plain("pause", "run nothing until `mltune continue`", argc, argv);
+}
+
+int verb_continue(int argc, char **argv)
+{
+    return plain("continue", "go on with a run that is paused", argc, argv);
+}
+
+int verb_stop(int argc, char **argv)
+{
+    return plain("stop", "end a run: its best model is written first", argc,
+                 argv);
+}
+
+int verb_retune(int argc, char **argv)
+{
+    return plain("retune", "search again at the next end of an epoch", argc,
+                 argv);
+}
+
+int verb_snapshot(int argc, char **argv)
+{
+    return plain("snapshot", "write a snapshot now", argc, argv);
+}
+
+/* "max_epochs=50" into @stop; "none" takes a limit away. */
+static int add_limit(json_t *stop, const char *word)
+{
+    const char *equals = strchr(word, '=');
+    const char *value = equals ? equals + 1 : "";
+    char name[64];
+    json_t *json = NULL;
+
+    if (!equals || equals == word || (size_t)(equals - word) >= sizeof(name)) {
+        talk_error("\"%.100s\": expected NAME=VALUE, such as max_epochs=50",
+                   word);
+        return EXIT_USAGE;
+    }
+    snprintf(name, sizeof(name), "%.*s", (int)(equals - word), word);
+    if (strcmp(value, "none") == 0)
+        json = json_null();
+    else if (json_load(value, strlen(value), &json, NULL, NULL) != ERR_OK)
+        json = json_string(value);
+    if (json_object_set_new(stop, name, json) == 0)
+        return EXIT_DONE;
+    talk_error("%.100s: expected a text in UTF-8", word);
+    return EXIT_USAGE;
+}
+
+static const char limit_details[] =
+    "NAME is max_time, max_epochs, plateau_epochs, target_loss or "
+    "target_metric, VALUE as\nin the configuration's `stop`: 10m, 50, 0.98; "
+    "none takes one of max_time and the\ntargets away. RUN is an id, the "
+    "beginning of one, or a name (its newest run).";
+
+int verb_limit(int argc, char **argv)
+{
+    struct steer_arguments a;
+    struct operands operands;
+    json_t *stop = NULL, *whole;
+    char *body = NULL;
+    int code = parse("limit", "RUN NAME=VALUE...", OPERANDS_MAX,
+                     "change what ends a run while it goes on", limit_details,
+                     argc, argv, &a, &operands);
+
+    if (code != OPTIONS_GO_ON)
+        return code;
+    stop = json_object();
+    code = EXIT_DONE;
+    for (size_t i = 1; i < operands.len && code == EXIT_DONE; i++)
+        code = add_limit(stop, operands.item[i]);
+    whole = json_pack("{s:o}", "stop", stop);
+    if (code == EXIT_DONE && whole)
+        body = json_write(whole, 0);
+    json_decref(whole);
+    if (code == EXIT_DONE && !body) {
+        talk_error("out of memory");
+        code = EXIT_RUN_FAILED;
+    }
+    if (code == EXIT_DONE)
+        code = steer(&a, operands.item[0], "PATCH", "", body);
+    mem_free(body);
+    return code;
+}

@@ -1,0 +1,254 @@
+"""A run that is steered while it trains, as its user meets it."""
+import json
+import signal
+import stat
+
+from harness import mlr_config
+import test_http
+
+
+class Steered(test_http.Served):
+    def setUp(self):
+        super().setUp()
+        self.token = (self.folder / ".mltune/token").read_text().strip()
+
+    def write_to(self, target, method="POST", body=None, status=202, **headers):
+        """The answer to a write with the token."""
+        headers = {"Authorization": f"Bearer {self.token}",
+                   **{k.replace("_", "-"): v for k, v in headers.items()}}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+            body = json.dumps(body)
+        code, _, answer = self.ask(target, method, headers, body)
+        self.assertEqual(code, status, answer)
+        return json.loads(answer)
+
+    def command(self, name, status=202, **headers):
+        return self.write_to(f"/api/v1/runs/{self.run_id()}:{name}",
+                             status=status, **headers)
+
+    def limits(self, stop, status=200):
+        return self.write_to(f"/api/v1/runs/{self.run_id()}", "PATCH",
+                             {"stop": stop}, status)
+
+    def run_now(self):
+        return self.get(f"/api/v1/runs/{self.run_id()}")
+
+    def wait_for_status(self, *wanted):
+        def look():
+            run = self.run_now()
+            return run if run["status"] in wanted else None
+        return self.wait_until(look, f"status {wanted}")
+
+    def texts(self):
+        base = f"/api/v1/runs/{self.run_id()}"
+        return [d["text"] for d in
+                self.get(base + "/decisions?order=desc")["decisions"]]
+
+
+class Control(Steered):
+    def test_pause_and_continue(self):
+        """Nothing runs while it is paused; then it goes on, and says so."""
+        self.wait_for_clock()
+        self.assertTrue(self.command("pause")["changed"])
+        run = self.wait_for_status("paused")
+        self.assertFalse(self.command("pause", 200)["changed"])
+        self.get("/healthz")
+        self.assertEqual(self.run_now()["clocks"], run["clocks"])
+        self.assertTrue(self.command("continue")["changed"])
+        self.wait_for_clock(past=run["clocks"])
+        self.assertIn(self.run_now()["status"], ("tuning", "training"))
+        self.assertTrue(any("pauses the run" in t for t in self.texts()))
+        self.assertTrue(any("do not count" in t for t in self.texts()))
+
+    def test_retune_and_snapshot(self):
+        """A search more than there would be; a snapshot on the disk."""
+        self.wait_for_status("training")
+        before = self.run_now()["tuning"]["searches"]
+        self.command("retune")
+        self.wait_until(
+            lambda: self.run_now()["tuning"]["searches"] > before, "a search")
+        self.wait_for_status("training")
+        code, _, _ = self.ask(f"/api/v1/runs/{self.run_id()}:snapshot", "POST",
+                              {"Authorization": f"Bearer {self.token}"})
+        self.assertIn(code, (200, 202), "done, or under way already")
+        self.wait_until(
+            lambda: list(self.folder.glob(".mltune/runs/*/snapshots/0*")),
+            "a snapshot")
+
+    def test_stop(self):
+        """The best model so far is kept; the run ends as stopped."""
+        self.wait_for_status("training")
+        self.command("stop")
+        done = self.finish(self.process)
+        self.assert_code(done, 0)
+        self.assertIn("stopped", done.out)
+        self.assertEqual(len(list(
+            self.folder.glob(".mltune/runs/*/model/model.json"))), 1)
+        self.assertEqual(list(self.folder.glob(".mltune/runs/*/url")), [])
+        self.assert_nothing_left()
+
+    def test_limits_end_the_run(self):
+        """What is set while it runs ends it, and is shown."""
+        self.wait_for_clock()
+        self.assertIsNone(self.run_now()["stop"]["max_time"])
+        answer = self.limits({"target_loss": 1e9, "max_time": "1h"})
+        self.assertEqual(answer["stop"]["max_time"], 3600)
+        self.assertEqual(self.run_now()["stop"]["target_loss"], 1e9)
+        self.assertFalse(self.limits({"max_time": 3600})["changed"])
+        done = self.finish(self.process)
+        self.assert_code(done, 0)
+        self.assertIn("target loss", done.out)
+
+    def test_what_was_steered_outlives_the_tuner(self):
+        """Limits hold in a run that is resumed; a pause is over by that."""
+        self.wait_for_status("training")
+        self.limits({"max_epochs": 900000, "target_loss": 1e-9})
+        self.command("pause")
+        self.wait_for_status("paused")
+        self.process.send_signal(signal.SIGKILL)
+        self.process.communicate()
+        self.process = self.start("resume", "endless")
+        log = next(self.folder.glob(".mltune/runs/*/log"))
+        self.address = self.wait_until(
+            lambda: self.newest_address(log), "the address of the second")
+        self.wait_for_status("training", "tuning")
+        self.assertEqual(self.run_now()["stop"]["max_epochs"], 900000)
+        self.assertTrue(any("who resumes it" in t for t in self.texts()))
+        self.limits({"target_loss": 1e9})
+        self.assert_code(self.finish(self.process), 0)
+
+    @staticmethod
+    def newest_address(log):
+        found = [line.split("http://")[1].split("/")[0]
+                 for line in log.read_text().splitlines() if "url=http" in line]
+        host, port = found[-1].split(":")
+        return (host, int(port)) if len(found) > 1 else None
+
+    def test_keys_make_a_repetition_harmless(self):
+        """The same key asks once; another request with it is refused."""
+        self.wait_for_clock()
+        first = self.command("pause", Idempotency_Key="k-1")
+        self.wait_for_status("paused")
+        self.command("continue")
+        again = self.command("pause", Idempotency_Key="k-1")
+        self.assertEqual(first, again)
+        self.assertNotEqual(self.run_now()["status"], "paused")
+        self.command("stop", 422, Idempotency_Key="k-1")
+
+
+class Guarded(Steered):
+    def test_the_token_guards_writes(self):
+        """Of mode 0600, asked for by every write, in no log."""
+        path = self.folder / ".mltune/token"
+        self.assertEqual(stat.S_IMODE(path.stat().st_mode), 0o600)
+        self.assertEqual(len(self.token), 64)
+        target = f"/api/v1/runs/{self.run_id()}:stop"
+        for headers in ({}, {"Authorization": "Bearer wrong"},
+                        {"Authorization": f"Bearer {self.token[:-1]}"},
+                        {"Authorization": f"Bearer {self.token}",
+                         "Origin": "http://evil.example"},
+                        {"Authorization": f"Bearer {self.token}",
+                         "Sec-Fetch-Site": "cross-site"}):
+            code, _, _ = self.ask(target, "POST", headers)
+            self.assertIn(code, (401, 403))
+        code, _, _ = self.ask(
+            target, "POST", {"Authorization": f"Bearer {self.token}",
+                             "Content-Type": "text/plain"}, "{}")
+        self.assertEqual(code, 415)
+        self.assertIn(self.run_now()["status"],
+                      ("waiting", "tuning", "training"))
+        for log in self.folder.rglob("*log"):
+            self.assertNotIn(self.token, log.read_text(errors="replace"))
+        for pid in self.nodes_of(self.process):
+            with open(f"/proc/{pid}/environ", "rb") as environ:
+                self.assertNotIn(self.token.encode(), environ.read())
+
+    def test_bodies_that_are_no_json(self):
+        """Each is refused with what is wrong; the run goes on."""
+        for body in (b"{", b'{"stop": {}, "stop": {}}', b"[" * 1000,
+                     b"\xff\xfe", b'{"stop": {"max_epochs": 1e999}}', b"nan",
+                     b'{"stop": {}} trailing'):
+            code, _, answer = self.ask(
+                f"/api/v1/runs/{self.run_id()}", "PATCH",
+                {"Authorization": f"Bearer {self.token}",
+                 "Content-Type": "application/json"}, body)
+            self.assertEqual(code, 400, answer)
+            self.assertEqual(json.loads(answer)["code"], "malformed_json")
+        before = self.run_now()["clocks"]
+        self.wait_for_clock(past=before)
+
+
+class Verbs(Steered):
+    def steer(self, *words, code=0):
+        done = self.mltune(*words)
+        self.assert_code(done, code)
+        return done
+
+    def test_the_verbs_steer_the_run(self):
+        """Found by its name, through the state folder; told what was done."""
+        self.wait_for_status("training")
+        self.assertIn("pauses the run", self.steer("pause", "endless").out)
+        self.wait_for_status("paused")
+        self.assertIn("paused already", self.steer("pause", "endless").out)
+        self.assertIn("go on", self.steer("continue", "endless").out)
+        answer = self.steer("limit", self.run_id(), "max_time=2h",
+                            "target_metric=0.9999", "--json").result
+        self.assertEqual(answer["stop"]["max_time"], 7200)
+        self.steer("limit", "endless", "target_metric=none")
+        self.assertIsNone(self.run_now()["stop"]["target_metric"])
+        self.steer("retune", "endless")
+        self.steer("snapshot", "endless")
+        done = self.steer("limit", "endless", "max_epochs=no", "colour=1",
+                          code=2)
+        self.assertIn("/stop/max_epochs: expected a whole number", done.err)
+        self.assertIn("/stop/colour: unknown", done.err)
+        self.steer("limit", "endless", "max_epochs", code=2)
+        self.steer("stop", "endless")
+        self.assert_code(self.finish(self.process), 0)
+        done = self.steer("pause", "endless", code=69)
+        self.assertIn("is not running: it ended as stopped", done.err)
+
+    def test_a_server_that_is_named(self):
+        """By option or environment, with the run's id and a token."""
+        run = self.run_id()
+        url = "http://%s:%d/" % self.address
+        self.assertIn(run, self.steer("pause", run, "--server", url).out)
+        self.env["MLTUNE_SERVER"] = url
+        self.assertIn(run, self.steer("continue", run).out)
+        self.steer("stop", "another-run", code=1)
+        self.env["MLTUNE_TOKEN"] = "0123456789abcdef0123"
+        self.assertIn("token", self.steer("stop", run, code=1).err)
+        del self.env["MLTUNE_TOKEN"]
+        for wrong in ("ftp://127.0.0.1:1/", "http://example.com:80/",
+                      "http://127.0.0.1/"):
+            self.steer("stop", run, "--server", wrong, code=78)
+        self.steer("stop", run, "--server", "http://127.0.0.1:1/", code=69)
+
+    def test_a_run_that_was_killed(self):
+        """Nobody is there to be told; how to go on is said."""
+        self.wait_for_clock()
+        self.process.send_signal(signal.SIGKILL)
+        self.process.communicate()
+        done = self.steer("stop", "endless", code=69)
+        self.assertIn("mltune resume", done.err)
+        self.steer("stop", "nothing-like-it", code=69)
+
+
+class Token(test_http.Case):
+    def test_a_token_that_others_may_read_is_refused(self):
+        """And the environment's is used where there is one."""
+        folder = self.folder / ".mltune"
+        folder.mkdir()
+        (folder / "token").write_text("0123456789abcdef0123456789abcdef\n")
+        (folder / "token").chmod(0o644)
+        done = self.run_config(mlr_config())
+        self.assertNotEqual(done.code, 0)
+        self.assertIn("chmod 600", done.err)
+        self.env["MLTUNE_TOKEN"] = "short"
+        done = self.run_config(mlr_config())
+        self.assertIn("MLTUNE_TOKEN", done.err)
+        self.env["MLTUNE_TOKEN"] = "a-token-of-my-own-1234"
+        done = self.run_config(mlr_config())
+        self.assert_code(done, 0)
+
