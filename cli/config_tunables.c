@@ -225,7 +225,15 @@ static enum err add_unlisted(const struct tunables_context *c, bool search,
 
 /* ---- checking ------------------------------------------------------------ */
 
-/* Names that neither mltune nor the app knows; that is an error. */
+/* Whether the user asks for it whether it acts or not. */
+static bool is_free(const json_t *tunable)
+{
+    return json_is_true(json_object_get(tunable, "free"));
+}
+
+/* Names that neither mltune nor the app knows; that is an error, unless they
+ * are "free": what acts on nothing is searched all the same, which shows what
+ * more tunables cost (Cui 2017, 5.4.6). */
 static void check_names(const struct tunables_context *c,
                         const json_t *tunables, struct problems *problems)
 {
@@ -248,7 +256,8 @@ static void check_names(const struct tunables_context *c,
         char pointer[JSON_POINTER_MAX] = "/tunables";
         struct problem *p;
 
-        if (!c->app || known_find(name) || registry_uses(c->app, name))
+        if (!c->app || known_find(name) || registry_uses(c->app, name) ||
+            is_free(o))
             continue;
         json_pointer_push(pointer, name);
         p = problems_add(problems, pointer, NULL, "one of the tunables %s",

@@ -24,15 +24,23 @@ static bool whole(const json_t *value, double min, double max, double *out)
     return true;
 }
 
-static enum err set_own(struct setting *s, const char *name,
-                        const json_t *value, struct fault *f)
+/* Place of @name among the app's own; s->owns where it is not there. */
+static unsigned find_own(const struct setting *s, const char *name)
 {
     unsigned i = 0;
 
-    if (!json_is_number(value)) /* a category; the interface has numbers only */
-        return ERR_OK;
     while (i < s->owns && strcmp(s->own[i].name, name) != 0)
         i++;
+    return i;
+}
+
+static enum err set_own(struct setting *s, const char *name,
+                        const json_t *value, struct fault *f)
+{
+    unsigned i = find_own(s, name);
+
+    if (!json_is_number(value)) /* a category; the interface has numbers only */
+        return ERR_OK;
     if (i == PROTO_TUNABLES_MAX || strlen(name) > PROTO_NAME_MAX)
         return fault_set(f, ERR_INVAL, "%s: too many tunables", name);
     strcpy(s->own[i].name, name);
@@ -72,13 +80,39 @@ static enum err set_value(struct setting *s, const char *name,
         s->batch_size = (uint64_t)x;
     } else if (strcmp(name, "bandwidth_mbps") == 0) {
         return ERR_OK;
-    } else if (is_listed(app, name)) {
+    } else if (is_listed(app, name) || find_own(s, name) < s->owns) {
         return set_own(s, name, value, f);
     } else {
         return fault_set(f, ERR_INVAL,
                          "%s: this application has no such tunable", name);
     }
     return ERR_OK;
+}
+
+static bool is_known(const char *name)
+{
+    static const char *const known[] = {"learning_rate",  "momentum",
+                                        "staleness",      "batch_size",
+                                        "bandwidth_mbps", NULL};
+
+    return is_listed(known, name);
+}
+
+/* What is searched though nobody has it: a value that is taken and read by
+ * none. */
+static enum err add_free(struct setting *s, const char *name,
+                         const char *const app[], struct fault *f)
+{
+    json_t *none;
+    enum err err;
+
+    if (is_known(name) || is_listed(app, name))
+        return ERR_OK;
+    none = json_integer(0);
+    err = none ? set_own(s, name, none, f)
+               : fault_set(f, ERR_NOMEM, "%s: out of memory", name);
+    json_decref(none);
+    return err;
 }
 
 enum err setting_init(struct setting *s, const json_t *tunables,
@@ -91,6 +125,8 @@ enum err setting_init(struct setting *s, const json_t *tunables,
     *s = (struct setting){.learning_rate = 0.01, .batch_size = 64};
     json_object_foreach((json_t *)tunables, name, spec)
     {
+        if (!err && json_is_true(json_object_get(spec, "free")))
+            err = add_free(s, name, app, f);
         value = json_object_get(spec, "fixed");
         if (!value)
             value = json_object_get(spec, "default");

@@ -30,7 +30,8 @@ struct setting {
 /* The defaults of a run: those above, then what its configuration says (the
  * "tunables" object: `fixed`, else `default` of each).
  *
- * @tunables  may be NULL
+ * @tunables  may be NULL; a name with "free": true is taken from then on,
+ *            whether somebody has it or not
  * @app       names of the tunables that the application has, NULL-terminated
  *
  * Errors: ERR_INVAL with the tunable and what was expected. */

@@ -532,6 +532,25 @@ static void tunables_known_names_have_hard_bounds(void **state)
                    "\"wdith\"; did you mean \"width\"?");
 }
 
+/* A name that nothing knows is searched where it is free, beside those that
+ * act. */
+static void tunables_free_ones_need_no_owner(void **state)
+{
+    struct run_config *c =
+        quiet_good("{" TOY ", \"tunables\": {\"learning_rate\": {},"
+                   " \"copy\": {\"type\": \"float\", \"min\": 1e-5,"
+                   " \"max\": 1, \"scale\": \"log\", \"default\": 0.1,"
+                   " \"free\": true}}}");
+
+    (void)state;
+    assert_false(find(c, "copy")->fixed);
+    assert_false(find(c, "copy")->acts);
+    run_config_free(c);
+    expect_problem("{" TOY ", \"tunables\": {\"copy\": {\"type\": \"int\", "
+                   "\"min\": 0, \"max\": 1, \"free\": false}}}",
+                   "expected one of the tunables");
+}
+
 /* ---- the table ----------------------------------------------------------- */
 
 /* The table's own defaults pass the table's checks, and the schema of the whole
@@ -627,6 +646,7 @@ int main(void)
         cmocka_unit_test(tunables_that_cannot_act_are_pinned),
         cmocka_unit_test(tunables_free_and_fixed_are_not_warned_of),
         cmocka_unit_test(tunables_known_names_have_hard_bounds),
+        cmocka_unit_test(tunables_free_ones_need_no_owner),
         cmocka_unit_test(config_full_schema_fits_the_parser),
         cmocka_unit_test(config_allocation_failures_leave_nothing),
     };

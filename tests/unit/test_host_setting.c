@@ -90,12 +90,37 @@ static void setting_faulty_values_are_refused(void **state)
     }
 }
 
+/* What the configuration has as free is taken whoever has it, in settings of
+ * that run alone. */
+static void setting_free_names_are_taken(void **state)
+{
+    json_t *tunables =
+        json_loads("{\"copy\": {\"min\": 0, \"max\": 1, \"free\": true},"
+                   " \"shrink\": {\"free\": true}}",
+                   0, NULL);
+    json_t *values = json_loads("{\"copy\": 0.5}", 0, NULL);
+    json_t *other = json_loads("{\"copies\": 0.5}", 0, NULL);
+    struct setting base, s;
+
+    (void)state;
+    assert_int_equal(setting_init(&base, tunables, app, NULL), ERR_OK);
+    assert_int_equal(setting_read(&base, values, app, &s, NULL), ERR_OK);
+    assert_true(setting_own(&s, "shrink", 7) == 7);
+    assert_int_equal(setting_read(&base, other, app, &s, NULL), ERR_INVAL);
+    assert_int_equal(setting_init(&base, NULL, app, NULL), ERR_OK);
+    assert_int_equal(setting_read(&base, values, app, &s, NULL), ERR_INVAL);
+    json_decref(tunables);
+    json_decref(values);
+    json_decref(other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(setting_defaults_come_from_the_configuration),
         cmocka_unit_test(setting_values_act),
         cmocka_unit_test(setting_faulty_values_are_refused),
+        cmocka_unit_test(setting_free_names_are_taken),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
