@@ -138,6 +138,11 @@ unit: $(SELECTED) $(PLUGINS)
 	@test -n "$(strip $(SELECTED))" || { echo "no test matches T=$(T)" >&2; exit 2; }
 	@tests/run $(SELECTED)
 
+# Simulated clusters, SEEDS of them from number FIRST on.
+.PHONY: cluster-sim
+cluster-sim: $(B)/tests/sim/test_cluster
+	@SEEDS=$(or $(SEEDS),10000) FIRST=$(or $(FIRST),1) $<
+
 .PHONY: process
 process: all
 	@MLTUNE_BUILD=$(CURDIR)/$(B) PYTHON=$(PYTHON) tests/process/run $(T)
@@ -271,6 +276,7 @@ help:
 	@echo 'make unit [T=name]        C tests; V=asan|tsan|debug|cov for other builds'
 	@echo 'make process [T=name]     tests of the whole program'
 	@echo 'make kill-test [KILLS=200] runs killed at random moments, and resumed'
+	@echo 'make cluster-sim [SEEDS=10000] [FIRST=1]  simulated clusters of many nodes'
 	@echo 'make bench [B=name]       benchmarks, one line a measurement'
 	@echo 'make lint, make format    checks of form and structure; clang-format'
 	@echo 'make fuzz [FUZZ_SECONDS=60] [T=name]'

@@ -1,6 +1,5 @@
 #include "ps/core.h"
 
-#include <assert.h>
 #include <string.h>
 
 /* Rows on their way to the rule. */
@@ -25,27 +24,6 @@ static void pending_flush(struct pending *p, const struct table *t)
     p->batch.n = 0;
 }
 
-/* The sum over all workers of their updates of @row. It is collected in the
- * buffer of the first that has any: nobody reads that again before its owner
- * clears it. */
-static const void *sum_of_workers(const struct table *t,
-                                  const struct update *const buffer[],
-                                  unsigned n, uint64_t row)
-{
-    void *sum = NULL;
-
-    for (unsigned i = 0; i < n; i++) {
-        if (!update_has(buffer[i], row))
-            continue;
-        if (!sum)
-            sum = update_row(buffer[i], row);
-        else
-            rule_accumulate(t->type, t->width, sum, update_row(buffer[i], row));
-    }
-    assert(sum);
-    return sum;
-}
-
 void apply_own_part(struct mlt_worker *w, mlt_table table)
 {
     struct mlt_ps *ps = w->ps;
@@ -61,7 +39,8 @@ void apply_own_part(struct mlt_worker *w, mlt_table table)
     update_walk_init(&walk, v->first, v->first + v->count);
     while (update_walk_next(&walk, buffer, ps->workers, &row)) {
         p.row[p.batch.n] = view_write(w, v, row, &w->counters);
-        p.sum[p.batch.n] = sum_of_workers(v->table, buffer, ps->workers, row);
+        p.sum[p.batch.n] = update_sum(v->table->type, v->table->width, buffer,
+                                      ps->workers, row);
         if (++p.batch.n == RULE_ROW_BATCH)
             pending_flush(&p, v->table);
     }

@@ -46,12 +46,13 @@ static bool always(const struct consistency_view *v)
  * so that what others did arrives: holds and needs are the own clock. */
 static const struct consistency_ops models[] = {
     {"bsp", "all workers meet at every clock; exact and deterministic", true,
-     false, all_reached_mine, slowest, own_clock},
+     false, true, all_reached_mine, slowest, own_clock},
     {"ssp", "reads may lag `staleness` clocks behind the fastest worker", false,
-     true, none_lags_too_far, slowest, clock_less_staleness},
+     true, false, none_lags_too_far, slowest, clock_less_staleness},
     {"essp", "as ssp, with updates of other nodes pushed before they are read",
-     false, true, none_lags_too_far, slowest, clock_less_staleness},
-    {"async", "nobody ever waits", false, false, always, own_clock, own_clock},
+     false, true, true, none_lags_too_far, slowest, clock_less_staleness},
+    {"async", "nobody ever waits", false, false, false, always, own_clock,
+     own_clock},
 };
 
 enum { MODELS = sizeof(models) / sizeof(models[0]) };

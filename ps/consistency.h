@@ -37,6 +37,10 @@ struct consistency_ops {
     bool barrier;
     bool uses_staleness; /* the tunable can act */
 
+    /* Between nodes: rows that a node has read once are sent to it whenever
+     * they have changed, before it is told of the clock they belong to. */
+    bool pushes;
+
     /* Whether @v->self may read now. Pure; asked again after any worker's clock
      * moved. Once true it stays true until the reader's own clock moves. */
     bool (*may_read)(const struct consistency_view *v);

@@ -38,7 +38,8 @@ enum frame_kind {
     FRAME_UPDATE,    /* table, worker, clock; rows with sums */
     FRAME_CLOCK,     /* table (or all), worker, clock, seconds: it has ended */
     FRAME_READ,      /* table, worker, clock; rows */
-    FRAME_ROWS,      /* table, clock; rows with values: an answer or a push */
+    FRAME_ROWS,      /* table, worker, clock; rows with values: an answer, or of
+                      * no worker: a push */
     FRAME_CLOCKS,    /* tables with the clock that is applied */
     FRAME_DRAIN,     /* worker, clock: has sent all of this slice */
     FRAME_DRAINED,   /* all workers' is applied */
@@ -61,12 +62,12 @@ enum frame_values {
 };
 
 enum {
-    FRAME_HALF = 1, /* flag of READ: answers and pushes as FRAME_F16 */
-    FRAME_PUSH = 2, /* flag of ROWS: a push, not an answer */
-    FRAME_FLAGS = FRAME_HALF | FRAME_PUSH /* all there are */
+    FRAME_HALF = 1,          /* flag of READ: answers and pushes as FRAME_F16 */
+    FRAME_FLAGS = FRAME_HALF /* all there are */
 };
 
 #define FRAME_ALL_TABLES UINT32_MAX
+#define FRAME_NO_WORKER UINT32_MAX
 
 struct frame {
     enum frame_kind kind;

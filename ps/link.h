@@ -23,6 +23,7 @@ struct link {
     uint64_t acks_sent, acks_got;
 };
 
+/* @window is the same on both sides. */
 void link_init(struct link *l, uint64_t run, uint32_t self, uint32_t peer,
                uint32_t window);
 

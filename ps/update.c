@@ -1,6 +1,7 @@
 #include "ps/update.h"
 
 #include "base/mem.h"
+#include "ps/rule.h"
 
 #include <assert.h>
 #include <string.h>
@@ -62,6 +63,24 @@ bool update_is_empty(const struct update *u)
         if (u->groups[g])
             return false;
     return true;
+}
+
+const void *update_sum(enum mlt_type type, uint32_t width,
+                       const struct update *const buffer[], unsigned n,
+                       uint64_t row)
+{
+    void *sum = NULL;
+
+    for (unsigned i = 0; i < n; i++) {
+        if (!update_has(buffer[i], row))
+            continue;
+        if (!sum)
+            sum = update_row(buffer[i], row);
+        else
+            rule_accumulate(type, width, sum, update_row(buffer[i], row));
+    }
+    assert(sum);
+    return sum;
 }
 
 /* Starts one word early; the first call moves on. */

@@ -9,6 +9,7 @@
 #define PS_UPDATE_H
 
 #include "base/err.h"
+#include "mltune/ps.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -53,6 +54,13 @@ static inline void *update_row(const struct update *u, uint64_t row)
 }
 
 bool update_is_empty(const struct update *u);
+
+/* The sum over @n buffers of one table, added in their order, of a row that one
+ * of them touched at least. It is collected in the first that did, which nobody
+ * may read again before it is cleared. */
+const void *update_sum(enum mlt_type type, uint32_t width,
+                       const struct update *const buffer[], unsigned n,
+                       uint64_t row);
 
 /* Rows that any of several buffers of one table touched, in increasing order.
  *

@@ -31,7 +31,7 @@ static struct frame sample(enum frame_kind kind)
         f.values = FRAME_F32;
         f.width = 3;
         f.table = 1;
-        f.worker = kind == FRAME_UPDATE ? 6 : 0;
+        f.worker = 6;
         f.clock = -2;
         break;
     case FRAME_CLOCK:
@@ -159,7 +159,7 @@ static void frame_halves_are_rounded(void **state)
     frame_begin(&w, &f, bytes, sizeof(bytes));
     assert_true(frame_add(&w, 0, in));
     n = frame_end(&w);
-    assert_int_equal(n, FRAME_HEADER_BYTES + 12 + 8 + 8 + 6);
+    assert_int_equal(n, FRAME_HEADER_BYTES + 16 + 8 + 8 + 6);
     assert_int_equal(frame_decode(bytes, n, &got, NULL), ERR_OK);
     frame_row_values(&got, 0, out);
     assert_float_equal(out[0], in[0], 1e-4);
@@ -227,10 +227,10 @@ static void frame_bad_header_is_refused(void **state)
         {5, FRAME_KIND_COUNT, ERR_FORMAT, "kind"},
         {6, FRAME_I64, ERR_FORMAT, "carry"},
         {6, 99, ERR_FORMAT, "carry"},
-        {7, 4, ERR_FORMAT, "flag"},
-        {52, 0, ERR_FORMAT, "width"},
-        {52, 4, ERR_FORMAT, "records"},
-        {56, 9, ERR_FORMAT, "records"},
+        {7, 2, ERR_FORMAT, "flag"},
+        {56, 0, ERR_FORMAT, "width"},
+        {56, 4, ERR_FORMAT, "records"},
+        {60, 9, ERR_FORMAT, "records"},
     };
     unsigned char bytes[512];
 

@@ -1,0 +1,317 @@
+#include "ps/cache.h"
+
+#include "base/mem.h"
+#include "ps/cache_parts.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* ---- life ---------------------------------------------------------------- */
+
+void cache_free(struct cache *c)
+{
+    if (!c)
+        return;
+    for (uint32_t t = 0; c->table && t < c->opt.tables; t++) {
+        mem_free(c->table[t].copy);
+        mem_free(c->table[t].held);
+    }
+    for (uint32_t i = 0; c->worker && i < c->opt.workers; i++) {
+        mem_free(c->worker[i].extra);
+        mem_free(c->worker[i].cursor);
+        for (uint32_t t = 0; c->worker[i].asked && t < c->opt.tables; t++)
+            rowset_deinit(&c->worker[i].asked[t]);
+        mem_free(c->worker[i].asked);
+    }
+    for (uint32_t i = 0; c->node && i < c->opt.nodes; i++) {
+        mem_free(c->node[i].want);
+        mem_free(c->node[i].clock);
+    }
+    mem_free(c->table);
+    mem_free(c->worker);
+    mem_free(c->node);
+    mem_free(c->values);
+    mem_free(c);
+}
+
+static enum err init_table(struct cache *c, uint32_t index)
+{
+    struct cache_table *t = &c->table[index];
+
+    t->t = &c->opt.table[index];
+    t->shared = t->t->access == MLT_SHARED;
+    if (!t->shared)
+        return ERR_OK;
+    if (t->t->value_bytes > c->value_bytes_max)
+        c->value_bytes_max = t->t->value_bytes;
+    t->copy = mem_calloc(t->t->rows, t->t->value_bytes);
+    t->held = mem_calloc(t->t->rows, sizeof(*t->held));
+    return t->copy && t->held ? ERR_OK : ERR_NOMEM;
+}
+
+static enum err init_worker(const struct cache *c, struct cache_worker *w)
+{
+    uint32_t tables = c->opt.tables;
+
+    w->drained = true;
+    w->extra = mem_calloc(tables, sizeof(*w->extra));
+    w->cursor = mem_calloc(c->opt.nodes, sizeof(*w->cursor));
+    w->asked = mem_calloc(tables, sizeof(*w->asked));
+    if (!w->extra || !w->cursor || !w->asked)
+        return ERR_NOMEM;
+    for (uint32_t t = 0; t < tables; t++)
+        if (c->table[t].shared &&
+            rowset_init(&w->asked[t], c->table[t].t->rows) != ERR_OK)
+            return ERR_NOMEM;
+    return ERR_OK;
+}
+
+static enum err init_parts(struct cache *c)
+{
+    const struct cache_options *o = &c->opt;
+
+    c->table = mem_calloc(o->tables, sizeof(*c->table));
+    c->worker = mem_calloc(o->workers, sizeof(*c->worker));
+    c->node = mem_calloc(o->nodes, sizeof(*c->node));
+    if (!c->table || !c->worker || !c->node)
+        return ERR_NOMEM;
+    for (uint32_t t = 0; t < o->tables; t++)
+        if (init_table(c, t) != ERR_OK)
+            return ERR_NOMEM;
+    for (uint32_t i = 0; i < o->workers; i++)
+        if (init_worker(c, &c->worker[i]) != ERR_OK)
+            return ERR_NOMEM;
+    for (uint32_t i = 0; i < o->nodes; i++) {
+        struct cache_node *n = &c->node[i];
+
+        n->clock = mem_calloc(o->tables, sizeof(*n->clock));
+        n->want = mem_calloc(SHARD_READS_MAX, sizeof(*n->want));
+        if (!n->clock || !n->want)
+            return ERR_NOMEM;
+    }
+    c->values = mem_alloc((size_t)c->value_bytes_max + 8);
+    return c->values ? ERR_OK : ERR_NOMEM;
+}
+
+enum err cache_new(const struct cache_options *opt, struct cache **out)
+{
+    struct cache *c;
+    enum err err;
+
+    if (opt->nodes < 1 || opt->nodes > SHARD_NODES_MAX || opt->workers < 1 ||
+        opt->tables < 1 || opt->node >= opt->nodes)
+        return ERR_INVAL;
+    c = mem_calloc(1, sizeof(*c));
+    if (!c)
+        return ERR_NOMEM;
+    c->opt = *opt;
+    err = init_parts(c);
+    if (err)
+        cache_free(c);
+    else
+        *out = c;
+    return err;
+}
+
+size_t cache_frame_bytes(const struct cache *c)
+{
+    return FRAME_FIXED_BYTES_MAX + 8 + (size_t)c->value_bytes_max;
+}
+
+struct cache_stats cache_stats(const struct cache *c)
+{
+    struct cache_stats stats = c->stats;
+
+    for (uint32_t i = 0; i < c->opt.nodes; i++)
+        stats.waiting += c->node[i].asked;
+    return stats;
+}
+
+int64_t cache_clock(const struct cache *c, uint32_t worker, uint32_t table)
+{
+    assert(worker < c->opt.workers && table < c->opt.tables);
+    return c->worker[worker].all + c->worker[worker].extra[table];
+}
+
+/* ---- slices -------------------------------------------------------------- */
+
+/* What was under way belongs to the slice before: answers that still come are
+ * not taken. */
+void cache_enter_slice(struct cache *c, uint64_t slice)
+{
+    assert(slice > c->slice);
+    c->slice = slice;
+    for (uint32_t i = 0; i < c->opt.workers; i++)
+        for (uint32_t t = 0; t < c->opt.tables; t++)
+            if (c->table[t].shared)
+                rowset_clear(&c->worker[i].asked[t]);
+    for (uint32_t i = 0; i < c->opt.nodes; i++) {
+        c->node[i].wants = c->node[i].asked = 0;
+        memset(c->node[i].clock, 0, c->opt.tables * sizeof(*c->node[i].clock));
+    }
+}
+
+void cache_begin(struct cache *c, uint64_t slice, int64_t clock,
+                 unsigned staleness)
+{
+    if (slice != c->slice)
+        cache_enter_slice(c, slice);
+    assert(clock > c->base);
+    c->base = clock;
+    c->staleness = staleness;
+    for (uint32_t i = 0; i < c->opt.workers; i++) {
+        struct cache_worker *w = &c->worker[i];
+
+        assert(w->drained && w->sending == 0 && clock > w->all);
+        for (uint32_t k = 0; k < c->opt.nodes; k++)
+            assert(!w->cursor[k].drain_due);
+        w->drained = false;
+        w->all = clock;
+        memset(w->extra, 0, c->opt.tables * sizeof(*w->extra));
+    }
+}
+
+/* Whether every shard's clock of every shared table is at least the worker's,
+ * or without a worker, the slice's first. */
+static bool all_applied(const struct cache *c, const struct cache_worker *w)
+{
+    for (uint32_t i = 0; i < c->opt.nodes; i++)
+        for (uint32_t t = 0; t < c->opt.tables; t++)
+            if (c->table[t].shared &&
+                c->node[i].clock[t] < (w ? w->all + w->extra[t] : c->base))
+                return false;
+    return true;
+}
+
+bool cache_begun(const struct cache *c)
+{
+    return c->base > 0 && all_applied(c, NULL);
+}
+
+/* ---- reading ------------------------------------------------------------- */
+
+/* The oldest clock that a copy may have for this worker. */
+static int64_t needed(const struct cache *c, uint32_t worker, uint32_t table)
+{
+    struct worker_status status = {cache_clock(c, worker, table), true};
+    struct consistency_view view = {&status, 1, 0, c->staleness};
+
+    return c->opt.consistency->needs(&view);
+}
+
+/* Whether a read of the row is under way that will be answered no later than
+ * one of this worker's would be. Another's need not be enough: the shard lets
+ * it wait as long as its own worker is too far ahead, and it may be this very
+ * worker that all wait for. */
+static bool is_asked(const struct cache *c, uint32_t worker, uint32_t table,
+                     uint64_t row)
+{
+    int64_t clock = cache_clock(c, worker, table);
+
+    for (uint32_t i = 0; i < c->opt.workers; i++) {
+        const struct cache_worker *w = &c->worker[i];
+
+        if (rowset_has(&w->asked[table], row) &&
+            (w->drained || cache_clock(c, i, table) <= clock))
+            return true;
+    }
+    return false;
+}
+
+static void ask(struct cache *c, uint32_t worker, uint32_t table, uint64_t row,
+                struct cache_node *n)
+{
+    if (n->asked == SHARD_READS_MAX || is_asked(c, worker, table, row))
+        return;
+    rowset_add(&c->worker[worker].asked[table], row);
+    n->asked++;
+    n->want[n->wants++] = (struct want){table, worker, row};
+    c->stats.asked++;
+}
+
+bool cache_read(struct cache *c, uint32_t worker, uint32_t table, uint64_t row,
+                void *out, int64_t *clock)
+{
+    struct cache_table *t = &c->table[table];
+    struct cache_node *n;
+    int64_t held;
+
+    assert(worker < c->opt.workers && table < c->opt.tables && t->shared);
+    assert(row < t->t->rows && !c->worker[worker].drained);
+    assert(c->worker[worker].sending == 0);
+    n = &c->node[cache_node_of(c, table, row)];
+    held = t->held[row];
+    if (held >= c->base) { /* of this slice */
+        if (c->opt.consistency->pushes && n->clock[table] > held)
+            held = n->clock[table];
+        if (held >= needed(c, worker, table)) {
+            memcpy(out, t->copy + row * t->t->value_bytes, t->t->value_bytes);
+            if (clock)
+                *clock = held;
+            c->stats.hits++;
+            return true;
+        }
+    }
+    ask(c, worker, table, row, n);
+    return false;
+}
+
+/* ---- clocks -------------------------------------------------------------- */
+
+void cache_end_clock(struct cache *c, uint32_t worker, uint32_t table,
+                     double seconds)
+{
+    struct cache_worker *w = &c->worker[worker];
+
+    assert(worker < c->opt.workers && !w->drained && w->sending == 0);
+    w->ends = table;
+    w->seconds = seconds;
+    w->sending = c->opt.nodes;
+    if (table == FRAME_ALL_TABLES)
+        w->all++;
+    else
+        w->extra[table]++;
+    for (uint32_t i = 0; i < c->opt.nodes; i++)
+        w->cursor[i] = (struct cursor){.busy = true};
+}
+
+bool cache_sent(const struct cache *c, uint32_t worker)
+{
+    return c->worker[worker].sending == 0;
+}
+
+bool cache_may_go_on(const struct cache *c, uint32_t worker)
+{
+    return cache_sent(c, worker) &&
+           (!c->opt.consistency->barrier || all_applied(c, &c->worker[worker]));
+}
+
+/* Reads that it asked for and that have not left are forgotten: others who want
+ * the rows ask themselves. */
+static void forget_wants(struct cache *c, uint32_t worker, struct cache_node *n)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < n->wants; i++) {
+        struct want w = n->want[i];
+
+        if (w.worker != worker) {
+            n->want[kept++] = w;
+            continue;
+        }
+        rowset_remove(&c->worker[worker].asked[w.table], w.row);
+        n->asked--;
+    }
+    n->wants = kept;
+}
+
+void cache_drain(struct cache *c, uint32_t worker)
+{
+    assert(worker < c->opt.workers && cache_sent(c, worker));
+    assert(!c->worker[worker].drained);
+    c->worker[worker].drained = true;
+    for (uint32_t i = 0; i < c->opt.nodes; i++) {
+        c->worker[worker].cursor[i].drain_due = true;
+        forget_wants(c, worker, &c->node[i]);
+    }
+}

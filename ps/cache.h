@@ -1,0 +1,106 @@
+/* The client's side of the shards: what a node's workers keep of rows, and what
+ * they still have to say to the shards.
+ *
+ * A state machine like the shard (ps/shard.h): frames of shards go in
+ * (cache_step), frames for them come out when the caller asks for the next
+ * (cache_next). Workers call cache_read, cache_end_clock and cache_drain; what
+ * they wait for is a question that can be asked again after any step, so that a
+ * shell parks them as it likes. Updates lie in the workers' own buffers
+ * (ps/update.h), summed, and are read from there when they are sent.
+ *
+ * - A copy belongs to a slice (and so to a branch) and has a clock: it holds
+ *   every update of clocks below. It is read again as long as the consistency
+ *   model has no need of a newer one. One that the shard pushes for is as new
+ * as the shard's clock. A new slice makes all copies useless at once, since its
+ *   clocks begin above all of the last one's.
+ * - A row that is under way for a worker is not asked for again, unless by one
+ *   that is behind it (and would be answered earlier); at most SHARD_READS_MAX
+ *   rows are under way to a shard.
+ * - A worker's clock ends by sending each shard its rows, then the clock: it is
+ *   over when all have left, and under barriers when every shard has applied
+ *   the clock of all workers.
+ *
+ * One owner; in a node with threads, its lock's. Pure.
+ */
+#ifndef PS_CACHE_H
+#define PS_CACHE_H
+
+#include "base/branch.h"
+#include "ps/consistency.h"
+#include "ps/frame.h"
+#include "ps/shard.h"
+#include "ps/update.h"
+
+struct cache_options {
+    uint32_t node, nodes, workers; /* as shard_options */
+    const struct table *table;     /* [tables] */
+    uint32_t tables;
+    const struct consistency_ops *consistency;
+    bool half; /* f32 values as FRAME_F16, both ways */
+    /* Borrowed: what worker i of this node has added to table t since its clock
+     * began is update[i][t], for every shared table. Not to be touched from
+     * cache_end_clock until cache_sent says so. */
+    const struct update *const *update;
+};
+
+struct cache;
+
+/* Errors: ERR_INVAL, ERR_NOMEM. */
+enum err cache_new(const struct cache_options *opt, struct cache **out);
+void cache_free(struct cache *c);
+
+/* A slice begins: workers' clocks are @clock, above any before. All workers
+ * have drained, and their drains were sent. Frames of the slice may have come
+ * already. */
+void cache_begin(struct cache *c, uint64_t slice, int64_t clock,
+                 unsigned staleness);
+
+/* Whether all shards have begun the slice: workers may start. */
+bool cache_begun(const struct cache *c);
+
+/* Worker @worker (of this node) reads. True: the values of @row are in @out
+ * and *@clock, where not NULL, is the clock below which they hold everything.
+ * False: it has to wait, and ask again after a step or a frame sent. */
+bool cache_read(struct cache *c, uint32_t worker, uint32_t table, uint64_t row,
+                void *out, int64_t *clock);
+
+/* Ends a clock of @table or of all (FRAME_ALL_TABLES); @seconds it took. Then
+ * it waits for cache_sent, clears its buffers of those tables, and waits for
+ * cache_may_go_on. */
+void cache_end_clock(struct cache *c, uint32_t worker, uint32_t table,
+                     double seconds);
+
+/* Everything of the worker has left. */
+bool cache_sent(const struct cache *c, uint32_t worker);
+
+/* Under barriers, whether all shards have applied all clocks that the worker
+ * has ended; else true. */
+bool cache_may_go_on(const struct cache *c, uint32_t worker);
+
+/* The worker is done with this slice; its buffers are empty. */
+void cache_drain(struct cache *c, uint32_t worker);
+
+/* Takes a frame of a shard. Errors, nothing changed: ERR_PROTO in words. A
+ * frame of an earlier slice says nothing any more and is no error. */
+enum err cache_step(struct cache *c, const struct frame *f,
+                    struct fault *fault);
+
+/* The next frame for the shard of @node into @bytes[room], complete but for the
+ * stamp; 0 when there is none. @room >= cache_frame_bytes. */
+size_t cache_next(struct cache *c, uint32_t node, unsigned char *bytes,
+                  size_t room);
+size_t cache_frame_bytes(const struct cache *c);
+
+/* A worker's clock of @table. */
+int64_t cache_clock(const struct cache *c, uint32_t worker, uint32_t table);
+
+struct cache_stats {
+    uint64_t hits;    /* reads from a copy that was there */
+    uint64_t asked;   /* rows asked for */
+    uint64_t answers; /* rows that came, pushes included */
+    uint64_t updates; /* rows with sums that were sent */
+    uint64_t waiting; /* rows under way now */
+};
+struct cache_stats cache_stats(const struct cache *c);
+
+#endif

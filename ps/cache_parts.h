@@ -1,0 +1,72 @@
+/* A cache's inside: what cache.c (what workers call) and cache_wire.c (frames)
+ * share. */
+#ifndef PS_CACHE_PARTS_H
+#define PS_CACHE_PARTS_H
+
+#include "ps/cache.h"
+#include "ps/rowset.h"
+
+struct cache_table {
+    const struct table *t;
+    bool shared;
+    unsigned char *copy; /* [rows * value_bytes] */
+    int64_t *held;       /* [rows] clock of the copy; below base: none */
+};
+
+/* A worker's way through its updates of one shard, and to its drain. */
+struct cursor {
+    bool busy;
+    bool drain_due;
+    uint32_t table;
+    bool walking; /* `walk` is in `table` */
+    bool found;   /* `row` is the walk's next and not sent yet */
+    uint64_t row;
+    struct update_walk walk;
+};
+
+struct cache_worker {
+    int64_t all, *extra; /* clocks; extra[tables] */
+    uint32_t ends;       /* what clock it is ending: a table's, or all */
+    double seconds;
+    uint32_t sending;      /* cursors that are busy */
+    struct cursor *cursor; /* [nodes] */
+    bool drained;
+    struct rowset *asked; /* [tables] its reads under way or about to be sent */
+};
+
+struct want {
+    uint32_t table, worker;
+    uint64_t row;
+};
+
+struct cache_node {
+    struct want *want; /* [wants] reads to be sent; room for all that may be */
+    uint32_t wants;
+    uint32_t asked; /* rows under way or wanted, at most SHARD_READS_MAX */
+    int64_t *clock; /* [tables] what the shard has applied */
+    uint32_t turn;  /* worker whose updates go next */
+};
+
+struct cache {
+    struct cache_options opt;
+    struct cache_table *table;
+    struct cache_worker *worker; /* [opt.workers] */
+    struct cache_node *node;     /* [opt.nodes] */
+    uint32_t value_bytes_max;
+    uint64_t slice;
+    int64_t base; /* the slice's first clock */
+    unsigned staleness;
+    unsigned char *values; /* scratch: one row */
+    struct cache_stats stats;
+};
+
+/* What was under way is given up; the shards have said nothing yet. */
+void cache_enter_slice(struct cache *c, uint64_t slice);
+
+static inline uint32_t cache_node_of(const struct cache *c, uint32_t table,
+                                     uint64_t row)
+{
+    return shard_of(c->table[table].t, c->opt.nodes, c->opt.workers, row);
+}
+
+#endif

@@ -1,0 +1,989 @@
+#include "tests/sim/cluster.h"
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "ps/cache.h"
+#include "ps/link.h"
+#include "ps/shard_store.h"
+#include "tests/sim/cluster_oracle.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    ROOM = 4096, /* bytes of a frame at most; a row fits */
+    STEPS_MAX = 5000000,
+    OPS_MAX = 48,
+    BRANCHES_MAX = ORACLE_BRANCHES_MAX - 1
+};
+
+enum phase { WAITS_TO_BEGIN, WORKS, WAITS_TO_READ, WAITS_TO_SEND, WAITS, GONE };
+
+struct sim_worker {
+    uint32_t index; /* over all nodes */
+    enum phase phase;
+    double wakes_at; /* while it works */
+    int actions;     /* left in this clock */
+    int clocks;      /* left in this slice */
+    int ended;       /* in this slice */
+    uint32_t table;  /* read that it waits for; table whose clock it ends */
+    uint64_t row;
+    double slow; /* factor of its work */
+    struct update update[ORACLE_TABLES];
+};
+
+struct sim_node {
+    uint32_t index;
+    struct shard_store store;
+    struct shard *shard;
+    struct cache *cache;
+    struct sim_worker *worker;
+    const struct update **updates; /* [workers] what the cache looks into */
+    uint64_t begun;                /* slice that its cache is in */
+};
+
+/* One way between two nodes. */
+struct wire {
+    struct link link; /* of the sender, with the peer's acknowledgements */
+    double free_at, last_arrival, latency_s, bytes_s;
+    double cut_from, cut_until; /* partition */
+    bool pump_waits;            /* an event is there already */
+    bool shard_turn;
+};
+
+enum event_kind { ARRIVES, PUMP, WAKE };
+
+struct event {
+    double at;
+    uint64_t order;
+    enum event_kind kind;
+    uint32_t from, to; /* WAKE: node, worker */
+    size_t bytes;
+    unsigned char *frame;
+    bool bad; /* to be refused */
+};
+
+/* An operation of the node that controls. */
+struct sim_op {
+    struct frame frame;
+    unsigned sent, answered, failed;
+    bool *ok; /* [nodes] */
+};
+
+struct cluster {
+    struct cluster_result *out;
+    uint64_t seed;
+    struct rng rng;
+    double now;
+    uint32_t nodes, workers, all_workers;
+    uint64_t run;
+    bool half;
+    const struct consistency_ops *model;
+    struct table table[ORACLE_TABLES];
+    struct sim_node *node;
+    struct wire *wire; /* [from * nodes + to] */
+    struct oracle oracle;
+
+    struct event *heap;
+    size_t events, events_room;
+    uint64_t order;
+
+    /* Control. */
+    int turns;        /* operations left */
+    struct sim_op op; /* the one under way */
+    bool op_runs;
+    uint64_t ops, slice;
+    int64_t clock; /* of the next slice */
+    uint32_t next_branch;
+    unsigned drained; /* nodes */
+    bool slice_runs;
+    int slice_clocks;
+};
+
+static void fail(struct cluster *c, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void fail(struct cluster *c, const char *fmt, ...)
+{
+    char what[400];
+    va_list ap;
+
+    if (c->out->failed)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof(what), fmt, ap);
+    va_end(ap);
+    c->out->failed = true;
+    snprintf(c->out->why, sizeof(c->out->why),
+             "seed %" PRIu64 " (%s, %u nodes of %u), slice %" PRIu64 ": %s",
+             c->seed, c->model->name, c->nodes, c->workers, c->slice, what);
+}
+
+static uint64_t below(struct cluster *c, uint64_t n)
+{
+    return rng_below(&c->rng, n);
+}
+
+static bool chance(struct cluster *c, double p)
+{
+    return rng_uniform(&c->rng) < p;
+}
+
+static void *zeroed(size_t n, size_t size)
+{
+    void *p = mem_calloc(n, size);
+
+    if (!p)
+        abort();
+    return p;
+}
+
+/* ---- events -------------------------------------------------------------- */
+
+static bool before(const struct event *a, const struct event *b)
+{
+    return a->at < b->at || (a->at == b->at && a->order < b->order);
+}
+
+static void swap(struct event *a, struct event *b)
+{
+    struct event x = *a;
+
+    *a = *b;
+    *b = x;
+}
+
+static void put_event(struct cluster *c, struct event e)
+{
+    size_t i = c->events;
+
+    if (mem_grow((void **)&c->heap, &c->events_room, sizeof(*c->heap),
+                 c->events + 1) != 0)
+        abort();
+    e.order = c->order++;
+    c->heap[c->events++] = e;
+    for (; i > 0 && before(&c->heap[i], &c->heap[(i - 1) / 2]); i = (i - 1) / 2)
+        swap(&c->heap[i], &c->heap[(i - 1) / 2]);
+}
+
+static struct event take_event(struct cluster *c)
+{
+    struct event e = c->heap[0];
+    size_t i = 0;
+
+    c->heap[0] = c->heap[--c->events];
+    for (;;) {
+        size_t least = 2 * i + 1;
+
+        if (least + 1 < c->events &&
+            before(&c->heap[least + 1], &c->heap[least]))
+            least++;
+        if (least >= c->events || !before(&c->heap[least], &c->heap[i]))
+            return e;
+        swap(&c->heap[i], &c->heap[least]);
+        i = least;
+    }
+}
+
+/* ---- wires --------------------------------------------------------------- */
+
+static struct wire *wire_of(struct cluster *c, uint32_t from, uint32_t to)
+{
+    return &c->wire[from * c->nodes + to];
+}
+
+/* Sends what is whole and stamped; returns when it arrives. */
+static void put_on_wire(struct cluster *c, uint32_t from, uint32_t to,
+                        const unsigned char *bytes, size_t n, bool bad)
+{
+    struct wire *w = wire_of(c, from, to);
+    double start = w->free_at > c->now ? w->free_at : c->now;
+    struct event e = {.kind = ARRIVES, .from = from, .to = to, .bytes = n};
+
+    w->free_at = start + (double)n / w->bytes_s;
+    e.at = w->free_at + w->latency_s * (0.5 + rng_uniform(&c->rng));
+    if (e.at >= w->cut_from && e.at < w->cut_until)
+        e.at = w->cut_until;
+    if (e.at < w->last_arrival)
+        e.at = w->last_arrival; /* order is kept */
+    w->last_arrival = e.at;
+    e.bad = bad;
+    e.frame = mem_alloc(n);
+    if (!e.frame)
+        abort();
+    memcpy(e.frame, bytes, n);
+    put_event(c, e);
+    c->out->frames++;
+    c->out->bytes += n;
+}
+
+/* A frame that must be refused: sent again, cut off, of another run. */
+static void put_bad(struct cluster *c, uint32_t from, uint32_t to,
+                    unsigned char *bytes, size_t n)
+{
+    struct link stranger;
+
+    switch (below(c, 3)) {
+    case 0:
+        break;
+    case 1:
+        n = 1 + below(c, n - 1);
+        break;
+    default:
+        link_init(&stranger, c->run + 1, from, to, 1000);
+        stranger.sent = stranger.acked = wire_of(c, from, to)->link.sent;
+        link_send(&stranger, bytes);
+    }
+    put_on_wire(c, from, to, bytes, n, true);
+}
+
+static size_t next_operation(struct cluster *c, uint32_t to,
+                             unsigned char *bytes)
+{
+    if (!c->op_runs || c->op.sent != to)
+        return 0;
+    if (c->op.frame.kind == FRAME_FREE && !c->op.ok[to]) {
+        c->op.sent++; /* nothing to be freed here */
+        c->op.answered++;
+        return 0;
+    }
+    c->op.sent++;
+    return frame_encode(&c->op.frame, bytes, ROOM);
+}
+
+static size_t next_frame(struct cluster *c, uint32_t from, uint32_t to,
+                         unsigned char *bytes)
+{
+    struct sim_node *n = &c->node[from];
+    struct wire *w = wire_of(c, from, to);
+    size_t room = ROOM, size = 0;
+
+    if (!link_open(&w->link))
+        return 0;
+    if (chance(c, 0.5)) /* small frames too */
+        room = shard_frame_bytes(n->shard) + below(c, ROOM / 4);
+    if (from == 0)
+        size = next_operation(c, to, bytes);
+    w->shard_turn = !w->shard_turn;
+    if (!size && w->shard_turn)
+        size = shard_next(n->shard, to, bytes, room);
+    if (!size)
+        size = cache_next(n->cache, to, bytes, room);
+    if (!size && !w->shard_turn)
+        size = shard_next(n->shard, to, bytes, room);
+    if (size)
+        link_send(&w->link, bytes);
+    return size;
+}
+
+/* Sends one frame, if there is one and the way is free, and comes back. */
+static void pump(struct cluster *c, uint32_t from, uint32_t to)
+{
+    struct wire *w = wire_of(c, from, to);
+    unsigned char bytes[ROOM];
+    size_t n;
+
+    if (w->pump_waits)
+        return;
+    if (link_owes_ack(&w->link)) {
+        n = link_ack(&w->link, bytes, sizeof(bytes));
+        put_on_wire(c, from, to, bytes, n, false);
+    }
+    n = next_frame(c, from, to, bytes);
+    if (n == 0)
+        return;
+    put_on_wire(c, from, to, bytes, n, false);
+    if (chance(c, 0.01))
+        put_bad(c, from, to, bytes, n);
+    w->pump_waits = true;
+    put_event(c, (struct event){
+                     .at = w->free_at, .kind = PUMP, .from = from, .to = to});
+}
+
+/* ---- workers ------------------------------------------------------------- */
+
+static double work_s(struct cluster *c, const struct sim_worker *w)
+{
+    return w->slow * rng_uniform(&c->rng) * 1e-4;
+}
+
+static void wake_at(struct cluster *c, const struct sim_node *n,
+                    struct sim_worker *w, double at)
+{
+    w->phase = WORKS;
+    w->wakes_at = at;
+    put_event(c, (struct event){.at = at,
+                                .kind = WAKE,
+                                .from = n->index,
+                                .to = (uint32_t)(w - n->worker)});
+}
+
+static void *update_of(struct sim_worker *w, uint32_t table, uint64_t row)
+{
+    struct update *u = &w->update[table];
+    void *sum = update_row(u, row);
+
+    if (!update_has(u, row)) {
+        update_mark(u, row);
+        memset(sum, 0, u->value_bytes);
+    }
+    return sum;
+}
+
+static void add_something(struct cluster *c, struct sim_worker *w)
+{
+    uint32_t table = (uint32_t)below(c, ORACLE_TABLES);
+    uint64_t row = below(c, c->table[table].rows);
+    void *sum = update_of(w, table, row);
+    float gradient[ORACLE_LEARNS_WIDTH];
+
+    c->out->updates++;
+    if (table == ORACLE_LEARNS) {
+        for (int j = 0; j < ORACLE_LEARNS_WIDTH; j++)
+            gradient[j] =
+                (float)((int)below(c, 17) - 8) / (c->half ? 8.0F : 7.0F);
+        rule_accumulate(MLT_F32, ORACLE_LEARNS_WIDTH, sum, gradient);
+        oracle_learn(&c->oracle, w->index, row, gradient);
+        return;
+    }
+    switch (c->table[table].type) {
+    case MLT_I32:
+        ((int32_t *)sum)[w->index]++;
+        break;
+    case MLT_F32:
+        ((float *)sum)[w->index]++;
+        break;
+    default:
+        ((double *)sum)[w->index]++;
+    }
+    oracle_count(&c->oracle, w->index, table, row, 1);
+}
+
+/* The read that @w is at; false while it has to wait. */
+static bool try_read(struct cluster *c, struct sim_node *n,
+                     struct sim_worker *w)
+{
+    _Alignas(8) unsigned char values[ROOM];
+    char why[256];
+    int64_t held;
+
+    if (!cache_read(n->cache, (uint32_t)(w - n->worker), w->table, w->row,
+                    values, &held))
+        return false;
+    c->out->reads++;
+    if (!oracle_allows(&c->oracle, w->index, w->table, w->row, values, held,
+                       c->half, why, sizeof(why)))
+        fail(c, "%s", why);
+    return true;
+}
+
+static uint32_t owner_of_read(const struct cluster *c,
+                              const struct sim_worker *w)
+{
+    return shard_of(&c->table[w->table], c->nodes, c->workers, w->row);
+}
+
+/* What a worker does while it computes. */
+static void act(struct cluster *c, struct sim_node *n, struct sim_worker *w)
+{
+    bool writes = c->oracle.branch[c->oracle.active].type != BRANCH_KEPT;
+
+    w->actions--;
+    if (writes && chance(c, 0.5)) {
+        add_something(c, w);
+    } else {
+        w->table = (uint32_t)below(c, ORACLE_TABLES);
+        w->row = below(c, c->table[w->table].rows);
+        if (!try_read(c, n, w)) {
+            c->out->waits++;
+            w->phase = WAITS_TO_READ;
+            pump(c, n->index, owner_of_read(c, w));
+            if (!chance(c, 0.05)) /* else it was only to fetch it early */
+                return;
+        }
+    }
+    wake_at(c, n, w, c->now + work_s(c, w));
+}
+
+/* All workers of a slice end clocks of the same tables in the same order: under
+ * barriers they must. */
+static uint32_t table_of_clock(const struct cluster *c, int clock)
+{
+    uint64_t x = rng_mix(c->seed + c->slice, (uint64_t)clock);
+
+    if (clock + 1 >= c->slice_clocks) /* nothing stays behind */
+        return FRAME_ALL_TABLES;
+    return x % 4 ? FRAME_ALL_TABLES : (uint32_t)(x / 4 % ORACLE_TABLES);
+}
+
+static void end_clock(struct cluster *c, struct sim_node *n,
+                      struct sim_worker *w)
+{
+    w->table = table_of_clock(c, w->ended++);
+    if (w->clocks > 1 || w->table == FRAME_ALL_TABLES)
+        w->clocks--; /* the last is one of all tables */
+    cache_end_clock(n->cache, (uint32_t)(w - n->worker), w->table, 1e-3);
+    oracle_end_clock(&c->oracle, w->index, w->table);
+    w->phase = WAITS_TO_SEND;
+}
+
+static void leave(struct cluster *c, struct sim_node *n, struct sim_worker *w)
+{
+    w->phase = GONE;
+    oracle_drain(&c->oracle, w->index);
+    cache_drain(n->cache, (uint32_t)(w - n->worker));
+}
+
+static void begin_clock(struct cluster *c, struct sim_worker *w)
+{
+    w->actions = (int)below(c, 8);
+    if (chance(c, 0.05))
+        w->actions += 30;
+}
+
+/* Lets @w go on as far as it can; true when it went. */
+static bool go_on(struct cluster *c, struct sim_node *n, struct sim_worker *w)
+{
+    uint32_t self = (uint32_t)(w - n->worker);
+
+    switch (w->phase) {
+    case WAITS_TO_BEGIN:
+        if (n->begun != c->slice || !c->slice_runs || !cache_begun(n->cache))
+            return false;
+        begin_clock(c, w);
+        wake_at(c, n, w, c->now + work_s(c, w));
+        return true;
+    case WAITS_TO_READ:
+        if (!try_read(c, n, w)) { /* but it may have asked anew */
+            pump(c, n->index, owner_of_read(c, w));
+            return false;
+        }
+        wake_at(c, n, w, c->now + work_s(c, w));
+        return true;
+    case WAITS_TO_SEND:
+        if (!cache_sent(n->cache, self))
+            return false;
+        for (uint32_t t = 0; t < ORACLE_TABLES; t++)
+            if (w->table == FRAME_ALL_TABLES || w->table == t)
+                update_clear(&w->update[t]);
+        w->phase = WAITS;
+        return true;
+    case WAITS:
+        if (!cache_may_go_on(n->cache, self))
+            return false;
+        if (w->clocks == 0) {
+            leave(c, n, w);
+        } else {
+            begin_clock(c, w);
+            wake_at(c, n, w, c->now + work_s(c, w));
+        }
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* After something changed at a node: workers, then wires. */
+static void settle(struct cluster *c, struct sim_node *n)
+{
+    struct cache_stats stats = cache_stats(n->cache);
+    bool went = true;
+
+    while (went && !c->out->failed) {
+        went = false;
+        for (uint32_t i = 0; i < c->workers; i++)
+            went |= go_on(c, n, &n->worker[i]);
+        for (uint32_t i = 0; i < c->nodes; i++)
+            pump(c, n->index, i);
+    }
+    if (stats.waiting > (uint64_t)SHARD_READS_MAX * c->nodes)
+        fail(c, "node %u has %" PRIu64 " reads under way", n->index,
+             stats.waiting);
+}
+
+/* After something that concerns one wire, unless it lets a worker go on. */
+static void settle_wire(struct cluster *c, struct sim_node *n, uint32_t to)
+{
+    bool went = false;
+
+    pump(c, n->index, to);
+    for (uint32_t i = 0; i < c->workers; i++)
+        went |= go_on(c, n, &n->worker[i]);
+    if (went)
+        settle(c, n);
+}
+
+static void wake(struct cluster *c, struct sim_node *n, struct sim_worker *w)
+{
+    if (w->phase != WORKS || w->wakes_at != c->now)
+        return;
+    if (w->actions == 0) {
+        end_clock(c, n, w);
+        settle(c, n);
+        return;
+    }
+    act(c, n, w);
+}
+
+/* ---- control ------------------------------------------------------------- */
+
+static uint32_t some_branch(struct cluster *c, bool to_run)
+{
+    for (int tries = 0; tries < 1000; tries++) {
+        uint32_t b = (uint32_t)below(c, ORACLE_BRANCHES_MAX);
+
+        if (c->oracle.branch[b].live && (!to_run || b != 0))
+            return b;
+    }
+    return BRANCH_NONE;
+}
+
+static void plan_slice(struct cluster *c, uint32_t branch)
+{
+    struct frame *f = &c->op.frame;
+
+    f->kind = FRAME_BEGIN;
+    f->slice = ++c->slice;
+    f->branch = branch;
+    f->clock = c->clock + 1 + (int64_t)below(c, 3);
+    f->staleness = (uint32_t)below(c, 4);
+    f->learning_rate = 0.1;
+    f->momentum = chance(c, 0.5) ? 0.9 : 0;
+}
+
+/* The next operation; none when the program has ended. */
+static void plan(struct cluster *c)
+{
+    struct frame *f = &c->op.frame;
+    uint32_t some = some_branch(c, true);
+    double dice = rng_uniform(&c->rng);
+
+    if (c->turns-- == 0)
+        return;
+    memset(f, 0, sizeof(*f));
+    c->op.sent = c->op.answered = c->op.failed = 0;
+    for (uint32_t i = 0; i < c->nodes; i++)
+        c->op.ok[i] = true;
+    f->op = ++c->ops;
+    f->slice = c->slice;
+    if (some == BRANCH_NONE || (dice < 0.35 && c->next_branch < BRANCHES_MAX)) {
+        f->kind = FRAME_FORK;
+        f->parent = some_branch(c, false);
+        f->branch = ++c->next_branch;
+        f->type = chance(c, 0.2) ? BRANCH_KEPT : BRANCH_TRAINING;
+    } else if (dice < 0.45) {
+        f->kind = FRAME_FREE;
+        f->branch = some;
+        oracle_free(&c->oracle, some);
+    } else {
+        plan_slice(c, some);
+    }
+    c->op_runs = true;
+}
+
+static void go_on_at_all(struct cluster *c)
+{
+    for (uint32_t i = 0; i < c->nodes && !c->out->failed; i++)
+        settle(c, &c->node[i]);
+}
+
+/* Every row of a branch at every node. */
+static void check_branch(struct cluster *c, uint32_t branch, bool take)
+{
+    for (uint32_t t = 0; t < ORACLE_TABLES; t++)
+        for (uint64_t r = 0; r < c->table[t].rows; r++) {
+            uint32_t n = shard_of(&c->table[t], c->nodes, c->workers, r);
+            const void *row = shard_store_row(&c->node[n].store, branch, t, r);
+
+            if (!oracle_equals(&c->oracle, branch, t, r, row, take))
+                fail(c,
+                     "branch %u, table %u, row %" PRIu64 " of node %u is "
+                     "not what a sequential run gives",
+                     branch, t, r, n);
+        }
+}
+
+static void check_all_branches(struct cluster *c)
+{
+    for (uint32_t b = 0; b < ORACLE_BRANCHES_MAX; b++)
+        if (c->oracle.branch[b].live)
+            check_branch(c, b, b == c->oracle.active);
+    for (uint32_t i = 0; i < c->nodes; i++)
+        store_check(c->node[i].store.store);
+}
+
+static void start_slice(struct cluster *c)
+{
+    c->slice_runs = true;
+    c->drained = 0;
+    for (uint32_t i = 0; i < c->all_workers; i++) {
+        struct sim_worker *w = &c->node[i / c->workers].worker[i % c->workers];
+
+        w->phase = WAITS_TO_BEGIN;
+        w->clocks = c->slice_clocks;
+        w->ended = 0;
+        if (chance(c, 0.1)) /* workers may end different numbers of clocks */
+            w->clocks = 1 + (int)below(c, (uint64_t)c->slice_clocks);
+        w->slow = chance(c, 0.1) ? 20 : 1;
+    }
+}
+
+/* The operation was answered by all. */
+static void complete(struct cluster *c)
+{
+    struct frame *f = &c->op.frame;
+
+    c->op_runs = false;
+    switch (f->kind) {
+    case FRAME_FORK:
+        if (c->op.failed == 0) {
+            c->out->forks++;
+            oracle_fork(&c->oracle, f->branch, f->parent, f->type);
+            check_branch(c, f->branch, false);
+            plan(c);
+            return;
+        }
+        c->out->forks_refused++; /* in all shards or in none */
+        f->kind = FRAME_FREE;
+        f->op = ++c->ops;
+        c->op.sent = c->op.answered = 0;
+        c->op_runs = true;
+        return;
+    case FRAME_BEGIN:
+        if (c->op.failed)
+            fail(c, "slice refused");
+        c->out->slices++;
+        start_slice(c);
+        return;
+    default:
+        plan(c);
+    }
+}
+
+static void take_done(struct cluster *c, const struct frame *f)
+{
+    if (!c->op_runs || f->op != c->op.frame.op) {
+        fail(c, "answer to operation %" PRIu64 " that does not run", f->op);
+        return;
+    }
+    c->op.answered++;
+    if (f->code) {
+        c->op.failed++;
+        c->op.ok[f->from] = false;
+        if (c->op.frame.kind != FRAME_FORK || f->code != ERR_LIMIT)
+            fail(c, "operation %" PRIu64 " failed: %s", f->op,
+                 err_text(f->code));
+    }
+}
+
+static void take_drained(struct cluster *c)
+{
+    if (++c->drained < c->nodes)
+        return;
+    c->slice_runs = false;
+    oracle_end_slice(&c->oracle);
+    check_all_branches(c);
+    for (uint32_t i = 0; i < c->all_workers; i++)
+        for (uint32_t t = 0; t < ORACLE_TABLES; t++) {
+            int64_t clock =
+                cache_clock(c->node[i / c->workers].cache, i % c->workers, t);
+
+            c->clock = clock > c->clock ? clock : c->clock;
+        }
+    plan(c);
+}
+
+static void control(struct cluster *c, const struct frame *f)
+{
+    if (f->kind == FRAME_DONE)
+        take_done(c, f);
+    else
+        take_drained(c);
+}
+
+/* Skips over nodes that need not be asked, and ends what all have answered. */
+static void drive(struct cluster *c)
+{
+    while (c->op_runs && !c->out->failed) {
+        uint32_t sent = c->op.sent;
+
+        if (c->op.sent < c->nodes)
+            pump(c, 0, c->op.sent);
+        if (c->op.sent == c->nodes && c->op.answered == c->nodes)
+            complete(c);
+        else if (c->op.sent == sent)
+            return;
+        if (c->slice_runs)
+            go_on_at_all(c);
+    }
+}
+
+/* ---- arrivals ------------------------------------------------------------ */
+
+/* A node's own shard has begun the slice: so does its cache. */
+static void begin_at(struct cluster *c, struct sim_node *n,
+                     const struct frame *f)
+{
+    struct rule_params params = {(float)f->learning_rate, (float)f->momentum};
+
+    if (c->oracle.base < f->clock) { /* the first to begin */
+        oracle_begin(&c->oracle, f->branch, f->clock, f->staleness, params);
+        c->slice_clocks =
+            1 + (int)below(c, c->nodes > 50 ? 3 : ORACLE_CLOCKS_MAX - 2);
+    }
+    n->begun = f->slice;
+    cache_begin(n->cache, f->slice, f->clock, f->staleness);
+}
+
+static void take_frame(struct cluster *c, struct sim_node *n,
+                       const struct frame *f)
+{
+    struct fault fault = {0};
+    enum err err;
+
+    switch (f->kind) {
+    case FRAME_ACK:
+        return;
+    case FRAME_ROWS:
+    case FRAME_CLOCKS:
+        err = cache_step(n->cache, f, &fault);
+        break;
+    case FRAME_DONE:
+    case FRAME_DRAINED:
+        control(c, f);
+        return;
+    default:
+        err = shard_step(n->shard, f, &fault);
+        if (!err && f->kind == FRAME_BEGIN)
+            begin_at(c, n, f);
+    }
+    if (err)
+        fail(c, "node %u: %s", n->index, fault.text);
+}
+
+static void arrive(struct cluster *c, const struct event *e)
+{
+    struct sim_node *n = &c->node[e->to];
+    struct link *back = &wire_of(c, e->to, e->from)->link;
+    struct fault fault = {0};
+    struct frame f;
+    enum err err = frame_decode(e->frame, e->bytes, &f, &fault);
+
+    if (!err)
+        err = link_take(back, &f, &fault);
+    if (e->bad != (err != ERR_OK)) {
+        fail(c, "frame of node %u at node %u: %s", e->from, e->to,
+             err ? fault.text : "a bad one was let in");
+        return;
+    }
+    c->out->refused += e->bad;
+    if (err)
+        return;
+    take_frame(c, n, &f);
+    drive(c);
+    if (f.kind == FRAME_CLOCK || f.kind == FRAME_DRAIN || f.kind == FRAME_BEGIN)
+        settle(c, n);
+    else
+        settle_wire(c, n, e->from);
+}
+
+static void step(struct cluster *c)
+{
+    struct event e = take_event(c);
+
+    c->now = e.at;
+    switch (e.kind) {
+    case ARRIVES:
+        arrive(c, &e);
+        mem_free(e.frame);
+        break;
+    case PUMP:
+        wire_of(c, e.from, e.to)->pump_waits = false;
+        settle_wire(c, &c->node[e.from], e.to);
+        drive(c);
+        break;
+    case WAKE:
+        wake(c, &c->node[e.from], &c->node[e.from].worker[e.to]);
+    }
+}
+
+/* ---- a world ------------------------------------------------------------- */
+
+static void make_table(struct cluster *c, uint32_t index)
+{
+    static const enum mlt_type types[] = {MLT_I32, MLT_F64, MLT_F32};
+    static const char *const names[] = {"count", "total", "learned"};
+    bool learns = index == ORACLE_LEARNS;
+    struct mlt_table_options opt = {
+        .size = sizeof(opt),
+        .name = names[index],
+        .rows = 1 + below(c, c->nodes > 20 ? 60 : 24),
+        .width = learns ? ORACLE_LEARNS_WIDTH : c->all_workers,
+        .type = learns ? MLT_F32 : types[below(c, 3)],
+        .rule = learns ? "sgd" : "add",
+        .chunk_bytes = (uint32_t)(1 + below(c, 2000)),
+    };
+
+    if (table_init(&c->table[index], &opt, NULL, NULL) != ERR_OK)
+        abort();
+    table_partition(&c->table[index], c->all_workers);
+}
+
+static void make_node(struct cluster *c, uint32_t index, uint64_t limit)
+{
+    struct sim_node *n = &c->node[index];
+    struct shard_options opt = {.node = index,
+                                .nodes = c->nodes,
+                                .workers = c->workers,
+                                .control = 0,
+                                .table = c->table,
+                                .tables = ORACLE_TABLES,
+                                .consistency = c->model,
+                                .rows = &shard_store_rows,
+                                .rows_self = &n->store};
+    struct cache_options cache = {.node = index,
+                                  .nodes = c->nodes,
+                                  .workers = c->workers,
+                                  .table = c->table,
+                                  .tables = ORACLE_TABLES,
+                                  .consistency = c->model,
+                                  .half = c->half};
+
+    n->index = index;
+    n->worker = zeroed(c->workers, sizeof(*n->worker));
+    n->updates = zeroed(c->workers, sizeof(*n->updates));
+    for (uint32_t i = 0; i < c->workers; i++) {
+        n->worker[i].phase = GONE;
+        n->worker[i].index = index * c->workers + i;
+        n->updates[i] = n->worker[i].update;
+        for (uint32_t t = 0; t < ORACLE_TABLES; t++)
+            if (update_init(&n->worker[i].update[t], c->table[t].rows,
+                            c->table[t].value_bytes) != ERR_OK)
+                abort();
+    }
+    cache.update = n->updates;
+    if (shard_store_init(&n->store, &opt, limit, 0) != ERR_OK ||
+        shard_new(&opt, &n->shard) != ERR_OK ||
+        cache_new(&cache, &n->cache) != ERR_OK)
+        abort();
+}
+
+static void make_wire(struct cluster *c, uint32_t from, uint32_t to)
+{
+    struct wire *w = wire_of(c, from, to);
+
+    uint64_t pair = from < to ? (uint64_t)from * c->nodes + to
+                              : (uint64_t)to * c->nodes + from;
+
+    /* Both sides of a pair have the same window. */
+    link_init(&w->link, c->run, from, to,
+              1 + (uint32_t)(rng_mix(c->seed, pair) % 16));
+    w->latency_s = from == to ? 1e-7 : 1e-4 * rng_uniform(&c->rng);
+    w->bytes_s = from == to ? 1e10 : chance(c, 0.2) ? 1e6 : 1e8;
+    if (from != to && chance(c, 0.2)) {
+        w->cut_from = rng_uniform(&c->rng) * 0.02;
+        w->cut_until = w->cut_from + rng_uniform(&c->rng) * 0.01;
+    }
+}
+
+static unsigned some_nodes(struct cluster *c)
+{
+    double dice = rng_uniform(&c->rng);
+
+    if (dice < 0.005)
+        return 50 + (unsigned)below(c, 51);
+    if (dice < 0.05)
+        return 10 + (unsigned)below(c, 20);
+    return 2 + (unsigned)below(c, 5);
+}
+
+static void make_cluster(struct cluster *c, const struct cluster_options *opt)
+{
+    size_t models = 0;
+    uint64_t limit;
+
+    while (consistency_at(models))
+        models++;
+    c->seed = opt->seed;
+    rng_init(&c->rng, opt->seed);
+    c->model = opt->consistency ? consistency_find(opt->consistency)
+                                : consistency_at(below(c, models));
+    assert(c->model);
+    c->nodes = some_nodes(c);
+    if (opt->nodes)
+        c->nodes = opt->nodes;
+    c->workers = c->nodes > 10 ? 1 : 1 + (uint32_t)below(c, 3);
+    c->all_workers = c->nodes * c->workers;
+    c->run = rng_next(&c->rng);
+    c->half = chance(c, 0.3);
+    c->turns = c->nodes > 50   ? 4
+               : c->nodes > 10 ? 6
+                               : 4 + (int)below(c, OPS_MAX - 4);
+    for (uint32_t t = 0; t < ORACLE_TABLES; t++)
+        make_table(c, t);
+    limit = chance(c, 0.3) ? 40000 + below(c, 100000) : 64 << 20;
+    c->node = zeroed(c->nodes, sizeof(*c->node));
+    c->wire = zeroed((size_t)c->nodes * c->nodes, sizeof(*c->wire));
+    c->op.ok = zeroed(c->nodes, sizeof(*c->op.ok));
+    for (uint32_t i = 0; i < c->nodes; i++) {
+        make_node(c, i, limit);
+        for (uint32_t j = 0; j < c->nodes; j++)
+            make_wire(c, i, j);
+    }
+    oracle_init(&c->oracle, c->table, c->all_workers, c->model);
+}
+
+static void free_cluster(struct cluster *c)
+{
+    for (uint32_t i = 0; i < c->nodes; i++) {
+        struct sim_node *n = &c->node[i];
+
+        c->out->pushes += shard_stats(n->shard).pushes;
+        shard_free(n->shard);
+        cache_free(n->cache);
+        shard_store_deinit(&n->store);
+        for (uint32_t w = 0; w < c->workers; w++)
+            for (uint32_t t = 0; t < ORACLE_TABLES; t++)
+                update_deinit(&n->worker[w].update[t]);
+        mem_free(n->worker);
+        mem_free(n->updates);
+    }
+    for (size_t i = 0; i < c->events; i++)
+        mem_free(c->heap[i].frame);
+    oracle_deinit(&c->oracle);
+    mem_free(c->heap);
+    mem_free(c->node);
+    mem_free(c->wire);
+    mem_free(c->op.ok);
+}
+
+static bool has_ended(const struct cluster *c)
+{
+    return !c->op_runs && !c->slice_runs;
+}
+
+void cluster_run(const struct cluster_options *opt, struct cluster_result *out)
+{
+    struct cluster c = {.out = out};
+
+    memset(out, 0, sizeof(*out));
+    make_cluster(&c, opt);
+    plan(&c);
+    drive(&c);
+    while (c.events && !out->failed && out->steps < STEPS_MAX) {
+        step(&c);
+        out->steps++;
+    }
+    if (!out->failed && !has_ended(&c))
+        fail(&c, "not at an end after %" PRIu64 " steps: nobody can go on",
+             out->steps);
+    out->consistency = c.model->name;
+    out->nodes = c.nodes;
+    out->workers = c.workers;
+    out->time_s = c.now;
+    free_cluster(&c);
+}

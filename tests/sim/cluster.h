@@ -1,0 +1,41 @@
+/* A simulated cluster: the real shards, caches, links and branch stores of many
+ * nodes in one thread and in virtual time.
+ *
+ * Everything that is not simulated on purpose is the code that will run:
+ * ps/shard.h on ps/shard_store.h, ps/cache.h, ps/link.h, ps/frame.h. Simulated
+ * are the wires (delay, bandwidth, partitions that heal; order is kept and
+ * nothing is lost, as ZeroMQ promises), the workers' programs (reads, updates,
+ * clocks of a table or of all, work of any length), and the node that controls
+ * (forks, frees, slices). Frames are replayed, damaged and sent by strangers
+ * besides. One seed decides everything.
+ *
+ * Checked after every step, against a sequential reference
+ * (tests/sim/cluster_oracle.h): what each read may hold under its model, forks,
+ * sums, bounds of what waits, and that all programs end.
+ */
+#ifndef TESTS_SIM_CLUSTER_H
+#define TESTS_SIM_CLUSTER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct cluster_options {
+    uint64_t seed;
+    const char *consistency; /* NULL: by the seed */
+    unsigned nodes;          /* 2 .. 100; 0: by the seed, mostly few */
+};
+
+struct cluster_result {
+    bool failed;
+    char why[512]; /* with the seed */
+    /* What happened. */
+    const char *consistency;
+    unsigned nodes, workers; /* workers: a node */
+    uint64_t steps, frames, bytes, reads, waits, updates, pushes;
+    uint64_t forks, forks_refused, slices, refused;
+    double time_s; /* virtual */
+};
+
+void cluster_run(const struct cluster_options *opt, struct cluster_result *out);
+
+#endif

@@ -1,0 +1,116 @@
+#include "tests/sim/cluster.h"
+
+#include "base/mem.h"
+#include "tests/unit/check.h"
+
+#include <stdio.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { SEEDS = 40 };
+#else
+enum { SEEDS = 300 };
+#endif
+
+static uint64_t number_of(const char *name, uint64_t fallback)
+{
+    const char *text = getenv(name);
+
+    return text ? strtoull(text, NULL, 10) : fallback;
+}
+
+static void add(struct cluster_result *sum, const struct cluster_result *r)
+{
+    sum->steps += r->steps;
+    sum->frames += r->frames;
+    sum->reads += r->reads;
+    sum->waits += r->waits;
+    sum->updates += r->updates;
+    sum->pushes += r->pushes;
+    sum->forks += r->forks;
+    sum->forks_refused += r->forks_refused;
+    sum->slices += r->slices;
+    sum->refused += r->refused;
+}
+
+/* Whatever the seed makes of cluster, network and programs: reads are as fresh
+ * as promised, sums and forks are those of a sequential run, nothing waits for
+ * ever. SEED=n runs that one alone, SEEDS=n so many from
+ * FIRST=n on. */
+static void cluster_keeps_its_promises(void **state)
+{
+    uint64_t first = number_of("SEED", number_of("FIRST", 1));
+    uint64_t seeds = getenv("SEED") ? 1 : number_of("SEEDS", SEEDS);
+    struct cluster_result sum = {0}, r;
+    int64_t before = mem_outstanding();
+
+    (void)state;
+    for (uint64_t seed = first; seed < first + seeds; seed++) {
+        struct cluster_options opt = {.seed = seed};
+
+        cluster_run(&opt, &r);
+        if (r.failed)
+            fail_msg("%s", r.why);
+        add(&sum, &r);
+    }
+    assert_int_equal(mem_outstanding(), before);
+    printf("%llu seeds: %llu steps, %llu frames, %llu reads (%llu waited), "
+           "%llu updates, %llu rows pushed, %llu slices, %llu forks, %llu "
+           "refused; %llu bad frames refused\n",
+           (unsigned long long)seeds, (unsigned long long)sum.steps,
+           (unsigned long long)sum.frames, (unsigned long long)sum.reads,
+           (unsigned long long)sum.waits, (unsigned long long)sum.updates,
+           (unsigned long long)sum.pushes, (unsigned long long)sum.slices,
+           (unsigned long long)sum.forks, (unsigned long long)sum.forks_refused,
+           (unsigned long long)sum.refused);
+    if (getenv("SEED"))
+        return;
+    assert_true(sum.reads && sum.waits && sum.pushes && sum.forks_refused &&
+                sum.refused); /* all of it happens */
+}
+
+/* A hundred nodes, with barriers and with pushes. */
+static void cluster_of_a_hundred_nodes(void **state)
+{
+    static const char *const models[] = {"bsp", "essp"};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct cluster_options opt = {
+            .seed = 100 + i,
+            .consistency = models[i],
+            .nodes = 100,
+        };
+        struct cluster_result r;
+
+        cluster_run(&opt, &r);
+        if (r.failed)
+            fail_msg("%s", r.why);
+        assert_int_equal(r.nodes, 100);
+    }
+}
+
+/* The same seed gives the same run, to the last frame. */
+static void cluster_seed_decides_everything(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed < 5; seed++) {
+        struct cluster_options opt = {.seed = seed};
+        struct cluster_result a, b;
+
+        cluster_run(&opt, &a);
+        cluster_run(&opt, &b);
+        assert_true(a.time_s == b.time_s && a.bytes == b.bytes);
+        assert_true(a.frames == b.frames && a.steps == b.steps);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cluster_keeps_its_promises),
+        cmocka_unit_test(cluster_of_a_hundred_nodes),
+        cmocka_unit_test(cluster_seed_decides_everything),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
