@@ -1,22 +1,34 @@
+#include "apps/nn_dense_kernel.h"
 #include "apps/nn_ops.h"
 #include "base/simd.h"
-
-#include <cblas.h>
 
 /* Y = X W^T + b, block by block of outputs as the rows have them:
  *   X [n][in], W [units][in], Y [n][out]
  *   dW += dY^T X, db += sum_n dY, dX = dY W
  */
 
-/* @y[n][stride] += bias[count], a value a column. */
-KERNEL static void add_bias(size_t n, size_t stride, size_t count,
-                            const float *bias, float *y)
+/* work: the panel of nn_panels, whose terms are samples or outputs of a row. */
+static uint64_t dense_work_bytes(const struct nn_layer *l, size_t batch_max)
 {
-    size_t i, j;
+    uint64_t terms = batch_max > l->row_units ? batch_max : l->row_units;
 
-    for (i = 0; i < n; i++)
-        for (j = 0; j < count; j++)
-            y[i * stride + j] += bias[j];
+    return terms * NN_PANEL * sizeof(float);
+}
+
+static void dense_forward(const struct nn_state *s,
+                          const struct nn_batch *batch,
+                          const struct nn_params *params)
+{
+    const struct nn_layer *l = s->layer;
+    uint32_t r;
+
+    for (r = 0; r < l->rows; r++) {
+        const float *w = params->row[r];
+        struct nn_matrix y = {s->y + r * l->row_units, l->units};
+
+        nn_dots(batch->n, nn_row_outputs(l, r), l->fan_in, s->x, w,
+                w + l->row_units * l->fan_in, y);
+    }
 }
 
 KERNEL static void sum_columns(size_t n, size_t stride, size_t count,
@@ -29,52 +41,36 @@ KERNEL static void sum_columns(size_t n, size_t stride, size_t count,
             sum[j] += dy[i * stride + j];
 }
 
-static void dense_forward(const struct nn_state *s,
-                          const struct nn_batch *batch,
-                          const struct nn_params *params)
-{
-    const struct nn_layer *l = s->layer;
-    int in = (int)l->fan_in, out = (int)l->units, n = (int)batch->n;
-    uint32_t r;
-
-    for (r = 0; r < l->rows; r++) {
-        uint32_t units = nn_row_outputs(l, r);
-        const float *w = params->row[r];
-        float *y = s->y + r * l->row_units;
-
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, n, (int)units, in,
-                    1, s->x, in, w, in, 0, y, out);
-        add_bias(batch->n, l->units, units, w + l->row_units * l->fan_in, y);
-    }
-}
-
 static void dense_backward(const struct nn_state *s,
                            const struct nn_batch *batch,
                            const struct nn_params *params,
                            const struct nn_grads *grads)
 {
     const struct nn_layer *l = s->layer;
-    int in = (int)l->fan_in, out = (int)l->units, n = (int)batch->n;
+    struct nn_matrix x = {(float *)(uintptr_t)s->x, l->fan_in};
+    struct nn_matrix dx = {s->dx, l->fan_in};
     uint32_t r;
 
     for (r = 0; r < l->rows; r++) {
         uint32_t units = nn_row_outputs(l, r);
         const float *dy = s->dy + r * l->row_units;
-        float *g = grads->row[r];
+        struct nn_matrix g = {grads->row[r], l->fan_in};
+        struct nn_matrix w = {(float *)(uintptr_t)params->row[r], l->fan_in};
 
-        cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)units, in, n,
-                    1, dy, out, s->x, in, 1, g, in);
+        nn_panels(units, batch->n, l->fan_in,
+                  (struct nn_factor){dy, 1, l->units}, x, g, true, s->work);
         sum_columns(batch->n, l->units, units, dy,
-                    g + l->row_units * l->fan_in);
+                    g.at + l->row_units * l->fan_in);
         if (s->dx)
-            cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, in,
-                        (int)units, 1, dy, out, params->row[r], in, r > 0,
-                        s->dx, in);
+            nn_panels(batch->n, units, l->fan_in,
+                      (struct nn_factor){dy, l->units, 1}, w, dx, r > 0,
+                      s->work);
     }
 }
 
 const struct nn_ops nn_dense = {
     .name = "dense",
+    .work_bytes = dense_work_bytes,
     .forward = dense_forward,
     .backward = dense_backward,
 };

@@ -4,6 +4,7 @@
 #include "base/rng.h"
 
 #include <math.h>
+#include <pthread.h>
 
 #include "tests/unit/check.h"
 #include "tests/unit/nn_model.h"
@@ -212,6 +213,53 @@ static void nn_net_is_deterministic(void **state)
         nn_model_deinit(&m);
         nn_model_deinit(&other);
     }
+}
+
+enum { THREADS = 3, PASSES = 20 };
+
+/* One thread's work: a network of its own, the same in all threads. */
+struct worker {
+    pthread_t thread;
+    struct nn_model model;
+    double loss;
+};
+
+static void *work(void *arg)
+{
+    struct worker *w = arg;
+    unsigned k;
+
+    for (k = 0; k < PASSES; k++)
+        w->loss += nn_model_pass(&w->model, 0, SAMPLES, SAMPLES, true, k).loss;
+    return NULL;
+}
+
+/* Threads with a net each do not disturb one another (nor does what is under
+ * them: OpenBLAS): all find the same bits. */
+static void nn_nets_work_side_by_side(void **state)
+{
+    static const struct nn_layer layers[] = {CONV(20, 3, 1), RELU, DENSE(300),
+                                             RELU, DENSE(10)};
+    struct worker w[THREADS] = {0};
+    unsigned i, l;
+
+    (void)state;
+    for (i = 0; i < THREADS; i++)
+        nn_model_init(&w[i].model, layers, 5, NN_CROSS_ENTROPY, image, SAMPLES,
+                      1);
+    for (i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&w[i].thread, NULL, work, &w[i]), 0);
+    for (i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_join(w[i].thread, NULL), 0);
+    for (i = 1; i < THREADS; i++) {
+        assert_memory_equal(&w[i].loss, &w[0].loss, sizeof(double));
+        for (l = 0; l < w[0].model.count; l++)
+            assert_memory_equal(w[i].model.gradient[l], w[0].model.gradient[l],
+                                nn_model_values(&w[0].model, l) *
+                                    sizeof(float));
+    }
+    for (i = 0; i < THREADS; i++)
+        nn_model_deinit(&w[i].model);
 }
 
 /* A clock cut into sub-batches has the gradient of the whole, dropout included
@@ -425,6 +473,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nn_net_gradient_is_the_derivative),
         cmocka_unit_test(nn_net_is_deterministic),
+        cmocka_unit_test(nn_nets_work_side_by_side),
         cmocka_unit_test(nn_net_sub_batches_add_up),
         cmocka_unit_test(nn_net_evaluates_samples_by_themselves),
         cmocka_unit_test(nn_net_running_moments_become_the_batch),
