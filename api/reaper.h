@@ -23,22 +23,25 @@ enum reaper_phase {
     REAPER_IDLE,    /* answered; may send another request */
     REAPER_BODY,    /* of a request with a token */
     REAPER_ANSWER,  /* the response is on its way */
+    REAPER_STREAM,  /* the same, without an end; entered again as it is taken */
     REAPER_CLOSING, /* was cut; the library has not noticed yet */
     REAPER_PHASES
 };
 
 struct reaper_limits {
-    time_ns phase[REAPER_PHASES]; /* HEAD, IDLE, BODY and ANSWER */
+    time_ns phase[REAPER_PHASES]; /* all but FREE and CLOSING */
     time_ns crowded; /* for HEAD and IDLE while over three quarters are used */
 };
 /* 10 s for a head (1 s where crowded: no honest client needs it), 60 s
- * between requests, 30 s for a body, 60 s to take an answer. */
+ * between requests, 30 s for a body, 60 s to take an answer, or the next part
+ * of a stream. */
 #define REAPER_LIMITS                                                          \
     {                                                                          \
         .phase = {[REAPER_HEAD] = 10000000000,                                 \
                   [REAPER_IDLE] = 60000000000,                                 \
                   [REAPER_BODY] = 30000000000,                                 \
-                  [REAPER_ANSWER] = 60000000000},                              \
+                  [REAPER_ANSWER] = 60000000000,                               \
+                  [REAPER_STREAM] = 60000000000},                              \
         .crowded = 1000000000                                                  \
     }
 

@@ -60,6 +60,19 @@ void response_static(struct response *r, const char *type, const char *body,
     answer(r, 200, type, body, len);
 }
 
+void response_text(struct response *r, int status, const char *type, char *text,
+                   size_t len)
+{
+    answer(r, status, type, text, len);
+    r->owned = text;
+}
+
+void response_stream(struct response *r, struct event_log *log)
+{
+    answer(r, 200, "text/event-stream", "", 0);
+    r->stream = log;
+}
+
 const char *response_reason(int status)
 {
     static const struct {

@@ -15,6 +15,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct event_log;
+
 enum {
     RESPONSE_ALLOW_MAX = 64,
     RESPONSE_HEADERS_MAX = 12,
@@ -31,7 +33,9 @@ struct response {
     char allow[RESPONSE_ALLOW_MAX]; /* for 405 */
     bool page;  /* a document or its parts, not data: may load from itself */
     bool close; /* the connection is not to be used again */
-    bool challenge; /* a token is needed: WWW-Authenticate */
+    bool challenge;           /* a token is needed: WWW-Authenticate */
+    struct event_log *stream; /* borrowed: its events are the body; NULL: not a
+                               * stream */
 };
 
 /* Releases the body; accepts a zeroed response. */
@@ -39,6 +43,13 @@ void response_deinit(struct response *r);
 
 /* Answers with @json (always transferred; NULL: out of memory, 503). */
 void response_json(struct response *r, int status, json_t *json);
+
+/* Answers with @text[@len], owned (mem_free); @type is static. */
+void response_text(struct response *r, int status, const char *type, char *text,
+                   size_t len);
+
+/* Answers 200 with a stream of @log's events; the body is empty here. */
+void response_stream(struct response *r, struct event_log *log);
 
 /* Answers 200 with static @body. */
 void response_static(struct response *r, const char *type, const char *body,

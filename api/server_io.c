@@ -1,6 +1,7 @@
 #include "api/server_io.h"
 
 #include "api/service.h"
+#include "api/stream_io.h"
 #include "base/clock_io.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -35,6 +36,13 @@ enum {
  * but the disk may be. */
 static const time_ns ANSWER_TIME = 30000000000;
 
+/* For streams to be taken to their end when the server stops. */
+static const time_ns LAST_WORDS = 1000000000;
+
+/* A comment on a stream that has been silent for so long: so that clients and
+ * those between see that it lives, and we that they do. */
+static const time_ns HEARTBEAT = 15000000000;
+
 /* A finished answer and the version of the view that it was built from. */
 struct cached {
     char *target; /* owned; NULL: empty */
@@ -58,6 +66,7 @@ struct api_server {
     bool place_freed; /* since the library last looked for new connections */
     struct cached cache[CACHE_SLOTS];
     struct exchange *waiting; /* for their run's answer; suspended */
+    struct streams streams;
 };
 
 enum stage {
@@ -157,6 +166,52 @@ static bool cache_put(struct cached *c, const char *target, uint64_t version,
     return true;
 }
 
+static struct reaper_entry *entry_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+    return info ? info->socket_context : NULL;
+}
+
+/* Where a client left off; without a number, now. */
+static uint64_t stream_after(struct MHD_Connection *connection,
+                             struct event_log *log)
+{
+    const char *last = MHD_lookup_connection_value(connection, MHD_HEADER_KIND,
+                                                   "Last-Event-ID");
+    uint64_t n = 0;
+    size_t i = 0;
+
+    for (; last && last[i] >= '0' && last[i] <= '9' && i < 18; i++)
+        n = n * 10 + (uint64_t)(last[i] - '0');
+    return i > 0 && !last[i] ? n : event_log_newest(log);
+}
+
+static enum MHD_Result send_stream(struct api_server *s,
+                                   struct MHD_Connection *connection,
+                                   const struct response *r)
+{
+    uint64_t after = stream_after(connection, r->stream);
+    struct MHD_Response *made = streams_open(
+        &s->streams, connection, entry_of(connection), r->stream, after, r);
+    struct response full = {0};
+    enum MHD_Result result;
+
+    if (!made) {
+        response_problem(&full, 503, "too_many_streams", NULL,
+                         "%d streams are open, or memory is short; "
+                         "?after= polls",
+                         STREAMS_MAX);
+        result = send_response(connection, &full);
+        response_deinit(&full);
+        return result;
+    }
+    result = MHD_queue_response(connection, MHD_HTTP_OK, made);
+    MHD_destroy_response(made);
+    return result;
+}
+
 static enum MHD_Result answer(struct api_server *s,
                               struct MHD_Connection *connection,
                               const char *method, const char *target)
@@ -171,6 +226,8 @@ static enum MHD_Result answer(struct api_server *s,
     if (c->target && c->version == version && strcmp(c->target, target) == 0)
         return MHD_queue_response(connection, MHD_HTTP_OK, c->response);
     service_respond(s->view, method, target, &r);
+    if (r.stream)
+        return send_stream(s, connection, &r);
     made = make_response(&r);
     if (made) {
         result = MHD_queue_response(connection, (unsigned)r.status, made);
@@ -190,14 +247,6 @@ static bool worth_logging(uint64_t count)
 }
 
 /* ---- requests ------------------------------------------------------------ */
-
-static struct reaper_entry *entry_of(struct MHD_Connection *connection)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-
-    return info ? info->socket_context : NULL;
-}
 
 /* The first line of a request is there. */
 static void *on_target(void *cls, const char *target,
@@ -461,12 +510,15 @@ static int wait_ms(struct api_server *s)
 {
     MHD_UNSIGNED_LONG_LONG library_ms;
     time_ns due = reaper_deadline(&s->reaper);
+    time_ns stream_due = streams_deadline(&s->streams);
     int64_t ms = -1;
 
     /* Where all places were taken, the library listens again only at its next
      * turn, which nothing else might bring about. */
     if (s->place_freed)
         return 0;
+    if (stream_due < due)
+        due = stream_due;
     for (const struct exchange *x = s->waiting; x; x = x->next)
         if (x->asked + ANSWER_TIME < due)
             due = x->asked + ANSWER_TIME;
@@ -478,6 +530,20 @@ static int wait_ms(struct api_server *s)
         (ms < 0 || (int64_t)library_ms < ms))
         ms = (int64_t)library_ms;
     return ms > 60000 ? 60000 : (int)ms;
+}
+
+/* Who follows a run gets its last events; who does not read is not waited for.
+ */
+static void say_last_words(struct api_server *s, struct pollfd *library)
+{
+    time_ns until = clock_monotonic() + LAST_WORDS;
+
+    streams_end(&s->streams);
+    do {
+        MHD_run(s->daemon);
+        if (s->streams.first)
+            poll(library, 1, 10);
+    } while (s->streams.first && clock_monotonic() < until);
 }
 
 static void *serve(void *arg)
@@ -496,10 +562,12 @@ static void *serve(void *arg)
         /* Empty where nobody has called; that is no error. */
         (void)!read(s->wake_fd, &calls, sizeof(calls));
         collect(s);
+        streams_serve(&s->streams, clock_monotonic());
         MHD_run(s->daemon);
         reap(s);
     }
     end_waiting(s);
+    say_last_words(s, fds);
     return NULL;
 }
 
@@ -608,6 +676,7 @@ static enum err open_server(struct api_server *s, struct fault *f)
     s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (s->wake_fd < 0)
         return fault_errno(f, ERR_IO, errno, "cannot start the HTTP server");
+    s->streams.wake_fd = s->wake_fd;
     s->daemon = start_daemon(s);
     if (!s->daemon)
         return fault_set(f, ERR_IO,
@@ -618,10 +687,24 @@ static enum err open_server(struct api_server *s, struct fault *f)
     return ERR_OK;
 }
 
+/* No log may write to a descriptor that will be another one's. */
+static void leave_logs(struct api_server *s)
+{
+    const struct view_run *run;
+
+    view_lock(s->view);
+    for (size_t i = 0; (run = view_run_at(s->view, i)); i++)
+        if (run->events)
+            event_log_wake(run->events, UINT64_MAX, -1);
+    view_unlock(s->view);
+}
+
 static void close_server(struct api_server *s)
 {
     if (s->daemon)
         MHD_stop_daemon(s->daemon);
+    streams_deinit(&s->streams);
+    leave_logs(s);
     if (s->listen_fd >= 0)
         close(s->listen_fd);
     if (s->wake_fd >= 0)
@@ -649,6 +732,7 @@ enum err api_server_start(const struct api_server_options *options,
         return fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
     s->view = options->view;
     s->self = self;
+    s->streams.heartbeat = options->heartbeat ? options->heartbeat : HEARTBEAT;
     s->listen_fd = s->wake_fd = -1;
     if (options->token && !(s->token = mem_strdup(options->token))) {
         mem_free(s);

@@ -22,6 +22,7 @@ struct api_server_options {
     const char *token;  /* that writes need; copied; NULL: none is right */
     struct view *view;  /* borrowed until api_server_stop */
     const struct reaper_limits *limits; /* copied; NULL: REAPER_LIMITS */
+    time_ns heartbeat;                  /* of silent event streams; 0: 15 s */
 };
 
 /* On success requests are answered from here on.
@@ -35,7 +36,8 @@ enum err api_server_start(const struct api_server_options *options,
 const char *api_server_url(const struct api_server *s);
 
 /* Ends the thread and closes all connections, idle or not. Blocks no longer
- * than one answer takes to write into memory. Accepts NULL. */
+ * than one answer takes to write into memory, and a second where streams have
+ * something left to say. Accepts NULL. */
 void api_server_stop(struct api_server *s);
 
 #endif

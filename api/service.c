@@ -2,6 +2,7 @@
 
 #include "api/about_routes.h"
 #include "api/command_routes.h"
+#include "api/event_routes.h"
 #include "api/history_routes.h"
 #include "api/page.h"
 #include "api/route.h"
@@ -55,6 +56,12 @@ static const struct route_param progress_params[] = {
     {.type = PARAM_BOOL, .name = "lineage",
      .help = "with what the branch's ancestors ran before it"},
     {.type = PARAM_END}};
+static const struct route_param events_params[] = {
+    RUN_PARAM,
+    {.type = PARAM_INT, .name = "after",
+     .help = "no stream, but the events past this number", .min = 0,
+     .max = INT64_MAX},
+    {.type = PARAM_END}};
 static const struct route_param epochs_params[] = {
     RUN_PARAM, PAGE_PARAMS,
     {.type = PARAM_BOOL, .name = "surviving",
@@ -97,6 +104,8 @@ static const struct route table[] = {
      handle_searches, "rounds of trials", NULL},
     {"GET", "/runs/{run}/decisions", ROUTE_API, run_page_params,
      handle_decisions, "why each thing was done; the latest", NULL},
+    {"GET", "/runs/{run}/events", ROUTE_API, events_params, handle_events,
+     "live events: server-sent, or polled", NULL},
     {"GET", "/searchers", ROUTE_API, page_params, handle_searchers,
      "searchers, with the schema of their settings", NULL},
     {"GET", "/strategies", ROUTE_API, page_params, handle_strategies,

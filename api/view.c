@@ -47,6 +47,14 @@ const struct view_options *view_options(const struct view *v)
     return &v->options;
 }
 
+static struct view_run *listed(struct view *v, const char *id)
+{
+    for (size_t i = 0; i < v->runs; i++)
+        if (strcmp(v->run[i].id, id) == 0)
+            return &v->run[i];
+    return NULL;
+}
+
 static enum err add(struct view *v, const char *id, const char *name,
                     const struct history *history)
 {
@@ -63,6 +71,7 @@ static enum err add(struct view *v, const char *id, const char *name,
     snprintf(run->name, sizeof(run->name), "%s", name);
     run->history = history;
     run->mailbox = NULL;
+    run->events = NULL;
     view_changed(v);
     return ERR_OK;
 }
@@ -81,10 +90,23 @@ enum err view_add_run(struct view *v, const char *id, const char *name,
 
 void view_steer_run(struct view *v, const char *id, struct mailbox *mailbox)
 {
+    struct view_run *run;
+
     view_lock(v);
-    for (size_t i = 0; i < v->runs; i++)
-        if (strcmp(v->run[i].id, id) == 0)
-            v->run[i].mailbox = mailbox;
+    run = listed(v, id);
+    assert(run);
+    run->mailbox = mailbox;
+    view_unlock(v);
+}
+
+void view_publish_run(struct view *v, const char *id, struct event_log *events)
+{
+    struct view_run *run;
+
+    view_lock(v);
+    run = listed(v, id);
+    assert(run);
+    run->events = events;
     view_unlock(v);
 }
 
@@ -126,9 +148,5 @@ const struct view_run *view_run_at(const struct view *v, size_t index)
 
 const struct view_run *view_run_find(const struct view *v, const char *id)
 {
-    for (size_t i = 0; i < v->runs; i++) {
-        if (strcmp(v->run[i].id, id) == 0)
-            return &v->run[i];
-    }
-    return NULL;
+    return listed((struct view *)v, id);
 }

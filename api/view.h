@@ -23,6 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct event_log;
 struct mailbox;
 struct view;
 
@@ -39,6 +40,7 @@ struct view_run {
     char name[RECORD_NAME_MAX];
     const struct history *history; /* borrowed; read under the lock only */
     struct mailbox *mailbox;       /* borrowed; NULL: takes no commands */
+    struct event_log *events;      /* borrowed; NULL: none are published */
 };
 
 /* Errors: ERR_NOMEM. */
@@ -57,6 +59,10 @@ enum err view_add_run(struct view *v, const char *id, const char *name,
 /* Run @id, which is listed, takes commands through @mailbox (borrowed until
  * view_free). Takes the lock. */
 void view_steer_run(struct view *v, const char *id, struct mailbox *mailbox);
+
+/* The live events of run @id, which is listed, are in @events (borrowed until
+ * view_free). Takes the lock. */
+void view_publish_run(struct view *v, const char *id, struct event_log *events);
 
 void view_lock(struct view *v);
 void view_unlock(struct view *v);

@@ -1,5 +1,6 @@
 #include "cli/session.h"
 
+#include "api/event_log.h"
 #include "api/server_io.h"
 #include "api/token_io.h"
 #include "api/view.h"
@@ -53,6 +54,7 @@ struct session {
     struct history history; /* changed under the view's lock */
     struct view *view;
     struct mailbox *mailbox;
+    struct event_log *events;
     struct api_server *server;
     char url[128], url_path[FILE_PATH_MAX];
     struct tuner_socket socket;
@@ -78,7 +80,8 @@ static void log_decision(const struct record_decision *d)
     mem_free(text);
 }
 
-static void take_record(void *ctx, const struct record *record)
+static void take_record(void *ctx, const struct record *record,
+                        const char *json)
 {
     struct session *s = ctx;
     enum err err;
@@ -87,6 +90,10 @@ static void take_record(void *ctx, const struct record *record)
         log_decision(&record->decision);
     view_lock(s->view);
     err = history_apply(&s->history, record);
+    /* Before the change counts as seen: answers are kept by it. */
+    if (!err)
+        event_log_append(s->events, s->history.records,
+                         record_kind_name(record->kind), json);
     view_changed(s->view);
     view_unlock(s->view);
     if (err)
@@ -368,7 +375,11 @@ static enum err make_view(struct session *s)
     if (!err)
         err = mailbox_new(&s->mailbox);
     if (!err)
+        err = event_log_new(&s->events);
+    if (!err) {
         view_steer_run(s->view, s->folder.id, s->mailbox);
+        view_publish_run(s->view, s->folder.id, s->events);
+    }
     return err;
 }
 
@@ -721,6 +732,7 @@ static void tear_down(struct session *s)
     api_server_stop(s->server);
     view_free(s->view);
     mailbox_free(s->mailbox);
+    event_log_free(s->events);
     if (s->url_path[0])
         unlink(s->url_path);
     socket_close(&s->socket);

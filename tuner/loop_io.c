@@ -192,12 +192,12 @@ static void journal_record(struct loop *l, const struct record *r)
     if (text)
         err = journal_append(l->o->journal, record_kind_name(r->kind), text,
                              strlen(text), clock_wall(), &f);
-    mem_free(text);
-    json_decref(json);
     if (err)
         give_up(l, &f);
     else
-        h->record(h->ctx, r);
+        h->record(h->ctx, r, text);
+    mem_free(text);
+    json_decref(json);
     /* What is done again after a restart is no progress. */
     if (r->kind == RECORD_EPOCH_ENDED && r->epoch_ended.epoch > l->epochs) {
         l->epochs = r->epoch_ended.epoch;

@@ -38,8 +38,8 @@ enum {
  * loop's thread, none may block. @ctx is the caller's. */
 struct loop_hooks {
     void *ctx;
-    /* @record is in the journal; borrowed. */
-    void (*record)(void *ctx, const struct record *record);
+    /* @record is in the journal, as @json; borrowed. */
+    void (*record)(void *ctx, const struct record *record, const char *json);
     /* A message from the training system, before the core sees it; borrowed. */
     void (*message)(void *ctx, const struct msg *message);
     /* Called after every wait, at least each tick_ms. */

@@ -1,9 +1,17 @@
-// The status page: polls the JSON interface and draws it. Everything that comes
+// The status page: draws what the JSON interface has whenever the run's live
+// events say that something is new. Everything that comes
 // from the server enters the page as text (textContent), never as markup.
 "use strict";
 
 const API = "/api/v1";
-const POLL_MS = 2000;
+const PAUSE_MS = 1000;
+const RETRY_MS = 5000;
+// Kinds of events, as the run's journal names them.
+const KINDS = ["run_started", "run_status", "run_finished", "run_resumed", "command",
+  "search_started", "search_decided", "search_ended", "trial_started", "trial_updated",
+  "trial_ended", "branch_created", "branch_freed", "slice_scheduled", "slice_ended",
+  "progress", "epoch_ended", "setting_chosen", "decision", "snapshot_written",
+  "model_saved"];
 const SVG = "http://www.w3.org/2000/svg";
 
 const $ = (id) => document.getElementById(id);
@@ -272,7 +280,7 @@ function showRuns(list) {
   }));
 }
 
-// ---- polling ---------------------------------------------------------------
+// ---- live ------------------------------------------------------------------
 
 async function get(url) {
   const reply = await fetch(API + url, {headers: {accept: "application/json"}});
@@ -310,19 +318,60 @@ async function refresh() {
   showDecisions(decisions);
 }
 
-async function poll() {
-  try {
-    if (!document.hidden) await refresh();
-  } catch (error) {
-    $("notice").hidden = false;
-    put("notice", "No answer: the run has ended, or its machine cannot be reached. What is shown is the last that was known.");
-    $("status").className = "chip warn";
-  }
-  setTimeout(poll, POLL_MS);
+function lost() {
+  $("notice").hidden = false;
+  put("notice", "No answer: the run has ended, or its machine cannot be reached. What is shown is the last that was known.");
+  $("status").className = "chip warn";
 }
 
-document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh().catch(() => {}); });
-window.addEventListener("hashchange", () => refresh().catch(() => {}));
+// Draws what has changed, but not more often than once in PAUSE_MS.
+let timer = null, drawing = false, again = false;
+
+function soon(delay) {
+  if (drawing) again = true;
+  if (drawing || timer !== null || document.hidden) return;
+  timer = setTimeout(draw, delay);
+}
+
+async function draw() {
+  timer = null;
+  drawing = true;
+  again = false;
+  try {
+    await refresh();
+    follow();
+  } catch (error) {
+    lost();
+    setTimeout(() => soon(0), RETRY_MS);
+  }
+  drawing = false;
+  if (again) soon(PAUSE_MS);
+}
+
+let source = null, followed = null;
+
+// The run's live events say when to draw; where they fail for good (too many
+// streams), asking again after a while does.
+function follow() {
+  if (shown === null) {
+    setTimeout(() => soon(0), RETRY_MS);
+    return;
+  }
+  if (source !== null && followed === shown && source.readyState !== EventSource.CLOSED) return;
+  if (source !== null) source.close();
+  followed = shown;
+  source = new EventSource(API + "/runs/" + encodeURIComponent(shown) + "/events");
+  for (const kind of KINDS) source.addEventListener(kind, () => soon(PAUSE_MS));
+  source.addEventListener("dropped", () => { source.close(); soon(0); });
+  source.addEventListener("open", () => soon(PAUSE_MS));
+  source.addEventListener("error", () => {
+    lost();
+    if (source.readyState === EventSource.CLOSED) setTimeout(() => soon(0), RETRY_MS);
+  });
+}
+
+document.addEventListener("visibilitychange", () => soon(0));
+window.addEventListener("hashchange", () => soon(0));
 $("runs").addEventListener("change", (event) => { location.hash = event.target.value; });
 get("/version").then((v) => put("version", v.name + " " + v.version)).catch(() => {});
-poll();
+soon(0);

@@ -79,6 +79,7 @@ static void check_response(const struct response *r)
     json_t *json;
 
     check(r->status && response_reason(r->status)[0], "status");
+    check(!r->stream, "there are no events here");
     if (r->page) {
         check(r->status == 200 && r->len > 0, "page");
         return;

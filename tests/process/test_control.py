@@ -1,4 +1,5 @@
 """A run that is steered while it trains, as its user meets it."""
+import http.client
 import json
 import signal
 import stat
@@ -177,6 +178,63 @@ class Guarded(Steered):
             self.assertEqual(json.loads(answer)["code"], "malformed_json")
         before = self.run_now()["clocks"]
         self.wait_for_clock(past=before)
+
+
+class Events(test_http.Served):
+    def stream(self, last=None):
+        """An open event stream of the run, as a file of bytes."""
+        connection = http.client.HTTPConnection(*self.address, timeout=60)
+        self.addCleanup(connection.close)
+        connection.request(
+            "GET", f"/api/v1/runs/{self.run_id()}/events",
+            headers={} if last is None else {"Last-Event-ID": str(last)})
+        reply = connection.getresponse()
+        self.assertEqual(reply.status, 200)
+        self.assertEqual(reply.headers["Content-Type"], "text/event-stream")
+        return reply
+
+    @staticmethod
+    def events(reply, count):
+        """The next events: number, kind, data."""
+        found, event = [], {}
+        while len(found) < count:
+            line = reply.readline().decode()
+            if not line:
+                return found
+            name, _, value = line.rstrip("\n").partition(": ")
+            if name:
+                event[name] = value
+            elif "data" in event:
+                found.append((int(event["id"]), event["event"],
+                              json.loads(event["data"])))
+                event = {}
+        return found
+
+    def test_events_come_as_they_happen(self):
+        """Each once, in order; who comes back goes on where it was."""
+        first = self.events(self.stream(), 50)
+        numbers = [n for n, _, _ in first]
+        self.assertEqual(numbers,
+                         list(range(numbers[0], numbers[0] + 50)))
+        for _, kind, data in first:
+            self.assertEqual(data["kind"], kind)
+        again = self.events(self.stream(numbers[9]), 30)
+        self.assertEqual(again[0][0], numbers[10])
+        self.assertEqual(again[:30], first[10:40])
+        answer = self.get(f"/api/v1/runs/{self.run_id()}/events"
+                          f"?after={numbers[9]}")
+        self.assertEqual([e["id"] for e in answer["events"][:20]],
+                         numbers[10:30])
+
+    def test_the_end_of_the_run_is_an_event(self):
+        """Everything up to the last record comes, then the stream ends."""
+        self.wait_for_clock()
+        reply = self.stream()
+        self.events(reply, 5)
+        self.process.send_signal(signal.SIGINT)
+        rest = self.events(reply, 10 ** 9)
+        self.assertEqual(rest[-1][1], "run_finished")
+        self.assert_code(self.finish(self.process), 130)
 
 
 class Verbs(Steered):

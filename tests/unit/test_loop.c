@@ -314,9 +314,11 @@ static int records;
 static bool fail_model;
 static char noticed[256];
 
-static void hook_record(void *ctx, const struct record *record)
+static void hook_record(void *ctx, const struct record *record,
+                        const char *json)
 {
     (void)ctx;
+    assert_non_null(strstr(json, "\"decision\""));
     assert_int_equal(record->kind, RECORD_DECISION);
     records++;
 }
