@@ -4,6 +4,7 @@
 #include "api/command_routes.h"
 #include "api/event_routes.h"
 #include "api/history_routes.h"
+#include "api/metrics_routes.h"
 #include "api/page.h"
 #include "api/route.h"
 #include "api/run_routes.h"
@@ -120,6 +121,8 @@ static const struct route table[] = {
      "503 once the process is about to end", NULL},
     {"GET", "/version", ROUTE_API | ROUTE_ROOT, NULL, handle_version,
      "version of the program and of this interface", NULL},
+    {"GET", "/metrics", ROUTE_ROOT, NULL, handle_metrics,
+     "figures for Prometheus", NULL},
     {"GET", "", ROUTE_API, NULL, handle_index, "this list", NULL},
     {"GET", "", ROUTE_ROOT, NULL, handle_page, "status page", NULL},
     {"GET", "/status.js", ROUTE_ROOT, NULL, handle_page_js,

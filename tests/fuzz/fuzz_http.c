@@ -80,6 +80,10 @@ static void check_response(const struct response *r)
 
     check(r->status && response_reason(r->status)[0], "status");
     check(!r->stream, "there are no events here");
+    if (strncmp(r->type, "text/plain", 10) == 0) { /* /metrics */
+        check(r->status == 200 && r->body[r->len - 1] == '\n', "metrics");
+        return;
+    }
     if (r->page) {
         check(r->status == 200 && r->len > 0, "page");
         return;

@@ -3,8 +3,10 @@ import http.client
 import json
 import re
 import selectors
+import shutil
 import signal
 import socket
+import subprocess
 import time
 
 from harness import Case, endless_config, mlr_config
@@ -147,6 +149,22 @@ class Reading(Served):
             self.assertEqual(code, 200)
             self.assertIn(kind, headers["Content-Type"])
             self.assertGreater(len(body), 200)
+
+    def test_metrics_pass_promtool(self):
+        """What Prometheus's own checker says of /metrics: nothing."""
+        self.wait_for_clock()
+        code, headers, body = self.ask("/metrics")
+        self.assertEqual(code, 200)
+        self.assertEqual(headers["Content-Type"],
+                         "text/plain; version=0.0.4; charset=utf-8")
+        self.assertIn(b"mltune_run_clocks_total", body)
+        promtool = shutil.which("promtool")
+        if not promtool:
+            self.skipTest("promtool (Debian's prometheus) is not installed")
+        done = subprocess.run([promtool, "check", "metrics"], input=body,
+                              capture_output=True, check=False)
+        self.assertEqual((done.returncode, done.stdout, done.stderr),
+                         (0, b"", b""))
 
     def test_head_and_other_methods(self):
         """HEAD is GET without the body; the rest is refused with Allow."""

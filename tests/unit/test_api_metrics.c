@@ -1,0 +1,215 @@
+/* /metrics: the text format of Prometheus, read strictly. */
+#include "api/service.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "tests/unit/check.h"
+#include "tests/unit/http_fixture.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct http_fixture x;
+static char text[65536];
+
+static int setup(void **state)
+{
+    (void)state;
+    http_fixture_init(&x);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    http_fixture_deinit(&x);
+    return 0;
+}
+
+static const char *get(void)
+{
+    struct response r = {0};
+
+    service_respond(x.view, "GET", "/metrics", &r);
+    assert_int_equal(r.status, 200);
+    assert_string_equal(r.type, "text/plain; version=0.0.4; charset=utf-8");
+    assert_true(r.len < sizeof(text));
+    memcpy(text, r.body, r.len);
+    text[r.len] = '\0';
+    response_deinit(&r);
+    return text;
+}
+
+/* Reads a name at *@at; false where there is none. */
+static bool read_name(const char **at)
+{
+    const char *s = *at;
+
+    if (!isalpha((unsigned char)*s) && *s != '_')
+        return false;
+    while (isalnum((unsigned char)*s) || *s == '_')
+        s++;
+    *at = s;
+    return true;
+}
+
+/* {name="value",...}: values with \\, \" and \n only escaped. */
+static bool read_labels(const char **at)
+{
+    const char *s = *at;
+
+    if (*s != '{')
+        return true;
+    do {
+        s++;
+        if (!read_name(&s) || *s++ != '=' || *s++ != '"')
+            return false;
+        for (; *s != '"'; s++) {
+            if (*s == '\0' || *s == '\n')
+                return false;
+            if (*s == '\\' && !strchr("\\\"n", *++s))
+                return false;
+        }
+        s++;
+    } while (*s == ',');
+    *at = s + 1;
+    return *s == '}';
+}
+
+/* A sample of the family @name and @type; its series must not be in @seen. */
+static void check_sample(const char *line, const char *name, const char *type,
+                         char *seen)
+{
+    const char *at = line;
+    char series[512], *end;
+
+    if (!read_name(&at) || (size_t)(at - line) != strlen(name) ||
+        strncmp(line, name, strlen(name)) != 0 || !read_labels(&at) ||
+        *at != ' ')
+        fail_msg("no sample of %s: %s", name, line);
+    snprintf(series, sizeof(series), "%.*s\n", (int)(at - line), line);
+    if (strstr(seen, series))
+        fail_msg("twice: %s", series);
+    strcat(seen, series);
+    if (strtod(at + 1, &end) < 0 && strcmp(type, "counter") == 0)
+        fail_msg("a counter below 0: %s", line);
+    if (end == at + 1 || *end)
+        fail_msg("no number: %s", line);
+    assert_null(strstr(line, "trial="));
+    assert_null(strstr(line, "branch="));
+}
+
+/* HELP, TYPE, then the family's samples, each family once; names and units as
+ * they should be. Returns how many samples. */
+static unsigned check_format(char *whole)
+{
+    static char seen[65536];
+    char name[128] = "", type[16] = "", families[8192] = "", *save = NULL;
+    unsigned samples = 0;
+
+    seen[0] = '\0';
+    assert_true(whole[strlen(whole) - 1] == '\n');
+    for (char *line = strtok_r(whole, "\n", &save); line;
+         line = strtok_r(NULL, "\n", &save)) {
+        if (strncmp(line, "# HELP ", 7) == 0) {
+            char key[132];
+
+            assert_int_equal(sscanf(line, "# HELP %127s %*s", name), 1);
+            snprintf(key, sizeof(key), " %s ", name);
+            assert_null(strstr(families, key));
+            strcat(families, key);
+            assert_int_equal(strncmp(name, "mltune_", 7), 0);
+            type[0] = '\0';
+        } else if (strncmp(line, "# TYPE ", 7) == 0) {
+            char again[128];
+            size_t n = strlen(name);
+            bool total = n > 6 && strcmp(name + n - 6, "_total") == 0;
+
+            assert_int_equal(sscanf(line, "# TYPE %127s %15s", again, type), 2);
+            assert_string_equal(again, name);
+            assert_int_equal(total, strcmp(type, "counter") == 0);
+            assert_true(total || strcmp(type, "gauge") == 0);
+        } else {
+            assert_true(type[0]);
+            check_sample(line, name, type, seen);
+            samples++;
+        }
+    }
+    return samples;
+}
+
+static bool has(const char *line)
+{
+    return strstr(text, line) != NULL;
+}
+
+/* A run's figures, in the form that is read everywhere. */
+static void metrics_show_a_run(void **state)
+{
+    (void)state;
+    http_fixture_run(&x);
+    get();
+    assert_true(has("mltune_build_info{version=\"" MLT_VERSION "\"} 1\n"));
+    assert_true(has("mltune_run_info{run=\"run-1\",name=\"digits\",app=\"mlr\","
+                    "strategy=\"mltuner\",searcher=\"random\"} 1\n"));
+    assert_true(has("mltune_run_status{run=\"run-1\",status=\"tuning\"} 1\n"));
+    assert_true(has("mltune_run_status{run=\"run-1\",status=\"failed\"} 0\n"));
+    assert_true(has("mltune_run_trials_total{run=\"run-1\"} 3\n"));
+    assert_true(has("mltune_run_epochs{run=\"run-1\"} 2\n"));
+    assert_true(has("mltune_run_loss{run=\"run-1\"} 0.5\n"));
+    assert_true(has("mltune_run_branches_live{run=\"run-1\"} 5\n"));
+    assert_true(has("mltune_run_tuning_seconds_total{run=\"run-1\"} 3.5\n"));
+    assert_true(check_format(text) >= 20);
+}
+
+/* Before anything is known, what is not there is left out; a name with any
+ * characters stays within its label. */
+static void metrics_of_odd_runs_are_well_formed(void **state)
+{
+    struct history h;
+
+    (void)state;
+    history_init(&h);
+    assert_int_equal(
+        view_add_run(x.view, "run-2", "a\"b\\c\nd\x01 \xc3\xa4} 1", &h),
+        ERR_OK);
+    get();
+    assert_true(has("name=\"a\\\"b\\\\c?d? \xc3\xa4} 1\""));
+    assert_false(has("mltune_run_loss{"));
+    assert_false(has("NaN"));
+    check_format(text);
+    history_deinit(&h);
+}
+
+/* Without memory it is 503. */
+static void metrics_without_memory_are_refused(void **state)
+{
+    bool failed = true;
+
+    (void)state;
+    http_fixture_run(&x);
+    for (int64_t n = 1; failed; n++) {
+        struct response r = {0};
+
+        mem_fail_at(n, 1);
+        service_respond(x.view, "GET", "/metrics", &r);
+        failed = mem_failed();
+        mem_fail_at(0, 0);
+        assert_int_equal(r.status, failed ? 503 : 200);
+        response_deinit(&r);
+    }
+}
+
+int main(void)
+{
+#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        WITH(metrics_show_a_run),
+        WITH(metrics_of_odd_runs_are_well_formed),
+        WITH(metrics_without_memory_are_refused),
+    };
+
+    json_count_memory();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
