@@ -5,6 +5,7 @@
 #include "api/event_routes.h"
 #include "api/history_routes.h"
 #include "api/metrics_routes.h"
+#include "api/openapi.h"
 #include "api/page.h"
 #include "api/route.h"
 #include "api/run_routes.h"
@@ -16,6 +17,7 @@
 #include <strings.h>
 
 static void handle_index(const struct route_call *call, struct response *out);
+static void handle_openapi(const struct route_call *call, struct response *out);
 
 /* clang-format off */
 #define RUN_PARAM                                                              \
@@ -121,6 +123,8 @@ static const struct route table[] = {
      "503 once the process is about to end", NULL},
     {"GET", "/version", ROUTE_API | ROUTE_ROOT, NULL, handle_version,
      "version of the program and of this interface", NULL},
+    {"GET", "/openapi.json", ROUTE_API | ROUTE_ROOT, NULL, handle_openapi,
+     "this interface as OpenAPI 3.1", NULL},
     {"GET", "/metrics", ROUTE_ROOT, NULL, handle_metrics,
      "figures for Prometheus", NULL},
     {"GET", "", ROUTE_API, NULL, handle_index, "this list", NULL},
@@ -139,6 +143,12 @@ static void handle_index(const struct route_call *call, struct response *out)
     (void)call;
     response_json(out, 200,
                   json_pack("{s:o}", "routes", routes_to_json(table, ROUTES)));
+}
+
+static void handle_openapi(const struct route_call *call, struct response *out)
+{
+    (void)call;
+    response_json(out, 200, openapi_document(table, ROUTES));
 }
 
 bool service_accept(const struct head *head, const struct listen_address *self,

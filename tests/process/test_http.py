@@ -150,6 +150,17 @@ class Reading(Served):
             self.assertIn(kind, headers["Content-Type"])
             self.assertGreater(len(body), 200)
 
+    def test_openapi_is_valid(self):
+        """By a validator that is not ours, where there is one."""
+        document = self.get("/api/v1/openapi.json")
+        self.assertEqual(document, self.get("/openapi.json"))
+        try:
+            import openapi_spec_validator
+        except ImportError:
+            self.skipTest("the Python package openapi-spec-validator is not "
+                          "installed")
+        openapi_spec_validator.validate(document)
+
     def test_metrics_pass_promtool(self):
         """What Prometheus's own checker says of /metrics: nothing."""
         self.wait_for_clock()

@@ -1,0 +1,238 @@
+#include "api/openapi.h"
+
+#include "api/command_routes.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What the table does not say; references lead here. */
+static const char components[] =
+    "{\"securitySchemes\": {\"token\": {\"type\": \"http\", \"scheme\": "
+    "\"bearer\", \"description\": \"the file `token` of the state folder\"}},"
+    "\"responses\": {\"problem\": {\"description\": \"refused, with every "
+    "fault\", \"content\": {\"application/problem+json\": {\"schema\": "
+    "{\"$ref\": \"#/components/schemas/problem\"}}}}},"
+    "\"schemas\": {\"problem\": {\"type\": \"object\", \"required\": "
+    "[\"type\", \"title\", \"status\", \"code\", \"detail\", \"errors\"], "
+    "\"properties\": {\"type\": {\"type\": \"string\"}, \"title\": {\"type\": "
+    "\"string\"}, \"status\": {\"type\": \"integer\"}, \"code\": {\"type\": "
+    "\"string\"}, \"detail\": {\"type\": \"string\"}, \"errors\": {\"type\": "
+    "\"array\", \"items\": {\"type\": \"object\", \"required\": [\"pointer\", "
+    "\"detail\"], \"properties\": {\"pointer\": {\"type\": \"string\"}, "
+    "\"detail\": {\"type\": \"string\"}}}}}},"
+    "\"nothing\": {\"type\": \"object\", \"additionalProperties\": false},"
+    "\"limits\": {\"type\": \"object\", \"additionalProperties\": false, "
+    "\"properties\": {\"stop\": {\"type\": \"object\", "
+    "\"additionalProperties\": false, \"properties\": {"
+    "\"target_loss\": {\"type\": [\"number\", \"null\"]}, "
+    "\"target_metric\": {\"type\": [\"number\", \"null\"]}, "
+    "\"max_time\": {\"type\": [\"number\", \"string\", \"null\"], "
+    "\"description\": \"seconds, or a time as 10m\"}, "
+    "\"plateau_epochs\": {\"type\": \"integer\", \"minimum\": 1, \"maximum\": "
+    "1000000}, "
+    "\"max_epochs\": {\"type\": \"integer\", \"minimum\": 1, \"maximum\": "
+    "1000000000}}}}},"
+    "\"answer\": {\"type\": \"object\", \"required\": [\"run\", \"command\", "
+    "\"changed\", \"message\", \"stop\"], \"properties\": {\"run\": "
+    "{\"type\": \"string\"}, \"command\": {\"type\": \"string\"}, "
+    "\"changed\": {\"type\": \"boolean\"}, \"message\": {\"type\": "
+    "\"string\"}, \"stop\": {\"type\": [\"object\", \"null\"]}}}}}";
+
+/* ---- parameters ---------------------------------------------------------- */
+
+/* ["a", "b"] of "a|b". */
+static json_t *choices_array(const char *choices)
+{
+    json_t *array = json_array();
+
+    while (array && *choices) {
+        size_t n = strcspn(choices, "|");
+
+        if (json_array_append_new(array, json_stringn(choices, n)) != 0) {
+            json_decref(array);
+            return NULL;
+        }
+        choices += n + (choices[n] == '|');
+    }
+    return array;
+}
+
+static json_t *schema_of(const struct route_param *p)
+{
+    switch (p->type) {
+    case PARAM_ID:
+        return json_pack("{s:s, s:s}", "type", "string", "pattern",
+                         "^[a-z0-9-]{1,64}$");
+    case PARAM_INT:
+        return json_pack("{s:s, s:I, s:I}", "type", "integer", "minimum",
+                         (json_int_t)p->min, "maximum", (json_int_t)p->max);
+    case PARAM_BOOL:
+        return json_pack("{s:s}", "type", "boolean");
+    case PARAM_CHOICE:
+        return json_pack("{s:s, s:o}", "type", "string", "enum",
+                         choices_array(p->choices));
+    default:
+        return json_pack("{s:s}", "type", "string");
+    }
+}
+
+static json_t *param_of(const struct route *route, const struct route_param *p)
+{
+    char variable[64];
+    bool in_path;
+
+    snprintf(variable, sizeof(variable), "{%s}", p->name);
+    in_path = strstr(route->path, variable) != NULL;
+    return json_pack("{s:s, s:s, s:b, s:s, s:o}", "name", p->name, "in",
+                     in_path ? "path" : "query", "required", in_path,
+                     "description", p->help, "schema", schema_of(p));
+}
+
+static json_t *header_param(const char *name, const char *help, unsigned length)
+{
+    return json_pack("{s:s, s:s, s:b, s:s, s:{s:s, s:i, s:i}}", "name", name,
+                     "in", "header", "required", false, "description", help,
+                     "schema", "type", "string", "minLength", 1, "maxLength",
+                     (int)length);
+}
+
+static json_t *params_of(const struct route *route)
+{
+    json_t *array = json_array();
+    int failed = 0;
+
+    for (const struct route_param *p = route->params;
+         array && p && p->type != PARAM_END; p++)
+        failed |= json_array_append_new(array, param_of(route, p));
+    if (array && route->command)
+        failed |= json_array_append_new(
+            array, header_param("Idempotency-Key",
+                                "a repetition with the same key gets the first "
+                                "answer",
+                                MAILBOX_KEY_MAX));
+    if (!failed)
+        return array;
+    json_decref(array);
+    return NULL;
+}
+
+/* ---- operations ---------------------------------------------------------- */
+
+/* The operation's id: "get_runs_run_trials". */
+static void operation_id(const struct route *route, char *out, size_t size)
+{
+    size_t n = 0;
+
+    for (const char *c = route->method; *c && n + 1 < size; c++)
+        out[n++] = (char)tolower((unsigned char)*c);
+    for (const char *c = route->path; *c && n + 1 < size; c++) {
+        if (isalnum((unsigned char)*c))
+            out[n++] = *c;
+        else if (n > 0 && out[n - 1] != '_')
+            out[n++] = '_';
+    }
+    if (!*route->path && n + 6 < size)
+        n += (size_t)snprintf(out + n, size - n,
+                              route->mount & ROUTE_API ? "_index" : "_page");
+    while (n > 0 && out[n - 1] == '_')
+        n--;
+    out[n] = '\0';
+}
+
+static json_t *content_of(const struct route *route)
+{
+    const char *slash = strrchr(route->path, '/');
+
+    if (!(route->mount & ROUTE_API))
+        return json_pack("{s:{}}", "*/*");
+    if (slash && strcmp(slash, "/events") == 0)
+        return json_pack("{s:{}, s:{}}", "text/event-stream",
+                         "application/json");
+    return json_pack("{s:{}}", "application/json");
+}
+
+static json_t *responses_of(const struct route *route)
+{
+    static const char problem[] = "#/components/responses/problem";
+
+    if (!route->command)
+        return json_pack("{s:{s:s, s:o}, s:{s:s}}", "200", "description",
+                         route->summary, "content", content_of(route),
+                         "default", "$ref", problem);
+    return json_pack("{s:{s:s, s:{s:{s:{s:s}}}}, s:{s:s, s:{s:{s:{s:s}}}}, "
+                     "s:{s:s}}",
+                     "200", "description", "done, or there was nothing to do",
+                     "content", "application/json", "schema", "$ref",
+                     "#/components/schemas/answer", "202", "description",
+                     "happens as soon as it can", "content", "application/json",
+                     "schema", "$ref", "#/components/schemas/answer", "default",
+                     "$ref", problem);
+}
+
+static json_t *operation_of(const struct route *route)
+{
+    char id[128];
+    bool limits = route->command == command_limits;
+    json_t *o;
+
+    operation_id(route, id, sizeof(id));
+    o = json_pack("{s:s, s:s, s:o, s:o}", "operationId", id, "summary",
+                  route->summary, "parameters", params_of(route), "responses",
+                  responses_of(route));
+    if (!o || !route->command)
+        return o;
+    if (json_object_set_new(o, "security", json_pack("[{s:[]}]", "token")) !=
+            0 ||
+        json_object_set_new(
+            o, "requestBody",
+            json_pack("{s:b, s:{s:{s:{s:s}}}}", "required", limits, "content",
+                      "application/json", "schema", "$ref",
+                      limits ? "#/components/schemas/limits"
+                             : "#/components/schemas/nothing")) != 0) {
+        json_decref(o);
+        return NULL;
+    }
+    return o;
+}
+
+/* Adds @route to @paths, by its name under /api/v1 where it has two. */
+static int add_route(json_t *paths, const struct route *route)
+{
+    char path[128], method[16];
+    json_t *item;
+    size_t i;
+
+    snprintf(path, sizeof(path), "%s%s",
+             route->mount & ROUTE_API ? "/api/v1" : "", route->path);
+    if (!path[0])
+        snprintf(path, sizeof(path), "/");
+    for (i = 0; route->method[i] && i + 1 < sizeof(method); i++)
+        method[i] = (char)tolower((unsigned char)route->method[i]);
+    method[i] = '\0';
+    item = json_object_get(paths, path);
+    if (!item) {
+        if (json_object_set_new(paths, path, json_object()) != 0)
+            return -1;
+        item = json_object_get(paths, path);
+    }
+    return json_object_set_new(item, method, operation_of(route));
+}
+
+json_t *openapi_document(const struct route table[], size_t n)
+{
+    json_t *paths = json_object();
+
+    for (size_t i = 0; paths && i < n; i++) {
+        if (add_route(paths, &table[i]) != 0) {
+            json_decref(paths);
+            paths = NULL;
+        }
+    }
+    return json_pack(
+        "{s:s, s:{s:s, s:s, s:s}, s:[{s:s}], s:o, s:o}", "openapi", "3.1.0",
+        "info", "title", "mltune", "version", MLT_VERSION, "summary",
+        "what a run of mltune does, and how it is steered", "servers", "url",
+        "/", "paths", paths, "components", json_loads(components, 0, NULL));
+}
