@@ -3,26 +3,29 @@
 #include "base/simd.h"
 
 KERNEL void nn_input_bytes(struct nn_shape shape, const uint8_t *planar,
-                           float scale, float *out)
+                           const float scale[], const float offset[],
+                           float *out)
 {
     size_t plane = (size_t)shape.height * shape.width, p, c;
 
     if (shape.channels == 1) {
+        const float factor = scale[0], shift = offset[0];
+
         for (p = 0; p < plane; p++)
-            out[p] = scale * (float)planar[p];
+            out[p] = factor * (float)planar[p] + shift;
         return;
     }
     for (p = 0; p < plane; p++)
         for (c = 0; c < shape.channels; c++)
-            *out++ = scale * (float)planar[c * plane + p];
+            *out++ = scale[c] * (float)planar[c * plane + p] + offset[c];
 }
 
 KERNEL void nn_input_values(struct nn_shape shape, const float *planar,
-                            float scale, float *out)
+                            float *out)
 {
     size_t plane = (size_t)shape.height * shape.width, p, c;
 
     for (p = 0; p < plane; p++)
         for (c = 0; c < shape.channels; c++)
-            *out++ = scale * planar[c * plane + p];
+            *out++ = planar[c * plane + p];
 }

@@ -5,10 +5,11 @@
 
 #include "apps/nn_layer.h"
 
-/* @out[h][w][c] = scale * @planar[c][h][w]. */
-void nn_input_bytes(struct nn_shape shape, const uint8_t *planar, float scale,
-                    float *out);
-void nn_input_values(struct nn_shape shape, const float *planar, float scale,
-                     float *out);
+/* @out[h][w][c] = scale[c] * @planar[c][h][w] + offset[c]; both [channels]. */
+void nn_input_bytes(struct nn_shape shape, const uint8_t *planar,
+                    const float scale[], const float offset[], float *out);
+
+/* @out[h][w][c] = @planar[c][h][w]. */
+void nn_input_values(struct nn_shape shape, const float *planar, float *out);
 
 #endif

@@ -10,6 +10,7 @@
 #define BASE_REGISTRY_H
 
 #include "base/fault.h"
+#include "base/problems.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,6 +25,11 @@ enum registry_kind {
 };
 
 enum { REGISTRY_ENTRIES_MAX = 128, REGISTRY_NAME_MAX = 64 };
+
+/* Finds what is wrong with @settings, which are at @pointer, beyond what the
+ * schema says; called only where they are as the schema says. */
+typedef void registry_check(const json_t *settings, const char *pointer,
+                            struct problems *out);
 
 /* All pointers are borrowed and must outlive the registry. */
 struct registry_entry {
@@ -40,6 +46,7 @@ struct registry_entry {
     const char *const *tunables;
     const void *ops;
     bool hidden; /* found by its name only: in no list, in no message */
+    registry_check *check; /* NULL: the schema says all */
 };
 
 struct registry {

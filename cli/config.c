@@ -242,6 +242,7 @@ static enum err check_settings(struct parse *p, const struct registry_entry *e,
                                const char *pointer, const json_t **out)
 {
     json_t *settings = json_at(p->root, pointer), *schema;
+    size_t before = p->problems->errors;
     struct fault f = {0};
     enum err err;
 
@@ -252,6 +253,8 @@ static enum err check_settings(struct parse *p, const struct registry_entry *e,
     if (err)
         return err;
     schema_check(schema, settings, pointer, p->problems);
+    if (e->check && p->problems->errors == before)
+        e->check(settings, pointer, p->problems);
     err = schema_complete(schema, settings);
     if (!err)
         err = schema_order(schema, settings);

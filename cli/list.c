@@ -85,6 +85,25 @@ static bool is_required(const json_t *schema, const char *name)
     return false;
 }
 
+/* Values that stand for a list: the list as JSON, an item a line, so that it
+ * can be taken into a configuration and edited. */
+static void text_presets(struct text *t, const json_t *presets)
+{
+    json_t *list, *one;
+    const char *name;
+    size_t i;
+
+    json_object_foreach((json_t *)presets, name, list)
+    {
+        text_printf(t, "        %s is [", name);
+        json_array_foreach(list, i, one)
+        {
+            text_json(t, i > 0 ? ",\n            " : "\n            ", one, "");
+        }
+        text_puts(t, "]\n");
+    }
+}
+
 static void text_settings(struct text *t, const json_t *schema)
 {
     json_t *properties = json_object_get(schema, "properties"), *one;
@@ -100,6 +119,7 @@ static void text_settings(struct text *t, const json_t *schema)
             text_puts(t, " (required)");
         description = json_string_value(json_object_get(one, "description"));
         text_printf(t, "\n        %s\n", description ? description : "");
+        text_presets(t, json_object_get(one, "x-presets"));
     }
 }
 
@@ -211,23 +231,51 @@ static enum err add_plugins(struct text *t, json_t *list)
     return found.err;
 }
 
-static int print_list(enum registry_kind kind)
+/* Every entry, or the one called @only. */
+static enum err add_entries(struct text *t, json_t *list,
+                            enum registry_kind kind, const char *only)
 {
     const struct registry_entry *e;
-    json_t *list = json_array(), *schema;
-    struct text t = {0};
-    enum err err = list ? ERR_OK : ERR_NOMEM;
+    json_t *schema;
 
-    for (size_t i = 0; !err && (e = registry_at(cli_registry(), kind, i));
-         i++) {
+    for (size_t i = 0; (e = registry_at(cli_registry(), kind, i)); i++) {
+        enum err err;
+
+        if (only && strcmp(only, e->name) != 0)
+            continue;
         err = config_entry_schema(e, &schema, NULL);
         if (err)
-            break;
-        text_entry(&t, e, schema);
+            return err;
+        text_entry(t, e, schema);
         if (json_array_append_new(list, entry_json(e, schema)) != 0)
-            err = ERR_NOMEM;
+            return ERR_NOMEM;
     }
-    if (!err && kind == REGISTRY_SEARCHER)
+    return ERR_OK;
+}
+
+static int no_such_entry(enum registry_kind kind, const char *name)
+{
+    const char *near = registry_nearest(cli_registry(), kind, name);
+    char names[256];
+
+    talk_error(
+        "%s: no such %s; there are %s%s%s%s", name, registry_kind_name(kind),
+        registry_names(cli_registry(), kind, names, sizeof(names)),
+        near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    return EXIT_USAGE;
+}
+
+static int print_list(enum registry_kind kind, const char *only)
+{
+    json_t *list;
+    struct text t = {0};
+    enum err err;
+
+    if (only && !registry_find(cli_registry(), kind, only))
+        return no_such_entry(kind, only);
+    list = json_array();
+    err = list ? add_entries(&t, list, kind, only) : ERR_NOMEM;
+    if (!err && kind == REGISTRY_SEARCHER && !only)
         err = add_plugins(&t, list);
     if (!err && as_json) {
         text_deinit(&t);
@@ -246,15 +294,18 @@ static int list_verb(const char *verb, const char *summary,
                      enum registry_kind kind, int argc, char **argv)
 {
     const struct usage usage = {.verb = verb,
-                                .operands = "",
+                                .operands = "[NAME]",
                                 .summary = summary,
-                                .details = "",
+                                .details = "NAME: that one only.",
+                                .operands_max = 1,
                                 .n = 1,
                                 .option = options};
     struct operands operands;
     int code = options_parse(&usage, argc, argv, &operands);
 
-    return code == OPTIONS_GO_ON ? print_list(kind) : code;
+    return code == OPTIONS_GO_ON
+               ? print_list(kind, operands.len ? operands.item[0] : NULL)
+               : code;
 }
 
 int verb_apps(int argc, char **argv)

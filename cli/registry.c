@@ -2,6 +2,7 @@
 
 #include "apps/mf.h"
 #include "apps/mlr.h"
+#include "apps/nn.h"
 #include "cli/exit_code.h"
 #include "cli/talk.h"
 #include "ps/consistency.h"
@@ -14,16 +15,21 @@
 
 static enum err add_apps(struct registry *r, struct fault *f)
 {
-    static const struct mlt_app_ops *const apps[] = {&app_mf, &app_mlr};
+    static const struct {
+        const struct mlt_app_ops *ops;
+        registry_check *check;
+    } apps[] = {
+        {&app_mf, NULL}, {&app_mlr, NULL}, {&app_nn, nn_check_settings}};
     enum err err = ERR_OK;
 
     for (size_t i = 0; !err && i < sizeof(apps) / sizeof(*apps); i++) {
         const struct registry_entry e = {.kind = REGISTRY_APP,
-                                         .name = apps[i]->name,
-                                         .summary = apps[i]->summary,
-                                         .settings = apps[i]->schema,
-                                         .tunables = apps[i]->tunables,
-                                         .ops = apps[i]};
+                                         .name = apps[i].ops->name,
+                                         .summary = apps[i].ops->summary,
+                                         .settings = apps[i].ops->schema,
+                                         .tunables = apps[i].ops->tunables,
+                                         .ops = apps[i].ops,
+                                         .check = apps[i].check};
 
         err = registry_add(r, &e, f);
     }

@@ -459,8 +459,9 @@ static void fill_ctx(struct host *h, struct lane *l, unsigned index,
         .clock_samples = clock->count,
         .seed = order_clock_seed(o, clock->clock, index),
     };
-    if (h->type == MLT_CLOCK_TESTING) {
+    if (o->kind == MLT_ORDER_SAMPLES || h->type == MLT_CLOCK_TESTING)
         ctx->first = first;
+    if (h->type == MLT_CLOCK_TESTING) {
         ctx->count = count;
     } else if (o->kind == MLT_ORDER_SAMPLES) {
         assert(count <= l->ids_room);

@@ -69,7 +69,9 @@ struct mlt_clock_ctx {
     enum mlt_clock_type type;
     uint64_t clock; /* branch clocks run before this one */
     uint64_t epoch; /* passes over the data before this one, from 0 */
-    /* MLT_ORDER_SAMPLES, training and probe: this worker's samples, shuffled.
+    /* MLT_ORDER_SAMPLES, training and probe: this worker's samples, shuffled;
+     * they are those at places first .. first + count - 1 of the epoch's order,
+     * whatever the number of workers and the batch size.
      * MLT_CLOCK_TESTING: samples is NULL, the share is the validation samples
      * first .. first + count - 1. */
     const uint64_t *samples; /* [count], each below info.samples */

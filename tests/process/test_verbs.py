@@ -124,6 +124,21 @@ class Lists(Case):
                               text.out)
                 self.assertEqual(entry["settings"]["type"], "object")
 
+    def test_one_entry_is_listed_with_its_presets(self):
+        text = self.mltune("apps", "nn")
+        self.assert_code(text, 0)
+        self.assertTrue(text.out.startswith("nn: "))
+        self.assertNotIn("mlr:", text.out)
+        entry, = json.loads(self.mltune("apps", "nn", "--json").out)
+        presets = entry["settings"]["properties"]["preset"]["x-presets"]
+        for name, layers in presets.items():
+            printed = text.out[text.out.index(f"{name} is [") + len(name) + 4:]
+            self.assertEqual(json.JSONDecoder().raw_decode(printed)[0], layers)
+        done = self.mltune("apps", "nm")
+        self.assert_code(done, 2)
+        for word in ("nm: no such app", "mlr", "did you mean"):
+            self.assertIn(word, done.err)
+
     def test_schema_knows_what_is_listed(self):
         schema = json.loads(self.mltune("schema").out)
         self.assertEqual(schema["$schema"],

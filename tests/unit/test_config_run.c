@@ -246,6 +246,31 @@ static void config_all_faults_at_once(void **state)
     problems_deinit(&problems);
 }
 
+/* What an app finds beyond its schema is told like the rest, with its place;
+ * where the schema has complained the app is not asked. */
+static void config_apps_may_check_more_than_the_schema(void **state)
+{
+    static const char text[] =
+        "{\"app\": {\"name\": \"toy\", \"data\": \"x\",\n"
+        "  \"lambda\": 0.25}}";
+    static const char both[] = "{\"app\": {\"name\": \"toy\", \"data\": 1,\n"
+                               "  \"lambda\": 0.25}}";
+    struct problems problems;
+    struct run_config *c;
+
+    (void)state;
+    assert_int_equal(parse_sets(text, NULL, &c, &problems), ERR_INVAL);
+    assert_int_equal(problems.errors, 1);
+    assert_string_equal(problems.item[0].pointer, "/app/lambda");
+    assert_string_equal(problems.item[0].expected, "no quarter");
+    assert_int_equal(problems.item[0].place.line, 2);
+    problems_deinit(&problems);
+    assert_int_equal(parse_sets(both, NULL, &c, &problems), ERR_INVAL);
+    assert_int_equal(problems.errors, 1);
+    assert_string_equal(problems.item[0].pointer, "/app/data");
+    problems_deinit(&problems);
+}
+
 /* Each part refuses what it cannot do, and says what it can. */
 static void config_refusals_say_what_is_possible(void **state)
 {
@@ -636,6 +661,7 @@ int main(void)
         cmocka_unit_test(config_every_field_is_read),
         cmocka_unit_test(config_effective_parses_to_itself),
         cmocka_unit_test(config_all_faults_at_once),
+        cmocka_unit_test(config_apps_may_check_more_than_the_schema),
         cmocka_unit_test(config_refusals_say_what_is_possible),
         cmocka_unit_test(config_listen_is_loopback),
         cmocka_unit_test(config_sets_come_before_checks),

@@ -3,19 +3,25 @@
 
 #include "tests/unit/check.h"
 
-static const char *const momentum[] = {"learning_rate", "momentum", NULL,
-                                       false};
-static const struct registry_entry sgd = {REGISTRY_RULE, "sgd", "descent", NULL,
-                                          momentum,      NULL,  false};
+static const char *const momentum[] = {"learning_rate", "momentum", NULL};
+static const struct registry_entry sgd = {
+    REGISTRY_RULE, "sgd", "descent", NULL, momentum, NULL, false, NULL};
 static const struct registry_entry grid = {REGISTRY_SEARCHER,
                                            "grid",
                                            "all points",
                                            "{\"properties\": {}}",
                                            NULL,
                                            NULL,
-                                           false};
-static const struct registry_entry random_entry = {
-    REGISTRY_SEARCHER, "random", "points anywhere", NULL, NULL, NULL, false};
+                                           false,
+                                           NULL};
+static const struct registry_entry random_entry = {REGISTRY_SEARCHER,
+                                                   "random",
+                                                   "points anywhere",
+                                                   NULL,
+                                                   NULL,
+                                                   NULL,
+                                                   false,
+                                                   NULL};
 
 static void fill(struct registry *r)
 {

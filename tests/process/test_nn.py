@@ -1,0 +1,156 @@
+"""The application nn as a user meets it: tuned, saved, evaluated, resumed."""
+import json
+import signal
+import unittest
+
+from harness import Case, RATE
+
+try:
+    import numpy
+except ImportError:
+    numpy = None
+
+LAYERS = [
+    {"type": "conv", "channels": 4, "kernel": 3},
+    {"type": "norm"},
+    {"type": "relu"},
+    {"type": "max_pool", "kernel": 2},
+    {"type": "dropout", "rate": 0.1},
+    {"type": "dense", "units": 16},
+    {"type": "tanh"},
+    {"type": "dense", "units": "outputs"},
+]
+
+
+def nn_config(**stop):
+    return {
+        "name": "small-nn",
+        "app": {"name": "nn", "data": "gen:digits?samples=1000&size=10",
+                "layers": LAYERS},
+        "cluster": {"workers": 2},
+        "tunables": {
+            "learning_rate": RATE,
+            "momentum": {"type": "float", "min": 0, "max": 0.99,
+                         "default": 0.9},
+            "batch_size": {"type": "int", "values": [8, 32], "default": 8}},
+        "tuner": {"searcher": "random", "trial_clocks": 12, "max_trials": 6},
+        "stop": {"max_epochs": 4, **stop},
+        "seed": 7,
+    }
+
+
+class NnTest(Case):
+    def test_tunes_saves_and_evaluates(self):
+        config = nn_config()
+        done = self.run_config(config, "--json", "--out", "model")
+        self.assert_code(done, 0)
+        result = done.result
+        self.assertEqual(result["status"], "finished")
+        self.assertGreaterEqual(result["tuning"]["trials"], 2)
+        self.assertGreater(result["best"]["metric"], 0.2)
+        network = json.loads((self.folder / "model/network.json").read_text())
+        self.assertEqual(network["outputs"], 10)
+        self.assertEqual([layer["type"] for layer in network["layers"]],
+                         [layer["type"] for layer in LAYERS])
+        model = json.loads((self.folder / "model/model.json").read_text())
+        self.assertEqual(model["details"], network)
+        self.assertEqual({t["name"] for t in model["tables"]},
+                         {"layer0_conv", "layer1_norm", "layer1_moments",
+                          "layer5_dense", "layer7_dense"})
+        # The saved description is one that trains again.
+        again = nn_config()
+        again["app"]["layers"] = network["layers"]
+        self.write("again.json", again)
+        self.assert_code(self.mltune("validate", "again.json"), 0)
+        score = self.mltune("eval", "model", config["app"]["data"], "--json")
+        self.assert_code(score, 0)
+        self.assertEqual(score.result["metric"], result["best"]["metric"])
+        self.assert_nothing_left()
+
+    @unittest.skipUnless(numpy, "python3-numpy is not installed")
+    def test_saved_arrays_are_the_network(self):
+        """Outputs computed again from the arrays, as docs/nn.md lays them out,
+        give the accuracy that eval gives."""
+        config = nn_config()
+        config["app"]["layers"] = [
+            {"type": "dense", "units": 12}, {"type": "norm"},
+            {"type": "relu"}, {"type": "dense", "units": "outputs"}]
+        self.assert_code(self.run_config(config, "--no-tune", "--out", "model",
+                                         "--set", "stop.max_epochs=8"), 0)
+        spec = "gen:digits?samples=300&test=0&size=10&seed=5"
+        self.assert_code(self.mltune("data", "gen", spec, "digits"), 0)
+        score = self.mltune("eval", "model", "digits", "--json").result
+        folder = self.folder / "digits"
+        read = {p.name.split("-")[1]: numpy.frombuffer(p.read_bytes(), "u1")
+                for p in folder.iterdir()}
+        images = read["images"][16:].reshape(300, 100) / 255
+        labels = read["labels"][8:]
+        network = json.loads((self.folder / "model/network.json").read_text())
+
+        def table(name):
+            return numpy.load(self.folder / "model" / f"{name}.npy").ravel()
+
+        def dense(x, name, units):
+            values = table(name)
+            weights = values[:units * x.shape[1]].reshape(units, -1)
+            return x @ weights.T + values[weights.size:weights.size + units]
+
+        x = (images - network["input"]["mean"][0]) / \
+            network["input"]["deviation"][0]
+        x = dense(x, "layer0_dense", 12)
+        gamma, beta = table("layer1_norm").reshape(2, 12)
+        mean, variance = table("layer1_moments").reshape(2, 12)
+        epsilon = network["layers"][1]["epsilon"]
+        x = gamma * (x - mean) / numpy.sqrt(variance + epsilon) + beta
+        x = dense(numpy.maximum(x, 0), "layer3_dense", 10)
+        loss = numpy.log(numpy.exp(x).sum(1)) - x[range(300), labels]
+        self.assertAlmostEqual((x.argmax(1) == labels).mean(),
+                               score["metric"], delta=0.004)
+        self.assertAlmostEqual(loss.mean(), score["loss"], delta=1e-4)
+        self.assertGreater(score["metric"], 0.3)
+
+    def test_interrupted_run_goes_on(self):
+        """The moments, the masks and the cursor are in the snapshot."""
+        config = nn_config(max_epochs=1000000, plateau_epochs=1000000)
+        config["name"] = "endless"
+        self.write("config.json", config)
+        process = self.start("run", "config.json", "--json")
+        self.wait_for_training()
+        process.send_signal(signal.SIGINT)
+        done = self.finish(process)
+        self.assert_code(done, 130)
+        run = done.result["run"]
+        self.assertEqual(done.result["status"], "interrupted")
+        again = self.start("resume", run, "--json")
+
+        def further():
+            shown = self.mltune("show", run, "--json").result
+            return shown["clocks"] > done.result["clocks"]
+        self.wait_until(further, "the run to go on")
+        again.send_signal(signal.SIGINT)
+        self.assert_code(self.finish(again), 130)
+        self.assert_nothing_left()
+
+    def test_faults_of_the_network_are_told_with_their_places(self):
+        config = nn_config()
+        config["app"]["layers"] = [
+            {"type": "conv", "channels": 4, "kernel": 3, "padding": 3},
+            {"type": "maxpool", "kernel": 2}, {"type": "dense", "unit": 3}]
+        self.write("config.json", config)
+        done = self.mltune("validate", "config.json")
+        self.assert_code(done, 78)
+        for words in ("/app/layers/0/padding: expected at most 2",
+                      '/app/layers/1/type: expected one of "dense"',
+                      'did you mean "max_pool"?', "/app/layers/2/units",
+                      'did you mean "units"?'):
+            self.assertIn(words, done.err)
+        # What only the data can tell is told when they are read.
+        config["app"]["layers"] = [{"type": "conv", "channels": 4,
+                                    "kernel": 11}]
+        done = self.run_config(config)
+        self.assert_code(done, 78)
+        self.assertIn("/app/layers/0 (conv): ", done.err)
+
+
+if __name__ == "__main__":
+    unittest.main()
