@@ -3,16 +3,24 @@
  * momentum.
  *
  *   side=core  the layers alone, on plain arrays, with a plain update
+ *   side=ps    the application `nn` in its host, on generated digits: reading
+ *              samples, parameter server and rule included, on one worker and
+ *              two; `speedup=wall` is what the second makes of the wall clock,
+ *              `speedup=cpu` what it would where nothing else ran and nobody
+ *              waited
  *
- * Rates are images per second of CPU. PyTorch runs in a process of its own,
- * nn_torch.py, which waits while we run; where it is not installed, our numbers
- * stand alone. BENCH_ROUNDS shortens it. Run from the root of the tree.
+ * Rates are images per second of CPU (of all workers). PyTorch runs in a
+ * process of its own, nn_torch.py, which waits while we run; where it is not
+ * installed, our numbers stand alone. BENCH_ROUNDS shortens it. Run from the
+ * root of the tree.
  */
+#include "apps/nn.h"
 #include "apps/nn_net.h"
 #include "base/clock_io.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/simd.h"
+#include "ps/host_io.h"
 #include "tests/bench/bench.h"
 
 #include <spawn.h>
@@ -24,7 +32,7 @@
 
 extern char **environ;
 
-enum { BATCH = 64, IMAGES = 4096, LAYERS = 7 };
+enum { BATCH = 64, IMAGES = 4096, LAYERS = 7, WORKERS_MAX = 2 };
 
 struct network {
     const char *name;
@@ -249,29 +257,144 @@ static void core_close(struct core *c)
     nn_net_free(c->net);
 }
 
+/* ---- the application ----------------------------------------------------- */
+
+struct hosted {
+    const struct network *network;
+    struct host *host;
+    json_t *setting;
+    unsigned workers;
+};
+
+static void hosted_open(struct hosted *h, const struct network *n,
+                        unsigned workers)
+{
+    char text[256];
+    struct host_config c = {.app = &app_nn, .folder = ".", .seed = 1};
+    struct fault f = {0};
+    json_t *json;
+
+    snprintf(text, sizeof(text),
+             "{\"app\": {\"name\": \"nn\", \"preset\": \"%s\", \"data\": "
+             "\"gen:digits?samples=10000\", \"test_fraction\": 0},"
+             " \"cluster\": {\"workers\": %u}}",
+             n->name, workers);
+    h->network = n;
+    h->workers = workers;
+    json = json_loads(text, 0, NULL);
+    bench_must(json != NULL, text);
+    c.config = json;
+    bench_must(host_open(&c, &h->host, &f) == ERR_OK, f.text);
+    json_decref(json);
+    h->setting = json_pack("{s:f, s:f, s:i}", "learning_rate", 0.01, "momentum",
+                           0.9, "batch_size", BATCH);
+    bench_must(h->setting != NULL, "memory");
+    bench_must(ps_fork(host_ps(h->host), 1, 0, BRANCH_TRAINING) == ERR_OK,
+               "fork");
+}
+
+/* As many images as a round of the others, whatever the workers. */
+static void hosted_run(struct hosted *h, double *cpu_rate, double *wall_rate)
+{
+    unsigned clocks = h->network->batches / h->workers;
+    double images = clocks * (double)BATCH * h->workers;
+    struct host_slice slice = {.branch = 1,
+                               .type = BRANCH_TRAINING,
+                               .setting = h->setting,
+                               .count = clocks,
+                               .report_every = clocks};
+    struct host_result result;
+    struct fault f = {0};
+    time_ns cpu = clock_process_cpu(), wall = clock_monotonic();
+
+    bench_must(host_slice_begin(h->host, &slice, &f) == ERR_OK, f.text);
+    bench_must(host_slice_end(h->host, &result, &f) == ERR_OK, f.text);
+    bench_must(result.clocks == clocks, "all clocks ran: did it diverge?");
+    *cpu_rate = images * 1e9 / (double)(clock_process_cpu() - cpu);
+    *wall_rate = images * 1e9 / (double)(clock_monotonic() - wall);
+}
+
+static void hosted_close(struct hosted *h)
+{
+    json_decref(h->setting);
+    host_close(h->host);
+}
+
 /* -------------------------------------------------------------------------- */
+
+struct rates {
+    struct bench_series core, torch;
+    struct bench_series cpu[WORKERS_MAX], wall[WORKERS_MAX], speedup;
+    struct bench_series bound; /* of the speedup, by the CPU time used */
+};
+
+static void one_round(struct core *core, struct hosted hosted[WORKERS_MAX],
+                      struct torch *torch, struct rates *out)
+{
+    double cpu[WORKERS_MAX], wall[WORKERS_MAX];
+    unsigned w;
+
+    bench_add(&out->core, core_run(core));
+    for (w = 0; w < WORKERS_MAX; w++) {
+        hosted_run(&hosted[w], &cpu[w], &wall[w]);
+        bench_add(&out->cpu[w], cpu[w]);
+        bench_add(&out->wall[w], wall[w]);
+    }
+    bench_add(&out->speedup, wall[1] / wall[0]);
+    bench_add(&out->bound, 2 * cpu[1] / cpu[0]);
+    if (torch)
+        bench_add(&out->torch, torch_run(torch, core->network));
+}
+
+static void print_side(const char *net, const char *side,
+                       const struct bench_series *ours,
+                       const struct bench_series *torch)
+{
+    char params[96];
+
+    snprintf(params, sizeof(params), "net=%s batch=%d side=%s time=cpu", net,
+             BATCH, side);
+    bench_print("nn_images", params, ours, "images/s");
+    if (torch->n > 0)
+        bench_print_ratio("nn_images", params, "torch", ours, torch, 0);
+}
+
+static void report(const char *net, const struct rates *r)
+{
+    char params[96];
+
+    if (r->torch.n > 0)
+        print_side(net, "torch", &r->torch, &(struct bench_series){.n = 0});
+    print_side(net, "core", &r->core, &r->torch);
+    print_side(net, "ps workers=1", &r->cpu[0], &r->torch);
+    print_side(net, "ps workers=2", &r->cpu[1], &r->torch);
+    snprintf(params, sizeof(params), "net=%s batch=%d side=ps speedup=wall",
+             net, BATCH);
+    bench_print("nn_images", params, &r->speedup, "times");
+    snprintf(params, sizeof(params), "net=%s batch=%d side=ps speedup=cpu", net,
+             BATCH);
+    bench_print("nn_images", params, &r->bound, "times");
+}
 
 static void bench_network(const struct network *n, struct torch *torch)
 {
-    struct bench_series ours = {.n = 0}, theirs = {.n = 0};
+    static struct rates rates, warm;
     size_t rounds = bench_rounds(), r;
-    char params[64];
+    struct hosted hosted[WORKERS_MAX];
     struct core core;
+    unsigned w;
 
+    memset(&rates, 0, sizeof(rates));
+    memset(&warm, 0, sizeof(warm));
     core_open(&core, n);
-    core_run(&core);
-    if (torch)
-        torch_run(torch, n);
-    for (r = 0; r < rounds; r++) {
-        bench_add(&ours, core_run(&core));
-        if (torch)
-            bench_add(&theirs, torch_run(torch, n));
-    }
-    snprintf(params, sizeof(params), "net=%s batch=%d side=core time=cpu",
-             n->name, BATCH);
-    bench_print("nn_images", params, &ours, "images/s");
-    if (torch)
-        bench_print_ratio("nn_images", params, "torch", &ours, &theirs, 0);
+    for (w = 0; w < WORKERS_MAX; w++)
+        hosted_open(&hosted[w], n, w + 1);
+    one_round(&core, hosted, torch, &warm);
+    for (r = 0; r < rounds; r++)
+        one_round(&core, hosted, torch, &rates);
+    report(n->name, &rates);
+    for (w = 0; w < WORKERS_MAX; w++)
+        hosted_close(&hosted[w]);
     core_close(&core);
 }
 
