@@ -40,6 +40,7 @@ static enum err init_table(struct cache *c, uint32_t index)
 
     t->t = &c->opt.table[index];
     t->shared = t->t->access == MLT_SHARED;
+    t->own_clock = t->t->flags & MLT_OWN_CLOCK;
     if (!t->shared)
         return ERR_OK;
     if (t->t->value_bytes > c->value_bytes_max)
@@ -238,7 +239,10 @@ bool cache_read(struct cache *c, uint32_t worker, uint32_t table, uint64_t row,
 
     assert(worker < c->opt.workers && table < c->opt.tables && t->shared);
     assert(row < t->t->rows && !c->worker[worker].drained);
-    assert(c->worker[worker].sending == 0);
+    assert(c->worker[worker].sending == 0 ||
+           (c->worker[worker].ends != FRAME_ALL_TABLES &&
+            c->worker[worker].ends != table));
+    assert(!t->own_clock || c->worker[worker].extra[table] == 0);
     n = &c->node[cache_node_of(c, table, row)];
     held = t->held[row];
     if (held >= c->base) { /* of this slice */
@@ -258,6 +262,21 @@ bool cache_read(struct cache *c, uint32_t worker, uint32_t table, uint64_t row,
 
 /* ---- clocks -------------------------------------------------------------- */
 
+/* Tables whose own clock was ended before are at this clock already. */
+static void count_clock(const struct cache *c, struct cache_worker *w,
+                        uint32_t table)
+{
+    if (table != FRAME_ALL_TABLES) {
+        assert(!c->table[table].own_clock || w->extra[table] == 0);
+        w->extra[table]++;
+        return;
+    }
+    w->all++;
+    for (uint32_t t = 0; t < c->opt.tables; t++)
+        if (c->table[t].own_clock)
+            w->extra[t] = 0;
+}
+
 void cache_end_clock(struct cache *c, uint32_t worker, uint32_t table,
                      double seconds)
 {
@@ -267,10 +286,7 @@ void cache_end_clock(struct cache *c, uint32_t worker, uint32_t table,
     w->ends = table;
     w->seconds = seconds;
     w->sending = c->opt.nodes;
-    if (table == FRAME_ALL_TABLES)
-        w->all++;
-    else
-        w->extra[table]++;
+    count_clock(c, w, table);
     for (uint32_t i = 0; i < c->opt.nodes; i++)
         w->cursor[i] = (struct cursor){.busy = true};
 }

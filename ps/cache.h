@@ -66,7 +66,8 @@ bool cache_read(struct cache *c, uint32_t worker, uint32_t table, uint64_t row,
 
 /* Ends a clock of @table or of all (FRAME_ALL_TABLES); @seconds it took. Then
  * it waits for cache_sent, clears its buffers of those tables, and waits for
- * cache_may_go_on. */
+ * cache_may_go_on. A table with MLT_OWN_CLOCK: as mlt_clock_table says; until
+ * cache_sent the worker may read and update other tables. */
 void cache_end_clock(struct cache *c, uint32_t worker, uint32_t table,
                      double seconds);
 

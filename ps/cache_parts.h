@@ -9,6 +9,7 @@
 struct cache_table {
     const struct table *t;
     bool shared;
+    bool own_clock;      /* MLT_OWN_CLOCK */
     unsigned char *copy; /* [rows * value_bytes] */
     int64_t *held;       /* [rows] clock of the copy; below base: none */
 };

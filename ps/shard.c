@@ -99,6 +99,7 @@ static enum err init_tables(struct shard *s)
 
         t->t = &o->table[i];
         t->shared = t->t->access == MLT_SHARED;
+        t->own_clock = t->t->flags & MLT_OWN_CLOCK;
         if (!t->shared)
             continue;
         shard_part(t->t, o->nodes, o->workers, o->node, &t->first, &t->count);

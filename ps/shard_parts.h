@@ -10,7 +10,8 @@
 /* A worker of any node, as its frames tell. */
 struct shard_worker {
     int64_t all;    /* clocks of all tables, from the slice's first */
-    int64_t *extra; /* [tables] clocks of that table alone */
+    int64_t *extra; /* [tables] clocks of that table alone; where the table has
+                     * a clock of its own, 1 from its end to that of all */
     bool available; /* has not drained */
     double task_s;  /* mean work time of its clocks in this slice */
     uint64_t tasks;
@@ -22,6 +23,7 @@ struct shard_worker {
 struct shard_table {
     const struct table *t;
     bool shared;
+    bool own_clock;        /* MLT_OWN_CLOCK */
     uint64_t first, count; /* this node's rows */
     int64_t clock;
     struct rowset changed; /* by row - first, since the clock last moved */

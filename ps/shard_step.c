@@ -139,6 +139,13 @@ static bool is_shared(const struct shard *s, uint32_t table)
     return table < s->opt.tables && s->table[table].shared;
 }
 
+/* A clock of its own ends at most once before the next of all. */
+static bool has_ended_early(const struct shard *s, uint32_t worker,
+                            uint32_t table)
+{
+    return s->table[table].own_clock && s->worker[worker].extra[table] > 0;
+}
+
 /* Update and read: rows of a shared table, ours, at the worker's own clock. */
 static enum err check_rows(const struct shard *s, const struct frame *f,
                            struct fault *fault)
@@ -168,6 +175,8 @@ static enum err check_update(const struct shard *s, const struct frame *f,
     if (err)
         return err;
     t = s->table[f->table].t;
+    if (has_ended_early(s, f->worker, f->table))
+        return refuse(fault, f, "of a table whose clock its worker has ended");
     if (!s->writable)
         return refuse(fault, f, "to a branch that is kept");
     if (f->width != t->width || (f->values != frame_values_of(t->type, false) &&
@@ -229,6 +238,15 @@ static enum err take_update(struct shard *s, const struct frame *f,
     return ERR_OK;
 }
 
+/* Tables whose own clock was ended before are at this clock already. */
+static void end_all(const struct shard *s, struct shard_worker *w)
+{
+    w->all++;
+    for (uint32_t t = 0; t < s->opt.tables; t++)
+        if (s->table[t].own_clock)
+            w->extra[t] = 0;
+}
+
 static enum err take_clock(struct shard *s, const struct frame *f,
                            struct fault *fault)
 {
@@ -241,16 +259,19 @@ static enum err take_clock(struct shard *s, const struct frame *f,
     w = &s->worker[f->worker];
     if (!all && !is_shared(s, f->table))
         return refuse(fault, f, "of no shared table");
+    if (!all && has_ended_early(s, f->worker, f->table))
+        return refuse(fault, f, "of a clock that its worker has ended");
     if (f->clock != (all ? w->all : shard_worker_clock(w, f->table)) + 1)
         return refuse(fault, f, "not the clock after the last");
     if (!(f->seconds >= 0))
         return refuse(fault, f, "of a time that is none");
     if (all)
-        w->all++;
+        end_all(s, w);
     else
         w->extra[f->table]++;
-    w->tasks++;
-    w->task_s += (f->seconds - w->task_s) / (double)w->tasks;
+    w->tasks += all;
+    if (all)
+        w->task_s += (f->seconds - w->task_s) / (double)w->tasks;
     move_clocks(s, f->table);
     return ERR_OK;
 }

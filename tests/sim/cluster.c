@@ -334,9 +334,24 @@ static void *update_of(struct sim_worker *w, uint32_t table, uint64_t row)
     return sum;
 }
 
-static void add_something(struct cluster *c, struct sim_worker *w)
+/* Whether the worker has ended the table's own clock, and not all since. */
+static bool has_ended(const struct cluster *c, const struct sim_worker *w,
+                      uint32_t table)
+{
+    return c->oracle.ended[w->index * ORACLE_TABLES + table];
+}
+
+/* One that it may read and update. */
+static uint32_t some_table(struct cluster *c, const struct sim_worker *w)
 {
     uint32_t table = (uint32_t)below(c, ORACLE_TABLES);
+
+    return has_ended(c, w, table) ? 0 : table;
+}
+
+static void add_something(struct cluster *c, struct sim_worker *w)
+{
+    uint32_t table = some_table(c, w);
     uint64_t row = below(c, c->table[table].rows);
     void *sum = update_of(w, table, row);
     float gradient[ORACLE_LEARNS_WIDTH];
@@ -396,7 +411,7 @@ static void act(struct cluster *c, struct sim_node *n, struct sim_worker *w)
     if (writes && chance(c, 0.5)) {
         add_something(c, w);
     } else {
-        w->table = (uint32_t)below(c, ORACLE_TABLES);
+        w->table = some_table(c, w);
         w->row = below(c, c->table[w->table].rows);
         if (!try_read(c, n, w)) {
             c->out->waits++;
@@ -411,19 +426,22 @@ static void act(struct cluster *c, struct sim_node *n, struct sim_worker *w)
 
 /* All workers of a slice end clocks of the same tables in the same order: under
  * barriers they must. */
-static uint32_t table_of_clock(const struct cluster *c, int clock)
+static uint32_t table_of_clock(const struct cluster *c,
+                               const struct sim_worker *w, int clock)
 {
     uint64_t x = rng_mix(c->seed + c->slice, (uint64_t)clock);
 
     if (clock + 1 >= c->slice_clocks) /* nothing stays behind */
         return FRAME_ALL_TABLES;
-    return x % 4 ? FRAME_ALL_TABLES : (uint32_t)(x / 4 % ORACLE_TABLES);
+    x = x % 3 ? ORACLE_TABLES : x / 3 % ORACLE_TABLES;
+    return x == ORACLE_TABLES || has_ended(c, w, (uint32_t)x) ? FRAME_ALL_TABLES
+                                                              : (uint32_t)x;
 }
 
 static void end_clock(struct cluster *c, struct sim_node *n,
                       struct sim_worker *w)
 {
-    w->table = table_of_clock(c, w->ended++);
+    w->table = table_of_clock(c, w, w->ended++);
     if (w->clocks > 1 || w->table == FRAME_ALL_TABLES)
         w->clocks--; /* the last is one of all tables */
     cache_end_clock(n->cache, (uint32_t)(w - n->worker), w->table, 1e-3);
@@ -825,6 +843,7 @@ static void make_table(struct cluster *c, uint32_t index)
         .width = learns ? ORACLE_LEARNS_WIDTH : c->all_workers,
         .type = learns ? MLT_F32 : types[below(c, 3)],
         .rule = learns ? "sgd" : "add",
+        .flags = index > 0 && chance(c, 0.4) ? MLT_OWN_CLOCK : 0,
         .chunk_bytes = (uint32_t)(1 + below(c, 2000)),
     };
 
@@ -961,7 +980,7 @@ static void free_cluster(struct cluster *c)
     mem_free(c->op.ok);
 }
 
-static bool has_ended(const struct cluster *c)
+static bool is_at_end(const struct cluster *c)
 {
     return !c->op_runs && !c->slice_runs;
 }
@@ -978,7 +997,7 @@ void cluster_run(const struct cluster_options *opt, struct cluster_result *out)
         step(&c);
         out->steps++;
     }
-    if (!out->failed && !has_ended(&c))
+    if (!out->failed && !is_at_end(&c))
         fail(&c, "not at an end after %" PRIu64 " steps: nobody can go on",
              out->steps);
     out->consistency = c.model->name;

@@ -51,6 +51,7 @@ void oracle_init(struct oracle *o, const struct table table[], uint32_t workers,
     rows = rows_of(o, ORACLE_LEARNS);
     o->clock = zeroed((size_t)workers * ORACLE_TABLES, sizeof(*o->clock));
     o->available = zeroed(workers, sizeof(*o->available));
+    o->ended = zeroed((size_t)workers * ORACLE_TABLES, sizeof(*o->ended));
     for (uint32_t t = 0; t < ORACLE_COUNTERS; t++)
         o->added[t] = zeroed(rows_of(o, t) * workers * ORACLE_CLOCKS_MAX,
                              sizeof(int64_t));
@@ -68,6 +69,7 @@ void oracle_deinit(struct oracle *o)
         mem_free(o->added[t]);
     mem_free(o->clock);
     mem_free(o->available);
+    mem_free(o->ended);
     mem_free(o->gradient);
     mem_free(o->has);
 }
@@ -195,9 +197,16 @@ static void learn(struct oracle *o)
 
 void oracle_end_clock(struct oracle *o, uint32_t worker, uint32_t table)
 {
-    for (uint32_t t = 0; t < ORACLE_TABLES; t++)
-        if (table == FRAME_ALL_TABLES || table == t)
-            o->clock[worker * ORACLE_TABLES + t]++;
+    for (uint32_t t = 0; t < ORACLE_TABLES; t++) {
+        uint32_t at = worker * ORACLE_TABLES + t;
+        bool own = o->table[t].flags & MLT_OWN_CLOCK;
+
+        if (table != FRAME_ALL_TABLES && table != t)
+            continue;
+        if (!own || !o->ended[at])
+            o->clock[at]++;
+        o->ended[at] = own && table == t;
+    }
     learn(o);
 }
 

@@ -43,6 +43,7 @@ struct oracle {
     struct rule_params params;
     int64_t *clock; /* [workers * ORACLE_TABLES] */
     bool *available;
+    bool *ended; /* [workers * ORACLE_TABLES] a clock of its own, early */
     /* [((row * workers) + worker) * ORACLE_CLOCKS_MAX + clock - base] */
     int64_t *added[ORACLE_COUNTERS];
     float *gradient; /* [(worker * rows + row) * width] of its clock */
