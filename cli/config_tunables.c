@@ -35,7 +35,8 @@ static const struct known known[] = {
      1e9, false, "samples a worker and clock, where a clock is a mini-batch"},
     {"staleness",
      "{\"type\": \"int\", \"values\": [0, 1, 3, 7], \"default\": 0}", "0", 0,
-     1e6, false, "clocks that what a worker reads may lag (ssp, essp)"},
+     1e6, false,
+     "clocks that what a worker reads may lag (ssp, essp, barrier)"},
     {"bandwidth_mbps",
      "{\"type\": \"float\", \"min\": 10, \"max\": 1000, \"scale\": \"log\","
      " \"default\": 1000}",

@@ -128,6 +128,11 @@ struct cache_stats cache_stats(const struct cache *c)
     return stats;
 }
 
+const struct staleness *cache_staleness(const struct cache *c)
+{
+    return &c->seen;
+}
+
 int64_t cache_clock(const struct cache *c, uint32_t worker, uint32_t table)
 {
     assert(worker < c->opt.workers && table < c->opt.tables);
@@ -194,8 +199,10 @@ bool cache_begun(const struct cache *c)
 /* The oldest clock that a copy may have for this worker. */
 static int64_t needed(const struct cache *c, uint32_t worker, uint32_t table)
 {
-    struct worker_status status = {cache_clock(c, worker, table), true};
-    struct consistency_view view = {&status, 1, 0, c->staleness};
+    struct worker_status status = {.clock = cache_clock(c, worker, table),
+                                   .available = true};
+    struct consistency_view view = {
+        .worker = &status, .workers = 1, .staleness = c->staleness};
 
     return c->opt.consistency->needs(&view);
 }
@@ -253,6 +260,9 @@ bool cache_read(struct cache *c, uint32_t worker, uint32_t table, uint64_t row,
             if (clock)
                 *clock = held;
             c->stats.hits++;
+            if (c->opt.consistency->bounds)
+                staleness_add(&c->seen,
+                              held - 1 - cache_clock(c, worker, table));
             return true;
         }
     }

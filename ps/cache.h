@@ -29,6 +29,7 @@
 #include "ps/consistency.h"
 #include "ps/frame.h"
 #include "ps/shard.h"
+#include "ps/staleness.h"
 #include "ps/update.h"
 
 struct cache_options {
@@ -103,5 +104,9 @@ struct cache_stats {
     uint64_t waiting; /* rows under way now */
 };
 struct cache_stats cache_stats(const struct cache *c);
+
+/* How fresh what was read was, since the start; empty under models that do not
+ * bound it (consistency_ops.bounds). */
+const struct staleness *cache_staleness(const struct cache *c);
 
 #endif

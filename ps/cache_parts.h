@@ -59,6 +59,7 @@ struct cache {
     unsigned staleness;
     unsigned char *values; /* scratch: one row */
     struct cache_stats stats;
+    struct staleness seen;
 };
 
 /* What was under way is given up; the shards have said nothing yet. */

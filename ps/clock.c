@@ -246,8 +246,10 @@ static bool may_read(struct mlt_worker *w, struct view *v)
 {
     const struct mlt_ps *ps = w->ps;
     struct worker_status status[CORE_WORKERS_MAX];
-    struct consistency_view view = {status, ps->workers, w->index,
-                                    ps->staleness};
+    struct consistency_view view = {.worker = status,
+                                    .workers = ps->workers,
+                                    .self = w->index,
+                                    .staleness = ps->staleness};
 
     for (unsigned i = 0; i < ps->workers; i++) {
         const struct mlt_worker *other = &ps->worker[i];
@@ -255,7 +257,9 @@ static bool may_read(struct mlt_worker *w, struct view *v)
         status[i].available =
             atomic_load_explicit(&other->available, memory_order_acquire);
         status[i].clock = clock_of(other, v->index);
+        status[i].task_s = 0; /* not measured here */
     }
+    consistency_rank(status, ps->workers);
     if (!ps->consistency->may_read(&view))
         return false;
     v->asked = status[w->index].clock;

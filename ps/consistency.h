@@ -7,7 +7,7 @@
  *
  * Sources: SSP, Ho et al. 2013; ESSP, Dai et al. 2015 (its pushes concern rows
  * of other nodes; without any it equals SSP); the predicate over a table of
- * worker status, Soori et al.
+ * worker status, Soori et al., listing 1.
  */
 #ifndef PS_CONSISTENCY_H
 #define PS_CONSISTENCY_H
@@ -16,16 +16,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A row of the worker status table (Soori et al., STAT). */
 struct worker_status {
-    int64_t clock;  /* clocks finished */
-    bool available; /* false: has finished its run; nobody waits for it */
+    int64_t clock;     /* clocks finished */
+    bool available;    /* false: has finished its run; nobody waits for it */
+    int64_t staleness; /* clocks behind the fastest; consistency_rank */
+    double task_s;     /* mean work time of a clock; 0 where not known */
 };
+
+/* Fills in every worker's staleness. */
+void consistency_rank(struct worker_status worker[], unsigned workers);
 
 struct consistency_view {
     const struct worker_status *worker; /* [workers] */
     unsigned workers;
     unsigned self;      /* the reader: worker[self].clock is its clock */
     unsigned staleness; /* clocks a read may lag */
+    unsigned quorum;    /* barrier: workers that must have come; 0: half */
 };
 
 struct consistency_ops {
@@ -45,6 +52,10 @@ struct consistency_ops {
      * moved. Once true it stays true until the reader's own clock moves. */
     bool (*may_read)(const struct consistency_view *v);
 
+    /* What holds() says is true of the updates of all workers: staleness is
+     * bounded. Else it only says how long a copy is good. */
+    bool bounds;
+
     /* A copy taken now holds every update of clocks below holds(v); a copy may
      * be read again as long as what it holds is at least needs(v). */
     int64_t (*holds)(const struct consistency_view *v);
@@ -57,7 +68,7 @@ const struct consistency_ops *consistency_find(const char *name);
 /* Model number @i in order of listing, NULL after the last. */
 const struct consistency_ops *consistency_at(size_t i);
 
-/* "bsp, ssp, essp, async", for messages. */
+/* "bsp, ssp, essp, async, barrier", for messages. */
 const char *consistency_names(void);
 
 #endif

@@ -213,7 +213,9 @@ void shard_status(const struct shard *s, uint32_t table,
     for (uint32_t i = 0; i < s->workers; i++) {
         out[i].clock = shard_worker_clock(&s->worker[i], table);
         out[i].available = s->worker[i].available;
+        out[i].task_s = s->worker[i].task_s;
     }
+    consistency_rank(out, s->workers);
 }
 
 /* ---- answers ------------------------------------------------------------- */
@@ -223,7 +225,11 @@ void shard_status(const struct shard *s, uint32_t table,
 static bool may_read(struct shard *s, uint32_t table, uint32_t worker,
                      int64_t *holds)
 {
-    struct consistency_view v = {s->status, s->workers, worker, s->staleness};
+    struct consistency_view v = {.worker = s->status,
+                                 .workers = s->workers,
+                                 .self = worker,
+                                 .staleness = s->staleness,
+                                 .quorum = s->opt.quorum};
 
     shard_status(s, table, s->status);
     *holds = s->opt.consistency->holds(&v);

@@ -73,6 +73,7 @@ struct shard_options {
     const struct table *table; /* [tables] partitioned for nodes * workers */
     uint32_t tables;
     const struct consistency_ops *consistency;
+    unsigned quorum; /* of the model barrier; 0: half of the workers */
     const struct shard_rows *rows;
     void *rows_self;
 };

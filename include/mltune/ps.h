@@ -56,8 +56,8 @@ struct mlt_ps_options {
     size_t size;             /* sizeof(struct mlt_ps_options) */
     unsigned workers;        /* worker threads; 0: one a core */
     uint64_t memory_limit;   /* bytes for everything; 0: half of what is free */
-    const char *consistency; /* "bsp" (default), "ssp", "essp", "async" */
-    unsigned staleness;      /* clocks a read may lag under ssp and essp */
+    const char *consistency; /* "bsp" (default), "ssp", "essp", "async", ... */
+    unsigned staleness;      /* clocks a read may lag: ssp, essp, barrier */
     const char
         *update_rule;     /* of tables that name none: "sgd" (default), ... */
     double learning_rate; /* default 0.01; >= 0 */
@@ -173,8 +173,9 @@ MLT_API unsigned mlt_worker_count(const struct mlt_worker *w);
  * An exclusive table: in place under every model; the pointer to a row of the
  * caller's own stays the row's place when the caller updates it.
  * bsp: in place, no copy; constant until the caller's next mlt_clock.
- * ssp, essp, async: the worker's cached copy; at branch clock k it holds all
- * updates of branch clocks < k - staleness, and may hold newer ones.
+ * Else: the worker's cached copy. ssp, essp: at branch clock k it holds all
+ * updates of branch clocks < k - staleness, and may hold newer ones. barrier:
+ * those of half of the workers at least. async: whatever has come.
  * Blocks only where the consistency model has it wait; NULL if the run was
  * released by another worker's error while it waited. */
 MLT_API const void *mlt_get_row(struct mlt_worker *w, mlt_table table,

@@ -81,7 +81,9 @@ struct cluster {
     double now;
     uint32_t nodes, workers, all_workers;
     uint64_t run;
-    bool half;
+    bool half, calm;
+    int staleness;
+    unsigned quorum;
     const struct consistency_ops *model;
     struct table table[ORACLE_TABLES];
     struct sim_node *node;
@@ -459,7 +461,7 @@ static void leave(struct cluster *c, struct sim_node *n, struct sim_worker *w)
 static void begin_clock(struct cluster *c, struct sim_worker *w)
 {
     w->actions = (int)below(c, 8);
-    if (chance(c, 0.05))
+    if (chance(c, 0.05) || c->calm)
         w->actions += 30;
 }
 
@@ -568,7 +570,8 @@ static void plan_slice(struct cluster *c, uint32_t branch)
     f->slice = ++c->slice;
     f->branch = branch;
     f->clock = c->clock + 1 + (int64_t)below(c, 3);
-    f->staleness = (uint32_t)below(c, 4);
+    f->staleness =
+        c->staleness ? (uint32_t)c->staleness - 1 : (uint32_t)below(c, 4);
     f->learning_rate = 0.1;
     f->momentum = chance(c, 0.5) ? 0.9 : 0;
 }
@@ -644,9 +647,10 @@ static void start_slice(struct cluster *c)
         w->phase = WAITS_TO_BEGIN;
         w->clocks = c->slice_clocks;
         w->ended = 0;
-        if (chance(c, 0.1)) /* workers may end different numbers of clocks */
+        if (chance(c, 0.1) &&
+            !c->calm) /* workers may end different numbers of clocks */
             w->clocks = 1 + (int)below(c, (uint64_t)c->slice_clocks);
-        w->slow = chance(c, 0.1) ? 20 : 1;
+        w->slow = chance(c, 0.1) && !c->calm ? 20 : 1;
     }
 }
 
@@ -862,6 +866,7 @@ static void make_node(struct cluster *c, uint32_t index, uint64_t limit)
                                 .table = c->table,
                                 .tables = ORACLE_TABLES,
                                 .consistency = c->model,
+                                .quorum = c->quorum,
                                 .rows = &shard_store_rows,
                                 .rows_self = &n->store};
     struct cache_options cache = {.node = index,
@@ -903,7 +908,9 @@ static void make_wire(struct cluster *c, uint32_t from, uint32_t to)
               1 + (uint32_t)(rng_mix(c->seed, pair) % 16));
     w->latency_s = from == to ? 1e-7 : 1e-4 * rng_uniform(&c->rng);
     w->bytes_s = from == to ? 1e10 : chance(c, 0.2) ? 1e6 : 1e8;
-    if (from != to && chance(c, 0.2)) {
+    if (c->calm)
+        w->bytes_s = 1e9;
+    else if (from != to && chance(c, 0.2)) {
         w->cut_from = rng_uniform(&c->rng) * 0.02;
         w->cut_until = w->cut_from + rng_uniform(&c->rng) * 0.01;
     }
@@ -939,6 +946,9 @@ static void make_cluster(struct cluster *c, const struct cluster_options *opt)
     c->all_workers = c->nodes * c->workers;
     c->run = rng_next(&c->rng);
     c->half = chance(c, 0.3);
+    c->staleness = opt->staleness;
+    c->calm = opt->calm;
+    c->quorum = (unsigned)below(c, c->all_workers + 1);
     c->turns = c->nodes > 50   ? 4
                : c->nodes > 10 ? 6
                                : 4 + (int)below(c, OPS_MAX - 4);
@@ -962,6 +972,7 @@ static void free_cluster(struct cluster *c)
         struct sim_node *n = &c->node[i];
 
         c->out->pushes += shard_stats(n->shard).pushes;
+        staleness_merge(&c->out->seen, cache_staleness(n->cache));
         shard_free(n->shard);
         cache_free(n->cache);
         shard_store_deinit(&n->store);

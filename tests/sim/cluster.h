@@ -16,6 +16,8 @@
 #ifndef TESTS_SIM_CLUSTER_H
 #define TESTS_SIM_CLUSTER_H
 
+#include "ps/staleness.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -23,6 +25,9 @@ struct cluster_options {
     uint64_t seed;
     const char *consistency; /* NULL: by the seed */
     unsigned nodes;          /* 2 .. 100; 0: by the seed, mostly few */
+    bool calm;     /* an even cluster: nobody is slow, no way is cut or narrow,
+                    * workers end the same clocks and read much */
+    int staleness; /* of all slices, less 1; 0: by the seed */
 };
 
 struct cluster_result {
@@ -33,6 +38,7 @@ struct cluster_result {
     unsigned nodes, workers; /* workers: a node */
     uint64_t steps, frames, bytes, reads, waits, updates, pushes;
     uint64_t forks, forks_refused, slices, refused;
+    struct staleness seen;
     double time_s; /* virtual */
 };
 

@@ -276,7 +276,7 @@ bool oracle_allows(const struct oracle *o, uint32_t worker, uint32_t table,
 
     if (o->model->barrier)
         least = clock;
-    else if (o->model->uses_staleness)
+    else if (o->model->bounds)
         least = held > clock - (int64_t)o->staleness
                     ? held
                     : clock - (int64_t)o->staleness;

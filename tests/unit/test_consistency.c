@@ -1,17 +1,24 @@
 #include "ps/consistency.h"
+
+#include "ps/staleness.h"
 #include "tests/unit/check.h"
+
+#include <math.h>
 
 static struct consistency_view view(struct worker_status w[3], unsigned self,
                                     unsigned staleness)
 {
-    return (struct consistency_view){w, 3, self, staleness};
+    return (struct consistency_view){
+        .worker = w, .workers = 3, .self = self, .staleness = staleness};
 }
 
 /* bsp lets nobody read ahead of the slowest worker. */
 static void bsp_reads_only_level_with_the_slowest(void **state)
 {
     const struct consistency_ops *bsp = consistency_find("bsp");
-    struct worker_status w[3] = {{5, true}, {5, true}, {4, true}};
+    struct worker_status w[3] = {{.clock = 5, .available = true},
+                                 {.clock = 5, .available = true},
+                                 {.clock = 4, .available = true}};
     struct consistency_view fast = view(w, 0, 7), slow = view(w, 2, 7);
 
     (void)state;
@@ -34,7 +41,9 @@ static void ssp_waits_beyond_its_staleness(void **state)
         for (int64_t lead = 0; lead < 6; lead++)
             for (unsigned s = 0; s < 6; s++) {
                 struct worker_status w[3] = {
-                    {10 + lead, true}, {10, true}, {12, true}};
+                    {.clock = 10 + lead, .available = true},
+                    {.clock = 10, .available = true},
+                    {.clock = 12, .available = true}};
                 struct consistency_view v = view(w, 0, s);
 
                 assert_int_equal(ssp->may_read(&v), lead <= (int64_t)s);
@@ -46,7 +55,9 @@ static void ssp_waits_beyond_its_staleness(void **state)
 static void ssp_does_not_wait_for_the_finished(void **state)
 {
     const struct consistency_ops *ssp = consistency_find("ssp");
-    struct worker_status w[3] = {{9, true}, {2, false}, {9, true}};
+    struct worker_status w[3] = {{.clock = 9, .available = true},
+                                 {.clock = 2, .available = false},
+                                 {.clock = 9, .available = true}};
     struct consistency_view v = view(w, 0, 0);
 
     (void)state;
@@ -69,7 +80,9 @@ static void consistency_allowed_read_is_fresh_enough(void **state)
             for (int64_t b = 0; b < 5; b++)
                 for (unsigned s = 0; s < 4; s++) {
                     struct worker_status w[3] = {
-                        {a, true}, {b, true}, {3, false}};
+                        {.clock = a, .available = true},
+                        {.clock = b, .available = true},
+                        {.clock = 3, .available = false}};
                     struct consistency_view v = view(w, 0, s);
 
                     if (m->may_read(&v))
@@ -82,7 +95,9 @@ static void consistency_allowed_read_is_fresh_enough(void **state)
 static void async_never_waits(void **state)
 {
     const struct consistency_ops *async = consistency_find("async");
-    struct worker_status w[3] = {{100, true}, {0, true}, {0, true}};
+    struct worker_status w[3] = {{.clock = 100, .available = true},
+                                 {.clock = 0, .available = true},
+                                 {.clock = 0, .available = true}};
     struct consistency_view v = view(w, 0, 0);
     int64_t held = async->holds(&v);
 
@@ -91,6 +106,63 @@ static void async_never_waits(void **state)
     assert_true(held >= async->needs(&v));
     w[0].clock++;
     assert_true(held < async->needs(&v));
+}
+
+/* barrier lets a worker read once k of n are within the staleness of its clock;
+ * who has finished counts, and k is half of them where none is given. */
+static void barrier_waits_for_k_of_n(void **state)
+{
+    const struct consistency_ops *barrier = consistency_find("barrier");
+    struct worker_status w[3] = {{.clock = 5, .available = true},
+                                 {.clock = 3, .available = true},
+                                 {.clock = 1, .available = true}};
+    struct consistency_view v = view(w, 0, 0);
+
+    (void)state;
+    assert_false(barrier->barrier);
+    v.quorum = 1;
+    assert_true(barrier->may_read(&v));
+    v.quorum = 0; /* two of three */
+    assert_false(barrier->may_read(&v));
+    v.staleness = 2;
+    assert_true(barrier->may_read(&v));
+    v.quorum = 3;
+    assert_false(barrier->may_read(&v));
+    w[2].available = false;
+    assert_true(barrier->may_read(&v));
+    v.quorum = 99; /* no more than there are */
+    assert_true(barrier->may_read(&v));
+}
+
+/* A worker's staleness is how far the fastest is ahead of it. */
+static void consistency_rank_counts_from_the_fastest(void **state)
+{
+    struct worker_status w[3] = {{.clock = 5}, {.clock = 9}, {.clock = 1}};
+
+    (void)state;
+    consistency_rank(w, 3);
+    assert_int_equal(w[0].staleness, 4);
+    assert_int_equal(w[1].staleness, 0);
+    assert_int_equal(w[2].staleness, 8);
+}
+
+/* What was seen is counted, what lies beyond the ends at the ends. */
+static void staleness_counts_what_was_seen(void **state)
+{
+    struct staleness s = {0}, sum = {0};
+
+    (void)state;
+    assert_true(isnan(staleness_mean(&s)));
+    staleness_add(&s, -1);
+    staleness_add(&s, -3);
+    staleness_add(&s, -1000);
+    staleness_add(&s, 1000);
+    staleness_merge(&sum, &s);
+    staleness_merge(&sum, &s);
+    assert_true(sum.reads == 8 && staleness_at(&sum, -3) == 2);
+    assert_true(staleness_at(&sum, STALENESS_LEAST) == 2);
+    assert_true(staleness_at(&sum, STALENESS_MOST) == 2);
+    assert_true(staleness_mean(&sum) == -1);
 }
 
 /* The registry finds what it lists, by the names that messages show. */
@@ -117,6 +189,9 @@ int main(void)
         cmocka_unit_test(ssp_does_not_wait_for_the_finished),
         cmocka_unit_test(consistency_allowed_read_is_fresh_enough),
         cmocka_unit_test(async_never_waits),
+        cmocka_unit_test(barrier_waits_for_k_of_n),
+        cmocka_unit_test(consistency_rank_counts_from_the_fastest),
+        cmocka_unit_test(staleness_counts_what_was_seen),
         cmocka_unit_test(consistency_registry_lists_what_it_finds),
     };
 

@@ -7,7 +7,7 @@
 
 enum { ROWS = FIXTURE_ROWS, WIDTH = FIXTURE_WIDTH };
 
-static const char *const models[] = {"ssp", "essp", "async"};
+static const char *const models[] = {"ssp", "essp", "async", "barrier"};
 
 static struct mlt_ps *counting_ps(unsigned workers, const char *model,
                                   unsigned staleness)
@@ -45,7 +45,7 @@ static int add_everywhere(struct mlt_worker *w, void *arg)
 static void ssp_integer_sums_are_exact(void **state)
 {
     (void)state;
-    for (int m = 0; m < 3; m++)
+    for (int m = 0; m < 4; m++)
         for (unsigned workers = 1; workers <= 8; workers *= 2) {
             struct mlt_ps *ps = counting_ps(workers, models[m], 3);
             uint32_t child;
@@ -221,6 +221,33 @@ static void async_never_waits_for_others(void **state)
     mlt_ps_free(ps);
 }
 
+/* Workers 0 and 1 run through all their clocks before worker 2 does anything.
+ */
+static int without_the_third(struct mlt_worker *w, void *arg)
+{
+    _Atomic int *done = arg;
+
+    if (mlt_worker_index(w) == 2)
+        while (*done < 2)
+            ;
+    for (int clock = 0; clock < 50; clock++)
+        if (!mlt_get_row(w, 0, 0) || mlt_clock(w))
+            return ERR_CANCELED;
+    ++*done;
+    return 0;
+}
+
+/* barrier waits for half of the workers only. */
+static void barrier_does_not_wait_for_the_third(void **state)
+{
+    struct mlt_ps *ps = counting_ps(3, "barrier", 0);
+    _Atomic int done = 0;
+
+    (void)state;
+    fixture_run(ps, without_the_third, &done, 0);
+    mlt_ps_free(ps);
+}
+
 /* Every update changes all values of a row alike. */
 static int check_whole_rows(struct mlt_worker *w, void *arg)
 {
@@ -253,7 +280,7 @@ static int check_whole_rows(struct mlt_worker *w, void *arg)
 static void ssp_rows_are_never_torn(void **state)
 {
     (void)state;
-    for (int m = 0; m < 3; m++) {
+    for (int m = 0; m < 4; m++) {
         struct mlt_ps *ps = counting_ps(4, models[m], 5);
 
         fixture_run(ps, check_whole_rows, NULL, 0);
@@ -345,6 +372,7 @@ int main(void)
         cmocka_unit_test(ssp_no_read_is_staler_than_its_bound),
         cmocka_unit_test(ssp_runs_ahead_by_its_staleness_and_waits),
         cmocka_unit_test(async_never_waits_for_others),
+        cmocka_unit_test(barrier_does_not_wait_for_the_third),
         cmocka_unit_test(ssp_rows_are_never_torn),
         cmocka_unit_test(ssp_copies_do_not_outlive_a_slice),
         cmocka_unit_test(ssp_rule_is_applied_once_per_workers_sum),
