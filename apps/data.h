@@ -9,6 +9,7 @@
 #ifndef APPS_DATA_H
 #define APPS_DATA_H
 
+#include "apps/data_bow.h"
 #include "apps/data_idx.h"
 #include "apps/data_kind.h"
 #include "apps/data_ratings.h"
@@ -38,14 +39,23 @@ enum err data_load_images(const char *spec, const char *folder,
 /* Whether the file's name says that it holds test data: t10k or test. */
 bool data_is_test_name(const char *path);
 
+/* The only bag of words (LDA-C or UCI) of a file, folder or glob. */
+enum err data_load_bow(const char *spec, const char *folder, struct corpus *out,
+                       struct fault *f);
+
+/* The vocabulary in the file @spec. */
+enum err data_load_vocabulary(const char *spec, const char *folder,
+                              struct vocabulary *out, struct fault *f);
+
 /* What a data setting holds. */
 struct data_info {
     enum data_kind kind;
     bool readable;    /* false: the kind was recognised, but nothing loads it */
     uint64_t files;   /* 0: generated */
-    uint64_t samples; /* ratings, training images, rows for training */
+    uint64_t samples; /* ratings, rows for training, documents */
     uint64_t test_samples; /* images and tables */
     uint64_t users, items;
+    uint64_t words, entries, tokens;  /* of documents */
     double min, max, mean;            /* of the ratings; of a table's targets */
     uint32_t channels, height, width; /* of an image; columns x 1 x 1 */
     unsigned classes;            /* 0: a table whose last column is no class */
@@ -60,10 +70,11 @@ enum err data_describe(const char *spec, const char *folder,
 json_t *data_info_json(const struct data_info *info);
 
 /* Generates @spec and writes it: ratings as the text file @out (user, tab,
- * item, tab, rating), digits as the folder @out (created) with the four files
- * train-images-idx3-ubyte ... t10k-labels-idx1-ubyte (the last two only where
- * there is a test set). A file appears under its name only when it is whole;
- * one that exists is replaced. Errors: of the generator; ERR_IO. */
+ * item, tab, rating), bags of words as the text file @out (LDA-C), digits as
+ * the folder @out (created) with the four files train-images-idx3-ubyte ...
+ * t10k-labels-idx1-ubyte (the last two only where there is a test set). A file
+ * appears under its name only when it is whole; one that exists is replaced.
+ * Errors: of the generator; ERR_IO. */
 enum err data_generate(const char *spec, const char *out, struct fault *f);
 
 #endif

@@ -65,11 +65,25 @@ static enum err load_samples(const char *spec, const char *folder,
     return data_load_samples(spec, folder, &csv, train, test, f);
 }
 
+static void describe_corpus(const struct corpus *c, struct data_info *out)
+{
+    out->samples = c->docs;
+    out->words = c->words;
+    out->entries = c->entries;
+    out->tokens = c->tokens;
+}
+
+static bool is_bow(enum data_kind kind)
+{
+    return kind == DATA_LDAC || kind == DATA_DOCWORD;
+}
+
 static enum err load_and_describe(const char *spec, const char *folder,
                                   struct data_info *out, struct fault *f)
 {
     struct ratings r = {0};
     struct samples train = {0}, test = {0};
+    struct corpus c = {0};
     enum err err;
 
     if (out->kind == DATA_RATINGS) {
@@ -77,6 +91,13 @@ static enum err load_and_describe(const char *spec, const char *folder,
         if (!err)
             describe_ratings(&r, out);
         ratings_deinit(&r);
+        return err;
+    }
+    if (is_bow(out->kind)) {
+        err = data_load_bow(spec, folder, &c, f);
+        if (!err)
+            describe_corpus(&c, out);
+        corpus_deinit(&c);
         return err;
     }
     err = load_samples(spec, folder, &train, &test, f);
@@ -91,24 +112,27 @@ static enum err load_and_describe(const char *spec, const char *folder,
 static enum data_kind kind_of_found(const struct data_found *fd)
 {
     bool seen[DATA_KIND_COUNT] = {false}, pixels = false;
-    size_t i;
+    size_t bow = fd->files.count, i;
 
     for (i = 0; i < fd->files.count; i++) {
         seen[fd->kind[i]] = true;
         pixels |= fd->kind[i] == DATA_IDX && fd->dims[i] > 1;
+        if (is_bow(fd->kind[i]))
+            bow = i;
     }
     if (pixels)
         return DATA_IDX;
-    return seen[DATA_CIFAR]     ? DATA_CIFAR
-           : seen[DATA_RATINGS] ? DATA_RATINGS
-           : seen[DATA_CSV]     ? DATA_CSV
-                                : fd->kind[0];
+    return seen[DATA_CIFAR]        ? DATA_CIFAR
+           : seen[DATA_RATINGS]    ? DATA_RATINGS
+           : bow < fd->files.count ? fd->kind[bow]
+           : seen[DATA_CSV]        ? DATA_CSV
+                                   : fd->kind[0];
 }
 
 static bool is_readable(enum data_kind kind)
 {
     return kind == DATA_RATINGS || kind == DATA_IDX || kind == DATA_CIFAR ||
-           kind == DATA_CSV;
+           kind == DATA_CSV || is_bow(kind);
 }
 
 enum err data_describe(const char *spec, const char *folder,
@@ -163,6 +187,13 @@ json_t *data_info_json(const struct data_info *info)
             (json_int_t)info->samples, "users", (json_int_t)info->users,
             "items", (json_int_t)info->items, "min", info->min, "max",
             info->max, "mean", info->mean);
+    if (is_bow(info->kind))
+        return json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:I}", "kind", kind,
+                         "readable", 1, "files", (json_int_t)info->files,
+                         "documents", (json_int_t)info->samples, "words",
+                         (json_int_t)info->words, "entries",
+                         (json_int_t)info->entries, "tokens",
+                         (json_int_t)info->tokens);
     if (info->readable && info->classes == 0)
         return json_pack(
             "{s:s, s:b, s:I, s:I, s:I, s:[I, I, I], s:f, s:f, s:f}", "kind",

@@ -115,7 +115,8 @@ static enum data_kind kind_of_text(const char *text, size_t len)
                            : shape.first >= shape.pairs; /* cut off */
 
         p = eol ? eol + 1 : end;
-        if (skip)
+        if (skip || (shape.tokens == 1 && shape.numbers == 1 &&
+                     shape.first == 0)) /* LDA-C: a document without words */
             continue;
         if (shape.pairs > 0 && shape.pairs + shape.numbers == shape.tokens)
             return shape.numbers == 1 && counted ? DATA_LDAC : DATA_LIBSVM;

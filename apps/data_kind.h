@@ -10,10 +10,10 @@
 enum data_kind {
     DATA_RATINGS,
     DATA_IDX,
-    /* Known by sight, so that a refusal can say what was found: */
-    DATA_LIBSVM,
     DATA_LDAC,
     DATA_DOCWORD,
+    /* Known by sight, so that a refusal can say what was found: */
+    DATA_LIBSVM,
     DATA_EDGES,
     DATA_CSV,
     DATA_CIFAR,

@@ -100,18 +100,58 @@ static enum err write_images(const char *out, const struct images *train,
     return err;
 }
 
+static enum err put_corpus(struct staged *w, const struct corpus *c,
+                           struct fault *f)
+{
+    char text[48];
+    uint64_t d, i;
+    enum err err = ERR_OK;
+
+    for (d = 0; d < c->docs && !err; d++) {
+        int n = snprintf(text, sizeof(text), "%" PRIu64,
+                         c->begin[d + 1] - c->begin[d]);
+
+        err = staged_write(w, text, (size_t)n, f);
+        for (i = c->begin[d]; i < c->begin[d + 1] && !err; i++) {
+            n = snprintf(text, sizeof(text), " %" PRIu32 ":%" PRIu32,
+                         c->word[i], c->count[i]);
+            err = staged_write(w, text, (size_t)n, f);
+        }
+        if (!err)
+            err = staged_write(w, "\n", 1, f);
+    }
+    return err;
+}
+
+static enum err write_corpus(const char *out, const struct corpus *c,
+                             struct fault *f)
+{
+    struct staged w;
+    enum err err = staged_begin(&w, out, f);
+
+    if (err)
+        return err;
+    err = put_corpus(&w, c, f);
+    if (err) {
+        staged_abandon(&w);
+        return err;
+    }
+    return staged_commit(&w, f);
+}
+
 enum err data_generate(const char *spec, const char *out, struct fault *f)
 {
     const struct gen_kind *kind;
     double value[GEN_KEYS_MAX];
     struct ratings r = {0};
     struct images train = {0}, test = {0};
+    struct corpus c = {0};
     enum err err;
 
     if (!gen_is(spec))
         return fault_set(f, ERR_INVAL,
                          "%s: expected a generator (gen:ratings?..., "
-                         "gen:digits?...)",
+                         "gen:digits?..., gen:bow?...)",
                          spec);
     err = gen_parse(spec, &kind, value, f);
     if (err)
@@ -121,6 +161,13 @@ enum err data_generate(const char *spec, const char *out, struct fault *f)
         if (!err)
             err = write_ratings(out, &r, f);
         ratings_deinit(&r);
+        return err;
+    }
+    if (kind->kind == DATA_DOCWORD) {
+        err = gen_bow(spec, data_memory_limit(), &c, f);
+        if (!err)
+            err = write_corpus(out, &c, f);
+        corpus_deinit(&c);
         return err;
     }
     err = gen_digits(spec, data_memory_limit(), &train, &test, f);

@@ -9,6 +9,18 @@
 
 static const char prefix[] = "gen:";
 
+#define BOW_KEYS(docs, words, tokens, topics, alpha, beta)                       \
+    {                                                                            \
+        {"docs", docs, 1, 1e9, true, "number of documents"},                     \
+            {"words", words, 1, 100e6, true, "words of the vocabulary"},         \
+            {"tokens", tokens, 1, 10e9, true, "length of all documents"},        \
+            {"topics", topics, 1, 100000, true, "topics underneath"},            \
+            {"alpha", alpha, 1e-4,                                               \
+             100,     false, "prior of a topic in a document"},                  \
+            {"beta", beta, 1e-4, 100, false, "mean prior of a word in a topic"}, \
+            {"seed", 1, 0, 0x1p53, true, "another seed, other data"},            \
+    }
+
 static const struct gen_kind kinds[] = {
     {.name = "ratings",
      .summary = "low rank plus noise, long-tailed users and items",
@@ -31,6 +43,16 @@ static const struct gen_kind kinds[] = {
              {"noise", 0.1, 0, 1, false,
               "standard deviation of the noise, of full intensity"},
              {"seed", 1, 0, 0x1p53, true, "another seed, other data"}}},
+    {.name = "bow",
+     .summary = "bags of words from known topics",
+     .kind = DATA_DOCWORD,
+     .keys = 7,
+     .key = BOW_KEYS(500, 1000, 50000, 10, 0.1, 0.05)},
+    {.name = "nips",
+     .summary = "bags of words of the NIPS corpus's shape",
+     .kind = DATA_DOCWORD,
+     .keys = 7,
+     .key = BOW_KEYS(1500, 12419, 1930000, 100, 0.03, 0.005)},
 };
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 

@@ -12,11 +12,12 @@
 #include <string.h>
 
 static const char details[] =
-    "gen SPEC OUT   writes generated data: ratings as a text file, digits as "
+    "gen SPEC OUT   writes generated data: ratings and bags of words as a "
+    "text\n"
+    "               file, digits as a folder of four idx files. SPEC is as in "
     "a\n"
-    "               folder of four idx files. SPEC is as in a configuration,\n"
-    "               gen:ratings?users=1000&items=500 or "
-    "gen:digits?samples=5000\n"
+    "               configuration, gen:ratings?users=1000&items=500,\n"
+    "               gen:digits?samples=5000 or gen:bow?docs=1000\n"
     "info DATA      what a file, folder, glob or SPEC holds, as JSON\n";
 
 static int fail(const struct fault *f, enum err err)

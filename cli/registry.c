@@ -1,5 +1,6 @@
 #include "cli/registry.h"
 
+#include "apps/lda.h"
 #include "apps/mf.h"
 #include "apps/mlr.h"
 #include "apps/nn.h"
@@ -18,8 +19,10 @@ static enum err add_apps(struct registry *r, struct fault *f)
     static const struct {
         const struct mlt_app_ops *ops;
         registry_check *check;
-    } apps[] = {
-        {&app_mf, NULL}, {&app_mlr, NULL}, {&app_nn, nn_check_settings}};
+    } apps[] = {{&app_lda, NULL},
+                {&app_mf, NULL},
+                {&app_mlr, NULL},
+                {&app_nn, nn_check_settings}};
     enum err err = ERR_OK;
 
     for (size_t i = 0; !err && i < sizeof(apps) / sizeof(*apps); i++) {

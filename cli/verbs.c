@@ -12,6 +12,8 @@ static const struct verb verbs[] = {
     {"compare", "the same job under several strategies, one table", false,
      verb_compare},
     {"eval", "a saved model's loss and metric on other data", false, verb_eval},
+    {"topics", "the top words of each topic of a saved model", false,
+     verb_topics},
     {"ls", "the runs of a state folder", false, verb_ls},
     {"show", "what a run did", false, verb_show},
     {"pause", "run nothing until it is continued", false, verb_pause},

@@ -49,6 +49,7 @@ int verb_show(int argc, char **argv);
 int verb_snapshot(int argc, char **argv);
 int verb_stop(int argc, char **argv);
 int verb_strategies(int argc, char **argv);
+int verb_topics(int argc, char **argv);
 int verb_validate(int argc, char **argv);
 
 #endif

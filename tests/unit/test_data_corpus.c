@@ -30,6 +30,15 @@
 #define FUZZ_LIMIT CIFAR_LIMIT
 #define read_all cifar_read_all
 #include "tests/fuzz/fuzz_cifar.c"
+#undef LLVMFuzzerTestOneInput
+#undef FUZZ_LIMIT
+#undef read_all
+#undef round_trip
+#define LLVMFuzzerTestOneInput fuzz_bow
+#define FUZZ_LIMIT BOW_LIMIT
+#define read_all bow_read_all
+#define round_trip bow_round_trip
+#include "tests/fuzz/fuzz_bow.c"
 
 #include <dirent.h>
 #include <stdbool.h>
@@ -99,6 +108,15 @@ static bool cifar_accept(size_t n)
     return ok;
 }
 
+static bool bow_accept(size_t n)
+{
+    struct corpus c = {0};
+    bool ok = bow_read_all(input, n, &c, NULL) == ERR_OK;
+
+    corpus_deinit(&c);
+    return ok;
+}
+
 static void replay(const char *folder, int (*target)(const uint8_t *, size_t),
                    bool (*accept)(size_t), int files_min)
 {
@@ -153,6 +171,13 @@ static void cifar_corpus_replays_clean(void **state)
     replay("tests/fuzz/corpus/cifar", fuzz_cifar, cifar_accept, 11);
 }
 
+/* The same for the loader of bags of words. */
+static void bow_corpus_replays_clean(void **state)
+{
+    (void)state;
+    replay("tests/fuzz/corpus/bow", fuzz_bow, bow_accept, 18);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -160,6 +185,7 @@ int main(void)
         cmocka_unit_test(idx_corpus_replays_clean),
         cmocka_unit_test(csv_corpus_replays_clean),
         cmocka_unit_test(cifar_corpus_replays_clean),
+        cmocka_unit_test(bow_corpus_replays_clean),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
