@@ -107,6 +107,12 @@ static enum err expected(struct text *t, const char *what)
                      n ? "\"" : "");
 }
 
+/* isdigit would not have what peek answers at the end or at a fault. */
+static bool is_digit(int c)
+{
+    return c >= '0' && c <= '9';
+}
+
 /* A number from @min to @max behind blanks. Says @what it should be. */
 static enum err read_number(struct text *t, uint64_t min, uint64_t max,
                             const char *what, uint64_t *out)
@@ -115,7 +121,7 @@ static enum err read_number(struct text *t, uint64_t min, uint64_t max,
     int digits = 0;
 
     skip_blanks(t);
-    while (isdigit(peek(t)) && digits < 18) {
+    while (is_digit(peek(t)) && digits < 18) {
         v = v * 10 + (uint64_t)(t->buf[t->at++] - '0');
         digits++;
     }
@@ -123,12 +129,12 @@ static enum err read_number(struct text *t, uint64_t min, uint64_t max,
         return t->err;
     if (digits == 0)
         return expected(t, what);
-    if (v < min || v > max || isdigit(peek(t)))
+    if (v < min || v > max || is_digit(peek(t)))
         return fault_set(t->f, ERR_FORMAT,
                          "%s: line %" PRIu64 ": expected %s, found %" PRIu64
                          "%s",
                          data_stream_name(t->s), t->line, what, v,
-                         isdigit(peek(t)) ? "..." : "");
+                         is_digit(peek(t)) ? "..." : "");
     *out = v;
     return ERR_OK;
 }
@@ -403,7 +409,7 @@ static enum err read_text(struct text *t, struct corpus *c)
         return err;
     skip_blanks(t);
     /* A document without a word is a line "0". */
-    if (first == 0 || isdigit(peek(t)))
+    if (first == 0 || is_digit(peek(t)))
         err = read_lines(t, c, first);
     else
         err = read_docword(t, c, first);

@@ -69,6 +69,8 @@ static double log_beyond(const struct lda_prior *p, int32_t n)
 
 KERNEL_PART double log_of(const struct lda_prior *p, int32_t n)
 {
+    if (n <= 0) /* a stale view's */
+        return 0;
     return n < LDA_LOG_TABLE ? p->log_beta[n] : log_beyond(p, n);
 }
 
@@ -101,7 +103,8 @@ double lda_totals_log(const struct lda_prior *p, const int32_t total[])
     uint32_t k;
 
     for (k = 0; k < p->topics; k++)
-        sum += empty - log_gamma(total[k] + p->words * p->beta);
+        if (total[k] > 0) /* a stale view's may be below 0 */
+            sum += empty - log_gamma(total[k] + p->words * p->beta);
     return sum;
 }
 

@@ -120,12 +120,16 @@ static json_t *topic_words(const struct lda *l, const struct top *t, uint32_t k)
     json_t *words = json_array();
     double total = (double)t->total[k] + l->prior.words * l->prior.beta;
 
-    for (int i = 0; words && i < LDA_TOP_WORDS && word[i].count > 0; i++)
-        json_array_append_new(
-            words,
-            json_pack("{s:o, s:f}", "word",
-                      name_of(&l->vocabulary, word[i].word), "probability",
-                      (word[i].count + l->prior.beta) / total));
+    for (int i = 0; i < LDA_TOP_WORDS && word[i].count > 0; i++) {
+        json_t *one = json_pack(
+            "{s:o, s:f}", "word", name_of(&l->vocabulary, word[i].word),
+            "probability", (word[i].count + l->prior.beta) / total);
+
+        if (json_array_append_new(words, one)) {
+            json_decref(words);
+            return NULL;
+        }
+    }
     return words;
 }
 
@@ -133,13 +137,19 @@ static json_t *topics_json(const struct lda *l, const struct top *t)
 {
     json_t *topics = json_array();
 
-    for (uint32_t k = 0; topics && k < t->topics; k++)
-        json_array_append_new(
-            topics,
+    for (uint32_t k = 0; k < t->topics; k++) {
+        double share =
+            t->tokens ? (double)t->total[k] / (double)t->tokens : 0.0;
+        json_t *topic =
             json_pack("{s:I, s:I, s:f, s:o}", "topic", (json_int_t)k, "tokens",
-                      (json_int_t)t->total[k], "share",
-                      t->tokens ? (double)t->total[k] / (double)t->tokens : 0.0,
-                      "words", topic_words(l, t, k)));
+                      (json_int_t)t->total[k], "share", share, "words",
+                      topic_words(l, t, k));
+
+        if (json_array_append_new(topics, topic)) {
+            json_decref(topics);
+            return NULL;
+        }
+    }
     return json_pack("{s:b, s:o}", "vocabulary", l->vocabulary.words > 0,
                      "topics", topics);
 }

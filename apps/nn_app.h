@@ -19,9 +19,9 @@
 #include <stdint.h>
 
 enum {
-    /* Samples that go through the network at a time: enough for the matrix
-     * library, few enough for the caches. Batch normalisation sees no further
-     * than this, so it gets more. */
+    /* Samples that go through the network at a time: enough for the
+     * kernels to run at full speed, few enough for the caches. Batch
+     * normalisation sees no further than this, so it gets more. */
     NN_BLOCK = 64,
     NN_BLOCK_NORM = 256,
 };
@@ -70,6 +70,10 @@ enum err nn_prepare(struct nn *m, struct fault *f);
 
 enum err nn_data_load(struct nn *m, const struct settings *s, struct fault *f);
 void nn_data_deinit(struct nn *m);
+
+/* Targets have a scale, without which their error has no unit. @name is what
+ * the message calls where the scale is from. Errors: ERR_FORMAT. */
+enum err nn_check_target(const struct nn *m, const char *name, struct fault *f);
 
 /* Scale and offset of the means and deviations, [channels] copied. Errors:
  * ERR_NOMEM. */

@@ -124,7 +124,7 @@ static double worth(const struct pass *p, const struct nn_result *r)
     if (p->m->desc.loss == NN_CROSS_ENTROPY)
         return (double)r->correct;
     factor = p->m->scaling.factor[p->m->scaling.columns];
-    return factor > 0 ? 2 * r->loss / (factor * factor) : 0;
+    return 2 * r->loss / (factor * factor);
 }
 
 static int run_block(struct pass *p, uint64_t at, size_t n, double *sum)

@@ -92,14 +92,26 @@ void nn_data_deinit(struct nn *m)
     nn_normal_deinit(&m->normal);
 }
 
+enum err nn_check_target(const struct nn *m, const char *name, struct fault *f)
+{
+    if (!m->train.target || m->scaling.factor[m->scaling.columns] > 0)
+        return ERR_OK;
+    return fault_set(f, ERR_FORMAT,
+                     "%s: expected numbers that differ in the label column, "
+                     "found one value only",
+                     name);
+}
+
 /* Images are normalised when they are used, tables at once. */
-static enum err prepare_values(struct nn *m, struct fault *f)
+static enum err prepare_values(struct nn *m, const char *name, struct fault *f)
 {
     enum err err;
 
     if (m->train.pixel)
         return normal_of(m, f);
     err = scaling_of(&m->train, &m->scaling, f);
+    if (!err)
+        err = nn_check_target(m, name, f);
     if (err)
         return err;
     scaling_apply(&m->scaling, &m->train);
@@ -124,7 +136,7 @@ enum err nn_data_load(struct nn *m, const struct settings *s, struct fault *f)
                          "%s: expected labels of at least two classes, found "
                          "only one",
                          s->data);
-    return prepare_values(m, f);
+    return prepare_values(m, s->data, f);
 }
 
 /* ---- a sub-batch --------------------------------------------------------- */

@@ -186,6 +186,8 @@ static enum err load(struct nn *m, const char *dir, struct fault *f)
         err = read_network(m, dir, f);
     if (!err)
         err = scaling_load(dir, &m->train, &m->scaling, f);
+    if (!err)
+        err = nn_check_target(m, dir, f);
     if (err)
         return err;
     scaling_apply(&m->scaling, &m->train);

@@ -146,7 +146,10 @@ static void norm_forward(const struct nn_state *s, const struct nn_batch *batch,
     } else {
         for (c = 0; c < channels; c++) {
             w.mean[c] = params->moments[c];
-            w.variance[c] = params->moments[channels + c];
+            /* Late shares of many clocks at once may take it below 0. */
+            w.variance[c] = params->moments[channels + c] < 0
+                                ? 0
+                                : params->moments[channels + c];
         }
     }
     for (c = 0; c < channels; c++) {

@@ -270,9 +270,15 @@ enum err samples_load_classes(struct samples *s, const char *file,
     if (err)
         return err;
     in = fopen(path, "re");
+    if (!in && errno == ENOENT && !s->class_name)
+        return ERR_OK;
+    if (!in && errno == ENOENT)
+        return fault_set(f, ERR_NOENT,
+                         "%s: expected the names of the model's classes, found "
+                         "no such file (evaluate the folder as it was saved)",
+                         path);
     if (!in)
-        return errno == ENOENT ? ERR_OK
-                               : fault_errno(f, ERR_IO, errno, "read %s", path);
+        return fault_errno(f, ERR_IO, errno, "read %s", path);
     err = read_names(in, path, name, &n, f);
     fclose(in);
     if (!err)

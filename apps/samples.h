@@ -56,8 +56,9 @@ enum err samples_rename(struct samples *s, const char *file, char *const *name,
 enum err samples_save_classes(const struct samples *s, const char *dir,
                               struct fault *f);
 
-/* samples_rename with the names in DIR/classes.txt; where that is not there,
- * nothing happens. Errors: as samples_rename, ERR_IO, ERR_FORMAT. */
+/* samples_rename with the names in DIR/classes.txt; where that is not there and
+ * @s has no names, nothing happens. Errors: as samples_rename, ERR_NOENT (no
+ * such file, but names), ERR_IO, ERR_FORMAT. */
 enum err samples_load_classes(struct samples *s, const char *file,
                               const char *dir, struct fault *f);
 

@@ -415,6 +415,41 @@ static void nn_model_must_fit_the_data(void **state)
     }
 }
 
+static void write_constant(const char *name, int step)
+{
+    char text[512];
+    int len = 0;
+
+    for (int i = 0; i < 30; i++)
+        len += sprintf(text + len, "%d,%d\n", i, 7 + i * step);
+    scratch_write(name, text, (size_t)len);
+}
+
+/* The error of a label that is always the same has no unit: such a table is
+ * refused, to train with and by a model. */
+static void nn_constant_target_is_refused(void **state)
+{
+    static const char form[] =
+        "{\"app\": {\"name\": \"nn\", \"loss\": \"squared\", \"preset\":"
+        " \"mlp\", \"data\": \"%s\"}}";
+    struct app_run r;
+    char text[1024];
+
+    (void)state;
+    write_constant("same.csv", 0);
+    write_constant("line.csv", 1);
+    app_run_refused(&app_nn, ERR_FORMAT, "label column, found one value only",
+                    form, scratch_path("same.csv"));
+    app_run_open(&r, &app_nn, 1, "{}", form, scratch_path("line.csv"));
+    scratch_mkdir("model");
+    app_run_save(&r, scratch_path("model"));
+    app_run_close(&r);
+    /* One value is enough to evaluate: the scale is the model's. */
+    snprintf(text, sizeof(text), form, scratch_path("same.csv"));
+    assert_true(app_run_evaluate(&app_nn, scratch_path("model"), text).metric >
+                1);
+}
+
 /* Bad settings, networks and data are refused in words. */
 static void nn_bad_configurations_are_refused(void **state)
 {
@@ -523,6 +558,7 @@ int main(void)
         IN_FOLDER(nn_squared_loss_learns_a_number),
         IN_FOLDER(nn_saved_model_scores_alike),
         IN_FOLDER(nn_model_must_fit_the_data),
+        IN_FOLDER(nn_constant_target_is_refused),
         IN_FOLDER(nn_bad_configurations_are_refused),
         cmocka_unit_test(nn_allocation_failure_leaves_nothing),
         cmocka_unit_test(nn_reaches_the_known_accuracy_on_mnist),

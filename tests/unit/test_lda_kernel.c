@@ -205,6 +205,13 @@ static void lda_logs_are_those_of_the_gamma_function(void **state)
         want += lgamma(10.0) - lgamma(row[k] + 10.0);
     got = lda_totals_log(&p, row);
     assert_true(fabs(got - want) < 1e-9 * fabs(want));
+    for (k = 0; k < 50; k += 3) /* below 0, as a stale view may be: as 0 */
+        row[k] = -(int32_t)(1 + k * 1000);
+    assert_true(fabs(lda_totals_log(&p, row) - got) < 1e-9 * fabs(got));
+    for (want = 0, k = 0; k < 50; k++)
+        want += row[k] > 0 ? lgamma(row[k] + 0.01) - lgamma(0.01) : 0;
+    got = lda_row_log(&p, row);
+    assert_true(fabs(got - want) < 1e-9 * fabs(want));
     assert_int_equal(lda_sampler_init(&s, &p, 2, 1), ERR_OK);
     lda_docs_begin(&s, 2);
     for (k = 0; k < 10000; k++) {

@@ -378,6 +378,28 @@ static void nn_norm_moves_the_running_moments(void **state)
     drop(&t);
 }
 
+/* A running variance below 0, as late updates may leave it, counts as 0; one
+ * that is no number stays none. */
+static void nn_norm_reads_no_negative_variance(void **state)
+{
+    struct nn_layer l = {.kind = NN_NORM, .rate = 0.25f, .epsilon = 0.25f};
+    struct fixture t;
+
+    (void)state;
+    make(&t, &l, (struct nn_shape){2, 1, 1}, 1, 1);
+    t.batch.train = false;
+    t.x[0] = t.x[1] = 5;
+    t.moments[0] = t.moments[1] = 4;
+    t.moments[2] = -3;
+    t.moments[3] = NAN;
+    t.param[0] = t.param[1] = 1;
+    t.param[2] = t.param[3] = 0;
+    run(&t, true);
+    near_to((double)t.y[0], 2, 1e-6);
+    assert_true(isnan(t.y[1]));
+    drop(&t);
+}
+
 /* One value that is no number stays one, wherever in a window it is. */
 static void nn_layers_pass_on_a_nan(void **state)
 {
@@ -471,6 +493,7 @@ int main(void)
         cmocka_unit_test(nn_norm_gradient_is_the_derivative),
         cmocka_unit_test(nn_norm_is_exact_far_from_zero),
         cmocka_unit_test(nn_norm_moves_the_running_moments),
+        cmocka_unit_test(nn_norm_reads_no_negative_variance),
         cmocka_unit_test(nn_layers_pass_on_a_nan),
         cmocka_unit_test(nn_gradients_are_added),
         cmocka_unit_test(nn_dropout_masks_are_random),

@@ -322,6 +322,10 @@ static void scaling_and_classes_are_saved(void **state)
                      ERR_OK);
     assert_int_equal(a.label[0], 2);
     assert_int_equal(a.classes, 3);
+    scratch_mkdir("none");
+    assert_int_equal(samples_load_classes(&a, "E", scratch_path("none"), &f),
+                     ERR_NOENT);
+    assert_non_null(strstr(f.text, "none/classes.txt: expected the names"));
     a.channels = 1;
     assert_int_equal(scaling_load(scratch_folder(), &a, &again, &f),
                      ERR_FORMAT);
@@ -340,6 +344,8 @@ static void scaling_and_classes_are_saved(void **state)
     scratch_mkdir("m");
     assert_int_equal(scaling_save(&s, scratch_path("m"), &f), ERR_OK);
     assert_int_equal(samples_save_classes(&a, scratch_path("m"), &f), ERR_OK);
+    assert_int_equal(samples_load_classes(&a, "A", scratch_path("m"), &f),
+                     ERR_OK);
     assert_int_equal(scaling_load(scratch_path("m"), &a, &s, &f), ERR_OK);
     assert_null(s.mean);
     samples_deinit(&a);
