@@ -456,10 +456,45 @@ static bool all_numbers(char *const *name, unsigned n)
     return true;
 }
 
+/* The header's names but the label's, each cut to a line that can be saved. */
+static enum err take_columns(struct csv_table *t, struct fault *f)
+{
+    char **name;
+    size_t n = 0, i;
+
+    if (!t->name)
+        return ERR_OK;
+    name = mem_calloc(t->fields - 1, sizeof(char *));
+    if (!name)
+        return fault_set(f, ERR_NOMEM, "out of memory");
+    for (i = 0; i < t->fields; i++) {
+        char *text = t->name[i], *p;
+
+        if (i == t->label)
+            continue;
+        if (strlen(text) > SAMPLES_COLUMN_BYTES_MAX)
+            text[SAMPLES_COLUMN_BYTES_MAX] = '\0';
+        for (p = strpbrk(text, "\r\n"); p; p = strpbrk(p, "\r\n"))
+            *p = ' ';
+        name[n++] = text;
+        t->name[i] = NULL;
+    }
+    t->s.column_name = name;
+    return ERR_OK;
+}
+
+static void empty(struct csv_table *t)
+{
+    free_names(t->name, t->fields);
+    memset(&t->s, 0, sizeof(t->s));
+    t->name = NULL;
+    t->fields = 0;
+    t->capacity = t->class_capacity = 0;
+}
+
 enum err csv_table_take(struct csv_table *t, struct samples *out,
                         struct fault *f)
 {
-    struct samples sorted;
     char **name = NULL;
     unsigned n = t->s.classes, c;
     enum err err = ERR_OK;
@@ -478,11 +513,11 @@ enum err csv_table_take(struct csv_table *t, struct samples *out,
         err = samples_rename(&t->s, "csv", name, n, f);
         mem_free((void *)name);
     }
+    if (!err)
+        err = take_columns(t, f);
     if (err)
         return err;
-    sorted = t->s;
-    memset(&t->s, 0, sizeof(t->s));
-    t->capacity = t->class_capacity = 0;
-    *out = sorted;
+    *out = t->s;
+    empty(t);
     return ERR_OK;
 }

@@ -1,5 +1,6 @@
 #include "apps/data_samples.h"
 
+#include "apps/columns.h"
 #include "apps/data.h"
 #include "apps/data_find.h"
 #include "base/mem.h"
@@ -15,7 +16,7 @@ enum err samples_same_shape(const struct samples *train, const char *name,
     if (test->count == 0 ||
         (test->channels == train->channels && test->height == train->height &&
          test->width == train->width && !test->pixel == !train->pixel))
-        return ERR_OK;
+        return test->count ? columns_same(train, name, test, f) : ERR_OK;
     return fault_set(f, ERR_FORMAT,
                      "%s: expected %s of %" PRIu32 " x %" PRIu32 " x %" PRIu32
                      " values as in the training data, found %s of %" PRIu32

@@ -1,5 +1,6 @@
 #include "apps/mlr.h"
 
+#include "apps/columns.h"
 #include "apps/mlr_kernel.h"
 #include "apps/mlr_values.h"
 #include "apps/samples_load.h"
@@ -130,15 +131,16 @@ static void mlr_close(void *app)
     mem_free(m);
 }
 
-/* Takes over the names of the classes. */
+/* Takes over the names of classes and columns. */
 static void take_shape(struct mlr *m, struct samples *train)
 {
     m->shape = (struct samples){.channels = train->channels,
                                 .height = train->height,
                                 .width = train->width,
                                 .classes = train->classes,
-                                .class_name = train->class_name};
-    train->class_name = NULL;
+                                .class_name = train->class_name,
+                                .column_name = train->column_name};
+    train->class_name = train->column_name = NULL;
     m->width = samples_values(&m->shape);
     m->stride = mlr_packed_bytes(m->width);
     m->classes = m->shape.classes;
@@ -461,7 +463,7 @@ static int mlr_save(void *app, const char *dir, char *json, size_t size,
         return settings_fault(&f, error);
     }
     if (samples_save_classes(&m->shape, dir, &f) ||
-        scaling_save(&m->scaling, dir, &f))
+        columns_save(&m->shape, dir, &f) || scaling_save(&m->scaling, dir, &f))
         return settings_fault(&f, error);
     return 0;
 }
@@ -494,6 +496,8 @@ static enum err take_table(struct mlr *m, const char *dir, struct fault *f)
     if (!m->unpacked.value)
         return ERR_OK;
     err = samples_load_classes(&m->unpacked, "the data", dir, f);
+    if (!err)
+        err = columns_check(&m->unpacked, "the data", dir, f);
     if (!err)
         err = scaling_load(dir, &m->unpacked, &scaling, f);
     if (err)

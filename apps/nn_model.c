@@ -1,5 +1,6 @@
 /* nn: the saved model: beside the tables network.json (apps/nn_network.h), and
- * of tables classes.txt and scaling.npy. */
+ * of tables classes.txt, columns.txt and scaling.npy. */
+#include "apps/columns.h"
 #include "apps/nn_app.h"
 #include "apps/nn_network.h"
 #include "apps/staged.h"
@@ -78,6 +79,8 @@ int nn_save(void *app, const char *dir, char *json, size_t size,
     struct fault f = {0};
     enum err err = samples_save_classes(&m->train, dir, &f);
 
+    if (!err)
+        err = columns_save(&m->train, dir, &f);
     if (!err)
         err = scaling_save(&m->scaling, dir, &f);
     if (!err)
@@ -184,6 +187,8 @@ static enum err load(struct nn *m, const char *dir, struct fault *f)
     m->outputs = m->desc.loss == NN_SQUARED ? 1 : m->train.classes;
     if (!err)
         err = read_network(m, dir, f);
+    if (!err)
+        err = columns_check(&m->train, "the data", dir, f);
     if (!err)
         err = scaling_load(dir, &m->train, &m->scaling, f);
     if (!err)

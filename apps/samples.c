@@ -15,9 +15,9 @@ enum { PATH_BYTES = 4096, LINE_BYTES = 260 };
 
 static const char classes_file[] = "classes.txt";
 
-static void free_names(char **name, unsigned n)
+static void free_names(char **name, uint64_t n)
 {
-    unsigned c;
+    uint64_t c;
 
     for (c = 0; name && c < n; c++)
         mem_free(name[c]);
@@ -25,10 +25,10 @@ static void free_names(char **name, unsigned n)
 }
 
 /* Errors: ERR_NOMEM; *@out is NULL then. */
-static enum err copy_names(char *const *name, unsigned n, char ***out)
+static enum err copy_names(char *const *name, uint64_t n, char ***out)
 {
     char **copy = name ? mem_calloc(n, sizeof(char *)) : NULL;
-    unsigned c;
+    uint64_t c;
 
     *out = NULL;
     if (!name)
@@ -53,6 +53,7 @@ void samples_deinit(struct samples *s)
     mem_free(s->label);
     mem_free(s->target);
     free_names(s->class_name, s->classes);
+    free_names(s->column_name, samples_values(s));
     memset(s, 0, sizeof(*s));
 }
 
@@ -113,8 +114,12 @@ static enum err samples_like(const struct samples *s, uint64_t count,
     out->count = 0;
     out->pixel = out->label = NULL;
     out->value = out->target = NULL;
-    if (copy_names(s->class_name, s->classes, &out->class_name))
+    out->column_name = NULL;
+    if (copy_names(s->class_name, s->classes, &out->class_name) ||
+        copy_names(s->column_name, values, &out->column_name)) {
+        samples_deinit(out);
         return ERR_NOMEM;
+    }
     if (count == 0)
         return ERR_OK;
     if (alloc_like((void *)&out->pixel, s->pixel, count * values) ||

@@ -14,7 +14,10 @@
 
 #include <stdint.h>
 
-enum { SAMPLES_CLASSES_MAX = 256 }; /* labels are bytes */
+enum {
+    SAMPLES_CLASSES_MAX = 256, /* labels are bytes */
+    SAMPLES_COLUMN_BYTES_MAX = 255
+};
 
 /* Zeroed: none. Exactly one of pixel and value is there, and exactly one of
  * label and target, unless count is 0. */
@@ -27,6 +30,9 @@ struct samples {
     float *target;     /* [count] finite: owned, or NULL */
     unsigned classes;  /* 0 where there are targets */
     char **class_name; /* [classes] of a table: owned; NULL: the numbers */
+    /* [values] of a table with a header, the label's left out; one line of at
+     * most SAMPLES_COLUMN_BYTES_MAX bytes: owned, or NULL */
+    char **column_name;
 };
 
 void samples_deinit(struct samples *s);

@@ -309,6 +309,24 @@ static void write_groups(const char *name, unsigned n, unsigned only)
     scratch_text(name, text);
 }
 
+static void refuse_model(const char *file, enum err code, const char *says)
+{
+    json_t *json = json_pack("{s:{s:s, s:s, s:s}}", "app", "name", "mlr",
+                             "label", "first", "data", scratch_path(file));
+    struct host_config c = {.app = &app_mlr,
+                            .config = json,
+                            .folder = ".",
+                            .seed = 1,
+                            .evaluate = scratch_path("model")};
+    struct fault f = {0};
+    struct host *host;
+    enum err err = host_open(&c, &host, &f);
+
+    if (err != code || !strstr(f.text, says))
+        fail_msg("%s: %s\nwanted %s", err_name(err), f.text, says);
+    json_decref(json);
+}
+
 /* On a table it learns, its saved model scores the same rows alike, and knows
  * the classes by name in a file that has only one of them. */
 static void mlr_trains_on_tables(void **state)
@@ -350,6 +368,11 @@ static void mlr_trains_on_tables(void **state)
     score = app_run_evaluate(&app_mlr, scratch_path("model"), config);
     assert_int_equal(score.samples, 30);
     assert_true(score.metric > 0.8);
+    scratch_text("h.csv", "y,a,b\none,1,2\ntwo,2,3\n");
+    scratch_text("model/columns.txt", "b\na\n");
+    refuse_model("h.csv", ERR_FORMAT, "found \"a\" where those have \"b\"");
+    assert_int_equal(remove(scratch_path("model/classes.txt")), 0);
+    refuse_model("t.csv", ERR_NOENT, "classes.txt");
 }
 
 /* Bad settings and data are refused in words. */

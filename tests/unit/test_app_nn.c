@@ -415,6 +415,38 @@ static void nn_model_must_fit_the_data(void **state)
     }
 }
 
+static void write_table(const char *name, const char *header)
+{
+    char text[1024];
+    int len = sprintf(text, "%s\n", header);
+
+    for (int i = 0; i < 30; i++)
+        len += sprintf(text + len, "%d,%d,%c\n", i, i * i % 7, 'p' + i % 2);
+    scratch_write(name, text, (size_t)len);
+}
+
+/* A table model is for columns of the same names, and its classes go with it.
+ */
+static void nn_table_model_is_for_its_columns(void **state)
+{
+    struct app_run r;
+
+    (void)state;
+    write_table("table.csv", "a,b,y");
+    write_table("swapped.csv", "b,a,y");
+    app_run_open(&r, &app_nn, 1, "{}",
+                 "{\"app\": {\"name\": \"nn\", \"preset\": \"mlp\","
+                 " \"data\": \"%s\"}}",
+                 scratch_path("table.csv"));
+    scratch_mkdir("model");
+    app_run_save(&r, scratch_path("model"));
+    app_run_close(&r);
+    refuse_model(scratch_path("swapped.csv"), ERR_FORMAT,
+                 "found \"b\" where those have \"a\"");
+    assert_int_equal(remove(scratch_path("model/classes.txt")), 0);
+    refuse_model(scratch_path("table.csv"), ERR_NOENT, "classes.txt");
+}
+
 static void write_constant(const char *name, int step)
 {
     char text[512];
@@ -558,6 +590,7 @@ int main(void)
         IN_FOLDER(nn_squared_loss_learns_a_number),
         IN_FOLDER(nn_saved_model_scores_alike),
         IN_FOLDER(nn_model_must_fit_the_data),
+        IN_FOLDER(nn_table_model_is_for_its_columns),
         IN_FOLDER(nn_constant_target_is_refused),
         IN_FOLDER(nn_bad_configurations_are_refused),
         cmocka_unit_test(nn_allocation_failure_leaves_nothing),

@@ -1,3 +1,4 @@
+#include "apps/columns.h"
 #include "apps/data_cifar.h"
 #include "apps/samples_load.h"
 #include "apps/scaling.h"
@@ -257,6 +258,49 @@ static void samples_of_cifar_batches(void **state)
     samples_deinit(&b);
 }
 
+/* Columns keep their names but the label's; data that name others, or the same
+ * in another order, are refused beside training data and by a saved model. */
+static void samples_columns_are_those_of_training(void **state)
+{
+    struct samples a, b;
+    struct fault f = {0};
+
+    (void)state;
+    scratch_text("t.csv", "y,a,\"b\nc\"\nu,1,2\nv,3,4\n");
+    scratch_text("swap.csv", "y,\"b\nc\",a\nu,1,2\n");
+    scratch_text("bare.csv", "u,1,2\n");
+    refused("{\"data\": \"t.csv\", \"test\": \"swap.csv\", \"label\":"
+            " \"first\"}",
+            false, ERR_FORMAT,
+            "swap.csv: expected the columns of the training data in their "
+            "order, found \"b c\" where those have \"a\"");
+    loads("{\"data\": \"t.csv\", \"test\": \"bare.csv\", \"label\":"
+          " \"first\"}",
+          false, &a, &b);
+    assert_string_equal(a.column_name[0], "a");
+    assert_string_equal(a.column_name[1], "b c");
+    assert_null(b.column_name);
+    assert_int_equal(columns_save(&b, scratch_folder(), &f), ERR_OK);
+    samples_deinit(&b);
+    assert_int_equal(samples_split(&a, 0.5, 3, &b), ERR_OK);
+    assert_int_equal(columns_same(&a, "B", &b, &f), ERR_OK);
+    assert_string_equal(b.column_name[1], "b c");
+    samples_deinit(&b);
+    assert_int_equal(columns_check(&a, "A", scratch_folder(), &f), ERR_OK);
+    assert_int_equal(columns_save(&a, scratch_folder(), &f), ERR_OK);
+    assert_int_equal(columns_check(&a, "A", scratch_folder(), &f), ERR_OK);
+    samples_deinit(&a);
+    loads("{\"data\": \"swap.csv\", \"label\": \"first\"}", true, &a, &b);
+    assert_int_equal(columns_check(&a, "A", scratch_folder(), &f), ERR_FORMAT);
+    assert_non_null(strstr(f.text, "A: expected the columns"));
+    scratch_text("columns.txt", "b c\n");
+    assert_int_equal(columns_check(&a, "A", scratch_folder(), &f), ERR_FORMAT);
+    assert_non_null(strstr(f.text, "columns.txt: expected the names of as"));
+    scratch_text("columns.txt", "b c\na\nd\n");
+    assert_int_equal(columns_check(&a, "A", scratch_folder(), &f), ERR_FORMAT);
+    samples_deinit(&a);
+}
+
 /* Columns become mean 0 and deviation 1 by the training rows alone; a column
  * that never changes becomes 0, and large numbers lose no digits. */
 static void scaling_is_of_the_training_rows(void **state)
@@ -357,13 +401,15 @@ static void samples_allocation_failure_leaves_nothing(void **state)
 {
     static const char *const settings[] = {
         "{\"data\": \"t.csv\", \"test_fraction\": 0.5}",
-        "{\"data\": \"t.csv\", \"test\": \"t.csv\"}"};
+        "{\"data\": \"t.csv\", \"test\": \"t.csv\"}",
+        "{\"data\": \"h.csv\", \"test_fraction\": 0.5}"};
     int64_t before = mem_outstanding();
     size_t i;
 
     (void)state;
     write_rows("t.csv", 12, abc, 3);
-    for (i = 0; i < 2; i++) {
+    scratch_text("h.csv", "x,y,c\n1,2,a\n3,4,b\n5,6,c\n7,8,a\n9,1,b\n");
+    for (i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
         int nth, failed = 1;
 
         for (nth = 1; failed; nth++) {
@@ -379,6 +425,8 @@ static void samples_allocation_failure_leaves_nothing(void **state)
                 err = samples_save_classes(&a, scratch_folder(), NULL);
             if (!err)
                 err = samples_load_classes(&a, "A", scratch_folder(), NULL);
+            if (!err)
+                err = columns_save(&a, scratch_folder(), NULL);
             failed = mem_failed();
             mem_fail_at(0, 0);
             assert_int_equal(err, failed ? ERR_NOMEM : ERR_OK);
@@ -441,6 +489,7 @@ int main(void)
         IN_FOLDER(samples_folder_has_two_halves),
         IN_FOLDER(samples_settings_say_how_to_read_tables),
         IN_FOLDER(samples_of_cifar_batches),
+        IN_FOLDER(samples_columns_are_those_of_training),
         IN_FOLDER(scaling_is_of_the_training_rows),
         IN_FOLDER(scaling_and_classes_are_saved),
         IN_FOLDER(samples_allocation_failure_leaves_nothing),
