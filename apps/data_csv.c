@@ -325,17 +325,28 @@ static bool is_name(const char *label)
     return *end != '\0';
 }
 
-static bool looks_like_header(const struct csv_record *r, size_t label)
+/* Texts, label aside, are names; numbers are values; of a record with both it
+ * cannot be told which is the mistake. */
+static enum err find_header(const struct reader *rd, bool *out)
 {
+    const struct csv_record *r = &rd->r;
+    size_t texts = 0, numbers = 0, text = 0, i;
     double value;
-    size_t i;
 
     for (i = 0; i < r->fields; i++) {
-        if (i != label && !is_missing(r->field[i]) &&
-            !read_number(r->field[i], &value))
-            return true;
+        if (i == rd->t->label || is_missing(r->field[i]))
+            continue;
+        if (read_number(r->field[i], &value))
+            numbers++;
+        else if (texts++ == 0)
+            text = i;
     }
-    return false;
+    if (texts && numbers)
+        return refuse(rd, text,
+                      "only numbers or only names of columns (or the setting "
+                      "header: true or false)");
+    *out = texts > 0;
+    return ERR_OK;
 }
 
 static enum err copy_names(struct reader *rd)
@@ -360,7 +371,13 @@ static enum err begin_table(struct reader *rd, bool *header)
     struct csv_table *t = rd->t;
     const struct csv_options *o = t->options;
     bool named = is_name(o->label);
+    enum err err;
 
+    if (named && o->header == 0)
+        return fault_set(rd->f, ERR_INVAL,
+                         "%s: expected the label's number, first or last where "
+                         "the setting header is false, found the name \"%s\"",
+                         rd->file, o->label);
     if (rd->r.fields < 2)
         return fault_set(rd->f, ERR_FORMAT,
                          "%s: line %" PRIu64 ": expected at least two columns, "
@@ -371,9 +388,11 @@ static enum err begin_table(struct reader *rd, bool *header)
                          "%s: line %" PRIu64 ": expected a column %s (the "
                          "label), found %zu columns and none such",
                          rd->file, rd->r.line, o->label, rd->r.fields);
+    *header = named || o->header == 1;
+    err = o->header < 0 && !named ? find_header(rd, header) : ERR_OK;
+    if (err)
+        return err;
     t->fields = rd->r.fields;
-    *header = named || o->header == 1 ||
-              (o->header < 0 && looks_like_header(&rd->r, t->label));
     return *header ? copy_names(rd) : ERR_OK;
 }
 

@@ -23,7 +23,8 @@ struct csv_options {
      * the end below 0; NULL: the last. */
     const char *label;
     int header;     /* 1: the first record names the columns, 0: it does not,
-                     * -1: it does if a field beside the label is no number */
+                     * -1: it does if no field beside the label is a number and one
+                     * is there;     a record with numbers and texts is refused */
     char separator; /* '\0': the first record tells (apps/csv_record.h) */
     bool targets;
 };
@@ -40,6 +41,7 @@ void csv_table_free(struct csv_table *t);
 /* Appends the rows of @s. A file that begins with the same header, or none,
  * may follow another. On error the table is fit for csv_table_free only.
  * Errors: those of csv_record_next; ERR_FORMAT with file, line and column;
+ * ERR_INVAL (no such label, or a name without a header);
  * ERR_LIMIT (more than SAMPLES_CLASSES_MAX classes; memory beyond
  * @limit_bytes); ERR_NOMEM. */
 enum err csv_table_read(struct csv_table *t, struct data_stream *s,

@@ -17,8 +17,8 @@ enum err data_load_samples(const char *spec, const char *folder,
                            const struct csv_options *csv, struct samples *train,
                            struct samples *test, struct fault *f);
 
-/* Both have the same shape and columns (apps/columns.h), or @test is empty; @name is what a message calls
- * @test. Errors: ERR_FORMAT. */
+/* Both have the same shape and columns (apps/columns.h), or @test is empty;
+ * @name is what a message calls @test. Errors: ERR_FORMAT. */
 enum err samples_same_shape(const struct samples *train, const char *name,
                             const struct samples *test, struct fault *f);
 

@@ -136,6 +136,15 @@ static void csv_header_is_found_or_set(void **state)
             "T: line 1, column 1: expected a number, found \"a\"");
     refused("?,b\n1,2\n", &as_found, ERR_FORMAT, "line 1, column 1");
     refused("a,b\n", &as_found, ERR_FORMAT, "only a header");
+    expect("a,?,c\n1,2,3\n", &as_found, &s, 1, 2, 1);
+    samples_deinit(&s);
+    expect("a,1970,c\n1,2,3\n", &one, &s, 1, 2, 1);
+    samples_deinit(&s);
+    refused("1,2.5x,3\n4,5,6\n", &as_found, ERR_FORMAT,
+            "T: line 1, column 2: expected only numbers or only names of "
+            "columns (or the setting header: true or false), found \"2.5x\"");
+    refused("a,b\n1,2\n", &(struct csv_options){.label = "b", .header = 0},
+            ERR_INVAL, "the setting header is false, found the name \"b\"");
 }
 
 /* Quotes as in RFC 4180: separators, line breaks and doubled quotes inside; the
