@@ -187,7 +187,8 @@ static enum err add_class(const struct reader *rd, const char *text)
         return fault_set(rd->f, ERR_LIMIT,
                          "%s: line %" PRIu64 ", column %zu: expected at most "
                          "%d classes, found one more (is another column the "
-                         "label?)",
+                         "label, or is it a number to predict: nn with loss "
+                         "squared?)",
                          rd->file, rd->r.line, t->label + 1,
                          SAMPLES_CLASSES_MAX);
     copy = mem_strdup(text);

@@ -46,6 +46,7 @@ struct mlr {
     unsigned classes;
     double lambda;
     bool evaluate;
+    char *data; /* what messages call the samples: owned */
     mlt_table weights;
     unsigned workers;
     struct scratch *scratch; /* [workers] */
@@ -128,6 +129,7 @@ static void mlr_close(void *app)
     samples_deinit(&m->unpacked);
     scaling_deinit(&m->scaling);
     mem_free(m->scratch);
+    mem_free(m->data);
     mem_free(m);
 }
 
@@ -215,7 +217,8 @@ static enum err open_mlr(struct mlr *m, const struct mlt_app_config *config,
     m->workers = config->workers;
     *clocks = s.evaluate ? 1 : s.clocks;
     m->scratch = mem_aligned(SCRATCH_ALIGN, m->workers * sizeof(*m->scratch));
-    if (!m->scratch)
+    m->data = mem_strdup(s.data);
+    if (!m->scratch || !m->data)
         err = fault_set(f, ERR_NOMEM, "mlr: out of memory");
     else
         err = load_data(m, &s, f);
@@ -495,9 +498,9 @@ static enum err take_table(struct mlr *m, const char *dir, struct fault *f)
 
     if (!m->unpacked.value)
         return ERR_OK;
-    err = samples_load_classes(&m->unpacked, "the data", dir, f);
+    err = samples_load_classes(&m->unpacked, m->data, dir, f);
     if (!err)
-        err = columns_check(&m->unpacked, "the data", dir, f);
+        err = columns_check(&m->unpacked, m->data, dir, f);
     if (!err)
         err = scaling_load(dir, &m->unpacked, &scaling, f);
     if (err)

@@ -141,8 +141,7 @@ static size_t block_of(const struct nn_desc *d)
 
 enum err nn_prepare(struct nn *m, struct fault *f)
 {
-    enum err err =
-        nn_desc_shape(&m->desc, "/app/layers", m->input, m->outputs, f);
+    enum err err = nn_desc_shape(&m->desc, "/app", m->input, m->outputs, f);
 
     if (err)
         return err;

@@ -48,6 +48,7 @@ struct nn_lane {
 struct nn {
     struct nn_desc desc;
     struct samples train, test;
+    char *data;              /* what messages call them: owned */
     struct nn_normal normal; /* images */
     struct scaling scaling;  /* tables */
     struct nn_shape input;

@@ -90,6 +90,7 @@ void nn_data_deinit(struct nn *m)
     samples_deinit(&m->test);
     scaling_deinit(&m->scaling);
     nn_normal_deinit(&m->normal);
+    mem_free(m->data);
 }
 
 enum err nn_check_target(const struct nn *m, const char *name, struct fault *f)
@@ -126,6 +127,9 @@ enum err nn_data_load(struct nn *m, const struct settings *s, struct fault *f)
 
     if (err)
         return err;
+    m->data = mem_strdup(s->data);
+    if (!m->data)
+        return fault_set(f, ERR_NOMEM, "nn: out of memory");
     m->input =
         (struct nn_shape){m->train.channels, m->train.height, m->train.width};
     m->outputs = targets ? 1 : m->train.classes;

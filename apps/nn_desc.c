@@ -244,9 +244,12 @@ static void read_preset(struct reading *r, const json_t *name)
 
     if (!fits(r, preset_schema, name))
         return;
-    for (size_t i = 0; i < sizeof(presets) / sizeof(*presets); i++)
-        if (strcmp(presets[i].name, json_string_value(name)) == 0)
+    for (size_t i = 0; i < sizeof(presets) / sizeof(*presets); i++) {
+        if (strcmp(presets[i].name, json_string_value(name)) == 0) {
+            r->out->preset = presets[i].name;
             text = presets[i].layers;
+        }
+    }
     assert(text);
     if (json_load(text, strlen(text), &list, NULL, NULL)) {
         r->problems->no_memory = true;
@@ -302,27 +305,41 @@ static const char *reason_of(const struct fault *f)
     return colon ? colon + 3 : f->text;
 }
 
+/* Where a user finds layer @l: a preset's are not in the configuration. */
+static const char *place_of(const struct nn_desc *d, const char *pointer,
+                            unsigned l, char text[JSON_POINTER_MAX])
+{
+    if (d->preset)
+        snprintf(text, JSON_POINTER_MAX, "%s/preset (%s), layer %u", pointer,
+                 d->preset, l);
+    else
+        snprintf(text, JSON_POINTER_MAX, "%s/layers/%u", pointer, l);
+    return text;
+}
+
 /* The last layer has to give what the data ask for. */
 static enum err check_outputs(const struct nn_desc *d, const char *pointer,
                               unsigned outputs, struct fault *f)
 {
     size_t found = nn_shape_size(d->layer[d->count - 1].out);
     bool classes = d->loss == NN_CROSS_ENTROPY;
+    char place[JSON_POINTER_MAX];
 
     if (found == outputs || (classes && found > outputs))
         return ERR_OK;
     return fault_set(
         f, ERR_INVAL,
-        "%s/%u: expected %s%u output%s, %s, found %zu; \"units\": "
+        "%s: expected %s%u output%s, %s, found %zu; \"units\": "
         "\"outputs\" in a last dense layer takes what the data have",
-        pointer, d->count - 1, classes ? "at least " : "", outputs,
-        outputs == 1 ? "" : "s", classes ? "one for each class" : "the number",
-        found);
+        place_of(d, pointer, d->count - 1, place), classes ? "at least " : "",
+        outputs, outputs == 1 ? "" : "s",
+        classes ? "one for each class" : "the number", found);
 }
 
 enum err nn_desc_shape(struct nn_desc *d, const char *pointer,
                        struct nn_shape input, unsigned outputs, struct fault *f)
 {
+    char place[JSON_POINTER_MAX];
     struct fault own = {0};
     unsigned bad;
     enum err err;
@@ -333,7 +350,8 @@ enum err nn_desc_shape(struct nn_desc *d, const char *pointer,
             d->layer[i].units = outputs;
     err = nn_layers_shape(d->layer, d->count, input, &bad, &own);
     if (err && bad < d->count)
-        return fault_set(f, err, "%s/%u (%s): %s", pointer, bad,
+        return fault_set(f, err, "%s (%s): %s",
+                         place_of(d, pointer, bad, place),
                          nn_kind_name(d->layer[bad].kind), reason_of(&own));
     if (err)
         return fault_set(f, err, "%s: %s", pointer, own.text);

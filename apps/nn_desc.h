@@ -23,6 +23,7 @@ struct nn_desc {
     bool outputs[NN_LAYERS_MAX]; /* its units are what the data ask for */
     unsigned count;
     enum nn_loss loss;
+    const char *preset; /* its name, static; NULL: layers */
 };
 
 /* Reads the members `preset` or `layers`, and `loss`, of an app's settings.
@@ -31,10 +32,10 @@ struct nn_desc {
 void nn_desc_read(const json_t *settings, const char *pointer,
                   struct nn_desc *out, struct problems *problems);
 
-/* Shapes from the input on; the last layer has to give @outputs values (of
- * classes: at least as many). Errors: ERR_INVAL, ERR_LIMIT, with the layer's
- * pointer below @pointer in @f; layers that were "outputs" may be shaped again,
- * for another number. */
+/* Shapes from the input on, of the network that was read with @pointer; the
+ * last layer has to give @outputs values (of classes: at least as many).
+ * Errors: ERR_INVAL, ERR_LIMIT, with the layer's pointer, or the preset's, in
+ * @f; layers that were "outputs" may be shaped again, for another number. */
 enum err nn_desc_shape(struct nn_desc *d, const char *pointer,
                        struct nn_shape input, unsigned outputs,
                        struct fault *f);

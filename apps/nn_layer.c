@@ -160,11 +160,26 @@ static enum err shape_layer(struct nn_layer *l, struct fault *f)
     }
 }
 
-static bool shape_fits(struct nn_shape s)
+/* Names the limit that a shape breaks. */
+static enum err check_shape(struct nn_shape s, struct fault *f)
 {
-    return s.channels >= 1 && s.channels <= NN_CHANNELS_MAX && s.height >= 1 &&
-           s.height <= NN_SIDE_MAX && s.width >= 1 && s.width <= NN_SIDE_MAX &&
-           nn_shape_size(s) <= NN_WIDTH_MAX;
+    const struct {
+        const char *name;
+        uint64_t found, most;
+    } limits[] = {{"channels", s.channels, NN_CHANNELS_MAX},
+                  {"rows", s.height, NN_SIDE_MAX},
+                  {"columns", s.width, NN_SIDE_MAX},
+                  {"values in all", nn_shape_size(s), NN_WIDTH_MAX}};
+
+    for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++)
+        if (limits[i].found < 1 || limits[i].found > limits[i].most)
+            return fault_set(f, ERR_LIMIT,
+                             "%" PRIu32 " x %" PRIu32 " x %" PRIu32
+                             " values: expected 1 to %" PRIu64
+                             " %s, found %" PRIu64,
+                             s.channels, s.height, s.width, limits[i].most,
+                             limits[i].name, limits[i].found);
+    return ERR_OK;
 }
 
 static enum err check_input(struct nn_shape s, unsigned count, struct fault *f)
@@ -172,14 +187,10 @@ static enum err check_input(struct nn_shape s, unsigned count, struct fault *f)
     if (count < 1 || count > NN_LAYERS_MAX)
         return fault_set(f, ERR_LIMIT, "expected 1 to %d layers, found %u",
                          NN_LAYERS_MAX, count);
-    if (!shape_fits(s))
-        return fault_set(f, ERR_LIMIT,
-                         "samples of %" PRIu32 " x %" PRIu32 " x %" PRIu32
-                         " values: expected 1 to %d in each direction, %d in "
-                         "all",
-                         s.channels, s.height, s.width, NN_SIDE_MAX,
-                         NN_WIDTH_MAX);
-    return ERR_OK;
+    if (!check_shape(s, f))
+        return ERR_OK;
+    fault_wrap(f, "samples");
+    return ERR_LIMIT;
 }
 
 enum err nn_layers_shape(struct nn_layer *layer, unsigned count,
@@ -195,10 +206,10 @@ enum err nn_layers_shape(struct nn_layer *layer, unsigned count,
         assert(l->kind < NN_KINDS);
         l->in = i ? layer[i - 1].out : input;
         err = shape_layer(l, f);
-        if (!err && !shape_fits(l->out))
-            err =
-                fault_set(f, ERR_LIMIT, "more than %d values a sample come out",
-                          NN_WIDTH_MAX);
+        if (!err && check_shape(l->out, f)) {
+            err = ERR_LIMIT;
+            fault_wrap(f, "its output");
+        }
         if (err) {
             *bad = i;
             fault_wrap(f, "layer %u (%s)", i, nn_kind_name(l->kind));

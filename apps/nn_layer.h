@@ -10,12 +10,12 @@
  *
  * A layer with parameters has one table of `rows` rows of `row_width` values:
  *
- *   dense, conv  a row has the weights of `row_units` outputs (the last row may
- *                have fewer), then their biases:
- *                    weight[row_units][fan_in], bias[row_units]
- *                with fan_in ordered kernel row, kernel column, channel for
- * conv and height, width, channel for dense. What a last row leaves unused is
- * and stays 0. norm         one row: gamma[channels], beta[channels]
+ *   dense, conv  weight[row_units][fan_in], bias[row_units]
+ *   norm         gamma[channels], beta[channels] in its one row
+ *
+ * A row of dense or conv has `row_units` outputs, the last one perhaps fewer:
+ * what it leaves unused is and stays 0. fan_in is ordered kernel row, kernel
+ * column, channel for conv, and height, width, channel for dense.
  *
  * A norm layer has a second table, of one row: the running moments,
  * mean[channels], variance[channels]: not trained by gradient, but moved by

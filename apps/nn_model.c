@@ -182,13 +182,13 @@ static enum err read_network(struct nn *m, const char *dir, struct fault *f)
 
 static enum err load(struct nn *m, const char *dir, struct fault *f)
 {
-    enum err err = samples_load_classes(&m->train, "the data", dir, f);
+    enum err err = samples_load_classes(&m->train, m->data, dir, f);
 
     m->outputs = m->desc.loss == NN_SQUARED ? 1 : m->train.classes;
     if (!err)
         err = read_network(m, dir, f);
     if (!err)
-        err = columns_check(&m->train, "the data", dir, f);
+        err = columns_check(&m->train, m->data, dir, f);
     if (!err)
         err = scaling_load(dir, &m->train, &m->scaling, f);
     if (!err)

@@ -7,6 +7,9 @@
 
 enum { NETWORK_VERSION = 1 };
 
+/* Images have a billion billion pixels before theirs is smaller. */
+static const double DEVIATION_MIN = 1e-9;
+
 void nn_network_deinit(struct nn_network *n)
 {
     mem_free(n->mean);
@@ -32,7 +35,9 @@ static bool take_count(const json_t *o, const char *name, uint32_t most,
     return json_is_integer(value) && n >= 1 && n <= (json_int_t)most;
 }
 
-static bool take_numbers(const json_t *list, uint32_t n, double *out)
+/* Of values from 0 to 1: none beyond, and 0 or no less than @least. */
+static bool take_numbers(const json_t *list, uint32_t n, double least,
+                         double *out)
 {
     if (json_array_size(list) != n)
         return false;
@@ -40,7 +45,8 @@ static bool take_numbers(const json_t *list, uint32_t n, double *out)
         const json_t *value = json_array_get(list, i);
 
         out[i] = json_number_value(value);
-        if (!json_is_number(value) || !isfinite(out[i]) || out[i] < 0)
+        if (!json_is_number(value) || !(out[i] >= 0 && out[i] <= 1) ||
+            (out[i] > 0 && out[i] < least))
             return false;
     }
     return true;
@@ -59,11 +65,13 @@ static enum err take_moments(struct nn_network *n, const json_t *input,
     n->deviation = mem_calloc(channels, sizeof(*n->deviation));
     if (!n->mean || !n->deviation)
         return fault_set(f, ERR_NOMEM, "out of memory");
-    if (take_numbers(mean, channels, n->mean) &&
-        take_numbers(deviation, channels, n->deviation))
+    if (take_numbers(mean, channels, 0, n->mean) &&
+        take_numbers(deviation, channels, DEVIATION_MIN, n->deviation))
         return ERR_OK;
     return bad_member("/input",
-                      "mean and deviation, a number >= 0 for each channel", f);
+                      "mean and deviation, a number from 0 to 1 for each "
+                      "channel (a deviation 0 or at least 1e-9)",
+                      f);
 }
 
 static enum err take_input(struct nn_network *n, const json_t *input,

@@ -131,15 +131,46 @@ static void words_of_enum(struct text *t, const json_t *choices)
     }
 }
 
+static void words_of_length(struct text *t, const json_t *schema,
+                            const char *least, const char *most)
+{
+    bool both = json_object_get(schema, least) && json_object_get(schema, most);
+
+    words_of_bound(t, schema, least,
+                   both ? "with a length from" : "with a length of at least");
+    words_of_bound(t, schema, most, both ? "to" : "with a length of at most");
+}
+
+static char *expected_of(const json_t *schema);
+
+static void words_of_any(struct text *t, const json_t *list)
+{
+    json_t *one;
+    size_t i;
+
+    json_array_foreach(list, i, one)
+    {
+        char *words = expected_of(one);
+
+        text_printf(t, "%s%s", i > 0 ? ", or " : "", words ? words : "?");
+        mem_free(words);
+    }
+}
+
 /* What @schema wants, in words: "a whole number from 1 to 100". */
 static char *expected_of(const json_t *schema)
 {
+    const json_t *any = json_object_get(schema, "anyOf");
     const json_t *choices = json_object_get(schema, "enum");
     const json_t *constant = json_object_get(schema, "const");
     const char *format = string_of(schema, "format");
     const char *unit = string_of(schema, "x-unit");
     struct text t = {0};
 
+    if (any) {
+        words_of_any(&t, any);
+        return text_take(&t);
+    }
     if (choices) {
         words_of_enum(&t, choices);
         return text_take(&t);
@@ -158,10 +189,8 @@ static char *expected_of(const json_t *schema)
     else
         words_of_type(&t, schema);
     words_of_range(&t, schema);
-    words_of_bound(&t, schema, "minLength", "with a length of at least");
-    words_of_bound(&t, schema, "maxLength", "with a length of at most");
-    words_of_bound(&t, schema, "minItems", "with a length of at least");
-    words_of_bound(&t, schema, "maxItems", "with a length of at most");
+    words_of_length(&t, schema, "minLength", "maxLength");
+    words_of_length(&t, schema, "minItems", "maxItems");
     if (t.len > 0 && t.s[t.len - 1] == ',')
         t.s[--t.len] = '\0';
     if (*unit)
@@ -426,15 +455,8 @@ static void check_any_of(struct check *c, const json_t *list,
     c->failed = true;
     if (!c->out)
         return;
-    json_array_foreach(list, i, one)
-    {
-        char *words = expected_of(one);
-
-        text_printf(&expected, "%s%s", i > 0 ? ", or " : "",
-                    words ? words : "?");
-        mem_free(words);
-        take_names(one, names, &n);
-    }
+    words_of_any(&expected, list);
+    json_array_foreach(list, i, one) take_names(one, names, &n);
     p = problems_add(c->out, c->pointer, value, "%s",
                      expected.s ? expected.s : "another value");
     if (json_is_string(value))

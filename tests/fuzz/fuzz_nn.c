@@ -24,7 +24,7 @@ static void check_layers(struct nn_desc *d)
     json_t *list, *o;
 
     nn_must(d->count >= 1 && d->count <= NN_LAYERS_MAX);
-    if (nn_desc_shape(d, "/app/layers", digits, 10, &f)) {
+    if (nn_desc_shape(d, "/app", digits, 10, &f)) {
         nn_must(strncmp(f.text, "/app/layers", 11) == 0);
         return;
     }

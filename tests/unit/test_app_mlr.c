@@ -370,7 +370,9 @@ static void mlr_trains_on_tables(void **state)
     assert_true(score.metric > 0.8);
     scratch_text("h.csv", "y,a,b\none,1,2\ntwo,2,3\n");
     scratch_text("model/columns.txt", "b\na\n");
-    refuse_model("h.csv", ERR_FORMAT, "found \"a\" where those have \"b\"");
+    refuse_model("h.csv", ERR_FORMAT,
+                 "h.csv: expected the columns of the training data in their "
+                 "order, found \"a\" where those have \"b\"");
     assert_int_equal(remove(scratch_path("model/classes.txt")), 0);
     refuse_model("t.csv", ERR_NOENT, "classes.txt");
 }

@@ -389,6 +389,13 @@ static void nn_model_must_fit_the_data(void **state)
          " \"height\": 12, \"width\": 12, \"mean\": [0], \"deviation\": [-1]}}",
          "/input: expected mean and deviation"},
         {"{\"version\": 1, \"outputs\": 10, \"input\": {\"channels\": 1,"
+         " \"height\": 12, \"width\": 12, \"mean\": [2], \"deviation\": [1]}}",
+         "/input: expected mean and deviation, a number from 0 to 1"},
+        {"{\"version\": 1, \"outputs\": 10, \"input\": {\"channels\": 1,"
+         " \"height\": 12, \"width\": 12, \"mean\": [0],"
+         " \"deviation\": [1e-300]}}",
+         "a deviation 0 or at least 1e-9"},
+        {"{\"version\": 1, \"outputs\": 10, \"input\": {\"channels\": 1,"
          " \"height\": 12, \"width\": 12, \"mean\": [0], \"deviation\": [1]}}",
          "expected \"preset\""},
         {"{\"version\": 1, \"outputs\": 10, \"loss\": \"squared\", \"input\":"
@@ -442,7 +449,12 @@ static void nn_table_model_is_for_its_columns(void **state)
     app_run_save(&r, scratch_path("model"));
     app_run_close(&r);
     refuse_model(scratch_path("swapped.csv"), ERR_FORMAT,
-                 "found \"b\" where those have \"a\"");
+                 "swapped.csv: expected the columns of the training data in "
+                 "their order, found \"b\" where those have \"a\"");
+    write_table("more.csv", "a,b,y\n1,2,other");
+    refuse_model(scratch_path("more.csv"), ERR_FORMAT,
+                 "more.csv: expected only classes that the training data have, "
+                 "found \"other\"");
     assert_int_equal(remove(scratch_path("model/classes.txt")), 0);
     refuse_model(scratch_path("table.csv"), ERR_NOENT, "classes.txt");
 }
@@ -499,7 +511,8 @@ static void nn_bad_configurations_are_refused(void **state)
     app_run_refused(&app_nn, ERR_INVAL, "nothing that learns",
                     "{\"app\": {\"data\": \"gen:digits?samples=50&size=8\","
                     " \"layers\": [{\"type\": \"relu\"}]}}");
-    app_run_refused(&app_nn, ERR_INVAL, "/app/layers/2 (conv): ",
+    app_run_refused(&app_nn, ERR_INVAL,
+                    "/app/preset (lenet5), layer 2 (conv): ",
                     "{\"app\": {\"data\": \"gen:digits?samples=50&size=8\","
                     " \"preset\": \"lenet5\"}}");
     app_run_refused(&app_nn, ERR_NOENT, "nothing_here",

@@ -44,15 +44,16 @@ static void nn_desc_faults_are_named(void **state)
         {"{\"preset\": \"lenet\"}", 1, "/app/preset", "\"lenet5\"", "lenet5"},
         {"{\"preset\": 5}", 1, "/app/preset", "\"mlp\"", ""},
         {"{\"layers\": {}}", 1, "/app/layers", "a list", ""},
-        {"{\"layers\": []}", 1, "/app/layers", "at least 1", ""},
+        {"{\"layers\": []}", 1, "/app/layers",
+         "a list with a length from 1 to 64", ""},
         {"{\"layers\": [7]}", 1, "/app/layers/0", "an object", ""},
         {"{\"layers\": [{}]}", 1, "/app/layers/0/type", "\"dense\"", ""},
         {"{\"layers\": [{\"type\": 3}]}", 1, "/app/layers/0/type", "\"dense\"",
          ""},
         {"{\"layers\": [{\"type\": \"maxpool\"}]}", 1, "/app/layers/0/type",
          "\"max_pool\"", "max_pool"},
-        {"{\"layers\": [{\"type\": \"dense\"}]}", 1, "/app/layers/0/units", "",
-         ""},
+        {"{\"layers\": [{\"type\": \"dense\"}]}", 1, "/app/layers/0/units",
+         "a whole number from 1 to 65536, or \"outputs\"", ""},
         {"{\"layers\": [{\"type\": \"dense\", \"units\": 0}]}", 1,
          "/app/layers/0/units", "from 1 to 65536", ""},
         {"{\"layers\": [{\"type\": \"dense\", \"units\": \"output\"}]}", 1,
@@ -128,7 +129,8 @@ static void nn_desc_shape_faults_are_named(void **state)
         {"{\"loss\": \"squared\", \"layers\": [{\"type\": \"dense\","
          " \"units\": 2}]}",
          1, "/app/layers/0: expected 1 output, the number, found 2"},
-        {"{\"preset\": \"lenet5\"}", 10, "/app/layers/2 (conv): "},
+        {"{\"preset\": \"lenet5\"}", 10,
+         "/app/preset (lenet5), layer 2 (conv): "},
     };
     const struct nn_shape input = {1, 8, 8};
 
@@ -138,9 +140,8 @@ static void nn_desc_shape_faults_are_named(void **state)
         struct nn_desc d;
 
         read_good(cases[i].text, &d);
-        assert_int_equal(
-            nn_desc_shape(&d, "/app/layers", input, cases[i].outputs, &f),
-            ERR_INVAL);
+        assert_int_equal(nn_desc_shape(&d, "/app", input, cases[i].outputs, &f),
+                         ERR_INVAL);
         if (!strstr(f.text, cases[i].says))
             fail_msg("%s: %s", cases[i].text, f.text);
     }
