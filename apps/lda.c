@@ -1,5 +1,6 @@
 #include "apps/lda.h"
 
+#include "apps/data_stream.h"
 #include "apps/lda_app.h"
 #include "apps/settings.h"
 #include "base/mem.h"
@@ -37,27 +38,56 @@ static const char *const tunables[] = {"staleness", NULL};
 
 /* ---- tables -------------------------------------------------------------- */
 
-static enum err make_scratch(struct lda *l)
+/* Worker @i's; all zero where there is nothing to train. */
+static struct lda_share share_of(const struct lda *l, unsigned i)
 {
-    l->scratch = mem_calloc(l->workers, sizeof(*l->scratch));
-    if (!l->scratch)
-        return ERR_NOMEM;
-    for (unsigned i = 0; i < l->workers; i++) {
-        struct lda_scratch *c = &l->scratch[i];
-        struct lda_share none = {0};
-        const struct lda_share *s = l->evaluate ? &none : &l->layout.share[i];
+    return l->evaluate ? (struct lda_share){0} : l->layout.share[i];
+}
 
-        if (lda_sampler_init(&c->sampler, &l->prior, s->docs_max, s->run_max))
-            return ERR_NOMEM;
-        c->z = mem_alloc((s->tokens_max + 1) * sizeof(*c->z));
-        c->delta = mem_alloc(l->prior.topics * sizeof(*c->delta));
-        c->mix = mem_alloc((size_t)2 * c->sampler.stride * sizeof(*c->mix));
-        c->phi = mem_calloc(l->held.entries_max + (size_t)1,
-                            c->sampler.stride * sizeof(*c->phi));
-        if (!c->z || !c->delta || !c->mix || !c->phi)
-            return ERR_NOMEM;
+static enum err check_scratch(const struct lda *l, struct fault *f)
+{
+    uint64_t bytes = 0;
+
+    for (unsigned i = 0; i < l->workers; i++) {
+        struct lda_share s = share_of(l, i);
+        uint64_t held = l->held.entries_max + UINT64_C(4); /* phi, mix, delta */
+
+        bytes += lda_sampler_bytes(&l->prior, s.docs_max, s.run_max) +
+                 s.tokens_max * sizeof(uint16_t) +
+                 held * l->prior.topics * sizeof(float);
     }
-    return ERR_OK;
+    return data_memory_check("lda: documents of a clock and held-out words, by "
+                             "topics (raise clock, or fewer topics or workers)",
+                             bytes, data_memory_limit(), f);
+}
+
+static enum err scratch_init(const struct lda *l, struct lda_scratch *c,
+                             const struct lda_share *s)
+{
+    if (lda_sampler_init(&c->sampler, &l->prior, s->docs_max, s->run_max))
+        return ERR_NOMEM;
+    c->z = mem_alloc((s->tokens_max + 1) * sizeof(*c->z));
+    c->delta = mem_alloc(l->prior.topics * sizeof(*c->delta));
+    c->mix = mem_alloc((size_t)2 * c->sampler.stride * sizeof(*c->mix));
+    c->phi = mem_calloc(l->held.entries_max + (size_t)1,
+                        c->sampler.stride * sizeof(*c->phi));
+    return c->z && c->delta && c->mix && c->phi ? ERR_OK : ERR_NOMEM;
+}
+
+static enum err make_scratch(struct lda *l, struct fault *f)
+{
+    enum err err = check_scratch(l, f);
+
+    if (err)
+        return err;
+    l->scratch = mem_calloc(l->workers, sizeof(*l->scratch));
+    err = l->scratch ? ERR_OK : ERR_NOMEM;
+    for (unsigned i = 0; !err && i < l->workers; i++) {
+        struct lda_share s = share_of(l, i);
+
+        err = scratch_init(l, &l->scratch[i], &s);
+    }
+    return err ? fault_set(f, err, "lda: out of memory") : ERR_OK;
 }
 
 static uint64_t topic_rows(const struct lda *l)
@@ -87,10 +117,8 @@ static int lda_declare(void *app, struct mlt_ps *ps, struct mlt_error *error)
     int err;
 
     l->ps = ps;
-    if (make_scratch(l)) {
-        fault_set(&f, ERR_NOMEM, "lda: out of memory");
+    if (make_scratch(l, &f))
         return settings_fault(&f, error);
-    }
     totals.name = LDA_TOTAL_TABLE;
     totals.rows = 1;
     topics.name = "topics";

@@ -110,10 +110,28 @@ double lda_totals_log(const struct lda_prior *p, const int32_t total[])
 
 /* ---- memory -------------------------------------------------------------- */
 
+static uint32_t stride_of(const struct lda_prior *prior)
+{
+    return (prior->topics + COLUMNS - 1) / COLUMNS * COLUMNS;
+}
+
+uint64_t lda_sampler_bytes(const struct lda_prior *prior, uint32_t docs_max,
+                           uint32_t run_max)
+{
+    const struct lda_sampler *s = NULL;
+    uint64_t column = sizeof(*s->total) + sizeof(*s->word) +
+                      sizeof(*s->inverse) + sizeof(*s->phi) +
+                      sizeof(*s->product) +
+                      (docs_max + UINT64_C(1)) * sizeof(*s->count);
+
+    return stride_of(prior) * column +
+           (run_max + UINT64_C(1)) * 2 * sizeof(*s->change);
+}
+
 enum err lda_sampler_init(struct lda_sampler *s, const struct lda_prior *prior,
                           uint32_t docs_max, uint32_t run_max)
 {
-    uint32_t stride = (prior->topics + COLUMNS - 1) / COLUMNS * COLUMNS;
+    uint32_t stride = stride_of(prior);
     size_t bytes = stride * sizeof(float);
 
     memset(s, 0, sizeof(*s));

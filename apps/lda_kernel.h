@@ -60,6 +60,10 @@ struct lda_sampler {
     uint32_t docs, docs_max, run_max;
 };
 
+/* Bytes that lda_sampler_init will take. */
+uint64_t lda_sampler_bytes(const struct lda_prior *prior, uint32_t docs_max,
+                           uint32_t run_max);
+
 /* For clocks of up to @docs_max documents and @run_max tokens of a word.
  * Errors: ERR_NOMEM. */
 enum err lda_sampler_init(struct lda_sampler *s, const struct lda_prior *prior,

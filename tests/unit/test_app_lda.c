@@ -474,6 +474,23 @@ static void lda_save_without_room_fails(void **state)
 
 /* ---- settings ------------------------------------------------------------ */
 
+/* What the workers compute with is checked before it is taken: 100,000 words
+ * of a held-out document by 32,768 topics, 64 times, is 800 GB. */
+static void lda_scratch_beyond_the_memory_is_refused(void **state)
+{
+    static char text[1 << 20];
+    size_t len = (size_t)sprintf(text, "100000");
+
+    (void)state;
+    for (int i = 0; i < 100000; i++)
+        len += (size_t)sprintf(text + len, " %d:2", i);
+    scratch_write("wide", text, len);
+    app_run_refused(&app_lda, ERR_LIMIT, "raise clock",
+                    "{\"app\": {\"data\": \"%s\", \"test\": \"%s\","
+                    " \"topics\": 32768}, \"cluster\": {\"workers\": 64}}",
+                    scratch_path("wide"), scratch_path("wide"));
+}
+
 /* Bad settings and data are refused in words. */
 static void lda_bad_configurations_are_refused(void **state)
 {
@@ -596,6 +613,7 @@ int main(void)
         IN_FOLDER(lda_saved_model_names_words_and_scores_alike),
         IN_FOLDER(lda_damaged_model_is_refused),
         IN_FOLDER(lda_save_without_room_fails),
+        IN_FOLDER(lda_scratch_beyond_the_memory_is_refused),
         IN_FOLDER(lda_bad_configurations_are_refused),
         IN_FOLDER(lda_allocation_failure_leaves_nothing),
         cmocka_unit_test(lda_learns_the_ap_corpus),
