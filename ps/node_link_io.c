@@ -80,14 +80,17 @@ void link_close(struct link *l)
 {
     if (l->dealer && !l->connected)
         set_int(l->dealer, ZMQ_LINGER, 0);
+    /* The reader goes last: without one ZeroMQ's own thread would wait for it
+     * with an event in hand, holding what stopping the monitor needs. Its queue
+     * holds far more events than a connection has. */
+    if (l->dealer)
+        zmq_socket_monitor(l->dealer, NULL, 0);
     if (l->monitor) {
         set_int(l->monitor, ZMQ_LINGER, 0);
         zmq_close(l->monitor);
     }
-    if (l->dealer) {
-        zmq_socket_monitor(l->dealer, NULL, 0);
+    if (l->dealer)
         zmq_close(l->dealer);
-    }
     if (l->context)
         while (zmq_ctx_term(l->context) != 0 && errno == EINTR)
             ;
