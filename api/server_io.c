@@ -339,8 +339,14 @@ static enum MHD_Result on_body(struct exchange *x, const char *data, size_t n)
     return MHD_YES;
 }
 
+static void respond_ending(struct response *out)
+{
+    response_problem(out, 503, "not_ready", NULL,
+                     "the program is about to end");
+}
+
 /* The write is complete: the run is asked, and the connection rests until the
- * run has answered. */
+ * run has answered. Not once the server stops: nobody would wake it. */
 static enum MHD_Result on_write(struct api_server *s, struct exchange *x,
                                 const char *method)
 {
@@ -353,6 +359,9 @@ static enum MHD_Result on_write(struct api_server *s, struct exchange *x,
         refusal.close = true;
     } else if (x->no_memory) {
         response_json(&refusal, 200, NULL); /* 503 */
+    } else if (atomic_load(&s->stopping)) {
+        respond_ending(&refusal);
+        refusal.close = true;
     } else if (service_write(s->view, method, x->target, x->body ? x->body : "",
                              x->len, s->wake_fd, &x->write, &refusal)) {
         x->stage = STAGE_WAITING;
@@ -457,15 +466,15 @@ static void collect(struct api_server *s)
     }
 }
 
-/* No connection may be suspended when the library stops. */
+/* No connection may be suspended when the library stops; on_write suspends no
+ * more. */
 static void end_waiting(struct api_server *s)
 {
     while (s->waiting) {
         struct exchange *x = s->waiting;
 
         service_forget(&x->write);
-        response_problem(&x->reply, 503, "not_ready", NULL,
-                         "the program is about to end");
+        respond_ending(&x->reply);
         wake_up(s, x);
     }
 }
@@ -544,6 +553,7 @@ static void say_last_words(struct api_server *s, struct pollfd *library)
         if (s->streams.first)
             poll(library, 1, 10);
     } while (s->streams.first && clock_monotonic() < until);
+    assert(!s->waiting);
 }
 
 static void *serve(void *arg)

@@ -1,4 +1,5 @@
 /* The server on a real socket, on a port that the system chooses. */
+#include "api/event_log.h"
 #include "api/server_io.h"
 #include "base/clock_io.h"
 #include "base/json.h"
@@ -820,6 +821,77 @@ static void server_stops_under_waiting_writes(void **state)
     close(fd[1]);
 }
 
+static void *stop_server(void *arg)
+{
+    struct world *w = arg;
+
+    api_server_stop(w->server);
+    w->server = NULL;
+    return NULL;
+}
+
+/* A stream from the beginning of the run; @receive_bytes: what its client's
+ * socket holds, 0: as the system has it. */
+static int open_stream(struct world *w, const char *last, int receive_bytes)
+{
+    int fd = connect_to(w->port);
+    char text[512];
+
+    if (receive_bytes)
+        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive_bytes,
+                   sizeof(receive_bytes));
+    snprintf(text, sizeof(text),
+             "GET /api/v1/runs/run-1/events HTTP/1.0\r\nHost: %s\r\n%s\r\n",
+             w->host, last);
+    send_bytes(fd, text, strlen(text));
+    assert_true(recv(fd, r.text, sizeof(r.text), 0) > 0);
+    return fd;
+}
+
+/* A write that is complete only while the server says its last words, which a
+ * stream that nobody reads draws out, is refused or cut off: it waits for
+ * nobody. */
+static void server_refuses_writes_while_it_stops(void **state)
+{
+    enum { EVENTS = 2 * EVENT_LOG_BYTES / EVENT_TEXT_MAX - 2 };
+    static char event[EVENT_TEXT_MAX / 2];
+    struct world *w = *state;
+    struct event_log *log;
+    pthread_t stopping;
+    int slow, quick, fd;
+    char text[512];
+
+    memset(event, ' ', sizeof(event) - 1);
+    event[0] = '{';
+    event[sizeof(event) - 2] = '}';
+    assert_int_equal(event_log_new(&log), ERR_OK);
+    view_publish_run(w->x.view, "run-1", log);
+    for (unsigned i = 1; i <= EVENTS; i++)
+        event_log_append(log, i, "decision", event);
+    slow = open_stream(w, "Last-Event-ID: 1\r\n", 4096);
+    quick = open_stream(w, "", 0);
+    fd = connect_to(w->port);
+    snprintf(text, sizeof(text),
+             "POST " PAUSE " HTTP/1.1\r\nHost: %s\r\n" AUTH
+             "Content-Type: application/json\r\n"
+             "Content-Length: 2\r\n\r\n{}",
+             w->host);
+    send_bytes(fd, text, strlen(text) - 1);
+    pthread_create(&stopping, NULL, stop_server, w);
+    while (recv(quick, r.text, sizeof(r.text), 0) > 0)
+        ; /* its end is among the last words */
+    send_bytes(fd, "}", 1);
+    read_reply(fd, true, &r);
+    pthread_join(stopping, NULL);
+    if (r.status != 503 && r.status != 0)
+        fail_msg("%s", r.text);
+    close(fd);
+    close(quick);
+    close(slow);
+    view_publish_run(w->x.view, "run-1", NULL);
+    event_log_free(log);
+}
+
 /* ---- starting and stopping ----------------------------------------------- */
 
 /* A port that is taken is refused, with what to do; after the other has
@@ -1078,6 +1150,7 @@ int main(void)
         WITH(server_refuses_long_bodies),
         QUICK(server_cuts_slow_bodies),
         WITH(server_stops_under_waiting_writes),
+        WITH(server_refuses_writes_while_it_stops),
         QUICK(server_cuts_slow_heads),
         QUICK(server_cuts_idle_connections),
         QUICK(server_serves_others_when_crowded),
