@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
@@ -67,6 +68,7 @@ static void be_child(const struct birth *b)
     if (dup2(b->report, 3) < 0 || fcntl(3, F_SETFD, FD_CLOEXEC) != 0)
         birth_failed(b->report);
     close_range(4, ~0U, 0);
+    unsetenv("MLTUNE_TOKEN"); /* steers runs: no business of the program's */
     execv(b->path, b->argv);
     birth_failed(3);
 }

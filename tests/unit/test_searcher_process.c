@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "searchers/child_io.h"
 #include "searchers/plugin_host_io.h"
 #include "searchers/process_io.h"
 #include "searchers/space_json.h"
@@ -437,6 +438,31 @@ static void process_that_does_not_read_is_given_up(void **state)
     json_decref(settings);
 }
 
+/* A program does not get the token that steers runs, but what else there is in
+ * the environment. */
+static void process_does_not_see_the_token(void **state)
+{
+    char *const argv[] = {
+        "sh", "-c", "echo \"${MLTUNE_TOKEN-none} $MLTUNE_TEST_OTHER\"", NULL};
+    struct child c;
+    const char *line;
+    enum err err;
+    size_t len;
+
+    (void)state;
+    setenv("MLTUNE_TOKEN", "0123456789abcdef0123", 1);
+    setenv("MLTUNE_TEST_OTHER", "other", 1);
+    assert_int_equal(child_start(&c, "/bin/sh", argv, "", 1024, NULL), ERR_OK);
+    while ((err = child_line(&c, &line, &len)) == ERR_AGAIN)
+        child_wait(&c, 1000000000);
+    assert_int_equal(err, ERR_OK);
+    assert_int_equal(len, strlen("none other"));
+    assert_memory_equal(line, "none other", len);
+    child_stop(&c, 1000000000);
+    unsetenv("MLTUNE_TOKEN");
+    unsetenv("MLTUNE_TEST_OTHER");
+}
+
 /* What is known to be broken is not started again. */
 static void process_known_as_broken_is_not_started(void **state)
 {
@@ -599,6 +625,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(process_that_is_not_there_is_named),
         cmocka_unit_test(process_hears_a_long_history),
         cmocka_unit_test(process_that_does_not_read_is_given_up),
+        cmocka_unit_test(process_does_not_see_the_token),
         cmocka_unit_test(process_known_as_broken_is_not_started),
         cmocka_unit_test(process_try_tells_refusals),
         cmocka_unit_test(process_settings_are_checked),
