@@ -470,7 +470,7 @@ static void record_started(struct board *c, const struct msg_ready *m)
     snprintf(r->searcher, sizeof(r->searcher), "%s",
              c->options.searcher ? c->options.searcher->name : "");
     r->seed = c->options.seed & INT64_MAX;
-    r->started_unix_s = c->options.started_unix_s;
+    r->started_unix_s = c->options.started_unix_s - c->resume.at_s;
     r->samples = m->samples;
     r->validation_samples = m->validation_samples;
     r->parts = m->parts;

@@ -197,6 +197,7 @@ struct board {
         const json_t *state;  /* borrowed from the history; NULL: beginning */
         branch_id main, best; /* restored; main may be 0, best BRANCH_NONE */
         double at_s;          /* of the last record before */
+        bool unpauses;        /* who resumes the paused run lets it go on */
         uint32_t search;      /* that goes on; 0: none */
         /* Numbers that were used before, for strategies that begin anew. */
         uint32_t searches, trials;

@@ -181,9 +181,11 @@ void resume_init(struct board *c)
 
     c->resume.main = 0;
     c->resume.best = BRANCH_NONE;
-    if (!h || !h->started)
+    if (!h)
         return;
-    c->resume.at_s = h->at_s;
+    c->resume.at_s = h->at_s; /* commands may stand before its beginning */
+    if (!h->started)
+        return;
     c->resume.left = h->snapshots;
     c->resume.searches = (uint32_t)h->searches;
     c->resume.trials = (uint32_t)h->trials;
@@ -389,17 +391,29 @@ static bool changed(struct board *c, char *what, size_t size)
     return true;
 }
 
+/* Loading is not the run's time; what was journaled meanwhile stays before. */
+static void set_time(struct board *c, const struct history *h)
+{
+    c->resume.at_s = h->at_s;
+    c->started_s = c->now_s - h->at_s;
+    if (isfinite(h->first_clock_at_s))
+        c->first_clock_s = c->started_s + h->first_clock_at_s;
+    c->paused_s += history_paused(h);
+    c->first_paused_s = h->first_paused_s;
+}
+
 bool resume_begin(struct board *c)
 {
     const struct history *h = c->options.resume;
     char what[RECORD_TEXT_MAX];
 
-    if (!h || !h->started)
+    if (!h)
         return false;
-    c->started_s = c->now_s - h->at_s;
-    if (isfinite(h->first_clock_at_s))
-        c->first_clock_s = c->started_s + h->first_clock_at_s;
-    steering_recall(c);
+    if (h->started)
+        set_time(c, h);
+    steering_go_on(c);
+    if (!h->started)
+        return false;
     if (changed(c, what, sizeof(what))) {
         c->resume.phase = RESUME_READING; /* nothing is to be written */
         board_interrupted(c, "changed", what);

@@ -57,6 +57,7 @@ static void take_pause(struct board *c)
         return;
     }
     c->paused = true;
+    c->resume.unpauses = false;
     accept(c, "pause",
            "the user pauses the run: what runs is cut short, nothing else "
            "begins");
@@ -117,6 +118,17 @@ void steering_advance(struct board *c)
 
 /* ---- re-tune, snapshot --------------------------------------------------- */
 
+/* Whether any tunable may change in a re-tune. */
+static bool may_retune(const struct board *c)
+{
+    struct space space = c->space;
+    struct setting setting;
+
+    space_default(&space, &setting);
+    space_pin_for_retune(&space, &setting);
+    return c->options.searcher && space_dims(&space) > 0;
+}
+
 static void take_retune(struct board *c)
 {
     const struct strategy_ops *ops = c->options.strategy;
@@ -124,9 +136,10 @@ static void take_retune(struct board *c)
     if (!ops->retunes)
         answer(c, ERR_UNSUPPORTED, false, "strategy %s does not re-tune",
                ops->name);
-    else if (!c->options.searcher || space_dims(&c->space) == 0)
+    else if (!may_retune(c))
         answer(c, ERR_UNSUPPORTED, false,
-               "there is nothing to tune: every tunable is fixed");
+               "there is nothing to tune: every tunable is fixed, or has "
+               "\"retune\": false");
     else if (c->retune_wanted)
         answer(c, ERR_OK, false,
                "a search begins at the next end of an epoch already");
@@ -170,7 +183,8 @@ static bool same(double a, double b)
     return a == b || (isnan(a) && isnan(b));
 }
 
-/* Appends what of @l changes to the sentence @text; true if it does. */
+/* Appends what of @l changes to the sentence @text; true if it does. Numbers
+ * have the digits that a person has typed, counts all of theirs. */
 static bool describe(const struct limit *l, char *text, size_t size)
 {
     size_t n = strlen(text);
@@ -179,11 +193,11 @@ static bool describe(const struct limit *l, char *text, size_t size)
         return false;
     n += (size_t)snprintf(text + n, size - n, "%s %s ", n ? "," : "", l->name);
     if (isfinite(l->value))
-        n += (size_t)snprintf(text + n, size - n, "%g", l->value);
+        n += (size_t)snprintf(text + n, size - n, "%.15g", l->value);
     else
         n += (size_t)snprintf(text + n, size - n, "none");
     if (isfinite(l->before))
-        snprintf(text + n, size - n, " (was %g)", l->before);
+        snprintf(text + n, size - n, " (was %.15g)", l->before);
     else
         snprintf(text + n, size - n, " (was none)");
     return true;
@@ -238,16 +252,51 @@ static void take_limits(struct board *c, const struct tuner_limits *patch)
 
 /* ---- commands ------------------------------------------------------------ */
 
-static void take_end(struct board *c, enum tuner_command command)
+/* A stop now would end the run without the model that its snapshot has. */
+static bool reads_snapshot(const struct board *c)
 {
-    if (command == TUNER_STOP)
-        board_end(c, RUN_STOPPED, "stopped", "stopped by the user");
-    else
-        board_end(c, RUN_INTERRUPTED, "interrupted", "interrupted by the user");
+    const struct history *h = c->options.resume;
+
+    return h && h->snapshots > 0 &&
+           (!c->ready || c->resume.phase == RESUME_READING ||
+            c->resume.phase == RESUME_HANDING);
+}
+
+/* Whether there is, or soon will be, anything that a model could be made of. */
+static bool trains(const struct board *c)
+{
+    bool any = c->slices > 0 || c->base != 0 || c->best.branch != BRANCH_NONE;
+
+    for (size_t i = 0; i < TUNER_BRANCHES_MAX; i++)
+        any |= c->branch[i].state == BRANCH_LIVE && c->branch[i].own_clocks > 0;
+    return any;
+}
+
+static void take_stop(struct board *c)
+{
+    bool writes = trains(c);
+
+    if (reads_snapshot(c)) {
+        answer(c, ERR_AGAIN, false,
+               "the run's snapshot is still being read: a stop now would lose "
+               "its model; try again when the run goes on");
+        return;
+    }
+    board_end(c, RUN_STOPPED, "stopped", "stopped by the user");
     answer(c, ERR_OK, true,
-           command == TUNER_STOP
-               ? "the run ends: a snapshot and the best model are written"
-               : "the run is interrupted: a snapshot is written");
+           writes ? "the run ends: a snapshot and the best model are written"
+                  : "the run ends: nothing is trained yet, so there is no "
+                    "model to write");
+}
+
+static void take_interrupt(struct board *c)
+{
+    bool writes = trains(c) && !reads_snapshot(c);
+
+    board_end(c, RUN_INTERRUPTED, "interrupted", "interrupted by the user");
+    answer(c, ERR_OK, true,
+           writes ? "the run is interrupted: a snapshot is written"
+                  : "the run is interrupted: there is nothing new to write");
 }
 
 void steering_take(struct board *c, const struct tuner_event *event)
@@ -263,8 +312,10 @@ void steering_take(struct board *c, const struct tuner_event *event)
     }
     switch (command) {
     case TUNER_STOP:
+        take_stop(c);
+        return;
     case TUNER_INTERRUPT:
-        take_end(c, command);
+        take_interrupt(c);
         return;
     case TUNER_PAUSE:
         take_pause(c);
@@ -294,16 +345,19 @@ void steering_recall(struct board *c)
     const struct history *h = c->options.resume;
     bool resumed_by_user = c->options.restarts == 0;
 
-    c->paused_s += history_paused(h);
-    c->first_paused_s = h->first_paused_s;
-    c->retune_wanted |= h->retune_wanted;
+    if (!h)
+        return;
+    c->retune_wanted = h->retune_wanted;
     if (h->limits.max_epochs > 0)
         set_limits(c, &h->limits);
-    if (!h->pause_wanted)
-        return;
-    if (!resumed_by_user) {
-        c->paused = true;
-        return;
-    }
-    journal(c, "continue", "the run was paused: who resumes it lets it go on");
+    c->paused = h->pause_wanted && !resumed_by_user;
+    c->resume.unpauses = h->pause_wanted && resumed_by_user;
+}
+
+void steering_go_on(struct board *c)
+{
+    if (c->resume.unpauses)
+        journal(c, "continue",
+                "the run was paused: who resumes it lets it go on");
+    c->resume.unpauses = false;
 }

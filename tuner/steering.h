@@ -17,8 +17,13 @@
 void steering_take(struct board *c, const struct tuner_event *event);
 
 /* What was steered when the run was lost goes on, but that a run that its user
- * resumes is not paused. Called when the training system is ready again. */
+ * resumes is not paused. Called once, before any command, with the strategy
+ * open: it plans by the configuration's limits, as it did the first time. */
 void steering_recall(struct board *c);
+
+/* Journals that a paused run goes on because its user has resumed it, unless
+ * they paused it again meanwhile. Called when the training system is ready. */
+void steering_go_on(struct board *c);
 
 /* Once an event: cuts what runs, begins the pause when nothing does. */
 void steering_advance(struct board *c);

@@ -77,6 +77,7 @@ enum err tuner_new(const struct tuner_options *options, struct tuner **out,
                                   &t->board.strategy, f);
     if (err)
         goto deinit_board;
+    steering_recall(&t->board);
     *out = t;
     return ERR_OK;
 
@@ -146,8 +147,9 @@ static void advance(struct tuner *t)
     if (c->ready)
         board_tick(c);
     steering_advance(c);
-    if (c->ready && !c->paused && c->ending.phase == ENDING_NOT &&
-        resume_advance(c))
+    /* A paused run is read back too: it may be stopped as it is. */
+    if (c->ready && c->ending.phase == ENDING_NOT && resume_advance(c) &&
+        !c->paused)
         c->options.strategy->advance(c->strategy);
     board_advance(c);
 }

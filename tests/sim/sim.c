@@ -606,7 +606,7 @@ static void disk_remove(struct sim *s, const char *path)
  */
 static bool killed(struct sim *s)
 {
-    if (s->crashes == s->options->crashes ||
+    if (s->crashes >= s->options->crashes ||
         s->acted++ < s->options->crash[s->crashes])
         return false;
     s->crashing = true;
@@ -933,6 +933,12 @@ static void due(struct sim *s)
     }
 }
 
+static bool crash_is_due(const struct sim *s)
+{
+    return !s->finished && s->options->crash_s > 0 && s->out->crashed == 0 &&
+           s->now >= s->options->crash_s;
+}
+
 /* When something is due that no message brings; INFINITY: never. */
 static double next_due(const struct sim *s)
 {
@@ -941,6 +947,8 @@ static double next_due(const struct sim *s)
 
     if (i < 4 && s->f->command[i].at_s > 0)
         at = fmin(at, s->f->command[i].at_s);
+    if (s->options->crash_s > 0 && s->out->crashed == 0)
+        at = fmin(at, s->options->crash_s);
     return s->f->lost_s > 0 ? fmin(at, s->f->lost_s) : at;
 }
 
@@ -1009,6 +1017,7 @@ static void prepare(struct sim *s)
     o.snapshot_dir = "/disk";
     if (s->out->crashed)
         o.resume = &s->history;
+    o.restarts = s->options->restarts ? s->out->crashed : 0;
     o.resume_reason = "it was killed";
     if (f->max_time_s > 0)
         o.max_time_s = f->max_time_s;
@@ -1239,7 +1248,7 @@ void sim_run(const struct sim_family *family, uint64_t seed,
     history_init(&s->history);
     history_init(&s->replayed);
     init_branches(s);
-    if (s->options->crashes || s->options->journal)
+    if (s->options->crashes || s->options->crash_s > 0 || s->options->journal)
         s->journal = json_array();
     prepare(s);
     say_ready(s);
@@ -1249,6 +1258,7 @@ void sim_run(const struct sim_family *family, uint64_t seed,
             continue;
         }
         due(s);
+        s->crashing |= crash_is_due(s);
         if (s->finished || s->crashing)
             continue;
         if (s->outs)

@@ -129,6 +129,8 @@ struct sim_options {
      * they began, in turn; a new tuner goes on from what is journaled. */
     const uint64_t *crash; /* [crashes] */
     size_t crashes;
+    double crash_s;   /* killed at that time, once; 0: not */
+    bool restarts;    /* it goes on by itself: no user resumes it */
     double damage;    /* probability that a snapshot cannot be read */
     double mangle;    /* that a member of a snapshot's record is another */
     json_t **journal; /* the records, committed, in order; the caller's */

@@ -473,6 +473,37 @@ static void resume_keeps_what_the_user_asked_for(void **state)
     }
 }
 
+/* A run that is started again in a pause, and stopped in it, has the model of
+ * its snapshot. */
+static void resume_stopped_in_a_pause_has_its_model(void **state)
+{
+    unsigned models = 0;
+
+    (void)state;
+    for (unsigned seed = 1; seed <= seeds(12); seed++) {
+        struct sim_family f = plain;
+        struct sim_options o = {.crash_s = 3000, .restarts = true};
+        struct sim_result r;
+
+        f.name = "stopped-paused";
+        f.strategy = seed % 2 ? NULL : "fixed";
+        f.max_epochs = 100000;
+        f.plateau_epochs = 100000;
+        f.command[0].at_s = 100;
+        f.command[0].command = TUNER_SNAPSHOT;
+        f.command[1].at_s = 200;
+        f.command[1].command = TUNER_PAUSE;
+        f.command[2].at_s = 4000;
+        f.command[2].command = TUNER_STOP;
+        run_killed(&f, seed, &o, &r);
+        assert_int_equal(r.crashed, 1);
+        assert_int_equal(r.answered, 3);
+        assert_int_equal(r.finish.status, RUN_STOPPED);
+        models += isfinite(r.loss);
+    }
+    assert_int_equal(models, seeds(12));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -486,6 +517,7 @@ int main(void)
         cmocka_unit_test(resume_from_a_mangled_record_ends),
         cmocka_unit_test(resume_of_an_interrupted_run),
         cmocka_unit_test(resume_keeps_what_the_user_asked_for),
+        cmocka_unit_test(resume_stopped_in_a_pause_has_its_model),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
