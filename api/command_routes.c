@@ -3,23 +3,9 @@
 #include "api/value.h"
 #include "base/json.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-const char *command_name(enum tuner_command command)
-{
-    static const char *const names[TUNER_COMMAND_COUNT] = {
-        [TUNER_STOP] = "stop",     [TUNER_INTERRUPT] = "interrupt",
-        [TUNER_PAUSE] = "pause",   [TUNER_CONTINUE] = "continue",
-        [TUNER_RETUNE] = "retune", [TUNER_SNAPSHOT] = "snapshot",
-        [TUNER_LIMITS] = "limits",
-    };
-
-    assert((unsigned)command < TUNER_COMMAND_COUNT);
-    return names[command];
-}
 
 /* ---- bodies -------------------------------------------------------------- */
 
@@ -235,7 +221,7 @@ void command_respond(const char *run, const struct mailbox_request *request,
     }
     response_json(out, later ? 202 : 200,
                   json_pack("{s:s, s:s, s:b, s:o, s:o}", "run", run, "command",
-                            command_name(request->command), "changed",
+                            mailbox_command_name(request->command), "changed",
                             answer->changed, "message",
                             value_text(answer->text), "stop",
                             command_limits_to_json(&answer->limits)));

@@ -15,9 +15,6 @@ route_command command_snapshot;
  * limit away. Members that are not there stay as they are. */
 route_command command_limits;
 
-/* "pause", "continue", ...: as in the path and in answers. */
-const char *command_name(enum tuner_command command);
-
 /* What ends a run, as the configuration's `stop` has it. NULL: no memory. */
 json_t *command_limits_to_json(const struct record_limits *limits);
 

@@ -281,6 +281,10 @@ static int add_limit(json_t *stop, const char *word)
         return EXIT_USAGE;
     }
     snprintf(name, sizeof(name), "%.*s", (int)(equals - word), word);
+    if (json_object_get(stop, name)) {
+        talk_error("%s: given twice", name);
+        return EXIT_USAGE;
+    }
     if (strcmp(value, "none") == 0)
         json = json_null();
     else if (json_load(value, strlen(value), &json, NULL, NULL) != ERR_OK)

@@ -495,7 +495,8 @@ static void take_commands(struct loop *l)
 
         if (!mailbox_take(l->o->mailbox, &request, &l->ticket))
             return;
-        log_event(LOG_INFO, "command", "number=%d", (int)request.command);
+        log_event(LOG_INFO, "command", "name=%s",
+                  mailbox_command_name(request.command));
         event.command = request.command;
         event.limits = &request.limits;
         if (l->lost_told)

@@ -12,6 +12,19 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+const char *mailbox_command_name(enum tuner_command command)
+{
+    static const char *const names[TUNER_COMMAND_COUNT] = {
+        [TUNER_STOP] = "stop",     [TUNER_INTERRUPT] = "interrupt",
+        [TUNER_PAUSE] = "pause",   [TUNER_CONTINUE] = "continue",
+        [TUNER_RETUNE] = "retune", [TUNER_SNAPSHOT] = "snapshot",
+        [TUNER_LIMITS] = "limits",
+    };
+
+    assert((unsigned)command < TUNER_COMMAND_COUNT);
+    return names[command];
+}
+
 enum slot_state { SLOT_FREE, SLOT_POSTED, SLOT_TAKEN, SLOT_ANSWERED };
 
 struct slot {

@@ -25,6 +25,9 @@ struct mailbox_request {
     char key[MAILBOX_KEY_MAX + 1]; /* "" none */
 };
 
+/* "pause", "continue", ...: as in paths, in answers and in the log. */
+const char *mailbox_command_name(enum tuner_command command);
+
 typedef uint64_t mailbox_ticket; /* 0: none */
 
 /* Errors: ERR_NOMEM, ERR_IO. */

@@ -262,6 +262,9 @@ class Verbs(Steered):
         self.assertIn("/stop/max_epochs: expected a whole number", done.err)
         self.assertIn("/stop/colour: unknown", done.err)
         self.steer("limit", "endless", "max_epochs", code=2)
+        done = self.steer("limit", "endless", "max_epochs=500000",
+                          "max_epochs=600000", code=2)
+        self.assertIn("max_epochs: given twice", done.err)
         self.steer("stop", "endless")
         self.assert_code(self.finish(self.process), 0)
         done = self.steer("pause", "endless", code=69)
