@@ -94,6 +94,16 @@ static void push_to_all(struct shard *s, uint32_t table,
     }
 }
 
+/* When nobody reads any more: the branch may be freed before a slow link took
+ * the last pushes, and the next slice pushes anew what nodes have. */
+static void forget_due(struct shard *s)
+{
+    for (uint32_t i = 0; i < s->opt.nodes; i++)
+        for (uint32_t t = 0; t < s->opt.tables; t++)
+            if (s->table[t].shared)
+                rowset_clear(&s->node[i].due[t]);
+}
+
 static void move_clock(struct shard *s, uint32_t table)
 {
     struct shard_table *t = &s->table[table];
@@ -321,6 +331,8 @@ static enum err take_drain(struct shard *s, const struct frame *f,
         available |= s->worker[i].available;
     s->running = available;
     s->drained_due = !available;
+    if (!available)
+        forget_due(s);
     return ERR_OK;
 }
 
