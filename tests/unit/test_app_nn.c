@@ -570,7 +570,7 @@ static void nn_reaches_the_known_accuracy_on_mnist(void **state)
     double accuracy;
 
     (void)state;
-#if defined(__SANITIZE_THREAD__) /* one worker: nothing to find, and minutes */
+#if defined(__SANITIZE_THREAD__) /* one worker: nothing to find there */
     real = NULL;
 #endif
     if (!real) {
