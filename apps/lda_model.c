@@ -154,22 +154,6 @@ static json_t *topics_json(const struct lda *l, const struct top *t)
                      "topics", topics);
 }
 
-static enum err write_text(const char *path, const char *text, struct fault *f)
-{
-    struct staged w;
-    enum err err = staged_begin(&w, path, f);
-
-    if (err)
-        return err;
-    err = staged_write(&w, text, strlen(text), f);
-    if (!err)
-        err = staged_write(&w, "\n", 1, f);
-    if (!err)
-        return staged_commit(&w, f);
-    staged_abandon(&w);
-    return err;
-}
-
 static enum err save_topics(const struct lda *l, const char *dir,
                             struct fault *f)
 {
@@ -184,7 +168,7 @@ static enum err save_topics(const struct lda *l, const char *dir,
     if (!err) {
         json = topics_json(l, &t);
         text = json ? json_write(json, 1) : NULL;
-        err = text ? write_text(path, text, f)
+        err = text ? staged_text(path, text, f)
                    : fault_set(f, ERR_NOMEM, "%s: out of memory", path);
     }
     mem_free(text);

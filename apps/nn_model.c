@@ -25,22 +25,6 @@ static enum err network_path(const char *dir, char path[PATH_BYTES],
 
 /* ---- saving -------------------------------------------------------------- */
 
-static enum err write_text(const char *path, const char *text, struct fault *f)
-{
-    struct staged w;
-    enum err err = staged_begin(&w, path, f);
-
-    if (err)
-        return err;
-    err = staged_write(&w, text, strlen(text), f);
-    if (!err)
-        err = staged_write(&w, "\n", 1, f);
-    if (!err)
-        return staged_commit(&w, f);
-    staged_abandon(&w);
-    return err;
-}
-
 /* The same for the file, laid out, and for model.json, on one line. */
 static enum err save_network(const struct nn *m, const char *dir, char *out,
                              size_t size, struct fault *f)
@@ -64,7 +48,7 @@ static enum err save_network(const struct nn *m, const char *dir, char *out,
     else
         err = network_path(dir, path, f);
     if (!err)
-        err = write_text(path, pretty, f);
+        err = staged_text(path, pretty, f);
     if (!err)
         memcpy(out, line, strlen(line) + 1);
     mem_free(pretty);

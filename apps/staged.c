@@ -70,3 +70,19 @@ void staged_abandon(struct staged *w)
         unlink(w->temporary);
     release(w);
 }
+
+enum err staged_text(const char *path, const char *text, struct fault *f)
+{
+    struct staged w;
+    enum err err = staged_begin(&w, path, f);
+
+    if (err)
+        return err;
+    err = staged_write(&w, text, strlen(text), f);
+    if (!err)
+        err = staged_write(&w, "\n", 1, f);
+    if (!err)
+        return staged_commit(&w, f);
+    staged_abandon(&w);
+    return err;
+}

@@ -24,6 +24,10 @@ enum err staged_write(struct staged *w, const void *bytes, size_t n,
  * was there before still is). Errors: ERR_IO. */
 enum err staged_commit(struct staged *w, struct fault *f);
 
+/* A whole file of @text and an end of line. Errors: as of the three above; the
+ * file that was there before then still is. */
+enum err staged_text(const char *path, const char *text, struct fault *f);
+
 /* Removes the temporary file. Accepts a zeroed or ended writer. */
 void staged_abandon(struct staged *w);
 

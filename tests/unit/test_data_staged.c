@@ -81,6 +81,27 @@ static void staged_file_appears_whole_or_not_at_all(void **state)
     assert_int_equal(access(scratch_path("full"), F_OK), -1);
 }
 
+/* A text is a file with an end of line; where that fails, the old one stays. */
+static void staged_text_is_a_whole_file(void **state)
+{
+    struct fault f = {0};
+    unsigned char *bytes;
+    size_t n;
+
+    (void)state;
+    assert_int_equal(staged_text(scratch_path("t"), "{}", NULL), ERR_OK);
+    assert_int_equal(staged_text("/nonexistent/t", "new", &f), ERR_IO);
+    assert_non_null(strstr(f.text, "/nonexistent/t"));
+    mem_fail_at(1, 0);
+    assert_int_equal(staged_text(scratch_path("t"), "new", NULL), ERR_NOMEM);
+    mem_fail_at(0, 0);
+    assert_int_equal(symlink("/dev/full", scratch_path("t.tmp")), 0);
+    assert_int_equal(staged_text(scratch_path("t"), "new", NULL), ERR_IO);
+    bytes = scratch_read("t", &n);
+    assert_string_equal(bytes, "{}\n");
+    free(bytes);
+}
+
 #define CASE(name)                                                             \
     cmocka_unit_test_setup_teardown(name, scratch_make, scratch_remove)
 
@@ -90,6 +111,7 @@ int main(void)
         CASE(staged_file_holds_what_was_written),
         CASE(staged_file_failures_leave_nothing),
         CASE(staged_file_appears_whole_or_not_at_all),
+        CASE(staged_text_is_a_whole_file),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
