@@ -78,8 +78,10 @@ struct mlt_worker {
     void *user;
     struct ps_counters counters;
     uint64_t branch_bytes, fixed_bytes; /* this shard's */
-    bool finished;  /* read by others between the phases of a barrier */
-    mlt_table ends; /* the clock it ends: a table's, or CORE_ALL_TABLES */
+    uint64_t spin_ns; /* before it sleeps in a wait of a run: see park_io.h; 0
+                       * with more workers than processors */
+    bool finished;    /* read by others between the phases of a barrier */
+    mlt_table ends;   /* the clock it ends: a table's, or CORE_ALL_TABLES */
 
     /* Read by the others. */
     _Alignas(CORE_LINE_BYTES) _Atomic int64_t all; /* clocks of all tables */

@@ -66,6 +66,15 @@ void park_wait(struct park *p, uint32_t ticket, uint64_t spin_ns)
     atomic_fetch_sub(&p->sleepers, 1);
 }
 
+uint64_t park_next_spin(uint64_t spin_ns, uint64_t waited_ns)
+{
+    if (spin_ns == 0)
+        return 0;
+    if (waited_ns > PARK_SPIN_MAX_NS)
+        return spin_ns / 2 > PARK_SPIN_MIN_NS ? spin_ns / 2 : PARK_SPIN_MIN_NS;
+    return spin_ns * 2 < PARK_SPIN_MAX_NS ? spin_ns * 2 : PARK_SPIN_MAX_NS;
+}
+
 void park_wake(struct park *p)
 {
     atomic_fetch_add(&p->ticket, 1);

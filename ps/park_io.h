@@ -9,7 +9,8 @@
  *
  * A wake without sleepers costs one atomic addition; waking a sleeper across
  * processors costs 50-90 us here, hence the spinning, which is of use only
- * while every thread has a processor of its own.
+ * while every thread has a processor of its own. Whether that is so shows in
+ * how long waits take: spinning adapts to it (park_next_spin).
  */
 #ifndef PS_PARK_IO_H
 #define PS_PARK_IO_H
@@ -22,13 +23,21 @@ struct park {
     _Atomic uint32_t sleepers;
 };
 
-enum { PARK_SPIN_NS = 100 * 1000 };
+/* Bounds of what is spun before sleeping; a wait longer than the upper one is
+ * for somebody who has no processor. */
+enum { PARK_SPIN_MIN_NS = 50 * 1000, PARK_SPIN_MAX_NS = 1000 * 1000 };
 
 uint32_t park_ticket(struct park *p);
 
 /* Returns once the ticket is not @ticket any more, after at most @spin_ns of
  * spinning asleep. May return early without cause. */
 void park_wait(struct park *p, uint32_t ticket, uint64_t spin_ns);
+
+/* How long to spin the next time, after @spin_ns of it in a wait that took
+ * @waited_ns in all: twice as long while waits are short enough to be spun
+ * through, half as long when they are not, within the bounds. 0 stays 0. Pure.
+ */
+uint64_t park_next_spin(uint64_t spin_ns, uint64_t waited_ns);
 
 /* Wakes all that wait with an earlier ticket. Any thread. */
 void park_wake(struct park *p);

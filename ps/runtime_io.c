@@ -8,12 +8,13 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+enum { IDLE_SPIN_NS = 100 * 1000 };
+
 /* The workers' threads and all that they wait for. */
 struct runtime {
     struct mlt_ps *ps;
     pthread_t *thread; /* [started] */
     unsigned started;
-    uint64_t spin_ns;      /* in a run: 0 with more workers than processors */
     uint64_t idle_spin_ns; /* between runs: leaves the control thread one */
     int fd;                /* readable when a run has ended */
 
@@ -58,6 +59,14 @@ int runtime_failed(const struct mlt_ps *ps)
     return atomic_load_explicit(&ps->runtime->failed, memory_order_acquire);
 }
 
+static void waited(struct mlt_worker *w, time_ns begin)
+{
+    uint64_t ns = (uint64_t)(clock_monotonic() - begin);
+
+    w->counters.wait_ns += ns;
+    w->spin_ns = park_next_spin(w->spin_ns, ns);
+}
+
 /* Comes to the barrier; true for the last, who opens it. */
 static bool meeting_come(struct runtime *r, uint32_t *round)
 {
@@ -74,8 +83,10 @@ static bool meeting_come(struct runtime *r, uint32_t *round)
 
 /* Waits for the round to end; a run that failed lets a worker take its coming
  * back, unless the last one has come. */
-static int meeting_wait(struct runtime *r, uint32_t round, bool cancelable)
+static int meeting_wait(struct mlt_worker *w, uint32_t round, bool cancelable)
 {
+    struct runtime *r = w->ps->runtime;
+
     for (;;) {
         uint32_t ticket = park_ticket(&r->meeting);
         uint32_t state = atomic_load(&r->state);
@@ -87,7 +98,7 @@ static int meeting_wait(struct runtime *r, uint32_t round, bool cancelable)
                 return ERR_CANCELED;
             continue;
         }
-        park_wait(&r->meeting, ticket, r->spin_ns);
+        park_wait(&r->meeting, ticket, w->spin_ns);
     }
 }
 
@@ -103,8 +114,8 @@ static int meet(struct mlt_worker *w, bool cancelable)
         return ERR_OK;
     }
     begin = clock_monotonic();
-    err = meeting_wait(r, round, cancelable);
-    w->counters.wait_ns += (uint64_t)(clock_monotonic() - begin);
+    err = meeting_wait(w, round, cancelable);
+    waited(w, begin);
     return err;
 }
 
@@ -131,8 +142,8 @@ void runtime_wait(struct mlt_worker *w, uint32_t ticket)
     struct runtime *r = w->ps->runtime;
     time_ns begin = clock_monotonic();
 
-    park_wait(&r->progress, ticket, r->spin_ns);
-    w->counters.wait_ns += (uint64_t)(clock_monotonic() - begin);
+    park_wait(&r->progress, ticket, w->spin_ns);
+    waited(w, begin);
 }
 
 void runtime_progress(struct mlt_ps *ps)
@@ -251,8 +262,9 @@ enum err runtime_start(struct mlt_ps *ps, struct fault *f)
         return fault_set(f, ERR_NOMEM, "no memory for the worker threads");
     r->ps = ps;
     r->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    r->spin_ns = ps->workers <= cores ? PARK_SPIN_NS : 0;
-    r->idle_spin_ns = ps->workers < cores ? PARK_SPIN_NS : 0;
+    for (unsigned i = 0; i < ps->workers; i++)
+        ps->worker[i].spin_ns = ps->workers <= cores ? PARK_SPIN_MAX_NS : 0;
+    r->idle_spin_ns = ps->workers < cores ? IDLE_SPIN_NS : 0;
     ps->runtime = r;
     r->thread = mem_calloc(ps->workers, sizeof(*r->thread));
     if (r->fd < 0)

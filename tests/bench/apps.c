@@ -179,7 +179,7 @@ static void meet(struct barrier *b)
         return;
     }
     while (park_ticket(&b->park) == ticket)
-        park_wait(&b->park, ticket, PARK_SPIN_NS);
+        park_wait(&b->park, ticket, PARK_SPIN_MAX_NS);
 }
 
 struct plain_thread {
