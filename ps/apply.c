@@ -6,14 +6,15 @@
 struct pending {
     void *row[RULE_ROW_BATCH];
     const void *sum[RULE_ROW_BATCH];
+    const void *seen[1]; /* of what is applied row by row */
     struct rule_batch batch;
 };
 
 static void pending_init(struct pending *p, const struct mlt_ps *ps,
                          const struct table *t)
 {
-    p->batch = (struct rule_batch){0,       p->row,   p->sum,    t->width,
-                                   t->type, t->slots, ps->params};
+    p->batch = (struct rule_batch){0,       p->row,   p->sum,     t->width,
+                                   t->type, t->slots, ps->params, NULL};
 }
 
 static void pending_flush(struct pending *p, const struct table *t)
@@ -53,14 +54,25 @@ static struct stripe *stripe_of(struct mlt_ps *ps, mlt_table table,
     return &ps->stripe[(row + 37 * (uint64_t)table) % CORE_STRIPES].lock;
 }
 
+/* The gradient sum as of the copy that @w computed on in this clock; NULL where
+ * it read no such copy. */
+static const void *seen_by(const struct view *v, uint64_t row)
+{
+    return v->seen && v->asked >= 0 && v->held[row] >= v->needs
+               ? v->seen + row * v->value_bytes
+               : NULL;
+}
+
 void apply_everywhere(struct mlt_worker *w, mlt_table table)
 {
     struct mlt_ps *ps = w->ps;
-    const struct update *own = &w->view[table].update;
-    const struct table *t = w->view[table].table;
+    const struct view *mine = &w->view[table];
+    const struct update *own = &mine->update;
+    const struct table *t = mine->table;
     struct pending p;
 
     pending_init(&p, ps, t);
+    p.batch.seen = p.seen;
     for (unsigned i = 0; i < ps->workers; i++) {
         struct mlt_worker *shard =
             &ps->worker[(w->index + i) % ps->workers]; /* own shard first */
@@ -73,6 +85,7 @@ void apply_everywhere(struct mlt_worker *w, mlt_table table)
             struct stripe *stripe = stripe_of(ps, table, row);
 
             p.sum[0] = update_row(own, row);
+            p.seen[0] = seen_by(mine, row);
             p.batch.n = 1;
             stripe_lock(stripe);
             p.row[0] = view_write(shard, v, row, &w->counters);
@@ -82,12 +95,18 @@ void apply_everywhere(struct mlt_worker *w, mlt_table table)
     }
 }
 
-void apply_read(struct mlt_worker *w, const struct view *v, uint64_t row,
-                void *out)
+void apply_read(struct mlt_worker *w, struct view *v, uint64_t row)
 {
     struct stripe *stripe = stripe_of(w->ps, v->index, row);
+    const struct table *t = v->table;
+    uint64_t at = row * v->value_bytes;
+    const unsigned char *from;
 
     stripe_lock(stripe);
-    memcpy(out, view_row(v, row), v->value_bytes);
+    from = view_row(v, row);
+    memcpy(v->copy + at, from, v->value_bytes);
+    if (v->seen)
+        memcpy(v->seen + at, rule_gradient_sum(from, t->width, t->slots),
+               v->value_bytes);
     stripe_unlock(stripe);
 }

@@ -76,7 +76,7 @@ static const void *copied_row(struct mlt_worker *w, struct view *v,
     if (v->asked < 0 && clock_wait_read(w, v) != 0)
         return NULL;
     if (v->held[row] < v->needs) {
-        apply_read(w, v, row, copy);
+        apply_read(w, v, row);
         v->held[row] = v->holds;
     }
     return copy;
@@ -287,8 +287,8 @@ static void apply_at_once(struct mlt_worker *w, struct view *v, size_t n,
     const struct table *t = v->table;
 
     for (size_t done = 0; done < n; done += RULE_ROW_BATCH) {
-        struct rule_batch b = {0,       row,      sum,          t->width,
-                               t->type, t->slots, w->ps->params};
+        struct rule_batch b = {0,       row,      sum,           t->width,
+                               t->type, t->slots, w->ps->params, NULL};
         size_t left = n - done;
         size_t now = left < RULE_ROW_BATCH ? left : RULE_ROW_BATCH;
 
@@ -386,7 +386,8 @@ void mlt_step_rows(struct mlt_worker *w, mlt_table table, size_t n,
                                t->width,
                                t->type,
                                t->slots,
-                               w->ps->params};
+                               w->ps->params,
+                               NULL};
 
         for (size_t i = 0; i < b.n; i++)
             sum[i] =

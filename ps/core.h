@@ -64,6 +64,8 @@ struct view {
     int64_t needs;       /* a copy that holds less is fetched anew */
     int64_t holds;       /* what a copy taken now holds */
     unsigned char *mine; /* read_my_writes: [rows * value_bytes] or NULL */
+    unsigned char *seen; /* beside the copies, where the rule revises: the row's
+                          * gradient sum as of the copy; else NULL */
 
     /* An own clock: since the last mlt_clock this worker has ended it; and has
      * applied its shard's part already (barriers only). */
@@ -179,9 +181,9 @@ _Noreturn void core_misuse(const char *fmt, ...)
 void apply_own_part(struct mlt_worker *w, mlt_table table);
 void apply_everywhere(struct mlt_worker *w, mlt_table table);
 
-/* Copies the values of @row under its stripe: never torn. */
-void apply_read(struct mlt_worker *w, const struct view *v, uint64_t row,
-                void *out);
+/* Takes @w's copy of @row under its stripe: never torn, and of one moment with
+ * the gradient sum where the rule revises. */
+void apply_read(struct mlt_worker *w, struct view *v, uint64_t row);
 
 /* clock.c: ends a clock of @table (or CORE_ALL_TABLES), and a worker's run. */
 int clock_end(struct mlt_worker *w, mlt_table table);

@@ -112,8 +112,8 @@ static void inc_row(struct mlt_ps *ps, mlt_table table, uint64_t row,
     struct view *v = &p.shard->view[table];
     void *rows[1] = {view_write(p.shard, v, row, &p.shard->counters)};
     const void *sums[1] = {sum};
-    struct rule_batch b = {1,       rows,     sums,      t->width,
-                           t->type, t->slots, ps->params};
+    struct rule_batch b = {1,       rows,     sums,       t->width,
+                           t->type, t->slots, ps->params, NULL};
 
     for (uint32_t j = 0; j < t->width; j++)
         store_value(t, sum, j, delta[j]);

@@ -326,6 +326,71 @@ KERNEL static void adam_apply(const struct rule_batch *b)
     BY_WIDTH(adam_rows, b);
 }
 
+/* ---- adarevision --------------------------------------------------------- */
+
+/* McMahan and Streeter 2014, algorithm 3 (AdaptiveRevision). b: what came since
+ * the read that g was computed on;
+ *
+ *     z += g g + 2 g b; z' = max(z, z'); e = lr / sqrt(z');
+ *     w -= e g; w += (e before - e) b; sum += g.
+ *
+ * They start z at 1; here at 0, as adagrad does, so that rates are in the same
+ * units: without delays the two are the same. Where b is not 0, a gradient came
+ * before, and z' is not 0 either. */
+static inline void adarevision_value(float lr, float g, float b, float *w,
+                                     float *z, float *most, float *sum)
+{
+    float before = lr / sqrtf(*most + RULE_EPSILON);
+    float after;
+
+    *z += g * g + 2 * g * b;
+    *most = *z > *most ? *z : *most;
+    after = lr / sqrtf(*most + RULE_EPSILON);
+    *w += (before - after) * b - after * g;
+    *sum += g;
+}
+
+KERNEL_PART void adarevision_row(float lr, uint32_t width, float *restrict w,
+                                 const float *restrict g)
+{
+    float *restrict z = w + width;
+    float *restrict most = z + width;
+    float *restrict sum = most + width;
+
+    for (uint32_t j = 0; j < width; j++)
+        adarevision_value(lr, g[j], 0, &w[j], &z[j], &most[j], &sum[j]);
+}
+
+KERNEL_PART void adarevision_late(float lr, uint32_t width, float *restrict w,
+                                  const float *restrict g,
+                                  const float *restrict seen)
+{
+    float *restrict z = w + width;
+    float *restrict most = z + width;
+    float *restrict sum = most + width;
+
+    for (uint32_t j = 0; j < width; j++)
+        adarevision_value(lr, g[j], sum[j] - seen[j], &w[j], &z[j], &most[j],
+                          &sum[j]);
+}
+
+KERNEL static void adarevision_apply(const struct rule_batch *b)
+{
+    float lr = b->params.learning_rate;
+
+    for (size_t i = 0; i < b->n; i++)
+        if (b->seen && b->seen[i])
+            adarevision_late(lr, b->width, b->row[i], b->sum[i], b->seen[i]);
+        else
+            adarevision_row(lr, b->width, b->row[i], b->sum[i]);
+}
+
+static unsigned three_slots(unsigned flags)
+{
+    (void)flags;
+    return 3;
+}
+
 /* ---- registry ------------------------------------------------------------ */
 
 enum {
@@ -382,6 +447,14 @@ static const struct rule_ops rules[] = {
      .slots = two_slots,
      .tail = 2,
      .apply = adam_apply},
+    {.name = "adarevision",
+     .summary = "adagrad that makes up for late gradients, by what others "
+                "changed since the row was read",
+     .types = F32_ONLY,
+     .uses_learning_rate = true,
+     .slots = three_slots,
+     .revises = true,
+     .apply = adarevision_apply},
 };
 
 enum { RULES = sizeof(rules) / sizeof(rules[0]) };
@@ -401,7 +474,8 @@ const struct rule_ops *rule_find(const char *name)
 
 const char *rule_names(void)
 {
-    return "add, sgd, nesterov, adagrad, rmsprop, adadelta, adam";
+    return "add, sgd, nesterov, adagrad, rmsprop, adadelta, adam, "
+           "adarevision";
 }
 
 /* ---- sums ---------------------------------------------------------------- */

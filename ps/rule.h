@@ -34,6 +34,10 @@ struct rule_batch {
     enum mlt_type type;
     unsigned slots; /* as the rule's slots() gave for this table */
     struct rule_params params;
+    /* For rules that revise, else NULL: seen[i][width], the row's gradient sum
+     * as it was when what gradient i was computed on was read. NULL, of one or
+     * of all: no gradient has come since. */
+    const void *const *seen;
 };
 
 struct rule_ops {
@@ -45,6 +49,11 @@ struct rule_ops {
     /* Slots per value for a table with these flags (MLT_NO_MOMENTUM). */
     unsigned (*slots)(unsigned flags);
     unsigned tail; /* f32 numbers per row behind the slots */
+
+    /* Makes up for gradients that others applied between a gradient's read and
+     * its update (rule_batch.seen). Its last slot is the sum of all gradients
+     * (rule_gradient_sum). */
+    bool revises;
 
     /* Applies @b->sum[i] to @b->row[i] once, i = 0 .. n - 1. Never fails or
      * blocks; a non-finite update makes non-finite values (divergence). The
@@ -66,6 +75,13 @@ enum { RULE_ROW_BATCH = 64 }; /* rows a caller hands over at a time */
 #define RULE_ADADELTA_EPSILON 1e-6f
 #define RULE_ADAM_DECAY_1 0.9f
 #define RULE_ADAM_DECAY_2 0.999f
+
+/* Of a row of a rule that revises: the sum of all its gradients, [width]. */
+static inline const float *rule_gradient_sum(const void *row, uint32_t width,
+                                             unsigned slots)
+{
+    return (const float *)row + (size_t)slots * width;
+}
 
 /* The rule of that name, or NULL. */
 const struct rule_ops *rule_find(const char *name);

@@ -90,8 +90,8 @@ static void apply_rows(void *self, uint32_t table, size_t n,
     const struct table *t = &s->table[table];
     const struct store_map *map = store_map(s->store, table);
     void *place[RULE_ROW_BATCH];
-    struct rule_batch batch = {n,       place,    sum,    t->width,
-                               t->type, t->slots, *params};
+    struct rule_batch batch = {n,       place,    sum,     t->width,
+                               t->type, t->slots, *params, NULL};
 
     assert(n <= RULE_ROW_BATCH);
     for (size_t i = 0; i < n; i++)

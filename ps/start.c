@@ -33,6 +33,8 @@ static uint64_t table_buffers(const struct mlt_ps *ps, const struct table *t)
         bytes += update_bytes(t->rows, t->value_bytes);
     if (has_copies(ps, t))
         bytes += values + t->rows * sizeof(int64_t);
+    if (has_copies(ps, t) && t->rule->revises)
+        bytes += values;
     if (t->flags & MLT_READ_MY_WRITES)
         bytes += values;
     return bytes * ps->workers + t->chunks * sizeof(chunk_slot);
@@ -267,6 +269,11 @@ static enum err new_buffers(struct mlt_ps *ps, struct view *v)
         if (!v->copy || !v->held)
             return ERR_NOMEM;
     }
+    if (has_copies(ps, t) && t->rule->revises) {
+        v->seen = zeroed_lines(values);
+        if (!v->seen)
+            return ERR_NOMEM;
+    }
     if (t->flags & MLT_READ_MY_WRITES) {
         v->mine = zeroed_lines(values);
         if (!v->mine)
@@ -292,6 +299,7 @@ static void free_view(struct view *v)
     mem_free(v->copy);
     mem_free(v->held);
     mem_free(v->mine);
+    mem_free(v->seen);
 }
 
 static void free_worker(struct mlt_worker *w)

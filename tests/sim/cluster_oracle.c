@@ -150,8 +150,8 @@ static void learn_row(struct oracle *o, uint64_t row)
     void *place = o->branch[o->active].learned + row * t->row_bytes;
     float sum[ORACLE_LEARNS_WIDTH];
     const void *sums = sum;
-    struct rule_batch batch = {1,       &place,   &sums,    t->width,
-                               t->type, t->slots, o->params};
+    struct rule_batch batch = {1,       &place,   &sums,     t->width,
+                               t->type, t->slots, o->params, NULL};
     bool any = false;
 
     for (uint32_t w = 0; w < o->workers; w++) {

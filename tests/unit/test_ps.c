@@ -80,7 +80,7 @@ static int train(struct mlt_worker *w, void *arg)
     return err;
 }
 
-enum { ROW_MAX = 3 * WIDTH + 2 }; /* values, then slots, then tail */
+enum { ROW_MAX = 4 * WIDTH }; /* values, then slots, then tail */
 
 /* Rows of the reference. */
 static void reference_clock(float (*row)[ROW_MAX], unsigned workers, int clock,
@@ -90,8 +90,8 @@ static void reference_clock(float (*row)[ROW_MAX], unsigned workers, int clock,
         float sum[WIDTH], g[WIDTH];
         void *rows[1] = {row[r]};
         const void *sums[1] = {sum};
-        struct rule_batch b = {1,       rows,           sums,        WIDTH,
-                               MLT_F32, rule->slots(0), {0.1f, 0.5f}};
+        struct rule_batch b = {1,       rows,           sums,         WIDTH,
+                               MLT_F32, rule->slots(0), {0.1f, 0.5f}, NULL};
         bool any = false;
 
         for (unsigned w = 0; w < workers; w++) {

@@ -68,7 +68,7 @@ static void assert_near(double got, double want)
         fail_msg("got %.9g, want %.9g", got, want);
 }
 
-enum { ROW_MAX = 3 * WIDTH_MAX + 2 };
+enum { ROW_MAX = 4 * WIDTH_MAX + 1 };
 
 struct float_case {
     const struct rule_ops *rule;
@@ -79,6 +79,17 @@ struct float_case {
     double plain[ROWS][ROW_MAX];
     float sum[ROWS][WIDTH_MAX];
 };
+
+/* Nothing comes late here (test_adarevision.c). */
+static void plain_adarevision(double *w, uint32_t width, double g,
+                              struct rule_params p)
+{
+    double *z = w + width, *most = z + width, *sum = most + width;
+
+    plain_adagrad(w, z, g, p);
+    *most = *z;
+    *sum += g;
+}
 
 static void apply_plain_value(const struct float_case *c, double *w, double *s,
                               double *u, double g, struct rule_params p)
@@ -99,6 +110,8 @@ static void apply_plain_value(const struct float_case *c, double *w, double *s,
         plain_adadelta(w, s, u, g, p);
     else if (strcmp(name, "adam") == 0)
         plain_adam(w, s, u, g, c->step, p);
+    else if (strcmp(name, "adarevision") == 0)
+        plain_adarevision(w, c->width, g, p);
     else
         fail_msg("no plain form of rule %s", name);
 }
@@ -117,7 +130,8 @@ static void apply_kernel(struct float_case *c, struct rule_params p)
 {
     void *row[ROWS];
     const void *sum[ROWS];
-    struct rule_batch b = {ROWS, row, sum, c->width, MLT_F32, c->slots, p};
+    struct rule_batch b = {ROWS,    row,      sum, c->width,
+                           MLT_F32, c->slots, p,   NULL};
 
     for (int i = 0; i < ROWS; i++) {
         row[i] = c->row[i];
@@ -173,10 +187,11 @@ static void rule_row_twice_in_batch_equals_two_calls(void **state)
     (void)state;
     for (size_t i = 0; rule_at(i); i++) {
         const struct rule_ops *rule = rule_at(i);
-        float together[98] = {0}, apart[98] = {0}, g[2][32];
+        float together[128] = {0}, apart[128] = {0}, g[2][32];
         void *row[2] = {together, together};
         const void *sum[2] = {g[0], g[1]};
-        struct rule_batch b = {2, row, sum, 32, MLT_F32, rule->slots(0), p};
+        struct rule_batch b = {2, row, sum, 32, MLT_F32, rule->slots(0),
+                               p, NULL};
 
         for (int j = 0; j < 32; j++) {
             g[0][j] = (float)(j + 1);
@@ -199,7 +214,7 @@ static void adagrad_zero_gradient_changes_nothing(void **state)
     float row[4] = {1.5f, 2.0f, 0, 0}, g[2] = {0, -4};
     void *rows[1] = {row};
     const void *sums[1] = {g};
-    struct rule_batch b = {1, rows, sums, 2, MLT_F32, 1, {0.25f, 0}};
+    struct rule_batch b = {1, rows, sums, 2, MLT_F32, 1, {0.25f, 0}, NULL};
 
     (void)state;
     rule_find("adagrad")->apply(&b);
@@ -218,8 +233,8 @@ static void rule_zero_gradient_changes_nothing(void **state)
         void *rows[1] = {row};
         const void *sums[1] = {g};
         const struct rule_ops *rule = rule_at(i);
-        struct rule_batch b = {1,       rows,           sums,         2,
-                               MLT_F32, rule->slots(0), {0.25f, 0.9f}};
+        struct rule_batch b = {1,       rows,           sums,          2,
+                               MLT_F32, rule->slots(0), {0.25f, 0.9f}, NULL};
 
         for (int step = 0; step < 3; step++)
             rule->apply(&b);
@@ -241,7 +256,7 @@ static void adam_first_step_is_the_learning_rate(void **state)
         float row[5] = {0};
         void *rows[1] = {row};
         const void *sums[1] = {g};
-        struct rule_batch b = {1, rows, sums, 1, MLT_F32, 2, {0.25f, 0}};
+        struct rule_batch b = {1, rows, sums, 1, MLT_F32, 2, {0.25f, 0}, NULL};
 
         rule_find("adam")->apply(&b);
         assert_near(row[0], g[0] < 0 ? 0.25 : -0.25);
@@ -256,7 +271,7 @@ static void rule_add_other_types_are_exact(void **state)
     double x[2] = {1, 1e300}, y[2] = {1e-15, 1e300};
     void *row[1] = {a};
     const void *sum[1] = {d};
-    struct rule_batch b = {1, row, sum, 3, MLT_I32, 0, {0, 0}};
+    struct rule_batch b = {1, row, sum, 3, MLT_I32, 0, {0, 0}, NULL};
 
     (void)state;
     rule_find("add")->apply(&b);

@@ -14,7 +14,8 @@ import math
 import common
 import jobs
 
-RULES = ["sgd", "nesterov", "adagrad", "rmsprop", "adadelta", "adam"]
+RULES = ["sgd", "nesterov", "adagrad", "rmsprop", "adadelta", "adam",
+         "adarevision"]
 
 
 def configuration(job, rule, cap_s, tuner):
