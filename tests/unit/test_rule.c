@@ -91,17 +91,19 @@ static void plain_adarevision(double *w, uint32_t width, double g,
     *sum += g;
 }
 
-static void apply_plain_value(const struct float_case *c, double *w, double *s,
-                              double *u, double g, struct rule_params p)
+static void apply_plain_value(const struct float_case *c, double *w, double g,
+                              struct rule_params p)
 {
     const char *name = c->rule->name;
+    double *s = w + c->width, *u = s + c->width; /* as far as there are slots */
+    double *velocity = c->slots ? s : NULL;
 
     if (strcmp(name, "add") == 0)
         *w += g;
     else if (strcmp(name, "sgd") == 0)
-        plain_sgd(w, s, g, p);
+        plain_sgd(w, velocity, g, p);
     else if (strcmp(name, "nesterov") == 0)
-        plain_nesterov(w, s, g, p);
+        plain_nesterov(w, velocity, g, p);
     else if (strcmp(name, "adagrad") == 0)
         plain_adagrad(w, s, g, p);
     else if (strcmp(name, "rmsprop") == 0)
@@ -121,9 +123,7 @@ static void apply_plain(struct float_case *c, size_t row, struct rule_params p)
     double *at = c->plain[row];
 
     for (uint32_t j = 0; j < c->width; j++)
-        apply_plain_value(c, &at[j], c->slots ? &at[c->width + j] : NULL,
-                          c->slots > 1 ? &at[2 * c->width + j] : NULL,
-                          c->sum[row][j], p);
+        apply_plain_value(c, &at[j], c->sum[row][j], p);
 }
 
 static void apply_kernel(struct float_case *c, struct rule_params p)
