@@ -41,7 +41,7 @@ void apply_own_part(struct mlt_worker *w, mlt_table table)
     while (update_walk_next(&walk, buffer, ps->workers, &row)) {
         p.row[p.batch.n] = view_write(w, v, row, &w->counters);
         p.sum[p.batch.n] = update_sum(v->table->type, v->table->width, buffer,
-                                      ps->workers, row);
+                                      ps->workers, w->index, row);
         if (++p.batch.n == RULE_ROW_BATCH)
             pending_flush(&p, v->table);
     }

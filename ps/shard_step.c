@@ -63,7 +63,7 @@ static void apply_sums(struct shard *s, uint32_t table)
     update_walk_init(&walk, 0, t->count);
     while (update_walk_next(&walk, buffer, s->workers, &at)) {
         row[n] = t->first + at;
-        sum[n] = update_sum(t->t->type, t->t->width, buffer, s->workers, at);
+        sum[n] = update_sum(t->t->type, t->t->width, buffer, s->workers, 0, at);
         if (++n == RULE_ROW_BATCH) {
             apply_batch(s, table, n, row, sum);
             n = 0;

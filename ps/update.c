@@ -67,17 +67,25 @@ bool update_is_empty(const struct update *u)
 
 const void *update_sum(enum mlt_type type, uint32_t width,
                        const struct update *const buffer[], unsigned n,
-                       uint64_t row)
+                       unsigned own, uint64_t row)
 {
     void *sum = NULL;
+    unsigned added = 0;
 
     for (unsigned i = 0; i < n; i++) {
+        const void *next;
+
         if (!update_has(buffer[i], row))
             continue;
-        if (!sum)
+        next = update_row(buffer[i], row);
+        if (i == own && added == 1) { /* a + b is b + a, to the last bit */
+            next = sum;
+            sum = update_row(buffer[i], row);
+        }
+        if (added++ == 0)
             sum = update_row(buffer[i], row);
         else
-            rule_accumulate(type, width, sum, update_row(buffer[i], row));
+            rule_accumulate(type, width, sum, next);
     }
     assert(sum);
     return sum;

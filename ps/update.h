@@ -55,12 +55,13 @@ static inline void *update_row(const struct update *u, uint64_t row)
 
 bool update_is_empty(const struct update *u);
 
-/* The sum over @n buffers of one table, added in their order, of a row that one
- * of them touched at least. It is collected in the first that did, which nobody
- * may read again before it is cleared. */
+/* The sum over @n buffers of one table, as if added in their order, of a row
+ * that one of them touched at least. It is collected in the first that did, or
+ * in that of @own (the caller's: its cache has it) where it is the second;
+ * nobody may read that again before it is cleared. */
 const void *update_sum(enum mlt_type type, uint32_t width,
                        const struct update *const buffer[], unsigned n,
-                       uint64_t row);
+                       unsigned own, uint64_t row);
 
 /* Rows that any of several buffers of one table touched, in increasing order.
  *

@@ -248,6 +248,37 @@ static void update_walk_gives_every_touched_row_once(void **state)
     }
 }
 
+/* Whoever sums, and whichever workers touched the row: the bits are those of
+ * adding in the workers' order. */
+static void update_sum_is_in_the_order_of_workers(void **state)
+{
+    static const float value[3] = {1e8f, 3.3f, -1e8f};
+
+    (void)state;
+    for (unsigned touched = 1; touched < 8; touched++)
+        for (unsigned own = 0; own < 3; own++) {
+            struct update u[3];
+            const struct update *buffer[3] = {&u[0], &u[1], &u[2]};
+            const float *sum;
+            float expected = 0;
+            bool first = true;
+
+            for (unsigned i = 0; i < 3; i++) {
+                assert_int_equal(update_init(&u[i], 2, sizeof(float)), ERR_OK);
+                if (!(touched >> i & 1))
+                    continue;
+                update_mark(&u[i], 1);
+                memcpy(update_row(&u[i], 1), &value[i], sizeof(float));
+                expected = first ? value[i] : expected + value[i];
+                first = false;
+            }
+            sum = update_sum(MLT_F32, 1, buffer, 3, own, 1);
+            assert_memory_equal(sum, &expected, sizeof(float));
+            for (unsigned i = 0; i < 3; i++)
+                update_deinit(&u[i]);
+        }
+}
+
 /* ---- start --------------------------------------------------------------- */
 
 static void add_three_tables(struct mlt_ps *ps)
@@ -610,6 +641,7 @@ int main(void)
         cmocka_unit_test(table_one_too_many_is_refused),
         cmocka_unit_test(table_parts_partition_the_rows),
         cmocka_unit_test(update_walk_gives_every_touched_row_once),
+        cmocka_unit_test(update_sum_is_in_the_order_of_workers),
         cmocka_unit_test(ps_any_failing_allocation_at_start_is_clean),
         cmocka_unit_test(ps_any_failing_allocation_before_start_is_clean),
         cmocka_unit_test(ps_limit_below_the_model_is_refused),
