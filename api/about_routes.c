@@ -121,32 +121,28 @@ void handle_strategies(const struct route_call *call, struct response *out)
     list_entries(call, REGISTRY_STRATEGY, "strategies", out);
 }
 
-/* ---- status page --------------------------------------------------------- */
+/* ---- dashboard ----------------------------------------------------------- */
 
-static void page_part(struct response *out, const char *type, const char *begin,
-                      const char *end)
+static void page_part(const struct web_file *file, struct response *out)
 {
-    response_static(out, type, begin, (size_t)(end - begin));
+    response_static(out, file->type, file->begin,
+                    (size_t)(file->end - file->begin));
     out->page = true;
 }
 
 void handle_page(const struct route_call *call, struct response *out)
 {
     (void)call;
-    page_part(out, "text/html; charset=utf-8", web_status_html,
-              web_status_html_end);
+    page_part(web_file("index.html"), out);
 }
 
-void handle_page_js(const struct route_call *call, struct response *out)
+void handle_web(const struct route_call *call, struct response *out)
 {
-    (void)call;
-    page_part(out, "text/javascript; charset=utf-8", web_status_js,
-              web_status_js_end);
-}
+    const struct web_file *file = web_file(route_arg(call, "file")->text);
 
-void handle_page_css(const struct route_call *call, struct response *out)
-{
-    (void)call;
-    page_part(out, "text/css; charset=utf-8", web_status_css,
-              web_status_css_end);
+    if (file)
+        page_part(file, out);
+    else
+        response_problem(out, 404, "route_not_found", NULL,
+                         "the dashboard has no such file");
 }

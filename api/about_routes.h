@@ -1,5 +1,5 @@
 /* Routes about the program itself: version, health, what is built in, and the
- * status page. */
+ * dashboard. */
 #ifndef API_ABOUT_ROUTES_H
 #define API_ABOUT_ROUTES_H
 
@@ -14,7 +14,6 @@ void handle_searchers(const struct route_call *call, struct response *out);
 void handle_strategies(const struct route_call *call, struct response *out);
 
 void handle_page(const struct route_call *call, struct response *out);
-void handle_page_js(const struct route_call *call, struct response *out);
-void handle_page_css(const struct route_call *call, struct response *out);
+void handle_web(const struct route_call *call, struct response *out);
 
 #endif

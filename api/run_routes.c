@@ -49,23 +49,6 @@ static void copy_epochs(struct run_copy *c, const struct history *h)
     c->best.e.setting = value_own(c->best.e.setting);
 }
 
-/* The branch that training goes on in is that of the last setting chosen, or of
- * a later epoch. */
-static void copy_tip(struct run_copy *c, const struct history *h)
-{
-    const struct history_epoch *last = history_last_epoch(h);
-    const struct history_choice *choice =
-        h->choices > 0 ? &h->choice[h->choices - 1] : NULL;
-
-    c->branch = BRANCH_NONE;
-    c->setting = value_own(choice ? choice->c.setting : NULL);
-    if (choice) {
-        c->branch = choice->c.branch;
-    }
-    if (last && (!choice || last->e.clock > choice->c.clock))
-        c->branch = last->e.branch;
-}
-
 static void copy_counts(struct run_copy *c, const struct history *h)
 {
     size_t i;
@@ -100,7 +83,9 @@ static void run_copy(struct run_copy *c, const struct view_run *run)
     c->clocks = h->clocks;
     c->epochs = history_epochs(h);
     copy_epochs(c, h);
-    copy_tip(c, h);
+    c->branch = history_tip(h);
+    c->setting =
+        value_own(h->choices > 0 ? h->choice[h->choices - 1].c.setting : NULL);
     copy_counts(c, h);
     c->scope = list_scope(h);
 }

@@ -2,6 +2,7 @@
 
 #include "api/about_routes.h"
 #include "api/command_routes.h"
+#include "api/curve_routes.h"
 #include "api/event_routes.h"
 #include "api/history_routes.h"
 #include "api/metrics_routes.h"
@@ -71,6 +72,36 @@ static const struct route_param epochs_params[] = {
      .help = "only epochs of the surviving lineage (true) or of losers"},
     {.type = PARAM_END}};
 
+static const struct route_param curve_params[] = {
+    RUN_PARAM,
+    {.type = PARAM_INT, .name = "from", .help = "first clock", .min = 0,
+     .max = INT64_MAX},
+    {.type = PARAM_INT, .name = "to", .help = "clock after the last",
+     .min = 1, .max = INT64_MAX},
+    {.type = PARAM_INT, .name = "spans",
+     .help = "equal parts of the clocks; each gives at most 5 points",
+     .min = 1, .max = CURVE_SPANS_MAX, .fallback = CURVE_SPANS_DEFAULT},
+    {.type = PARAM_END}};
+static const struct route_param survey_params[] = {
+    RUN_PARAM,
+    {.type = PARAM_INT, .name = "search", .help = "only trials of that search",
+     .min = 1, .max = UINT32_MAX},
+    {.type = PARAM_INT, .name = "max_trials",
+     .help = "evenly spread, and the fastest of what lies between",
+     .min = 1, .max = SURVEY_TRIALS_MAX, .fallback = SURVEY_TRIALS_DEFAULT},
+    {.type = PARAM_END}};
+static const struct route_param tree_params[] = {
+    RUN_PARAM,
+    {.type = PARAM_INT, .name = "max_branches",
+     .help = "the surviving lineage, what lives, what ran longest",
+     .min = 1, .max = TREE_BRANCHES_MAX, .fallback = TREE_BRANCHES_DEFAULT},
+    {.type = PARAM_BOOL, .name = "all",
+     .help = "also kept, testing and probe branches"},
+    {.type = PARAM_END}};
+static const struct route_param web_params[] = {
+    {.type = PARAM_TEXT, .name = "file", .help = "a file of the dashboard"},
+    {.type = PARAM_END}};
+
 static const struct route table[] = {
     {"GET", "/runs", ROUTE_API, page_params, handle_runs, "all runs", NULL},
     {"GET", "/runs/{run}", ROUTE_API, run_params, handle_run,
@@ -107,6 +138,12 @@ static const struct route table[] = {
      handle_searches, "rounds of trials", NULL},
     {"GET", "/runs/{run}/decisions", ROUTE_API, run_page_params,
      handle_decisions, "why each thing was done; the latest", NULL},
+    {"GET", "/runs/{run}/curve", ROUTE_API, curve_params, handle_curve,
+     "the whole run's loss by clock, decimated", NULL},
+    {"GET", "/runs/{run}/survey", ROUTE_API, survey_params, handle_survey,
+     "settings and speeds of all trials as columns, thinned out", NULL},
+    {"GET", "/runs/{run}/tree", ROUTE_API, tree_params, handle_tree,
+     "the branches that matter most, with their ancestors", NULL},
     {"GET", "/runs/{run}/events", ROUTE_API, events_params, handle_events,
      "live events: server-sent, or polled", NULL},
     {"GET", "/searchers", ROUTE_API, page_params, handle_searchers,
@@ -128,11 +165,9 @@ static const struct route table[] = {
     {"GET", "/metrics", ROUTE_ROOT, NULL, handle_metrics,
      "figures for Prometheus", NULL},
     {"GET", "", ROUTE_API, NULL, handle_index, "this list", NULL},
-    {"GET", "", ROUTE_ROOT, NULL, handle_page, "status page", NULL},
-    {"GET", "/status.js", ROUTE_ROOT, NULL, handle_page_js,
-     "the status page's script", NULL},
-    {"GET", "/status.css", ROUTE_ROOT, NULL, handle_page_css,
-     "the status page's style", NULL},
+    {"GET", "", ROUTE_ROOT, NULL, handle_page, "the dashboard", NULL},
+    {"GET", "/web/{file}", ROUTE_ROOT, web_params, handle_web,
+     "a part of the dashboard", NULL},
 };
 /* clang-format on */
 

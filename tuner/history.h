@@ -155,6 +155,10 @@ enum err history_apply(struct history *h, const struct record *r);
 const struct history_branch *history_branch(const struct history *h,
                                             branch_id branch);
 
+/* The branch that training goes on in: that of the last setting chosen, or of a
+ * later epoch. BRANCH_NONE before there is one. */
+branch_id history_tip(const struct history *h);
+
 /* The last epoch of the surviving lineage, and the one whose parameters are
  * kept as best; NULL before. */
 const struct history_epoch *history_last_epoch(const struct history *h);

@@ -7,6 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+branch_id history_tip(const struct history *h)
+{
+    const struct history_epoch *last = history_last_epoch(h);
+    const struct history_choice *choice =
+        h->choices > 0 ? &h->choice[h->choices - 1] : NULL;
+
+    if (last && (!choice || last->e.clock > choice->c.clock))
+        return last->e.branch;
+    return choice ? choice->c.branch : BRANCH_NONE;
+}
+
 const struct history_epoch *history_last_epoch(const struct history *h)
 {
     return h->last_epoch ? &h->epoch[h->last_epoch - 1] : NULL;

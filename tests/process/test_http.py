@@ -143,8 +143,8 @@ class Reading(Served):
         self.assertIn("mlr", names)
         self.assertEqual(self.get("/api/v1/schema"),
                          json.loads(self.mltune("schema").out))
-        for target, kind in (("/", "text/html"), ("/status.js", "javascript"),
-                             ("/status.css", "text/css")):
+        for target, kind in (("/", "text/html"), ("/web/app.js", "javascript"),
+                             ("/web/style.css", "text/css")):
             code, headers, body = self.ask(target)
             self.assertEqual(code, 200)
             self.assertIn(kind, headers["Content-Type"])

@@ -1,4 +1,5 @@
 #include "api/service.h"
+#include "api/web.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "tests/unit/check.h"
@@ -741,12 +742,13 @@ static void page_is_served_with_its_policy(void **state)
 {
     static const char *const rows[][2] = {
         {"/", "text/html"},
-        {"/status.js", "text/javascript"},
-        {"/status.css", "text/css"},
+        {"/web/app.js", "text/javascript"},
+        {"/web/uplot.js", "text/javascript"},
+        {"/web/style.css", "text/css"},
     };
     struct http_fixture *x = *state;
 
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 4; i++) {
         struct response_header header[RESPONSE_HEADERS_MAX];
         struct response r = {0};
 
@@ -758,6 +760,47 @@ static void page_is_served_with_its_policy(void **state)
         assert_string_equal(header[1].name, "Content-Security-Policy");
         assert_non_null(strstr(header[1].value, "script-src 'self'"));
         response_deinit(&r);
+    }
+}
+
+/* Only the files that are compiled in are there. */
+static void page_has_no_other_files(void **state)
+{
+    static const char *const paths[] = {"/web/none.js", "/web/..",
+                                        "/web/%2e%2e%2fweb.c", "/web/"};
+    struct http_fixture *x = *state;
+
+    for (size_t i = 0; i < 4; i++) {
+        struct response r = {0};
+
+        service_respond(x->view, "GET", paths[i], &r);
+        assert_true(r.status == 404 || r.status == 400);
+        response_deinit(&r);
+    }
+}
+
+/* Whatever the page and its modules load is served. */
+static void page_loads_what_there_is(void **state)
+{
+    static const char *const before[] = {"\"/web/", "from \"./"};
+    char name[64];
+
+    (void)state;
+    for (size_t i = 0; web_file_at(i); i++) {
+        const struct web_file *f = web_file_at(i);
+
+        for (size_t k = 0; k < 2; k++) {
+            const char *at = f->begin;
+
+            while ((at = memmem(at, (size_t)(f->end - at), before[k],
+                                strlen(before[k])))) {
+                at += strlen(before[k]);
+                snprintf(name, sizeof(name), "%.*s", (int)strcspn(at, "\""),
+                         at);
+                if (!web_file(name))
+                    fail_msg("%s loads %s", f->name, name);
+            }
+        }
     }
 }
 
@@ -781,23 +824,18 @@ static void page_keeps_to_its_policy(void **state)
         "srcdoc",
         "setAttribute(\"style",
     };
-    static const char *const parts[] = {"/", "/status.js", "/status.css"};
-    struct http_fixture *x = *state;
 
-    for (size_t i = 0; i < 3; i++) {
-        struct response r = {0};
-        char *text;
+    (void)state;
+    for (size_t i = 0; web_file_at(i); i++) {
+        const struct web_file *f = web_file_at(i);
 
-        service_respond(x->view, "GET", parts[i], &r);
-        text = mem_alloc(r.len + 1);
-        memcpy(text, r.body, r.len);
-        text[r.len] = '\0';
+        if (strstr(f->name, "uplot")) /* not ours */
+            continue;
         for (size_t k = 0; k < sizeof(banned) / sizeof(banned[0]); k++) {
-            if (strstr(text, banned[k]))
-                fail_msg("%s has %s", parts[i], banned[k]);
+            if (memmem(f->begin, (size_t)(f->end - f->begin), banned[k],
+                       strlen(banned[k])))
+                fail_msg("%s has %s", f->name, banned[k]);
         }
-        mem_free(text);
-        response_deinit(&r);
     }
 }
 
@@ -808,21 +846,15 @@ static void page_keeps_to_its_policy(void **state)
 static void memory_failing_at_each_allocation_is_503(void **state)
 {
     static const char *const targets[] = {
-        "/api/v1/runs",
-        RUN,
-        RUN "/trials",
-        RUN "/trials/2",
-        RUN "/branches",
-        RUN "/branches/4/progress?lineage=true",
-        RUN "/schedule",
-        RUN "/slices",
-        RUN "/epochs",
-        RUN "/searches",
-        RUN "/decisions",
-        "/api/v1",
-        "/version",
-        "/api/v1/runs/none",
-        RUN "/trials?page_size=0",
+        "/api/v1/runs",      RUN,
+        RUN "/trials",       RUN "/trials/2",
+        RUN "/branches",     RUN "/branches/4/progress?lineage=true",
+        RUN "/schedule",     RUN "/slices",
+        RUN "/epochs",       RUN "/searches",
+        RUN "/decisions",    RUN "/curve",
+        RUN "/survey",       RUN "/tree?all=true",
+        "/api/v1",           "/version",
+        "/api/v1/runs/none", RUN "/trials?page_size=0",
         "/nothing",
     };
     struct http_fixture *x = *state;
@@ -880,6 +912,8 @@ int main(void)
         WITH(about_answers_at_both_places),
         WITH(about_lists_the_registry),
         WITH(index_lists_routes_that_answer),
+        WITH(page_has_no_other_files),
+        WITH(page_loads_what_there_is),
         WITH(page_is_served_with_its_policy),
         WITH(page_keeps_to_its_policy),
         WITH(memory_failing_at_each_allocation_is_503),

@@ -1,0 +1,95 @@
+// The dashboard: which view is shown, by the address after '#', and what
+// surrounds it.
+//
+//   #/                    all runs
+//   #/run/ID[/TAB]        one run
+
+import {themeChanged} from "./canvas.js";
+import {follow, get} from "./data.js";
+import {runView} from "./run.js";
+import {runsView} from "./runs.js";
+import {el, put} from "./text.js";
+
+const $ = (id) => document.getElementById(id);
+const SAID_MS = 12000;
+const THEMES = ["auto", "light", "dark"];
+
+let view = null, live = null;
+
+// What a command answered stays to be read for a while; what is wrong, until it
+// is right again.
+let said = 0;
+
+function notice(text) {
+  $("notice").hidden = !text;
+  put($("notice"), text || "");
+}
+function say(text) {
+  said = Date.now() + SAID_MS;
+  notice(text);
+}
+
+function answered(ok, error) {
+  if (ok) return Date.now() > said ? notice("") : undefined;
+  if (error && error.status === 404) return notice(error.message);
+  if (error && error.status) return notice("The server refuses: " + error.message);
+  notice("No answer: the run has ended, or its machine cannot be reached. " +
+    "What is shown is the last that was known.");
+  if (error instanceof TypeError === false) console.warn(error);
+}
+
+function wanted() {
+  const [path] = location.hash.slice(1).split("?");
+  const [, kind, id, tab] = path.split("/").map(decodeURIComponent);
+  if (kind === "run" && id) return {make: runView, id, tab: tab || ""};
+  return {make: runsView, id: null};
+}
+
+function show() {
+  const to = wanted();
+  if (view && view.follows && view.follows(to)) return;
+  if (live) live.end();
+  if (view) view.destroy();
+  view = to.make({...to, crumbs, notice: say});
+  $("main").replaceChildren(view.root);
+  live = follow(view.run, () => view.refresh(), answered);
+  scrollTo(0, 0);
+}
+
+function crumbs(title, ...parts) {
+  document.title = title + " · mltune";
+  $("crumbs").replaceChildren(...parts.flatMap((p) => [el("span.quiet", "/"), p]));
+}
+
+function setTheme(name) {
+  if (name === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = name;
+  put($("theme"), "theme: " + name);
+  themeChanged();
+}
+
+$("theme").addEventListener("click", () => {
+  const now = localStorage.getItem("mltune-theme") || "auto";
+  const next = THEMES[(THEMES.indexOf(now) + 1) % THEMES.length];
+  localStorage.setItem("mltune-theme", next);
+  setTheme(next);
+});
+// The address after '#' says what is shown, so this is no ordinary link.
+$("skip").addEventListener("click", (e) => {
+  e.preventDefault();
+  $("main").focus();
+});
+addEventListener("hashchange", show);
+setTheme(localStorage.getItem("mltune-theme") || "auto");
+get("/version").then((v) => put($("version"), v.name + " " + v.version)).catch(() => {});
+
+// A server with one run shows that one.
+async function begin() {
+  if (location.hash.length <= 2) {
+    const {runs} = await get("/runs", {page_size: 2}).catch(() => ({runs: []}));
+    if (runs.length === 1 && location.hash.length <= 2)
+      history.replaceState(null, "", "#/run/" + encodeURIComponent(runs[0].run));
+  }
+  show();
+}
+begin();

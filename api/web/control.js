@@ -1,0 +1,191 @@
+// What changes a run. Each asks first, and says what will happen.
+
+import {get, Refused, runPath, token, write} from "./data.js";
+import {button, count, duration, el, ENDED, number, put, short} from "./text.js";
+
+function bestText(run) {
+  if (!run.best) return "no model (no epoch has ended yet)";
+  return "the best model so far (epoch " + run.best.epoch + ", loss " + short(run.best.loss) +
+    (run.best.metric === null ? "" : ", " + run.job.metric.name + " " + short(run.best.metric)) + ")";
+}
+
+// What each action asks for, and what comes of it for this run as it is now.
+const ACTIONS = {
+  pause: {
+    label: "pause", may: (run) => run.status !== "paused",
+    what: (run) => ["What runs now is cut at its next clock; then nothing runs and no time " +
+      "counts, until the run is continued.",
+      "Memory and workers stay taken. Nothing is lost: training goes on from clock " +
+      short(run.clock) + " or soon after."],
+  },
+  continue: {
+    label: "continue", may: (run) => run.status === "paused",
+    what: (run) => ["The run goes on where it was paused, at clock " + short(run.clock) + "."],
+  },
+  retune: {
+    label: "re-tune", may: (run) => run.tuning.strategy === "mltuner",
+    what: (run) => ["At the next end of an epoch of training a search begins from the model as " +
+      "it is then: settings are tried in branches, the one in use among them.",
+      "It makes at most as many trials as the first search did (" +
+      count(run.tuning.trials, "trial") + " so far, " + duration(number(run.tuning.seconds)) +
+      " of tuning). The setting changes only if a trial is clearly faster."],
+  },
+  snapshot: {
+    label: "snapshot", may: () => true,
+    what: () => ["At the next end of a slice the training state is forked and written to the " +
+      "state folder while training goes on. Older snapshots than the configuration keeps are removed."],
+  },
+  stop: {
+    label: "stop", may: () => true, grave: true,
+    what: (run) => ["The run ends as “stopped”. Before that a snapshot is written, and " +
+      bestText(run) + ".",
+      "Live branches (" + run.branches.live + ") are freed. It can be taken up again with: " +
+      "mltune resume " + run.run],
+  },
+};
+
+// A dialog; resolves to true once act() has succeeded, false when it was left.
+function ask(title, parts, confirm, act) {
+  return new Promise((resolve) => {
+    const fault = el("p.bad"), box = el("dialog");
+    fault.setAttribute("role", "alert");
+    const secret = el("input");
+    secret.type = "password";
+    secret.autocomplete = "off";
+    secret.id = "token";
+    const label = el("label", "token");
+    label.htmlFor = "token";
+    const entry = el("div.field", label, secret,
+      el("span.quiet", "the text of the file “token” in the state folder (.mltune/token); " +
+        "this tab keeps it until it is closed"));
+    entry.hidden = token.get() !== "";
+    const yes = button(confirm.label, go, confirm.grave ? "grave" : "primary");
+    const no = button("leave it", () => box.close());
+    const heading = el("h2", title);
+    heading.id = "asked";
+    box.setAttribute("aria-labelledby", "asked");
+    box.append(heading, ...parts, entry, fault, el("div.buttons", no, yes));
+    let done = false;
+    async function go() {
+      if (!entry.hidden) token.set(secret.value.trim());
+      yes.disabled = true;
+      put(fault, "");
+      try {
+        await act();
+        done = true;
+        box.close();
+      } catch (error) {
+        if (error instanceof Refused && error.status === 401) {
+          token.forget();
+          entry.hidden = false;
+          put(fault, "The server wants another token.");
+          secret.focus();
+        } else {
+          put(fault, error instanceof Refused ? error.message : "No answer. " + error.message);
+        }
+      }
+      yes.disabled = false;
+    }
+    box.addEventListener("keydown", (e) => {
+      if (e.key === "Enter" && e.target.tagName === "INPUT") { e.preventDefault(); go(); }
+    });
+    box.addEventListener("close", () => { box.remove(); resolve(done); });
+    document.body.append(box);
+    box.showModal();
+    (entry.hidden ? no : secret).focus();
+  });
+}
+
+async function perform(id, name, changed) {
+  const run = await get(runPath(id)), action = ACTIONS[name];
+  let message = "";
+  const done = await ask(action.label + " " + (run.name || run.run) + "?",
+    action.what(run).map((text) => el("p", text)), action,
+    async () => { message = (await write("POST", runPath(id, ":" + name))).message; });
+  if (done) changed(message);
+}
+
+// ---- limits ----------------------------------------------------------------
+
+const LIMITS = [
+  ["max_epochs", "epochs at most", "whole number", false],
+  ["plateau_epochs", "epochs without improvement", "whole number", false],
+  ["target_loss", "until the loss is at most", "empty: none", true],
+  ["target_metric", "until the metric is at least as good as", "empty: none", true],
+  ["max_time", "time at most", "as 90s, 10m, 2h; empty: none", true],
+];
+
+function limitValue(name, text, optional) {
+  if (text === "" && optional) return null;
+  if (name === "max_time" && !Number.isFinite(Number(text))) return text;
+  const value = Number(text);
+  if (text === "" || !Number.isFinite(value)) throw new Error(name + ": a number is expected");
+  return value;
+}
+
+function limitChanges(inputs, stop) {
+  const changes = {};
+  for (const [name, , , optional] of LIMITS) {
+    const text = inputs[name].value.trim();
+    if (text === inputs[name].defaultValue) continue;
+    changes[name] = limitValue(name, text, optional);
+    if (changes[name] === stop[name]) delete changes[name];
+  }
+  return changes;
+}
+
+async function editLimits(id, changed) {
+  const run = await get(runPath(id)), inputs = {};
+  const summary = el("p", "Nothing changes yet.");
+  summary.setAttribute("role", "status");
+  const says = () => {
+    try {
+      const c = Object.entries(limitChanges(inputs, run.stop));
+      put(summary, c.length === 0 ? "Nothing changes yet." : "Will change: " + c.map(([n, v]) =>
+        n + " from " + (run.stop[n] === null ? "none" : run.stop[n]) + " to " +
+        (v === null ? "none" : v)).join(", ") + ". " +
+        (c.some(([n]) => n === "max_time") ? "The time limit acts at once" +
+          (c.length > 1 ? ", the rest at the next end of an epoch." : ".")
+          : "It acts at the next end of an epoch; if it is already passed then, the run ends."));
+    } catch (error) {
+      put(summary, error.message);
+    }
+  };
+  const fields = LIMITS.map(([name, text, hint]) => {
+    const input = el("input"), label = el("label", text);
+    input.id = "limit-" + name;
+    label.htmlFor = input.id;
+    input.value = input.defaultValue = run.stop[name] === null ? "" : String(run.stop[name]);
+    input.inputMode = name === "max_time" ? "text" : "decimal";
+    input.addEventListener("input", says);
+    inputs[name] = input;
+    return el("div.field", label, input, el("span.quiet", hint));
+  });
+  let message = "";
+  const done = await ask("limits of " + (run.name || run.run), [...fields, summary],
+    {label: "set"}, async () => {
+      const stop = limitChanges(inputs, run.stop);
+      if (Object.keys(stop).length === 0) throw new Error("Nothing was changed.");
+      message = (await write("PATCH", runPath(id), {stop})).message;
+    });
+  if (done) changed(message);
+}
+
+// The buttons for a run; update(run) shows those that can act.
+export function controls(id, changed, failed) {
+  const guard = (promise) => promise.catch((error) => failed(error.message));
+  const all = Object.entries(ACTIONS).map(([name, action]) => [action,
+    button(action.label, () => guard(perform(id, name, changed)), action.grave ? "grave" : "")]);
+  const limits = button("limits", () => guard(editLimits(id, changed)));
+  const root = el("div.buttons", ...all.map(([, b]) => b));
+  root.setAttribute("role", "group");
+  root.setAttribute("aria-label", "steer the run");
+  root.lastChild.before(limits);
+  return {
+    root,
+    update(run) {
+      root.hidden = ENDED.has(run.status);
+      for (const [action, b] of all) b.hidden = !action.may(run);
+    },
+  };
+}

@@ -1,0 +1,145 @@
+// What the server has: reads, writes with the token, live events, files to keep.
+
+const API = "/api/v1";
+const TOKEN = "mltune-token";
+const EVENTS_MS = 1000;
+const RETRY_MS = 4000;
+
+// Kinds of events, as the run's journal names them.
+const KINDS = ["run_started", "run_status", "run_finished", "run_resumed", "command",
+  "search_started", "search_decided", "search_ended", "trial_started", "trial_updated",
+  "trial_ended", "branch_created", "branch_freed", "slice_scheduled", "slice_ended",
+  "progress", "epoch_ended", "setting_chosen", "decision", "snapshot_written",
+  "model_saved"];
+
+export class Refused extends Error {
+  constructor(status, problem) {
+    const faults = (problem.errors || []).map((e) => (e.pointer + " " + e.detail).trim());
+    super([problem.detail || "status " + status, ...faults].join("; "));
+    this.status = status;
+    this.code = problem.code;
+  }
+}
+
+async function answer(reply) {
+  const body = await reply.json().catch(() => ({}));
+  if (!reply.ok) throw new Refused(reply.status, body);
+  return body;
+}
+
+export async function get(path, query = {}) {
+  const given = Object.entries(query).filter(([, v]) => v !== undefined && v !== null);
+  const text = new URLSearchParams(given).toString();
+  return answer(await fetch(API + path + (text ? "?" + text : ""),
+    {headers: {accept: "application/json"}}));
+}
+
+export function runPath(run, rest = "") {
+  return "/runs/" + encodeURIComponent(run) + rest;
+}
+
+// ---- writes ----------------------------------------------------------------
+
+export const token = {
+  get: () => sessionStorage.getItem(TOKEN) || "",
+  set: (text) => sessionStorage.setItem(TOKEN, text),
+  forget: () => sessionStorage.removeItem(TOKEN),
+};
+
+// The key lets the server see a repetition: a write that is sent again because
+// its answer was lost is not carried out twice.
+export async function write(method, path, body) {
+  const headers = {authorization: "Bearer " + token.get(),
+    "idempotency-key": crypto.randomUUID()};
+  if (body !== undefined) headers["content-type"] = "application/json";
+  return answer(await fetch(API + path,
+    {method, headers, body: body === undefined ? undefined : JSON.stringify(body)}));
+}
+
+// ---- live ------------------------------------------------------------------
+
+// Calls changed() when something has happened in the run, but not again before
+// it is done and a second is over; state(true|false) says whether the server
+// answers. Returns what ends it.
+export function follow(run, changed, state) {
+  let source = null, timer = null, busy = false, again = false, ended = false;
+
+  function soon(delay) {
+    if (busy) again = true;
+    if (ended || busy || timer !== null || document.hidden) return;
+    timer = setTimeout(draw, delay);
+  }
+  async function draw() {
+    timer = null;
+    busy = true;
+    again = false;
+    try {
+      const more = await changed();
+      if (!ended) state(true);
+      if (more !== false) connect();
+      else if (source !== null) source.close();
+    } catch (error) {
+      if (!ended) state(false, error);
+      setTimeout(() => soon(0), RETRY_MS);
+    }
+    busy = false;
+    if (again) soon(EVENTS_MS);
+  }
+  function connect() {
+    if (ended || run === null) {
+      if (!ended) setTimeout(() => soon(0), RETRY_MS);
+      return;
+    }
+    if (source !== null && source.readyState !== EventSource.CLOSED) return;
+    source = new EventSource(API + runPath(run, "/events"));
+    for (const kind of KINDS) source.addEventListener(kind, () => soon(EVENTS_MS));
+    source.addEventListener("dropped", () => { source.close(); soon(0); });
+    source.addEventListener("open", () => soon(EVENTS_MS));
+    source.addEventListener("error", () => {
+      if (source.readyState === EventSource.CLOSED) setTimeout(() => soon(0), RETRY_MS);
+    });
+  }
+  const shown = () => soon(0);
+  document.addEventListener("visibilitychange", shown);
+  draw();
+  return {
+    now: () => soon(0),
+    end() {
+      ended = true;
+      clearTimeout(timer);
+      document.removeEventListener("visibilitychange", shown);
+      if (source !== null) source.close();
+    },
+  };
+}
+
+// ---- files -----------------------------------------------------------------
+
+function save(blob, name) {
+  const a = document.createElement("a");
+  a.href = URL.createObjectURL(blob);
+  a.download = name;
+  document.body.append(a);
+  a.click();
+  a.remove();
+  setTimeout(() => URL.revokeObjectURL(a.href), 10000);
+}
+
+// A cell that a spreadsheet would take for a formula is quoted as text.
+function cell(value) {
+  if (value === null || value === undefined) return "";
+  let text = String(value);
+  if (typeof value === "string" && /^[=+\-@\t\r]/.test(text) && !Number.isFinite(Number(text)))
+    text = "'" + text;
+  return /[",\n\r]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
+}
+
+// rows: arrays, the first one the names of the columns.
+export function saveCsv(name, rows) {
+  const text = rows.map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
+  save(new Blob([text], {type: "text/csv"}), name + ".csv");
+}
+
+export function saveCanvas(name, canvas) {
+  canvas.toBlob((blob) => save(blob, name + ".png"), "image/png");
+}

@@ -1,0 +1,256 @@
+// Line plots: uPlot in a card. Beside its series a plot may have bundles, many
+// faint lines drawn under them, and marks, vertical lines.
+
+import {card, colours, onTheme} from "./canvas.js";
+import {button, el, number, put, short} from "./text.js";
+
+const uPlot = window.uPlot;
+
+// A straight run of finite numbers; what is not finite breaks a line.
+function finite(values, log) {
+  return values.map((v) => {
+    const x = number(v);
+    return Number.isFinite(x) && (!log || x > 0) ? x : null;
+  });
+}
+
+// The range of y that shows the series whole, and of the bundles what does not
+// crush them: up to their 90th percentile.
+function spread(spec, data, log, x0, x1) {
+  let low = Infinity, high = -Infinity;
+  const rest = [];
+  spec.series.forEach((s, i) => {
+    data[i + 1].forEach((v, k) => {
+      if (v === null || data[0][k] < x0 || data[0][k] > x1) return;
+      low = Math.min(low, v);
+      high = Math.max(high, v);
+    });
+  });
+  for (const b of spec.bundles || [])
+    for (const line of b.lines)
+      line.y.forEach((v, k) => {
+        if (Number.isFinite(v) && (!log || v > 0) && line.x[k] >= x0 && line.x[k] <= x1)
+          rest.push(v);
+      });
+  rest.sort((a, b) => a - b);
+  if (rest.length > 0) {
+    low = Math.min(low, rest[0]);
+    high = Math.max(high, rest[Math.floor((rest.length - 1) * 0.9)]);
+  }
+  if (low > high) return log ? [0.1, 1] : [0, 1];
+  if (log) {
+    const room = Math.max(1.05, Math.pow(high / low, 0.04));
+    return [low / room, high * room];
+  }
+  const room = (high - low) * 0.05 || Math.abs(high) * 0.05 || 0.5;
+  return [low - room, high + room];
+}
+
+function drawBundles(u, spec, c) {
+  const {ctx, bbox} = u, scale = devicePixelRatio || 1;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+  ctx.clip();
+  for (const b of spec.bundles || []) {
+    ctx.strokeStyle = c[b.colour] || b.colour;
+    ctx.fillStyle = ctx.strokeStyle;
+    ctx.lineWidth = (b.width || 1) * scale;
+    ctx.globalAlpha = b.alpha || 1;
+    ctx.beginPath();
+    for (const line of b.lines) {
+      let pen = false, alone = line.x.length === 1;
+      for (let i = 0; i < line.x.length; i++) {
+        const v = line.y[i];
+        if (!Number.isFinite(v)) { pen = false; continue; }
+        const px = u.valToPos(line.x[i], "x", true);
+        const py = Math.max(-1e5, Math.min(1e5, u.valToPos(v, "y", true)));
+        if (alone) ctx.rect(px - scale, py - scale, 2 * scale, 2 * scale);
+        else if (pen) ctx.lineTo(px, py);
+        else ctx.moveTo(px, py);
+        pen = true;
+      }
+    }
+    ctx.stroke();
+  }
+  ctx.globalAlpha = 1;
+  ctx.strokeStyle = c.warn;
+  ctx.lineWidth = scale;
+  ctx.setLineDash([3 * scale, 3 * scale]);
+  ctx.beginPath();
+  for (const m of spec.marks || []) {
+    const px = u.valToPos(m, "x", true);
+    ctx.moveTo(px, bbox.top);
+    ctx.lineTo(px, bbox.top + bbox.height);
+  }
+  ctx.stroke();
+  ctx.restore();
+}
+
+function options(state, width) {
+  const {spec, log} = state, c = colours();
+  const axis = (label, size) => ({
+    stroke: c.quiet, font: c.font, labelFont: c.font, label, labelSize: 18, size,
+    grid: {stroke: c.line, width: 1}, ticks: {stroke: c.line, width: 1, size: 4},
+    values: (u, ticks) => ticks.map((t) => t === null ? "" : short(t, 5)),
+  });
+  const x = axis(spec.xLabel, 30);
+  if (spec.xValues) x.values = spec.xValues;
+  return {
+    width, height: spec.height || 280, legend: {show: false}, pxAlign: 0,
+    padding: [10, 30, 0, 0],
+    scales: {
+      x: {time: false, range: (u, low, high) => state.zoom || state.spec.xRange ||
+        (low === null ? [0, 1] : low === high ? [low - 0.5, high + 0.5] : [low, high])},
+      y: {distr: log ? 3 : 1, range: (u) => spread(state.spec, u.data, log,
+        u.scales.x.min ?? -Infinity, u.scales.x.max ?? Infinity)},
+    },
+    axes: [x, {...axis(spec.yLabel, 58), space: 34}],
+    cursor: {y: false, drag: {x: true, y: false, setScale: false}, points: {size: 7}},
+    series: [{}, ...spec.series.map((s) => ({
+      label: s.label, stroke: c[s.colour] || s.colour, width: s.width ?? 2, dash: s.dash,
+      spanGaps: s.gaps === undefined, fill: s.fill,
+      paths: s.kind === "steps" ? uPlot.paths.stepped({align: 1})
+        : s.kind === "dots" ? () => null : undefined,
+      points: {show: s.kind === "dots" ? true : s.points, size: s.size || 5,
+        stroke: c[s.colour] || s.colour, fill: c[s.colour] || s.colour},
+    }))],
+    bands: (spec.bands || []).map((b) => ({series: b.series, fill: c[b.colour] || b.colour})),
+    hooks: {
+      drawAxes: [(u) => drawBundles(u, state.spec, c)],
+      setCursor: [(u) => state.read(u.cursor.idx)],
+      setSelect: [(u) => {
+        if (u.select.width < 4) return;
+        state.setZoom([u.posToVal(u.select.left, "x"),
+          u.posToVal(u.select.left + u.select.width, "x")]);
+        u.setSelect({left: 0, width: 0, top: 0, height: 0}, false);
+      }],
+    },
+  };
+}
+
+// spec: {title, name, xLabel, yLabel, height, x: [], series: [{label, values,
+// colour, width, dash, kind: "line" | "steps" | "dots"}], bundles: [{colour,
+// alpha, lines: [{x, y}]}], marks: [], bands, logAllowed, log, xRange, xValues,
+// zoomed(range | null), csv() -> rows, read(index) -> text, note, empty}
+export function plot(first, ...tools) {
+  const host = el("div.plot"), nothing = el("p.quiet", "");
+  const state = {spec: first, log: Boolean(first.log), zoom: null, index: null};
+  let u = null, shape = "";
+  const rows = () => {
+    const s = state.spec;
+    return s.csv ? s.csv() : [[s.xLabel, ...s.series.map((k) => k.label)],
+      ...s.x.map((x, i) => [x, ...s.series.map((k) => k.values[i])])];
+  };
+  const reset = button("whole", () => state.setZoom(null), "small");
+  reset.hidden = true;
+  const logButton = button("log", () => {
+    state.log = !state.log;
+    draw();
+  }, "small");
+  logButton.hidden = !first.logAllowed;
+  const frame = card(first.title, {name: first.name, csv: rows,
+    canvas: () => u && u.ctx.canvas}, ...tools, logButton, reset);
+  host.tabIndex = 0;
+  host.setAttribute("role", "img");
+  frame.body.append(host, nothing);
+
+  state.setZoom = (range) => {
+    state.zoom = range;
+    reset.hidden = range === null;
+    if (u) rescale();
+    if (state.spec.zoomed) state.spec.zoomed(range);
+  };
+  state.read = (index) => {
+    const s = state.spec;
+    state.index = index;
+    if (index === null || index === undefined || s.x[index] === undefined) {
+      put(frame.readout, s.note || "");
+      return;
+    }
+    put(frame.readout, s.read ? s.read(index) : s.xLabel + " " + short(s.x[index], 6) + ": " +
+      s.series.filter((k) => k.values[index] !== null && k.values[index] !== undefined)
+        .map((k) => k.label + " " + short(k.values[index])).join(", "));
+  };
+  function rescale() {
+    const [low, high] = state.zoom || state.spec.xRange ||
+      [state.spec.x[0], state.spec.x[state.spec.x.length - 1]];
+    u.setScale("x", {min: low, max: high});
+    point();
+  }
+  // The cursor stays with the value that is read, not with the pixel.
+  function point() {
+    const x = state.spec.x[state.index];
+    if (x !== undefined && host.contains(document.activeElement))
+      u.setCursor({left: u.valToPos(x, "x"), top: 10}, false);
+  }
+  function draw() {
+    const s = state.spec, width = Math.floor(host.clientWidth);
+    const data = [s.x, ...s.series.map((k) => finite(k.values, state.log))];
+    const some = data.slice(1).some((v) => v.some((y) => y !== null)) ||
+      (s.bundles || []).some((b) => b.lines.length > 0);
+    nothing.hidden = some;
+    put(nothing, some ? "" : s.empty || "nothing to draw yet");
+    host.classList.toggle("bare", !some);
+    host.setAttribute("aria-label", s.title + ". Arrow keys read values, + and - zoom.");
+    logButton.setAttribute("aria-pressed", String(state.log));
+    if (!some || width <= 0) {
+      if (u) u.destroy();
+      u = null;
+      return;
+    }
+    const now = [width, state.log, s.height, s.yLabel, s.xLabel, JSON.stringify(colours()),
+      ...s.series.map((k) => [k.label, k.colour, k.kind, k.points].join())].join("|");
+    if (u && now === shape) {
+      u.setData(data, true);
+      point();
+      state.read(state.index);
+      return;
+    }
+    if (u) u.destroy();
+    shape = now;
+    u = new uPlot(options(state, width), data, host);
+    state.read(null);
+  }
+  host.addEventListener("dblclick", () => state.setZoom(null));
+  host.addEventListener("keydown", (e) => {
+    if (!u || e.ctrlKey || e.metaKey || e.altKey) return;
+    const x = state.spec.x, at = state.index ?? -1;
+    const step = (e.shiftKey ? 10 : 1) * (e.key === "ArrowLeft" ? -1 : 1);
+    if (e.key === "ArrowLeft" || e.key === "ArrowRight") {
+      const to = Math.max(0, Math.min(x.length - 1, at + step));
+      u.setCursor({left: u.valToPos(x[to], "x"), top: 10});
+      state.read(to);
+    } else if (e.key === "+" || e.key === "-") {
+      const {min, max} = u.scales.x, middle = at >= 0 ? x[at] : (min + max) / 2;
+      const half = (max - min) * (e.key === "+" ? 0.25 : 1);
+      const all = state.spec.xRange || [x[0], x[x.length - 1]];
+      const range = [Math.max(all[0], middle - half), Math.min(all[1], middle + half)];
+      state.setZoom(range[0] <= all[0] && range[1] >= all[1] ? null : range);
+    } else if (e.key === "Escape" || e.key === "0") {
+      state.setZoom(null);
+    } else {
+      return;
+    }
+    e.preventDefault();
+  });
+  let width = 0;
+  const watch = new ResizeObserver(() => {
+    if (host.clientWidth === width) return;
+    width = host.clientWidth;
+    draw();
+  });
+  watch.observe(host);
+  const off = onTheme(draw);
+  return {
+    ...frame,
+    update(spec) {
+      state.spec = {...state.spec, ...spec};
+      if (spec.title) frame.title(spec.title);
+      draw();
+    },
+    zoom: () => state.zoom,
+    whole: () => { if (state.zoom) state.setZoom(null); },
+    destroy() { watch.disconnect(); off(); if (u) u.destroy(); },
+  };
+}

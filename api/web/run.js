@@ -1,0 +1,253 @@
+// One run: its figures, the loss with what survived and what was tried, the
+// schedule of settings, why each thing was done. Trials, branches and settings
+// are tabs beside it.
+
+import {controls} from "./control.js";
+import {get, runPath} from "./data.js";
+import {plot} from "./plot.js";
+import {tuningCost} from "./runs.js";
+import {trialsTab} from "./trials.js";
+import {treeTab} from "./tree.js";
+import {button, chip, count, duration, el, ENDED, link, number, put, runHref, runSeconds,
+  settingText, short, timeLeft} from "./text.js";
+
+const TABS = [["", "overview", overviewTab], ["trials", "trials", trialsTab],
+  ["branches", "branches", treeTab]];
+const FEED = 40;
+
+export function runView({id, tab, crumbs, notice}) {
+  const head = el("div.runhead"), body = el("div.tab");
+  const name = el("h1", id), status = el("span"), why = el("span.quiet");
+  const steer = controls(id, (message) => { notice(message); refresh(); }, notice);
+  const tabs = el("nav.tabs");
+  tabs.setAttribute("aria-label", "parts of the run");
+  const root = el("div.stacked", head, tabs, body);
+  head.append(name, status, why, steer.root);
+  let shown = null, current = null;
+
+  function open(which) {
+    const found = TABS.find(([key]) => key === which) || TABS[0];
+    if (shown) shown.destroy();
+    current = found[0];
+    shown = found[2](id, {now: () => refresh()});
+    body.replaceChildren(shown.root);
+    tabs.replaceChildren(...TABS.map(([key, text]) => {
+      const a = link(text, runHref(id, key));
+      if (key === current) a.setAttribute("aria-current", "page");
+      return a;
+    }));
+  }
+  async function refresh() {
+    const run = await get(runPath(id));
+    crumbs(run.status + " · " + (run.name || run.run), link("runs", "#/"),
+      el("span", run.name || run.run));
+    put(name, run.name || run.run);
+    if (status.textContent !== run.status) status.replaceChildren(chip(run.status));
+    put(why, run.message || run.status_reason || "");
+    steer.update(run);
+    await shown.refresh(run);
+    return !ENDED.has(run.status);
+  }
+  open(tab);
+  return {
+    root, run: id, refresh,
+    follows(to) {
+      if (to.make !== runView || to.id !== id) return false;
+      if (to.tab !== current) {
+        open(to.tab);
+        refresh().catch((error) => notice(error.message));
+      }
+      return true;
+    },
+    destroy() { shown.destroy(); },
+  };
+}
+
+// ---- overview --------------------------------------------------------------
+
+function figure(title) {
+  const big = el("p.big", "–"), note = el("p.quiet");
+  const heading = el("h2", title);
+  return {root: el("div", heading, big, note),
+    set(value, text, label) { put(big, value); put(note, text); if (label) put(heading, label); }};
+}
+
+function figures() {
+  const of = {loss: figure("loss"), metric: figure("metric"), epochs: figure("epochs"),
+    time: figure("time"), tuning: figure("tuning")};
+  const root = el("section.figures", ...Object.values(of).map((f) => f.root));
+  root.setAttribute("aria-label", "figures");
+  function update(run) {
+    const metric = run.job && run.job.metric, left = timeLeft(run);
+    of.loss.set(short(run.loss), run.best
+      ? short(run.best.loss) + " in the best epoch, " + run.best.epoch : "");
+    of.metric.root.hidden = !metric;
+    if (metric) of.metric.set(run.last_epoch ? short(run.last_epoch.metric) : "–",
+      run.best ? "best " + short(run.best.metric) : "", "validation " + metric.name);
+    of.epochs.set(short(run.epochs), "clock " + short(run.clock) +
+      (run.stop.max_epochs ? ", at most " + count(run.stop.max_epochs, "epoch") : ""));
+    of.time.set(duration(runSeconds(run)),
+      left === null ? run.reason ? "ended: " + run.reason : "" : "at most " + duration(left) + " left");
+    of.tuning.set(count(run.tuning.trials, "trial"), tuningCost(run) + " in " +
+      count(run.tuning.searches, "search", "searches"));
+  }
+  return {root, update};
+}
+
+// Lines of branches out of the columns of a curve.
+function lines(columns, x) {
+  const of = new Map();
+  columns.branch.forEach((b, i) => {
+    if (!of.has(b)) of.set(b, {x: [], y: []});
+    of.get(b).x.push(columns[x][i]);
+    of.get(b).y.push(number(columns.loss[i]));
+  });
+  return [...of.values()];
+}
+
+function lossPlot(id, redo) {
+  let axis = "clock", curve = null, choices = [];
+  const toggle = button("by time", () => {
+    axis = axis === "clock" ? "seconds" : "clock";
+    put(toggle, axis === "clock" ? "by time" : "by clock");
+    frame.update({xLabel: axis === "clock" ? "clock" : "seconds since the start"});
+    frame.whole();
+    show();
+  }, "small");
+  const frame = plot({title: "training loss", name: id + "-loss", xLabel: "clock", yLabel: "loss",
+    height: 320, logAllowed: true, x: [], series: [],
+    zoomed: () => { if (axis === "clock") redo(); },
+    csv: () => {
+      const rows = [["lineage", "branch", "clock", "seconds", "loss"]];
+      for (const [part, survives] of [[curve.lineage, "surviving"], [curve.others, "other"]])
+        part.clock.forEach((c, i) => rows.push([survives, part.branch[i], c, part.seconds[i],
+          part.loss[i]]));
+      return rows;
+    }}, toggle);
+  function show() {
+    const a = curve.lineage, x = a[axis];
+    frame.update({
+      x, xRange: axis === "clock" ? [0, Math.max(1, curve.clock)] : undefined,
+      series: [{label: "surviving lineage", values: a.loss, colour: "accent", width: 2.5,
+        points: x.length < 2}],
+      bundles: [{colour: "quiet", alpha: 0.45, lines: lines(curve.others, axis)}],
+      marks: axis === "clock" ? choices.map((c) => c.clock) : [],
+      note: "bold: what survived, " + count(a.points, "point") + "; faint: trials and other " +
+        "branches, " + count(curve.others.points, "point") +
+        (axis === "clock" && choices.length > 0 ? "; dashed: a setting was chosen" : "") +
+        ". Drag to zoom.",
+      read: (i) => (axis === "clock" ? "clock " : "second ") + short(x[i], 6) + ": loss " +
+        short(a.loss[i]) + " in branch " + a.branch[i],
+    });
+  }
+  return {
+    ...frame,
+    range: () => axis === "clock" ? frame.zoom() : null,
+    set(c, clock, chosen) {
+      curve = {...c, clock};
+      choices = chosen;
+      show();
+    },
+  };
+}
+
+// A small plot for each tunable: its value over clocks.
+function schedulePlots(id) {
+  const root = el("section.multiples"), shown = new Map();
+  root.setAttribute("aria-label", "the effective schedule");
+  const texts = el("p.quiet");
+  function update(choices, clock) {
+    const names = [...new Set(choices.flatMap((c) => Object.keys(c.setting)))];
+    for (const name of names) {
+      const values = choices.map((c) => c.setting[name] ?? null);
+      const x = [...choices.map((c) => c.clock), Math.max(clock, choices.at(-1).clock + 1)];
+      const y = [...values, values.at(-1)];
+      if (!values.every((v) => v === null || typeof v === "number")) {
+        put(texts, name + ": " + choices.map((c) => short(c.clock) + " → " +
+          c.setting[name]).join(", "));
+        if (!texts.isConnected) root.append(el("div.card", texts));
+        continue;
+      }
+      if (!shown.has(name)) {
+        shown.set(name, plot({title: name, name: id + "-" + name, xLabel: "clock", yLabel: "",
+          height: 150, x: [], series: [], logAllowed: true}));
+        root.append(shown.get(name).root);
+      }
+      shown.get(name).update({x, xRange: [0, x.at(-1)], note: "now " + short(values.at(-1)),
+        series: [{label: name, values: y, colour: "accent", kind: "steps", points: false}],
+        csv: () => [["clock", name, "reason"],
+          ...choices.map((c) => [c.clock, c.setting[name] ?? null, c.reason])]});
+    }
+  }
+  return {root, update, destroy() { for (const p of shown.values()) p.destroy(); }};
+}
+
+function feed() {
+  const list = el("ol.feed"), more = button("older", () => { pages++; redo(); }, "small");
+  const root = el("section.card", el("div.head", el("h2", "why")), list, more);
+  let pages = 1, redo = () => {};
+  function update(items, more_) {
+    more.hidden = !more_;
+    list.replaceChildren(...items.map((d) => {
+      const when = el("time", d.at ? new Date(d.at).toLocaleTimeString() : "");
+      if (d.at) when.dateTime = d.at;
+      const numbers = Object.entries(d.numbers || {}).map(([k, v]) =>
+        k.replaceAll("_", " ") + " " + short(v)).join(", ");
+      const item = el("li", when, el("span.text", d.text));
+      item.title = numbers;
+      return item;
+    }));
+    if (items.length === 0) list.replaceChildren(el("li.quiet", "nothing has been decided so far"));
+  }
+  return {root, update, size: () => pages * FEED, again: (f) => { redo = f; }};
+}
+
+function overviewTab(id, {now}) {
+  const top = figures(), why = el("p.quiet"), setting = el("p.setting", "–");
+  const loss = lossPlot(id, () => now());
+  const validation = plot({title: "validation", name: id + "-validation", xLabel: "epoch",
+    yLabel: "", height: 200, x: [], series: []});
+  const schedule = schedulePlots(id), reasons = feed();
+  reasons.again(now);
+  const use = el("section.card", el("div.head", el("h2", "setting in use")), setting, why);
+  const root = el("div.stacked", top.root, use, loss.root, validation.root, schedule.root,
+    reasons.root);
+  validation.root.hidden = true;
+
+  function showEpochs(run, epochs) {
+    const metric = run.job && run.job.metric;
+    validation.root.hidden = !metric || epochs.length === 0;
+    if (validation.root.hidden) return;
+    const best = epochs.filter((e) => e.best).at(-1);
+    validation.update({title: "validation " + metric.name + " by epoch", yLabel: metric.name,
+      x: epochs.map((e) => e.epoch), note: best
+        ? "best " + short(best.metric) + " after epoch " + best.epoch : "",
+      series: [{label: metric.name, values: epochs.map((e) => e.metric), colour: "accent",
+        points: epochs.length < 60}],
+      csv: () => [["epoch", "clock", "loss", metric.name],
+        ...epochs.map((e) => [e.epoch, e.clock, e.loss, e.metric])]});
+  }
+  async function refresh(run) {
+    const base = runPath(id), range = loss.range();
+    const from = range ? Math.max(0, Math.floor(range[0])) : undefined;
+    const to = range ? Math.max(from + 1, Math.ceil(range[1])) : undefined;
+    const [curve, choices, epochs, decisions] = await Promise.all([
+      get(base + "/curve", {spans: 600, from, to}),
+      get(base + "/schedule", {order: "desc", page_size: 1000}),
+      get(base + "/epochs", {surviving: true, order: "desc", page_size: 1000}),
+      get(base + "/decisions", {order: "desc", page_size: Math.min(1000, reasons.size())}),
+    ]);
+    choices.schedule.reverse();
+    epochs.epochs.reverse();
+    top.update(run);
+    const last = choices.schedule.at(-1);
+    put(setting, settingText(run.setting));
+    put(why, last && last.reason ? "since clock " + short(last.clock) + ": " + last.reason : "");
+    loss.set(curve, run.clock, choices.schedule);
+    showEpochs(run, epochs.epochs);
+    if (choices.schedule.length > 0) schedule.update(choices.schedule, run.clock);
+    reasons.update(decisions.decisions, decisions.next_page_token !== null);
+  }
+  return {root, refresh,
+    destroy() { loss.destroy(); validation.destroy(); schedule.destroy(); }};
+}

@@ -1,0 +1,223 @@
+// The tree of branches over the global clock: each a row, its slices bars, its
+// fork a line from its parent, its end a mark.
+
+import {drawing} from "./canvas.js";
+import {get, runPath} from "./data.js";
+import {button, count, el, put, settingText, short} from "./text.js";
+
+const ROW = 18, TOP = 26, BRANCHES = 200, SLICES = 4000;
+
+// Rows in the order of a walk: after each branch those forked from it, in the
+// order in which they were.
+export function walk(branches) {
+  const children = new Map(), shown = new Set(branches.map((b) => b.branch));
+  for (const b of branches) {
+    const parent = b.parent !== null && shown.has(b.parent) ? b.parent : null;
+    if (!children.has(parent)) children.set(parent, []);
+    children.get(parent).push(b);
+  }
+  const rows = [], stack = [...(children.get(null) || [])].reverse().map((b) => [b, 0]);
+  while (stack.length > 0) {
+    const [b, depth] = stack.pop();
+    rows.push({...b, depth});
+    for (const c of [...(children.get(b.branch) || [])].reverse()) stack.push([c, depth + 1]);
+  }
+  return rows;
+}
+
+// The beginning, branch 0, is there before the first record: it is drawn as
+// the parent of those that name none.
+function withRoot(branches) {
+  if (branches.length === 0 || branches.some((b) => b.branch === 0)) return branches;
+  const root = {branch: 0, parent: null, type: "init", role: "beginning", live: true,
+    surviving: true, trial: null, setting: {}, created_clock: 0, first_clock: 0, last_clock: 0,
+    clocks: 0, freed_reason: null};
+  return [root, ...branches.map((b) => b.parent === null ? {...b, parent: 0} : b)];
+}
+
+function describe(b) {
+  if (b.branch === 0) return "branch 0: the state before the first clock";
+  const end = b.live ? "lives" : "freed: " + (b.freed_reason || "no reason given");
+  return "branch " + b.branch + ", " + b.role + (b.trial ? ", trial " + b.trial : "") +
+    (b.surviving ? ", of the surviving lineage" : "") + "; " +
+    (b.parent === null ? "the root" : "from branch " + b.parent + " at clock " + short(b.created_clock)) +
+    "; ran " + count(b.clocks, "clock") + "; " + end +
+    (Object.keys(b.setting || {}).length > 0 ? "; " + settingText(b.setting) : "");
+}
+
+// Bars as pixels; gaps too narrow to be seen are closed.
+function joined(bars, px) {
+  const out = [];
+  for (const [from, to] of bars) {
+    const s = px(from), e = px(to), last = out.at(-1);
+    if (last && s - last[1] < 2) last[1] = Math.max(last[1], e);
+    else out.push([s, e]);
+  }
+  return out;
+}
+
+export function treeTab(id) {
+  let rows = [], slices = new Map(), clock = 1, at = -1, range = null;
+  const whole = button("whole", () => zoom(null), "small");
+  whole.hidden = true;
+  const label = (width) => width < 500 ? 64 : 120;
+  const frame = drawing({
+    title: "branches over the global clock", name: id + "-branches",
+    label: "Tree of branches. Arrow keys go from branch to branch, + and - zoom.",
+    height: () => TOP + Math.max(1, rows.length) * ROW + 8,
+    draw, pick(x, y, clicked) {
+      const i = Math.floor((y - TOP) / ROW);
+      if (!rows[i]) return undefined;
+      if (clicked || i !== at) { at = i; requestAnimationFrame(() => frame.draw()); }
+      return describe(rows[i]);
+    },
+    key(e) {
+      if (e.key === "+" || e.key === "-" || e.key === "0") {
+        const [low, high] = range || [0, clock], half = (high - low) * (e.key === "+" ? 0.25 : 1);
+        const b = rows[at], middle = b ? (b.first_clock + b.last_clock) / 2 : (low + high) / 2;
+        zoom(e.key === "0" ? null : [middle - half, middle + half]);
+        return b ? describe(b) : "";
+      }
+      const step = {ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10}[e.key];
+      if (step === undefined && e.key !== "Home" && e.key !== "End") return undefined;
+      if (rows.length === 0) return "";
+      at = e.key === "Home" ? 0 : e.key === "End" ? rows.length - 1
+        : Math.max(0, Math.min(rows.length - 1, at + step));
+      frame.draw();
+      frame.scroll.scrollTop = Math.max(0, TOP + at * ROW - frame.scroll.clientHeight / 2);
+      return describe(rows[at]);
+    },
+    csv: () => [["branch", "parent", "type", "role", "trial", "surviving", "live", "created_clock",
+      "last_clock", "clocks", "freed_reason", "setting"],
+    ...rows.map((b) => [b.branch, b.parent, b.type, b.role, b.trial, b.surviving, b.live,
+      b.created_clock, b.last_clock, b.clocks, b.freed_reason, JSON.stringify(b.setting)])],
+  }, whole);
+  const sides = () => [label(frame.canvas.clientWidth), frame.canvas.clientWidth - 22];
+  function zoom(to) {
+    range = to && [Math.max(0, to[0]), Math.min(clock, to[1])];
+    if (range && (range[1] - range[0] < 1 || range[1] - range[0] >= clock)) range = null;
+    whole.hidden = range === null;
+    frame.draw();
+  }
+  // Dragging from one clock to another shows what lies between.
+  let pressed = null;
+  const clockAt = (e) => {
+    const [left, right] = sides(), [low, high] = range || [0, clock];
+    const x = e.clientX - frame.canvas.getBoundingClientRect().left;
+    return low + (high - low) * Math.max(0, Math.min(1, (x - left) / (right - left)));
+  };
+  frame.canvas.addEventListener("pointerdown", (e) => {
+    if (e.pointerType === "mouse") pressed = {x: e.clientX, clock: clockAt(e)};
+  });
+  frame.canvas.addEventListener("pointerup", (e) => {
+    if (pressed && Math.abs(e.clientX - pressed.x) > 8) {
+      const to = clockAt(e);
+      zoom([Math.min(to, pressed.clock), Math.max(to, pressed.clock)]);
+    }
+    pressed = null;
+  });
+  frame.scroll.classList.add("tall");
+  const key = el("p.quiet", "Thick: the surviving lineage. Bars: slices that ran (of older ones, " +
+    "from first to last clock). ● lives, × was freed. Drag to zoom.");
+  const root = el("div.stacked", frame.root);
+  frame.body.append(key);
+
+  function draw(ctx, width, height, c) {
+    const left = label(width), right = 22, span = width - left - right;
+    const [low, high] = range || [0, clock];
+    const px = (k) => left + span * Math.max(0, Math.min(1, (k - low) / (high - low)));
+    const of = new Map(rows.map((b, i) => [b.branch, i]));
+    ctx.fillStyle = c.quiet;
+    ctx.strokeStyle = c.line;
+    ctx.lineWidth = 1;
+    ctx.textBaseline = "middle";
+    const ticks = Math.max(2, Math.floor(span / 110));
+    for (let i = 0; i <= ticks; i++) {
+      const x = Math.round(left + span * i / ticks) + 0.5;
+      ctx.beginPath();
+      ctx.moveTo(x, TOP - 6);
+      ctx.lineTo(x, height - 6);
+      ctx.stroke();
+      ctx.textAlign = i === ticks ? "right" : i === 0 ? "left" : "center";
+      ctx.fillText(short(Math.round(low + (high - low) * i / ticks)), i === ticks ? x + right - 4 : x, 10);
+    }
+    rows.forEach((b, i) => {
+      const y = TOP + i * ROW + ROW / 2, from = px(b.created_clock);
+      const to = Math.max(from + 1, px(b.last_clock));
+      if (i === at) {
+        ctx.fillStyle = c.faint;
+        ctx.fillRect(0, y - ROW / 2, width, ROW);
+      }
+      const parent = of.get(b.parent);
+      ctx.strokeStyle = b.surviving ? c.accent : c.quiet;
+      ctx.globalAlpha = b.surviving ? 1 : 0.55;
+      if (parent !== undefined) {
+        ctx.lineWidth = b.surviving ? 2 : 1;
+        ctx.beginPath();
+        ctx.moveTo(Math.round(from) + 0.5, TOP + parent * ROW + ROW / 2);
+        ctx.lineTo(Math.round(from) + 0.5, y);
+        ctx.stroke();
+      }
+      ctx.lineWidth = b.surviving ? 2 : 1;
+      ctx.beginPath();
+      ctx.moveTo(from, y);
+      ctx.lineTo(to, y);
+      ctx.stroke();
+      ctx.fillStyle = b.surviving ? c.accent : c.second;
+      ctx.globalAlpha = b.surviving ? 1 : 0.8;
+      const tall = b.surviving ? 10 : 6;
+      for (const [s, e] of joined(slices.get(b.branch) || [[b.first_clock, b.last_clock]], px))
+        ctx.fillRect(s, y - tall / 2, Math.max(1, e - s), tall);
+      ctx.globalAlpha = 1;
+      ctx.textAlign = "center";
+      ctx.fillStyle = b.live ? c.good : c.quiet;
+      ctx.fillText(b.live ? "●" : "×", Math.min(width - 7, to + 8), y);
+      ctx.textAlign = "left";
+      ctx.fillStyle = b.surviving ? c.ink : c.quiet;
+      ctx.font = (b.surviving ? "600 " : "") + c.font;
+      const name = b.branch + (left > 100 ? " " + (b.trial ? "trial " + b.trial : b.role) : "");
+      ctx.fillText(name, 4 + Math.min(b.depth, 4) * 6, y);
+      ctx.font = c.font;
+    });
+  }
+  // What one branch ran in a row is one bar.
+  function gather(list) {
+    slices = new Map();
+    for (const s of list.reverse()) {
+      const ran = s.clocks ?? s.scheduled_clocks, end = s.first_clock + ran;
+      if (!slices.has(s.branch)) slices.set(s.branch, []);
+      const bars = slices.get(s.branch), last = bars.at(-1);
+      if (last && last[1] >= s.first_clock) last[1] = Math.max(last[1], end);
+      else bars.push([s.first_clock, end]);
+    }
+  }
+  async function latestSlices() {
+    const all = [];
+    let token;
+    while (all.length < SLICES && token !== null) {
+      const list = await get(runPath(id, "/slices"), {order: "desc", page_size: 1000, page_token: token});
+      all.push(...list.slices);
+      token = list.next_page_token;
+    }
+    return all;
+  }
+  async function refresh(run) {
+    const [tree, list] = await Promise.all([
+      get(runPath(id, "/tree"), {max_branches: BRANCHES}), latestSlices()]);
+    const chosen = rows[at] && rows[at].branch;
+    rows = walk(withRoot(tree.branches));
+    at = rows.findIndex((b) => b.branch === chosen);
+    clock = Math.max(1, run.clock);
+    gather(list);
+    // A branch whose early slices are not kept any more is shown whole.
+    for (const b of rows) {
+      const bars = slices.get(b.branch);
+      if (bars && bars[0][0] > b.first_clock) bars.unshift([b.first_clock, bars[0][0]]);
+    }
+    frame.draw();
+    if (at < 0) put(frame.readout, tree.total > rows.length
+      ? rows.length + " of " + short(tree.total) + " branches: the lineage, what lives, what ran longest"
+      : count(rows.length, "branch", "branches"));
+  }
+  return {root, refresh, destroy() { frame.destroy(); }};
+}
