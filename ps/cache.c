@@ -8,21 +8,34 @@
 
 /* ---- life ---------------------------------------------------------------- */
 
+static void free_worker(const struct cache *c, struct cache_worker *w)
+{
+    for (uint32_t t = 0; t < c->opt.tables; t++) {
+        if (w->asked)
+            rowset_deinit(&w->asked[t]);
+        if (w->read)
+            rowset_deinit(&w->read[t]);
+        if (w->basis)
+            mem_free(w->basis[t]);
+    }
+    mem_free(w->extra);
+    mem_free(w->cursor);
+    mem_free(w->asked);
+    mem_free(w->read);
+    mem_free(w->basis);
+}
+
 void cache_free(struct cache *c)
 {
     if (!c)
         return;
     for (uint32_t t = 0; c->table && t < c->opt.tables; t++) {
         mem_free(c->table[t].copy);
+        mem_free(c->table[t].version);
         mem_free(c->table[t].held);
     }
-    for (uint32_t i = 0; c->worker && i < c->opt.workers; i++) {
-        mem_free(c->worker[i].extra);
-        mem_free(c->worker[i].cursor);
-        for (uint32_t t = 0; c->worker[i].asked && t < c->opt.tables; t++)
-            rowset_deinit(&c->worker[i].asked[t]);
-        mem_free(c->worker[i].asked);
-    }
+    for (uint32_t i = 0; c->worker && i < c->opt.workers; i++)
+        free_worker(c, &c->worker[i]);
     for (uint32_t i = 0; c->node && i < c->opt.nodes; i++) {
         mem_free(c->node[i].want);
         mem_free(c->node[i].clock);
@@ -47,7 +60,32 @@ static enum err init_table(struct cache *c, uint32_t index)
         c->value_bytes_max = t->t->value_bytes;
     t->copy = mem_calloc(t->t->rows, t->t->value_bytes);
     t->held = mem_calloc(t->t->rows, sizeof(*t->held));
-    return t->copy && t->held ? ERR_OK : ERR_NOMEM;
+    if (!t->copy || !t->held)
+        return ERR_NOMEM;
+    t->versions =
+        t->shared && t->t->rule->revises && !c->opt.consistency->barrier;
+    if (t->versions)
+        t->version = mem_calloc(t->t->rows, sizeof(*t->version));
+    return t->versions && !t->version ? ERR_NOMEM : ERR_OK;
+}
+
+/* What the worker notes of the versions that it reads. */
+static enum err init_basis(const struct cache *c, struct cache_worker *w)
+{
+    w->read = mem_calloc(c->opt.tables, sizeof(*w->read));
+    w->basis = mem_calloc(c->opt.tables, sizeof(*w->basis));
+    if (!w->read || !w->basis)
+        return ERR_NOMEM;
+    for (uint32_t t = 0; t < c->opt.tables; t++) {
+        uint64_t rows = c->table[t].t->rows;
+
+        if (!c->table[t].versions)
+            continue;
+        w->basis[t] = mem_calloc(rows, sizeof(**w->basis));
+        if (!w->basis[t] || rowset_init(&w->read[t], rows) != ERR_OK)
+            return ERR_NOMEM;
+    }
+    return ERR_OK;
 }
 
 static enum err init_worker(const struct cache *c, struct cache_worker *w)
@@ -64,7 +102,7 @@ static enum err init_worker(const struct cache *c, struct cache_worker *w)
         if (c->table[t].shared &&
             rowset_init(&w->asked[t], c->table[t].t->rows) != ERR_OK)
             return ERR_NOMEM;
-    return ERR_OK;
+    return init_basis(c, w);
 }
 
 static enum err init_parts(struct cache *c)
@@ -116,7 +154,9 @@ enum err cache_new(const struct cache_options *opt, struct cache **out)
 
 size_t cache_frame_bytes(const struct cache *c)
 {
-    return FRAME_FIXED_BYTES_MAX + 8 + (size_t)c->value_bytes_max;
+    return FRAME_FIXED_BYTES_MAX +
+           frame_record_bytes(FRAME_VERSIONS, FRAME_NOTHING, 0) +
+           c->value_bytes_max;
 }
 
 struct cache_stats cache_stats(const struct cache *c)
@@ -153,6 +193,7 @@ void cache_enter_slice(struct cache *c, uint64_t slice)
                 rowset_clear(&c->worker[i].asked[t]);
     for (uint32_t i = 0; i < c->opt.nodes; i++) {
         c->node[i].wants = c->node[i].asked = 0;
+        c->node[i].row_frames = 0;
         memset(c->node[i].clock, 0, c->opt.tables * sizeof(*c->node[i].clock));
     }
 }
@@ -237,6 +278,15 @@ static void ask(struct cache *c, uint32_t worker, uint32_t table, uint64_t row,
     c->stats.asked++;
 }
 
+static void note_version(struct cache_worker *w, uint32_t table, uint64_t row,
+                         uint32_t version)
+{
+    if (rowset_has(&w->read[table], row))
+        return;
+    rowset_add(&w->read[table], row);
+    w->basis[table][row] = version;
+}
+
 bool cache_read(struct cache *c, uint32_t worker, uint32_t table, uint64_t row,
                 void *out, int64_t *clock)
 {
@@ -260,6 +310,8 @@ bool cache_read(struct cache *c, uint32_t worker, uint32_t table, uint64_t row,
             if (clock)
                 *clock = held;
             c->stats.hits++;
+            if (t->versions)
+                note_version(&c->worker[worker], table, row, t->version[row]);
             if (c->opt.consistency->bounds)
                 staleness_add(&c->seen,
                               held - 1 - cache_clock(c, worker, table));

@@ -16,6 +16,10 @@
  * - A row that is under way for a worker is not asked for again, unless by one
  *   that is behind it (and would be answered earlier); at most SHARD_READS_MAX
  *   rows are under way to a shard.
+ * - Of a table whose rule revises, rows come with versions, and a worker's sums
+ *   leave with those that it read first in the clock (none for a row that it
+ *   did not read). So what it adds in a clock should be computed on one copy;
+ *   what was computed on a newer one counts as if it came later than it did.
  * - A worker's clock ends by sending each shard its rows, then the clock: it is
  *   over when all have left, and under barriers when every shard has applied
  *   the clock of all workers.

@@ -12,6 +12,8 @@ struct cache_table {
     bool own_clock;      /* MLT_OWN_CLOCK */
     unsigned char *copy; /* [rows * value_bytes] */
     int64_t *held;       /* [rows] clock of the copy; below base: none */
+    bool versions;       /* rows come with theirs (FRAME_VERSIONS) */
+    uint32_t *version;   /* [rows] of the copies, where they do */
 };
 
 /* A worker's way through its updates of one shard, and to its drain. */
@@ -33,6 +35,10 @@ struct cache_worker {
     struct cursor *cursor; /* [nodes] */
     bool drained;
     struct rowset *asked; /* [tables] its reads under way or about to be sent */
+    /* Where rows have versions, [tables]: rows that it has read in this clock,
+     * and [rows] the versions that it read first. */
+    struct rowset *read;
+    uint32_t **basis;
 };
 
 struct want {
@@ -43,9 +49,10 @@ struct want {
 struct cache_node {
     struct want *want; /* [wants] reads to be sent; room for all that may be */
     uint32_t wants;
-    uint32_t asked; /* rows under way or wanted, at most SHARD_READS_MAX */
-    int64_t *clock; /* [tables] what the shard has applied */
-    uint32_t turn;  /* worker whose updates go next */
+    uint32_t asked;      /* rows under way or wanted, at most SHARD_READS_MAX */
+    int64_t *clock;      /* [tables] what the shard has applied */
+    uint64_t row_frames; /* FRAME_ROWS taken in this slice */
+    uint32_t turn;       /* worker whose updates go next */
 };
 
 struct cache {

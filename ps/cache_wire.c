@@ -27,6 +27,10 @@ static enum err check_rows(const struct cache *c, const struct frame *f,
     if (f->width != t->width || (f->values != frame_values_of(t->type, false) &&
                                  f->values != frame_values_of(t->type, true)))
         return refuse(fault, f, "of other values than the table has");
+    if (c->table[f->table].versions != ((f->flags & FRAME_VERSIONS) != 0))
+        return refuse(fault, f,
+                      "with versions or without, as the table's rule "
+                      "is not");
     for (uint32_t i = 0; i < f->count; i++) {
         uint64_t row = frame_row(f, i);
 
@@ -52,6 +56,8 @@ static enum err take_rows(struct cache *c, const struct frame *f,
         uint64_t row = frame_row(f, i);
 
         frame_row_values(f, i, t->copy + row * t->t->value_bytes);
+        if (t->versions)
+            t->version[row] = frame_row_version(f, i);
         if (f->clock > t->held[row])
             t->held[row] = f->clock;
         if (answer && rowset_has(&c->worker[self].asked[f->table], row)) {
@@ -59,6 +65,7 @@ static enum err take_rows(struct cache *c, const struct frame *f,
             c->node[f->from].asked--;
         }
     }
+    c->node[f->from].row_frames++;
     c->stats.answers += f->count;
     return ERR_OK;
 }
@@ -122,14 +129,31 @@ static bool next_update(const struct cache *c, uint32_t worker, uint32_t node,
     return at->found;
 }
 
+/* Adds the worker's sum of the row that @at is at. */
+static bool add_update(const struct cache *c, uint32_t worker,
+                       const struct cursor *at, struct frame_writer *w)
+{
+    const struct cache_worker *self = &c->worker[worker];
+    const void *sum = update_row(&c->opt.update[worker][at->table], at->row);
+
+    if (!c->table[at->table].versions)
+        return frame_add(w, at->row, sum);
+    return frame_add_version(w, at->row,
+                             rowset_has(&self->read[at->table], at->row)
+                                 ? self->basis[at->table][at->row]
+                                 : 0,
+                             sum);
+}
+
 static size_t send_updates(struct cache *c, uint32_t worker, uint32_t node,
                            unsigned char *bytes, size_t room)
 {
     struct cursor *at = &c->worker[worker].cursor[node];
-    const struct update *update = &c->opt.update[worker][at->table];
     const struct table *t = c->table[at->table].t;
     struct frame f = {.kind = FRAME_UPDATE,
                       .values = frame_values_of(t->type, c->opt.half),
+                      .flags =
+                          c->table[at->table].versions ? FRAME_VERSIONS : 0,
                       .slice = c->slice,
                       .table = at->table,
                       .worker = c->opt.node * c->opt.workers + worker,
@@ -138,8 +162,7 @@ static size_t send_updates(struct cache *c, uint32_t worker, uint32_t node,
     struct frame_writer w;
 
     frame_begin(&w, &f, bytes, room);
-    while (next_update(c, worker, node, at) &&
-           frame_add(&w, at->row, update_row(update, at->row)))
+    while (next_update(c, worker, node, at) && add_update(c, worker, at, &w))
         at->found = false;
     c->stats.updates += w.count;
     assert(w.count > 0);
@@ -149,6 +172,14 @@ static size_t send_updates(struct cache *c, uint32_t worker, uint32_t node,
 static bool ends(const struct cache_worker *w, uint32_t table)
 {
     return w->ends == FRAME_ALL_TABLES || w->ends == table;
+}
+
+/* All sums have left: the next are computed on what is read from now on. */
+static void forget_read(const struct cache *c, struct cache_worker *w)
+{
+    for (uint32_t t = 0; t < c->opt.tables; t++)
+        if (c->table[t].versions && ends(w, t))
+            rowset_clear(&w->read[t]);
 }
 
 static size_t send_clock(struct cache *c, uint32_t worker, uint32_t node,
@@ -161,11 +192,13 @@ static size_t send_clock(struct cache *c, uint32_t worker, uint32_t node,
                       .table = w->ends,
                       .worker = c->opt.node * c->opt.workers + worker,
                       .clock = all ? w->all : cache_clock(c, worker, w->ends),
-                      .seconds = w->seconds};
+                      .seconds = w->seconds,
+                      .through = c->node[node].row_frames};
     struct frame_writer writer;
 
     w->cursor[node].busy = false;
-    w->sending--;
+    if (--w->sending == 0)
+        forget_read(c, w);
     frame_begin(&writer, &f, bytes, room);
     return frame_end(&writer);
 }

@@ -52,8 +52,8 @@ static const struct kind {
                       {FIELD(table), FIELD(worker), FIELD(clock)}},
     [FRAME_CLOCK] = {"clock",
                      0,
-                     {FIELD(table), FIELD(worker), FIELD(clock),
-                      FIELD(seconds)}},
+                     {FIELD(table), FIELD(worker), FIELD(clock), FIELD(seconds),
+                      FIELD(through)}},
     [FRAME_READ] = {"read",
                     NUMBERS,
                     {FIELD(table), FIELD(worker), FIELD(clock)}},
@@ -90,9 +90,15 @@ uint32_t frame_value_bytes(enum frame_values values)
     return bytes[values];
 }
 
-uint64_t frame_record_bytes(enum frame_values values, uint32_t width)
+static uint32_t values_at(unsigned flags)
 {
-    return 8 + (uint64_t)width * frame_value_bytes(values);
+    return flags & FRAME_VERSIONS ? 12 : 8;
+}
+
+uint64_t frame_record_bytes(unsigned flags, enum frame_values values,
+                            uint32_t width)
+{
+    return values_at(flags) + (uint64_t)width * frame_value_bytes(values);
 }
 
 enum frame_values frame_values_of(enum mlt_type type, bool half)
@@ -155,6 +161,11 @@ static void get_fields(struct frame *f, const struct kind *kind,
 
 /* ---- writing ------------------------------------------------------------- */
 
+static bool may_have_versions(const struct kind *kind)
+{
+    return kind->records == VALUES;
+}
+
 static bool may_carry(const struct kind *kind, enum frame_values values)
 {
     return kind->records ? kind->records >> values & 1 : values == 0;
@@ -169,6 +180,7 @@ void frame_begin(struct frame_writer *w, const struct frame *f,
     assert(may_carry(kind, f->values));
     assert((f->width > 0) == (f->values != FRAME_NOTHING));
     assert((f->flags & ~(unsigned)FRAME_FLAGS) == 0);
+    assert(!(f->flags & FRAME_VERSIONS) || may_have_versions(kind));
     assert(room >= FRAME_FIXED_BYTES_MAX);
     memset(bytes, 0, FRAME_HEADER_BYTES);
     memcpy(bytes + AT_MAGIC, magic, sizeof(magic));
@@ -177,9 +189,12 @@ void frame_begin(struct frame_writer *w, const struct frame *f,
     bytes[AT_VALUES] = (unsigned char)f->values;
     bytes[AT_FLAGS] = (unsigned char)f->flags;
     bytes_put64(bytes + AT_SLICE, f->slice);
-    *w = (struct frame_writer){
-        bytes, room < FRAME_BYTES_MAX ? room : FRAME_BYTES_MAX,
-        FRAME_HEADER_BYTES, .values = f->values, .width = f->width};
+    *w = (struct frame_writer){bytes,
+                               room < FRAME_BYTES_MAX ? room : FRAME_BYTES_MAX,
+                               FRAME_HEADER_BYTES,
+                               .values = f->values,
+                               .width = f->width,
+                               .flags = f->flags};
     w->len += put_fields(f, kind, bytes + w->len);
     if (!kind->records)
         return;
@@ -202,18 +217,50 @@ static void put_values(enum frame_values values, uint32_t width, const void *in,
     memcpy(out, in, (size_t)width * frame_value_bytes(values));
 }
 
-bool frame_add(struct frame_writer *w, uint64_t row, const void *values)
+static uint64_t record_bytes(const struct frame_writer *w)
 {
-    uint64_t bytes = frame_record_bytes(w->values, w->width);
+    return frame_record_bytes(w->flags, w->values, w->width);
+}
+
+bool frame_fits(const struct frame_writer *w)
+{
+    return record_bytes(w) <= w->room - w->len;
+}
+
+/* Where its values go; NULL where there is no room. */
+static unsigned char *add_record(struct frame_writer *w, uint64_t row)
+{
+    unsigned char *at = w->bytes + w->len;
 
     assert(w->count_at > 0 && w->count < UINT32_MAX);
-    if (bytes > w->room - w->len)
-        return false;
-    bytes_put64(w->bytes + w->len, row);
-    if (w->width)
-        put_values(w->values, w->width, values, w->bytes + w->len + 8);
-    w->len += bytes;
+    if (!frame_fits(w))
+        return NULL;
+    bytes_put64(at, row);
+    w->len += record_bytes(w);
     w->count++;
+    return at + values_at(w->flags);
+}
+
+bool frame_add(struct frame_writer *w, uint64_t row, const void *values)
+{
+    unsigned char *at = add_record(w, row);
+
+    assert(!(w->flags & FRAME_VERSIONS));
+    if (at && w->width)
+        put_values(w->values, w->width, values, at);
+    return at != NULL;
+}
+
+bool frame_add_version(struct frame_writer *w, uint64_t row, uint32_t version,
+                       const void *values)
+{
+    unsigned char *at = add_record(w, row);
+
+    assert(w->flags & FRAME_VERSIONS);
+    if (!at)
+        return false;
+    bytes_put32(at - 4, version);
+    put_values(w->values, w->width, values, at);
     return true;
 }
 
@@ -236,7 +283,8 @@ void frame_stamp(unsigned char *bytes, uint32_t from, uint64_t run,
 
 size_t frame_encode(const struct frame *f, unsigned char *bytes, size_t room)
 {
-    uint64_t records = f->count * frame_record_bytes(f->values, f->width);
+    uint64_t records =
+        f->count * frame_record_bytes(f->flags, f->values, f->width);
     struct frame_writer w;
 
     if (room < FRAME_FIXED_BYTES_MAX)
@@ -281,6 +329,9 @@ static enum err check_header(const unsigned char *bytes, size_t n,
         return bad(f, AT_VALUES, "values that the kind does not carry");
     if (bytes[AT_FLAGS] & ~(unsigned)FRAME_FLAGS)
         return bad(f, AT_FLAGS, "a flag that there is not");
+    if (bytes[AT_FLAGS] & FRAME_VERSIONS &&
+        !may_have_versions(&kinds[bytes[AT_KIND]]))
+        return bad(f, AT_FLAGS, "versions, which the kind does not carry");
     if (n > FRAME_BYTES_MAX || bytes_get32(bytes + AT_LENGTH) != n)
         return bad(f, AT_LENGTH, "another length than the message has");
     return ERR_OK;
@@ -299,7 +350,7 @@ static enum err take_records(const unsigned char *bytes, size_t n, size_t at,
     if ((out->width > 0) != (out->values != FRAME_NOTHING) ||
         out->width > FRAME_BYTES_MAX)
         return bad(f, at, "a width that no row has");
-    each = frame_record_bytes(out->values, out->width);
+    each = frame_record_bytes(out->flags, out->values, out->width);
     if (out->count > FRAME_BYTES_MAX || out->count * each != n - at - 8)
         return bad(f, at + 4, "more or fewer records than it says");
     out->records = bytes + at + 8;
@@ -340,7 +391,7 @@ enum err frame_decode(const unsigned char *bytes, size_t n, struct frame *out,
 static const unsigned char *record(const struct frame *f, uint32_t i)
 {
     assert(i < f->count);
-    return f->records + i * frame_record_bytes(f->values, f->width);
+    return f->records + i * frame_record_bytes(f->flags, f->values, f->width);
 }
 
 uint64_t frame_row(const struct frame *f, uint32_t i)
@@ -348,9 +399,14 @@ uint64_t frame_row(const struct frame *f, uint32_t i)
     return bytes_get64(record(f, i));
 }
 
+uint32_t frame_row_version(const struct frame *f, uint32_t i)
+{
+    return f->flags & FRAME_VERSIONS ? bytes_get32(record(f, i) + 8) : 0;
+}
+
 void frame_row_values(const struct frame *f, uint32_t i, void *out)
 {
-    const unsigned char *in = record(f, i) + 8;
+    const unsigned char *in = record(f, i) + values_at(f->flags);
 
     if (f->values == FRAME_F16)
         half_unpack(f->width, in, out);

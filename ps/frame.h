@@ -36,7 +36,8 @@ enum frame_kind {
     FRAME_HELLO = 1, /* who I am: nodes, workers, layout */
     FRAME_ACK,       /* through: all up to this sequence number came */
     FRAME_UPDATE,    /* table, worker, clock; rows with sums */
-    FRAME_CLOCK,     /* table (or all), worker, clock, seconds: it has ended */
+    FRAME_CLOCK,     /* table (or all), worker, clock, seconds: it has ended;
+                      * through: ROWS frames of this slice that had come */
     FRAME_READ,      /* table, worker, clock; rows */
     FRAME_ROWS,      /* table, worker, clock; rows with values: an answer, or of
                       * no worker: a push */
@@ -62,8 +63,10 @@ enum frame_values {
 };
 
 enum {
-    FRAME_HALF = 1,          /* flag of READ: answers and pushes as FRAME_F16 */
-    FRAME_FLAGS = FRAME_HALF /* all there are */
+    FRAME_HALF = 1,     /* flag of READ: answers and pushes as FRAME_F16 */
+    FRAME_VERSIONS = 2, /* of UPDATE and ROWS: records carry a row's version
+                         * (ps/revision.h) between number and values */
+    FRAME_FLAGS = FRAME_HALF | FRAME_VERSIONS /* all there are */
 };
 
 #define FRAME_ALL_TABLES UINT32_MAX
@@ -104,8 +107,10 @@ const char *frame_kind_name(unsigned kind);
 /* Bytes of a value; 0 for FRAME_NOTHING. */
 uint32_t frame_value_bytes(enum frame_values values);
 
-/* Bytes of a record: the row's number and the values. */
-uint64_t frame_record_bytes(enum frame_values values, uint32_t width);
+/* Bytes of a record: the row's number, its version if it has one, and the
+ * values. */
+uint64_t frame_record_bytes(unsigned flags, enum frame_values values,
+                            uint32_t width);
 
 /* How values of @type travel, as halves where asked for and possible. */
 enum frame_values frame_values_of(enum mlt_type type, bool half);
@@ -118,6 +123,7 @@ struct frame_writer {
     enum frame_values values;
     uint32_t width, count;
     size_t count_at;
+    unsigned flags;
 };
 
 /* Begins a frame in @bytes[room]: kind, flags, slice, fields, values and width
@@ -129,6 +135,13 @@ void frame_begin(struct frame_writer *w, const struct frame *f,
  * (f32) or the frame's own; NULL for FRAME_NOTHING. False when there is no room
  * for it; nothing changed then. */
 bool frame_add(struct frame_writer *w, uint64_t row, const void *values);
+
+/* Whether there is room for one more. */
+bool frame_fits(const struct frame_writer *w);
+
+/* The same as frame_add for a frame with FRAME_VERSIONS. */
+bool frame_add_version(struct frame_writer *w, uint64_t row, uint32_t version,
+                       const void *values);
 
 /* Completes the header; returns the frame's bytes. */
 size_t frame_end(struct frame_writer *w);
@@ -151,6 +164,9 @@ enum err frame_decode(const unsigned char *bytes, size_t n, struct frame *out,
 
 /* Record @i < f->count: the row's number. */
 uint64_t frame_row(const struct frame *f, uint32_t i);
+
+/* Its version; 0 of a frame without FRAME_VERSIONS. */
+uint32_t frame_row_version(const struct frame *f, uint32_t i);
 
 /* Its values, FRAME_F16 as f32: @out[width]. */
 void frame_row_values(const struct frame *f, uint32_t i, void *out);

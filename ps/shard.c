@@ -55,6 +55,7 @@ static void free_worker(struct shard *s, struct shard_worker *w)
         update_deinit(&w->sum[t]);
     mem_free(w->sum);
     mem_free(w->extra);
+    mem_free(w->through);
 }
 
 static void free_node(struct shard *s, struct shard_node *n)
@@ -79,8 +80,10 @@ void shard_free(struct shard *s)
         free_worker(s, &s->worker[i]);
     for (uint32_t i = 0; s->node && i < s->opt.nodes; i++)
         free_node(s, &s->node[i]);
-    for (uint32_t t = 0; s->table && t < s->opt.tables; t++)
+    for (uint32_t t = 0; s->table && t < s->opt.tables; t++) {
         rowset_deinit(&s->table[t].changed);
+        revision_free(s->table[t].revision);
+    }
     mem_free(s->table);
     mem_free(s->worker);
     mem_free(s->node);
@@ -105,7 +108,8 @@ static enum err init_tables(struct shard *s)
         shard_part(t->t, o->nodes, o->workers, o->node, &t->first, &t->count);
         if (t->t->value_bytes > s->value_bytes_max)
             s->value_bytes_max = t->t->value_bytes;
-        if (rowset_init(&t->changed, t->count) != ERR_OK)
+        if (rowset_init(&t->changed, t->count) != ERR_OK ||
+            shard_versions_init(s, t) != ERR_OK)
             return ERR_NOMEM;
     }
     return shard_frame_bytes(s) <= FRAME_BYTES_MAX ? ERR_OK : ERR_INVAL;
@@ -114,7 +118,8 @@ static enum err init_tables(struct shard *s)
 static enum err init_worker(const struct shard *s, struct shard_worker *w)
 {
     w->extra = mem_calloc(s->opt.tables, sizeof(*w->extra));
-    if (!w->extra)
+    w->through = mem_calloc(s->opt.tables, sizeof(*w->through));
+    if (!w->extra || !w->through)
         return ERR_NOMEM;
     if (!s->opt.consistency->barrier)
         return ERR_OK;
@@ -193,12 +198,17 @@ enum err shard_new(const struct shard_options *opt, struct shard **out)
 
 size_t shard_frame_bytes(const struct shard *s)
 {
-    return FRAME_FIXED_BYTES_MAX + 8 + (size_t)s->value_bytes_max;
+    return FRAME_FIXED_BYTES_MAX +
+           frame_record_bytes(FRAME_VERSIONS, FRAME_NOTHING, 0) +
+           s->value_bytes_max;
 }
 
 struct shard_stats shard_stats(const struct shard *s)
 {
-    return s->stats;
+    struct shard_stats stats = s->stats;
+
+    shard_versions_count(s, &stats);
+    return stats;
 }
 
 int64_t shard_clock(const struct shard *s, uint32_t table)
@@ -257,7 +267,7 @@ static bool find_answer(struct shard *s, const struct shard_node *n,
     return false;
 }
 
-static void begin_rows(const struct shard *s, const struct shard_node *n,
+static void begin_rows(const struct shard *s, struct shard_node *n,
                        uint32_t table, int64_t holds, uint32_t worker,
                        struct frame_writer *w, unsigned char *bytes,
                        size_t room)
@@ -265,6 +275,7 @@ static void begin_rows(const struct shard *s, const struct shard_node *n,
     const struct table *t = s->table[table].t;
     struct frame f = {.kind = FRAME_ROWS,
                       .values = frame_values_of(t->type, n->half),
+                      .flags = s->table[table].revision ? FRAME_VERSIONS : 0,
                       .slice = s->slice,
                       .table = table,
                       .worker = worker,
@@ -272,6 +283,22 @@ static void begin_rows(const struct shard *s, const struct shard_node *n,
                       .width = t->width};
 
     frame_begin(w, &f, bytes, room);
+    n->row_frames++;
+}
+
+/* The row's values are in s->values. */
+static bool add_values(struct shard *s, const struct shard_node *n,
+                       struct shard_table *t, uint64_t row,
+                       struct frame_writer *w)
+{
+    uint32_t node = (uint32_t)(n - s->node), version;
+
+    if (!t->revision)
+        return frame_add(w, row, s->values);
+    if (!frame_fits(w))
+        return false;
+    version = revision_give(t->revision, node, row - t->first, n->row_frames);
+    return frame_add_version(w, row, version, s->values);
 }
 
 /* Adds the present values of a row. What @n then has is all there is. */
@@ -281,7 +308,7 @@ static bool add_row(struct shard *s, struct shard_node *n, uint32_t table,
     struct shard_table *t = &s->table[table];
 
     s->opt.rows->read(s->opt.rows_self, table, row, s->values);
-    if (!frame_add(w, row, s->values))
+    if (!add_values(s, n, t, row, w))
         return false;
     if (s->opt.consistency->pushes) {
         rowset_add(&n->has[table], row - t->first);

@@ -25,6 +25,10 @@
  *   after them the new clock: a registered copy is then as fresh as the clock
  *   says (Dai et al. 2015, ESSPTable).
  *
+ * - Where the table's rule revises and clocks are no barriers, rows leave with
+ *   their versions and sums come with those that they were computed on
+ *   (ps/revision.h). Under barriers nothing is ever computed on an old row.
+ *
  * Frames must come in order from each node (ps/link.h). One owner. Pure.
  */
 #ifndef PS_SHARD_H
@@ -58,12 +62,18 @@ struct shard_rows {
     enum err (*activate)(void *self, branch_id id, bool *writable);
 
     /* Applies the table's rule to n <= RULE_ROW_BATCH rows (numbers in the
-     * whole table, all of this node), in order. Never fails. */
+     * whole table, all of this node), in order; @seen: as rule_batch has it.
+     * Never fails. */
     void (*apply)(void *self, uint32_t table, size_t n, const uint64_t row[],
-                  const void *const sum[], const struct rule_params *params);
+                  const void *const sum[], const void *const seen[],
+                  const struct rule_params *params);
 
     /* Copies the values of a row. */
     void (*read)(void *self, uint32_t table, uint64_t row, void *out);
+
+    /* Of a table whose rule revises: rule_gradient_sum of a row, borrowed until
+     * the next apply. */
+    const float *(*gradients)(void *self, uint32_t table, uint64_t row);
 };
 
 struct shard_options {
@@ -74,6 +84,9 @@ struct shard_options {
     uint32_t tables;
     const struct consistency_ops *consistency;
     unsigned quorum; /* of the model barrier; 0: half of the workers */
+    /* Snapshots of gradient sums, a table; 0: two a row
+     * and node, at most 16 (ps/revision.h). */
+    uint32_t snapshots_max;
     const struct shard_rows *rows;
     void *rows_self;
 };
@@ -120,8 +133,14 @@ struct shard_stats {
     uint64_t reads;           /* rows asked for */
     uint64_t answers, pushes; /* rows sent */
     uint64_t waiting;         /* rows that wait now */
+    /* Row versions, over all tables. */
+    uint64_t snapshots, snapshots_peak, snapshots_missed;
 };
 struct shard_stats shard_stats(const struct shard *s);
+
+/* Whether versions have no room for more: rows that need not leave now should
+ * not, because each that leaves and changes costs a snapshot. */
+bool shard_versions_full(const struct shard *s);
 
 /* The clock of @table here, for the slice that runs or ran last. */
 int64_t shard_clock(const struct shard *s, uint32_t table);

@@ -3,6 +3,7 @@
 #ifndef PS_SHARD_PARTS_H
 #define PS_SHARD_PARTS_H
 
+#include "ps/revision.h"
 #include "ps/rowset.h"
 #include "ps/shard.h"
 #include "ps/update.h"
@@ -15,6 +16,8 @@ struct shard_worker {
     bool available; /* has not drained */
     double task_s;  /* mean work time of its clocks in this slice */
     uint64_t tasks;
+    uint64_t *through; /* [tables] frames of rows that its node had when its
+                        * last clock of the table ended */
     /* Under barriers, [tables]: its sums that are not applied yet, by rows of
      * this shard's part; none elsewhere and for tables that are not shared. */
     struct update *sum;
@@ -26,7 +29,8 @@ struct shard_table {
     bool own_clock;        /* MLT_OWN_CLOCK */
     uint64_t first, count; /* this node's rows */
     int64_t clock;
-    struct rowset changed; /* by row - first, since the clock last moved */
+    struct rowset changed;     /* by row - first, since the clock last moved */
+    struct revision *revision; /* of rows by row - first; NULL: no versions */
 };
 
 struct shard_read {
@@ -47,7 +51,8 @@ struct shard_node {
     struct rowset *due; /* [tables] of those, changed and not pushed yet */
     bool *clock_due;    /* [tables] */
     bool any_clock_due;
-    bool half; /* wants FRAME_F16 */
+    bool half;           /* wants FRAME_F16 */
+    uint64_t row_frames; /* FRAME_ROWS sent in this slice */
 };
 
 struct shard {
@@ -73,6 +78,28 @@ struct shard {
     bool drained_due;
     struct shard_stats stats;
 };
+
+/* ---- shard_versions.c: tables whose rule revises ------------------------- */
+
+enum err shard_versions_init(const struct shard *s, struct shard_table *t);
+
+/* A slice begins: nobody has any row. */
+void shard_versions_begin(struct shard *s);
+
+/* Whether the frame says versions where it must, and none that is to come. */
+bool shard_versions_are_known(const struct shard *s, const struct frame *f);
+
+/* Before sums are applied that were computed on @version[n]: what the gradient
+ * sums of their rows were then, @seen[n]. */
+void shard_versions_seen(struct shard *s, uint32_t table, size_t n,
+                         const uint64_t row[], const uint32_t version[],
+                         const void *seen[]);
+
+/* A worker's clock has ended; or a worker of @node has drained. */
+void shard_versions_clock(struct shard *s, const struct frame *f);
+void shard_versions_drain(struct shard *s, uint32_t node);
+
+void shard_versions_count(const struct shard *s, struct shard_stats *stats);
 
 /* A table's clock of one worker. */
 static inline int64_t shard_worker_clock(const struct shard_worker *w,

@@ -34,12 +34,18 @@ static int64_t clock_of_table(const struct shard *s, uint32_t table)
     return min < INT64_MAX ? min : max;
 }
 
+/* @version: of the rows that the sums were computed on; not under barriers. */
 static void apply_batch(struct shard *s, uint32_t table, size_t n,
-                        const uint64_t row[], const void *const sum[])
+                        const uint64_t row[], const void *const sum[],
+                        const uint32_t version[])
 {
     struct shard_table *t = &s->table[table];
+    const void *seen[RULE_ROW_BATCH];
 
-    s->opt.rows->apply(s->opt.rows_self, table, n, row, sum, &s->params);
+    if (t->revision)
+        shard_versions_seen(s, table, n, row, version, seen);
+    s->opt.rows->apply(s->opt.rows_self, table, n, row, sum,
+                       t->revision ? seen : NULL, &s->params);
     for (size_t i = 0; i < n; i++)
         rowset_add(&t->changed, row[i] - t->first);
 }
@@ -65,12 +71,12 @@ static void apply_sums(struct shard *s, uint32_t table)
         row[n] = t->first + at;
         sum[n] = update_sum(t->t->type, t->t->width, buffer, s->workers, 0, at);
         if (++n == RULE_ROW_BATCH) {
-            apply_batch(s, table, n, row, sum);
+            apply_batch(s, table, n, row, sum, NULL);
             n = 0;
         }
     }
     if (n)
-        apply_batch(s, table, n, row, sum);
+        apply_batch(s, table, n, row, sum, NULL);
     for (uint32_t i = 0; i < s->workers; i++)
         update_clear(&s->worker[i].sum[table]);
 }
@@ -192,6 +198,8 @@ static enum err check_update(const struct shard *s, const struct frame *f,
     if (f->width != t->width || (f->values != frame_values_of(t->type, false) &&
                                  f->values != frame_values_of(t->type, true)))
         return refuse(fault, f, "of other values than the table has");
+    if (!shard_versions_are_known(s, f))
+        return refuse(fault, f, "of versions that its rows never had");
     return ERR_OK;
 }
 
@@ -220,14 +228,16 @@ static void apply_now(struct shard *s, const struct frame *f)
     size_t stride = (s->value_bytes_max + 7u) / 8 * 8;
     const void *sum[RULE_ROW_BATCH];
     uint64_t row[RULE_ROW_BATCH];
+    uint32_t version[RULE_ROW_BATCH];
     size_t n = 0;
 
     for (uint32_t i = 0; i < f->count; i++) {
         row[n] = frame_row(f, i);
+        version[n] = frame_row_version(f, i);
         sum[n] = s->values + n * stride;
         frame_row_values(f, i, s->values + n * stride);
         if (++n == RULE_ROW_BATCH || i + 1 == f->count) {
-            apply_batch(s, f->table, n, row, sum);
+            apply_batch(s, f->table, n, row, sum, version);
             n = 0;
         }
     }
@@ -275,6 +285,9 @@ static enum err take_clock(struct shard *s, const struct frame *f,
         return refuse(fault, f, "not the clock after the last");
     if (!(f->seconds >= 0))
         return refuse(fault, f, "of a time that is none");
+    if (f->through > s->node[f->from].row_frames)
+        return refuse(fault, f, "of more rows than were sent");
+    shard_versions_clock(s, f);
     if (all)
         end_all(s, w);
     else
@@ -326,6 +339,7 @@ static enum err take_drain(struct shard *s, const struct frame *f,
     if (f->clock != s->worker[f->worker].all)
         return refuse(fault, f, "of another clock than its worker is at");
     s->worker[f->worker].available = false;
+    shard_versions_drain(s, f->from);
     move_clocks(s, FRAME_ALL_TABLES);
     for (uint32_t i = 0; i < s->workers; i++)
         available |= s->worker[i].available;
@@ -355,6 +369,7 @@ static void begin_slice(struct shard *s, const struct frame *f, bool writable)
         w->task_s = 0;
         w->tasks = 0;
     }
+    shard_versions_begin(s);
     for (uint32_t i = 0; i < s->opt.nodes; i++)
         s->node[i].reads = 0;
     s->stats.waiting = 0;

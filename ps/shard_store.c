@@ -84,6 +84,7 @@ static enum err activate_branch(void *self, branch_id id, bool *writable)
 
 static void apply_rows(void *self, uint32_t table, size_t n,
                        const uint64_t row[], const void *const sum[],
+                       const void *const seen[],
                        const struct rule_params *params)
 {
     struct shard_store *s = self;
@@ -91,7 +92,7 @@ static void apply_rows(void *self, uint32_t table, size_t n,
     const struct store_map *map = store_map(s->store, table);
     void *place[RULE_ROW_BATCH];
     struct rule_batch batch = {n,       place,    sum,     t->width,
-                               t->type, t->slots, *params, NULL};
+                               t->type, t->slots, *params, seen};
 
     assert(n <= RULE_ROW_BATCH);
     for (size_t i = 0; i < n; i++)
@@ -108,8 +109,19 @@ static void read_row(void *self, uint32_t table, uint64_t row, void *out)
            s->table[table].value_bytes);
 }
 
+static const float *gradients_of_row(void *self, uint32_t table, uint64_t row)
+{
+    struct shard_store *s = self;
+    const struct table *t = &s->table[table];
+
+    return rule_gradient_sum(
+        store_map_read(store_map(s->store, table), row - s->first[table]),
+        t->width, t->slots);
+}
+
 const struct shard_rows shard_store_rows = {
-    fork_branch, drop_branch, activate_branch, apply_rows, read_row,
+    fork_branch, drop_branch, activate_branch,
+    apply_rows,  read_row,    gradients_of_row,
 };
 
 const void *shard_store_row(const struct shard_store *s, branch_id branch,

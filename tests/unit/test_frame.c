@@ -28,6 +28,7 @@ static struct frame sample(enum frame_kind kind)
         break;
     case FRAME_UPDATE:
     case FRAME_ROWS:
+        f.flags = kind == FRAME_UPDATE ? FRAME_VERSIONS : 0;
         f.values = FRAME_F32;
         f.width = 3;
         f.table = 1;
@@ -39,6 +40,7 @@ static struct frame sample(enum frame_kind kind)
         f.worker = 6;
         f.clock = 11;
         f.seconds = 0.25;
+        f.through = 1234;
         break;
     case FRAME_READ:
         f.flags = FRAME_HALF;
@@ -92,7 +94,10 @@ static size_t write_sample(enum frame_kind kind, unsigned char *bytes,
     size_t n;
 
     frame_begin(&w, &f, bytes, room);
-    if (f.values == FRAME_F32) {
+    if (f.flags & FRAME_VERSIONS) {
+        assert_true(frame_add_version(&w, 8, 70, values[0]));
+        assert_true(frame_add_version(&w, 9, UINT32_MAX, values[1]));
+    } else if (f.values == FRAME_F32) {
         assert_true(frame_add(&w, 8, values[0]));
         assert_true(frame_add(&w, (uint64_t)1 << 40, values[1]));
     } else if (kind == FRAME_READ) {
@@ -142,6 +147,26 @@ static void frame_records_come_back(void **state)
     assert_true(frame_row(&f, 1) == (uint64_t)1 << 40);
     frame_row_values(&f, 1, values);
     assert_true(values[0] == 4 && values[1] == 5 && values[2] == 6);
+}
+
+/* So do versions, and the values behind them; a frame without has version 0. */
+static void frame_versions_come_back(void **state)
+{
+    unsigned char bytes[512];
+    size_t n = write_sample(FRAME_UPDATE, bytes, sizeof(bytes));
+    float values[3];
+    struct frame f;
+
+    (void)state;
+    assert_int_equal(frame_decode(bytes, n, &f, NULL), ERR_OK);
+    assert_true(frame_row(&f, 0) == 8 && frame_row(&f, 1) == 9);
+    assert_true(frame_row_version(&f, 0) == 70);
+    assert_true(frame_row_version(&f, 1) == UINT32_MAX);
+    frame_row_values(&f, 1, values);
+    assert_true(values[0] == 4 && values[1] == 5 && values[2] == 6);
+    n = write_sample(FRAME_ROWS, bytes, sizeof(bytes));
+    assert_int_equal(frame_decode(bytes, n, &f, NULL), ERR_OK);
+    assert_true(frame_row_version(&f, 1) == 0);
 }
 
 /* Halves come back as the nearest half of what was given. */
@@ -227,7 +252,8 @@ static void frame_bad_header_is_refused(void **state)
         {5, FRAME_KIND_COUNT, ERR_FORMAT, "kind"},
         {6, FRAME_I64, ERR_FORMAT, "carry"},
         {6, 99, ERR_FORMAT, "carry"},
-        {7, 2, ERR_FORMAT, "flag"},
+        {7, 2, ERR_FORMAT, "records"},
+        {7, 4, ERR_FORMAT, "flag"},
         {56, 0, ERR_FORMAT, "width"},
         {56, 4, ERR_FORMAT, "records"},
         {60, 9, ERR_FORMAT, "records"},
@@ -244,6 +270,17 @@ static void frame_bad_header_is_refused(void **state)
         assert_int_equal(frame_decode(bytes, n, &f, &fault), bad[i].err);
         if (!strstr(fault.text, bad[i].word))
             fail_msg("%zu: %s", i, fault.text);
+    }
+    for (unsigned k = FRAME_HELLO; k < FRAME_KIND_COUNT; k++) {
+        size_t n = write_sample(k, bytes, sizeof(bytes));
+        struct fault fault;
+        struct frame f;
+
+        if (k == FRAME_UPDATE || k == FRAME_ROWS)
+            continue;
+        bytes[7] |= FRAME_VERSIONS;
+        assert_int_equal(frame_decode(bytes, n, &f, &fault), ERR_FORMAT);
+        assert_non_null(strstr(fault.text, "versions"));
     }
 }
 
@@ -306,6 +343,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(frame_every_kind_round_trips),
         cmocka_unit_test(frame_records_come_back),
+        cmocka_unit_test(frame_versions_come_back),
         cmocka_unit_test(frame_halves_are_rounded),
         cmocka_unit_test(frame_writer_stops_when_full),
         cmocka_unit_test(frame_of_another_length_is_refused),
