@@ -13,11 +13,12 @@ void handle_healthz(const struct route_call *call, struct response *out)
 
 void handle_readyz(const struct route_call *call, struct response *out)
 {
-    if (view_ready(call->view))
-        response_json(out, 200, json_pack("{s:s}", "status", "ready"));
+    const char *why_not = view_not_ready(call->view);
+
+    if (why_not)
+        response_problem(out, 503, "not_ready", NULL, "%s", why_not);
     else
-        response_problem(out, 503, "not_ready", NULL,
-                         "the program is about to end");
+        response_json(out, 200, json_pack("{s:s}", "status", "ready"));
 }
 
 void handle_version(const struct route_call *call, struct response *out)

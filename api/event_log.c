@@ -29,6 +29,7 @@ struct event_log {
     size_t bytes;
     uint64_t newest;  /* id */
     uint64_t dropped; /* id of the last that was dropped or left out */
+    bool ended;
     int wake_fd;
 };
 
@@ -122,8 +123,35 @@ void event_log_wake(struct event_log *log, uint64_t after, int fd)
 {
     pthread_mutex_lock(&log->lock);
     log->wake_fd = fd;
-    if (log->newest > after)
+    if (log->newest > after || log->ended)
         ring(log);
+    pthread_mutex_unlock(&log->lock);
+}
+
+void event_log_set_ended(struct event_log *log, bool ended)
+{
+    pthread_mutex_lock(&log->lock);
+    log->ended = ended;
+    if (ended)
+        ring(log);
+    pthread_mutex_unlock(&log->lock);
+}
+
+bool event_log_ended(struct event_log *log)
+{
+    bool ended;
+
+    pthread_mutex_lock(&log->lock);
+    ended = log->ended;
+    pthread_mutex_unlock(&log->lock);
+    return ended;
+}
+
+void event_log_skip(struct event_log *log, uint64_t id)
+{
+    pthread_mutex_lock(&log->lock);
+    assert(log->newest == 0);
+    log->newest = log->dropped = id;
     pthread_mutex_unlock(&log->lock);
 }
 

@@ -37,6 +37,15 @@ void event_log_append(struct event_log *log, uint64_t id, const char *kind,
  * past @after already. @fd must stay open until then; -1: not any more. */
 void event_log_wake(struct event_log *log, uint64_t after, int fd);
 
+/* Nothing comes any more, or (not @ended) again: streams end where it is read
+ * to its end. A new log goes on. */
+void event_log_set_ended(struct event_log *log, bool ended);
+bool event_log_ended(struct event_log *log);
+
+/* What came up to event @id is not in the log: it was read elsewhere. Of a log
+ * to which nothing was appended yet. */
+void event_log_skip(struct event_log *log, uint64_t id);
+
 /* Number of the newest event that was appended or left out; 0: none. */
 uint64_t event_log_newest(struct event_log *log);
 

@@ -17,6 +17,8 @@ struct figures {
     double clocks, records, resumes, searches, trials, branches, live, epochs;
     double seconds, tuning_s, paused_s;
     double loss, best_loss, best_metric; /* NAN: not there */
+    bool waits;                          /* in a service's queue */
+    bool elsewhere; /* its status is one that only the service knows */
 };
 
 static void copy_figures(struct figures *f, const struct view_run *run)
@@ -45,6 +47,8 @@ static void copy_figures(struct figures *f, const struct view_run *run)
     f->paused_s = history_paused(h);
     f->loss = history_loss(h);
     f->best_loss = best ? best->e.loss : NAN;
+    f->waits = run->job.waits;
+    f->elsewhere = run->job.status[0];
     f->best_metric = best && h->run.metric[0] ? best->e.metric : NAN;
 }
 
@@ -100,8 +104,21 @@ static void put_status(struct text *t, const struct figures f[], size_t n)
             put_label(t, "run", f[i].run);
             text_printf(t, ",status=\"%s\"} %d\n",
                         run_status_name((enum run_status)s),
-                        f[i].status == (enum run_status)s);
+                        f[i].status == (enum run_status)s && !f[i].elsewhere);
         }
+}
+
+static void put_queue(struct text *t, const struct figures f[], size_t n)
+{
+    size_t waiting = 0;
+
+    for (size_t i = 0; i < n; i++)
+        waiting += f[i].waits;
+    put_head(t, "mltune_service_runs", "gauge", "Runs that are listed.");
+    text_printf(t, "mltune_service_runs %zu\n", n);
+    put_head(t, "mltune_service_queue_runs", "gauge",
+             "Runs that wait in the queue.");
+    text_printf(t, "mltune_service_queue_runs %zu\n", waiting);
 }
 
 /* One figure of every run. */
@@ -170,12 +187,14 @@ static void put_figure(struct text *t, const struct figure *what,
     }
 }
 
-static char *write_metrics(const struct figures f[], size_t n)
+static char *write_metrics(const struct figures f[], size_t n, bool service)
 {
     struct text t = {0};
 
     put_head(&t, "mltune_build_info", "gauge", "The program; always 1.");
     text_puts(&t, "mltune_build_info{version=\"" MLT_VERSION "\"} 1\n");
+    if (service)
+        put_queue(&t, f, n);
     put_info(&t, f, n);
     put_status(&t, f, n);
     for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++)
@@ -198,7 +217,9 @@ void handle_metrics(const struct route_call *call, struct response *out)
             copy_figures(&f[n++], run);
     }
     view_unlock(call->view);
-    text = no_memory ? NULL : write_metrics(f, n);
+    text = no_memory
+               ? NULL
+               : write_metrics(f, n, view_options(call->view)->desk != NULL);
     mem_free(f);
     if (text)
         response_text(out, 200, "text/plain; version=0.0.4; charset=utf-8",

@@ -1,6 +1,8 @@
 #include "api/openapi.h"
 
 #include "api/command_routes.h"
+#include "api/event_routes.h"
+#include "api/submit_routes.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -34,6 +36,17 @@ static const char components[] =
     "1000000}, "
     "\"max_epochs\": {\"type\": \"integer\", \"minimum\": 1, \"maximum\": "
     "1000000000}}}}},"
+    "\"configuration\": {\"type\": \"object\", \"description\": "
+    "\"GET /api/v1/schema has it in full\"},"
+    "\"submitted\": {\"type\": \"object\", \"required\": [\"run\", "
+    "\"status\", \"config\", \"problems\"], \"properties\": {\"run\": "
+    "{\"type\": \"string\"}, \"status\": {\"type\": \"string\"}, "
+    "\"config\": {\"type\": \"object\"}, \"problems\": {\"type\": "
+    "\"array\"}}},"
+    "\"checked\": {\"type\": \"object\", \"required\": [\"valid\", "
+    "\"problems\"], \"properties\": {\"valid\": {\"type\": \"boolean\"}, "
+    "\"config\": {\"type\": [\"object\", \"null\"]}, \"problems\": "
+    "{\"type\": \"array\"}}},"
     "\"answer\": {\"type\": \"object\", \"required\": [\"run\", \"command\", "
     "\"changed\", \"message\", \"stop\"], \"properties\": {\"run\": "
     "{\"type\": \"string\"}, \"command\": {\"type\": \"string\"}, "
@@ -112,6 +125,10 @@ static json_t *params_of(const struct route *route)
                                 "a repetition with the same key gets the first "
                                 "answer",
                                 MAILBOX_KEY_MAX));
+    if (array && route->handle == handle_events)
+        failed |= json_array_append_new(
+            array, header_param("Last-Event-ID",
+                                "number of the last event that was read", 18));
     if (!failed)
         return array;
     json_decref(array);
@@ -153,9 +170,25 @@ static json_t *content_of(const struct route *route)
     return json_pack("{s:{}}", "application/json");
 }
 
+static json_t *response_of(const char *status, const char *description,
+                           const char *schema)
+{
+    return json_pack("{s:{s:s, s:{s:{s:{s:s}}}}, s:{s:s}}", status,
+                     "description", description, "content", "application/json",
+                     "schema", "$ref", schema, "default", "$ref",
+                     "#/components/responses/problem");
+}
+
 static json_t *responses_of(const struct route *route)
 {
     static const char problem[] = "#/components/responses/problem";
+
+    if (route->command == command_submit)
+        return response_of("201", "the run is in the queue",
+                           "#/components/schemas/submitted");
+    if (route->command == command_validate)
+        return response_of("200", "all that is wrong",
+                           "#/components/schemas/checked");
 
     if (!route->command)
         return json_pack("{s:{s:s, s:o}, s:{s:s}}", "200", "description",
@@ -175,6 +208,8 @@ static json_t *operation_of(const struct route *route)
 {
     char id[128];
     bool limits = route->command == command_limits;
+    bool config =
+        route->command == command_submit || route->command == command_validate;
     json_t *o;
 
     operation_id(route, id, sizeof(id));
@@ -187,10 +222,11 @@ static json_t *operation_of(const struct route *route)
             0 ||
         json_object_set_new(
             o, "requestBody",
-            json_pack("{s:b, s:{s:{s:{s:s}}}}", "required", limits, "content",
-                      "application/json", "schema", "$ref",
-                      limits ? "#/components/schemas/limits"
-                             : "#/components/schemas/nothing")) != 0) {
+            json_pack("{s:b, s:{s:{s:{s:s}}}}", "required", limits || config,
+                      "content", "application/json", "schema", "$ref",
+                      config   ? "#/components/schemas/configuration"
+                      : limits ? "#/components/schemas/limits"
+                               : "#/components/schemas/nothing")) != 0) {
         json_decref(o);
         return NULL;
     }

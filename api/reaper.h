@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { REAPER_CONNECTIONS_MAX = 256 };
+enum { REAPER_CONNECTIONS_MAX = 704 };
 
 enum reaper_phase {
     REAPER_FREE,    /* no connection */

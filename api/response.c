@@ -80,6 +80,7 @@ const char *response_reason(int status)
         const char *reason;
     } rows[] = {
         {200, "OK"},
+        {201, "Created"},
         {202, "Accepted"},
         {400, "Bad Request"},
         {401, "Unauthorized"},
@@ -94,7 +95,9 @@ const char *response_reason(int status)
         {422, "Unprocessable Content"},
         {431, "Request Header Fields Too Large"},
         {500, "Internal Server Error"},
+        {502, "Bad Gateway"},
         {503, "Service Unavailable"},
+        {507, "Insufficient Storage"},
     };
     size_t i;
 
@@ -209,6 +212,8 @@ size_t response_headers(const struct response *r,
     out[n++] = (struct response_header){"Cache-Control", "no-store"};
     if (r->allow[0])
         out[n++] = (struct response_header){"Allow", r->allow};
+    if (r->location[0])
+        out[n++] = (struct response_header){"Location", r->location};
     if (r->challenge)
         out[n++] = (struct response_header){"WWW-Authenticate", "Bearer"};
     if (r->close)

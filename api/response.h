@@ -19,7 +19,8 @@ struct event_log;
 
 enum {
     RESPONSE_ALLOW_MAX = 64,
-    RESPONSE_HEADERS_MAX = 12,
+    RESPONSE_LOCATION_MAX = 96,
+    RESPONSE_HEADERS_MAX = 13,
     RESPONSE_ERRORS_MAX = 32 /* entries in `errors`; further faults are
                               * counted in `detail` */
 };
@@ -29,8 +30,9 @@ struct response {
     const char *type; /* media type; static */
     const char *body; /* NULL only while status is 0 */
     size_t len;
-    char *owned;                    /* == body where it is to be freed */
-    char allow[RESPONSE_ALLOW_MAX]; /* for 405 */
+    char *owned;                          /* == body where it is to be freed */
+    char allow[RESPONSE_ALLOW_MAX];       /* for 405 */
+    char location[RESPONSE_LOCATION_MAX]; /* of what was made; "" none */
     bool page;  /* a document or its parts, not data: may load from itself */
     bool close; /* the connection is not to be used again */
     bool challenge;           /* a token is needed: WWW-Authenticate */

@@ -32,6 +32,7 @@ struct run_copy {
     size_t searches, trials, branches, live;
     struct history_tuning tuning;
     struct list_scope scope;
+    struct view_job job;
 };
 
 static void copy_epochs(struct run_copy *c, const struct history *h)
@@ -88,6 +89,7 @@ static void run_copy(struct run_copy *c, const struct view_run *run)
         value_own(h->choices > 0 ? h->choice[h->choices - 1].c.setting : NULL);
     copy_counts(c, h);
     c->scope = list_scope(h);
+    c->job = run->job;
 }
 
 static void run_release(struct run_copy *c)
@@ -143,23 +145,49 @@ static json_t *tuning_to_json(const struct run_copy *c)
 
 static json_t *times_to_json(const struct run_copy *c)
 {
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "stop",
-                     command_limits_to_json(&c->limits), "paused_seconds",
-                     value_number(c->paused_s), "started_at",
-                     list_time(&c->scope, 0), "first_clock_at",
-                     list_time(&c->scope, c->first_clock_at_s), "updated_at",
-                     list_time(&c->scope, c->at_s), "finished_at",
-                     list_time(&c->scope, c->finished ? c->at_s : NAN));
+    return json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:o}", "stop",
+        command_limits_to_json(&c->limits), "paused_seconds",
+        value_number(c->paused_s), "started_at", list_time(&c->scope, 0),
+        "first_clock_at", list_time(&c->scope, c->first_clock_at_s),
+        "updated_at", list_time(&c->scope, c->at_s), "finished_at",
+        list_time(&c->scope, c->finished && !c->job.status[0] ? c->at_s : NAN));
+}
+
+/* What the service knows where the records do not say it, else they. */
+static const char *shown_status(const struct run_copy *c)
+{
+    return c->job.status[0] ? c->job.status : run_status_name(c->status);
+}
+
+/* What a service does with the run; null where none looks after it. */
+static json_t *queue_to_json(const struct run_copy *c)
+{
+    const struct view_job *job = &c->job;
+
+    if (!job->managed)
+        return json_null();
+    return json_pack(
+        "{s:o, s:b, s:o, s:I, s:o, s:I}", "group", value_text(job->group),
+        "waits", job->waits, "submitted_at", value_time(job->submitted_unix_s),
+        "workers", (json_int_t)job->workers, "memory",
+        job->memory ? json_integer((json_int_t)job->memory) : json_null(),
+        "attempts", (json_int_t)job->attempts);
 }
 
 static json_t *state_to_json(const struct run_copy *c)
 {
+    bool told = c->job.status[0];
+    bool ended = c->finished && !told;
+
     return json_pack(
-        "{s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o}", "run", value_text(c->id),
-        "name", value_text(c->name), "status", run_status_name(c->status),
-        "status_reason", value_text_or_null(c->status_reason), "reason",
-        c->finished ? value_text(c->end.reason) : json_null(), "message",
-        c->finished ? value_text(c->end.message) : json_null(), "seed",
+        "{s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "run",
+        value_text(c->id), "name", value_text(c->name), "status",
+        shown_status(c), "status_reason",
+        value_text_or_null(told ? c->job.reason : c->status_reason), "reason",
+        ended ? value_text(c->end.reason) : json_null(), "message",
+        ended ? value_text(c->end.message) : json_null(), "queue",
+        queue_to_json(c), "seed",
         c->started ? json_integer((json_int_t)c->run.seed) : json_null(), "job",
         job_to_json(c));
 }
@@ -246,6 +274,20 @@ static size_t count_runs(struct view *v)
     return n;
 }
 
+static bool wanted(const struct route_call *call, const char *name,
+                   const char *value)
+{
+    const struct route_arg *arg = route_arg(call, name);
+
+    return !arg->given || strcmp(arg->text, value) == 0;
+}
+
+static bool matches(const struct route_call *call, const struct run_copy *c)
+{
+    return wanted(call, "status", shown_status(c)) &&
+           wanted(call, "name", c->name) && wanted(call, "group", c->job.group);
+}
+
 void handle_runs(const struct route_call *call, struct response *out)
 {
     struct run_copy *c = mem_alloc(sizeof(*c));
@@ -260,7 +302,8 @@ void handle_runs(const struct route_call *call, struct response *out)
     at = span.first;
     for (i = 0; c && i < span.count && i < page.size; i++) {
         if (copy_run_at(call->view, (size_t)at, c)) {
-            if (items && json_array_append_new(items, run_to_json(c)) < 0) {
+            if (items && matches(call, c) &&
+                json_array_append_new(items, run_to_json(c)) < 0) {
                 json_decref(items);
                 items = NULL;
             }

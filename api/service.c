@@ -10,7 +10,9 @@
 #include "api/page.h"
 #include "api/route.h"
 #include "api/run_routes.h"
+#include "api/submit_routes.h"
 #include "base/json.h"
+#include "base/mem.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -29,6 +31,20 @@ static void handle_openapi(const struct route_call *call, struct response *out);
 
 static const struct route_param page_params[] = {
     PAGE_PARAMS, {.type = PARAM_END}};
+static const struct route_param runs_params[] = {
+    PAGE_PARAMS,
+    {.type = PARAM_TEXT, .name = "status",
+     .help = "only runs of that status: queued, training, finished, ..."},
+    {.type = PARAM_TEXT, .name = "name", .help = "only runs of that name"},
+    {.type = PARAM_TEXT, .name = "group",
+     .help = "only runs submitted for that group"},
+    {.type = PARAM_END}};
+static const struct route_param submit_params[] = {
+    {.type = PARAM_ID, .name = "group",
+     .help = "groups take turns in the queue; default: the run's name"},
+    {.type = PARAM_BOOL, .name = "held",
+     .help = "not to begin before it is continued"},
+    {.type = PARAM_END}};
 static const struct route_param run_params[] = {
     RUN_PARAM, {.type = PARAM_END}};
 static const struct route_param run_page_params[] = {
@@ -103,7 +119,11 @@ static const struct route_param web_params[] = {
     {.type = PARAM_END}};
 
 static const struct route table[] = {
-    {"GET", "/runs", ROUTE_API, page_params, handle_runs, "all runs", NULL},
+    {"GET", "/runs", ROUTE_API, runs_params, handle_runs, "all runs", NULL},
+    {"POST", "/runs", ROUTE_API, submit_params, NULL,
+     "submits a run: the body is its configuration", command_submit},
+    {"POST", "/runs:validate", ROUTE_API, NULL, NULL,
+     "checks a configuration: all that is wrong with it", command_validate},
     {"GET", "/runs/{run}", ROUTE_API, run_params, handle_run,
      "a run: status, loss, best epoch, setting in use", NULL},
     {"PATCH", "/runs/{run}", ROUTE_API, run_params, NULL,
@@ -342,27 +362,31 @@ static bool parse_body(const char *body, size_t len, json_t **out,
     return false;
 }
 
-/* The mailbox of run @id, borrowed; NULL: @out says why there is none. */
-static struct mailbox *find_mailbox(struct view *view, const char *id,
-                                    struct response *out)
+/* The run that @call names into @w, with its mailbox where it takes commands
+ * itself. False: @out says why it takes none. */
+static bool find_run(struct view *view, const struct route_call *call,
+                     struct service_write *w, struct response *out)
 {
     const struct view_run *run;
-    struct mailbox *m;
 
+    snprintf(w->run, sizeof(w->run), "%s", route_arg(call, "run")->text);
     view_lock(view);
-    run = view_run_find(view, id);
-    m = run ? run->mailbox : NULL;
+    run = view_run_find(view, w->run);
+    w->mailbox = run && !w->desk ? run->mailbox : NULL;
     view_unlock(view);
+    if (run && (w->desk || w->mailbox))
+        return true;
     if (!run)
         response_problem(out, 404, "run_not_found", NULL, "there is no run %s",
-                         id);
-    else if (!m)
+                         w->run);
+    else
         response_problem(out, 409, "run_ended", NULL,
-                         "run %s takes no commands", id);
-    return m;
+                         "run %s takes no commands", w->run);
+    return false;
 }
 
-static bool post(struct service_write *w, int wake_fd, struct response *out)
+static bool post_to_run(struct service_write *w, int wake_fd,
+                        struct response *out)
 {
     switch (mailbox_post(w->mailbox, &w->request, wake_fd, &w->ticket)) {
     case ERR_OK:
@@ -385,6 +409,33 @@ static bool post(struct service_write *w, int wake_fd, struct response *out)
     }
 }
 
+static bool post_to_desk(struct service_write *w, const struct route_call *call,
+                         const char *body, size_t len, int wake_fd,
+                         struct response *out)
+{
+    struct desk_request r = {.verb = submit_verb(call, &w->request),
+                             .len = len};
+    enum err err;
+
+    submit_fill(call, &r);
+    snprintf(r.run, sizeof(r.run), "%s", w->run);
+    snprintf(r.key, sizeof(r.key), "%s", w->request.key);
+    r.body = mem_alloc(len + 1);
+    if (!r.body) {
+        response_json(out, 200, NULL); /* 503 */
+        return false;
+    }
+    memcpy(r.body, body, len);
+    r.body[len] = '\0';
+    err = desk_post(w->desk, &r, wake_fd, &w->ticket);
+    desk_request_deinit(&r);
+    if (err)
+        response_problem(out, 503, "busy", NULL,
+                         "%d requests wait for the service; try again",
+                         DESK_SLOTS);
+    return !err;
+}
+
 bool service_write(struct view *view, const char *method, const char *target,
                    const char *body, size_t len, int wake_fd,
                    struct service_write *w, struct response *out)
@@ -404,9 +455,11 @@ bool service_write(struct view *view, const char *method, const char *target,
     if (!ok)
         return false;
     memcpy(w->request.key, key, sizeof(key));
-    snprintf(w->run, sizeof(w->run), "%s", route_arg(&call, "run")->text);
-    w->mailbox = find_mailbox(view, w->run, out);
-    return w->mailbox && post(w, wake_fd, out);
+    w->desk = view_options(view)->desk;
+    if (!submit_is(&call) && !find_run(view, &call, w, out))
+        return false;
+    return w->desk ? post_to_desk(w, &call, body, len, wake_fd, out)
+                   : post_to_run(w, wake_fd, out);
 }
 
 /* ---- writes: the answer -------------------------------------------------- */
@@ -416,6 +469,12 @@ bool service_collect(struct service_write *w, struct response *out)
     struct tuner_answer answer;
 
     assert(w->ticket);
+    if (w->desk) {
+        if (desk_collect(w->desk, w->ticket, out) == ERR_AGAIN)
+            return false;
+        w->ticket = 0;
+        return true;
+    }
     if (mailbox_collect(w->mailbox, w->ticket, &answer) == ERR_AGAIN)
         return false;
     w->ticket = 0;
@@ -425,7 +484,9 @@ bool service_collect(struct service_write *w, struct response *out)
 
 void service_forget(struct service_write *w)
 {
-    if (w->ticket)
+    if (w->ticket && w->desk)
+        desk_forget(w->desk, w->ticket);
+    else if (w->ticket)
         mailbox_forget(w->mailbox, w->ticket);
     w->ticket = 0;
 }

@@ -4,13 +4,16 @@
  * call; what the server runs for each request, and what tests and the fuzzer
  * run without a server. Pure but for the locks of view and mailbox.
  *
- * A write comes in four steps, so that nothing is read of a body that will be
+ * A write goes to the run's mailbox, or where the view has a desk to that: a
+ * service of many runs decides itself what is done with it. It comes in four
+ * steps, so that nothing is read of a body that will be
  * refused, and nobody waits: service_accept and service_begin with the head,
  * service_write with the body, service_collect when the run has answered.
  */
 #ifndef API_SERVICE_H
 #define API_SERVICE_H
 
+#include "api/desk.h"
 #include "api/guard.h"
 #include "api/response.h"
 #include "api/route.h"
@@ -31,8 +34,9 @@ void service_respond(struct view *view, const char *method, const char *target,
 struct service_write {
     char run[ROUTE_ID_MAX + 1];
     struct mailbox_request request;
-    struct mailbox *mailbox; /* borrowed from the view */
-    mailbox_ticket ticket;   /* 0: not posted */
+    struct mailbox *mailbox; /* borrowed from the view; NULL: the desk's */
+    struct desk *desk;       /* the same; NULL: the run's own mailbox */
+    uint64_t ticket;         /* of either; 0: not posted */
 };
 
 /* True when the body of the accepted @head may come: there is such a route, the

@@ -88,11 +88,13 @@ static ssize_t on_read(void *cls, uint64_t position, char *buffer, size_t max)
 {
     struct stream *s = cls;
     time_ns now = clock_monotonic();
+    /* Asked first: what came before the end is read then. */
+    bool ended = event_log_ended(s->log);
     size_t n;
 
     (void)position;
     if (s->at == s->len && !s->over && !refill(s, now)) {
-        if (s->owner->ending)
+        if (s->owner->ending || ended)
             return MHD_CONTENT_READER_END_OF_STREAM;
         s->suspended = true;
         s->owner->armed = false; /* for this one */
@@ -201,7 +203,8 @@ void streams_serve(struct streams *s, time_ns now)
     for (struct stream *x = s->first; x; x = x->next) {
         if (!x->suspended)
             continue;
-        if ((gathered && event_log_newest(x->log) > x->after) ||
+        if ((gathered && (event_log_newest(x->log) > x->after ||
+                          event_log_ended(x->log))) ||
             now - x->said >= s->heartbeat) {
             wake_up(x);
             woken = true;

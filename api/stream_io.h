@@ -18,7 +18,7 @@
 struct MHD_Connection;
 struct MHD_Response;
 
-enum { STREAMS_MAX = 128 }; /* so that there are places for others */
+enum { STREAMS_MAX = 512 }; /* so that there are places for others */
 
 struct stream;
 

@@ -15,7 +15,7 @@ struct view {
     struct view_run *run; /* owned; guarded by lock, as runs and capacity */
     size_t runs, capacity;
     _Atomic uint64_t version;
-    _Atomic bool ready;
+    const char *_Atomic not_ready;
 };
 
 enum err view_new(const struct view_options *options, struct view **out)
@@ -28,7 +28,7 @@ enum err view_new(const struct view_options *options, struct view **out)
     /* With default attributes this cannot fail on Linux. */
     pthread_mutex_init(&v->lock, NULL);
     atomic_init(&v->version, 1);
-    atomic_init(&v->ready, true);
+    atomic_init(&v->not_ready, NULL);
     *out = v;
     return ERR_OK;
 }
@@ -72,6 +72,7 @@ static enum err add(struct view *v, const char *id, const char *name,
     run->history = history;
     run->mailbox = NULL;
     run->events = NULL;
+    run->job = (struct view_job){.managed = false};
     view_changed(v);
     return ERR_OK;
 }
@@ -110,6 +111,18 @@ void view_publish_run(struct view *v, const char *id, struct event_log *events)
     view_unlock(v);
 }
 
+void view_set_job(struct view *v, const char *id, const struct view_job *job)
+{
+    struct view_run *run;
+
+    view_lock(v);
+    run = listed(v, id);
+    assert(run);
+    run->job = *job;
+    view_changed(v);
+    view_unlock(v);
+}
+
 void view_lock(struct view *v)
 {
     pthread_mutex_lock(&v->lock);
@@ -130,15 +143,15 @@ uint64_t view_version(const struct view *v)
     return atomic_load(&v->version);
 }
 
-void view_set_ready(struct view *v, bool ready)
+void view_set_ready(struct view *v, const char *why_not)
 {
-    atomic_store(&v->ready, ready);
+    atomic_store(&v->not_ready, why_not);
     view_changed(v);
 }
 
-bool view_ready(const struct view *v)
+const char *view_not_ready(const struct view *v)
 {
-    return atomic_load(&v->ready);
+    return atomic_load(&v->not_ready);
 }
 
 const struct view_run *view_run_at(const struct view *v, size_t index)

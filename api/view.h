@@ -23,6 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct desk;
 struct event_log;
 struct mailbox;
 struct view;
@@ -33,6 +34,25 @@ enum { VIEW_RUNS_MAX = 1024 };
 struct view_options {
     const struct registry *registry; /* NULL: lists are empty */
     const json_t *schema;            /* of the configuration file; NULL: none */
+    struct desk *desk; /* takes all writes; NULL: runs take their own */
+};
+
+enum { VIEW_GROUP_MAX = 65, VIEW_REASON_MAX = 512 };
+
+/* What a service knows of a run beside its history. Zeroed: it does not look
+ * after it. */
+struct view_job {
+    bool managed;
+    bool waits; /* in the queue */
+    /* Where the run is, when its records do not say so: "queued", "held", ...;
+     * "": they do. */
+    char status[16];
+    char reason[VIEW_REASON_MAX]; /* why it is there; "" */
+    char group[VIEW_GROUP_MAX];
+    double submitted_unix_s;
+    uint32_t workers;
+    uint64_t memory;   /* bytes; 0: not limited */
+    uint32_t attempts; /* begun since its last further epoch */
 };
 
 struct view_run {
@@ -41,6 +61,7 @@ struct view_run {
     const struct history *history; /* borrowed; read under the lock only */
     struct mailbox *mailbox;       /* borrowed; NULL: takes no commands */
     struct event_log *events;      /* borrowed; NULL: none are published */
+    struct view_job job;
 };
 
 /* Errors: ERR_NOMEM. */
@@ -64,6 +85,10 @@ void view_steer_run(struct view *v, const char *id, struct mailbox *mailbox);
  * view_free). Takes the lock. */
 void view_publish_run(struct view *v, const char *id, struct event_log *events);
 
+/* What the service knows of run @id, which is listed, is now @job (copied).
+ * Takes the lock. */
+void view_set_job(struct view *v, const char *id, const struct view_job *job);
+
 void view_lock(struct view *v);
 void view_unlock(struct view *v);
 
@@ -74,9 +99,10 @@ void view_changed(struct view *v);
  * reading version n shows at least what n stands for. */
 uint64_t view_version(const struct view *v);
 
-/* False once the program is about to end: /readyz then says so. Any thread. */
-void view_set_ready(struct view *v, bool ready);
-bool view_ready(const struct view *v);
+/* Why the program cannot do its work now, for /readyz: a literal; NULL: it can,
+ * as from the start. Any thread. */
+void view_set_ready(struct view *v, const char *why_not);
+const char *view_not_ready(const struct view *v);
 
 /* Under the lock: runs in the order of addition; NULL past the last. */
 const struct view_run *view_run_at(const struct view *v, size_t index);

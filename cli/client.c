@@ -3,7 +3,6 @@
 #include "base/clock_io.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "base/text.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -83,64 +82,58 @@ static enum err dial(const struct place *to, const char *url, int *out,
     return ERR_OK;
 }
 
-static enum err send_all(int fd, const char *text, size_t len, struct fault *f)
+static enum err hung_up(const struct client_exchange *x, struct fault *f)
 {
-    while (len > 0) {
-        ssize_t n = send(fd, text, len, MSG_NOSIGNAL);
-
-        if (n <= 0)
-            return fault_errno(f, ERR_NODE, errno, "the server hung up");
-        text += n;
-        len -= (size_t)n;
-    }
-    return ERR_OK;
+    return fault_set(f, ERR_NODE, "the server at %s hung up", x->url);
 }
 
-/* Everything until the server hangs up. */
-static enum err receive_all(int fd, struct text *out, struct fault *f)
+/* False: the socket takes no more now, or *@err says why it never will. */
+static bool send_some(struct client_exchange *x, enum err *err, struct fault *f)
 {
-    time_ns until = clock_monotonic() + (time_ns)CLIENT_SECONDS * 1000000000;
+    ssize_t n = send(x->fd, x->out + x->sent, x->out_len - x->sent,
+                     MSG_NOSIGNAL | MSG_DONTWAIT);
+
+    if (n > 0)
+        x->sent += (size_t)n;
+    else if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return errno == EINTR;
+    else
+        *err = hung_up(x, f);
+    return !*err;
+}
+
+/* The same of the answer, which is whole when the server hangs up. */
+static bool receive_some(struct client_exchange *x, enum err *err,
+                         struct fault *f)
+{
     char piece[16384];
+    ssize_t n = recv(x->fd, piece, sizeof(piece), MSG_DONTWAIT);
 
-    for (;;) {
-        struct pollfd p = {.fd = fd, .events = POLLIN};
-        time_ns left = until - clock_monotonic();
-        ssize_t n;
-
-        if (left <= 0 || poll(&p, 1, (int)(left / 1000000) + 1) == 0)
-            return fault_set(f, ERR_NODE, "the server has not answered in %d s",
-                             CLIENT_SECONDS);
-        n = recv(fd, piece, sizeof(piece), 0);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return out->no_memory
-                       ? fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM))
-                       : ERR_OK;
-        if (out->len + (size_t)n > CLIENT_ANSWER_MAX)
-            return fault_set(f, ERR_FORMAT, "the answer is too long");
-        text_add(out, piece, (size_t)n);
-    }
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return errno == EINTR;
+    if (n <= 0)
+        x->whole = true;
+    else if (x->in.len + (size_t)n > CLIENT_ANSWER_MAX)
+        *err = fault_set(f, ERR_FORMAT, "the answer is too long");
+    else
+        text_add(&x->in, piece, (size_t)n);
+    if (x->in.no_memory)
+        *err = fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
+    return n > 0 && !*err;
 }
 
-static enum err parse_answer(const struct text *t, const char *url,
-                             struct client_answer *out, struct fault *f)
+static enum err split_answer(struct client_exchange *x, int *status,
+                             const char **body, size_t *len, struct fault *f)
 {
-    const char *body = t->s ? strstr(t->s, "\r\n\r\n") : NULL;
-    struct fault why = {0};
-    int status;
-    enum err err = ERR_FORMAT;
+    const char *end = x->in.s ? strstr(x->in.s, "\r\n\r\n") : NULL;
 
-    if (t->len == 0)
-        return fault_set(f, ERR_NODE, "the server at %s hung up", url);
-    if (body && sscanf(t->s, "HTTP/1.%*1[01] %3d ", &status) == 1)
-        err = json_load(body + 4, t->len - (size_t)(body + 4 - t->s),
-                        &out->json, NULL, &why);
-    if (err == ERR_NOMEM)
-        return fault_set(f, err, "%s", err_text(err));
-    if (err)
-        return fault_set(f, ERR_FORMAT, "what answers at %s is no mltune", url);
-    out->status = status;
+    if (x->in.len == 0)
+        return hung_up(x, f);
+    if (!end || sscanf(x->in.s, "HTTP/1.%*1[01] %3d ", status) != 1)
+        return fault_set(f, ERR_FORMAT, "what answers at %s is no mltune",
+                         x->url);
+    *body = end + 4;
+    *len = x->in.len - (size_t)(*body - x->in.s);
     return ERR_OK;
 }
 
@@ -150,6 +143,8 @@ static char *compose(const struct client_request *q, const struct place *to)
 
     text_printf(&t, "%s %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n",
                 q->method, q->target, to->authority);
+    if (q->key && *q->key)
+        text_printf(&t, "Idempotency-Key: %s\r\n", q->key);
     if (q->token)
         text_printf(&t, "Authorization: Bearer %s\r\n", q->token);
     if (q->body)
@@ -162,30 +157,85 @@ static char *compose(const struct client_request *q, const struct place *to)
     return text_take(&t);
 }
 
+enum err client_open(const struct client_request *q, struct client_exchange *x,
+                     struct fault *f)
+{
+    struct place to;
+    enum err err = parse_url(q->url, &to, f);
+
+    *x = (struct client_exchange){.fd = -1};
+    if (err)
+        return err;
+    snprintf(x->url, sizeof(x->url), "%s", q->url);
+    x->until = clock_monotonic() + (time_ns)CLIENT_SECONDS * 1000000000;
+    x->out = compose(q, &to);
+    if (!x->out)
+        return fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
+    x->out_len = strlen(x->out);
+    err = dial(&to, q->url, &x->fd, f);
+    if (err)
+        client_close(x);
+    return err;
+}
+
+short client_events(const struct client_exchange *x)
+{
+    return x->sent < x->out_len ? POLLOUT : POLLIN;
+}
+
+enum err client_step(struct client_exchange *x, int *status, const char **body,
+                     size_t *len, struct fault *f)
+{
+    enum err err = ERR_OK;
+
+    while (x->sent < x->out_len && send_some(x, &err, f))
+        ;
+    while (!err && x->sent == x->out_len && !x->whole &&
+           receive_some(x, &err, f))
+        ;
+    if (err)
+        return err;
+    if (x->whole)
+        return split_answer(x, status, body, len, f);
+    if (clock_monotonic() >= x->until)
+        return fault_set(f, ERR_NODE, "the server has not answered in %d s",
+                         CLIENT_SECONDS);
+    return ERR_AGAIN;
+}
+
+void client_close(struct client_exchange *x)
+{
+    if (x->fd >= 0)
+        close(x->fd);
+    x->fd = -1;
+    mem_free(x->out);
+    x->out = NULL;
+    text_deinit(&x->in);
+}
+
 enum err client_ask(const struct client_request *q, struct client_answer *out,
                     struct fault *f)
 {
-    struct text answer = {0};
-    struct place to;
-    char *text;
-    int fd = -1;
-    enum err err = parse_url(q->url, &to, f);
+    struct client_exchange x;
+    struct fault why = {0};
+    const char *body = NULL;
+    size_t len = 0;
+    enum err err = client_open(q, &x, f);
 
     if (err)
         return err;
-    text = compose(q, &to);
-    if (!text)
-        return fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
-    err = dial(&to, q->url, &fd, f);
+    while ((err = client_step(&x, &out->status, &body, &len, f)) == ERR_AGAIN) {
+        struct pollfd p = {.fd = x.fd, .events = client_events(&x)};
+        time_ns left = x.until - clock_monotonic();
+
+        poll(&p, 1, left > 0 ? (int)(left / 1000000) + 1 : 0);
+    }
     if (!err)
-        err = send_all(fd, text, strlen(text), f);
-    if (!err)
-        err = receive_all(fd, &answer, f);
-    if (!err)
-        err = parse_answer(&answer, q->url, out, f);
-    if (fd >= 0)
-        close(fd);
-    text_deinit(&answer);
-    mem_free(text);
+        err = json_load(body, len, &out->json, NULL, &why);
+    if (err == ERR_FORMAT)
+        fault_set(f, err, "what answers at %s is no mltune", q->url);
+    else if (err == ERR_NOMEM)
+        fault_set(f, err, "%s", err_text(err));
+    client_close(&x);
     return err;
 }

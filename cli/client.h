@@ -5,9 +5,12 @@
 #ifndef CLI_CLIENT_H
 #define CLI_CLIENT_H
 
+#include "base/clock_io.h"
 #include "base/fault.h"
+#include "base/text.h"
 
 #include <jansson.h>
+#include <stdbool.h>
 
 enum {
     CLIENT_URL_MAX = 128,
@@ -21,6 +24,7 @@ struct client_request {
     const char *target; /* "/api/v1/runs/x:pause" */
     const char *token;  /* NULL: none */
     const char *body;   /* JSON; NULL: none */
+    const char *key;    /* Idempotency-Key; NULL, "": none */
 };
 
 struct client_answer {
@@ -28,7 +32,35 @@ struct client_answer {
     json_t *json; /* owned; never NULL on success */
 };
 
-/* Errors: ERR_INVAL (the url), ERR_NODE (nobody answers there, or not in time;
+/* An exchange that waits for nothing, for those who have other things to do:
+ * opened, stepped whenever its descriptor is ready and once in a while, closed.
+ * One owner thread. */
+struct client_exchange {
+    int fd; /* to be polled for client_events */
+    char url[CLIENT_URL_MAX];
+    char *out; /* owned */
+    size_t out_len, sent;
+    struct text in;
+    bool whole;
+    time_ns until;
+};
+
+/* Errors: as client_ask's; then there is nothing to close. */
+enum err client_open(const struct client_request *request,
+                     struct client_exchange *x, struct fault *f);
+
+short client_events(const struct client_exchange *x);
+
+/* On success the answer's status and body, borrowed until client_close. Errors:
+ * ERR_AGAIN (not yet), else as client_ask's. */
+enum err client_step(struct client_exchange *x, int *status, const char **body,
+                     size_t *len, struct fault *f);
+
+/* Also after an error. */
+void client_close(struct client_exchange *x);
+
+/* The same in one call, which waits. Errors: ERR_INVAL (the url), ERR_NODE
+ * (nobody answers there, or not in time;
  * @f says which), ERR_FORMAT (what answers is no mltune), ERR_NOMEM. */
 enum err client_ask(const struct client_request *request,
                     struct client_answer *out, struct fault *f);

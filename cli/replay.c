@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "cli/exit_code.h"
+#include "cli/job.h"
 #include "cli/options.h"
 #include "cli/talk.h"
 
@@ -78,13 +79,17 @@ static enum err take_record(void *ctx, const struct journal_record *stored)
 }
 
 /* What a run is doing that has no recorded end. */
-static void name_status(struct replayed *r)
+static void name_status(struct replayed *r, const char *state)
 {
     if (r->ended)
         return;
     if (r->alive) {
         copy_text(r->status, sizeof(r->status),
                   run_status_name(r->history.status));
+        return;
+    }
+    if (r->history.records == 0 && job_exists(state, r->id)) {
+        copy_text(r->status, sizeof(r->status), "queued");
         return;
     }
     copy_text(r->status, sizeof(r->status), run_status_name(RUN_INTERRUPTED));
@@ -122,7 +127,7 @@ enum err replay_run(struct journal *j, const char *state, const char *word,
         replayed_deinit(out);
         return err;
     }
-    name_status(out);
+    name_status(out, state);
     return ERR_OK;
 }
 

@@ -57,6 +57,7 @@ struct session {
     struct event_log *events;
     struct api_server *server;
     char url[128], url_path[FILE_PATH_MAX];
+    char token[TOKEN_LEN_MAX + 1];
     struct tuner_socket socket;
     struct node_process node;
     struct tuner *tuner;
@@ -198,13 +199,12 @@ static enum err choose_model_dir(struct session *s, struct fault *f)
                      s->o->out);
 }
 
-/* What else a resume needs to know. */
-static enum err write_recall(const struct session *s, struct fault *f)
+enum err session_remember(const char *run_path, const char *folder,
+                          const char *out, struct fault *f)
 {
     char path[FILE_PATH_MAX];
-    json_t *o = json_pack("{s:s, s:s}", "folder", s->o->folder, "out",
-                          s->o->out ? s->model_dir : "");
-    enum err err = file_join(path, s->folder.path, "session.json", f);
+    json_t *o = json_pack("{s:s, s:s}", "folder", folder, "out", out);
+    enum err err = file_join(path, run_path, "session.json", f);
 
     if (!err)
         err = write_json(path, o, f);
@@ -255,9 +255,13 @@ static enum err reopen_folder(struct session *s, struct fault *f)
     enum err err = run_folder_open(&s->folder, s->state, s->o->resume, f);
 
     s->recalled = true;
-    if (!err)
-        folder_sweep(s->folder.path);
-    return err;
+    if (err)
+        return err;
+    folder_sweep(s->folder.path);
+    /* Of a tuner that was killed: the port may be another program's now. */
+    if (file_join(s->url_path, s->folder.path, "url", NULL) == ERR_OK)
+        unlink(s->url_path);
+    return ERR_OK;
 }
 
 /* Folders that no record speaks of were written in vain. */
@@ -323,7 +327,8 @@ static enum err make_folder(struct session *s, struct fault *f)
     else if (!err)
         err = write_json(path, s->o->config, f);
     if (!err && !s->o->resume)
-        err = write_recall(s, f);
+        err = session_remember(s->folder.path, s->o->folder,
+                               s->o->out ? s->model_dir : "", f);
     if (err)
         return err;
     sweep_snapshots(s);
@@ -366,7 +371,8 @@ static enum err write_url(struct session *s, struct fault *f)
 
 static enum err make_view(struct session *s)
 {
-    struct view_options view = {s->o->registry, s->o->schema};
+    struct view_options view = {.registry = s->o->registry,
+                                .schema = s->o->schema};
     enum err err = view_new(&view, &s->view);
 
     if (!err)
@@ -386,16 +392,13 @@ static enum err make_view(struct session *s)
 static enum err start_service(struct session *s, struct fault *f)
 {
     struct api_server_options server = {.listen = s->o->listen};
-    char text[160], token[TOKEN_LEN_MAX + 1];
+    char text[160];
     enum err err = make_view(s);
 
     if (err)
         return fault_set(f, err, "%s", err_text(err));
-    err = token_make(s->state, token, f);
-    if (err)
-        return err;
     server.view = s->view;
-    server.token = token;
+    server.token = s->token;
     err = api_server_start(&server, &s->server, f);
     if (err)
         return err;
@@ -491,6 +494,10 @@ static enum err set_up(struct session *s, struct fault *f)
     enum err err = s->o->resume ? state_find(s->o->state, s->state, f)
                                 : state_make(s->o->state, s->state, f);
 
+    /* First of all: it leaves the environment with that, before anything else
+     * is started. */
+    if (!err)
+        err = token_make(s->state, s->token, f);
     if (!err)
         err = journal_open(s->state, true, JOURNAL_BUSY_MS, &s->journal, f);
     if (!err)
@@ -698,6 +705,8 @@ static void finish(struct session *s)
     if (journal_end_run(s->journal, run_status_name(end->status), end->reason,
                         json, clock_wall(), &f) != ERR_OK)
         log_event(LOG_ERROR, "end_not_journaled", "reason=\"%s\"", f.text);
+    if (s->view)
+        view_set_ready(s->view, "the run is over, the program about to end");
     api_server_stop(s->server);
     s->server = NULL;
     if (s->watching)

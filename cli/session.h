@@ -29,6 +29,11 @@ struct session_options {
     bool json, quiet, verbose;
 };
 
+/* Writes what session_recall reads into the run's folder @run_path; @out is
+ * absolute, or "". Errors: ERR_IO, ERR_LIMIT, ERR_NOMEM. */
+enum err session_remember(const char *run_path, const char *folder,
+                          const char *out, struct fault *f);
+
 /* What a resume needs beside the configuration, from the folder of run @id:
  * where the configuration's paths start, and `out` (empty: NULL). Errors:
  * ERR_NOENT the run is older than this file, or its folder is gone; ERR_FORMAT,

@@ -8,6 +8,7 @@
 #include "cli/exit_code.h"
 #include "cli/options.h"
 #include "cli/replay.h"
+#include "cli/serve.h"
 #include "cli/talk.h"
 #include "cli/verbs.h"
 
@@ -76,6 +77,25 @@ static enum err read_url(const char *state, struct target *t, struct fault *f)
     return err;
 }
 
+/* The service that has the state folder, where one lives: it also knows what to
+ * do with runs that do not. */
+static bool find_service(const char *state, struct target *t)
+{
+    char path[FILE_PATH_MAX];
+    char *text = NULL;
+    size_t len;
+    bool found =
+        file_join(path, state, SERVE_LOCK, NULL) == ERR_OK &&
+        file_locked(path, NULL) &&
+        file_join(path, state, SERVE_URL, NULL) == ERR_OK &&
+        file_read(path, sizeof(t->url) - 1, &text, &len, NULL) == ERR_OK;
+
+    if (found)
+        snprintf(t->url, sizeof(t->url), "%s", text);
+    mem_free(text);
+    return found;
+}
+
 static enum err find_in_state(const char *state, const char *word,
                               struct target *t, struct fault *f)
 {
@@ -87,7 +107,7 @@ static enum err find_in_state(const char *state, const char *word,
         return err;
     err = journal_find_run(j, word, take_run, t, f);
     journal_close(j);
-    if (!err)
+    if (!err && !find_service(path, t))
         err = read_url(path, t, f);
     return err ? err : token_read(path, t->token, f);
 }
@@ -178,9 +198,12 @@ static int steer(const struct steer_arguments *a, const char *word,
 
     if (!err) {
         snprintf(path, sizeof(path), "/api/v1/runs/%s%s", t.id, suffix);
-        err = client_ask(
-            &(struct client_request){t.url, method, path, t.token, body},
-            &answer, &f);
+        err = client_ask(&(struct client_request){.url = t.url,
+                                                  .method = method,
+                                                  .target = path,
+                                                  .token = t.token,
+                                                  .body = body},
+                         &answer, &f);
     }
     if (err) {
         talk_error("%s", f.text);

@@ -14,6 +14,7 @@ static const struct verb verbs[] = {
     {"eval", "a saved model's loss and metric on other data", false, verb_eval},
     {"topics", "the top words of each topic of a saved model", false,
      verb_topics},
+    {"serve", "a service: runs are submitted over HTTP", false, verb_serve},
     {"ls", "the runs of a state folder", false, verb_ls},
     {"show", "what a run did", false, verb_show},
     {"pause", "run nothing until it is continued", false, verb_pause},

@@ -45,6 +45,7 @@ int verb_run(int argc, char **argv);
 int verb_schema(int argc, char **argv);
 int verb_searcher_host(int argc, char **argv);
 int verb_searchers(int argc, char **argv);
+int verb_serve(int argc, char **argv);
 int verb_show(int argc, char **argv);
 int verb_snapshot(int argc, char **argv);
 int verb_stop(int argc, char **argv);

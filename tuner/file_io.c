@@ -298,6 +298,55 @@ static int exchange(const char *from, const char *to)
     return rename(from, to);
 }
 
+/* ---- locks --------------------------------------------------------------- */
+
+/* Locks of open files, not flock: they can be asked about without being held
+ * for a moment, which would refuse them to who wants them. */
+static int lock_call(int fd, int command, struct flock *lock)
+{
+    *lock = (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    return fcntl(fd, command, lock);
+}
+
+enum err file_lock(const char *path, int *fd, struct fault *f)
+{
+    struct flock lock;
+    enum err err;
+
+    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (*fd < 0)
+        return fault_errno(f, ERR_IO, errno, "lock %s", path);
+    if (lock_call(*fd, F_OFD_SETLK, &lock) == 0) {
+        /* Who it is, is a help; that somebody is, is what counts. */
+        if (ftruncate(*fd, 0) == 0)
+            dprintf(*fd, "%ld\n", (long)getpid());
+        return ERR_OK;
+    }
+    if (errno == EAGAIN || errno == EACCES)
+        err = fault_set(f, ERR_BUSY, "%s is locked by another process", path);
+    else
+        err = fault_errno(f, ERR_IO, errno, "lock %s", path);
+    close(*fd);
+    *fd = -1;
+    return err;
+}
+
+bool file_locked(const char *path, pid_t *pid)
+{
+    struct flock lock;
+    char text[24] = "";
+    bool locked;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return false;
+    locked = lock_call(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+    if (locked && pid && pread(fd, text, sizeof(text) - 1, 0) >= 0)
+        *pid = (pid_t)strtol(text, NULL, 10);
+    close(fd);
+    return locked;
+}
+
 enum err folder_publish(const char *from, const char *to, struct fault *f)
 {
     struct stat st;

@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 enum { FILE_PATH_MAX = 4096 }; /* bytes of a path with its end */
 
@@ -28,6 +29,15 @@ enum err file_write(const char *path, const void *data, size_t len,
  * Errors: ERR_NOENT, ERR_IO, ERR_LIMIT longer than @max bytes, ERR_NOMEM. */
 enum err file_read(const char *path, size_t max, char **out, size_t *len,
                    struct fault *f);
+
+/* Locks the file @path, made where it is missing, for as long as *@fd stays
+ * open, and writes this process's number into it. Whoever only asks
+ * (file_locked) is never in the way. Errors: ERR_BUSY another holds it. */
+enum err file_lock(const char *path, int *fd, struct fault *f);
+
+/* Whether somebody holds the lock of @path. @pid (may be NULL): who, where it
+ * is locked; 0: the number is not written yet. */
+bool file_locked(const char *path, pid_t *pid);
 
 /* Makes @path and the folders above it that are missing. An existing folder is
  * fine. */

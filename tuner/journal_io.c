@@ -578,6 +578,37 @@ static enum err count_only(void *ctx, const struct journal_run *run)
     return ERR_OK;
 }
 
+enum err journal_each_new(struct journal *j, int64_t *after,
+                          journal_id_visit *visit, void *ctx, struct fault *f)
+{
+    sqlite3_stmt *s = NULL;
+    enum err err = ERR_OK;
+    int code = sqlite3_prepare_v2(
+        j->db, "SELECT key, id FROM runs WHERE key > ?1 ORDER BY key", -1, &s,
+        NULL);
+
+    if (code == SQLITE_OK)
+        sqlite3_bind_int64(s, 1, *after);
+    while (code == SQLITE_OK && !err) {
+        code = sqlite3_step(s);
+        if (code != SQLITE_ROW)
+            break;
+        err = visit(ctx, text_at(s, 1));
+        if (!err)
+            *after = sqlite3_column_int64(s, 0);
+        code = SQLITE_OK;
+    }
+    sqlite3_finalize(s);
+    if (err || code == SQLITE_DONE)
+        return err;
+    return explain(j, code, "read runs", f);
+}
+
+enum err journal_version(struct journal *j, int64_t *out, struct fault *f)
+{
+    return ask_number(j, "PRAGMA data_version", out, f);
+}
+
 enum err journal_find_run(struct journal *j, const char *word,
                           journal_run_visit *visit, void *ctx, struct fault *f)
 {

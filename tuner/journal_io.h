@@ -104,6 +104,16 @@ enum err journal_each_run(struct journal *j, journal_run_visit *visit,
 enum err journal_find_run(struct journal *j, const char *word,
                           journal_run_visit *visit, void *ctx, struct fault *f);
 
+/* Ids of the runs that were registered after number *@after (0: all), oldest
+ * first; *@after becomes the newest one's. */
+typedef enum err journal_id_visit(void *ctx, const char *id);
+enum err journal_each_new(struct journal *j, int64_t *after,
+                          journal_id_visit *visit, void *ctx, struct fault *f);
+
+/* A number that is another one whenever another connection has changed the
+ * file since the last call. Cost: no read of the file but of its index. */
+enum err journal_version(struct journal *j, int64_t *out, struct fault *f);
+
 /* Records of run @id with seq > @after, in order. */
 enum err journal_each_record(struct journal *j, const char *id, uint64_t after,
                              journal_record_visit *visit, void *ctx,

@@ -7,7 +7,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -135,17 +134,11 @@ static enum err make_unique(struct run_folder *run, const char *state,
 
 static enum err lock(struct run_folder *run, const char *path, struct fault *f)
 {
-    enum err err = ERR_OK;
+    enum err err;
 
-    run->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (run->lock_fd >= 0 && flock(run->lock_fd, LOCK_EX | LOCK_NB) == 0)
-        return ERR_OK;
-    if (run->lock_fd >= 0 && errno == EWOULDBLOCK)
-        err = fault_set(f, ERR_BUSY, "run %s is running: its tuner lives",
-                        run->id);
-    else
-        err = fault_errno(f, ERR_IO, errno, "lock %s", path);
-    run_folder_close(run);
+    err = file_lock(path, &run->lock_fd, f);
+    if (err == ERR_BUSY)
+        fault_set(f, ERR_BUSY, "run %s is running: its tuner lives", run->id);
     return err;
 }
 
@@ -220,17 +213,19 @@ void run_folder_close(struct run_folder *run)
 bool run_folder_alive(const char *state, const char *id)
 {
     char path[FILE_PATH_MAX];
-    bool alive;
-    int fd;
 
-    if (run_path(path, state, id, "/lock", NULL) != ERR_OK)
-        return false;
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    alive = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    close(fd);
-    return alive;
+    return run_path(path, state, id, "/lock", NULL) == ERR_OK &&
+           file_locked(path, NULL);
+}
+
+pid_t run_folder_owner(const char *state, const char *id)
+{
+    char path[FILE_PATH_MAX];
+    pid_t pid = 0;
+
+    if (run_path(path, state, id, "/lock", NULL) == ERR_OK)
+        file_locked(path, &pid);
+    return pid;
 }
 
 void state_sweep(const char *state)

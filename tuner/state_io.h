@@ -20,6 +20,7 @@
 #include "tuner/file_io.h"
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 enum { RUN_ID_MAX = 64 }; /* characters of a run's id, without the end */
 
@@ -60,6 +61,9 @@ void run_folder_close(struct run_folder *run);
 
 /* True while the tuner of run @id lives. */
 bool run_folder_alive(const char *state, const char *id);
+
+/* Its process; 0: none lives, or it is only just beginning. */
+pid_t run_folder_owner(const char *state, const char *id);
 
 /* Removes what tuners that were killed left behind: every `*.tmp` in the
  * folders of runs that are not alive. Errors are ignored. */

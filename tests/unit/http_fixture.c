@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <sys/resource.h>
 
 static void feed(struct http_fixture *x, struct record *r)
 {
@@ -237,6 +238,17 @@ json_t *http_fixture_get(struct view *view, const char *target, int status)
                          status);
     response_deinit(&r);
     return json;
+}
+
+bool http_fixture_allow_files(unsigned wanted)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return false;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    return limit.rlim_max >= wanted;
 }
 
 const char *http_fixture_error(const json_t *problem, size_t index)

@@ -43,6 +43,10 @@ void http_fixture_trial(struct http_fixture *x, enum record_kind kind,
  * fails the test otherwise. */
 json_t *http_fixture_get(struct view *view, const char *target, int status);
 
+/* Lets this process have as many files open as it may: servers and clients of
+ * hundreds of connections. False: fewer than @wanted. */
+bool http_fixture_allow_files(unsigned wanted);
+
 /* Pointer of error @index of the problem; "" where there is none. */
 const char *http_fixture_error(const json_t *problem, size_t index);
 

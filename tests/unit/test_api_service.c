@@ -646,7 +646,7 @@ static void about_answers_at_both_places(void **state)
     json_decref(json);
     json_decref(http_fixture_get(x->view, "/api/v1/version", 200));
     json_decref(http_fixture_get(x->view, "/readyz", 200));
-    view_set_ready(x->view, false);
+    view_set_ready(x->view, "it is about to end");
     json = http_fixture_get(x->view, "/readyz", 503);
     assert_string_equal(text_at(json, "/code"), "not_ready");
     json_decref(json);
@@ -724,7 +724,7 @@ static void index_lists_routes_that_answer(void **state)
         const char *path = text_at(route, "/path");
         struct response r = {0};
 
-        if (strchr(path, '{'))
+        if (strchr(path, '{') || strcmp(text_at(route, "/method"), "GET"))
             continue;
         service_respond(x->view, "GET", path, &r);
         assert_true(r.status == 200 || strcmp(path, "/api/v1/schema") == 0);

@@ -83,9 +83,9 @@ static void view_version_grows_with_changes(void **state)
     view_unlock(v);
     assert_true(view_version(v) > version);
     version = view_version(v);
-    assert_true(view_ready(v));
-    view_set_ready(v, false);
-    assert_false(view_ready(v));
+    assert_null(view_not_ready(v));
+    view_set_ready(v, "about to end");
+    assert_string_equal(view_not_ready(v), "about to end");
     assert_true(view_version(v) > version);
     view_free(NULL);
 }

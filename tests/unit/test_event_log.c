@@ -125,6 +125,35 @@ static bool rung(int fd)
     return poll(&p, 1, 0) == 1 && read(fd, &n, sizeof(n)) == sizeof(n);
 }
 
+/* A log whose beginning is elsewhere says that it was missed; the end of one
+ * wakes who waits, and is taken back. */
+static void log_begins_late_and_ends(void **state)
+{
+    struct event_log *log = *state;
+    struct event_reading r;
+    struct pollfd p = {.events = POLLIN};
+
+    event_log_skip(log, 41);
+    assert_int_equal(event_log_newest(log), 41);
+    event_log_append(log, 42, "decision", "{}");
+    r = read_after(log, 40, 10);
+    assert_true(r.missed);
+    r = read_after(log, 41, 10);
+    assert_false(r.missed);
+    assert_int_equal(r.last, 42);
+    p.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    event_log_wake(log, 42, p.fd);
+    assert_int_equal(poll(&p, 1, 0), 0);
+    assert_false(event_log_ended(log));
+    event_log_set_ended(log, true);
+    assert_int_equal(poll(&p, 1, 0), 1);
+    assert_true(event_log_ended(log));
+    event_log_set_ended(log, false);
+    assert_false(event_log_ended(log));
+    event_log_wake(log, 42, -1);
+    close(p.fd);
+}
+
 /* Who asks is woken once, at once where there is news already. */
 static void events_wake_who_waits(void **state)
 {
@@ -193,6 +222,8 @@ int main(void)
 {
 #define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(log_begins_late_and_ends, setup,
+                                        teardown),
         WITH(events_are_read_from_where_one_is),
         WITH(events_that_are_old_are_dropped),
         WITH(events_left_out_are_missed),

@@ -266,6 +266,37 @@ static void events_can_be_polled(void **state)
     json_decref(http_fixture_get(w->x.view, "/api/v1/runs/none/events", 404));
 }
 
+static bool ends(void)
+{
+    comes("\1"); /* never */
+    return client.ended;
+}
+
+/* A log that has ended ends its streams once all is read, those that rest and
+ * those that begin later; one that goes on again keeps them. */
+static void stream_ends_with_its_log(void **state)
+{
+    struct world *w = *state;
+
+    open_stream(w, "");
+    assert_true(comes("retry: "));
+    append(w, "{\"n\":\"last\"}");
+    event_log_set_ended(w->log, true);
+    assert_true(comes("last"));
+    assert_true(ends());
+    close(client.fd);
+    open_stream(w, "Last-Event-ID: 0\r\n");
+    assert_true(comes("last"));
+    assert_true(ends());
+    close(client.fd);
+    event_log_set_ended(w->log, false);
+    open_stream(w, "");
+    assert_true(comes("retry: "));
+    append(w, "{\"n\":\"more\"}");
+    assert_true(comes("more"));
+    close(client.fd);
+}
+
 /* There are so many places for streams; others are served all the same, HEAD
  * holds none, and the server stops under all of them. */
 static void streams_are_bounded(void **state)
@@ -338,10 +369,15 @@ int main(void)
                                         setup_lively, teardown),
         WITH(stream_drops_slow_readers),
         WITH(events_can_be_polled),
+        WITH(stream_ends_with_its_log),
         WITH(streams_are_bounded),
         WITH(streams_follow_the_run),
     };
 
     json_count_memory();
+    if (!http_fixture_allow_files(2500)) {
+        print_message("skip: fewer than 2500 files may be open\n");
+        return 0;
+    }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -762,9 +762,65 @@ static void journal_is_private(void **state)
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, make_dir, remove_dir)
 
+struct some_ids {
+    size_t n;
+    char id[8][16];
+};
+
+static enum err take_some(void *ctx, const char *id)
+{
+    struct some_ids *some = ctx;
+
+    snprintf(some->id[some->n++], sizeof(some->id[0]), "%s", id);
+    return ERR_OK;
+}
+
+/* What is new is told once, oldest first; the version changes with what other
+ * connections write, and only then. */
+static void journal_tells_what_is_new(void **state)
+{
+    struct journal *j = open_writer(), *reader = NULL;
+    struct some_ids some = {0};
+    int64_t after = 0, before, now;
+
+    (void)state;
+    assert_int_equal(journal_begin_run(j, "one", "n", "{}", 1, NULL), 0);
+    journal_close(j);
+    j = open_writer();
+    assert_int_equal(journal_begin_run(j, "two", "n", "{}", 2, NULL), 0);
+    assert_int_equal(journal_open(dir, false, 0, &reader, NULL), 0);
+    assert_int_equal(journal_version(reader, &before, NULL), 0);
+    assert_int_equal(journal_each_new(reader, &after, take_some, &some, NULL),
+                     0);
+    assert_int_equal(some.n, 2);
+    assert_string_equal(some.id[0], "one");
+    assert_string_equal(some.id[1], "two");
+    assert_int_equal(journal_each_new(reader, &after, take_some, &some, NULL),
+                     0);
+    assert_int_equal(some.n, 2);
+    assert_int_equal(journal_version(reader, &now, NULL), 0);
+    assert_int_equal(now, before);
+    append(j, "{}");
+    assert_int_equal(journal_version(reader, &now, NULL), 0);
+    assert_int_equal(now, before);
+    assert_int_equal(journal_commit(j, false, NULL), 0);
+    assert_int_equal(journal_version(reader, &now, NULL), 0);
+    assert_int_not_equal(now, before);
+    journal_close(j);
+    j = open_writer();
+    assert_int_equal(journal_begin_run(j, "three", "n", "{}", 3, NULL), 0);
+    assert_int_equal(journal_each_new(reader, &after, take_some, &some, NULL),
+                     0);
+    assert_int_equal(some.n, 3);
+    assert_string_equal(some.id[2], "three");
+    journal_close(reader);
+    journal_close(j);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        CASE(journal_tells_what_is_new),
         CASE(journal_committed_records_are_read_back),
         CASE(journal_after_a_crash_holds_what_was_committed),
         CASE(journal_reader_beside_a_writer_sees_the_committed),

@@ -304,9 +304,11 @@ static void run_folder_is_alive_while_locked(void **state)
     }
     assert_int_equal(read(pipe_fd[0], id, sizeof(id)), sizeof(id));
     assert_true(run_folder_alive(dir, id));
+    assert_int_equal(run_folder_owner(dir, id), pid);
     kill(pid, SIGKILL);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_false(run_folder_alive(dir, id));
+    assert_int_equal(run_folder_owner(dir, id), 0);
     close(pipe_fd[0]);
     close(pipe_fd[1]);
 }

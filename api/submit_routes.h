@@ -1,0 +1,24 @@
+/* Routes that give a service new runs, and what its desk gets of any write. */
+#ifndef API_SUBMIT_ROUTES_H
+#define API_SUBMIT_ROUTES_H
+
+#include "api/desk.h"
+#include "api/route.h"
+
+/* POST /runs, POST /runs:validate: the body is a configuration, an object; what
+ * is in it is checked by the service. Refused by a server that holds one run.
+ */
+route_command command_submit;
+route_command command_validate;
+
+/* Whether @call is one of these two: those name no run. */
+bool submit_is(const struct route_call *call);
+
+/* What the desk is asked by @call, whose command has filled @request. */
+enum desk_verb submit_verb(const struct route_call *call,
+                           const struct mailbox_request *request);
+
+/* The parameters of a submission. */
+void submit_fill(const struct route_call *call, struct desk_request *r);
+
+#endif

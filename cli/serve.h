@@ -1,0 +1,9 @@
+/* Names of the service in its state folder, for whoever looks for it. */
+#ifndef CLI_SERVE_H
+#define CLI_SERVE_H
+
+#define SERVE_LISTEN_DEFAULT "127.0.0.1:8080"
+#define SERVE_LOCK "serve.lock" /* held while it lives */
+#define SERVE_URL "serve.url"   /* its address, the same */
+
+#endif

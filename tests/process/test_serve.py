@@ -1,0 +1,479 @@
+"""`mltune serve`: many runs, submitted over HTTP, each a process of its own."""
+import http.client
+import json
+import os
+import resource
+import signal
+import socket
+
+from harness import Case, endless_config, mlr_config
+
+
+class Service(Case):
+    """A service on a port of its own, with one slot."""
+    OPTIONS = ()
+
+    def setUp(self):
+        super().setUp()
+        self.service = None
+        self.launch()
+        self.addCleanup(self.end)
+
+    def launch(self, *words):
+        self.service = self.start("serve", "--listen", "127.0.0.1:0",
+                                  *self.OPTIONS, *words)
+        self.wait_until(self.find_service, "the service")
+
+    def find_service(self):
+        """Its address and token, once it is ready."""
+        self.assertIsNone(self.service.poll(), "the service has ended")
+        try:
+            url = (self.folder / ".mltune/serve.url").read_text()
+            self.address = ("127.0.0.1", int(url.rstrip("/").split(":")[-1]))
+            self.token = self.env.get("MLTUNE_TOKEN") or (
+                self.folder / ".mltune/token").read_text().strip()
+            return self.ask("GET", "/readyz")[0] == 200
+        except OSError:
+            return False
+
+    def end(self, number=signal.SIGTERM):
+        if self.service.poll() is None:
+            self.service.send_signal(number)
+        return self.finish(self.service)
+
+    # ---- a client --------------------------------------------------------
+
+    def ask(self, method, target, body=None, **headers):
+        """Status, headers and JSON of an answer."""
+        headers = {k.replace("_", "-"): v for k, v in headers.items()}
+        if method != "GET":
+            headers.setdefault("Authorization", f"Bearer {self.token}")
+        if body is not None:
+            headers.setdefault("Content-Type", "application/json")
+            body = body if isinstance(body, str) else json.dumps(body)
+        connection = http.client.HTTPConnection(*self.address, timeout=60)
+        try:
+            connection.request(method, target, body, headers)
+            reply = connection.getresponse()
+            text = reply.read()
+            return reply.status, reply.headers, text and json.loads(text)
+        finally:
+            connection.close()
+
+    def get(self, target, status=200):
+        code, _, answer = self.ask("GET", target)
+        self.assertEqual(code, status, answer)
+        return answer
+
+    def submit(self, config, query="", status=201, **headers):
+        code, reply, answer = self.ask("POST", f"/api/v1/runs{query}", config,
+                                       **headers)
+        self.assertEqual(code, status, answer)
+        if status == 201:
+            self.assertEqual(reply["Location"],
+                             f"/api/v1/runs/{answer['run']}")
+            return answer["run"]
+        return answer
+
+    def command(self, run, name, status=200):
+        code, _, answer = self.ask("POST", f"/api/v1/runs/{run}:{name}")
+        self.assertEqual(code, status, answer)
+        return answer
+
+    def run_now(self, run):
+        return self.get(f"/api/v1/runs/{run}")
+
+    def wait_for_status(self, run, *wanted):
+        def look():
+            now = self.run_now(run)
+            return now if now["status"] in wanted else None
+        return self.wait_until(look, f"run {run} to be {wanted}", 120)
+
+    def wait_for_clock(self, run, past=0):
+        def look():
+            now = self.run_now(run)
+            return now if now["clocks"] > past else None
+        return self.wait_until(look, f"clock {past} of run {run}")
+
+    def tuner_of(self, run):
+        """The process of a run that lives."""
+        text = (self.folder / f".mltune/runs/{run}/lock").read_text()
+        return int(text)
+
+
+class Submitting(Service):
+    def test_runs_one_after_the_other(self):
+        """Each is trained to its end, in its turn, and can be read after."""
+        runs = [self.submit(mlr_config()) for _ in range(3)]
+        ended = [self.wait_for_status(run, "finished", "failed")
+                 for run in runs]
+        self.assertEqual([run["status"] for run in ended], ["finished"] * 3)
+        begun = [run["started_at"] for run in ended]
+        self.assertEqual(begun, sorted(begun))
+        self.assertEqual([run["epochs"] for run in ended], [4] * 3)
+        for run, after in zip(ended, ended[1:]):
+            self.assertLessEqual(run["finished_at"], after["started_at"])
+        trials = self.get(f"/api/v1/runs/{runs[0]}/trials")
+        self.assertGreater(trials["total"], 0)
+        self.assertTrue(
+            (self.folder / f".mltune/runs/{runs[0]}/model/model.json").exists())
+        self.assert_code(self.end(), 143)
+        self.assert_nothing_left()
+
+    def test_every_fault_of_a_configuration_is_listed(self):
+        """With its pointer and place; nothing is made."""
+        answer = self.submit(
+            {"app": {"name": "mlr", "data": "../secret"}, "sede": 1,
+             "cluster": {"workers": 200}, "memory": {"limit": "900000GiB"},
+             "tuner": {"searcher": {"command": ["touch", "ran"]}}},
+            status=422)
+        self.assertEqual(answer["code"], "invalid_configuration")
+        self.assertEqual(
+            [e["pointer"] for e in answer["errors"]],
+            ["/app/data", "/sede", "/cluster/workers", "/memory/limit",
+             "/tuner/searcher"])
+        self.assertIn("did you mean \"seed\"", answer["errors"][1]["detail"])
+        self.assertFalse((self.folder / "ran").exists())
+        for body in ("[]", "7", ""):
+            self.submit(body, status=422)
+        self.submit('{"app": {}, "app": {}}', status=400)
+        self.assertEqual(self.get("/api/v1/runs")["total"], 0)
+        code, _, answer = self.ask("POST", "/api/v1/runs:validate",
+                                   {"app": {"name": "mlr"}, "sede": 1})
+        self.assertEqual((code, answer["valid"]), (200, False))
+        self.assertIn("/sede", [p["pointer"] for p in answer["problems"]])
+        code, _, answer = self.ask("POST", "/api/v1/runs:validate",
+                                   mlr_config())
+        self.assertEqual((code, answer["valid"]), (200, True))
+        self.assertEqual(answer["config"]["stop"]["max_epochs"], 4)
+
+    def test_who_may_submit(self):
+        """The token, this server's name, JSON; a page of another site not."""
+        for headers, status in (({"Authorization": "Bearer wrong"}, 401),
+                                ({"Host": "evil.example"}, 421),
+                                ({"Origin": "https://evil.example"}, 403),
+                                ({"Content_Type": "text/plain"}, 415)):
+            code, _, answer = self.ask("POST", "/api/v1/runs", mlr_config(),
+                                       **headers)
+            self.assertEqual(code, status, answer)
+            code, _, _ = self.ask("POST", "/api/v1/runs/x:stop", "{}",
+                                  **headers)
+            self.assertEqual(code, status)
+        self.assertEqual(self.get("/api/v1/runs")["total"], 0)
+
+    def test_a_key_is_good_for_one_run(self):
+        """Also after the service was killed; with another body never."""
+        first = self.submit(mlr_config(), Idempotency_Key="once")
+        self.assertEqual(
+            self.submit(mlr_config(), Idempotency_Key="once"), first)
+        self.submit(mlr_config(max_epochs=3), status=422,
+                    Idempotency_Key="once")
+        self.service.kill()
+        self.finish(self.service)
+        self.launch()
+        self.assertEqual(
+            self.submit(mlr_config(), Idempotency_Key="once"), first)
+        self.assertEqual(self.get("/api/v1/runs")["total"], 1)
+        self.wait_for_status(first, "finished")
+
+    def test_lists_have_pages_and_filters(self):
+        """By status, name and group; a walk through the pages sees each."""
+        runs = []
+        for i in range(5):
+            config = mlr_config()
+            config["name"] = f"name-{i % 2}"
+            runs.append(self.submit(config,
+                                    f"?held=true&group=g-{i % 3}"))
+        seen, token = [], None
+        while True:
+            page = self.get("/api/v1/runs?page_size=2" +
+                            (f"&page_token={token}" if token else ""))
+            seen += [run["run"] for run in page["runs"]]
+            token = page["next_page_token"]
+            if token is None:
+                break
+        self.assertEqual(seen, runs)
+        for query, wanted in (("name=name-1", [1, 3]), ("group=g-0", [0, 3]),
+                              ("status=held", [0, 1, 2, 3, 4]),
+                              ("status=finished", []),
+                              ("name=name-0&group=g-1", [4])):
+            found = self.get(f"/api/v1/runs?{query}")["runs"]
+            self.assertEqual([run["run"] for run in found],
+                             [runs[i] for i in wanted], query)
+
+
+class Queue(Service):
+    def test_groups_take_turns(self):
+        """Who submits one run does not wait for who submitted four."""
+        long = self.submit(endless_config(), "?group=first")
+        self.wait_for_clock(long)
+        many = [self.submit(mlr_config(), "?group=many") for _ in range(4)]
+        one = self.submit(mlr_config(), "?group=one")
+        self.assertEqual(self.run_now(one)["status"], "queued")
+        self.command(long, "stop", 202)
+        self.wait_for_status(long, "stopped")
+        ended = [self.wait_for_status(run, "finished")
+                 for run in (*many, one)]
+        begun = [run["started_at"] for run in ended]
+        self.assertEqual(begun[:4], sorted(begun[:4]))
+        self.assertLess(begun[4], begun[1])
+
+    def test_commands_to_runs_that_wait(self):
+        """Held and put back, stopped; what needs a run is refused."""
+        long = self.submit(endless_config())
+        first, second = self.submit(mlr_config()), self.submit(mlr_config())
+        self.wait_for_clock(long)
+        self.assertTrue(self.command(first, "pause")["changed"])
+        self.assertFalse(self.command(first, "pause")["changed"])
+        self.assertFalse(self.command(second, "continue")["changed"])
+        held = self.run_now(first)
+        self.assertEqual(held["status"], "held")
+        self.assertIn("continue", held["status_reason"])
+        for name in ("retune", "snapshot"):
+            self.assertEqual(self.command(second, name, 409)["code"],
+                             "not_yet")
+        self.assertTrue(self.command(second, "stop")["changed"])
+        self.assertEqual(self.run_now(second)["status"], "stopped")
+        self.command(second, "pause", 409)
+        self.command("no-such-run", "pause", 404)
+        # The verbs find the service through the state folder.
+        for verb in ("continue", "pause"):
+            done = self.mltune(verb, first)
+            self.assert_code(done, 0)
+            self.assertIn("queue", done.out)
+        self.assertIn("queued", self.mltune("ls").out)
+        # All that outlives the service.
+        self.service.kill()
+        self.finish(self.service)
+        self.launch()
+        self.assertEqual(self.run_now(first)["status"], "held")
+        self.assertEqual(self.run_now(second)["status"], "stopped")
+        self.assertTrue(self.command(first, "continue")["changed"])
+        self.command(long, "stop", 202)
+        self.wait_for_status(first, "finished")
+        # One that was stopped goes on when it is told to.
+        self.assertTrue(self.command(second, "continue")["changed"])
+        self.wait_for_status(second, "finished")
+        self.command(second, "continue", 409)
+
+    def test_commands_reach_a_run_that_lives(self):
+        """Through the service, as through the run's own server."""
+        run = self.submit(endless_config())
+        self.wait_for_clock(run)
+        self.assertTrue(self.command(run, "pause", 202)["changed"])
+        paused = self.wait_for_status(run, "paused")
+        self.assertTrue(self.command(run, "continue", 202)["changed"])
+        self.wait_for_clock(run, paused["clocks"])
+        code, _, answer = self.ask("PATCH", f"/api/v1/runs/{run}",
+                                   {"stop": {"max_epochs": 0, "x": 1}})
+        self.assertEqual((code, len(answer["errors"])), (422, 2))
+        code, _, answer = self.ask("PATCH", f"/api/v1/runs/{run}",
+                                   {"stop": {"max_epochs": 500000}})
+        self.assertEqual((code, answer["stop"]["max_epochs"]), (200, 500000))
+        self.wait_until(
+            lambda: self.run_now(run)["stop"]["max_epochs"] == 500000,
+            "the limit")
+        events = self.get(f"/api/v1/runs/{run}/events?after=0")
+        self.assertFalse(events["missed"])
+        self.assertEqual(events["events"][0]["id"], 1)
+        self.command(run, "stop", 202)
+        self.wait_for_status(run, "stopped")
+        self.assertEqual(self.command(run, "pause", 409)["code"], "run_ended")
+
+    def test_a_stream_follows_a_run_from_the_queue_to_its_end(self):
+        """All its records, in order, once; then the stream ends."""
+        run = self.submit(mlr_config(), "?held=true")
+        with socket.create_connection(self.address, timeout=120) as stream:
+            stream.sendall(
+                f"GET /api/v1/runs/{run}/events HTTP/1.1\r\n"
+                f"Host: 127.0.0.1:{self.address[1]}\r\n"
+                "Connection: close\r\n\r\n".encode())
+            text = stream.recv(65536)
+            self.assertIn(b"200 OK", text)
+            self.command(run, "continue")
+            while chunk := stream.recv(65536):
+                text += chunk
+        ids = [int(line[4:]) for line in text.split(b"\n")
+               if line.startswith(b"id: ")]
+        self.assertEqual(ids, list(range(1, len(ids) + 1)))
+        self.assertIn(b"event: run_finished", text)
+
+
+class TwoSlots(Service):
+    OPTIONS = ("--slots", "2", "--workers", "2")
+
+    def test_a_run_that_dies_harms_no_other(self):
+        """Killed tuners and nodes: the run goes on; another never stopped."""
+        one, other = (self.submit(endless_config()) for _ in range(2))
+        self.wait_for_clock(one)
+        before = self.wait_for_clock(other)
+        tuner = self.tuner_of(other)
+        os.kill(self.tuner_of(one), signal.SIGKILL)
+        self.wait_until(
+            lambda: self.run_now(one)["queue"]["attempts"] == 2,
+            "the run to be begun again")
+        self.wait_for_clock(one, self.run_now(one)["clocks"])
+        self.wait_for_clock(other, before["clocks"])
+        self.assertEqual(self.tuner_of(other), tuner)
+        self.assertEqual(self.get("/healthz"), {"status": "ok"})
+
+    def test_a_service_that_is_killed(self):
+        """Its runs go on; the next service finds them, steers and ends them."""
+        one, other, waiting = (self.submit(endless_config())
+                               for _ in range(3))
+        self.wait_for_clock(one)
+        self.wait_for_clock(other)
+        self.assertEqual(self.run_now(waiting)["status"], "queued")
+        tuners = self.tuner_of(one), self.tuner_of(other)
+        self.service.kill()
+        self.finish(self.service)
+        self.launch()
+        self.assertEqual((self.tuner_of(one), self.tuner_of(other)), tuners)
+        clocks = self.run_now(one)["clocks"]
+        self.wait_for_clock(one, clocks)
+        self.assertEqual(self.run_now(waiting)["status"], "queued")
+        self.command(one, "stop", 202)
+        self.wait_for_status(one, "stopped")
+        self.wait_for_clock(waiting)
+        self.assert_code(self.end(signal.SIGINT), 130)
+        self.assert_nothing_left()
+        # What was interrupted so goes on when there is a service again.
+        self.launch()
+        clocks = self.run_now(waiting)["clocks"]
+        self.wait_for_clock(waiting, clocks)
+        self.wait_for_clock(other)
+        self.assertEqual(self.run_now(one)["status"], "stopped")
+
+
+class Trouble(Service):
+    def test_data_that_are_not_there(self):
+        """The run has failed and says why; the next one is not kept."""
+        config = mlr_config()
+        config["app"]["data"] = "nowhere"
+        lost = self.submit(config)
+        fine = self.submit(mlr_config())
+        ended = self.wait_for_status(lost, "failed", "held")
+        self.assertEqual(ended["status"], "failed")
+        self.assertIn("nowhere", ended["message"])
+        self.wait_for_status(fine, "finished")
+
+    def test_a_run_that_cannot_go_on_is_held(self):
+        """It is not started for ever, and says how to try again."""
+        run = self.submit(endless_config(), "?held=true")
+        (self.folder / f".mltune/runs/{run}/session.json").write_text("{}")
+        self.command(run, "continue")
+        held = self.wait_for_status(run, "held")
+        self.assertIn("session.json", held["status_reason"])
+        self.assertIn("continue", held["status_reason"])
+        self.command(run, "stop")
+        self.assertEqual(self.run_now(run)["status"], "stopped")
+
+    def test_one_service_a_state_folder(self):
+        """The second one says who has it, and the same port twice."""
+        done = self.mltune("serve", "--listen", "127.0.0.1:0")
+        self.assert_code(done, 74)
+        self.assertIn(f"process {self.service.pid}", done.err)
+        done = self.mltune("serve", "--listen",
+                           f"127.0.0.1:{self.address[1]}", "--state", "other")
+        self.assert_code(done, 74)
+        self.assertIn("address already in use", done.err)
+        for words, code in ((("--listen", "0.0.0.0:0", "--state", "o"), 78),
+                            (("--slots", "0"), 2), (("--memory", "x"), 2),
+                            (("--data", "nowhere"), 2), (("operand",), 2)):
+            self.assert_code(self.mltune("serve", *words), code)
+        self.assertEqual(self.get("/readyz"), {"status": "ready"})
+
+    def test_runs_of_others_in_the_folder(self):
+        """`mltune run` there is seen, followed and steered, not ended."""
+        self.write("config.json", endless_config())
+        process = self.start("run", "config.json")
+        run = self.wait_until(
+            lambda: next(iter(self.get("/api/v1/runs")["runs"]), None),
+            "the run")["run"]
+        self.wait_for_clock(run)
+        self.assertIsNone(self.run_now(run)["queue"])
+        self.command(run, "pause", 202)
+        self.wait_for_status(run, "paused")
+        self.assert_code(self.end(), 143)
+        self.assertIsNone(process.poll())
+        process.send_signal(signal.SIGINT)
+        self.assert_code(self.finish(process), 130)
+        self.launch()
+        self.assertEqual(self.run_now(run)["status"], "interrupted")
+        self.assertTrue(self.command(run, "continue")["changed"])
+        clocks = self.run_now(run)["clocks"]
+        self.wait_for_clock(run, clocks)
+
+    def test_the_end_is_told(self):
+        """While runs write their snapshots: reads work, /readyz and writes
+        say 503."""
+        run = self.submit(endless_config())
+        self.wait_for_clock(run)
+        os.kill(self.tuner_of(run), signal.SIGSTOP)
+        self.service.send_signal(signal.SIGTERM)
+        self.wait_until(lambda: self.ask("GET", "/readyz")[0] == 503,
+                        "the end to be told")
+        answer = self.submit(mlr_config(), status=503)
+        self.assertEqual(answer["code"], "not_ready")
+        self.assertEqual(self.get("/healthz"), {"status": "ok"})
+        self.assertEqual(self.run_now(run)["run"], run)
+        os.kill(self.tuner_of(run), signal.SIGCONT)
+        self.assert_code(self.finish(self.service), 143)
+        self.assert_nothing_left()
+
+    def test_metrics_and_openapi_know_the_service(self):
+        """What there is for many runs is described and counted."""
+        self.submit(mlr_config(), "?held=true")
+        connection = http.client.HTTPConnection(*self.address, timeout=60)
+        connection.request("GET", "/metrics")
+        text = connection.getresponse().read().decode()
+        connection.close()
+        self.assertIn("mltune_service_runs 1\n", text)
+        self.assertIn("mltune_service_queue_runs 0\n", text)
+        paths = self.get("/openapi.json")["paths"]
+        self.assertIn("201", paths["/api/v1/runs"]["post"]["responses"])
+        self.assertIn("/api/v1/runs:validate", paths)
+
+
+class FullDisk(Service):
+    def limit_files(self, size):
+        """How large a file the service may write."""
+        _, hard = resource.prlimit(self.service.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(self.service.pid, resource.RLIMIT_FSIZE,
+                         (size, hard))
+
+    def test_a_state_folder_that_cannot_be_written(self):
+        """Submissions are refused and leave nothing, /readyz says so, reads go
+        on; once there is room all is as before."""
+        run = self.submit(mlr_config(), "?held=true")
+        self.limit_files(1)
+        answer = self.submit(mlr_config(), status=507)
+        self.assertEqual(answer["code"], "not_stored")
+        self.assertIn("nothing was changed", answer["detail"])
+        self.assertEqual(self.command(run, "continue", 507)["code"],
+                         "not_stored")
+        code, _, answer = self.ask("GET", "/readyz")
+        self.assertEqual((code, answer["code"]), (503, "not_ready"))
+        self.assertIn("cannot be written", answer["detail"])
+        self.assertEqual(self.run_now(run)["status"], "held")
+        self.assertEqual(
+            [p.name for p in (self.folder / ".mltune/runs").iterdir()], [run])
+        self.limit_files(resource.RLIM_INFINITY)
+        self.wait_until(lambda: self.ask("GET", "/readyz")[0] == 200,
+                        "the service to be ready again")
+        self.command(run, "continue")
+        self.wait_for_status(run, "finished")
+
+
+class GivenToken(Service):
+    def launch(self, *words):
+        self.env["MLTUNE_TOKEN"] = "a-token-of-my-own-1234"
+        super().launch(*words)
+
+    def test_a_token_from_the_environment(self):
+        """It reaches the runs' servers, and no file."""
+        run = self.submit(endless_config())
+        self.wait_for_clock(run)
+        self.command(run, "pause", 202)
+        self.wait_for_status(run, "paused")
+        self.assertFalse((self.folder / ".mltune/token").exists())
