@@ -64,17 +64,19 @@ static json_t *trial_to_json(const struct list_scope *scope, const void *item)
     const struct record_trial *t = &trial->t;
 
     return json_pack(
-        "{s:I, s:I, s:I, s:o, s:b, s:s, s:b, s:o, s:o, s:o, s:o, s:I, s:I, "
+        "{s:I, s:I, s:o, s:o, s:b, s:s, s:b, s:o, s:o, s:o, s:o, s:I, s:I, "
         "s:o, s:o, s:o, s:o, s:o}",
         "trial", (json_int_t)t->trial, "search", (json_int_t)t->search,
-        "branch", (json_int_t)t->branch, "setting", json_incref(t->setting),
-        "incumbent", t->incumbent, "label", trial_label_name(t->label), "ended",
-        trial->ended, "speed", value_number(t->speed), "noise",
-        value_number(t->noise), "range", value_number(t->range), "seconds",
-        value_number(t->seconds), "samples", (json_int_t)t->samples, "clocks",
-        (json_int_t)t->clocks, "window_noise", value_number(t->window_noise),
-        "reason", value_text(t->reason), "points", points_to_json(t),
-        "started_at", list_time(scope, trial->started_at_s), "ended_at",
+        "branch",
+        t->branch == BRANCH_NONE ? json_null() : json_integer(t->branch),
+        "setting", json_incref(t->setting), "incumbent", t->incumbent, "label",
+        trial_label_name(t->label), "ended", trial->ended, "speed",
+        value_number(t->speed), "noise", value_number(t->noise), "range",
+        value_number(t->range), "seconds", value_number(t->seconds), "samples",
+        (json_int_t)t->samples, "clocks", (json_int_t)t->clocks, "window_noise",
+        value_number(t->window_noise), "reason", value_text(t->reason),
+        "points", points_to_json(t), "started_at",
+        list_time(scope, trial->started_at_s), "ended_at",
         list_time(scope, trial->ended ? trial->ended_at_s : NAN));
 }
 

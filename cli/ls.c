@@ -6,6 +6,7 @@
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "cli/replay.h"
+#include "cli/source.h"
 #include "cli/table.h"
 #include "cli/talk.h"
 #include "cli/verbs.h"
@@ -13,6 +14,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 /* The ids of all runs, newest first: each is then replayed by itself, so that
  * no query is open while another runs. */
@@ -110,11 +112,13 @@ static void print_list(const struct table *t, const json_t *list, bool json)
     mem_free(text);
 }
 
+static const char *const heading[] = {"RUN",    "STATUS", "STARTED", "TIME",
+                                      "EPOCHS", "TRIALS", "BEST"};
+enum { COLUMNS = sizeof(heading) / sizeof(*heading) };
+
 static enum err list_runs(const char *state, bool json, struct fault *f)
 {
-    static const char *const heading[] = {"RUN",    "STATUS", "STARTED", "TIME",
-                                          "EPOCHS", "TRIALS", "BEST"};
-    struct table table = {.columns = sizeof(heading) / sizeof(*heading)};
+    struct table table = {.columns = COLUMNS};
     json_t *list = json_array();
     char path[FILE_PATH_MAX];
     struct journal *j = NULL;
@@ -138,6 +142,95 @@ static enum err list_runs(const char *state, bool json, struct fault *f)
     return err;
 }
 
+/* ---- at a server --------------------------------------------------------- */
+
+/* Seconds since the epoch of an RFC 3339 time in UTC; NAN for null. */
+static double time_of(const json_t *run, const char *name)
+{
+    const char *text = json_string_value(json_object_get(run, name));
+    struct tm tm = {0};
+
+    if (!text || !strptime(text, "%Y-%m-%dT%H:%M:%S", &tm))
+        return NAN;
+    return (double)timegm(&tm);
+}
+
+static void add_best(struct table *t, const json_t *run)
+{
+    const char *metric = json_string_value(json_at(run, "/job/metric/name"));
+    double value;
+
+    if (metric && json_to_number(json_at(run, "/best/metric"), &value))
+        table_add(t, "%s %.5g", metric, value);
+    else if (json_to_number(json_at(run, "/best/loss"), &value))
+        table_add(t, "loss %.5g", value);
+    else
+        table_add(t, "-");
+}
+
+static const char *text_of(const json_t *run, const char *name)
+{
+    const char *text = json_string_value(json_object_get(run, name));
+
+    return text ? text : "";
+}
+
+static void add_row_of(struct table *t, const json_t *run)
+{
+    double began = time_of(run, "started_at");
+    double last = time_of(run, "updated_at");
+    const char *reason = text_of(run, "reason");
+    char at[32] = "-", time[32] = "-";
+
+    if (!isnan(began))
+        replay_time((int64_t)(began * 1e9), at, sizeof(at));
+    if (!isnan(began) && !isnan(last))
+        progress_duration(last - began, time, sizeof(time));
+    table_add(t, "%s", text_of(run, "run"));
+    table_add(t, "%s%s%s", text_of(run, "status"), *reason ? ": " : "", reason);
+    table_add(t, "%s", at);
+    table_add(t, "%s", time);
+    table_add(t, "%lld",
+              (long long)json_integer_value(json_object_get(run, "epochs")));
+    table_add(t, "%lld",
+              (long long)json_integer_value(json_at(run, "/tuning/trials")));
+    add_best(t, run);
+}
+
+static enum err list_at_server(const char *server, bool json, struct fault *f)
+{
+    struct table table = {.columns = COLUMNS};
+    struct source source;
+    json_t *runs = NULL;
+    const json_t *run;
+    size_t i;
+    enum err err = source_open(&source, server, "", f);
+
+    if (!err)
+        err = source_list(&source, "/api/v1/runs?order=desc", "runs", &runs, f);
+    for (i = 0; i < COLUMNS; i++)
+        table_add(&table, "%s", heading[i]);
+    json_array_foreach(runs, i, run) add_row_of(&table, run);
+    if (!err && (json || json_array_size(runs) > 0))
+        print_list(&table, runs, json);
+    else if (!err)
+        printf("no runs at %s\n", server);
+    json_decref(runs);
+    table_deinit(&table);
+    source_close(&source);
+    return err;
+}
+
+static int ls_at_server(const char *server, bool json)
+{
+    struct fault f = {0};
+    enum err err = list_at_server(server, json, &f);
+
+    if (err)
+        talk_error("%s", f.text);
+    return source_exit_code(err);
+}
+
 int verb_ls(int argc, char **argv)
 {
     const char *state = STATE_DEFAULT, *server = NULL;
@@ -146,12 +239,14 @@ int verb_ls(int argc, char **argv)
         {"state", 0, OPTION_TEXT, "DIR", "state folder (" STATE_DEFAULT ")",
          &state},
         {"server", 0, OPTION_TEXT, "URL", REPLAY_SERVER_HELP, &server},
-        {"json", 0, OPTION_FLAG, NULL, "one JSON array", &json},
+        {"json", 0, OPTION_FLAG, NULL,
+         "one JSON array (of a server: its runs as over HTTP)", &json},
     };
     const struct usage usage = {
         .verb = "ls",
         .operands = "",
-        .summary = "list the runs of a state folder, newest first",
+        .summary =
+            "list the runs of a state folder, or of a server, newest first",
         .details = "",
         .n = sizeof(options) / sizeof(*options),
         .option = options,
@@ -161,10 +256,11 @@ int verb_ls(int argc, char **argv)
     int code = options_parse(&usage, argc, argv, &operands);
     enum err err;
 
-    if (code == OPTIONS_GO_ON)
-        code = replay_refuse_server(server);
     if (code != OPTIONS_GO_ON)
         return code;
+    server = source_server(server);
+    if (server)
+        return ls_at_server(server, json);
     err = list_runs(state, json, &f);
     if (err == ERR_NOENT) {
         if (json)

@@ -156,21 +156,6 @@ void replay_time(int64_t wall_ns, char *out, size_t size)
         snprintf(out, size, "-");
 }
 
-int replay_refuse_server(const char *server)
-{
-    const char *named = getenv("MLTUNE_SERVER");
-
-    if (server) {
-        talk_error("--server is not built yet; name the state folder of the "
-                   "runs with --state");
-        return EXIT_CONFIG;
-    }
-    if (named && *named)
-        talk_note("MLTUNE_SERVER is passed over: runs are read from the state "
-                  "folder");
-    return OPTIONS_GO_ON;
-}
-
 int replay_exit_code(enum err err)
 {
     switch (err) {

@@ -48,11 +48,9 @@ void replayed_deinit(struct replayed *r);
 /* "2026-11-21 03:40:12", local time. */
 void replay_time(int64_t wall_ns, char *out, size_t size);
 
-/* Runs are read from the state folder only: a @server that was named is refused
- * with EXIT_CONFIG, the environment's MLTUNE_SERVER is passed over with a note.
- * Returns OPTIONS_GO_ON otherwise. */
-#define REPLAY_SERVER_HELP "not built yet: runs are read from the state folder"
-int replay_refuse_server(const char *server);
+/* Help on --server of the verbs that look. */
+#define REPLAY_SERVER_HELP                                                     \
+    "ask this server (MLTUNE_SERVER) instead of reading the state folder"
 
 /* Exit code of the command line for an error of this module. */
 int replay_exit_code(enum err err);

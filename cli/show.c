@@ -5,6 +5,7 @@
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "cli/replay.h"
+#include "cli/source.h"
 #include "cli/table.h"
 #include "cli/talk.h"
 #include "cli/verbs.h"
@@ -358,7 +359,8 @@ int verb_show(int argc, char **argv)
         {"server", 0, OPTION_TEXT, "URL", REPLAY_SERVER_HELP, &server},
         {"json", 0, OPTION_FLAG, NULL,
          "one JSON object: the members of run --json, and config, trial_list, "
-         "epoch_list, decision_list",
+         "epoch_list, decision_list (of a server: the run as over HTTP, and "
+         "these lists)",
          &json},
     };
     const struct usage usage = {
@@ -377,10 +379,11 @@ int verb_show(int argc, char **argv)
     int code = options_parse(&usage, argc, argv, &operands);
     enum err err;
 
-    if (code == OPTIONS_GO_ON)
-        code = replay_refuse_server(server);
     if (code != OPTIONS_GO_ON)
         return code;
+    server = source_server(server);
+    if (server)
+        return show_at_server(server, operands.item[0], json);
     err = show_run(state, operands.item[0], json, &f);
     if (err)
         talk_error("%s", f.text);

@@ -5,10 +5,15 @@
 
 #include "tuner/history.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 
 /* What was found, how long it took, the share of it spent on tuning, where the
  * model is. */
 void show_summary(const struct history *h, FILE *out);
+
+/* `mltune show RUN --server URL`: what the server says of run @word. Returns
+ * the exit code. */
+int show_at_server(const char *server, const char *word, bool json);
 
 #endif

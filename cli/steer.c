@@ -8,7 +8,7 @@
 #include "cli/exit_code.h"
 #include "cli/options.h"
 #include "cli/replay.h"
-#include "cli/serve.h"
+#include "cli/source.h"
 #include "cli/talk.h"
 #include "cli/verbs.h"
 
@@ -77,25 +77,6 @@ static enum err read_url(const char *state, struct target *t, struct fault *f)
     return err;
 }
 
-/* The service that has the state folder, where one lives: it also knows what to
- * do with runs that do not. */
-static bool find_service(const char *state, struct target *t)
-{
-    char path[FILE_PATH_MAX];
-    char *text = NULL;
-    size_t len;
-    bool found =
-        file_join(path, state, SERVE_LOCK, NULL) == ERR_OK &&
-        file_locked(path, NULL) &&
-        file_join(path, state, SERVE_URL, NULL) == ERR_OK &&
-        file_read(path, sizeof(t->url) - 1, &text, &len, NULL) == ERR_OK;
-
-    if (found)
-        snprintf(t->url, sizeof(t->url), "%s", text);
-    mem_free(text);
-    return found;
-}
-
 static enum err find_in_state(const char *state, const char *word,
                               struct target *t, struct fault *f)
 {
@@ -107,7 +88,8 @@ static enum err find_in_state(const char *state, const char *word,
         return err;
     err = journal_find_run(j, word, take_run, t, f);
     journal_close(j);
-    if (!err && !find_service(path, t))
+    /* A service also knows what to do with runs that do not live. */
+    if (!err && !source_service(path, t->url))
         err = read_url(path, t, f);
     return err ? err : token_read(path, t->token, f);
 }
@@ -130,11 +112,11 @@ static enum err find_at_server(const struct steer_arguments *a,
 static enum err find(const struct steer_arguments *a, const char *word,
                      struct target *t, struct fault *f)
 {
-    const char *server = a->server ? a->server : getenv("MLTUNE_SERVER");
+    const char *server = source_server(a->server);
 
     *t = (struct target){.id = ""};
-    return server && *server ? find_at_server(a, server, word, t, f)
-                             : find_in_state(a->state, word, t, f);
+    return server ? find_at_server(a, server, word, t, f)
+                  : find_in_state(a->state, word, t, f);
 }
 
 /* ---- answers ------------------------------------------------------------- */

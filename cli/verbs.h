@@ -31,6 +31,7 @@ const char *verb_nearest(const char *word);
 bool verb_is_planned(const char *name);
 
 int verb_apps(int argc, char **argv);
+int verb_branches(int argc, char **argv);
 int verb_compare(int argc, char **argv);
 int verb_continue(int argc, char **argv);
 int verb_data(int argc, char **argv);
@@ -50,7 +51,9 @@ int verb_show(int argc, char **argv);
 int verb_snapshot(int argc, char **argv);
 int verb_stop(int argc, char **argv);
 int verb_strategies(int argc, char **argv);
+int verb_submit(int argc, char **argv);
 int verb_topics(int argc, char **argv);
+int verb_trials(int argc, char **argv);
 int verb_validate(int argc, char **argv);
 
 #endif

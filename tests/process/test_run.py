@@ -199,16 +199,37 @@ class Looking(Case):
         self.assertIn("no runs", done.err)
         self.assertEqual(os.listdir(self.folder / ".mltune"), [])
 
-    def test_server_is_refused_until_it_is_built(self):
-        """A server that is named is not passed over in silence."""
-        for words in (("ls",), ("show", "x")):
+    def test_a_server_that_is_not_there(self):
+        """One that is named, by option or environment, is asked, not passed
+        over."""
+        for words in (("ls",), ("show", "x"), ("trials", "x"),
+                      ("branches", "x")):
             done = self.mltune(*words, "--server", "http://127.0.0.1:1/")
-            self.assert_code(done, 78)
-            self.assertIn("--server", done.err)
+            self.assert_code(done, 69)
+            self.assertIn("nobody answers", done.err)
+            done = self.mltune(*words, "--server", "ftp://127.0.0.1:1/")
+            self.assert_code(done, 1)
         self.env["MLTUNE_SERVER"] = "http://127.0.0.1:1/"
-        done = self.mltune("ls")
+        self.assert_code(self.mltune("ls"), 69)
+        self.assert_code(self.mltune("submit", "nothing.json"), 74)
+
+    def test_trials_and_branches_of_a_run(self):
+        """From the state folder, as the interface has them."""
+        run = self.run_config(mlr_config(), "--json").result
+        trials = self.mltune("trials", run["run"], "--json").result
+        self.assertEqual(len(trials), run["tuning"]["trials"])
+        self.assertEqual([t["trial"] for t in trials],
+                         list(range(1, len(trials) + 1)))
+        branches = self.mltune("branches", "small", "--json").result
+        self.assertIn("kept", [b["type"] for b in branches])
+        self.assertTrue({t["branch"] for t in trials} - {None} <=
+                        {b["branch"] for b in branches})
+        done = self.mltune("trials", "small-mlr")
         self.assert_code(done, 0)
-        self.assertIn("MLTUNE_SERVER", done.err)
+        self.assertEqual(len(done.out.splitlines()), len(trials) + 1)
+        self.assertIn("learning_rate=", done.out)
+        self.assert_code(self.mltune("branches", "small-mlr"), 0)
+        self.assert_code(self.mltune("trials", "nothing-like-it"), 1)
 
     def test_ls_and_show_of_a_run(self):
         """What the journal tells is what the run told."""

@@ -6,7 +6,15 @@ import resource
 import signal
 import socket
 
-from harness import Case, endless_config, mlr_config
+import harness
+from harness import Case, mlr_config
+
+
+def endless_config():
+    """Smaller than the harness's: many of them are begun here."""
+    config = harness.endless_config()
+    config["app"]["data"] = "gen:digits?samples=20000&size=12"
+    return config
 
 
 class Service(Case):
@@ -260,6 +268,9 @@ class Queue(Service):
         """Through the service, as through the run's own server."""
         run = self.submit(endless_config())
         self.wait_for_clock(run)
+        events = self.get(f"/api/v1/runs/{run}/events?after=0")
+        self.assertFalse(events["missed"])
+        self.assertEqual(events["events"][0]["id"], 1)
         self.assertTrue(self.command(run, "pause", 202)["changed"])
         paused = self.wait_for_status(run, "paused")
         self.assertTrue(self.command(run, "continue", 202)["changed"])
@@ -273,9 +284,6 @@ class Queue(Service):
         self.wait_until(
             lambda: self.run_now(run)["stop"]["max_epochs"] == 500000,
             "the limit")
-        events = self.get(f"/api/v1/runs/{run}/events?after=0")
-        self.assertFalse(events["missed"])
-        self.assertEqual(events["events"][0]["id"], 1)
         self.command(run, "stop", 202)
         self.wait_for_status(run, "stopped")
         self.assertEqual(self.command(run, "pause", 409)["code"], "run_ended")
@@ -343,6 +351,60 @@ class TwoSlots(Service):
         self.wait_for_clock(waiting, clocks)
         self.wait_for_clock(other)
         self.assertEqual(self.run_now(one)["status"], "stopped")
+
+
+class Verbs(Service):
+    def steer(self, *words, code=0):
+        done = self.mltune(*words)
+        self.assert_code(done, code)
+        return done
+
+    def test_the_verbs_of_a_client(self):
+        """Runs are submitted, listed, shown and steered, by the state folder's
+        service or one that is named."""
+        url = "http://%s:%d/" % self.address
+        self.write("small.json", mlr_config())
+        self.write("wrong.json", {"app": {"name": "mlr"}, "sede": 1})
+        done = self.steer("submit", "wrong.json", code=78)
+        self.assertIn("/sede: line 1", done.err)
+        self.assertIn("not valid",
+                      self.steer("submit", "wrong.json", "--check",
+                                 code=78).out)
+        self.steer("submit", "small.json", "--check")
+        self.steer("submit", "small.json", "--group", "Not One", code=2)
+        self.steer("submit", "small.json", "--state", "elsewhere", code=69)
+        words = ("submit", "small.json", "--key", "k", "--held", "--json")
+        run = self.steer(*words).result["run"]
+        self.assertEqual(self.steer(*words).result["run"], run)
+        other = self.steer("submit", "small.json", "--group", "g",
+                           "--json").result["run"]
+        self.wait_for_status(other, "finished")
+        self.steer("continue", run)
+        self.wait_for_status(run, "finished")
+        here = self.steer("ls").out.splitlines()
+        there = self.steer("ls", "--server", url).out.splitlines()
+        self.assertEqual([line.split()[0] for line in here],
+                         [line.split()[0] for line in there])
+        self.assertEqual(len(there), 3)
+        listed = self.steer("ls", "--server", url, "--json").result
+        self.assertEqual([r["run"] for r in listed], [other, run])
+        self.env["MLTUNE_SERVER"] = url
+        shown = self.steer("show", run, "--json").result
+        self.assertEqual(shown["run"], run)
+        self.assertEqual(
+            len([e for e in shown["epoch_list"] if e["surviving"]]), 4)
+        text = self.steer("show", run[:-2]).out
+        for word in ("finished: max_epochs", "group small-mlr", "of 4: accuracy",
+                     "learning_rate=", "decisions"):
+            self.assertIn(word, text)
+        for verb in ("trials", "branches"):
+            there = self.steer(verb, run, "--json").result
+            del self.env["MLTUNE_SERVER"]
+            self.assertEqual(self.steer(verb, run, "--json").result, there)
+            self.env["MLTUNE_SERVER"] = url
+        self.steer("show", "small-mlr")
+        self.steer("show", "small-mlr-", code=1)
+        self.steer("trials", "none", code=1)
 
 
 class Trouble(Service):
