@@ -1,13 +1,23 @@
 #include "tuner/finals.h"
 
+#include "tuner/finals_judge.h"
 #include "tuner/stops.h"
 
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
+/* What an epoch takes at a trial's pooled pace; 0: not known. */
+static double known_epoch(const struct finals *f, const struct trial *t)
+{
+    /* No decision reads a clock where trial lengths are given in clocks. */
+    if (f->c->options.trial_clocks)
+        return 1;
+    return t->paced > 0 ? t->paced * (double)board_units(f->c) : 0;
+}
+
 void finals_init(struct finals *f, struct board *c, branch_id parent,
-                 struct trial *const trial[], size_t n, bool retune)
+                 struct trial *const trial[], size_t n)
 {
     uint32_t base = board_branch(c, parent)->epochs;
     uint32_t last = c->options.max_epochs;
@@ -17,9 +27,8 @@ void finals_init(struct finals *f, struct board *c, branch_id parent,
     f->c = c;
     f->n = n;
     f->parent = parent;
-    f->epochs = retune ? FINALS_EPOCHS_RETUNE : FINALS_EPOCHS;
-    f->halved = retune;
     f->epochs_left = last > base ? last - base : 1;
+    f->step = known_epoch(f, trial[0]);
     for (size_t i = 0; i < n; i++) {
         f->f[i].trial = trial[i];
         f->f[i].branch = trial[i]->run.branch;
@@ -44,16 +53,36 @@ static void drop_out(struct finals *f, struct finalist *x, const char *why)
 }
 
 /* What an epoch takes @x, at its trial's pooled pace: finalists are compared at
- * equal time, and the machine's noise must not decide. No decision reads a
- * clock where trial lengths are given in clocks. */
+ * equal time, and the machine's noise must not decide. */
 static double epoch_time(const struct finals *f, const struct finalist *x,
                          const struct epoch_result *e)
 {
-    if (f->c->options.trial_clocks)
-        return 1;
-    if (x->trial->paced > 0)
-        return x->trial->paced * (double)board_units(f->c);
-    return e->seconds;
+    double known = known_epoch(f, x->trial);
+
+    return known > 0 ? known : e->seconds;
+}
+
+/* Where an epoch of the fastest (or its own trial, if that took longer) is over
+ * long before its next epoch, it is looked at on its way. */
+static void plan_look(struct finals *f, struct finalist *x)
+{
+    const struct branch *b = board_branch(f->c, x->branch);
+    double units = (double)board_units(f->c);
+    double epoch = known_epoch(f, x->trial), now, time;
+    uint64_t clock =
+        f->c->system.parts ? 1 : board_samples_per_clock(f->c, &b->setting);
+
+    if (f->c->options.trial_clocks || !(f->step > 0) || !(epoch > 0) ||
+        clock == 0 || x->line.epochs != b->epochs)
+        return;
+    now = epoch / units *
+          (double)(f->c->system.parts ? b->own_clocks : b->own_samples);
+    time = fmax(now, f->step);
+    if ((x->before + 1) * epoch <= FINALS_DEAR * time)
+        return;
+    x->line.pause_at = b->clocks + (uint64_t)ceil((time - now) / epoch * units /
+                                                  (double)clock);
+    x->look_time = time;
 }
 
 /* Its branch is there and a line runs it. */
@@ -82,12 +111,8 @@ static bool started(struct finals *f, struct finalist *x)
     line_init(&x->line, f->c, b->id, false);
     x->before = x->line.epochs - x->base;
     x->started = true;
+    plan_look(f, x);
     return true;
-}
-
-static double score_of(const struct finals *f, const struct line_epoch *e)
-{
-    return board_score(f->c, e->e.loss, e->metric);
 }
 
 /* Keeps the end of its latest epoch if that would be the best model so far. */
@@ -99,7 +124,7 @@ static void keep_if_best(struct finals *f, struct finalist *x)
     if (!board_is_better(f->c, e->e.loss, e->metric))
         return;
     if (x->kept != BRANCH_NONE &&
-        score_of(f, e) >= score_of(f, &x->epoch[x->kept_at]))
+        finals_score(f, e) >= finals_score(f, &x->epoch[x->kept_at]))
         return;
     kept = board_keep(f->c, b, "best");
     if (!kept)
@@ -132,21 +157,25 @@ static void take_epoch(struct finals *f, struct finalist *x,
     keep_if_best(f, x);
 }
 
-/* Time up to which finalists run in this stage. */
-static double stage_time(const struct finals *f)
+/* When @x has its first result. */
+static double first_time(const struct finalist *x)
 {
-    return f->stage == 1 ? f->horizon * 2 / 3 : f->horizon;
+    return x->looked ? x->look_time : x->time[0];
 }
 
 /* Whether it has run as far as the stage asks; an end is where @x's clock falls
  * on or just short of it. */
 static bool far_enough(const struct finals *f, const struct finalist *x)
 {
-    if (x->epochs == 0)
+    double time = f->stage == 2 ? f->horizon : f->first;
+
+    if (x->epochs == 0 && f->stage == 2)
         return false;
-    return f->stage == 0 || x->epochs == FINALS_EPOCHS_MAX ||
+    if (f->stage == 0)
+        return x->epochs > 0 || x->looked;
+    return x->epochs == FINALS_EPOCHS_MAX ||
            x->line.epochs - x->base >= f->epochs_left ||
-           x->run >= 0.99 * stage_time(f);
+           fmax(x->run, x->looked ? x->look_time : 0) >= 0.99 * time;
 }
 
 /* True when it has run the stage, or is out. */
@@ -160,11 +189,15 @@ static bool ran_stage(struct finals *f, struct finalist *x)
     if (!started(f, x))
         return x->out;
     forget_refused(f, x);
-    while (state == LINE_EPOCH && !far_enough(f, x)) {
+    while ((state == LINE_EPOCH || state == LINE_PAUSED) && !far_enough(f, x)) {
         line_go(&x->line);
         state = line_advance(&x->line, &e);
-        if (state == LINE_EPOCH)
+        if (state == LINE_EPOCH) {
             take_epoch(f, x, &e);
+        } else if (state == LINE_PAUSED) {
+            x->look = e;
+            x->looked = true;
+        }
     }
     if (state == LINE_BROKEN)
         drop_out(f, x,
@@ -176,62 +209,6 @@ static bool ran_stage(struct finals *f, struct finalist *x)
 
 /* ---- deciding ------------------------------------------------------------ */
 
-/* Score at a time, between epochs on the line that joins them; less is better.
- * A finalist that ended before (a bound on epochs) has its last score. */
-static double score_at(const struct finals *f, const struct finalist *x,
-                       double time)
-{
-    uint32_t i = 0;
-    double a, b, share;
-
-    if (x->epochs == 0)
-        return NAN;
-    while (i + 1 < x->epochs && x->time[i] < time)
-        i++;
-    b = score_of(f, &x->epoch[i]);
-    if (i == 0 || time >= x->time[i])
-        return b;
-    a = score_of(f, &x->epoch[i - 1]);
-    share = (time - x->time[i - 1]) / (x->time[i] - x->time[i - 1]);
-    return a + share * (b - a);
-}
-
-/* Where the score is going: each epoch brings about half of what the one before
- * brought, so as much again is to come as the last one brought. (The fraction
- * measured over three epochs instead chose slow settings with much left to
- * gain.) The training loss falls fastest where it began highest (a rate that is
- * too large starts with a jump), so there the value itself counts. */
-static double outlook(const struct finals *f, const struct finalist *x,
-                      double time)
-{
-    double now = score_at(f, x, time);
-    double before = score_at(f, x, time - f->step);
-
-    if (f->c->system.validation_samples == 0 || isnan(before))
-        return now;
-    return 2 * now - before;
-}
-
-/* NaN is worse than any number. */
-static bool less(double a, double b)
-{
-    return !isnan(a) && (isnan(b) || a < b);
-}
-
-static struct finalist *leader(struct finals *f)
-{
-    struct finalist *best = NULL;
-
-    for (size_t i = 0; i < f->n; i++) {
-        struct finalist *x = &f->f[i];
-
-        if (!x->out && (!best || less(outlook(f, x, f->horizon),
-                                      outlook(f, best, f->horizon))))
-            best = x;
-    }
-    return best;
-}
-
 static size_t left(const struct finals *f)
 {
     size_t n = 0;
@@ -241,37 +218,22 @@ static size_t left(const struct finals *f)
     return n;
 }
 
-/* The better two of a re-tune's finalists go on. */
-static void drop_worse(struct finals *f)
+/* The better two go on; only the best, where another is no worse. */
+static struct finalist *halve(struct finals *f)
 {
-    while (left(f) > 2) {
-        struct finalist *worst = NULL;
+    struct finalist *best = finals_best(f, f->first, NULL);
+    struct finalist *second = finals_best(f, f->first, best);
 
-        for (size_t i = 0; i < f->n; i++) {
-            struct finalist *x = &f->f[i];
+    for (size_t i = 0; i < f->n; i++) {
+        struct finalist *x = &f->f[i];
 
-            if (!x->out && (!worst || !less(score_at(f, x, f->step),
-                                            score_at(f, worst, f->step))))
-                worst = x;
-        }
-        assert(worst);
-        drop_out(f, worst, "two others are better after an epoch");
+        if (!x->out && x != best && x != second)
+            drop_out(f, x, "two others are better after an epoch's time");
     }
-}
-
-/* Who would still be behind another that stood still, is not worth more. */
-static void drop_dominated(struct finals *f)
-{
-    double time = stage_time(f);
-
-    for (size_t i = 0; i < f->n; i++)
-        for (size_t j = 0; j < f->n && !f->f[i].out; j++)
-            if (j != i && !f->f[j].out && f->f[i].epochs > 1 &&
-                f->f[j].epochs > 1 &&
-                less(score_at(f, &f->f[j], time),
-                     fmin(score_at(f, &f->f[i], time),
-                          outlook(f, &f->f[i], time))))
-                drop_out(f, &f->f[i], "too far behind another");
+    /* Who is taken up has ended an epoch. */
+    if (second && best->epochs > 0 && finals_alike(f, best, second, f->first))
+        return best;
+    return NULL;
 }
 
 static struct finalist *target_reached(struct finals *f)
@@ -283,28 +245,33 @@ static struct finalist *target_reached(struct finals *f)
     return NULL;
 }
 
-/* After an epoch each it is known what an epoch takes: the horizon is three
- * (two in a re-tune) of the fastest finalist's, and one more than the slowest
- * has made by now, so that each shows where it is going. */
-static void set_horizon(struct finals *f)
+/* All have a first result: up to the last of these they are compared at first.
+ */
+static void set_first(struct finals *f)
 {
-    double latest = 0;
-
-    f->step = 0;
     for (size_t i = 0; i < f->n; i++) {
         const struct finalist *x = &f->f[i];
-        double epoch;
 
         if (x->out)
             continue;
-        epoch = epoch_time(f, x, &x->epoch[0].e);
-        if (f->step == 0) {
-            f->step = epoch;
-            f->horizon = f->epochs * epoch;
-        }
-        latest = fmax(latest, x->time[0]);
+        f->first = fmax(f->first, first_time(x));
+        if (f->step == 0) /* nothing was known of the pace */
+            f->step = epoch_time(f, x, &x->epoch[0].e);
     }
-    f->horizon = fmax(f->horizon, latest + f->step);
+}
+
+/* As much again, and as far as shows where the slower of those left is going:
+ * to the end of its first epoch, where it was looked at on its way. */
+static void set_horizon(struct finals *f)
+{
+    f->horizon = f->first + f->step;
+    for (size_t i = 0; i < f->n; i++) {
+        const struct finalist *x = &f->f[i];
+
+        if (!x->out && x->looked && x->epochs == 0)
+            f->horizon =
+                fmax(f->horizon, (x->before + 1) * known_epoch(f, x->trial));
+    }
 }
 
 static void record_winner(struct finals *f, const struct finalist *x)
@@ -315,7 +282,7 @@ static void record_winner(struct finals *f, const struct finalist *x)
 
     for (size_t i = 0; i < f->n; i++) {
         char name[32] = "result_of_trial_";
-        double result = score_at(f, &f->f[i], f->horizon);
+        double result = finals_score_at(f, &f->f[i], f->horizon);
         uint32_t n = f->f[i].trial->number;
         size_t at = strlen(name), digits = 1;
 
@@ -326,6 +293,14 @@ static void record_winner(struct finals *f, const struct finalist *x)
         name[at + digits] = '\0';
         board_decision_number(d, name, board_result(f->c, result));
     }
+}
+
+/* The best in the end. Who is taken up has ended an epoch. */
+static struct finalist *taken(struct finals *f)
+{
+    struct finalist *best = finals_best(f, f->horizon, NULL);
+
+    return best && best->epochs > 0 ? best : NULL;
 }
 
 struct finalist *finals_advance(struct finals *f, bool *none)
@@ -344,14 +319,14 @@ struct finalist *finals_advance(struct finals *f, bool *none)
         if (!all)
             return NULL;
         if (f->stage == 0)
-            set_horizon(f);
+            set_first(f);
         winner = target_reached(f);
-        if (!winner && f->stage == 0 && f->halved)
-            drop_worse(f);
-        if (!winner && f->stage == 1 && !f->halved)
-            drop_dominated(f);
-        if (!winner && (f->stage == 2 || left(f) == 1))
-            winner = leader(f);
+        if (!winner && f->stage == 1) {
+            winner = halve(f);
+            set_horizon(f);
+        }
+        if (!winner && (f->stage == 2 || (f->stage == 1 && left(f) == 1)))
+            winner = taken(f);
         if (winner) {
             record_winner(f, winner);
             return winner;

@@ -1,11 +1,12 @@
-/* Finals: the finalists of a search go on for the time of three epochs, and the
- * best of them is trained with.
+/* Finals: the finalists of a search go on for the time of an epoch of the
+ * fastest, the better two for as much again, and the best is trained with.
  *
  * A trial's speed prefers learning rates that are wrong for the long run
  * (short-horizon bias, Wu et al. 2018; measured for matrix factorization: the
  * order of the rates reverses at epoch three). Branches make the longer look
  * cheap: the winner's epochs count as training. Finalists are compared at equal
- * time, as trials are, so that what a setting costs counts. Inside tuner/ only;
+ * time, as trials are, so that what a setting costs counts, and by the metric
+ * only as far as that can tell (tuner/doubt.h). Inside tuner/ only;
  * docs/algorithms.md has the measurements behind the rules.
  */
 #ifndef TUNER_FINALS_H
@@ -15,11 +16,14 @@
 #include "tuner/search.h"
 
 enum {
-    FINALS_EPOCHS = 3,        /* of the fastest finalist: the horizon */
-    FINALS_EPOCHS_RETUNE = 2, /* the same in a re-tune, where what a setting is
-                               * worth shows at once: the noise it saves */
     FINALS_EPOCHS_MAX = 12 /* of any: a cheap setting runs more in that time */
 };
+
+/* An epoch is dear that takes more than this many of the fastest's. */
+#define FINALS_DEAR 1.1
+
+/* Training losses within this factor of each other after an epoch are alike. */
+#define FINALS_ALIKE 1.2
 
 struct finalist {
     struct trial *trial; /* borrowed from the search */
@@ -28,6 +32,11 @@ struct finalist {
     uint32_t base;   /* epochs of the lineage before the search */
     uint32_t before; /* epochs that ended within its trial, untested */
     struct line line;
+    /* A dear setting's result where an epoch of the fastest is over, and its
+     * own is not; loss: the mean up to there. */
+    bool looked;
+    struct line_epoch look;
+    double look_time;
     /* Epochs that were tested, oldest first. */
     uint32_t epochs;
     struct line_epoch epoch[FINALS_EPOCHS_MAX];
@@ -44,19 +53,17 @@ struct finals {
     size_t n;
     struct finalist f[SEARCH_FINALISTS_MAX];
     branch_id parent;
-    uint32_t epochs;      /* of the fastest: the horizon */
-    bool halved;          /* after an epoch each the better two go on */
     uint32_t epochs_left; /* that the run may still make */
-    uint32_t stage;       /* 0: an epoch each; 1: two thirds of the time; 2: all
-                           */
-    double horizon;       /* time at which they are compared, from stage 1 */
-    double step;          /* how far the outlook looks beyond it */
+    uint32_t stage; /* 0: to a first result each; 1: all as far as the latest
+                     * of these; 2: the better two to the horizon */
+    double step;    /* what an epoch of the fastest takes; 0: not known */
+    double first;   /* time at which they are compared first */
+    double horizon; /* time at which they are compared in the end */
 };
 
-/* @trial[n], 1 <= n; their branches are live or gone. @retune: of two epochs,
- * of which all run the first and the better two the second. */
+/* @trial[n], 1 <= n; their branches are live or gone. */
 void finals_init(struct finals *f, struct board *c, branch_id parent,
-                 struct trial *const trial[], size_t n, bool retune);
+                 struct trial *const trial[], size_t n);
 
 /* Goes on; returns the winner once there is one, else NULL. All finalists may
  * fall out (diverge): then *@none is set. */

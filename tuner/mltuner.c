@@ -470,8 +470,7 @@ static void search(struct mltuner *s)
     } else if (n == 1 && finalist[0]->run.branch != BRANCH_NONE) {
         adopt(s, finalist[0]);
     } else {
-        finals_init(&s->finals, c, s->search.plan.parent, finalist, n,
-                    s->searches > 1);
+        finals_init(&s->finals, c, s->search.plan.parent, finalist, n);
         s->phase = PHASE_FINALS;
     }
 }

@@ -73,6 +73,14 @@ static const struct gates_family plain = {
     X(eight, false, f->space = EIGHT)                                          \
     X(parts, false,                                                            \
       (f->space = "{" RATE "}", f->parts = 64, f->condition = 1500))           \
+    X(hits, false, (f->hits = true, f->validation = 2000))                     \
+    X(hits_noisy, false,                                                       \
+      (f->hits = true, f->validation = 2000, f->noise = 3, f->jitter = 1.4,    \
+       f->ball = 0.1, f->space = "{" RATE MOMENTUM BATCH "}"))                 \
+    X(hits_short, false,                                                       \
+      (f->hits = true, f->validation = 2000, f->samples = 10000,               \
+       f->workers = 1, f->clock_s = 3.2e-3, f->condition = 60,                 \
+       f->space = "{" RATE MOMENTUM BATCH "}"))                                \
     X(held_mixed, true,                                                        \
       (f->noise = 1.5, f->jitter = 1.4, f->cliff = 1.5, f->waiting = 0.25,     \
        f->condition = 250))                                                    \
@@ -114,6 +122,8 @@ void gates_family(size_t i, struct gates_family *out)
     out->held_out = families[i].held_out;
     families[i].set(&out->f);
     out->drifts = out->f.moved != 0;
+    if (strcmp(out->f.name, "hits_short") == 0)
+        out->horizon_epochs = 10;
 }
 
 /* ---- the oracle ---------------------------------------------------------- */
@@ -269,7 +279,8 @@ double gates_time(const struct gates_family *g, const struct gates_oracle *o,
         f.strategy = "hyperband";
         f.strategy_settings = "{\"horizon\": \"finite\"}";
     }
-    f.target_metric = o->target;
+    f.target_metric =
+        f.hits ? physics_hits(physics_excess_of(o->target)) : o->target;
     f.max_time_s = most * o->seconds;
     sim_run(&f, seed, NULL, out);
     assert(!out->hung);

@@ -190,6 +190,16 @@ double physics_loss(const struct physics *p, const struct state *x)
     return FLOOR + physics_excess(p, x);
 }
 
+double physics_hits(double excess)
+{
+    return 0.98 * exp(-excess);
+}
+
+double physics_excess_of(double loss)
+{
+    return loss - FLOOR;
+}
+
 double physics_cost(const struct physics *p, const struct knobs *k, double n)
 {
     const struct sim_family *f = p->f;

@@ -62,6 +62,13 @@ void physics_advance(const struct physics *p, struct state *x,
 double physics_excess(const struct physics *p, const struct state *x);
 double physics_loss(const struct physics *p, const struct state *x);
 
+/* Probability that a validation sample is a hit at a loss so far above the
+ * floor: 0.98 at best. */
+double physics_hits(double excess);
+
+/* Loss above the floor -> above 0. */
+double physics_excess_of(double loss);
+
 /* Seconds of a clock of @n samples. */
 double physics_cost(const struct physics *p, const struct knobs *k, double n);
 

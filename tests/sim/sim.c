@@ -695,6 +695,15 @@ static void deliver(struct sim *s)
     give(s, &e);
 }
 
+/* Of a binomial distribution, by the normal one of @z. */
+static double hits(const struct sim *s, const struct sim_branch *b, double z)
+{
+    double n = (double)s->f->validation;
+    double p = physics_hits(physics_excess(&s->physics, &b->s));
+
+    return fmin(fmax(round(n * p + sqrt(n * p * (1 - p)) * z), 0), n);
+}
+
 static void run_test(struct sim *s, struct sim_branch *b, struct msg_window *w)
 {
     double z = rng_normal(&s->rng);
@@ -703,6 +712,8 @@ static void run_test(struct sim *s, struct sim_branch *b, struct msg_window *w)
     w->samples = s->f->validation;
     w->sum =
         physics_loss(&s->physics, &b->s) * (1 + noise * z) * (double)w->samples;
+    if (s->f->hits)
+        w->sum = hits(s, b, z);
     w->seconds = physics_cost(&s->physics, &b->knobs, (double)w->samples) / 3;
     w->clocks = 1;
 }
@@ -967,7 +978,9 @@ static void say_ready(struct sim *s)
         .model_bytes = 1000,
     };
     if (s->f->validation)
-        snprintf(m.ready.metric, sizeof(m.ready.metric), "error");
+        snprintf(m.ready.metric, sizeof(m.ready.metric),
+                 s->f->hits ? "accuracy" : "error");
+    m.ready.metric_higher_better = s->f->hits;
     m.ready.tunables = json_array();
     for (size_t i = 0; i < s->space.len; i++)
         json_array_append_new(m.ready.tunables,

@@ -28,17 +28,19 @@ struct sim_family {
     /* Physics (tests/sim/physics.h). */
     double condition; /* of the curvatures; 0: the formula, not the quadratic */
     double test_noise; /* of a validation, relative; 0: 1e-4 */
-    double noise;      /* of one sample, in units of the loss */
-    double jitter;     /* of a branch's own, per update, relative to its noise
-                        * ball */
-    double ball;       /* noise ball at the best rate, relative to the start */
-    double rate;       /* e-folds an epoch at the best rate */
-    double slow;       /* part of the loss that favours larger rates; 0: none */
-    double cliff;      /* times the best rate; 0: none */
-    double waiting;    /* e-folds that pass before the loss moves at all */
-    double moved;      /* after `moved_after` epochs the best rate is this times
-                        * the first; 0: it stays; quadratic: over 1 the noise is
-                        * this times the first */
+    bool hits;     /* the metric is an accuracy: of physics_hits, the mean of as
+                    * many draws as there are validation samples */
+    double noise;  /* of one sample, in units of the loss */
+    double jitter; /* of a branch's own, per update, relative to its noise
+                    * ball */
+    double ball;   /* noise ball at the best rate, relative to the start */
+    double rate;   /* e-folds an epoch at the best rate */
+    double slow;   /* part of the loss that favours larger rates; 0: none */
+    double cliff;  /* times the best rate; 0: none */
+    double waiting; /* e-folds that pass before the loss moves at all */
+    double moved;   /* after `moved_after` epochs the best rate is this times
+                     * the first; 0: it stays; quadratic: over 1 the noise is
+                     * this times the first */
     unsigned moved_after;
     bool converged; /* nothing to gain from the start */
     bool oracle;    /* judge re-tunes by a grid, too */

@@ -1,11 +1,13 @@
 /* The measured claims of tests/bench/sim_gates.c on a few seeds, with margins
  * so wide that only a rule that broke is found. */
+#include "base/mem.h"
 #include "base/rng.h"
 #include "tests/sim/gates.h"
 #include "tests/unit/check.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { FEW = 2 };
 
@@ -73,6 +75,38 @@ static void gates_drift_is_answered(void **state)
     assert_int_equal(answered, FEW);
 }
 
+static unsigned times(const char *text, const char *what)
+{
+    unsigned n = 0;
+
+    for (text = strstr(text, what); text; text = strstr(text + 1, what))
+        n++;
+    return n;
+}
+
+/* A first search's three finalists run an epoch each and the better two another
+ * (more only where theirs are shorter), where the accuracy of 2,000 samples is
+ * what they are compared by. */
+static void gates_finals_cost_five_epochs(void **state)
+{
+    struct gates_family g = family_named("hits");
+
+    (void)state;
+    g.f.space = "{\"learning_rate\": {\"type\": \"float\", \"min\": 1e-5, "
+                "\"max\": 1, \"scale\": \"log\", \"default\": 0.01}}";
+    g.f.max_epochs = 3;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        char *trace = NULL;
+        struct sim_options o = {.trace = &trace};
+        static struct sim_result r;
+
+        sim_run(&g.f, seed, &o, &r);
+        assert_true(times(trace, "is out") >= 2);
+        assert_in_range(times(trace, "(finalist)"), 3, 5);
+        mem_free(trace);
+    }
+}
+
 /* The recursion is that of SGD with momentum: simulated trajectories have its
  * mean loss. */
 static void gates_quadratic_is_the_mean_of_trajectories(void **state)
@@ -114,6 +148,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gates_target_is_reached_in_time),
         cmocka_unit_test(gates_drift_is_answered),
+        cmocka_unit_test(gates_finals_cost_five_epochs),
         cmocka_unit_test(gates_quadratic_is_the_mean_of_trajectories),
     };
 
