@@ -24,12 +24,14 @@ enum {
 void handle_curve(const struct route_call *call, struct response *out);
 
 /* Trials as columns: at most `max_trials` of them, evenly spread, and the
- * fastest of each stretch that was left out. */
+ * fastest of each stretch that was left out; each with its standing in its
+ * search. */
 void handle_survey(const struct route_call *call, struct response *out);
 
-/* The branches that training and trials ran in: at most `max_branches`, the
- * surviving lineage first, then what lives, then those that ran longest; each
- * with the nearest ancestor that is shown. */
+/* The branches that training and trials ran in at clocks `from` .. `to`: at
+ * most `max_branches`, the surviving lineage first (of more than half of them
+ * what ran longest), then what lives, then those that ran longest, the newest
+ * of what ran as long; each with the nearest ancestor that is shown. */
 void handle_tree(const struct route_call *call, struct response *out);
 
 #endif

@@ -111,6 +111,10 @@ static const struct route_param tree_params[] = {
     {.type = PARAM_INT, .name = "max_branches",
      .help = "the surviving lineage, what lives, what ran longest",
      .min = 1, .max = TREE_BRANCHES_MAX, .fallback = TREE_BRANCHES_DEFAULT},
+    {.type = PARAM_INT, .name = "from", .help = "first clock", .min = 0,
+     .max = INT64_MAX},
+    {.type = PARAM_INT, .name = "to", .help = "clock after the last",
+     .min = 1, .max = INT64_MAX},
     {.type = PARAM_BOOL, .name = "all",
      .help = "also kept, testing and probe branches"},
     {.type = PARAM_END}};

@@ -9,8 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A trial whose speed counts. */
+struct survey_speed {
+    uint32_t search;
+    size_t trial; /* index in the history */
+    double speed;
+};
+
 struct survey_row {
     uint32_t trial, search;
+    double standing; /* NAN: not judged */
     branch_id branch;
     enum trial_label label;
     bool incumbent, sampled;
@@ -28,7 +36,10 @@ struct survey {
     /* In the current group: */
     size_t seen, fastest;
     double fastest_speed;
-    bool *take, *sampled; /* owned: [trials] */
+    bool *take, *sampled;       /* owned: [trials] */
+    double *standing;           /* owned: [trials]; NAN: not judged */
+    struct survey_speed *speed; /* owned: [trials] */
+    size_t speeds;
     size_t trials;
     struct survey_row *row; /* owned */
     size_t rows;
@@ -50,6 +61,18 @@ static bool count_trials(const struct history *h, void *state)
     return s->at < s->trials;
 }
 
+static bool is_judged(const struct record_trial *t)
+{
+    return t->label == TRIAL_CONVERGING || t->label == TRIAL_UNSTABLE ||
+           t->label == TRIAL_DIVERGED;
+}
+
+/* What diverged is slower than all else. */
+static double counted_speed(const struct record_trial *t)
+{
+    return t->label == TRIAL_DIVERGED || isnan(t->speed) ? -1 : t->speed;
+}
+
 static void end_group(struct survey *s)
 {
     if (s->fastest_speed > 0)
@@ -68,8 +91,12 @@ static bool choose_trials(const struct history *h, void *state)
     for (; s->at < s->trials && s->at < end; s->at++) {
         const struct history_trial *t = &h->trial[s->at];
 
+        s->standing[s->at] = NAN;
         if (!matches(s, t))
             continue;
+        if (is_judged(&t->t))
+            s->speed[s->speeds++] =
+                (struct survey_speed){t->t.search, s->at, counted_speed(&t->t)};
         if (s->seen == 0)
             s->take[s->at] = s->sampled[s->at] = true;
         if (t->t.speed > s->fastest_speed) {
@@ -82,6 +109,40 @@ static bool choose_trials(const struct history *h, void *state)
     return s->at < s->trials;
 }
 
+static int by_speed(const void *a, const void *b)
+{
+    const struct survey_speed *x = a, *y = b;
+
+    if (x->search != y->search)
+        return x->search < y->search ? -1 : 1;
+    return x->speed < y->speed ? -1 : x->speed > y->speed;
+}
+
+/* Of each judged trial the part of the others of its search that are slower;
+ * those as fast count half. */
+static void find_standings(struct survey *s)
+{
+    size_t begin = 0, end, same;
+
+    qsort(s->speed, s->speeds, sizeof(*s->speed), by_speed);
+    for (; begin < s->speeds; begin = end) {
+        for (end = begin + 1;
+             end < s->speeds && s->speed[end].search == s->speed[begin].search;)
+            end++;
+        for (size_t i = begin; i < end; i = same) {
+            double place, others = (double)(end - begin - 1);
+
+            for (same = i + 1;
+                 same < end && s->speed[same].speed == s->speed[i].speed;)
+                same++;
+            place = (double)(i - begin) + 0.5 * (double)(same - i - 1);
+            for (size_t k = i; k < same; k++)
+                s->standing[s->speed[k].trial] =
+                    others > 0 ? place / others : 0.5;
+        }
+    }
+}
+
 static void copy_trial(struct survey *s, const struct record_trial *t)
 {
     s->row[s->rows++] = (struct survey_row){
@@ -91,6 +152,7 @@ static void copy_trial(struct survey *s, const struct record_trial *t)
         .label = t->label,
         .incumbent = t->incumbent,
         .sampled = s->sampled[s->at],
+        .standing = s->standing[s->at],
         .speed = t->speed,
         .noise = t->noise,
         .seconds = t->seconds,
@@ -176,6 +238,7 @@ static bool put_row(json_t *to, json_t *tunables, size_t i,
            put(to, "incumbent", i, json_boolean(r->incumbent)) &&
            put(to, "sampled", i, json_boolean(r->sampled)) &&
            put(to, "speed", i, value_number(r->speed)) &&
+           put(to, "standing", i, value_number_or_null(r->standing)) &&
            put(to, "noise", i, value_number(r->noise)) &&
            put(to, "seconds", i, value_number(r->seconds)) &&
            put(to, "clocks", i, json_integer((json_int_t)r->clocks)) &&
@@ -212,7 +275,9 @@ static bool survey_prepare(struct survey *s)
     s->take = mem_calloc(s->trials + 1, sizeof(*s->take));
     s->sampled = mem_calloc(s->trials + 1, sizeof(*s->sampled));
     s->row = mem_calloc(s->rows_max, sizeof(*s->row));
-    return s->take && s->sampled && s->row;
+    s->standing = mem_calloc(s->trials + 1, sizeof(*s->standing));
+    s->speed = mem_calloc(s->trials + 1, sizeof(*s->speed));
+    return s->take && s->sampled && s->row && s->standing && s->speed;
 }
 
 static bool survey_read(const struct route_call *call, struct survey *s,
@@ -222,6 +287,7 @@ static bool survey_read(const struct route_call *call, struct survey *s,
         return false;
     if (s->seen > 0)
         end_group(s);
+    find_standings(s);
     s->at = 0;
     return pieces_read(call, copy_trials, s, out);
 }
@@ -243,5 +309,7 @@ void handle_survey(const struct route_call *call, struct response *out)
         json_decref(s.row[i].setting);
     mem_free(s.take);
     mem_free(s.sampled);
+    mem_free(s.standing);
+    mem_free(s.speed);
     mem_free(s.row);
 }

@@ -27,6 +27,7 @@ struct tree_row {
 
 struct tree {
     bool all;
+    clock_no from, to; /* only what may have run in from <= clock < to */
     size_t rows_max;
     size_t branches, at;
     clock_no *before;     /* owned: [branches], see pieces_lineage */
@@ -56,6 +57,16 @@ static bool read_lineage(const struct history *h, void *state)
 
 /* ---- which --------------------------------------------------------------- */
 
+/* Whether @b may have run in the clocks that were asked for: it lived then. */
+static bool in_range(const struct tree *t, const struct history_branch *b)
+{
+    clock_no last = b->created_clock;
+
+    if (b->points > 0)
+        last = b->point[b->points - 1].clock;
+    return b->created_clock < t->to && last >= t->from;
+}
+
 static uint64_t key_of(const struct tree *t, size_t index,
                        const struct history_branch *b)
 {
@@ -63,6 +74,8 @@ static uint64_t key_of(const struct tree *t, size_t index,
     uint64_t ran = b->clocks < step - 1 ? b->clocks + 1 : step - 1;
 
     if (!t->all && b->type != BRANCH_TRAINING && b->type != BRANCH_INIT)
+        return 0;
+    if (!in_range(t, b))
         return 0;
     if (t->before[index])
         return 2 * step + ran;
@@ -82,13 +95,14 @@ static bool read_ranks(const struct history *h, void *state)
     return t->at < t->branches;
 }
 
+/* What ran as long: the newer one first. */
 static int by_key(const void *a, const void *b)
 {
     const struct rank *x = a, *y = b;
 
     if (x->key != y->key)
         return x->key > y->key ? -1 : 1;
-    return x->index < y->index ? -1 : x->index > y->index;
+    return x->index > y->index ? -1 : x->index < y->index;
 }
 
 static int by_index(const void *a, const void *b)
@@ -98,10 +112,25 @@ static int by_index(const void *a, const void *b)
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
+/* A lineage of many branches leaves half of the rows to others, if there are
+ * as many. */
 static void choose(struct tree *t)
 {
+    size_t lineage = 0, kept, others;
+
     qsort(t->rank, t->branches, sizeof(*t->rank), by_key);
-    t->chosen = t->eligible < t->rows_max ? t->eligible : t->rows_max;
+    while (lineage < t->eligible && t->rank[lineage].key > UINT64_C(1) << 61)
+        lineage++;
+    others = t->eligible - lineage;
+    kept = (t->rows_max + 1) / 2;
+    if (others < t->rows_max - kept)
+        kept = t->rows_max - others;
+    if (kept > lineage)
+        kept = lineage;
+    if (others > t->rows_max - kept)
+        others = t->rows_max - kept;
+    memmove(t->rank + kept, t->rank + lineage, others * sizeof(*t->rank));
+    t->chosen = kept + others;
     qsort(t->rank, t->chosen, sizeof(*t->rank), by_index);
     t->at = 0;
 }
@@ -251,8 +280,11 @@ static bool tree_read(const struct route_call *call, struct tree *t,
 
 void handle_tree(const struct route_call *call, struct response *out)
 {
+    const struct route_arg *to = route_arg(call, "to");
     struct tree t = {
         .all = route_arg(call, "all")->number,
+        .from = (clock_no)route_arg(call, "from")->number,
+        .to = to->given ? (clock_no)to->number : UINT64_MAX,
         .rows_max = (size_t)route_arg(call, "max_branches")->number,
     };
 

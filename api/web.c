@@ -28,6 +28,9 @@
     X(web_run_js, "run.js", SCRIPT, "api/web/run.js")                          \
     X(web_trials_js, "trials.js", SCRIPT, "api/web/trials.js")                 \
     X(web_tree_js, "tree.js", SCRIPT, "api/web/tree.js")                       \
+    X(web_settings_js, "settings.js", SCRIPT, "api/web/settings.js")           \
+    X(web_stats_js, "stats.js", SCRIPT, "api/web/stats.js")                    \
+    X(web_compare_js, "compare.js", SCRIPT, "api/web/compare.js")              \
     X(web_control_js, "control.js", SCRIPT, "api/web/control.js")              \
     X(web_uplot_js, "uplot.js", SCRIPT, "api/web/vendor/uplot.js")             \
     X(web_uplot_css, "uplot.css", STYLE, "api/web/vendor/uplot.css")

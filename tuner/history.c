@@ -12,6 +12,7 @@ void history_init(struct history *h)
     memset(h, 0, sizeof(*h));
     h->first_clock_at_s = NAN;
     h->paused_at_s = NAN;
+    h->freed_points_each = HISTORY_POINTS_MAX / 8;
 }
 
 static void branch_release(struct history_branch *b)
@@ -201,6 +202,7 @@ static enum err apply_trial(struct history *h, const struct record *r)
 {
     uint32_t n = r->trial.trial;
     struct history_trial *t;
+    branch_id branch;
 
     if (n < 1 || n > h->trials + 1 ||
         (n == h->trials + 1) != (r->kind == RECORD_TRIAL_STARTED))
@@ -214,9 +216,14 @@ static enum err apply_trial(struct history *h, const struct record *r)
         h->trials = n;
     }
     t = &h->trial[n - 1];
+    branch = r->trial.branch;
+    /* A finalist ends when its branch is gone already: it had one. */
+    if (branch == BRANCH_NONE && r->kind == RECORD_TRIAL_ENDED)
+        branch = t->t.branch;
     json_incref(r->trial.setting);
     json_decref(t->t.setting);
     t->t = r->trial;
+    t->t.branch = branch;
     t->ended = r->kind == RECORD_TRIAL_ENDED;
     t->ended_at_s = t->ended ? r->at_s : NAN;
     return ERR_OK;
@@ -260,22 +267,45 @@ static enum err apply_created(struct history *h, const struct record *r)
     return ERR_OK;
 }
 
-static enum err apply_freed(struct history *h, const struct record *r)
+/* A freed branch keeps as many points as one may now, in as much memory. */
+static void shrink(struct history *h, struct history_branch *b)
 {
-    struct history_branch *b = find(h, r->branch_freed.branch);
     struct history_point *less;
 
-    if (!b || !isnan(b->freed_at_s))
-        return ERR_FORMAT;
-    b->freed_at_s = r->at_s;
-    memcpy(b->freed_reason, r->branch_freed.reason, sizeof(b->freed_reason));
-    while (b->points > HISTORY_POINTS_MAX / 8)
+    while (b->points > h->freed_points_each)
         halve(b);
     less = b->points ? mem_realloc(b->point, b->points * sizeof(*less)) : NULL;
     if (less) { /* else the larger array serves as well */
         b->point = less;
         b->capacity = b->points;
     }
+    h->freed_points += b->points;
+}
+
+/* @b is freed: fewer of its points are kept. Where all that are freed hold too
+ * many together, each of them gets half. */
+static void thin_out(struct history *h, struct history_branch *b)
+{
+    shrink(h, b);
+    while (h->freed_points > HISTORY_FREED_POINTS_MAX &&
+           h->freed_points_each > HISTORY_FREED_POINTS_MIN) {
+        h->freed_points_each /= 2;
+        h->freed_points = 0;
+        for (size_t i = 0; i < h->branches; i++)
+            if (!isnan(h->branch[i].freed_at_s))
+                shrink(h, &h->branch[i]);
+    }
+}
+
+static enum err apply_freed(struct history *h, const struct record *r)
+{
+    struct history_branch *b = find(h, r->branch_freed.branch);
+
+    if (!b || !isnan(b->freed_at_s))
+        return ERR_FORMAT;
+    b->freed_at_s = r->at_s;
+    memcpy(b->freed_reason, r->branch_freed.reason, sizeof(b->freed_reason));
+    thin_out(h, b);
     return ERR_OK;
 }
 
@@ -486,8 +516,7 @@ static void lose_branches(struct history *h, double at_s)
             continue;
         b->freed_at_s = at_s;
         snprintf(b->freed_reason, sizeof(b->freed_reason), "lost");
-        while (b->points > HISTORY_POINTS_MAX / 8)
-            halve(b);
+        thin_out(h, b);
     }
     for (size_t i = 0; i < h->slices; i++) {
         struct history_slice *s = &h->slice[i];

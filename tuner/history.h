@@ -4,7 +4,8 @@
  * replays the journal: the same fold, so the same answer. HTTP routes read it
  * under the caller's lock. Memory is bounded: a branch's progress is halved in
  * resolution whenever it would exceed HISTORY_POINTS_MAX points (an eighth of
- * that once it is freed); slices and decisions keep the latest
+ * that once it is freed, and less where all freed branches together would hold
+ * more than HISTORY_FREED_POINTS_MAX); slices and decisions keep the latest
  * HISTORY_SLICES_MAX and HISTORY_DECISIONS_MAX, with a count of those dropped.
  */
 #ifndef TUNER_HISTORY_H
@@ -13,7 +14,10 @@
 #include "tuner/record.h"
 
 enum {
-    HISTORY_POINTS_MAX = 1024, /* a live branch; / 8 once freed */
+    HISTORY_POINTS_MAX = 1024,          /* a live branch; / 8 once freed */
+    HISTORY_FREED_POINTS_MAX = 1 << 20, /* of all freed branches together, as
+                                         * long as each has more than: */
+    HISTORY_FREED_POINTS_MIN = 2,
     HISTORY_SLICES_MAX = 4096,
     HISTORY_DECISIONS_MAX = 1024,
     HISTORY_SNAPSHOTS_MAX = 16, /* latest */
@@ -127,6 +131,7 @@ struct history {
     size_t searches_cap, trials_cap, branches_cap, slices_cap, epochs_cap,
         choices_cap, decisions_cap;
     uint64_t slices_dropped, decisions_dropped;
+    size_t freed_points, freed_points_each; /* held; the most of one branch */
     /* The built-in searcher that has taken over from one that failed, by the
      * decision "searcher_fallback"; "": none has. */
     char fallback[RECORD_NAME_MAX];

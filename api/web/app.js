@@ -3,9 +3,11 @@
 //
 //   #/                    all runs
 //   #/run/ID[/TAB]        one run
+//   #/compare/ID,ID,...   runs beside each other
 
 import {themeChanged} from "./canvas.js";
 import {follow, get} from "./data.js";
+import {compareView} from "./compare.js";
 import {runView} from "./run.js";
 import {runsView} from "./runs.js";
 import {el, put} from "./text.js";
@@ -42,6 +44,7 @@ function wanted() {
   const [path] = location.hash.slice(1).split("?");
   const [, kind, id, tab] = path.split("/").map(decodeURIComponent);
   if (kind === "run" && id) return {make: runView, id, tab: tab || ""};
+  if (kind === "compare" && id) return {make: compareView, id};
   return {make: runsView, id: null};
 }
 

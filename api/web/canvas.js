@@ -10,13 +10,14 @@ export function colours() {
   return {
     ink: of("ink"), quiet: of("quiet"), line: of("line"), card: of("card"),
     accent: of("accent"), good: of("good"), warn: of("warn"), bad: of("bad"),
-    faint: of("faint"), second: of("second"), font: "12px system-ui, sans-serif",
+    faint: of("faint"), second: of("second"),
+    run0: of("run0"), run1: of("run1"), run2: of("run2"), run3: of("run3"), run4: of("run4"),
+    run5: of("run5"), font: "12px system-ui, sans-serif",
   };
 }
 
-// Colours of runs that are compared: told apart also by who sees no red or
-// green (Okabe and Ito 2008), and their dashes by who sees none.
-export const PALETTE = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
+// What tells compared runs apart: colours that also those can tell who see no
+// red or green (after Okabe and Ito 2008; in the style sheet), and dashes.
 export const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3], [5, 5], [1, 4]];
 
 const themed = new Set();

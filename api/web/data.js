@@ -3,6 +3,9 @@
 const API = "/api/v1";
 const TOKEN = "mltune-token";
 const EVENTS_MS = 1000;
+// Following takes at most one part in ten of the time: a large run is asked for
+// less often.
+const REST = 10;
 const RETRY_MS = 4000;
 
 // Kinds of events, as the run's journal names them.
@@ -59,10 +62,11 @@ export async function write(method, path, body) {
 // ---- live ------------------------------------------------------------------
 
 // Calls changed() when something has happened in the run, but not again before
-// it is done and a second is over; state(true|false) says whether the server
+// it is done and a pause is over; state(true|false) says whether the server
 // answers. Returns what ends it.
 export function follow(run, changed, state) {
   let source = null, timer = null, busy = false, again = false, ended = false;
+  let pause = EVENTS_MS;
 
   function soon(delay) {
     if (busy) again = true;
@@ -74,7 +78,8 @@ export function follow(run, changed, state) {
     busy = true;
     again = false;
     try {
-      const more = await changed();
+      const begin = performance.now(), more = await changed();
+      pause = Math.max(EVENTS_MS, Math.min(60000, REST * (performance.now() - begin)));
       if (!ended) state(true);
       if (more !== false) connect();
       else if (source !== null) source.close();
@@ -83,7 +88,7 @@ export function follow(run, changed, state) {
       setTimeout(() => soon(0), RETRY_MS);
     }
     busy = false;
-    if (again) soon(EVENTS_MS);
+    if (again) soon(pause);
   }
   function connect() {
     if (ended || run === null) {
@@ -92,9 +97,9 @@ export function follow(run, changed, state) {
     }
     if (source !== null && source.readyState !== EventSource.CLOSED) return;
     source = new EventSource(API + runPath(run, "/events"));
-    for (const kind of KINDS) source.addEventListener(kind, () => soon(EVENTS_MS));
+    for (const kind of KINDS) source.addEventListener(kind, () => soon(pause));
     source.addEventListener("dropped", () => { source.close(); soon(0); });
-    source.addEventListener("open", () => soon(EVENTS_MS));
+    source.addEventListener("open", () => soon(pause));
     source.addEventListener("error", () => {
       if (source.readyState === EventSource.CLOSED) setTimeout(() => soon(0), RETRY_MS);
     });

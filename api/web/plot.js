@@ -2,9 +2,10 @@
 // faint lines drawn under them, and marks, vertical lines.
 
 import {card, colours, onTheme} from "./canvas.js";
-import {button, el, number, put, short} from "./text.js";
+import {button, el, number, put, short, tick} from "./text.js";
 
 const uPlot = window.uPlot;
+export const MARKS = 60; // more would hide what they mark
 
 // A straight run of finite numbers; what is not finite breaks a line.
 function finite(values, log) {
@@ -78,7 +79,8 @@ function drawBundles(u, spec, c) {
   ctx.lineWidth = scale;
   ctx.setLineDash([3 * scale, 3 * scale]);
   ctx.beginPath();
-  for (const m of spec.marks || []) {
+  const marks = (spec.marks || []).filter((m) => m >= u.scales.x.min && m <= u.scales.x.max);
+  for (const m of marks.length > MARKS ? [] : marks) {
     const px = u.valToPos(m, "x", true);
     ctx.moveTo(px, bbox.top);
     ctx.lineTo(px, bbox.top + bbox.height);
@@ -92,10 +94,12 @@ function options(state, width) {
   const axis = (label, size) => ({
     stroke: c.quiet, font: c.font, labelFont: c.font, label, labelSize: 18, size,
     grid: {stroke: c.line, width: 1}, ticks: {stroke: c.line, width: 1, size: 4},
-    values: (u, ticks) => ticks.map((t) => t === null ? "" : short(t, 5)),
+    values: (u, ticks) => ticks.map((t) => t === null ? "" : tick(t)),
   });
   const x = axis(spec.xLabel, 30);
   if (spec.xValues) x.values = spec.xValues;
+  if (spec.xWhole) x.incrs = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 1e4, 1e5, 1e6];
+  x.space = 60;
   return {
     width, height: spec.height || 280, legend: {show: false}, pxAlign: 0,
     padding: [10, 30, 0, 0],
@@ -131,7 +135,7 @@ function options(state, width) {
 
 // spec: {title, name, xLabel, yLabel, height, x: [], series: [{label, values,
 // colour, width, dash, kind: "line" | "steps" | "dots"}], bundles: [{colour,
-// alpha, lines: [{x, y}]}], marks: [], bands, logAllowed, log, xRange, xValues,
+// alpha, lines: [{x, y}]}], marks: [], xWhole, bands, logAllowed, log, xRange, xValues,
 // zoomed(range | null), csv() -> rows, read(index) -> text, note, empty}
 export function plot(first, ...tools) {
   const host = el("div.plot"), nothing = el("p.quiet", "");

@@ -4,15 +4,16 @@
 
 import {controls} from "./control.js";
 import {get, runPath} from "./data.js";
-import {plot} from "./plot.js";
+import {MARKS, plot} from "./plot.js";
 import {tuningCost} from "./runs.js";
+import {settingsTab} from "./settings.js";
 import {trialsTab} from "./trials.js";
 import {treeTab} from "./tree.js";
 import {button, chip, count, duration, el, ENDED, link, number, put, runHref, runSeconds,
   settingText, short, timeLeft} from "./text.js";
 
 const TABS = [["", "overview", overviewTab], ["trials", "trials", trialsTab],
-  ["branches", "branches", treeTab]];
+  ["branches", "branches", treeTab], ["settings", "settings", settingsTab]];
 const FEED = 40;
 
 export function runView({id, tab, crumbs, notice}) {
@@ -134,7 +135,7 @@ function lossPlot(id, redo) {
       marks: axis === "clock" ? choices.map((c) => c.clock) : [],
       note: "bold: what survived, " + count(a.points, "point") + "; faint: trials and other " +
         "branches, " + count(curve.others.points, "point") +
-        (axis === "clock" && choices.length > 0 ? "; dashed: a setting was chosen" : "") +
+        (axis === "clock" && choices.length > 0 && choices.length <= MARKS ? "; dashed: a setting was chosen" : "") +
         ". Drag to zoom.",
       read: (i) => (axis === "clock" ? "clock " : "second ") + short(x[i], 6) + ": loss " +
         short(a.loss[i]) + " in branch " + a.branch[i],
@@ -206,7 +207,7 @@ function overviewTab(id, {now}) {
   const top = figures(), why = el("p.quiet"), setting = el("p.setting", "–");
   const loss = lossPlot(id, () => now());
   const validation = plot({title: "validation", name: id + "-validation", xLabel: "epoch",
-    yLabel: "", height: 200, x: [], series: []});
+    yLabel: "", height: 200, xWhole: true, x: [], series: []});
   const schedule = schedulePlots(id), reasons = feed();
   reasons.again(now);
   const use = el("section.card", el("div.head", el("h2", "setting in use")), setting, why);

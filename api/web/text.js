@@ -20,6 +20,15 @@ export function short(x, digits = 4) {
   return String(Number(v.toPrecision(digits)));
 }
 
+// For axes: 20,000 as 20 k, 1,500,000 as 1.5 M.
+export function tick(v) {
+  const size = Math.abs(v);
+  if (size >= 1e9) return short(v, 5);
+  if (size >= 1e6) return short(v / 1e6, 5) + " M";
+  if (size >= 1e4) return short(v / 1e3, 5) + " k";
+  return short(v, 5);
+}
+
 export function duration(s) {
   if (!Number.isFinite(s)) return "–";
   if (s < 1) return Math.round(s * 1000) + " ms";

@@ -3,7 +3,7 @@
 
 import {drawing} from "./canvas.js";
 import {get, runPath} from "./data.js";
-import {button, count, el, put, settingText, short} from "./text.js";
+import {button, count, el, put, settingText, short, tick} from "./text.js";
 
 const ROW = 18, TOP = 26, BRANCHES = 200, SLICES = 4000;
 
@@ -56,11 +56,11 @@ function joined(bars, px) {
   return out;
 }
 
-export function treeTab(id) {
-  let rows = [], slices = new Map(), clock = 1, at = -1, range = null;
+export function treeTab(id, {now}) {
+  let rows = [], slices = new Map(), clock = 1, start = 0, at = -1, range = null;
   const whole = button("whole", () => zoom(null), "small");
   whole.hidden = true;
-  const label = (width) => width < 500 ? 64 : 120;
+  let left = 64; // where the clocks begin
   const frame = drawing({
     title: "branches over the global clock", name: id + "-branches",
     label: "Tree of branches. Arrow keys go from branch to branch, + and - zoom.",
@@ -73,7 +73,7 @@ export function treeTab(id) {
     },
     key(e) {
       if (e.key === "+" || e.key === "-" || e.key === "0") {
-        const [low, high] = range || [0, clock], half = (high - low) * (e.key === "+" ? 0.25 : 1);
+        const [low, high] = extent(), half = (high - low) * (e.key === "+" ? 0.25 : 1);
         const b = rows[at], middle = b ? (b.first_clock + b.last_clock) / 2 : (low + high) / 2;
         zoom(e.key === "0" ? null : [middle - half, middle + half]);
         return b ? describe(b) : "";
@@ -92,17 +92,19 @@ export function treeTab(id) {
     ...rows.map((b) => [b.branch, b.parent, b.type, b.role, b.trial, b.surviving, b.live,
       b.created_clock, b.last_clock, b.clocks, b.freed_reason, JSON.stringify(b.setting)])],
   }, whole);
-  const sides = () => [label(frame.canvas.clientWidth), frame.canvas.clientWidth - 22];
+  const sides = () => [left, frame.canvas.clientWidth - 22];
+  const extent = () => range || [start, clock];
   function zoom(to) {
     range = to && [Math.max(0, to[0]), Math.min(clock, to[1])];
     if (range && (range[1] - range[0] < 1 || range[1] - range[0] >= clock)) range = null;
     whole.hidden = range === null;
     frame.draw();
+    now();
   }
   // Dragging from one clock to another shows what lies between.
   let pressed = null;
   const clockAt = (e) => {
-    const [left, right] = sides(), [low, high] = range || [0, clock];
+    const [left, right] = sides(), [low, high] = extent();
     const x = e.clientX - frame.canvas.getBoundingClientRect().left;
     return low + (high - low) * Math.max(0, Math.min(1, (x - left) / (right - left)));
   };
@@ -123,8 +125,12 @@ export function treeTab(id) {
   frame.body.append(key);
 
   function draw(ctx, width, height, c) {
-    const left = label(width), right = 22, span = width - left - right;
-    const [low, high] = range || [0, clock];
+    ctx.font = "600 " + c.font;
+    const wide = width >= 500, name = (b) => b.branch + (wide ? " " + (b.trial ? "trial " + b.trial : b.role) : "");
+    left = rows.reduce((w, b) => Math.max(w, ctx.measureText(name(b)).width + 12 + Math.min(b.depth, 4) * 6), 50);
+    ctx.font = c.font;
+    const right = 22, span = width - left - right;
+    const [low, high] = extent();
     const px = (k) => left + span * Math.max(0, Math.min(1, (k - low) / (high - low)));
     const of = new Map(rows.map((b, i) => [b.branch, i]));
     ctx.fillStyle = c.quiet;
@@ -139,7 +145,7 @@ export function treeTab(id) {
       ctx.lineTo(x, height - 6);
       ctx.stroke();
       ctx.textAlign = i === ticks ? "right" : i === 0 ? "left" : "center";
-      ctx.fillText(short(Math.round(low + (high - low) * i / ticks)), i === ticks ? x + right - 4 : x, 10);
+      ctx.fillText(tick(Math.round(low + (high - low) * i / ticks)), i === ticks ? x + right - 4 : x, 10);
     }
     rows.forEach((b, i) => {
       const y = TOP + i * ROW + ROW / 2, from = px(b.created_clock);
@@ -175,8 +181,7 @@ export function treeTab(id) {
       ctx.textAlign = "left";
       ctx.fillStyle = b.surviving ? c.ink : c.quiet;
       ctx.font = (b.surviving ? "600 " : "") + c.font;
-      const name = b.branch + (left > 100 ? " " + (b.trial ? "trial " + b.trial : b.role) : "");
-      ctx.fillText(name, 4 + Math.min(b.depth, 4) * 6, y);
+      ctx.fillText(name(b), 4 + Math.min(b.depth, 4) * 6, y);
       ctx.font = c.font;
     });
   }
@@ -203,11 +208,16 @@ export function treeTab(id) {
   }
   async function refresh(run) {
     const [tree, list] = await Promise.all([
-      get(runPath(id, "/tree"), {max_branches: BRANCHES}), latestSlices()]);
+      get(runPath(id, "/tree"), {max_branches: BRANCHES,
+      from: range ? Math.floor(range[0]) : undefined, to: range ? Math.ceil(range[1]) : undefined}),
+    latestSlices()]);
     const chosen = rows[at] && rows[at].branch;
     rows = walk(withRoot(tree.branches));
     at = rows.findIndex((b) => b.branch === chosen);
     clock = Math.max(1, run.clock);
+    // Of what is too much to be shown the latest is: the axis begins there.
+    const forked = tree.branches.filter((b) => b.branch !== 0).map((b) => b.created_clock);
+    start = tree.total > tree.branches.length && forked.length > 0 ? Math.min(...forked) : 0;
     gather(list);
     // A branch whose early slices are not kept any more is shown whole.
     for (const b of rows) {
@@ -216,7 +226,8 @@ export function treeTab(id) {
     }
     frame.draw();
     if (at < 0) put(frame.readout, tree.total > rows.length
-      ? rows.length + " of " + short(tree.total) + " branches: the lineage, what lives, what ran longest"
+      ? rows.length + " of " + short(tree.total) + " branches: the lineage, what lives, what ran longest, " +
+        "the newest first; zoom to see others"
       : count(rows.length, "branch", "branches"));
   }
   return {root, refresh, destroy() { frame.destroy(); }};

@@ -224,6 +224,17 @@ static void answers_stay_small_and_keep_the_extremes(void **state)
         sampled += json_is_true(v);
     }
     assert_int_equal(sampled, 50);
+    json_array_foreach(at(json, "/columns/trial"), i, v)
+    {
+        double standing =
+            json_number_value(json_array_get(at(json, "/columns/standing"), i));
+        double slower = (double)(json_integer_value(v) % 7) / 7;
+
+        if (json_integer_value(v) == FASTEST)
+            slower = 13.0 / 14;
+        /* A seventh of the trials is as fast: half of them count. */
+        assert_true(fabs(standing - slower - 1.0 / 14) < 1e-3);
+    }
     assert_int_equal(len_at(json, "/tunables/learning_rate"),
                      int_at(json, "/rows"));
     json_decref(json);
@@ -251,6 +262,10 @@ static void survey_of_a_search(void **state)
     assert_int_equal(int_at(json, "/rows"), 3);
     assert_string_equal(json_string_value(at(json, "/columns/label/1")),
                         "diverged");
+    /* The one that diverged is slower, whatever its speed says. */
+    assert_true(json_number_value(at(json, "/columns/standing/0")) == 1);
+    assert_true(json_number_value(at(json, "/columns/standing/1")) == 0);
+    assert_true(json_is_null(at(json, "/columns/standing/2")));
     json_decref(json);
     json = http_fixture_get(x->view, RUN "/survey?search=2", 200);
     assert_int_equal(int_at(json, "/total"), 0);
@@ -279,10 +294,17 @@ static void tree_has_parents_and_trials(void **state)
     json = http_fixture_get(x->view, RUN "/tree?all=true", 200);
     assert_int_equal(len_at(json, "/branches"), 6);
     json_decref(json);
-    /* The lineage 0, 1, 4 comes first; of the others none is left. */
+    /* Of the lineage 0, 1, 4 the two that ran longest, and what lives. */
     json = http_fixture_get(x->view, RUN "/tree?max_branches=3", 200);
-    assert_int_equal(int_at(json, "/branches/1/branch"), 1);
+    assert_int_equal(int_at(json, "/branches/0/branch"), 1);
+    assert_int_equal(int_at(json, "/branches/1/branch"), 3);
     assert_int_equal(int_at(json, "/branches/2/branch"), 4);
+    json_decref(json);
+    /* Branch 4 is the only one that ran from clock 30 on. */
+    json = http_fixture_get(x->view, RUN "/tree?from=30&to=50", 200);
+    assert_int_equal(len_at(json, "/branches"), 1);
+    assert_int_equal(int_at(json, "/branches/0/branch"), 4);
+    assert_true(json_is_null(at(json, "/branches/0/parent")));
     json_decref(json);
 }
 

@@ -595,10 +595,73 @@ static void history_keeps_the_latest_snapshots(void **state)
     history_deinit(&w.h);
 }
 
+static void free_branch(struct world *w, branch_id id)
+{
+    struct record r;
+
+    record_init(&r, RECORD_BRANCH_FREED);
+    r.branch_freed.branch = id;
+    apply(w, &r);
+}
+
+/* However many branches were freed, their points together are bounded, and
+ * still hold everything that was reported. */
+static void history_freed_points_are_bounded(void **state)
+{
+    enum { BRANCHES = HISTORY_FREED_POINTS_MAX / (HISTORY_POINTS_MAX / 8) + 9 };
+    struct world w = {0};
+    size_t held = 0;
+
+    (void)state;
+    history_init(&w.h);
+    for (branch_id b = 1; b <= BRANCHES; b++) {
+        branch(&w, b, 0, BRANCH_TRAINING);
+        for (uint32_t i = 0; i < 16; i++)
+            progress(&w, b, i * 8, i * 8, 8, 2);
+        free_branch(&w, b);
+    }
+    for (size_t i = 0; i < w.h.branches; i++) {
+        const struct history_branch *b = &w.h.branch[i];
+        uint64_t clocks = 0;
+
+        held += b->points;
+        for (size_t k = 0; k < b->points; k++)
+            clocks += b->point[k].w.clocks;
+        assert_int_equal(clocks, 128);
+    }
+    assert_int_equal(held, w.h.freed_points);
+    assert_true(held <= HISTORY_FREED_POINTS_MAX);
+    assert_true(held >= HISTORY_FREED_POINTS_MAX / 4);
+    history_deinit(&w.h);
+}
+
+/* A finalist's last record comes when its branch is gone; what it ran in stays
+ * known. */
+static void history_trial_keeps_its_branch(void **state)
+{
+    struct world w = {0};
+    struct record r;
+
+    (void)state;
+    history_init(&w.h);
+    for (int ended = 0; ended < 2; ended++) {
+        record_init(&r, ended ? RECORD_TRIAL_ENDED : RECORD_TRIAL_STARTED);
+        r.trial.trial = 1;
+        r.trial.search = 1;
+        r.trial.branch = ended ? BRANCH_NONE : 7;
+        r.trial.setting = json_object();
+        apply(&w, &r);
+    }
+    assert_int_equal(w.h.trial[0].t.branch, 7);
+    history_deinit(&w.h);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(history_progress_is_bounded_and_complete),
+        cmocka_unit_test(history_freed_points_are_bounded),
+        cmocka_unit_test(history_trial_keeps_its_branch),
         cmocka_unit_test(history_marks_what_is_not_finite),
         cmocka_unit_test(history_refuses_what_does_not_fit),
         cmocka_unit_test(history_keeps_the_latest_decisions_and_slices),

@@ -1,0 +1,72 @@
+// Figures about trials. Pure functions of arrays.
+
+// Ranks 1 .. n, ties in the middle.
+export function ranks(values) {
+  const order = values.map((v, i) => [v, i]).sort((a, b) => a[0] - b[0]);
+  const out = new Array(values.length);
+  for (let i = 0; i < order.length;) {
+    let k = i;
+    while (k < order.length && order[k][0] === order[i][0]) k++;
+    for (let j = i; j < k; j++) out[order[j][1]] = (i + k + 1) / 2;
+    i = k;
+  }
+  return out;
+}
+
+// Values in groups: categories (and few distinct numbers) each their own, many
+// numbers in groups of equal size by rank.
+export function groups(values, most) {
+  const distinct = [...new Set(values)];
+  if (distinct.length <= most || !distinct.every((v) => typeof v === "number")) {
+    const index = new Map(distinct.map((v, i) => [v, i]));
+    return values.map((v) => index.get(v));
+  }
+  const rank = ranks(values), n = values.length;
+  return rank.map((r) => Math.min(most - 1, Math.floor((r - 0.5) / n * most)));
+}
+
+// How much of the variance of y the groups account for, with what chance alone
+// would account for taken out (epsilon squared, Kelley 1935); 0 .. 1.
+export function explained(group, y) {
+  const n = y.length, sum = new Map(), size = new Map();
+  const mean = y.reduce((a, b) => a + b, 0) / n;
+  let total = 0, within = 0;
+  y.forEach((v, i) => {
+    sum.set(group[i], (sum.get(group[i]) || 0) + v);
+    size.set(group[i], (size.get(group[i]) || 0) + 1);
+    total += (v - mean) ** 2;
+  });
+  const k = size.size;
+  if (k < 2 || n <= k || total === 0) return 0;
+  y.forEach((v, i) => { within += (v - sum.get(group[i]) / size.get(group[i])) ** 2; });
+  return Math.max(0, Math.min(1, 1 - within / (n - k) / (total / (n - 1))));
+}
+
+// Importance of each tunable: the share of the variance of the trials' standing
+// that the tunable alone accounts for. columns: values by name.
+export function importance(columns, standings) {
+  const most = Math.max(2, Math.min(8, Math.floor(standings.length / 6)));
+  return Object.entries(columns)
+    .map(([name, values]) => [name, explained(groups(values, most), standings)])
+    .sort((a, b) => b[1] - a[1]);
+}
+
+// The best so far at each trial, anew in each search.
+export function bestSoFar(speed, search) {
+  let best = -Infinity, of = null;
+  return speed.map((v, i) => {
+    if (search[i] !== of) { best = -Infinity; of = search[i]; }
+    if (v > best) best = v;
+    return best;
+  });
+}
+
+// Whether positive numbers lie more evenly on a logarithmic axis: their median
+// is nearer to its middle.
+export function logarithmic(values) {
+  const sorted = [...values].sort((a, b) => a - b);
+  const low = sorted[0], high = sorted.at(-1), middle = sorted[sorted.length >> 1];
+  if (!(low > 0) || high / low < 10) return false;
+  const off = (f) => Math.abs((f(middle) - f(low)) / (f(high) - f(low)) - 0.5);
+  return off(Math.log) < off((v) => v);
+}
