@@ -18,10 +18,13 @@ class Served(Case):
 
     def setUp(self):
         super().setUp()
-        self.write("config.json", endless_config())
+        self.write("config.json", self.config())
         self.process = self.start("run", "config.json")
         self.address = self.wait_until(self.find_address, "the address")
         self.addCleanup(self.end)
+
+    def config(self):
+        return endless_config()
 
     def find_address(self):
         """Host and port as the run's log has them."""
