@@ -6,7 +6,7 @@
 //   #/compare/ID,ID,...   runs beside each other
 
 import {themeChanged} from "./canvas.js";
-import {follow, get} from "./data.js";
+import {follow, get, Refused, Unreachable} from "./data.js";
 import {compareView} from "./compare.js";
 import {runView} from "./run.js";
 import {runsView} from "./runs.js";
@@ -31,13 +31,17 @@ function say(text) {
   notice(text);
 }
 
-function answered(ok, error) {
+function answered(ok, error, over) {
   if (ok) return Date.now() > said ? notice("") : undefined;
-  if (error && error.status === 404) return notice(error.message);
-  if (error && error.status) return notice("The server refuses: " + error.message);
-  notice("No answer: the run has ended, or its machine cannot be reached. " +
+  if (error instanceof Refused) return notice(error.status === 404 ? error.message
+    : "The server refuses: " + error.message);
+  if (!(error instanceof Unreachable)) {
+    console.error(error);
+    return notice("This page has a fault: " + error.message);
+  }
+  notice(over ? "The run has ended, and its server with it. What is shown is how it ended."
+    : "No answer: the run has ended, or its machine cannot be reached. " +
     "What is shown is the last that was known.");
-  if (error instanceof TypeError === false) console.warn(error);
 }
 
 function wanted() {
@@ -55,6 +59,8 @@ function show() {
   if (view) view.destroy();
   view = to.make({...to, crumbs, notice: say});
   $("main").replaceChildren(view.root);
+  said = 0;
+  notice("");
   live = follow(view.run, () => view.refresh(), answered);
   scrollTo(0, 0);
 }

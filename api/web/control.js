@@ -1,7 +1,7 @@
 // What changes a run. Each asks first, and says what will happen.
 
-import {get, Refused, runPath, token, write} from "./data.js";
-import {button, count, duration, el, ENDED, number, put, short} from "./text.js";
+import {get, Refused, runPath, token, Unreachable, write} from "./data.js";
+import {button, count, duration, el, ENDED, number, put, QUEUED, short} from "./text.js";
 
 function bestText(run) {
   if (!run.best) return "no model (no epoch has ended yet)";
@@ -9,21 +9,43 @@ function bestText(run) {
     (run.best.metric === null ? "" : ", " + run.job.metric.name + " " + short(run.best.metric)) + ")";
 }
 
+const underWay = (run) => !ENDED.has(run.status) && !QUEUED.has(run.status);
+// A service takes a run that was stopped or interrupted into its queue again.
+const again = (run) => Boolean(run.queue) && ["stopped", "interrupted"].includes(run.status);
+
+function continues(run) {
+  if (run.status === "held") return ["The run waits for its turn in the queue again" +
+    (run.status_reason ? " (it is held because: " + run.status_reason + ")" : "") + "."];
+  if (again(run)) return ["The run goes into the queue. When its turn comes it goes on from its " +
+    "last snapshot; what was trained after that is trained again."];
+  return ["The run goes on where it was paused, at clock " + short(run.clock) + "."];
+}
+
+function stops(run) {
+  if (QUEUED.has(run.status)) return ["The run is taken out of the queue and ends as “stopped”.",
+    run.clocks > 0 ? "What it had trained stays in its last snapshot." : "It has not trained anything yet."];
+  return ["The run ends as “stopped”. Before that a snapshot is written, and " + bestText(run) + ".",
+    "Live branches (" + run.branches.live + ") are freed. It can be taken up again with: " +
+    "mltune resume " + run.run];
+}
+
 // What each action asks for, and what comes of it for this run as it is now.
 const ACTIONS = {
   pause: {
-    label: "pause", may: (run) => run.status !== "paused",
-    what: (run) => ["What runs now is cut at its next clock; then nothing runs and no time " +
+    label: "pause", may: (run) => underWay(run) && run.status !== "paused" || run.status === "queued",
+    what: (run) => run.status === "queued"
+      ? ["The run stays in the queue, but does not get its turn until it is continued."]
+      : ["What runs now is cut at its next clock; then nothing runs and no time " +
       "counts, until the run is continued.",
       "Memory and workers stay taken. Nothing is lost: training goes on from clock " +
       short(run.clock) + " or soon after."],
   },
   continue: {
-    label: "continue", may: (run) => run.status === "paused",
-    what: (run) => ["The run goes on where it was paused, at clock " + short(run.clock) + "."],
+    label: "continue", may: (run) => ["paused", "held"].includes(run.status) || again(run),
+    what: continues,
   },
   retune: {
-    label: "re-tune", may: (run) => run.tuning.strategy === "mltuner",
+    label: "re-tune", may: (run) => underWay(run) && run.tuning.strategy === "mltuner",
     what: (run) => ["At the next end of an epoch of training a search begins from the model as " +
       "it is then: settings are tried in branches, the one in use among them.",
       "It makes at most as many trials as the first search did (" +
@@ -31,16 +53,12 @@ const ACTIONS = {
       " of tuning). The setting changes only if a trial is clearly faster."],
   },
   snapshot: {
-    label: "snapshot", may: () => true,
+    label: "snapshot", may: underWay,
     what: () => ["At the next end of a slice the training state is forked and written to the " +
       "state folder while training goes on. Older snapshots than the configuration keeps are removed."],
   },
   stop: {
-    label: "stop", may: () => true, grave: true,
-    what: (run) => ["The run ends as “stopped”. Before that a snapshot is written, and " +
-      bestText(run) + ".",
-      "Live branches (" + run.branches.live + ") are freed. It can be taken up again with: " +
-      "mltune resume " + run.run],
+    label: "stop", may: (run) => !ENDED.has(run.status), grave: true, what: stops,
   },
 };
 
@@ -81,7 +99,7 @@ function ask(title, parts, confirm, act) {
           put(fault, "The server wants another token.");
           secret.focus();
         } else {
-          put(fault, error instanceof Refused ? error.message : "No answer. " + error.message);
+          put(fault, error instanceof Unreachable ? "No answer: " + error.message : error.message);
         }
       }
       yes.disabled = false;
@@ -171,6 +189,41 @@ async function editLimits(id, changed) {
   if (done) changed(message);
 }
 
+// ---- a new run -------------------------------------------------------------
+
+const EXAMPLE = {name: "digits", app: {name: "mlr", data: "gen:digits?samples=20000&size=28"},
+  tunables: {learning_rate: {type: "float", min: 1e-5, max: 1, scale: "log", default: 0.01}},
+  stop: {max_epochs: 30}};
+
+// Hands a configuration to a service; submitted(run id) once it has it.
+export async function submitRun(submitted) {
+  const text = el("textarea"), group = el("input");
+  text.rows = 14;
+  text.spellcheck = false;
+  text.value = JSON.stringify(EXAMPLE, null, 2);
+  text.id = "configuration";
+  group.id = "group";
+  const labels = [el("label", "configuration (JSON)"), el("label", "group, which takes turns with others (empty: its name)")];
+  labels[0].htmlFor = text.id;
+  labels[1].htmlFor = group.id;
+  let run = "";
+  const done = await ask("a new run", [
+    el("p", "It is checked, written to the state folder and waits in the queue for its turn. " +
+      "Relative paths in it start at the server's data folder."),
+    el("div.field", labels[0], text), el("div.field", labels[1], group)],
+  {label: "submit"}, async () => {
+    let config;
+    try {
+      config = JSON.parse(text.value);
+    } catch (error) {
+      throw new Error("The configuration is not JSON: " + error.message);
+    }
+    const query = group.value.trim() ? "?group=" + encodeURIComponent(group.value.trim()) : "";
+    run = (await write("POST", "/runs" + query, config)).run;
+  });
+  if (done) submitted(run);
+}
+
 // The buttons for a run; update(run) shows those that can act.
 export function controls(id, changed, failed) {
   const guard = (promise) => promise.catch((error) => failed(error.message));
@@ -184,8 +237,8 @@ export function controls(id, changed, failed) {
   return {
     root,
     update(run) {
-      root.hidden = ENDED.has(run.status);
       for (const [action, b] of all) b.hidden = !action.may(run);
+      limits.hidden = !underWay(run) || !run.stop;
     },
   };
 }

@@ -7,6 +7,7 @@ const EVENTS_MS = 1000;
 // less often.
 const REST = 10;
 const RETRY_MS = 4000;
+const OVER_MS = 15000;
 
 // Kinds of events, as the run's journal names them.
 const KINDS = ["run_started", "run_status", "run_finished", "run_resumed", "command",
@@ -24,6 +25,17 @@ export class Refused extends Error {
   }
 }
 
+// No answer at all; everything else that is thrown is a fault of the page's own.
+export class Unreachable extends Error {}
+
+async function ask(path, options) {
+  try {
+    return await fetch(API + path, options);
+  } catch (error) {
+    throw new Unreachable(error.message);
+  }
+}
+
 async function answer(reply) {
   const body = await reply.json().catch(() => ({}));
   if (!reply.ok) throw new Refused(reply.status, body);
@@ -33,8 +45,7 @@ async function answer(reply) {
 export async function get(path, query = {}) {
   const given = Object.entries(query).filter(([, v]) => v !== undefined && v !== null);
   const text = new URLSearchParams(given).toString();
-  return answer(await fetch(API + path + (text ? "?" + text : ""),
-    {headers: {accept: "application/json"}}));
+  return answer(await ask(path + (text ? "?" + text : ""), {headers: {accept: "application/json"}}));
 }
 
 export function runPath(run, rest = "") {
@@ -55,18 +66,18 @@ export async function write(method, path, body) {
   const headers = {authorization: "Bearer " + token.get(),
     "idempotency-key": crypto.randomUUID()};
   if (body !== undefined) headers["content-type"] = "application/json";
-  return answer(await fetch(API + path,
-    {method, headers, body: body === undefined ? undefined : JSON.stringify(body)}));
+  return answer(await ask(path, {method, headers, body: body === undefined ? undefined : JSON.stringify(body)}));
 }
 
 // ---- live ------------------------------------------------------------------
 
 // Calls changed() when something has happened in the run, but not again before
-// it is done and a pause is over; state(true|false) says whether the server
-// answers. Returns what ends it.
+// it is done and a pause is over; state(ok, error, over) says whether the server
+// answers, and whether the run was over before: changed() then returned false.
+// Returns what ends it.
 export function follow(run, changed, state) {
   let source = null, timer = null, busy = false, again = false, ended = false;
-  let pause = EVENTS_MS;
+  let pause = EVENTS_MS, over = false;
 
   function soon(delay) {
     if (busy) again = true;
@@ -81,11 +92,13 @@ export function follow(run, changed, state) {
       const begin = performance.now(), more = await changed();
       pause = Math.max(EVENTS_MS, Math.min(60000, REST * (performance.now() - begin)));
       if (!ended) state(true);
-      if (more !== false) connect();
+      over = more === false;
+      if (!over) connect();
       else if (source !== null) source.close();
+      if (over) setTimeout(() => soon(0), OVER_MS); // a service may go on with it
     } catch (error) {
-      if (!ended) state(false, error);
-      setTimeout(() => soon(0), RETRY_MS);
+      if (!ended) state(false, error, over);
+      if (!over) setTimeout(() => soon(0), RETRY_MS);
     }
     busy = false;
     if (again) soon(pause);

@@ -86,7 +86,7 @@ function figures() {
     if (metric) of.metric.set(run.last_epoch ? short(run.last_epoch.metric) : "–",
       run.best ? "best " + short(run.best.metric) : "", "validation " + metric.name);
     of.epochs.set(short(run.epochs), "clock " + short(run.clock) +
-      (run.stop.max_epochs ? ", at most " + count(run.stop.max_epochs, "epoch") : ""));
+      (run.stop && run.stop.max_epochs ? ", at most " + count(run.stop.max_epochs, "epoch") : ""));
     of.time.set(duration(runSeconds(run)),
       left === null ? run.reason ? "ended: " + run.reason : "" : "at most " + duration(left) + " left");
     of.tuning.set(count(run.tuning.trials, "trial"), tuningCost(run) + " in " +

@@ -1,5 +1,6 @@
 // All runs: state, progress, best, time left, what tuning costs.
 
+import {submitRun} from "./control.js";
 import {get} from "./data.js";
 import {button, chip, count, duration, el, ENDED, link, number, put, runHref, runSeconds,
   short, timeLeft} from "./text.js";
@@ -9,6 +10,7 @@ const PAGE = 50;
 export function part(run) {
   if (ENDED.has(run.status)) return run.status === "finished" ? 1 : null;
   const parts = [];
+  if (!run.stop) return null;
   if (run.stop.max_epochs) parts.push(run.epochs / run.stop.max_epochs);
   const time = number(run.stop.max_time);
   if (Number.isFinite(time)) parts.push(runSeconds(run) / time);
@@ -51,8 +53,10 @@ export function runsView({crumbs}) {
   const compare = button("compare", () => {
     location.hash = "#/compare/" + [...chosen].map(encodeURIComponent).join(",");
   });
+  const submit = button("new run", () => submitRun((run) => { location.hash = runHref(run); }));
+  submit.hidden = true;
   const table = el("table.stack", el("thead", el("tr", ...COLUMNS.map((c) => el("th", c)))), body);
-  const root = el("section.card", el("div.head", el("h1", "runs"), compare),
+  const root = el("section.card", el("div.head", el("h1", "runs"), el("div.buttons", submit, compare)),
     el("div.scroll", table), note, older);
   const chosen = new Set();
   let pages = 1;
@@ -79,7 +83,9 @@ export function runsView({crumbs}) {
     const left = timeLeft(run);
     const name = el("span", link(run.name || run.run, runHref(run.run)));
     if (run.name && run.name !== run.run) name.append(el("span.quiet.id", run.run));
-    const cells = [choose(run), name, chip(run.status), progress(run), short(run.loss), best(run),
+    const state = el("span", chip(run.status));
+    if (run.queue && run.queue.waits) state.append(el("span.quiet.id", "group " + run.queue.group));
+    const cells = [choose(run), name, state, progress(run), short(run.loss), best(run),
       duration(runSeconds(run)), left === null ? "–" : duration(left), tuningCost(run),
       short(run.tuning.trials)];
     return el("tr", ...cells.map((c, i) => {
@@ -106,6 +112,7 @@ export function runsView({crumbs}) {
       ? "the latest " + runs.length + " of " + short(total) : "");
     older.hidden = token === null || token === undefined;
     compare.hidden = total < 2;
+    submit.hidden = total > 0 && !runs.some((r) => r.queue); // only a service takes runs
     enable();
   }
   return {root, run: null, refresh, destroy() {}};

@@ -82,12 +82,15 @@ export function put(e, text) {
 
 export const STATUS_CLASS = {
   waiting: "active", queued: "active", tuning: "active", training: "active", saving: "active",
-  paused: "warn", interrupted: "warn", stopped: "warn", finished: "good", failed: "bad",
+  paused: "warn", held: "warn", interrupted: "warn", stopped: "warn", finished: "good", failed: "bad",
 };
 
 export const LABEL_CLASS = {
   converging: "good", unstable: "warn", diverged: "bad", failed: "bad",
 };
+
+// Not under way: in a service's queue.
+export const QUEUED = new Set(["queued", "held"]);
 
 export const ENDED = new Set(["finished", "failed", "interrupted", "stopped"]);
 
@@ -108,7 +111,7 @@ export function timeLeft(run) {
   if (ENDED.has(run.status)) return null;
   const spent = runSeconds(run);
   const left = [];
-  const {max_time: time, max_epochs: epochs} = run.stop;
+  const {max_time: time = null, max_epochs: epochs} = run.stop || {}; // not known in a queue
   if (time !== null && Number.isFinite(number(time))) left.push(number(time) - spent);
   const training = spent - number(run.tuning.seconds);
   if (epochs && run.epochs > 0 && training > 0)
