@@ -6,6 +6,7 @@
 #include "ps/link.h"
 #include "ps/shard_store.h"
 #include "tests/sim/cluster_oracle.h"
+#include "tests/sim/timeline.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -55,18 +56,6 @@ struct wire {
     bool shard_turn;
 };
 
-enum event_kind { ARRIVES, PUMP, WAKE };
-
-struct event {
-    double at;
-    uint64_t order;
-    enum event_kind kind;
-    uint32_t from, to; /* WAKE: node, worker */
-    size_t bytes;
-    unsigned char *frame;
-    bool bad; /* to be refused */
-};
-
 /* An operation of the node that controls. */
 struct sim_op {
     struct frame frame;
@@ -90,9 +79,7 @@ struct cluster {
     struct wire *wire; /* [from * nodes + to] */
     struct oracle oracle;
 
-    struct event *heap;
-    size_t events, events_room;
-    uint64_t order;
+    struct timeline events;
 
     /* Control. */
     int turns;        /* operations left */
@@ -144,53 +131,6 @@ static void *zeroed(size_t n, size_t size)
     return p;
 }
 
-/* ---- events -------------------------------------------------------------- */
-
-static bool before(const struct event *a, const struct event *b)
-{
-    return a->at < b->at || (a->at == b->at && a->order < b->order);
-}
-
-static void swap(struct event *a, struct event *b)
-{
-    struct event x = *a;
-
-    *a = *b;
-    *b = x;
-}
-
-static void put_event(struct cluster *c, struct event e)
-{
-    size_t i = c->events;
-
-    if (mem_grow((void **)&c->heap, &c->events_room, sizeof(*c->heap),
-                 c->events + 1) != 0)
-        abort();
-    e.order = c->order++;
-    c->heap[c->events++] = e;
-    for (; i > 0 && before(&c->heap[i], &c->heap[(i - 1) / 2]); i = (i - 1) / 2)
-        swap(&c->heap[i], &c->heap[(i - 1) / 2]);
-}
-
-static struct event take_event(struct cluster *c)
-{
-    struct event e = c->heap[0];
-    size_t i = 0;
-
-    c->heap[0] = c->heap[--c->events];
-    for (;;) {
-        size_t least = 2 * i + 1;
-
-        if (least + 1 < c->events &&
-            before(&c->heap[least + 1], &c->heap[least]))
-            least++;
-        if (least >= c->events || !before(&c->heap[least], &c->heap[i]))
-            return e;
-        swap(&c->heap[i], &c->heap[least]);
-        i = least;
-    }
-}
-
 /* ---- wires --------------------------------------------------------------- */
 
 static struct wire *wire_of(struct cluster *c, uint32_t from, uint32_t to)
@@ -218,7 +158,7 @@ static void put_on_wire(struct cluster *c, uint32_t from, uint32_t to,
     if (!e.frame)
         abort();
     memcpy(e.frame, bytes, n);
-    put_event(c, e);
+    timeline_put(&c->events, e);
     c->out->frames++;
     c->out->bytes += n;
 }
@@ -302,8 +242,9 @@ static void pump(struct cluster *c, uint32_t from, uint32_t to)
     if (chance(c, 0.01))
         put_bad(c, from, to, bytes, n);
     w->pump_waits = true;
-    put_event(c, (struct event){
-                     .at = w->free_at, .kind = PUMP, .from = from, .to = to});
+    timeline_put(
+        &c->events,
+        (struct event){.at = w->free_at, .kind = PUMP, .from = from, .to = to});
 }
 
 /* ---- workers ------------------------------------------------------------- */
@@ -318,10 +259,10 @@ static void wake_at(struct cluster *c, const struct sim_node *n,
 {
     w->phase = WORKS;
     w->wakes_at = at;
-    put_event(c, (struct event){.at = at,
-                                .kind = WAKE,
-                                .from = n->index,
-                                .to = (uint32_t)(w - n->worker)});
+    timeline_put(&c->events, (struct event){.at = at,
+                                            .kind = WAKE,
+                                            .from = n->index,
+                                            .to = (uint32_t)(w - n->worker)});
 }
 
 static void *update_of(struct sim_worker *w, uint32_t table, uint64_t row)
@@ -815,7 +756,7 @@ static void arrive(struct cluster *c, const struct event *e)
 
 static void step(struct cluster *c)
 {
-    struct event e = take_event(c);
+    struct event e = timeline_take(&c->events);
 
     c->now = e.at;
     switch (e.kind) {
@@ -846,7 +787,9 @@ static void make_table(struct cluster *c, uint32_t index)
         .rows = 1 + below(c, c->nodes > 20 ? 60 : 24),
         .width = learns ? ORACLE_LEARNS_WIDTH : c->all_workers,
         .type = learns ? MLT_F32 : types[below(c, 3)],
-        .rule = learns ? "sgd" : "add",
+        .rule = !learns            ? "add"
+                : c->seed % 3 == 0 ? "adarevision"
+                                   : "sgd",
         .flags = index > 0 && chance(c, 0.4) ? MLT_OWN_CLOCK : 0,
         .chunk_bytes = (uint32_t)(1 + below(c, 2000)),
     };
@@ -982,10 +925,8 @@ static void free_cluster(struct cluster *c)
         mem_free(n->worker);
         mem_free(n->updates);
     }
-    for (size_t i = 0; i < c->events; i++)
-        mem_free(c->heap[i].frame);
+    timeline_deinit(&c->events);
     oracle_deinit(&c->oracle);
-    mem_free(c->heap);
     mem_free(c->node);
     mem_free(c->wire);
     mem_free(c->op.ok);
@@ -1004,7 +945,7 @@ void cluster_run(const struct cluster_options *opt, struct cluster_result *out)
     make_cluster(&c, opt);
     plan(&c);
     drive(&c);
-    while (c.events && !out->failed && out->steps < STEPS_MAX) {
+    while (c.events.events && !out->failed && out->steps < STEPS_MAX) {
         step(&c);
         out->steps++;
     }

@@ -1,0 +1,36 @@
+/* What happens when, in virtual time: a heap of events. */
+#ifndef TESTS_SIM_TIMELINE_H
+#define TESTS_SIM_TIMELINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum event_kind { ARRIVES, PUMP, WAKE };
+
+struct event {
+    double at;
+    uint64_t order; /* of two at one time the one that was put first */
+    enum event_kind kind;
+    uint32_t from, to; /* WAKE: node, worker */
+    size_t bytes;
+    unsigned char *frame; /* owned by whoever takes the event */
+    bool bad;             /* to be refused */
+};
+
+struct timeline {
+    struct event *heap; /* [events] */
+    size_t events, room;
+    uint64_t order;
+};
+
+/* Frees the frames that nobody took, too. */
+void timeline_deinit(struct timeline *t);
+
+/* Aborts without memory. */
+void timeline_put(struct timeline *t, struct event e);
+
+/* The next; there is one. */
+struct event timeline_take(struct timeline *t);
+
+#endif
