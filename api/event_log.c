@@ -147,6 +147,14 @@ bool event_log_ended(struct event_log *log)
     return ended;
 }
 
+void event_log_clear(struct event_log *log)
+{
+    pthread_mutex_lock(&log->lock);
+    while (log->first < log->end)
+        drop_oldest(log);
+    pthread_mutex_unlock(&log->lock);
+}
+
 void event_log_skip(struct event_log *log, uint64_t id)
 {
     pthread_mutex_lock(&log->lock);

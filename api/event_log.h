@@ -42,6 +42,10 @@ void event_log_wake(struct event_log *log, uint64_t after, int fd);
 void event_log_set_ended(struct event_log *log, bool ended);
 bool event_log_ended(struct event_log *log);
 
+/* Gives up the texts of all that is in it, for logs that nobody is likely to
+ * read any more: who does is told that it was dropped. */
+void event_log_clear(struct event_log *log);
+
 /* What came up to event @id is not in the log: it was read elsewhere. Of a log
  * to which nothing was appended yet. */
 void event_log_skip(struct event_log *log, uint64_t id);

@@ -17,6 +17,7 @@ static void poll_events(struct event_log *log, uint64_t after,
     const size_t n = sizeof(head) - 1;
     char *text = mem_alloc(POLL_BYTES);
     struct event_reading r;
+    char *small;
     size_t len;
 
     if (!text) {
@@ -30,6 +31,10 @@ static void poll_events(struct event_log *log, uint64_t after,
     len += (size_t)snprintf(
         text + len, POLL_TAIL, "],\"next_after\":%" PRIu64 ",\"missed\":%s}\n",
         r.missed ? event_log_newest(log) : r.last, r.missed ? "true" : "false");
+    /* It lives until the client has taken it; mostly it is short. */
+    small = mem_realloc(text, len + 1);
+    if (small)
+        text = small;
     response_text(out, 200, "application/json", text, len);
 }
 

@@ -62,6 +62,27 @@ static void tell(const struct fleet_run *run, struct view_job *job)
     snprintf(job->reason, sizeof(job->reason), "%s", reason);
 }
 
+/* Who follows a run has so long to read its last events. What is kept of every
+ * run that was would fill the memory in time. */
+static const time_ns LOG_KEPT = 60000000000;
+
+static void end_log(struct fleet_run *run, bool over)
+{
+    event_log_set_ended(run->events, over);
+    if (!over)
+        run->over_at = 0;
+    else if (!run->over_at)
+        run->over_at = clock_monotonic();
+}
+
+static void clear_log(struct fleet_run *run)
+{
+    if (!run->over_at || clock_monotonic() - run->over_at < LOG_KEPT)
+        return;
+    event_log_clear(run->events);
+    run->over_at = 0;
+}
+
 void fleet_show(struct fleet *fleet, struct fleet_run *run)
 {
     struct view_job job = {.managed = run->managed};
@@ -77,8 +98,8 @@ void fleet_show(struct fleet *fleet, struct fleet_run *run)
         job.attempts = run->attempts;
     }
     view_set_job(fleet->view, run->id, &job);
-    event_log_set_ended(run->events, run->entry.state == QUEUE_IDLE &&
-                                         !(run->managed && run->job.held));
+    end_log(run,
+            run->entry.state == QUEUE_IDLE && !(run->managed && run->job.held));
 }
 
 enum err fleet_set_job(struct fleet *fleet, struct fleet_run *run,
@@ -340,6 +361,7 @@ enum err fleet_read(struct fleet *fleet, struct fault *f)
     for (size_t i = 0; i < fleet->runs && !err; i++) {
         struct fleet_run *run = fleet->run[i];
 
+        clear_log(run);
         if (changed && run->alive)
             err = follow(fleet, run, f);
         if (!err)

@@ -37,6 +37,8 @@ struct fleet_run {
     uint32_t attempts;  /* begun since its last further epoch */
     uint32_t epochs;    /* when it was begun last */
     time_ns not_before; /* it waits until then */
+    time_ns over_at;    /* its log was ended then; 0: it goes on, or is cleared
+                         */
 };
 
 struct fleet {

@@ -288,5 +288,6 @@ int supervisor_run(struct supervisor *s)
         try_to_write(s);
     }
     supervisor_serve_desk(s);
+    supervisor_forget(s);
     return s->signal;
 }

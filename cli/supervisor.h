@@ -56,6 +56,9 @@ int supervisor_run(struct supervisor *s);
 void supervisor_serve_desk(struct supervisor *s);
 void supervisor_collect(struct supervisor *s);
 
+/* Gives up what was passed on and is not answered yet. */
+void supervisor_forget(struct supervisor *s);
+
 /* Whether the state folder can be written, as /readyz says. */
 void supervisor_written(struct supervisor *s, enum err err);
 

@@ -449,6 +449,23 @@ void supervisor_collect(struct supervisor *s)
     }
 }
 
+void supervisor_forget(struct supervisor *s)
+{
+    for (size_t i = 0; i < DESK_SLOTS; i++) {
+        struct passing *p = &s->passing[i];
+        struct response out = {0};
+
+        if (!p->ticket)
+            continue;
+        response_problem(&out, 503, "not_ready", NULL,
+                         "the service ends; the run may have done what was "
+                         "asked");
+        client_close(&p->exchange);
+        desk_answer(s->desk, p->ticket, &out);
+        p->ticket = 0;
+    }
+}
+
 /* ---- the desk ------------------------------------------------------------ */
 
 /* False: the answer comes later. */

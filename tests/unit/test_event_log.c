@@ -152,6 +152,13 @@ static void log_begins_late_and_ends(void **state)
     assert_false(event_log_ended(log));
     event_log_wake(log, 42, -1);
     close(p.fd);
+    event_log_clear(log);
+    assert_true(read_after(log, 41, 10).missed);
+    r = read_after(log, 42, 10);
+    assert_false(r.missed);
+    assert_int_equal(r.events, 0);
+    event_log_append(log, 43, "decision", "{}");
+    assert_int_equal(read_after(log, 42, 10).events, 1);
 }
 
 /* Who asks is woken once, at once where there is news already. */
