@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "searchers/space_json.h"
+#include "tuner/loop_io.h"
 #include "tuner/tuner.h"
 
 #include <math.h>
@@ -32,8 +33,8 @@ static const struct config_field fields[] = {
      .type = CONFIG_INT,
      .fallback = "1",
      .min = 1,
-     .max = 1,
-     .help = "processes that train; more than one is not built yet"},
+     .max = LOOP_NODES_MAX,
+     .help = "processes that train, each with its part of the parameters"},
     {.path = "cluster.workers",
      .type = CONFIG_INT,
      .min = 1,

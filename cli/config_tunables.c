@@ -80,8 +80,10 @@ static bool cannot_act(const struct tunables_context *c, const char *name,
         strcmp(name, "learning_rate") == 0 || strcmp(name, "momentum") == 0;
 
     *reason = '\0';
-    if (is_bandwidth && c->nodes == 1)
-        snprintf(reason, REASON_MAX, "on one node");
+    if (is_bandwidth)
+        snprintf(reason, REASON_MAX, "%s",
+                 c->nodes == 1 ? "on one node"
+                               : "yet: what nodes send is not paced");
     else if (is_staleness && c->workers == 1)
         snprintf(reason, REASON_MAX, "with one worker");
     else if (is_staleness && lacks(c->consistency, name))

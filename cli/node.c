@@ -13,9 +13,10 @@ static const char details[] =
     "Connects to a tuner's control socket and trains as it is told. The tuner "
     "starts\nit; docs/protocol.md tells what the two say to each other.";
 
-static int serve(const char *endpoint, uint32_t number)
+static int serve(const char *endpoint, uint32_t number, const char *meet)
 {
-    struct node_options o = {.endpoint = endpoint, .node = number};
+    struct node_options o = {
+        .endpoint = endpoint, .node = number, .meet = meet};
     struct fault f = {0};
     enum node_end end;
     int signal = 0;
@@ -36,7 +37,7 @@ static int serve(const char *endpoint, uint32_t number)
 
 int verb_node(int argc, char **argv)
 {
-    const char *endpoint = NULL;
+    const char *endpoint = NULL, *meet = NULL;
     struct option_uint number = {0};
     const struct option_spec options[] = {
         {"tuner", 0, OPTION_TEXT, "ENDPOINT",
@@ -44,6 +45,9 @@ int verb_node(int argc, char **argv)
          "tcp://HOST:PORT)",
          &endpoint},
         {"node", 0, OPTION_UINT, "N", "number of this node (0)", &number},
+        {"meet", 0, OPTION_TEXT, "DIR",
+         "folder where the nodes of a run find each other, new for each start",
+         &meet},
     };
     const struct usage usage = {
         .verb = "node",
@@ -63,5 +67,5 @@ int verb_node(int argc, char **argv)
                             : "node: --tuner ENDPOINT is missing");
         return EXIT_USAGE;
     }
-    return serve(endpoint, (uint32_t)number.value);
+    return serve(endpoint, (uint32_t)number.value, meet);
 }

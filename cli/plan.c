@@ -139,8 +139,9 @@ int plan_print(const struct run_config *c, bool json)
            data ? data : "");
     progress_setting(c->app_settings, setting, sizeof(setting));
     printf("          %s\n", setting);
-    printf("cluster   %u node, %u worker%s, on this machine\n", c->nodes,
-           c->workers, c->workers == 1 ? "" : "s");
+    printf("cluster   %u node%s, %u worker%s%s, on this machine\n", c->nodes,
+           c->nodes == 1 ? "" : "s", c->workers, c->workers == 1 ? "" : "s",
+           c->nodes == 1 ? "" : " each");
     printf("ps        rule %s, consistency %s\n", c->update_rule->name,
            c->consistency->name);
     print_tuner(c);

@@ -26,6 +26,7 @@
 #include "tuner/state_io.h"
 #include "tuner/strategy.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -43,7 +44,7 @@ struct session {
     char state[FILE_PATH_MAX];
     char model_dir[FILE_PATH_MAX];
     char snapshot_dir[FILE_PATH_MAX];
-    char log_path[FILE_PATH_MAX], node_log_path[FILE_PATH_MAX];
+    char log_path[FILE_PATH_MAX];
     struct run_folder folder;
     struct journal *journal;
     bool begun;    /* the journal knows the run */
@@ -59,7 +60,9 @@ struct session {
     char url[128], url_path[FILE_PATH_MAX];
     char token[TOKEN_LEN_MAX + 1];
     struct tuner_socket socket;
-    struct node_process node;
+    struct node_process node[LOOP_NODES_MAX];
+    unsigned nodes, starts; /* how often they were started */
+    char meet[FILE_PATH_MAX];
     struct tuner *tuner;
     char reason[RECORD_TEXT_MAX]; /* why it goes on */
     struct loop_result result;
@@ -319,8 +322,6 @@ static enum err make_folder(struct session *s, struct fault *f)
     if (!err)
         err = file_join(s->log_path, s->folder.path, "log", f);
     if (!err)
-        err = file_join(s->node_log_path, s->folder.path, "node-0.log", f);
-    if (!err)
         err = file_join(path, s->folder.path, "config.json", f);
     if (!err && s->o->resume)
         err = recall_history(s, f);
@@ -429,20 +430,62 @@ static enum err make_tuner(struct session *s, unsigned restarts,
     return tuner_new(&t, out, f);
 }
 
-static enum err launch_node(struct session *s, struct fault *f)
+static enum err node_log(const struct session *s, unsigned node,
+                         char out[FILE_PATH_MAX], struct fault *f)
 {
-    struct launch launch = {.log_path = s->node_log_path,
-                            .endpoint = s->socket.endpoint,
-                            .verbose = s->o->verbose};
+    char name[32];
 
-    return launcher_start(&s->node, &launch, f);
+    snprintf(name, sizeof(name), "node-%u.log", node);
+    return file_join(out, s->folder.path, name, f);
 }
 
-static enum err start_node(struct session *s, struct fault *f)
+static enum err launch_node(struct session *s, unsigned node, struct fault *f)
 {
+    char path[FILE_PATH_MAX];
+    struct launch launch = {.log_path = path,
+                            .node = node,
+                            .meet = s->nodes > 1 ? s->meet : NULL,
+                            .endpoint = s->socket.endpoint,
+                            .verbose = s->o->verbose};
+    enum err err = node_log(s, node, path, f);
+
+    return err ? err : launcher_start(&s->node[node], &launch, f);
+}
+
+/* A new folder for each start, beside the control socket: what nodes that were
+ * killed left in it is not met again. */
+static enum err make_meet(struct session *s, struct fault *f)
+{
+    char name[32];
+    enum err err = ERR_OK;
+
+    if (s->meet[0])
+        err = folder_remove(s->meet, f);
+    snprintf(name, sizeof(name), "m%u", ++s->starts);
+    if (!err)
+        err = file_join(s->meet, s->socket.folder, name, f);
+    return err ? err : folder_make(s->meet, f);
+}
+
+static enum err launch_nodes(struct session *s, struct fault *f)
+{
+    enum err err = s->nodes > 1 ? make_meet(s, f) : ERR_OK;
+
+    for (unsigned i = 0; i < s->nodes && !err; i++)
+        err = launch_node(s, i, f);
+    for (unsigned i = 0; i < s->nodes && err; i++)
+        launcher_stop(&s->node[i], 0, -1);
+    return err;
+}
+
+static enum err start_nodes(struct session *s, struct fault *f)
+{
+    const json_t *nodes = json_at(s->o->config, "/cluster/nodes");
     enum err err = socket_open(&s->socket, s->folder.path, f);
 
-    return err ? err : launch_node(s, f);
+    s->nodes = json_is_integer(nodes) ? (unsigned)json_integer_value(nodes) : 1;
+    assert(s->nodes >= 1 && s->nodes <= LOOP_NODES_MAX);
+    return err ? err : launch_nodes(s, f);
 }
 
 /* The node was lost: as a resume, in this process. */
@@ -459,7 +502,7 @@ static enum err take_restart(void *ctx, const char *reason, unsigned restarts,
     err = make_tuner(s, restarts, &tuner, f);
     if (err)
         return err;
-    err = launch_node(s, f);
+    err = launch_nodes(s, f);
     if (err) {
         tuner_free(tuner);
         return err;
@@ -515,7 +558,7 @@ static enum err set_up(struct session *s, struct fault *f)
     if (!err)
         err = register_run(s, f);
     if (!err)
-        err = start_node(s, f);
+        err = start_nodes(s, f);
     return err;
 }
 
@@ -528,7 +571,8 @@ static void run_loop(struct session *s)
         .tuner = s->tuner,
         .journal = s->journal,
         .socket = &s->socket,
-        .node = &s->node,
+        .node = s->node,
+        .nodes = s->nodes,
         .signal_fd = s->signal_fd,
         .config = &config,
         .model_dir = s->model_dir,
@@ -654,7 +698,7 @@ static json_t *result_object(struct session *s)
 
 static void explain_failure(const struct session *s)
 {
-    char words[LAST_WORDS_MAX];
+    char words[LAST_WORDS_MAX], path[FILE_PATH_MAX];
 
     talk_error("run %s %s: %s", s->folder.id,
                s->result.finish.status == RUN_FAILED ? "failed"
@@ -663,10 +707,18 @@ static void explain_failure(const struct session *s)
                                            : s->result.finish.reason);
     if (!s->result.node_lost)
         return;
-    launcher_last_words(&s->node, words, sizeof(words));
-    if (words[0])
-        fprintf(stderr, "its last words (all of them are in %s):\n%s",
-                s->node_log_path, words);
+    for (unsigned i = 0; i < s->nodes; i++) {
+        if (node_log(s, i, path, NULL) != ERR_OK)
+            continue;
+        launcher_last_words(&s->node[i], words, sizeof(words));
+        if (words[0] && s->nodes == 1)
+            fprintf(stderr, "its last words (all of them are in %s):\n%s", path,
+                    words);
+        else if (words[0])
+            fprintf(stderr,
+                    "last words of node %u (all of them are in %s):\n%s", i,
+                    path, words);
+    }
 }
 
 static void print_result(const struct session *s, const char *json)
@@ -737,7 +789,8 @@ static void give_up(struct session *s, const struct fault *f)
 
 static void tear_down(struct session *s)
 {
-    launcher_stop(&s->node, 0, -1);
+    for (unsigned i = 0; i < s->nodes; i++)
+        launcher_stop(&s->node[i], 0, -1);
     api_server_stop(s->server);
     view_free(s->view);
     mailbox_free(s->mailbox);

@@ -54,7 +54,8 @@ static char *shard_label(const struct mlt_ps *ps, unsigned index)
 {
     struct text t = {0};
 
-    text_printf(&t, "mltune shard %u of %u:", index, ps->workers);
+    text_printf(&t, "mltune shard %u of %u:", ps->node * ps->workers + index,
+                ps->all_workers);
     for (size_t i = 0; i < ps->tables; i++)
         describe_table(&t, &ps->table[i]);
     return text_take(&t);
@@ -86,6 +87,19 @@ static void remove_folder(const char *dir)
             unlinkat(dirfd(d), e->d_name, 0);
     closedir(d);
     rmdir(dir);
+}
+
+/* Where this node's part of the snapshot @dir is, of a path that fits. */
+static enum err node_folder(const struct mlt_ps *ps, const char *dir,
+                            char out[PATH_BYTES], struct fault *f)
+{
+    int n = ps->nodes > 1
+                ? snprintf(out, PATH_BYTES, "%s/node-%u", dir, ps->node)
+                : snprintf(out, PATH_BYTES, "%s", dir);
+
+    if (n >= PATH_BYTES)
+        return fault_set(f, ERR_INVAL, "%.80s...: path is too long", dir);
+    return ERR_OK;
 }
 
 static enum err flush_folder(const char *dir, struct fault *f)
@@ -245,6 +259,7 @@ enum err ps_snapshot_begin(struct mlt_ps *ps, branch_id branch, const char *dir,
                            struct fault *f)
 {
     const struct branch_entry *entry = core_branch(ps, branch);
+    char own[PATH_BYTES];
     struct backup *b;
     enum err err;
 
@@ -263,7 +278,11 @@ enum err ps_snapshot_begin(struct mlt_ps *ps, branch_id branch, const char *dir,
     b->branch = branch;
     b->shards = ps->workers;
     b->fd = -1;
-    err = begin(b, dir, f);
+    err = node_folder(ps, dir, own, f);
+    if (!err && ps->nodes > 1 && mkdir(dir, 0777) != 0 && errno != EEXIST)
+        err = fault_errno(f, ERR_IO, errno, "create %s", dir);
+    if (!err)
+        err = begin(b, own, f);
     if (err)
         backup_free(b);
     else
@@ -364,6 +383,7 @@ static enum err restore_shard(struct mlt_ps *ps, unsigned index, branch_id id,
 enum err ps_restore(struct mlt_ps *ps, branch_id id, const char *dir,
                     struct fault *f)
 {
+    char own[PATH_BYTES];
     enum err err;
     unsigned i;
 
@@ -372,8 +392,11 @@ enum err ps_restore(struct mlt_ps *ps, branch_id id, const char *dir,
                          id);
     if (core_reserve_branch(ps) != ERR_OK)
         return fault_set(f, ERR_NOMEM, "restore %s: out of memory", dir);
+    err = node_folder(ps, dir, own, f);
+    if (err)
+        return err;
     for (i = 0; i < ps->workers; i++) {
-        err = restore_shard(ps, i, id, dir, f);
+        err = restore_shard(ps, i, id, own, f);
         if (err) {
             core_drop_in_first(ps, i, id);
             return err;

@@ -53,8 +53,9 @@ static enum err init_table(struct cache *c, uint32_t index)
 
     t->t = &c->opt.table[index];
     t->shared = t->t->access == MLT_SHARED;
+    t->readable = t->t->access != MLT_LOCAL;
     t->own_clock = t->t->flags & MLT_OWN_CLOCK;
-    if (!t->shared)
+    if (!t->readable)
         return ERR_OK;
     if (t->t->value_bytes > c->value_bytes_max)
         c->value_bytes_max = t->t->value_bytes;
@@ -99,7 +100,7 @@ static enum err init_worker(const struct cache *c, struct cache_worker *w)
     if (!w->extra || !w->cursor || !w->asked)
         return ERR_NOMEM;
     for (uint32_t t = 0; t < tables; t++)
-        if (c->table[t].shared &&
+        if (c->table[t].readable &&
             rowset_init(&w->asked[t], c->table[t].t->rows) != ERR_OK)
             return ERR_NOMEM;
     return init_basis(c, w);
@@ -189,7 +190,7 @@ void cache_enter_slice(struct cache *c, uint64_t slice)
     c->slice = slice;
     for (uint32_t i = 0; i < c->opt.workers; i++)
         for (uint32_t t = 0; t < c->opt.tables; t++)
-            if (c->table[t].shared)
+            if (c->table[t].readable)
                 rowset_clear(&c->worker[i].asked[t]);
     for (uint32_t i = 0; i < c->opt.nodes; i++) {
         c->node[i].wants = c->node[i].asked = 0;
@@ -287,6 +288,13 @@ static void note_version(struct cache_worker *w, uint32_t table, uint64_t row,
     w->basis[table][row] = version;
 }
 
+const void *cache_place(const struct cache *c, uint32_t table, uint64_t row)
+{
+    const struct cache_table *t = &c->table[table];
+
+    return t->copy + row * t->t->value_bytes;
+}
+
 bool cache_read(struct cache *c, uint32_t worker, uint32_t table, uint64_t row,
                 void *out, int64_t *clock)
 {
@@ -294,7 +302,7 @@ bool cache_read(struct cache *c, uint32_t worker, uint32_t table, uint64_t row,
     struct cache_node *n;
     int64_t held;
 
-    assert(worker < c->opt.workers && table < c->opt.tables && t->shared);
+    assert(worker < c->opt.workers && table < c->opt.tables && t->readable);
     assert(row < t->t->rows && !c->worker[worker].drained);
     assert(c->worker[worker].sending == 0 ||
            (c->worker[worker].ends != FRAME_ALL_TABLES &&
@@ -303,10 +311,11 @@ bool cache_read(struct cache *c, uint32_t worker, uint32_t table, uint64_t row,
     n = &c->node[cache_node_of(c, table, row)];
     held = t->held[row];
     if (held >= c->base) { /* of this slice */
-        if (c->opt.consistency->pushes && n->clock[table] > held)
+        if (c->opt.consistency->pushes && t->shared && n->clock[table] > held)
             held = n->clock[table];
         if (held >= needed(c, worker, table)) {
-            memcpy(out, t->copy + row * t->t->value_bytes, t->t->value_bytes);
+            if (out)
+                memcpy(out, cache_place(c, table, row), t->t->value_bytes);
             if (clock)
                 *clock = held;
             c->stats.hits++;
@@ -388,8 +397,21 @@ void cache_drain(struct cache *c, uint32_t worker)
     assert(worker < c->opt.workers && cache_sent(c, worker));
     assert(!c->worker[worker].drained);
     c->worker[worker].drained = true;
+    c->worker[worker].drain_slice = c->slice;
     for (uint32_t i = 0; i < c->opt.nodes; i++) {
         c->worker[worker].cursor[i].drain_due = true;
         forget_wants(c, worker, &c->node[i]);
     }
+}
+
+bool cache_quiet(const struct cache *c)
+{
+    for (uint32_t i = 0; i < c->opt.workers; i++) {
+        if (!c->worker[i].drained)
+            return false;
+        for (uint32_t k = 0; k < c->opt.nodes; k++)
+            if (c->worker[i].cursor[k].drain_due)
+                return false;
+    }
+    return true;
 }

@@ -65,9 +65,14 @@ bool cache_begun(const struct cache *c);
 
 /* Worker @worker (of this node) reads. True: the values of @row are in @out
  * and *@clock, where not NULL, is the clock below which they hold everything.
+ * A row of an exclusive table is read as it is at its shard when that answers.
  * False: it has to wait, and ask again after a step or a frame sent. */
 bool cache_read(struct cache *c, uint32_t worker, uint32_t table, uint64_t row,
                 void *out, int64_t *clock);
+
+/* Where the cache has the row that cache_read gave (with @out NULL: without a
+ * copy). Under barriers it stays as it is until the worker ends its clock. */
+const void *cache_place(const struct cache *c, uint32_t table, uint64_t row);
 
 /* Ends a clock of @table or of all (FRAME_ALL_TABLES); @seconds it took. Then
  * it waits for cache_sent, clears its buffers of those tables, and waits for
@@ -85,6 +90,10 @@ bool cache_may_go_on(const struct cache *c, uint32_t worker);
 
 /* The worker is done with this slice; its buffers are empty. */
 void cache_drain(struct cache *c, uint32_t worker);
+
+/* All workers have drained, and their drains have left: another slice may
+ * begin. */
+bool cache_quiet(const struct cache *c);
 
 /* Takes a frame of a shard. Errors, nothing changed: ERR_PROTO in words. A
  * frame of an earlier slice says nothing any more and is no error. */

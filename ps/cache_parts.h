@@ -9,6 +9,7 @@
 struct cache_table {
     const struct table *t;
     bool shared;
+    bool readable;       /* shared or exclusive */
     bool own_clock;      /* MLT_OWN_CLOCK */
     unsigned char *copy; /* [rows * value_bytes] */
     int64_t *held;       /* [rows] clock of the copy; below base: none */
@@ -34,6 +35,7 @@ struct cache_worker {
     uint32_t sending;      /* cursors that are busy */
     struct cursor *cursor; /* [nodes] */
     bool drained;
+    uint64_t drain_slice; /* that it drained in */
     struct rowset *asked; /* [tables] its reads under way or about to be sent */
     /* Where rows have versions, [tables]: rows that it has read in this clock,
      * and [rows] the versions that it read first. */

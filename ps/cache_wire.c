@@ -18,8 +18,8 @@ static enum err check_rows(const struct cache *c, const struct frame *f,
 {
     const struct table *t;
 
-    if (f->table >= c->opt.tables || !c->table[f->table].shared)
-        return refuse(fault, f, "of no shared table");
+    if (f->table >= c->opt.tables || !c->table[f->table].readable)
+        return refuse(fault, f, "of no table that others read");
     if (f->worker != FRAME_NO_WORKER &&
         f->worker / c->opt.workers != c->opt.node)
         return refuse(fault, f, "for another node's worker");
@@ -246,8 +246,9 @@ static size_t send_reads(struct cache *c, struct cache_node *n,
 static size_t send_drain(struct cache *c, uint32_t worker, uint32_t node,
                          unsigned char *bytes, size_t room)
 {
+    /* Another shard may have begun the next slice already. */
     struct frame f = {.kind = FRAME_DRAIN,
-                      .slice = c->slice,
+                      .slice = c->worker[worker].drain_slice,
                       .worker = c->opt.node * c->opt.workers + worker,
                       .clock = c->worker[worker].all};
     struct frame_writer w;

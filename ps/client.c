@@ -1,4 +1,5 @@
 /* What an application calls in a worker's thread. */
+#include "ps/comm_io.h"
 #include "ps/core.h"
 
 #include <assert.h>
@@ -44,12 +45,12 @@ static inline struct view *view_of(struct mlt_worker *w, mlt_table table,
 
 unsigned mlt_worker_index(const struct mlt_worker *w)
 {
-    return w->index;
+    return w->number;
 }
 
 unsigned mlt_worker_count(const struct mlt_worker *w)
 {
-    return w->ps->workers;
+    return w->ps->all_workers;
 }
 
 /* ---- reading ------------------------------------------------------------- */
@@ -102,6 +103,11 @@ static const void *other_row(struct mlt_worker *w, struct view *v, uint64_t row)
 
     if (v->table->access == MLT_LOCAL)
         bad_access(v, "mlt_get_row");
+    if (w->ps->comm) {
+        if (comm_get_rows(w, v, 1, &row, &p) != ERR_OK)
+            return NULL;
+        return v->mine ? row_with_mine(v, row, p) : p;
+    }
     if (v->table->access == MLT_EXCLUSIVE)
         return exclusive_row(w, v, row);
     p = v->copy ? copied_row(w, v, row) : view_row(v, row);
@@ -195,7 +201,12 @@ int mlt_get_rows(struct mlt_worker *w, mlt_table table, size_t n,
 {
     struct view *v = view_of(w, table, 0);
 
-    if (v->in_place) {
+    if (w->ps->comm && !v->mine && v->table->access != MLT_LOCAL) {
+        int err = comm_get_rows(w, v, n, rows, out);
+
+        if (err)
+            return err;
+    } else if (v->in_place) {
         find_rows(w, v, n, rows, out);
     } else if (v->table->access == MLT_EXCLUSIVE) {
         find_own_rows(w, v, n, rows, (void **)out, true);

@@ -1,3 +1,4 @@
+#include "ps/comm_io.h"
 #include "ps/core.h"
 
 #include <assert.h>
@@ -188,7 +189,9 @@ int clock_end(struct mlt_worker *w, mlt_table table)
     if (runtime_failed(w->ps))
         return ERR_CANCELED;
     if (table == CORE_ALL_TABLES || !w->view[table].own_clock)
-        return end_clock(w, table);
+        return w->ps->comm ? comm_end_clock(w, table) : end_clock(w, table);
+    if (w->ps->comm)
+        return comm_end_early(w, table);
     end_early(w, table);
     return ERR_OK;
 }
@@ -218,6 +221,10 @@ void clock_finish(struct mlt_worker *w)
 
     if (runtime_failed(ps) == 0)
         assert_nothing_pending(w);
+    if (ps->comm) {
+        comm_finish(w);
+        return;
+    }
     if (ps->workers == 1)
         return;
     if (!ps->consistency->barrier) {

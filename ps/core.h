@@ -57,7 +57,11 @@ struct view {
     const struct table *table;
     mlt_table index;
 
-    /* Copies under ssp, essp, async: a row, and what it held when taken. */
+    /* Across nodes: the node's part of the table. */
+    uint64_t node_first, node_count;
+
+    /* Copies under ssp, essp, async: a row, and what it held when taken (across
+     * nodes: the worker's own clock when it last had the row). */
     unsigned char *copy; /* [rows * value_bytes] or NULL */
     int64_t *held;       /* [rows] */
     int64_t asked;       /* own clock, once a read at it was granted; or -1 */
@@ -76,9 +80,17 @@ struct mlt_worker {
     struct mlt_ps *ps;
     struct view *view; /* [tables] */
     struct store *store;
-    unsigned index;
+    unsigned index;  /* in this node */
+    unsigned number; /* over all nodes */
     void *user;
     struct ps_counters counters;
+
+    /* Across nodes: clocks that it has ended, over all runs; the first of this
+     * run; when its clock began; one more than the table that has ended its
+     * clock early and may not have left, or 0. */
+    int64_t own_clock, slice_clock;
+    uint64_t clock_ns, clock_wait_ns;
+    mlt_table early;
     uint64_t branch_bytes, fixed_bytes; /* this shard's */
     uint64_t spin_ns; /* before it sleeps in a wait of a run: see park_io.h; 0
                        * with more workers than processors */
@@ -100,7 +112,15 @@ struct mlt_ps {
     size_t tables, tables_room;
     chunk_slot **chunk; /* [tables] node-wide pointers; NULL for local tables */
     struct mlt_worker *worker; /* [workers] once started */
-    unsigned workers;
+    unsigned workers;          /* of this node */
+    uint32_t node, nodes;
+    unsigned all_workers; /* of all nodes */
+    char *meet, *listen;  /* owned; NULL: one node; a Unix socket */
+    bool float16;
+    double meet_s;
+    struct comm *comm; /* NULL: one node */
+    struct ps_cut cut;
+    uint32_t own_fits, fits; /* branches that fit here; in every node */
     bool started;
     bool direct; /* one worker, or clocks are barriers: reads in place */
     const struct consistency_ops *consistency;
@@ -198,7 +218,7 @@ int core_give_error(struct mlt_error *out, const struct fault *f);
 /* start.c: back to what was before mlt_ps_start. */
 void start_undo(struct mlt_ps *ps);
 
-/* rows.c: where a row of a shared or exclusive table lies. */
+/* rows.c: where a row of a shared or exclusive table lies; in this node. */
 struct place {
     struct mlt_worker *shard;
     uint64_t chunk;  /* of the shard's store */
@@ -234,6 +254,9 @@ void runtime_stop(struct mlt_ps *ps);
 
 /* The error that ended the present run, 0 while there is none. Any thread. */
 int runtime_failed(const struct mlt_ps *ps);
+
+/* As ps_run_cancel, but tells no other node. */
+void runtime_fail(struct mlt_ps *ps, int code);
 
 /* A barrier of all workers. What a worker wrote before it meets, all can read
  * after it. Returns 0, to all of them; or ERR_CANCELED, to all, when the run

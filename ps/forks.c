@@ -45,7 +45,7 @@ static void refresh_table(struct mlt_ps *ps, mlt_table t)
             continue;
         }
         if (v->table->access == MLT_EXCLUSIVE)
-            v->in_place = !is_trained(ps->active_type);
+            v->in_place = !ps->comm && !is_trained(ps->active_type);
         assert(v->map->row_shift == v->row_shift || v->count == 0);
         assert(v->map->stride == v->stride || v->count == 0);
         if (v->count == 0)

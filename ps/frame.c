@@ -72,6 +72,12 @@ static const struct kind {
                      {FIELD(op), FIELD(branch), FIELD(clock), FIELD(staleness),
                       FIELD(learning_rate), FIELD(momentum)}},
     [FRAME_DONE] = {"done", 0, {FIELD(op), FIELD(code)}},
+    [FRAME_FITS] = {"fits", 0, {FIELD(fits)}},
+    [FRAME_CUT] = {"cut", 0, {{0, 0}}},
+    [FRAME_HOLD] = {"hold", 0, {{0, 0}}},
+    [FRAME_HELD] = {"held", 0, {FIELD(clocks)}},
+    [FRAME_END] = {"end", 0, {FIELD(clocks)}},
+    [FRAME_FAIL] = {"fail", 0, {FIELD(code)}},
 };
 
 const char *frame_kind_name(unsigned kind)

@@ -48,6 +48,12 @@ enum frame_kind {
     FRAME_FREE,      /* op, branch */
     FRAME_BEGIN,     /* op, branch, clock, staleness, rate, momentum: a slice */
     FRAME_DONE,      /* op, code */
+    FRAME_FITS,      /* fits: complete branches that its memory holds */
+    FRAME_CUT,       /* end the slice soon */
+    FRAME_HOLD,      /* begin no further clock, say how many were begun */
+    FRAME_HELD,      /* clocks */
+    FRAME_END,       /* clocks: run so many of the slice, and no more */
+    FRAME_FAIL,      /* code: the slice has failed in a worker */
     FRAME_KIND_COUNT
 };
 
@@ -93,7 +99,9 @@ struct frame {
     uint32_t branch, parent, type;
     uint32_t staleness;
     double learning_rate, momentum;
-    uint32_t code; /* enum err */
+    uint32_t code;   /* enum err */
+    uint64_t clocks; /* of a slice */
+    uint32_t fits;
 
     /* Records. Of a decoded frame borrowed from its bytes. */
     uint32_t width; /* values a record; 0 for FRAME_NOTHING */

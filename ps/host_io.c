@@ -17,6 +17,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* For the other nodes to load their data: the tuner sees sooner that one is
+ * gone. */
+#define MEET_S 3600.0
+
 enum {
     LINE_BYTES = 64,
     CURSOR_VALUES = sizeof(struct cursor) / sizeof(double)
@@ -40,7 +44,7 @@ struct host {
     mlt_table cursor;
     bool barrier; /* every clock ends with one */
     bool evaluate;
-    unsigned workers;
+    unsigned workers, nodes;
     struct lane *lane; /* [workers] */
     struct slice *slice;
 
@@ -128,16 +132,18 @@ static uint64_t resident_bytes(void)
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* What is left for the parameter server of the configured limit; 0: unlimited,
+/* What is left for the parameter server of the configured limit, of which each
+ * node has its part; 0: unlimited,
  * the parameter server then sees itself what the machine has left. */
-static enum err memory_left(const json_t *config, uint64_t data_bytes,
-                            uint64_t *out, struct fault *f)
+static enum err memory_left(const json_t *config, unsigned nodes,
+                            uint64_t data_bytes, uint64_t *out, struct fault *f)
 {
     const json_t *limit = json_at(config, "/memory/limit");
     uint64_t bytes = 0;
 
     if (limit && !json_is_null(limit) && !json_to_bytes(limit, &bytes))
         return fault_set(f, ERR_INVAL, "/memory/limit: expected a size");
+    bytes /= nodes;
     if (bytes && bytes <= data_bytes)
         return fault_set(f, ERR_LIMIT,
                          "memory.limit of %.1f MiB is too small: the data "
@@ -155,6 +161,20 @@ static const char *text_at(const json_t *config, const char *pointer,
     return s ? s : fallback;
 }
 
+static uint64_t hold_slice(void *arg)
+{
+    struct host *h = arg;
+
+    return slice_hold(h->slice);
+}
+
+static void release_slice(void *arg, uint64_t clocks)
+{
+    struct host *h = arg;
+
+    slice_release(h->slice, clocks);
+}
+
 static enum err new_ps(struct host *h, const struct host_config *c,
                        uint64_t memory, struct fault *f)
 {
@@ -170,10 +190,17 @@ static enum err new_ps(struct host *h, const struct host_config *c,
     opt.momentum = h->facts.defaults.momentum;
     opt.staleness = h->facts.defaults.staleness;
     opt.seed = c->seed;
+    opt.nodes = h->nodes;
+    opt.node = h->nodes > 1 ? c->node : 0;
+    opt.meet = c->meet;
+    opt.meet_s = MEET_S;
+    opt.float16 = json_is_true(json_at(c->config, "/ps/float16"));
     code = mlt_ps_new(&opt, &h->ps, &e);
     if (code)
         return take_error(code, &e, "parameter server", f);
-    h->barrier = h->workers == 1 || consistency_find(opt.consistency)->barrier;
+    h->barrier = h->workers * h->nodes == 1 ||
+                 consistency_find(opt.consistency)->barrier;
+    ps_set_cut(h->ps, &(struct ps_cut){hold_slice, release_slice, h});
     return ERR_OK;
 }
 
@@ -223,27 +250,12 @@ static enum err init_rows(struct host *h, struct fault *f)
                 : ERR_OK;
 }
 
-/* How many complete branches fit, up to what a store can hold. */
-static unsigned branches_that_fit(const struct mlt_ps *ps)
-{
-    unsigned low = 0, high = STORE_BRANCHES_MAX + 1, middle;
-
-    while (high - low > 1) {
-        middle = low + (high - low) / 2;
-        if (ps_require_models(ps, middle, NULL) == ERR_OK)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 static enum err take_facts(struct host *h, const struct host_config *c,
                            struct fault *f)
 {
     h->facts.branch_bytes = ps_branch_bytes(h->ps);
     h->facts.limit_bytes = ps_limit_bytes(h->ps);
-    h->facts.branches_max = branches_that_fit(h->ps);
+    h->facts.branches_max = ps_branches_max(h->ps);
     if (c->evaluate)
         return ps_load(h->ps, c->evaluate, f);
     return ps_require_models(h->ps, HOST_MODELS_MIN, f);
@@ -255,7 +267,7 @@ static enum err open_app(struct host *h, const struct host_config *c,
     struct mlt_app_config config = {
         .size = sizeof(config),
         .folder = c->folder,
-        .workers = h->workers,
+        .workers = h->workers * h->nodes,
         .seed = c->seed,
         .evaluate = c->evaluate != NULL,
     };
@@ -279,13 +291,15 @@ static enum err open_app(struct host *h, const struct host_config *c,
         if (code)
             return take_error(code, &e, "loading the model", f);
     }
-    return order_init(&h->facts.order, &h->facts.info, h->workers, c->seed, f);
+    return order_init(&h->facts.order, &h->facts.info, h->workers * h->nodes,
+                      c->seed, f);
 }
 
 static enum err read_config(struct host *h, const struct host_config *c,
                             struct fault *f)
 {
     const json_t *workers = json_at(c->config, "/cluster/workers");
+    const json_t *nodes = json_at(c->config, "/cluster/nodes");
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
     h->workers = cores > 0 ? (unsigned)cores : 1;
@@ -297,8 +311,15 @@ static enum err read_config(struct host *h, const struct host_config *c,
                              UINT16_MAX);
         h->workers = (unsigned)n;
     }
+    h->nodes = 1;
     if (c->evaluate)
         h->workers = 1;
+    else if (json_is_integer(nodes))
+        h->nodes = (unsigned)json_integer_value(nodes);
+    if (h->nodes > 1 && !c->meet)
+        return fault_set(f, ERR_INVAL,
+                         "/cluster/nodes: %u nodes need a folder to meet in",
+                         h->nodes);
     return setting_init(&h->facts.defaults,
                         json_object_get(c->config, "tunables"),
                         c->app->tunables, f);
@@ -332,8 +353,8 @@ static enum err fill_host(struct host *h, const struct host_config *c,
     if (err)
         return err;
     after = resident_bytes();
-    err =
-        memory_left(c->config, after > before ? after - before : 0, &memory, f);
+    err = memory_left(c->config, h->nodes, after > before ? after - before : 0,
+                      &memory, f);
     if (!err)
         err = new_ps(h, c, memory, f);
     if (!err)
@@ -474,7 +495,6 @@ static void fill_ctx(struct host *h, struct lane *l, unsigned index,
  * alike. */
 static int run_clock(struct host *h, struct mlt_worker *w, struct lane *l)
 {
-    unsigned index = mlt_worker_index(w);
     const struct order *o = &h->facts.order;
     struct cursor *cursor = mlt_row(w, h->cursor, 0);
     struct order_clock clock;
@@ -486,7 +506,7 @@ static int run_clock(struct host *h, struct mlt_worker *w, struct lane *l)
         order_testing(o, cursor, &clock);
     else
         order_clock_at(o, cursor, h->setting.batch_size, &clock);
-    fill_ctx(h, l, index, &clock, &ctx);
+    fill_ctx(h, l, mlt_worker_index(w), &clock, &ctx);
     l->sum = 0;
     l->samples = 0;
     code = h->facts.app->run_clock(h->app, w, &ctx);
@@ -499,27 +519,42 @@ static int run_clock(struct host *h, struct mlt_worker *w, struct lane *l)
         order_advance(o, &clock, mlt_row(w, h->cursor, 0));
     if (!isfinite(
             l->sum)) /* before the barrier: all see it at the same clock */
-        slice_cut(h->slice);
+        host_slice_cut(h);
     tick.sum = l->sum;
     tick.samples = l->samples;
     code = mlt_clock(w);
     if (code)
         return code;
     take_counters(w, &tick);
-    slice_end_clock(h->slice, index, &tick);
+    slice_end_clock(h->slice, ps_worker_local(w), &tick);
     return 0;
+}
+
+/* Whether there is another clock to run; where all nodes are being asked how
+ * far they are, once that is known. */
+static bool may_start_clock(struct host *h, struct mlt_worker *w)
+{
+    for (;;) {
+        uint32_t ticket = ps_ticket(h->ps);
+        enum slice_turn turn = slice_start_clock(h->slice, ps_worker_local(w));
+
+        if (turn != SLICE_HELD)
+            return turn == SLICE_RUN;
+        if (!ps_await(w, ticket))
+            return false;
+    }
 }
 
 static int slice_work(struct mlt_worker *w, void *arg)
 {
     struct host *h = arg;
-    unsigned index = mlt_worker_index(w);
+    unsigned index = ps_worker_local(w);
     struct slice_tick tick;
     int code;
 
     take_counters(w, &tick);
     slice_enter(h->slice, index, &tick);
-    while (slice_start_clock(h->slice, index)) {
+    while (may_start_clock(h, w)) {
         code = run_clock(h, w, &h->lane[index]);
         if (code)
             return code;
@@ -595,7 +630,10 @@ int host_slice_fd(const struct host *h)
 
 void host_slice_cut(struct host *h)
 {
-    slice_cut(h->slice);
+    if (h->nodes > 1)
+        ps_cut(h->ps);
+    else
+        slice_cut(h->slice);
 }
 
 void host_slice_cancel(struct host *h)
@@ -618,12 +656,15 @@ static enum err run_error(const struct host *h, int code, struct fault *f)
 {
     enum err err = code > 0 && code < ERR_COUNT ? (enum err)code : ERR_APP;
 
+    if (ps_lost(h->ps, f))
+        return ERR_NODE;
     for (unsigned i = 0; i < h->workers; i++)
         if (h->lane[i].failed == code)
             return fault_set(f, err,
                              "%s failed in worker %u at clock %llu of branch "
                              "%u: %s",
-                             h->facts.app->name, i,
+                             h->facts.app->name,
+                             ps_node(h->ps) * h->workers + i,
                              (unsigned long long)h->lane[i].failed_clock,
                              h->branch, mlt_error_text(code));
     return fault_set(f, err, "branch %u: %s", h->branch, err_text(err));
@@ -712,6 +753,8 @@ enum err host_save(struct host *h, branch_id branch, const char *dir,
     if (mkdir(dir, 0777) != 0 && errno != EEXIST)
         return fault_errno(f, ERR_IO, errno, "make folder %s", dir);
     err = ps_save(h->ps, branch, dir, bytes, f);
+    if (!err && ps_node(h->ps) > 0) /* the first node's part of the work */
+        return (*data = json_object()) ? ERR_OK : ERR_NOMEM;
     if (!err)
         err = save_app(h, dir, &app, f);
     if (err)

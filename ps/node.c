@@ -584,7 +584,8 @@ static bool settle_first(struct node *n)
     late_refusal(n, &e->msg, &r.fault);
     if (e->msg.kind == MSG_FREE && r.fault.code == ERR_NOENT)
         r.fault.code = ERR_OK; /* it is gone, which is what was asked */
-    else if (!r.fault.code && !(e->cut && e->msg.kind == MSG_SCHEDULE))
+    else if (!r.fault.code &&
+             (n->model.many || !e->cut || e->msg.kind != MSG_SCHEDULE))
         return false;
     n->running = true;
     node_finish(n, e->msg.op, &r);
@@ -606,7 +607,7 @@ void node_take(struct node *n, struct node_task *out)
     m = &queue_at(n, 0)->msg;
     b = find_branch(n, branch_of(m));
     n->running = true;
-    n->cut_due = false;
+    n->cut_due = queue_at(n, 0)->cut;
     n->reported = 0;
     out->msg = m;
     out->type = b ? b->type : BRANCH_INIT;

@@ -49,6 +49,7 @@ enum node_phase {
 struct node_model {
     struct msg_ready ready; /* transferred to node_loaded */
     unsigned branches_max;  /* complete branches that fit, branch 0 included */
+    bool many;              /* one of several nodes: slices are cut by all */
     struct setting defaults;
     const char *const *tunables; /* of the application; borrowed for the life
                                   * of the node */
@@ -109,7 +110,9 @@ void node_finish(struct node *n, op_id op, struct node_result *result);
 enum err node_report(struct node *n, const struct msg_window *windows,
                      uint32_t count);
 
-/* The slice that runs is to be cut: true once for each. */
+/* The slice that runs is to be cut: true once for each. One that was cut while
+ * it waited ends without having been taken, where there is one node; of several
+ * all must begin it, so that all end it after the same clock. */
 bool node_cut_due(struct node *n);
 
 /* Once a second. */

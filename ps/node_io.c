@@ -44,7 +44,7 @@ struct errand {
 
 struct server {
     const struct node_options *o;
-    struct link link;
+    struct node_link link;
     struct node *node;
     struct host *host;
     struct job job;
@@ -179,7 +179,7 @@ static void receive_some(struct server *s)
     for (int i = 0; i < MESSAGES_MAX && !s->over; i++) {
         char *text;
         size_t len;
-        enum err err = link_receive(&s->link, &text, &len);
+        enum err err = node_link_receive(&s->link, &text, &len);
 
         if (err == ERR_AGAIN || err == ERR_IO)
             return;
@@ -221,7 +221,7 @@ static void send_all(struct server *s)
         enum err err = encode(&m, &text, &len);
 
         if (!err)
-            err = link_send(&s->link, text, len);
+            err = node_link_send(&s->link, text, len);
         mem_free(text);
         s->blocked = err == ERR_AGAIN;
         if (err && !s->blocked) {
@@ -285,7 +285,9 @@ static enum err prepare_load(struct server *s, const struct msg_config *m,
     e->config = (struct host_config){.app = app,
                                      .config = e->held.config.config,
                                      .folder = e->held.config.folder,
-                                     .seed = m->seed};
+                                     .seed = m->seed,
+                                     .node = s->o->node,
+                                     .meet = s->o->meet};
     return ERR_OK;
 }
 
@@ -340,6 +342,7 @@ static enum err tell_ready(struct server *s)
     const struct host_facts *x = host_facts(s->host);
     json_t *tunables = host_tunables(s->host);
     struct node_model model = {.branches_max = x->branches_max,
+                               .many = ps_nodes(host_ps(s->host)) > 1,
                                .defaults = x->defaults,
                                .tunables = x->app->tunables};
     enum err err;
@@ -414,10 +417,15 @@ static void begin_slice(struct server *s, const struct node_task *task)
     op_id op = task->msg->op;
 
     if (host_slice_begin(s->host, &slice, &r.fault) != ERR_OK) {
-        node_finish(s->node, op, &r);
+        if (r.fault.code == ERR_NODE)
+            end_with(s, NODE_END_FAILED, ERR_NODE, r.fault.text);
+        else
+            node_finish(s->node, op, &r);
         return;
     }
     s->slice = op;
+    if (node_cut_due(s->node))
+        host_slice_cut(s->host);
     s->reported = 0;
     s->report_at = clock_monotonic() + REPORT_NS;
 }
@@ -438,6 +446,10 @@ static void slice_done(struct server *s)
         return;
     }
     s->slice = 0;
+    if (r.fault.code == ERR_NODE) { /* nothing can be run here any more */
+        end_with(s, NODE_END_FAILED, ERR_NODE, r.fault.text);
+        return;
+    }
     node_finish(s->node, op, &r);
 }
 
@@ -510,6 +522,23 @@ static json_t *rows_json(const double *values, uint32_t rows, uint32_t width)
     return out;
 }
 
+/* All of them, or of several nodes those that lie in this one. */
+static enum err inc_own_rows(struct mlt_ps *ps, const struct msg_rows *m,
+                             uint32_t width, const double *values)
+{
+    enum err err = ERR_OK;
+    mlt_table t = 0;
+
+    if (ps_nodes(ps) == 1)
+        return ps_inc_rows(ps, m->branch, m->table, m->first, m->count, values);
+    ps_table_find(ps, m->table, &t);
+    for (uint32_t i = 0; i < m->count && !err; i++)
+        if (ps_is_here(ps, t, m->first + i))
+            err = ps_inc_rows(ps, m->branch, m->table, m->first + i, 1,
+                              values + (size_t)i * width);
+    return err;
+}
+
 static enum err add_rows(struct mlt_ps *ps, const struct msg_rows *m,
                          uint32_t width, double *values, struct fault *f)
 {
@@ -525,9 +554,32 @@ static enum err add_rows(struct mlt_ps *ps, const struct msg_rows *m,
         for (uint32_t k = 0; k < width; k++)
             values[i * width + k] = json_number_value(json_array_get(row, k));
     }
-    err = ps_inc_rows(ps, m->branch, m->table, m->first, m->count, values);
+    err = inc_own_rows(ps, m, width, values);
     return err ? fault_set(f, err, "rows of %s: %s", m->table, err_text(err))
                : ERR_OK;
+}
+
+/* One of several nodes: the rows that lie in it, null for the others. */
+static json_t *own_rows(struct mlt_ps *ps, const struct msg_rows *m,
+                        mlt_table t, uint32_t width, double *values)
+{
+    json_t *out = json_array(), *one;
+
+    for (uint32_t i = 0; out && i < m->count; i++) {
+        bool here = ps_is_here(ps, t, m->first + i);
+
+        if (here && ps_read_rows(ps, m->branch, m->table, m->first + i, 1,
+                                 values) != ERR_OK)
+            here = false;
+        one = here ? rows_json(values, 1, width) : NULL;
+        if (json_array_append(out, one ? json_array_get(one, 0)
+                                       : json_null()) != 0) {
+            json_decref(out);
+            out = NULL;
+        }
+        json_decref(one);
+    }
+    return out;
 }
 
 /* Reads or increments; the answer holds the rows as they are after. */
@@ -550,7 +602,10 @@ static enum err do_rows(struct mlt_ps *ps, const struct msg_rows *m,
     if (!values)
         return fault_set(f, ERR_NOMEM, "rows: %s", err_text(ERR_NOMEM));
     err = m->increment ? add_rows(ps, m, info.width, values, f) : ERR_OK;
-    if (!err) {
+    if (!err && ps_nodes(ps) > 1 && info.access != MLT_LOCAL) {
+        if (!(r->data = own_rows(ps, m, t, info.width, values)))
+            err = fault_set(f, ERR_NOMEM, "rows: %s", err_text(ERR_NOMEM));
+    } else if (!err) {
         err = ps_read_rows(ps, m->branch, m->table, m->first, m->count, values);
         if (!err && !(r->data = rows_json(values, m->count, info.width)))
             err = ERR_NOMEM;
@@ -644,8 +699,8 @@ static void take_time(struct server *s)
         report_windows(s);
         s->report_at = now + REPORT_NS;
     }
-    link_watch(&s->link);
-    if (link_lost(&s->link, now))
+    node_link_watch(&s->link);
+    if (node_link_lost(&s->link, now))
         end_with(s, NODE_END_LOST, ERR_NODE, "the tuner cannot be reached");
 }
 
@@ -724,7 +779,8 @@ static enum err set_up(struct server *s)
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     struct msg_hello hello = {PROTO_VERSION, s->o->node,
                               cores > 0 ? (uint32_t)cores : 1, getpid()};
-    enum err err = link_open(&s->link, s->o->endpoint, s->o->node, s->fault);
+    enum err err =
+        node_link_open(&s->link, s->o->endpoint, s->o->node, s->fault);
 
     if (!err)
         err = job_open(&s->job, s->fault);
@@ -742,7 +798,7 @@ static void tear_down(struct server *s)
     host_close(s->host);
     node_free(s->node);
     job_close(&s->job);
-    link_close(&s->link);
+    node_link_close(&s->link);
 }
 
 /* Work that cannot be ended ends with the process. */

@@ -30,6 +30,7 @@ enum { NODE_GRACE_S = 3 };
 struct node_options {
     const char *endpoint; /* of the tuner */
     uint32_t node;        /* this node's number */
+    const char *meet;     /* folder where several nodes meet; NULL: one */
     int signal_fd;        /* signalfd of what asks to end; blocked otherwise */
     const struct registry *registry; /* its applications */
 };

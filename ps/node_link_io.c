@@ -26,7 +26,7 @@ static int set_int(void *socket, int option, int value)
     return zmq_setsockopt(socket, option, &value, sizeof(value));
 }
 
-static int set_options(struct link *l, const char *endpoint, uint32_t node)
+static int set_options(struct node_link *l, const char *endpoint, uint32_t node)
 {
     char name[32];
     int64_t max = PROTO_BYTES_MAX;
@@ -43,8 +43,8 @@ static int set_options(struct link *l, const char *endpoint, uint32_t node)
     return bad;
 }
 
-static enum err connect_all(struct link *l, const char *endpoint, uint32_t node,
-                            struct fault *f)
+static enum err connect_all(struct node_link *l, const char *endpoint,
+                            uint32_t node, struct fault *f)
 {
     l->context = zmq_ctx_new();
     if (!l->context)
@@ -63,8 +63,8 @@ static enum err connect_all(struct link *l, const char *endpoint, uint32_t node,
     return ERR_OK;
 }
 
-enum err link_open(struct link *l, const char *endpoint, uint32_t node,
-                   struct fault *f)
+enum err node_link_open(struct node_link *l, const char *endpoint,
+                        uint32_t node, struct fault *f)
 {
     enum err err;
 
@@ -72,11 +72,11 @@ enum err link_open(struct link *l, const char *endpoint, uint32_t node,
     l->deadline = clock_monotonic() + (time_ns)LINK_FIRST_S * NS;
     err = connect_all(l, endpoint, node, f);
     if (err)
-        link_close(l);
+        node_link_close(l);
     return err;
 }
 
-void link_close(struct link *l)
+void node_link_close(struct node_link *l)
 {
     if (l->dealer && !l->connected)
         set_int(l->dealer, ZMQ_LINGER, 0);
@@ -98,7 +98,7 @@ void link_close(struct link *l)
 }
 
 /* A monitor's event is two parts: number and value, then the address. */
-static bool next_event(struct link *l, uint16_t *event)
+static bool next_event(struct node_link *l, uint16_t *event)
 {
     unsigned char head[6];
     char address[256];
@@ -112,7 +112,7 @@ static bool next_event(struct link *l, uint16_t *event)
     return true;
 }
 
-void link_watch(struct link *l)
+void node_link_watch(struct node_link *l)
 {
     uint16_t event;
 
@@ -123,12 +123,12 @@ void link_watch(struct link *l)
     }
 }
 
-bool link_lost(const struct link *l, time_ns now)
+bool node_link_lost(const struct node_link *l, time_ns now)
 {
     return !l->connected && now >= l->deadline;
 }
 
-static enum err take_parts(struct link *l, zmq_msg_t *part, bool *several)
+static enum err take_parts(struct node_link *l, zmq_msg_t *part, bool *several)
 {
     int size;
 
@@ -147,7 +147,7 @@ static enum err take_parts(struct link *l, zmq_msg_t *part, bool *several)
     return ERR_OK;
 }
 
-enum err link_receive(struct link *l, char **text, size_t *len)
+enum err node_link_receive(struct node_link *l, char **text, size_t *len)
 {
     enum err err;
     bool several;
@@ -172,7 +172,7 @@ enum err link_receive(struct link *l, char **text, size_t *len)
     return err;
 }
 
-enum err link_send(struct link *l, const char *text, size_t len)
+enum err node_link_send(struct node_link *l, const char *text, size_t len)
 {
     int n;
 

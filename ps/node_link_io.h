@@ -24,7 +24,7 @@ enum {
     LINK_LINGER_MS = 1000 /* for what is still to be sent, at the end */
 };
 
-struct link {
+struct node_link {
     void *context, *dealer, *monitor; /* owned */
     bool connected;
     time_ns deadline; /* while not connected: when the tuner is gone */
@@ -33,25 +33,25 @@ struct link {
 
 /* Starts to connect, as "node-N". Errors: ERR_INVAL (not an endpoint), ERR_IO,
  * with the reason. */
-enum err link_open(struct link *l, const char *endpoint, uint32_t node,
-                   struct fault *f);
+enum err node_link_open(struct node_link *l, const char *endpoint,
+                        uint32_t node, struct fault *f);
 
 /* Waits at most LINK_LINGER_MS for messages on their way, not at all when the
  * tuner is gone. Accepts a zeroed link. */
-void link_close(struct link *l);
+void node_link_close(struct node_link *l);
 
 /* Takes in what became of the connection. */
-void link_watch(struct link *l);
+void node_link_watch(struct node_link *l);
 
-/* After link_watch: the tuner is gone for good. */
-bool link_lost(const struct link *l, time_ns now);
+/* After node_link_watch: the tuner is gone for good. */
+bool node_link_lost(const struct node_link *l, time_ns now);
 
 /* Next message, owned by the caller (mem_free). Errors: ERR_AGAIN none waits;
  * ERR_PROTO one of several parts was dropped; ERR_LIMIT one that is too long
  * was; ERR_NOMEM one was; ERR_IO. */
-enum err link_receive(struct link *l, char **text, size_t *len);
+enum err node_link_receive(struct node_link *l, char **text, size_t *len);
 
 /* Errors: ERR_AGAIN not now; ERR_IO. */
-enum err link_send(struct link *l, const char *text, size_t len);
+enum err node_link_send(struct node_link *l, const char *text, size_t len);
 
 #endif

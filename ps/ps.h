@@ -55,6 +55,10 @@ uint64_t ps_branch_bytes(const struct mlt_ps *ps);
 /* The limit for all branches together: memory_limit less buffers and caches. */
 uint64_t ps_limit_bytes(const struct mlt_ps *ps);
 
+/* Complete branches that fit, up to what a store can hold: in every shard of
+ * every node. After mlt_ps_start. */
+unsigned ps_branches_max(const struct mlt_ps *ps);
+
 /* ERR_LIMIT with all sizes in @f when fewer than @models complete branches fit
  * in every shard. After mlt_ps_start. `mltune run` asks for five. */
 enum err ps_require_models(const struct mlt_ps *ps, unsigned models,
@@ -80,7 +84,58 @@ int ps_run_end(struct mlt_ps *ps);
  * keeps its first code. */
 void ps_run_cancel(struct mlt_ps *ps, int code);
 
+/* ---- across nodes -------------------------------------------------------- */
+
+/* A server of several nodes (mlt_ps_options.nodes): the calls above concern
+ * this node's part of branches and tables, and all nodes make the same ones in
+ * the same order. A run ends when it has ended on all nodes, and fails on all
+ * where it fails on one: there with the worker's code, elsewhere with
+ * ERR_CANCELED; with ERR_NODE where a node is gone. */
+
+uint32_t ps_nodes(const struct mlt_ps *ps);
+uint32_t ps_node(const struct mlt_ps *ps);
+
+/* Whether a row of a shared or exclusive table lies in this node. */
+bool ps_is_here(const struct mlt_ps *ps, mlt_table table, uint64_t row);
+
+/* Begins to listen, before anything slow: the others then know that this node
+ * is coming. mlt_ps_start does it otherwise. Errors: in words. */
+enum err ps_listen(struct mlt_ps *ps, struct fault *f);
+
+/* Why no run is possible any more; ERR_OK while one is. Any thread. */
+enum err ps_lost(struct mlt_ps *ps, struct fault *f);
+
+/* How the end of a run is agreed on that is cut: `hold` lets no worker begin a
+ * further clock of this run and says how many were begun; `release` says after
+ * how many all are to stop. Called by any thread, under a lock: they must not
+ * block. Between runs. */
+struct ps_cut {
+    uint64_t (*hold)(void *arg);
+    void (*release)(void *arg, uint64_t clocks);
+    void *arg;
+};
+void ps_set_cut(struct mlt_ps *ps, const struct ps_cut *cut);
+
+/* Cuts the run on all nodes. Any thread, any time. */
+void ps_cut(struct mlt_ps *ps);
+
+/* For a worker that is held: take a ticket, look, wait for it to change. False:
+ * the run has failed. */
+uint32_t ps_ticket(struct mlt_ps *ps);
+bool ps_await(struct mlt_worker *w, uint32_t ticket);
+
+/* What went over the wires since the start; rows: with sums, with values. */
+struct ps_traffic {
+    uint64_t frames_sent, frames_received, frames_ignored;
+    uint64_t bytes_sent, bytes_received;
+    uint64_t rows_updated, rows_asked, rows_got;
+};
+void ps_traffic(struct mlt_ps *ps, struct ps_traffic *out);
+
 /* ---- workers ------------------------------------------------------------- */
+
+/* Number of @w in its node. */
+unsigned ps_worker_local(const struct mlt_worker *w);
 
 struct mlt_worker *ps_worker(struct mlt_ps *ps, unsigned index);
 
@@ -118,8 +173,9 @@ enum err ps_table_find(const struct mlt_ps *ps, const char *name,
                        mlt_table *out);
 
 /* Values of rows first .. first + count - 1 of @branch, without slots, as
- * doubles: @out[count * width]. Not of local tables. Errors: ERR_NOENT (branch,
- * table), ERR_INVAL (row out of range), ERR_UNSUPPORTED (local). */
+ * doubles: @out[count * width]. Not of local tables, nor of other nodes' rows.
+ * Errors: ERR_NOENT (branch, table), ERR_INVAL (row out of range),
+ * ERR_UNSUPPORTED (local, or not here). */
 enum err ps_read_rows(struct mlt_ps *ps, branch_id branch, const char *table,
                       uint64_t first, uint64_t count, double out[]);
 
@@ -133,8 +189,9 @@ enum err ps_inc_rows(struct mlt_ps *ps, branch_id branch, const char *table,
 
 /* Writes every saved table of @branch as DIR/NAME.npy (values without slots,
  * shape [rows, width]); the folder exists. A file appears under its name only
- * when it is whole. @bytes (may be NULL): written. Errors: ERR_IO, ERR_NOENT,
- * ERR_NOMEM. */
+ * when it is whole. Of several nodes each writes its rows into the same files,
+ * which are whole when all have. @bytes (may be NULL): written. Errors: ERR_IO,
+ * ERR_NOENT, ERR_NOMEM. */
 enum err ps_save(struct mlt_ps *ps, branch_id branch, const char *dir,
                  uint64_t *bytes, struct fault *f);
 
@@ -147,10 +204,11 @@ enum err ps_load(struct mlt_ps *ps, const char *dir, struct fault *f);
 /* ---- snapshots ----------------------------------------------------------- */
 
 /* Starts a background thread that writes the kept @branch into the new folder
- * @dir (one file a shard; written as DIR.tmp and renamed: complete or not
- * there) and returns. Training goes on; the branch cannot be dropped until
- * ps_snapshot_end. One snapshot at a time. Errors: ERR_BUSY, ERR_NOENT,
- * ERR_INVAL (not kept), ERR_EXIST (@dir), ERR_IO, ERR_NOMEM. */
+ * @dir (of several nodes: @dir/node-K, in @dir that all share; one file a
+ * shard; written as DIR.tmp and renamed: complete or not there) and returns.
+ * Training goes on; the branch cannot be dropped until ps_snapshot_end. One
+ * snapshot at a time. Errors: ERR_BUSY, ERR_NOENT, ERR_INVAL (not kept),
+ * ERR_EXIST (@dir), ERR_IO, ERR_NOMEM. */
 enum err ps_snapshot_begin(struct mlt_ps *ps, branch_id branch, const char *dir,
                            struct fault *f);
 

@@ -5,6 +5,13 @@
 #include <math.h>
 #include <string.h>
 
+bool ps_is_here(const struct mlt_ps *ps, mlt_table table, uint64_t row)
+{
+    unsigned owner = table_owner(&ps->table[table], ps->all_workers, row);
+
+    return owner / ps->workers == ps->node;
+}
+
 struct place place_of(const struct mlt_ps *ps, mlt_table table, uint64_t row)
 {
     const struct table *t = &ps->table[table];
@@ -12,7 +19,8 @@ struct place place_of(const struct mlt_ps *ps, mlt_table table, uint64_t row)
     struct place p;
     uint64_t local;
 
-    p.shard = &ps->worker[table_owner(t, ps->workers, row)];
+    p.shard = &ps->worker[table_owner(t, ps->all_workers, row) -
+                          ps->node * ps->workers];
     v = &p.shard->view[table];
     local = row - v->first;
     assert(local < v->count);
@@ -52,6 +60,9 @@ static enum err check_rows(const struct mlt_ps *ps, branch_id branch,
     if (first > ps->table[*table].rows ||
         count > ps->table[*table].rows - first)
         return ERR_INVAL;
+    if (count > 0 && !(ps_is_here(ps, *table, first) &&
+                       ps_is_here(ps, *table, first + count - 1)))
+        return ERR_UNSUPPORTED;
     return ERR_OK;
 }
 

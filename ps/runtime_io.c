@@ -1,4 +1,5 @@
 #include "base/clock_io.h"
+#include "ps/comm_io.h"
 #include "ps/core.h"
 
 #include <assert.h>
@@ -184,7 +185,9 @@ static void one_run(struct runtime *r, struct mlt_worker *w)
     int code;
 
     self = w;
-    code = r->work(w, r->arg);
+    code = r->ps->comm ? comm_enter(w) : ERR_OK;
+    if (!code)
+        code = r->work(w, r->arg);
     if (code)
         ps_run_cancel(r->ps, code);
     clock_finish(w);
@@ -262,6 +265,9 @@ enum err runtime_start(struct mlt_ps *ps, struct fault *f)
         return fault_set(f, ERR_NOMEM, "no memory for the worker threads");
     r->ps = ps;
     r->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (ps->nodes > 1) /* of which others, and threads to talk to them, may be
+                        * on this machine */
+        cores /= ps->nodes;
     for (unsigned i = 0; i < ps->workers; i++)
         ps->worker[i].spin_ns = ps->workers <= cores ? PARK_SPIN_MAX_NS : 0;
     r->idle_spin_ns = ps->workers < cores ? IDLE_SPIN_NS : 0;
@@ -314,6 +320,10 @@ enum err ps_run_begin(struct mlt_ps *ps, mlt_work *work, void *arg)
     atomic_store(&r->state, 0);
     atomic_store(&r->left, ps->workers);
     atomic_store(&r->all_back, false);
+    if (ps->comm && comm_begin(ps) != ERR_OK) {
+        r->running = false;
+        return ERR_NODE;
+    }
     wake_workers(r);
     return ERR_OK;
 }
@@ -350,6 +360,13 @@ int ps_run_end(struct mlt_ps *ps)
 }
 
 void ps_run_cancel(struct mlt_ps *ps, int code)
+{
+    runtime_fail(ps, code);
+    if (ps->comm)
+        comm_fail(ps, code < ERR_COUNT ? (enum err)code : ERR_APP);
+}
+
+void runtime_fail(struct mlt_ps *ps, int code)
 {
     struct runtime *r = ps->runtime;
     int none = 0;

@@ -1,7 +1,7 @@
 /* The parameter server's options, settings and tables. */
-#include "ps/core.h"
-
 #include "base/log.h"
+#include "ps/core.h"
+#include "ps/shard.h"
 
 #include <assert.h>
 #include <math.h>
@@ -80,7 +80,38 @@ static enum err take_numbers(struct mlt_ps *ps,
                          ps->workers, CORE_WORKERS_MAX);
     ps->memory_limit =
         opt->memory_limit ? opt->memory_limit : memory_available() / 2;
+    if (!opt->memory_limit && opt->nodes > 1 && !opt->listen)
+        ps->memory_limit /= opt->nodes; /* all on this machine */
     ps->seed = opt->seed;
+    return ERR_OK;
+}
+
+static enum err take_nodes(struct mlt_ps *ps, const struct mlt_ps_options *opt,
+                           struct fault *f)
+{
+    ps->node = opt->node;
+    ps->nodes = opt->nodes ? opt->nodes : 1;
+    ps->all_workers = ps->workers * ps->nodes;
+    ps->float16 = opt->float16;
+    ps->meet_s = opt->meet_s;
+    if (ps->nodes > SHARD_NODES_MAX || ps->node >= ps->nodes)
+        return fault_set(f, ERR_INVAL,
+                         "node %u of %u: expected a number below that of the "
+                         "nodes, of which there are %d at most",
+                         ps->node, ps->nodes, SHARD_NODES_MAX);
+    if (!(ps->meet_s >= 0))
+        return fault_set(f, ERR_INVAL, "%g seconds to meet: expected >= 0",
+                         ps->meet_s);
+    if (ps->nodes == 1)
+        return ERR_OK;
+    if (!opt->meet)
+        return fault_set(f, ERR_INVAL,
+                         "%u nodes need a folder to meet in, the same for all",
+                         ps->nodes);
+    ps->meet = mem_strdup(opt->meet);
+    ps->listen = opt->listen ? mem_strdup(opt->listen) : NULL;
+    if (!ps->meet || (opt->listen && !ps->listen))
+        return fault_set(f, ERR_NOMEM, "no memory for a parameter server");
     return ERR_OK;
 }
 
@@ -95,7 +126,9 @@ static enum err take_options(struct mlt_ps *ps,
                          "another version of mltune/ps.h",
                          opt->size, sizeof(*opt));
     err = take_names(ps, opt, f);
-    return err ? err : take_numbers(ps, opt, f);
+    if (!err)
+        err = take_numbers(ps, opt, f);
+    return err ? err : take_nodes(ps, opt, f);
 }
 
 int mlt_ps_new(const struct mlt_ps_options *opt, struct mlt_ps **out,
@@ -110,7 +143,7 @@ int mlt_ps_new(const struct mlt_ps_options *opt, struct mlt_ps **out,
     }
     ps->active = BRANCH_NONE;
     if (take_options(ps, opt, &f)) {
-        mem_free(ps);
+        mlt_ps_free(ps);
         return core_give_error(err, &f);
     }
     *out = ps;
@@ -119,7 +152,17 @@ int mlt_ps_new(const struct mlt_ps_options *opt, struct mlt_ps **out,
 
 unsigned mlt_ps_workers(const struct mlt_ps *ps)
 {
-    return ps->workers;
+    return ps->all_workers;
+}
+
+uint32_t ps_nodes(const struct mlt_ps *ps)
+{
+    return ps->nodes;
+}
+
+uint32_t ps_node(const struct mlt_ps *ps)
+{
+    return ps->node;
 }
 
 /* Written so that NaN is refused. */
@@ -192,7 +235,7 @@ static enum err add_table(struct mlt_ps *ps,
     if (mem_grow((void **)&ps->table, &ps->tables_room, sizeof(*ps->table),
                  ps->tables + 1) != 0)
         return fault_set(f, ERR_NOMEM, "table %s: out of memory", t.name);
-    table_partition(&t, ps->workers);
+    table_partition(&t, ps->all_workers);
     ps->table[ps->tables++] = t;
     return ERR_OK;
 }
@@ -234,10 +277,10 @@ struct ps_table_info ps_table_info(const struct mlt_ps *ps, mlt_table table)
 void mlt_owned_rows(const struct mlt_ps *ps, mlt_table table, unsigned index,
                     uint64_t *first, uint64_t *count)
 {
-    if (table >= ps->tables || index >= ps->workers)
+    if (table >= ps->tables || index >= ps->all_workers)
         core_misuse("mlt_owned_rows: table %u of %zu, worker %u of %u", table,
-                    ps->tables, index, ps->workers);
-    table_part(&ps->table[table], ps->workers, index, first, count);
+                    ps->tables, index, ps->all_workers);
+    table_part(&ps->table[table], ps->all_workers, index, first, count);
 }
 
 /* ---- the end ------------------------------------------------------------- */
@@ -247,6 +290,8 @@ void mlt_ps_free(struct mlt_ps *ps)
     if (!ps)
         return;
     start_undo(ps);
+    mem_free(ps->meet);
+    mem_free(ps->listen);
     mem_free(ps->table);
     mem_free(ps);
 }
@@ -257,6 +302,11 @@ struct mlt_worker *ps_worker(struct mlt_ps *ps, unsigned index)
 {
     assert(ps->started && index < ps->workers);
     return &ps->worker[index];
+}
+
+unsigned ps_worker_local(const struct mlt_worker *w)
+{
+    return w->index;
 }
 
 void ps_worker_set_user(struct mlt_worker *w, void *user)

@@ -102,8 +102,9 @@ static enum err init_tables(struct shard *s)
 
         t->t = &o->table[i];
         t->shared = t->t->access == MLT_SHARED;
+        t->readable = t->t->access != MLT_LOCAL;
         t->own_clock = t->t->flags & MLT_OWN_CLOCK;
-        if (!t->shared)
+        if (!t->readable)
             continue;
         shard_part(t->t, o->nodes, o->workers, o->node, &t->first, &t->count);
         if (t->t->value_bytes > s->value_bytes_max)
@@ -127,7 +128,7 @@ static enum err init_worker(const struct shard *s, struct shard_worker *w)
     for (uint32_t i = 0; w->sum && i < s->opt.tables; i++) {
         const struct shard_table *t = &s->table[i];
 
-        if (t->count &&
+        if (t->shared && t->count &&
             update_init(&w->sum[i], t->count, t->t->value_bytes) != ERR_OK)
             return ERR_NOMEM;
     }
@@ -310,7 +311,7 @@ static bool add_row(struct shard *s, struct shard_node *n, uint32_t table,
     s->opt.rows->read(s->opt.rows_self, table, row, s->values);
     if (!add_values(s, n, t, row, w))
         return false;
-    if (s->opt.consistency->pushes) {
+    if (s->opt.consistency->pushes && t->shared) {
         rowset_add(&n->has[table], row - t->first);
         rowset_remove(&n->due[table], row - t->first);
     }

@@ -29,6 +29,9 @@
  *   their versions and sums come with those that they were computed on
  *   (ps/revision.h). Under barriers nothing is ever computed on an old row.
  *
+ * Rows of exclusive tables, which their owners change past the shard, are read
+ * as they are at the moment of the answer and never pushed.
+ *
  * Frames must come in order from each node (ps/link.h). One owner. Pure.
  */
 #ifndef PS_SHARD_H

@@ -26,6 +26,7 @@ struct shard_worker {
 struct shard_table {
     const struct table *t;
     bool shared;
+    bool readable;         /* shared or exclusive */
     bool own_clock;        /* MLT_OWN_CLOCK */
     uint64_t first, count; /* this node's rows */
     int64_t clock;

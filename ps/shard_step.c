@@ -101,9 +101,12 @@ static void push_to_all(struct shard *s, uint32_t table,
 }
 
 /* When nobody reads any more: the branch may be freed before a slow link took
- * the last pushes, and the next slice pushes anew what nodes have. */
+ * the last pushes and answers; the next slice pushes anew what nodes have. */
 static void forget_due(struct shard *s)
 {
+    s->stats.waiting = 0;
+    for (uint32_t i = 0; i < s->opt.nodes; i++)
+        s->node[i].reads = 0;
     for (uint32_t i = 0; i < s->opt.nodes; i++)
         for (uint32_t t = 0; t < s->opt.tables; t++)
             if (s->table[t].shared)
@@ -171,8 +174,8 @@ static enum err check_rows(const struct shard *s, const struct frame *f,
 
     if (err)
         return err;
-    if (!is_shared(s, f->table))
-        return refuse(fault, f, "of no shared table");
+    if (f->table >= s->opt.tables || !s->table[f->table].readable)
+        return refuse(fault, f, "of no table that others read");
     if (f->clock != shard_worker_clock(&s->worker[f->worker], f->table))
         return refuse(fault, f, "of another clock than its worker is at");
     t = &s->table[f->table];
@@ -191,6 +194,8 @@ static enum err check_update(const struct shard *s, const struct frame *f,
     if (err)
         return err;
     t = s->table[f->table].t;
+    if (!is_shared(s, f->table))
+        return refuse(fault, f, "of no shared table");
     if (has_ended_early(s, f->worker, f->table))
         return refuse(fault, f, "of a table whose clock its worker has ended");
     if (!s->writable)

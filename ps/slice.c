@@ -8,6 +8,9 @@
 
 enum { LINE_BYTES = 64 };
 
+/* In `started`. */
+enum { CUT = 1, HELD = 2, SHIFT = 2, ONE_CLOCK = 1 << SHIFT };
+
 /* What one worker adds to one window. */
 struct part {
     double sum;
@@ -39,8 +42,9 @@ struct slice {
     struct lane *lane; /* [workers] */
     struct part *part; /* all lanes' */
 
-    /* Clocks started by anybody, shifted by one; the low bit: cut. */
+    /* Clocks started by anybody, above the low bits: cut, held. */
     _Alignas(LINE_BYTES) _Atomic uint64_t started;
+    _Atomic uint64_t limit;   /* clocks that are run at most */
     _Atomic unsigned met;     /* workers that have ended the present clock */
     _Atomic unsigned *closed; /* [PROTO_WINDOWS_MAX] workers done with it */
 
@@ -105,6 +109,7 @@ enum err slice_begin(struct slice *s, uint64_t count, uint64_t every,
     s->began_ns = s->ended_ns = 0;
     s->clocks = 0;
     atomic_store(&s->started, 0);
+    atomic_store(&s->limit, count);
     atomic_store(&s->met, 0);
     atomic_store(&s->windows, 0);
     memset(s->lane, 0, s->workers * sizeof(*s->lane));
@@ -121,27 +126,42 @@ enum err slice_begin(struct slice *s, uint64_t count, uint64_t every,
 
 void slice_cut(struct slice *s)
 {
-    atomic_fetch_or(&s->started, 1);
+    atomic_fetch_or(&s->started, CUT);
 }
 
-bool slice_start_clock(struct slice *s, unsigned worker)
+uint64_t slice_hold(struct slice *s)
+{
+    return atomic_fetch_or(&s->started, HELD) >> SHIFT;
+}
+
+/* The limit first: whoever finds the slice free again finds it. */
+void slice_release(struct slice *s, uint64_t clocks)
+{
+    assert(clocks >= atomic_load(&s->started) >> SHIFT && clocks <= s->count);
+    atomic_store(&s->limit, clocks);
+    atomic_fetch_and(&s->started, ~(uint64_t)HELD);
+}
+
+enum slice_turn slice_start_clock(struct slice *s, unsigned worker)
 {
     struct lane *l = &s->lane[worker];
     uint64_t seen = atomic_load(&s->started);
 
     assert(worker < s->workers);
-    if (l->started == s->count)
-        return false;
+    if (l->started == atomic_load(&s->limit))
+        return SLICE_OVER;
     /* The lane has ended all clocks it started, so somebody has started those.
      */
-    while (seen >> 1 == l->started) {
-        if (seen & 1)
-            return false;
-        if (atomic_compare_exchange_weak(&s->started, &seen, seen + 2))
+    while (seen >> SHIFT == l->started) {
+        if (seen & HELD)
+            return SLICE_HELD;
+        if (seen & CUT || l->started == atomic_load(&s->limit))
+            return SLICE_OVER;
+        if (atomic_compare_exchange_weak(&s->started, &seen, seen + ONE_CLOCK))
             break;
     }
     l->started++;
-    return true;
+    return SLICE_RUN;
 }
 
 /* ---- stalls -------------------------------------------------------------- */

@@ -66,13 +66,21 @@ enum err slice_begin(struct slice *s, uint64_t count, uint64_t every,
 /* No clock that no worker has started will be. Any thread, any time. */
 void slice_cut(struct slice *s);
 
+/* A slice that runs in several places at once: no further clock is started here
+ * until slice_release says after how many the slice ends, which is no less than
+ * slice_hold returned, the clocks started here. Any thread, while the slice
+ * runs; each once a slice. */
+uint64_t slice_hold(struct slice *s);
+void slice_release(struct slice *s, uint64_t clocks);
+
 /* A worker has come; its totals now. Before its first slice_start_clock. */
 void slice_enter(struct slice *s, unsigned worker,
                  const struct slice_tick *begin);
 
 /* Whether @worker is to run its next clock. The first to ask about a clock
- * decides for all. */
-bool slice_start_clock(struct slice *s, unsigned worker);
+ * decides for all. SLICE_HELD: ask again after slice_release. */
+enum slice_turn { SLICE_OVER, SLICE_RUN, SLICE_HELD };
+enum slice_turn slice_start_clock(struct slice *s, unsigned worker);
 
 /* The clock started last by @worker has ended. */
 void slice_end_clock(struct slice *s, unsigned worker,

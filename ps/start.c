@@ -4,7 +4,9 @@
  * copies, chunk pointers, and the stores. What the buffers leave is divided
  * among the shards so that each can hold as many branches as the others.
  */
+#include "ps/comm_io.h"
 #include "ps/core.h"
+#include "ps/shard.h"
 
 #include <assert.h>
 #include <string.h>
@@ -21,6 +23,12 @@ static bool has_copies(const struct mlt_ps *ps, const struct table *t)
     return t->access == MLT_SHARED && !ps->direct;
 }
 
+/* Whether a worker notes of each row when it last had it. */
+static bool notes_held(const struct mlt_ps *ps, const struct table *t)
+{
+    return has_copies(ps, t) || (ps->nodes > 1 && t->access != MLT_LOCAL);
+}
+
 /* Buffers of one table over all workers, and the node's chunk pointers. */
 static uint64_t table_buffers(const struct mlt_ps *ps, const struct table *t)
 {
@@ -32,8 +40,10 @@ static uint64_t table_buffers(const struct mlt_ps *ps, const struct table *t)
     if (t->access == MLT_SHARED)
         bytes += update_bytes(t->rows, t->value_bytes);
     if (has_copies(ps, t))
-        bytes += values + t->rows * sizeof(int64_t);
-    if (has_copies(ps, t) && t->rule->revises)
+        bytes += values;
+    if (notes_held(ps, t))
+        bytes += t->rows * sizeof(int64_t);
+    if (ps->nodes == 1 && has_copies(ps, t) && t->rule->revises)
         bytes += values;
     if (t->flags & MLT_READ_MY_WRITES)
         bytes += values;
@@ -56,7 +66,8 @@ static enum err open_store(const struct mlt_ps *ps, unsigned index,
         store_table number;
         uint64_t first;
 
-        table_part(table, ps->workers, index, &first, &layout.rows);
+        table_part(table, ps->all_workers, ps->node * ps->workers + index,
+                   &first, &layout.rows);
         err = store_add_table(s, &layout, &number);
         assert(err || number == t);
     }
@@ -131,6 +142,8 @@ static enum err plan_memory(struct mlt_ps *ps, struct fault *f)
     ps->buffers_bytes = 0;
     for (size_t t = 0; t < ps->tables; t++)
         ps->buffers_bytes += table_buffers(ps, &ps->table[t]);
+    if (ps->nodes > 1)
+        ps->buffers_bytes += comm_bytes(ps);
     if (ps->memory_limit <
         ps->buffers_bytes + ps->fixed_bytes + ps->branch_bytes)
         return too_small(ps, f);
@@ -156,6 +169,20 @@ uint64_t ps_limit_bytes(const struct mlt_ps *ps)
 uint64_t ps_branch_bytes(const struct mlt_ps *ps)
 {
     return ps->branch_bytes;
+}
+
+/* How many complete branches fit, up to what a store can hold. */
+static unsigned branches_that_fit(const struct mlt_ps *ps)
+{
+    uint64_t for_branches = ps->store_limit - ps->fixed_bytes;
+    uint64_t fit = for_branches / ps->branch_bytes;
+
+    return fit > STORE_BRANCHES_MAX ? STORE_BRANCHES_MAX : (unsigned)fit;
+}
+
+unsigned ps_branches_max(const struct mlt_ps *ps)
+{
+    return ps->fits;
 }
 
 enum err ps_require_models(const struct mlt_ps *ps, unsigned models,
@@ -205,10 +232,13 @@ static void fill_view(const struct mlt_ps *ps, const struct mlt_worker *w,
     v->value_bytes = t->value_bytes;
     v->updates = t->access == MLT_SHARED;
     v->own_clock = t->flags & MLT_OWN_CLOCK;
-    v->in_place =
-        t->access == MLT_EXCLUSIVE || (t->access == MLT_SHARED && ps->direct &&
-                                       !(t->flags & MLT_READ_MY_WRITES));
-    table_part(t, ps->workers, w->index, &v->first, &v->count);
+    v->in_place = ps->nodes == 1 && (t->access == MLT_EXCLUSIVE ||
+                                     (t->access == MLT_SHARED && ps->direct &&
+                                      !(t->flags & MLT_READ_MY_WRITES)));
+    table_part(t, ps->all_workers, w->number, &v->first, &v->count);
+    if (ps->nodes > 1 && t->access != MLT_LOCAL)
+        shard_part(t, ps->nodes, ps->workers, ps->node, &v->node_first,
+                   &v->node_count);
 }
 
 static enum err new_worker(struct mlt_ps *ps, unsigned index)
@@ -217,6 +247,7 @@ static enum err new_worker(struct mlt_ps *ps, unsigned index)
 
     w->ps = ps;
     w->index = index;
+    w->number = ps->node * ps->workers + index;
     w->view = zeroed_lines(ps->tables * sizeof(*w->view));
     w->extra = mem_calloc(ps->tables, sizeof(*w->extra));
     if (!w->view || !w->extra)
@@ -263,17 +294,13 @@ static enum err new_buffers(struct mlt_ps *ps, struct view *v)
 
     if (v->updates && update_init(&v->update, t->rows, t->value_bytes))
         return ERR_NOMEM;
-    if (has_copies(ps, t)) {
-        v->copy = zeroed_lines(values);
-        v->held = mem_calloc(t->rows, sizeof(*v->held));
-        if (!v->copy || !v->held)
-            return ERR_NOMEM;
-    }
-    if (has_copies(ps, t) && t->rule->revises) {
-        v->seen = zeroed_lines(values);
-        if (!v->seen)
-            return ERR_NOMEM;
-    }
+    if (has_copies(ps, t) && !(v->copy = zeroed_lines(values)))
+        return ERR_NOMEM;
+    if (notes_held(ps, t) && !(v->held = mem_calloc(t->rows, sizeof(*v->held))))
+        return ERR_NOMEM;
+    if (ps->nodes == 1 && has_copies(ps, t) && t->rule->revises &&
+        !(v->seen = zeroed_lines(values)))
+        return ERR_NOMEM;
     if (t->flags & MLT_READ_MY_WRITES) {
         v->mine = zeroed_lines(values);
         if (!v->mine)
@@ -316,6 +343,7 @@ static void free_worker(struct mlt_worker *w)
 void start_undo(struct mlt_ps *ps)
 {
     backup_stop(ps);
+    comm_stop(ps);
     runtime_stop(ps);
     for (unsigned i = 0; ps->worker && i < ps->workers; i++)
         free_worker(&ps->worker[i]);
@@ -348,7 +376,10 @@ static enum err start(struct mlt_ps *ps, struct fault *f)
 {
     enum err err;
 
-    ps->direct = ps->workers == 1 || ps->consistency->barrier;
+    ps->direct = ps->all_workers == 1 || ps->consistency->barrier;
+    err = ps->nodes > 1 && !ps->comm ? comm_open(ps, f) : ERR_OK;
+    if (err)
+        return err;
     if (new_workers(ps))
         return out_of_memory(ps, f);
     err = plan_memory(ps, f);
@@ -360,7 +391,9 @@ static enum err start(struct mlt_ps *ps, struct fault *f)
         err = first_branch(ps);
     if (err)
         return err == ERR_LIMIT ? too_small(ps, f) : out_of_memory(ps, f);
-    return runtime_start(ps, f);
+    err = runtime_start(ps, f);
+    ps->own_fits = ps->fits = branches_that_fit(ps);
+    return err || !ps->comm ? err : comm_start(ps, f);
 }
 
 int mlt_ps_start(struct mlt_ps *ps, struct mlt_error *err)

@@ -19,7 +19,7 @@ enum { FD_FREE_FROM = 10 };
 /* What the child needs between fork and exec, where nothing may be allocated.
  */
 struct child {
-    char *argv[8];
+    char *argv[12];
     int log_fd, null_fd, report_fd;
     pid_t parent;
 };
@@ -131,10 +131,17 @@ enum err launcher_start(struct node_process *p, const struct launch *launch,
     char number[16];
     struct child c = {
         .argv = {"mltune", "node", "--tuner", (char *)launch->endpoint,
-                 "--node", number, launch->verbose ? "-v" : NULL, NULL},
+                 "--node", number},
     };
+    int n = 6;
     enum err err;
 
+    if (launch->verbose)
+        c.argv[n++] = "-v";
+    if (launch->meet) {
+        c.argv[n++] = "--meet";
+        c.argv[n++] = (char *)launch->meet;
+    }
     memset(p, 0, sizeof(*p));
     p->pid_fd = -1;
     p->node = launch->node;

@@ -1,11 +1,11 @@
 /* Launcher "local": training nodes as child processes on this machine.
  *
  * A node is this very executable, started as `mltune node --tuner ENDPOINT
- * --node N`, in a process group of its own (Ctrl-C on the terminal is the
- * tuner's to handle), with no open files but stdin (/dev/null) and stdout and
- * stderr (a log of its own). The kernel kills it when the thread that started
- * it ends, however that ends, so start and stop belong to one thread that lives
- * until the run is over.
+ * --node N` (and `--meet DIR` where there are several), in a process group of
+ * its own (Ctrl-C on the terminal is the tuner's to handle), with no open files
+ * but stdin (/dev/null) and stdout and stderr (a log of its own). The kernel
+ * kills it when the thread that started it ends, however that ends, so start
+ * and stop belong to one thread that lives until the run is over.
  */
 #ifndef TUNER_LAUNCHER_IO_H
 #define TUNER_LAUNCHER_IO_H
@@ -21,6 +21,7 @@
 struct launch {
     const char *endpoint; /* of the tuner's socket */
     uint32_t node;        /* its number */
+    const char *meet;     /* folder where several nodes meet; NULL: one */
     const char *log_path; /* appended to */
     bool verbose;         /* the node gets -v */
 };

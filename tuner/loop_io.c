@@ -36,7 +36,10 @@ struct loop {
     struct loop_result *result;
     struct tuner *tuner;
     struct tuner_actions actions;
-    struct socket_peer node; /* len 0: has not said hello */
+    uint32_t nodes;
+    struct socket_peer node[LOOP_NODES_MAX]; /* len 0: has not said hello */
+    double heard_s[LOOP_NODES_MAX]; /* when it was last heard of, or started */
+    struct crew *crew;              /* NULL: one node */
     time_ns start;
     double flushed_s; /* when the journal was last flushed */
     double step_s;    /* how long the last step took */
@@ -44,14 +47,15 @@ struct loop {
     char lost_reason[PROTO_TEXT_MAX];
     bool lost_told, lost_verdict; /* how the process ended is known */
     bool stopping;
-    double heard_s;      /* when the node was last heard of, or started */
-    double restart_at_s; /* INFINITY: the node is not to be restarted */
-    unsigned restarts;   /* in a row without progress */
-    uint32_t epochs;     /* furthest epoch that ended */
-    bool over;           /* finished, or cannot go on */
-    op_id snapshot_op;   /* the running `snapshot`; 0: none */
-    op_id save_op;       /* the running `save`; 0: none */
+    double restart_at_s;         /* INFINITY: the node is not to be restarted */
+    unsigned restarts;           /* in a row without progress */
+    uint32_t epochs;             /* furthest epoch that ended */
+    bool over;                   /* finished, or cannot go on */
+    op_id snapshot_op;           /* the running `snapshot`; 0: none */
+    op_id save_op;               /* the running `save`; 0: none */
     char tmp_dir[FILE_PATH_MAX]; /* where it writes */
+    /* Of several nodes: where they write the running snapshot, and its name. */
+    char parts_dir[FILE_PATH_MAX], snapshot_dir[FILE_PATH_MAX];
     uint64_t malformed;
     mailbox_ticket ticket; /* of the command that is carried out; 0: none */
 };
@@ -92,6 +96,20 @@ static void node_lost(struct loop *l, double at_s, const char *reason)
         log_event(LOG_INFO, "node_lost", "reason=\"%s\"", reason);
 }
 
+/* Answers what was to be done with `failed` instead. */
+static void make_failed(struct msg *m, const struct fault *f)
+{
+    op_id op = m->op;
+    branch_id branch = m->done.branch;
+
+    msg_deinit(m);
+    m->kind = MSG_FAILED;
+    m->op = op;
+    m->failed.branch = branch;
+    m->failed.code = f->code;
+    snprintf(m->failed.reason, sizeof(m->failed.reason), "%s", f->text);
+}
+
 /* ---- the model folder ---------------------------------------------------- */
 
 /* The node writes the tables into a temporary folder beside the final one, so
@@ -127,8 +145,6 @@ static void publish_model(struct loop *l, struct msg *m)
 {
     const struct loop_hooks *h = &l->o->hooks;
     struct fault f = {0};
-    op_id op = m->op;
-    branch_id branch = m->done.branch;
     enum err err = h->model(h->ctx, l->tmp_dir, m->done.data, &f);
 
     if (!err)
@@ -137,16 +153,67 @@ static void publish_model(struct loop *l, struct msg *m)
     if (!err)
         return;
     l->result->own_error = err;
-    msg_deinit(m);
-    memset(m, 0, sizeof(*m));
-    m->kind = MSG_FAILED;
-    m->op = op;
-    m->failed.branch = branch;
-    m->failed.code = err;
-    snprintf(m->failed.reason, sizeof(m->failed.reason), "%s", f.text);
+    make_failed(m, &f);
+}
+
+/* ---- snapshots of several nodes -------------------------------------------
+ */
+
+/* As redirect_save: a snapshot is complete when all have written their part. */
+static enum err redirect_snapshot(struct loop *l, struct msg *m,
+                                  struct fault *f)
+{
+    int n = snprintf(l->parts_dir, sizeof(l->parts_dir), "%s.tmp",
+                     m->snapshot.path);
+    enum err err;
+
+    if (n < 0 || (size_t)n >= sizeof(m->snapshot.path))
+        return fault_set(f, ERR_LIMIT, "path of the snapshot is too long");
+    snprintf(l->snapshot_dir, sizeof(l->snapshot_dir), "%s", m->snapshot.path);
+    err = folder_remove(l->parts_dir, f);
+    if (!err)
+        err = folder_make(l->parts_dir, f);
+    if (!err)
+        memcpy(m->snapshot.path, l->parts_dir, (size_t)n + 1);
+    return err;
+}
+
+static void drop_parts(struct loop *l)
+{
+    if (l->parts_dir[0])
+        folder_remove(l->parts_dir, NULL);
+    l->parts_dir[0] = '\0';
+}
+
+static void publish_snapshot(struct loop *l, struct msg *m)
+{
+    struct fault f = {0};
+
+    if (folder_publish(l->parts_dir, l->snapshot_dir, &f) != ERR_OK)
+        make_failed(m, &f);
+    drop_parts(l);
 }
 
 /* ---- actions ------------------------------------------------------------- */
+
+static bool all_here(const struct loop *l)
+{
+    for (uint32_t i = 0; i < l->nodes; i++)
+        if (l->node[i].len == 0)
+            return false;
+    return true;
+}
+
+static void send_text(struct loop *l, uint32_t node, const char *text,
+                      size_t len)
+{
+    enum err err = socket_send(l->o->socket, &l->node[node], text, len);
+
+    if (err == ERR_LIMIT)
+        node_lost(l, now_s(l), "the node does not take messages any more");
+    else if (err)
+        node_lost(l, now_s(l) + LAST_WORDS_S, "the node is not connected");
+}
 
 static void send_message(struct loop *l, struct msg *m)
 {
@@ -155,12 +222,16 @@ static void send_message(struct loop *l, struct msg *m)
     size_t len;
     enum err err = ERR_OK;
 
-    if (l->lost_told || l->node.len == 0)
+    if (l->lost_told || !all_here(l))
         return; /* the core hears of the loss by its event */
     if (m->kind == MSG_SAVE)
         err = redirect_save(l, m, &f);
     else if (m->kind == MSG_SNAPSHOT)
         l->snapshot_op = m->op;
+    if (m->kind == MSG_SNAPSHOT && l->crew)
+        err = redirect_snapshot(l, m, &f);
+    if (!err && l->crew)
+        err = crew_ask(l->crew, m);
     if (!err) {
         err = msg_encode(m, &text, &len);
         if (err)
@@ -173,12 +244,9 @@ static void send_message(struct loop *l, struct msg *m)
     }
     if (m->kind == MSG_STOP)
         l->stopping = true;
-    err = socket_send(l->o->socket, &l->node, text, len);
+    for (uint32_t i = 0; i < l->nodes; i++)
+        send_text(l, i, text, len);
     mem_free(text);
-    if (err == ERR_LIMIT)
-        node_lost(l, now_s(l), "the node does not take messages any more");
-    else if (err)
-        node_lost(l, now_s(l) + LAST_WORDS_S, "the node is not connected");
 }
 
 static void journal_record(struct loop *l, const struct record *r)
@@ -315,7 +383,11 @@ static void greet(struct loop *l, const struct socket_peer *from,
     size_t len;
     enum err err;
 
-    if (hello->pid != l->o->node->pid || l->node.len > 0) {
+    uint32_t i = 0;
+
+    while (i < l->nodes && hello->pid != l->o->node[i].pid)
+        i++;
+    if (i == l->nodes || l->node[i].len > 0) {
         log_event(LOG_WARN, "stranger_ignored", "pid=%lld",
                   (long long)hello->pid);
         return;
@@ -328,11 +400,11 @@ static void greet(struct loop *l, const struct socket_peer *from,
         node_lost(l, now_s(l), text);
         return;
     }
-    l->node = *from;
-    l->heard_s = now_s(l);
+    l->node[i] = *from;
+    l->heard_s[i] = now_s(l);
     err = msg_encode(l->o->config, &config, &len);
     if (!err)
-        err = socket_send(l->o->socket, &l->node, config, len);
+        err = socket_send(l->o->socket, &l->node[i], config, len);
     mem_free(config);
     if (err) {
         snprintf(text, sizeof(text), "cannot send the configuration: %s",
@@ -363,6 +435,8 @@ static void take_answer(struct loop *l, struct msg *m)
     if (m->op == l->snapshot_op) {
         l->snapshot_op = 0;
         l->result->snapshot_error = ERR_OK;
+        if (l->crew && m->kind == MSG_DONE)
+            publish_snapshot(l, m);
         if (m->kind == MSG_FAILED)
             snapshot_failed(l, &m->failed);
     } else if (m->op == l->save_op && m->kind == MSG_DONE) {
@@ -380,12 +454,42 @@ static void take_message(struct loop *l, struct msg *m)
     const struct loop_hooks *h = &l->o->hooks;
     struct tuner_event event = {.kind = TUNER_EVENT_MESSAGE, .message = m};
 
-    l->heard_s = now_s(l);
     take_answer(l, m);
     if (h->message)
         h->message(h->ctx, m);
     if (!l->lost_told)
         step(l, &event);
+}
+
+/* What the nodes say, joined, goes on as if one had said it. */
+static void take_of_node(struct loop *l, uint32_t node, struct msg *m)
+{
+    struct fault f = {0};
+    struct msg joined;
+
+    l->heard_s[node] = now_s(l);
+    if (!l->crew) {
+        take_message(l, m);
+        return;
+    }
+    if (l->lost_told || l->over)
+        return;
+    if (crew_take(l->crew, node, m, &f) != ERR_OK) {
+        node_lost(l, now_s(l), f.text);
+        return;
+    }
+    while (crew_next(l->crew, &joined)) {
+        take_message(l, &joined);
+        msg_deinit(&joined);
+    }
+}
+
+static int64_t who_sent(const struct loop *l, const struct socket_peer *from)
+{
+    for (uint32_t i = 0; i < l->nodes; i++)
+        if (l->node[i].len && socket_peer_same(from, &l->node[i]))
+            return i;
+    return -1;
 }
 
 static void complain(struct loop *l, const char *reason)
@@ -401,6 +505,7 @@ static bool receive_one(struct loop *l)
     struct fault f = {0};
     struct msg m = {0};
     char *text = NULL;
+    int64_t node;
     size_t len;
     enum err err = socket_receive(l->o->socket, &from, &text, &len);
 
@@ -416,10 +521,10 @@ static bool receive_one(struct loop *l)
         complain(l, f.text);
     else if (m.kind == MSG_HELLO)
         greet(l, &from, &m.hello);
-    else if (l->node.len == 0 || !socket_peer_same(&from, &l->node))
+    else if ((node = who_sent(l, &from)) < 0)
         complain(l, "not from our node");
     else
-        take_message(l, &m);
+        take_of_node(l, (uint32_t)node, &m);
     if (!err)
         msg_deinit(&m);
     return true;
@@ -506,15 +611,22 @@ static void take_commands(struct loop *l)
     }
 }
 
-static void take_node_end(struct loop *l)
+static void take_node_end(struct loop *l, uint32_t node)
 {
     char verdict[256];
 
-    if (!launcher_poll(l->o->node))
+    if (!launcher_poll(&l->o->node[node]))
         return;
-    launcher_verdict(l->o->node, verdict, sizeof(verdict));
+    launcher_verdict(&l->o->node[node], verdict, sizeof(verdict));
     node_lost(l, now_s(l) + LAST_WORDS_S, verdict);
     l->lost_verdict = true;
+}
+
+/* All of them, the first one asked included. */
+static void stop_nodes(struct loop *l, int grace_ms, int hurry_fd)
+{
+    for (uint32_t i = 0; i < l->nodes; i++)
+        launcher_stop(&l->o->node[i], grace_ms, hurry_fd);
 }
 
 static double or_default(double given, double otherwise)
@@ -545,10 +657,14 @@ static void plan_restart(struct loop *l)
     for (unsigned i = 0; i < l->restarts; i++)
         wait *= 2;
     l->restarts++;
-    launcher_stop(l->o->node, 0, -1);
+    stop_nodes(l, 0, -1);
     drop_model(l);
+    drop_parts(l);
     l->snapshot_op = 0;
-    l->node.len = 0;
+    for (uint32_t i = 0; i < l->nodes; i++)
+        l->node[i].len = 0;
+    if (l->crew)
+        crew_reset(l->crew);
     l->restart_at_s = now_s(l) + wait;
     snprintf(text, sizeof(text), "%s; starting it again in %g s (%u of %d)",
              l->lost_reason, wait, l->restarts, LOOP_RESTARTS_MAX);
@@ -583,6 +699,15 @@ static void take_loss(struct loop *l)
     }
 }
 
+/* All nodes will be given the configuration. */
+static void expect_ready(struct loop *l)
+{
+    struct fault f = {.code = ERR_NOMEM, .text = "no memory for the nodes"};
+
+    if (l->crew && crew_ask(l->crew, l->o->config) != ERR_OK)
+        give_up(l, &f);
+}
+
 static void restart(struct loop *l)
 {
     const struct loop_hooks *h = &l->o->hooks;
@@ -596,9 +721,21 @@ static void restart(struct loop *l)
         give_up(l, &f);
         return;
     }
+    expect_ready(l);
     l->lost_told = l->lost_verdict = false;
-    l->heard_s = now_s(l);
+    for (uint32_t i = 0; i < l->nodes; i++)
+        l->heard_s[i] = now_s(l);
     l->result->restarts++;
+}
+
+static uint32_t most_silent(const struct loop *l)
+{
+    uint32_t at = 0;
+
+    for (uint32_t i = 1; i < l->nodes; i++)
+        if (l->heard_s[i] < l->heard_s[at])
+            at = i;
+    return at;
 }
 
 /* A node that hangs is as good as none. */
@@ -606,11 +743,12 @@ static void take_silence(struct loop *l)
 {
     char text[96];
 
+    const struct node_process *p = &l->o->node[most_silent(l)];
+
     snprintf(text, sizeof(text),
-             "node %u (pid %lld) has not been heard of for %g s",
-             l->o->node->node, (long long)l->o->node->pid,
-             or_default(l->o->silence_s, LOOP_SILENCE_S));
-    launcher_stop(l->o->node, 0, -1);
+             "node %u (pid %lld) has not been heard of for %g s", p->node,
+             (long long)p->pid, or_default(l->o->silence_s, LOOP_SILENCE_S));
+    stop_nodes(l, 0, -1);
     node_lost(l, now_s(l), text);
 }
 
@@ -618,7 +756,8 @@ static double silent_at(const struct loop *l)
 {
     if (l->lost_told || isfinite(l->lost_at_s) || l->stopping)
         return INFINITY;
-    return l->heard_s + or_default(l->o->silence_s, LOOP_SILENCE_S);
+    return l->heard_s[most_silent(l)] +
+           or_default(l->o->silence_s, LOOP_SILENCE_S);
 }
 
 static void take_time(struct loop *l)
@@ -655,16 +794,18 @@ static long timeout_ms(const struct loop *l)
 
 static void wait_and_take(struct loop *l)
 {
-    zmq_pollitem_t item[4] = {
+    zmq_pollitem_t item[LOOP_NODES_MAX + 3] = {
         {.socket = l->o->socket->router, .events = ZMQ_POLLIN},
         {.fd = l->o->signal_fd, .events = ZMQ_POLLIN},
     };
-    int items = 2, node = 0, mail = 0;
+    int items = 2, node[LOOP_NODES_MAX] = {0}, mail = 0;
 
-    if (!l->o->node->ended) {
-        node = items++;
-        item[node].fd = l->o->node->pid_fd;
-        item[node].events = ZMQ_POLLIN;
+    for (uint32_t i = 0; i < l->nodes; i++) {
+        if (l->o->node[i].ended)
+            continue;
+        node[i] = items++;
+        item[node[i]].fd = l->o->node[i].pid_fd;
+        item[node[i]].events = ZMQ_POLLIN;
     }
     if (l->o->mailbox) {
         mail = items++;
@@ -680,13 +821,27 @@ static void wait_and_take(struct loop *l)
                 break;
         if (mail && item[mail].revents && !l->over)
             take_commands(l);
-        if (node && item[node].revents && !l->over)
-            take_node_end(l);
+        for (uint32_t i = 0; i < l->nodes; i++)
+            if (node[i] && item[node[i]].revents && !l->over)
+                take_node_end(l, i);
     }
     if (!l->over)
         take_time(l);
     /* Readers see what happened; other runs' tuners may write. */
     commit(l, false);
+}
+
+static void begin(struct loop *l)
+{
+    struct fault f = {.code = ERR_NOMEM, .text = "no memory for the nodes"};
+
+    l->nodes = l->o->nodes ? l->o->nodes : 1;
+    assert(l->nodes <= LOOP_NODES_MAX);
+    for (uint32_t i = 0; i < l->nodes; i++)
+        l->heard_s[i] = now_s(l);
+    if (l->nodes > 1 && crew_new(l->nodes, &l->crew) != ERR_OK)
+        give_up(l, &f);
+    expect_ready(l);
 }
 
 void loop_run(const struct loop_options *options, struct loop_result *out)
@@ -703,23 +858,26 @@ void loop_run(const struct loop_options *options, struct loop_result *out)
     bool orderly;
 
     memset(out, 0, sizeof(*out));
-    l.heard_s = now_s(&l);
+    begin(&l);
     while (!l.over) {
         wait_and_take(&l);
         options->hooks.tick(options->hooks.ctx, now_s(&l));
     }
     if (options->mailbox)
         mailbox_close(options->mailbox);
-    orderly = !out->ended_at_once && l.stopping;
-    launcher_stop(options->node, orderly ? LOOP_NODE_GRACE_MS : 0,
-                  options->signal_fd);
+    /* Those that wait for a node that could not load are not asked. */
+    orderly = !out->ended_at_once && l.stopping && !(l.crew && out->load_error);
+    stop_nodes(&l, orderly ? LOOP_NODE_GRACE_MS : 0, options->signal_fd);
     if (orderly && out->signal && another_signal(&l))
         out->ended_at_once = true;
-    if (orderly && options->node->code != 0 && !out->load_error &&
-        !out->ended_at_once)
-        log_event(LOG_WARN, "node_ended_badly", "node=%u code=%d",
-                  options->node->node, options->node->code);
+    for (uint32_t i = 0; orderly && i < l.nodes; i++)
+        if (options->node[i].code != 0 && !out->load_error &&
+            !out->ended_at_once)
+            log_event(LOG_WARN, "node_ended_badly", "node=%u code=%d",
+                      options->node[i].node, options->node[i].code);
     drop_model(&l);
+    drop_parts(&l);
+    crew_free(l.crew);
     tuner_actions_deinit(&l.actions);
     if (l.malformed > 1)
         log_event(LOG_WARN, "messages_ignored", "count=%llu",

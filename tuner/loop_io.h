@@ -15,6 +15,7 @@
 
 #include "base/fault.h"
 #include "base/proto.h"
+#include "tuner/crew.h"
 #include "tuner/journal_io.h"
 #include "tuner/launcher_io.h"
 #include "tuner/mailbox_io.h"
@@ -24,6 +25,7 @@
 #include <jansson.h>
 
 enum {
+    LOOP_NODES_MAX = 64,
     LOOP_NODE_GRACE_MS = 5000, /* for the node to end after `stop` */
     LOOP_RESTARTS_MAX = 3      /* of a lost node, in a row without progress */
 };
@@ -52,7 +54,7 @@ struct loop_hooks {
      * folder gets its final name. */
     enum err (*model)(void *ctx, const char *dir, const json_t *data,
                       struct fault *f);
-    /* The node was lost, for @reason; it has ended. Starts another in
+    /* A node was lost, for @reason; all have ended. Starts others in
      * options.node, and makes a tuner that goes on from the records so far.
      * @restarts: from 1, in a row. The tuner before is not used any more.
      * Optional (NULL: a lost node ends the run as failed). On success the new
@@ -66,7 +68,8 @@ struct loop_options {
     struct tuner *tuner;         /* waits for `ready`; until a restart */
     struct journal *journal;     /* its run has begun */
     struct tuner_socket *socket; /* listens */
-    struct node_process *node;   /* started */
+    struct node_process *node;   /* [nodes] started, numbered from 0 */
+    uint32_t nodes;              /* 0 as 1 */
     int signal_fd;               /* signalfd of SIGINT, SIGTERM, SIGHUP */
     struct mailbox *mailbox;     /* users' commands; NULL: none. Closed when the
                                   * run is over */
@@ -90,7 +93,7 @@ struct loop_result {
     double wall_s, cpu_s;    /* of the loop's thread */
 };
 
-/* Runs until the tuner finishes or cannot go on. The node has ended when it
+/* Runs until the tuner finishes or cannot go on. All nodes have ended when it
  * returns, and no unfinished model is left. */
 void loop_run(const struct loop_options *options, struct loop_result *out);
 

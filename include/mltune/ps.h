@@ -63,10 +63,22 @@ struct mlt_ps_options {
     double learning_rate; /* default 0.01; >= 0 */
     double momentum;      /* default 0; 0 <= m < 1 */
     uint64_t seed;
+
+    /* Several nodes: processes, on one machine or many, each with `workers`
+     * workers, that make the same calls in the same order. */
+    unsigned nodes;     /* 0 or 1: this process alone */
+    unsigned node;      /* this one's number, from 0 */
+    const char *meet;   /* a folder that all reach, new for this server: where
+                         * they find each other; started in any order */
+    const char *listen; /* "tcp://ADDRESS:*": where the others reach this node;
+                         * NULL: a Unix socket in that folder */
+    double meet_s;      /* longest wait for the others; 0: 60 */
+    int float16;        /* f32 rows travel as 16-bit floats */
 };
 #define MLT_PS_OPTIONS                                                         \
     {                                                                          \
-        sizeof(struct mlt_ps_options), 0, 0, "bsp", 0, "sgd", 0.01, 0.0, 1     \
+        sizeof(struct mlt_ps_options), 0, 0, "bsp", 0, "sgd", 0.01, 0.0, 1, 0, \
+            0, NULL, NULL, 0, 0                                                \
     }
 
 /* Errors: EINVAL-like code for an unknown name or a value out of range (@err
@@ -77,6 +89,7 @@ MLT_API int mlt_ps_new(const struct mlt_ps_options *opt, struct mlt_ps **out,
 /* Joins all threads and releases everything. Accepts NULL. */
 MLT_API void mlt_ps_free(struct mlt_ps *ps);
 
+/* Over all nodes. */
 MLT_API unsigned mlt_ps_workers(const struct mlt_ps *ps);
 
 /* ---- tables -------------------------------------------------------------- */
@@ -91,7 +104,8 @@ enum mlt_access {
     MLT_SHARED,
     /* Rows are partitioned among the workers (mlt_owned_rows); a row is read
      * and updated by its worker alone, in place, and its rule acts at once.
-     * Others may read it after both have passed the same clock under bsp. */
+     * Others may read it after both have passed the same clock under bsp, and
+     * in branches that nobody updates. */
     MLT_EXCLUSIVE,
     /* Every worker has a table of its own with this many rows, read and written
      * in place: worker-local state, forked with the branch. No rule. */
@@ -159,7 +173,8 @@ MLT_API int mlt_ps_set_staleness(struct mlt_ps *ps, unsigned staleness);
 
 /* Writes every saved table of the active branch as DIR/NAME.npy (values without
  * slots, shape [rows, width]); the folder must exist. Complete or not at all: a
- * file appears under its name only when it is whole. */
+ * file appears under its name only when it is whole. Of several nodes each
+ * writes its rows into the files, which are whole when all have returned. */
 MLT_API int mlt_ps_save(struct mlt_ps *ps, const char *dir,
                         struct mlt_error *err);
 

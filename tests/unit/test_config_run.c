@@ -286,9 +286,10 @@ static void config_refusals_say_what_is_possible(void **state)
     expect_problem("{\"app\": {\"name\": \"toy\", \"data\": \"d\", \"rank\": "
                    "1}}",
                    "/app/rank: expected one of the keys");
-    expect_problem("{" TOY ", \"cluster\": {\"nodes\": 2}}",
-                   "/cluster/nodes: expected a whole number from 1 to 1, found "
-                   "2");
+    expect_problem(
+        "{" TOY ", \"cluster\": {\"nodes\": 65}}",
+        "/cluster/nodes: expected a whole number from 1 to 64, found "
+        "65");
     expect_problem("{" TOY ", \"cluster\": {\"launcher\": \"ssh\"}}",
                    "expected \"local\"");
     expect_problem("{" TOY ", \"cluster\": {\"workers\": 0}}", "from 1 to 256");
@@ -492,6 +493,9 @@ static void tunables_that_cannot_act_are_pinned(void **state)
     (void)state;
     expect_pinned("{" TOY ", \"tunables\": {\"bandwidth_mbps\": {}}}",
                   "bandwidth_mbps", "on one node");
+    expect_pinned("{" TOY ", \"cluster\": {\"nodes\": 2}, \"tunables\": "
+                  "{\"bandwidth_mbps\": {}}}",
+                  "bandwidth_mbps", "not paced");
     expect_pinned("{" TOY ", \"tunables\": {\"staleness\": {}}}", "staleness",
                   "under consistency bsp");
     expect_pinned("{" TOY ", \"cluster\": {\"workers\": 1}, \"ps\": "

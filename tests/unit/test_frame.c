@@ -78,6 +78,16 @@ static struct frame sample(enum frame_kind kind)
         f.op = 43;
         f.code = ERR_LIMIT;
         break;
+    case FRAME_FITS:
+        f.fits = 12;
+        break;
+    case FRAME_HELD:
+    case FRAME_END:
+        f.clocks = 17;
+        break;
+    case FRAME_FAIL:
+        f.code = ERR_APP;
+        break;
     default:
         break;
     }

@@ -160,10 +160,12 @@ static void settle(struct node *n)
         finish(n, op, (struct node_result){0});
 }
 
-static struct node *serving(unsigned branches_max, uint64_t validation)
+static struct node *serving_one_of(bool many, unsigned branches_max,
+                                   uint64_t validation)
 {
     struct msg_hello hello = {PROTO_VERSION, 0, 2, 77};
     struct node_model model = {.branches_max = branches_max,
+                               .many = many,
                                .tunables = tunables,
                                .ready = {.samples = 100,
                                          .validation_samples = validation,
@@ -182,6 +184,11 @@ static struct node *serving(unsigned branches_max, uint64_t validation)
     assert_int_equal(node_loaded(n, &model), ERR_OK);
     check_trace(n, "hello; [config 1] ready 1; ");
     return n;
+}
+
+static struct node *serving(unsigned branches_max, uint64_t validation)
+{
+    return serving_one_of(false, branches_max, validation);
 }
 
 /* ---- the order of things ------------------------------------------------- */
@@ -521,6 +528,35 @@ static void node_cut_ends_its_slice_only(void **state)
     assert_false(node_cut_due(n));
     check_trace(n, "forked 2 b1; [fork 2] [schedule 3] done 3 b1 clocks=2; "
                    "done 4 b1; [schedule 5] done 5 b1; ");
+    node_free(n);
+}
+
+/* One of several nodes begins also a slice that was cut while it waited: the
+ * others may have begun it; and is to cut it at once. */
+static void node_of_many_begins_what_was_cut(void **state)
+{
+    struct node *n = serving_one_of(true, 9, 10);
+
+    (void)state;
+    fork_branch(n, 2, 1, 0, "training");
+    schedule(n, 3, 1, 0, 5);
+    schedule(n, 4, 1, 5, 5);
+    schedule(n, 5, 1, 10, 5);
+    cut(n, 4);
+    finish(n, take(n), (struct node_result){0});
+    assert_int_equal(take(n), 3);
+    assert_false(node_cut_due(n));
+    finish(n, 3, (struct node_result){.clocks = 5});
+    assert_int_equal(take(n), 4);
+    assert_true(node_cut_due(n));
+    assert_false(node_cut_due(n));
+    finish(n, 4, (struct node_result){.clocks = 1});
+    assert_int_equal(take(n), 5);
+    assert_false(node_cut_due(n));
+    finish(n, 5, (struct node_result){.clocks = 5});
+    check_trace(n, "forked 2 b1; [fork 2] [schedule 3] done 3 b1 clocks=5; "
+                   "[schedule 4] done 4 b1 clocks=1; [schedule 5] done 5 b1 "
+                   "clocks=5; ");
     node_free(n);
 }
 
@@ -879,6 +915,7 @@ int main(void)
         cmocka_unit_test(node_snapshot_holds_its_state),
         cmocka_unit_test(node_snapshot_of_the_root_costs_one),
         cmocka_unit_test(node_cut_ends_its_slice_only),
+        cmocka_unit_test(node_of_many_begins_what_was_cut),
         cmocka_unit_test(node_late_cut_hits_nothing_else),
         cmocka_unit_test(node_stop_drops_what_waits),
         cmocka_unit_test(node_broken_branch_can_only_be_freed),

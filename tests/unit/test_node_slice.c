@@ -280,6 +280,40 @@ static void slice_cut_at_once_runs_nothing(void **state)
     slice_free(s);
 }
 
+/* A held slice starts no clock until it is known how many there are; then all
+ * workers run so many, also clocks that nobody here had started. */
+static void slice_held_runs_as_many_as_it_is_told(void **state)
+{
+    struct slice_tick t[2] = {{0}};
+    struct slice *s;
+
+    (void)state;
+    assert_int_equal(slice_new(2, &s), ERR_OK);
+    assert_int_equal(slice_begin(s, 100, 4, false), ERR_OK);
+    slice_enter(s, 0, &t[0]);
+    slice_enter(s, 1, &t[1]);
+    run_clock(s, 0, &t[0], 1, 0, 0, 1);
+    run_clock(s, 0, &t[0], 1, 0, 0, 1);
+    assert_int_equal(slice_hold(s), 2);
+    assert_int_equal(slice_start_clock(s, 0), SLICE_HELD);
+    run_clock(s, 1, &t[1], 1, 0, 0, 1); /* started by the other */
+    slice_release(s, 3);
+    run_clock(s, 0, &t[0], 1, 0, 0, 1);
+    assert_int_equal(slice_start_clock(s, 0), SLICE_OVER);
+    slice_leave(s, 0);
+    run_clock(s, 1, &t[1], 1, 0, 0, 1);
+    run_clock(s, 1, &t[1], 1, 0, 0, 1);
+    assert_int_equal(slice_start_clock(s, 1), SLICE_OVER);
+    slice_leave(s, 1);
+    assert_int_equal(slice_windows(s), 1);
+    assert_int_equal(slice_clocks(s), 3);
+    assert_int_equal(slice_begin(s, 2, 1, false), ERR_OK);
+    assert_int_equal(slice_start_clock(s, 0), SLICE_RUN);
+    assert_int_equal(slice_start_clock(s, 0), SLICE_RUN);
+    assert_int_equal(slice_start_clock(s, 0), SLICE_OVER);
+    slice_free(s);
+}
+
 /* More windows than a report may hold are refused, as many as it may are not.
  */
 static void slice_too_many_windows_are_refused(void **state)
@@ -425,6 +459,7 @@ int main(void)
         cmocka_unit_test(slice_seconds_are_never_negative),
         cmocka_unit_test(slice_cut_ends_after_started_clocks),
         cmocka_unit_test(slice_cut_at_once_runs_nothing),
+        cmocka_unit_test(slice_held_runs_as_many_as_it_is_told),
         cmocka_unit_test(slice_too_many_windows_are_refused),
         cmocka_unit_test(slice_new_may_run_out_of_memory),
         cmocka_unit_test(slice_threads_agree),

@@ -1,0 +1,98 @@
+/* The communication's inside: what comm_io.c (life, control), comm_wire_io.c
+ * (sockets, frames) and comm_work_io.c (what workers call) share. */
+#ifndef PS_COMM_PARTS_IO_H
+#define PS_COMM_PARTS_IO_H
+
+#include "base/clock_io.h"
+#include "ps/accord.h"
+#include "ps/cache.h"
+#include "ps/comm_io.h"
+#include "ps/link.h"
+#include "ps/meet_io.h"
+#include "ps/shard.h"
+
+#include <zmq.h>
+
+#include <pthread.h>
+
+enum {
+    COMM_WINDOW = 64, /* frames under way to a node */
+    /* Room of a frame, so that what is under way is at most 64 MiB a node. */
+    COMM_ROOM_BYTES = 1 << 20,
+    COMM_COPY_BYTES = 16 << 10, /* of a frame: less is copied to be sent */
+    COMM_MEET_S = 60,           /* for all nodes to be started */
+    COMM_HELLO_S = 3600,        /* for all to have loaded their data */
+    COMM_AGAIN_S = 1            /* for a connection to come back */
+};
+
+/* Another node. */
+struct comm_peer {
+    struct link link;
+    void *push, *monitor; /* owned */
+    bool connected, was_connected;
+    time_ns lost_at; /* not connected any more: when the node is gone */
+    bool hello_due, fits_due;
+    bool hello, fits; /* has said so */
+};
+
+struct comm {
+    struct mlt_ps *ps;
+    struct meet meet;
+    void *context, *pull; /* owned; the thread's once it runs */
+    int wake_fd;          /* readable: the thread is to end */
+    pthread_t thread;
+    bool has_thread;
+    zmq_pollitem_t *item; /* [nodes + 2] the thread's */
+
+    pthread_mutex_t lock;   /* of everything below */
+    struct comm_peer *peer; /* [nodes]; this node's is not used */
+    struct shard *shard;
+    struct cache *cache;
+    struct accord *accord;
+    struct update **update;      /* [workers][tables] as the views' */
+    struct ps_counters counters; /* of rows written for others */
+    unsigned char *bytes;        /* [room] a frame that is being made */
+    size_t room;
+    uint64_t slice;
+    bool stop;           /* the thread is to end */
+    bool starting;       /* until all others have been heard of */
+    bool running;        /* until all workers of all nodes have drained here */
+    bool failed_told;    /* the runtime knows that the slice has failed */
+    struct fault broken; /* code ERR_OK: not */
+    uint64_t ignored;
+    struct ps_traffic traffic;
+};
+
+/* Under the lock: sends all that may leave, also to this node's own shard and
+ * cache, and does what follows from it. The caller wakes those that wait
+ * (runtime_progress) once it has let the lock go. */
+void comm_pump(struct comm *c);
+
+/* Under the lock: takes what has come to the socket. */
+void comm_receive(struct comm *c);
+
+/* Under the lock: connects to everybody. */
+enum err comm_connect(struct comm *c, struct fault *f);
+/* Under the lock: what became of the connections; when to look again, in ms, or
+ * -1. */
+void comm_watch(struct comm *c);
+long comm_watch_ms(const struct comm *c);
+
+/* Under the lock. The first reason stays. */
+void comm_break(struct comm *c, enum err code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* For shard_options.rows; rows_self is the struct comm. */
+extern const struct shard_rows comm_rows;
+
+static inline void comm_lock(struct comm *c)
+{
+    pthread_mutex_lock(&c->lock);
+}
+
+static inline void comm_unlock(struct comm *c)
+{
+    pthread_mutex_unlock(&c->lock);
+}
+
+#endif

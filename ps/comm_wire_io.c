@@ -1,0 +1,398 @@
+/* Frames to and from the sockets. */
+#include "base/log.h"
+#include "ps/comm_parts_io.h"
+
+#include <zmq.h>
+
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { FRAMES_MAX = 256 /* taken before anything is sent */ };
+
+#define NS INT64_C(1000000000)
+
+void comm_break(struct comm *c, enum err code, const char *fmt, ...)
+{
+    char text[FAULT_TEXT_MAX];
+    va_list ap;
+
+    if (c->broken.code)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    fault_set(&c->broken, code, "%s", text);
+    log_event(LOG_WARN, "nodes_broken", "node=%u reason=\"%s\"", c->ps->node,
+              text);
+}
+
+static void ignore(struct comm *c, const char *reason)
+{
+    if (c->ignored++ == 0)
+        log_event(LOG_WARN, "frame_ignored", "node=%u reason=\"%s\"",
+                  c->ps->node, reason);
+}
+
+/* ---- connections --------------------------------------------------------- */
+
+static void set_int(void *socket, int option, int value)
+{
+    int failed = zmq_setsockopt(socket, option, &value, sizeof(value));
+
+    assert(!failed);
+    (void)failed;
+}
+
+/* No high-water mark: what is under way is bounded by the links' windows. */
+static enum err connect_peer(struct comm *c, uint32_t node, struct fault *f)
+{
+    struct comm_peer *p = &c->peer[node];
+    char events[64];
+
+    snprintf(events, sizeof(events), "inproc://events-%u", node);
+    p->push = zmq_socket(c->context, ZMQ_PUSH);
+    if (!p->push)
+        return fault_errno(f, ERR_IO, errno, "connect to node %u", node);
+    set_int(p->push, ZMQ_SNDHWM, 0);
+    set_int(p->push, ZMQ_LINGER, 1000);
+    if (zmq_socket_monitor(p->push, events,
+                           ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
+                               ZMQ_EVENT_DISCONNECTED) == 0)
+        p->monitor = zmq_socket(c->context, ZMQ_PAIR);
+    if (!p->monitor || zmq_connect(p->monitor, events) != 0 ||
+        zmq_connect(p->push, c->meet.endpoint[node]) != 0)
+        return fault_set(f, ERR_IO, "connect to node %u at %s: %s", node,
+                         c->meet.endpoint[node], zmq_strerror(errno));
+    link_init(&p->link, c->meet.run, c->ps->node, node, COMM_WINDOW);
+    p->hello_due = p->fits_due = true;
+    return ERR_OK;
+}
+
+enum err comm_connect(struct comm *c, struct fault *f)
+{
+    enum err err = ERR_OK;
+
+    for (uint32_t i = 0; i < c->ps->nodes && !err; i++)
+        if (i != c->ps->node)
+            err = connect_peer(c, i, f);
+    return err;
+}
+
+/* A monitor's event is two parts: number and value, then the address. */
+static bool next_event(void *monitor, uint16_t *event)
+{
+    unsigned char head[6];
+    char address[256];
+
+    if (zmq_recv(monitor, head, sizeof(head), ZMQ_DONTWAIT) !=
+        (int)sizeof(head))
+        return false;
+    if (zmq_recv(monitor, address, sizeof(address), ZMQ_DONTWAIT) < 0)
+        return false;
+    memcpy(event, head, sizeof(*event));
+    return true;
+}
+
+static void watch_peer(struct comm *c, uint32_t node, time_ns now)
+{
+    struct comm_peer *p = &c->peer[node];
+    uint16_t event;
+
+    while (next_event(p->monitor, &event)) {
+        p->connected = event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
+        p->was_connected |= p->connected;
+        p->lost_at = now + COMM_AGAIN_S * NS;
+    }
+    if ((c->running || c->starting) && p->was_connected && !p->connected &&
+        now >= p->lost_at)
+        comm_break(c, ERR_NODE, "node %u is gone: it closed the connection",
+                   node);
+}
+
+void comm_watch(struct comm *c)
+{
+    time_ns now = clock_monotonic();
+
+    for (uint32_t i = 0; i < c->ps->nodes; i++)
+        if (c->peer[i].monitor)
+            watch_peer(c, i, now);
+}
+
+long comm_watch_ms(const struct comm *c)
+{
+    time_ns now = clock_monotonic();
+    long least = -1;
+
+    if (c->broken.code || !(c->running || c->starting))
+        return -1;
+    for (uint32_t i = 0; i < c->ps->nodes; i++) {
+        const struct comm_peer *p = &c->peer[i];
+        long ms = (long)((p->lost_at - now) / 1000000 + 1);
+
+        if (!p->was_connected || p->connected)
+            continue;
+        if (ms < 0)
+            ms = 0;
+        least = least < 0 || ms < least ? ms : least;
+    }
+    return least;
+}
+
+/* ---- frames that come ---------------------------------------------------- */
+
+/* What a node says of itself before anything else. */
+static enum err take_greeting(struct comm *c, const struct frame *f,
+                              struct fault *fault)
+{
+    struct comm_peer *p = &c->peer[f->from];
+    enum err err;
+
+    if (f->kind == FRAME_FITS) {
+        p->fits = true;
+        if (f->fits < c->ps->fits)
+            c->ps->fits = f->fits;
+        return ERR_OK;
+    }
+    err = shard_step(c->shard, f, fault);
+    p->hello = !err;
+    return err;
+}
+
+static enum err dispatch(struct comm *c, const struct frame *f,
+                         struct fault *fault)
+{
+    switch (f->kind) {
+    case FRAME_ACK:
+        return ERR_OK;
+    case FRAME_HELLO:
+    case FRAME_FITS:
+        return take_greeting(c, f, fault);
+    case FRAME_ROWS:
+    case FRAME_CLOCKS:
+        return cache_step(c->cache, f, fault);
+    case FRAME_CUT:
+    case FRAME_HOLD:
+    case FRAME_HELD:
+    case FRAME_END:
+    case FRAME_FAIL:
+        return accord_step(c->accord, f, fault);
+    default:
+        return shard_step(c->shard, f, fault);
+    }
+}
+
+/* A frame of a peer that is next in order is the peer's word: where it cannot
+ * be, the two do not understand each other, and going on could only hang. */
+static void take_frame(struct comm *c, const unsigned char *bytes, size_t n)
+{
+    struct fault fault = {0};
+    struct link *l;
+    struct frame f;
+
+    if (frame_decode(bytes, n, &f, &fault) != ERR_OK) {
+        ignore(c, fault.text);
+        return;
+    }
+    if (f.from >= c->ps->nodes || f.from == c->ps->node) {
+        ignore(c, "of a node that there is not");
+        return;
+    }
+    l = &c->peer[f.from].link;
+    if (f.run == l->run && f.kind != FRAME_ACK && f.sequence > l->got + 1)
+        comm_break(c, ERR_NODE, "frames of node %u were lost on the way",
+                   f.from);
+    if (link_take(l, &f, &fault) != ERR_OK)
+        ignore(c, fault.text);
+    else if (dispatch(c, &f, &fault) != ERR_OK)
+        comm_break(c, ERR_NODE, "%s", fault.text);
+    else
+        c->traffic.frames_received++;
+}
+
+/* Several parts are no frame of ours. */
+static bool receive_one(struct comm *c, zmq_msg_t *m)
+{
+    bool several = false;
+    int n;
+
+    do
+        n = zmq_msg_recv(m, c->pull, ZMQ_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return false;
+    c->traffic.bytes_received += (uint64_t)n;
+    while (zmq_msg_more(m)) {
+        several = true;
+        if (zmq_msg_recv(m, c->pull, ZMQ_DONTWAIT) < 0)
+            break;
+    }
+    if (several)
+        ignore(c, "a message of several parts");
+    else
+        take_frame(c, zmq_msg_data(m), zmq_msg_size(m));
+    return true;
+}
+
+void comm_receive(struct comm *c)
+{
+    zmq_msg_t m;
+
+    for (int i = 0; i < FRAMES_MAX; i++) {
+        bool more;
+
+        zmq_msg_init(&m);
+        more = receive_one(c, &m);
+        zmq_msg_close(&m);
+        if (!more)
+            return;
+    }
+}
+
+/* ---- frames that go ------------------------------------------------------ */
+
+static size_t greet(struct comm *c, struct comm_peer *p)
+{
+    const struct mlt_ps *ps = c->ps;
+    struct frame hello = {.kind = FRAME_HELLO,
+                          .nodes = ps->nodes,
+                          .workers = ps->workers,
+                          .layout =
+                              shard_layout(ps->table, (uint32_t)ps->tables)};
+    struct frame fits = {.kind = FRAME_FITS, .fits = ps->own_fits};
+    struct frame_writer w;
+
+    frame_begin(&w, p->hello_due ? &hello : &fits, c->bytes, c->room);
+    if (p->hello_due)
+        p->hello_due = false;
+    else
+        p->fits_due = false;
+    return frame_end(&w);
+}
+
+static size_t next_frame(struct comm *c, uint32_t node)
+{
+    struct comm_peer *p = &c->peer[node];
+    size_t n;
+
+    if (p->hello_due || p->fits_due)
+        return greet(c, p);
+    n = accord_next(c->accord, node, c->bytes, c->room);
+    if (!n)
+        n = shard_next(c->shard, node, c->bytes, c->room);
+    if (!n)
+        n = cache_next(c->cache, node, c->bytes, c->room);
+    return n;
+}
+
+static void free_sent(void *bytes, void *hint)
+{
+    (void)hint;
+    mem_free(bytes);
+}
+
+/* A large frame leaves in the buffer that it was made in; where there is no
+ * memory for another buffer, as a copy. */
+static void send_bytes(struct comm *c, uint32_t node, size_t n)
+{
+    unsigned char *fresh = n >= COMM_COPY_BYTES ? mem_alloc(c->room) : NULL;
+    zmq_msg_t m;
+    int failed;
+
+    if (fresh) {
+        failed = zmq_msg_init_data(&m, c->bytes, n, free_sent, NULL);
+        c->bytes = failed ? c->bytes : fresh;
+    } else {
+        failed = zmq_msg_init_size(&m, n);
+        if (!failed)
+            memcpy(zmq_msg_data(&m), c->bytes, n);
+    }
+    if (!failed)
+        failed = zmq_msg_send(&m, c->peer[node].push, ZMQ_DONTWAIT) < 0;
+    if (failed) {
+        comm_break(c, ERR_NODE, "cannot send to node %u: %s", node,
+                   zmq_strerror(errno));
+        return;
+    }
+    c->traffic.frames_sent++;
+    c->traffic.bytes_sent += n;
+}
+
+static bool send_next(struct comm *c, uint32_t node)
+{
+    struct link *l = &c->peer[node].link;
+    size_t n;
+
+    if (link_owes_ack(l)) {
+        n = link_ack(l, c->bytes, c->room);
+    } else {
+        n = link_open(l) ? next_frame(c, node) : 0;
+        if (n)
+            link_send(l, c->bytes);
+    }
+    if (n)
+        send_bytes(c, node, n);
+    return n > 0;
+}
+
+/* What this node says to itself. */
+static bool move_own(struct comm *c)
+{
+    uint32_t self = c->ps->node;
+    struct fault fault = {0};
+    struct frame f;
+    size_t n = next_frame(c, self);
+    enum err err;
+
+    if (!n)
+        return false;
+    frame_stamp(c->bytes, self, c->meet.run, 0);
+    err = frame_decode(c->bytes, n, &f, &fault);
+    assert(!err);
+    if (f.kind == FRAME_DRAINED)
+        c->running = false;
+    else if (f.kind != FRAME_DONE)
+        err = dispatch(c, &f, &fault);
+    if (err)
+        comm_break(c, ERR_NODE, "%s", fault.text);
+    return true;
+}
+
+/* What the nodes have agreed on, to those whom it concerns. */
+static bool settle(struct comm *c)
+{
+    const struct ps_cut *cut = &c->ps->cut;
+    enum err failed = accord_failed(c->accord);
+    uint64_t clocks;
+    bool held = false;
+
+    if (c->running && accord_must_hold(c->accord)) {
+        accord_held(c->accord, cut->hold ? cut->hold(cut->arg) : 0);
+        held = true;
+    }
+    if (c->running && accord_take_end(c->accord, &clocks) && cut->release)
+        cut->release(cut->arg, clocks);
+    if (c->broken.code)
+        failed = ERR_NODE;
+    if (c->running && failed && !c->failed_told) {
+        c->failed_told = true;
+        runtime_fail(c->ps, failed == ERR_NODE ? ERR_NODE : ERR_CANCELED);
+    }
+    return held;
+}
+
+void comm_pump(struct comm *c)
+{
+    bool moved;
+
+    do {
+        while (!c->broken.code && move_own(c))
+            ;
+        for (uint32_t i = 0; i < c->ps->nodes; i++)
+            while (i != c->ps->node && !c->broken.code && send_next(c, i))
+                ;
+        moved = settle(c);
+    } while (moved);
+}

@@ -1,0 +1,166 @@
+"""Runs on several nodes: the same bits as on one, whatever becomes of them."""
+import json
+import os
+import pathlib
+import signal
+
+from harness import Case, endless_config
+from test_resume import Journal
+
+APPS = {
+    "mlr": {"name": "mlr", "data": "gen:digits?samples=600&size=8"},
+    "mf": {"name": "mf", "rank": 4, "test_fraction": 0.1,
+           "data": "gen:ratings?users=120&items=80&ratings=3000&rank=3"},
+    "nn": {"name": "nn", "preset": "mlp",
+           "data": "gen:digits?samples=300&size=8"},
+    "lda": {"name": "lda", "topics": 4,
+            "data": "gen:bow?docs=60&words=80&topics=3"},
+}
+
+
+def fixed(app, **more):
+    return {"name": "cluster", "app": APPS[app],
+            "cluster": {"workers": 4},
+            "tunables": {"learning_rate": {"type": "float", "fixed": 0.1},
+                         "batch_size": {"type": "int", "fixed": 16}},
+            "tuner": {"strategy": "fixed"}, "stop": {"max_epochs": 2},
+            "memory": {"limit": "256MiB"}, "seed": 3, **more}
+
+
+class Cluster(Case):
+    def run_on(self, nodes, config, *words, code=0):
+        """The result of @config with its workers over so many nodes."""
+        config["cluster"] = {"nodes": nodes,
+                             "workers": config["cluster"]["workers"] // nodes}
+        done = self.run_config(config, "--json", "--state", f"s{nodes}",
+                               *words)
+        self.assert_code(done, code)
+        return done.result
+
+    def tables(self, result):
+        return {p.name: p.read_bytes()
+                for p in pathlib.Path(result["model"]).glob("*.npy")}
+
+    def same_on(self, app, *nodes):
+        one = self.run_on(1, fixed(app))
+        for n in nodes:
+            many = self.run_on(n, fixed(app))
+            self.assertEqual(self.tables(one), self.tables(many))
+            self.assertEqual(one["clocks"], many["clocks"])
+            for what in ("loss", "metric"):
+                self.assertAlmostEqual(one[what], many[what], places=9)
+        self.assert_nothing_left()
+
+    def test_mlr_is_the_same_to_the_last_bit(self):
+        """bsp: two and four nodes, as four workers in one."""
+        self.same_on("mlr", 2, 4)
+
+    def test_mf_is_the_same_to_the_last_bit(self):
+        """Users' rows lie with their worker; the metric reads them all."""
+        self.same_on("mf", 4)
+
+    def test_nn_is_the_same_to_the_last_bit(self):
+        """Layers that end their clock early."""
+        self.same_on("nn", 2)
+
+    def test_lda_is_the_same_to_the_last_bit(self):
+        """Whole numbers and worker-local state."""
+        self.same_on("lda", 2)
+
+    def test_tuning_makes_the_same_decisions(self):
+        """With trial lengths in clocks a search ends as on one node."""
+        config = {**fixed("mlr"),
+                  "tunables": {"learning_rate": {
+                      "type": "float", "min": 1e-3, "max": 10,
+                      "scale": "log"}},
+                  "tuner": {"searcher": "random", "trial_clocks": 10,
+                            "max_trials": 5}}
+        one, two = (self.run_on(n, json.loads(json.dumps(config)))
+                    for n in (1, 2))
+        self.assertEqual(one["setting"]["learning_rate"],
+                         two["setting"]["learning_rate"])
+        self.assertEqual(one["tuning"]["trials"], two["tuning"]["trials"])
+        self.assertEqual(self.tables(one), self.tables(two))
+
+    def test_every_model_trains(self):
+        """Without barriers, under the tuner, two nodes."""
+        for model, rule in (("ssp", "sgd"), ("essp", "adarevision"),
+                            ("async", "adam"), ("barrier", "sgd")):
+            config = fixed("mlr", ps={"consistency": model, "float16": True,
+                                      "update_rule": rule})
+            config["tunables"]["staleness"] = {"type": "int", "fixed": 1}
+            config["cluster"]["workers"] = 2
+            result = self.run_on(2, config, "--state", f"s-{model}")
+            self.assertEqual(result["status"], "finished")
+            self.assertEqual(result["epochs"], 2)
+        self.assert_nothing_left()
+
+    def test_what_cannot_be_loaded_ends_all(self):
+        """One word, no node left waiting for another."""
+        config = fixed("mlr")
+        config["app"] = {"name": "mlr", "data": "nowhere.csv"}
+        config["cluster"]["workers"] = 3
+        self.write("config.json", config)
+        done = self.mltune("run", "config.json", "--set", "cluster.nodes=3")
+        self.assert_code(done, 78)
+        self.assertIn("nowhere.csv", done.err)
+        self.assert_nothing_left()
+
+
+class Lost(Case):
+    # What was killed with its neighbours ends badly, and that is all.
+    FAULTS = ("Sanitizer", "runtime error:", "Assertion")
+
+    def begin(self, *words):
+        config = endless_config()
+        config["app"]["data"] = "gen:digits?samples=2000&size=12"
+        config["cluster"] = {"nodes": 2, "workers": 1}
+        config["snapshot"] = {"every": 0.2}
+        self.write("config.json", config)
+        process = self.start("run", "config.json", "--json", *words)
+        self.wait_for_training()
+        return process
+
+    def number_of(self, pid):
+        words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        return int(words[words.index(b"--node") + 1])
+
+    def test_killed_node_is_started_again_with_the_others(self):
+        """From the last snapshot, with a word that names it."""
+        process = self.begin()
+        old = self.nodes_of(process)
+        self.assertEqual(len(old), 2)
+        os.kill(next(p for p in old if self.number_of(p) == 1), signal.SIGKILL)
+
+        run = self.mltune("show", "endless", "--json").result["run"]
+
+        def resumed():
+            journal = Journal(self.folder / ".mltune", run)
+            now = self.nodes_of(process)
+            return journal.of("run_resumed") and len(now) == 2 and \
+                not set(now) & set(old) and \
+                journal.records[-1]["kind"] != "run_resumed"
+        self.wait_until(resumed, "the run to go on with new nodes")
+        process.send_signal(signal.SIGINT)
+        done = self.finish(process)
+        self.assert_code(done, 130)
+        self.assertRegex(done.err, r"node 1 \(pid \d+\) was killed by SIGKILL")
+        self.assert_nothing_left(seconds=20)
+
+    def test_interrupted_run_goes_on(self):
+        """Each node writes its part of the snapshot, and reads it again."""
+        process = self.begin()
+        process.send_signal(signal.SIGINT)
+        done = self.finish(process)
+        self.assert_code(done, 130)
+        run = done.result["run"]
+        folder = self.folder / ".mltune/runs" / run / "snapshots"
+        newest = max(p for p in folder.iterdir() if "-best" not in p.name)
+        self.assertEqual(sorted(p.name for p in newest.iterdir()),
+                         ["node-0", "node-1"])
+        process = self.start("resume", run, "--json")
+        self.wait_until(lambda: len(self.nodes_of(process)) == 2,
+                        "both nodes")
+        process.send_signal(signal.SIGINT)
+        self.assert_code(self.finish(process), 130)
+        self.assert_nothing_left(seconds=20)
