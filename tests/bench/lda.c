@@ -11,6 +11,11 @@
  *               after its passes
  *   lda_loglik  log p(w, z) a token after equally many passes
  *
+ * Where a chain settles differs by seed (topics that merged early stay so), for
+ * both alike: so BENCH_SEEDS pairs of chains (1), medians, and `reached`, how
+ * many of ours came to the likelihood of their plain one within twice the
+ * passes.
+ *
  * BENCH_PASSES passes of the plain sampler (10; 200 is what docs/results.md
  * has, half an hour at 1,000 topics). An argument is a number of topics to run
  * alone.
@@ -31,12 +36,12 @@
 static const char data[] = "gen:nips";
 static const double alpha = 0.1, beta = 0.01;
 
-static unsigned passes_wanted(void)
+static unsigned wanted(const char *variable, unsigned otherwise, unsigned most)
 {
-    const char *text = getenv("BENCH_PASSES");
-    int n = text ? atoi(text) : 10;
+    const char *text = getenv(variable);
+    int n = text ? atoi(text) : (int)otherwise;
 
-    bench_must(n >= 1 && n <= 10000, "BENCH_PASSES: expected 1 to 10000");
+    bench_must(n >= 1 && n <= (int)most, variable);
     return (unsigned)n;
 }
 
@@ -58,7 +63,8 @@ struct plain {
     struct rng rng;
 };
 
-static void plain_open(struct plain *s, const struct corpus *c, uint32_t topics)
+static void plain_open(struct plain *s, const struct corpus *c, uint32_t topics,
+                       uint64_t seed)
 {
     uint64_t at = 0, i, d;
 
@@ -76,7 +82,7 @@ static void plain_open(struct plain *s, const struct corpus *c, uint32_t topics)
     bench_must(s->begin && s->word && s->z && s->word_topic && s->doc_topic &&
                    s->total && s->p,
                "memory");
-    rng_init(&s->rng, 1);
+    rng_init(&s->rng, seed);
     for (d = 0; d < c->docs; d++) {
         for (i = c->begin[d]; i < c->begin[d + 1]; i++)
             for (uint32_t j = 0; j < c->count[i]; j++) {
@@ -165,9 +171,9 @@ struct hosted {
     json_t *setting;
 };
 
-static void hosted_open(struct hosted *h, uint32_t topics)
+static void hosted_open(struct hosted *h, uint32_t topics, uint64_t seed)
 {
-    struct host_config c = {.app = &app_lda, .folder = ".", .seed = 1};
+    struct host_config c = {.app = &app_lda, .folder = ".", .seed = seed};
     struct fault f = {0};
     json_t *json =
         json_pack("{s:{s:s, s:s, s:i, s:f, s:f, s:f}, s:{s:i}}", "app", "name",
@@ -217,13 +223,13 @@ struct course {
 };
 
 static struct course run_plain(const struct corpus *c, uint32_t topics,
-                               unsigned passes)
+                               unsigned passes, uint64_t seed)
 {
     struct plain s;
     struct course out;
     time_ns since;
 
-    plain_open(&s, c, topics);
+    plain_open(&s, c, topics, seed);
     since = clock_process_cpu();
     for (unsigned i = 0; i < passes; i++)
         plain_pass(&s);
@@ -235,14 +241,14 @@ static struct course run_plain(const struct corpus *c, uint32_t topics,
 
 /* @to_target: CPU seconds to @target, NAN if it was not reached in twice the
  * passes. */
-static struct course run_ours(uint32_t topics, unsigned passes, double target,
-                              double *to_target)
+static struct course run_ours(uint32_t topics, unsigned passes, uint64_t seed,
+                              double target, double *to_target)
 {
     struct hosted h;
     struct course out = {NAN, 0};
     double time = 0, log = -INFINITY;
 
-    hosted_open(&h, topics);
+    hosted_open(&h, topics, seed);
     *to_target = NAN;
     for (unsigned i = 1; i <= passes || (i <= 2 * passes && isnan(*to_target));
          i++) {
@@ -261,46 +267,68 @@ static struct course run_ours(uint32_t topics, unsigned passes, double target,
     return out;
 }
 
-static void put(const char *name, const char *params, double value,
-                const char *unit)
-{
-    struct bench_series s = {.n = 0};
+struct rates {
+    struct bench_series speed, faster, time, sooner, log, plain, nearer;
+};
 
-    bench_add(&s, value);
-    bench_print(name, params, &s, unit);
+static void compare_seed(const struct corpus *c, uint32_t topics,
+                         unsigned passes, uint64_t seed, struct rates *r)
+{
+    struct course plain = run_plain(c, topics, passes, seed), ours;
+    double tokens = (double)c->tokens * passes, to_target;
+
+    ours = run_ours(topics, passes, seed, plain.log, &to_target);
+    bench_add(&r->speed, tokens / ours.time);
+    bench_add(&r->faster, plain.time / ours.time);
+    bench_add(&r->log, ours.log);
+    bench_add(&r->plain, plain.log);
+    bench_add(&r->nearer, plain.log / ours.log);
+    if (isnan(to_target))
+        return;
+    bench_add(&r->time, to_target);
+    bench_add(&r->sooner, plain.time / to_target);
 }
 
-static void compare(const struct corpus *c, uint32_t topics, unsigned passes)
+static void compare(const struct corpus *c, uint32_t topics, unsigned passes,
+                    unsigned seeds)
 {
-    struct course plain = run_plain(c, topics, passes), ours;
-    double tokens = (double)c->tokens * passes, to_target;
+    static struct rates r;
     char params[96], versus[128];
 
-    ours = run_ours(topics, passes, plain.log, &to_target);
-    snprintf(params, sizeof(params), "topics=%u passes=%u time=cpu", topics,
-             passes);
-    snprintf(versus, sizeof(versus), "%s vs=plain", params);
-    put("lda_tokens", params, tokens / ours.time, "tokens/s");
-    put("lda_tokens", versus, plain.time / ours.time, "ratio");
-    put("lda_time", params, to_target, "s");
-    put("lda_time", versus, plain.time / to_target, "ratio");
+    r = (struct rates){.speed = {.n = 0}};
+    for (unsigned seed = 1; seed <= seeds; seed++)
+        compare_seed(c, topics, passes, seed, &r);
     snprintf(params, sizeof(params), "topics=%u passes=%u", topics, passes);
     snprintf(versus, sizeof(versus), "%s vs=plain", params);
-    put("lda_loglik", params, ours.log, "nats/token");
-    put("lda_loglik", versus, plain.log / ours.log, "ratio");
+    bench_print("lda_tokens", params, &r.speed, "tokens/s");
+    bench_print("lda_tokens", versus, &r.faster, "ratio");
+    bench_print("lda_loglik", params, &r.log, "nats/token");
+    bench_print("lda_loglik_plain", params, &r.plain, "nats/token");
+    bench_print("lda_loglik", versus, &r.nearer, "ratio");
+    snprintf(params, sizeof(params), "topics=%u passes=%u reached=%zu/%u",
+             topics, passes, r.time.n, seeds);
+    snprintf(versus, sizeof(versus), "%s vs=plain", params);
+    if (r.time.n > 0) {
+        bench_print("lda_time", params, &r.time, "s");
+        bench_print("lda_time", versus, &r.sooner, "ratio");
+    } else {
+        bench_skip("lda_time", params, "never came to plain's likelihood");
+    }
     fflush(stdout);
 }
 
 int main(int argc, char **argv)
 {
-    unsigned passes = passes_wanted(), only = argc > 1 ? atoi(argv[1]) : 0;
+    unsigned passes = wanted("BENCH_PASSES", 10, 10000);
+    unsigned seeds = wanted("BENCH_SEEDS", 1, BENCH_ROUNDS_MAX);
+    unsigned only = argc > 1 ? (unsigned)atoi(argv[1]) : 0;
     struct corpus c;
     struct fault f = {0};
 
     bench_must(data_load_bow(data, NULL, &c, &f) == ERR_OK, f.text);
     for (uint32_t topics = 100; topics <= 1000; topics *= 10)
         if (only == 0 || only == topics)
-            compare(&c, topics, passes);
+            compare(&c, topics, passes, seeds);
     corpus_deinit(&c);
     return 0;
 }
