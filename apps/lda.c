@@ -21,7 +21,7 @@ static const char schema[] =
     " \"a file with one word a line, to name the words of the topics\"},"
     "\"clock\": {\"anyOf\": [{\"enum\": [\"pass\"]},"
     " {\"type\": \"integer\", \"minimum\": 1, \"maximum\": 10000}],"
-    " \"default\": 10, \"description\":"
+    " \"default\": 25, \"description\":"
     " \"clocks a pass over the documents; pass is 1\"},"
     "\"topics\": {\"type\": \"integer\", \"default\": 100,"
     " \"minimum\": 1, \"maximum\": 32768, \"description\": \"topics\"},"
