@@ -238,7 +238,8 @@ static enum err take_id(void *ctx, const char *id)
     return err;
 }
 
-/* Runs that are new in the journal. One that cannot be read harms no other. */
+/* Runs that are new in the journal. One that cannot be read harms no other, and
+ * those that were read before the journal failed are not asked for again. */
 static enum err discover(struct fleet *fleet, struct fault *f)
 {
     struct ids ids = {0};
@@ -247,7 +248,7 @@ static enum err discover(struct fleet *fleet, struct fault *f)
         journal_each_new(fleet->journal, &fleet->newest, take_id, &ids, f);
     size_t from = ids.len > VIEW_RUNS_MAX ? ids.len - VIEW_RUNS_MAX : 0;
 
-    for (size_t i = from; i < ids.len && !err; i++) {
+    for (size_t i = from; i < ids.len; i++) {
         if (fleet_find(fleet, ids.id[i]))
             continue;
         if (add(fleet, ids.id[i], &why) != ERR_OK)

@@ -44,13 +44,23 @@ static bool is_within(const char *path, const char *folder)
     return strncmp(path, folder, n) == 0 && (!path[n] || path[n] == '/');
 }
 
+/* A folder's name that is a pattern, or escaped as in one, could stand for
+ * ".."; a file's cannot. */
+static bool plain_folders(const char *name)
+{
+    const char *slash = strrchr(name, '/');
+
+    return !slash || strcspn(name, "*?[\\") > (size_t)(slash - name);
+}
+
 static bool leads_into(const char *folder, const char *name)
 {
     char path[PATH_MAX], found[PATH_MAX];
     int n = *name == '/' ? snprintf(path, sizeof(path), "%s", name)
                          : snprintf(path, sizeof(path), "%s/%s", folder, name);
 
-    return n < PATH_MAX && real_part(path, found) && is_within(found, folder);
+    return n < PATH_MAX && real_part(path, found) && is_within(found, folder) &&
+           (access(path, F_OK) == 0 || plain_folders(name));
 }
 
 static void check_paths(const struct intake *in, const json_t *root,
@@ -67,9 +77,11 @@ static void check_paths(const struct intake *in, const json_t *root,
         name = json_string_value(value);
         if (name && strncmp(name, "gen:", 4) != 0 &&
             !leads_into(in->data, name))
-            problems_add(problems, pointer, value,
-                         "a path within the service's data folder %s",
-                         in->data);
+            problems_add(
+                problems, pointer, value,
+                "a path within the service's data folder %s, no folder "
+                "of which is a pattern",
+                in->data);
     }
 }
 

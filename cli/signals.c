@@ -24,6 +24,8 @@ enum err signals_open(int *fd, struct fault *f)
 
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
+    /* Ignored by who started us, ends of our children could not be read. */
+    signal(SIGCHLD, SIG_DFL);
     fill(&set);
     new_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (new_fd < 0 || sigprocmask(SIG_BLOCK, &set, NULL) != 0) {

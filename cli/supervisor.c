@@ -1,6 +1,7 @@
 #include "cli/supervisor.h"
 
 #include "base/log.h"
+#include "base/text.h"
 #include "cli/exit_code.h"
 #include "cli/runner.h"
 
@@ -40,6 +41,17 @@ static enum err path_in_run(const struct supervisor *s,
     return file_join(out, s->fleet->state, name, NULL);
 }
 
+/* The address of a tuner that was killed: its port may be another program's
+ * now, which must not get the token. */
+static void forget_url(const struct supervisor *s, const struct fleet_run *run)
+{
+    char url[FILE_PATH_MAX];
+
+    if (!run_folder_alive(s->fleet->state, run->id) &&
+        path_in_run(s, run, "url", url) == ERR_OK)
+        unlink(url);
+}
+
 static enum err start(struct supervisor *s, struct fleet_run *run,
                       struct fault *f)
 {
@@ -55,10 +67,24 @@ static enum err start(struct supervisor *s, struct fleet_run *run,
     return err;
 }
 
+/* A tuner that a service before this one began may have its lock only now. */
+static bool is_adopted(struct supervisor *s, struct fleet_run *run)
+{
+    if (!run_folder_alive(s->fleet->state, run->id))
+        return false;
+    run->alive = true;
+    run->ended = false;
+    fleet_show(s->fleet, run);
+    return true;
+}
+
 static void begin(struct supervisor *s, struct fleet_run *run)
 {
     struct fault f = {0};
 
+    if (is_adopted(s, run))
+        return;
+    forget_url(s, run);
     if (start(s, run, &f) != ERR_OK) {
         run->not_before = clock_monotonic() + WRITE_AGAIN;
         log_event(LOG_ERROR, "run_not_started", "run=%s reason=\"%s\"", run->id,
@@ -144,13 +170,14 @@ static void consider(struct supervisor *s, struct fleet_run *run, int status)
     snprintf(why, sizeof(why), "its tuner %s%s%s%.300s; continue tries again",
              verdict, hopeless ? "" : " for the third time without an epoch",
              words[0] ? ": " : "", words);
+    text_clean(why); /* a character may have been cut */
     run->attempts = 0;
     hold(s, run, why);
 }
 
 static void take_end(struct supervisor *s, struct fleet_run *run, int status)
 {
-    char verdict[64], url[FILE_PATH_MAX];
+    char verdict[64];
     struct fault f = {0};
 
     runner_verdict(status, verdict, sizeof(verdict));
@@ -158,8 +185,7 @@ static void take_end(struct supervisor *s, struct fleet_run *run, int status)
               (int)run->child, verdict);
     run->child = 0;
     run->alive = false;
-    if (path_in_run(s, run, "url", url) == ERR_OK)
-        unlink(url);
+    forget_url(s, run);
     if (fleet_read_end(s->fleet, run, &f) != ERR_OK)
         log_event(LOG_ERROR, "end_not_read", "run=%s reason=\"%s\"", run->id,
                   f.text);

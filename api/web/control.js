@@ -85,6 +85,7 @@ function ask(title, parts, confirm, act) {
     box.append(heading, ...parts, entry, fault, el("div.buttons", no, yes));
     let done = false;
     async function go() {
+      if (yes.disabled) return; // Enter again, while the first is under way
       if (!entry.hidden) token.set(secret.value.trim());
       yes.disabled = true;
       put(fault, "");

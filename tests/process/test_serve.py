@@ -408,6 +408,19 @@ class Verbs(Service):
 
 
 class Trouble(Service):
+    def test_who_started_it_ignored_children(self):
+        """That is inherited; ends of runs are noticed all the same."""
+        self.assert_code(self.end(), 143)
+        self.service = self.start(
+            "serve", "--listen", "127.0.0.1:0",
+            preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+        self.wait_until(self.find_service, "the service")
+        runs = [self.submit(mlr_config()) for _ in range(2)]
+        for run in runs:
+            self.wait_for_status(run, "finished")
+        self.assert_code(self.end(), 143)
+        self.assert_nothing_left()
+
     def test_data_that_are_not_there(self):
         """The run has failed and says why; the next one is not kept."""
         config = mlr_config()

@@ -87,6 +87,13 @@ static void intake_keeps_paths_to_the_data_folder(void **state)
     path_is("more/../../secret.csv", false);
     path_is("not-there/../../secret.csv", false);
     path_is("not-there/../here.csv", false); /* cannot be told */
+    /* Patterns that match "..", or a link that leads out. */
+    path_is("more/*.csv", true);
+    path_is(".?/secret.csv", false);
+    path_is("more/.*/../secret.csv", false);
+    path_is("\\\\.\\\\./*.csv", false);
+    path_is("more/x[/]y", false);
+    path_is("o*/passwd", false);
     path_is("out/passwd", false);
     path_is("out", false);
     path_is("/etc/passwd", false);
