@@ -199,6 +199,14 @@ void cache_enter_slice(struct cache *c, uint64_t slice)
     }
 }
 
+/* Versions are of a slice, and a worker may read after its last clock. */
+static void forget_all_read(const struct cache *c, struct cache_worker *w)
+{
+    for (uint32_t t = 0; t < c->opt.tables; t++)
+        if (c->table[t].versions)
+            rowset_clear(&w->read[t]);
+}
+
 void cache_begin(struct cache *c, uint64_t slice, int64_t clock,
                  unsigned staleness)
 {
@@ -216,6 +224,7 @@ void cache_begin(struct cache *c, uint64_t slice, int64_t clock,
         w->drained = false;
         w->all = clock;
         memset(w->extra, 0, c->opt.tables * sizeof(*w->extra));
+        forget_all_read(c, w);
     }
 }
 
