@@ -148,6 +148,9 @@ static void take_epoch(struct finals *f, struct finalist *x,
                        const struct line_epoch *e)
 {
     line_record(&x->line, e, false, false);
+    /* Where clocks are few the look may fall on the epoch's end: it is over,
+     * and whoever goes on with the line waits for none. */
+    x->line.pause_at = 0;
     assert(x->epochs < FINALS_EPOCHS_MAX);
     if (x->epochs == 0) /* those within its trial, which were not tested */
         x->run = x->before * epoch_time(f, x, &e->e);
@@ -279,10 +282,12 @@ static void record_winner(struct finals *f, const struct finalist *x)
     struct record_decision *d = board_decision(
         f->c, "finals", "trial %u is the best of %zu after %u epochs of it",
         x->trial->number, f->n, x->epochs);
+    /* No horizon yet: the target was reached, with the latest results. */
+    double time = f->horizon > 0 ? f->horizon : INFINITY;
 
     for (size_t i = 0; i < f->n; i++) {
         char name[32] = "result_of_trial_";
-        double result = finals_score_at(f, &f->f[i], f->horizon);
+        double result = finals_score_at(f, &f->f[i], time);
         uint32_t n = f->f[i].trial->number;
         size_t at = strlen(name), digits = 1;
 

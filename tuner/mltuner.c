@@ -404,6 +404,7 @@ static void adopt_finalist(struct mltuner *s, struct finalist *x)
     board_drop(c, old, "training goes on from a later state");
     release_parent(s);
     s->line = x->line;
+    assert(s->line.pause_at == 0);
     s->line.keeps = true;
     if (retune && !stays)
         plateau_commit(&s->plateau);

@@ -107,6 +107,30 @@ static void gates_finals_cost_five_epochs(void **state)
     }
 }
 
+/* Where an epoch has few clocks, the look at a dear finalist may fall on its
+ * end: whoever goes on with it has no pause left. Seed 19 has such a winner,
+ * forked anew because the run was killed. */
+static void gates_finals_of_few_clocks_leave_no_pause(void **state)
+{
+    struct gates_family g = family_named("hits");
+    struct sim_options o = {.crash_s = 9.5};
+    static struct sim_result r;
+
+    (void)state;
+    g.f.space =
+        "{\"learning_rate\": {\"type\": \"float\", \"min\": 1e-5, "
+        "\"max\": 1, \"scale\": \"log\", \"default\": 0.01}, "
+        "\"batch_size\": {\"type\": \"int\", \"values\": [100, 120, 150, "
+        "200, 300, 600], \"default\": 300}}";
+    g.f.samples = 600;
+    g.f.validation = 200;
+    g.f.workers = 1;
+    g.f.max_epochs = 40;
+    sim_run(&g.f, 19, &o, &r);
+    assert_false(r.hung);
+    assert_in_range(r.epochs, 1, 40);
+}
+
 /* The recursion is that of SGD with momentum: simulated trajectories have its
  * mean loss. */
 static void gates_quadratic_is_the_mean_of_trajectories(void **state)
@@ -149,6 +173,7 @@ int main(void)
         cmocka_unit_test(gates_target_is_reached_in_time),
         cmocka_unit_test(gates_drift_is_answered),
         cmocka_unit_test(gates_finals_cost_five_epochs),
+        cmocka_unit_test(gates_finals_of_few_clocks_leave_no_pause),
         cmocka_unit_test(gates_quadratic_is_the_mean_of_trajectories),
     };
 
