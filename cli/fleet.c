@@ -377,6 +377,7 @@ enum err fleet_register(struct fleet *fleet, const char *id, const char *name,
                         const char *config, int64_t wall_ns, struct fault *f)
 {
     struct journal *j = NULL;
+    struct fault why = {0};
     enum err err;
 
     if (fleet->runs >= VIEW_RUNS_MAX)
@@ -388,7 +389,14 @@ enum err fleet_register(struct fleet *fleet, const char *id, const char *name,
     if (!err)
         err = journal_begin_run(j, id, name, config, wall_ns, f);
     journal_close(j);
-    return err ? err : discover(fleet, f);
+    if (err)
+        return err;
+    /* A run from now on: where it cannot be read this instant, fleet_read finds
+     * it, since the journal has changed. */
+    if (discover(fleet, &why))
+        log_event(LOG_WARN, "run_not_read_yet", "run=%s reason=\"%s\"", id,
+                  why.text);
+    return ERR_OK;
 }
 
 /* ---- life ---------------------------------------------------------------- */

@@ -107,6 +107,14 @@ static void job_hash_is_fnv(void **state)
     assert_true(job_hash("foobar", 6) == 0x85944171f73967e8u);
 }
 
+/* Waits until a child has ended; it is still there to be asked how. */
+static void await_end(pid_t pid)
+{
+    siginfo_t info;
+
+    assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+}
+
 /* How a process ended, in words; one that lives has not. */
 static void runner_tells_how_a_process_ended(void **state)
 {
@@ -122,15 +130,15 @@ static void runner_tells_how_a_process_ended(void **state)
     }
     assert_false(runner_ended(pid, &status));
     kill(pid, SIGKILL);
-    while (!runner_ended(pid, &status))
-        usleep(1000);
+    await_end(pid);
+    assert_true(runner_ended(pid, &status));
     runner_verdict(status, text, sizeof(text));
     assert_string_equal(text, "was killed by SIGKILL");
     pid = fork();
     if (pid == 0)
         _exit(78);
-    while (!runner_ended(pid, &status))
-        usleep(1000);
+    await_end(pid);
+    assert_true(runner_ended(pid, &status));
     runner_verdict(status, text, sizeof(text));
     assert_string_equal(text, "ended with exit code 78");
 }
