@@ -70,22 +70,22 @@ const void *update_sum(enum mlt_type type, uint32_t width,
                        unsigned own, uint64_t row)
 {
     void *sum = NULL;
-    unsigned added = 0;
 
     for (unsigned i = 0; i < n; i++) {
-        const void *next;
+        void *next;
 
         if (!update_has(buffer[i], row))
             continue;
         next = update_row(buffer[i], row);
-        if (i == own && added == 1) { /* a + b is b + a, to the last bit */
+        if (!sum) {
+            sum = next;
+            continue;
+        }
+        if (i == own) { /* a + b is b + a, to the last bit */
             next = sum;
             sum = update_row(buffer[i], row);
         }
-        if (added++ == 0)
-            sum = update_row(buffer[i], row);
-        else
-            rule_accumulate(type, width, sum, next);
+        rule_accumulate(type, width, sum, next);
     }
     assert(sum);
     return sum;
