@@ -320,6 +320,16 @@ static void send_bytes(struct comm *c, uint32_t node, size_t n)
     c->traffic.bytes_sent += n;
 }
 
+static void count_rows(struct comm *c, size_t n)
+{
+    struct frame f;
+    enum err err = frame_decode(c->bytes, n, &f, NULL);
+
+    assert(!err);
+    (void)err;
+    traffic_count_rows(&c->traffic, &f, false, PRIORITY_COUNT);
+}
+
 static bool send_next(struct comm *c, uint32_t node)
 {
     struct link *l = &c->peer[node].link;
@@ -329,8 +339,10 @@ static bool send_next(struct comm *c, uint32_t node)
         n = link_ack(l, c->bytes, c->room);
     } else {
         n = link_open(l) ? next_frame(c, node) : 0;
-        if (n)
+        if (n) {
             link_send(l, c->bytes);
+            count_rows(c, n);
+        }
     }
     if (n)
         send_bytes(c, node, n);

@@ -17,6 +17,7 @@
 #include "base/fault.h"
 #include "branches/store.h"
 #include "mltune/ps.h"
+#include "ps/traffic.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -124,12 +125,7 @@ void ps_cut(struct mlt_ps *ps);
 uint32_t ps_ticket(struct mlt_ps *ps);
 bool ps_await(struct mlt_worker *w, uint32_t ticket);
 
-/* What went over the wires since the start; rows: with sums, with values. */
-struct ps_traffic {
-    uint64_t frames_sent, frames_received, frames_ignored;
-    uint64_t bytes_sent, bytes_received;
-    uint64_t rows_updated, rows_asked, rows_got;
-};
+/* What went over the wires since the start; all 0 on one node. Any thread. */
 void ps_traffic(struct mlt_ps *ps, struct ps_traffic *out);
 
 /* ---- workers ------------------------------------------------------------- */
