@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "base/proto_table.h"
+#include "base/staleness_json.h"
 
 #include <assert.h>
 #include <math.h>
@@ -115,6 +116,40 @@ static bool is_tree(enum proto_type type, const json_t *v)
 
 /* ---- encoding ------------------------------------------------------------ */
 
+/* NULL: out of memory. */
+static json_t *held_json(const struct msg_beat *beat)
+{
+    json_t *all = json_array();
+    uint32_t i;
+
+    for (i = 0; all && i < beat->held; i++) {
+        const struct msg_held *h = &beat->hold[i];
+
+        if (json_array_append_new(all,
+                                  json_pack("[I,I,I]", (json_int_t)h->branch,
+                                            (json_int_t)h->shared_bytes,
+                                            (json_int_t)h->private_bytes))) {
+            json_decref(all);
+            all = NULL;
+        }
+    }
+    return all;
+}
+
+static bool held_fits(const struct msg_beat *beat)
+{
+    uint32_t i;
+
+    if (beat->held > PROTO_HELD_MAX)
+        return false;
+    for (i = 0; i < beat->held; i++)
+        if (beat->hold[i].branch == BRANCH_NONE ||
+            beat->hold[i].shared_bytes > PROTO_INT_MAX ||
+            beat->hold[i].private_bytes > PROTO_INT_MAX)
+            return false;
+    return true;
+}
+
 /* JSON of one field of @base. NULL: out of memory, or *err = ERR_INVAL. */
 static json_t *field_json(const struct proto_field *f, const void *base,
                           enum err *err)
@@ -180,6 +215,14 @@ static json_t *field_json(const struct proto_field *f, const void *base,
             return NULL;
         text = err_name(*(const enum err *)p);
         break;
+    case FIELD_STALENESS:
+        *err = ERR_NOMEM;
+        return staleness_to_json(p);
+    case FIELD_HELD:
+        if (!held_fits(&((const struct msg *)base)->beat))
+            return NULL;
+        *err = ERR_NOMEM;
+        return held_json(&((const struct msg *)base)->beat);
     case FIELD_OBJECT:
     case FIELD_NAMES:
     case FIELD_JSON: {
@@ -362,6 +405,13 @@ static void say_range(const struct proto_field *f, char *out, size_t size)
     case FIELD_JSON:
         snprintf(out, size, "an array or an object");
         return;
+    case FIELD_STALENESS:
+        snprintf(out, size, "an object with least, counts and sum");
+        return;
+    case FIELD_HELD:
+        snprintf(out, size, "at most %d arrays [branch, shared, private]",
+                 PROTO_HELD_MAX);
+        return;
     }
 }
 
@@ -438,6 +488,31 @@ static bool tree_of_json(const struct proto_field *f, json_t *v, json_t **out)
     return true;
 }
 
+static bool held_of_json(const json_t *v, struct msg_beat *beat)
+{
+    size_t n = json_array_size(v), i;
+
+    if (!json_is_array(v) || n > PROTO_HELD_MAX)
+        return false;
+    for (i = 0; i < n; i++) {
+        const json_t *one = json_array_get(v, i);
+        struct msg_held *h = &beat->hold[i];
+        uint64_t branch;
+
+        if (json_array_size(one) != 3 ||
+            !count_of_json(json_array_get(one, 0), 0, BRANCH_NONE - 1,
+                           &branch) ||
+            !count_of_json(json_array_get(one, 1), 0, PROTO_INT_MAX,
+                           &h->shared_bytes) ||
+            !count_of_json(json_array_get(one, 2), 0, PROTO_INT_MAX,
+                           &h->private_bytes))
+            return false;
+        h->branch = (branch_id)branch;
+    }
+    beat->held = (uint32_t)n;
+    return true;
+}
+
 /* One field of @base from @v: ERR_OK, ERR_NOMEM, or ERR_PROTO for a value that
  * does not fit. */
 static enum err read_value(const struct proto_field *f, json_t *v, void *base)
@@ -495,6 +570,12 @@ static enum err read_value(const struct proto_field *f, json_t *v, void *base)
     case FIELD_NAMES:
     case FIELD_JSON:
         ok = tree_of_json(f, v, p);
+        break;
+    case FIELD_STALENESS:
+        ok = staleness_from_json(v, p);
+        break;
+    case FIELD_HELD:
+        ok = held_of_json(v, &((struct msg *)base)->beat);
         break;
     }
     return ok ? ERR_OK : ERR_PROTO;
@@ -644,6 +725,29 @@ enum err msg_decode(const char *text, size_t len, struct msg *out,
     }
     *out = m;
     return ERR_OK;
+}
+
+json_t *msg_beat_to_json(const struct msg_beat *beat)
+{
+    struct msg m = {.kind = MSG_BEAT, .beat = *beat};
+    json_t *o = json_object();
+
+    if (o && put_fields(o, &m) == ERR_OK)
+        return o;
+    json_decref(o);
+    return NULL;
+}
+
+const char *msg_beat_from_json(const json_t *object, struct msg_beat *out)
+{
+    const struct proto_field *f;
+    struct msg m = {.kind = MSG_BEAT};
+
+    for (f = proto_kinds[MSG_BEAT].fields; f->name; f++)
+        if (read_field(object, f, &m, NULL) != ERR_OK)
+            return f->name;
+    *out = m.beat;
+    return NULL;
 }
 
 void msg_deinit(struct msg *m)

@@ -24,6 +24,7 @@
 
 #include "base/branch.h"
 #include "base/fault.h"
+#include "base/staleness.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -39,6 +40,7 @@ enum {
     PROTO_ROWS_MAX = 1024, /* rows a `rows` request */
     PROTO_NAME_MAX = 64,   /* bytes of a tunable's or table's name */
     PROTO_TUNABLES_MAX = 64,
+    PROTO_HELD_MAX = 64, /* branches whose memory a beat tells */
 };
 
 typedef uint64_t op_id;
@@ -156,8 +158,12 @@ struct msg_done {
     double switch_s;  /* schedule: time from the slice's turn to its first clock
                        * and from its last clock to its end */
     uint64_t bytes;   /* snapshot, save: written */
-    json_t *data;     /* owned or NULL: rows: array of arrays; save: object for
-                       * model.json */
+    /* schedule: sent to other nodes; reads whose staleness is known, and its
+     * mean (base/staleness.h; 0 where there are none). */
+    uint64_t data_bytes, reads;
+    double staleness;
+    json_t *data; /* owned or NULL: rows: array of arrays; save: object for
+                   * model.json */
 };
 
 /* An operation failed and changed nothing, or (op 0) the node itself did. */
@@ -190,13 +196,31 @@ struct msg_report {
     struct msg_window *window; /* owned: [windows] */
 };
 
-/* Once a second. */
+/* Memory of one branch: chunks that others refer to as well, and its own. */
+struct msg_held {
+    branch_id branch;
+    uint64_t shared_bytes, private_bytes;
+};
+
+/* Once a second. What grows counts from the node's start. */
 struct msg_beat {
     uint32_t node;
+    uint32_t workers; /* 0: not known */
     uint64_t memory_bytes, memory_reserved_bytes, memory_limit_bytes;
     uint64_t chunks_shared, chunks_private, bytes_copied;
-    uint64_t bytes_sent, bytes_received;
+    uint64_t bytes_sent, bytes_received; /* control messages */
     uint32_t branches;
+    /* Of slices, as windows have them. */
+    double seconds, wait_s, copy_s, stalled_s;
+    /* Between nodes: frames of the data protocol; rows with sums that were
+     * sent, rows asked for, rows with values that came. */
+    uint64_t data_bytes_sent, data_bytes_received;
+    uint64_t data_frames_sent, data_frames_received, data_frames_ignored;
+    uint64_t rows_sent, rows_asked, rows_received;
+    struct staleness staleness;
+    /* The live branches with most memory of their own, by number. */
+    uint32_t held;
+    struct msg_held hold[PROTO_HELD_MAX];
 };
 
 struct msg {
@@ -237,6 +261,12 @@ enum err msg_encode(const struct msg *m, char **text, size_t *len);
  * ERR_LIMIT, ERR_NOMEM (but jansson's own reader aborts the program). */
 enum err msg_decode(const char *text, size_t len, struct msg *out,
                     struct fault *f);
+
+/* The members of a beat as an object of their own, and the reverse: NULL, or
+ * the name of the member that does not fit (static storage). NULL of the
+ * first: out of memory, or a member out of its bounds. */
+json_t *msg_beat_to_json(const struct msg_beat *beat);
+const char *msg_beat_from_json(const json_t *object, struct msg_beat *out);
 
 /* Releases owned members; accepts a zeroed message. */
 void msg_deinit(struct msg *m);

@@ -21,11 +21,14 @@ enum proto_type {
     FIELD_REASON,  /* the same; bytes that are no UTF-8 are sent as '?' */
     FIELD_STRING,  /* char *, owned, at least one byte */
     FIELD_BRANCH,
-    FIELD_TYPE,   /* enum branch_type, not init */
-    FIELD_CODE,   /* enum err, not ok */
-    FIELD_OBJECT, /* json_t *, owned; NULL is sent as {} */
-    FIELD_NAMES,  /* json_t *, owned, array of names */
-    FIELD_JSON    /* json_t *, owned, array, object or NULL */
+    FIELD_TYPE,      /* enum branch_type, not init */
+    FIELD_CODE,      /* enum err, not ok */
+    FIELD_OBJECT,    /* json_t *, owned; NULL is sent as {} */
+    FIELD_NAMES,     /* json_t *, owned, array of names */
+    FIELD_JSON,      /* json_t *, owned, array, object or NULL */
+    FIELD_STALENESS, /* struct staleness */
+    FIELD_HELD       /* struct msg_held[PROTO_HELD_MAX], at beat.hold: arrays
+                      * [branch, shared, private] */
 };
 
 struct proto_field {

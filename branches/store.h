@@ -83,6 +83,12 @@ struct store_stats {
     uint32_t branches;
 };
 
+/* Bytes of the chunks that a branch refers to: those that others refer to as
+ * well, and those that only it does. Chunks of initial rows count nowhere. */
+struct store_held {
+    uint64_t shared_bytes, private_bytes;
+};
+
 /* How a layout falls into chunks: bytes from row to row, bytes of a chunk (its
  * rows, a power of two, times stride), chunks. False when row_bytes is 0 or
  * something overflows. */
@@ -196,6 +202,10 @@ void store_table_layout(const struct store *s, store_table table,
 uint64_t store_chunk_bytes(const struct store *s, store_table table);
 
 void store_stats(const struct store *s, struct store_stats *out);
+
+/* What branch @id holds; nothing where there is none. Owner only. Cost: its
+ * page tables are read once. */
+struct store_held store_held(const struct store *s, branch_id id);
 
 /* Debug and tests: recounts everything and asserts that counts equal the
  * references held and that chunks in use plus free equal the pool. */

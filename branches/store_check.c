@@ -55,6 +55,44 @@ void store_stats(const struct store *s, struct store_stats *out)
     out->chunks_shared = out->chunks_in_use - out->chunks_private;
 }
 
+/* Chunks below @item; @own: nobody else reaches it. */
+static void count_held(const struct pool_item *item, bool own, uint64_t *shared,
+                       uint64_t *private)
+{
+    const struct page_node *node = (const struct page_node *)item;
+
+    own = own && item->refs == 1;
+    for (unsigned i = 0; i < PAGES_FANOUT; i++) {
+        const struct pool_item *child = node->child[i];
+
+        if (!child)
+            continue;
+        if (node->level > 0)
+            count_held(child, own, shared, private);
+        else if (own && child->refs == 1)
+            ++*private;
+        else
+            ++*shared;
+    }
+}
+
+struct store_held store_held(const struct store *s, branch_id id)
+{
+    const struct branch_slot *slot = store_slot(s, id);
+    struct store_held held = {0};
+
+    for (size_t t = 0; slot && t < s->tables; t++) {
+        const struct version *v = slot->version;
+        uint64_t shared = 0, private = 0;
+
+        if (v->root[t])
+            count_held(v->root[t], version_private(v), &shared, &private);
+        held.shared_bytes += shared * s->table[t].chunk_bytes;
+        held.private_bytes += private * s->table[t].chunk_bytes;
+    }
+    return held;
+}
+
 /* ---- recounting ---------------------------------------------------------- */
 
 /* Counts @item as referred to once more; true the first time. */

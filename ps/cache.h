@@ -30,10 +30,10 @@
 #define PS_CACHE_H
 
 #include "base/branch.h"
+#include "base/staleness.h"
 #include "ps/consistency.h"
 #include "ps/frame.h"
 #include "ps/shard.h"
-#include "ps/staleness.h"
 #include "ps/update.h"
 
 struct cache_options {

@@ -461,3 +461,15 @@ void ps_traffic(struct mlt_ps *ps, struct ps_traffic *out)
     out->rows_got = stats.answers;
     comm_unlock(c);
 }
+
+void ps_staleness(struct mlt_ps *ps, struct staleness *out)
+{
+    struct comm *c = ps->comm;
+
+    *out = (struct staleness){0};
+    if (!c || !c->cache)
+        return;
+    comm_lock(c);
+    *out = *cache_staleness(c->cache);
+    comm_unlock(c);
+}

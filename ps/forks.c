@@ -196,3 +196,27 @@ void ps_stats(const struct mlt_ps *ps, struct store_stats *out)
         out->branches = s.branches;
     }
 }
+
+size_t ps_branches(const struct mlt_ps *ps)
+{
+    return ps->branches;
+}
+
+branch_id ps_branch_at(const struct mlt_ps *ps, size_t index)
+{
+    assert(index < ps->branches);
+    return ps->branch[index].id;
+}
+
+struct store_held ps_held(const struct mlt_ps *ps, branch_id id)
+{
+    struct store_held sum = {0};
+
+    for (unsigned i = 0; i < ps->workers; i++) {
+        struct store_held h = store_held(ps->worker[i].store, id);
+
+        sum.shared_bytes += h.shared_bytes;
+        sum.private_bytes += h.private_bytes;
+    }
+    return sum;
+}

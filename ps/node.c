@@ -143,6 +143,9 @@ static void say_done(struct node *n, op_id op, branch_id branch,
     m->done = (struct msg_done){.branch = branch,
                                 .clocks = r->clocks,
                                 .switch_s = r->switch_s,
+                                .data_bytes = r->wire.bytes,
+                                .reads = r->wire.reads,
+                                .staleness = r->wire.staleness,
                                 .bytes = r->bytes,
                                 .data = r->data};
     r->data = NULL;

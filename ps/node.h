@@ -38,6 +38,9 @@ enum {
                                */
 };
 
+/* A number that no tuner gives: of what the node itself forks. */
+#define NODE_OWN_BRANCH ((branch_id)(BRANCH_NONE - 1))
+
 enum node_phase {
     NODE_WAITING, /* for the configuration */
     NODE_LOADING,
@@ -64,14 +67,22 @@ struct node_task {
     const json_t *setting; /* schedule: the branch's; never NULL then */
 };
 
+/* What a slice sent to other nodes, and how fresh what it read was: reads whose
+ * staleness is known, and its mean; 0 without any. */
+struct node_wire {
+    uint64_t bytes, reads;
+    double staleness;
+};
+
 /* What came of one. */
 struct node_result {
-    struct fault fault; /* code ERR_OK: carried out */
-    bool broken;        /* a slice that failed in its midst */
-    uint64_t clocks;    /* schedule */
-    double switch_s;    /* schedule */
-    uint64_t bytes;     /* snapshot, save */
-    json_t *data;       /* rows, save; transferred */
+    struct fault fault;    /* code ERR_OK: carried out */
+    bool broken;           /* a slice that failed in its midst */
+    uint64_t clocks;       /* schedule */
+    double switch_s;       /* schedule */
+    struct node_wire wire; /* schedule */
+    uint64_t bytes;        /* snapshot, save */
+    json_t *data;          /* rows, save; transferred */
 };
 
 struct node;

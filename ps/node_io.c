@@ -8,6 +8,7 @@
 #include "ps/node.h"
 #include "ps/node_job_io.h"
 #include "ps/node_link_io.h"
+#include "ps/node_pulse_io.h"
 
 #include <zmq.h>
 
@@ -54,7 +55,7 @@ struct server {
     op_id snapshot;     /* being written; 0: none */
     bool snapshot_over; /* its fork is to be dropped when no worker runs */
     char snapshot_dir[PROTO_PATH_MAX];
-    struct store_stats stats; /* as of the last time no worker ran */
+    struct pulse pulse;
     time_ns beat_at, report_at;
     uint64_t garbage;
     bool blocked; /* the link took no more */
@@ -235,6 +236,23 @@ static void send_all(struct server *s)
     }
 }
 
+/* ---- beats --------------------------------------------------------------- */
+
+static void beat(struct server *s)
+{
+    struct mlt_ps *ps = s->host ? host_ps(s->host) : NULL;
+    struct msg_beat m;
+
+    if (ps && !s->slice && !s->job.running)
+        pulse_look(&s->pulse, ps);
+    m = pulse_beat(&s->pulse, ps);
+    m.node = s->o->node;
+    m.workers = ps ? mlt_ps_workers(ps) / ps_nodes(ps) : 0;
+    m.bytes_sent = s->link.bytes_sent;
+    m.bytes_received = s->link.bytes_received;
+    node_beat(s->node, &m);
+}
+
 /* ---- slow operations ----------------------------------------------------- */
 
 static void run_errand(void *arg)
@@ -364,7 +382,7 @@ static void finish_load(struct server *s)
     msg_deinit(&e->held);
     s->host = e->host;
     if (!f->code && tell_ready(s) == ERR_OK) {
-        ps_stats(host_ps(s->host), &s->stats);
+        pulse_look(&s->pulse, host_ps(s->host));
         log_event(LOG_INFO, "ready",
                   "samples=%llu model_bytes=%llu branches=%u",
                   (unsigned long long)host_facts(s->host)->info.samples,
@@ -385,6 +403,8 @@ static void errand_done(struct server *s)
     struct errand *e = &s->errand;
 
     job_end(&s->job);
+    if (e->kind == MSG_SAVE) /* what the run has come to, before its end */
+        beat(s);
     if (e->kind == MSG_CONFIG)
         finish_load(s);
     else
@@ -397,15 +417,19 @@ static void errand_done(struct server *s)
  * for the next time. */
 static enum err report_windows(struct server *s)
 {
-    uint32_t complete = host_slice_windows(s->host);
-    enum err err = ERR_OK;
+    uint32_t more = host_slice_windows(s->host) - s->reported;
+    const struct msg_window *windows;
+    enum err err;
 
-    if (complete > s->reported)
-        err = node_report(s->node, host_slice_window(s->host, s->reported),
-                          complete - s->reported);
-    if (!err)
-        s->reported = complete;
-    return err;
+    if (more == 0)
+        return ERR_OK;
+    windows = host_slice_window(s->host, s->reported);
+    err = node_report(s->node, windows, more);
+    if (err)
+        return err;
+    pulse_windows(&s->pulse, windows, more);
+    s->reported += more;
+    return ERR_OK;
 }
 
 static void begin_slice(struct server *s, const struct node_task *task)
@@ -440,6 +464,7 @@ static void slice_done(struct server *s)
     r.broken = r.fault.code != ERR_OK;
     r.clocks = result.clocks;
     r.switch_s = result.switch_s;
+    pulse_slice(&s->pulse, host_ps(s->host), &r.wire);
     if (report_windows(s) != ERR_OK) {
         /* `done` without the windows it counts would be a lie. */
         end_with(s, NODE_END_FAILED, ERR_NOMEM, "no memory for a report");
@@ -451,13 +476,13 @@ static void slice_done(struct server *s)
         return;
     }
     node_finish(s->node, op, &r);
+    pulse_look(&s->pulse, host_ps(s->host));
 }
 
 /* ---- snapshots ----------------------------------------------------------- */
 
-/* What is written is a fork of our own under a number that no tuner gives, so
- * that the branch may be freed meanwhile. */
-enum { SNAPSHOT_BRANCH = BRANCH_NONE - 1 };
+/* What is written is a fork of our own, so that the branch may be freed
+ * meanwhile. */
 
 static void begin_snapshot(struct server *s, const struct msg *m)
 {
@@ -465,15 +490,15 @@ static void begin_snapshot(struct server *s, const struct msg *m)
     struct node_result r = {0};
     enum err err;
 
-    err = ps_fork(ps, SNAPSHOT_BRANCH, m->snapshot.branch, BRANCH_KEPT);
+    err = ps_fork(ps, NODE_OWN_BRANCH, m->snapshot.branch, BRANCH_KEPT);
     if (err) {
         fault_set(&r.fault, err, "snapshot of branch %u: %s",
                   m->snapshot.branch, err_text(err));
         node_finish(s->node, m->op, &r);
         return;
     }
-    if (ps_snapshot_begin(ps, SNAPSHOT_BRANCH, m->snapshot.path, &r.fault)) {
-        ps_drop(ps, SNAPSHOT_BRANCH);
+    if (ps_snapshot_begin(ps, NODE_OWN_BRANCH, m->snapshot.path, &r.fault)) {
+        ps_drop(ps, NODE_OWN_BRANCH);
         node_finish(s->node, m->op, &r);
         return;
     }
@@ -498,7 +523,7 @@ static void snapshot_done(struct server *s)
 static void drop_snapshot(struct server *s)
 {
     if (s->snapshot_over)
-        ps_drop(host_ps(s->host), SNAPSHOT_BRANCH);
+        ps_drop(host_ps(s->host), NODE_OWN_BRANCH);
     s->snapshot_over = false;
 }
 
@@ -663,29 +688,9 @@ static void carry_out(struct server *s)
             do_at_once(s, task.msg);
         }
     }
-    if (s->host && !s->slice && !s->job.running)
-        ps_stats(host_ps(s->host), &s->stats);
 }
 
 /* ---- waiting ------------------------------------------------------------- */
-
-static void beat(struct server *s)
-{
-    struct msg_beat m = {
-        .node = s->o->node,
-        .memory_bytes = s->stats.in_use_bytes,
-        .memory_reserved_bytes = s->stats.reserved_bytes,
-        .memory_limit_bytes = s->stats.limit_bytes,
-        .chunks_shared = s->stats.chunks_shared,
-        .chunks_private = s->stats.chunks_private,
-        .bytes_copied = s->stats.bytes_copied,
-        .bytes_sent = s->link.bytes_sent,
-        .bytes_received = s->link.bytes_received,
-        .branches = s->stats.branches,
-    };
-
-    node_beat(s->node, &m);
-}
 
 static void take_time(struct server *s)
 {

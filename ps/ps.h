@@ -15,6 +15,7 @@
 #include "base/branch.h"
 #include "base/err.h"
 #include "base/fault.h"
+#include "base/staleness.h"
 #include "branches/store.h"
 #include "mltune/ps.h"
 #include "ps/traffic.h"
@@ -67,6 +68,12 @@ enum err ps_require_models(const struct mlt_ps *ps, unsigned models,
 
 /* Sums over the shards; `branches` is the number of live ones. */
 void ps_stats(const struct mlt_ps *ps, struct store_stats *out);
+
+/* The live branches, in no order; what one of them holds in all shards. Control
+ * thread, between runs. */
+size_t ps_branches(const struct mlt_ps *ps);
+branch_id ps_branch_at(const struct mlt_ps *ps, size_t index);
+struct store_held ps_held(const struct mlt_ps *ps, branch_id id);
 
 /* ---- runs ---------------------------------------------------------------- */
 
@@ -127,6 +134,10 @@ bool ps_await(struct mlt_worker *w, uint32_t ticket);
 
 /* What went over the wires since the start; all 0 on one node. Any thread. */
 void ps_traffic(struct mlt_ps *ps, struct ps_traffic *out);
+
+/* How fresh what this node's workers read was, since the start; of reads under
+ * models that bound it, with several nodes. Any thread. */
+void ps_staleness(struct mlt_ps *ps, struct staleness *out);
 
 /* ---- workers ------------------------------------------------------------- */
 

@@ -156,6 +156,17 @@ static void join_rows(json_t *into, const json_t *from)
             json_array_set(into, i, json_array_get(from, i));
 }
 
+/* Sums, and the mean over all reads. */
+static void join_wire(struct msg_done *j, const struct msg_done *d)
+{
+    double sum =
+        j->staleness * (double)j->reads + d->staleness * (double)d->reads;
+
+    j->data_bytes += d->data_bytes;
+    j->reads += d->reads;
+    j->staleness = j->reads ? sum / (double)j->reads : 0;
+}
+
 static enum err join_done(struct asked *a, uint32_t node, struct msg *m,
                           struct fault *f)
 {
@@ -166,6 +177,7 @@ static enum err join_done(struct asked *a, uint32_t node, struct msg *m,
         return disagree(f, node, a, "it ran another number of clocks");
     j->bytes += d->bytes;
     j->switch_s = fmax(j->switch_s, d->switch_s);
+    join_wire(j, d);
     if (json_is_array(j->data)) {
         join_rows(j->data, d->data);
     } else if (node == 0) { /* what the model has beside its tables */

@@ -468,6 +468,8 @@ static void take_of_node(struct loop *l, uint32_t node, struct msg *m)
     struct msg joined;
 
     l->heard_s[node] = now_s(l);
+    if (m->kind == MSG_BEAT)
+        m->beat.node = node; /* whatever it says */
     if (!l->crew) {
         take_message(l, m);
         return;

@@ -268,7 +268,12 @@ class NodeTest(Case):
         # The middle one: a busy machine may hold any single one up.
         self.assertLess(sorted(gaps)[len(gaps) // 2], 1.0)
         self.assertGreaterEqual(len(t.beats), 2)
-        self.assertGreater(t.beats[-1][1]["memory_limit_bytes"], 0)
+        last = t.beats[-1][1]
+        self.assertGreater(last["memory_limit_bytes"], 0)
+        self.assertGreater(last["seconds"], 0)
+        self.assertLessEqual(last["wait_s"], last["seconds"])
+        self.assertGreater(last["workers"], 0)
+        self.assertEqual(last["data_bytes_sent"], 0)
         self.end()
 
     # ---- refusals --------------------------------------------------------

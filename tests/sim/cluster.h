@@ -16,7 +16,7 @@
 #ifndef TESTS_SIM_CLUSTER_H
 #define TESTS_SIM_CLUSTER_H
 
-#include "ps/staleness.h"
+#include "base/staleness.h"
 
 #include <stdbool.h>
 #include <stdint.h>

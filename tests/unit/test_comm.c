@@ -27,6 +27,7 @@ struct node {
     unsigned number;
     struct mlt_ps *ps;
     int code; /* what its program returned */
+    struct staleness seen;
     struct mlt_error error;
 };
 
@@ -367,7 +368,21 @@ static int declare_sums(struct node *n)
         if (!code)
             code = (int)ps_activate(ps, 1);
     }
+    ps_staleness(ps, &n->seen);
     return code;
+}
+
+/* Each read is counted where the model bounds what it may miss, none beyond
+ * that bound. */
+static void expect_fresh(const struct cluster *c, bool bounds)
+{
+    for (unsigned i = 0; i < c->nodes; i++) {
+        const struct staleness *seen = &c->node[i].seen;
+
+        assert_int_equal(seen->reads > 0, bounds);
+        for (int d = STALENESS_LEAST; d < -1 - (int)c->staleness; d++)
+            assert_int_equal(staleness_at(seen, d), 0);
+    }
 }
 
 /* No update is lost or doubled under any model, and none is staler than its
@@ -387,6 +402,7 @@ static void comm_every_model_keeps_every_update(void **state)
                              .program = declare_sums};
         run_cluster(&c);
         expect_codes(&c, 0);
+        expect_fresh(&c, m < 2);
         for (uint64_t r = 0; r < ROWS; r++)
             for (uint64_t j = 0; j < 4; j++)
                 assert_true(c.weights[r * WIDTH + j] ==

@@ -1,6 +1,6 @@
 #include "ps/consistency.h"
 
-#include "ps/staleness.h"
+#include "base/staleness_json.h"
 #include "tests/unit/check.h"
 
 #include <math.h>
@@ -165,6 +165,30 @@ static void staleness_counts_what_was_seen(void **state)
     assert_true(staleness_mean(&sum) == -1);
 }
 
+/* A histogram is the same after it was written and read, empty or not, with
+ * both ends; what cannot be one leaves the old one as it was. */
+static void staleness_survives_json(void **state)
+{
+    static const int64_t differences[] = {-32, -4, -1, -1, 0, 31, 99, -77};
+    struct staleness s = {0}, back = {.reads = 9};
+    json_t *o;
+
+    (void)state;
+    for (size_t i = 0; i <= sizeof(differences) / sizeof(*differences); i++) {
+        o = staleness_to_json(&s);
+        assert_true(staleness_from_json(o, &back));
+        assert_memory_equal(&s, &back, sizeof(s));
+        json_decref(o);
+        if (i < sizeof(differences) / sizeof(*differences))
+            staleness_add(&s, differences[i]);
+    }
+    o = json_pack("{s:i, s:[f], s:i}", "least", -1, "counts", 0.5, "sum", 0);
+    assert_false(staleness_from_json(o, &back));
+    assert_false(staleness_from_json(NULL, &back));
+    assert_memory_equal(&s, &back, sizeof(s));
+    json_decref(o);
+}
+
 /* The registry finds what it lists, by the names that messages show. */
 static void consistency_registry_lists_what_it_finds(void **state)
 {
@@ -192,6 +216,7 @@ int main(void)
         cmocka_unit_test(barrier_waits_for_k_of_n),
         cmocka_unit_test(consistency_rank_counts_from_the_fastest),
         cmocka_unit_test(staleness_counts_what_was_seen),
+        cmocka_unit_test(staleness_survives_json),
         cmocka_unit_test(consistency_registry_lists_what_it_finds),
     };
 

@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -101,6 +102,9 @@ static void crew_answers_are_joined(void **state)
         m = done(2);
         m.done.bytes = 10 + i;
         m.done.switch_s = i == 1 ? 2 : 1;
+        m.done.data_bytes = 100;
+        m.done.reads = 10 * i;
+        m.done.staleness = -(double)i;
         say(c, NODES - 1 - i, m);
         if (i + 1 < NODES)
             expect_none(c);
@@ -108,6 +112,9 @@ static void crew_answers_are_joined(void **state)
     m = expect(c, MSG_DONE, 2);
     assert_int_equal(m.done.bytes, 33);
     assert_true(m.done.switch_s == 2);
+    assert_int_equal(m.done.data_bytes, 300);
+    assert_int_equal(m.done.reads, 30);
+    assert_true(fabs(m.done.staleness + 50.0 / 30) < 1e-12);
     for (uint32_t i = 0; i < NODES; i++)
         say(c, i,
             (struct msg){.kind = MSG_FORKED, .op = 1, .forked.branch = 9});

@@ -125,6 +125,45 @@ static void any_ready(struct rng *r, struct msg_ready *m)
     m->model_bytes = any_count(r);
 }
 
+/* The counts of a beat that are all of one type, in the order of the struct. */
+enum { BEAT_COUNTS = 16 };
+
+static uint64_t *beat_count(struct msg_beat *m, int i)
+{
+    uint64_t *const all[BEAT_COUNTS] = {
+        &m->memory_bytes,        &m->memory_reserved_bytes,
+        &m->memory_limit_bytes,  &m->chunks_shared,
+        &m->chunks_private,      &m->bytes_copied,
+        &m->bytes_sent,          &m->bytes_received,
+        &m->data_bytes_sent,     &m->data_bytes_received,
+        &m->data_frames_sent,    &m->data_frames_received,
+        &m->data_frames_ignored, &m->rows_sent,
+        &m->rows_asked,          &m->rows_received};
+
+    return all[i];
+}
+
+static void any_beat(struct rng *r, struct msg_beat *m)
+{
+    int i;
+
+    for (i = 0; i < BEAT_COUNTS; i++)
+        *beat_count(m, i) = any_count(r);
+    m->node = (uint32_t)rng_next(r);
+    m->workers = (uint32_t)rng_next(r);
+    m->branches = (uint32_t)rng_next(r);
+    m->seconds = any_seconds(r);
+    m->wait_s = any_seconds(r);
+    m->copy_s = any_seconds(r);
+    m->stalled_s = any_seconds(r);
+    for (i = (int)rng_below(r, 20); i > 0; i--)
+        staleness_add(&m->staleness, (int64_t)rng_below(r, 90) - 50);
+    m->held = (uint32_t)rng_below(r, PROTO_HELD_MAX + 1);
+    for (i = 0; i < (int)m->held; i++)
+        m->hold[i] =
+            (struct msg_held){any_branch(r), any_count(r), any_count(r)};
+}
+
 static void any_answer(struct rng *r, struct msg *m)
 {
     switch (m->kind) {
@@ -142,7 +181,12 @@ static void any_answer(struct rng *r, struct msg *m)
     case MSG_DONE:
         m->done =
             (struct msg_done){rng_below(r, 4) ? any_branch(r) : BRANCH_NONE,
-                              any_count(r), any_seconds(r), any_count(r),
+                              any_count(r),
+                              any_seconds(r),
+                              any_count(r),
+                              any_count(r),
+                              any_count(r),
+                              -any_seconds(r),
                               rng_below(r, 2) ? any_rows(r, 3, 0) : NULL};
         break;
     case MSG_FAILED:
@@ -156,11 +200,7 @@ static void any_answer(struct rng *r, struct msg *m)
         any_windows(r, &m->report);
         break;
     default:
-        m->beat =
-            (struct msg_beat){(uint32_t)rng_next(r), any_count(r), any_count(r),
-                              any_count(r),          any_count(r), any_count(r),
-                              any_count(r),          any_count(r), any_count(r),
-                              (uint32_t)rng_next(r)};
+        any_beat(r, &m->beat);
     }
 }
 
@@ -264,6 +304,27 @@ static int same_ready(const struct msg_ready *a, const struct msg_ready *b)
            a->model_bytes == b->model_bytes;
 }
 
+static int same_beat(const struct msg_beat *a, const struct msg_beat *b)
+{
+    struct msg_beat x = *a, y = *b;
+    uint32_t i;
+
+    for (i = 0; i < BEAT_COUNTS; i++)
+        if (*beat_count(&x, (int)i) != *beat_count(&y, (int)i))
+            return 0;
+    for (i = 0; i < x.held; i++)
+        if (x.hold[i].branch != y.hold[i].branch ||
+            x.hold[i].shared_bytes != y.hold[i].shared_bytes ||
+            x.hold[i].private_bytes != y.hold[i].private_bytes)
+            return 0;
+    return x.node == y.node && x.workers == y.workers &&
+           x.branches == y.branches && x.held == y.held &&
+           same_real(x.seconds, y.seconds) && same_real(x.wait_s, y.wait_s) &&
+           same_real(x.copy_s, y.copy_s) &&
+           same_real(x.stalled_s, y.stalled_s) &&
+           memcmp(&x.staleness, &y.staleness, sizeof(x.staleness)) == 0;
+}
+
 static int same_answer(const struct msg *a, const struct msg *b)
 {
     switch (a->kind) {
@@ -281,6 +342,9 @@ static int same_answer(const struct msg *a, const struct msg *b)
                a->done.clocks == b->done.clocks &&
                same_real(a->done.switch_s, b->done.switch_s) &&
                a->done.bytes == b->done.bytes &&
+               a->done.data_bytes == b->done.data_bytes &&
+               a->done.reads == b->done.reads &&
+               same_real(a->done.staleness, b->done.staleness) &&
                same_json(a->done.data, b->done.data);
     case MSG_FAILED:
         return a->failed.branch == b->failed.branch &&
@@ -289,10 +353,7 @@ static int same_answer(const struct msg *a, const struct msg *b)
     case MSG_REPORT:
         return same_report(&a->report, &b->report);
     default:
-        return memcmp(&a->beat.memory_bytes, &b->beat.memory_bytes,
-                      8 * sizeof(uint64_t)) == 0 &&
-               a->beat.node == b->beat.node &&
-               a->beat.branches == b->beat.branches;
+        return same_beat(&a->beat, &b->beat);
     }
 }
 
@@ -503,6 +564,23 @@ static void proto_faulty_messages_are_refused_by_member(void **state)
         {"{\"kind\":\"done\",\"op\":1,\"switch_s\":\"inf\"}",
          "switch_s: expected"},
         {"{\"kind\":\"done\",\"op\":1,\"data\":3}", "data: expected"},
+        {"{\"kind\":\"beat\",\"node\":0,\"staleness\":{\"least\":-33,"
+         "\"counts\":[1],\"sum\":0}}",
+         "staleness: expected"},
+        {"{\"kind\":\"beat\",\"node\":0,\"staleness\":{\"least\":31,"
+         "\"counts\":[1,1],\"sum\":0}}",
+         "staleness: expected"},
+        {"{\"kind\":\"beat\",\"node\":0,\"staleness\":{\"least\":-1,"
+         "\"counts\":[-1],\"sum\":0}}",
+         "staleness: expected"},
+        {"{\"kind\":\"beat\",\"node\":0,\"staleness\":{\"least\":-1,"
+         "\"counts\":[],\"sum\":5}}",
+         "staleness: expected"},
+        {"{\"kind\":\"beat\",\"node\":0,\"held\":[[1,2]]}",
+         "held: expected at most 64"},
+        {"{\"kind\":\"beat\",\"node\":0,\"held\":[[-1,2,3]]}",
+         "held: expected"},
+        {"{\"kind\":\"beat\",\"node\":0,\"held\":{}}", "held: expected"},
         {"{\"kind\":\"report\",\"branch\":1,\"first\":0}", "sum: expected"},
         {"{\"kind\":\"report\",\"branch\":1,\"first\":0,\"sum\":[]}",
          "sum: expected"},
@@ -533,9 +611,9 @@ static void proto_faulty_messages_are_refused_by_member(void **state)
  * can change its type unseen. */
 static void proto_missing_or_mistyped_members_are_refused(void **state)
 {
-    static const char *const optional[] = {"op",     "clocks", "switch_s",
-                                           "bytes",  "data",   "increment",
-                                           "branch", NULL};
+    static const char *const optional[] = {
+        "op",     "clocks", "switch_s",   "bytes",     "data", "increment",
+        "branch", "reads",  "data_bytes", "staleness", NULL};
     struct rng r;
     int kind;
 

@@ -108,6 +108,40 @@ static void write_copies_a_chunk_once(void **state)
     store_free(s);
 }
 
+static void expect_held(const struct store *s, branch_id id, uint64_t shared,
+                        uint64_t own)
+{
+    struct store_held h = store_held(s, id);
+
+    assert_int_equal(h.shared_bytes, shared * 65536);
+    assert_int_equal(h.private_bytes, own * 65536);
+}
+
+/* A branch holds what it wrote since all others left, and shares the rest; what
+ * nobody wrote is held by none. */
+static void held_bytes_are_shared_or_a_branch_s_own(void **state)
+{
+    struct store *s = store_of(64 * MIB, 8 * 128, 512); /* eight chunks */
+
+    (void)state;
+    expect_held(s, 0, 0, 0);
+    for (uint64_t row = 0; row < 6 * 128; row += 128)
+        poke(s, row, 1);
+    expect_held(s, 0, 0, 6);
+    assert_int_equal(store_fork(s, 1, 0, BRANCH_TRAINING), ERR_OK);
+    expect_held(s, 0, 6, 0);
+    expect_held(s, 1, 6, 0);
+    assert_int_equal(store_activate(s, 1), ERR_OK);
+    poke(s, 0, 1);
+    poke(s, 7 * 128, 1); /* was nobody's */
+    expect_held(s, 1, 5, 2);
+    expect_held(s, 0, 5, 1);
+    assert_int_equal(store_drop(s, 0), ERR_OK);
+    expect_held(s, 1, 0, 7);
+    expect_held(s, 0, 0, 0);
+    store_free(s);
+}
+
 /* What many forks leave unwritten is there once: memory in use grows by what is
  * written, not by what is forked. */
 static void unwritten_state_is_shared_by_all_forks(void **state)
@@ -778,6 +812,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fork_then_write_keeps_branches_apart),
         cmocka_unit_test(write_copies_a_chunk_once),
+        cmocka_unit_test(held_bytes_are_shared_or_a_branch_s_own),
         cmocka_unit_test(unwritten_state_is_shared_by_all_forks),
         cmocka_unit_test(untouched_gigabyte_reads_as_initial_rows),
         cmocka_unit_test(kept_branch_reads_as_it_was_forked),

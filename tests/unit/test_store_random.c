@@ -237,6 +237,25 @@ static void check_reserved(struct run *run)
                      stats.chunks_private + stats.chunks_shared);
 }
 
+/* The branches' own chunks are those that the store counts as private, to the
+ * byte; what they share is no less than the rest of what was written. */
+static void check_held(const struct run *run)
+{
+    uint64_t private = 0;
+    struct store_stats stats;
+
+    store_stats(run->store, &stats);
+    for (uint32_t i = 0; i < run->model.branches; i++) {
+        struct store_held h = store_held(run->store, run->model.branch[i].id);
+
+        private += h.private_bytes;
+        assert_true(h.private_bytes + h.shared_bytes <=
+                    store_branch_bytes(run->store));
+    }
+    assert_true(private <= stats.in_use_bytes);
+    assert_int_equal(private == 0, stats.chunks_private == 0);
+}
+
 static void step(struct run *run, bool grow)
 {
     uint64_t what = rng_below(&run->rng, 100);
@@ -258,6 +277,7 @@ static void step(struct run *run, bool grow)
     else if (grow)
         step_grow(run);
     check_reserved(run);
+    check_held(run);
     store_check(run->store);
 }
 

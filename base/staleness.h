@@ -3,10 +3,10 @@
  * As Dai et al. 2015, figure 2, have it: the parameter's age less the reader's
  * clock, where a parameter of age a holds all updates of clocks up to a. So -1
  * is all of the clocks before (bsp: always), lower is staler, from 0 on it
- * holds clocks that the reader has not ended itself. Plain data. Pure.
+ * holds clocks that the reader has not ended itself. Plain data.
  */
-#ifndef PS_STALENESS_H
-#define PS_STALENESS_H
+#ifndef BASE_STALENESS_H
+#define BASE_STALENESS_H
 
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-#include "ps/staleness.h"
+#include "base/staleness.h"
 
 #include <assert.h>
 #include <math.h>

@@ -1,0 +1,121 @@
+#include "ps/node_pulse_io.h"
+
+#include <stdlib.h>
+
+enum {
+    LOOK_NS = 500000000,
+    LOOK_SHARE = 100 /* of the time between two looks */
+};
+
+/* ---- memory -------------------------------------------------------------- */
+
+/* Into @beat where it is among those with most of their own. */
+static void keep_largest(struct msg_beat *beat, const struct msg_held *h)
+{
+    uint32_t least = 0;
+
+    if (beat->held < PROTO_HELD_MAX) {
+        beat->hold[beat->held++] = *h;
+        return;
+    }
+    for (uint32_t i = 1; i < beat->held; i++)
+        if (beat->hold[i].private_bytes < beat->hold[least].private_bytes)
+            least = i;
+    if (h->private_bytes > beat->hold[least].private_bytes)
+        beat->hold[least] = *h;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    branch_id x = ((const struct msg_held *)a)->branch;
+    branch_id y = ((const struct msg_held *)b)->branch;
+
+    return x < y ? -1 : x > y;
+}
+
+static void look_at_branches(struct msg_beat *beat, const struct mlt_ps *ps)
+{
+    beat->held = 0;
+    for (size_t i = 0; i < ps_branches(ps); i++) {
+        branch_id id = ps_branch_at(ps, i);
+        struct store_held held = ps_held(ps, id);
+        struct msg_held h = {id, held.shared_bytes, held.private_bytes};
+
+        if (id < NODE_OWN_BRANCH)
+            keep_largest(beat, &h);
+    }
+    qsort(beat->hold, beat->held, sizeof(beat->hold[0]), by_number);
+}
+
+void pulse_look(struct pulse *p, const struct mlt_ps *ps)
+{
+    struct msg_beat *beat = &p->beat;
+    time_ns now = clock_monotonic(), cost;
+    struct store_stats stats;
+
+    if (now < p->due)
+        return;
+    ps_stats(ps, &stats);
+    beat->memory_bytes = stats.in_use_bytes;
+    beat->memory_reserved_bytes = stats.reserved_bytes;
+    beat->memory_limit_bytes = stats.limit_bytes;
+    beat->chunks_shared = stats.chunks_shared;
+    beat->chunks_private = stats.chunks_private;
+    beat->bytes_copied = stats.bytes_copied;
+    beat->branches = stats.branches;
+    look_at_branches(beat, ps);
+    cost = clock_monotonic() - now;
+    p->due = now + cost * LOOK_SHARE;
+    if (p->due < now + LOOK_NS)
+        p->due = now + LOOK_NS;
+}
+
+/* ---- time and traffic ---------------------------------------------------- */
+
+void pulse_windows(struct pulse *p, const struct msg_window windows[],
+                   uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        p->beat.seconds += windows[i].seconds;
+        p->beat.wait_s += windows[i].wait_s;
+        p->beat.copy_s += windows[i].copy_s;
+        p->beat.stalled_s += windows[i].stalled_s;
+    }
+}
+
+void pulse_slice(struct pulse *p, struct mlt_ps *ps, struct node_wire *out)
+{
+    struct ps_traffic traffic;
+    struct staleness seen;
+    int64_t sum;
+
+    ps_traffic(ps, &traffic);
+    ps_staleness(ps, &seen);
+    out->bytes = traffic.bytes_sent - p->bytes;
+    out->reads = seen.reads - p->reads;
+    sum = seen.sum - p->sum;
+    out->staleness = out->reads ? (double)sum / (double)out->reads : 0;
+    p->bytes = traffic.bytes_sent;
+    p->reads = seen.reads;
+    p->sum = seen.sum;
+}
+
+struct msg_beat pulse_beat(const struct pulse *p, struct mlt_ps *ps)
+{
+    struct msg_beat beat = p->beat;
+    struct ps_traffic traffic;
+
+    if (!ps)
+        return beat;
+    ps_traffic(ps, &traffic);
+    beat.data_bytes_sent = traffic.bytes_sent;
+    beat.data_bytes_received = traffic.bytes_received;
+    beat.data_frames_sent = traffic.frames_sent;
+    beat.data_frames_received = traffic.frames_received;
+    beat.data_frames_ignored = traffic.frames_ignored;
+    beat.rows_sent = traffic.rows_updated;
+    beat.rows_asked = traffic.rows_asked;
+    beat.rows_received = traffic.rows_got;
+    ps_staleness(ps, &beat.staleness);
+    return beat;
+}
