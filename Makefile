@@ -26,7 +26,7 @@ say = @printf '  %-6s %s\n' $(1) $(2)
 endif
 
 CC := $(if $(filter fuzz,$(V)),clang,gcc)
-PACKAGES := libmicrohttpd jansson libzmq sqlite3 zlib liblzma
+PACKAGES := libmicrohttpd gnutls jansson libzmq sqlite3 zlib liblzma
 
 # What the code needs to compile at all stays out of CFLAGS, so that a user's
 # CFLAGS never drop the include path or the sanitizers.

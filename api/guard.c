@@ -241,43 +241,26 @@ static bool check_body(const struct head *head, struct response *out)
 
 /* ---- origin -------------------------------------------------------------- */
 
-/* True when @s[len] is "HOST:PORT" with one of our names and our port; without
- * a port it means 80. */
-static bool is_self(const struct listen_address *self, const char *s,
-                    size_t len)
-{
-    const char *const hosts[] = {"localhost", "127.0.0.1", "[::1]", self->host};
-    char text[LISTEN_HOST_MAX + 8];
-    size_t i;
-
-    for (i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++) {
-        snprintf(text, sizeof(text), "%s:%u", hosts[i], (unsigned)self->port);
-        if (len == strlen(text) && strncasecmp(s, text, len) == 0)
-            return true;
-        if (self->port == 80 && len == strlen(hosts[i]) &&
-            strncasecmp(s, hosts[i], len) == 0)
-            return true;
-    }
-    return false;
-}
-
 static bool check_host(const struct head *head,
                        const struct listen_address *self, struct response *out)
 {
     const struct head_field *host = head_field(head, "host");
     struct response_faults faults = {0};
+    char url[LISTEN_URL_MAX];
 
     if (!host)
         return malformed(out, "there is no header field Host");
-    if (is_self(self, host->value, host->value_len))
+    if (listen_is_self(self, host->value, host->value_len))
         return true;
+    listen_url(self, url);
     response_fault_add(&faults, "/header/host",
-                       "expected localhost, 127.0.0.1 or [::1] with port %u",
+                       "expected localhost, 127.0.0.1 or [::1]%s with port %u",
+                       self->names ? ", or a name of the certificate," : "",
                        (unsigned)self->port);
     response_problem(out, 421, "foreign_host", &faults,
                      "this server is not the one that the request's Host "
-                     "names; use http://%s:%u/",
-                     self->host, (unsigned)self->port);
+                     "names; use %s",
+                     url);
     out->close = true;
     return false;
 }
@@ -288,12 +271,12 @@ static bool check_origin(const struct head *head,
 {
     const struct head_field *origin = head_field(head, "origin");
     const struct head_field *site = head_field(head, "sec-fetch-site");
-    static const char scheme[] = "http://";
-    const size_t n = sizeof(scheme) - 1;
+    const char *scheme = self->tls ? "https://" : "http://";
+    const size_t n = strlen(scheme);
 
     if (origin &&
         (origin->value_len < n || strncasecmp(origin->value, scheme, n) != 0 ||
-         !is_self(self, origin->value + n, origin->value_len - n)))
+         !listen_is_self(self, origin->value + n, origin->value_len - n)))
         return refuse(out, 403, "foreign_origin",
                       "the request comes from a page of another origin");
     if (site && !value_is(site, "same-origin") && !value_is(site, "none"))

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include <arpa/inet.h>
 
@@ -30,13 +31,12 @@ static bool port_parse(const char *s, uint16_t *out)
     return true;
 }
 
-static enum err refuse_remote(struct fault *f, const char *text)
+static enum err not_an_address(struct fault *f, const char *text)
 {
-    return fault_set(f, ERR_UNSUPPORTED,
-                     "will not listen on \"%.64s\": other machines could reach "
-                     "it, which needs a token and TLS, and this version has "
-                     "neither; listen on 127.0.0.1 and forward the port "
-                     "(ssh -L 8080:127.0.0.1:8080 THIS_MACHINE)",
+    return fault_set(f, ERR_INVAL,
+                     "cannot listen on \"%.64s\": expected HOST:PORT with an "
+                     "address of this machine such as 127.0.0.1, 192.168.1.7 "
+                     "or 0.0.0.0 (all), not a name",
                      text);
 }
 
@@ -106,10 +106,100 @@ enum err listen_parse(const char *text, struct listen_address *out,
             return malformed(f, text);
         /* A name that is no address may be any machine's. */
         if (!ip_parse(host, bracketed, &a))
-            return bracketed ? malformed(f, text) : refuse_remote(f, text);
-        if (!is_loopback(&a))
-            return refuse_remote(f, text);
+            return bracketed ? malformed(f, text) : not_an_address(f, text);
     }
+    a.loopback = is_loopback(&a);
     *out = a;
     return ERR_OK;
+}
+
+enum err listen_check(const struct listen_address *a, bool token, bool tls,
+                      struct fault *f)
+{
+    if (a->loopback || (token && tls))
+        return ERR_OK;
+    return fault_set(f, ERR_UNSUPPORTED,
+                     "will not listen on %s: other machines could reach it, "
+                     "which needs %s; or listen on 127.0.0.1 and forward the "
+                     "port (ssh -L 8080:127.0.0.1:8080 THIS_MACHINE)",
+                     a->host,
+                     tls     ? "a token"
+                     : token ? "TLS: a certificate and its key (--tls-cert, "
+                               "--tls-key, or api.tls in the configuration)"
+                             : "a token and TLS");
+}
+
+/* ---- names --------------------------------------------------------------- */
+
+static bool same(const char *name, const char *host, size_t len)
+{
+    return strlen(name) == len && strncasecmp(name, host, len) == 0;
+}
+
+/* RFC 6125, section 6.4.3: the star is one whole label, the leftmost. */
+static bool matches(const char *name, const char *host, size_t len)
+{
+    const char *dot;
+
+    if (strncmp(name, "*.", 2) != 0)
+        return same(name, host, len);
+    dot = memchr(host, '.', len);
+    return dot && dot > host && same(name + 1, dot, len - (size_t)(dot - host));
+}
+
+/* @host without its port; false: the port is another one. */
+static bool strip_port(const struct listen_address *a, const char *host,
+                       size_t *len)
+{
+    char port[8];
+    size_t n;
+
+    n = (size_t)snprintf(port, sizeof(port), ":%u", (unsigned)a->port);
+    if (*len > n && memcmp(host + *len - n, port, n) == 0)
+        *len -= n;
+    else if (a->port != (a->tls ? 443 : 80))
+        return false;
+    return true;
+}
+
+bool listen_is_self(const struct listen_address *a, const char *host,
+                    size_t len)
+{
+    static const char *const loopback[] = {"localhost", "127.0.0.1", "[::1]"};
+
+    if (!strip_port(a, host, &len))
+        return false;
+    for (size_t i = 0; i < sizeof(loopback) / sizeof(*loopback); i++)
+        if (same(loopback[i], host, len))
+            return true;
+    for (size_t i = 0; i < a->names; i++)
+        if (matches(a->name[i], host, len))
+            return true;
+    return same(a->host, host, len);
+}
+
+static bool is_any(const struct listen_address *a)
+{
+    static const uint8_t zero[16];
+
+    return memcmp(a->ip, zero, a->ipv6 ? 16 : 4) == 0;
+}
+
+/* A client checks the name in the url against the certificate, so it is one of
+ * those where the address itself is not. */
+void listen_url(const struct listen_address *a, char out[LISTEN_URL_MAX])
+{
+    const char *host = is_any(a) ? "localhost" : a->host;
+
+    for (size_t i = 0; i < a->names; i++)
+        if (same(a->name[i], host, strlen(host)))
+            goto known;
+    for (size_t i = 0; i < a->names; i++)
+        if (a->name[i][0] != '*') {
+            host = a->name[i];
+            break;
+        }
+known:
+    snprintf(out, LISTEN_URL_MAX, "%s://%s:%u/", a->tls ? "https" : "http",
+             host, (unsigned)a->port);
 }

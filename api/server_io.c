@@ -2,6 +2,7 @@
 
 #include "api/service.h"
 #include "api/stream_io.h"
+#include "api/tls_io.h"
 #include "base/clock_io.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -53,9 +54,10 @@ struct cached {
 struct api_server {
     struct view *view;
     struct listen_address self;
-    char url[LISTEN_HOST_MAX + 24];
-    char *token;   /* owned; NULL: nothing is written */
-    int listen_fd; /* the daemon's, once there is one */
+    char url[LISTEN_URL_MAX];
+    char *token;                  /* owned; NULL: nothing is written */
+    struct tls_identity identity; /* what the daemon was given */
+    int listen_fd;                /* the daemon's, once there is one */
     int wake_fd;
     struct MHD_Daemon *daemon;
     pthread_t thread;
@@ -303,11 +305,14 @@ static enum MHD_Result on_head(struct api_server *s, struct exchange *x,
     MHD_get_connection_values_n(x->connection, MHD_HEADER_KIND, on_field,
                                 &head);
     if (service_accept(&head, &s->self, &refusal)) {
-        if (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0) {
+        bool reads = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
+
+        if (reads && service_may_read(s->token, &head, &s->self, &refusal)) {
             x->stage = STAGE_READ;
             return MHD_YES;
         }
-        if (service_begin(s->view, s->token, &head, &x->write, &refusal)) {
+        if (!reads &&
+            service_begin(s->view, s->token, &head, &x->write, &refusal)) {
             x->stage = STAGE_BODY;
             reaper_enter(entry_of(x->connection), REAPER_BODY,
                          clock_monotonic());
@@ -662,10 +667,20 @@ static enum err open_socket(struct listen_address *self, int *out,
     return ERR_OK;
 }
 
+/* What is current with GnuTLS, without what is older than TLS 1.2. */
+static char priorities[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
+
 static struct MHD_Daemon *start_daemon(struct api_server *s)
 {
     unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME |
-                     (s->self.ipv6 ? MHD_USE_IPv6 : 0);
+                     (s->self.ipv6 ? MHD_USE_IPv6 : 0) |
+                     (s->self.tls ? MHD_USE_TLS : 0);
+    struct MHD_OptionItem tls[] = {
+        {MHD_OPTION_HTTPS_MEM_CERT, 0, s->identity.cert},
+        {MHD_OPTION_HTTPS_MEM_KEY, 0, s->identity.key},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, priorities},
+        {MHD_OPTION_END, 0, NULL}};
+    const struct MHD_OptionItem none = {MHD_OPTION_END, 0, NULL};
 
     return MHD_start_daemon(
         flags, 0, NULL, NULL, on_request, s, MHD_OPTION_LISTEN_SOCKET,
@@ -674,7 +689,7 @@ static struct MHD_Daemon *start_daemon(struct api_server *s)
         (size_t)CONNECTION_MEMORY, MHD_OPTION_STRICT_FOR_CLIENT, 1,
         MHD_OPTION_URI_LOG_CALLBACK, on_target, s, MHD_OPTION_NOTIFY_COMPLETED,
         on_completed, s, MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
-        MHD_OPTION_END);
+        MHD_OPTION_ARRAY, s->self.tls ? tls : &none, MHD_OPTION_END);
 }
 
 static enum err open_server(struct api_server *s, struct fault *f)
@@ -721,6 +736,7 @@ static void close_server(struct api_server *s)
         close(s->wake_fd);
     for (size_t i = 0; i < CACHE_SLOTS; i++)
         cached_deinit(&s->cache[i]);
+    tls_identity_deinit(&s->identity);
     mem_free(s->token);
     mem_free(s);
 }
@@ -729,22 +745,30 @@ enum err api_server_start(const struct api_server_options *options,
                           struct api_server **out, struct fault *f)
 {
     static const struct reaper_limits limits = REAPER_LIMITS;
+    struct tls_identity identity = {0};
     struct listen_address self;
     struct api_server *s;
     enum err err = listen_parse(options->listen, &self, f);
     int failed;
 
     assert(options->view);
-    if (err)
-        return err;
-    s = mem_calloc(1, sizeof(*s));
-    if (!s)
-        return fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
+    if (!err)
+        err = tls_identity_load(options->tls_cert, options->tls_key, &identity,
+                                &self, f);
+    if (!err)
+        err = listen_check(&self, options->token != NULL, self.tls, f);
+    s = err ? NULL : mem_calloc(1, sizeof(*s));
+    if (!s) {
+        tls_identity_deinit(&identity);
+        return err ? err : fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
+    }
     s->view = options->view;
     s->self = self;
+    s->identity = identity;
     s->streams.heartbeat = options->heartbeat ? options->heartbeat : HEARTBEAT;
     s->listen_fd = s->wake_fd = -1;
     if (options->token && !(s->token = mem_strdup(options->token))) {
+        tls_identity_deinit(&s->identity);
         mem_free(s);
         return fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
     }
@@ -757,8 +781,7 @@ enum err api_server_start(const struct api_server_options *options,
         err = fault_errno(f, ERR_IO, failed, "cannot start the HTTP thread");
         goto fail;
     }
-    snprintf(s->url, sizeof(s->url), "http://%s:%u/", s->self.host,
-             (unsigned)s->self.port);
+    listen_url(&s->self, s->url);
     log_event(LOG_INFO, "http_listening", "url=%s", s->url);
     *out = s;
     return ERR_OK;

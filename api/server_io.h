@@ -20,19 +20,20 @@ struct api_server;
 struct api_server_options {
     const char *listen; /* as listen_parse takes it; NULL: any free port */
     const char *token;  /* that writes need; copied; NULL: none is right */
-    struct view *view;  /* borrowed until api_server_stop */
+    const char *tls_cert, *tls_key;     /* files in PEM form; NULL: no TLS */
+    struct view *view;                  /* borrowed until api_server_stop */
     const struct reaper_limits *limits; /* copied; NULL: REAPER_LIMITS */
     time_ns heartbeat;                  /* of silent event streams; 0: 15 s */
 };
 
 /* On success requests are answered from here on.
  * Errors, all with what to do in @f: ERR_INVAL and ERR_UNSUPPORTED (the
- * address; see listen_parse), ERR_BUSY (the address is in use), ERR_IO,
- * ERR_NOMEM. */
+ * address or the files; see listen_parse, listen_check, tls_identity_load),
+ * ERR_BUSY (the address is in use), ERR_IO, ERR_NOMEM. */
 enum err api_server_start(const struct api_server_options *options,
                           struct api_server **out, struct fault *f);
 
-/* "http://127.0.0.1:41234/", until api_server_stop. */
+/* "http://127.0.0.1:41234/" as listen_url makes it, until api_server_stop. */
 const char *api_server_url(const struct api_server *s);
 
 /* Ends the thread and closes all connections, idle or not. Blocks no longer

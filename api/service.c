@@ -255,6 +255,27 @@ static bool authorized(const struct head *head, const char *token)
            same_secret(f->value + n, f->value_len - n, token, strlen(token));
 }
 
+/* As it came: whatever is written otherwise needs the token. */
+static bool is_open(const char *target)
+{
+    static const char *const open[] = {"/", "/healthz", "/readyz", "/version",
+                                       NULL};
+
+    for (size_t i = 0; open[i]; i++)
+        if (strcmp(target, open[i]) == 0)
+            return true;
+    return strncmp(target, "/web/", 5) == 0;
+}
+
+bool service_may_read(const char *token, const struct head *head,
+                      const struct listen_address *self, struct response *out)
+{
+    if (self->loopback || is_open(head->target) || authorized(head, token))
+        return true;
+    response_unauthorized(out);
+    return false;
+}
+
 /* "application/json", with parameters or not; and that of RFC 7396. */
 static bool is_json(const struct head_field *type)
 {

@@ -26,6 +26,12 @@
 bool service_accept(const struct head *head, const struct listen_address *self,
                     struct response *out);
 
+/* True when the accepted read @head may be answered: where other machines reach
+ * @self they need @token for it, but for the page's files and whether the
+ * server lives. Else @out refuses it (401). */
+bool service_may_read(const char *token, const struct head *head,
+                      const struct listen_address *self, struct response *out);
+
 /* Answers an accepted request for @method and @target. */
 void service_respond(struct view *view, const char *method, const char *target,
                      struct response *out);

@@ -1,6 +1,8 @@
 /* A client of a run's HTTP server: one request, one answer.
  *
- * Speaks to loopback only: a token must not go over a network in the clear.
+ * Without TLS it speaks to loopback only: a token must not go over a network in
+ * the clear. A server's certificate must be for the name in its address, and of
+ * an authority that the system trusts, or that --cacert or MLTUNE_CACERT names.
  */
 #ifndef CLI_CLIENT_H
 #define CLI_CLIENT_H
@@ -12,6 +14,9 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+struct addrinfo;
+struct client_tls;
+
 enum {
     CLIENT_URL_MAX = 128,
     CLIENT_ANSWER_MAX = 4 * 1024 * 1024,
@@ -19,7 +24,7 @@ enum {
 };
 
 struct client_request {
-    const char *url;    /* "http://127.0.0.1:41234/" */
+    const char *url;    /* "http://127.0.0.1:41234/", "https://example.org/" */
     const char *method; /* "POST" */
     const char *target; /* "/api/v1/runs/x:pause" */
     const char *token;  /* NULL: none */
@@ -32,16 +37,38 @@ struct client_answer {
     json_t *json; /* owned; never NULL on success */
 };
 
+/* File of certificates (PEM) to trust instead of the system's; NULL:
+ * MLTUNE_CACERT, else the system's. Set once by the verb, borrowed. */
+extern const char *client_cacert;
+
+/* The option of every verb that takes --server. */
+#define CLIENT_CACERT_OPTION                                                   \
+    {                                                                          \
+        "cacert", 0, OPTION_TEXT, "FILE",                                      \
+            "certificates to trust (MLTUNE_CACERT; the system's)",             \
+            &client_cacert                                                     \
+    }
+
+enum client_phase {
+    CLIENT_CONNECTS,
+    CLIENT_GREETS, /* the handshake of TLS */
+    CLIENT_SENDS,
+    CLIENT_RECEIVES,
+    CLIENT_DONE
+};
+
 /* An exchange that waits for nothing, for those who have other things to do:
  * opened, stepped whenever its descriptor is ready and once in a while, closed.
  * One owner thread. */
 struct client_exchange {
-    int fd; /* to be polled for client_events */
+    int fd; /* to be polled for client_events; may change in a step */
     char url[CLIENT_URL_MAX];
-    char *out; /* owned */
+    enum client_phase phase;
+    struct addrinfo *addresses, *address; /* owned; the one that is tried */
+    struct client_tls *tls;               /* owned; NULL: without */
+    char *out;                            /* owned */
     size_t out_len, sent;
     struct text in;
-    bool whole;
     time_ns until;
 };
 
@@ -61,7 +88,8 @@ void client_close(struct client_exchange *x);
 
 /* The same in one call, which waits. Errors: ERR_INVAL (the url), ERR_NODE
  * (nobody answers there, or not in time;
- * @f says which), ERR_FORMAT (what answers is no mltune), ERR_NOMEM. */
+ * @f says which), ERR_FORMAT (what answers is no mltune), ERR_NOMEM. A name is
+ * looked up before client_open returns; all else waits for nothing. */
 enum err client_ask(const struct client_request *request,
                     struct client_answer *out, struct fault *f);
 

@@ -1,5 +1,6 @@
 #include "cli/config.h"
 
+#include "api/listen.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/schema.h"
@@ -406,40 +407,38 @@ static double seconds_at(const struct parse *p, const char *pointer,
     return json_to_seconds(json_at(p->root, pointer), &s) ? s : fallback;
 }
 
-/* "host:port" with a loopback host: others need a token and TLS. */
-static bool is_loopback(const char *s)
+/* Where the HTTP interface is; the files are looked at when it starts. */
+static void read_api(struct parse *p)
 {
-    const char *colon = strrchr(s, ':');
-    size_t host = colon ? (size_t)(colon - s) : 0;
-    unsigned long port = 0;
+    const json_t *listen = json_at(p->root, "/api/listen");
+    const char *cert = json_string_value(json_at(p->root, "/api/tls/cert"));
+    const char *key = json_string_value(json_at(p->root, "/api/tls/key"));
+    struct listen_address address = {.loopback = true};
+    struct run_config *c = p->c;
 
-    if (!colon || !colon[1] || strlen(colon + 1) > 5)
-        return false;
-    for (const char *c = colon + 1; *c; c++) {
-        if (!isdigit((unsigned char)*c))
-            return false;
-        port = port * 10 + (unsigned long)(*c - '0');
-    }
-    if (port > 65535)
-        return false;
-    return (host == 9 && strncmp(s, "localhost", 9) == 0) ||
-           (host == 5 && strncmp(s, "[::1]", 5) == 0) ||
-           (strncmp(s, "127.", 4) == 0 && strspn(s, "0123456789.") == host &&
-            host <= 15);
+    c->listen = json_is_string(listen) ? json_string_value(listen) : "";
+    c->tls_cert = cert && *cert ? cert : NULL;
+    c->tls_key = key && *key ? key : NULL;
+    if (!c->tls_cert != !c->tls_key)
+        problems_add(p->problems, "/api/tls", json_at(p->root, "/api/tls"),
+                     "both a certificate (cert) and its key (key)");
+    if (json_is_string(listen) &&
+        (!strchr(c->listen, ':') ||
+         listen_parse(c->listen, &address, NULL) != ERR_OK))
+        problems_add(p->problems, "/api/listen", listen,
+                     "an address with a port, such as \"127.0.0.1:8080\"");
+    else if (!address.loopback && !c->tls_cert)
+        problems_add(
+            p->problems, "/api/listen", listen,
+            "a loopback address such as \"127.0.0.1:8080\", or api.tls "
+            "with a certificate and its key");
 }
 
 static void read_text(struct parse *p)
 {
-    const json_t *listen = json_at(p->root, "/api/listen");
     const json_t *name = json_at(p->root, "/name");
     struct run_config *c = p->c;
 
-    c->listen = json_is_string(listen) ? json_string_value(listen) : "";
-    if (json_is_string(listen) && !is_loopback(c->listen))
-        problems_add(p->problems, "/api/listen", listen,
-                     "a loopback address with a port, such as "
-                     "\"127.0.0.1:8080\" (others need TLS, which is not built "
-                     "yet)");
     c->name = json_is_string(name) ? json_string_value(name) : "";
     for (const char *s = c->name; *s; s++)
         if (iscntrl((unsigned char)*s)) {
@@ -638,6 +637,7 @@ static enum err parse_all(struct parse *p, const struct option_list *sets)
     if (err)
         return err;
     read_numbers(p);
+    read_api(p);
     read_text(p);
     err = read_tunables(p);
     if (!err)

@@ -54,6 +54,8 @@ struct run_config {
     uint32_t snapshot_keep;
     uint64_t memory_limit; /* bytes; 0: half of what is available */
     const char *listen;    /* "127.0.0.1:8080"; "": any free port on loopback */
+    const char *tls_cert,
+        *tls_key; /* files, from @folder; both or none (NULL) */
     uint64_t seed;
     const char *folder; /* where relative paths start; absolute */
     /* The configuration with every default filled in: what nodes and journals

@@ -153,7 +153,13 @@ static const struct config_field fields[] = {
      .type = CONFIG_STRING,
      .help =
          "address and port of the HTTP interface; any free port on loopback "
-         "unless given"},
+         "unless given; others than loopback need api.tls"},
+    {.path = "api.tls.cert",
+     .type = CONFIG_STRING,
+     .help = "file of the HTTP interface's certificate and its chain (PEM)"},
+    {.path = "api.tls.key",
+     .type = CONFIG_STRING,
+     .help = "file of its key (PEM), which nobody else may read"},
     {.path = "seed",
      .type = CONFIG_INT,
      .fallback = "1",

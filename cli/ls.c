@@ -197,14 +197,15 @@ static void add_row_of(struct table *t, const json_t *run)
     add_best(t, run);
 }
 
-static enum err list_at_server(const char *server, bool json, struct fault *f)
+static enum err list_at_server(const char *server, const char *state, bool json,
+                               struct fault *f)
 {
     struct table table = {.columns = COLUMNS};
     struct source source;
     json_t *runs = NULL;
     const json_t *run;
     size_t i;
-    enum err err = source_open(&source, server, "", f);
+    enum err err = source_open(&source, server, state, f);
 
     if (!err)
         err = source_list(&source, "/api/v1/runs?order=desc", "runs", &runs, f);
@@ -221,10 +222,10 @@ static enum err list_at_server(const char *server, bool json, struct fault *f)
     return err;
 }
 
-static int ls_at_server(const char *server, bool json)
+static int ls_at_server(const char *server, const char *state, bool json)
 {
     struct fault f = {0};
-    enum err err = list_at_server(server, json, &f);
+    enum err err = list_at_server(server, state, json, &f);
 
     if (err)
         talk_error("%s", f.text);
@@ -239,6 +240,7 @@ int verb_ls(int argc, char **argv)
         {"state", 0, OPTION_TEXT, "DIR", "state folder (" STATE_DEFAULT ")",
          &state},
         {"server", 0, OPTION_TEXT, "URL", REPLAY_SERVER_HELP, &server},
+        CLIENT_CACERT_OPTION,
         {"json", 0, OPTION_FLAG, NULL,
          "one JSON array (of a server: its runs as over HTTP)", &json},
     };
@@ -260,7 +262,7 @@ int verb_ls(int argc, char **argv)
         return code;
     server = source_server(server);
     if (server)
-        return ls_at_server(server, json);
+        return ls_at_server(server, state, json);
     err = list_runs(state, json, &f);
     if (err == ERR_NOENT) {
         if (json)

@@ -17,7 +17,7 @@
 #include <string.h>
 
 struct resume_arguments {
-    const char *state, *listen;
+    const char *state, *listen, *tls_cert, *tls_key;
     bool json;
 };
 
@@ -38,6 +38,11 @@ static int parse_arguments(struct resume_arguments *a, int argc, char **argv,
          &a->json},
         {"listen", 0, OPTION_TEXT, "ADDR",
          "address of the HTTP service (as configured)", &a->listen},
+        {"tls-cert", 0, OPTION_TEXT, "FILE",
+         "its certificate (PEM): https, and any address (api.tls.cert)",
+         &a->tls_cert},
+        {"tls-key", 0, OPTION_TEXT, "FILE", "the certificate's key (PEM)",
+         &a->tls_key},
     };
     const struct usage usage = {
         .verb = "resume",
@@ -110,6 +115,8 @@ static int resume(const struct resume_arguments *a, const struct found *found,
     struct start_options start = {.resume = found->id,
                                   .state = a->state,
                                   .listen = a->listen,
+                                  .tls_cert = a->tls_cert,
+                                  .tls_key = a->tls_key,
                                   .json = a->json};
     struct run_config *config = NULL;
     struct fault f = {0};

@@ -23,7 +23,7 @@
 struct run_arguments {
     struct option_list sets;
     struct text seed_set, name_set; /* two more of them */
-    const char *state, *out, *name, *listen;
+    const char *state, *out, *name, *listen, *tls_cert, *tls_key;
     struct option_uint seed;
     bool no_tune, dry_run, json;
 };
@@ -55,6 +55,11 @@ static int parse_arguments(struct run_arguments *a, int argc, char **argv,
          "the result as one JSON object, last line on stdout", &a->json},
         {"listen", 0, OPTION_TEXT, "ADDR",
          "address of the HTTP service (any free port on loopback)", &a->listen},
+        {"tls-cert", 0, OPTION_TEXT, "FILE",
+         "its certificate (PEM): https, and any address (api.tls.cert)",
+         &a->tls_cert},
+        {"tls-key", 0, OPTION_TEXT, "FILE", "the certificate's key (PEM)",
+         &a->tls_key},
     };
     const struct usage usage = {
         .verb = "run",
@@ -147,8 +152,12 @@ int verb_run(int argc, char **argv)
 
     if (code != OPTIONS_GO_ON)
         return code;
-    start = (struct start_options){
-        .state = a.state, .out = a.out, .listen = a.listen, .json = a.json};
+    start = (struct start_options){.state = a.state,
+                                   .out = a.out,
+                                   .listen = a.listen,
+                                   .tls_cert = a.tls_cert,
+                                   .tls_key = a.tls_key,
+                                   .json = a.json};
     code = add_own_sets(&a);
     if (code == EXIT_DONE)
         code = run_config_load(path, &a.sets, &config);

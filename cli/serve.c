@@ -27,7 +27,7 @@
 enum { SLOTS_MAX = 64, FILES_WANTED = 4096 };
 
 struct serve_arguments {
-    const char *listen, *state, *data, *memory;
+    const char *listen, *tls_cert, *tls_key, *state, *data, *memory;
     struct option_uint slots, workers;
     bool programs;
 };
@@ -79,6 +79,10 @@ static int parse_arguments(struct serve_arguments *a, int argc, char **argv)
     const struct option_spec options[] = {
         {"listen", 0, OPTION_TEXT, "ADDR",
          "address of the service (" SERVE_LISTEN_DEFAULT ")", &a->listen},
+        {"tls-cert", 0, OPTION_TEXT, "FILE",
+         "its certificate (PEM): https, and any address", &a->tls_cert},
+        {"tls-key", 0, OPTION_TEXT, "FILE", "the certificate's key (PEM)",
+         &a->tls_key},
         {"state", 0, OPTION_TEXT, "DIR",
          "where runs are kept (" STATE_DEFAULT ")", &a->state},
         {"data", 0, OPTION_TEXT, "DIR",
@@ -205,11 +209,14 @@ static enum err make_view(struct service *s, struct fault *f)
     return ERR_OK;
 }
 
-static enum err start_server(struct service *s, const char *listen,
+static enum err start_server(struct service *s, const struct serve_arguments *a,
                              struct fault *f)
 {
-    struct api_server_options o = {
-        .listen = listen, .token = s->token, .view = s->view};
+    struct api_server_options o = {.listen = a->listen,
+                                   .token = s->token,
+                                   .tls_cert = a->tls_cert,
+                                   .tls_key = a->tls_key,
+                                   .view = s->view};
     const char *url;
     enum err err = api_server_start(&o, &s->server, f);
 
@@ -236,7 +243,7 @@ static enum err set_up(struct service *s, const struct serve_arguments *a,
     if (!err)
         err = make_view(s, f);
     if (!err)
-        err = start_server(s, a->listen, f);
+        err = start_server(s, a, f);
     if (err)
         return err;
     state_sweep(s->state);

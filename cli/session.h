@@ -16,12 +16,13 @@
 
 /* All borrowed for the call. */
 struct session_options {
-    const char *resume;   /* id of the run that goes on; NULL: a new one */
-    const char *state;    /* folder; made where it is missing */
-    const char *out;      /* where the model goes; NULL: the run's folder */
-    const char *listen;   /* address of the HTTP service; NULL: any free port */
-    const json_t *config; /* in effect, whole */
-    const char *folder;   /* absolute; where its relative paths start */
+    const char *resume; /* id of the run that goes on; NULL: a new one */
+    const char *state;  /* folder; made where it is missing */
+    const char *out;    /* where the model goes; NULL: the run's folder */
+    const char *listen; /* address of the HTTP service; NULL: any free port */
+    const char *tls_cert, *tls_key; /* its files; NULL: no TLS */
+    const json_t *config;           /* in effect, whole */
+    const char *folder; /* absolute; where its relative paths start */
     /* Everything but run, folders and starting time. */
     const struct tuner_options *tuner;
     const struct registry *registry;

@@ -357,6 +357,7 @@ int verb_show(int argc, char **argv)
         {"state", 0, OPTION_TEXT, "DIR", "state folder (" STATE_DEFAULT ")",
          &state},
         {"server", 0, OPTION_TEXT, "URL", REPLAY_SERVER_HELP, &server},
+        CLIENT_CACERT_OPTION,
         {"json", 0, OPTION_FLAG, NULL,
          "one JSON object: the members of run --json, and config, trial_list, "
          "epoch_list, decision_list (of a server: the run as over HTTP, and "

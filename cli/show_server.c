@@ -220,7 +220,7 @@ static void print_decisions(const json_t *decisions)
 
 int show_at_server(const char *server, const char *word, bool json)
 {
-    struct seen seen = {NULL};
+    struct seen seen = {.run = NULL};
     struct source source;
     struct fault f = {0};
     int code = EXIT_DONE;

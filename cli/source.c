@@ -46,6 +46,9 @@ enum err source_open(struct source *s, const char *server, const char *state,
     if (server)
         snprintf(s->url, sizeof(s->url), "%s", server);
     snprintf(s->state, sizeof(s->state), "%s", state);
+    /* Without one it can still be asked: on loopback none is needed. */
+    if (server && token_read(state, s->token, NULL) != ERR_OK)
+        s->token[0] = '\0';
     return ERR_OK;
 }
 
@@ -85,8 +88,10 @@ static enum err get_here(struct source *s, const char *target, int *status,
 static enum err get_there(const struct source *s, const char *target,
                           int *status, json_t **out, struct fault *f)
 {
-    const struct client_request q = {
-        .url = s->url, .method = "GET", .target = target};
+    const struct client_request q = {.url = s->url,
+                                     .method = "GET",
+                                     .target = target,
+                                     .token = s->token[0] ? s->token : NULL};
     struct client_answer answer = {0};
     enum err err = client_ask(&q, &answer, f);
 

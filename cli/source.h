@@ -7,6 +7,7 @@
 #ifndef CLI_SOURCE_H
 #define CLI_SOURCE_H
 
+#include "api/token_io.h"
 #include "base/fault.h"
 #include "cli/client.h"
 #include "cli/replay.h"
@@ -18,7 +19,8 @@ struct view;
 struct source {
     char url[CLIENT_URL_MAX]; /* of the server; "": the state folder is read */
     char state[FILE_PATH_MAX];
-    struct view *view; /* of the run that was found in the folder */
+    char token[TOKEN_LEN_MAX + 1]; /* for a server of another machine; or "" */
+    struct view *view;             /* of the run that was found in the folder */
     struct replayed run;
 };
 

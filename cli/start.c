@@ -6,6 +6,9 @@
 #include "cli/registry.h"
 #include "cli/session.h"
 
+#include <limits.h>
+#include <stdio.h>
+
 static void fill_tuner(const struct run_config *c, struct tuner_options *t)
 {
     *t = (struct tuner_options)TUNER_OPTIONS;
@@ -30,6 +33,16 @@ static void fill_tuner(const struct run_config *c, struct tuner_options *t)
     t->seed = c->seed;
 }
 
+/* @path from the configuration's folder; NULL stays. */
+static const char *from_folder(const struct run_config *c, const char *path,
+                               char out[PATH_MAX])
+{
+    if (!path || *path == '/')
+        return path;
+    snprintf(out, PATH_MAX, "%s/%s", c->folder, path);
+    return out;
+}
+
 int start_run(const struct start_options *a, const struct run_config *c)
 {
     struct tuner_options tuner;
@@ -46,9 +59,17 @@ int start_run(const struct start_options *a, const struct run_config *c)
         .quiet = options_quiet(),
         .verbose = options_verbose(),
     };
+    char cert[PATH_MAX], key[PATH_MAX];
     json_t *schema = NULL;
     int code;
 
+    if (a->tls_cert || a->tls_key) {
+        session.tls_cert = a->tls_cert;
+        session.tls_key = a->tls_key;
+    } else if (!a->listen) {
+        session.tls_cert = from_folder(c, c->tls_cert, cert);
+        session.tls_key = from_folder(c, c->tls_key, key);
+    }
     /* Only for those who ask over HTTP: without it the run goes on. */
     if (config_full_schema(cli_registry(), &schema, NULL) == ERR_OK)
         session.schema = schema;

@@ -12,7 +12,9 @@ struct start_options {
     const char *resume; /* id of the run that goes on; NULL: a new one */
     const char *state;  /* folder */
     const char *out;    /* where the model goes; NULL: the run's folder */
-    const char *listen; /* NULL: as configured */
+    /* Both as configured where none is given; with another address alone there
+     * is no TLS. */
+    const char *listen, *tls_cert, *tls_key;
     bool json;
 };
 

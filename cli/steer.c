@@ -209,6 +209,7 @@ static int parse(const char *verb, const char *operands, size_t operands_max,
          "the run's server; RUN is then its id (MLTUNE_SERVER, or found in the "
          "state folder)",
          &a->server},
+        CLIENT_CACERT_OPTION,
         {"json", 0, OPTION_FLAG, NULL, "the answer as one JSON object",
          &a->json},
     };

@@ -156,6 +156,7 @@ static int list_items(const struct listing *l, const char *summary, int argc,
         {"state", 0, OPTION_TEXT, "DIR", "state folder (" STATE_DEFAULT ")",
          &state},
         {"server", 0, OPTION_TEXT, "URL", REPLAY_SERVER_HELP, &server},
+        CLIENT_CACERT_OPTION,
         {"json", 0, OPTION_FLAG, NULL,
          "one JSON array, its items as over HTTP (docs/http.md)", &json},
     };

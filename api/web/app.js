@@ -6,7 +6,7 @@
 //   #/compare/ID,ID,...   runs beside each other
 
 import {themeChanged} from "./canvas.js";
-import {follow, get, Refused, Unreachable} from "./data.js";
+import {follow, get, Refused, token, Unreachable} from "./data.js";
 import {compareView} from "./compare.js";
 import {runView} from "./run.js";
 import {runsView} from "./runs.js";
@@ -31,8 +31,30 @@ function say(text) {
   notice(text);
 }
 
+// A server that other machines reach shows nothing without it.
+function wantToken() {
+  if ($("token-wanted")) return;
+  const secret = el("input"), label = el("label", "token "), form = el("form", label);
+  form.id = "token-wanted";
+  secret.type = "password";
+  secret.autocomplete = "off";
+  label.append(secret);
+  form.append(" the text of the file “token” in the server’s state folder; this tab keeps it until it is closed");
+  form.addEventListener("submit", (e) => {
+    e.preventDefault();
+    token.set(secret.value.trim());
+    notice("");
+    live.now();
+  });
+  notice("");
+  $("notice").hidden = false;
+  $("notice").append(form);
+  secret.focus();
+}
+
 function answered(ok, error, over) {
   if (ok) return Date.now() > said ? notice("") : undefined;
+  if (error instanceof Refused && error.status === 401) return wantToken();
   if (error instanceof Refused) return notice(error.status === 404 ? error.message
     : "The server refuses: " + error.message);
   if (!(error instanceof Unreachable)) {

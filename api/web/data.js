@@ -45,7 +45,10 @@ async function answer(reply) {
 export async function get(path, query = {}) {
   const given = Object.entries(query).filter(([, v]) => v !== undefined && v !== null);
   const text = new URLSearchParams(given).toString();
-  return answer(await ask(path + (text ? "?" + text : ""), {headers: {accept: "application/json"}}));
+  const headers = {accept: "application/json"};
+  // A server that other machines reach wants it for reads too.
+  if (token.get()) headers.authorization = "Bearer " + token.get();
+  return answer(await ask(path + (text ? "?" + text : ""), {headers}));
 }
 
 export function runPath(run, rest = "") {

@@ -346,8 +346,29 @@ static void config_listen_is_loopback(void **state)
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         snprintf(text, sizeof(text), "{" TOY ", \"api\": {\"listen\": \"%s\"}}",
                  bad[i]);
-        expect_problem(text, "/api/listen: expected a loopback address");
+        expect_problem(text, "/api/listen: expected a");
     }
+}
+
+/* Other addresses come with a certificate and its key, and only with both. */
+static void config_listen_elsewhere_needs_tls(void **state)
+{
+    static const char tls[] = "{" TOY ", \"api\": {\"listen\": \"0.0.0.0:80\","
+                              "\"tls\": {\"cert\": \"c.pem\", \"key\": "
+                              "\"/k.pem\"}}}";
+    struct run_config *c = quiet_good(tls);
+
+    (void)state;
+    assert_string_equal(c->listen, "0.0.0.0:80");
+    assert_string_equal(c->tls_cert, "c.pem");
+    assert_string_equal(c->tls_key, "/k.pem");
+    run_config_free(c);
+    expect_problem("{" TOY ", \"api\": {\"listen\": \"0.0.0.0:80\"}}",
+                   "/api/listen: expected a loopback address");
+    expect_problem("{" TOY ", \"api\": {\"tls\": {\"cert\": \"c.pem\"}}}",
+                   "/api/tls: expected both");
+    expect_problem("{" TOY ", \"api\": {\"tls\": {\"kye\": \"c.pem\"}}}",
+                   "/api/tls/kye");
 }
 
 /* Values set from outside are put in before anything is checked: numbers,
@@ -668,6 +689,7 @@ int main(void)
         cmocka_unit_test(config_apps_may_check_more_than_the_schema),
         cmocka_unit_test(config_refusals_say_what_is_possible),
         cmocka_unit_test(config_listen_is_loopback),
+        cmocka_unit_test(config_listen_elsewhere_needs_tls),
         cmocka_unit_test(config_sets_come_before_checks),
         cmocka_unit_test(config_wrong_sets_are_told),
         cmocka_unit_test(tunables_absent_are_those_that_act),
