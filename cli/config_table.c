@@ -52,6 +52,12 @@ static const struct config_field fields[] = {
      .type = CONFIG_BOOL,
      .fallback = "false",
      .help = "send 16-bit floats between nodes"},
+    {.path = "ps.access",
+     .type = CONFIG_STRING,
+     .fallback = "\"gather\"",
+     .choices = "off|gather",
+     .help = "what several nodes do with the knowledge of which rows each "
+             "worker reads; gather: a clock's rows are asked for at once"},
     {.path = "ps.priority",
      .type = CONFIG_STRING,
      .fallback = "\"relative\"",

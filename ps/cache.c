@@ -21,6 +21,7 @@ static void free_worker(const struct cache *c, struct cache_worker *w)
     mem_free(w->extra);
     mem_free(w->cursor);
     mem_free(w->asked);
+    mem_free(w->asks);
     mem_free(w->read);
     mem_free(w->basis);
 }
@@ -97,7 +98,8 @@ static enum err init_worker(const struct cache *c, struct cache_worker *w)
     w->extra = mem_calloc(tables, sizeof(*w->extra));
     w->cursor = mem_calloc(c->opt.nodes, sizeof(*w->cursor));
     w->asked = mem_calloc(tables, sizeof(*w->asked));
-    if (!w->extra || !w->cursor || !w->asked)
+    w->asks = mem_calloc(c->opt.nodes, sizeof(*w->asks));
+    if (!w->extra || !w->cursor || !w->asked || !w->asks)
         return ERR_NOMEM;
     for (uint32_t t = 0; t < tables; t++)
         if (c->table[t].readable &&
@@ -188,10 +190,12 @@ void cache_enter_slice(struct cache *c, uint64_t slice)
 {
     assert(slice > c->slice);
     c->slice = slice;
-    for (uint32_t i = 0; i < c->opt.workers; i++)
+    for (uint32_t i = 0; i < c->opt.workers; i++) {
+        memset(c->worker[i].asks, 0, c->opt.nodes * sizeof(uint32_t));
         for (uint32_t t = 0; t < c->opt.tables; t++)
             if (c->table[t].readable)
                 rowset_clear(&c->worker[i].asked[t]);
+    }
     for (uint32_t i = 0; i < c->opt.nodes; i++) {
         c->node[i].wants = c->node[i].asked = 0;
         c->node[i].row_frames = 0;
@@ -277,12 +281,19 @@ static bool is_asked(const struct cache *c, uint32_t worker, uint32_t table,
     return false;
 }
 
+/* Each worker has its part of what may be under way: one that is ahead may have
+ * to wait for all of its rows until another of this node has had its own. */
 static void ask(struct cache *c, uint32_t worker, uint32_t table, uint64_t row,
-                struct cache_node *n)
+                uint32_t node)
 {
-    if (n->asked == SHARD_READS_MAX || is_asked(c, worker, table, row))
+    struct cache_node *n = &c->node[node];
+    uint32_t *asks = &c->worker[worker].asks[node];
+
+    if (*asks >= SHARD_READS_MAX / c->opt.workers ||
+        is_asked(c, worker, table, row))
         return;
     rowset_add(&c->worker[worker].asked[table], row);
+    ++*asks;
     n->asked++;
     n->want[n->wants++] = (struct want){table, worker, row};
     c->stats.asked++;
@@ -308,7 +319,7 @@ bool cache_read(struct cache *c, uint32_t worker, uint32_t table, uint64_t row,
                 void *out, int64_t *clock)
 {
     struct cache_table *t = &c->table[table];
-    struct cache_node *n;
+    uint32_t node;
     int64_t held;
 
     assert(worker < c->opt.workers && table < c->opt.tables && t->readable);
@@ -317,11 +328,12 @@ bool cache_read(struct cache *c, uint32_t worker, uint32_t table, uint64_t row,
            (c->worker[worker].ends != FRAME_ALL_TABLES &&
             c->worker[worker].ends != table));
     assert(!t->own_clock || c->worker[worker].extra[table] == 0);
-    n = &c->node[cache_node_of(c, table, row)];
+    node = cache_node_of(c, table, row);
     held = t->held[row];
     if (held >= c->base) { /* of this slice */
-        if (c->opt.consistency->pushes && t->shared && n->clock[table] > held)
-            held = n->clock[table];
+        if (c->opt.consistency->pushes && t->shared &&
+            c->node[node].clock[table] > held)
+            held = c->node[node].clock[table];
         if (held >= needed(c, worker, table)) {
             if (out)
                 memcpy(out, cache_place(c, table, row), t->t->value_bytes);
@@ -336,7 +348,7 @@ bool cache_read(struct cache *c, uint32_t worker, uint32_t table, uint64_t row,
             return true;
         }
     }
-    ask(c, worker, table, row, n);
+    ask(c, worker, table, row, node);
     return false;
 }
 
@@ -384,8 +396,9 @@ bool cache_may_go_on(const struct cache *c, uint32_t worker)
 
 /* Reads that it asked for and that have not left are forgotten: others who want
  * the rows ask themselves. */
-static void forget_wants(struct cache *c, uint32_t worker, struct cache_node *n)
+static void forget_wants(struct cache *c, uint32_t worker, uint32_t node)
 {
+    struct cache_node *n = &c->node[node];
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < n->wants; i++) {
@@ -396,6 +409,7 @@ static void forget_wants(struct cache *c, uint32_t worker, struct cache_node *n)
             continue;
         }
         rowset_remove(&c->worker[worker].asked[w.table], w.row);
+        c->worker[worker].asks[node]--;
         n->asked--;
     }
     n->wants = kept;
@@ -409,7 +423,7 @@ void cache_drain(struct cache *c, uint32_t worker)
     c->worker[worker].drain_slice = c->slice;
     for (uint32_t i = 0; i < c->opt.nodes; i++) {
         c->worker[worker].cursor[i].drain_due = true;
-        forget_wants(c, worker, &c->node[i]);
+        forget_wants(c, worker, i);
     }
 }
 

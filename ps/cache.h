@@ -15,7 +15,7 @@
  *   clocks begin above all of the last one's.
  * - A row that is under way for a worker is not asked for again, unless by one
  *   that is behind it (and would be answered earlier); at most SHARD_READS_MAX
- *   rows are under way to a shard.
+ *   rows are under way to a shard, and of one worker its part of them.
  * - Of a table whose rule revises, rows come with versions, and a worker's sums
  *   leave with those that it read first in the clock (none for a row that it
  *   did not read). So what it adds in a clock should be computed on one copy;

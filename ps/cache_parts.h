@@ -37,6 +37,7 @@ struct cache_worker {
     bool drained;
     uint64_t drain_slice; /* that it drained in */
     struct rowset *asked; /* [tables] its reads under way or about to be sent */
+    uint32_t *asks;       /* [nodes] how many these are, of each shard */
     /* Where rows have versions, [tables]: rows that it has read in this clock,
      * and [rows] the versions that it read first. */
     struct rowset *read;

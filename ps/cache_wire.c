@@ -62,6 +62,7 @@ static enum err take_rows(struct cache *c, const struct frame *f,
             t->held[row] = f->clock;
         if (answer && rowset_has(&c->worker[self].asked[f->table], row)) {
             rowset_remove(&c->worker[self].asked[f->table], row);
+            c->worker[self].asks[f->from]--;
             c->node[f->from].asked--;
         }
     }

@@ -434,3 +434,8 @@ int mlt_clock_table(struct mlt_worker *w, mlt_table table)
     (void)view_of(w, table, 0);
     return clock_end(w, table);
 }
+
+void mlt_clock_part(struct mlt_worker *w, uint64_t part)
+{
+    w->part = part;
+}

@@ -444,6 +444,17 @@ bool ps_await(struct mlt_worker *w, uint32_t ticket)
     return !runtime_failed(w->ps);
 }
 
+static void count_known(const struct mlt_ps *ps, struct ps_traffic *out)
+{
+    for (unsigned i = 0; i < ps->workers; i++)
+        for (size_t t = 0; t < ps->tables; t++) {
+            const struct known *k = ps->worker[i].view[t].known;
+
+            out->rows_foreseen += k ? k->early : 0;
+            out->rows_unforeseen += k ? k->unforeseen : 0;
+        }
+}
+
 void ps_traffic(struct mlt_ps *ps, struct ps_traffic *out)
 {
     struct comm *c = ps->comm;
@@ -459,6 +470,7 @@ void ps_traffic(struct mlt_ps *ps, struct ps_traffic *out)
     out->rows_updated = stats.updates;
     out->rows_asked = stats.asked;
     out->rows_got = stats.answers;
+    count_known(ps, out);
     comm_unlock(c);
 }
 

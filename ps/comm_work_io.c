@@ -3,6 +3,13 @@
 
 #include <assert.h>
 
+enum {
+    EARLY_PART_BYTES = 256 << 10, /* of known rows, so that some go first */
+    /* Looking for known rows costs as much whether they have come or not: it is
+     * done again when this part of them may have. */
+    KNOWN_PART = 16
+};
+
 /* ---- waiting ------------------------------------------------------------- */
 
 /* Lets the lock go until something has changed. */
@@ -62,17 +69,43 @@ static unsigned char *row_here(struct mlt_worker *w, struct view *v,
     return own ? view_write(w, v, row, &w->counters) : view_row(v, row);
 }
 
-/* Where the worker finds a row that it has had. Under barriers rows that were
+/* Since which of its clocks the worker has a row. Under barriers rows that were
  * read once in a run are kept fresh (pushed) where they are; an exclusive
  * table's are asked for anew in each clock, and so are all without barriers. */
-static const void *row_had(struct mlt_worker *w, struct view *v, uint64_t row)
+static int64_t held_since(const struct mlt_worker *w, const struct view *v)
 {
     bool pushed = w->ps->consistency->barrier && v->updates;
 
-    if (v->held[row] < (pushed ? w->slice_clock : w->own_clock))
-        return NULL;
+    return pushed ? w->slice_clock : w->own_clock;
+}
+
+static const void *place_had(const struct mlt_worker *w, const struct view *v,
+                             uint64_t row)
+{
     return v->copy ? v->copy + row * v->value_bytes
                    : cache_place(w->ps->comm->cache, v->index, row);
+}
+
+/* Where the worker finds a row that it has had, or that was fetched because it
+ * was known; else NULL. */
+static const void *row_had(const struct mlt_worker *w, struct view *v,
+                           uint64_t row)
+{
+    int64_t since = held_since(w, v);
+
+    if (v->held[row] >= since)
+        return place_had(w, v, row);
+    if (!known_is_fetched(v->held[row], since))
+        return NULL;
+    v->held[row] = w->own_clock;
+    return place_had(w, v, row);
+}
+
+static bool read_cache(struct comm *c, struct mlt_worker *w, struct view *v,
+                       uint64_t row)
+{
+    return cache_read(c->cache, w->index, v->index, row,
+                      v->copy ? v->copy + row * v->value_bytes : NULL, NULL);
 }
 
 /* Rows of @out that are still NULL, as far as the cache has them; sends for
@@ -83,17 +116,58 @@ static size_t read_missing(struct comm *c, struct mlt_worker *w, struct view *v,
     size_t missing = 0;
 
     for (size_t i = 0; i < n; i++) {
-        uint64_t row = rows[i];
-        unsigned char *copy = v->copy ? v->copy + row * v->value_bytes : NULL;
-
         if (out[i])
             continue;
-        if (!cache_read(c->cache, w->index, v->index, row, copy, NULL)) {
+        if (v->known)
+            known_note(v->known, rows[i], v->held);
+        if (!read_cache(c, w, v, rows[i])) {
             missing++;
             continue;
         }
-        v->held[row] = w->own_clock;
-        out[i] = copy ? copy : cache_place(c->cache, v->index, row);
+        v->held[rows[i]] = w->own_clock;
+        out[i] = place_had(w, v, rows[i]);
+    }
+    return missing;
+}
+
+/* Known rows that the worker will read in this clock: takes those that are
+ * here, sends for the others, as many as may be under way. */
+static void read_known(struct comm *c, struct mlt_worker *w, struct view *v)
+{
+    struct known *k = v->known;
+    uint64_t answers = cache_stats(c->cache).answers + 1;
+    size_t kept = 0;
+
+    if (k->seen && answers - k->seen < k->waits / KNOWN_PART)
+        return;
+    k->seen = answers;
+    for (size_t i = 0; i < k->waits; i++) {
+        uint32_t row = k->wait[i];
+
+        if (v->held[row] >= held_since(w, v) || is_here(w->ps, v, row))
+            continue;
+        if (read_cache(c, w, v, row))
+            v->held[row] = known_fetched(k->clock);
+        else
+            k->wait[kept++] = row;
+    }
+    k->waits = kept;
+}
+
+/* Sends for @rows, and at the first time in a clock for all that are known.
+ * What is needed now is ahead of the rest; of much rest it is sent before that
+ * is even listed, and the rows that come in one go are what the worker has time
+ * to work on meanwhile. */
+static size_t send_for(struct comm *c, struct mlt_worker *w, struct view *v,
+                       size_t n, const uint64_t rows[], const void *out[])
+{
+    struct known *k = v->known;
+    size_t missing = read_missing(c, w, v, n, rows, out);
+
+    if (k && k->waits) {
+        if (missing && k->waits * v->value_bytes > EARLY_PART_BYTES)
+            say(c);
+        read_known(c, w, v);
     }
     return missing;
 }
@@ -102,15 +176,20 @@ static int fetch(struct mlt_worker *w, struct view *v, size_t n,
                  const uint64_t rows[], const void *out[])
 {
     struct comm *c = w->ps->comm;
+    struct known *k = v->known;
     int err;
 
     comm_lock(c);
-    while (!(err = run_error(c)) && read_missing(c, w, v, n, rows, out)) {
+    if (k && k->clock != w->own_clock)
+        known_begin(k, w->part, w->own_clock, held_since(w, v), v->held);
+    while (!(err = run_error(c)) && send_for(c, w, v, n, rows, out)) {
         say(c);
         if (read_missing(c, w, v, n, rows, out) == 0)
             break;
         wait_change(c, w);
     }
+    if (!err && k && k->waits)
+        read_known(c, w, v);
     comm_unlock(c);
     return err;
 }

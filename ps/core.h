@@ -18,6 +18,7 @@
 #include "base/mem.h"
 #include "branches/store.h"
 #include "ps/consistency.h"
+#include "ps/known.h"
 #include "ps/park_io.h"
 #include "ps/ps.h"
 #include "ps/rule.h"
@@ -57,11 +58,13 @@ struct view {
     const struct table *table;
     mlt_table index;
 
-    /* Across nodes: the node's part of the table. */
+    /* Across nodes: the node's part of the table; the rows that the worker is
+     * known to read, where the server gathers that. */
     uint64_t node_first, node_count;
+    struct known *known; /* NULL: it does not */
 
     /* Copies under ssp, essp, async: a row, and what it held when taken (across
-     * nodes: the worker's own clock when it last had the row). */
+     * nodes: the worker's own clock when it last had the row; ps/known.h). */
     unsigned char *copy; /* [rows * value_bytes] or NULL */
     int64_t *held;       /* [rows] */
     int64_t asked;       /* own clock, once a read at it was granted; or -1 */
@@ -89,6 +92,7 @@ struct mlt_worker {
      * run; when its clock began; one more than the table that has ended its
      * clock early and may not have left, or 0. */
     int64_t own_clock, slice_clock;
+    uint64_t part; /* of its clocks, as mlt_clock_part says */
     uint64_t clock_ns, clock_wait_ns;
     mlt_table early;
     uint64_t branch_bytes, fixed_bytes; /* this shard's */
@@ -117,6 +121,7 @@ struct mlt_ps {
     unsigned all_workers; /* of all nodes */
     char *meet, *listen;  /* owned; NULL: one node; a Unix socket */
     bool float16;
+    bool gathers; /* what workers read is known for their next clocks */
     double meet_s;
     struct comm *comm; /* NULL: one node */
     struct ps_cut cut;

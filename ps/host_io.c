@@ -195,6 +195,7 @@ static enum err new_ps(struct host *h, const struct host_config *c,
     opt.meet = c->meet;
     opt.meet_s = MEET_S;
     opt.float16 = json_is_true(json_at(c->config, "/ps/float16"));
+    opt.access = text_at(c->config, "/ps/access", "gather");
     code = mlt_ps_new(&opt, &h->ps, &e);
     if (code)
         return take_error(code, &e, "parameter server", f);
@@ -491,6 +492,16 @@ static void fill_ctx(struct host *h, struct lane *l, unsigned index,
     }
 }
 
+/* Clocks that read about the same rows: of one part of the data, or of what is
+ * tested on. */
+static uint64_t known_part(const struct order *o,
+                           const struct mlt_clock_ctx *ctx)
+{
+    if (ctx->type != MLT_CLOCK_TESTING)
+        return ctx->part;
+    return o->kind == MLT_ORDER_PARTS ? o->parts : 1;
+}
+
 /* One clock of one worker. Every worker moves a cursor of its own, all of them
  * alike. */
 static int run_clock(struct host *h, struct mlt_worker *w, struct lane *l)
@@ -507,6 +518,7 @@ static int run_clock(struct host *h, struct mlt_worker *w, struct lane *l)
     else
         order_clock_at(o, cursor, h->setting.batch_size, &clock);
     fill_ctx(h, l, mlt_worker_index(w), &clock, &ctx);
+    mlt_clock_part(w, known_part(o, &ctx));
     l->sum = 0;
     l->samples = 0;
     code = h->facts.app->run_clock(h->app, w, &ctx);

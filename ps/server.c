@@ -86,6 +86,12 @@ static enum err take_numbers(struct mlt_ps *ps,
     return ERR_OK;
 }
 
+static enum err take_access(struct mlt_ps *ps, const char *name)
+{
+    ps->gathers = strcmp(name, "gather") == 0;
+    return ps->gathers || strcmp(name, "off") == 0 ? ERR_OK : ERR_INVAL;
+}
+
 static enum err take_nodes(struct mlt_ps *ps, const struct mlt_ps_options *opt,
                            struct fault *f)
 {
@@ -99,6 +105,10 @@ static enum err take_nodes(struct mlt_ps *ps, const struct mlt_ps_options *opt,
                          "node %u of %u: expected a number below that of the "
                          "nodes, of which there are %d at most",
                          ps->node, ps->nodes, SHARD_NODES_MAX);
+    if (take_access(ps, opt->access ? opt->access : "gather"))
+        return fault_set(f, ERR_INVAL,
+                         "access knowledge \"%s\"; there are: off, gather",
+                         opt->access);
     if (!(ps->meet_s >= 0))
         return fault_set(f, ERR_INVAL, "%g seconds to meet: expected >= 0",
                          ps->meet_s);

@@ -29,6 +29,13 @@ static bool notes_held(const struct mlt_ps *ps, const struct table *t)
     return has_copies(ps, t) || (ps->nodes > 1 && t->access != MLT_LOCAL);
 }
 
+/* Whether it remembers what each worker reads. */
+static bool gathers(const struct mlt_ps *ps, const struct table *t)
+{
+    return ps->gathers && ps->nodes > 1 && t->access == MLT_SHARED &&
+           t->rows <= KNOWN_ROWS_MAX;
+}
+
 /* Buffers of one table over all workers, and the node's chunk pointers. */
 static uint64_t table_buffers(const struct mlt_ps *ps, const struct table *t)
 {
@@ -43,6 +50,8 @@ static uint64_t table_buffers(const struct mlt_ps *ps, const struct table *t)
         bytes += values;
     if (notes_held(ps, t))
         bytes += t->rows * sizeof(int64_t);
+    if (gathers(ps, t))
+        bytes += known_entries_max(t->rows) * KNOWN_ENTRY_BYTES;
     if (ps->nodes == 1 && has_copies(ps, t) && t->rule->revises)
         bytes += values;
     if (t->flags & MLT_READ_MY_WRITES)
@@ -306,6 +315,12 @@ static enum err new_buffers(struct mlt_ps *ps, struct view *v)
         if (!v->mine)
             return ERR_NOMEM;
     }
+    if (gathers(ps, t)) {
+        v->known = mem_alloc(sizeof(*v->known));
+        if (!v->known)
+            return ERR_NOMEM;
+        known_init(v->known, t->rows);
+    }
     return ERR_OK;
 }
 
@@ -327,6 +342,9 @@ static void free_view(struct view *v)
     mem_free(v->held);
     mem_free(v->mine);
     mem_free(v->seen);
+    if (v->known)
+        known_deinit(v->known);
+    mem_free(v->known);
 }
 
 static void free_worker(struct mlt_worker *w)

@@ -21,6 +21,9 @@ struct ps_traffic {
     /* Rows with sums that workers handed over; rows that they asked for; rows
      * with values that came, asked for or not. */
     uint64_t rows_updated, rows_asked, rows_got;
+    /* Rows that workers were known to need in a clock, and that they needed
+     * without being known to (ps/known.h). */
+    uint64_t rows_foreseen, rows_unforeseen;
 
     /* Client: rows with sums that left because a clock ended, and before it
      * while there was room, by the priority that chose them. */

@@ -74,11 +74,14 @@ struct mlt_ps_options {
                          * NULL: a Unix socket in that folder */
     double meet_s;      /* longest wait for the others; 0: 60 */
     int float16;        /* f32 rows travel as 16-bit floats */
+    const char *access; /* what is done with the knowledge of what each worker
+                         * touches: "off", "gather" (default). See
+                         * mlt_clock_part */
 };
 #define MLT_PS_OPTIONS                                                         \
     {                                                                          \
         sizeof(struct mlt_ps_options), 0, 0, "bsp", 0, "sgd", 0.01, 0.0, 1, 0, \
-            0, NULL, NULL, 0, 0                                                \
+            0, NULL, NULL, 0, 0, "gather"                                      \
     }
 
 /* Errors: EINVAL-like code for an unknown name or a value out of range (@err
@@ -265,6 +268,22 @@ MLT_API int mlt_clock(struct mlt_worker *w);
  * workers, who must end that table's clock too; mlt_clock still ends one more
  * of every table. */
 MLT_API int mlt_clock_table(struct mlt_worker *w, mlt_table table);
+
+/* ---- access knowledge ---------------------------------------------------- */
+
+/* Of several nodes, and with options.access other than "off", the server
+ * remembers which rows of shared tables a worker reads in a clock. In its next
+ * clock, the first read of a table whose rows have to be fetched sends for all
+ * of them at once, those first that were needed first. A row that is not known
+ * is fetched when it is read, and known from then on; one that was fetched in
+ * vain a few times is forgotten. No value depends on any of it.
+ *
+ * Where not every clock reads the same rows, because a clock works on a part of
+ * the data: says that this worker's clock, and those that follow, work on part
+ * @part; what is known is known of a part. 0 until it is said. Call it before
+ * the clock's first read. Parts from 65,536 on are taken, but nothing is known
+ * of them. */
+MLT_API void mlt_clock_part(struct mlt_worker *w, uint64_t part);
 
 #ifdef __cplusplus
 }
