@@ -2,6 +2,7 @@
 
 #include "api/value.h"
 #include "base/json.h"
+#include "base/mem.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -80,6 +81,99 @@ bool command_snapshot(const struct route_call *call, const json_t *body,
 {
     (void)call;
     return plain(TUNER_SNAPSHOT, body, request, out);
+}
+
+/* ---- branches forked by hand --------------------------------------------- */
+
+static branch_id branch_of(const struct route_call *call)
+{
+    return (branch_id)route_arg(call, "branch")->number;
+}
+
+bool command_promote(const struct route_call *call, const json_t *body,
+                     struct mailbox_request *request, struct response *out)
+{
+    if (!plain(TUNER_PROMOTE, body, request, out))
+        return false;
+    request->fork.branch = branch_of(call);
+    return true;
+}
+
+bool command_free(const struct route_call *call, const json_t *body,
+                  struct mailbox_request *request, struct response *out)
+{
+    if (!plain(TUNER_FREE, body, request, out))
+        return false;
+    request->fork.branch = branch_of(call);
+    return true;
+}
+
+/* The tunables themselves are the run's to check. */
+static void take_setting(const json_t *setting, struct tuner_fork *fork,
+                         struct response_faults *faults)
+{
+    char *text = json_is_object(setting) ? json_write(setting, 0) : NULL;
+
+    if (!json_is_object(setting))
+        fault_at(faults, "/setting", NULL,
+                 "expected an object of tunables and values");
+    else if (!text || strlen(text) >= sizeof(fork->setting))
+        fault_at(faults, "/setting", NULL, "it is too long");
+    else
+        memcpy(fork->setting, text, strlen(text) + 1);
+    mem_free(text);
+}
+
+enum { FORK_EPOCHS_MAX = 1000000 };
+#define FORK_CLOCKS_MAX 1000000000000
+
+static void take_length(const json_t *v, const char *name,
+                        struct tuner_fork *fork, struct response_faults *faults)
+{
+    bool clocks = strcmp(name, "clocks") == 0;
+    json_int_t n = json_integer_value(v);
+    char text[64];
+
+    snprintf(text, sizeof(text), "expected a whole number from 1 to %lld",
+             (long long)(clocks ? FORK_CLOCKS_MAX : FORK_EPOCHS_MAX));
+    if (!json_is_integer(v) || n < 1 ||
+        n > (clocks ? FORK_CLOCKS_MAX : FORK_EPOCHS_MAX))
+        fault_at(faults, "", name, text);
+    else if (clocks)
+        fork->clocks = (uint64_t)n;
+    else
+        fork->epochs = (uint32_t)n;
+}
+
+bool command_fork(const struct route_call *call, const json_t *body,
+                  struct mailbox_request *request, struct response *out)
+{
+    struct response_faults faults = {0};
+    struct tuner_fork *fork = &request->fork;
+    const char *name;
+    json_t *value;
+
+    *request = (struct mailbox_request){.command = TUNER_FORK};
+    fork->branch = branch_of(call);
+    if (body && !json_is_object(body))
+        fault_at(&faults, "", NULL,
+                 "expected an object such as {\"setting\": "
+                 "{\"learning_rate\": 0.003}, \"epochs\": 2}, or no body");
+    json_object_foreach((json_t *)body, name, value)
+    {
+        if (strcmp(name, "setting") == 0)
+            take_setting(value, fork, &faults);
+        else if (strcmp(name, "epochs") == 0 || strcmp(name, "clocks") == 0)
+            take_length(value, name, fork, &faults);
+        else
+            fault_at(&faults, "", name,
+                     "unknown; what may be said: setting, epochs, clocks");
+    }
+    if (fork->epochs && fork->clocks)
+        fault_at(&faults, "/clocks", NULL, "epochs or clocks, not both");
+    if (!fork->clocks && !fork->epochs)
+        fork->epochs = 1;
+    return faults.len == 0 || refuse_body(&faults, out);
 }
 
 /* ---- limits -------------------------------------------------------------- */
@@ -202,11 +296,44 @@ json_t *command_limits_to_json(const struct record_limits *l)
         "max_time", limit(l->max_time_s));
 }
 
-static const char *refusal_code(enum err err)
+struct refusal {
+    int status;
+    const char *code;
+};
+
+static struct refusal refusal_of(enum err err)
 {
-    if (err == ERR_CANCELED)
-        return "run_ended";
-    return err == ERR_UNSUPPORTED ? "not_supported" : "not_yet";
+    switch (err) {
+    case ERR_CANCELED:
+        return (struct refusal){409, "run_ended"};
+    case ERR_UNSUPPORTED:
+        return (struct refusal){409, "not_supported"};
+    case ERR_NOENT:
+        return (struct refusal){404, "branch_not_found"};
+    case ERR_DIVERGED:
+        return (struct refusal){409, "diverged"};
+    case ERR_LIMIT:
+        return (struct refusal){409, "limit_reached"};
+    case ERR_NOMEM:
+        return (struct refusal){503, "nomem"};
+    default:
+        return (struct refusal){409, "not_yet"};
+    }
+}
+
+static void respond_refusal(const struct tuner_answer *answer,
+                            struct response *out)
+{
+    struct refusal r = refusal_of(answer->err);
+    struct response_faults faults = {0};
+
+    for (uint32_t i = 0; i < answer->faults; i++)
+        response_fault_add(&faults, answer->fault[i].pointer, "%s",
+                           answer->fault[i].text);
+    if (answer->err == ERR_INVAL)
+        refuse_body(&faults, out);
+    else
+        response_problem(out, r.status, r.code, NULL, "%s", answer->text);
 }
 
 void command_respond(const char *run, const struct mailbox_request *request,
@@ -215,14 +342,16 @@ void command_respond(const char *run, const struct mailbox_request *request,
     bool later = answer->changed && request->command != TUNER_LIMITS;
 
     if (answer->err) {
-        response_problem(out, 409, refusal_code(answer->err), NULL, "%s",
-                         answer->text);
+        respond_refusal(answer, out);
         return;
     }
     response_json(out, later ? 202 : 200,
-                  json_pack("{s:s, s:s, s:b, s:o, s:o}", "run", run, "command",
-                            mailbox_command_name(request->command), "changed",
-                            answer->changed, "message",
+                  json_pack("{s:s, s:s, s:b, s:o, s:o, s:o}", "run", run,
+                            "command", mailbox_command_name(request->command),
+                            "changed", answer->changed, "message",
                             value_text(answer->text), "stop",
-                            command_limits_to_json(&answer->limits)));
+                            command_limits_to_json(&answer->limits), "branch",
+                            answer->branch == BRANCH_NONE
+                                ? json_null()
+                                : json_integer(answer->branch)));
 }

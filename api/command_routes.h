@@ -11,6 +11,12 @@ route_command command_stop;
 route_command command_retune;
 route_command command_snapshot;
 
+/* POST .../branches/{branch}:fork: {"setting": {"learning_rate": 0.003},
+ * "epochs": 2}, or "clocks"; 1 epoch where neither is given. */
+route_command command_fork;
+route_command command_promote;
+route_command command_free;
+
 /* PATCH: {"stop": {"max_epochs": 50, "max_time": "10m", ...}}; null takes a
  * limit away. Members that are not there stay as they are. */
 route_command command_limits;

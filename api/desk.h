@@ -30,12 +30,16 @@ enum desk_verb {
     DESK_STOP,
     DESK_RETUNE,
     DESK_SNAPSHOT,
-    DESK_LIMITS
+    DESK_LIMITS,
+    DESK_FORK,
+    DESK_PROMOTE,
+    DESK_FREE
 };
 
 struct desk_request {
     enum desk_verb verb;
     char run[DESK_ID_MAX + 1];   /* "" for a new one */
+    uint32_t branch;             /* FORK, PROMOTE, FREE */
     char group[DESK_ID_MAX + 1]; /* of SUBMIT; "" none was named */
     bool held;                   /* SUBMIT: not to begin until continued */
     char key[DESK_KEY_MAX + 1];  /* "" none */

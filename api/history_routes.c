@@ -142,12 +142,13 @@ static json_t *branch_to_json(const struct list_scope *scope, const void *item)
     bool live = isnan(b->freed_at_s);
 
     return json_pack(
-        "{s:I, s:o, s:s, s:o, s:b, s:o, s:I, s:I, s:I, s:o, s:I, s:o, s:o, "
-        "s:o}",
+        "{s:I, s:o, s:s, s:o, s:s, s:b, s:o, s:I, s:I, s:I, s:o, s:I, s:o, "
+        "s:o, s:o}",
         "branch", (json_int_t)b->branch, "parent",
         b->parent == BRANCH_NONE ? json_null() : json_integer(b->parent),
-        "type", branch_type_name(b->type), "role", value_text(b->role), "live",
-        live, "setting", json_incref(b->setting), "created_clock",
+        "type", branch_type_name(b->type), "role", value_text(b->role),
+        "origin", strcmp(b->role, "user") == 0 ? "user" : "tuner", "live", live,
+        "setting", json_incref(b->setting), "created_clock",
         (json_int_t)b->created_clock, "clocks", (json_int_t)b->clocks,
         "samples", (json_int_t)b->samples, "seconds", value_number(b->seconds),
         "points", (json_int_t)b->points, "created_at",

@@ -36,6 +36,13 @@ static const char components[] =
     "1000000}, "
     "\"max_epochs\": {\"type\": \"integer\", \"minimum\": 1, \"maximum\": "
     "1000000000}}}}},"
+    "\"fork\": {\"type\": \"object\", \"additionalProperties\": false, "
+    "\"properties\": {\"setting\": {\"type\": \"object\", "
+    "\"description\": \"tunables in which it differs from the branch\"}, "
+    "\"epochs\": {\"type\": \"integer\", \"minimum\": 1, \"maximum\": "
+    "1000000, \"description\": \"it runs to the end of so many; 1\"}, "
+    "\"clocks\": {\"type\": \"integer\", \"minimum\": 1, \"maximum\": "
+    "1000000000000, \"description\": \"or for so many clocks\"}}},"
     "\"configuration\": {\"type\": \"object\", \"description\": "
     "\"GET /api/v1/schema has it in full\"},"
     "\"submitted\": {\"type\": \"object\", \"required\": [\"run\", "
@@ -51,7 +58,9 @@ static const char components[] =
     "\"changed\", \"message\", \"stop\"], \"properties\": {\"run\": "
     "{\"type\": \"string\"}, \"command\": {\"type\": \"string\"}, "
     "\"changed\": {\"type\": \"boolean\"}, \"message\": {\"type\": "
-    "\"string\"}, \"stop\": {\"type\": [\"object\", \"null\"]}}}}}";
+    "\"string\"}, \"stop\": {\"type\": [\"object\", \"null\"]}, "
+    "\"branch\": {\"type\": [\"integer\", \"null\"], \"description\": "
+    "\"that a fork has made\"}}}}}";
 
 /* ---- parameters ---------------------------------------------------------- */
 
@@ -208,6 +217,7 @@ static json_t *operation_of(const struct route *route)
 {
     char id[128];
     bool limits = route->command == command_limits;
+    bool fork = route->command == command_fork;
     bool config =
         route->command == command_submit || route->command == command_validate;
     json_t *o;
@@ -226,6 +236,7 @@ static json_t *operation_of(const struct route *route)
                       "content", "application/json", "schema", "$ref",
                       config   ? "#/components/schemas/configuration"
                       : limits ? "#/components/schemas/limits"
+                      : fork   ? "#/components/schemas/fork"
                                : "#/components/schemas/nothing")) != 0) {
         json_decref(o);
         return NULL;

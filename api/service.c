@@ -150,6 +150,12 @@ static const struct route table[] = {
      handle_branches, "versions of the training state", NULL},
     {"GET", "/runs/{run}/branches/{branch}", ROUTE_API, branch_params,
      handle_branch, "one branch", NULL},
+    {"POST", "/runs/{run}/branches/{branch}:fork", ROUTE_API, branch_params,
+     NULL, "tries a setting from there beside the training", command_fork},
+    {"POST", "/runs/{run}/branches/{branch}:promote", ROUTE_API, branch_params,
+     NULL, "makes it what the run trains", command_promote},
+    {"POST", "/runs/{run}/branches/{branch}:free", ROUTE_API, branch_params,
+     NULL, "gives a branch up that was forked by hand", command_free},
     {"GET", "/runs/{run}/branches/{branch}/progress", ROUTE_API,
      progress_params, handle_progress, "a branch's loss by clock", NULL},
     {"GET", "/runs/{run}/schedule", ROUTE_API, run_page_params,
@@ -443,6 +449,7 @@ static bool post_to_desk(struct service_write *w, const struct route_call *call,
     enum err err;
 
     submit_fill(call, &r);
+    r.branch = w->request.fork.branch;
     snprintf(r.run, sizeof(r.run), "%s", w->run);
     snprintf(r.key, sizeof(r.key), "%s", w->request.key);
     r.body = mem_alloc(len + 1);

@@ -65,6 +65,12 @@ enum desk_verb submit_verb(const struct route_call *call,
         return DESK_RETUNE;
     case TUNER_SNAPSHOT:
         return DESK_SNAPSHOT;
+    case TUNER_FORK:
+        return DESK_FORK;
+    case TUNER_PROMOTE:
+        return DESK_PROMOTE;
+    case TUNER_FREE:
+        return DESK_FREE;
     default:
         assert(request->command == TUNER_LIMITS);
         return DESK_LIMITS;

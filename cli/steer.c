@@ -1,5 +1,5 @@
-/* `mltune pause|continue|stop|retune|snapshot|limit RUN`: commands to a run
- * that is under way, through the HTTP server inside it. */
+/* `mltune pause|continue|stop|retune|snapshot|limit|fork|promote|free RUN`:
+ * commands to a run that is under way, through the HTTP server inside it. */
 #include "api/token_io.h"
 #include "base/json.h"
 #include "base/mem.h"
@@ -19,6 +19,7 @@
 struct steer_arguments {
     const char *state, *server;
     bool json;
+    struct option_uint epochs, clocks; /* of fork */
 };
 
 /* Where a run's server is, and what it wants to hear. */
@@ -196,13 +197,34 @@ static int steer(const struct steer_arguments *a, const char *word,
     return code;
 }
 
+/* The same with @body; NULL: there was no memory for it. */
+static int steer_with(const struct steer_arguments *a, const char *word,
+                      const char *method, const char *suffix,
+                      const json_t *body)
+{
+    char *text = body ? json_write(body, 0) : NULL;
+    int code = EXIT_RUN_FAILED;
+
+    if (text)
+        code = steer(a, word, method, suffix, text);
+    else
+        talk_error("out of memory");
+    mem_free(text);
+    return code;
+}
+
 /* ---- the verbs ----------------------------------------------------------- */
 
-static int parse(const char *verb, const char *operands, size_t operands_max,
-                 const char *summary, const char *details, int argc,
-                 char **argv, struct steer_arguments *a, struct operands *out)
+enum { FORK_OPTIONS = 2 };
+
+/* What a verb says of itself; `n` and `option` are filled in here. */
+static int parse(struct usage usage, int argc, char **argv,
+                 struct steer_arguments *a, struct operands *out)
 {
     const struct option_spec options[] = {
+        {"epochs", 0, OPTION_UINT, "N",
+         "run to the end of so many epochs of the branch (1)", &a->epochs},
+        {"clocks", 0, OPTION_UINT, "N", "run for so many clocks", &a->clocks},
         {"state", 0, OPTION_TEXT, "DIR", "state folder (" STATE_DEFAULT ")",
          &a->state},
         {"server", 0, OPTION_TEXT, "URL",
@@ -213,17 +235,10 @@ static int parse(const char *verb, const char *operands, size_t operands_max,
         {"json", 0, OPTION_FLAG, NULL, "the answer as one JSON object",
          &a->json},
     };
-    const struct usage usage = {
-        .verb = verb,
-        .operands = operands,
-        .summary = summary,
-        .details = details,
-        .operands_min = operands_max > 1 ? 2 : 1,
-        .operands_max = operands_max,
-        .n = sizeof(options) / sizeof(*options),
-        .option = options,
-    };
+    bool forks = strcmp(usage.verb, "fork") == 0;
 
+    usage.option = forks ? options : options + FORK_OPTIONS;
+    usage.n = sizeof(options) / sizeof(*options) - (forks ? 0 : FORK_OPTIONS);
     *a = (struct steer_arguments){.state = STATE_DEFAULT};
     return options_parse(&usage, argc, argv, out);
 }
@@ -237,8 +252,13 @@ static int plain(const char *verb, const char *summary, int argc, char **argv)
     struct steer_arguments a;
     struct operands operands;
     char suffix[16];
-    int code =
-        parse(verb, "RUN", 1, summary, run_details, argc, argv, &a, &operands);
+    int code = parse((struct usage){.verb = verb,
+                                    .operands = "RUN",
+                                    .summary = summary,
+                                    .details = run_details,
+                                    .operands_min = 1,
+                                    .operands_max = 1},
+                     argc, argv, &a, &operands);
 
     if (code != OPTIONS_GO_ON)
         return code;
@@ -273,8 +293,9 @@ int verb_snapshot(int argc, char **argv)
     return plain("snapshot", "write a snapshot now", argc, argv);
 }
 
-/* "max_epochs=50" into @stop; "none" takes a limit away. */
-static int add_limit(json_t *stop, const char *word)
+/* "NAME=VALUE" into @o: VALUE is JSON, else a text; @none is null. */
+static int add_pair(json_t *o, const char *word, const char *none,
+                    const char *example)
 {
     const char *equals = strchr(word, '=');
     const char *value = equals ? equals + 1 : "";
@@ -282,20 +303,20 @@ static int add_limit(json_t *stop, const char *word)
     json_t *json = NULL;
 
     if (!equals || equals == word || (size_t)(equals - word) >= sizeof(name)) {
-        talk_error("\"%.100s\": expected NAME=VALUE, such as max_epochs=50",
-                   word);
+        talk_error("\"%.100s\": expected NAME=VALUE, such as %s", word,
+                   example);
         return EXIT_USAGE;
     }
     snprintf(name, sizeof(name), "%.*s", (int)(equals - word), word);
-    if (json_object_get(stop, name)) {
+    if (json_object_get(o, name)) {
         talk_error("%s: given twice", name);
         return EXIT_USAGE;
     }
-    if (strcmp(value, "none") == 0)
+    if (none && strcmp(value, none) == 0)
         json = json_null();
     else if (json_load(value, strlen(value), &json, NULL, NULL) != ERR_OK)
         json = json_string(value);
-    if (json_object_set_new(stop, name, json) == 0)
+    if (json_object_set_new(o, name, json) == 0)
         return EXIT_DONE;
     talk_error("%.100s: expected a text in UTF-8", word);
     return EXIT_USAGE;
@@ -311,28 +332,128 @@ int verb_limit(int argc, char **argv)
 {
     struct steer_arguments a;
     struct operands operands;
-    json_t *stop = NULL, *whole;
-    char *body = NULL;
-    int code = parse("limit", "RUN NAME=VALUE...", OPERANDS_MAX,
-                     "change what ends a run while it goes on", limit_details,
-                     argc, argv, &a, &operands);
+    json_t *stop, *whole;
+    int code = parse(
+        (struct usage){.verb = "limit",
+                       .operands = "RUN NAME=VALUE...",
+                       .summary = "change what ends a run while it goes on",
+                       .details = limit_details,
+                       .operands_min = 2,
+                       .operands_max = OPERANDS_MAX},
+        argc, argv, &a, &operands);
 
     if (code != OPTIONS_GO_ON)
         return code;
     stop = json_object();
     code = EXIT_DONE;
     for (size_t i = 1; i < operands.len && code == EXIT_DONE; i++)
-        code = add_limit(stop, operands.item[i]);
+        code = add_pair(stop, operands.item[i], "none", "max_epochs=50");
     whole = json_pack("{s:o}", "stop", stop);
-    if (code == EXIT_DONE && whole)
-        body = json_write(whole, 0);
-    json_decref(whole);
-    if (code == EXIT_DONE && !body) {
-        talk_error("out of memory");
-        code = EXIT_RUN_FAILED;
-    }
     if (code == EXIT_DONE)
-        code = steer(&a, operands.item[0], "PATCH", "", body);
-    mem_free(body);
+        code = steer_with(&a, operands.item[0], "PATCH", "", whole);
+    json_decref(whole);
+    return code;
+}
+
+/* ---- branches ------------------------------------------------------------ */
+
+/* "/branches/7:fork"; false: said what is wrong. */
+static bool branch_suffix(const char *word, const char *verb, char out[64])
+{
+    char *end;
+    unsigned long number = strtoul(word, &end, 10);
+
+    if (word[0] < '0' || word[0] > '9' || *end || number > 0xfffffffeul) {
+        talk_error("\"%.100s\": expected the number of a branch, as `mltune "
+                   "branches RUN` lists them",
+                   word);
+        return false;
+    }
+    snprintf(out, 64, "/branches/%lu:%s", number, verb);
+    return true;
+}
+
+static int on_branch(const char *verb, const char *summary, int argc,
+                     char **argv)
+{
+    struct steer_arguments a;
+    struct operands operands;
+    char suffix[64];
+    int code = parse((struct usage){.verb = verb,
+                                    .operands = "RUN BRANCH",
+                                    .summary = summary,
+                                    .details = run_details,
+                                    .operands_min = 2,
+                                    .operands_max = 2},
+                     argc, argv, &a, &operands);
+
+    if (code != OPTIONS_GO_ON)
+        return code;
+    if (!branch_suffix(operands.item[1], verb, suffix))
+        return EXIT_USAGE;
+    return steer(&a, operands.item[0], "POST", suffix, NULL);
+}
+
+int verb_promote(int argc, char **argv)
+{
+    return on_branch("promote", "make a branch what the run trains", argc,
+                     argv);
+}
+
+int verb_free(int argc, char **argv)
+{
+    return on_branch("free", "give up a branch that was forked by hand", argc,
+                     argv);
+}
+
+static const char fork_details[] =
+    "BRANCH is a number of `mltune branches RUN`. NAME=VALUE are tunables in "
+    "which the\nfork differs from it. It runs beside the training, then waits "
+    "for `mltune promote`\nor `mltune free`. RUN is an id, the beginning of "
+    "one, or a name (its newest run).";
+
+static json_t *fork_body(const struct steer_arguments *a, json_t *setting)
+{
+    json_t *o = json_pack("{s:O}", "setting", setting);
+
+    if (a->epochs.given)
+        json_object_set_new(o, "epochs",
+                            json_integer((json_int_t)a->epochs.value));
+    if (a->clocks.given)
+        json_object_set_new(o, "clocks",
+                            json_integer((json_int_t)a->clocks.value));
+    return o;
+}
+
+int verb_fork(int argc, char **argv)
+{
+    struct steer_arguments a;
+    struct operands operands;
+    json_t *setting, *body = NULL;
+    char suffix[64];
+    int code = parse(
+        (struct usage){.verb = "fork",
+                       .operands = "RUN BRANCH [NAME=VALUE...]",
+                       .summary = "try a setting from a branch, beside the "
+                                  "training",
+                       .details = fork_details,
+                       .operands_min = 2,
+                       .operands_max = OPERANDS_MAX},
+        argc, argv, &a, &operands);
+
+    if (code != OPTIONS_GO_ON)
+        return code;
+    if (!branch_suffix(operands.item[1], "fork", suffix))
+        return EXIT_USAGE;
+    setting = json_object();
+    code = EXIT_DONE;
+    for (size_t i = 2; i < operands.len && code == EXIT_DONE; i++)
+        code = add_pair(setting, operands.item[i], NULL, "learning_rate=0.01");
+    if (code == EXIT_DONE) {
+        body = fork_body(&a, setting);
+        code = steer_with(&a, operands.item[0], "POST", suffix, body);
+    }
+    json_decref(body);
+    json_decref(setting);
     return code;
 }

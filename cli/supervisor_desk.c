@@ -17,7 +17,9 @@ static const char *verb_name(enum desk_verb verb)
         [DESK_SUBMIT] = "submit",     [DESK_VALIDATE] = "validate",
         [DESK_PAUSE] = "pause",       [DESK_CONTINUE] = "continue",
         [DESK_STOP] = "stop",         [DESK_RETUNE] = "retune",
-        [DESK_SNAPSHOT] = "snapshot", [DESK_LIMITS] = "limits"};
+        [DESK_SNAPSHOT] = "snapshot", [DESK_LIMITS] = "limits",
+        [DESK_FORK] = "fork",         [DESK_PROMOTE] = "promote",
+        [DESK_FREE] = "free"};
 
     return names[verb];
 }
@@ -218,9 +220,9 @@ static void respond_command(const struct fleet_run *run, enum desk_verb verb,
                             struct response *out)
 {
     response_json(out, 200,
-                  json_pack("{s:s, s:s, s:b, s:s, s:n}", "run", run->id,
+                  json_pack("{s:s, s:s, s:b, s:s, s:n, s:n}", "run", run->id,
                             "command", verb_name(verb), "changed", changed,
-                            "message", message, "stop"));
+                            "message", message, "stop", "branch"));
 }
 
 static void set_held(struct supervisor *s, struct fleet_run *run,
@@ -368,6 +370,19 @@ static bool find_url(const struct supervisor *s, const struct fleet_run *run,
     return found;
 }
 
+static void name_target(const struct fleet_run *run,
+                        const struct desk_request *r, char *out, size_t size)
+{
+    if (r->verb == DESK_LIMITS)
+        snprintf(out, size, "/api/v1/runs/%s", run->id);
+    else if (r->verb == DESK_FORK || r->verb == DESK_PROMOTE ||
+             r->verb == DESK_FREE)
+        snprintf(out, size, "/api/v1/runs/%s/branches/%u:%s", run->id,
+                 r->branch, verb_name(r->verb));
+    else
+        snprintf(out, size, "/api/v1/runs/%s:%s", run->id, verb_name(r->verb));
+}
+
 /* As it came: the run's own server reads it by the same table of routes. */
 static bool pass_on(struct supervisor *s, const struct fleet_run *run,
                     const struct desk_request *r, desk_ticket ticket,
@@ -385,9 +400,7 @@ static bool pass_on(struct supervisor *s, const struct fleet_run *run,
                                .key = r->key};
 
     assert(p); /* as many as the desk has places */
-    snprintf(target, sizeof(target), "/api/v1/runs/%s%s%s", run->id,
-             r->verb == DESK_LIMITS ? "" : ":",
-             r->verb == DESK_LIMITS ? "" : verb_name(r->verb));
+    name_target(run, r, target, sizeof(target));
     if (!find_url(s, run, url) || client_open(&q, &p->exchange, &f) != ERR_OK) {
         response_problem(out, 409, "not_yet", NULL,
                          "run %s is only beginning, or about to end; try again",

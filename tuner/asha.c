@@ -312,7 +312,7 @@ static void asha_advance(void *state)
     struct asha *a = state;
     struct board *c = a->c;
 
-    if (!start(a))
+    if (contest_trains_adopted(&a->ct) || !start(a))
         return;
     while (!a->training && run_jobs(a))
         ;
@@ -322,6 +322,13 @@ static void asha_advance(void *state)
         finish(a);
     if (a->training && c->ending.phase == ENDING_NOT)
         contest_train(&a->ct, contest_trial(&a->ct, a->winner));
+}
+
+static enum err asha_adopt(void *state, branch_id branch)
+{
+    struct asha *a = state;
+
+    return contest_adopt(&a->ct, branch);
 }
 
 const struct strategy_ops strategy_asha = {
@@ -347,4 +354,5 @@ const struct strategy_ops strategy_asha = {
     .open = asha_open,
     .close = asha_close,
     .advance = asha_advance,
+    .adopt = asha_adopt,
 };

@@ -1,5 +1,6 @@
 #include "tuner/board.h"
 
+#include "tuner/byhand.h"
 #include "tuner/history.h"
 #include "tuner/resume.h"
 #include "tuner/strategy.h"
@@ -673,6 +674,8 @@ static void fork_refused(struct board *c, struct branch *b,
     b->error = m->code;
     b->state = BRANCH_REFUSED;
     record_freed(c, b->id, "refused");
+    if (m->code == ERR_LIMIT)
+        byhand_make_room(c, b);
 }
 
 static void take_failed(struct board *c, const struct board_op *op,

@@ -49,6 +49,8 @@ struct epoch_sums {
     uint64_t samples, clocks;
 };
 
+struct byhand;
+
 struct branch {
     branch_id id, parent;
     enum branch_type type;
@@ -155,6 +157,9 @@ struct board {
     } best;
 
     void *strategy; /* state of options.strategy: snapshots ask it */
+    struct byhand
+        *hand;       /* the user's own forks (tuner/byhand.h); the tuner's */
+    uint64_t ticket; /* of the command that is taken in */
 
     /* A snapshot is two folders: the branch that the run goes on from, and the
      * best model, where that is not on disk already. */

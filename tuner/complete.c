@@ -98,6 +98,8 @@ static void complete_advance(void *state)
 
     if (c->options.max_trials)
         max = c->options.max_trials;
+    if (contest_trains_adopted(&s->ct))
+        return;
     if (!contest_start(&s->ct, max, "settings trained to their ends"))
         return;
     while (c->ending.phase == ENDING_NOT) {
@@ -114,6 +116,13 @@ static void complete_advance(void *state)
         finish(s);
 }
 
+static enum err complete_adopt(void *state, branch_id branch)
+{
+    struct complete *s = state;
+
+    return contest_adopt(&s->ct, branch);
+}
+
 const struct strategy_ops strategy_complete = {
     .name = "complete",
     .summary = "trains each setting to its end and tells the searcher its "
@@ -123,4 +132,5 @@ const struct strategy_ops strategy_complete = {
     .open = complete_open,
     .close = complete_close,
     .advance = complete_advance,
+    .adopt = complete_adopt,
 };

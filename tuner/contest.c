@@ -1,6 +1,7 @@
 #include "tuner/contest.h"
 
 #include "base/mem.h"
+#include "tuner/byhand.h"
 #include "tuner/choice.h"
 #include "tuner/contest_ask.h"
 #include "tuner/stops.h"
@@ -28,6 +29,7 @@ void contest_deinit(struct contest *ct)
         json_decref(ct->x[i].json);
     mem_free(ct->x);
     json_decref(ct->next_json);
+    json_decref(ct->adopted.json);
     searcher_close(ct->searcher);
     memset(ct, 0, sizeof(*ct));
 }
@@ -340,7 +342,7 @@ static void refused(struct contest *ct, struct contestant *x, struct branch *b)
 
     board_free(c, b->id, "refused");
     x->branch = BRANCH_NONE;
-    if (make_room(ct, x) || others_run(ct, x)) {
+    if (make_room(ct, x) || others_run(ct, x) || c->hand->made_room) {
         board_retry(c);
         return;
     }
@@ -615,6 +617,56 @@ void contest_train(struct contest *ct, struct contestant *winner)
     else
         board_end(c, RUN_FINISHED, "max_epochs", "%u epochs are over",
                   winner->last.e.epoch);
+}
+
+/* ---- what the user promotes ---------------------------------------------- */
+
+/* A trial of no search: number 0, as of the leader where there is none. */
+static void make_adopted(struct contest *ct, const struct branch *b)
+{
+    struct contestant *x = &ct->adopted;
+
+    json_decref(x->json);
+    *x = (struct contestant){
+        .setting = b->setting,
+        .json = json_incref(b->json),
+        .branch = b->id,
+        .started = true,
+        .judged = true,
+        .score = NAN,
+        .best = NAN,
+    };
+    plateau_init(&x->plateau, ct->c->options.plateau_epochs);
+    line_init(&x->line, ct->c, b->id, true);
+    ct->has_adopted = true;
+}
+
+enum err contest_adopt(struct contest *ct, branch_id branch)
+{
+    struct board *c = ct->c;
+    char reason[64];
+
+    snprintf(reason, sizeof(reason), "the user promotes branch %u", branch);
+    if (ct->open && !ct->ended)
+        contest_end(ct, NULL, reason);
+    for (uint32_t i = 0; i < ct->n; i++)
+        contest_drop(ct, &ct->x[i], "replaced by the user's");
+    if (ct->has_adopted && !ct->adopted.out)
+        put_out(ct, &ct->adopted, "replaced by the user's");
+    ct->ended = true;
+    ct->leader = 0;
+    make_adopted(ct, board_branch(c, branch));
+    c->base = branch;
+    choice_record(c, board_branch(c, branch), "promoted by the user");
+    board_set_status(c, RUN_TRAINING, "a branch that the user has promoted");
+    return ERR_OK;
+}
+
+bool contest_trains_adopted(struct contest *ct)
+{
+    if (ct->has_adopted)
+        contest_train(ct, &ct->adopted);
+    return ct->has_adopted;
 }
 
 void contest_failed(struct contest *ct)

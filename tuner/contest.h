@@ -71,6 +71,8 @@ struct contest {
     uint32_t champion;  /* trial never dropped for memory; 0: none */
     double reference;   /* score of the first finite epoch; NAN before */
     bool ended;         /* the search is over: the winner goes on alone */
+    bool has_adopted; /* the user has promoted a branch: it is trained alone */
+    struct contestant adopted; /* its `json` owned */
     double started_s;
     uint64_t started_clocks;
 };
@@ -149,6 +151,13 @@ void contest_end(struct contest *ct, struct contestant *winner,
 
 /* After contest_end: trains the winner until the job's stops end the run. */
 void contest_train(struct contest *ct, struct contestant *winner);
+
+/* strategy_ops.adopt: the search ends, or the winner's training. */
+enum err contest_adopt(struct contest *ct, branch_id branch);
+
+/* Trains what was adopted, if anything was; then true, and there is nothing
+ * else to do. */
+bool contest_trains_adopted(struct contest *ct);
 
 /* Ends the run because nothing that was tried made progress. */
 void contest_failed(struct contest *ct);

@@ -150,7 +150,7 @@ static void free_the_rest(struct board *c)
             continue;
         if (b->id != 0 && b->id != c->base && b->id != c->best.branch &&
             b->id != c->ending.trial && !snapshots_need(c, b->id))
-            board_free(c, b->id, "the run ends");
+            board_free(c, b->id, RECORD_FREED_AT_END);
     }
 }
 

@@ -254,6 +254,36 @@ static void fixed_advance(void *state)
         choice_broken(c, board_branch(c, s->branch));
 }
 
+/* A schedule goes on from the promoted branch's rate: it falls from there as it
+ * would have fallen. */
+static enum err fixed_adopt(void *state, branch_id branch)
+{
+    struct fixed *s = state;
+    struct board *c = s->c;
+    struct branch *b = board_branch(c, branch);
+    double share;
+
+    if (!s->running)
+        return ERR_AGAIN;
+    board_free(c, s->next, "replaced by the user's");
+    line_deinit(&s->line);
+    board_free(c, s->branch, "replaced by the user's");
+    s->branch = branch;
+    s->next = BRANCH_NONE;
+    s->step_due = false;
+    s->setting = b->setting;
+    json_decref(s->json);
+    s->json = json_incref(b->json);
+    choice_record(c, b, "promoted by the user");
+    c->base = branch;
+    line_init(&s->line, c, branch, true);
+    plateau_commit(&s->plateau);
+    share = decay_rate(&s->decay, 1, s->line.epochs);
+    if (s->rate >= 0 && share > 0)
+        s->first = s->setting.value[s->rate] / share;
+    return ERR_OK;
+}
+
 /* The rate of a schedule may lie outside of the space, so it is saved apart
  * from the setting that the schedule began with. */
 static int put_setting(json_t *o, const struct fixed *s)
@@ -351,6 +381,7 @@ const struct strategy_ops strategy_fixed = {
     .open = fixed_open,
     .close = fixed_close,
     .advance = fixed_advance,
+    .adopt = fixed_adopt,
     .save = fixed_save,
     .restore = fixed_restore,
 };

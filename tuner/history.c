@@ -305,7 +305,37 @@ static enum err apply_freed(struct history *h, const struct record *r)
         return ERR_FORMAT;
     b->freed_at_s = r->at_s;
     memcpy(b->freed_reason, r->branch_freed.reason, sizeof(b->freed_reason));
+    /* The run may be resumed, with all that lived at its end. */
+    if (strcmp(b->freed_reason, RECORD_FREED_AT_END) != 0)
+        b->wish = WISH_NONE;
     thin_out(h, b);
+    return ERR_OK;
+}
+
+/* One branch is trained: who is promoted later takes the place. */
+static void promote(struct history *h, struct history_branch *b)
+{
+    for (size_t i = 0; i < h->branches; i++)
+        if (h->branch[i].wish == WISH_PROMOTE)
+            h->branch[i].wish = WISH_RUN;
+    b->wish = WISH_PROMOTE;
+}
+
+static enum err apply_user_branch(struct history *h, const struct record *r)
+{
+    const struct record_user_branch *u = &r->user_branch;
+    struct history_branch *b = find(h, u->branch);
+    struct history_branch *old = find(h, u->instead_of);
+
+    if (!b || (!old && u->instead_of != BRANCH_NONE))
+        return ERR_FORMAT;
+    b->wish = WISH_RUN;
+    b->wish_epochs = u->epochs;
+    b->wish_clocks = u->clocks;
+    if (u->promoted)
+        promote(h, b);
+    if (old)
+        old->wish = WISH_NONE;
     return ERR_OK;
 }
 
@@ -468,6 +498,16 @@ static enum err apply_decision(struct history *h, const struct record *r)
     return ERR_OK;
 }
 
+/* What was promoted is in the snapshot: it need not be promoted again. */
+static void keep_promise(struct history *h,
+                         const struct record_snapshot_written *s)
+{
+    for (size_t i = 0; s->state && i < h->branches; i++)
+        if (h->branch[i].wish == WISH_PROMOTE &&
+            is_ancestor(h, h->branch[i].branch, s->branch))
+            h->branch[i].wish = WISH_NONE;
+}
+
 static enum err apply_snapshot(struct history *h, const struct record *r)
 {
     struct history_snapshot *s;
@@ -487,6 +527,7 @@ static enum err apply_snapshot(struct history *h, const struct record *r)
     if (history_snapshot_number(s->s.path) > h->snapshot_number)
         h->snapshot_number = history_snapshot_number(s->s.path);
     json_incref(s->s.state);
+    keep_promise(h, &s->s);
     return ERR_OK;
 }
 
@@ -657,6 +698,8 @@ static enum err apply_kind(struct history *h, const struct record *r)
         return apply_created(h, r);
     case RECORD_BRANCH_FREED:
         return apply_freed(h, r);
+    case RECORD_USER_BRANCH:
+        return apply_user_branch(h, r);
     case RECORD_SLICE_SCHEDULED:
         return apply_slice(h, r);
     case RECORD_SLICE_ENDED:

@@ -41,6 +41,10 @@ struct history_branch {
     double created_at_s, freed_at_s; /* freed: NAN while live */
     char freed_reason[RECORD_NAME_MAX];
     clock_no created_clock;
+    /* Forked by hand: what the user still wants of it when it is lost. */
+    enum { WISH_NONE, WISH_RUN, WISH_PROMOTE } wish;
+    uint32_t wish_epochs;
+    uint64_t wish_clocks;
     uint64_t clocks; /* run by itself */
     uint64_t samples;
     double seconds;

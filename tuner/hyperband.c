@@ -370,6 +370,8 @@ static void hyperband_advance(void *state)
     uint32_t number, rung;
     int phase;
 
+    if (contest_trains_adopted(&h->ct))
+        return;
     do {
         number = h->number;
         rung = h->rung;
@@ -383,6 +385,13 @@ static void hyperband_advance(void *state)
     } while (
         (h->number != number || h->rung != rung || (int)h->phase != phase) &&
         h->c->ending.phase == ENDING_NOT);
+}
+
+static enum err hyperband_adopt(void *state, branch_id branch)
+{
+    struct hyperband *h = state;
+
+    return contest_adopt(&h->ct, branch);
 }
 
 const struct strategy_ops strategy_hyperband = {
@@ -407,4 +416,5 @@ const struct strategy_ops strategy_hyperband = {
     .open = hyperband_open,
     .close = hyperband_close,
     .advance = hyperband_advance,
+    .adopt = hyperband_adopt,
 };

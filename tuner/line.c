@@ -12,8 +12,9 @@ enum {
                            * apart */
 };
 #define LINE_SLICE_S                                                           \
-    10.0 /* long slices, but snapshots must find their turn                    \
-          */
+    10.0                 /* long slices, but snapshots must find their turn    \
+                          */
+#define LINE_BRIEF_S 1.0 /* of a line whose neighbours wait */
 #define LINE_REPORT_S 0.5
 
 static const struct line_closing nothing_closing = {
@@ -139,9 +140,11 @@ static void queue_slice(struct line *l, struct branch *b)
 
     /* With trial lengths in clocks nothing here may depend on time. */
     if (c->options.trial_clocks == 0 && clock_s > 0) {
-        if ((double)count * clock_s > LINE_SLICE_S)
-            count = (uint64_t)(LINE_SLICE_S / clock_s);
-    } else if (c->options.trial_clocks == 0) {
+        double most_s = l->brief ? LINE_BRIEF_S : LINE_SLICE_S;
+
+        if ((double)count * clock_s > most_s)
+            count = (uint64_t)(most_s / clock_s);
+    } else if (c->options.trial_clocks == 0 || l->brief) {
         count = clocks / LINE_FIRST_PART;
     }
     if (count == 0)

@@ -21,6 +21,7 @@ struct line {
     struct board *c;
     branch_id branch;
     bool keeps;      /* a kept fork of each epoch's end */
+    bool brief;      /* slices are short: others wait for their turn */
     bool ahead;      /* may start the next epoch before the owner has seen this
                       * one's result */
     uint32_t epochs; /* handed over, of the lineage */

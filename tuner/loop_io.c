@@ -57,7 +57,6 @@ struct loop {
     /* Of several nodes: where they write the running snapshot, and its name. */
     char parts_dir[FILE_PATH_MAX], snapshot_dir[FILE_PATH_MAX];
     uint64_t malformed;
-    mailbox_ticket ticket; /* of the command that is carried out; 0: none */
 };
 
 static double now_s(const struct loop *l)
@@ -299,10 +298,8 @@ static bool survives_the_machine(const struct tuner_action *a)
 /* One that came by a signal has nobody to be told. */
 static void answer_command(struct loop *l, const struct tuner_answer *answer)
 {
-    if (l->ticket == 0)
-        return;
-    mailbox_answer(l->o->mailbox, l->ticket, answer);
-    l->ticket = 0;
+    if (answer->ticket)
+        mailbox_answer(l->o->mailbox, answer->ticket, answer);
 }
 
 static void perform(struct loop *l, struct tuner_action *a)
@@ -584,12 +581,15 @@ static void take_signal(struct loop *l)
 }
 
 /* Nothing steers a run whose training system is gone. */
-static void refuse_command(struct loop *l)
-{
-    struct tuner_answer a = {.err = ERR_AGAIN};
+static const char starting_again[] =
+    "the training system was lost and is being started again";
 
-    snprintf(a.text, sizeof(a.text),
-             "the training system was lost and is being started again");
+static void refuse_command(struct loop *l, mailbox_ticket ticket)
+{
+    struct tuner_answer a = {
+        .ticket = ticket, .err = ERR_AGAIN, .branch = BRANCH_NONE};
+
+    snprintf(a.text, sizeof(a.text), "%s", starting_again);
     answer_command(l, &a);
 }
 
@@ -600,14 +600,15 @@ static void take_commands(struct loop *l)
     for (int i = 0; i < MAILBOX_SLOTS && !l->over; i++) {
         struct tuner_event event = {.kind = TUNER_EVENT_COMMAND};
 
-        if (!mailbox_take(l->o->mailbox, &request, &l->ticket))
+        if (!mailbox_take(l->o->mailbox, &request, &event.ticket))
             return;
         log_event(LOG_INFO, "command", "name=%s",
                   mailbox_command_name(request.command));
         event.command = request.command;
         event.limits = &request.limits;
+        event.fork = &request.fork;
         if (l->lost_told)
-            refuse_command(l);
+            refuse_command(l, event.ticket);
         else
             step(l, &event);
     }
@@ -719,6 +720,8 @@ static void restart(struct loop *l)
     commit(l, true);
     if (l->over)
         return;
+    if (l->o->mailbox)
+        mailbox_abandon(l->o->mailbox, starting_again);
     if (h->restart(h->ctx, l->lost_reason, l->restarts, &l->tuner, &f)) {
         give_up(l, &f);
         return;

@@ -15,10 +15,11 @@
 const char *mailbox_command_name(enum tuner_command command)
 {
     static const char *const names[TUNER_COMMAND_COUNT] = {
-        [TUNER_STOP] = "stop",     [TUNER_INTERRUPT] = "interrupt",
-        [TUNER_PAUSE] = "pause",   [TUNER_CONTINUE] = "continue",
-        [TUNER_RETUNE] = "retune", [TUNER_SNAPSHOT] = "snapshot",
-        [TUNER_LIMITS] = "limits",
+        [TUNER_STOP] = "stop",       [TUNER_INTERRUPT] = "interrupt",
+        [TUNER_PAUSE] = "pause",     [TUNER_CONTINUE] = "continue",
+        [TUNER_RETUNE] = "retune",   [TUNER_SNAPSHOT] = "snapshot",
+        [TUNER_LIMITS] = "limits",   [TUNER_FORK] = "fork",
+        [TUNER_PROMOTE] = "promote", [TUNER_FREE] = "free",
     };
 
     assert((unsigned)command < TUNER_COMMAND_COUNT);
@@ -118,6 +119,10 @@ static bool same_request(const struct mailbox_request *a,
     const struct record_limits *x = &a->limits.to, *y = &b->limits.to;
 
     return a->command == b->command && a->limits.set == b->limits.set &&
+           a->fork.branch == b->fork.branch &&
+           a->fork.epochs == b->fork.epochs &&
+           a->fork.clocks == b->fork.clocks &&
+           strcmp(a->fork.setting, b->fork.setting) == 0 &&
            same_number(x->target_loss, y->target_loss) &&
            same_number(x->target_metric, y->target_metric) &&
            same_number(x->max_time_s, y->max_time_s) &&
@@ -163,7 +168,7 @@ static void settle(struct mailbox *m, struct slot *s,
 
 static void settle_closed(struct mailbox *m, struct slot *s)
 {
-    struct tuner_answer over = {.err = ERR_CANCELED};
+    struct tuner_answer over = {.err = ERR_CANCELED, .branch = BRANCH_NONE};
 
     snprintf(over.text, sizeof(over.text), "the run has ended");
     settle(m, s, &over, false);
@@ -286,6 +291,18 @@ void mailbox_answer(struct mailbox *m, mailbox_ticket ticket,
     assert(s && s->state == SLOT_TAKEN);
     /* "Not now" may be asked again with the same key. */
     settle(m, s, answer, answer->err != ERR_AGAIN);
+    pthread_mutex_unlock(&m->lock);
+}
+
+void mailbox_abandon(struct mailbox *m, const char *text)
+{
+    struct tuner_answer again = {.err = ERR_AGAIN, .branch = BRANCH_NONE};
+
+    snprintf(again.text, sizeof(again.text), "%s", text);
+    pthread_mutex_lock(&m->lock);
+    for (size_t i = 0; i < MAILBOX_SLOTS; i++)
+        if (m->slot[i].state == SLOT_TAKEN)
+            settle(m, &m->slot[i], &again, false);
     pthread_mutex_unlock(&m->lock);
 }
 

@@ -22,6 +22,7 @@ struct mailbox;
 struct mailbox_request {
     enum tuner_command command;
     struct tuner_limits limits;    /* of LIMITS; else zero */
+    struct tuner_fork fork;        /* of FORK, PROMOTE, FREE; else zero */
     char key[MAILBOX_KEY_MAX + 1]; /* "" none */
 };
 
@@ -62,6 +63,10 @@ bool mailbox_take(struct mailbox *m, struct mailbox_request *out,
 
 void mailbox_answer(struct mailbox *m, mailbox_ticket ticket,
                     const struct tuner_answer *answer);
+
+/* What was taken and is not answered yet never will be: ERR_AGAIN, with @text.
+ */
+void mailbox_abandon(struct mailbox *m, const char *text);
 
 /* The run is over: what waits, and all that comes later, is answered with
  * ERR_CANCELED. */

@@ -11,6 +11,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static void mltuner_close(void *state)
@@ -509,6 +510,29 @@ static void finals(struct mltuner *s)
         adopt_finalist(s, winner);
 }
 
+/* ---- what the user promotes ---------------------------------------------- */
+
+static enum err mltuner_adopt(void *state, branch_id branch)
+{
+    struct mltuner *s = state;
+    char reason[64];
+
+    if (s->phase == PHASE_BEGIN || s->phase == PHASE_FORK ||
+        s->phase == PHASE_RESUME)
+        return ERR_AGAIN;
+    snprintf(reason, sizeof(reason), "the user promotes branch %u", branch);
+    if (s->phase == PHASE_FINALS)
+        finals_deinit(&s->finals, NULL);
+    if (s->phase != PHASE_TRAIN)
+        close_search(s, 0, reason);
+    s->rescue = false;
+    begin_line(s, branch);
+    release_parent(s);
+    plateau_commit(&s->plateau);
+    take_up(s, branch, "promoted by the user");
+    return ERR_OK;
+}
+
 /* ---- resuming ------------------------------------------------------------ */
 
 /* Another search for the setting that diverged, from the state before. */
@@ -647,6 +671,7 @@ const struct strategy_ops strategy_mltuner = {
     .open = mltuner_open,
     .close = mltuner_close,
     .advance = mltuner_advance,
+    .adopt = mltuner_adopt,
     .save = mltuner_save,
     .restore = mltuner_restore,
 };

@@ -183,6 +183,13 @@ static const struct member branch_created[] = {
 static const struct member branch_freed[] = {
     MEMBER(BRANCH, branch_freed, branch), MEMBER(TEXT, branch_freed, reason),
     END};
+static const struct member user_branch[] = {
+    MEMBER(BRANCH, user_branch, branch),
+    MEMBER(BRANCH, user_branch, instead_of),
+    MEMBER(BOOL, user_branch, promoted),
+    MEMBER(U32, user_branch, epochs),
+    MEMBER(U64, user_branch, clocks),
+    END};
 static const struct member slice_scheduled[] = {
     MEMBER(BRANCH, slice_scheduled, branch),
     MEMBER(U64, slice_scheduled, first), MEMBER(U64, slice_scheduled, count),
@@ -235,6 +242,7 @@ static const struct member *const members[RECORD_KIND_COUNT] = {
     [RECORD_TRIAL_ENDED] = trial,
     [RECORD_BRANCH_CREATED] = branch_created,
     [RECORD_BRANCH_FREED] = branch_freed,
+    [RECORD_USER_BRANCH] = user_branch,
     [RECORD_SLICE_SCHEDULED] = slice_scheduled,
     [RECORD_SLICE_ENDED] = slice_ended,
     [RECORD_PROGRESS] = progress,
@@ -271,6 +279,7 @@ static size_t kind_size(enum record_kind kind)
         return sizeof(struct record_trial);
         SIZE(BRANCH_CREATED, branch_created)
         SIZE(BRANCH_FREED, branch_freed)
+        SIZE(USER_BRANCH, user_branch)
         SIZE(SLICE_SCHEDULED, slice_scheduled)
         SIZE(SLICE_ENDED, slice_ended)
         SIZE(PROGRESS, progress)

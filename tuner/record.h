@@ -43,6 +43,7 @@ enum {
     X(TRIAL_ENDED, trial_ended)                                                \
     X(BRANCH_CREATED, branch_created)                                          \
     X(BRANCH_FREED, branch_freed)                                              \
+    X(USER_BRANCH, user_branch)                                                \
     X(SLICE_SCHEDULED, slice_scheduled)                                        \
     X(SLICE_ENDED, slice_ended)                                                \
     X(PROGRESS, progress)                                                      \
@@ -213,13 +214,27 @@ struct record_branch_created {
     enum branch_type type;
     json_t *setting; /* owned: object; {} for kept */
     /* "trial", "training", "finalist", "probe", "test", "epoch", "best",
-     * "parent", "snapshot" */
+     * "parent", "snapshot", "user" */
     char role[16];
 };
+
+/* The reason of those that lived when the run ended. */
+#define RECORD_FREED_AT_END "the run ends"
 
 struct record_branch_freed {
     branch_id branch;
     char reason[RECORD_NAME_MAX];
+};
+
+/* A branch that the user has forked by hand: it exists, or is to be promoted. A
+ * run that is resumed begins those again that live; one that was promoted, and
+ * is in no snapshot yet, under the same setting at once. */
+struct record_user_branch {
+    branch_id branch;
+    branch_id instead_of; /* begun again after a loss; BRANCH_NONE: new */
+    bool promoted;
+    uint32_t epochs; /* it is to run: to the end of so many; or */
+    uint64_t clocks; /* so many clocks */
 };
 
 struct record_slice_scheduled {
@@ -318,6 +333,7 @@ struct record {
         struct record_trial trial; /* TRIAL_STARTED, _UPDATED, _ENDED */
         struct record_branch_created branch_created;
         struct record_branch_freed branch_freed;
+        struct record_user_branch user_branch;
         struct record_slice_scheduled slice_scheduled;
         struct record_slice_ended slice_ended;
         struct record_progress progress;

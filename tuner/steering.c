@@ -1,5 +1,6 @@
 #include "tuner/steering.h"
 
+#include "tuner/byhand.h"
 #include "tuner/history.h"
 #include "tuner/strategy.h"
 
@@ -11,22 +12,21 @@
 
 /* ---- answers ------------------------------------------------------------- */
 
-static void answer(struct board *c, enum err err, bool changed,
-                   const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-
-static void answer(struct board *c, enum err err, bool changed,
-                   const char *format, ...)
+struct tuner_answer *steering_answer(struct board *c, enum err err,
+                                     bool changed, const char *format, ...)
 {
     struct tuner_answer *a = &board_action(c, TUNER_ANSWER)->answer;
     va_list args;
 
-    a->err = err;
-    a->changed = changed;
-    a->limits = board_limits(c);
+    *a = (struct tuner_answer){.ticket = c->ticket,
+                               .err = err,
+                               .changed = changed,
+                               .branch = BRANCH_NONE,
+                               .limits = board_limits(c)};
     va_start(args, format);
     vsnprintf(a->text, sizeof(a->text), format, args);
     va_end(args);
+    return a;
 }
 
 /* What has changed, for the journal and the feed. */
@@ -45,7 +45,7 @@ static void journal(struct board *c, const char *command, const char *text)
 static void accept(struct board *c, const char *command, const char *text)
 {
     journal(c, command, text);
-    answer(c, ERR_OK, true, "%s", text);
+    steering_answer(c, ERR_OK, true, "%s", text);
 }
 
 /* ---- pause and continue -------------------------------------------------- */
@@ -53,7 +53,7 @@ static void accept(struct board *c, const char *command, const char *text)
 static void take_pause(struct board *c)
 {
     if (c->paused) {
-        answer(c, ERR_OK, false, "the run is paused already");
+        steering_answer(c, ERR_OK, false, "the run is paused already");
         return;
     }
     c->paused = true;
@@ -79,7 +79,7 @@ static void take_continue(struct board *c)
     char text[RECORD_TEXT_MAX];
 
     if (!c->paused) {
-        answer(c, ERR_OK, false, "the run is not paused");
+        steering_answer(c, ERR_OK, false, "the run is not paused");
         return;
     }
     end_pause(c);
@@ -134,15 +134,16 @@ static void take_retune(struct board *c)
     const struct strategy_ops *ops = c->options.strategy;
 
     if (!ops->retunes)
-        answer(c, ERR_UNSUPPORTED, false, "strategy %s does not re-tune",
-               ops->name);
+        steering_answer(c, ERR_UNSUPPORTED, false,
+                        "strategy %s does not re-tune", ops->name);
     else if (!may_retune(c))
-        answer(c, ERR_UNSUPPORTED, false,
-               "there is nothing to tune: every tunable is fixed, or has "
-               "\"retune\": false");
+        steering_answer(
+            c, ERR_UNSUPPORTED, false,
+            "there is nothing to tune: every tunable is fixed, or has "
+            "\"retune\": false");
     else if (c->retune_wanted)
-        answer(c, ERR_OK, false,
-               "a search begins at the next end of an epoch already");
+        steering_answer(c, ERR_OK, false,
+                        "a search begins at the next end of an epoch already");
     else {
         c->retune_wanted = true;
         accept(c, "retune",
@@ -154,20 +155,22 @@ static void take_retune(struct board *c)
 static void take_snapshot(struct board *c)
 {
     if (!c->ready) {
-        answer(c, ERR_AGAIN, false,
-               "the training system is still loading: there is nothing to "
-               "write yet");
+        steering_answer(
+            c, ERR_AGAIN, false,
+            "the training system is still loading: there is nothing to "
+            "write yet");
         return;
     }
     if (c->snapshot.phase != SNAPSHOT_IDLE || c->snapshot.wanted) {
-        answer(c, ERR_OK, false, "a snapshot is under way already");
+        steering_answer(c, ERR_OK, false, "a snapshot is under way already");
         return;
     }
     c->snapshot.wanted = true;
     board_decision(c, "snapshot", "the user asks for a snapshot");
-    answer(c, ERR_OK, true,
-           "a snapshot is written, if anything has changed since the last "
-           "one");
+    steering_answer(
+        c, ERR_OK, true,
+        "a snapshot is written, if anything has changed since the last "
+        "one");
 }
 
 /* ---- limits -------------------------------------------------------------- */
@@ -242,7 +245,7 @@ static void take_limits(struct board *c, const struct tuner_limits *patch)
     for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++)
         changed |= describe(&limits[i], list, sizeof(list));
     if (!changed) {
-        answer(c, ERR_OK, false, "the limits are these already");
+        steering_answer(c, ERR_OK, false, "the limits are these already");
         return;
     }
     set_limits(c, &to);
@@ -277,16 +280,18 @@ static void take_stop(struct board *c)
     bool writes = trains(c);
 
     if (reads_snapshot(c)) {
-        answer(c, ERR_AGAIN, false,
-               "the run's snapshot is still being read: a stop now would lose "
-               "its model; try again when the run goes on");
+        steering_answer(
+            c, ERR_AGAIN, false,
+            "the run's snapshot is still being read: a stop now would lose "
+            "its model; try again when the run goes on");
         return;
     }
     board_end(c, RUN_STOPPED, "stopped", "stopped by the user");
-    answer(c, ERR_OK, true,
-           writes ? "the run ends: a snapshot and the best model are written"
-                  : "the run ends: nothing is trained yet, so there is no "
-                    "model to write");
+    steering_answer(
+        c, ERR_OK, true,
+        writes ? "the run ends: a snapshot and the best model are written"
+               : "the run ends: nothing is trained yet, so there is no "
+                 "model to write");
 }
 
 static void take_interrupt(struct board *c)
@@ -294,9 +299,10 @@ static void take_interrupt(struct board *c)
     bool writes = trains(c) && !reads_snapshot(c);
 
     board_end(c, RUN_INTERRUPTED, "interrupted", "interrupted by the user");
-    answer(c, ERR_OK, true,
-           writes ? "the run is interrupted: a snapshot is written"
-                  : "the run is interrupted: there is nothing new to write");
+    steering_answer(
+        c, ERR_OK, true,
+        writes ? "the run is interrupted: a snapshot is written"
+               : "the run is interrupted: there is nothing new to write");
 }
 
 void steering_take(struct board *c, const struct tuner_event *event)
@@ -306,8 +312,9 @@ void steering_take(struct board *c, const struct tuner_event *event)
     if (c->ending.phase != ENDING_NOT) {
         bool same = command == TUNER_STOP || command == TUNER_INTERRUPT;
 
-        answer(c, same ? ERR_OK : ERR_CANCELED, false,
-               "the run is ending already: %.400s", c->ending.finish.message);
+        steering_answer(c, same ? ERR_OK : ERR_CANCELED, false,
+                        "the run is ending already: %.400s",
+                        c->ending.finish.message);
         return;
     }
     switch (command) {
@@ -331,6 +338,15 @@ void steering_take(struct board *c, const struct tuner_event *event)
         return;
     case TUNER_LIMITS:
         take_limits(c, event->limits);
+        return;
+    case TUNER_FORK:
+        byhand_fork(c, event->fork);
+        return;
+    case TUNER_PROMOTE:
+        byhand_promote(c, event->fork->branch);
+        return;
+    case TUNER_FREE:
+        byhand_free(c, event->fork->branch);
         return;
     case TUNER_COMMAND_COUNT:
         break;

@@ -13,6 +13,11 @@
 
 #include "tuner/board.h"
 
+/* Answers who gave the command that is taken in. */
+struct tuner_answer *steering_answer(struct board *c, enum err err,
+                                     bool changed, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
 /* Takes a command in: the event's. */
 void steering_take(struct board *c, const struct tuner_event *event);
 

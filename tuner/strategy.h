@@ -47,6 +47,13 @@ struct strategy_ops {
      * so that two runs with the same events are the same. */
     void (*advance)(void *state);
 
+    /* From now on the run trains @branch, which the user has promoted: a live
+     * training branch that is idle, whole and the strategy's from here on. What
+     * is searched or trained so far ends and is freed; the board's base and the
+     * record of the choice are the strategy's to make. Errors: ERR_AGAIN not
+     * now, nothing changed. */
+    enum err (*adopt)(void *state, branch_id branch);
+
     /* Both or neither. Without them a resumed run starts anew from branch 0:
      * the strategy numbers its searches and trials on from the board's
      * resume.searches and resume.trials, in records and in texts.

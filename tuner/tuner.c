@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "tuner/board.h"
+#include "tuner/byhand.h"
 #include "tuner/resume.h"
 #include "tuner/steering.h"
 #include "tuner/strategy.h"
@@ -13,6 +14,7 @@
 
 struct tuner {
     struct board board;
+    struct byhand hand;
 };
 
 const struct strategy_ops *const strategies_built_in[] = {
@@ -73,6 +75,7 @@ enum err tuner_new(const struct tuner_options *options, struct tuner **out,
     err = board_init(&t->board, options, f);
     if (err)
         goto free_tuner;
+    byhand_init(&t->hand, &t->board);
     err = options->strategy->open(&t->board, options->strategy_settings,
                                   &t->board.strategy, f);
     if (err)
@@ -130,6 +133,7 @@ static enum err take_event(struct board *c, const struct tuner_event *event,
         board_lost(c, event->reason);
         return ERR_OK;
     case TUNER_EVENT_COMMAND:
+        c->ticket = event->ticket;
         steering_take(c, event);
         return ERR_OK;
     case TUNER_EVENT_TIMER:
@@ -148,9 +152,13 @@ static void advance(struct tuner *t)
         board_tick(c);
     steering_advance(c);
     /* A paused run is read back too: it may be stopped as it is. */
-    if (c->ready && c->ending.phase == ENDING_NOT && resume_advance(c) &&
-        !c->paused)
-        c->options.strategy->advance(c->strategy);
+    if (c->ready && c->ending.phase == ENDING_NOT && resume_advance(c)) {
+        byhand_advance(c);
+        if (!c->paused && c->ending.phase == ENDING_NOT)
+            c->options.strategy->advance(c->strategy);
+    }
+    if (c->ending.phase != ENDING_NOT)
+        byhand_end(c);
     board_advance(c);
 }
 
@@ -175,6 +183,7 @@ enum err tuner_step(struct tuner *t, const struct tuner_event *event,
     c->now_s = event->now_s;
     c->step_s = event->step_s;
     c->out = out;
+    t->hand.made_room = false;
     err = take_event(c, event, &fault);
     if (err == ERR_PROTO)
         board_violated(c, fault.text);

@@ -46,7 +46,9 @@ enum {
     TUNER_BRANCHES_MAX = 64, /* live at the same time; further forks wait or
                               * cost the slowest trial */
     TUNER_TRIALS_MAX = 1024, /* a search */
-    TUNER_RETURNS_MAX = 3    /* from divergence while training, then failed */
+    TUNER_RETURNS_MAX = 3,   /* from divergence while training, then failed */
+    TUNER_SETTING_MAX = 4096, /* of a fork by hand, as JSON */
+    TUNER_FAULTS_MAX = 8      /* of it, that are told at once */
 };
 
 /* Trials that cannot win: run all the same; found and told of, but run all the
@@ -106,6 +108,7 @@ struct tuner_options {
  * CONTINUE; the time in between is not the run's. RETUNE starts a search at the
  * next end of an epoch, SNAPSHOT writes one at the next end of a slice. LIMITS
  * changes what ends the run; a target is tested at the next end of an epoch.
+ * FORK, PROMOTE and FREE are about branches forked by hand (tuner/byhand.h).
  * Each is answered by an action (tuner/steering.h). An interrupted run is
  * resumed by a tuner with `resume`. */
 enum tuner_command {
@@ -116,6 +119,9 @@ enum tuner_command {
     TUNER_RETUNE,
     TUNER_SNAPSHOT,
     TUNER_LIMITS,
+    TUNER_FORK,
+    TUNER_PROMOTE,
+    TUNER_FREE,
     TUNER_COMMAND_COUNT
 };
 
@@ -132,6 +138,18 @@ enum {
 struct tuner_limits {
     unsigned set;
     struct record_limits to;
+};
+
+/* Of FORK, PROMOTE and FREE. */
+struct tuner_fork {
+    branch_id branch; /* the parent; the one to promote or free */
+    /* Of FORK: how far it is to run, to the end of so many epochs or for so
+     * many clocks; one of them is 0. */
+    uint32_t epochs;
+    uint64_t clocks;
+    /* JSON object of the tunables in which it differs from its parent; "": in
+     * none. */
+    char setting[TUNER_SETTING_MAX];
 };
 
 /* MESSAGE: what the training system sent: ready (once, first), forked, done,
@@ -155,14 +173,17 @@ struct tuner_event {
         struct {
             enum tuner_command command;
             const struct tuner_limits *limits; /* LIMITS; borrowed */
+            const struct tuner_fork *fork; /* FORK, PROMOTE, FREE; borrowed */
+            uint64_t ticket;               /* comes back with the answer */
         };
     };
 };
 
 /* SEND: give the message to the training system (all its nodes). RECORD:
  * journal it before performing what follows. REMOVE: delete a snapshot folder
- * that is no longer wanted. ANSWER: tell who gave the command of this event;
- * exactly one a command. FINISH: the run is over; the last action ever; the
+ * that is no longer wanted. ANSWER: tell who gave the command with that ticket;
+ * exactly one a command, by the same event, but for FORK: that is answered when
+ * the training system has. FINISH: the run is over; the last action ever; the
  * shell ends the training system (a `stop` message was sent before it, unless
  * the training system is lost) and leaves. */
 enum tuner_action_kind {
@@ -175,12 +196,20 @@ enum tuner_action_kind {
 
 /* ERR_OK: done, or there was nothing to do. Else nothing has changed:
  * ERR_CANCELED the run is ending, ERR_UNSUPPORTED this run never does it,
- * ERR_AGAIN not yet. */
+ * ERR_AGAIN not yet, ERR_NOENT no such branch, ERR_DIVERGED its state is of no
+ * use, ERR_INVAL its setting is wrong (see the faults), ERR_LIMIT no memory or
+ * no place for another branch, ERR_NOMEM. */
 struct tuner_answer {
+    uint64_t ticket;
     enum err err;
     bool changed;
+    branch_id branch;            /* that FORK has made; BRANCH_NONE */
     char text[RECORD_TEXT_MAX];  /* a sentence */
     struct record_limits limits; /* in effect now */
+    uint32_t faults;             /* the first ones, of ERR_INVAL */
+    struct {
+        char pointer[96], text[160];
+    } fault[TUNER_FAULTS_MAX];
 };
 
 struct tuner_finish {

@@ -138,6 +138,94 @@ class Control(Steered):
         self.command("stop", 422, Idempotency_Key="k-1")
 
 
+class Branches(Steered):
+    def branch(self, number):
+        return self.get(f"/api/v1/runs/{self.run_id()}/branches/{number}")
+
+    def at_branch(self, number, what, body=None, status=202):
+        return self.write_to(
+            f"/api/v1/runs/{self.run_id()}/branches/{number}:{what}",
+            body=body, status=status)
+
+    def test_fork_promote_and_free(self):
+        """Tried beside the training, then trained; another is given up."""
+        self.wait_for_status("training")
+        tip = self.run_now()["branch"]
+        answer = self.at_branch(tip, "fork", {
+            "setting": {"learning_rate": 0.0123}, "clocks": 30})
+        fork = answer["branch"]
+        shown = self.branch(fork)
+        self.assertEqual(shown["origin"], "user")
+        self.assertEqual(shown["parent"], tip)
+        self.assertEqual(shown["setting"]["learning_rate"], 0.0123)
+        self.wait_until(lambda: self.branch(fork)["clocks"] >= 30,
+                        "the fork has run")
+        self.assertEqual(self.branch(fork)["clocks"], 30)
+        self.assertTrue(self.branch(fork)["live"])
+        other = self.at_branch(tip, "fork")["branch"]
+        self.assertEqual(
+            self.branch(other)["setting"], self.branch(tip)["setting"])
+        self.at_branch(other, "free")
+        self.wait_until(lambda: not self.branch(other)["live"], "it is freed")
+        self.assertEqual(self.branch(other)["freed_reason"],
+                         "freed by the user")
+        self.at_branch(fork, "promote")
+        self.wait_until(lambda: self.run_now()["branch"] == fork,
+                        "the fork is trained")
+        self.assertEqual(self.run_now()["setting"]["learning_rate"], 0.0123)
+        self.assertEqual(self.at_branch(fork, "promote", status=200)["changed"],
+                         False)
+        self.assertFalse(self.branch(tip)["live"])
+
+    def test_what_cannot_be_is_refused(self):
+        """With every fault of a setting; the run goes on."""
+        self.wait_for_status("training")
+        tip = self.run_now()["branch"]
+        problem = self.at_branch(tip, "fork", {
+            "setting": {"learning_rate": 7, "momentums": 0.5}}, 422)
+        self.assertEqual([e["pointer"] for e in problem["errors"]],
+                         ["/setting/learning_rate", "/setting/momentums"])
+        self.assertEqual(self.at_branch(999999, "fork", {}, 404)["code"],
+                         "branch_not_found")
+        self.assertEqual(self.at_branch(999999, "promote", None, 404)["code"],
+                         "branch_not_found")
+        self.assertEqual(self.at_branch(tip, "free", None, 409)["code"],
+                         "not_supported")
+
+    def test_the_verbs_and_a_killed_tuner(self):
+        """A fork that lived begins again in the resumed run."""
+        self.wait_for_status("training")
+        tip = str(self.run_now()["branch"])
+        done = self.mltune("fork", "endless", tip, "learning_rate=0.0321",
+                           "--epochs", "1000", "--json")
+        self.assert_code(done, 0)
+        fork = done.result["branch"]
+        self.wait_until(lambda: self.branch(fork)["clocks"] > 0, "it runs")
+        self.assert_code(self.mltune("fork", "endless", "x"), 2)
+        self.assert_code(
+            self.mltune("fork", "endless", tip, "learning_rate=9"), 2)
+        self.process.send_signal(signal.SIGKILL)
+        self.process.communicate()
+        self.process = self.start("resume", "endless")
+        log = next(self.folder.glob(".mltune/runs/*/log"))
+        self.address = self.wait_until(
+            lambda: Control.newest_address(log), "the address of the second")
+        base = f"/api/v1/runs/{self.run_id()}"
+
+        def again():
+            return [b for b in self.get(
+                base + "/branches?live=true&page_size=1000")["branches"]
+                    if b["origin"] == "user" and b["branch"] > fork]
+        self.wait_until(again, "the fork again")
+        found, = again()
+        self.assertEqual(found["setting"]["learning_rate"], 0.0321)
+        done = self.mltune("promote", "endless", str(found["branch"]))
+        self.assert_code(done, 0)
+        self.wait_until(
+            lambda: self.run_now()["branch"] == found["branch"], "promoted")
+        self.assert_code(self.mltune("free", "endless", tip), 1)
+
+
 class Guarded(Steered):
     def test_the_token_guards_writes(self):
         """Of mode 0600, asked for by every write, in no log."""

@@ -615,6 +615,11 @@ static bool killed(struct sim *s)
 
 static void take_answer(struct sim *s, const struct tuner_answer *a)
 {
+    REQUIRE(s,
+            a->ticket >= 1 && a->ticket <= s->out->commanded &&
+                s->out->answer[a->ticket - 1] == ERR_BUSY,
+            "an answer to nobody, or a second one");
+    s->out->answer[a->ticket - 1] = a->err;
     REQUIRE(s, a->text[0], "an answer without words");
     REQUIRE(s, a->err == ERR_OK || !a->changed, "a refusal changed something");
     s->out->answered += a->err == ERR_OK;
@@ -914,6 +919,41 @@ static void carry_out(struct sim *s)
 
 /* ---- a run --------------------------------------------------------------- */
 
+static branch_id target(const struct sim *s, unsigned i)
+{
+    branch_id tip = history_tip(&s->history);
+
+    if (s->f->command[i].of == SIM_GIVEN)
+        return s->f->command[i].fork.branch;
+    if (s->f->command[i].of == SIM_TIP)
+        return tip == BRANCH_NONE ? 0 : tip;
+    for (size_t b = s->history.branches; b-- > 0;)
+        if (isnan(s->history.branch[b].freed_at_s) &&
+            (s->f->command[i].of == SIM_NEWEST ||
+             strcmp(s->history.branch[b].role, "user") == 0))
+            return s->history.branch[b].branch;
+    return BRANCH_NONE - 1;
+}
+
+static void command(struct sim *s, unsigned i)
+{
+    const struct sim_family *f = s->f;
+    struct tuner_fork fork = f->command[i].fork;
+    struct tuner_event e = {.kind = TUNER_EVENT_COMMAND,
+                            .command = f->command[i].command,
+                            .limits = &f->command[i].limits,
+                            .fork = &fork,
+                            .ticket = i + 1};
+
+    s->out->answer[i] = ERR_BUSY;
+    fork.branch = target(s, i);
+    give(s, &e);
+    REQUIRE(s,
+            s->crashing || s->out->answer[i] != ERR_BUSY ||
+                e.command == TUNER_FORK,
+            "a command has no answer");
+}
+
 /* Timers, commands, losses of the node that are due. */
 static void due(struct sim *s)
 {
@@ -922,19 +962,11 @@ static void due(struct sim *s)
 
     if (s->now >= tuner_wake_at(s->tuner))
         give(s, &timer);
-    while (!s->finished && s->out->commanded < 4 &&
+    while (!s->finished && s->out->commanded < SIM_COMMANDS_MAX &&
            f->command[s->out->commanded].at_s > 0 &&
            s->now >= f->command[s->out->commanded].at_s) {
-        unsigned i = s->out->commanded++;
-        unsigned before = s->out->answered + s->out->refused;
-        struct tuner_event e = {.kind = TUNER_EVENT_COMMAND,
-                                .command = f->command[i].command,
-                                .limits = &f->command[i].limits};
-
-        give(s, &e);
-        REQUIRE(s,
-                s->crashing || s->out->answered + s->out->refused - before == 1,
-                "a command has not one answer");
+        s->out->commanded++;
+        command(s, s->out->commanded - 1);
     }
     if (!s->finished && f->lost_s > 0 && s->now >= f->lost_s) {
         struct tuner_event e = {.kind = TUNER_EVENT_LOST,
@@ -956,7 +988,7 @@ static double next_due(const struct sim *s)
     double at = tuner_wake_at(s->tuner);
     unsigned i = s->out->commanded;
 
-    if (i < 4 && s->f->command[i].at_s > 0)
+    if (i < SIM_COMMANDS_MAX && s->f->command[i].at_s > 0)
         at = fmin(at, s->f->command[i].at_s);
     if (s->options->crash_s > 0 && s->out->crashed == 0)
         at = fmin(at, s->options->crash_s);

@@ -17,6 +17,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { SIM_COMMANDS_MAX = 6 };
+
 struct sim_family {
     const char *name;
     const char *space; /* JSON of "tunables" */
@@ -66,8 +68,15 @@ struct sim_family {
         double at_s; /* 0: never */
         enum tuner_command command;
         struct tuner_limits limits; /* of LIMITS */
-    } command[4];                   /* in order */
-    double lost_s;                  /* when the node is lost; 0: never */
+        struct tuner_fork fork;     /* of FORK, PROMOTE, FREE; its branch: */
+        enum sim_target {
+            SIM_GIVEN,
+            SIM_TIP,    /* what is trained, else 0 */
+            SIM_NEWEST, /* the live branch that was created last */
+            SIM_USER    /* the same of those forked by hand; else none */
+        } of;
+    } command[SIM_COMMANDS_MAX]; /* in order */
+    double lost_s;               /* when the node is lost; 0: never */
 
     /* Faults. */
     double late_limit;     /* rates above this times the best diverge ... */
@@ -105,10 +114,11 @@ struct sim_result {
     struct tuner_finish finish;
     bool hung;
     uint64_t steps, clocks;
-    unsigned faults, failed_steps; /* allocations, and steps they failed */
-    unsigned snapshots, removed;   /* written, and told to be removed */
-    unsigned commanded;            /* commands given */
-    unsigned answered, refused;    /* with ERR_OK; with another */
+    unsigned faults, failed_steps;     /* allocations, and steps they failed */
+    unsigned snapshots, removed;       /* written, and told to be removed */
+    unsigned commanded;                /* commands given */
+    unsigned answered, refused;        /* with ERR_OK; with another */
+    enum err answer[SIM_COMMANDS_MAX]; /* to each; ERR_BUSY: none */
     uint64_t actions;
     unsigned crashed, damaged; /* snapshots that were read in vain */
     double seconds, tuning_s;  /* virtual */

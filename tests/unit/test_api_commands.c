@@ -112,6 +112,23 @@ static void commands_need_the_token(void **state)
     response_deinit(&r);
 }
 
+/* @path of the table with values for its variables. */
+static void fill_in(const char *path, char *out, size_t size)
+{
+    size_t n = (size_t)snprintf(out, size, "/api/v1");
+
+    while (*path && n + 8 < size) {
+        if (*path != '{') {
+            out[n++] = *path++;
+            out[n] = '\0';
+            continue;
+        }
+        n += (size_t)snprintf(out + n, size - n, "%s",
+                              strncmp(path, "{run}", 5) == 0 ? "run-1" : "7");
+        path = strchr(path, '}') + 1;
+    }
+}
+
 /* Every route of the table that is no GET is a write, which needs the token
  * and, with a body, its type: none is forgotten. */
 static void commands_are_all_guarded(void **state)
@@ -121,18 +138,14 @@ static void commands_are_all_guarded(void **state)
     unsigned writes = 0;
 
     for (size_t i = 0; (route = service_route(i)); i++) {
-        char target[128] = "/api/v1";
-        const char *after = strstr(route->path, "{run}");
+        char target[128];
         struct head bare, typed;
 
         assert_true(!route->command == !strcmp(route->method, "GET"));
         assert_true(!route->handle == !!route->command);
         if (!route->command)
             continue;
-        /* Those without a run make one. */
-        snprintf(target + strlen(target), sizeof(target) - strlen(target),
-                 "%s%s", after ? "/runs/run-1" : "",
-                 after ? after + 5 : route->path);
+        fill_in(route->path, target, sizeof(target));
         bare = head_of(route->method, target);
         assert_int_equal(begin(w, &bare), 401);
         add_field(&bare, "Authorization", "Bearer " TOKEN);
@@ -319,6 +332,88 @@ static void commands_reach_the_run(void **state)
     }
 }
 
+/* What is asked of a branch reaches the run with its number; the new one's
+ * comes back. */
+static void commands_reach_branches(void **state)
+{
+    struct world *w = *state;
+    struct tuner_answer made = {
+        .changed = true, .branch = 31, .text = "it is there"};
+    struct mailbox_request q;
+    struct response r = {0};
+    mailbox_ticket ticket;
+    json_t *json;
+
+    assert_true(send_body(w, "POST", RUN "/branches/17:fork",
+                          "{\"setting\": {\"learning_rate\": 0.5}, "
+                          "\"clocks\": 90}",
+                          &r));
+    assert_true(mailbox_take(w->mailbox, &q, &ticket));
+    assert_int_equal(q.command, TUNER_FORK);
+    assert_int_equal(q.fork.branch, 17);
+    assert_int_equal(q.fork.clocks, 90);
+    assert_int_equal(q.fork.epochs, 0);
+    assert_string_equal(q.fork.setting, "{\"learning_rate\":0.5}");
+    mailbox_answer(w->mailbox, ticket, &made);
+    json = collect(202);
+    assert_int_equal(json_integer_value(json_object_get(json, "branch")), 31);
+    json_decref(json);
+    assert_true(send_body(w, "POST", RUN "/branches/0:fork", "", &r));
+    q = carry_out(w, ERR_OK, true);
+    json_decref(collect(202));
+    assert_int_equal(q.fork.branch, 0);
+    assert_int_equal(q.fork.epochs, 1);
+    assert_string_equal(q.fork.setting, "");
+    assert_true(send_body(w, "POST", RUN "/branches/4:promote", "{}", &r));
+    q = carry_out(w, ERR_OK, true);
+    json_decref(collect(202));
+    assert_int_equal(q.command, TUNER_PROMOTE);
+    assert_int_equal(q.fork.branch, 4);
+    assert_true(send_body(w, "POST", RUN "/branches/5:free", "", &r));
+    q = carry_out(w, ERR_OK, true);
+    json_decref(collect(202));
+    assert_int_equal(q.command, TUNER_FREE);
+    assert_int_equal(q.fork.branch, 5);
+}
+
+/* What is wrong in form is refused before it gets there, all of it; what is
+ * wrong with the setting by the run, with pointers of its own. */
+static void commands_to_branches_are_checked(void **state)
+{
+    struct world *w = *state;
+    struct tuner_answer wrong = {.err = ERR_INVAL, .faults = 1};
+    static char large[TUNER_SETTING_MAX + 64];
+    struct mailbox_request q;
+    struct response r = {0};
+    mailbox_ticket ticket;
+    json_t *json;
+
+    expect_refusal(w, "POST", RUN "/branches/1:fork", "[]", 422, " ");
+    expect_refusal(w, "POST", RUN "/branches/1:fork",
+                   "{\"setting\": 7, \"epochs\": 0, \"clocks\": 1.5, "
+                   "\"colour\": 1}",
+                   422, "/setting /epochs /clocks /colour ");
+    expect_refusal(w, "POST", RUN "/branches/1:fork",
+                   "{\"epochs\": 1, \"clocks\": 1}", 422, "/clocks ");
+    expect_refusal(w, "POST", RUN "/branches/1:promote", "{\"now\": 1}", 422,
+                   "/now ");
+    expect_refusal(w, "POST", RUN "/branches/x:fork", "", 400, "/path/branch ");
+    memset(large, 'x', sizeof(large) - 1);
+    memcpy(large, "{\"setting\": {\"a\": \"", 19);
+    memcpy(large + sizeof(large) - 4, "\"}}", 4);
+    expect_refusal(w, "POST", RUN "/branches/1:fork", large, 422, "/setting ");
+    assert_true(send_body(w, "POST", RUN "/branches/1:fork",
+                          "{\"setting\": {\"momentum\": 7}}", &r));
+    assert_true(mailbox_take(w->mailbox, &q, &ticket));
+    strcpy(wrong.text, "the setting is wrong");
+    strcpy(wrong.fault[0].pointer, "/setting/momentum");
+    strcpy(wrong.fault[0].text, "expected a number from 0 to 0.99, found 7");
+    mailbox_answer(w->mailbox, ticket, &wrong);
+    json = collect(422);
+    assert_string_equal(http_fixture_error(json, 0), "/setting/momentum");
+    json_decref(json);
+}
+
 /* Limits come as the configuration has them; null takes one away. */
 static void commands_set_limits(void **state)
 {
@@ -348,24 +443,29 @@ static void commands_set_limits(void **state)
     assert_true(isinf(q.limits.to.max_time_s));
 }
 
-/* What the run refuses is 409 with a code of its own. */
+/* What the run refuses has a code of its own. */
 static void commands_refused_by_the_run_conflict(void **state)
 {
     static const struct {
         enum err err;
         const char *code;
-    } rows[] = {{ERR_CANCELED, "run_ended"},
-                {ERR_UNSUPPORTED, "not_supported"},
-                {ERR_AGAIN, "not_yet"}};
+        int status;
+    } rows[] = {{ERR_CANCELED, "run_ended", 409},
+                {ERR_UNSUPPORTED, "not_supported", 409},
+                {ERR_AGAIN, "not_yet", 409},
+                {ERR_NOENT, "branch_not_found", 404},
+                {ERR_DIVERGED, "diverged", 409},
+                {ERR_LIMIT, "limit_reached", 409},
+                {ERR_NOMEM, "nomem", 503}};
     struct world *w = *state;
     struct response r = {0};
 
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         json_t *json;
 
         assert_true(send_body(w, "POST", RUN ":retune", "", &r));
         carry_out(w, rows[i].err, false);
-        json = collect(409);
+        json = collect(rows[i].status);
         assert_string_equal(json_string_value(json_object_get(json, "code")),
                             rows[i].code);
         json_decref(json);
@@ -436,6 +536,8 @@ int main(void)
         WITH(commands_heads_are_checked),
         WITH(commands_bodies_are_checked_whole),
         WITH(commands_reach_the_run),
+        WITH(commands_reach_branches),
+        WITH(commands_to_branches_are_checked),
         WITH(commands_set_limits),
         WITH(commands_refused_by_the_run_conflict),
         WITH(commands_that_are_too_many_are_refused),

@@ -239,6 +239,12 @@ static void desk_gets_every_write(void **state)
          false},
         {"PATCH", "/api/v1/runs/run-1", "{\"stop\": {\"max_epochs\": 2}}",
          DESK_LIMITS, "run-1", "", false},
+        {"POST", "/api/v1/runs/run-1/branches/7:fork", "{\"epochs\": 2}",
+         DESK_FORK, "run-1", "", false},
+        {"POST", "/api/v1/runs/run-1/branches/7:promote", "", DESK_PROMOTE,
+         "run-1", "", false},
+        {"POST", "/api/v1/runs/run-1/branches/7:free", "", DESK_FREE, "run-1",
+         "", false},
     };
 
     (void)state;
@@ -257,6 +263,7 @@ static void desk_gets_every_write(void **state)
         assert_int_equal(r.held, a->held);
         assert_string_equal(r.body, a->body);
         assert_string_equal(r.key, "a key");
+        assert_int_equal(r.branch, strstr(a->target, "/7:") ? 7 : 0);
         desk_request_deinit(&r);
         assert_false(service_collect(&write, &out));
         response_problem(&out, 507, "not_stored", NULL, "no room");

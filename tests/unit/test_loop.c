@@ -491,6 +491,14 @@ enum { RECORDS = 2000 };
 /* Commands that wait are given to the core, its answers to who asked, after the
  * records of the same step are in the journal; what comes after the end is
  * answered too. */
+static void answer(struct tuner *t, uint64_t ticket)
+{
+    struct tuner_action *a = push(t, TUNER_ANSWER);
+
+    a->answer.ticket = ticket;
+    strcpy(a->answer.text, "done");
+}
+
 static void script_steered(struct tuner *t, const struct tuner_event *e)
 {
     if (e->kind == TUNER_EVENT_MESSAGE) {
@@ -504,7 +512,7 @@ static void script_steered(struct tuner *t, const struct tuner_event *e)
         assert_int_equal(e->limits->to.max_epochs, 7);
         push_record(t);
     }
-    strcpy(push(t, TUNER_ANSWER)->answer.text, "done");
+    answer(t, e->ticket);
     if (e->command == TUNER_STOP)
         push_end(t, RUN_STOPPED);
 }

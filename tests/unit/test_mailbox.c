@@ -165,6 +165,55 @@ static void mailbox_remembers_keys(void **state)
     expect(b, t, ERR_OK, "set");
 }
 
+/* Another branch, length or setting is another request. */
+static void mailbox_tells_forks_apart(void **state)
+{
+    struct box *b = *state;
+    struct mailbox_request first = request(TUNER_FORK, "k"), other;
+    mailbox_ticket t, u;
+
+    first.fork = (struct tuner_fork){.branch = 3, .epochs = 2};
+    strcpy(first.fork.setting, "{\"learning_rate\":0.5}");
+    assert_int_equal(mailbox_post(b->m, &first, b->fd, &t), ERR_OK);
+    answer_next(b, TUNER_FORK, ERR_OK, "forked");
+    expect(b, t, ERR_OK, "forked");
+    other = first;
+    other.fork.branch = 4;
+    assert_int_equal(mailbox_post(b->m, &other, b->fd, &u), ERR_EXIST);
+    other = first;
+    other.fork.epochs = 3;
+    assert_int_equal(mailbox_post(b->m, &other, b->fd, &u), ERR_EXIST);
+    other = first;
+    other.fork.clocks = 3;
+    assert_int_equal(mailbox_post(b->m, &other, b->fd, &u), ERR_EXIST);
+    other = first;
+    strcpy(other.fork.setting, "{\"learning_rate\":0.6}");
+    assert_int_equal(mailbox_post(b->m, &other, b->fd, &u), ERR_EXIST);
+    assert_int_equal(mailbox_post(b->m, &first, b->fd, &u), ERR_OK);
+    expect(b, u, ERR_OK, "forked");
+}
+
+/* What was taken and will not be answered may be asked again; what waits stays.
+ */
+static void mailbox_abandons_what_was_taken(void **state)
+{
+    struct box *b = *state;
+    mailbox_ticket t = post(b, TUNER_FORK, "k"), waits, taken;
+    struct mailbox_request r;
+    struct tuner_answer a;
+
+    assert_true(mailbox_take(b->m, &r, &taken));
+    waits = post(b, TUNER_PAUSE, "");
+    mailbox_abandon(b->m, "it was lost");
+    expect(b, t, ERR_AGAIN, "it was lost");
+    assert_int_equal(mailbox_collect(b->m, waits, &a), ERR_AGAIN);
+    answer_next(b, TUNER_PAUSE, ERR_OK, "paused");
+    expect(b, waits, ERR_OK, "paused");
+    t = post(b, TUNER_FORK, "k");
+    answer_next(b, TUNER_FORK, ERR_OK, "forked");
+    expect(b, t, ERR_OK, "forked");
+}
+
 /* After the end of the run everything is answered at once. */
 static void mailbox_closed_answers_at_once(void **state)
 {
@@ -241,6 +290,8 @@ int main(void)
         WITH(mailbox_carries_requests_and_answers),
         WITH(mailbox_is_bounded),
         WITH(mailbox_remembers_keys),
+        WITH(mailbox_tells_forks_apart),
+        WITH(mailbox_abandons_what_was_taken),
         WITH(mailbox_closed_answers_at_once),
         cmocka_unit_test(mailbox_without_memory_is_none),
         WITH(mailbox_serves_threads),

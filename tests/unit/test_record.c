@@ -77,6 +77,10 @@ static void fill(struct record *r, enum record_kind kind)
     case RECORD_BRANCH_FREED:
         strcpy(r->branch_freed.reason, "slower");
         break;
+    case RECORD_USER_BRANCH:
+        r->user_branch = (struct record_user_branch){
+            .branch = 9, .instead_of = BRANCH_NONE, .epochs = 3};
+        break;
     case RECORD_SLICE_SCHEDULED:
         r->slice_scheduled.count = 10;
         break;

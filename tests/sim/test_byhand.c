@@ -1,0 +1,473 @@
+/* Branches forked by hand, in the simulator: whatever the strategy does, and
+ * whenever it is asked, they run as long as they were asked to, wait, are freed
+ * or promoted; the simulator's invariants hold in every step, over losses of
+ * everything but the disk, too. */
+#include "base/mem.h"
+#include "base/rng.h"
+#include "searchers/searcher.h"
+#include "tests/sim/sim.h"
+
+#include "tests/unit/check.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define USER_RATE 0.0123 /* no searcher proposes it */
+
+static const struct sim_family plain = {
+    .name = "byhand",
+    .space = "{\"learning_rate\": {\"type\": \"float\", \"min\": 1e-5, "
+             "\"max\": 1, \"scale\": \"log\", \"default\": 0.01}}",
+    .samples = 4096,
+    .validation = 512,
+    .workers = 2,
+    .noise = 0.3,
+    .jitter = 0.1,
+    .ball = 0.01,
+    .rate = 1,
+    .cliff = 1000,
+    .clock_s = 1e-3,
+    .sample_s = 1e-5,
+    .cost_noise = 0.03,
+    .switch_s = 1e-4,
+    .copy_s = 1e-4,
+    .max_epochs = 12,
+};
+
+static const struct {
+    const char *name, *settings;
+} strategies[] = {
+    {"mltuner", NULL},
+    {"fixed", NULL},
+    {"fixed", "{\"schedule\": \"exponential\", \"gamma\": 0.9}"},
+    {"hyperband", "{\"horizon\": \"finite\", \"max_resource\": 9}"},
+    {"complete", NULL},
+    {"asha", "{\"eta\": 3}"},
+    {"asha", "{\"unit\": 7, \"max_resource\": 50, \"concurrent\": 1}"},
+};
+enum { STRATEGIES = sizeof(strategies) / sizeof(strategies[0]), FIXED = 1 };
+
+static struct sim_family with(size_t i)
+{
+    struct sim_family f = plain;
+
+    f.strategy = strategies[i].name;
+    f.strategy_settings = strategies[i].settings;
+    return f;
+}
+
+/* The run, and what it has journaled, folded. */
+struct user_run {
+    struct sim_result r;
+    struct history h;
+    json_t *journal; /* owned */
+};
+
+static void run_folded(const struct sim_family *f, uint64_t seed,
+                       struct sim_options *o, struct user_run *out)
+{
+    memset(out, 0, sizeof(*out));
+    history_init(&out->h);
+    o->journal = &out->journal;
+    sim_run(f, seed, o, &out->r);
+    if (out->r.hung)
+        print_error("strategy %s seed %llu hangs\n", f->strategy,
+                    (unsigned long long)seed);
+    assert_false(out->r.hung);
+    for (size_t i = 0; i < json_array_size(out->journal); i++) {
+        struct record r;
+
+        assert_int_equal(
+            record_from_json(json_array_get(out->journal, i), &r, NULL),
+            ERR_OK);
+        assert_int_equal(history_apply(&out->h, &r), ERR_OK);
+        record_deinit(&r);
+    }
+}
+
+static void run(const struct sim_family *f, uint64_t seed, struct user_run *out)
+{
+    struct sim_options o = {.replay = seed % 8 == 1};
+
+    run_folded(f, seed, &o, out);
+}
+
+static void release(struct user_run *o)
+{
+    history_deinit(&o->h);
+    json_decref(o->journal);
+}
+
+static void ask(struct sim_family *f, unsigned i, double at_s,
+                enum tuner_command command, enum sim_target of)
+{
+    f->command[i].at_s = at_s;
+    f->command[i].command = command;
+    f->command[i].of = of;
+}
+
+static void ask_fork(struct sim_family *f, unsigned i, double at_s,
+                     uint64_t clocks, uint32_t epochs)
+{
+    ask(f, i, at_s, TUNER_FORK, SIM_TIP);
+    f->command[i].fork.clocks = clocks;
+    f->command[i].fork.epochs = epochs;
+    snprintf(f->command[i].fork.setting, TUNER_SETTING_MAX,
+             "{\"learning_rate\": %g}", USER_RATE);
+}
+
+/* The @n-th branch forked by hand, from 0; NULL: there are no more. */
+static const struct history_branch *by_hand(const struct history *h, size_t n)
+{
+    for (size_t i = 0; i < h->branches; i++)
+        if (strcmp(h->branch[i].role, "user") == 0 && n-- == 0)
+            return &h->branch[i];
+    return NULL;
+}
+
+static double rate_of(const json_t *setting)
+{
+    return json_number_value(json_object_get(setting, "learning_rate"));
+}
+
+static bool descends(const struct history *h, branch_id from, branch_id of)
+{
+    const struct history_branch *b;
+
+    while (from != of && (b = history_branch(h, from)) && b->parent < from)
+        from = b->parent;
+    return from == of;
+}
+
+/* ---- forks --------------------------------------------------------------- */
+
+/* It runs as many clocks as were asked for, with the setting that was asked
+ * for, and is there until the run ends; the run ends as ever. */
+static void byhand_fork_runs_so_many_clocks_and_waits(void **state)
+{
+    unsigned made = 0, whole = 0;
+
+    (void)state;
+    for (unsigned seed = 1; seed <= 12 * STRATEGIES; seed++) {
+        struct sim_family f = with(seed % STRATEGIES);
+        const struct history_branch *b;
+        struct user_run o;
+
+        ask_fork(&f, 0, 0.013 * seed, 40, 0);
+        run(&f, seed, &o);
+        assert_int_equal(o.r.finish.status, RUN_FINISHED);
+        b = by_hand(&o.h, 0);
+        if (o.r.commanded == 0 || o.r.answer[0]) {
+            release(&o);
+            continue;
+        }
+        made++;
+        assert_non_null(b);
+        assert_true(rate_of(b->setting) == USER_RATE);
+        assert_true(b->clocks <= 40);
+        assert_string_equal(b->freed_reason, RECORD_FREED_AT_END);
+        whole += b->clocks == 40;
+        release(&o);
+    }
+    assert_true(made > 7 * STRATEGIES);
+    assert_true(whole > made / 2);
+}
+
+/* An epoch of it is tested and recorded, and is none of the run's. */
+static void byhand_fork_records_its_epochs(void **state)
+{
+    unsigned recorded = 0;
+
+    (void)state;
+    for (unsigned seed = 1; seed <= 4 * STRATEGIES; seed++) {
+        struct sim_family f = with(seed % STRATEGIES);
+        struct user_run o;
+
+        ask_fork(&f, 0, 0.05 + 0.01 * seed, 0, 2);
+        run(&f, seed, &o);
+        for (size_t i = 0; i < o.h.epochs; i++) {
+            const struct record_epoch_ended *e = &o.h.epoch[i].e;
+
+            if (strcmp(history_branch(&o.h, e->branch)->role, "user") != 0)
+                continue;
+            recorded++;
+            assert_false(e->surviving);
+            assert_false(e->best);
+            assert_true(isfinite(e->metric));
+        }
+        release(&o);
+    }
+    assert_true(recorded > 4 * STRATEGIES);
+}
+
+/* With trial lengths in clocks nothing depends on time: what is tried, and what
+ * is trained with, is the same beside a fork by hand. */
+static void byhand_fork_changes_no_decision(void **state)
+{
+    unsigned forked = 0;
+
+    (void)state;
+    for (unsigned seed = 1; seed <= 10; seed++) {
+        struct sim_family f = with(0), g;
+        struct user_run a, b;
+
+        f.trial_clocks = 24;
+        g = f;
+        ask_fork(&g, 0, 0.03 * seed, 64, 0);
+        run(&f, seed, &a);
+        run(&g, seed, &b);
+        forked += b.r.commanded == 1 && b.r.answer[0] == ERR_OK;
+        assert_int_equal(a.h.trials, b.h.trials);
+        for (size_t i = 0; i < a.h.trials; i++)
+            assert_true(
+                json_equal(a.h.trial[i].t.setting, b.h.trial[i].t.setting));
+        assert_int_equal(a.h.choices, b.h.choices);
+        for (size_t i = 0; i < a.h.choices; i++)
+            assert_true(
+                json_equal(a.h.choice[i].c.setting, b.h.choice[i].c.setting));
+        release(&a);
+        release(&b);
+    }
+    assert_true(forked > 5);
+}
+
+/* ---- promotion ----------------------------------------------------------- */
+
+static const struct history_choice *promotion(const struct history *h)
+{
+    for (size_t i = h->choices; i-- > 0;)
+        if (strcmp(h->choice[i].c.reason, "promoted by the user") == 0)
+            return &h->choice[i];
+    return NULL;
+}
+
+/* At any time, under any strategy: the branch is what is trained from then on,
+ * and the run ends on its lineage, with a model. */
+static void byhand_promoted_branch_is_trained(void **state)
+{
+    unsigned promoted = 0;
+
+    (void)state;
+    for (unsigned seed = 1; seed <= 20 * STRATEGIES; seed++) {
+        struct sim_family f = with(seed % STRATEGIES);
+        const struct history_choice *c;
+        struct user_run o;
+
+        ask_fork(&f, 0, 0.011 * seed, 0, 1);
+        ask(&f, 1, 0.011 * seed + 0.004 * (seed % 40), TUNER_PROMOTE, SIM_USER);
+        run(&f, seed, &o);
+        assert_int_equal(o.r.finish.status, RUN_FINISHED);
+        assert_true(isfinite(o.r.loss));
+        c = promotion(&o.h);
+        if (c) {
+            promoted++;
+            assert_string_equal(history_branch(&o.h, c->c.branch)->role,
+                                "user");
+            assert_true(rate_of(c->c.setting) == USER_RATE);
+            assert_true(descends(&o.h, history_tip(&o.h), c->c.branch));
+        }
+        release(&o);
+    }
+    assert_true(promoted > 8 * STRATEGIES);
+}
+
+/* Whatever branch lives may be meant: it is adopted, or refused with a word. */
+static void byhand_any_branch_may_be_promoted(void **state)
+{
+    unsigned done = 0;
+
+    (void)state;
+    for (unsigned seed = 1; seed <= 20 * STRATEGIES; seed++) {
+        struct sim_family f = with(seed % STRATEGIES);
+        struct user_run o;
+
+        ask(&f, 0, 0.017 * seed, TUNER_PROMOTE,
+            seed % 3 ? SIM_NEWEST : SIM_TIP);
+        ask(&f, 1, 0.017 * seed + 0.3, TUNER_PROMOTE, SIM_TIP);
+        run(&f, seed, &o);
+        if (o.r.finish.status != RUN_FINISHED)
+            print_error("strategy %s seed %u: %s\n", f.strategy, seed,
+                        o.r.finish.message);
+        assert_int_equal(o.r.finish.status, RUN_FINISHED);
+        done += promotion(&o.h) != NULL;
+        release(&o);
+    }
+    assert_true(done > 6 * STRATEGIES);
+}
+
+/* ---- freeing, refusing --------------------------------------------------- */
+
+static void byhand_commands_are_refused_with_a_reason(void **state)
+{
+    struct sim_family f = with(FIXED);
+    struct user_run o;
+
+    (void)state;
+    f.max_epochs = 100;
+    f.plateau_epochs = 100;
+    ask_fork(&f, 0, 1, 0, 1);
+    snprintf(f.command[0].fork.setting, TUNER_SETTING_MAX,
+             "{\"learning_rate\": 7}");
+    ask_fork(&f, 1, 1.1, 0, 1);
+    f.command[1].of = SIM_USER; /* there is none */
+    ask(&f, 2, 1.2, TUNER_FREE, SIM_TIP);
+    ask(&f, 3, 1.3, TUNER_PROMOTE, SIM_USER);
+    ask_fork(&f, 4, 1.4, 50, 0);
+    ask(&f, 5, 1.6, TUNER_FREE, SIM_USER);
+    run(&f, 1, &o);
+    assert_int_equal(o.r.commanded, 6);
+    assert_int_equal(o.r.answer[0], ERR_INVAL);
+    assert_int_equal(o.r.answer[1], ERR_NOENT);
+    assert_int_equal(o.r.answer[2], ERR_UNSUPPORTED);
+    assert_int_equal(o.r.answer[3], ERR_NOENT);
+    assert_int_equal(o.r.answer[4], ERR_OK);
+    assert_int_equal(o.r.answer[5], ERR_OK);
+    assert_string_equal(by_hand(&o.h, 0)->freed_reason, "freed by the user");
+    assert_null(by_hand(&o.h, 1));
+    release(&o);
+}
+
+/* Where memory is short the training comes first: no run fails for a fork that
+ * it would not have failed without. */
+static void byhand_forks_give_way_to_the_training(void **state)
+{
+    unsigned given_up = 0, refused = 0;
+
+    (void)state;
+    for (unsigned seed = 1; seed <= 20 * STRATEGIES; seed++) {
+        struct sim_family f = with(seed % STRATEGIES), alone;
+        struct user_run a, b;
+
+        f.branches_max = 5 + seed % 3;
+        alone = f;
+        for (unsigned i = 0; i < 4; i++)
+            ask_fork(&f, i, 0.02 * seed + 0.05 * i, 0, 3);
+        ask(&f, 4, 0.02 * seed + 0.4, TUNER_PROMOTE, SIM_USER);
+        run(&alone, seed, &a);
+        run(&f, seed, &b);
+        if (b.r.finish.status != a.r.finish.status)
+            print_error("strategy %s seed %u: %s\n", f.strategy, seed,
+                        b.r.finish.message);
+        assert_int_equal(b.r.finish.status, a.r.finish.status);
+        for (unsigned i = 0; i < b.r.commanded; i++)
+            refused += b.r.answer[i] == ERR_LIMIT;
+        for (size_t i = 0; by_hand(&b.h, i); i++)
+            given_up += strcmp(by_hand(&b.h, i)->freed_reason, "memory") == 0;
+        release(&a);
+        release(&b);
+    }
+    assert_true(refused > STRATEGIES);
+    assert_true(given_up > STRATEGIES);
+}
+
+/* A fork that diverges is freed, and nothing else happens. */
+static void byhand_diverged_fork_is_freed(void **state)
+{
+    unsigned freed = 0;
+
+    (void)state;
+    for (unsigned seed = 1; seed <= 3 * STRATEGIES; seed++) {
+        struct sim_family f = with(seed % STRATEGIES);
+        struct user_run o;
+
+        f.cliff = 3;
+        ask_fork(&f, 0, 0.1 + 0.01 * seed, 0, 5);
+        snprintf(f.command[0].fork.setting, TUNER_SETTING_MAX,
+                 "{\"learning_rate\": 1}");
+        run(&f, seed, &o);
+        freed += by_hand(&o.h, 0) &&
+                 strcmp(by_hand(&o.h, 0)->freed_reason, "diverged") == 0;
+        release(&o);
+    }
+    assert_true(freed > STRATEGIES);
+}
+
+/* A paused run runs none of them; they go on with it. Stops and failing
+ * allocations harm nothing. */
+static void byhand_forks_pause_and_end_with_the_run(void **state)
+{
+    (void)state;
+    for (unsigned seed = 1; seed <= 6 * STRATEGIES; seed++) {
+        struct sim_family f = with(seed % STRATEGIES);
+        struct user_run o;
+
+        f.torture = 7;
+        f.max_trials = 4;
+        ask_fork(&f, 0, 0.01 * seed, 0, 2);
+        ask(&f, 1, 0.01 * seed + 0.01, TUNER_PAUSE, SIM_GIVEN);
+        ask_fork(&f, 2, 50, 10, 0);
+        ask(&f, 3, 60, TUNER_CONTINUE, SIM_GIVEN);
+        ask(&f, 4, 60.1, seed % 2 ? TUNER_PROMOTE : TUNER_FREE, SIM_USER);
+        ask(&f, 5, 60.12 + 0.01 * (seed % 7), TUNER_STOP, SIM_GIVEN);
+        run(&f, seed, &o);
+        if (o.r.commanded == 6)
+            assert_int_equal(o.r.finish.status, RUN_STOPPED);
+        for (size_t i = 0; i < o.h.slices; i++)
+            assert_false(o.h.slice[i].scheduled_at_s > 50 &&
+                         o.h.slice[i].scheduled_at_s < 59);
+        release(&o);
+    }
+}
+
+/* ---- losses -------------------------------------------------------------- */
+
+/* Killed at any action, again and again: forks that lived begin again, and what
+ * was promoted, and answered, is trained in the end. */
+static void byhand_outlives_the_tuner(void **state)
+{
+    unsigned again = 0, promoted = 0;
+
+    (void)state;
+    for (unsigned seed = 1; seed <= 24 * STRATEGIES; seed++) {
+        struct sim_family f = with(seed % STRATEGIES);
+        struct rng dice;
+        uint64_t crash[2];
+        struct sim_options options = {.crash = crash, .crashes = 2};
+        const struct history_choice *c;
+        struct user_run o;
+        bool kept;
+
+        rng_init(&dice, seed * 77);
+        crash[0] = rng_below(&dice, 600);
+        crash[1] = rng_below(&dice, 300);
+        f.max_trials = 4;
+        ask_fork(&f, 0, 0.02 + 0.01 * (seed % 30), 0, 2);
+        if (seed % 2)
+            ask(&f, 1, 0.05 + 0.01 * (seed % 30), TUNER_PROMOTE, SIM_USER);
+        run_folded(&f, seed, &options, &o);
+        assert_int_equal(o.r.finish.status, RUN_FINISHED);
+        again += by_hand(&o.h, 1) != NULL;
+        kept = seed % 2 && o.r.commanded > 1 && o.r.answer[1] == ERR_OK;
+        c = promotion(&o.h);
+        if (kept && !c)
+            print_error("strategy %s seed %u: the promotion is lost\n",
+                        f.strategy, seed);
+        assert_true(!kept || c);
+        if (kept && seed % STRATEGIES == FIXED)
+            assert_true(rate_of(o.h.choice[o.h.choices - 1].c.setting) ==
+                        USER_RATE);
+        promoted += kept;
+        release(&o);
+    }
+    assert_true(again > STRATEGIES);
+    assert_true(promoted > 2 * STRATEGIES);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(byhand_fork_runs_so_many_clocks_and_waits),
+        cmocka_unit_test(byhand_fork_records_its_epochs),
+        cmocka_unit_test(byhand_fork_changes_no_decision),
+        cmocka_unit_test(byhand_promoted_branch_is_trained),
+        cmocka_unit_test(byhand_any_branch_may_be_promoted),
+        cmocka_unit_test(byhand_commands_are_refused_with_a_reason),
+        cmocka_unit_test(byhand_forks_give_way_to_the_training),
+        cmocka_unit_test(byhand_diverged_fork_is_freed),
+        cmocka_unit_test(byhand_forks_pause_and_end_with_the_run),
+        cmocka_unit_test(byhand_outlives_the_tuner),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
