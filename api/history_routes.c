@@ -142,8 +142,8 @@ static json_t *branch_to_json(const struct list_scope *scope, const void *item)
     bool live = isnan(b->freed_at_s);
 
     return json_pack(
-        "{s:I, s:o, s:s, s:o, s:s, s:b, s:o, s:I, s:I, s:I, s:o, s:I, s:o, "
-        "s:o, s:o}",
+        "{s:I, s:o, s:s, s:o, s:s, s:b, s:o, s:I, s:I, s:I, s:o, s:I, s:I, "
+        "s:I, s:o, s:o, s:o, s:o}",
         "branch", (json_int_t)b->branch, "parent",
         b->parent == BRANCH_NONE ? json_null() : json_integer(b->parent),
         "type", branch_type_name(b->type), "role", value_text(b->role),
@@ -151,8 +151,10 @@ static json_t *branch_to_json(const struct list_scope *scope, const void *item)
         "setting", json_incref(b->setting), "created_clock",
         (json_int_t)b->created_clock, "clocks", (json_int_t)b->clocks,
         "samples", (json_int_t)b->samples, "seconds", value_number(b->seconds),
-        "points", (json_int_t)b->points, "created_at",
-        list_time(scope, b->created_at_s), "freed_at",
+        "points", (json_int_t)b->points, "data_bytes",
+        (json_int_t)b->data_bytes, "reads", (json_int_t)b->reads, "staleness",
+        b->reads ? value_number(b->staleness / (double)b->reads) : json_null(),
+        "created_at", list_time(scope, b->created_at_s), "freed_at",
         list_time(scope, b->freed_at_s), "freed_reason",
         live ? json_null() : value_text(b->freed_reason));
 }

@@ -187,7 +187,171 @@ static void put_figure(struct text *t, const struct figure *what,
     }
 }
 
-static char *write_metrics(const struct figures f[], size_t n, bool service)
+/* ---- nodes --------------------------------------------------------------- */
+
+/* Of a run that has not ended, with what its nodes have come to. */
+struct node_figures {
+    char run[RECORD_NAME_MAX];
+    unsigned node;
+    double up, workers, memory, limit;
+    double work_s, wait_s, copy_s, stalled_s, budget_s;
+    double sent, received, ignored, updated, got;
+};
+
+struct run_reads {
+    char run[RECORD_NAME_MAX];
+    struct staleness seen;
+};
+
+static void copy_node(struct node_figures *f, const char *run, size_t node,
+                      const struct node_past *past)
+{
+    struct msg_beat b = nodes_total(past);
+
+    *f = (struct node_figures){
+        .node = (unsigned)node,
+        .up = past->alive,
+        .workers = b.workers,
+        .memory = (double)b.memory_bytes,
+        .limit = (double)b.memory_limit_bytes,
+        .work_s = fmax(b.seconds - b.wait_s, 0),
+        .wait_s = b.wait_s,
+        .copy_s = b.copy_s,
+        .stalled_s = b.stalled_s,
+        .budget_s = b.client_wait_s + b.server_wait_s,
+        .sent = (double)b.data_bytes_sent,
+        .received = (double)b.data_bytes_received,
+        .ignored = (double)b.data_frames_ignored,
+        .updated = (double)b.rows_updated,
+        .got = (double)b.rows_got,
+    };
+    memcpy(f->run, run, sizeof(f->run));
+}
+
+#define NODE_FIGURE(name, type, member, help)                                  \
+    {                                                                          \
+        name, type, help, offsetof(struct node_figures, member)                \
+    }
+
+static const struct figure node_figures[] = {
+    NODE_FIGURE("mltune_node_up", "gauge", up,
+                "1 for a node that has been heard of since it was started."),
+    NODE_FIGURE("mltune_node_workers", "gauge", workers, "Worker threads."),
+    NODE_FIGURE("mltune_node_memory_bytes", "gauge", memory,
+                "Memory of branches, in use."),
+    NODE_FIGURE("mltune_node_memory_limit_bytes", "gauge", limit,
+                "Memory that branches may use."),
+    NODE_FIGURE("mltune_node_work_seconds_total", "counter", work_s,
+                "Time of slices in which workers computed."),
+    NODE_FIGURE("mltune_node_wait_seconds_total", "counter", wait_s,
+                "Time of slices in which workers waited for others."),
+    NODE_FIGURE("mltune_node_copy_seconds_total", "counter", copy_s,
+                "Time spent on copying what branches share."),
+    NODE_FIGURE("mltune_node_stalled_seconds_total", "counter", stalled_s,
+                "Time in which the machine stood still."),
+    NODE_FIGURE("mltune_node_budget_wait_seconds_total", "counter", budget_s,
+                "Time in which a frame waited for the bandwidth budget."),
+    NODE_FIGURE("mltune_node_sent_bytes_total", "counter", sent,
+                "Bytes sent to other nodes."),
+    NODE_FIGURE("mltune_node_received_bytes_total", "counter", received,
+                "Bytes received from other nodes."),
+    NODE_FIGURE("mltune_node_ignored_frames_total", "counter", ignored,
+                "Frames that did not belong and were ignored."),
+    NODE_FIGURE("mltune_node_updated_rows_total", "counter", updated,
+                "Rows with sums that workers handed over."),
+    NODE_FIGURE("mltune_node_received_rows_total", "counter", got,
+                "Rows with values that came, asked for or not."),
+};
+
+static void put_node_figure(struct text *t, const struct figure *what,
+                            const struct node_figures f[], size_t n)
+{
+    put_head(t, what->name, what->type, what->help);
+    for (size_t i = 0; i < n; i++) {
+        double value;
+
+        memcpy(&value, (const char *)&f[i] + what->offset, sizeof(value));
+        text_printf(t, "%s{", what->name);
+        put_label(t, "run", f[i].run);
+        text_printf(t, ",node=\"%u\"} %.17g\n", f[i].node, value);
+    }
+}
+
+/* Clocks below its own that a read missed, which are those of the histogram
+ * (base/staleness.h) the other way round: -1 is 0, -4 is 3. */
+static void put_reads_of(struct text *t, const struct run_reads *r)
+{
+    static const int le[] = {0, 1, 2, 3, 5, 7, 15, 30};
+    uint64_t reads = 0;
+    double sum = 0;
+
+    for (size_t i = 0; i < sizeof(le) / sizeof(*le); i++) {
+        int missed = i ? le[i - 1] + 1 : -1 - STALENESS_MOST;
+
+        for (; missed <= le[i]; missed++) {
+            uint64_t n = staleness_at(&r->seen, -1 - missed);
+
+            reads += n;
+            sum += (double)n * (missed > 0 ? missed : 0);
+        }
+        text_puts(t, "mltune_run_read_missed_clocks_bucket{");
+        put_label(t, "run", r->run);
+        text_printf(t, ",le=\"%d\"} %llu\n", le[i], (unsigned long long)reads);
+    }
+    sum += (double)(r->seen.reads - reads) * (le[7] + 1);
+    text_puts(t, "mltune_run_read_missed_clocks_bucket{");
+    put_label(t, "run", r->run);
+    text_printf(t, ",le=\"+Inf\"} %llu\n", (unsigned long long)r->seen.reads);
+    text_puts(t, "mltune_run_read_missed_clocks_sum{");
+    put_label(t, "run", r->run);
+    text_printf(t, "} %.17g\n", sum);
+    text_puts(t, "mltune_run_read_missed_clocks_count{");
+    put_label(t, "run", r->run);
+    text_printf(t, "} %llu\n", (unsigned long long)r->seen.reads);
+}
+
+/* What is known of the nodes of all runs that have not ended. */
+struct cluster_figures {
+    struct node_figures *node; /* owned */
+    struct run_reads *reads;   /* owned; of runs whose reads are counted */
+    size_t nodes, nodes_cap, runs, runs_cap;
+};
+
+/* False: out of memory. */
+static bool copy_cluster(struct cluster_figures *c, const struct view_run *run)
+{
+    const struct nodes *nodes = &run->history->nodes;
+    struct staleness seen;
+
+    if (run->history->finished)
+        return true;
+    if (mem_grow((void **)&c->node, &c->nodes_cap, sizeof(*c->node),
+                 c->nodes + nodes->count) ||
+        mem_grow((void **)&c->reads, &c->runs_cap, sizeof(*c->reads),
+                 c->runs + 1))
+        return false;
+    for (size_t i = 0; i < nodes->count; i++)
+        copy_node(&c->node[c->nodes++], run->id, i, &nodes->node[i]);
+    seen = nodes_staleness(nodes);
+    if (seen.reads == 0)
+        return true;
+    memcpy(c->reads[c->runs].run, run->id, sizeof(run->id));
+    c->reads[c->runs++].seen = seen;
+    return true;
+}
+
+static void put_cluster(struct text *t, const struct cluster_figures *c)
+{
+    for (size_t i = 0; i < sizeof(node_figures) / sizeof(*node_figures); i++)
+        put_node_figure(t, &node_figures[i], c->node, c->nodes);
+    put_head(t, "mltune_run_read_missed_clocks", "histogram",
+             "Clocks before its own whose updates a read may have missed.");
+    for (size_t i = 0; i < c->runs; i++)
+        put_reads_of(t, &c->reads[i]);
+}
+
+static char *write_metrics(const struct figures f[], size_t n,
+                           const struct cluster_figures *c, bool service)
 {
     struct text t = {0};
 
@@ -199,11 +363,13 @@ static char *write_metrics(const struct figures f[], size_t n, bool service)
     put_status(&t, f, n);
     for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++)
         put_figure(&t, &figures[i], f, n);
+    put_cluster(&t, c);
     return text_take(&t);
 }
 
 void handle_metrics(const struct route_call *call, struct response *out)
 {
+    struct cluster_figures c = {0};
     struct figures *f = NULL;
     const struct view_run *run;
     size_t n = 0, capacity = 0;
@@ -215,11 +381,14 @@ void handle_metrics(const struct route_call *call, struct response *out)
         no_memory = mem_grow((void **)&f, &capacity, sizeof(*f), n + 1) != 0;
         if (!no_memory)
             copy_figures(&f[n++], run);
+        no_memory = no_memory || !copy_cluster(&c, run);
     }
     view_unlock(call->view);
-    text = no_memory
-               ? NULL
-               : write_metrics(f, n, view_options(call->view)->desk != NULL);
+    text = no_memory ? NULL
+                     : write_metrics(f, n, &c,
+                                     view_options(call->view)->desk != NULL);
+    mem_free(c.node);
+    mem_free(c.reads);
     mem_free(f);
     if (text)
         response_text(out, 200, "text/plain; version=0.0.4; charset=utf-8",

@@ -6,6 +6,7 @@
 #include "api/event_routes.h"
 #include "api/history_routes.h"
 #include "api/metrics_routes.h"
+#include "api/node_routes.h"
 #include "api/openapi.h"
 #include "api/page.h"
 #include "api/route.h"
@@ -81,6 +82,12 @@ static const struct route_param events_params[] = {
     {.type = PARAM_INT, .name = "after",
      .help = "no stream, but the events past this number", .min = 0,
      .max = INT64_MAX},
+    {.type = PARAM_END}};
+static const struct route_param traffic_params[] = {
+    RUN_PARAM,
+    {.type = PARAM_INT, .name = "max_points",
+     .help = "points a node, spread evenly", .min = 1,
+     .max = NODES_POINTS_MAX, .fallback = TRAFFIC_POINTS_DEFAULT},
     {.type = PARAM_END}};
 static const struct route_param epochs_params[] = {
     RUN_PARAM, PAGE_PARAMS,
@@ -174,6 +181,10 @@ static const struct route table[] = {
      "settings and speeds of all trials as columns, thinned out", NULL},
     {"GET", "/runs/{run}/tree", ROUTE_API, tree_params, handle_tree,
      "the branches that matter most, with their ancestors", NULL},
+    {"GET", "/runs/{run}/nodes", ROUTE_API, run_page_params, handle_nodes,
+     "the training nodes: memory, time, traffic, staleness of reads", NULL},
+    {"GET", "/runs/{run}/traffic", ROUTE_API, traffic_params, handle_traffic,
+     "bytes between the nodes and memory over time, by node", NULL},
     {"GET", "/runs/{run}/events", ROUTE_API, events_params, handle_events,
      "live events: server-sent, or polled", NULL},
     {"GET", "/searchers", ROUTE_API, page_params, handle_searchers,

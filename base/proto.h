@@ -212,11 +212,14 @@ struct msg_beat {
     uint32_t branches;
     /* Of slices, as windows have them. */
     double seconds, wait_s, copy_s, stalled_s;
-    /* Between nodes: frames of the data protocol; rows with sums that were
-     * sent, rows asked for, rows with values that came. */
+    /* Between nodes, as ps/traffic.h counts; rows_early and rows_pushed_early
+     * over all priorities. */
     uint64_t data_bytes_sent, data_bytes_received;
     uint64_t data_frames_sent, data_frames_received, data_frames_ignored;
-    uint64_t rows_sent, rows_asked, rows_received;
+    uint64_t rows_updated, rows_asked, rows_got;
+    uint64_t rows_due, rows_early, rows_answered, rows_pushed;
+    uint64_t rows_pushed_early, bytes_charged, overused, early_suspended;
+    double client_wait_s, server_wait_s; /* for the bandwidth budget */
     struct staleness staleness;
     /* The live branches with most memory of their own, by number. */
     uint32_t held;

@@ -76,6 +76,22 @@ static void print_settings(const struct history *h, FILE *out)
     }
 }
 
+/* What several nodes have said to each other, and how fresh what they read
+ * was. */
+static void print_nodes(const struct history *h, FILE *out)
+{
+    struct staleness seen = nodes_staleness(&h->nodes);
+
+    if (h->nodes.count < 2)
+        return;
+    fprintf(out, "nodes     %zu, %.4g MB between them", h->nodes.count,
+            (double)nodes_sent(&h->nodes) * 1e-6);
+    if (seen.reads)
+        fprintf(out, "; reads missed %.3g clocks in the mean",
+                -1 - staleness_mean(&seen));
+    fprintf(out, "\n");
+}
+
 void show_summary(const struct history *h, FILE *out)
 {
     const struct history_snapshot *snapshot = history_last_snapshot(h);
@@ -83,6 +99,7 @@ void show_summary(const struct history *h, FILE *out)
     print_best(h, out);
     print_settings(h, out);
     print_time(h, out);
+    print_nodes(h, out);
     if (h->model.path[0])
         fprintf(out, "model     %s\n", h->model.path);
     if (snapshot)

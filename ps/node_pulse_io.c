@@ -100,6 +100,37 @@ void pulse_slice(struct pulse *p, struct mlt_ps *ps, struct node_wire *out)
     p->sum = seen.sum;
 }
 
+static uint64_t over_priorities(const uint64_t rows[PRIORITY_COUNT])
+{
+    uint64_t sum = 0;
+
+    for (int p = 0; p < PRIORITY_COUNT; p++)
+        sum += rows[p];
+    return sum;
+}
+
+static void tell_traffic(struct msg_beat *beat, const struct ps_traffic *t)
+{
+    beat->data_bytes_sent = t->bytes_sent;
+    beat->data_bytes_received = t->bytes_received;
+    beat->data_frames_sent = t->frames_sent;
+    beat->data_frames_received = t->frames_received;
+    beat->data_frames_ignored = t->frames_ignored;
+    beat->rows_updated = t->rows_updated;
+    beat->rows_asked = t->rows_asked;
+    beat->rows_got = t->rows_got;
+    beat->rows_due = t->rows_due;
+    beat->rows_early = over_priorities(t->rows_early);
+    beat->rows_answered = t->rows_answered;
+    beat->rows_pushed = t->rows_pushed;
+    beat->rows_pushed_early = over_priorities(t->rows_pushed_early);
+    beat->bytes_charged = t->bytes_charged;
+    beat->overused = t->overused;
+    beat->early_suspended = t->early_suspended;
+    beat->client_wait_s = (double)t->client_wait_ns * 1e-9;
+    beat->server_wait_s = (double)t->server_wait_ns * 1e-9;
+}
+
 struct msg_beat pulse_beat(const struct pulse *p, struct mlt_ps *ps)
 {
     struct msg_beat beat = p->beat;
@@ -108,14 +139,7 @@ struct msg_beat pulse_beat(const struct pulse *p, struct mlt_ps *ps)
     if (!ps)
         return beat;
     ps_traffic(ps, &traffic);
-    beat.data_bytes_sent = traffic.bytes_sent;
-    beat.data_bytes_received = traffic.bytes_received;
-    beat.data_frames_sent = traffic.frames_sent;
-    beat.data_frames_received = traffic.frames_received;
-    beat.data_frames_ignored = traffic.frames_ignored;
-    beat.rows_sent = traffic.rows_updated;
-    beat.rows_asked = traffic.rows_asked;
-    beat.rows_received = traffic.rows_got;
+    tell_traffic(&beat, &traffic);
     ps_staleness(ps, &beat.staleness);
     return beat;
 }

@@ -627,7 +627,7 @@ static void measure_wait(struct board *c, const struct board_op *op,
 }
 
 static void slice_done(struct board *c, const struct board_op *op,
-                       uint64_t clocks, double switch_s)
+                       const struct msg_done *m)
 {
     struct record_slice_ended *r =
         &board_record(c, RECORD_SLICE_ENDED)->slice_ended;
@@ -637,11 +637,14 @@ static void slice_done(struct board *c, const struct board_op *op,
     assert(b->slices > 0);
     r->branch = op->branch;
     r->first = op->first;
-    r->clocks = clocks;
-    r->switch_s = switch_s;
-    c->switches[c->switches_len++ % BOARD_SWITCHES] = switch_s;
-    c->clocks_run += clocks;
-    measure_wait(c, op, switch_s);
+    r->clocks = m->clocks;
+    r->switch_s = m->switch_s;
+    r->data_bytes = m->data_bytes;
+    r->reads = m->reads;
+    r->staleness = m->staleness;
+    c->switches[c->switches_len++ % BOARD_SWITCHES] = m->switch_s;
+    c->clocks_run += m->clocks;
+    measure_wait(c, op, m->switch_s);
     b->slices--;
     c->slices--;
     settle_children(c, op->id);
@@ -657,7 +660,7 @@ static void take_done(struct board *c, const struct board_op *op,
     struct branch *b = slot_of(c, op->branch);
 
     if (op->kind == MSG_SCHEDULE)
-        slice_done(c, op, m->clocks, m->switch_s);
+        slice_done(c, op, m);
     else if (op->kind == MSG_FREE && b)
         slot_release(b);
     else if (op->kind == MSG_RESTORE && b && b->state == BRANCH_FORKING)
@@ -692,7 +695,7 @@ static void take_failed(struct board *c, const struct board_op *op,
         assert(b); /* a slot outlives its slices */
         snprintf(c->failure, sizeof(c->failure), "%s", m->reason);
         b->error = m->code ? m->code : ERR_APP;
-        slice_done(c, op, op->reported, 0);
+        slice_done(c, op, &(struct msg_done){.clocks = op->reported});
     } else if (op->kind == MSG_FREE && b) {
         slot_release(b);
     } else if (op->kind == MSG_SNAPSHOT || op->kind == MSG_SAVE) {
@@ -743,6 +746,19 @@ static void load_failed(struct board *c, const char *reason)
         board_end(c, RUN_FAILED, "load_failed", "%s", reason);
 }
 
+/* Not each is worth a record; but the last ones of a run are. */
+static void take_beat(struct board *c, const struct msg_beat *beat)
+{
+    double *last = &c->beat_s[beat->node];
+
+    if (!c->ready ||
+        (c->ending.phase == ENDING_NOT &&
+         c->now_s - *last < nodes_interval(c->now_s - c->started_s)))
+        return;
+    board_record(c, RECORD_NODE)->node.beat = *beat;
+    *last = c->now_s;
+}
+
 enum err board_message(struct board *c, const struct msg *m, struct fault *f)
 {
     switch (m->kind) {
@@ -767,8 +783,12 @@ enum err board_message(struct board *c, const struct msg *m, struct fault *f)
         return ERR_OK;
     case MSG_REPORT:
         return take_report(c, &m->report, f);
+    case MSG_BEAT:
+        if (m->beat.node < NODES_MAX)
+            take_beat(c, &m->beat);
+        return ERR_OK;
     default:
-        return ERR_OK; /* hello, beat: the shell's */
+        return ERR_OK; /* hello: the shell's */
     }
 }
 
@@ -825,6 +845,8 @@ enum err board_init(struct board *c, const struct tuner_options *o,
     struct branch *root;
 
     memset(c, 0, sizeof(*c));
+    for (size_t i = 0; i < NODES_MAX; i++)
+        c->beat_s[i] = -INFINITY;
     c->empty = json_object();
     if (!c->empty)
         return fault_set(f, ERR_NOMEM, "no memory for a tuner");

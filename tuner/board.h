@@ -12,6 +12,7 @@
 
 #include "searchers/searcher.h"
 #include "searchers/space.h"
+#include "tuner/nodes.h"
 #include "tuner/record.h"
 #include "tuner/trace.h"
 #include "tuner/tuner.h"
@@ -133,10 +134,11 @@ struct board {
     double first_clock_s; /* when the first slice was sent; INFINITY before */
     double slice_end_s;   /* when the last slice ended; NAN before, and after a
                            * pause */
-    double waited_s;      /* in all, for slices that came when none was out */
-    double wait_s;        /* for the latest of these; NAN: none yet */
-    double retry_s;       /* a strategy lacked something: wake up then;
-                           * INFINITY: nothing is lacking */
+    double beat_s[NODES_MAX]; /* of each node's latest record */
+    double waited_s; /* in all, for slices that came when none was out */
+    double wait_s;   /* for the latest of these; NAN: none yet */
+    double retry_s;  /* a strategy lacked something: wake up then;
+                      * INFINITY: nothing is lacking */
     enum run_status status;
     bool paused, retune_wanted, finished;
     double paused_s;       /* in all, in pauses that are over */

@@ -34,6 +34,7 @@ void history_deinit(struct history *h)
     for (size_t i = 0; i < h->snapshots; i++)
         json_decref(h->snapshot[i].s.state);
     json_decref(h->model.data);
+    nodes_deinit(&h->nodes);
     mem_free(h->snapshot);
     mem_free(h->search);
     mem_free(h->trial);
@@ -373,15 +374,22 @@ static enum err apply_slice(struct history *h, const struct record *r)
 
 static enum err apply_slice_ended(struct history *h, const struct record *r)
 {
-    struct history_slice *s = find_slice(h, r->slice_ended.first);
+    const struct record_slice_ended *e = &r->slice_ended;
+    struct history_slice *s = find_slice(h, e->first);
+    struct history_branch *b = find(h, e->branch);
 
     if (!s && h->slices_dropped == 0)
         return ERR_FORMAT;
-    h->clocks += r->slice_ended.clocks;
+    h->clocks += e->clocks;
+    if (b) {
+        b->data_bytes += e->data_bytes;
+        b->reads += e->reads;
+        b->staleness += e->staleness * (double)e->reads;
+    }
     if (!s)
         return ERR_OK;
     s->ended = true;
-    s->clocks = r->slice_ended.clocks;
+    s->clocks = e->clocks;
     s->ended_at_s = r->at_s;
     return ERR_OK;
 }
@@ -633,6 +641,7 @@ static enum err apply_resumed(struct history *h, const struct record *r)
     h->resumes++;
     add_era(h, r->at_s, m->unix_s);
     lose_branches(h, r->at_s);
+    nodes_lost(&h->nodes);
     prune_epochs(h, m->from, m->epoch);
     h->best_epoch = 0;
     for (size_t i = 0; i < h->epochs && m->best_epoch; i++)
@@ -717,6 +726,8 @@ static enum err apply_kind(struct history *h, const struct record *r)
     case RECORD_MODEL_SAVED:
         apply_model(h, r);
         return ERR_OK;
+    case RECORD_NODE:
+        return nodes_take(&h->nodes, r->at_s, &r->node.beat);
     case RECORD_KIND_COUNT:
         break;
     }

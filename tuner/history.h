@@ -11,6 +11,7 @@
 #ifndef TUNER_HISTORY_H
 #define TUNER_HISTORY_H
 
+#include "tuner/nodes.h"
 #include "tuner/record.h"
 
 enum {
@@ -48,6 +49,10 @@ struct history_branch {
     uint64_t clocks; /* run by itself */
     uint64_t samples;
     double seconds;
+    /* Sent between nodes while it ran; reads whose staleness is known, and the
+     * sum of it (base/staleness.h). */
+    uint64_t data_bytes, reads;
+    double staleness;
     /* Progress, oldest first; each point holds @merge windows (the last may
      * hold fewer). */
     struct history_point *point; /* owned */
@@ -150,6 +155,7 @@ struct history {
     struct history_era era[HISTORY_ERAS_MAX]; /* oldest first */
     size_t eras;
     uint32_t resumes; /* how often the run went on from a snapshot */
+    struct nodes nodes;
     struct record_model_saved model; /* path "" without one; data owned */
 };
 

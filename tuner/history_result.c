@@ -2,6 +2,7 @@
 #include "tuner/history.h"
 
 #include "base/json.h"
+#include "base/staleness_json.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -200,6 +201,26 @@ static int put_outcome(json_t *o, const struct history *h)
                                   : history_paused(h) - h->first_paused_s));
 }
 
+/* Where there was one node alone, nothing. */
+static int put_cluster(json_t *o, const struct history *h)
+{
+    struct staleness seen = nodes_staleness(&h->nodes);
+    json_t *cluster;
+
+    if (h->nodes.count < 2)
+        return 0;
+    cluster = json_object();
+    if (put_count(cluster, "nodes", h->nodes.count) ||
+        put_count(cluster, "bytes_sent", nodes_sent(&h->nodes)) ||
+        put_count(cluster, "reads", seen.reads) ||
+        put(cluster, "mean_staleness", number_or_null(staleness_mean(&seen))) ||
+        put(cluster, "staleness", staleness_to_json(&seen))) {
+        json_decref(cluster);
+        return -1;
+    }
+    return put(o, "cluster", cluster);
+}
+
 json_t *history_result(const struct history *h, const char *state,
                        const char *url)
 {
@@ -210,7 +231,7 @@ json_t *history_result(const struct history *h, const char *state,
         put(o, "reason", json_string(h->finished ? h->end.reason : "")) ||
         put_outcome(o, h) || put(o, "tuning", tuning_object(h)) ||
         put(o, "setting", setting_now(h)) ||
-        put(o, "schedule", schedule_array(h)) ||
+        put(o, "schedule", schedule_array(h)) || put_cluster(o, h) ||
         put(o, "strategy", json_string(h->run.strategy)) ||
         put(o, "searcher", json_string(h->run.searcher)) ||
         put_count(o, "seed", h->run.seed) ||

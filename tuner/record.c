@@ -196,7 +196,9 @@ static const struct member slice_scheduled[] = {
     MEMBER(U64, slice_scheduled, report_every), END};
 static const struct member slice_ended[] = {
     MEMBER(BRANCH, slice_ended, branch), MEMBER(U64, slice_ended, first),
-    MEMBER(U64, slice_ended, clocks), MEMBER(REAL, slice_ended, switch_s), END};
+    MEMBER(U64, slice_ended, clocks),    MEMBER(REAL, slice_ended, switch_s),
+    LATER(U64, slice_ended, data_bytes), LATER(U64, slice_ended, reads),
+    LATER(REAL, slice_ended, staleness), END};
 static const struct member progress[] = {
     MEMBER(BRANCH, progress, branch), MEMBER(U64, progress, first),
     MEMBER(U64, progress, branch_clock), END};
@@ -228,6 +230,8 @@ static const struct member model_saved[] = {
     MEMBER(U64, model_saved, bytes),     MEMBER(TEXT, model_saved, path),
     MEMBER(OBJECT, model_saved, data),   END};
 
+static const struct member node[] = {END}; /* those of a beat */
+
 static const struct member *const members[RECORD_KIND_COUNT] = {
     [RECORD_RUN_STARTED] = run_started,
     [RECORD_RUN_STATUS] = run_status,
@@ -251,6 +255,7 @@ static const struct member *const members[RECORD_KIND_COUNT] = {
     [RECORD_DECISION] = decision,
     [RECORD_SNAPSHOT_WRITTEN] = snapshot_written,
     [RECORD_MODEL_SAVED] = model_saved,
+    [RECORD_NODE] = node,
 };
 
 static bool is_trial(enum record_kind kind)
@@ -288,6 +293,7 @@ static size_t kind_size(enum record_kind kind)
         SIZE(DECISION, decision)
         SIZE(SNAPSHOT_WRITTEN, snapshot_written)
         SIZE(MODEL_SAVED, model_saved)
+        SIZE(NODE, node)
 #undef SIZE
     case RECORD_KIND_COUNT:
         break;
@@ -438,6 +444,15 @@ static int put_numbers(json_t *o, const struct record_decision *d)
     return json_object_set_new(o, "numbers", numbers);
 }
 
+static int put_beat(json_t *o, const struct msg_beat *beat)
+{
+    json_t *members_of = msg_beat_to_json(beat);
+    int failed = members_of ? json_object_update(o, members_of) : -1;
+
+    json_decref(members_of);
+    return failed;
+}
+
 static int put_arrays(json_t *o, const struct record *r)
 {
     if (is_trial(r->kind))
@@ -447,6 +462,8 @@ static int put_arrays(json_t *o, const struct record *r)
         return put_windows(o, &r->progress);
     if (r->kind == RECORD_DECISION)
         return put_numbers(o, &r->decision);
+    if (r->kind == RECORD_NODE)
+        return put_beat(o, &r->node.beat);
     return 0;
 }
 
@@ -631,6 +648,8 @@ static const char *arrays_from(const json_t *o, struct record *r)
     if (r->kind == RECORD_DECISION &&
         !numbers_from(json_object_get(o, "numbers"), &r->decision))
         return "numbers";
+    if (r->kind == RECORD_NODE)
+        return msg_beat_from_json(o, &r->node.beat);
     return NULL;
 }
 

@@ -14,6 +14,7 @@
 #include "base/branch.h"
 #include "base/err.h"
 #include "base/fault.h"
+#include "base/proto.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -51,7 +52,8 @@ enum {
     X(SETTING_CHOSEN, setting_chosen)                                          \
     X(DECISION, decision)                                                      \
     X(SNAPSHOT_WRITTEN, snapshot_written)                                      \
-    X(MODEL_SAVED, model_saved)
+    X(MODEL_SAVED, model_saved)                                                \
+    X(NODE, node)
 
 enum record_kind {
 #define RECORD_ENUM(name, lower) RECORD_##name,
@@ -248,6 +250,9 @@ struct record_slice_ended {
     clock_no first;
     uint64_t clocks; /* run: fewer than scheduled where the slice was cut */
     double switch_s;
+    /* Over all nodes, as in `done`; 0 in journals that are older. */
+    uint64_t data_bytes, reads;
+    double staleness;
 };
 
 struct record_window {
@@ -317,6 +322,11 @@ struct record_model_saved {
     json_t *data; /* owned or NULL: the application's members for model.json */
 };
 
+/* A beat of a node; the more seldom the longer the run. */
+struct record_node {
+    struct msg_beat beat;
+};
+
 struct record {
     enum record_kind kind;
     double at_s;    /* since the run began; >= that of the record before */
@@ -342,6 +352,7 @@ struct record {
         struct record_decision decision;
         struct record_snapshot_written snapshot_written;
         struct record_model_saved model_saved;
+        struct record_node node;
     };
 };
 

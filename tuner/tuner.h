@@ -153,7 +153,7 @@ struct tuner_fork {
 };
 
 /* MESSAGE: what the training system sent: ready (once, first), forked, done,
- * failed, report; beats are ignored. The message is borrowed for the call.
+ * failed, report, beat (only recorded). The message is borrowed for the call.
  * LOST: the training system is gone. */
 enum tuner_event_kind {
     TUNER_EVENT_MESSAGE,

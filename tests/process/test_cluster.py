@@ -93,7 +93,20 @@ class Cluster(Case):
             result = self.run_on(2, config, "--state", f"s-{model}")
             self.assertEqual(result["status"], "finished")
             self.assertEqual(result["epochs"], 2)
+            self.check_cluster(result["cluster"], model, 1)
         self.assert_nothing_left()
+
+    def check_cluster(self, cluster, model, staleness):
+        """What the nodes told: reads are counted where they are bounded, and
+        none is older than that."""
+        self.assertEqual(cluster["nodes"], 2)
+        self.assertGreater(cluster["bytes_sent"], 0)
+        self.assertEqual(cluster["reads"] > 0, model in ("ssp", "essp"))
+        seen = cluster["staleness"]
+        self.assertEqual(sum(seen["counts"]), cluster["reads"])
+        if cluster["reads"]:
+            self.assertGreaterEqual(seen["least"], -1 - staleness)
+            self.assertGreaterEqual(cluster["mean_staleness"], seen["least"])
 
     def test_every_app_trains_with_staleness(self):
         """Three clocks behind, on one node, two and four: as good a model as

@@ -133,6 +133,25 @@ void http_fixture_decision(struct http_fixture *x, const char *text)
     feed(x, &r);
 }
 
+void http_fixture_beat(struct http_fixture *x, uint32_t node, uint64_t sent)
+{
+    struct record r = {.kind = RECORD_NODE};
+    struct msg_beat *b = &r.node.beat;
+
+    b->node = node;
+    b->workers = 2;
+    b->memory_bytes = 1000;
+    b->seconds = 8;
+    b->wait_s = 2;
+    b->data_bytes_sent = sent;
+    staleness_add(&b->staleness, -1);
+    staleness_add(&b->staleness, -1);
+    staleness_add(&b->staleness, -4);
+    b->held = 1;
+    b->hold[0] = (struct msg_held){4, 600, 400};
+    feed(x, &r);
+}
+
 static void feed_slice(struct http_fixture *x, branch_id branch, uint64_t count)
 {
     struct record begun = {.kind = RECORD_SLICE_SCHEDULED,
@@ -140,9 +159,13 @@ static void feed_slice(struct http_fixture *x, branch_id branch, uint64_t count)
                                                .first = x->clock,
                                                .count = count,
                                                .report_every = 1}};
-    struct record ended = {
-        .kind = RECORD_SLICE_ENDED,
-        .slice_ended = {.branch = branch, .first = x->clock, .clocks = count}};
+    struct record ended = {.kind = RECORD_SLICE_ENDED,
+                           .slice_ended = {.branch = branch,
+                                           .first = x->clock,
+                                           .clocks = count,
+                                           .data_bytes = 10 * count,
+                                           .reads = count,
+                                           .staleness = -1.5}};
 
     feed(x, &begun);
     feed(x, &ended);

@@ -39,6 +39,10 @@ void http_fixture_trial(struct http_fixture *x, enum record_kind kind,
                         uint32_t trial, branch_id branch,
                         enum trial_label label, double speed);
 
+/* A beat of node @node that has sent @sent bytes; its workers have read three
+ * rows, one of them four clocks behind. */
+void http_fixture_beat(struct http_fixture *x, uint32_t node, uint64_t sent);
+
 /* Body of GET @target as JSON (the caller's), whose status must be @status;
  * fails the test otherwise. */
 json_t *http_fixture_get(struct view *view, const char *target, int status);

@@ -77,6 +77,24 @@ static bool read_labels(const char **at)
     return *s == '}';
 }
 
+/* Whether the first @n characters of @line name a sample of that family. */
+static bool is_of(const char *line, size_t n, const char *name,
+                  const char *type)
+{
+    static const char *const suffix[] = {"_bucket", "_sum", "_count"};
+    size_t len = strlen(name);
+
+    if (n < len || strncmp(line, name, len) != 0)
+        return false;
+    if (strcmp(type, "histogram") != 0)
+        return n == len;
+    for (int i = 0; i < 3; i++)
+        if (n - len == strlen(suffix[i]) &&
+            strncmp(line + len, suffix[i], n - len) == 0)
+            return true;
+    return false;
+}
+
 /* A sample of the family @name and @type; its series must not be in @seen. */
 static void check_sample(const char *line, const char *name, const char *type,
                          char *seen)
@@ -84,9 +102,8 @@ static void check_sample(const char *line, const char *name, const char *type,
     const char *at = line;
     char series[512], *end;
 
-    if (!read_name(&at) || (size_t)(at - line) != strlen(name) ||
-        strncmp(line, name, strlen(name)) != 0 || !read_labels(&at) ||
-        *at != ' ')
+    if (!read_name(&at) || !is_of(line, (size_t)(at - line), name, type) ||
+        !read_labels(&at) || *at != ' ')
         fail_msg("no sample of %s: %s", name, line);
     snprintf(series, sizeof(series), "%.*s\n", (int)(at - line), line);
     if (strstr(seen, series))
@@ -129,7 +146,8 @@ static unsigned check_format(char *whole)
             assert_int_equal(sscanf(line, "# TYPE %127s %15s", again, type), 2);
             assert_string_equal(again, name);
             assert_int_equal(total, strcmp(type, "counter") == 0);
-            assert_true(total || strcmp(type, "gauge") == 0);
+            assert_true(total || strcmp(type, "gauge") == 0 ||
+                        strcmp(type, "histogram") == 0);
         } else {
             assert_true(type[0]);
             check_sample(line, name, type, seen);
@@ -161,6 +179,35 @@ static void metrics_show_a_run(void **state)
     assert_true(has("mltune_run_branches_live{run=\"run-1\"} 5\n"));
     assert_true(has("mltune_run_tuning_seconds_total{run=\"run-1\"} 3.5\n"));
     assert_true(check_format(text) >= 20);
+}
+
+/* The nodes of a run that lasts, and how many clocks its reads missed: a
+ * histogram whose buckets add up. After its end it has none. */
+static void metrics_show_nodes_of_runs_that_last(void **state)
+{
+    (void)state;
+    http_fixture_run(&x);
+    http_fixture_beat(&x, 1, 5000);
+    get();
+    assert_true(has("mltune_node_up{run=\"run-1\",node=\"0\"} 0\n"));
+    assert_true(has("mltune_node_up{run=\"run-1\",node=\"1\"} 1\n"));
+    assert_true(
+        has("mltune_node_sent_bytes_total{run=\"run-1\",node=\"1\"} 5000\n"));
+    assert_true(
+        has("mltune_node_work_seconds_total{run=\"run-1\",node=\"1\"} 6\n"));
+#define MISSED "mltune_run_read_missed_clocks"
+    assert_true(has(MISSED "_bucket{run=\"run-1\",le=\"0\"} 2\n"));
+    assert_true(has(MISSED "_bucket{run=\"run-1\",le=\"2\"} 2\n"));
+    assert_true(has(MISSED "_bucket{run=\"run-1\",le=\"3\"} 3\n"));
+    assert_true(has(MISSED "_bucket{run=\"run-1\",le=\"+Inf\"} 3\n"));
+    assert_true(has(MISSED "_sum{run=\"run-1\"} 3\n"));
+    assert_true(has(MISSED "_count{run=\"run-1\"} 3\n"));
+    assert_true(check_format(text) >= 40);
+    http_fixture_finish(&x);
+    get();
+    assert_false(has("mltune_node_up{"));
+    assert_false(has(MISSED "_count{"));
+#undef MISSED
 }
 
 /* Before anything is known, what is not there is left out; a name with any
@@ -206,6 +253,7 @@ int main(void)
 #define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
     const struct CMUnitTest tests[] = {
         WITH(metrics_show_a_run),
+        WITH(metrics_show_nodes_of_runs_that_last),
         WITH(metrics_of_odd_runs_are_well_formed),
         WITH(metrics_without_memory_are_refused),
     };

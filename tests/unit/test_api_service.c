@@ -287,6 +287,52 @@ static void branches_list_shows_family(void **state)
     json_decref(json);
 }
 
+/* Nodes show the latest beat, time split up, reads with their mean; their
+ * course has a point a beat, or as many as are wanted, the newest among them.
+ * A number without a beat is a node that has not been heard of. */
+static void nodes_show_beats_and_their_course(void **state)
+{
+    struct http_fixture *x = *state;
+    json_t *json = http_fixture_get(x->view, RUN "/nodes", 200);
+
+    assert_int_equal(json_array_size(at(json, "/nodes")), 0);
+    json_decref(json);
+    for (uint64_t i = 1; i <= 5; i++)
+        http_fixture_beat(x, 1, 100 * i);
+    json = http_fixture_get(x->view, RUN "/nodes", 200);
+    assert_int_equal(json_array_size(at(json, "/nodes")), 2);
+    assert_true(json_is_false(at(json, "/nodes/0/alive")));
+    assert_true(json_is_null(at(json, "/nodes/0/beat_at")));
+    assert_true(json_is_null(at(json, "/nodes/0/staleness/mean")));
+    assert_true(json_is_true(at(json, "/nodes/1/alive")));
+    assert_int_equal(int_at(json, "/nodes/1/workers"), 2);
+    assert_near(number_at(json, "/nodes/1/seconds/work"), 6, 1e-12);
+    assert_int_equal(int_at(json, "/nodes/1/traffic/bytes_sent"), 500);
+    assert_int_equal(int_at(json, "/nodes/1/staleness/reads"), 3);
+    assert_near(number_at(json, "/nodes/1/staleness/mean"), -2, 1e-12);
+    assert_int_equal(int_at(json, "/nodes/1/staleness/least"), -4);
+    assert_int_equal(int_at(json, "/nodes/1/staleness/counts/3"), 2);
+    assert_int_equal(int_at(json, "/nodes/1/branches/0/branch"), 4);
+    assert_int_equal(int_at(json, "/nodes/1/branches/0/shared_bytes"), 600);
+    json_decref(json);
+
+    json = http_fixture_get(x->view, RUN "/traffic", 200);
+    assert_int_equal(json_array_size(at(json, "/nodes/0/bytes_sent")), 0);
+    assert_int_equal(json_array_size(at(json, "/nodes/1/bytes_sent")), 5);
+    assert_int_equal(int_at(json, "/nodes/1/bytes_sent/0"), 100);
+    json_decref(json);
+    json = http_fixture_get(x->view, RUN "/traffic?max_points=2", 200);
+    assert_int_equal(json_array_size(at(json, "/nodes/1/memory_bytes")), 2);
+    assert_int_equal(int_at(json, "/nodes/1/bytes_sent/1"), 500);
+    json_decref(json);
+
+    json = http_fixture_get(x->view, RUN "/branches/1", 200);
+    assert_int_equal(int_at(json, "/data_bytes"), 100);
+    assert_int_equal(int_at(json, "/reads"), 10);
+    assert_near(number_at(json, "/staleness"), -1.5, 1e-12);
+    json_decref(json);
+}
+
 /* Progress shows each window's place and mean; `after` leaves out what is
  * known already. */
 static void progress_shows_windows_after(void **state)
@@ -853,6 +899,7 @@ static void memory_failing_at_each_allocation_is_503(void **state)
         RUN "/epochs",       RUN "/searches",
         RUN "/decisions",    RUN "/curve",
         RUN "/survey",       RUN "/tree?all=true",
+        RUN "/nodes",        RUN "/traffic",
         "/api/v1",           "/version",
         "/api/v1/runs/none", RUN "/trials?page_size=0",
         "/nothing",
@@ -895,6 +942,7 @@ int main(void)
         WITH(trial_by_number),
         WITH(trials_filter_by_search),
         WITH(branches_list_shows_family),
+        WITH(nodes_show_beats_and_their_course),
         WITH(progress_shows_windows_after),
         WITH(progress_of_lineage_stops_at_forks),
         WITH(progress_shows_nonfinite_and_metric),

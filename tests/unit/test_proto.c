@@ -126,19 +126,34 @@ static void any_ready(struct rng *r, struct msg_ready *m)
 }
 
 /* The counts of a beat that are all of one type, in the order of the struct. */
-enum { BEAT_COUNTS = 16 };
+enum { BEAT_COUNTS = 24 };
 
 static uint64_t *beat_count(struct msg_beat *m, int i)
 {
-    uint64_t *const all[BEAT_COUNTS] = {
-        &m->memory_bytes,        &m->memory_reserved_bytes,
-        &m->memory_limit_bytes,  &m->chunks_shared,
-        &m->chunks_private,      &m->bytes_copied,
-        &m->bytes_sent,          &m->bytes_received,
-        &m->data_bytes_sent,     &m->data_bytes_received,
-        &m->data_frames_sent,    &m->data_frames_received,
-        &m->data_frames_ignored, &m->rows_sent,
-        &m->rows_asked,          &m->rows_received};
+    uint64_t *const all[BEAT_COUNTS] = {&m->memory_bytes,
+                                        &m->memory_reserved_bytes,
+                                        &m->memory_limit_bytes,
+                                        &m->chunks_shared,
+                                        &m->chunks_private,
+                                        &m->bytes_copied,
+                                        &m->bytes_sent,
+                                        &m->bytes_received,
+                                        &m->data_bytes_sent,
+                                        &m->data_bytes_received,
+                                        &m->data_frames_sent,
+                                        &m->data_frames_received,
+                                        &m->data_frames_ignored,
+                                        &m->rows_updated,
+                                        &m->rows_asked,
+                                        &m->rows_got,
+                                        &m->rows_due,
+                                        &m->rows_early,
+                                        &m->rows_answered,
+                                        &m->rows_pushed,
+                                        &m->rows_pushed_early,
+                                        &m->bytes_charged,
+                                        &m->overused,
+                                        &m->early_suspended};
 
     return all[i];
 }
@@ -156,6 +171,8 @@ static void any_beat(struct rng *r, struct msg_beat *m)
     m->wait_s = any_seconds(r);
     m->copy_s = any_seconds(r);
     m->stalled_s = any_seconds(r);
+    m->client_wait_s = any_seconds(r);
+    m->server_wait_s = any_seconds(r);
     for (i = (int)rng_below(r, 20); i > 0; i--)
         staleness_add(&m->staleness, (int64_t)rng_below(r, 90) - 50);
     m->held = (uint32_t)rng_below(r, PROTO_HELD_MAX + 1);
@@ -322,6 +339,8 @@ static int same_beat(const struct msg_beat *a, const struct msg_beat *b)
            same_real(x.seconds, y.seconds) && same_real(x.wait_s, y.wait_s) &&
            same_real(x.copy_s, y.copy_s) &&
            same_real(x.stalled_s, y.stalled_s) &&
+           same_real(x.client_wait_s, y.client_wait_s) &&
+           same_real(x.server_wait_s, y.server_wait_s) &&
            memcmp(&x.staleness, &y.staleness, sizeof(x.staleness)) == 0;
 }
 

@@ -116,6 +116,14 @@ static void fill(struct record *r, enum record_kind kind)
     case RECORD_MODEL_SAVED:
         r->model_saved.data = json_pack("{s:i}", "users", 3);
         break;
+    case RECORD_NODE:
+        r->node.beat.node = 3;
+        r->node.beat.memory_bytes = 12345;
+        r->node.beat.wait_s = 0.5;
+        staleness_add(&r->node.beat.staleness, -4);
+        r->node.beat.held = 2;
+        r->node.beat.hold[1] = (struct msg_held){7, 1, 2};
+        break;
     case RECORD_KIND_COUNT:
         break;
     }

@@ -428,9 +428,41 @@ static void steering_says_counts_in_full(void **state)
     close_run(&r);
 }
 
+/* A beat of each node is recorded once a second at most, from `ready` on; and
+ * the run's course has it. */
+static void beats_are_recorded_from_ready_on(void **state)
+{
+    struct msg m = {.kind = MSG_BEAT, .beat.node = 3};
+    struct run r;
+
+    (void)state;
+    open_run(&r, &strategy_mltuner, RATE("true"));
+    say(&r, &m);
+    assert_int_equal(r.history.nodes.count, 0);
+    say_ready(&r);
+    for (int i = 0; i < 40; i++) { /* every 0.1 s */
+        m.beat.data_bytes_sent = (uint64_t)i;
+        say(&r, &m);
+    }
+    assert_int_equal(r.history.nodes.count, 4);
+    assert_in_range(r.history.nodes.node[3].points, 4, 5);
+    m.beat.node = 2;
+    say(&r, &m); /* another's turn comes for itself */
+    assert_int_equal(r.history.nodes.node[2].points, 1);
+    m.beat.node = NODES_MAX; /* cannot be */
+    say(&r, &m);
+    assert_int_equal(r.history.nodes.count, 4);
+    lose(&r, 1);
+    say_ready(&r);
+    assert_false(r.history.nodes.node[3].alive);
+    assert_true(nodes_total(&r.history.nodes.node[3]).data_bytes_sent >= 30);
+    close_run(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(beats_are_recorded_from_ready_on),
         cmocka_unit_test(steering_of_runs_that_never_began_keeps_their_time),
         cmocka_unit_test(steering_while_a_resumed_run_loads_keeps_its_time),
         cmocka_unit_test(steering_while_it_loads_again_forgets_nothing),

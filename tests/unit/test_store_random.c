@@ -237,8 +237,8 @@ static void check_reserved(struct run *run)
                      stats.chunks_private + stats.chunks_shared);
 }
 
-/* The branches' own chunks are those that the store counts as private, to the
- * byte; what they share is no less than the rest of what was written. */
+/* No branch holds more than one may; all that is some branch's own is in use,
+ * and there is none where the store counts no private chunk. */
 static void check_held(const struct run *run)
 {
     uint64_t private = 0;
