@@ -13,8 +13,7 @@ const OVER_MS = 15000;
 const KINDS = ["run_started", "run_status", "run_finished", "run_resumed", "command",
   "search_started", "search_decided", "search_ended", "trial_started", "trial_updated",
   "trial_ended", "branch_created", "branch_freed", "slice_scheduled", "slice_ended",
-  "progress", "epoch_ended", "setting_chosen", "decision", "snapshot_written", "user_branch",
-  "model_saved"];
+  "model_saved", "node", "user_branch"];
 
 export class Refused extends Error {
   constructor(status, problem) {

@@ -1,7 +1,8 @@
 // One run: its figures, the loss with what survived and what was tried, the
-// schedule of settings, why each thing was done. Trials, branches and settings
-// are tabs beside it.
+// schedule of settings, why each thing was done. Trials, branches, settings and
+// the cluster are tabs beside it.
 
+import {clusterTab} from "./cluster.js";
 import {controls} from "./control.js";
 import {get, runPath} from "./data.js";
 import {MARKS, plot} from "./plot.js";
@@ -13,7 +14,8 @@ import {button, chip, count, duration, el, ENDED, link, number, put, runHref, ru
   settingText, short, timeLeft} from "./text.js";
 
 const TABS = [["", "overview", overviewTab], ["trials", "trials", trialsTab],
-  ["branches", "branches", treeTab], ["settings", "settings", settingsTab]];
+  ["branches", "branches", treeTab], ["settings", "settings", settingsTab],
+  ["cluster", "cluster", clusterTab]];
 const FEED = 40;
 
 export function runView({id, tab, crumbs, notice}) {

@@ -29,6 +29,14 @@ export function tick(v) {
   return short(v, 5);
 }
 
+export function bytes(n) {
+  const v = number(n);
+  if (!Number.isFinite(v)) return "–";
+  for (const [size, unit] of [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]])
+    if (v >= size) return short(v / size, 3) + " " + unit;
+  return short(v) + " B";
+}
+
 export function duration(s) {
   if (!Number.isFinite(s)) return "–";
   if (s < 1) return Math.round(s * 1000) + " ms";

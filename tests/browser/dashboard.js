@@ -14,7 +14,7 @@ const {chromium} = require("playwright-core");
 
 const [, , url, token, folder] = process.argv;
 const WAIT_MS = 120000;
-const TABS = ["overview", "trials", "branches", "settings"];
+const TABS = ["overview", "trials", "branches", "settings", "cluster"];
 
 // What the browser itself says of an answer that is meant to be a refusal, and
 // of a server that has ended.
