@@ -33,6 +33,7 @@ struct snapshot_job {
     const struct store *store; /* borrowed */
     branch_id branch;
     struct snapshot_form form;
+    uint32_t seal; /* once written */
     _Atomic bool canceled;
 };
 
@@ -122,6 +123,11 @@ void snapshot_job_free(struct snapshot_job *job)
 void snapshot_job_cancel(struct snapshot_job *job)
 {
     atomic_store(&job->canceled, true);
+}
+
+uint32_t snapshot_job_seal(const struct snapshot_job *job)
+{
+    return job->seal;
 }
 
 /* Notes which chunks the branch does not share with the initial chunk. */
@@ -216,6 +222,7 @@ enum err snapshot_job_write(struct snapshot_job *job, const char *path,
         return err;
     }
     assert(out.offset == job->form.file_bytes);
+    job->seal = crc;
     err = disk_out_commit(&out, f);
     if (!err && bytes)
         *bytes = job->form.file_bytes;
@@ -227,7 +234,8 @@ enum err snapshot_job_write(struct snapshot_job *job, const char *path,
 struct snapshot_file {
     struct disk_in in;
     struct snapshot_form form;
-    bool read; /* blocks have been, or were begun */
+    bool read;     /* blocks have been, or were begun */
+    uint32_t seal; /* once they have been */
 };
 
 static enum err read_header(struct snapshot_file *file, struct fault *f)
@@ -326,13 +334,27 @@ void snapshot_layout(const struct snapshot_file *file, uint32_t t,
     *out = file->form.table[t].layout;
 }
 
-/* Where the chunks of a file go: into branch `id` of `store`, or (NULL) through
- * `buffer`, only to be checked. */
+/* Where the chunks of a file go: into branch `id` of `store`; or (NULL) through
+ * `buffer`, to `take` one after the other, or (NULL) only to be checked. */
 struct sink {
     struct store *store;
     branch_id id;
-    unsigned char *buffer; /* [DISK_BUFFER_BYTES] */
+    unsigned char *buffer; /* [a chunk], or [DISK_BUFFER_BYTES] to be checked */
+    snapshot_take *take;
+    void *arg;
 };
+
+static enum err hand_on(const struct snapshot_file *file, const struct sink *to,
+                        const struct snapshot_cursor *at)
+{
+    const struct snapshot_table *t = &file->form.table[at->table];
+    uint64_t first = at->chunk << t->shape.row_shift;
+    uint64_t rows = (uint64_t)1 << t->shape.row_shift;
+
+    if (rows > t->layout.rows - first)
+        rows = t->layout.rows - first;
+    return to->take(to->arg, at->table, first, rows, to->buffer);
+}
 
 /* One chunk; @crc goes on over it. */
 static enum err read_chunk(struct snapshot_file *file, const struct sink *to,
@@ -353,10 +375,10 @@ static enum err read_chunk(struct snapshot_file *file, const struct sink *to,
             break;
         *crc = crc32c(*crc, bytes, n);
         left -= n;
-        if (to->store)
+        if (to->store || to->take)
             bytes += n;
     }
-    return err;
+    return !err && to->take ? hand_on(file, to, at) : err;
 }
 
 static enum err read_blocks(struct snapshot_file *file, const struct sink *to,
@@ -383,6 +405,7 @@ static enum err read_blocks(struct snapshot_file *file, const struct sink *to,
                             " (table %" PRIu32 ") does not fit its checksum",
                             file->in.path, block_at, at.block, at.table);
     }
+    file->seal = crc;
     return err;
 }
 
@@ -396,6 +419,38 @@ enum err snapshot_verify(struct snapshot_file *file, struct fault *f)
     err = read_blocks(file, &nowhere, f);
     mem_free(nowhere.buffer);
     return err;
+}
+
+static uint64_t largest_chunk(const struct snapshot_form *form)
+{
+    uint64_t most = 1;
+
+    for (uint32_t i = 0; i < form->tables; i++)
+        if (form->table[i].written > 0 &&
+            form->table[i].shape.chunk_bytes > most)
+            most = form->table[i].shape.chunk_bytes;
+    return most;
+}
+
+enum err snapshot_read(struct snapshot_file *file, snapshot_take *take,
+                       void *arg, struct fault *f)
+{
+    struct sink to = {.buffer = mem_alloc(largest_chunk(&file->form)),
+                      .take = take,
+                      .arg = arg};
+    enum err err;
+
+    if (!to.buffer)
+        return fault_set(f, ERR_NOMEM, "%s: out of memory", file->in.path);
+    err = read_blocks(file, &to, f);
+    mem_free(to.buffer);
+    return err;
+}
+
+uint32_t snapshot_seal(const struct snapshot_file *file)
+{
+    assert(file->read);
+    return file->seal;
 }
 
 /* Is table @i of the file the one that the store has? */
@@ -454,10 +509,7 @@ enum err snapshot_restore(struct snapshot_file *file, struct store *s,
         return fault_set(f, err, "restore %s: %s", file->in.path,
                          err_text(err));
     err = read_blocks(file, &branch, f);
-    if (err) {
+    if (err)
         store_drop(s, id);
-        return err;
-    }
-    store_seal(s, id);
-    return ERR_OK;
+    return err;
 }

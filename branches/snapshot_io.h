@@ -56,6 +56,9 @@ enum err snapshot_job_write(struct snapshot_job *job, const char *path,
                             const struct disk_ops *ops, uint64_t *bytes,
                             struct fault *f);
 
+/* The seal of the file that was written: see snapshot_seal. */
+uint32_t snapshot_job_seal(const struct snapshot_job *job);
+
 /* Lets a snapshot_job_write in another thread end soon (within a block) with
  * ERR_CANCELED. */
 void snapshot_job_cancel(struct snapshot_job *job);
@@ -83,11 +86,26 @@ void snapshot_layout(const struct snapshot_file *file, uint32_t t,
  * each open file, as snapshot_restore. */
 enum err snapshot_verify(struct snapshot_file *file, struct fault *f);
 
-/* Makes the file's state the new BRANCH_KEPT branch @id of @s, bit for bit. The
- * tables of @s must be those of the file, rows and initial rows included
- * (store_grow first where a table had grown). Owner's thread; another branch
- * may be active and stays so. On error the store is as it was. Errors:
- * ERR_FORMAT (other tables, too), ERR_IO, and those of store_create. */
+/* As snapshot_verify, and hands on each chunk that the file has: rows @first ..
+ * @first + @rows - 1 of table @table, as they lie in a chunk; borrowed for the
+ * call. Nothing may be believed before all of it is read: a block's checksum
+ * comes after its chunks. What @take returns ends the reading, if it is not
+ * ERR_OK. Errors: ERR_NOMEM, too. */
+typedef enum err snapshot_take(void *arg, uint32_t table, uint64_t first,
+                               uint64_t rows, const unsigned char *bytes);
+enum err snapshot_read(struct snapshot_file *file, snapshot_take *take,
+                       void *arg, struct fault *f);
+
+/* The file's last checksum, which stands for all of it, since each is seeded
+ * with the one before. After verify, read or restore. */
+uint32_t snapshot_seal(const struct snapshot_file *file);
+
+/* Makes the file's state the new BRANCH_TRAINING branch @id of @s, bit for bit
+ * (store_seal then makes it a kept one). The tables of @s must be those of the
+ * file, rows and initial rows included (store_grow first where a table had
+ * grown). Owner's thread; another branch may be active and stays so. On error
+ * the store is as it was. Errors: ERR_FORMAT (other tables, too), ERR_IO, and
+ * those of store_create. */
 enum err snapshot_restore(struct snapshot_file *file, struct store *s,
                           branch_id id, struct fault *f);
 

@@ -1,13 +1,16 @@
-/* Snapshots of a node: a folder with one file a shard, written by a thread of
- * its own while training goes on.
+/* Checkpoints, written: a folder with one file a shard and a manifest, by a
+ * thread of its own while training goes on (read in ps/restore_io.c).
  *
- * Written as DIR.tmp and renamed when all files are whole and on the disk. Each
- * file says which shard of how many it is and which tables it has, so that what
- * does not fit is refused before any of it is believed.
+ * A node's folder is written as DIR.tmp and renamed when all its files are
+ * whole and on the disk, its manifest last. Of several nodes each writes its
+ * own folder in DIR; who then finds those of all others there joins their
+ * manifests into the one of the checkpoint. The last one to finish finds them
+ * all, so nobody waits for anybody; if two do, they write the same.
  */
-#include "base/text.h"
 #include "branches/snapshot_io.h"
+#include "ps/comm_io.h"
 #include "ps/core.h"
+#include "ps/manifest_io.h"
 
 #include <assert.h>
 #include <dirent.h>
@@ -29,7 +32,9 @@ struct backup {
     branch_id branch;
     unsigned shards;
     struct snapshot_job **job; /* [shards] owned */
-    char *dir, *tmp;           /* owned */
+    char *dir, *tmp;           /* owned; this node's */
+    char *top;                 /* owned; of several nodes: the checkpoint's */
+    struct manifest manifest;  /* with this node's parts, once written */
     pthread_t thread;
     bool started;
     int fd; /* readable when the thread has finished */
@@ -40,31 +45,29 @@ struct backup {
     struct fault fault; /* code ERR_OK: written */
 };
 
-/* ---- labels -------------------------------------------------------------- */
+/* ---- what there is ------------------------------------------------------- */
 
-static void describe_table(struct text *t, const struct table *table)
+static enum err describe(struct backup *b)
 {
-    text_printf(t, " %s:%u:%u:%u:%s:%u", table->name, (unsigned)table->access,
-                (unsigned)table->type, table->width,
-                table->rule ? table->rule->name : "-", table->slots);
+    const struct mlt_ps *ps = b->ps;
+    enum err err = manifest_init(&b->manifest, (uint32_t)ps->tables, ps->nodes,
+                                 ps->all_workers);
+
+    if (err)
+        return err;
+    b->manifest.run = ps->comm ? comm_run(ps) : 0;
+    b->manifest.number = ps->backups;
+    b->manifest.branch = core_branch(ps, b->branch)->of;
+    b->manifest.clock = core_branch(ps, b->branch)->clocks;
+    for (uint32_t t = 0; t < ps->tables; t++)
+        manifest_describe(&ps->table[t], &b->manifest.table[t]);
+    return ERR_OK;
 }
 
-/* What a file of shard @index has to say; NULL when out of memory. */
-static char *shard_label(const struct mlt_ps *ps, unsigned index)
+static enum err join_path(char out[PATH_BYTES], const char *dir,
+                          const char *name, struct fault *f)
 {
-    struct text t = {0};
-
-    text_printf(&t, "mltune shard %u of %u:", ps->node * ps->workers + index,
-                ps->all_workers);
-    for (size_t i = 0; i < ps->tables; i++)
-        describe_table(&t, &ps->table[i]);
-    return text_take(&t);
-}
-
-static enum err shard_path(char out[PATH_BYTES], const char *dir,
-                           unsigned index, struct fault *f)
-{
-    int n = snprintf(out, PATH_BYTES, "%s/" SHARD_PREFIX "%u", dir, index);
+    int n = snprintf(out, PATH_BYTES, "%s/%s", dir, name);
 
     if (n >= PATH_BYTES)
         return fault_set(f, ERR_INVAL, "%.80s...: path is too long", dir);
@@ -72,6 +75,12 @@ static enum err shard_path(char out[PATH_BYTES], const char *dir,
 }
 
 /* ---- the folder ---------------------------------------------------------- */
+
+static bool is_ours(const char *name)
+{
+    return strncmp(name, SHARD_PREFIX, strlen(SHARD_PREFIX)) == 0 ||
+           strncmp(name, MANIFEST_NAME, strlen(MANIFEST_NAME)) == 0;
+}
 
 /* Removes a folder of shards and nothing else; what is not there is no error.
  */
@@ -83,7 +92,7 @@ static void remove_folder(const char *dir)
     if (!d)
         return;
     while ((e = readdir(d)) != NULL)
-        if (strncmp(e->d_name, SHARD_PREFIX, strlen(SHARD_PREFIX)) == 0)
+        if (is_ours(e->d_name))
             unlinkat(dirfd(d), e->d_name, 0);
     closedir(d);
     rmdir(dir);
@@ -129,24 +138,40 @@ static enum err flush_parent(const char *dir, struct fault *f)
 
 /* ---- the thread ---------------------------------------------------------- */
 
+/* Name of a worker's file in its node's folder. */
+static enum err shard_path(const struct backup *b, uint32_t worker,
+                           char out[PATH_BYTES], struct fault *f)
+{
+    char file[MANIFEST_FILE_MAX];
+    const char *slash;
+
+    manifest_file(&b->manifest, worker, file);
+    slash = strchr(file, '/');
+    return join_path(out, b->tmp, slash ? slash + 1 : file, f);
+}
+
 static enum err write_shards(struct backup *b, struct fault *f)
 {
     for (unsigned i = 0; i < b->shards; i++) {
+        uint32_t worker = b->ps->node * b->ps->workers + i;
+        struct manifest_part *part = &b->manifest.part[worker];
         char path[PATH_BYTES];
-        uint64_t bytes = 0;
-        enum err err = shard_path(path, b->tmp, i, f);
+        enum err err = shard_path(b, worker, path, f);
 
         if (!err)
-            err = snapshot_job_write(b->job[i], path, NULL, &bytes, f);
+            err = snapshot_job_write(b->job[i], path, NULL, &part->bytes, f);
         if (err)
             return err;
-        b->bytes += bytes;
+        part->seal = snapshot_job_seal(b->job[i]);
+        part->there = true;
+        b->bytes += part->bytes;
     }
     return ERR_OK;
 }
 
 static enum err write_folder(struct backup *b, struct fault *f)
 {
+    char path[PATH_BYTES];
     enum err err;
 
     remove_folder(b->tmp); /* of a process that was killed */
@@ -154,7 +179,9 @@ static enum err write_folder(struct backup *b, struct fault *f)
         return fault_errno(f, ERR_IO, errno, "create %s", b->tmp);
     err = write_shards(b, f);
     if (!err)
-        err = flush_folder(b->tmp, f);
+        err = join_path(path, b->tmp, MANIFEST_NAME, f);
+    if (!err) /* flushes the folder, too */
+        err = manifest_store(&b->manifest, path, f);
     if (!err && rename(b->tmp, b->dir) != 0)
         err = fault_errno(f, ERR_IO, errno, "rename %s to %s", b->tmp, b->dir);
     if (err)
@@ -162,13 +189,65 @@ static enum err write_folder(struct backup *b, struct fault *f)
     return err ? err : flush_parent(b->dir, f);
 }
 
+/* Adds the parts of node @node. ERR_NOENT: it has not written them. */
+static enum err join_node(struct backup *b, uint32_t node, struct fault *f)
+{
+    struct manifest m;
+    char name[32 + sizeof(MANIFEST_NAME)], path[PATH_BYTES];
+    enum err err;
+
+    snprintf(name, sizeof(name), "node-%u/" MANIFEST_NAME, node);
+    err = join_path(path, b->top, name, f);
+    if (!err && access(path, F_OK) != 0 && errno == ENOENT)
+        return ERR_NOENT;
+    if (!err)
+        err = manifest_load(path, &m, f);
+    if (err)
+        return err;
+    err = manifest_join(&b->manifest, &m, path, f);
+    manifest_deinit(&m);
+    return err;
+}
+
+/* Written in this node's folder, so that two nodes do not write one file. */
+static enum err write_whole(const struct backup *b, struct fault *f)
+{
+    char whole[PATH_BYTES], path[PATH_BYTES];
+    enum err err = join_path(whole, b->dir, MANIFEST_NAME ".whole", f);
+
+    if (!err)
+        err = join_path(path, b->top, MANIFEST_NAME, f);
+    if (!err)
+        err = manifest_store(&b->manifest, whole, f);
+    if (!err && rename(whole, path) != 0)
+        err = fault_errno(f, ERR_IO, errno, "rename %s to %s", whole, path);
+    if (!err)
+        err = flush_folder(b->top, f);
+    return err ? err : flush_parent(b->top, f);
+}
+
+/* The checkpoint's manifest, if all nodes have written their part. */
+static enum err complete(struct backup *b, struct fault *f)
+{
+    for (uint32_t i = 0; i < b->ps->nodes; i++) {
+        enum err err = i == b->ps->node ? ERR_OK : join_node(b, i, f);
+
+        if (err)
+            return err == ERR_NOENT ? ERR_OK : err;
+    }
+    return write_whole(b, f);
+}
+
 static void *backup_main(void *arg)
 {
     struct backup *b = arg;
     uint64_t one = 1;
     ssize_t n;
+    enum err err = write_folder(b, &b->fault);
 
-    if (write_folder(b, &b->fault) == ERR_OK)
+    if (!err && b->ps->nodes > 1)
+        err = complete(b, &b->fault);
+    if (!err)
         b->fault.code = ERR_OK;
     n = write(b->fd, &one, sizeof(one));
     assert(n == sizeof(one));
@@ -190,6 +269,8 @@ static void backup_free(struct backup *b)
     mem_free(b->job);
     mem_free(b->dir);
     mem_free(b->tmp);
+    mem_free(b->top);
+    manifest_deinit(&b->manifest);
     mem_free(b);
 }
 
@@ -199,17 +280,15 @@ static enum err new_jobs(struct backup *b)
     if (!b->job)
         return ERR_NOMEM;
     for (unsigned i = 0; i < b->shards; i++) {
-        struct snapshot_labels labels = {0};
-        char *label = shard_label(b->ps, i);
+        char label[64]; /* for people: the manifest is what is believed */
+        struct snapshot_labels labels = {.run = label};
+        int n = snprintf(label, sizeof(label), "mltune shard %u of %u",
+                         b->ps->worker[i].number, b->ps->all_workers);
         enum err err;
 
-        if (!label)
-            return ERR_NOMEM;
-        labels.run = label;
-        labels.run_bytes = (uint32_t)strlen(label);
+        labels.run_bytes = (uint32_t)n;
         err = snapshot_job_new(b->ps->worker[i].store, b->branch, &labels,
                                &b->job[i]);
-        mem_free(label);
         if (err)
             return err;
     }
@@ -239,6 +318,8 @@ static enum err begin(struct backup *b, const char *dir, struct fault *f)
     int errnum;
 
     if (!err)
+        err = describe(b);
+    if (!err)
         err = new_jobs(b);
     if (err)
         return fault_set(f, err, "snapshot %s: %s", dir, err_text(err));
@@ -263,6 +344,7 @@ enum err ps_snapshot_begin(struct mlt_ps *ps, branch_id branch, const char *dir,
     struct backup *b;
     enum err err;
 
+    ps->backups++; /* whatever comes of it: alike on all nodes */
     if (ps->backup)
         return fault_set(f, ERR_BUSY, "another snapshot is being written");
     if (!entry)
@@ -279,8 +361,13 @@ enum err ps_snapshot_begin(struct mlt_ps *ps, branch_id branch, const char *dir,
     b->shards = ps->workers;
     b->fd = -1;
     err = node_folder(ps, dir, own, f);
+    if (!err && ps->all_workers > MANIFEST_WORKERS_MAX)
+        err = fault_set(f, ERR_LIMIT, "snapshot: of at most %d workers",
+                        MANIFEST_WORKERS_MAX);
     if (!err && ps->nodes > 1 && mkdir(dir, 0777) != 0 && errno != EEXIST)
         err = fault_errno(f, ERR_IO, errno, "create %s", dir);
+    if (!err && ps->nodes > 1 && !(b->top = mem_strdup(dir)))
+        err = fault_set(f, ERR_NOMEM, "snapshot %s: out of memory", dir);
     if (!err)
         err = begin(b, own, f);
     if (err)
@@ -337,71 +424,4 @@ void backup_stop(struct mlt_ps *ps)
         return;
     ps_snapshot_cancel(ps);
     ps_snapshot_end(ps, NULL, NULL);
-}
-
-/* ---- restoring ----------------------------------------------------------- */
-
-static enum err check_label(const struct mlt_ps *ps, unsigned index,
-                            const struct snapshot_file *file, const char *path,
-                            struct fault *f)
-{
-    const struct snapshot_labels *got = snapshot_labels(file);
-    char *want = shard_label(ps, index);
-    bool same;
-
-    if (!want)
-        return fault_set(f, ERR_NOMEM, "read %s: out of memory", path);
-    same = got->run_bytes == strlen(want) &&
-           memcmp(got->run, want, got->run_bytes) == 0;
-    if (!same)
-        fault_set(f, ERR_FORMAT,
-                  "%s: written for \"%.*s\", but this is \"%.150s\"", path,
-                  got->run_bytes < 150 ? (int)got->run_bytes : 150,
-                  (const char *)got->run, want);
-    mem_free(want);
-    return same ? ERR_OK : ERR_FORMAT;
-}
-
-static enum err restore_shard(struct mlt_ps *ps, unsigned index, branch_id id,
-                              const char *dir, struct fault *f)
-{
-    struct snapshot_file *file = NULL;
-    char path[PATH_BYTES];
-    enum err err = shard_path(path, dir, index, f);
-
-    if (!err)
-        err = snapshot_open(path, NULL, &file, f);
-    if (err)
-        return err;
-    err = check_label(ps, index, file, path, f);
-    if (!err)
-        err = snapshot_restore(file, ps->worker[index].store, id, f);
-    snapshot_close(file);
-    return err;
-}
-
-enum err ps_restore(struct mlt_ps *ps, branch_id id, const char *dir,
-                    struct fault *f)
-{
-    char own[PATH_BYTES];
-    enum err err;
-    unsigned i;
-
-    if (ps_has(ps, id))
-        return fault_set(f, ERR_EXIST, "restore: branch %u is there already",
-                         id);
-    if (core_reserve_branch(ps) != ERR_OK)
-        return fault_set(f, ERR_NOMEM, "restore %s: out of memory", dir);
-    err = node_folder(ps, dir, own, f);
-    if (err)
-        return err;
-    for (i = 0; i < ps->workers; i++) {
-        err = restore_shard(ps, i, id, own, f);
-        if (err) {
-            core_drop_in_first(ps, i, id);
-            return err;
-        }
-    }
-    core_add_branch(ps, id, BRANCH_KEPT);
-    return ERR_OK;
 }

@@ -182,6 +182,15 @@ static int end_clock(struct mlt_worker *w, mlt_table table)
     return err;
 }
 
+static int end_all(struct mlt_worker *w, mlt_table table)
+{
+    int err = w->ps->comm ? comm_end_clock(w, table) : end_clock(w, table);
+
+    if (!err && table == CORE_ALL_TABLES)
+        w->clocks++;
+    return err;
+}
+
 int clock_end(struct mlt_worker *w, mlt_table table)
 {
     if (runtime_self() != w)
@@ -189,7 +198,7 @@ int clock_end(struct mlt_worker *w, mlt_table table)
     if (runtime_failed(w->ps))
         return ERR_CANCELED;
     if (table == CORE_ALL_TABLES || !w->view[table].own_clock)
-        return w->ps->comm ? comm_end_clock(w, table) : end_clock(w, table);
+        return end_all(w, table);
     if (w->ps->comm)
         return comm_end_early(w, table);
     end_early(w, table);
@@ -310,6 +319,7 @@ void core_begin_slice(struct mlt_ps *ps)
         atomic_store(&w->all, begin);
         atomic_store(&w->available, true);
         w->finished = false;
+        w->clocks = 0;
         for (mlt_table t = 0; t < ps->tables; t++) {
             atomic_store(&w->extra[t], w->view[t].own_clock ? begin : 0);
             if (w->view[t].updates)

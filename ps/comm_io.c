@@ -337,6 +337,11 @@ enum err comm_start(struct mlt_ps *ps, struct fault *f)
     return err;
 }
 
+uint64_t comm_run(const struct mlt_ps *ps)
+{
+    return ps->comm->meet.run;
+}
+
 /* ---- runs ---------------------------------------------------------------- */
 
 enum err comm_begin(struct mlt_ps *ps)

@@ -48,6 +48,9 @@ enum err comm_start(struct mlt_ps *ps, struct fault *f);
 /* Joins the thread, closes everything. Accepts a server without one. */
 void comm_stop(struct mlt_ps *ps);
 
+/* Number of this start of the nodes, the same on all. After comm_start. */
+uint64_t comm_run(const struct mlt_ps *ps);
+
 /* ---- control thread ------------------------------------------------------ */
 
 /* The next slice, on the active branch; workers are parked. */

@@ -98,6 +98,7 @@ struct mlt_worker {
     uint64_t branch_bytes, fixed_bytes; /* this shard's */
     uint64_t spin_ns; /* before it sleeps in a wait of a run: see park_io.h; 0
                        * with more workers than processors */
+    uint64_t clocks;  /* clocks of all tables that it has ended in this run */
     bool finished;    /* read by others between the phases of a barrier */
     mlt_table ends;   /* the clock it ends: a table's, or CORE_ALL_TABLES */
 
@@ -149,11 +150,23 @@ struct mlt_ps {
     struct stripe_line *stripe; /* [CORE_STRIPES] locks of rows */
     struct runtime *runtime;
     struct backup *backup; /* of the snapshot in progress, or NULL */
+    uint64_t backups;      /* how many were begun */
+    branch_id
+        checkpoint;      /* fork that it is of, by mlt_ps_checkpoint; or NONE */
+    struct mover *mover; /* [STORE_TABLES_MAX] of local tables, or NULL */
+};
+
+/* What takes a local table to another number of workers (mlt_ps_set_mover). */
+struct mover {
+    mlt_mover *move; /* NULL: nobody */
+    void *arg;
 };
 
 struct branch_entry {
     branch_id id;
     enum branch_type type;
+    branch_id of;    /* a kept one: what it holds the state of; else itself */
+    uint64_t clocks; /* that it has run, and what it was forked from before */
 };
 
 struct stripe_line {
@@ -234,10 +247,12 @@ struct place place_of(const struct mlt_ps *ps, mlt_table table, uint64_t row);
 /* forks.c: every worker's maps and pointers, from the stores' active branch. */
 void core_refresh_maps(struct mlt_ps *ps);
 const struct branch_entry *core_branch(const struct mlt_ps *ps, branch_id id);
+/* The active branch has run @clocks more. */
+void core_count_clocks(struct mlt_ps *ps, uint64_t clocks);
 /* Room for one more entry (ERR_NOMEM), the entry, and the way back: drops @id
  * in the first @shards stores. */
 enum err core_reserve_branch(struct mlt_ps *ps);
-void core_add_branch(struct mlt_ps *ps, branch_id id, enum branch_type type);
+void core_add_branch(struct mlt_ps *ps, const struct branch_entry *entry);
 void core_drop_in_first(struct mlt_ps *ps, unsigned shards, branch_id id);
 
 /* backup_io.c: is @id being written; gives a snapshot in progress up. */

@@ -12,6 +12,13 @@ const struct branch_entry *core_branch(const struct mlt_ps *ps, branch_id id)
     return NULL;
 }
 
+void core_count_clocks(struct mlt_ps *ps, uint64_t clocks)
+{
+    for (size_t i = 0; i < ps->branches; i++)
+        if (ps->branch[i].id == ps->active)
+            ps->branch[i].clocks += clocks;
+}
+
 static void assert_between_runs(const struct mlt_ps *ps)
 {
     if (!ps->started)
@@ -82,17 +89,18 @@ enum err core_reserve_branch(struct mlt_ps *ps)
                : ERR_NOMEM;
 }
 
-void core_add_branch(struct mlt_ps *ps, branch_id id, enum branch_type type)
+void core_add_branch(struct mlt_ps *ps, const struct branch_entry *entry)
 {
     assert(ps->branches < ps->branches_room);
-    ps->branch[ps->branches++] = (struct branch_entry){id, type};
-    if (id >= ps->next_id)
-        ps->next_id = id + 1;
+    ps->branch[ps->branches++] = *entry;
+    if (entry->id >= ps->next_id)
+        ps->next_id = entry->id + 1;
 }
 
 enum err ps_fork(struct mlt_ps *ps, branch_id child, branch_id parent,
                  enum branch_type type)
 {
+    branch_id of;
     unsigned i;
 
     assert_between_runs(ps);
@@ -104,6 +112,7 @@ enum err ps_fork(struct mlt_ps *ps, branch_id child, branch_id parent,
         return ERR_EXIST;
     if (core_reserve_branch(ps) != ERR_OK)
         return ERR_NOMEM;
+    of = core_branch(ps, parent)->of;
     for (i = 0; i < ps->workers; i++) {
         enum err err = store_fork(ps->worker[i].store, child, parent, type);
 
@@ -112,7 +121,9 @@ enum err ps_fork(struct mlt_ps *ps, branch_id child, branch_id parent,
             return err;
         }
     }
-    core_add_branch(ps, child, type);
+    core_add_branch(ps, &(struct branch_entry){
+                            child, type, type == BRANCH_KEPT ? of : child,
+                            core_branch(ps, parent)->clocks});
     return ERR_OK;
 }
 
@@ -169,6 +180,16 @@ int mlt_ps_fork(struct mlt_ps *ps, uint32_t parent, uint32_t *child)
 int mlt_ps_drop(struct mlt_ps *ps, uint32_t branch)
 {
     return (int)ps_drop(ps, branch);
+}
+
+int mlt_ps_clocks(const struct mlt_ps *ps, uint32_t branch, uint64_t *out)
+{
+    const struct branch_entry *entry = core_branch(ps, branch);
+
+    if (!entry)
+        return ERR_NOENT;
+    *out = entry->clocks;
+    return ERR_OK;
 }
 
 int mlt_ps_switch(struct mlt_ps *ps, uint32_t branch)

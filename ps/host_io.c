@@ -214,7 +214,7 @@ static enum err declare(struct host *h, struct fault *f)
         .width = CURSOR_VALUES,
         .type = MLT_F64,
         .access = MLT_LOCAL,
-        .flags = MLT_NOT_SAVED,
+        .flags = MLT_NOT_SAVED | MLT_ALIKE,
         .chunk_bytes = sizeof(struct cursor),
     };
     struct mlt_error e = {0};

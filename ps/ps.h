@@ -213,9 +213,10 @@ enum err ps_load(struct mlt_ps *ps, const char *dir, struct fault *f);
 /* Starts a background thread that writes the kept @branch into the new folder
  * @dir (of several nodes: @dir/node-K, in @dir that all share; one file a
  * shard; written as DIR.tmp and renamed: complete or not there) and returns.
- * Training goes on; the branch cannot be dropped until ps_snapshot_end. One
- * snapshot at a time. Errors: ERR_BUSY, ERR_NOENT, ERR_INVAL (not kept),
- * ERR_EXIST (@dir), ERR_IO, ERR_NOMEM. */
+ * The manifest in @dir comes last (ps/manifest.h). Training goes on; the branch
+ * cannot be dropped until ps_snapshot_end. One snapshot at a time. Errors:
+ * ERR_BUSY, ERR_NOENT, ERR_INVAL (not kept), ERR_EXIST (@dir), ERR_IO,
+ * ERR_NOMEM. */
 enum err ps_snapshot_begin(struct mlt_ps *ps, branch_id branch, const char *dir,
                            struct fault *f);
 
@@ -234,10 +235,11 @@ void ps_snapshot_cancel(struct mlt_ps *ps);
  * snapshot begun. */
 enum err ps_snapshot_end(struct mlt_ps *ps, uint64_t *bytes, struct fault *f);
 
-/* Reads a snapshot as the new kept branch @id. The tables and the number of
- * workers must be those it was written with. Errors: ERR_FORMAT (any damage, by
- * file and offset; another shape), ERR_IO, ERR_LIMIT, ERR_EXIST, ERR_NOMEM;
- * nothing changed. */
+/* Reads a snapshot as the new kept branch @id, written by however many nodes
+ * and workers: as mlt_ps_restore, but each node checks the files alone that it
+ * has to read. Errors: ERR_FORMAT (any damage, by file and offset; other
+ * tables), ERR_UNSUPPORTED (a local table that nothing moves), ERR_IO,
+ * ERR_LIMIT, ERR_EXIST, ERR_NOMEM; nothing changed. */
 enum err ps_restore(struct mlt_ps *ps, branch_id id, const char *dir,
                     struct fault *f);
 

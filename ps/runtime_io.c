@@ -356,6 +356,8 @@ int ps_run_end(struct mlt_ps *ps)
     code = runtime_failed(ps);
     if (code)
         ps->active_failed = true;
+    else
+        core_count_clocks(ps, ps->worker[0].clocks);
     return code;
 }
 

@@ -151,7 +151,7 @@ int mlt_ps_new(const struct mlt_ps_options *opt, struct mlt_ps **out,
         fault_set(&f, ERR_NOMEM, "no memory for a parameter server");
         return core_give_error(err, &f);
     }
-    ps->active = BRANCH_NONE;
+    ps->active = ps->checkpoint = BRANCH_NONE;
     if (take_options(ps, opt, &f)) {
         mlt_ps_free(ps);
         return core_give_error(err, &f);
@@ -302,6 +302,7 @@ void mlt_ps_free(struct mlt_ps *ps)
     start_undo(ps);
     mem_free(ps->meet);
     mem_free(ps->listen);
+    mem_free(ps->mover);
     mem_free(ps->table);
     mem_free(ps);
 }

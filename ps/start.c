@@ -385,7 +385,7 @@ static enum err first_branch(struct mlt_ps *ps)
     if (core_reserve_branch(ps) != ERR_OK)
         return ERR_NOMEM;
     ps->next_id = 0;
-    core_add_branch(ps, 0, BRANCH_INIT);
+    core_add_branch(ps, &(struct branch_entry){.type = BRANCH_INIT});
     ps->started = true;
     return ps_activate(ps, 0);
 }

@@ -7,8 +7,8 @@
 #include <string.h>
 
 enum {
-    KNOWN_FLAGS =
-        MLT_READ_MY_WRITES | MLT_NO_MOMENTUM | MLT_NOT_SAVED | MLT_OWN_CLOCK,
+    KNOWN_FLAGS = MLT_READ_MY_WRITES | MLT_NO_MOMENTUM | MLT_NOT_SAVED |
+                  MLT_OWN_CLOCK | MLT_ALIKE,
     ROW_BYTES_MAX = 1 << 30
 };
 #define TABLE_BYTES_MAX ((uint64_t)1 << 46)
@@ -38,6 +38,9 @@ static enum err check_shape(const struct mlt_table_options *o, struct fault *f)
         return fault_set(f, ERR_INVAL,
                          "table %s: MLT_OWN_CLOCK needs a shared table",
                          o->name);
+    if ((o->flags & MLT_ALIKE) && o->access != MLT_LOCAL)
+        return fault_set(f, ERR_INVAL,
+                         "table %s: MLT_ALIKE needs a local table", o->name);
     return ERR_OK;
 }
 

@@ -9,7 +9,7 @@ $(B)/libmltune.so: $(SO_OBJS) $(ARCHIVE) apps/direct/libmltune.map
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LINK_FLAGS) -shared -Wl,-soname,libmltune.so.1 -Wl,-z,defs \
 		-Wl,--version-script=apps/direct/libmltune.map \
-		$(filter %.o %.a,$^) $(shell pkg-config --libs libzmq) -lm -pthread -o $@
+		$(filter %.o %.a,$^) $(shell pkg-config --libs libzmq jansson) -lm -pthread -o $@
 
 $(B)/direct: $(B)/obj/apps/direct/direct.o $(B)/libmltune.so
 	$(call say,LD,$@)

@@ -127,7 +127,11 @@ enum {
     /* A shared table whose clock may end before the worker's (a layer whose
      * gradient is ready, say): mlt_clock_table ends it early and does not wait;
      * the next mlt_clock ends it where that was not called. */
-    MLT_OWN_CLOCK = 8
+    MLT_OWN_CLOCK = 8,
+    /* A local table that holds the same in all workers whenever a run ends (a
+     * cursor, say): a checkpoint can then be restored onto another number of
+     * workers. */
+    MLT_ALIKE = 16
 };
 
 struct mlt_table_options {
@@ -170,6 +174,11 @@ MLT_API int mlt_ps_drop(struct mlt_ps *ps, uint32_t branch);
 /* The branch that workers read and update from now on. */
 MLT_API int mlt_ps_switch(struct mlt_ps *ps, uint32_t branch);
 
+/* Clocks (of all tables) that worker 0 has ended in @branch and in what it was
+ * forked from; a checkpoint carries the number. Errors: no such branch. */
+MLT_API int mlt_ps_clocks(const struct mlt_ps *ps, uint32_t branch,
+                          uint64_t *out);
+
 MLT_API int mlt_ps_set_learning_rate(struct mlt_ps *ps, double learning_rate);
 MLT_API int mlt_ps_set_momentum(struct mlt_ps *ps, double momentum);
 MLT_API int mlt_ps_set_staleness(struct mlt_ps *ps, unsigned staleness);
@@ -180,6 +189,73 @@ MLT_API int mlt_ps_set_staleness(struct mlt_ps *ps, unsigned staleness);
  * writes its rows into the files, which are whole when all have returned. */
 MLT_API int mlt_ps_save(struct mlt_ps *ps, const char *dir,
                         struct mlt_error *err);
+
+/* ---- checkpoints (between two mlt_ps_run) -------------------------------- */
+
+/* Begins to write the whole state of the active branch, as it is now, into the
+ * new folder @dir, and returns: a fork (microseconds), which a thread writes
+ * while training goes on. The fork takes memory as it comes to differ, a model
+ * at most. Of several nodes each writes its part into the same folder, which
+ * all reach. The checkpoint is whole when mlt_ps_checkpoint_end has succeeded
+ * on all nodes: then, and not before, the file manifest.json is there.
+ *
+ * Every table is in it, slots and local tables included; the learning rate and
+ * the like are not. One at a time. Errors: one is being written; @dir (of
+ * several nodes: this node's part of it) is there already; memory limit; no
+ * active branch, or one in which a run failed; input and output. */
+MLT_API int mlt_ps_checkpoint(struct mlt_ps *ps, const char *dir,
+                              struct mlt_error *err);
+
+/* 1: none is being written any more, mlt_ps_checkpoint_end will not wait. By
+ * any thread, also while workers run. */
+MLT_API int mlt_ps_checkpoint_done(const struct mlt_ps *ps);
+
+/* Waits until it is written and on the disk. On error nothing of this node is
+ * left in the folder, and earlier checkpoints are untouched. Errors: input and
+ * output, with the file's name in @err; none was begun. */
+MLT_API int mlt_ps_checkpoint_end(struct mlt_ps *ps, struct mlt_error *err);
+
+/* Reads a checkpoint as a new branch, to be switched to, of any number of nodes
+ * and workers: shared and exclusive tables are then as they were, bit for bit,
+ * slots included. The tables must be those it was written with (names, rows,
+ * widths, types, accesses, rules; chunk_bytes may differ).
+ *
+ * Local tables: with as many workers over all nodes, each worker has its own
+ * again. With another number, tables with MLT_ALIKE and those that have a mover
+ * are taken over; any other refuses the whole.
+ *
+ * All files are checked on every node, so that all come to the same result. A
+ * program whose nodes do not all succeed should end them all; one that does not
+ * trust its newest checkpoint tries the one before. Blocks while it reads.
+ * Errors: a damaged, missing or unfinished file, by name and place; other
+ * tables, by name; memory limit. Nothing changed then. */
+MLT_API int mlt_ps_restore(struct mlt_ps *ps, const char *dir, uint32_t *branch,
+                           struct mlt_error *err);
+
+/* A local table on its way to another number of workers. Worker numbers count
+ * over all nodes. */
+struct mlt_move {
+    mlt_table table;
+    unsigned workers_before, workers;
+    uint64_t rows_before, rows; /* of each worker */
+    void *inside;               /* of the library */
+};
+
+/* Fills the table's rows, all zero, of this node's workers. Called in the
+ * thread that restores; 0, or an error that refuses the checkpoint. */
+typedef int mlt_mover(const struct mlt_move *move, void *arg);
+
+/* A row as worker @worker of before had it; as worker @worker is to have it:
+ * NULL where that is another node's. For the length of the call. */
+MLT_API const void *mlt_move_from(const struct mlt_move *move, unsigned worker,
+                                  uint64_t row);
+MLT_API void *mlt_move_to(const struct mlt_move *move, unsigned worker,
+                          uint64_t row);
+
+/* Who moves a local table; @arg is borrowed. Any time before a restore, once it
+ * is declared. Errors: out of memory. */
+MLT_API int mlt_ps_set_mover(struct mlt_ps *ps, mlt_table table,
+                             mlt_mover *mover, void *arg);
 
 /* ---- in a worker's thread ------------------------------------------------ */
 

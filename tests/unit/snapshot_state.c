@@ -97,6 +97,8 @@ enum err state_load(struct store *s, branch_id id, const char *path,
     if (err)
         return err;
     err = snapshot_restore(file, s, id, f);
+    if (!err)
+        store_seal(s, id);
     snapshot_close(file);
     return err;
 }
