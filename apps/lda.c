@@ -131,6 +131,8 @@ static int lda_declare(void *app, struct mlt_ps *ps, struct mlt_error *error)
         err = mlt_ps_table(ps, &totals, &l->topic_total, error);
     if (!err)
         err = mlt_ps_table(ps, &topics, &l->topics, error);
+    if (!err)
+        err = mlt_ps_set_mover(ps, l->topics, lda_move_topics, l);
     return err;
 }
 

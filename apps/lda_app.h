@@ -3,6 +3,7 @@
  *   lda_data.c   settings, corpus, layout   before any thread runs
  *   lda.c        tables, clocks             all workers, each its own share
  *   lda_model.c  the saved model, its topics in words
+ *   lda_move.c   tokens' topics for another number of workers
  *
  * Tables: `word_topic` (shared, i32) counts how often a word has a topic,
  * `topic_total` (shared, i32, one row) is its sum over words, `topics` (local)
@@ -60,6 +61,9 @@ void lda_close(void *app);
 int lda_save(void *app, const char *dir, char *json, size_t size,
              struct mlt_error *error);
 int lda_load(void *app, const char *dir, struct mlt_error *error);
+
+/* Takes the table `topics` to another number of workers (mlt_mover); @lda. */
+int lda_move_topics(const struct mlt_move *move, void *lda);
 
 /* Topic of a token before training: a function of seed, document, word, and
  * which of the document's tokens of that word it is. */

@@ -56,28 +56,45 @@ static uint64_t shuffle_docs(const struct corpus *c, uint64_t seed,
 
 /* How many of @n documents to take so that about @want tokens come together:
  * the one on the border goes where more of it is. At least @least. */
-static uint64_t take_docs(const struct corpus *c, const uint32_t id[],
-                          uint64_t n, uint64_t want, uint64_t least,
-                          uint64_t *tokens)
+static uint64_t take_docs(const uint32_t length[], uint64_t n, uint64_t want,
+                          uint64_t least, uint64_t *tokens)
 {
     uint64_t taken = 0;
 
     *tokens = 0;
     while (taken < n) {
-        uint64_t length = doc_length(c, id[taken]);
-
-        if (taken >= least && *tokens + length / 2 >= want)
+        if (taken >= least && *tokens + length[taken] / 2 >= want)
             break;
-        *tokens += length;
+        *tokens += length[taken];
         taken++;
     }
     return taken;
+}
+
+void lda_layout_deal(const uint32_t length[], uint64_t docs, unsigned workers,
+                     uint64_t out[])
+{
+    uint64_t left = 0, own;
+
+    for (uint64_t d = 0; d < docs; d++)
+        left += length[d];
+    for (unsigned w = 0; w < workers; w++) {
+        out[w] = docs;
+        if (w + 1 < workers)
+            out[w] = take_docs(length, docs, left / (workers - w), 0, &own);
+        else
+            own = left;
+        left -= own;
+        length += out[w];
+        docs -= out[w];
+    }
 }
 
 /* What sorting one part by word needs. */
 struct sorter {
     const struct corpus *c;
     uint64_t *begin; /* [words + 1] */
+    uint64_t *take;  /* [workers] documents that each has of a part */
 };
 
 static void sort_tokens(struct sorter *s, struct lda_part *p)
@@ -143,33 +160,30 @@ static void note_sizes(struct lda_share *s, const struct lda_part *p)
 }
 
 static enum err add_part(struct lda_layout *l, uint32_t part, struct sorter *s,
-                         const uint32_t id[], uint64_t docs, uint64_t tokens)
+                         const uint32_t id[], const uint32_t length[],
+                         uint64_t docs, uint64_t tokens)
 {
-    uint64_t left = tokens;
     enum err err = ERR_OK;
 
     l->part_tokens[part] = tokens;
+    lda_layout_deal(length, docs, l->workers, s->take);
     for (unsigned w = 0; w < l->workers && !err; w++) {
         struct lda_share *share = &l->share[w];
         struct lda_part *p = &share->part[part];
-        uint64_t own = left, take = docs;
 
-        if (w + 1 < l->workers)
-            take = take_docs(s->c, id, docs, left / (l->workers - w), 0, &own);
-        err = part_init(p, s, id, take);
+        err = part_init(p, s, id, s->take[w]);
         p->first_row = share->rows;
         share->rows += lda_rows_of(p->tokens);
         share->tokens += p->tokens;
         note_sizes(share, p);
-        left -= own;
-        id += take;
-        docs -= take;
+        id += s->take[w];
     }
     return err;
 }
 
 static enum err lay_out(struct lda_layout *l, struct sorter *s,
-                        const uint32_t id[], uint64_t docs)
+                        const uint32_t id[], const uint32_t length[],
+                        uint64_t docs)
 {
     uint64_t left = s->c->tokens;
     enum err err = ERR_OK;
@@ -179,11 +193,12 @@ static enum err lay_out(struct lda_layout *l, struct sorter *s,
         uint64_t take = docs;
 
         if (others > 0) /* and a document for each of them */
-            take = take_docs(s->c, id, docs - others, left / (others + 1), 1,
+            take = take_docs(length, docs - others, left / (others + 1), 1,
                              &tokens);
-        err = add_part(l, p, s, id, take, tokens);
+        err = add_part(l, p, s, id, length, take, tokens);
         left -= tokens;
         id += take;
+        length += take;
         docs -= take;
     }
     return err;
@@ -208,6 +223,7 @@ enum err lda_layout_init(struct lda_layout *l, const struct corpus *c,
                          uint32_t parts, unsigned workers, uint64_t seed)
 {
     uint32_t *id = mem_alloc(c->docs * sizeof(*id));
+    uint32_t *length = mem_alloc(c->docs * sizeof(*length));
     struct sorter s = {.c = c};
     uint64_t docs;
     enum err err = ERR_NOMEM;
@@ -215,18 +231,23 @@ enum err lda_layout_init(struct lda_layout *l, const struct corpus *c,
     assert(parts >= 1 && workers >= 1 && c->tokens > 0);
     memset(l, 0, sizeof(*l));
     s.begin = mem_alloc((c->words + (size_t)1) * sizeof(*s.begin));
-    if (!id || !s.begin)
+    s.take = mem_alloc(workers * sizeof(*s.take));
+    if (!id || !length || !s.begin || !s.take)
         goto done;
     docs = shuffle_docs(c, seed, id);
+    for (uint64_t i = 0; i < docs; i++)
+        length[i] = doc_length(c, id[i]);
     l->workers = workers;
     l->parts = parts < docs ? parts : (uint32_t)docs;
     l->tokens = c->tokens;
     err = alloc_shares(l);
     if (!err)
-        err = lay_out(l, &s, id, docs);
+        err = lay_out(l, &s, id, length, docs);
 done:
     mem_free(id);
+    mem_free(length);
     mem_free(s.begin);
+    mem_free(s.take);
     if (err)
         lda_layout_deinit(l);
     return err;

@@ -57,6 +57,12 @@ enum err lda_layout_init(struct lda_layout *l, const struct corpus *c,
                          uint32_t parts, unsigned workers, uint64_t seed);
 void lda_layout_deinit(struct lda_layout *l);
 
+/* How a part's documents, of @length[@docs] tokens in the part's order, are
+ * dealt to @workers: how many each has, one worker after the other, into
+ * @out[@workers]. */
+void lda_layout_deal(const uint32_t length[], uint64_t docs, unsigned workers,
+                     uint64_t out[]);
+
 static inline uint64_t lda_rows_of(uint64_t tokens)
 {
     return (tokens + LDA_ROW_TOKENS - 1) / LDA_ROW_TOKENS;

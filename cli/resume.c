@@ -18,6 +18,7 @@
 
 struct resume_arguments {
     const char *state, *listen, *tls_cert, *tls_key;
+    struct option_list sets;
     bool json;
 };
 
@@ -25,7 +26,35 @@ static const char details[] =
     "RUN is an id, the beginning of one, or a name (its newest run). The run "
     "goes on\nfrom its last snapshot; finished trials are known and not run "
     "again\n(strategies hyperband, asha and complete begin anew). It keeps the "
-    "configuration,\nand the folder for the model, that it began with.";
+    "configuration,\nand the folder for the model, that it began with; but "
+    "where it runs may be changed,\nfrom then on: --set cluster.nodes=4, "
+    "cluster.workers, memory.limit, snapshot.every.";
+
+/* What may be set: it changes where a run trains, not what. */
+static const char *const changeable[] = {"cluster", "memory", "snapshot"};
+
+static bool may_be_set(const char *set)
+{
+    const char *path = set + (set[0] == '/');
+    size_t n = strcspn(path, "./=");
+
+    for (size_t i = 0; i < sizeof(changeable) / sizeof(*changeable); i++)
+        if (strlen(changeable[i]) == n && strncmp(path, changeable[i], n) == 0)
+            return true;
+    return false;
+}
+
+static int check_sets(const struct option_list *sets)
+{
+    for (size_t i = 0; i < sets->len; i++)
+        if (!may_be_set(sets->item[i])) {
+            talk_error("--set %s: only cluster, memory and snapshot can be "
+                       "changed when a run goes on",
+                       sets->item[i]);
+            return EXIT_USAGE;
+        }
+    return OPTIONS_GO_ON;
+}
 
 static int parse_arguments(struct resume_arguments *a, int argc, char **argv,
                            const char **run)
@@ -33,6 +62,8 @@ static int parse_arguments(struct resume_arguments *a, int argc, char **argv,
     const struct option_spec options[] = {
         {"state", 0, OPTION_TEXT, "DIR",
          "where runs are kept (" STATE_DEFAULT ")", &a->state},
+        {"set", 0, OPTION_LIST, "PATH=VALUE",
+         "set a value of cluster, memory or snapshot (as run --set)", &a->sets},
         {"json", 0, OPTION_FLAG, NULL,
          "the result of the whole run as one JSON object, last line on stdout",
          &a->json},
@@ -57,9 +88,10 @@ static int parse_arguments(struct resume_arguments *a, int argc, char **argv,
     struct operands operands;
     int code = options_parse(&usage, argc, argv, &operands);
 
-    if (code == OPTIONS_GO_ON)
-        *run = operands.item[0];
-    return code;
+    if (code != OPTIONS_GO_ON)
+        return code;
+    *run = operands.item[0];
+    return check_sets(&a->sets);
 }
 
 /* What the journal has of the run. */
@@ -95,12 +127,12 @@ static enum err find(const char *state, const char *word,
 }
 
 static int parse_config(const struct found *found, const char *folder,
-                        struct run_config **out)
+                        const struct option_list *sets, struct run_config **out)
 {
     const struct config_env env = {cli_registry(), config_cores()};
     struct problems problems = {0};
     enum err err = run_config_parse(&env, found->config, strlen(found->config),
-                                    folder, NULL, out, &problems);
+                                    folder, sets, out, &problems);
 
     if (err)
         run_config_say("the run's configuration", &problems);
@@ -113,6 +145,7 @@ static int resume(const struct resume_arguments *a, const struct found *found,
 {
     char folder[FILE_PATH_MAX], out[FILE_PATH_MAX];
     struct start_options start = {.resume = found->id,
+                                  .reconfigured = a->sets.len > 0,
                                   .state = a->state,
                                   .listen = a->listen,
                                   .tls_cert = a->tls_cert,
@@ -128,7 +161,7 @@ static int resume(const struct resume_arguments *a, const struct found *found,
         return replay_exit_code(err);
     }
     start.out = out[0] ? out : NULL;
-    code = parse_config(found, folder, &config);
+    code = parse_config(found, folder, &a->sets, &config);
     if (code == EXIT_DONE)
         code = start_run(&start, config);
     run_config_free(config);

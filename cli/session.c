@@ -325,7 +325,7 @@ static enum err make_folder(struct session *s, struct fault *f)
         err = file_join(path, s->folder.path, "config.json", f);
     if (!err && s->o->resume)
         err = recall_history(s, f);
-    else if (!err)
+    if (!err && (!s->o->resume || s->o->reconfigured))
         err = write_json(path, s->o->config, f);
     if (!err && !s->o->resume)
         err = session_remember(s->folder.path, s->o->folder,
@@ -345,18 +345,18 @@ static enum err register_run(struct session *s, struct fault *f)
     char *config;
     enum err err;
 
-    if (s->o->resume) {
-        err = journal_continue_run(s->journal, s->folder.id, f);
-        s->begun = !err;
-        return err;
-    }
     config = json_write(s->o->config, 0);
     if (!config)
         return fault_set(f, ERR_NOMEM, "out of memory");
-    err = journal_begin_run(s->journal, s->folder.id, s->o->tuner->name, config,
-                            clock_wall(), f);
-    mem_free(config);
+    if (s->o->resume)
+        err = journal_continue_run(s->journal, s->folder.id, f);
+    else
+        err = journal_begin_run(s->journal, s->folder.id, s->o->tuner->name,
+                                config, clock_wall(), f);
     s->begun = !err;
+    if (!err && s->o->resume && s->o->reconfigured)
+        err = journal_configure_run(s->journal, config, f);
+    mem_free(config);
     return err;
 }
 

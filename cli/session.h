@@ -17,6 +17,7 @@
 /* All borrowed for the call. */
 struct session_options {
     const char *resume; /* id of the run that goes on; NULL: a new one */
+    bool reconfigured;  /* with another configuration than it had */
     const char *state;  /* folder; made where it is missing */
     const char *out;    /* where the model goes; NULL: the run's folder */
     const char *listen; /* address of the HTTP service; NULL: any free port */

@@ -48,6 +48,7 @@ int start_run(const struct start_options *a, const struct run_config *c)
     struct tuner_options tuner;
     struct session_options session = {
         .resume = a->resume,
+        .reconfigured = a->reconfigured,
         .state = a->state,
         .out = a->out,
         .listen = a->listen ? a->listen : c->listen,

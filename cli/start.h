@@ -10,6 +10,7 @@
 /* What the command line says beside the configuration; all borrowed. */
 struct start_options {
     const char *resume; /* id of the run that goes on; NULL: a new one */
+    bool reconfigured;  /* the run that goes on: its configuration is new */
     const char *state;  /* folder */
     const char *out;    /* where the model goes; NULL: the run's folder */
     /* Both as configured where none is given; with another address alone there

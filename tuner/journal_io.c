@@ -17,7 +17,7 @@
 enum { APPLICATION_ID = 0x6d6c746e }; /* "mltn", in the file's header */
 
 /* Statements of a writer, prepared once. */
-enum statement { BEGIN, APPEND, COMMIT, END_RUN, STATEMENT_COUNT };
+enum statement { BEGIN, APPEND, COMMIT, END_RUN, CONFIGURE, STATEMENT_COUNT };
 
 static const char *const statement_text[STATEMENT_COUNT] = {
     [BEGIN] = "BEGIN IMMEDIATE",
@@ -26,6 +26,7 @@ static const char *const statement_text[STATEMENT_COUNT] = {
     [COMMIT] = "COMMIT",
     [END_RUN] = "UPDATE runs SET status = ?2, reason = ?3, result = ?4,"
                 " ended_ns = ?5 WHERE key = ?1",
+    [CONFIGURE] = "UPDATE runs SET config = ?2 WHERE key = ?1",
 };
 
 struct journal {
@@ -429,6 +430,19 @@ enum err journal_continue_run(struct journal *j, const char *id,
         return explain(j, code, "continue the run", f);
     sqlite3_bind_int64(end, 1, j->run); /* the others are NULL */
     err = run_statement(j, END_RUN, "continue the run", f);
+    return err ? err : flush_log(j, f);
+}
+
+enum err journal_configure_run(struct journal *j, const char *config,
+                               struct fault *f)
+{
+    sqlite3_stmt *s = j->statement[CONFIGURE];
+    enum err err;
+
+    assert(j->run > 0 && !j->open);
+    sqlite3_bind_int64(s, 1, j->run);
+    bind_text(s, 2, config);
+    err = run_statement(j, CONFIGURE, "change the configuration", f);
     return err ? err : flush_log(j, f);
 }
 

@@ -53,6 +53,11 @@ enum err journal_begin_run(struct journal *j, const char *id, const char *name,
 enum err journal_continue_run(struct journal *j, const char *id,
                               struct fault *f);
 
+/* Gives the run that was begun or continued another configuration, durable on
+ * return; before its first record. */
+enum err journal_configure_run(struct journal *j, const char *config,
+                               struct fault *f);
+
 /* Adds one record to the run begun here: @kind a short word, @json one object,
  * @len bytes. Not durable before the commit. */
 enum err journal_append(struct journal *j, const char *kind, const char *json,

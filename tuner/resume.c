@@ -370,13 +370,6 @@ static bool changed(struct board *c, char *what, size_t size)
     const struct record_run_started *was = &c->options.resume->run;
     const struct msg_ready *is = &c->system;
 
-    if (is->workers != was->workers) {
-        snprintf(what, size,
-                 "the run began with %u workers, now there are %u: set "
-                 "cluster.workers in a new run",
-                 was->workers, is->workers);
-        return true;
-    }
     if (is->samples == was->samples &&
         is->validation_samples == was->validation_samples &&
         is->parts == was->parts && strcmp(is->metric, was->metric) == 0)
@@ -419,6 +412,9 @@ bool resume_begin(struct board *c)
         board_interrupted(c, "changed", what);
         return true;
     }
+    if (c->system.workers != h->run.workers)
+        board_decision(c, "resume", "%u workers over all nodes, at first %u",
+                       c->system.workers, h->run.workers);
     attempt(c);
     return true;
 }

@@ -137,6 +137,91 @@ class Cluster(Case):
         self.assert_nothing_left()
 
 
+class Moved(Case):
+    """Interrupted, and gone on with elsewhere."""
+
+    def interrupted(self, config, state):
+        """The run's id, with epochs still to come."""
+        self.write("config.json", config)
+        process = self.start("run", "config.json", "--json", "--state", state)
+
+        def some_epochs():
+            if process.poll() is not None:
+                return True
+            shown = self.mltune("show", "cluster", "--json", "--state", state)
+            return shown.code == 0 and shown.result["epochs"] >= 1
+        self.wait_until(some_epochs, "an epoch")
+        process.send_signal(signal.SIGINT)
+        done = self.finish(process)
+        if done.code == 0:
+            return None
+        self.assert_code(done, 130)
+        return done.result["run"]
+
+    def move(self, app, before, after):
+        """Configuration and result of a run that was moved, and its losses."""
+        config = fixed(app)
+        config["cluster"] = {"nodes": before[0], "workers": before[1]}
+        config["stop"] = {"max_epochs": 10, "plateau_epochs": 1000}
+        run, tries = None, 0
+        while run is None:  # a run that was too fast is followed by a longer
+            config["stop"]["max_epochs"] *= 2
+            state = f"{app}-{tries}"
+            run = self.interrupted(config, state)
+            tries += 1
+        done = self.mltune("resume", run, "--json", "--state", state, "--set",
+                           f"cluster.nodes={after[0]}", "--set",
+                           f"cluster.workers={after[1]}")
+        self.assert_code(done, 0)
+        shown = self.mltune("show", run, "--json", "--state", state).result
+        self.assertEqual(shown["config"]["cluster"]["nodes"], after[0])
+        return config, done.result, [e["loss"] for e in shown["epoch_list"]]
+
+    def tables(self, result):
+        return {p.name: p.read_bytes()
+                for p in pathlib.Path(result["model"]).glob("*.npy")}
+
+    def test_as_many_workers_on_other_nodes_are_the_same_to_the_last_bit(self):
+        """What the snapshot holds is all there is: two nodes go on with what
+        one began, one with what two began, as if nothing had been."""
+        for app, before, after in (("mlr", (1, 4), (2, 2)),
+                                   ("lda", (2, 1), (1, 2))):
+            config, moved, _ = self.move(app, before, after)
+            whole = self.run_config(config, "--json", "--state", f"w-{app}")
+            self.assert_code(whole, 0)
+            self.assertEqual(moved["epochs"], whole.result["epochs"])
+            self.assertEqual(self.tables(whole.result), self.tables(moved),
+                             app)
+        self.assert_nothing_left()
+
+    def test_other_numbers_of_workers_go_on_training(self):
+        """Every app learns on from where it was; lda's counts still are those
+        of its tokens."""
+        import numpy
+        for app, before, after in (("mlr", (1, 2), (3, 1)),
+                                   ("mf", (1, 3), (2, 1)),
+                                   ("nn", (2, 1), (1, 1)),
+                                   ("lda", (1, 3), (2, 1))):
+            _, moved, losses = self.move(app, before, after)
+            self.assertEqual(len(losses), moved["epochs"])
+            self.assertLess(losses[-1], losses[0], app)
+            if app != "lda":
+                continue
+            folder = pathlib.Path(moved["model"])
+            words = numpy.load(folder / "word_topic.npy")
+            total = numpy.load(folder / "topic_total.npy")
+            self.assertGreaterEqual(words.min(), 0)
+            self.assertTrue((words.sum(axis=0) == total[0]).all())
+        self.assert_nothing_left()
+
+    def test_what_may_not_be_changed_is_refused(self):
+        """Before anything is touched."""
+        for word in ("app.rank=3", "/seed=4", "clusters=1", "tuner=3"):
+            done = self.mltune("resume", "x", "--set", word)
+            self.assert_code(done, 2)
+            self.assertIn("only cluster, memory and snapshot", done.err)
+
+
 class Lost(Case):
     # What was killed with its neighbours ends badly, and that is all.
     FAULTS = ("Sanitizer", "runtime error:", "Assertion")
@@ -187,7 +272,7 @@ class Lost(Case):
         folder = self.folder / ".mltune/runs" / run / "snapshots"
         newest = max(p for p in folder.iterdir() if "-best" not in p.name)
         self.assertEqual(sorted(p.name for p in newest.iterdir()),
-                         ["node-0", "node-1"])
+                         ["manifest.json", "node-0", "node-1"])
         process = self.start("resume", run, "--json")
         self.wait_until(lambda: len(self.nodes_of(process)) == 2,
                         "both nodes")

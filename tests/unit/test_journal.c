@@ -301,6 +301,34 @@ static void journal_continued_run_has_no_end_and_no_gap(void **state)
     journal_close(j);
 }
 
+static enum err see_config(void *ctx, const struct journal_run *run)
+{
+    snprintf(ctx, 64, "%s", run->config);
+    return ERR_OK;
+}
+
+/* A run that goes on may be given another configuration; others keep theirs. */
+static void journal_continued_run_takes_a_configuration(void **state)
+{
+    struct journal *j = open_writer();
+    char config[64];
+
+    (void)state;
+    assert_int_equal(journal_begin_run(j, "a-1", "a", "{\"x\":1}", 1, NULL), 0);
+    journal_close(j);
+    j = open_writer();
+    assert_int_equal(journal_begin_run(j, "b-1", "b", "{}", 2, NULL), 0);
+    journal_close(j);
+    j = open_writer();
+    assert_int_equal(journal_continue_run(j, "a-1", NULL), 0);
+    assert_int_equal(journal_configure_run(j, "{\"x\":2}", NULL), 0);
+    assert_int_equal(journal_find_run(j, "a-1", see_config, config, NULL), 0);
+    assert_string_equal(config, "{\"x\":2}");
+    assert_int_equal(journal_find_run(j, "b-1", see_config, config, NULL), 0);
+    assert_string_equal(config, "{}");
+    journal_close(j);
+}
+
 /* A reader that comes while a journal is made, or after its maker was killed
  * on the way, finds no runs; the next writer makes it whole. */
 static void journal_half_made_holds_no_runs(void **state)
@@ -826,6 +854,7 @@ int main(void)
         CASE(journal_reader_beside_a_writer_sees_the_committed),
         CASE(journal_begun_by_many_at_once_serves_all),
         CASE(journal_continued_run_has_no_end_and_no_gap),
+        CASE(journal_continued_run_takes_a_configuration),
         CASE(journal_half_made_holds_no_runs),
         CASE(journal_two_runs_have_their_own_records),
         CASE(journal_find_knows_id_name_and_prefix),
