@@ -39,7 +39,7 @@ static struct problem *add_empty(struct problems *ps, const char *pointer)
     struct problem *p;
 
     assert(!*pointer || *pointer == '/');
-    assert(ps->errors <= ps->len);
+    assert(ps->recorded <= ps->len && ps->recorded <= ps->errors);
     if (mem_grow((void **)&ps->item, &ps->capacity, sizeof(*ps->item),
                  ps->len + 1) != 0) {
         ps->no_memory = true;
@@ -54,12 +54,15 @@ static struct problem *add_empty(struct problems *ps, const char *pointer)
 struct problem *problems_add(struct problems *ps, const char *pointer,
                              const json_t *found, const char *expected_fmt, ...)
 {
-    struct problem *p = add_empty(ps, pointer);
+    struct problem *p = NULL;
     va_list ap;
 
+    if (ps->recorded < PROBLEMS_MAX)
+        p = add_empty(ps, pointer);
+    ps->errors++;
     if (!p)
         return NULL;
-    ps->errors++;
+    ps->recorded++;
     describe_found(found, p->found);
     va_start(ap, expected_fmt);
     vsnprintf(p->expected, sizeof(p->expected), expected_fmt, ap);
@@ -70,9 +73,11 @@ struct problem *problems_add(struct problems *ps, const char *pointer,
 struct problem *problems_warn(struct problems *ps, const char *pointer,
                               const char *fmt, ...)
 {
-    struct problem *p = add_empty(ps, pointer);
+    struct problem *p = NULL;
     va_list ap;
 
+    if (ps->len - ps->recorded < PROBLEMS_MAX)
+        p = add_empty(ps, pointer);
     if (!p)
         return NULL;
     p->warning = true;

@@ -11,7 +11,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { PROBLEM_TEXT_MAX = 256 };
+/* Errors, and as many warnings, that are recorded: each costs a pass over the
+ * text, and a text of a megabyte may hold a hundred thousand. */
+enum { PROBLEM_TEXT_MAX = 256, PROBLEMS_MAX = 100 };
 
 struct problem {
     char pointer[JSON_POINTER_MAX]; /* of the value; "" is the whole */
@@ -28,14 +30,16 @@ struct problem {
 struct problems {
     struct problem *item; /* owned, [len] */
     size_t len, capacity;
-    size_t errors;  /* of len, those that are no warnings */
-    bool no_memory; /* some could not be recorded: the text must be refused */
+    size_t recorded; /* of len, those that are no warnings */
+    size_t errors;   /* the same, with those past PROBLEMS_MAX */
+    bool no_memory;  /* some could not be recorded: the text must be refused */
 };
 
 void problems_deinit(struct problems *ps);
 
 /* Records one; @found may be NULL (nothing was there). The returned entry may
- * be changed until the next call; NULL when out of memory (then no_memory). */
+ * be changed until the next call; NULL when out of memory (then no_memory), and
+ * past PROBLEMS_MAX, where it is only counted. */
 struct problem *problems_add(struct problems *ps, const char *pointer,
                              const json_t *found, const char *expected_fmt, ...)
     __attribute__((format(printf, 4, 5)));

@@ -130,6 +130,9 @@ void run_config_say(const char *path, const struct problems *problems)
         else
             talk_error("%s", line);
     }
+    if (problems->errors > problems->recorded)
+        talk_error("%s: %zu errors more", file,
+                   problems->errors - problems->recorded);
 }
 
 int run_config_load(const char *path, const struct option_list *sets,

@@ -175,7 +175,7 @@ void intake_refuse(const struct problems *problems, struct response *out)
                            p->found, p->hint[0] ? "; " : "", p->hint);
     }
     response_problem(out, 422, "invalid_configuration", &faults,
-                     "%zu part%s of the configuration %s not valid", faults.len,
-                     faults.len == 1 ? "" : "s",
-                     faults.len == 1 ? "is" : "are");
+                     "%zu part%s of the configuration %s not valid",
+                     problems->errors, problems->errors == 1 ? "" : "s",
+                     problems->errors == 1 ? "is" : "are");
 }

@@ -358,6 +358,26 @@ static void config_allocation_failures_leave_nothing(void **state)
     }
 }
 
+/* A text with more faults than anybody reads is refused as quickly as another:
+ * so many are recorded, all are counted. */
+static void problems_past_the_most_are_counted(void **state)
+{
+    struct problems ps = {0};
+
+    (void)state;
+    for (size_t i = 0; i < PROBLEMS_MAX; i++) {
+        assert_non_null(problems_warn(&ps, "/w", "careful"));
+        assert_non_null(problems_add(&ps, "/e", NULL, "another"));
+    }
+    assert_null(problems_warn(&ps, "/w", "careful"));
+    assert_null(problems_add(&ps, "/e", NULL, "another"));
+    assert_int_equal(ps.len, 2 * PROBLEMS_MAX);
+    assert_int_equal(ps.recorded, PROBLEMS_MAX);
+    assert_int_equal(ps.errors, PROBLEMS_MAX + 1);
+    assert_false(ps.no_memory);
+    problems_deinit(&ps);
+}
+
 /* Problems as JSON carry all their parts. */
 static void problems_to_json_has_every_part(void **state)
 {
@@ -400,6 +420,7 @@ int main(void)
         cmocka_unit_test(config_help_lists_every_field),
         cmocka_unit_test(config_schema_malformed_table_is_refused),
         cmocka_unit_test(config_allocation_failures_leave_nothing),
+        cmocka_unit_test(problems_past_the_most_are_counted),
         cmocka_unit_test(problems_to_json_has_every_part),
     };
 
