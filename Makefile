@@ -267,6 +267,10 @@ install: all
 	sed -e 's,@PREFIX@,$(PREFIX),' -e 's,@VERSION@,$(VERSION),' \
 		deploy/mltune.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/mltune.pc
 	install -m 644 docs/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
+	for v in $$($(B)/mltune --help | sed -n 's/^  \([a-z-]*\) .*/\1/p'); do \
+		$(B)/mltune man $$v >$(DESTDIR)$(PREFIX)/share/man/man1/mltune-$$v.1 || exit 1; done
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	$(B)/mltune completions bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/mltune
 
 .PHONY: clean
 clean:

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "cli/exit_code.h"
+#include "cli/manual.h"
 #include "cli/talk.h"
 
 #include <assert.h>
@@ -68,9 +69,24 @@ char *options_help(const struct usage *u)
     return text_take(&t);
 }
 
+static enum options_form form;
+
+void options_describe(enum options_form wanted)
+{
+    form = wanted;
+}
+
+const struct option_spec *options_common(size_t *n)
+{
+    *n = COMMON;
+    return common;
+}
+
 static int print_help(const struct usage *u)
 {
-    char *s = options_help(u);
+    char *s = form == OPTIONS_MANUAL       ? manual_page(u)
+              : form == OPTIONS_COMPLETION ? manual_completion(u)
+                                           : options_help(u);
 
     if (!s)
         return EXIT_RUN_FAILED;

@@ -62,6 +62,13 @@ enum { OPTIONS_GO_ON = -1 };
 int options_parse(const struct usage *u, int argc, char **argv,
                   struct operands *operands);
 
+/* What is printed for --help from here on; for programs. */
+enum options_form { OPTIONS_HELP, OPTIONS_MANUAL, OPTIONS_COMPLETION };
+void options_describe(enum options_form form);
+
+/* The options of every verb, [*n]. */
+const struct option_spec *options_common(size_t *n);
+
 /* After options_parse: whether -q or -v was given. */
 bool options_quiet(void);
 bool options_verbose(void);

@@ -1,7 +1,11 @@
 """Verbs that answer from what is built in: help, validate, schema, lists."""
 import json
+import os
+import re
+import shutil
+import subprocess
 
-from harness import Case, mlr_config
+from harness import ROOT, Case, mlr_config
 
 VERBS = ["run", "ls", "show", "validate", "schema", "apps", "searchers",
          "strategies", "data"]
@@ -46,6 +50,87 @@ class Verbs(Case):
 
     def test_no_color_unless_a_terminal(self):
         self.assertNotIn("\033", self.mltune("vaildate").err)
+
+
+class Manual(Case):
+    """What is made from the tables of verbs and options."""
+
+    def verbs(self):
+        text = self.mltune("--help").out
+        return re.findall(r"^  ([a-z-]+) +\S", text, re.M)
+
+    def options_of(self, verb):
+        return re.findall(r"^ {2,6}(?:-\w, )?--([a-z-]+)",
+                          self.mltune(verb, "--help").out, re.M)
+
+    def test_every_verb_has_a_page_with_its_options(self):
+        overview = (ROOT / "docs/man/mltune.1").read_text()
+        verbs = self.verbs()
+        self.assertIn("serve", verbs)
+        for verb in verbs:
+            self.assertRegex(overview, rf"\b{verb}\b", "not in mltune.1")
+            page = self.mltune("man", verb)
+            self.assert_code(page, 0)
+            options = self.options_of(verb)
+            self.assertIn("help", options)
+            for option in options:
+                self.assertIn("Fl \\-" + option.replace("-", "\\-"), page.out)
+            if shutil.which("groff"):
+                done = subprocess.run(
+                    ["groff", "-mdoc", "-Tutf8", "-ww"], input=page.out,
+                    capture_output=True, text=True, timeout=60, check=False)
+                self.assertEqual(done.stderr, "", verb)
+        self.assert_code(self.mltune("man", "frobnicate"), 2)
+
+    def complete(self, *words):
+        script = self.write("completion.bash",
+                            self.mltune("completions", "bash").out)
+        text = (f". {script}; compopt() {{ :; }}; "
+                f"COMP_WORDS=({' '.join(words)}); "
+                "COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _mltune; "
+                "echo \"${COMPREPLY[@]}\"")
+        done = subprocess.run(["bash", "-c", text], capture_output=True,
+                              text=True, timeout=60, check=False,
+                              cwd=self.folder, env=self.env)
+        self.assertEqual(done.stderr, "")
+        return done.stdout.split()
+
+    def test_bash_completes_verbs_options_and_files(self):
+        self.write("small.json", "{}")
+        self.assertEqual(self.complete("mltune", "ser"), ["serve"])
+        self.assertEqual(sorted(self.complete("mltune", "serve", "--tls")),
+                         ["--tls-cert", "--tls-key"])
+        for verb in self.verbs():
+            wanted = {"--" + option for option in self.options_of(verb)}
+            self.assertEqual(set(self.complete("mltune", verb, "--")), wanted)
+        for words in (("run", "sm"), ("run", "--state", "sm"),
+                      ("serve", "--tls-cert", "sm")):
+            self.assertEqual(self.complete("mltune", *words), ["small.json"])
+        self.assertEqual(self.complete("mltune", "serve", "--slots", "sm"), [])
+        self.assertEqual(self.complete("mltune", "frobnicate", "sm"), [])
+        self.assert_code(self.mltune("completions", "fish"), 2)
+
+
+class Doctor(Case):
+    def test_what_this_machine_can_do(self):
+        """Where tests run, nothing is missing; a state folder that cannot be
+        is."""
+        done = self.mltune("doctor", "--json")
+        self.assert_code(done, 0)
+        found = {line["check"]: line for line in done.result}
+        for check in ("cores", "memory", "huge pages", "open files", "disk",
+                      "port", "libraries", "https", "namespaces"):
+            self.assertIn(found[check]["verdict"], ("ok", "note"))
+            self.assertEqual(found[check]["verdict"] == "note",
+                             found[check]["advice"] != "")
+        self.assertFalse((self.folder / ".mltune").exists())
+        text = self.mltune("doctor")
+        self.assert_code(text, 0)
+        self.assertIn("huge pages", text.out)
+        done = self.mltune("doctor", "--json", "--state", "/proc/nowhere/x")
+        if os.geteuid() != 0:
+            self.assert_code(done, 1)
+        self.assertEqual(done.code, int("missing" in done.out))
 
 
 class Data(Case):
