@@ -32,6 +32,7 @@
     X(web_stats_js, "stats.js", SCRIPT, "api/web/stats.js")                    \
     X(web_compare_js, "compare.js", SCRIPT, "api/web/compare.js")              \
     X(web_cluster_js, "cluster.js", SCRIPT, "api/web/cluster.js")              \
+    X(web_byhand_js, "byhand.js", SCRIPT, "api/web/byhand.js")                 \
     X(web_control_js, "control.js", SCRIPT, "api/web/control.js")              \
     X(web_uplot_js, "uplot.js", SCRIPT, "api/web/vendor/uplot.js")             \
     X(web_uplot_css, "uplot.css", STYLE, "api/web/vendor/uplot.css")

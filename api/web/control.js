@@ -9,7 +9,7 @@ function bestText(run) {
     (run.best.metric === null ? "" : ", " + run.job.metric.name + " " + short(run.best.metric)) + ")";
 }
 
-const underWay = (run) => !ENDED.has(run.status) && !QUEUED.has(run.status);
+export const underWay = (run) => !ENDED.has(run.status) && !QUEUED.has(run.status);
 // A service takes a run that was stopped or interrupted into its queue again.
 const again = (run) => Boolean(run.queue) && ["stopped", "interrupted"].includes(run.status);
 
@@ -63,7 +63,7 @@ const ACTIONS = {
 };
 
 // A dialog; resolves to true once act() has succeeded, false when it was left.
-function ask(title, parts, confirm, act) {
+export function ask(title, parts, confirm, act) {
   return new Promise((resolve) => {
     const fault = el("p.bad"), box = el("dialog");
     fault.setAttribute("role", "alert");

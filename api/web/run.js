@@ -32,7 +32,8 @@ export function runView({id, tab, crumbs, notice}) {
     const found = TABS.find(([key]) => key === which) || TABS[0];
     if (shown) shown.destroy();
     current = found[0];
-    shown = found[2](id, {now: () => refresh()});
+    shown = found[2](id, {now: () => refresh(), failed: notice,
+      said: (message) => { notice(message); refresh(); }});
     body.replaceChildren(shown.root);
     tabs.replaceChildren(...TABS.map(([key, text]) => {
       const a = link(text, runHref(id, key));

@@ -1,6 +1,7 @@
 // The tree of branches over the global clock: each a row, its slices bars, its
 // fork a line from its parent, its end a mark.
 
+import {branchControls} from "./byhand.js";
 import {drawing} from "./canvas.js";
 import {get, runPath} from "./data.js";
 import {button, count, el, put, settingText, short, tick} from "./text.js";
@@ -56,8 +57,14 @@ function joined(bars, px) {
   return out;
 }
 
-export function treeTab(id, {now}) {
+export function treeTab(id, {now, said, failed}) {
   let rows = [], slices = new Map(), clock = 1, start = 0, at = -1, range = null;
+  let state = null, chosen = null; // the run; the branch that was clicked or gone to
+  const byHand = branchControls(id, said, failed);
+  const choose = (b) => {
+    chosen = b ? b.branch : null;
+    if (state) byHand.update(state, b);
+  };
   const whole = button("whole", () => zoom(null), "small");
   whole.hidden = true;
   let left = 64; // where the clocks begin
@@ -68,6 +75,7 @@ export function treeTab(id, {now}) {
     draw, pick(x, y, clicked) {
       const i = Math.floor((y - TOP) / ROW);
       if (!rows[i]) return undefined;
+      if (clicked) choose(rows[i]);
       if (clicked || i !== at) { at = i; requestAnimationFrame(() => frame.draw()); }
       return describe(rows[i]);
     },
@@ -83,6 +91,7 @@ export function treeTab(id, {now}) {
       if (rows.length === 0) return "";
       at = e.key === "Home" ? 0 : e.key === "End" ? rows.length - 1
         : Math.max(0, Math.min(rows.length - 1, at + step));
+      choose(rows[at]);
       frame.draw();
       frame.scroll.scrollTop = Math.max(0, TOP + at * ROW - frame.scroll.clientHeight / 2);
       return describe(rows[at]);
@@ -120,8 +129,11 @@ export function treeTab(id, {now}) {
   });
   frame.scroll.classList.add("tall");
   const key = el("p.quiet", "Thick: the surviving lineage. Bars: slices that ran (of older ones, " +
-    "from first to last clock). ● lives, × was freed. Drag to zoom.");
+    "from first to last clock). ● lives, × was freed. Drag to zoom. A branch that lives and is " +
+    "clicked, or gone to with the arrow keys, can be forked.");
   const root = el("div.stacked", frame.root);
+  frame.readout.after(byHand.root);
+  byHand.root.hidden = true;
   frame.body.append(key);
 
   function draw(ctx, width, height, c) {
@@ -211,9 +223,11 @@ export function treeTab(id, {now}) {
       get(runPath(id, "/tree"), {max_branches: BRANCHES,
       from: range ? Math.floor(range[0]) : undefined, to: range ? Math.ceil(range[1]) : undefined}),
     latestSlices()]);
-    const chosen = rows[at] && rows[at].branch;
+    const shown = rows[at] && rows[at].branch;
     rows = walk(withRoot(tree.branches));
-    at = rows.findIndex((b) => b.branch === chosen);
+    at = rows.findIndex((b) => b.branch === shown);
+    state = run;
+    byHand.update(run, rows.find((b) => b.branch === chosen));
     clock = Math.max(1, run.clock);
     // Of what is too much to be shown the latest is: the axis begins there.
     const forked = tree.branches.filter((b) => b.branch !== 0).map((b) => b.created_clock);

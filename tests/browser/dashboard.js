@@ -3,65 +3,14 @@
 //   node dashboard.js URL TOKEN FOLDER
 //
 // and ends the run. Exits 0 if all was as it should be; else the first thing
-// that was not is on stderr. Screenshots go to FOLDER. Waits are for what the
-// page shows, never for a time.
+// that was not is on stderr. Screenshots go to FOLDER.
 "use strict";
 
 const assert = require("assert");
-const fs = require("fs");
 const path = require("path");
-const {chromium} = require("playwright-core");
+const {act, confirm, download, drawn, looksRight, openTab, status, tell} = require("./person.js");
 
 const [, , url, token, folder] = process.argv;
-const WAIT_MS = 120000;
-const TABS = ["overview", "trials", "branches", "settings", "cluster"];
-
-// What the browser itself says of an answer that is meant to be a refusal, and
-// of a server that has ended.
-const EXPECTED = [/401 \(Unauthorized\)/, /ERR_CONNECTION_REFUSED/, /ERR_CONNECTION_RESET/,
-  /ERR_EMPTY_RESPONSE/, /ERR_INCOMPLETE_CHUNKED_ENCODING/];
-
-function watch(page, faults) {
-  page.on("console", (m) => {
-    if (m.type() === "error" && !EXPECTED.some((e) => e.test(m.text()))) faults.push(m.text());
-  });
-  page.on("pageerror", (e) => faults.push(String(e)));
-}
-
-// Whether some canvas of the page has something on it.
-function drawn() {
-  return [...document.querySelectorAll("main canvas")].some((c) => c.width > 200 &&
-    c.getContext("2d").getImageData(0, 0, c.width, c.height).data.some((v) => v));
-}
-
-async function openTab(page, name) {
-  await page.getByRole("navigation", {name: "parts of the run"}).getByRole("link", {name}).click();
-  await page.waitForFunction(drawn);
-}
-
-async function looksRight(browser, faults) {
-  for (const [width, colorScheme] of [[1280, "light"], [390, "dark"]]) {
-    const page = await browser.newPage({viewport: {width, height: 900}, colorScheme});
-    watch(page, faults);
-    page.setDefaultTimeout(WAIT_MS);
-    await page.goto(url);
-    await page.waitForFunction(drawn);
-    for (const tab of TABS) {
-      await openTab(page, tab);
-      const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-      assert.ok(wide <= 0, tab + " at " + width + " pixels is " + wide + " too wide");
-      await page.screenshot({path: path.join(folder, [tab, width, colorScheme].join("-") + ".png")});
-    }
-    await page.close();
-  }
-}
-
-async function download(page, label, name) {
-  const [file] = await Promise.all([page.waitForEvent("download"),
-    page.getByRole("button", {name: label}).click()]);
-  await file.saveAs(path.join(folder, name));
-  return fs.readFileSync(path.join(folder, name));
-}
 
 async function readsAndExports(page) {
   await openTab(page, "overview");
@@ -69,9 +18,10 @@ async function readsAndExports(page) {
   await plot.focus();
   await page.keyboard.press("ArrowRight");
   await page.locator(".readout", {hasText: /^clock [\d,]+: loss/}).first().waitFor();
-  const png = await download(page, "PNG of training loss", "loss.png");
+  const png = await download(page, "PNG of training loss", path.join(folder, "loss.png"));
   assert.strictEqual(png.subarray(1, 4).toString(), "PNG");
-  const csv = (await download(page, "CSV of training loss", "loss.csv")).toString().split("\r\n");
+  const csv = (await download(page, "CSV of training loss",
+    path.join(folder, "loss.csv"))).toString().split("\r\n");
   assert.strictEqual(csv[0], "lineage,branch,clock,seconds,loss");
   assert.ok(csv.some((line) => /^surviving,\d+,\d+,[\d.]+,[\d.]+$/.test(line)), csv[1]);
 
@@ -87,11 +37,6 @@ async function readsAndExports(page) {
   await openTab(page, "settings");
   await page.getByRole("heading", {name: "importance"}).waitFor();
 }
-
-const act = (page, name) => page.getByRole("group", {name: "steer the run"})
-  .getByRole("button", {name}).click();
-const confirm = (page, name) => page.locator("dialog").getByRole("button", {name, exact: true}).click();
-const status = (page, text) => page.locator(".runhead .chip", {hasText: text}).waitFor();
 
 async function pauses(page) {
   const dialog = page.locator("dialog");
@@ -137,29 +82,15 @@ async function listsRuns(page) {
   await page.waitForFunction(drawn);
 }
 
-(async () => {
-  const faults = [];
-  const browser = await chromium.launch({executablePath: process.env.CHROMIUM || "/usr/bin/chromium",
-    args: ["--no-sandbox"]});
-  try {
-    const page = await browser.newPage({viewport: {width: 1280, height: 900}, acceptDownloads: true});
-    watch(page, faults);
-    page.setDefaultTimeout(WAIT_MS);
-    await page.goto(url);
-    // The first epochs are there, so that a lineage has survived.
-    await page.getByRole("heading", {name: "validation accuracy by epoch"}).waitFor();
-    await listsRuns(page);
-    await pauses(page);
-    await looksRight(browser, faults); // nothing trains meanwhile: it is quick
-    await readsAndExports(page);
-    await openTab(page, "overview");
-    await goesOn(page);
-    await limitsAndStops(page);
-    assert.deepStrictEqual(faults, [], "the browser's console");
-  } finally {
-    await browser.close();
-  }
-})().catch((error) => {
-  console.error(error.stack || error);
-  process.exit(1);
+tell(async (browser, page, faults) => {
+  await page.goto(url);
+  // The first epochs are there, so that a lineage has survived.
+  await page.getByRole("heading", {name: "validation accuracy by epoch"}).waitFor();
+  await listsRuns(page);
+  await pauses(page);
+  await looksRight(browser, faults, url, folder); // nothing trains meanwhile: it is quick
+  await readsAndExports(page);
+  await openTab(page, "overview");
+  await goesOn(page);
+  await limitsAndStops(page);
 });

@@ -5,6 +5,7 @@ import subprocess
 
 from harness import ROOT, endless_config
 import test_http
+import test_serve
 
 
 def without():
@@ -42,3 +43,27 @@ class Browser(test_http.Served):
         self.finish(self.process)
         runs = self.mltune("ls", "--json").out
         self.assertIn('"stopped"', runs)
+
+
+class Service(test_serve.Service):
+    def setUp(self):
+        missing = without()
+        if missing:
+            self.skipTest(f"no {missing}")
+        super().setUp()
+
+    def story(self, part):
+        shots = os.environ.get("MLTUNE_SHOTS", str(self.folder))
+        host, port = self.address
+        done = subprocess.run(
+            ["node", str(ROOT / "tests/browser/service.js"), part,
+             f"http://{host}:{port}/", self.token, shots],
+            capture_output=True, text=True, timeout=600, env=self.env)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_person_submits_forks_and_finds_all_again(self):
+        """Two runs, a branch forked and promoted by hand, a restart."""
+        self.story("before")
+        self.end()
+        self.launch()
+        self.story("after")

@@ -1,0 +1,89 @@
+// What the stories of a person at the dashboard share: a browser, its faults, and
+// what is clicked and waited for. Waits are for what the page shows, never for a
+// time.
+"use strict";
+
+const assert = require("assert");
+const fs = require("fs");
+const path = require("path");
+const {chromium} = require("playwright-core");
+
+const WAIT_MS = Number(process.env.WAIT_MS || 120000);
+const TABS = ["overview", "trials", "branches", "settings", "cluster"];
+
+// What the browser itself says of an answer that is meant to be a refusal, and
+// of a server that has ended.
+const EXPECTED = [/401 \(Unauthorized\)/, /ERR_CONNECTION_REFUSED/, /ERR_CONNECTION_RESET/,
+  /ERR_EMPTY_RESPONSE/, /ERR_INCOMPLETE_CHUNKED_ENCODING/];
+
+function watch(page, faults) {
+  page.on("console", (m) => {
+    if (m.type() === "error" && !EXPECTED.some((e) => e.test(m.text()))) faults.push(m.text());
+  });
+  page.on("pageerror", (e) => faults.push(String(e)));
+  page.setDefaultTimeout(WAIT_MS);
+}
+
+// Whether some canvas of the page has something on it.
+function drawn() {
+  return [...document.querySelectorAll("main canvas")].some((c) => c.width > 200 &&
+    c.getContext("2d").getImageData(0, 0, c.width, c.height).data.some((v) => v));
+}
+
+async function openTab(page, name) {
+  await page.getByRole("navigation", {name: "parts of the run"}).getByRole("link", {name}).click();
+  await page.waitForFunction(drawn);
+}
+
+// All tabs of a run at @url, wide and narrow, light and dark: none wider than
+// the screen. Screenshots go to @folder.
+async function looksRight(browser, faults, url, folder, prefix = "") {
+  for (const [width, colorScheme] of [[1280, "light"], [390, "dark"]]) {
+    const page = await browser.newPage({viewport: {width, height: 900}, colorScheme});
+    watch(page, faults);
+    await page.goto(url);
+    await page.waitForFunction(drawn);
+    for (const tab of TABS) {
+      await openTab(page, tab);
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      assert.ok(wide <= 0, tab + " at " + width + " pixels is " + wide + " too wide");
+      await page.screenshot({path: path.join(folder, prefix + [tab, width, colorScheme].join("-") + ".png")});
+    }
+    await page.close();
+  }
+}
+
+async function download(page, label, file) {
+  const [got] = await Promise.all([page.waitForEvent("download"),
+    page.getByRole("button", {name: label}).click()]);
+  await got.saveAs(file);
+  return fs.readFileSync(file);
+}
+
+const act = (page, name) => page.getByRole("group", {name: "steer the run"})
+  .getByRole("button", {name}).click();
+const confirm = (page, name) => page.locator("dialog").getByRole("button", {name, exact: true}).click();
+const status = (page, text) => page.locator(".runhead .chip", {hasText: text}).waitFor();
+
+// Tells @story(browser, page, faults); the process ends with 1 and the first
+// thing that was not as it should be, if there was one.
+function tell(story) {
+  (async () => {
+    const faults = [];
+    const browser = await chromium.launch({executablePath: process.env.CHROMIUM || "/usr/bin/chromium",
+      args: ["--no-sandbox"]});
+    try {
+      const page = await browser.newPage({viewport: {width: 1280, height: 900}, acceptDownloads: true});
+      watch(page, faults);
+      await story(browser, page, faults);
+      assert.deepStrictEqual(faults, [], "the browser's console");
+    } finally {
+      await browser.close();
+    }
+  })().catch((error) => {
+    console.error(error.stack || error);
+    process.exit(1);
+  });
+}
+
+module.exports = {act, confirm, download, drawn, looksRight, openTab, status, tell, watch};
