@@ -179,24 +179,39 @@ function rates(course) {
   return {node: course.node, x, y};
 }
 
+// The budget of a node at each of the seconds @x, by the settings that were
+// chosen: [] where none has one.
+function budgets(x, choices, run) {
+  const begun = Date.parse(run.started_at), steps = choices.map((c) =>
+    [(Date.parse(c.at) - begun) / 1000, number(c.setting.bandwidth_mbps)]);
+  if (!steps.some(([, v]) => Number.isFinite(v))) return [];
+  return x.map((at) => {
+    const now = steps.filter(([from]) => from <= at).at(-1);
+    return now && Number.isFinite(now[1]) ? now[1] : null;
+  });
+}
+
 function bandwidthPlot(id) {
   const frame = plot({title: "bandwidth used by each node", name: id + "-bandwidth",
     xLabel: "seconds since the start", yLabel: "Mbit/s sent", height: 240, x: [], series: [],
     empty: "nothing was sent between nodes so far"});
-  return {...frame, update(traffic) {
+  return {...frame, update(traffic, choices, run) {
     const all = traffic.nodes.map(rates), sent = all.some((r) => r.y.some((v) => v > 0));
     const few = all.length <= LINES, lines = sent ? merged(all) : {x: [], values: []};
     const mean = lines.x.map((_, i) => {
       const here = lines.values.map((v) => v[i]).filter((v) => v !== null);
       return sum(here) / here.length;
     });
+    const budget = budgets(lines.x, choices, run);
+    const limit = budget.length === 0 ? [] : [{label: "budget", values: budget, colour: "warn",
+      width: 1.5, dash: [6, 4], kind: "steps", points: false}];
     frame.update({x: lines.x,
-      series: few ? lines.values.map((values, i) => ({label: "node " + all[i].node, values,
+      series: [...limit, ...few ? lines.values.map((values, i) => ({label: "node " + all[i].node, values,
         colour: "run" + i, width: 1.5, points: false}))
-        : [{label: "mean of those that told", values: mean, colour: "accent", points: false}],
+        : [{label: "mean of those that told", values: mean, colour: "accent", points: false}]],
       bundles: few ? [] : [{colour: "quiet", alpha: 0.35, lines: all}],
-      note: few ? all.length > 1 && sent ? "a line for each node; point at one to read them" : ""
-        : "bold: mean; faint: each node",
+      note: (few ? all.length > 1 && sent ? "a line for each node; point at one to read them" : ""
+        : "bold: mean; faint: each node") + (limit.length > 0 ? "; dashed: a node's budget by the setting in use (trials have their own)" : ""),
       csv: () => [["node", "seconds", "bytes_sent", "bytes_received", "memory_bytes"],
         ...traffic.nodes.flatMap((n) => n.elapsed_seconds.map((s, i) =>
           [n.node, s, n.bytes_sent[i], n.bytes_received[i], n.memory_bytes[i]]))]});
@@ -297,13 +312,14 @@ export function clusterTab(id) {
     el("div.pair", staleness.root, bandwidth.root), memory.root);
 
   async function refresh(run) {
-    const [list, traffic] = await Promise.all([get(runPath(id, "/nodes"), {page_size: 1000}),
-      get(runPath(id, "/traffic"), {max_points: 400})]);
+    const [list, traffic, choices] = await Promise.all([get(runPath(id, "/nodes"), {page_size: 1000}),
+      get(runPath(id, "/traffic"), {max_points: 400}),
+      get(runPath(id, "/schedule"), {order: "desc", page_size: 1000})]);
     none.hidden = list.nodes.length > 0;
     table.root.hidden = list.nodes.length === 0;
     table.update(list.nodes, run);
     staleness.update(list.nodes);
-    bandwidth.update(traffic);
+    bandwidth.update(traffic, choices.schedule.reverse(), run);
     memory.update(list.nodes);
   }
   return {root, refresh,

@@ -30,6 +30,7 @@ async function readsAndExports(page) {
   await page.getByRole("heading", {name: /^trial 1 of search 1/}).waitFor();
 
   await openTab(page, "branches");
+  await page.locator(".readout", {hasText: /branch/}).first().waitFor(); // they have come
   await page.locator("canvas[role=img]").first().focus();
   await page.keyboard.press("End");
   await page.locator(".readout", {hasText: /^branch \d+/}).first().waitFor();

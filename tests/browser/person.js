@@ -8,7 +8,7 @@ const fs = require("fs");
 const path = require("path");
 const {chromium} = require("playwright-core");
 
-const WAIT_MS = Number(process.env.WAIT_MS || 120000);
+const WAIT_MS = 120000;
 const TABS = ["overview", "trials", "branches", "settings", "cluster"];
 
 // What the browser itself says of an answer that is meant to be a refusal, and

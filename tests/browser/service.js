@@ -55,6 +55,7 @@ const branches = (page) => page.locator("canvas[role=img]").first();
 // Goes through the tree, from its end, to the first branch that has the button.
 async function chooses(page, label) {
   await openTab(page, "branches");
+  await page.locator(".readout", {hasText: /branch/}).first().waitFor(); // they have come
   await branches(page).focus();
   await page.keyboard.press("End");
   for (let i = 0; i < 500; i++) {
