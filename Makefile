@@ -254,16 +254,27 @@ demo: deps
 	@$(MAKE) --no-print-directory -j$(JOBS) V=release all
 	@deploy/demo.sh build/release/mltune
 
-.PHONY: install
+# The manual of the installed header is made from it: one page, and its
+# functions' names lead to it.
+PS_HEADER := include/mltune/ps.h
+PS_PAGE = awk -f docs/man/header.awk -v page=mltune-ps -v header=mltune/ps.h \
+	-v brief='parameter server: the client interface' $(PS_HEADER)
+
+.PHONY: install install-built
 install: all
+	$(Q)$(MAKE) --no-print-directory install-built
+
+install-built: # without building anything
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig \
-		$(DESTDIR)$(PREFIX)/include/mltune $(DESTDIR)$(PREFIX)/share/man/man1
+		$(DESTDIR)$(PREFIX)/include/mltune $(DESTDIR)$(PREFIX)/share/man/man1 \
+		$(DESTDIR)$(PREFIX)/share/man/man3
 	install -m 755 $(B)/mltune $(DESTDIR)$(PREFIX)/bin/
 	install -d $(DESTDIR)$(PREFIX)/lib/mltune/plugins
 	install -m 644 $(PLUGINS) $(DESTDIR)$(PREFIX)/lib/mltune/plugins/
 	install -m 755 apps/plugins/*.py $(DESTDIR)$(PREFIX)/lib/mltune/plugins/
 	install -m 644 include/mltune/*.h $(DESTDIR)$(PREFIX)/include/mltune/
-	install -m 755 $(B)/libmltune.so $(DESTDIR)$(PREFIX)/lib/
+	install -m 755 $(B)/libmltune.so $(DESTDIR)$(PREFIX)/lib/libmltune.so.1
+	ln -sf libmltune.so.1 $(DESTDIR)$(PREFIX)/lib/libmltune.so
 	sed -e 's,@PREFIX@,$(PREFIX),' -e 's,@VERSION@,$(VERSION),' \
 		deploy/mltune.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/mltune.pc
 	install -m 644 docs/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
@@ -271,6 +282,10 @@ install: all
 		$(B)/mltune man $$v >$(DESTDIR)$(PREFIX)/share/man/man1/mltune-$$v.1 || exit 1; done
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	$(B)/mltune completions bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/mltune
+	$(PS_PAGE) >$(DESTDIR)$(PREFIX)/share/man/man3/mltune-ps.3
+	for name in $$(awk -f docs/man/header.awk -v names=1 $(PS_HEADER)); do \
+		echo '.so man3/mltune-ps.3' \
+			>$(DESTDIR)$(PREFIX)/share/man/man3/$$name.3; done
 
 .PHONY: clean
 clean:

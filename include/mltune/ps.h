@@ -92,7 +92,7 @@ MLT_API int mlt_ps_new(const struct mlt_ps_options *opt, struct mlt_ps **out,
 /* Joins all threads and releases everything. Accepts NULL. */
 MLT_API void mlt_ps_free(struct mlt_ps *ps);
 
-/* Over all nodes. */
+/* Workers over all nodes. */
 MLT_API unsigned mlt_ps_workers(const struct mlt_ps *ps);
 
 /* ---- tables -------------------------------------------------------------- */
@@ -179,6 +179,9 @@ MLT_API int mlt_ps_switch(struct mlt_ps *ps, uint32_t branch);
 MLT_API int mlt_ps_clocks(const struct mlt_ps *ps, uint32_t branch,
                           uint64_t *out);
 
+/* What acts from the next run on, in whatever branch: learning rate (finite,
+ * >= 0), momentum (0 <= m < 1), staleness in clocks (at most 1,000,000). All
+ * nodes set the same. Errors: out of range; nothing changed. */
 MLT_API int mlt_ps_set_learning_rate(struct mlt_ps *ps, double learning_rate);
 MLT_API int mlt_ps_set_momentum(struct mlt_ps *ps, double momentum);
 MLT_API int mlt_ps_set_staleness(struct mlt_ps *ps, unsigned staleness);
@@ -259,6 +262,7 @@ MLT_API int mlt_ps_set_mover(struct mlt_ps *ps, mlt_table table,
 
 /* ---- in a worker's thread ------------------------------------------------ */
 
+/* Its number, from 0, and how many there are: over all nodes. */
 MLT_API unsigned mlt_worker_index(const struct mlt_worker *w);
 MLT_API unsigned mlt_worker_count(const struct mlt_worker *w);
 

@@ -1,4 +1,5 @@
 """The parameter server used directly: apps/direct and libmltune.so."""
+import os
 import pathlib
 import re
 import shutil
@@ -8,6 +9,8 @@ import unittest
 
 from harness import BUILD, ROOT
 
+SANITIZE = {"asan": ["-fsanitize=address,undefined"],
+            "tsan": ["-fsanitize=thread"]}
 NUMBER = r"(\d+\.\d+)"
 
 
@@ -51,7 +54,7 @@ class Direct(unittest.TestCase):
     def test_folder_that_is_not_there_is_an_error(self):
         done = run("/nowhere")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("/nowhere/weights.npy", done.stderr)
+        self.assertIn("/nowhere/checkpoint", done.stderr)
 
     def test_library_exports_the_installed_interface_alone(self):
         listed = subprocess.run(
@@ -65,6 +68,72 @@ class Direct(unittest.TestCase):
                                   re.M))
         self.assertGreater(len(declared), 25)
         self.assertEqual(declared - names, set())
+
+    def test_every_function_has_its_manual(self):
+        """Made from the header: each function stands there, below a comment of
+        its own or of its neighbours."""
+        header = (ROOT / "include/mltune/ps.h").read_text()
+        page = subprocess.run(
+            ["awk", "-f", "docs/man/header.awk", "-v", "page=mltune-ps", "-v",
+             "header=mltune/ps.h", "-v", "brief=x", "include/mltune/ps.h"],
+            cwd=ROOT, text=True, timeout=60, capture_output=True,
+            check=True).stdout
+        names = re.findall(r"^MLT_API [^;]*?\b(mlt_\w+)\(", header, re.M)
+        self.assertGreater(len(names), 30)
+        for name in names:
+            self.assertRegex(page, rf"(?m)^[a-z].*\b{name}\(")
+        silent = [block for block in header.split("\n\n")
+                  if "MLT_API " in block and "#define" not in block and
+                  not block.startswith("/*")]
+        self.assertEqual(silent, [])
+        if shutil.which("man"):
+            told = subprocess.run(["man", "--warnings", "-l", "-"], input=page,
+                                  text=True, timeout=60, capture_output=True,
+                                  check=True)
+            self.assertEqual(told.stderr, "")
+            self.assertIn("mlt_ps_checkpoint", told.stdout)
+
+    def test_installed_it_runs_as_one_process_and_as_three_nodes(self):
+        """As a stranger would: make install, pkg-config, three processes that
+        write a checkpoint, which one process goes on with."""
+        with tempfile.TemporaryDirectory() as folder:
+            place = pathlib.Path(folder)
+            subprocess.run(
+                ["make", "-s", "install-built", f"PREFIX={place}", f"V={BUILD.name}"],
+                cwd=ROOT, timeout=600, check=True, capture_output=True)
+            env = {**os.environ,
+                   "PKG_CONFIG_PATH": str(place / "lib/pkgconfig"),
+                   "LD_LIBRARY_PATH": str(place / "lib")}
+            flags = subprocess.run(
+                ["pkg-config", "--cflags", "--libs", "mltune"], env=env,
+                text=True, timeout=60, check=True,
+                capture_output=True).stdout.split()
+            program = place / "direct"
+            extra = SANITIZE.get(BUILD.name, [])
+            subprocess.run(
+                ["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", *extra,
+                 str(ROOT / "apps/direct/direct.c"), *flags, "-lm", "-o",
+                 str(program)], timeout=60, check=True)
+            self.assertIn("mlt_ps_restore", {
+                p.stem for p in (place / "share/man/man3").iterdir()})
+
+            def go(*words):
+                done = subprocess.run(words, text=True, timeout=120, env=env,
+                                      capture_output=True, check=False)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                return done.stdout
+            one = go(str(program)).splitlines()
+            out = place / "out"
+            out.mkdir()
+            three = go(str(ROOT / "apps/direct/nodes.sh"), "3", str(program),
+                       str(out)).splitlines()
+            self.assertEqual([line.split("=")[0] for line in one],
+                             [line.split("=")[0] for line in three])
+            self.assertEqual(one[0], three[0])
+            self.assertGreater(float(three[-1].split("=")[-1]), 0.98)
+            self.assertTrue((out / "checkpoint/node-2/shard-5").exists())
+            after = go(str(program), "-r", str(out / "checkpoint"))
+            self.assertIn("restored clocks=", after)
 
     def test_program_builds_against_the_installed_header(self):
         """As a stranger would: C11, the installed header and library alone."""
