@@ -38,6 +38,7 @@ int verb_continue(int argc, char **argv);
 int verb_data(int argc, char **argv);
 int verb_doctor(int argc, char **argv);
 int verb_eval(int argc, char **argv);
+int verb_export(int argc, char **argv);
 int verb_fork(int argc, char **argv);
 int verb_free(int argc, char **argv);
 int verb_limit(int argc, char **argv);

@@ -37,9 +37,9 @@ class Verbs(Case):
         self.assertIn("did you mean validate?", self.mltune("vaildate").err)
 
     def test_planned_verb_is_refused_with_those_present(self):
-        done = self.mltune("export")
+        done = self.mltune("watch")
         self.assert_code(done, 78)
-        self.assertIn("export is not built yet", done.err)
+        self.assertIn("watch is not built yet", done.err)
         self.assertIn("validate", done.err)
 
     def test_output_that_is_lost_is_an_error(self):

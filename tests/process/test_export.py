@@ -1,0 +1,254 @@
+"""Exports, read back by parsers of their own, and by the programs they are for
+where these are installed."""
+import csv
+import json
+import struct
+import subprocess
+
+from harness import Case, mlr_config
+
+
+def crc32c(data):
+    """Bit by bit, from the polynomial: nothing in common with ours."""
+    crc = 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return crc ^ 0xffffffff
+
+
+def masked(data):
+    crc = crc32c(data)
+    return ((crc >> 15 | crc << 17) + 0xa282ead8) & 0xffffffff
+
+
+def tfrecords(data):
+    """The records of a file: length, its checksum, data, their checksum."""
+    while data:
+        length, length_crc = struct.unpack("<QI", data[:12])
+        body, data = data[12:12 + length], data[12 + length:]
+        body_crc, = struct.unpack("<I", data[:4])
+        assert masked(struct.pack("<Q", length)) == length_crc
+        assert masked(body) == body_crc
+        yield body
+        data = data[4:]
+
+
+def varint(data, at):
+    value = shift = 0
+    while True:
+        value |= (data[at] & 0x7f) << shift
+        shift += 7
+        at += 1
+        if data[at - 1] < 0x80:
+            return value, at
+
+
+def message(data):
+    """Field number and value of each field of a protocol buffer."""
+    at = 0
+    while at < len(data):
+        key, at = varint(data, at)
+        field, wire = key >> 3, key & 7
+        if wire == 0:
+            value, at = varint(data, at)
+        elif wire == 1:
+            value, at = struct.unpack("<d", data[at:at + 8])[0], at + 8
+        elif wire == 5:
+            value, at = struct.unpack("<f", data[at:at + 4])[0], at + 4
+        else:
+            assert wire == 2
+            length, at = varint(data, at)
+            value, at = data[at:at + length], at + length
+        yield field, value
+
+
+def scalars(path):
+    """(tag, step, value) of an event file; its first event is the version."""
+    found = []
+    for i, record in enumerate(tfrecords(path.read_bytes())):
+        event = dict(message(record))
+        assert event[1] > 1e9
+        if i == 0:
+            assert event[3] == b"brain.Event:2"
+            continue
+        value = dict(message(dict(message(event[5]))[1]))
+        found.append((value[1].decode(), event.get(2, 0), value[2]))
+    return found
+
+
+class Export(Case):
+    def setUp(self):
+        super().setUp()
+        self.done = self.run_config(mlr_config(), "--json")
+        self.assert_code(self.done, 0)
+        self.run_id = self.done.result["run"]
+
+    def export(self, form, *words, code=0):
+        done = self.mltune("export", "small-mlr", "--format", form, *words)
+        self.assert_code(done, code)
+        return done
+
+    def trials(self):
+        return json.loads(self.mltune(
+            "trials", "small-mlr", "--json").out)
+
+    def table(self, name):
+        with open(self.folder / "tables" / name, newline="") as file:
+            return list(csv.DictReader(file))
+
+    def test_csv(self):
+        """Tables whose numbers are those of the run."""
+        self.export("csv", "--out", "tables")
+        known = self.trials()
+        trials = self.table("trials.csv")
+        self.assertEqual(len(trials), len(known))
+        for row, trial in zip(trials, known):
+            self.assertEqual(int(row["trial"]), trial["trial"])
+            self.assertEqual(row["label"], trial["label"])
+            self.assertEqual(float(row["learning_rate"]),
+                             trial["setting"]["learning_rate"])
+            if isinstance(trial["speed"], float):
+                self.assertEqual(float(row["speed"]), trial["speed"])
+        epochs = [e for e in self.table("epochs.csv")
+                  if e["surviving"] == "true"]
+        self.assertEqual(int(epochs[-1]["epoch"]), self.done.result["epochs"])
+        self.assertEqual(float(epochs[-1]["loss"]), self.done.result["loss"])
+        points = self.table("progress.csv")
+        self.assertEqual(sum(int(p["clocks"]) for p in points
+                             if p["surviving"] == "true"),
+                         max(int(p["branch_clock"]) for p in points
+                             if p["surviving"] == "true"))
+        self.assertEqual(len(self.table("schedule.csv")),
+                         len(self.done.result["schedule"]))
+
+    def test_jsonl(self):
+        """Every record, in order, from the first to the last."""
+        out = self.export("jsonl", "--out", "-").out
+        records = [json.loads(line) for line in out.splitlines()]
+        self.assertEqual(records[0]["kind"], "run_started")
+        self.assertEqual(records[-1]["kind"], "run_finished")
+        self.export("jsonl")
+        written = (self.folder / f"{self.run_id}.jsonl").read_text()
+        self.assertEqual(written, out)
+
+    def test_tensorboard(self):
+        """Event files by the format's description; by TensorBoard if it is
+        there."""
+        self.export("tensorboard", "--out", "logs")
+        self.export("csv", "--out", "tables")
+        training, = (self.folder / "logs/training").iterdir()
+        found = scalars(training)
+        losses = [(step, value) for tag, step, value in found if tag == "loss"]
+        points = [(int(p["clock"]), float(p["loss"]))
+                  for p in self.table("progress.csv")
+                  if p["surviving"] == "true"]
+        self.assertEqual([s for s, _ in losses], [s for s, _ in points])
+        for (_, a), (_, b) in zip(losses, points):
+            self.assertAlmostEqual(a, b, delta=1e-6 * abs(b) + 1e-12)
+        epochs = [step for tag, step, _ in found if tag == "epoch/loss"]
+        self.assertEqual(epochs,
+                         list(range(1, self.done.result["epochs"] + 1)))
+        trials, = (self.folder / "logs/trials").iterdir()
+        found = scalars(trials)
+        self.assertEqual(
+            [step for tag, step, _ in found if tag == "trial/speed"],
+            [t["trial"] for t in self.trials()])
+        rates = [value for tag, _, value in found
+                 if tag == "setting/learning_rate"]
+        for value, trial in zip(rates, self.trials()):
+            self.assertAlmostEqual(
+                value / trial["setting"]["learning_rate"], 1, delta=1e-6)
+        self.check_with("tensorboard.backend.event_processing.event_accumulator",
+                        f"a = m.EventAccumulator({str(training)!r}); a.Reload();"
+                        f"print(len(a.Scalars('epoch/loss')))",
+                        str(self.done.result["epochs"]))
+
+    def check_with(self, module, code, expected):
+        """What the program itself reads, where Debian's Python has it."""
+        probe = subprocess.run(
+            ["/usr/bin/python3", "-W", "ignore", "-c",
+             f"import {module} as m; {code}"],
+            capture_output=True, text=True, cwd=self.folder)
+        if "ModuleNotFoundError" in probe.stderr:
+            return False
+        self.assertEqual(probe.returncode, 0, probe.stderr)
+        self.assertEqual(probe.stdout.strip(), expected)
+        return True
+
+    def test_mlflow(self):
+        """A run with its curves, and one for each trial, by their files."""
+        self.export("mlflow", "--out", "mlruns")
+        runs = {}
+        for folder in (self.folder / "mlruns/1").iterdir():
+            if folder.is_dir():
+                meta = dict(line.split(": ", 1) for line in
+                            (folder / "meta.yaml").read_text().splitlines())
+                self.assertEqual(meta["run_id"], folder.name)
+                self.assertRegex(folder.name, "^[0-9a-f]{32}$")
+                runs[json.loads(meta["run_name"])] = (folder, meta)
+        parent, meta = runs.pop("small-mlr")
+        self.assertEqual(meta["status"], "3")
+        self.assertEqual(len(runs), len(self.trials()))
+        last = (parent / "metrics/epoch_loss").read_text().split()[-2]
+        self.assertEqual(float(last), self.done.result["loss"])
+        for trial in self.trials():
+            folder, meta = runs[f"trial-{trial['trial']}"]
+            self.assertEqual(
+                float((folder / "params/learning_rate").read_text()),
+                trial["setting"]["learning_rate"])
+            self.assertEqual((folder / "tags/mlflow.parentRunId").read_text(),
+                             parent.name)
+            self.assertEqual(
+                len((folder / "metrics/speed").read_text().split()), 3)
+            self.assertLessEqual(int(meta["start_time"]), int(meta["end_time"]))
+        self.check_with("mlflow.tracking",
+                        "print(len(m.MlflowClient('file:mlruns')"
+                        ".search_runs(['1'])))", str(len(runs) + 1))
+
+    def test_optuna(self):
+        """A log that Optuna replays to the same trials."""
+        self.export("optuna-journal", "--out", "study.log")
+        lines = [json.loads(line) for line in
+                 (self.folder / "study.log").read_text().splitlines()]
+        known = self.trials()
+        self.assertEqual(sum(l["op_code"] == 0 for l in lines),
+                         max(t["search"] for t in known))
+        trials = [l for l in lines if l["op_code"] == 4]
+        self.assertEqual(len(trials), len(known))
+        judged = [t for t in known if t["label"] in ("converging", "unstable")]
+        best = max(t["speed"] for t in judged if t["search"] == 1)
+        code = ("import optuna\n"
+                "s = optuna.storages.JournalStorage("
+                "optuna.storages.JournalFileStorage('study.log'))\n"
+                f"t = optuna.load_study(study_name='{self.run_id}/search-1',"
+                " storage=s)\n"
+                "print(len(t.trials), repr(t.best_value))")
+        probe = subprocess.run(
+            ["/usr/bin/python3", "-W", "ignore", "-c", code],
+            capture_output=True, text=True, cwd=self.folder)
+        if "ModuleNotFoundError" in probe.stderr:
+            self.skipTest("Optuna is not installed")
+        self.assertEqual(probe.returncode, 0, probe.stderr)
+        first = sum(t["search"] == 1 for t in known)
+        self.assertEqual(probe.stdout.split(), [str(first), repr(best)])
+
+    def test_what_is_wrong_is_said(self):
+        """And nothing is written over."""
+        done = self.mltune("export", "small-mlr", "--format", "xml")
+        self.assert_code(done, 2)
+        self.assertIn("optuna-journal", done.err)
+        self.assert_code(self.mltune("export", "small-mlr"), 2)
+        self.export("csv", "--out", "-", code=2)
+        self.export("csv", "--out", "tables")
+        before = (self.folder / "tables/trials.csv").read_bytes()
+        self.assertIn("not empty",
+                      self.export("csv", "--out", "tables", code=2).err)
+        self.assertEqual((self.folder / "tables/trials.csv").read_bytes(),
+                         before)
+        self.export("jsonl", "--out", "one")
+        self.assertIn("exists", self.export("jsonl", "--out", "one", code=2).err)
+        self.export("jsonl", "--out", "no/such/folder", code=74)
+        done = self.mltune("export", "another", "--format", "csv")
+        self.assertNotEqual(done.code, 0)
