@@ -2,6 +2,7 @@
 
 #include "api/command_routes.h"
 #include "api/event_routes.h"
+#include "api/openapi_answers.h"
 #include "api/submit_routes.h"
 
 #include <assert.h>
@@ -96,6 +97,9 @@ static json_t *schema_of(const struct route_param *p)
         return json_pack("{s:s, s:o}", "type", "string", "enum",
                          choices_array(p->choices));
     default:
+        if (p->choices) /* one of many */
+            return json_pack("{s:s, s:[s]}", "type", "string", "examples",
+                             p->choices);
         return json_pack("{s:s}", "type", "string");
     }
 }
@@ -170,7 +174,14 @@ static void operation_id(const struct route *route, char *out, size_t size)
 static json_t *content_of(const struct route *route)
 {
     const char *slash = strrchr(route->path, '/');
+    const char *answer = openapi_answer_of(route);
+    char shape[96];
 
+    snprintf(shape, sizeof(shape), "#/components/schemas/%s",
+             answer ? answer : "");
+    if (answer)
+        return json_pack("{s:{s:{s:s}}}", "application/json", "schema", "$ref",
+                         shape);
     if (!(route->mount & ROUTE_API))
         return json_pack("{s:{}}", "*/*");
     if (slash && strcmp(slash, "/events") == 0)
@@ -213,6 +224,22 @@ static json_t *responses_of(const struct route *route)
                      "$ref", problem);
 }
 
+/* A body that is taken as it is. */
+static json_t *example_of(const struct route *route)
+{
+    if (route->command == command_submit || route->command == command_validate)
+        return json_pack(
+            "{s:s, s:{s:s, s:s}, s:{s:s, s:i, s:i}}", "name", "digits", "app",
+            "name", "mlr", "data", "gen:digits?samples=20000&size=12", "stop",
+            "max_time", "1h", "max_epochs", 1000000, "plateau_epochs", 1000000);
+    if (route->command == command_limits)
+        return json_pack("{s:{s:i}}", "stop", "max_epochs", 2000000);
+    if (route->command == command_fork)
+        return json_pack("{s:{s:f}, s:i}", "setting", "learning_rate", 0.01,
+                         "epochs", 1);
+    return json_object();
+}
+
 static json_t *operation_of(const struct route *route)
 {
     char id[128];
@@ -230,14 +257,16 @@ static json_t *operation_of(const struct route *route)
         return o;
     if (json_object_set_new(o, "security", json_pack("[{s:[]}]", "token")) !=
             0 ||
-        json_object_set_new(
-            o, "requestBody",
-            json_pack("{s:b, s:{s:{s:{s:s}}}}", "required", limits || config,
-                      "content", "application/json", "schema", "$ref",
-                      config   ? "#/components/schemas/configuration"
-                      : limits ? "#/components/schemas/limits"
-                      : fork   ? "#/components/schemas/fork"
-                               : "#/components/schemas/nothing")) != 0) {
+        json_object_set_new(o, "requestBody",
+                            json_pack("{s:b, s:{s:{s:{s:s}, s:o}}}", "required",
+                                      limits || config, "content",
+                                      "application/json", "schema", "$ref",
+                                      config
+                                          ? "#/components/schemas/configuration"
+                                      : limits ? "#/components/schemas/limits"
+                                      : fork   ? "#/components/schemas/fork"
+                                               : "#/components/schemas/nothing",
+                                      "example", example_of(route))) != 0) {
         json_decref(o);
         return NULL;
     }
@@ -267,6 +296,16 @@ static int add_route(json_t *paths, const struct route *route)
     return json_object_set_new(item, method, operation_of(route));
 }
 
+static json_t *all_components(void)
+{
+    json_t *o = json_loads(components, 0, NULL);
+
+    if (o && openapi_add_answers(json_object_get(o, "schemas")))
+        return o;
+    json_decref(o);
+    return NULL;
+}
+
 json_t *openapi_document(const struct route table[], size_t n)
 {
     json_t *paths = json_object();
@@ -278,8 +317,9 @@ json_t *openapi_document(const struct route table[], size_t n)
         }
     }
     return json_pack(
-        "{s:s, s:{s:s, s:s, s:s}, s:[{s:s}], s:o, s:o}", "openapi", "3.1.0",
-        "info", "title", "mltune", "version", MLT_VERSION, "summary",
-        "what a run of mltune does, and how it is steered", "servers", "url",
-        "/", "paths", paths, "components", json_loads(components, 0, NULL));
+        "{s:s, s:{s:s, s:s, s:s, s:s}, s:[{s:s}], s:o, s:o}", "openapi",
+        "3.1.0", "info", "title", "mltune", "version", MLT_VERSION, "summary",
+        "what a run of mltune does, and how it is steered", "description",
+        "A variable of a path is a member of that name of other answers.",
+        "servers", "url", "/", "paths", paths, "components", all_components());
 }

@@ -33,8 +33,8 @@ struct route_param {
     const char *name;
     const char *help;
     int64_t min, max;
-    int64_t fallback; /* where it is not given: number, 0 or 1, index */
-    const char *choices;
+    int64_t fallback;    /* where it is not given: number, 0 or 1, index */
+    const char *choices; /* of TEXT: an example, or NULL */
 };
 
 struct route_arg {

@@ -126,7 +126,8 @@ static const struct route_param tree_params[] = {
      .help = "also kept, testing and probe branches"},
     {.type = PARAM_END}};
 static const struct route_param web_params[] = {
-    {.type = PARAM_TEXT, .name = "file", .help = "a file of the dashboard"},
+    {.type = PARAM_TEXT, .name = "file", .help = "a file of the dashboard",
+     .choices = "app.js"},
     {.type = PARAM_END}};
 
 static const struct route table[] = {
