@@ -238,6 +238,41 @@ static enum err take_id(void *ctx, const char *id)
     return err;
 }
 
+/* One that could not be read now (no memory, a journal that was busy) may be
+ * when the journal changes. */
+static void remember_missed(struct fleet *fleet, const char *id,
+                            const struct fault *why)
+{
+    struct fleet_missed *m = &fleet->missed[fleet->missed_len];
+
+    talk_error("run %s is left out%s: %s", id,
+               fleet->missed_len < FLEET_MISSED_MAX ? " for now" : "",
+               why->text);
+    if (fleet->missed_len == FLEET_MISSED_MAX)
+        return;
+    snprintf(m->id, sizeof(m->id), "%s", id);
+    m->tries = 1;
+    fleet->missed_len++;
+}
+
+static void try_missed(struct fleet *fleet)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < fleet->missed_len; i++) {
+        struct fleet_missed m = fleet->missed[i];
+        struct fault why = {0};
+
+        if (add(fleet, m.id, &why) == ERR_OK)
+            continue;
+        if (++m.tries < FLEET_TRIES_MAX)
+            fleet->missed[n++] = m;
+        else
+            talk_error("run %s is left out: %s", m.id, why.text);
+    }
+    fleet->missed_len = n;
+}
+
 /* Runs that are new in the journal. One that cannot be read harms no other, and
  * those that were read before the journal failed are not asked for again. */
 static enum err discover(struct fleet *fleet, struct fault *f)
@@ -248,11 +283,12 @@ static enum err discover(struct fleet *fleet, struct fault *f)
         journal_each_new(fleet->journal, &fleet->newest, take_id, &ids, f);
     size_t from = ids.len > VIEW_RUNS_MAX ? ids.len - VIEW_RUNS_MAX : 0;
 
+    try_missed(fleet);
     for (size_t i = from; i < ids.len; i++) {
         if (fleet_find(fleet, ids.id[i]))
             continue;
         if (add(fleet, ids.id[i], &why) != ERR_OK)
-            talk_error("run %s is left out: %s", ids.id[i], why.text);
+            remember_missed(fleet, ids.id[i], &why);
     }
     mem_free(ids.id);
     return err;

@@ -41,6 +41,11 @@ struct fleet_run {
                          */
 };
 
+enum {
+    FLEET_MISSED_MAX = 16, /* runs that could not be read, to be tried again */
+    FLEET_TRIES_MAX = 5    /* each so often, as the journal changes */
+};
+
 struct fleet {
     char state[FILE_PATH_MAX];
     struct view *view;       /* borrowed */
@@ -49,6 +54,11 @@ struct fleet {
     size_t runs, capacity;
     int64_t newest, version; /* of the journal */
     uint64_t numbers, turns; /* given so far */
+    struct fleet_missed {
+        char id[RUN_ID_MAX + 1];
+        unsigned tries;
+    } missed[FLEET_MISSED_MAX];
+    size_t missed_len;
 };
 
 /* Reads every run of the state folder @state (absolute), the newest

@@ -65,12 +65,25 @@ static bool fits(const struct queue_limits *limits,
             (limits->memory == 0 || memory <= limits->memory));
 }
 
+/* Most of the time: then nobody's turn need be found. */
+static bool is_full(const struct queue_limits *limits,
+                    const struct queue_entry *const entry[], size_t n)
+{
+    size_t running = 0;
+
+    for (size_t i = 0; i < n; i++)
+        running += entry[i]->state == QUEUE_RUNS;
+    return running > 0 && running >= limits->slots;
+}
+
 size_t queue_next(const struct queue_limits *limits,
                   const struct queue_entry *const entry[], size_t n)
 {
     struct share best_share = {0, 0};
     size_t best = SIZE_MAX;
 
+    if (is_full(limits, entry, n))
+        return SIZE_MAX;
     for (size_t i = 0; i < n; i++) {
         struct share share;
 

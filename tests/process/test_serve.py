@@ -5,6 +5,7 @@ import os
 import resource
 import signal
 import socket
+import sqlite3
 
 import harness
 from harness import Case, mlr_config
@@ -478,6 +479,23 @@ class Trouble(Service):
         self.assertTrue(self.command(run, "continue")["changed"])
         clocks = self.run_now(run)["clocks"]
         self.wait_for_clock(run, clocks)
+
+    def test_a_run_that_could_not_be_read_is_tried_again(self):
+        """When the journal changes; meanwhile it harms no other."""
+        self.assert_code(self.end(), 143)
+        self.assert_code(self.run_config(mlr_config()), 0)
+        journal = sqlite3.connect(self.folder / ".mltune/mltune.db")
+        self.addCleanup(journal.close)
+        journal.execute("UPDATE records SET json = json || '}' WHERE seq = 3")
+        journal.commit()
+        self.launch()
+        self.assertEqual(self.get("/api/v1/runs")["runs"], [])
+        journal.execute("UPDATE records SET json = "
+                        "substr(json, 1, length(json) - 1) WHERE seq = 3")
+        journal.commit()
+        self.wait_until(lambda: self.get("/api/v1/runs")["runs"], "the run")
+        self.assertEqual(self.get("/api/v1/runs")["runs"][0]["status"],
+                         "finished")
 
     def test_the_end_is_told(self):
         """While runs write their snapshots: reads work, /readyz and writes
