@@ -2,7 +2,7 @@
 # the release build. BENCH is B as the user gave it (see the Makefile).
 
 BENCH_HELPER := $(B)/obj/tests/bench/bench.o
-BENCHES := $(patsubst tests/bench/%.c,%,$(filter-out tests/bench/bench.c,$(wildcard tests/bench/*.c)))
+BENCHES := $(patsubst tests/bench/%.c,%,$(filter-out tests/bench/bench.c tests/bench/ps_nodes.c,$(wildcard tests/bench/*.c)))
 BENCH_SELECTED := $(if $(BENCH),$(filter $(BENCH),$(BENCHES)),$(BENCHES))
 
 # One that drives the simulator.
@@ -13,6 +13,8 @@ $(BENCHES_SIM:%=$(B)/tests/bench/%): $(B)/tests/bench/%: $(B)/obj/tests/bench/%.
 	$(Q)$(CC) $(LINK_FLAGS) -rdynamic $^ $(LIBS) -o $@
 
 BENCHES_PLAIN := $(filter-out $(BENCHES_SIM),$(BENCHES))
+$(B)/tests/bench/ps: $(B)/obj/tests/bench/ps_nodes.o
+
 $(BENCHES_PLAIN:%=$(B)/tests/bench/%): $(B)/tests/bench/%: $(B)/obj/tests/bench/%.o $(BENCH_HELPER) $(ARCHIVE)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)

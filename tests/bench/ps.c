@@ -1,5 +1,5 @@
 /* Benchmarks of the parameter server, each beside the same loop on plain
- * arrays: clocks, dense updates, rows at random. */
+ * arrays: clocks, dense updates, rows at random. Between nodes: ps_nodes.c. */
 #include "ps/ps.h"
 #include "base/clock_io.h"
 #include "base/mem.h"
@@ -7,6 +7,7 @@
 #include "base/simd.h"
 #include "ps/rule.h"
 #include "tests/bench/bench.h"
+#include "tests/bench/ps_nodes.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -273,7 +274,7 @@ static void bench_visits(const char *rule, uint64_t rows)
     mlt_ps_free(ps);
 }
 
-int main(void)
+static void bench_one_process(void)
 {
     static const char *const models[] = {"bsp", "ssp", "async"};
 
@@ -289,5 +290,16 @@ int main(void)
         bench_visits("sgd", rows);
         bench_visits("adagrad", rows);
     }
+}
+
+/* With the argument "nodes" or "process", that half alone. */
+int main(int argc, char **argv)
+{
+    const char *half = argc > 1 ? argv[1] : "";
+
+    if (strcmp(half, "nodes") != 0)
+        bench_one_process();
+    if (strcmp(half, "process") != 0)
+        bench_ps_nodes();
     return 0;
 }
