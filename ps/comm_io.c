@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <malloc.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -18,6 +19,16 @@
 #define NS INT64_C(1000000000)
 
 /* ---- sockets ------------------------------------------------------------- */
+
+/* Buffers of frames come and go by the thousand, ZeroMQ's on the way in too.
+ * Given back to the system each time, as the C library does with what is large,
+ * they would be mapped and zeroed anew, page by page: half of what dense rows
+ * cost. So the process keeps as much as may be under way. */
+static void keep_freed_memory(void)
+{
+    mallopt(M_MMAP_THRESHOLD, 4 * COMM_ROOM_BYTES);
+    mallopt(M_TRIM_THRESHOLD, COMM_WINDOW * COMM_ROOM_BYTES);
+}
 
 static enum err open_pull(struct comm *c, struct fault *f)
 {
@@ -45,6 +56,7 @@ enum err comm_open(struct mlt_ps *ps, struct fault *f)
     assert(ps->nodes > 1 && !ps->comm);
     if (!c)
         return fault_set(f, ERR_NOMEM, "no memory to talk to other nodes");
+    keep_freed_memory();
     c->ps = ps;
     c->wake_fd = -1;
     pthread_mutex_init(&c->lock, NULL);

@@ -18,7 +18,8 @@
  *
  * Under barriers rows of this node are read in place, others where the cache
  * has them: nothing is copied and, after the first read in a run, no lock is
- * taken. Under the other models a worker has copies, taken anew at each clock.
+ * taken. Under the other models a worker has copies, taken anew at each clock;
+ * but the only worker of a node reads the cache's where nothing is pushed.
  *
  * A frame that is malformed, replayed or of another run is logged once, counted
  * and otherwise ignored. A node that is gone, frames that are lost, and a peer

@@ -270,6 +270,16 @@ bool frame_add_version(struct frame_writer *w, uint64_t row, uint32_t version,
     return true;
 }
 
+void *frame_add_place(struct frame_writer *w, uint64_t row, uint32_t version)
+{
+    unsigned char *at = add_record(w, row);
+
+    assert(w->values != FRAME_F16 && w->width > 0);
+    if (at && w->flags & FRAME_VERSIONS)
+        bytes_put32(at - 4, version);
+    return at;
+}
+
 size_t frame_end(struct frame_writer *w)
 {
     if (w->count_at)
@@ -418,4 +428,15 @@ void frame_row_values(const struct frame *f, uint32_t i, void *out)
         half_unpack(f->width, in, out);
     else
         memcpy(out, in, (size_t)f->width * frame_value_bytes(f->values));
+}
+
+const void *frame_row_place(const struct frame *f, uint32_t i, void *scratch)
+{
+    const unsigned char *in = record(f, i) + values_at(f->flags);
+
+    if (f->values != FRAME_F16 &&
+        (uintptr_t)in % frame_value_bytes(f->values) == 0)
+        return in;
+    frame_row_values(f, i, scratch);
+    return scratch;
 }

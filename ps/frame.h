@@ -151,6 +151,11 @@ bool frame_fits(const struct frame_writer *w);
 bool frame_add_version(struct frame_writer *w, uint64_t row, uint32_t version,
                        const void *values);
 
+/* As frame_add or, with FRAME_VERSIONS, frame_add_version, but the caller
+ * writes the values itself: @width of the frame's type, not FRAME_F16, at the
+ * place that is returned, which may lie on any byte. NULL: no room. */
+void *frame_add_place(struct frame_writer *w, uint64_t row, uint32_t version);
+
 /* Completes the header; returns the frame's bytes. */
 size_t frame_end(struct frame_writer *w);
 
@@ -178,5 +183,9 @@ uint32_t frame_row_version(const struct frame *f, uint32_t i);
 
 /* Its values, FRAME_F16 as f32: @out[width]. */
 void frame_row_values(const struct frame *f, uint32_t i, void *out);
+
+/* The same without copying: where they lie in the frame's bytes or, where that
+ * is no place for the type (FRAME_F16, an odd address), in @scratch[width]. */
+const void *frame_row_place(const struct frame *f, uint32_t i, void *scratch);
 
 #endif

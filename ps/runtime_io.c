@@ -265,9 +265,12 @@ enum err runtime_start(struct mlt_ps *ps, struct fault *f)
         return fault_set(f, ERR_NOMEM, "no memory for the worker threads");
     r->ps = ps;
     r->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (ps->nodes > 1) /* of which others, and threads to talk to them, may be
-                        * on this machine */
+    if (ps->nodes > 1) { /* of which others may be on this machine; and whoever
+                          * spins keeps from its core the two threads that bring
+                          * what it waits for */
         cores /= ps->nodes;
+        cores = cores > 2 ? cores - 2 : 0;
+    }
     for (unsigned i = 0; i < ps->workers; i++)
         ps->worker[i].spin_ns = ps->workers <= cores ? PARK_SPIN_MAX_NS : 0;
     r->idle_spin_ns = ps->workers < cores ? IDLE_SPIN_NS : 0;

@@ -287,19 +287,21 @@ static void begin_rows(const struct shard *s, struct shard_node *n,
     n->row_frames++;
 }
 
-/* The row's values are in s->values. */
-static bool add_values(struct shard *s, const struct shard_node *n,
-                       struct shard_table *t, uint64_t row,
-                       struct frame_writer *w)
+/* Reads a row that fits straight into the frame, unless it is to be shortened.
+ */
+static void add_values(struct shard *s, uint32_t table, uint64_t row,
+                       uint32_t version, struct frame_writer *w)
 {
-    uint32_t node = (uint32_t)(n - s->node), version;
+    bool half = w->values == FRAME_F16;
+    void *place = half ? s->values : frame_add_place(w, row, version);
 
-    if (!t->revision)
-        return frame_add(w, row, s->values);
-    if (!frame_fits(w))
-        return false;
-    version = revision_give(t->revision, node, row - t->first, n->row_frames);
-    return frame_add_version(w, row, version, s->values);
+    s->opt.rows->read(s->opt.rows_self, table, row, place);
+    if (!half)
+        return;
+    if (w->flags & FRAME_VERSIONS)
+        frame_add_version(w, row, version, s->values);
+    else
+        frame_add(w, row, s->values);
 }
 
 /* Adds the present values of a row. What @n then has is all there is. */
@@ -307,10 +309,14 @@ static bool add_row(struct shard *s, struct shard_node *n, uint32_t table,
                     uint64_t row, struct frame_writer *w)
 {
     struct shard_table *t = &s->table[table];
+    uint32_t version = 0;
 
-    s->opt.rows->read(s->opt.rows_self, table, row, s->values);
-    if (!add_values(s, n, t, row, w))
+    if (!frame_fits(w))
         return false;
+    if (t->revision)
+        version = revision_give(t->revision, (uint32_t)(n - s->node),
+                                row - t->first, n->row_frames);
+    add_values(s, table, row, version, w);
     if (s->opt.consistency->pushes && t->shared) {
         rowset_add(&n->has[table], row - t->first);
         rowset_remove(&n->due[table], row - t->first);

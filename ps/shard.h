@@ -71,7 +71,7 @@ struct shard_rows {
                   const void *const sum[], const void *const seen[],
                   const struct rule_params *params);
 
-    /* Copies the values of a row. */
+    /* Copies the values of a row to @out, which may lie on any byte. */
     void (*read)(void *self, uint32_t table, uint64_t row, void *out);
 
     /* Of a table whose rule revises: rule_gradient_sum of a row, borrowed until

@@ -223,8 +223,8 @@ static void keep_sums(struct shard *s, const struct frame *f)
             frame_row_values(f, i, update_row(u, row));
             continue;
         }
-        frame_row_values(f, i, s->values);
-        rule_accumulate(t->t->type, t->t->width, update_row(u, row), s->values);
+        rule_accumulate(t->t->type, t->t->width, update_row(u, row),
+                        frame_row_place(f, i, s->values));
     }
 }
 
@@ -239,8 +239,7 @@ static void apply_now(struct shard *s, const struct frame *f)
     for (uint32_t i = 0; i < f->count; i++) {
         row[n] = frame_row(f, i);
         version[n] = frame_row_version(f, i);
-        sum[n] = s->values + n * stride;
-        frame_row_values(f, i, s->values + n * stride);
+        sum[n] = frame_row_place(f, i, s->values + n * stride);
         if (++n == RULE_ROW_BATCH || i + 1 == f->count) {
             apply_batch(s, f->table, n, row, sum, version);
             n = 0;

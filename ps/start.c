@@ -18,9 +18,13 @@ enum { CHUNK_EXTRA_BYTES = 128 };
 
 /* ---- sizes --------------------------------------------------------------- */
 
+/* Of several nodes, the only worker of one reads the node's cache in place
+ * where nothing is pushed: rows change there only when it asks anew. */
 static bool has_copies(const struct mlt_ps *ps, const struct table *t)
 {
-    return t->access == MLT_SHARED && !ps->direct;
+    bool alone = ps->nodes > 1 && ps->workers == 1 && !ps->consistency->pushes;
+
+    return t->access == MLT_SHARED && !ps->direct && !alone;
 }
 
 /* Whether a worker notes of each row when it last had it. */

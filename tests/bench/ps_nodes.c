@@ -171,8 +171,7 @@ static void open_ps(struct side *s, const char *model, uint64_t rows,
     opt.nodes = 2;
     opt.node = s->node;
     opt.meet = s->folder;
-    opt.listen =
-        strcmp(s->transport, "ipc") == 0 ? NULL : "tcp://127.0.0.1:*";
+    opt.listen = strcmp(s->transport, "ipc") == 0 ? NULL : "tcp://127.0.0.1:*";
     ok = mlt_ps_new(&opt, &s->ps, &err) == 0 &&
          mlt_ps_table(s->ps, &table, &index, &err) == 0 &&
          mlt_ps_start(s->ps, &err) == 0;
@@ -368,8 +367,9 @@ static void measure_reads(struct side *s)
         run_ps(s, read_rows);
         bench_add(&ours, s->common->read_s * 1e6 / READS);
     }
-    snprintf(params, sizeof(params), "nodes=2 op=read transport=%s row_bytes=%d",
-             s->transport, ROW_BYTES);
+    snprintf(params, sizeof(params),
+             "nodes=2 op=read transport=%s row_bytes=%d", s->transport,
+             ROW_BYTES);
     if (s->node == SERVER) {
         bench_print("ps_rows", params, &bare, "us_zmq");
         bench_print("ps_rows", params, &ours, "us");

@@ -159,6 +159,64 @@ static void frame_records_come_back(void **state)
     assert_true(values[0] == 4 && values[1] == 5 && values[2] == 6);
 }
 
+/* Values may be written and read where they lie in the frame, but read only
+ * where an address suits their type; and halves are never of the type. */
+static void frame_values_in_place(void **state)
+{
+    _Alignas(8) unsigned char bytes[512], moved[513];
+    const float in[3] = {4, 5, 6};
+    struct frame f = sample(FRAME_ROWS), got;
+    struct frame_writer w;
+    float scratch[3];
+    const void *place;
+    size_t n;
+
+    (void)state;
+    frame_begin(&w, &f, bytes, sizeof(bytes));
+    memcpy(frame_add_place(&w, 8, 0), in, sizeof(in));
+    memcpy(frame_add_place(&w, 9, 0), in, sizeof(in));
+    n = frame_end(&w);
+    assert_int_equal(frame_decode(bytes, n, &got, NULL), ERR_OK);
+    assert_true(frame_row(&got, 1) == 9);
+    place = frame_row_place(&got, 1, scratch);
+    assert_true(place != scratch);
+    assert_memory_equal(place, in, sizeof(in));
+    memcpy(moved + 1, bytes, n);
+    assert_int_equal(frame_decode(moved + 1, n, &got, NULL), ERR_OK);
+    assert_ptr_equal(frame_row_place(&got, 1, scratch), scratch);
+    assert_memory_equal(scratch, in, sizeof(in));
+    f.values = FRAME_F16;
+    frame_begin(&w, &f, bytes, sizeof(bytes));
+    assert_true(frame_add(&w, 8, in));
+    assert_int_equal(frame_decode(bytes, frame_end(&w), &got, NULL), ERR_OK);
+    assert_ptr_equal(frame_row_place(&got, 0, scratch), scratch);
+    assert_memory_equal(scratch, in, sizeof(in));
+}
+
+/* So do versions, where room is for them and for the values; and no room is no
+ * place. */
+static void frame_versions_in_place(void **state)
+{
+    _Alignas(8) unsigned char bytes[FRAME_FIXED_BYTES_MAX + 24];
+    const float in[3] = {4, 5, 6};
+    struct frame f = sample(FRAME_UPDATE), got;
+    struct frame_writer w;
+    void *place;
+
+    (void)state;
+    frame_begin(&w, &f, bytes, sizeof(bytes));
+    place = frame_add_place(&w, 8, 70);
+    assert_non_null(place);
+    memcpy(place, in, sizeof(in));
+    while (frame_fits(&w))
+        memset(frame_add_place(&w, 9, 1), 0, sizeof(in));
+    assert_null(frame_add_place(&w, 9, 1));
+    assert_int_equal(frame_decode(bytes, frame_end(&w), &got, NULL), ERR_OK);
+    assert_true(frame_row(&got, 0) == 8 && frame_row_version(&got, 0) == 70);
+    frame_row_values(&got, 0, bytes);
+    assert_memory_equal(bytes, in, sizeof(in));
+}
+
 /* So do versions, and the values behind them; a frame without has version 0. */
 static void frame_versions_come_back(void **state)
 {
@@ -353,6 +411,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(frame_every_kind_round_trips),
         cmocka_unit_test(frame_records_come_back),
+        cmocka_unit_test(frame_values_in_place),
+        cmocka_unit_test(frame_versions_in_place),
         cmocka_unit_test(frame_versions_come_back),
         cmocka_unit_test(frame_halves_are_rounded),
         cmocka_unit_test(frame_writer_stops_when_full),
