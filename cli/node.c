@@ -13,10 +13,9 @@ static const char details[] =
     "Connects to a tuner's control socket and trains as it is told. The tuner "
     "starts\nit; docs/protocol.md tells what the two say to each other.";
 
-static int serve(const char *endpoint, uint32_t number, const char *meet)
+static int serve(const struct node_options *options)
 {
-    struct node_options o = {
-        .endpoint = endpoint, .node = number, .meet = meet};
+    struct node_options o = *options;
     struct fault f = {0};
     enum node_end end;
     int signal = 0;
@@ -29,25 +28,33 @@ static int serve(const char *endpoint, uint32_t number, const char *meet)
     end = node_serve(&o, &signal, &f);
     signals_close(o.signal_fd);
     if (end != NODE_END_STOPPED && end != NODE_END_SIGNAL)
-        talk_error("node %u: %s", number, f.text);
-    log_event(LOG_INFO, "node_ends", "node=%u end=%d signal=%d", number,
+        talk_error("node %u: %s", o.node, f.text);
+    log_event(LOG_INFO, "node_ends", "node=%u end=%d signal=%d", o.node,
               (int)end, signal);
     return node_exit_code(end, signal);
 }
 
 int verb_node(int argc, char **argv)
 {
-    const char *endpoint = NULL, *meet = NULL;
+    struct node_options o = {0};
     struct option_uint number = {0};
     const struct option_spec options[] = {
         {"tuner", 0, OPTION_TEXT, "ENDPOINT",
          "the tuner's control socket, as ZeroMQ writes it (ipc://PATH, "
          "tcp://HOST:PORT)",
-         &endpoint},
+         &o.endpoint},
         {"node", 0, OPTION_UINT, "N", "number of this node (0)", &number},
-        {"meet", 0, OPTION_TEXT, "DIR",
-         "folder where the nodes of a run find each other, new for each start",
-         &meet},
+        {"meet", 0, OPTION_TEXT, "PLACE",
+         "where the nodes of a run find each other, the same for all: a "
+         "folder, "
+         "new for each start, or tcp://HOST:PORT of node 0's machine",
+         &o.meet},
+        {"listen", 0, OPTION_TEXT, "ENDPOINT",
+         "what this node binds for the others (tcp://ADDRESS:PORT, or * for "
+         "any "
+         "port); by default a socket in the folder, or this machine's address "
+         "on the way to node 0",
+         &o.listen},
     };
     const struct usage usage = {
         .verb = "node",
@@ -62,10 +69,11 @@ int verb_node(int argc, char **argv)
 
     if (code != OPTIONS_GO_ON)
         return code;
-    if (!endpoint || number.value > UINT32_MAX) {
-        talk_error(endpoint ? "--node: that number is too large"
-                            : "node: --tuner ENDPOINT is missing");
+    if (!o.endpoint || number.value > UINT32_MAX) {
+        talk_error(o.endpoint ? "--node: that number is too large"
+                              : "node: --tuner ENDPOINT is missing");
         return EXIT_USAGE;
     }
-    return serve(endpoint, (uint32_t)number.value, meet);
+    o.node = (uint32_t)number.value;
+    return serve(&o);
 }

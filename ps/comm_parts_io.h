@@ -25,6 +25,9 @@ enum {
     COMM_AGAIN_S = 1            /* for a connection to come back */
 };
 
+/* Why a frame changes nothing. */
+enum comm_ignored { COMM_MALFORMED, COMM_FOREIGN, COMM_REPLAYED };
+
 /* Another node. */
 struct comm_peer {
     struct link link;
@@ -60,6 +63,7 @@ struct comm {
     bool failed_told;    /* the runtime knows that the slice has failed */
     struct fault broken; /* code ERR_OK: not */
     uint64_t ignored;
+    unsigned ignored_told; /* bit of each kind that was logged */
     struct ps_traffic traffic;
 };
 

@@ -29,11 +29,17 @@ void comm_break(struct comm *c, enum err code, const char *fmt, ...)
               text);
 }
 
-static void ignore(struct comm *c, const char *reason)
+/* Of each kind the first is logged. */
+static void ignore(struct comm *c, enum comm_ignored kind, const char *reason)
 {
-    if (c->ignored++ == 0)
-        log_event(LOG_WARN, "frame_ignored", "node=%u reason=\"%s\"",
-                  c->ps->node, reason);
+    static const char *const names[] = {"malformed", "foreign", "replayed"};
+
+    c->ignored++;
+    if (c->ignored_told & 1U << kind)
+        return;
+    c->ignored_told |= 1U << kind;
+    log_event(LOG_WARN, "frame_ignored", "node=%u kind=%s reason=\"%s\"",
+              c->ps->node, names[kind], reason);
 }
 
 /* ---- connections --------------------------------------------------------- */
@@ -63,9 +69,9 @@ static enum err connect_peer(struct comm *c, uint32_t node, struct fault *f)
                                ZMQ_EVENT_DISCONNECTED) == 0)
         p->monitor = zmq_socket(c->context, ZMQ_PAIR);
     if (!p->monitor || zmq_connect(p->monitor, events) != 0 ||
-        zmq_connect(p->push, c->meet.endpoint[node]) != 0)
+        zmq_connect(p->push, c->meet.peer[node].endpoint) != 0)
         return fault_set(f, ERR_IO, "connect to node %u at %s: %s", node,
-                         c->meet.endpoint[node], zmq_strerror(errno));
+                         c->meet.peer[node].endpoint, zmq_strerror(errno));
     link_init(&p->link, c->meet.run, c->ps->node, node, COMM_WINDOW);
     p->hello_due = p->fits_due = true;
     return ERR_OK;
@@ -193,11 +199,11 @@ static void take_frame(struct comm *c, const unsigned char *bytes, size_t n)
     struct frame f;
 
     if (frame_decode(bytes, n, &f, &fault) != ERR_OK) {
-        ignore(c, fault.text);
+        ignore(c, COMM_MALFORMED, fault.text);
         return;
     }
     if (f.from >= c->ps->nodes || f.from == c->ps->node) {
-        ignore(c, "of a node that there is not");
+        ignore(c, COMM_FOREIGN, "of a node that there is not");
         return;
     }
     l = &c->peer[f.from].link;
@@ -205,7 +211,7 @@ static void take_frame(struct comm *c, const unsigned char *bytes, size_t n)
         comm_break(c, ERR_NODE, "frames of node %u were lost on the way",
                    f.from);
     if (link_take(l, &f, &fault) != ERR_OK)
-        ignore(c, fault.text);
+        ignore(c, f.run == l->run ? COMM_REPLAYED : COMM_FOREIGN, fault.text);
     else if (dispatch(c, &f, &fault) != ERR_OK)
         comm_break(c, ERR_NODE, "%s", fault.text);
     else
@@ -230,7 +236,7 @@ static bool receive_one(struct comm *c, zmq_msg_t *m)
             break;
     }
     if (several)
-        ignore(c, "a message of several parts");
+        ignore(c, COMM_MALFORMED, "a message of several parts");
     else
         take_frame(c, zmq_msg_data(m), zmq_msg_size(m));
     return true;

@@ -193,6 +193,7 @@ static enum err new_ps(struct host *h, const struct host_config *c,
     opt.nodes = h->nodes;
     opt.node = h->nodes > 1 ? c->node : 0;
     opt.meet = c->meet;
+    opt.listen = c->listen;
     opt.meet_s = MEET_S;
     opt.float16 = json_is_true(json_at(c->config, "/ps/float16"));
     opt.access = text_at(c->config, "/ps/access", "gather");
@@ -319,7 +320,7 @@ static enum err read_config(struct host *h, const struct host_config *c,
         h->nodes = (unsigned)json_integer_value(nodes);
     if (h->nodes > 1 && !c->meet)
         return fault_set(f, ERR_INVAL,
-                         "/cluster/nodes: %u nodes need a folder to meet in",
+                         "/cluster/nodes: %u nodes need a place to meet",
                          h->nodes);
     return setting_init(&h->facts.defaults,
                         json_object_get(c->config, "tunables"),

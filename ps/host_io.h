@@ -41,8 +41,9 @@ struct host_config {
     const json_t *config; /* of the run: app, cluster, ps, memory, tunables */
     const char *folder;   /* where relative paths start */
     uint64_t seed;
-    uint32_t node;        /* this node's number, of cluster.nodes */
-    const char *meet;     /* folder where they find each other; NULL: one */
+    uint32_t node;    /* this node's number, of cluster.nodes */
+    const char *meet; /* where they find each other (ps/meet_io.h); NULL: one */
+    const char *listen;   /* what this one binds for the others, or NULL */
     const char *evaluate; /* model folder: loads that model, all data is
                            * validation data; NULL: trains */
 };

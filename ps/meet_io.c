@@ -2,7 +2,6 @@
 
 #include "base/clock_io.h"
 #include "base/mem.h"
-#include "base/rng.h"
 
 #include <zmq.h>
 
@@ -18,7 +17,7 @@
 #include <unistd.h>
 
 enum {
-    PATH_BYTES = MEET_FOLDER_MAX + 32,
+    PATH_BYTES = MEET_PLACE_MAX + 32,
     LINE_BYTES = MEET_ENDPOINT_MAX + 64,
     LOOK_EVERY_NS = 10 * 1000 * 1000,
     UNIX_PATH_MAX = sizeof(((struct sockaddr_un *)0)->sun_path) - 1
@@ -27,7 +26,7 @@ enum {
 static void file_of(const struct meet *m, uint32_t node, const char *end,
                     char path[PATH_BYTES])
 {
-    snprintf(path, PATH_BYTES, "%s/node-%u%s", m->folder, node, end);
+    snprintf(path, PATH_BYTES, "%s/node-%u%s", m->place, node, end);
 }
 
 static enum err bind_socket(const struct meet *m, void *pull,
@@ -53,26 +52,38 @@ static enum err write_file(const struct meet *m, void *pull, struct fault *f)
 {
     char path[PATH_BYTES], tmp[PATH_BYTES], endpoint[MEET_ENDPOINT_MAX];
     size_t size = sizeof(endpoint);
-    uint64_t number;
     FILE *file;
     bool written;
 
-    if (zmq_getsockopt(pull, ZMQ_LAST_ENDPOINT, endpoint, &size) != 0 ||
-        getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number))
+    if (zmq_getsockopt(pull, ZMQ_LAST_ENDPOINT, endpoint, &size) != 0)
         return fault_errno(f, ERR_IO, errno, "node %u", m->node);
+    if (strncmp(endpoint, "tcp://0.0.0.0:", 14) == 0)
+        return fault_set(f, ERR_INVAL,
+                         "node %u listens at %s, which is no address that "
+                         "others reach: name this machine's, as in "
+                         "tcp://10.0.0.3:*",
+                         m->node, endpoint);
     file_of(m, m->node, "", path);
     file_of(m, m->node, ".tmp", tmp);
     file = fopen(tmp, "we");
     if (!file)
         return fault_errno(f, ERR_IO, errno, "write %s", tmp);
-    written = fprintf(file, "%s %016" PRIx64 "\n", endpoint, number) > 0;
+    written = fprintf(file, "%s %016" PRIx64 "\n", endpoint, m->number) > 0;
     written = fclose(file) == 0 && written;
     if (!written || rename(tmp, path) != 0)
         return fault_errno(f, ERR_IO, errno, "write %s", path);
     return ERR_OK;
 }
 
-enum err meet_open(struct meet *m, void *pull, const char *folder,
+static enum err folder_open(struct meet *m, void *pull, const char *listen,
+                            struct fault *f)
+{
+    enum err err = bind_socket(m, pull, listen, f);
+
+    return err ? err : write_file(m, pull, f);
+}
+
+enum err meet_open(struct meet *m, void *pull, const char *place,
                    const char *listen, uint32_t node, uint32_t nodes,
                    struct fault *f)
 {
@@ -82,25 +93,27 @@ enum err meet_open(struct meet *m, void *pull, const char *folder,
     if (node >= nodes)
         return fault_set(f, ERR_INVAL, "node %u: there are %u nodes, from 0",
                          node, nodes);
-    if (strlen(folder) >= sizeof(m->folder))
-        return fault_set(f, ERR_INVAL, "%.80s...: path is too long", folder);
-    snprintf(m->folder, sizeof(m->folder), "%s", folder);
-    m->endpoint = mem_calloc(nodes, sizeof(*m->endpoint));
-    if (!m->endpoint)
+    if (strlen(place) >= sizeof(m->place))
+        return fault_set(f, ERR_INVAL, "%.80s...: path is too long", place);
+    snprintf(m->place, sizeof(m->place), "%s", place);
+    if (getrandom(&m->number, sizeof(m->number), 0) !=
+        (ssize_t)sizeof(m->number))
+        return fault_errno(f, ERR_IO, errno, "a random number");
+    m->peer = mem_calloc(nodes, sizeof(*m->peer));
+    if (!m->peer)
         return fault_set(f, ERR_NOMEM, "no memory to meet %u nodes", nodes);
-    err = bind_socket(m, pull, listen, f);
-    if (!err)
-        err = write_file(m, pull, f);
+    err = meet_is_address(place) ? meet_address_open(m, pull, listen, f)
+                                 : folder_open(m, pull, listen, f);
     if (err)
         meet_close(m);
     return err;
 }
 
-/* Mixes the node's number in. ERR_AGAIN: it is not there yet. */
+/* ERR_AGAIN: it is not there yet. */
 static enum err read_file(struct meet *m, uint32_t node, struct fault *f)
 {
     char path[PATH_BYTES], line[LINE_BYTES];
-    uint64_t number;
+    struct meet_node *peer = &m->peer[node];
     FILE *file;
     bool good;
 
@@ -113,12 +126,11 @@ static enum err read_file(struct meet *m, uint32_t node, struct fault *f)
     fclose(file);
     _Static_assert(MEET_ENDPOINT_MAX == 256, "the length below");
     good = good &&
-           sscanf(line, "%255s %16" SCNx64, m->endpoint[node], &number) == 2;
+           sscanf(line, "%255s %16" SCNx64, peer->endpoint, &peer->number) == 2;
     if (!good)
         return fault_set(f, ERR_FORMAT,
                          "%s: expected where node %u listens and a number",
                          path, node);
-    m->run = rng_mix(m->run, number);
     return ERR_OK;
 }
 
@@ -126,33 +138,29 @@ static enum err name_missing(const struct meet *m, double timeout_s,
                              struct fault *f)
 {
     char names[128], path[PATH_BYTES];
-    unsigned missing = 0;
-    size_t n = 0;
+    unsigned missing;
 
-    names[0] = '\0';
     for (uint32_t i = 0; i < m->nodes; i++) {
         file_of(m, i, "", path);
-        if (access(path, F_OK) == 0)
-            continue;
-        if (n + 16 < sizeof(names))
-            n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%u",
-                                  missing ? ", " : "", i);
-        missing++;
+        if (access(path, F_OK) != 0)
+            m->peer[i].endpoint[0] = '\0';
+        else if (!m->peer[i].endpoint[0])
+            snprintf(m->peer[i].endpoint, MEET_ENDPOINT_MAX, "there");
     }
+    missing = meet_missing(m->nodes, m->peer, names, sizeof(names));
     return fault_set(f, ERR_NODE,
                      "node %u waited %g s for the others: %u of %u %s missing "
                      "(%s); start every node, each with its own number and "
                      "with the same folder %.200s",
                      m->node, timeout_s, missing, m->nodes,
-                     missing == 1 ? "is" : "are", names, m->folder);
+                     missing == 1 ? "is" : "are", names, m->place);
 }
 
-enum err meet_wait(struct meet *m, double timeout_s, struct fault *f)
+static enum err folder_wait(struct meet *m, double timeout_s, struct fault *f)
 {
     const struct timespec pause = {.tv_nsec = LOOK_EVERY_NS};
     time_ns end = clock_monotonic() + (time_ns)(timeout_s * 1e9);
 
-    m->run = m->nodes;
     for (uint32_t i = 0; i < m->nodes; i++) {
         enum err err = read_file(m, i, f);
 
@@ -168,16 +176,29 @@ enum err meet_wait(struct meet *m, double timeout_s, struct fault *f)
     return ERR_OK;
 }
 
+enum err meet_wait(struct meet *m, double timeout_s, struct fault *f)
+{
+    enum err err;
+
+    if (meet_is_address(m->place))
+        return meet_address_wait(m, timeout_s, f);
+    err = folder_wait(m, timeout_s, f);
+    if (!err)
+        m->run = meet_run(m->nodes, m->peer);
+    return err;
+}
+
 void meet_close(struct meet *m)
 {
     char path[PATH_BYTES];
 
-    if (m->endpoint) {
+    if (m->peer && !meet_is_address(m->place)) {
         file_of(m, m->node, "", path);
         unlink(path);
         file_of(m, m->node, ".socket", path);
         unlink(path);
     }
-    mem_free(m->endpoint);
+    meet_address_close(m);
+    mem_free(m->peer);
     memset(m, 0, sizeof(*m));
 }

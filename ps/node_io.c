@@ -305,7 +305,8 @@ static enum err prepare_load(struct server *s, const struct msg_config *m,
                                      .folder = e->held.config.folder,
                                      .seed = m->seed,
                                      .node = s->o->node,
-                                     .meet = s->o->meet};
+                                     .meet = s->o->meet,
+                                     .listen = s->o->listen};
     return ERR_OK;
 }
 

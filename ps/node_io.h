@@ -30,7 +30,8 @@ enum { NODE_GRACE_S = 3 };
 struct node_options {
     const char *endpoint; /* of the tuner */
     uint32_t node;        /* this node's number */
-    const char *meet;     /* folder where several nodes meet; NULL: one */
+    const char *meet;     /* where several nodes meet (ps/meet_io.h), or NULL */
+    const char *listen;   /* what this one binds for the others, or NULL */
     int signal_fd;        /* signalfd of what asks to end; blocked otherwise */
     const struct registry *registry; /* its applications */
 };

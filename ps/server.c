@@ -1,6 +1,7 @@
 /* The parameter server's options, settings and tables. */
 #include "base/log.h"
 #include "ps/core.h"
+#include "ps/meet.h"
 #include "ps/shard.h"
 
 #include <assert.h>
@@ -80,7 +81,8 @@ static enum err take_numbers(struct mlt_ps *ps,
                          ps->workers, CORE_WORKERS_MAX);
     ps->memory_limit =
         opt->memory_limit ? opt->memory_limit : memory_available() / 2;
-    if (!opt->memory_limit && opt->nodes > 1 && !opt->listen)
+    if (!opt->memory_limit && opt->nodes > 1 && !opt->listen && opt->meet &&
+        !meet_is_address(opt->meet))
         ps->memory_limit /= opt->nodes; /* all on this machine */
     ps->seed = opt->seed;
     return ERR_OK;
@@ -116,7 +118,8 @@ static enum err take_nodes(struct mlt_ps *ps, const struct mlt_ps_options *opt,
         return ERR_OK;
     if (!opt->meet)
         return fault_set(f, ERR_INVAL,
-                         "%u nodes need a folder to meet in, the same for all",
+                         "%u nodes need a folder or an address to meet at, the "
+                         "same for all",
                          ps->nodes);
     ps->meet = mem_strdup(opt->meet);
     ps->listen = opt->listen ? mem_strdup(opt->listen) : NULL;

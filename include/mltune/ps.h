@@ -68,10 +68,12 @@ struct mlt_ps_options {
      * workers, that make the same calls in the same order. */
     unsigned nodes;     /* 0 or 1: this process alone */
     unsigned node;      /* this one's number, from 0 */
-    const char *meet;   /* a folder that all reach, new for this server: where
-                         * they find each other; started in any order */
+    const char *meet;   /* where they find each other, started in any order: a
+                         * folder that all reach, new for this server, or
+                         * "tcp://HOST:PORT" of node 0's machine */
     const char *listen; /* "tcp://ADDRESS:*": where the others reach this node;
-                         * NULL: a Unix socket in that folder */
+                         * NULL: a Unix socket in that folder; with an address,
+                         * any port of this machine's address */
     double meet_s;      /* longest wait for the others; 0: 60 */
     int float16;        /* f32 rows travel as 16-bit floats */
     const char *access; /* what is done with the knowledge of what each worker
