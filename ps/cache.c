@@ -15,14 +15,19 @@ static void free_worker(const struct cache *c, struct cache_worker *w)
             rowset_deinit(&w->asked[t]);
         if (w->read)
             rowset_deinit(&w->read[t]);
+        if (w->left)
+            rowset_deinit(&w->left[t]);
         if (w->basis)
             mem_free(w->basis[t]);
     }
     mem_free(w->extra);
     mem_free(w->cursor);
+    mem_free(w->early_table);
+    mem_free(w->early_row);
     mem_free(w->asked);
     mem_free(w->asks);
     mem_free(w->read);
+    mem_free(w->left);
     mem_free(w->basis);
 }
 
@@ -45,6 +50,7 @@ void cache_free(struct cache *c)
     mem_free(c->worker);
     mem_free(c->node);
     mem_free(c->values);
+    mem_free(c->candidate);
     mem_free(c);
 }
 
@@ -56,6 +62,8 @@ static enum err init_table(struct cache *c, uint32_t index)
     t->shared = t->t->access == MLT_SHARED;
     t->readable = t->t->access != MLT_LOCAL;
     t->own_clock = t->t->flags & MLT_OWN_CLOCK;
+    t->early = t->shared && !c->opt.consistency->barrier &&
+               !(t->t->flags & MLT_READ_MY_WRITES);
     if (!t->readable)
         return ERR_OK;
     if (t->t->value_bytes > c->value_bytes_max)
@@ -75,8 +83,9 @@ static enum err init_table(struct cache *c, uint32_t index)
 static enum err init_basis(const struct cache *c, struct cache_worker *w)
 {
     w->read = mem_calloc(c->opt.tables, sizeof(*w->read));
+    w->left = mem_calloc(c->opt.tables, sizeof(*w->left));
     w->basis = mem_calloc(c->opt.tables, sizeof(*w->basis));
-    if (!w->read || !w->basis)
+    if (!w->read || !w->left || !w->basis)
         return ERR_NOMEM;
     for (uint32_t t = 0; t < c->opt.tables; t++) {
         uint64_t rows = c->table[t].t->rows;
@@ -84,7 +93,8 @@ static enum err init_basis(const struct cache *c, struct cache_worker *w)
         if (!c->table[t].versions)
             continue;
         w->basis[t] = mem_calloc(rows, sizeof(**w->basis));
-        if (!w->basis[t] || rowset_init(&w->read[t], rows) != ERR_OK)
+        if (!w->basis[t] || rowset_init(&w->read[t], rows) != ERR_OK ||
+            rowset_init(&w->left[t], rows) != ERR_OK)
             return ERR_NOMEM;
     }
     return ERR_OK;
@@ -97,9 +107,13 @@ static enum err init_worker(const struct cache *c, struct cache_worker *w)
     w->drained = true;
     w->extra = mem_calloc(tables, sizeof(*w->extra));
     w->cursor = mem_calloc(c->opt.nodes, sizeof(*w->cursor));
+    w->early_table = mem_calloc(c->opt.nodes, sizeof(*w->early_table));
+    w->early_row =
+        mem_calloc((size_t)c->opt.nodes * tables, sizeof(*w->early_row));
     w->asked = mem_calloc(tables, sizeof(*w->asked));
     w->asks = mem_calloc(c->opt.nodes, sizeof(*w->asks));
-    if (!w->extra || !w->cursor || !w->asked || !w->asks)
+    if (!w->extra || !w->cursor || !w->early_table || !w->early_row ||
+        !w->asked || !w->asks)
         return ERR_NOMEM;
     for (uint32_t t = 0; t < tables; t++)
         if (c->table[t].readable &&
@@ -132,7 +146,8 @@ static enum err init_parts(struct cache *c)
             return ERR_NOMEM;
     }
     c->values = mem_alloc((size_t)c->value_bytes_max + 8);
-    return c->values ? ERR_OK : ERR_NOMEM;
+    c->candidate = mem_calloc(CACHE_EARLY_ROWS, sizeof(*c->candidate));
+    return c->values && c->candidate ? ERR_OK : ERR_NOMEM;
 }
 
 enum err cache_new(const struct cache_options *opt, struct cache **out)
@@ -208,7 +223,7 @@ static void forget_all_read(const struct cache *c, struct cache_worker *w)
 {
     for (uint32_t t = 0; t < c->opt.tables; t++)
         if (c->table[t].versions)
-            rowset_clear(&w->read[t]);
+            cache_forget_read(w, t);
 }
 
 void cache_begin(struct cache *c, uint64_t slice, int64_t clock,
@@ -299,12 +314,19 @@ static void ask(struct cache *c, uint32_t worker, uint32_t table, uint64_t row,
     c->stats.asked++;
 }
 
-static void note_version(struct cache_worker *w, uint32_t table, uint64_t row,
-                         uint32_t version)
+/* The first in the clock; after a part of the sum has left early, the first
+ * before there is another. */
+static void note_version(const struct cache *c, uint32_t worker, uint32_t table,
+                         uint64_t row, uint32_t version)
 {
-    if (rowset_has(&w->read[table], row))
+    struct cache_worker *w = &c->worker[worker];
+
+    if (rowset_has(&w->read[table], row) &&
+        (!rowset_has(&w->left[table], row) ||
+         update_has(&c->opt.update[worker][table], row)))
         return;
     rowset_add(&w->read[table], row);
+    rowset_remove(&w->left[table], row);
     w->basis[table][row] = version;
 }
 
@@ -341,7 +363,7 @@ bool cache_read(struct cache *c, uint32_t worker, uint32_t table, uint64_t row,
                 *clock = held;
             c->stats.hits++;
             if (t->versions)
-                note_version(&c->worker[worker], table, row, t->version[row]);
+                note_version(c, worker, table, row, t->version[row]);
             if (c->opt.consistency->bounds)
                 staleness_add(&c->seen,
                               held - 1 - cache_clock(c, worker, table));

@@ -17,9 +17,10 @@
  *   that is behind it (and would be answered earlier); at most SHARD_READS_MAX
  *   rows are under way to a shard, and of one worker its part of them.
  * - Of a table whose rule revises, rows come with versions, and a worker's sums
- *   leave with those that it read first in the clock (none for a row that it
- *   did not read). So what it adds in a clock should be computed on one copy;
- *   what was computed on a newer one counts as if it came later than it did.
+ *   leave with those that it read first in the clock, or first after a part of
+ *   the sum had left early (none for a row that it did not read). So what it
+ * adds in a clock should be computed on one copy; what was computed on a newer
+ * one counts as if it came later than it did.
  * - A worker's clock ends by sending each shard its rows, then the clock: it is
  *   over when all have left, and under barriers when every shard has applied
  *   the clock of all workers.
@@ -33,6 +34,7 @@
 #include "base/staleness.h"
 #include "ps/consistency.h"
 #include "ps/frame.h"
+#include "ps/priority.h"
 #include "ps/shard.h"
 #include "ps/update.h"
 
@@ -44,11 +46,14 @@ struct cache_options {
     bool half; /* f32 values as FRAME_F16, both ways */
     /* Borrowed: what worker i of this node has added to table t since its clock
      * began is update[i][t], for every shared table. Not to be touched from
-     * cache_end_clock until cache_sent says so. */
+     * cache_end_clock until cache_sent says so. Rows that leave early are taken
+     * out of it, by cache_next_early and nothing else. */
     const struct update *const *update;
 };
 
 struct cache;
+
+enum { CACHE_EARLY_ROWS = 4096 };
 
 /* Errors: ERR_INVAL, ERR_NOMEM. */
 enum err cache_new(const struct cache_options *opt, struct cache **out);
@@ -106,6 +111,19 @@ size_t cache_next(struct cache *c, uint32_t node, unsigned char *bytes,
                   size_t room);
 size_t cache_frame_bytes(const struct cache *c);
 
+/* Whether cache_next has one. */
+bool cache_has_next(const struct cache *c, uint32_t node);
+
+/* Before it has to: an update frame for the shard of @node with rows of one
+ * table that @worker has added to in its present clock, those of most priority
+ * among at most CACHE_EARLY_ROWS (and 16 times what a frame holds), which are
+ * tried in turn. They leave its buffer. 0 where there is none, under barriers
+ * (whose sum is one), and while the worker ends a clock. Nothing of tables with
+ * MLT_READ_MY_WRITES leaves early. While the worker does not touch its buffers:
+ * called in its thread, or between two of its calls. */
+size_t cache_next_early(struct cache *c, uint32_t worker, uint32_t node,
+                        enum priority p, unsigned char *bytes, size_t room);
+
 /* A worker's clock of @table. */
 int64_t cache_clock(const struct cache *c, uint32_t worker, uint32_t table);
 
@@ -114,6 +132,7 @@ struct cache_stats {
     uint64_t asked;   /* rows asked for */
     uint64_t answers; /* rows that came, pushes included */
     uint64_t updates; /* rows with sums that were sent */
+    uint64_t early;   /* of those, before a clock's end */
     uint64_t waiting; /* rows under way now */
 };
 struct cache_stats cache_stats(const struct cache *c);

@@ -130,40 +130,46 @@ static bool next_update(const struct cache *c, uint32_t worker, uint32_t node,
     return at->found;
 }
 
-/* Adds the worker's sum of the row that @at is at. */
-static bool add_update(const struct cache *c, uint32_t worker,
-                       const struct cursor *at, struct frame_writer *w)
+bool cache_add_sum(const struct cache *c, uint32_t worker, uint32_t table,
+                   uint64_t row, struct frame_writer *w)
 {
     const struct cache_worker *self = &c->worker[worker];
-    const void *sum = update_row(&c->opt.update[worker][at->table], at->row);
+    const void *sum = update_row(&c->opt.update[worker][table], row);
 
-    if (!c->table[at->table].versions)
-        return frame_add(w, at->row, sum);
-    return frame_add_version(w, at->row,
-                             rowset_has(&self->read[at->table], at->row)
-                                 ? self->basis[at->table][at->row]
-                                 : 0,
-                             sum);
+    if (!c->table[table].versions)
+        return frame_add(w, row, sum);
+    return frame_add_version(
+        w, row,
+        rowset_has(&self->read[table], row) ? self->basis[table][row] : 0, sum);
+}
+
+void cache_begin_sums(const struct cache *c, uint32_t worker, uint32_t table,
+                      int64_t clock, struct frame_writer *w,
+                      unsigned char *bytes, size_t room)
+{
+    const struct table *t = c->table[table].t;
+    struct frame f = {.kind = FRAME_UPDATE,
+                      .values = frame_values_of(t->type, c->opt.half),
+                      .flags = c->table[table].versions ? FRAME_VERSIONS : 0,
+                      .slice = c->slice,
+                      .table = table,
+                      .worker = c->opt.node * c->opt.workers + worker,
+                      .clock = clock,
+                      .width = t->width};
+
+    frame_begin(w, &f, bytes, room);
 }
 
 static size_t send_updates(struct cache *c, uint32_t worker, uint32_t node,
                            unsigned char *bytes, size_t room)
 {
     struct cursor *at = &c->worker[worker].cursor[node];
-    const struct table *t = c->table[at->table].t;
-    struct frame f = {.kind = FRAME_UPDATE,
-                      .values = frame_values_of(t->type, c->opt.half),
-                      .flags =
-                          c->table[at->table].versions ? FRAME_VERSIONS : 0,
-                      .slice = c->slice,
-                      .table = at->table,
-                      .worker = c->opt.node * c->opt.workers + worker,
-                      .clock = cache_clock(c, worker, at->table) - 1,
-                      .width = t->width};
     struct frame_writer w;
 
-    frame_begin(&w, &f, bytes, room);
-    while (next_update(c, worker, node, at) && add_update(c, worker, at, &w))
+    cache_begin_sums(c, worker, at->table,
+                     cache_clock(c, worker, at->table) - 1, &w, bytes, room);
+    while (next_update(c, worker, node, at) &&
+           cache_add_sum(c, worker, at->table, at->row, &w))
         at->found = false;
     c->stats.updates += w.count;
     assert(w.count > 0);
@@ -180,7 +186,7 @@ static void forget_read(const struct cache *c, struct cache_worker *w)
 {
     for (uint32_t t = 0; t < c->opt.tables; t++)
         if (c->table[t].versions && ends(w, t))
-            rowset_clear(&w->read[t]);
+            cache_forget_read(w, t);
 }
 
 static size_t send_clock(struct cache *c, uint32_t worker, uint32_t node,
@@ -279,4 +285,15 @@ size_t cache_next(struct cache *c, uint32_t node, unsigned char *bytes,
         if (c->worker[i].cursor[node].drain_due)
             return send_drain(c, i, node, bytes, room);
     return 0;
+}
+
+bool cache_has_next(const struct cache *c, uint32_t node)
+{
+    if (c->node[node].wants)
+        return true;
+    for (uint32_t i = 0; i < c->opt.workers; i++)
+        if (c->worker[i].cursor[node].busy ||
+            c->worker[i].cursor[node].drain_due)
+            return true;
+    return false;
 }

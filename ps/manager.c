@@ -18,7 +18,8 @@ size_t manager_cost(size_t n)
 {
     size_t bytes = n + MESSAGE_HEADERS;
 
-    return bytes + (bytes + SEGMENT_BYTES - 1) / SEGMENT_BYTES * SEGMENT_HEADERS;
+    return bytes +
+           (bytes + SEGMENT_BYTES - 1) / SEGMENT_BYTES * SEGMENT_HEADERS;
 }
 
 /* ---- the bucket ---------------------------------------------------------- */
@@ -33,8 +34,7 @@ void manager_init(struct manager *m, size_t frame_min, size_t frame_max)
 
 static double level_at(const struct manager *m, int64_t now)
 {
-    double level =
-        m->level - m->bytes_s * (double)(now - m->at_ns) / NS_PER_S;
+    double level = m->level - m->bytes_s * (double)(now - m->at_ns) / NS_PER_S;
 
     return level > 0 ? level : 0;
 }
@@ -85,8 +85,7 @@ size_t manager_frame_bytes(const struct manager *m)
 /* What may be in the bucket when a whole frame comes. */
 static double level_for_frame(const struct manager *m)
 {
-    return m->queue - ACKS_BYTES -
-           (double)manager_cost(manager_frame_bytes(m));
+    return m->queue - ACKS_BYTES - (double)manager_cost(manager_frame_bytes(m));
 }
 
 bool manager_has_room(const struct manager *m, int64_t now)
@@ -120,8 +119,8 @@ void manager_charge(struct manager *m, enum manager_stream stream, size_t n,
     double bytes = (double)manager_cost(n);
 
     pour(m, n, now);
-    m->ahead = within(
-        m->ahead + (stream == MANAGER_CLIENT ? bytes : -bytes), m->queue);
+    m->ahead = within(m->ahead + (stream == MANAGER_CLIENT ? bytes : -bytes),
+                      m->queue);
     assert(!manager_paces(m) || m->level <= m->queue);
 }
 

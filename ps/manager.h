@@ -4,8 +4,8 @@
  * 3.3.1). Each frame pours its bytes in, headers of the network included, and
  * the bucket leaks at the budget; a frame may leave while it finds room. So the
  * bytes that leave in any time t are at most budget * t + queue, where the
- * queue is the bucket's size. Departure: there a frame waits until the bucket is
- * empty. Here several fit, so that whoever sends may come late by most of a
+ * queue is the bucket's size. Departure: there a frame waits until the bucket
+ * is empty. Here several fit, so that whoever sends may come late by most of a
  * queue (about 15 ms) and still uses the whole budget.
  *
  * Frames of clients and of servers share the bucket: while both have something

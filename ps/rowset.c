@@ -46,6 +46,13 @@ void rowset_add_both(struct rowset *s, const struct rowset *a,
         s->low = a->low;
 }
 
+void rowset_remove_all(struct rowset *s, const struct rowset *a)
+{
+    assert(s->rows == a->rows);
+    for (uint64_t w = a->low >> 6; w < words_of(s); w++)
+        s->word[w] &= ~a->word[w];
+}
+
 void rowset_clear(struct rowset *s)
 {
     memset(s->word, 0, words_of(s) * sizeof(*s->word));

@@ -21,6 +21,9 @@ void rowset_deinit(struct rowset *s);
  * increasing order, the words of the set. */
 uint64_t rowset_first(struct rowset *s);
 
+/* No row of @s that is in @a stays in it. */
+void rowset_remove_all(struct rowset *s, const struct rowset *a);
+
 /* @s gets what is both in @a and in @b; all of the same rows. */
 void rowset_add_both(struct rowset *s, const struct rowset *a,
                      const struct rowset *b);

@@ -78,6 +78,7 @@ void shard_free(struct shard *s)
         return;
     for (uint32_t i = 0; s->worker && i < s->workers; i++)
         free_worker(s, &s->worker[i]);
+    shard_early_deinit(s);
     for (uint32_t i = 0; s->node && i < s->opt.nodes; i++)
         free_node(s, &s->node[i]);
     for (uint32_t t = 0; s->table && t < s->opt.tables; t++) {
@@ -168,6 +169,8 @@ static enum err init_parts(struct shard *s)
         err = init_worker(s, &s->worker[i]);
     for (uint32_t i = 0; i < s->opt.nodes && !err; i++)
         err = init_node(s, &s->node[i]);
+    if (!err)
+        err = shard_early_init(s);
     if (err)
         return err;
     s->values = mem_alloc((size_t)RULE_ROW_BATCH * (s->value_bytes_max + 8));
@@ -268,10 +271,9 @@ static bool find_answer(struct shard *s, const struct shard_node *n,
     return false;
 }
 
-static void begin_rows(const struct shard *s, struct shard_node *n,
-                       uint32_t table, int64_t holds, uint32_t worker,
-                       struct frame_writer *w, unsigned char *bytes,
-                       size_t room)
+void shard_begin_rows(const struct shard *s, struct shard_node *n,
+                      uint32_t table, int64_t holds, uint32_t worker,
+                      struct frame_writer *w, unsigned char *bytes, size_t room)
 {
     const struct table *t = s->table[table].t;
     struct frame f = {.kind = FRAME_ROWS,
@@ -305,8 +307,8 @@ static void add_values(struct shard *s, uint32_t table, uint64_t row,
 }
 
 /* Adds the present values of a row. What @n then has is all there is. */
-static bool add_row(struct shard *s, struct shard_node *n, uint32_t table,
-                    uint64_t row, struct frame_writer *w)
+bool shard_add_row(struct shard *s, struct shard_node *n, uint32_t table,
+                   uint64_t row, struct frame_writer *w)
 {
     struct shard_table *t = &s->table[table];
     uint32_t version = 0;
@@ -320,6 +322,7 @@ static bool add_row(struct shard *s, struct shard_node *n, uint32_t table,
     if (s->opt.consistency->pushes && t->shared) {
         rowset_add(&n->has[table], row - t->first);
         rowset_remove(&n->due[table], row - t->first);
+        shard_early_given(s, n, table, row - t->first);
     }
     return true;
 }
@@ -333,13 +336,13 @@ static size_t answer(struct shard *s, struct shard_node *n, uint32_t first,
     uint32_t kept = first;
     bool full = false;
 
-    begin_rows(s, n, like.table, holds, like.worker, &w, bytes, room);
+    shard_begin_rows(s, n, like.table, holds, like.worker, &w, bytes, room);
     for (uint32_t i = first; i < n->reads; i++) {
         struct shard_read r = n->read[i];
         bool same = r.table == like.table && r.worker == like.worker;
 
         if (same && !full)
-            full = !add_row(s, n, r.table, r.row, &w);
+            full = !shard_add_row(s, n, r.table, r.row, &w);
         if (!same || full)
             n->read[kept++] = r;
     }
@@ -361,9 +364,9 @@ static size_t push(struct shard *s, struct shard_node *n, uint32_t table,
     struct frame_writer w;
     uint64_t row;
 
-    begin_rows(s, n, table, t->clock, FRAME_NO_WORKER, &w, bytes, room);
+    shard_begin_rows(s, n, table, t->clock, FRAME_NO_WORKER, &w, bytes, room);
     while ((row = rowset_first(&n->due[table])) < t->count)
-        if (!add_row(s, n, table, t->first + row, &w))
+        if (!shard_add_row(s, n, table, t->first + row, &w))
             break;
     assert(w.count > 0);
     s->stats.pushes += w.count;

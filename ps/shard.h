@@ -25,6 +25,10 @@
  *   after them the new clock: a registered copy is then as fresh as the clock
  *   says (Dai et al. 2015, ESSPTable).
  *
+ * - With a bandwidth budget, changed rows may go to registered nodes before the
+ *   clock moves, while there is room (shard_next_early); those that have not
+ *   changed since need not go again when it does.
+ *
  * - Where the table's rule revises and clocks are no barriers, rows leave with
  *   their versions and sums come with those that they were computed on
  *   (ps/revision.h). Under barriers nothing is ever computed on an old row.
@@ -40,6 +44,7 @@
 #include "base/branch.h"
 #include "ps/consistency.h"
 #include "ps/frame.h"
+#include "ps/priority.h"
 #include "ps/rule.h"
 #include "ps/table.h"
 
@@ -50,7 +55,8 @@
 enum {
     SHARD_NODES_MAX = 1024,
     SHARD_READS_MAX = 4096, /* rows that one node waits for, at one shard */
-    SHARD_OPS_MAX = 64      /* operations not yet answered */
+    SHARD_OPS_MAX = 64,     /* operations not yet answered */
+    SHARD_EARLY_ROWS = 4096
 };
 
 /* Where the rows are: a branch store (ps/shard_store.h) or a node's workers. */
@@ -117,6 +123,18 @@ size_t shard_next(struct shard *s, uint32_t node, unsigned char *bytes,
 /* Whether shard_next has one. */
 bool shard_has_next(struct shard *s, uint32_t node);
 
+/* Whether rows may be pushed before they have to. Between slices. */
+void shard_set_early(struct shard *s, bool early);
+
+/* A frame of rows that @node is registered for and that have changed since it
+ * had them, before the clock says so: those of most priority among at most
+ * SHARD_EARLY_ROWS (and 16 times what a frame holds), tried in turn; a change
+ * is counted since the clock last moved. 0 without any, unless shard_set_early,
+ * where the model does not push or its clocks are barriers, and while row
+ * versions have no room (shard_versions_full). */
+size_t shard_next_early(struct shard *s, uint32_t node, enum priority p,
+                        unsigned char *bytes, size_t room);
+
 /* The least room for a frame: the widest table's row. */
 size_t shard_frame_bytes(const struct shard *s);
 
@@ -135,6 +153,7 @@ struct shard_stats {
     uint64_t updates;         /* rows with sums that came */
     uint64_t reads;           /* rows asked for */
     uint64_t answers, pushes; /* rows sent */
+    uint64_t early;           /* pushes before the clock moved */
     uint64_t waiting;         /* rows that wait now */
     /* Row versions, over all tables. */
     uint64_t snapshots, snapshots_peak, snapshots_missed;

@@ -32,6 +32,9 @@ struct shard_table {
     int64_t clock;
     struct rowset changed;     /* by row - first, since the clock last moved */
     struct revision *revision; /* of rows by row - first; NULL: no versions */
+    /* Where rows may be pushed early: [count] how far each row has moved since
+     * the clock last did; NULL elsewhere. */
+    float *moved;
 };
 
 struct shard_read {
@@ -50,7 +53,12 @@ struct shard_node {
     uint32_t reads, reads_room;
     struct rowset *has; /* [tables] registered rows, by row - first */
     struct rowset *due; /* [tables] of those, changed and not pushed yet */
-    bool *clock_due;    /* [tables] */
+    /* [tables] sent since the clock last moved, and not changed since; only
+     * where rows may be pushed early. */
+    struct rowset *ahead;
+    uint32_t early_table; /* where the next search for such rows begins */
+    uint64_t *early_row;  /* [tables] */
+    bool *clock_due;      /* [tables] */
     bool any_clock_due;
     bool half;           /* wants FRAME_F16 */
     uint64_t row_frames; /* FRAME_ROWS sent in this slice */
@@ -67,6 +75,13 @@ struct shard {
     unsigned char *values;        /* scratch: RULE_ROW_BATCH widest rows */
     uint32_t value_bytes_max;
     bool notifies; /* nodes are told when a clock moves */
+
+    /* Rows may be pushed early: the model's part in it, and this slice's; and
+     * scratch: [RULE_ROW_BATCH + 1] rows, [SHARD_EARLY_ROWS]. */
+    bool can_early, early;
+    unsigned char *before;
+    struct candidate *candidate;
+    uint64_t random;
 
     uint64_t slice; /* 0 before the first */
     bool running;   /* begun, and not all workers have drained */
@@ -101,6 +116,34 @@ void shard_versions_clock(struct shard *s, const struct frame *f);
 void shard_versions_drain(struct shard *s, uint32_t node);
 
 void shard_versions_count(const struct shard *s, struct shard_stats *stats);
+
+/* ---- shard_early.c: rows that are pushed before they have to be ---------- */
+
+enum err shard_early_init(struct shard *s);
+void shard_early_deinit(struct shard *s);
+void shard_early_begin(struct shard *s);
+
+/* Rows are about to change; have changed. */
+void shard_early_before(struct shard *s, uint32_t table, size_t n,
+                        const uint64_t row[]);
+void shard_early_after(struct shard *s, uint32_t table, size_t n,
+                       const uint64_t row[]);
+
+/* @n has been given the row as it is. */
+void shard_early_given(struct shard *s, struct shard_node *n, uint32_t table,
+                       uint64_t row);
+
+/* The table's clock has moved, and changed rows are due: not those that nodes
+ * have. */
+void shard_early_clock(struct shard *s, uint32_t table);
+
+/* shard.c: begins a frame of rows; adds one, false where there is no room. */
+void shard_begin_rows(const struct shard *s, struct shard_node *n,
+                      uint32_t table, int64_t holds, uint32_t worker,
+                      struct frame_writer *w, unsigned char *bytes,
+                      size_t room);
+bool shard_add_row(struct shard *s, struct shard_node *n, uint32_t table,
+                   uint64_t row, struct frame_writer *w);
 
 /* A table's clock of one worker. */
 static inline int64_t shard_worker_clock(const struct shard_worker *w,

@@ -44,10 +44,14 @@ static void apply_batch(struct shard *s, uint32_t table, size_t n,
 
     if (t->revision)
         shard_versions_seen(s, table, n, row, version, seen);
+    if (s->early)
+        shard_early_before(s, table, n, row);
     s->opt.rows->apply(s->opt.rows_self, table, n, row, sum,
                        t->revision ? seen : NULL, &s->params);
     for (size_t i = 0; i < n; i++)
         rowset_add(&t->changed, row[i] - t->first);
+    if (s->early)
+        shard_early_after(s, table, n, row);
 }
 
 /* Under barriers: the rule once a row, to the sum over all workers. Sums of the
@@ -126,6 +130,8 @@ static void move_clock(struct shard *s, uint32_t table)
         apply_sums(s, table);
     if (s->opt.consistency->pushes)
         push_to_all(s, table, &t->changed);
+    if (s->early)
+        shard_early_clock(s, table);
     rowset_clear(&t->changed);
     if (s->notifies)
         tell_clock(s, table);
@@ -374,6 +380,7 @@ static void begin_slice(struct shard *s, const struct frame *f, bool writable)
         w->tasks = 0;
     }
     shard_versions_begin(s);
+    shard_early_begin(s);
     for (uint32_t i = 0; i < s->opt.nodes; i++)
         s->node[i].reads = 0;
     s->stats.waiting = 0;

@@ -48,6 +48,14 @@ static inline void update_mark(struct update *u, uint64_t row)
     u->groups[row >> 12] |= (uint64_t)1 << (row >> 6 & 63);
 }
 
+/* The row has no sum any more. */
+static inline void update_unmark(const struct update *u, uint64_t row)
+{
+    u->touched[row >> 6] &= ~((uint64_t)1 << (row & 63));
+    if (u->touched[row >> 6] == 0)
+        u->groups[row >> 12] &= ~((uint64_t)1 << (row >> 6 & 63));
+}
+
 static inline void *update_row(const struct update *u, uint64_t row)
 {
     return u->sum + row * u->value_bytes;

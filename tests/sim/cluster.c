@@ -4,12 +4,15 @@
 #include "base/rng.h"
 #include "ps/cache.h"
 #include "ps/link.h"
+#include "ps/manager.h"
 #include "ps/shard_store.h"
+#include "tests/sim/budget.h"
 #include "tests/sim/cluster_oracle.h"
 #include "tests/sim/timeline.h"
 
 #include <assert.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,11 +48,17 @@ struct sim_node {
     struct sim_worker *worker;
     const struct update **updates; /* [workers] what the cache looks into */
     uint64_t begun;                /* slice that its cache is in */
+    struct manager manager;
+    struct budget_check check;
+    double room_at;      /* of the event that waits; 0: none */
+    bool blocked;        /* by the budget, until that */
+    uint32_t early_turn; /* node that gets early rows next */
 };
 
 /* One way between two nodes. */
 struct wire {
     struct link link; /* of the sender, with the peer's acknowledgements */
+    struct manager_peer peer;
     double free_at, last_arrival, latency_s, bytes_s;
     double cut_from, cut_until; /* partition */
     bool pump_waits;            /* an event is there already */
@@ -71,6 +80,8 @@ struct cluster {
     uint32_t nodes, workers, all_workers;
     uint64_t run;
     bool half, calm;
+    double budget; /* bytes a second of each node; 0: none */
+    enum priority priority;
     int staleness;
     unsigned quorum;
     const struct consistency_ops *model;
@@ -163,6 +174,78 @@ static void put_on_wire(struct cluster *c, uint32_t from, uint32_t to,
     c->out->bytes += n;
 }
 
+static int64_t now_ns(const struct cluster *c)
+{
+    return (int64_t)(c->now * 1e9);
+}
+
+/* What is said to oneself costs nothing. */
+static bool is_paced(const struct cluster *c, uint32_t from, uint32_t to)
+{
+    return c->budget > 0 && from != to;
+}
+
+static void charge(struct cluster *c, struct sim_node *n, size_t bytes)
+{
+    if (!budget_sent(&n->check, &n->manager, c->now,
+                     (double)manager_cost(bytes)))
+        fail(c, "node %u sends more than its budget", n->index);
+}
+
+static void come_again(struct cluster *c, struct sim_node *n, double at)
+{
+    if (n->room_at > 0 && n->room_at <= at)
+        return;
+    n->room_at = at;
+    timeline_put(
+        &c->events,
+        (struct event){.at = at, .kind = ROOM_AGAIN, .from = n->index});
+}
+
+/* Whether the budget and the network let a frame leave; else comes again when
+ * they may. */
+static bool may_leave(struct cluster *c, uint32_t from, uint32_t to)
+{
+    struct sim_node *n = &c->node[from];
+    struct wire *w = wire_of(c, from, to);
+    int64_t peer_at;
+
+    if (!is_paced(c, from, to))
+        return true;
+    if (!manager_peer_open(&w->peer, now_ns(c))) {
+        peer_at = manager_peer_wake_at(&w->peer);
+        if (peer_at != MANAGER_NEVER)
+            come_again(c, n, (double)peer_at * 1e-9 + 1e-9);
+        return false;
+    }
+    if (manager_has_room(&n->manager, now_ns(c)))
+        return true;
+    n->blocked = true;
+    budget_waits(&n->check, &n->manager, c->now, true);
+    come_again(c, n, (double)manager_room_at(&n->manager) * 1e-9 + 2e-9);
+    return false;
+}
+
+/* A numbered frame leaves. */
+static void send_frame(struct cluster *c, uint32_t from, uint32_t to,
+                       unsigned char *bytes, size_t n,
+                       enum manager_stream stream)
+{
+    struct wire *w = wire_of(c, from, to);
+
+    link_send(&w->link, bytes);
+    if (is_paced(c, from, to)) {
+        manager_charge(&c->node[from].manager, stream, n, now_ns(c));
+        manager_peer_sent(&w->peer, now_ns(c));
+        charge(c, &c->node[from], n);
+    }
+    put_on_wire(c, from, to, bytes, n, false);
+    w->pump_waits = true;
+    timeline_put(
+        &c->events,
+        (struct event){.at = w->free_at, .kind = PUMP, .from = from, .to = to});
+}
+
 /* A frame that must be refused: sent again, cut off, of another run. */
 static void put_bad(struct cluster *c, uint32_t from, uint32_t to,
                     unsigned char *bytes, size_t n)
@@ -197,54 +280,120 @@ static size_t next_operation(struct cluster *c, uint32_t to,
     return frame_encode(&c->op.frame, bytes, ROOM);
 }
 
+/* By turns, or by the budget's shares. */
+static bool is_shards_turn(struct cluster *c, uint32_t from, uint32_t to)
+{
+    struct wire *w = wire_of(c, from, to);
+
+    if (is_paced(c, from, to))
+        return manager_turn(&c->node[from].manager) == MANAGER_SERVER;
+    w->shard_turn = !w->shard_turn;
+    return w->shard_turn;
+}
+
 static size_t next_frame(struct cluster *c, uint32_t from, uint32_t to,
-                         unsigned char *bytes)
+                         unsigned char *bytes, enum manager_stream *stream)
 {
     struct sim_node *n = &c->node[from];
-    struct wire *w = wire_of(c, from, to);
+    bool shard_first = is_shards_turn(c, from, to);
     size_t room = ROOM, size = 0;
 
-    if (!link_open(&w->link))
-        return 0;
-    if (chance(c, 0.5)) /* small frames too */
+    if (is_paced(c, from, to))
+        room = manager_frame_bytes(&n->manager);
+    else if (chance(c, 0.5)) /* small frames too */
         room = shard_frame_bytes(n->shard) + below(c, ROOM / 4);
+    *stream = MANAGER_SERVER;
     if (from == 0)
         size = next_operation(c, to, bytes);
-    w->shard_turn = !w->shard_turn;
-    if (!size && w->shard_turn)
+    if (!size && shard_first)
         size = shard_next(n->shard, to, bytes, room);
-    if (!size)
+    if (!size) {
         size = cache_next(n->cache, to, bytes, room);
-    if (!size && !w->shard_turn)
+        *stream = size ? MANAGER_CLIENT : MANAGER_SERVER;
+    }
+    if (!size && !shard_first)
         size = shard_next(n->shard, to, bytes, room);
-    if (size)
-        link_send(&w->link, bytes);
+    if (!size && c->budget > 0)
+        size = shard_next_early(n->shard, to, c->priority, bytes, room);
     return size;
+}
+
+static void acknowledge(struct cluster *c, uint32_t from, uint32_t to)
+{
+    struct wire *w = wire_of(c, from, to);
+    struct sim_node *node = &c->node[from];
+    unsigned char bytes[ROOM];
+    size_t n;
+
+    if (!link_owes_ack(&w->link))
+        return;
+    if (is_paced(c, from, to) &&
+        !manager_has_room_to_ack(&node->manager, now_ns(c))) {
+        come_again(c, node,
+                   (double)manager_room_at(&node->manager) * 1e-9 + 2e-9);
+        return;
+    }
+    n = link_ack(&w->link, bytes, sizeof(bytes));
+    if (is_paced(c, from, to)) {
+        manager_charge_ack(&node->manager, n, now_ns(c));
+        charge(c, node, n);
+    }
+    put_on_wire(c, from, to, bytes, n, false);
+}
+
+static bool has_something(struct cluster *c, uint32_t from, uint32_t to)
+{
+    struct sim_node *n = &c->node[from];
+
+    return (from == 0 && c->op_runs && c->op.sent == to) ||
+           shard_has_next(n->shard, to) || cache_has_next(n->cache, to);
 }
 
 /* Sends one frame, if there is one and the way is free, and comes back. */
 static void pump(struct cluster *c, uint32_t from, uint32_t to)
 {
     struct wire *w = wire_of(c, from, to);
+    enum manager_stream stream;
     unsigned char bytes[ROOM];
     size_t n;
 
     if (w->pump_waits)
         return;
-    if (link_owes_ack(&w->link)) {
-        n = link_ack(&w->link, bytes, sizeof(bytes));
-        put_on_wire(c, from, to, bytes, n, false);
-    }
-    n = next_frame(c, from, to, bytes);
+    acknowledge(c, from, to);
+    if (!link_open(&w->link))
+        return;
+    if (is_paced(c, from, to) &&
+        !manager_has_room(&c->node[from].manager, now_ns(c)) &&
+        !has_something(c, from, to))
+        return;
+    if (!may_leave(c, from, to))
+        return;
+    n = next_frame(c, from, to, bytes, &stream);
     if (n == 0)
         return;
-    put_on_wire(c, from, to, bytes, n, false);
+    send_frame(c, from, to, bytes, n, stream);
     if (chance(c, 0.01))
         put_bad(c, from, to, bytes, n);
-    w->pump_waits = true;
-    timeline_put(
-        &c->events,
-        (struct event){.at = w->free_at, .kind = PUMP, .from = from, .to = to});
+}
+
+/* A worker gives rows away while there is room (in its own thread). */
+static void hand_over(struct cluster *c, struct sim_node *n, uint32_t worker)
+{
+    for (uint32_t i = 0; i < c->nodes && c->budget > 0; i++) {
+        uint32_t to = n->early_turn++ % c->nodes;
+        struct wire *w = wire_of(c, n->index, to);
+        unsigned char bytes[ROOM];
+        size_t size;
+
+        if (w->pump_waits || !link_open(&w->link) ||
+            !manager_has_room(&n->manager, now_ns(c)) ||
+            !may_leave(c, n->index, to))
+            continue;
+        size = cache_next_early(n->cache, worker, to, c->priority, bytes,
+                                manager_frame_bytes(&n->manager));
+        if (size)
+            send_frame(c, n->index, to, bytes, size, MANAGER_CLIENT);
+    }
 }
 
 /* ---- workers ------------------------------------------------------------- */
@@ -353,6 +502,8 @@ static void act(struct cluster *c, struct sim_node *n, struct sim_worker *w)
     w->actions--;
     if (writes && chance(c, 0.5)) {
         add_something(c, w);
+        if (chance(c, 0.3))
+            hand_over(c, n, (uint32_t)(w - n->worker));
     } else {
         w->table = some_table(c, w);
         w->row = below(c, c->table[w->table].rows);
@@ -738,6 +889,9 @@ static void arrive(struct cluster *c, const struct event *e)
 
     if (!err)
         err = link_take(back, &f, &fault);
+    if (!err && f.kind == FRAME_ACK && is_paced(c, e->to, e->from))
+        manager_peer_acked(&wire_of(c, e->to, e->from)->peer, f.through,
+                           now_ns(c));
     if (e->bad != (err != ERR_OK)) {
         fail(c, "frame of node %u at node %u: %s", e->from, e->to,
              err ? fault.text : "a bad one was let in");
@@ -754,6 +908,19 @@ static void arrive(struct cluster *c, const struct event *e)
         settle_wire(c, n, e->from);
 }
 
+/* The budget or the network may have room. */
+static void room_again(struct cluster *c, struct sim_node *n, double at)
+{
+    if (at != n->room_at)
+        return;
+    n->room_at = 0;
+    n->blocked = false;
+    settle(c, n);
+    drive(c);
+    if (!budget_waits(&n->check, &n->manager, c->now, n->blocked))
+        fail(c, "node %u does not use its budget", n->index);
+}
+
 static void step(struct cluster *c)
 {
     struct event e = timeline_take(&c->events);
@@ -768,6 +935,9 @@ static void step(struct cluster *c)
         wire_of(c, e.from, e.to)->pump_waits = false;
         settle_wire(c, &c->node[e.from], e.to);
         drive(c);
+        break;
+    case ROOM_AGAIN:
+        room_again(c, &c->node[e.from], e.at);
         break;
     case WAKE:
         wake(c, &c->node[e.from], &c->node[e.from].worker[e.to]);
@@ -837,6 +1007,9 @@ static void make_node(struct cluster *c, uint32_t index, uint64_t limit)
         shard_new(&opt, &n->shard) != ERR_OK ||
         cache_new(&cache, &n->cache) != ERR_OK)
         abort();
+    manager_init(&n->manager, shard_frame_bytes(n->shard), ROOM);
+    manager_set_budget(&n->manager, c->budget, 0);
+    shard_set_early(n->shard, c->budget > 0);
 }
 
 static void make_wire(struct cluster *c, uint32_t from, uint32_t to)
@@ -849,6 +1022,7 @@ static void make_wire(struct cluster *c, uint32_t from, uint32_t to)
     /* Both sides of a pair have the same window. */
     link_init(&w->link, c->run, from, to,
               1 + (uint32_t)(rng_mix(c->seed, pair) % 16));
+    manager_peer_init(&w->peer, w->link.window, 0);
     w->latency_s = from == to ? 1e-7 : 1e-4 * rng_uniform(&c->rng);
     w->bytes_s = from == to ? 1e10 : chance(c, 0.2) ? 1e6 : 1e8;
     if (c->calm)
@@ -856,6 +1030,8 @@ static void make_wire(struct cluster *c, uint32_t from, uint32_t to)
     else if (from != to && chance(c, 0.2)) {
         w->cut_from = rng_uniform(&c->rng) * 0.02;
         w->cut_until = w->cut_from + rng_uniform(&c->rng) * 0.01;
+    } else if (from != to && c->budget > 0 && chance(c, 0.05)) {
+        w->bytes_s = 2e3; /* far less than the budget */
     }
 }
 
@@ -895,6 +1071,12 @@ static void make_cluster(struct cluster *c, const struct cluster_options *opt)
     c->turns = c->nodes > 50   ? 4
                : c->nodes > 10 ? 6
                                : 4 + (int)below(c, OPS_MAX - 4);
+    c->budget = opt->budget_bytes_s;
+    if (c->budget == 0 && chance(c, 0.5))
+        c->budget = pow(10, 4.5 + 3 * rng_uniform(&c->rng));
+    if (c->budget < 0)
+        c->budget = 0;
+    c->priority = (enum priority)below(c, PRIORITY_COUNT);
     for (uint32_t t = 0; t < ORACLE_TABLES; t++)
         make_table(c, t);
     limit = chance(c, 0.3) ? 40000 + below(c, 100000) : 64 << 20;
@@ -907,6 +1089,7 @@ static void make_cluster(struct cluster *c, const struct cluster_options *opt)
             make_wire(c, i, j);
     }
     oracle_init(&c->oracle, c->table, c->all_workers, c->model);
+    c->oracle.partial = c->budget > 0 && !c->model->barrier;
 }
 
 static void free_cluster(struct cluster *c)
@@ -915,6 +1098,13 @@ static void free_cluster(struct cluster *c)
         struct sim_node *n = &c->node[i];
 
         c->out->pushes += shard_stats(n->shard).pushes;
+        c->out->pushed_early += shard_stats(n->shard).early;
+        c->out->early += cache_stats(n->cache).early;
+        c->out->waited_s += n->check.waited_s;
+        c->out->waited_bytes += n->check.waited_bytes;
+        for (uint32_t k = 0; k < c->nodes; k++)
+            c->out->overused += wire_of(c, i, k)->peer.overused;
+        budget_deinit(&n->check);
         staleness_merge(&c->out->seen, cache_staleness(n->cache));
         shard_free(n->shard);
         cache_free(n->cache);
@@ -956,5 +1146,6 @@ void cluster_run(const struct cluster_options *opt, struct cluster_result *out)
     out->nodes = c.nodes;
     out->workers = c.workers;
     out->time_s = c.now;
+    out->budget_bytes_s = c.budget;
     free_cluster(&c);
 }

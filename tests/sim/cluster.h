@@ -9,6 +9,10 @@
  * (forks, frees, slices). Frames are replayed, damaged and sent by strangers
  * besides. One seed decides everything.
  *
+ * In half of the clusters each node has a bandwidth budget (ps/manager.h), and
+ * rows leave before they have to. The budget is checked over every tenth of a
+ * millisecond to every second (tests/sim/budget.h).
+ *
  * Checked after every step, against a sequential reference
  * (tests/sim/cluster_oracle.h): what each read may hold under its model, forks,
  * sums, bounds of what waits, and that all programs end.
@@ -28,6 +32,8 @@ struct cluster_options {
     bool calm;     /* an even cluster: nobody is slow, no way is cut or narrow,
                     * workers end the same clocks and read much */
     int staleness; /* of all slices, less 1; 0: by the seed */
+    double
+        budget_bytes_s; /* of each node; 0: by the seed, or none; < 0: none */
 };
 
 struct cluster_result {
@@ -39,6 +45,10 @@ struct cluster_result {
     uint64_t steps, frames, bytes, reads, waits, updates, pushes;
     uint64_t forks, forks_refused, slices, refused;
     struct staleness seen;
+    uint64_t early, pushed_early; /* rows that left before they had to */
+    uint64_t overused;
+    double waited_s, waited_bytes; /* for the budget; what was used of it */
+    double budget_bytes_s;
     double time_s; /* virtual */
 };
 

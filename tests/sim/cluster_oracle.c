@@ -247,6 +247,21 @@ static int64_t number(const struct table *t, const void *values, uint32_t j)
     }
 }
 
+/* Of updates that leave before the clock ends: all of clocks below @least, and
+ * no more than were made. */
+static bool holds_a_part(const struct oracle *o, const int64_t *added,
+                         int64_t sum, int64_t value, int64_t least)
+{
+    for (int64_t i = 0; i < ORACLE_CLOCKS_MAX && o->base + i < least; i++)
+        sum += *added++;
+    if (value < sum)
+        return false;
+    for (int64_t i = least > o->base ? least - o->base : 0;
+         i < ORACLE_CLOCKS_MAX; i++)
+        sum += *added++;
+    return value <= sum;
+}
+
 /* The values hold worker @w's updates of how many clocks? Each of them, some
  * above none: the sum of a part of a clock is no such sum. */
 static bool allowed_of(const struct oracle *o, uint32_t w, uint32_t table,
@@ -255,6 +270,8 @@ static bool allowed_of(const struct oracle *o, uint32_t w, uint32_t table,
     const int64_t *added = added_by(o, w, table, row);
     int64_t sum = o->branch[o->active].count[table][row * o->workers + w];
 
+    if (o->partial)
+        return holds_a_part(o, added, sum, value, least);
     for (int64_t i = 0; i <= ORACLE_CLOCKS_MAX; i++) {
         /* sum: all of clocks below base + i */
         if (sum == value && o->base + i >= least)

@@ -36,6 +36,8 @@ struct oracle {
     const struct consistency_ops *model;
     struct oracle_branch branch[ORACLE_BRANCHES_MAX]; /* by branch */
 
+    bool partial; /* rows may hold a part of what a worker adds in a clock */
+
     /* The slice that runs. */
     uint32_t active;
     int64_t base;

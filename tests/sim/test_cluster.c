@@ -34,6 +34,10 @@ static void add(struct cluster_result *sum, const struct cluster_result *r)
     sum->forks_refused += r->forks_refused;
     sum->slices += r->slices;
     sum->refused += r->refused;
+    sum->early += r->early;
+    sum->pushed_early += r->pushed_early;
+    sum->overused += r->overused;
+    sum->waited_s += r->waited_s;
 }
 
 /* Whatever the seed makes of cluster, network and programs: reads are as fresh
@@ -66,9 +70,14 @@ static void cluster_keeps_its_promises(void **state)
            (unsigned long long)sum.pushes, (unsigned long long)sum.slices,
            (unsigned long long)sum.forks, (unsigned long long)sum.forks_refused,
            (unsigned long long)sum.refused);
+    printf("with budgets: %llu rows left early, %llu pushed early, %llu times "
+           "overused, %.3f s waited\n",
+           (unsigned long long)sum.early, (unsigned long long)sum.pushed_early,
+           (unsigned long long)sum.overused, sum.waited_s);
     if (getenv("SEED"))
         return;
     assert_true(sum.reads && sum.waits && sum.pushes && sum.refused);
+    assert_true(sum.early && sum.pushed_early && sum.waited_s > 0);
     assert_true(sum.forks_refused || seeds < SEEDS_FOR_ALL); /* it happens */
 }
 
@@ -135,6 +144,37 @@ static void cluster_of_a_hundred_nodes(void **state)
     }
 }
 
+/* With a budget far below what the wires carry, at least 95 % of it is used
+ * while something waits for it (never more, which every step checks), under a
+ * model with barriers, where nothing leaves early, and under one with pushes,
+ * where rows do, whatever chooses them. */
+static void cluster_uses_its_budget(void **state)
+{
+    static const char *const models[] = {"bsp", "essp"};
+
+    (void)state;
+    for (uint64_t i = 0; i < 12; i++) {
+        struct cluster_options opt = {.seed = 500 + i,
+                                      .consistency = models[i % 2],
+                                      .nodes = 4,
+                                      .calm = true,
+                                      .budget_bytes_s = i / 2 % 2 ? 1e5 : 3e5};
+        struct cluster_result r;
+        double used;
+
+        cluster_run(&opt, &r);
+        if (r.failed)
+            fail_msg("%s", r.why);
+        used = r.waited_bytes / (r.waited_s * opt.budget_bytes_s);
+        printf("%s, %.1f MB/s: %.3f s waited, %.3f of it used, %llu and %llu "
+               "rows early\n",
+               r.consistency, opt.budget_bytes_s / 1e6, r.waited_s, used,
+               (unsigned long long)r.early, (unsigned long long)r.pushed_early);
+        assert_true(r.waited_s > 0 && used >= 0.95);
+        assert_true((i % 2 == 0) == (r.early + r.pushed_early == 0));
+    }
+}
+
 /* The same seed gives the same run, to the last frame. */
 static void cluster_seed_decides_everything(void **state)
 {
@@ -156,6 +196,7 @@ int main(void)
         cmocka_unit_test(cluster_keeps_its_promises),
         cmocka_unit_test(cluster_pushes_make_reads_fresher),
         cmocka_unit_test(cluster_of_a_hundred_nodes),
+        cmocka_unit_test(cluster_uses_its_budget),
         cmocka_unit_test(cluster_seed_decides_everything),
     };
 

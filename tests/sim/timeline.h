@@ -6,13 +6,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum event_kind { ARRIVES, PUMP, WAKE };
+enum event_kind { ARRIVES, PUMP, WAKE, ROOM_AGAIN };
 
 struct event {
     double at;
     uint64_t order; /* of two at one time the one that was put first */
     enum event_kind kind;
-    uint32_t from, to; /* WAKE: node, worker */
+    uint32_t from, to; /* WAKE: node, worker; ROOM_AGAIN: node */
     size_t bytes;
     unsigned char *frame; /* owned by whoever takes the event */
     bool bad;             /* to be refused */

@@ -222,8 +222,8 @@ struct wire_result {
     uint32_t window;
 };
 
-static struct wire_result run_wire(double bytes_s, double wire_s,
-                                   double from_s, double until_s)
+static struct wire_result run_wire(double bytes_s, double wire_s, double from_s,
+                                   double until_s)
 {
     struct wire_result out = {0};
     double arrives[MANAGER_WINDOW_MAX], wire_free = 0, now = 0, delays = 0;

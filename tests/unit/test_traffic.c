@@ -1,8 +1,10 @@
 /* What is counted of frames between nodes, and the priorities' names. */
+#include "base/rng.h"
 #include "ps/priority.h"
 #include "ps/traffic.h"
 #include "tests/unit/check.h"
 
+#include <math.h>
 #include <string.h>
 
 /* A row is counted once, by why it left. */
@@ -59,12 +61,64 @@ static void priority_names_are_found(void **state)
     assert_int_equal(priority_find(""), PRIORITY_COUNT);
 }
 
+/* The best are found as sorting finds them, of equal ones the lowest rows. */
+static void priority_chooses_the_best(void **state)
+{
+    struct candidate c[200];
+    struct rng rng;
+
+    (void)state;
+    rng_init(&rng, 5);
+    for (size_t n = 1; n <= 200; n++) {
+        size_t want = rng_below(&rng, n + 1);
+
+        for (size_t i = 0; i < n; i++)
+            c[i] = (struct candidate){(double)rng_below(&rng, 1 + n / 3), i};
+        priority_choose(c, n, want);
+        for (size_t i = 0; i < want; i++)
+            for (size_t k = want; k < n; k++)
+                assert_true(c[i].key > c[k].key ||
+                            (c[i].key == c[k].key && c[i].row < c[k].row));
+    }
+}
+
+/* What each priority makes of a change of a row, and of those that are none. */
+static void priority_keys_are_what_they_say(void **state)
+{
+    const float a[] = {3, 4}, b[] = {3, 1};
+    const int32_t i[] = {5, -12};
+    const double x[] = {1e200, 0}, zero[] = {0, 0};
+    uint64_t random = 1, other = 1;
+
+    (void)state;
+    assert_true(priority_norm(MLT_F32, 2, a) == 5);
+    assert_true(priority_distance(MLT_F32, 2, a, b) == 3);
+    assert_true(priority_norm(MLT_I32, 2, i) == 13);
+    assert_true(priority_distance(MLT_I32, 1, i, i + 1) == 17);
+    assert_true(priority_norm(MLT_F64, 2, zero) == 0);
+    assert_true(priority_distance(MLT_F64, 2, zero, zero) == 0);
+    assert_true(isinf(priority_norm(MLT_F64, 2, x))); /* first, too */
+    assert_true(priority_key(PRIORITY_ABSOLUTE, 6, 3, &random) == 6);
+    assert_true(priority_key(PRIORITY_RELATIVE, 6, 3, &random) == 2);
+    assert_true(priority_key(PRIORITY_RELATIVE, 6, 0, &random) == 6);
+    assert_true(priority_key(PRIORITY_RELATIVE, NAN, 3, &random) == INFINITY);
+    assert_true(priority_key(PRIORITY_ROUND_ROBIN, 6, 3, &random) ==
+                priority_key(PRIORITY_ROUND_ROBIN, 1, 1, &random));
+    assert_true(priority_key(PRIORITY_RANDOM, 6, 3, &random) !=
+                priority_key(PRIORITY_RANDOM, 6, 3, &random));
+    priority_key(PRIORITY_RANDOM, 1, 1, &other);
+    priority_key(PRIORITY_RANDOM, 2, 2, &other);
+    assert_int_equal(random, other); /* a seed decides */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(traffic_rows_are_counted_by_reason),
         cmocka_unit_test(traffic_of_two_nodes_is_their_sum),
         cmocka_unit_test(priority_names_are_found),
+        cmocka_unit_test(priority_chooses_the_best),
+        cmocka_unit_test(priority_keys_are_what_they_say),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
