@@ -315,6 +315,21 @@ static void apply_at_once(struct mlt_worker *w, struct view *v, size_t n,
     }
 }
 
+/* Between two of its updates a worker's buffers can be read by itself: rows
+ * leave early while there is room for them. */
+static inline void offer(struct mlt_worker *w)
+{
+    if (!LIKELY(!atomic_load_explicit(&w->offered, memory_order_relaxed)) &&
+        !w->holds)
+        comm_offer(w);
+}
+
+void mlt_offer(struct mlt_worker *w)
+{
+    w->holds = false;
+    offer(w);
+}
+
 void mlt_inc_rows(struct mlt_worker *w, mlt_table table, size_t n,
                   const uint64_t rows[], const void *deltas)
 {
@@ -332,6 +347,7 @@ void mlt_inc_rows(struct mlt_worker *w, mlt_table table, size_t n,
         add_to_update(v, rows[i],
                       (const unsigned char *)deltas + i * v->value_bytes);
     }
+    offer(w);
 }
 
 void mlt_inc_row(struct mlt_worker *w, mlt_table table, uint64_t row,
@@ -339,10 +355,12 @@ void mlt_inc_row(struct mlt_worker *w, mlt_table table, uint64_t row,
 {
     struct view *v = view_of(w, table, row);
 
-    if (LIKELY(v->updates))
+    if (LIKELY(v->updates)) {
         add_to_update(v, row, delta);
-    else
+        offer(w);
+    } else {
         mlt_inc_rows(w, table, 1, &row, delta);
+    }
 }
 
 void *mlt_update_row(struct mlt_worker *w, mlt_table table, uint64_t row)
@@ -353,6 +371,7 @@ void *mlt_update_row(struct mlt_worker *w, mlt_table table, uint64_t row)
     if (!LIKELY(v->updates))
         bad_access(v, "mlt_update_row");
     check_not_ended(v);
+    w->holds = true;
     sum = update_row(&v->update, row);
     if (!update_has(&v->update, row)) {
         update_mark(&v->update, row);

@@ -89,7 +89,7 @@ static void close_peers(struct comm *c)
     }
 }
 
-static void wake_thread(struct comm *c)
+void comm_wake(struct comm *c)
 {
     uint64_t one = 1;
     ssize_t n = write(c->wake_fd, &one, sizeof(one));
@@ -105,7 +105,7 @@ static void stop_thread(struct comm *c)
     comm_lock(c);
     c->stop = true;
     comm_unlock(c);
-    wake_thread(c);
+    comm_wake(c);
     pthread_join(c->thread, NULL);
 }
 
@@ -159,6 +159,8 @@ uint64_t comm_bytes(const struct mlt_ps *ps)
         if (t->access == MLT_SHARED && ps->consistency->barrier)
             bytes += ps->workers * update_bytes(t->rows, t->value_bytes);
         bytes += t->rows / 8 * (ps->workers + 3);
+        if (ps->consistency->pushes && !ps->consistency->barrier)
+            bytes += t->rows / ps->nodes * (sizeof(float) + ps->nodes / 8 + 1);
     }
     return bytes + (uint64_t)ps->nodes * SHARD_READS_MAX * 32 + COMM_ROOM_BYTES;
 }
@@ -201,6 +203,7 @@ static enum err new_cores(struct comm *c)
                                   .half = ps->float16};
     enum err err = new_updates(c);
 
+    c->wake_at = c->sleeps_to = MANAGER_NEVER;
     cache.update = (const struct update *const *)c->update;
     if (!err)
         err = shard_new(&shard, &c->shard);
@@ -215,6 +218,11 @@ static enum err new_cores(struct comm *c)
         c->room = shard_frame_bytes(c->shard);
     if (c->room < cache_frame_bytes(c->cache))
         c->room = cache_frame_bytes(c->cache);
+    manager_init(&c->manager,
+                 shard_frame_bytes(c->shard) > cache_frame_bytes(c->cache)
+                     ? shard_frame_bytes(c->shard)
+                     : cache_frame_bytes(c->cache),
+                 c->room);
     c->bytes = mem_alloc(c->room);
     c->peer = mem_calloc(ps->nodes, sizeof(*c->peer));
     return c->bytes && c->peer ? ERR_OK : ERR_NOMEM;
@@ -236,6 +244,23 @@ static int poll_items(struct comm *c, zmq_pollitem_t *item)
     return n;
 }
 
+/* Until a connection is to be looked at again or the budget has room. */
+static long sleep_ms(struct comm *c)
+{
+    long ms = comm_watch_ms(c);
+    time_ns now;
+
+    c->sleeps_to = c->wake_at;
+    if (c->wake_at == MANAGER_NEVER)
+        return ms;
+    now = clock_monotonic();
+    if (c->wake_at <= now)
+        return 0;
+    if (ms < 0 || (c->wake_at - now) / 1000000 < ms)
+        ms = (long)((c->wake_at - now) / 1000000 + 1);
+    return ms;
+}
+
 static void *thread_main(void *arg)
 {
     struct comm *c = arg;
@@ -253,7 +278,7 @@ static void *thread_main(void *arg)
         comm_receive(c);
         comm_watch(c);
         comm_pump(c);
-        wait_ms = comm_watch_ms(c);
+        wait_ms = sleep_ms(c);
         stop = c->stop;
         comm_unlock(c);
         runtime_progress(c->ps);
@@ -372,6 +397,7 @@ enum err comm_begin(struct mlt_ps *ps)
     err = c->broken.code;
     if (!err) {
         assert(!c->running);
+        comm_pace_begin(c);
         f.slice = ++c->slice;
         f.clock = (int64_t)c->slice * RUN_CLOCKS;
         f.op = c->slice;
@@ -390,7 +416,7 @@ enum err comm_begin(struct mlt_ps *ps)
         comm_pump(c);
     }
     comm_unlock(c);
-    wake_thread(c);
+    comm_wake(c);
     runtime_progress(ps);
     return err;
 }
@@ -488,6 +514,7 @@ void ps_traffic(struct mlt_ps *ps, struct ps_traffic *out)
     out->rows_asked = stats.asked;
     out->rows_got = stats.answers;
     count_known(ps, out);
+    comm_pace_traffic(c, out);
     comm_unlock(c);
 }
 

@@ -72,6 +72,10 @@ int comm_enter(struct mlt_worker *w);
 int comm_get_rows(struct mlt_worker *w, struct view *v, size_t n,
                   const uint64_t rows[], const void *out[]);
 
+/* There is room for rows that need not leave yet: some of the worker's leave.
+ * It holds no pointer into its update buffers. */
+void comm_offer(struct mlt_worker *w);
+
 /* As mlt_clock (CORE_ALL_TABLES), mlt_clock_table. */
 int comm_end_clock(struct mlt_worker *w, mlt_table table);
 int comm_end_early(struct mlt_worker *w, mlt_table table);

@@ -8,6 +8,7 @@
 #include "ps/cache.h"
 #include "ps/comm_io.h"
 #include "ps/link.h"
+#include "ps/manager.h"
 #include "ps/meet_io.h"
 #include "ps/shard.h"
 
@@ -31,7 +32,8 @@ enum comm_ignored { COMM_MALFORMED, COMM_FOREIGN, COMM_REPLAYED };
 /* Another node. */
 struct comm_peer {
     struct link link;
-    void *push, *monitor; /* owned */
+    struct manager_peer pace; /* while there is a budget */
+    void *push, *monitor;     /* owned */
     bool connected, was_connected;
     time_ns lost_at; /* not connected any more: when the node is gone */
     bool hello_due, fits_due;
@@ -65,6 +67,14 @@ struct comm {
     uint64_t ignored;
     unsigned ignored_told; /* bit of each kind that was logged */
     struct ps_traffic traffic;
+
+    struct manager manager;
+    bool early;        /* this slice's rows may leave before they have to */
+    bool suspended;    /* but row versions have no room */
+    uint32_t turn;     /* node that is sent a frame next; */
+    uint32_t own_turn; /* that a worker sends early rows to next */
+    time_ns wake_at;   /* when there may be room again; MANAGER_NEVER */
+    time_ns sleeps_to; /* the thread, unless something comes */
 };
 
 /* Under the lock: sends all that may leave, also to this node's own shard and
@@ -81,6 +91,42 @@ enum err comm_connect(struct comm *c, struct fault *f);
  * -1. */
 void comm_watch(struct comm *c);
 long comm_watch_ms(const struct comm *c);
+
+/* Under the lock: does with a frame that has come what it says. */
+enum err comm_take(struct comm *c, const struct frame *f, struct fault *fault);
+
+/* Under the lock: a whole frame in c->bytes leaves for @node. */
+void comm_send_bytes(struct comm *c, uint32_t node, size_t n);
+
+/* The thread looks anew. */
+void comm_wake(struct comm *c);
+
+/* ---- comm_pace_io.c: the bandwidth budget ------------------------------- */
+
+/* A slice begins, with a budget or none. */
+void comm_pace_begin(struct comm *c);
+
+/* Room of the next frame. */
+size_t comm_pace_room(const struct comm *c);
+
+/* Whether a frame (@ack: an acknowledgement) may leave for @node now. */
+bool comm_may_send(struct comm *c, uint32_t node, bool ack);
+
+/* Numbers the frame in c->bytes[n], counts its rows and sends it. @early: it
+ * need not have left yet. */
+void comm_send(struct comm *c, uint32_t node, size_t n, bool early);
+
+/* An acknowledgement in c->bytes[n] leaves. */
+void comm_send_ack(struct comm *c, uint32_t node, size_t n);
+
+/* @node has acknowledged. */
+void comm_acknowledged(struct comm *c, uint32_t node, uint64_t through);
+
+/* What had to leave has, as far as it may: other rows leave while there is
+ * room, workers are told, and the thread comes again when there is. */
+void comm_send_early(struct comm *c);
+
+void comm_pace_traffic(const struct comm *c, struct ps_traffic *out);
 
 /* Under the lock. The first reason stays. */
 void comm_break(struct comm *c, enum err code, const char *fmt, ...)

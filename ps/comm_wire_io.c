@@ -167,11 +167,11 @@ static enum err take_greeting(struct comm *c, const struct frame *f,
     return err;
 }
 
-static enum err dispatch(struct comm *c, const struct frame *f,
-                         struct fault *fault)
+enum err comm_take(struct comm *c, const struct frame *f, struct fault *fault)
 {
     switch (f->kind) {
     case FRAME_ACK:
+        comm_acknowledged(c, f->from, f->through);
         return ERR_OK;
     case FRAME_HELLO:
     case FRAME_FITS:
@@ -212,7 +212,7 @@ static void take_frame(struct comm *c, const unsigned char *bytes, size_t n)
                    f.from);
     if (link_take(l, &f, &fault) != ERR_OK)
         ignore(c, f.run == l->run ? COMM_REPLAYED : COMM_FOREIGN, fault.text);
-    else if (dispatch(c, &f, &fault) != ERR_OK)
+    else if (comm_take(c, &f, &fault) != ERR_OK)
         comm_break(c, ERR_NODE, "%s", fault.text);
     else
         c->traffic.frames_received++;
@@ -278,7 +278,21 @@ static size_t greet(struct comm *c, struct comm_peer *p)
     return frame_end(&w);
 }
 
-static size_t next_frame(struct comm *c, uint32_t node)
+/* Of both sides that share the budget: whose turn it is first. */
+static size_t next_rows(struct comm *c, uint32_t node, size_t room)
+{
+    bool client = manager_paces(&c->manager) &&
+                  manager_turn(&c->manager) == MANAGER_CLIENT;
+    size_t n = client ? cache_next(c->cache, node, c->bytes, room) : 0;
+
+    if (!n)
+        n = shard_next(c->shard, node, c->bytes, room);
+    if (!n && !client)
+        n = cache_next(c->cache, node, c->bytes, room);
+    return n;
+}
+
+static size_t next_frame(struct comm *c, uint32_t node, size_t room)
 {
     struct comm_peer *p = &c->peer[node];
     size_t n;
@@ -286,11 +300,7 @@ static size_t next_frame(struct comm *c, uint32_t node)
     if (p->hello_due || p->fits_due)
         return greet(c, p);
     n = accord_next(c->accord, node, c->bytes, c->room);
-    if (!n)
-        n = shard_next(c->shard, node, c->bytes, c->room);
-    if (!n)
-        n = cache_next(c->cache, node, c->bytes, c->room);
-    return n;
+    return n ? n : next_rows(c, node, room);
 }
 
 static void free_sent(void *bytes, void *hint)
@@ -301,7 +311,7 @@ static void free_sent(void *bytes, void *hint)
 
 /* A large frame leaves in the buffer that it was made in; where there is no
  * memory for another buffer, as a copy. */
-static void send_bytes(struct comm *c, uint32_t node, size_t n)
+void comm_send_bytes(struct comm *c, uint32_t node, size_t n)
 {
     unsigned char *fresh = n >= COMM_COPY_BYTES ? mem_alloc(c->room) : NULL;
     zmq_msg_t m;
@@ -326,32 +336,20 @@ static void send_bytes(struct comm *c, uint32_t node, size_t n)
     c->traffic.bytes_sent += n;
 }
 
-static void count_rows(struct comm *c, size_t n)
-{
-    struct frame f;
-    enum err err = frame_decode(c->bytes, n, &f, NULL);
-
-    assert(!err);
-    (void)err;
-    traffic_count_rows(&c->traffic, &f, false, PRIORITY_COUNT);
-}
-
 static bool send_next(struct comm *c, uint32_t node)
 {
     struct link *l = &c->peer[node].link;
-    size_t n;
+    size_t n = 0;
 
-    if (link_owes_ack(l)) {
+    if (link_owes_ack(l) && comm_may_send(c, node, true)) {
         n = link_ack(l, c->bytes, c->room);
-    } else {
-        n = link_open(l) ? next_frame(c, node) : 0;
-        if (n) {
-            link_send(l, c->bytes);
-            count_rows(c, n);
-        }
+        comm_send_ack(c, node, n);
+        return true;
     }
+    if (comm_may_send(c, node, false))
+        n = next_frame(c, node, comm_pace_room(c));
     if (n)
-        send_bytes(c, node, n);
+        comm_send(c, node, n, false);
     return n > 0;
 }
 
@@ -361,7 +359,7 @@ static bool move_own(struct comm *c)
     uint32_t self = c->ps->node;
     struct fault fault = {0};
     struct frame f;
-    size_t n = next_frame(c, self);
+    size_t n = next_frame(c, self, c->room);
     enum err err;
 
     if (!n)
@@ -372,7 +370,7 @@ static bool move_own(struct comm *c)
     if (f.kind == FRAME_DRAINED)
         c->running = false;
     else if (f.kind != FRAME_DONE)
-        err = dispatch(c, &f, &fault);
+        err = comm_take(c, &f, &fault);
     if (err)
         comm_break(c, ERR_NODE, "%s", fault.text);
     return true;
@@ -401,6 +399,19 @@ static bool settle(struct comm *c)
     return held;
 }
 
+/* A frame to each node, so that a budget is not the first one's alone. */
+static bool send_round(struct comm *c)
+{
+    bool sent = false;
+
+    for (uint32_t i = 0; i < c->ps->nodes && !c->broken.code; i++) {
+        c->turn = (c->turn + 1) % c->ps->nodes;
+        if (c->turn != c->ps->node)
+            sent |= send_next(c, c->turn);
+    }
+    return sent;
+}
+
 void comm_pump(struct comm *c)
 {
     bool moved;
@@ -408,9 +419,9 @@ void comm_pump(struct comm *c)
     do {
         while (!c->broken.code && move_own(c))
             ;
-        for (uint32_t i = 0; i < c->ps->nodes; i++)
-            while (i != c->ps->node && !c->broken.code && send_next(c, i))
-                ;
+        while (!c->broken.code && send_round(c))
+            ;
         moved = settle(c);
     } while (moved);
+    comm_send_early(c);
 }

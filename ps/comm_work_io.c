@@ -274,6 +274,7 @@ static void next_clock(struct mlt_worker *w, mlt_table table)
     for (mlt_table t = 0; t < w->ps->tables; t++)
         if (ends(&w->view[t], table))
             w->view[t].ended = false;
+    w->holds = false;
     w->own_clock++;
     w->clock_ns = (uint64_t)clock_monotonic();
     w->clock_wait_ns = w->counters.wait_ns;

@@ -95,6 +95,10 @@ struct mlt_worker {
     uint64_t part; /* of its clocks, as mlt_clock_part says */
     uint64_t clock_ns, clock_wait_ns;
     mlt_table early;
+    /* With a budget: there is room for rows that need not leave yet, set by
+     * whoever sends; and the worker has pointers into its update buffers. */
+    _Atomic bool offered;
+    bool holds;
     uint64_t branch_bytes, fixed_bytes; /* this shard's */
     uint64_t spin_ns; /* before it sleeps in a wait of a run: see park_io.h; 0
                        * with more workers than processors */
@@ -123,6 +127,8 @@ struct mlt_ps {
     char *meet, *listen;  /* owned; NULL: one node; a Unix socket */
     bool float16;
     bool gathers; /* what workers read is known for their next clocks */
+    double bandwidth_mbps; /* of the next run; 0: no budget */
+    enum priority priority;
     double meet_s;
     struct comm *comm; /* NULL: one node */
     struct ps_cut cut;

@@ -12,6 +12,14 @@ void link_init(struct link *l, uint64_t run, uint32_t self, uint32_t peer,
     assert(window >= 1);
     *l =
         (struct link){.run = run, .self = self, .peer = peer, .window = window};
+    link_ack_every(l, 0);
+}
+
+void link_ack_every(struct link *l, uint32_t frames)
+{
+    uint32_t half = (l->window + 1) / 2;
+
+    l->ack_every = frames && frames < half ? frames : half;
 }
 
 bool link_open(const struct link *l)
@@ -75,7 +83,7 @@ enum err link_take(struct link *l, const struct frame *f, struct fault *fault)
 
 bool link_owes_ack(const struct link *l)
 {
-    return l->got - l->told >= (l->window + 1) / 2;
+    return l->got - l->told >= l->ack_every;
 }
 
 size_t link_ack(struct link *l, unsigned char *bytes, size_t room)

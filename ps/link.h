@@ -18,6 +18,7 @@ struct link {
     uint64_t run;
     uint32_t self, peer; /* nodes */
     uint32_t window;     /* frames under way, >= 1 */
+    uint32_t ack_every;  /* frames taken after which one is due */
     uint64_t sent, acked;
     uint64_t got, told; /* taken; acknowledged to the peer */
     uint64_t acks_sent, acks_got;
@@ -38,9 +39,12 @@ void link_send(struct link *l, unsigned char *bytes);
  * missing, an acknowledgement of what was never sent; nothing changed. */
 enum err link_take(struct link *l, const struct frame *f, struct fault *fault);
 
-/* Whether an acknowledgement is due: half the window was taken since the last.
- */
+/* Whether an acknowledgement is due: half the window was taken since the last,
+ * or as many frames as link_ack_every says. */
 bool link_owes_ack(const struct link *l);
+
+/* @frames >= 1, or 0 for half the window, which is the most that it can be. */
+void link_ack_every(struct link *l, uint32_t frames);
 
 /* Writes one that says all that came, stamped. Returns its bytes.
  * @room >= FRAME_FIXED_BYTES_MAX. */

@@ -48,6 +48,10 @@ enum err ps_set_learning_rate(struct mlt_ps *ps, double learning_rate);
 enum err ps_set_momentum(struct mlt_ps *ps, double momentum);
 enum err ps_set_staleness(struct mlt_ps *ps, unsigned staleness);
 
+/* 0: no budget; else PS_BANDWIDTH_LEAST_MBPS or more. Acts between nodes. */
+#define PS_BANDWIDTH_LEAST_MBPS 1e-3
+enum err ps_set_bandwidth(struct mlt_ps *ps, double mbps);
+
 /* ---- sizes --------------------------------------------------------------- */
 
 /* Worst case of one more branch over all shards, page tables included. After

@@ -111,6 +111,18 @@ static enum err take_nodes(struct mlt_ps *ps, const struct mlt_ps_options *opt,
         return fault_set(f, ERR_INVAL,
                          "access knowledge \"%s\"; there are: off, gather",
                          opt->access);
+    if (ps_set_bandwidth(ps, opt->bandwidth_mbps))
+        return fault_set(f, ERR_INVAL,
+                         "bandwidth %g Mbit/s: expected 0 for none, or at "
+                         "least %g",
+                         opt->bandwidth_mbps, PS_BANDWIDTH_LEAST_MBPS);
+    ps->priority =
+        opt->priority ? priority_find(opt->priority) : PRIORITY_RELATIVE;
+    if (ps->priority == PRIORITY_COUNT)
+        return fault_set(f, ERR_INVAL,
+                         "priority \"%s\": expected random, round_robin, "
+                         "absolute or relative",
+                         opt->priority);
     if (!(ps->meet_s >= 0))
         return fault_set(f, ERR_INVAL, "%g seconds to meet: expected >= 0",
                          ps->meet_s);
@@ -201,6 +213,19 @@ enum err ps_set_staleness(struct mlt_ps *ps, unsigned staleness)
         return ERR_INVAL;
     ps->staleness = staleness;
     return ERR_OK;
+}
+
+enum err ps_set_bandwidth(struct mlt_ps *ps, double mbps)
+{
+    if (mbps != 0 && !(mbps >= PS_BANDWIDTH_LEAST_MBPS && isfinite(mbps)))
+        return ERR_INVAL;
+    ps->bandwidth_mbps = mbps;
+    return ERR_OK;
+}
+
+int mlt_ps_set_bandwidth(struct mlt_ps *ps, double mbps)
+{
+    return (int)ps_set_bandwidth(ps, mbps);
 }
 
 int mlt_ps_set_learning_rate(struct mlt_ps *ps, double learning_rate)

@@ -79,11 +79,17 @@ struct mlt_ps_options {
     const char *access; /* what is done with the knowledge of what each worker
                          * touches: "off", "gather" (default). See
                          * mlt_clock_part */
+    double bandwidth_mbps; /* megabits a second that a node may send, headers of
+                            * the network included; 0: as it goes. While there
+                            * is room, rows leave before their clock ends (ssp,
+                            * essp, async, barrier), */
+    const char *priority;  /* these first: "random", "round_robin", "absolute",
+                            * "relative" (default, also for NULL) */
 };
 #define MLT_PS_OPTIONS                                                         \
     {                                                                          \
         sizeof(struct mlt_ps_options), 0, 0, "bsp", 0, "sgd", 0.01, 0.0, 1, 0, \
-            0, NULL, NULL, 0, 0, "gather"                                      \
+            0, NULL, NULL, 0, 0, "gather", 0.0, NULL                           \
     }
 
 /* Errors: EINVAL-like code for an unknown name or a value out of range (@err
@@ -187,6 +193,8 @@ MLT_API int mlt_ps_clocks(const struct mlt_ps *ps, uint32_t branch,
 MLT_API int mlt_ps_set_learning_rate(struct mlt_ps *ps, double learning_rate);
 MLT_API int mlt_ps_set_momentum(struct mlt_ps *ps, double momentum);
 MLT_API int mlt_ps_set_staleness(struct mlt_ps *ps, unsigned staleness);
+/* As mlt_ps_options.bandwidth_mbps; from the next run on. */
+MLT_API int mlt_ps_set_bandwidth(struct mlt_ps *ps, double mbps);
 
 /* Writes every saved table of the active branch as DIR/NAME.npy (values without
  * slots, shape [rows, width]); the folder must exist. Complete or not at all: a
@@ -288,9 +296,16 @@ MLT_API void mlt_inc_row(struct mlt_worker *w, mlt_table table, uint64_t row,
                          const void *delta);
 
 /* The worker's own update of a shared row for this clock, zeroed at its first
- * touch in the clock: add to it in place (saves inc_row its copy). */
+ * touch in the clock: add to it in place (saves inc_row its copy). Until the
+ * clock ends or mlt_offer is called, nothing of the worker leaves early. */
 MLT_API void *mlt_update_row(struct mlt_worker *w, mlt_table table,
                              uint64_t row);
+
+/* The worker holds no pointer of mlt_update_row any more: with a bandwidth
+ * budget, what it has added may leave before its clock ends. One that uses
+ * mlt_inc_row alone need not call it. Costs a test where there is nothing to
+ * send. */
+MLT_API void mlt_offer(struct mlt_worker *w);
 
 /* Batched forms. @rows[n]; get writes n pointers as mlt_get_row would return
  * them; inc takes n packed deltas of width values each. For an exclusive table

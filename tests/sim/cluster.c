@@ -1023,6 +1023,8 @@ static void make_wire(struct cluster *c, uint32_t from, uint32_t to)
     link_init(&w->link, c->run, from, to,
               1 + (uint32_t)(rng_mix(c->seed, pair) % 16));
     manager_peer_init(&w->peer, w->link.window, 0);
+    if (c->budget > 0)
+        link_ack_every(&w->link, MANAGER_ACK_EVERY);
     w->latency_s = from == to ? 1e-7 : 1e-4 * rng_uniform(&c->rng);
     w->bytes_s = from == to ? 1e10 : chance(c, 0.2) ? 1e6 : 1e8;
     if (c->calm)

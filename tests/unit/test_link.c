@@ -53,6 +53,12 @@ static void link_window_closes_and_opens(void **state)
     assert_true(link_owes_ack(&b));
     f = one_ack(&b);
     assert_false(link_owes_ack(&b));
+    link_ack_every(&b, WINDOW); /* later than half the window: never */
+    assert_int_equal(b.ack_every, (WINDOW + 1) / 2);
+    link_ack_every(&b, 1);
+    assert_int_equal(b.ack_every, 1);
+    link_ack_every(&b, 0);
+    assert_int_equal(b.ack_every, (WINDOW + 1) / 2);
     assert_int_equal(link_take(&a, &f, NULL), ERR_OK);
     assert_true(link_open(&a));
     assert_true(a.acked == WINDOW);
