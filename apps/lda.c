@@ -353,6 +353,7 @@ static int sample_words(const struct lda *l, struct mlt_worker *w,
         lda_word_sample(&c->sampler, run->count, p->doc + token, c->z + token,
                         &rng);
         send_changes(l, w, &c->sampler, run->word);
+        mlt_offer(w);
         token += run->count;
     }
     return 0;

@@ -254,6 +254,7 @@ static int train_block(const struct mf *m, struct mlt_worker *w,
         ahead[next] = user[0];
     *sum += mf_train(&b);
     step_users(m, w, &b, row_bytes);
+    mlt_offer(w);
     p->rating += n;
     p->block++;
     return 0;

@@ -447,10 +447,9 @@ static void read_text(struct parse *p)
             break;
         }
     c->priority = json_string_value(json_at(p->root, "/ps/priority"));
-    if (c->nodes > 1 && c->priority && strcmp(c->priority, "relative") != 0)
+    if (c->nodes == 1 && c->priority && strcmp(c->priority, "relative") != 0)
         problems_warn(p->problems, "/ps/priority",
-                      "acts where bandwidth is short; what nodes send is not "
-                      "paced yet");
+                      "acts between nodes only; there is one");
     c->float16 = json_is_true(json_at(p->root, "/ps/float16"));
     if (c->float16 && c->nodes == 1)
         problems_warn(p->problems, "/ps/float16",

@@ -15,7 +15,8 @@
 struct known {
     const char *name;
     const char *entry; /* as the configuration would write it */
-    const char *plain; /* its value where it is not listed, as JSON */
+    const char *plain; /* its value where it is not listed, as JSON; NULL: it
+                        * is not there then */
     double least, most;
     bool below_most; /* `most` itself is out */
     const char *help;
@@ -40,7 +41,9 @@ static const struct known known[] = {
     {"bandwidth_mbps",
      "{\"type\": \"float\", \"min\": 10, \"max\": 1000, \"scale\": \"log\","
      " \"default\": 1000}",
-     "1000.0", 1e-3, 1e9, false, "megabits a second that a node may send"},
+     NULL, 1e-3, 1e9, false,
+     "megabits a second that a node may send to others; no bound if not "
+     "listed"},
 };
 enum { KNOWN = sizeof(known) / sizeof(*known), REASON_MAX = 128 };
 
@@ -80,10 +83,8 @@ static bool cannot_act(const struct tunables_context *c, const char *name,
         strcmp(name, "learning_rate") == 0 || strcmp(name, "momentum") == 0;
 
     *reason = '\0';
-    if (is_bandwidth)
-        snprintf(reason, REASON_MAX, "%s",
-                 c->nodes == 1 ? "on one node"
-                               : "yet: what nodes send is not paced");
+    if (is_bandwidth && c->nodes == 1)
+        snprintf(reason, REASON_MAX, "on one node");
     else if (is_staleness && c->workers == 1)
         snprintf(reason, REASON_MAX, "with one worker");
     else if (is_staleness && lacks(c->consistency, name))
@@ -215,7 +216,7 @@ static enum err add_unlisted(const struct tunables_context *c, bool search,
     for (size_t i = 0; !err && i < KNOWN; i++) {
         json_t *entry;
 
-        if (has(all, known[i].name) || !c->app ||
+        if (has(all, known[i].name) || !c->app || !known[i].plain ||
             cannot_act(c, known[i].name, reason))
             continue;
         err = search ? known_entry(&known[i], &entry)

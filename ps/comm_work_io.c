@@ -86,6 +86,14 @@ static const void *place_had(const struct mlt_worker *w, const struct view *v,
                    : cache_place(w->ps->comm->cache, v->index, row);
 }
 
+/* With a budget rows are pushed while a clock runs: what was fetched when it
+ * began is in the cache, where it may be newer now. */
+static bool is_fresher_later(const struct mlt_ps *ps)
+{
+    return ps->bandwidth_mbps > 0 && ps->consistency->pushes &&
+           !ps->consistency->barrier;
+}
+
 /* Where the worker finds a row that it has had, or that was fetched because it
  * was known; else NULL. */
 static const void *row_had(const struct mlt_worker *w, struct view *v,
@@ -95,7 +103,7 @@ static const void *row_had(const struct mlt_worker *w, struct view *v,
 
     if (v->held[row] >= since)
         return place_had(w, v, row);
-    if (!known_is_fetched(v->held[row], since))
+    if (!known_is_fetched(v->held[row], since) || is_fresher_later(w->ps))
         return NULL;
     v->held[row] = w->own_clock;
     return place_had(w, v, row);

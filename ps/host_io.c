@@ -196,6 +196,8 @@ static enum err new_ps(struct host *h, const struct host_config *c,
     opt.listen = c->listen;
     opt.meet_s = MEET_S;
     opt.float16 = json_is_true(json_at(c->config, "/ps/float16"));
+    opt.bandwidth_mbps = h->facts.defaults.bandwidth_mbps;
+    opt.priority = text_at(c->config, "/ps/priority", "relative");
     opt.access = text_at(c->config, "/ps/access", "gather");
     code = mlt_ps_new(&opt, &h->ps, &e);
     if (code)
@@ -437,20 +439,28 @@ static bool can_act(const struct host *h, const char *name)
         return !h->barrier;
     if (strcmp(name, "batch_size") == 0)
         return h->facts.order.parts == 0;
-    return strcmp(name, "bandwidth_mbps") != 0;
+    return strcmp(name, "bandwidth_mbps") != 0 || h->nodes > 1;
+}
+
+static bool add_name(const struct host *h, json_t *out, const char *name)
+{
+    return !can_act(h, name) ||
+           json_array_append_new(out, json_string(name)) == 0;
 }
 
 json_t *host_tunables(const struct host *h)
 {
     const char *const *name = h->facts.app->tunables;
     json_t *out = json_array();
+    bool added = out != NULL;
 
-    for (; out && name && *name; name++)
-        if (can_act(h, *name) &&
-            json_array_append_new(out, json_string(*name)) != 0) {
-            json_decref(out);
-            return NULL;
-        }
+    for (; added && name && *name; name++)
+        added = add_name(h, out, *name);
+    added = added && add_name(h, out, "bandwidth_mbps"); /* in any app */
+    if (!added) {
+        json_decref(out);
+        return NULL;
+    }
     return out;
 }
 
@@ -605,6 +615,8 @@ static enum err apply_setting(struct host *h, const struct host_slice *s,
         err = ps_set_momentum(h->ps, h->setting.momentum);
     if (!err)
         err = ps_set_staleness(h->ps, h->setting.staleness);
+    if (!err)
+        err = ps_set_bandwidth(h->ps, h->setting.bandwidth_mbps);
     return err ? fault_set(f, err, "setting: %s", err_text(err)) : ERR_OK;
 }
 

@@ -79,7 +79,12 @@ static enum err set_value(struct setting *s, const char *name,
                              SETTING_BATCH_MAX);
         s->batch_size = (uint64_t)x;
     } else if (strcmp(name, "bandwidth_mbps") == 0) {
-        return ERR_OK;
+        if (!json_is_number(value) ||
+            !(x >= PS_BANDWIDTH_LEAST_MBPS && isfinite(x)))
+            return fault_set(f, ERR_INVAL,
+                             "bandwidth_mbps: expected a number from %g",
+                             PS_BANDWIDTH_LEAST_MBPS);
+        s->bandwidth_mbps = x;
     } else if (is_listed(app, name) || find_own(s, name) < s->owns) {
         return set_own(s, name, value, f);
     } else {

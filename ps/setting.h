@@ -20,6 +20,8 @@ struct setting {
     double momentum;      /* 0 <= m < 1; default 0 */
     unsigned staleness;   /* clocks; default 0 */
     uint64_t batch_size;  /* samples a worker and clock; default 64 */
+    double
+        bandwidth_mbps; /* that a node may send; 0, the default: as it goes */
     struct {
         char name[PROTO_NAME_MAX + 1];
         double value;
@@ -38,8 +40,8 @@ struct setting {
 enum err setting_init(struct setting *s, const json_t *tunables,
                       const char *const app[], struct fault *f);
 
-/* @base with what the object @values says. bandwidth_mbps is known and without
- * effect on one node; an own tunable whose value is a string stays out of @out.
+/* @base with what the object @values says. bandwidth_mbps has no effect on one
+ * node; an own tunable whose value is a string stays out of @out.
  * Errors: ERR_INVAL (a name that nobody knows, a value out of range) with the
  * tunable and what was expected; @out is then unspecified. */
 enum err setting_read(const struct setting *base, const json_t *values,

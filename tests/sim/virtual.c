@@ -4,6 +4,7 @@
 #include "base/rng.h"
 #include "ps/cache.h"
 #include "ps/link.h"
+#include "ps/manager.h"
 #include "ps/shard_store.h"
 #include "tests/sim/timeline.h"
 
@@ -33,6 +34,9 @@ struct node {
     struct cache *cache;
     struct worker *worker;
     const struct update **updates;
+    struct manager manager;
+    bool room_waits; /* an event is there already */
+    uint32_t turn;   /* node that a worker sends early rows to next */
 };
 
 struct wire {
@@ -95,47 +99,115 @@ static void put_on_wire(struct virtual *v, uint32_t from, uint32_t to,
     timeline_put(&v->events, e);
 }
 
+static int64_t now_ns(const struct virtual *v)
+{
+    return (int64_t)(v->now * 1e9);
+}
+
+static bool is_paced(const struct virtual *v, uint32_t from, uint32_t to)
+{
+    return v->opt.budget_bytes_s > 0 && from != to;
+}
+
+/* Whether the budget lets a frame leave; else comes again when it does. */
+static bool has_room(struct virtual *v, uint32_t from, uint32_t to)
+{
+    struct node *n = &v->node[from];
+    struct event e = {.kind = ROOM_AGAIN, .from = from};
+
+    if (!is_paced(v, from, to) || manager_has_room(&n->manager, now_ns(v)))
+        return true;
+    e.at = (double)manager_room_at(&n->manager) * 1e-9 + 2e-9;
+    if (!n->room_waits)
+        timeline_put(&v->events, e);
+    n->room_waits = true;
+    return false;
+}
+
 static size_t next_frame(struct virtual *v, uint32_t from, uint32_t to,
-                         unsigned char *bytes)
+                         unsigned char *bytes, enum manager_stream *stream)
 {
     struct node *n = &v->node[from];
     struct wire *w = wire_of(v, from, to);
-    size_t size = 0;
+    size_t size = 0, room = ROOM;
 
-    if (!link_open(&w->link))
-        return 0;
-    w->shard_turn = !w->shard_turn;
+    if (is_paced(v, from, to))
+        room = manager_frame_bytes(&n->manager);
+
+    w->shard_turn = is_paced(v, from, to)
+                        ? manager_turn(&n->manager) == MANAGER_SERVER
+                        : !w->shard_turn;
+    *stream = MANAGER_SERVER;
     if (w->shard_turn)
-        size = shard_next(n->shard, to, bytes, ROOM);
-    if (!size)
-        size = cache_next(n->cache, to, bytes, ROOM);
+        size = shard_next(n->shard, to, bytes, room);
+    if (!size) {
+        size = cache_next(n->cache, to, bytes, room);
+        *stream = size ? MANAGER_CLIENT : MANAGER_SERVER;
+    }
     if (!size && !w->shard_turn)
-        size = shard_next(n->shard, to, bytes, ROOM);
-    if (size)
-        link_send(&w->link, bytes);
+        size = shard_next(n->shard, to, bytes, room);
+    if (!size && v->opt.budget_bytes_s > 0)
+        size = shard_next_early(n->shard, to, v->opt.priority, bytes, room);
     return size;
+}
+
+static void send_frame(struct virtual *v, uint32_t from, uint32_t to,
+                       unsigned char *bytes, size_t n,
+                       enum manager_stream stream)
+{
+    struct wire *w = wire_of(v, from, to);
+
+    link_send(&w->link, bytes);
+    if (is_paced(v, from, to))
+        manager_charge(&v->node[from].manager, stream, n, now_ns(v));
+    put_on_wire(v, from, to, bytes, n);
+    w->pump_waits = true;
+    timeline_put(
+        &v->events,
+        (struct event){.at = w->free_at, .kind = PUMP, .from = from, .to = to});
 }
 
 /* One frame, if the way is free; it comes back when it is again. */
 static void pump(struct virtual *v, uint32_t from, uint32_t to)
 {
     struct wire *w = wire_of(v, from, to);
+    enum manager_stream stream;
     unsigned char bytes[ROOM];
     size_t n;
 
     if (w->pump_waits)
         return;
-    if (link_owes_ack(&w->link))
-        put_on_wire(v, from, to, bytes,
-                    link_ack(&w->link, bytes, sizeof(bytes)));
-    n = next_frame(v, from, to, bytes);
-    if (!n)
+    if (link_owes_ack(&w->link)) {
+        n = link_ack(&w->link, bytes, sizeof(bytes));
+        if (is_paced(v, from, to))
+            manager_charge_ack(&v->node[from].manager, n, now_ns(v));
+        put_on_wire(v, from, to, bytes, n);
+    }
+    if (!link_open(&w->link) || !has_room(v, from, to))
         return;
-    put_on_wire(v, from, to, bytes, n);
-    w->pump_waits = true;
-    timeline_put(
-        &v->events,
-        (struct event){.at = w->free_at, .kind = PUMP, .from = from, .to = to});
+    n = next_frame(v, from, to, bytes, &stream);
+    if (n)
+        send_frame(v, from, to, bytes, n, stream);
+}
+
+/* A worker gives rows away while there is room. */
+static void hand_over(struct virtual *v, uint32_t index, uint32_t worker)
+{
+    struct node *n = &v->node[index];
+
+    for (uint32_t i = 0; i < v->opt.nodes && v->opt.budget_bytes_s > 0; i++) {
+        uint32_t to = n->turn++ % v->opt.nodes;
+        struct wire *w = wire_of(v, index, to);
+        unsigned char bytes[ROOM];
+        size_t size;
+
+        if (w->pump_waits || !link_open(&w->link) || !has_room(v, index, to))
+            continue;
+        size = cache_next_early(n->cache, worker, to, v->opt.priority, bytes,
+                                manager_frame_bytes(&n->manager));
+        if (size)
+            send_frame(v, index, to, bytes, size, MANAGER_CLIENT);
+    }
 }
 
 /* ---- workers ------------------------------------------------------------- */
@@ -216,6 +288,7 @@ static void visit(struct virtual *v, uint32_t index, struct worker *w)
         v->stats.unforeseen++;
         note(v->opt.known, number, row, true);
     }
+    hand_over(v, index, i);
     w->at++;
     w->phase = WORKS;
     timeline_put(
@@ -345,6 +418,9 @@ static void step(struct virtual *v)
         wire_of(v, e.from, e.to)->pump_waits = false;
         pump(v, e.from, e.to);
         settle(v, e.from); /* what was sent may let a worker go on */
+    } else if (e.kind == ROOM_AGAIN) {
+        v->node[e.from].room_waits = false;
+        settle(v, e.from);
     } else {
         v->node[e.from].worker[e.to].phase = READS;
         settle(v, e.from);
@@ -449,6 +525,9 @@ static void make_node(struct virtual *v, uint32_t index)
         abort();
     for (uint32_t i = 0; i < o->nodes; i++)
         link_init(&wire_of(v, index, i)->link, 1, index, i, WINDOW);
+    manager_init(&n->manager, shard_frame_bytes(n->shard), ROOM);
+    manager_set_budget(&n->manager, o->budget_bytes_s, 0);
+    shard_set_early(n->shard, o->budget_bytes_s > 0);
 }
 
 static void make_table(const struct virtual_options *opt, struct table *out)
@@ -543,6 +622,8 @@ struct virtual_stats virtual_stats(const struct virtual *v)
 
         out.snapshots_peak += s.snapshots_peak;
         out.snapshots_missed += s.snapshots_missed;
+        out.pushed_early += s.early;
+        out.early += cache_stats(v->node[i].cache).early;
     }
     return out;
 }

@@ -11,6 +11,7 @@
 #define TESTS_SIM_VIRTUAL_H
 
 #include "ps/access.h"
+#include "ps/priority.h"
 #include "ps/rule.h"
 
 #include <stdbool.h>
@@ -42,6 +43,9 @@ struct virtual_options {
     struct rule_params params;
     double latency_s, bytes_s; /* between nodes; within one it costs nothing */
     double slow;               /* factor of the first worker's work time */
+    double budget_bytes_s; /* of each node's sends; 0: none, and nothing leaves
+                            * before it has to */
+    enum priority priority;
     /* All of a clock's rows are asked for when it begins: what the program
      * plans, or what is known of the worker. Else each when it is visited. */
     bool prefetch;
@@ -60,6 +64,7 @@ struct virtual_stats {
     uint64_t steps;              /* of the simulation */
     uint64_t visits, unforeseen; /* of rows that are not in `known` */
     uint64_t snapshots_peak, snapshots_missed;
+    uint64_t early, pushed_early; /* rows that left before they had to */
     double time_s;
 };
 

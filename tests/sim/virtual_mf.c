@@ -61,6 +61,13 @@ static int part_of(const struct virtual_mf *mf, const struct rating *r)
     return (int)(x % (uint64_t)mf->opt.parts);
 }
 
+static int round_of(const struct virtual_mf *mf, const struct rating *r)
+{
+    uint64_t x = rng_mix(mf->opt.seed + 1, (uint64_t)r->user << 32 | r->item);
+
+    return mf->opt.rounds ? (int)(x % (uint64_t)mf->opt.rounds) : 0;
+}
+
 /* Factors that ratings are made of: about normal, from the number alone. */
 static double true_factor(const struct virtual_mf *mf, uint64_t kind,
                           uint64_t number, int k)
@@ -116,6 +123,9 @@ static int by_visit(const void *a, const void *b)
     if (!order)
         order =
             compare((uint64_t)part_of(sorted, x), (uint64_t)part_of(sorted, y));
+    if (!order)
+        order = compare((uint64_t)round_of(sorted, x),
+                        (uint64_t)round_of(sorted, y));
     if (!order)
         order = compare(x->item, y->item);
     return order ? order : compare(x->user, y->user);
@@ -263,7 +273,8 @@ static double visit(void *self, struct virtual *v, uint32_t worker, int clock,
     for (size_t k = x->first; k < x->end; k++)
         learn(mf, &mf->rating[k], values, sum);
     virtual_add(v, worker, x->item, sum);
-    return (double)(x->end - x->first) * mf->opt.rank * RATING_S;
+    return (double)(x->end - x->first) * mf->opt.rank * RATING_S *
+           (mf->opt.slow > 0 ? mf->opt.slow : 1);
 }
 
 void virtual_mf_options(struct virtual_mf *mf, struct virtual_options *out)

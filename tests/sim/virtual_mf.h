@@ -11,10 +11,14 @@ struct virtual_mf_options {
     uint32_t users, items, ratings, rank;
     uint32_t workers; /* over all nodes */
     int parts;        /* clocks of a pass */
+    int rounds; /* of a clock's ratings: an item is visited in each of them that
+                 * has ratings of it; 0: 1 */
     double locality;  /* of a user's ratings, the part among the items that his
                        * worker's users like most; the rest are of any */
     const char *rule; /* of the users' rows, too */
     struct rule_params params;
+    double slow; /* factor of the work that a rating is, which is about a core's
+                  * for 1; 0: 1 */
     uint64_t seed;
 };
 

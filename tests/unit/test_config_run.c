@@ -104,7 +104,7 @@ static void config_defaults_are_the_contracts(void **state)
 static const char full[] =
     "{\"name\": \"movies\", \"app\": {\"name\": \"toy\", \"data\": \"r.dat\","
     " \"lambda\": 0.5, \"clock\": \"batch\"},"
-    "\"cluster\": {\"launcher\": \"local\", \"nodes\": 1, \"workers\": 2},"
+    "\"cluster\": {\"launcher\": \"local\", \"nodes\": 2, \"workers\": 2},"
     "\"ps\": {\"update_rule\": \"sgd\", \"consistency\": \"ssp\","
     " \"float16\": false, \"priority\": \"absolute\"},"
     "\"tunables\": {"
@@ -514,9 +514,6 @@ static void tunables_that_cannot_act_are_pinned(void **state)
     (void)state;
     expect_pinned("{" TOY ", \"tunables\": {\"bandwidth_mbps\": {}}}",
                   "bandwidth_mbps", "on one node");
-    expect_pinned("{" TOY ", \"cluster\": {\"nodes\": 2}, \"tunables\": "
-                  "{\"bandwidth_mbps\": {}}}",
-                  "bandwidth_mbps", "not paced");
     expect_pinned("{" TOY ", \"tunables\": {\"staleness\": {}}}", "staleness",
                   "under consistency bsp");
     expect_pinned("{" TOY ", \"cluster\": {\"workers\": 1}, \"ps\": "
@@ -539,6 +536,38 @@ static void tunables_that_cannot_act_are_pinned(void **state)
     expect_pinned("{\"app\": {\"name\": \"toy\", \"data\": \"d\", \"clock\": "
                   "\"pass\"}, \"tunables\": {\"batch_size\": {}}}",
                   "batch_size", "no mini-batch");
+}
+
+/* A priority chooses among rows that go to other nodes: with one, a word. */
+static void config_priority_on_one_node_is_warned_of(void **state)
+{
+    struct problems problems;
+    struct run_config *c =
+        good("{" TOY ", \"ps\": {\"priority\": \"random\"}}", &problems);
+
+    (void)state;
+    assert_int_equal(problems.len, 1);
+    assert_true(problems.item[0].warning);
+    assert_non_null(strstr(problems.item[0].expected, "between nodes"));
+    run_config_free(c);
+    problems_deinit(&problems);
+    c = quiet_good("{" TOY ", \"cluster\": {\"nodes\": 2}, \"ps\": "
+                   "{\"priority\": \"random\"}}");
+    run_config_free(c);
+}
+
+/* A bandwidth budget acts between nodes, in any app, and is searched. */
+static void tunables_bandwidth_acts_between_nodes(void **state)
+{
+    struct run_config *c =
+        quiet_good("{" TOY ", \"cluster\": {\"nodes\": 2}, \"tunables\": "
+                   "{\"bandwidth_mbps\": {}}}");
+    const struct tunable *t = find(c, "bandwidth_mbps");
+
+    (void)state;
+    assert_true(t->acts && !t->fixed && t->preset == 1000);
+    assert_int_equal(space_dims(&c->space), 1);
+    run_config_free(c);
 }
 
 /* `free` searches it all the same, without counting it; `fixed` is silent. */
@@ -696,6 +725,8 @@ int main(void)
         cmocka_unit_test(tunables_known_names_are_completed),
         cmocka_unit_test(tunables_unlisted_are_pinned_plainly),
         cmocka_unit_test(tunables_that_cannot_act_are_pinned),
+        cmocka_unit_test(config_priority_on_one_node_is_warned_of),
+        cmocka_unit_test(tunables_bandwidth_acts_between_nodes),
         cmocka_unit_test(tunables_free_and_fixed_are_not_warned_of),
         cmocka_unit_test(tunables_known_names_have_hard_bounds),
         cmocka_unit_test(tunables_free_ones_need_no_owner),

@@ -58,6 +58,7 @@ static void setting_values_act(void **state)
         ERR_OK);
     assert_true(s.learning_rate == 1 && s.momentum == 0.9);
     assert_true(s.staleness == 3 && s.batch_size == 128);
+    assert_true(s.bandwidth_mbps == 100);
     assert_true(setting_own(&s, "shrink", 0) == -2.5);
     assert_true(setting_own(&s, "other", 3) == 3);
 }
@@ -68,6 +69,8 @@ static void setting_faulty_values_are_refused(void **state)
     static const char *const bad[][2] = {
         {"{\"learning_rate\": -0.1}", "learning_rate"},
         {"{\"learning_rate\": \"0.1\"}", "learning_rate"},
+        {"{\"bandwidth_mbps\": 0}", "bandwidth_mbps"},
+        {"{\"bandwidth_mbps\": \"fast\"}", "bandwidth_mbps"},
         {"{\"momentum\": 1}", "momentum"},
         {"{\"momentum\": -1}", "momentum"},
         {"{\"staleness\": 0.5}", "staleness"},

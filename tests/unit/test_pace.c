@@ -19,19 +19,19 @@ static uint64_t sum_of(const uint64_t n[PRIORITY_COUNT])
 static struct pace_run_result run(const struct pace_run_options *opt)
 {
     static struct pace_run_result r;
+    unsigned long long pushed;
 
     pace_run(opt, &r);
     if (r.code)
         fail_msg("%s at %g Mbit/s: %d %s", opt->consistency, opt->mbps, r.code,
                  r.text);
+    pushed = r.traffic.rows_pushed + sum_of(r.traffic.rows_pushed_early);
     printf("%-8s %4.0f Mbit/s: %5.2f s, %3d samples, %.2f of the budget used, "
            "%7.0f bytes above it (queue %7.0f); rows: %llu due, %llu early, "
            "%llu pushed, %llu of them early\n",
            opt->consistency, opt->mbps, r.seconds, (int)r.samples, r.used,
            r.most_above, r.queue, (unsigned long long)r.traffic.rows_due,
-           (unsigned long long)sum_of(r.traffic.rows_early),
-           (unsigned long long)(r.traffic.rows_pushed +
-                                sum_of(r.traffic.rows_pushed_early)),
+           (unsigned long long)sum_of(r.traffic.rows_early), pushed,
            (unsigned long long)sum_of(r.traffic.rows_pushed_early));
     assert_true(r.exact);
     assert_true(r.most_above <= r.queue);
