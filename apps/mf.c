@@ -83,6 +83,65 @@ static uint32_t chunk_bytes(const struct mf *m, enum mf_side side)
     return chunk;
 }
 
+/* Which worker has a user's ratings: @worker[rows]. */
+static void find_workers(const struct mf *m, uint32_t worker[])
+{
+    uint64_t first, count;
+
+    for (uint32_t w = 0; w < m->workers; w++) {
+        mlt_owned_rows(m->ps, m->table[MF_USERS], w, &first, &count);
+        for (uint64_t i = first; i < first + count; i++)
+            worker[i] = w;
+    }
+}
+
+/* Says which items each worker will touch in each part of a pass: those of its
+ * users' ratings, which it goes through in the order of the items.
+ * @last[workers
+ * * parts]: the last item that was said, less than none. */
+static int expect_items(const struct mf *m, struct mlt_ps *ps,
+                        const uint32_t worker[], uint64_t last[])
+{
+    const struct mf_ratings *r = &m->train;
+    int err = 0;
+
+    for (uint64_t item = 0; item < r->items; item++)
+        for (uint64_t i = r->item_begin[item];
+             i < r->item_begin[item + 1] && !err; i++) {
+            uint32_t w = worker[r->user[i]];
+            uint64_t *said = &last[(uint64_t)w * r->parts + r->part[i]];
+
+            if (*said == item + 1)
+                continue;
+            *said = item + 1;
+            err = mlt_ps_expect(ps, m->table[MF_ITEMS], w, r->part[i],
+                                MLT_READS | MLT_UPDATES, 1, &item);
+        }
+    return err;
+}
+
+/* A virtual iteration. */
+static int expect_all(const struct mf *m, struct mlt_ps *ps,
+                      struct mlt_error *error)
+{
+    uint32_t *worker = mem_calloc(m->rows[MF_USERS], sizeof(*worker));
+    uint64_t *last =
+        mem_calloc((uint64_t)m->workers * m->train.parts, sizeof(*last));
+    struct fault f = {0};
+    int err = worker && last ? 0 : (int)ERR_NOMEM;
+
+    if (!err) {
+        find_workers(m, worker);
+        err = expect_items(m, ps, worker, last);
+    }
+    mem_free(worker);
+    mem_free(last);
+    if (!err)
+        return 0;
+    fault_set(&f, (enum err)err, "mf: out of memory");
+    return settings_fault(&f, error);
+}
+
 static int mf_declare(void *app, struct mlt_ps *ps, struct mlt_error *error)
 {
     struct mf *m = app;
@@ -107,7 +166,7 @@ static int mf_declare(void *app, struct mlt_ps *ps, struct mlt_error *error)
 
         err = mlt_ps_table(ps, &opt, &m->table[side], error);
     }
-    return err;
+    return err || m->evaluate ? err : expect_all(m, ps, error);
 }
 
 /* Normal values from a generator of the row's own. */
@@ -131,8 +190,10 @@ static void init_side(const struct mf *m, struct mlt_worker *w,
 
     mlt_owned_rows(m->ps, m->table[side], index, &first, &count);
     for (i = first; i < first + count; i++) {
-        initial_row(m, side, i, values);
-        mlt_init_row(w, m->table[side], i, values);
+        uint64_t row = mlt_row_at(m->ps, m->table[side], i);
+
+        initial_row(m, side, row, values);
+        mlt_init_row(w, m->table[side], row, values);
     }
 }
 

@@ -55,9 +55,10 @@ static const struct config_field fields[] = {
     {.path = "ps.access",
      .type = CONFIG_STRING,
      .fallback = "\"gather\"",
-     .choices = "off|gather",
+     .choices = "off|gather|place",
      .help = "what several nodes do with the knowledge of which rows each "
-             "worker reads; gather: a clock's rows are asked for at once"},
+             "worker touches; gather: what it reads in a clock is asked for at "
+             "once; place: and rows lie where they are touched"},
     {.path = "ps.priority",
      .type = CONFIG_STRING,
      .fallback = "\"relative\"",

@@ -108,6 +108,17 @@ enum err access_note(struct access *a, uint32_t worker, uint64_t row,
     return err ? err : note_touch(t, row);
 }
 
+void access_weigh(struct access *a, uint32_t worker, uint64_t row,
+                  uint32_t clocks)
+{
+    struct toucher *t = &a->toucher[worker];
+
+    assert(worker < a->workers && row < a->rows);
+    t->touched -= t->clocks[row] > 0;
+    t->clocks[row] = clocks;
+    t->touched += clocks > 0;
+}
+
 void access_end_clock(struct access *a, uint32_t worker)
 {
     struct toucher *t = &a->toucher[worker];

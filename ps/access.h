@@ -40,6 +40,10 @@ enum err access_note(struct access *a, uint32_t worker, uint64_t row,
  * touched there. */
 void access_end_clock(struct access *a, uint32_t worker);
 
+/* Instead of noting: the worker touches @row in so many clocks. */
+void access_weigh(struct access *a, uint32_t worker, uint64_t row,
+                  uint32_t clocks);
+
 /* Rows that the worker read, each once, in the order of the first reading:
  * [*n], borrowed until the next note. What to fetch when a clock begins, all at
  * once; asked for in this order, what is needed first comes first (the early

@@ -87,12 +87,13 @@ static const void *copied_row(struct mlt_worker *w, struct view *v,
 static const void *row_with_mine(struct view *v, uint64_t row,
                                  const void *shared)
 {
-    unsigned char *mine = v->mine + row * v->value_bytes;
+    uint64_t number = view_number(v, row);
+    unsigned char *mine = v->mine + number * v->value_bytes;
 
     memcpy(mine, shared, v->value_bytes);
-    if (update_has(&v->update, row))
+    if (update_has(&v->update, number))
         rule_accumulate(v->table->type, v->table->width, mine,
-                        update_row(&v->update, row));
+                        update_row(&v->update, number));
     return mine;
 }
 
@@ -245,18 +246,18 @@ static inline void check_not_ended(const struct view *v)
 }
 
 /* The first update of a row in a clock stores, the others add. */
-static inline void add_to_update(struct view *v, uint64_t row,
+static inline void add_to_update(struct view *v, uint64_t number,
                                  const void *delta)
 {
-    void *sum = update_row(&v->update, row);
+    void *sum = update_row(&v->update, number);
 
     check_not_ended(v);
 
-    if (update_has(&v->update, row)) {
+    if (update_has(&v->update, number)) {
         rule_accumulate(v->table->type, v->table->width, sum, delta);
         return;
     }
-    update_mark(&v->update, row);
+    update_mark(&v->update, number);
     memcpy(sum, delta, v->value_bytes);
 }
 
@@ -344,7 +345,7 @@ void mlt_inc_rows(struct mlt_worker *w, mlt_table table, size_t n,
     for (size_t i = 0; i < n; i++) {
         if (!LIKELY(rows[i] < v->rows))
             bad_row(w, table, rows[i]);
-        add_to_update(v, rows[i],
+        add_to_update(v, view_number(v, rows[i]),
                       (const unsigned char *)deltas + i * v->value_bytes);
     }
     offer(w);
@@ -356,7 +357,7 @@ void mlt_inc_row(struct mlt_worker *w, mlt_table table, uint64_t row,
     struct view *v = view_of(w, table, row);
 
     if (LIKELY(v->updates)) {
-        add_to_update(v, row, delta);
+        add_to_update(v, view_number(v, row), delta);
         offer(w);
     } else {
         mlt_inc_rows(w, table, 1, &row, delta);
@@ -372,6 +373,7 @@ void *mlt_update_row(struct mlt_worker *w, mlt_table table, uint64_t row)
         bad_access(v, "mlt_update_row");
     check_not_ended(v);
     w->holds = true;
+    row = view_number(v, row);
     sum = update_row(&v->update, row);
     if (!update_has(&v->update, row)) {
         update_mark(&v->update, row);
@@ -438,7 +440,7 @@ void mlt_init_row(struct mlt_worker *w, mlt_table table, uint64_t row,
 
     if (v->table->access == MLT_LOCAL)
         bad_access(v, "mlt_init_row");
-    memcpy(own_row(w, v, row), values, v->value_bytes);
+    memcpy(own_row(w, v, view_number(v, row)), values, v->value_bytes);
 }
 
 /* ---- clocks -------------------------------------------------------------- */

@@ -336,6 +336,35 @@ static enum err wait_greeted(struct comm *c, struct fault *f)
     return err;
 }
 
+/* All nodes have said what they will touch. */
+static enum err place_table(struct mlt_ps *ps, mlt_table table)
+{
+    struct placement *p = &ps->placement[table];
+    struct table *t = &ps->table[table];
+
+    if (placement_make(p, t) != ERR_OK)
+        return ERR_NOMEM;
+    for (unsigned i = 0; i < ps->workers; i++) {
+        struct view *v = &ps->worker[i].view[table];
+
+        v->number = t->number;
+        if (p->known) {
+            known_deinit(v->known);
+            *v->known = p->known[i];
+            known_init(&p->known[i], t->rows);
+        }
+    }
+    return ERR_OK;
+}
+
+static enum err place_tables(struct mlt_ps *ps, struct fault *f)
+{
+    for (mlt_table t = 0; t < ps->tables; t++)
+        if (table_gathers(ps, &ps->table[t]) && place_table(ps, t) != ERR_OK)
+            return fault_set(f, ERR_NOMEM, "no memory to place rows");
+    return ERR_OK;
+}
+
 static bool has_shared(const struct mlt_ps *ps)
 {
     for (size_t t = 0; t < ps->tables; t++)
@@ -369,6 +398,8 @@ enum err comm_start(struct mlt_ps *ps, struct fault *f)
     if (!err)
         err = wait_greeted(c, f);
     comm_lock(c);
+    if (!err)
+        err = place_tables(ps, f);
     c->starting = false;
     comm_unlock(c);
     return err;

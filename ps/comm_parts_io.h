@@ -37,6 +37,8 @@ struct comm_peer {
     bool connected, was_connected;
     time_ns lost_at; /* not connected any more: when the node is gone */
     bool hello_due, fits_due;
+    uint32_t expect_table; /* expectations: what it is to be told next */
+    uint64_t expect_row;
     bool hello, fits; /* has said so */
 };
 

@@ -167,6 +167,27 @@ static enum err take_greeting(struct comm *c, const struct frame *f,
     return err;
 }
 
+/* What a node will touch, between its other greetings. */
+static enum err take_expect(struct comm *c, const struct frame *f,
+                            struct fault *fault)
+{
+    const struct comm_peer *p = &c->peer[f->from];
+    const struct mlt_ps *ps = c->ps;
+
+    if (!ps->places)
+        return fault_set(fault, ERR_PROTO,
+                         "node %u places rows, this one does not: start all "
+                         "with the same ps.access",
+                         f->from);
+    if (!p->hello || p->fits || f->table >= ps->tables ||
+        !table_gathers(ps, &ps->table[f->table]))
+        return fault_set(fault, ERR_PROTO,
+                         "expect frame of node %u: after its start, or of no "
+                         "table that is placed",
+                         f->from);
+    return placement_take(&ps->placement[f->table], f, fault);
+}
+
 enum err comm_take(struct comm *c, const struct frame *f, struct fault *fault)
 {
     switch (f->kind) {
@@ -176,6 +197,8 @@ enum err comm_take(struct comm *c, const struct frame *f, struct fault *fault)
     case FRAME_HELLO:
     case FRAME_FITS:
         return take_greeting(c, f, fault);
+    case FRAME_EXPECT:
+        return take_expect(c, f, fault);
     case FRAME_ROWS:
     case FRAME_CLOCKS:
         return cache_step(c->cache, f, fault);
@@ -259,6 +282,23 @@ void comm_receive(struct comm *c)
 
 /* ---- frames that go ------------------------------------------------------ */
 
+/* What this node will touch, as far as @p has not been told. */
+static size_t tell_expected(struct comm *c, struct comm_peer *p)
+{
+    const struct mlt_ps *ps = c->ps;
+    size_t n = 0;
+
+    if (p->hello_due)
+        return 0;
+    for (; p->expect_table < ps->tables && !n; p->expect_table += !n) {
+        n = placement_next(&ps->placement[p->expect_table], p->expect_table,
+                           &p->expect_row, c->bytes, c->room);
+        if (!n)
+            p->expect_row = 0;
+    }
+    return n;
+}
+
 static size_t greet(struct comm *c, struct comm_peer *p)
 {
     const struct mlt_ps *ps = c->ps;
@@ -269,7 +309,10 @@ static size_t greet(struct comm *c, struct comm_peer *p)
                               shard_layout(ps->table, (uint32_t)ps->tables)};
     struct frame fits = {.kind = FRAME_FITS, .fits = ps->own_fits};
     struct frame_writer w;
+    size_t n = tell_expected(c, p);
 
+    if (n)
+        return n;
     frame_begin(&w, p->hello_due ? &hello : &fits, c->bytes, c->room);
     if (p->hello_due)
         p->hello_due = false;

@@ -124,16 +124,18 @@ static size_t read_missing(struct comm *c, struct mlt_worker *w, struct view *v,
     size_t missing = 0;
 
     for (size_t i = 0; i < n; i++) {
+        uint64_t row = view_number(v, rows[i]);
+
         if (out[i])
             continue;
         if (v->known)
-            known_note(v->known, rows[i], v->held);
-        if (!read_cache(c, w, v, rows[i])) {
+            known_note(v->known, row, v->held);
+        if (!read_cache(c, w, v, row)) {
             missing++;
             continue;
         }
-        v->held[rows[i]] = w->own_clock;
-        out[i] = place_had(w, v, rows[i]);
+        v->held[row] = w->own_clock;
+        out[i] = place_had(w, v, row);
     }
     return missing;
 }
@@ -208,11 +210,14 @@ int comm_get_rows(struct mlt_worker *w, struct view *v, size_t n,
     size_t missing = 0;
 
     for (size_t i = 0; i < n; i++) {
+        uint64_t row;
+
         if (rows[i] >= v->rows)
             core_misuse("table %s: row %llu is out of range", v->table->name,
                         (unsigned long long)rows[i]);
-        out[i] = is_here(w->ps, v, rows[i]) ? row_here(w, v, rows[i])
-                                            : row_had(w, v, rows[i]);
+        row = view_number(v, rows[i]);
+        out[i] =
+            is_here(w->ps, v, row) ? row_here(w, v, row) : row_had(w, v, row);
         missing += !out[i];
     }
     return missing ? fetch(w, v, n, rows, out) : ERR_OK;

@@ -20,6 +20,7 @@
 #include "ps/consistency.h"
 #include "ps/known.h"
 #include "ps/park_io.h"
+#include "ps/placement.h"
 #include "ps/ps.h"
 #include "ps/rule.h"
 #include "ps/table.h"
@@ -56,6 +57,7 @@ struct view {
     uint64_t first, count;
     const struct store_map *map;
     const struct table *table;
+    const uint32_t *number; /* of a placed table: as table.number; else NULL */
     mlt_table index;
 
     /* Across nodes: the node's part of the table; the rows that the worker is
@@ -129,6 +131,9 @@ struct mlt_ps {
     bool gathers; /* what workers read is known for their next clocks */
     double bandwidth_mbps; /* of the next run; 0: no budget */
     enum priority priority;
+    bool places;                 /* rows lie where they are touched */
+    struct placement *placement; /* [tables] */
+    size_t placement_room;
     double meet_s;
     struct comm *comm; /* NULL: one node */
     struct ps_cut cut;
@@ -181,6 +186,13 @@ struct stripe_line {
 
 /* ---- rows ---------------------------------------------------------------- */
 
+/* The number of a row that an application names: what everything below it
+ * speaks of. */
+static inline uint64_t view_number(const struct view *v, uint64_t row)
+{
+    return __builtin_expect(v->number != NULL, 0) ? v->number[row] : row;
+}
+
 static inline unsigned char *view_row(const struct view *v, uint64_t row)
 {
     unsigned char *chunk = atomic_load_explicit(&v->chunk[row >> v->row_shift],
@@ -193,7 +205,7 @@ static inline unsigned char *view_row(const struct view *v, uint64_t row)
 unsigned char *core_privatize(struct mlt_worker *shard, struct view *v,
                               uint64_t chunk, struct ps_counters *counters);
 
-/* Row for writing in the shard whose view @v is; @row counts in the whole
+/* Row for writing in the shard whose view @v is; @row: its number in the whole
  * table. The caller is the shard's worker or, under the models without
  * barriers, holds the row's stripe. */
 static inline unsigned char *view_write(struct mlt_worker *shard,
@@ -238,6 +250,9 @@ int clock_wait_read(struct mlt_worker *w, struct view *v);
 
 /* server.c: @f as the installed interface has it; returns its code. */
 int core_give_error(struct mlt_error *out, const struct fault *f);
+
+/* start.c: whether it remembers what each worker reads of @t. */
+bool table_gathers(const struct mlt_ps *ps, const struct table *t);
 
 /* start.c: back to what was before mlt_ps_start. */
 void start_undo(struct mlt_ps *ps);

@@ -54,6 +54,7 @@ enum frame_kind {
     FRAME_HELD,      /* clocks */
     FRAME_END,       /* clocks: run so many of the slice, and no more */
     FRAME_FAIL,      /* code: the slice has failed in a worker */
+    FRAME_EXPECT,    /* table; rows that the node will touch, how often */
     FRAME_KIND_COUNT
 };
 

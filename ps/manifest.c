@@ -59,6 +59,7 @@ void manifest_describe(const struct table *t, struct manifest_table *out)
         .width = t->width,
         .row_bytes = t->row_bytes,
         .chunk_rows = (uint64_t)1 << t->row_shift,
+        .placed = t->placed,
     };
     snprintf(out->name, sizeof(out->name), "%s", t->name);
     snprintf(out->rule, sizeof(out->rule), "%s", t->rule ? t->rule->name : "");
@@ -121,9 +122,12 @@ static void put_table(struct text *out, const struct manifest_table *t)
         out,
         "  {\"name\":\"%s\",\"rows\":%" PRIu64 ",\"width\":%" PRIu32
         ",\"type\":\"%s\",\"access\":\"%s\",\"rule\":\"%s\","
-        "\"flags\":%u,\"row_bytes\":%" PRIu32 ",\"chunk_rows\":%" PRIu64 "}",
+        "\"flags\":%u,\"row_bytes\":%" PRIu32 ",\"chunk_rows\":%" PRIu64,
         t->name, t->rows, t->width, type_name[t->type], access_name[t->access],
         t->rule, t->flags, t->row_bytes, t->chunk_rows);
+    if (t->placed)
+        text_printf(out, ",\"placed\":%" PRIu32, t->placed);
+    text_printf(out, "}");
 }
 
 static void put_part(struct text *out, const struct manifest *m,
@@ -281,6 +285,8 @@ static void read_table(struct reader *r, const json_t *o, uint32_t i,
     t->flags = (unsigned)number_at(r, o, where, "flags", UINT32_MAX);
     t->row_bytes = (uint32_t)number_at(r, o, where, "row_bytes", 1 << 30);
     t->chunk_rows = number_at(r, o, where, "chunk_rows", UINT64_C(1) << 46);
+    if (json_object_get(o, "placed"))
+        t->placed = (uint32_t)number_at(r, o, where, "placed", UINT32_MAX);
     if (!r->err && !plausible(t))
         wrong(r, where, "a table that is possible");
 }
@@ -409,7 +415,8 @@ static bool same_tables(const struct manifest *a, const struct manifest *b)
     for (uint32_t i = 0; i < a->tables; i++)
         if (!manifest_same_rows(&a->table[i], &b->table[i]) ||
             a->table[i].rows != b->table[i].rows ||
-            a->table[i].chunk_rows != b->table[i].chunk_rows)
+            a->table[i].chunk_rows != b->table[i].chunk_rows ||
+            a->table[i].placed != b->table[i].placed)
             return false;
     return true;
 }

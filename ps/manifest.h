@@ -44,6 +44,8 @@ struct manifest_table {
     uint32_t width;
     uint32_t row_bytes;  /* values, slots, tail */
     uint64_t chunk_rows; /* a power of two: parts are whole chunks */
+    uint32_t placed;     /* rows are by number of this permutation
+                          * (table.placed); 0: by row */
 };
 
 /* One worker's file. */

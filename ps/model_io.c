@@ -55,14 +55,20 @@ static enum err write_part(const struct mlt_ps *ps, branch_id branch,
 
     good = good &&
            ftruncate(fileno(file), (off_t)(n + t->rows * t->value_bytes)) == 0;
-    good = good && fseeko(file, (off_t)(n + v->node_first * t->value_bytes),
-                          SEEK_SET) == 0;
-    for (uint64_t i = 0; good && i < v->node_count; i++) {
-        struct place p = place_of(ps, table, v->node_first + i);
+    for (uint64_t row = 0, next = UINT64_MAX; good && row < t->rows; row++) {
+        struct place p;
 
-        good = fwrite(store_chunk(p.shard->store, branch, table, p.chunk) +
-                          p.offset,
-                      t->value_bytes, 1, file) == 1;
+        if (!ps_is_here(ps, table, row))
+            continue;
+        if (row != next)
+            good =
+                fseeko(file, (off_t)(n + row * t->value_bytes), SEEK_SET) == 0;
+        next = row + 1;
+        p = place_of(ps, table, row);
+        good =
+            good && fwrite(store_chunk(p.shard->store, branch, table, p.chunk) +
+                               p.offset,
+                           t->value_bytes, 1, file) == 1;
     }
     *bytes = v->node_count * t->value_bytes + (ps->node == 0 ? n : 0);
     return good && fflush(file) == 0 && fsync(fileno(file)) == 0
@@ -160,8 +166,8 @@ static enum err read_row(struct mlt_ps *ps, mlt_table table, uint64_t row,
 {
     const struct table *t = &ps->table[table];
     struct mlt_worker *shard = place_of(ps, table, row).shard;
-    unsigned char *bytes =
-        view_write(shard, &shard->view[table], row, &shard->counters);
+    unsigned char *bytes = view_write(shard, &shard->view[table],
+                                      table_number(t, row), &shard->counters);
 
     memset(bytes + t->value_bytes, 0, t->row_bytes - t->value_bytes);
     return npy_read(r, bytes, t->value_bytes, f);

@@ -92,8 +92,15 @@ static enum err check_tables(const struct restore *r, struct fault *f)
         struct manifest_table own;
 
         manifest_describe(&r->ps->table[i], &own);
-        if (manifest_same_rows(&m->table[i], &own))
-            continue;
+        if (manifest_same_rows(&m->table[i], &own)) {
+            if (m->table[i].placed == own.placed)
+                continue;
+            return fault_set(f, ERR_UNSUPPORTED,
+                             "%s: rows of table %s lay elsewhere; read it with "
+                             "the nodes, workers, data and ps.access that it "
+                             "was written with",
+                             r->dir, own.name);
+        }
         manifest_say(&m->table[i], was);
         manifest_say(&own, is);
         return fault_set(f, ERR_FORMAT,
@@ -267,7 +274,7 @@ static void put_shared(struct restore *r, mlt_table t, uint64_t first,
     own_rows(r->ps, t, &own_first, &own_end);
     end = end < own_end ? end : own_end;
     for (uint64_t row = first > own_first ? first : own_first; row < end;) {
-        struct place p = place_of(r->ps, t, row);
+        struct place p = place_of(r->ps, t, table_row_at(table, row));
         uint64_t in_chunk = row & (((uint64_t)1 << table->row_shift) - 1);
         uint64_t n = ((uint64_t)1 << table->row_shift) - in_chunk;
 

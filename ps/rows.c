@@ -7,7 +7,8 @@
 
 bool ps_is_here(const struct mlt_ps *ps, mlt_table table, uint64_t row)
 {
-    unsigned owner = table_owner(&ps->table[table], ps->all_workers, row);
+    const struct table *t = &ps->table[table];
+    unsigned owner = table_owner(t, ps->all_workers, table_number(t, row));
 
     return owner / ps->workers == ps->node;
 }
@@ -17,12 +18,12 @@ struct place place_of(const struct mlt_ps *ps, mlt_table table, uint64_t row)
     const struct table *t = &ps->table[table];
     const struct view *v;
     struct place p;
-    uint64_t local;
+    uint64_t local, number = table_number(t, row);
 
-    p.shard = &ps->worker[table_owner(t, ps->all_workers, row) -
+    p.shard = &ps->worker[table_owner(t, ps->all_workers, number) -
                           ps->node * ps->workers];
     v = &p.shard->view[table];
-    local = row - v->first;
+    local = number - v->first;
     assert(local < v->count);
     p.chunk = local >> t->row_shift;
     p.offset = (local & v->row_mask) * t->row_bytes;
@@ -60,9 +61,9 @@ static enum err check_rows(const struct mlt_ps *ps, branch_id branch,
     if (first > ps->table[*table].rows ||
         count > ps->table[*table].rows - first)
         return ERR_INVAL;
-    if (count > 0 && !(ps_is_here(ps, *table, first) &&
-                       ps_is_here(ps, *table, first + count - 1)))
-        return ERR_UNSUPPORTED;
+    for (uint64_t i = 0; i < count && ps->nodes > 1; i++)
+        if (!ps_is_here(ps, *table, first + i))
+            return ERR_UNSUPPORTED;
     return ERR_OK;
 }
 
@@ -121,7 +122,8 @@ static void inc_row(struct mlt_ps *ps, mlt_table table, uint64_t row,
     const struct table *t = &ps->table[table];
     struct place p = place_of(ps, table, row);
     struct view *v = &p.shard->view[table];
-    void *rows[1] = {view_write(p.shard, v, row, &p.shard->counters)};
+    void *rows[1] = {
+        view_write(p.shard, v, table_number(t, row), &p.shard->counters)};
     const void *sums[1] = {sum};
     struct rule_batch b = {1,       rows,     sums,       t->width,
                            t->type, t->slots, ps->params, NULL};

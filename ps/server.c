@@ -90,7 +90,8 @@ static enum err take_numbers(struct mlt_ps *ps,
 
 static enum err take_access(struct mlt_ps *ps, const char *name)
 {
-    ps->gathers = strcmp(name, "gather") == 0;
+    ps->places = strcmp(name, "place") == 0;
+    ps->gathers = ps->places || strcmp(name, "gather") == 0;
     return ps->gathers || strcmp(name, "off") == 0 ? ERR_OK : ERR_INVAL;
 }
 
@@ -109,7 +110,8 @@ static enum err take_nodes(struct mlt_ps *ps, const struct mlt_ps_options *opt,
                          ps->node, ps->nodes, SHARD_NODES_MAX);
     if (take_access(ps, opt->access ? opt->access : "gather"))
         return fault_set(f, ERR_INVAL,
-                         "access knowledge \"%s\"; there are: off, gather",
+                         "access knowledge \"%s\"; there are: off, gather, "
+                         "place",
                          opt->access);
     if (ps_set_bandwidth(ps, opt->bandwidth_mbps))
         return fault_set(f, ERR_INVAL,
@@ -273,7 +275,12 @@ static enum err add_table(struct mlt_ps *ps,
     if (mem_grow((void **)&ps->table, &ps->tables_room, sizeof(*ps->table),
                  ps->tables + 1) != 0)
         return fault_set(f, ERR_NOMEM, "table %s: out of memory", t.name);
+    if (mem_grow((void **)&ps->placement, &ps->placement_room,
+                 sizeof(*ps->placement), ps->tables + 1) != 0)
+        return fault_set(f, ERR_NOMEM, "table %s: out of memory", t.name);
     table_partition(&t, ps->all_workers);
+    placement_init(&ps->placement[ps->tables], ps->node, ps->nodes, ps->workers,
+                   t.rows);
     ps->table[ps->tables++] = t;
     return ERR_OK;
 }
@@ -321,6 +328,46 @@ void mlt_owned_rows(const struct mlt_ps *ps, mlt_table table, unsigned index,
     table_part(&ps->table[table], ps->all_workers, index, first, count);
 }
 
+/* ---- what is expected ---------------------------------------------------- */
+
+/* Knowledge that has no room is as if it had not been given. */
+int mlt_ps_expect(struct mlt_ps *ps, mlt_table table, unsigned worker,
+                  uint64_t part, unsigned touch, size_t n,
+                  const uint64_t rows[])
+{
+    const struct table *t;
+    unsigned local = worker - ps->node * ps->workers;
+    enum err err = ERR_OK;
+
+    if (ps->started || table >= ps->tables || worker >= ps->all_workers ||
+        (touch & ~(unsigned)(MLT_READS | MLT_UPDATES)))
+        core_misuse("mlt_ps_expect: %s",
+                    ps->started ? "after mlt_ps_start"
+                                : "no such table, worker or touch");
+    t = &ps->table[table];
+    if (t->access != MLT_SHARED)
+        core_misuse("mlt_ps_expect: table %s is not shared", t->name);
+    for (size_t i = 0; i < n; i++)
+        if (rows[i] >= t->rows)
+            core_misuse("mlt_ps_expect: table %s has no row %llu", t->name,
+                        (unsigned long long)rows[i]);
+    if (!table_gathers(ps, t) || local >= ps->workers)
+        return ERR_OK;
+    for (size_t i = 0; i < n && !err; i++)
+        err = placement_expect(&ps->placement[table], local, part, rows[i],
+                               touch & MLT_READS, touch & MLT_UPDATES,
+                               ps->places);
+    return (int)err;
+}
+
+uint64_t mlt_row_at(const struct mlt_ps *ps, mlt_table table, uint64_t place)
+{
+    if (table >= ps->tables || place >= ps->table[table].rows)
+        core_misuse("mlt_row_at: table %u of %zu has no place %llu", table,
+                    ps->tables, (unsigned long long)place);
+    return table_row_at(&ps->table[table], place);
+}
+
 /* ---- the end ------------------------------------------------------------- */
 
 void mlt_ps_free(struct mlt_ps *ps)
@@ -331,6 +378,7 @@ void mlt_ps_free(struct mlt_ps *ps)
     mem_free(ps->meet);
     mem_free(ps->listen);
     mem_free(ps->mover);
+    mem_free(ps->placement);
     mem_free(ps->table);
     mem_free(ps);
 }

@@ -33,8 +33,7 @@ static bool notes_held(const struct mlt_ps *ps, const struct table *t)
     return has_copies(ps, t) || (ps->nodes > 1 && t->access != MLT_LOCAL);
 }
 
-/* Whether it remembers what each worker reads. */
-static bool gathers(const struct mlt_ps *ps, const struct table *t)
+bool table_gathers(const struct mlt_ps *ps, const struct table *t)
 {
     return ps->gathers && ps->nodes > 1 && t->access == MLT_SHARED &&
            t->rows <= KNOWN_ROWS_MAX;
@@ -54,13 +53,16 @@ static uint64_t table_buffers(const struct mlt_ps *ps, const struct table *t)
         bytes += values;
     if (notes_held(ps, t))
         bytes += t->rows * sizeof(int64_t);
-    if (gathers(ps, t))
+    if (table_gathers(ps, t))
         bytes += known_entries_max(t->rows) * KNOWN_ENTRY_BYTES;
     if (ps->nodes == 1 && has_copies(ps, t) && t->rule->revises)
         bytes += values;
     if (t->flags & MLT_READ_MY_WRITES)
         bytes += values;
-    return bytes * ps->workers + t->chunks * sizeof(chunk_slot);
+    bytes *= ps->workers;
+    if (ps->places && table_gathers(ps, t))
+        bytes += placement_bytes(t->rows);
+    return bytes + t->chunks * sizeof(chunk_slot);
 }
 
 /* A store with shard @index's tables and no branch yet. */
@@ -319,7 +321,7 @@ static enum err new_buffers(struct mlt_ps *ps, struct view *v)
         if (!v->mine)
             return ERR_NOMEM;
     }
-    if (gathers(ps, t)) {
+    if (table_gathers(ps, t)) {
         v->known = mem_alloc(sizeof(*v->known));
         if (!v->known)
             return ERR_NOMEM;
@@ -370,6 +372,13 @@ void start_undo(struct mlt_ps *ps)
     for (unsigned i = 0; ps->worker && i < ps->workers; i++)
         free_worker(&ps->worker[i]);
     mem_free(ps->worker);
+    for (size_t t = 0; t < ps->tables; t++) {
+        ps->table[t].number = ps->table[t].row_at = NULL;
+        ps->table[t].placed = 0;
+        placement_deinit(&ps->placement[t]);
+        placement_init(&ps->placement[t], ps->node, ps->nodes, ps->workers,
+                       ps->table[t].rows);
+    }
     for (size_t t = 0; ps->chunk && t < ps->tables; t++)
         mem_free(ps->chunk[t]);
     mem_free(ps->chunk);

@@ -37,7 +37,22 @@ struct table {
     /* After table_partition. */
     uint32_t row_shift;
     uint64_t chunks; /* over all shards; of one worker for a local table */
+    /* A placed table (ps/placement.h), [rows] each: chunks, parts and all that
+     * goes between nodes are by number, applications speak of rows. NULL: they
+     * are the same. */
+    const uint32_t *number, *row_at;
+    uint32_t placed; /* tells the permutation from others; 0: none */
 };
+
+static inline uint64_t table_number(const struct table *t, uint64_t row)
+{
+    return t->number ? t->number[row] : row;
+}
+
+static inline uint64_t table_row_at(const struct table *t, uint64_t number)
+{
+    return t->row_at ? t->row_at[number] : number;
+}
 
 /* Checks @opt and fills @out. @default_rule: for f32 tables that name none (the
  * other types then have "add"). Errors: ERR_INVAL, in words in @f. */
@@ -47,12 +62,12 @@ enum err table_init(struct table *out, const struct mlt_table_options *opt,
 /* Decides the chunks for @workers shards. */
 void table_partition(struct table *t, unsigned workers);
 
-/* Rows of shard @index: first and count (0 where the table has fewer chunks
+/* Numbers of shard @index: first and count (0 where the table has fewer chunks
  * than there are workers). A local table: all rows. */
 void table_part(const struct table *t, unsigned workers, unsigned index,
                 uint64_t *first, uint64_t *count);
 
-/* The shard that holds @row of a shared or exclusive table. */
+/* The shard that holds number @row of a shared or exclusive table. */
 unsigned table_owner(const struct table *t, unsigned workers, uint64_t row);
 
 /* Bytes of one complete copy of shard @index's part, chunks rounded up. */

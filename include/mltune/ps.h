@@ -77,8 +77,8 @@ struct mlt_ps_options {
     double meet_s;      /* longest wait for the others; 0: 60 */
     int float16;        /* f32 rows travel as 16-bit floats */
     const char *access; /* what is done with the knowledge of what each worker
-                         * touches: "off", "gather" (default). See
-                         * mlt_clock_part */
+                         * touches: "off", "gather" (default), "place": see
+                         * mlt_clock_part, mlt_ps_expect */
     double bandwidth_mbps; /* megabits a second that a node may send, headers of
                             * the network included; 0: as it goes. While there
                             * is room, rows leave before their clock ends (ssp,
@@ -159,6 +159,34 @@ struct mlt_table_options {
  * rule "add" only. Errors: invalid options, out of memory, too many tables. */
 MLT_API int mlt_ps_table(struct mlt_ps *ps, const struct mlt_table_options *opt,
                          mlt_table *out, struct mlt_error *err);
+
+/* What a worker touches, said before the start: a virtual iteration. Optional;
+ * acts on several nodes, see options.access and mlt_clock_part.
+ *
+ * In each of its clocks of part @part (mlt_clock_part; 0 for a program without
+ * parts), worker @worker (over all nodes) will read and update rows @rows[n] of
+ * a shared table, @touch: MLT_READS, MLT_UPDATES or both. Rows come in the
+ * order of first need, each once a part, in as many calls as it takes. A node
+ * needs to be told of its own workers only; what it is told of others is
+ * ignored, so that all may say the same. With access
+ *
+ *   "off"     nothing is done with it;
+ *   "gather"  what is read is known before the first clock;
+ *   "place"   besides, rows lie at the node that touches them most. A table
+ *             whose rows all nodes are silent about stays as it is.
+ *
+ * It may be wrong in both directions: missing and superfluous rows cost speed.
+ * All nodes must have the same options.access. Errors: out of memory. */
+enum { MLT_READS = 1, MLT_UPDATES = 2 };
+MLT_API int mlt_ps_expect(struct mlt_ps *ps, mlt_table table, unsigned worker,
+                          uint64_t part, unsigned touch, size_t n,
+                          const uint64_t rows[]);
+
+/* The row that lies at place @place of a table, a permutation of its rows: the
+ * places that mlt_owned_rows gives of a placed table are not its rows. A table
+ * that is not placed, and any before mlt_ps_start: @place itself. */
+MLT_API uint64_t mlt_row_at(const struct mlt_ps *ps, mlt_table table,
+                            uint64_t place);
 
 /* Reserves memory, creates branch 0 with all rows zero, starts the workers'
  * threads (parked). Errors: memory limit or none left, with the sizes in @err.
@@ -338,7 +366,8 @@ MLT_API void mlt_step_rows(struct mlt_worker *w, mlt_table table, size_t n,
 MLT_API uint32_t mlt_row_bytes(const struct mlt_worker *w, mlt_table table);
 
 /* Rows first .. first + count - 1 of an exclusive table belong to worker @index
- * (also the part of a shared table whose shard it holds). */
+ * (also the part of a shared table whose shard it holds; where mlt_ps_expect
+ * had it placed, these are places: mlt_row_at says which rows lie there). */
 MLT_API void mlt_owned_rows(const struct mlt_ps *ps, mlt_table table,
                             unsigned index, uint64_t *first, uint64_t *count);
 

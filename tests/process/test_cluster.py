@@ -41,10 +41,10 @@ class Cluster(Case):
         return {p.name: p.read_bytes()
                 for p in pathlib.Path(result["model"]).glob("*.npy")}
 
-    def same_on(self, app, *nodes):
+    def same_on(self, app, *nodes, **options):
         one = self.run_on(1, fixed(app))
         for n in nodes:
-            many = self.run_on(n, fixed(app))
+            many = self.run_on(n, fixed(app, **options))
             self.assertEqual(self.tables(one), self.tables(many))
             self.assertEqual(one["clocks"], many["clocks"])
             for what in ("loss", "metric"):
@@ -58,6 +58,10 @@ class Cluster(Case):
     def test_mf_is_the_same_to_the_last_bit(self):
         """Users' rows lie with their worker; the metric reads them all."""
         self.same_on("mf", 2, 4)
+
+    def test_placed_rows_are_the_same_to_the_last_bit(self):
+        """Rows that lie where they are touched, in models and when asked."""
+        self.same_on("mf", 4, ps={"access": "place"})
 
     def test_nn_is_the_same_to_the_last_bit(self):
         """Layers that end their clock early."""

@@ -52,6 +52,11 @@ static struct frame sample(enum frame_kind kind)
         f.values = FRAME_I64;
         f.width = 1;
         break;
+    case FRAME_EXPECT:
+        f.values = FRAME_I32;
+        f.width = 1;
+        f.table = 1;
+        break;
     case FRAME_DRAIN:
         f.worker = 6;
         f.clock = 12;
@@ -99,6 +104,7 @@ static size_t write_sample(enum frame_kind kind, unsigned char *bytes,
 {
     static const float values[2][3] = {{1, -2, 0.5F}, {4, 5, 6}};
     static const int64_t clock = 12;
+    static const int32_t touches = 5;
     struct frame f = sample(kind);
     struct frame_writer w;
     size_t n;
@@ -115,6 +121,9 @@ static size_t write_sample(enum frame_kind kind, unsigned char *bytes,
         assert_true(frame_add(&w, 9, NULL));
     } else if (kind == FRAME_CLOCKS) {
         assert_true(frame_add(&w, 1, &clock));
+    } else if (kind == FRAME_EXPECT) {
+        assert_true(frame_add(&w, 8, &touches));
+        assert_true(frame_add(&w, 300, &touches));
     }
     n = frame_end(&w);
     frame_stamp(bytes, f.from, f.run, f.sequence);
