@@ -6,9 +6,26 @@
 
 #include "tests/sim/virtual.h"
 
+/* The ratings. */
+struct managed_data {
+    uint32_t users, items, ratings, rank;
+    int rounds;  /* of a pass: virtual_mf_options */
+    double skew; /* of the items' popularity: virtual_mf_options */
+    double slow; /* of the work: virtual_mf_options */
+};
+
+/* Few items: what is pending fits in one frame. */
+extern const struct managed_data managed_few;
+/* Many items, some of them popular: rows compete for a small budget, and those
+ * of one small frame are chosen among a hundred. */
+extern const struct managed_data managed_many;
+enum { MANAGED_MANY_FRAME_BYTES = 512 };
+
 struct managed_options {
     uint64_t seed;
-    double mbps; /* of each node's sends; 0: not managed */
+    struct managed_data data;
+    size_t frame_bytes; /* at most; 0: 16 KiB */
+    double mbps;        /* of each node's sends; 0: not managed */
     enum priority priority;
     const char *consistency, *rule;
     unsigned staleness;
@@ -18,8 +35,9 @@ struct managed_options {
 };
 
 struct managed_result {
-    int passes;  /* to the target; passes_max + 1: not reached */
-    double loss; /* in the end */
+    int passes;    /* to the target; passes_max + 1: not reached */
+    double loss;   /* when it ended: there, or after passes_max */
+    double time_s; /* to the target, or of the run */
     struct virtual_stats stats;
     double mbps; /* of a node, on average */
 };

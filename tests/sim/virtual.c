@@ -129,7 +129,7 @@ static size_t next_frame(struct virtual *v, uint32_t from, uint32_t to,
 {
     struct node *n = &v->node[from];
     struct wire *w = wire_of(v, from, to);
-    size_t size = 0, room = ROOM;
+    size_t size = 0, room = v->opt.frame_bytes;
 
     if (is_paced(v, from, to))
         room = manager_frame_bytes(&n->manager);
@@ -525,7 +525,7 @@ static void make_node(struct virtual *v, uint32_t index)
         abort();
     for (uint32_t i = 0; i < o->nodes; i++)
         link_init(&wire_of(v, index, i)->link, 1, index, i, WINDOW);
-    manager_init(&n->manager, shard_frame_bytes(n->shard), ROOM);
+    manager_init(&n->manager, shard_frame_bytes(n->shard), o->frame_bytes);
     manager_set_budget(&n->manager, o->budget_bytes_s, 0);
     shard_set_early(n->shard, o->budget_bytes_s > 0);
 }
@@ -561,6 +561,8 @@ struct virtual *virtual_new(const struct virtual_options *opt)
     struct virtual *v = zeroed(1, sizeof(*v));
 
     v->opt = *opt;
+    if (!opt->frame_bytes || opt->frame_bytes > ROOM)
+        v->opt.frame_bytes = ROOM;
     make_table(opt, &v->table);
     v->node = zeroed(opt->nodes, sizeof(*v->node));
     v->wire = zeroed((size_t)opt->nodes * opt->nodes, sizeof(*v->wire));

@@ -46,6 +46,7 @@ struct virtual_options {
     double budget_bytes_s; /* of each node's sends; 0: none, and nothing leaves
                             * before it has to */
     enum priority priority;
+    size_t frame_bytes; /* at most; 0: 16 KiB */
     /* All of a clock's rows are asked for when it begins: what the program
      * plans, or what is known of the worker. Else each when it is visited. */
     bool prefetch;

@@ -33,6 +33,7 @@ struct virtual_mf {
     struct virtual_mf_options opt;
     const struct rule_ops *rule;
     unsigned slots;
+    struct perm popular;   /* items, the one with most ratings first */
     struct rating *rating; /* by worker, part, item */
     float *user;           /* [users * (1 + slots) * rank] */
     struct part *part;     /* [workers * parts] */
@@ -78,10 +79,21 @@ static double true_factor(const struct virtual_mf *mf, uint64_t kind,
     return rng_normal(&rng);
 }
 
+/* By the inverse of the distribution. */
+static uint64_t popular_item(const struct virtual_mf *mf, struct rng *rng)
+{
+    double share;
+
+    if (mf->opt.skew <= 0)
+        return rng_below(rng, mf->opt.items);
+    share = pow(rng_uniform(rng), 1 / (1 - mf->opt.skew));
+    return perm_at(&mf->popular, (uint64_t)(share * mf->opt.items));
+}
+
 static uint32_t some_item(const struct virtual_mf *mf, struct rng *rng,
                           uint32_t user)
 {
-    uint64_t n = rng_below(rng, mf->opt.items);
+    uint64_t n = popular_item(mf, rng);
 
     if (rng_uniform(rng) < mf->opt.locality) {
         n -= n % mf->opt.workers; /* one of every so many, by the worker */
@@ -186,6 +198,7 @@ struct virtual_mf *virtual_mf_new(const struct virtual_mf_options *opt)
         zeroed((size_t)opt->users * (1 + mf->slots) * opt->rank, sizeof(float));
     mf->part =
         zeroed((size_t)opt->workers * (size_t)opt->parts, sizeof(*mf->part));
+    perm_init(&mf->popular, opt->items, opt->seed);
     make_ratings(mf);
     make_parts(mf);
     for (uint32_t u = 0; u < opt->users; u++)

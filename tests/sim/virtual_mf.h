@@ -13,8 +13,11 @@ struct virtual_mf_options {
     int parts;        /* clocks of a pass */
     int rounds; /* of a clock's ratings: an item is visited in each of them that
                  * has ratings of it; 0: 1 */
-    double locality;  /* of a user's ratings, the part among the items that his
-                       * worker's users like most; the rest are of any */
+    double skew;     /* of popularity, 0..1: the item at a share s of all in the
+                      * order of how many ratings they have has about s^-skew
+                      * times as many as the last one; 0: all about the same */
+    double locality; /* of a user's ratings, the part among the items that his
+                      * worker's users like most; the rest are of any */
     const char *rule; /* of the users' rows, too */
     struct rule_params params;
     double slow; /* factor of the work that a rating is, which is about a core's

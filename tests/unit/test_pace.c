@@ -1,6 +1,6 @@
 /* A bandwidth budget between real nodes: never above it, nothing lost, rows
  * that leave early where the model allows. What part of it is used depends on
- * the machine: the benchmark says so (make bench B=pace). */
+ * the machine: the benchmark says so (make bench B=budget). */
 #include "ps/frame.h"
 #include "tests/unit/check.h"
 #include "tests/unit/pace_run.h"
