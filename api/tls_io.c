@@ -107,7 +107,11 @@ static void take_names(gnutls_x509_crt_t cert, struct listen_address *self)
         int kind =
             gnutls_x509_crt_get_subject_alt_name(cert, i, text, &len, NULL);
 
-        if (kind == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE)
+        /* One that is too long is no name of ours; after any other error there
+         * may be no end. */
+        if (kind == GNUTLS_E_SHORT_MEMORY_BUFFER)
+            continue;
+        if (kind < 0)
             break;
         if (kind == GNUTLS_SAN_DNSNAME && len > 0) {
             snprintf(name, LISTEN_NAME_MAX, "%.*s", (int)len, text);

@@ -441,7 +441,9 @@ enum err comm_begin(struct mlt_ps *ps)
 
             w->slice_clock = ++w->own_clock;
             w->early = 0;
+            w->holds = false;
         }
+        c->early_at = 0;
         c->running = true;
         c->failed_told = false;
         comm_pump(c);

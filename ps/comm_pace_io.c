@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-enum { EARLY_MS = 5 /* until servers use what workers have not taken */ };
+enum { EARLY_MS = 5 /* between two looks at what need not leave yet */ };
 
 #define MS INT64_C(1000000)
 
@@ -39,7 +39,7 @@ void comm_pace_begin(struct comm *c)
             continue;
         if (paces && !paced)
             begin_peer(p);
-        link_ack_every(&p->link, paces ? MANAGER_ACK_EVERY : 0);
+        manager_peer_allow(&p->pace, manager_queue_ns(&c->manager));
     }
     c->early = paces && !ps->consistency->barrier;
     c->suspended = false;
@@ -64,9 +64,13 @@ bool comm_may_send(struct comm *c, uint32_t node, bool ack)
     if (!manager_paces(&c->manager))
         return true;
     now = clock_monotonic();
-    return ack ? manager_has_room_to_ack(&c->manager, now)
-               : manager_peer_open(&p->pace, now) &&
-                     manager_has_room(&c->manager, now);
+    if (!ack && !manager_peer_open(&p->pace, now))
+        return false;
+    if (ack ? manager_has_room_to_ack(&c->manager, now)
+            : manager_has_room(&c->manager, now))
+        return true;
+    c->refused = true;
+    return false;
 }
 
 static void charge(struct comm *c, const struct frame *f, size_t n)
@@ -111,6 +115,13 @@ void comm_send_ack(struct comm *c, uint32_t node, size_t n)
     if (manager_paces(&c->manager))
         manager_charge_ack(&c->manager, n, clock_monotonic());
     comm_send_bytes(c, node, n);
+}
+
+void comm_received(struct comm *c, size_t n)
+{
+    c->traffic.frames_received++;
+    if (manager_paces(&c->manager))
+        manager_charge_received(&c->manager, n, clock_monotonic());
 }
 
 void comm_acknowledged(struct comm *c, uint32_t node, uint64_t through)
@@ -212,10 +223,13 @@ static bool is_due(struct comm *c, enum manager_stream stream)
 }
 
 /* When there may be room for what waits: the budget, or a network that was
- * overused. */
+ * overused. Room that has come since something was refused is news to whoever
+ * waits, so that the time may be over already; a pause that is over ends when
+ * the link is open, which an acknowledgement may have to say. */
 static void plan_wake(struct comm *c, time_ns now)
 {
-    bool full = !manager_has_room(&c->manager, now), client, server;
+    bool full = c->refused || !manager_has_room(&c->manager, now), client,
+         server;
     bool early = c->early && c->running && !c->suspended;
 
     client = full && is_due(c, MANAGER_CLIENT);
@@ -226,13 +240,26 @@ static void plan_wake(struct comm *c, time_ns now)
     if (full)
         c->wake_at = manager_room_at(&c->manager);
     else if (early)
-        c->wake_at = now + EARLY_MS * MS;
+        c->wake_at = c->early_at;
     for (uint32_t i = 0; i < c->ps->nodes; i++) {
         time_ns at = manager_peer_wake_at(&c->peer[i].pace);
 
-        if (i != c->ps->node && at > now && at < c->wake_at)
-            c->wake_at = at;
+        if (i == c->ps->node || at == MANAGER_NEVER)
+            continue;
+        at = at > now + MS ? at : now + MS;
+        c->wake_at = at < c->wake_at ? at : c->wake_at;
     }
+    c->refused = false;
+}
+
+/* Not at every occasion: a frame's headers are worth several rows, and each
+ * part of a sum is a step of its rule. */
+static bool is_early_time(struct comm *c, time_ns now)
+{
+    if (now < c->early_at)
+        return false;
+    c->early_at = now + EARLY_MS * MS;
+    return true;
 }
 
 void comm_send_early(struct comm *c)
@@ -241,7 +268,8 @@ void comm_send_early(struct comm *c)
         c->wake_at = MANAGER_NEVER;
         return;
     }
-    if (c->early && c->running && !c->broken.code && !is_suspended(c) &&
+    if (c->early && c->running && !c->broken.code &&
+        is_early_time(c, clock_monotonic()) && !is_suspended(c) &&
         !is_due(c, MANAGER_CLIENT))
         share_room(c);
     plan_wake(c, clock_monotonic());

@@ -75,6 +75,8 @@ struct comm {
     bool suspended;    /* but row versions have no room */
     uint32_t turn;     /* node that is sent a frame next; */
     uint32_t own_turn; /* that a worker sends early rows to next */
+    bool refused;      /* something found no room since the last plan */
+    time_ns early_at;  /* what need not leave is looked at again */
     time_ns wake_at;   /* when there may be room again; MANAGER_NEVER */
     time_ns sleeps_to; /* the thread, unless something comes */
 };
@@ -122,6 +124,9 @@ void comm_send(struct comm *c, uint32_t node, size_t n, bool early);
 void comm_send_ack(struct comm *c, uint32_t node, size_t n);
 
 /* @node has acknowledged. */
+/* A frame of @n bytes has come and was taken. */
+void comm_received(struct comm *c, size_t n);
+/* The node has acknowledged all up to @through. */
 void comm_acknowledged(struct comm *c, uint32_t node, uint64_t through);
 
 /* What had to leave has, as far as it may: other rows leave while there is

@@ -73,6 +73,8 @@ static enum err connect_peer(struct comm *c, uint32_t node, struct fault *f)
         return fault_set(f, ERR_IO, "connect to node %u at %s: %s", node,
                          c->meet.peer[node].endpoint, zmq_strerror(errno));
     link_init(&p->link, c->meet.run, c->ps->node, node, COMM_WINDOW);
+    /* Also without a budget of our own: the other may have one. */
+    link_ack_every(&p->link, MANAGER_ACK_EVERY);
     p->hello_due = p->fits_due = true;
     return ERR_OK;
 }
@@ -238,7 +240,7 @@ static void take_frame(struct comm *c, const unsigned char *bytes, size_t n)
     else if (comm_take(c, &f, &fault) != ERR_OK)
         comm_break(c, ERR_NODE, "%s", fault.text);
     else
-        c->traffic.frames_received++;
+        comm_received(c, n);
 }
 
 /* Several parts are no frame of ours. */

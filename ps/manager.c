@@ -14,12 +14,16 @@ enum {
     ACKS_BYTES = 512 /* room kept for acknowledgements */
 };
 
+static size_t segments(size_t bytes)
+{
+    return (bytes + SEGMENT_BYTES - 1) / SEGMENT_BYTES;
+}
+
 size_t manager_cost(size_t n)
 {
     size_t bytes = n + MESSAGE_HEADERS;
 
-    return bytes +
-           (bytes + SEGMENT_BYTES - 1) / SEGMENT_BYTES * SEGMENT_HEADERS;
+    return bytes + segments(bytes) * SEGMENT_HEADERS;
 }
 
 /* ---- the bucket ---------------------------------------------------------- */
@@ -39,12 +43,12 @@ static double level_at(const struct manager *m, int64_t now)
     return level > 0 ? level : 0;
 }
 
-static void pour(struct manager *m, size_t n, int64_t now)
+static void pour(struct manager *m, size_t cost, int64_t now)
 {
     assert(now >= m->at_ns);
-    m->level = level_at(m, now) + (double)manager_cost(n);
+    m->level = level_at(m, now) + (double)cost;
     m->at_ns = now;
-    m->charged += manager_cost(n);
+    m->charged += cost;
 }
 
 /* Two of the least frames at least: one on its way, one that is made. */
@@ -66,6 +70,11 @@ void manager_set_budget(struct manager *m, double bytes_s, int64_t now)
     if (m->level > m->queue)
         m->level = m->queue;
     m->ahead = 0;
+}
+
+int64_t manager_queue_ns(const struct manager *m)
+{
+    return manager_paces(m) ? (int64_t)(m->queue / m->bytes_s * NS_PER_S) : 0;
 }
 
 /* So that MANAGER_FRAMES of them fit, with their headers. */
@@ -118,7 +127,7 @@ void manager_charge(struct manager *m, enum manager_stream stream, size_t n,
 {
     double bytes = (double)manager_cost(n);
 
-    pour(m, n, now);
+    pour(m, manager_cost(n), now);
     m->ahead = within(m->ahead + (stream == MANAGER_CLIENT ? bytes : -bytes),
                       m->queue);
     assert(!manager_paces(m) || m->level <= m->queue);
@@ -126,7 +135,12 @@ void manager_charge(struct manager *m, enum manager_stream stream, size_t n,
 
 void manager_charge_ack(struct manager *m, size_t n, int64_t now)
 {
-    pour(m, n, now);
+    pour(m, manager_cost(n), now);
+}
+
+void manager_charge_received(struct manager *m, size_t n, int64_t now)
+{
+    pour(m, (segments(n + MESSAGE_HEADERS) + 1) / 2 * SEGMENT_HEADERS, now);
 }
 
 enum manager_stream manager_turn(const struct manager *m)
@@ -158,6 +172,11 @@ void manager_peer_init(struct manager_peer *p, uint32_t window_max,
                                .paused_at = -1};
 }
 
+void manager_peer_allow(struct manager_peer *p, int64_t queue_ns)
+{
+    p->queue_ns = queue_ns;
+}
+
 static int64_t *sent_at(struct manager_peer *p, uint64_t frame)
 {
     return &p->sent_ns[frame % MANAGER_WINDOW_MAX];
@@ -180,7 +199,8 @@ void manager_peer_sent(struct manager_peer *p, int64_t now)
 
 static int64_t late_after(const struct manager_peer *p)
 {
-    return MANAGER_LATE_MS * NS_PER_MS + (p->least_ns > 0 ? p->least_ns : 0);
+    return MANAGER_LATE_MS * NS_PER_MS + p->queue_ns +
+           (p->least_ns > 0 ? p->least_ns : 0);
 }
 
 /* The oldest frame that an acknowledgement is due for: once so many have come

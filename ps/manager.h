@@ -30,7 +30,7 @@
 enum {
     MANAGER_QUEUE_MS = 20, /* of budget: the queue, unless rows are too wide */
     MANAGER_FRAMES = 4,    /* that fit in it */
-    MANAGER_ACK_EVERY = 8, /* frames; so both sides of a link with a budget */
+    MANAGER_ACK_EVERY = 8, /* frames: so do receivers, with a budget or not */
     MANAGER_WINDOW_MAX = 64,
     MANAGER_LATE_MS = 100,  /* for an acknowledgement, above the least delay */
     MANAGER_PAUSE_MS = 1000 /* at most: then it is tried again */
@@ -64,6 +64,9 @@ static inline bool manager_paces(const struct manager *m)
     return m->bytes_s > 0;
 }
 
+/* Time in which a queue leaks; 0 without a budget. */
+int64_t manager_queue_ns(const struct manager *m);
+
 /* Room of the next frame: frame_max, less where the queue is small. */
 size_t manager_frame_bytes(const struct manager *m);
 
@@ -85,6 +88,10 @@ void manager_charge(struct manager *m, enum manager_stream stream, size_t n,
 /* An acknowledgement leaves; or what is of neither side. */
 void manager_charge_ack(struct manager *m, size_t n, int64_t now);
 
+/* A frame of @n bytes has come: TCP acknowledges its segments, two at a time,
+ * and asks nobody, so that the bucket may run over by that much. */
+void manager_charge_received(struct manager *m, size_t n, int64_t now);
+
 /* Who is to send next, if both have something. */
 enum manager_stream manager_turn(const struct manager *m);
 
@@ -101,6 +108,7 @@ struct manager_peer {
     uint32_t window_max, window; /* frames that may be under way */
     uint64_t halved_after;       /* sent when it last shrank: once for all that
                                   * was under way */
+    int64_t queue_ns;            /* as manager_peer_allow says */
     int64_t least_ns;            /* delay of an acknowledgement so far; < 0 */
     int64_t paused_at;           /* < 0: not */
     uint64_t overused;           /* times that it was paused */
@@ -110,6 +118,10 @@ struct manager_peer {
  * all of them acknowledged or not of interest. */
 void manager_peer_init(struct manager_peer *p, uint32_t window_max,
                        uint64_t sent);
+
+/* An acknowledgement may come later by the time of a queue, manager_queue_ns:
+ * the rows of a narrow budget may be wide. 0 until it is said. */
+void manager_peer_allow(struct manager_peer *p, int64_t queue_ns);
 
 /* Frame sent + 1 leaves. */
 void manager_peer_sent(struct manager_peer *p, int64_t now);

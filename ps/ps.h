@@ -48,8 +48,9 @@ enum err ps_set_learning_rate(struct mlt_ps *ps, double learning_rate);
 enum err ps_set_momentum(struct mlt_ps *ps, double momentum);
 enum err ps_set_staleness(struct mlt_ps *ps, unsigned staleness);
 
-/* 0: no budget; else PS_BANDWIDTH_LEAST_MBPS or more. Acts between nodes. */
+/* 0: no budget; else between the two. Acts between nodes. */
 #define PS_BANDWIDTH_LEAST_MBPS 1e-3
+#define PS_BANDWIDTH_MOST_MBPS 1e9
 enum err ps_set_bandwidth(struct mlt_ps *ps, double mbps);
 
 /* ---- sizes --------------------------------------------------------------- */

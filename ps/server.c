@@ -115,9 +115,10 @@ static enum err take_nodes(struct mlt_ps *ps, const struct mlt_ps_options *opt,
                          opt->access);
     if (ps_set_bandwidth(ps, opt->bandwidth_mbps))
         return fault_set(f, ERR_INVAL,
-                         "bandwidth %g Mbit/s: expected 0 for none, or at "
-                         "least %g",
-                         opt->bandwidth_mbps, PS_BANDWIDTH_LEAST_MBPS);
+                         "bandwidth %g Mbit/s: expected 0 for none, or %g to "
+                         "%g",
+                         opt->bandwidth_mbps, PS_BANDWIDTH_LEAST_MBPS,
+                         PS_BANDWIDTH_MOST_MBPS);
     ps->priority =
         opt->priority ? priority_find(opt->priority) : PRIORITY_RELATIVE;
     if (ps->priority == PRIORITY_COUNT)
@@ -219,7 +220,8 @@ enum err ps_set_staleness(struct mlt_ps *ps, unsigned staleness)
 
 enum err ps_set_bandwidth(struct mlt_ps *ps, double mbps)
 {
-    if (mbps != 0 && !(mbps >= PS_BANDWIDTH_LEAST_MBPS && isfinite(mbps)))
+    if (mbps != 0 &&
+        !(mbps >= PS_BANDWIDTH_LEAST_MBPS && mbps <= PS_BANDWIDTH_MOST_MBPS))
         return ERR_INVAL;
     ps->bandwidth_mbps = mbps;
     return ERR_OK;

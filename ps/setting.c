@@ -80,10 +80,10 @@ static enum err set_value(struct setting *s, const char *name,
         s->batch_size = (uint64_t)x;
     } else if (strcmp(name, "bandwidth_mbps") == 0) {
         if (!json_is_number(value) ||
-            !(x >= PS_BANDWIDTH_LEAST_MBPS && isfinite(x)))
+            !(x >= PS_BANDWIDTH_LEAST_MBPS && x <= PS_BANDWIDTH_MOST_MBPS))
             return fault_set(f, ERR_INVAL,
-                             "bandwidth_mbps: expected a number from %g",
-                             PS_BANDWIDTH_LEAST_MBPS);
+                             "bandwidth_mbps: expected a number from %g to %g",
+                             PS_BANDWIDTH_LEAST_MBPS, PS_BANDWIDTH_MOST_MBPS);
         s->bandwidth_mbps = x;
     } else if (is_listed(app, name) || find_own(s, name) < s->owns) {
         return set_own(s, name, value, f);

@@ -221,7 +221,8 @@ MLT_API int mlt_ps_clocks(const struct mlt_ps *ps, uint32_t branch,
 MLT_API int mlt_ps_set_learning_rate(struct mlt_ps *ps, double learning_rate);
 MLT_API int mlt_ps_set_momentum(struct mlt_ps *ps, double momentum);
 MLT_API int mlt_ps_set_staleness(struct mlt_ps *ps, unsigned staleness);
-/* As mlt_ps_options.bandwidth_mbps; from the next run on. */
+/* As mlt_ps_options.bandwidth_mbps: 0, or 0.001 to 1e9; from the next run on.
+ * Each node may have its own. */
 MLT_API int mlt_ps_set_bandwidth(struct mlt_ps *ps, double mbps);
 
 /* Writes every saved table of the active branch as DIR/NAME.npy (values without

@@ -47,7 +47,9 @@ double bench_median(const struct bench_series *s)
 
 double bench_spread(const struct bench_series *s)
 {
-    return (quantile(s, 0.75) - quantile(s, 0.25)) / bench_median(s);
+    double width = quantile(s, 0.75) - quantile(s, 0.25);
+
+    return width > 0 ? width / bench_median(s) : 0;
 }
 
 static void print_name(const char *name, const char *params)

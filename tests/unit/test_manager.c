@@ -99,6 +99,32 @@ static void manager_keeps_and_uses_the_budget(void **state)
     }
 }
 
+/* What comes is acknowledged by TCP, two segments at a time: those bytes are of
+ * the budget too. */
+static void manager_pays_for_what_comes(void **state)
+{
+    double budget = 10e6 / 8, level;
+    struct manager m;
+
+    (void)state;
+    manager_init(&m, FRAME_MIN, FRAME_MAX);
+    manager_charge_received(&m, 5000, 0); /* without a budget: nothing waits */
+    assert_true(manager_has_room(&m, 0));
+    manager_set_budget(&m, budget, S);
+    level = m.level;
+    manager_charge_received(&m, 10 * 1448 - 9, S);
+    assert_true(fabs(m.level - level - 5 * 66) < 1e-6);
+    manager_charge_received(&m, 10, S); /* one segment: an acknowledgement */
+    assert_true(fabs(m.level - level - 6 * 66) < 1e-6);
+    while (manager_has_room(&m, S))
+        manager_charge_received(&m, 100000, S);
+    for (int i = 0; i < 100; i++)
+        manager_charge_received(&m, 100000, S);
+    assert_true(m.level > m.queue); /* asks nobody */
+    assert_true(manager_room_at(&m) > S);
+    assert_true(manager_has_room(&m, manager_room_at(&m)));
+}
+
 /* A row as wide as many queues leaves all the same: the queue is then two of
  * them. */
 static void manager_wide_rows_make_a_longer_queue(void **state)
@@ -322,6 +348,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(manager_keeps_and_uses_the_budget),
+        cmocka_unit_test(manager_pays_for_what_comes),
         cmocka_unit_test(manager_wide_rows_make_a_longer_queue),
         cmocka_unit_test(manager_counts_headers),
         cmocka_unit_test(manager_without_budget_never_waits),
