@@ -5,7 +5,8 @@
  * whole and on the disk, its manifest last. Of several nodes each writes its
  * own folder in DIR; who then finds those of all others there joins their
  * manifests into the one of the checkpoint. The last one to finish finds them
- * all, so nobody waits for anybody; if two do, they write the same.
+ * all, so nobody waits for anybody; if two do, they write the same. What a
+ * killed run left in DIR is no part of it: its owner replaces it.
  */
 #include "branches/snapshot_io.h"
 #include "ps/comm_io.h"
@@ -116,8 +117,11 @@ static enum err flush_folder(const char *dir, struct fault *f)
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int failed = fd < 0 || fsync(fd) != 0, errnum = errno;
 
-    if (fd >= 0)
+    if (fd >= 0) {
         close(fd);
+        failed =
+            failed && errnum != EINVAL; /* nothing more can be done there */
+    }
     return failed ? fault_errno(f, ERR_IO, errnum, "flush %s", dir) : ERR_OK;
 }
 
@@ -175,6 +179,8 @@ static enum err write_folder(struct backup *b, struct fault *f)
     enum err err;
 
     remove_folder(b->tmp); /* of a process that was killed */
+    if (b->top)
+        remove_folder(b->dir); /* of one, too: begin has looked */
     if (mkdir(b->tmp, 0777) != 0)
         return fault_errno(f, ERR_IO, errno, "create %s", b->tmp);
     err = write_shards(b, f);
@@ -186,10 +192,24 @@ static enum err write_folder(struct backup *b, struct fault *f)
         err = fault_errno(f, ERR_IO, errno, "rename %s to %s", b->tmp, b->dir);
     if (err)
         remove_folder(b->tmp);
-    return err ? err : flush_parent(b->dir, f);
+    return err;
 }
 
-/* Adds the parts of node @node. ERR_NOENT: it has not written them. */
+/* After a failure, what has its name already: first what makes others believe
+ * in it. */
+static void take_back(const struct backup *b)
+{
+    char path[PATH_BYTES];
+
+    if (join_path(path, b->dir, MANIFEST_NAME, NULL) == ERR_OK)
+        unlink(path);
+    if (b->top && join_path(path, b->top, MANIFEST_NAME, NULL) == ERR_OK)
+        unlink(path);
+    remove_folder(b->dir);
+}
+
+/* Adds the parts of node @node. ERR_NOENT: it has not written them, but maybe
+ * those of another checkpoint, which it will replace. */
 static enum err join_node(struct backup *b, uint32_t node, struct fault *f)
 {
     struct manifest m;
@@ -202,9 +222,14 @@ static enum err join_node(struct backup *b, uint32_t node, struct fault *f)
         return ERR_NOENT;
     if (!err)
         err = manifest_load(path, &m, f);
-    if (err)
-        return err;
-    err = manifest_join(&b->manifest, &m, path, f);
+    if (err) /* just now it may have begun to replace what it had */
+        return err == ERR_IO && access(path, F_OK) != 0 && errno == ENOENT
+                   ? ERR_NOENT
+                   : err;
+    if (m.run != b->manifest.run || m.number != b->manifest.number)
+        err = ERR_NOENT;
+    else
+        err = manifest_join(&b->manifest, &m, path, f);
     manifest_deinit(&m);
     return err;
 }
@@ -243,12 +268,17 @@ static void *backup_main(void *arg)
     struct backup *b = arg;
     uint64_t one = 1;
     ssize_t n;
-    enum err err = write_folder(b, &b->fault);
 
-    if (!err && b->ps->nodes > 1)
-        err = complete(b, &b->fault);
-    if (!err)
-        b->fault.code = ERR_OK;
+    if (write_folder(b, &b->fault) == ERR_OK) {
+        enum err err = flush_parent(b->dir, &b->fault);
+
+        if (!err && b->top)
+            err = complete(b, &b->fault);
+        if (err)
+            take_back(b);
+        else
+            b->fault.code = ERR_OK;
+    }
     n = write(b->fd, &one, sizeof(one));
     assert(n == sizeof(one));
     (void)n;
@@ -311,9 +341,51 @@ static enum err new_names(struct backup *b, const char *dir)
     return ERR_OK;
 }
 
+/* Whether this node's part in the checkpoint's folder is of this very run: then
+ * another node may be about to count on it. */
+static enum err own_part(const struct backup *b, bool *ours, struct fault *f)
+{
+    char path[PATH_BYTES];
+    struct manifest m;
+    enum err err = join_path(path, b->dir, MANIFEST_NAME, f);
+
+    *ours = false;
+    if (!err && access(path, F_OK) == 0) {
+        err = manifest_load(path, &m, f);
+        if (err == ERR_NOMEM)
+            return err;
+        *ours = !err && m.run == b->manifest.run;
+        if (!err)
+            manifest_deinit(&m);
+    }
+    return ERR_OK;
+}
+
+/* Errors: ERR_EXIST, what would be written is there already. */
+static enum err check_new(const struct backup *b, struct fault *f)
+{
+    char path[PATH_BYTES];
+    struct stat st;
+    bool ours = false;
+    enum err err = ERR_OK;
+
+    if (!b->top)
+        return stat(b->dir, &st) != 0
+                   ? ERR_OK
+                   : fault_set(f, ERR_EXIST, "snapshot %s: is there already",
+                               b->dir);
+    err = join_path(path, b->top, MANIFEST_NAME, f);
+    if (!err && stat(path, &st) == 0)
+        return fault_set(f, ERR_EXIST, "snapshot %s: is there already", path);
+    if (!err)
+        err = own_part(b, &ours, f);
+    if (!err && ours)
+        err = fault_set(f, ERR_EXIST, "snapshot %s: is there already", b->dir);
+    return err;
+}
+
 static enum err begin(struct backup *b, const char *dir, struct fault *f)
 {
-    struct stat st;
     enum err err = new_names(b, dir);
     int errnum;
 
@@ -323,8 +395,9 @@ static enum err begin(struct backup *b, const char *dir, struct fault *f)
         err = new_jobs(b);
     if (err)
         return fault_set(f, err, "snapshot %s: %s", dir, err_text(err));
-    if (stat(b->dir, &st) == 0)
-        return fault_set(f, ERR_EXIST, "snapshot %s: is there already", b->dir);
+    err = check_new(b, f);
+    if (err)
+        return err;
     b->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (b->fd < 0)
         return fault_errno(f, ERR_IO, errno, "snapshot %s", dir);
@@ -336,6 +409,11 @@ static enum err begin(struct backup *b, const char *dir, struct fault *f)
     return ERR_OK;
 }
 
+void ps_snapshot_count(struct mlt_ps *ps)
+{
+    ps->backups++;
+}
+
 enum err ps_snapshot_begin(struct mlt_ps *ps, branch_id branch, const char *dir,
                            struct fault *f)
 {
@@ -344,7 +422,6 @@ enum err ps_snapshot_begin(struct mlt_ps *ps, branch_id branch, const char *dir,
     struct backup *b;
     enum err err;
 
-    ps->backups++; /* whatever comes of it: alike on all nodes */
     if (ps->backup)
         return fault_set(f, ERR_BUSY, "another snapshot is being written");
     if (!entry)

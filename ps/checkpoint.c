@@ -11,6 +11,7 @@ static enum err begin(struct mlt_ps *ps, const char *dir, struct fault *f)
     branch_id id = ps->next_id++; /* the same on all nodes, whatever comes */
     enum err err;
 
+    ps_snapshot_count(ps);
     if (ps->checkpoint != BRANCH_NONE)
         return fault_set(f, ERR_BUSY, "another checkpoint is being written");
     if (ps->active == BRANCH_NONE || ps->active_failed)

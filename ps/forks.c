@@ -169,7 +169,7 @@ enum err ps_activate(struct mlt_ps *ps, branch_id id)
 
 int mlt_ps_fork(struct mlt_ps *ps, uint32_t parent, uint32_t *child)
 {
-    branch_id id = ps->next_id;
+    branch_id id = ps->next_id++; /* the same on all nodes, whatever comes */
     enum err err = ps_fork(ps, id, parent, BRANCH_TRAINING);
 
     if (!err)

@@ -425,16 +425,17 @@ enum err manifest_join(struct manifest *into, const struct manifest *from,
                        const char *path, struct fault *f)
 {
     if (into->run != from->run || into->number != from->number ||
-        into->branch != from->branch || into->clock != from->clock ||
-        into->nodes != from->nodes || into->workers != from->workers ||
-        !same_tables(into, from))
+        into->branch != from->branch || into->nodes != from->nodes ||
+        into->workers != from->workers || !same_tables(into, from))
         return fault_set(f, ERR_FORMAT,
                          "%s: is of another checkpoint (run %016" PRIx64
-                         ", number %" PRIu64 ", clock %" PRIu64
+                         ", number %" PRIu64 ", branch %" PRIu32
                          "; this one is of run %016" PRIx64 ", number %" PRIu64
-                         ", clock %" PRIu64 ")",
-                         path, from->run, from->number, from->clock, into->run,
-                         into->number, into->clock);
+                         ", branch %" PRIu32 ")",
+                         path, from->run, from->number, from->branch, into->run,
+                         into->number, into->branch);
+    if (from->part[0].there)
+        into->clock = from->clock;
     for (uint32_t i = 0; i < from->workers; i++)
         if (from->part[i].there)
             into->part[i] = from->part[i];

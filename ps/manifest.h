@@ -58,7 +58,7 @@ struct manifest_part {
 struct manifest {
     uint64_t run;    /* of several nodes: which start of them; else 0 */
     uint64_t number; /* of the checkpoint among those of that start */
-    uint64_t clock;  /* that the branch had run */
+    uint64_t clock;  /* that the branch had run; in node 0, where they differ */
     uint32_t branch;
     uint32_t nodes, workers;      /* workers over all nodes: a multiple */
     struct manifest_table *table; /* [tables] owned */
@@ -102,8 +102,8 @@ char *manifest_encode(const struct manifest *m);
 enum err manifest_decode(const char *text, size_t len, const char *path,
                          struct manifest *out, struct fault *f);
 
-/* Adds the parts of @from, another node's of the same checkpoint. Errors:
- * ERR_FORMAT, it is of another one. */
+/* Adds the parts of @from, another node's of the same checkpoint, and its clock
+ * if it is node 0's. Errors: ERR_FORMAT, it is of another one. */
 enum err manifest_join(struct manifest *into, const struct manifest *from,
                        const char *path, struct fault *f);
 

@@ -491,6 +491,7 @@ static void begin_snapshot(struct server *s, const struct msg *m)
     struct node_result r = {0};
     enum err err;
 
+    ps_snapshot_count(ps);
     err = ps_fork(ps, NODE_OWN_BRANCH, m->snapshot.branch, BRANCH_KEPT);
     if (err) {
         fault_set(&r.fault, err, "snapshot of branch %u: %s",
@@ -810,7 +811,7 @@ static void tear_down(struct server *s)
 /* Work that cannot be ended ends with the process. */
 _Noreturn static void leave_at_once(struct server *s)
 {
-    char dir[PROTO_PATH_MAX + 8];
+    char dir[PROTO_PATH_MAX + 32];
 
     log_event(LOG_WARN, "left_at_once", "working_on=%s",
               s->slice         ? "slice"
@@ -819,7 +820,11 @@ _Noreturn static void leave_at_once(struct server *s)
     if (s->job.running && s->errand.kind == MSG_SAVE)
         remove_files(s->errand.path.path, false);
     if (s->snapshot) {
-        snprintf(dir, sizeof(dir), "%s.tmp", s->snapshot_dir);
+        if (ps_nodes(host_ps(s->host)) > 1)
+            snprintf(dir, sizeof(dir), "%s/node-%u.tmp", s->snapshot_dir,
+                     s->o->node);
+        else
+            snprintf(dir, sizeof(dir), "%s.tmp", s->snapshot_dir);
         remove_files(dir, true);
     }
     _exit(node_exit_code(s->end, s->signal));

@@ -215,13 +215,19 @@ enum err ps_load(struct mlt_ps *ps, const char *dir, struct fault *f);
 
 /* ---- snapshots ----------------------------------------------------------- */
 
+/* Numbers the next snapshot. Before anything of it that may fail on one node
+ * alone, the fork above all: by number the nodes know what belongs together. */
+void ps_snapshot_count(struct mlt_ps *ps);
+
 /* Starts a background thread that writes the kept @branch into the new folder
  * @dir (of several nodes: @dir/node-K, in @dir that all share; one file a
  * shard; written as DIR.tmp and renamed: complete or not there) and returns.
- * The manifest in @dir comes last (ps/manifest.h). Training goes on; the branch
- * cannot be dropped until ps_snapshot_end. One snapshot at a time. Errors:
- * ERR_BUSY, ERR_NOENT, ERR_INVAL (not kept), ERR_EXIST (@dir), ERR_IO,
- * ERR_NOMEM. */
+ * The manifest in @dir comes last (ps/manifest.h). Of several nodes @dir may be
+ * there without a manifest: the part that a killed run left is replaced.
+ * Training goes on; the branch cannot be dropped until ps_snapshot_end. One
+ * snapshot at a time. Errors: ERR_BUSY, ERR_NOENT, ERR_INVAL (not kept),
+ * ERR_EXIST (@dir; of several nodes: @dir/manifest.json, or this node's part of
+ * this same run), ERR_IO, ERR_NOMEM. */
 enum err ps_snapshot_begin(struct mlt_ps *ps, branch_id branch, const char *dir,
                            struct fault *f);
 

@@ -28,6 +28,9 @@ enum {
  * after its end. */
 static const double LAST_WORDS_S = 0.2;
 
+/* The file that a whole snapshot of several nodes has (ps/manifest.h). */
+#define SNAPSHOT_MANIFEST "manifest.json"
+
 /* Longest time of records that a loss of power may cost. */
 static const double FLUSH_EVERY_S = 1;
 
@@ -184,11 +187,27 @@ static void drop_parts(struct loop *l)
     l->parts_dir[0] = '\0';
 }
 
+/* The manifest comes from the node that finds the parts of all. Where a shared
+ * disk shows nobody the last one in time, none does: then it is not whole. */
+static enum err check_manifest(const struct loop *l, struct fault *f)
+{
+    char path[FILE_PATH_MAX];
+    enum err err = file_join(path, l->parts_dir, SNAPSHOT_MANIFEST, f);
+
+    if (!err && access(path, F_OK) != 0)
+        err = fault_errno(f, ERR_IO, errno,
+                          "all nodes have written their parts, but %s", path);
+    return err;
+}
+
 static void publish_snapshot(struct loop *l, struct msg *m)
 {
     struct fault f = {0};
+    enum err err = check_manifest(l, &f);
 
-    if (folder_publish(l->parts_dir, l->snapshot_dir, &f) != ERR_OK)
+    if (!err)
+        err = folder_publish(l->parts_dir, l->snapshot_dir, &f);
+    if (err)
         make_failed(m, &f);
     drop_parts(l);
 }
@@ -434,8 +453,10 @@ static void take_answer(struct loop *l, struct msg *m)
         l->result->snapshot_error = ERR_OK;
         if (l->crew && m->kind == MSG_DONE)
             publish_snapshot(l, m);
-        if (m->kind == MSG_FAILED)
+        if (m->kind == MSG_FAILED) {
+            drop_parts(l);
             snapshot_failed(l, &m->failed);
+        }
     } else if (m->op == l->save_op && m->kind == MSG_DONE) {
         publish_model(l, m);
     } else if (m->op == l->save_op) {

@@ -210,8 +210,9 @@ MLT_API int mlt_ps_drop(struct mlt_ps *ps, uint32_t branch);
 /* The branch that workers read and update from now on. */
 MLT_API int mlt_ps_switch(struct mlt_ps *ps, uint32_t branch);
 
-/* Clocks (of all tables) that worker 0 has ended in @branch and in what it was
- * forked from; a checkpoint carries the number. Errors: no such branch. */
+/* Clocks (of all tables) that this node's first worker has ended in @branch and
+ * in what it was forked from. A checkpoint carries node 0's number: after its
+ * restoring all nodes have that. Errors: no such branch. */
 MLT_API int mlt_ps_clocks(const struct mlt_ps *ps, uint32_t branch,
                           uint64_t *out);
 
@@ -242,19 +243,23 @@ MLT_API int mlt_ps_save(struct mlt_ps *ps, const char *dir,
  * on all nodes: then, and not before, the file manifest.json is there.
  *
  * Every table is in it, slots and local tables included; the learning rate and
- * the like are not. One at a time. Errors: one is being written; @dir (of
- * several nodes: this node's part of it) is there already; memory limit; no
- * active branch, or one in which a run failed; input and output. */
+ * the like are not. One at a time. Of several nodes @dir may hold what a killed
+ * run left of a checkpoint that never was whole (no manifest.json): each node
+ * replaces its part. Errors: one is being written; @dir (of several nodes: its
+ * manifest.json, or this node's part by this same run) is there already; memory
+ * limit; no active branch, or one in which a run failed; input and output. */
 MLT_API int mlt_ps_checkpoint(struct mlt_ps *ps, const char *dir,
                               struct mlt_error *err);
 
 /* 1: none is being written any more, mlt_ps_checkpoint_end will not wait. By
- * any thread, also while workers run. */
+ * any thread, also while workers run, but not while mlt_ps_checkpoint or
+ * mlt_ps_checkpoint_end does. */
 MLT_API int mlt_ps_checkpoint_done(const struct mlt_ps *ps);
 
 /* Waits until it is written and on the disk. On error nothing of this node is
- * left in the folder, and earlier checkpoints are untouched. Errors: input and
- * output, with the file's name in @err; none was begun. */
+ * left in the folder, nor a manifest.json, and earlier checkpoints are
+ * untouched. Errors: input and output, with the file's name in @err; none was
+ * begun. */
 MLT_API int mlt_ps_checkpoint_end(struct mlt_ps *ps, struct mlt_error *err);
 
 /* Reads a checkpoint as a new branch, to be switched to, of any number of nodes

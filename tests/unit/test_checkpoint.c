@@ -4,10 +4,12 @@
 
 #include <assert.h>
 #include <dirent.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "tests/unit/check.h"
@@ -363,25 +365,188 @@ static void checkpoint_damage_is_found_by_every_node(void **state)
     remove_all(in_folder("c"));
 }
 
-/* Where a node's part is of another checkpoint (left there by one that was
- * killed, say), no manifest is written, and each node says why. */
-static void checkpoint_in_a_used_folder_is_refused(void **state)
+/* A whole checkpoint is never written over: all nodes refuse. What a killed run
+ * left of one that was not whole is replaced, whichever nodes had written their
+ * part, and is never taken for a part of the new one. */
+static void checkpoint_replaces_only_what_never_was_whole(void **state)
+{
+    static struct cluster wrote, got;
+
+    (void)state;
+    run_cluster(&wrote, 2, 1, write_program, in_folder("c"));
+    expect_codes(&wrote, 0);
+    run_cluster(&wrote, 2, 1, write_program, in_folder("c"));
+    expect_codes(&wrote, ERR_EXIST);
+    for (int gone = 0; gone < 3; gone++) { /* 2: all had, but no manifest */
+        assert_int_equal(unlink(in_folder("c/manifest.json")), 0);
+        if (gone < 2)
+            remove_all(in_folder(gone ? "c/node-1" : "c/node-0"));
+        run_cluster(&wrote, 2, 1, write_program, in_folder("c"));
+        expect_codes(&wrote, 0);
+        run_cluster(&got, 2, 1, restore_program, in_folder("c"));
+        expect_codes(&got, 0);
+        assert_memory_equal(wrote.weights, got.weights, sizeof(got.weights));
+    }
+    remove_all(in_folder("c"));
+}
+
+/* A name that this run's part has is not given again, before the others have
+ * written theirs: they may be about to count on it. */
+static int part_program(struct node *n)
+{
+    int code = 0;
+
+    if (n->number == 0) {
+        code = mlt_ps_checkpoint(n->ps, n->cluster->dir, &n->error);
+        if (!code)
+            code = mlt_ps_checkpoint_end(n->ps, &n->error);
+        if (!code &&
+            mlt_ps_checkpoint(n->ps, n->cluster->dir, NULL) != ERR_EXIST)
+            code = ERR_APP;
+    }
+    return code ? code : train(n, 1);
+}
+
+static void checkpoint_part_of_the_same_run_stays(void **state)
 {
     static struct cluster c;
-    unsigned failed = 0;
+
+    (void)state;
+    run_cluster(&c, 2, 1, part_program, in_folder("c"));
+    expect_codes(&c, 0);
+    assert_int_equal(access(in_folder("c/node-0/manifest.json"), F_OK), 0);
+    assert_int_equal(access(in_folder("c/manifest.json"), F_OK), -1);
+    remove_all(in_folder("c"));
+}
+
+/* The other node's part is there and cannot be read. */
+static int unreadable_program(struct node *n)
+{
+    int code = 0;
+
+    if (n->number == 0) {
+        code = mlt_ps_checkpoint(n->ps, n->cluster->dir, &n->error);
+        if (!code && mlt_ps_checkpoint_end(n->ps, &n->error) != ERR_FORMAT)
+            code = ERR_APP;
+    }
+    return code ? code : train(n, 1);
+}
+
+/* An error after the part has its name takes the part back. */
+static void checkpoint_that_fails_late_leaves_no_part(void **state)
+{
+    static struct cluster c;
 
     (void)state;
     run_cluster(&c, 2, 1, write_program, in_folder("c"));
     expect_codes(&c, 0);
-    remove_all(in_folder("c/node-0"));
     assert_int_equal(unlink(in_folder("c/manifest.json")), 0);
-    run_cluster(&c, 2, 1, write_program, in_folder("c"));
-    for (int i = 0; i < 2; i++)
-        failed += c.node[i].code != 0;
-    assert_true(failed > 0);
-    assert_int_equal(c.node[1].code, ERR_EXIST);
-    assert_int_equal(access(in_folder("c/manifest.json"), F_OK), -1);
+    flip_byte(in_folder("c/node-1/manifest.json"), 100);
+    run_cluster(&c, 2, 1, unreadable_program, in_folder("c"));
+    expect_codes(&c, 0);
+    assert_non_null(strstr(c.node[0].error.text, "c/node-1/manifest.json"));
+    assert_int_equal(access(in_folder("c/node-0"), F_OK), -1);
+    assert_int_equal(access(in_folder("c/node-0.tmp"), F_OK), -1);
+    assert_int_equal(access(in_folder("c/node-1"), F_OK), 0);
     remove_all(in_folder("c"));
+}
+
+/* As where memory was out on one node alone: its fork is not made, and its
+ * checkpoint is not begun. */
+static int uneven_program(struct node *n)
+{
+    struct mlt_ps *ps = n->ps;
+    uint32_t branch = 0;
+    int code = train(n, 6);
+
+    if (n->number == 1) {
+        ps->active_failed = true;
+        if (mlt_ps_fork(ps, 99, &branch) == 0 ||
+            mlt_ps_checkpoint(ps, in_folder("lost"), NULL) == 0)
+            code = ERR_APP;
+        ps->active_failed = false;
+    } else if (!code) {
+        code = mlt_ps_fork(ps, 0, &branch);
+        if (!code)
+            code = mlt_ps_drop(ps, branch);
+        if (!code)
+            code = mlt_ps_checkpoint(ps, in_folder("lost"), &n->error);
+        if (!code)
+            code = mlt_ps_checkpoint_end(ps, &n->error);
+    }
+    if (!code)
+        code = mlt_ps_fork(ps, 0, &branch);
+    if (!code)
+        code = mlt_ps_switch(ps, branch);
+    if (!code)
+        code = mlt_ps_checkpoint(ps, n->cluster->dir, &n->error);
+    return code ? code : mlt_ps_checkpoint_end(ps, &n->error);
+}
+
+/* What fails on one node alone does not part the nodes: later branches and
+ * checkpoints have the same numbers again. */
+static void checkpoint_after_one_node_failed_is_whole(void **state)
+{
+    static struct cluster c;
+
+    (void)state;
+    run_cluster(&c, 2, 1, uneven_program, in_folder("c"));
+    expect_codes(&c, 0);
+    assert_int_equal(access(in_folder("c/manifest.json"), F_OK), 0);
+    assert_int_equal(access(in_folder("lost/manifest.json"), F_OK), -1);
+    run_cluster(&c, 1, 2, restore_program, in_folder("c"));
+    expect_codes(&c, 0);
+    remove_all(in_folder("lost"));
+    remove_all(in_folder("c"));
+}
+
+/* ---- folders that cannot be flushed -------------------------------------- */
+
+static int folder_errno;       /* of every fsync of a folder; 0: as it comes */
+static bool fail_after_rename; /* EIO, once the checkpoint has its name */
+
+/* The system's, for the whole program. */
+int fsync(int fd)
+{
+    struct stat st;
+    int errnum = folder_errno;
+
+    if (fail_after_rename && access(in_folder("c"), F_OK) == 0)
+        errnum = EIO;
+    if (errnum && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
+        errno = errnum;
+        return -1;
+    }
+    return (int)syscall(SYS_fsync, fd);
+}
+
+/* Some file systems cannot flush a folder, and say EINVAL. */
+static void checkpoint_where_folders_cannot_be_flushed_is_whole(void **state)
+{
+    static struct cluster c;
+
+    (void)state;
+    folder_errno = EINVAL;
+    for (unsigned nodes = 1; nodes <= 2; nodes++) {
+        run_cluster(&c, nodes, 1, write_program, in_folder("c"));
+        expect_codes(&c, 0);
+        assert_int_equal(access(in_folder("c/manifest.json"), F_OK), 0);
+        remove_all(in_folder("c"));
+    }
+    folder_errno = 0;
+}
+
+static void checkpoint_whose_folder_fails_is_taken_back(void **state)
+{
+    static struct cluster c;
+
+    (void)state;
+    fail_after_rename = true;
+    run_cluster(&c, 1, 1, write_program, in_folder("c"));
+    fail_after_rename = false;
+    expect_codes(&c, ERR_IO);
+    assert_int_equal(access(in_folder("c"), F_OK), -1);
+    assert_int_equal(access(in_folder("c.tmp"), F_OK), -1);
 }
 
 /* Calls out of order are refused in words; without one begun, none is waited
@@ -422,7 +587,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(checkpoint_is_the_same_on_any_number_of_nodes),
         cmocka_unit_test(checkpoint_damage_is_found_by_every_node),
-        cmocka_unit_test(checkpoint_in_a_used_folder_is_refused),
+        cmocka_unit_test(checkpoint_replaces_only_what_never_was_whole),
+        cmocka_unit_test(checkpoint_part_of_the_same_run_stays),
+        cmocka_unit_test(checkpoint_that_fails_late_leaves_no_part),
+        cmocka_unit_test(checkpoint_after_one_node_failed_is_whole),
+        cmocka_unit_test(checkpoint_where_folders_cannot_be_flushed_is_whole),
+        cmocka_unit_test(checkpoint_whose_folder_fails_is_taken_back),
         cmocka_unit_test(checkpoint_calls_out_of_order_are_refused),
     };
 

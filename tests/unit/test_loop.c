@@ -28,6 +28,7 @@ enum { SAMPLES = 10 };
 /* ---- the node ------------------------------------------------------------ */
 
 static void *dealer;
+static const char *node_number;
 
 static void node_text(const char *text)
 {
@@ -59,6 +60,8 @@ static enum msg_kind node_receive(op_id *op, char path[PROTO_PATH_MAX])
     *op = m.op;
     if (kind == MSG_SAVE)
         memcpy(path, m.save.path, PROTO_PATH_MAX);
+    if (kind == MSG_SNAPSHOT)
+        memcpy(path, m.snapshot.path, PROTO_PATH_MAX);
     msg_deinit(&m);
     return kind;
 }
@@ -126,6 +129,31 @@ static uint64_t node_counts_records(void)
     return count;
 }
 
+/* One of two nodes: the first writes its part, as the second does; who then
+ * also writes the manifest, or does not, or fails. */
+static void node_snapshot(op_id op, const char *path)
+{
+    bool second = strcmp(node_number, "1") == 0;
+    const char *role = getenv("ROLE");
+    char name[32], part[FILE_PATH_MAX], file[FILE_PATH_MAX];
+
+    if (second && strcmp(role, "full") == 0) {
+        node_failed(op, ERR_IO);
+        return;
+    }
+    snprintf(name, sizeof(name), "node-%s", node_number);
+    if (file_join(part, path, name, NULL) != ERR_OK ||
+        folder_make(part, NULL) != ERR_OK ||
+        file_join(file, part, "shard", NULL) != ERR_OK ||
+        file_write(file, "s", 1, NULL) != ERR_OK)
+        _exit(96);
+    if (second && strcmp(role, "unseen") != 0 &&
+        (file_join(file, path, "manifest.json", NULL) != ERR_OK ||
+         file_write(file, "{}", 2, NULL) != ERR_OK))
+        _exit(97);
+    node_done(op, 1);
+}
+
 /* Answers everything; `save` by writing a table. */
 static void node_serve(void)
 {
@@ -137,6 +165,10 @@ static void node_serve(void)
 
         if (kind == MSG_STOP)
             return;
+        if (kind == MSG_SNAPSHOT) {
+            node_snapshot(op, path);
+            continue;
+        }
         if (kind == MSG_SAVE) {
             char file[FILE_PATH_MAX];
 
@@ -188,6 +220,7 @@ static int node_main(char **argv)
     void *context = zmq_ctx_new();
 
     dealer = zmq_socket(context, ZMQ_DEALER);
+    node_number = argv[5];
     if (zmq_connect(dealer, argv[3]) != 0)
         return 95;
     node_role(getenv("ROLE"));
@@ -280,6 +313,9 @@ static void push_send(struct tuner *t, enum msg_kind kind, op_id op)
     if (kind == MSG_SAVE)
         snprintf(a->message.save.path, sizeof(a->message.save.path), "%s/model",
                  dir);
+    if (kind == MSG_SNAPSHOT)
+        snprintf(a->message.snapshot.path, sizeof(a->message.snapshot.path),
+                 "%s/000001", dir);
 }
 
 static void push_record(struct tuner *t)
@@ -312,6 +348,7 @@ static struct loop_result result;
 static int signal_fd;
 static int records;
 static bool fail_model;
+static uint32_t nodes;
 static char noticed[256];
 
 static void hook_record(void *ctx, const struct record *record,
@@ -385,6 +422,7 @@ static int make_dir(void **state)
     memset(&restarts, 0, sizeof(restarts));
     records = 0;
     fail_model = false;
+    nodes = 1;
     noticed[0] = '\0';
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
@@ -440,13 +478,14 @@ static void run_loop(const char *role,
 {
     char log_path[96], model_dir[96];
     struct tuner_socket socket;
-    struct node_process node;
+    struct node_process node[2];
     struct journal *journal;
     struct msg config = {.kind = MSG_CONFIG, .op = TUNER_CONFIG_OP};
     struct loop_options o = {
         .tuner = &core,
         .socket = &socket,
-        .node = &node,
+        .node = node,
+        .nodes = nodes,
         .signal_fd = signal_fd,
         .config = &config,
         .model_dir = model_dir,
@@ -462,7 +501,7 @@ static void run_loop(const char *role,
         o.hooks.restart = hook_restart;
     o.silence_s = restarts.silence_s;
     o.backoff_s = notice == hook_notice ? 0.001 : 600;
-    restarts.node = &node;
+    restarts.node = node;
     restarts.socket = &socket;
     core.script = script;
     snprintf(log_path, sizeof(log_path), "%s/log", dir);
@@ -476,9 +515,11 @@ static void run_loop(const char *role,
     o.journal = journal;
     assert_int_equal(socket_open(&socket, dir, NULL), 0);
     launch.endpoint = socket.endpoint;
-    assert_int_equal(launcher_start(&node, &launch, NULL), 0);
+    for (launch.node = 0; launch.node < nodes; launch.node++)
+        assert_int_equal(launcher_start(&node[launch.node], &launch, NULL), 0);
     loop_run(&o, &result);
-    assert_true(node.ended);
+    for (uint32_t i = 0; i < nodes; i++)
+        assert_true(node[i].ended);
     socket_close(&socket);
     journal_close(journal);
     msg_deinit(&config);
@@ -763,6 +804,64 @@ static void loop_model_that_fails_leaves_nothing(void **state)
     assert_false(exists("model.tmp"));
 }
 
+/* Whether anything is left of what was written is looked at while the run goes
+ * on: at its end all is swept anyway. */
+static bool left_behind;
+
+static void script_snapshot(struct tuner *t, const struct tuner_event *e)
+{
+    if (e->kind != TUNER_EVENT_MESSAGE || e->message->kind == MSG_BEAT)
+        return;
+    trace(t, msg_kind_name(e->message->kind));
+    if (e->message->kind == MSG_READY) {
+        push_send(t, MSG_SNAPSHOT, 9);
+        return;
+    }
+    left_behind = exists("000001.tmp");
+    push_end(t, RUN_FINISHED);
+}
+
+/* The parts of several nodes become a snapshot when all are there, with the
+ * manifest. */
+static void loop_snapshot_of_two_nodes_appears_whole(void **state)
+{
+    (void)state;
+    nodes = 2;
+    run_loop("whole", script_snapshot);
+    assert_string_equal(core.trace, "ready done ");
+    assert_int_equal(result.snapshot_error, ERR_OK);
+    assert_true(exists("000001/node-0/shard"));
+    assert_true(exists("000001/node-1/shard"));
+    assert_true(exists("000001/manifest.json"));
+    assert_false(left_behind);
+}
+
+/* Where one node fails, the other's part goes at once: the disk is full. */
+static void loop_failed_snapshot_leaves_no_part(void **state)
+{
+    (void)state;
+    nodes = 2;
+    run_loop("full", script_snapshot);
+    assert_string_equal(core.trace, "ready failed ");
+    assert_int_equal(result.snapshot_error, ERR_IO);
+    assert_non_null(strstr(noticed, "snapshot was not written"));
+    assert_false(exists("000001"));
+    assert_false(left_behind);
+}
+
+/* Parts whose nodes did not see each other are not taken for a snapshot. */
+static void loop_snapshot_without_manifest_is_failed(void **state)
+{
+    (void)state;
+    nodes = 2;
+    run_loop("unseen", script_snapshot);
+    assert_string_equal(core.trace, "ready failed ");
+    assert_int_equal(result.snapshot_error, ERR_IO);
+    assert_non_null(strstr(noticed, "manifest.json"));
+    assert_false(exists("000001"));
+    assert_false(left_behind);
+}
+
 static void script_interrupt(struct tuner *t, const struct tuner_event *e)
 {
     if (e->kind == TUNER_EVENT_COMMAND) {
@@ -882,6 +981,9 @@ int main(int argc, char **argv)
         CASE(loop_load_error_is_told),
         CASE(loop_model_appears_whole),
         CASE(loop_model_that_fails_leaves_nothing),
+        CASE(loop_snapshot_of_two_nodes_appears_whole),
+        CASE(loop_failed_snapshot_leaves_no_part),
+        CASE(loop_snapshot_without_manifest_is_failed),
         CASE(loop_signal_interrupts),
         CASE(loop_second_signal_ends_at_once),
         CASE(loop_timer_wakes_the_core),

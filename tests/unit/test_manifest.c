@@ -128,8 +128,14 @@ static void manifest_joins_parts_of_one_checkpoint(void **state)
     b.table[1].width++;
     assert_int_equal(manifest_join(&a, &b, "x", &f), ERR_FORMAT);
     b.table[1].width--;
+    b.clock++; /* of a node whose workers had run another number */
     assert_int_equal(manifest_join(&a, &b, "x", &f), ERR_OK);
     assert_int_equal(manifest_missing(&a), 4);
+    assert_int_equal(a.clock, b.clock - 1); /* node 0's */
+    for (int i = 0; i < 2; i++)
+        b.part[i] = (struct manifest_part){0};
+    assert_int_equal(manifest_join(&b, &a, "x", &f), ERR_OK);
+    assert_int_equal(b.clock, a.clock);
     assert_int_equal(a.part[2].bytes, 1002);
     manifest_deinit(&a);
     manifest_deinit(&b);
