@@ -105,7 +105,10 @@ static void pass(enum msg_kind kind, op_id op)
 
 static void *serve(void *arg)
 {
-    struct node_options o = {endpoint, 3, NULL, signal_pipe[0], &registry};
+    struct node_options o = {.endpoint = endpoint,
+                             .node = 3,
+                             .signal_fd = signal_pipe[0],
+                             .registry = &registry};
 
     (void)arg;
     served.end = node_serve(&o, &served.signal, &served.fault);
@@ -674,7 +677,8 @@ static void serve_stop_ends_a_slice(void **state)
 /* An endpoint that is none is a failure in words. */
 static void serve_bad_endpoint_is_refused(void **state)
 {
-    struct node_options o = {"nowhere", 0, NULL, -1, &registry};
+    struct node_options o = {
+        .endpoint = "nowhere", .signal_fd = -1, .registry = &registry};
     struct fault f = {0};
     int number = 0;
 
