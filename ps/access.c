@@ -72,6 +72,12 @@ enum err access_new(uint64_t rows, uint32_t nodes, uint32_t workers,
     return ERR_OK;
 }
 
+/* Two sets of rows, a bit each. */
+uint64_t access_bytes(uint64_t rows, uint32_t workers)
+{
+    return workers * (rows * sizeof(uint32_t) + rows / 4);
+}
+
 static enum err note_read(struct toucher *t, uint64_t row)
 {
     if (rowset_has(&t->read, row))
@@ -209,6 +215,11 @@ static bool is_touched(const struct access *a, uint64_t row)
         if (a->toucher[i].clocks[row])
             return true;
     return false;
+}
+
+uint64_t access_place_bytes(uint64_t rows)
+{
+    return rows * sizeof(struct wish);
 }
 
 enum err access_place(const struct access *a, const uint64_t first[],

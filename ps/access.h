@@ -29,6 +29,11 @@ enum err access_new(uint64_t rows, uint32_t nodes, uint32_t workers,
                     struct access **out);
 void access_free(struct access *a);
 
+/* Bytes that weights of @workers take (access_weigh), about, and those that
+ * access_place takes while it runs. */
+uint64_t access_bytes(uint64_t rows, uint32_t workers);
+uint64_t access_place_bytes(uint64_t rows);
+
 /* @worker reads @row, or updates it. May go on while the knowledge is used:
  * rows that were missing are then known from their next clock on. Errors:
  * ERR_NOMEM; the row is then not known. */

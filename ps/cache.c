@@ -314,16 +314,16 @@ static void ask(struct cache *c, uint32_t worker, uint32_t table, uint64_t row,
     c->stats.asked++;
 }
 
-/* The first in the clock; after a part of the sum has left early, the first
- * before there is another. */
+/* What the worker adds is computed on the last that it read before: while it
+ * has added nothing since the clock began, or since a part of the sum left
+ * early, a newer version takes the place of an older one. */
 static void note_version(const struct cache *c, uint32_t worker, uint32_t table,
                          uint64_t row, uint32_t version)
 {
     struct cache_worker *w = &c->worker[worker];
 
     if (rowset_has(&w->read[table], row) &&
-        (!rowset_has(&w->left[table], row) ||
-         update_has(&c->opt.update[worker][table], row)))
+        update_has(&c->opt.update[worker][table], row))
         return;
     rowset_add(&w->read[table], row);
     rowset_remove(&w->left[table], row);

@@ -1,6 +1,7 @@
 #include "ps/comm_io.h"
 
 #include "base/log.h"
+#include "base/rng.h"
 #include "ps/comm_parts_io.h"
 
 #include <zmq.h>
@@ -302,10 +303,23 @@ static enum err start_thread(struct comm *c, struct fault *f)
 
 /* ---- start --------------------------------------------------------------- */
 
-static bool all_greeted(const struct comm *c, uint32_t *missing)
+/* It has said all of itself and been told all: rows are placed from what went
+ * both ways. */
+static bool has_greeted(const struct comm_peer *p)
+{
+    return p->hello && p->fits && !p->hello_due && !p->fits_due;
+}
+
+static bool has_placed(const struct comm_peer *p)
+{
+    return p->placed && !p->placed_due;
+}
+
+static bool all_have(const struct comm *c,
+                     bool (*done)(const struct comm_peer *), uint32_t *missing)
 {
     for (uint32_t i = 0; i < c->ps->nodes; i++)
-        if (i != c->ps->node && !(c->peer[i].hello && c->peer[i].fits)) {
+        if (i != c->ps->node && !done(&c->peer[i])) {
             *missing = i;
             return false;
         }
@@ -313,7 +327,9 @@ static bool all_greeted(const struct comm *c, uint32_t *missing)
 }
 
 /* Others may still be loading their data. */
-static enum err wait_greeted(struct comm *c, struct fault *f)
+static enum err wait_peers(struct comm *c,
+                           bool (*done)(const struct comm_peer *),
+                           struct fault *f)
 {
     time_ns end = clock_monotonic() + COMM_HELLO_S * NS;
     const struct timespec pause = {.tv_nsec = 2000000};
@@ -324,7 +340,7 @@ static enum err wait_greeted(struct comm *c, struct fault *f)
         comm_lock(c);
         if (c->broken.code)
             err = fault_set(f, c->broken.code, "%s", c->broken.text);
-        else if (all_greeted(c, &missing))
+        else if (all_have(c, done, &missing))
             err = ERR_OK;
         comm_unlock(c);
         if (err == ERR_AGAIN && clock_monotonic() >= end)
@@ -365,6 +381,45 @@ static enum err place_tables(struct mlt_ps *ps, struct fault *f)
     return ERR_OK;
 }
 
+static enum err check_places(struct comm *c, struct fault *f)
+{
+    enum err err = ERR_OK;
+
+    comm_lock(c);
+    for (uint32_t i = 0; i < c->ps->nodes && !err; i++)
+        if (i != c->ps->node && c->peer[i].layout != c->layout)
+            err = fault_set(f, ERR_NODE,
+                            "node %u and node %u place rows differently: what "
+                            "they told each other did not come whole; start "
+                            "all nodes anew, with the same mltune",
+                            c->ps->node, i);
+    comm_unlock(c);
+    return err;
+}
+
+/* No node goes on before all have placed rows alike. */
+static enum err place_alike(struct comm *c, struct fault *f)
+{
+    const struct mlt_ps *ps = c->ps;
+    enum err err;
+
+    if (!ps->places)
+        return ERR_OK;
+    comm_lock(c);
+    err = place_tables(c->ps, f);
+    c->layout = ps->nodes;
+    for (size_t t = 0; t < ps->tables; t++)
+        c->layout = rng_mix(c->layout, ps->table[t].placed);
+    for (uint32_t i = 0; i < ps->nodes && !err; i++)
+        c->peer[i].placed_due = i != ps->node;
+    if (!err)
+        comm_pump(c);
+    comm_unlock(c);
+    if (!err)
+        err = wait_peers(c, has_placed, f);
+    return err ? err : check_places(c, f);
+}
+
 static bool has_shared(const struct mlt_ps *ps)
 {
     for (size_t t = 0; t < ps->tables; t++)
@@ -396,10 +451,10 @@ enum err comm_start(struct mlt_ps *ps, struct fault *f)
     if (!err)
         err = start_thread(c, f);
     if (!err)
-        err = wait_greeted(c, f);
-    comm_lock(c);
+        err = wait_peers(c, has_greeted, f);
     if (!err)
-        err = place_tables(ps, f);
+        err = place_alike(c, f);
+    comm_lock(c);
     c->starting = false;
     comm_unlock(c);
     return err;

@@ -36,10 +36,11 @@ struct comm_peer {
     void *push, *monitor;     /* owned */
     bool connected, was_connected;
     time_ns lost_at; /* not connected any more: when the node is gone */
-    bool hello_due, fits_due;
+    bool hello_due, fits_due, placed_due;
     uint32_t expect_table; /* expectations: what it is to be told next */
     uint64_t expect_row;
-    bool hello, fits; /* has said so */
+    bool hello, fits, placed; /* has said so */
+    uint64_t layout;          /* of where it has placed rows */
 };
 
 struct comm {
@@ -61,6 +62,7 @@ struct comm {
     unsigned char *bytes;        /* [room] a frame that is being made */
     size_t room;
     uint64_t slice;
+    uint64_t layout;     /* of where this node has placed rows */
     bool stop;           /* the thread is to end */
     bool starting;       /* until all others have been heard of */
     bool running;        /* until all workers of all nodes have drained here */

@@ -169,11 +169,12 @@ static enum err take_greeting(struct comm *c, const struct frame *f,
     return err;
 }
 
-/* What a node will touch, between its other greetings. */
-static enum err take_expect(struct comm *c, const struct frame *f,
+/* What a node will touch, between its other greetings, and where rows lie then.
+ */
+static enum err take_places(struct comm *c, const struct frame *f,
                             struct fault *fault)
 {
-    const struct comm_peer *p = &c->peer[f->from];
+    struct comm_peer *p = &c->peer[f->from];
     const struct mlt_ps *ps = c->ps;
 
     if (!ps->places)
@@ -181,6 +182,11 @@ static enum err take_expect(struct comm *c, const struct frame *f,
                          "node %u places rows, this one does not: start all "
                          "with the same ps.access",
                          f->from);
+    if (f->kind == FRAME_PLACED) {
+        p->placed = true;
+        p->layout = f->layout;
+        return ERR_OK;
+    }
     if (!p->hello || p->fits || f->table >= ps->tables ||
         !table_gathers(ps, &ps->table[f->table]))
         return fault_set(fault, ERR_PROTO,
@@ -200,7 +206,8 @@ enum err comm_take(struct comm *c, const struct frame *f, struct fault *fault)
     case FRAME_FITS:
         return take_greeting(c, f, fault);
     case FRAME_EXPECT:
-        return take_expect(c, f, fault);
+    case FRAME_PLACED:
+        return take_places(c, f, fault);
     case FRAME_ROWS:
     case FRAME_CLOCKS:
         return cache_step(c->cache, f, fault);
@@ -290,8 +297,6 @@ static size_t tell_expected(struct comm *c, struct comm_peer *p)
     const struct mlt_ps *ps = c->ps;
     size_t n = 0;
 
-    if (p->hello_due)
-        return 0;
     for (; p->expect_table < ps->tables && !n; p->expect_table += !n) {
         n = placement_next(&ps->placement[p->expect_table], p->expect_table,
                            &p->expect_row, c->bytes, c->room);
@@ -310,16 +315,21 @@ static size_t greet(struct comm *c, struct comm_peer *p)
                           .layout =
                               shard_layout(ps->table, (uint32_t)ps->tables)};
     struct frame fits = {.kind = FRAME_FITS, .fits = ps->own_fits};
+    struct frame placed = {.kind = FRAME_PLACED, .layout = c->layout};
+    bool *due = p->hello_due  ? &p->hello_due
+                : p->fits_due ? &p->fits_due
+                              : &p->placed_due;
     struct frame_writer w;
-    size_t n = tell_expected(c, p);
+    size_t n = due == &p->fits_due ? tell_expected(c, p) : 0;
 
     if (n)
         return n;
-    frame_begin(&w, p->hello_due ? &hello : &fits, c->bytes, c->room);
-    if (p->hello_due)
-        p->hello_due = false;
-    else
-        p->fits_due = false;
+    frame_begin(&w,
+                due == &p->hello_due  ? &hello
+                : due == &p->fits_due ? &fits
+                                      : &placed,
+                c->bytes, c->room);
+    *due = false;
     return frame_end(&w);
 }
 
@@ -342,7 +352,7 @@ static size_t next_frame(struct comm *c, uint32_t node, size_t room)
     struct comm_peer *p = &c->peer[node];
     size_t n;
 
-    if (p->hello_due || p->fits_due)
+    if (p->hello_due || p->fits_due || p->placed_due)
         return greet(c, p);
     n = accord_next(c->accord, node, c->bytes, c->room);
     return n ? n : next_rows(c, node, room);

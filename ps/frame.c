@@ -79,6 +79,7 @@ static const struct kind {
     [FRAME_END] = {"end", 0, {FIELD(clocks)}},
     [FRAME_FAIL] = {"fail", 0, {FIELD(code)}},
     [FRAME_EXPECT] = {"expect", 1u << FRAME_I32, {FIELD(table)}},
+    [FRAME_PLACED] = {"placed", 0, {FIELD(layout)}},
 };
 
 const char *frame_kind_name(unsigned kind)

@@ -55,6 +55,7 @@ enum frame_kind {
     FRAME_END,       /* clocks: run so many of the slice, and no more */
     FRAME_FAIL,      /* code: the slice has failed in a worker */
     FRAME_EXPECT,    /* table; rows that the node will touch, how often */
+    FRAME_PLACED,    /* layout: of where rows lie now, in all tables */
     FRAME_KIND_COUNT
 };
 
@@ -90,7 +91,7 @@ struct frame {
 
     /* Fields; the kind says which are there. Others are 0. */
     uint32_t nodes, workers; /* workers: a node */
-    uint64_t layout;         /* hash of all tables' layouts */
+    uint64_t layout;         /* hash of all tables' layouts or permutations */
     uint64_t through;
     uint32_t table;  /* or FRAME_ALL_TABLES where the kind allows it */
     uint32_t worker; /* over all nodes */

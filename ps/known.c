@@ -95,7 +95,8 @@ void known_begin(struct known *k, uint64_t part, int64_t clock, int64_t since,
 
 void known_note(struct known *k, uint64_t row, int64_t held[])
 {
-    if (held[row] == known_asked(k->clock))
+    if (held[row] == known_asked(k->clock) ||
+        held[row] == known_fetched(k->clock))
         return;
     held[row] = known_asked(k->clock);
     k->unforeseen++;

@@ -88,7 +88,8 @@ static inline bool known_is_fetched(int64_t mark, int64_t since)
 void known_begin(struct known *k, uint64_t part, int64_t clock, int64_t since,
                  int64_t held[]);
 
-/* @row is to be read in k->clock; known for the next time if it was not. */
+/* @row is to be read in k->clock; known for the next time if it was not. One
+ * that is asked for in this clock, or was fetched, is. */
 void known_note(struct known *k, uint64_t row, int64_t held[]);
 
 #endif

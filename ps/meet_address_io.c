@@ -43,18 +43,22 @@ static enum err split_place(const char *place, char host[HOST_BYTES],
                      place);
 }
 
-/* The address of this machine from which the host is reached: what a datagram
- * socket would send from. Nothing is sent. */
-static enum err own_address(const char *place, char out[HOST_BYTES],
-                            struct fault *f)
+/* 127.0.0.0/8, or a name that always means it. */
+static bool says_loopback(const char *host)
+{
+    return strncmp(host, "127.", 4) == 0 || strcmp(host, "localhost") == 0;
+}
+
+/* The host's address. Nobody else gets to one that means every machine itself,
+ * which is what Debian's /etc/hosts has for a machine's own name. */
+static enum err find_host(const char *place, struct sockaddr_in *out,
+                          struct fault *f)
 {
     struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_DGRAM};
     char host[HOST_BYTES], port[8];
-    struct sockaddr_in own;
-    socklen_t size = sizeof(own);
     struct addrinfo *found;
     enum err err = split_place(place, host, port, f);
-    int fd, code;
+    int code;
 
     if (err)
         return err;
@@ -62,15 +66,56 @@ static enum err own_address(const char *place, char out[HOST_BYTES],
     if (code)
         return fault_set(f, ERR_INVAL, "cannot meet at %.200s: %s", place,
                          gai_strerror(code));
+    memcpy(out, found->ai_addr, sizeof(*out));
+    freeaddrinfo(found);
+    if (ntohl(out->sin_addr.s_addr) >> 24 != IN_LOOPBACKNET ||
+        says_loopback(host))
+        return ERR_OK;
+    return fault_set(f, ERR_INVAL,
+                     "cannot meet at %.200s: %.100s is a loopback address on "
+                     "this machine, which others cannot reach; give the "
+                     "machine's address in the network in its place, or put "
+                     "that into /etc/hosts",
+                     place, host);
+}
+
+/* The address of this machine from which the host is reached: what a datagram
+ * socket would send from. Nothing is sent. */
+static enum err own_address(const char *place, char out[HOST_BYTES],
+                            struct fault *f)
+{
+    struct sockaddr_in host = {0}, own;
+    socklen_t size = sizeof(own);
+    enum err err = find_host(place, &host, f);
+    int fd;
+
+    if (err)
+        return err;
     fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, found->ai_addr, found->ai_addrlen) != 0 ||
+    if (fd < 0 || connect(fd, (struct sockaddr *)&host, sizeof(host)) != 0 ||
         getsockname(fd, (struct sockaddr *)&own, &size) != 0 ||
         !inet_ntop(AF_INET, &own.sin_addr, out, HOST_BYTES))
         err = fault_errno(f, ERR_IO, errno, "no way to %.200s", place);
-    freeaddrinfo(found);
     if (fd >= 0)
         close(fd);
     return err;
+}
+
+/* Others reach this machine's loopback only where they are on it, as all are
+ * when they meet there. */
+static enum err check_told(const struct meet *m, const char *endpoint,
+                           struct fault *f)
+{
+    char host[HOST_BYTES], port[8];
+    enum err err = split_place(m->place, host, port, f);
+
+    if (err || strncmp(endpoint, "tcp://127.", 10) != 0 || says_loopback(host))
+        return err;
+    return fault_set(f, ERR_INVAL,
+                     "node %u would tell the others to reach it at %.200s, "
+                     "which is on no other machine: let it listen at this "
+                     "machine's address, or at tcp://*:PORT",
+                     m->node, endpoint);
 }
 
 /* Binds, and says in this node's entry where the others reach it. */
@@ -99,7 +144,7 @@ static enum err bind_pull(struct meet *m, void *pull, const char *listen,
         n = snprintf(m->peer[m->node].endpoint, MEET_ENDPOINT_MAX, "%s", bound);
     assert(n > 0 && n < MEET_ENDPOINT_MAX);
     (void)n;
-    return ERR_OK;
+    return check_told(m, m->peer[m->node].endpoint, f);
 }
 
 /* ---- life ---------------------------------------------------------------- */
@@ -121,6 +166,27 @@ static enum err say_where(struct meet *m, struct fault *f)
                     : ERR_OK;
 }
 
+/* ZeroMQ binds addresses and takes no names. */
+static enum err bind_place(const struct meet *m, struct fault *f)
+{
+    char address[INET_ADDRSTRLEN], endpoint[64];
+    struct sockaddr_in host = {0};
+    enum err err = find_host(m->place, &host, f);
+
+    if (err)
+        return err;
+    inet_ntop(AF_INET, &host.sin_addr, address, sizeof(address));
+    snprintf(endpoint, sizeof(endpoint), "tcp://%s:%u", address,
+             ntohs(host.sin_port));
+    if (zmq_bind(m->socket, endpoint) == 0)
+        return ERR_OK;
+    return fault_set(f, ERR_IO,
+                     "node 0 cannot meet the others at %.200s (%s): %s; it "
+                     "must be an address of node 0's machine, with a port that "
+                     "is free",
+                     m->place, endpoint, zmq_strerror(errno));
+}
+
 static enum err open_socket(struct meet *m, struct fault *f)
 {
     int64_t size_max = MEET_REPORT_MAX;
@@ -138,15 +204,12 @@ static enum err open_socket(struct meet *m, struct fault *f)
     }
     zmq_setsockopt(m->socket, ZMQ_LINGER, &linger, sizeof(linger));
     zmq_setsockopt(m->socket, ZMQ_MAXMSGSIZE, &size_max, sizeof(size_max));
-    if ((m->node ? zmq_connect(m->socket, m->place)
-                 : zmq_bind(m->socket, m->place)) == 0)
+    if (m->node == 0)
+        return bind_place(m, f);
+    if (zmq_connect(m->socket, m->place) == 0)
         return ERR_OK;
-    return fault_set(f, ERR_IO,
-                     "node %u cannot meet the others at %.200s: %s%s", m->node,
-                     m->place, zmq_strerror(errno),
-                     m->node ? ""
-                             : "; it must be an address of node 0's machine, "
-                               "with a port that is free");
+    return fault_set(f, ERR_IO, "node %u cannot meet the others at %.200s: %s",
+                     m->node, m->place, zmq_strerror(errno));
 }
 
 enum err meet_address_open(struct meet *m, void *pull, const char *listen,
@@ -251,15 +314,31 @@ static void take_report(struct meet *m, struct reporter reporter[])
         reporter[r.node] = from;
 }
 
-static void answer_all(struct meet *m, const struct reporter reporter[])
+static void refuse_all(const struct meet *m, const struct reporter reporter[],
+                       const char *reason)
+{
+    for (uint32_t i = 1; i < m->nodes; i++)
+        if (reporter[i].bytes)
+            refuse(m, &reporter[i], reason);
+}
+
+static enum err answer_all(struct meet *m, const struct reporter reporter[],
+                           struct fault *f)
 {
     char *text;
 
     m->run = meet_run(m->nodes, m->peer);
     text = meet_answer_write(m->run, m->nodes, m->peer);
+    if (!text) {
+        fault_set(f, ERR_NOMEM, "node 0 has no memory to meet %u nodes",
+                  m->nodes);
+        refuse_all(m, reporter, f->text);
+        return ERR_NOMEM;
+    }
     for (uint32_t i = 1; i < m->nodes; i++)
         tell(m, &reporter[i], text);
     mem_free(text);
+    return ERR_OK;
 }
 
 static enum err gather(struct meet *m, double timeout_s,
@@ -280,13 +359,10 @@ static enum err gather(struct meet *m, double timeout_s,
                   "and with the same address",
                   timeout_s, m->place, missing, m->nodes,
                   missing == 1 ? "is" : "are", names);
-        for (uint32_t i = 1; i < m->nodes; i++)
-            if (reporter[i].bytes)
-                refuse(m, &reporter[i], f->text);
+        refuse_all(m, reporter, f->text);
         return ERR_NODE;
     }
-    answer_all(m, reporter);
-    return ERR_OK;
+    return answer_all(m, reporter, f);
 }
 
 static enum err wait_as_first(struct meet *m, double timeout_s, struct fault *f)

@@ -26,9 +26,12 @@ void placement_deinit(struct placement *p)
     memset(p, 0, sizeof(*p));
 }
 
-uint64_t placement_bytes(uint64_t rows)
+uint64_t placement_bytes(uint64_t rows, uint32_t nodes)
 {
-    return 2 * rows * sizeof(uint32_t);
+    uint64_t row = 2 * sizeof(uint32_t)                   /* number, row_at */
+                   + sizeof(uint32_t) + sizeof(uint64_t); /* touches, place */
+
+    return rows * row + access_bytes(rows, nodes) + access_place_bytes(rows);
 }
 
 /* ---- what is expected ---------------------------------------------------- */

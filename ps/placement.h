@@ -39,8 +39,9 @@ void placement_init(struct placement *p, uint32_t node, uint32_t nodes,
                     uint32_t workers, uint64_t rows);
 void placement_deinit(struct placement *p);
 
-/* Bytes that a placed table takes in a node. */
-uint64_t placement_bytes(uint64_t rows);
+/* Bytes that a placed table takes in a node, with what it takes while nodes
+ * meet only. */
+uint64_t placement_bytes(uint64_t rows, uint32_t nodes);
 
 /* Worker @worker of this node reads, or updates, @row in a clock of @part; at
  * most once each. @places: it counts for where the row is to lie. Errors:

@@ -61,7 +61,7 @@ static uint64_t table_buffers(const struct mlt_ps *ps, const struct table *t)
         bytes += values;
     bytes *= ps->workers;
     if (ps->places && table_gathers(ps, t))
-        bytes += placement_bytes(t->rows);
+        bytes += placement_bytes(t->rows, ps->nodes);
     return bytes + t->chunks * sizeof(chunk_slot);
 }
 

@@ -384,7 +384,12 @@ MLT_API void mlt_init_row(struct mlt_worker *w, mlt_table table, uint64_t row,
 
 /* Ends the clock: all updates of this worker leave. bsp: waits for all workers
  * and returns when the sums are applied. ssp: returns at once; the wait comes
- * with a read. Returns 0, or an error when another worker failed. */
+ * with a read. Returns 0, or an error when another worker failed.
+ *
+ * Updates after a worker's last mlt_clock of a run belong to no clock. Do not
+ * count on them: they are dropped when the run ends, but with a bandwidth
+ * budget between nodes and a model without barriers some may have left before
+ * and are applied. */
 MLT_API int mlt_clock(struct mlt_worker *w);
 
 /* Ends the clock of one table.

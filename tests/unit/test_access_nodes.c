@@ -43,6 +43,7 @@ struct cluster {
     enum { SILENT, EXACT, MISSING, WRONG } expect; /* what is said before */
     bool wanders; /* every clock reads other rows */
     bool parts;   /* clocks are of PARTS parts */
+    double mbps;  /* budget; 0: none */
     char folder[64];
     pthread_barrier_t *written; /* all nodes have written their snapshots */
     struct node node[NODES_MAX];
@@ -243,6 +244,7 @@ static int open_node(struct node *n)
     opt.node = n->number;
     opt.meet = c->folder;
     opt.access = c->access;
+    opt.bandwidth_mbps = c->mbps;
     code = mlt_ps_new(&opt, &n->ps, &n->error);
     if (!code)
         code = mlt_ps_table(n->ps, &rows, &t, &n->error);
@@ -392,6 +394,27 @@ static void access_nodes_gather_in_the_first_clock(void **state)
             assert_true(t.frames_sent * 4 <
                         traffic_of(&off, false).frames_sent);
     }
+}
+
+/* With a budget rows that were fetched are read anew, since they may be fresher
+ * now; they are no less known for that. */
+static void access_nodes_budget_knows_the_same(void **state)
+{
+    static struct cluster off, on;
+    struct ps_traffic t;
+
+    (void)state;
+    off = (struct cluster){
+        .nodes = 2, .consistency = "essp", .access = "off", .mbps = 1000};
+    on = off;
+    on.access = "gather";
+    run_cluster(&off);
+    run_cluster(&on);
+    expect_same_bits(&off, &on);
+    t = traffic_of(&on, false);
+    assert_int_equal(t.rows_unforeseen, traffic_of(&on, true).rows_unforeseen);
+    assert_true(t.rows_unforeseen <= (uint64_t)WORKERS * READS);
+    assert_true(t.rows_foreseen > 0);
 }
 
 /* Rows that are known of a part are asked for in its clocks only. */
@@ -589,6 +612,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(access_nodes_bsp_gives_the_same_bits,
                                         scratch_make, scratch_remove),
         cmocka_unit_test_setup_teardown(access_nodes_gather_in_the_first_clock,
+                                        scratch_make, scratch_remove),
+        cmocka_unit_test_setup_teardown(access_nodes_budget_knows_the_same,
                                         scratch_make, scratch_remove),
         cmocka_unit_test_setup_teardown(access_nodes_parts_are_known_apart,
                                         scratch_make, scratch_remove),

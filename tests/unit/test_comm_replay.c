@@ -19,6 +19,7 @@ enum { ROWS = 64, WIDTH = 4, CLOCKS = 30, NODES = 2, FRAMES_MAX = 4096 };
 struct node {
     char folder[64];
     unsigned number;
+    bool places;
     int code;
     struct mlt_error error;
     float weights[ROWS * WIDTH]; /* its part */
@@ -60,10 +61,23 @@ static void keep_weights(struct node *n, struct mlt_ps *ps)
                 n->weights[row * WIDTH + j] = (float)x[j];
 }
 
+/* Node 0 touches a row more often than node 1. */
+static int expect(struct node *n, struct mlt_ps *ps)
+{
+    const uint64_t row = 5;
+
+    return mlt_ps_expect(ps, 0, n->number, 0,
+                         n->number == 0 ? MLT_READS | MLT_UPDATES : MLT_READS,
+                         1, &row);
+}
+
 static void *node_main(void *arg)
 {
-    struct mlt_table_options table = {
-        .size = sizeof(table), .name = "weights", .rows = ROWS, .width = WIDTH};
+    struct mlt_table_options table = {.size = sizeof(table),
+                                      .name = "weights",
+                                      .rows = ROWS,
+                                      .width = WIDTH,
+                                      .chunk_bytes = 256};
     struct mlt_ps_options opt = MLT_PS_OPTIONS;
     struct mlt_ps *ps = NULL;
     struct node *n = arg;
@@ -75,9 +89,12 @@ static void *node_main(void *arg)
     opt.nodes = NODES;
     opt.node = n->number;
     opt.meet = n->folder;
+    opt.access = n->places ? "place" : NULL;
     n->code = mlt_ps_new(&opt, &ps, &n->error);
     if (!n->code)
         n->code = mlt_ps_table(ps, &table, &index, &n->error);
+    if (!n->code && n->places)
+        n->code = expect(n, ps);
     if (!n->code)
         n->code = mlt_ps_start(ps, &n->error);
     if (!n->code)
@@ -100,6 +117,7 @@ struct relay {
     unsigned char *first; /* the first frame that came */
     size_t first_bytes;
     unsigned frames, forged;
+    bool lies; /* of what node 1 touches, and does nothing else */
     _Atomic int stop;
     pthread_t thread;
 };
@@ -134,6 +152,14 @@ static void pass_on(struct relay *r, unsigned char *bytes, size_t n)
     send_bytes(r, bytes, n);
 }
 
+/* The last record's count is the frame's end. */
+static void pass_on_a_lie(struct relay *r, unsigned char *bytes, size_t n)
+{
+    if (bytes[5] == FRAME_EXPECT)
+        bytes[n - 4] = 100;
+    send_bytes(r, bytes, n);
+}
+
 static void *relay_main(void *arg)
 {
     struct relay *r = arg;
@@ -145,7 +171,11 @@ static void *relay_main(void *arg)
         if (zmq_poll(&item, 1, 10) <= 0)
             continue;
         zmq_msg_init(&m);
-        if (zmq_msg_recv(&m, r->pull, ZMQ_DONTWAIT) >= 0)
+        if (zmq_msg_recv(&m, r->pull, ZMQ_DONTWAIT) < 0)
+            ;
+        else if (r->lies)
+            pass_on_a_lie(r, zmq_msg_data(&m), zmq_msg_size(&m));
+        else
             pass_on(r, zmq_msg_data(&m), zmq_msg_size(&m));
         zmq_msg_close(&m);
     }
@@ -162,7 +192,7 @@ static void start_relay(struct relay *r, const char *folder)
     int none = 0;
     FILE *f;
 
-    *r = (struct relay){.context = zmq_ctx_new()};
+    r->context = zmq_ctx_new();
     r->pull = zmq_socket(r->context, ZMQ_PULL);
     r->push = zmq_socket(r->context, ZMQ_PUSH);
     zmq_setsockopt(r->push, ZMQ_LINGER, &none, sizeof(none));
@@ -222,7 +252,7 @@ static void run_nodes(struct node n[NODES], struct relay *relay)
 
     assert_non_null(mkdtemp(folder));
     for (unsigned i = 0; i < NODES; i++) {
-        n[i] = (struct node){.number = i};
+        n[i] = (struct node){.number = i, .places = relay && relay->lies};
         snprintf(n[i].folder, sizeof(n[i].folder), "%s", folder);
     }
     start_node(&n[0]);
@@ -233,11 +263,15 @@ static void run_nodes(struct node n[NODES], struct relay *relay)
         pthread_join(n[i].thread, NULL);
     if (relay)
         stop_relay(relay);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+static void expect_success(const struct node n[NODES])
+{
     for (unsigned i = 0; i < NODES; i++)
         if (n[i].code)
             fail_msg("node %u: %s (%s)", i, mlt_error_text(n[i].code),
                      n[i].error.text);
-    assert_int_equal(rmdir(folder), 0);
 }
 
 /* Frames that were heard on the way and come again, cut off, of another run or
@@ -246,13 +280,15 @@ static void run_nodes(struct node n[NODES], struct relay *relay)
 static void comm_replayed_frames_change_nothing(void **state)
 {
     static struct node alone[NODES], disturbed[NODES];
-    struct relay relay;
+    struct relay relay = {0};
 
     (void)state;
     run_nodes(alone, NULL);
+    expect_success(alone);
     log_set_sink(count_lines, NULL);
     run_nodes(disturbed, &relay);
     log_set_sink(NULL, NULL);
+    expect_success(disturbed);
     assert_true(relay.frames > CLOCKS);
     for (unsigned i = 0; i < NODES; i++)
         assert_memory_equal(alone[i].weights, disturbed[i].weights,
@@ -263,10 +299,27 @@ static void comm_replayed_frames_change_nothing(void **state)
     assert_int_equal(others, 0);
 }
 
+/* Nodes that come to place rows differently do not start. */
+static void comm_places_that_differ_are_refused(void **state)
+{
+    static struct node n[NODES];
+    struct relay relay = {.lies = true};
+    bool told = false;
+
+    (void)state;
+    run_nodes(n, &relay);
+    for (unsigned i = 0; i < NODES; i++) {
+        assert_int_equal(n[i].code, ERR_NODE);
+        told |= strstr(n[i].error.text, "place rows differently") != NULL;
+    }
+    assert_true(told);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(comm_replayed_frames_change_nothing),
+        cmocka_unit_test(comm_places_that_differ_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

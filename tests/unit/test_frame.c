@@ -86,6 +86,9 @@ static struct frame sample(enum frame_kind kind)
     case FRAME_FITS:
         f.fits = 12;
         break;
+    case FRAME_PLACED:
+        f.layout = UINT64_C(0xfedcba9876543210);
+        break;
     case FRAME_HELD:
     case FRAME_END:
         f.clocks = 17;

@@ -126,6 +126,28 @@ static void known_row_said_twice_is_one(void **state)
     known_deinit(&k);
 }
 
+/* A row that came with what was asked for and is read anew all the same, since
+ * it may be fresher now, is no second one. */
+static void known_fetched_row_read_anew_is_one(void **state)
+{
+    int64_t held[ROWS] = {0};
+    struct known k;
+
+    (void)state;
+    known_init(&k, ROWS);
+    assert_int_equal(known_add(&k, PART, 8), ERR_OK);
+    for (int64_t clock = 1; clock < 10; clock++) {
+        known_begin(&k, PART, clock, clock, held);
+        assert_int_equal(k.waits, 1);
+        held[8] = known_fetched(clock);
+        known_note(&k, 8, held);
+        held[8] = clock;
+    }
+    assert_int_equal(k.entries, 1);
+    assert_int_equal(k.unforeseen, 0);
+    known_deinit(&k);
+}
+
 /* What has no room is not known, and that is all. */
 static void known_full_lists_only_know_less(void **state)
 {
@@ -182,6 +204,7 @@ int main(void)
         cmocka_unit_test(known_held_rows_are_not_asked_for),
         cmocka_unit_test(known_adapts_to_what_is_read),
         cmocka_unit_test(known_row_said_twice_is_one),
+        cmocka_unit_test(known_fetched_row_read_anew_is_one),
         cmocka_unit_test(known_full_lists_only_know_less),
         cmocka_unit_test(known_without_memory_knows_less),
     };

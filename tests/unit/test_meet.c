@@ -293,6 +293,73 @@ static void meet_address_refuses_whom_it_has(void **state)
     zmq_ctx_term(context);
 }
 
+/* By a name that the machine knows of itself; all are told an address. */
+static void meet_address_by_name(void **state)
+{
+    struct member b[2];
+    char number[PLACE_BYTES], place[PLACE_BYTES];
+
+    (void)state;
+    find_place(number);
+    snprintf(place, sizeof(place), "tcp://localhost:%s",
+             strrchr(number, ':') + 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        b[i] = (struct member){
+            .place = place, .node = i, .nodes = 2, .timeout_s = 60};
+        start(&b[i]);
+    }
+    for (uint32_t i = 0; i < 2; i++)
+        stop(&b[i]);
+    for (uint32_t i = 0; i < 2; i++) {
+        if (b[i].err)
+            fail_msg("node %u: %s", i, b[i].fault.text);
+        assert_int_equal(strncmp(b[0].endpoint[i], "tcp://127.0.0.1:", 16), 0);
+    }
+}
+
+/* Whichever allocation of node 0 fails, it says so and does not go on alone;
+ * who has reported is told. */
+static void meet_address_without_memory_is_told(void **state)
+{
+    static const char report[] =
+        "mltune-meet 1 report 1 2 0123456789abcdef tcp://127.0.0.1:9";
+    enum err err = ERR_NOMEM;
+    bool told = false;
+
+    (void)state;
+    for (int64_t n = 1; err; n++) {
+        struct member zero = {.nodes = 2, .timeout_s = 60};
+        void *context = zmq_ctx_new(), *one = zmq_socket(context, ZMQ_DEALER);
+        char place[PLACE_BYTES], text[1024];
+        int none = 0, got;
+
+        find_place(place);
+        zero.place = place;
+        zmq_setsockopt(one, ZMQ_LINGER, &none, sizeof(none));
+        assert_int_equal(zmq_connect(one, place), 0);
+        assert_int_equal(zmq_send(one, report, strlen(report), 0),
+                         (int)strlen(report));
+        mem_fail_at(n, 0);
+        start(&zero);
+        stop(&zero);
+        mem_fail_at(0, 0);
+        err = zero.err;
+        assert_true(!err || err == ERR_NOMEM);
+        if (err && strstr(zero.fault.text, "no memory to meet 2 nodes")) {
+            zmq_pollitem_t item = {.socket = one, .events = ZMQ_POLLIN};
+
+            if (strncmp(zero.fault.text, "node 0 has", 10) == 0) {
+                assert_int_equal(zmq_poll(&item, 1, 60000), 1);
+                got = zmq_recv(one, text, sizeof(text), 0);
+                told = got > 0 && memmem(text, (size_t)got, "refused", 7);
+            }
+        }
+        zmq_close(one);
+        zmq_ctx_term(context);
+    }
+    assert_true(told);
+}
+
 static void expect_open_fails(const char *place, const char *listen,
                               enum err err, const char *words)
 {
@@ -321,6 +388,9 @@ static void meet_bad_address_is_told(void **state)
                       "expected tcp://HOST:PORT");
     expect_open_fails("tcp://999.1.1.1:7000", NULL, ERR_INVAL,
                       "tcp://999.1.1.1:7000");
+    /* As a name that is loopback on its own machine, as Debian has it. */
+    expect_open_fails("tcp://0x7f000101:7000", NULL, ERR_INVAL,
+                      "0x7f000101 is a loopback address on this machine");
     expect_open_fails("tcp://127.0.0.1:7000", "tcp://192.0.2.1:*", ERR_IO,
                       "node 0 cannot listen at tcp://192.0.2.1:*");
     assert_int_equal(zmq_bind(taken, "tcp://127.0.0.1:*"), 0);
@@ -343,6 +413,8 @@ int main(void)
         cmocka_unit_test(meet_address_names_who_is_missing),
         cmocka_unit_test(meet_address_without_node_0_is_told),
         cmocka_unit_test(meet_address_refuses_whom_it_has),
+        cmocka_unit_test(meet_address_by_name),
+        cmocka_unit_test(meet_address_without_memory_is_told),
         cmocka_unit_test(meet_bad_address_is_told),
     };
 

@@ -105,6 +105,16 @@ static void placement_all_nodes_agree(void **state)
     close_world(&w);
 }
 
+/* What a node needs, at most at a time: the permutation and its inverse, its
+ * own counts and all nodes', the places and what is sorted. */
+static void placement_counts_what_it_takes(void **state)
+{
+    (void)state;
+    assert_true(placement_bytes(1000, 4) >=
+                1000 * (4 + 4 + 4 + 4 * 4 + 8 + 16) + 4 * 2 * 1000 / 8);
+    assert_true(placement_bytes(1000, 64) > placement_bytes(1000, 4));
+}
+
 /* Where nobody said anything, nothing is moved. */
 static void placement_of_silence_is_none(void **state)
 {
@@ -183,6 +193,7 @@ static void placement_survives_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(placement_counts_what_it_takes),
         cmocka_unit_test(placement_all_nodes_agree),
         cmocka_unit_test(placement_of_silence_is_none),
         cmocka_unit_test(placement_refuses_what_cannot_be),
