@@ -12,6 +12,7 @@
 #include "ps/comm_io.h"
 #include "ps/core.h"
 #include "ps/manifest_io.h"
+#include "ps/numbering_io.h"
 
 #include <assert.h>
 #include <dirent.h>
@@ -27,6 +28,7 @@
 enum { PATH_BYTES = 4096 };
 
 #define SHARD_PREFIX "shard-"
+#define ROWS_PREFIX "rows-"
 
 struct backup {
     const struct mlt_ps *ps; /* borrowed; only what never changes is read */
@@ -80,6 +82,7 @@ static enum err join_path(char out[PATH_BYTES], const char *dir,
 static bool is_ours(const char *name)
 {
     return strncmp(name, SHARD_PREFIX, strlen(SHARD_PREFIX)) == 0 ||
+           strncmp(name, ROWS_PREFIX, strlen(ROWS_PREFIX)) == 0 ||
            strncmp(name, MANIFEST_NAME, strlen(MANIFEST_NAME)) == 0;
 }
 
@@ -142,16 +145,29 @@ static enum err flush_parent(const char *dir, struct fault *f)
 
 /* ---- the thread ---------------------------------------------------------- */
 
-/* Name of a worker's file in its node's folder. */
-static enum err shard_path(const struct backup *b, uint32_t worker,
-                           char out[PATH_BYTES], struct fault *f)
+/* Where @file, as the manifest names it, is written: in its node's folder. */
+static enum err file_path(const struct backup *b, const char *file,
+                          char out[PATH_BYTES], struct fault *f)
 {
-    char file[MANIFEST_FILE_MAX];
-    const char *slash;
+    const char *slash = strchr(file, '/');
 
-    manifest_file(&b->manifest, worker, file);
-    slash = strchr(file, '/');
     return join_path(out, b->tmp, slash ? slash + 1 : file, f);
+}
+
+static enum err write_rows(struct backup *b, uint32_t worker, struct fault *f)
+{
+    char file[MANIFEST_FILE_MAX], path[PATH_BYTES];
+    enum err err;
+
+    if (!manifest_placed(&b->manifest))
+        return ERR_OK;
+    manifest_rows_file(&b->manifest, worker, file);
+    err = file_path(b, file, path, f);
+    if (!err)
+        err = numbering_store(&b->manifest, b->ps->table, worker, path, f);
+    if (!err)
+        b->bytes += numbering_bytes(&b->manifest, worker);
+    return err;
 }
 
 static enum err write_shards(struct backup *b, struct fault *f)
@@ -159,11 +175,15 @@ static enum err write_shards(struct backup *b, struct fault *f)
     for (unsigned i = 0; i < b->shards; i++) {
         uint32_t worker = b->ps->node * b->ps->workers + i;
         struct manifest_part *part = &b->manifest.part[worker];
-        char path[PATH_BYTES];
-        enum err err = shard_path(b, worker, path, f);
+        char file[MANIFEST_FILE_MAX], path[PATH_BYTES];
+        enum err err;
 
+        manifest_file(&b->manifest, worker, file);
+        err = file_path(b, file, path, f);
         if (!err)
             err = snapshot_job_write(b->job[i], path, NULL, &part->bytes, f);
+        if (!err)
+            err = write_rows(b, worker, f);
         if (err)
             return err;
         part->seal = snapshot_job_seal(b->job[i]);

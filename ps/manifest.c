@@ -94,15 +94,35 @@ void manifest_rows(const struct manifest *m, uint32_t table, uint32_t worker,
     table_part(&as, m->workers, worker, first, count);
 }
 
-void manifest_file(const struct manifest *m, uint32_t worker,
-                   char out[MANIFEST_FILE_MAX])
+static void name_file(const struct manifest *m, const char *kind,
+                      uint32_t worker, char out[MANIFEST_FILE_MAX])
 {
     assert(worker < m->workers);
     if (m->nodes == 1)
-        snprintf(out, MANIFEST_FILE_MAX, "shard-%" PRIu32, worker);
+        snprintf(out, MANIFEST_FILE_MAX, "%s-%" PRIu32, kind, worker);
     else
-        snprintf(out, MANIFEST_FILE_MAX, "node-%" PRIu32 "/shard-%" PRIu32,
-                 worker / (m->workers / m->nodes), worker);
+        snprintf(out, MANIFEST_FILE_MAX, "node-%" PRIu32 "/%s-%" PRIu32,
+                 worker / (m->workers / m->nodes), kind, worker);
+}
+
+void manifest_file(const struct manifest *m, uint32_t worker,
+                   char out[MANIFEST_FILE_MAX])
+{
+    name_file(m, "shard", worker, out);
+}
+
+void manifest_rows_file(const struct manifest *m, uint32_t worker,
+                        char out[MANIFEST_FILE_MAX])
+{
+    name_file(m, "rows", worker, out);
+}
+
+bool manifest_placed(const struct manifest *m)
+{
+    for (uint32_t i = 0; i < m->tables; i++)
+        if (m->table[i].placed)
+            return true;
+    return false;
 }
 
 uint32_t manifest_missing(const struct manifest *m)
@@ -138,8 +158,12 @@ static void put_part(struct text *out, const struct manifest *m,
     manifest_file(m, worker, file);
     text_printf(out,
                 "  {\"file\":\"%s\",\"bytes\":%" PRIu64 ",\"seal\":\"%08" PRIx32
-                "\"}",
+                "\"",
                 file, m->part[worker].bytes, m->part[worker].seal);
+    if (manifest_placed(m))
+        text_printf(out, ",\"rows_seal\":\"%08" PRIx32 "\"",
+                    m->part[worker].rows_seal);
+    text_puts(out, "}");
 }
 
 char *manifest_encode(const struct manifest *m)
@@ -266,7 +290,8 @@ static bool plausible(const struct manifest_table *t)
            t->chunk_rows >= 1 && (t->chunk_rows & (t->chunk_rows - 1)) == 0 &&
            t->chunk_rows <= most &&
            (uint64_t)t->width * rule_type_bytes(t->type) <= t->row_bytes &&
-           (t->rule[0] != '\0') == (t->access != MLT_LOCAL);
+           (t->rule[0] != '\0') == (t->access != MLT_LOCAL) &&
+           (!t->placed || (t->access == MLT_SHARED && t->rows <= UINT32_MAX));
 }
 
 static void read_table(struct reader *r, const json_t *o, uint32_t i,
@@ -307,6 +332,8 @@ static void read_part(struct reader *r, const json_t *o, uint32_t *next,
         p->there = true;
         p->bytes = number_at(r, o, "parts/", "bytes", INT64_MAX);
         p->seal = (uint32_t)hex_at(r, o, "parts/", "seal", HEX);
+        if (manifest_placed(m))
+            p->rows_seal = (uint32_t)hex_at(r, o, "parts/", "rows_seal", HEX);
         ++*next;
         return;
     }

@@ -2,16 +2,19 @@
  *
  *   DIR/manifest.json          written last: with it the checkpoint is whole
  *   DIR/shard-W                worker W's part (branches/snapshot_io.h)
+ *   DIR/rows-W                 where a table is placed: the rows that its
+ *                              numbers in that part are (ps/numbering.h)
  *
  * and of several nodes
  *
- *   DIR/node-K/shard-W         worker W of all, which is one of node K's
+ *   DIR/node-K/shard-W, rows-W worker W of all, which is one of node K's
  *   DIR/node-K/manifest.json   says the same, with node K's parts alone
  *
  * One JSON object, whose last member is the CRC-32C of all bytes before it, so
  * that any damage is seen before anything is believed. Rows are said by their
- * number in the table, not by the worker that held them: so a checkpoint can be
- * read by any number of nodes and workers. Pure.
+ * number in the table, not by the worker that held them, and where a table is
+ * placed the numbers' rows are said: so a checkpoint can be read by any number
+ * of nodes and workers. Pure.
  */
 #ifndef PS_MANIFEST_H
 #define PS_MANIFEST_H
@@ -45,13 +48,14 @@ struct manifest_table {
     uint32_t row_bytes;  /* values, slots, tail */
     uint64_t chunk_rows; /* a power of two: parts are whole chunks */
     uint32_t placed;     /* rows are by number of this permutation
-                          * (table.placed); 0: by row */
+                          * (table.placed); 0: by row. A shared table's */
 };
 
-/* One worker's file. */
+/* One worker's file, and where a table is placed the one beside it. */
 struct manifest_part {
     bool there;
-    uint32_t seal; /* snapshot_seal */
+    uint32_t seal;      /* snapshot_seal */
+    uint32_t rows_seal; /* CRC-32C of rows-W; 0 where no table is placed */
     uint64_t bytes;
 };
 
@@ -92,6 +96,10 @@ void manifest_rows(const struct manifest *m, uint32_t table, uint32_t worker,
 /* Name of a part's file, from the checkpoint's folder on. */
 void manifest_file(const struct manifest *m, uint32_t worker,
                    char out[MANIFEST_FILE_MAX]);
+/* The same of the rows of its numbers: there is one if any table is placed. */
+bool manifest_placed(const struct manifest *m);
+void manifest_rows_file(const struct manifest *m, uint32_t worker,
+                        char out[MANIFEST_FILE_MAX]);
 
 /* The text, with a newline at its end; owned by the caller (mem_free); NULL
  * when out of memory. */

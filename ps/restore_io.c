@@ -1,13 +1,15 @@
 /* Checkpoints, read: as a branch of any number of nodes and workers
  * (written in ps/backup_io.c).
  *
- * Where workers and chunks are those it was written with, a worker's file is
- * its shard. Elsewhere rows are taken one after the other by their number in
- * the table: each node reads the files that have rows of its own.
+ * Where workers, chunks and placement are those it was written with, a worker's
+ * file is its shard. Elsewhere rows are taken one after the other by their
+ * number in the table, or the row that it was where the table is placed: each
+ * node reads the files that have rows of its own.
  */
 #include "branches/snapshot_io.h"
 #include "ps/core.h"
 #include "ps/manifest_io.h"
+#include "ps/numbering_io.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -24,8 +26,8 @@ struct restore {
     branch_id id;
     const char *dir;
     struct manifest manifest;
-    bool all;          /* every file is checked here, of whatever node */
-    bool moved;        /* other workers, or other chunks */
+    struct numbering was; /* which rows the checkpoint's numbers are */
+    bool all;             /* every file is checked here, of whatever node */
     bool *own;         /* [tables] a local table goes from worker to worker */
     struct from *from; /* [tables] rows of a local table that is moved */
 
@@ -92,15 +94,8 @@ static enum err check_tables(const struct restore *r, struct fault *f)
         struct manifest_table own;
 
         manifest_describe(&r->ps->table[i], &own);
-        if (manifest_same_rows(&m->table[i], &own)) {
-            if (m->table[i].placed == own.placed)
-                continue;
-            return fault_set(f, ERR_UNSUPPORTED,
-                             "%s: rows of table %s lay elsewhere; read it with "
-                             "the nodes, workers, data and ps.access that it "
-                             "was written with",
-                             r->dir, own.name);
-        }
+        if (manifest_same_rows(&m->table[i], &own))
+            continue;
         manifest_say(&m->table[i], was);
         manifest_say(&own, is);
         return fault_set(f, ERR_FORMAT,
@@ -211,13 +206,18 @@ static enum err use_verify(struct restore *r, struct snapshot_file *file,
 
 /* ---- onto the same workers ----------------------------------------------- */
 
-static bool same_chunks(const struct mlt_ps *ps, const struct manifest *m)
+/* Each worker has the rows that it had, in the same places. */
+static bool is_alike(const struct restore *r)
 {
+    const struct manifest *m = &r->manifest;
+    const struct mlt_ps *ps = r->ps;
+
     if (m->workers != ps->all_workers)
         return false;
     for (uint32_t i = 0; i < m->tables; i++)
         if (m->table[i].chunk_rows != (uint64_t)1 << ps->table[i].row_shift ||
-            m->table[i].rows != ps->table[i].rows)
+            m->table[i].rows != ps->table[i].rows ||
+            !numbering_same(&r->was, i, &ps->table[i]))
             return false;
     return true;
 }
@@ -265,23 +265,37 @@ static void own_rows(const struct mlt_ps *ps, mlt_table t, uint64_t *first,
     *end = high->first + high->count;
 }
 
+/* Number here of the row that had @number in the checkpoint. */
+static uint64_t number_now(const struct restore *r, mlt_table t,
+                           uint64_t number)
+{
+    return table_number(&r->ps->table[t], numbering_row(&r->was, t, number));
+}
+
+static bool is_placed(const struct restore *r, mlt_table t)
+{
+    return r->was.table[t].row_at || r->ps->table[t].number;
+}
+
 static void put_shared(struct restore *r, mlt_table t, uint64_t first,
                        uint64_t rows, const unsigned char *bytes)
 {
     const struct table *table = &r->ps->table[t];
-    uint64_t end = first + rows, own_first, own_end;
+    uint64_t chunk_rows = (uint64_t)1 << table->row_shift;
+    uint64_t own_first, own_end, n;
 
     own_rows(r->ps, t, &own_first, &own_end);
-    end = end < own_end ? end : own_end;
-    for (uint64_t row = first > own_first ? first : own_first; row < end;) {
-        struct place p = place_of(r->ps, t, table_row_at(table, row));
-        uint64_t in_chunk = row & (((uint64_t)1 << table->row_shift) - 1);
-        uint64_t n = ((uint64_t)1 << table->row_shift) - in_chunk;
+    for (uint64_t i = 0; i < rows; i += n) {
+        uint64_t number = number_now(r, t, first + i);
+        struct place p;
 
-        n = n < end - row ? n : end - row;
+        n = is_placed(r, t) ? 1 : chunk_rows - (number & (chunk_rows - 1));
+        n = n < rows - i ? n : rows - i;
+        if (number < own_first || number >= own_end)
+            continue; /* parts are whole chunks: none of the n is */
+        p = place_of(r->ps, t, table_row_at(table, number));
         memcpy(store_chunk_write(p.shard->store, r->id, t, p.chunk) + p.offset,
-               bytes + (row - first) * table->row_bytes, n * table->row_bytes);
-        row += n;
+               bytes + i * table->row_bytes, n * table->row_bytes);
     }
 }
 
@@ -337,11 +351,29 @@ static enum err use_rows(struct restore *r, struct snapshot_file *file,
     return snapshot_read(file, take_rows, r, f);
 }
 
+/* Whether some of the checkpoint's numbers from @first on are this node's. */
+static bool has_own(const struct restore *r, mlt_table t, uint64_t first,
+                    uint64_t count)
+{
+    uint64_t own_first, own_end;
+
+    own_rows(r->ps, t, &own_first, &own_end);
+    if (!is_placed(r, t))
+        return first < own_end && own_first < first + count;
+    for (uint64_t i = first; i < first + count; i++) {
+        uint64_t number = number_now(r, t, i);
+
+        if (number >= own_first && number < own_end)
+            return true;
+    }
+    return false;
+}
+
 /* Whether @worker's file has something for this node. */
 static bool concerns(const struct restore *r, uint32_t worker)
 {
     const struct mlt_ps *ps = r->ps;
-    uint64_t first, count, own_first, own_end;
+    uint64_t first, count;
 
     for (uint32_t t = 0; t < r->manifest.tables; t++) {
         if (ps->table[t].access == MLT_LOCAL) {
@@ -351,8 +383,7 @@ static bool concerns(const struct restore *r, uint32_t worker)
             continue;
         }
         manifest_rows(&r->manifest, t, worker, &first, &count);
-        own_rows(ps, t, &own_first, &own_end);
-        if (first < own_end && own_first < first + count)
+        if (has_own(r, t, first, count))
             return true;
     }
     return false;
@@ -482,8 +513,10 @@ static enum err read_all(struct restore *r, enum branch_type type,
     if (!err)
         err = check_files(r, f);
     if (!err)
-        err = same_chunks(ps, &r->manifest) ? restore_alike(r, &had, f)
-                                            : restore_moved(r, &had, f);
+        err = numbering_load(&r->was, &r->manifest, r->dir, f);
+    if (!err)
+        err =
+            is_alike(r) ? restore_alike(r, &had, f) : restore_moved(r, &had, f);
     if (err) {
         core_drop_in_first(ps, had, r->id);
         return err;
@@ -511,6 +544,7 @@ static enum err restore(struct mlt_ps *ps, branch_id id, const char *dir,
         mem_free(r.from[t].rows);
     mem_free(r.from);
     mem_free(r.own);
+    numbering_deinit(&r.was);
     manifest_deinit(&r.manifest);
     return err;
 }

@@ -29,6 +29,7 @@ struct node {
 
 struct cluster {
     unsigned nodes, workers;
+    unsigned placed; /* 0: no; else which of the placements */
     const char *dir; /* of the checkpoint */
     int (*program)(struct node *n);
     char meet[64];
@@ -70,6 +71,21 @@ static int declare(struct mlt_ps *ps, const char *name, enum mlt_type type,
     return mlt_ps_table(ps, &opt, &t, NULL);
 }
 
+/* Rows are said to be touched by the one or the other, so that they lie there.
+ */
+static int expect_rows(struct node *n)
+{
+    const struct cluster *c = n->cluster;
+    unsigned workers = c->nodes * c->workers;
+    int code = 0;
+
+    for (uint64_t r = 0; r < ROWS && !code; r++)
+        code =
+            mlt_ps_expect(n->ps, WEIGHTS, (unsigned)(r / c->placed % workers),
+                          0, MLT_READS | MLT_UPDATES, 1, &r);
+    return code;
+}
+
 static int open_node(struct node *n)
 {
     const struct cluster *c = n->cluster;
@@ -83,12 +99,20 @@ static int open_node(struct node *n)
     opt.nodes = c->nodes;
     opt.node = n->number;
     opt.meet = c->meet;
+    opt.access = c->placed ? "place" : NULL;
     code = mlt_ps_new(&opt, &n->ps, &n->error);
     if (!code)
         code = declare(n->ps, "weights", MLT_F32, MLT_SHARED, 0) |
                declare(n->ps, "users", MLT_F32, MLT_EXCLUSIVE, 0) |
                declare(n->ps, "cursor", MLT_I32, MLT_LOCAL, MLT_ALIKE);
-    return code ? code : mlt_ps_start(n->ps, &n->error);
+    if (!code && c->placed)
+        code = expect_rows(n);
+    if (!code)
+        code = mlt_ps_start(n->ps, &n->error);
+    if (!code &&
+        (n->ps->table[WEIGHTS].placed != 0) != (c->placed && c->nodes > 1))
+        code = ERR_APP; /* nothing would be tested */
+    return code;
 }
 
 static void *node_main(void *arg)
@@ -326,6 +350,44 @@ static void checkpoint_is_the_same_on_any_number_of_nodes(void **state)
     }
 }
 
+static void restore_as(struct cluster *got, const struct cluster *wrote,
+                       unsigned nodes, unsigned placed)
+{
+    memset(got, 0, sizeof(*got));
+    got->placed = placed;
+    run_cluster(got, nodes, 1, restore_program, in_folder("c"));
+    expect_codes(got, 0);
+    assert_memory_equal(wrote->weights, got->weights, sizeof(got->weights));
+    assert_memory_equal(wrote->users, got->users, sizeof(got->users));
+}
+
+/* The same where rows lie where they are touched: from four placed nodes onto
+ * any, placed alike, otherwise, or not, and from nodes that do not place onto
+ * such that do. */
+static void checkpoint_of_placed_rows_is_the_same_anywhere(void **state)
+{
+    static struct cluster wrote, got;
+
+    (void)state;
+    wrote.placed = 1;
+    run_cluster(&wrote, 4, 1, write_program, in_folder("c"));
+    expect_codes(&wrote, 0);
+    for (unsigned nodes = 1; nodes <= 4; nodes++)
+        for (unsigned placed = 0; placed <= 2; placed++)
+            restore_as(&got, &wrote, nodes, placed);
+    remove_all(in_folder("c"));
+
+    for (unsigned nodes = 1; nodes <= 3; nodes += 2) {
+        memset(&wrote, 0, sizeof(wrote));
+        run_cluster(&wrote, nodes, 1, write_program, in_folder("c"));
+        expect_codes(&wrote, 0);
+        assert_int_equal(access(in_folder("c/node-0/rows-0"), F_OK), -1);
+        for (unsigned i = 2; i <= 4; i++)
+            restore_as(&got, &wrote, i, 1);
+        remove_all(in_folder("c"));
+    }
+}
+
 /* Refused by all nodes, whosever file it is, with words that name it. */
 static void refused(unsigned nodes, int code, const char *says)
 {
@@ -362,6 +424,35 @@ static void checkpoint_damage_is_found_by_every_node(void **state)
                      0);
     assert_int_equal(unlink(in_folder("c/manifest.json")), 0);
     refused(2, ERR_IO, "c/manifest.json");
+    remove_all(in_folder("c"));
+}
+
+/* The files that say which rows the numbers are: damaged, longer or missing,
+ * they are refused by every node. */
+static void checkpoint_damaged_numbering_is_refused(void **state)
+{
+    static struct cluster wrote;
+    FILE *file;
+
+    (void)state;
+    wrote.placed = 1;
+    run_cluster(&wrote, 4, 1, write_program, in_folder("c"));
+    expect_codes(&wrote, 0);
+    for (unsigned nodes = 1; nodes <= 4; nodes += 3) {
+        flip_byte(in_folder("c/node-2/rows-2"), 40);
+        refused(nodes, ERR_FORMAT, "c/node-2/rows-2: seal ");
+        flip_byte(in_folder("c/node-2/rows-2"), 40);
+    }
+    assert_int_equal(rename(in_folder("c/node-3/rows-3"), in_folder("moved")),
+                     0);
+    refused(2, ERR_IO, "c/node-3/rows-3");
+    assert_int_equal(rename(in_folder("moved"), in_folder("c/node-3/rows-3")),
+                     0);
+    file = fopen(in_folder("c/node-1/rows-1"), "ab");
+    assert_non_null(file);
+    assert_int_equal(fputs("more", file) >= 0, 1);
+    fclose(file);
+    refused(2, ERR_FORMAT, "c/node-1/rows-1: ");
     remove_all(in_folder("c"));
 }
 
@@ -586,7 +677,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(checkpoint_is_the_same_on_any_number_of_nodes),
+        cmocka_unit_test(checkpoint_of_placed_rows_is_the_same_anywhere),
         cmocka_unit_test(checkpoint_damage_is_found_by_every_node),
+        cmocka_unit_test(checkpoint_damaged_numbering_is_refused),
         cmocka_unit_test(checkpoint_replaces_only_what_never_was_whole),
         cmocka_unit_test(checkpoint_part_of_the_same_run_stays),
         cmocka_unit_test(checkpoint_that_fails_late_leaves_no_part),

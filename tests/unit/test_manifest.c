@@ -33,6 +33,7 @@ static void make(struct manifest *m, unsigned nodes)
                                     rule_find("sgd"), NULL),
                          ERR_OK);
         table_partition(&t, 4);
+        t.placed = i == 0 ? 0xfeed1234 : 0;
         manifest_describe(&t, &m->table[i]);
     }
     m->run = UINT64_C(0xfedcba9876543210);
@@ -41,7 +42,8 @@ static void make(struct manifest *m, unsigned nodes)
     m->branch = 17;
     for (uint32_t i = 0; i < 4; i++)
         if (nodes >> i / 2 & 1)
-            m->part[i] = (struct manifest_part){true, 0xdead0000 + i, 1000 + i};
+            m->part[i] = (struct manifest_part){true, 0xdead0000 + i,
+                                                0xbead0000 + i, 1000 + i};
 }
 
 static enum err decode(const char *text, size_t len, struct manifest *m,
@@ -67,6 +69,8 @@ static void manifest_round_trip(void **state)
     assert_int_equal(back.run, m.run);
     assert_int_equal(back.clock, m.clock);
     assert_int_equal(back.part[3].seal, 0xdead0003);
+    assert_int_equal(back.table[0].placed, 0xfeed1234);
+    assert_int_equal(back.part[3].rows_seal, 0xbead0003);
     for (int i = 0; i < 3; i++)
         assert_true(manifest_same_rows(&m.table[i], &back.table[i]));
     assert_false(manifest_same_rows(&m.table[0], &m.table[1]));
@@ -120,6 +124,8 @@ static void manifest_joins_parts_of_one_checkpoint(void **state)
     assert_int_equal(manifest_missing(&a), 2);
     manifest_file(&a, 2, file);
     assert_string_equal(file, "node-1/shard-2");
+    manifest_rows_file(&a, 2, file);
+    assert_string_equal(file, "node-1/rows-2");
     b.number++;
     assert_int_equal(manifest_join(&a, &b, "d/node-1/manifest.json", &f),
                      ERR_FORMAT);
