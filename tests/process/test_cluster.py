@@ -143,6 +143,8 @@ class Cluster(Case):
 
 class Moved(Case):
     """Interrupted, and gone on with elsewhere."""
+    # A run that is interrupted while it ends anyway kills its nodes.
+    FAULTS = ("Sanitizer", "runtime error:", "Assertion")
 
     def interrupted(self, config, state):
         """The run's id, with epochs still to come."""
@@ -162,9 +164,9 @@ class Moved(Case):
         self.assert_code(done, 130)
         return done.result["run"]
 
-    def move(self, app, before, after):
+    def move(self, app, before, after, **more):
         """Configuration and result of a run that was moved, and its losses."""
-        config = fixed(app)
+        config = fixed(app, **more)
         config["cluster"] = {"nodes": before[0], "workers": before[1]}
         config["stop"] = {"max_epochs": 10, "plateau_epochs": 1000}
         run, tries = None, 0
@@ -188,9 +190,11 @@ class Moved(Case):
     def test_as_many_workers_on_other_nodes_are_the_same_to_the_last_bit(self):
         """What the snapshot holds is all there is: two nodes go on with what
         one began, one with what two began, as if nothing had been."""
-        for app, before, after in (("mlr", (1, 4), (2, 2)),
-                                   ("lda", (2, 1), (1, 2))):
-            config, moved, _ = self.move(app, before, after)
+        placed = {"ps": {"access": "place"}}
+        for app, before, after, more in (("mlr", (1, 4), (2, 2), {}),
+                                         ("lda", (2, 1), (1, 2), {}),
+                                         ("mf", (4, 1), (2, 2), placed)):
+            config, moved, _ = self.move(app, before, after, **more)
             whole = self.run_config(config, "--json", "--state", f"w-{app}")
             self.assert_code(whole, 0)
             self.assertEqual(moved["epochs"], whole.result["epochs"])
@@ -243,6 +247,49 @@ class Lost(Case):
     def number_of(self, pid):
         words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         return int(words[words.index(b"--node") + 1])
+
+    def test_killed_placed_run_goes_on_elsewhere(self):
+        """Four nodes whose rows lie where they are touched are killed; two
+        go on from what was written, where rows lie otherwise."""
+        config = fixed("mf", ps={"access": "place"})
+        config["cluster"] = {"nodes": 4, "workers": 1}
+        config["stop"] = {"max_epochs": 100000, "plateau_epochs": 100000}
+        config["snapshot"] = {"every": 0.2}
+        self.write("config.json", config)
+        process = self.start("run", "config.json", "--state", "s")
+
+        def shown(run):
+            return self.mltune("show", run, "--json", "--state", "s").result
+
+        def written():
+            done = self.mltune("ls", "--json", "--state", "s")
+            runs = json.loads(done.out) if done.code == 0 else []
+            if not runs:
+                return None
+            run = runs[0]["run"]
+            journal = Journal(self.folder / "s", run)
+            return run if journal.of("snapshot_written") else None
+        run = self.wait_until(written, "a snapshot")
+        process.kill()
+        self.finish(process)
+        self.wait_until(lambda: not self.marked(), "the nodes to end")
+        snapshots = self.folder / "s" / "runs" / run / "snapshots"
+        self.assertTrue(list(snapshots.glob("0*/node-3/rows-3")))
+        epochs = shown(run)["epochs"]
+        process = self.start("resume", run, "--state", "s", "--set",
+                             "cluster.nodes=2")
+
+        def gone_on():
+            now = shown(run)
+            return now and now["epochs"] > epochs + 2
+        self.wait_until(gone_on, "the run to go on")
+        process.send_signal(signal.SIGINT)
+        self.assert_code(self.finish(process), 130)
+        paths = [r["path"] for r in Journal(self.folder / "s", run).of(
+            "run_resumed")]
+        self.assertEqual(len(paths), 1)
+        self.assertNotEqual(paths[0], "")
+        self.assert_nothing_left()
 
     def test_killed_node_is_started_again_with_the_others(self):
         """From the last snapshot, with a word that names it."""
