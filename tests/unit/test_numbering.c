@@ -3,10 +3,13 @@
 #include "tests/fuzz/fuzz_numbering.c" /* the target itself */
 
 #include "base/mem.h"
+#include "ps/numbering_io.h"
 #include "tests/unit/check.h"
+#include "tests/unit/scratch.h"
 
 #include <dirent.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 enum { ROWS = 1000, WORKERS = 4, FILE_MAX = 4 * ROWS };
 
@@ -125,6 +128,61 @@ static void numbering_any_failing_allocation_is_clean(void **state)
     manifest_deinit(&m);
 }
 
+static enum err store_all(struct manifest *m, const struct table *t,
+                          const char *dir)
+{
+    enum err err = ERR_OK;
+
+    for (uint32_t i = 0; i < WORKERS && !err; i++) {
+        char file[MANIFEST_FILE_MAX], path[256];
+
+        manifest_rows_file(m, i, file);
+        snprintf(path, sizeof(path), "%s/%s", dir, file);
+        err = numbering_store(m, t, i, path, NULL);
+    }
+    return err;
+}
+
+/* The files, written and read; without memory, neither leaks; with no folder to
+ * write to or none to read, the fault says so. */
+static void numbering_files(void **state)
+{
+    static uint32_t row_at[ROWS];
+    char dir[128], node[2][160];
+    struct manifest m;
+    struct table t;
+    bool failed;
+    int at = 0;
+
+    (void)state;
+    make(&m, &t, row_at);
+    snprintf(dir, sizeof(dir), "%s", scratch_path("c"));
+    assert_int_equal(store_all(&m, &t, dir), ERR_IO);
+    assert_int_equal(mkdir(dir, 0700), 0);
+    for (int i = 0; i < 2; i++) {
+        snprintf(node[i], sizeof(node[i]), "%s/node-%d", dir, i);
+        assert_int_equal(mkdir(node[i], 0700), 0);
+    }
+    do {
+        int64_t before = mem_outstanding();
+        struct numbering n = {0};
+        struct fault f = {0};
+        enum err err;
+
+        mem_fail_at(++at, 0);
+        err = store_all(&m, &t, dir);
+        if (!err)
+            err = numbering_load(&n, &m, dir, &f);
+        failed = mem_failed();
+        mem_fail_at(0, 0);
+        assert_int_equal(err, failed ? ERR_NOMEM : ERR_OK);
+        assert_true(err || numbering_same(&n, 0, &t));
+        numbering_deinit(&n);
+        assert_int_equal(mem_outstanding(), before);
+    } while (failed);
+    manifest_deinit(&m);
+}
+
 /* No committed input makes the reader crash, leak or misread; good ones are
  * taken, bad ones refused. */
 static void numbering_corpus_replays_clean(void **state)
@@ -165,6 +223,8 @@ int main(void)
         cmocka_unit_test(numbering_round_trip),
         cmocka_unit_test(numbering_of_no_permutation_is_refused),
         cmocka_unit_test(numbering_any_failing_allocation_is_clean),
+        cmocka_unit_test_setup_teardown(numbering_files, scratch_make,
+                                        scratch_remove),
         cmocka_unit_test(numbering_corpus_replays_clean),
     };
 
