@@ -33,6 +33,8 @@ struct cluster {
     const char *dir; /* of the checkpoint */
     int (*program)(struct node *n);
     char meet[64];
+    pthread_barrier_t opened; /* a node that is refused ends at once: not before
+                               * all have started */
     struct node node[NODES_MAX];
     /* Each node its rows: values and slots. */
     unsigned char weights[ROWS * ROW_BYTES], users[ROWS * ROW_BYTES];
@@ -120,6 +122,7 @@ static void *node_main(void *arg)
     struct node *n = arg;
 
     n->code = open_node(n);
+    pthread_barrier_wait(&n->cluster->opened);
     if (!n->code)
         n->code = n->cluster->program(n);
     mlt_ps_free(n->ps);
@@ -138,6 +141,7 @@ static void run_cluster(struct cluster *c, unsigned nodes, unsigned workers,
     c->dir = dir;
     snprintf(c->meet, sizeof(c->meet), "/tmp/mltune-meet-XXXXXX");
     assert_non_null(mkdtemp(c->meet));
+    pthread_barrier_init(&c->opened, NULL, nodes);
     for (unsigned i = 0; i < nodes; i++) {
         c->node[i] = (struct node){.cluster = c, .number = i};
         assert_int_equal(
@@ -145,6 +149,7 @@ static void run_cluster(struct cluster *c, unsigned nodes, unsigned workers,
     }
     for (unsigned i = 0; i < nodes; i++)
         pthread_join(thread[i], NULL);
+    pthread_barrier_destroy(&c->opened);
     assert_int_equal(rmdir(c->meet), 0);
 }
 
