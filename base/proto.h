@@ -171,6 +171,8 @@ struct msg_failed {
     branch_id branch; /* BRANCH_NONE where none is concerned */
     enum err code;
     char reason[PROTO_TEXT_MAX];
+    bool partly; /* not on the wire: some nodes have carried it out all the same
+                  * (tuner/crew.h) */
 };
 
 /* One entry a window of report_every clocks, over all workers. */

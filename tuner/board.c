@@ -309,11 +309,12 @@ void board_free(struct board *c, branch_id id, const char *reason)
 
     if (!b)
         return;
-    if (b->state == BRANCH_REFUSED) {
+    if (b->state == BRANCH_REFUSED && !b->partly) {
         slot_release(b);
         return;
     }
-    record_freed(c, id, reason);
+    if (b->state != BRANCH_REFUSED)
+        record_freed(c, id, reason);
     b->state = BRANCH_FREEING;
     board_send(c, MSG_FREE, id)->free.branch = id;
 }
@@ -675,6 +676,7 @@ static void fork_refused(struct board *c, struct branch *b,
     if (b->state != BRANCH_FORKING)
         return; /* told to be freed meanwhile; that fails as well */
     b->error = m->code;
+    b->partly = m->partly;
     b->state = BRANCH_REFUSED;
     record_freed(c, b->id, "refused");
     if (m->code == ERR_LIMIT)

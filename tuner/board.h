@@ -25,9 +25,9 @@ enum {
     BOARD_ROLE_MAX = 16
 };
 
-/* FORKING: not answered yet. REFUSED: the fork failed, nothing exists; to be
- * forgotten with board_free. FREEING: told to be freed, not answered yet; no
- * strategy sees it any more. */
+/* FORKING: not answered yet. REFUSED: the fork failed, nothing exists (or
+ * `partly`); to be forgotten with board_free. FREEING: told to be freed, not
+ * answered yet; no strategy sees it any more. */
 enum branch_state {
     BRANCH_FREE_SLOT,
     BRANCH_FORKING,
@@ -82,6 +82,7 @@ struct branch {
                   * operation has ended; 0: they are there */
 
     enum err error; /* a slice failed; ERR_OK otherwise */
+    bool partly;    /* REFUSED: some nodes have it all the same */
     bool nonfinite; /* reported something that is not finite */
 };
 
@@ -202,6 +203,7 @@ struct board {
         size_t left;          /* snapshots of the history not tried yet */
         uint32_t tried;       /* at most snapshot_keep are there */
         const json_t *state;  /* borrowed from the history; NULL: beginning */
+        uint32_t number;      /* of that snapshot; 0: beginning */
         branch_id main, best; /* restored; main may be 0, best BRANCH_NONE */
         double at_s;          /* of the last record before */
         bool unpauses;        /* who resumes the paused run lets it go on */

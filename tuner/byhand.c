@@ -626,6 +626,16 @@ static void begin_again(struct board *c, struct branch *base,
     problems_deinit(&problems);
 }
 
+/* A promoted branch is in what the run goes on from, if that was written after
+ * it took the lead. */
+static bool is_lost(const struct board *c, const struct history_branch *b)
+{
+    if (b->wish == WISH_NONE || isnan(b->freed_at_s))
+        return false;
+    return b->wish != WISH_PROMOTE || b->kept_in == 0 ||
+           b->kept_in > c->resume.number;
+}
+
 /* Once the state that the run goes on from is there. */
 static void recall(struct board *c)
 {
@@ -635,7 +645,7 @@ static void recall(struct board *c)
     if (!base || base->state != BRANCH_LIVE || base->after)
         return;
     for (size_t i = 0; i < h->branches; i++)
-        if (h->branch[i].wish != WISH_NONE && !isnan(h->branch[i].freed_at_s))
+        if (is_lost(c, &h->branch[i]))
             begin_again(c, base, &h->branch[i]);
     c->hand->recalled = true;
 }

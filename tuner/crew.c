@@ -22,7 +22,8 @@ struct asked {
     uint32_t answers, failures;
     struct msg joined; /* of the answers so far */
     struct said *said; /* [nodes] */
-    branch_id branch;
+    branch_id branch;  /* of schedule, restore, free */
+    bool partly;       /* free: only some nodes have the branch */
     clock_no first;
     uint32_t reported; /* windows that have been joined */
     clock_no next;     /* clock that the next one begins with */
@@ -34,6 +35,8 @@ struct crew {
     size_t count, room;
     struct msg *out; /* [outs] for the core */
     size_t outs, outs_room;
+    branch_id *partly; /* [parts] only some nodes have them */
+    size_t parts, parts_room;
 };
 
 /* ---- life ---------------------------------------------------------------- */
@@ -64,7 +67,7 @@ void crew_reset(struct crew *c)
         release_asked(c, &c->asked[i]);
     for (size_t i = 0; i < c->outs; i++)
         msg_deinit(&c->out[i]);
-    c->count = c->outs = 0;
+    c->count = c->outs = c->parts = 0;
 }
 
 void crew_free(struct crew *c)
@@ -74,10 +77,22 @@ void crew_free(struct crew *c)
     crew_reset(c);
     mem_free(c->asked);
     mem_free(c->out);
+    mem_free(c->partly);
     mem_free(c);
 }
 
 /* ---- requests ------------------------------------------------------------ */
+
+static bool take_partly(struct crew *c, branch_id branch)
+{
+    for (size_t i = 0; i < c->parts; i++) {
+        if (c->partly[i] != branch)
+            continue;
+        c->partly[i] = c->partly[--c->parts];
+        return true;
+    }
+    return false;
+}
 
 enum err crew_ask(struct crew *c, const struct msg *m)
 {
@@ -95,6 +110,11 @@ enum err crew_ask(struct crew *c, const struct msg *m)
     if (m->kind == MSG_SCHEDULE) {
         a.branch = m->schedule.branch;
         a.next = m->schedule.first;
+    } else if (m->kind == MSG_RESTORE) {
+        a.branch = m->restore.branch;
+    } else if (m->kind == MSG_FREE) {
+        a.branch = m->free.branch;
+        a.partly = take_partly(c, a.branch);
     }
     c->asked[c->count++] = a;
     return ERR_OK;
@@ -245,6 +265,31 @@ static bool may_fail_on_some(enum msg_kind kind)
            kind == MSG_RESTORE;
 }
 
+/* Some have the branch that others could not restore. */
+static enum err restored_partly(struct crew *c, struct asked *a)
+{
+    if (mem_grow((void **)&c->partly, &c->parts_room, sizeof(*c->partly),
+                 c->parts + 1) != 0)
+        return ERR_NOMEM;
+    c->partly[c->parts++] = a->branch;
+    a->joined.failed.partly = true;
+    return ERR_OK;
+}
+
+/* All have answered, or enough of them. */
+static enum err complete(struct crew *c, struct asked *a)
+{
+    enum err err = ERR_OK;
+
+    if (a->kind == MSG_RESTORE && a->failures && a->failures < a->answers)
+        err = restored_partly(c, a);
+    if (!err)
+        err = push(c, &a->joined);
+    if (!err)
+        forget(c, a);
+    return err;
+}
+
 static enum err take_answer(struct crew *c, uint32_t node, struct msg *m,
                             struct fault *f)
 {
@@ -259,6 +304,9 @@ static enum err take_answer(struct crew *c, uint32_t node, struct msg *m,
                          msg_kind_name(m->kind));
     if (a->said[node].answered)
         return disagree(f, node, a, "it answered twice");
+    if (a->partly && m->kind == MSG_FAILED) /* who has nothing is done, too */
+        *m = (struct msg){
+            .kind = MSG_DONE, .op = m->op, .done.branch = m->failed.branch};
     err = join(a, node, m, f);
     if (err)
         return err;
@@ -272,10 +320,7 @@ static enum err take_answer(struct crew *c, uint32_t node, struct msg *m,
         for (uint32_t i = 0; i < c->nodes; i++)
             if (a->said[i].windows != a->reported && !a->failures)
                 return disagree(f, i, a, "it reported more windows");
-    err = push(c, &a->joined);
-    if (!err)
-        forget(c, a);
-    return err;
+    return complete(c, a);
 }
 
 /* ---- reports ------------------------------------------------------------- */

@@ -9,9 +9,11 @@
  *   beat           as it comes
  *
  * All nodes decide alike (ps/node.h), so an operation fails on all or on none;
- * but what touches a disk may fail on some, and has then failed. Anything else
- * on which they disagree means that they are no longer the same run: the crew
- * is to be started anew. Pure; one owner thread.
+ * but what touches a disk may fail on some, and has then failed. A branch that
+ * only some could restore is said to be there `partly`: free it, which is done
+ * when all have answered, whatever. Anything else on which they disagree means
+ * that they are no longer the same run: the crew is to be started anew. Pure;
+ * one owner thread.
  */
 #ifndef TUNER_CREW_H
 #define TUNER_CREW_H

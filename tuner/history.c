@@ -318,8 +318,9 @@ static void promote(struct history *h, struct history_branch *b)
 {
     for (size_t i = 0; i < h->branches; i++)
         if (h->branch[i].wish == WISH_PROMOTE)
-            h->branch[i].wish = WISH_RUN;
+            h->branch[i].wish = h->branch[i].kept_in ? WISH_NONE : WISH_RUN;
     b->wish = WISH_PROMOTE;
+    b->kept_in = 0;
 }
 
 static enum err apply_user_branch(struct history *h, const struct record *r)
@@ -506,14 +507,32 @@ static enum err apply_decision(struct history *h, const struct record *r)
     return ERR_OK;
 }
 
-/* What was promoted is in the snapshot: it need not be promoted again. */
+/* What was promoted is in the snapshot: from there on it need not be promoted
+ * again. */
 static void keep_promise(struct history *h,
                          const struct record_snapshot_written *s)
 {
-    for (size_t i = 0; s->state && i < h->branches; i++)
-        if (h->branch[i].wish == WISH_PROMOTE &&
-            is_ancestor(h, h->branch[i].branch, s->branch))
-            h->branch[i].wish = WISH_NONE;
+    for (size_t i = 0; s->state && i < h->branches; i++) {
+        struct history_branch *b = &h->branch[i];
+
+        if (b->wish == WISH_PROMOTE && b->kept_in == 0 &&
+            is_ancestor(h, b->branch, s->branch))
+            b->kept_in = history_snapshot_number(s->path);
+    }
+}
+
+static void break_promises(struct history *h, const char *path)
+{
+    for (size_t i = 0; i < h->branches; i++)
+        if (h->branch[i].kept_in > history_snapshot_number(path))
+            h->branch[i].kept_in = 0;
+}
+
+static void forget_snapshots(struct history *h, const char *path)
+{
+    while (h->snapshots > 0 &&
+           strcmp(h->snapshot[h->snapshots - 1].s.path, path) != 0)
+        json_decref(h->snapshot[--h->snapshots].s.state);
 }
 
 static enum err apply_snapshot(struct history *h, const struct record *r)
@@ -608,13 +627,6 @@ static void prune_epochs(struct history *h, branch_id from, uint32_t epoch)
     }
 }
 
-static void forget_snapshots(struct history *h, const char *path)
-{
-    while (h->snapshots > 0 &&
-           strcmp(h->snapshot[h->snapshots - 1].s.path, path) != 0)
-        json_decref(h->snapshot[--h->snapshots].s.state);
-}
-
 static void add_era(struct history *h, double at_s, double unix_s)
 {
     if (!(unix_s > 0))
@@ -647,6 +659,7 @@ static enum err apply_resumed(struct history *h, const struct record *r)
     for (size_t i = 0; i < h->epochs && m->best_epoch; i++)
         if (h->epoch[i].e.surviving && h->epoch[i].e.epoch == m->best_epoch)
             h->best_epoch = i + 1;
+    break_promises(h, m->path);
     forget_snapshots(h, m->path);
     return ERR_OK;
 }

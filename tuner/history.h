@@ -44,6 +44,9 @@ struct history_branch {
     clock_no created_clock;
     /* Forked by hand: what the user still wants of it when it is lost. */
     enum { WISH_NONE, WISH_RUN, WISH_PROMOTE } wish;
+    uint32_t kept_in; /* number of the first snapshot of a lineage that it was
+                       * promoted to: no need to do so again from there on; 0:
+                       * none */
     uint32_t wish_epochs;
     uint64_t wish_clocks;
     uint64_t clocks; /* run by itself */

@@ -73,6 +73,7 @@ json_t *resume_state(const struct board *c, json_t *saved,
     int failed = put(o, "strategy", json_incref(saved)) |
                  put(o, "main", lineage_to_json(main)) |
                  put(o, "beginning", json_boolean(main->id == 0)) |
+                 put_count(o, "workers", c->system.workers) |
                  put_count(o, "samples_per_clock", c->samples_per_clock_seen);
 
     if (best)
@@ -287,6 +288,7 @@ static void read_snapshot(struct board *c,
     const json_t *saved = json_object_get(s->state, "strategy");
 
     r->state = s->state;
+    r->number = history_snapshot_number(s->path);
     r->search = search_of(c->options.resume, saved);
     record_resumed(c, s);
     r->main = 0;
@@ -316,6 +318,7 @@ static void begin_anew(struct board *c)
                  !h->search[0].started.retune;
 
     r->state = NULL;
+    r->number = 0;
     r->main = 0;
     r->search = first ? 1 : 0;
     record_resumed(c, NULL);
@@ -426,13 +429,16 @@ static bool install(struct board *c)
     struct branch *main = board_branch(c, r->main);
     struct branch *best = board_branch(c, r->best);
     const json_t *o = r->state;
-    uint64_t samples = 0;
+    uint64_t samples = 0, workers;
 
     if (!count_of(o, "samples_per_clock", &samples) ||
         (r->main && !lineage_from_json(c, json_object_get(o, "main"), main)))
         return false;
     board_plan_reset(c, main);
-    if (samples > c->samples_per_clock_seen)
+    /* A clock of other workers has other samples. */
+    if (!count_of(o, "workers", &workers))
+        workers = c->options.resume->run.workers; /* of an older version */
+    if (workers == c->system.workers && samples > c->samples_per_clock_seen)
         c->samples_per_clock_seen = samples;
     c->base = r->main;
     if (!best)

@@ -192,6 +192,52 @@ static void crew_failures_are_joined(void **state)
     crew_free(c);
 }
 
+static void ask_branch(struct crew *c, enum msg_kind kind, op_id op,
+                       branch_id branch)
+{
+    struct msg m = {.kind = kind, .op = op};
+
+    if (kind == MSG_RESTORE)
+        m.restore.branch = branch;
+    else
+        m.free.branch = branch;
+    assert_int_equal(crew_ask(c, &m), ERR_OK);
+}
+
+/* What one node cannot restore has failed; the others still have it, so it is
+ * to be freed, and who has nothing agrees. Any other free must fit all. */
+static void crew_frees_what_only_some_restored(void **state)
+{
+    struct crew *c = new_crew();
+    struct msg m;
+
+    (void)state;
+    ask_branch(c, MSG_RESTORE, 1, 7);
+    say(c, 2, done(1));
+    say(c, 1, failed(1, ERR_FORMAT, "a wrong bit"));
+    expect_none(c);
+    say(c, 0, done(1));
+    m = expect(c, MSG_FAILED, 1);
+    assert_int_equal(m.failed.code, ERR_FORMAT);
+    assert_true(m.failed.partly);
+    ask_branch(c, MSG_FREE, 2, 7);
+    say(c, 1, failed(2, ERR_NOENT, "branch 7 does not exist"));
+    say(c, 0, done(2));
+    expect_none(c);
+    say(c, 2, done(2));
+    expect(c, MSG_DONE, 2);
+    ask_branch(c, MSG_RESTORE, 3, 8);
+    for (uint32_t i = 0; i < NODES; i++)
+        say(c, i, failed(3, ERR_FORMAT, "a wrong bit"));
+    m = expect(c, MSG_FAILED, 3);
+    assert_false(m.failed.partly);
+    ask_branch(c, MSG_FREE, 4, 7); /* a second time */
+    say(c, 1, failed(4, ERR_NOENT, "branch 7 does not exist"));
+    say(c, 0, failed(4, ERR_NOENT, "branch 7 does not exist"));
+    disagree(c, 2, done(4), "could not");
+    crew_free(c);
+}
+
 /* Of a row every node but one says null; what a model has beside its tables is
  * node 0's word. */
 static void crew_data_are_joined(void **state)
@@ -328,21 +374,43 @@ static enum err whole_slice(void)
     return err;
 }
 
-/* Memory that is refused anywhere leaves nothing behind. */
-static void crew_allocation_failures_leave_nothing(void **state)
+static enum err partly_restored(void)
+{
+    struct crew *c = NULL;
+    struct msg m = {.kind = MSG_RESTORE, .op = 1, .restore.branch = 7};
+    enum err err = crew_new(NODES, &c);
+
+    if (!err)
+        err = crew_ask(c, &m);
+    for (uint32_t i = 0; i < NODES && !err; i++) {
+        m = i ? done(1) : failed(1, ERR_FORMAT, "a wrong bit");
+        err = crew_take(c, i, &m, NULL);
+    }
+    crew_free(c);
+    return err;
+}
+
+static void try_all_allocations(enum err (*body)(void))
 {
     int64_t before = mem_outstanding();
     enum err err = ERR_NOMEM;
 
-    (void)state;
     for (int64_t nth = 1; err; nth++) {
         mem_fail_at(nth, 0);
-        err = whole_slice();
+        err = body();
         mem_fail_at(0, 0);
         assert_int_equal(mem_outstanding(), before);
         if (err)
             assert_int_equal(err, ERR_NOMEM);
     }
+}
+
+/* Memory that is refused anywhere leaves nothing behind. */
+static void crew_allocation_failures_leave_nothing(void **state)
+{
+    (void)state;
+    try_all_allocations(whole_slice);
+    try_all_allocations(partly_restored);
 }
 
 int main(void)
@@ -351,6 +419,7 @@ int main(void)
         cmocka_unit_test(crew_answers_are_joined),
         cmocka_unit_test(crew_reports_are_joined_window_by_window),
         cmocka_unit_test(crew_failures_are_joined),
+        cmocka_unit_test(crew_frees_what_only_some_restored),
         cmocka_unit_test(crew_data_are_joined),
         cmocka_unit_test(crew_ready_is_joined),
         cmocka_unit_test(crew_disagreement_is_found),

@@ -495,6 +495,59 @@ static void history_resumed_goes_back_to_the_snapshot(void **state)
     history_deinit(&w.h);
 }
 
+static void by_hand(struct world *w, branch_id id, branch_id instead_of)
+{
+    struct record r;
+
+    record_init(&r, RECORD_USER_BRANCH);
+    r.user_branch.branch = id;
+    r.user_branch.instead_of = instead_of;
+    r.user_branch.promoted = true;
+    apply(w, &r);
+}
+
+/* A promotion is kept by the snapshots that were written after it, and open
+ * again once the run goes back behind them. */
+static void history_promotion_is_kept_by_later_snapshots(void **state)
+{
+    struct world w = {0};
+    const struct history_branch *b;
+
+    (void)state;
+    history_init(&w.h);
+    branch(&w, 1, 0, BRANCH_TRAINING);
+    branch(&w, 2, 1, BRANCH_KEPT);
+    snapshot(&w, 2, 2, 2, "/s/000001");
+    branch(&w, 3, 1, BRANCH_TRAINING);
+    by_hand(&w, 3, BRANCH_NONE);
+    b = history_branch(&w.h, 3);
+    assert_int_equal(b->wish, WISH_PROMOTE);
+    assert_int_equal(b->kept_in, 0);
+    branch(&w, 4, 3, BRANCH_KEPT);
+    snapshot(&w, 4, 3, 3, "/s/000002");
+    branch(&w, 5, 3, BRANCH_KEPT);
+    snapshot(&w, 5, 3, 3, "/s/000003");
+    b = history_branch(&w.h, 3);
+    assert_int_equal(b->kept_in, 2);
+
+    resumed(&w, 5, 3, 3, 0, "/s/000003");
+    resumed(&w, 4, 3, 3, 0, "/s/000002");
+    assert_int_equal(history_branch(&w.h, 3)->kept_in, 2);
+    resumed(&w, 2, 2, 2, 0, "/s/000001");
+    b = history_branch(&w.h, 3);
+    assert_int_equal(b->wish, WISH_PROMOTE);
+    assert_int_equal(b->kept_in, 0);
+    branch(&w, 6, 2, BRANCH_TRAINING);
+    by_hand(&w, 6, 3);
+    assert_int_equal(history_branch(&w.h, 3)->wish, WISH_NONE);
+    branch(&w, 7, 6, BRANCH_KEPT);
+    snapshot(&w, 7, 3, 3, "/s/000004");
+    branch(&w, 8, 6, BRANCH_TRAINING); /* takes the place of one in there */
+    by_hand(&w, 8, BRANCH_NONE);
+    assert_int_equal(history_branch(&w.h, 6)->wish, WISH_NONE);
+    history_deinit(&w.h);
+}
+
 /* A search that goes on is open again, and a trial of it that begins again is
  * under way; a run that had ended is not over. */
 static void history_resumed_reopens_search_and_run(void **state)
@@ -670,6 +723,7 @@ int main(void)
         cmocka_unit_test(history_result_has_the_contract_members),
         cmocka_unit_test(history_out_of_memory_changes_nothing),
         cmocka_unit_test(history_resumed_goes_back_to_the_snapshot),
+        cmocka_unit_test(history_promotion_is_kept_by_later_snapshots),
         cmocka_unit_test(history_resumed_reopens_search_and_run),
         cmocka_unit_test(history_resumed_from_nowhere_is_refused),
         cmocka_unit_test(history_keeps_the_latest_snapshots),
