@@ -172,6 +172,7 @@ static void open_ps(struct side *s, const char *model, uint64_t rows,
     opt.node = s->node;
     opt.meet = s->folder;
     opt.listen = strcmp(s->transport, "ipc") == 0 ? NULL : "tcp://127.0.0.1:*";
+    opt.access = "off"; /* rows are read one by one: none is foreseen */
     ok = mlt_ps_new(&opt, &s->ps, &err) == 0 &&
          mlt_ps_table(s->ps, &table, &index, &err) == 0 &&
          mlt_ps_start(s->ps, &err) == 0;
