@@ -229,7 +229,8 @@ enum err disk_in_open(struct disk_in *in, const struct disk_ops *ops,
     in->fd = open_again(ops, path, O_RDONLY);
     if (in->fd >= 0 && ops->size(in->fd, &in->bytes) == 0)
         return ERR_OK;
-    err = fault_errno(f, ERR_IO, errno, "open %s", path);
+    err = fault_errno(f, errno == ENOENT ? ERR_NOENT : ERR_IO, errno, "open %s",
+                      path);
     disk_in_close(in);
     return err;
 }

@@ -71,7 +71,8 @@ struct disk_in {
     int fd;
 };
 
-/* Errors: ERR_IO (missing, unreadable, no regular file), ERR_NOMEM. */
+/* Errors: ERR_NOENT (there is none), ERR_IO (unreadable, no regular file),
+ * ERR_NOMEM. */
 enum err disk_in_open(struct disk_in *in, const struct disk_ops *ops,
                       const char *path, struct fault *f);
 

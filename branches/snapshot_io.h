@@ -69,7 +69,7 @@ struct snapshot_file;
 
 /* Opens @path and checks its length, its header and its list of chunks; what is
  * allocated for them is in proportion to the file's own length. @ops NULL: the
- * system. Errors: ERR_IO, ERR_NOMEM, ERR_FORMAT, ERR_VERSION. */
+ * system. Errors: ERR_NOENT, ERR_IO, ERR_NOMEM, ERR_FORMAT, ERR_VERSION. */
 enum err snapshot_open(const char *path, const struct disk_ops *ops,
                        struct snapshot_file **out, struct fault *f);
 void snapshot_close(struct snapshot_file *file);

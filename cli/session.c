@@ -728,7 +728,8 @@ static void print_result(const struct session *s, const char *json)
     const struct tuner_finish *finish = &s->result.finish;
 
     if (finish->status == RUN_FAILED || s->result.load_error ||
-        strcmp(finish->reason, "changed") == 0)
+        strcmp(finish->reason, "changed") == 0 ||
+        strcmp(finish->reason, "restore_failed") == 0)
         explain_failure(s);
     if (s->o->json && json)
         printf("%s\n", json);

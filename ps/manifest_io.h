@@ -9,7 +9,8 @@
 enum err manifest_store(const struct manifest *m, const char *path,
                         struct fault *f);
 
-/* Reads @path. Errors: ERR_IO, and those of manifest_decode. */
+/* Reads @path. Errors: ERR_NOENT (there is none), ERR_IO, and those of
+ * manifest_decode. */
 enum err manifest_load(const char *path, struct manifest *out, struct fault *f);
 
 #endif

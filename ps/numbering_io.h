@@ -10,8 +10,8 @@ enum err numbering_store(struct manifest *m, const struct table *table,
                          uint32_t worker, const char *path, struct fault *f);
 
 /* Reads those of all workers of @m, the checkpoint in @dir, into a zeroed @n;
- * none where no table is placed. Errors: ERR_IO, ERR_NOMEM, and those of
- * numbering_take; @n is to be freed all the same. */
+ * none where no table is placed. Errors: ERR_NOENT, ERR_IO, ERR_NOMEM, and
+ * those of numbering_take; @n is to be freed all the same. */
 enum err numbering_load(struct numbering *n, const struct manifest *m,
                         const char *dir, struct fault *f);
 

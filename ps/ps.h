@@ -249,7 +249,8 @@ enum err ps_snapshot_end(struct mlt_ps *ps, uint64_t *bytes, struct fault *f);
 /* Reads a snapshot as the new kept branch @id, written by however many nodes
  * and workers: as mlt_ps_restore, but each node checks the files alone that it
  * has to read. Errors: ERR_FORMAT (any damage, by file and offset; other
- * tables), ERR_UNSUPPORTED (a local table that nothing moves), ERR_IO,
+ * tables), ERR_NOENT (a file that is not there), ERR_UNSUPPORTED (a local
+ * table that nothing moves), ERR_IO,
  * ERR_LIMIT, ERR_EXIST, ERR_NOMEM; nothing changed. */
 enum err ps_restore(struct mlt_ps *ps, branch_id id, const char *dir,
                     struct fault *f);

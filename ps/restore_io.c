@@ -118,7 +118,8 @@ static enum err check_files(const struct restore *r, struct fault *f)
         if (err)
             return err;
         if (stat(path, &st) != 0)
-            return fault_errno(f, ERR_IO, errno, "read %s", path);
+            return fault_errno(f, errno == ENOENT ? ERR_NOENT : ERR_IO, errno,
+                               "read %s", path);
         if ((uint64_t)st.st_size != part->bytes)
             return fault_set(f, ERR_FORMAT,
                              "%s: %" PRIu64

@@ -457,6 +457,28 @@ static bool install(struct board *c)
     return true;
 }
 
+/* Whether reading it again could not help. */
+static bool is_damage(enum err err)
+{
+    return err == ERR_FORMAT || err == ERR_VERSION || err == ERR_NOENT;
+}
+
+/* It may be sound: nothing is given up for want of memory or of a disk. */
+static void not_now(struct board *c)
+{
+    char what[RECORD_TEXT_MAX];
+
+    snprintf(what, sizeof(what),
+             "the snapshot cannot be read now, and is kept: %.300s",
+             c->failure);
+    board_interrupted(c, "restore_failed", what);
+}
+
+static bool is_refused(const struct branch *b)
+{
+    return b && b->state == BRANCH_REFUSED;
+}
+
 /* READING, until both folders are read or one cannot be. */
 static void reading(struct board *c)
 {
@@ -467,8 +489,10 @@ static void reading(struct board *c)
     if (main->state == BRANCH_FORKING ||
         (best && best->state == BRANCH_FORKING))
         return;
-    if (main->state == BRANCH_REFUSED ||
-        (best && best->state == BRANCH_REFUSED))
+    if ((is_refused(main) && !is_damage(main->error)) ||
+        (is_refused(best) && !is_damage(best->error)))
+        not_now(c);
+    else if (is_refused(main) || is_refused(best))
         pass_over(c, c->failure);
     else if (!install(c))
         pass_over(c, "its record is damaged");

@@ -3,7 +3,7 @@
  * When the training system is ready the folders of a snapshot are restored as
  * kept branches, get the numbers of their lineages back, and are handed to the
  * strategy with what it saved; searches that cannot go on are ended as
- * interrupted. A snapshot that cannot be read is passed over for the one
+ * interrupted. A snapshot that is damaged or gone is passed over for the one
  * before, in the end for the beginning of the run. Each attempt is a
  * `run_resumed` record, so that the history is the fold of the journal as ever.
  * Inside tuner/ only; pure. docs/architecture.md, "What is on disk when".

@@ -364,6 +364,45 @@ class Resume(Case):
         self.assert_code(self.finish(process), 130)
         self.assert_nothing_left()
 
+    def test_snapshot_that_cannot_be_read_now_is_kept(self):
+        """A disk's error is no damage: the run ends with a clear word, gives
+        nothing up, and goes on from the same snapshot once that can be read."""
+        state = self.folder / ".mltune"
+        self.write("config.json", endless_config())
+        process = self.start("run", "config.json")
+        self.wait_for_training()
+        run = self.run_id()
+        # One of clock 0 would not be read: a run begins by its seed alone.
+        self.wait_until(
+            lambda: any(r["clock"] > 0
+                        for r in Journal(state, run).of("snapshot_written")),
+            "a snapshot of parameters")
+        process.send_signal(signal.SIGINT)
+        self.assert_code(self.finish(process), 130)
+        last = Journal(state, run).of("snapshot_written")[-1]["path"]
+        folders = sorted(os.listdir(os.path.dirname(last)))
+        manifest = os.path.join(last, "manifest.json")
+        os.rename(manifest, self.folder / "manifest.json")
+        os.symlink("manifest.json", manifest)  # a loop
+        for _ in range(3):
+            refused = self.mltune("resume", run)
+            self.assert_code(refused, 75)
+            self.assertIn("cannot be read now", refused.err)
+            self.assertIn("manifest.json", refused.err)
+        self.assertEqual(sorted(os.listdir(os.path.dirname(last))), folders)
+        os.remove(manifest)
+        os.rename(self.folder / "manifest.json", manifest)
+        before = self.mltune("show", run, "--json").result["clocks"]
+        process = self.start("resume", run)
+        self.wait_until(
+            lambda: self.mltune("show", run, "--json").result["clocks"] >
+            before, "the run to go on")
+        process.send_signal(signal.SIGINT)
+        self.assert_code(self.finish(process), 130)
+        paths = {r["path"] for r in Journal(state, run).of("run_resumed")}
+        self.assertEqual(paths, {last})
+        self.assert_nothing_left()
+
     def run_id(self):
         return json.loads(self.mltune("ls", "--json").out)[0]["run"]
 

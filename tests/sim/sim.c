@@ -889,7 +889,7 @@ static void disk_read(struct sim *s, const struct msg *m)
         s->out->damaged++;
         s->branch[m->restore.branch].planned = false;
         s->live--;
-        answer_failed(s, m, d ? ERR_FORMAT : ERR_IO);
+        answer_failed(s, m, d ? ERR_FORMAT : ERR_NOENT);
         return;
     }
     s->branch[m->restore.branch].s = d->s;

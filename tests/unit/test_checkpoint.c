@@ -424,11 +424,11 @@ static void checkpoint_damage_is_found_by_every_node(void **state)
     flip_byte(in_folder("c/manifest.json"), 100);
     assert_int_equal(rename(in_folder("c/node-1/shard-3"), in_folder("moved")),
                      0);
-    refused(2, ERR_IO, "c/node-1/shard-3");
+    refused(2, ERR_NOENT, "c/node-1/shard-3");
     assert_int_equal(rename(in_folder("moved"), in_folder("c/node-1/shard-3")),
                      0);
     assert_int_equal(unlink(in_folder("c/manifest.json")), 0);
-    refused(2, ERR_IO, "c/manifest.json");
+    refused(2, ERR_NOENT, "c/manifest.json");
     remove_all(in_folder("c"));
 }
 
@@ -450,7 +450,7 @@ static void checkpoint_damaged_numbering_is_refused(void **state)
     }
     assert_int_equal(rename(in_folder("c/node-3/rows-3"), in_folder("moved")),
                      0);
-    refused(2, ERR_IO, "c/node-3/rows-3");
+    refused(2, ERR_NOENT, "c/node-3/rows-3");
     assert_int_equal(rename(in_folder("moved"), in_folder("c/node-3/rows-3")),
                      0);
     file = fopen(in_folder("c/node-1/rows-1"), "ab");
@@ -656,7 +656,7 @@ static int misuse_program(struct node *n)
     assert_int_equal(mlt_ps_checkpoint_end(ps, &e), ERR_NOENT);
     assert_int_equal(mlt_ps_checkpoint_done(ps), 1);
     assert_int_equal(mlt_ps_restore(ps, in_folder("none"), &branch, &e),
-                     ERR_IO);
+                     ERR_NOENT);
     assert_int_equal(mlt_ps_checkpoint(ps, in_folder("c"), NULL), 0);
     assert_int_equal(mlt_ps_checkpoint(ps, in_folder("d"), &e), ERR_BUSY);
     while (!mlt_ps_checkpoint_done(ps))
