@@ -4,66 +4,40 @@
  *
  * An input that begins with a NUL byte is a target that the guard has let
  * through, so that the fuzzer need not find our Host first; one that begins
- * with a byte 1, the body of a PATCH of the run, with a 2, of a POST. Of any
- * other, the head is taken apart as the server library would. */
+ * with a byte 1, the body of a PATCH of the run, with a 2, of a POST; with a 3,
+ * a line of method and target, one with an Idempotency-Key, and a body, for the
+ * server of one run and for that of many. Of any other, the head is taken apart
+ * as the server library would.
+ *
+ * The run that is asked about has recorded tests/fuzz/http_run.jsonl, so this
+ * is started in the repository's folder. */
+#include "api/desk.h"
 #include "api/request.h"
 #include "api/service.h"
+#include "base/json.h"
 #include "base/mem.h"
+#ifndef FUZZ_REPLAY
+#include "tests/unit/config_fixture.c" /* the target links no test helpers */
+#endif
+#include "tests/unit/config_fixture.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/eventfd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static struct view *view;
+static struct view *view;    /* of one run, which takes commands itself */
+static struct view *service; /* the same run, where a desk takes all writes */
 static struct mailbox *mailbox;
+static struct desk *desk;
 static struct listen_address self;
+static int wake_fd;
 
-static void feed(struct history *h, struct record r)
-{
-    if (history_apply(h, &r) != ERR_OK)
-        abort();
-    record_deinit(&r);
-}
-
-/* A run with two branches, a trial and some progress; made once. */
-static void make_view(void)
-{
-    static const struct view_options options;
-    static struct history h;
-    struct record progress = {
-        .kind = RECORD_PROGRESS,
-        .progress = {.branch = 1,
-                     .windows = 2,
-                     .window = {{.sum = 3, .samples = 2, .clocks = 1},
-                                {.sum = NAN, .samples = 2, .clocks = 1}}}};
-
-    history_init(&h);
-    if (view_new(&options, &view) != ERR_OK ||
-        view_add_run(view, "run-1", "fuzz", &h) != ERR_OK ||
-        mailbox_new(&mailbox) != ERR_OK ||
-        listen_parse("127.0.0.1:80", &self, NULL) != ERR_OK)
-        abort();
-    view_steer_run(view, "run-1", mailbox);
-    feed(&h, (struct record){.kind = RECORD_RUN_STARTED,
-                             .run_started = {.started_unix_s = 1e9}});
-    for (branch_id b = 0; b < 2; b++)
-        feed(&h,
-             (struct record){.kind = RECORD_BRANCH_CREATED,
-                             .branch_created = {.branch = b,
-                                                .parent = b ? 0 : BRANCH_NONE,
-                                                .type = BRANCH_TRAINING,
-                                                .setting = json_object()}});
-    feed(&h, (struct record){.kind = RECORD_TRIAL_STARTED,
-                             .trial = {.trial = 1,
-                                       .search = 1,
-                                       .branch = 1,
-                                       .setting = json_object()}});
-    feed(&h, progress);
-}
+static const char token[] = "0123456789abcdef";
 
 static void check(bool holds, const char *what)
 {
@@ -71,6 +45,52 @@ static void check(bool holds, const char *what)
         fprintf(stderr, "%s\n", what);
         abort();
     }
+}
+
+static void feed(struct history *h, char *line)
+{
+    json_t *json = json_loads(line, 0, NULL);
+    struct record r;
+
+    check(json && record_from_json(json, &r, NULL) == ERR_OK, line);
+    check(history_apply(h, &r) == ERR_OK, line);
+    record_deinit(&r);
+    json_decref(json);
+}
+
+static void feed_run(struct history *h)
+{
+    static char line[65536];
+    FILE *file = fopen("tests/fuzz/http_run.jsonl", "r");
+
+    check(file != NULL, "tests/fuzz/http_run.jsonl is not here");
+    while (fgets(line, sizeof(line), file))
+        feed(h, line);
+    fclose(file);
+}
+
+/* Made once. */
+static void make_views(void)
+{
+    static struct registry registry;
+    static struct history h;
+    struct view_options alone = {.registry = &registry};
+    struct view_options many = {.registry = &registry};
+
+    json_count_memory();
+    config_fixture_fill(&registry);
+    history_init(&h);
+    feed_run(&h);
+    check(desk_new(&desk) == ERR_OK &&
+              listen_parse("127.0.0.1:80", &self, NULL) == ERR_OK,
+          "memory");
+    many.desk = desk;
+    wake_fd = eventfd(0, EFD_NONBLOCK);
+    check(view_new(&alone, &view) == ERR_OK &&
+              view_new(&many, &service) == ERR_OK &&
+              view_add_run(view, "run-1", "fuzz", &h) == ERR_OK &&
+              view_add_run(service, "run-1", "fuzz", &h) == ERR_OK,
+          "views");
 }
 
 /* A response is whole: a known status, and JSON or one of the page's parts. */
@@ -90,7 +110,7 @@ static void check_response(const struct response *r)
     }
     json = json_loadb(r->body, r->len, JSON_REJECT_DUPLICATES, NULL);
     check(json != NULL, "body is no JSON");
-    check(r->status == 200 ||
+    check(r->status == 200 || r->status == 202 ||
               json_integer_value(json_object_get(json, "status")) == r->status,
           "problem");
     check((r->status == 405) == (r->allow[0] != '\0'), "Allow");
@@ -136,11 +156,11 @@ static void check_round_trip(const char *target)
         check(strcmp(first.segment[i], second.segment[i]) == 0, "segment");
 }
 
-static void respond(const char *method, const char *target)
+static void respond(struct view *v, const char *method, const char *target)
 {
     struct response r = {0};
 
-    service_respond(view, method, target, &r);
+    service_respond(v, method, target, &r);
     check_response(&r);
     response_deinit(&r);
     check_round_trip(target);
@@ -155,36 +175,137 @@ static void fuzz_target(const char *text, size_t size)
         if (text[i] > 0x20 && text[i] < 0x7f && text[i] != '#')
             target[n++] = text[i];
     }
-    respond("GET", target);
+    respond(view, "GET", target);
 }
 
-/* What is posted is a command as the run may be given it; all else is refused.
- */
+/* ---- writes -------------------------------------------------------------- */
+
+/* What is posted is a command as the run may be given it. */
+static void check_command(const struct mailbox_request *got)
+{
+    check(!(got->limits.set & LIMIT_MAX_EPOCHS) || got->limits.to.max_epochs,
+          "max_epochs");
+    check(!(got->limits.set & LIMIT_PLATEAU_EPOCHS) ||
+              got->limits.to.plateau_epochs,
+          "plateau_epochs");
+    check(!(got->limits.set & LIMIT_MAX_TIME) || got->limits.to.max_time_s > 0,
+          "max_time");
+    check(got->command != TUNER_FORK || !got->fork.epochs != !got->fork.clocks,
+          "length of a fork");
+}
+
+/* With each error in turn, by the length of the body; "not now" is asked again,
+ * so it would not be remembered. */
+static void answer_command(size_t size)
+{
+    struct mailbox_request got;
+    mailbox_ticket ticket;
+    struct tuner_answer a = {.err = (enum err)(size % ERR_COUNT),
+                             .changed = size % 2,
+                             .branch = BRANCH_NONE,
+                             .text = "done",
+                             .faults = 1,
+                             .fault = {{"/setting", "it is too long"}}};
+
+    check(mailbox_take(mailbox, &got, &ticket), "posted");
+    check_command(&got);
+    if (a.err == ERR_AGAIN)
+        a.err = ERR_OK;
+    mailbox_answer(mailbox, ticket, &a);
+}
+
+static void answer_desk(const char *body, size_t size)
+{
+    struct response answer = {0};
+    struct desk_request got;
+    desk_ticket ticket;
+
+    check(desk_take(desk, &got, &ticket), "posted");
+    check(got.len == size && memcmp(got.body, body, size) == 0, "body");
+    desk_request_deinit(&got);
+    response_json(&answer, 200, json_object());
+    desk_answer(desk, ticket, &answer);
+}
+
+/* Refused, or answered by whom it is for. @known: its key came before, so the
+ * run's mailbox knows the answer. */
+static int write_body(struct view *v, const char *method, const char *target,
+                      const char *body, size_t size, struct service_write w,
+                      bool known)
+{
+    struct response r = {0};
+    int status;
+
+    if (service_write(v, method, target, body, size, wake_fd, &w, &r)) {
+        if (v == service)
+            answer_desk(body, size);
+        else if (!known)
+            answer_command(size);
+        check(service_collect(&w, &r), "answered");
+    } else {
+        check(r.status >= 400 && r.status < 500, "refused");
+    }
+    check_response(&r);
+    status = r.status;
+    response_deinit(&r);
+    return status;
+}
+
+/* A mailbox that knows no keys: what an input does hangs on it alone. */
+static void write_afresh(struct view *v, const struct head *head,
+                         const char *body, size_t size,
+                         const struct service_write *w)
+{
+    int first;
+
+    check(mailbox_new(&mailbox) == ERR_OK, "memory");
+    view_steer_run(view, "run-1", mailbox);
+    first = write_body(v, head->method, head->target, body, size, *w, false);
+    if (w->request.key[0] && v == view)
+        check(first == write_body(v, head->method, head->target, body, size, *w,
+                                  true),
+              "another answer to the same key");
+    view_steer_run(view, "run-1", NULL);
+    mailbox_free(mailbox);
+}
+
+static struct head_field field(const char *name, const char *value)
+{
+    return (struct head_field){.name = name,
+                               .name_len = strlen(name),
+                               .value = value,
+                               .value_len = strlen(value)};
+}
+
+static void fuzz_write(struct view *v, const char *method, const char *target,
+                       const char *key, const char *body, size_t size)
+{
+    struct head head = {.method = method, .target = target};
+    struct service_write w = {.ticket = 0};
+    struct response r = {0};
+    char length[24];
+
+    snprintf(length, sizeof(length), "%zu", size);
+    head.field[head.fields++] =
+        field("Authorization", "Bearer 0123456789abcdef");
+    head.field[head.fields++] = field("Content-Type", "application/json");
+    head.field[head.fields++] = field("Content-Length", length);
+    if (*key)
+        head.field[head.fields++] = field("Idempotency-Key", key);
+    if (service_begin(v, token, &head, &w, &r)) {
+        write_afresh(v, &head, body, size, &w);
+        return;
+    }
+    check(r.status >= 400 && r.status < 500, "head is refused");
+    check_response(&r);
+    response_deinit(&r);
+}
+
 static void fuzz_body(const char *method, const char *target, const char *body,
                       size_t size)
 {
-    struct service_write w = {.ticket = 0};
-    struct tuner_answer a = {.err = ERR_OK};
-    struct response r = {0};
-    struct mailbox_request got;
-    mailbox_ticket ticket;
-
-    if (!service_write(view, method, target, body, size, 2, &w, &r)) {
-        check(r.status == 400 || r.status == 422, "refused");
-        check_response(&r);
-        response_deinit(&r);
-        return;
-    }
-    check(mailbox_take(mailbox, &got, &ticket), "posted");
-    check(!(got.limits.set & LIMIT_MAX_EPOCHS) || got.limits.to.max_epochs > 0,
-          "max_epochs");
-    check(!(got.limits.set & LIMIT_PLATEAU_EPOCHS) ||
-              got.limits.to.plateau_epochs > 0,
-          "plateau_epochs");
-    check(!(got.limits.set & LIMIT_MAX_TIME) || got.limits.to.max_time_s > 0,
-          "max_time");
-    service_forget(&w);
-    mailbox_answer(mailbox, ticket, &a);
+    fuzz_write(view, method, target, "", body, size);
+    fuzz_write(service, method, target, "", body, size);
 }
 
 /* ---- a head, taken apart ------------------------------------------------- */
@@ -269,12 +390,45 @@ static void fuzz_head(char *text, size_t size)
     head.bytes = at;
     if (service_accept(&head, &self, &refusal)) {
         check_accepted(&head);
-        respond(head.method, head.target);
+        respond(view, head.method, head.target);
     } else {
         check(refusal.status >= 400 && refusal.close, "refusal");
         check_response(&refusal);
     }
     response_deinit(&refusal);
+}
+
+/* The guard lets no others through. */
+static bool is_target(const char *target)
+{
+    for (const char *c = target; *c; c++)
+        if (*c <= 0x20 || *c == 0x7f)
+            return false;
+    return target[0] == '/' && strlen(target) <= HEAD_TARGET_MAX;
+}
+
+/* "METHOD TARGET", the key and the body, each on a line. */
+static void fuzz_request(char *text, size_t size)
+{
+    static const char *const methods[] = {"POST", "PATCH", "PUT", "DELETE"};
+    size_t at = 0;
+    char *method = next_line(text, size, &at);
+    char *key = method ? next_line(text, size, &at) : NULL;
+    char *target = method ? strchr(method, ' ') : NULL;
+
+    if (!key || !target)
+        return;
+    *target++ = '\0';
+    if (!is_target(target))
+        return;
+    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
+        if (strcmp(method, methods[i]) == 0) {
+            fuzz_write(view, method, target, key, text + at, size - at);
+            fuzz_write(service, method, target, key, text + at, size - at);
+            return;
+        }
+    }
+    respond(service, method, target);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -283,7 +437,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *text;
 
     if (!view)
-        make_view();
+        make_views();
     before = mem_outstanding();
     text = mem_alloc(size + 1);
     memcpy(text, data, size);
@@ -294,6 +448,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fuzz_body("PATCH", "/api/v1/runs/run-1", text + 1, size - 1);
     else if (size > 0 && data[0] == 2)
         fuzz_body("POST", "/api/v1/runs/run-1:stop", text + 1, size - 1);
+    else if (size > 0 && data[0] == 3)
+        fuzz_request(text + 1, size - 1);
     else
         fuzz_head(text, size);
     mem_free(text);

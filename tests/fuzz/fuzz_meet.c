@@ -43,7 +43,7 @@ static void read_as_answer(const char *text, size_t size)
 {
     struct meet_node node[NODES] = {{0}}, again[NODES] = {{0}};
     struct fault f = {0};
-    uint64_t run, same;
+    uint64_t run, same = 0;
     char *written;
 
     if (meet_answer_read(text, size, NODES, &run, node, &f)) {

@@ -1,4 +1,5 @@
 /* The committed corpus of the HTTP side's fuzz target, replayed. */
+#define FUZZ_REPLAY
 #include "tests/fuzz/fuzz_http.c" /* the target itself */
 
 #include <dirent.h>
