@@ -33,7 +33,8 @@ enum desk_verb {
     DESK_LIMITS,
     DESK_FORK,
     DESK_PROMOTE,
-    DESK_FREE
+    DESK_FREE,
+    DESK_DELETE
 };
 
 struct desk_request {

@@ -140,6 +140,8 @@ static const struct route table[] = {
      "a run: status, loss, best epoch, setting in use", NULL},
     {"PATCH", "/runs/{run}", ROUTE_API, run_params, NULL,
      "other limits: {\"stop\": {...}}", command_limits},
+    {"DELETE", "/runs/{run}", ROUTE_API, run_params, NULL,
+     "forgets a run that has ended or waits, with its folder", command_delete},
     {"POST", "/runs/{run}:pause", ROUTE_API, run_params, NULL,
      "nothing runs until it is continued", command_pause},
     {"POST", "/runs/{run}:continue", ROUTE_API, run_params, NULL,

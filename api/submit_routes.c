@@ -41,6 +41,26 @@ bool command_validate(const struct route_call *call, const json_t *body,
     return take_config(call, body, out);
 }
 
+bool command_delete(const struct route_call *call, const json_t *body,
+                    struct mailbox_request *request, struct response *out)
+{
+    struct response_faults faults = {0};
+
+    (void)request;
+    if (!view_options(call->view)->desk) {
+        response_problem(out, 409, "not_supported", NULL,
+                         "this is the server of one run, which is under way; "
+                         "`mltune serve` deletes those that have ended");
+        return false;
+    }
+    if (!body || (json_is_object(body) && json_object_size(body) == 0))
+        return true;
+    response_fault_add(&faults, "", "expected no body, or {}");
+    response_problem(out, 422, "invalid_body", &faults,
+                     "1 part of the body is not valid");
+    return false;
+}
+
 bool submit_is(const struct route_call *call)
 {
     return call->route->command == command_submit ||
@@ -54,6 +74,8 @@ enum desk_verb submit_verb(const struct route_call *call,
         return DESK_SUBMIT;
     if (call->route->command == command_validate)
         return DESK_VALIDATE;
+    if (call->route->command == command_delete)
+        return DESK_DELETE;
     switch (request->command) {
     case TUNER_PAUSE:
         return DESK_PAUSE;

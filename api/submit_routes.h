@@ -11,7 +11,11 @@
 route_command command_submit;
 route_command command_validate;
 
-/* Whether @call is one of these two: those name no run. */
+/* DELETE /runs/{run}: of one that has ended, or waits. Refused by a server that
+ * holds one run. */
+route_command command_delete;
+
+/* Whether @call is one of the first two: those name no run. */
 bool submit_is(const struct route_call *call);
 
 /* What the desk is asked by @call, whose command has filled @request. */

@@ -89,6 +89,21 @@ enum err view_add_run(struct view *v, const char *id, const char *name,
     return err;
 }
 
+void view_remove_run(struct view *v, const char *id)
+{
+    struct view_run *run;
+    size_t after;
+
+    view_lock(v);
+    run = listed(v, id);
+    assert(run);
+    after = v->runs - (size_t)(run - v->run) - 1;
+    memmove(run, run + 1, after * sizeof(*run));
+    v->runs--;
+    view_changed(v);
+    view_unlock(v);
+}
+
 void view_steer_run(struct view *v, const char *id, struct mailbox *mailbox)
 {
     struct view_run *run;

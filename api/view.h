@@ -77,6 +77,10 @@ const struct view_options *view_options(const struct view *v);
 enum err view_add_run(struct view *v, const char *id, const char *name,
                       const struct history *history);
 
+/* Run @id, which is listed, is no more: its history is not read again once this
+ * has returned. Those after it move up. Takes the lock. */
+void view_remove_run(struct view *v, const char *id);
+
 /* Run @id, which is listed, takes commands through @mailbox (borrowed until
  * view_free). Takes the lock. */
 void view_steer_run(struct view *v, const char *id, struct mailbox *mailbox);

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <unistd.h>
+
 /* ---- what is shown ------------------------------------------------------- */
 
 bool fleet_resumable(const struct fleet_run *run)
@@ -435,6 +437,75 @@ enum err fleet_register(struct fleet *fleet, const char *id, const char *name,
     return ERR_OK;
 }
 
+/* ---- removal ------------------------------------------------------------- */
+
+/* Its lock is ours meanwhile, so that nobody resumes it. */
+static enum err remove_folder(const struct fleet *fleet, const char *id,
+                              struct fault *f)
+{
+    char path[FILE_PATH_MAX], lock[FILE_PATH_MAX], name[RUN_ID_MAX + 16];
+    int fd = -1;
+    enum err err;
+
+    assert(run_id_valid(id));
+    snprintf(name, sizeof(name), "runs/%s", id);
+    err = file_join(path, fleet->state, name, f);
+    if (!err)
+        err = file_join(lock, path, "lock", f);
+    if (err || access(path, F_OK) != 0)
+        return err;
+    err = file_lock(lock, &fd, f);
+    if (err)
+        return err;
+    err = folder_remove(path, f);
+    close(fd);
+    return err;
+}
+
+static enum err remove_records(const struct fleet *fleet, const char *id,
+                               struct fault *f)
+{
+    struct journal *j = NULL;
+    enum err err = journal_open(fleet->state, true, JOURNAL_BUSY_MS, &j, f);
+
+    if (!err)
+        err = journal_remove_run(j, id, f);
+    journal_close(j);
+    return err;
+}
+
+static void unlist(struct fleet *fleet, struct fleet_run *run)
+{
+    size_t i = 0;
+
+    while (fleet->run[i] != run)
+        i++;
+    fleet->runs--;
+    memmove(&fleet->run[i], &fleet->run[i + 1],
+            (fleet->runs - i) * sizeof(fleet->run[0]));
+    view_remove_run(fleet->view, run->id);
+    history_deinit(&run->history);
+    event_log_set_ended(run->events, true);
+    event_log_clear(run->events);
+    run->gone = fleet->gone;
+    fleet->gone = run;
+    fleet->newest = 0; /* its number in the journal may be given again */
+}
+
+enum err fleet_remove(struct fleet *fleet, struct fleet_run *run,
+                      struct fault *f)
+{
+    enum err err = remove_folder(fleet, run->id, f);
+
+    if (!err)
+        err = remove_records(fleet, run->id, f);
+    if (!err) {
+        log_event(LOG_INFO, "run_removed", "run=%s", run->id);
+        unlist(fleet, run);
+    }
+    return err;
+}
+
 /* ---- life ---------------------------------------------------------------- */
 
 static enum err pass_by(void *ctx, const struct journal_run *run)
@@ -505,6 +576,12 @@ void fleet_close(struct fleet *fleet)
 {
     for (size_t i = 0; i < fleet->runs; i++)
         run_free(fleet->run[i]);
+    while (fleet->gone) {
+        struct fleet_run *run = fleet->gone;
+
+        fleet->gone = run->gone;
+        run_free(run);
+    }
     mem_free(fleet->run);
     journal_close(fleet->journal);
     memset(fleet, 0, sizeof(*fleet));

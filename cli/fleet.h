@@ -39,6 +39,7 @@ struct fleet_run {
     time_ns not_before; /* it waits until then */
     time_ns over_at;    /* its log was ended then; 0: it goes on, or is cleared
                          */
+    struct fleet_run *gone; /* of those that were removed, the next */
 };
 
 enum {
@@ -52,6 +53,7 @@ struct fleet {
     struct journal *journal; /* for reading */
     struct fleet_run **run;  /* owned, [runs] */
     size_t runs, capacity;
+    struct fleet_run *gone;  /* owned: a stream may still look at their logs */
     int64_t newest, version; /* of the journal */
     uint64_t numbers, turns; /* given so far */
     struct fleet_missed {
@@ -96,6 +98,13 @@ bool fleet_waits(const struct fleet_run *run);
 /* Sets the entry's state by what is known, and tells the view. After any change
  * of a run. */
 void fleet_show(struct fleet *fleet, struct fleet_run *run);
+
+/* Removes @run, whose tuner does not live: its folder, then what the journal
+ * has of it; it is listed no more, and @run is not to be used again. Errors:
+ * ERR_BUSY a tuner lives after all, nothing changed; ERR_IO and those of the
+ * journal: it is listed still, a part of it may be gone. */
+enum err fleet_remove(struct fleet *fleet, struct fleet_run *run,
+                      struct fault *f);
 
 /* The job of @run is now @job, on the disk first. */
 enum err fleet_set_job(struct fleet *fleet, struct fleet_run *run,

@@ -19,7 +19,7 @@ static const char *verb_name(enum desk_verb verb)
         [DESK_STOP] = "stop",         [DESK_RETUNE] = "retune",
         [DESK_SNAPSHOT] = "snapshot", [DESK_LIMITS] = "limits",
         [DESK_FORK] = "fork",         [DESK_PROMOTE] = "promote",
-        [DESK_FREE] = "free"};
+        [DESK_FREE] = "free",         [DESK_DELETE] = "delete"};
 
     return names[verb];
 }
@@ -310,6 +310,36 @@ static void go_on(struct supervisor *s, struct fleet_run *run,
              "the run is in the queue, and goes on when it is its turn", out);
 }
 
+/* The models that it has written elsewhere (--out) stay. */
+static void delete_run(struct supervisor *s, struct fleet_run *run,
+                       struct response *out)
+{
+    struct fault f = {0};
+    json_t *answer;
+    enum err err;
+
+    answer = json_pack("{s:s, s:s, s:b, s:s, s:n, s:n}", "run", run->id,
+                       "command", "delete", "changed", true, "message",
+                       "the run is deleted: its folder, and what the journal "
+                       "has of it",
+                       "stop", "branch");
+    err = answer ? fleet_remove(s->fleet, run, &f) : ERR_NOMEM;
+    supervisor_written(s, err == ERR_BUSY ? ERR_OK : err);
+    if (!err) {
+        response_json(out, 200, answer);
+        return;
+    }
+    json_decref(answer);
+    if (err == ERR_BUSY)
+        response_problem(out, 409, "run_alive", NULL, "%s", f.text);
+    else if (err == ERR_NOMEM)
+        response_json(out, 200, NULL); /* 503 */
+    else
+        response_problem(out, 507, "not_stored", NULL,
+                         "%s; delete it again to take out what is left",
+                         f.text);
+}
+
 static void refuse_ended(const struct fleet_run *run, struct response *out)
 {
     response_problem(out, 409, "run_ended", NULL, "run %s has ended as %s",
@@ -497,6 +527,11 @@ static bool serve(struct supervisor *s, const struct desk_request *r,
     } else if (!run) {
         response_problem(out, 404, "run_not_found", NULL, "there is no run %s",
                          r->run);
+    } else if (r->verb == DESK_DELETE && run->alive) {
+        response_problem(out, 409, "run_alive", NULL,
+                         "run %s is under way: stop it first", r->run);
+    } else if (r->verb == DESK_DELETE) {
+        delete_run(s, run, out);
     } else if (run->alive) {
         return !pass_on(s, run, r, ticket, out);
     } else {

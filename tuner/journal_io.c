@@ -518,6 +518,28 @@ enum err journal_end_run(struct journal *j, const char *status,
     return err ? err : flush_log(j, f);
 }
 
+enum err journal_remove_run(struct journal *j, const char *id, struct fault *f)
+{
+    char *sql;
+    enum err err;
+
+    assert(j->run == 0 && !j->open);
+    sql = sqlite3_mprintf("BEGIN IMMEDIATE;"
+                          "DELETE FROM records WHERE run ="
+                          " (SELECT key FROM runs WHERE id = %Q);"
+                          "DELETE FROM runs WHERE id = %Q; COMMIT",
+                          id, id);
+    if (!sql)
+        return fault_set(f, ERR_NOMEM, "%s: no memory", j->path);
+    err = execute(j, sql, "remove the run", f);
+    sqlite3_free(sql);
+    if (err) {
+        roll_back(j);
+        return err;
+    }
+    return flush_log(j, f);
+}
+
 static const char *text_at(sqlite3_stmt *s, int column)
 {
     return (const char *)sqlite3_column_text(s, column);

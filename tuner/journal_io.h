@@ -76,6 +76,11 @@ enum err journal_end_run(struct journal *j, const char *status,
                          const char *reason, const char *result,
                          int64_t wall_ns, struct fault *f);
 
+/* Takes run @id and all its records out, durable on return; one that is not
+ * there is fine. Nothing has begun here. Its number may be given to a later
+ * run. */
+enum err journal_remove_run(struct journal *j, const char *id, struct fault *f);
+
 /* One run as stored; borrowed, valid during the visit. */
 struct journal_run {
     const char *id, *name, *config;

@@ -265,6 +265,46 @@ class Queue(Service):
         self.wait_for_status(second, "finished")
         self.command(second, "continue", 409)
 
+    def delete(self, run, status=200):
+        code, _, answer = self.ask("DELETE", f"/api/v1/runs/{run}")
+        self.assertEqual(code, status, answer)
+        return answer
+
+    def test_runs_are_deleted(self):
+        """Those that have ended or wait, with all that is theirs; one that
+        lives is not; what comes after is a run as any other."""
+        done = self.submit(mlr_config())
+        waits = self.submit(mlr_config())
+        self.assertTrue((self.folder / f".mltune/runs/{waits}").is_dir())
+        self.wait_for_status(done, "finished")
+        self.wait_for_status(waits, "finished")
+        lives = self.submit(endless_config())
+        queued = self.submit(mlr_config())
+        self.wait_for_clock(lives)
+        self.assertEqual(self.delete(lives, 409)["code"], "run_alive")
+        self.assertEqual(self.delete(queued)["command"], "delete")
+        self.delete(done)
+        self.assertEqual(self.delete(done, 404)["code"], "run_not_found")
+        left = [r["run"] for r in self.get("/api/v1/runs")["runs"]]
+        self.assertEqual(left, [waits, lives])
+        self.assertEqual(sorted(p.name for p in
+                                (self.folder / ".mltune/runs").iterdir()),
+                         sorted(left))
+        journal = sqlite3.connect(self.folder / ".mltune/mltune.db")
+        self.addCleanup(journal.close)
+        self.assertEqual(journal.execute(
+            "SELECT count(*) FROM records WHERE run NOT IN "
+            "(SELECT key FROM runs)").fetchone(), (0,))
+        # Its number in the journal is that of the one that was deleted.
+        again = self.submit(mlr_config())
+        self.command(lives, "stop", 202)
+        self.wait_for_status(again, "finished")
+        self.delete(lives)
+        self.assert_code(self.end(), 143)
+        self.launch()
+        self.assertEqual([r["run"] for r in self.get("/api/v1/runs")["runs"]],
+                         [waits, again])
+
     def test_commands_reach_a_run_that_lives(self):
         """Through the service, as through the run's own server."""
         run = self.submit(endless_config())
