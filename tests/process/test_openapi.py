@@ -158,7 +158,8 @@ class Described(test_serve.Service):
                 status, answer, shape = client.perform(name)
                 if status in want or time.monotonic() > end or \
                         answer.get("code") not in ("not_yet", "trial_not_found",
-                                                   "branch_not_found"):
+                                                   "branch_not_found",
+                                                   "run_alive"):
                     break
                 time.sleep(0.1)
             self.assertIn(status, want, (name, answer))
@@ -186,6 +187,8 @@ class Described(test_serve.Service):
         do("post_runs_run_branches_branch_promote")
         for name in ("pause", "continue", "snapshot", "retune", "stop"):
             do(f"post_runs_run_{name}")
+        self.wait_for_status(run, "stopped")
+        do("delete_runs_run")
         self.assertEqual(left, set())
         self.assertGreater(len(shaped), 25)
 

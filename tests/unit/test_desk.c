@@ -239,6 +239,7 @@ static void desk_gets_every_write(void **state)
          false},
         {"PATCH", "/api/v1/runs/run-1", "{\"stop\": {\"max_epochs\": 2}}",
          DESK_LIMITS, "run-1", "", false},
+        {"DELETE", "/api/v1/runs/run-1", "", DESK_DELETE, "run-1", "", false},
         {"POST", "/api/v1/runs/run-1/branches/7:fork", "{\"epochs\": 2}",
          DESK_FORK, "run-1", "", false},
         {"POST", "/api/v1/runs/run-1/branches/7:promote", "", DESK_PROMOTE,
