@@ -173,7 +173,7 @@ static void commands_heads_are_checked(void **state)
         {"POST", RUN, "X", "", 405},
         {"POST", RUN ":nothing", "X", "", 404},
         {"GET", RUN ":pause", "X", "", 405},
-        {"DELETE", RUN, "X", "", 405},
+        {"PUT", RUN, "X", "", 405},
         {"POST", "/api/v1/runs/:pause", "X", "", 404},
         {"POST", "/api/v1/runs/Run:pause", "X", "", 400},
         {"POST", RUN ":pause?now=1", "X", "", 400},
