@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "cli/removal.h"
 #include "cli/replay.h"
 #include "cli/talk.h"
 
@@ -12,8 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <unistd.h>
 
 /* ---- what is shown ------------------------------------------------------- */
 
@@ -439,41 +438,6 @@ enum err fleet_register(struct fleet *fleet, const char *id, const char *name,
 
 /* ---- removal ------------------------------------------------------------- */
 
-/* Its lock is ours meanwhile, so that nobody resumes it. */
-static enum err remove_folder(const struct fleet *fleet, const char *id,
-                              struct fault *f)
-{
-    char path[FILE_PATH_MAX], lock[FILE_PATH_MAX], name[RUN_ID_MAX + 16];
-    int fd = -1;
-    enum err err;
-
-    assert(run_id_valid(id));
-    snprintf(name, sizeof(name), "runs/%s", id);
-    err = file_join(path, fleet->state, name, f);
-    if (!err)
-        err = file_join(lock, path, "lock", f);
-    if (err || access(path, F_OK) != 0)
-        return err;
-    err = file_lock(lock, &fd, f);
-    if (err)
-        return err;
-    err = folder_remove(path, f);
-    close(fd);
-    return err;
-}
-
-static enum err remove_records(const struct fleet *fleet, const char *id,
-                               struct fault *f)
-{
-    struct journal *j = NULL;
-    enum err err = journal_open(fleet->state, true, JOURNAL_BUSY_MS, &j, f);
-
-    if (!err)
-        err = journal_remove_run(j, id, f);
-    journal_close(j);
-    return err;
-}
-
 static void unlist(struct fleet *fleet, struct fleet_run *run)
 {
     size_t i = 0;
@@ -495,10 +459,8 @@ static void unlist(struct fleet *fleet, struct fleet_run *run)
 enum err fleet_remove(struct fleet *fleet, struct fleet_run *run,
                       struct fault *f)
 {
-    enum err err = remove_folder(fleet, run->id, f);
+    enum err err = removal_of_run(fleet->state, run->id, f);
 
-    if (!err)
-        err = remove_records(fleet, run->id, f);
     if (!err) {
         log_event(LOG_INFO, "run_removed", "run=%s", run->id);
         unlist(fleet, run);

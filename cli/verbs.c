@@ -31,6 +31,8 @@ static const struct verb verbs[] = {
      verb_fork},
     {"promote", "make a branch what the run trains", false, verb_promote},
     {"free", "give up a branch that was forked by hand", false, verb_free},
+    {"delete", "forget a run that has ended, with its folder", false,
+     verb_delete},
     {"export", "write a run for other programs", false, verb_export},
     {"validate", "check a configuration: all errors at once", false,
      verb_validate},

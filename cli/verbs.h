@@ -36,6 +36,7 @@ int verb_compare(int argc, char **argv);
 int verb_completions(int argc, char **argv);
 int verb_continue(int argc, char **argv);
 int verb_data(int argc, char **argv);
+int verb_delete(int argc, char **argv);
 int verb_doctor(int argc, char **argv);
 int verb_eval(int argc, char **argv);
 int verb_export(int argc, char **argv);

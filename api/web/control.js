@@ -29,6 +29,13 @@ function stops(run) {
     "mltune resume " + run.run];
 }
 
+function deletes(run) {
+  return ["The run is forgotten: its folder with its snapshots" +
+    (run.best ? " and its model (epoch " + run.best.epoch + ", loss " + short(run.best.loss) + ")" : "") +
+    ", its journal and its place in this list. This cannot be undone.",
+    "What it was told to write elsewhere (--out) stays."];
+}
+
 // What each action asks for, and what comes of it for this run as it is now.
 const ACTIONS = {
   pause: {
@@ -59,6 +66,10 @@ const ACTIONS = {
   },
   stop: {
     label: "stop", may: (run) => !ENDED.has(run.status), grave: true, what: stops,
+  },
+  delete: {
+    label: "delete", may: (run) => Boolean(run.queue) && !underWay(run), grave: true, what: deletes,
+    send: (id) => write("DELETE", runPath(id)), leaves: true,
   },
 };
 
@@ -120,8 +131,11 @@ async function perform(id, name, changed) {
   let message = "";
   const done = await ask(action.label + " " + (run.name || run.run) + "?",
     action.what(run).map((text) => el("p", text)), action,
-    async () => { message = (await write("POST", runPath(id, ":" + name))).message; });
-  if (done) changed(message);
+    async () => {
+      message = (await (action.send ? action.send(id) : write("POST", runPath(id, ":" + name)))).message;
+    });
+  if (done && action.leaves) location.hash = "#/";
+  else if (done) changed(message);
 }
 
 // ---- limits ----------------------------------------------------------------

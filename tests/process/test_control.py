@@ -353,10 +353,16 @@ class Verbs(Steered):
         done = self.steer("limit", "endless", "max_epochs=500000",
                           "max_epochs=600000", code=2)
         self.assertIn("max_epochs: given twice", done.err)
+        done = self.steer("delete", "endless", code=1)
+        self.assertIn("its tuner lives; `mltune stop", done.err)
         self.steer("stop", "endless")
         self.assert_code(self.finish(self.process), 0)
         done = self.steer("pause", "endless", code=69)
         self.assertIn("is not running: it ended as stopped", done.err)
+        self.assertIn("is deleted", self.steer("delete", "endless").out)
+        self.assertEqual(list((self.folder / ".mltune/runs").iterdir()), [])
+        self.assertEqual(self.steer("ls", "--json").result, [])
+        self.assertIn("endless", self.mltune("delete", "endless").err)
 
     def test_a_server_that_is_named(self):
         """By option or environment, with the run's id and a token."""

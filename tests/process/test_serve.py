@@ -299,7 +299,7 @@ class Queue(Service):
         again = self.submit(mlr_config())
         self.command(lives, "stop", 202)
         self.wait_for_status(again, "finished")
-        self.delete(lives)
+        self.assert_code(self.mltune("delete", lives), 0)
         self.assert_code(self.end(), 143)
         self.launch()
         self.assertEqual([r["run"] for r in self.get("/api/v1/runs")["runs"]],

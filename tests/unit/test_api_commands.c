@@ -398,8 +398,8 @@ static void commands_to_branches_are_checked(void **state)
     expect_refusal(w, "POST", RUN "/branches/1:promote", "{\"now\": 1}", 422,
                    "/now ");
     expect_refusal(w, "POST", RUN "/branches/x:fork", "", 400, "/path/branch ");
-    memset(large, 'x', sizeof(large) - 1);
-    memcpy(large, "{\"setting\": {\"a\": \"", 19);
+    snprintf(large, sizeof(large), "{\"setting\": {\"a\": \"");
+    memset(large + strlen(large), 'x', sizeof(large) - 1 - strlen(large));
     memcpy(large + sizeof(large) - 4, "\"}}", 4);
     expect_refusal(w, "POST", RUN "/branches/1:fork", large, 422, "/setting ");
     assert_true(send_body(w, "POST", RUN "/branches/1:fork",

@@ -369,6 +369,45 @@ static void journal_two_runs_have_their_own_records(void **state)
     journal_close(b);
 }
 
+/* A run that is removed leaves nothing, and the others alone; twice is once. A
+ * journal that another has locked loses nothing. */
+static void journal_removed_run_leaves_nothing(void **state)
+{
+    struct journal *j = open_writer();
+    struct seen seen = {.n = 0};
+    struct fault f = {0};
+    sqlite3 *other;
+
+    (void)state;
+    assert_int_equal(journal_begin_run(j, "a-1", "a", "{}", 5, NULL), 0);
+    append(j, "{\"a\":1}");
+    assert_int_equal(journal_commit(j, true, NULL), 0);
+    journal_close(j);
+    j = open_writer();
+    assert_int_equal(journal_begin_run(j, "b-1", "b", "{}", 6, NULL), 0);
+    append(j, "{\"b\":1}");
+    assert_int_equal(journal_commit(j, true, NULL), 0);
+    journal_close(j);
+    j = open_writer();
+    assert_int_equal(sqlite3_open(db, &other), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL),
+                     SQLITE_OK);
+    assert_int_equal(journal_remove_run(j, "b-1", &f), ERR_BUSY);
+    assert_non_null(strstr(f.text, "another process"));
+    sqlite3_close(other);
+    expect_records(j, "b-1", 0, "1:note:{\"b\":1} ");
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(journal_remove_run(j, "b-1", NULL), 0);
+    assert_int_equal(journal_remove_run(j, "it's none", NULL), 0);
+    expect_records(j, "a-1", 0, "1:note:{\"a\":1} ");
+    assert_int_equal(journal_each_run(j, see_run, &seen, NULL), 0);
+    assert_string_equal(seen.text, "a-1 a - - 1;");
+    /* Its number is given again, its records are not. */
+    assert_int_equal(journal_begin_run(j, "c-1", "c", "{}", 7, NULL), 0);
+    expect_records(j, "c-1", 0, "");
+    journal_close(j);
+}
+
 /* A run is found by id, by name (the newest), and by the start of its id where
  * that is enough. */
 static void journal_find_knows_id_name_and_prefix(void **state)
@@ -857,6 +896,7 @@ int main(void)
         CASE(journal_continued_run_takes_a_configuration),
         CASE(journal_half_made_holds_no_runs),
         CASE(journal_two_runs_have_their_own_records),
+        CASE(journal_removed_run_leaves_nothing),
         CASE(journal_find_knows_id_name_and_prefix),
         CASE(journal_after_a_failed_append_has_no_gap),
         CASE(journal_visitor_ends_the_walk),

@@ -1,0 +1,13 @@
+/* A run is taken out of its state folder. */
+#ifndef CLI_REMOVAL_H
+#define CLI_REMOVAL_H
+
+#include "base/fault.h"
+
+/* Removes run @id of the state folder @state (absolute): its folder, then what
+ * the journal has of it, durable on return. A model written elsewhere (--out)
+ * stays. Errors: ERR_BUSY its tuner lives, nothing changed; ERR_IO and those of
+ * the journal: a part of it may be gone, and the call may be made again. */
+enum err removal_of_run(const char *state, const char *id, struct fault *f);
+
+#endif
