@@ -5,7 +5,7 @@
  *   STATE/runs/ID/config.json  the configuration in effect
  *                 log          what the tuner logged
  *                 node-0.log   what the node wrote to stdout and stderr
- *                 session.json what else a resume needs (cli/session.c)
+ *                 session.json what else a resume needs (cli/session.h)
  *                 url          of its HTTP server, while it lives
  *                 lock         locked as long as the run's tuner lives
  *                 model/       unless it goes elsewhere
