@@ -111,11 +111,15 @@ struct msg_path {
     char path[PROTO_PATH_MAX];
 };
 
+/* Reads rows, or has the table's rule take increments of them. A read may be
+ * answered between two clocks of a slice; else it waits for its turn. */
 struct msg_rows {
     branch_id branch;
     char table[65];
     uint64_t first;
     uint32_t count;    /* 1 .. PROTO_ROWS_MAX */
+    uint32_t from;     /* first value that is read of each */
+    uint32_t values;   /* how many of each; 0: to its end */
     json_t *increment; /* owned: array of count arrays, or NULL to read */
 };
 
@@ -145,6 +149,7 @@ struct msg_ready {
     char metric_reduction[16]; /* "mean", "sqrt_mean", "exp_mean" */
     double loss_floor;         /* NAN: unknown */
     uint64_t model_bytes;      /* worst case of one branch, all shards */
+    json_t *tables; /* owned: array as in base/table_info.h; NULL: not told */
 };
 
 struct msg_forked {

@@ -1,5 +1,7 @@
 #include "base/proto_table.h"
 
+#include "base/table_info.h"
+
 #include <string.h>
 
 #define AT(member) offsetof(struct msg, member)
@@ -76,6 +78,8 @@ static const struct proto_field rows_fields[] = {
     TEXT("table", FIELD_NAME, rows.table, 1),
     COUNT("first", rows.first, 0, PROTO_INT_MAX),
     SMALL("count", rows.count, 1, PROTO_ROWS_MAX),
+    {"from", FIELD_SMALL, true, AT(rows.from), 0, UINT32_MAX},
+    {"values", FIELD_SMALL, true, AT(rows.values), 0, UINT32_MAX},
     OPTIONAL("increment", FIELD_JSON, rows.increment),
     END,
 };
@@ -101,6 +105,7 @@ static const struct proto_field ready_fields[] = {
     TEXT("metric_reduction", FIELD_NAME, ready.metric_reduction, 1),
     PLAIN("loss_floor", FIELD_REAL, ready.loss_floor),
     COUNT("model_bytes", ready.model_bytes, 0, PROTO_INT_MAX),
+    OPTIONAL("tables", FIELD_JSON, ready.tables),
     END,
 };
 static const struct proto_field forked_fields[] = {
@@ -242,6 +247,8 @@ static const char *check_rows(const struct msg_rows *m)
 
     if (!m->increment)
         return NULL;
+    if (m->from || m->values)
+        return "increment: whole rows only, without `from` and `values`";
     if (json_array_size(m->increment) != m->count)
         return "increment: expected an array of `count` arrays";
     for (i = 0; i < m->count; i++) {
@@ -269,12 +276,16 @@ static const char *check_names(const json_t *names)
 
 static const char *check_ready(const struct msg_ready *m)
 {
-    size_t i;
+    const char *wrong;
+    size_t i = 0, n;
 
-    for (i = 0; i < sizeof(reductions) / sizeof(*reductions); i++)
-        if (strcmp(m->metric_reduction, reductions[i]) == 0)
-            return check_names(m->tunables);
-    return "metric_reduction: expected mean, sqrt_mean or exp_mean";
+    while (strcmp(m->metric_reduction, reductions[i]) != 0)
+        if (++i == sizeof(reductions) / sizeof(*reductions))
+            return "metric_reduction: expected mean, sqrt_mean or exp_mean";
+    wrong = check_names(m->tunables);
+    if (wrong || !m->tables)
+        return wrong;
+    return table_infos_from_json(m->tables, NULL, &n);
 }
 
 const char *proto_check(const struct msg *m)

@@ -48,8 +48,7 @@ void apply_own_part(struct mlt_worker *w, mlt_table table)
     pending_flush(&p, v->table);
 }
 
-static struct stripe *stripe_of(struct mlt_ps *ps, mlt_table table,
-                                uint64_t row)
+struct stripe *apply_stripe(struct mlt_ps *ps, mlt_table table, uint64_t row)
 {
     return &ps->stripe[(row + 37 * (uint64_t)table) % CORE_STRIPES].lock;
 }
@@ -82,7 +81,7 @@ void apply_everywhere(struct mlt_worker *w, mlt_table table)
 
         update_walk_init(&walk, v->first, v->first + v->count);
         while (update_walk_next(&walk, &own, 1, &row)) {
-            struct stripe *stripe = stripe_of(ps, table, row);
+            struct stripe *stripe = apply_stripe(ps, table, row);
 
             p.sum[0] = update_row(own, row);
             p.seen[0] = seen_by(mine, row);
@@ -97,7 +96,7 @@ void apply_everywhere(struct mlt_worker *w, mlt_table table)
 
 void apply_read(struct mlt_worker *w, struct view *v, uint64_t row)
 {
-    struct stripe *stripe = stripe_of(w->ps, v->index, row);
+    struct stripe *stripe = apply_stripe(w->ps, v->index, row);
     const struct table *t = v->table;
     uint64_t at = row * v->value_bytes;
     const unsigned char *from;

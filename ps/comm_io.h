@@ -63,6 +63,11 @@ enum err comm_begin(struct mlt_ps *ps);
 void comm_cut(struct mlt_ps *ps);
 void comm_fail(struct mlt_ps *ps, enum err code);
 
+/* While it is held, no shared row of this node changes. Any thread that does
+ * not hold it. */
+void comm_hold(struct mlt_ps *ps);
+void comm_let_go(struct mlt_ps *ps);
+
 /* ---- a worker's thread --------------------------------------------------- */
 
 /* Waits until all shards have begun the run. ERR_CANCELED: it has failed. */

@@ -69,6 +69,16 @@ static const float *gradients(void *self, uint32_t table, uint64_t row)
                              v->table->slots);
 }
 
+void comm_hold(struct mlt_ps *ps)
+{
+    comm_lock(ps->comm);
+}
+
+void comm_let_go(struct mlt_ps *ps)
+{
+    comm_unlock(ps->comm);
+}
+
 const struct shard_rows comm_rows = {
     not_here, not_dropped, activate, apply, read_row, gradients,
 };

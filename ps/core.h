@@ -241,6 +241,10 @@ void apply_everywhere(struct mlt_worker *w, mlt_table table);
  * the gradient sum where the rule revises. */
 void apply_read(struct mlt_worker *w, struct view *v, uint64_t row);
 
+/* The lock of a row of a shared table, @row its number, under the models
+ * without barriers. */
+struct stripe *apply_stripe(struct mlt_ps *ps, mlt_table table, uint64_t row);
+
 /* clock.c: ends a clock of @table (or CORE_ALL_TABLES), and a worker's run. */
 int clock_end(struct mlt_worker *w, mlt_table table);
 void clock_finish(struct mlt_worker *w);

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/problems.h"
 #include "base/schema.h"
+#include "base/table_info.h"
 #include "ps/consistency.h"
 #include "ps/rule.h"
 #include "ps/slice.h"
@@ -47,6 +48,7 @@ struct host {
     unsigned workers, nodes;
     struct lane *lane; /* [workers] */
     struct slice *slice;
+    struct glance *glance;
 
     /* The slice that runs: written while no worker does. */
     struct setting setting;
@@ -341,7 +343,7 @@ static enum err new_lanes(struct host *h, struct fault *f)
     }
     if (!h->lane || slice_new(h->workers, &h->slice) != ERR_OK)
         return fault_set(f, ERR_NOMEM, "workers: %s", err_text(ERR_NOMEM));
-    return ERR_OK;
+    return glance_open(h->workers, &h->glance, f);
 }
 
 static enum err fill_host(struct host *h, const struct host_config *c,
@@ -402,6 +404,7 @@ void host_close(struct host *h)
     for (unsigned i = 0; h->lane && i < h->workers; i++)
         mem_free(h->lane[i].ids);
     mem_free(h->lane);
+    glance_close(h->glance);
     mem_free(h);
 }
 
@@ -413,6 +416,11 @@ const struct host_facts *host_facts(const struct host *h)
 struct mlt_ps *host_ps(const struct host *h)
 {
     return h->ps;
+}
+
+struct glance *host_glance(const struct host *h)
+{
+    return h->glance;
 }
 
 /* ---- tunables ------------------------------------------------------------ */
@@ -462,6 +470,46 @@ json_t *host_tunables(const struct host *h)
         return NULL;
     }
     return out;
+}
+
+/* ---- tables -------------------------------------------------------------- */
+
+static struct table_info table_info_of(const struct ps_table_info *t)
+{
+    static const enum table_type types[] = {
+        [MLT_F32] = TABLE_F32, [MLT_I32] = TABLE_I32, [MLT_F64] = TABLE_F64};
+    static const enum table_access accesses[] = {[MLT_SHARED] = TABLE_SHARED,
+                                                 [MLT_EXCLUSIVE] =
+                                                     TABLE_EXCLUSIVE,
+                                                 [MLT_LOCAL] = TABLE_LOCAL};
+    struct table_info info = {
+        .rows = t->rows,
+        .width = t->width,
+        .type = types[t->type],
+        .access = accesses[t->access],
+        .saved = t->saved,
+    };
+
+    snprintf(info.name, sizeof(info.name), "%s", t->name);
+    snprintf(info.rule, sizeof(info.rule), "%s", t->rule);
+    return info;
+}
+
+json_t *host_tables(const struct host *h)
+{
+    json_t *list = json_array();
+
+    for (unsigned t = 0; list && t < ps_tables(h->ps); t++) {
+        struct ps_table_info of = ps_table_info(h->ps, t);
+        struct table_info info = table_info_of(&of);
+
+        if (t != h->cursor &&
+            json_array_append_new(list, table_info_to_json(&info)) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
 }
 
 /* ---- slices -------------------------------------------------------------- */
@@ -577,7 +625,10 @@ static int slice_work(struct mlt_worker *w, void *arg)
 
     take_counters(w, &tick);
     slice_enter(h->slice, index, &tick);
-    while (may_start_clock(h, w)) {
+    for (;;) {
+        glance_take(h->glance, w);
+        if (!may_start_clock(h, w))
+            break;
         code = run_clock(h, w, &h->lane[index]);
         if (code)
             return code;
@@ -618,6 +669,19 @@ static enum err apply_setting(struct host *h, const struct host_slice *s,
     if (!err)
         err = ps_set_bandwidth(h->ps, h->setting.bandwidth_mbps);
     return err ? fault_set(f, err, "setting: %s", err_text(err)) : ERR_OK;
+}
+
+enum err host_set_rates(struct host *h, const json_t *setting, struct fault *f)
+{
+    struct setting s;
+    enum err err = setting_read(&h->facts.defaults, setting,
+                                h->facts.app->tunables, &s, f);
+
+    if (!err)
+        err = ps_set_learning_rate(h->ps, s.learning_rate);
+    if (!err)
+        err = ps_set_momentum(h->ps, s.momentum);
+    return err;
 }
 
 enum err host_slice_begin(struct host *h, const struct host_slice *s,

@@ -8,8 +8,8 @@
  * `_cursor`, so that forks and snapshots carry it.
  *
  * One control thread; while a slice runs it may call only host_slice_cut,
- * host_slice_cancel, host_slice_window(s) and host_slice_fd. mlt_report and
- * mlt_tunable of mltune/app.h are defined here.
+ * host_slice_cancel, host_slice_window(s) and host_slice_fd, and begin and end
+ * a glance. mlt_report and mlt_tunable of mltune/app.h are defined here.
  */
 #ifndef PS_HOST_IO_H
 #define PS_HOST_IO_H
@@ -17,6 +17,7 @@
 #include "base/fault.h"
 #include "base/proto.h"
 #include "mltune/app.h"
+#include "ps/glance_io.h"
 #include "ps/order.h"
 #include "ps/ps.h"
 #include "ps/setting.h"
@@ -74,13 +75,26 @@ void host_close(struct host *h);
 const struct host_facts *host_facts(const struct host *h);
 struct mlt_ps *host_ps(const struct host *h);
 
+/* What reads rows while a slice runs: to be begun while one does, to be ended
+ * before the next one begins. */
+struct glance *host_glance(const struct host *h);
+
 /* Names of the tunables that can act in this run, a new array; NULL when out of
  * memory. Those that cannot: momentum where no table's rule has one, staleness
  * under barriers or with one worker, batch_size where clocks are parts,
  * bandwidth on one node. */
 json_t *host_tunables(const struct host *h);
 
+/* The tables, as base/table_info.h has them, but the host's own; a new array.
+ * NULL when out of memory. */
+json_t *host_tables(const struct host *h);
+
 /* ---- slices -------------------------------------------------------------- */
+
+/* Learning rate and momentum of a branch with @setting act from here on, until
+ * a slice sets its own: for what is added to it by hand. No slice may run.
+ * Errors: ERR_INVAL. */
+enum err host_set_rates(struct host *h, const json_t *setting, struct fault *f);
 
 struct host_slice {
     branch_id branch;

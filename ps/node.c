@@ -43,6 +43,7 @@ struct node {
     size_t queue_first, queue_len, queue_room;
     bool running; /* the first of the queue is being carried out */
     bool cut_due;
+    op_id read_op;     /* that waits, and is being read all the same; 0: none */
     uint64_t reported; /* clocks of the running slice */
 
     bool snapshot_asked; /* one waits, or is being written */
@@ -120,6 +121,24 @@ static void queue_shift(struct node *n)
     n->queue_first = (n->queue_first + 1) % n->queue_room;
     n->queue_len--;
     n->running = false;
+}
+
+static void queue_remove(struct node *n, size_t i)
+{
+    msg_deinit(&queue_at(n, i)->msg);
+    for (; i + 1 < n->queue_len; i++)
+        *queue_at(n, i) = *queue_at(n, i + 1);
+    n->queue_len--;
+}
+
+/* Where operation @op waits. */
+static size_t queue_find(const struct node *n, op_id op)
+{
+    size_t i = 0;
+
+    while (queue_at(n, i)->msg.op != op)
+        i++;
+    return i;
 }
 
 /* ---- answers ------------------------------------------------------------- */
@@ -516,6 +535,7 @@ static enum err take_stop(struct node *n, op_id op)
     if (op)
         say_done(n, op, BRANCH_NONE, &none);
     n->phase = NODE_STOPPED;
+    n->read_op = 0;
     for (; n->queue_len > (n->running ? 1 : 0); n->queue_len--)
         msg_deinit(&queue_at(n, n->queue_len - 1)->msg);
     return ERR_OK;
@@ -608,6 +628,7 @@ void node_take(struct node *n, struct node_task *out)
     if (!n->queue_len)
         return;
     m = &queue_at(n, 0)->msg;
+    assert(m->op != n->read_op || m->op == 0);
     b = find_branch(n, branch_of(m));
     n->running = true;
     n->cut_due = queue_at(n, 0)->cut;
@@ -615,6 +636,58 @@ void node_take(struct node *n, struct node_task *out)
     out->msg = m;
     out->type = b ? b->type : BRANCH_INIT;
     out->setting = b ? b->setting : NULL;
+}
+
+/* Whether the branch of @read exists before @e has been carried out, and @e
+ * adds nothing to it. */
+static bool may_pass(const struct msg_rows *read, const struct msg *e)
+{
+    switch (e->kind) {
+    case MSG_FORK:
+        return e->fork.branch != read->branch;
+    case MSG_RESTORE:
+        return e->restore.branch != read->branch;
+    case MSG_ROWS:
+        return !e->rows.increment || e->rows.branch != read->branch;
+    default:
+        return true;
+    }
+}
+
+static bool may_read_now(const struct node *n, size_t i)
+{
+    const struct msg *m = &queue_at(n, i)->msg;
+    struct fault unused;
+
+    if (m->kind != MSG_ROWS || m->rows.increment ||
+        late_refusal(n, m, &unused) != ERR_OK)
+        return false;
+    for (size_t k = 0; k < i; k++)
+        if (!may_pass(&m->rows, &queue_at(n, k)->msg))
+            return false;
+    return true;
+}
+
+void node_take_read(struct node *n, struct node_task *out)
+{
+    *out = (struct node_task){0};
+    assert(n->read_op == 0);
+    if (!n->running || n->phase == NODE_STOPPED ||
+        queue_at(n, 0)->msg.kind != MSG_SCHEDULE)
+        return;
+    for (size_t i = 1; i < n->queue_len; i++) {
+        if (!may_read_now(n, i))
+            continue;
+        out->msg = &queue_at(n, i)->msg;
+        n->read_op = out->msg->op;
+        return;
+    }
+}
+
+void node_leave_read(struct node *n, op_id op)
+{
+    assert(op > 0 && n->read_op == op);
+    n->read_op = 0;
 }
 
 void node_detach(struct node *n)
@@ -682,12 +755,21 @@ static void answer(struct node *n, const struct msg *m, struct node_result *r)
     r->data = NULL;
 }
 
-void node_finish(struct node *n, op_id op, struct node_result *r)
+static void finish_read(struct node *n, struct node_result *r)
+{
+    size_t i = queue_find(n, n->read_op);
+
+    n->read_op = 0;
+    answer(n, &queue_at(n, i)->msg, r);
+    queue_remove(n, i);
+}
+
+static void finish_in_turn(struct node *n, op_id op, struct node_result *r)
 {
     bool background = n->snapshot.msg.op == op;
     struct entry *e = background ? &n->snapshot : queue_at(n, 0);
 
-    assert(op > 0 && e->msg.op == op);
+    assert(e->msg.op == op);
     assert(background || n->running);
     conclude(n, &e->msg, r);
     answer(n, &e->msg, r);
@@ -697,6 +779,15 @@ void node_finish(struct node *n, op_id op, struct node_result *r)
     }
     msg_deinit(&e->msg);
     *e = (struct entry){0};
+}
+
+void node_finish(struct node *n, op_id op, struct node_result *r)
+{
+    assert(op > 0);
+    if (n->read_op == op)
+        finish_read(n, r);
+    else
+        finish_in_turn(n, op, r);
 }
 
 /* ---- loading ------------------------------------------------------------- */

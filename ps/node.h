@@ -104,6 +104,13 @@ enum err node_receive(struct node *n, struct msg *m, struct fault *f);
  * message. */
 void node_take(struct node *n, struct node_task *out);
 
+/* While a slice runs: a read of rows that need not wait for its turn; its
+ * branch exists, and nothing that waits before it adds to that. One at a time:
+ * it is to be finished, or left to its turn before that comes
+ * (node_leave_read). */
+void node_take_read(struct node *n, struct node_task *out);
+void node_leave_read(struct node *n, op_id op);
+
 /* The result of loading: the second answers the configuration with `failed`,
  * and the node stops. Errors of the first: ERR_NOMEM. */
 enum err node_loaded(struct node *n, struct node_model *model);

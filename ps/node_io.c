@@ -9,6 +9,7 @@
 #include "ps/node_job_io.h"
 #include "ps/node_link_io.h"
 #include "ps/node_pulse_io.h"
+#include "ps/node_rows.h"
 
 #include <zmq.h>
 
@@ -29,7 +30,7 @@ enum {
     REPORT_NS = 250 * MS, /* between two reports of a slice that runs */
     BEAT_NS = NS,
     MESSAGES_MAX = 64, /* taken before anything else is looked at */
-    ITEMS_MAX = 6
+    ITEMS_MAX = 7
 };
 
 /* A slow operation, as its thread sees it. */
@@ -55,6 +56,11 @@ struct server {
     op_id snapshot;     /* being written; 0: none */
     bool snapshot_over; /* its fork is to be dropped when no worker runs */
     char snapshot_dir[PROTO_PATH_MAX];
+    struct {
+        op_id op; /* rows that are being read while a slice runs; 0: none */
+        struct ps_rows rows;
+        double *values; /* owned */
+    } glance;
     struct pulse pulse;
     time_ns beat_at, report_at;
     uint64_t garbage;
@@ -139,6 +145,8 @@ static bool end_work(struct server *s)
         if (!wait_readable(host_slice_fd(s->host), until))
             return false;
         host_slice_end(s->host, &ignored, &unused);
+        mem_free(s->glance.values);
+        s->glance.values = NULL;
         s->slice = 0;
     }
     if (s->job.running) {
@@ -366,12 +374,14 @@ static enum err tell_ready(struct server *s)
                                .tunables = x->app->tunables};
     enum err err;
 
-    if (!tunables)
-        return ERR_NOMEM;
     model.ready = ready_of(s->host, tunables);
-    err = node_loaded(s->node, &model);
-    if (err)
+    model.ready.tables = host_tables(s->host);
+    err = tunables && model.ready.tables ? node_loaded(s->node, &model)
+                                         : ERR_NOMEM;
+    if (err) {
         json_decref(tunables);
+        json_decref(model.ready.tables);
+    }
     return err;
 }
 
@@ -455,6 +465,8 @@ static void begin_slice(struct server *s, const struct node_task *task)
     s->report_at = clock_monotonic() + REPORT_NS;
 }
 
+static void end_glance(struct server *s);
+
 static void slice_done(struct server *s)
 {
     struct node_result r = {0};
@@ -462,6 +474,7 @@ static void slice_done(struct server *s)
     op_id op = s->slice;
 
     host_slice_end(s->host, &result, &r.fault);
+    end_glance(s);
     r.broken = r.fault.code != ERR_OK;
     r.clocks = result.clocks;
     r.switch_s = result.switch_s;
@@ -531,128 +544,76 @@ static void drop_snapshot(struct server *s)
 
 /* ---- rows ---------------------------------------------------------------- */
 
-static json_t *rows_json(const double *values, uint32_t rows, uint32_t width)
+/* While a slice runs: what can be read between two of its clocks. */
+static void begin_glance(struct server *s)
 {
-    json_t *out = json_array(), *row;
+    struct mlt_ps *ps = host_ps(s->host);
+    struct node_result r = {0};
+    struct node_task task;
 
-    for (uint32_t i = 0; out && i < rows; i++) {
-        bool bad = !(row = json_array());
-
-        for (uint32_t k = 0; !bad && k < width; k++)
-            bad = json_array_append_new(
-                      row, json_of_number(values[i * width + k])) != 0;
-        if (json_array_append_new(out, row) != 0 || bad) {
-            json_decref(out);
-            return NULL;
-        }
+    if (s->glance.op)
+        return;
+    node_take_read(s->node, &task);
+    if (!task.msg)
+        return;
+    s->glance.op = task.msg->op;
+    if (node_rows_find(ps, &task.msg->rows, &s->glance.rows, &r.fault) ==
+            ERR_OK &&
+        !(s->glance.values = node_rows_alloc(&s->glance.rows)))
+        fault_set(&r.fault, ERR_NOMEM, "rows: %s", err_text(ERR_NOMEM));
+    if (r.fault.code) {
+        node_finish(s->node, s->glance.op, &r);
+        s->glance.op = 0;
+        return;
     }
-    return out;
+    glance_begin(host_glance(s->host), &s->glance.rows, s->glance.values);
 }
 
-/* All of them, or of several nodes those that lie in this one. */
-static enum err inc_own_rows(struct mlt_ps *ps, const struct msg_rows *m,
-                             uint32_t width, const double *values)
+/* All workers have read; or the slice is over, and what they have not read is
+ * read in its turn. */
+static void end_glance(struct server *s)
 {
-    enum err err = ERR_OK;
-    mlt_table t = 0;
+    struct node_result r = {0};
 
-    if (ps_nodes(ps) == 1)
-        return ps_inc_rows(ps, m->branch, m->table, m->first, m->count, values);
-    ps_table_find(ps, m->table, &t);
-    for (uint32_t i = 0; i < m->count && !err; i++)
-        if (ps_is_here(ps, t, m->first + i))
-            err = ps_inc_rows(ps, m->branch, m->table, m->first + i, 1,
-                              values + (size_t)i * width);
-    return err;
+    if (!s->glance.op)
+        return;
+    if (glance_end(host_glance(s->host))) {
+        r.data =
+            node_rows_json(host_ps(s->host), &s->glance.rows, s->glance.values);
+        if (!r.data)
+            fault_set(&r.fault, ERR_NOMEM, "rows: %s", err_text(ERR_NOMEM));
+        node_finish(s->node, s->glance.op, &r);
+    } else {
+        node_leave_read(s->node, s->glance.op);
+    }
+    mem_free(s->glance.values);
+    s->glance.values = NULL;
+    s->glance.op = 0;
 }
 
-static enum err add_rows(struct mlt_ps *ps, const struct msg_rows *m,
-                         uint32_t width, double *values, struct fault *f)
+/* In its turn; what is added goes by the branch's own setting. */
+static void do_rows(struct server *s, const struct node_task *task,
+                    struct node_result *r)
 {
-    enum err err;
+    const struct msg_rows *m = &task->msg->rows;
 
-    for (uint32_t i = 0; i < m->count; i++) {
-        const json_t *row = json_array_get(m->increment, i);
-
-        if (json_array_size(row) != width)
-            return fault_set(f, ERR_INVAL,
-                             "increment: a row of %s has %u values", m->table,
-                             width);
-        for (uint32_t k = 0; k < width; k++)
-            values[i * width + k] = json_number_value(json_array_get(row, k));
-    }
-    err = inc_own_rows(ps, m, width, values);
-    return err ? fault_set(f, err, "rows of %s: %s", m->table, err_text(err))
-               : ERR_OK;
-}
-
-/* One of several nodes: the rows that lie in it, null for the others. */
-static json_t *own_rows(struct mlt_ps *ps, const struct msg_rows *m,
-                        mlt_table t, uint32_t width, double *values)
-{
-    json_t *out = json_array(), *one;
-
-    for (uint32_t i = 0; out && i < m->count; i++) {
-        bool here = ps_is_here(ps, t, m->first + i);
-
-        if (here && ps_read_rows(ps, m->branch, m->table, m->first + i, 1,
-                                 values) != ERR_OK)
-            here = false;
-        one = here ? rows_json(values, 1, width) : NULL;
-        if (json_array_append(out, one ? json_array_get(one, 0)
-                                       : json_null()) != 0) {
-            json_decref(out);
-            out = NULL;
-        }
-        json_decref(one);
-    }
-    return out;
-}
-
-/* Reads or increments; the answer holds the rows as they are after. */
-static enum err do_rows(struct mlt_ps *ps, const struct msg_rows *m,
-                        struct node_result *r)
-{
-    struct fault *f = &r->fault;
-    double *values = NULL;
-    struct ps_table_info info;
-    enum err err;
-    mlt_table t;
-
-    if (ps_table_find(ps, m->table, &t) != ERR_OK)
-        return fault_set(f, ERR_NOENT, "there is no table %s", m->table);
-    info = ps_table_info(ps, t);
-    if (m->first >= info.rows || m->count > info.rows - m->first)
-        return fault_set(f, ERR_INVAL, "table %s has %llu rows", m->table,
-                         (unsigned long long)info.rows);
-    values = mem_calloc((size_t)m->count * info.width, sizeof(*values));
-    if (!values)
-        return fault_set(f, ERR_NOMEM, "rows: %s", err_text(ERR_NOMEM));
-    err = m->increment ? add_rows(ps, m, info.width, values, f) : ERR_OK;
-    if (!err && ps_nodes(ps) > 1 && info.access != MLT_LOCAL) {
-        if (!(r->data = own_rows(ps, m, t, info.width, values)))
-            err = fault_set(f, ERR_NOMEM, "rows: %s", err_text(ERR_NOMEM));
-    } else if (!err) {
-        err = ps_read_rows(ps, m->branch, m->table, m->first, m->count, values);
-        if (!err && !(r->data = rows_json(values, m->count, info.width)))
-            err = ERR_NOMEM;
-        if (err)
-            fault_set(f, err, "rows of %s: %s", m->table, err_text(err));
-    }
-    mem_free(values);
-    return err;
+    if (m->increment &&
+        host_set_rates(s->host, task->setting, &r->fault) != ERR_OK)
+        return;
+    node_rows_carry_out(host_ps(s->host), m, &r->data, &r->fault);
 }
 
 /* ---- carrying out -------------------------------------------------------- */
 
-static void do_at_once(struct server *s, const struct msg *m)
+static void do_at_once(struct server *s, const struct node_task *task)
 {
+    const struct msg *m = task->msg;
     struct mlt_ps *ps = host_ps(s->host);
     struct node_result r = {0};
     enum err err;
 
     if (m->kind == MSG_ROWS) {
-        do_rows(ps, &m->rows, &r);
+        do_rows(s, task, &r);
     } else {
         err = m->kind == MSG_FORK
                   ? ps_fork(ps, m->fork.branch, m->fork.parent, m->fork.type)
@@ -687,7 +648,7 @@ static void carry_out(struct server *s)
             begin_snapshot(s, task.msg);
             break;
         default:
-            do_at_once(s, task.msg);
+            do_at_once(s, &task);
         }
     }
 }
@@ -741,11 +702,14 @@ static void wait_and_take(struct server *s)
         {.socket = s->link.monitor, .events = ZMQ_POLLIN},
         {.fd = s->o->signal_fd, .events = ZMQ_POLLIN},
     };
-    int n = 3, slice = 0, job = 0, snapshot = 0;
+    int n = 3, slice = 0, job = 0, snapshot = 0, glance = 0;
 
     if (s->slice)
         item[slice = n++] = (zmq_pollitem_t){.fd = host_slice_fd(s->host),
                                              .events = ZMQ_POLLIN};
+    if (s->glance.op)
+        item[glance = n++] = (zmq_pollitem_t){
+            .fd = glance_fd(host_glance(s->host)), .events = ZMQ_POLLIN};
     if (s->job.running)
         item[job = n++] =
             (zmq_pollitem_t){.fd = s->job.fd, .events = ZMQ_POLLIN};
@@ -756,6 +720,8 @@ static void wait_and_take(struct server *s)
         return;
     if (item[2].revents)
         take_signal(s);
+    if (glance && item[glance].revents)
+        end_glance(s);
     if (slice && item[slice].revents)
         slice_done(s);
     if (job && item[job].revents)
@@ -767,6 +733,8 @@ static void wait_and_take(struct server *s)
         end_with(s, NODE_END_STOPPED, ERR_OK, NULL);
     if (s->slice && node_cut_due(s->node))
         host_slice_cut(s->host);
+    if (s->slice)
+        begin_glance(s);
 }
 
 /* ---- the process --------------------------------------------------------- */

@@ -184,10 +184,29 @@ struct ps_table_info ps_table_info(const struct mlt_ps *ps, mlt_table table);
 enum err ps_table_find(const struct mlt_ps *ps, const char *name,
                        mlt_table *out);
 
-/* Values of rows first .. first + count - 1 of @branch, without slots, as
- * doubles: @out[count * width]. Not of local tables, nor of other nodes' rows.
- * Errors: ERR_NOENT (branch, table), ERR_INVAL (row out of range),
- * ERR_UNSUPPORTED (local, or not here). */
+/* Rows first .. first + count - 1 of a shared or exclusive table, of each the
+ * values from .. from + values - 1. */
+struct ps_rows {
+    branch_id branch;
+    mlt_table table;
+    uint64_t first, count;
+    uint32_t from, values;
+};
+
+/* Those values, without slots, as doubles: @out[count * values].
+ * Errors: ERR_NOENT (branch), ERR_INVAL (no such rows or values),
+ * ERR_UNSUPPORTED (a local table, or a row of another node). */
+enum err ps_read_part(const struct mlt_ps *ps, const struct ps_rows *r,
+                      double out[]);
+
+/* The same while workers run: called by @w between two of its clocks, reads
+ * those of the rows that its shard has, and leaves the rest of @out alone. @r
+ * was checked. A row is whole, whatever the others do. */
+void ps_read_own_part(struct mlt_worker *w, const struct ps_rows *r,
+                      double out[]);
+
+/* All values of rows first .. first + count - 1 of @branch: @out[count *
+ * width]. Errors: as above; ERR_NOENT (table). */
 enum err ps_read_rows(struct mlt_ps *ps, branch_id branch, const char *table,
                       uint64_t first, uint64_t count, double out[]);
 

@@ -1,4 +1,6 @@
-/* Rows as the control thread sees them: of any branch, between runs. */
+/* Rows as the control thread sees them: of any branch, between runs; and, by
+ * the workers that have them, in a run. */
+#include "ps/comm_io.h"
 #include "ps/core.h"
 
 #include <assert.h>
@@ -50,43 +52,126 @@ static double value_at(const struct table *t, const unsigned char *row,
     }
 }
 
-static enum err check_rows(const struct mlt_ps *ps, branch_id branch,
-                           const char *name, uint64_t first, uint64_t count,
-                           mlt_table *table)
+static enum err check_rows(const struct mlt_ps *ps, const struct ps_rows *r)
 {
-    if (!ps_has(ps, branch) || ps_table_find(ps, name, table))
+    const struct table *t = &ps->table[r->table];
+
+    if (!ps_has(ps, r->branch))
         return ERR_NOENT;
-    if (ps->table[*table].access == MLT_LOCAL)
+    if (t->access == MLT_LOCAL)
         return ERR_UNSUPPORTED;
-    if (first > ps->table[*table].rows ||
-        count > ps->table[*table].rows - first)
+    if (r->first > t->rows || r->count > t->rows - r->first ||
+        r->from > t->width || r->values > t->width - r->from)
         return ERR_INVAL;
-    for (uint64_t i = 0; i < count && ps->nodes > 1; i++)
-        if (!ps_is_here(ps, *table, first + i))
+    for (uint64_t i = 0; i < r->count && ps->nodes > 1; i++)
+        if (!ps_is_here(ps, r->table, r->first + i))
             return ERR_UNSUPPORTED;
     return ERR_OK;
+}
+
+/* The values of @r of one row. */
+static void take_values(const struct table *t, const struct ps_rows *r,
+                        const unsigned char *row, double out[])
+{
+    for (uint32_t j = 0; j < r->values; j++)
+        out[j] = value_at(t, row, r->from + j);
+}
+
+static const unsigned char *row_at(const struct place *p,
+                                   const struct ps_rows *r)
+{
+    return store_chunk(p->shard->store, r->branch, r->table, p->chunk) +
+           p->offset;
+}
+
+enum err ps_read_part(const struct mlt_ps *ps, const struct ps_rows *r,
+                      double out[])
+{
+    enum err err = check_rows(ps, r);
+
+    for (uint64_t i = 0; i < r->count && !err; i++) {
+        struct place p = place_of(ps, r->table, r->first + i);
+
+        take_values(&ps->table[r->table], r, row_at(&p, r),
+                    out + i * r->values);
+    }
+    return err;
 }
 
 enum err ps_read_rows(struct mlt_ps *ps, branch_id branch, const char *table,
                       uint64_t first, uint64_t count, double out[])
 {
-    const struct table *t;
-    mlt_table index;
-    enum err err = check_rows(ps, branch, table, first, count, &index);
+    struct ps_rows r = {.branch = branch, .first = first, .count = count};
 
-    if (err)
-        return err;
-    t = &ps->table[index];
-    for (uint64_t i = 0; i < count; i++) {
-        struct place p = place_of(ps, index, first + i);
-        const unsigned char *row =
-            store_chunk(p.shard->store, branch, index, p.chunk) + p.offset;
-
-        for (uint32_t j = 0; j < t->width; j++)
-            out[i * t->width + j] = value_at(t, row, j);
-    }
-    return ERR_OK;
+    if (ps_table_find(ps, table, &r.table))
+        return ERR_NOENT;
+    r.values = ps->table[r.table].width;
+    return ps_read_part(ps, &r, out);
 }
+
+/* ---- in a run ------------------------------------------------------------ */
+
+/* A row of another branch than the one that runs: nobody changes it, but the
+ * store's trees while the lock of the shard is held. */
+static const unsigned char *resting_row(const struct place *p,
+                                        const struct ps_rows *r)
+{
+    const unsigned char *row;
+
+    stripe_lock(&p->shard->shard_lock);
+    row = row_at(p, r);
+    stripe_unlock(&p->shard->shard_lock);
+    return row;
+}
+
+/* A row of the branch that runs. An exclusive one only its worker writes, a
+ * shared one under barriers only its owner, at the end of its clock: that is
+ * who asks. Else it is changed under its stripe; across nodes, under the
+ * communication's lock. */
+static void take_running(struct mlt_worker *w, const struct ps_rows *r,
+                         uint64_t number, double out[])
+{
+    const struct view *v = &w->view[r->table];
+    bool shared = v->table->access == MLT_SHARED;
+
+    if (shared && w->ps->comm) {
+        comm_hold(w->ps);
+        take_values(v->table, r, view_row(v, number), out);
+        comm_let_go(w->ps);
+    } else if (shared && !w->ps->consistency->barrier) {
+        struct stripe *stripe = apply_stripe(w->ps, r->table, number);
+
+        stripe_lock(stripe);
+        take_values(v->table, r, view_row(v, number), out);
+        stripe_unlock(stripe);
+    } else {
+        take_values(v->table, r, view_row(v, number), out);
+    }
+}
+
+void ps_read_own_part(struct mlt_worker *w, const struct ps_rows *r,
+                      double out[])
+{
+    const struct mlt_ps *ps = w->ps;
+    const struct table *t = &ps->table[r->table];
+
+    for (uint64_t i = 0; i < r->count; i++) {
+        uint64_t number = table_number(t, r->first + i);
+        double *to = out + i * r->values;
+        struct place p;
+
+        if (table_owner(t, ps->all_workers, number) != w->number)
+            continue;
+        if (r->branch == ps->active) {
+            take_running(w, r, number, to);
+        } else {
+            p = place_of(ps, r->table, r->first + i);
+            take_values(t, r, resting_row(&p, r), to);
+        }
+    }
+}
+
+/* ---- increments ---------------------------------------------------------- */
 
 /* Whole and within the type for i32; anything goes for the others. */
 static bool fits(const struct table *t, double x)
@@ -137,12 +222,17 @@ static void inc_row(struct mlt_ps *ps, mlt_table table, uint64_t row,
 enum err ps_inc_rows(struct mlt_ps *ps, branch_id branch, const char *table,
                      uint64_t first, uint64_t count, const double delta[])
 {
+    struct ps_rows r = {.branch = branch, .first = first, .count = count};
     branch_id active = ps->active;
     bool failed = ps->active_failed;
     unsigned char *sum;
     mlt_table index;
-    enum err err = check_rows(ps, branch, table, first, count, &index);
+    enum err err;
 
+    if (ps_table_find(ps, table, &index))
+        return ERR_NOENT;
+    r.table = index;
+    err = check_rows(ps, &r);
     if (err)
         return err;
     if (core_branch(ps, branch)->type == BRANCH_KEPT)

@@ -600,6 +600,115 @@ static void node_stop_drops_what_waits(void **state)
     node_free(n);
 }
 
+/* ---- reads while a slice runs -------------------------------------------- */
+
+static void read_row(struct node *n, int op, int branch)
+{
+    feed(n,
+         "{'kind':'rows','op':%d,'branch':%d,'table':'w','first':0,'count':1}",
+         op, branch);
+}
+
+static void add_row(struct node *n, int op, int branch)
+{
+    feed(n,
+         "{'kind':'rows','op':%d,'branch':%d,'table':'w','first':0,'count':1,"
+         "'increment':[[1]]}",
+         op, branch);
+}
+
+static op_id take_read(struct node *n)
+{
+    struct node_task task;
+
+    node_take_read(n, &task);
+    return task.msg ? task.msg->op : 0;
+}
+
+/* A read passes what waits, and is answered while the slice runs; what waits
+ * keeps its order. */
+static void node_read_passes_what_waits(void **state)
+{
+    struct node *n = serving(9, 10);
+
+    (void)state;
+    fork_branch(n, 2, 1, 0, "training");
+    assert_int_equal(take(n), 2);
+    finish(n, 2, (struct node_result){0});
+    schedule(n, 3, 1, 0, 5);
+    schedule(n, 4, 1, 5, 5);
+    read_row(n, 5, 1);
+    free_branch(n, 6, 1);
+    read_row(n, 7, 0);
+    assert_int_equal(take_read(n), 0); /* nothing runs yet */
+    assert_int_equal(take(n), 3);
+    assert_int_equal(take_read(n), 5);
+    finish(n, 5, (struct node_result){.data = json_array()});
+    assert_int_equal(take_read(n), 7);
+    finish(n, 7, (struct node_result){.data = json_array()});
+    assert_int_equal(take_read(n), 0);
+    finish(n, 3, (struct node_result){.clocks = 5});
+    settle(n);
+    check_trace(n, "forked 2 b1; [fork 2] [schedule 3] done 5 b1; "
+                   "done 7 b0; done 3 b1 clocks=5; "
+                   "[schedule 4] done 4 b1; [free 6] done 6 b1; ");
+    assert_int_equal(node_waiting(n), 0);
+    node_free(n);
+}
+
+/* It does not pass what makes its branch, nor what is added to it before; one
+ * of a broken branch waits to be refused; and it is carried out in its turn
+ * where the slice ended first. */
+static void node_read_waits_for_what_it_depends_on(void **state)
+{
+    struct node *n = serving(9, 10);
+
+    (void)state;
+    fork_branch(n, 2, 1, 0, "training");
+    schedule(n, 3, 1, 0, 5);
+    fork_branch(n, 4, 2, 1, "training");
+    read_row(n, 5, 2);
+    add_row(n, 6, 1);
+    read_row(n, 7, 1);
+    assert_int_equal(take(n), 2);
+    finish(n, 2, (struct node_result){0});
+    assert_int_equal(take(n), 3);
+    assert_int_equal(take_read(n), 0);
+    read_row(n, 8, 0);
+    assert_int_equal(take_read(n), 8);
+    node_leave_read(n, 8);
+    finish(n, 3, (struct node_result){.fault.code = ERR_APP, .broken = true});
+    schedule(n, 9, 1, 5, 5);
+    fork_branch(n, 10, 3, 0, "training");
+    schedule(n, 11, 3, 10, 5);
+    read_row(n, 12, 1);
+    mem_free(text_take(&trace));
+    settle(n);
+    check_trace(n, "forked 10 b3; [fork 4] failed 5 app b2; failed 6 app b1; "
+                   "failed 7 app b1; [rows 8] done 8 b0; failed 9 app b1; "
+                   "[fork 10] [schedule 11] done 11 b3; failed 12 app b1; ");
+    node_free(n);
+}
+
+/* A stop drops a read that is under way. */
+static void node_stop_drops_a_read(void **state)
+{
+    struct node *n = serving(9, 10);
+
+    (void)state;
+    fork_branch(n, 2, 1, 0, "training");
+    schedule(n, 3, 1, 0, 5);
+    read_row(n, 4, 1);
+    assert_int_equal(take(n), 2);
+    finish(n, 2, (struct node_result){0});
+    assert_int_equal(take(n), 3);
+    assert_int_equal(take_read(n), 4);
+    feed(n, "{'kind':'stop','op':5,'reason':''}");
+    assert_int_equal(take_read(n), 0);
+    node_free(n);
+    mem_free(text_take(&trace));
+}
+
 /* ---- failures while carrying out ----------------------------------------- */
 
 /* A slice that failed breaks its branch and the forks of it: they can be freed,
@@ -918,6 +1027,9 @@ int main(void)
         cmocka_unit_test(node_of_many_begins_what_was_cut),
         cmocka_unit_test(node_late_cut_hits_nothing_else),
         cmocka_unit_test(node_stop_drops_what_waits),
+        cmocka_unit_test(node_read_passes_what_waits),
+        cmocka_unit_test(node_read_waits_for_what_it_depends_on),
+        cmocka_unit_test(node_stop_drops_a_read),
         cmocka_unit_test(node_broken_branch_can_only_be_freed),
         cmocka_unit_test(node_slice_that_did_not_begin_breaks_nothing),
         cmocka_unit_test(node_fork_that_fails_late_leaves_nothing),

@@ -458,6 +458,51 @@ static void serve_rows(void **state)
     stop_node();
 }
 
+/* A part of each row; a read while a slice runs is answered between two of its
+ * clocks; what is added waits for its end, and goes by the branch's rates. */
+static void serve_rows_of_a_running_slice(void **state)
+{
+    struct msg m;
+    op_id slice, add, read;
+
+    (void)state;
+    serve_app("");
+    fork_branch(1, 0, "training", "'learning_rate':0");
+    m = expect(MSG_DONE, ask("'kind':'rows','branch':1,'table':'w','first':0,"
+                             "'count':2,'from':1,'values':1}"));
+    assert_int_equal(json_array_size(m.done.data), 2);
+    assert_int_equal(json_array_size(json_array_get(m.done.data, 0)), 1);
+    msg_deinit(&m);
+    m = expect(MSG_FAILED, ask("'kind':'rows','branch':1,'table':'w','first':0,"
+                               "'count':2,'from':1,'values':2}"));
+    assert_int_equal(m.failed.code, ERR_INVAL);
+    msg_deinit(&m);
+    m = expect(MSG_FAILED, ask("'kind':'rows','branch':1,'table':'_cursor',"
+                               "'first':0,'count':1}"));
+    assert_int_equal(m.failed.code, ERR_UNSUPPORTED);
+    msg_deinit(&m);
+    slice = schedule(1, 0, 1000000000, 1000000000);
+    pass(MSG_DONE,
+         ask("'kind':'rows','branch':1,'table':'w','first':0,'count':4}"));
+    pass(MSG_DONE,
+         ask("'kind':'rows','branch':0,'table':'w','first':1,'count':3}"));
+    add = ask("'kind':'rows','branch':1,'table':'w','first':2,'count':1,"
+              "'increment':[[5,0]]}");
+    read = ask("'kind':'rows','branch':1,'table':'w','first':2,'count':1}");
+    pass(MSG_DONE, ask("'kind':'rows','branch':0,'table':'w','first':1,"
+                       "'count':3}"));
+    pass(MSG_DONE, ask("'kind':'cut','target':%d}", (int)slice));
+    pass(MSG_REPORT, slice);
+    pass(MSG_DONE, slice);
+    pass(MSG_DONE, add);
+    m = expect(MSG_DONE, read);
+    /* A rate of 0 changes nothing: all is still as at the beginning. */
+    assert_true(json_number_value(
+                    json_array_get(json_array_get(m.done.data, 0), 0)) == 0);
+    msg_deinit(&m);
+    stop_node();
+}
+
 /* The model is written whole into the folder named, and what the application
  * adds comes back; a folder that cannot be is said. */
 static void serve_save(void **state)
@@ -721,6 +766,7 @@ int main(void)
         SERVED(serve_divergence_is_reported),
         SERVED(serve_garbage_is_survived),
         SERVED(serve_rows),
+        SERVED(serve_rows_of_a_running_slice),
         SERVED(serve_save),
         SERVED(serve_snapshot_and_restore),
         SERVED(serve_snapshot_refusals),

@@ -4,6 +4,7 @@
 #include "base/proto.h"
 #include "base/proto_table.h"
 #include "base/rng.h"
+#include "base/table_info.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -109,6 +110,27 @@ static void any_windows(struct rng *r, struct msg_report *m)
         };
 }
 
+static json_t *any_tables(struct rng *r)
+{
+    json_t *array = json_array();
+    int i, n = (int)rng_below(r, 4);
+
+    for (i = 0; i < n; i++) {
+        struct table_info t = {
+            .rows = 1 + any_count(r) / 2,
+            .width = 1 + (uint32_t)rng_below(r, 1000),
+            .type = (enum table_type)rng_below(r, TABLE_TYPE_COUNT),
+            .access = (enum table_access)rng_below(r, TABLE_ACCESS_COUNT),
+            .rule = "sgd",
+            .saved = rng_below(r, 2),
+        };
+
+        snprintf(t.name, sizeof(t.name), "table_%d", i);
+        json_array_append_new(array, table_info_to_json(&t));
+    }
+    return array;
+}
+
 static void any_ready(struct rng *r, struct msg_ready *m)
 {
     static const char *const reductions[] = {"mean", "sqrt_mean", "exp_mean"};
@@ -123,6 +145,8 @@ static void any_ready(struct rng *r, struct msg_ready *m)
     strcpy(m->metric_reduction, reductions[rng_below(r, 3)]);
     m->loss_floor = any_real(r);
     m->model_bytes = any_count(r);
+    if (rng_below(r, 2))
+        m->tables = any_tables(r);
 }
 
 /* The counts of a beat that are all of one type, in the order of the struct. */
@@ -257,8 +281,12 @@ static void any_request(struct rng *r, struct msg *m)
         any_text(r, m->rows.table, 1, PROTO_NAME_MAX);
         m->rows.first = any_count(r);
         m->rows.count = 1 + (uint32_t)rng_below(r, 5);
-        if (rng_below(r, 2))
+        if (rng_below(r, 2)) {
             m->rows.increment = any_rows(r, m->rows.count, 1);
+        } else {
+            m->rows.from = (uint32_t)rng_below(r, 100);
+            m->rows.values = (uint32_t)rng_below(r, 100);
+        }
         break;
     default:
         any_text(r, m->stop.reason, 0, PROTO_TEXT_MAX - 1);
@@ -318,7 +346,7 @@ static int same_ready(const struct msg_ready *a, const struct msg_ready *b)
            a->metric_higher_better == b->metric_higher_better &&
            strcmp(a->metric_reduction, b->metric_reduction) == 0 &&
            same_real(a->loss_floor, b->loss_floor) &&
-           a->model_bytes == b->model_bytes;
+           a->model_bytes == b->model_bytes && same_json(a->tables, b->tables);
 }
 
 static int same_beat(const struct msg_beat *a, const struct msg_beat *b)
@@ -405,7 +433,8 @@ static int same_request(const struct msg *a, const struct msg *b)
         return a->rows.branch == b->rows.branch &&
                strcmp(a->rows.table, b->rows.table) == 0 &&
                a->rows.first == b->rows.first &&
-               a->rows.count == b->rows.count &&
+               a->rows.count == b->rows.count && a->rows.from == b->rows.from &&
+               a->rows.values == b->rows.values &&
                same_json(a->rows.increment, b->rows.increment);
     default:
         return strcmp(a->stop.reason, b->stop.reason) == 0;
@@ -503,6 +532,15 @@ static void proto_reason_of_any_bytes_arrives(void **state)
 
 /* ---- refusals ------------------------------------------------------------ */
 
+#define READY_WITH(tables)                                                     \
+    "{\"kind\":\"ready\",\"samples\":1,\"validation_samples\":0,"              \
+    "\"parts\":0,\"workers\":1,\"tunables\":[],\"metric\":\"\","               \
+    "\"metric_higher_better\":true,\"metric_reduction\":\"mean\","             \
+    "\"loss_floor\":0,\"model_bytes\":1,\"tables\":" tables "}"
+#define ONE_TABLE                                                              \
+    "{\"name\":\"t\",\"rule\":\"\",\"rows\":1,\"width\":1,"                    \
+    "\"type\":\"i32\",\"access\":\"local\",\"saved\":false}"
+
 /* Every fault of a message is refused as a violation, and the words name the
  * member and what was expected. */
 static void proto_faulty_messages_are_refused_by_member(void **state)
@@ -564,6 +602,29 @@ static void proto_faulty_messages_are_refused_by_member(void **state)
         {"{\"kind\":\"rows\",\"op\":1,\"branch\":1,\"table\":\"t\","
          "\"first\":0,\"count\":1,\"increment\":{}}",
          "increment"},
+        {"{\"kind\":\"rows\",\"op\":1,\"branch\":1,\"table\":\"t\","
+         "\"first\":0,\"count\":1,\"from\":1,\"increment\":[[1]]}",
+         "whole rows"},
+        {"{\"kind\":\"rows\",\"op\":1,\"branch\":1,\"table\":\"t\","
+         "\"first\":0,\"count\":1,\"values\":-1}",
+         "values: expected"},
+        {READY_WITH("{}"), "tables: expected an array of at most"},
+        {READY_WITH("[1]"), "tables: expected objects"},
+        {READY_WITH("[{\"name\":\"\"}]"), "a name has 1 to 64"},
+        {READY_WITH("[{\"name\":\"t\"}]"), "a rule has at most"},
+        {READY_WITH("[{\"name\":\"t\",\"rule\":\"\",\"rows\":0,"
+                    "\"width\":1}]"),
+         "whole numbers from 1"},
+        {READY_WITH("[{\"name\":\"t\",\"rule\":\"\",\"rows\":1,"
+                    "\"width\":1,\"type\":\"f16\"}]"),
+         "expected type"},
+        {READY_WITH("[{\"name\":\"t\",\"rule\":\"\",\"rows\":1,"
+                    "\"width\":1,\"type\":\"f32\",\"access\":\"\"}]"),
+         "expected access"},
+        {READY_WITH("[{\"name\":\"t\",\"rule\":\"\",\"rows\":1,"
+                    "\"width\":1,\"type\":\"f32\",\"access\":\"local\"}]"),
+         "expected saved"},
+        {READY_WITH("[" ONE_TABLE "," ONE_TABLE "]"), "the same name"},
         {"{\"kind\":\"config\",\"config\":{},\"folder\":\"\",\"seed\":1}",
          "folder: expected"},
         {"{\"kind\":\"config\",\"config\":{},\"folder\":\"/\","
@@ -631,8 +692,9 @@ static void proto_faulty_messages_are_refused_by_member(void **state)
 static void proto_missing_or_mistyped_members_are_refused(void **state)
 {
     static const char *const optional[] = {
-        "op",     "clocks", "switch_s",   "bytes",     "data", "increment",
-        "branch", "reads",  "data_bytes", "staleness", NULL};
+        "op",        "clocks", "switch_s", "bytes",      "data",
+        "increment", "branch", "reads",    "data_bytes", "staleness",
+        "from",      "values", "tables",   NULL};
     struct rng r;
     int kind;
 
