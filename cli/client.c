@@ -185,12 +185,17 @@ static enum err send_some(struct client_exchange *x, struct fault *f)
     return ERR_OK;
 }
 
+static ssize_t receive(const struct client_exchange *x, void *out, size_t size)
+{
+    return x->tls ? client_tls_receive(x->tls, out, size)
+                  : recv(x->fd, out, size, MSG_DONTWAIT);
+}
+
 /* The answer is there when the server hangs up. */
 static enum err receive_some(struct client_exchange *x, struct fault *f)
 {
     char piece[16384];
-    ssize_t n = x->tls ? client_tls_receive(x->tls, piece, sizeof(piece))
-                       : recv(x->fd, piece, sizeof(piece), MSG_DONTWAIT);
+    ssize_t n = receive(x, piece, sizeof(piece));
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return errno == EINTR ? ERR_OK : ERR_AGAIN;
@@ -240,6 +245,8 @@ static char *compose(const struct client_request *q, const struct place *to)
                 q->method, q->target, to->authority);
     if (q->key && *q->key)
         text_printf(&t, "Idempotency-Key: %s\r\n", q->key);
+    if (q->after)
+        text_printf(&t, "Last-Event-ID: %s\r\n", q->after);
     if (q->token)
         text_printf(&t, "Authorization: Bearer %s\r\n", q->token);
     if (q->body)
@@ -252,6 +259,11 @@ static char *compose(const struct client_request *q, const struct place *to)
     return text_take(&t);
 }
 
+static time_ns deadline(void)
+{
+    return clock_monotonic() + (time_ns)CLIENT_SECONDS * 1000000000;
+}
+
 enum err client_open(const struct client_request *q, struct client_exchange *x,
                      struct fault *f)
 {
@@ -262,7 +274,7 @@ enum err client_open(const struct client_request *q, struct client_exchange *x,
     if (err)
         return err;
     snprintf(x->url, sizeof(x->url), "%s", q->url);
-    x->until = clock_monotonic() + (time_ns)CLIENT_SECONDS * 1000000000;
+    x->until = deadline();
     x->out = compose(q, &to);
     if (!x->out)
         return fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
@@ -297,6 +309,15 @@ static enum err advance(struct client_exchange *x, struct fault *f)
     }
 }
 
+static enum err too_late(const struct client_exchange *x, enum err err,
+                         struct fault *f)
+{
+    if (err != ERR_AGAIN || clock_monotonic() < x->until)
+        return err;
+    return fault_set(f, ERR_NODE, "the server has not answered in %d s",
+                     CLIENT_SECONDS);
+}
+
 enum err client_step(struct client_exchange *x, int *status, const char **body,
                      size_t *len, struct fault *f)
 {
@@ -306,10 +327,27 @@ enum err client_step(struct client_exchange *x, int *status, const char **body,
         err = advance(x, f);
     if (!err)
         return split_answer(x, status, body, len, f);
-    if (err == ERR_AGAIN && clock_monotonic() >= x->until)
-        return fault_set(f, ERR_NODE, "the server has not answered in %d s",
-                         CLIENT_SECONDS);
-    return err;
+    return too_late(x, err, f);
+}
+
+enum err client_take(struct client_exchange *x, char *buffer, size_t size,
+                     size_t *len, struct fault *f)
+{
+    enum err err = ERR_OK;
+    ssize_t n;
+
+    while (!err && x->phase < CLIENT_RECEIVES)
+        err = advance(x, f);
+    if (err)
+        return too_late(x, err, f);
+    do
+        n = receive(x, buffer, size);
+    while (n < 0 && errno == EINTR);
+    if (n < 0 && errno == EAGAIN)
+        return too_late(x, ERR_AGAIN, f);
+    *len = n > 0 ? (size_t)n : 0;
+    x->until = deadline();
+    return ERR_OK;
 }
 
 void client_close(struct client_exchange *x)

@@ -30,6 +30,7 @@ struct client_request {
     const char *token;  /* NULL: none */
     const char *body;   /* JSON; NULL: none */
     const char *key;    /* Idempotency-Key; NULL, "": none */
+    const char *after;  /* Last-Event-ID; NULL: none */
 };
 
 struct client_answer {
@@ -81,6 +82,13 @@ short client_events(const struct client_exchange *x);
 /* On success the answer's status and body, borrowed until client_close. Errors:
  * ERR_AGAIN (not yet), else as client_ask's. */
 enum err client_step(struct client_exchange *x, int *status, const char **body,
+                     size_t *len, struct fault *f);
+
+/* Instead of client_step, for an answer that has no end: takes what has come of
+ * it, head and all, into @buffer[@size]; *@len 0: the server has hung up.
+ * CLIENT_SECONDS count from the last byte. Errors: ERR_AGAIN (not yet), else as
+ * client_ask's. */
+enum err client_take(struct client_exchange *x, char *buffer, size_t size,
                      size_t *len, struct fault *f);
 
 /* Also after an error. */

@@ -103,6 +103,7 @@ static enum err look_again(struct journal *j, struct taking *t)
     memcpy(id, t->out->id, sizeof(id));
     json_decref(t->out->config);
     json_decref(t->out->result);
+    t->out->config = t->out->result = NULL;
     return journal_find_run(j, id, take_run, t, t->fault);
 }
 
@@ -128,6 +129,50 @@ enum err replay_run(struct journal *j, const char *state, const char *word,
         return err;
     }
     name_status(out, state);
+    return ERR_OK;
+}
+
+struct more {
+    struct taking taking;
+    uint64_t *after;
+    journal_record_visit *visit;
+    void *ctx;
+    bool changed;
+};
+
+static enum err take_more(void *ctx, const struct journal_record *stored)
+{
+    struct more *m = ctx;
+    enum err err = ERR_OK;
+
+    /* Records are numbered from 1 without gaps. */
+    if (stored->seq > m->taking.out->history.records)
+        err = take_record(&m->taking, stored);
+    if (err)
+        return err;
+    *m->after = stored->seq;
+    m->changed = true;
+    return m->visit(m->ctx, stored);
+}
+
+enum err replay_more(struct journal *j, const char *state, struct replayed *r,
+                     uint64_t *after, journal_record_visit *visit, void *ctx,
+                     bool *changed, struct fault *f)
+{
+    struct more m = {{r, f}, after, visit, ctx, false};
+    char before[sizeof(r->status)];
+    enum err err;
+
+    memcpy(before, r->status, sizeof(before));
+    /* Asked before its last records are read, so that none is missed. */
+    r->alive = run_folder_alive(state, r->id);
+    err = look_again(j, &m.taking);
+    if (!err)
+        err = journal_each_record(j, r->id, *after, take_more, &m, f);
+    if (err)
+        return err;
+    name_status(r, state);
+    *changed = m.changed || strcmp(before, r->status) != 0;
     return ERR_OK;
 }
 

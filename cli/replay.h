@@ -38,6 +38,15 @@ enum err replay_open(const char *state, char path[FILE_PATH_MAX],
 enum err replay_run(struct journal *j, const char *state, const char *word,
                     struct replayed *out, struct fault *f);
 
+/* What has happened in the run since: records past number *@after, which
+ * becomes the last one's, are given to @visit, and those that @r does not have
+ * yet are folded into its history; then its status is as it is now. *@changed:
+ * there was one. @visit ends it by an error, which is passed on. Errors: as
+ * replay_run's. */
+enum err replay_more(struct journal *j, const char *state, struct replayed *r,
+                     uint64_t *after, journal_record_visit *visit, void *ctx,
+                     bool *changed, struct fault *f);
+
 /* Whether `mltune resume` goes on with a run that ended as it did (one whose
  * tuner lives has to be ended first). */
 bool replay_resumable(const struct replayed *r);

@@ -12,6 +12,9 @@
  * model is. */
 void show_summary(const struct history *h, FILE *out);
 
+/* The same of @run as the HTTP interface describes it. */
+void show_answer(const json_t *run, FILE *out);
+
 /* `mltune show RUN --server URL`: what the server says of run @word. Returns
  * the exit code. */
 int show_at_server(const char *server, const char *word, bool json);

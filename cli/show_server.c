@@ -97,52 +97,54 @@ static double number_at(const json_t *o, const char *pointer)
     return json_to_number(json_at(o, pointer), &number) ? number : NAN;
 }
 
-static void print_best(const json_t *run)
+static void print_best(const json_t *run, FILE *out)
 {
     double metric = number_at(run, "/best/metric");
 
     if (!json_is_object(json_at(run, "/best"))) {
-        printf("best      none: no epoch was finished\n");
+        fprintf(out, "best      none: no epoch was finished\n");
         return;
     }
-    printf("best      epoch %lld of %lld: ", count_at(run, "/best/epoch"),
-           count_at(run, "/epochs"));
+    fprintf(out, "best      epoch %lld of %lld: ", count_at(run, "/best/epoch"),
+            count_at(run, "/epochs"));
     if (!isnan(metric))
-        printf("%s %.5g, ", text_at(run, "/job/metric/name"), metric);
-    printf("training loss %.5g\n", number_at(run, "/best/loss"));
+        fprintf(out, "%s %.5g, ", text_at(run, "/job/metric/name"), metric);
+    fprintf(out, "training loss %.5g\n", number_at(run, "/best/loss"));
 }
 
-static void print_summary(const json_t *run)
+void show_answer(const json_t *run, FILE *out)
 {
     const char *why = text_at(run, "/reason");
     char setting[512];
 
     if (!*why)
         why = text_at(run, "/status_reason");
-    printf("run       %s (%s)\n", text_at(run, "/run"), text_at(run, "/name"));
-    printf("status    %s%s%s\n", text_at(run, "/status"), *why ? ": " : "",
-           why);
+    fprintf(out, "run       %s (%s)\n", text_at(run, "/run"),
+            text_at(run, "/name"));
+    fprintf(out, "status    %s%s%s\n", text_at(run, "/status"),
+            *why ? ": " : "", why);
     if (*text_at(run, "/message"))
-        printf("          %s\n", text_at(run, "/message"));
+        fprintf(out, "          %s\n", text_at(run, "/message"));
     if (json_is_object(json_at(run, "/queue")))
-        printf("queue     group %s, submitted %s\n",
-               text_at(run, "/queue/group"),
-               text_at(run, "/queue/submitted_at"));
+        fprintf(out, "queue     group %s, submitted %s\n",
+                text_at(run, "/queue/group"),
+                text_at(run, "/queue/submitted_at"));
     if (json_is_object(json_at(run, "/job")))
-        printf("job       %s, %lld samples, %lld for validation, %lld workers, "
-               "seed %lld\n"
-               "tuner     %s, searcher %s\n",
-               text_at(run, "/job/app"), count_at(run, "/job/samples"),
-               count_at(run, "/job/validation_samples"),
-               count_at(run, "/job/workers"), count_at(run, "/seed"),
-               text_at(run, "/tuning/strategy"),
-               text_at(run, "/tuning/searcher"));
-    print_best(run);
+        fprintf(
+            out,
+            "job       %s, %lld samples, %lld for validation, %lld workers, "
+            "seed %lld\n"
+            "tuner     %s, searcher %s\n",
+            text_at(run, "/job/app"), count_at(run, "/job/samples"),
+            count_at(run, "/job/validation_samples"),
+            count_at(run, "/job/workers"), count_at(run, "/seed"),
+            text_at(run, "/tuning/strategy"), text_at(run, "/tuning/searcher"));
+    print_best(run, out);
     progress_setting(json_at(run, "/setting"), setting, sizeof(setting));
-    printf("setting   %s\n", setting);
-    printf("tuning    %lld searches, %lld trials, %lld clocks of %lld\n",
-           count_at(run, "/tuning/searches"), count_at(run, "/tuning/trials"),
-           count_at(run, "/tuning/clocks"), count_at(run, "/clocks"));
+    fprintf(out, "setting   %s\n", setting);
+    fprintf(out, "tuning    %lld searches, %lld trials, %lld clocks of %lld\n",
+            count_at(run, "/tuning/searches"), count_at(run, "/tuning/trials"),
+            count_at(run, "/tuning/clocks"), count_at(run, "/clocks"));
 }
 
 static void print_rows(struct table *t, const char *title)
@@ -234,7 +236,7 @@ int show_at_server(const char *server, const char *word, bool json)
     } else if (json) {
         code = print_json(&seen);
     } else {
-        print_summary(seen.run);
+        show_answer(seen.run, stdout);
         print_trials(seen.trials);
         print_epochs(seen.epochs, text_at(seen.run, "/job/metric/name"));
         print_decisions(seen.decisions);

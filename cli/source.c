@@ -117,6 +117,26 @@ enum err source_get(struct source *s, const char *target, json_t **out,
     return err;
 }
 
+enum err source_answer(const struct source *s, int status, const char *body,
+                       size_t len, json_t **out, struct fault *f)
+{
+    struct fault why = {0};
+    json_t *json = NULL;
+    enum err err = json_load(body, len, &json, NULL, &why);
+
+    if (err == ERR_FORMAT)
+        return fault_set(f, err, "what answers at %s is no mltune", s->url);
+    if (err)
+        return fault_set(f, err, "%s", err_text(err));
+    if (status >= 300) {
+        err = refused(status, json, f);
+        json_decref(json);
+        return err;
+    }
+    *out = json;
+    return ERR_OK;
+}
+
 enum err source_list(struct source *s, const char *target, const char *name,
                      json_t **out, struct fault *f)
 {
@@ -232,6 +252,82 @@ enum err source_find(struct source *s, const char *word,
     if (!err)
         err = choose(runs, word, id, f);
     json_decref(runs);
+    return err;
+}
+
+/* ---- the only one -------------------------------------------------------- */
+
+enum { NAMED_MAX = 5 };
+
+struct count {
+    const char *state;
+    size_t runs, live;
+    char only[RUN_ID_MAX + 1], only_live[RUN_ID_MAX + 1];
+    struct text names; /* of the first few */
+};
+
+static void count_one(struct count *c, const char *id, bool live)
+{
+    if (c->runs++ < NAMED_MAX)
+        text_printf(&c->names, "%s%s", c->runs > 1 ? ", " : "", id);
+    snprintf(c->only, sizeof(c->only), "%s", id);
+    if (!live)
+        return;
+    c->live++;
+    snprintf(c->only_live, sizeof(c->only_live), "%s", id);
+}
+
+static enum err count_stored(void *ctx, const struct journal_run *run)
+{
+    struct count *c = ctx;
+
+    count_one(c, run->id, !run->status && run_folder_alive(c->state, run->id));
+    return ERR_OK;
+}
+
+static enum err count_here(struct source *s, struct count *c, struct fault *f)
+{
+    char path[FILE_PATH_MAX];
+    struct journal *j = NULL;
+    enum err err = replay_open(s->state, path, &j, f);
+
+    c->state = path;
+    if (!err)
+        err = journal_each_run(j, count_stored, c, f);
+    journal_close(j);
+    return err;
+}
+
+static enum err count_there(struct source *s, struct count *c, struct fault *f)
+{
+    json_t *runs = NULL;
+    const json_t *run;
+    size_t i;
+    enum err err = source_list(s, "/api/v1/runs?order=desc", "runs", &runs, f);
+
+    json_array_foreach(runs, i, run)
+        count_one(c, text_of(run, "run"),
+                  json_is_null(json_object_get(run, "finished_at")) &&
+                      strcmp(text_of(run, "status"), "interrupted") != 0);
+    json_decref(runs);
+    return err;
+}
+
+enum err source_only(struct source *s, char id[RUN_ID_MAX + 1], struct fault *f)
+{
+    struct count c = {.runs = 0};
+    enum err err = s->url[0] ? count_there(s, &c, f) : count_here(s, &c, f);
+
+    if (!err && c.runs == 0)
+        err = fault_set(f, ERR_NOENT, "there is no run in %s",
+                        s->url[0] ? s->url : s->state);
+    else if (!err && c.runs > 1 && c.live != 1)
+        err = fault_set(f, ERR_INVAL, "there are %zu runs, name one: %s%s",
+                        c.runs, c.names.s ? c.names.s : "",
+                        c.runs > NAMED_MAX ? ", ..." : "");
+    if (!err)
+        snprintf(id, RUN_ID_MAX + 1, "%s", c.live == 1 ? c.only_live : c.only);
+    text_deinit(&c.names);
     return err;
 }
 

@@ -44,11 +44,22 @@ void source_close(struct source *s);
 enum err source_find(struct source *s, const char *word,
                      char id[RUN_ID_MAX + 1], struct fault *f);
 
+/* Id of the only run, or of the only one that is under way. Errors: ERR_NOENT
+ * there is none, ERR_INVAL there are several: @f names some; those of
+ * source_find, which has to come after it. */
+enum err source_only(struct source *s, char id[RUN_ID_MAX + 1],
+                     struct fault *f);
+
 /* Answer to GET @target, the caller's. Of a state folder only targets of the
  * run that was found. Errors: ERR_NOENT (404), ERR_INVAL (other refusals);
  * those of the client. */
 enum err source_get(struct source *s, const char *target, json_t **out,
                     struct fault *f);
+
+/* What a server's answer means: the JSON of @body[@len], the caller's, or a
+ * refusal. Errors: as source_get's. */
+enum err source_answer(const struct source *s, int status, const char *body,
+                       size_t len, json_t **out, struct fault *f);
 
 /* All items of the list @name at @target, page by page, the caller's array.
  * @target has a query already if it has a '?'. */

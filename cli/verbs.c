@@ -18,6 +18,7 @@ static const struct verb verbs[] = {
     {"submit", "put a run into the queue of a service", false, verb_submit},
     {"ls", "the runs of a state folder, or of a server", false, verb_ls},
     {"show", "what a run did", false, verb_show},
+    {"watch", "a run as it goes on, in the terminal", false, verb_watch},
     {"trials", "the settings that a run has tried", false, verb_trials},
     {"branches", "the versions of a run's training state", false,
      verb_branches},

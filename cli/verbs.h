@@ -63,5 +63,6 @@ int verb_submit(int argc, char **argv);
 int verb_topics(int argc, char **argv);
 int verb_trials(int argc, char **argv);
 int verb_validate(int argc, char **argv);
+int verb_watch(int argc, char **argv);
 
 #endif

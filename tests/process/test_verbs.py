@@ -7,8 +7,8 @@ import subprocess
 
 from harness import ROOT, Case, mlr_config
 
-VERBS = ["run", "ls", "show", "validate", "schema", "apps", "searchers",
-         "strategies", "data"]
+VERBS = ["run", "ls", "show", "watch", "validate", "schema", "apps",
+         "searchers", "strategies", "data"]
 
 
 class Verbs(Case):
@@ -35,12 +35,6 @@ class Verbs(Case):
             self.assert_code(done, 2)
             self.assertEqual(done.out, "")
         self.assertIn("did you mean validate?", self.mltune("vaildate").err)
-
-    def test_planned_verb_is_refused_with_those_present(self):
-        done = self.mltune("watch")
-        self.assert_code(done, 78)
-        self.assertIn("watch is not built yet", done.err)
-        self.assertIn("validate", done.err)
 
     def test_output_that_is_lost_is_an_error(self):
         with open("/dev/full", "w", encoding="ascii") as full:
