@@ -25,9 +25,10 @@ struct resume_arguments {
 static const char details[] =
     "RUN is an id, the beginning of one, or a name (its newest run). The run "
     "goes on\nfrom its last snapshot; finished trials are known and not run "
-    "again\n(strategies hyperband, asha and complete begin anew). It keeps the "
-    "configuration,\nand the folder for the model, that it began with; but "
-    "where it runs may be changed,\nfrom then on: --set cluster.nodes=4, "
+    "again\n(strategies hyperband, asha and complete begin a search that was "
+    "interrupted anew).\nIt keeps the configuration, and the folder for the "
+    "model, that it began with; but\nwhere it runs may be changed, from then "
+    "on: --set cluster.nodes=4, "
     "cluster.workers, memory.limit, snapshot.every.";
 
 /* What may be set: it changes where a run trains, not what. */

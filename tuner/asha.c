@@ -331,11 +331,25 @@ static enum err asha_adopt(void *state, branch_id branch)
     return contest_adopt(&a->ct, branch);
 }
 
+static enum err asha_save(void *state, branch_id *branch, json_t **out)
+{
+    const struct asha *a = state;
+
+    return contest_save(&a->ct, branch, out);
+}
+
+static enum err asha_restore(void *state, const json_t *saved, branch_id branch)
+{
+    struct asha *a = state;
+
+    return contest_restore(&a->ct, saved, branch);
+}
+
 const struct strategy_ops strategy_asha = {
     .name = "asha",
     .summary = "asynchronous successive halving: the best of each rung are "
-               "promoted to longer training (Li et al. 2020; begins anew "
-               "when resumed)",
+               "promoted to longer training (Li et al. 2020; resumed "
+               "within the search it begins anew)",
     .settings =
         "{\"type\": \"object\", \"properties\": {"
         "\"min_resource\": {\"type\": \"integer\", \"minimum\": 1, "
@@ -355,4 +369,6 @@ const struct strategy_ops strategy_asha = {
     .close = asha_close,
     .advance = asha_advance,
     .adopt = asha_adopt,
+    .save = asha_save,
+    .restore = asha_restore,
 };

@@ -123,14 +123,31 @@ static enum err complete_adopt(void *state, branch_id branch)
     return contest_adopt(&s->ct, branch);
 }
 
+static enum err complete_save(void *state, branch_id *branch, json_t **out)
+{
+    const struct complete *s = state;
+
+    return contest_save(&s->ct, branch, out);
+}
+
+static enum err complete_restore(void *state, const json_t *saved,
+                                 branch_id branch)
+{
+    struct complete *s = state;
+
+    return contest_restore(&s->ct, saved, branch);
+}
+
 const struct strategy_ops strategy_complete = {
     .name = "complete",
     .summary = "trains each setting to its end and tells the searcher its "
-               "final quality (Snoek et al. 2012; begins anew "
-               "when resumed)",
+               "final quality (Snoek et al. 2012; resumed "
+               "within the search it begins anew)",
     .settings = "{}",
     .open = complete_open,
     .close = complete_close,
     .advance = complete_advance,
     .adopt = complete_adopt,
+    .save = complete_save,
+    .restore = complete_restore,
 };

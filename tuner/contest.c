@@ -320,7 +320,8 @@ static bool others_run(const struct contest *ct, const struct contestant *x)
 static bool fork_branch(struct contest *ct, struct contestant *x)
 {
     struct board *c = ct->c;
-    branch_id from = x->parked ? c->best.branch : 0;
+    branch_id from =
+        x->parked ? c->best.branch : (x == &ct->adopted ? ct->from : 0);
     struct branch *b = board_fork(c, board_branch(c, from), BRANCH_TRAINING,
                                   &x->setting, x->json, "trial");
 
@@ -359,6 +360,18 @@ static void refused(struct contest *ct, struct contestant *x, struct branch *b)
     put_out(ct, x, "refused");
 }
 
+/* The fork of what was restored takes its place. */
+static void go_on(struct contest *ct, const struct branch *b)
+{
+    struct board *c = ct->c;
+
+    choice_record(c, b, "the run goes on");
+    c->base = b->id;
+    line_restore(&ct->adopted.line, c, b->id, ct->from_epochs, ct->from);
+    board_drop(c, ct->from, "the run goes on from it");
+    ct->from = 0;
+}
+
 /* Its branch is there and a line runs it. */
 static bool started(struct contest *ct, struct contestant *x)
 {
@@ -377,7 +390,10 @@ static bool started(struct contest *ct, struct contestant *x)
     }
     if (b->state != BRANCH_LIVE)
         return false;
-    line_init(&x->line, c, b->id, true);
+    if (x == &ct->adopted)
+        go_on(ct, b);
+    else
+        line_init(&x->line, c, b->id, true);
     x->started = true;
     if (x->parked && x->number == ct->leader)
         c->base = x->branch;
@@ -591,6 +607,8 @@ void contest_end(struct contest *ct, struct contestant *winner,
         if (&ct->x[i] != winner)
             contest_drop(ct, &ct->x[i], "another is better");
     ct->ended = true;
+    if (isfinite(ct->c->options.snapshot_every_s))
+        ct->c->snapshot.wanted = true; /* a resume goes on from here */
     searcher_close(ct->searcher);
     ct->searcher = NULL;
     if (!winner || winner->out)
@@ -653,6 +671,9 @@ enum err contest_adopt(struct contest *ct, branch_id branch)
         contest_drop(ct, &ct->x[i], "replaced by the user's");
     if (ct->has_adopted && !ct->adopted.out)
         put_out(ct, &ct->adopted, "replaced by the user's");
+    if (ct->from)
+        board_drop(c, ct->from, "replaced by the user's");
+    ct->from = 0;
     ct->ended = true;
     ct->leader = 0;
     make_adopted(ct, board_branch(c, branch));

@@ -73,6 +73,9 @@ struct contest {
     bool ended;         /* the search is over: the winner goes on alone */
     bool has_adopted; /* the user has promoted a branch: it is trained alone */
     struct contestant adopted; /* its `json` owned */
+    branch_id from; /* held: what `adopted` is still to be forked from, after a
+                     * resume; 0: nothing */
+    uint32_t from_epochs; /* that it has handed over */
     double started_s;
     uint64_t started_clocks;
 };
@@ -155,9 +158,17 @@ void contest_train(struct contest *ct, struct contestant *winner);
 /* strategy_ops.adopt: the search ends, or the winner's training. */
 enum err contest_adopt(struct contest *ct, branch_id branch);
 
-/* Trains what was adopted, if anything was; then true, and there is nothing
- * else to do. */
+/* Trains what was adopted, or what a resume goes on with, if there is any; then
+ * true, and there is nothing else to do. */
 bool contest_trains_adopted(struct contest *ct);
+
+/* strategy_ops.save and restore (contest_saved.c): once the search is over, a
+ * resume goes on with what is trained. Before that nothing is saved, since the
+ * branches that wait would have to be: it begins anew. */
+enum err contest_save(const struct contest *ct, branch_id *branch,
+                      json_t **out);
+enum err contest_restore(struct contest *ct, const json_t *saved,
+                         branch_id branch);
 
 /* Ends the run because nothing that was tried made progress. */
 void contest_failed(struct contest *ct);

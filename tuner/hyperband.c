@@ -394,11 +394,26 @@ static enum err hyperband_adopt(void *state, branch_id branch)
     return contest_adopt(&h->ct, branch);
 }
 
+static enum err hyperband_save(void *state, branch_id *branch, json_t **out)
+{
+    const struct hyperband *h = state;
+
+    return contest_save(&h->ct, branch, out);
+}
+
+static enum err hyperband_restore(void *state, const json_t *saved,
+                                  branch_id branch)
+{
+    struct hyperband *h = state;
+
+    return contest_restore(&h->ct, saved, branch);
+}
+
 const struct strategy_ops strategy_hyperband = {
     .name = "hyperband",
     .summary = "brackets of successive halving: many settings with little "
-               "training, few with much (Li et al. 2018; begins anew "
-               "when resumed)",
+               "training, few with much (Li et al. 2018; resumed "
+               "within the search it begins anew)",
     .settings =
         "{\"type\": \"object\", \"properties\": {"
         "\"horizon\": {\"enum\": [\"infinite\", \"finite\"], "
@@ -417,4 +432,6 @@ const struct strategy_ops strategy_hyperband = {
     .close = hyperband_close,
     .advance = hyperband_advance,
     .adopt = hyperband_adopt,
+    .save = hyperband_save,
+    .restore = hyperband_restore,
 };

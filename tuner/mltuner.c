@@ -668,6 +668,7 @@ const struct strategy_ops strategy_mltuner = {
                "re-tunes when progress stops",
     .settings = "{}",
     .retunes = true,
+    .recalls = true,
     .open = mltuner_open,
     .close = mltuner_close,
     .advance = mltuner_advance,

@@ -313,7 +313,7 @@ static void begin_anew(struct board *c)
 {
     const struct history *h = c->options.resume;
     struct resuming *r = &c->resume;
-    bool first = c->options.strategy->restore && h->searches > 0 &&
+    bool first = c->options.strategy->recalls && h->searches > 0 &&
                  h->search[0].started.parent == 0 &&
                  !h->search[0].started.retune;
 
@@ -322,12 +322,13 @@ static void begin_anew(struct board *c)
     r->main = 0;
     r->search = first ? 1 : 0;
     record_resumed(c, NULL);
-    if (r->tried > 0 || !c->options.strategy->restore)
+    if (r->tried > 0)
         board_decision(c, "resume",
-                       r->tried > 0
-                           ? "no snapshot can be read: the run begins anew"
-                           : "strategy %s cannot go on from a snapshot: the "
-                             "run begins anew",
+                       "no snapshot can be read: the run begins anew");
+    else if (h->searches > 0 && !c->options.strategy->recalls)
+        board_decision(c, "resume",
+                       "strategy %s cannot go on within its search: the run "
+                       "begins anew",
                        c->options.strategy->name);
     r->phase = RESUME_HANDING;
 }
@@ -337,8 +338,7 @@ static void attempt(struct board *c)
     const struct history *h = c->options.resume;
     struct resuming *r = &c->resume;
 
-    while (c->options.strategy->restore && r->left > 0 &&
-           r->tried < c->options.snapshot_keep) {
+    while (r->left > 0 && r->tried < c->options.snapshot_keep) {
         const struct record_snapshot_written *s = &h->snapshot[--r->left].s;
 
         if (!s->state)
@@ -505,8 +505,7 @@ static void handing(struct board *c)
     struct resuming *r = &c->resume;
     const struct strategy_ops *ops = c->options.strategy;
     const json_t *saved = json_object_get(r->state, "strategy");
-    enum err err =
-        ops->restore ? ops->restore(c->strategy, saved, r->main) : ERR_OK;
+    enum err err = ops->restore(c->strategy, saved, r->main);
 
     if (err == ERR_NOMEM) {
         board_retry(c);

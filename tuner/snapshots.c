@@ -37,7 +37,7 @@ bool snapshots_take(struct board *c)
     struct snapshotting *s = &c->snapshot;
     branch_id of = c->base;
     json_t *saved = NULL;
-    enum err err = ops->save ? ops->save(c->strategy, &of, &saved) : ERR_OK;
+    enum err err = ops->save(c->strategy, &of, &saved);
     struct branch *b = err ? NULL : board_branch(c, of);
 
     assert(!s->taken);

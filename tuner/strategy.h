@@ -30,6 +30,10 @@ struct strategy_ops {
     const char *settings; /* JSON schema of its settings; never NULL */
     enum strategy_proposer proposer;
     bool retunes; /* searches again where board.retune_wanted, and clears it */
+    bool recalls; /* a search that was interrupted goes on with the trials that
+                   * had finished; else the strategy numbers its searches and
+                   * trials on from the board's resume.searches and
+                   * resume.trials, in records and in texts */
 
     /* Makes a state for a run on @c (borrowed for the state's life; options and
      * space are set, nothing else yet). @settings may be NULL. Errors:
@@ -54,16 +58,14 @@ struct strategy_ops {
      * now, nothing changed. */
     enum err (*adopt)(void *state, branch_id branch);
 
-    /* Both or neither. Without them a resumed run starts anew from branch 0:
-     * the strategy numbers its searches and trials on from the board's
-     * resume.searches and resume.trials, in records and in texts.
-     *
-     * What a resume needs to go on: *@branch is the branch that it goes on from
+    /* What a resume needs to go on: *@branch is the branch that it goes on from
      * (kept, or a training branch, which is forked as it will be when the
      * slices that are out have ended), *@out a new object. A member "search" is
      * the number of the search that goes on with its finished trials, where
-     * there is one. Errors: ERR_AGAIN not now, ask after a later event;
-     * ERR_NOMEM. */
+     * there is one. Without @out nothing could go on from here, and *@branch
+     * stays as it is, or the strategy's: a resume goes back to the snapshot
+     * before, in the end to branch 0. Errors: ERR_AGAIN not now, ask after a
+     * later event; ERR_NOMEM. */
     enum err (*save)(void *state, branch_id *branch, json_t **out);
 
     /* Goes on from @saved, what save made (NULL: from the beginning, where

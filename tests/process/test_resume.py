@@ -403,6 +403,41 @@ class Resume(Case):
         self.assertEqual(paths, {last})
         self.assert_nothing_left()
 
+    def test_a_contest_goes_on_with_its_winner(self):
+        """Once the search of hyperband is over, its winner's training is what
+        a resume goes on with: no second search."""
+        config = endless_config()
+        config["tuner"] = {"strategy": "hyperband", "max_trials": 4,
+                           "strategy_settings": {"max_resource": 2}}
+        config["snapshot"] = {"every": "1s"}
+        state = self.folder / ".mltune"
+        self.write("config.json", config)
+        process = self.start("run", "config.json")
+        self.wait_for_training()
+        run = self.run_id()
+
+        def written():
+            journal = Journal(state, run)
+            ended = journal.of("search_ended")
+            return ended and [r for r in journal.of("snapshot_written")
+                              if r["next_clock"] > ended[0]["next_clock"] and
+                              r["epoch"] > 2]
+        self.wait_until(written, "a snapshot of the winner's training")
+        process.kill()
+        process.communicate()
+        resumed = self.start("resume", run)
+        self.wait_until(lambda: Journal(state, run).of("run_resumed"),
+                        "the run to go on")
+        before = self.mltune("show", run, "--json").result["epochs"]
+        self.wait_until(
+            lambda: self.mltune("show", run, "--json").result["epochs"] >
+            before, "another epoch")
+        resumed.send_signal(signal.SIGINT)
+        self.assert_code(self.finish(resumed), 130)
+        journal = Journal(state, run)
+        self.assertGreater(journal.of("run_resumed")[0]["epoch"], 2)
+        self.assertEqual(len(journal.of("search_started")), 1)
+
     def run_id(self):
         return json.loads(self.mltune("ls", "--json").out)[0]["run"]
 

@@ -54,6 +54,7 @@ struct check {
     uint32_t *begun;   /* [trials + 1] forks of the trial since the start */
     bool *finished;    /* [trials + 1] */
     unsigned searches; /* that went on */
+    unsigned trained;  /* resumes that went on with an epoch */
     bool anew;         /* the strategy begins anew when it is resumed */
     uint32_t first;    /* first trial number of that beginning */
     unsigned named;    /* trials that texts named after such a one */
@@ -131,6 +132,7 @@ static void check_record(struct check *c, const struct record *r)
         break;
     case RECORD_RUN_RESUMED:
         c->searches += r->run_resumed.search > 0;
+        c->trained += r->run_resumed.epoch > 0;
         c->first = (uint32_t)c->h.trials + 1;
         break;
     default:
@@ -178,9 +180,17 @@ static void check_end(struct check *c, const struct sim_result *r)
     HOLDS(c, h->at_s <= r->seconds);
 }
 
+struct totals {
+    unsigned runs, crashed, damaged;
+    unsigned searches; /* that went on with the trials they knew */
+    unsigned trained;  /* resumes that went on with an epoch */
+    unsigned named;    /* trials in texts of a strategy that began anew */
+    double longer; /* sum of virtual time, relative to the undisturbed run */
+};
+
 static unsigned check_journal(const struct sim_family *f, uint64_t seed,
                               const json_t *journal, const struct sim_result *r,
-                              unsigned *named)
+                              struct totals *t)
 {
     struct check c = {.family = f->name, .seed = seed, .first = 1};
     size_t n = json_array_size(journal);
@@ -204,18 +214,12 @@ static unsigned check_journal(const struct sim_family *f, uint64_t seed,
     history_deinit(&c.h);
     free(c.begun);
     free(c.finished);
-    *named += c.named;
+    t->named += c.named;
+    t->trained += c.trained;
     return c.searches;
 }
 
 /* ---- runs ---------------------------------------------------------------- */
-
-struct totals {
-    unsigned runs, crashed, damaged;
-    unsigned searches; /* that went on with the trials they knew */
-    unsigned named;    /* trials in texts of a strategy that began anew */
-    double longer; /* sum of virtual time, relative to the undisturbed run */
-};
 
 /* Kills at moments drawn over the length of the undisturbed run. */
 static void kill_and_check(const struct sim_family *f, uint64_t seed,
@@ -236,7 +240,7 @@ static void kill_and_check(const struct sim_family *f, uint64_t seed,
     o.damage = damage;
     o.journal = &journal;
     run_killed(f, seed, &o, &r);
-    t->searches += check_journal(f, seed, journal, &r, &t->named);
+    t->searches += check_journal(f, seed, journal, &r, t);
     json_decref(journal);
     t->runs++;
     t->crashed += r.crashed;
@@ -265,9 +269,11 @@ static void kill_family(const struct sim_family *f, unsigned few, double damage)
         assert_true(t.searches > 0);
     else if (strcmp(f->strategy, "fixed") != 0)
         assert_true(t.named > 0);
+    if (f->strategy && f->max_epochs > 100)
+        assert_true(t.trained > 0);
     printf("sim_killed family=%s runs=%u kills=%u searches_resumed=%u "
-           "damaged=%u time=%.2f\n",
-           f->name, t.runs, t.crashed, t.searches, t.damaged,
+           "trained_on=%u damaged=%u time=%.2f\n",
+           f->name, t.runs, t.crashed, t.searches, t.trained, t.damaged,
            t.longer / t.runs);
 }
 
@@ -359,8 +365,9 @@ static void resume_of_a_schedule_goes_on(void **state)
     kill_family(&f, 20, 0);
 }
 
-/* One that cannot be resumed begins anew, its numbers counted on. */
-static void resume_of_others_begins_anew(void **state)
+/* Once the search is over they go on with its winner; within it they begin
+ * anew, their numbers counted on. */
+static void resume_of_contests_goes_on_after_the_search(void **state)
 {
     static const char *const others[] = {"hyperband", "asha", "complete"};
 
@@ -374,6 +381,16 @@ static void resume_of_others_begins_anew(void **state)
         f.max_trials = 12;
         f.max_time_s = 60;
         kill_family(&f, 10, 0);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        struct sim_family f = plain;
+
+        f.name = others[i];
+        f.strategy = others[i];
+        f.strategy_settings = "{\"max_resource\": 4}";
+        f.max_epochs = f.plateau_epochs = 120; /* most of them after it */
+        f.max_trials = 8;
+        kill_family(&f, 20, 0.1);
     }
 }
 
@@ -420,7 +437,7 @@ static void resume_of_an_interrupted_run(void **state)
         struct sim_options o = {
             .crash = never, .crashes = 2, .journal = &journal};
         struct sim_result r;
-        unsigned named = 0;
+        struct totals t = {0};
 
         f.name = "interrupted";
         f.cliff = 0;
@@ -431,7 +448,7 @@ static void resume_of_an_interrupted_run(void **state)
         f.command[1].command = TUNER_INTERRUPT;
         run_killed(&f, seed, &o, &r);
         assert_int_equal(r.finish.status, RUN_FINISHED);
-        check_journal(&f, seed, journal, &r, &named);
+        check_journal(&f, seed, journal, &r, &t);
         json_decref(journal);
     }
 }
@@ -512,7 +529,7 @@ int main(void)
         cmocka_unit_test(resume_under_memory_torture),
         cmocka_unit_test(resume_of_fixed_goes_on),
         cmocka_unit_test(resume_of_a_schedule_goes_on),
-        cmocka_unit_test(resume_of_others_begins_anew),
+        cmocka_unit_test(resume_of_contests_goes_on_after_the_search),
         cmocka_unit_test(resume_passes_over_damage),
         cmocka_unit_test(resume_from_a_mangled_record_ends),
         cmocka_unit_test(resume_of_an_interrupted_run),

@@ -368,11 +368,38 @@ static void steering_stop_waits_for_the_snapshot(void **state)
     command(&r, 1, TUNER_STOP, NULL);
     assert_int_equal(r.answer.err, ERR_AGAIN);
     assert_false(r.history.finished);
-    failed.failed.code = ERR_IO;
+    failed.failed.code = ERR_NOENT;
     snprintf(failed.failed.reason, sizeof(failed.failed.reason), "gone");
     say(&r, &failed); /* no snapshot: it begins anew */
     assert_true(sends(&r, MSG_FORK));
     accepted(&r, 1, TUNER_STOP, NULL);
+    close_run(&r);
+}
+
+/* A snapshot that cannot be read now may be sound: the run is interrupted, for
+ * a resume to try it again. */
+static void steering_unreadable_snapshot_interrupts(void **state)
+{
+    struct msg failed = {.kind = MSG_FAILED};
+    struct run r;
+
+    (void)state;
+    open_run(&r, &strategy_fixed, RATE("true"));
+    say_ready(&r);
+    write_snapshot(&r);
+    lose(&r, 0);
+    say_ready(&r);
+    for (size_t i = 0; i < r.actions.count; i++)
+        if (r.actions.item[i].kind == TUNER_SEND)
+            failed.op = r.actions.item[i].message.op;
+    failed.failed.code = ERR_IO;
+    snprintf(failed.failed.reason, sizeof(failed.failed.reason), "away");
+    say(&r, &failed);
+    assert_false(sends(&r, MSG_FORK));
+    assert_true(r.history.finished);
+    assert_int_equal(r.history.end.status, RUN_INTERRUPTED);
+    assert_string_equal(r.history.end.reason, "restore_failed");
+    assert_non_null(strstr(r.history.end.message, "is kept: away"));
     close_run(&r);
 }
 
@@ -472,6 +499,7 @@ int main(void)
         cmocka_unit_test(steering_paused_again_while_it_loads_stays_so),
         cmocka_unit_test(steering_stop_before_ready_promises_no_model),
         cmocka_unit_test(steering_stop_waits_for_the_snapshot),
+        cmocka_unit_test(steering_unreadable_snapshot_interrupts),
         cmocka_unit_test(steering_interrupt_while_it_loads_keeps_all),
         cmocka_unit_test(steering_retune_of_what_may_not_is_refused),
         cmocka_unit_test(steering_says_counts_in_full),
