@@ -89,7 +89,11 @@ function show() {
 
 function crumbs(title, ...parts) {
   document.title = title + " · mltune";
-  $("crumbs").replaceChildren(...parts.flatMap((p) => [el("span.quiet", "/"), p]));
+  $("crumbs").replaceChildren(...parts.flatMap((p, i) => {
+    const here = i === parts.length - 1 ? ".crumb-here" : "";
+    if (here) p.classList.add("crumb-here");
+    return [el("span.quiet" + here, "/"), p];
+  }));
 }
 
 function setTheme(name) {

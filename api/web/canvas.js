@@ -4,16 +4,17 @@
 import {saveCanvas, saveCsv} from "./data.js";
 import {button, el, put} from "./text.js";
 
+// Registered as colours, the style sheet's names have the value of the scheme
+// in use; a canvas knows no light-dark().
+const NAMES = ["ink", "quiet", "line", "card", "accent", "good", "warn", "bad", "faint", "second",
+  "run0", "run1", "run2", "run3", "run4", "run5"];
+for (const name of NAMES)
+  CSS.registerProperty({name: "--" + name, syntax: "<color>", inherits: true, initialValue: "gray"});
+
 export function colours() {
   const css = getComputedStyle(document.documentElement);
-  const of = (name) => css.getPropertyValue("--" + name).trim();
-  return {
-    ink: of("ink"), quiet: of("quiet"), line: of("line"), card: of("card"),
-    accent: of("accent"), good: of("good"), warn: of("warn"), bad: of("bad"),
-    faint: of("faint"), second: of("second"),
-    run0: of("run0"), run1: of("run1"), run2: of("run2"), run3: of("run3"), run4: of("run4"),
-    run5: of("run5"), font: "12px system-ui, sans-serif",
-  };
+  return {...Object.fromEntries(NAMES.map((n) => [n, css.getPropertyValue("--" + n).trim()])),
+    font: "12px system-ui, sans-serif"};
 }
 
 // What tells compared runs apart: colours that also those can tell who see no

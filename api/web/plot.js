@@ -6,6 +6,7 @@ import {button, el, number, put, short, tick} from "./text.js";
 
 const uPlot = window.uPlot;
 export const MARKS = 60; // more would hide what they mark
+const WHOLE = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 1e5, 1e6];
 
 // A straight run of finite numbers; what is not finite breaks a line.
 function finite(values, log) {
@@ -89,6 +90,13 @@ function drawBundles(u, spec, c) {
   ctx.restore();
 }
 
+// Where a line is not drawn, in pixels: what is not finite, and its breaks.
+function broken(u, state, index, nulls) {
+  const px = (v) => Math.round(u.valToPos(v, "x", true));
+  const breaks = (state.spec.series[index - 1].breaks || []).map(([a, b]) => [px(a), px(b)]);
+  return [...nulls, ...breaks].sort((a, b) => a[0] - b[0]);
+}
+
 function options(state, width) {
   const {spec, log} = state, c = colours();
   const axis = (label, size) => ({
@@ -98,7 +106,7 @@ function options(state, width) {
   });
   const x = axis(spec.xLabel, 30);
   if (spec.xValues) x.values = spec.xValues;
-  if (spec.xWhole) x.incrs = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 1e4, 1e5, 1e6];
+  if (spec.xWhole) x.incrs = WHOLE;
   x.space = 60;
   return {
     width, height: spec.height || 280, legend: {show: false}, pxAlign: 0,
@@ -109,11 +117,11 @@ function options(state, width) {
       y: {distr: log ? 3 : 1, range: (u) => spread(state.spec, u.data, log,
         u.scales.x.min ?? -Infinity, u.scales.x.max ?? Infinity)},
     },
-    axes: [x, {...axis(spec.yLabel, 58), space: 34}],
+    axes: [x, {...axis(spec.yLabel, 58), space: 34, ...spec.yWhole && !log ? {incrs: WHOLE} : {}}],
     cursor: {y: false, drag: {x: true, y: false, setScale: false}, points: {size: 7}},
     series: [{}, ...spec.series.map((s) => ({
       label: s.label, stroke: c[s.colour] || s.colour, width: s.width ?? 2, dash: s.dash,
-      spanGaps: s.gaps === undefined, fill: s.fill,
+      spanGaps: !s.breaks, fill: s.fill, gaps: (u, k, from, to, nulls) => broken(u, state, k, nulls),
       paths: s.kind === "steps" ? uPlot.paths.stepped({align: 1})
         : s.kind === "dots" ? () => null : undefined,
       points: {show: s.kind === "dots" ? true : s.points, size: s.size || 5,
@@ -134,8 +142,8 @@ function options(state, width) {
 }
 
 // spec: {title, name, xLabel, yLabel, height, x: [], series: [{label, values,
-// colour, width, dash, kind: "line" | "steps" | "dots"}], bundles: [{colour,
-// alpha, lines: [{x, y}]}], marks: [], xWhole, bands, logAllowed, log, xRange, xValues,
+// colour, width, dash, kind: "line" | "steps" | "dots", breaks: [[from x, to x]]}], bundles: [{colour,
+// alpha, lines: [{x, y}]}], marks: [], xWhole, yWhole, bands, logAllowed, log, xRange, xValues,
 // zoomed(range | null), csv() -> rows, read(index) -> text, note, empty}
 export function plot(first, ...tools) {
   const host = el("div.plot"), nothing = el("p.quiet", "");
@@ -203,7 +211,7 @@ export function plot(first, ...tools) {
       u = null;
       return;
     }
-    const now = [width, state.log, s.height, s.yLabel, s.xLabel, JSON.stringify(colours()),
+    const now = [width, state.log, s.height, s.yLabel, s.xLabel, s.yWhole, JSON.stringify(colours()),
       ...s.series.map((k) => [k.label, k.colour, k.kind, k.points].join())].join("|");
     if (u && now === shape) {
       u.setData(data, true);

@@ -88,12 +88,12 @@ function figures() {
     of.metric.root.hidden = !metric;
     if (metric) of.metric.set(run.last_epoch ? short(run.last_epoch.metric) : "–",
       run.best ? "best " + short(run.best.metric) : "", "validation " + metric.name);
-    of.epochs.set(short(run.epochs), "clock " + short(run.clock) +
+    of.epochs.set(short(run.epochs), (run.clock > 0 ? "clock " + short(run.clock) : "no clock so far") +
       (run.stop && run.stop.max_epochs ? ", at most " + count(run.stop.max_epochs, "epoch") : ""));
     of.time.set(duration(runSeconds(run)),
-      left === null ? run.reason ? "ended: " + run.reason : "" : "at most " + duration(left) + " left");
-    of.tuning.set(count(run.tuning.trials, "trial"), tuningCost(run) + " in " +
-      count(run.tuning.searches, "search", "searches"));
+      left === null ? run.reason ? "ended: " + run.reason.replaceAll("_", " ") : "" : "at most " + duration(left) + " left");
+    of.tuning.set(count(run.tuning.trials, "trial"), run.tuning.searches > 0
+      ? tuningCost(run) + " in " + count(run.tuning.searches, "search", "searches") : "");
   }
   return {root, update};
 }
@@ -107,6 +107,19 @@ function lines(columns, x) {
     of.get(b).y.push(number(columns.loss[i]));
   });
   return [...of.values()];
+}
+
+// Where others ran for long and the lineage stood still, its line would say that
+// it had trained: it is broken there. A few points of others between two that
+// stand for many clocks say nothing.
+function pauses(columns, others, axis) {
+  const x = columns[axis], of = others[axis], out = [];
+  const wide = (x.at(-1) - x[0]) * 0.03;
+  for (let i = 1, k = 0; i < x.length; i++) {
+    while (k < of.length && of[k] <= x[i - 1]) k++;
+    if (x[i] - x[i - 1] > wide && k + 8 < of.length && of[k + 8] < x[i]) out.push([x[i - 1], x[i]]);
+  }
+  return out;
 }
 
 function lossPlot(id, redo) {
@@ -133,7 +146,7 @@ function lossPlot(id, redo) {
     frame.update({
       x, xRange: axis === "clock" ? [0, Math.max(1, curve.clock)] : undefined,
       series: [{label: "surviving lineage", values: a.loss, colour: "accent", width: 2.5,
-        points: x.length < 2}],
+        points: x.length < 2, breaks: pauses(a, curve.others, axis)}],
       bundles: [{colour: "quiet", alpha: 0.45, lines: lines(curve.others, axis)}],
       marks: axis === "clock" ? choices.map((c) => c.clock) : [],
       note: "bold: what survived, " + count(a.points, "point") + "; faint: trials and other " +
@@ -178,6 +191,7 @@ function schedulePlots(id) {
         root.append(shown.get(name).root);
       }
       shown.get(name).update({x, xRange: [0, x.at(-1)], note: "now " + short(values.at(-1)),
+        yWhole: values.every((v) => v === null || Number.isInteger(v)),
         series: [{label: name, values: y, colour: "accent", kind: "steps", points: false}],
         csv: () => [["clock", name, "reason"],
           ...choices.map((c) => [c.clock, c.setting[name] ?? null, c.reason])]});
@@ -197,6 +211,7 @@ function feed() {
       if (d.at) when.dateTime = d.at;
       const numbers = Object.entries(d.numbers || {}).map(([k, v]) =>
         k.replaceAll("_", " ") + " " + short(v)).join(", ");
+      when.hidden = !d.at;
       const item = el("li", when, el("span.text", d.text));
       item.title = numbers;
       return item;

@@ -46,6 +46,7 @@ function best(run) {
 
 const COLUMNS = ["compare", "run", "state", "progress", "loss", "best", "time", "left at most",
   "tuning", "trials"];
+const PLACE = {run: ".head", loss: ".wide", trials: ".wide"}; // on a narrow screen
 
 export function runsView({crumbs}) {
   const body = el("tbody"), note = el("p.quiet", "loading");
@@ -89,7 +90,7 @@ export function runsView({crumbs}) {
       duration(runSeconds(run)), left === null ? "–" : duration(left), tuningCost(run),
       short(run.tuning.trials)];
     return el("tr", ...cells.map((c, i) => {
-      const td = el("td", c);
+      const td = el("td" + (PLACE[COLUMNS[i]] || ""), c);
       td.dataset.label = COLUMNS[i];
       return td;
     }));

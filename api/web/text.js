@@ -29,6 +29,15 @@ export function tick(v) {
   return short(v, 5);
 }
 
+// Whole numbers from low to high where an axis of @most ticks has them.
+export function wholeTicks(low, high, most) {
+  const least = Math.max(1, (high - low) / most), size = 10 ** Math.floor(Math.log10(least));
+  const step = [1, 2, 5, 10].map((k) => k * size).find((k) => k >= least);
+  const out = [];
+  for (let v = Math.ceil(low / step) * step; v <= high; v += step) out.push(v);
+  return out;
+}
+
 export function bytes(n) {
   const v = number(n);
   if (!Number.isFinite(v)) return "–";
@@ -42,7 +51,8 @@ export function duration(s) {
   if (s < 1) return Math.round(s * 1000) + " ms";
   if (s < 60) return s.toFixed(1) + " s";
   if (s < 3600) return Math.floor(s / 60) + " min " + Math.floor(s % 60) + " s";
-  return Math.floor(s / 3600) + " h " + Math.floor(s % 3600 / 60) + " min";
+  if (s < 2 * 86400) return Math.floor(s / 3600) + " h " + Math.floor(s % 3600 / 60) + " min";
+  return Math.floor(s / 86400) + " d " + Math.floor(s % 86400 / 3600) + " h";
 }
 
 export function count(n, one, many = one + "s") {

@@ -4,7 +4,7 @@
 import {branchControls} from "./byhand.js";
 import {drawing} from "./canvas.js";
 import {get, runPath} from "./data.js";
-import {button, count, el, put, settingText, short, tick} from "./text.js";
+import {button, count, el, put, settingText, short, tick, wholeTicks} from "./text.js";
 
 const ROW = 18, TOP = 26, BRANCHES = 200, SLICES = 4000;
 
@@ -149,19 +149,20 @@ export function treeTab(id, {now, said, failed}) {
     ctx.strokeStyle = c.line;
     ctx.lineWidth = 1;
     ctx.textBaseline = "middle";
-    const ticks = Math.max(2, Math.floor(span / 110));
-    for (let i = 0; i <= ticks; i++) {
-      const x = Math.round(left + span * i / ticks) + 0.5;
+    for (const at of wholeTicks(low, high, Math.max(2, span / 90))) {
+      const x = Math.round(px(at)) + 0.5;
       ctx.beginPath();
       ctx.moveTo(x, TOP - 6);
       ctx.lineTo(x, height - 6);
       ctx.stroke();
-      ctx.textAlign = i === ticks ? "right" : i === 0 ? "left" : "center";
-      ctx.fillText(tick(Math.round(low + (high - low) * i / ticks)), i === ticks ? x + right - 4 : x, 10);
+      ctx.textAlign = x > width - right - 20 ? "right" : "center";
+      ctx.fillText(tick(at), Math.min(x, width - 4), 10);
     }
     rows.forEach((b, i) => {
       const y = TOP + i * ROW + ROW / 2, from = px(b.created_clock);
-      const to = Math.max(from + 1, px(b.last_clock));
+      const bars = slices.get(b.branch) || [[b.first_clock, b.last_clock]];
+      // What is scheduled and runs is a bar already.
+      const to = Math.max(from + 1, px(b.last_clock), px(bars.at(-1)[1]));
       if (i === at) {
         ctx.fillStyle = c.faint;
         ctx.fillRect(0, y - ROW / 2, width, ROW);
@@ -184,7 +185,7 @@ export function treeTab(id, {now, said, failed}) {
       ctx.fillStyle = b.surviving ? c.accent : c.second;
       ctx.globalAlpha = b.surviving ? 1 : 0.8;
       const tall = b.surviving ? 10 : 6;
-      for (const [s, e] of joined(slices.get(b.branch) || [[b.first_clock, b.last_clock]], px))
+      for (const [s, e] of joined(bars, px))
         ctx.fillRect(s, y - tall / 2, Math.max(1, e - s), tall);
       ctx.globalAlpha = 1;
       ctx.textAlign = "center";

@@ -34,16 +34,12 @@ function sparkline(points, range) {
   return canvas;
 }
 
-// One scale for the traces that did not diverge.
+// One scale for the traces that did not diverge; what leaps out of it is cut, or
+// all others would be flat.
 function traceRange(trials) {
-  let low = Infinity, high = -Infinity;
-  for (const t of trials)
-    if (t.label !== "diverged")
-      for (const p of t.points) {
-        const v = number(p.loss);
-        if (Number.isFinite(v)) { low = Math.min(low, v); high = Math.max(high, v); }
-      }
-  return low <= high ? [low, high] : [0, 1];
+  const values = trials.filter((t) => t.label !== "diverged")
+    .flatMap((t) => t.points.map((p) => number(p.loss))).filter(Number.isFinite).sort((a, b) => a - b);
+  return values.length > 0 ? [values[0], values[Math.floor((values.length - 1) * 0.95)]] : [0, 1];
 }
 
 // Why it got its label, from the figures that decide it.
@@ -122,6 +118,7 @@ export function trialsTab(id, {now}) {
       td.dataset.label = COLUMNS[i];
       if (i === 3) td.className = "setting";
       if (i === 4 || i > 5) td.className = "number";
+      td.classList.toggle("wide", i === 1 || i === 6);
       return td;
     }));
     tr.dataset.trial = t.trial;

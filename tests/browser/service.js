@@ -45,7 +45,7 @@ async function watchesToTheEnd(page) {
   await page.getByRole("heading", {name: "validation accuracy by epoch"}).waitFor();
   await page.waitForFunction(drawn);
   await status(page, "finished");
-  await page.locator(".figures p", {hasText: "ended: max_epochs"}).waitFor();
+  await page.locator(".figures p", {hasText: "ended: max epochs"}).waitFor();
   return figures(page);
 }
 
