@@ -1,13 +1,15 @@
 /* `mltune doctor`: what this machine can do for a run, what is missing, and how
  * to get it. */
+#include "cli/doctor.h"
+
 #include "base/json.h"
 #include "base/mem.h"
+#include "cli/client.h"
 #include "cli/config_file.h"
 #include "cli/exit_code.h"
 #include "cli/options.h"
 #include "cli/replay.h"
 #include "cli/serve.h"
-#include "cli/table.h"
 #include "cli/talk.h"
 #include "cli/verbs.h"
 
@@ -34,27 +36,13 @@
 #include <zlib.h>
 #include <zmq.h>
 
-enum verdict { DOCTOR_OK, DOCTOR_NOTE, DOCTOR_BAD, DOCTOR_VERDICTS };
-
 static const char *const verdict_name[DOCTOR_VERDICTS] = {"ok", "note",
                                                           "missing"};
 
 /* Runs on less, but not for long. */
 static const uint64_t memory_least = 1u << 30, disk_least = 1u << 30;
 
-struct doctor {
-    const char *state;
-    struct table table;
-    json_t *list; /* owned */
-    bool bad;
-};
-
-/* One line; @advice: what to do, "" where nothing is to be done. */
-static void say(struct doctor *d, enum verdict v, const char *what,
-                const char *advice, const char *fmt, ...)
-    __attribute__((format(printf, 5, 6)));
-
-static void say(struct doctor *d, enum verdict v, const char *what,
+void doctor_say(struct doctor *d, enum verdict v, const char *what,
                 const char *advice, const char *fmt, ...)
 {
     char found[TABLE_CELL_MAX];
@@ -109,19 +97,20 @@ static void look_at_machine(struct doctor *d)
     unsigned cores = config_cores();
     char pages[128] = "", limit[64];
 
-    say(d, cores > 1 ? DOCTOR_OK : DOCTOR_NOTE, "cores",
-        "one worker is all that trains at full speed", "%u", cores);
-    say(d, memory >= memory_least ? DOCTOR_OK : DOCTOR_NOTE, "memory",
-        "end other programs, or run elsewhere: five models must fit",
-        "%.1f GiB available", (double)memory / 0x1p30);
+    doctor_say(d, cores > 1 ? DOCTOR_OK : DOCTOR_NOTE, "cores",
+               "one worker is all that trains at full speed", "%u", cores);
+    doctor_say(d, memory >= memory_least ? DOCTOR_OK : DOCTOR_NOTE, "memory",
+               "end other programs, or run elsewhere: five models must fit",
+               "%.1f GiB available", (double)memory / 0x1p30);
     if (read_line("/sys/fs/cgroup/memory.max", limit, sizeof(limit)) &&
         strcmp(limit, "max") != 0)
-        say(d, DOCTOR_NOTE, "memory limit", "set memory.limit below it",
-            "%.1f GiB (of the container)",
-            (double)strtoull(limit, NULL, 10) / 0x1p30);
+        doctor_say(d, DOCTOR_NOTE, "memory limit", "set memory.limit below it",
+                   "%.1f GiB (of the container)",
+                   (double)strtoull(limit, NULL, 10) / 0x1p30);
     read_line("/sys/kernel/mm/transparent_hugepage/enabled", pages,
               sizeof(pages));
-    say(d, *pages && !strstr(pages, "[never]") ? DOCTOR_OK : DOCTOR_NOTE,
+    doctor_say(
+        d, *pages && !strstr(pages, "[never]") ? DOCTOR_OK : DOCTOR_NOTE,
         "huge pages",
         "as root: echo madvise >/sys/kernel/mm/transparent_hugepage/enabled",
         "%s", *pages ? pages : "the kernel does not say");
@@ -132,13 +121,14 @@ static void look_at_limits(struct doctor *d)
     struct rlimit files = {0}, space = {0};
 
     getrlimit(RLIMIT_NOFILE, &files);
-    say(d, files.rlim_max >= 4096 ? DOCTOR_OK : DOCTOR_NOTE, "open files",
-        "ulimit -Hn 4096: the service has up to 704 clients", "up to %" PRIu64,
-        (uint64_t)files.rlim_max);
+    doctor_say(d, files.rlim_max >= 4096 ? DOCTOR_OK : DOCTOR_NOTE,
+               "open files",
+               "ulimit -Hn 4096: the service has up to 704 clients",
+               "up to %" PRIu64, (uint64_t)files.rlim_max);
     getrlimit(RLIMIT_AS, &space);
-    say(d, space.rlim_cur == RLIM_INFINITY ? DOCTOR_OK : DOCTOR_NOTE,
-        "address space", "ulimit -v unlimited", "%s",
-        space.rlim_cur == RLIM_INFINITY ? "unlimited" : "limited");
+    doctor_say(d, space.rlim_cur == RLIM_INFINITY ? DOCTOR_OK : DOCTOR_NOTE,
+               "address space", "ulimit -v unlimited", "%s",
+               space.rlim_cur == RLIM_INFINITY ? "unlimited" : "limited");
 }
 
 /* ---- libraries and programs ---------------------------------------------- */
@@ -148,13 +138,14 @@ static void look_at_libraries(struct doctor *d)
     int major, minor, patch;
 
     zmq_version(&major, &minor, &patch);
-    say(d, DOCTOR_OK, "libraries", "",
-        "zmq %d.%d.%d, libmicrohttpd %s, GnuTLS %s, SQLite %s", major, minor,
-        patch, MHD_get_version(), gnutls_check_version(NULL),
-        sqlite3_libversion());
-    say(d, DOCTOR_OK, "", "", "jansson %s, zlib %s", jansson_version_str(),
-        zlibVersion());
-    say(d,
+    doctor_say(d, DOCTOR_OK, "libraries", "",
+               "zmq %d.%d.%d, libmicrohttpd %s, GnuTLS %s, SQLite %s", major,
+               minor, patch, MHD_get_version(), gnutls_check_version(NULL),
+               sqlite3_libversion());
+    doctor_say(d, DOCTOR_OK, "", "", "jansson %s, zlib %s",
+               jansson_version_str(), zlibVersion());
+    doctor_say(
+        d,
         MHD_is_feature_supported(MHD_FEATURE_TLS) == MHD_YES ? DOCTOR_OK
                                                              : DOCTOR_NOTE,
         "https", "apt-get install libmicrohttpd12", "%s",
@@ -194,8 +185,8 @@ static void look_at_python(struct doctor *d)
 
     snprintf(line, sizeof(line), "pass");
     if (run_quietly(argv) != 0) {
-        say(d, DOCTOR_NOTE, "python3", "apt-get install python3",
-            "not found: no searchers in Python");
+        doctor_say(d, DOCTOR_NOTE, "python3", "apt-get install python3",
+                   "not found: no searchers in Python");
         return;
     }
     for (size_t i = 0; i < sizeof(wanted) / sizeof(*wanted); i++) {
@@ -203,9 +194,9 @@ static void look_at_python(struct doctor *d)
 
         snprintf(line, sizeof(line), "import %s", wanted[i].module);
         there = run_quietly(argv) == 0;
-        say(d, there ? DOCTOR_OK : DOCTOR_NOTE, wanted[i].module,
-            wanted[i].advice, "%s: %s", there ? "there" : "absent",
-            wanted[i].use);
+        doctor_say(d, there ? DOCTOR_OK : DOCTOR_NOTE, wanted[i].module,
+                   wanted[i].advice, "%s: %s", there ? "there" : "absent",
+                   wanted[i].use);
     }
 }
 
@@ -238,19 +229,21 @@ static void look_at_state(struct doctor *d)
 
     nearest_folder(d->state, folder);
     if (access(folder, W_OK | X_OK) != 0) {
-        say(d, DOCTOR_BAD, "state folder", "choose another with --state DIR",
-            "%.60s: %s", folder, strerror(errno));
+        doctor_say(d, DOCTOR_BAD, "state folder",
+                   "choose another with --state DIR", "%.60s: %s", folder,
+                   strerror(errno));
         return;
     }
     if (statvfs(folder, &fs) != 0) {
-        say(d, DOCTOR_BAD, "state folder", "choose another with --state DIR",
-            "%.60s: %s", folder, strerror(errno));
+        doctor_say(d, DOCTOR_BAD, "state folder",
+                   "choose another with --state DIR", "%.60s: %s", folder,
+                   strerror(errno));
         return;
     }
     bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
-    say(d, bytes >= disk_least ? DOCTOR_OK : DOCTOR_NOTE, "disk",
-        "make room: snapshots and models are as large as the model",
-        "%.1f GiB free for %.60s", (double)bytes / 0x1p30, d->state);
+    doctor_say(d, bytes >= disk_least ? DOCTOR_OK : DOCTOR_NOTE, "disk",
+               "make room: snapshots and models are as large as the model",
+               "%.1f GiB free for %.60s", (double)bytes / 0x1p30, d->state);
 }
 
 static void look_at_port(struct doctor *d)
@@ -262,16 +255,17 @@ static void look_at_port(struct doctor *d)
     bool is_free;
 
     if (fd < 0) {
-        say(d, DOCTOR_BAD, "port", "this machine has no loopback interface",
-            "%s", strerror(errno));
+        doctor_say(d, DOCTOR_BAD, "port",
+                   "this machine has no loopback interface", "%s",
+                   strerror(errno));
         return;
     }
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
     is_free = bind(fd, (struct sockaddr *)&at, sizeof(at)) == 0;
     close(fd);
-    say(d, is_free ? DOCTOR_OK : DOCTOR_NOTE, "port",
-        "mltune serve --listen 127.0.0.1:0 takes any free one", "8080 is %s",
-        is_free ? "free" : "in use");
+    doctor_say(d, is_free ? DOCTOR_OK : DOCTOR_NOTE, "port",
+               "mltune serve --listen 127.0.0.1:0 takes any free one",
+               "8080 is %s", is_free ? "free" : "in use");
 }
 
 static void look_at_namespaces(struct doctor *d)
@@ -282,8 +276,9 @@ static void look_at_namespaces(struct doctor *d)
         (!read_line("/proc/sys/user/max_user_namespaces", text, sizeof(text)) ||
          strcmp(text, "0") != 0);
 
-    say(d, some ? DOCTOR_OK : DOCTOR_NOTE, "namespaces",
-        "only tests of networks that fail use them", "%s", some ? "yes" : "no");
+    doctor_say(d, some ? DOCTOR_OK : DOCTOR_NOTE, "namespaces",
+               "only tests of networks that fail use them", "%s",
+               some ? "yes" : "no");
 }
 
 /* ---- the verb ------------------------------------------------------------ */
@@ -307,12 +302,18 @@ int verb_doctor(int argc, char **argv)
     const struct option_spec options[] = {
         {"state", 0, OPTION_TEXT, "DIR", "state folder (" STATE_DEFAULT ")",
          &d.state},
+        {"server", 0, OPTION_TEXT, "URL",
+         "a server to look at too (MLTUNE_SERVER, or the service of the state "
+         "folder)",
+         &d.server},
+        CLIENT_CACERT_OPTION,
         {"json", 0, OPTION_FLAG, NULL, "one JSON array", &json},
     };
     const struct usage usage = {
         .verb = "doctor",
         .operands = "",
-        .summary = "what this machine can do, what is missing, how to get it",
+        .summary = "what this machine, and a server, can do, and what is "
+                   "missing",
         .details = "Exit code 1 where something is missing that every run "
                    "needs; what is\nonly good to have is a note.",
         .n = sizeof(options) / sizeof(*options),
@@ -331,6 +332,7 @@ int verb_doctor(int argc, char **argv)
     look_at_libraries(&d);
     look_at_python(&d);
     look_at_namespaces(&d);
+    doctor_look_at_server(&d);
     code = print(&d, json);
     json_decref(d.list);
     table_deinit(&d.table);

@@ -364,6 +364,13 @@ class Verbs(Steered):
         self.assertEqual(self.steer("ls", "--json").result, [])
         self.assertIn("endless", self.mltune("delete", "endless").err)
 
+    def doctor(self, *words, code=0):
+        """What the doctor finds of a server."""
+        found = {line["check"]: line["verdict"] for line in
+                 self.steer("doctor", "--json", *words, code=code).result}
+        return {check: found[check] for check in ("server", "ready", "token")
+                if check in found}
+
     def test_a_server_that_is_named(self):
         """By option or environment, with the run's id and a token."""
         run = self.run_id()
@@ -372,9 +379,17 @@ class Verbs(Steered):
         self.env["MLTUNE_SERVER"] = url
         self.assertIn(run, self.steer("continue", run).out)
         self.steer("stop", "another-run", code=1)
+        self.assertEqual(self.doctor(), {"server": "ok", "ready": "ok",
+                                         "token": "ok"})
         self.env["MLTUNE_TOKEN"] = "0123456789abcdef0123"
         self.assertIn("token", self.steer("stop", run, code=1).err)
+        self.assertEqual(self.doctor()["token"], "note")
         del self.env["MLTUNE_TOKEN"]
+        del self.env["MLTUNE_SERVER"]
+        self.assertEqual(self.doctor(), {})
+        self.assertEqual(
+            self.doctor("--server", "http://127.0.0.1:1/", code=1),
+            {"server": "missing"})
         for wrong in ("ftp://127.0.0.1:1/", "http://example.com:80/",
                       "http://127.0.0.1/"):
             self.steer("stop", run, "--server", wrong, code=78)
