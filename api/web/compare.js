@@ -32,7 +32,9 @@ export function compareView({id, crumbs}) {
     draw();
   }, "small");
   const loss = plot({title: "training loss of what survived", name: "compare-loss", xLabel: "seconds",
-    yLabel: "loss", height: 340, x: [], series: [], logAllowed: true}, toggle);
+    yLabel: "loss", height: 340, x: [], series: [], logAllowed: true,
+    logWhen: () => logarithmic(data.flatMap((d) => d.curve.lineage.loss.map(number).filter(Number.isFinite)))},
+  toggle);
   const metric = plot({title: "validation by epoch", name: "compare-validation", xLabel: "epoch",
     yLabel: "", height: 240, xWhole: true, x: [], series: []});
   const head = el("tr"), body = el("tbody");

@@ -144,10 +144,11 @@ function options(state, width) {
 // spec: {title, name, xLabel, yLabel, height, x: [], series: [{label, values,
 // colour, width, dash, kind: "line" | "steps" | "dots", breaks: [[from x, to x]]}], bundles: [{colour,
 // alpha, lines: [{x, y}]}], marks: [], xWhole, yWhole, bands, logAllowed, log, xRange, xValues,
-// zoomed(range | null), csv() -> rows, read(index) -> text, note, empty}
+// zoomed(range | null), csv() -> rows, read(index) -> text, note, empty}. With logAllowed a button
+// makes the axis logarithmic; logWhen() says whether it is before anybody has pressed it.
 export function plot(first, ...tools) {
   const host = el("div.plot"), nothing = el("p.quiet", "");
-  const state = {spec: first, log: Boolean(first.log), zoom: null, index: null};
+  const state = {spec: first, log: Boolean(first.log), chosen: false, zoom: null, index: null};
   let u = null, shape = "";
   const rows = () => {
     const s = state.spec;
@@ -158,6 +159,7 @@ export function plot(first, ...tools) {
   reset.hidden = true;
   const logButton = button("log", () => {
     state.log = !state.log;
+    state.chosen = true;
     draw();
   }, "small");
   logButton.hidden = !first.logAllowed;
@@ -259,6 +261,7 @@ export function plot(first, ...tools) {
     update(spec) {
       state.spec = {...state.spec, ...spec};
       if (spec.title) frame.title(spec.title);
+      if (state.spec.logWhen && !state.chosen) state.log ||= state.spec.logWhen();
       draw();
     },
     zoom: () => state.zoom,

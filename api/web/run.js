@@ -8,6 +8,7 @@ import {get, runPath} from "./data.js";
 import {MARKS, plot} from "./plot.js";
 import {tuningCost} from "./runs.js";
 import {settingsTab} from "./settings.js";
+import {logarithmic} from "./stats.js";
 import {trialsTab} from "./trials.js";
 import {treeTab} from "./tree.js";
 import {button, chip, count, duration, el, ENDED, link, number, put, runHref, runSeconds,
@@ -132,7 +133,8 @@ function lossPlot(id, redo) {
     show();
   }, "small");
   const frame = plot({title: "training loss", name: id + "-loss", xLabel: "clock", yLabel: "loss",
-    height: 320, logAllowed: true, x: [], series: [],
+    height: 320, logAllowed: true, logWhen: () => logarithmic(curve.lineage.loss.map(number).filter(Number.isFinite)),
+    x: [], series: [],
     zoomed: () => { if (axis === "clock") redo(); },
     csv: () => {
       const rows = [["lineage", "branch", "clock", "seconds", "loss"]];

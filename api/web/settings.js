@@ -8,6 +8,7 @@ import {bestSoFar, importance, logarithmic} from "./stats.js";
 import {count, duration, el, number, put, settingText, short} from "./text.js";
 
 const TRIALS = 2000;
+const ENOUGH = 12; // trials, to tell what matters
 const SAWTOOTH = 12; // searches whose best so far is drawn in one plot
 
 // An axis of one tunable: place of a value, 0 .. 1, and its labels.
@@ -25,10 +26,10 @@ function axisOf(name, values) {
     ends: [short(low, 3), short(high, 3)]};
 }
 
-// From slow to fast: a colour between the two given as #rrggbb.
+// From slow to fast: a colour between the two, which are "rgb(r, g, b)".
 function mix(a, b, t) {
-  const part = (c, i) => parseInt(c.slice(1 + 2 * i, 3 + 2 * i), 16);
-  return "rgb(" + [0, 1, 2].map((i) => Math.round(part(a, i) + t * (part(b, i) - part(a, i)))).join(" ") + ")";
+  const [from, to] = [a, b].map((c) => c.match(/[\d.]+/g).map(Number));
+  return "rgb(" + [0, 1, 2].map((i) => Math.round(from[i] + t * (to[i] - from[i]))).join(" ") + ")";
 }
 
 function parallel(id) {
@@ -159,10 +160,10 @@ function bars(id) {
     csv: () => [["tunable", "share of variance"], ...shares],
   });
   return {...frame, set(found, n) {
-    shares = found;
+    shares = n < ENOUGH ? [] : found;
     counted = n;
     frame.draw();
-    put(frame.readout, counted < 12 ? "too few trials to tell (" + counted + ")"
+    put(frame.readout, counted < ENOUGH ? "too few trials to tell: " + counted + ", " + ENOUGH + " are needed"
       : "share of the variance of the trials' standing in their search that a tunable alone " +
         "accounts for, chance taken out, from " + count(counted, "trial") +
         "; what only acts together with another is not in it");
