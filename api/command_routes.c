@@ -176,6 +176,100 @@ bool command_fork(const struct route_call *call, const json_t *body,
     return faults.len == 0 || refuse_body(&faults, out);
 }
 
+/* ---- suggestions --------------------------------------------------------- */
+
+/* The tunables themselves are the run's to check. */
+static void take_suggestions(json_t *settings, const char *pointer,
+                             struct tuner_suggest *to,
+                             struct response_faults *faults)
+{
+    char *text = settings ? json_write(settings, 0) : NULL;
+
+    if (!text || strlen(text) >= sizeof(to->settings))
+        fault_at(faults, pointer, NULL, "it is too long");
+    else
+        memcpy(to->settings, text, strlen(text) + 1);
+    mem_free(text);
+}
+
+static void take_one(json_t *setting, struct tuner_suggest *to,
+                     struct response_faults *faults)
+{
+    json_t *list;
+
+    to->single = true;
+    if (!json_is_object(setting)) {
+        fault_at(faults, "/setting", NULL,
+                 "expected an object of tunables and values");
+        return;
+    }
+    list = json_pack("[O]", setting);
+    take_suggestions(list, "/setting", to, faults);
+    json_decref(list);
+}
+
+static void take_several(json_t *settings, struct tuner_suggest *to,
+                         struct response_faults *faults)
+{
+    size_t n = json_array_size(settings), before = faults->len;
+    char text[96], pointer[32];
+
+    snprintf(text, sizeof(text), "expected an array of 1 to %d settings",
+             TUNER_SUGGESTIONS_MAX);
+    if (n < 1 || n > TUNER_SUGGESTIONS_MAX) {
+        fault_at(faults, "/settings", NULL, text);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        snprintf(pointer, sizeof(pointer), "/settings/%zu", i);
+        if (!json_is_object(json_array_get(settings, i)))
+            fault_at(faults, pointer, NULL,
+                     "expected an object of tunables and values");
+    }
+    if (faults->len == before)
+        take_suggestions(settings, "/settings", to, faults);
+}
+
+static void take_suggest_member(const char *name, json_t *value,
+                                struct tuner_suggest *to,
+                                struct response_faults *faults)
+{
+    if (strcmp(name, "setting") == 0)
+        take_one(value, to, faults);
+    else if (strcmp(name, "settings") == 0)
+        take_several(value, to, faults);
+    else if (strcmp(name, "exhausted") != 0)
+        fault_at(faults, "", name,
+                 "unknown; what may be said: setting, settings, exhausted");
+    else if (!json_is_boolean(value))
+        fault_at(faults, "", name, "expected true or false");
+    else
+        to->exhausted = json_is_true(value);
+}
+
+bool command_suggest(const struct route_call *call, const json_t *body,
+                     struct mailbox_request *request, struct response *out)
+{
+    struct response_faults faults = {0};
+    const char *name;
+    json_t *value;
+
+    (void)call;
+    *request = (struct mailbox_request){.command = TUNER_SUGGEST};
+    json_object_foreach((json_t *)body, name, value)
+    {
+        take_suggest_member(name, value, &request->suggest, &faults);
+    }
+    if (json_object_get(body, "setting") && json_object_get(body, "settings"))
+        fault_at(&faults, "/settings", NULL, "setting or settings, not both");
+    else if (faults.len == 0 && !request->suggest.settings[0] &&
+             !request->suggest.exhausted)
+        fault_at(&faults, "", NULL,
+                 "expected an object such as {\"setting\": "
+                 "{\"learning_rate\": 0.003}}, or {\"exhausted\": true}");
+    return faults.len == 0 || refuse_body(&faults, out);
+}
+
 /* ---- limits -------------------------------------------------------------- */
 
 static bool take_number(const json_t *v, double none, double *out)
@@ -310,6 +404,8 @@ static struct refusal refusal_of(enum err err)
         return (struct refusal){409, "not_supported"};
     case ERR_NOENT:
         return (struct refusal){404, "branch_not_found"};
+    case ERR_EXHAUSTED:
+        return (struct refusal){409, "search_over"};
     case ERR_DIVERGED:
         return (struct refusal){409, "diverged"};
     case ERR_LIMIT:
@@ -336,6 +432,19 @@ static void respond_refusal(const struct tuner_answer *answer,
         response_problem(out, r.status, r.code, NULL, "%s", answer->text);
 }
 
+/* Their numbers, in the order in which they were given. */
+static json_t *suggestions_to_json(const struct tuner_answer *answer)
+{
+    json_t *a = json_array();
+
+    for (uint32_t i = 0; a && i < answer->suggestions; i++)
+        if (json_array_append_new(a, json_integer(answer->suggestion + i))) {
+            json_decref(a);
+            return NULL;
+        }
+    return a;
+}
+
 void command_respond(const char *run, const struct mailbox_request *request,
                      const struct tuner_answer *answer, struct response *out)
 {
@@ -345,13 +454,13 @@ void command_respond(const char *run, const struct mailbox_request *request,
         respond_refusal(answer, out);
         return;
     }
-    response_json(out, later ? 202 : 200,
-                  json_pack("{s:s, s:s, s:b, s:o, s:o, s:o}", "run", run,
-                            "command", mailbox_command_name(request->command),
-                            "changed", answer->changed, "message",
-                            value_text(answer->text), "stop",
-                            command_limits_to_json(&answer->limits), "branch",
-                            answer->branch == BRANCH_NONE
-                                ? json_null()
-                                : json_integer(answer->branch)));
+    response_json(
+        out, later ? 202 : 200,
+        json_pack("{s:s, s:s, s:b, s:o, s:o, s:o, s:o}", "run", run, "command",
+                  mailbox_command_name(request->command), "changed",
+                  answer->changed, "message", value_text(answer->text), "stop",
+                  command_limits_to_json(&answer->limits), "branch",
+                  answer->branch == BRANCH_NONE ? json_null()
+                                                : json_integer(answer->branch),
+                  "suggestions", suggestions_to_json(answer)));
 }

@@ -17,6 +17,10 @@ route_command command_fork;
 route_command command_promote;
 route_command command_free;
 
+/* POST .../trials:suggest: {"setting": {"learning_rate": 0.003}}, or
+ * {"settings": [{...}, ...]}; {"exhausted": true} with them or alone. */
+route_command command_suggest;
+
 /* PATCH: {"stop": {"max_epochs": 50, "max_time": "10m", ...}}; null takes a
  * limit away. Members that are not there stay as they are. */
 route_command command_limits;

@@ -34,7 +34,8 @@ enum desk_verb {
     DESK_FORK,
     DESK_PROMOTE,
     DESK_FREE,
-    DESK_DELETE
+    DESK_DELETE,
+    DESK_SUGGEST
 };
 
 struct desk_request {

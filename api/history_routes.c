@@ -64,11 +64,12 @@ static json_t *trial_to_json(const struct list_scope *scope, const void *item)
     const struct record_trial *t = &trial->t;
 
     return json_pack(
-        "{s:I, s:I, s:o, s:o, s:b, s:s, s:b, s:o, s:o, s:o, s:o, s:I, s:I, "
-        "s:o, s:o, s:o, s:o, s:o}",
+        "{s:I, s:I, s:o, s:o, s:o, s:b, s:s, s:b, s:o, s:o, s:o, s:o, s:I, "
+        "s:I, s:o, s:o, s:o, s:o, s:o}",
         "trial", (json_int_t)t->trial, "search", (json_int_t)t->search,
         "branch",
         t->branch == BRANCH_NONE ? json_null() : json_integer(t->branch),
+        "suggestion", t->suggestion ? json_integer(t->suggestion) : json_null(),
         "setting", json_incref(t->setting), "incumbent", t->incumbent, "label",
         trial_label_name(t->label), "ended", trial->ended, "speed",
         value_number(t->speed), "noise", value_number(t->noise), "range",
@@ -199,9 +200,19 @@ static void searches_range(const struct history *h, uint64_t *low,
 static bool search_copy(const struct history *h, const struct route_call *call,
                         size_t index, void *item)
 {
+    struct history_search *copy = item;
+
     (void)call;
-    *(struct history_search *)item = h->search[index];
+    *copy = h->search[index];
+    copy->started.tunables = value_own(copy->started.tunables);
     return true;
+}
+
+static void search_release(void *item)
+{
+    struct history_search *copy = item;
+
+    json_decref(copy->started.tunables);
 }
 
 static json_t *search_result(const struct record_search_ended *e)
@@ -219,9 +230,10 @@ static json_t *search_to_json(const struct list_scope *scope, const void *item)
 {
     const struct history_search *s = item;
 
-    return json_pack("{s:I, s:b, s:I, s:I, s:o, s:o, s:o, s:o}", "search",
+    return json_pack("{s:I, s:b, s:O, s:I, s:I, s:o, s:o, s:o, s:o}", "search",
                      (json_int_t)s->started.search, "retune", s->started.retune,
-                     "parent", (json_int_t)s->started.parent, "max_trials",
+                     "tunables", s->started.tunables, "parent",
+                     (json_int_t)s->started.parent, "max_trials",
                      (json_int_t)s->started.trials_max, "reason",
                      value_text(s->started.reason), "started_at",
                      list_time(scope, s->started_at_s), "ended_at",
@@ -235,6 +247,7 @@ static const struct list_kind searches = {
     .range = searches_range,
     .copy = search_copy,
     .to_json = search_to_json,
+    .release = search_release,
 };
 
 void handle_searches(const struct route_call *call, struct response *out)

@@ -44,6 +44,14 @@ static const char components[] =
     "1000000, \"description\": \"it runs to the end of so many; 1\"}, "
     "\"clocks\": {\"type\": \"integer\", \"minimum\": 1, \"maximum\": "
     "1000000000000, \"description\": \"or for so many clocks\"}}},"
+    "\"suggest\": {\"type\": \"object\", \"additionalProperties\": false, "
+    "\"properties\": {\"setting\": {\"type\": \"object\", "
+    "\"description\": \"tunables; those left out have the value in use\"}, "
+    "\"settings\": {\"type\": \"array\", \"minItems\": 1, \"maxItems\": "
+    "16, \"items\": {\"type\": \"object\"}, \"description\": \"or "
+    "several\"}, \"exhausted\": {\"type\": \"boolean\", "
+    "\"description\": \"nothing follows: with searcher rest the search ends "
+    "when these are tried\"}}},"
     "\"configuration\": {\"type\": \"object\", \"description\": "
     "\"GET /api/v1/schema has it in full\"},"
     "\"submitted\": {\"type\": \"object\", \"required\": [\"run\", "
@@ -61,7 +69,9 @@ static const char components[] =
     "\"changed\": {\"type\": \"boolean\"}, \"message\": {\"type\": "
     "\"string\"}, \"stop\": {\"type\": [\"object\", \"null\"]}, "
     "\"branch\": {\"type\": [\"integer\", \"null\"], \"description\": "
-    "\"that a fork has made\"}}}}}";
+    "\"that a fork has made\"}, \"suggestions\": {\"type\": \"array\", "
+    "\"items\": {\"type\": \"integer\"}, \"description\": \"numbers of "
+    "what was suggested, in its order\"}}}}}";
 
 /* ---- parameters ---------------------------------------------------------- */
 
@@ -234,6 +244,8 @@ static json_t *example_of(const struct route *route)
             "max_time", "1h", "max_epochs", 1000000, "plateau_epochs", 1000000);
     if (route->command == command_limits)
         return json_pack("{s:{s:i}}", "stop", "max_epochs", 2000000);
+    if (route->command == command_suggest)
+        return json_pack("{s:{s:f}}", "setting", "learning_rate", 0.01);
     if (route->command == command_fork)
         return json_pack("{s:{s:f}, s:i}", "setting", "learning_rate", 0.01,
                          "epochs", 1);
@@ -245,6 +257,7 @@ static json_t *operation_of(const struct route *route)
     char id[128];
     bool limits = route->command == command_limits;
     bool fork = route->command == command_fork;
+    bool suggest = route->command == command_suggest;
     bool config =
         route->command == command_submit || route->command == command_validate;
     json_t *o;
@@ -257,16 +270,17 @@ static json_t *operation_of(const struct route *route)
         return o;
     if (json_object_set_new(o, "security", json_pack("[{s:[]}]", "token")) !=
             0 ||
-        json_object_set_new(o, "requestBody",
-                            json_pack("{s:b, s:{s:{s:{s:s}, s:o}}}", "required",
-                                      limits || config, "content",
-                                      "application/json", "schema", "$ref",
-                                      config
-                                          ? "#/components/schemas/configuration"
-                                      : limits ? "#/components/schemas/limits"
-                                      : fork   ? "#/components/schemas/fork"
-                                               : "#/components/schemas/nothing",
-                                      "example", example_of(route))) != 0) {
+        json_object_set_new(
+            o, "requestBody",
+            json_pack("{s:b, s:{s:{s:{s:s}, s:o}}}", "required",
+                      limits || config || suggest, "content",
+                      "application/json", "schema", "$ref",
+                      config    ? "#/components/schemas/configuration"
+                      : limits  ? "#/components/schemas/limits"
+                      : fork    ? "#/components/schemas/fork"
+                      : suggest ? "#/components/schemas/suggest"
+                                : "#/components/schemas/nothing",
+                      "example", example_of(route))) != 0) {
         json_decref(o);
         return NULL;
     }

@@ -4,6 +4,7 @@
 #include "api/curve_routes.h"
 #include "api/history_routes.h"
 #include "api/run_routes.h"
+#include "api/search_routes.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -30,9 +31,10 @@ static const struct {
     {"stop", "target_loss:n? target_metric:n? plateau_epochs:i max_epochs:i "
              "max_time:n?"},
     {"trials", "trials:[trial]" PAGE},
-    {"trial", "trial:i search:i branch:i? setting:o incumbent:b label:s "
-              "ended:b speed:n noise:n range:n seconds:n samples:i clocks:i "
-              "points:[trial_point] started_at:t? ended_at:t?"},
+    {"trial",
+     "trial:i search:i branch:i? suggestion:i? setting:o incumbent:b label:s "
+     "ended:b speed:n noise:n range:n seconds:n samples:i clocks:i "
+     "points:[trial_point] started_at:t? ended_at:t?"},
     {"trial_point", "seconds:n loss:n"},
     {"branches", "branches:[branch]" PAGE},
     {"branch", "branch:i parent:i? type:s role:s origin:s live:b setting:o "
@@ -50,7 +52,18 @@ static const struct {
     {"epoch", "epoch:i branch:i surviving:b best:b clock:i loss:n metric:n? "
               "setting:o seconds:n ended_at:t?"},
     {"searches", "searches:[search]" PAGE},
-    {"search", "search:i retune:b parent:i? max_trials:i reason:s "
+    {"search_now", "run:s status:s strategy:s? searcher:s? state:s reason:s "
+                   "asking:s waits:b wanted:i search:i? retune:b tunables:o? "
+                   "running:[running_trial] waiting:[waiting_suggestion] "
+                   "trials:[tried]"},
+    {"running_trial", "trial:i suggestion:i? incumbent:b setting:o"},
+    {"waiting_suggestion", "suggestion:i setting:o"},
+    {"tried", "trial:i suggestion:i? incumbent:b setting:o outcome:s ended:b "
+              "speed:n? noise:n? range:n? seconds:n"},
+    {"suggestions", "suggestions:[suggestion]" PAGE},
+    {"suggestion", "suggestion:i state:s trial:i? setting:o reason:s "
+                   "suggested_at:t? settled_at:t?"},
+    {"search", "search:i retune:b tunables:o? parent:i? max_trials:i reason:s "
                "started_at:t? ended_at:t? result:o?"},
     {"decisions", "decisions:[decision]" PAGE},
     {"decision", "number:i decision:s text:s numbers:o clock:i at:t?"},
@@ -77,6 +90,9 @@ static const struct {
     {handle_run, "run"},
     {handle_trials, "trials"},
     {handle_trial, "trial"},
+    {handle_search, "search_now"},
+    {handle_suggestions, "suggestions"},
+    {handle_suggestion, "suggestion"},
     {handle_branches, "branches"},
     {handle_branch, "branch"},
     {handle_progress, "progress"},

@@ -11,6 +11,7 @@
 #include "api/page.h"
 #include "api/route.h"
 #include "api/run_routes.h"
+#include "api/search_routes.h"
 #include "api/submit_routes.h"
 #include "base/json.h"
 #include "base/mem.h"
@@ -59,6 +60,11 @@ static const struct route_param trial_params[] = {
     RUN_PARAM,
     {.type = PARAM_INT, .name = "trial", .help = "number of the trial, from 1",
      .min = 1, .max = UINT32_MAX},
+    {.type = PARAM_END}};
+static const struct route_param suggestion_params[] = {
+    RUN_PARAM,
+    {.type = PARAM_INT, .name = "suggestion",
+     .help = "number of the suggestion, from 1", .min = 1, .max = UINT32_MAX},
     {.type = PARAM_END}};
 static const struct route_param branches_params[] = {
     RUN_PARAM, PAGE_PARAMS,
@@ -156,6 +162,16 @@ static const struct route table[] = {
      "settings tried, with their loss traces and speeds", NULL},
     {"GET", "/runs/{run}/trials/{trial}", ROUTE_API, trial_params,
      handle_trial, "one trial", NULL},
+    {"POST", "/runs/{run}/trials:suggest", ROUTE_API, run_params, NULL,
+     "settings to be tried before what the searcher proposes", command_suggest},
+    {"GET", "/runs/{run}/search", ROUTE_API, run_params, handle_search,
+     "what an outside searcher goes by: tunables, what runs, what was found",
+     NULL},
+    {"GET", "/runs/{run}/suggestions", ROUTE_API, run_page_params,
+     handle_suggestions, "settings that were suggested, and their trials",
+     NULL},
+    {"GET", "/runs/{run}/suggestions/{suggestion}", ROUTE_API,
+     suggestion_params, handle_suggestion, "one suggestion", NULL},
     {"GET", "/runs/{run}/branches", ROUTE_API, branches_params,
      handle_branches, "versions of the training state", NULL},
     {"GET", "/runs/{run}/branches/{branch}", ROUTE_API, branch_params,

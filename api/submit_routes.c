@@ -93,6 +93,8 @@ enum desk_verb submit_verb(const struct route_call *call,
         return DESK_PROMOTE;
     case TUNER_FREE:
         return DESK_FREE;
+    case TUNER_SUGGEST:
+        return DESK_SUGGEST;
     default:
         assert(request->command == TUNER_LIMITS);
         return DESK_LIMITS;

@@ -103,6 +103,8 @@ static enum err add_searchers(struct registry *r, struct fault *f)
     for (size_t i = 0; !err && searchers_built_in[i]; i++)
         err = add_searcher(r, searchers_built_in[i], false, f);
     if (!err)
+        err = add_searcher(r, &searcher_rest, false, f);
+    if (!err)
         err = add_searcher(r, &searcher_plugin, true, f);
     if (!err)
         err = add_searcher(r, &searcher_process, true, f);

@@ -1,5 +1,5 @@
-/* `mltune pause|continue|stop|retune|snapshot|limit|fork|promote|free RUN`:
- * commands to a run that is under way. */
+/* `mltune pause|continue|stop|retune|snapshot|limit|fork|promote|free|suggest
+ * RUN`: commands to a run that is under way. */
 #include "base/json.h"
 #include "base/mem.h"
 #include "cli/command.h"
@@ -15,6 +15,7 @@
 struct steer_arguments {
     struct command command;
     struct option_uint epochs, clocks; /* of fork */
+    bool exhausted;                    /* of suggest */
 };
 
 /* The same with @body; NULL: there was no memory for it. */
@@ -35,13 +36,17 @@ static int steer_with(const struct steer_arguments *a, const char *word,
 
 /* ---- the verbs ----------------------------------------------------------- */
 
-enum { FORK_OPTIONS = 2 };
+enum { FORK_OPTIONS = 2, SUGGEST_OPTIONS = 1 };
 
 /* What a verb says of itself; `n` and `option` are filled in here. */
 static int parse(struct usage usage, int argc, char **argv,
                  struct steer_arguments *a, struct operands *out)
 {
     const struct option_spec options[] = {
+        {"exhausted", 0, OPTION_FLAG, NULL,
+         "nothing follows: with searcher rest the search ends when what was "
+         "suggested is tried",
+         &a->exhausted},
         {"epochs", 0, OPTION_UINT, "N",
          "run to the end of so many epochs of the branch (1)", &a->epochs},
         {"clocks", 0, OPTION_UINT, "N", "run for so many clocks", &a->clocks},
@@ -50,10 +55,19 @@ static int parse(struct usage usage, int argc, char **argv,
         CLIENT_CACERT_OPTION,
         COMMAND_JSON_OPTION(a->command),
     };
+    const size_t n = sizeof(options) / sizeof(*options);
+    struct option_spec own[sizeof(options) / sizeof(*options)];
+    bool suggests = strcmp(usage.verb, "suggest") == 0;
     bool forks = strcmp(usage.verb, "fork") == 0;
 
-    usage.option = forks ? options : options + FORK_OPTIONS;
-    usage.n = sizeof(options) / sizeof(*options) - (forks ? 0 : FORK_OPTIONS);
+    for (size_t i = 0; i < n; i++) {
+        bool of_suggest = i < SUGGEST_OPTIONS;
+        bool of_fork = !of_suggest && i < SUGGEST_OPTIONS + FORK_OPTIONS;
+
+        if ((!of_suggest || suggests) && (!of_fork || forks))
+            own[usage.n++] = options[i];
+    }
+    usage.option = own;
     *a = (struct steer_arguments){.command.state = STATE_DEFAULT};
     return options_parse(&usage, argc, argv, out);
 }
@@ -267,6 +281,60 @@ int verb_fork(int argc, char **argv)
     if (code == EXIT_DONE) {
         body = fork_body(&a, setting);
         code = steer_with(&a, operands.item[0], "POST", suffix, body);
+    }
+    json_decref(body);
+    json_decref(setting);
+    return code;
+}
+
+/* ---- suggestions --------------------------------------------------------- */
+
+static const char suggest_details[] =
+    "NAME=VALUE are tunables; those that are left out have the value in use. "
+    "It is tried\nin the search that is open, or the next one, before what "
+    "the searcher proposes.\nRUN is an id, the beginning of one, or a name "
+    "(its newest run).";
+
+static json_t *suggest_body(const struct steer_arguments *a, json_t *setting)
+{
+    json_t *o = json_object();
+
+    if (json_object_size(setting) > 0)
+        json_object_set(o, "setting", setting);
+    if (a->exhausted)
+        json_object_set_new(o, "exhausted", json_true());
+    return o;
+}
+
+int verb_suggest(int argc, char **argv)
+{
+    struct steer_arguments a;
+    struct operands operands;
+    json_t *setting, *body = NULL;
+    int code =
+        parse((struct usage){.verb = "suggest",
+                             .operands = "RUN [NAME=VALUE...]",
+                             .summary = "have a setting tried in the search",
+                             .details = suggest_details,
+                             .operands_min = 1,
+                             .operands_max = OPERANDS_MAX},
+              argc, argv, &a, &operands);
+
+    if (code != OPTIONS_GO_ON)
+        return code;
+    if (operands.len < 2 && !a.exhausted) {
+        talk_error("nothing is suggested: expected NAME=VALUE, such as "
+                   "learning_rate=0.01, or --exhausted");
+        return EXIT_USAGE;
+    }
+    setting = json_object();
+    code = EXIT_DONE;
+    for (size_t i = 1; i < operands.len && code == EXIT_DONE; i++)
+        code = add_pair(setting, operands.item[i], NULL, "learning_rate=0.01");
+    if (code == EXIT_DONE) {
+        body = suggest_body(&a, setting);
+        code =
+            steer_with(&a, operands.item[0], "POST", "/trials:suggest", body);
     }
     json_decref(body);
     json_decref(setting);

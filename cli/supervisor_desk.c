@@ -19,7 +19,8 @@ static const char *verb_name(enum desk_verb verb)
         [DESK_STOP] = "stop",         [DESK_RETUNE] = "retune",
         [DESK_SNAPSHOT] = "snapshot", [DESK_LIMITS] = "limits",
         [DESK_FORK] = "fork",         [DESK_PROMOTE] = "promote",
-        [DESK_FREE] = "free",         [DESK_DELETE] = "delete"};
+        [DESK_FREE] = "free",         [DESK_DELETE] = "delete",
+        [DESK_SUGGEST] = "suggest"};
 
     return names[verb];
 }
@@ -409,6 +410,8 @@ static void name_target(const struct fleet_run *run,
              r->verb == DESK_FREE)
         snprintf(out, size, "/api/v1/runs/%s/branches/%u:%s", run->id,
                  r->branch, verb_name(r->verb));
+    else if (r->verb == DESK_SUGGEST)
+        snprintf(out, size, "/api/v1/runs/%s/trials:suggest", run->id);
     else
         snprintf(out, size, "/api/v1/runs/%s:%s", run->id, verb_name(r->verb));
 }

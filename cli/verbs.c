@@ -30,6 +30,7 @@ static const struct verb verbs[] = {
     {"limit", "change what ends a run while it goes on", false, verb_limit},
     {"fork", "try a setting from a branch, beside the training", false,
      verb_fork},
+    {"suggest", "have a setting tried in the search", false, verb_suggest},
     {"promote", "make a branch what the run trains", false, verb_promote},
     {"free", "give up a branch that was forked by hand", false, verb_free},
     {"delete", "forget a run that has ended, with its folder", false,

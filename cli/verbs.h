@@ -60,6 +60,7 @@ int verb_snapshot(int argc, char **argv);
 int verb_stop(int argc, char **argv);
 int verb_strategies(int argc, char **argv);
 int verb_submit(int argc, char **argv);
+int verb_suggest(int argc, char **argv);
 int verb_topics(int argc, char **argv);
 int verb_trials(int argc, char **argv);
 int verb_validate(int argc, char **argv);

@@ -111,6 +111,11 @@ const char *searcher_fallen(const struct searcher *s)
     return s->fell ? s->fallen : NULL;
 }
 
+double searcher_patience_s(const struct searcher *s)
+{
+    return s->ops->patience_s ? s->ops->patience_s(s->state) : (double)NAN;
+}
+
 /* ---- the fallback -------------------------------------------------------- */
 
 /* Errors that are answers, or that pass. */

@@ -100,6 +100,10 @@ struct searcher_ops {
      * an ask or a tell has failed with another error than those above, or a
      * proposal lay outside the space. For what others wrote. */
     const struct searcher_ops *(*fallback)(const void *state);
+
+    /* Optional (NULL): settings come from outside, its ask never has any. How
+     * long a search waits for them, seconds, >= 0. */
+    double (*patience_s)(const void *state);
 };
 
 struct searcher;
@@ -121,6 +125,10 @@ const struct space *searcher_space(const struct searcher *s);
  * not. From then on searcher_ops_of is the fallback's, which knows all that was
  * told. Borrowed from @s. */
 const char *searcher_fallen(const struct searcher *s);
+
+/* How long a search waits for settings from outside, seconds; NAN: the searcher
+ * has its own. */
+double searcher_patience_s(const struct searcher *s);
 
 /* Next setting to try while @running[n] run; @incumbent may be NULL.
  * ERR_OK, ERR_AGAIN and ERR_EXHAUSTED as above; ERR_PROTO for a proposal
@@ -159,10 +167,13 @@ extern const struct searcher_ops searcher_tpe;
 extern const struct searcher_ops searcher_gp;
 extern const struct searcher_ops searcher_marginal;
 
-/* The one of that name among them; NULL. */
+/* Built in, too, but without settings of its own, so not among those below. */
+extern const struct searcher_ops searcher_rest;
+
+/* The one of that name among those that propose; NULL. */
 const struct searcher_ops *searcher_built_in(const char *name);
 
-/* All of them, NULL-terminated. */
+/* All that propose, NULL-terminated. */
 extern const struct searcher_ops *const searchers_built_in[];
 
 #endif

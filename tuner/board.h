@@ -51,6 +51,7 @@ struct epoch_sums {
 };
 
 struct byhand;
+struct suggest;
 
 struct branch {
     branch_id id, parent;
@@ -161,8 +162,9 @@ struct board {
 
     void *strategy; /* state of options.strategy: snapshots ask it */
     struct byhand
-        *hand;       /* the user's own forks (tuner/byhand.h); the tuner's */
-    uint64_t ticket; /* of the command that is taken in */
+        *hand; /* the user's own forks (tuner/byhand.h); the tuner's */
+    struct suggest *suggest; /* what others want tried; the tuner's */
+    uint64_t ticket;         /* of the command that is taken in */
 
     /* A snapshot is two folders: the branch that the run goes on from, and the
      * best model, where that is not on disk already. */

@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "searchers/space_json.h"
+#include "tuner/given.h"
 #include "tuner/history.h"
 #include "tuner/steering.h"
 #include "tuner/strategy.h"
@@ -53,84 +54,6 @@ static void setting_line(const struct board *c, const struct branch *b,
                          char *out, size_t size)
 {
     setting_text(&c->space, &b->setting, out, size);
-}
-
-/* ---- settings ------------------------------------------------------------ */
-
-/* What is wrong with the setting, as an answer. */
-static void refuse_setting(struct board *c, const struct problems *problems)
-{
-    struct tuner_answer *a = steering_answer(
-        c, ERR_INVAL, false, "the setting is not one of this run's tunables");
-
-    for (size_t i = 0; i < problems->len; i++) {
-        const struct problem *p = &problems->item[i];
-
-        if (p->warning || a->faults == TUNER_FAULTS_MAX)
-            continue;
-        snprintf(a->fault[a->faults].pointer, sizeof(a->fault[0].pointer),
-                 "%.90s", p->pointer);
-        snprintf(a->fault[a->faults].text, sizeof(a->fault[0].text),
-                 p->found[0] ? "expected %.90s, found %.40s" : "expected %.90s",
-                 p->expected, p->found);
-        a->faults++;
-    }
-}
-
-static bool same_value(const json_t *a, const json_t *b)
-{
-    if (json_is_number(a) && json_is_number(b))
-        return json_number_value(a) == json_number_value(b);
-    return json_equal(a, b);
-}
-
-/* A value that @made does not have was overruled: it would do nothing. */
-static void find_overruled(const json_t *given, const json_t *made,
-                           struct problems *problems)
-{
-    char pointer[JSON_POINTER_MAX];
-    const char *name;
-    json_t *value;
-
-    json_object_foreach((json_t *)given, name, value)
-    {
-        const json_t *is = json_object_get(made, name);
-
-        if (same_value(value, is))
-            continue;
-        snprintf(pointer, sizeof(pointer), "/setting");
-        json_pointer_push(pointer, name);
-        problems_add(problems, pointer, value,
-                     "the value that it has here (it is fixed, or does not act "
-                     "with the others)");
-    }
-}
-
-/* The parent's setting with @given over it, into @out and, as a new object,
- * @json. */
-static enum err read_setting(const struct board *c, const struct branch *parent,
-                             const json_t *given, struct setting *out,
-                             json_t **json, struct problems *problems)
-{
-    json_t *whole = setting_to_json(&c->space, &parent->setting), *made;
-    enum err err = ERR_NOMEM;
-
-    if (whole && (!json_is_object(given) ||
-                  json_object_update(whole, (json_t *)given) == 0))
-        err = setting_from_json(&c->space, whole, "/setting", out, problems);
-    json_decref(whole);
-    if (err)
-        return err;
-    made = setting_to_json(&c->space, out);
-    if (!made)
-        return ERR_NOMEM;
-    find_overruled(given, made, problems);
-    if (problems->errors == 0 && !problems->no_memory) {
-        *json = made;
-        return ERR_OK;
-    }
-    json_decref(made);
-    return problems->no_memory ? ERR_NOMEM : ERR_INVAL;
 }
 
 /* ---- forking ------------------------------------------------------------- */
@@ -219,10 +142,11 @@ static void fork_with(struct board *c, struct byhand_fork *f,
     struct problems problems = {0};
     struct setting setting;
     json_t *json = NULL;
-    enum err err = read_setting(c, parent, given, &setting, &json, &problems);
+    enum err err = given_setting(c, &parent->setting, given, "/setting",
+                                 &setting, &json, &problems);
 
     if (err == ERR_INVAL) {
-        refuse_setting(c, &problems);
+        given_refuse(c, &problems);
     } else if (err) {
         steering_answer(c, err, false, "out of memory; try again");
     } else if (!fork_into(c, f, parent, &setting, json)) {
@@ -605,8 +529,8 @@ static void begin_again(struct board *c, struct branch *base,
     json_t *json = NULL;
 
     if (f &&
-        read_setting(c, base, was->setting, &setting, &json, &problems) ==
-            ERR_OK &&
+        given_setting(c, &base->setting, was->setting, "/setting", &setting,
+                      &json, &problems) == ERR_OK &&
         fork_into(c, f, base, &setting, json)) {
         f->instead_of = was->branch;
         f->epochs = was->wish_epochs;

@@ -1,11 +1,13 @@
 #include "tuner/contest.h"
 
 #include "base/mem.h"
+#include "searchers/space_json.h"
 #include "tuner/byhand.h"
 #include "tuner/choice.h"
 #include "tuner/contest_ask.h"
 #include "tuner/stops.h"
 #include "tuner/strategy.h"
+#include "tuner/suggest.h"
 #include "tuner/summary.h"
 
 #include <assert.h>
@@ -75,6 +77,7 @@ bool contest_start(struct contest *ct, uint32_t max, const char *reason)
     r->search = ct->search;
     r->parent = 0;
     r->trials_max = max;
+    r->tunables = space_to_json(&ct->space);
     snprintf(r->reason, sizeof(r->reason), "%s", reason);
     board_set_status(c, RUN_TUNING, reason);
     return true;
@@ -132,6 +135,7 @@ static void record_trial(struct contest *ct, const struct contestant *x,
     r->branch = x->branch;
     r->setting = json_incref(x->json);
     r->label = x->label;
+    r->suggestion = x->suggestion;
     if (!b)
         return;
     summarise(ct, b, &s);
@@ -214,7 +218,7 @@ void contest_drop(struct contest *ct, struct contestant *x, const char *reason)
 
 bool contest_spent(const struct contest *ct)
 {
-    return ct->exhausted || ct->n == ct->max ||
+    return contest_exhausted(ct) || ct->n == ct->max ||
            ct->refused >= CONTEST_REFUSED ||
            (isnan(ct->reference) && ct->n >= CONTEST_HOPELESS);
 }
@@ -415,12 +419,15 @@ struct contestant *contest_begin(struct contest *ct)
         .running = true,
         .score = NAN,
         .best = NAN,
+        .suggestion = ct->next_suggestion,
     };
     plateau_init(&x->plateau, ct->c->options.plateau_epochs);
     if (!fork_branch(ct, x))
         return NULL;
     ct->next_json = NULL;
     ct->n++;
+    if (x->suggestion)
+        suggest_begun(ct->c);
     record_trial(ct, x, RECORD_TRIAL_STARTED);
     return x;
 }
@@ -611,6 +618,7 @@ void contest_end(struct contest *ct, struct contestant *winner,
         ct->c->snapshot.wanted = true; /* a resume goes on from here */
     searcher_close(ct->searcher);
     ct->searcher = NULL;
+    suggest_over(ct->c, "the strategy makes one search, and that is over");
     if (!winner || winner->out)
         return;
     record_trial(ct, winner, RECORD_TRIAL_ENDED);
@@ -674,6 +682,7 @@ enum err contest_adopt(struct contest *ct, branch_id branch)
     if (ct->from)
         board_drop(c, ct->from, "replaced by the user's");
     ct->from = 0;
+    suggest_over(c, "the user has promoted a branch: that is trained");
     ct->ended = true;
     ct->leader = 0;
     make_adopted(ct, board_branch(c, branch));
@@ -685,9 +694,11 @@ enum err contest_adopt(struct contest *ct, branch_id branch)
 
 bool contest_trains_adopted(struct contest *ct)
 {
-    if (ct->has_adopted)
-        contest_train(ct, &ct->adopted);
-    return ct->has_adopted;
+    if (!ct->has_adopted)
+        return false;
+    suggest_over(ct->c, "the strategy makes one search, and that is over");
+    contest_train(ct, &ct->adopted);
+    return true;
 }
 
 void contest_failed(struct contest *ct)

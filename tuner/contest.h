@@ -45,7 +45,8 @@ struct contestant {
     bool judged, news; /* for the searcher */
     double seconds;    /* of branches that it had before */
     uint64_t clocks;
-    uint32_t tries; /* of its tests' forks that were seen to fail */
+    uint32_t tries;      /* of its tests' forks that were seen to fail */
+    uint32_t suggestion; /* that it tries; 0: none */
 };
 
 struct contest {
@@ -64,13 +65,14 @@ struct contest {
     struct searcher *searcher; /* owned; NULL: opened with the next trial */
     bool exhausted;            /* the searcher has no other setting */
     struct setting next;
-    json_t *next_json;  /* owned */
-    uint32_t shortages; /* times that memory was lacking */
-    uint32_t refused;   /* trials in a row that memory was lacking for */
-    uint32_t leader;    /* trial with the best model so far; 0: none */
-    uint32_t champion;  /* trial never dropped for memory; 0: none */
-    double reference;   /* score of the first finite epoch; NAN before */
-    bool ended;         /* the search is over: the winner goes on alone */
+    json_t *next_json;        /* owned */
+    uint32_t next_suggestion; /* that it is; 0: none */
+    uint32_t shortages;       /* times that memory was lacking */
+    uint32_t refused;         /* trials in a row that memory was lacking for */
+    uint32_t leader;          /* trial with the best model so far; 0: none */
+    uint32_t champion;        /* trial never dropped for memory; 0: none */
+    double reference;         /* score of the first finite epoch; NAN before */
+    bool ended;               /* the search is over: the winner goes on alone */
     bool has_adopted; /* the user has promoted a branch: it is trained alone */
     struct contestant adopted; /* its `json` owned */
     branch_id from; /* held: what `adopted` is still to be forked from, after a

@@ -12,4 +12,7 @@
  * not now, is asked again at a later event. */
 bool contest_propose(struct contest *ct);
 
+/* There is no other setting: neither the searcher's nor a suggested one. */
+bool contest_exhausted(const struct contest *ct);
+
 #endif

@@ -1,6 +1,7 @@
 #include "tuner/history.h"
 
 #include "base/mem.h"
+#include "tuner/history_suggestions.h"
 
 #include <assert.h>
 #include <math.h>
@@ -23,8 +24,12 @@ static void branch_release(struct history_branch *b)
 
 void history_deinit(struct history *h)
 {
+    for (size_t i = 0; i < h->searches; i++)
+        json_decref(h->search[i].started.tunables);
     for (size_t i = 0; i < h->trials; i++)
         json_decref(h->trial[i].t.setting);
+    for (size_t i = 0; i < h->suggestions; i++)
+        json_decref(h->suggestion[i].s.setting);
     for (size_t i = 0; i < h->branches; i++)
         branch_release(&h->branch[i]);
     for (size_t i = 0; i < h->epochs; i++)
@@ -38,6 +43,7 @@ void history_deinit(struct history *h)
     mem_free(h->snapshot);
     mem_free(h->search);
     mem_free(h->trial);
+    mem_free(h->suggestion);
     mem_free(h->branch);
     mem_free(h->slice);
     mem_free(h->epoch);
@@ -168,7 +174,7 @@ static enum err apply_progress(struct history *h, const struct record *r)
     return ERR_OK;
 }
 
-/* ---- searches and trials ------------------------------------------------- */
+/* ---- searches ------------------------------------------------- */
 
 static enum err apply_search_started(struct history *h, const struct record *r)
 {
@@ -182,6 +188,7 @@ static enum err apply_search_started(struct history *h, const struct record *r)
     if (mem_grow((void **)&h->search, &h->searches_cap, sizeof(s),
                  h->searches + 1))
         return ERR_NOMEM;
+    json_incref(s.started.tunables);
     h->search[h->searches++] = s;
     h->retune_wanted = false;
     return ERR_OK;
@@ -196,8 +203,12 @@ static enum err apply_search_ended(struct history *h, const struct record *r)
     s->ended = true;
     s->end = r->search_ended;
     s->ended_at_s = r->at_s;
+    if (h->asking == ASKING_EXHAUSTED)
+        h->asking = ASKING_OPEN;
     return ERR_OK;
 }
+
+/* ---- trials -------------------------------------------------------------- */
 
 static enum err apply_trial(struct history *h, const struct record *r)
 {
@@ -206,7 +217,8 @@ static enum err apply_trial(struct history *h, const struct record *r)
     branch_id branch;
 
     if (n < 1 || n > h->trials + 1 ||
-        (n == h->trials + 1) != (r->kind == RECORD_TRIAL_STARTED))
+        (n == h->trials + 1) != (r->kind == RECORD_TRIAL_STARTED) ||
+        r->trial.suggestion > h->suggestions)
         return ERR_FORMAT;
     if (r->kind == RECORD_TRIAL_STARTED) {
         if (mem_grow((void **)&h->trial, &h->trials_cap, sizeof(*h->trial), n))
@@ -227,6 +239,7 @@ static enum err apply_trial(struct history *h, const struct record *r)
     t->t.branch = branch;
     t->ended = r->kind == RECORD_TRIAL_ENDED;
     t->ended_at_s = t->ended ? r->at_s : NAN;
+    history_suggestion_follow(h, r);
     return ERR_OK;
 }
 
@@ -646,7 +659,9 @@ static enum err apply_resumed(struct history *h, const struct record *r)
     if ((m->search && !s) || (m->from && !find(h, m->from)))
         return ERR_FORMAT;
     if (s)
-        s->ended = false;
+        s->ended = s->closed = false;
+    if (h->asking == ASKING_OVER)
+        h->asking = ASKING_OPEN;
     h->finished = false;
     take_status(h, RUN_WAITING, r->at_s);
     memcpy(h->status_reason, m->reason, RECORD_TEXT_MAX);
@@ -722,6 +737,10 @@ static enum err apply_kind(struct history *h, const struct record *r)
         return apply_freed(h, r);
     case RECORD_USER_BRANCH:
         return apply_user_branch(h, r);
+    case RECORD_SUGGESTION:
+        return history_suggestion_apply(h, r);
+    case RECORD_ASKING:
+        return history_asking_apply(h, r);
     case RECORD_SLICE_SCHEDULED:
         return apply_slice(h, r);
     case RECORD_SLICE_ENDED:

@@ -22,7 +22,8 @@ enum {
     HISTORY_SLICES_MAX = 4096,
     HISTORY_DECISIONS_MAX = 1024,
     HISTORY_SNAPSHOTS_MAX = 16, /* latest */
-    HISTORY_ERAS_MAX = 32       /* latest */
+    HISTORY_SUGGESTIONS_MAX = 65536,
+    HISTORY_ERAS_MAX = 32 /* latest */
 };
 
 /* Consecutive windows merged: mean = sum / samples. */
@@ -64,8 +65,9 @@ struct history_branch {
 };
 
 struct history_search {
-    struct record_search_started started;
+    struct record_search_started started; /* tunables owned */
     bool ended;
+    bool closed;                    /* takes no further trial */
     struct record_search_ended end; /* where ended */
     double started_at_s, ended_at_s;
     double paused_before_s; /* history_paused when it began */
@@ -77,6 +79,13 @@ struct history_trial {
     struct record_trial t; /* latest; setting owned */
     bool ended;
     double started_at_s, ended_at_s; /* NAN while it runs */
+};
+
+/* A setting that somebody outside wants to be tried; `trial` also of one that
+ * has begun. One whose trial was interrupted waits again. */
+struct history_suggestion {
+    struct record_suggestion s; /* latest; setting owned */
+    double at_s, settled_at_s;  /* accepted; no longer waiting, NAN before */
 };
 
 struct history_slice {
@@ -133,15 +142,21 @@ struct history {
     uint64_t records; /* applied */
 
     struct history_search *search;
-    struct history_trial *trial;       /* by number: trial n at index n - 1 */
+    struct history_trial *trial; /* by number: trial n at index n - 1 */
+    struct history_suggestion *suggestion; /* the same */
     struct history_branch *branch;     /* by number of creation, oldest first */
     struct history_slice *slice;       /* latest, oldest first */
     struct history_epoch *epoch;       /* of all lineages, in order */
     struct history_choice *choice;     /* the schedule of settings by clock */
     struct history_decision *decision; /* latest, oldest first */
-    size_t searches, trials, branches, slices, epochs, choices, decisions;
-    size_t searches_cap, trials_cap, branches_cap, slices_cap, epochs_cap,
-        choices_cap, decisions_cap;
+    size_t searches, trials, suggestions, branches, slices, epochs, choices,
+        decisions;
+    size_t searches_cap, trials_cap, suggestions_cap, branches_cap, slices_cap,
+        epochs_cap, choices_cap, decisions_cap;
+    /* What is wanted of those outside: OPEN, EXHAUSTED until a search ends,
+     * SILENT until they speak, OVER until the run is resumed; and why. */
+    enum asking asking;
+    char asking_reason[RECORD_TEXT_MAX];
     uint64_t slices_dropped, decisions_dropped;
     size_t freed_points, freed_points_each; /* held; the most of one branch */
     /* The built-in searcher that has taken over from one that failed, by the

@@ -628,6 +628,8 @@ static void take_commands(struct loop *l)
         event.command = request.command;
         event.limits = &request.limits;
         event.fork = &request.fork;
+        memcpy(request.suggest.key, request.key, sizeof(request.key));
+        event.suggest = &request.suggest;
         if (l->lost_told)
             refuse_command(l, event.ticket);
         else

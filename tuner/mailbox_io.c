@@ -20,6 +20,7 @@ const char *mailbox_command_name(enum tuner_command command)
         [TUNER_RETUNE] = "retune",   [TUNER_SNAPSHOT] = "snapshot",
         [TUNER_LIMITS] = "limits",   [TUNER_FORK] = "fork",
         [TUNER_PROMOTE] = "promote", [TUNER_FREE] = "free",
+        [TUNER_SUGGEST] = "suggest",
     };
 
     assert((unsigned)command < TUNER_COMMAND_COUNT);
@@ -123,6 +124,9 @@ static bool same_request(const struct mailbox_request *a,
            a->fork.epochs == b->fork.epochs &&
            a->fork.clocks == b->fork.clocks &&
            strcmp(a->fork.setting, b->fork.setting) == 0 &&
+           a->suggest.exhausted == b->suggest.exhausted &&
+           a->suggest.single == b->suggest.single &&
+           strcmp(a->suggest.settings, b->suggest.settings) == 0 &&
            same_number(x->target_loss, y->target_loss) &&
            same_number(x->target_metric, y->target_metric) &&
            same_number(x->max_time_s, y->max_time_s) &&

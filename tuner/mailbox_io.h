@@ -13,7 +13,7 @@
 
 enum {
     MAILBOX_SLOTS = 16, /* requests at a time; more are refused */
-    MAILBOX_KEY_MAX = 64,
+    MAILBOX_KEY_MAX = TUNER_KEY_MAX,
     MAILBOX_KEYS = 64 /* latest answers that are remembered */
 };
 
@@ -23,6 +23,7 @@ struct mailbox_request {
     enum tuner_command command;
     struct tuner_limits limits;    /* of LIMITS; else zero */
     struct tuner_fork fork;        /* of FORK, PROMOTE, FREE; else zero */
+    struct tuner_suggest suggest;  /* of SUGGEST; else zero */
     char key[MAILBOX_KEY_MAX + 1]; /* "" none */
 };
 

@@ -203,6 +203,7 @@ static void fork_start(struct mltuner *s)
     begin_line(s, b->id);
     take_up(s, b->id,
             c->options.initial ? "the given initial setting"
+            : can_search(s)    ? "no setting was suggested: the defaults"
                                : "there is nothing to tune");
 }
 
@@ -446,6 +447,12 @@ static void nothing_found(struct mltuner *s)
             stops_converged(c, &s->plateau);
         else
             line_go(&s->line);
+        return;
+    }
+    if (!s->rescue && s->search.trials == 0 &&
+        c->options.searcher->patience_s) {
+        close_search(s, 0, "no setting was suggested");
+        s->phase = PHASE_FORK;
         return;
     }
     close_search(s, 0, "no setting made progress");

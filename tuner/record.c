@@ -24,6 +24,18 @@ static const char *const label_names[] = {
 #undef NAME
 };
 
+static const char *const suggestion_names[] = {
+#define NAME(name, lower) [SUGGESTION_##name] = #lower,
+    SUGGESTION_STATE_LIST(NAME)
+#undef NAME
+};
+
+static const char *const asking_names[] = {
+#define NAME(name, lower) [ASKING_##name] = #lower,
+    ASKING_LIST(NAME)
+#undef NAME
+};
+
 const char *record_kind_name(enum record_kind kind)
 {
     assert((unsigned)kind < RECORD_KIND_COUNT);
@@ -40,6 +52,18 @@ const char *trial_label_name(enum trial_label label)
 {
     assert((unsigned)label < TRIAL_LABEL_COUNT);
     return label_names[label];
+}
+
+const char *suggestion_state_name(enum suggestion_state state)
+{
+    assert((unsigned)state < SUGGESTION_STATE_COUNT);
+    return suggestion_names[state];
+}
+
+const char *asking_name(enum asking asking)
+{
+    assert((unsigned)asking < ASKING_COUNT);
+    return asking_names[asking];
 }
 
 bool run_status_is_end(enum run_status status)
@@ -60,6 +84,8 @@ enum member_type {
     STATUS, /* enum run_status */
     LABEL,  /* enum trial_label */
     TYPE,   /* enum branch_type */
+    STATE,  /* enum suggestion_state */
+    ASKING, /* enum asking */
     OBJECT  /* json_t *, owned; absent when NULL */
 };
 
@@ -138,6 +164,7 @@ static const struct member search_started[] = {
     MEMBER(BRANCH, search_started, parent),
     MEMBER(U32, search_started, trials_max),
     MEMBER(TEXT, search_started, reason),
+    LATER(OBJECT, search_started, tunables),
     END};
 static const struct member search_decided[] = {
     MEMBER(U32, search_decided, search), MEMBER(REAL, search_decided, trial_s),
@@ -152,27 +179,18 @@ static const struct member search_ended[] = {
     MEMBER(TEXT, search_ended, reason),
     LATER(REAL, search_ended, waiting_s),
     END};
-static const struct member trial[] = {MEMBER(U32, trial, trial),
-                                      MEMBER(U32, trial, search),
-                                      MEMBER(BRANCH, trial, branch),
-                                      MEMBER(OBJECT, trial, setting),
-                                      MEMBER(BOOL, trial, incumbent),
-                                      MEMBER(LABEL, trial, label),
-                                      MEMBER(REAL, trial, speed),
-                                      MEMBER(REAL, trial, noise),
-                                      MEMBER(REAL, trial, range),
-                                      MEMBER(REAL, trial, seconds),
-                                      MEMBER(U64, trial, samples),
-                                      MEMBER(U64, trial, clocks),
-                                      LATER(REAL, trial, lead),
-                                      LATER(REAL, trial, lead_se),
-                                      LATER(REAL, trial, pace),
-                                      LATER(REAL, trial, paced),
-                                      LATER(REAL, trial, run_s),
-                                      LATER(U32, trial, pairs),
-                                      LATER(REAL, trial, window_noise),
-                                      LATER(TEXT, trial, reason),
-                                      END};
+static const struct member trial[] = {
+    MEMBER(U32, trial, trial),        MEMBER(U32, trial, search),
+    MEMBER(BRANCH, trial, branch),    MEMBER(OBJECT, trial, setting),
+    MEMBER(BOOL, trial, incumbent),   MEMBER(LABEL, trial, label),
+    MEMBER(REAL, trial, speed),       MEMBER(REAL, trial, noise),
+    MEMBER(REAL, trial, range),       MEMBER(REAL, trial, seconds),
+    MEMBER(U64, trial, samples),      MEMBER(U64, trial, clocks),
+    LATER(REAL, trial, lead),         LATER(REAL, trial, lead_se),
+    LATER(REAL, trial, pace),         LATER(REAL, trial, paced),
+    LATER(REAL, trial, run_s),        LATER(U32, trial, pairs),
+    LATER(REAL, trial, window_noise), LATER(TEXT, trial, reason),
+    LATER(U32, trial, suggestion),    END};
 static const struct member branch_created[] = {
     MEMBER(BRANCH, branch_created, branch),
     MEMBER(BRANCH, branch_created, parent),
@@ -190,6 +208,16 @@ static const struct member user_branch[] = {
     MEMBER(U32, user_branch, epochs),
     MEMBER(U64, user_branch, clocks),
     END};
+static const struct member suggestion[] = {MEMBER(U32, suggestion, suggestion),
+                                           MEMBER(STATE, suggestion, state),
+                                           MEMBER(U32, suggestion, trial),
+                                           MEMBER(OBJECT, suggestion, setting),
+                                           MEMBER(TEXT, suggestion, reason),
+                                           MEMBER(TEXT, suggestion, key),
+                                           END};
+static const struct member asking[] = {MEMBER(U32, asking, search),
+                                       MEMBER(ASKING, asking, asking),
+                                       MEMBER(TEXT, asking, reason), END};
 static const struct member slice_scheduled[] = {
     MEMBER(BRANCH, slice_scheduled, branch),
     MEMBER(U64, slice_scheduled, first), MEMBER(U64, slice_scheduled, count),
@@ -247,6 +275,8 @@ static const struct member *const members[RECORD_KIND_COUNT] = {
     [RECORD_BRANCH_CREATED] = branch_created,
     [RECORD_BRANCH_FREED] = branch_freed,
     [RECORD_USER_BRANCH] = user_branch,
+    [RECORD_SUGGESTION] = suggestion,
+    [RECORD_ASKING] = asking,
     [RECORD_SLICE_SCHEDULED] = slice_scheduled,
     [RECORD_SLICE_ENDED] = slice_ended,
     [RECORD_PROGRESS] = progress,
@@ -285,6 +315,8 @@ static size_t kind_size(enum record_kind kind)
         SIZE(BRANCH_CREATED, branch_created)
         SIZE(BRANCH_FREED, branch_freed)
         SIZE(USER_BRANCH, user_branch)
+        SIZE(SUGGESTION, suggestion)
+        SIZE(ASKING, asking)
         SIZE(SLICE_SCHEDULED, slice_scheduled)
         SIZE(SLICE_ENDED, slice_ended)
         SIZE(PROGRESS, progress)
@@ -382,6 +414,11 @@ static json_t *member_to_json(const struct member *m, const struct record *r)
         return json_string(trial_label_name(*(const enum trial_label *)p));
     case TYPE:
         return json_string(branch_type_name(*(const enum branch_type *)p));
+    case STATE:
+        return json_string(
+            suggestion_state_name(*(const enum suggestion_state *)p));
+    case ASKING:
+        return json_string(asking_name(*(const enum asking *)p));
     case OBJECT:
         return json_incref(*(json_t *const *)p);
     }
@@ -567,6 +604,10 @@ static bool member_from_json(const struct member *m, const json_t *v,
         return name_from(v, label_names, TRIAL_LABEL_COUNT, p);
     case TYPE:
         return type_from(v, p);
+    case STATE:
+        return name_from(v, suggestion_names, SUGGESTION_STATE_COUNT, p);
+    case ASKING:
+        return name_from(v, asking_names, ASKING_COUNT, p);
     case OBJECT:
         if (v && !json_is_object(v))
             return false;

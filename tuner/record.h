@@ -45,6 +45,8 @@ enum {
     X(BRANCH_CREATED, branch_created)                                          \
     X(BRANCH_FREED, branch_freed)                                              \
     X(USER_BRANCH, user_branch)                                                \
+    X(SUGGESTION, suggestion)                                                  \
+    X(ASKING, asking)                                                          \
     X(SLICE_SCHEDULED, slice_scheduled)                                        \
     X(SLICE_ENDED, slice_ended)                                                \
     X(PROGRESS, progress)                                                      \
@@ -98,6 +100,39 @@ enum trial_label {
     TRIAL_LABEL_LIST(TRIAL_LABEL_ENUM)
 #undef TRIAL_LABEL_ENUM
         TRIAL_LABEL_COUNT
+};
+
+/* What has become of a suggestion. `begun` is said by the trial's own record;
+ * `known`: a trial of that setting had begun already; `dropped`: see the
+ * reason. */
+#define SUGGESTION_STATE_LIST(X)                                               \
+    X(WAITING, waiting)                                                        \
+    X(BEGUN, begun)                                                            \
+    X(KNOWN, known)                                                            \
+    X(DROPPED, dropped)
+
+enum suggestion_state {
+#define SUGGESTION_STATE_ENUM(name, lower) SUGGESTION_##name,
+    SUGGESTION_STATE_LIST(SUGGESTION_STATE_ENUM)
+#undef SUGGESTION_STATE_ENUM
+        SUGGESTION_STATE_COUNT
+};
+
+/* What is wanted of whoever suggests settings. `exhausted`: they have said that
+ * nothing follows what they suggested; `silent`: a search has waited in vain;
+ * `closed`: the search takes no further trial; `over`: no search follows. */
+#define ASKING_LIST(X)                                                         \
+    X(OPEN, open)                                                              \
+    X(EXHAUSTED, exhausted)                                                    \
+    X(SILENT, silent)                                                          \
+    X(CLOSED, closed)                                                          \
+    X(OVER, over)
+
+enum asking {
+#define ASKING_ENUM(name, lower) ASKING_##name,
+    ASKING_LIST(ASKING_ENUM)
+#undef ASKING_ENUM
+        ASKING_COUNT
 };
 
 /* What ends a run; a user may change them while it lasts. */
@@ -167,6 +202,8 @@ struct record_search_started {
     branch_id parent;
     uint32_t trials_max;
     char reason[RECORD_TEXT_MAX];
+    json_t *tunables; /* owned: what it may change, as in the configuration,
+                       * the others fixed; NULL in journals that are older */
 };
 
 /* How long a trial takes has been found. */
@@ -209,6 +246,7 @@ struct record_trial {
      * are older than that. */
     double lead, lead_se, pace, paced, run_s;
     uint32_t pairs;
+    uint32_t suggestion; /* that it tries; 0: a proposal of the tuner's own */
 };
 
 struct record_branch_created {
@@ -237,6 +275,24 @@ struct record_user_branch {
     bool promoted;
     uint32_t epochs; /* it is to run: to the end of so many; or */
     uint64_t clocks; /* so many clocks */
+};
+
+/* A setting that somebody outside wants to be tried: accepted, or what has
+ * become of it. */
+struct record_suggestion {
+    uint32_t suggestion; /* from 1, over the whole run */
+    enum suggestion_state state;
+    uint32_t trial;                /* KNOWN: that one; else 0 */
+    json_t *setting;               /* owned: object */
+    char reason[RECORD_TEXT_MAX];  /* of KNOWN and DROPPED: a sentence */
+    char key[RECORD_NAME_MAX + 1]; /* of the request that it came by; "" */
+};
+
+/* What is wanted of those outside has changed. */
+struct record_asking {
+    uint32_t search; /* CLOSED: of which; else 0 */
+    enum asking asking;
+    char reason[RECORD_TEXT_MAX]; /* a sentence; "" */
 };
 
 struct record_slice_scheduled {
@@ -344,6 +400,8 @@ struct record {
         struct record_branch_created branch_created;
         struct record_branch_freed branch_freed;
         struct record_user_branch user_branch;
+        struct record_suggestion suggestion;
+        struct record_asking asking;
         struct record_slice_scheduled slice_scheduled;
         struct record_slice_ended slice_ended;
         struct record_progress progress;
@@ -359,6 +417,8 @@ struct record {
 const char *record_kind_name(enum record_kind kind);
 const char *run_status_name(enum run_status status);
 const char *trial_label_name(enum trial_label label);
+const char *suggestion_state_name(enum suggestion_state state);
+const char *asking_name(enum asking asking);
 
 /* True for FINISHED, FAILED, INTERRUPTED, STOPPED. */
 bool run_status_is_end(enum run_status status);

@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
+#include "searchers/space_json.h"
 #include "tuner/search_ask.h"
 #include "tuner/search_finalists.h"
 #include "tuner/search_judge.h"
@@ -10,6 +11,7 @@
 #include "tuner/search_stop.h"
 #include "tuner/search_time.h"
 #include "tuner/search_trials.h"
+#include "tuner/suggest.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -50,6 +52,7 @@ void search_init(struct search *s, struct board *c,
     r->retune = plan->retune;
     r->parent = plan->parent;
     r->trials_max = plan->trials_max;
+    r->tunables = space_to_json(&s->space);
     snprintf(r->reason, sizeof(r->reason), "%s", plan->reason);
     d = board_decision(c, plan->retune ? "retune" : "search",
                        "search %u begins, of at most %u trials: %s",
@@ -93,6 +96,7 @@ static void over(struct search *s, const char *reason)
 {
     snprintf(s->end_reason, sizeof(s->end_reason), "%s", reason);
     s->phase = SEARCH_OVER;
+    suggest_search_closed(s->c, s->plan.number);
 }
 
 static void open_searcher(struct search *s)
@@ -179,6 +183,7 @@ void search_record_end(struct search *s, uint32_t winner, const char *reason)
     }
     snprintf(r->reason, sizeof(r->reason), "%s", reason);
     explain_end(s, r);
+    suggest_search_ended(s->c, s->plan.number);
 }
 
 /* ---- deciding ------------------------------------------------------------ */
@@ -227,7 +232,8 @@ static void go_on_undecided(struct search *s)
     if (longer)
         search_time_double(s);
     else if (search_made(s) >= tries_undecided(s) &&
-             search_trials_live(s) > 0) {
+             search_trials_live(s) > 0 &&
+             !(search_wished(s) && search_may_begin(s))) {
         give_up(s);
         return;
     }
@@ -327,6 +333,9 @@ static const char *enough(struct search *s)
 {
     const char *bound = bound_reached(s);
 
+    /* What the user wants tried is. */
+    if (search_wished(s) && search_made(s) < s->plan.trials_max)
+        return NULL;
     if (bound)
         return bound;
     if (enough_ahead(s))
@@ -337,7 +346,7 @@ static const char *enough(struct search *s)
         return "the number of trials is used up";
     if (took_long(s))
         return "the trials have taken as long as a dozen epochs";
-    return s->exhausted ? "there is no other setting to try" : NULL;
+    return search_has_next(s) ? NULL : "there is no other setting to try";
 }
 
 /* @all: no trial is under way. */
@@ -381,7 +390,7 @@ static void try_settings(struct search *s)
     }
     if (s->decided)
         go_on_decided(s, all);
-    else if (all && bound_reached(s))
+    else if (all && bound_reached(s) && !search_wished(s))
         over(s, bound_reached(s));
     else if (all)
         go_on_undecided(s);
@@ -392,6 +401,7 @@ static void try_settings(struct search *s)
 enum search_state search_advance(struct search *s)
 {
     search_ask_measure(s);
+    search_ask_listen(s);
     if (s->phase == SEARCH_OPENING)
         open_searcher(s);
     if (s->phase == SEARCH_PROBING && search_probe_advance(s))

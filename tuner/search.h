@@ -53,6 +53,7 @@ struct trial {
     double own_s;   /* of its own slices, seconds whatever the measure */
     double lead, lead_se; /* over the incumbent, on the same samples */
     uint32_t pairs;       /* that these rest on */
+    uint32_t suggestion;  /* that it tries; 0: none */
     bool lost; /* not finished when the run was interrupted: begins again */
     double window_noise; /* standard deviation of a window's mean, measured */
     bool doomed;         /* it cannot win */
@@ -114,11 +115,12 @@ struct search {
 
     uint32_t steps; /* of the ladder of learning rates, taken (search_ask.c) */
 
-    struct trial *trial; /* owned, [trials_max + 1] */
-    uint32_t trials;     /* begun, the incumbent counted */
-    uint32_t recalled;   /* of them, begun before the run was resumed */
-    struct setting next; /* asked for, not begun yet */
-    json_t *next_json;   /* owned */
+    struct trial *trial;      /* owned, [trials_max + 1] */
+    uint32_t trials;          /* begun, the incumbent counted */
+    uint32_t recalled;        /* of them, begun before the run was resumed */
+    struct setting next;      /* asked for, not begun yet */
+    json_t *next_json;        /* owned */
+    uint32_t next_suggestion; /* that it is; 0: none */
     char end_reason[RECORD_TEXT_MAX];
 };
 

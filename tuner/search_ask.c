@@ -2,6 +2,7 @@
 
 #include "searchers/space_json.h"
 #include "tuner/search_finalists.h"
+#include "tuner/suggest.h"
 
 #include <math.h>
 
@@ -142,16 +143,19 @@ static enum err ask(struct search *s, struct fault *f)
     return ERR_EXHAUSTED;
 }
 
-/* Where a search goes on, the ladder begins again. */
-static bool is_tried(const struct search *s, const struct setting *x)
+/* The trial that has tried @x, or tries it; NULL: none. */
+static const struct trial *trial_of(const struct search *s,
+                                    const struct setting *x)
 {
     for (uint32_t i = 0; i < s->trials; i++)
         if (space_same(&s->space, x, &s->trial[i].setting))
-            return true;
-    return false;
+            return &s->trial[i];
+    return NULL;
 }
 
-/* The setting in use at 1/3, 1/10, 3 and 1/30 of its learning rate, then the
+/* Where a search goes on, the ladder begins again: what was tried is left out.
+ *
+ * The setting in use at 1/3, 1/10, 3 and 1/30 of its learning rate, then the
  * best of the challengers at about half and twice its own. */
 static bool step_setting(struct search *s, uint32_t step, int rate)
 {
@@ -190,10 +194,105 @@ static bool take_step(struct search *s)
         return false;
     while (s->steps < SEARCH_STEPS)
         if (step_setting(s, s->steps++, rate) && !is_barred(s, &s->next) &&
-            !is_tried(s, &s->next) &&
+            !trial_of(s, &s->next) &&
             !space_same(&s->space, &s->next, &s->plan.incumbent))
             return true;
     return false;
+}
+
+/* ---- suggestions --------------------------------------------------------- */
+
+static bool is_outside(const struct search *s)
+{
+    return s->searcher && !isnan(searcher_patience_s(s->searcher));
+}
+
+/* Settles the oldest suggestion where it cannot be tried here. */
+static bool settled(struct search *s, const struct suggestion *x)
+{
+    const struct trial *known = trial_of(s, &x->setting);
+    struct setting own = x->setting;
+
+    space_canonical(&s->space, &own);
+    if (!space_equal(&s->space, &own, &x->setting))
+        suggest_drop(s->c, "it differs in a tunable that is fixed by now");
+    else if (is_barred(s, &x->setting))
+        suggest_drop(s->c, "training diverged with it here");
+    else if (known)
+        suggest_known(s->c, known->number);
+    else
+        return false;
+    return true;
+}
+
+bool search_suggested(struct search *s)
+{
+    const struct suggestion *x;
+
+    if (s->next_json && s->next_suggestion)
+        return true;
+    while ((x = suggest_next(s->c)))
+        if (!settled(s, x))
+            return true;
+    return false;
+}
+
+bool search_wished(struct search *s)
+{
+    return !is_outside(s) && search_suggested(s);
+}
+
+static bool take_suggestion(struct search *s)
+{
+    const struct suggestion *x;
+
+    if (!search_suggested(s))
+        return false;
+    x = suggest_next(s->c);
+    s->next = x->setting;
+    s->next_suggestion = x->number;
+    suggest_wait_over(s->c);
+    return true;
+}
+
+bool search_has_next(struct search *s)
+{
+    return !s->exhausted || search_suggested(s);
+}
+
+void search_ask_listen(struct search *s)
+{
+    if (is_outside(s))
+        s->exhausted = s->c->suggest->asking != ASKING_OPEN;
+}
+
+/* The searcher has none of its own. While a trial runs it is too early to wait:
+ * they may want to see how that one does. */
+static enum err ask_outside(struct search *s)
+{
+    struct setting out[SEARCH_LIVE_MAX];
+
+    if (s->exhausted)
+        return ERR_EXHAUSTED;
+    if (!tell_all(s))
+        return ERR_NOMEM;
+    if (running(s, out) > 0) {
+        suggest_wait_over(s->c);
+        return ERR_AGAIN;
+    }
+    return suggest_wait(s->c, s->plan.number, searcher_patience_s(s->searcher))
+               ? ERR_AGAIN
+               : ERR_EXHAUSTED;
+}
+
+/* What was not suggested: a step, or the searcher's. */
+static enum err propose(struct search *s, struct fault *f)
+{
+    if (is_outside(s))
+        return ask_outside(s);
+    if (s->exhausted)
+        return ERR_EXHAUSTED;
+    return take_step(s) ? ERR_OK : ask(s, f);
 }
 
 /* The next trial's setting, into s->next and s->next_json. A searcher that
@@ -207,17 +306,18 @@ bool search_ask_next(struct search *s)
 
     if (s->next_json)
         return true;
+    s->next_suggestion = 0;
     if (s->trials == 0 && s->plan.has_incumbent)
         s->next = s->plan.incumbent;
-    else if (!take_step(s))
-        err = ask(s, &fault);
+    else if (!take_suggestion(s))
+        err = propose(s, &fault);
     if (!err) {
         s->next_json = setting_to_json(&s->space, &s->next);
         err = s->next_json ? ERR_OK : ERR_NOMEM;
     }
     if (err)
         s->steps = steps; /* the same again */
-    if (err == ERR_AGAIN)
+    if (err == ERR_AGAIN && !is_outside(s))
         wait_for_answer(s);
     if (err == ERR_NOMEM) {
         board_retry(s->c);

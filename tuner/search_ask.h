@@ -11,6 +11,22 @@
  * now (the board is told to try again); `exhausted` says which. */
 bool search_ask_next(struct search *s);
 
+/* Whether there may be a next: one is suggested, or the searcher is not
+ * exhausted. */
+bool search_has_next(struct search *s);
+
+/* Whether a suggestion waits that this search can try; settles those that it
+ * cannot. */
+bool search_suggested(struct search *s);
+
+/* The same, and the search is to try it before it ends by its stop rules: not
+ * where the searcher has nothing of its own, and suggestions are what these
+ * rules are about. */
+bool search_wished(struct search *s);
+
+/* Once an event: what those outside have said of themselves. */
+void search_ask_listen(struct search *s);
+
 /* Takes the time of the step before, if the searcher was asked in it. */
 void search_ask_measure(struct search *s);
 

@@ -59,6 +59,7 @@ static enum err recall_trial(struct search *s, const struct history_trial *h)
         .incumbent = h->t.incumbent,
         .setting = setting,
         .json = own,
+        .suggestion = h->t.suggestion,
         .run = {.branch = BRANCH_NONE},
     };
     if (is_finished(s, h)) {

@@ -7,6 +7,7 @@
 #include "tuner/search_run.h"
 #include "tuner/search_stop.h"
 #include "tuner/search_time.h"
+#include "tuner/suggest.h"
 
 #include <math.h>
 #include <string.h>
@@ -40,6 +41,7 @@ static void fill_trial(const struct search *s, const struct trial *t,
     r->pace = t->pace;
     r->paced = t->paced;
     r->run_s = t->seconds;
+    r->suggestion = t->suggestion;
 }
 
 void search_trial_record(struct search *s, const struct trial *t,
@@ -91,9 +93,9 @@ uint32_t search_trials_live(const struct search *s)
     return n;
 }
 
-bool search_may_begin(const struct search *s)
+bool search_may_begin(struct search *s)
 {
-    return !s->exhausted && search_made(s) < s->plan.trials_max;
+    return search_made(s) < s->plan.trials_max && search_has_next(s);
 }
 
 static uint64_t windows_in(uint64_t units, uint64_t window)
@@ -132,6 +134,7 @@ bool search_trial_begin(struct search *s)
         .incumbent = s->trials == 0 && s->plan.has_incumbent,
         .setting = s->next,
         .json = s->next_json,
+        .suggestion = s->next_suggestion,
         .run = {.branch = b->id, .goal = search_trial_goal(s)},
     };
     search_stop_slices(s, t);
@@ -139,6 +142,8 @@ bool search_trial_begin(struct search *s)
         search_time_goal(s, t, b);
     s->next_json = NULL;
     s->trials++;
+    if (t->suggestion)
+        suggest_begun(c);
     search_trial_record(s, t, RECORD_TRIAL_STARTED);
     return true;
 }

@@ -7,7 +7,7 @@
 
 #include "tuner/search.h"
 
-bool search_may_begin(const struct search *s);
+bool search_may_begin(struct search *s);
 
 /* Begins a trial. False: none is to be had (see exhausted), or not now. */
 bool search_trial_begin(struct search *s);

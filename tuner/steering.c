@@ -3,6 +3,7 @@
 #include "tuner/byhand.h"
 #include "tuner/history.h"
 #include "tuner/strategy.h"
+#include "tuner/suggest.h"
 
 #include <assert.h>
 #include <math.h>
@@ -347,6 +348,9 @@ void steering_take(struct board *c, const struct tuner_event *event)
         return;
     case TUNER_FREE:
         byhand_free(c, event->fork->branch);
+        return;
+    case TUNER_SUGGEST:
+        suggest_take(c, event->suggest);
         return;
     case TUNER_COMMAND_COUNT:
         break;

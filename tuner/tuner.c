@@ -6,6 +6,7 @@
 #include "tuner/resume.h"
 #include "tuner/steering.h"
 #include "tuner/strategy.h"
+#include "tuner/suggest.h"
 
 #include <assert.h>
 #include <math.h>
@@ -15,6 +16,7 @@
 struct tuner {
     struct board board;
     struct byhand hand;
+    struct suggest suggest;
 };
 
 const struct strategy_ops *const strategies_built_in[] = {
@@ -76,6 +78,7 @@ enum err tuner_new(const struct tuner_options *options, struct tuner **out,
     if (err)
         goto free_tuner;
     byhand_init(&t->hand, &t->board);
+    suggest_init(&t->suggest, &t->board);
     err = options->strategy->open(&t->board, options->strategy_settings,
                                   &t->board.strategy, f);
     if (err)
@@ -96,6 +99,7 @@ void tuner_free(struct tuner *t)
     if (!t)
         return;
     t->board.options.strategy->close(t->board.strategy);
+    suggest_deinit(&t->suggest);
     board_deinit(&t->board);
     mem_free(t);
 }
@@ -153,12 +157,15 @@ static void advance(struct tuner *t)
     steering_advance(c);
     /* A paused run is read back too: it may be stopped as it is. */
     if (c->ready && c->ending.phase == ENDING_NOT && resume_advance(c)) {
+        suggest_advance(c);
         byhand_advance(c);
         if (!c->paused && c->ending.phase == ENDING_NOT)
             c->options.strategy->advance(c->strategy);
     }
-    if (c->ending.phase != ENDING_NOT)
+    if (c->ending.phase != ENDING_NOT) {
         byhand_end(c);
+        suggest_end(c);
+    }
     board_advance(c);
 }
 

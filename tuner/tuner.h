@@ -47,8 +47,11 @@ enum {
                               * cost the slowest trial */
     TUNER_TRIALS_MAX = 1024, /* a search */
     TUNER_RETURNS_MAX = 3,   /* from divergence while training, then failed */
-    TUNER_SETTING_MAX = 4096, /* of a fork by hand, as JSON */
-    TUNER_FAULTS_MAX = 8      /* of it, that are told at once */
+    TUNER_SETTING_MAX = 4096,   /* of a fork by hand, as JSON */
+    TUNER_SUGGEST_MAX = 8192,   /* of settings suggested at once, the same */
+    TUNER_SUGGESTIONS_MAX = 16, /* of them */
+    TUNER_KEY_MAX = 64,         /* a request's Idempotency-Key */
+    TUNER_FAULTS_MAX = 16       /* of a setting, that are told at once */
 };
 
 /* Trials that cannot win: run all the same; found and told of, but run all the
@@ -109,8 +112,9 @@ struct tuner_options {
  * next end of an epoch, SNAPSHOT writes one at the next end of a slice. LIMITS
  * changes what ends the run; a target is tested at the next end of an epoch.
  * FORK, PROMOTE and FREE are about branches forked by hand (tuner/byhand.h).
- * Each is answered by an action (tuner/steering.h). An interrupted run is
- * resumed by a tuner with `resume`. */
+ * SUGGEST offers settings to the search that is open, or the next one
+ * (tuner/suggest.h). Each is answered by an action (tuner/steering.h). An
+ * interrupted run is resumed by a tuner with `resume`. */
 enum tuner_command {
     TUNER_STOP,
     TUNER_INTERRUPT,
@@ -122,6 +126,7 @@ enum tuner_command {
     TUNER_FORK,
     TUNER_PROMOTE,
     TUNER_FREE,
+    TUNER_SUGGEST,
     TUNER_COMMAND_COUNT
 };
 
@@ -152,6 +157,16 @@ struct tuner_fork {
     char setting[TUNER_SETTING_MAX];
 };
 
+/* Of SUGGEST. */
+struct tuner_suggest {
+    bool exhausted; /* nothing follows these: of searchers that have no settings
+                     * of their own */
+    bool single;    /* it was one, at /setting, not a list at /settings */
+    char settings[TUNER_SUGGEST_MAX]; /* JSON array of up to
+                                       * TUNER_SUGGESTIONS_MAX objects */
+    char key[TUNER_KEY_MAX + 1]; /* again with this: the same answer; "" none */
+};
+
 /* MESSAGE: what the training system sent: ready (once, first), forked, done,
  * failed, report, beat (only recorded). The message is borrowed for the call.
  * LOST: the training system is gone. */
@@ -174,7 +189,8 @@ struct tuner_event {
             enum tuner_command command;
             const struct tuner_limits *limits; /* LIMITS; borrowed */
             const struct tuner_fork *fork; /* FORK, PROMOTE, FREE; borrowed */
-            uint64_t ticket;               /* comes back with the answer */
+            const struct tuner_suggest *suggest; /* SUGGEST; borrowed */
+            uint64_t ticket; /* comes back with the answer */
         };
     };
 };
@@ -198,15 +214,18 @@ enum tuner_action_kind {
  * ERR_CANCELED the run is ending, ERR_UNSUPPORTED this run never does it,
  * ERR_AGAIN not yet, ERR_NOENT no such branch, ERR_DIVERGED its state is of no
  * use, ERR_INVAL its setting is wrong (see the faults), ERR_LIMIT no memory or
- * no place for another branch, ERR_NOMEM. */
+ * no place for another branch or suggestion, ERR_EXHAUSTED no search follows,
+ * ERR_NOMEM. */
 struct tuner_answer {
     uint64_t ticket;
     enum err err;
     bool changed;
-    branch_id branch;            /* that FORK has made; BRANCH_NONE */
-    char text[RECORD_TEXT_MAX];  /* a sentence */
-    struct record_limits limits; /* in effect now */
-    uint32_t faults;             /* the first ones, of ERR_INVAL */
+    branch_id branch;                 /* that FORK has made; BRANCH_NONE */
+    uint32_t suggestion, suggestions; /* SUGGEST: number of the first accepted,
+                                       * and how many, in a row; 0: none */
+    char text[RECORD_TEXT_MAX];       /* a sentence */
+    struct record_limits limits;      /* in effect now */
+    uint32_t faults;                  /* the first ones, of ERR_INVAL */
     struct {
         char pointer[96], text[160];
     } fault[TUNER_FAULTS_MAX];

@@ -13,7 +13,7 @@ const OVER_MS = 15000;
 const KINDS = ["run_started", "run_status", "run_finished", "run_resumed", "command",
   "search_started", "search_decided", "search_ended", "trial_started", "trial_updated",
   "trial_ended", "branch_created", "branch_freed", "slice_scheduled", "slice_ended",
-  "model_saved", "node", "user_branch"];
+  "model_saved", "node", "user_branch", "suggestion", "asking"];
 
 export class Refused extends Error {
   constructor(status, problem) {

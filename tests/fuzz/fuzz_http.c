@@ -194,6 +194,26 @@ static void check_command(const struct mailbox_request *got)
           "length of a fork");
 }
 
+/* Settings that are suggested are objects, not too many; or there are none, and
+ * nothing follows. */
+static void check_suggest(const struct mailbox_request *q)
+{
+    json_t *list, *setting;
+    size_t i;
+
+    if (q->command != TUNER_SUGGEST)
+        return;
+    list = json_loads(q->suggest.settings, 0, NULL);
+    check(list || (q->suggest.exhausted && !q->suggest.settings[0]),
+          "settings are no JSON");
+    check(!list || (json_array_size(list) >= 1 &&
+                    json_array_size(list) <= TUNER_SUGGESTIONS_MAX),
+          "number of settings");
+    json_array_foreach(list, i, setting)
+        check(json_is_object(setting), "a setting is no object");
+    json_decref(list);
+}
+
 /* With each error in turn, by the length of the body; "not now" is asked again,
  * so it would not be remembered. */
 static void answer_command(size_t size)
@@ -209,6 +229,7 @@ static void answer_command(size_t size)
 
     check(mailbox_take(mailbox, &got, &ticket), "posted");
     check_command(&got);
+    check_suggest(&got);
     if (a.err == ERR_AGAIN)
         a.err = ERR_OK;
     mailbox_answer(mailbox, ticket, &a);

@@ -18,7 +18,8 @@ def faults(schema, value, document, at=""):
         return faults(target, value, document, at)
     known = {"type", "properties", "required", "items", "enum", "anyOf",
              "additionalProperties", "minimum", "maximum", "format",
-             "description", "pattern", "minLength", "maxLength", "examples"}
+             "description", "pattern", "minLength", "maxLength", "examples",
+             "minItems", "maxItems"}
     found = [f"{at}: unknown word {w}" for w in schema.keys() - known]
     if "anyOf" in schema and all(
             faults(s, value, document, at) for s in schema["anyOf"]):
@@ -36,6 +37,9 @@ def faults(schema, value, document, at=""):
                                 f"{at}/{name}")
             elif schema.get("additionalProperties") is False:
                 found.append(f"{at}: {name} is too much")
+    if isinstance(value, list) and not schema.get("minItems", 0) <= \
+            len(value) <= schema.get("maxItems", len(value)):
+        found.append(f"{at}: {len(value)} items")
     if isinstance(value, list) and "items" in schema:
         for i, item in enumerate(value):
             found += faults(schema["items"], item, document, f"{at}/{i}")
@@ -173,6 +177,7 @@ class Described(test_serve.Service):
         client.known["run"] = run
         do("patch_runs_run")
         self.wait_for_status(run, "training")
+        do("post_runs_run_trials_suggest")
         for name in sorted(left):
             if name.startswith("get_"):
                 do(name)
@@ -215,6 +220,7 @@ class Described(test_serve.Service):
         client = Stranger(self.address, self.token)
         client.known["run"] = "no-such-run"
         client.known["branch"] = client.known["trial"] = "1"
+        client.known["suggestion"] = "1"
         for name, (_, path, _) in client.operations.items():
             if "{run}" in path:
                 status, answer, _ = client.perform(name)

@@ -84,6 +84,12 @@ struct sim {
     size_t crashes;
     bool crashing;
     struct sim_result *out;
+    struct {
+        double at_s;                  /* looks again */
+        uint32_t search, made, tries; /* of these trials; asked so often */
+        struct tuner_suggest last;    /* their latest */
+        bool unsure;                  /* whether it was taken: killed since */
+    } outside;
     json_t *initial, *searcher_settings, *strategy_settings; /* owned */
 };
 
@@ -613,8 +619,25 @@ static bool killed(struct sim *s)
     return true;
 }
 
+/* Ticket of those outside. */
+enum { OUTSIDE_TICKET = 1000 };
+
+static void answer_outside(struct sim *s, const struct tuner_answer *a)
+{
+    REQUIRE(s, a->err == ERR_OK || a->err == ERR_NOMEM,
+            "a suggestion is refused: %s", a->text);
+    s->out->suggested += a->changed;
+    s->out->suggested_again += !a->changed && a->suggestions > 0;
+    if (a->suggestions > 0)
+        s->out->last_suggestion = a->suggestion + a->suggestions - 1;
+}
+
 static void take_answer(struct sim *s, const struct tuner_answer *a)
 {
+    if (a->ticket == OUTSIDE_TICKET) {
+        answer_outside(s, a);
+        return;
+    }
     REQUIRE(s,
             a->ticket >= 1 && a->ticket <= s->out->commanded &&
                 s->out->answer[a->ticket - 1] == ERR_BUSY,
@@ -939,11 +962,17 @@ static void command(struct sim *s, unsigned i)
 {
     const struct sim_family *f = s->f;
     struct tuner_fork fork = f->command[i].fork;
+    struct tuner_suggest suggest = {.exhausted = f->command[i].exhausted};
     struct tuner_event e = {.kind = TUNER_EVENT_COMMAND,
                             .command = f->command[i].command,
                             .limits = &f->command[i].limits,
                             .fork = &fork,
+                            .suggest = &suggest,
                             .ticket = i + 1};
+
+    if (f->command[i].suggest)
+        snprintf(suggest.settings, sizeof(suggest.settings), "%s",
+                 f->command[i].suggest);
 
     s->out->answer[i] = ERR_BUSY;
     fork.branch = target(s, i);
@@ -952,6 +981,87 @@ static void command(struct sim *s, unsigned i)
             s->crashing || s->out->answer[i] != ERR_BUSY ||
                 e.command == TUNER_FORK,
             "a command has no answer");
+}
+
+/* The search that is open to suggestions; NULL: none is. */
+static const struct history_search *open_search(const struct history *h)
+{
+    for (size_t i = h->searches; i > 0; i--)
+        if (!h->search[i - 1].ended)
+            return h->search[i - 1].closed ? NULL : &h->search[i - 1];
+    return NULL;
+}
+
+/* Whether those outside have seen all that they suggested so far, and how many
+ * trials that were. */
+static bool all_is_told(const struct history *h, uint32_t search,
+                        uint32_t *made)
+{
+    bool told = true;
+
+    *made = 0;
+    for (size_t i = 0; i < h->trials; i++) {
+        if (h->trial[i].t.search != search)
+            continue;
+        ++*made;
+        told &= h->trial[i].t.label != TRIAL_RUNNING;
+    }
+    for (size_t i = 0; i < h->suggestions; i++)
+        told &= h->suggestion[i].s.state != SUGGESTION_WAITING;
+    return told;
+}
+
+static void send_outside(struct sim *s)
+{
+    struct tuner_event e = {.kind = TUNER_EVENT_COMMAND,
+                            .command = TUNER_SUGGEST,
+                            .suggest = &s->outside.last,
+                            .ticket = OUTSIDE_TICKET};
+
+    s->outside.unsure = false;
+    give(s, &e);
+}
+
+static void suggest_next_rate(struct sim *s, uint32_t search, uint32_t made)
+{
+    struct tuner_suggest suggest = {.single = true};
+    struct rng dice;
+
+    if (s->outside.search != search || s->outside.made != made)
+        s->outside.tries = 0;
+    s->outside.search = search;
+    s->outside.made = made;
+    rng_init(&dice, rng_mix(s->seed,
+                            search * 1000000 + made * 1000 + s->outside.tries));
+    snprintf(suggest.key, sizeof(suggest.key), "%u-%u-%u", search, made,
+             s->outside.tries++);
+    if (made >= s->f->outside.trials)
+        suggest.exhausted = true;
+    else
+        snprintf(suggest.settings, sizeof(suggest.settings),
+                 "[{\"learning_rate\": %.17g}]",
+                 pow(10, -5 * rng_uniform(&dice)));
+    s->outside.last = suggest;
+    send_outside(s);
+}
+
+/* Those outside look, and suggest the next where it is wanted. */
+static void look_from_outside(struct sim *s)
+{
+    const struct history *h = &s->history;
+    const struct history_search *q = open_search(h);
+    bool gone = s->f->outside.gone_s > 0 && s->now >= s->f->outside.gone_s;
+    uint32_t made;
+
+    s->outside.at_s = s->now + s->f->outside.every_s;
+    if (s->outside.unsure && !gone && h->asking != ASKING_OVER) {
+        send_outside(s);
+        return;
+    }
+    if (gone || !q || h->status != RUN_TUNING || h->asking != ASKING_OPEN ||
+        !all_is_told(h, q->started.search, &made))
+        return;
+    suggest_next_rate(s, q->started.search, made);
 }
 
 /* Timers, commands, losses of the node that are due. */
@@ -968,6 +1078,9 @@ static void due(struct sim *s)
         s->out->commanded++;
         command(s, s->out->commanded - 1);
     }
+    if (!s->finished && !s->crashing && f->outside.trials > 0 &&
+        s->now >= s->outside.at_s)
+        look_from_outside(s);
     if (!s->finished && f->lost_s > 0 && s->now >= f->lost_s) {
         struct tuner_event e = {.kind = TUNER_EVENT_LOST,
                                 .reason = "it was killed"};
@@ -990,6 +1103,8 @@ static double next_due(const struct sim *s)
 
     if (i < SIM_COMMANDS_MAX && s->f->command[i].at_s > 0)
         at = fmin(at, s->f->command[i].at_s);
+    if (s->f->outside.trials > 0)
+        at = fmin(at, s->outside.at_s);
     if (s->options->crash_s > 0 && s->out->crashed == 0)
         at = fmin(at, s->options->crash_s);
     return s->f->lost_s > 0 ? fmin(at, s->f->lost_s) : at;
@@ -1188,6 +1303,7 @@ static void crash(struct sim *s)
     }
     s->out->finish.status = RUN_WAITING;
     s->last_op = s->cut = 0;
+    s->outside.unsure = s->outside.last.key[0];
     s->next_clock = h->clock;
     if (h->slices) {
         const struct record_slice_scheduled *last = &h->slice[h->slices - 1].s;

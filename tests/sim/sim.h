@@ -75,8 +75,17 @@ struct sim_family {
             SIM_NEWEST, /* the live branch that was created last */
             SIM_USER    /* the same of those forked by hand; else none */
         } of;
+        const char *suggest; /* of SUGGEST: JSON array of settings, or NULL */
+        bool exhausted;      /* the same */
     } command[SIM_COMMANDS_MAX]; /* in order */
-    double lost_s;               /* when the node is lost; 0: never */
+    /* Somebody outside who suggests learning rates, one after the other, as
+     * apps/plugins/rest_searcher.py does. */
+    struct {
+        unsigned trials; /* of each search, then none; 0: nobody is there */
+        double every_s;  /* looks so often */
+        double gone_s;   /* never comes back from then on; 0: stays */
+    } outside;
+    double lost_s; /* when the node is lost; 0: never */
 
     /* Faults. */
     double late_limit;     /* rates above this times the best diverge ... */
@@ -119,6 +128,9 @@ struct sim_result {
     unsigned commanded;                /* commands given */
     unsigned answered, refused;        /* with ERR_OK; with another */
     enum err answer[SIM_COMMANDS_MAX]; /* to each; ERR_BUSY: none */
+    unsigned suggested, suggested_again; /* by those outside: accepted, and
+                                          * answered as accepted before */
+    uint32_t last_suggestion;            /* number that was answered */
     uint64_t actions;
     unsigned crashed, damaged; /* snapshots that were read in vain */
     double seconds, tuning_s;  /* virtual */

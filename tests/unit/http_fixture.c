@@ -67,6 +67,11 @@ void http_fixture_finish(struct http_fixture *x)
     feed(x, &r);
 }
 
+void http_fixture_feed(struct http_fixture *x, struct record *r)
+{
+    feed(x, r);
+}
+
 static json_t *setting(double learning_rate)
 {
     return json_pack("{s:f}", "learning_rate", learning_rate);

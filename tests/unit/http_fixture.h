@@ -39,6 +39,9 @@ void http_fixture_trial(struct http_fixture *x, enum record_kind kind,
                         uint32_t trial, branch_id branch,
                         enum trial_label label, double speed);
 
+/* Any record; its JSON members go with it. */
+void http_fixture_feed(struct http_fixture *x, struct record *r);
+
 /* A beat of node @node that has sent @sent bytes; its workers have read three
  * rows, one of them four clocks behind. */
 void http_fixture_beat(struct http_fixture *x, uint32_t node, uint64_t sent);

@@ -414,6 +414,79 @@ static void commands_to_branches_are_checked(void **state)
     json_decref(json);
 }
 
+/* Settings that are suggested reach the run as a list; their numbers come back.
+ */
+static void commands_suggest_settings(void **state)
+{
+    struct world *w = *state;
+    struct tuner_answer taken = {.changed = true,
+                                 .branch = BRANCH_NONE,
+                                 .suggestion = 7,
+                                 .suggestions = 2,
+                                 .text = "they are accepted"};
+    struct mailbox_request q;
+    struct response r = {0};
+    mailbox_ticket ticket;
+    json_t *json;
+
+    assert_true(send_body(w, "POST", RUN "/trials:suggest",
+                          "{\"settings\": [{\"momentum\": 0.5}, {}], "
+                          "\"exhausted\": true}",
+                          &r));
+    assert_true(mailbox_take(w->mailbox, &q, &ticket));
+    assert_int_equal(q.command, TUNER_SUGGEST);
+    assert_true(q.suggest.exhausted);
+    assert_false(q.suggest.single);
+    assert_string_equal(q.suggest.settings, "[{\"momentum\":0.5},{}]");
+    mailbox_answer(w->mailbox, ticket, &taken);
+    json = collect(202);
+    assert_int_equal(json_integer_value(json_at(json, "/suggestions/0")), 7);
+    assert_int_equal(json_integer_value(json_at(json, "/suggestions/1")), 8);
+    json_decref(json);
+    assert_true(send_body(w, "POST", RUN "/trials:suggest",
+                          "{\"setting\": {\"momentum\": 0.5}}", &r));
+    q = carry_out(w, ERR_OK, true);
+    json = collect(202);
+    assert_int_equal(json_array_size(json_object_get(json, "suggestions")), 0);
+    json_decref(json);
+    assert_true(q.suggest.single);
+    assert_false(q.suggest.exhausted);
+    assert_string_equal(q.suggest.settings, "[{\"momentum\":0.5}]");
+    assert_true(send_body(w, "POST", RUN "/trials:suggest",
+                          "{\"exhausted\": true}", &r));
+    q = carry_out(w, ERR_EXHAUSTED, false);
+    json = collect(409);
+    assert_string_equal(json_string_value(json_object_get(json, "code")),
+                        "search_over");
+    json_decref(json);
+    assert_string_equal(q.suggest.settings, "");
+}
+
+/* What is wrong in form is refused before it gets to the run, all of it. */
+static void commands_check_suggestions(void **state)
+{
+    struct world *w = *state;
+    static char large[TUNER_SUGGEST_MAX + 64];
+
+    expect_refusal(w, "POST", RUN "/trials:suggest", "", 422, " ");
+    expect_refusal(w, "POST", RUN "/trials:suggest", "[{}]", 422, " ");
+    expect_refusal(w, "POST", RUN "/trials:suggest", "{\"exhausted\": false}",
+                   422, " ");
+    expect_refusal(w, "POST", RUN "/trials:suggest",
+                   "{\"setting\": 1, \"exhausted\": 2, \"x\": 3}", 422,
+                   "/setting /exhausted /x ");
+    expect_refusal(w, "POST", RUN "/trials:suggest",
+                   "{\"settings\": [{}, 2, {}, null]}", 422,
+                   "/settings/1 /settings/3 ");
+    expect_refusal(w, "POST", RUN "/trials:suggest", "{\"settings\": {}}", 422,
+                   "/settings ");
+    expect_refusal(w, "POST", RUN "/trials:suggest",
+                   "{\"settings\": [{}], \"setting\": {}}", 422, "/settings ");
+    snprintf(large, sizeof(large), "{\"setting\": {\"a\": \"%0*d\"}}",
+             TUNER_SUGGEST_MAX, 1);
+    expect_refusal(w, "POST", RUN "/trials:suggest", large, 422, "/setting ");
+}
+
 /* Limits come as the configuration has them; null takes one away. */
 static void commands_set_limits(void **state)
 {
@@ -538,6 +611,8 @@ int main(void)
         WITH(commands_reach_the_run),
         WITH(commands_reach_branches),
         WITH(commands_to_branches_are_checked),
+        WITH(commands_suggest_settings),
+        WITH(commands_check_suggestions),
         WITH(commands_set_limits),
         WITH(commands_refused_by_the_run_conflict),
         WITH(commands_that_are_too_many_are_refused),

@@ -51,6 +51,7 @@ static void fill(struct record *r, enum record_kind kind)
         r->search_started.search = 2;
         r->search_started.retune = true;
         r->search_started.parent = BRANCH_NONE;
+        r->search_started.tunables = json_pack("{s:{}}", "momentum");
         break;
     case RECORD_SEARCH_ENDED:
         r->search_ended.winner = 3;
@@ -61,6 +62,7 @@ static void fill(struct record *r, enum record_kind kind)
     case RECORD_TRIAL_UPDATED:
     case RECORD_TRIAL_ENDED:
         r->trial.trial = 5;
+        r->trial.suggestion = 2;
         r->trial.setting = json_pack("{s:f}", "learning_rate", 0.1);
         r->trial.label = TRIAL_DIVERGED;
         r->trial.range = -INFINITY;
@@ -80,6 +82,19 @@ static void fill(struct record *r, enum record_kind kind)
     case RECORD_USER_BRANCH:
         r->user_branch = (struct record_user_branch){
             .branch = 9, .instead_of = BRANCH_NONE, .epochs = 3};
+        break;
+    case RECORD_SUGGESTION:
+        r->suggestion.suggestion = 7;
+        r->suggestion.state = SUGGESTION_KNOWN;
+        r->suggestion.trial = 5;
+        r->suggestion.setting = json_pack("{s:f}", "learning_rate", 0.1);
+        strcpy(r->suggestion.reason, "trial 5 is of this setting already");
+        strcpy(r->suggestion.key, "a-key");
+        break;
+    case RECORD_ASKING:
+        r->asking.asking = ASKING_CLOSED;
+        r->asking.search = 2;
+        strcpy(r->asking.reason, "nobody answers");
         break;
     case RECORD_SLICE_SCHEDULED:
         r->slice_scheduled.count = 10;

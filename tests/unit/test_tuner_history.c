@@ -506,6 +506,79 @@ static void by_hand(struct world *w, branch_id id, branch_id instead_of)
     apply(w, &r);
 }
 
+static enum err suggest(struct world *w, uint32_t n, enum suggestion_state is,
+                        uint32_t trial)
+{
+    struct record r;
+    enum err err;
+
+    record_init(&r, RECORD_SUGGESTION);
+    r.at_s = w->at_s += 0.01;
+    r.suggestion.suggestion = n;
+    r.suggestion.state = is;
+    r.suggestion.trial = trial;
+    r.suggestion.setting = json_pack("{s:f}", "learning_rate", 0.1 * n);
+    err = history_apply(&w->h, &r);
+    record_deinit(&r);
+    return err;
+}
+
+static enum err suggested_trial(struct world *w, enum record_kind kind,
+                                uint32_t n, uint32_t suggestion,
+                                enum trial_label label)
+{
+    struct record r;
+    enum err err;
+
+    record_init(&r, kind);
+    r.at_s = w->at_s += 0.01;
+    r.trial.trial = n;
+    r.trial.search = 1;
+    r.trial.branch = BRANCH_NONE;
+    r.trial.label = label;
+    r.trial.suggestion = suggestion;
+    r.trial.setting = json_pack("{s:f}", "learning_rate", 0.1 * suggestion);
+    err = history_apply(&w->h, &r);
+    record_deinit(&r);
+    return err;
+}
+
+/* A suggestion is settled by its trial; it waits again where that, or the one
+ * that it was taken for, is lost. What fits nothing is refused. */
+static void history_suggestions_follow_their_trials(void **state)
+{
+    struct world w = {0};
+
+    (void)state;
+    history_init(&w.h);
+    assert_int_equal(suggest(&w, 2, SUGGESTION_WAITING, 0), ERR_FORMAT);
+    assert_int_equal(suggest(&w, 1, SUGGESTION_KNOWN, 0), ERR_FORMAT);
+    for (uint32_t n = 1; n <= 3; n++)
+        assert_int_equal(suggest(&w, n, SUGGESTION_WAITING, 0), ERR_OK);
+    assert_int_equal(suggest(&w, 1, SUGGESTION_WAITING, 0), ERR_FORMAT);
+    assert_int_equal(suggest(&w, 1, SUGGESTION_BEGUN, 1), ERR_FORMAT);
+    assert_int_equal(
+        suggested_trial(&w, RECORD_TRIAL_STARTED, 1, 4, TRIAL_RUNNING),
+        ERR_FORMAT);
+    assert_int_equal(
+        suggested_trial(&w, RECORD_TRIAL_STARTED, 1, 2, TRIAL_RUNNING), ERR_OK);
+    assert_int_equal(suggest(&w, 3, SUGGESTION_KNOWN, 1), ERR_OK);
+    assert_int_equal(w.h.suggestion[0].s.state, SUGGESTION_WAITING);
+    assert_true(isnan(w.h.suggestion[0].settled_at_s));
+    assert_int_equal(w.h.suggestion[1].s.state, SUGGESTION_BEGUN);
+    assert_int_equal(w.h.suggestion[1].s.trial, 1);
+    assert_int_equal(w.h.suggestion[2].s.trial, 1);
+    assert_int_equal(
+        suggested_trial(&w, RECORD_TRIAL_ENDED, 1, 2, TRIAL_INTERRUPTED),
+        ERR_OK);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(w.h.suggestion[i].s.state, SUGGESTION_WAITING);
+        assert_int_equal(w.h.suggestion[i].s.trial, 0);
+        assert_true(isnan(w.h.suggestion[i].settled_at_s));
+    }
+    history_deinit(&w.h);
+}
+
 /* A promotion is kept by the snapshots that were written after it, and open
  * again once the run goes back behind them. */
 static void history_promotion_is_kept_by_later_snapshots(void **state)
@@ -724,6 +797,7 @@ int main(void)
         cmocka_unit_test(history_out_of_memory_changes_nothing),
         cmocka_unit_test(history_resumed_goes_back_to_the_snapshot),
         cmocka_unit_test(history_promotion_is_kept_by_later_snapshots),
+        cmocka_unit_test(history_suggestions_follow_their_trials),
         cmocka_unit_test(history_resumed_reopens_search_and_run),
         cmocka_unit_test(history_resumed_from_nowhere_is_refused),
         cmocka_unit_test(history_keeps_the_latest_snapshots),
