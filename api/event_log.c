@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 enum { KIND_MAX = 32, AROUND_MAX = 128 /* of an event's form */ };
@@ -23,7 +24,8 @@ struct event {
 
 struct event_log {
     pthread_mutex_t lock;
-    /* Guarded by it: */
+    atomic_uint holders;
+    /* Guarded by the lock: */
     struct event event[EVENT_LOG_EVENTS]; /* a ring; number n at n % EVENTS */
     uint64_t first, end; /* ring numbers of the oldest, and past the newest */
     size_t bytes;
@@ -40,6 +42,7 @@ enum err event_log_new(struct event_log **out)
     if (!log)
         return ERR_NOMEM;
     pthread_mutex_init(&log->lock, NULL);
+    atomic_init(&log->holders, 1);
     log->wake_fd = -1;
     *out = log;
     return ERR_OK;
@@ -60,9 +63,15 @@ static void drop_oldest(struct event_log *log)
     e->json = NULL;
 }
 
+struct event_log *event_log_hold(struct event_log *log)
+{
+    atomic_fetch_add(&log->holders, 1);
+    return log;
+}
+
 void event_log_free(struct event_log *log)
 {
-    if (!log)
+    if (!log || atomic_fetch_sub(&log->holders, 1) > 1)
         return;
     while (log->first < log->end)
         drop_oldest(log);

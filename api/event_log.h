@@ -25,7 +25,12 @@ struct event_log;
 
 /* Errors: ERR_NOMEM. */
 enum err event_log_new(struct event_log **out);
-/* Accepts NULL. No reader may be left. */
+
+/* For a reader that may outlive its owner. The caller knows that @log lives;
+ * each is to be freed. Returns @log. */
+struct event_log *event_log_hold(struct event_log *log);
+
+/* Accepts NULL. The last one who holds it frees it. */
 void event_log_free(struct event_log *log);
 
 /* Appends event @id, larger than all before; @kind and @json (one line) are

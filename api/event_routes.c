@@ -47,7 +47,7 @@ void handle_events(const struct route_call *call, struct response *out)
 
     view_lock(call->view);
     run = view_run_find(call->view, id);
-    log = run ? run->events : NULL;
+    log = run && run->events ? event_log_hold(run->events) : NULL;
     view_unlock(call->view);
     if (!log)
         response_problem(
@@ -57,4 +57,5 @@ void handle_events(const struct route_call *call, struct response *out)
         poll_events(log, (uint64_t)after->number, out);
     else
         response_stream(out, log);
+    event_log_free(log);
 }

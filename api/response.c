@@ -1,5 +1,6 @@
 #include "api/response.h"
 
+#include "api/event_log.h"
 #include "base/json.h"
 #include "base/mem.h"
 
@@ -19,6 +20,7 @@ static const char type_problem[] = "application/problem+json";
 void response_deinit(struct response *r)
 {
     mem_free(r->owned);
+    event_log_free(r->stream);
     memset(r, 0, sizeof(*r));
 }
 
@@ -70,7 +72,7 @@ void response_text(struct response *r, int status, const char *type, char *text,
 void response_stream(struct response *r, struct event_log *log)
 {
     answer(r, 200, "text/event-stream", "", 0);
-    r->stream = log;
+    r->stream = event_log_hold(log);
 }
 
 const char *response_reason(int status)

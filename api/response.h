@@ -36,7 +36,7 @@ struct response {
     bool page;  /* a document or its parts, not data: may load from itself */
     bool close; /* the connection is not to be used again */
     bool challenge;           /* a token is needed: WWW-Authenticate */
-    struct event_log *stream; /* borrowed: its events are the body; NULL: not a
+    struct event_log *stream; /* held: its events are the body; NULL: not a
                                * stream */
 };
 

@@ -228,8 +228,11 @@ static enum MHD_Result answer(struct api_server *s,
     if (c->target && c->version == version && strcmp(c->target, target) == 0)
         return MHD_queue_response(connection, MHD_HTTP_OK, c->response);
     service_respond(s->view, method, target, &r);
-    if (r.stream)
-        return send_stream(s, connection, &r);
+    if (r.stream) {
+        result = send_stream(s, connection, &r);
+        response_deinit(&r);
+        return result;
+    }
     made = make_response(&r);
     if (made) {
         result = MHD_queue_response(connection, (unsigned)r.status, made);

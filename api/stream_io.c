@@ -122,6 +122,7 @@ static void on_free(void *cls)
         at = &(*at)->next;
     *at = s->next;
     s->owner->open--;
+    event_log_free(s->log);
     mem_free(s->text);
     mem_free(s);
 }
@@ -170,7 +171,7 @@ struct MHD_Response *streams_open(struct streams *owner,
         return NULL;
     s->connection = connection;
     s->entry = entry;
-    s->log = log;
+    s->log = event_log_hold(log);
     s->after = after;
     s->said = clock_monotonic();
     if (!say(s, greeting, sizeof(greeting) - 1)) {

@@ -1,10 +1,12 @@
 /* `mltune delete RUN`: forgets a run, with its folder. A service does it
- * itself; without one it is taken out of the state folder here. */
+ * itself; without one it is taken out of the state folder here, and no
+ * service begins meanwhile. */
 #include "cli/command.h"
 #include "cli/exit_code.h"
 #include "cli/options.h"
 #include "cli/removal.h"
 #include "cli/replay.h"
+#include "cli/serve.h"
 #include "cli/source.h"
 #include "cli/talk.h"
 #include "cli/verbs.h"
@@ -13,6 +15,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static enum err take_id(void *ctx, const struct journal_run *run)
 {
@@ -44,7 +47,7 @@ static int delete_here(const struct command *c, const char *state,
     enum err err = find(state, word, id, &f);
 
     if (!err)
-        err = removal_of_run(state, id, &f);
+        err = removal_of_run(state, id, NULL, &f);
     if (err == ERR_BUSY) {
         talk_error("%s; `mltune stop %s` ends it", f.text, id);
         return EXIT_RUN_FAILED;
@@ -65,7 +68,7 @@ static int delete_here(const struct command *c, const char *state,
 
 int verb_delete(int argc, char **argv)
 {
-    char state[FILE_PATH_MAX], url[CLIENT_URL_MAX];
+    char state[FILE_PATH_MAX], path[FILE_PATH_MAX];
     struct command c = {.state = STATE_DEFAULT};
     const struct option_spec options[] = {
         COMMAND_STATE_OPTION(c), COMMAND_SERVER_OPTION(c), CLIENT_CACERT_OPTION,
@@ -82,6 +85,8 @@ int verb_delete(int argc, char **argv)
         .option = options};
     struct operands operands;
     struct fault f = {0};
+    enum err err;
+    int fd = -1;
     int code = options_parse(&usage, argc, argv, &operands);
 
     if (code != OPTIONS_GO_ON)
@@ -92,7 +97,16 @@ int verb_delete(int argc, char **argv)
         talk_error("%s", f.text);
         return source_exit_code(ERR_NOENT);
     }
-    if (source_service(state, url))
+    err = file_join(path, state, SERVE_LOCK, &f);
+    if (!err)
+        err = file_lock(path, &fd, &f);
+    if (err == ERR_BUSY)
         return command_send(&c, operands.item[0], "DELETE", "", NULL);
-    return delete_here(&c, state, operands.item[0]);
+    if (err) {
+        talk_error("%s", f.text);
+        return exit_code_of(err);
+    }
+    code = delete_here(&c, state, operands.item[0]);
+    close(fd);
+    return code;
 }

@@ -448,20 +448,21 @@ static void unlist(struct fleet *fleet, struct fleet_run *run)
     memmove(&fleet->run[i], &fleet->run[i + 1],
             (fleet->runs - i) * sizeof(fleet->run[0]));
     view_remove_run(fleet->view, run->id);
-    history_deinit(&run->history);
     event_log_set_ended(run->events, true);
     event_log_clear(run->events);
-    run->gone = fleet->gone;
-    fleet->gone = run;
-    fleet->newest = 0; /* its number in the journal may be given again */
+    run_free(run);
 }
 
 enum err fleet_remove(struct fleet *fleet, struct fleet_run *run,
                       struct fault *f)
 {
-    enum err err = removal_of_run(fleet->state, run->id, f);
+    int64_t newest;
+    enum err err = removal_of_run(fleet->state, run->id, &newest, f);
 
     if (!err) {
+        /* What comes now has a larger number than that. */
+        if (newest < fleet->newest)
+            fleet->newest = newest;
         log_event(LOG_INFO, "run_removed", "run=%s", run->id);
         unlist(fleet, run);
     }
@@ -470,21 +471,30 @@ enum err fleet_remove(struct fleet *fleet, struct fleet_run *run,
 
 /* ---- life ---------------------------------------------------------------- */
 
-static enum err pass_by(void *ctx, const struct journal_run *run)
+struct sought {
+    const char *id;
+    bool found;
+};
+
+static enum err compare_id(void *ctx, const struct journal_run *run)
 {
-    (void)ctx;
-    (void)run;
+    struct sought *sought = ctx;
+
+    sought->found |= strcmp(run->id, sought->id) == 0;
     return ERR_OK;
+}
+
+bool fleet_journaled(const struct fleet *fleet, const char *id)
+{
+    struct sought sought = {.id = id};
+    enum err err =
+        journal_find_run(fleet->journal, id, compare_id, &sought, NULL);
+
+    return sought.found || (err && err != ERR_NOENT);
 }
 
 /* Folders of submissions that were cut off before the journal knew them: nobody
  * was told of them. */
-static bool is_journaled(const struct fleet *fleet, const char *id)
-{
-    return journal_find_run(fleet->journal, id, pass_by, NULL, NULL) !=
-           ERR_NOENT;
-}
-
 static void sweep(const struct fleet *fleet)
 {
     char runs[FILE_PATH_MAX], path[FILE_PATH_MAX];
@@ -496,7 +506,7 @@ static void sweep(const struct fleet *fleet)
     while (d && (e = readdir(d)))
         if (run_id_valid(e->d_name) && !fleet_find(fleet, e->d_name) &&
             job_exists(fleet->state, e->d_name) &&
-            !is_journaled(fleet, e->d_name) &&
+            !fleet_journaled(fleet, e->d_name) &&
             !run_folder_alive(fleet->state, e->d_name) &&
             file_join(path, runs, e->d_name, NULL) == ERR_OK)
             folder_remove(path, NULL);
@@ -538,12 +548,6 @@ void fleet_close(struct fleet *fleet)
 {
     for (size_t i = 0; i < fleet->runs; i++)
         run_free(fleet->run[i]);
-    while (fleet->gone) {
-        struct fleet_run *run = fleet->gone;
-
-        fleet->gone = run->gone;
-        run_free(run);
-    }
     mem_free(fleet->run);
     journal_close(fleet->journal);
     memset(fleet, 0, sizeof(*fleet));

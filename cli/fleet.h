@@ -39,7 +39,6 @@ struct fleet_run {
     time_ns not_before; /* it waits until then */
     time_ns over_at;    /* its log was ended then; 0: it goes on, or is cleared
                          */
-    struct fleet_run *gone; /* of those that were removed, the next */
 };
 
 enum {
@@ -53,7 +52,6 @@ struct fleet {
     struct journal *journal; /* for reading */
     struct fleet_run **run;  /* owned, [runs] */
     size_t runs, capacity;
-    struct fleet_run *gone;  /* owned: a stream may still look at their logs */
     int64_t newest, version; /* of the journal */
     uint64_t numbers, turns; /* given so far */
     struct fleet_missed {
@@ -74,6 +72,10 @@ void fleet_close(struct fleet *fleet);
 
 /* NULL: there is none. */
 struct fleet_run *fleet_find(const struct fleet *fleet, const char *id);
+
+/* Whether the journal knows run @id, or cannot say: also one that is not
+ * listed, because it could not be read or is one too many. */
+bool fleet_journaled(const struct fleet *fleet, const char *id);
 
 /* Reads what was journaled since the last call, and which tuners live that are
  * not ours. Cheap where nothing has changed. */
@@ -100,7 +102,7 @@ bool fleet_waits(const struct fleet_run *run);
 void fleet_show(struct fleet *fleet, struct fleet_run *run);
 
 /* Removes @run, whose tuner does not live: its folder, then what the journal
- * has of it; it is listed no more, and @run is not to be used again. Errors:
+ * has of it; it is listed no more, and @run is freed. Errors:
  * ERR_BUSY a tuner lives after all, nothing changed; ERR_IO and those of the
  * journal: it is listed still, a part of it may be gone. */
 enum err fleet_remove(struct fleet *fleet, struct fleet_run *run,

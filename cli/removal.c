@@ -18,7 +18,8 @@ static enum err remove_folder(const char *state, const char *id,
     return err;
 }
 
-enum err removal_of_run(const char *state, const char *id, struct fault *f)
+enum err removal_of_run(const char *state, const char *id, int64_t *newest,
+                        struct fault *f)
 {
     struct journal *j = NULL;
     enum err err = remove_folder(state, id, f);
@@ -27,7 +28,7 @@ enum err removal_of_run(const char *state, const char *id, struct fault *f)
         return err;
     err = journal_open(state, true, JOURNAL_BUSY_MS, &j, f);
     if (!err)
-        err = journal_remove_run(j, id, f);
+        err = journal_remove_run(j, id, newest, f);
     journal_close(j);
     return err == ERR_BUSY ? ERR_IO : err;
 }

@@ -4,10 +4,14 @@
 
 #include "base/fault.h"
 
+#include <stdint.h>
+
 /* Removes run @id of the state folder @state (absolute): its folder, then what
  * the journal has of it, durable on return. A model written elsewhere (--out)
- * stays. Errors: ERR_BUSY its tuner lives, nothing changed; ERR_IO and those of
- * the journal: a part of it may be gone, and the call may be made again. */
-enum err removal_of_run(const char *state, const char *id, struct fault *f);
+ * stays. @newest (may be NULL) as of journal_remove_run. Errors: ERR_BUSY its
+ * tuner lives, nothing changed; ERR_IO and those of the journal: a part of it
+ * may be gone, and the call may be made again. */
+enum err removal_of_run(const char *state, const char *id, int64_t *newest,
+                        struct fault *f);
 
 #endif

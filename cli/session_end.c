@@ -46,6 +46,8 @@ int session_exit_code(const struct loop_result *r)
     if (r->finish.status == RUN_INTERRUPTED && r->snapshot_error &&
         !r->ended_at_once)
         return EXIT_IO; /* not as clean as the other codes promise */
+    if (r->finish.status == RUN_INTERRUPTED && r->own_error)
+        return EXIT_IO;
     if (r->finish.status == RUN_INTERRUPTED)
         return r->signal ? EXIT_SIGNAL + r->signal : EXIT_INTERRUPTED;
     if (r->finish.status != RUN_FAILED)
@@ -135,7 +137,7 @@ static void print_result(const struct session *s, const char *json)
     const struct tuner_finish *finish = &s->result.finish;
 
     if (finish->status == RUN_FAILED || s->result.load_error ||
-        strcmp(finish->reason, "changed") == 0 ||
+        s->result.own_error || strcmp(finish->reason, "changed") == 0 ||
         strcmp(finish->reason, "restore_failed") == 0)
         explain_failure(s);
     if (s->o->json && json)

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "cli/removal.h"
 #include "cli/session.h"
 
 #include <assert.h>
@@ -311,20 +312,24 @@ static void go_on(struct supervisor *s, struct fleet_run *run,
              "the run is in the queue, and goes on when it is its turn", out);
 }
 
-/* The models that it has written elsewhere (--out) stay. */
+/* @run is NULL where the fleet does not list it. The models that it has written
+ * elsewhere (--out) stay. */
 static void delete_run(struct supervisor *s, struct fleet_run *run,
-                       struct response *out)
+                       const char *id, struct response *out)
 {
     struct fault f = {0};
     json_t *answer;
-    enum err err;
+    enum err err = ERR_NOMEM;
 
-    answer = json_pack("{s:s, s:s, s:b, s:s, s:n, s:n}", "run", run->id,
-                       "command", "delete", "changed", true, "message",
+    answer = json_pack("{s:s, s:s, s:b, s:s, s:n, s:n}", "run", id, "command",
+                       "delete", "changed", true, "message",
                        "the run is deleted: its folder, and what the journal "
                        "has of it",
                        "stop", "branch");
-    err = answer ? fleet_remove(s->fleet, run, &f) : ERR_NOMEM;
+    if (answer && run)
+        err = fleet_remove(s->fleet, run, &f);
+    else if (answer)
+        err = removal_of_run(s->fleet->state, id, NULL, &f);
     supervisor_written(s, err == ERR_BUSY ? ERR_OK : err);
     if (!err) {
         response_json(out, 200, answer);
@@ -527,6 +532,9 @@ static bool serve(struct supervisor *s, const struct desk_request *r,
         submit(s, r, out);
     } else if (r->verb == DESK_VALIDATE) {
         validate(s, r, out);
+    } else if (!run && r->verb == DESK_DELETE && run_id_valid(r->run) &&
+               fleet_journaled(s->fleet, r->run)) {
+        delete_run(s, NULL, r->run, out);
     } else if (!run) {
         response_problem(out, 404, "run_not_found", NULL, "there is no run %s",
                          r->run);
@@ -534,7 +542,7 @@ static bool serve(struct supervisor *s, const struct desk_request *r,
         response_problem(out, 409, "run_alive", NULL,
                          "run %s is under way: stop it first", r->run);
     } else if (r->verb == DESK_DELETE) {
-        delete_run(s, run, out);
+        delete_run(s, run, r->run, out);
     } else if (run->alive) {
         return !pass_on(s, run, r, ticket, out);
     } else {

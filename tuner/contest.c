@@ -351,6 +351,11 @@ static void refused(struct contest *ct, struct contestant *x, struct branch *b)
         board_retry(c);
         return;
     }
+    if (ct->from) {
+        board_interrupted(c, "restore_failed",
+                          "no memory to go on from the snapshot");
+        return;
+    }
     if (ct->leader == 0) {
         board_end(c, RUN_FAILED, "limit",
                   "no memory for a second copy of the model: %s",

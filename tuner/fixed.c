@@ -116,7 +116,10 @@ static bool begin(struct fixed *s)
         assert(b);
         s->branch = b->id;
     }
-    if (b->state == BRANCH_REFUSED)
+    if (b->state == BRANCH_REFUSED && s->from)
+        board_interrupted(c, "restore_failed",
+                          "no memory to go on from the snapshot");
+    else if (b->state == BRANCH_REFUSED)
         board_end(c, RUN_FAILED, "limit",
                   "no memory for a second copy of the model: %s",
                   err_text(b->error));

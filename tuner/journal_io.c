@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <string.h>
+#include <time.h>
 
 #include <sqlite3.h>
 
@@ -14,7 +15,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { APPLICATION_ID = 0x6d6c746e }; /* "mltn", in the file's header */
+enum {
+    APPLICATION_ID = 0x6d6c746e, /* "mltn", in the file's header */
+    REMOVED_AT_ONCE = 4096,      /* records in one transaction */
+    REMOVAL_PAUSE_NS = 2000000   /* between two */
+};
 
 /* Statements of a writer, prepared once. */
 enum statement { BEGIN, APPEND, COMMIT, END_RUN, CONFIGURE, STATEMENT_COUNT };
@@ -518,26 +523,68 @@ enum err journal_end_run(struct journal *j, const char *status,
     return err ? err : flush_log(j, f);
 }
 
-enum err journal_remove_run(struct journal *j, const char *id, struct fault *f)
+/* The newest records of run @id, durable by themselves or not at all. *@all:
+ * there was none. */
+static enum err remove_records(struct journal *j, const char *id, bool *all,
+                               struct fault *f)
 {
-    char *sql;
+    char *sql = sqlite3_mprintf(
+        "DELETE FROM records WHERE run = (SELECT key FROM runs WHERE id = %Q)"
+        " AND seq > (SELECT coalesce(max(seq), 0) - %d FROM records WHERE run ="
+        " (SELECT key FROM runs WHERE id = %Q))",
+        id, REMOVED_AT_ONCE, id);
     enum err err;
 
-    assert(j->run == 0 && !j->open);
-    sql = sqlite3_mprintf("BEGIN IMMEDIATE;"
-                          "DELETE FROM records WHERE run ="
-                          " (SELECT key FROM runs WHERE id = %Q);"
-                          "DELETE FROM runs WHERE id = %Q; COMMIT",
-                          id, id);
+    if (!sql)
+        return fault_set(f, ERR_NOMEM, "%s: no memory", j->path);
+    err = execute(j, sql, "remove records", f);
+    sqlite3_free(sql);
+    *all = !err && sqlite3_changes(j->db) == 0;
+    return err;
+}
+
+/* The rest of it, and what number is the largest then. */
+static enum err remove_entry(struct journal *j, const char *id, int64_t *newest,
+                             struct fault *f)
+{
+    char *sql = sqlite3_mprintf("BEGIN IMMEDIATE;"
+                                "DELETE FROM runs WHERE id = %Q",
+                                id);
+    enum err err;
+
     if (!sql)
         return fault_set(f, ERR_NOMEM, "%s: no memory", j->path);
     err = execute(j, sql, "remove the run", f);
     sqlite3_free(sql);
-    if (err) {
+    if (!err)
+        err =
+            ask_number(j, "SELECT coalesce(max(key), 0) FROM runs", newest, f);
+    if (!err)
+        err = execute(j, "COMMIT", "remove the run", f);
+    if (err)
         roll_back(j);
-        return err;
+    return err;
+}
+
+enum err journal_remove_run(struct journal *j, const char *id, int64_t *newest,
+                            struct fault *f)
+{
+    static const struct timespec others = {.tv_nsec = REMOVAL_PAUSE_NS};
+    int64_t left = 0;
+    bool all = false;
+    enum err err = ERR_OK;
+
+    assert(j->run == 0 && !j->open);
+    while (!err && !all) {
+        err = remove_records(j, id, &all, f);
+        if (!err && !all)
+            nanosleep(&others, NULL); /* whoever waits gets the lock */
     }
-    return flush_log(j, f);
+    if (!err)
+        err = remove_entry(j, id, &left, f);
+    if (!err && newest)
+        *newest = left;
+    return err ? err : flush_log(j, f);
 }
 
 static const char *text_at(sqlite3_stmt *s, int column)

@@ -77,9 +77,12 @@ enum err journal_end_run(struct journal *j, const char *status,
                          int64_t wall_ns, struct fault *f);
 
 /* Takes run @id and all its records out, durable on return; one that is not
- * there is fine. Nothing has begun here. Its number may be given to a later
- * run. */
-enum err journal_remove_run(struct journal *j, const char *id, struct fault *f);
+ * there is fine. Nothing has begun here. The newest records go first, a few
+ * thousand at a time, so that others who write never wait for long, and a run
+ * of which a part is left can be read and removed still. Later runs have larger
+ * numbers (journal_each_new) than *@newest (may be NULL), the largest left. */
+enum err journal_remove_run(struct journal *j, const char *id, int64_t *newest,
+                            struct fault *f);
 
 /* One run as stored; borrowed, valid during the visit. */
 struct journal_run {

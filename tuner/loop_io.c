@@ -86,6 +86,16 @@ static void give_up(struct loop *l, const struct fault *f)
     l->over = true;
 }
 
+/* The same where that is the journal's doing: no room, another who has it, no
+ * memory. The run is what it was, and can be resumed. */
+static void journal_lost(struct loop *l, const struct fault *f)
+{
+    if (l->over)
+        return;
+    give_up(l, f);
+    l->result->finish.status = RUN_INTERRUPTED;
+}
+
 /* A later reason is the better one: a message that cannot be sent is noticed
  * first, how the process died says why. After that there is no better one. */
 static void node_lost(struct loop *l, double at_s, const char *reason)
@@ -279,7 +289,7 @@ static void journal_record(struct loop *l, const struct record *r)
         err = journal_append(l->o->journal, record_kind_name(r->kind), text,
                              strlen(text), clock_wall(), &f);
     if (err)
-        give_up(l, &f);
+        journal_lost(l, &f);
     else
         h->record(h->ctx, r, text);
     mem_free(text);
@@ -301,7 +311,7 @@ static void commit(struct loop *l, bool durable)
     if (durable)
         l->flushed_s = now;
     if (!l->over && journal_commit(l->o->journal, durable, &f) != ERR_OK)
-        give_up(l, &f);
+        journal_lost(l, &f);
 }
 
 /* Whether what it does is still there after a loss of power. */

@@ -463,13 +463,16 @@ static bool is_damage(enum err err)
     return err == ERR_FORMAT || err == ERR_VERSION || err == ERR_NOENT;
 }
 
-/* It may be sound: nothing is given up for want of memory or of a disk. */
+/* It may be sound: nothing is given up for want of memory or of a disk, nor
+ * where another number of nodes could read it. */
 static void not_now(struct board *c)
 {
     char what[RECORD_TEXT_MAX];
 
     snprintf(what, sizeof(what),
-             "the snapshot cannot be read now, and is kept: %.300s",
+             "the snapshot cannot be read now, and is kept: %.240s; resume the "
+             "run to try it again, or move its folder away to go on from the "
+             "one before",
              c->failure);
     board_interrupted(c, "restore_failed", what);
 }
@@ -489,11 +492,11 @@ static void reading(struct board *c)
     if (main->state == BRANCH_FORKING ||
         (best && best->state == BRANCH_FORKING))
         return;
-    if ((is_refused(main) && !is_damage(main->error)) ||
-        (is_refused(best) && !is_damage(best->error)))
-        not_now(c);
-    else if (is_refused(main) || is_refused(best))
+    if ((is_refused(main) && is_damage(main->error)) ||
+        (is_refused(best) && is_damage(best->error)))
         pass_over(c, c->failure);
+    else if (is_refused(main) || is_refused(best))
+        not_now(c);
     else if (!install(c))
         pass_over(c, "its record is damaged");
     else

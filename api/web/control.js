@@ -68,7 +68,7 @@ const ACTIONS = {
     label: "stop", may: (run) => !ENDED.has(run.status), grave: true, what: stops,
   },
   delete: {
-    label: "delete", may: (run) => Boolean(run.queue) && !underWay(run), grave: true, what: deletes,
+    label: "delete", may: (run) => !underWay(run), grave: true, what: deletes,
     send: (id) => write("DELETE", runPath(id)), leaves: true,
   },
 };

@@ -225,6 +225,26 @@ static void events_without_memory_are_none(void **state)
     event_log_free(NULL);
 }
 
+/* A reader may outlive the owner: what was there is dropped, the end is told.
+ */
+static void event_log_outlives_its_owner(void **state)
+{
+    struct event_reading r;
+    struct event_log *log, *held;
+
+    (void)state;
+    assert_int_equal(event_log_new(&log), ERR_OK);
+    event_log_append(log, 1, "note", "{}");
+    held = event_log_hold(log);
+    event_log_set_ended(log, true);
+    event_log_clear(log);
+    event_log_free(log);
+    event_log_read(held, 0, EVENT_STREAM, 1, buffer, sizeof(buffer), &r);
+    assert_true(r.missed && r.len == 0);
+    assert_true(event_log_ended(held));
+    event_log_free(held);
+}
+
 int main(void)
 {
 #define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -237,6 +257,7 @@ int main(void)
         WITH(events_wake_who_waits),
         WITH(events_are_read_while_they_come),
         cmocka_unit_test(events_without_memory_are_none),
+        cmocka_unit_test(event_log_outlives_its_owner),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

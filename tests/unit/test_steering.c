@@ -399,7 +399,7 @@ static void steering_unreadable_snapshot_interrupts(void **state)
     assert_true(r.history.finished);
     assert_int_equal(r.history.end.status, RUN_INTERRUPTED);
     assert_string_equal(r.history.end.reason, "restore_failed");
-    assert_non_null(strstr(r.history.end.message, "is kept: away"));
+    assert_non_null(strstr(r.history.end.message, "is kept: away; resume"));
     close_run(&r);
 }
 
