@@ -206,6 +206,27 @@ static void suggestion_that_is_known_is_not_tried_again(void **state)
     release(&o);
 }
 
+/* The search does not end by its stop rules (five alike, here) before all that
+ * was suggested is tried. */
+static void suggestions_are_all_tried_although_alike(void **state)
+{
+    struct sim_family f = with(0);
+    struct told_run o;
+    char settings[640] = "[{}";
+
+    (void)state;
+    for (int i = 1; i < 12; i++)
+        snprintf(settings + strlen(settings), 40, ", {\"learning_rate\": %g}",
+                 0.01 + i * 1e-5);
+    strcat(settings, "]");
+    suggest(&f, 0, 1e-6, settings, false);
+    run(&f, 2, NULL, &o);
+    assert_int_equal(check_suggestions(&o), 12);
+    for (size_t i = 0; i < 12; i++)
+        assert_int_equal(o.h.trial[o.h.suggestion[i].s.trial - 1].t.search, 1);
+    release(&o);
+}
+
 /* What cannot be a setting, or comes too late or too often, is refused. */
 static void suggestions_are_refused_with_a_reason(void **state)
 {
@@ -399,13 +420,19 @@ static void outside_pause_does_not_use_up_the_wait(void **state)
     f.searcher_settings = "{\"wait\": 30}";
     f.command[0].at_s = 10;
     f.command[0].command = TUNER_PAUSE;
-    suggest(&f, 1, 500, "[{\"learning_rate\": 0.0123}]", false);
-    f.command[2].at_s = 1000;
-    f.command[2].command = TUNER_CONTINUE;
-    suggest(&f, 3, 1015, "[{\"learning_rate\": 0.0124}]", true);
+    f.command[1].at_s = 1000;
+    f.command[1].command = TUNER_CONTINUE;
+    suggest(&f, 2, 1010, "[{\"learning_rate\": 0.0123}]", false);
+    f.command[3].at_s = 1015;
+    f.command[3].command = TUNER_PAUSE;
+    suggest(&f, 4, 1500, "[{\"learning_rate\": 0.0124}]", true);
+    f.command[5].at_s = 2000;
+    f.command[5].command = TUNER_CONTINUE;
     run(&f, 1, NULL, &o);
     assert_int_equal(o.r.finish.status, RUN_FINISHED);
     assert_int_equal(check_suggestions(&o), 2);
+    assert_false(decided(&o.h, "waits no longer"));
+    assert_int_equal(o.h.search[0].end.trials, 2);
     release(&o);
 }
 
@@ -472,6 +499,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(suggestion_is_tried_beside_any_searcher),
         cmocka_unit_test(suggestion_that_is_known_is_not_tried_again),
+        cmocka_unit_test(suggestions_are_all_tried_although_alike),
         cmocka_unit_test(suggestions_are_refused_with_a_reason),
         cmocka_unit_test(suggestions_have_no_search_to_wait_for),
         cmocka_unit_test(outside_searcher_is_all_that_proposes),
