@@ -37,11 +37,6 @@ static int unknown_verb(const char *name)
 {
     const char *nearest = verb_nearest(name);
 
-    if (verb_is_planned(name)) {
-        talk_error("%s is not built yet; there are:", name);
-        print_verbs(stderr);
-        return EXIT_CONFIG;
-    }
     if (nearest)
         talk_error("unknown verb %s; did you mean %s?", name, nearest);
     else

@@ -56,11 +56,6 @@ static const struct verb verbs[] = {
 };
 enum { VERBS = sizeof(verbs) / sizeof(*verbs) };
 
-static const char *const planned[] = {
-    "run",    "eval",     "resume", "compare", "serve",    "ls",
-    "show",   "trials",   "watch",  "pause",   "continue", "stop",
-    "export", "branches", "node",   "data",    "doctor"};
-
 const struct verb *verb_find(const char *name)
 {
     for (size_t i = 0; i < VERBS; i++)
@@ -81,12 +76,4 @@ const char *verb_nearest(const char *word)
     for (size_t i = 0; i < VERBS; i++)
         names[i] = verbs[i].name;
     return text_nearest(word, names, VERBS);
-}
-
-bool verb_is_planned(const char *name)
-{
-    for (size_t i = 0; i < sizeof(planned) / sizeof(*planned); i++)
-        if (strcmp(planned[i], name) == 0)
-            return !verb_find(name);
-    return false;
 }

@@ -27,9 +27,6 @@ const struct verb *verb_at(size_t i);
 /* The name that may be meant by @word; NULL. */
 const char *verb_nearest(const char *word);
 
-/* A name of the contract that is not built yet. */
-bool verb_is_planned(const char *name);
-
 int verb_apps(int argc, char **argv);
 int verb_branches(int argc, char **argv);
 int verb_compare(int argc, char **argv);
