@@ -230,8 +230,8 @@ static int used_of(const struct canvas *c, int y)
     return n;
 }
 
-void canvas_row(const struct canvas *c, int y, bool styles, bool color,
-                struct text *out)
+int canvas_row(const struct canvas *c, int y, bool styles, bool color,
+               struct text *out)
 {
     const struct canvas_cell *row = &c->cell[(size_t)y * (size_t)c->width];
     unsigned char style = STYLE_PLAIN;
@@ -247,4 +247,5 @@ void canvas_row(const struct canvas *c, int y, bool styles, bool color,
     }
     if (style != STYLE_PLAIN)
         text_puts(out, "\033[0m");
+    return n;
 }

@@ -67,9 +67,9 @@ void canvas_bar(struct canvas *c, int x, int y, int end,
 
 /* Appends row @y as a terminal takes it (ECMA-48), blanks at its end left out;
  * without @color only bold, faint and reversed are used, without @styles
- * nothing but text. */
-void canvas_row(const struct canvas *c, int y, bool styles, bool color,
-                struct text *out);
+ * nothing but text. Returns the columns that it takes. */
+int canvas_row(const struct canvas *c, int y, bool styles, bool color,
+               struct text *out);
 
 /* @text for a line of a terminal, appended to @out: as on a canvas, but not
  * cut. */

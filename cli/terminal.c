@@ -191,8 +191,8 @@ static enum err add_row(struct terminal *t, const struct canvas *c, int y,
                         struct text *out)
 {
     struct text row = {0};
+    int used = canvas_row(c, y, true, t->color, &row);
 
-    canvas_row(c, y, true, t->color, &row);
     if (!row.s)
         text_puts(&row, "");
     if (row.no_memory) {
@@ -203,7 +203,9 @@ static enum err add_row(struct terminal *t, const struct canvas *c, int y,
         text_deinit(&row);
         return ERR_OK;
     }
-    text_printf(out, "\033[%d;1H%s\033[K", y + 1, row.s);
+    /* After a full row the cursor stands on its last character. */
+    text_printf(out, "\033[%d;1H%s%s", y + 1, row.s,
+                used < c->width ? "\033[K" : "");
     text_deinit(&t->shown[y]);
     t->shown[y] = row;
     return ERR_OK;
