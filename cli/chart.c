@@ -167,9 +167,8 @@ static void put_label(struct canvas *c, int x, int y, const struct scale *s,
 
     if (s->logarithmic)
         value = exp(value);
-    /* Of an axis through zero: what rounding has left of it. */
-    if (fabs(value) < (s->high - s->low) * 1e-9)
-        value = 0;
+    else if (fabs(value) < (s->high - s->low) * 1e-9)
+        value = 0; /* of an axis through zero: what rounding has left of it */
     snprintf(text, sizeof(text), "%.4g", value);
     canvas_printf(c, x, y, x + CHART_LEFT - 1, STYLE_FAINT, "%*s",
                   CHART_LEFT - 2, text);
@@ -189,6 +188,8 @@ static void put_axes(struct canvas *c, int x, int y, int end, int bottom,
         put_label(c, x, y + rows / 2, s,
                   1 - (double)(rows / 2) / (double)(rows - 1));
     put_label(c, x, bottom - 1 - CHART_BELOW, s, 0);
+    if (isnan(chart->x_from) || isnan(chart->x_to))
+        return;
     canvas_printf(c, left, bottom - 1, end, STYLE_FAINT, "%.0f", chart->x_from);
     snprintf(to, sizeof(to), "%s %.0f", chart->x_unit, chart->x_to);
     if (end - (int)strlen(to) > left + 12)

@@ -135,7 +135,11 @@ static void draw_outcome(const json_t *run, struct canvas *c)
     const char *metric = part_text(run, "/job/metric/name");
     double best = part_number(run, "/best/metric");
     double loss = part_number(run, "/loss");
+    double epoch = part_number(run, "/best/epoch");
     int x = 1;
+
+    if (isnan(best))
+        best = part_number(run, "/best/loss");
 
     if (!isnan(loss)) {
         x = canvas_put(c, x, 2, c->width, STYLE_FAINT, "loss ");
@@ -147,13 +151,13 @@ static void draw_outcome(const json_t *run, struct canvas *c)
                           part_number(run, "/last_epoch/metric")) +
             2;
     }
-    if (json_is_object(json_at(run, "/best"))) {
+    if (!isnan(best)) {
         x = canvas_put(c, x, 2, c->width, STYLE_FAINT, "best ");
-        x = canvas_printf(c, x, 2, c->width, STYLE_GOOD, "%.5g",
-                          isnan(best) ? part_number(run, "/best/loss") : best);
-        x = canvas_printf(c, x, 2, c->width, STYLE_FAINT, " in epoch %.0f",
-                          part_number(run, "/best/epoch")) +
-            2;
+        x = canvas_printf(c, x, 2, c->width, STYLE_GOOD, "%.5g", best);
+        if (!isnan(epoch))
+            x = canvas_printf(c, x, 2, c->width, STYLE_FAINT, " in epoch %.0f",
+                              epoch);
+        x += 2;
     }
     x = canvas_put(c, x, 2, c->width, STYLE_FAINT, "clock ");
     canvas_printf(c, x, 2, c->width, STYLE_PLAIN, "%.0f",
@@ -163,15 +167,16 @@ static void draw_outcome(const json_t *run, struct canvas *c)
 static void draw_setting(const struct picture *p, struct canvas *c)
 {
     const json_t *choice = json_array_get(p->schedule, 0);
+    double since = part_number(choice, "/clock");
     char setting[512];
     int x;
 
     progress_setting(json_at(p->run, "/setting"), setting, sizeof(setting));
     x = canvas_put(c, 1, 3, c->width, STYLE_FAINT, "setting  ");
     x = canvas_put(c, x, 3, c->width, STYLE_BOLD, setting);
-    if (*part_text(choice, "/reason") && x + 30 < c->width)
+    if (*part_text(choice, "/reason") && !isnan(since) && x + 30 < c->width)
         canvas_printf(c, x + 2, 3, c->width, STYLE_FAINT,
-                      "since clock %.0f: %s", part_number(choice, "/clock"),
+                      "since clock %.0f: %s", since,
                       part_text(choice, "/reason"));
 }
 

@@ -222,7 +222,7 @@ static void put_value(struct canvas *c, int x, int y, int end,
 {
     double number;
 
-    if (json_to_number(value, &number))
+    if (json_to_number(value, &number) && !isnan(number))
         canvas_printf(c, x, y, end, style, "%.4g", number);
     else if (json_is_string(value))
         canvas_put(c, x, y, end, style, json_string_value(value));
@@ -240,18 +240,20 @@ static void put_trial(struct canvas *c, int x, int y, int end,
                               : row->running ? STYLE_ACCENT
                                              : STYLE_PLAIN;
     bool incumbent = json_is_true(json_object_get(row->trial, "incumbent"));
+    double number = part_number(row->trial, "/trial");
 
-    canvas_printf(c, x + 1, y, x + NUMBER - 1, style, "%c%4.0f",
-                  won            ? '*'
-                  : row->running ? '>'
-                                 : ' ',
-                  part_number(row->trial, "/trial"));
+    canvas_put(c, x + 1, y, x + NUMBER - 1, style,
+               won            ? "*"
+               : row->running ? ">"
+                              : "");
+    if (!isnan(number))
+        canvas_printf(c, x + 2, y, x + NUMBER - 1, style, "%4.0f", number);
     x += NUMBER;
     canvas_put(c, x, y, x + LABEL - 1,
                row->running ? style : style_of_label(label),
                row->running && incumbent ? "in use" : label);
     x += LABEL;
-    if (row->running)
+    if (row->running || row->speed < 0)
         canvas_put(c, x, y, end, style, "-");
     else
         canvas_printf(c, x, y, x + SPEED - 1, style, "%.4g", row->speed);
@@ -265,27 +267,62 @@ static void put_trial(struct canvas *c, int x, int y, int end,
     }
 }
 
+/* What a search that is over found. */
+static void put_result(struct canvas *c, int x, int y, int end,
+                       const json_t *result)
+{
+    double trials = part_number(result, "/trials");
+    double seconds = part_number(result, "/seconds");
+    char time[32];
+
+    x = canvas_put(c, x, y, end, STYLE_FAINT, "over: ");
+    if (!isnan(trials))
+        x = canvas_printf(c, x, y, end, STYLE_FAINT, "%.0f trials, ", trials);
+    if (!isnan(seconds)) {
+        progress_duration(seconds, time, sizeof(time));
+        x = canvas_printf(c, x, y, end, STYLE_FAINT, "%s, ", time);
+    }
+    canvas_put(c, x, y, end, STYLE_FAINT, part_text(result, "/reason"));
+}
+
+/* How many trials the search @number has had. Trials are numbered in their run,
+ * so that of the first search the newest one says it; of others there are at
+ * least those that are listed. */
+static double trials_so_far(const struct picture *p, double number, int listed)
+{
+    double newest = part_number(json_array_get(p->trials, 0), "/trial");
+
+    return number == 1 && newest > listed ? newest : listed;
+}
+
 static void put_search(const struct picture *p, struct canvas *c, int x, int y,
                        int end)
 {
     const json_t *search = json_array_get(p->searches, 0);
     const json_t *result = search ? json_object_get(search, "result") : NULL;
-    char title[64], time[32];
+    double number = part_number(search, "/search");
+    double most = part_number(search, "/max_trials");
+    int listed = part_trials_shown(p);
+    bool all = listed < TRIALS_MAX;
 
-    snprintf(title, sizeof(title), "search %.0f",
-             part_number(search, "/search"));
-    x = canvas_put(c, x + 1, y, end, STYLE_BOLD, title) + 2;
+    x = canvas_put(c, x + 1, y, end, STYLE_BOLD, "search");
+    if (!isnan(number))
+        x = canvas_printf(c, x, y, end, STYLE_BOLD, " %.0f", number);
+    x += 2;
     if (json_is_object(result)) {
-        progress_duration(part_number(result, "/seconds"), time, sizeof(time));
-        canvas_printf(c, x, y, end, STYLE_FAINT, "over: %.0f trials, %s, %s",
-                      part_number(result, "/trials"), time,
-                      part_text(result, "/reason"));
+        put_result(c, x, y, end, result);
         return;
     }
-    canvas_printf(c, x, y, end, STYLE_ACCENT,
-                  "under way: trial %d of at most %.0f, %s",
-                  part_trials_shown(p), part_number(search, "/max_trials"),
-                  part_text(search, "/reason"));
+    x = canvas_printf(c, x, y, end, STYLE_ACCENT, "under way: trial %.0f%s",
+                      trials_so_far(p, number, listed),
+                      all || number == 1 ? "" : " or more");
+    if (!isnan(most))
+        x = canvas_printf(c, x, y, end, STYLE_ACCENT, " of at most %.0f", most);
+    x = canvas_printf(c, x, y, end, STYLE_ACCENT, ", %s",
+                      part_text(search, "/reason"));
+    if (!all)
+        canvas_printf(c, x, y, end, STYLE_FAINT, "; the newest %d are listed",
+                      TRIALS_MAX);
 }
 
 void part_search(const struct picture *p, struct canvas *c, int x, int y,
@@ -328,6 +365,33 @@ void part_search(const struct picture *p, struct canvas *c, int x, int y,
 
 /* ---- nodes --------------------------------------------------------------- */
 
+/* What is not there is left out. */
+static void put_node(struct canvas *c, int x, int y, int end,
+                     const json_t *node)
+{
+    bool alive = json_is_true(json_object_get(node, "alive"));
+    double number = part_number(node, "/node");
+    double workers = part_number(node, "/workers");
+    double memory = part_number(node, "/memory/in_use_bytes") / 1048576;
+    double work = part_number(node, "/seconds/work");
+    double all = work + part_number(node, "/seconds/wait");
+    double sent = part_number(node, "/traffic/bytes_sent") * 1e-6;
+    enum canvas_style style = alive ? STYLE_GOOD : STYLE_BAD;
+
+    if (!isnan(number))
+        canvas_printf(c, x + 1, y, end, STYLE_PLAIN, "%3.0f ", number);
+    x = canvas_put(c, x + 5, y, end, style, alive ? "alive" : "lost");
+    if (!isnan(workers))
+        x = canvas_printf(c, x, y, end, STYLE_PLAIN, "  %.0f workers", workers);
+    if (!isnan(memory))
+        x = canvas_printf(c, x, y, end, STYLE_PLAIN, "  %.0f MiB", memory);
+    if (!isnan(all))
+        x = canvas_printf(c, x, y, end, STYLE_PLAIN, "  working %.0f %%",
+                          all > 0 ? 100 * work / all : 0);
+    if (!isnan(sent))
+        canvas_printf(c, x, y, end, STYLE_PLAIN, "  sent %.4g MB", sent);
+}
+
 void part_nodes(const struct picture *p, struct canvas *c, int x, int y,
                 int end, int bottom)
 {
@@ -337,24 +401,9 @@ void part_nodes(const struct picture *p, struct canvas *c, int x, int y,
     put_heading(c, x, y++, end, "nodes", "");
     json_array_foreach(p->nodes, i, node)
     {
-        bool alive = json_is_true(json_object_get(node, "alive"));
-        double work = part_number(node, "/seconds/work");
-        double wait = part_number(node, "/seconds/wait");
-        int at;
-
         if (y >= bottom)
             return;
-        at = canvas_printf(c, x + 1, y, end, STYLE_PLAIN, "%3.0f ",
-                           part_number(node, "/node"));
-        at = canvas_put(c, at, y, end, alive ? STYLE_GOOD : STYLE_BAD,
-                        alive ? "alive" : "lost");
-        canvas_printf(c, at + 2, y, end, STYLE_PLAIN,
-                      "%.0f workers  %.0f MiB  working %.0f %%  sent %.4g MB",
-                      part_number(node, "/workers"),
-                      part_number(node, "/memory/in_use_bytes") / 1048576,
-                      work + wait > 0 ? 100 * work / (work + wait) : 0,
-                      part_number(node, "/traffic/bytes_sent") * 1e-6);
-        y++;
+        put_node(c, x, y++, end, node);
     }
 }
 

@@ -18,13 +18,17 @@
 static const char enter_text[] = "\033[?1049h\033[?25l\033[?7l\033[2J";
 static const char leave_text[] = "\033[0m\033[?7h\033[?25h\033[?1049l";
 
-/* What the handlers of faults need; set while a terminal is taken over. */
+/* What the handlers need; set while a terminal is taken over. */
 static volatile sig_atomic_t taken_fd = -1;
 static struct termios as_it_was;
 
-static const int faults[] = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV};
-enum { FAULTS = sizeof(faults) / sizeof(*faults) };
-static struct sigaction before[FAULTS];
+/* What ends a program that does not say otherwise; those that it does say
+ * something about (SIGINT, SIGTERM, SIGHUP) reach its loop. */
+static const int deadly[] = {SIGABRT, SIGBUS,    SIGFPE,  SIGILL,  SIGSEGV,
+                             SIGQUIT, SIGXCPU,   SIGSYS,  SIGTRAP, SIGALRM,
+                             SIGPROF, SIGVTALRM, SIGUSR1, SIGUSR2};
+enum { DEADLY = sizeof(deadly) / sizeof(*deadly) };
+static struct sigaction before[DEADLY];
 
 bool terminal_is_utf8(void)
 {
@@ -54,40 +58,48 @@ static int write_all(int fd, const char *text, size_t len)
 
 /* ---- giving it back ------------------------------------------------------ */
 
-/* Only what may be called in a handler. */
+/* Only what may be called in a handler. One that takes no text now (it is held
+ * up, or gone) gets its settings back all the same. */
 static void give_back(void)
 {
-    int fd = taken_fd;
+    struct pollfd p = {.fd = taken_fd, .events = POLLOUT};
+    const size_t len = sizeof(leave_text) - 1;
+    ssize_t n;
 
-    if (fd < 0)
+    if (p.fd < 0)
         return;
     taken_fd = -1;
-    if (write(fd, leave_text, sizeof(leave_text) - 1) < 0)
-        return; /* it is gone */
-    tcsetattr(fd, TCSANOW, &as_it_was);
+    n = write(p.fd, leave_text, len);
+    if (n < 0 && errno == EAGAIN && poll(&p, 1, 1000) == 1)
+        n = write(p.fd, leave_text, len);
+    (void)n;
+    tcsetattr(p.fd, TCSANOW, &as_it_was);
 }
 
-static void on_fault(int number)
+static void forget_deadly(void)
+{
+    for (int i = 0; i < DEADLY; i++)
+        sigaction(deadly[i], &before[i], NULL);
+}
+
+static void on_deadly(int number)
 {
     give_back();
-    for (int i = 0; i < FAULTS; i++)
-        sigaction(faults[i], &before[i], NULL);
+    forget_deadly();
     raise(number);
 }
 
-static void catch_faults(void)
+/* What who started us has ignored stays so. */
+static void catch_deadly(void)
 {
-    struct sigaction act = {.sa_handler = on_fault};
+    struct sigaction act = {.sa_handler = on_deadly};
 
     sigemptyset(&act.sa_mask);
-    for (int i = 0; i < FAULTS; i++)
-        sigaction(faults[i], &act, &before[i]);
-}
-
-static void forget_faults(void)
-{
-    for (int i = 0; i < FAULTS; i++)
-        sigaction(faults[i], &before[i], NULL);
+    for (int i = 0; i < DEADLY; i++) {
+        sigaction(deadly[i], NULL, &before[i]);
+        if (before[i].sa_handler != SIG_IGN)
+            sigaction(deadly[i], &act, NULL);
+    }
 }
 
 /* ---- taking it ----------------------------------------------------------- */
@@ -95,6 +107,7 @@ static void forget_faults(void)
 static enum err take_over(struct terminal *t)
 {
     struct termios raw;
+    int errnum;
 
     if (tcgetattr(t->fd, &as_it_was) != 0)
         return ERR_IO;
@@ -106,46 +119,59 @@ static enum err take_over(struct terminal *t)
     taken_fd = t->fd;
     if (tcsetattr(t->fd, TCSANOW, &raw) != 0 ||
         write_all(t->fd, enter_text, sizeof(enter_text) - 1) != 0) {
+        errnum = errno;
         give_back();
+        errno = errnum;
         return ERR_IO;
     }
     t->width = t->height = 0;
     return ERR_OK;
 }
 
+static enum err open_signals(struct terminal *t)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGWINCH);
+    sigaddset(&set, SIGTSTP);
+    t->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (t->signal_fd < 0)
+        return ERR_IO;
+    sigprocmask(SIG_BLOCK, &set, &t->mask);
+    return ERR_OK;
+}
+
 enum err terminal_start(struct terminal *t, int fd, bool color, struct fault *f)
 {
     static bool registered;
-    sigset_t set;
+    int errnum;
 
     assert(taken_fd < 0);
     memset(t, 0, sizeof(*t));
     t->fd = fd;
     t->color = color;
-    sigemptyset(&set);
-    sigaddset(&set, SIGWINCH);
-    sigaddset(&set, SIGTSTP);
-    t->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (t->signal_fd < 0 || sigprocmask(SIG_BLOCK, &set, NULL) != 0)
+    if (open_signals(t) != ERR_OK)
         return fault_errno(f, ERR_IO, errno, "signals");
     if (!registered)
         atexit(give_back);
     registered = true;
-    catch_faults();
+    catch_deadly();
+    t->started = true;
     if (take_over(t) == ERR_OK)
         return ERR_OK;
-    forget_faults();
-    close(t->signal_fd);
-    memset(t, 0, sizeof(*t));
-    return fault_errno(f, ERR_IO, errno, "the terminal");
+    errnum = errno;
+    terminal_stop(t);
+    return fault_errno(f, ERR_IO, errnum, "the terminal");
 }
 
 void terminal_stop(struct terminal *t)
 {
-    if (taken_fd >= 0 && taken_fd == t->fd) {
+    if (t->started) {
         give_back();
-        forget_faults();
+        forget_deadly();
         close(t->signal_fd);
+        sigprocmask(SIG_SETMASK, &t->mask, NULL);
     }
     for (int y = 0; y < CANVAS_HEIGHT_MAX; y++)
         text_deinit(&t->shown[y]);
@@ -169,7 +195,7 @@ static void rest(struct terminal *t)
 {
     give_back();
     raise(SIGSTOP);
-    take_over(t);
+    t->lost = take_over(t) != ERR_OK;
 }
 
 bool terminal_changed(struct terminal *t)
@@ -216,6 +242,8 @@ enum err terminal_show(struct terminal *t, const struct canvas *c)
     struct text out = {0};
     enum err err = ERR_OK;
 
+    if (t->lost)
+        return ERR_IO;
     if (t->width != c->width || t->height != c->height) {
         t->width = 0;
         text_puts(&out, "\033[0m\033[2J");

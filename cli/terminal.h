@@ -10,16 +10,20 @@
 #include "base/fault.h"
 #include "cli/canvas.h"
 
+#include <signal.h>
+
 struct terminal {
     int fd;        /* its descriptor */
     int signal_fd; /* to be polled: terminal_changed has something to say */
     bool color;
+    bool started, lost; /* lost: it could not be taken again */
+    sigset_t mask;      /* of signals, to be given back, too */
     struct text shown[CANVAS_HEIGHT_MAX]; /* owned: the rows as they are */
     int width, height;                    /* of what is shown; 0: nothing is */
 };
 
 /* Takes the terminal @fd over. Call it before any thread starts. Errors:
- * ERR_IO. */
+ * ERR_IO; then there is nothing to stop. */
 enum err terminal_start(struct terminal *t, int fd, bool color,
                         struct fault *f);
 /* Gives it back. Accepts one that is zeroed. */

@@ -221,8 +221,14 @@ class OnScreen(Case):
         t.wait_for("q leaves", "the picture")
         t.type("\x03")
         t.end(130)
+        t = Terminal(self, "watch")
+        t.wait_for("q leaves", "the picture")
+        t.type("\x1c")
+        t.end(-signal.SIGQUIT)
+        deadly = (signal.SIGABRT, signal.SIGXCPU, signal.SIGSYS,
+                  signal.SIGALRM, signal.SIGUSR1, signal.SIGUSR2)
         for number, code in (signal.SIGTERM, 143), (signal.SIGHUP, 129), \
-                (signal.SIGABRT, -signal.SIGABRT):
+                *((number, -number) for number in deadly):
             t = Terminal(self, "watch", "endless")
             t.wait_for("q leaves", "the picture")
             t.process.send_signal(number)

@@ -199,6 +199,57 @@ static void picture_marks_the_winner(void **state)
     assert_shows(s, "*   7 converging");
 }
 
+/* @n trials of search @search, the newest first, the last one @first. */
+static json_t *many_trials(int search, int first, int n)
+{
+    json_t *trials = json_array();
+
+    for (int i = n - 1; i >= 0; i--)
+        json_array_append_new(
+            trials, json_pack("{s:i, s:i, s:s, s:f, s:{s:f}}", "trial",
+                              first + i, "search", search, "label", "unstable",
+                              "speed", 0.1, "setting", "x", 1.0));
+    return owned[owned_len++] = trials;
+}
+
+/* Where a search has more trials than are listed, their number is not that of
+ * the list. */
+static void picture_counts_more_trials_than_are_listed(void **state)
+{
+    struct picture p = whole;
+
+    (void)state;
+    p.searches = keep("[{'search':1,'max_trials':500,'reason':'first'}]");
+    p.trials = many_trials(1, 131, 100);
+    assert_shows(draw(&p, 200, 40, false),
+                 "under way: trial 230 of at most 500, first");
+    assert_shows(draw(&p, 200, 40, false), "; the newest 100 are listed");
+    p.searches = keep("[{'search':2,'max_trials':500,'reason':'again'}]");
+    p.trials = many_trials(2, 131, 100);
+    assert_shows(draw(&p, 200, 40, false),
+                 "under way: trial 100 or more of at most 500, again; the "
+                 "newest 100 are listed");
+    p.trials = many_trials(2, 131, 99);
+    assert_shows(draw(&p, 200, 40, false),
+                 "under way: trial 99 of at most 500, again");
+}
+
+/* Small losses have small labels, not 0. */
+static void picture_of_small_losses_says_how_small(void **state)
+{
+    struct picture p = whole;
+    const char *s;
+
+    (void)state;
+    p.curve =
+        keep("{'from':0,'to':10,'lineage':{'clock':[0,10],'loss':[1e-9,1e-12],"
+             "'branch':[1,1]},'others':{'clock':[],'loss':[],'branch':[]}}");
+    s = draw(&p, 80, 24, false);
+    assert_shows(s, "logarithmic");
+    assert_shows(s, "   1e-09 ");
+    assert_shows(s, "   1e-12 ");
+}
+
 /* A run that has ended says how and why, and no time is left. */
 static void picture_of_an_ended_run_says_why(void **state)
 {
@@ -290,6 +341,8 @@ static void picture_of_strange_answers_is_drawn(void **state)
         "'others':{'clock':5}}",
         "[{'search':'inf','result':{},'trial':{},'setting':'x','label':4,"
         "'text':[],'at':'yesterday','node':'a','seconds':[]}]",
+        "[{'search':1,'result':null,'trial':null},{'search':1}]",
+        "{'status':'training','best':{'epoch':null},'tuning':{'seconds':null}}",
         "{'from':'nan','to':-1,'lineage':{'clock':['x'],'loss':[null],"
         "'branch':['b']}}"};
 
@@ -299,8 +352,8 @@ static void picture_of_strange_answers_is_drawn(void **state)
         const struct picture p = {json, json, json, json, json,
                                   json, json, NULL, true};
 
-        draw(&p, 80, 24, false);
-        draw(&p, 140, 45, true);
+        assert_null(strstr(draw(&p, 80, 24, false), "nan"));
+        assert_null(strstr(draw(&p, 140, 45, true), "nan"));
         json_decref(json);
     }
 }
@@ -314,6 +367,11 @@ int main(void)
                                         free_picture),
         cmocka_unit_test_setup_teardown(picture_marks_the_winner, make_picture,
                                         free_picture),
+        cmocka_unit_test_setup_teardown(
+            picture_counts_more_trials_than_are_listed, make_picture,
+            free_picture),
+        cmocka_unit_test_setup_teardown(picture_of_small_losses_says_how_small,
+                                        make_picture, free_picture),
         cmocka_unit_test_setup_teardown(picture_of_an_ended_run_says_why,
                                         make_picture, free_picture),
         cmocka_unit_test(picture_time_left_follows_the_limits),
