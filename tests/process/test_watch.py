@@ -110,6 +110,9 @@ class Terminal:
     def begin():
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        # Who runs the tests may have them ignored, as what is in the background.
+        for number in signal.SIGINT, signal.SIGQUIT, signal.SIGHUP:
+            signal.signal(number, signal.SIG_DFL)
 
     def close(self):
         if self.process.poll() is None:
