@@ -99,15 +99,16 @@ static struct place place_of(const struct dots *d, const struct chart *chart,
 static void put_line(const struct dots *d, unsigned char *to, struct place a,
                      struct place b)
 {
-    double most = 4.0 * (d->width * d->per_x + d->height * d->per_y), steps;
+    double most = 4.0 * (d->width * d->per_x + d->height * d->per_y), longer;
+    int steps;
 
     if (!isfinite(a.y) || !isfinite(b.y) || !isfinite(a.x) || !isfinite(b.x))
         return;
     a.y = fmax(fmin(a.y, most), -most);
     b.y = fmax(fmin(b.y, most), -most);
-    steps = ceil(fmax(fabs(b.x - a.x), fabs(b.y - a.y)));
-    steps = fmin(fmax(steps, 1), 4 * most);
-    for (double i = 0; i <= steps; i++)
+    longer = ceil(fmax(fabs(b.x - a.x), fabs(b.y - a.y)));
+    steps = (int)fmin(fmax(longer, 1), 4 * most);
+    for (int i = 0; i <= steps; i++)
         put_dot(d, to, (int)lround(a.x + (b.x - a.x) * i / steps),
                 (int)lround(a.y + (b.y - a.y) * i / steps));
 }
@@ -178,6 +179,7 @@ static void put_axes(struct canvas *c, int x, int y, int end, int bottom,
                      const struct chart *chart, const struct scale *s)
 {
     int rows = bottom - y - CHART_BELOW, left = x + CHART_LEFT;
+    int middle = rows / 2;
     char to[64];
 
     for (int row = 0; row < rows; row++)
@@ -185,8 +187,7 @@ static void put_axes(struct canvas *c, int x, int y, int end, int bottom,
                    c->ascii ? "|" : "\u2502");
     put_label(c, x, y, s, 1);
     if (rows >= 5)
-        put_label(c, x, y + rows / 2, s,
-                  1 - (double)(rows / 2) / (double)(rows - 1));
+        put_label(c, x, y + middle, s, 1 - (double)middle / (rows - 1));
     put_label(c, x, bottom - 1 - CHART_BELOW, s, 0);
     if (isnan(chart->x_from) || isnan(chart->x_to))
         return;
