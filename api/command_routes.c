@@ -1,5 +1,6 @@
 #include "api/command_routes.h"
 
+#include "api/rows_routes.h"
 #include "api/value.h"
 #include "base/json.h"
 #include "base/mem.h"
@@ -412,21 +413,29 @@ static struct refusal refusal_of(enum err err)
         return (struct refusal){409, "limit_reached"};
     case ERR_NOMEM:
         return (struct refusal){503, "nomem"};
+    case ERR_INVAL:
+        return (struct refusal){422, "invalid_body"};
+    case ERR_PROTO:
+        return (struct refusal){502, "bad_answer"};
     default:
         return (struct refusal){409, "not_yet"};
     }
 }
 
-static void respond_refusal(const struct tuner_answer *answer,
+static void respond_refusal(enum tuner_command command,
+                            const struct tuner_answer *answer,
                             struct response *out)
 {
     struct refusal r = refusal_of(answer->err);
     struct response_faults faults = {0};
 
+    if (command == TUNER_ADD && answer->err == ERR_UNSUPPORTED)
+        r.code = "branch_read_only";
+
     for (uint32_t i = 0; i < answer->faults; i++)
         response_fault_add(&faults, answer->fault[i].pointer, "%s",
                            answer->fault[i].text);
-    if (answer->err == ERR_INVAL)
+    if (answer->err == ERR_INVAL && faults.len)
         refuse_body(&faults, out);
     else
         response_problem(out, r.status, r.code, NULL, "%s", answer->text);
@@ -451,7 +460,11 @@ void command_respond(const char *run, const struct mailbox_request *request,
     bool later = answer->changed && request->command != TUNER_LIMITS;
 
     if (answer->err) {
-        respond_refusal(answer, out);
+        respond_refusal(request->command, answer, out);
+        return;
+    }
+    if (request->command == TUNER_READ || request->command == TUNER_ADD) {
+        rows_respond(run, request, answer, out);
         return;
     }
     response_json(

@@ -23,6 +23,7 @@ struct place {
     enum stage stage;
     desk_ticket ticket;
     int wake_fd; /* -1: nobody waits */
+    bool reads;
     struct desk_request request;
     struct response answer;
 };
@@ -37,8 +38,9 @@ struct desk {
 
 void desk_request_deinit(struct desk_request *r)
 {
+    mem_free(r->target);
     mem_free(r->body);
-    r->body = NULL;
+    r->target = r->body = NULL;
 }
 
 enum err desk_new(struct desk **out)
@@ -100,6 +102,16 @@ static void empty(struct place *p)
     memset(p, 0, sizeof(*p));
 }
 
+/* Reads leave places for others. Under the lock. */
+static bool has_room(const struct desk *d, enum desk_verb verb)
+{
+    size_t reads = 0;
+
+    for (size_t i = 0; i < DESK_SLOTS; i++)
+        reads += d->place[i].stage != STAGE_EMPTY && d->place[i].reads;
+    return verb != DESK_READ || reads < DESK_READS;
+}
+
 /* ---- who asks ------------------------------------------------------------ */
 
 enum err desk_post(struct desk *d, struct desk_request *r, int wake_fd,
@@ -108,13 +120,14 @@ enum err desk_post(struct desk *d, struct desk_request *r, int wake_fd,
     struct place *p;
 
     pthread_mutex_lock(&d->lock);
-    p = find(d, 0);
+    p = has_room(d, r->verb) ? find(d, 0) : NULL;
     if (p) {
         p->stage = STAGE_POSTED;
         p->ticket = *out = d->next++;
         p->wake_fd = wake_fd;
+        p->reads = r->verb == DESK_READ;
         p->request = *r;
-        r->body = NULL;
+        r->target = r->body = NULL;
     }
     pthread_mutex_unlock(&d->lock);
     if (p)
@@ -176,7 +189,7 @@ bool desk_take(struct desk *d, struct desk_request *out, desk_ticket *ticket)
     }
     if (oldest) {
         *out = oldest->request;
-        oldest->request.body = NULL;
+        oldest->request.target = oldest->request.body = NULL;
         *ticket = oldest->ticket;
         oldest->stage = oldest->wake_fd < 0 ? STAGE_FORGOTTEN : STAGE_TAKEN;
     } else {

@@ -17,6 +17,7 @@
 
 enum {
     DESK_SLOTS = 64, /* requests at a time; more are refused */
+    DESK_READS = 32, /* of these, to read: others always find a place */
     DESK_KEY_MAX = 64,
     DESK_ID_MAX = 64
 };
@@ -35,21 +36,23 @@ enum desk_verb {
     DESK_PROMOTE,
     DESK_FREE,
     DESK_DELETE,
-    DESK_SUGGEST
+    DESK_SUGGEST,
+    DESK_READ,
+    DESK_ADD
 };
 
 struct desk_request {
     enum desk_verb verb;
     char run[DESK_ID_MAX + 1];   /* "" for a new one */
-    uint32_t branch;             /* FORK, PROMOTE, FREE */
     char group[DESK_ID_MAX + 1]; /* of SUBMIT; "" none was named */
     bool held;                   /* SUBMIT: not to begin until continued */
     char key[DESK_KEY_MAX + 1];  /* "" none */
+    char *target;                /* owned; as it came */
     char *body;                  /* owned; JSON as it came; "" none */
     size_t len;
 };
 
-/* Releases the body. */
+/* Releases what it owns. */
 void desk_request_deinit(struct desk_request *r);
 
 struct desk;

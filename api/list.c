@@ -9,19 +9,49 @@
 #include <stdio.h>
 #include <string.h>
 
-const struct history *list_run(const struct route_call *call,
-                               struct response *out)
+static const struct view_run *only_run(const struct route_call *call,
+                                       struct response *out)
 {
-    const char *id = route_arg(call, "run")->text;
-    const struct view_run *run = view_run_find(call->view, id);
+    const struct view_run *run = view_run_at(call->view, 0);
     struct response_faults faults = {0};
 
+    if (run && !view_run_at(call->view, 1))
+        return run;
+    response_fault_add(&faults, "/query/run",
+                       run ? "there are several runs: expected the id of one"
+                           : "there is no run");
+    response_problem(out, run ? 400 : 404,
+                     run ? "invalid_parameter" : "run_not_found", &faults,
+                     "which run is not said; /api/v1/runs lists all");
+    return NULL;
+}
+
+const struct view_run *list_view_run(const struct route_call *call,
+                                     struct response *out)
+{
+    const char *id = route_arg(call, "run")->text;
+    const struct view_run *run = id ? view_run_find(call->view, id) : NULL;
+    struct response_faults faults = {0};
+
+    if (!id)
+        return only_run(call, out);
     if (run)
-        return run->history;
-    response_fault_add(&faults, "/path/run", "no such run");
+        return run;
+    response_fault_add(&faults,
+                       strstr(call->route->path, "{run}") ? "/path/run"
+                                                          : "/query/run",
+                       "no such run");
     response_problem(out, 404, "run_not_found", &faults,
                      "there is no run \"%s\"; /api/v1/runs lists all", id);
     return NULL;
+}
+
+const struct history *list_run(const struct route_call *call,
+                               struct response *out)
+{
+    const struct view_run *run = list_view_run(call, out);
+
+    return run ? run->history : NULL;
 }
 
 struct list_scope list_scope(const struct history *h)

@@ -41,8 +41,13 @@ void list_respond_one(const struct route_call *call,
                                        const struct route_call *call),
                       const char *what, struct response *out);
 
-/* The history of the run that @call names, or NULL: @out answers 404. Under
- * the view's lock. */
+/* The run that @call names, or NULL: @out answers 404. A run that is named by a
+ * parameter of the query may be left out where there is only one: else 400.
+ * Under the view's lock. */
+const struct view_run *list_view_run(const struct route_call *call,
+                                     struct response *out);
+
+/* Its history. */
 const struct history *list_run(const struct route_call *call,
                                struct response *out);
 

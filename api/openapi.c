@@ -3,6 +3,7 @@
 #include "api/command_routes.h"
 #include "api/event_routes.h"
 #include "api/openapi_answers.h"
+#include "api/rows_routes.h"
 #include "api/submit_routes.h"
 
 #include <assert.h>
@@ -52,6 +53,13 @@ static const char components[] =
     "several\"}, \"exhausted\": {\"type\": \"boolean\", "
     "\"description\": \"nothing follows: with searcher rest the search ends "
     "when these are tried\"}}},"
+    "\"increment\": {\"type\": \"object\", \"required\": [\"values\"], "
+    "\"additionalProperties\": false, \"properties\": {\"values\": {\"type\": "
+    "\"array\", \"items\": {\"type\": \"number\"}, \"description\": \"a whole "
+    "row; with offset, its values from there on: the others are 0\"}, "
+    "\"offset\": {\"type\": \"integer\", \"minimum\": 0}, "
+    "\"branch\": {\"type\": \"integer\", \"minimum\": 0, \"description\": "
+    "\"default: what the run trains\"}}},"
     "\"configuration\": {\"type\": \"object\", \"description\": "
     "\"GET /api/v1/schema has it in full\"},"
     "\"submitted\": {\"type\": \"object\", \"required\": [\"run\", "
@@ -134,6 +142,12 @@ static json_t *header_param(const char *name, const char *help, unsigned length)
                      (int)length);
 }
 
+/* Others read, also where the run itself has to answer. */
+static bool writes(const struct route *route)
+{
+    return route->command && strcmp(route->method, "GET") != 0;
+}
+
 static json_t *params_of(const struct route *route)
 {
     json_t *array = json_array();
@@ -142,7 +156,7 @@ static json_t *params_of(const struct route *route)
     for (const struct route_param *p = route->params;
          array && p && p->type != PARAM_END; p++)
         failed |= json_array_append_new(array, param_of(route, p));
-    if (array && route->command)
+    if (array && writes(route))
         failed |= json_array_append_new(
             array, header_param("Idempotency-Key",
                                 "a repetition with the same key gets the first "
@@ -220,7 +234,10 @@ static json_t *responses_of(const struct route *route)
         return response_of("200", "all that is wrong",
                            "#/components/schemas/checked");
 
-    if (!route->command)
+    if (route->command == command_add)
+        return response_of("200", "it is in the row",
+                           "#/components/schemas/added");
+    if (!writes(route))
         return json_pack("{s:{s:s, s:o}, s:{s:s}}", "200", "description",
                          route->summary, "content", content_of(route),
                          "default", "$ref", problem);
@@ -249,38 +266,49 @@ static json_t *example_of(const struct route *route)
     if (route->command == command_fork)
         return json_pack("{s:{s:f}, s:i}", "setting", "learning_rate", 0.01,
                          "epochs", 1);
+    if (route->command == command_add)
+        return json_pack("{s:[f], s:i}", "values", 0.0, "offset", 0);
     return json_object();
+}
+
+/* The schema of a write's body, and whether there must be one. */
+static const char *body_of(const struct route *route, bool *needed)
+{
+    *needed = true;
+    if (route->command == command_submit || route->command == command_validate)
+        return "#/components/schemas/configuration";
+    if (route->command == command_limits)
+        return "#/components/schemas/limits";
+    if (route->command == command_suggest)
+        return "#/components/schemas/suggest";
+    if (route->command == command_add)
+        return "#/components/schemas/increment";
+    *needed = false;
+    return route->command == command_fork ? "#/components/schemas/fork"
+                                          : "#/components/schemas/nothing";
 }
 
 static json_t *operation_of(const struct route *route)
 {
     char id[128];
-    bool limits = route->command == command_limits;
-    bool fork = route->command == command_fork;
-    bool suggest = route->command == command_suggest;
-    bool config =
-        route->command == command_submit || route->command == command_validate;
+    const char *schema;
+    bool needed;
     json_t *o;
 
     operation_id(route, id, sizeof(id));
     o = json_pack("{s:s, s:s, s:o, s:o}", "operationId", id, "summary",
                   route->summary, "parameters", params_of(route), "responses",
                   responses_of(route));
-    if (!o || !route->command)
+    if (!o || !writes(route))
         return o;
+    schema = body_of(route, &needed);
     if (json_object_set_new(o, "security", json_pack("[{s:[]}]", "token")) !=
             0 ||
-        json_object_set_new(
-            o, "requestBody",
-            json_pack("{s:b, s:{s:{s:{s:s}, s:o}}}", "required",
-                      limits || config || suggest, "content",
-                      "application/json", "schema", "$ref",
-                      config    ? "#/components/schemas/configuration"
-                      : limits  ? "#/components/schemas/limits"
-                      : fork    ? "#/components/schemas/fork"
-                      : suggest ? "#/components/schemas/suggest"
-                                : "#/components/schemas/nothing",
-                      "example", example_of(route))) != 0) {
+        json_object_set_new(o, "requestBody",
+                            json_pack("{s:b, s:{s:{s:{s:s}, s:o}}}", "required",
+                                      needed, "content", "application/json",
+                                      "schema", "$ref", schema, "example",
+                                      example_of(route))) != 0) {
         json_decref(o);
         return NULL;
     }
@@ -334,6 +362,8 @@ json_t *openapi_document(const struct route table[], size_t n)
         "{s:s, s:{s:s, s:s, s:s, s:s}, s:[{s:s}], s:o, s:o}", "openapi",
         "3.1.0", "info", "title", "mltune", "version", MLT_VERSION, "summary",
         "what a run of mltune does, and how it is steered", "description",
-        "A variable of a path is a member of that name of other answers.",
+        "A variable of a path, and `run` of a query, is a member of that name "
+        "of "
+        "other answers.",
         "servers", "url", "/", "paths", paths, "components", all_components());
 }

@@ -3,6 +3,7 @@
 #include "api/about_routes.h"
 #include "api/curve_routes.h"
 #include "api/history_routes.h"
+#include "api/rows_routes.h"
 #include "api/run_routes.h"
 #include "api/search_routes.h"
 
@@ -73,6 +74,12 @@ static const struct {
     {"tree", "total:i branches:[tree_branch]"},
     {"tree_branch", "branch:i parent:i? type:s role:s live:b surviving:b "
                     "trial:i? setting:o clocks:i"},
+    {"tables", "tables:[table]" PAGE},
+    {"table", "table:s number:i rows:i width:i type:s access:s update_rule:s? "
+              "saved:b"},
+    {"rows", "run:s table:s branch:i? offset:i rows:[row]"},
+    {"row", "row:i values:a"},
+    {"added", "run:s table:s row:i branch:i? changed:b message:s"},
     {"searchers", "searchers:[plugin]" PAGE},
     {"strategies", "strategies:[plugin]" PAGE},
     {"apps", "apps:[plugin]" PAGE},
@@ -104,6 +111,7 @@ static const struct {
     {handle_curve, "curve"},
     {handle_survey, "survey"},
     {handle_tree, "tree"},
+    {handle_tables, "tables"},
     {handle_searchers, "searchers"},
     {handle_strategies, "strategies"},
     {handle_apps, "apps"},
@@ -114,6 +122,8 @@ static const struct {
 
 const char *openapi_answer_of(const struct route *route)
 {
+    if (route->command == command_read)
+        return "rows";
     for (size_t i = 0; route->handle && i < sizeof(answers) / sizeof(*answers);
          i++)
         if (answers[i].handle == route->handle)

@@ -360,19 +360,22 @@ bool route_match(const struct route table[], size_t n, struct view *view,
     return false;
 }
 
-void route_respond(const struct route table[], size_t n, struct view *view,
+bool route_respond(const struct route table[], size_t n, struct view *view,
                    const char *method, const struct request *req,
                    struct response *out)
 {
     struct route_call call;
 
     if (!route_match(table, n, view, method, req, &call, out))
-        return;
+        return true;
     if (call.route->handle)
         call.route->handle(&call, out);
+    else if (strcmp(call.route->method, "GET") == 0)
+        return false;
     else
         response_unauthorized(out);
     assert(out->status);
+    return true;
 }
 
 /* ---- the table as data --------------------------------------------------- */

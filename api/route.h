@@ -55,7 +55,7 @@ struct route_call {
  * lock, for no longer than a copy. */
 typedef void route_handler(const struct route_call *call, struct response *out);
 
-/* Of a write: what @call asks of its run. @body: the JSON value sent, NULL
+/* What @call asks of its run. @body: the JSON value sent, NULL
  * where there was no body. False: @out refuses it with all that is wrong. */
 typedef bool route_command(const struct route_call *call, const json_t *body,
                            struct mailbox_request *request,
@@ -73,7 +73,8 @@ struct route {
     const struct route_param *params; /* up to PARAM_END; NULL: none */
     route_handler *handle;
     const char *summary;    /* one line */
-    route_command *command; /* of a write, instead of handle */
+    route_command *command; /* of a write, and of a read that the run itself has
+                             * to answer, instead of handle */
 };
 
 /* Finds the route for @method and @req in @table[n] and checks the parameters.
@@ -84,8 +85,9 @@ bool route_match(const struct route table[], size_t n, struct view *view,
                  struct route_call *call, struct response *out);
 
 /* Answers the request for @method and @req from @table[n]: route_match, then
- * the handler. A write is refused (401): those come with a token. */
-void route_respond(const struct route table[], size_t n, struct view *view,
+ * the handler. A write is refused (401): those come with a token. False: a read
+ * with a command, which is not answered here. */
+bool route_respond(const struct route table[], size_t n, struct view *view,
                    const char *method, const struct request *req,
                    struct response *out);
 

@@ -214,10 +214,14 @@ static enum MHD_Result send_stream(struct api_server *s,
     return result;
 }
 
-static enum MHD_Result answer(struct api_server *s,
-                              struct MHD_Connection *connection,
-                              const char *method, const char *target)
+static enum MHD_Result on_write(struct api_server *s, struct exchange *x,
+                                const char *method);
+
+static enum MHD_Result answer(struct api_server *s, struct exchange *x,
+                              const char *method)
 {
+    struct MHD_Connection *connection = x->connection;
+    const char *target = x->target;
     struct cached *c = cache_slot(s, target);
     /* Before the state is read, so that a change in between is not missed. */
     uint64_t version = view_version(s->view);
@@ -227,7 +231,8 @@ static enum MHD_Result answer(struct api_server *s,
 
     if (c->target && c->version == version && strcmp(c->target, target) == 0)
         return MHD_queue_response(connection, MHD_HTTP_OK, c->response);
-    service_respond(s->view, method, target, &r);
+    if (!service_respond(s->view, method, target, &r))
+        return on_write(s, x, method);
     if (r.stream) {
         result = send_stream(s, connection, &r);
         response_deinit(&r);
@@ -353,8 +358,9 @@ static void respond_ending(struct response *out)
                      "the program is about to end");
 }
 
-/* The write is complete: the run is asked, and the connection rests until the
- * run has answered. Not once the server stops: nobody would wake it. */
+/* The request is complete, and the run's to answer: it is asked, and the
+ * connection rests until the run has answered. Not once the server stops:
+ * nobody would wake it. */
 static enum MHD_Result on_write(struct api_server *s, struct exchange *x,
                                 const char *method)
 {
@@ -408,7 +414,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection,
     case STAGE_HEAD:
         return on_head(s, x, method, version);
     case STAGE_READ:
-        return answer(s, connection, method, x->target);
+        return answer(s, x, method);
     case STAGE_BODY:
         return on_write(s, x, method);
     case STAGE_WAITING:

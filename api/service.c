@@ -5,11 +5,13 @@
 #include "api/curve_routes.h"
 #include "api/event_routes.h"
 #include "api/history_routes.h"
+#include "api/list.h"
 #include "api/metrics_routes.h"
 #include "api/node_routes.h"
 #include "api/openapi.h"
 #include "api/page.h"
 #include "api/route.h"
+#include "api/rows_routes.h"
 #include "api/run_routes.h"
 #include "api/search_routes.h"
 #include "api/submit_routes.h"
@@ -131,6 +133,32 @@ static const struct route_param tree_params[] = {
     {.type = PARAM_BOOL, .name = "all",
      .help = "also kept, testing and probe branches"},
     {.type = PARAM_END}};
+#define TABLE_PARAMS                                                           \
+    {.type = PARAM_TEXT, .name = "table", .help = "the table's name or number",\
+     .choices = "weights"},                                                    \
+    {.type = PARAM_INT, .name = "row", .help = "the row, from 0", .min = 0,    \
+     .max = INT64_MAX},                                                        \
+    {.type = PARAM_ID, .name = "run",                                          \
+     .help = "the run's id; may be left out where there is only one"}
+static const struct route_param tables_params[] = {
+    {.type = PARAM_ID, .name = "run",
+     .help = "the run's id; may be left out where there is only one"},
+    PAGE_PARAMS, {.type = PARAM_END}};
+static const struct route_param rows_params[] = {
+    TABLE_PARAMS,
+    {.type = PARAM_INT, .name = "branch",
+     .help = "number of the branch; default: what the run trains", .min = 0,
+     .max = UINT32_MAX - 1},
+    {.type = PARAM_INT, .name = "count", .help = "rows, from that one on",
+     .min = 1, .max = ROWS_COUNT_MAX, .fallback = 1},
+    {.type = PARAM_INT, .name = "offset",
+     .help = "the first value of each row", .min = 0, .max = UINT32_MAX},
+    {.type = PARAM_INT, .name = "values",
+     .help = "how many of each row; default: to its end", .min = 1,
+     .max = TUNER_VALUES_MAX},
+    {.type = PARAM_END}};
+static const struct route_param add_params[] = {
+    TABLE_PARAMS, {.type = PARAM_END}};
 static const struct route_param web_params[] = {
     {.type = PARAM_TEXT, .name = "file", .help = "a file of the dashboard",
      .choices = "app.js"},
@@ -206,6 +234,12 @@ static const struct route table[] = {
      "bytes between the nodes and memory over time, by node", NULL},
     {"GET", "/runs/{run}/events", ROUTE_API, events_params, handle_events,
      "live events: server-sent, or polled", NULL},
+    {"GET", "/tables", ROUTE_API, tables_params, handle_tables,
+     "tables of the parameter server", NULL},
+    {"GET", "/tables/{table}/rows/{row}", ROUTE_API, rows_params, NULL,
+     "rows of a table, as they are now", command_read},
+    {"POST", "/tables/{table}/rows/{row}:inc", ROUTE_API, add_params, NULL,
+     "adds to a row, by its table's update rule", command_add},
     {"GET", "/searchers", ROUTE_API, page_params, handle_searchers,
      "searchers, with the schema of their settings", NULL},
     {"GET", "/strategies", ROUTE_API, page_params, handle_strategies,
@@ -252,13 +286,13 @@ bool service_accept(const struct head *head, const struct listen_address *self,
     return guard_check(head, self, out);
 }
 
-void service_respond(struct view *view, const char *method, const char *target,
+bool service_respond(struct view *view, const char *method, const char *target,
                      struct response *out)
 {
     struct request req;
 
-    if (request_parse(target, &req, out))
-        route_respond(table, ROUTES, view, method, &req, out);
+    return !request_parse(target, &req, out) ||
+           route_respond(table, ROUTES, view, method, &req, out);
 }
 
 const struct route *service_route(size_t index)
@@ -430,20 +464,16 @@ static bool find_run(struct view *view, const struct route_call *call,
 {
     const struct view_run *run;
 
-    snprintf(w->run, sizeof(w->run), "%s", route_arg(call, "run")->text);
     view_lock(view);
-    run = view_run_find(view, w->run);
+    run = list_view_run(call, out);
     w->mailbox = run && !w->desk ? run->mailbox : NULL;
+    if (run)
+        snprintf(w->run, sizeof(w->run), "%s", run->id);
     view_unlock(view);
-    if (run && (w->desk || w->mailbox))
-        return true;
-    if (!run)
-        response_problem(out, 404, "run_not_found", NULL, "there is no run %s",
-                         w->run);
-    else
+    if (run && !w->desk && !w->mailbox)
         response_problem(out, 409, "run_ended", NULL,
                          "run %s takes no commands", w->run);
-    return false;
+    return run && (w->desk || w->mailbox);
 }
 
 static bool post_to_run(struct service_write *w, int wake_fd,
@@ -471,19 +501,20 @@ static bool post_to_run(struct service_write *w, int wake_fd,
 }
 
 static bool post_to_desk(struct service_write *w, const struct route_call *call,
-                         const char *body, size_t len, int wake_fd,
-                         struct response *out)
+                         const char *target, const char *body, size_t len,
+                         int wake_fd, struct response *out)
 {
     struct desk_request r = {.verb = submit_verb(call, &w->request),
                              .len = len};
     enum err err;
 
     submit_fill(call, &r);
-    r.branch = w->request.fork.branch;
     snprintf(r.run, sizeof(r.run), "%s", w->run);
     snprintf(r.key, sizeof(r.key), "%s", w->request.key);
     r.body = mem_alloc(len + 1);
-    if (!r.body) {
+    r.target = mem_strdup(target);
+    if (!r.body || !r.target) {
+        desk_request_deinit(&r);
         response_json(out, 200, NULL); /* 503 */
         return false;
     }
@@ -498,9 +529,9 @@ static bool post_to_desk(struct service_write *w, const struct route_call *call,
     return !err;
 }
 
-bool service_write(struct view *view, const char *method, const char *target,
-                   const char *body, size_t len, int wake_fd,
-                   struct service_write *w, struct response *out)
+static bool post(struct view *view, const char *method, const char *target,
+                 const char *body, size_t len, int wake_fd,
+                 struct service_write *w, struct response *out)
 {
     char key[MAILBOX_KEY_MAX + 1];
     struct route_call call;
@@ -520,8 +551,19 @@ bool service_write(struct view *view, const char *method, const char *target,
     w->desk = view_options(view)->desk;
     if (!submit_is(&call) && !find_run(view, &call, w, out))
         return false;
-    return w->desk ? post_to_desk(w, &call, body, len, wake_fd, out)
+    return w->desk ? post_to_desk(w, &call, target, body, len, wake_fd, out)
                    : post_to_run(w, wake_fd, out);
+}
+
+bool service_write(struct view *view, const char *method, const char *target,
+                   const char *body, size_t len, int wake_fd,
+                   struct service_write *w, struct response *out)
+{
+    bool posted = post(view, method, target, body, len, wake_fd, w, out);
+
+    /* What a desk is given is the text; who was refused keeps nothing. */
+    mailbox_request_deinit(&w->request);
+    return posted;
 }
 
 /* ---- writes: the answer -------------------------------------------------- */
@@ -541,6 +583,7 @@ bool service_collect(struct service_write *w, struct response *out)
         return false;
     w->ticket = 0;
     command_respond(w->run, &w->request, &answer, out);
+    mem_free(answer.value);
     return true;
 }
 

@@ -2,7 +2,9 @@
  *
  * The guard, the taking apart of the target and the table of routes in one
  * call; what the server runs for each request, and what tests and the fuzzer
- * run without a server. Pure but for the locks of view and mailbox.
+ * run without a server. Pure but for the locks of view and mailbox. Of reads,
+ * those that the view cannot answer (rows) go the way of writes, without a
+ * token where it is not asked of reads.
  *
  * A write goes to the run's mailbox, or where the view has a desk to that: a
  * service of many runs decides itself what is done with it. It comes in four
@@ -32,8 +34,9 @@ bool service_accept(const struct head *head, const struct listen_address *self,
 bool service_may_read(const char *token, const struct head *head,
                       const struct listen_address *self, struct response *out);
 
-/* Answers an accepted request for @method and @target. */
-void service_respond(struct view *view, const char *method, const char *target,
+/* Answers an accepted read for @method and @target. False: not from the view:
+ * it is to be asked as a write is, by service_write without a body. */
+bool service_respond(struct view *view, const char *method, const char *target,
                      struct response *out);
 
 /* A write on its way. */

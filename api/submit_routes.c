@@ -95,6 +95,10 @@ enum desk_verb submit_verb(const struct route_call *call,
         return DESK_FREE;
     case TUNER_SUGGEST:
         return DESK_SUGGEST;
+    case TUNER_READ:
+        return DESK_READ;
+    case TUNER_ADD:
+        return DESK_ADD;
     default:
         assert(request->command == TUNER_LIMITS);
         return DESK_LIMITS;

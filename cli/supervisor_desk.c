@@ -14,14 +14,21 @@
 
 static const char *verb_name(enum desk_verb verb)
 {
-    static const char *const names[] = {
-        [DESK_SUBMIT] = "submit",     [DESK_VALIDATE] = "validate",
-        [DESK_PAUSE] = "pause",       [DESK_CONTINUE] = "continue",
-        [DESK_STOP] = "stop",         [DESK_RETUNE] = "retune",
-        [DESK_SNAPSHOT] = "snapshot", [DESK_LIMITS] = "limits",
-        [DESK_FORK] = "fork",         [DESK_PROMOTE] = "promote",
-        [DESK_FREE] = "free",         [DESK_DELETE] = "delete",
-        [DESK_SUGGEST] = "suggest"};
+    static const char *const names[] = {[DESK_SUBMIT] = "submit",
+                                        [DESK_VALIDATE] = "validate",
+                                        [DESK_PAUSE] = "pause",
+                                        [DESK_CONTINUE] = "continue",
+                                        [DESK_STOP] = "stop",
+                                        [DESK_RETUNE] = "retune",
+                                        [DESK_SNAPSHOT] = "snapshot",
+                                        [DESK_LIMITS] = "limits",
+                                        [DESK_FORK] = "fork",
+                                        [DESK_PROMOTE] = "promote",
+                                        [DESK_FREE] = "free",
+                                        [DESK_DELETE] = "delete",
+                                        [DESK_SUGGEST] = "suggest",
+                                        [DESK_READ] = "read",
+                                        [DESK_ADD] = "inc"};
 
     return names[verb];
 }
@@ -406,19 +413,9 @@ static bool find_url(const struct supervisor *s, const struct fleet_run *run,
     return found;
 }
 
-static void name_target(const struct fleet_run *run,
-                        const struct desk_request *r, char *out, size_t size)
+static const char *method_of(enum desk_verb verb)
 {
-    if (r->verb == DESK_LIMITS)
-        snprintf(out, size, "/api/v1/runs/%s", run->id);
-    else if (r->verb == DESK_FORK || r->verb == DESK_PROMOTE ||
-             r->verb == DESK_FREE)
-        snprintf(out, size, "/api/v1/runs/%s/branches/%u:%s", run->id,
-                 r->branch, verb_name(r->verb));
-    else if (r->verb == DESK_SUGGEST)
-        snprintf(out, size, "/api/v1/runs/%s/trials:suggest", run->id);
-    else
-        snprintf(out, size, "/api/v1/runs/%s:%s", run->id, verb_name(r->verb));
+    return verb == DESK_LIMITS ? "PATCH" : verb == DESK_READ ? "GET" : "POST";
 }
 
 /* As it came: the run's own server reads it by the same table of routes. */
@@ -426,19 +423,17 @@ static bool pass_on(struct supervisor *s, const struct fleet_run *run,
                     const struct desk_request *r, desk_ticket ticket,
                     struct response *out)
 {
-    char url[CLIENT_URL_MAX], target[RUN_ID_MAX + 64];
+    char url[CLIENT_URL_MAX];
     struct passing *p = free_passing(s);
     struct fault f = {0};
     struct client_request q = {.url = url,
-                               .method =
-                                   r->verb == DESK_LIMITS ? "PATCH" : "POST",
-                               .target = target,
+                               .method = method_of(r->verb),
+                               .target = r->target,
                                .token = s->o->token,
                                .body = r->len ? r->body : NULL,
                                .key = r->key};
 
     assert(p); /* as many as the desk has places */
-    name_target(run, r, target, sizeof(target));
     if (!find_url(s, run, url) || client_open(&q, &p->exchange, &f) != ERR_OK) {
         response_problem(out, 409, "not_yet", NULL,
                          "run %s is only beginning, or about to end; try again",

@@ -3,6 +3,7 @@
 #include "tuner/byhand.h"
 #include "tuner/history.h"
 #include "tuner/resume.h"
+#include "tuner/rows.h"
 #include "tuner/strategy.h"
 
 #include <assert.h>
@@ -227,6 +228,7 @@ struct branch *board_fork(struct board *c, struct branch *parent,
     b->state = BRANCH_FORKING;
     b->setting = *setting;
     b->json = json_incref(json);
+    b->increments = parent->increments;
     snprintf(b->role, sizeof(b->role), "%s", role);
     b->after = last_slice(c, parent);
     if (b->after == 0) {
@@ -486,7 +488,7 @@ static void take_ready(struct board *c, const struct msg_ready *m)
 {
     c->ready = true;
     c->system = *m;
-    c->system.tunables = NULL;
+    c->system.tunables = c->system.tables = NULL;
     for (size_t i = 0; i < c->space.len; i++) {
         struct tunable *t = &c->space.tunable[i];
         bool named = false;
@@ -500,6 +502,7 @@ static void take_ready(struct board *c, const struct msg_ready *m)
     }
     if (!resume_begin(c))
         record_started(c, m);
+    rows_tables(c, m->tables);
 }
 
 static void end_epoch(struct board *c, struct branch *b, clock_no clock)
@@ -668,6 +671,8 @@ static void take_done(struct board *c, const struct board_op *op,
         b->state = BRANCH_LIVE;
     else if (op->kind == MSG_SNAPSHOT || op->kind == MSG_SAVE)
         board_written(c, op->kind, m);
+    else if (op->kind == MSG_ROWS)
+        rows_done(c, op->id, m->data);
 }
 
 static void fork_refused(struct board *c, struct branch *b,
@@ -702,6 +707,8 @@ static void take_failed(struct board *c, const struct board_op *op,
         slot_release(b);
     } else if (op->kind == MSG_SNAPSHOT || op->kind == MSG_SAVE) {
         board_not_written(c, op->kind, m);
+    } else if (op->kind == MSG_ROWS) {
+        rows_failed(c, op->id, m);
     }
 }
 

@@ -52,6 +52,7 @@ struct epoch_sums {
 
 struct byhand;
 struct suggest;
+struct rows;
 
 struct branch {
     branch_id id, parent;
@@ -78,6 +79,8 @@ struct branch {
     uint32_t slices; /* scheduled and not answered */
     uint64_t plan;   /* position in the epoch after them (see board_units) */
     uint32_t plan_epochs; /* epochs finished after them */
+
+    uint64_t increments; /* number of the last one that is in it; 0: none */
 
     op_id after; /* the lineage's numbers follow when the parent's slice of this
                   * operation has ended; 0: they are there */
@@ -164,7 +167,9 @@ struct board {
     struct byhand
         *hand; /* the user's own forks (tuner/byhand.h); the tuner's */
     struct suggest *suggest; /* what others want tried; the tuner's */
-    uint64_t ticket;         /* of the command that is taken in */
+    struct rows *rows; /* what users ask of rows (tuner/rows.h); the tuner's */
+    uint64_t increments; /* number of the last one that was asked for */
+    uint64_t ticket;     /* of the command that is taken in */
 
     /* A snapshot is two folders: the branch that the run goes on from, and the
      * best model, where that is not on disk already. */

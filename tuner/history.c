@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 void history_init(struct history *h)
@@ -40,6 +41,7 @@ void history_deinit(struct history *h)
         json_decref(h->snapshot[i].s.state);
     json_decref(h->model.data);
     nodes_deinit(&h->nodes);
+    mem_free(h->table);
     mem_free(h->snapshot);
     mem_free(h->search);
     mem_free(h->trial);
@@ -76,6 +78,21 @@ const struct history_branch *history_branch(const struct history *h,
                                             branch_id branch)
 {
     return find(h, branch);
+}
+
+const struct table_info *history_table(const struct history *h,
+                                       const char *name)
+{
+    char *end = NULL;
+    unsigned long number;
+
+    for (size_t i = 0; i < h->tables; i++)
+        if (strcmp(h->table[i].name, name) == 0)
+            return &h->table[i];
+    if (name[0] < '0' || name[0] > '9' || strlen(name) > 4)
+        return NULL;
+    number = strtoul(name, &end, 10);
+    return *end == '\0' && number < h->tables ? &h->table[number] : NULL;
 }
 
 static struct history_search *find_search(const struct history *h, uint32_t n)
@@ -701,6 +718,33 @@ static void apply_finished(struct history *h, const struct record *r)
     memcpy(h->status_reason, r->run_finished.message, RECORD_TEXT_MAX);
 }
 
+static enum err apply_tables(struct history *h, const struct record *r)
+{
+    struct table_info *table =
+        mem_calloc(TABLE_INFO_TABLES_MAX, sizeof(*table));
+    size_t n;
+
+    if (!table)
+        return ERR_NOMEM;
+    if (table_infos_from_json(r->tables.tables, table, &n)) {
+        mem_free(table);
+        return ERR_FORMAT;
+    }
+    mem_free(h->table);
+    h->table = table;
+    h->tables = n;
+    return ERR_OK;
+}
+
+static enum err apply_increment(struct history *h, const struct record *r)
+{
+    if (!find(h, r->increment.branch))
+        return ERR_FORMAT;
+    if (r->increment.number > h->increments)
+        h->increments = r->increment.number;
+    return ERR_OK;
+}
+
 static enum err apply_kind(struct history *h, const struct record *r)
 {
     switch (r->kind) {
@@ -741,6 +785,10 @@ static enum err apply_kind(struct history *h, const struct record *r)
         return history_suggestion_apply(h, r);
     case RECORD_ASKING:
         return history_asking_apply(h, r);
+    case RECORD_TABLES:
+        return apply_tables(h, r);
+    case RECORD_INCREMENT:
+        return apply_increment(h, r);
     case RECORD_SLICE_SCHEDULED:
         return apply_slice(h, r);
     case RECORD_SLICE_ENDED:

@@ -11,6 +11,7 @@
 #ifndef TUNER_HISTORY_H
 #define TUNER_HISTORY_H
 
+#include "base/table_info.h"
 #include "tuner/nodes.h"
 #include "tuner/record.h"
 
@@ -172,7 +173,10 @@ struct history {
     uint32_t snapshot_number; /* highest of any folder, of use or not */
     struct history_era era[HISTORY_ERAS_MAX]; /* oldest first */
     size_t eras;
-    uint32_t resumes; /* how often the run went on from a snapshot */
+    uint32_t resumes;         /* how often the run went on from a snapshot */
+    struct table_info *table; /* owned, [tables] as told last */
+    size_t tables;
+    uint64_t increments; /* highest number of any */
     struct nodes nodes;
     struct record_model_saved model; /* path "" without one; data owned */
 };
@@ -187,6 +191,11 @@ enum err history_apply(struct history *h, const struct record *r);
 /* The branch of that number; NULL when there was none. O(log n). */
 const struct history_branch *history_branch(const struct history *h,
                                             branch_id branch);
+
+/* The table of that name, or whose number it is (from 0, in decimals); NULL
+ * when there is none. */
+const struct table_info *history_table(const struct history *h,
+                                       const char *name);
 
 /* The branch that training goes on in: that of the last setting chosen, or of a
  * later epoch. BRANCH_NONE before there is one. */

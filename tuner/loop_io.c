@@ -320,12 +320,13 @@ static bool survives_the_machine(const struct tuner_action *a)
     if (a->kind == TUNER_SEND)
         return a->message.kind == MSG_SNAPSHOT || a->message.kind == MSG_SAVE ||
                a->message.kind == MSG_STOP;
-    return a->kind == TUNER_REMOVE || a->kind == TUNER_ANSWER ||
-           a->kind == TUNER_FINISH;
+    if (a->kind == TUNER_ANSWER) /* rows that were read change nothing */
+        return !a->answer.value;
+    return a->kind == TUNER_REMOVE || a->kind == TUNER_FINISH;
 }
 
 /* One that came by a signal has nobody to be told. */
-static void answer_command(struct loop *l, const struct tuner_answer *answer)
+static void answer_command(struct loop *l, struct tuner_answer *answer)
 {
     if (answer->ticket)
         mailbox_answer(l->o->mailbox, answer->ticket, answer);
@@ -633,17 +634,20 @@ static void take_commands(struct loop *l)
 
         if (!mailbox_take(l->o->mailbox, &request, &event.ticket))
             return;
-        log_event(LOG_INFO, "command", "name=%s",
-                  mailbox_command_name(request.command));
+        if (request.command != TUNER_READ)
+            log_event(LOG_INFO, "command", "name=%s",
+                      mailbox_command_name(request.command));
         event.command = request.command;
         event.limits = &request.limits;
         event.fork = &request.fork;
         memcpy(request.suggest.key, request.key, sizeof(request.key));
         event.suggest = &request.suggest;
+        event.rows = &request.rows;
         if (l->lost_told)
             refuse_command(l, event.ticket);
         else
             step(l, &event);
+        mailbox_request_deinit(&request);
     }
 }
 

@@ -20,11 +20,19 @@ const char *mailbox_command_name(enum tuner_command command)
         [TUNER_RETUNE] = "retune",   [TUNER_SNAPSHOT] = "snapshot",
         [TUNER_LIMITS] = "limits",   [TUNER_FORK] = "fork",
         [TUNER_PROMOTE] = "promote", [TUNER_FREE] = "free",
-        [TUNER_SUGGEST] = "suggest",
+        [TUNER_SUGGEST] = "suggest", [TUNER_READ] = "read",
+        [TUNER_ADD] = "inc",
     };
 
     assert((unsigned)command < TUNER_COMMAND_COUNT);
     return names[command];
+}
+
+void mailbox_request_deinit(struct mailbox_request *r)
+{
+    mem_free(r->add);
+    r->add = NULL;
+    r->rows.add = NULL;
 }
 
 enum slot_state { SLOT_FREE, SLOT_POSTED, SLOT_TAKEN, SLOT_ANSWERED };
@@ -75,8 +83,10 @@ void mailbox_free(struct mailbox *m)
 {
     if (!m)
         return;
-    for (size_t i = 0; i < MAILBOX_SLOTS; i++)
+    for (size_t i = 0; i < MAILBOX_SLOTS; i++) {
         assert(m->slot[i].state == SLOT_FREE || m->slot[i].wake_fd < 0);
+        mailbox_request_deinit(&m->slot[i].request);
+    }
     close(m->fd);
     pthread_mutex_destroy(&m->lock);
     mem_free(m);
@@ -101,8 +111,16 @@ static struct slot *slot_of(struct mailbox *m, mailbox_ticket ticket)
     return NULL;
 }
 
-static struct slot *free_slot(struct mailbox *m)
+/* Reads leave places for others. */
+static struct slot *free_slot(struct mailbox *m, enum tuner_command command)
 {
+    size_t reads = 0;
+
+    for (size_t i = 0; i < MAILBOX_SLOTS; i++)
+        reads += m->slot[i].state != SLOT_FREE &&
+                 m->slot[i].request.command == TUNER_READ;
+    if (command == TUNER_READ && reads >= MAILBOX_READS)
+        return NULL;
     for (size_t i = 0; i < MAILBOX_SLOTS; i++)
         if (m->slot[i].state == SLOT_FREE)
             return &m->slot[i];
@@ -112,6 +130,30 @@ static struct slot *free_slot(struct mailbox *m)
 static bool same_number(double a, double b)
 {
     return a == b || (a != a && b != b);
+}
+
+static bool same_rows(const struct mailbox_request *a,
+                      const struct mailbox_request *b)
+{
+    return a->rows.branch == b->rows.branch && a->rows.first == b->rows.first &&
+           a->rows.count == b->rows.count && a->rows.from == b->rows.from &&
+           a->rows.values == b->rows.values && a->add_hash == b->add_hash &&
+           strcmp(a->rows.table, b->rows.table) == 0;
+}
+
+/* Enough to tell a repetition from a mistake. */
+static uint64_t hash_of(const double x[], size_t n)
+{
+    uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a, of words */
+
+    for (size_t i = 0; i < n; i++) {
+        uint64_t word;
+
+        memcpy(&word, &x[i], sizeof(word));
+        hash = (hash ^ word) * UINT64_C(1099511628211);
+        hash ^= hash >> 29;
+    }
+    return hash;
 }
 
 static bool same_request(const struct mailbox_request *a,
@@ -127,7 +169,7 @@ static bool same_request(const struct mailbox_request *a,
            a->suggest.exhausted == b->suggest.exhausted &&
            a->suggest.single == b->suggest.single &&
            strcmp(a->suggest.settings, b->suggest.settings) == 0 &&
-           same_number(x->target_loss, y->target_loss) &&
+           same_rows(a, b) && same_number(x->target_loss, y->target_loss) &&
            same_number(x->target_metric, y->target_metric) &&
            same_number(x->max_time_s, y->max_time_s) &&
            x->plateau_epochs == y->plateau_epochs &&
@@ -159,14 +201,32 @@ static enum err look_up(struct mailbox *m, const struct mailbox_request *r,
     return ERR_OK;
 }
 
+/* Nobody will collect its answer. */
+static void drop_slot(struct slot *s)
+{
+    mem_free(s->answer.value);
+    s->answer.value = NULL;
+    s->state = SLOT_FREE;
+}
+
+/* Takes what @answer owns; what is remembered owns nothing. */
 static void settle(struct mailbox *m, struct slot *s,
                    const struct tuner_answer *answer, bool remember)
 {
+    struct remembered *k;
+
+    mailbox_request_deinit(&s->request);
     s->answer = *answer;
-    if (s->request.key[0] && remember)
-        m->key[m->next_key++ % MAILBOX_KEYS] =
-            (struct remembered){true, s->request, *answer};
-    s->state = s->wake_fd < 0 ? SLOT_FREE : SLOT_ANSWERED;
+    if (s->request.key[0] && remember) {
+        k = &m->key[m->next_key++ % MAILBOX_KEYS];
+        *k = (struct remembered){true, s->request, *answer};
+        k->answer.value = NULL;
+        k->answer.values = 0;
+    }
+    if (s->wake_fd < 0)
+        drop_slot(s);
+    else
+        s->state = SLOT_ANSWERED;
     ring(s->wake_fd);
 }
 
@@ -180,10 +240,10 @@ static void settle_closed(struct mailbox *m, struct slot *s)
 
 /* ---- who asks ------------------------------------------------------------ */
 
-static enum err post(struct mailbox *m, const struct mailbox_request *r,
-                     int wake_fd, mailbox_ticket *out)
+static enum err post(struct mailbox *m, struct mailbox_request *r, int wake_fd,
+                     mailbox_ticket *out)
 {
-    struct slot *s = free_slot(m);
+    struct slot *s = free_slot(m, r->command);
     const struct tuner_answer *again = NULL;
     enum err err = r->key[0] ? look_up(m, r, &again) : ERR_OK;
 
@@ -192,6 +252,8 @@ static enum err post(struct mailbox *m, const struct mailbox_request *r,
     if (!s)
         return ERR_LIMIT;
     *s = (struct slot){SLOT_POSTED, ++m->last, wake_fd, .request = *r};
+    r->add = NULL;
+    r->rows.add = NULL;
     *out = s->ticket;
     if (again)
         settle(m, s, again, false);
@@ -202,12 +264,14 @@ static enum err post(struct mailbox *m, const struct mailbox_request *r,
     return ERR_OK;
 }
 
-enum err mailbox_post(struct mailbox *m, const struct mailbox_request *r,
-                      int wake_fd, mailbox_ticket *out)
+enum err mailbox_post(struct mailbox *m, struct mailbox_request *r, int wake_fd,
+                      mailbox_ticket *out)
 {
     enum err err;
 
     assert((unsigned)r->command < TUNER_COMMAND_COUNT && wake_fd >= 0);
+    r->rows.add = r->add;
+    r->add_hash = r->add ? hash_of(r->add, r->rows.values) : 0;
     pthread_mutex_lock(&m->lock);
     err = post(m, r, wake_fd, out);
     pthread_mutex_unlock(&m->lock);
@@ -225,6 +289,7 @@ enum err mailbox_collect(struct mailbox *m, mailbox_ticket ticket,
     assert(s);
     if (s->state == SLOT_ANSWERED) {
         *out = s->answer;
+        s->answer.value = NULL;
         s->state = SLOT_FREE;
         err = ERR_OK;
     }
@@ -241,7 +306,7 @@ void mailbox_forget(struct mailbox *m, mailbox_ticket ticket)
     assert(s);
     s->wake_fd = -1;
     if (s->state == SLOT_ANSWERED)
-        s->state = SLOT_FREE;
+        drop_slot(s);
     pthread_mutex_unlock(&m->lock);
 }
 
@@ -280,13 +345,15 @@ bool mailbox_take(struct mailbox *m, struct mailbox_request *out,
         s->state = SLOT_TAKEN;
         *out = s->request;
         *ticket = s->ticket;
+        s->request.add = NULL;
+        s->request.rows.add = NULL;
     }
     pthread_mutex_unlock(&m->lock);
     return s != NULL;
 }
 
 void mailbox_answer(struct mailbox *m, mailbox_ticket ticket,
-                    const struct tuner_answer *answer)
+                    struct tuner_answer *answer)
 {
     struct slot *s;
 
@@ -296,6 +363,7 @@ void mailbox_answer(struct mailbox *m, mailbox_ticket ticket,
     /* "Not now" may be asked again with the same key. */
     settle(m, s, answer, answer->err != ERR_AGAIN);
     pthread_mutex_unlock(&m->lock);
+    answer->value = NULL;
 }
 
 void mailbox_abandon(struct mailbox *m, const char *text)

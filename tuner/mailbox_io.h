@@ -13,6 +13,7 @@
 
 enum {
     MAILBOX_SLOTS = 16, /* requests at a time; more are refused */
+    MAILBOX_READS = 8,  /* of these, to read: others always find a place */
     MAILBOX_KEY_MAX = TUNER_KEY_MAX,
     MAILBOX_KEYS = 64 /* latest answers that are remembered */
 };
@@ -24,8 +25,14 @@ struct mailbox_request {
     struct tuner_limits limits;    /* of LIMITS; else zero */
     struct tuner_fork fork;        /* of FORK, PROMOTE, FREE; else zero */
     struct tuner_suggest suggest;  /* of SUGGEST; else zero */
+    struct tuner_rows rows;        /* of READ, ADD; else zero. Its `add`: */
+    double *add;                   /* owned: [rows.values] of ADD, else NULL */
+    uint64_t add_hash;             /* the mailbox's */
     char key[MAILBOX_KEY_MAX + 1]; /* "" none */
 };
+
+/* Releases what it owns. */
+void mailbox_request_deinit(struct mailbox_request *r);
 
 /* "pause", "continue", ...: as in paths, in answers and in the log. */
 const char *mailbox_command_name(enum tuner_command command);
@@ -39,14 +46,16 @@ void mailbox_free(struct mailbox *m);
 
 /* ---- who asks ------------------------------------------------------------ */
 
-/* Posts @r. @wake_fd: an eventfd that is written when the answer is there; it
- * must stay open until the ticket is collected or forgotten.
- * Errors: ERR_LIMIT (MAILBOX_SLOTS are in use), ERR_EXIST (its key was used for
- * another request), ERR_BUSY (its key's first request is not answered yet). */
-enum err mailbox_post(struct mailbox *m, const struct mailbox_request *r,
-                      int wake_fd, mailbox_ticket *out);
+/* Posts @r (what it owns is transferred on success). @wake_fd: an eventfd that
+ * is written when the answer is there; it must stay open until the ticket is
+ * collected or forgotten. Errors: ERR_LIMIT (MAILBOX_SLOTS, or MAILBOX_READS,
+ * are in use), ERR_EXIST (its key was used for another request), ERR_BUSY (its
+ * key's first request is not answered yet). */
+enum err mailbox_post(struct mailbox *m, struct mailbox_request *r, int wake_fd,
+                      mailbox_ticket *out);
 
-/* The answer of @ticket, which is then no more. Errors: ERR_AGAIN not yet. */
+/* The answer of @ticket (transferred), which is then no more. Errors: ERR_AGAIN
+ * not yet. */
 enum err mailbox_collect(struct mailbox *m, mailbox_ticket ticket,
                          struct tuner_answer *out);
 
@@ -58,12 +67,13 @@ void mailbox_forget(struct mailbox *m, mailbox_ticket ticket);
 /* Readable while a request waits. */
 int mailbox_fd(const struct mailbox *m);
 
-/* The oldest request that waits; false: none. */
+/* The oldest request that waits (transferred); false: none. */
 bool mailbox_take(struct mailbox *m, struct mailbox_request *out,
                   mailbox_ticket *ticket);
 
+/* What @answer owns is transferred. */
 void mailbox_answer(struct mailbox *m, mailbox_ticket ticket,
-                    const struct tuner_answer *answer);
+                    struct tuner_answer *answer);
 
 /* What was taken and is not answered yet never will be: ERR_AGAIN, with @text.
  */

@@ -86,7 +86,8 @@ enum member_type {
     TYPE,   /* enum branch_type */
     STATE,  /* enum suggestion_state */
     ASKING, /* enum asking */
-    OBJECT  /* json_t *, owned; absent when NULL */
+    OBJECT, /* json_t *, owned; absent when NULL */
+    ARRAY   /* the same */
 };
 
 struct member {
@@ -218,6 +219,14 @@ static const struct member suggestion[] = {MEMBER(U32, suggestion, suggestion),
 static const struct member asking[] = {MEMBER(U32, asking, search),
                                        MEMBER(ASKING, asking, asking),
                                        MEMBER(TEXT, asking, reason), END};
+static const struct member tables[] = {MEMBER(ARRAY, tables, tables), END};
+static const struct member increment[] = {MEMBER(U64, increment, number),
+                                          MEMBER(BRANCH, increment, branch),
+                                          MEMBER(TEXT, increment, table),
+                                          MEMBER(U64, increment, row),
+                                          MEMBER(U32, increment, values),
+                                          MEMBER(REAL, increment, norm),
+                                          END};
 static const struct member slice_scheduled[] = {
     MEMBER(BRANCH, slice_scheduled, branch),
     MEMBER(U64, slice_scheduled, first), MEMBER(U64, slice_scheduled, count),
@@ -277,6 +286,8 @@ static const struct member *const members[RECORD_KIND_COUNT] = {
     [RECORD_USER_BRANCH] = user_branch,
     [RECORD_SUGGESTION] = suggestion,
     [RECORD_ASKING] = asking,
+    [RECORD_TABLES] = tables,
+    [RECORD_INCREMENT] = increment,
     [RECORD_SLICE_SCHEDULED] = slice_scheduled,
     [RECORD_SLICE_ENDED] = slice_ended,
     [RECORD_PROGRESS] = progress,
@@ -317,6 +328,8 @@ static size_t kind_size(enum record_kind kind)
         SIZE(USER_BRANCH, user_branch)
         SIZE(SUGGESTION, suggestion)
         SIZE(ASKING, asking)
+        SIZE(TABLES, tables)
+        SIZE(INCREMENT, increment)
         SIZE(SLICE_SCHEDULED, slice_scheduled)
         SIZE(SLICE_ENDED, slice_ended)
         SIZE(PROGRESS, progress)
@@ -340,10 +353,15 @@ void record_init(struct record *r, enum record_kind kind)
     r->kind = kind;
 }
 
+static bool is_json(const struct member *m)
+{
+    return m->type == OBJECT || m->type == ARRAY;
+}
+
 static json_t **object_of(struct record *r)
 {
     for (const struct member *m = members[r->kind]; m->name; m++)
-        if (m->type == OBJECT)
+        if (is_json(m))
             return (json_t **)((char *)r + m->offset);
     return NULL;
 }
@@ -420,6 +438,7 @@ static json_t *member_to_json(const struct member *m, const struct record *r)
     case ASKING:
         return json_string(asking_name(*(const enum asking *)p));
     case OBJECT:
+    case ARRAY:
         return json_incref(*(json_t *const *)p);
     }
     return NULL;
@@ -517,7 +536,7 @@ json_t *record_to_json(const struct record *r)
     for (const struct member *m = members[r->kind]; m->name; m++) {
         const char *p = (const char *)r + m->offset;
 
-        if (m->type == OBJECT && !*(json_t *const *)p)
+        if (is_json(m) && !*(json_t *const *)p)
             continue;
         failed |= json_object_set_new(o, m->name, member_to_json(m, r));
     }
@@ -609,7 +628,8 @@ static bool member_from_json(const struct member *m, const json_t *v,
     case ASKING:
         return name_from(v, asking_names, ASKING_COUNT, p);
     case OBJECT:
-        if (v && !json_is_object(v))
+    case ARRAY:
+        if (v && !(m->type == OBJECT ? json_is_object(v) : json_is_array(v)))
             return false;
         *(json_t **)p = json_incref((json_t *)v);
         return true;
@@ -705,7 +725,7 @@ static const char *members_from(const json_t *o, struct record *r)
 
         if (!v && m->optional)
             continue;
-        if (!v && m->type != OBJECT)
+        if (!v && !is_json(m))
             return m->name;
         if (!member_from_json(m, v, r))
             return m->name;

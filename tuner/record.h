@@ -47,6 +47,8 @@ enum {
     X(USER_BRANCH, user_branch)                                                \
     X(SUGGESTION, suggestion)                                                  \
     X(ASKING, asking)                                                          \
+    X(TABLES, tables)                                                          \
+    X(INCREMENT, increment)                                                    \
     X(SLICE_SCHEDULED, slice_scheduled)                                        \
     X(SLICE_ENDED, slice_ended)                                                \
     X(PROGRESS, progress)                                                      \
@@ -295,6 +297,22 @@ struct record_asking {
     char reason[RECORD_TEXT_MAX]; /* a sentence; "" */
 };
 
+/* The tables of which rows can be asked for, as the training system says. */
+struct record_tables {
+    json_t *tables; /* owned: array, as in `ready` */
+};
+
+/* A row that a user has added to. It is in every fork of the branch from then
+ * on. */
+struct record_increment {
+    uint64_t number; /* from 1 over the whole run */
+    branch_id branch;
+    char table[RECORD_NAME_MAX + 1];
+    uint64_t row;
+    uint32_t values;
+    double norm; /* Euclidean, of what was added */
+};
+
 struct record_slice_scheduled {
     branch_id branch;
     clock_no first;
@@ -402,6 +420,8 @@ struct record {
         struct record_user_branch user_branch;
         struct record_suggestion suggestion;
         struct record_asking asking;
+        struct record_tables tables;
+        struct record_increment increment;
         struct record_slice_scheduled slice_scheduled;
         struct record_slice_ended slice_ended;
         struct record_progress progress;

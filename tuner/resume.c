@@ -62,6 +62,7 @@ static json_t *lineage_to_json(const struct branch *b)
                            put(o, "seconds", json_of_number(b->now.seconds)) |
                            put_count(o, "samples", b->now.samples) |
                            put_count(o, "epoch_clocks", b->now.clocks) |
+                           put_count(o, "increments", b->increments) |
                            put(o, "results", results_to_json(b)));
 }
 
@@ -135,6 +136,8 @@ static bool lineage_from_json(const struct board *c, const json_t *o,
         !json_is_array(results) || !isfinite(b->now.sum))
         return false;
     b->epochs = (uint32_t)epochs;
+    if (!count_of(o, "increments", &b->increments))
+        b->increments = 0; /* a snapshot that is older than they */
     for (size_t i = 0; i < json_array_size(results); i++)
         if (!result_from_json(json_array_get(results, i), b))
             return false;
@@ -198,6 +201,7 @@ void resume_init(struct board *c)
             c->next_clock = s->first + s->count;
     }
     c->clocks_run = h->clocks;
+    c->increments = h->increments;
     resume_fallback(c, h);
     if (h->branches)
         c->next_branch = h->branch[h->branches - 1].branch + 1;
@@ -503,6 +507,25 @@ static void reading(struct board *c)
         r->phase = RESUME_HANDING;
 }
 
+/* What was added to rows since is lost with what was trained. */
+static void tell_lost_increments(struct board *c)
+{
+    const struct branch *main = board_branch(c, c->resume.main);
+    uint64_t kept = main ? main->increments : 0;
+    uint64_t all = c->options.resume->increments;
+    struct record_decision *d;
+
+    if (all <= kept)
+        return;
+    d = board_decision(c, "increments_lost",
+                       "%llu increments of rows were made after that: they are "
+                       "lost with what was trained since, and to be made again "
+                       "where they are still right",
+                       (unsigned long long)(all - kept));
+    board_decision_number(d, "first", (double)(kept + 1));
+    board_decision_number(d, "last", (double)all);
+}
+
 static void handing(struct board *c)
 {
     struct resuming *r = &c->resume;
@@ -519,6 +542,7 @@ static void handing(struct board *c)
         return;
     }
     interrupt_searches(c);
+    tell_lost_increments(c);
     if (r->main)
         board_drop(c, r->main, "the run goes on from it");
     r->state = NULL;

@@ -2,6 +2,7 @@
 
 #include "tuner/byhand.h"
 #include "tuner/history.h"
+#include "tuner/rows.h"
 #include "tuner/strategy.h"
 #include "tuner/suggest.h"
 
@@ -351,6 +352,12 @@ void steering_take(struct board *c, const struct tuner_event *event)
         return;
     case TUNER_SUGGEST:
         suggest_take(c, event->suggest);
+        return;
+    case TUNER_READ:
+        rows_read(c, event->rows);
+        return;
+    case TUNER_ADD:
+        rows_add(c, event->rows);
         return;
     case TUNER_COMMAND_COUNT:
         break;

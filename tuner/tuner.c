@@ -4,6 +4,7 @@
 #include "tuner/board.h"
 #include "tuner/byhand.h"
 #include "tuner/resume.h"
+#include "tuner/rows.h"
 #include "tuner/steering.h"
 #include "tuner/strategy.h"
 #include "tuner/suggest.h"
@@ -17,6 +18,7 @@ struct tuner {
     struct board board;
     struct byhand hand;
     struct suggest suggest;
+    struct rows rows;
 };
 
 const struct strategy_ops *const strategies_built_in[] = {
@@ -33,6 +35,8 @@ void tuner_actions_reset(struct tuner_actions *a)
             msg_deinit(&a->item[i].message);
         else if (a->item[i].kind == TUNER_RECORD)
             record_deinit(&a->item[i].record);
+        else if (a->item[i].kind == TUNER_ANSWER)
+            mem_free(a->item[i].answer.value);
     }
     a->count = 0;
 }
@@ -79,6 +83,7 @@ enum err tuner_new(const struct tuner_options *options, struct tuner **out,
         goto free_tuner;
     byhand_init(&t->hand, &t->board);
     suggest_init(&t->suggest, &t->board);
+    rows_init(&t->rows, &t->board);
     err = options->strategy->open(&t->board, options->strategy_settings,
                                   &t->board.strategy, f);
     if (err)
@@ -162,9 +167,11 @@ static void advance(struct tuner *t)
         if (!c->paused && c->ending.phase == ENDING_NOT)
             c->options.strategy->advance(c->strategy);
     }
+    rows_advance(c);
     if (c->ending.phase != ENDING_NOT) {
         byhand_end(c);
         suggest_end(c);
+        rows_end(c);
     }
     board_advance(c);
 }

@@ -25,6 +25,7 @@
 #include "base/err.h"
 #include "base/fault.h"
 #include "base/proto.h"
+#include "base/table_info.h"
 #include "tuner/record.h"
 
 #include <jansson.h>
@@ -51,7 +52,8 @@ enum {
     TUNER_SUGGEST_MAX = 8192,   /* of settings suggested at once, the same */
     TUNER_SUGGESTIONS_MAX = 16, /* of them */
     TUNER_KEY_MAX = 64,         /* a request's Idempotency-Key */
-    TUNER_FAULTS_MAX = 16       /* of a setting, that are told at once */
+    TUNER_FAULTS_MAX = 16,      /* of a setting, that are told at once */
+    TUNER_VALUES_MAX = 16384    /* of rows, a command */
 };
 
 /* Trials that cannot win: run all the same; found and told of, but run all the
@@ -111,8 +113,9 @@ struct tuner_options {
  * CONTINUE; the time in between is not the run's. RETUNE starts a search at the
  * next end of an epoch, SNAPSHOT writes one at the next end of a slice. LIMITS
  * changes what ends the run; a target is tested at the next end of an epoch.
- * FORK, PROMOTE and FREE are about branches forked by hand (tuner/byhand.h).
- * SUGGEST offers settings to the search that is open, or the next one
+ * FORK, PROMOTE and FREE are about branches forked by hand (tuner/byhand.h),
+ * READ and ADD about rows of the parameter server (tuner/rows.h). SUGGEST
+ * offers settings to the search that is open, or the next one
  * (tuner/suggest.h). Each is answered by an action (tuner/steering.h). An
  * interrupted run is resumed by a tuner with `resume`. */
 enum tuner_command {
@@ -127,6 +130,8 @@ enum tuner_command {
     TUNER_PROMOTE,
     TUNER_FREE,
     TUNER_SUGGEST,
+    TUNER_READ,
+    TUNER_ADD,
     TUNER_COMMAND_COUNT
 };
 
@@ -167,6 +172,17 @@ struct tuner_suggest {
     char key[TUNER_KEY_MAX + 1]; /* again with this: the same answer; "" none */
 };
 
+/* Of READ and ADD: rows of a shared or exclusive table. */
+struct tuner_rows {
+    branch_id branch; /* BRANCH_NONE: what the run trains */
+    char table[TABLE_INFO_NAME_MAX + 1];
+    uint64_t first;
+    uint32_t count;        /* rows; 1 to add */
+    uint32_t from, values; /* of each that are read, at most
+                            * TUNER_VALUES_MAX in all; to add: 0 and all */
+    const double *add;     /* ADD: [values]; borrowed */
+};
+
 /* MESSAGE: what the training system sent: ready (once, first), forked, done,
  * failed, report, beat (only recorded). The message is borrowed for the call.
  * LOST: the training system is gone. */
@@ -190,6 +206,7 @@ struct tuner_event {
             const struct tuner_limits *limits; /* LIMITS; borrowed */
             const struct tuner_fork *fork; /* FORK, PROMOTE, FREE; borrowed */
             const struct tuner_suggest *suggest; /* SUGGEST; borrowed */
+            const struct tuner_rows *rows;       /* READ, ADD; borrowed */
             uint64_t ticket; /* comes back with the answer */
         };
     };
@@ -198,10 +215,10 @@ struct tuner_event {
 /* SEND: give the message to the training system (all its nodes). RECORD:
  * journal it before performing what follows. REMOVE: delete a snapshot folder
  * that is no longer wanted. ANSWER: tell who gave the command with that ticket;
- * exactly one a command, by the same event, but for FORK: that is answered when
- * the training system has. FINISH: the run is over; the last action ever; the
- * shell ends the training system (a `stop` message was sent before it, unless
- * the training system is lost) and leaves. */
+ * exactly one a command, by the same event, but for FORK, READ and ADD: those
+ * are answered when the training system has. FINISH: the run is over; the last
+ * action ever; the shell ends the training system (a `stop` message was sent
+ * before it, unless the training system is lost) and leaves. */
 enum tuner_action_kind {
     TUNER_SEND,
     TUNER_RECORD,
@@ -215,12 +232,16 @@ enum tuner_action_kind {
  * ERR_AGAIN not yet, ERR_NOENT no such branch, ERR_DIVERGED its state is of no
  * use, ERR_INVAL its setting is wrong (see the faults), ERR_LIMIT no memory or
  * no place for another branch or suggestion, ERR_EXHAUSTED no search follows,
+ * ERR_PROTO the training system gave no rows,
  * ERR_NOMEM. */
 struct tuner_answer {
     uint64_t ticket;
     enum err err;
     bool changed;
-    branch_id branch;                 /* that FORK has made; BRANCH_NONE */
+    branch_id branch; /* that FORK has made, READ and ADD were about;
+                       * BRANCH_NONE */
+    double *value;    /* READ: owned, [values] row by row; else NULL */
+    uint32_t values;
     uint32_t suggestion, suggestions; /* SUGGEST: number of the first accepted,
                                        * and how many, in a row; 0: none */
     char text[RECORD_TEXT_MAX];       /* a sentence */

@@ -69,8 +69,9 @@ def type_faults(schema, value, at):
 
 
 class Stranger:
-    """The client. @known: what members of answers were last; variables of paths
-    are members of that name, as the description says."""
+    """The client. @known: what members of answers were last; variables of
+    paths, and `run` of queries, are members of that name, as the description
+    says."""
 
     def __init__(self, address, token):
         self.address, self.token = address, token
@@ -109,8 +110,11 @@ class Stranger:
         for parameter in operation["parameters"]:
             name, schema = parameter["name"], parameter["schema"]
             if parameter["in"] == "path":
-                value = self.known.get(name) or schema["examples"][0]
+                value = self.known.get(name) or str(
+                    schema.get("minimum", schema.get("examples", [None])[0]))
                 path = path.replace("{%s}" % name, value)
+            elif name == "run":
+                query.append(f"run={self.known[name]}")
             # A stream has no end: what is past a number has one.
             elif name == "after" and "text/event-stream" in \
                     operation["responses"]["200"]["content"]:
@@ -190,6 +194,7 @@ class Described(test_serve.Service):
         client.known["branch"] = str(self.run_now(run)["branch"])
         do("post_runs_run_branches_branch_fork")
         do("post_runs_run_branches_branch_promote")
+        do("post_tables_table_rows_row_inc")
         for name in ("pause", "continue", "snapshot", "retune", "stop"):
             do(f"post_runs_run_{name}")
         self.wait_for_status(run, "stopped")
@@ -221,8 +226,8 @@ class Described(test_serve.Service):
         client.known["run"] = "no-such-run"
         client.known["branch"] = client.known["trial"] = "1"
         client.known["suggestion"] = "1"
-        for name, (_, path, _) in client.operations.items():
-            if "{run}" in path:
+        for name, (_, path, operation) in client.operations.items():
+            if any(p["name"] == "run" for p in operation["parameters"]):
                 status, answer, _ = client.perform(name)
                 self.assertEqual(status, 404, (name, answer))
                 self.assertEqual(answer["code"], "run_not_found")

@@ -141,9 +141,9 @@ static void commands_are_all_guarded(void **state)
         char target[128];
         struct head bare, typed;
 
-        assert_true(!route->command == !strcmp(route->method, "GET"));
+        assert_true(route->command || !strcmp(route->method, "GET"));
         assert_true(!route->handle == !!route->command);
-        if (!route->command)
+        if (!strcmp(route->method, "GET"))
             continue;
         fill_in(route->path, target, sizeof(target));
         bare = head_of(route->method, target);
@@ -265,7 +265,7 @@ static void commands_bodies_are_checked_whole(void **state)
                    "/stop/a~1b /stop/plateau_epochs ");
     memset(deep, '[', 299);
     expect_refusal(w, "PATCH", RUN, deep, 400, " ");
-    expect_refusal(w, "POST", "/api/v1/runs/other:stop", "", 404, "");
+    expect_refusal(w, "POST", "/api/v1/runs/other:stop", "", 404, "/path/run ");
     view_steer_run(w->x.view, "run-1", NULL);
     expect_refusal(w, "POST", RUN ":stop", "", 409, "");
     assert_false(mailbox_take(w->mailbox, &request, &ticket));

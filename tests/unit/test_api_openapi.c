@@ -62,7 +62,7 @@ static void check_params(const json_t *found, const struct route *route)
         assert_true(json_is_object(json_object_get(o, "schema")));
     }
     /* Headers: Idempotency-Key of writes, Last-Event-ID of streams. */
-    n += route->command != NULL || route->handle == handle_events;
+    n += strcmp(route->method, "GET") != 0 || route->handle == handle_events;
     assert_int_equal(json_array_size(found), n);
 }
 
@@ -91,9 +91,9 @@ static void openapi_describes_the_table(void **state)
                             route->summary);
         check_params(json_object_get(o, "parameters"), route);
         assert_int_equal(json_is_array(json_object_get(o, "security")),
-                         route->command != NULL);
+                         strcmp(route->method, "GET") != 0);
         assert_int_equal(json_is_object(json_object_get(o, "requestBody")),
-                         route->command != NULL);
+                         strcmp(route->method, "GET") != 0);
         assert_non_null(json_at(o, "/responses/default"));
     }
     paths = json_object_get(document, "paths");

@@ -283,12 +283,96 @@ static void mailbox_serves_threads(void **state)
     close(other.fd);
 }
 
+static mailbox_ticket post_add(struct box *b, double value, const char *key,
+                               enum err expected)
+{
+    struct mailbox_request r = request(TUNER_ADD, key);
+    mailbox_ticket t = 0;
+
+    r.rows.values = 2;
+    r.add = mem_calloc(2, sizeof(double));
+    assert_non_null(r.add);
+    r.add[1] = value;
+    assert_int_equal(mailbox_post(b->m, &r, b->fd, &t), expected);
+    assert_int_equal(r.add == NULL, expected == ERR_OK);
+    mailbox_request_deinit(&r);
+    return t;
+}
+
+/* What is added goes along, once; a repetition is known by its numbers. */
+static void mailbox_carries_increments(void **state)
+{
+    struct box *b = *state;
+    struct tuner_answer a = {.err = ERR_OK, .text = "added"};
+    struct mailbox_request r;
+    mailbox_ticket t = post_add(b, 3, "k", ERR_OK), taken;
+
+    post_add(b, 3, "k", ERR_BUSY);
+    post_add(b, 4, "k", ERR_EXIST);
+    assert_true(mailbox_take(b->m, &r, &taken));
+    assert_ptr_equal(r.rows.add, r.add);
+    assert_true(r.add[1] == 3);
+    mailbox_request_deinit(&r);
+    mailbox_answer(b->m, taken, &a);
+    expect(b, t, ERR_OK, "added");
+    expect(b, post_add(b, 3, "k", ERR_OK), ERR_OK, "added");
+    post_add(b, 4, "k", ERR_EXIST);
+    /* One that nobody takes, and one that nobody waits for. */
+    t = post_add(b, 5, "", ERR_OK);
+    mailbox_forget(b->m, t);
+    t = post_add(b, 5, "", ERR_OK);
+    mailbox_close(b->m);
+    expect(b, t, ERR_CANCELED, "the run has ended");
+}
+
+static void answer_read(struct box *b)
+{
+    struct tuner_answer a = {.values = 1};
+    struct mailbox_request r;
+    mailbox_ticket t;
+
+    a.value = mem_calloc(1, sizeof(double));
+    assert_non_null(a.value);
+    a.value[0] = 7;
+    assert_true(mailbox_take(b->m, &r, &t));
+    mailbox_answer(b->m, t, &a);
+    assert_null(a.value);
+}
+
+/* Reads leave places for other requests; what was read goes to who waits, and
+ * nowhere when nobody does. */
+static void mailbox_reads_leave_room(void **state)
+{
+    struct box *b = *state;
+    struct mailbox_request r = request(TUNER_READ, "");
+    mailbox_ticket t[MAILBOX_READS], more;
+    struct tuner_answer a;
+
+    for (int i = 0; i < MAILBOX_READS; i++)
+        t[i] = post(b, TUNER_READ, "");
+    assert_int_equal(mailbox_post(b->m, &r, b->fd, &more), ERR_LIMIT);
+    for (int i = 0; i < MAILBOX_READS; i++)
+        answer_read(b);
+    assert_int_equal(mailbox_collect(b->m, t[0], &a), ERR_OK);
+    assert_true(a.value[0] == 7);
+    mem_free(a.value);
+    for (int i = 1; i < MAILBOX_READS; i++)
+        mailbox_forget(b->m, t[i]);
+    t[0] = post(b, TUNER_READ, "");
+    mailbox_forget(b->m, t[0]);
+    answer_read(b);
+    more = post(b, TUNER_PAUSE, "");
+    mailbox_forget(b->m, more);
+}
+
 int main(void)
 {
 #define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
     const struct CMUnitTest tests[] = {
         WITH(mailbox_carries_requests_and_answers),
         WITH(mailbox_is_bounded),
+        WITH(mailbox_carries_increments),
+        WITH(mailbox_reads_leave_room),
         WITH(mailbox_remembers_keys),
         WITH(mailbox_tells_forks_apart),
         WITH(mailbox_abandons_what_was_taken),

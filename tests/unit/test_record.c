@@ -96,6 +96,13 @@ static void fill(struct record *r, enum record_kind kind)
         r->asking.search = 2;
         strcpy(r->asking.reason, "nobody answers");
         break;
+    case RECORD_TABLES:
+        r->tables.tables = json_pack("[{s:s}]", "name", "weights");
+        break;
+    case RECORD_INCREMENT:
+        r->increment = (struct record_increment){
+            .number = 4, .branch = 9, .table = "weights", .norm = INFINITY};
+        break;
     case RECORD_SLICE_SCHEDULED:
         r->slice_scheduled.count = 10;
         break;
