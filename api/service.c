@@ -549,7 +549,9 @@ static bool post(struct view *view, const char *method, const char *target,
         return false;
     memcpy(w->request.key, key, sizeof(key));
     w->desk = view_options(view)->desk;
-    if (!submit_is(&call) && !find_run(view, &call, w, out))
+    if (call.route->command == command_delete) /* listed or not */
+        snprintf(w->run, sizeof(w->run), "%s", route_arg(&call, "run")->text);
+    else if (!submit_is(&call) && !find_run(view, &call, w, out))
         return false;
     return w->desk ? post_to_desk(w, &call, target, body, len, wake_fd, out)
                    : post_to_run(w, wake_fd, out);

@@ -11,8 +11,8 @@
 route_command command_submit;
 route_command command_validate;
 
-/* DELETE /runs/{run}: of one that has ended, or waits. Refused by a server that
- * holds one run. */
+/* DELETE /runs/{run}: of one that has ended, or waits, also one that is not
+ * listed. Refused by a server that holds one run. */
 route_command command_delete;
 
 /* Whether @call is one of the first two: those name no run. */

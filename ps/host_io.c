@@ -677,11 +677,12 @@ enum err host_set_rates(struct host *h, const json_t *setting, struct fault *f)
     enum err err = setting_read(&h->facts.defaults, setting,
                                 h->facts.app->tunables, &s, f);
 
-    if (!err)
-        err = ps_set_learning_rate(h->ps, s.learning_rate);
+    if (err)
+        return err;
+    err = ps_set_learning_rate(h->ps, s.learning_rate);
     if (!err)
         err = ps_set_momentum(h->ps, s.momentum);
-    return err;
+    return err ? fault_set(f, err, "setting: %s", err_text(err)) : ERR_OK;
 }
 
 enum err host_slice_begin(struct host *h, const struct host_slice *s,

@@ -304,6 +304,18 @@ class Queue(Service):
         self.launch()
         self.assertEqual([r["run"] for r in self.get("/api/v1/runs")["runs"]],
                          [waits, again])
+        # One that cannot be read is not listed, and is deleted all the same.
+        self.assert_code(self.end(), 143)
+        with journal:
+            journal.execute("UPDATE records SET json = '{' WHERE run = "
+                            "(SELECT key FROM runs WHERE id = ?)", (again,))
+        self.launch()
+        self.assertEqual([r["run"] for r in self.get("/api/v1/runs")["runs"]],
+                         [waits])
+        self.delete(again)
+        self.delete(again, 404)
+        self.assertEqual(journal.execute("SELECT id FROM runs").fetchall(),
+                         [(waits,)])
 
     def test_commands_reach_a_run_that_lives(self):
         """Through the service, as through the run's own server."""
