@@ -142,16 +142,16 @@ enum err node_rows_carry_out(struct mlt_ps *ps, const struct msg_rows *m,
     values = node_rows_alloc(&r);
     if (!values)
         return fault_set(f, ERR_NOMEM, "rows: %s", err_text(ERR_NOMEM));
-    if (m->increment)
+    if (m->increment) {
         err = take_increments(m, &r, values, f);
-    if (err)
-        goto done;
-    if (m->increment)
-        err = add_here(ps, m, &r, values);
-    if (!err)
+        if (err)
+            goto done;
+        err = add_here(ps, m, &r, values); /* after which nothing may fail */
+    } else {
         err = read_here(ps, &r, values);
-    if (!err && !(*data = node_rows_json(ps, &r, values)))
-        err = ERR_NOMEM;
+        if (!err && !(*data = node_rows_json(ps, &r, values)))
+            err = ERR_NOMEM;
+    }
     if (err)
         fault_set(f, err, "rows of %s: %s", m->table, err_text(err));
 done:

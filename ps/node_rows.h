@@ -21,9 +21,10 @@ json_t *node_rows_json(const struct mlt_ps *ps, const struct ps_rows *r,
                        const double values[]);
 
 /* Between two slices: adds what is to be added, with the learning rate and the
- * momentum that are set, and reads. @data: owned by the caller. Errors: as
- * above; ERR_INVAL (increments that do not fit), ERR_NOENT (branch), ERR_NOMEM.
- */
+ * momentum that are set, or reads. @data: what was read, owned by the caller;
+ * of an increment it is left alone, so that what was added cannot be told as
+ * failed. Errors: as above; ERR_INVAL (increments that do not fit), ERR_NOENT
+ * (branch), ERR_NOMEM. */
 enum err node_rows_carry_out(struct mlt_ps *ps, const struct msg_rows *m,
                              json_t **data, struct fault *f);
 
