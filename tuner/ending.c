@@ -1,6 +1,7 @@
 /* The way a run ends: slices, then a snapshot, then the model. */
 #include "tuner/board.h"
 
+#include "tuner/rows.h"
 #include "tuner/snapshots.h"
 
 #include <assert.h>
@@ -212,7 +213,7 @@ static void choose_trial(struct board *c)
 static void drain(struct board *c)
 {
     board_cut(c, BRANCH_NONE);
-    if (slices_out(c))
+    if (slices_out(c) || rows_adding(c))
         return;
     /* The branch to go on from must not be freed with the rest. */
     if (wants_snapshot(c) && c->snapshot.phase == SNAPSHOT_IDLE)

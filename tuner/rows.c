@@ -356,7 +356,18 @@ void rows_advance(struct board *c)
 
 void rows_end(struct board *c)
 {
+    for (size_t i = 0; i < ROWS_ASKED_MAX; i++) {
+        struct rows_asked *a = &c->rows->asked[i];
+
+        if (a->op && a->waits && !a->adds)
+            tell(c, a, ERR_CANCELED, "the run is ending");
+    }
+}
+
+bool rows_adding(const struct board *c)
+{
     for (size_t i = 0; i < ROWS_ASKED_MAX; i++)
-        if (c->rows->asked[i].op && c->rows->asked[i].waits)
-            tell(c, &c->rows->asked[i], ERR_CANCELED, "the run is ending");
+        if (c->rows->asked[i].op && c->rows->asked[i].adds)
+            return true;
+    return false;
 }

@@ -63,7 +63,12 @@ void rows_failed(struct board *c, op_id op, const struct msg_failed *m);
 /* Once an event: cuts what an increment would wait for. */
 void rows_advance(struct board *c);
 
-/* The run ends: who still waits for an answer gets it. */
+/* The run ends: who still waits for rows gets an answer. What was sent to be
+ * added is added all the same, and answered so. */
 void rows_end(struct board *c);
+
+/* Whether an increment is not answered yet by the training system: the end of
+ * the run waits for it. */
+bool rows_adding(const struct board *c);
 
 #endif

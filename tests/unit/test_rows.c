@@ -374,6 +374,42 @@ static void rows_that_cannot_be_are_refused(void **state)
     close_run(&r);
 }
 
+/* What was sent to be added is in the model that the run leaves: its end waits
+ * for it, and its answer says so. */
+static void rows_increment_is_not_cut_off_by_the_end(void **state)
+{
+    static const double value[WIDTH] = {1, 1, 1};
+    struct tuner_event stop = {.kind = TUNER_EVENT_COMMAND,
+                               .command = TUNER_STOP};
+    struct msg done = {.kind = MSG_DONE};
+    struct run r;
+    op_id op;
+
+    (void)state;
+    open_run(&r);
+    add(&r, 1, value);
+    op = sent(&r, MSG_ROWS)->op;
+    step(&r, &stop);
+    for (size_t i = 0; i < r.actions.count; i++)
+        assert_true(r.actions.item[i].kind != TUNER_ANSWER ||
+                    r.actions.item[i].answer.ticket != 8);
+    for (size_t i = 0; i < r.scheduled; i++) {
+        done = (struct msg){.kind = MSG_DONE, .op = r.slices[i]};
+        say(&r, &done);
+        assert_null(sent(&r, MSG_SAVE));
+        assert_null(sent(&r, MSG_FORK));
+        assert_null(sent(&r, MSG_SNAPSHOT));
+        assert_null(sent(&r, MSG_STOP));
+    }
+    say_done(&r, op, NULL);
+    assert_non_null(recorded(&r, RECORD_INCREMENT));
+    assert_non_null(answered(&r));
+    assert_int_equal(answered(&r)->ticket, 8);
+    assert_int_equal(answered(&r)->err, ERR_OK);
+    assert_true(answered(&r)->changed);
+    close_run(&r);
+}
+
 /* Before the training system is ready there is nothing to ask. */
 static void rows_of_a_run_that_loads_are_not_there_yet(void **state)
 {
@@ -431,6 +467,7 @@ int main(void)
         cmocka_unit_test(rows_increment_cuts_and_is_journaled),
         cmocka_unit_test(rows_increment_is_not_forgotten),
         cmocka_unit_test(rows_that_cannot_be_are_refused),
+        cmocka_unit_test(rows_increment_is_not_cut_off_by_the_end),
         cmocka_unit_test(rows_of_a_run_that_loads_are_not_there_yet),
         cmocka_unit_test(rows_lost_increments_are_told),
     };
