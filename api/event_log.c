@@ -224,6 +224,7 @@ void event_log_read(struct event_log *log, uint64_t after, enum event_form form,
     *out = (struct event_reading){.last = after};
     pthread_mutex_lock(&log->lock);
     out->missed = after < log->dropped;
+    out->kept_after = log->dropped;
     for (uint64_t n = find(log, after); n < log->end && !out->missed; n++) {
         const struct event *e = at(log, n);
 

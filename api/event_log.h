@@ -66,6 +66,7 @@ struct event_reading {
     size_t events; /* written */
     uint64_t last; /* number of the last one, or what it was read after */
     bool missed;   /* some after that are dropped already: nothing is written */
+    uint64_t kept_after; /* all after this one are kept */
 };
 
 /* Whole events with numbers above @after, as many as fit into @size >=

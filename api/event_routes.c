@@ -30,7 +30,7 @@ static void poll_events(struct event_log *log, uint64_t after,
     len = n + r.len;
     len += (size_t)snprintf(
         text + len, POLL_TAIL, "],\"next_after\":%" PRIu64 ",\"missed\":%s}\n",
-        r.missed ? event_log_newest(log) : r.last, r.missed ? "true" : "false");
+        r.missed ? r.kept_after : r.last, r.missed ? "true" : "false");
     /* It lives until the client has taken it; mostly it is short. */
     small = mem_realloc(text, len + 1);
     if (small)

@@ -48,13 +48,13 @@ static bool say(struct stream *s, const char *text, size_t len)
     return true;
 }
 
-static bool say_dropped(struct stream *s)
+static bool say_dropped(struct stream *s, uint64_t kept_after)
 {
-    char text[160];
+    char text[192];
     int n = snprintf(text, sizeof(text),
                      "event: dropped\ndata: {\"last\":%" PRIu64
-                     ",\"newest\":%" PRIu64 "}\n\n",
-                     s->after, event_log_newest(s->log));
+                     ",\"newest\":%" PRIu64 ",\"kept_after\":%" PRIu64 "}\n\n",
+                     s->after, event_log_newest(s->log), kept_after);
 
     s->over = true;
     return say(s, text, (size_t)n);
@@ -71,7 +71,7 @@ static bool refill(struct stream *s, time_ns now)
     event_log_read(s->log, s->after, EVENT_STREAM, SIZE_MAX, s->owner->scratch,
                    SCRATCH_BYTES, &r);
     if (r.missed)
-        ok = say_dropped(s);
+        ok = say_dropped(s, r.kept_after);
     else if (r.len > 0)
         ok = say(s, s->owner->scratch, r.len);
     else if (now - s->said >= s->owner->heartbeat)

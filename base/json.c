@@ -117,6 +117,13 @@ void json_write_number(double number, char out[JSON_NUMBER_MAX])
         snprintf(out + strlen(out), 3, ".0");
 }
 
+/* A control character of U+0080 .. U+009F, which terminals obey, in UTF-8. */
+static bool is_c1(const char *s, size_t len)
+{
+    return len >= 2 && (unsigned char)s[0] == 0xc2 &&
+           (unsigned char)s[1] >= 0x80 && (unsigned char)s[1] < 0xa0;
+}
+
 static void write_string(struct text *t, const char *s, size_t len)
 {
     size_t plain = 0;
@@ -124,10 +131,13 @@ static void write_string(struct text *t, const char *s, size_t len)
     text_puts(t, "\"");
     for (size_t i = 0; i < len; i++) {
         unsigned char c = (unsigned char)s[i];
+        bool c1 = is_c1(s + i, len - i);
 
-        if (c >= 0x20 && c != '"' && c != '\\' && c != 0x7f)
+        if (c >= 0x20 && c != '"' && c != '\\' && c != 0x7f && !c1)
             continue;
         text_add(t, s + plain, i - plain);
+        if (c1)
+            c = (unsigned char)s[++i];
         plain = i + 1;
         if (c == '\n')
             text_puts(t, "\\n");

@@ -134,8 +134,11 @@ static int say_refusal(const struct client_answer *answer)
     size_t i;
 
     talk_error("%s", text_of(answer->json, "detail"));
-    json_array_foreach(errors, i, e) fprintf(
-        stderr, "  %s: %s\n", text_of(e, "pointer"), text_of(e, "detail"));
+    json_array_foreach(errors, i, e)
+    {
+        talk_line(stderr, "  %s: %s", text_of(e, "pointer"),
+                  text_of(e, "detail"));
+    }
     if (answer->status == 422 || answer->status == 400)
         return EXIT_USAGE;
     return answer->status == 503 ? EXIT_NO_SERVER : EXIT_RUN_FAILED;
@@ -148,8 +151,8 @@ static int say_answer(const struct client_answer *answer, bool json)
     if (answer->status >= 300)
         return say_refusal(answer);
     if (!json) {
-        printf("%s: %s\n", text_of(answer->json, "run"),
-               text_of(answer->json, "message"));
+        talk_line(stdout, "%s: %s", text_of(answer->json, "run"),
+                  text_of(answer->json, "message"));
         return EXIT_DONE;
     }
     text = json_write(answer->json, 0);

@@ -23,8 +23,8 @@ enum {
 
 /* Borrowed for the visit. */
 struct event_read {
-    bool numbered;
-    uint64_t id;      /* 0 unless it is numbered */
+    bool numbered;    /* some event so far was */
+    uint64_t id;      /* its own, else that of the newest before; 0: none */
     const char *kind; /* "message" where none is said */
     const char *data;
 };

@@ -2,8 +2,9 @@
  * a state folder by its journal.
  *
  * A server that goes away is asked again until it answers; what it kept
- * meanwhile comes then. Nothing here waits: the caller polls, and steps when
- * something is ready and once in a while. One owner thread.
+ * meanwhile comes then. One that opens no stream is asked for the records, if
+ * all of them are wanted, once a second. Nothing here waits: the caller polls,
+ * and steps when something is ready and once in a while. One owner thread.
  */
 #ifndef CLI_FOLLOW_H
 #define CLI_FOLLOW_H
@@ -36,8 +37,13 @@ struct follow {
     struct fault trouble;
     time_ns away_since, next; /* next: when to look or ask again */
     uint64_t missed;          /* events that the server did not keep */
+    uint64_t visited;         /* events that it had */
     /* Of a server: */
-    bool open;
+    bool all;     /* every record is wanted */
+    bool ending;  /* set by the caller: the run is over, what is left is due */
+    bool drained; /* ... and all of it has come */
+    bool polls;   /* it opens no stream, why is in trouble, but is asked */
+    bool open, asks; /* asks: what is open is no stream */
     struct client_exchange exchange;
     struct event_reader reader;
     /* Of a state folder: */
@@ -56,8 +62,9 @@ void follow_close(struct follow *w);
 /* What to poll, if anything (returns 0 or 1), and until when. */
 nfds_t follow_poll(const struct follow *w, struct pollfd *out, time_ns *until);
 
-/* Goes on as far as it can. Errors: those of the journal and of @visit, and
- * ERR_FORMAT (what answers is no mltune); that a server is away is none. */
+/* Goes on as far as it can. Errors: those of the journal and of @visit;
+ * ERR_INVAL the server refuses its records. That it is away, or that something
+ * else answers for it, is none. */
 enum err follow_step(struct follow *w, struct fault *f);
 
 #endif

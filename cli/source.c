@@ -60,15 +60,32 @@ void source_close(struct source *s)
 
 /* ---- answers ------------------------------------------------------------- */
 
-static enum err refused(int status, const json_t *answer, struct fault *f)
+/* What is wrong with the server itself, or with how much it is asked, may pass.
+ */
+static enum err code_of(int status)
+{
+    if (status == 404)
+        return ERR_NOENT;
+    return status == 429 || status >= 500 ? ERR_NODE : ERR_INVAL;
+}
+
+/* @answer is taken over; NULL: it is no JSON. */
+static enum err judge(int status, json_t *answer, json_t **out, struct fault *f)
 {
     const char *detail = json_string_value(json_object_get(answer, "detail"));
+    enum err err = ERR_OK;
 
-    return fault_set(f,
-                     status == 404   ? ERR_NOENT
-                     : status == 503 ? ERR_NODE
-                                     : ERR_INVAL,
-                     "%s", detail ? detail : "the server refuses");
+    if (status < 300) {
+        *out = answer;
+        return ERR_OK;
+    }
+    if (detail)
+        err = fault_set(f, code_of(status), "%s", detail);
+    else
+        err = fault_set(f, code_of(status), "the server refuses (status %d)",
+                        status);
+    json_decref(answer);
+    return err;
 }
 
 static enum err get_here(struct source *s, const char *target, int *status,
@@ -108,13 +125,7 @@ enum err source_get(struct source *s, const char *target, json_t **out,
     enum err err = s->url[0] ? get_there(s, target, &status, &json, f)
                              : get_here(s, target, &status, &json, f);
 
-    if (!err && status >= 300) {
-        err = refused(status, json, f);
-        json_decref(json);
-    }
-    if (!err)
-        *out = json;
-    return err;
+    return err ? err : judge(status, json, out, f);
 }
 
 enum err source_answer(const struct source *s, int status, const char *body,
@@ -124,17 +135,12 @@ enum err source_answer(const struct source *s, int status, const char *body,
     json_t *json = NULL;
     enum err err = json_load(body, len, &json, NULL, &why);
 
-    if (err == ERR_FORMAT)
+    /* A proxy before the server says in words of its own that it is away. */
+    if (err == ERR_FORMAT && status < 300)
         return fault_set(f, err, "what answers at %s is no mltune", s->url);
-    if (err)
+    if (err && err != ERR_FORMAT)
         return fault_set(f, err, "%s", err_text(err));
-    if (status >= 300) {
-        err = refused(status, json, f);
-        json_decref(json);
-        return err;
-    }
-    *out = json;
-    return ERR_OK;
+    return judge(status, json, out, f);
 }
 
 enum err source_list(struct source *s, const char *target, const char *name,

@@ -51,8 +51,8 @@ enum err source_only(struct source *s, char id[RUN_ID_MAX + 1],
                      struct fault *f);
 
 /* Answer to GET @target, the caller's. Of a state folder only targets of the
- * run that was found. Errors: ERR_NOENT (404), ERR_INVAL (other refusals);
- * those of the client. */
+ * run that was found. Errors: ERR_NOENT (404), ERR_NODE (429, 5xx: it may
+ * pass), ERR_INVAL (other refusals); those of the client. */
 enum err source_get(struct source *s, const char *target, json_t **out,
                     struct fault *f);
 

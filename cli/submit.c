@@ -93,8 +93,11 @@ static int say_refusal(const struct client_answer *answer)
     size_t i;
 
     talk_error("%s", text_of(answer->json, "detail"));
-    json_array_foreach(json_object_get(answer->json, "errors"), i, e) fprintf(
-        stderr, "  %s: %s\n", text_of(e, "pointer"), text_of(e, "detail"));
+    json_array_foreach(json_object_get(answer->json, "errors"), i, e)
+    {
+        talk_line(stderr, "  %s: %s", text_of(e, "pointer"),
+                  text_of(e, "detail"));
+    }
     switch (answer->status) {
     case 400:
     case 422:
@@ -113,9 +116,12 @@ static void say_problems(const json_t *answer)
     const json_t *p;
     size_t i;
 
-    json_array_foreach(json_object_get(answer, "problems"), i, p) fprintf(
-        stderr, "  %s: %s: expected %s, found %s\n", text_of(p, "severity"),
-        text_of(p, "pointer"), text_of(p, "expected"), text_of(p, "found"));
+    json_array_foreach(json_object_get(answer, "problems"), i, p)
+    {
+        talk_line(stderr, "  %s: %s: expected %s, found %s",
+                  text_of(p, "severity"), text_of(p, "pointer"),
+                  text_of(p, "expected"), text_of(p, "found"));
+    }
 }
 
 static int say_answer(const struct submit_arguments *a,
@@ -141,8 +147,9 @@ static int say_answer(const struct submit_arguments *a,
     if (a->check)
         printf("%s\n", valid ? "valid" : "not valid");
     else
-        printf("%s: %s in group %s\n", text_of(answer->json, "run"),
-               text_of(answer->json, "status"), text_of(answer->json, "group"));
+        talk_line(stdout, "%s: %s in group %s", text_of(answer->json, "run"),
+                  text_of(answer->json, "status"),
+                  text_of(answer->json, "group"));
     return valid ? EXIT_DONE : EXIT_CONFIG;
 }
 

@@ -1,8 +1,9 @@
 #include "cli/talk.h"
 
+#include "base/text.h"
+
 #include <errno.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,6 +24,22 @@ bool talk_in_color(int fd)
            !(term && strcmp(term, "dumb") == 0);
 }
 
+/* Newlines stay: what is said may have several lines. */
+static void say(FILE *to, const char *fmt, va_list ap)
+{
+    char *text = NULL, *rest, *line;
+
+    if (vasprintf(&text, fmt, ap) < 0) {
+        fputs("out of memory\n", to);
+        return;
+    }
+    for (rest = text; (line = strsep(&rest, "\n"));) {
+        text_clean(line);
+        fprintf(to, "%s\n", line);
+    }
+    free(text);
+}
+
 void talk_error(const char *fmt, ...)
 {
     bool color = talk_in_color(STDERR_FILENO);
@@ -31,9 +48,8 @@ void talk_error(const char *fmt, ...)
     fprintf(stderr, "mltune: %serror:%s ", color ? "\033[1;31m" : "",
             color ? "\033[0m" : "");
     va_start(ap, fmt);
-    vfprintf(stderr, fmt, ap);
+    say(stderr, fmt, ap);
     va_end(ap);
-    fputc('\n', stderr);
 }
 
 void talk_note(const char *fmt, ...)
@@ -44,9 +60,17 @@ void talk_note(const char *fmt, ...)
         return;
     fputs("mltune: ", stderr);
     va_start(ap, fmt);
-    vfprintf(stderr, fmt, ap);
+    say(stderr, fmt, ap);
     va_end(ap);
-    fputc('\n', stderr);
+}
+
+void talk_line(FILE *to, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    say(to, fmt, ap);
+    va_end(ap);
 }
 
 int talk_flush(void)

@@ -1,8 +1,12 @@
-/* What the program says: results on stdout, everything else on stderr. */
+/* What the program says: results on stdout, everything else on stderr. Texts
+ * may hold what a server or a file said: control characters do not reach a
+ * terminal.
+ */
 #ifndef CLI_TALK_H
 #define CLI_TALK_H
 
 #include <stdbool.h>
+#include <stdio.h>
 
 /* "mltune: TEXT" on a line of stderr; "error" in red on a terminal. */
 void talk_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -11,6 +15,10 @@ void talk_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void talk_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 void talk_set_quiet(bool quiet);
+
+/* The text alone, and a newline, on @to. */
+void talk_line(FILE *to, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* Whether @fd is a terminal that wants colour (NO_COLOR, TERM=dumb). */
 bool talk_in_color(int fd);

@@ -104,24 +104,50 @@ static enum err on_event(void *ctx, uint64_t id, const char *kind,
     return err == ERR_FORMAT ? ERR_OK : err;
 }
 
+/* What has been said of the server. */
+struct said {
+    bool away, polls;
+};
+
 /* That the server is away, or there again, is said once. */
-static void say_trouble(struct watching *g, bool *away)
+static void say_trouble(struct watching *g, struct said *said)
 {
     struct watch *w = &g->watch;
     time_ns since;
 
-    if (watch_is_away(w, &since) != *away) {
-        *away = !*away;
-        if (*away)
-            talk_note("%s; trying again",
-                      w->away_since ? w->trouble.text : w->follow.trouble.text);
-        else
-            talk_note("%s answers again", w->source.url);
-    }
-    if (w->follow.missed)
-        talk_note("%" PRIu64 " events were not kept by the server",
-                  w->follow.missed);
-    w->follow.missed = 0;
+    if (w->follow.polls && !said->polls)
+        talk_note("%s; it is asked once a second", w->follow.trouble.text);
+    said->polls |= w->follow.polls;
+    if (watch_is_away(w, &since) == said->away)
+        return;
+    said->away = !said->away;
+    if (said->away)
+        talk_note("%s; trying again",
+                  w->away_since ? w->trouble.text : w->follow.trouble.text);
+    else
+        talk_note("%s answers again", w->source.url);
+}
+
+static void say_missed(struct follow *w)
+{
+    if (w->missed)
+        talk_note("%" PRIu64 " events were not kept by the server", w->missed);
+    w->missed = 0;
+}
+
+/* Of a run that ended long ago a server has no events; the summary is there. */
+static enum err say_none(const struct watching *g, struct fault *f)
+{
+    const struct watch *w = &g->watch;
+
+    if (!w->source.url[0] || w->follow.visited > 0)
+        return ERR_OK;
+    fault_set(f, ERR_NOENT, "the server keeps no events of run %s any more",
+              w->id);
+    if (g->json)
+        return ERR_NOENT;
+    talk_note("%s", f->text);
+    return ERR_OK;
 }
 
 /* Said once: what could not be written is not tried again at the end. */
@@ -136,16 +162,19 @@ static enum err lost_output(struct fault *f)
 static enum err watch_in_lines(struct watching *g, int *number, struct fault *f)
 {
     struct watch *w = &g->watch;
-    bool away = false;
+    struct said said = {false, false};
     enum err err = ERR_OK;
 
     while (!err) {
         err = watch_step(w, true, 0, f);
         if (!err && (fflush(stdout) != 0 || ferror(stdout)))
             return lost_output(f);
-        if (err || watch_is_over(w))
+        say_missed(&w->follow);
+        if (!err && watch_is_over(w))
+            return say_none(g, f);
+        if (err)
             return err;
-        say_trouble(g, &away);
+        say_trouble(g, &said);
         *number = watch_wait(w, NULL, 0, INT64_MAX);
         if (*number)
             return ERR_OK;
@@ -209,20 +238,31 @@ static enum err look_first(struct watch *w, struct fault *f)
     return source_get(&w->source, target, &w->docs.shown[DOCS_RUN], f);
 }
 
-static enum err watch_run(struct watching *g, const struct watch_arguments *a,
-                          int *number, bool *left, struct fault *f)
+/* Ctrl-C ends the program at once until the server has answered. */
+static enum err begin(struct watching *g, const struct watch_arguments *a,
+                      struct fault *f)
 {
     struct watch *w = &g->watch;
     enum err err = find_run(w, a->run, f);
 
     if (!err)
         err = look_first(w, f);
+    if (!err)
+        err = signals_open(&w->signal_fd, f);
     if (err)
         return err;
     w->docs.source = &w->source;
     memcpy(w->docs.id, w->id, sizeof(w->id));
-    err =
-        follow_open(&w->follow, &w->source, w->id, !g->screen, on_event, g, f);
+    return follow_open(&w->follow, &w->source, w->id, !g->screen, on_event, g,
+                       f);
+}
+
+static enum err watch_run(struct watching *g, const struct watch_arguments *a,
+                          int *number, bool *left, struct fault *f)
+{
+    struct watch *w = &g->watch;
+    enum err err = begin(g, a, f);
+
     if (err)
         return err;
     err = g->screen ? watch_on_screen(w, number, left, f)
@@ -237,10 +277,8 @@ static int watch_source(struct watching *g, const struct watch_arguments *a)
     struct fault f = {0};
     int number = 0, code;
     bool left = false;
-    enum err err = signals_open(&w->signal_fd, &f);
+    enum err err = watch_run(g, a, &number, &left, &f);
 
-    if (!err)
-        err = watch_run(g, a, &number, &left, &f);
     signals_close(w->signal_fd);
     if (err) {
         talk_error("%s", f.text[0] ? f.text : err_text(err));

@@ -18,7 +18,7 @@ struct watch {
     int signal_fd;
     int wait_s; /* a server that is away for longer is given up; 0: never */
     bool ascii;
-    /* Of the newest run_finished; "" before. */
+    /* Of the newest run_finished; "" before, and once it was resumed. */
     char status[RECORD_NAME_MAX], reason[RECORD_NAME_MAX];
     char message[RECORD_TEXT_MAX];
     time_ns ask_at;       /* when its answers may be asked for again */
@@ -32,7 +32,7 @@ struct watch {
  * journal, of a visit; ERR_NODE a server that is away for too long. */
 enum err watch_step(struct watch *w, bool run_only, int spans, struct fault *f);
 
-/* Notes what a record says of the run's end. */
+/* Notes what a record says of the run's end, or that it goes on. */
 void watch_note(struct watch *w, const char *kind, const char *json);
 
 /* Whether the run has ended and all of it was seen. */

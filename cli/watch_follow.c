@@ -19,20 +19,26 @@ static bool is_remote(const struct watch *w)
     return w->source.url[0];
 }
 
+static void take_text(const json_t *record, const char *name, char *out,
+                      size_t size)
+{
+    const char *text = json_string_value(json_object_get(record, name));
+
+    snprintf(out, size, "%s", text ? text : "");
+}
+
 void watch_note(struct watch *w, const char *kind, const char *text)
 {
     json_t *json = NULL;
-    const char *status, *reason, *message;
 
+    if (strcmp(kind, "run_resumed") == 0)
+        w->status[0] = w->reason[0] = w->message[0] = '\0';
     if (strcmp(kind, "run_finished") != 0 ||
         json_load(text, strlen(text), &json, NULL, NULL) != ERR_OK)
         return;
-    status = json_string_value(json_object_get(json, "status"));
-    reason = json_string_value(json_object_get(json, "reason"));
-    message = json_string_value(json_object_get(json, "message"));
-    snprintf(w->status, sizeof(w->status), "%s", status ? status : "");
-    snprintf(w->reason, sizeof(w->reason), "%s", reason ? reason : "");
-    snprintf(w->message, sizeof(w->message), "%s", message ? message : "");
+    take_text(json, "status", w->status, sizeof(w->status));
+    take_text(json, "reason", w->reason, sizeof(w->reason));
+    take_text(json, "message", w->message, sizeof(w->message));
     json_decref(json);
 }
 
@@ -51,13 +57,24 @@ static void finish_docs(struct watch *w)
     w->fresh = true;
 }
 
-bool watch_is_over(const struct watch *w)
+static bool has_ended(const struct watch *w)
 {
     const json_t *run = w->docs.shown[DOCS_RUN];
 
+    return run && picture_is_over(run);
+}
+
+/* Of a server that ends with its run nobody answers after its last event. */
+bool watch_is_over(const struct watch *w)
+{
+    time_ns since;
+
     if (!is_remote(w))
         return w->follow.over && !w->follow.changed && !w->docs.busy;
-    return run && picture_is_over(run) && !w->follow.open;
+    if (!has_ended(w) || w->follow.open)
+        return false;
+    return !w->follow.all || w->follow.drained ||
+           (w->status[0] && watch_is_away(w, &since));
 }
 
 bool watch_is_away(const struct watch *w, time_ns *since)
@@ -95,7 +112,8 @@ static enum err take_answers(struct watch *w, struct fault *f)
         w->fresh = true;
         return ERR_OK;
     }
-    if (err != ERR_NODE || !is_remote(w))
+    /* It has answered before: something stands in for it (a proxy). */
+    if ((err != ERR_NODE && err != ERR_FORMAT) || !is_remote(w))
         return fault_set(f, err, "%s", why.text);
     if (!w->away_since)
         w->away_since = now;
@@ -114,6 +132,7 @@ enum err watch_step(struct watch *w, bool run_only, int spans, struct fault *f)
         ask_if_due(w, run_only, spans);
     if (!err && w->docs.busy)
         err = take_answers(w, f);
+    w->follow.ending = is_remote(w) && has_ended(w);
     if (err || !w->wait_s || watch_is_over(w) || !watch_is_away(w, &since))
         return err;
     if (clock_monotonic() - since > (time_ns)w->wait_s * 1000000000)

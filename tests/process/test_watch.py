@@ -9,6 +9,7 @@ import re
 import resource
 import select
 import signal
+import socket
 import struct
 import subprocess
 import termios
@@ -359,8 +360,35 @@ class AtService(Service):
         t.type("q")
         t.end(0)
 
+    def test_a_service_begun_anew_shows_what_it_has(self):
+        run = self.submit(endless_config())
+        before = self.wait_for_clock(run)["clocks"]
+        self.end()
+        self.launch()
+        self.wait_for_clock(run, past=before + 1)
+        out = self.folder / "lines"
+        with out.open("w", encoding="utf-8") as file:
+            lines = self.start("watch", run, "--json", "--server", self.url(),
+                               stdout=file)
+        self.wait_until(lambda: "\n" in out.read_text(), "an event")
+        self.command(run, "stop", 202)
+        done = self.finish(lines)
+        self.assert_code(done, 0)
+        events = [json.loads(line) for line in out.read_text().splitlines()]
+        self.assertIn(f" {events[0]['id'] - 1} events were not kept", done.err)
+        # What came before anybody watched, but is still there.
+        self.assertIn("run_resumed", [e["event"] for e in events])
+        self.assertEqual(events[-1]["event"], "run_finished")
+
 
 HOSTILE = "\033]0;owned\a\033[2J\u009b31m\u202e"
+
+
+def decision(number):
+    """Event @number."""
+    return {"id": number, "event": "decision", "data": {
+        "kind": "decision", "at_s": 1.0, "next_clock": 1, "decision": "told",
+        "text": f"{HOSTILE}number {number}", "numbers": {}}}
 
 
 class Fake(http.server.BaseHTTPRequestHandler):
@@ -371,13 +399,17 @@ class Fake(http.server.BaseHTTPRequestHandler):
         pass
 
     def do_GET(self):
-        path = self.path.partition("?")[0]
+        path, _, query = self.path.partition("?")
+        server = self.server
         if path.endswith("/events"):
-            self.stream()
+            self.events(query)
+            return
+        if server.trouble:
+            self.reply(*server.trouble)
             return
         name = path.rsplit("/", 1)[1]
         run = {"run": "a-1", "name": HOSTILE + "name",
-               "status": self.server.status, "message": HOSTILE + "told",
+               "status": server.status, "message": HOSTILE + "told",
                "setting": {HOSTILE + "rate": HOSTILE + "x"},
                "tuning": {"strategy": HOSTILE}, "epochs": 3}
         answers = {
@@ -385,30 +417,58 @@ class Fake(http.server.BaseHTTPRequestHandler):
             "runs": {"runs": [run], "next_page_token": None},
             "decisions": {"decisions": [{"text": HOSTILE + "because"}]},
         }
-        body = json.dumps(answers.get(name, {name: []})).encode()
-        self.send_response(200)
+        self.reply(200, answers.get(name, {name: []}))
+
+    def reply(self, status, body):
+        body = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(body)
 
-    def stream(self):
-        self.server.asked.append(self.headers.get("Last-Event-ID"))
+    def events(self, query):
+        server = self.server
+        if query:
+            after = int(query.removeprefix("after="))
+            server.polled.append(after)
+            if server.refuses == 404:
+                self.reply(404, {"detail": "none"})
+                return
+            events = [e for e in server.log if e["id"] > after][:2]
+            self.reply(200, {
+                "events": events, "missed": False,
+                "next_after": events[-1]["id"] if events else after})
+            return
+        after = self.headers.get("Last-Event-ID")
+        server.asked.append(after)
+        if server.refuses:
+            self.reply(server.refuses, {"detail": "no stream"})
+        else:
+            self.stream(int(after or 0))
+
+    def stream(self, after):
+        server = self.server
         self.send_response(200)
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        # Two events are all that happens at it.
-        for number in self.server.events:
-            data = json.dumps({
-                "kind": "decision", "at_s": 1.0, "next_clock": 1,
-                "decision": "told", "text": f"{HOSTILE}number {number}",
-                "numbers": {}})
-            text = f"id: {number}\nevent: decision\ndata: {data}\n\n".encode()
-            self.wfile.write(b"%x\r\n%s\r\n" % (len(text), text))
-        self.server.events = []
-        self.wfile.flush()
-        self.server.hold.wait(60)
+        if after < server.kept_after:
+            self.say("event: dropped\ndata: " + json.dumps({
+                "last": after, "newest": server.log[-1]["id"],
+                "kept_after": server.kept_after}))
+        else:
+            for e in server.log:
+                if after < e["id"] <= server.cut:
+                    self.say(f"id: {e['id']}\nevent: {e['event']}\n"
+                             f"data: {json.dumps(e['data'])}")
+            if server.log[-1]["id"] <= server.cut:
+                server.hold.wait(60)
         self.close_connection = True
+
+    def say(self, event):
+        text = f"{event}\n\n".encode()
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(text), text))
+        self.wfile.flush()
 
 
 class AtFake(Case):
@@ -418,12 +478,18 @@ class AtFake(Case):
         self.addCleanup(self.leave)
         self.serve(0)
 
-    def serve(self, port, first=1):
+    def serve(self, port, first=1, **said):
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Fake)
         self.server.daemon_threads = True
-        self.server.status = "training"
-        self.server.events = [first, first + 1]
-        self.server.asked, self.server.hold = [], threading.Event()
+        self.server.handle_error = lambda *_: None  # who asked has gone
+        said = {"status": "training", "log": [decision(first),
+                                              decision(first + 1)],
+                "refuses": 0, "trouble": None, "kept_after": 0, "cut": 1000,
+                **said}
+        for name, value in said.items():
+            setattr(self.server, name, value)
+        self.server.asked, self.server.polled = [], []
+        self.server.hold = threading.Event()
         self.port = self.server.server_address[1]
         threading.Thread(target=self.server.serve_forever, args=(0.01,),
                          daemon=True).start()
@@ -477,3 +543,103 @@ class AtFake(Case):
         done = self.finish(process)
         self.assert_code(done, 69)
         self.assertIn("given up after 1 s", done.err)
+
+    def numbers(self, done):
+        return re.findall(r"number (\d+)", done.out)
+
+    def test_what_a_server_still_has_is_shown(self):
+        """Only what it has dropped is missing."""
+        self.server.log = [decision(n) for n in range(1, 10)]
+        self.server.kept_after = 5
+        process = self.watch("--json")
+        self.wait_until(lambda: len(self.server.asked) == 2, "two streams")
+        self.assertEqual(self.server.asked, ["0", "5"])
+        self.server.status = "finished"
+        self.server.hold.set()
+        done = self.finish(process)
+        self.assert_code(done, 0)
+        self.assertEqual(self.numbers(done), ["6", "7", "8", "9"])
+        self.assertIn(" 5 events were not kept", done.err)
+        self.assertNotIn("\u009b", done.out)
+
+    def test_last_events_are_asked_for(self):
+        """Of a run that was over when its stream broke."""
+        self.server.log = [decision(n) for n in range(1, 6)]
+        self.server.status = "finished"
+        self.server.cut = 2
+        done = self.finish(self.watch())
+        self.assert_code(done, 0)
+        self.assertEqual(self.numbers(done), ["1", "2", "3", "4", "5"])
+
+    def test_a_server_without_a_stream_is_asked(self):
+        self.server.log = [decision(n) for n in range(1, 6)]
+        self.server.refuses = 503
+        process = self.watch("--json")
+        self.wait_until(lambda: 5 in self.server.polled, "the questions")
+        self.server.status = "finished"
+        done = self.finish(process)
+        self.assert_code(done, 0)
+        self.assertEqual(self.numbers(done), ["1", "2", "3", "4", "5"])
+        self.assertIn("(status 503); it is asked", done.err)
+        # One that has no events any more.
+        self.server.refuses = 404
+        done = self.finish(self.watch("--json"))
+        self.assert_code(done, 1)
+        self.assertIn("keeps no events of run a-1", done.err)
+        done = self.finish(self.watch("--lines"))
+        self.assert_code(done, 0)
+        self.assertIn("keeps no events of run a-1", done.err)
+        self.assertIn("status    finished", done.out)
+
+    def test_an_end_that_was_taken_back_is_none(self):
+        """A run that was resumed is not over when its server is away."""
+        self.server.log = [
+            {"id": 1, "event": "run_finished", "data": {
+                "kind": "run_finished", "status": "stopped"}},
+            {"id": 2, "event": "run_resumed", "data": {"kind": "run_resumed"}},
+            decision(3)]
+        process = self.watch("--wait", "600")
+        self.wait_until(lambda: self.server.asked, "the stream")
+        self.leave()
+        self.assertIn("trying again", process.stderr.readline())
+        self.serve(self.port, first=4, status="finished")
+        self.server.hold.set()
+        done = self.finish(process)
+        self.assert_code(done, 0)
+        self.assertEqual(self.numbers(done), ["3", "4", "5"])
+
+    def test_what_stands_in_for_a_server_is_no_answer(self):
+        for trouble in (502, b"<html>"), (200, b"<html>"), \
+                (429, {"detail": HOSTILE}):
+            process = self.watch("--wait", "600")
+            self.wait_until(lambda: self.server.asked, "the stream")
+            self.server.trouble = trouble
+            self.server.hold.set()
+            line = process.stderr.readline()
+            self.assertIn("trying again", line)
+            self.assertNotIn("\033", line)
+            self.server.trouble = None
+            self.assertIn("answers again", process.stderr.readline())
+            self.server.status = "finished"
+            self.assert_code(self.finish(process), 0)
+            self.server.status = "training"
+            self.server.asked.clear()
+            self.server.hold.clear()
+
+    def test_refusals_are_harmless(self):
+        for status, code in (503, 69), (400, 1):
+            self.server.trouble = (status, {"detail": HOSTILE + "no"})
+            done = self.finish(self.watch())
+            self.assert_code(done, code)
+            self.assertIn("[2J", done.err)
+            self.assertFalse(set("\033\a\u009b") & set(done.err), done.err)
+
+    def test_signals_end_it_before_the_first_answer(self):
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            process = self.start(
+                "watch", "--server",
+                f"http://127.0.0.1:{silent.getsockname()[1]}/")
+            silent.settimeout(60)
+            with silent.accept()[0]:
+                process.terminate()
+                self.assertEqual(self.finish(process, 30).code, -15)

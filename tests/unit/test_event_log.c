@@ -84,6 +84,7 @@ static void events_that_are_old_are_dropped(void **state)
     r = read_after(log, 0, 1);
     assert_true(r.missed);
     assert_int_equal(r.len, 0);
+    assert_int_equal(r.kept_after, 100 - EVENT_LOG_BYTES / EVENT_TEXT_MAX);
     r = read_after(log, 100 - EVENT_LOG_BYTES / EVENT_TEXT_MAX, 1);
     assert_false(r.missed);
     assert_int_equal(r.events, 1);

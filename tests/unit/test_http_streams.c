@@ -185,8 +185,8 @@ static void stream_goes_on_where_it_was(void **state)
     close(client.fd);
 }
 
-/* One that comes back too late is told, and the stream ends; it begins anew
- * with the newest number. */
+/* One that comes back too late is told, with the number from which on all are
+ * kept, and the stream ends. */
 static void stream_tells_who_is_too_late(void **state)
 {
     struct world *w = *state;
@@ -194,8 +194,8 @@ static void stream_tells_who_is_too_late(void **state)
     for (int i = 0; i < EVENT_LOG_EVENTS + 10; i++)
         append(w, "{}");
     open_stream(w, "Last-Event-ID: 3\r\n");
-    assert_true(
-        comes("event: dropped\ndata: {\"last\":3,\"newest\":16394}\n\n"));
+    assert_true(comes("event: dropped\ndata: {\"last\":3,\"newest\":16394,"
+                      "\"kept_after\":10}\n\n"));
     assert_false(comes("nothing more"));
     assert_true(client.ended);
     close(client.fd);
@@ -262,6 +262,8 @@ static void events_can_be_polled(void **state)
     snprintf(target, sizeof(target), "%s1", base);
     json = http_fixture_get(w->x.view, target, 200);
     assert_true(json_is_true(json_object_get(json, "missed")));
+    /* Those that are kept come with the next question. */
+    assert_int_equal(json_integer_value(json_at(json, "/next_after")), 1500);
     json_decref(json);
     json_decref(http_fixture_get(w->x.view, "/api/v1/runs/none/events", 404));
 }

@@ -424,10 +424,26 @@ static int count_memory(void **state)
     return 0;
 }
 
+/* Control characters, also those of two bytes, are written as escapes: text
+ * that a terminal would obey is harmless in JSON. Others stay as they are. */
+static void json_write_escapes_controls(void **state)
+{
+    static const char text[] = "a\033\x7f\xc2\x80\xc2\x9b\xc2\xa0\xc3\xbc";
+    json_t *value = json_string(text);
+    char *out = json_write(value, 0);
+
+    (void)state;
+    assert_string_equal(out,
+                        "\"a\\u001b\\u007f\\u0080\\u009b\xc2\xa0\xc3\xbc\"");
+    mem_free(out);
+    json_decref(value);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(json_load_malformed_gives_place),
+        cmocka_unit_test(json_write_escapes_controls),
         cmocka_unit_test(json_load_reads_only_its_length),
         cmocka_unit_test(json_load_depth_is_bounded),
         cmocka_unit_test(json_load_length_is_bounded),
