@@ -301,6 +301,7 @@ static enum err count_here(struct source *s, struct count *c, struct fault *f)
     if (!err)
         err = journal_each_run(j, count_stored, c, f);
     journal_close(j);
+    c->state = NULL;
     return err;
 }
 
