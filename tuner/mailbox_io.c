@@ -352,6 +352,14 @@ bool mailbox_take(struct mailbox *m, struct mailbox_request *out,
     return s != NULL;
 }
 
+/* What was not done for want of something, or of a sound answer, may be asked
+ * again with the same key. */
+static bool is_final(enum err err)
+{
+    return err != ERR_AGAIN && err != ERR_LIMIT && err != ERR_NOMEM &&
+           err != ERR_PROTO;
+}
+
 void mailbox_answer(struct mailbox *m, mailbox_ticket ticket,
                     struct tuner_answer *answer)
 {
@@ -360,8 +368,7 @@ void mailbox_answer(struct mailbox *m, mailbox_ticket ticket,
     pthread_mutex_lock(&m->lock);
     s = slot_of(m, ticket);
     assert(s && s->state == SLOT_TAKEN);
-    /* "Not now" may be asked again with the same key. */
-    settle(m, s, answer, answer->err != ERR_AGAIN);
+    settle(m, s, answer, is_final(answer->err));
     pthread_mutex_unlock(&m->lock);
     answer->value = NULL;
 }

@@ -3,7 +3,8 @@
  * Bounded. A thread posts a request and gets a ticket; the control loop, which
  * waits on mailbox_fd among others, takes it, steps the tuner and answers; the
  * thread is told by its own eventfd and collects. Nobody ever blocks. A key
- * that comes again with the same request gets the answer of the first time.
+ * that comes again with the same request gets the answer of the first time,
+ * unless that was to try again (ERR_AGAIN, ERR_LIMIT, ERR_NOMEM, ERR_PROTO).
  * Thread-safe: all under one lock, for no longer than a copy.
  */
 #ifndef TUNER_MAILBOX_IO_H

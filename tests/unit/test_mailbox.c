@@ -165,6 +165,28 @@ static void mailbox_remembers_keys(void **state)
     expect(b, t, ERR_OK, "set");
 }
 
+/* Who is told to try again may do so with the same key; a refusal is for good.
+ */
+static void mailbox_forgets_what_may_be_tried_again(void **state)
+{
+    static const enum err not_final[] = {ERR_AGAIN, ERR_LIMIT, ERR_NOMEM,
+                                         ERR_PROTO};
+    struct box *b = *state;
+    mailbox_ticket t;
+
+    for (size_t i = 0; i < sizeof(not_final) / sizeof(*not_final); i++) {
+        t = post(b, TUNER_SNAPSHOT, "k");
+        answer_next(b, TUNER_SNAPSHOT, not_final[i], "try again");
+        expect(b, t, not_final[i], "try again");
+    }
+    t = post(b, TUNER_SNAPSHOT, "k");
+    answer_next(b, TUNER_SNAPSHOT, ERR_UNSUPPORTED, "never");
+    expect(b, t, ERR_UNSUPPORTED, "never");
+    t = post(b, TUNER_SNAPSHOT, "k");
+    assert_false(readable(mailbox_fd(b->m)));
+    expect(b, t, ERR_UNSUPPORTED, "never");
+}
+
 /* Another branch, length or setting is another request. */
 static void mailbox_tells_forks_apart(void **state)
 {
@@ -374,6 +396,7 @@ int main(void)
         WITH(mailbox_carries_increments),
         WITH(mailbox_reads_leave_room),
         WITH(mailbox_remembers_keys),
+        WITH(mailbox_forgets_what_may_be_tried_again),
         WITH(mailbox_tells_forks_apart),
         WITH(mailbox_abandons_what_was_taken),
         WITH(mailbox_closed_answers_at_once),
