@@ -111,15 +111,25 @@ static struct slot *slot_of(struct mailbox *m, mailbox_ticket ticket)
     return NULL;
 }
 
-/* Reads leave places for others. */
-static struct slot *free_slot(struct mailbox *m, enum tuner_command command)
+static size_t count_of(const struct mailbox *m, enum tuner_command command)
 {
-    size_t reads = 0;
+    size_t n = 0;
 
     for (size_t i = 0; i < MAILBOX_SLOTS; i++)
-        reads += m->slot[i].state != SLOT_FREE &&
-                 m->slot[i].request.command == TUNER_READ;
+        n += m->slot[i].state != SLOT_FREE &&
+             m->slot[i].request.command == command;
+    return n;
+}
+
+/* Reads leave places for increments, and both for all others. */
+static struct slot *free_slot(struct mailbox *m, enum tuner_command command)
+{
+    size_t reads = count_of(m, TUNER_READ);
+
     if (command == TUNER_READ && reads >= MAILBOX_READS)
+        return NULL;
+    if ((command == TUNER_READ || command == TUNER_ADD) &&
+        reads + count_of(m, TUNER_ADD) >= MAILBOX_ROWS)
         return NULL;
     for (size_t i = 0; i < MAILBOX_SLOTS; i++)
         if (m->slot[i].state == SLOT_FREE)

@@ -14,7 +14,8 @@
 
 enum {
     MAILBOX_SLOTS = 16, /* requests at a time; more are refused */
-    MAILBOX_READS = 8,  /* of these, to read: others always find a place */
+    MAILBOX_READS = 8,  /* of these, to read rows */
+    MAILBOX_ROWS = 12,  /* to read or add to them: others find a place */
     MAILBOX_KEY_MAX = TUNER_KEY_MAX,
     MAILBOX_KEYS = 64 /* latest answers that are remembered */
 };
@@ -49,9 +50,9 @@ void mailbox_free(struct mailbox *m);
 
 /* Posts @r (what it owns is transferred on success). @wake_fd: an eventfd that
  * is written when the answer is there; it must stay open until the ticket is
- * collected or forgotten. Errors: ERR_LIMIT (MAILBOX_SLOTS, or MAILBOX_READS,
- * are in use), ERR_EXIST (its key was used for another request), ERR_BUSY (its
- * key's first request is not answered yet). */
+ * collected or forgotten. Errors: ERR_LIMIT (MAILBOX_SLOTS, MAILBOX_READS or
+ * MAILBOX_ROWS are in use), ERR_EXIST (its key was used for another request),
+ * ERR_BUSY (its key's first request is not answered yet). */
 enum err mailbox_post(struct mailbox *m, struct mailbox_request *r, int wake_fd,
                       mailbox_ticket *out);
 

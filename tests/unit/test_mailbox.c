@@ -387,6 +387,25 @@ static void mailbox_reads_leave_room(void **state)
     mailbox_forget(b->m, more);
 }
 
+/* Increments, with reads or alone, do not keep other commands out either. */
+static void mailbox_increments_leave_room(void **state)
+{
+    struct box *b = *state;
+    struct mailbox_request r = request(TUNER_READ, "");
+    mailbox_ticket t[MAILBOX_ROWS], stop, more;
+
+    t[0] = post(b, TUNER_READ, "");
+    for (int i = 1; i < MAILBOX_ROWS; i++)
+        t[i] = post_add(b, i, "", ERR_OK);
+    post_add(b, 1, "", ERR_LIMIT);
+    assert_int_equal(mailbox_post(b->m, &r, b->fd, &more), ERR_LIMIT);
+    stop = post(b, TUNER_STOP, "");
+    mailbox_close(b->m);
+    for (int i = 0; i < MAILBOX_ROWS; i++)
+        expect(b, t[i], ERR_CANCELED, "the run has ended");
+    expect(b, stop, ERR_CANCELED, "the run has ended");
+}
+
 int main(void)
 {
 #define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -395,6 +414,7 @@ int main(void)
         WITH(mailbox_is_bounded),
         WITH(mailbox_carries_increments),
         WITH(mailbox_reads_leave_room),
+        WITH(mailbox_increments_leave_room),
         WITH(mailbox_remembers_keys),
         WITH(mailbox_forgets_what_may_be_tried_again),
         WITH(mailbox_tells_forks_apart),
