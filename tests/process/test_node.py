@@ -416,9 +416,11 @@ class NodeTest(Case):
                            "width": len(rows[0]), "type": "f32"}])
         self.assertGreater(saved["bytes"], table.nbytes)
         step = [[1.0] + [0.0] * (len(rows[0]) - 1)]
+        added = self.expect("done", t.ask("rows", branch=1, table="weights",
+                                          first=3, count=1, increment=step))
+        self.assertNotIn("data", added)
         after = self.expect("done", t.ask("rows", branch=1, table="weights",
-                                          first=3, count=1,
-                                          increment=step))["data"]
+                                          first=3, count=1))["data"]
         self.assertLess(after[0][0], rows[3][0])
         self.assertEqual(after[0][1:], rows[3][1:])
         self.end()
