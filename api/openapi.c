@@ -211,6 +211,9 @@ static json_t *content_of(const struct route *route)
     if (slash && strcmp(slash, "/events") == 0)
         return json_pack("{s:{}, s:{}}", "text/event-stream",
                          "application/json");
+    if (slash && strcmp(slash, "/export") == 0)
+        return json_pack("{s:{}, s:{}}", "application/x-tar",
+                         "application/x-ndjson");
     return json_pack("{s:{}}", "application/json");
 }
 

@@ -69,6 +69,19 @@ void response_text(struct response *r, int status, const char *type, char *text,
     r->owned = text;
 }
 
+void response_export(struct response *r, const char *run, const char *format,
+                     bool archive)
+{
+    answer(r, 200, archive ? "application/x-tar" : "application/x-ndjson", "",
+           0);
+    r->export_format = format;
+    snprintf(r->export_run, sizeof(r->export_run), "%s", run);
+    snprintf(r->disposition, sizeof(r->disposition),
+             archive ? "attachment; filename=\"%s-%s.tar\""
+                     : "attachment; filename=\"%s.%s\"",
+             r->export_run, format);
+}
+
 void response_stream(struct response *r, struct event_log *log)
 {
     answer(r, 200, "text/event-stream", "", 0);
@@ -216,6 +229,9 @@ size_t response_headers(const struct response *r,
         out[n++] = (struct response_header){"Allow", r->allow};
     if (r->location[0])
         out[n++] = (struct response_header){"Location", r->location};
+    if (r->disposition[0])
+        out[n++] =
+            (struct response_header){"Content-Disposition", r->disposition};
     if (r->challenge)
         out[n++] = (struct response_header){"WWW-Authenticate", "Bearer"};
     if (r->close)

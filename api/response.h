@@ -20,7 +20,9 @@ struct event_log;
 enum {
     RESPONSE_ALLOW_MAX = 64,
     RESPONSE_LOCATION_MAX = 96,
-    RESPONSE_HEADERS_MAX = 13,
+    RESPONSE_RUN_MAX = 65,
+    RESPONSE_FILE_MAX = 128,
+    RESPONSE_HEADERS_MAX = 14,
     RESPONSE_ERRORS_MAX = 32 /* entries in `errors`; further faults are
                               * counted in `detail` */
 };
@@ -35,9 +37,13 @@ struct response {
     char location[RESPONSE_LOCATION_MAX]; /* of what was made; "" none */
     bool page;  /* a document or its parts, not data: may load from itself */
     bool close; /* the connection is not to be used again */
-    bool challenge;           /* a token is needed: WWW-Authenticate */
-    struct event_log *stream; /* held: its events are the body; NULL: not a
-                               * stream */
+    bool challenge;            /* a token is needed: WWW-Authenticate */
+    struct event_log *stream;  /* held: its events are the body; NULL: not a
+                                * stream */
+    const char *export_format; /* static: an export of export_run is the body;
+                                * NULL: none is */
+    char export_run[RESPONSE_RUN_MAX];
+    char disposition[RESPONSE_FILE_MAX]; /* to be kept as a file; "" not */
 };
 
 /* Releases the body; accepts a zeroed response. */
@@ -52,6 +58,11 @@ void response_text(struct response *r, int status, const char *type, char *text,
 
 /* Answers 200 with a stream of @log's events; the body is empty here. */
 void response_stream(struct response *r, struct event_log *log);
+
+/* Answers 200 with run @run exported as @format (static), as one file, or
+ * (@archive) a tar archive of several; the body is empty here. */
+void response_export(struct response *r, const char *run, const char *format,
+                     bool archive);
 
 /* Answers 200 with static @body. */
 void response_static(struct response *r, const char *type, const char *body,

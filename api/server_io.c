@@ -1,5 +1,6 @@
 #include "api/server_io.h"
 
+#include "api/export_io.h"
 #include "api/service.h"
 #include "api/stream_io.h"
 #include "api/tls_io.h"
@@ -56,6 +57,7 @@ struct api_server {
     struct listen_address self;
     char url[LISTEN_URL_MAX];
     char *token;                  /* owned; NULL: nothing is written */
+    char *state;                  /* owned; NULL: nothing is exported */
     struct tls_identity identity; /* what the daemon was given */
     int listen_fd;                /* the daemon's, once there is one */
     int wake_fd;
@@ -69,12 +71,14 @@ struct api_server {
     struct cached cache[CACHE_SLOTS];
     struct exchange *waiting; /* for their run's answer; suspended */
     struct streams streams;
+    struct exports exports;
 };
 
 enum stage {
     STAGE_HEAD,    /* of which nothing is known yet */
     STAGE_READ,    /* accepted; to be answered when the library asks again */
     STAGE_BODY,    /* of an accepted write: it comes */
+    STAGE_EXPORT,  /* an export was begun; nothing is there of it yet */
     STAGE_WAITING, /* the run has been asked */
     STAGE_ANSWERED /* it has answered, or takes too long */
 };
@@ -89,8 +93,9 @@ struct exchange {
     struct service_write write;
     time_ns asked; /* WAITING: since when */
     struct exchange *next;
-    struct response reply; /* ANSWERED */
-    char target[];         /* as it came */
+    struct outgoing *outgoing; /* EXPORT */
+    struct response reply;     /* ANSWERED; EXPORT: its headers */
+    char target[];             /* as it came */
 };
 
 /* ---- answers ------------------------------------------------------------- */
@@ -217,6 +222,51 @@ static enum MHD_Result send_stream(struct api_server *s,
 static enum MHD_Result on_write(struct api_server *s, struct exchange *x,
                                 const char *method);
 
+/* The export in @x goes on: what it answers, or rests. */
+static enum MHD_Result go_on(struct exchange *x)
+{
+    struct response other = {0};
+    struct MHD_Response *made = exports_answer(&x->outgoing, &x->reply, &other);
+    enum MHD_Result result = MHD_YES;
+
+    if (made) {
+        result = MHD_queue_response(x->connection, MHD_HTTP_OK, made);
+        MHD_destroy_response(made);
+    } else if (other.status) {
+        result = send_response(x->connection, &other);
+    }
+    response_deinit(&other);
+    return result;
+}
+
+/* Begins the export that @r asks for; of HEAD there is nothing to begin. */
+static enum MHD_Result begin_export(struct api_server *s, struct exchange *x,
+                                    const char *method, struct response *r)
+{
+    struct response refusal = {0};
+    struct MHD_Response *head;
+    enum MHD_Result result = MHD_NO;
+
+    if (strcmp(method, "HEAD") == 0) {
+        head = exports_head(r);
+        if (head) {
+            result = MHD_queue_response(x->connection, MHD_HTTP_OK, head);
+            MHD_destroy_response(head);
+        }
+        return result;
+    }
+    x->outgoing = exports_start(&s->exports, x->connection,
+                                entry_of(x->connection), r, &refusal);
+    if (x->outgoing) {
+        x->stage = STAGE_EXPORT;
+        x->reply = *r;
+        return MHD_YES;
+    }
+    result = send_response(x->connection, &refusal);
+    response_deinit(&refusal);
+    return result;
+}
+
 static enum MHD_Result answer(struct api_server *s, struct exchange *x,
                               const char *method)
 {
@@ -238,6 +288,8 @@ static enum MHD_Result answer(struct api_server *s, struct exchange *x,
         response_deinit(&r);
         return result;
     }
+    if (r.export_format)
+        return begin_export(s, x, method, &r);
     made = make_response(&r);
     if (made) {
         result = MHD_queue_response(connection, (unsigned)r.status, made);
@@ -417,6 +469,8 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection,
         return answer(s, x, method);
     case STAGE_BODY:
         return on_write(s, x, method);
+    case STAGE_EXPORT:
+        return go_on(x);
     case STAGE_WAITING:
         return MHD_YES;
     case STAGE_ANSWERED:
@@ -444,6 +498,7 @@ static void on_completed(void *cls, struct MHD_Connection *connection,
     if (x) {
         leave_waiting(cls, x);
         service_forget(&x->write);
+        exports_drop(x->outgoing);
         response_deinit(&x->reply);
         mem_free(x->body);
         mem_free(x);
@@ -562,6 +617,7 @@ static void say_last_words(struct api_server *s, struct pollfd *library)
     time_ns until = clock_monotonic() + LAST_WORDS;
 
     streams_end(&s->streams);
+    exports_end(&s->exports);
     do {
         MHD_run(s->daemon);
         if (s->streams.first)
@@ -576,17 +632,19 @@ static void *serve(void *arg)
     const union MHD_DaemonInfo *info =
         MHD_get_daemon_info(s->daemon, MHD_DAEMON_INFO_EPOLL_FD);
     struct pollfd fds[] = {{.fd = info->epoll_fd, .events = POLLIN},
-                           {.fd = s->wake_fd, .events = POLLIN}};
+                           {.fd = s->wake_fd, .events = POLLIN},
+                           {.fd = s->exports.wake_fd, .events = POLLIN}};
     uint64_t calls;
 
     pthread_setname_np(pthread_self(), "http");
     while (!atomic_load(&s->stopping)) {
-        poll(fds, 2, wait_ms(s));
+        poll(fds, 3, wait_ms(s));
         s->place_freed = false;
         /* Empty where nobody has called; that is no error. */
         (void)!read(s->wake_fd, &calls, sizeof(calls));
         collect(s);
         streams_serve(&s->streams, clock_monotonic());
+        exports_serve(&s->exports, clock_monotonic());
         MHD_run(s->daemon);
         reap(s);
     }
@@ -711,6 +769,8 @@ static enum err open_server(struct api_server *s, struct fault *f)
     if (s->wake_fd < 0)
         return fault_errno(f, ERR_IO, errno, "cannot start the HTTP server");
     s->streams.wake_fd = s->wake_fd;
+    if (exports_init(&s->exports, s->state) != ERR_OK)
+        return fault_errno(f, ERR_IO, errno, "cannot start the HTTP server");
     s->daemon = start_daemon(s);
     if (!s->daemon)
         return fault_set(f, ERR_IO,
@@ -738,6 +798,7 @@ static void close_server(struct api_server *s)
     if (s->daemon)
         MHD_stop_daemon(s->daemon);
     streams_deinit(&s->streams);
+    exports_deinit(&s->exports);
     leave_logs(s);
     if (s->listen_fd >= 0)
         close(s->listen_fd);
@@ -747,6 +808,7 @@ static void close_server(struct api_server *s)
         cached_deinit(&s->cache[i]);
     tls_identity_deinit(&s->identity);
     mem_free(s->token);
+    mem_free(s->state);
     mem_free(s);
 }
 
@@ -775,9 +837,11 @@ enum err api_server_start(const struct api_server_options *options,
     s->self = self;
     s->identity = identity;
     s->streams.heartbeat = options->heartbeat ? options->heartbeat : HEARTBEAT;
-    s->listen_fd = s->wake_fd = -1;
-    if (options->token && !(s->token = mem_strdup(options->token))) {
+    s->listen_fd = s->wake_fd = s->exports.wake_fd = -1;
+    if ((options->token && !(s->token = mem_strdup(options->token))) ||
+        (options->state && !(s->state = mem_strdup(options->state)))) {
         tls_identity_deinit(&s->identity);
+        mem_free(s->token);
         mem_free(s);
         return fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
     }

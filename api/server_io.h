@@ -20,8 +20,10 @@ struct api_server;
 struct api_server_options {
     const char *listen; /* as listen_parse takes it; NULL: any free port */
     const char *token;  /* that writes need; copied; NULL: none is right */
-    const char *tls_cert, *tls_key;     /* files in PEM form; NULL: no TLS */
-    struct view *view;                  /* borrowed until api_server_stop */
+    const char *tls_cert, *tls_key; /* files in PEM form; NULL: no TLS */
+    const char *state; /* folder whose runs can be exported, absolute; copied;
+                        * NULL: none can */
+    struct view *view; /* borrowed until api_server_stop */
     const struct reaper_limits *limits; /* copied; NULL: REAPER_LIMITS */
     time_ns heartbeat;                  /* of silent event streams; 0: 15 s */
 };

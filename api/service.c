@@ -4,6 +4,7 @@
 #include "api/command_routes.h"
 #include "api/curve_routes.h"
 #include "api/event_routes.h"
+#include "api/export_routes.h"
 #include "api/history_routes.h"
 #include "api/list.h"
 #include "api/metrics_routes.h"
@@ -90,6 +91,11 @@ static const struct route_param events_params[] = {
     {.type = PARAM_INT, .name = "after",
      .help = "no stream, but the events past this number", .min = 0,
      .max = INT64_MAX},
+    {.type = PARAM_END}};
+static const struct route_param export_params[] = {
+    RUN_PARAM,
+    {.type = PARAM_CHOICE, .name = "format", .help = "what to write",
+     .choices = EXPORT_FORMATS},
     {.type = PARAM_END}};
 static const struct route_param traffic_params[] = {
     RUN_PARAM,
@@ -232,6 +238,8 @@ static const struct route table[] = {
      "the training nodes: memory, time, traffic, staleness of reads", NULL},
     {"GET", "/runs/{run}/traffic", ROUTE_API, traffic_params, handle_traffic,
      "bytes between the nodes and memory over time, by node", NULL},
+    {"GET", "/runs/{run}/export", ROUTE_API, export_params, handle_export,
+     "the run for other programs: one file, or a tar archive of several", NULL},
     {"GET", "/runs/{run}/events", ROUTE_API, events_params, handle_events,
      "live events: server-sent, or polled", NULL},
     {"GET", "/tables", ROUTE_API, tables_params, handle_tables,

@@ -54,7 +54,7 @@ static enum err write_folder(const struct export_ops *ops,
     if (!err)
         err = folder_make(tmp, f);
     if (!err)
-        err = ops->write(s, NULL, tmp, f);
+        err = ops->write(s, &(struct export_target){.path = tmp}, f);
     if (!err)
         err = folder_publish(tmp, path, f);
     if (err)
@@ -71,6 +71,23 @@ static enum err finish_file(FILE *file, const char *out, enum err err,
         failed |= fclose(file) != 0;
     if (failed && (!err || err == ERR_IO))
         err = fault_set(f, ERR_IO, "%s: %s", out, strerror(errno));
+    return err;
+}
+
+/* One file, or all files of a format as one archive. */
+static enum err write_stream(const struct export_ops *ops,
+                             const struct export_source *s, FILE *out,
+                             struct fault *f)
+{
+    char prefix[RUN_ID_MAX + 32];
+    const struct export_target t = {
+        .out = out, .prefix = prefix, .mtime_s = s->run->last_ns / 1000000000};
+    enum err err;
+
+    snprintf(prefix, sizeof(prefix), "%s-%s", s->run->id, ops->name);
+    err = ops->write(s, &t, f);
+    if (!err && ops->folder)
+        err = export_archive_end(&t, f);
     return err;
 }
 
@@ -94,7 +111,7 @@ static enum err write_file(const struct export_ops *ops,
         file = fopen(tmp, "we");
     if (!file)
         return fault_set(f, ERR_IO, "%s: %s", tmp, strerror(errno));
-    err = ops->write(s, file, NULL, f);
+    err = write_stream(ops, s, file, f);
     err = finish_file(file, out, err, f);
     if (!standard && !err && rename(tmp, out) != 0)
         err = fault_set(f, ERR_IO, "%s: %s", out, strerror(errno));
@@ -117,8 +134,8 @@ static enum err write_out(const struct export_ops *ops, struct journal *j,
              ops->name);
     if (!out)
         out = name;
-    err = ops->folder ? write_folder(ops, &s, out, f)
-                      : write_file(ops, &s, out, f);
+    err = ops->folder && strcmp(out, "-") != 0 ? write_folder(ops, &s, out, f)
+                                               : write_file(ops, &s, out, f);
     export_close(&s);
     if (!err && strcmp(out, "-") != 0)
         printf("%s\n", out);
@@ -166,8 +183,8 @@ int verb_export(int argc, char **argv)
     const struct option_spec options[] = {
         {"format", 0, OPTION_TEXT, "FORMAT", "what to write", &a.format},
         {"out", 'o', OPTION_TEXT, "PATH",
-         "where (RUN-FORMAT here; - is standard output, of formats of one "
-         "file)",
+         "where (RUN-FORMAT here; - is standard output: of a folder a tar "
+         "archive)",
          &a.out},
         {"state", 0, OPTION_TEXT, "DIR", "state folder (" STATE_DEFAULT ")",
          &a.state},
@@ -193,8 +210,11 @@ int verb_export(int argc, char **argv)
     ops = find_format(a.format);
     if (!ops)
         return EXIT_USAGE;
-    if (a.out && ops->folder && strcmp(a.out, "-") == 0) {
-        talk_error("--out: %s is a folder: name one", ops->name);
+    if (a.out && ops->folder && strcmp(a.out, "-") == 0 &&
+        isatty(STDOUT_FILENO)) {
+        talk_error(
+            "--out: an archive is nothing for a terminal: name a folder, "
+            "or pipe it into tar x");
         return EXIT_USAGE;
     }
     return export_run(&a, ops, operands.item[0]);

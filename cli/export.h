@@ -56,14 +56,40 @@ enum err export_each_point(const struct export_source *s,
 /* Mean loss of a window; NAN of an empty one. */
 double export_loss(const struct record_window *w);
 
+/* Every record of the run up to those in its history, in order. None is read
+ * while another is visited: a reader that is slow to take what is written holds
+ * nothing up. */
+enum err export_each_record(const struct export_source *s,
+                            journal_record_visit *visit, void *ctx,
+                            struct fault *f);
+
+/* Where a format is written to. */
+struct export_target {
+    FILE *out;        /* of one file, or an archive of many; borrowed */
+    const char *path; /* an empty folder instead; NULL: out */
+    /* Of an archive: the folder in it; of its files. */
+    const char *prefix;
+    int64_t mtime_s;
+};
+
+/* What is in a file. May be called twice, and must write the same then. */
+typedef enum err export_content(const void *ctx, FILE *out, struct fault *f);
+
+/* Writes file @name, '/' between folders, of a format of many. Errors: ERR_IO,
+ * ERR_NOMEM, ERR_LIMIT (the name), those of @write; with @f. */
+enum err export_file(const struct export_target *t, const char *name,
+                     export_content *write, const void *ctx, struct fault *f);
+
+/* After the last file of an archive. */
+enum err export_archive_end(const struct export_target *t, struct fault *f);
+
 /* A format. */
 struct export_ops {
     const char *name, *summary;
-    bool folder; /* makes a folder of files; else one file */
-    /* Writes to @out, an open file, or (folder) to files in @path, an empty
-     * folder. Errors: ERR_IO (errno in @f), ERR_NOMEM, those of the journal. */
-    enum err (*write)(const struct export_source *s, FILE *out,
-                      const char *path, struct fault *f);
+    bool folder; /* of many files (export_file), else one: to out */
+    /* Errors: ERR_IO (errno in @f), ERR_NOMEM, those of the journal. */
+    enum err (*write)(const struct export_source *s,
+                      const struct export_target *t, struct fault *f);
 };
 
 extern const struct export_ops export_csv;
@@ -71,11 +97,5 @@ extern const struct export_ops export_jsonl;
 extern const struct export_ops export_tensorboard;
 extern const struct export_ops export_mlflow;
 extern const struct export_ops export_optuna;
-
-/* For writers of folders: opens @name in @path to be written. NULL: @f says
- * why. export_done closes it; ERR_IO where anything has failed. */
-FILE *export_file(const char *path, const char *name, struct fault *f);
-enum err export_done(FILE *file, enum err err, const char *name,
-                     struct fault *f);
 
 #endif

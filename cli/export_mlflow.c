@@ -23,7 +23,7 @@ enum { ID_LEN = 32 };
 
 struct mlflow {
     const struct export_source *s;
-    const char *path;
+    const struct export_target *t;
     char parent[ID_LEN + 1];
 };
 
@@ -60,27 +60,30 @@ static void put_quoted(FILE *out, const char *name, const char *text)
 
 /* ---- a run's files ------------------------------------------------------- */
 
-static FILE *open_in(const struct mlflow *m, const char *id, const char *part,
-                     const char *name, struct fault *f)
+static enum err put_in(const struct mlflow *m, const char *id, const char *part,
+                       const char *name, export_content *write, const void *ctx,
+                       struct fault *f)
 {
-    char folder[FILE_PATH_MAX], sub[128];
+    char path[256];
 
-    snprintf(sub, sizeof(sub), EXPERIMENT "/%s/%s", id, part);
-    if (file_join(folder, m->path, sub, f) != ERR_OK ||
-        folder_make(folder, f) != ERR_OK)
-        return NULL;
-    return export_file(folder, name, f);
+    if (snprintf(path, sizeof(path), EXPERIMENT "/%s/%s/%s", id, part, name) >=
+        (int)sizeof(path))
+        return fault_set(f, ERR_LIMIT, "%s: the name is too long", name);
+    return export_file(m->t, path, write, ctx, f);
+}
+
+static enum err write_word(const void *ctx, FILE *out, struct fault *f)
+{
+    (void)f;
+    fputs(ctx, out);
+    return ERR_OK;
 }
 
 static enum err put_word(const struct mlflow *m, const char *id,
                          const char *part, const char *name, const char *text,
                          struct fault *f)
 {
-    FILE *file = open_in(m, id, part, name, f);
-
-    if (file)
-        fputs(text, file);
-    return export_done(file, ERR_OK, name, f);
+    return put_in(m, id, part, name, write_word, text, f);
 }
 
 /* "timestamp value step". */
@@ -95,15 +98,27 @@ static void put_metric(FILE *file, long long ms, double value, uint64_t step)
         fprintf(file, "%lld %.17g %llu\n", ms, value, (unsigned long long)step);
 }
 
+struct one_metric {
+    long long ms;
+    double value;
+};
+
+static enum err write_one_metric(const void *ctx, FILE *out, struct fault *f)
+{
+    const struct one_metric *one = ctx;
+
+    (void)f;
+    put_metric(out, one->ms, one->value, 0);
+    return ERR_OK;
+}
+
 static enum err put_one_metric(const struct mlflow *m, const char *id,
                                const char *name, double at_s, double value,
                                struct fault *f)
 {
-    FILE *file = open_in(m, id, "metrics", name, f);
+    const struct one_metric one = {milliseconds(m->s, at_s), value};
 
-    if (file)
-        put_metric(file, milliseconds(m->s, at_s), value, 0);
-    return export_done(file, ERR_OK, name, f);
+    return put_in(m, id, "metrics", name, write_one_metric, &one, f);
 }
 
 static enum err put_params(const struct mlflow *m, const char *id,
@@ -115,56 +130,56 @@ static enum err put_params(const struct mlflow *m, const char *id,
     for (size_t i = 0; i < space->len && !err; i++) {
         const char *name = space->tunable[i].name;
         const json_t *value = json_object_get(setting, name);
-        char *text =
+        char *written =
             value && !json_is_string(value) ? json_write(value, 0) : NULL;
+        const char *text = written ? written : json_string_value(value);
 
-        if (value)
-            err = put_word(m, id, "params", name,
-                           text ? text : json_string_value(value), f);
-        mem_free(text);
+        if (value && !text)
+            err = fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
+        else if (value)
+            err = put_word(m, id, "params", name, text, f);
+        mem_free(written);
     }
     return err;
 }
 
 struct meta {
+    const struct export_source *s;
     const char *id, *name;
     int status;
     double began_s, ended_s; /* NAN: not yet */
 };
 
+static enum err write_meta(const void *ctx, FILE *out, struct fault *f)
+{
+    const struct meta *meta = ctx;
+
+    (void)f;
+    fprintf(out,
+            "artifact_uri: ''\nentry_point_name: ''\nexperiment_id: '%s'\n"
+            "lifecycle_stage: active\nrun_id: %s\nrun_uuid: %s\n",
+            EXPERIMENT, meta->id, meta->id);
+    put_quoted(out, "run_name", meta->name);
+    fprintf(out,
+            "source_name: ''\nsource_type: 4\nsource_version: ''\n"
+            "start_time: %lld\nstatus: %d\ntags: []\nuser_id: ''\n",
+            milliseconds(meta->s, meta->began_s), meta->status);
+    if (isnan(meta->ended_s))
+        fputs("end_time: null\n", out);
+    else
+        fprintf(out, "end_time: %lld\n", milliseconds(meta->s, meta->ended_s));
+    return ERR_OK;
+}
+
 static enum err put_meta(const struct mlflow *m, const struct meta *meta,
                          struct fault *f)
 {
-    FILE *file = open_in(m, meta->id, "tags", "mlflow.runName", f);
-    char folder[FILE_PATH_MAX], sub[64];
-    enum err err;
+    char path[64];
+    enum err err =
+        put_word(m, meta->id, "tags", "mlflow.runName", meta->name, f);
 
-    if (file)
-        fputs(meta->name, file);
-    err = export_done(file, ERR_OK, "mlflow.runName", f);
-    snprintf(sub, sizeof(sub), EXPERIMENT "/%s", meta->id);
-    if (!err)
-        err = file_join(folder, m->path, sub, f);
-    if (err)
-        return err;
-    file = export_file(folder, "meta.yaml", f);
-    if (file) {
-        fprintf(file,
-                "artifact_uri: ''\nentry_point_name: ''\nexperiment_id: '%s'\n"
-                "lifecycle_stage: active\nrun_id: %s\nrun_uuid: %s\n",
-                EXPERIMENT, meta->id, meta->id);
-        put_quoted(file, "run_name", meta->name);
-        fprintf(file,
-                "source_name: ''\nsource_type: 4\nsource_version: ''\n"
-                "start_time: %lld\nstatus: %d\ntags: []\nuser_id: ''\n",
-                milliseconds(m->s, meta->began_s), meta->status);
-        if (isnan(meta->ended_s))
-            fputs("end_time: null\n", file);
-        else
-            fprintf(file, "end_time: %lld\n",
-                    milliseconds(m->s, meta->ended_s));
-    }
-    return export_done(file, ERR_OK, "meta.yaml", f);
+    snprintf(path, sizeof(path), EXPERIMENT "/%s/meta.yaml", meta->id);
+    return err ? err : export_file(m->t, path, write_meta, meta, f);
 }
 
 /* ---- the run ------------------------------------------------------------- */
@@ -184,31 +199,42 @@ static enum err put_point(void *ctx, const struct export_point *p)
     return ferror(k->file) ? ERR_IO : ERR_OK;
 }
 
-static enum err put_losses(const struct mlflow *m, struct fault *f)
+static enum err write_losses(const void *ctx, FILE *out, struct fault *f)
 {
-    struct metric_file k = {m->s, open_in(m, m->parent, "metrics", "loss", f)};
-    enum err err = ERR_OK;
+    const struct mlflow *m = ctx;
+    struct metric_file k = {m->s, out};
 
-    if (k.file)
-        err = export_each_point(m->s, put_point, &k, f);
-    return export_done(k.file, err, "loss", f);
+    return export_each_point(m->s, put_point, &k, f);
+}
+
+struct epochs_file {
+    const struct export_source *s;
+    bool metric;
+};
+
+static enum err write_epochs(const void *ctx, FILE *out, struct fault *f)
+{
+    const struct epochs_file *k = ctx;
+    const struct history *h = &k->s->run->history;
+
+    (void)f;
+    for (size_t i = 0; i < h->epochs; i++) {
+        const struct record_epoch_ended *e = &h->epoch[i].e;
+        double value = k->metric ? e->metric : e->loss;
+
+        if (e->surviving && !(k->metric && isnan(value)))
+            put_metric(out, milliseconds(k->s, h->epoch[i].at_s), value,
+                       e->epoch);
+    }
+    return ERR_OK;
 }
 
 static enum err put_epochs(const struct mlflow *m, const char *name,
                            bool metric, struct fault *f)
 {
-    const struct history *h = &m->s->run->history;
-    FILE *file = open_in(m, m->parent, "metrics", name, f);
+    const struct epochs_file k = {m->s, metric};
 
-    for (size_t i = 0; file && i < h->epochs; i++) {
-        const struct record_epoch_ended *e = &h->epoch[i].e;
-        double value = metric ? e->metric : e->loss;
-
-        if (e->surviving && !(metric && isnan(value)))
-            put_metric(file, milliseconds(m->s, h->epoch[i].at_s), value,
-                       e->epoch);
-    }
-    return export_done(file, ERR_OK, name, f);
+    return put_in(m, m->parent, "metrics", name, write_epochs, &k, f);
 }
 
 static int status_of_run(const struct history *h)
@@ -223,7 +249,11 @@ static int status_of_run(const struct history *h)
 static enum err put_run(const struct mlflow *m, struct fault *f)
 {
     const struct history *h = &m->s->run->history;
-    struct meta meta = {m->parent, m->s->run->name, status_of_run(h), 0,
+    struct meta meta = {m->s,
+                        m->parent,
+                        m->s->run->name,
+                        status_of_run(h),
+                        0,
                         h->finished ? h->at_s : NAN};
     enum err err = put_meta(m, &meta, f);
 
@@ -232,7 +262,7 @@ static enum err put_run(const struct mlflow *m, struct fault *f)
     if (!err)
         err = put_word(m, m->parent, "tags", "mltune.run", m->s->run->id, f);
     if (!err)
-        err = put_losses(m, f);
+        err = put_in(m, m->parent, "metrics", "loss", write_losses, m, f);
     if (!err)
         err = put_epochs(m, "epoch_loss", false, f);
     if (!err && h->run.validation_samples)
@@ -262,8 +292,8 @@ static enum err put_trial(const struct mlflow *m, const struct history_trial *t,
                           struct fault *f)
 {
     char id[ID_LEN + 1], name[32];
-    struct meta meta = {id, name, status_of_trial(t), t->started_at_s,
-                        t->ended_at_s};
+    struct meta meta = {
+        m->s, id, name, status_of_trial(t), t->started_at_s, t->ended_at_s};
     double at_s = isnan(t->ended_at_s) ? t->started_at_s : t->ended_at_s;
     enum err err;
 
@@ -286,36 +316,28 @@ static enum err put_trial(const struct mlflow *m, const struct history_trial *t,
     return err;
 }
 
-static enum err put_experiment(const struct mlflow *m, struct fault *f)
+static enum err write_experiment(const void *ctx, FILE *out, struct fault *f)
 {
+    const struct mlflow *m = ctx;
     long long ms = milliseconds(m->s, 0);
-    char folder[FILE_PATH_MAX];
-    enum err err = file_join(folder, m->path, EXPERIMENT, f);
-    FILE *file;
 
-    if (!err)
-        err = folder_make(folder, f);
-    if (err)
-        return err;
-    file = export_file(folder, "meta.yaml", f);
-    if (file) {
-        fprintf(file,
-                "artifact_location: ''\ncreation_time: %lld\nexperiment_id: "
-                "'%s'\nlast_update_time: %lld\nlifecycle_stage: active\n",
-                ms, EXPERIMENT, ms);
-        put_quoted(file, "name", m->s->run->name);
-    }
-    return export_done(file, ERR_OK, "meta.yaml", f);
+    (void)f;
+    fprintf(out,
+            "artifact_location: ''\ncreation_time: %lld\nexperiment_id: "
+            "'%s'\nlast_update_time: %lld\nlifecycle_stage: active\n",
+            ms, EXPERIMENT, ms);
+    put_quoted(out, "name", m->s->run->name);
+    return ERR_OK;
 }
 
-static enum err mlflow_write(const struct export_source *s, FILE *out,
-                             const char *path, struct fault *f)
+static enum err mlflow_write(const struct export_source *s,
+                             const struct export_target *t, struct fault *f)
 {
     const struct history *h = &s->run->history;
-    struct mlflow m = {.s = s, .path = path};
-    enum err err = put_experiment(&m, f);
+    struct mlflow m = {.s = s, .t = t};
+    enum err err =
+        export_file(t, EXPERIMENT "/meta.yaml", write_experiment, &m, f);
 
-    (void)out;
     make_id(s, 0, m.parent);
     if (!err)
         err = put_run(&m, f);

@@ -69,7 +69,7 @@ static json_t *distribution_of(const struct tunable *t)
         o = range_of("IntDistribution", t, json_integer(1));
     else
         o = range_of("FloatDistribution", t, json_null());
-    text = json_write(o, 0);
+    text = o ? json_write(o, 0) : NULL;
     out = text ? json_string(text) : NULL;
     mem_free(text);
     json_decref(o);
@@ -94,7 +94,8 @@ static json_t *internal(const struct tunable *t, const json_t *value)
     return NULL;
 }
 
-static void put_params(const struct space *space, const json_t *setting,
+/* False: out of memory. */
+static bool put_params(const struct space *space, const json_t *setting,
                        json_t *params, json_t *distributions)
 {
     for (size_t i = 0; i < space->len; i++) {
@@ -104,9 +105,11 @@ static void put_params(const struct space *space, const json_t *setting,
 
         if (!number)
             continue;
-        json_object_set_new(params, t->name, number);
-        json_object_set_new(distributions, t->name, distribution_of(t));
+        if (json_object_set_new(params, t->name, number) != 0 ||
+            json_object_set_new(distributions, t->name, distribution_of(t)))
+            return false;
     }
+    return true;
 }
 
 /* ISO 8601 in UTC without an offset, as Optuna writes local times. */
@@ -147,7 +150,11 @@ static enum err put_trial(const struct export_source *s, FILE *out,
     int state = state_of(t);
     json_t *params = json_object(), *distributions = json_object(), *line;
 
-    put_params(&s->space, t->t.setting, params, distributions);
+    if (!put_params(&s->space, t->t.setting, params, distributions)) {
+        json_decref(params);
+        json_decref(distributions);
+        return ERR_NOMEM;
+    }
     line = json_pack(
         "{s:i, s:s, s:I, s:o, s:i, s:o, s:n, s:o, s:o, s:{s:I, s:s, s:b}, "
         "s:{}, s:{}}",
@@ -164,13 +171,13 @@ static enum err put_trial(const struct export_source *s, FILE *out,
     return put_line(out, line);
 }
 
-static enum err optuna_write(const struct export_source *s, FILE *out,
-                             const char *path, struct fault *f)
+static enum err optuna_write(const struct export_source *s,
+                             const struct export_target *t, struct fault *f)
 {
     const struct history *h = &s->run->history;
+    FILE *out = t->out;
     enum err err = ERR_OK;
 
-    (void)path;
     (void)f;
     for (size_t i = 0; i < h->searches && !err; i++) {
         char name[RUN_ID_MAX + 32];

@@ -1,11 +1,11 @@
-/* What exports read: the surviving lineage, points, files. */
+/* What exports read: the surviving lineage, records, points. */
 #include "cli/export.h"
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "searchers/space_json.h"
 
-#include <errno.h>
 #include <math.h>
 #include <string.h>
 
@@ -78,6 +78,83 @@ double export_loss(const struct record_window *w)
     return w->samples ? w->sum / (double)w->samples : NAN;
 }
 
+/* ---- records ------------------------------------------------------------- */
+
+/* Some records, copied, so that no query is open while they are visited: one
+ * would keep the journal of a run under way from being folded. */
+enum { BATCH_BYTES = 256 * 1024 };
+
+struct batched {
+    uint64_t seq;
+    int64_t wall_ns;
+    size_t kind_at, json_at, len; /* of the batch's text */
+};
+
+struct batch {
+    struct text text;
+    struct batched *record; /* owned */
+    size_t records, capacity;
+    uint64_t last, end; /* taken so far; the last one of the run */
+};
+
+static enum err take_record(void *ctx, const struct journal_record *r)
+{
+    struct batch *b = ctx;
+    void *grown = b->record;
+
+    if (r->seq > b->end || b->text.len > BATCH_BYTES)
+        return ERR_AGAIN;
+    if (mem_grow(&grown, &b->capacity, sizeof(*b->record), b->records + 1))
+        return ERR_NOMEM;
+    b->record = grown;
+    b->record[b->records++] =
+        (struct batched){r->seq, r->wall_ns, b->text.len,
+                         b->text.len + strlen(r->kind) + 1, r->len};
+    text_add(&b->text, r->kind, strlen(r->kind) + 1);
+    text_add(&b->text, r->json, r->len);
+    text_add(&b->text, "", 1);
+    b->last = r->seq;
+    return b->text.no_memory ? ERR_NOMEM : ERR_OK;
+}
+
+static enum err visit_batch(const struct batch *b, journal_record_visit *visit,
+                            void *ctx)
+{
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; i < b->records && !err; i++) {
+        const struct batched *from = &b->record[i];
+        const struct journal_record r = {.seq = from->seq,
+                                         .wall_ns = from->wall_ns,
+                                         .kind = b->text.s + from->kind_at,
+                                         .json = b->text.s + from->json_at,
+                                         .len = from->len};
+
+        err = visit(ctx, &r);
+    }
+    return err;
+}
+
+enum err export_each_record(const struct export_source *s,
+                            journal_record_visit *visit, void *ctx,
+                            struct fault *f)
+{
+    struct batch b = {.end = s->run->history.records};
+    enum err err, walked;
+
+    do {
+        b.records = b.text.len = 0;
+        walked = journal_each_record(s->journal, s->run->id, b.last,
+                                     take_record, &b, f);
+        err = walked == ERR_AGAIN ? ERR_OK : walked;
+        if (!err)
+            err = visit_batch(&b, visit, ctx);
+    } while (!err && b.records > 0 && b.last < b.end);
+    mem_free(b.record);
+    text_deinit(&b.text);
+    return err;
+}
+
 /* ---- points -------------------------------------------------------------- */
 
 struct walk {
@@ -141,34 +218,5 @@ enum err export_each_point(const struct export_source *s,
 {
     struct walk k = {s, visit, ctx, f};
 
-    return journal_each_record(s->journal, s->run->id, 0, visit_record, &k, f);
-}
-
-/* ---- files --------------------------------------------------------------- */
-
-FILE *export_file(const char *path, const char *name, struct fault *f)
-{
-    char full[FILE_PATH_MAX];
-    FILE *file;
-
-    if (file_join(full, path, name, f) != ERR_OK)
-        return NULL;
-    file = fopen(full, "wxe");
-    if (!file)
-        fault_set(f, ERR_IO, "%s: %s", full, strerror(errno));
-    return file;
-}
-
-enum err export_done(FILE *file, enum err err, const char *name,
-                     struct fault *f)
-{
-    bool failed;
-
-    if (!file)
-        return f->code ? f->code : ERR_IO;
-    failed = ferror(file) != 0;
-    failed |= fclose(file) != 0;
-    if (!err && failed)
-        err = fault_set(f, ERR_IO, "%s: %s", name, strerror(errno));
-    return err;
+    return export_each_record(s, visit_record, &k, f);
 }

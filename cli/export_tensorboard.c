@@ -192,37 +192,37 @@ static enum err write_trials(const struct export_source *s, FILE *out,
     return ERR_OK;
 }
 
-static enum err write_run(const struct export_source *s, const char *path,
-                          const char *name,
-                          enum err (*write)(const struct export_source *s,
-                                            FILE *out, struct fault *f),
-                          struct fault *f)
-{
-    char folder[FILE_PATH_MAX], file[96];
-    double began = (double)s->run->began_ns * 1e-9;
-    enum err err = file_join(folder, path, name, f);
-    FILE *out;
+struct event_file {
+    const struct export_source *s;
+    double began;
+    enum err (*write)(const struct export_source *s, FILE *out,
+                      struct fault *f);
+};
 
-    if (!err)
-        err = folder_make(folder, f);
-    if (err)
-        return err;
-    snprintf(file, sizeof(file), "events.out.tfevents.%.0f.mltune", began);
-    out = export_file(folder, file, f);
-    if (out) {
-        put_version(out, began);
-        err = write(s, out, f);
-    }
-    return export_done(out, err, file, f);
+static enum err write_events(const void *ctx, FILE *out, struct fault *f)
+{
+    const struct event_file *file = ctx;
+
+    put_version(out, file->began);
+    return file->write(file->s, out, f);
 }
 
-static enum err tensorboard_write(const struct export_source *s, FILE *out,
-                                  const char *path, struct fault *f)
+static enum err tensorboard_write(const struct export_source *s,
+                                  const struct export_target *t,
+                                  struct fault *f)
 {
-    enum err err = write_run(s, path, "training", write_training, f);
+    double began = (double)s->run->began_ns * 1e-9;
+    const struct event_file training = {s, began, write_training};
+    const struct event_file trials = {s, began, write_trials};
+    char name[96];
+    enum err err;
 
-    (void)out;
-    return err ? err : write_run(s, path, "trials", write_trials, f);
+    snprintf(name, sizeof(name), "training/events.out.tfevents.%.0f.mltune",
+             began);
+    err = export_file(t, name, write_events, &training, f);
+    snprintf(name, sizeof(name), "trials/events.out.tfevents.%.0f.mltune",
+             began);
+    return err ? err : export_file(t, name, write_events, &trials, f);
 }
 
 const struct export_ops export_tensorboard = {

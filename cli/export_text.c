@@ -181,26 +181,34 @@ static enum err write_progress(const struct export_source *s, FILE *out,
     return export_each_point(s, write_point, out, f);
 }
 
-static enum err csv_write(const struct export_source *s, FILE *out,
-                          const char *path, struct fault *f)
+struct table_of {
+    const struct export_source *s;
+    enum err (*write)(const struct export_source *s, FILE *out,
+                      struct fault *f);
+};
+
+static enum err write_table(const void *ctx, FILE *out, struct fault *f)
 {
-    static const struct {
-        const char *name;
-        enum err (*write)(const struct export_source *s, FILE *out,
-                          struct fault *f);
-    } tables[] = {{"trials.csv", write_trials},
-                  {"epochs.csv", write_epochs},
-                  {"schedule.csv", write_schedule},
-                  {"progress.csv", write_progress}};
-    enum err err = ERR_OK;
+    const struct table_of *table = ctx;
 
-    (void)out;
-    for (size_t i = 0; i < sizeof(tables) / sizeof(*tables) && !err; i++) {
-        FILE *file = export_file(path, tables[i].name, f);
+    return table->write(table->s, out, f);
+}
 
-        err = file ? tables[i].write(s, file, f) : ERR_OK;
-        err = export_done(file, err, tables[i].name, f);
-    }
+static enum err csv_write(const struct export_source *s,
+                          const struct export_target *t, struct fault *f)
+{
+    const struct table_of trials = {s, write_trials},
+                          epochs = {s, write_epochs},
+                          schedule = {s, write_schedule},
+                          progress = {s, write_progress};
+    enum err err = export_file(t, "trials.csv", write_table, &trials, f);
+
+    if (!err)
+        err = export_file(t, "epochs.csv", write_table, &epochs, f);
+    if (!err)
+        err = export_file(t, "schedule.csv", write_table, &schedule, f);
+    if (!err)
+        err = export_file(t, "progress.csv", write_table, &progress, f);
     return err;
 }
 
@@ -222,11 +230,10 @@ static enum err write_record(void *ctx, const struct journal_record *r)
     return ferror(out) ? ERR_IO : ERR_OK;
 }
 
-static enum err jsonl_write(const struct export_source *s, FILE *out,
-                            const char *path, struct fault *f)
+static enum err jsonl_write(const struct export_source *s,
+                            const struct export_target *t, struct fault *f)
 {
-    (void)path;
-    return journal_each_record(s->journal, s->run->id, 0, write_record, out, f);
+    return export_each_record(s, write_record, t->out, f);
 }
 
 const struct export_ops export_jsonl = {

@@ -214,6 +214,7 @@ static enum err start_server(struct service *s, const struct serve_arguments *a,
 {
     struct api_server_options o = {.listen = a->listen,
                                    .token = s->token,
+                                   .state = s->state,
                                    .tls_cert = a->tls_cert,
                                    .tls_key = a->tls_key,
                                    .view = s->view};

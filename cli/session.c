@@ -103,6 +103,7 @@ static enum err make_view(struct session *s)
 static enum err start_service(struct session *s, struct fault *f)
 {
     struct api_server_options server = {.listen = s->o->listen,
+                                        .state = s->state,
                                         .tls_cert = s->o->tls_cert,
                                         .tls_key = s->o->tls_key};
     char text[160];

@@ -1,6 +1,6 @@
 // What changes a run. Each asks first, and says what will happen.
 
-import {get, Refused, runPath, token, Unreachable, write} from "./data.js";
+import {get, Refused, runPath, saveExport, token, Unreachable, write} from "./data.js";
 import {button, count, duration, el, ENDED, number, put, QUEUED, short} from "./text.js";
 
 function bestText(run) {
@@ -74,6 +74,7 @@ const ACTIONS = {
 };
 
 // A dialog; resolves to true once act() has succeeded, false when it was left.
+// What only reads is not asked for a token before the server wants one.
 export function ask(title, parts, confirm, act) {
   return new Promise((resolve) => {
     const fault = el("p.bad"), box = el("dialog");
@@ -87,7 +88,7 @@ export function ask(title, parts, confirm, act) {
     const entry = el("div.field", label, secret,
       el("span.quiet", "the text of the file “token” in the state folder (.mltune/token); " +
         "this tab keeps it until it is closed"));
-    entry.hidden = token.get() !== "";
+    entry.hidden = confirm.reads || token.get() !== "";
     const yes = button(confirm.label, go, confirm.grave ? "grave" : "primary");
     const no = button("leave it", () => box.close());
     const heading = el("h2", title);
@@ -136,6 +137,31 @@ async function perform(id, name, changed) {
     });
   if (done && action.leaves) location.hash = "#/";
   else if (done) changed(message);
+}
+
+// ---- exports ---------------------------------------------------------------
+
+const FORMATS = [["csv", "tables, as an archive (tar)"],
+  ["jsonl", "every record, one a line"],
+  ["tensorboard", "event files, as an archive (tar)"],
+  ["mlflow", "a file store, as an archive (tar): some ten files a trial"],
+  ["optuna-journal", "the log of a journal storage"]];
+
+// The browser keeps what comes as a file, however long it is. Only where reads
+// need the token, which a link cannot carry, the page fetches it whole first.
+async function exportRun(id) {
+  const select = el("select"), label = el("label", "format");
+  select.id = "export-format";
+  label.htmlFor = select.id;
+  for (const [name, text] of FORMATS) {
+    const option = el("option", name + ": " + text);
+    option.value = name;
+    select.append(option);
+  }
+  await ask("export " + id, [
+    el("p", "Writes the run as it is now for other programs. The run goes on meanwhile."),
+    el("div.field", label, select)], {label: "download", reads: true},
+  () => saveExport(id, select.value));
 }
 
 // ---- limits ----------------------------------------------------------------
@@ -249,6 +275,7 @@ export function controls(id, changed, failed) {
   root.setAttribute("role", "group");
   root.setAttribute("aria-label", "steer the run");
   root.lastChild.before(limits);
+  root.append(button("export", () => guard(exportRun(id))));
   return {
     root,
     update(run) {

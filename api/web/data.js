@@ -145,6 +145,26 @@ function save(blob, name) {
   setTimeout(() => URL.revokeObjectURL(a.href), 10000);
 }
 
+export async function saveExport(run, format) {
+  const path = runPath(run, "/export") + "?format=" + encodeURIComponent(format);
+  const headers = token.get() ? {authorization: "Bearer " + token.get()} : {};
+  // What is wrong is said before anything is downloaded.
+  const head = await ask(path, {method: "HEAD", headers});
+  if (!head.ok) return answer(head);
+  if (location.protocol === "https:") {
+    const reply = await ask(path, {headers});
+    if (!reply.ok) return answer(reply);
+    const name = /filename="([^"]*)"/.exec(reply.headers.get("content-disposition") || "");
+    return save(await reply.blob(), name ? name[1] : run + "." + format);
+  }
+  const a = document.createElement("a");
+  a.href = API + path;
+  a.download = "";
+  document.body.append(a);
+  a.click();
+  a.remove();
+}
+
 // A cell that a spreadsheet would take for a formula is quoted as text.
 function cell(value) {
   if (value === null || value === undefined) return "";

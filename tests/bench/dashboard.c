@@ -1,6 +1,6 @@
 /* What the dashboard asks for, of a run as large as it is to work for.
  *
- *   dashboard [--serve]
+ *   dashboard [--serve | --journal DIR]
  *
  * dashboard route=... trials=100000 points=10000000   ms until the answer is
  *                     written, in a state that has just changed (nothing
@@ -10,12 +10,16 @@
  * The state: 1,000 searches of 100 trials of 99 points each; after each search
  * 100 points of training in its winner's branch. With --serve it is served on
  * 127.0.0.1:18081, beside six small runs, until the program is killed: for
- * looking at it in a browser (tests/browser).
+ * looking at it in a browser (tests/browser). With --journal it is written to
+ * the state folder DIR, 2 GB: for `mltune export`, `serve`, `watch` of it.
  */
 #include "api/server_io.h"
 #include "api/service.h"
 #include "base/clock_io.h"
+#include "base/json.h"
+#include "base/mem.h"
 #include "tests/bench/bench.h"
+#include "tuner/journal_io.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -33,6 +37,8 @@ enum {
 
 struct maker {
     struct history *h;
+    struct journal *journal; /* NULL: none is written */
+    uint64_t records;
     double at_s;
     clock_no clock;
     branch_id branches;
@@ -49,10 +55,27 @@ static double noise(struct maker *m)
     return (double)(m->noise >> 11) / 9007199254740992.0;
 }
 
+static void write_record(struct maker *m, const struct record *r)
+{
+    json_t *json = record_to_json(r);
+    char *text = json ? json_write(json, 0) : NULL;
+
+    bench_must(text && journal_append(m->journal, record_kind_name(r->kind),
+                                      text, strlen(text), 1800000000000000000,
+                                      NULL) == ERR_OK,
+               "append");
+    if (++m->records % 10000 == 0)
+        bench_must(journal_commit(m->journal, false, NULL) == ERR_OK, "commit");
+    mem_free(text);
+    json_decref(json);
+}
+
 static void feed(struct maker *m, struct record *r)
 {
     r->at_s = m->at_s;
     r->clock = m->clock;
+    if (m->journal)
+        write_record(m, r);
     bench_must(history_apply(m->h, r) == ERR_OK, "record");
     record_deinit(r);
 }
@@ -234,10 +257,11 @@ static void make_epoch(struct maker *m, uint32_t epoch)
     feed(m, &r);
 }
 
-static void make_run(struct history *h, const char *id, int searches,
-                     int trials, uint64_t seed)
+static void make_run(struct history *h, struct journal *journal, const char *id,
+                     int searches, int trials, uint64_t seed)
 {
-    struct maker m = {.h = h, .noise = seed, .tip = BRANCH_NONE};
+    struct maker m = {
+        .h = h, .journal = journal, .noise = seed, .tip = BRANCH_NONE};
     json_t *none = json_object();
     struct record r;
 
@@ -341,6 +365,31 @@ static void serve(struct view *view)
         pause();
 }
 
+static int write_journal(const char *state)
+{
+    static const char config[] =
+        "{\"tunables\": {\"learning_rate\": {\"type\": \"float\", \"min\": "
+        "1e-5, \"max\": 1, \"scale\": \"log\"}, \"momentum\": {\"type\": "
+        "\"float\", \"min\": 0, \"max\": 1}, \"batch_size\": {\"type\": "
+        "\"int\", \"values\": [16, 32, 64, 128, 256]}}}";
+    static struct history h;
+    struct journal *j;
+    struct fault f = {0};
+
+    bench_must(journal_open(state, true, JOURNAL_BUSY_MS, &j, &f) == ERR_OK,
+               f.text);
+    bench_must(journal_begin_run(j, "large", "large", config,
+                                 1800000000000000000, &f) == ERR_OK,
+               f.text);
+    make_run(&h, j, "large", SEARCHES, TRIALS, 1);
+    bench_must(journal_end_run(j, "finished", "converged", NULL,
+                               1800000001000000000, &f) == ERR_OK,
+               f.text);
+    journal_close(j);
+    history_deinit(&h);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     static const struct view_options no_options;
@@ -348,15 +397,17 @@ int main(int argc, char **argv)
     struct bench_series mb = {.n = 0};
     struct view *view;
 
+    if (argc > 2 && strcmp(argv[1], "--journal") == 0)
+        return write_journal(argv[2]);
     bench_must(view_new(&no_options, &view) == ERR_OK, "view");
     for (int i = 0; i < SMALL_RUNS; i++) {
         char id[16];
 
         snprintf(id, sizeof(id), "small-%d", i + 1);
-        make_run(&small[i], id, 3, 12, 100 + (uint64_t)i);
+        make_run(&small[i], NULL, id, 3, 12, 100 + (uint64_t)i);
         bench_must(view_add_run(view, id, id, &small[i]) == ERR_OK, "run");
     }
-    make_run(&large, "large", SEARCHES, TRIALS, 1);
+    make_run(&large, NULL, "large", SEARCHES, TRIALS, 1);
     bench_must(view_add_run(view, "large", "large", &large) == ERR_OK, "run");
     if (argc > 1 && strcmp(argv[1], "--serve") == 0)
         serve(view);

@@ -1,11 +1,21 @@
 """Exports, read back by parsers of their own, and by the programs they are for
 where these are installed."""
 import csv
+import filecmp
+import http.client
+import io
 import json
+import os
+import pathlib
+import signal
+import socket
+import sqlite3
 import struct
 import subprocess
+import tarfile
 
 from harness import Case, mlr_config
+from test_serve import Service
 
 
 def crc32c(data):
@@ -240,7 +250,6 @@ class Export(Case):
         self.assert_code(done, 2)
         self.assertIn("optuna-journal", done.err)
         self.assert_code(self.mltune("export", "small-mlr"), 2)
-        self.export("csv", "--out", "-", code=2)
         self.export("csv", "--out", "tables")
         before = (self.folder / "tables/trials.csv").read_bytes()
         self.assertIn("not empty",
@@ -252,3 +261,163 @@ class Export(Case):
         self.export("jsonl", "--out", "no/such/folder", code=74)
         done = self.mltune("export", "another", "--format", "csv")
         self.assertNotEqual(done.code, 0)
+
+    def test_folders_go_to_pipes_as_archives(self):
+        """Python's own reader of archives finds the files of the folder."""
+        for form in "csv", "tensorboard", "mlflow":
+            self.export(form, "--out", form)
+            with open(self.folder / "tar", "wb") as out:
+                self.assert_code(self.mltune(
+                    "export", "small-mlr", "--format", form, "--out", "-",
+                    stdout=out), 0)
+            assert_archive(self, (self.folder / "tar").read_bytes(),
+                           self.folder / form, f"{self.run_id}-{form}")
+
+
+def assert_archive(case, data, folder, prefix):
+    """The files of @folder, under @prefix, and no others."""
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        tar.extractall(case.folder / "unpacked")
+        names = {m.name for m in tar.getmembers()}
+        case.assertTrue(all(m.isfile() for m in tar.getmembers()))
+    files = {str(p.relative_to(folder)) for p in folder.rglob("*")
+             if p.is_file()}
+    case.assertEqual(names, {f"{prefix}/{f}" for f in files})
+    for name in files:
+        case.assertTrue(filecmp.cmp(
+            folder / name, case.folder / "unpacked" / prefix / name, False),
+            name)
+
+
+class OverHttp(Service):
+    """What `mltune export` writes, from the server."""
+
+    def setUp(self):
+        super().setUp()
+        self.run_id = self.submit(mlr_config())
+        self.wait_for_status(self.run_id, "finished")
+        self.lengthen()
+
+    def lengthen(self):
+        """More records than all buffers on the way hold."""
+        db = sqlite3.connect(self.folder / ".mltune/mltune.db", timeout=60)
+        with db:
+            key, at, wall, text = db.execute(
+                "SELECT run, seq, wall_ns, json FROM records "
+                "WHERE kind = 'decision' ORDER BY seq DESC").fetchone()
+            db.execute("UPDATE records SET seq = seq + 12000 WHERE seq > ?",
+                       (at,))
+            record = {**json.loads(text), "text": "x" * 450}
+            db.executemany(
+                "INSERT INTO records VALUES (?, ?, ?, 'decision', ?)",
+                [(key, at + i, wall, json.dumps(record))
+                 for i in range(1, 12001)])
+        db.close()
+
+    def target(self, form):
+        return f"/api/v1/runs/{self.run_id}/export?format={form}"
+
+    def fetch(self, form, method="GET"):
+        connection = http.client.HTTPConnection(*self.address, timeout=60)
+        try:
+            connection.request(method, self.target(form))
+            reply = connection.getresponse()
+            return reply, reply.read()
+        finally:
+            connection.close()
+
+    def slow(self):
+        """A connection that has read only the beginning of an export."""
+        s = socket.socket()
+        self.addCleanup(s.close)
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        s.settimeout(60)
+        s.connect(self.address)
+        s.sendall(f"GET {self.target('jsonl')} HTTP/1.1\r\n"
+                  "Host: {}:{}\r\n\r\n".format(*self.address).encode())
+        self.assertTrue(s.recv(64).startswith(b"HTTP/1.1 200"))
+        return s
+
+    def writers(self):
+        """Processes that write exports."""
+        found = []
+        for pid in self.marked():
+            try:
+                words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+            except OSError:
+                continue
+            if words.split(b"\0")[1:2] == [b"export"]:
+                found.append(pid)
+        return found
+
+    def check_formats(self):
+        """Every format is what the verb writes."""
+        for form in "csv", "tensorboard", "mlflow":
+            reply, body = self.fetch(form)
+            self.assertEqual(reply.status, 200)
+            self.assertEqual(reply.headers["Content-Type"],
+                             "application/x-tar")
+            self.assertEqual(
+                reply.headers["Content-Disposition"],
+                f'attachment; filename="{self.run_id}-{form}.tar"')
+            self.assert_code(self.mltune("export", self.run_id, "--format",
+                                         form, "--out", form), 0)
+            assert_archive(self, body, self.folder / form,
+                           f"{self.run_id}-{form}")
+        for form in "jsonl", "optuna-journal":
+            reply, body = self.fetch(form)
+            self.assertEqual(reply.headers["Content-Type"],
+                             "application/x-ndjson")
+            self.assertEqual(body.decode(), self.mltune(
+                "export", self.run_id, "--format", form, "--out", "-").out)
+        reply, body = self.fetch("csv", "HEAD")
+        self.assertEqual((reply.status, body), (200, b""))
+        self.assertEqual(self.writers(), [])
+
+    def check_refusals(self):
+        self.assertEqual(self.get(self.target("xml"), 400)["code"],
+                         "invalid_parameter")
+        self.assertEqual(self.get("/api/v1/runs/none/export", 404)["code"],
+                         "run_not_found")
+        # An export that fails before its first byte.
+        journal = self.folder / ".mltune/mltune.db"
+        journal.rename(self.folder / "away")
+        self.assertEqual(self.get(self.target("csv"), 500)["code"],
+                         "export_failed")
+        (self.folder / "away").rename(journal)
+        self.assertEqual(self.fetch("csv")[0].status, 200)
+
+    def check_broken_off(self):
+        """Such a one does not pass for whole."""
+        s = self.slow()
+        writer, = self.writers()
+        os.kill(writer, signal.SIGKILL)
+        text = b""
+        while piece := s.recv(65536):
+            text += piece
+        # The empty chunk that ends an answer never came.
+        self.assertFalse(text.endswith(b"0\r\n\r\n"))
+
+    def check_few_at_a_time(self):
+        """And none is left."""
+        slow = [self.slow() for _ in range(4)]
+        self.assertEqual(len(self.writers()), 4)
+        self.assertEqual(self.get(self.target("csv"), 503)["code"],
+                         "too_many_exports")
+        # The server answers others meanwhile.
+        self.assertEqual(self.run_now(self.run_id)["status"], "finished")
+        for s in slow[:3]:
+            s.close()
+        self.wait_until(lambda: len(self.writers()) == 1,
+                        "the writers to be gone")
+        self.assertEqual(self.fetch("jsonl")[0].status, 200)
+        # The last one ends with the service.
+        self.assert_code(self.end(), 143)
+        self.wait_until(lambda: not self.marked(), "the last writer to go")
+
+    def test_exports_over_http(self):
+        """One after the other, of one run: it takes longest."""
+        self.check_formats()
+        self.check_refusals()
+        self.check_broken_off()
+        self.check_few_at_a_time()
