@@ -320,8 +320,8 @@ static bool survives_the_machine(const struct tuner_action *a)
     if (a->kind == TUNER_SEND)
         return a->message.kind == MSG_SNAPSHOT || a->message.kind == MSG_SAVE ||
                a->message.kind == MSG_STOP;
-    if (a->kind == TUNER_ANSWER) /* rows that were read change nothing */
-        return !a->answer.value;
+    if (a->kind == TUNER_ANSWER) /* what was read or refused changes nothing */
+        return !a->answer.err && !a->answer.value;
     return a->kind == TUNER_REMOVE || a->kind == TUNER_FINISH;
 }
 
