@@ -5,6 +5,24 @@
 
 #include <string.h>
 
+/* Bytes that a number takes in a message, with its comma, at least. */
+enum { READ_BYTES = sizeof("0.0,") - 1, ADDED_BYTES = sizeof("0,") - 1 };
+
+/* What no message can hold takes no memory, whatever is asked for. */
+static enum err check_size(const struct msg_rows *m, const struct ps_rows *r,
+                           struct fault *f)
+{
+    uint64_t most = PROTO_BYTES_MAX / (m->increment ? ADDED_BYTES : READ_BYTES);
+
+    if (r->count <= most / r->values)
+        return ERR_OK;
+    return fault_set(f, ERR_LIMIT,
+                     "%llu rows of %u values: a message holds at most %llu "
+                     "values; ask for parts of them",
+                     (unsigned long long)r->count, r->values,
+                     (unsigned long long)most);
+}
+
 enum err node_rows_find(const struct mlt_ps *ps, const struct msg_rows *m,
                         struct ps_rows *out, struct fault *f)
 {
@@ -32,7 +50,7 @@ enum err node_rows_find(const struct mlt_ps *ps, const struct msg_rows *m,
         .from = m->from,
         .values = m->values ? m->values : info.width - m->from,
     };
-    return ERR_OK;
+    return check_size(m, out, f);
 }
 
 double *node_rows_alloc(const struct ps_rows *r)

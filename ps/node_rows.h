@@ -9,7 +9,8 @@
 #include "ps/ps.h"
 
 /* The rows that @m is about. Errors, with words in @f: ERR_NOENT (no such
- * table), ERR_INVAL (no such rows, or values), ERR_UNSUPPORTED (local). */
+ * table), ERR_INVAL (no such rows, or values), ERR_UNSUPPORTED (local),
+ * ERR_LIMIT (more values than a message can hold). */
 enum err node_rows_find(const struct mlt_ps *ps, const struct msg_rows *m,
                         struct ps_rows *out, struct fault *f);
 
