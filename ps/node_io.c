@@ -544,18 +544,19 @@ static void drop_snapshot(struct server *s)
 
 /* ---- rows ---------------------------------------------------------------- */
 
-/* While a slice runs: what can be read between two of its clocks. */
-static void begin_glance(struct server *s)
+/* While a slice runs: what can be read between two of its clocks. True: one was
+ * refused, and the next may be looked at. */
+static bool begin_glance(struct server *s)
 {
     struct mlt_ps *ps = host_ps(s->host);
     struct node_result r = {0};
     struct node_task task;
 
     if (s->glance.op)
-        return;
+        return false;
     node_take_read(s->node, &task);
     if (!task.msg)
-        return;
+        return false;
     s->glance.op = task.msg->op;
     if (node_rows_find(ps, &task.msg->rows, &s->glance.rows, &r.fault) ==
             ERR_OK &&
@@ -564,9 +565,10 @@ static void begin_glance(struct server *s)
     if (r.fault.code) {
         node_finish(s->node, s->glance.op, &r);
         s->glance.op = 0;
-        return;
+        return true;
     }
     glance_begin(host_glance(s->host), &s->glance.rows, s->glance.values);
+    return false;
 }
 
 /* All workers have read; or the slice is over, and what they have not read is
@@ -625,7 +627,8 @@ static void do_at_once(struct server *s, const struct node_task *task)
     node_finish(s->node, m->op, &r);
 }
 
-/* Starts and carries out until something takes its time. */
+/* Starts and carries out until something takes its time; where that is a slice,
+ * what can be read meanwhile, which may have come with it. */
 static void carry_out(struct server *s)
 {
     struct node_task task;
@@ -651,6 +654,8 @@ static void carry_out(struct server *s)
             do_at_once(s, &task);
         }
     }
+    while (s->slice && begin_glance(s))
+        ;
 }
 
 /* ---- waiting ------------------------------------------------------------- */
@@ -733,8 +738,6 @@ static void wait_and_take(struct server *s)
         end_with(s, NODE_END_STOPPED, ERR_OK, NULL);
     if (s->slice && node_cut_due(s->node))
         host_slice_cut(s->host);
-    if (s->slice)
-        begin_glance(s);
 }
 
 /* ---- the process --------------------------------------------------------- */
