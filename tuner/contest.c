@@ -246,7 +246,8 @@ static struct contestant *worst_of(struct contest *ct, bool running,
 }
 
 /* The leader, where it waits and what it would go on from is the best model
- * that is kept anyway; NULL: it is not so. */
+ * that is kept anyway, rows that users added to since included; NULL: it is not
+ * so. */
 static struct contestant *can_park(struct contest *ct)
 {
     struct board *c = ct->c;
@@ -257,7 +258,10 @@ static struct contestant *can_park(struct contest *ct)
     if (!b || !best || x->running || !x->started || !branch_idle(b) ||
         !branch_idle(best))
         return NULL;
-    return best->parent == b->id && best->clocks == b->clocks ? x : NULL;
+    return best->parent == b->id && best->clocks == b->clocks &&
+                   best->increments == b->increments
+               ? x
+               : NULL;
 }
 
 /* Gives its branch up; it is forked from the best model when it goes on. */
