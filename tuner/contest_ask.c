@@ -106,7 +106,7 @@ static bool outside_is_done(const struct contest *ct)
 /* A contest without a single suggestion tries the first setting there is. */
 bool contest_exhausted(const struct contest *ct)
 {
-    if (suggest_next(ct->c))
+    if (suggest_next(ct->c) || suggest_more(ct->c))
         return false;
     return is_outside(ct) ? outside_is_done(ct) && ct->n > 0 : ct->exhausted;
 }
@@ -199,6 +199,8 @@ static enum err choose(struct contest *ct, struct fault *f)
     if (!first || !ct->c->options.initial) {
         if (take_suggestion(ct))
             return ERR_OK;
+        if (suggest_more(ct->c))
+            return ERR_AGAIN; /* they come first, in the next step */
         if (!first || (ct->max > 1 && !outside_is_done(ct)))
             err = propose(ct, f);
         if (!first || err != ERR_EXHAUSTED || (ct->max > 1 && !is_outside(ct)))

@@ -680,6 +680,7 @@ static enum err apply_resumed(struct history *h, const struct record *r)
     if (h->asking == ASKING_OVER)
         h->asking = ASKING_OPEN;
     h->finished = false;
+    history_suggestions_resume(h);
     take_status(h, RUN_WAITING, r->at_s);
     memcpy(h->status_reason, m->reason, RECORD_TEXT_MAX);
     h->resumes++;
@@ -715,6 +716,7 @@ static void apply_finished(struct history *h, const struct record *r)
     take_status(h, r->run_finished.status, r->at_s);
     h->finished = true;
     h->end = r->run_finished;
+    history_suggestions_finish(h, r->at_s);
     memcpy(h->status_reason, r->run_finished.message, RECORD_TEXT_MAX);
 }
 

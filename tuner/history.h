@@ -87,6 +87,7 @@ struct history_trial {
 struct history_suggestion {
     struct record_suggestion s; /* latest; setting owned */
     double at_s, settled_at_s;  /* accepted; no longer waiting, NAN before */
+    bool by_end; /* dropped because the run ended: waits again if it goes on */
 };
 
 struct history_slice {

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static void settle(struct history_suggestion *s, enum suggestion_state state,
@@ -32,10 +33,39 @@ void history_suggestion_follow(struct history *h, const struct record *r)
         wait_again(h, r->trial.trial);
 }
 
+void history_suggestions_finish(struct history *h, double at_s)
+{
+    if (h->end.status == RUN_INTERRUPTED || h->end.status == RUN_STOPPED)
+        return;
+    for (size_t i = 0; i < h->suggestions; i++) {
+        struct history_suggestion *s = &h->suggestion[i];
+
+        if (s->s.state != SUGGESTION_WAITING)
+            continue;
+        settle(s, SUGGESTION_DROPPED, 0, at_s);
+        snprintf(s->s.reason, sizeof(s->s.reason), "the run ended first");
+        s->by_end = true;
+    }
+}
+
+void history_suggestions_resume(struct history *h)
+{
+    for (size_t i = 0; i < h->suggestions; i++) {
+        struct history_suggestion *s = &h->suggestion[i];
+
+        if (!s->by_end)
+            continue;
+        settle(s, SUGGESTION_WAITING, 0, NAN);
+        s->s.reason[0] = '\0';
+        s->by_end = false;
+    }
+}
+
 enum err history_suggestion_apply(struct history *h, const struct record *r)
 {
     uint32_t n = r->suggestion.suggestion;
     struct history_suggestion *s;
+    char key[sizeof(s->s.key)];
 
     if (n < 1 || n > h->suggestions + 1 || n > HISTORY_SUGGESTIONS_MAX ||
         r->suggestion.state == SUGGESTION_BEGUN ||
@@ -52,7 +82,11 @@ enum err history_suggestion_apply(struct history *h, const struct record *r)
     s = &h->suggestion[n - 1];
     json_incref(r->suggestion.setting);
     json_decref(s->s.setting);
+    memcpy(key, s->s.key, sizeof(key));
     s->s = r->suggestion;
+    s->by_end = false;
+    if (s->s.state != SUGGESTION_WAITING) /* it was accepted with a key */
+        memcpy(s->s.key, key, sizeof(key));
     settle(s, s->s.state, s->s.trial, r->at_s);
     return ERR_OK;
 }

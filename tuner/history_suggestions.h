@@ -16,4 +16,9 @@ enum err history_asking_apply(struct history *h, const struct record *r);
  * interrupted, all that wait for its outcome wait for another. */
 void history_suggestion_follow(struct history *h, const struct record *r);
 
+/* The run has ended (h->end): what waits is dropped, unless it may be resumed.
+ * It is resumed all the same: what that has dropped waits again. */
+void history_suggestions_finish(struct history *h, double at_s);
+void history_suggestions_resume(struct history *h);
+
 #endif

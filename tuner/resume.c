@@ -5,6 +5,7 @@
 #include "tuner/history.h"
 #include "tuner/steering.h"
 #include "tuner/strategy.h"
+#include "tuner/suggest.h"
 
 #include <assert.h>
 #include <math.h>
@@ -244,6 +245,7 @@ static void interrupt_search(struct board *c, const struct history *h,
     r->clocks = clocks;
     snprintf(r->reason, sizeof(r->reason),
              "interrupted: the run went back to before it");
+    suggest_search_lost(c);
 }
 
 static void interrupt_searches(struct board *c)

@@ -226,7 +226,7 @@ static void go_on_undecided(struct search *s)
     bool longer;
 
     /* The time is not doubled again and again while the searcher thinks. */
-    if (search_may_begin(s) && !search_ask_next(s) && !s->exhausted)
+    if (search_may_begin(s) && !search_ask_next(s) && search_has_next(s))
         return;
     longer = search_time_can_double(s) || search_time_raise_bound(s);
     if (longer)
@@ -243,8 +243,7 @@ static void go_on_undecided(struct search *s)
         if (worst)
             search_trial_free(s, worst, "many trials, and it is the slowest");
     }
-    if (!search_trial_begin(s) && !longer &&
-        (s->exhausted || !search_may_begin(s)))
+    if (!search_trial_begin(s) && !longer && !search_may_begin(s))
         give_up(s);
 }
 
@@ -373,7 +372,7 @@ static void try_settings(struct search *s)
         return;
     /* One pass does what the events brought; a new trial waits for its fork. */
     if (s->trials == 0 && !search_trial_begin(s)) {
-        if (s->exhausted)
+        if (!search_has_next(s))
             over(s, "there is no setting to try");
         return;
     }

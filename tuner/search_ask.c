@@ -257,7 +257,7 @@ static bool take_suggestion(struct search *s)
 
 bool search_has_next(struct search *s)
 {
-    return !s->exhausted || search_suggested(s);
+    return !s->exhausted || search_suggested(s) || suggest_more(s->c);
 }
 
 void search_ask_listen(struct search *s)
@@ -309,7 +309,11 @@ bool search_ask_next(struct search *s)
     s->next_suggestion = 0;
     if (s->trials == 0 && s->plan.has_incumbent)
         s->next = s->plan.incumbent;
-    else if (!take_suggestion(s))
+    else if (take_suggestion(s))
+        err = ERR_OK;
+    else if (suggest_more(s->c))
+        return false; /* they come first, in the next step */
+    else
         err = propose(s, &fault);
     if (!err) {
         s->next_json = setting_to_json(&s->space, &s->next);

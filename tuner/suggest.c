@@ -17,6 +17,9 @@
  * at once is no news. */
 #define SUGGEST_SAY_S 2.0
 
+/* What waited before a resume goes on coming back after that time. */
+#define SUGGEST_MORE_S 1e-3
+
 /* ---- life ---------------------------------------------------------------- */
 
 static void remember(struct suggest *s, const char *key, uint32_t first,
@@ -53,7 +56,6 @@ void suggest_init(struct suggest *s, struct board *c)
 
     memset(s, 0, sizeof(*s));
     s->since_s = NAN;
-    s->recalled = !h;
     c->suggest = s;
     if (!h)
         return;
@@ -98,19 +100,31 @@ static void ask(struct board *c, enum asking asking, uint32_t search,
         c->suggest->asking = asking;
 }
 
-static void remove_first(struct suggest *s)
+/* A place is free for one of those that waited before a resume. */
+static void remove_first(struct board *c)
 {
+    struct suggest *s = c->suggest;
+
     assert(s->len > 0);
     json_decref(s->waiting[0].json);
     s->len--;
     memmove(&s->waiting[0], &s->waiting[1], s->len * sizeof(s->waiting[0]));
+    if (suggest_more(c))
+        board_retry_after(c, SUGGEST_MORE_S);
 }
 
-static void put_last(struct suggest *s, uint32_t number,
-                     const struct setting *setting, json_t *json)
+/* In the order of their numbers. */
+static void put(struct suggest *s, uint32_t number,
+                const struct setting *setting, json_t *json)
 {
+    size_t at = s->len;
+
     assert(s->len < SUGGEST_WAITING_MAX);
-    s->waiting[s->len++] = (struct suggestion){number, *setting, json};
+    while (at > 0 && s->waiting[at - 1].number > number)
+        at--;
+    memmove(&s->waiting[at + 1], &s->waiting[at],
+            (s->len++ - at) * sizeof(s->waiting[0]));
+    s->waiting[at] = (struct suggestion){number, *setting, json};
 }
 
 /* ---- what waited before a resume ----------------------------------------- */
@@ -129,39 +143,51 @@ static bool trial_is_lost(const struct board *c, const struct history *h,
 static bool still_waits(const struct board *c, const struct history *h,
                         const struct history_suggestion *x)
 {
-    if (x->s.state == SUGGESTION_WAITING)
+    if (x->s.state == SUGGESTION_WAITING || x->by_end)
         return true;
     return x->s.trial > 0 && trial_is_lost(c, h, x->s.trial);
 }
 
-/* Those accepted since the tuner began stand behind the others. */
+bool suggest_more(const struct board *c)
+{
+    return c->suggest->recalled < c->suggest->last_before;
+}
+
+/* What waited comes back as places come free, and so many a step: what was
+ * accepted before, or lost with its trials, may be more than can wait, and what
+ * a step settles is bounded. */
 static void recall(struct board *c)
 {
     const struct history *h = c->options.resume;
     struct suggest *s = c->suggest;
-    struct suggest since = *s;
 
-    s->len = 0;
-    for (uint32_t i = 0; i < s->last_before; i++) {
-        const struct history_suggestion *x = &h->suggestion[i];
-        struct suggestion own = {.number = i + 1, .json = x->s.setting};
+    for (size_t n = 0; n < SUGGEST_WAITING_MAX && suggest_more(c) &&
+                       s->len < SUGGEST_WAITING_MAX;
+         s->recalled++) {
+        const struct history_suggestion *x = &h->suggestion[s->recalled];
+        struct suggestion own = {.number = s->recalled + 1};
+        enum err err;
 
         if (!still_waits(c, h, x))
             continue;
-        if (s->len + since.len == SUGGEST_WAITING_MAX)
-            journal(c, &own, SUGGESTION_DROPPED, 0,
-                    "too many wait after the run was resumed", x->s.key);
-        else if (saved_setting(&c->space, x->s.setting, &own.setting))
-            journal(c, &own, SUGGESTION_DROPPED, 0,
-                    "it is not one of this run's settings any more", x->s.key);
-        else
-            put_last(s, own.number, &own.setting, json_deep_copy(x->s.setting));
+        n++;
+        err = saved_setting(&c->space, x->s.setting, &own.setting);
+        own.json = json_deep_copy(x->s.setting);
+        if (err == ERR_NOMEM || !own.json) {
+            json_decref(own.json);
+            board_retry(c);
+            return;
+        }
+        if (!err) {
+            put(s, own.number, &own.setting, own.json);
+            continue;
+        }
+        journal(c, &own, SUGGESTION_DROPPED, 0,
+                "it is not one of this run's settings any more", "");
+        json_decref(own.json);
     }
-    for (size_t i = 0; i < since.len; i++)
-        s->waiting[s->len++] = since.waiting[i];
-    if (s->asking == ASKING_EXHAUSTED && c->resume.search == 0)
-        s->asking = ASKING_OPEN;
-    s->recalled = true;
+    if (suggest_more(c) && s->len < SUGGEST_WAITING_MAX)
+        board_retry_after(c, SUGGEST_MORE_S);
 }
 
 /* How many wait, or are about to. */
@@ -170,8 +196,11 @@ static size_t waiting(const struct board *c)
     const struct suggest *s = c->suggest;
     size_t n = s->len;
 
-    for (uint32_t i = 0; !s->recalled && i < s->last_before; i++)
-        n += c->options.resume->suggestion[i].s.state == SUGGESTION_WAITING;
+    for (uint32_t i = s->recalled; i < s->last_before; i++) {
+        const struct history_suggestion *x = &c->options.resume->suggestion[i];
+
+        n += x->s.state == SUGGESTION_WAITING || x->by_end;
+    }
     return n;
 }
 
@@ -205,25 +234,18 @@ void suggest_advance(struct board *c)
     struct suggest *s = c->suggest;
     const char *why;
 
-    if (!s->recalled)
+    if (suggest_more(c))
         recall(c);
-    if (s->asking == ASKING_OVER)
+    if (s->asking == ASKING_OVER) {
+        while (s->len > 0)
+            suggest_drop(c, s->over);
         return;
+    }
     why = never(c);
     if (!why)
         return;
     s->never = true;
     suggest_over(c, why);
-}
-
-void suggest_end(struct board *c)
-{
-    enum run_status status = c->ending.finish.status;
-
-    if (status == RUN_INTERRUPTED)
-        return;
-    while (c->suggest->len > 0)
-        suggest_drop(c, "the run ended first");
 }
 
 /* ---- the command --------------------------------------------------------- */
@@ -373,7 +395,7 @@ static void accept(struct board *c, const struct tuner_suggest *want,
 
     for (size_t i = 0; i < b->n; i++) {
         journal(c, &b->item[i], SUGGESTION_WAITING, 0, "", want->key);
-        put_last(s, b->item[i].number, &b->item[i].setting, b->item[i].json);
+        put(s, b->item[i].number, &b->item[i].setting, b->item[i].json);
     }
     s->last += (uint32_t)b->n;
     remember(s, want->key, first, (uint32_t)b->n);
@@ -453,7 +475,7 @@ const struct suggestion *suggest_next(const struct board *c)
 
 void suggest_begun(struct board *c)
 {
-    remove_first(c->suggest);
+    remove_first(c);
 }
 
 void suggest_known(struct board *c, uint32_t trial)
@@ -467,7 +489,7 @@ void suggest_known(struct board *c, uint32_t trial)
     journal(c, x, SUGGESTION_KNOWN, trial, reason, "");
     board_decision(c, "suggest", "suggestion %u is not tried again: %s",
                    x->number, reason);
-    remove_first(c->suggest);
+    remove_first(c);
 }
 
 void suggest_drop(struct board *c, const char *reason)
@@ -478,7 +500,7 @@ void suggest_drop(struct board *c, const char *reason)
     journal(c, x, SUGGESTION_DROPPED, 0, reason, "");
     board_decision(c, "suggest", "suggestion %u is not tried: %s", x->number,
                    reason);
-    remove_first(c->suggest);
+    remove_first(c);
 }
 
 static void fall_silent(struct board *c, uint32_t search, double waited_s)
@@ -536,13 +558,18 @@ void suggest_search_closed(struct board *c, uint32_t search)
     ask(c, ASKING_CLOSED, search, "");
 }
 
+void suggest_search_lost(struct board *c)
+{
+    if (c->suggest->asking == ASKING_EXHAUSTED)
+        c->suggest->asking = ASKING_OPEN; /* as the history has it */
+}
+
 void suggest_search_ended(struct board *c, uint32_t search)
 {
     struct suggest *s = c->suggest;
 
     suggest_wait_over(c);
-    if (s->asking == ASKING_EXHAUSTED)
-        s->asking = ASKING_OPEN; /* as the history has it */
+    suggest_search_lost(c);
     if (s->len > 0)
         board_decision(c, "suggest",
                        "%zu suggestion%s not tried in search %u: %s for the "

@@ -12,7 +12,9 @@
  * Tunables that are not given have the value in use when it is accepted.
  *
  * A search that cannot try a suggestion settles it: `known` where a trial of
- * that setting has begun in it already, else `dropped`, with the reason.
+ * that setting has begun in it already, else `dropped`, with the reason. What
+ * waits when a run ends that cannot be resumed is dropped by that
+ * (tuner/history_suggestions.h).
  *
  * With a searcher that has no settings of its own (searcher_ops.patience_s) a
  * search waits for suggestions, and says so; it ends when those outside say
@@ -51,8 +53,8 @@ struct suggest {
     enum asking asking;
     char over[RECORD_TEXT_MAX]; /* OVER: why */
     bool never;                 /* OVER: and there never was a search */
-    bool recalled;              /* nothing more comes from before a resume: */
-    uint32_t last_before;       /* latest accepted by then */
+    uint32_t last_before;       /* latest accepted before a resume; of these */
+    uint32_t recalled;          /* so many have been looked at */
     struct suggest_request request[SUGGEST_KEYS]; /* a ring */
     size_t next_request;
     double since_s; /* a search waits for one, in active time; NAN: none does */
@@ -70,13 +72,12 @@ void suggest_take(struct board *c, const struct tuner_suggest *want);
  * there again; a run that searches nothing says so. */
 void suggest_advance(struct board *c);
 
-/* The run ends: unless it may be resumed, what waits is dropped. */
-void suggest_end(struct board *c);
-
 /* ---- for strategies ------------------------------------------------------ */
 
-/* The oldest that waits; NULL: none does. */
+/* The oldest that waits; NULL: none does, in this step: */
 const struct suggestion *suggest_next(const struct board *c);
+/* there may be more, of before a resume, in the next. */
+bool suggest_more(const struct board *c);
 
 /* A trial of it has begun, whose record says so. */
 void suggest_begun(struct board *c);
@@ -95,6 +96,7 @@ void suggest_wait_over(struct board *c);
 
 /* The search takes no further trial; has ended; no search follows. */
 void suggest_search_closed(struct board *c, uint32_t search);
+void suggest_search_lost(struct board *c); /* by a resume: journaled so */
 void suggest_search_ended(struct board *c, uint32_t search);
 void suggest_over(struct board *c, const char *reason);
 

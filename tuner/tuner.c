@@ -170,7 +170,6 @@ static void advance(struct tuner *t)
     rows_advance(c);
     if (c->ending.phase != ENDING_NOT) {
         byhand_end(c);
-        suggest_end(c);
         rows_end(c);
     }
     board_advance(c);

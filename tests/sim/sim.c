@@ -1040,7 +1040,8 @@ static void suggest_next_rate(struct sim *s, uint32_t search, uint32_t made)
     else
         snprintf(suggest.settings, sizeof(suggest.settings),
                  "[{\"learning_rate\": %.17g}]",
-                 pow(10, -5 * rng_uniform(&dice)));
+                 s->f->outside.rate > 0 ? s->f->outside.rate
+                                        : pow(10, -5 * rng_uniform(&dice)));
     s->outside.last = suggest;
     send_outside(s);
 }

@@ -84,6 +84,7 @@ struct sim_family {
         unsigned trials; /* of each search, then none; 0: nobody is there */
         double every_s;  /* looks so often */
         double gone_s;   /* never comes back from then on; 0: stays */
+        double rate;     /* suggests always this one; 0: ever others */
     } outside;
     double lost_s; /* when the node is lost; 0: never */
 

@@ -478,6 +478,35 @@ static void suggestions_outlive_the_tuner(void **state)
     assert_true(again > 0);
 }
 
+/* Somebody suggests one setting hundreds of times, and the search that knew it
+ * is lost: all that comes back does so in steps that have room for it, one is
+ * tried, and what was suggested after them is, too. */
+static void suggestions_come_back_by_the_hundred(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < STRATEGIES; i++) {
+        struct sim_family f = asked(i, 20);
+        struct sim_options options = {.crash_s = 9};
+        struct told_run o;
+        unsigned known = 0;
+
+        f.searcher_settings = "{\"wait\": 30}";
+        f.outside.every_s = 0.005;
+        f.outside.rate = USER_RATE;
+        f.outside.gone_s = 8.9;
+        suggest(&f, 0, 8.99, "[{\"learning_rate\": 0.1}]", false);
+        run(&f, 1, &options, &o);
+        assert_int_equal(o.r.crashed, 1);
+        assert_int_equal(o.r.finish.status, RUN_FINISHED);
+        assert_int_equal(check_suggestions(&o), 2);
+        for (size_t k = 0; k < o.h.suggestions; k++)
+            known += o.h.suggestion[k].s.state == SUGGESTION_KNOWN;
+        assert_int_equal(known, o.h.suggestions - 2);
+        assert_true(known > 600);
+        release(&o);
+    }
+}
+
 /* Failing allocations lose nothing either. */
 static void suggestions_under_memory_torture(void **state)
 {
@@ -509,6 +538,7 @@ int main(void)
         cmocka_unit_test(outside_exhausted_before_it_began),
         cmocka_unit_test(outside_pause_does_not_use_up_the_wait),
         cmocka_unit_test(suggestions_outlive_the_tuner),
+        cmocka_unit_test(suggestions_come_back_by_the_hundred),
         cmocka_unit_test(suggestions_under_memory_torture),
     };
 

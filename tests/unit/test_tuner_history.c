@@ -506,8 +506,9 @@ static void by_hand(struct world *w, branch_id id, branch_id instead_of)
     apply(w, &r);
 }
 
-static enum err suggest(struct world *w, uint32_t n, enum suggestion_state is,
-                        uint32_t trial)
+static enum err suggest_as(struct world *w, uint32_t n,
+                           enum suggestion_state is, uint32_t trial,
+                           const char *key)
 {
     struct record r;
     enum err err;
@@ -518,9 +519,16 @@ static enum err suggest(struct world *w, uint32_t n, enum suggestion_state is,
     r.suggestion.state = is;
     r.suggestion.trial = trial;
     r.suggestion.setting = json_pack("{s:f}", "learning_rate", 0.1 * n);
+    snprintf(r.suggestion.key, sizeof(r.suggestion.key), "%s", key);
     err = history_apply(&w->h, &r);
     record_deinit(&r);
     return err;
+}
+
+static enum err suggest(struct world *w, uint32_t n, enum suggestion_state is,
+                        uint32_t trial)
+{
+    return suggest_as(w, n, is, trial, "");
 }
 
 static enum err suggested_trial(struct world *w, enum record_kind kind,
@@ -577,6 +585,73 @@ static void history_suggestions_follow_their_trials(void **state)
         assert_true(isnan(w.h.suggestion[i].settled_at_s));
     }
     history_deinit(&w.h);
+}
+
+/* Whoever repeats the request after a resume is known by its key. */
+static void history_suggestions_keep_their_key(void **state)
+{
+    struct world w = {0};
+
+    (void)state;
+    history_init(&w.h);
+    for (uint32_t n = 1; n <= 3; n++)
+        assert_int_equal(suggest_as(&w, n, SUGGESTION_WAITING, 0, "k"), ERR_OK);
+    assert_int_equal(
+        suggested_trial(&w, RECORD_TRIAL_STARTED, 1, 1, TRIAL_RUNNING), ERR_OK);
+    assert_int_equal(suggest(&w, 2, SUGGESTION_KNOWN, 1), ERR_OK);
+    assert_int_equal(suggest(&w, 3, SUGGESTION_DROPPED, 0), ERR_OK);
+    for (size_t i = 0; i < 3; i++)
+        assert_string_equal(w.h.suggestion[i].s.key, "k");
+    history_deinit(&w.h);
+}
+
+static void end_run(struct world *w, enum run_status status)
+{
+    struct record r;
+
+    record_init(&r, RECORD_RUN_FINISHED);
+    r.run_finished.status = status;
+    apply(w, &r);
+}
+
+/* What waits is dropped by an end, but by none that is made to be resumed; and
+ * not for ever where the run is resumed all the same. */
+static void history_suggestions_end_with_the_run(void **state)
+{
+    static const struct {
+        enum run_status status;
+        enum suggestion_state is;
+    } ends[] = {
+        {RUN_FINISHED, SUGGESTION_DROPPED},
+        {RUN_FAILED, SUGGESTION_DROPPED},
+        {RUN_STOPPED, SUGGESTION_WAITING},
+        {RUN_INTERRUPTED, SUGGESTION_WAITING},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        struct world w = {0};
+        const struct history_suggestion *x;
+        struct record r;
+
+        history_init(&w.h);
+        for (uint32_t n = 1; n <= 2; n++)
+            assert_int_equal(suggest(&w, n, SUGGESTION_WAITING, 0), ERR_OK);
+        assert_int_equal(suggest(&w, 1, SUGGESTION_DROPPED, 0), ERR_OK);
+        end_run(&w, ends[i].status);
+        x = &w.h.suggestion[1];
+        assert_int_equal(x->s.state, ends[i].is);
+        assert_int_equal(isnan(x->settled_at_s),
+                         ends[i].is == SUGGESTION_WAITING);
+        assert_int_equal(x->s.reason[0] != '\0',
+                         ends[i].is == SUGGESTION_DROPPED);
+        record_init(&r, RECORD_RUN_RESUMED);
+        apply(&w, &r);
+        assert_int_equal(x->s.state, SUGGESTION_WAITING);
+        assert_string_equal(x->s.reason, "");
+        assert_int_equal(w.h.suggestion[0].s.state, SUGGESTION_DROPPED);
+        history_deinit(&w.h);
+    }
 }
 
 /* A promotion is kept by the snapshots that were written after it, and open
@@ -798,6 +873,8 @@ int main(void)
         cmocka_unit_test(history_resumed_goes_back_to_the_snapshot),
         cmocka_unit_test(history_promotion_is_kept_by_later_snapshots),
         cmocka_unit_test(history_suggestions_follow_their_trials),
+        cmocka_unit_test(history_suggestions_keep_their_key),
+        cmocka_unit_test(history_suggestions_end_with_the_run),
         cmocka_unit_test(history_resumed_reopens_search_and_run),
         cmocka_unit_test(history_resumed_from_nowhere_is_refused),
         cmocka_unit_test(history_keeps_the_latest_snapshots),
