@@ -868,7 +868,7 @@ enum err board_init(struct board *c, const struct tuner_options *o,
     snprintf(c->model_dir, sizeof(c->model_dir), "%s", o->model_dir);
     c->next_op = TUNER_CONFIG_OP + 1;
     c->next_branch = 1;
-    c->first_clock_s = INFINITY;
+    c->first_clock_s = c->first_wait_s = INFINITY;
     c->slice_end_s = NAN;
     c->pause_began_s = NAN;
     c->wait_s = NAN;

@@ -137,6 +137,8 @@ struct board {
     double now_s, step_s;
     bool started;
     double first_clock_s; /* when the first slice was sent; INFINITY before */
+    double first_wait_s;  /* when a search first waited for a suggestion; the
+                           * same */
     double slice_end_s;   /* when the last slice ended; NAN before, and after a
                            * pause */
     double beat_s[NODES_MAX]; /* of each node's latest record */
@@ -148,7 +150,8 @@ struct board {
     bool paused, retune_wanted, finished;
     double paused_s;       /* in all, in pauses that are over */
     double pause_began_s;  /* nothing runs since; NAN: no pause */
-    double first_paused_s; /* of paused_s, before the first clock */
+    double first_paused_s; /* of paused_s, before the first clock; and */
+    double wait_paused_s;  /* before the first wait */
     enum run_status paused_from;
     char failure[PROTO_TEXT_MAX]; /* reason of the last slice that failed */
 

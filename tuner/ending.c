@@ -294,11 +294,15 @@ static void ending_advance(struct board *c)
 
 /* ---- time ---------------------------------------------------------------- */
 
-/* Pauses do not count; during one it is not known. */
+/* From the first clock, or from when a search first waited for a suggestion.
+ * Pauses do not count; during one it is not known. */
 static double time_is_up(const struct board *c)
 {
     if (!isnan(c->pause_began_s))
         return INFINITY;
+    if (c->first_wait_s < c->first_clock_s)
+        return c->first_wait_s + c->options.max_time_s + c->paused_s -
+               c->wait_paused_s;
     return c->first_clock_s + c->options.max_time_s + c->paused_s -
            c->first_paused_s;
 }

@@ -45,6 +45,7 @@ void search_init(struct search *s, struct board *c,
     s->started_s = board_active_s(c);
     s->waited_s = c->waited_s;
     s->started_clocks = c->clocks_run;
+    suggest_search_open(c);
     if (plan->known)
         return;
     r = &board_record(c, RECORD_SEARCH_STARTED)->search_started;

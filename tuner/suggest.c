@@ -60,6 +60,9 @@ void suggest_init(struct suggest *s, struct board *c)
     if (!h)
         return;
     s->last = s->last_before = (uint32_t)h->suggestions;
+    s->closed = h->searches > 0;
+    for (size_t i = 0; i < h->searches; i++)
+        s->closed &= h->search[i].ended;
     s->asking = h->asking == ASKING_OVER ? ASKING_OPEN : h->asking;
     recall_requests(s, h);
 }
@@ -351,7 +354,7 @@ static void answer(struct board *c, uint32_t first, size_t n, bool changed,
 
 static const char *when(const struct board *c)
 {
-    return c->status == RUN_TUNING
+    return c->status == RUN_TUNING && !c->suggest->closed
                ? "tried before anything else in the search that is open"
                : "tried first in the next search";
 }
@@ -388,8 +391,9 @@ static void accept(struct board *c, const struct tuner_suggest *want,
                    struct batch *b)
 {
     struct suggest *s = c->suggest;
+    bool late = b->n == 0 && s->closed;
     bool changed =
-        b->n > 0 || (want->exhausted && s->asking != ASKING_EXHAUSTED);
+        b->n > 0 || (!late && want->exhausted && s->asking != ASKING_EXHAUSTED);
     char numbers[64], text[RECORD_TEXT_MAX];
     uint32_t first = s->last + 1;
 
@@ -400,12 +404,16 @@ static void accept(struct board *c, const struct tuner_suggest *want,
     s->last += (uint32_t)b->n;
     remember(s, want->key, first, (uint32_t)b->n);
     decide(c, b);
-    say_exhausted(c, want);
+    if (!late)
+        say_exhausted(c, want);
     numbers_text(first, b->n, numbers, sizeof(numbers));
     if (b->n > 0)
         snprintf(text, sizeof(text), "%s %s accepted: %s%s", numbers,
                  b->n == 1 ? "is" : "are", when(c),
                  want->exhausted ? "; nothing follows" : "");
+    else if (late)
+        snprintf(text, sizeof(text),
+                 "no search is open: the next one asks again");
     else
         snprintf(text, sizeof(text),
                  "the search ends with what was suggested so far");
@@ -528,6 +536,10 @@ bool suggest_wait(struct board *c, uint32_t search, double patience_s)
     }
     if (isnan(s->since_s))
         s->since_s = now;
+    if (isinf(c->first_wait_s)) {
+        c->first_wait_s = c->now_s;
+        c->wait_paused_s = c->paused_s;
+    }
     waited = now - s->since_s;
     if (waited >= patience_s) {
         fall_silent(c, search, waited);
@@ -552,8 +564,14 @@ void suggest_wait_over(struct board *c)
     c->suggest->said = false;
 }
 
+void suggest_search_open(struct board *c)
+{
+    c->suggest->closed = false;
+}
+
 void suggest_search_closed(struct board *c, uint32_t search)
 {
+    c->suggest->closed = true;
     suggest_wait_over(c);
     ask(c, ASKING_CLOSED, search, "");
 }
@@ -569,6 +587,7 @@ void suggest_search_ended(struct board *c, uint32_t search)
     struct suggest *s = c->suggest;
 
     suggest_wait_over(c);
+    s->closed = true;
     suggest_search_lost(c);
     if (s->len > 0)
         board_decision(c, "suggest",

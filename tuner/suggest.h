@@ -53,6 +53,7 @@ struct suggest {
     enum asking asking;
     char over[RECORD_TEXT_MAX]; /* OVER: why */
     bool never;                 /* OVER: and there never was a search */
+    bool closed;                /* the latest search takes no further trial */
     uint32_t last_before;       /* latest accepted before a resume; of these */
     uint32_t recalled;          /* so many have been looked at */
     struct suggest_request request[SUGGEST_KEYS]; /* a ring */
@@ -94,7 +95,8 @@ bool suggest_wait(struct board *c, uint32_t search, double patience_s);
 /* No search waits (for now). */
 void suggest_wait_over(struct board *c);
 
-/* The search takes no further trial; has ended; no search follows. */
+/* A search is open; takes no further trial; has ended; no search follows. */
+void suggest_search_open(struct board *c);
 void suggest_search_closed(struct board *c, uint32_t search);
 void suggest_search_lost(struct board *c); /* by a resume: journaled so */
 void suggest_search_ended(struct board *c, uint32_t search);

@@ -83,7 +83,8 @@ struct tuner_options {
     double target_loss;    /* NAN: none; tested on epoch means */
     double target_metric;  /* NAN: none */
     uint32_t plateau_epochs, max_epochs;
-    double max_time_s;        /* INFINITY: none; from the first clock */
+    double max_time_s;        /* INFINITY: none; from the first clock, or
+                               * the first wait for a suggestion */
     double snapshot_every_s;  /* INFINITY: never but on interrupt */
     uint32_t snapshot_keep;   /* >= 1 */
     const char *snapshot_dir; /* absolute; snapshots are folders in it */

@@ -367,6 +367,24 @@ static void outside_silence_is_waited_for_once(void **state)
     }
 }
 
+/* The run's time does not wait for the first suggestion. */
+static void outside_silence_is_the_runs_time(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < STRATEGIES; i++) {
+        struct sim_family f = with(i);
+        struct told_run o;
+
+        f.searcher = &searcher_rest;
+        f.max_time_s = 20;
+        run(&f, 1, NULL, &o);
+        assert_int_equal(o.r.finish.status, RUN_FINISHED);
+        assert_string_equal(o.r.finish.reason, "max_time");
+        assert_true(o.r.seconds >= 20 && o.r.seconds < 40);
+        release(&o);
+    }
+}
+
 /* Those who go away in the middle of a search cost it its patience; what was
  * tried counts. */
 static void outside_who_go_away_are_waited_for(void **state)
@@ -406,6 +424,29 @@ static void outside_exhausted_before_it_began(void **state)
     assert_int_equal(check_suggestions(&o), 1);
     assert_true(rate_of(o.h.trial[0].t.setting) == USER_RATE);
     assert_int_equal(o.h.search[0].end.trials, 1);
+    release(&o);
+}
+
+/* Too late for the search that has ended, it is not taken for the next one's,
+ * which waits for those outside. */
+static void outside_exhausted_too_late(void **state)
+{
+    struct sim_family f = with(0);
+    struct told_run o;
+
+    (void)state;
+    f.max_epochs = 60;
+    f.searcher = &searcher_rest;
+    f.searcher_settings = "{\"wait\": 30}";
+    suggest(&f, 0, 1e-6, "[{\"learning_rate\": 0.0123}]", true);
+    suggest(&f, 1, 1, NULL, true);
+    run(&f, 1, NULL, &o);
+    assert_int_equal(o.r.finish.status, RUN_FINISHED);
+    assert_int_equal(o.r.answer[1], ERR_OK);
+    assert_true(o.h.searches > 1);
+    assert_true(o.h.search[0].ended_at_s < 1);
+    assert_true(o.h.search[1].started_at_s > 1);
+    assert_true(decided(&o.h, "search 2 waits for a suggestion"));
     release(&o);
 }
 
@@ -534,8 +575,10 @@ int main(void)
         cmocka_unit_test(outside_searcher_is_all_that_proposes),
         cmocka_unit_test(outside_searcher_makes_the_same_run),
         cmocka_unit_test(outside_silence_is_waited_for_once),
+        cmocka_unit_test(outside_silence_is_the_runs_time),
         cmocka_unit_test(outside_who_go_away_are_waited_for),
         cmocka_unit_test(outside_exhausted_before_it_began),
+        cmocka_unit_test(outside_exhausted_too_late),
         cmocka_unit_test(outside_pause_does_not_use_up_the_wait),
         cmocka_unit_test(suggestions_outlive_the_tuner),
         cmocka_unit_test(suggestions_come_back_by_the_hundred),
