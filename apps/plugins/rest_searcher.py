@@ -139,7 +139,8 @@ def tune(run, options):
         key = f"rest-{options.seed}-{search['search']}-{made}-{tries}"
         if search["state"] != "open" or search["running"] or search["waiting"]:
             pass
-        elif search["asking"] == "open" and made >= options.trials:
+        elif search["asking"] == "open" and (made >= options.trials or
+                                             tries >= options.vain):
             run.suggest(key, exhausted=True)
             tries += 1
         elif search["asking"] != "exhausted" and search["wanted"] > 0:
@@ -158,6 +159,8 @@ def main():
                    help="state folder, for the token (MLTUNE_TOKEN)")
     p.add_argument("--trials", type=int, default=30, help="of each search")
     p.add_argument("--first", type=int, default=6, help="of them, at random")
+    p.add_argument("--vain", type=int, default=32,
+                   help="known settings in a row that end a search")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--poll", type=float, default=0.1, help="seconds")
     p.add_argument("--patience", type=float, default=60,
