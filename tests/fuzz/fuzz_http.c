@@ -225,13 +225,27 @@ static void check_suggest(const struct mailbox_request *q)
     json_decref(list);
 }
 
-/* With each error in turn, by the length of the body; "not now" is asked again,
- * so it would not be remembered. */
+/* Each error in turn, by the length of the body; "not now" is asked again. */
+static enum err answer_to(size_t size)
+{
+    enum err err = (enum err)(size % ERR_COUNT);
+
+    return err == ERR_AGAIN ? ERR_OK : err;
+}
+
+/* Whether the answer to a key is given again; others may be tried again. */
+static bool is_remembered(size_t size)
+{
+    enum err err = answer_to(size);
+
+    return err != ERR_LIMIT && err != ERR_NOMEM && err != ERR_PROTO;
+}
+
 static void answer_command(size_t size)
 {
     struct mailbox_request got;
     mailbox_ticket ticket;
-    struct tuner_answer a = {.err = (enum err)(size % ERR_COUNT),
+    struct tuner_answer a = {.err = answer_to(size),
                              .changed = size % 2,
                              .branch = BRANCH_NONE,
                              .text = "done",
@@ -241,8 +255,6 @@ static void answer_command(size_t size)
     check(mailbox_take(mailbox, &got, &ticket), "posted");
     check_command(&got);
     check_suggest(&got);
-    if (a.err == ERR_AGAIN)
-        a.err = ERR_OK;
     if (got.command == TUNER_READ && !a.err) {
         a.values = got.rows.count * got.rows.values;
         a.value = mem_calloc(a.values, sizeof(*a.value));
@@ -311,7 +323,7 @@ static void write_afresh(struct view *v, const struct head *head,
     check(mailbox_new(&mailbox) == ERR_OK, "memory");
     view_steer_run(view, "run-1", mailbox);
     first = write_body(v, head->method, head->target, body, size, *w, false);
-    if (w->request.key[0] && v == view)
+    if (w->request.key[0] && v == view && is_remembered(size))
         check(first == write_body(v, head->method, head->target, body, size, *w,
                                   true),
               "another answer to the same key");
