@@ -4,7 +4,6 @@ import json
 import os
 import resource
 import signal
-import socket
 import sqlite3
 
 import harness
@@ -344,16 +343,14 @@ class Queue(Service):
     def test_a_stream_follows_a_run_from_the_queue_to_its_end(self):
         """All its records, in order, once; then the stream ends."""
         run = self.submit(mlr_config(), "?held=true")
-        with socket.create_connection(self.address, timeout=120) as stream:
-            stream.sendall(
-                f"GET /api/v1/runs/{run}/events HTTP/1.1\r\n"
-                f"Host: 127.0.0.1:{self.address[1]}\r\n"
-                "Connection: close\r\n\r\n".encode())
-            text = stream.recv(65536)
-            self.assertIn(b"200 OK", text)
-            self.command(run, "continue")
-            while chunk := stream.recv(65536):
-                text += chunk
+        stream = http.client.HTTPConnection(*self.address, timeout=120)
+        self.addCleanup(stream.close)
+        stream.request("GET", f"/api/v1/runs/{run}/events",
+                       headers={"Connection": "close"})
+        answer = stream.getresponse()
+        self.assertEqual(answer.status, 200)
+        self.command(run, "continue")
+        text = answer.read()
         ids = [int(line[4:]) for line in text.split(b"\n")
                if line.startswith(b"id: ")]
         self.assertEqual(ids, list(range(1, len(ids) + 1)))
