@@ -390,7 +390,7 @@ static void resume_of_contests_goes_on_after_the_search(void **state)
         f.strategy_settings = "{\"max_resource\": 4}";
         f.max_epochs = f.plateau_epochs = 120; /* most of them after it */
         f.max_trials = 8;
-        kill_family(&f, 20, 0.1);
+        kill_family(&f, 8, 0);
     }
 }
 
