@@ -3,7 +3,7 @@
 #   make [V=release|debug|asan|tsan|cov|fuzz]   builds into build/$(V)/
 #   make help                                   lists the targets
 #
-# A module is a folder: its *.c files go into one internal archive; the program,
+# A module is a folder: the *.c files of its rooms go into one internal archive; the program,
 # the shared library and the tests link what they use of it.
 
 V ?= release
@@ -65,7 +65,10 @@ LINK_FLAGS = $(LDFLAGS_$(V)) $(LDFLAGS)
 # GSL's linear algebra on OpenBLAS, not on its own ten times slower cblas.
 LIBS = $(PKG_LIBS) -lgsl -lopenblas -lnlopt -lm -ldl -pthread
 
-SRCS := $(foreach m,$(MODULES),$(wildcard $(m)/*.c $(m)/data/*.c))
+# What lies in a folder or in one of its rooms; apps/direct and apps/plugins are
+# programs of their own.
+SRCS := $(filter-out apps/direct/% apps/plugins/%,\
+	$(foreach m,$(MODULES),$(wildcard $(m)/*.c $(m)/*/*.c)))
 MAIN := cli/main.c
 MAIN_OBJ := $(MAIN:%.c=$(B)/obj/%.o)
 LIB_OBJS := $(filter-out $(MAIN_OBJ),$(SRCS:%.c=$(B)/obj/%.o))
@@ -113,12 +116,12 @@ $(B)/mltune: $(MAIN_OBJ) $(ARCHIVE)
 
 # The simulations first: they take longest, and tests/run runs several at once.
 # They have one thread, so tsan has nothing to find in them.
-TEST_SRCS := $(wildcard tests/sim/test_*.c) $(wildcard tests/unit/test_*.c)
+TEST_SRCS := $(wildcard tests/sim/test_*.c) $(wildcard tests/unit/*/test_*.c tests/unit/*/*/test_*.c)
 TESTS := $(TEST_SRCS:%.c=$(B)/%)
 ifeq ($(V),tsan)
 TESTS := $(filter-out $(B)/tests/sim/%,$(TESTS))
 endif
-TEST_HELPER_SRCS := $(filter-out $(TEST_SRCS),$(wildcard tests/unit/*.c))
+TEST_HELPER_SRCS := $(wildcard tests/unit/fixture/*.c)
 TEST_HELPER_OBJS := $(TEST_HELPER_SRCS:%.c=$(B)/obj/%.o)
 # The simulator drives the real tuner; tests with a scripted one must not get
 # it, so it is linked only where it is used.

@@ -14,8 +14,8 @@
 #ifndef BRANCHES_SNAPSHOT_IO_H
 #define BRANCHES_SNAPSHOT_IO_H
 
-#include "base/branch.h"
 #include "base/fault.h"
+#include "base/proto/branch.h"
 #include "branches/store.h"
 
 #include <stddef.h>

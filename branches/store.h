@@ -20,8 +20,8 @@
 #ifndef BRANCHES_STORE_H
 #define BRANCHES_STORE_H
 
-#include "base/branch.h"
 #include "base/err.h"
+#include "base/proto/branch.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

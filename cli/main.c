@@ -1,9 +1,9 @@
 /* The mltune program: finds the verb and runs it. */
-#include "base/json.h"
-#include "cli/exit_code.h"
-#include "cli/signals.h"
-#include "cli/talk.h"
-#include "cli/verbs.h"
+#include "base/json/json.h"
+#include "cli/basics/exit_code.h"
+#include "cli/basics/signals.h"
+#include "cli/basics/talk.h"
+#include "cli/basics/verbs.h"
 
 #include <stdio.h>
 #include <string.h>

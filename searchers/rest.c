@@ -1,9 +1,10 @@
 /* Searcher `rest`: settings come from outside, over HTTP (Optuna's and Vizier's
  * word for this way round is ask and tell).
  *
- * It holds nothing: suggestions are the tuner's to keep (tuner/suggest.h),
- * because they are taken with any searcher, and must outlive this one. */
-#include "base/json.h"
+ * It holds nothing: suggestions are the tuner's to keep
+ * (tuner/board/suggest.h), because they are taken with any searcher, and must
+ * outlive this one. */
+#include "base/json/json.h"
 #include "base/mem.h"
 #include "searchers/searcher.h"
 

@@ -1,7 +1,7 @@
 #include "searchers/searcher.h"
 
+#include "base/json/schema.h"
 #include "base/mem.h"
-#include "base/schema.h"
 
 #include <assert.h>
 #include <math.h>

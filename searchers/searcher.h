@@ -22,7 +22,7 @@
 #ifndef SEARCHERS_SEARCHER_H
 #define SEARCHERS_SEARCHER_H
 
-#include "searchers/space.h"
+#include "searchers/space/space.h"
 
 #include <jansson.h>
 
@@ -66,8 +66,8 @@ struct searcher_query {
 struct searcher_ops {
     const char *name;    /* as in the configuration, [a-z][a-z0-9_]* */
     const char *summary; /* one line for `mltune searchers` */
-    /* JSON schema of its settings (base/schema.h); never NULL. Settings are
-     * checked and completed with it before open is called. */
+    /* JSON schema of its settings (base/json/schema.h); never NULL. Settings
+     * are checked and completed with it before open is called. */
     const char *settings;
 
     /* Prepares for searching @space (borrowed until close) with @settings

@@ -8,7 +8,7 @@
  * say nothing.
  */
 #include "base/mem.h"
-#include "searchers/parzen.h"
+#include "searchers/model/parzen.h"
 #include "searchers/searcher.h"
 
 #include <assert.h>

@@ -3,7 +3,7 @@
 # Of the parameter server everything but the parts that serve a tuner; of the
 # folders below it what that needs, from the archive.
 SO_OBJS := $(patsubst %.c,$(B)/obj/%.o,\
-	$(filter-out ps/node% ps/host% ps/setting%,$(wildcard ps/*.c)))
+	$(filter-out ps/node/%,$(wildcard ps/*/*.c)))
 
 $(B)/libmltune.so: $(SO_OBJS) $(ARCHIVE) apps/direct/libmltune.map
 	$(call say,LD,$@)

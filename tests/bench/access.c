@@ -15,12 +15,12 @@
  * Data: MLTUNE_DATA (MovieLens 1M, ego-Facebook, Slashdot), else generated.
  * BENCH_JOBS: words, of which one must be in a job's name, data or consistency.
  */
-#include "apps/data_stream.h"
-#include "apps/mf.h"
+#include "apps/data/data_stream.h"
+#include "apps/mf/mf.h"
 #include "base/clock_io.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "ps/host_io.h"
+#include "ps/node/host_io.h"
 #include "tests/bench/bench.h"
 
 #include <jansson.h>

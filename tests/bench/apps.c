@@ -10,17 +10,17 @@
  * what a second worker makes of the wall clock, beside the plain loop's own.
  * BENCH_RATINGS (millions) and BENCH_ROUNDS shorten it.
  */
-#include "apps/data.h"
-#include "apps/mf.h"
-#include "apps/mf_app.h"
-#include "apps/mlr.h"
-#include "apps/mlr_kernel.h"
+#include "apps/data/data.h"
+#include "apps/mf/mf.h"
+#include "apps/mf/mf_app.h"
+#include "apps/mlr/mlr.h"
+#include "apps/mlr/mlr_kernel.h"
 #include "base/clock_io.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/simd.h"
-#include "ps/host_io.h"
-#include "ps/park_io.h"
+#include "ps/node/host_io.h"
+#include "ps/server/park_io.h"
 #include "tests/bench/bench.h"
 
 #if defined(__x86_64__)

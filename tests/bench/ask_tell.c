@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "searchers/searcher.h"
-#include "searchers/space_json.h"
+#include "searchers/space/space_json.h"
 
 #include <assert.h>
 #include <math.h>

@@ -13,13 +13,13 @@
  * looking at it in a browser (tests/browser). With --journal it is written to
  * the state folder DIR, 2 GB: for `mltune export`, `serve`, `watch` of it.
  */
-#include "api/server_io.h"
-#include "api/service.h"
+#include "api/service/server_io.h"
+#include "api/service/service.h"
 #include "base/clock_io.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/mem.h"
 #include "tests/bench/bench.h"
-#include "tuner/journal_io.h"
+#include "tuner/history/journal_io.h"
 
 #include <math.h>
 #include <stdio.h>

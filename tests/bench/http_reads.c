@@ -7,7 +7,7 @@
  *                             answer is written anew
  * vs=libmicrohttpd            the bare library with the same body, fixed
  */
-#include "api/server_io.h"
+#include "api/service/server_io.h"
 #include "base/clock_io.h"
 #include "tests/bench/bench.h"
 

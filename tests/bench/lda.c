@@ -20,12 +20,12 @@
  * has, half an hour at 1,000 topics). An argument is a number of topics to run
  * alone.
  */
-#include "apps/lda.h"
-#include "apps/data.h"
+#include "apps/lda/lda.h"
+#include "apps/data/data.h"
 #include "base/clock_io.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "ps/host_io.h"
+#include "ps/node/host_io.h"
 #include "tests/bench/bench.h"
 
 #include <math.h>

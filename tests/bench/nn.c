@@ -14,13 +14,13 @@
  * installed, our numbers stand alone. BENCH_ROUNDS shortens it. Run from the
  * root of the tree.
  */
-#include "apps/nn.h"
-#include "apps/nn_net.h"
+#include "apps/nn/nn.h"
+#include "apps/nn/nn_net.h"
 #include "base/clock_io.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/simd.h"
-#include "ps/host_io.h"
+#include "ps/node/host_io.h"
 #include "tests/bench/bench.h"
 
 #include <spawn.h>

@@ -1,11 +1,11 @@
 /* Benchmarks of the parameter server, each beside the same loop on plain
  * arrays: clocks, dense updates, rows at random. Between nodes: ps_nodes.c. */
-#include "ps/ps.h"
+#include "ps/server/ps.h"
 #include "base/clock_io.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/simd.h"
-#include "ps/rule.h"
+#include "ps/rows/rule.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/ps_nodes.h"
 

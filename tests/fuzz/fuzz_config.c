@@ -1,13 +1,13 @@
 /* Any bytes as a run configuration, and what follows a zero byte as one --set:
  * refused with located errors, or accepted with an effective configuration that
  * parses to itself. */
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/mem.h"
-#include "cli/config.h"
+#include "cli/config/config.h"
 #ifndef FUZZ_REPLAY
-#include "tests/unit/config_fixture.c" /* the target links no test helpers */
+#include "tests/unit/fixture/config_fixture.c" /* the target links no test helpers */
 #endif
-#include "tests/unit/config_fixture.h"
+#include "tests/unit/fixture/config_fixture.h"
 
 #include <stdlib.h>
 #include <string.h>

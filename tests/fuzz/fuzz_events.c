@@ -1,7 +1,7 @@
 /* Any bytes as the answer of an event stream: refused, or events; the same
  * however they are cut into pieces. */
 #include "base/mem.h"
-#include "cli/event_reader.h"
+#include "cli/watch/event_reader.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Any bytes: decoding refuses them with a reason, or gives a frame that encodes
  * to the same bytes and whose records can all be read. */
 #include "base/mem.h"
-#include "ps/frame.h"
+#include "ps/nodes/frame.h"
 
 #include <stdlib.h>
 #include <string.h>

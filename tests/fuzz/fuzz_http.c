@@ -11,15 +11,15 @@
  *
  * The run that is asked about has recorded tests/fuzz/http_run.jsonl, so this
  * is started in the repository's folder. */
-#include "api/desk.h"
-#include "api/request.h"
-#include "api/service.h"
-#include "base/json.h"
+#include "api/http/request.h"
+#include "api/service/service.h"
+#include "api/view/desk.h"
+#include "base/json/json.h"
 #include "base/mem.h"
 #ifndef FUZZ_REPLAY
-#include "tests/unit/config_fixture.c" /* the target links no test helpers */
+#include "tests/unit/fixture/config_fixture.c" /* the target links no test helpers */
 #endif
-#include "tests/unit/config_fixture.h"
+#include "tests/unit/fixture/config_fixture.h"
 
 #include <math.h>
 #include <stdio.h>

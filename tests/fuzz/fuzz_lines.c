@@ -1,9 +1,9 @@
 /* Any bytes as an answer of a searcher, and as a request to one: refused with a
  * reason, or a setting of the space, or a request that reads back the same. */
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/mem.h"
-#include "searchers/lines.h"
-#include "searchers/space_json.h"
+#include "searchers/process/lines.h"
+#include "searchers/space/space_json.h"
 
 #include <stdlib.h>
 #include <string.h>

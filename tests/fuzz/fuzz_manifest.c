@@ -3,7 +3,7 @@
  * with its checksum made right, so that what lies behind it is reached. */
 #include "base/mem.h"
 #include "branches/crc32c.h"
-#include "ps/manifest.h"
+#include "ps/disk/manifest.h"
 
 #include <inttypes.h>
 #include <stdio.h>

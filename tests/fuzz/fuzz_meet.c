@@ -1,7 +1,7 @@
 /* Any bytes as a report to node 0, and as its answer: refused with a reason, or
  * taken and written again as the same. */
 #include "base/mem.h"
-#include "ps/meet.h"
+#include "ps/wire/meet.h"
 
 #include <stdlib.h>
 #include <string.h>

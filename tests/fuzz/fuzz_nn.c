@@ -1,6 +1,6 @@
 /* Any bytes as the settings of a network, and as network.json of a saved one:
  * refused with places and words, or layers whose own text says the same. */
-#include "apps/nn_network.h"
+#include "apps/nn/nn_network.h"
 #include "base/mem.h"
 
 #include <stdlib.h>

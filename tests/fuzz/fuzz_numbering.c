@@ -3,7 +3,7 @@
  * tables and one that is not; the seal is that of the input, and a wrong one.
  */
 #include "branches/crc32c.h"
-#include "ps/numbering.h"
+#include "ps/disk/numbering.h"
 
 #include <stdlib.h>
 #include <string.h>

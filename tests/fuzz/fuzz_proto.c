@@ -1,7 +1,7 @@
 /* Any bytes: decoding refuses them with a reason, or gives a message that
  * encodes to a text which decodes to the same message. */
 #include "base/mem.h"
-#include "base/proto.h"
+#include "base/proto/proto.h"
 
 #include <stdlib.h>
 #include <string.h>

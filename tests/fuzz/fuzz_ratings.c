@@ -2,8 +2,8 @@
  * that names the file, or gives ratings that, written out plainly, read back
  * the same. What it takes for ratings by sight it must be able to begin to
  * read. */
-#include "apps/data_kind.h"
-#include "apps/data_ratings.h"
+#include "apps/data/data_kind.h"
+#include "apps/data/data_ratings.h"
 #include "base/mem.h"
 
 #include <inttypes.h>

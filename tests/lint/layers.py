@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Checks what the compiler cannot: who includes whom, who is pure, what is left.
 
-Rules (docs/architecture.md): folders depend one way; in the pure folders only
-files ending _io.c or _io.h touch clock, socket, file, thread and process; no
-shell is ever called; no word of unfinished work stays behind.
+Rules (docs/architecture.md): folders and the rooms in them depend one way; in the
+pure folders only files ending _io.c or _io.h touch clock, socket, file, thread
+and process, or include one that does; no shell is ever called; no word of
+unfinished work stays behind.
 
 Usage: layers.py [ROOT]     prints one line a violation, exit 1 if there is any.
 """
@@ -11,22 +12,88 @@ import pathlib
 import re
 import sys
 
-# A folder may include headers of these folders (and of itself).
-MAY_INCLUDE = {
-    "base": {"base"},
-    "branches": {"base", "branches"},
-    "ps": {"base", "branches", "ps"},
-    "apps": {"base", "apps"},
-    "searchers": {"base", "searchers"},
-    "tuner": {"base", "searchers", "tuner"},
-    "api": {"base", "searchers", "tuner", "api"},
-    "cli": {"base", "branches", "ps", "apps", "searchers", "tuner", "api", "cli"},
+# A room (a folder, or a folder in it) may include headers of itself and of these
+# rooms. They stand in order: a room may use only rooms above its own line, so
+# there is no circle. docs/architecture.md says what each is for.
+ROOMS = {
+    "base": "",
+    "base/json": "base",
+    "base/proto": "base",
+    "branches": "base base/proto",
+    "ps/rows": "base branches",
+    "ps/nodes": "base base/proto branches ps/rows",
+    "ps/server": "base base/proto branches ps/rows ps/nodes",
+    "ps/wire": "base ps/nodes ps/server",
+    "ps/disk": "base base/json branches ps/rows ps/server ps/wire",
+    "ps/node": "base base/json base/proto ps/rows ps/server",
+    "apps": "base",
+    "apps/data": "base apps",
+    "apps/mf": "base apps apps/data",
+    "apps/mlr": "base apps apps/data",
+    "apps/lda": "base base/json apps apps/data",
+    "apps/nn": "base base/json apps apps/data apps/mlr",
+    "apps/direct": "",
+    "apps/plugins": "",
+    "searchers/space": "base base/json",
+    "searchers/model": "base searchers/space",
+    "searchers": "base base/json searchers/space searchers/model",
+    "searchers/process": "base base/json searchers/space searchers",
+    "tuner/history": "base base/json base/proto",
+    "tuner/board": "base base/json base/proto searchers/space searchers "
+                   "tuner/history",
+    "tuner/search": "base base/proto searchers/space tuner/history "
+                    "tuner/board",
+    "tuner/strategies": "base base/json searchers/space searchers "
+                        "tuner/history tuner/board tuner/search",
+    "tuner/shell": "base base/json base/proto tuner/history tuner/board",
+    "api/http": "base base/json",
+    "api/view": "base base/json base/proto tuner/history api/http",
+    "api/web": "",
+    "api/routes": "base base/json base/proto searchers tuner/shell api/http "
+                  "api/view api/web",
+    "api/service": "base base/json tuner/shell api/http api/view api/routes",
+    "cli/basics": "base base/json tuner/history",
+    "cli/remote": "base base/json",
+    "cli/config": "base base/json searchers/space searchers/process ps/rows "
+                  "apps/mf apps/mlr apps/lda apps/nn tuner/board tuner/shell "
+                  "api/http cli/basics",
+    "cli/state": "base base/json tuner/history tuner/shell api/http api/view "
+                 "api/service cli/basics cli/remote",
+    "cli/run": "base base/json searchers tuner/history tuner/board tuner/shell "
+               "api/http api/view api/service cli/basics cli/config cli/state",
+    "cli/service": "base base/json tuner/history api/http api/view cli/basics "
+                   "cli/config cli/remote cli/run cli/state",
+    "cli/watch": "base base/json api/view cli/basics cli/state",
+    "cli/export": "base base/json branches searchers/space cli/basics "
+                  "cli/state",
+    "cli/compare": "base base/json tuner/board tuner/shell cli/basics "
+                   "cli/config",
+    "cli/verbs": "base base/json searchers/space searchers/process ps/node "
+                 "apps/data tuner/history tuner/board tuner/shell api/http "
+                 "api/service cli/basics cli/config cli/remote cli/state "
+                 "cli/run cli/service cli/compare",
+    "cli": "base/json cli/basics",
+}
+MAY_INCLUDE = {room: {room, *allowed.split()}
+               for room, allowed in ROOMS.items()}
+FOLDERS = sorted({room.split("/")[0] for room in ROOMS})
+# What is not so yet. The list only gets shorter.
+NOT_YET = {
+    ("ps/server/server.c", "ps/wire/meet.h"),
+    ("ps/server/runtime_io.c", "ps/wire/comm_io.h"),
+    ("ps/server/client.c", "ps/wire/comm_io.h"),
+    ("ps/server/clock.c", "ps/wire/comm_io.h"),
+    ("ps/server/rows.c", "ps/wire/comm_io.h"),
+    ("ps/server/start.c", "ps/wire/comm_io.h"),
+    ("ps/server/core.h", "ps/server/park_io.h"),
+    ("branches/pool.h", "branches/slab_io.h"),
+    ("branches/snapshot_format.h", "branches/snapshot_io.h"),
 }
 PURE = {"branches", "ps", "searchers", "tuner"}
 IMPURE_HEADERS = re.compile(
     r"<(pthread|threads|time|unistd|fcntl|poll|signal|semaphore|spawn|sched|"
     r"dirent|glob|dlfcn|zmq|sqlite3|microhttpd|sys/(?!types)[a-z_]+|netinet/.*|"
-    r"arpa/.*|netdb)\.h>|\"base/\w+_io\.h\"")
+    r"arpa/.*|netdb)\.h>")
 IMPURE_CALLS = re.compile(
     r"(?<!->)(?<!\.)\b(fopen|fdopen|freopen|open|openat|socket|fork|execve|time|clock|"
     r"clock_gettime|gettimeofday|rand|srand|random|getenv|printf|fprintf|puts)"
@@ -49,9 +116,28 @@ def strip_comments(text):
     return pattern.sub(blank, text)
 
 
-def check_file(path, folder, root, complain):
+def check_rooms(root, complain):
+    """The table above is in order, and each room has its line in the docs."""
+    above = set()
+    for room, allowed in ROOMS.items():
+        for used in allowed.split():
+            if used not in above:
+                complain(root / room, 0, f"{room} stands above {used}")
+        above.add(room)
+    page = root / "docs" / "architecture.md"
+    text = page.read_text() if page.exists() else None
+    for room in ROOMS if text is not None else ():
+        if (root / room).is_dir() and f"| `{room}` |" not in text:
+            complain(page, 0, f"no line for the room {room}")
+
+
+def check_file(path, room, root, complain):
     text = path.read_text(errors="replace")
     shell_file = path.stem.endswith("_io")
+    folder = room.split("/")[0]
+    here = path.relative_to(root).as_posix()
+    if folder in FOLDERS and room not in MAY_INCLUDE:
+        complain(path, 0, f"{room} is no room of docs/architecture.md")
     for number, line in enumerate(text.splitlines(), 1):
         if UNFINISHED.search(line):
             complain(path, number, "word of unfinished work")
@@ -61,13 +147,17 @@ def check_file(path, folder, root, complain):
         name = match.group(1)
         if name.startswith('"'):
             inner = name.strip('"')
-            target = inner.split("/")[0]
-            if "/" not in inner:
+            target = inner.rpartition("/")[0]
+            if (here, inner) in NOT_YET:
+                continue
+            if not target:
                 complain(path, number, f"{name}: write the path from the root")
-            elif target != "mltune" and folder in MAY_INCLUDE and \
-                    target not in MAY_INCLUDE[folder]:
-                complain(path, number, f"{folder} may not include {name}")
-        if folder in PURE and not shell_file and IMPURE_HEADERS.match(name):
+            elif target != "mltune" and room in MAY_INCLUDE and \
+                    target not in MAY_INCLUDE[room]:
+                complain(path, number, f"{room} may not include {name}")
+            if folder in PURE and not shell_file and inner.endswith("_io.h"):
+                complain(path, number, f"pure file includes {name}")
+        elif folder in PURE and not shell_file and IMPURE_HEADERS.match(name):
             complain(path, number, f"pure file includes {name}")
     for number, line in enumerate(strip_comments(text).splitlines(), 1):
         if SHELL.search(line):
@@ -94,10 +184,12 @@ def main():
         print(f"{path.relative_to(root)}:{number}: {message}")
 
     files = 0
-    for folder in [*MAY_INCLUDE, "include", "tests"]:
+    check_rooms(root, complain)
+    for folder in [*FOLDERS, "include", "tests"]:
         for path in sorted((root / folder).rglob("*.[ch]")):
             files += 1
-            check_file(path, folder, root, complain)
+            room = path.parent.relative_to(root).as_posix()
+            check_file(path, room, root, complain)
     if files == 0:
         print("layers: found no source file: wrong folder?")
         count += 1

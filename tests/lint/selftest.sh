@@ -11,7 +11,10 @@ expect() {
     rm -rf "${root:?}"/*
     mkdir -p "$root/$(dirname "$2")"
     printf '%b' "$3" >"$root/$2"
-    [ -z "${4:-}" ] || : >"$root/$4"
+    if [ -n "${4:-}" ]; then
+        mkdir -p "$root/$(dirname "$4")"
+        : >"$root/$4"
+    fi
     out=$("${PYTHON:-python3}" "$here/layers.py" "$root") && {
         echo "layers.py missed: $1 ($2)"
         failed=1
@@ -27,13 +30,18 @@ expect() {
 }
 
 expect 'may not include' base/a.c '#include "tuner/b.h"\n'
-expect 'may not include' tuner/a.c '#include "ps/b.h"\n'
-expect 'may not include' api/a.c '#include "apps/b.h"\n'
+expect 'may not include' tuner/board/a.c '#include "ps/rows/b.h"\n'
+expect 'may not include' api/http/a.c '#include "apps/mf/b.h"\n'
 expect 'may not include' apps/a.c '#include "branches/b.h"\n'
-expect 'path from the root' ps/a.c '#include "b.h"\n'
-expect 'pure file includes' ps/a.c '#include <pthread.h>\n'
-expect 'pure file includes' tuner/a.c '#include <sys/mman.h>\n'
+expect 'may not include' tuner/board/a.c '#include "tuner/search/b.h"\n'
+expect 'may not include' ps/rows/a.c '#include "ps/node/b.h"\n'
+expect 'is no room' tuner/attic/a.c 'int a;\n'
+expect 'no line for the room' docs/architecture.md 'nothing\n' ps/rows/a.c
+expect 'path from the root' ps/rows/a.c '#include "b.h"\n'
+expect 'pure file includes' ps/rows/a.c '#include <pthread.h>\n'
+expect 'pure file includes' tuner/board/a.c '#include <sys/mman.h>\n'
 expect 'pure file includes' searchers/a.h '#include "base/clock_io.h"\n'
+expect 'pure file includes' ps/server/a.c '#include "ps/server/park_io.h"\n'
 expect 'pure file calls' branches/a.c 'int f(void) { return open("x", 0); }\n'
 expect 'no shell' cli/a.c 'void f(void) { system("ls"); }\n'
 expect 'unfinished' base/a.c '/* TO''DO: later */\n'
@@ -43,8 +51,8 @@ expect 'no source file' README ''
 
 # And nothing is said about what is allowed.
 rm -rf "${root:?}"/*
-mkdir -p "$root/ps"
-printf '#include "branches/store.h"\n\n#include <pthread.h>\n' >"$root/ps/a_io.c"
-printf '#include "mltune/ps.h"\n\n/* time(2) */\n' >"$root/ps/a.c"
+mkdir -p "$root/ps/rows"
+printf '#include "branches/store.h"\n\n#include <pthread.h>\n' >"$root/ps/rows/a_io.c"
+printf '#include "mltune/ps.h"\n\n/* time(2) */\n' >"$root/ps/rows/a.c"
 "${PYTHON:-python3}" "$here/layers.py" "$root" || failed=1
 exit $failed

@@ -4,7 +4,7 @@
 #ifndef TESTS_SIM_BUDGET_H
 #define TESTS_SIM_BUDGET_H
 
-#include "ps/manager.h"
+#include "ps/nodes/manager.h"
 
 #include <stdbool.h>
 

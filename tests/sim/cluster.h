@@ -2,16 +2,17 @@
  * nodes in one thread and in virtual time.
  *
  * Everything that is not simulated on purpose is the code that will run:
- * ps/shard.h on ps/shard_store.h, ps/cache.h, ps/link.h, ps/frame.h. Simulated
- * are the wires (delay, bandwidth, partitions that heal; order is kept and
- * nothing is lost, as ZeroMQ promises), the workers' programs (reads, updates,
- * clocks of a table or of all, work of any length), and the node that controls
- * (forks, frees, slices). Frames are replayed, damaged and sent by strangers
- * besides. One seed decides everything.
+ * ps/nodes/shard.h on ps/nodes/shard_store.h, ps/nodes/cache.h,
+ * ps/nodes/link.h, ps/nodes/frame.h. Simulated are the wires (delay, bandwidth,
+ * partitions that heal; order is kept and nothing is lost, as ZeroMQ promises),
+ * the workers' programs (reads, updates, clocks of a table or of all, work of
+ * any length), and the node that controls (forks, frees, slices). Frames are
+ * replayed, damaged and sent by strangers besides. One seed decides everything.
  *
- * In half of the clusters each node has a bandwidth budget (ps/manager.h), and
- * rows leave before they have to. The budget is checked over every tenth of a
- * millisecond to every second (tests/sim/budget.h).
+ * In half of the clusters each node has a bandwidth budget
+ * (ps/nodes/manager.h), and rows leave before they have to. The budget is
+ * checked over every tenth of a millisecond to every second
+ * (tests/sim/budget.h).
  *
  * Checked after every step, against a sequential reference
  * (tests/sim/cluster_oracle.h): what each read may hold under its model, forks,
@@ -20,7 +21,7 @@
 #ifndef TESTS_SIM_CLUSTER_H
 #define TESTS_SIM_CLUSTER_H
 
-#include "base/staleness.h"
+#include "base/proto/staleness.h"
 
 #include <stdbool.h>
 #include <stdint.h>

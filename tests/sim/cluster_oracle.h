@@ -9,10 +9,10 @@
 #ifndef TESTS_SIM_CLUSTER_ORACLE_H
 #define TESTS_SIM_CLUSTER_ORACLE_H
 
-#include "ps/consistency.h"
-#include "ps/rule.h"
-#include "ps/shard.h"
-#include "ps/table.h"
+#include "ps/nodes/shard.h"
+#include "ps/rows/consistency.h"
+#include "ps/rows/rule.h"
+#include "ps/rows/table.h"
 
 enum {
     ORACLE_COUNTERS = 2, /* tables 0 and 1 count */

@@ -1,12 +1,12 @@
 #include "tests/sim/sim.h"
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "searchers/searcher.h"
-#include "searchers/space_json.h"
+#include "searchers/space/space_json.h"
 #include "tests/sim/physics.h"
-#include "tuner/strategy.h"
+#include "tuner/board/strategy.h"
 
 #include <assert.h>
 #include <math.h>

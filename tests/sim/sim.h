@@ -11,8 +11,8 @@
 #ifndef TESTS_SIM_SIM_H
 #define TESTS_SIM_SIM_H
 
-#include "tuner/history.h"
-#include "tuner/tuner.h"
+#include "tuner/board/tuner.h"
+#include "tuner/history/history.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 #include "tests/sim/cluster.h"
 
 #include "base/mem.h"
-#include "tests/unit/check.h"
+#include "tests/unit/fixture/check.h"
 
 #include <stdio.h>
 

@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "tests/sim/gates.h"
-#include "tests/unit/check.h"
+#include "tests/unit/fixture/check.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* What managed communication is worth, in virtual time. */
 #include "base/mem.h"
 #include "tests/sim/managed.h"
-#include "tests/unit/check.h"
+#include "tests/unit/fixture/check.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/mem.h"
 #include "searchers/searcher.h"
 #include "tests/sim/sim.h"
-#include "tests/unit/check.h"
+#include "tests/unit/fixture/check.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* Whole simulated runs with searchers that are slow to answer, or fail. */
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/mem.h"
 #include "searchers/searcher.h"
 #include "tests/sim/sim.h"
-#include "tests/unit/check.h"
+#include "tests/unit/fixture/check.h"
 
 #include <string.h>
 

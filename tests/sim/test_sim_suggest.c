@@ -6,7 +6,7 @@
 #include "searchers/searcher.h"
 #include "tests/sim/sim.h"
 
-#include "tests/unit/check.h"
+#include "tests/unit/fixture/check.h"
 
 #include <math.h>
 #include <stdio.h>

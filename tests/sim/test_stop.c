@@ -1,8 +1,8 @@
 /* Trials stopped early, in whole simulated runs: how often that would have cost
  * the winner, and what it saves. */
 #include "tests/sim/sim.h"
-#include "tests/unit/check.h"
-#include "tuner/strategy.h"
+#include "tests/unit/fixture/check.h"
+#include "tuner/board/strategy.h"
 
 #include <stdio.h>
 

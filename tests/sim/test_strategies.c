@@ -1,15 +1,15 @@
 /* The strategies to compare with, in the simulator: its invariants hold in
  * every step, runs end as they should, and what the papers say is what is
  * run. */
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/mem.h"
 #include "searchers/searcher.h"
-#include "searchers/space_json.h"
+#include "searchers/space/space_json.h"
 #include "tests/sim/sim.h"
-#include "tests/unit/check.h"
-#include "tuner/contest.h"
-#include "tuner/decay.h"
-#include "tuner/strategy.h"
+#include "tests/unit/fixture/check.h"
+#include "tuner/board/strategy.h"
+#include "tuner/strategies/contest.h"
+#include "tuner/strategies/decay.h"
 
 #include <math.h>
 #include <stdio.h>

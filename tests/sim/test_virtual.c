@@ -2,7 +2,7 @@
 #include "base/mem.h"
 #include "tests/sim/virtual_mf.h"
 #include "tests/sim/virtual_pages.h"
-#include "tests/unit/check.h"
+#include "tests/unit/fixture/check.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,10 +2,10 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "ps/cache.h"
-#include "ps/link.h"
-#include "ps/manager.h"
-#include "ps/shard_store.h"
+#include "ps/nodes/cache.h"
+#include "ps/nodes/link.h"
+#include "ps/nodes/manager.h"
+#include "ps/nodes/shard_store.h"
 #include "tests/sim/timeline.h"
 
 #include <assert.h>

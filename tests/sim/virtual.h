@@ -10,9 +10,9 @@
 #ifndef TESTS_SIM_VIRTUAL_H
 #define TESTS_SIM_VIRTUAL_H
 
-#include "ps/access.h"
-#include "ps/priority.h"
-#include "ps/rule.h"
+#include "ps/nodes/access.h"
+#include "ps/nodes/priority.h"
+#include "ps/rows/rule.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* Matrix factorization for the cluster in virtual time: ratings of a low rank
  * with noise, users at their workers (updated at once, by the same rule), items
  * in the shared table; a clock is a part of a pass over the data. Made of a
- * seed. Thesis of Cui, equations 2.1 and 2.2, as apps/mf.h has it. */
+ * seed. Thesis of Cui, equations 2.1 and 2.2, as apps/mf/mf.h has it. */
 #ifndef TESTS_SIM_VIRTUAL_MF_H
 #define TESTS_SIM_VIRTUAL_MF_H
 

@@ -1,0 +1,82 @@
+#include "api/http/reaper.h"
+
+#include <assert.h>
+#include <string.h>
+
+void reaper_init(struct reaper *r, const struct reaper_limits *limits)
+{
+    memset(r, 0, sizeof(*r));
+    r->limits = *limits;
+}
+
+struct reaper_entry *reaper_add(struct reaper *r, int fd, time_ns now)
+{
+    for (size_t i = 0; i < REAPER_CONNECTIONS_MAX; i++) {
+        struct reaper_entry *e = &r->entry[i];
+
+        if (e->phase != REAPER_FREE)
+            continue;
+        *e = (struct reaper_entry){REAPER_HEAD, fd, now};
+        r->used++;
+        return e;
+    }
+    assert(r->used == REAPER_CONNECTIONS_MAX);
+    return NULL;
+}
+
+void reaper_remove(struct reaper *r, struct reaper_entry *e)
+{
+    if (!e)
+        return;
+    assert(e->phase != REAPER_FREE && r->used > 0);
+    e->phase = REAPER_FREE;
+    r->used--;
+}
+
+void reaper_enter(struct reaper_entry *e, enum reaper_phase phase, time_ns now)
+{
+    if (!e || e->phase == REAPER_CLOSING)
+        return;
+    assert(e->phase != REAPER_FREE && phase != REAPER_FREE);
+    e->phase = phase;
+    e->since = now;
+}
+
+static time_ns deadline(const struct reaper *r, const struct reaper_entry *e)
+{
+    bool crowded = r->used > REAPER_CONNECTIONS_MAX / 4 * 3;
+    time_ns limit = r->limits.phase[e->phase];
+
+    if (e->phase == REAPER_FREE || e->phase == REAPER_CLOSING)
+        return INT64_MAX;
+    if (crowded && (e->phase == REAPER_HEAD || e->phase == REAPER_IDLE) &&
+        limit > r->limits.crowded)
+        limit = r->limits.crowded;
+    return e->since + limit;
+}
+
+struct reaper_entry *reaper_next(struct reaper *r, time_ns now)
+{
+    for (size_t i = 0; i < REAPER_CONNECTIONS_MAX; i++) {
+        struct reaper_entry *e = &r->entry[i];
+
+        if (deadline(r, e) <= now) {
+            e->phase = REAPER_CLOSING;
+            return e;
+        }
+    }
+    return NULL;
+}
+
+time_ns reaper_deadline(const struct reaper *r)
+{
+    time_ns least = INT64_MAX;
+
+    for (size_t i = 0; i < REAPER_CONNECTIONS_MAX; i++) {
+        time_ns d = deadline(r, &r->entry[i]);
+
+        if (d < least)
+            least = d;
+    }
+    return least;
+}

@@ -1,0 +1,479 @@
+#include "api/routes/command_routes.h"
+
+#include "api/http/value.h"
+#include "api/routes/rows_routes.h"
+#include "base/json/json.h"
+#include "base/mem.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- bodies -------------------------------------------------------------- */
+
+static bool refuse_body(const struct response_faults *faults,
+                        struct response *out)
+{
+    response_problem(out, 422, "invalid_body", faults,
+                     "%zu part%s of the body %s not valid", faults->len,
+                     faults->len == 1 ? "" : "s",
+                     faults->len == 1 ? "is" : "are");
+    return false;
+}
+
+/* @pointer with "/@name" behind it. */
+static void fault_at(struct response_faults *faults, const char *pointer,
+                     const char *name, const char *text)
+{
+    char at[JSON_POINTER_MAX];
+
+    snprintf(at, sizeof(at), "%s", pointer);
+    if (name)
+        json_pointer_push(at, name);
+    response_fault_add(faults, at, "%s", text);
+}
+
+/* A command without arguments: no body, or {}. */
+static bool plain(enum tuner_command command, const json_t *body,
+                  struct mailbox_request *request, struct response *out)
+{
+    struct response_faults faults = {0};
+    const char *name;
+    json_t *value;
+
+    *request = (struct mailbox_request){.command = command};
+    if (body && !json_is_object(body))
+        fault_at(&faults, "", NULL, "expected an object, {}, or no body");
+    json_object_foreach((json_t *)body, name, value)
+        fault_at(&faults, "", name, "unknown; there are no members here");
+    return faults.len == 0 || refuse_body(&faults, out);
+}
+
+bool command_pause(const struct route_call *call, const json_t *body,
+                   struct mailbox_request *request, struct response *out)
+{
+    (void)call;
+    return plain(TUNER_PAUSE, body, request, out);
+}
+
+bool command_continue(const struct route_call *call, const json_t *body,
+                      struct mailbox_request *request, struct response *out)
+{
+    (void)call;
+    return plain(TUNER_CONTINUE, body, request, out);
+}
+
+bool command_stop(const struct route_call *call, const json_t *body,
+                  struct mailbox_request *request, struct response *out)
+{
+    (void)call;
+    return plain(TUNER_STOP, body, request, out);
+}
+
+bool command_retune(const struct route_call *call, const json_t *body,
+                    struct mailbox_request *request, struct response *out)
+{
+    (void)call;
+    return plain(TUNER_RETUNE, body, request, out);
+}
+
+bool command_snapshot(const struct route_call *call, const json_t *body,
+                      struct mailbox_request *request, struct response *out)
+{
+    (void)call;
+    return plain(TUNER_SNAPSHOT, body, request, out);
+}
+
+/* ---- branches forked by hand --------------------------------------------- */
+
+static branch_id branch_of(const struct route_call *call)
+{
+    return (branch_id)route_arg(call, "branch")->number;
+}
+
+bool command_promote(const struct route_call *call, const json_t *body,
+                     struct mailbox_request *request, struct response *out)
+{
+    if (!plain(TUNER_PROMOTE, body, request, out))
+        return false;
+    request->fork.branch = branch_of(call);
+    return true;
+}
+
+bool command_free(const struct route_call *call, const json_t *body,
+                  struct mailbox_request *request, struct response *out)
+{
+    if (!plain(TUNER_FREE, body, request, out))
+        return false;
+    request->fork.branch = branch_of(call);
+    return true;
+}
+
+/* The tunables themselves are the run's to check. */
+static void take_setting(const json_t *setting, struct tuner_fork *fork,
+                         struct response_faults *faults)
+{
+    char *text = json_is_object(setting) ? json_write(setting, 0) : NULL;
+
+    if (!json_is_object(setting))
+        fault_at(faults, "/setting", NULL,
+                 "expected an object of tunables and values");
+    else if (!text || strlen(text) >= sizeof(fork->setting))
+        fault_at(faults, "/setting", NULL, "it is too long");
+    else
+        memcpy(fork->setting, text, strlen(text) + 1);
+    mem_free(text);
+}
+
+enum { FORK_EPOCHS_MAX = 1000000 };
+#define FORK_CLOCKS_MAX 1000000000000
+
+static void take_length(const json_t *v, const char *name,
+                        struct tuner_fork *fork, struct response_faults *faults)
+{
+    bool clocks = strcmp(name, "clocks") == 0;
+    json_int_t n = json_integer_value(v);
+    char text[64];
+
+    snprintf(text, sizeof(text), "expected a whole number from 1 to %lld",
+             (long long)(clocks ? FORK_CLOCKS_MAX : FORK_EPOCHS_MAX));
+    if (!json_is_integer(v) || n < 1 ||
+        n > (clocks ? FORK_CLOCKS_MAX : FORK_EPOCHS_MAX))
+        fault_at(faults, "", name, text);
+    else if (clocks)
+        fork->clocks = (uint64_t)n;
+    else
+        fork->epochs = (uint32_t)n;
+}
+
+bool command_fork(const struct route_call *call, const json_t *body,
+                  struct mailbox_request *request, struct response *out)
+{
+    struct response_faults faults = {0};
+    struct tuner_fork *fork = &request->fork;
+    const char *name;
+    json_t *value;
+
+    *request = (struct mailbox_request){.command = TUNER_FORK};
+    fork->branch = branch_of(call);
+    if (body && !json_is_object(body))
+        fault_at(&faults, "", NULL,
+                 "expected an object such as {\"setting\": "
+                 "{\"learning_rate\": 0.003}, \"epochs\": 2}, or no body");
+    json_object_foreach((json_t *)body, name, value)
+    {
+        if (strcmp(name, "setting") == 0)
+            take_setting(value, fork, &faults);
+        else if (strcmp(name, "epochs") == 0 || strcmp(name, "clocks") == 0)
+            take_length(value, name, fork, &faults);
+        else
+            fault_at(&faults, "", name,
+                     "unknown; what may be said: setting, epochs, clocks");
+    }
+    if (fork->epochs && fork->clocks)
+        fault_at(&faults, "/clocks", NULL, "epochs or clocks, not both");
+    if (!fork->clocks && !fork->epochs)
+        fork->epochs = 1;
+    return faults.len == 0 || refuse_body(&faults, out);
+}
+
+/* ---- suggestions --------------------------------------------------------- */
+
+/* The tunables themselves are the run's to check. */
+static void take_suggestions(json_t *settings, const char *pointer,
+                             struct tuner_suggest *to,
+                             struct response_faults *faults)
+{
+    char *text = settings ? json_write(settings, 0) : NULL;
+
+    if (!text || strlen(text) >= sizeof(to->settings))
+        fault_at(faults, pointer, NULL, "it is too long");
+    else
+        memcpy(to->settings, text, strlen(text) + 1);
+    mem_free(text);
+}
+
+static void take_one(json_t *setting, struct tuner_suggest *to,
+                     struct response_faults *faults)
+{
+    json_t *list;
+
+    to->single = true;
+    if (!json_is_object(setting)) {
+        fault_at(faults, "/setting", NULL,
+                 "expected an object of tunables and values");
+        return;
+    }
+    list = json_pack("[O]", setting);
+    take_suggestions(list, "/setting", to, faults);
+    json_decref(list);
+}
+
+static void take_several(json_t *settings, struct tuner_suggest *to,
+                         struct response_faults *faults)
+{
+    size_t n = json_array_size(settings), before = faults->len;
+    char text[96], pointer[32];
+
+    snprintf(text, sizeof(text), "expected an array of 1 to %d settings",
+             TUNER_SUGGESTIONS_MAX);
+    if (n < 1 || n > TUNER_SUGGESTIONS_MAX) {
+        fault_at(faults, "/settings", NULL, text);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        snprintf(pointer, sizeof(pointer), "/settings/%zu", i);
+        if (!json_is_object(json_array_get(settings, i)))
+            fault_at(faults, pointer, NULL,
+                     "expected an object of tunables and values");
+    }
+    if (faults->len == before)
+        take_suggestions(settings, "/settings", to, faults);
+}
+
+static void take_suggest_member(const char *name, json_t *value,
+                                struct tuner_suggest *to,
+                                struct response_faults *faults)
+{
+    if (strcmp(name, "setting") == 0)
+        take_one(value, to, faults);
+    else if (strcmp(name, "settings") == 0)
+        take_several(value, to, faults);
+    else if (strcmp(name, "exhausted") != 0)
+        fault_at(faults, "", name,
+                 "unknown; what may be said: setting, settings, exhausted");
+    else if (!json_is_boolean(value))
+        fault_at(faults, "", name, "expected true or false");
+    else
+        to->exhausted = json_is_true(value);
+}
+
+bool command_suggest(const struct route_call *call, const json_t *body,
+                     struct mailbox_request *request, struct response *out)
+{
+    struct response_faults faults = {0};
+    const char *name;
+    json_t *value;
+
+    (void)call;
+    *request = (struct mailbox_request){.command = TUNER_SUGGEST};
+    json_object_foreach((json_t *)body, name, value)
+    {
+        take_suggest_member(name, value, &request->suggest, &faults);
+    }
+    if (json_object_get(body, "setting") && json_object_get(body, "settings"))
+        fault_at(&faults, "/settings", NULL, "setting or settings, not both");
+    else if (faults.len == 0 && !request->suggest.settings[0] &&
+             !request->suggest.exhausted)
+        fault_at(&faults, "", NULL,
+                 "expected an object such as {\"setting\": "
+                 "{\"learning_rate\": 0.003}}, or {\"exhausted\": true}");
+    return faults.len == 0 || refuse_body(&faults, out);
+}
+
+/* ---- limits -------------------------------------------------------------- */
+
+static bool take_number(const json_t *v, double none, double *out)
+{
+    *out = json_is_null(v) ? none : json_number_value(v);
+    return json_is_null(v) || json_is_number(v);
+}
+
+static bool take_count(const json_t *v, json_int_t max, uint32_t *out)
+{
+    *out = (uint32_t)json_integer_value(v);
+    return json_is_integer(v) && json_integer_value(v) >= 1 &&
+           json_integer_value(v) <= max;
+}
+
+/* As the configuration has it: 1 ms to 1e9 s. */
+static bool take_time(const json_t *v, double *out)
+{
+    *out = INFINITY;
+    return json_is_null(v) ||
+           (json_to_seconds(v, out) && *out >= 1e-3 && *out <= 1e9);
+}
+
+/* One member of `stop`. NULL: taken; else what was expected. */
+static const char *take_limit(const char *name, const json_t *v,
+                              struct tuner_limits *l)
+{
+    if (strcmp(name, "target_loss") == 0) {
+        l->set |= LIMIT_TARGET_LOSS;
+        return take_number(v, NAN, &l->to.target_loss)
+                   ? NULL
+                   : "expected a number, or null for none";
+    }
+    if (strcmp(name, "target_metric") == 0) {
+        l->set |= LIMIT_TARGET_METRIC;
+        return take_number(v, NAN, &l->to.target_metric)
+                   ? NULL
+                   : "expected a number, or null for none";
+    }
+    if (strcmp(name, "max_time") == 0) {
+        l->set |= LIMIT_MAX_TIME;
+        return take_time(v, &l->to.max_time_s)
+                   ? NULL
+                   : "expected a time as \"10m\" or a number of seconds, at "
+                     "least 0.001, or null for none";
+    }
+    if (strcmp(name, "plateau_epochs") == 0) {
+        l->set |= LIMIT_PLATEAU_EPOCHS;
+        return take_count(v, 1000000, &l->to.plateau_epochs)
+                   ? NULL
+                   : "expected a whole number from 1 to 1000000";
+    }
+    if (strcmp(name, "max_epochs") == 0) {
+        l->set |= LIMIT_MAX_EPOCHS;
+        return take_count(v, 1000000000, &l->to.max_epochs)
+                   ? NULL
+                   : "expected a whole number from 1 to 1000000000";
+    }
+    return "unknown; what may be changed: target_loss, target_metric, "
+           "max_time, plateau_epochs, max_epochs";
+}
+
+static void take_stop(const json_t *stop, struct tuner_limits *l,
+                      struct response_faults *faults)
+{
+    const char *name;
+    json_t *value;
+
+    if (!json_is_object(stop))
+        fault_at(faults, "/stop", NULL, "expected an object");
+    json_object_foreach((json_t *)stop, name, value)
+    {
+        const char *expected = take_limit(name, value, l);
+
+        if (expected)
+            fault_at(faults, "/stop", name, expected);
+    }
+}
+
+bool command_limits(const struct route_call *call, const json_t *body,
+                    struct mailbox_request *request, struct response *out)
+{
+    struct response_faults faults = {0};
+    const char *name;
+    json_t *value;
+
+    (void)call;
+    *request = (struct mailbox_request){.command = TUNER_LIMITS};
+    if (!json_is_object(body))
+        fault_at(&faults, "", NULL,
+                 "expected an object such as {\"stop\": {\"max_epochs\": 50}}");
+    json_object_foreach((json_t *)body, name, value)
+    {
+        if (strcmp(name, "stop") == 0)
+            take_stop(value, &request->limits, &faults);
+        else
+            fault_at(&faults, "", name,
+                     "unknown; a run that goes on can change its `stop` only");
+    }
+    return faults.len == 0 || refuse_body(&faults, out);
+}
+
+/* ---- answers ------------------------------------------------------------- */
+
+static json_t *limit(double value)
+{
+    return isfinite(value) ? value_number(value) : json_null();
+}
+
+json_t *command_limits_to_json(const struct record_limits *l)
+{
+    if (l->max_epochs == 0)
+        return json_null(); /* a journal from before they were in it */
+    return json_pack(
+        "{s:o, s:o, s:I, s:I, s:o}", "target_loss", limit(l->target_loss),
+        "target_metric", limit(l->target_metric), "plateau_epochs",
+        (json_int_t)l->plateau_epochs, "max_epochs", (json_int_t)l->max_epochs,
+        "max_time", limit(l->max_time_s));
+}
+
+struct refusal {
+    int status;
+    const char *code;
+};
+
+static struct refusal refusal_of(enum err err)
+{
+    switch (err) {
+    case ERR_CANCELED:
+        return (struct refusal){409, "run_ended"};
+    case ERR_UNSUPPORTED:
+        return (struct refusal){409, "not_supported"};
+    case ERR_NOENT:
+        return (struct refusal){404, "branch_not_found"};
+    case ERR_EXHAUSTED:
+        return (struct refusal){409, "search_over"};
+    case ERR_DIVERGED:
+        return (struct refusal){409, "diverged"};
+    case ERR_LIMIT:
+        return (struct refusal){409, "limit_reached"};
+    case ERR_NOMEM:
+        return (struct refusal){503, "nomem"};
+    case ERR_INVAL:
+        return (struct refusal){422, "invalid_body"};
+    case ERR_PROTO:
+        return (struct refusal){502, "bad_answer"};
+    default:
+        return (struct refusal){409, "not_yet"};
+    }
+}
+
+static void respond_refusal(enum tuner_command command,
+                            const struct tuner_answer *answer,
+                            struct response *out)
+{
+    struct refusal r = refusal_of(answer->err);
+    struct response_faults faults = {0};
+
+    if (command == TUNER_ADD && answer->err == ERR_UNSUPPORTED)
+        r.code = "branch_read_only";
+
+    for (uint32_t i = 0; i < answer->faults; i++)
+        response_fault_add(&faults, answer->fault[i].pointer, "%s",
+                           answer->fault[i].text);
+    if (answer->err == ERR_INVAL && faults.len)
+        refuse_body(&faults, out);
+    else
+        response_problem(out, r.status, r.code, NULL, "%s", answer->text);
+}
+
+/* Their numbers, in the order in which they were given. */
+static json_t *suggestions_to_json(const struct tuner_answer *answer)
+{
+    json_t *a = json_array();
+
+    for (uint32_t i = 0; a && i < answer->suggestions; i++)
+        if (json_array_append_new(a, json_integer(answer->suggestion + i))) {
+            json_decref(a);
+            return NULL;
+        }
+    return a;
+}
+
+void command_respond(const char *run, const struct mailbox_request *request,
+                     const struct tuner_answer *answer, struct response *out)
+{
+    bool later = answer->changed && request->command != TUNER_LIMITS;
+
+    if (answer->err) {
+        respond_refusal(request->command, answer, out);
+        return;
+    }
+    if (request->command == TUNER_READ || request->command == TUNER_ADD) {
+        rows_respond(run, request, answer, out);
+        return;
+    }
+    response_json(
+        out, later ? 202 : 200,
+        json_pack("{s:s, s:s, s:b, s:o, s:o, s:o, s:o}", "run", run, "command",
+                  mailbox_command_name(request->command), "changed",
+                  answer->changed, "message", value_text(answer->text), "stop",
+                  command_limits_to_json(&answer->limits), "branch",
+                  answer->branch == BRANCH_NONE ? json_null()
+                                                : json_integer(answer->branch),
+                  "suggestions", suggestions_to_json(answer)));
+}

@@ -1,0 +1,147 @@
+#include "api/routes/curve_routes.h"
+
+#include "api/http/value.h"
+#include "api/view/decimate.h"
+#include "api/view/pieces.h"
+#include "api/view/view.h"
+#include "base/mem.h"
+
+#include <math.h>
+#include <string.h>
+
+struct curve {
+    clock_no from, to;
+    size_t branches;  /* that are looked at */
+    clock_no *before; /* owned: [branches], see pieces_lineage */
+    size_t at;        /* next branch */
+    struct decimate lineage, others;
+};
+
+static bool read_extent(const struct history *h, void *state)
+{
+    struct curve *c = state;
+
+    c->branches = h->branches;
+    if (c->to > h->clock)
+        c->to = h->clock;
+    return false;
+}
+
+static bool read_lineage(const struct history *h, void *state)
+{
+    struct curve *c = state;
+
+    pieces_lineage(h, c->before, c->branches);
+    return false;
+}
+
+static void add_branch(struct curve *c, size_t index,
+                       const struct history_branch *b)
+{
+    for (size_t i = 0; i < b->points; i++) {
+        const struct history_point *p = &b->point[i];
+        bool surviving = p->clock < c->before[index];
+        struct decimate_point point = {.clock = p->clock,
+                                       .at_s = p->at_s,
+                                       .branch = b->branch,
+                                       .value = NAN};
+
+        if (!p->nonfinite && p->w.samples > 0)
+            point.value = p->w.sum / (double)p->w.samples;
+        decimate_add(surviving ? &c->lineage : &c->others, &point);
+    }
+}
+
+static bool read_points(const struct history *h, void *state)
+{
+    struct curve *c = state;
+    size_t seen = 0;
+
+    while (c->at < c->branches && seen < PIECE_ITEMS) {
+        const struct history_branch *b = &h->branch[c->at];
+
+        if (b->type == BRANCH_TRAINING)
+            add_branch(c, c->at, b);
+        seen += 1 + b->points;
+        c->at++;
+    }
+    return c->at < c->branches;
+}
+
+/* ---- the answer ---------------------------------------------------------- */
+
+struct columns {
+    json_t *clock, *seconds, *loss, *branch;
+};
+
+static bool append(struct columns *to, const struct decimate_point *p)
+{
+    return json_array_append_new(to->clock,
+                                 json_integer((json_int_t)p->clock)) == 0 &&
+           json_array_append_new(to->seconds, value_number(p->at_s)) == 0 &&
+           json_array_append_new(to->loss, value_number_or_null(p->value)) ==
+               0 &&
+           json_array_append_new(to->branch, json_integer(p->branch)) == 0;
+}
+
+static json_t *columns_to_json(const struct decimate *d)
+{
+    struct columns to = {json_array(), json_array(), json_array(),
+                         json_array()};
+    bool ok = to.clock && to.seconds && to.loss && to.branch;
+
+    for (size_t i = 0; ok && i < d->spans; i++) {
+        struct decimate_point p[DECIMATE_KEPT];
+        size_t n = decimate_span_points(d, i, p);
+
+        for (size_t k = 0; ok && k < n; k++)
+            ok = append(&to, &p[k]);
+    }
+    if (!ok) {
+        json_decref(to.clock);
+        json_decref(to.seconds);
+        json_decref(to.loss);
+        json_decref(to.branch);
+        return NULL;
+    }
+    return json_pack("{s:I, s:o, s:o, s:o, s:o}", "points",
+                     (json_int_t)d->points, "clock", to.clock, "seconds",
+                     to.seconds, "loss", to.loss, "branch", to.branch);
+}
+
+static json_t *curve_to_json(const struct curve *c)
+{
+    return json_pack(
+        "{s:I, s:I, s:I, s:o, s:o}", "from", (json_int_t)c->from, "to",
+        (json_int_t)c->to, "spans", (json_int_t)c->lineage.spans, "lineage",
+        columns_to_json(&c->lineage), "others", columns_to_json(&c->others));
+}
+
+static bool prepare(struct curve *c, size_t spans)
+{
+    if (c->to <= c->from)
+        c->to = c->from + 1; /* nothing there: one empty span */
+    c->before = mem_calloc(c->branches + 1, sizeof(*c->before));
+    return c->before && !decimate_init(&c->lineage, c->from, c->to, spans) &&
+           !decimate_init(&c->others, c->from, c->to, spans);
+}
+
+void handle_curve(const struct route_call *call, struct response *out)
+{
+    const struct route_arg *to = route_arg(call, "to");
+    struct curve c = {
+        .from = (clock_no)route_arg(call, "from")->number,
+        .to = to->given ? (clock_no)to->number : UINT64_MAX,
+    };
+
+    if (!pieces_read(call, read_extent, &c, out))
+        return;
+    if (!prepare(&c, (size_t)route_arg(call, "spans")->number))
+        response_json(out, 200, NULL);
+    else if (pieces_read(call, read_lineage, &c, out) &&
+             pieces_read(call, read_points, &c, out))
+        response_json(out, 200, curve_to_json(&c));
+    decimate_deinit(&c.lineage);
+    decimate_deinit(&c.others);
+    mem_free(c.before);
+}

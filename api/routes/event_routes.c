@@ -1,0 +1,61 @@
+#include "api/routes/event_routes.h"
+
+#include "api/http/event_log.h"
+#include "api/view/view.h"
+#include "base/mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { POLL_BYTES = 1024 * 1024, POLL_TAIL = 128 };
+
+static void poll_events(struct event_log *log, uint64_t after,
+                        struct response *out)
+{
+    static const char head[] = "{\"events\":[";
+    const size_t n = sizeof(head) - 1;
+    char *text = mem_alloc(POLL_BYTES);
+    struct event_reading r;
+    char *small;
+    size_t len;
+
+    if (!text) {
+        response_json(out, 200, NULL); /* 503 */
+        return;
+    }
+    memcpy(text, head, n);
+    event_log_read(log, after, EVENT_ITEMS, EVENTS_POLLED_MAX, text + n,
+                   POLL_BYTES - n - POLL_TAIL, &r);
+    len = n + r.len;
+    len += (size_t)snprintf(
+        text + len, POLL_TAIL, "],\"next_after\":%" PRIu64 ",\"missed\":%s}\n",
+        r.missed ? r.kept_after : r.last, r.missed ? "true" : "false");
+    /* It lives until the client has taken it; mostly it is short. */
+    small = mem_realloc(text, len + 1);
+    if (small)
+        text = small;
+    response_text(out, 200, "application/json", text, len);
+}
+
+void handle_events(const struct route_call *call, struct response *out)
+{
+    const struct route_arg *after = route_arg(call, "after");
+    const char *id = route_arg(call, "run")->text;
+    const struct view_run *run;
+    struct event_log *log;
+
+    view_lock(call->view);
+    run = view_run_find(call->view, id);
+    log = run && run->events ? event_log_hold(run->events) : NULL;
+    view_unlock(call->view);
+    if (!log)
+        response_problem(
+            out, 404, run ? "events_not_found" : "run_not_found", NULL,
+            run ? "run %s has no live events" : "there is no run %s", id);
+    else if (after->given)
+        poll_events(log, (uint64_t)after->number, out);
+    else
+        response_stream(out, log);
+    event_log_free(log);
+}

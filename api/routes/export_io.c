@@ -1,0 +1,415 @@
+#include "api/routes/export_io.h"
+
+#include "base/clock_io.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <microhttpd.h>
+
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { NICE = 10 };
+
+struct outgoing {
+    struct exports *owner;
+    struct outgoing *next;
+    struct MHD_Connection *connection;
+    struct reaper_entry *entry;
+    pid_t pid; /* 0: reaped */
+    int fd;    /* of its pipe, not blocking */
+    int code;  /* once reaped */
+    bool suspended;
+    size_t len, at; /* read from the pipe, and taken */
+    char block[EXPORT_BLOCK];
+};
+
+/* ---- processes ----------------------------------------------------------- */
+
+/* Nothing of ours but its pipe and /dev/null; signals as a shell gives them. */
+static int spawn(char *const argv[], int out_fd, pid_t *pid)
+{
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attr;
+    sigset_t none, usual;
+    int err;
+
+    sigemptyset(&none);
+    sigemptyset(&usual);
+    sigaddset(&usual, SIGPIPE);
+    sigaddset(&usual, SIGXFSZ);
+    err = posix_spawn_file_actions_init(&files);
+    if (err)
+        return err;
+    err = posix_spawnattr_init(&attr);
+    if (err) {
+        posix_spawn_file_actions_destroy(&files);
+        return err;
+    }
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK |
+                                        POSIX_SPAWN_SETSIGDEF |
+                                        POSIX_SPAWN_SETPGROUP);
+    posix_spawnattr_setsigmask(&attr, &none);
+    posix_spawnattr_setsigdefault(&attr, &usual);
+    posix_spawnattr_setpgroup(&attr, 0);
+    err = posix_spawn_file_actions_adddup2(&files, out_fd, 1);
+    if (!err)
+        err = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY,
+                                               0);
+    if (!err)
+        err = posix_spawn_file_actions_addopen(&files, 2, "/dev/null", O_WRONLY,
+                                               0);
+    if (!err)
+        err = posix_spawn_file_actions_addclosefrom_np(&files, 3);
+    if (!err)
+        err = posix_spawn(pid, "/proc/self/exe", &files, &attr, argv, environ);
+    posix_spawnattr_destroy(&attr);
+    posix_spawn_file_actions_destroy(&files);
+    return err;
+}
+
+static int start_process(struct outgoing *x, const struct response *r)
+{
+    char *const argv[] = {"mltune",   "export",
+                          "--format", (char *)r->export_format,
+                          "--out",    "-",
+                          "--state",  (char *)x->owner->state,
+                          "--",       (char *)r->export_run,
+                          NULL};
+    int pipe_fd[2], err;
+
+    if (pipe2(pipe_fd, O_CLOEXEC) != 0)
+        return errno;
+    err = spawn(argv, pipe_fd[1], &x->pid);
+    close(pipe_fd[1]);
+    if (err || fcntl(pipe_fd[0], F_SETFL, O_NONBLOCK) != 0) {
+        close(pipe_fd[0]);
+        return err ? err : EIO;
+    }
+    x->fd = pipe_fd[0];
+    /* The training comes first; where that is not allowed, it is no fault. */
+    setpriority(PRIO_PROCESS, (id_t)x->pid, NICE);
+    return 0;
+}
+
+static void reap(struct outgoing *x)
+{
+    int status = 0;
+    pid_t got;
+
+    do
+        got = waitpid(x->pid, &status, 0);
+    while (got < 0 && errno == EINTR);
+    x->code = got == x->pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    x->pid = 0;
+}
+
+static void bury(struct exports *e)
+{
+    size_t left = 0;
+
+    for (size_t i = 0; i < e->dying_len; i++)
+        if (waitpid(e->dying[i], NULL, WNOHANG) == 0)
+            e->dying[left++] = e->dying[i];
+    e->dying_len = left;
+}
+
+/* It may take a moment to go, with all its memory: nobody waits for that, but
+ * where there are many. */
+static void give_up(struct outgoing *x)
+{
+    struct exports *e = x->owner;
+
+    kill(x->pid, SIGKILL);
+    bury(e);
+    if (e->dying_len < EXPORTS_DYING_MAX)
+        e->dying[e->dying_len++] = x->pid;
+    else
+        reap(x);
+    x->pid = 0;
+}
+
+/* ---- pipes --------------------------------------------------------------- */
+
+static void watch_pipe(const struct outgoing *x)
+{
+    struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT,
+                                .data.ptr = (void *)x};
+
+    if (epoll_ctl(x->owner->wake_fd, EPOLL_CTL_MOD, x->fd, &event) != 0)
+        log_event(LOG_ERROR, "export_not_watched", "errno=%d", errno);
+}
+
+static void rest(struct outgoing *x)
+{
+    x->suspended = true;
+    watch_pipe(x);
+    MHD_suspend_connection(x->connection);
+}
+
+/* Fills the empty block: ERR_OK, ERR_AGAIN, ERR_NOENT at the end of a whole
+ * export, ERR_IO at that of another. At the end of the pipe the process has
+ * given back its memory and is about to be gone. */
+static enum err refill(struct outgoing *x)
+{
+    ssize_t n;
+
+    x->at = x->len = 0;
+    do
+        n = x->pid ? read(x->fd, x->block, sizeof(x->block)) : 0;
+    while (n < 0 && errno == EINTR);
+    if (n < 0 && errno == EAGAIN)
+        return ERR_AGAIN;
+    if (n > 0) {
+        x->len = (size_t)n;
+        return ERR_OK;
+    }
+    if (n < 0)
+        return ERR_IO;
+    if (x->pid)
+        reap(x);
+    return x->code == 0 ? ERR_NOENT : ERR_IO;
+}
+
+/* The library's question for more. */
+static ssize_t on_read(void *cls, uint64_t position, char *buffer, size_t max)
+{
+    struct outgoing *x = cls;
+    enum err err = ERR_OK;
+    size_t n;
+
+    (void)position;
+    if (x->owner->ending)
+        return MHD_CONTENT_READER_END_WITH_ERROR;
+    if (x->at == x->len)
+        err = refill(x);
+    if (err == ERR_AGAIN) {
+        rest(x);
+        return 0;
+    }
+    if (err)
+        return err == ERR_NOENT ? MHD_CONTENT_READER_END_OF_STREAM
+                                : MHD_CONTENT_READER_END_WITH_ERROR;
+    n = x->len - x->at < max ? x->len - x->at : max;
+    memcpy(buffer, x->block + x->at, n);
+    x->at += n;
+    reaper_enter(x->entry, REAPER_STREAM, clock_monotonic());
+    return (ssize_t)n;
+}
+
+/* ---- life ---------------------------------------------------------------- */
+
+enum err exports_init(struct exports *e, const char *state)
+{
+    *e = (struct exports){.state = state, .wake_fd = -1};
+    e->wake_fd = epoll_create1(EPOLL_CLOEXEC);
+    return e->wake_fd < 0 ? ERR_IO : ERR_OK;
+}
+
+static struct outgoing *export_new(struct exports *e,
+                                   struct MHD_Connection *connection,
+                                   struct reaper_entry *entry)
+{
+    struct outgoing *x = mem_calloc(1, sizeof(*x));
+
+    if (!x)
+        return NULL;
+    x->owner = e;
+    x->connection = connection;
+    x->entry = entry;
+    x->fd = -1;
+    x->next = e->first;
+    e->first = x;
+    e->open++;
+    return x;
+}
+
+void exports_drop(struct outgoing *x)
+{
+    struct outgoing **at;
+
+    if (!x)
+        return;
+    at = &x->owner->first;
+    while (*at != x)
+        at = &(*at)->next;
+    *at = x->next;
+    x->owner->open--;
+    if (x->fd >= 0)
+        close(x->fd); /* leaves the epoll by that */
+    if (x->pid)
+        give_up(x);
+    mem_free(x);
+}
+
+static void refuse_start(struct response *out, int errnum)
+{
+    response_problem(out, 503, "export_not_started", NULL,
+                     "the process that writes the export cannot be started: %s",
+                     strerror(errnum));
+}
+
+struct outgoing *exports_start(struct exports *e,
+                               struct MHD_Connection *connection,
+                               struct reaper_entry *entry,
+                               const struct response *r, struct response *out)
+{
+    struct epoll_event event = {.events = 0};
+    struct outgoing *x;
+    int err;
+
+    if (!e->state || e->ending) {
+        response_problem(out, e->ending ? 503 : 409,
+                         e->ending ? "not_ready" : "not_supported", NULL,
+                         e->ending ? "the program is about to end"
+                                   : "this server exports nothing");
+        return NULL;
+    }
+    if (e->open == EXPORTS_MAX) {
+        response_problem(out, 503, "too_many_exports", NULL,
+                         "%d exports are on their way; try again later",
+                         EXPORTS_MAX);
+        return NULL;
+    }
+    x = export_new(e, connection, entry);
+    if (!x) {
+        response_json(out, 200, NULL); /* 503 */
+        return NULL;
+    }
+    err = start_process(x, r);
+    event.data.ptr = x;
+    if (!err && epoll_ctl(e->wake_fd, EPOLL_CTL_ADD, x->fd, &event) != 0)
+        err = errno;
+    if (err) {
+        refuse_start(out, err);
+        exports_drop(x);
+        return NULL;
+    }
+    rest(x);
+    return x;
+}
+
+static bool add_headers(struct MHD_Response *made, const struct response *head)
+{
+    struct response_header header[RESPONSE_HEADERS_MAX];
+    size_t n = response_headers(head, header);
+
+    for (size_t i = 0; i < n; i++)
+        if (MHD_add_response_header(made, header[i].name, header[i].value) !=
+            MHD_YES)
+            return false;
+    return true;
+}
+
+static void on_free(void *cls)
+{
+    exports_drop(cls);
+}
+
+/* Nobody asks for the body of an answer to HEAD. */
+static ssize_t on_no_read(void *cls, uint64_t position, char *buffer,
+                          size_t max)
+{
+    (void)cls;
+    (void)position;
+    (void)buffer;
+    (void)max;
+    return MHD_CONTENT_READER_END_OF_STREAM;
+}
+
+struct MHD_Response *exports_head(const struct response *r)
+{
+    struct MHD_Response *made = MHD_create_response_from_callback(
+        MHD_SIZE_UNKNOWN, EXPORT_BLOCK, on_no_read, NULL, NULL);
+
+    if (made && !add_headers(made, r)) {
+        MHD_destroy_response(made);
+        made = NULL;
+    }
+    return made;
+}
+
+struct MHD_Response *exports_answer(struct outgoing **given,
+                                    const struct response *r,
+                                    struct response *out)
+{
+    struct outgoing *x = *given;
+    struct MHD_Response *made;
+    enum err err = x->owner->ending ? ERR_IO : refill(x);
+
+    if (err == ERR_AGAIN) {
+        rest(x);
+        return NULL;
+    }
+    if (err == ERR_IO) {
+        response_problem(out, x->owner->ending ? 503 : 500,
+                         x->owner->ending ? "not_ready" : "export_failed", NULL,
+                         "the export could not be written; mltune export %s "
+                         "--format %s says why",
+                         r->export_run, r->export_format);
+        return NULL;
+    }
+    made = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, EXPORT_BLOCK,
+                                             on_read, x, on_free);
+    if (!made)
+        response_json(out, 200, NULL); /* 503 */
+    else
+        *given = NULL;
+    if (!made || add_headers(made, r))
+        return made;
+    MHD_destroy_response(made);
+    response_json(out, 200, NULL);
+    return NULL;
+}
+
+void exports_serve(struct exports *e, time_ns now)
+{
+    struct epoll_event event[EXPORTS_MAX];
+    int n = e->open > 0 ? epoll_wait(e->wake_fd, event, EXPORTS_MAX, 0) : 0;
+
+    for (int i = 0; i < n; i++) {
+        struct outgoing *x = event[i].data.ptr;
+
+        if (!x->suspended)
+            continue;
+        x->suspended = false;
+        MHD_resume_connection(x->connection);
+    }
+    /* Whoever waits for us is not late. */
+    for (struct outgoing *x = e->first; x; x = x->next)
+        if (x->suspended)
+            reaper_enter(x->entry, REAPER_STREAM, now);
+    bury(e);
+}
+
+void exports_end(struct exports *e)
+{
+    e->ending = true;
+    for (struct outgoing *x = e->first; x; x = x->next) {
+        if (!x->suspended)
+            continue;
+        x->suspended = false;
+        MHD_resume_connection(x->connection);
+    }
+}
+
+void exports_deinit(struct exports *e)
+{
+    assert(!e->first);
+    for (size_t i = 0; i < e->dying_len; i++)
+        while (waitpid(e->dying[i], NULL, 0) < 0 && errno == EINTR)
+            ;
+    if (e->wake_fd >= 0)
+        close(e->wake_fd);
+    *e = (struct exports){.wake_fd = -1};
+}

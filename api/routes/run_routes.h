@@ -1,0 +1,17 @@
+/* Routes for runs as a whole, and a branch's progress. */
+#ifndef API_RUN_ROUTES_H
+#define API_RUN_ROUTES_H
+
+#include "api/http/route.h"
+
+enum { PROGRESS_POINTS_MAX = 10000, PROGRESS_POINTS_DEFAULT = 500 };
+
+void handle_runs(const struct route_call *call, struct response *out);
+void handle_run(const struct route_call *call, struct response *out);
+
+/* Progress of a branch, or of its whole lineage, in at most `max_points` points
+ * past branch clock `after`: neighbours are merged into means weighted by
+ * samples. */
+void handle_progress(const struct route_call *call, struct response *out);
+
+#endif

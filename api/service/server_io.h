@@ -1,0 +1,46 @@
+/* The HTTP server: the service of api/service/service.h on a socket.
+ *
+ * One thread, started by api_server_start and ended by api_server_stop, serves
+ * all connections; it touches nothing of the program but the view, takes no
+ * signal, and keeps finished answers as long as the view's version stays.
+ *
+ * Limits: REAPER_CONNECTIONS_MAX connections (further ones wait in the listen
+ * queue), REAPER_LIMITS on the time of each phase, HEAD_* on the size of
+ * requests.
+ */
+#ifndef API_SERVER_IO_H
+#define API_SERVER_IO_H
+
+#include "api/http/reaper.h"
+#include "api/view/view.h"
+#include "base/fault.h"
+
+struct api_server;
+
+struct api_server_options {
+    const char *listen; /* as listen_parse takes it; NULL: any free port */
+    const char *token;  /* that writes need; copied; NULL: none is right */
+    const char *tls_cert, *tls_key; /* files in PEM form; NULL: no TLS */
+    const char *state; /* folder whose runs can be exported, absolute; copied;
+                        * NULL: none can */
+    struct view *view; /* borrowed until api_server_stop */
+    const struct reaper_limits *limits; /* copied; NULL: REAPER_LIMITS */
+    time_ns heartbeat;                  /* of silent event streams; 0: 15 s */
+};
+
+/* On success requests are answered from here on.
+ * Errors, all with what to do in @f: ERR_INVAL and ERR_UNSUPPORTED (the
+ * address or the files; see listen_parse, listen_check, tls_identity_load),
+ * ERR_BUSY (the address is in use), ERR_IO, ERR_NOMEM. */
+enum err api_server_start(const struct api_server_options *options,
+                          struct api_server **out, struct fault *f);
+
+/* "http://127.0.0.1:41234/" as listen_url makes it, until api_server_stop. */
+const char *api_server_url(const struct api_server *s);
+
+/* Ends the thread and closes all connections, idle or not. Blocks no longer
+ * than one answer takes to write into memory, and a second where streams have
+ * something left to say. Accepts NULL. */
+void api_server_stop(struct api_server *s);
+
+#endif

@@ -1,0 +1,75 @@
+/* The service: from a request's head to its response, without sockets.
+ *
+ * The guard, the taking apart of the target and the table of routes in one
+ * call; what the server runs for each request, and what tests and the fuzzer
+ * run without a server. Pure but for the locks of view and mailbox. Of reads,
+ * those that the view cannot answer (rows) go the way of writes, without a
+ * token where it is not asked of reads.
+ *
+ * A write goes to the run's mailbox, or where the view has a desk to that: a
+ * service of many runs decides itself what is done with it. It comes in four
+ * steps, so that nothing is read of a body that will be
+ * refused, and nobody waits: service_accept and service_begin with the head,
+ * service_write with the body, service_collect when the run has answered.
+ */
+#ifndef API_SERVICE_H
+#define API_SERVICE_H
+
+#include "api/http/guard.h"
+#include "api/http/response.h"
+#include "api/http/route.h"
+#include "api/view/desk.h"
+#include "api/view/view.h"
+#include "tuner/shell/mailbox_io.h"
+
+/* True when @head may be answered by service_respond (GET, HEAD) or
+ * service_begin (others); else @out holds the refusal and the connection is to
+ * be closed after it. */
+bool service_accept(const struct head *head, const struct listen_address *self,
+                    struct response *out);
+
+/* True when the accepted read @head may be answered: where other machines reach
+ * @self they need @token for it, but for the page's files and whether the
+ * server lives. Else @out refuses it (401). */
+bool service_may_read(const char *token, const struct head *head,
+                      const struct listen_address *self, struct response *out);
+
+/* Answers an accepted read for @method and @target. False: not from the view:
+ * it is to be asked as a write is, by service_write without a body. */
+bool service_respond(struct view *view, const char *method, const char *target,
+                     struct response *out);
+
+/* A write on its way. */
+struct service_write {
+    char run[ROUTE_ID_MAX + 1];
+    struct mailbox_request request;
+    struct mailbox *mailbox; /* borrowed from the view; NULL: the desk's */
+    struct desk *desk;       /* the same; NULL: the run's own mailbox */
+    uint64_t ticket;         /* of either; 0: not posted */
+};
+
+/* True when the body of the accepted @head may come: there is such a route, the
+ * bearer token is @token (NULL: none is right), the body's type is JSON where
+ * there is one. Else @out refuses it (404, 405, 400, 401, 415). The token is
+ * compared in a time that does not depend on where it differs. */
+bool service_begin(struct view *view, const char *token,
+                   const struct head *head, struct service_write *w,
+                   struct response *out);
+
+/* Gives the run what the body of @len bytes asks for. True: it was posted,
+ * @wake_fd will be written when service_collect has something. False: @out
+ * answers (400, 404, 409, 422, 503). */
+bool service_write(struct view *view, const char *method, const char *target,
+                   const char *body, size_t len, int wake_fd,
+                   struct service_write *w, struct response *out);
+
+/* True: the run has answered, and @out with it. */
+bool service_collect(struct service_write *w, struct response *out);
+
+/* Nobody waits for the answer any more. Accepts one that was not posted. */
+void service_forget(struct service_write *w);
+
+/* Route @index of the table; NULL past the last. */
+const struct route *service_route(size_t index);
+
+#endif

@@ -1,0 +1,180 @@
+#include "api/view/view.h"
+
+#include "base/mem.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <pthread.h>
+
+struct view {
+    struct view_options options;
+    pthread_mutex_t lock;
+    struct view_run *run; /* owned; guarded by lock, as runs and capacity */
+    size_t runs, capacity;
+    _Atomic uint64_t version;
+    const char *_Atomic not_ready;
+};
+
+enum err view_new(const struct view_options *options, struct view **out)
+{
+    struct view *v = mem_calloc(1, sizeof(*v));
+
+    if (!v)
+        return ERR_NOMEM;
+    v->options = *options;
+    /* With default attributes this cannot fail on Linux. */
+    pthread_mutex_init(&v->lock, NULL);
+    atomic_init(&v->version, 1);
+    atomic_init(&v->not_ready, NULL);
+    *out = v;
+    return ERR_OK;
+}
+
+void view_free(struct view *v)
+{
+    if (!v)
+        return;
+    pthread_mutex_destroy(&v->lock);
+    mem_free(v->run);
+    mem_free(v);
+}
+
+const struct view_options *view_options(const struct view *v)
+{
+    return &v->options;
+}
+
+static struct view_run *listed(struct view *v, const char *id)
+{
+    for (size_t i = 0; i < v->runs; i++)
+        if (strcmp(v->run[i].id, id) == 0)
+            return &v->run[i];
+    return NULL;
+}
+
+static enum err add(struct view *v, const char *id, const char *name,
+                    const struct history *history)
+{
+    struct view_run *run;
+
+    if (view_run_find(v, id))
+        return ERR_EXIST;
+    if (v->runs == VIEW_RUNS_MAX)
+        return ERR_LIMIT;
+    if (mem_grow((void **)&v->run, &v->capacity, sizeof(*v->run), v->runs + 1))
+        return ERR_NOMEM;
+    run = &v->run[v->runs++];
+    snprintf(run->id, sizeof(run->id), "%s", id);
+    snprintf(run->name, sizeof(run->name), "%s", name);
+    run->history = history;
+    run->mailbox = NULL;
+    run->events = NULL;
+    run->job = (struct view_job){.managed = false};
+    view_changed(v);
+    return ERR_OK;
+}
+
+enum err view_add_run(struct view *v, const char *id, const char *name,
+                      const struct history *history)
+{
+    enum err err;
+
+    assert(id && name && history);
+    view_lock(v);
+    err = add(v, id, name, history);
+    view_unlock(v);
+    return err;
+}
+
+void view_remove_run(struct view *v, const char *id)
+{
+    struct view_run *run;
+    size_t after;
+
+    view_lock(v);
+    run = listed(v, id);
+    assert(run);
+    after = v->runs - (size_t)(run - v->run) - 1;
+    memmove(run, run + 1, after * sizeof(*run));
+    v->runs--;
+    view_changed(v);
+    view_unlock(v);
+}
+
+void view_steer_run(struct view *v, const char *id, struct mailbox *mailbox)
+{
+    struct view_run *run;
+
+    view_lock(v);
+    run = listed(v, id);
+    assert(run);
+    run->mailbox = mailbox;
+    view_unlock(v);
+}
+
+void view_publish_run(struct view *v, const char *id, struct event_log *events)
+{
+    struct view_run *run;
+
+    view_lock(v);
+    run = listed(v, id);
+    assert(run);
+    run->events = events;
+    view_unlock(v);
+}
+
+void view_set_job(struct view *v, const char *id, const struct view_job *job)
+{
+    struct view_run *run;
+
+    view_lock(v);
+    run = listed(v, id);
+    assert(run);
+    run->job = *job;
+    view_changed(v);
+    view_unlock(v);
+}
+
+void view_lock(struct view *v)
+{
+    pthread_mutex_lock(&v->lock);
+}
+
+void view_unlock(struct view *v)
+{
+    pthread_mutex_unlock(&v->lock);
+}
+
+void view_changed(struct view *v)
+{
+    atomic_fetch_add(&v->version, 1);
+}
+
+uint64_t view_version(const struct view *v)
+{
+    return atomic_load(&v->version);
+}
+
+void view_set_ready(struct view *v, const char *why_not)
+{
+    atomic_store(&v->not_ready, why_not);
+    view_changed(v);
+}
+
+const char *view_not_ready(const struct view *v)
+{
+    return atomic_load(&v->not_ready);
+}
+
+const struct view_run *view_run_at(const struct view *v, size_t index)
+{
+    return index < v->runs ? &v->run[index] : NULL;
+}
+
+const struct view_run *view_run_find(const struct view *v, const char *id)
+{
+    return listed((struct view *)v, id);
+}

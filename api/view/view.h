@@ -1,0 +1,117 @@
+/* The view: what the HTTP threads read while the control loop writes it.
+ *
+ * The control loop folds each record into a run's history under the lock:
+ *
+ *     view_lock(v);
+ *     history_apply(h, record);
+ *     view_changed(v);
+ *     view_unlock(v);
+ *
+ * Routes copy what they need under the lock (plain data, and references to JSON
+ * that nobody changes any more) and write their answer after it, so that the
+ * control loop never waits for more than a copy. Answers hold good as long as
+ * the version stays.
+ */
+#ifndef API_VIEW_H
+#define API_VIEW_H
+
+#include "base/err.h"
+#include "base/json/registry.h"
+#include "tuner/history/history.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct desk;
+struct event_log;
+struct mailbox;
+struct view;
+
+enum { VIEW_RUNS_MAX = 1024 };
+
+/* All borrowed for the view's life, and not changed in it. */
+struct view_options {
+    const struct registry *registry; /* NULL: lists are empty */
+    const json_t *schema;            /* of the configuration file; NULL: none */
+    struct desk *desk; /* takes all writes; NULL: runs take their own */
+};
+
+enum { VIEW_GROUP_MAX = 65, VIEW_REASON_MAX = 512 };
+
+/* What a service knows of a run beside its history. Zeroed: it does not look
+ * after it. */
+struct view_job {
+    bool managed;
+    bool waits; /* in the queue */
+    /* Where the run is, when its records do not say so: "queued", "held", ...;
+     * "": they do. */
+    char status[16];
+    char reason[VIEW_REASON_MAX]; /* why it is there; "" */
+    char group[VIEW_GROUP_MAX];
+    double submitted_unix_s;
+    uint32_t workers;
+    uint64_t memory;   /* bytes; 0: not limited */
+    uint32_t attempts; /* begun since its last further epoch */
+};
+
+struct view_run {
+    char id[RECORD_NAME_MAX];
+    char name[RECORD_NAME_MAX];
+    const struct history *history; /* borrowed; read under the lock only */
+    struct mailbox *mailbox;       /* borrowed; NULL: takes no commands */
+    struct event_log *events;      /* borrowed; NULL: none are published */
+    struct view_job job;
+};
+
+/* Errors: ERR_NOMEM. */
+enum err view_new(const struct view_options *options, struct view **out);
+/* Accepts NULL. No reader may be left. */
+void view_free(struct view *v);
+
+const struct view_options *view_options(const struct view *v);
+
+/* Lists run @id from now on, also before its history has started. @history is
+ * borrowed until view_free; @id and @name are copied.
+ * Errors: ERR_EXIST, ERR_LIMIT (VIEW_RUNS_MAX), ERR_NOMEM. Takes the lock. */
+enum err view_add_run(struct view *v, const char *id, const char *name,
+                      const struct history *history);
+
+/* Run @id, which is listed, is no more: its history is not read again once this
+ * has returned. Those after it move up. Takes the lock. */
+void view_remove_run(struct view *v, const char *id);
+
+/* Run @id, which is listed, takes commands through @mailbox (borrowed until
+ * view_free). Takes the lock. */
+void view_steer_run(struct view *v, const char *id, struct mailbox *mailbox);
+
+/* The live events of run @id, which is listed, are in @events (borrowed until
+ * view_free). Takes the lock. */
+void view_publish_run(struct view *v, const char *id, struct event_log *events);
+
+/* What the service knows of run @id, which is listed, is now @job (copied).
+ * Takes the lock. */
+void view_set_job(struct view *v, const char *id, const struct view_job *job);
+
+void view_lock(struct view *v);
+void view_unlock(struct view *v);
+
+/* Under the lock: what was changed counts as seen from here. */
+void view_changed(struct view *v);
+
+/* Grows with every view_changed; any thread, no lock. An answer built after
+ * reading version n shows at least what n stands for. */
+uint64_t view_version(const struct view *v);
+
+/* Why the program cannot do its work now, for /readyz: a literal; NULL: it can,
+ * as from the start. Any thread. */
+void view_set_ready(struct view *v, const char *why_not);
+const char *view_not_ready(const struct view *v);
+
+/* Under the lock: runs in the order of addition; NULL past the last. */
+const struct view_run *view_run_at(const struct view *v, size_t index);
+
+/* Under the lock: the run of that id, or NULL. */
+const struct view_run *view_run_find(const struct view *v, const char *id);
+
+#endif

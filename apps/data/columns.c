@@ -1,0 +1,113 @@
+#include "apps/data/columns.h"
+
+#include "apps/data/staged.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PATH_BYTES = 4096, LINE_BYTES = SAMPLES_COLUMN_BYTES_MAX + 2 };
+
+static enum err other_column(const char *file, const char *wanted,
+                             const char *found, struct fault *f)
+{
+    return fault_set(f, ERR_FORMAT,
+                     "%s: expected the columns of the training data in their "
+                     "order, found \"%.60s\" where those have \"%.60s\"",
+                     file, found, wanted);
+}
+
+enum err columns_same(const struct samples *train, const char *file,
+                      const struct samples *test, struct fault *f)
+{
+    uint64_t n = samples_values(train), c;
+
+    if (!train->column_name || !test->column_name)
+        return ERR_OK;
+    assert(samples_values(test) == n);
+    for (c = 0; c < n; c++) {
+        if (strcmp(train->column_name[c], test->column_name[c]) != 0)
+            return other_column(file, train->column_name[c],
+                                test->column_name[c], f);
+    }
+    return ERR_OK;
+}
+
+static enum err columns_path(const char *dir, char path[PATH_BYTES],
+                             struct fault *f)
+{
+    if (snprintf(path, PATH_BYTES, "%s/columns.txt", dir) < PATH_BYTES)
+        return ERR_OK;
+    return fault_set(f, ERR_INVAL, "%s: the path is too long", dir);
+}
+
+enum err columns_save(const struct samples *s, const char *dir, struct fault *f)
+{
+    uint64_t n = samples_values(s), c;
+    char path[PATH_BYTES];
+    struct staged w;
+    enum err err;
+
+    if (!s->column_name)
+        return ERR_OK;
+    err = columns_path(dir, path, f);
+    if (!err)
+        err = staged_begin(&w, path, f);
+    if (err)
+        return err;
+    for (c = 0; c < n && !err; c++) {
+        const char *name = s->column_name[c];
+
+        err = staged_write(&w, name, strlen(name), f);
+        if (!err)
+            err = staged_write(&w, "\n", 1, f);
+    }
+    if (!err)
+        return staged_commit(&w, f);
+    staged_abandon(&w);
+    return err;
+}
+
+static enum err compare(const struct samples *s, const char *file, FILE *in,
+                        const char *path, struct fault *f)
+{
+    uint64_t n = samples_values(s), c;
+    char line[LINE_BYTES];
+
+    for (c = 0; c < n; c++) {
+        char *end = fgets(line, sizeof(line), in) ? strchr(line, '\n') : NULL;
+
+        if (ferror(in))
+            return fault_errno(f, ERR_IO, errno, "read %s", path);
+        if (!end)
+            break;
+        *end = '\0';
+        if (strcmp(line, s->column_name[c]) != 0)
+            return other_column(file, line, s->column_name[c], f);
+    }
+    if (c == n && fgetc(in) == EOF)
+        return ERR_OK;
+    return fault_set(f, ERR_FORMAT,
+                     "%s: expected the names of as many columns as %s has, a "
+                     "line each",
+                     path, file);
+}
+
+enum err columns_check(const struct samples *s, const char *file,
+                       const char *dir, struct fault *f)
+{
+    char path[PATH_BYTES];
+    FILE *in;
+    enum err err = columns_path(dir, path, f);
+
+    if (err || !s->column_name)
+        return err;
+    in = fopen(path, "re");
+    if (!in)
+        return errno == ENOENT ? ERR_OK
+                               : fault_errno(f, ERR_IO, errno, "read %s", path);
+    err = compare(s, file, in, path, f);
+    fclose(in);
+    return err;
+}

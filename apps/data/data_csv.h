@@ -1,0 +1,55 @@
+/* Tables of numbers with a label column: text with separators (CSV, RFC 4180).
+ *
+ * Every column but the label is a number. The label is a class, a number or a
+ * text, or with `targets` a number to predict. Classes are numbered in sorted
+ * order, whatever the order of the rows: by value where all are numbers (1 and
+ * 1.0 are the same), else byte by byte. A missing value (nothing, ?, NA, N/A,
+ * NaN, null) is refused with its line and column, as are rows of another
+ * length; nothing is guessed. Blank lines are passed over.
+ */
+#ifndef APPS_DATA_CSV_H
+#define APPS_DATA_CSV_H
+
+#include "apps/data/csv_record.h"
+#include "apps/data/samples.h"
+
+#include <stdbool.h>
+
+enum { CSV_CLASS_BYTES_MAX = 255, CSV_LABEL_MAX = 255 };
+
+/* Zeroed but for `header`: everything as found, the label last. */
+struct csv_options {
+    /* Borrowed: a column's name, "first", "last", its number from 1, or from
+     * the end below 0; NULL: the last. */
+    const char *label;
+    int header;     /* 1: the first record names the columns, 0: it does not,
+                     * -1: it does if no field beside the label is a number and one
+                     * is there;     a record with numbers and texts is refused */
+    char separator; /* '\0': the first record tells (apps/data/csv_record.h) */
+    bool targets;
+};
+
+/* A table that is being read, of one file or several. */
+struct csv_table;
+
+/* @options is borrowed until the end. NULL when out of memory. */
+struct csv_table *csv_table_new(const struct csv_options *options);
+
+/* Accepts NULL. */
+void csv_table_free(struct csv_table *t);
+
+/* Appends the rows of @s. A file that begins with the same header, or none,
+ * may follow another. On error the table is fit for csv_table_free only.
+ * Errors: those of csv_record_next; ERR_FORMAT with file, line and column;
+ * ERR_INVAL (no such label, or a name without a header);
+ * ERR_LIMIT (more than SAMPLES_CLASSES_MAX classes; memory beyond
+ * @limit_bytes); ERR_NOMEM. */
+enum err csv_table_read(struct csv_table *t, struct data_stream *s,
+                        uint64_t limit_bytes, struct fault *f);
+
+/* The rows as samples of columns x 1 x 1; the table is empty then. Rows were
+ * read. Errors: ERR_NOMEM. */
+enum err csv_table_take(struct csv_table *t, struct samples *out,
+                        struct fault *f);
+
+#endif

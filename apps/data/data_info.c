@@ -1,0 +1,216 @@
+/* What a data set holds (apps/data/data.h). */
+#include "apps/data/data.h"
+#include "apps/data/data_find.h"
+#include "apps/data/data_samples.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+static void describe_values(const float *value, uint64_t n,
+                            struct data_info *out)
+{
+    double sum = 0;
+    uint64_t i;
+
+    assert(n > 0 && value);
+    out->min = out->max = (double)value[0];
+    for (i = 0; i < n; i++) {
+        double v = (double)value[i];
+
+        out->min = fmin(out->min, v);
+        out->max = fmax(out->max, v);
+        sum += v;
+    }
+    out->mean = sum / (double)n;
+}
+
+static void describe_ratings(const struct ratings *r, struct data_info *out)
+{
+    out->samples = r->count;
+    out->users = r->users.count;
+    out->items = r->items.count;
+    describe_values(r->value, r->count, out);
+}
+
+static void describe_samples(const struct samples *train,
+                             const struct samples *test, struct data_info *out)
+{
+    uint64_t i;
+
+    out->samples = train->count;
+    out->test_samples = test->count;
+    out->channels = train->channels;
+    out->height = train->height;
+    out->width = train->width;
+    out->classes = train->classes;
+    for (i = 0; train->label && i < train->count; i++)
+        out->class_samples[train->label[i]]++;
+    if (train->target)
+        describe_values(train->target, train->count, out);
+}
+
+/* A table's last column is taken for classes, and where there are too many, for
+ * numbers to predict. */
+static enum err load_samples(const char *spec, const char *folder,
+                             struct samples *train, struct samples *test,
+                             struct fault *f)
+{
+    struct csv_options csv = {.header = -1};
+    enum err err = data_load_samples(spec, folder, &csv, train, test, f);
+
+    if (err != ERR_LIMIT)
+        return err;
+    csv.targets = true;
+    return data_load_samples(spec, folder, &csv, train, test, f);
+}
+
+static void describe_corpus(const struct corpus *c, struct data_info *out)
+{
+    out->samples = c->docs;
+    out->words = c->words;
+    out->entries = c->entries;
+    out->tokens = c->tokens;
+}
+
+static bool is_bow(enum data_kind kind)
+{
+    return kind == DATA_LDAC || kind == DATA_DOCWORD;
+}
+
+static enum err load_and_describe(const char *spec, const char *folder,
+                                  struct data_info *out, struct fault *f)
+{
+    struct ratings r = {0};
+    struct samples train = {0}, test = {0};
+    struct corpus c = {0};
+    enum err err;
+
+    if (out->kind == DATA_RATINGS) {
+        err = data_load_ratings(spec, folder, &r, f);
+        if (!err)
+            describe_ratings(&r, out);
+        ratings_deinit(&r);
+        return err;
+    }
+    if (is_bow(out->kind)) {
+        err = data_load_bow(spec, folder, &c, f);
+        if (!err)
+            describe_corpus(&c, out);
+        corpus_deinit(&c);
+        return err;
+    }
+    err = load_samples(spec, folder, &train, &test, f);
+    if (!err)
+        describe_samples(&train, &test, out);
+    samples_deinit(&train);
+    samples_deinit(&test);
+    return err;
+}
+
+/* Kind of the whole setting: that of the file; of many files, what loads. */
+static enum data_kind kind_of_found(const struct data_found *fd)
+{
+    bool seen[DATA_KIND_COUNT] = {false}, pixels = false;
+    size_t bow = fd->files.count, i;
+
+    for (i = 0; i < fd->files.count; i++) {
+        seen[fd->kind[i]] = true;
+        pixels |= fd->kind[i] == DATA_IDX && fd->dims[i] > 1;
+        if (is_bow(fd->kind[i]))
+            bow = i;
+    }
+    if (pixels)
+        return DATA_IDX;
+    return seen[DATA_CIFAR]        ? DATA_CIFAR
+           : seen[DATA_RATINGS]    ? DATA_RATINGS
+           : bow < fd->files.count ? fd->kind[bow]
+           : seen[DATA_CSV]        ? DATA_CSV
+                                   : fd->kind[0];
+}
+
+static bool is_readable(enum data_kind kind)
+{
+    return kind == DATA_RATINGS || kind == DATA_IDX || kind == DATA_CIFAR ||
+           kind == DATA_CSV || is_bow(kind);
+}
+
+enum err data_describe(const char *spec, const char *folder,
+                       struct data_info *out, struct fault *f)
+{
+    struct data_info info = {0};
+    const struct gen_kind *kind;
+    double value[GEN_KEYS_MAX];
+    struct data_found fd;
+    enum err err;
+
+    if (gen_is(spec)) {
+        err = gen_parse(spec, &kind, value, f);
+        if (err)
+            return err;
+        info.kind = kind->kind;
+    } else {
+        err = data_find(spec, folder, &fd, f);
+        if (err)
+            return err;
+        info.kind = kind_of_found(&fd);
+        info.files = fd.files.count;
+        data_found_deinit(&fd);
+    }
+    info.readable = is_readable(info.kind);
+    if (info.readable)
+        err = load_and_describe(spec, folder, &info, f);
+    if (!err)
+        *out = info;
+    return err;
+}
+
+static json_t *class_counts(const struct data_info *info)
+{
+    json_t *counts = json_array();
+    unsigned i;
+
+    for (i = 0; counts && i < info->classes; i++)
+        json_array_append_new(counts,
+                              json_integer((json_int_t)info->class_samples[i]));
+    return counts;
+}
+
+json_t *data_info_json(const struct data_info *info)
+{
+    const char *kind = data_kind_name(info->kind);
+
+    if (info->kind == DATA_RATINGS)
+        return json_pack(
+            "{s:s, s:b, s:I, s:I, s:I, s:I, s:f, s:f, s:f}", "kind", kind,
+            "readable", 1, "files", (json_int_t)info->files, "ratings",
+            (json_int_t)info->samples, "users", (json_int_t)info->users,
+            "items", (json_int_t)info->items, "min", info->min, "max",
+            info->max, "mean", info->mean);
+    if (is_bow(info->kind))
+        return json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:I}", "kind", kind,
+                         "readable", 1, "files", (json_int_t)info->files,
+                         "documents", (json_int_t)info->samples, "words",
+                         (json_int_t)info->words, "entries",
+                         (json_int_t)info->entries, "tokens",
+                         (json_int_t)info->tokens);
+    if (info->readable && info->classes == 0)
+        return json_pack(
+            "{s:s, s:b, s:I, s:I, s:I, s:[I, I, I], s:f, s:f, s:f}", "kind",
+            kind, "readable", 1, "files", (json_int_t)info->files, "samples",
+            (json_int_t)info->samples, "test_samples",
+            (json_int_t)info->test_samples, "shape", (json_int_t)info->channels,
+            (json_int_t)info->height, (json_int_t)info->width, "min", info->min,
+            "max", info->max, "mean", info->mean);
+    if (info->readable)
+        return json_pack(
+            "{s:s, s:b, s:I, s:I, s:I, s:[I, I, I], s:i, s:o}", "kind", kind,
+            "readable", 1, "files", (json_int_t)info->files, "samples",
+            (json_int_t)info->samples, "test_samples",
+            (json_int_t)info->test_samples, "shape", (json_int_t)info->channels,
+            (json_int_t)info->height, (json_int_t)info->width, "classes",
+            (int)info->classes, "class_samples", class_counts(info));
+    return json_pack("{s:s, s:b, s:s, s:I}", "kind", kind, "readable", 0,
+                     "holds", data_kind_text(info->kind), "files",
+                     (json_int_t)info->files);
+}

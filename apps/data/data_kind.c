@@ -1,0 +1,175 @@
+#include "apps/data/data_kind.h"
+
+#include "apps/data/data_cifar.h"
+#include "apps/data/data_idx.h"
+#include "apps/data/data_ratings.h"
+#include "apps/data/data_stream.h"
+
+#include <ctype.h>
+#include <stdint.h>
+#include <string.h>
+
+static const struct {
+    const char *name, *text;
+} kinds[DATA_KIND_COUNT] = {
+    [DATA_RATINGS] = {"ratings", "ratings (user, item, rating)"},
+    [DATA_IDX] = {"idx", "an IDX array"},
+    [DATA_LIBSVM] = {"libsvm", "libsvm lines (label index:value ...)"},
+    [DATA_LDAC] = {"ldac", "LDA-C lines (count word:count ...)"},
+    [DATA_DOCWORD] = {"bow", "a bag of words (UCI docword)"},
+    [DATA_EDGES] = {"edges", "an edge list"},
+    [DATA_CSV] = {"csv", "a table of numbers"},
+    [DATA_CIFAR] = {"cifar", "CIFAR batches"},
+    [DATA_TEXT] = {"text", "text"},
+    [DATA_BINARY] = {"binary", "unknown binary data"},
+    [DATA_EMPTY] = {"empty", "nothing (an empty file)"},
+};
+
+const char *data_kind_name(enum data_kind kind)
+{
+    return kinds[kind].name;
+}
+
+const char *data_kind_text(enum data_kind kind)
+{
+    return kinds[kind].text;
+}
+
+/* One line in tokens, told apart by their characters. */
+struct shape {
+    unsigned tokens;
+    unsigned numbers; /* tokens that are a number */
+    unsigned pairs;   /* tokens that are number:number */
+    unsigned long first;
+    bool comma;
+};
+
+static const char *pass_number(const char *p, const char *end)
+{
+    const char *begin = p;
+
+    while (p < end && (isdigit((unsigned char)*p) || strchr("+-.eE", *p)))
+        p++;
+    return p == begin || !isdigit((unsigned char)p[-1]) ? NULL : p;
+}
+
+static void add_token(struct shape *shape, const char *p, const char *end)
+{
+    const char *q = pass_number(p, end);
+
+    if (shape->tokens++ == 0) {
+        for (; p < end && isdigit((unsigned char)*p); p++)
+            shape->first = shape->first * 10 + (unsigned long)(*p - '0');
+    }
+    if (q == end)
+        shape->numbers++;
+    else if (q && *q == ':' && pass_number(q + 1, end) == end)
+        shape->pairs++;
+}
+
+static struct shape line_shape(const char *p, const char *end)
+{
+    struct shape shape = {0};
+
+    while (p < end) {
+        const char *begin;
+
+        while (p < end && strchr(" \t\r,;", *p)) {
+            shape.comma |= *p == ',' || *p == ';';
+            p++;
+        }
+        begin = p;
+        while (p < end && !strchr(" \t\r,;", *p))
+            p++;
+        if (p > begin)
+            add_token(&shape, begin, p);
+    }
+    return shape;
+}
+
+static bool is_binary(const unsigned char *b, size_t len)
+{
+    size_t i;
+
+    for (i = 0; i < len; i++) {
+        if (b[i] < 32 && !strchr("\t\n\r\f", b[i]))
+            return true;
+        if (b[i] == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Kind of a text by the first line that is neither blank nor a comment. */
+static enum data_kind kind_of_text(const char *text, size_t len)
+{
+    const char *p = text, *end = text + len;
+    bool header_passed = false;
+
+    while (p < end) {
+        const char *eol = memchr(p, '\n', (size_t)(end - p));
+        const char *stop = eol ? eol : end;
+        struct shape shape = line_shape(p, stop);
+        bool skip = shape.tokens == 0 || *p == '#' || *p == '%';
+        bool counted = eol ? shape.first == shape.pairs  /* LDA-C */
+                           : shape.first >= shape.pairs; /* cut off */
+
+        p = eol ? eol + 1 : end;
+        if (skip || (shape.tokens == 1 && shape.numbers == 1 &&
+                     shape.first == 0)) /* LDA-C: a document without words */
+            continue;
+        if (shape.pairs > 0 && shape.pairs + shape.numbers == shape.tokens)
+            return shape.numbers == 1 && counted ? DATA_LDAC : DATA_LIBSVM;
+        if (shape.numbers == shape.tokens && shape.tokens == 1)
+            return DATA_DOCWORD;
+        if (shape.numbers == shape.tokens && shape.tokens == 2 && !shape.comma)
+            return DATA_EDGES;
+        if (shape.numbers >= 2 && shape.numbers + 1 >= shape.tokens)
+            return DATA_CSV;
+        if (header_passed || !shape.comma)
+            return DATA_TEXT;
+        header_passed = true;
+    }
+    return DATA_TEXT;
+}
+
+static bool names_cifar(const char *name)
+{
+    return strstr(name, "cifar") || strstr(name, "_batch");
+}
+
+enum data_kind data_kind_of(const char *name, const void *bytes, size_t len,
+                            bool whole, unsigned *dims)
+{
+    *dims = 0;
+    if (len == 0)
+        return DATA_EMPTY;
+    if (idx_sniff(bytes, len, dims))
+        return DATA_IDX;
+    if (is_binary(bytes, len))
+        return names_cifar(name) ||
+                       (strstr(name, ".bin") && cifar_sniff(bytes, len))
+                   ? DATA_CIFAR
+                   : DATA_BINARY;
+    if (ratings_sniff(bytes, len, whole))
+        return DATA_RATINGS;
+    return kind_of_text(bytes, len);
+}
+
+enum err data_kind_of_file(const char *path, enum data_kind *kind,
+                           unsigned *dims, struct fault *f)
+{
+    unsigned char bytes[DATA_SNIFF_BYTES];
+    struct data_stream *s;
+    size_t n;
+    enum err err = data_stream_open(path, &s, f);
+
+    if (err)
+        return err;
+    err = data_stream_read(s, bytes, sizeof(bytes), &n, f);
+    data_stream_close(s);
+    if (err)
+        return err;
+    *kind = data_kind_of(path, bytes, n, n < sizeof(bytes), dims);
+    return ERR_OK;
+}

@@ -1,0 +1,206 @@
+#include "apps/data/data_path.h"
+
+#include "base/mem.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+void data_files_deinit(struct data_files *files)
+{
+    size_t i;
+
+    for (i = 0; i < files->count; i++)
+        mem_free(files->path[i]);
+    mem_free(files->path);
+    memset(files, 0, sizeof(*files));
+}
+
+char *data_path_join(const char *folder, const char *spec)
+{
+    size_t size = strlen(spec) + 1;
+    char *path;
+
+    if (*spec == '/' || !folder || !*folder)
+        return mem_strdup(spec);
+    size += strlen(folder) + 1;
+    path = mem_alloc(size);
+    if (path)
+        snprintf(path, size, "%s/%s", folder, spec);
+    return path;
+}
+
+const char *data_path_base(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+size_t data_path_stem_len(const char *path)
+{
+    const char *base = data_path_base(path);
+    size_t n = strlen(base);
+
+    if (n > 3 &&
+        (strcmp(base + n - 3, ".gz") == 0 || strcmp(base + n - 3, ".xz") == 0))
+        n -= 3;
+    return n;
+}
+
+bool data_path_same_stem(const char *a, const char *b)
+{
+    size_t n = data_path_stem_len(a);
+
+    return n == data_path_stem_len(b) &&
+           strncmp(data_path_base(a), data_path_base(b), n) == 0;
+}
+
+static bool is_regular(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* Takes @path over, also on error. */
+static enum err add(struct data_files *files, char *path)
+{
+    if (!path)
+        return ERR_NOMEM;
+    if (mem_grow((void **)&files->path, &files->capacity, sizeof(char *),
+                 files->count + 1)) {
+        mem_free(path);
+        return ERR_NOMEM;
+    }
+    files->path[files->count++] = path;
+    return ERR_OK;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static enum err add_folder(struct data_files *files, const char *path,
+                           struct fault *f)
+{
+    struct dirent *entry;
+    DIR *dir = opendir(path);
+    enum err err = ERR_OK;
+
+    if (!dir)
+        return fault_errno(f, ERR_IO, errno, "open the folder %s", path);
+    while (!err && (entry = readdir(dir)) != NULL) {
+        char *file;
+
+        if (entry->d_name[0] == '.')
+            continue;
+        file = data_path_join(path, entry->d_name);
+        if (file && !is_regular(file))
+            mem_free(file);
+        else
+            err = add(files, file);
+    }
+    closedir(dir);
+    if (!err && files->count > 0)
+        qsort(files->path, files->count, sizeof(char *), by_name);
+    return err ? fault_set(f, err, "%s: out of memory", path) : ERR_OK;
+}
+
+static bool has_wildcard(const char *spec)
+{
+    return strpbrk(spec, "*?[") != NULL;
+}
+
+/* @folder as a pattern that matches itself, then @spec. */
+static char *join_pattern(const char *folder, const char *spec)
+{
+    char *escaped, *pattern, *to;
+
+    if (*spec == '/' || !folder || !*folder)
+        return mem_strdup(spec);
+    escaped = mem_alloc(2 * strlen(folder) + 1);
+    if (!escaped)
+        return NULL;
+    for (to = escaped; *folder; folder++) {
+        if (strchr("*?[]\\", *folder))
+            *to++ = '\\';
+        *to++ = *folder;
+    }
+    *to = '\0';
+    pattern = data_path_join(escaped, spec);
+    mem_free(escaped);
+    return pattern;
+}
+
+static enum err add_glob(struct data_files *files, const char *pattern,
+                         struct fault *f)
+{
+    glob_t found;
+    int rc = glob(pattern, 0, NULL, &found);
+    enum err err = ERR_OK;
+    size_t i;
+
+    if (rc == GLOB_NOMATCH)
+        return fault_set(f, ERR_NOENT, "%s: no file matches", pattern);
+    if (rc != 0)
+        return fault_set(f, rc == GLOB_NOSPACE ? ERR_NOMEM : ERR_IO,
+                         "%s: the folders cannot be read", pattern);
+    for (i = 0; i < found.gl_pathc && !err; i++) {
+        if (is_regular(found.gl_pathv[i]))
+            err = add(files, mem_strdup(found.gl_pathv[i]));
+    }
+    globfree(&found);
+    return err ? fault_set(f, err, "%s: out of memory", pattern) : ERR_OK;
+}
+
+static enum err find_at(struct data_files *files, char *path, const char *spec,
+                        const char *folder, struct fault *f)
+{
+    struct stat st;
+    char *pattern;
+    enum err err;
+
+    if (stat(path, &st) == 0) {
+        files->single = !S_ISDIR(st.st_mode);
+        if (!files->single)
+            return add_folder(files, path, f);
+        err = add(files, mem_strdup(path));
+        return err ? fault_set(f, err, "%s: out of memory", path) : ERR_OK;
+    }
+    if (!has_wildcard(spec))
+        return fault_errno(f, errno == ENOENT ? ERR_NOENT : ERR_IO, errno, "%s",
+                           path);
+    pattern = join_pattern(folder, spec);
+    if (!pattern)
+        return fault_set(f, ERR_NOMEM, "%s: out of memory", path);
+    err = add_glob(files, pattern, f);
+    mem_free(pattern);
+    return err;
+}
+
+enum err data_files_find(const char *spec, const char *folder,
+                         struct data_files *out, struct fault *f)
+{
+    struct data_files files = {0};
+    char *path = data_path_join(folder, spec);
+    enum err err;
+
+    if (!path)
+        return fault_set(f, ERR_NOMEM, "%s: out of memory", spec);
+    err = find_at(&files, path, spec, folder, f);
+    if (!err && files.count == 0)
+        err = fault_set(f, ERR_NOENT, "%s: no file in it", path);
+    mem_free(path);
+    if (err) {
+        data_files_deinit(&files);
+        return err;
+    }
+    *out = files;
+    return ERR_OK;
+}

@@ -1,0 +1,540 @@
+#include "apps/data/data_ratings.h"
+
+#include "base/mem.h"
+#include "base/rng.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    READ_BYTES = 1 << 20, /* a block of text; far more than a line */
+    FIRST_CAPACITY = 4096,
+    EXCERPT_MAX = 48,
+    RATING_DIGITS_MAX = 18, /* more go through strtod */
+};
+
+enum separator { SEP_COLONS, SEP_TAB, SEP_COMMA, SEP_SPACES, SEP_COUNT };
+
+static const char *const separator_name[] = {"\"::\"", "a tab", "a comma",
+                                             "spaces"};
+
+struct record {
+    int64_t user, item;
+    float value;
+};
+
+/* Where a line went wrong. */
+struct flaw {
+    const char *at;
+    const char *expected;
+};
+
+struct reader {
+    struct ratings *r;
+    struct data_stream *s;
+    struct fault *f;
+    uint64_t limit_bytes;
+    uint64_t line;      /* number of the current line, from 1 */
+    bool begun;         /* separator and columns are known */
+    bool header_passed; /* the first line that holds anything is behind us */
+    enum separator sep;
+    int columns; /* 3 or 4 */
+};
+
+void ratings_deinit(struct ratings *r)
+{
+    mem_free(r->user);
+    mem_free(r->item);
+    mem_free(r->value);
+    id_map_deinit(&r->users);
+    id_map_deinit(&r->items);
+    memset(r, 0, sizeof(*r));
+}
+
+static int resize(void **p, uint64_t count, size_t size)
+{
+    void *q = mem_realloc(*p, count * size);
+
+    if (!q)
+        return -1;
+    *p = q;
+    return 0;
+}
+
+enum err ratings_reserve(struct ratings *r, uint64_t count,
+                         uint64_t limit_bytes, struct fault *f)
+{
+    enum { BYTES = sizeof(*r->user) + sizeof(*r->item) + sizeof(*r->value) };
+    enum err err;
+
+    if (count <= r->capacity)
+        return ERR_OK;
+    if (count > UINT64_MAX / BYTES)
+        return fault_set(f, ERR_LIMIT, "too many ratings");
+    err = data_memory_check("ratings", count * BYTES, limit_bytes, f);
+    if (err)
+        return err;
+    if (resize((void **)&r->user, count, sizeof(*r->user)) ||
+        resize((void **)&r->item, count, sizeof(*r->item)) ||
+        resize((void **)&r->value, count, sizeof(*r->value)))
+        return fault_set(f, ERR_NOMEM, "ratings: out of memory");
+    r->capacity = count;
+    return ERR_OK;
+}
+
+static inline const char *pass_separator(const char *p, enum separator sep)
+{
+    switch (sep) {
+    case SEP_COLONS:
+        return p[0] == ':' && p[1] == ':' ? p + 2 : NULL;
+    case SEP_TAB:
+        return *p == '\t' ? p + 1 : NULL;
+    case SEP_COMMA:
+        return *p == ',' ? p + 1 : NULL;
+    default:
+        if (*p != ' ')
+            return NULL;
+        while (*p == ' ')
+            p++;
+        return p;
+    }
+}
+
+static inline bool is_digit(char c)
+{
+    return (unsigned char)(c - '0') < 10;
+}
+
+/* A non-negative integer below 2^63; NULL when there is none. Every text ends
+ * with a newline, which stops the loop. */
+static inline const char *pass_id(const char *p, int64_t *out)
+{
+    uint64_t v = 0;
+    const char *begin = p;
+
+    for (; is_digit(*p); p++) {
+        uint64_t digit = (uint64_t)(*p - '0');
+
+        if (p - begin >= 18 && v > ((uint64_t)INT64_MAX - digit) / 10)
+            return NULL;
+        v = v * 10 + digit;
+    }
+    *out = (int64_t)v;
+    return p == begin ? NULL : p;
+}
+
+/* Any decimal number that strtod knows, copied so that it ends; for what the
+ * fast path below leaves. */
+static const char *pass_odd_number(const char *p, double *out)
+{
+    char copy[64];
+    char *end;
+    size_t n = 0;
+
+    while (n < sizeof(copy) - 1 &&
+           (isdigit((unsigned char)p[n]) || (p[n] && strchr("+-.eE", p[n])))) {
+        copy[n] = p[n];
+        n++;
+    }
+    copy[n] = '\0';
+    *out = strtod(copy, &end);
+    return n == 0 || end != copy + n ? NULL : p + n;
+}
+
+static inline const char *pass_number(const char *p, double *out)
+{
+    static const double power[] = {1,    1e1,  1e2,  1e3,  1e4,  1e5,  1e6,
+                                   1e7,  1e8,  1e9,  1e10, 1e11, 1e12, 1e13,
+                                   1e14, 1e15, 1e16, 1e17, 1e18};
+    const char *begin = p;
+    bool negative = *p == '-';
+    int64_t digits = 0, mantissa = 0;
+    int64_t fraction = 0;
+
+    p += negative;
+    for (; is_digit(*p) && digits < RATING_DIGITS_MAX; p++, digits++)
+        mantissa = mantissa * 10 + (*p - '0');
+    if (*p == '.') {
+        p++;
+        for (; is_digit(*p) && digits < RATING_DIGITS_MAX; p++, digits++) {
+            mantissa = mantissa * 10 + (*p - '0');
+            fraction++;
+        }
+    }
+    /* A mantissa beyond 2^53 would round twice. */
+    if (digits == 0 || mantissa > (int64_t)1 << 53 || is_digit(*p) ||
+        *p == 'e' || *p == 'E' || *p == '+')
+        return pass_odd_number(begin, out);
+    *out = (double)mantissa / power[fraction];
+    if (negative)
+        *out = -*out;
+    return p;
+}
+
+static inline const char *flawed(struct flaw *flaw, const char *at,
+                                 const char *expected)
+{
+    flaw->at = at;
+    flaw->expected = expected;
+    return NULL;
+}
+
+static inline const char *pass_end(const char *p, enum separator sep)
+{
+    if (sep == SEP_SPACES) {
+        while (*p == ' ')
+            p++;
+    }
+    if (*p == '\r')
+        p++;
+    return *p == '\n' ? p + 1 : NULL;
+}
+
+/* One line, which a newline ends. Returns the beginning of the next, or NULL
+ * with the flaw. Inlined for each separator, so that the common ones cost no
+ * dispatch. */
+static inline __attribute__((always_inline)) const char *
+parse_line(const char *p, enum separator sep, int columns, struct record *out,
+           struct flaw *flaw)
+{
+    const char *q;
+    double value;
+
+    if (sep == SEP_SPACES) {
+        while (*p == ' ')
+            p++;
+    }
+    q = pass_id(p, &out->user);
+    if (!q)
+        return flawed(flaw, p, "a user id (an integer from 0 to 2^63 - 1)");
+    p = pass_separator(q, sep);
+    if (!p)
+        return flawed(flaw, q, separator_name[sep]);
+    q = pass_id(p, &out->item);
+    if (!q)
+        return flawed(flaw, p, "an item id (an integer from 0 to 2^63 - 1)");
+    p = pass_separator(q, sep);
+    if (!p)
+        return flawed(flaw, q, separator_name[sep]);
+    q = pass_number(p, &value);
+    out->value = (float)value;
+    if (!q || !isfinite(out->value))
+        return flawed(flaw, p, "a rating (a finite number)");
+    if (columns == 4) {
+        p = pass_separator(q, sep);
+        if (!p)
+            return flawed(flaw, q, "a separator and a time stamp");
+        q = pass_number(p, &value);
+        if (!q)
+            return flawed(flaw, p, "a time stamp (a number)");
+    }
+    p = pass_end(q, sep);
+    if (!p)
+        return flawed(flaw, q, "the end of the line");
+    return p;
+}
+
+/* Printable beginning of the text at @p, at most to the end of its line. */
+static const char *excerpt(const char *p, char text[EXCERPT_MAX + 4])
+{
+    size_t n = 0;
+
+    while (n < EXCERPT_MAX && p[n] != '\n' && p[n] != '\r') {
+        text[n] = isprint((unsigned char)p[n]) ? p[n] : '?';
+        n++;
+    }
+    text[n] = '\0';
+    if (n == EXCERPT_MAX)
+        memcpy(text + n, "...", 4);
+    return text;
+}
+
+static enum err line_fault(const struct reader *rd, const struct flaw *flaw)
+{
+    char text[EXCERPT_MAX + 4];
+
+    excerpt(flaw->at, text);
+    return fault_set(
+        rd->f, ERR_FORMAT, "%s: line %" PRIu64 ": expected %s, found %s%s%s",
+        data_stream_name(rd->s), rd->line, flaw->expected, *text ? "\"" : "",
+        *text ? text : "the end of the line", *text ? "\"" : "");
+}
+
+static bool is_blank(const char *p)
+{
+    while (*p == ' ' || *p == '\t' || *p == '\r')
+        p++;
+    return *p == '\n';
+}
+
+static bool is_header(const char *p)
+{
+    while (*p == ' ' || *p == '"' || *p == '\'')
+        p++;
+    return isalpha((unsigned char)*p) || *p == '_';
+}
+
+/* The separator and the number of columns with which the line at @p reads as a
+ * rating. */
+static bool find_format(const char *p, enum separator *sep, int *columns)
+{
+    struct record record;
+    struct flaw flaw;
+    int s, c;
+
+    for (s = 0; s < SEP_COUNT; s++) {
+        for (c = 3; c <= 4; c++) {
+            if (parse_line(p, (enum separator)s, c, &record, &flaw)) {
+                *sep = (enum separator)s;
+                *columns = c;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static const char *line_end(const char *p)
+{
+    return (const char *)rawmemchr(p, '\n') + 1;
+}
+
+/* Passes blank lines and the header, then finds the format. *@p is where the
+ * first rating starts, or @end. */
+static enum err begin(struct reader *rd, const char **p, const char *end)
+{
+    struct flaw flaw;
+
+    while (*p < end) {
+        if (!is_blank(*p)) {
+            if (find_format(*p, &rd->sep, &rd->columns)) {
+                rd->begun = true;
+                return ERR_OK;
+            }
+            if (rd->header_passed || !is_header(*p)) {
+                flawed(&flaw, *p,
+                       "user, item, rating and perhaps a time stamp, separated "
+                       "by tab, comma, \"::\" or spaces");
+                return line_fault(rd, &flaw);
+            }
+            rd->header_passed = true;
+        }
+        *p = line_end(*p);
+        rd->line++;
+    }
+    return ERR_OK;
+}
+
+static enum err grow(struct reader *rd)
+{
+    struct ratings *r = rd->r;
+    uint64_t want = r->capacity ? 2 * r->capacity : FIRST_CAPACITY;
+    enum err err = ratings_reserve(r, want, rd->limit_bytes, rd->f);
+
+    if (err)
+        fault_wrap(rd->f, "%s: line %" PRIu64, data_stream_name(rd->s),
+                   rd->line);
+    return err;
+}
+
+static enum err id_fault(const struct reader *rd, enum err err)
+{
+    return fault_set(rd->f, err, "%s: line %" PRIu64 ": %s",
+                     data_stream_name(rd->s), rd->line,
+                     err == ERR_LIMIT ? "more than 2^32 - 1 users or items"
+                                      : err_text(err));
+}
+
+static inline enum err append(struct reader *rd, const struct record *record)
+{
+    struct ratings *r = rd->r;
+    enum err err = ERR_OK;
+
+    if (r->count == r->capacity) {
+        err = grow(rd);
+        if (err)
+            return err;
+    }
+    err = id_map_add(&r->users, record->user, &r->user[r->count]);
+    if (!err)
+        err = id_map_add(&r->items, record->item, &r->item[r->count]);
+    if (err)
+        return id_fault(rd, err);
+    r->value[r->count++] = record->value;
+    return ERR_OK;
+}
+
+static inline __attribute__((always_inline)) enum err
+parse_lines(struct reader *rd, const char *p, const char *end,
+            enum separator sep, int columns)
+{
+    struct record record;
+    struct flaw flaw;
+    enum err err;
+
+    while (p < end) {
+        const char *next = parse_line(p, sep, columns, &record, &flaw);
+
+        if (next) {
+            err = append(rd, &record);
+            if (err)
+                return err;
+        } else if (is_blank(p)) {
+            next = line_end(p);
+        } else {
+            return line_fault(rd, &flaw);
+        }
+        rd->line++;
+        p = next;
+    }
+    return ERR_OK;
+}
+
+/* The text p .. end - 1: whole lines, the last one ended by a newline too. */
+static enum err parse_text(struct reader *rd, const char *p, const char *end)
+{
+    enum err err;
+
+    if (!rd->begun) {
+        err = begin(rd, &p, end);
+        if (err || !rd->begun)
+            return err;
+    }
+    switch (rd->sep) {
+    case SEP_COLONS:
+        return parse_lines(rd, p, end, SEP_COLONS, rd->columns);
+    case SEP_TAB:
+        return parse_lines(rd, p, end, SEP_TAB, rd->columns);
+    case SEP_COMMA:
+        return parse_lines(rd, p, end, SEP_COMMA, rd->columns);
+    default:
+        return parse_lines(rd, p, end, SEP_SPACES, rd->columns);
+    }
+}
+
+static enum err long_line(const struct reader *rd)
+{
+    return fault_set(rd->f, ERR_FORMAT,
+                     "%s: line %" PRIu64 ": longer than %d bytes; expected "
+                     "user, item, rating",
+                     data_stream_name(rd->s), rd->line, RATINGS_LINE_MAX);
+}
+
+/* Bytes of @text[len] that are whole lines. */
+static size_t whole_lines(const char *text, size_t len)
+{
+    const char *last = memrchr(text, '\n', len);
+
+    return last ? (size_t)(last - text) + 1 : 0;
+}
+
+/* Length of the byte order mark that some editors put first. */
+static size_t mark_len(const char *text, size_t len)
+{
+    return len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+}
+
+static enum err read_blocks(struct reader *rd, char *text)
+{
+    size_t held = 0, got, lines, mark;
+    enum err err;
+
+    do {
+        err = data_stream_read(rd->s, text + held, READ_BYTES, &got, rd->f);
+        if (err)
+            return err;
+        held += got;
+        if (got < READ_BYTES && held > 0 && text[held - 1] != '\n')
+            text[held++] = '\n';
+        mark = rd->begun ? 0 : mark_len(text, held);
+        lines = whole_lines(text, held);
+        err = parse_text(rd, text + mark, text + lines);
+        if (err)
+            return err;
+        held -= lines;
+        memmove(text, text + lines, held);
+        if (held > RATINGS_LINE_MAX)
+            return long_line(rd);
+    } while (got == READ_BYTES);
+    return ERR_OK;
+}
+
+enum err ratings_read(struct ratings *r, struct data_stream *s,
+                      uint64_t limit_bytes, struct fault *f)
+{
+    struct reader rd = {
+        .r = r, .s = s, .f = f, .limit_bytes = limit_bytes, .line = 1};
+    uint64_t before = r->count;
+    char *text = mem_alloc(READ_BYTES + RATINGS_LINE_MAX + 2);
+    enum err err;
+
+    if (!text)
+        return fault_set(f, ERR_NOMEM, "%s: out of memory",
+                         data_stream_name(s));
+    err = read_blocks(&rd, text);
+    mem_free(text);
+    if (!err && r->count == before)
+        err = fault_set(f, ERR_FORMAT, "%s: no rating in it",
+                        data_stream_name(s));
+    return err;
+}
+
+bool ratings_sniff(const char *text, size_t len, bool whole)
+{
+    char copy[RATINGS_LINE_MAX + 1];
+    enum separator sep;
+    const char *p = copy, *end;
+    int columns, tries = 0;
+
+    len = len < RATINGS_LINE_MAX ? len : RATINGS_LINE_MAX;
+    memcpy(copy, text, len);
+    if (whole && len > 0 && copy[len - 1] != '\n')
+        copy[len++] = '\n';
+    end = copy + whole_lines(copy, len);
+    p += mark_len(copy, len);
+    for (; p < end && tries < 2; p = line_end(p)) {
+        if (is_blank(p))
+            continue;
+        if (find_format(p, &sep, &columns))
+            return true;
+        if (tries++ > 0 || !is_header(p))
+            return false;
+    }
+    return false;
+}
+
+enum err ratings_split(struct ratings *r, double fraction, uint64_t seed,
+                       struct ratings *test)
+{
+    struct ratings made = {0};
+    uint64_t below = (uint64_t)(fraction * 0x1p64);
+    uint64_t kept = 0, count = 0, i;
+    enum err err;
+
+    assert(fraction >= 0 && fraction < 1);
+    for (i = 0; i < r->count; i++)
+        count += rng_mix(seed, i) < below;
+    err = ratings_reserve(&made, count, UINT64_MAX, NULL);
+    if (err) {
+        ratings_deinit(&made);
+        return err;
+    }
+    for (i = 0; i < r->count; i++) {
+        bool out = rng_mix(seed, i) < below;
+        struct ratings *to = out ? &made : r;
+        uint64_t at = out ? made.count++ : kept++;
+
+        assert(to->user && to->item && to->value);
+        to->user[at] = r->user[i];
+        to->item[at] = r->item[i];
+        to->value[at] = r->value[i];
+    }
+    r->count = kept;
+    *test = made;
+    return ERR_OK;
+}

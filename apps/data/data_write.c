@@ -1,0 +1,179 @@
+/* Generated data sets as files (apps/data/data.h). */
+#include "apps/data/data.h"
+#include "apps/data/data_path.h"
+#include "apps/data/staged.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+static enum err put_ratings(struct staged *w, const struct ratings *r,
+                            struct fault *f)
+{
+    char line[96];
+    uint64_t i;
+    enum err err = ERR_OK;
+
+    for (i = 0; i < r->count && !err; i++) {
+        int n = snprintf(line, sizeof(line), "%" PRId64 "\t%" PRId64 "\t%.9g\n",
+                         r->users.id[r->user[i]], r->items.id[r->item[i]],
+                         (double)r->value[i]);
+
+        err = staged_write(w, line, (size_t)n, f);
+    }
+    return err;
+}
+
+static enum err write_ratings(const char *out, const struct ratings *r,
+                              struct fault *f)
+{
+    struct staged w;
+    enum err err = staged_begin(&w, out, f);
+
+    if (err)
+        return err;
+    err = put_ratings(&w, r, f);
+    if (err) {
+        staged_abandon(&w);
+        return err;
+    }
+    return staged_commit(&w, f);
+}
+
+static void put_u32(uint8_t *to, uint64_t v)
+{
+    to[0] = (uint8_t)(v >> 24);
+    to[1] = (uint8_t)(v >> 16);
+    to[2] = (uint8_t)(v >> 8);
+    to[3] = (uint8_t)v;
+}
+
+static enum err write_array(const char *dir, const char *name,
+                            const struct images *im, unsigned dims,
+                            const uint8_t *bytes, struct fault *f)
+{
+    uint8_t header[16] = {0, 0, 8, (uint8_t)dims};
+    uint64_t n = im->count * (dims == 1 ? 1 : images_width(im));
+    struct staged w;
+    char *path = data_path_join(dir, name);
+    enum err err;
+
+    if (!path)
+        return fault_set(f, ERR_NOMEM, "%s: out of memory", dir);
+    err = staged_begin(&w, path, f);
+    mem_free(path);
+    if (err)
+        return err;
+    put_u32(header + 4, im->count);
+    put_u32(header + 8, im->rows);
+    put_u32(header + 12, im->cols);
+    err = staged_write(&w, header, 4 + 4 * (size_t)dims, f);
+    if (!err)
+        err = staged_write(&w, bytes, n, f);
+    if (err) {
+        staged_abandon(&w);
+        return err;
+    }
+    return staged_commit(&w, f);
+}
+
+static enum err write_images(const char *out, const struct images *train,
+                             const struct images *test, struct fault *f)
+{
+    enum err err;
+
+    if (mkdir(out, 0777) != 0 && errno != EEXIST)
+        return fault_errno(f, ERR_IO, errno, "create the folder %s", out);
+    err =
+        write_array(out, "train-images-idx3-ubyte", train, 3, train->pixel, f);
+    if (!err)
+        err = write_array(out, "train-labels-idx1-ubyte", train, 1,
+                          train->label, f);
+    if (!err && test->count)
+        err =
+            write_array(out, "t10k-images-idx3-ubyte", test, 3, test->pixel, f);
+    if (!err && test->count)
+        err =
+            write_array(out, "t10k-labels-idx1-ubyte", test, 1, test->label, f);
+    return err;
+}
+
+static enum err put_corpus(struct staged *w, const struct corpus *c,
+                           struct fault *f)
+{
+    char text[48];
+    uint64_t d, i;
+    enum err err = ERR_OK;
+
+    for (d = 0; d < c->docs && !err; d++) {
+        int n = snprintf(text, sizeof(text), "%" PRIu64,
+                         c->begin[d + 1] - c->begin[d]);
+
+        err = staged_write(w, text, (size_t)n, f);
+        for (i = c->begin[d]; i < c->begin[d + 1] && !err; i++) {
+            n = snprintf(text, sizeof(text), " %" PRIu32 ":%" PRIu32,
+                         c->word[i], c->count[i]);
+            err = staged_write(w, text, (size_t)n, f);
+        }
+        if (!err)
+            err = staged_write(w, "\n", 1, f);
+    }
+    return err;
+}
+
+static enum err write_corpus(const char *out, const struct corpus *c,
+                             struct fault *f)
+{
+    struct staged w;
+    enum err err = staged_begin(&w, out, f);
+
+    if (err)
+        return err;
+    err = put_corpus(&w, c, f);
+    if (err) {
+        staged_abandon(&w);
+        return err;
+    }
+    return staged_commit(&w, f);
+}
+
+enum err data_generate(const char *spec, const char *out, struct fault *f)
+{
+    const struct gen_kind *kind;
+    double value[GEN_KEYS_MAX];
+    struct ratings r = {0};
+    struct images train = {0}, test = {0};
+    struct corpus c = {0};
+    enum err err;
+
+    if (!gen_is(spec))
+        return fault_set(f, ERR_INVAL,
+                         "%s: expected a generator (gen:ratings?..., "
+                         "gen:digits?..., gen:bow?...)",
+                         spec);
+    err = gen_parse(spec, &kind, value, f);
+    if (err)
+        return err;
+    if (kind->kind == DATA_RATINGS) {
+        err = gen_ratings(spec, data_memory_limit(), &r, f);
+        if (!err)
+            err = write_ratings(out, &r, f);
+        ratings_deinit(&r);
+        return err;
+    }
+    if (kind->kind == DATA_DOCWORD) {
+        err = gen_bow(spec, data_memory_limit(), &c, f);
+        if (!err)
+            err = write_corpus(out, &c, f);
+        corpus_deinit(&c);
+        return err;
+    }
+    err = gen_digits(spec, data_memory_limit(), &train, &test, f);
+    if (!err)
+        err = write_images(out, &train, &test, f);
+    images_deinit(&train);
+    images_deinit(&test);
+    return err;
+}

@@ -1,0 +1,77 @@
+/* Generators: data sets that need no download, the same on every machine.
+ *
+ * A generator is named like a file: "gen:KIND?key=value&key=value". Every key
+ * has a default; an unknown key is refused with the list of those there are.
+ * Equal texts give equal data; `seed` is a key like any other.
+ */
+#ifndef APPS_GEN_H
+#define APPS_GEN_H
+
+#include "apps/data/data_bow.h"
+#include "apps/data/data_idx.h"
+#include "apps/data/data_kind.h"
+#include "apps/data/data_ratings.h"
+#include "base/fault.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { GEN_KEYS_MAX = 8 };
+
+/* One key of a generator: a finite number. */
+struct gen_key {
+    const char *name;
+    double fallback, min, max;
+    bool whole; /* an integer */
+    const char *help;
+};
+
+struct gen_kind {
+    const char *name; /* "ratings" */
+    const char *summary;
+    enum data_kind kind;
+    struct gen_key key[GEN_KEYS_MAX];
+    size_t keys;
+};
+
+/* Kind number @index, or NULL past the last: for help texts. */
+const struct gen_kind *gen_at(size_t index);
+
+/* Whether @spec names a generator (begins with "gen:"). */
+bool gen_is(const char *spec);
+
+/* The kind that @spec names, and a value for each of its keys. Errors:
+ * ERR_INVAL, saying which key, what was expected, and the keys there are. */
+enum err gen_parse(const char *spec, const struct gen_kind **kind,
+                   double value[GEN_KEYS_MAX], struct fault *f);
+
+/* gen:ratings: rating = 3.5 + 0.8 L.R / sqrt(rank) + noise, rounded to half
+ * stars in 0.5 .. 5; L and R standard normal. Users' activity is log-normal
+ * (sigma 1.2), items' popularity (n/100 + place)^-1.8, which is about the shape
+ * of MovieLens. Grouped by user; outside ids are 1 .. users and 1 .. items; a
+ * user rates an item once. Errors: ERR_INVAL (also: kind), ERR_LIMIT,
+ * ERR_NOMEM. Cost: 100 ns a rating. */
+enum err gen_ratings(const char *spec, uint64_t limit_bytes,
+                     struct ratings *out, struct fault *f);
+
+/* gen:digits: strokes of 0 .. 9 under a random affine map, with jittered
+ * points, random thickness and noise; a training set and a test set. Errors: as
+ * above. Cost: 15 us an image of 28 x 28. */
+enum err gen_digits(const char *spec, uint64_t limit_bytes,
+                    struct images *train, struct images *test, struct fault *f);
+
+/* gen:bow: the model of latent Dirichlet allocation itself. Each topic is a
+ * Dirichlet draw over words whose parameters follow Zipf's law, their mean
+ * being beta; each document mixes topics by a Dirichlet draw of alpha; lengths
+ * are log-normal (sigma 0.5) and add up to `tokens`. gen:nips is the same with
+ * the NIPS corpus's shape for defaults. Errors: as above. Cost: 0.3 us a token
+ * and 0.15 us a word and topic. */
+enum err gen_bow(const char *spec, uint64_t limit_bytes, struct corpus *out,
+                 struct fault *f);
+
+/* The topics that gen_bow draws from: @out[topics][words] probabilities.
+ * Errors: ERR_INVAL, ERR_NOMEM. */
+enum err gen_bow_topics(const char *spec, double out[], struct fault *f);
+
+#endif

@@ -1,0 +1,73 @@
+/* The inside of lda: what its files share.
+ *
+ *   lda_data.c   settings, corpus, layout   before any thread runs
+ *   lda.c        tables, clocks             all workers, each its own share
+ *   lda_model.c  the saved model, its topics in words
+ *   lda_move.c   tokens' topics for another number of workers
+ *
+ * Tables: `word_topic` (shared, i32) counts how often a word has a topic,
+ * `topic_total` (shared, i32, one row) is its sum over words, `topics` (local)
+ * holds every token's topic. How often a document has a topic follows from the
+ * last: it is counted anew when a clock begins, so that what a fork carries can
+ * not contradict itself.
+ */
+#ifndef APPS_LDA_APP_H
+#define APPS_LDA_APP_H
+
+#include "apps/data/data_bow.h"
+#include "apps/lda/lda_held.h"
+#include "apps/lda/lda_kernel.h"
+#include "apps/lda/lda_layout.h"
+#include "base/fault.h"
+#include "mltune/app.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define LDA_WORD_TABLE "word_topic"
+#define LDA_TOTAL_TABLE "topic_total"
+#define LDA_TOPICS_FILE "topics.json"
+
+enum { LDA_CLOCKS_DEFAULT = 10, LDA_TOP_WORDS = 20 };
+
+/* What a worker computes with in a clock. */
+struct lda_scratch {
+    struct lda_sampler sampler;
+    uint16_t *z;    /* [most tokens of a part] */
+    int32_t *delta; /* [topics] */
+    float *phi;     /* [held.entries_max][stride] */
+    float *mix;     /* [2][stride] */
+};
+
+struct lda {
+    struct lda_prior prior;
+    uint64_t seed;
+    bool evaluate;
+    unsigned workers;
+    struct vocabulary vocabulary;
+    struct corpus
+        data; /* evaluate: until the model says which words it knows */
+    struct lda_layout layout;
+    struct lda_held held;
+    struct lda_scratch *scratch; /* [workers] */
+    mlt_table word_topic, topic_total, topics;
+    const struct mlt_ps *ps;
+};
+
+/* Operations of app_lda (mltune/app.h). */
+int lda_open(const struct mlt_app_config *config, struct mlt_app_info *info,
+             void **app, struct mlt_error *error);
+void lda_close(void *app);
+int lda_save(void *app, const char *dir, char *json, size_t size,
+             struct mlt_error *error);
+int lda_load(void *app, const char *dir, struct mlt_error *error);
+
+/* Takes the table `topics` to another number of workers (mlt_mover); @lda. */
+int lda_move_topics(const struct mlt_move *move, void *lda);
+
+/* Topic of a token before training: a function of seed, document, word, and
+ * which of the document's tokens of that word it is. */
+uint16_t lda_first_topic(const struct lda *l, uint32_t doc, uint32_t word,
+                         uint32_t nth);
+
+#endif

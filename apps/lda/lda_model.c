@@ -1,0 +1,238 @@
+/* lda: the saved model (lda_app.h): the top words of each topic beside the
+ * tables; and evaluating it on other documents. */
+#include "apps/data/staged.h"
+#include "apps/lda/lda_app.h"
+#include "apps/settings.h"
+#include "base/json/json.h"
+#include "base/mem.h"
+#include "base/npy_io.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PATH_BYTES = 4096, NAME_BYTES = VOCABULARY_WORD_MAX + 1 };
+
+static enum err path_in(char path[PATH_BYTES], const char *dir,
+                        const char *name, struct fault *f)
+{
+    if ((size_t)snprintf(path, PATH_BYTES, "%s/%s", dir, name) >= PATH_BYTES)
+        return fault_set(f, ERR_INVAL, "%s: the path is too long", dir);
+    return ERR_OK;
+}
+
+/* ---- top words ----------------------------------------------------------- */
+
+/* The most frequent words of each topic so far, in falling order. */
+struct top {
+    uint32_t topics;
+    struct top_word {
+        uint32_t word;
+        int32_t count; /* 0: none */
+    } * word;          /* [topics][LDA_TOP_WORDS]: owned */
+    int64_t *total;    /* [topics]: owned */
+    int64_t tokens;
+};
+
+static void top_deinit(struct top *t)
+{
+    mem_free(t->word);
+    mem_free(t->total);
+}
+
+/* Words come in rising order: of equal ones the first stays ahead. */
+static void top_add(struct top_word *word, uint32_t id, int32_t count)
+{
+    int i = LDA_TOP_WORDS - 1;
+
+    if (count <= word[i].count)
+        return;
+    for (; i > 0 && word[i - 1].count < count; i--)
+        word[i] = word[i - 1];
+    word[i] = (struct top_word){id, count};
+}
+
+static enum err read_rows(struct top *t, struct npy_reader *r, uint64_t rows,
+                          struct fault *f)
+{
+    int32_t *row = mem_alloc(t->topics * sizeof(*row));
+    enum err err = row ? ERR_OK : ERR_NOMEM;
+
+    for (uint64_t w = 0; w < rows && !err; w++) {
+        err = npy_read(r, row, t->topics * sizeof(*row), f);
+        for (uint32_t k = 0; k < t->topics && !err; k++) {
+            top_add(t->word + (size_t)k * LDA_TOP_WORDS, (uint32_t)w, row[k]);
+            t->total[k] += row[k];
+            t->tokens += row[k];
+        }
+    }
+    mem_free(row);
+    return err;
+}
+
+/* From the table as it was just saved. */
+static enum err find_top(struct top *t, const char *dir, struct fault *f)
+{
+    struct npy_reader *r;
+    struct npy_info info;
+    char path[PATH_BYTES];
+    enum err err = path_in(path, dir, LDA_WORD_TABLE ".npy", f);
+
+    if (!err)
+        err = npy_open(path, &info, &r, f);
+    if (err)
+        return err;
+    assert(info.cols == t->topics);
+    t->word = mem_calloc((size_t)t->topics * LDA_TOP_WORDS, sizeof(*t->word));
+    t->total = mem_calloc(t->topics, sizeof(*t->total));
+    err = t->word && t->total ? read_rows(t, r, info.rows, f) : ERR_NOMEM;
+    npy_close(r);
+    if (err == ERR_NOMEM)
+        fault_set(f, err, "%s: out of memory", path);
+    return err;
+}
+
+/* The word of number @id as JSON can have it; its number without a vocabulary.
+ */
+static json_t *name_of(const struct vocabulary *v, uint32_t id)
+{
+    char name[NAME_BYTES];
+    json_t *text;
+
+    if (id >= v->words) {
+        snprintf(name, sizeof(name), "%" PRIu32, id);
+        return json_string(name);
+    }
+    text = json_string(vocabulary_word(v, id));
+    if (text)
+        return text;
+    snprintf(name, sizeof(name), "%s", vocabulary_word(v, id));
+    for (char *c = name; *c; c++) /* not UTF-8 */
+        if ((unsigned char)*c >= 0x80)
+            *c = '?';
+    return json_string(name);
+}
+
+static json_t *topic_words(const struct lda *l, const struct top *t, uint32_t k)
+{
+    const struct top_word *word = t->word + (size_t)k * LDA_TOP_WORDS;
+    json_t *words = json_array();
+    double total = (double)t->total[k] + l->prior.words * l->prior.beta;
+
+    for (int i = 0; i < LDA_TOP_WORDS && word[i].count > 0; i++) {
+        json_t *one = json_pack(
+            "{s:o, s:f}", "word", name_of(&l->vocabulary, word[i].word),
+            "probability", (word[i].count + l->prior.beta) / total);
+
+        if (json_array_append_new(words, one)) {
+            json_decref(words);
+            return NULL;
+        }
+    }
+    return words;
+}
+
+static json_t *topics_json(const struct lda *l, const struct top *t)
+{
+    json_t *topics = json_array();
+
+    for (uint32_t k = 0; k < t->topics; k++) {
+        double share =
+            t->tokens ? (double)t->total[k] / (double)t->tokens : 0.0;
+        json_t *topic =
+            json_pack("{s:I, s:I, s:f, s:o}", "topic", (json_int_t)k, "tokens",
+                      (json_int_t)t->total[k], "share", share, "words",
+                      topic_words(l, t, k));
+
+        if (json_array_append_new(topics, topic)) {
+            json_decref(topics);
+            return NULL;
+        }
+    }
+    return json_pack("{s:b, s:o}", "vocabulary", l->vocabulary.words > 0,
+                     "topics", topics);
+}
+
+static enum err save_topics(const struct lda *l, const char *dir,
+                            struct fault *f)
+{
+    struct top t = {.topics = l->prior.topics};
+    char path[PATH_BYTES];
+    json_t *json = NULL;
+    char *text = NULL;
+    enum err err = path_in(path, dir, LDA_TOPICS_FILE, f);
+
+    if (!err)
+        err = find_top(&t, dir, f);
+    if (!err) {
+        json = topics_json(l, &t);
+        text = json ? json_write(json, 1) : NULL;
+        err = text ? staged_text(path, text, f)
+                   : fault_set(f, ERR_NOMEM, "%s: out of memory", path);
+    }
+    mem_free(text);
+    json_decref(json);
+    top_deinit(&t);
+    return err;
+}
+
+int lda_save(void *app, const char *dir, char *json, size_t size,
+             struct mlt_error *error)
+{
+    const struct lda *l = app;
+    struct fault f = {0};
+    int n = snprintf(json, size,
+                     "{\"topics\":%" PRIu32 ",\"words\":%" PRIu32
+                     ",\"alpha\":%.17g,\"beta\":%.17g,\"tokens\":%" PRIu64
+                     ",\"top_words\":\"" LDA_TOPICS_FILE "\"}",
+                     l->prior.topics, l->prior.words, l->prior.alpha,
+                     l->prior.beta, l->layout.tokens);
+
+    if (n < 0 || (size_t)n >= size)
+        fault_set(&f, ERR_LIMIT, "lda: model.json has no room");
+    else
+        save_topics(l, dir, &f);
+    return f.code ? settings_fault(&f, error) : 0;
+}
+
+/* ---- evaluation ---------------------------------------------------------- */
+
+static enum err load_model(struct lda *l, const char *dir, struct fault *f)
+{
+    struct npy_reader *r;
+    struct npy_info info;
+    char path[PATH_BYTES];
+    enum err err = path_in(path, dir, LDA_WORD_TABLE ".npy", f);
+
+    if (!err)
+        err = npy_open(path, &info, &r, f);
+    if (err)
+        return err;
+    npy_close(r);
+    if (info.type != NPY_I32 || info.rows < 1 || info.rows > BOW_WORDS_MAX ||
+        info.cols < 1 || info.cols > LDA_TOPICS_MAX)
+        return fault_set(f, ERR_FORMAT,
+                         "%s: expected int32 counts, a row a word and a column "
+                         "a topic; found %s of %" PRIu64 " x %" PRIu64,
+                         path, npy_type_name(info.type), info.rows, info.cols);
+    lda_prior_init(&l->prior, (uint32_t)info.cols, (uint32_t)info.rows,
+                   l->prior.alpha, l->prior.beta);
+    err = lda_held_init(&l->held, &l->data, l->prior.words, l->seed);
+    corpus_deinit(&l->data);
+    if (err)
+        return fault_set(f, err, "%s: %s", dir, err_text(err));
+    if (l->held.docs == 0)
+        return fault_set(f, ERR_INVAL,
+                         "no document has two words that the model in %s knows",
+                         dir);
+    return ERR_OK;
+}
+
+int lda_load(void *app, const char *dir, struct mlt_error *error)
+{
+    struct fault f = {0};
+
+    load_model(app, dir, &f);
+    return f.code ? settings_fault(&f, error) : 0;
+}

@@ -1,0 +1,79 @@
+/* The inside of mf: what its files share, and what the benchmark compares with.
+ *
+ *   mf_data.c   settings, ratings, rows      before any thread runs
+ *   mf.c        tables, clocks               all workers, each its own share
+ *   mf_model.c  the saved model
+ */
+#ifndef APPS_MF_APP_H
+#define APPS_MF_APP_H
+
+#include "apps/data/data_ratings.h"
+#include "apps/mf/mf_kernel.h"
+#include "apps/mf/mf_layout.h"
+#include "base/fault.h"
+#include "mltune/app.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define MF_ROW_NONE UINT32_MAX
+
+enum { MF_RANK_MAX = 4096, MF_CLOCKS_DEFAULT = 100 };
+
+enum mf_side { MF_USERS, MF_ITEMS, MF_SIDES };
+
+/* Ratings to predict: rows or MF_ROW_NONE, and values less the mean. */
+struct mf_pairs {
+    uint64_t count;
+    uint32_t *row[MF_SIDES]; /* [count]: owned */
+    float *value;            /* [count]: owned */
+};
+
+/* What a worker computes with in a clock. */
+struct mf_scratch {
+    void *user[2][MF_BLOCK]; /* rows of this block's users and the next one's */
+    uint64_t user_row[MF_BLOCK];
+    const void *known[MF_BLOCK]; /* rows of users to predict for */
+    uint64_t item_row[MF_BLOCK];
+    const void *item[MF_BLOCK];
+    float *item_gradient[MF_BLOCK];
+    uint8_t run[MF_BLOCK];
+    float value[MF_BLOCK];
+    float *user_gradient; /* [MF_BLOCK][rank] */
+};
+
+struct mf {
+    uint32_t rank;
+    double lambda, mean;
+    uint32_t parts;
+    uint64_t seed;
+    bool evaluate;
+    unsigned workers;
+    uint64_t rows[MF_SIDES];
+    int64_t *id[MF_SIDES]; /* [rows] outside ids: owned */
+    struct ratings data;   /* evaluate: until the model maps its ids */
+    struct mf_pairs test;  /* evaluate: all ratings */
+    struct mf_ratings train;
+    atomic_uint to_share;       /* workers that still need `train` */
+    struct mf_share *share;     /* [workers] */
+    struct mf_scratch *scratch; /* [workers] */
+    float *gradients;           /* what scratch.user_gradient points into */
+    mlt_table table[MF_SIDES];
+    const struct mlt_ps *ps;
+};
+
+/* Operations of app_mf (mltune/app.h). */
+int mf_open(const struct mlt_app_config *config, struct mlt_app_info *info,
+            void **app, struct mlt_error *error);
+void mf_close(void *app);
+int mf_save(void *app, const char *dir, char *json, size_t size,
+            struct mlt_error *error);
+int mf_load(void *app, const char *dir, struct mlt_error *error);
+
+/* Takes the arrays of @r over as pairs: numbers become rows through @row,
+ * values lose the mean. */
+void mf_pairs_take(struct mf_pairs *p, struct ratings *r,
+                   const uint32_t *const row[MF_SIDES], double mean);
+
+#endif

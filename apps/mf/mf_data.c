@@ -1,0 +1,239 @@
+/* mf: settings, data, rows for outside ids (mf_app.h). */
+#include "apps/data/data.h"
+#include "apps/mf/mf_app.h"
+#include "apps/settings.h"
+#include "base/mem.h"
+#include "base/rng.h"
+
+#include <assert.h>
+#include <string.h>
+
+static const double default_fraction = 0.1;
+
+/* Distinct streams of the seed: the split and the initial rows take it as it
+ * is. */
+enum { SEED_OF_PARTS = 0x9a47 };
+
+/* Of the arrays that are made of the loaded ones, at their peak. */
+enum { BYTES_A_RATING = 24 };
+
+static void pairs_deinit(struct mf_pairs *p)
+{
+    mem_free(p->row[MF_USERS]);
+    mem_free(p->row[MF_ITEMS]);
+    mem_free(p->value);
+    memset(p, 0, sizeof(*p));
+}
+
+void mf_close(void *app)
+{
+    struct mf *m = app;
+    unsigned i;
+
+    if (!m)
+        return;
+    for (i = 0; m->share && i < m->workers; i++)
+        mf_share_deinit(&m->share[i]);
+    mem_free(m->share);
+    mem_free(m->scratch);
+    mem_free(m->gradients);
+    mem_free(m->id[MF_USERS]);
+    mem_free(m->id[MF_ITEMS]);
+    ratings_deinit(&m->data);
+    pairs_deinit(&m->test);
+    mf_ratings_deinit(&m->train);
+    mem_free(m);
+}
+
+void mf_pairs_take(struct mf_pairs *p, struct ratings *r,
+                   const uint32_t *const row[MF_SIDES], double mean)
+{
+    uint64_t i;
+
+    *p = (struct mf_pairs){r->count, {r->user, r->item}, r->value};
+    r->user = r->item = NULL;
+    r->value = NULL;
+    for (i = 0; i < p->count; i++) {
+        p->row[MF_USERS][i] = row[MF_USERS][p->row[MF_USERS][i]];
+        p->row[MF_ITEMS][i] = row[MF_ITEMS][p->row[MF_ITEMS][i]];
+        p->value[i] = (float)((double)p->value[i] - mean);
+    }
+}
+
+static double mean_of(const struct ratings *r)
+{
+    double sum = 0;
+    uint64_t i;
+
+    for (i = 0; i < r->count; i++)
+        sum += (double)r->value[i];
+    return sum / (double)r->count;
+}
+
+/* Rows for one side of the training ratings, and the outside id of each:
+ * @row[map->count]. */
+static enum err number_side(struct mf *m, enum mf_side side,
+                            const struct id_map *map, const uint32_t used[],
+                            uint64_t n, uint32_t row[])
+{
+    uint64_t *count = mem_calloc(map->count, sizeof(*count));
+    uint64_t i;
+    enum err err;
+
+    if (!count)
+        return ERR_NOMEM;
+    for (i = 0; i < n; i++)
+        count[used[i]]++;
+    err = mf_number_rows(map->count, count, row, &m->rows[side]);
+    mem_free(count);
+    if (err)
+        return err;
+    m->id[side] = mem_alloc(m->rows[side] * sizeof(*m->id[side]));
+    if (!m->id[side])
+        return ERR_NOMEM;
+    for (i = 0; i < map->count; i++) {
+        if (row[i] != MF_ROW_NONE)
+            m->id[side][row[i]] = map->id[i];
+    }
+    return ERR_OK;
+}
+
+/* Validation ratings from another file, in @train's numbers; ids that it does
+ * not have are numbered behind, where no row is. */
+static enum err load_test(const struct settings *s, struct ratings *train,
+                          struct ratings *test, struct fault *f)
+{
+    enum err err = data_load_ratings(s->test, s->folder, test, f);
+    uint64_t i;
+
+    for (i = 0; !err && i < test->count; i++) {
+        err = id_map_add(&train->users, test->users.id[test->user[i]],
+                         &test->user[i]);
+        if (!err)
+            err = id_map_add(&train->items, test->items.id[test->item[i]],
+                             &test->item[i]);
+        if (err)
+            fault_set(f, err, "%s: %s", s->test, err_text(err));
+    }
+    return err;
+}
+
+static enum err choose_test(const struct settings *s, struct ratings *train,
+                            struct ratings *test, struct fault *f)
+{
+    double fraction =
+        s->test_fraction < 0 ? default_fraction : s->test_fraction;
+
+    if (s->test)
+        return load_test(s, train, test, f);
+    if (ratings_split(train, fraction, s->seed, test))
+        return fault_set(f, ERR_NOMEM, "%s: out of memory", s->data);
+    if (train->count == 0)
+        return fault_set(f, ERR_INVAL, "%s: no rating is left for training",
+                         s->data);
+    return ERR_OK;
+}
+
+/* Rows for all ids, then training and validation ratings in rows. */
+static enum err arrange(struct mf *m, struct ratings *train,
+                        struct ratings *test, uint32_t *const row[MF_SIDES])
+{
+    struct mf_pairs pairs = {0};
+    const uint32_t *const rows[MF_SIDES] = {row[MF_USERS], row[MF_ITEMS]};
+    enum err err = number_side(m, MF_USERS, &train->users, train->user,
+                               train->count, row[MF_USERS]);
+
+    if (!err)
+        err = number_side(m, MF_ITEMS, &train->items, train->item, train->count,
+                          row[MF_ITEMS]);
+    if (err)
+        return err;
+    m->mean = mean_of(train);
+    mf_pairs_take(&m->test, test, rows, m->mean);
+    mf_pairs_take(&pairs, train, rows, m->mean);
+    if (m->parts > pairs.count)
+        m->parts = (uint32_t)pairs.count;
+    err = mf_ratings_init(&m->train, pairs.count, pairs.row[MF_USERS],
+                          pairs.row[MF_ITEMS], pairs.value, m->rows[MF_ITEMS],
+                          m->parts, rng_mix(m->seed, SEED_OF_PARTS));
+    pairs_deinit(&pairs);
+    return err;
+}
+
+static enum err load_training(struct mf *m, const struct settings *s,
+                              struct fault *f)
+{
+    struct ratings train = {0}, test = {0};
+    uint32_t *row[MF_SIDES] = {NULL, NULL};
+    enum err err = data_load_ratings(s->data, s->folder, &train, f);
+
+    if (!err)
+        err = choose_test(s, &train, &test, f);
+    if (!err) /* sorted, and then once more in the workers' shares */
+        err = data_memory_check(s->data, train.count * BYTES_A_RATING,
+                                data_memory_limit(), f);
+    if (!err) {
+        row[MF_USERS] = mem_alloc(train.users.count * sizeof(**row));
+        row[MF_ITEMS] = mem_alloc(train.items.count * sizeof(**row));
+        err = row[MF_USERS] && row[MF_ITEMS] ? arrange(m, &train, &test, row)
+                                             : ERR_NOMEM;
+        if (err)
+            fault_set(f, err, "%s: %s", s->data, err_text(err));
+    }
+    mem_free(row[MF_USERS]);
+    mem_free(row[MF_ITEMS]);
+    ratings_deinit(&train);
+    ratings_deinit(&test);
+    return err;
+}
+
+static enum err open_mf(struct mf *m, const struct mlt_app_config *config,
+                        struct fault *f)
+{
+    struct settings s;
+    enum err err = settings_init(&s, config, f);
+
+    if (err)
+        return err;
+    m->rank = (uint32_t)settings_number(&s, "rank", 32);
+    m->lambda = settings_number(&s, "lambda", 0.05);
+    m->parts = s.clocks == 0 ? MF_CLOCKS_DEFAULT : (uint32_t)s.clocks;
+    m->seed = s.seed;
+    m->evaluate = s.evaluate;
+    m->workers = config->workers;
+    atomic_init(&m->to_share, m->workers);
+    assert(m->rank >= 1 && m->rank <= MF_RANK_MAX);
+    if (s.evaluate)
+        err = data_load_ratings(s.data, s.folder, &m->data, f);
+    else
+        err = load_training(m, &s, f);
+    settings_deinit(&s);
+    return err;
+}
+
+int mf_open(const struct mlt_app_config *config, struct mlt_app_info *info,
+            void **app, struct mlt_error *error)
+{
+    struct mf *m = mem_calloc(1, sizeof(*m));
+    struct fault f = {0};
+
+    assert(config->workers >= 1);
+    if (!m || open_mf(m, config, &f)) {
+        if (!m)
+            fault_set(&f, ERR_NOMEM, "mf: out of memory");
+        mf_close(m);
+        return settings_fault(&f, error);
+    }
+    *info = (struct mlt_app_info){
+        .samples = m->evaluate ? m->data.count : m->train.count,
+        .validation_samples = m->evaluate ? m->data.count : m->test.count,
+        .order = MLT_ORDER_PARTS,
+        .parts = m->evaluate ? 1 : m->parts,
+        .metric = "rmse",
+        .metric_higher_better = 0,
+        .metric_reduction = MLT_SQRT_MEAN,
+        .loss_floor = 0,
+    };
+    *app = m;
+    return 0;
+}

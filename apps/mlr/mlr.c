@@ -1,0 +1,539 @@
+#include "apps/mlr/mlr.h"
+
+#include "apps/data/columns.h"
+#include "apps/data/samples_load.h"
+#include "apps/data/scaling.h"
+#include "apps/mlr/mlr_kernel.h"
+#include "apps/mlr/mlr_values.h"
+#include "apps/settings.h"
+#include "base/mem.h"
+#include "base/npy_io.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Small chunks, so that the classes spread over all workers' shards: a row of
+ * 784 weights has a chunk of its own. */
+enum { CHUNK_BYTES = 1024, SCRATCH_ALIGN = 64 };
+
+/* A set of images in packed order (mlr_kernel.h), or of rows of a table. */
+struct packed {
+    uint64_t count;
+    uint8_t *pixel; /* [count][stride]: owned, or NULL */
+    float *value;   /* [count][width]: owned, or NULL */
+    uint8_t *label; /* [count]: owned */
+};
+
+/* What a worker computes with in a clock. */
+struct scratch {
+    const uint8_t *pixel[2][MLR_BLOCK]; /* this block's and the next one's */
+    const float *value[MLR_BLOCK];      /* of a table, this block's */
+    uint8_t label[MLR_BLOCK];
+    const float *weight[MLR_CLASSES_MAX];
+    float *gradient[MLR_CLASSES_MAX];
+    float z[MLR_BLOCK * MLR_CLASSES_MAX];
+};
+
+struct mlr {
+    struct packed train, test;
+    struct samples shape;    /* without samples: shape, classes, their names */
+    struct samples unpacked; /* a table that waits for the model's scaling */
+    struct scaling scaling;
+    size_t width;  /* values a sample */
+    size_t stride; /* bytes of a packed image */
+    unsigned classes;
+    double lambda;
+    bool evaluate;
+    char *data; /* what messages call the samples: owned */
+    mlt_table weights;
+    unsigned workers;
+    struct scratch *scratch; /* [workers] */
+};
+
+/* clang-format off */
+static const char schema[] =
+    "{\"type\": \"object\", \"required\": [\"data\"], \"properties\": {"
+    SETTINGS_SCHEMA("mlr", "images (idx, cifar) or a table (csv) with labels") ","
+    SAMPLES_SCHEMA ","
+    "\"clock\": {\"anyOf\": [{\"enum\": [\"batch\", \"pass\"]},"
+    " {\"type\": \"integer\", \"minimum\": 1, \"maximum\": 1000000000}],"
+    " \"default\": \"batch\", \"description\":"
+    " \"what a clock is: a mini-batch a worker, a pass over the data, or a pass"
+    " cut into that many\"},"
+    "\"lambda\": {\"type\": \"number\", \"default\": 0, \"minimum\": 0,"
+    " \"description\": \"weight of the penalty lambda/2 |w|^2, biases left"
+    " out\"}"
+    "}}";
+/* clang-format on */
+
+static const char *const tunables[] = {"learning_rate", "momentum",
+                                       "batch_size", "staleness", NULL};
+
+/* ---- data ---------------------------------------------------------------- */
+
+static void packed_deinit(struct packed *p)
+{
+    mem_free(p->pixel);
+    mem_free(p->value);
+    mem_free(p->label);
+    memset(p, 0, sizeof(*p));
+}
+
+static enum err pack_pixels(struct packed *p, const struct samples *s,
+                            struct fault *f)
+{
+    uint64_t width = samples_values(s), stride = mlr_packed_bytes(width), i;
+    enum err err =
+        data_memory_check("images", s->count * stride, data_memory_limit(), f);
+
+    if (err)
+        return err;
+    p->pixel = mem_aligned(SCRATCH_ALIGN, s->count * stride);
+    if (!p->pixel)
+        return fault_set(f, ERR_NOMEM, "images: out of memory");
+    for (i = 0; i < s->count; i++)
+        mlr_pack(width, s->pixel + i * width, p->pixel + i * stride);
+    return ERR_OK;
+}
+
+/* Packs @s, whose labels and values are taken over. */
+static enum err packed_init(struct packed *p, struct samples *s,
+                            struct fault *f)
+{
+    enum err err;
+
+    if (s->count == 0)
+        return ERR_OK;
+    err = s->pixel ? pack_pixels(p, s, f) : ERR_OK;
+    if (err)
+        return err;
+    p->count = s->count;
+    p->value = s->value;
+    p->label = s->label;
+    s->value = NULL;
+    s->label = NULL;
+    return ERR_OK;
+}
+
+static void mlr_close(void *app)
+{
+    struct mlr *m = app;
+
+    if (!m)
+        return;
+    packed_deinit(&m->train);
+    packed_deinit(&m->test);
+    samples_deinit(&m->shape);
+    samples_deinit(&m->unpacked);
+    scaling_deinit(&m->scaling);
+    mem_free(m->scratch);
+    mem_free(m->data);
+    mem_free(m);
+}
+
+/* Takes over the names of classes and columns. */
+static void take_shape(struct mlr *m, struct samples *train)
+{
+    m->shape = (struct samples){.channels = train->channels,
+                                .height = train->height,
+                                .width = train->width,
+                                .classes = train->classes,
+                                .class_name = train->class_name,
+                                .column_name = train->column_name};
+    train->class_name = train->column_name = NULL;
+    m->width = samples_values(&m->shape);
+    m->stride = mlr_packed_bytes(m->width);
+    m->classes = m->shape.classes;
+}
+
+static enum err take_training(struct mlr *m, const char *name,
+                              struct samples *train, struct samples *test,
+                              struct fault *f)
+{
+    enum err err;
+
+    if (train->classes < 2)
+        return fault_set(f, ERR_FORMAT,
+                         "%s: expected labels of at least two classes, found "
+                         "only one",
+                         name);
+    take_shape(m, train);
+    err = scaling_of(train, &m->scaling, f);
+    if (err)
+        return err;
+    scaling_apply(&m->scaling, train);
+    scaling_apply(&m->scaling, test);
+    err = packed_init(&m->train, train, f);
+    return err ? err : packed_init(&m->test, test, f);
+}
+
+/* What is to be evaluated: a table waits for the model (mlr_load). */
+static enum err take_evaluated(struct mlr *m, struct samples *s,
+                               struct fault *f)
+{
+    m->train.count = s->count;
+    if (s->value) {
+        m->unpacked = *s;
+        memset(s, 0, sizeof(*s));
+        m->shape = (struct samples){.channels = m->unpacked.channels,
+                                    .height = m->unpacked.height,
+                                    .width = m->unpacked.width,
+                                    .classes = m->unpacked.classes};
+        m->width = samples_values(&m->shape);
+        m->classes = m->shape.classes;
+        return ERR_OK;
+    }
+    take_shape(m, s);
+    return packed_init(&m->train, s, f);
+}
+
+static enum err load_data(struct mlr *m, const struct settings *s,
+                          struct fault *f)
+{
+    struct samples train = {0}, test = {0};
+    enum err err = samples_load(s, false, &train, &test, f);
+
+    if (!err)
+        err = m->evaluate ? take_evaluated(m, &train, f)
+                          : take_training(m, s->test ? s->test : s->data,
+                                          &train, &test, f);
+    samples_deinit(&train);
+    samples_deinit(&test);
+    return err;
+}
+
+static enum err open_mlr(struct mlr *m, const struct mlt_app_config *config,
+                         uint64_t *clocks, struct fault *f)
+{
+    struct settings s;
+    enum err err = settings_init(&s, config, f);
+
+    if (err)
+        return err;
+    m->lambda = settings_number(&s, "lambda", 0);
+    m->evaluate = s.evaluate;
+    m->workers = config->workers;
+    *clocks = s.evaluate ? 1 : s.clocks;
+    m->scratch = mem_aligned(SCRATCH_ALIGN, m->workers * sizeof(*m->scratch));
+    m->data = mem_strdup(s.data);
+    if (!m->scratch || !m->data)
+        err = fault_set(f, ERR_NOMEM, "mlr: out of memory");
+    else
+        err = load_data(m, &s, f);
+    settings_deinit(&s);
+    return err;
+}
+
+static int mlr_open(const struct mlt_app_config *config,
+                    struct mlt_app_info *info, void **app,
+                    struct mlt_error *error)
+{
+    struct mlr *m = mem_calloc(1, sizeof(*m));
+    struct fault f = {0};
+    uint64_t clocks = 0;
+
+    assert(config->workers >= 1);
+    if (!m || open_mlr(m, config, &clocks, &f)) {
+        if (!m)
+            fault_set(&f, ERR_NOMEM, "mlr: out of memory");
+        mlr_close(m);
+        return settings_fault(&f, error);
+    }
+    *info = (struct mlt_app_info){
+        .samples = m->train.count,
+        .validation_samples = m->evaluate ? m->train.count : m->test.count,
+        .order = MLT_ORDER_SAMPLES,
+        .parts = clocks < m->train.count ? clocks : m->train.count,
+        .metric = "accuracy",
+        .metric_higher_better = 1,
+        .metric_reduction = MLT_MEAN,
+        .loss_floor = 0,
+    };
+    *app = m;
+    return 0;
+}
+
+/* ---- tables -------------------------------------------------------------- */
+
+static int mlr_declare(void *app, struct mlt_ps *ps, struct mlt_error *error)
+{
+    struct mlr *m = app;
+    const struct mlt_table_options weights = {
+        .size = sizeof(weights),
+        .name = "weights",
+        .rows = m->classes,
+        .width = (uint32_t)m->width + 1,
+        .type = MLT_F32,
+        .access = MLT_SHARED,
+        .chunk_bytes = CHUNK_BYTES,
+    };
+
+    return mlt_ps_table(ps, &weights, &m->weights, error);
+}
+
+/* All weights begin at zero: the loss is convex, and every class alike. */
+static int mlr_init(void *app, struct mlt_worker *w)
+{
+    (void)app;
+    (void)w;
+    return 0;
+}
+
+/* ---- clocks -------------------------------------------------------------- */
+
+/* Sample number @i of the worker's share. */
+static uint64_t sample_at(const struct mlt_clock_ctx *ctx, uint64_t i)
+{
+    return ctx->samples ? ctx->samples[i] : ctx->first + i;
+}
+
+/* Images of the block at @at into @pixel; their number. */
+static size_t block_images(const struct mlr *m, const struct packed *set,
+                           const struct mlt_clock_ctx *ctx, uint64_t at,
+                           const uint8_t *pixel[MLR_BLOCK])
+{
+    uint64_t left = at < ctx->count ? ctx->count - at : 0;
+    size_t n = left < MLR_BLOCK ? (size_t)left : MLR_BLOCK, i;
+
+    for (i = 0; i < n; i++)
+        pixel[i] = set->pixel + sample_at(ctx, at + i) * m->stride;
+    return n;
+}
+
+/* What is summed over a worker's share of a clock. */
+enum pass { PASS_TRAIN, PASS_LOSS, PASS_METRIC };
+
+static double run_rows(const struct mlr_block *b, const float *const *value,
+                       enum pass pass)
+{
+    switch (pass) {
+    case PASS_TRAIN:
+        return mlr_values_train(b, value);
+    case PASS_LOSS:
+        return mlr_values_loss(b, value);
+    default:
+        return (double)mlr_values_correct(b, value);
+    }
+}
+
+static double run_block(const struct mlr_block *b, enum pass pass)
+{
+    switch (pass) {
+    case PASS_TRAIN:
+        return mlr_train(b);
+    case PASS_LOSS:
+        return mlr_loss(b);
+    default:
+        return (double)mlr_correct(b);
+    }
+}
+
+static struct mlr_block block_of(const struct mlr *m, struct scratch *s,
+                                 const struct mlt_clock_ctx *ctx)
+{
+    return (struct mlr_block){.width = m->width,
+                              .classes = m->classes,
+                              .label = s->label,
+                              .weight = s->weight,
+                              .gradient = s->gradient,
+                              .scale = 1.0f / (float)ctx->clock_samples,
+                              .z = s->z};
+}
+
+static double run_table(const struct mlr *m, const struct packed *set,
+                        struct scratch *s, const struct mlt_clock_ctx *ctx,
+                        enum pass pass)
+{
+    struct mlr_block b = block_of(m, s, ctx);
+    double sum = 0;
+    uint64_t at;
+    size_t i;
+
+    for (at = 0; at < ctx->count; at += b.n) {
+        b.n =
+            ctx->count - at < MLR_BLOCK ? (size_t)(ctx->count - at) : MLR_BLOCK;
+        for (i = 0; i < b.n; i++) {
+            uint64_t sample = sample_at(ctx, at + i);
+
+            s->value[i] = set->value + sample * m->width;
+            s->label[i] = set->label[sample];
+        }
+        sum += run_rows(&b, s->value, pass);
+    }
+    return sum;
+}
+
+static double run_images(const struct mlr *m, const struct packed *set,
+                         struct scratch *s, const struct mlt_clock_ctx *ctx,
+                         enum pass pass)
+{
+    struct mlr_block b = block_of(m, s, ctx);
+    unsigned now = 0;
+    uint64_t at = 0;
+    double sum = 0;
+    size_t next, i;
+
+    b.n = block_images(m, set, ctx, 0, s->pixel[0]);
+    while (b.n > 0) {
+        next = block_images(m, set, ctx, at + b.n, s->pixel[!now]);
+        for (i = 0; i < b.n; i++)
+            s->label[i] = set->label[sample_at(ctx, at + i)];
+        b.pixel = s->pixel[now];
+        b.ahead = next == b.n ? s->pixel[!now] : NULL;
+        sum += run_block(&b, pass);
+        at += b.n;
+        b.n = next;
+        now = !now;
+    }
+    return sum;
+}
+
+static int take_weights(const struct mlr *m, struct mlt_worker *w,
+                        struct scratch *s)
+{
+    unsigned c;
+
+    for (c = 0; c < m->classes; c++) {
+        s->weight[c] = mlt_get_row(w, m->weights, c);
+        if (!s->weight[c])
+            return ERR_CANCELED;
+    }
+    return 0;
+}
+
+/* Each worker adds its share of the penalty's gradient, so that the clock's sum
+ * has it once. */
+static void add_penalty(const struct mlr *m, const struct scratch *s,
+                        const struct mlt_clock_ctx *ctx)
+{
+    double share = (double)ctx->count / (double)ctx->clock_samples;
+    unsigned c;
+
+    if (!(m->lambda > 0))
+        return;
+    for (c = 0; c < m->classes; c++)
+        mlr_penalty(m->width, (float)(m->lambda * share), s->weight[c],
+                    s->gradient[c]);
+}
+
+static int mlr_run_clock(void *app, struct mlt_worker *w,
+                         const struct mlt_clock_ctx *ctx)
+{
+    const struct mlr *m = app;
+    struct scratch *s = &m->scratch[mlt_worker_index(w)];
+    bool testing = ctx->type == MLT_CLOCK_TESTING;
+    const struct packed *set = testing && !m->evaluate ? &m->test : &m->train;
+    enum pass pass = testing       ? PASS_METRIC
+                     : m->evaluate ? PASS_LOSS
+                                   : PASS_TRAIN;
+    unsigned c;
+    int err;
+
+    if (ctx->count == 0)
+        return 0;
+    err = take_weights(m, w, s);
+    if (err)
+        return err;
+    for (c = 0; pass == PASS_TRAIN && c < m->classes; c++)
+        s->gradient[c] = mlt_update_row(w, m->weights, c);
+    mlt_report(w,
+               set->value ? run_table(m, set, s, ctx, pass)
+                          : run_images(m, set, s, ctx, pass),
+               ctx->count);
+    if (pass == PASS_TRAIN)
+        add_penalty(m, s, ctx);
+    return 0;
+}
+
+/* ---- the model ----------------------------------------------------------- */
+
+static int mlr_save(void *app, const char *dir, char *json, size_t size,
+                    struct mlt_error *error)
+{
+    const struct mlr *m = app;
+    struct fault f = {0};
+    int n;
+
+    n = snprintf(json, size,
+                 "{\"classes\":%u,\"shape\":[%" PRIu32 ",%" PRIu32 ",%" PRIu32
+                 "],\"lambda\":%.17g}",
+                 m->classes, m->shape.channels, m->shape.height, m->shape.width,
+                 m->lambda);
+    if (n < 0 || (size_t)n >= size) {
+        fault_set(&f, ERR_LIMIT, "mlr: model.json has no room");
+        return settings_fault(&f, error);
+    }
+    if (samples_save_classes(&m->shape, dir, &f) ||
+        columns_save(&m->shape, dir, &f) || scaling_save(&m->scaling, dir, &f))
+        return settings_fault(&f, error);
+    return 0;
+}
+
+static enum err check_model(struct mlr *m, const char *path, struct fault *f)
+{
+    struct npy_reader *reader;
+    struct npy_info info;
+    enum err err = npy_open(path, &info, &reader, f);
+
+    if (err)
+        return err;
+    npy_close(reader);
+    if (info.type != NPY_F32 || info.cols != m->width + 1 ||
+        info.rows < m->classes || info.rows > MLR_CLASSES_MAX)
+        return fault_set(f, ERR_FORMAT,
+                         "%s: expected weights for the data, at least %u "
+                         "classes of %zu values, found %" PRIu64 " of %" PRIu64,
+                         path, m->classes, m->width + 1, info.rows, info.cols);
+    m->classes = (unsigned)info.rows;
+    return ERR_OK;
+}
+
+/* A table as the model saw its own: the same classes, the same scaling. */
+static enum err take_table(struct mlr *m, const char *dir, struct fault *f)
+{
+    struct scaling scaling = {0};
+    enum err err;
+
+    if (!m->unpacked.value)
+        return ERR_OK;
+    err = samples_load_classes(&m->unpacked, m->data, dir, f);
+    if (!err)
+        err = columns_check(&m->unpacked, m->data, dir, f);
+    if (!err)
+        err = scaling_load(dir, &m->unpacked, &scaling, f);
+    if (err)
+        return err;
+    scaling_apply(&scaling, &m->unpacked);
+    scaling_deinit(&scaling);
+    return packed_init(&m->train, &m->unpacked, f);
+}
+
+static int mlr_load(void *app, const char *dir, struct mlt_error *error)
+{
+    struct fault f = {0};
+    char path[4096];
+
+    if ((size_t)snprintf(path, sizeof(path), "%s/weights.npy", dir) >=
+        sizeof(path))
+        fault_set(&f, ERR_INVAL, "%s: the path is too long", dir);
+    else if (!check_model(app, path, &f))
+        take_table(app, dir, &f);
+    return f.code ? settings_fault(&f, error) : 0;
+}
+
+const struct mlt_app_ops app_mlr = {
+    .version = MLT_APP_VERSION,
+    .name = "mlr",
+    .summary = "softmax regression of images and tables; validation accuracy",
+    .schema = schema,
+    .tunables = tunables,
+    .open = mlr_open,
+    .declare = mlr_declare,
+    .init = mlr_init,
+    .run_clock = mlr_run_clock,
+    .save = mlr_save,
+    .load = mlr_load,
+    .close = mlr_close,
+};

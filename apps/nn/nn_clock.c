@@ -1,0 +1,195 @@
+#include "apps/mlr/mlr_kernel.h"
+#include "apps/nn/nn_app.h"
+#include "base/rng.h"
+
+#include <assert.h>
+
+/* One clock of one worker, on its way through the network. */
+struct pass {
+    const struct nn *m;
+    struct nn_lane *lane;
+    struct mlt_worker *w;
+    const struct mlt_clock_ctx *ctx;
+    const struct samples *set;
+    struct nn_batch batch;
+    bool first, last; /* of the share's sub-batches */
+};
+
+/* ---- a layer's rows ------------------------------------------------------ */
+
+/* The first sub-batch reads them from the parameter server; they stay where
+ * they are until the layer's clock ends. */
+static int fetch(struct pass *p, unsigned l)
+{
+    const struct nn_layer *layer = &p->m->desc.layer[l];
+    struct nn_params *params = &p->lane->params[l];
+    const float **row = (const float **)params->row;
+
+    for (uint32_t r = 0; r < layer->rows; r++) {
+        row[r] = mlt_get_row(p->w, p->m->weights[l], r);
+        if (!row[r])
+            return ERR_CANCELED;
+    }
+    if (layer->moments) {
+        params->moments = mlt_get_row(p->w, p->m->moments[l], 0);
+        if (!params->moments)
+            return ERR_CANCELED;
+    }
+    return 0;
+}
+
+static void open_gradient(struct pass *p, unsigned l)
+{
+    const struct nn_layer *layer = &p->m->desc.layer[l];
+    struct nn_grads *grads = &p->lane->grads[l];
+    float **row = (float **)grads->row;
+
+    for (uint32_t r = 0; r < layer->rows; r++)
+        row[r] = mlt_update_row(p->w, p->m->weights[l], r);
+    if (layer->moments)
+        grads->moments = mlt_update_row(p->w, p->m->moments[l], 0);
+}
+
+/* Each worker adds its share of the penalty's gradient, so that the clock's sum
+ * has it once. Weights only: no biases, nothing of a norm layer. */
+static void add_penalty(const struct pass *p, unsigned l)
+{
+    const struct nn_layer *layer = &p->m->desc.layer[l];
+    double share = (double)p->ctx->count / (double)p->ctx->clock_samples;
+    float factor = (float)(p->m->lambda * share);
+
+    if (!(factor > 0) || layer->fan_in == 0)
+        return;
+    for (uint32_t r = 0; r < layer->rows; r++)
+        mlr_penalty(layer->row_units * layer->fan_in, factor,
+                    p->lane->params[l].row[r], p->lane->grads[l].row[r]);
+}
+
+/* The layer's gradient is whole: it may travel while the layers below compute
+ * theirs (Cui et al. 2016, GeePS). */
+static int send(struct pass *p, unsigned l)
+{
+    const struct nn_layer *layer = &p->m->desc.layer[l];
+    int err = 0;
+
+    add_penalty(p, l);
+    if (layer->rows)
+        err = mlt_clock_table(p->w, p->m->weights[l]);
+    if (!err && layer->moments)
+        err = mlt_clock_table(p->w, p->m->moments[l]);
+    return err;
+}
+
+/* ---- a sub-batch --------------------------------------------------------- */
+
+static int forward(struct pass *p)
+{
+    const struct nn_desc *d = &p->m->desc;
+
+    for (unsigned l = 0; l < d->count; l++) {
+        int err = p->first ? fetch(p, l) : 0;
+
+        if (err)
+            return err;
+        nn_net_forward(p->lane->net, l, &p->batch, &p->lane->params[l]);
+    }
+    return 0;
+}
+
+static int backward(struct pass *p)
+{
+    unsigned first = nn_net_first(p->lane->net);
+
+    for (unsigned l = p->m->desc.count; l-- > first;) {
+        int err;
+
+        if (p->first)
+            open_gradient(p, l);
+        nn_net_backward(p->lane->net, l, &p->batch, &p->lane->params[l],
+                        &p->lane->grads[l]);
+        err = p->last ? send(p, l) : 0;
+        if (err)
+            return err;
+    }
+    return 0;
+}
+
+/* What the runtime gets told: the loss, or the metric's terms. */
+static double worth(const struct pass *p, const struct nn_result *r)
+{
+    double factor;
+
+    if (p->ctx->type != MLT_CLOCK_TESTING)
+        return r->loss;
+    if (p->m->desc.loss == NN_CROSS_ENTROPY)
+        return (double)r->correct;
+    factor = p->m->scaling.factor[p->m->scaling.columns];
+    return 2 * r->loss / (factor * factor);
+}
+
+static int run_block(struct pass *p, uint64_t at, size_t n, double *sum)
+{
+    const struct mlt_clock_ctx *ctx = p->ctx;
+    struct nn_result result;
+    int err;
+
+    nn_data_take(p->m, p->lane, p->set, n,
+                 ctx->samples ? ctx->samples + at : NULL, ctx->first + at);
+    p->batch.n = n;
+    p->batch.first = ctx->first + at;
+    err = forward(p);
+    if (err)
+        return err;
+    nn_net_loss(p->lane->net, &p->batch, &result);
+    *sum += worth(p, &result);
+    return p->batch.train ? backward(p) : 0;
+}
+
+/* As few sub-batches as there can be, all about equally long: the moments of
+ * a short one would be poor. */
+static int run_share(struct pass *p, double *sum)
+{
+    uint64_t count = p->ctx->count;
+    uint64_t blocks = (count + p->m->block - 1) / p->m->block;
+
+    for (uint64_t b = 0; b < blocks; b++) {
+        uint64_t from = count * b / blocks, to = count * (b + 1) / blocks;
+        int err;
+
+        p->first = b == 0;
+        p->last = b + 1 == blocks;
+        err = run_block(p, from, (size_t)(to - from), sum);
+        if (err)
+            return err;
+    }
+    return 0;
+}
+
+int nn_run_clock(void *app, struct mlt_worker *w,
+                 const struct mlt_clock_ctx *ctx)
+{
+    const struct nn *m = app;
+    struct nn_lane *lane = &m->lane[mlt_worker_index(w)];
+    bool testing = ctx->type == MLT_CLOCK_TESTING;
+    struct pass p = {
+        .m = m,
+        .lane = lane,
+        .w = w,
+        .ctx = ctx,
+        .set = testing && !m->evaluate ? &m->test : &m->train,
+        .batch = {.train = !testing && !m->evaluate,
+                  .scale = 1.0f / (float)ctx->clock_samples,
+                  .seed = rng_mix(m->seed, ctx->epoch),
+                  .label = lane->label,
+                  .target = lane->target},
+    };
+    double sum = 0;
+    int err;
+
+    if (ctx->count == 0)
+        return 0;
+    err = run_share(&p, &sum);
+    if (!err)
+        mlt_report(w, sum, ctx->count);
+    return err;
+}

@@ -1,0 +1,574 @@
+#include "base/json/json.h"
+
+#include "base/mem.h"
+#include "base/text.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* jansson forgets that memory ran out: it calls the text malformed, or drops a
+ * byte of a string and goes on. So the allocator remembers. */
+static _Thread_local bool no_memory;
+
+static void *alloc(size_t size)
+{
+    void *p = mem_alloc(size);
+
+    if (!p && size > 0)
+        no_memory = true;
+    return p;
+}
+
+void json_count_memory(void)
+{
+    json_set_alloc_funcs(alloc, mem_free);
+}
+
+/* ---- loading ------------------------------------------------------------- */
+
+/* Offset of the bracket that nests deeper than JSON_DEPTH_MAX, or @len. */
+static size_t too_deep_at(const char *text, size_t len)
+{
+    size_t depth = 0;
+    bool quoted = false;
+
+    for (size_t i = 0; i < len; i++) {
+        char c = text[i];
+
+        if (quoted) {
+            if (c == '\\')
+                i++;
+            else
+                quoted = c != '"';
+        } else if (c == '"') {
+            quoted = true;
+        } else if (c == '{' || c == '[') {
+            if (++depth > JSON_DEPTH_MAX)
+                return i;
+        } else if ((c == '}' || c == ']') && depth > 0) {
+            depth--;
+        }
+    }
+    return len;
+}
+
+static enum err fail_at(const char *text, size_t offset,
+                        struct json_place *place, enum err code,
+                        const char *what, struct fault *f)
+{
+    struct json_place p = json_place_at(text, offset);
+
+    if (place)
+        *place = p;
+    return fault_set(f, code, "line %u, column %u: %s", p.line, p.column, what);
+}
+
+enum err json_load(const char *text, size_t len, json_t **out,
+                   struct json_place *place, struct fault *f)
+{
+    size_t deep;
+    json_error_t e;
+    json_t *value;
+
+    if (place)
+        place->line = place->column = 0;
+    if (len > JSON_TEXT_MAX)
+        return fault_set(f, ERR_LIMIT, "%zu bytes; at most %d are read", len,
+                         JSON_TEXT_MAX);
+    deep = too_deep_at(text, len);
+    if (deep < len)
+        return fail_at(text, deep, place, ERR_FORMAT, "nested too deep", f);
+    no_memory = false;
+    value = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &e);
+    if (no_memory || (!value && !*e.text)) {
+        json_decref(value);
+        return fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
+    }
+    if (!value) {
+        size_t at = e.position < 0 ? 0 : (size_t)e.position;
+
+        return fail_at(text, at > len ? len : at, place, ERR_FORMAT, e.text, f);
+    }
+    *out = value;
+    return ERR_OK;
+}
+
+/* ---- writing ------------------------------------------------------------- */
+
+void json_write_number(double number, char out[JSON_NUMBER_MAX])
+{
+    assert(isfinite(number));
+    /* Many are: 0 seconds, counts. Not -0. */
+    if (fabs(number) < 1e15 && number == floor(number) && !signbit(number)) {
+        snprintf(out, JSON_NUMBER_MAX, "%lld.0", (long long)number);
+        return;
+    }
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(out, JSON_NUMBER_MAX, "%.*g", digits, number);
+        if (strtod(out, NULL) == number)
+            break;
+    }
+    if (!strpbrk(out, ".e"))
+        snprintf(out + strlen(out), 3, ".0");
+}
+
+/* A control character of U+0080 .. U+009F, which terminals obey, in UTF-8. */
+static bool is_c1(const char *s, size_t len)
+{
+    return len >= 2 && (unsigned char)s[0] == 0xc2 &&
+           (unsigned char)s[1] >= 0x80 && (unsigned char)s[1] < 0xa0;
+}
+
+static void write_string(struct text *t, const char *s, size_t len)
+{
+    size_t plain = 0;
+
+    text_puts(t, "\"");
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)s[i];
+        bool c1 = is_c1(s + i, len - i);
+
+        if (c >= 0x20 && c != '"' && c != '\\' && c != 0x7f && !c1)
+            continue;
+        text_add(t, s + plain, i - plain);
+        if (c1)
+            c = (unsigned char)s[++i];
+        plain = i + 1;
+        if (c == '\n')
+            text_puts(t, "\\n");
+        else if (c == '"' || c == '\\')
+            text_printf(t, "\\%c", c);
+        else
+            text_printf(t, "\\u%04x", c);
+    }
+    text_add(t, s + plain, len - plain);
+    text_puts(t, "\"");
+}
+
+static void new_line(struct text *t, unsigned indent, unsigned depth)
+{
+    if (indent > 0)
+        text_printf(t, "\n%*s", (int)(indent * depth), "");
+}
+
+static void write_value(struct text *t, const json_t *v, unsigned indent,
+                        unsigned depth);
+
+static void write_object(struct text *t, const json_t *object, unsigned indent,
+                         unsigned depth)
+{
+    /* jansson's iterator wants a mutable object but does not change it. */
+    json_t *o = (json_t *)object;
+    const char *key, *separator = "";
+    json_t *value;
+
+    text_puts(t, "{");
+    json_object_foreach(o, key, value)
+    {
+        text_puts(t, separator);
+        new_line(t, indent, depth + 1);
+        write_string(t, key, strlen(key));
+        text_puts(t, indent > 0 ? ": " : ":");
+        write_value(t, value, indent, depth + 1);
+        separator = ",";
+    }
+    if (*separator)
+        new_line(t, indent, depth);
+    text_puts(t, "}");
+}
+
+/* Arrays of plain values stay on one line: they are mostly short. */
+static bool is_flat(const json_t *array)
+{
+    json_t *value;
+    size_t i;
+
+    json_array_foreach(array, i, value)
+    {
+        if (json_is_object(value) || json_is_array(value))
+            return false;
+    }
+    return true;
+}
+
+static void write_array(struct text *t, const json_t *array, unsigned indent,
+                        unsigned depth)
+{
+    unsigned inner = is_flat(array) ? 0 : indent;
+    json_t *value;
+    size_t i;
+
+    text_puts(t, "[");
+    json_array_foreach(array, i, value)
+    {
+        if (i > 0)
+            text_puts(t, indent > 0 && inner == 0 ? ", " : ",");
+        new_line(t, inner, depth + 1);
+        write_value(t, value, indent, depth + 1);
+    }
+    if (i > 0)
+        new_line(t, inner, depth);
+    text_puts(t, "]");
+}
+
+static void write_value(struct text *t, const json_t *v, unsigned indent,
+                        unsigned depth)
+{
+    char number[JSON_NUMBER_MAX];
+
+    switch (json_typeof(v)) {
+    case JSON_OBJECT:
+        write_object(t, v, indent, depth);
+        return;
+    case JSON_ARRAY:
+        write_array(t, v, indent, depth);
+        return;
+    case JSON_STRING:
+        write_string(t, json_string_value(v), json_string_length(v));
+        return;
+    case JSON_INTEGER:
+        text_printf(t, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
+        return;
+    case JSON_REAL:
+        json_write_number(json_real_value(v), number);
+        text_puts(t, number);
+        return;
+    case JSON_TRUE:
+    case JSON_FALSE:
+        text_puts(t, json_is_true(v) ? "true" : "false");
+        return;
+    case JSON_NULL:
+        text_puts(t, "null");
+        return;
+    }
+}
+
+char *json_write(const json_t *value, unsigned indent)
+{
+    struct text t = {0};
+
+    assert(value);
+    write_value(&t, value, indent, 0);
+    return text_take(&t);
+}
+
+/* ---- numbers ------------------------------------------------------------- */
+
+json_t *json_of_number(double number)
+{
+    if (isnan(number))
+        return json_string("nan");
+    if (isinf(number))
+        return json_string(number > 0 ? "inf" : "-inf");
+    return json_real(number);
+}
+
+bool json_to_number(const json_t *value, double *out)
+{
+    static const struct {
+        const char *name;
+        double number;
+    } names[] = {{"nan", NAN},
+                 {"inf", INFINITY},
+                 {"-inf", -INFINITY},
+                 {"infinity", INFINITY},
+                 {"-infinity", -INFINITY}};
+
+    if (json_is_number(value)) {
+        *out = json_number_value(value);
+        return true;
+    }
+    for (size_t i = 0; json_is_string(value) && i < 5; i++)
+        if (strcasecmp(json_string_value(value), names[i].name) == 0) {
+            *out = names[i].number;
+            return true;
+        }
+    return false;
+}
+
+/* ---- pointers ------------------------------------------------------------ */
+
+size_t json_pointer_push(char *pointer, const char *token)
+{
+    size_t before = strlen(pointer), at = before;
+
+    assert(before < JSON_POINTER_MAX);
+    assert(before == 0 || *pointer == '/');
+    if (at + 1 < JSON_POINTER_MAX)
+        pointer[at++] = '/';
+    for (; *token; token++) {
+        bool escape = *token == '~' || *token == '/';
+
+        if (at + (escape ? 2 : 1) >= JSON_POINTER_MAX)
+            break;
+        if (escape)
+            pointer[at++] = '~';
+        pointer[at++] = *token == '~' ? '0' : *token == '/' ? '1' : *token;
+    }
+    pointer[at] = '\0';
+    return before;
+}
+
+size_t json_pointer_push_index(char *pointer, size_t index)
+{
+    char token[24];
+
+    snprintf(token, sizeof(token), "%zu", index);
+    return json_pointer_push(pointer, token);
+}
+
+void json_pointer_cut(char *pointer, size_t len)
+{
+    assert(len <= strlen(pointer));
+    pointer[len] = '\0';
+}
+
+bool json_pointer_next(const char **pointer, char token[JSON_POINTER_MAX])
+{
+    const char *p = *pointer;
+    size_t n = 0;
+
+    if (*p++ != '/')
+        return false;
+    for (; *p && *p != '/'; p++) {
+        char c = *p;
+
+        if (c == '~' && (p[1] == '0' || p[1] == '1'))
+            c = *++p == '0' ? '~' : '/';
+        else if (c == '~')
+            return false;
+        if (n + 1 >= JSON_POINTER_MAX)
+            return false;
+        token[n++] = c;
+    }
+    token[n] = '\0';
+    *pointer = p;
+    return true;
+}
+
+/* Array index of @token: digits, no leading zero, at most @max. */
+static bool index_of(const char *token, size_t max, size_t *out)
+{
+    size_t n = strspn(token, "0123456789");
+
+    if (n == 0 || n > 9 || token[n] || (token[0] == '0' && n > 1))
+        return false;
+    *out = (size_t)strtoul(token, NULL, 10);
+    return *out <= max;
+}
+
+static json_t *child(const json_t *value, const char *token)
+{
+    size_t index;
+
+    if (json_is_object(value))
+        return json_object_get(value, token);
+    if (!json_is_array(value) || !index_of(token, SIZE_MAX, &index))
+        return NULL;
+    return json_array_get(value, index);
+}
+
+json_t *json_at(const json_t *root, const char *pointer)
+{
+    json_t *value = (json_t *)root;
+    char token[JSON_POINTER_MAX];
+
+    while (value && json_pointer_next(&pointer, token))
+        value = child(value, token);
+    return *pointer ? NULL : value;
+}
+
+static enum err put_in_array(json_t *array, const char *token, json_t *value)
+{
+    size_t size = json_array_size(array), index;
+
+    if (strcmp(token, "-") == 0) {
+        index = size;
+    } else if (!index_of(token, SIZE_MAX, &index)) {
+        json_decref(value);
+        return ERR_INVAL;
+    }
+    if (index > size) {
+        json_decref(value);
+        return ERR_NOENT;
+    }
+    if (index == size)
+        return json_array_append_new(array, value) == 0 ? ERR_OK : ERR_NOMEM;
+    return json_array_set_new(array, index, value) == 0 ? ERR_OK : ERR_NOMEM;
+}
+
+static enum err put_in(json_t *parent, const char *token, json_t *value)
+{
+    if (json_is_array(parent))
+        return put_in_array(parent, token, value);
+    if (json_is_object(parent)) {
+        int failed = json_object_set_new_nocheck(parent, token, value);
+
+        return failed ? ERR_NOMEM : ERR_OK;
+    }
+    json_decref(value);
+    return ERR_INVAL;
+}
+
+/* What is left of @pointer below a value that exists, as an object around
+ * @value, so that it can be put in one step. NULL when out of memory. */
+static json_t *wrap(const char *rest, json_t *value)
+{
+    char token[JSON_POINTER_MAX];
+    json_t *inner, *outer;
+
+    if (!json_pointer_next(&rest, token))
+        return value;
+    inner = wrap(rest, value);
+    outer = inner ? json_object() : NULL;
+    if (!outer) {
+        json_decref(inner);
+        return NULL;
+    }
+    if (json_object_set_new_nocheck(outer, token, inner) != 0) {
+        json_decref(outer);
+        return NULL;
+    }
+    return outer;
+}
+
+static bool is_pointer(const char *pointer)
+{
+    char token[JSON_POINTER_MAX];
+    unsigned depth = 0;
+
+    while (json_pointer_next(&pointer, token))
+        depth++;
+    return depth > 0 && depth <= JSON_DEPTH_MAX && !*pointer;
+}
+
+enum err json_put(json_t *root, const char *pointer, json_t *value)
+{
+    char token[JSON_POINTER_MAX];
+    json_t *parent = root, *next;
+
+    assert(text_is_utf8(pointer));
+    if (!value)
+        return ERR_NOMEM;
+    if (!is_pointer(pointer)) {
+        json_decref(value);
+        return ERR_INVAL;
+    }
+    json_pointer_next(&pointer, token);
+    while (*pointer && (next = child(parent, token))) {
+        parent = next;
+        json_pointer_next(&pointer, token);
+    }
+    value = wrap(pointer, value);
+    if (!value)
+        return ERR_NOMEM;
+    return put_in(parent, token, value);
+}
+
+/* ---- values with units --------------------------------------------------- */
+
+/* Decimal number at *@s, which moves behind it. */
+static bool take_decimal(const char **s, double *out)
+{
+    size_t n = strspn(*s, "0123456789.");
+    char *end;
+
+    if (n == 0 || n > 32 || !isdigit((unsigned char)**s))
+        return false;
+    *out = strtod(*s, &end);
+    if (end != *s + n)
+        return false; /* two points, or an exponent */
+    *s = end;
+    return true;
+}
+
+static bool take_seconds(const char **s, int *last_unit, double *total)
+{
+    static const struct {
+        const char *name;
+        double seconds;
+    } units[] = {{"d", 86400}, {"h", 3600}, {"ms", 1e-3}, {"m", 60}, {"s", 1}};
+    static const int rank[] = {0, 1, 4, 2, 3};
+    double number;
+
+    if (!take_decimal(s, &number))
+        return false;
+    for (int i = 0; i < 5; i++) {
+        size_t n = strlen(units[i].name);
+
+        if (strncmp(*s, units[i].name, n) != 0)
+            continue;
+        if (rank[i] <= *last_unit)
+            return false;
+        *last_unit = rank[i];
+        *total += number * units[i].seconds;
+        *s += n;
+        return true;
+    }
+    return false;
+}
+
+bool json_to_seconds(const json_t *value, double *out)
+{
+    const char *s = json_string_value(value);
+    double total = 0;
+    int unit = -1;
+
+    if (json_is_number(value)) {
+        total = json_number_value(value);
+    } else {
+        if (!s || !*s)
+            return false;
+        while (*s)
+            if (!take_seconds(&s, &unit, &total))
+                return false;
+    }
+    if (!(total >= 0) || isinf(total))
+        return false;
+    *out = total;
+    return true;
+}
+
+/* Factor of the unit @s, or 0. */
+static double byte_unit(const char *s)
+{
+    static const char letters[] = "kmgt";
+    const char *letter;
+    double exponent;
+
+    if (!*s || strcasecmp(s, "B") == 0)
+        return 1;
+    letter = strchr(letters, tolower((unsigned char)*s));
+    if (!letter)
+        return 0;
+    exponent = (double)(letter - letters + 1);
+    if (!s[1] || strcasecmp(s + 1, "iB") == 0)
+        return pow(1024, exponent);
+    return strcasecmp(s + 1, "B") == 0 ? pow(1000, exponent) : 0;
+}
+
+bool json_to_bytes(const json_t *value, uint64_t *out)
+{
+    const char *s = json_string_value(value);
+    double number;
+
+    if (json_is_number(value)) {
+        number = json_number_value(value);
+    } else {
+        if (!s || !take_decimal(&s, &number))
+            return false;
+        s += *s == ' ';
+        number *= byte_unit(s);
+        if (byte_unit(s) == 0)
+            return false;
+    }
+    if (!(number >= 0) || number > 0x1p63 - 1024)
+        return false;
+    *out = (uint64_t)llround(number);
+    return true;
+}

@@ -1,0 +1,349 @@
+#include "cli/basics/progress.h"
+
+#include "base/json/json.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+/* ---- texts --------------------------------------------------------------- */
+
+/* A text that is cut at its end, never overrun. */
+struct line {
+    char *s;
+    size_t len, size;
+};
+
+static void add(struct line *l, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void add(struct line *l, const char *fmt, ...)
+{
+    va_list ap;
+    int n;
+
+    va_start(ap, fmt);
+    n = vsnprintf(l->s + l->len, l->size - l->len, fmt, ap);
+    va_end(ap);
+    if (n < 0)
+        return;
+    l->len += (size_t)n;
+    if (l->len >= l->size)
+        l->len = l->size - 1;
+}
+
+void progress_duration(double seconds, char *out, size_t size)
+{
+    long whole = (long)seconds;
+
+    if (!(seconds >= 0) || seconds > 1e9)
+        snprintf(out, size, "-");
+    else if (seconds < 1)
+        snprintf(out, size, "%.0f ms", seconds * 1e3);
+    else if (seconds < 60)
+        snprintf(out, size, "%.1f s", seconds);
+    else if (seconds < 3600)
+        snprintf(out, size, "%ldm %02lds", whole / 60, whole % 60);
+    else
+        snprintf(out, size, "%ldh %02ldm", whole / 3600, whole / 60 % 60);
+}
+
+void progress_setting(const json_t *setting, char *out, size_t size)
+{
+    struct line l = {out, 0, size};
+    const char *name;
+    const json_t *value;
+    double number;
+
+    out[0] = '\0';
+    /* jansson takes a json_t that it does not change. */
+    json_object_foreach((json_t *)setting, name, value)
+    {
+        if (l.len)
+            add(&l, " ");
+        if (json_to_number(value, &number))
+            add(&l, "%s=%.4g", name, number);
+        else
+            add(&l, "%s=%s", name,
+                json_is_string(value) ? json_string_value(value) : "?");
+    }
+    if (l.len == 0)
+        add(&l, "-");
+}
+
+static void add_number(struct line *l, const char *name, double x)
+{
+    if (!isnan(x))
+        add(l, " %s %.5g", name, x);
+}
+
+/* The branch that the newest slice belongs to, testing branches left out. */
+static const struct history_branch *running(const struct history *h)
+{
+    for (size_t i = h->slices; i > 0; i--) {
+        const struct history_branch *b =
+            history_branch(h, h->slice[i - 1].s.branch);
+
+        if (b && b->type != BRANCH_TESTING)
+            return b;
+    }
+    return NULL;
+}
+
+static void add_branch(struct line *l, const struct history_branch *b)
+{
+    char setting[256];
+    const struct history_point *last;
+
+    progress_setting(b->setting, setting, sizeof(setting));
+    add(l, " | %s %u: %s", b->role, b->branch, setting);
+    if (b->points == 0)
+        return;
+    last = &b->point[b->points - 1];
+    if (last->w.samples > 0)
+        add(l, " | loss %.5g", last->w.sum / (double)last->w.samples);
+}
+
+static void add_best(struct line *l, const struct history *h)
+{
+    const struct history_epoch *best = history_best_epoch(h);
+
+    if (!best)
+        return;
+    add(l, " | best");
+    if (isnan(best->e.metric))
+        add_number(l, "loss", best->e.loss);
+    else
+        add_number(l, h->run.metric, best->e.metric);
+    add(l, " (epoch %u of %u)", best->e.epoch, history_epochs(h));
+}
+
+void progress_line(const struct history *h, double now_s, char *out,
+                   size_t size)
+{
+    struct line l = {out, 0, size};
+    const struct history_branch *b = running(h);
+    char time[32];
+
+    add(&l, "%s", run_status_name(h->status));
+    if (b) {
+        clock_no clock = b->points ? b->point[b->points - 1].clock : h->clock;
+
+        add(&l, " | clock %llu", (unsigned long long)clock);
+        add_branch(&l, b);
+    }
+    add_best(&l, h);
+    if (h->trials)
+        add(&l, " | trial %zu", h->trials);
+    progress_duration(now_s, time, sizeof(time));
+    add(&l, " | %s", time);
+}
+
+/* ---- events -------------------------------------------------------------- */
+
+static void event_epoch(const struct history *h, struct line *l,
+                        const struct record_epoch_ended *e)
+{
+    char time[32], setting[256];
+
+    progress_duration(e->seconds, time, sizeof(time));
+    progress_setting(e->setting, setting, sizeof(setting));
+    add(l, "epoch %u:", e->epoch);
+    add_number(l, "loss", e->loss);
+    add_number(l, h->run.metric, e->metric);
+    add(l, ", %s, branch %u, %s%s%s", time, e->branch, setting,
+        e->best ? ", best" : "", e->surviving ? "" : " (finalist)");
+}
+
+static void event_trial(struct line *l, const struct record_trial *t)
+{
+    char time[32], setting[256];
+
+    progress_duration(t->seconds, time, sizeof(time));
+    progress_setting(t->setting, setting, sizeof(setting));
+    add(l, "trial %u: %s: %s", t->trial, setting, trial_label_name(t->label));
+    add_number(l, "speed", t->speed);
+    add(l, ", %llu clocks, %s", (unsigned long long)t->clocks, time);
+}
+
+static void event_search_ended(struct line *l,
+                               const struct record_search_ended *s)
+{
+    char time[32];
+
+    progress_duration(s->seconds, time, sizeof(time));
+    add(l, "search %u: %u trials, %s, ", s->search, s->trials, time);
+    if (s->winner)
+        add(l, "trial %u wins", s->winner);
+    else
+        add(l, "the setting stays");
+    add(l, ": %s", s->reason);
+}
+
+bool progress_event(const struct history *h, const struct record *record,
+                    char *out, size_t size)
+{
+    struct line l = {out, 0, size};
+    char setting[256];
+
+    out[0] = '\0';
+    switch (record->kind) {
+    case RECORD_RUN_STARTED:
+        add(&l, "loaded: %llu samples",
+            (unsigned long long)record->run_started.samples);
+        add(&l, ", %llu for validation, %u workers",
+            (unsigned long long)record->run_started.validation_samples,
+            record->run_started.workers);
+        break;
+    case RECORD_RUN_RESUMED:
+        add(&l, "resumed after epoch %u: %s", record->run_resumed.epoch,
+            record->run_resumed.reason);
+        break;
+    case RECORD_SEARCH_STARTED:
+        add(&l, "search %u: at most %u trials from branch %u: %s",
+            record->search_started.search, record->search_started.trials_max,
+            record->search_started.parent, record->search_started.reason);
+        break;
+    case RECORD_SEARCH_ENDED:
+        event_search_ended(&l, &record->search_ended);
+        break;
+    case RECORD_TRIAL_ENDED:
+        event_trial(&l, &record->trial);
+        break;
+    case RECORD_EPOCH_ENDED:
+        event_epoch(h, &l, &record->epoch_ended);
+        break;
+    case RECORD_SETTING_CHOSEN:
+        progress_setting(record->setting_chosen.setting, setting,
+                         sizeof(setting));
+        add(&l, "setting: %s: %s", setting, record->setting_chosen.reason);
+        break;
+    case RECORD_DECISION:
+        add(&l, "%s: %s", record->decision.decision, record->decision.text);
+        break;
+    case RECORD_SNAPSHOT_WRITTEN:
+        add(&l, "snapshot: %s", record->snapshot_written.path);
+        break;
+    case RECORD_MODEL_SAVED:
+        add(&l, "model of epoch %u: %s", record->model_saved.epoch,
+            record->model_saved.path);
+        break;
+    default:
+        return false;
+    }
+    return true;
+}
+
+/* ---- the terminal -------------------------------------------------------- */
+
+static unsigned terminal_columns(void)
+{
+    struct winsize size;
+
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 20)
+        return 80;
+    return size.ws_col;
+}
+
+static void put(const char *text, size_t len)
+{
+    /* Nobody is left to tell when stderr is gone. */
+    if (write(STDERR_FILENO, text, len) < 0)
+        return;
+}
+
+static void erase(const struct progress *p)
+{
+    if (p->line[0])
+        put("\r\x1b[K", 4);
+}
+
+/* The live line again, cut to the terminal so that it never wraps. */
+static void restore(const struct progress *p)
+{
+    size_t len = strlen(p->line), columns = terminal_columns() - 1;
+
+    put(p->line, len < columns ? len : columns);
+}
+
+static void put_line(struct progress *p, const char *prefix, const char *text)
+{
+    char line[2 * PROGRESS_LINE_MAX + 64];
+    struct line l = {line, 0, sizeof(line) - 1};
+
+    add(&l, "%s%s", prefix, text);
+    line[l.len] = '\n';
+    pthread_mutex_lock(&p->lock);
+    erase(p);
+    put(line, l.len + 1);
+    restore(p);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void take_log_line(void *ctx, enum log_level level, const char *line)
+{
+    struct progress *p = ctx;
+
+    if (p->log_fd >= 0)
+        dprintf(p->log_fd, "%s\n", line);
+    if (level <= p->level)
+        put_line(p, "", line);
+}
+
+void progress_start(struct progress *p, bool quiet, bool verbose, int log_fd)
+{
+    memset(p, 0, sizeof(*p));
+    p->live = !quiet && isatty(STDERR_FILENO);
+    p->verbose = verbose;
+    p->log_fd = log_fd;
+    p->drawn_at_s = -INFINITY;
+    p->level = quiet ? LOG_ERROR : verbose ? LOG_INFO : LOG_WARN;
+    pthread_mutex_init(&p->lock, NULL);
+    log_set_level(LOG_INFO);
+    log_set_sink(take_log_line, p);
+}
+
+void progress_stop(struct progress *p)
+{
+    pthread_mutex_lock(&p->lock);
+    erase(p);
+    p->line[0] = '\0';
+    pthread_mutex_unlock(&p->lock);
+    log_set_sink(NULL, NULL);
+    log_set_level(p->level);
+    pthread_mutex_destroy(&p->lock);
+}
+
+void progress_draw(struct progress *p, const struct history *h, double now_s)
+{
+    if (!p->live || now_s < p->drawn_at_s + PROGRESS_TICK_MS / 1000.0)
+        return;
+    p->drawn_at_s = now_s;
+    pthread_mutex_lock(&p->lock);
+    erase(p);
+    progress_line(h, now_s, p->line, sizeof(p->line));
+    restore(p);
+    pthread_mutex_unlock(&p->lock);
+}
+
+void progress_record(struct progress *p, const struct history *h,
+                     const struct record *record)
+{
+    char text[2 * PROGRESS_LINE_MAX], time[32];
+    struct line l = {text, 0, sizeof(text)};
+
+    if (!p->verbose)
+        return;
+    progress_duration(record->at_s, time, sizeof(time));
+    add(&l, "%8s  ", time);
+    if (progress_event(h, record, text + l.len, sizeof(text) - l.len))
+        put_line(p, "", text);
+}
+
+void progress_note(struct progress *p, const char *text)
+{
+    put_line(p, "mltune: ", text);
+}

@@ -1,0 +1,346 @@
+#include "cli/config/config.h"
+
+#include "api/http/listen.h"
+#include "base/json/json.h"
+#include "base/json/schema.h"
+#include "base/mem.h"
+#include "cli/config/config_parts.h"
+#include "cli/config/config_table.h"
+#include "cli/config/config_tunables.h"
+#include "searchers/space/space_json.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- defaults that a table cannot hold ----------------------------------- */
+
+/* The first of @names that is built in, else the first entry; NULL: none. */
+static const char *first_built_in(const struct registry *r,
+                                  enum registry_kind kind,
+                                  const char *const names[], size_t n)
+{
+    const struct registry_entry *e = registry_at(r, kind, 0);
+
+    for (size_t i = 0; i < n; i++)
+        if (registry_find(r, kind, names[i]))
+            return names[i];
+    return e ? e->name : names[0];
+}
+
+/* Puts @value (transferred) at @pointer unless something is there, or the way
+ * is barred by a value that the schema has complained about. */
+static enum err put_absent(struct config_parse *p, const char *pointer,
+                           json_t *value)
+{
+    enum err err;
+
+    if (json_at(p->root, pointer)) {
+        json_decref(value);
+        return ERR_OK;
+    }
+    err = json_put(p->root, pointer, value);
+    return err == ERR_NOMEM ? err : ERR_OK;
+}
+
+static enum err complete(struct config_parse *p)
+{
+    static const char *const strategies[] = {"mltuner"};
+    static const char *const searchers[] = {"tpe", "random"};
+    const struct registry *r = p->env->registry;
+    const json_t *app = json_at(p->root, "/app/name");
+    enum err err = schema_complete(p->schema, p->root);
+
+    if (!err)
+        err = put_absent(p, "/cluster/workers", json_integer(p->env->cores));
+    if (!err)
+        err = put_absent(
+            p, "/tuner/strategy",
+            json_string(first_built_in(r, REGISTRY_STRATEGY, strategies, 1)));
+    if (!err)
+        err = put_absent(
+            p, "/tuner/searcher",
+            json_string(first_built_in(r, REGISTRY_SEARCHER, searchers, 2)));
+    if (!err)
+        err = put_absent(p, "/tuner/strategy_settings", json_object());
+    if (!err)
+        err = put_absent(p, "/tuner/searcher_settings", json_object());
+    if (!err && json_is_string(app))
+        err = put_absent(p, "/name", json_string(json_string_value(app)));
+    return err;
+}
+
+/* ---- fields -------------------------------------------------------------- */
+
+static double number_at(const struct config_parse *p, const char *pointer,
+                        double fallback)
+{
+    const json_t *value = json_at(p->root, pointer);
+
+    return json_is_number(value) ? json_number_value(value) : fallback;
+}
+
+/* A whole number that the schema has bounded, or @fallback. */
+static uint64_t count_at(const struct config_parse *p, const char *pointer,
+                         uint64_t fallback)
+{
+    double x = number_at(p, pointer, -1);
+
+    return x >= 0 && x <= 0x1p53 ? (uint64_t)x : fallback;
+}
+
+static double seconds_at(const struct config_parse *p, const char *pointer,
+                         double fallback)
+{
+    double s;
+
+    return json_to_seconds(json_at(p->root, pointer), &s) ? s : fallback;
+}
+
+/* Where the HTTP interface is; the files are looked at when it starts. */
+static void read_api(struct config_parse *p)
+{
+    const json_t *listen = json_at(p->root, "/api/listen");
+    const char *cert = json_string_value(json_at(p->root, "/api/tls/cert"));
+    const char *key = json_string_value(json_at(p->root, "/api/tls/key"));
+    struct listen_address address = {.loopback = true};
+    struct run_config *c = p->c;
+
+    c->listen = json_is_string(listen) ? json_string_value(listen) : "";
+    c->tls_cert = cert && *cert ? cert : NULL;
+    c->tls_key = key && *key ? key : NULL;
+    if (!c->tls_cert != !c->tls_key)
+        problems_add(p->problems, "/api/tls", json_at(p->root, "/api/tls"),
+                     "both a certificate (cert) and its key (key)");
+    if (json_is_string(listen) &&
+        (!strchr(c->listen, ':') ||
+         listen_parse(c->listen, &address, NULL) != ERR_OK))
+        problems_add(p->problems, "/api/listen", listen,
+                     "an address with a port, such as \"127.0.0.1:8080\"");
+    else if (!address.loopback && !c->tls_cert)
+        problems_add(
+            p->problems, "/api/listen", listen,
+            "a loopback address such as \"127.0.0.1:8080\", or api.tls "
+            "with a certificate and its key");
+}
+
+static void read_text(struct config_parse *p)
+{
+    const json_t *name = json_at(p->root, "/name");
+    struct run_config *c = p->c;
+
+    c->name = json_is_string(name) ? json_string_value(name) : "";
+    for (const char *s = c->name; *s; s++)
+        if (iscntrl((unsigned char)*s)) {
+            problems_add(p->problems, "/name", name,
+                         "a text without control characters");
+            break;
+        }
+    c->priority = json_string_value(json_at(p->root, "/ps/priority"));
+    if (c->nodes == 1 && c->priority && strcmp(c->priority, "relative") != 0)
+        problems_warn(p->problems, "/ps/priority",
+                      "acts between nodes only; there is one");
+    c->float16 = json_is_true(json_at(p->root, "/ps/float16"));
+    if (c->float16 && c->nodes == 1)
+        problems_warn(p->problems, "/ps/float16",
+                      "acts between nodes only; there is one");
+}
+
+static void read_numbers(struct config_parse *p)
+{
+    struct run_config *c = p->c;
+    const json_t *retune = json_at(p->root, "/tuner/retune");
+    uint64_t bytes;
+
+    c->nodes = (unsigned)count_at(p, "/cluster/nodes", 1);
+    c->workers = (unsigned)count_at(p, "/cluster/workers", 1);
+    c->retune = !json_is_false(retune);
+    c->max_trials = (uint32_t)count_at(p, "/tuner/max_trials", 0);
+    c->trial_clocks = count_at(p, "/tuner/trial_clocks", 0);
+    c->target_loss = number_at(p, "/stop/target_loss", NAN);
+    c->target_metric = number_at(p, "/stop/target_metric", NAN);
+    c->plateau_epochs = (uint32_t)count_at(p, "/stop/plateau_epochs", 5);
+    c->max_epochs = (uint32_t)count_at(p, "/stop/max_epochs", 100);
+    c->max_time_s = seconds_at(p, "/stop/max_time", INFINITY);
+    c->snapshot_every_s = seconds_at(p, "/snapshot/every", 300);
+    c->snapshot_keep = (uint32_t)count_at(p, "/snapshot/keep", 2);
+    c->memory_limit =
+        json_to_bytes(json_at(p->root, "/memory/limit"), &bytes) ? bytes : 0;
+    c->seed = count_at(p, "/seed", 1);
+}
+
+/* Whether a clock of this app is a mini-batch: where it has a setting `clock`,
+ * that says so. */
+static bool has_batch_clocks(const struct run_config *c)
+{
+    const json_t *clock = json_object_get(c->app_settings, "clock");
+    const char *s = json_string_value(clock);
+
+    return !clock || (s && strcmp(s, "batch") == 0);
+}
+
+static enum err read_initial(struct config_parse *p)
+{
+    const json_t *initial = json_at(p->root, "/tuner/initial");
+    struct run_config *c = p->c;
+    enum err err;
+
+    if (!json_is_object(initial))
+        return ERR_OK;
+    err = setting_from_json(&c->space, initial, "/tuner/initial",
+                            &c->initial_setting, p->problems);
+    if (err)
+        return err;
+    err = json_put(p->root, "/tuner/initial",
+                   setting_to_json(&c->space, &c->initial_setting));
+    c->initial = json_at(p->root, "/tuner/initial");
+    return err;
+}
+
+static enum err read_tunables(struct config_parse *p)
+{
+    struct run_config *c = p->c;
+    const struct tunables_context context = {
+        .app = c->app,
+        .update_rule = c->update_rule,
+        .consistency = c->consistency,
+        .nodes = c->nodes > 0 ? c->nodes : 1,
+        .workers = c->nodes * c->workers > 0 ? c->nodes * c->workers : 1,
+        .batch_clocks = has_batch_clocks(c)};
+    enum err err = tunables_space(&context, json_at(p->root, "/tunables"),
+                                  &c->space, p->problems);
+
+    if (err == ERR_INVAL)
+        return ERR_OK; /* in p->problems; the initial setting has no space */
+    if (!err)
+        err = read_initial(p);
+    if (err == ERR_INVAL)
+        return ERR_OK;
+    if (!err)
+        err = json_object_set_new(p->root, "tunables", space_to_json(&c->space))
+                  ? ERR_NOMEM
+                  : ERR_OK;
+    return err;
+}
+
+/* ---- the whole ----------------------------------------------------------- */
+
+static enum err load_schema(struct config_parse *p)
+{
+    size_t n;
+    const struct config_field *fields = config_table(&n);
+    enum err err = config_schema(fields, n, &p->schema, NULL);
+
+    assert(err != ERR_FORMAT); /* the table's test reads it all */
+    return err;
+}
+
+static enum err load_text(struct config_parse *p, const char *text, size_t len)
+{
+    struct json_place place;
+    struct problem *problem;
+    struct fault f = {0};
+    enum err err = json_load(text, len, &p->root, &place, &f);
+    const char *reason = strstr(f.text, ": ");
+
+    if (err != ERR_FORMAT && err != ERR_LIMIT)
+        return err;
+    problem = problems_add(p->problems, "", NULL, "valid JSON");
+    if (!problem)
+        return ERR_NOMEM;
+    problem->place = place;
+    snprintf(problem->found, sizeof(problem->found), "%.200s",
+             reason ? reason + 2 : f.text);
+    return ERR_INVAL;
+}
+
+static enum err parse_all(struct config_parse *p,
+                          const struct option_list *sets)
+{
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; sets && i < sets->len && !err; i++)
+        err = config_set(p, sets->item[i]);
+    if (!err)
+        err = load_schema(p);
+    if (err)
+        return err;
+    schema_check(p->schema, p->root, "", p->problems);
+    if (!json_is_object(p->root))
+        return ERR_OK;
+    p->searcher_given = json_at(p->root, "/tuner/searcher") != NULL;
+    err = complete(p);
+    if (!err)
+        err = config_names(p);
+    if (err)
+        return err;
+    read_numbers(p);
+    read_api(p);
+    read_text(p);
+    err = read_tunables(p);
+    if (!err)
+        err = config_try_searcher(p);
+    return err ? err : schema_order(p->schema, p->root);
+}
+
+/* What a configuration without errors holds. */
+static void check_whole(const struct run_config *c)
+{
+    assert(c->app && c->app_settings);
+    assert(c->update_rule && c->consistency);
+    assert(c->strategy && c->strategy_settings);
+    assert(c->searcher && c->searcher_settings);
+    assert(c->nodes >= 1 && c->workers >= 1);
+    assert(c->max_epochs >= 1 && c->plateau_epochs >= 1);
+    assert(c->max_time_s > 0 && c->snapshot_every_s > 0);
+    assert(c->snapshot_keep >= 1);
+    assert(c->name && c->listen && c->priority);
+    assert(space_dims(&c->space) <= c->space.len);
+}
+
+void run_config_free(struct run_config *c)
+{
+    if (!c)
+        return;
+    json_decref(c->effective);
+    json_decref(c->searcher_own);
+    mem_free((char *)c->folder);
+    mem_free(c);
+}
+
+enum err run_config_parse(const struct config_env *env, const char *text,
+                          size_t len, const char *folder,
+                          const struct option_list *sets,
+                          struct run_config **out, struct problems *problems)
+{
+    struct config_parse p = {.env = env, .problems = problems};
+    enum err err;
+
+    assert(*folder == '/');
+    assert(env->cores >= 1);
+    p.c = mem_calloc(1, sizeof(*p.c));
+    if (!p.c)
+        return ERR_NOMEM;
+    p.c->folder = mem_strdup(folder);
+    err = p.c->folder ? load_text(&p, text, len) : ERR_NOMEM;
+    if (!err)
+        err = parse_all(&p, sets);
+    if (problems->no_memory)
+        err = ERR_NOMEM;
+    else if (!err && problems->errors > 0)
+        err = ERR_INVAL;
+    config_mark_sets(sets, problems);
+    if (p.root)
+        problems_locate(problems, text, len);
+    p.c->effective = p.root;
+    json_decref(p.schema);
+    if (!err)
+        check_whole(p.c);
+    if (err)
+        run_config_free(p.c);
+    else
+        *out = p.c;
+    return err;
+}

@@ -1,0 +1,82 @@
+/* The run configuration: one JSON file, parsed once, checked whole.
+ *
+ * What a field is, what it may be and its default stand in one table
+ * (cli/config/config_table.h), which also makes the JSON schema and the help.
+ * All errors are told at once, each with JSON pointer, line and column. The
+ * result is immutable.
+ */
+#ifndef CLI_CONFIG_H
+#define CLI_CONFIG_H
+
+#include "base/json/problems.h"
+#include "base/json/registry.h"
+#include "cli/basics/options.h"
+#include "searchers/space/space.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What the configuration is checked against. */
+struct config_env {
+    const struct registry *registry; /* borrowed for the configuration's life */
+    unsigned cores;                  /* default of cluster.workers */
+};
+
+/* A valid configuration. All pointers are owned by it, except those into the
+ * registry; JSON members are parts of `effective`. */
+struct run_config {
+    const char *name;
+    const struct registry_entry *app;
+    const json_t *app_settings; /* the whole "app" object, defaults filled in */
+    unsigned nodes, workers;    /* workers of each node */
+    const struct registry_entry *update_rule, *consistency;
+    bool float16;
+    const char *priority; /* random, round_robin, absolute, relative */
+    struct space space;   /* every tunable; what cannot act is pinned */
+    const struct registry_entry *strategy, *searcher;
+    const json_t *strategy_settings, *searcher_settings; /* complete objects */
+    /* A searcher that is a plug-in or a program was tried and did not answer
+     * sensibly: the run will say so and go on with its fallback. In its own
+     * words; NULL: nothing is wrong. */
+    const char *searcher_broken;
+    json_t *searcher_own; /* what searcher_settings is then */
+    bool retune;
+    uint32_t max_trials;               /* 0: 12 + 6 d */
+    uint64_t trial_clocks;             /* 0: found by the tuner */
+    const json_t *initial;             /* complete setting; NULL: none */
+    struct setting initial_setting;    /* the same; where initial */
+    double target_loss, target_metric; /* NAN: none */
+    uint32_t plateau_epochs, max_epochs;
+    double max_time_s; /* INFINITY: none */
+    double snapshot_every_s;
+    uint32_t snapshot_keep;
+    uint64_t memory_limit; /* bytes; 0: half of what is available */
+    const char *listen;    /* "127.0.0.1:8080"; "": any free port on loopback */
+    const char *tls_cert,
+        *tls_key; /* files, from @folder; both or none (NULL) */
+    uint64_t seed;
+    const char *folder; /* where relative paths start; absolute */
+    /* The configuration with every default filled in: what nodes and journals
+     * get. Parsing it again gives the same configuration. */
+    json_t *effective;
+};
+
+/* Configuration from @text. @sets[n] ("PATH=VALUE", PATH dotted or a JSON
+ * pointer, VALUE JSON or else a text) are put in before anything is checked.
+ * Everything that is wrong, and warnings, go to @problems, located and sorted.
+ *
+ * @folder   absolute; copied
+ * @out      owned by the caller (run_config_free); only on success
+ *
+ * Errors: ERR_INVAL (see @problems), ERR_NOMEM. */
+enum err run_config_parse(const struct config_env *env, const char *text,
+                          size_t len, const char *folder,
+                          const struct option_list *sets,
+                          struct run_config **out, struct problems *problems);
+
+/* Accepts NULL. */
+void run_config_free(struct run_config *c);
+
+#endif

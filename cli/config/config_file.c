@@ -1,0 +1,147 @@
+#include "cli/config/config_file.h"
+
+#include "base/mem.h"
+#include "cli/basics/exit_code.h"
+#include "cli/basics/talk.h"
+#include "cli/config/registry.h"
+
+#include <errno.h>
+#include <libgen.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Cores that a cgroup's quota allows, rounded up; 0: no quota. */
+static unsigned quota_cores(void)
+{
+    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");
+    unsigned long quota = 0, period = 0;
+    int n = 0;
+
+    if (file) {
+        n = fscanf(file, "%lu %lu", &quota, &period);
+        fclose(file);
+    }
+    return n == 2 && period > 0 ? (unsigned)((quota + period - 1) / period) : 0;
+}
+
+unsigned config_cores(void)
+{
+    unsigned quota = quota_cores(), cores = 1;
+    cpu_set_t set;
+
+    if (sched_getaffinity(0, sizeof(set), &set) == 0)
+        cores = (unsigned)CPU_COUNT(&set);
+    if (quota > 0 && quota < cores)
+        cores = quota;
+    return cores > 0 ? cores : 1;
+}
+
+/* All of @file, at most JSON_TEXT_MAX bytes and one more. */
+static char *read_all(FILE *file, size_t *len)
+{
+    char *text = NULL, *grown;
+    size_t n = 0, got = 1;
+
+    while (got > 0 && n <= JSON_TEXT_MAX) {
+        grown = mem_realloc(text, n + 65536);
+        if (!grown)
+            break;
+        text = grown;
+        got = fread(text + n, 1, 65536, file);
+        n += got;
+    }
+    *len = n;
+    if (got > 0 && n <= JSON_TEXT_MAX) {
+        mem_free(text);
+        errno = ENOMEM;
+        return NULL;
+    }
+    return text;
+}
+
+static char *read_config(const char *path, size_t *len)
+{
+    bool is_stdin = strcmp(path, "-") == 0;
+    FILE *file = is_stdin ? stdin : fopen(path, "re");
+    char *text;
+
+    if (!file)
+        return NULL;
+    text = read_all(file, len);
+    if (text && ferror(file)) {
+        mem_free(text);
+        text = NULL;
+    }
+    if (!is_stdin)
+        fclose(file);
+    return text;
+}
+
+/* Absolute folder of @path, or the working one for stdin. */
+static bool folder_of(const char *path, char out[PATH_MAX])
+{
+    char copy[PATH_MAX];
+
+    if (strlen(path) >= sizeof(copy)) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    snprintf(copy, sizeof(copy), "%s", strcmp(path, "-") == 0 ? "./-" : path);
+    return realpath(dirname(copy), out) != NULL;
+}
+
+int run_config_check(const char *path, const struct option_list *sets,
+                     struct run_config **out, struct problems *problems)
+{
+    const struct config_env env = {cli_registry(), config_cores()};
+    char folder[PATH_MAX];
+    size_t len = 0;
+    char *text = read_config(path, &len);
+    enum err err;
+
+    if (!text || !folder_of(path, folder)) {
+        talk_error("%s: %s", path, strerror(errno));
+        mem_free(text);
+        return EXIT_IO;
+    }
+    err = run_config_parse(&env, text, len, folder, sets, out, problems);
+    mem_free(text);
+    if (err == ERR_INVAL)
+        return EXIT_CONFIG;
+    if (err)
+        talk_error("%s: %s", path, err_text(err));
+    return exit_code_of(err);
+}
+
+void run_config_say(const char *path, const struct problems *problems)
+{
+    const char *file = strcmp(path, "-") == 0 ? "(stdin)" : path;
+    char line[2048];
+
+    for (size_t i = 0; i < problems->len; i++) {
+        const struct problem *p = &problems->item[i];
+
+        problem_text(p, file, line, sizeof(line));
+        if (p->warning)
+            talk_note("%s", line);
+        else
+            talk_error("%s", line);
+    }
+    if (problems->errors > problems->recorded)
+        talk_error("%s: %zu errors more", file,
+                   problems->errors - problems->recorded);
+}
+
+int run_config_load(const char *path, const struct option_list *sets,
+                    struct run_config **out)
+{
+    struct problems problems = {0};
+    int code = run_config_check(path, sets, out, &problems);
+
+    run_config_say(path, &problems);
+    problems_deinit(&problems);
+    return code;
+}

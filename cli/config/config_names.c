@@ -1,0 +1,274 @@
+/* What a configuration names (app, rule, consistency, strategy, searcher), with
+ * the settings of each. */
+#include "base/json/json.h"
+#include "base/json/schema.h"
+#include "base/text.h"
+#include "cli/config/config_parts.h"
+#include "cli/config/config_table.h"
+#include "cli/config/plugins.h"
+#include "searchers/process/process_io.h"
+#include "tuner/board/strategy.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- names --------------------------------------------------------------- */
+
+/* Names of the contract that come later: a better answer than "unknown". */
+static bool is_planned(const char *name)
+{
+    static const char *const names[] = {
+        "nn",   "lda",  "nesterov",    "rmsprop", "adadelta",
+        "adam", "essp", "adarevision", "async",   "barrier",
+        "tpe",  "gp",   "asha",        "median",  "hyperband",
+        "pbt",  "grid", "round_robin", "fixed",   "mltuner",
+        "mf",   "mlr"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
+}
+
+static void wrong_name(struct config_parse *p, enum registry_kind kind,
+                       const char *pointer, const json_t *value)
+{
+    const struct registry *r = p->env->registry;
+    const char *name = json_string_value(value), *near;
+    char names[PROBLEM_TEXT_MAX - 32];
+    struct problem *problem;
+
+    registry_names(r, kind, names, sizeof(names));
+    problem =
+        problems_add(p->problems, pointer, value, "%s %s: %s",
+                     strchr("aeiou", *registry_kind_name(kind)) ? "an" : "a",
+                     registry_kind_name(kind), *names ? names : "none");
+    near = name ? registry_nearest(r, kind, name) : NULL;
+    if (problem && near)
+        snprintf(problem->hint, sizeof(problem->hint), "did you mean \"%s\"?",
+                 near);
+    else if (problem && name && is_planned(name))
+        snprintf(problem->hint, sizeof(problem->hint),
+                 "%.64s is not built in yet", name);
+    else if (problem && kind == REGISTRY_SEARCHER)
+        snprintf(problem->hint, sizeof(problem->hint),
+                 "one of your own is {\"plugin\": \"FILE.so\"} or "
+                 "{\"command\": [\"PROGRAM\"]}");
+}
+
+/* The entry that the value at @pointer names; NULL after a complaint, or where
+ * the schema has complained. */
+static const struct registry_entry *
+named(struct config_parse *p, enum registry_kind kind, const char *pointer)
+{
+    const json_t *value = json_at(p->root, pointer);
+    const struct registry_entry *e;
+
+    if (!json_is_string(value))
+        return NULL;
+    e = registry_find(p->env->registry, kind, json_string_value(value));
+    if (e && e->hidden)
+        e = NULL;
+    if (!e)
+        wrong_name(p, kind, pointer, value);
+    return e;
+}
+
+/* Checks and completes the object at @pointer by @e's settings schema. */
+static enum err check_settings(struct config_parse *p,
+                               const struct registry_entry *e,
+                               const char *pointer, const json_t **out)
+{
+    json_t *settings = json_at(p->root, pointer), *schema;
+    size_t before = p->problems->errors;
+    struct fault f = {0};
+    enum err err;
+
+    if (!e || !json_is_object(settings))
+        return ERR_OK;
+    err = config_entry_schema(e, &schema, &f);
+    assert(err != ERR_FORMAT); /* registry_add has read it */
+    if (err)
+        return err;
+    schema_check(schema, settings, pointer, p->problems);
+    if (e->check && p->problems->errors == before)
+        e->check(settings, pointer, p->problems);
+    err = schema_complete(schema, settings);
+    if (!err)
+        err = schema_order(schema, settings);
+    json_decref(schema);
+    *out = settings;
+    return err;
+}
+
+/* ---- searchers from outside ---------------------------------------------- */
+
+static bool is_foreign(const struct registry_entry *e)
+{
+    return e && (e->ops == &searcher_plugin || e->ops == &searcher_process);
+}
+
+/* The entry that the object at /tuner/searcher means by its members. */
+static const struct registry_entry *foreign_entry(struct config_parse *p,
+                                                  const json_t *searcher)
+{
+    bool plugin = json_object_get(searcher, "plugin") != NULL;
+    bool command = json_object_get(searcher, "command") != NULL;
+    const struct registry_entry *e =
+        registry_find(p->env->registry, REGISTRY_SEARCHER,
+                      plugin ? searcher_plugin.name : searcher_process.name);
+
+    if (plugin == command)
+        problems_add(p->problems, "/tuner/searcher", searcher,
+                     "either \"plugin\", a shared object, or \"command\", a "
+                     "program with its arguments");
+    else if (!e)
+        problems_add(p->problems, "/tuner/searcher", searcher,
+                     "a searcher that is built in");
+    return plugin == command ? NULL : e;
+}
+
+/* Puts the absolute path of the shared object in the place of its name. */
+static enum err find_plugin(struct config_parse *p, json_t *own)
+{
+    static const char pointer[] = "/tuner/searcher/plugin";
+    const json_t *value = json_object_get(own, "plugin");
+    const char *name = json_string_value(value);
+    char path[PATH_MAX];
+
+    if (!name)
+        return ERR_OK; /* the schema has complained */
+    if (!plugin_find(p->c->folder, name, path)) {
+        problems_add(p->problems, pointer, value,
+                     "a shared object that is there, from the configuration's "
+                     "folder or in MLTUNE_PLUGIN_PATH");
+        return ERR_OK;
+    }
+    if (json_object_set_new(own, "plugin", json_string(path)))
+        return ERR_NOMEM;
+    return json_put(p->root, pointer, json_string(path));
+}
+
+/* What the searcher's ops are opened with: the object of the configuration with
+ * the searcher's own settings and the folder. */
+static enum err make_foreign(struct config_parse *p, const json_t *searcher)
+{
+    const json_t *settings = json_at(p->root, "/tuner/searcher_settings");
+    json_t *own = json_deep_copy(searcher);
+    struct run_config *c = p->c;
+
+    c->searcher_own = own;
+    c->searcher_settings = own;
+    if (!own || json_object_set_new(own, "folder", json_string(c->folder)))
+        return ERR_NOMEM;
+    if (json_object_set_new(own, "settings", json_deep_copy(settings)))
+        return ERR_NOMEM;
+    if (c->searcher->ops != &searcher_plugin)
+        return ERR_OK;
+    return find_plugin(p, own);
+}
+
+static enum err check_searcher(struct config_parse *p)
+{
+    const json_t *searcher = json_at(p->root, "/tuner/searcher");
+    const json_t *settings = json_at(p->root, "/tuner/searcher_settings");
+    struct run_config *c = p->c;
+
+    c->searcher = json_is_object(searcher)
+                      ? foreign_entry(p, searcher)
+                      : named(p, REGISTRY_SEARCHER, "/tuner/searcher");
+    if (is_foreign(c->searcher) && json_is_object(settings))
+        return make_foreign(p, searcher);
+    return check_settings(p, c->searcher, "/tuner/searcher_settings",
+                          &c->searcher_settings);
+}
+
+static void cannot_search(struct config_parse *p, const struct fault *f)
+{
+    problems_add(p->problems, "/tuner/searcher",
+                 json_at(p->root, "/tuner/searcher"),
+                 "a searcher that can search these tunables: %s", f->text);
+}
+
+/* A plug-in or program is started once. What it refuses is for the user to
+ * mend; one that hangs, dies or talks nonsense now would do so in the run,
+ * which goes on without it, and is spared a second try. */
+static enum err try_foreign(struct config_parse *p)
+{
+    struct run_config *c = p->c;
+    struct fault f = {0};
+    enum err err = searcher_process_try(c->searcher->ops, &c->space,
+                                        c->searcher_own, NULL, &f);
+
+    if (!err || err == ERR_NOMEM)
+        return err;
+    if (searcher_process_is_refusal(err)) {
+        cannot_search(p, &f);
+        return ERR_OK;
+    }
+    text_clean(f.text);
+    if (json_object_set_new(c->searcher_own, "broken", json_string(f.text)))
+        return ERR_NOMEM;
+    c->searcher_broken =
+        json_string_value(json_object_get(c->searcher_own, "broken"));
+    return ERR_OK;
+}
+
+enum err config_try_searcher(struct config_parse *p)
+{
+    const struct run_config *c = p->c;
+    struct searcher *s = NULL;
+    struct fault f = {0};
+    enum err err;
+
+    if (p->problems->errors > 0 || !c->searcher->ops)
+        return ERR_OK;
+    if (is_foreign(c->searcher))
+        return try_foreign(p);
+    err = searcher_open(c->searcher->ops, &c->space, c->searcher_settings,
+                        c->seed, &s, &f);
+    searcher_close(s);
+    if (err != ERR_INVAL)
+        return err;
+    cannot_search(p, &f);
+    return ERR_OK;
+}
+
+/* ---- all of them --------------------------------------------------------- */
+
+/* Who names a searcher wants it to be used, also by a strategy that draws its
+ * settings at random by default. */
+static enum err imply_sampling(struct config_parse *p)
+{
+    const struct registry_entry *e = p->c->strategy;
+    const struct strategy_ops *ops = e ? e->ops : NULL;
+    json_t *settings = json_at(p->root, "/tuner/strategy_settings");
+
+    if (!p->searcher_given || !ops || ops->proposer != PROPOSER_SAMPLING ||
+        !json_is_object(settings) || json_object_get(settings, "sampling"))
+        return ERR_OK;
+    return json_object_set_new(settings, "sampling", json_string("searcher"))
+               ? ERR_NOMEM
+               : ERR_OK;
+}
+
+enum err config_names(struct config_parse *p)
+{
+    struct run_config *c = p->c;
+    enum err err;
+
+    c->app = named(p, REGISTRY_APP, "/app/name");
+    c->update_rule = named(p, REGISTRY_RULE, "/ps/update_rule");
+    c->consistency = named(p, REGISTRY_CONSISTENCY, "/ps/consistency");
+    c->strategy = named(p, REGISTRY_STRATEGY, "/tuner/strategy");
+    err = check_settings(p, c->app, "/app", &c->app_settings);
+    if (!err)
+        err = imply_sampling(p);
+    if (!err)
+        err = check_settings(p, c->strategy, "/tuner/strategy_settings",
+                             &c->strategy_settings);
+    if (!err)
+        err = check_searcher(p);
+    return err;
+}

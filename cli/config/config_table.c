@@ -1,0 +1,391 @@
+#include "cli/config/config_table.h"
+
+#include "base/json/json.h"
+#include "searchers/space/space_json.h"
+#include "tuner/board/tuner.h"
+#include "tuner/shell/loop_io.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Order is that of help and schema. A default here is the contract's; what
+ * depends on the machine or on what is built in is filled in by
+ * cli/config/config.c and says so in its help. */
+static const struct config_field fields[] = {
+    {.path = "name",
+     .type = CONFIG_STRING,
+     .schema = "{\"minLength\": 1, \"maxLength\": 100}",
+     .help = "what the run is called; the app's name unless given"},
+    {.path = "app",
+     .type = CONFIG_OBJECT,
+     .required = true,
+     .schema = "{\"required\": [\"name\"], \"additionalProperties\": true,"
+               " \"properties\": {\"name\": {\"type\": \"string\"}}}",
+     .help =
+         "the training application, by name, and its settings (mltune apps)"},
+    {.path = "cluster.launcher",
+     .type = CONFIG_STRING,
+     .fallback = "\"local\"",
+     .choices = "local",
+     .help = "how nodes are started"},
+    {.path = "cluster.nodes",
+     .type = CONFIG_INT,
+     .fallback = "1",
+     .min = 1,
+     .max = LOOP_NODES_MAX,
+     .help = "processes that train, each with its part of the parameters"},
+    {.path = "cluster.workers",
+     .type = CONFIG_INT,
+     .min = 1,
+     .max = 256,
+     .help = "threads of each node; as many as cores unless given"},
+    {.path = "ps.update_rule",
+     .type = CONFIG_STRING,
+     .fallback = "\"sgd\"",
+     .help = "how updates change parameters"},
+    {.path = "ps.consistency",
+     .type = CONFIG_STRING,
+     .fallback = "\"bsp\"",
+     .help = "how old what a worker reads may be"},
+    {.path = "ps.float16",
+     .type = CONFIG_BOOL,
+     .fallback = "false",
+     .help = "send 16-bit floats between nodes"},
+    {.path = "ps.access",
+     .type = CONFIG_STRING,
+     .fallback = "\"gather\"",
+     .choices = "off|gather|place",
+     .help = "what several nodes do with the knowledge of which rows each "
+             "worker touches; gather: what it reads in a clock is asked for at "
+             "once; place: and rows lie where they are touched"},
+    {.path = "ps.priority",
+     .type = CONFIG_STRING,
+     .fallback = "\"relative\"",
+     .choices = "random|round_robin|absolute|relative",
+     .help = "which rows leave early, within the budget bandwidth_mbps"},
+    {.path = "tunables",
+     .type = CONFIG_OBJECT,
+     .help = "what is tuned, by name; the app's known ones unless given"},
+    {.path = "tuner.strategy",
+     .type = CONFIG_STRING,
+     .help = "what to do with branches; mltuner unless given"},
+    {.path = "tuner.searcher",
+     .type = CONFIG_ANY,
+     .schema =
+         "{\"anyOf\": [{\"type\": \"string\"}, {\"type\": \"object\","
+         " \"properties\": {"
+         "\"plugin\": {\"type\": \"string\", \"minLength\": 1,"
+         " \"description\": \"a shared object (mltune/searcher.h)\"},"
+         "\"command\": {\"type\": \"array\", \"minItems\": 1,"
+         " \"maxItems\": 60, \"items\": {\"type\": \"string\"},"
+         " \"description\": \"a program that speaks JSON lines\"},"
+         "\"timeout\": {\"type\": [\"string\", \"number\"],"
+         " \"format\": \"seconds\", \"minimum\": 0.001,"
+         " \"maximum\": 86400,"
+         " \"description\": \"longest an answer may take; 10s\"},"
+         "\"fallback\": {\"enum\": [\"tpe\", \"gp\", \"random\", \"grid\","
+         " \"marginal\"], \"description\": \"what goes on when it fails;"
+         " tpe\"}}}]}",
+     .help = "what proposes settings: one of mltune searchers, or a plug-in or "
+             "program of your own; tpe unless given"},
+    {.path = "tuner.retune",
+     .type = CONFIG_BOOL,
+     .fallback = "true",
+     .help = "search again when progress stops"},
+    {.path = "tuner.max_trials",
+     .type = CONFIG_INT,
+     .min = 1,
+     .max = TUNER_TRIALS_MAX,
+     .help =
+         "settings tried in the first search; 12 + 6 a tunable unless given"},
+    {.path = "tuner.trial_clocks",
+     .type = CONFIG_INT,
+     .min = 1,
+     .max = 1e12,
+     .unit = "clocks",
+     .help = "fixes trial lengths, so that a run is reproducible"},
+    {.path = "tuner.initial",
+     .type = CONFIG_OBJECT,
+     .help = "setting to start from instead of a first search"},
+    {.path = "tuner.strategy_settings",
+     .type = CONFIG_OBJECT,
+     .help = "the strategy's own (mltune strategies)"},
+    {.path = "tuner.searcher_settings",
+     .type = CONFIG_OBJECT,
+     .help = "the searcher's own (mltune searchers)"},
+    {.path = "stop.target_loss",
+     .type = CONFIG_NUMBER,
+     .help = "end when an epoch's mean training loss is at most this"},
+    {.path = "stop.target_metric",
+     .type = CONFIG_NUMBER,
+     .help = "end when the validation metric is at least this good"},
+    {.path = "stop.plateau_epochs",
+     .type = CONFIG_INT,
+     .fallback = "5",
+     .min = 1,
+     .max = 1e6,
+     .unit = "epochs",
+     .help = "converged after so many without improvement"},
+    {.path = "stop.max_epochs",
+     .type = CONFIG_INT,
+     .fallback = "100",
+     .min = 1,
+     .max = 1e9,
+     .unit = "epochs",
+     .help = "end after so many"},
+    {.path = "stop.max_time",
+     .type = CONFIG_DURATION,
+     .min = 0.001,
+     .max = 1e9,
+     .help = "end after so long, from the first clock"},
+    {.path = "snapshot.every",
+     .type = CONFIG_DURATION,
+     .fallback = "\"5m\"",
+     .min = 0.1,
+     .max = 1e9,
+     .help = "time between snapshots"},
+    {.path = "snapshot.keep",
+     .type = CONFIG_INT,
+     .fallback = "2",
+     .min = 1,
+     .max = 1000,
+     .help = "newest snapshots that stay"},
+    {.path = "memory.limit",
+     .type = CONFIG_SIZE,
+     .min = 1 << 20,
+     .max = 0x1p60,
+     .help = "for all branches of a node; half of what is free unless given"},
+    {.path = "api.listen",
+     .type = CONFIG_STRING,
+     .help =
+         "address and port of the HTTP interface; any free port on loopback "
+         "unless given; others than loopback need api.tls"},
+    {.path = "api.tls.cert",
+     .type = CONFIG_STRING,
+     .help = "file of the HTTP interface's certificate and its chain (PEM)"},
+    {.path = "api.tls.key",
+     .type = CONFIG_STRING,
+     .help = "file of its key (PEM), which nobody else may read"},
+    {.path = "seed",
+     .type = CONFIG_INT,
+     .fallback = "1",
+     .min = 0,
+     .max = 9007199254740992.0,
+     .help = "of everything random"},
+};
+
+const struct config_field *config_table(size_t *n)
+{
+    *n = sizeof(fields) / sizeof(*fields);
+    return fields;
+}
+
+/* ---- schemas of entries -------------------------------------------------- */
+
+/* Adds @name to the schema's "required" unless it is there. */
+static int require(json_t *schema, const char *name)
+{
+    json_t *list = json_object_get(schema, "required"), *one;
+    size_t i;
+
+    if (!list) {
+        list = json_array();
+        if (json_object_set_new(schema, "required", list) != 0)
+            return -1;
+    }
+    json_array_foreach(list, i, one)
+    {
+        if (json_is_string(one) && strcmp(json_string_value(one), name) == 0)
+            return 0;
+    }
+    return json_array_append_new(list, json_string(name));
+}
+
+static int name_entry(json_t *schema, const struct registry_entry *e)
+{
+    json_t *properties = json_object_get(schema, "properties");
+    json_t *name = json_object();
+
+    if (json_object_set_new(name, "const", json_string(e->name)) != 0) {
+        json_decref(name);
+        return -1;
+    }
+    if (json_object_set_new(properties, "name", name) != 0)
+        return -1;
+    return require(schema, "name");
+}
+
+enum err config_entry_schema(const struct registry_entry *e, json_t **out,
+                             struct fault *f)
+{
+    const char *text = e->settings ? e->settings : "{}";
+    json_t *schema;
+    enum err err = json_load(text, strlen(text), &schema, NULL, f);
+    int failed = 0;
+
+    if (err)
+        return err;
+    failed |= json_object_set_new(schema, "type", json_string("object"));
+    if (!json_object_get(schema, "properties"))
+        failed |= json_object_set_new(schema, "properties", json_object());
+    if (!json_object_get(schema, "additionalProperties"))
+        failed |=
+            json_object_set_new(schema, "additionalProperties", json_false());
+    if (!failed && e->kind == REGISTRY_APP)
+        failed |= name_entry(schema, e);
+    if (failed) {
+        json_decref(schema);
+        return ERR_NOMEM;
+    }
+    *out = schema;
+    return ERR_OK;
+}
+
+/* ---- the whole schema ---------------------------------------------------- */
+
+/* Names of @kind as a JSON array; NULL when out of memory. */
+static json_t *name_list(const struct registry *r, enum registry_kind kind)
+{
+    const struct registry_entry *e;
+    json_t *list = json_array();
+
+    for (size_t i = 0; list && (e = registry_at(r, kind, i)); i++)
+        if (json_array_append_new(list, json_string(e->name)) != 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    return list;
+}
+
+static enum err set_names(json_t *schema, const char *pointer,
+                          const struct registry *r, enum registry_kind kind)
+{
+    json_t *at = json_at(schema, pointer);
+
+    return json_object_set_new(at, "enum", name_list(r, kind)) ? ERR_NOMEM
+                                                               : ERR_OK;
+}
+
+/* "app" becomes one of the apps, each with its settings. */
+static enum err set_apps(json_t *schema, const struct registry *r,
+                         struct fault *f)
+{
+    const struct registry_entry *e;
+    json_t *list = json_array(), *own,
+           *app = json_at(schema, "/properties/app");
+    enum err err = list ? ERR_OK : ERR_NOMEM;
+
+    for (size_t i = 0; !err && (e = registry_at(r, REGISTRY_APP, i)); i++) {
+        err = config_entry_schema(e, &own, f);
+        if (err)
+            break;
+        if (json_object_set_new(own, "title", json_string(e->name)) != 0 ||
+            json_object_set_new(own, "description", json_string(e->summary)) !=
+                0) {
+            json_decref(own);
+            err = ERR_NOMEM;
+        } else if (json_array_append_new(list, own) != 0) {
+            err = ERR_NOMEM;
+        }
+    }
+    if (err || json_array_size(list) == 0) {
+        json_decref(list);
+        return err;
+    }
+    return json_object_set_new(app, "oneOf", list) ? ERR_NOMEM : ERR_OK;
+}
+
+/* {"if": {tuner.KEY is e}, "then": {tuner.KEY_settings: its schema}}. */
+static enum err append_rule(json_t *rules, const struct registry_entry *e,
+                            const char *key, struct fault *f)
+{
+    char settings[64];
+    json_t *own, *rule;
+    enum err err = config_entry_schema(e, &own, f);
+
+    if (err)
+        return err;
+    snprintf(settings, sizeof(settings), "%s_settings", key);
+    rule = json_pack("{s:{s:{s:{s:s}}, s:[s]}, s:{s:{s:o}}}", "if",
+                     "properties", key, "const", e->name, "required", key,
+                     "then", "properties", settings, own);
+    return json_array_append_new(rules, rule) ? ERR_NOMEM : ERR_OK;
+}
+
+static enum err set_tuner_settings(json_t *schema, const struct registry *r,
+                                   struct fault *f)
+{
+    json_t *tuner = json_at(schema, "/properties/tuner"), *rules = json_array();
+    const struct registry_entry *e;
+    enum err err = rules ? ERR_OK : ERR_NOMEM;
+
+    for (size_t i = 0; !err && (e = registry_at(r, REGISTRY_STRATEGY, i)); i++)
+        err = append_rule(rules, e, "strategy", f);
+    for (size_t i = 0; !err && (e = registry_at(r, REGISTRY_SEARCHER, i)); i++)
+        err = append_rule(rules, e, "searcher", f);
+    if (err || json_array_size(rules) == 0) {
+        json_decref(rules);
+        return err;
+    }
+    return json_object_set_new(tuner, "allOf", rules) ? ERR_NOMEM : ERR_OK;
+}
+
+static enum err set_tunables(json_t *schema, struct fault *f)
+{
+    const char *text = space_json_schema();
+    json_t *at = json_at(schema, "/properties/tunables"), *own;
+    enum err err = json_load(text, strlen(text), &own, NULL, f);
+
+    if (err)
+        return err;
+    return json_object_set_new(at, "additionalProperties", own) ? ERR_NOMEM
+                                                                : ERR_OK;
+}
+
+static enum err set_head(json_t *schema)
+{
+    int failed = 0;
+
+    failed |= json_object_set_new(
+        schema, "$schema",
+        json_string("https://json-schema.org/draft/2020-12/schema"));
+    failed |= json_object_set_new(schema, "title",
+                                  json_string("mltune run configuration"));
+    return failed ? ERR_NOMEM : ERR_OK;
+}
+
+enum err config_full_schema(const struct registry *r, json_t **out,
+                            struct fault *f)
+{
+    json_t *s;
+    enum err err =
+        config_schema(fields, sizeof(fields) / sizeof(*fields), &s, f);
+
+    if (err)
+        return err;
+    err = set_head(s);
+    if (!err)
+        err = set_apps(s, r, f);
+    if (!err)
+        err = set_tunables(s, f);
+    if (!err)
+        err = set_tuner_settings(s, r, f);
+    if (!err)
+        err = set_names(s, "/properties/ps/properties/update_rule", r,
+                        REGISTRY_RULE);
+    if (!err)
+        err = set_names(s, "/properties/ps/properties/consistency", r,
+                        REGISTRY_CONSISTENCY);
+    if (!err)
+        err = set_names(s, "/properties/tuner/properties/strategy", r,
+                        REGISTRY_STRATEGY);
+    if (!err)
+        err = set_names(s, "/properties/tuner/properties/searcher/anyOf/0", r,
+                        REGISTRY_SEARCHER);
+    if (err)
+        json_decref(s);
+    else
+        *out = s;
+    return err;
+}

@@ -1,0 +1,403 @@
+#include "cli/config/config_tunables.h"
+
+#include "base/json/json.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "searchers/space/space_json.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A name with a meaning of its own: what completes its entry, and what no entry
+ * may leave. */
+struct known {
+    const char *name;
+    const char *entry; /* as the configuration would write it */
+    const char *plain; /* its value where it is not listed, as JSON; NULL: it
+                        * is not there then */
+    double least, most;
+    bool below_most; /* `most` itself is out */
+    const char *help;
+};
+
+static const struct known known[] = {
+    {"learning_rate",
+     "{\"type\": \"float\", \"min\": 1e-5, \"max\": 1, \"scale\": \"log\","
+     " \"default\": 0.01}",
+     "0.01", 0, INFINITY, true, "length of a step"},
+    {"momentum",
+     "{\"type\": \"float\", \"min\": 0, \"max\": 0.99, \"default\": 0.9}",
+     "0.0", 0, 1, true,
+     "share of the last step in the next (update rules sgd, nesterov)"},
+    {"batch_size",
+     "{\"type\": \"int\", \"values\": [16, 64, 256], \"default\": 64}", "64", 1,
+     1e9, false, "samples a worker and clock, where a clock is a mini-batch"},
+    {"staleness",
+     "{\"type\": \"int\", \"values\": [0, 1, 3, 7], \"default\": 0}", "0", 0,
+     1e6, false,
+     "clocks that what a worker reads may lag (ssp, essp, barrier)"},
+    {"bandwidth_mbps",
+     "{\"type\": \"float\", \"min\": 10, \"max\": 1000, \"scale\": \"log\","
+     " \"default\": 1000}",
+     NULL, 1e-3, 1e9, false,
+     "megabits a second that a node may send to others; no bound if not "
+     "listed"},
+};
+enum { KNOWN = sizeof(known) / sizeof(*known), REASON_MAX = 128 };
+
+static const struct known *known_find(const char *name)
+{
+    for (size_t i = 0; i < KNOWN; i++)
+        if (strcmp(known[i].name, name) == 0)
+            return &known[i];
+    return NULL;
+}
+
+char *tunables_help(void)
+{
+    struct text t = {0};
+
+    for (size_t i = 0; i < KNOWN; i++)
+        text_printf(&t, "  %-16s%s\n  %16s%s\n", known[i].name, known[i].help,
+                    "", known[i].entry);
+    return text_take(&t);
+}
+
+/* ---- who can act --------------------------------------------------------- */
+
+static bool lacks(const struct registry_entry *e, const char *name)
+{
+    return e && !registry_uses(e, name);
+}
+
+/* Why @name cannot change this run, into @reason; false where it can. Parts
+ * that are not known (because their names were wrong) are no reason. */
+static bool cannot_act(const struct tunables_context *c, const char *name,
+                       char reason[REASON_MAX])
+{
+    bool is_staleness = strcmp(name, "staleness") == 0;
+    bool is_bandwidth = strcmp(name, "bandwidth_mbps") == 0;
+    bool is_rule =
+        strcmp(name, "learning_rate") == 0 || strcmp(name, "momentum") == 0;
+
+    *reason = '\0';
+    if (is_bandwidth && c->nodes == 1)
+        snprintf(reason, REASON_MAX, "on one node");
+    else if (is_staleness && c->workers == 1)
+        snprintf(reason, REASON_MAX, "with one worker");
+    else if (is_staleness && lacks(c->consistency, name))
+        snprintf(reason, REASON_MAX, "under consistency %s",
+                 c->consistency->name);
+    else if (!is_bandwidth && lacks(c->app, name))
+        snprintf(reason, REASON_MAX, "in app %s", c->app->name);
+    else if (is_rule && lacks(c->update_rule, name))
+        snprintf(reason, REASON_MAX, "under update rule %s",
+                 c->update_rule->name);
+    else if (strcmp(name, "batch_size") == 0 && !c->batch_clocks)
+        snprintf(reason, REASON_MAX, "where a clock is no mini-batch");
+    return *reason;
+}
+
+/* ---- completing entries -------------------------------------------------- */
+
+static int copy_member(json_t *o, const json_t *from, const char *key)
+{
+    json_t *value = json_object_get(from, key);
+
+    if (!value || json_object_get(o, key))
+        return 0;
+    return json_object_set(o, key, value);
+}
+
+static bool has(const json_t *o, const char *key)
+{
+    return json_object_get(o, key) != NULL;
+}
+
+static bool fits(const json_t *o, const json_t *value)
+{
+    double x = json_number_value(value);
+    const json_t *values = json_object_get(o, "values");
+    json_t *one;
+    size_t i;
+
+    if (!values)
+        return x >= json_number_value(json_object_get(o, "min")) &&
+               x <= json_number_value(json_object_get(o, "max"));
+    json_array_foreach(values, i, one)
+    {
+        if (json_number_value(one) == x)
+            return true;
+    }
+    return false;
+}
+
+/* Fills what @o leaves open from the known entry @from: type always; range
+ * where it has none of its own; scale and default where they fit its range. */
+static int complete_entry(json_t *o, const json_t *from)
+{
+    bool ranged = has(o, "min") || has(o, "max");
+    int failed = copy_member(o, from, "type");
+
+    if (has(o, "fixed") && !ranged && !has(o, "values"))
+        return failed;
+    if (!ranged && !has(o, "values"))
+        failed |= copy_member(o, from, "values");
+    if (!has(o, "values")) {
+        failed |= copy_member(o, from, "min") | copy_member(o, from, "max");
+        if (json_number_value(json_object_get(o, "min")) > 0)
+            failed |= copy_member(o, from, "scale");
+    }
+    if (fits(o, json_object_get(from, "default")))
+        failed |= copy_member(o, from, "default");
+    return failed;
+}
+
+static enum err known_entry(const struct known *k, json_t **out)
+{
+    return json_load(k->entry, strlen(k->entry), out, NULL, NULL);
+}
+
+/* A copy of @tunables with known names completed; owned by the caller. */
+static enum err complete_all(const json_t *tunables, json_t **out)
+{
+    json_t *all = json_deep_copy(tunables), *entry;
+    enum err err = all ? ERR_OK : ERR_NOMEM;
+
+    for (size_t i = 0; !err && i < KNOWN; i++) {
+        json_t *o = json_object_get(all, known[i].name);
+
+        if (!json_is_object(o))
+            continue;
+        err = known_entry(&known[i], &entry);
+        if (err)
+            break;
+        if (complete_entry(o, entry) != 0)
+            err = ERR_NOMEM;
+        json_decref(entry);
+    }
+    if (err)
+        json_decref(all);
+    else
+        *out = all;
+    return err;
+}
+
+/* {"type": its type, "fixed": its plain value}. */
+static enum err plain_entry(const struct known *k, json_t **out)
+{
+    json_t *entry, *plain = NULL, *made = NULL;
+    enum err err = known_entry(k, &entry);
+
+    if (err)
+        return err;
+    err = json_load(k->plain, strlen(k->plain), &plain, NULL, NULL);
+    if (!err) {
+        made = json_pack("{s:O, s:O}", "type", json_object_get(entry, "type"),
+                         "fixed", plain);
+        err = made ? ERR_OK : ERR_NOMEM;
+    }
+    json_decref(plain);
+    json_decref(entry);
+    *out = made;
+    return err;
+}
+
+/* Adds to @all the known names that can act and are not there: to be searched
+ * where the configuration lists none at all, else at their plain value. */
+static enum err add_unlisted(const struct tunables_context *c, bool search,
+                             json_t *all)
+{
+    char reason[REASON_MAX];
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; !err && i < KNOWN; i++) {
+        json_t *entry;
+
+        if (has(all, known[i].name) || !c->app || !known[i].plain ||
+            cannot_act(c, known[i].name, reason))
+            continue;
+        err = search ? known_entry(&known[i], &entry)
+                     : plain_entry(&known[i], &entry);
+        if (!err && json_object_set_new(all, known[i].name, entry) != 0)
+            err = ERR_NOMEM;
+    }
+    return err;
+}
+
+/* ---- checking ------------------------------------------------------------ */
+
+/* Whether the user asks for it whether it acts or not. */
+static bool is_free(const json_t *tunable)
+{
+    return json_is_true(json_object_get(tunable, "free"));
+}
+
+/* Names that neither mltune nor the app knows; that is an error, unless they
+ * are "free": what acts on nothing is searched all the same, which shows what
+ * more tunables cost (Cui 2017, 5.4.6). */
+static void check_names(const struct tunables_context *c,
+                        const json_t *tunables, struct problems *problems)
+{
+    const char *names[KNOWN + TUNABLES_MAX], *name, *near;
+    struct text list = {0};
+    size_t n = 0;
+    json_t *o;
+
+    for (size_t i = 0; i < KNOWN; i++)
+        names[n++] = known[i].name;
+    for (size_t i = 0; c->app && c->app->tunables && c->app->tunables[i] &&
+                       n < KNOWN + TUNABLES_MAX;
+         i++)
+        if (!known_find(c->app->tunables[i]))
+            names[n++] = c->app->tunables[i];
+    for (size_t i = 0; i < n; i++)
+        text_printf(&list, "%s%s", i > 0 ? ", " : "", names[i]);
+    json_object_foreach((json_t *)tunables, name, o)
+    {
+        char pointer[JSON_POINTER_MAX] = "/tunables";
+        struct problem *p;
+
+        if (!c->app || known_find(name) || registry_uses(c->app, name) ||
+            is_free(o))
+            continue;
+        json_pointer_push(pointer, name);
+        p = problems_add(problems, pointer, NULL, "one of the tunables %s",
+                         list.s ? list.s : "known");
+        if (!p)
+            continue;
+        p->at_key = true;
+        snprintf(p->found, sizeof(p->found), "\"%.64s\"", name);
+        near = text_nearest(name, names, n);
+        if (near)
+            snprintf(p->hint, sizeof(p->hint), "did you mean \"%s\"?", near);
+    }
+    text_deinit(&list);
+}
+
+static bool within(const struct known *k, double x)
+{
+    return x >= k->least && (k->below_most ? x < k->most : x <= k->most);
+}
+
+/* Complains about @value at @pointer unless it is a number that the known name
+ * may have; what is no number, the space complains about. */
+static void check_bound(const struct known *k, const char *pointer,
+                        const json_t *value, struct problems *problems)
+{
+    if (!json_is_number(value) || within(k, json_number_value(value)))
+        return;
+    if (isinf(k->most))
+        problems_add(problems, pointer, value, "at least %g", k->least);
+    else
+        problems_add(problems, pointer, value, "at least %g and %s %g",
+                     k->least, k->below_most ? "below" : "at most", k->most);
+}
+
+static void check_type(const struct known *k, const json_t *type,
+                       const char *pointer, struct problems *problems)
+{
+    const char *want = strstr(k->entry, "\"int\"") ? "int" : "float";
+    const char *is = json_string_value(type);
+
+    if (is && strcmp(is, want) != 0)
+        problems_add(problems, pointer, type, "\"%s\"", want);
+}
+
+static void check_entry(const struct known *k, const json_t *o,
+                        struct problems *problems)
+{
+    static const char *const keys[] = {"min", "max", "fixed", "default"};
+    char pointer[JSON_POINTER_MAX] = "/tunables";
+    size_t before, i;
+    json_t *one;
+
+    json_pointer_push(pointer, k->name);
+    before = json_pointer_push(pointer, "type");
+    check_type(k, json_object_get(o, "type"), pointer, problems);
+    json_pointer_cut(pointer, before);
+    for (i = 0; i < sizeof(keys) / sizeof(*keys); i++) {
+        json_pointer_push(pointer, keys[i]);
+        check_bound(k, pointer, json_object_get(o, keys[i]), problems);
+        json_pointer_cut(pointer, before);
+    }
+    json_pointer_push(pointer, "values");
+    json_array_foreach(json_object_get(o, "values"), i, one)
+    {
+        size_t at = json_pointer_push_index(pointer, i);
+
+        check_bound(k, pointer, one, problems);
+        json_pointer_cut(pointer, at);
+    }
+}
+
+/* A known name keeps its type, and stays within what it can mean. */
+static void check_known(const json_t *tunables, struct problems *problems)
+{
+    for (size_t i = 0; i < KNOWN; i++) {
+        const json_t *o = json_object_get(tunables, known[i].name);
+
+        if (json_is_object(o))
+            check_entry(&known[i], o, problems);
+    }
+}
+
+/* Pins what cannot act, with a warning where the user may think it does. */
+static void pin_idle(const struct tunables_context *c, const json_t *tunables,
+                     struct space *s, struct problems *problems)
+{
+    for (size_t i = 0; i < s->len; i++) {
+        struct tunable *t = &s->tunable[i];
+        char pointer[JSON_POINTER_MAX] = "/tunables", reason[REASON_MAX];
+
+        if (!cannot_act(c, t->name, reason))
+            continue;
+        t->acts = false;
+        if (t->fixed || t->free)
+            continue;
+        space_pin(s, i, t->preset);
+        if (!has(tunables, t->name))
+            continue;
+        json_pointer_push(pointer, t->name);
+        problems_warn(
+            problems, pointer,
+            "cannot act %s, so it is pinned at its default (\"free\": "
+            "true would search it all the same)",
+            reason);
+    }
+}
+
+enum err tunables_space(const struct tunables_context *c,
+                        const json_t *tunables, struct space *out,
+                        struct problems *problems)
+{
+    json_t *all = NULL, *empty = NULL;
+    size_t before = problems->errors;
+    enum err err;
+
+    assert(c->nodes >= 1 && c->workers >= 1);
+    if (tunables && !json_is_object(tunables))
+        return ERR_INVAL; /* the schema has said so */
+    if (!tunables)
+        empty = json_object();
+    err = complete_all(tunables ? tunables : empty, &all);
+    if (!err)
+        err = add_unlisted(c, !tunables, all);
+    if (!err && tunables) {
+        check_names(c, tunables, problems);
+        check_known(tunables, problems);
+    }
+    if (!err)
+        err = space_from_json(all, "/tunables", out, problems);
+    if (!err && problems->errors > before)
+        err = ERR_INVAL;
+    if (!err)
+        pin_idle(c, tunables, out, problems);
+    if (problems->no_memory)
+        err = ERR_NOMEM;
+    json_decref(all);
+    json_decref(empty);
+    return err;
+}

@@ -1,0 +1,31 @@
+/* The tunables of a run: the names that are known, their ranges, and which of
+ * them can act. */
+#ifndef CLI_CONFIG_TUNABLES_H
+#define CLI_CONFIG_TUNABLES_H
+
+#include "base/json/problems.h"
+#include "base/json/registry.h"
+#include "searchers/space/space.h"
+
+/* What decides whether a tunable can act. */
+struct tunables_context {
+    const struct registry_entry *app, *update_rule, *consistency;
+    unsigned nodes, workers; /* workers over all nodes */
+    bool batch_clocks;       /* a clock is a mini-batch */
+};
+
+/* The space of the run from @tunables (NULL: the known ones that can act, over
+ * their known ranges). Known names are completed with their known type, range
+ * and scale; those not listed, but able to act, are pinned at a plain value;
+ * those that cannot act are pinned, with a warning where they were listed and
+ * not pinned already. Faults go to @problems under /tunables.
+ * Errors: ERR_INVAL (see @problems), ERR_NOMEM. */
+enum err tunables_space(const struct tunables_context *c,
+                        const json_t *tunables, struct space *out,
+                        struct problems *problems);
+
+/* Help on the known names, one a line; owned by the caller (mem_free); NULL
+ * when out of memory. */
+char *tunables_help(void);
+
+#endif

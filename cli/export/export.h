@@ -1,0 +1,101 @@
+/* Exports: a run as other programs read it.
+ *
+ * What is many (points of progress, records) is read from the journal one by
+ * one while it is written; what stays in memory is the run's history, which is
+ * bounded but for its trials. Nothing is changed in the state folder, and a run
+ * that is under way can be exported as it is.
+ */
+#ifndef CLI_EXPORT_H
+#define CLI_EXPORT_H
+
+#include "cli/state/replay.h"
+#include "searchers/space/space.h"
+
+#include <stdio.h>
+
+/* How far a branch belongs to the surviving lineage. */
+struct export_reach {
+    branch_id branch;
+    clock_no clocks; /* branch clocks up to which it does; UINT64_MAX: all */
+};
+
+struct export_source {
+    struct journal *journal;
+    const struct replayed *run;
+    struct space space; /* len 0 where the configuration has none */
+    /* The surviving lineage, newest first; owned. */
+    struct export_reach *reach;
+    size_t reaches;
+};
+
+/* @run stays the caller's and must outlive it. Errors: ERR_NOMEM. */
+enum err export_open(struct export_source *s, struct journal *journal,
+                     const struct replayed *run);
+void export_close(struct export_source *s);
+
+/* Wall time of @at_s of the run, seconds since the epoch. */
+double export_wall(const struct export_source *s, double at_s);
+
+/* One window of progress. */
+struct export_point {
+    branch_id branch;
+    clock_no clock;        /* global, of its first clock */
+    clock_no branch_clock; /* of the lineage, at its end */
+    double at_s;           /* of its report */
+    struct record_window w;
+    bool surviving;
+};
+
+/* Every window of progress of the run, in the order of the journal. @visit
+ * ends the walk by an error, which is passed on. */
+typedef enum err export_point_visit(void *ctx, const struct export_point *p);
+enum err export_each_point(const struct export_source *s,
+                           export_point_visit *visit, void *ctx,
+                           struct fault *f);
+
+/* Mean loss of a window; NAN of an empty one. */
+double export_loss(const struct record_window *w);
+
+/* Every record of the run up to those in its history, in order. None is read
+ * while another is visited: a reader that is slow to take what is written holds
+ * nothing up. */
+enum err export_each_record(const struct export_source *s,
+                            journal_record_visit *visit, void *ctx,
+                            struct fault *f);
+
+/* Where a format is written to. */
+struct export_target {
+    FILE *out;        /* of one file, or an archive of many; borrowed */
+    const char *path; /* an empty folder instead; NULL: out */
+    /* Of an archive: the folder in it; of its files. */
+    const char *prefix;
+    int64_t mtime_s;
+};
+
+/* What is in a file. May be called twice, and must write the same then. */
+typedef enum err export_content(const void *ctx, FILE *out, struct fault *f);
+
+/* Writes file @name, '/' between folders, of a format of many. Errors: ERR_IO,
+ * ERR_NOMEM, ERR_LIMIT (the name), those of @write; with @f. */
+enum err export_file(const struct export_target *t, const char *name,
+                     export_content *write, const void *ctx, struct fault *f);
+
+/* After the last file of an archive. */
+enum err export_archive_end(const struct export_target *t, struct fault *f);
+
+/* A format. */
+struct export_ops {
+    const char *name, *summary;
+    bool folder; /* of many files (export_file), else one: to out */
+    /* Errors: ERR_IO (errno in @f), ERR_NOMEM, those of the journal. */
+    enum err (*write)(const struct export_source *s,
+                      const struct export_target *t, struct fault *f);
+};
+
+extern const struct export_ops export_csv;
+extern const struct export_ops export_jsonl;
+extern const struct export_ops export_tensorboard;
+extern const struct export_ops export_mlflow;
+extern const struct export_ops export_optuna;
+
+#endif

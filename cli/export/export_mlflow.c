@@ -1,0 +1,356 @@
+/* MLflow: the folders of its file store (mlflow.store.tracking.file_store): an
+ * experiment with a run, and a nested run for each trial. */
+#include "cli/export/export.h"
+
+#include "base/json/json.h"
+#include "base/mem.h"
+#include "cli/state/job.h"
+
+#include <math.h>
+#include <string.h>
+
+#define EXPERIMENT "1"
+
+/* mlflow.entities.RunStatus. */
+enum {
+    STATUS_RUNNING = 1,
+    STATUS_FINISHED = 3,
+    STATUS_FAILED = 4,
+    STATUS_KILLED = 5
+};
+
+enum { ID_LEN = 32 };
+
+struct mlflow {
+    const struct export_source *s;
+    const struct export_target *t;
+    char parent[ID_LEN + 1];
+};
+
+/* An id of 32 hexadecimal digits, the same for the same run and trial. */
+static void make_id(const struct export_source *s, uint32_t trial,
+                    char out[ID_LEN + 1])
+{
+    char text[RUN_ID_MAX + 16];
+    uint64_t a, b;
+
+    snprintf(text, sizeof(text), "%s/%u", s->run->id, trial);
+    a = job_hash(text, strlen(text));
+    b = job_hash(s->run->id, strlen(s->run->id)) ^
+        (trial * 0x9e3779b97f4a7c15u);
+    snprintf(out, ID_LEN + 1, "%016llx%016llx", (unsigned long long)a,
+             (unsigned long long)b);
+}
+
+static long long milliseconds(const struct export_source *s, double at_s)
+{
+    return (long long)(export_wall(s, at_s) * 1e3);
+}
+
+/* YAML takes a JSON text as a string. */
+static void put_quoted(FILE *out, const char *name, const char *text)
+{
+    json_t *json = json_string(text);
+    char *quoted = json ? json_write(json, 0) : NULL;
+
+    fprintf(out, "%s: %s\n", name, quoted ? quoted : "\"\"");
+    mem_free(quoted);
+    json_decref(json);
+}
+
+/* ---- a run's files ------------------------------------------------------- */
+
+static enum err put_in(const struct mlflow *m, const char *id, const char *part,
+                       const char *name, export_content *write, const void *ctx,
+                       struct fault *f)
+{
+    char path[256];
+
+    if (snprintf(path, sizeof(path), EXPERIMENT "/%s/%s/%s", id, part, name) >=
+        (int)sizeof(path))
+        return fault_set(f, ERR_LIMIT, "%s: the name is too long", name);
+    return export_file(m->t, path, write, ctx, f);
+}
+
+static enum err write_word(const void *ctx, FILE *out, struct fault *f)
+{
+    (void)f;
+    fputs(ctx, out);
+    return ERR_OK;
+}
+
+static enum err put_word(const struct mlflow *m, const char *id,
+                         const char *part, const char *name, const char *text,
+                         struct fault *f)
+{
+    return put_in(m, id, part, name, write_word, text, f);
+}
+
+/* "timestamp value step". */
+static void put_metric(FILE *file, long long ms, double value, uint64_t step)
+{
+    if (isnan(value))
+        fprintf(file, "%lld nan %llu\n", ms, (unsigned long long)step);
+    else if (isinf(value))
+        fprintf(file, "%lld %sinf %llu\n", ms, value < 0 ? "-" : "",
+                (unsigned long long)step);
+    else
+        fprintf(file, "%lld %.17g %llu\n", ms, value, (unsigned long long)step);
+}
+
+struct one_metric {
+    long long ms;
+    double value;
+};
+
+static enum err write_one_metric(const void *ctx, FILE *out, struct fault *f)
+{
+    const struct one_metric *one = ctx;
+
+    (void)f;
+    put_metric(out, one->ms, one->value, 0);
+    return ERR_OK;
+}
+
+static enum err put_one_metric(const struct mlflow *m, const char *id,
+                               const char *name, double at_s, double value,
+                               struct fault *f)
+{
+    const struct one_metric one = {milliseconds(m->s, at_s), value};
+
+    return put_in(m, id, "metrics", name, write_one_metric, &one, f);
+}
+
+static enum err put_params(const struct mlflow *m, const char *id,
+                           const json_t *setting, struct fault *f)
+{
+    const struct space *space = &m->s->space;
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; i < space->len && !err; i++) {
+        const char *name = space->tunable[i].name;
+        const json_t *value = json_object_get(setting, name);
+        char *written =
+            value && !json_is_string(value) ? json_write(value, 0) : NULL;
+        const char *text = written ? written : json_string_value(value);
+
+        if (value && !text)
+            err = fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
+        else if (value)
+            err = put_word(m, id, "params", name, text, f);
+        mem_free(written);
+    }
+    return err;
+}
+
+struct meta {
+    const struct export_source *s;
+    const char *id, *name;
+    int status;
+    double began_s, ended_s; /* NAN: not yet */
+};
+
+static enum err write_meta(const void *ctx, FILE *out, struct fault *f)
+{
+    const struct meta *meta = ctx;
+
+    (void)f;
+    fprintf(out,
+            "artifact_uri: ''\nentry_point_name: ''\nexperiment_id: '%s'\n"
+            "lifecycle_stage: active\nrun_id: %s\nrun_uuid: %s\n",
+            EXPERIMENT, meta->id, meta->id);
+    put_quoted(out, "run_name", meta->name);
+    fprintf(out,
+            "source_name: ''\nsource_type: 4\nsource_version: ''\n"
+            "start_time: %lld\nstatus: %d\ntags: []\nuser_id: ''\n",
+            milliseconds(meta->s, meta->began_s), meta->status);
+    if (isnan(meta->ended_s))
+        fputs("end_time: null\n", out);
+    else
+        fprintf(out, "end_time: %lld\n", milliseconds(meta->s, meta->ended_s));
+    return ERR_OK;
+}
+
+static enum err put_meta(const struct mlflow *m, const struct meta *meta,
+                         struct fault *f)
+{
+    char path[64];
+    enum err err =
+        put_word(m, meta->id, "tags", "mlflow.runName", meta->name, f);
+
+    snprintf(path, sizeof(path), EXPERIMENT "/%s/meta.yaml", meta->id);
+    return err ? err : export_file(m->t, path, write_meta, meta, f);
+}
+
+/* ---- the run ------------------------------------------------------------- */
+
+struct metric_file {
+    const struct export_source *s;
+    FILE *file;
+};
+
+static enum err put_point(void *ctx, const struct export_point *p)
+{
+    const struct metric_file *k = ctx;
+
+    if (p->surviving)
+        put_metric(k->file, milliseconds(k->s, p->at_s), export_loss(&p->w),
+                   p->clock);
+    return ferror(k->file) ? ERR_IO : ERR_OK;
+}
+
+static enum err write_losses(const void *ctx, FILE *out, struct fault *f)
+{
+    const struct mlflow *m = ctx;
+    struct metric_file k = {m->s, out};
+
+    return export_each_point(m->s, put_point, &k, f);
+}
+
+struct epochs_file {
+    const struct export_source *s;
+    bool metric;
+};
+
+static enum err write_epochs(const void *ctx, FILE *out, struct fault *f)
+{
+    const struct epochs_file *k = ctx;
+    const struct history *h = &k->s->run->history;
+
+    (void)f;
+    for (size_t i = 0; i < h->epochs; i++) {
+        const struct record_epoch_ended *e = &h->epoch[i].e;
+        double value = k->metric ? e->metric : e->loss;
+
+        if (e->surviving && !(k->metric && isnan(value)))
+            put_metric(out, milliseconds(k->s, h->epoch[i].at_s), value,
+                       e->epoch);
+    }
+    return ERR_OK;
+}
+
+static enum err put_epochs(const struct mlflow *m, const char *name,
+                           bool metric, struct fault *f)
+{
+    const struct epochs_file k = {m->s, metric};
+
+    return put_in(m, m->parent, "metrics", name, write_epochs, &k, f);
+}
+
+static int status_of_run(const struct history *h)
+{
+    if (!h->finished)
+        return STATUS_RUNNING;
+    if (h->end.status == RUN_FINISHED)
+        return STATUS_FINISHED;
+    return h->end.status == RUN_FAILED ? STATUS_FAILED : STATUS_KILLED;
+}
+
+static enum err put_run(const struct mlflow *m, struct fault *f)
+{
+    const struct history *h = &m->s->run->history;
+    struct meta meta = {m->s,
+                        m->parent,
+                        m->s->run->name,
+                        status_of_run(h),
+                        0,
+                        h->finished ? h->at_s : NAN};
+    enum err err = put_meta(m, &meta, f);
+
+    if (!err && h->choices)
+        err = put_params(m, m->parent, h->choice[h->choices - 1].c.setting, f);
+    if (!err)
+        err = put_word(m, m->parent, "tags", "mltune.run", m->s->run->id, f);
+    if (!err)
+        err = put_in(m, m->parent, "metrics", "loss", write_losses, m, f);
+    if (!err)
+        err = put_epochs(m, "epoch_loss", false, f);
+    if (!err && h->run.validation_samples)
+        err = put_epochs(m, "epoch_metric", true, f);
+    return err;
+}
+
+/* ---- trials -------------------------------------------------------------- */
+
+static int status_of_trial(const struct history_trial *t)
+{
+    if (!t->ended)
+        return STATUS_RUNNING;
+    switch (t->t.label) {
+    case TRIAL_CONVERGING:
+    case TRIAL_UNSTABLE:
+        return STATUS_FINISHED;
+    case TRIAL_STOPPED:
+    case TRIAL_INTERRUPTED:
+        return STATUS_KILLED;
+    default:
+        return STATUS_FAILED;
+    }
+}
+
+static enum err put_trial(const struct mlflow *m, const struct history_trial *t,
+                          struct fault *f)
+{
+    char id[ID_LEN + 1], name[32];
+    struct meta meta = {
+        m->s, id, name, status_of_trial(t), t->started_at_s, t->ended_at_s};
+    double at_s = isnan(t->ended_at_s) ? t->started_at_s : t->ended_at_s;
+    enum err err;
+
+    make_id(m->s, t->t.trial, id);
+    snprintf(name, sizeof(name), "trial-%u", t->t.trial);
+    err = put_meta(m, &meta, f);
+    if (!err)
+        err = put_params(m, id, t->t.setting, f);
+    if (!err)
+        err = put_word(m, id, "tags", "mlflow.parentRunId", m->parent, f);
+    if (!err)
+        err = put_word(m, id, "tags", "label", trial_label_name(t->t.label), f);
+    if (!err)
+        err = put_one_metric(m, id, "speed", at_s, t->t.speed, f);
+    if (!err)
+        err = put_one_metric(m, id, "seconds", at_s, t->t.seconds, f);
+    if (!err && t->t.points)
+        err =
+            put_one_metric(m, id, "loss", at_s, t->t.loss[t->t.points - 1], f);
+    return err;
+}
+
+static enum err write_experiment(const void *ctx, FILE *out, struct fault *f)
+{
+    const struct mlflow *m = ctx;
+    long long ms = milliseconds(m->s, 0);
+
+    (void)f;
+    fprintf(out,
+            "artifact_location: ''\ncreation_time: %lld\nexperiment_id: "
+            "'%s'\nlast_update_time: %lld\nlifecycle_stage: active\n",
+            ms, EXPERIMENT, ms);
+    put_quoted(out, "name", m->s->run->name);
+    return ERR_OK;
+}
+
+static enum err mlflow_write(const struct export_source *s,
+                             const struct export_target *t, struct fault *f)
+{
+    const struct history *h = &s->run->history;
+    struct mlflow m = {.s = s, .t = t};
+    enum err err =
+        export_file(t, EXPERIMENT "/meta.yaml", write_experiment, &m, f);
+
+    make_id(s, 0, m.parent);
+    if (!err)
+        err = put_run(&m, f);
+    for (size_t i = 0; i < h->trials && !err; i++)
+        err = put_trial(&m, &h->trial[i], f);
+    return err;
+}
+
+const struct export_ops export_mlflow = {
+    .name = "mlflow",
+    .summary =
+        "a folder as MLflow's file store (mlruns): a run, and one nested "
+        "in it for each trial",
+    .folder = true,
+    .write = mlflow_write,
+};

@@ -1,0 +1,222 @@
+/* What exports read: the surviving lineage, records, points. */
+#include "cli/export/export.h"
+
+#include "base/json/json.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "searchers/space/space_json.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Branch clocks of its parent's lineage when @b was forked; UINT64_MAX: it has
+ * run nothing that would tell. */
+static clock_no forked_at(const struct history_branch *b)
+{
+    const struct history_point *p = b->point;
+
+    return b->points ? p->branch_clock - p->w.clocks : UINT64_MAX;
+}
+
+static enum err find_lineage(struct export_source *s)
+{
+    const struct history *h = &s->run->history;
+    branch_id id = history_tip(h);
+    clock_no limit = UINT64_MAX;
+    const struct history_branch *b;
+    size_t capacity = 0;
+
+    while (id != BRANCH_NONE && (b = history_branch(h, id))) {
+        if (mem_grow((void **)&s->reach, &capacity, sizeof(*s->reach),
+                     s->reaches + 1))
+            return ERR_NOMEM;
+        s->reach[s->reaches++] = (struct export_reach){id, limit};
+        if (forked_at(b) < limit)
+            limit = forked_at(b);
+        if (b->parent >= id)
+            break;
+        id = b->parent;
+    }
+    return ERR_OK;
+}
+
+enum err export_open(struct export_source *s, struct journal *journal,
+                     const struct replayed *run)
+{
+    const json_t *tunables = json_object_get(run->config, "tunables");
+    struct problems problems = {0};
+    enum err err;
+
+    *s = (struct export_source){.journal = journal, .run = run};
+    space_init(&s->space);
+    if (json_is_object(tunables) &&
+        space_from_json(tunables, "/tunables", &s->space, &problems) != ERR_OK)
+        space_init(&s->space);
+    problems_deinit(&problems);
+    err = find_lineage(s);
+    if (err)
+        export_close(s);
+    return err;
+}
+
+void export_close(struct export_source *s)
+{
+    mem_free(s->reach);
+    *s = (struct export_source){0};
+}
+
+double export_wall(const struct export_source *s, double at_s)
+{
+    const struct history *h = &s->run->history;
+    double wall = history_wall(h->era, h->eras, h->run.started_unix_s, at_s);
+
+    return isnan(wall) ? (double)s->run->began_ns * 1e-9 : wall;
+}
+
+double export_loss(const struct record_window *w)
+{
+    return w->samples ? w->sum / (double)w->samples : NAN;
+}
+
+/* ---- records ------------------------------------------------------------- */
+
+/* Some records, copied, so that no query is open while they are visited: one
+ * would keep the journal of a run under way from being folded. */
+enum { BATCH_BYTES = 256 * 1024 };
+
+struct batched {
+    uint64_t seq;
+    int64_t wall_ns;
+    size_t kind_at, json_at, len; /* of the batch's text */
+};
+
+struct batch {
+    struct text text;
+    struct batched *record; /* owned */
+    size_t records, capacity;
+    uint64_t last, end; /* taken so far; the last one of the run */
+};
+
+static enum err take_record(void *ctx, const struct journal_record *r)
+{
+    struct batch *b = ctx;
+    void *grown = b->record;
+
+    if (r->seq > b->end || b->text.len > BATCH_BYTES)
+        return ERR_AGAIN;
+    if (mem_grow(&grown, &b->capacity, sizeof(*b->record), b->records + 1))
+        return ERR_NOMEM;
+    b->record = grown;
+    b->record[b->records++] =
+        (struct batched){r->seq, r->wall_ns, b->text.len,
+                         b->text.len + strlen(r->kind) + 1, r->len};
+    text_add(&b->text, r->kind, strlen(r->kind) + 1);
+    text_add(&b->text, r->json, r->len);
+    text_add(&b->text, "", 1);
+    b->last = r->seq;
+    return b->text.no_memory ? ERR_NOMEM : ERR_OK;
+}
+
+static enum err visit_batch(const struct batch *b, journal_record_visit *visit,
+                            void *ctx)
+{
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; i < b->records && !err; i++) {
+        const struct batched *from = &b->record[i];
+        const struct journal_record r = {.seq = from->seq,
+                                         .wall_ns = from->wall_ns,
+                                         .kind = b->text.s + from->kind_at,
+                                         .json = b->text.s + from->json_at,
+                                         .len = from->len};
+
+        err = visit(ctx, &r);
+    }
+    return err;
+}
+
+enum err export_each_record(const struct export_source *s,
+                            journal_record_visit *visit, void *ctx,
+                            struct fault *f)
+{
+    struct batch b = {.end = s->run->history.records};
+    enum err err, walked;
+
+    do {
+        b.records = b.text.len = 0;
+        walked = journal_each_record(s->journal, s->run->id, b.last,
+                                     take_record, &b, f);
+        err = walked == ERR_AGAIN ? ERR_OK : walked;
+        if (!err)
+            err = visit_batch(&b, visit, ctx);
+    } while (!err && b.records > 0 && b.last < b.end);
+    mem_free(b.record);
+    text_deinit(&b.text);
+    return err;
+}
+
+/* ---- points -------------------------------------------------------------- */
+
+struct walk {
+    const struct export_source *s;
+    export_point_visit *visit;
+    void *ctx;
+    struct fault *f;
+};
+
+static bool survives(const struct export_source *s, branch_id branch,
+                     clock_no branch_clock)
+{
+    for (size_t i = 0; i < s->reaches; i++)
+        if (s->reach[i].branch == branch)
+            return branch_clock <= s->reach[i].clocks;
+    return false;
+}
+
+static enum err visit_progress(const struct walk *k, const struct record *r)
+{
+    const struct record_progress *p = &r->progress;
+    struct export_point point = {.branch = p->branch,
+                                 .clock = p->first,
+                                 .branch_clock = p->branch_clock,
+                                 .at_s = r->at_s};
+    enum err err = ERR_OK;
+
+    for (uint32_t i = 0; i < p->windows && !err; i++) {
+        point.w = p->window[i];
+        point.branch_clock += point.w.clocks;
+        point.surviving = survives(k->s, p->branch, point.branch_clock);
+        err = k->visit(k->ctx, &point);
+        point.clock += point.w.clocks;
+    }
+    return err;
+}
+
+static enum err visit_record(void *ctx, const struct journal_record *stored)
+{
+    struct walk *k = ctx;
+    json_t *json = NULL;
+    struct record r;
+    enum err err;
+
+    if (strcmp(stored->kind, record_kind_name(RECORD_PROGRESS)) != 0)
+        return ERR_OK;
+    err = json_load(stored->json, stored->len, &json, NULL, k->f);
+    if (!err)
+        err = record_from_json(json, &r, k->f);
+    json_decref(json);
+    if (err)
+        return err;
+    err = visit_progress(k, &r);
+    record_deinit(&r);
+    return err;
+}
+
+enum err export_each_point(const struct export_source *s,
+                           export_point_visit *visit, void *ctx,
+                           struct fault *f)
+{
+    struct walk k = {s, visit, ctx, f};
+
+    return export_each_record(s, visit_record, &k, f);
+}

@@ -1,0 +1,243 @@
+/* CSV: a folder of tables. JSON lines: the journal's records as they are. */
+#include "cli/export/export.h"
+
+#include "base/json/json.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- cells --------------------------------------------------------------- */
+
+/* RFC 4180: a text with a comma, a quote or a line's end is quoted. */
+static void put_text(FILE *out, const char *text)
+{
+    if (!text[strcspn(text, ",\"\r\n")]) {
+        fputs(text, out);
+        return;
+    }
+    fputc('"', out);
+    for (; *text; text++) {
+        if (*text == '"')
+            fputc('"', out);
+        fputc(*text, out);
+    }
+    fputc('"', out);
+}
+
+/* In the fewest digits that read back the same; nan, inf and -inf by name. */
+static void put_number(FILE *out, double value)
+{
+    char text[40];
+
+    if (isnan(value) || isinf(value)) {
+        fputs(isnan(value) ? "nan" : value > 0 ? "inf" : "-inf", out);
+        return;
+    }
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, sizeof(text), "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    fputs(text, out);
+}
+
+static void put_value(FILE *out, const json_t *value)
+{
+    if (json_is_integer(value))
+        fprintf(out, "%lld", (long long)json_integer_value(value));
+    else if (json_is_number(value))
+        put_number(out, json_number_value(value));
+    else if (json_is_string(value))
+        put_text(out, json_string_value(value));
+}
+
+/* ",NAME" for each tunable, or its value in @setting. */
+static void put_tunables(FILE *out, const struct space *space,
+                         const json_t *setting)
+{
+    for (size_t i = 0; i < space->len; i++) {
+        fputc(',', out);
+        if (setting)
+            put_value(out, json_object_get(setting, space->tunable[i].name));
+        else
+            put_text(out, space->tunable[i].name);
+    }
+}
+
+static void put_numbers(FILE *out, size_t n, const double value[])
+{
+    for (size_t i = 0; i < n; i++) {
+        fputc(',', out);
+        put_number(out, value[i]);
+    }
+}
+
+static void put_branch(FILE *out, branch_id branch)
+{
+    if (branch != BRANCH_NONE)
+        fprintf(out, "%u", branch);
+}
+
+/* ---- tables -------------------------------------------------------------- */
+
+static enum err write_trials(const struct export_source *s, FILE *out,
+                             struct fault *f)
+{
+    const struct history *h = &s->run->history;
+
+    (void)f;
+    fputs("trial,search,branch,label,incumbent,speed,noise,range,seconds,"
+          "samples,clocks,started_at_s,ended_at_s",
+          out);
+    put_tunables(out, &s->space, NULL);
+    fputs("\r\n", out);
+    for (size_t i = 0; i < h->trials; i++) {
+        const struct record_trial *t = &h->trial[i].t;
+
+        fprintf(out, "%u,%u,", t->trial, t->search);
+        put_branch(out, t->branch);
+        fprintf(out, ",%s,%s", trial_label_name(t->label),
+                t->incumbent ? "true" : "false");
+        put_numbers(out, 4,
+                    (double[]){t->speed, t->noise, t->range, t->seconds});
+        fprintf(out, ",%llu,%llu", (unsigned long long)t->samples,
+                (unsigned long long)t->clocks);
+        put_numbers(
+            out, 2,
+            (double[]){h->trial[i].started_at_s, h->trial[i].ended_at_s});
+        put_tunables(out, &s->space, t->setting);
+        fputs("\r\n", out);
+    }
+    return ERR_OK;
+}
+
+static enum err write_epochs(const struct export_source *s, FILE *out,
+                             struct fault *f)
+{
+    const struct history *h = &s->run->history;
+
+    (void)f;
+    fputs("epoch,branch,surviving,best,clock,loss,metric,seconds,at_s", out);
+    put_tunables(out, &s->space, NULL);
+    fputs("\r\n", out);
+    for (size_t i = 0; i < h->epochs; i++) {
+        const struct record_epoch_ended *e = &h->epoch[i].e;
+
+        fprintf(out, "%u,%u,%s,%s,%llu", e->epoch, e->branch,
+                e->surviving ? "true" : "false", e->best ? "true" : "false",
+                (unsigned long long)e->clock);
+        put_numbers(
+            out, 4,
+            (double[]){e->loss, e->metric, e->seconds, h->epoch[i].at_s});
+        put_tunables(out, &s->space, e->setting);
+        fputs("\r\n", out);
+    }
+    return ERR_OK;
+}
+
+static enum err write_schedule(const struct export_source *s, FILE *out,
+                               struct fault *f)
+{
+    const struct history *h = &s->run->history;
+
+    (void)f;
+    fputs("clock,branch,at_s,reason", out);
+    put_tunables(out, &s->space, NULL);
+    fputs("\r\n", out);
+    for (size_t i = 0; i < h->choices; i++) {
+        const struct record_setting_chosen *c = &h->choice[i].c;
+
+        fprintf(out, "%llu,%u", (unsigned long long)c->clock, c->branch);
+        put_numbers(out, 1, &h->choice[i].at_s);
+        fputc(',', out);
+        put_text(out, c->reason);
+        put_tunables(out, &s->space, c->setting);
+        fputs("\r\n", out);
+    }
+    return ERR_OK;
+}
+
+static enum err write_point(void *ctx, const struct export_point *p)
+{
+    FILE *out = ctx;
+
+    fprintf(out, "%u,%llu,%llu,%s", p->branch, (unsigned long long)p->clock,
+            (unsigned long long)p->branch_clock,
+            p->surviving ? "true" : "false");
+    put_numbers(out, 1, (double[]){export_loss(&p->w)});
+    fprintf(out, ",%llu,%llu", (unsigned long long)p->w.samples,
+            (unsigned long long)p->w.clocks);
+    put_numbers(out, 2, (double[]){p->w.seconds, p->at_s});
+    fputs("\r\n", out);
+    return ferror(out) ? ERR_IO : ERR_OK;
+}
+
+static enum err write_progress(const struct export_source *s, FILE *out,
+                               struct fault *f)
+{
+    fputs("branch,clock,branch_clock,surviving,loss,samples,clocks,seconds,"
+          "at_s\r\n",
+          out);
+    return export_each_point(s, write_point, out, f);
+}
+
+struct table_of {
+    const struct export_source *s;
+    enum err (*write)(const struct export_source *s, FILE *out,
+                      struct fault *f);
+};
+
+static enum err write_table(const void *ctx, FILE *out, struct fault *f)
+{
+    const struct table_of *table = ctx;
+
+    return table->write(table->s, out, f);
+}
+
+static enum err csv_write(const struct export_source *s,
+                          const struct export_target *t, struct fault *f)
+{
+    const struct table_of trials = {s, write_trials},
+                          epochs = {s, write_epochs},
+                          schedule = {s, write_schedule},
+                          progress = {s, write_progress};
+    enum err err = export_file(t, "trials.csv", write_table, &trials, f);
+
+    if (!err)
+        err = export_file(t, "epochs.csv", write_table, &epochs, f);
+    if (!err)
+        err = export_file(t, "schedule.csv", write_table, &schedule, f);
+    if (!err)
+        err = export_file(t, "progress.csv", write_table, &progress, f);
+    return err;
+}
+
+const struct export_ops export_csv = {
+    .name = "csv",
+    .summary = "a folder of trials.csv, epochs.csv, schedule.csv, progress.csv",
+    .folder = true,
+    .write = csv_write,
+};
+
+/* ---- JSON lines ---------------------------------------------------------- */
+
+static enum err write_record(void *ctx, const struct journal_record *r)
+{
+    FILE *out = ctx;
+
+    fwrite(r->json, 1, r->len, out);
+    fputc('\n', out);
+    return ferror(out) ? ERR_IO : ERR_OK;
+}
+
+static enum err jsonl_write(const struct export_source *s,
+                            const struct export_target *t, struct fault *f)
+{
+    return export_each_record(s, write_record, t->out, f);
+}
+
+const struct export_ops export_jsonl = {
+    .name = "jsonl",
+    .summary = "every record of the journal, one a line",
+    .write = jsonl_write,
+};

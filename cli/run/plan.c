@@ -1,0 +1,151 @@
+#include "cli/run/plan.h"
+
+#include "base/json/json.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "cli/basics/exit_code.h"
+#include "cli/basics/progress.h"
+#include "cli/basics/table.h"
+#include "cli/basics/talk.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static int print_effective(const struct run_config *c)
+{
+    char *text = json_write(c->effective, 0);
+
+    if (!text) {
+        talk_error("out of memory");
+        return EXIT_RUN_FAILED;
+    }
+    printf("%s\n", text);
+    mem_free(text);
+    return EXIT_DONE;
+}
+
+/* One value of a tunable: its text, or its number. */
+static void add_value(struct text *t, const struct tunable *tunable, double x)
+{
+    if (tunable->type == TUNABLE_CATEGORICAL &&
+        tunable->values[(size_t)x].text[0])
+        text_puts(t, tunable->values[(size_t)x].text);
+    else if (tunable->type == TUNABLE_CATEGORICAL)
+        text_printf(t, "%.6g", tunable->values[(size_t)x].number);
+    else
+        text_printf(t, "%.6g", x);
+}
+
+static void add_range(struct text *t, const struct tunable *tunable)
+{
+    static const char *const scales[] = {[SCALE_LINEAR] = "",
+                                         [SCALE_LOG] = ", log",
+                                         [SCALE_REVERSE_LOG] = ", reverse log"};
+
+    if (tunable->fixed) {
+        text_puts(t, "pinned at ");
+        add_value(t, tunable, tunable->pinned);
+        return;
+    }
+    if (tunable->values_len == 0) {
+        text_printf(t, "%.6g to %.6g%s", tunable->min, tunable->max,
+                    scales[tunable->scale]);
+        return;
+    }
+    for (size_t i = 0; i < tunable->values_len; i++) {
+        if (i > 0)
+            text_puts(t, ", ");
+        add_value(t, tunable, tunable_at(tunable, i));
+    }
+}
+
+static void print_tunables(const struct space *space)
+{
+    struct table table = {.columns = 3};
+
+    for (size_t i = 0; i < space->len; i++) {
+        struct text range = {0}, preset = {0};
+
+        add_range(&range, &space->tunable[i]);
+        add_value(&preset, &space->tunable[i], space->tunable[i].preset);
+        table_add(&table, "%s", space->tunable[i].name);
+        table_add(&table, "%s", range.s ? range.s : "");
+        table_add(&table, "default %s", preset.s ? preset.s : "");
+        text_deinit(&range);
+        text_deinit(&preset);
+    }
+    table_print(&table, stdout, "          ");
+    table_deinit(&table);
+}
+
+static void print_stops(const struct run_config *c)
+{
+    char time[32];
+
+    printf("stop      max_epochs %u, plateau_epochs %u", c->max_epochs,
+           c->plateau_epochs);
+    if (!isnan(c->target_loss))
+        printf(", target_loss %.6g", c->target_loss);
+    if (!isnan(c->target_metric))
+        printf(", target_metric %.6g", c->target_metric);
+    if (isfinite(c->max_time_s)) {
+        progress_duration(c->max_time_s, time, sizeof(time));
+        printf(", max_time %s", time);
+    }
+    printf("\n");
+}
+
+/* The file or command of a searcher from outside (@own, or NULL). */
+static void print_program(const json_t *own)
+{
+    const json_t *command = json_object_get(own, "command"), *word;
+    const char *plugin = json_string_value(json_object_get(own, "plugin"));
+    size_t i;
+
+    if (plugin)
+        printf(" %s", plugin);
+    json_array_foreach(command, i, word)
+    {
+        printf(" %s", json_string_value(word));
+    }
+}
+
+static void print_tuner(const struct run_config *c)
+{
+    size_t dims = space_dims(&c->space);
+
+    printf("tuner     strategy %s, searcher %s", c->strategy->name,
+           c->searcher->name);
+    print_program(c->searcher_own);
+    if (dims > 0)
+        printf(", %zu tunable%s to search, at most %zu trials", dims,
+               dims == 1 ? "" : "s",
+               c->max_trials ? c->max_trials : 12 + 6 * dims);
+    if (c->trial_clocks)
+        printf(", %llu clocks a trial", (unsigned long long)c->trial_clocks);
+    printf("\n");
+}
+
+int plan_print(const struct run_config *c, bool json)
+{
+    const char *data =
+        json_string_value(json_object_get(c->app_settings, "data"));
+    char setting[512];
+
+    if (json)
+        return print_effective(c);
+    printf("run       %s, seed %llu\n", c->name, (unsigned long long)c->seed);
+    printf("app       %s%s%s\n", c->app->name, data ? " on " : "",
+           data ? data : "");
+    progress_setting(c->app_settings, setting, sizeof(setting));
+    printf("          %s\n", setting);
+    printf("cluster   %u node%s, %u worker%s%s, on this machine\n", c->nodes,
+           c->nodes == 1 ? "" : "s", c->workers, c->workers == 1 ? "" : "s",
+           c->nodes == 1 ? "" : " each");
+    printf("ps        rule %s, consistency %s\n", c->update_rule->name,
+           c->consistency->name);
+    print_tuner(c);
+    print_tunables(&c->space);
+    print_stops(c);
+    return EXIT_DONE;
+}

@@ -1,0 +1,50 @@
+/* One run from beginning to end: folder, journal, node, control loop, result.
+ *
+ * What `mltune run` does once its configuration is known to be good. It owns
+ * the process: signals are blocked and read, the log goes to the run's folder,
+ * stdout gets the result.
+ */
+#ifndef CLI_SESSION_H
+#define CLI_SESSION_H
+
+#include "base/file_io.h"
+#include "base/json/registry.h"
+#include "tuner/board/tuner.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+
+/* All borrowed for the call. */
+struct session_options {
+    const char *resume; /* id of the run that goes on; NULL: a new one */
+    bool reconfigured;  /* with another configuration than it had */
+    const char *state;  /* folder; made where it is missing */
+    const char *out;    /* where the model goes; NULL: the run's folder */
+    const char *listen; /* address of the HTTP service; NULL: any free port */
+    const char *tls_cert, *tls_key; /* its files; NULL: no TLS */
+    const json_t *config;           /* in effect, whole */
+    const char *folder; /* absolute; where its relative paths start */
+    /* Everything but run, folders and starting time. */
+    const struct tuner_options *tuner;
+    const struct registry *registry;
+    const json_t *schema; /* of the configuration */
+    bool json, quiet, verbose;
+};
+
+/* Writes what session_recall reads into the run's folder @run_path; @out is
+ * absolute, or "". Errors: ERR_IO, ERR_LIMIT, ERR_NOMEM. */
+enum err session_remember(const char *run_path, const char *folder,
+                          const char *out, struct fault *f);
+
+/* What a resume needs beside the configuration, from the folder of run @id:
+ * where the configuration's paths start, and `out` (empty: NULL). Errors:
+ * ERR_NOENT the run is older than this file, or its folder is gone; ERR_FORMAT,
+ * ERR_IO, ERR_LIMIT. */
+enum err session_recall(const char *state, const char *id,
+                        char folder[FILE_PATH_MAX], char out[FILE_PATH_MAX],
+                        struct fault *f);
+
+/* Runs it, prints the result, returns the exit code. */
+int session_run(const struct session_options *options);
+
+#endif

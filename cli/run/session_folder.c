@@ -1,0 +1,254 @@
+/* What a session has on disk: the run's folder, its model, its log. */
+#include "base/clock_io.h"
+#include "base/json/json.h"
+#include "base/mem.h"
+#include "cli/run/session_parts.h"
+#include "cli/state/model_io.h"
+#include "cli/state/replay.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static enum err write_json(const char *path, const json_t *value,
+                           struct fault *f)
+{
+    char *text = value ? json_write(value, 2) : NULL;
+    enum err err;
+
+    if (!text)
+        return fault_set(f, ERR_NOMEM, "write %s: out of memory", path);
+    err = file_write(path, text, strlen(text), f);
+    mem_free(text);
+    return err;
+}
+
+/* Where the model goes. A folder that is there must be empty or an earlier
+ * model: it will be replaced. */
+static enum err choose_model_dir(struct session *s, struct fault *f)
+{
+    char marker[FILE_PATH_MAX];
+    struct stat st;
+    enum err err;
+
+    if (!s->o->out)
+        return file_join(s->model_dir, s->folder.path, "model", f);
+    err = folder_absolute(s->o->out, s->model_dir, f);
+    if (!err)
+        err = file_join(marker, s->model_dir, MODEL_FILE, f);
+    if (err) {
+        fault_wrap(f, "--out");
+        return err;
+    }
+    if (lstat(s->model_dir, &st) != 0 || folder_is_empty(s->model_dir) ||
+        access(marker, F_OK) == 0)
+        return ERR_OK;
+    return fault_set(f, ERR_EXIST,
+                     "--out %s exists and is no model; name a folder that is "
+                     "new, empty, or an earlier model",
+                     s->o->out);
+}
+
+enum err session_remember(const char *run_path, const char *folder,
+                          const char *out, struct fault *f)
+{
+    char path[FILE_PATH_MAX];
+    json_t *o = json_pack("{s:s, s:s}", "folder", folder, "out", out);
+    enum err err = file_join(path, run_path, "session.json", f);
+
+    if (!err)
+        err = write_json(path, o, f);
+    json_decref(o);
+    return err;
+}
+
+static enum err read_text(const json_t *o, const char *name,
+                          char out[FILE_PATH_MAX])
+{
+    const char *text = json_string_value(json_object_get(o, name));
+
+    if (!text || strlen(text) >= FILE_PATH_MAX)
+        return ERR_FORMAT;
+    memcpy(out, text, strlen(text) + 1);
+    return ERR_OK;
+}
+
+enum err session_recall(const char *state, const char *id,
+                        char folder[FILE_PATH_MAX], char out[FILE_PATH_MAX],
+                        struct fault *f)
+{
+    enum { BYTES_MAX = 4 * FILE_PATH_MAX };
+    char path[FILE_PATH_MAX], name[RUN_ID_MAX + 32];
+    char *text = NULL;
+    json_t *o = NULL;
+    size_t len = 0;
+    enum err err;
+
+    snprintf(name, sizeof(name), "runs/%s/session.json", id);
+    err = file_join(path, state, name, f);
+    if (!err)
+        err = file_read(path, BYTES_MAX, &text, &len, f);
+    if (!err)
+        err = json_load(text, len, &o, NULL, f);
+    if (!err && (read_text(o, "folder", folder) || read_text(o, "out", out) ||
+                 folder[0] != '/'))
+        err = fault_set(f, ERR_FORMAT, "%s is damaged", path);
+    json_decref(o);
+    mem_free(text);
+    return err;
+}
+
+/* The folder of a run that goes on; without what was being written when it was
+ * interrupted. */
+static enum err reopen_folder(struct session *s, struct fault *f)
+{
+    enum err err = run_folder_open(&s->folder, s->state, s->o->resume, f);
+
+    s->recalled = true;
+    if (err)
+        return err;
+    folder_sweep(s->folder.path);
+    /* Of a tuner that was killed: the port may be another program's now. */
+    if (file_join(s->url_path, s->folder.path, "url", NULL) == ERR_OK)
+        unlink(s->url_path);
+    return ERR_OK;
+}
+
+/* Folders that no record speaks of were written in vain. */
+void session_sweep_snapshots(const struct session *s)
+{
+    const char *keep[2 * HISTORY_SNAPSHOTS_MAX];
+    const struct history *h = &s->history;
+    size_t n = 0;
+
+    for (size_t i = 0; i < h->snapshots; i++) {
+        if (h->snapshots - i > s->o->tuner->snapshot_keep)
+            continue;
+        keep[n++] = h->snapshot[i].s.path;
+        keep[n++] = h->snapshot[i].s.best_path;
+    }
+    snapshots_sweep(s->snapshot_dir, keep, n);
+}
+
+/* The lock of the folder is held: nobody adds to the journal any more. */
+static enum err recall_history(struct session *s, struct fault *f)
+{
+    struct replayed r;
+    enum err err = replay_run(s->journal, s->state, s->folder.id, &r, f);
+
+    if (err)
+        return err;
+    if (!replay_resumable(&r)) {
+        err = fault_set(f, ERR_INVAL,
+                        "run %s has ended as %s%s%s: there is nothing to "
+                        "resume",
+                        r.id, r.status, r.reason[0] ? ": " : "", r.reason);
+    } else {
+        snprintf(s->reason, sizeof(s->reason),
+                 r.ended ? "resumed by the user"
+                         : "resumed by the user after its tuner was killed");
+        history_deinit(&s->history);
+        s->history = r.history;
+        history_init(&r.history);
+    }
+    replayed_deinit(&r);
+    return err;
+}
+
+enum err session_make_folder(struct session *s, struct fault *f)
+{
+    char path[FILE_PATH_MAX];
+    enum err err = s->o->resume ? reopen_folder(s, f)
+                                : run_folder_new(&s->folder, s->state,
+                                                 s->o->tuner->name, f);
+
+    if (!err)
+        err = choose_model_dir(s, f);
+    if (!err)
+        err = file_join(s->snapshot_dir, s->folder.path, "snapshots", f);
+    if (!err)
+        err = file_join(s->log_path, s->folder.path, "log", f);
+    if (!err)
+        err = file_join(path, s->folder.path, "config.json", f);
+    if (!err && s->o->resume)
+        err = recall_history(s, f);
+    if (!err && (!s->o->resume || s->o->reconfigured))
+        err = write_json(path, s->o->config, f);
+    if (!err && !s->o->resume)
+        err = session_remember(s->folder.path, s->o->folder,
+                               s->o->out ? s->model_dir : "", f);
+    if (err)
+        return err;
+    session_sweep_snapshots(s);
+    s->log_fd =
+        open(s->log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (s->log_fd < 0)
+        return fault_errno(f, ERR_IO, errno, "open %s", s->log_path);
+    return ERR_OK;
+}
+
+enum err session_register(struct session *s, struct fault *f)
+{
+    char *config;
+    enum err err;
+
+    config = json_write(s->o->config, 0);
+    if (!config)
+        return fault_set(f, ERR_NOMEM, "out of memory");
+    if (s->o->resume)
+        err = journal_continue_run(s->journal, s->folder.id, f);
+    else
+        err = journal_begin_run(s->journal, s->folder.id, s->o->tuner->name,
+                                config, clock_wall(), f);
+    s->begun = !err;
+    if (!err && s->o->resume && s->o->reconfigured)
+        err = journal_configure_run(s->journal, config, f);
+    mem_free(config);
+    return err;
+}
+
+/* ---- the model ----------------------------------------------------------- */
+
+/* NAN is null. */
+static json_t *number(double x)
+{
+    return isnan(x) ? json_null() : json_of_number(x);
+}
+
+static json_t *metric_object(const struct history *h,
+                             const struct history_epoch *best)
+{
+    if (!h->run.metric[0])
+        return json_null();
+    return json_pack("{s:s, s:b, s:o}", "name", h->run.metric, "higher_better",
+                     h->run.metric_higher_better, "value",
+                     number(best ? best->e.metric : NAN));
+}
+
+enum err session_complete_model(void *ctx, const char *dir, const json_t *data,
+                                struct fault *f)
+{
+    struct session *s = ctx;
+    const struct history_epoch *best = history_best_epoch(&s->history);
+    json_t *metric = metric_object(&s->history, best);
+    const struct model_facts facts = {
+        .run = s->folder.id,
+        .app = s->o->tuner->app,
+        .folder = s->o->folder,
+        .settings = json_object_get(s->o->config, "app"),
+        .setting = best ? best->e.setting : NULL,
+        .saved = data,
+        .metric = metric,
+        .loss = best ? best->e.loss : NAN,
+        .epoch = best ? (uint32_t)best->e.epoch : 0,
+        .seed = s->o->tuner->seed,
+    };
+    enum err err = model_write(dir, &facts, f);
+
+    json_decref(metric);
+    return err;
+}

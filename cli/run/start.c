@@ -1,0 +1,81 @@
+#include "cli/run/start.h"
+
+#include "cli/basics/options.h"
+#include "cli/config/config_table.h"
+#include "cli/config/plugins.h"
+#include "cli/config/registry.h"
+#include "cli/run/session.h"
+
+#include <limits.h>
+#include <stdio.h>
+
+static void fill_tuner(const struct run_config *c, struct tuner_options *t)
+{
+    *t = (struct tuner_options)TUNER_OPTIONS;
+    t->name = c->name;
+    t->app = c->app->name;
+    t->strategy = c->strategy->ops;
+    t->strategy_settings = c->strategy_settings;
+    t->space = &c->space;
+    t->searcher = c->searcher->ops;
+    t->searcher_settings = c->searcher_settings;
+    t->initial = c->initial;
+    t->retune = c->retune;
+    t->max_trials = c->max_trials;
+    t->trial_clocks = c->trial_clocks;
+    t->target_loss = c->target_loss;
+    t->target_metric = c->target_metric;
+    t->plateau_epochs = c->plateau_epochs;
+    t->max_epochs = c->max_epochs;
+    t->max_time_s = c->max_time_s;
+    t->snapshot_every_s = c->snapshot_every_s;
+    t->snapshot_keep = c->snapshot_keep;
+    t->seed = c->seed;
+}
+
+/* @path from the configuration's folder; NULL stays. */
+static const char *from_folder(const struct run_config *c, const char *path,
+                               char out[PATH_MAX])
+{
+    if (!path || *path == '/')
+        return path;
+    snprintf(out, PATH_MAX, "%s/%s", c->folder, path);
+    return out;
+}
+
+int start_run(const struct start_options *a, const struct run_config *c)
+{
+    struct tuner_options tuner;
+    struct session_options session = {
+        .resume = a->resume,
+        .reconfigured = a->reconfigured,
+        .state = a->state,
+        .out = a->out,
+        .listen = a->listen ? a->listen : c->listen,
+        .config = c->effective,
+        .folder = c->folder,
+        .tuner = &tuner,
+        .registry = cli_registry(),
+        .json = a->json,
+        .quiet = options_quiet(),
+        .verbose = options_verbose(),
+    };
+    char cert[PATH_MAX], key[PATH_MAX];
+    json_t *schema = NULL;
+    int code;
+
+    if (a->tls_cert || a->tls_key) {
+        session.tls_cert = a->tls_cert;
+        session.tls_key = a->tls_key;
+    } else if (!a->listen) {
+        session.tls_cert = from_folder(c, c->tls_cert, cert);
+        session.tls_key = from_folder(c, c->tls_key, key);
+    }
+    /* Only for those who ask over HTTP: without it the run goes on. */
+    if (config_full_schema(cli_registry(), &schema, NULL) == ERR_OK)
+        session.schema = schema;
+    fill_tuner(c, &tuner);
+    code = session_run(&session);
+    json_decref(schema);
+    return code;
+}

@@ -1,0 +1,25 @@
+/* From a configuration to a run: what `mltune run` and `mltune resume` share.
+ */
+#ifndef CLI_START_H
+#define CLI_START_H
+
+#include "cli/config/config.h"
+
+#include <stdbool.h>
+
+/* What the command line says beside the configuration; all borrowed. */
+struct start_options {
+    const char *resume; /* id of the run that goes on; NULL: a new one */
+    bool reconfigured;  /* the run that goes on: its configuration is new */
+    const char *state;  /* folder */
+    const char *out;    /* where the model goes; NULL: the run's folder */
+    /* Both as configured where none is given; with another address alone there
+     * is no TLS. */
+    const char *listen, *tls_cert, *tls_key;
+    bool json;
+};
+
+/* Runs it, prints the result, returns the exit code. */
+int start_run(const struct start_options *options, const struct run_config *c);
+
+#endif

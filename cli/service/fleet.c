@@ -1,0 +1,554 @@
+#include "cli/service/fleet.h"
+
+#include "api/http/event_log.h"
+#include "base/json/json.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "cli/basics/talk.h"
+#include "cli/state/removal.h"
+#include "cli/state/replay.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what is shown ------------------------------------------------------- */
+
+bool fleet_resumable(const struct fleet_run *run)
+{
+    return !run->ended ||
+           strcmp(run->status, run_status_name(RUN_INTERRUPTED)) == 0 ||
+           strcmp(run->status, run_status_name(RUN_STOPPED)) == 0;
+}
+
+bool fleet_waits(const struct fleet_run *run)
+{
+    return run->entry.state == QUEUE_WAITS || run->entry.state == QUEUE_RESTS;
+}
+
+static enum queue_state state_of(const struct fleet_run *run)
+{
+    bool stopped =
+        run->ended && strcmp(run->status, run_status_name(RUN_STOPPED)) == 0;
+
+    if (run->alive)
+        return QUEUE_RUNS;
+    return run->managed && !run->job.held && fleet_resumable(run) && !stopped
+               ? QUEUE_WAITS
+               : QUEUE_IDLE;
+}
+
+/* What the records do not say, or not any more. */
+static void tell(const struct fleet_run *run, struct view_job *job)
+{
+    const char *status = "", *reason = "";
+    const struct history *h = &run->history;
+
+    if (run->alive)
+        status = h->finished ? run_status_name(RUN_WAITING) : "";
+    else if (run->managed && run->job.held)
+        status = "held";
+    else if (fleet_waits(run))
+        status = "queued";
+    else if (!run->ended)
+        status = run_status_name(RUN_INTERRUPTED);
+    else if (!h->finished ||
+             strcmp(run->status, run_status_name(h->end.status)) != 0)
+        status = run->status;
+    if (run->managed && run->job.held)
+        reason = run->job.reason;
+    snprintf(job->status, sizeof(job->status), "%.15s", status);
+    snprintf(job->reason, sizeof(job->reason), "%s", reason);
+}
+
+/* Who follows a run has so long to read its last events. What is kept of every
+ * run that was would fill the memory in time. */
+static const time_ns LOG_KEPT = 60000000000;
+
+static void end_log(struct fleet_run *run, bool over)
+{
+    event_log_set_ended(run->events, over);
+    if (!over)
+        run->over_at = 0;
+    else if (!run->over_at)
+        run->over_at = clock_monotonic();
+}
+
+static void clear_log(struct fleet_run *run)
+{
+    if (!run->over_at || clock_monotonic() - run->over_at < LOG_KEPT)
+        return;
+    event_log_clear(run->events);
+    run->over_at = 0;
+}
+
+void fleet_show(struct fleet *fleet, struct fleet_run *run)
+{
+    struct view_job job = {.managed = run->managed};
+
+    run->entry.state = state_of(run);
+    job.waits = fleet_waits(run);
+    tell(run, &job);
+    if (run->managed) {
+        snprintf(job.group, sizeof(job.group), "%s", run->job.group);
+        job.submitted_unix_s = (double)run->job.submitted_ns * 1e-9;
+        job.workers = run->entry.workers;
+        job.memory = run->entry.memory;
+        job.attempts = run->attempts;
+    }
+    view_set_job(fleet->view, run->id, &job);
+    end_log(run,
+            run->entry.state == QUEUE_IDLE && !(run->managed && run->job.held));
+}
+
+enum err fleet_set_job(struct fleet *fleet, struct fleet_run *run,
+                       const struct job *job, struct fault *f)
+{
+    enum err err = job_write(fleet->state, run->id, job, f);
+
+    if (err)
+        return err;
+    run->managed = true;
+    run->job = *job;
+    snprintf(run->entry.group, sizeof(run->entry.group), "%s", job->group);
+    run->entry.number = job->number;
+    fleet_show(fleet, run);
+    return ERR_OK;
+}
+
+/* ---- runs ---------------------------------------------------------------- */
+
+struct fleet_run *fleet_find(const struct fleet *fleet, const char *id)
+{
+    for (size_t i = 0; i < fleet->runs; i++)
+        if (strcmp(fleet->run[i]->id, id) == 0)
+            return fleet->run[i];
+    return NULL;
+}
+
+static void run_free(struct fleet_run *run)
+{
+    if (!run)
+        return;
+    history_deinit(&run->history);
+    event_log_free(run->events);
+    mem_free(run);
+}
+
+/* What the run takes of the service's workers and memory. */
+static void take_shares(struct fleet_run *run, const json_t *config)
+{
+    json_int_t workers =
+        json_integer_value(json_at(config, "/cluster/workers"));
+    json_int_t nodes = json_integer_value(json_at(config, "/cluster/nodes"));
+    uint64_t memory = 0;
+
+    json_to_bytes(json_at(config, "/memory/limit"), &memory);
+    run->entry.workers =
+        (unsigned)((workers > 0 ? workers : 1) * (nodes > 0 ? nodes : 1));
+    run->entry.memory = memory;
+}
+
+static void take_job(struct fleet *fleet, struct fleet_run *run)
+{
+    struct fault f = {0};
+    enum err err = job_read(fleet->state, run->id, &run->job, &f);
+
+    run->managed = !err;
+    if (err && err != ERR_NOENT)
+        log_event(LOG_ERROR, "job_not_read", "run=%s reason=\"%s\"", run->id,
+                  f.text);
+    snprintf(run->entry.group, sizeof(run->entry.group), "%s", run->job.group);
+    run->entry.number = run->job.number;
+    if (run->job.number > fleet->numbers)
+        fleet->numbers = run->job.number;
+}
+
+/* Lists @run, which is transferred. */
+static enum err list(struct fleet *fleet, struct fleet_run *run)
+{
+    void *grown = fleet->run;
+    enum err err = mem_grow(&grown, &fleet->capacity, sizeof(*fleet->run),
+                            fleet->runs + 1);
+
+    fleet->run = grown;
+    if (!err)
+        err = event_log_new(&run->events);
+    if (!err && run->seq)
+        event_log_skip(run->events, run->seq);
+    if (!err)
+        err = view_add_run(fleet->view, run->id, run->name, &run->history);
+    if (err) {
+        run_free(run);
+        return err;
+    }
+    view_publish_run(fleet->view, run->id, run->events);
+    fleet->run[fleet->runs++] = run;
+    fleet_show(fleet, run);
+    return ERR_OK;
+}
+
+static enum err add(struct fleet *fleet, const char *id, struct fault *f)
+{
+    struct fleet_run *run = mem_calloc(1, sizeof(*run));
+    struct replayed r;
+    enum err err;
+
+    if (!run)
+        return fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
+    err = replay_run(fleet->journal, fleet->state, id, &r, f);
+    if (err) {
+        mem_free(run);
+        return err;
+    }
+    memcpy(run->id, r.id, sizeof(run->id));
+    memcpy(run->name, r.name, sizeof(run->name));
+    run->history = r.history;
+    history_init(&r.history);
+    run->seq = run->history.records; /* they have no gaps */
+    run->alive = r.alive;
+    run->ended = r.ended;
+    if (r.ended)
+        memcpy(run->status, r.status, sizeof(run->status));
+    take_shares(run, r.config);
+    take_job(fleet, run);
+    replayed_deinit(&r);
+    err = list(fleet, run);
+    return err ? fault_set(f, err, "%s", err_text(err)) : ERR_OK;
+}
+
+/* ---- the journal --------------------------------------------------------- */
+
+struct ids {
+    char (*id)[RUN_ID_MAX + 1]; /* owned */
+    size_t len, capacity;
+};
+
+static enum err take_id(void *ctx, const char *id)
+{
+    struct ids *ids = ctx;
+    void *grown = ids->id;
+    enum err err =
+        mem_grow(&grown, &ids->capacity, sizeof(*ids->id), ids->len + 1);
+
+    ids->id = grown;
+    if (!err)
+        snprintf(ids->id[ids->len++], sizeof(*ids->id), "%s", id);
+    return err;
+}
+
+/* One that could not be read now (no memory, a journal that was busy) may be
+ * when the journal changes. */
+static void remember_missed(struct fleet *fleet, const char *id,
+                            const struct fault *why)
+{
+    struct fleet_missed *m = &fleet->missed[fleet->missed_len];
+
+    talk_error("run %s is left out%s: %s", id,
+               fleet->missed_len < FLEET_MISSED_MAX ? " for now" : "",
+               why->text);
+    if (fleet->missed_len == FLEET_MISSED_MAX)
+        return;
+    snprintf(m->id, sizeof(m->id), "%s", id);
+    m->tries = 1;
+    fleet->missed_len++;
+}
+
+static void try_missed(struct fleet *fleet)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < fleet->missed_len; i++) {
+        struct fleet_missed m = fleet->missed[i];
+        struct fault why = {0};
+
+        if (add(fleet, m.id, &why) == ERR_OK)
+            continue;
+        if (++m.tries < FLEET_TRIES_MAX)
+            fleet->missed[n++] = m;
+        else
+            talk_error("run %s is left out: %s", m.id, why.text);
+    }
+    fleet->missed_len = n;
+}
+
+/* Runs that are new in the journal. One that cannot be read harms no other, and
+ * those that were read before the journal failed are not asked for again. */
+static enum err discover(struct fleet *fleet, struct fault *f)
+{
+    struct ids ids = {0};
+    struct fault why = {0};
+    enum err err =
+        journal_each_new(fleet->journal, &fleet->newest, take_id, &ids, f);
+    size_t from = ids.len > VIEW_RUNS_MAX ? ids.len - VIEW_RUNS_MAX : 0;
+
+    try_missed(fleet);
+    for (size_t i = from; i < ids.len; i++) {
+        if (fleet_find(fleet, ids.id[i]))
+            continue;
+        if (add(fleet, ids.id[i], &why) != ERR_OK)
+            remember_missed(fleet, ids.id[i], &why);
+    }
+    mem_free(ids.id);
+    return err;
+}
+
+struct taking {
+    struct fleet *fleet;
+    struct fleet_run *run;
+};
+
+static enum err apply(struct fleet *fleet, struct fleet_run *run,
+                      const struct journal_record *stored)
+{
+    struct record record;
+    json_t *json = NULL;
+    enum err err = json_load(stored->json, stored->len, &json, NULL, NULL);
+
+    if (!err)
+        err = record_from_json(json, &record, NULL);
+    json_decref(json);
+    if (err)
+        return err;
+    view_lock(fleet->view);
+    err = history_apply(&run->history, &record);
+    /* Before the change counts as seen: answers are kept by it. */
+    event_log_append(run->events, stored->seq, stored->kind, stored->json);
+    view_changed(fleet->view);
+    view_unlock(fleet->view);
+    record_deinit(&record);
+    return err;
+}
+
+/* One that does not fit is left out: it harms neither the rest of its run nor
+ * other runs. */
+static enum err take_record(void *ctx, const struct journal_record *stored)
+{
+    struct taking *t = ctx;
+    enum err err = apply(t->fleet, t->run, stored);
+
+    if (err)
+        log_event(LOG_ERROR, "record_not_shown", "run=%s seq=%llu code=%s",
+                  t->run->id, (unsigned long long)stored->seq, err_name(err));
+    t->run->seq = stored->seq;
+    return ERR_OK;
+}
+
+static enum err follow(struct fleet *fleet, struct fleet_run *run,
+                       struct fault *f)
+{
+    struct taking t = {fleet, run};
+    bool was_finished = run->history.finished;
+    uint64_t before = run->seq;
+    enum err err = journal_each_record(fleet->journal, run->id, run->seq,
+                                       take_record, &t, f);
+
+    if (before != run->seq && was_finished != run->history.finished)
+        fleet_show(fleet, run);
+    return err;
+}
+
+static enum err take_end(void *ctx, const struct journal_run *stored)
+{
+    struct fleet_run *run = ctx;
+
+    run->ended = stored->status != NULL;
+    snprintf(run->status, sizeof(run->status), "%s",
+             stored->status ? stored->status : "");
+    return ERR_OK;
+}
+
+enum err fleet_read_end(struct fleet *fleet, struct fleet_run *run,
+                        struct fault *f)
+{
+    enum err err = follow(fleet, run, f);
+
+    if (!err)
+        err = journal_find_run(fleet->journal, run->id, take_end, run, f);
+    fleet_show(fleet, run);
+    return err;
+}
+
+/* Tuners that are not our children: of a service before this one, or of
+ * `mltune run`. Those of ours are waited for by the supervisor. */
+static enum err look_for_life(struct fleet *fleet, struct fleet_run *run,
+                              bool changed, struct fault *f)
+{
+    bool alive;
+
+    /* One that begins writes to the journal. */
+    if (run->child || (!run->alive && !(changed && fleet_resumable(run))))
+        return ERR_OK;
+    alive = run_folder_alive(fleet->state, run->id);
+    if (alive == run->alive)
+        return ERR_OK;
+    run->alive = alive;
+    return fleet_read_end(fleet, run, f);
+}
+
+enum err fleet_read(struct fleet *fleet, struct fault *f)
+{
+    int64_t version;
+    enum err err = journal_version(fleet->journal, &version, f);
+    bool changed = !err && version != fleet->version;
+
+    if (changed)
+        err = discover(fleet, f);
+    for (size_t i = 0; i < fleet->runs && !err; i++) {
+        struct fleet_run *run = fleet->run[i];
+
+        clear_log(run);
+        if (changed && run->alive)
+            err = follow(fleet, run, f);
+        if (!err)
+            err = look_for_life(fleet, run, changed, f);
+    }
+    if (!err)
+        fleet->version = version;
+    return err;
+}
+
+enum err fleet_register(struct fleet *fleet, const char *id, const char *name,
+                        const char *config, int64_t wall_ns, struct fault *f)
+{
+    struct journal *j = NULL;
+    struct fault why = {0};
+    enum err err;
+
+    if (fleet->runs >= VIEW_RUNS_MAX)
+        return fault_set(f, ERR_LIMIT,
+                         "the service holds %d runs, which is as many as it "
+                         "can; begin another state folder",
+                         VIEW_RUNS_MAX);
+    err = journal_open(fleet->state, true, JOURNAL_BUSY_MS, &j, f);
+    if (!err)
+        err = journal_begin_run(j, id, name, config, wall_ns, f);
+    journal_close(j);
+    if (err)
+        return err;
+    /* A run from now on: where it cannot be read this instant, fleet_read finds
+     * it, since the journal has changed. */
+    if (discover(fleet, &why))
+        log_event(LOG_WARN, "run_not_read_yet", "run=%s reason=\"%s\"", id,
+                  why.text);
+    return ERR_OK;
+}
+
+/* ---- removal ------------------------------------------------------------- */
+
+static void unlist(struct fleet *fleet, struct fleet_run *run)
+{
+    size_t i = 0;
+
+    while (fleet->run[i] != run)
+        i++;
+    fleet->runs--;
+    memmove(&fleet->run[i], &fleet->run[i + 1],
+            (fleet->runs - i) * sizeof(fleet->run[0]));
+    view_remove_run(fleet->view, run->id);
+    event_log_set_ended(run->events, true);
+    event_log_clear(run->events);
+    run_free(run);
+}
+
+enum err fleet_remove(struct fleet *fleet, struct fleet_run *run,
+                      struct fault *f)
+{
+    int64_t newest;
+    enum err err = removal_of_run(fleet->state, run->id, &newest, f);
+
+    if (!err) {
+        /* What comes now has a larger number than that. */
+        if (newest < fleet->newest)
+            fleet->newest = newest;
+        log_event(LOG_INFO, "run_removed", "run=%s", run->id);
+        unlist(fleet, run);
+    }
+    return err;
+}
+
+/* ---- life ---------------------------------------------------------------- */
+
+struct sought {
+    const char *id;
+    bool found;
+};
+
+static enum err compare_id(void *ctx, const struct journal_run *run)
+{
+    struct sought *sought = ctx;
+
+    sought->found |= strcmp(run->id, sought->id) == 0;
+    return ERR_OK;
+}
+
+bool fleet_journaled(const struct fleet *fleet, const char *id)
+{
+    struct sought sought = {.id = id};
+    enum err err =
+        journal_find_run(fleet->journal, id, compare_id, &sought, NULL);
+
+    return sought.found || (err && err != ERR_NOENT);
+}
+
+/* Folders of submissions that were cut off before the journal knew them: nobody
+ * was told of them. */
+static void sweep(const struct fleet *fleet)
+{
+    char runs[FILE_PATH_MAX], path[FILE_PATH_MAX];
+    struct dirent *e;
+    DIR *d = file_join(runs, fleet->state, "runs", NULL) == ERR_OK
+                 ? opendir(runs)
+                 : NULL;
+
+    while (d && (e = readdir(d)))
+        if (run_id_valid(e->d_name) && !fleet_find(fleet, e->d_name) &&
+            job_exists(fleet->state, e->d_name) &&
+            !fleet_journaled(fleet, e->d_name) &&
+            !run_folder_alive(fleet->state, e->d_name) &&
+            file_join(path, runs, e->d_name, NULL) == ERR_OK)
+            folder_remove(path, NULL);
+    if (d)
+        closedir(d);
+}
+
+/* A new state folder has no journal that could be read. */
+static enum err make_journal(const char *state, struct fault *f)
+{
+    struct journal *j = NULL;
+    enum err err = journal_open(state, true, JOURNAL_BUSY_MS, &j, f);
+
+    journal_close(j);
+    return err;
+}
+
+enum err fleet_open(struct fleet *fleet, const char *state, struct view *view,
+                    struct fault *f)
+{
+    enum err err;
+
+    memset(fleet, 0, sizeof(*fleet));
+    snprintf(fleet->state, sizeof(fleet->state), "%s", state);
+    fleet->view = view;
+    err = make_journal(state, f);
+    if (!err)
+        err = journal_open(state, false, JOURNAL_BUSY_MS, &fleet->journal, f);
+    if (!err)
+        err = journal_version(fleet->journal, &fleet->version, f);
+    if (!err)
+        err = discover(fleet, f);
+    if (!err)
+        sweep(fleet);
+    return err;
+}
+
+void fleet_close(struct fleet *fleet)
+{
+    for (size_t i = 0; i < fleet->runs; i++)
+        run_free(fleet->run[i]);
+    mem_free(fleet->run);
+    journal_close(fleet->journal);
+    memset(fleet, 0, sizeof(*fleet));
+}

@@ -1,0 +1,181 @@
+#include "cli/service/intake.h"
+
+#include "base/mem.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Members of `app` that name files. */
+static const char *const path_names[] = {"data", "test", "vocab"};
+
+/* ---- paths --------------------------------------------------------------- */
+
+/* What of @path exists, links followed; the rest may be a glob, or not be there
+ * yet, and holds no "..". */
+static bool real_part(const char *path, char out[PATH_MAX])
+{
+    char part[PATH_MAX];
+    char *slash;
+
+    if (snprintf(part, sizeof(part), "%s", path) >= PATH_MAX)
+        return false;
+    while (!realpath(part, out)) {
+        slash = strrchr(part, '/');
+        if (!slash || strcmp(slash, "/..") == 0)
+            return false;
+        slash[slash == part] = '\0'; /* "/" stays */
+        if (slash == part && !realpath(part, out))
+            return false;
+    }
+    return true;
+}
+
+static bool is_within(const char *path, const char *folder)
+{
+    size_t n = strlen(folder);
+
+    if (strcmp(folder, "/") == 0)
+        return true;
+    return strncmp(path, folder, n) == 0 && (!path[n] || path[n] == '/');
+}
+
+/* A folder's name that is a pattern, or escaped as in one, could stand for
+ * ".."; a file's cannot. */
+static bool plain_folders(const char *name)
+{
+    const char *slash = strrchr(name, '/');
+
+    return !slash || strcspn(name, "*?[\\") > (size_t)(slash - name);
+}
+
+static bool leads_into(const char *folder, const char *name)
+{
+    char path[PATH_MAX], found[PATH_MAX];
+    int n = *name == '/' ? snprintf(path, sizeof(path), "%s", name)
+                         : snprintf(path, sizeof(path), "%s/%s", folder, name);
+
+    return n < PATH_MAX && real_part(path, found) && is_within(found, folder) &&
+           (access(path, F_OK) == 0 || plain_folders(name));
+}
+
+static void check_paths(const struct intake *in, const json_t *root,
+                        struct problems *problems)
+{
+    char pointer[64];
+
+    for (size_t i = 0; i < sizeof(path_names) / sizeof(*path_names); i++) {
+        const json_t *value;
+        const char *name;
+
+        snprintf(pointer, sizeof(pointer), "/app/%s", path_names[i]);
+        value = json_at(root, pointer);
+        name = json_string_value(value);
+        if (name && strncmp(name, "gen:", 4) != 0 &&
+            !leads_into(in->data, name))
+            problems_add(
+                problems, pointer, value,
+                "a path within the service's data folder %s, no folder "
+                "of which is a pattern",
+                in->data);
+    }
+}
+
+/* ---- shares -------------------------------------------------------------- */
+
+/* As they were sent: what is not there is filled in so that it fits, and what
+ * is malformed is complained of elsewhere. */
+static void check_shares(const struct intake *in, const json_t *root,
+                         struct problems *problems)
+{
+    const json_t *workers = json_at(root, "/cluster/workers");
+    const json_t *limit = json_at(root, "/memory/limit");
+    uint64_t memory;
+
+    if (json_integer_value(workers) > in->workers_max)
+        problems_add(problems, "/cluster/workers", workers,
+                     "at most %u: the service's runs have no more together",
+                     in->workers_max);
+    if (limit && in->memory_max && json_to_bytes(limit, &memory) &&
+        memory > in->memory_max)
+        problems_add(problems, "/memory/limit", limit,
+                     "at most %" PRIu64
+                     " bytes: the service's runs have no more together",
+                     in->memory_max);
+}
+
+/* ---- the whole ----------------------------------------------------------- */
+
+static const char no_program[] =
+    "the name of a searcher that is built in: this service runs no programs "
+    "(mltune serve --allow-programs)";
+
+enum err intake_parse(const struct intake *in, const char *body, size_t len,
+                      struct run_config **out, struct problems *problems)
+{
+    const struct config_env env = {in->registry, in->workers};
+    struct option_list sets = {.len = 0};
+    struct run_config *c = NULL;
+    char memory[64];
+    json_t *root = NULL;
+    bool foreign;
+    enum err err = json_load(body, len, &root, NULL, NULL);
+
+    if (err)
+        return err;
+    foreign = json_is_object(json_at(root, "/tuner/searcher")) && !in->programs;
+    /* Before it is tried, which would run it. */
+    if (foreign)
+        sets.item[sets.len++] = "tuner.searcher=random";
+    snprintf(memory, sizeof(memory), "memory.limit=%" PRIu64, in->memory);
+    if (in->memory && !json_at(root, "/memory/limit"))
+        sets.item[sets.len++] = memory;
+    err = run_config_parse(&env, body, len, in->data, &sets, &c, problems);
+    if (err && err != ERR_INVAL)
+        goto done;
+    if (foreign)
+        problems_add(problems, "/tuner/searcher",
+                     json_at(root, "/tuner/searcher"), "%s", no_program);
+    check_paths(in, root, problems);
+    check_shares(in, root, problems);
+    problems_locate(problems, body, len);
+    if (problems->no_memory)
+        err = ERR_NOMEM;
+    else if (problems->errors)
+        err = ERR_INVAL;
+done:
+    json_decref(root);
+    if (err)
+        run_config_free(c);
+    else
+        *out = c;
+    return err;
+}
+
+void intake_refuse(const struct problems *problems, struct response *out)
+{
+    struct response_faults faults = {0};
+
+    assert(problems->errors);
+    for (size_t i = 0; i < problems->len; i++) {
+        const struct problem *p = &problems->item[i];
+        char place[48] = "";
+
+        if (p->warning)
+            continue;
+        if (p->place.line)
+            snprintf(place, sizeof(place),
+                     "line %u, column %u: ", p->place.line, p->place.column);
+        response_fault_add(&faults, p->pointer, "%sexpected %.160s%s%.60s%s%s",
+                           place, p->expected, p->found[0] ? ", found " : "",
+                           p->found, p->hint[0] ? "; " : "", p->hint);
+    }
+    response_problem(out, 422, "invalid_configuration", &faults,
+                     "%zu part%s of the configuration %s not valid",
+                     problems->errors, problems->errors == 1 ? "" : "s",
+                     problems->errors == 1 ? "is" : "are");
+}

@@ -1,0 +1,32 @@
+/* What a service does with a configuration that came over HTTP: checks it
+ * whole, fills in what each run gets, and keeps it to the data folder.
+ *
+ * Paths of data lead into the data folder, links followed; searchers that are
+ * programs or shared objects are refused unless the service allows them: a
+ * token is to train models with, not to run programs with. */
+#ifndef CLI_INTAKE_H
+#define CLI_INTAKE_H
+
+#include "api/http/response.h"
+#include "cli/config/config.h"
+
+/* All borrowed. */
+struct intake {
+    const struct registry *registry;
+    const char *data;     /* absolute, no link in it: where paths start */
+    unsigned workers;     /* a run's where it does not say */
+    unsigned workers_max; /* that a run may ask for */
+    uint64_t memory;      /* the same, bytes; 0: not limited */
+    uint64_t memory_max;
+    bool programs;
+};
+
+/* Configuration from @body, a JSON object of @len bytes. As run_config_parse,
+ * with the rules above as further problems. */
+enum err intake_parse(const struct intake *in, const char *body, size_t len,
+                      struct run_config **out, struct problems *problems);
+
+/* Answers 422 with every error of @problems. */
+void intake_refuse(const struct problems *problems, struct response *out);
+
+#endif

@@ -1,0 +1,319 @@
+#include "cli/service/supervisor.h"
+
+#include "base/log.h"
+#include "base/text.h"
+#include "cli/basics/exit_code.h"
+#include "cli/service/runner.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* How often the journal and the runs are looked at: a chart is not drawn more
+ * often, and a look costs microseconds. Where nothing lives, what others begin
+ * in the same state folder can wait a little. */
+enum { TICK_MS = 50, IDLE_TICK_MS = 500, POLLED_MAX = DESK_SLOTS + 2 };
+
+/* So that a run which cannot even begin does not keep the machine busy. */
+static const time_ns PAUSE_BETWEEN = 500000000;
+
+/* How long a state folder that cannot be written is left in peace. */
+static const time_ns WRITE_AGAIN = 2000000000;
+
+static bool is_ending(const struct supervisor *s)
+{
+    return s->signal != 0;
+}
+
+/* ---- runs that begin ----------------------------------------------------- */
+
+static enum err path_in_run(const struct supervisor *s,
+                            const struct fleet_run *run, const char *file,
+                            char out[FILE_PATH_MAX])
+{
+    char name[RUN_ID_MAX + 32];
+
+    snprintf(name, sizeof(name), "runs/%s/%s", run->id, file);
+    return file_join(out, s->fleet->state, name, NULL);
+}
+
+/* The address of a tuner that was killed: its port may be another program's
+ * now, which must not get the token. */
+static void forget_url(const struct supervisor *s, const struct fleet_run *run)
+{
+    char url[FILE_PATH_MAX];
+
+    if (!run_folder_alive(s->fleet->state, run->id) &&
+        path_in_run(s, run, "url", url) == ERR_OK)
+        unlink(url);
+}
+
+static enum err start(struct supervisor *s, struct fleet_run *run,
+                      struct fault *f)
+{
+    char log_path[FILE_PATH_MAX];
+    struct runner_options o = {.state = s->fleet->state,
+                               .run = run->id,
+                               .log_path = log_path,
+                               .token = s->o->token_given ? s->o->token : NULL};
+    enum err err = path_in_run(s, run, "tuner.log", log_path);
+
+    if (!err)
+        err = runner_start(&o, &run->child, f);
+    return err;
+}
+
+/* A tuner that a service before this one began may have its lock only now. */
+static bool is_adopted(struct supervisor *s, struct fleet_run *run)
+{
+    if (!run_folder_alive(s->fleet->state, run->id))
+        return false;
+    run->alive = true;
+    run->ended = false;
+    fleet_show(s->fleet, run);
+    return true;
+}
+
+static void begin(struct supervisor *s, struct fleet_run *run)
+{
+    struct fault f = {0};
+
+    if (is_adopted(s, run))
+        return;
+    forget_url(s, run);
+    if (start(s, run, &f) != ERR_OK) {
+        run->not_before = clock_monotonic() + WRITE_AGAIN;
+        log_event(LOG_ERROR, "run_not_started", "run=%s reason=\"%s\"", run->id,
+                  f.text);
+        return;
+    }
+    run->epochs = history_epochs(&run->history);
+    run->attempts++;
+    run->alive = true;
+    run->ended = false;
+    run->entry.turn = ++s->fleet->turns;
+    fleet_show(s->fleet, run);
+    log_event(LOG_INFO, "run_started", "run=%s pid=%d attempt=%u", run->id,
+              (int)run->child, run->attempts);
+}
+
+/* Index of the run that is to begin now; past the last: none. */
+static size_t choose(struct supervisor *s)
+{
+    const struct queue_entry *entry[VIEW_RUNS_MAX];
+    time_ns now = clock_monotonic();
+
+    for (size_t i = 0; i < s->fleet->runs; i++) {
+        struct fleet_run *run = s->fleet->run[i];
+
+        if (fleet_waits(run))
+            run->entry.state =
+                now < run->not_before ? QUEUE_RESTS : QUEUE_WAITS;
+        entry[i] = &run->entry;
+    }
+    return queue_next(&s->o->limits, entry, s->fleet->runs);
+}
+
+static void begin_next(struct supervisor *s)
+{
+    size_t next;
+
+    while (!is_ending(s) && (next = choose(s)) < s->fleet->runs) {
+        struct fleet_run *run = s->fleet->run[next];
+
+        begin(s, run);
+        if (!run->alive)
+            break;
+    }
+}
+
+/* ---- runs that end ------------------------------------------------------- */
+
+static void hold(struct supervisor *s, struct fleet_run *run, const char *why)
+{
+    struct job job = run->job;
+    struct fault f = {0};
+
+    job.held = true;
+    snprintf(job.reason, sizeof(job.reason), "%s", why);
+    if (fleet_set_job(s->fleet, run, &job, &f) == ERR_OK)
+        return;
+    /* It is held as long as this service lives. */
+    log_event(LOG_ERROR, "job_not_written", "run=%s reason=\"%s\"", run->id,
+              f.text);
+    run->job = job;
+    fleet_show(s->fleet, run);
+}
+
+/* An interrupted run goes on, unless that has led nowhere. */
+static void consider(struct supervisor *s, struct fleet_run *run, int status)
+{
+    char verdict[64], words[320], log_path[FILE_PATH_MAX];
+    char why[JOB_REASON_MAX];
+    bool hopeless = WIFEXITED(status) && WEXITSTATUS(status) == EXIT_CONFIG;
+
+    if (is_ending(s) || !fleet_waits(run))
+        return;
+    if (history_epochs(&run->history) > run->epochs)
+        run->attempts = 1;
+    runner_verdict(status, verdict, sizeof(verdict));
+    run->not_before = clock_monotonic() + PAUSE_BETWEEN * run->attempts;
+    if (!hopeless && run->attempts < SUPERVISOR_ATTEMPTS_MAX)
+        return;
+    words[0] = '\0';
+    if (path_in_run(s, run, "tuner.log", log_path) == ERR_OK)
+        runner_last_line(log_path, words, sizeof(words));
+    snprintf(why, sizeof(why), "its tuner %s%s%s%.300s; continue tries again",
+             verdict, hopeless ? "" : " for the third time without an epoch",
+             words[0] ? ": " : "", words);
+    text_clean(why); /* a character may have been cut */
+    run->attempts = 0;
+    hold(s, run, why);
+}
+
+static void take_end(struct supervisor *s, struct fleet_run *run, int status)
+{
+    char verdict[64];
+    struct fault f = {0};
+
+    runner_verdict(status, verdict, sizeof(verdict));
+    log_event(LOG_INFO, "run_ended", "run=%s pid=%d verdict=\"%s\"", run->id,
+              (int)run->child, verdict);
+    run->child = 0;
+    run->alive = false;
+    forget_url(s, run);
+    if (fleet_read_end(s->fleet, run, &f) != ERR_OK)
+        log_event(LOG_ERROR, "end_not_read", "run=%s reason=\"%s\"", run->id,
+                  f.text);
+    consider(s, run, status);
+}
+
+static void reap(struct supervisor *s)
+{
+    for (size_t i = 0; i < s->fleet->runs; i++) {
+        struct fleet_run *run = s->fleet->run[i];
+        int status;
+
+        if (run->child && runner_ended(run->child, &status))
+            take_end(s, run, status);
+    }
+}
+
+/* ---- the end ------------------------------------------------------------- */
+
+/* Those of a service before this one are found by their locks. */
+static void pass_signal(struct supervisor *s, int number)
+{
+    for (size_t i = 0; i < s->fleet->runs; i++) {
+        const struct fleet_run *run = s->fleet->run[i];
+        pid_t pid = run->child;
+
+        if (!run->managed || !run->alive)
+            continue;
+        if (!pid)
+            pid = run_folder_owner(s->fleet->state, run->id);
+        if (pid > 0)
+            kill(pid, number);
+    }
+}
+
+static void take_signals(struct supervisor *s)
+{
+    struct signalfd_siginfo info;
+
+    while (read(s->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        if (s->signals++ == 0) {
+            s->signal = (int)info.ssi_signo;
+            view_set_ready(s->fleet->view, "the service is about to end");
+        }
+        pass_signal(s, SIGTERM);
+    }
+}
+
+static bool any_alive(const struct supervisor *s, bool managed)
+{
+    for (size_t i = 0; i < s->fleet->runs; i++)
+        if (s->fleet->run[i]->alive && (s->fleet->run[i]->managed || !managed))
+            return true;
+    return false;
+}
+
+/* ---- the state folder ---------------------------------------------------- */
+
+void supervisor_written(struct supervisor *s, enum err err)
+{
+    s->unwritable = err == ERR_IO;
+    s->try_again = clock_monotonic() + WRITE_AGAIN;
+    if (!is_ending(s))
+        view_set_ready(s->fleet->view,
+                       s->unwritable ? "the state folder cannot be written: "
+                                       "the disk is full, or it is read-only"
+                                     : NULL);
+}
+
+/* Is it still so? */
+static void try_to_write(struct supervisor *s)
+{
+    char path[FILE_PATH_MAX];
+    enum err err;
+
+    if (!s->unwritable || clock_monotonic() < s->try_again)
+        return;
+    err = file_join(path, s->fleet->state, "writable", NULL);
+    if (!err)
+        err = file_write(path, "\n", 1, NULL);
+    if (!err)
+        unlink(path);
+    supervisor_written(s, err);
+}
+
+static void read_journal(struct supervisor *s)
+{
+    struct fault f = {0};
+
+    if (fleet_read(s->fleet, &f) != ERR_OK)
+        log_event(LOG_ERROR, "journal_not_read", "reason=\"%s\"", f.text);
+}
+
+/* ---- the loop ------------------------------------------------------------ */
+
+static void wait_for_something(struct supervisor *s)
+{
+    struct pollfd fds[POLLED_MAX] = {
+        {.fd = s->signal_fd, .events = POLLIN},
+        {.fd = desk_fd(s->desk), .events = POLLIN}};
+    nfds_t n = 2;
+    bool busy = any_alive(s, false) || s->unwritable;
+
+    for (size_t i = 0; i < DESK_SLOTS; i++) {
+        const struct passing *p = &s->passing[i];
+
+        if (p->ticket)
+            fds[n++] = (struct pollfd){.fd = p->exchange.fd,
+                                       .events = client_events(&p->exchange)};
+    }
+    for (size_t i = 0; i < s->fleet->runs && !busy; i++)
+        busy = fleet_waits(s->fleet->run[i]);
+    poll(fds, n, busy || n > 2 ? TICK_MS : IDLE_TICK_MS);
+}
+
+int supervisor_run(struct supervisor *s)
+{
+    while (!is_ending(s) || any_alive(s, true)) {
+        begin_next(s);
+        wait_for_something(s);
+        take_signals(s);
+        reap(s);
+        read_journal(s);
+        supervisor_serve_desk(s);
+        supervisor_collect(s);
+        try_to_write(s);
+    }
+    supervisor_serve_desk(s);
+    supervisor_forget(s);
+    return s->signal;
+}

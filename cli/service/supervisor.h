@@ -1,0 +1,65 @@
+/* The supervisor: the one loop of a service of many runs.
+ *
+ * Each run is a process of its own (cli/service/runner.h), so that one which
+ * fails, crashes or hangs harms no other and not the service. The supervisor
+ * starts them as the queue says, starts again what was interrupted, answers the
+ * desk (submissions itself, commands to a run that lives by passing them on to
+ * that run's own server), and reads what is journaled. It waits for nothing but
+ * its descriptors and the disk. One owner thread, which must not have others'
+ * forks to wait for.
+ */
+#ifndef CLI_SUPERVISOR_H
+#define CLI_SUPERVISOR_H
+
+#include "api/view/desk.h"
+#include "cli/remote/client.h"
+#include "cli/service/fleet.h"
+#include "cli/service/intake.h"
+
+/* A run that ended so often without a further epoch is held. */
+enum { SUPERVISOR_ATTEMPTS_MAX = 3 };
+
+struct supervisor_options {
+    const char *state; /* absolute */
+    const char *token; /* that runs' servers take */
+    bool token_given;  /* by the environment: not in the folder */
+    struct queue_limits limits;
+    struct intake intake;
+};
+
+/* A command that was passed on; its run has not answered yet. */
+struct passing {
+    desk_ticket ticket; /* 0: free */
+    struct client_exchange exchange;
+};
+
+struct supervisor {
+    const struct supervisor_options *o; /* borrowed, as these: */
+    struct fleet *fleet;
+    struct desk *desk;
+    int signal_fd;
+    int signal; /* that came first; 0: none */
+    unsigned signals;
+    bool unwritable;   /* the state folder was, when last tried */
+    time_ns try_again; /* to write to it */
+    struct passing passing[DESK_SLOTS];
+};
+
+/* Runs until a signal has come and every run that the service started has
+ * written its snapshot and ended; those go on when the next service starts.
+ * Returns the signal. A second signal ends them at once. */
+int supervisor_run(struct supervisor *s);
+
+/* ---- supervisor_desk.c --------------------------------------------------- */
+
+/* Answers what waits at the desk, and goes on with what was passed on. */
+void supervisor_serve_desk(struct supervisor *s);
+void supervisor_collect(struct supervisor *s);
+
+/* Gives up what was passed on and is not answered yet. */
+void supervisor_forget(struct supervisor *s);
+
+/* Whether the state folder can be written, as /readyz says. */
+void supervisor_written(struct supervisor *s, enum err err);
+
+#endif

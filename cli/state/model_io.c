@@ -1,0 +1,119 @@
+#include "cli/state/model_io.h"
+
+#include "base/file_io.h"
+#include "base/json/json.h"
+#include "base/mem.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MODEL_BYTES_MAX = 4 * 1024 * 1024 };
+
+/* @value, or @otherwise (transferred) where there is none. */
+static json_t *or_else(const json_t *value, json_t *otherwise)
+{
+    if (!value)
+        return otherwise;
+    json_decref(otherwise);
+    return json_incref((json_t *)value);
+}
+
+static json_t *model_object(const struct model_facts *m)
+{
+    const json_t *saved = m->saved;
+
+    return json_pack(
+        "{s:i, s:s, s:s, s:s, s:o, s:s, s:o, s:o, s:o, s:o, s:I, s:I, s:o, "
+        "s:o}",
+        "version", MODEL_VERSION, "mltune", MLT_VERSION, "run", m->run, "app",
+        m->app, "settings", or_else(m->settings, json_object()), "folder",
+        m->folder, "data",
+        or_else(json_object_get(m->settings, "data"), json_null()), "setting",
+        or_else(m->setting, json_object()), "metric",
+        or_else(m->metric, json_null()), "loss",
+        isnan(m->loss) ? json_null() : json_of_number(m->loss), "epoch",
+        (json_int_t)m->epoch, "seed", (json_int_t)m->seed, "tables",
+        or_else(json_object_get(saved, "tables"), json_array()), "details",
+        or_else(json_object_get(saved, "app"), json_object()));
+}
+
+enum err model_write(const char *dir, const struct model_facts *facts,
+                     struct fault *f)
+{
+    char path[FILE_PATH_MAX];
+    enum err err = file_join(path, dir, MODEL_FILE, f);
+    json_t *model;
+    char *text;
+
+    if (err)
+        return err;
+    model = model_object(facts);
+    text = model ? json_write(model, 2) : NULL;
+    if (text)
+        err = file_write(path, text, strlen(text), f);
+    else
+        err = fault_set(f, ERR_NOMEM, "write %s: out of memory", path);
+    mem_free(text);
+    json_decref(model);
+    return err;
+}
+
+static enum err take_members(struct model *m, const char *path, struct fault *f)
+{
+    const json_t *version = json_object_get(m->json, "version");
+    const json_t *seed = json_object_get(m->json, "seed");
+
+    m->app = json_string_value(json_object_get(m->json, "app"));
+    m->folder = json_string_value(json_object_get(m->json, "folder"));
+    m->settings = json_object_get(m->json, "settings");
+    m->setting = json_object_get(m->json, "setting");
+    m->seed = (uint64_t)json_integer_value(seed);
+    if (!json_is_integer(version))
+        return fault_set(f, ERR_FORMAT, "%s: /version: expected a number",
+                         path);
+    if (json_integer_value(version) != MODEL_VERSION)
+        return fault_set(
+            f, ERR_VERSION, "%s: version %lld, this program reads version %d",
+            path, (long long)json_integer_value(version), MODEL_VERSION);
+    if (!m->app || !m->folder)
+        return fault_set(f, ERR_FORMAT, "%s: /%s: expected a string", path,
+                         m->app ? "folder" : "app");
+    if (!json_is_object(m->settings) || !json_is_object(m->setting))
+        return fault_set(f, ERR_FORMAT, "%s: /%s: expected an object", path,
+                         json_is_object(m->settings) ? "setting" : "settings");
+    if (!json_is_integer(seed) || json_integer_value(seed) < 0)
+        return fault_set(f, ERR_FORMAT, "%s: /seed: expected a number", path);
+    return ERR_OK;
+}
+
+enum err model_read(const char *dir, struct model *out, struct fault *f)
+{
+    struct model m = {0};
+    char path[FILE_PATH_MAX];
+    char *text = NULL;
+    size_t len;
+    enum err err = file_join(path, dir, MODEL_FILE, f);
+
+    if (!err)
+        err = file_read(path, MODEL_BYTES_MAX, &text, &len, f);
+    if (err)
+        return err;
+    err = json_load(text, len, &m.json, NULL, f);
+    mem_free(text);
+    if (err)
+        fault_wrap(f, "%s", path);
+    else
+        err = take_members(&m, path, f);
+    if (err) {
+        model_deinit(&m);
+        return err;
+    }
+    *out = m;
+    return ERR_OK;
+}
+
+void model_deinit(struct model *m)
+{
+    json_decref(m->json);
+    memset(m, 0, sizeof(*m));
+}

@@ -1,0 +1,216 @@
+#include "cli/state/replay.h"
+
+#include "base/json/json.h"
+#include "cli/basics/exit_code.h"
+#include "cli/basics/options.h"
+#include "cli/basics/talk.h"
+#include "cli/state/job.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum err replay_open(const char *state, char path[FILE_PATH_MAX],
+                     struct journal **out, struct fault *f)
+{
+    enum err err = state_find(state, path, f);
+
+    if (err)
+        return err;
+    return journal_open(path, false, JOURNAL_BUSY_MS, out, f);
+}
+
+static void copy_text(char *out, size_t size, const char *text)
+{
+    snprintf(out, size, "%s", text ? text : "");
+}
+
+/* The JSON of one of the run's columns; NULL for none. */
+static enum err load_json(const char *text, json_t **out, struct fault *f)
+{
+    *out = NULL;
+    return text ? json_load(text, strlen(text), out, NULL, f) : ERR_OK;
+}
+
+struct taking {
+    struct replayed *out;
+    struct fault *fault;
+};
+
+static enum err take_run(void *ctx, const struct journal_run *run)
+{
+    struct taking *t = ctx;
+    struct replayed *r = t->out;
+    enum err err;
+
+    r->config = r->result = NULL;
+    err = load_json(run->config, &r->config, t->fault);
+    copy_text(r->id, sizeof(r->id), run->id);
+    copy_text(r->name, sizeof(r->name), run->name);
+    copy_text(r->status, sizeof(r->status), run->status);
+    copy_text(r->reason, sizeof(r->reason), run->reason);
+    r->ended = run->status != NULL;
+    r->began_ns = run->began_ns;
+    r->last_ns = r->ended ? run->ended_ns : run->last_ns;
+    return err ? err : load_json(run->result, &r->result, t->fault);
+}
+
+static enum err take_record(void *ctx, const struct journal_record *stored)
+{
+    struct taking *t = ctx;
+    struct record record;
+    json_t *json = NULL;
+    enum err err = json_load(stored->json, stored->len, &json, NULL, t->fault);
+
+    if (!err)
+        err = record_from_json(json, &record, t->fault);
+    json_decref(json);
+    if (!err) {
+        err = history_apply(&t->out->history, &record);
+        record_deinit(&record);
+        if (err)
+            fault_set(t->fault, err, "%s", err_text(err));
+    }
+    if (err)
+        fault_wrap(t->fault, "run %s, record %llu", t->out->id,
+                   (unsigned long long)stored->seq);
+    return err;
+}
+
+/* What a run is doing that has no recorded end. */
+static void name_status(struct replayed *r, const char *state)
+{
+    if (r->ended)
+        return;
+    if (r->alive) {
+        copy_text(r->status, sizeof(r->status),
+                  run_status_name(r->history.status));
+        return;
+    }
+    if (r->history.records == 0 && job_exists(state, r->id)) {
+        copy_text(r->status, sizeof(r->status), "queued");
+        return;
+    }
+    copy_text(r->status, sizeof(r->status), run_status_name(RUN_INTERRUPTED));
+    copy_text(r->reason, sizeof(r->reason), "tuner_died");
+}
+
+static enum err look_again(struct journal *j, struct taking *t)
+{
+    char id[RUN_ID_MAX + 1];
+
+    memcpy(id, t->out->id, sizeof(id));
+    json_decref(t->out->config);
+    json_decref(t->out->result);
+    t->out->config = t->out->result = NULL;
+    return journal_find_run(j, id, take_run, t, t->fault);
+}
+
+enum err replay_run(struct journal *j, const char *state, const char *word,
+                    struct replayed *out, struct fault *f)
+{
+    struct taking t = {out, f};
+    enum err err;
+
+    memset(out, 0, sizeof(*out));
+    history_init(&out->history);
+    err = journal_find_run(j, word, take_run, &t, f);
+    if (!err && !out->ended) {
+        out->alive = run_folder_alive(state, out->id);
+        /* It may have ended between the two questions. */
+        if (!out->alive)
+            err = look_again(j, &t);
+    }
+    if (!err)
+        err = journal_each_record(j, out->id, 0, take_record, &t, f);
+    if (err) {
+        replayed_deinit(out);
+        return err;
+    }
+    name_status(out, state);
+    return ERR_OK;
+}
+
+struct more {
+    struct taking taking;
+    uint64_t *after;
+    journal_record_visit *visit;
+    void *ctx;
+    bool changed;
+};
+
+static enum err take_more(void *ctx, const struct journal_record *stored)
+{
+    struct more *m = ctx;
+    enum err err = ERR_OK;
+
+    /* Records are numbered from 1 without gaps. */
+    if (stored->seq > m->taking.out->history.records)
+        err = take_record(&m->taking, stored);
+    if (err)
+        return err;
+    *m->after = stored->seq;
+    m->changed = true;
+    return m->visit(m->ctx, stored);
+}
+
+enum err replay_more(struct journal *j, const char *state, struct replayed *r,
+                     uint64_t *after, journal_record_visit *visit, void *ctx,
+                     bool *changed, struct fault *f)
+{
+    struct more m = {{r, f}, after, visit, ctx, false};
+    char before[sizeof(r->status)];
+    enum err err;
+
+    memcpy(before, r->status, sizeof(before));
+    /* Asked before its last records are read, so that none is missed. */
+    r->alive = run_folder_alive(state, r->id);
+    err = look_again(j, &m.taking);
+    if (!err)
+        err = journal_each_record(j, r->id, *after, take_more, &m, f);
+    if (err)
+        return err;
+    name_status(r, state);
+    *changed = m.changed || strcmp(before, r->status) != 0;
+    return ERR_OK;
+}
+
+bool replay_resumable(const struct replayed *r)
+{
+    return !r->ended ||
+           strcmp(r->status, run_status_name(RUN_INTERRUPTED)) == 0 ||
+           strcmp(r->status, run_status_name(RUN_STOPPED)) == 0;
+}
+
+void replayed_deinit(struct replayed *r)
+{
+    json_decref(r->config);
+    json_decref(r->result);
+    history_deinit(&r->history);
+    memset(r, 0, sizeof(*r));
+}
+
+void replay_time(int64_t wall_ns, char *out, size_t size)
+{
+    time_t seconds = (time_t)(wall_ns / 1000000000);
+    struct tm tm;
+
+    if (!localtime_r(&seconds, &tm) ||
+        strftime(out, size, "%Y-%m-%d %H:%M:%S", &tm) == 0)
+        snprintf(out, size, "-");
+}
+
+int replay_exit_code(enum err err)
+{
+    switch (err) {
+    case ERR_OK:
+        return EXIT_DONE;
+    case ERR_NOENT: /* no such run */
+    case ERR_INVAL: /* more than one */
+    case ERR_NOMEM:
+        return EXIT_RUN_FAILED;
+    default:
+        return EXIT_IO;
+    }
+}

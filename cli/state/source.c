@@ -1,0 +1,351 @@
+#include "cli/state/source.h"
+
+#include "api/service/service.h"
+#include "api/view/view.h"
+#include "base/json/json.h"
+#include "base/mem.h"
+#include "cli/basics/exit_code.h"
+#include "cli/state/serve.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *source_server(const char *server)
+{
+    const char *named = server ? server : getenv("MLTUNE_SERVER");
+
+    return named && *named ? named : NULL;
+}
+
+bool source_service(const char *state, char url[CLIENT_URL_MAX])
+{
+    char path[FILE_PATH_MAX];
+    char *text = NULL;
+    size_t len;
+    bool found =
+        file_join(path, state, SERVE_LOCK, NULL) == ERR_OK &&
+        file_locked(path, NULL) &&
+        file_join(path, state, SERVE_URL, NULL) == ERR_OK &&
+        file_read(path, CLIENT_URL_MAX - 1, &text, &len, NULL) == ERR_OK;
+
+    if (found)
+        snprintf(url, CLIENT_URL_MAX, "%s", text);
+    mem_free(text);
+    return found;
+}
+
+enum err source_open(struct source *s, const char *server, const char *state,
+                     struct fault *f)
+{
+    memset(s, 0, sizeof(*s));
+    history_init(&s->run.history);
+    if (server && strlen(server) >= sizeof(s->url))
+        return fault_set(f, ERR_INVAL, "--server: too long");
+    if (server)
+        snprintf(s->url, sizeof(s->url), "%s", server);
+    snprintf(s->state, sizeof(s->state), "%s", state);
+    /* Without one it can still be asked: on loopback none is needed. */
+    if (server && token_read(state, s->token, NULL) != ERR_OK)
+        s->token[0] = '\0';
+    return ERR_OK;
+}
+
+void source_close(struct source *s)
+{
+    view_free(s->view);
+    replayed_deinit(&s->run);
+}
+
+/* ---- answers ------------------------------------------------------------- */
+
+/* What is wrong with the server itself, or with how much it is asked, may pass.
+ */
+static enum err code_of(int status)
+{
+    if (status == 404)
+        return ERR_NOENT;
+    return status == 429 || status >= 500 ? ERR_NODE : ERR_INVAL;
+}
+
+/* @answer is taken over; NULL: it is no JSON. */
+static enum err judge(int status, json_t *answer, json_t **out, struct fault *f)
+{
+    const char *detail = json_string_value(json_object_get(answer, "detail"));
+    enum err err = ERR_OK;
+
+    if (status < 300) {
+        *out = answer;
+        return ERR_OK;
+    }
+    if (detail)
+        err = fault_set(f, code_of(status), "%s", detail);
+    else
+        err = fault_set(f, code_of(status), "the server refuses (status %d)",
+                        status);
+    json_decref(answer);
+    return err;
+}
+
+static enum err get_here(struct source *s, const char *target, int *status,
+                         json_t **out, struct fault *f)
+{
+    struct response r = {0};
+    enum err err;
+
+    assert(s->view);
+    service_respond(s->view, "GET", target, &r);
+    *status = r.status;
+    err = json_load(r.body, r.len, out, NULL, f);
+    response_deinit(&r);
+    return err;
+}
+
+static enum err get_there(const struct source *s, const char *target,
+                          int *status, json_t **out, struct fault *f)
+{
+    const struct client_request q = {.url = s->url,
+                                     .method = "GET",
+                                     .target = target,
+                                     .token = s->token[0] ? s->token : NULL};
+    struct client_answer answer = {0};
+    enum err err = client_ask(&q, &answer, f);
+
+    *status = answer.status;
+    *out = answer.json;
+    return err;
+}
+
+enum err source_get(struct source *s, const char *target, json_t **out,
+                    struct fault *f)
+{
+    json_t *json = NULL;
+    int status = 0;
+    enum err err = s->url[0] ? get_there(s, target, &status, &json, f)
+                             : get_here(s, target, &status, &json, f);
+
+    return err ? err : judge(status, json, out, f);
+}
+
+enum err source_answer(const struct source *s, int status, const char *body,
+                       size_t len, json_t **out, struct fault *f)
+{
+    struct fault why = {0};
+    json_t *json = NULL;
+    enum err err = json_load(body, len, &json, NULL, &why);
+
+    /* A proxy before the server says in words of its own that it is away. */
+    if (err == ERR_FORMAT && status < 300)
+        return fault_set(f, err, "what answers at %s is no mltune", s->url);
+    if (err && err != ERR_FORMAT)
+        return fault_set(f, err, "%s", err_text(err));
+    return judge(status, json, out, f);
+}
+
+enum err source_list(struct source *s, const char *target, const char *name,
+                     json_t **out, struct fault *f)
+{
+    char page[512], token[128] = "";
+    json_t *all = json_array();
+    enum err err = all ? ERR_OK : ERR_NOMEM;
+
+    do {
+        const char *next;
+        json_t *json = NULL;
+
+        snprintf(page, sizeof(page), "%s%cpage_size=1000%s%s", target,
+                 strchr(target, '?') ? '&' : '?',
+                 token[0] ? "&page_token=" : "", token);
+        if (!err)
+            err = source_get(s, page, &json, f);
+        if (!err && json_array_extend(all, json_object_get(json, name)) != 0)
+            err = fault_set(f, ERR_FORMAT, "what answers at %s is no mltune",
+                            s->url);
+        next = json_string_value(json_object_get(json, "next_page_token"));
+        snprintf(token, sizeof(token), "%s", next ? next : "");
+        json_decref(json);
+    } while (!err && token[0]);
+    if (err == ERR_NOMEM)
+        fault_set(f, err, "%s", err_text(err));
+    if (err)
+        json_decref(all);
+    else
+        *out = all;
+    return err;
+}
+
+/* ---- runs ---------------------------------------------------------------- */
+
+static enum err find_here(struct source *s, const char *word, struct fault *f)
+{
+    const struct view_options options = {.registry = NULL};
+    struct view_job job = {.managed = false};
+    char path[FILE_PATH_MAX];
+    struct journal *j = NULL;
+    enum err err = replay_open(s->state, path, &j, f);
+
+    if (err)
+        return err;
+    err = replay_run(j, path, word, &s->run, f);
+    journal_close(j);
+    if (err)
+        return err;
+    err = view_new(&options, &s->view);
+    if (!err)
+        err = view_add_run(s->view, s->run.id, s->run.name, &s->run.history);
+    if (err)
+        return fault_set(f, err, "%s", err_text(err));
+    /* What its records cannot say: that its tuner was killed. */
+    if (strcmp(s->run.status, run_status_name(s->run.history.status)) != 0)
+        snprintf(job.status, sizeof(job.status), "%.15s", s->run.status);
+    view_set_job(s->view, s->run.id, &job);
+    return ERR_OK;
+}
+
+static const char *text_of(const json_t *o, const char *name)
+{
+    const char *text = json_string_value(json_object_get(o, name));
+
+    return text ? text : "";
+}
+
+/* Of @runs, oldest first. */
+static enum err choose(const json_t *runs, const char *word,
+                       char id[RUN_ID_MAX + 1], struct fault *f)
+{
+    const char *same = NULL, *named = NULL, *begun = NULL;
+    size_t begin = 0, i, n = strlen(word);
+    const json_t *run;
+
+    json_array_foreach(runs, i, run)
+    {
+        const char *its = text_of(run, "run");
+
+        if (strcmp(its, word) == 0)
+            same = its;
+        if (strcmp(text_of(run, "name"), word) == 0)
+            named = its;
+        if (n > 0 && strncmp(its, word, n) == 0) {
+            begun = its;
+            begin++;
+        }
+    }
+    if (!same && !named && begin > 1)
+        return fault_set(f, ERR_INVAL,
+                         "several runs begin with \"%s\"; give more of the id",
+                         word);
+    same = same ? same : named ? named : begun;
+    if (!same || strlen(same) > RUN_ID_MAX)
+        return fault_set(f, ERR_NOENT, "no run \"%s\" at the server", word);
+    snprintf(id, RUN_ID_MAX + 1, "%s", same);
+    return ERR_OK;
+}
+
+enum err source_find(struct source *s, const char *word,
+                     char id[RUN_ID_MAX + 1], struct fault *f)
+{
+    json_t *runs = NULL;
+    enum err err;
+
+    if (!s->url[0]) {
+        err = find_here(s, word, f);
+        if (!err)
+            snprintf(id, RUN_ID_MAX + 1, "%s", s->run.id);
+        return err;
+    }
+    err = source_list(s, "/api/v1/runs", "runs", &runs, f);
+    if (!err)
+        err = choose(runs, word, id, f);
+    json_decref(runs);
+    return err;
+}
+
+/* ---- the only one -------------------------------------------------------- */
+
+enum { NAMED_MAX = 5 };
+
+struct count {
+    const char *state;
+    size_t runs, live;
+    char only[RUN_ID_MAX + 1], only_live[RUN_ID_MAX + 1];
+    struct text names; /* of the first few */
+};
+
+static void count_one(struct count *c, const char *id, bool live)
+{
+    if (c->runs++ < NAMED_MAX)
+        text_printf(&c->names, "%s%s", c->runs > 1 ? ", " : "", id);
+    snprintf(c->only, sizeof(c->only), "%s", id);
+    if (!live)
+        return;
+    c->live++;
+    snprintf(c->only_live, sizeof(c->only_live), "%s", id);
+}
+
+static enum err count_stored(void *ctx, const struct journal_run *run)
+{
+    struct count *c = ctx;
+
+    count_one(c, run->id, !run->status && run_folder_alive(c->state, run->id));
+    return ERR_OK;
+}
+
+static enum err count_here(struct source *s, struct count *c, struct fault *f)
+{
+    char path[FILE_PATH_MAX];
+    struct journal *j = NULL;
+    enum err err = replay_open(s->state, path, &j, f);
+
+    c->state = path;
+    if (!err)
+        err = journal_each_run(j, count_stored, c, f);
+    journal_close(j);
+    c->state = NULL;
+    return err;
+}
+
+static enum err count_there(struct source *s, struct count *c, struct fault *f)
+{
+    json_t *runs = NULL;
+    const json_t *run;
+    size_t i;
+    enum err err = source_list(s, "/api/v1/runs?order=desc", "runs", &runs, f);
+
+    json_array_foreach(runs, i, run)
+        count_one(c, text_of(run, "run"),
+                  json_is_null(json_object_get(run, "finished_at")) &&
+                      strcmp(text_of(run, "status"), "interrupted") != 0);
+    json_decref(runs);
+    return err;
+}
+
+enum err source_only(struct source *s, char id[RUN_ID_MAX + 1], struct fault *f)
+{
+    struct count c = {.runs = 0};
+    enum err err = s->url[0] ? count_there(s, &c, f) : count_here(s, &c, f);
+
+    if (!err && c.runs == 0)
+        err = fault_set(f, ERR_NOENT, "there is no run in %s",
+                        s->url[0] ? s->url : s->state);
+    else if (!err && c.runs > 1 && c.live != 1)
+        err = fault_set(f, ERR_INVAL, "there are %zu runs, name one: %s%s",
+                        c.runs, c.names.s ? c.names.s : "",
+                        c.runs > NAMED_MAX ? ", ..." : "");
+    if (!err)
+        snprintf(id, RUN_ID_MAX + 1, "%s", c.live == 1 ? c.only_live : c.only);
+    text_deinit(&c.names);
+    return err;
+}
+
+int source_exit_code(enum err err)
+{
+    switch (err) {
+    case ERR_NODE:
+        return EXIT_NO_SERVER;
+    case ERR_FORMAT:
+        return EXIT_CONFIG;
+    default:
+        return replay_exit_code(err);
+    }
+}

@@ -1,0 +1,72 @@
+/* Where the verbs that look get what they show: a server, or a state folder.
+ *
+ * Both answer the same targets of the HTTP interface with the same JSON: of a
+ * state folder the journal is replayed and asked by the same routes, without a
+ * socket. So what a verb prints does not depend on whether a server lives.
+ */
+#ifndef CLI_SOURCE_H
+#define CLI_SOURCE_H
+
+#include "api/http/token_io.h"
+#include "base/fault.h"
+#include "cli/remote/client.h"
+#include "cli/state/replay.h"
+
+#include <jansson.h>
+
+struct view;
+
+struct source {
+    char url[CLIENT_URL_MAX]; /* of the server; "": the state folder is read */
+    char state[FILE_PATH_MAX];
+    char token[TOKEN_LEN_MAX + 1]; /* for a server of another machine; or "" */
+    struct view *view;             /* of the run that was found in the folder */
+    struct replayed run;
+};
+
+/* The server that is named: by the option @server, else by MLTUNE_SERVER; NULL:
+ * none is. */
+const char *source_server(const char *server);
+
+/* Address of the service that has the state folder @state; false: none lives.
+ */
+bool source_service(const char *state, char url[CLIENT_URL_MAX]);
+
+/* Source at @server, else of the folder @state. On error there is nothing to
+ * close. Errors: ERR_INVAL the address is too long. */
+enum err source_open(struct source *s, const char *server, const char *state,
+                     struct fault *f);
+void source_close(struct source *s);
+
+/* Id of the run called @word: its id, else the newest of that name, else the
+ * only one whose id begins so. Of a state folder this also reads the run.
+ * Errors: ERR_NOENT, ERR_INVAL more than one; of the client; of the journal. */
+enum err source_find(struct source *s, const char *word,
+                     char id[RUN_ID_MAX + 1], struct fault *f);
+
+/* Id of the only run, or of the only one that is under way. Errors: ERR_NOENT
+ * there is none, ERR_INVAL there are several: @f names some; those of
+ * source_find, which has to come after it. */
+enum err source_only(struct source *s, char id[RUN_ID_MAX + 1],
+                     struct fault *f);
+
+/* Answer to GET @target, the caller's. Of a state folder only targets of the
+ * run that was found. Errors: ERR_NOENT (404), ERR_NODE (429, 5xx: it may
+ * pass), ERR_INVAL (other refusals); those of the client. */
+enum err source_get(struct source *s, const char *target, json_t **out,
+                    struct fault *f);
+
+/* What a server's answer means: the JSON of @body[@len], the caller's, or a
+ * refusal. Errors: as source_get's. */
+enum err source_answer(const struct source *s, int status, const char *body,
+                       size_t len, json_t **out, struct fault *f);
+
+/* All items of the list @name at @target, page by page, the caller's array.
+ * @target has a query already if it has a '?'. */
+enum err source_list(struct source *s, const char *target, const char *name,
+                     json_t **out, struct fault *f);
+
+/* Exit code of a verb that could not be told. */
+int source_exit_code(enum err err);
+
+#endif

@@ -1,0 +1,191 @@
+#include "cli/verbs/command.h"
+
+#include "api/http/token_io.h"
+#include "base/json/json.h"
+#include "base/mem.h"
+#include "cli/basics/exit_code.h"
+#include "cli/basics/talk.h"
+#include "cli/remote/client.h"
+#include "cli/state/replay.h"
+#include "cli/state/source.h"
+#include "tuner/shell/state_io.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Where a run's server is, and what it wants to hear. */
+struct target {
+    char id[RUN_ID_MAX + 1];
+    char status[RECORD_NAME_MAX]; /* of one that has ended */
+    char url[CLIENT_URL_MAX];
+    char token[TOKEN_LEN_MAX + 1];
+};
+
+/* ---- finding the server -------------------------------------------------- */
+
+static enum err take_run(void *ctx, const struct journal_run *run)
+{
+    struct target *t = ctx;
+
+    snprintf(t->id, sizeof(t->id), "%s", run->id);
+    snprintf(t->status, sizeof(t->status), "%s",
+             run->status ? run->status : "");
+    return ERR_OK;
+}
+
+static enum err not_running(const struct target *t, struct fault *f)
+{
+    if (t->status[0])
+        return fault_set(f, ERR_NODE, "run %s is not running: it ended as %s",
+                         t->id, t->status);
+    return fault_set(f, ERR_NODE,
+                     "run %s is not running: its tuner was killed; mltune "
+                     "resume %s goes on with it",
+                     t->id, t->id);
+}
+
+static enum err read_url(const char *state, struct target *t, struct fault *f)
+{
+    char path[FILE_PATH_MAX], name[RUN_ID_MAX + 16];
+    struct fault why = {0};
+    char *text = NULL;
+    size_t len;
+    enum err err;
+
+    if (!run_id_valid(t->id))
+        return fault_set(f, ERR_FORMAT, "run \"%s\" has no valid id", t->id);
+    if (!run_folder_alive(state, t->id))
+        return not_running(t, f);
+    snprintf(name, sizeof(name), "runs/%s/url", t->id);
+    err = file_join(path, state, name, f);
+    if (!err && file_read(path, sizeof(t->url) - 1, &text, &len, &why) != 0)
+        err = fault_set(f, ERR_NODE,
+                        "run %s is only beginning, or about to end: it has no "
+                        "server now",
+                        t->id);
+    if (!err)
+        snprintf(t->url, sizeof(t->url), "%s", text);
+    mem_free(text);
+    return err;
+}
+
+static enum err find_in_state(const char *state, const char *word,
+                              struct target *t, struct fault *f)
+{
+    char path[FILE_PATH_MAX];
+    struct journal *j = NULL;
+    enum err err = replay_open(state, path, &j, f);
+
+    if (err)
+        return err;
+    err = journal_find_run(j, word, take_run, t, f);
+    journal_close(j);
+    /* A service also knows what to do with runs that do not live. */
+    if (!err && !source_service(path, t->url))
+        err = read_url(path, t, f);
+    return err ? err : token_read(path, t->token, f);
+}
+
+/* At a server that was named there may be no state folder to ask: RUN is an
+ * id, the token the environment's or the folder's. */
+static enum err find_at_server(const struct command *c, const char *server,
+                               const char *word, struct target *t,
+                               struct fault *f)
+{
+    if (!run_id_valid(word))
+        return fault_set(f, ERR_INVAL, "with --server RUN is a run's whole id");
+    if (strlen(server) >= sizeof(t->url))
+        return fault_set(f, ERR_INVAL, "--server: too long");
+    snprintf(t->id, sizeof(t->id), "%s", word);
+    snprintf(t->url, sizeof(t->url), "%s", server);
+    return token_read(c->state, t->token, f);
+}
+
+static enum err find(const struct command *c, const char *word,
+                     struct target *t, struct fault *f)
+{
+    const char *server = source_server(c->server);
+
+    *t = (struct target){.id = ""};
+    return server ? find_at_server(c, server, word, t, f)
+                  : find_in_state(c->state, word, t, f);
+}
+
+/* ---- answers ------------------------------------------------------------- */
+
+static int exit_code_at(enum err err)
+{
+    if (err == ERR_NODE || err == ERR_NOENT)
+        return EXIT_NO_SERVER;
+    return exit_code_of(err);
+}
+
+static const char *text_of(const json_t *json, const char *name)
+{
+    const char *s = json_string_value(json_object_get(json, name));
+
+    return s ? s : "";
+}
+
+static int say_refusal(const struct client_answer *answer)
+{
+    const json_t *errors = json_object_get(answer->json, "errors");
+    const json_t *e;
+    size_t i;
+
+    talk_error("%s", text_of(answer->json, "detail"));
+    json_array_foreach(errors, i, e)
+    {
+        talk_line(stderr, "  %s: %s", text_of(e, "pointer"),
+                  text_of(e, "detail"));
+    }
+    if (answer->status == 422 || answer->status == 400)
+        return EXIT_USAGE;
+    return answer->status == 503 ? EXIT_NO_SERVER : EXIT_RUN_FAILED;
+}
+
+static int say_answer(const struct client_answer *answer, bool json)
+{
+    char *text;
+
+    if (answer->status >= 300)
+        return say_refusal(answer);
+    if (!json) {
+        talk_line(stdout, "%s: %s", text_of(answer->json, "run"),
+                  text_of(answer->json, "message"));
+        return EXIT_DONE;
+    }
+    text = json_write(answer->json, 0);
+    if (text)
+        printf("%s\n", text);
+    mem_free(text);
+    return text ? EXIT_DONE : EXIT_RUN_FAILED;
+}
+
+int command_send(const struct command *c, const char *word, const char *method,
+                 const char *suffix, const char *body)
+{
+    char path[RUN_ID_MAX + 64];
+    struct target t;
+    struct fault f = {0};
+    struct client_answer answer = {0};
+    enum err err = find(c, word, &t, &f);
+    int code;
+
+    if (!err) {
+        snprintf(path, sizeof(path), "/api/v1/runs/%s%s", t.id, suffix);
+        err = client_ask(&(struct client_request){.url = t.url,
+                                                  .method = method,
+                                                  .target = path,
+                                                  .token = t.token,
+                                                  .body = body},
+                         &answer, &f);
+    }
+    if (err) {
+        talk_error("%s", f.text);
+        return exit_code_at(err);
+    }
+    code = say_answer(&answer, c->json);
+    json_decref(answer.json);
+    return code;
+}

@@ -1,0 +1,79 @@
+/* `mltune data gen SPEC OUT` and `mltune data info DATA`: writes generated data
+ * to files, says what a file holds. */
+#include "apps/data/data.h"
+#include "base/json/json.h"
+#include "base/mem.h"
+#include "cli/basics/exit_code.h"
+#include "cli/basics/options.h"
+#include "cli/basics/talk.h"
+#include "cli/basics/verbs.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char details[] =
+    "gen SPEC OUT   writes generated data: ratings and bags of words as a "
+    "text\n"
+    "               file, digits as a folder of four idx files. SPEC is as in "
+    "a\n"
+    "               configuration, gen:ratings?users=1000&items=500,\n"
+    "               gen:digits?samples=5000 or gen:bow?docs=1000\n"
+    "info DATA      what a file, folder, glob or SPEC holds, as JSON\n";
+
+static int fail(const struct fault *f, enum err err)
+{
+    talk_error("%s", f->text);
+    return exit_code_of(err);
+}
+
+static int generate(const char *spec, const char *out)
+{
+    struct fault f = {0};
+    enum err err = data_generate(spec, out, &f);
+
+    return err ? fail(&f, err) : EXIT_DONE;
+}
+
+static int describe(const char *spec)
+{
+    struct data_info info;
+    struct fault f = {0};
+    enum err err = data_describe(spec, ".", &info, &f);
+    json_t *object;
+    char *text;
+
+    if (err)
+        return fail(&f, err);
+    object = data_info_json(&info);
+    text = object ? json_write(object, 2) : NULL;
+    if (text)
+        puts(text);
+    else
+        talk_error("out of memory");
+    mem_free(text);
+    json_decref(object);
+    return text ? EXIT_DONE : EXIT_RUN_FAILED;
+}
+
+int verb_data(int argc, char **argv)
+{
+    const struct usage usage = {
+        .verb = "data",
+        .operands = "gen SPEC OUT | info DATA",
+        .summary = "generates data, says what a data file holds",
+        .details = details,
+        .operands_min = 2,
+        .operands_max = 3,
+    };
+    struct operands operands;
+    int code = options_parse(&usage, argc, argv, &operands);
+
+    if (code != OPTIONS_GO_ON)
+        return code;
+    if (strcmp(operands.item[0], "gen") == 0 && operands.len == 3)
+        return generate(operands.item[1], operands.item[2]);
+    if (strcmp(operands.item[0], "info") == 0 && operands.len == 2)
+        return describe(operands.item[1]);
+    talk_error("expected: mltune data %s", usage.operands);
+    return EXIT_USAGE;
+}

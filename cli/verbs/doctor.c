@@ -1,0 +1,340 @@
+/* `mltune doctor`: what this machine can do for a run, what is missing, and how
+ * to get it. */
+#include "cli/verbs/doctor.h"
+
+#include "base/json/json.h"
+#include "base/mem.h"
+#include "cli/basics/exit_code.h"
+#include "cli/basics/options.h"
+#include "cli/basics/talk.h"
+#include "cli/basics/verbs.h"
+#include "cli/config/config_file.h"
+#include "cli/remote/client.h"
+#include "cli/state/replay.h"
+#include "cli/state/serve.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <gnutls/gnutls.h>
+#include <microhttpd.h>
+#include <netinet/in.h>
+#include <spawn.h>
+#include <sqlite3.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zmq.h>
+
+static const char *const verdict_name[DOCTOR_VERDICTS] = {"ok", "note",
+                                                          "missing"};
+
+/* Runs on less, but not for long. */
+static const uint64_t memory_least = 1u << 30, disk_least = 1u << 30;
+
+void doctor_say(struct doctor *d, enum verdict v, const char *what,
+                const char *advice, const char *fmt, ...)
+{
+    char found[TABLE_CELL_MAX];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(found, sizeof(found), fmt, ap);
+    va_end(ap);
+    d->bad |= v == DOCTOR_BAD;
+    table_add(&d->table, "%s", verdict_name[v]);
+    table_add(&d->table, "%s", what);
+    table_add(&d->table, "%s", found);
+    table_add(&d->table, "%s", v == DOCTOR_OK ? "" : advice);
+    json_array_append_new(d->list,
+                          json_pack("{s:s, s:s, s:s, s:s}", "check", what,
+                                    "verdict", verdict_name[v], "found", found,
+                                    "advice", v == DOCTOR_OK ? "" : advice));
+}
+
+/* First line of a file of the kernel's; false: it cannot be read. */
+static bool read_line(const char *path, char *out, size_t size)
+{
+    FILE *file = fopen(path, "re");
+    bool got = file && fgets(out, (int)size, file);
+
+    if (file)
+        fclose(file);
+    if (got)
+        out[strcspn(out, "\n")] = '\0';
+    return got;
+}
+
+/* ---- machine ------------------------------------------------------------- */
+
+static uint64_t available_memory(void)
+{
+    FILE *file = fopen("/proc/meminfo", "re");
+    uint64_t kib = 0;
+    char line[128];
+
+    while (file && kib == 0 && fgets(line, sizeof(line), file))
+        if (sscanf(line, "MemAvailable: %" SCNu64, &kib) != 1)
+            kib = 0;
+    if (file)
+        fclose(file);
+    return kib << 10;
+}
+
+static void look_at_machine(struct doctor *d)
+{
+    uint64_t memory = available_memory();
+    unsigned cores = config_cores();
+    char pages[128] = "", limit[64];
+
+    doctor_say(d, cores > 1 ? DOCTOR_OK : DOCTOR_NOTE, "cores",
+               "one worker is all that trains at full speed", "%u", cores);
+    doctor_say(d, memory >= memory_least ? DOCTOR_OK : DOCTOR_NOTE, "memory",
+               "end other programs, or run elsewhere: five models must fit",
+               "%.1f GiB available", (double)memory / 0x1p30);
+    if (read_line("/sys/fs/cgroup/memory.max", limit, sizeof(limit)) &&
+        strcmp(limit, "max") != 0)
+        doctor_say(d, DOCTOR_NOTE, "memory limit", "set memory.limit below it",
+                   "%.1f GiB (of the container)",
+                   (double)strtoull(limit, NULL, 10) / 0x1p30);
+    read_line("/sys/kernel/mm/transparent_hugepage/enabled", pages,
+              sizeof(pages));
+    doctor_say(
+        d, *pages && !strstr(pages, "[never]") ? DOCTOR_OK : DOCTOR_NOTE,
+        "huge pages",
+        "as root: echo madvise >/sys/kernel/mm/transparent_hugepage/enabled",
+        "%s", *pages ? pages : "the kernel does not say");
+}
+
+static void look_at_limits(struct doctor *d)
+{
+    struct rlimit files = {0}, space = {0};
+
+    getrlimit(RLIMIT_NOFILE, &files);
+    doctor_say(d, files.rlim_max >= 4096 ? DOCTOR_OK : DOCTOR_NOTE,
+               "open files",
+               "ulimit -Hn 4096: the service has up to 704 clients",
+               "up to %" PRIu64, (uint64_t)files.rlim_max);
+    getrlimit(RLIMIT_AS, &space);
+    doctor_say(d, space.rlim_cur == RLIM_INFINITY ? DOCTOR_OK : DOCTOR_NOTE,
+               "address space", "ulimit -v unlimited", "%s",
+               space.rlim_cur == RLIM_INFINITY ? "unlimited" : "limited");
+}
+
+/* ---- libraries and programs ---------------------------------------------- */
+
+static void look_at_libraries(struct doctor *d)
+{
+    int major, minor, patch;
+
+    zmq_version(&major, &minor, &patch);
+    doctor_say(d, DOCTOR_OK, "libraries", "",
+               "zmq %d.%d.%d, libmicrohttpd %s, GnuTLS %s, SQLite %s", major,
+               minor, patch, MHD_get_version(), gnutls_check_version(NULL),
+               sqlite3_libversion());
+    doctor_say(d, DOCTOR_OK, "", "", "jansson %s, zlib %s",
+               jansson_version_str(), zlibVersion());
+    doctor_say(
+        d,
+        MHD_is_feature_supported(MHD_FEATURE_TLS) == MHD_YES ? DOCTOR_OK
+                                                             : DOCTOR_NOTE,
+        "https", "apt-get install libmicrohttpd12", "%s",
+        MHD_is_feature_supported(MHD_FEATURE_TLS) == MHD_YES ? "yes" : "no");
+}
+
+/* Exit status of a program whose output nobody wants; -1: it does not start. */
+static int run_quietly(char *const argv[])
+{
+    posix_spawn_file_actions_t files;
+    pid_t pid;
+    int status = -1;
+
+    if (posix_spawn_file_actions_init(&files) != 0)
+        return -1;
+    for (int fd = 0; fd < 3; fd++)
+        posix_spawn_file_actions_addopen(&files, fd, "/dev/null", O_RDWR, 0);
+    if (posix_spawnp(&pid, argv[0], &files, NULL, argv, environ) != 0)
+        pid = -1;
+    posix_spawn_file_actions_destroy(&files);
+    if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
+        return -1;
+    return WEXITSTATUS(status);
+}
+
+static void look_at_python(struct doctor *d)
+{
+    static const struct {
+        const char *module, *use, *advice;
+    } wanted[] = {
+        {"numpy", "models (.npy) in Python", "apt-get install python3-numpy"},
+        {"optuna", "its searchers (docs/write-a-searcher.md)",
+         "pip install optuna"},
+    };
+    char program[] = "python3", option[] = "-c", line[64];
+    char *argv[] = {program, option, line, NULL};
+
+    snprintf(line, sizeof(line), "pass");
+    if (run_quietly(argv) != 0) {
+        doctor_say(d, DOCTOR_NOTE, "python3", "apt-get install python3",
+                   "not found: no searchers in Python");
+        return;
+    }
+    for (size_t i = 0; i < sizeof(wanted) / sizeof(*wanted); i++) {
+        bool there;
+
+        snprintf(line, sizeof(line), "import %s", wanted[i].module);
+        there = run_quietly(argv) == 0;
+        doctor_say(d, there ? DOCTOR_OK : DOCTOR_NOTE, wanted[i].module,
+                   wanted[i].advice, "%s: %s", there ? "there" : "absent",
+                   wanted[i].use);
+    }
+}
+
+/* ---- folders and ports --------------------------------------------------- */
+
+/* The folder that is there: @state, or the nearest one above it. */
+static void nearest_folder(const char *state, char out[FILE_PATH_MAX])
+{
+    struct stat st;
+    char *slash;
+
+    snprintf(out, FILE_PATH_MAX, "%s", state);
+    while (stat(out, &st) != 0) {
+        slash = strrchr(out, '/');
+        if (!slash) {
+            snprintf(out, FILE_PATH_MAX, ".");
+            return;
+        }
+        slash[slash == out] = '\0';
+        if (strcmp(out, "/") == 0)
+            return;
+    }
+}
+
+static void look_at_state(struct doctor *d)
+{
+    char folder[FILE_PATH_MAX];
+    struct statvfs fs;
+    uint64_t bytes;
+
+    nearest_folder(d->state, folder);
+    if (access(folder, W_OK | X_OK) != 0) {
+        doctor_say(d, DOCTOR_BAD, "state folder",
+                   "choose another with --state DIR", "%.60s: %s", folder,
+                   strerror(errno));
+        return;
+    }
+    if (statvfs(folder, &fs) != 0) {
+        doctor_say(d, DOCTOR_BAD, "state folder",
+                   "choose another with --state DIR", "%.60s: %s", folder,
+                   strerror(errno));
+        return;
+    }
+    bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+    doctor_say(d, bytes >= disk_least ? DOCTOR_OK : DOCTOR_NOTE, "disk",
+               "make room: snapshots and models are as large as the model",
+               "%.1f GiB free for %.60s", (double)bytes / 0x1p30, d->state);
+}
+
+static void look_at_port(struct doctor *d)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_port = htons(8080),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool is_free;
+
+    if (fd < 0) {
+        doctor_say(d, DOCTOR_BAD, "port",
+                   "this machine has no loopback interface", "%s",
+                   strerror(errno));
+        return;
+    }
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    is_free = bind(fd, (struct sockaddr *)&at, sizeof(at)) == 0;
+    close(fd);
+    doctor_say(d, is_free ? DOCTOR_OK : DOCTOR_NOTE, "port",
+               "mltune serve --listen 127.0.0.1:0 takes any free one",
+               "8080 is %s", is_free ? "free" : "in use");
+}
+
+static void look_at_namespaces(struct doctor *d)
+{
+    char text[32] = "";
+    bool some =
+        access("/proc/self/ns/net", F_OK) == 0 &&
+        (!read_line("/proc/sys/user/max_user_namespaces", text, sizeof(text)) ||
+         strcmp(text, "0") != 0);
+
+    doctor_say(d, some ? DOCTOR_OK : DOCTOR_NOTE, "namespaces",
+               "only tests of networks that fail use them", "%s",
+               some ? "yes" : "no");
+}
+
+/* ---- the verb ------------------------------------------------------------ */
+
+static int print(const struct doctor *d, bool json)
+{
+    char *text = json ? json_write(d->list, 0) : NULL;
+
+    if (text)
+        printf("%s\n", text);
+    else if (json || table_print(&d->table, stdout, ""))
+        talk_error("out of memory");
+    mem_free(text);
+    return d->bad ? EXIT_RUN_FAILED : EXIT_DONE;
+}
+
+int verb_doctor(int argc, char **argv)
+{
+    struct doctor d = {.state = STATE_DEFAULT, .table = {.columns = 4}};
+    bool json = false;
+    const struct option_spec options[] = {
+        {"state", 0, OPTION_TEXT, "DIR", "state folder (" STATE_DEFAULT ")",
+         &d.state},
+        {"server", 0, OPTION_TEXT, "URL",
+         "a server to look at too (MLTUNE_SERVER, or the service of the state "
+         "folder)",
+         &d.server},
+        CLIENT_CACERT_OPTION,
+        {"json", 0, OPTION_FLAG, NULL, "one JSON array", &json},
+    };
+    const struct usage usage = {
+        .verb = "doctor",
+        .operands = "",
+        .summary = "what this machine, and a server, can do, and what is "
+                   "missing",
+        .details = "Exit code 1 where something is missing that every run "
+                   "needs; what is\nonly good to have is a note.",
+        .n = sizeof(options) / sizeof(*options),
+        .option = options,
+    };
+    struct operands operands;
+    int code = options_parse(&usage, argc, argv, &operands);
+
+    if (code != OPTIONS_GO_ON)
+        return code;
+    d.list = json_array();
+    look_at_machine(&d);
+    look_at_limits(&d);
+    look_at_state(&d);
+    look_at_port(&d);
+    look_at_libraries(&d);
+    look_at_python(&d);
+    look_at_namespaces(&d);
+    doctor_look_at_server(&d);
+    code = print(&d, json);
+    json_decref(d.list);
+    table_deinit(&d.table);
+    return code;
+}

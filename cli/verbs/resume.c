@@ -1,0 +1,193 @@
+/* `mltune resume RUN`: goes on with a run that was interrupted, whoever or
+ * whatever interrupted it, with the configuration that it began with. */
+#include "cli/basics/exit_code.h"
+#include "cli/basics/options.h"
+#include "cli/basics/talk.h"
+#include "cli/basics/verbs.h"
+#include "cli/config/config.h"
+#include "cli/config/config_file.h"
+#include "cli/config/registry.h"
+#include "cli/run/session.h"
+#include "cli/run/start.h"
+#include "cli/state/replay.h"
+
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct resume_arguments {
+    const char *state, *listen, *tls_cert, *tls_key;
+    struct option_list sets;
+    bool json;
+};
+
+static const char details[] =
+    "RUN is an id, the beginning of one, or a name (its newest run). The run "
+    "goes on\nfrom its last snapshot; finished trials are known and not run "
+    "again\n(strategies hyperband, asha and complete begin a search that was "
+    "interrupted anew).\nIt keeps the configuration, and the folder for the "
+    "model, that it began with; but\nwhere it runs may be changed, from then "
+    "on: --set cluster.nodes=4, "
+    "cluster.workers, memory.limit, snapshot.every.";
+
+/* What may be set: it changes where a run trains, not what. */
+static const char *const changeable[] = {"cluster", "memory", "snapshot"};
+
+static bool may_be_set(const char *set)
+{
+    const char *path = set + (set[0] == '/');
+    size_t n = strcspn(path, "./=");
+
+    for (size_t i = 0; i < sizeof(changeable) / sizeof(*changeable); i++)
+        if (strlen(changeable[i]) == n && strncmp(path, changeable[i], n) == 0)
+            return true;
+    return false;
+}
+
+static int check_sets(const struct option_list *sets)
+{
+    for (size_t i = 0; i < sets->len; i++)
+        if (!may_be_set(sets->item[i])) {
+            talk_error("--set %s: only cluster, memory and snapshot can be "
+                       "changed when a run goes on",
+                       sets->item[i]);
+            return EXIT_USAGE;
+        }
+    return OPTIONS_GO_ON;
+}
+
+static int parse_arguments(struct resume_arguments *a, int argc, char **argv,
+                           const char **run)
+{
+    const struct option_spec options[] = {
+        {"state", 0, OPTION_TEXT, "DIR",
+         "where runs are kept (" STATE_DEFAULT ")", &a->state},
+        {"set", 0, OPTION_LIST, "PATH=VALUE",
+         "set a value of cluster, memory or snapshot (as run --set)", &a->sets},
+        {"json", 0, OPTION_FLAG, NULL,
+         "the result of the whole run as one JSON object, last line on stdout",
+         &a->json},
+        {"listen", 0, OPTION_TEXT, "ADDR",
+         "address of the HTTP service (as configured)", &a->listen},
+        {"tls-cert", 0, OPTION_TEXT, "FILE",
+         "its certificate (PEM): https, and any address (api.tls.cert)",
+         &a->tls_cert},
+        {"tls-key", 0, OPTION_TEXT, "FILE", "the certificate's key (PEM)",
+         &a->tls_key},
+    };
+    const struct usage usage = {
+        .verb = "resume",
+        .operands = "RUN",
+        .summary = "go on with a run that was interrupted",
+        .details = details,
+        .operands_min = 1,
+        .operands_max = 1,
+        .n = sizeof(options) / sizeof(*options),
+        .option = options,
+    };
+    struct operands operands;
+    int code = options_parse(&usage, argc, argv, &operands);
+
+    if (code != OPTIONS_GO_ON)
+        return code;
+    *run = operands.item[0];
+    return check_sets(&a->sets);
+}
+
+/* What the journal has of the run. */
+struct found {
+    char id[RUN_ID_MAX + 1];
+    char *config; /* owned: JSON */
+};
+
+static enum err take_run(void *ctx, const struct journal_run *run)
+{
+    struct found *found = ctx;
+
+    snprintf(found->id, sizeof(found->id), "%s", run->id);
+    found->config = mem_strdup(run->config);
+    return found->config ? ERR_OK : ERR_NOMEM;
+}
+
+/* @path becomes the state folder's absolute name. */
+static enum err find(const char *state, const char *word,
+                     char path[FILE_PATH_MAX], struct found *out,
+                     struct fault *f)
+{
+    struct journal *j = NULL;
+    enum err err = replay_open(state, path, &j, f);
+
+    if (err)
+        return err;
+    err = journal_find_run(j, word, take_run, out, f);
+    journal_close(j);
+    if (!err && !run_id_valid(out->id))
+        err = fault_set(f, ERR_FORMAT, "run \"%s\" has no valid id", out->id);
+    return err;
+}
+
+static int parse_config(const struct found *found, const char *folder,
+                        const struct option_list *sets, struct run_config **out)
+{
+    const struct config_env env = {cli_registry(), config_cores()};
+    struct problems problems = {0};
+    enum err err = run_config_parse(&env, found->config, strlen(found->config),
+                                    folder, sets, out, &problems);
+
+    if (err)
+        run_config_say("the run's configuration", &problems);
+    problems_deinit(&problems);
+    return err == ERR_INVAL ? EXIT_CONFIG : exit_code_of(err);
+}
+
+static int resume(const struct resume_arguments *a, const struct found *found,
+                  const char *state)
+{
+    char folder[FILE_PATH_MAX], out[FILE_PATH_MAX];
+    struct start_options start = {.resume = found->id,
+                                  .reconfigured = a->sets.len > 0,
+                                  .state = a->state,
+                                  .listen = a->listen,
+                                  .tls_cert = a->tls_cert,
+                                  .tls_key = a->tls_key,
+                                  .json = a->json};
+    struct run_config *config = NULL;
+    struct fault f = {0};
+    enum err err = session_recall(state, found->id, folder, out, &f);
+    int code;
+
+    if (err) {
+        talk_error("run %s cannot be resumed: %s", found->id, f.text);
+        return replay_exit_code(err);
+    }
+    start.out = out[0] ? out : NULL;
+    code = parse_config(found, folder, &a->sets, &config);
+    if (code == EXIT_DONE)
+        code = start_run(&start, config);
+    run_config_free(config);
+    return code;
+}
+
+int verb_resume(int argc, char **argv)
+{
+    struct resume_arguments a = {.state = STATE_DEFAULT};
+    char state[FILE_PATH_MAX];
+    struct found found = {.config = NULL};
+    const char *word;
+    struct fault f = {0};
+    int code = parse_arguments(&a, argc, argv, &word);
+    enum err err;
+
+    if (code != OPTIONS_GO_ON)
+        return code;
+    err = find(a.state, word, state, &found, &f);
+    if (err) {
+        talk_error("%s", f.text);
+        code = replay_exit_code(err);
+    } else {
+        code = resume(&a, &found, state);
+    }
+    mem_free(found.config);
+    return code;
+}

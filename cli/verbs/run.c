@@ -1,0 +1,173 @@
+/* `mltune run CONFIG`: trains and tunes in the foreground. */
+#include "base/json/json.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "cli/basics/exit_code.h"
+#include "cli/basics/options.h"
+#include "cli/basics/talk.h"
+#include "cli/basics/verbs.h"
+#include "cli/config/config.h"
+#include "cli/config/config_file.h"
+#include "cli/config/config_table.h"
+#include "cli/config/registry.h"
+#include "cli/run/plan.h"
+#include "cli/run/start.h"
+#include "cli/state/replay.h"
+#include "tuner/board/strategy.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What the command line says beside the configuration. */
+struct run_arguments {
+    struct option_list sets;
+    struct text seed_set, name_set; /* two more of them */
+    const char *state, *out, *name, *listen, *tls_cert, *tls_key;
+    struct option_uint seed;
+    bool no_tune, dry_run, json;
+};
+
+static const char details[] =
+    "CONFIG is a JSON file (- is stdin); `mltune schema` tells what may stand "
+    "in\nit, `mltune validate` what is wrong with it. The result goes to "
+    "stdout, talk\nto stderr. Ctrl-C ends the run after a snapshot, a second "
+    "one at once.";
+
+static int parse_arguments(struct run_arguments *a, int argc, char **argv,
+                           const char **config)
+{
+    const struct option_spec options[] = {
+        {"set", 0, OPTION_LIST, "PATH=VALUE",
+         "set a value (dotted path or JSON pointer; JSON, else text)",
+         &a->sets},
+        {"no-tune", 0, OPTION_FLAG, NULL,
+         "search nothing: train with each tunable's default", &a->no_tune},
+        {"dry-run", 0, OPTION_FLAG, NULL,
+         "check everything, print the plan, do nothing", &a->dry_run},
+        {"seed", 0, OPTION_UINT, "N", "seed of all random numbers", &a->seed},
+        {"state", 0, OPTION_TEXT, "DIR",
+         "where runs are kept (" STATE_DEFAULT ")", &a->state},
+        {"out", 0, OPTION_TEXT, "DIR",
+         "where the model goes (the run's folder in the state)", &a->out},
+        {"name", 0, OPTION_TEXT, "NAME", "name of the run", &a->name},
+        {"json", 0, OPTION_FLAG, NULL,
+         "the result as one JSON object, last line on stdout", &a->json},
+        {"listen", 0, OPTION_TEXT, "ADDR",
+         "address of the HTTP service (any free port on loopback)", &a->listen},
+        {"tls-cert", 0, OPTION_TEXT, "FILE",
+         "its certificate (PEM): https, and any address (api.tls.cert)",
+         &a->tls_cert},
+        {"tls-key", 0, OPTION_TEXT, "FILE", "the certificate's key (PEM)",
+         &a->tls_key},
+    };
+    const struct usage usage = {
+        .verb = "run",
+        .operands = "CONFIG",
+        .summary = "train a model and tune how it trains, in one run",
+        .details = details,
+        .operands_min = 1,
+        .operands_max = 1,
+        .n = sizeof(options) / sizeof(*options),
+        .option = options,
+    };
+    struct operands operands;
+    int code = options_parse(&usage, argc, argv, &operands);
+
+    if (code == OPTIONS_GO_ON)
+        *config = operands.item[0];
+    return code;
+}
+
+static int add_set(struct run_arguments *a, const struct text *set)
+{
+    if (set->no_memory) {
+        talk_error("out of memory");
+        return EXIT_RUN_FAILED;
+    }
+    if (a->sets.len == OPTION_VALUES_MAX) {
+        talk_error("more than %d values are set", OPTION_VALUES_MAX);
+        return EXIT_USAGE;
+    }
+    a->sets.item[a->sets.len++] = set->s;
+    return EXIT_DONE;
+}
+
+/* --seed and --name are values of the configuration: put in behind those of
+ * --set, they are checked and kept like them. */
+static int add_own_sets(struct run_arguments *a)
+{
+    int code = EXIT_DONE;
+
+    if (a->seed.given) {
+        text_printf(&a->seed_set, "seed=%llu",
+                    (unsigned long long)a->seed.value);
+        code = add_set(a, &a->seed_set);
+    }
+    if (a->name && code == EXIT_DONE) {
+        /* As JSON, so that a name like 12 stays a text. */
+        json_t *name = json_string(a->name);
+        char *json = name ? json_write(name, 0) : NULL;
+
+        json_decref(name);
+        if (!json) {
+            talk_error("--name: expected a text in UTF-8");
+            return EXIT_USAGE;
+        }
+        text_printf(&a->name_set, "name=%s", json);
+        mem_free(json);
+        code = add_set(a, &a->name_set);
+    }
+    return code;
+}
+
+/* --no-tune: the effective configuration says so too, so that it can be run
+ * again as it is. */
+static int drop_tuning(struct run_config *c)
+{
+    json_t *tuner = json_object_get(c->effective, "tuner");
+
+    c->strategy =
+        registry_find(cli_registry(), REGISTRY_STRATEGY, strategy_fixed.name);
+    c->strategy_settings = NULL;
+    c->initial = NULL;
+    if (!tuner ||
+        json_object_set_new(tuner, "strategy",
+                            json_string(strategy_fixed.name)) ||
+        json_object_set_new(tuner, "strategy_settings", json_object())) {
+        talk_error("out of memory");
+        return EXIT_RUN_FAILED;
+    }
+    json_object_del(tuner, "initial");
+    return EXIT_DONE;
+}
+
+int verb_run(int argc, char **argv)
+{
+    struct run_arguments a = {.state = STATE_DEFAULT};
+    struct start_options start;
+    struct run_config *config = NULL;
+    const char *path;
+    int code = parse_arguments(&a, argc, argv, &path);
+
+    if (code != OPTIONS_GO_ON)
+        return code;
+    start = (struct start_options){.state = a.state,
+                                   .out = a.out,
+                                   .listen = a.listen,
+                                   .tls_cert = a.tls_cert,
+                                   .tls_key = a.tls_key,
+                                   .json = a.json};
+    code = add_own_sets(&a);
+    if (code == EXIT_DONE)
+        code = run_config_load(path, &a.sets, &config);
+    if (code == EXIT_DONE && a.no_tune)
+        code = drop_tuning(config);
+    if (code == EXIT_DONE)
+        code =
+            a.dry_run ? plan_print(config, a.json) : start_run(&start, config);
+    run_config_free(config);
+    text_deinit(&a.seed_set);
+    text_deinit(&a.name_set);
+    return code;
+}

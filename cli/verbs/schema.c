@@ -1,0 +1,82 @@
+/* mltune schema: the JSON schema of the configuration, or its fields as text.
+ */
+#include "base/json/config.h"
+#include "base/json/json.h"
+#include "base/mem.h"
+#include "cli/basics/exit_code.h"
+#include "cli/basics/options.h"
+#include "cli/basics/talk.h"
+#include "cli/basics/verbs.h"
+#include "cli/config/config_table.h"
+#include "cli/config/config_tunables.h"
+#include "cli/config/registry.h"
+
+#include <stdio.h>
+
+static bool as_text;
+
+static const struct option_spec options[] = {
+    {"text", 0, OPTION_FLAG, NULL, "the fields as text, for people", &as_text},
+};
+
+static const struct usage usage = {
+    .verb = "schema",
+    .operands = "",
+    .summary = "Prints the JSON schema (draft 2020-12) of the configuration,",
+    .details =
+        "with the settings of every app, searcher and strategy built in. "
+        "Editors use it to\ncomplete and check while you type.",
+    .n = sizeof(options) / sizeof(*options),
+    .option = options};
+
+static int print_owned(char *text)
+{
+    if (!text) {
+        talk_error("out of memory");
+        return EXIT_RUN_FAILED;
+    }
+    fputs(text, stdout);
+    mem_free(text);
+    return EXIT_DONE;
+}
+
+static int print_text(void)
+{
+    size_t n;
+    const struct config_field *fields = config_table(&n);
+    int code;
+
+    puts("Configuration (one JSON file); [default]:\n");
+    code = print_owned(config_help(fields, n));
+    if (code != EXIT_DONE)
+        return code;
+    puts("\nTunables that are known, as they are unless given:\n");
+    return print_owned(tunables_help());
+}
+
+static int print_schema(void)
+{
+    struct fault f = {0};
+    json_t *schema;
+    enum err err = config_full_schema(cli_registry(), &schema, &f);
+    int code;
+
+    if (err) {
+        talk_error("%s", *f.text ? f.text : err_text(err));
+        return exit_code_of(err);
+    }
+    code = print_owned(json_write(schema, 2));
+    json_decref(schema);
+    putchar('\n');
+    return code;
+}
+
+int verb_schema(int argc, char **argv)
+{
+    struct operands operands;
+    int code = options_parse(&usage, argc, argv, &operands);
+
+    if (code != OPTIONS_GO_ON)
+        return code;
+    return as_text ? print_text() : print_schema();
+}

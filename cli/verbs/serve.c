@@ -1,0 +1,343 @@
+/* `mltune serve`: a service of many runs, submitted over HTTP. */
+#include "cli/state/serve.h"
+#include "api/http/token_io.h"
+#include "api/service/server_io.h"
+#include "base/json/json.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "cli/basics/exit_code.h"
+#include "cli/basics/options.h"
+#include "cli/basics/signals.h"
+#include "cli/basics/talk.h"
+#include "cli/basics/verbs.h"
+#include "cli/config/config_file.h"
+#include "cli/config/config_table.h"
+#include "cli/config/registry.h"
+#include "cli/service/supervisor.h"
+#include "cli/state/replay.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { SLOTS_MAX = 64, FILES_WANTED = 4096 };
+
+struct serve_arguments {
+    const char *listen, *tls_cert, *tls_key, *state, *data, *memory;
+    struct option_uint slots, workers;
+    bool programs;
+};
+
+struct service {
+    char state[FILE_PATH_MAX], data[PATH_MAX];
+    char url_path[FILE_PATH_MAX];
+    char token[TOKEN_LEN_MAX + 1];
+    int signal_fd, lock_fd;
+    json_t *schema;
+    struct view *view;
+    struct desk *desk;
+    struct api_server *server;
+    struct fleet fleet;
+    bool fleet_open;
+    struct supervisor_options options;
+    struct supervisor supervisor;
+};
+
+/* ---- what there is ------------------------------------------------------- */
+
+/* Of the machine, or of the container: the same whenever it is asked, so that a
+ * service that starts again finds its runs to fit as they did. */
+static uint64_t memory_of_machine(void)
+{
+    uint64_t bytes =
+        (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    FILE *file = fopen("/sys/fs/cgroup/memory.max", "re");
+    uint64_t limit;
+
+    if (file && fscanf(file, "%" SCNu64, &limit) == 1 && limit < bytes)
+        bytes = limit;
+    if (file)
+        fclose(file);
+    return bytes;
+}
+
+/* ---- arguments ----------------------------------------------------------- */
+
+static const char details[] =
+    "POST /api/v1/runs with a configuration puts a run into the queue; "
+    "docs/http.md\nhas the interface. Relative paths of a configuration start "
+    "at the data folder and\nstay in it. Ctrl-C interrupts the runs after a "
+    "snapshot; they go on when the next\nservice starts on the same state "
+    "folder.";
+
+static int parse_arguments(struct serve_arguments *a, int argc, char **argv)
+{
+    const struct option_spec options[] = {
+        {"listen", 0, OPTION_TEXT, "ADDR",
+         "address of the service (" SERVE_LISTEN_DEFAULT ")", &a->listen},
+        {"tls-cert", 0, OPTION_TEXT, "FILE",
+         "its certificate (PEM): https, and any address", &a->tls_cert},
+        {"tls-key", 0, OPTION_TEXT, "FILE", "the certificate's key (PEM)",
+         &a->tls_key},
+        {"state", 0, OPTION_TEXT, "DIR",
+         "where runs are kept (" STATE_DEFAULT ")", &a->state},
+        {"data", 0, OPTION_TEXT, "DIR",
+         "where the runs' data are (the working folder)", &a->data},
+        {"slots", 0, OPTION_UINT, "N", "runs at a time (1)", &a->slots},
+        {"workers", 0, OPTION_UINT, "N",
+         "workers of all runs together (the cores of this machine)",
+         &a->workers},
+        {"memory", 0, OPTION_TEXT, "SIZE",
+         "memory of all runs together (half of the machine's)", &a->memory},
+        {"allow-programs", 0, OPTION_FLAG, NULL,
+         "submitted configurations may name searchers that are programs or "
+         "shared objects",
+         &a->programs},
+    };
+    const struct usage usage = {
+        .verb = "serve",
+        .operands = "",
+        .summary = "a service of many runs, submitted over HTTP",
+        .details = details,
+        .n = sizeof(options) / sizeof(*options),
+        .option = options,
+    };
+    struct operands operands;
+
+    return options_parse(&usage, argc, argv, &operands);
+}
+
+static bool parse_memory(const char *text, uint64_t *out)
+{
+    json_t *value = json_string(text);
+    bool ok = value && json_to_bytes(value, out) && *out >= 1 << 20;
+
+    json_decref(value);
+    return ok;
+}
+
+static int check_arguments(const struct serve_arguments *a, struct service *s)
+{
+    struct supervisor_options *o = &s->options;
+    uint64_t slots = a->slots.given ? a->slots.value : 1;
+    uint64_t workers = a->workers.given ? a->workers.value : config_cores();
+    uint64_t memory = memory_of_machine() / 2;
+
+    if (slots < 1 || slots > SLOTS_MAX) {
+        talk_error("--slots: expected 1 to %d", SLOTS_MAX);
+        return EXIT_USAGE;
+    }
+    if (workers < 1 || workers > 4096) {
+        talk_error("--workers: expected 1 to 4096");
+        return EXIT_USAGE;
+    }
+    if (a->memory && !parse_memory(a->memory, &memory)) {
+        talk_error("--memory: expected a size such as 8GiB, at least 1MiB, "
+                   "found \"%s\"",
+                   a->memory);
+        return EXIT_USAGE;
+    }
+    if (!realpath(a->data, s->data)) {
+        talk_error("--data %s: no such folder", a->data);
+        return EXIT_USAGE;
+    }
+    o->limits =
+        (struct queue_limits){(unsigned)slots, (unsigned)workers, memory};
+    o->intake = (struct intake){
+        .registry = cli_registry(),
+        .data = s->data,
+        .workers = (unsigned)(workers > slots ? workers / slots : 1),
+        .workers_max = (unsigned)workers,
+        .memory = memory / slots,
+        .memory_max = memory,
+        .programs = a->programs,
+    };
+    return EXIT_DONE;
+}
+
+/* ---- setting up ---------------------------------------------------------- */
+
+/* Every connection is a file. */
+static void allow_files(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= FILES_WANTED)
+        return;
+    limit.rlim_cur =
+        limit.rlim_max < FILES_WANTED ? limit.rlim_max : FILES_WANTED;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* One service a state folder: two would start the same runs. */
+static enum err lock_state(struct service *s, struct fault *f)
+{
+    char path[FILE_PATH_MAX];
+    pid_t pid = 0;
+    enum err err = file_join(path, s->state, SERVE_LOCK, f);
+
+    if (!err)
+        err = file_lock(path, &s->lock_fd, f);
+    if (err != ERR_BUSY)
+        return err;
+    file_locked(path, &pid);
+    return fault_set(f, ERR_BUSY,
+                     "a service (process %ld) has the state folder %s already: "
+                     "use that one, or name another --state",
+                     (long)pid, s->state);
+}
+
+static enum err make_view(struct service *s, struct fault *f)
+{
+    struct view_options view = {.registry = cli_registry()};
+    enum err err = desk_new(&s->desk);
+
+    /* Only for those who ask over HTTP: without it the service goes on. */
+    if (config_full_schema(cli_registry(), &s->schema, NULL) != ERR_OK)
+        s->schema = NULL;
+    view.schema = s->schema;
+    view.desk = s->desk;
+    if (!err)
+        err = view_new(&view, &s->view);
+    if (err)
+        return fault_set(f, err, "%s", err_text(err));
+    view_set_ready(s->view, "the service reads its runs");
+    return ERR_OK;
+}
+
+static enum err start_server(struct service *s, const struct serve_arguments *a,
+                             struct fault *f)
+{
+    struct api_server_options o = {.listen = a->listen,
+                                   .token = s->token,
+                                   .state = s->state,
+                                   .tls_cert = a->tls_cert,
+                                   .tls_key = a->tls_key,
+                                   .view = s->view};
+    const char *url;
+    enum err err = api_server_start(&o, &s->server, f);
+
+    if (err)
+        return err;
+    url = api_server_url(s->server);
+    err = file_join(s->url_path, s->state, SERVE_URL, f);
+    return err ? err : file_write(s->url_path, url, strlen(url), f);
+}
+
+static enum err set_up(struct service *s, const struct serve_arguments *a,
+                       struct fault *f)
+{
+    const char *given = getenv("MLTUNE_TOKEN");
+    enum err err = signals_open(&s->signal_fd, f);
+
+    s->options.token_given = given && *given;
+    if (!err)
+        err = state_make(a->state, s->state, f);
+    if (!err)
+        err = token_make(s->state, s->token, f);
+    if (!err)
+        err = lock_state(s, f);
+    if (!err)
+        err = make_view(s, f);
+    if (!err)
+        err = start_server(s, a, f);
+    if (err)
+        return err;
+    state_sweep(s->state);
+    s->fleet_open = true;
+    return fleet_open(&s->fleet, s->state, s->view, f);
+}
+
+/* ---- the service --------------------------------------------------------- */
+
+static void greet(const struct service *s)
+{
+    const struct queue_limits *l = &s->options.limits;
+
+    talk_note("serving at %s: state %s, data %s, %u run%s at a time, %u "
+              "worker%s and %.1f GiB for all",
+              api_server_url(s->server), s->state, s->data, l->slots,
+              l->slots == 1 ? "" : "s", l->workers, l->workers == 1 ? "" : "s",
+              (double)l->memory / 0x1p30);
+    talk_note("the token for whoever submits is in %s/token%s", s->state,
+              s->options.token_given ? ", or rather in MLTUNE_TOKEN" : "");
+}
+
+static int serve(struct service *s)
+{
+    struct supervisor *v = &s->supervisor;
+    int number;
+
+    s->options.state = s->state;
+    s->options.token = s->token;
+    *v = (struct supervisor){.o = &s->options,
+                             .fleet = &s->fleet,
+                             .desk = s->desk,
+                             .signal_fd = s->signal_fd};
+    greet(s);
+    view_set_ready(s->view, NULL);
+    number = supervisor_run(v);
+    return EXIT_SIGNAL + number;
+}
+
+static void tear_down(struct service *s)
+{
+    if (s->url_path[0])
+        unlink(s->url_path);
+    api_server_stop(s->server);
+    if (s->fleet_open)
+        fleet_close(&s->fleet);
+    view_free(s->view);
+    desk_free(s->desk);
+    json_decref(s->schema);
+    if (s->lock_fd >= 0)
+        close(s->lock_fd);
+    signals_close(s->signal_fd);
+}
+
+static int exit_code_at(enum err err)
+{
+    switch (err) {
+    case ERR_INVAL:
+    case ERR_UNSUPPORTED:
+        return EXIT_CONFIG;
+    case ERR_NOMEM:
+        return EXIT_RUN_FAILED;
+    default:
+        return EXIT_IO;
+    }
+}
+
+int verb_serve(int argc, char **argv)
+{
+    struct serve_arguments a = {
+        .listen = SERVE_LISTEN_DEFAULT, .state = STATE_DEFAULT, .data = "."};
+    struct service *s;
+    struct fault f = {0};
+    int code = parse_arguments(&a, argc, argv);
+    enum err err;
+
+    if (code != OPTIONS_GO_ON)
+        return code;
+    s = mem_calloc(1, sizeof(*s));
+    if (!s) {
+        talk_error("out of memory");
+        return EXIT_RUN_FAILED;
+    }
+    s->signal_fd = s->lock_fd = -1;
+    allow_files();
+    code = check_arguments(&a, s);
+    if (code == EXIT_DONE) {
+        err = set_up(s, &a, &f);
+        if (err)
+            talk_error("%s", f.text);
+        code = err ? exit_code_at(err) : serve(s);
+    }
+    tear_down(s);
+    mem_free(s);
+    return code;
+}

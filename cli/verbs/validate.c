@@ -1,0 +1,85 @@
+/* mltune validate CONFIG: checks a configuration, prints it with all defaults.
+ */
+#include "base/json/json.h"
+#include "base/mem.h"
+#include "cli/basics/exit_code.h"
+#include "cli/basics/talk.h"
+#include "cli/basics/verbs.h"
+#include "cli/config/config_file.h"
+
+#include <stdio.h>
+
+static struct option_list sets;
+static bool as_json;
+
+static const struct option_spec options[] = {
+    {"set", 0, OPTION_LIST, "PATH=VALUE",
+     "change a value first (repeatable); VALUE is JSON, else a text", &sets},
+    {"json", 0, OPTION_FLAG, NULL,
+     "print {\"valid\", \"problems\", \"config\"} on stdout", &as_json},
+};
+
+static const struct usage usage = {
+    .verb = "validate",
+    .operands = "CONFIG",
+    .summary = "Checks a configuration whole and tells all that is wrong, each "
+               "with JSON\npointer, line and column.",
+    .details = "A valid one is printed with every default filled in; exit code "
+               "0. An invalid\none ends with 78. CONFIG may be - for stdin.",
+    .operands_min = 1,
+    .operands_max = 1,
+    .n = sizeof(options) / sizeof(*options),
+    .option = options};
+
+static int print_json(const json_t *value)
+{
+    char *text = value ? json_write(value, 2) : NULL;
+
+    if (!text) {
+        talk_error("out of memory");
+        return EXIT_RUN_FAILED;
+    }
+    puts(text);
+    mem_free(text);
+    return EXIT_DONE;
+}
+
+static int print_report(const struct run_config *c,
+                        const struct problems *problems)
+{
+    json_t *report = json_pack("{s:b, s:o, s:O?}", "valid", c != NULL,
+                               "problems", problems_to_json(problems), "config",
+                               c ? c->effective : NULL);
+    int code = print_json(report);
+
+    json_decref(report);
+    return code;
+}
+
+int verb_validate(int argc, char **argv)
+{
+    struct problems problems = {0};
+    struct run_config *c = NULL;
+    struct operands operands;
+    int code = options_parse(&usage, argc, argv, &operands), said = EXIT_DONE;
+
+    if (code != OPTIONS_GO_ON)
+        return code;
+    code = run_config_check(operands.item[0], &sets, &c, &problems);
+    if (code != EXIT_DONE && code != EXIT_CONFIG)
+        goto done;
+    if (c && c->searcher_broken)
+        talk_note("%s: a run would go on without it", c->searcher_broken);
+    if (as_json)
+        said = print_report(c, &problems);
+    else
+        run_config_say(operands.item[0], &problems);
+    if (!as_json && c)
+        said = print_json(c->effective);
+    if (code == EXIT_DONE)
+        code = said;
+done:
+    run_config_free(c);
+    problems_deinit(&problems);
+    return code;
+}

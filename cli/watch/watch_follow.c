@@ -1,0 +1,169 @@
+#include "cli/watch/watch.h"
+
+#include "base/json/json.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+/* As the dashboard: asked once a second at most, and for no more than a tenth
+ * of the time. A state folder costs nobody else anything. */
+static const time_ns ASK_LEAST = 1000000000;
+static const time_ns LOOK_LEAST = 250000000;
+static const time_ns ASK_MOST = 60000000000;
+enum { REST = 10, POLLED_MAX = 6 };
+
+static bool is_remote(const struct watch *w)
+{
+    return w->source.url[0];
+}
+
+static void take_text(const json_t *record, const char *name, char *out,
+                      size_t size)
+{
+    const char *text = json_string_value(json_object_get(record, name));
+
+    snprintf(out, size, "%s", text ? text : "");
+}
+
+void watch_note(struct watch *w, const char *kind, const char *text)
+{
+    json_t *json = NULL;
+
+    if (strcmp(kind, "run_resumed") == 0)
+        w->status[0] = w->reason[0] = w->message[0] = '\0';
+    if (strcmp(kind, "run_finished") != 0 ||
+        json_load(text, strlen(text), &json, NULL, NULL) != ERR_OK)
+        return;
+    take_text(json, "status", w->status, sizeof(w->status));
+    take_text(json, "reason", w->reason, sizeof(w->reason));
+    take_text(json, "message", w->message, sizeof(w->message));
+    json_decref(json);
+}
+
+/* The server of one run ends with it: what its last event said stands for the
+ * answer that nobody gives any more. */
+static void finish_docs(struct watch *w)
+{
+    json_t *run = w->docs.shown[DOCS_RUN];
+
+    if (!run || !w->status[0] || picture_is_over(run))
+        return;
+    /* Without memory the picture stays as it was. */
+    json_object_set_new(run, "status", json_string(w->status));
+    json_object_set_new(run, "reason", json_string(w->reason));
+    json_object_set_new(run, "message", json_string(w->message));
+    w->fresh = true;
+}
+
+static bool has_ended(const struct watch *w)
+{
+    const json_t *run = w->docs.shown[DOCS_RUN];
+
+    return run && picture_is_over(run);
+}
+
+/* Of a server that ends with its run nobody answers after its last event. */
+bool watch_is_over(const struct watch *w)
+{
+    time_ns since;
+
+    if (!is_remote(w))
+        return w->follow.over && !w->follow.changed && !w->docs.busy;
+    if (!has_ended(w) || w->follow.open)
+        return false;
+    return !w->follow.all || w->follow.drained ||
+           (w->status[0] && watch_is_away(w, &since));
+}
+
+bool watch_is_away(const struct watch *w, time_ns *since)
+{
+    *since = w->away_since ? w->away_since : w->follow.away_since;
+    return w->away_since || w->follow.away;
+}
+
+static void ask_if_due(struct watch *w, bool run_only, int spans)
+{
+    time_ns now = clock_monotonic();
+
+    if (!w->follow.changed || w->docs.busy || now < w->ask_at)
+        return;
+    w->follow.changed = false;
+    w->asked_at = now;
+    docs_ask(&w->docs, run_only, spans);
+}
+
+static enum err take_answers(struct watch *w, struct fault *f)
+{
+    time_ns now, pause;
+    struct fault why = {0};
+    enum err err = docs_step(&w->docs, &why);
+
+    if (err == ERR_AGAIN)
+        return ERR_OK;
+    now = clock_monotonic();
+    pause = (now - w->asked_at) * REST;
+    if (pause < (is_remote(w) ? ASK_LEAST : LOOK_LEAST))
+        pause = is_remote(w) ? ASK_LEAST : LOOK_LEAST;
+    w->ask_at = now + (pause > ASK_MOST ? ASK_MOST : pause);
+    if (!err) {
+        w->away_since = 0;
+        w->fresh = true;
+        return ERR_OK;
+    }
+    /* It has answered before: something stands in for it (a proxy). */
+    if ((err != ERR_NODE && err != ERR_FORMAT) || !is_remote(w))
+        return fault_set(f, err, "%s", why.text);
+    if (!w->away_since)
+        w->away_since = now;
+    w->trouble = why;
+    w->follow.changed = true;
+    finish_docs(w);
+    return ERR_OK;
+}
+
+enum err watch_step(struct watch *w, bool run_only, int spans, struct fault *f)
+{
+    enum err err = follow_step(&w->follow, f);
+    time_ns since;
+
+    if (!err)
+        ask_if_due(w, run_only, spans);
+    if (!err && w->docs.busy)
+        err = take_answers(w, f);
+    w->follow.ending = is_remote(w) && has_ended(w);
+    if (err || !w->wait_s || watch_is_over(w) || !watch_is_away(w, &since))
+        return err;
+    if (clock_monotonic() - since > (time_ns)w->wait_s * 1000000000)
+        return fault_set(f, ERR_NODE, "%s; given up after %d s",
+                         w->away_since ? w->trouble.text
+                                       : w->follow.trouble.text,
+                         w->wait_s);
+    return ERR_OK;
+}
+
+int watch_wait(struct watch *w, struct pollfd more[], nfds_t n, time_ns until)
+{
+    struct pollfd fds[POLLED_MAX] = {{.fd = w->signal_fd, .events = POLLIN}};
+    struct signalfd_siginfo info;
+    nfds_t used = 1;
+    time_ns due, now = clock_monotonic();
+    int ms;
+
+    used += follow_poll(&w->follow, &fds[used], &due);
+    until = due < until ? due : until;
+    used += docs_poll(&w->docs, &fds[used]);
+    if (w->follow.changed && !w->docs.busy && w->ask_at < until)
+        until = w->ask_at;
+    for (nfds_t i = 0; i < n && used < POLLED_MAX; i++)
+        fds[used++] = more[i];
+    /* Never for long: deadlines of an answer are looked at then. */
+    ms = until <= now               ? 0
+         : until - now > 1000000000 ? 1000
+                                    : (int)((until - now) / 1000000) + 1;
+    poll(fds, used, ms);
+    if (read(w->signal_fd, &info, sizeof(info)) == sizeof(info))
+        return (int)info.ssi_signo;
+    return 0;
+}

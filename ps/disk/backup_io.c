@@ -1,0 +1,524 @@
+/* Checkpoints, written: a folder with one file a shard and a manifest, by a
+ * thread of its own while training goes on (read in ps/disk/restore_io.c).
+ *
+ * A node's folder is written as DIR.tmp and renamed when all its files are
+ * whole and on the disk, its manifest last. Of several nodes each writes its
+ * own folder in DIR; who then finds those of all others there joins their
+ * manifests into the one of the checkpoint. The last one to finish finds them
+ * all, so nobody waits for anybody; if two do, they write the same. What a
+ * killed run left in DIR is no part of it: its owner replaces it.
+ */
+#include "branches/snapshot_io.h"
+#include "ps/disk/manifest_io.h"
+#include "ps/disk/numbering_io.h"
+#include "ps/server/core.h"
+#include "ps/wire/comm_io.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PATH_BYTES = 4096 };
+
+#define SHARD_PREFIX "shard-"
+#define ROWS_PREFIX "rows-"
+
+struct backup {
+    const struct mlt_ps *ps; /* borrowed; only what never changes is read */
+    branch_id branch;
+    unsigned shards;
+    struct snapshot_job **job; /* [shards] owned */
+    char *dir, *tmp;           /* owned; this node's */
+    char *top;                 /* owned; of several nodes: the checkpoint's */
+    struct manifest manifest;  /* with this node's parts, once written */
+    pthread_t thread;
+    bool started;
+    int fd; /* readable when the thread has finished */
+    _Atomic bool done;
+
+    /* The thread's until it is done. */
+    uint64_t bytes;
+    struct fault fault; /* code ERR_OK: written */
+};
+
+/* ---- what there is ------------------------------------------------------- */
+
+static enum err describe(struct backup *b)
+{
+    const struct mlt_ps *ps = b->ps;
+    enum err err = manifest_init(&b->manifest, (uint32_t)ps->tables, ps->nodes,
+                                 ps->all_workers);
+
+    if (err)
+        return err;
+    b->manifest.run = ps->comm ? comm_run(ps) : 0;
+    b->manifest.number = ps->backups;
+    b->manifest.branch = core_branch(ps, b->branch)->of;
+    b->manifest.clock = core_branch(ps, b->branch)->clocks;
+    for (uint32_t t = 0; t < ps->tables; t++)
+        manifest_describe(&ps->table[t], &b->manifest.table[t]);
+    return ERR_OK;
+}
+
+static enum err join_path(char out[PATH_BYTES], const char *dir,
+                          const char *name, struct fault *f)
+{
+    int n = snprintf(out, PATH_BYTES, "%s/%s", dir, name);
+
+    if (n >= PATH_BYTES)
+        return fault_set(f, ERR_INVAL, "%.80s...: path is too long", dir);
+    return ERR_OK;
+}
+
+/* ---- the folder ---------------------------------------------------------- */
+
+static bool is_ours(const char *name)
+{
+    return strncmp(name, SHARD_PREFIX, strlen(SHARD_PREFIX)) == 0 ||
+           strncmp(name, ROWS_PREFIX, strlen(ROWS_PREFIX)) == 0 ||
+           strncmp(name, MANIFEST_NAME, strlen(MANIFEST_NAME)) == 0;
+}
+
+/* Removes a folder of shards and nothing else; what is not there is no error.
+ */
+static void remove_folder(const char *dir)
+{
+    DIR *d = opendir(dir);
+    struct dirent *e;
+
+    if (!d)
+        return;
+    while ((e = readdir(d)) != NULL)
+        if (is_ours(e->d_name))
+            unlinkat(dirfd(d), e->d_name, 0);
+    closedir(d);
+    rmdir(dir);
+}
+
+/* Where this node's part of the snapshot @dir is, of a path that fits. */
+static enum err node_folder(const struct mlt_ps *ps, const char *dir,
+                            char out[PATH_BYTES], struct fault *f)
+{
+    int n = ps->nodes > 1
+                ? snprintf(out, PATH_BYTES, "%s/node-%u", dir, ps->node)
+                : snprintf(out, PATH_BYTES, "%s", dir);
+
+    if (n >= PATH_BYTES)
+        return fault_set(f, ERR_INVAL, "%.80s...: path is too long", dir);
+    return ERR_OK;
+}
+
+static enum err flush_folder(const char *dir, struct fault *f)
+{
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int failed = fd < 0 || fsync(fd) != 0, errnum = errno;
+
+    if (fd >= 0) {
+        close(fd);
+        failed =
+            failed && errnum != EINVAL; /* nothing more can be done there */
+    }
+    return failed ? fault_errno(f, ERR_IO, errnum, "flush %s", dir) : ERR_OK;
+}
+
+static enum err flush_parent(const char *dir, struct fault *f)
+{
+    char parent[PATH_BYTES];
+    const char *slash = strrchr(dir, '/');
+    size_t n = slash ? (size_t)(slash - dir) : 0;
+
+    if (!slash)
+        return flush_folder(".", f);
+    if (n == 0)
+        return flush_folder("/", f);
+    memcpy(parent, dir, n);
+    parent[n] = '\0';
+    return flush_folder(parent, f);
+}
+
+/* ---- the thread ---------------------------------------------------------- */
+
+/* Where @file, as the manifest names it, is written: in its node's folder. */
+static enum err file_path(const struct backup *b, const char *file,
+                          char out[PATH_BYTES], struct fault *f)
+{
+    const char *slash = strchr(file, '/');
+
+    return join_path(out, b->tmp, slash ? slash + 1 : file, f);
+}
+
+static enum err write_rows(struct backup *b, uint32_t worker, struct fault *f)
+{
+    char file[MANIFEST_FILE_MAX], path[PATH_BYTES];
+    enum err err;
+
+    if (!manifest_placed(&b->manifest))
+        return ERR_OK;
+    manifest_rows_file(&b->manifest, worker, file);
+    err = file_path(b, file, path, f);
+    if (!err)
+        err = numbering_store(&b->manifest, b->ps->table, worker, path, f);
+    if (!err)
+        b->bytes += numbering_bytes(&b->manifest, worker);
+    return err;
+}
+
+static enum err write_shards(struct backup *b, struct fault *f)
+{
+    for (unsigned i = 0; i < b->shards; i++) {
+        uint32_t worker = b->ps->node * b->ps->workers + i;
+        struct manifest_part *part = &b->manifest.part[worker];
+        char file[MANIFEST_FILE_MAX], path[PATH_BYTES];
+        enum err err;
+
+        manifest_file(&b->manifest, worker, file);
+        err = file_path(b, file, path, f);
+        if (!err)
+            err = snapshot_job_write(b->job[i], path, NULL, &part->bytes, f);
+        if (!err)
+            err = write_rows(b, worker, f);
+        if (err)
+            return err;
+        part->seal = snapshot_job_seal(b->job[i]);
+        part->there = true;
+        b->bytes += part->bytes;
+    }
+    return ERR_OK;
+}
+
+static enum err write_folder(struct backup *b, struct fault *f)
+{
+    char path[PATH_BYTES];
+    enum err err;
+
+    remove_folder(b->tmp); /* of a process that was killed */
+    if (b->top)
+        remove_folder(b->dir); /* of one, too: begin has looked */
+    if (mkdir(b->tmp, 0777) != 0)
+        return fault_errno(f, ERR_IO, errno, "create %s", b->tmp);
+    err = write_shards(b, f);
+    if (!err)
+        err = join_path(path, b->tmp, MANIFEST_NAME, f);
+    if (!err) /* flushes the folder, too */
+        err = manifest_store(&b->manifest, path, f);
+    if (!err && rename(b->tmp, b->dir) != 0)
+        err = fault_errno(f, ERR_IO, errno, "rename %s to %s", b->tmp, b->dir);
+    if (err)
+        remove_folder(b->tmp);
+    return err;
+}
+
+/* After a failure, what has its name already: first what makes others believe
+ * in it. */
+static void take_back(const struct backup *b)
+{
+    char path[PATH_BYTES];
+
+    if (join_path(path, b->dir, MANIFEST_NAME, NULL) == ERR_OK)
+        unlink(path);
+    if (b->top && join_path(path, b->top, MANIFEST_NAME, NULL) == ERR_OK)
+        unlink(path);
+    remove_folder(b->dir);
+}
+
+/* Adds the parts of node @node. ERR_NOENT: it has not written them, but maybe
+ * those of another checkpoint, which it will replace. */
+static enum err join_node(struct backup *b, uint32_t node, struct fault *f)
+{
+    struct manifest m;
+    char name[32 + sizeof(MANIFEST_NAME)], path[PATH_BYTES];
+    enum err err;
+
+    snprintf(name, sizeof(name), "node-%u/" MANIFEST_NAME, node);
+    err = join_path(path, b->top, name, f);
+    if (!err && access(path, F_OK) != 0 && errno == ENOENT)
+        return ERR_NOENT;
+    if (!err)
+        err = manifest_load(path, &m, f);
+    if (err) /* just now it may have begun to replace what it had */
+        return err == ERR_IO && access(path, F_OK) != 0 && errno == ENOENT
+                   ? ERR_NOENT
+                   : err;
+    if (m.run != b->manifest.run || m.number != b->manifest.number)
+        err = ERR_NOENT;
+    else
+        err = manifest_join(&b->manifest, &m, path, f);
+    manifest_deinit(&m);
+    return err;
+}
+
+/* Written in this node's folder, so that two nodes do not write one file. */
+static enum err write_whole(const struct backup *b, struct fault *f)
+{
+    char whole[PATH_BYTES], path[PATH_BYTES];
+    enum err err = join_path(whole, b->dir, MANIFEST_NAME ".whole", f);
+
+    if (!err)
+        err = join_path(path, b->top, MANIFEST_NAME, f);
+    if (!err)
+        err = manifest_store(&b->manifest, whole, f);
+    if (!err && rename(whole, path) != 0)
+        err = fault_errno(f, ERR_IO, errno, "rename %s to %s", whole, path);
+    if (!err)
+        err = flush_folder(b->top, f);
+    return err ? err : flush_parent(b->top, f);
+}
+
+/* The checkpoint's manifest, if all nodes have written their part. */
+static enum err complete(struct backup *b, struct fault *f)
+{
+    for (uint32_t i = 0; i < b->ps->nodes; i++) {
+        enum err err = i == b->ps->node ? ERR_OK : join_node(b, i, f);
+
+        if (err)
+            return err == ERR_NOENT ? ERR_OK : err;
+    }
+    return write_whole(b, f);
+}
+
+static void *backup_main(void *arg)
+{
+    struct backup *b = arg;
+    uint64_t one = 1;
+    ssize_t n;
+
+    if (write_folder(b, &b->fault) == ERR_OK) {
+        enum err err = flush_parent(b->dir, &b->fault);
+
+        if (!err && b->top)
+            err = complete(b, &b->fault);
+        if (err)
+            take_back(b);
+        else
+            b->fault.code = ERR_OK;
+    }
+    n = write(b->fd, &one, sizeof(one));
+    assert(n == sizeof(one));
+    (void)n;
+    atomic_store(&b->done, true);
+    return NULL;
+}
+
+/* ---- begin, end ---------------------------------------------------------- */
+
+static void backup_free(struct backup *b)
+{
+    if (b->started)
+        pthread_join(b->thread, NULL);
+    for (unsigned i = 0; b->job && i < b->shards; i++)
+        snapshot_job_free(b->job[i]);
+    if (b->fd >= 0)
+        close(b->fd);
+    mem_free(b->job);
+    mem_free(b->dir);
+    mem_free(b->tmp);
+    mem_free(b->top);
+    manifest_deinit(&b->manifest);
+    mem_free(b);
+}
+
+static enum err new_jobs(struct backup *b)
+{
+    b->job = mem_calloc(b->shards, sizeof(*b->job));
+    if (!b->job)
+        return ERR_NOMEM;
+    for (unsigned i = 0; i < b->shards; i++) {
+        char label[64]; /* for people: the manifest is what is believed */
+        struct snapshot_labels labels = {.run = label};
+        int n = snprintf(label, sizeof(label), "mltune shard %u of %u",
+                         b->ps->worker[i].number, b->ps->all_workers);
+        enum err err;
+
+        labels.run_bytes = (uint32_t)n;
+        err = snapshot_job_new(b->ps->worker[i].store, b->branch, &labels,
+                               &b->job[i]);
+        if (err)
+            return err;
+    }
+    return ERR_OK;
+}
+
+static enum err new_names(struct backup *b, const char *dir)
+{
+    size_t n = strlen(dir);
+
+    while (n > 1 && dir[n - 1] == '/')
+        n--;
+    b->dir = mem_alloc(n + 1);
+    b->tmp = mem_alloc(n + sizeof(".tmp"));
+    if (!b->dir || !b->tmp)
+        return ERR_NOMEM;
+    memcpy(b->dir, dir, n);
+    b->dir[n] = '\0';
+    snprintf(b->tmp, n + sizeof(".tmp"), "%s.tmp", b->dir);
+    return ERR_OK;
+}
+
+/* Whether this node's part in the checkpoint's folder is of this very run: then
+ * another node may be about to count on it. */
+static enum err own_part(const struct backup *b, bool *ours, struct fault *f)
+{
+    char path[PATH_BYTES];
+    struct manifest m;
+    enum err err = join_path(path, b->dir, MANIFEST_NAME, f);
+
+    *ours = false;
+    if (!err && access(path, F_OK) == 0) {
+        err = manifest_load(path, &m, f);
+        if (err == ERR_NOMEM)
+            return err;
+        *ours = !err && m.run == b->manifest.run;
+        if (!err)
+            manifest_deinit(&m);
+    }
+    return ERR_OK;
+}
+
+/* Errors: ERR_EXIST, what would be written is there already. */
+static enum err check_new(const struct backup *b, struct fault *f)
+{
+    char path[PATH_BYTES];
+    struct stat st;
+    bool ours = false;
+    enum err err = ERR_OK;
+
+    if (!b->top)
+        return stat(b->dir, &st) != 0
+                   ? ERR_OK
+                   : fault_set(f, ERR_EXIST, "snapshot %s: is there already",
+                               b->dir);
+    err = join_path(path, b->top, MANIFEST_NAME, f);
+    if (!err && stat(path, &st) == 0)
+        return fault_set(f, ERR_EXIST, "snapshot %s: is there already", path);
+    if (!err)
+        err = own_part(b, &ours, f);
+    if (!err && ours)
+        err = fault_set(f, ERR_EXIST, "snapshot %s: is there already", b->dir);
+    return err;
+}
+
+static enum err begin(struct backup *b, const char *dir, struct fault *f)
+{
+    enum err err = new_names(b, dir);
+    int errnum;
+
+    if (!err)
+        err = describe(b);
+    if (!err)
+        err = new_jobs(b);
+    if (err)
+        return fault_set(f, err, "snapshot %s: %s", dir, err_text(err));
+    err = check_new(b, f);
+    if (err)
+        return err;
+    b->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (b->fd < 0)
+        return fault_errno(f, ERR_IO, errno, "snapshot %s", dir);
+    errnum = pthread_create(&b->thread, NULL, backup_main, b);
+    if (errnum)
+        return fault_errno(f, ERR_IO, errnum, "snapshot %s: start a thread",
+                           dir);
+    b->started = true;
+    return ERR_OK;
+}
+
+void ps_snapshot_count(struct mlt_ps *ps)
+{
+    ps->backups++;
+}
+
+enum err ps_snapshot_begin(struct mlt_ps *ps, branch_id branch, const char *dir,
+                           struct fault *f)
+{
+    const struct branch_entry *entry = core_branch(ps, branch);
+    char own[PATH_BYTES];
+    struct backup *b;
+    enum err err;
+
+    if (ps->backup)
+        return fault_set(f, ERR_BUSY, "another snapshot is being written");
+    if (!entry)
+        return fault_set(f, ERR_NOENT, "snapshot: there is no branch %u",
+                         branch);
+    if (entry->type != BRANCH_KEPT)
+        return fault_set(f, ERR_INVAL, "snapshot: branch %u is not kept",
+                         branch);
+    b = mem_calloc(1, sizeof(*b));
+    if (!b)
+        return fault_set(f, ERR_NOMEM, "snapshot %s: out of memory", dir);
+    b->ps = ps;
+    b->branch = branch;
+    b->shards = ps->workers;
+    b->fd = -1;
+    err = node_folder(ps, dir, own, f);
+    if (!err && ps->all_workers > MANIFEST_WORKERS_MAX)
+        err = fault_set(f, ERR_LIMIT, "snapshot: of at most %d workers",
+                        MANIFEST_WORKERS_MAX);
+    if (!err && ps->nodes > 1 && mkdir(dir, 0777) != 0 && errno != EEXIST)
+        err = fault_errno(f, ERR_IO, errno, "create %s", dir);
+    if (!err && ps->nodes > 1 && !(b->top = mem_strdup(dir)))
+        err = fault_set(f, ERR_NOMEM, "snapshot %s: out of memory", dir);
+    if (!err)
+        err = begin(b, own, f);
+    if (err)
+        backup_free(b);
+    else
+        ps->backup = b;
+    return err;
+}
+
+bool ps_snapshot_done(const struct mlt_ps *ps)
+{
+    return ps->backup && atomic_load(&ps->backup->done);
+}
+
+int ps_snapshot_fd(const struct mlt_ps *ps)
+{
+    return ps->backup ? ps->backup->fd : -1;
+}
+
+void ps_snapshot_cancel(struct mlt_ps *ps)
+{
+    if (ps->backup)
+        for (unsigned i = 0; i < ps->backup->shards; i++)
+            snapshot_job_cancel(ps->backup->job[i]);
+}
+
+enum err ps_snapshot_end(struct mlt_ps *ps, uint64_t *bytes, struct fault *f)
+{
+    struct backup *b = ps->backup;
+    struct fault fault;
+
+    if (!b)
+        return fault_set(f, ERR_NOENT, "no snapshot was begun");
+    pthread_join(b->thread, NULL);
+    b->started = false;
+    fault = b->fault;
+    if (bytes && fault.code == ERR_OK)
+        *bytes = b->bytes;
+    backup_free(b);
+    ps->backup = NULL;
+    if (fault.code != ERR_OK && f)
+        *f = fault;
+    return fault.code;
+}
+
+bool backup_uses(const struct mlt_ps *ps, branch_id id)
+{
+    return ps->backup && ps->backup->branch == id;
+}
+
+void backup_stop(struct mlt_ps *ps)
+{
+    if (!ps->backup)
+        return;
+    ps_snapshot_cancel(ps);
+    ps_snapshot_end(ps, NULL, NULL);
+}

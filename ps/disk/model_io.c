@@ -1,0 +1,221 @@
+/* The model as .npy files: one a saved table, values without slots. */
+#include "base/npy_io.h"
+#include "ps/server/core.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PATH_BYTES = 4096 };
+
+static struct npy_info shape_of(const struct table *t)
+{
+    static const enum npy_type types[] = {
+        [MLT_F32] = NPY_F32, [MLT_I32] = NPY_I32, [MLT_F64] = NPY_F64};
+
+    return (struct npy_info){types[t->type], t->rows, t->width};
+}
+
+static enum err table_path(char path[PATH_BYTES], const char *dir,
+                           const struct table *t, struct fault *f)
+{
+    int n = snprintf(path, PATH_BYTES, "%s/%s.npy", dir, t->name);
+
+    if (n >= PATH_BYTES)
+        return fault_set(f, ERR_INVAL, "%.80s...: path is too long", dir);
+    return ERR_OK;
+}
+
+/* ---- saving -------------------------------------------------------------- */
+
+static enum err write_row(const struct mlt_ps *ps, branch_id branch,
+                          mlt_table table, uint64_t row, struct npy_writer *w,
+                          struct fault *f)
+{
+    struct place p = place_of(ps, table, row);
+    const unsigned char *chunk =
+        store_chunk(p.shard->store, branch, table, p.chunk);
+
+    return npy_write(w, chunk + p.offset, ps->table[table].value_bytes, f);
+}
+
+/* Of several nodes each writes its rows into the file that all share. */
+static enum err write_part(const struct mlt_ps *ps, branch_id branch,
+                           mlt_table table, FILE *file, const char *path,
+                           uint64_t *bytes, struct fault *f)
+{
+    const struct table *t = &ps->table[table];
+    const struct view *v = &ps->worker[0].view[table];
+    char header[NPY_OWN_HEADER_MAX];
+    struct npy_info info = shape_of(t);
+    size_t n = npy_put_header(header, &info);
+    bool good = fwrite(header, 1, n, file) == n;
+
+    good = good &&
+           ftruncate(fileno(file), (off_t)(n + t->rows * t->value_bytes)) == 0;
+    for (uint64_t row = 0, next = UINT64_MAX; good && row < t->rows; row++) {
+        struct place p;
+
+        if (!ps_is_here(ps, table, row))
+            continue;
+        if (row != next)
+            good =
+                fseeko(file, (off_t)(n + row * t->value_bytes), SEEK_SET) == 0;
+        next = row + 1;
+        p = place_of(ps, table, row);
+        good =
+            good && fwrite(store_chunk(p.shard->store, branch, table, p.chunk) +
+                               p.offset,
+                           t->value_bytes, 1, file) == 1;
+    }
+    *bytes = v->node_count * t->value_bytes + (ps->node == 0 ? n : 0);
+    return good && fflush(file) == 0 && fsync(fileno(file)) == 0
+               ? ERR_OK
+               : fault_errno(f, ERR_IO, errno, "write %s", path);
+}
+
+static enum err save_part(const struct mlt_ps *ps, branch_id branch,
+                          mlt_table table, const char *path, uint64_t *bytes,
+                          struct fault *f)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+    enum err err;
+
+    if (!file) {
+        err = fault_errno(f, ERR_IO, errno, "write %s", path);
+        if (fd >= 0)
+            close(fd);
+        return err;
+    }
+    err = write_part(ps, branch, table, file, path, bytes, f);
+    if (fclose(file) != 0 && !err)
+        err = fault_errno(f, ERR_IO, errno, "write %s", path);
+    return err;
+}
+
+static enum err save_table(const struct mlt_ps *ps, branch_id branch,
+                           mlt_table table, const char *path, uint64_t *bytes,
+                           struct fault *f)
+{
+    const struct table *t = &ps->table[table];
+    struct npy_info info = shape_of(t);
+    struct npy_writer *w;
+    enum err err = npy_create(path, &info, &w, f);
+
+    if (err)
+        return err;
+    for (uint64_t row = 0; row < t->rows && !err; row++)
+        err = write_row(ps, branch, table, row, w, f);
+    if (!err)
+        return npy_commit(w, bytes, f);
+    npy_abort(w);
+    return err;
+}
+
+enum err ps_save(struct mlt_ps *ps, branch_id branch, const char *dir,
+                 uint64_t *bytes, struct fault *f)
+{
+    uint64_t sum = 0;
+
+    if (!ps_has(ps, branch))
+        return fault_set(f, ERR_NOENT, "save: there is no branch %u", branch);
+    for (mlt_table t = 0; t < ps->tables; t++) {
+        char path[PATH_BYTES];
+        uint64_t written = 0;
+        enum err err;
+
+        if (!ps_table_info(ps, t).saved)
+            continue;
+        err = table_path(path, dir, &ps->table[t], f);
+        if (!err)
+            err = (ps->nodes > 1 ? save_part : save_table)(ps, branch, t, path,
+                                                           &written, f);
+        if (err)
+            return err;
+        sum += written;
+    }
+    if (bytes)
+        *bytes = sum;
+    return ERR_OK;
+}
+
+/* ---- loading ------------------------------------------------------------- */
+
+static enum err check_shape(const struct table *t, const struct npy_info *got,
+                            const char *path, struct fault *f)
+{
+    struct npy_info want = shape_of(t);
+
+    if (got->type == want.type && got->rows == want.rows &&
+        got->cols == want.cols)
+        return ERR_OK;
+    return fault_set(f, ERR_FORMAT,
+                     "%s: shape (%llu, %llu) %s, but table %s has (%llu, %llu) "
+                     "%s",
+                     path, (unsigned long long)got->rows,
+                     (unsigned long long)got->cols, npy_type_name(got->type),
+                     t->name, (unsigned long long)want.rows,
+                     (unsigned long long)want.cols, npy_type_name(want.type));
+}
+
+static enum err read_row(struct mlt_ps *ps, mlt_table table, uint64_t row,
+                         struct npy_reader *r, struct fault *f)
+{
+    const struct table *t = &ps->table[table];
+    struct mlt_worker *shard = place_of(ps, table, row).shard;
+    unsigned char *bytes = view_write(shard, &shard->view[table],
+                                      table_number(t, row), &shard->counters);
+
+    memset(bytes + t->value_bytes, 0, t->row_bytes - t->value_bytes);
+    return npy_read(r, bytes, t->value_bytes, f);
+}
+
+static enum err load_table(struct mlt_ps *ps, mlt_table table, const char *path,
+                           struct fault *f)
+{
+    struct npy_info info;
+    struct npy_reader *r;
+    enum err err = npy_open(path, &info, &r, f);
+
+    if (err)
+        return err;
+    err = check_shape(&ps->table[table], &info, path, f);
+    for (uint64_t row = 0; row < info.rows && !err; row++)
+        err = read_row(ps, table, row, r, f);
+    npy_close(r);
+    return err;
+}
+
+enum err ps_load(struct mlt_ps *ps, const char *dir, struct fault *f)
+{
+    if (ps->active == BRANCH_NONE || ps->active_type == BRANCH_KEPT)
+        return fault_set(f, ERR_INVAL,
+                         "load: the active branch cannot be written");
+    for (mlt_table t = 0; t < ps->tables; t++) {
+        char path[PATH_BYTES];
+        enum err err;
+
+        if (!ps_table_info(ps, t).saved)
+            continue;
+        err = table_path(path, dir, &ps->table[t], f);
+        if (!err)
+            err = load_table(ps, t, path, f);
+        if (err)
+            return err;
+    }
+    return ERR_OK;
+}
+
+int mlt_ps_save(struct mlt_ps *ps, const char *dir, struct mlt_error *err)
+{
+    struct fault f = {0};
+
+    if (ps->active == BRANCH_NONE)
+        fault_set(&f, ERR_INVAL, "save: no branch is active");
+    else
+        ps_save(ps, ps->active, dir, NULL, &f);
+    return f.code ? core_give_error(err, &f) : ERR_OK;
+}

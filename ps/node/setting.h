@@ -1,0 +1,54 @@
+/* A branch's setting as the training node uses it: one number for each tunable.
+ *
+ * The names that everybody knows act in the parameter server and in the order
+ * of the samples; the application's own are handed to it. Pure functions.
+ */
+#ifndef PS_SETTING_H
+#define PS_SETTING_H
+
+#include "base/fault.h"
+#include "base/proto/proto.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { SETTING_BATCH_MAX = 1 << 30 };
+
+struct setting {
+    double learning_rate; /* finite, >= 0; default 0.01 */
+    double momentum;      /* 0 <= m < 1; default 0 */
+    unsigned staleness;   /* clocks; default 0 */
+    uint64_t batch_size;  /* samples a worker and clock; default 64 */
+    double
+        bandwidth_mbps; /* that a node may send; 0, the default: as it goes */
+    struct {
+        char name[PROTO_NAME_MAX + 1];
+        double value;
+    } own[PROTO_TUNABLES_MAX]; /* the application's */
+    unsigned owns;
+};
+
+/* The defaults of a run: those above, then what its configuration says (the
+ * "tunables" object: `fixed`, else `default` of each).
+ *
+ * @tunables  may be NULL; a name with "free": true is taken from then on,
+ *            whether somebody has it or not
+ * @app       names of the tunables that the application has, NULL-terminated
+ *
+ * Errors: ERR_INVAL with the tunable and what was expected. */
+enum err setting_init(struct setting *s, const json_t *tunables,
+                      const char *const app[], struct fault *f);
+
+/* @base with what the object @values says. bandwidth_mbps has no effect on one
+ * node; an own tunable whose value is a string stays out of @out.
+ * Errors: ERR_INVAL (a name that nobody knows, a value out of range) with the
+ * tunable and what was expected; @out is then unspecified. */
+enum err setting_read(const struct setting *base, const json_t *values,
+                      const char *const app[], struct setting *out,
+                      struct fault *f);
+
+/* Value of the application's own tunable @name, else @fallback. */
+double setting_own(const struct setting *s, const char *name, double fallback);
+
+#endif

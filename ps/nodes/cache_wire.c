@@ -1,0 +1,299 @@
+/* Frames of shards, and frames for them. */
+#include "ps/nodes/cache.h"
+#include "ps/nodes/cache_parts.h"
+
+#include <assert.h>
+
+/* ---- frames of shards ---------------------------------------------------- */
+
+static enum err refuse(struct fault *fault, const struct frame *f,
+                       const char *what)
+{
+    return fault_set(fault, ERR_PROTO, "%s frame of node %u: %s",
+                     frame_kind_name(f->kind), f->from, what);
+}
+
+static enum err check_rows(const struct cache *c, const struct frame *f,
+                           struct fault *fault)
+{
+    const struct table *t;
+
+    if (f->table >= c->opt.tables || !c->table[f->table].readable)
+        return refuse(fault, f, "of no table that others read");
+    if (f->worker != FRAME_NO_WORKER &&
+        f->worker / c->opt.workers != c->opt.node)
+        return refuse(fault, f, "for another node's worker");
+    t = c->table[f->table].t;
+    if (f->width != t->width || (f->values != frame_values_of(t->type, false) &&
+                                 f->values != frame_values_of(t->type, true)))
+        return refuse(fault, f, "of other values than the table has");
+    if (c->table[f->table].versions != ((f->flags & FRAME_VERSIONS) != 0))
+        return refuse(fault, f,
+                      "with versions or without, as the table's rule "
+                      "is not");
+    for (uint32_t i = 0; i < f->count; i++) {
+        uint64_t row = frame_row(f, i);
+
+        if (row >= t->rows || cache_node_of(c, f->table, row) != f->from)
+            return refuse(fault, f, "of a row that is not there");
+    }
+    return ERR_OK;
+}
+
+/* Frames of one shard come in order, so the values are never older than those
+ * that are here, even where the clock that they are marked with is. */
+static enum err take_rows(struct cache *c, const struct frame *f,
+                          struct fault *fault)
+{
+    enum err err = check_rows(c, f, fault);
+    struct cache_table *t = &c->table[f->table];
+    bool answer = f->worker != FRAME_NO_WORKER;
+    uint32_t self = f->worker % c->opt.workers;
+
+    if (err)
+        return err;
+    for (uint32_t i = 0; i < f->count; i++) {
+        uint64_t row = frame_row(f, i);
+
+        frame_row_values(f, i, t->copy + row * t->t->value_bytes);
+        if (t->versions)
+            t->version[row] = frame_row_version(f, i);
+        if (f->clock > t->held[row])
+            t->held[row] = f->clock;
+        if (answer && rowset_has(&c->worker[self].asked[f->table], row)) {
+            rowset_remove(&c->worker[self].asked[f->table], row);
+            c->worker[self].asks[f->from]--;
+            c->node[f->from].asked--;
+        }
+    }
+    c->node[f->from].row_frames++;
+    c->stats.answers += f->count;
+    return ERR_OK;
+}
+
+static enum err take_clocks(struct cache *c, const struct frame *f,
+                            struct fault *fault)
+{
+    int64_t *clock = c->node[f->from].clock, value;
+
+    if (f->width != 1)
+        return refuse(fault, f, "of more than one clock a table");
+    for (uint32_t i = 0; i < f->count; i++) {
+        frame_row_values(f, i, &value);
+        if (frame_row(f, i) >= c->opt.tables)
+            return refuse(fault, f, "of no table");
+        if (value < clock[frame_row(f, i)])
+            return refuse(fault, f, "of a clock that goes back");
+    }
+    for (uint32_t i = 0; i < f->count; i++)
+        frame_row_values(f, i, &clock[frame_row(f, i)]);
+    return ERR_OK;
+}
+
+enum err cache_step(struct cache *c, const struct frame *f, struct fault *fault)
+{
+    if (f->from >= c->opt.nodes)
+        return refuse(fault, f, "of a node that there is not");
+    if (f->kind != FRAME_ROWS && f->kind != FRAME_CLOCKS)
+        return refuse(fault, f, "not for a client");
+    if (f->slice < c->slice)
+        return ERR_OK;
+    if (f->slice > c->slice) {
+        for (uint32_t i = 0; i < c->opt.workers; i++)
+            if (!c->worker[i].drained)
+                return refuse(fault, f, "of a slice that cannot have begun");
+        cache_enter_slice(c, f->slice);
+    }
+    return f->kind == FRAME_ROWS ? take_rows(c, f, fault)
+                                 : take_clocks(c, f, fault);
+}
+
+/* ---- frames for shards --------------------------------------------------- */
+
+/* The next row of the worker's table that is @node's and was not sent. */
+static bool next_update(const struct cache *c, uint32_t worker, uint32_t node,
+                        struct cursor *at)
+{
+    const struct update *update = &c->opt.update[worker][at->table];
+    uint64_t first, count;
+
+    if (at->found)
+        return true;
+    if (!at->walking) {
+        shard_part(c->table[at->table].t, c->opt.nodes, c->opt.workers, node,
+                   &first, &count);
+        update_walk_init(&at->walk, first, first + count);
+        at->walking = count > 0;
+    }
+    at->found =
+        at->walking && update_walk_next(&at->walk, &update, 1, &at->row);
+    return at->found;
+}
+
+bool cache_add_sum(const struct cache *c, uint32_t worker, uint32_t table,
+                   uint64_t row, struct frame_writer *w)
+{
+    const struct cache_worker *self = &c->worker[worker];
+    const void *sum = update_row(&c->opt.update[worker][table], row);
+
+    if (!c->table[table].versions)
+        return frame_add(w, row, sum);
+    return frame_add_version(
+        w, row,
+        rowset_has(&self->read[table], row) ? self->basis[table][row] : 0, sum);
+}
+
+void cache_begin_sums(const struct cache *c, uint32_t worker, uint32_t table,
+                      int64_t clock, struct frame_writer *w,
+                      unsigned char *bytes, size_t room)
+{
+    const struct table *t = c->table[table].t;
+    struct frame f = {.kind = FRAME_UPDATE,
+                      .values = frame_values_of(t->type, c->opt.half),
+                      .flags = c->table[table].versions ? FRAME_VERSIONS : 0,
+                      .slice = c->slice,
+                      .table = table,
+                      .worker = c->opt.node * c->opt.workers + worker,
+                      .clock = clock,
+                      .width = t->width};
+
+    frame_begin(w, &f, bytes, room);
+}
+
+static size_t send_updates(struct cache *c, uint32_t worker, uint32_t node,
+                           unsigned char *bytes, size_t room)
+{
+    struct cursor *at = &c->worker[worker].cursor[node];
+    struct frame_writer w;
+
+    cache_begin_sums(c, worker, at->table,
+                     cache_clock(c, worker, at->table) - 1, &w, bytes, room);
+    while (next_update(c, worker, node, at) &&
+           cache_add_sum(c, worker, at->table, at->row, &w))
+        at->found = false;
+    c->stats.updates += w.count;
+    assert(w.count > 0);
+    return frame_end(&w);
+}
+
+static bool ends(const struct cache_worker *w, uint32_t table)
+{
+    return w->ends == FRAME_ALL_TABLES || w->ends == table;
+}
+
+/* All sums have left: the next are computed on what is read from now on. */
+static void forget_read(const struct cache *c, struct cache_worker *w)
+{
+    for (uint32_t t = 0; t < c->opt.tables; t++)
+        if (c->table[t].versions && ends(w, t))
+            cache_forget_read(w, t);
+}
+
+static size_t send_clock(struct cache *c, uint32_t worker, uint32_t node,
+                         unsigned char *bytes, size_t room)
+{
+    struct cache_worker *w = &c->worker[worker];
+    bool all = w->ends == FRAME_ALL_TABLES;
+    struct frame f = {.kind = FRAME_CLOCK,
+                      .slice = c->slice,
+                      .table = w->ends,
+                      .worker = c->opt.node * c->opt.workers + worker,
+                      .clock = all ? w->all : cache_clock(c, worker, w->ends),
+                      .seconds = w->seconds,
+                      .through = c->node[node].row_frames};
+    struct frame_writer writer;
+
+    w->cursor[node].busy = false;
+    if (--w->sending == 0)
+        forget_read(c, w);
+    frame_begin(&writer, &f, bytes, room);
+    return frame_end(&writer);
+}
+
+/* A worker's updates for @node, then its clock. */
+static size_t send_of_worker(struct cache *c, uint32_t worker, uint32_t node,
+                             unsigned char *bytes, size_t room)
+{
+    struct cache_worker *w = &c->worker[worker];
+    struct cursor *at = &w->cursor[node];
+
+    for (; at->table < c->opt.tables; at->table++, at->walking = false)
+        if (c->table[at->table].shared && ends(w, at->table) &&
+            next_update(c, worker, node, at))
+            return send_updates(c, worker, node, bytes, room);
+    return send_clock(c, worker, node, bytes, room);
+}
+
+/* The first wanted row, and the others of its worker and table. */
+static size_t send_reads(struct cache *c, struct cache_node *n,
+                         unsigned char *bytes, size_t room)
+{
+    struct want like = n->want[0];
+    struct frame f = {.kind = FRAME_READ,
+                      .flags = c->opt.half ? FRAME_HALF : 0,
+                      .slice = c->slice,
+                      .table = like.table,
+                      .worker = c->opt.node * c->opt.workers + like.worker,
+                      .clock = cache_clock(c, like.worker, like.table)};
+    struct frame_writer w;
+    uint32_t kept = 0;
+
+    frame_begin(&w, &f, bytes, room);
+    for (uint32_t i = 0; i < n->wants; i++) {
+        struct want want = n->want[i];
+        bool same = want.table == like.table && want.worker == like.worker;
+
+        if (!same || !frame_add(&w, want.row, NULL))
+            n->want[kept++] = want;
+    }
+    n->wants = kept;
+    return frame_end(&w);
+}
+
+static size_t send_drain(struct cache *c, uint32_t worker, uint32_t node,
+                         unsigned char *bytes, size_t room)
+{
+    /* Another shard may have begun the next slice already. */
+    struct frame f = {.kind = FRAME_DRAIN,
+                      .slice = c->worker[worker].drain_slice,
+                      .worker = c->opt.node * c->opt.workers + worker,
+                      .clock = c->worker[worker].all};
+    struct frame_writer w;
+
+    c->worker[worker].cursor[node].drain_due = false;
+    frame_begin(&w, &f, bytes, room);
+    return frame_end(&w);
+}
+
+size_t cache_next(struct cache *c, uint32_t node, unsigned char *bytes,
+                  size_t room)
+{
+    struct cache_node *n = &c->node[node];
+
+    assert(node < c->opt.nodes && room >= cache_frame_bytes(c));
+    for (uint32_t i = 0; i < c->opt.workers; i++) {
+        uint32_t worker = (n->turn + i) % c->opt.workers;
+
+        if (!c->worker[worker].cursor[node].busy)
+            continue;
+        n->turn = (worker + 1) % c->opt.workers;
+        return send_of_worker(c, worker, node, bytes, room);
+    }
+    if (n->wants)
+        return send_reads(c, n, bytes, room);
+    for (uint32_t i = 0; i < c->opt.workers; i++)
+        if (c->worker[i].cursor[node].drain_due)
+            return send_drain(c, i, node, bytes, room);
+    return 0;
+}
+
+bool cache_has_next(const struct cache *c, uint32_t node)
+{
+    if (c->node[node].wants)
+        return true;
+    for (uint32_t i = 0; i < c->opt.workers; i++)
+        if (c->worker[i].cursor[node].busy ||
+            c->worker[i].cursor[node].drain_due)
+            return true;
+    return false;
+}

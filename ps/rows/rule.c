@@ -1,0 +1,512 @@
+#include "ps/rows/rule.h"
+
+#include "base/simd.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+/* Runs @loop over the batch with the width as a constant where it is a usual
+ * one: GCC then unrolls the row and drops the remainder loop. */
+#define BY_WIDTH(loop, b)                                                      \
+    do {                                                                       \
+        switch ((b)->width) {                                                  \
+        case 8:                                                                \
+            loop(b, 8);                                                        \
+            break;                                                             \
+        case 16:                                                               \
+            loop(b, 16);                                                       \
+            break;                                                             \
+        case 32:                                                               \
+            loop(b, 32);                                                       \
+            break;                                                             \
+        case 64:                                                               \
+            loop(b, 64);                                                       \
+            break;                                                             \
+        default:                                                               \
+            loop(b, (b)->width);                                               \
+        }                                                                      \
+    } while (0)
+
+/* ---- add: value += sum --------------------------------------------------- */
+
+#define ADD_LOOP(name, T)                                                      \
+    KERNEL_PART void name(const struct rule_batch *b, uint32_t width)          \
+    {                                                                          \
+        for (size_t i = 0; i < b->n; i++) {                                    \
+            T *restrict w = b->row[i];                                         \
+            const T *restrict d = b->sum[i];                                   \
+                                                                               \
+            for (uint32_t j = 0; j < width; j++)                               \
+                w[j] += d[j];                                                  \
+        }                                                                      \
+    }
+
+ADD_LOOP(add_f32, float)
+ADD_LOOP(add_f64, double)
+ADD_LOOP(add_i32, uint32_t) /* unsigned, so that overflow wraps */
+
+KERNEL static void add_apply(const struct rule_batch *b)
+{
+    if (b->type == MLT_F32)
+        BY_WIDTH(add_f32, b);
+    else if (b->type == MLT_F64)
+        BY_WIDTH(add_f64, b);
+    else
+        BY_WIDTH(add_i32, b);
+}
+
+static unsigned no_slots(unsigned flags)
+{
+    (void)flags;
+    return 0;
+}
+
+/* ---- sgd: v = m v + (1 - m) g; w -= lr v --------------------------------- */
+
+KERNEL_PART void sgd_plain(const struct rule_batch *b, uint32_t width)
+{
+    float lr = b->params.learning_rate;
+
+    for (size_t i = 0; i < b->n; i++) {
+        float *restrict w = b->row[i];
+        const float *restrict g = b->sum[i];
+
+        for (uint32_t j = 0; j < width; j++)
+            w[j] -= lr * g[j];
+    }
+}
+
+KERNEL_PART void sgd_momentum(const struct rule_batch *b, uint32_t width)
+{
+    float lr = b->params.learning_rate;
+    float m = b->params.momentum;
+
+    for (size_t i = 0; i < b->n; i++) {
+        float *restrict w = b->row[i];
+        float *restrict v = (float *)b->row[i] + width;
+        const float *restrict g = b->sum[i];
+
+        for (uint32_t j = 0; j < width; j++) {
+            v[j] = m * v[j] + (1 - m) * g[j];
+            w[j] -= lr * v[j];
+        }
+    }
+}
+
+KERNEL static void sgd_apply(const struct rule_batch *b)
+{
+    if (b->slots == 0)
+        BY_WIDTH(sgd_plain, b);
+    else
+        BY_WIDTH(sgd_momentum, b);
+}
+
+static unsigned sgd_slots(unsigned flags)
+{
+    return flags & MLT_NO_MOMENTUM ? 0 : 1;
+}
+
+/* ---- nesterov: v = m v + (1 - m) g; w -= lr (m v + (1 - m) g) ------------ */
+
+/* Sutskever et al. 2013, section 2, in the form that keeps the looked-ahead
+ * values as the parameters. */
+KERNEL_PART void nesterov_momentum(const struct rule_batch *b, uint32_t width)
+{
+    float lr = b->params.learning_rate;
+    float m = b->params.momentum;
+
+    for (size_t i = 0; i < b->n; i++) {
+        float *restrict w = b->row[i];
+        float *restrict v = (float *)b->row[i] + width;
+        const float *restrict g = b->sum[i];
+
+        for (uint32_t j = 0; j < width; j++) {
+            v[j] = m * v[j] + (1 - m) * g[j];
+            w[j] -= lr * (m * v[j] + (1 - m) * g[j]);
+        }
+    }
+}
+
+KERNEL static void nesterov_apply(const struct rule_batch *b)
+{
+    if (b->slots == 0)
+        BY_WIDTH(sgd_plain, b);
+    else
+        BY_WIDTH(nesterov_momentum, b);
+}
+
+/* ---- adagrad: s += g g; w -= lr g / sqrt(s + eps) ------------------------ */
+
+/* Duchi, Hazan and Singer 2011, figure 1, diagonal; epsilon under the root, so
+ * that one reciprocal root does. */
+KERNEL_PART void adagrad_values(uint32_t from, uint32_t width, float lr,
+                                float *restrict w, float *restrict s,
+                                const float *restrict g)
+{
+    for (uint32_t j = from; j < width; j++) {
+        s[j] += g[j] * g[j];
+        w[j] -= lr * g[j] / sqrtf(s[j] + RULE_EPSILON);
+    }
+}
+
+static void adagrad_plain(const struct rule_batch *b)
+{
+    for (size_t i = 0; i < b->n; i++)
+        adagrad_values(0, b->width, b->params.learning_rate, b->row[i],
+                       (float *)b->row[i] + b->width, b->sum[i]);
+}
+
+#if defined(__x86_64__)
+#define AVX2 __attribute__((target("avx2,fma")))
+
+/* 1 / sqrt(x) from the processor's 12 bits and one step of Newton's method: 23
+ * bits. Root and division proper take four times as long. */
+AVX2 static inline __m256 reciprocal_root(__m256 x)
+{
+    __m256 y = _mm256_rsqrt_ps(x);
+    __m256 half = _mm256_mul_ps(_mm256_mul_ps(x, _mm256_set1_ps(0.5f)), y);
+
+    return _mm256_mul_ps(y, _mm256_fnmadd_ps(half, y, _mm256_set1_ps(1.5f)));
+}
+
+AVX2 static inline void adagrad_eight(__m256 lr, float *w, float *s,
+                                      const float *g)
+{
+    __m256 gradient = _mm256_loadu_ps(g);
+    __m256 squares = _mm256_fmadd_ps(gradient, gradient, _mm256_loadu_ps(s));
+    __m256 root =
+        reciprocal_root(_mm256_add_ps(squares, _mm256_set1_ps(RULE_EPSILON)));
+
+    _mm256_storeu_ps(s, squares);
+    _mm256_storeu_ps(w, _mm256_fnmadd_ps(_mm256_mul_ps(lr, gradient), root,
+                                         _mm256_loadu_ps(w)));
+}
+
+AVX2 static void adagrad_avx2(const struct rule_batch *b)
+{
+    const uint32_t width = b->width, whole = width & ~7u;
+    const __m256 lr = _mm256_set1_ps(b->params.learning_rate);
+
+    for (size_t i = 0; i < b->n; i++) {
+        float *w = b->row[i], *s = w + width;
+        const float *g = b->sum[i];
+
+        for (uint32_t j = 0; j < whole; j += 8)
+            adagrad_eight(lr, w + j, s + j, g + j);
+        adagrad_values(whole, width, b->params.learning_rate, w, s, g);
+    }
+}
+
+static bool has_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+#else
+#define adagrad_avx2 adagrad_plain
+static bool has_avx2(void)
+{
+    return false;
+}
+#endif
+
+static void adagrad_apply(const struct rule_batch *b)
+{
+    if (has_avx2())
+        adagrad_avx2(b);
+    else
+        adagrad_plain(b);
+}
+
+static unsigned one_slot(unsigned flags)
+{
+    (void)flags;
+    return 1;
+}
+
+static unsigned two_slots(unsigned flags)
+{
+    (void)flags;
+    return 2;
+}
+
+/* ---- rmsprop: s = d s + (1 - d) g g; w -= lr g / sqrt(s + eps) ----------- */
+
+/* Tieleman and Hinton 2012, lecture 6.5. */
+KERNEL_PART void rmsprop_rows(const struct rule_batch *b, uint32_t width)
+{
+    const float d = RULE_RMSPROP_DECAY;
+    float lr = b->params.learning_rate;
+
+    for (size_t i = 0; i < b->n; i++) {
+        float *restrict w = b->row[i];
+        float *restrict s = (float *)b->row[i] + width;
+        const float *restrict g = b->sum[i];
+
+        for (uint32_t j = 0; j < width; j++) {
+            s[j] = d * s[j] + (1 - d) * g[j] * g[j];
+            w[j] -= lr * g[j] / sqrtf(s[j] + RULE_EPSILON);
+        }
+    }
+}
+
+KERNEL static void rmsprop_apply(const struct rule_batch *b)
+{
+    BY_WIDTH(rmsprop_rows, b);
+}
+
+/* ---- adadelta ------------------------------------------------------------ */
+
+/* Zeiler 2012, algorithm 1, its step times the learning rate (1 there):
+ * s = d s + (1 - d) g g; x = g sqrt(u + eps) / sqrt(s + eps);
+ * u = d u + (1 - d) x x; w -= lr x. */
+KERNEL_PART void adadelta_rows(const struct rule_batch *b, uint32_t width)
+{
+    const float d = RULE_ADADELTA_DECAY;
+    float lr = b->params.learning_rate;
+
+    for (size_t i = 0; i < b->n; i++) {
+        float *restrict w = b->row[i];
+        float *restrict s = (float *)b->row[i] + width;
+        float *restrict u = (float *)b->row[i] + (size_t)2 * width;
+        const float *restrict g = b->sum[i];
+
+        for (uint32_t j = 0; j < width; j++) {
+            float x;
+
+            s[j] = d * s[j] + (1 - d) * g[j] * g[j];
+            x = g[j] * sqrtf((u[j] + RULE_ADADELTA_EPSILON) /
+                             (s[j] + RULE_ADADELTA_EPSILON));
+            u[j] = d * u[j] + (1 - d) * x * x;
+            w[j] -= lr * x;
+        }
+    }
+}
+
+KERNEL static void adadelta_apply(const struct rule_batch *b)
+{
+    BY_WIDTH(adadelta_rows, b);
+}
+
+/* ---- adam ---------------------------------------------------------------- */
+
+/* Kingma and Ba 2015, algorithm 1. The corrections 1 - beta^t obey the same
+ * recursion as the averages (c = beta c + 1 - beta, from 0), so the row keeps
+ * those two instead of t: no power is taken, and rows that are seldom updated
+ * are corrected by their own number of updates. Epsilon is under the root. */
+KERNEL_PART void adam_rows(const struct rule_batch *b, uint32_t width)
+{
+    const float d1 = RULE_ADAM_DECAY_1, d2 = RULE_ADAM_DECAY_2;
+
+    for (size_t i = 0; i < b->n; i++) {
+        float *restrict w = b->row[i];
+        float *restrict m = (float *)b->row[i] + width;
+        float *restrict v = (float *)b->row[i] + (size_t)2 * width;
+        float *restrict c = (float *)b->row[i] + (size_t)3 * width;
+        const float *restrict g = b->sum[i];
+        float step, scale;
+
+        c[0] = d1 * c[0] + (1 - d1);
+        c[1] = d2 * c[1] + (1 - d2);
+        step = b->params.learning_rate / c[0];
+        scale = 1 / c[1];
+        for (uint32_t j = 0; j < width; j++) {
+            m[j] = d1 * m[j] + (1 - d1) * g[j];
+            v[j] = d2 * v[j] + (1 - d2) * g[j] * g[j];
+            w[j] -= step * m[j] / sqrtf(scale * v[j] + RULE_EPSILON);
+        }
+    }
+}
+
+KERNEL static void adam_apply(const struct rule_batch *b)
+{
+    BY_WIDTH(adam_rows, b);
+}
+
+/* ---- adarevision --------------------------------------------------------- */
+
+/* McMahan and Streeter 2014, algorithm 3 (AdaptiveRevision). b: what came since
+ * the read that g was computed on;
+ *
+ *     z += g g + 2 g b; z' = max(z, z'); e = lr / sqrt(z');
+ *     w -= e g; w += (e before - e) b; sum += g.
+ *
+ * They start z at 1; here at 0, as adagrad does, so that rates are in the same
+ * units: without delays the two are the same. Where b is not 0, a gradient came
+ * before, and z' is not 0 either. */
+static inline void adarevision_value(float lr, float g, float b, float *w,
+                                     float *z, float *most, float *sum)
+{
+    float before = lr / sqrtf(*most + RULE_EPSILON);
+    float after;
+
+    *z += g * g + 2 * g * b;
+    *most = *z > *most ? *z : *most;
+    after = lr / sqrtf(*most + RULE_EPSILON);
+    *w += (before - after) * b - after * g;
+    *sum += g;
+}
+
+KERNEL_PART void adarevision_row(float lr, uint32_t width, float *restrict w,
+                                 const float *restrict g)
+{
+    float *restrict z = w + width;
+    float *restrict most = z + width;
+    float *restrict sum = most + width;
+
+    for (uint32_t j = 0; j < width; j++)
+        adarevision_value(lr, g[j], 0, &w[j], &z[j], &most[j], &sum[j]);
+}
+
+KERNEL_PART void adarevision_late(float lr, uint32_t width, float *restrict w,
+                                  const float *restrict g,
+                                  const float *restrict seen)
+{
+    float *restrict z = w + width;
+    float *restrict most = z + width;
+    float *restrict sum = most + width;
+
+    for (uint32_t j = 0; j < width; j++)
+        adarevision_value(lr, g[j], sum[j] - seen[j], &w[j], &z[j], &most[j],
+                          &sum[j]);
+}
+
+KERNEL static void adarevision_apply(const struct rule_batch *b)
+{
+    float lr = b->params.learning_rate;
+
+    for (size_t i = 0; i < b->n; i++)
+        if (b->seen && b->seen[i])
+            adarevision_late(lr, b->width, b->row[i], b->sum[i], b->seen[i]);
+        else
+            adarevision_row(lr, b->width, b->row[i], b->sum[i]);
+}
+
+static unsigned three_slots(unsigned flags)
+{
+    (void)flags;
+    return 3;
+}
+
+/* ---- registry ------------------------------------------------------------ */
+
+enum {
+    F32_ONLY = 1 << MLT_F32,
+    ALL_TYPES = 1 << MLT_F32 | 1 << MLT_I32 | 1 << MLT_F64
+};
+
+static const struct rule_ops rules[] = {
+    {.name = "add",
+     .summary = "values change by the sum of the updates",
+     .types = ALL_TYPES,
+     .slots = no_slots,
+     .apply = add_apply},
+    {.name = "sgd",
+     .summary = "gradient descent with momentum: v = m v + (1 - m) g; "
+                "w -= lr v",
+     .types = F32_ONLY,
+     .uses_learning_rate = true,
+     .uses_momentum = true,
+     .slots = sgd_slots,
+     .apply = sgd_apply},
+    {.name = "nesterov",
+     .summary = "momentum that looks ahead: v = m v + (1 - m) g; "
+                "w -= lr (m v + (1 - m) g)",
+     .types = F32_ONLY,
+     .uses_learning_rate = true,
+     .uses_momentum = true,
+     .slots = sgd_slots,
+     .apply = nesterov_apply},
+    {.name = "adagrad",
+     .summary = "s += g g; w -= lr g / sqrt(s), value by value",
+     .types = F32_ONLY,
+     .uses_learning_rate = true,
+     .slots = one_slot,
+     .apply = adagrad_apply},
+    {.name = "rmsprop",
+     .summary = "s = 0.9 s + 0.1 g g; w -= lr g / sqrt(s), value by value",
+     .types = F32_ONLY,
+     .uses_learning_rate = true,
+     .slots = one_slot,
+     .apply = rmsprop_apply},
+    {.name = "adadelta",
+     .summary = "steps in the units of the values: lr times the rms of past "
+                "steps over that of gradients",
+     .types = F32_ONLY,
+     .uses_learning_rate = true,
+     .slots = two_slots,
+     .apply = adadelta_apply},
+    {.name = "adam",
+     .summary = "corrected averages of gradient (0.9) and square (0.999): "
+                "w -= lr m / sqrt(v)",
+     .types = F32_ONLY,
+     .uses_learning_rate = true,
+     .slots = two_slots,
+     .tail = 2,
+     .apply = adam_apply},
+    {.name = "adarevision",
+     .summary = "adagrad that makes up for late gradients, by what others "
+                "changed since the row was read",
+     .types = F32_ONLY,
+     .uses_learning_rate = true,
+     .slots = three_slots,
+     .revises = true,
+     .apply = adarevision_apply},
+};
+
+enum { RULES = sizeof(rules) / sizeof(rules[0]) };
+
+const struct rule_ops *rule_at(size_t i)
+{
+    return i < RULES ? &rules[i] : NULL;
+}
+
+const struct rule_ops *rule_find(const char *name)
+{
+    for (size_t i = 0; i < RULES; i++)
+        if (strcmp(rules[i].name, name) == 0)
+            return &rules[i];
+    return NULL;
+}
+
+const char *rule_names(void)
+{
+    return "add, sgd, nesterov, adagrad, rmsprop, adadelta, adam, "
+           "adarevision";
+}
+
+/* ---- sums ---------------------------------------------------------------- */
+
+#define ACCUMULATE(name, T)                                                    \
+    KERNEL_PART void name(uint32_t width, void *dst, const void *src)          \
+    {                                                                          \
+        T *restrict y = dst;                                                   \
+        const T *restrict x = src;                                             \
+                                                                               \
+        for (uint32_t j = 0; j < width; j++)                                   \
+            y[j] += x[j];                                                      \
+    }
+
+ACCUMULATE(accumulate_f32, float)
+ACCUMULATE(accumulate_f64, double)
+ACCUMULATE(accumulate_i32, uint32_t)
+
+KERNEL void rule_accumulate(enum mlt_type type, uint32_t width, void *dst,
+                            const void *src)
+{
+    if (type == MLT_F32)
+        accumulate_f32(width, dst, src);
+    else if (type == MLT_F64)
+        accumulate_f64(width, dst, src);
+    else
+        accumulate_i32(width, dst, src);
+}
+
+uint32_t rule_type_bytes(enum mlt_type type)
+{
+    assert((unsigned)type <= MLT_F64);
+    return type == MLT_F64 ? 8 : 4;
+}

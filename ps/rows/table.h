@@ -1,0 +1,77 @@
+/* Tables: what a table is, checked, and how its rows lie in chunks and shards.
+ *
+ * Pure. A shared or exclusive table is cut into chunks of 1 << row_shift rows;
+ * each worker's shard holds a contiguous range of whole chunks, so that one
+ * node-wide array of chunk pointers finds a row without asking whose it is. A
+ * local table lies whole in every worker's store.
+ */
+#ifndef PS_TABLE_H
+#define PS_TABLE_H
+
+#include "base/fault.h"
+#include "mltune/ps.h"
+#include "ps/rows/rule.h"
+
+#include <stdint.h>
+
+enum {
+    TABLE_NAME_MAX = 64,
+    /* Chunks a worker should have of a shared table, so that shards are even;
+     * smaller tables get smaller chunks, down to this many bytes. */
+    TABLE_CHUNKS_MIN = 8,
+    TABLE_CHUNK_BYTES_MIN = 4096
+};
+
+struct table {
+    char name[TABLE_NAME_MAX + 1];
+    uint64_t rows;
+    uint32_t width;
+    enum mlt_type type;
+    enum mlt_access access;
+    unsigned flags;
+    const struct rule_ops *rule; /* NULL for a local table */
+    unsigned slots;
+    uint32_t value_bytes;     /* of a row's values */
+    uint32_t row_bytes;       /* values, slots, tail: the stride */
+    uint32_t chunk_bytes_max; /* as declared */
+    /* After table_partition. */
+    uint32_t row_shift;
+    uint64_t chunks; /* over all shards; of one worker for a local table */
+    /* A placed table (ps/nodes/placement.h), [rows] each: chunks, parts and all
+     * that goes between nodes are by number, applications speak of rows. NULL:
+     * they are the same. */
+    const uint32_t *number, *row_at;
+    uint32_t placed; /* tells the permutation from others; 0: none */
+};
+
+static inline uint64_t table_number(const struct table *t, uint64_t row)
+{
+    return t->number ? t->number[row] : row;
+}
+
+static inline uint64_t table_row_at(const struct table *t, uint64_t number)
+{
+    return t->row_at ? t->row_at[number] : number;
+}
+
+/* Checks @opt and fills @out. @default_rule: for f32 tables that name none (the
+ * other types then have "add"). Errors: ERR_INVAL, in words in @f. */
+enum err table_init(struct table *out, const struct mlt_table_options *opt,
+                    const struct rule_ops *default_rule, struct fault *f);
+
+/* Decides the chunks for @workers shards. */
+void table_partition(struct table *t, unsigned workers);
+
+/* Numbers of shard @index: first and count (0 where the table has fewer chunks
+ * than there are workers). A local table: all rows. */
+void table_part(const struct table *t, unsigned workers, unsigned index,
+                uint64_t *first, uint64_t *count);
+
+/* The shard that holds number @row of a shared or exclusive table. */
+unsigned table_owner(const struct table *t, unsigned workers, uint64_t row);
+
+/* Bytes of one complete copy of shard @index's part, chunks rounded up. */
+uint64_t table_part_bytes(const struct table *t, unsigned workers,
+                          unsigned index);
+
+#endif

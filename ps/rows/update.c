@@ -1,0 +1,147 @@
+#include "ps/rows/update.h"
+
+#include "base/mem.h"
+#include "ps/rows/rule.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum { LINE_BYTES = 64 };
+
+static uint64_t word_count(uint64_t rows)
+{
+    return (rows + 63) / 64;
+}
+
+uint64_t update_bytes(uint64_t rows, uint32_t value_bytes)
+{
+    uint64_t words = word_count(rows);
+
+    return rows * value_bytes + 8 * words + 8 * word_count(words);
+}
+
+enum err update_init(struct update *u, uint64_t rows, uint32_t value_bytes)
+{
+    uint64_t bytes = rows * value_bytes;
+
+    assert(rows >= 1 && value_bytes >= 1);
+    u->words = word_count(rows);
+    u->value_bytes = value_bytes;
+    u->sum = mem_aligned(LINE_BYTES, bytes);
+    u->touched = mem_calloc(u->words, sizeof(*u->touched));
+    u->groups = mem_calloc(word_count(u->words), sizeof(*u->groups));
+    if (!u->sum || !u->touched || !u->groups) {
+        update_deinit(u);
+        return ERR_NOMEM;
+    }
+    memset(u->sum, 0, bytes);
+    return ERR_OK;
+}
+
+void update_deinit(struct update *u)
+{
+    mem_free(u->sum);
+    mem_free(u->touched);
+    mem_free(u->groups);
+    memset(u, 0, sizeof(*u));
+}
+
+void update_clear(struct update *u)
+{
+    for (uint64_t g = 0; g < update_groups(u); g++) {
+        if (u->groups[g] == 0)
+            continue;
+        for (uint64_t w = g * 64; w < (g + 1) * 64 && w < u->words; w++)
+            u->touched[w] = 0;
+        u->groups[g] = 0;
+    }
+}
+
+bool update_is_empty(const struct update *u)
+{
+    for (uint64_t g = 0; g < update_groups(u); g++)
+        if (u->groups[g])
+            return false;
+    return true;
+}
+
+const void *update_sum(enum mlt_type type, uint32_t width,
+                       const struct update *const buffer[], unsigned n,
+                       unsigned own, uint64_t row)
+{
+    void *sum = NULL;
+
+    for (unsigned i = 0; i < n; i++) {
+        void *next;
+
+        if (!update_has(buffer[i], row))
+            continue;
+        next = update_row(buffer[i], row);
+        if (!sum) {
+            sum = next;
+            continue;
+        }
+        if (i == own) { /* a + b is b + a, to the last bit */
+            next = sum;
+            sum = update_row(buffer[i], row);
+        }
+        rule_accumulate(type, width, sum, next);
+    }
+    assert(sum);
+    return sum;
+}
+
+/* Starts one word early; the first call moves on. */
+void update_walk_init(struct update_walk *walk, uint64_t first, uint64_t end)
+{
+    walk->first = first;
+    walk->end = end;
+    walk->word = (first >> 6) - 1;
+    walk->bits = 0;
+}
+
+static uint64_t edge_mask(const struct update_walk *walk)
+{
+    uint64_t begin = walk->word * 64;
+    uint64_t mask = ~(uint64_t)0;
+
+    if (begin < walk->first)
+        mask &= ~(uint64_t)0 << (walk->first - begin);
+    if (walk->end - begin < 64)
+        mask &= ((uint64_t)1 << (walk->end - begin)) - 1;
+    return mask;
+}
+
+/* The next word after @word that the groups call touched, or past the end. */
+static uint64_t next_word(uint64_t word, const struct update *const buffer[],
+                          unsigned n)
+{
+    uint64_t groups = update_groups(buffer[0]);
+    uint64_t g = (word + 1) >> 6;
+    uint64_t mask = ~(uint64_t)0 << ((word + 1) & 63);
+
+    for (; g < groups; g++, mask = ~(uint64_t)0) {
+        uint64_t any = 0;
+
+        for (unsigned i = 0; i < n; i++)
+            any |= buffer[i]->groups[g];
+        if (any & mask)
+            return g * 64 + (unsigned)__builtin_ctzll(any & mask);
+    }
+    return UINT64_MAX >> 6;
+}
+
+bool update_walk_word(struct update_walk *walk,
+                      const struct update *const buffer[], unsigned n)
+{
+    for (;;) {
+        walk->word = next_word(walk->word, buffer, n);
+        if (walk->word * 64 >= walk->end)
+            return false;
+        for (unsigned i = 0; i < n; i++)
+            walk->bits |= buffer[i]->touched[walk->word];
+        walk->bits &= edge_mask(walk);
+        if (walk->bits)
+            return true;
+    }
+}

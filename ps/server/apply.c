@@ -1,0 +1,111 @@
+#include "ps/server/core.h"
+
+#include <string.h>
+
+/* Rows on their way to the rule. */
+struct pending {
+    void *row[RULE_ROW_BATCH];
+    const void *sum[RULE_ROW_BATCH];
+    const void *seen[1]; /* of what is applied row by row */
+    struct rule_batch batch;
+};
+
+static void pending_init(struct pending *p, const struct mlt_ps *ps,
+                         const struct table *t)
+{
+    p->batch = (struct rule_batch){0,       p->row,   p->sum,     t->width,
+                                   t->type, t->slots, ps->params, NULL};
+}
+
+static void pending_flush(struct pending *p, const struct table *t)
+{
+    if (p->batch.n == 0)
+        return;
+    t->rule->apply(&p->batch);
+    p->batch.n = 0;
+}
+
+void apply_own_part(struct mlt_worker *w, mlt_table table)
+{
+    struct mlt_ps *ps = w->ps;
+    struct view *v = &w->view[table];
+    const struct update *buffer[CORE_WORKERS_MAX];
+    struct update_walk walk;
+    struct pending p;
+    uint64_t row;
+
+    for (unsigned i = 0; i < ps->workers; i++)
+        buffer[i] = &ps->worker[i].view[table].update;
+    pending_init(&p, ps, v->table);
+    update_walk_init(&walk, v->first, v->first + v->count);
+    while (update_walk_next(&walk, buffer, ps->workers, &row)) {
+        p.row[p.batch.n] = view_write(w, v, row, &w->counters);
+        p.sum[p.batch.n] = update_sum(v->table->type, v->table->width, buffer,
+                                      ps->workers, w->index, row);
+        if (++p.batch.n == RULE_ROW_BATCH)
+            pending_flush(&p, v->table);
+    }
+    pending_flush(&p, v->table);
+}
+
+struct stripe *apply_stripe(struct mlt_ps *ps, mlt_table table, uint64_t row)
+{
+    return &ps->stripe[(row + 37 * (uint64_t)table) % CORE_STRIPES].lock;
+}
+
+/* The gradient sum as of the copy that @w computed on in this clock; NULL where
+ * it read no such copy. */
+static const void *seen_by(const struct view *v, uint64_t row)
+{
+    return v->seen && v->asked >= 0 && v->held[row] >= v->needs
+               ? v->seen + row * v->value_bytes
+               : NULL;
+}
+
+void apply_everywhere(struct mlt_worker *w, mlt_table table)
+{
+    struct mlt_ps *ps = w->ps;
+    const struct view *mine = &w->view[table];
+    const struct update *own = &mine->update;
+    const struct table *t = mine->table;
+    struct pending p;
+
+    pending_init(&p, ps, t);
+    p.batch.seen = p.seen;
+    for (unsigned i = 0; i < ps->workers; i++) {
+        struct mlt_worker *shard =
+            &ps->worker[(w->index + i) % ps->workers]; /* own shard first */
+        struct view *v = &shard->view[table];
+        struct update_walk walk;
+        uint64_t row;
+
+        update_walk_init(&walk, v->first, v->first + v->count);
+        while (update_walk_next(&walk, &own, 1, &row)) {
+            struct stripe *stripe = apply_stripe(ps, table, row);
+
+            p.sum[0] = update_row(own, row);
+            p.seen[0] = seen_by(mine, row);
+            p.batch.n = 1;
+            stripe_lock(stripe);
+            p.row[0] = view_write(shard, v, row, &w->counters);
+            pending_flush(&p, t);
+            stripe_unlock(stripe);
+        }
+    }
+}
+
+void apply_read(struct mlt_worker *w, struct view *v, uint64_t row)
+{
+    struct stripe *stripe = apply_stripe(w->ps, v->index, row);
+    const struct table *t = v->table;
+    uint64_t at = row * v->value_bytes;
+    const unsigned char *from;
+
+    stripe_lock(stripe);
+    from = view_row(v, row);
+    memcpy(v->copy + at, from, v->value_bytes);
+    if (v->seen)
+        memcpy(v->seen + at, rule_gradient_sum(from, t->width, t->slots),
+               v->value_bytes);
+    stripe_unlock(stripe);
+}

@@ -1,0 +1,462 @@
+/* What an application calls in a worker's thread. */
+#include "ps/server/core.h"
+#include "ps/wire/comm_io.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum {
+    PREFETCH_BYTES_MAX = 512, /* of one row */
+    PREFETCH_LINES_MAX = 40,  /* of a batch of rows to be read */
+    GROUP = 8                 /* rows a rule works on while others come */
+};
+
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+
+static _Noreturn void bad_row(const struct mlt_worker *w, mlt_table table,
+                              uint64_t row)
+{
+    if (table >= w->ps->tables)
+        core_misuse("table %u: there are %zu tables", table, w->ps->tables);
+    core_misuse("table %s: row %llu is out of range (%llu rows) or not the "
+                "worker's own",
+                w->view[table].table->name, (unsigned long long)row,
+                (unsigned long long)w->view[table].rows);
+}
+
+static _Noreturn void bad_access(const struct view *v, const char *call)
+{
+    static const char *const access[] = {"shared", "exclusive", "local"};
+
+    core_misuse("%s: not for table %s, which is %s", call, v->table->name,
+                access[v->table->access]);
+}
+
+static inline struct view *view_of(struct mlt_worker *w, mlt_table table,
+                                   uint64_t row)
+{
+#ifdef MLT_DEBUG
+    assert(runtime_self() == w);
+#endif
+    if (!LIKELY(table < w->ps->tables && row < w->view[table].rows))
+        bad_row(w, table, row);
+    return &w->view[table];
+}
+
+unsigned mlt_worker_index(const struct mlt_worker *w)
+{
+    return w->number;
+}
+
+unsigned mlt_worker_count(const struct mlt_worker *w)
+{
+    return w->ps->all_workers;
+}
+
+/* ---- reading ------------------------------------------------------------- */
+
+/* A row of an exclusive table in a branch that trains. The caller's own rows
+ * are made private when they are first read, because they are about to be
+ * updated: so the pointer is the row's place before and after an update, in a
+ * fresh fork as in a branch that has run for long. */
+static inline unsigned char *exclusive_row(struct mlt_worker *w, struct view *v,
+                                           uint64_t row)
+{
+    if (LIKELY(row - v->first < v->count))
+        return view_write(w, v, row, &w->counters);
+    return view_row(v, row);
+}
+
+/* Under the models without barriers: the worker's copy of the row, taken anew
+ * when the one there is holds less than a read at this clock needs. */
+static const void *copied_row(struct mlt_worker *w, struct view *v,
+                              uint64_t row)
+{
+    unsigned char *copy = v->copy + row * v->value_bytes;
+
+    if (v->asked < 0 && clock_wait_read(w, v) != 0)
+        return NULL;
+    if (v->held[row] < v->needs) {
+        apply_read(w, v, row);
+        v->held[row] = v->holds;
+    }
+    return copy;
+}
+
+/* The row as the others see it plus the worker's own updates of this clock. */
+static const void *row_with_mine(struct view *v, uint64_t row,
+                                 const void *shared)
+{
+    uint64_t number = view_number(v, row);
+    unsigned char *mine = v->mine + number * v->value_bytes;
+
+    memcpy(mine, shared, v->value_bytes);
+    if (update_has(&v->update, number))
+        rule_accumulate(v->table->type, v->table->width, mine,
+                        update_row(&v->update, number));
+    return mine;
+}
+
+/* Rows that are not simply read where they are. */
+static const void *other_row(struct mlt_worker *w, struct view *v, uint64_t row)
+{
+    const void *p;
+
+    if (v->table->access == MLT_LOCAL)
+        bad_access(v, "mlt_get_row");
+    if (w->ps->comm) {
+        if (comm_get_rows(w, v, 1, &row, &p) != ERR_OK)
+            return NULL;
+        return v->mine ? row_with_mine(v, row, p) : p;
+    }
+    if (v->table->access == MLT_EXCLUSIVE)
+        return exclusive_row(w, v, row);
+    p = v->copy ? copied_row(w, v, row) : view_row(v, row);
+    if (p && v->mine)
+        p = row_with_mine(v, row, p);
+    return p;
+}
+
+const void *mlt_get_row(struct mlt_worker *w, mlt_table table, uint64_t row)
+{
+    struct view *v = view_of(w, table, row);
+
+    if (LIKELY(v->in_place))
+        return view_row(v, row);
+    return other_row(w, v, row);
+}
+
+/* Batches. What the loops need is read before them: the loads of atomics within
+ * would have it read again for each row. */
+
+static void find_rows(struct mlt_worker *w, const struct view *v, size_t n,
+                      const uint64_t rows[], const void *out[])
+{
+    chunk_slot *const chunk = v->chunk;
+    const uint64_t count = v->rows, mask = v->row_mask, stride = v->stride;
+    const uint32_t shift = v->row_shift;
+
+    for (size_t i = 0; i < n; i++) {
+        if (!LIKELY(rows[i] < count))
+            bad_row(w, v->index, rows[i]);
+        out[i] = atomic_load_explicit(&chunk[rows[i] >> shift],
+                                      memory_order_acquire) +
+                 (rows[i] & mask) * stride;
+    }
+}
+
+/* The caller's own rows for writing; others are an error, or with @others read
+ * where they are. */
+static inline void find_own_rows(struct mlt_worker *w, struct view *v, size_t n,
+                                 const uint64_t rows[], void *out[],
+                                 bool others)
+{
+    const struct store_map map = *v->map;
+    const uint64_t first = v->first, count = v->count, mask = v->row_mask;
+
+    for (size_t i = 0; i < n; i++) {
+        uint64_t local = rows[i] - first, c = local >> map.row_shift;
+        unsigned char *chunk;
+
+        if (!LIKELY(local < count)) {
+            if (!others || rows[i] >= v->rows)
+                bad_row(w, v->index, rows[i]);
+            out[i] = view_row(v, rows[i]);
+            continue;
+        }
+        if (LIKELY(store_map_owns(&map, c)))
+            chunk = atomic_load_explicit(&map.chunk[c], memory_order_relaxed);
+        else
+            chunk = core_privatize(w, v, c, &w->counters);
+        out[i] = chunk + (local & mask) * map.stride;
+    }
+}
+
+static inline void prefetch(const void *row, uint32_t bytes, bool for_write)
+{
+    const char *p = row;
+
+    for (uint32_t i = 0; i < bytes && i < PREFETCH_BYTES_MAX;
+         i += CORE_LINE_BYTES)
+        if (for_write)
+            __builtin_prefetch(p + i, 1);
+        else
+            __builtin_prefetch(p + i, 0);
+}
+
+/* The values, which are about to be read; and the slots too where all are few
+ * enough lines for a processor to have on their way at one time: of more it
+ * drops some. */
+static void prefetch_batch(const struct view *v, size_t n,
+                           const void *const row[])
+{
+    bool few = n * v->stride <= (size_t)PREFETCH_LINES_MAX * CORE_LINE_BYTES;
+    uint32_t bytes = few ? v->stride : v->value_bytes;
+
+    for (size_t i = 0; i < n; i++)
+        prefetch(row[i], bytes, false);
+}
+
+int mlt_get_rows(struct mlt_worker *w, mlt_table table, size_t n,
+                 const uint64_t rows[], const void *out[])
+{
+    struct view *v = view_of(w, table, 0);
+
+    if (w->ps->comm && !v->mine && v->table->access != MLT_LOCAL) {
+        int err = comm_get_rows(w, v, n, rows, out);
+
+        if (err)
+            return err;
+    } else if (v->in_place) {
+        find_rows(w, v, n, rows, out);
+    } else if (v->table->access == MLT_EXCLUSIVE) {
+        find_own_rows(w, v, n, rows, (void **)out, true);
+    } else {
+        for (size_t i = 0; i < n; i++) {
+            out[i] = mlt_get_row(w, table, rows[i]);
+            if (!out[i])
+                return ERR_CANCELED;
+        }
+        return ERR_OK;
+    }
+    prefetch_batch(v, n, out);
+    return ERR_OK;
+}
+
+/* ---- updating ------------------------------------------------------------ */
+
+static inline unsigned char *own_row(struct mlt_worker *w, struct view *v,
+                                     uint64_t row)
+{
+    if (!LIKELY(row - v->first < v->count))
+        bad_row(w, v->index, row);
+    return view_write(w, v, row, &w->counters);
+}
+
+/* Under barriers a buffer whose clock was ended is being summed by others. */
+static inline void check_not_ended(const struct view *v)
+{
+#ifdef MLT_DEBUG
+    if (v->ended)
+        core_misuse("table %s: updated after its clock was ended",
+                    v->table->name);
+#else
+    (void)v;
+#endif
+}
+
+/* The first update of a row in a clock stores, the others add. */
+static inline void add_to_update(struct view *v, uint64_t number,
+                                 const void *delta)
+{
+    void *sum = update_row(&v->update, number);
+
+    check_not_ended(v);
+
+    if (update_has(&v->update, number)) {
+        rule_accumulate(v->table->type, v->table->width, sum, delta);
+        return;
+    }
+    update_mark(&v->update, number);
+    memcpy(sum, delta, v->value_bytes);
+}
+
+/* Rows @row[from .. to) into the cache for writing, as far as that makes sense.
+ */
+static inline void prefetch_for_write(const struct view *v, void *const row[],
+                                      size_t from, size_t to)
+{
+    for (size_t i = from; i < to; i++)
+        prefetch(row[i], v->stride, true);
+}
+
+/* Applies the rule to @n <= RULE_ROW_BATCH rows, a few at a time while the next
+ * few come from memory: slots have not been read before. */
+static void apply_in_groups(const struct table *t, struct rule_batch *b,
+                            const struct view *v, size_t n)
+{
+    void *const *row = b->row;
+    const void *const *sum = b->sum;
+
+    for (size_t at = 0; at < n; at += b->n) {
+        size_t left = n - at;
+
+        b->n = left < GROUP ? left : GROUP;
+        b->row = row + at;
+        b->sum = sum + at;
+        prefetch_for_write(v, row, at + b->n,
+                           left > 2 * GROUP ? at + 2 * GROUP : n);
+        t->rule->apply(b);
+    }
+}
+
+/* Exclusive rows: the rule acts at once, row after row. */
+static void apply_at_once(struct mlt_worker *w, struct view *v, size_t n,
+                          const uint64_t rows[], const unsigned char *deltas)
+{
+    void *row[RULE_ROW_BATCH];
+    const void *sum[RULE_ROW_BATCH];
+    const struct table *t = v->table;
+
+    for (size_t done = 0; done < n; done += RULE_ROW_BATCH) {
+        struct rule_batch b = {0,       row,      sum,           t->width,
+                               t->type, t->slots, w->ps->params, NULL};
+        size_t left = n - done;
+        size_t now = left < RULE_ROW_BATCH ? left : RULE_ROW_BATCH;
+
+        find_own_rows(w, v, now, rows + done, row, false);
+        for (size_t i = 0; i < now; i++)
+            sum[i] = deltas + (done + i) * v->value_bytes;
+        if (t->slots) {
+            apply_in_groups(t, &b, v, now);
+        } else {
+            b.n = now;
+            t->rule->apply(&b);
+        }
+    }
+}
+
+/* Between two of its updates a worker's buffers can be read by itself: rows
+ * leave early while there is room for them. */
+static inline void offer(struct mlt_worker *w)
+{
+    if (!LIKELY(!atomic_load_explicit(&w->offered, memory_order_relaxed)) &&
+        !w->holds)
+        comm_offer(w);
+}
+
+void mlt_offer(struct mlt_worker *w)
+{
+    w->holds = false;
+    offer(w);
+}
+
+void mlt_inc_rows(struct mlt_worker *w, mlt_table table, size_t n,
+                  const uint64_t rows[], const void *deltas)
+{
+    struct view *v = view_of(w, table, 0);
+
+    if (v->table->access == MLT_EXCLUSIVE) {
+        apply_at_once(w, v, n, rows, deltas);
+        return;
+    }
+    if (v->table->access == MLT_LOCAL)
+        bad_access(v, "mlt_inc_rows");
+    for (size_t i = 0; i < n; i++) {
+        if (!LIKELY(rows[i] < v->rows))
+            bad_row(w, table, rows[i]);
+        add_to_update(v, view_number(v, rows[i]),
+                      (const unsigned char *)deltas + i * v->value_bytes);
+    }
+    offer(w);
+}
+
+void mlt_inc_row(struct mlt_worker *w, mlt_table table, uint64_t row,
+                 const void *delta)
+{
+    struct view *v = view_of(w, table, row);
+
+    if (LIKELY(v->updates)) {
+        add_to_update(v, view_number(v, row), delta);
+        offer(w);
+    } else {
+        mlt_inc_rows(w, table, 1, &row, delta);
+    }
+}
+
+void *mlt_update_row(struct mlt_worker *w, mlt_table table, uint64_t row)
+{
+    struct view *v = view_of(w, table, row);
+    void *sum;
+
+    if (!LIKELY(v->updates))
+        bad_access(v, "mlt_update_row");
+    check_not_ended(v);
+    w->holds = true;
+    row = view_number(v, row);
+    sum = update_row(&v->update, row);
+    if (!update_has(&v->update, row)) {
+        update_mark(&v->update, row);
+        memset(sum, 0, v->value_bytes);
+    }
+    return sum;
+}
+
+void *mlt_row(struct mlt_worker *w, mlt_table table, uint64_t row)
+{
+    struct view *v = view_of(w, table, row);
+
+    if (v->table->access == MLT_SHARED)
+        bad_access(v, "mlt_row");
+    return own_row(w, v, row);
+}
+
+void mlt_rows(struct mlt_worker *w, mlt_table table, size_t n,
+              const uint64_t rows[], void *out[])
+{
+    struct view *v = view_of(w, table, 0);
+
+    if (v->table->access != MLT_EXCLUSIVE)
+        bad_access(v, "mlt_rows");
+    find_own_rows(w, v, n, rows, out, false);
+}
+
+void mlt_step_rows(struct mlt_worker *w, mlt_table table, size_t n,
+                   void *const rows[], const void *deltas)
+{
+    struct view *v = view_of(w, table, 0);
+    const struct table *t = v->table;
+    const void *sum[RULE_ROW_BATCH];
+
+    if (t->access != MLT_EXCLUSIVE)
+        bad_access(v, "mlt_step_rows");
+    for (size_t done = 0; done < n; done += RULE_ROW_BATCH) {
+        size_t left = n - done;
+        struct rule_batch b = {left < RULE_ROW_BATCH ? left : RULE_ROW_BATCH,
+                               rows + done,
+                               sum,
+                               t->width,
+                               t->type,
+                               t->slots,
+                               w->ps->params,
+                               NULL};
+
+        for (size_t i = 0; i < b.n; i++)
+            sum[i] =
+                (const unsigned char *)deltas + (done + i) * v->value_bytes;
+        t->rule->apply(&b);
+    }
+}
+
+uint32_t mlt_row_bytes(const struct mlt_worker *w, mlt_table table)
+{
+    return w->view[table].stride;
+}
+
+void mlt_init_row(struct mlt_worker *w, mlt_table table, uint64_t row,
+                  const void *values)
+{
+    struct view *v = view_of(w, table, row);
+
+    if (v->table->access == MLT_LOCAL)
+        bad_access(v, "mlt_init_row");
+    memcpy(own_row(w, v, view_number(v, row)), values, v->value_bytes);
+}
+
+/* ---- clocks -------------------------------------------------------------- */
+
+int mlt_clock(struct mlt_worker *w)
+{
+    return clock_end(w, CORE_ALL_TABLES);
+}
+
+int mlt_clock_table(struct mlt_worker *w, mlt_table table)
+{
+    (void)view_of(w, table, 0);
+    return clock_end(w, table);
+}
+
+void mlt_clock_part(struct mlt_worker *w, uint64_t part)
+{
+    w->part = part;
+}

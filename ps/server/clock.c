@@ -1,0 +1,329 @@
+#include "ps/server/core.h"
+#include "ps/wire/comm_io.h"
+
+#include <assert.h>
+
+/* Runs @step on the tables whose clock ends: one, or all shared ones. */
+static void for_ending_tables(struct mlt_worker *w, mlt_table table,
+                              void (*step)(struct mlt_worker *, mlt_table))
+{
+    if (table != CORE_ALL_TABLES) {
+        if (w->view[table].updates)
+            step(w, table);
+        return;
+    }
+    for (mlt_table t = 0; t < w->ps->tables; t++)
+        if (w->view[t].updates)
+            step(w, t);
+}
+
+/* What a table's new clock begins with: no updates, no read granted. */
+static void begin_clock(struct mlt_worker *w, mlt_table table)
+{
+    struct view *v = &w->view[table];
+
+    update_clear(&v->update);
+    v->asked = -1;
+    v->ended = false;
+    v->applied = false;
+}
+
+/* Which clock ends: of whichever worker has not finished its run. */
+static mlt_table agreed_table(const struct mlt_worker *w)
+{
+    const struct mlt_ps *ps = w->ps;
+    mlt_table table = CORE_ALL_TABLES;
+    bool found = false;
+
+    for (unsigned i = 0; i < ps->workers; i++) {
+        const struct mlt_worker *other = &ps->worker[i];
+
+        if (other->finished)
+            continue;
+        if (found && other->ends != table)
+            core_misuse("workers end clocks of different tables");
+        table = other->ends;
+        found = true;
+    }
+    return table;
+}
+
+/* The shard's part of a table's sums, once a clock. */
+static void apply_once(struct mlt_worker *w, mlt_table table)
+{
+    if (!w->view[table].applied)
+        apply_own_part(w, table);
+    w->view[table].applied = true;
+}
+
+/* Between two meetings all buffers stand still, so that each owner can sum
+ * them; after the second only their own workers touch them. The second is sure
+ * to come about: a run is canceled before a clock's sums are applied or after,
+ * never in between. */
+static void apply_and_meet(struct mlt_worker *w)
+{
+    mlt_table table = agreed_table(w);
+
+    for_ending_tables(w, table, apply_once);
+    runtime_meet_surely(w);
+    for_ending_tables(w, table, begin_clock);
+}
+
+static void publish_clock(struct mlt_worker *w, mlt_table table)
+{
+    _Atomic int64_t *clock =
+        table == CORE_ALL_TABLES ? &w->all : &w->extra[table];
+
+    atomic_store_explicit(clock,
+                          atomic_load_explicit(clock, memory_order_relaxed) + 1,
+                          memory_order_release);
+    runtime_progress(w->ps);
+}
+
+/* ---- tables that end their clock early ----------------------------------- */
+
+static void count_own_clock(struct mlt_worker *w, mlt_table table)
+{
+    _Atomic int64_t *clock = &w->extra[table];
+
+    atomic_store_explicit(clock,
+                          atomic_load_explicit(clock, memory_order_relaxed) + 1,
+                          memory_order_release);
+}
+
+/* Whether every worker has ended this clock of @table. One that is a clock
+ * ahead cannot be: it would wait for this one at mlt_clock. */
+static bool all_have_ended(const struct mlt_worker *w, mlt_table table)
+{
+    const struct mlt_ps *ps = w->ps;
+    int64_t own = atomic_load_explicit(&w->extra[table], memory_order_relaxed);
+
+    for (unsigned i = 0; i < ps->workers; i++)
+        if (atomic_load_explicit(&ps->worker[i].extra[table],
+                                 memory_order_acquire) < own)
+            return false;
+    return true;
+}
+
+/* Under barriers: a table that all workers have ended is read by nobody and no
+ * buffer of it changes until mlt_clock, so its owners may apply the sums. */
+static void apply_what_all_ended(struct mlt_worker *w)
+{
+    for (mlt_table t = 0; t < w->ps->tables; t++)
+        if (w->view[t].ended && !w->view[t].applied && all_have_ended(w, t))
+            apply_once(w, t);
+}
+
+static void end_early(struct mlt_worker *w, mlt_table table)
+{
+    const struct mlt_ps *ps = w->ps;
+    struct view *v = &w->view[table];
+
+    if (v->ended)
+        core_misuse("table %s: its clock was ended twice before mlt_clock",
+                    v->table->name);
+    if (ps->consistency->barrier || ps->workers == 1) {
+        v->ended = true;
+        count_own_clock(w, table);
+        apply_what_all_ended(w);
+        return;
+    }
+    apply_everywhere(w, table);
+    begin_clock(w, table);
+    v->ended = true;
+    count_own_clock(w, table);
+    runtime_progress(w->ps);
+}
+
+/* mlt_clock without barriers: of an own clock, unless it was ended. */
+static void end_without_barrier(struct mlt_worker *w, mlt_table table)
+{
+    struct view *v = &w->view[table];
+
+    if (v->ended && !update_is_empty(&v->update))
+        core_misuse("table %s: updated after its clock was ended",
+                    v->table->name);
+    if (!v->ended) {
+        apply_everywhere(w, table);
+        if (v->own_clock)
+            count_own_clock(w, table);
+    }
+    begin_clock(w, table);
+}
+
+/* mlt_clock with them: what was not ended early counts now. */
+static void count_if_not_ended(struct mlt_worker *w, mlt_table table)
+{
+    if (w->view[table].own_clock && !w->view[table].ended)
+        count_own_clock(w, table);
+}
+
+/* ---- the end of a clock -------------------------------------------------- */
+
+static int end_clock(struct mlt_worker *w, mlt_table table)
+{
+    struct mlt_ps *ps = w->ps;
+    int err = ERR_OK;
+
+    if (ps->workers == 1) {
+        for_ending_tables(w, table, apply_once);
+        for_ending_tables(w, table, begin_clock);
+    } else if (ps->consistency->barrier) {
+        if (table == CORE_ALL_TABLES)
+            for_ending_tables(w, table, count_if_not_ended);
+        w->ends = table;
+        err = runtime_meet(w);
+        if (!err)
+            apply_and_meet(w);
+    } else {
+        for_ending_tables(w, table, end_without_barrier);
+        publish_clock(w, table);
+    }
+    return err;
+}
+
+static int end_all(struct mlt_worker *w, mlt_table table)
+{
+    int err = w->ps->comm ? comm_end_clock(w, table) : end_clock(w, table);
+
+    if (!err && table == CORE_ALL_TABLES)
+        w->clocks++;
+    return err;
+}
+
+int clock_end(struct mlt_worker *w, mlt_table table)
+{
+    if (runtime_self() != w)
+        core_misuse("mlt_clock by a thread that is not this worker's");
+    if (runtime_failed(w->ps))
+        return ERR_CANCELED;
+    if (table == CORE_ALL_TABLES || !w->view[table].own_clock)
+        return end_all(w, table);
+    if (w->ps->comm)
+        return comm_end_early(w, table);
+    end_early(w, table);
+    return ERR_OK;
+}
+
+static void assert_nothing_pending(const struct mlt_worker *w)
+{
+    for (mlt_table t = 0; t < w->ps->tables; t++)
+        if (w->view[t].updates && !update_is_empty(&w->view[t].update))
+            core_misuse("worker %u ended its run with updates of table %s "
+                        "after its last mlt_clock",
+                        w->index, w->view[t].table->name);
+}
+
+static bool all_finished(const struct mlt_ps *ps)
+{
+    for (unsigned i = 0; i < ps->workers; i++)
+        if (!ps->worker[i].finished)
+            return false;
+    return true;
+}
+
+/* A worker that is back goes on to apply for its shard until all are: workers
+ * may end different numbers of clocks. */
+void clock_finish(struct mlt_worker *w)
+{
+    struct mlt_ps *ps = w->ps;
+
+    if (runtime_failed(ps) == 0)
+        assert_nothing_pending(w);
+    if (ps->comm) {
+        comm_finish(w);
+        return;
+    }
+    if (ps->workers == 1)
+        return;
+    if (!ps->consistency->barrier) {
+        atomic_store_explicit(&w->available, false, memory_order_release);
+        runtime_progress(ps);
+        return;
+    }
+    w->finished = true;
+    while (runtime_meet(w) == 0 && !all_finished(ps))
+        apply_and_meet(w);
+}
+
+static int64_t clock_of(const struct mlt_worker *w, mlt_table table)
+{
+    int64_t extra =
+        atomic_load_explicit(&w->extra[table], memory_order_acquire);
+
+    if (w->view[table].own_clock)
+        return extra;
+    return atomic_load_explicit(&w->all, memory_order_acquire) + extra;
+}
+
+/* Two loads, and neither clock ever falls: the sum is never above what the
+ * worker had reached by the second. */
+static bool may_read(struct mlt_worker *w, struct view *v)
+{
+    const struct mlt_ps *ps = w->ps;
+    struct worker_status status[CORE_WORKERS_MAX];
+    struct consistency_view view = {.worker = status,
+                                    .workers = ps->workers,
+                                    .self = w->index,
+                                    .staleness = ps->staleness};
+
+    for (unsigned i = 0; i < ps->workers; i++) {
+        const struct mlt_worker *other = &ps->worker[i];
+
+        status[i].available =
+            atomic_load_explicit(&other->available, memory_order_acquire);
+        status[i].clock = clock_of(other, v->index);
+        status[i].task_s = 0; /* not measured here */
+    }
+    consistency_rank(status, ps->workers);
+    if (!ps->consistency->may_read(&view))
+        return false;
+    v->asked = status[w->index].clock;
+    v->holds = ps->consistency->holds(&view);
+    v->needs = ps->consistency->needs(&view);
+    assert(v->holds >= v->needs);
+    return true;
+}
+
+int clock_wait_read(struct mlt_worker *w, struct view *v)
+{
+    for (;;) {
+        uint32_t ticket = runtime_ticket(w->ps);
+
+        if (runtime_failed(w->ps))
+            return ERR_CANCELED;
+        if (may_read(w, v))
+            return ERR_OK;
+        runtime_wait(w, ticket);
+    }
+}
+
+/* A copy that was taken in an earlier slice holds at most the clock that the
+ * slice ended with; starting further above it than any staleness makes every
+ * copy too old, without touching it. */
+void core_begin_slice(struct mlt_ps *ps)
+{
+    int64_t highest = 0;
+
+    for (unsigned i = 0; i < ps->workers; i++)
+        for (mlt_table t = 0; t < ps->tables; t++) {
+            int64_t clock = clock_of(&ps->worker[i], t);
+
+            highest = clock > highest ? clock : highest;
+        }
+    for (unsigned i = 0; i < ps->workers; i++) {
+        struct mlt_worker *w = &ps->worker[i];
+
+        int64_t begin = highest + PS_STALENESS_MAX + 1;
+
+        atomic_store(&w->all, begin);
+        atomic_store(&w->available, true);
+        w->finished = false;
+        w->clocks = 0;
+        for (mlt_table t = 0; t < ps->tables; t++) {
+            atomic_store(&w->extra[t], w->view[t].own_clock ? begin : 0);
+            if (w->view[t].updates)
+                begin_clock(w, t);
+        }
+    }
+}

@@ -1,0 +1,243 @@
+/* Branches of a node: the same operation in every shard's store, or in none. */
+#include "ps/server/core.h"
+
+#include <assert.h>
+#include <string.h>
+
+const struct branch_entry *core_branch(const struct mlt_ps *ps, branch_id id)
+{
+    for (size_t i = 0; i < ps->branches; i++)
+        if (ps->branch[i].id == id)
+            return &ps->branch[i];
+    return NULL;
+}
+
+void core_count_clocks(struct mlt_ps *ps, uint64_t clocks)
+{
+    for (size_t i = 0; i < ps->branches; i++)
+        if (ps->branch[i].id == ps->active)
+            ps->branch[i].clocks += clocks;
+}
+
+static void assert_between_runs(const struct mlt_ps *ps)
+{
+    if (!ps->started)
+        core_misuse("a branch operation before mlt_ps_start");
+}
+
+bool ps_has(const struct mlt_ps *ps, branch_id id)
+{
+    return core_branch(ps, id) != NULL;
+}
+
+branch_id ps_active(const struct mlt_ps *ps)
+{
+    return ps->active;
+}
+
+static bool is_trained(enum branch_type type)
+{
+    return type != BRANCH_KEPT && type != BRANCH_TESTING;
+}
+
+static void refresh_table(struct mlt_ps *ps, mlt_table t)
+{
+    for (unsigned i = 0; i < ps->workers; i++) {
+        struct mlt_worker *w = &ps->worker[i];
+        struct view *v = &w->view[t];
+
+        v->map = store_map(w->store, t);
+        if (v->table->access == MLT_LOCAL) {
+            v->chunk = v->map->chunk;
+            continue;
+        }
+        if (v->table->access == MLT_EXCLUSIVE)
+            v->in_place = !ps->comm && !is_trained(ps->active_type);
+        assert(v->map->row_shift == v->row_shift || v->count == 0);
+        assert(v->map->stride == v->stride || v->count == 0);
+        if (v->count == 0)
+            continue;
+        for (uint64_t c = 0; c < v->map->chunks; c++)
+            atomic_store_explicit(
+                &ps->chunk[t][(v->first >> v->row_shift) + c],
+                atomic_load_explicit(&v->map->chunk[c], memory_order_relaxed),
+                memory_order_relaxed);
+    }
+}
+
+void core_refresh_maps(struct mlt_ps *ps)
+{
+    for (mlt_table t = 0; t < ps->tables; t++)
+        refresh_table(ps, t);
+}
+
+void core_drop_in_first(struct mlt_ps *ps, unsigned shards, branch_id id)
+{
+    for (unsigned i = 0; i < shards; i++) {
+        enum err err = store_drop(ps->worker[i].store, id);
+
+        assert(!err);
+        (void)err;
+    }
+}
+
+enum err core_reserve_branch(struct mlt_ps *ps)
+{
+    return mem_grow((void **)&ps->branch, &ps->branches_room,
+                    sizeof(*ps->branch), ps->branches + 1) == 0
+               ? ERR_OK
+               : ERR_NOMEM;
+}
+
+void core_add_branch(struct mlt_ps *ps, const struct branch_entry *entry)
+{
+    assert(ps->branches < ps->branches_room);
+    ps->branch[ps->branches++] = *entry;
+    if (entry->id >= ps->next_id)
+        ps->next_id = entry->id + 1;
+}
+
+enum err ps_fork(struct mlt_ps *ps, branch_id child, branch_id parent,
+                 enum branch_type type)
+{
+    branch_id of;
+    unsigned i;
+
+    assert_between_runs(ps);
+    if (child == BRANCH_NONE || (unsigned)type >= BRANCH_TYPE_COUNT)
+        return ERR_INVAL;
+    if (!ps_has(ps, parent))
+        return ERR_NOENT;
+    if (ps_has(ps, child))
+        return ERR_EXIST;
+    if (core_reserve_branch(ps) != ERR_OK)
+        return ERR_NOMEM;
+    of = core_branch(ps, parent)->of;
+    for (i = 0; i < ps->workers; i++) {
+        enum err err = store_fork(ps->worker[i].store, child, parent, type);
+
+        if (err) {
+            core_drop_in_first(ps, i, child);
+            return err;
+        }
+    }
+    core_add_branch(ps, &(struct branch_entry){
+                            child, type, type == BRANCH_KEPT ? of : child,
+                            core_branch(ps, parent)->clocks});
+    return ERR_OK;
+}
+
+enum err ps_drop(struct mlt_ps *ps, branch_id id)
+{
+    const struct branch_entry *entry;
+
+    assert_between_runs(ps);
+    entry = core_branch(ps, id);
+    if (!entry)
+        return ERR_NOENT;
+    if (backup_uses(ps, id))
+        return ERR_BUSY;
+    core_drop_in_first(ps, ps->workers, id);
+    ps->branch[entry - ps->branch] = ps->branch[--ps->branches];
+    if (ps->active == id) {
+        ps->active = BRANCH_NONE;
+        ps->active_failed = false;
+    }
+    return ERR_OK;
+}
+
+enum err ps_activate(struct mlt_ps *ps, branch_id id)
+{
+    const struct branch_entry *entry;
+
+    assert_between_runs(ps);
+    entry = core_branch(ps, id);
+    if (!entry)
+        return ERR_NOENT;
+    for (unsigned i = 0; i < ps->workers; i++) {
+        enum err err = store_activate(ps->worker[i].store, id);
+
+        assert(!err);
+        (void)err;
+    }
+    ps->active = id;
+    ps->active_type = entry->type;
+    ps->active_failed = false;
+    core_refresh_maps(ps);
+    return ERR_OK;
+}
+
+int mlt_ps_fork(struct mlt_ps *ps, uint32_t parent, uint32_t *child)
+{
+    branch_id id = ps->next_id++; /* the same on all nodes, whatever comes */
+    enum err err = ps_fork(ps, id, parent, BRANCH_TRAINING);
+
+    if (!err)
+        *child = id;
+    return (int)err;
+}
+
+int mlt_ps_drop(struct mlt_ps *ps, uint32_t branch)
+{
+    return (int)ps_drop(ps, branch);
+}
+
+int mlt_ps_clocks(const struct mlt_ps *ps, uint32_t branch, uint64_t *out)
+{
+    const struct branch_entry *entry = core_branch(ps, branch);
+
+    if (!entry)
+        return ERR_NOENT;
+    *out = entry->clocks;
+    return ERR_OK;
+}
+
+int mlt_ps_switch(struct mlt_ps *ps, uint32_t branch)
+{
+    return (int)ps_activate(ps, branch);
+}
+
+void ps_stats(const struct mlt_ps *ps, struct store_stats *out)
+{
+    memset(out, 0, sizeof(*out));
+    for (unsigned i = 0; i < ps->workers; i++) {
+        struct store_stats s;
+
+        store_stats(ps->worker[i].store, &s);
+        out->limit_bytes += s.limit_bytes;
+        out->reserved_bytes += s.reserved_bytes;
+        out->in_use_bytes += s.in_use_bytes;
+        out->pool_bytes += s.pool_bytes;
+        out->chunks_in_use += s.chunks_in_use;
+        out->chunks_shared += s.chunks_shared;
+        out->chunks_private += s.chunks_private;
+        out->chunks_copied += s.chunks_copied;
+        out->bytes_copied += s.bytes_copied;
+        out->forks = s.forks;
+        out->branches = s.branches;
+    }
+}
+
+size_t ps_branches(const struct mlt_ps *ps)
+{
+    return ps->branches;
+}
+
+branch_id ps_branch_at(const struct mlt_ps *ps, size_t index)
+{
+    assert(index < ps->branches);
+    return ps->branch[index].id;
+}
+
+struct store_held ps_held(const struct mlt_ps *ps, branch_id id)
+{
+    struct store_held sum = {0};
+
+    for (unsigned i = 0; i < ps->workers; i++) {
+        struct store_held h = store_held(ps->worker[i].store, id);
+
+        sum.shared_bytes += h.shared_bytes;
+        sum.private_bytes += h.private_bytes;
+    }
+    return sum;
+}

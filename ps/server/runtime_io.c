@@ -1,0 +1,390 @@
+#include "base/clock_io.h"
+#include "ps/server/core.h"
+#include "ps/wire/comm_io.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum { IDLE_SPIN_NS = 100 * 1000 };
+
+/* The workers' threads and all that they wait for. */
+struct runtime {
+    struct mlt_ps *ps;
+    pthread_t *thread; /* [started] */
+    unsigned started;
+    uint64_t idle_spin_ns; /* between runs: leaves the control thread one */
+    int fd;                /* readable when a run has ended */
+
+    mlt_work *work; /* of the present run; written while all are parked */
+    void *arg;
+    bool stop;
+    uint32_t runs; /* begun so far: what the parked wait for */
+    bool running;  /* between begin and end; the control thread's */
+
+    struct park go;
+    _Atomic uint32_t run; /* runs, published */
+    struct park done;
+    _Atomic unsigned left;  /* workers not back yet */
+    _Atomic bool all_back;  /* and the descriptor is readable */
+    _Atomic int failed;     /* first error of the run */
+    struct park meeting;    /* barrier: */
+    _Atomic uint32_t state; /* round << 16 | workers that have come */
+    struct park progress;   /* clocks of others */
+};
+
+static _Thread_local struct mlt_worker *self;
+
+const struct mlt_worker *runtime_self(void)
+{
+    return self;
+}
+
+unsigned runtime_usable_cores(void)
+{
+    cpu_set_t set;
+    int n = 0;
+
+    if (sched_getaffinity(0, sizeof(set), &set) == 0)
+        n = CPU_COUNT(&set);
+    return n < 1 ? 1 : (unsigned)n;
+}
+
+/* ---- waits --------------------------------------------------------------- */
+
+int runtime_failed(const struct mlt_ps *ps)
+{
+    return atomic_load_explicit(&ps->runtime->failed, memory_order_acquire);
+}
+
+static void waited(struct mlt_worker *w, time_ns begin)
+{
+    uint64_t ns = (uint64_t)(clock_monotonic() - begin);
+
+    w->counters.wait_ns += ns;
+    w->spin_ns = park_next_spin(w->spin_ns, ns);
+}
+
+/* Comes to the barrier; true for the last, who opens it. */
+static bool meeting_come(struct runtime *r, uint32_t *round)
+{
+    uint32_t state = atomic_load(&r->state), next;
+    bool last;
+
+    do {
+        last = (state & 0xffff) + 1 == r->ps->workers;
+        next = last ? ((state >> 16) + 1) << 16 : state + 1;
+    } while (!atomic_compare_exchange_weak(&r->state, &state, next));
+    *round = state >> 16;
+    return last;
+}
+
+/* Waits for the round to end; a run that failed lets a worker take its coming
+ * back, unless the last one has come. */
+static int meeting_wait(struct mlt_worker *w, uint32_t round, bool cancelable)
+{
+    struct runtime *r = w->ps->runtime;
+
+    for (;;) {
+        uint32_t ticket = park_ticket(&r->meeting);
+        uint32_t state = atomic_load(&r->state);
+
+        if (state >> 16 != round)
+            return ERR_OK;
+        if (cancelable && runtime_failed(r->ps)) {
+            if (atomic_compare_exchange_strong(&r->state, &state, state - 1))
+                return ERR_CANCELED;
+            continue;
+        }
+        park_wait(&r->meeting, ticket, w->spin_ns);
+    }
+}
+
+static int meet(struct mlt_worker *w, bool cancelable)
+{
+    struct runtime *r = w->ps->runtime;
+    uint32_t round;
+    time_ns begin;
+    int err;
+
+    if (meeting_come(r, &round)) {
+        park_wake(&r->meeting);
+        return ERR_OK;
+    }
+    begin = clock_monotonic();
+    err = meeting_wait(w, round, cancelable);
+    waited(w, begin);
+    return err;
+}
+
+int runtime_meet(struct mlt_worker *w)
+{
+    return meet(w, true);
+}
+
+void runtime_meet_surely(struct mlt_worker *w)
+{
+    int err = meet(w, false);
+
+    assert(!err);
+    (void)err;
+}
+
+uint32_t runtime_ticket(struct mlt_ps *ps)
+{
+    return park_ticket(&ps->runtime->progress);
+}
+
+void runtime_wait(struct mlt_worker *w, uint32_t ticket)
+{
+    struct runtime *r = w->ps->runtime;
+    time_ns begin = clock_monotonic();
+
+    park_wait(&r->progress, ticket, w->spin_ns);
+    waited(w, begin);
+}
+
+void runtime_progress(struct mlt_ps *ps)
+{
+    park_wake(&ps->runtime->progress);
+}
+
+/* ---- copying ------------------------------------------------------------- */
+
+/* Under the shard's lock, because without barriers any worker may write to any
+ * shard, and because a store has one writer at a time. */
+unsigned char *core_privatize(struct mlt_worker *shard, struct view *v,
+                              uint64_t chunk, struct ps_counters *counters)
+{
+    time_ns begin = clock_monotonic();
+    unsigned char *bytes;
+
+    if (shard->ps->active_type == BRANCH_KEPT)
+        core_misuse("write to table %s of branch %u, which is kept (read-only)",
+                    v->table->name, shard->ps->active);
+    stripe_lock(&shard->shard_lock);
+    if (store_map_owns(v->map, chunk))
+        bytes =
+            atomic_load_explicit(&v->map->chunk[chunk], memory_order_relaxed);
+    else
+        bytes = store_privatize(shard->store, v->index, chunk);
+    atomic_store_explicit(&v->chunk[(v->first >> v->row_shift) + chunk], bytes,
+                          memory_order_release);
+    stripe_unlock(&shard->shard_lock);
+    counters->copy_ns += (uint64_t)(clock_monotonic() - begin);
+    return bytes;
+}
+
+/* ---- threads ------------------------------------------------------------- */
+
+static void one_run(struct runtime *r, struct mlt_worker *w)
+{
+    int code;
+
+    self = w;
+    code = r->ps->comm ? comm_enter(w) : ERR_OK;
+    if (!code)
+        code = r->work(w, r->arg);
+    if (code)
+        ps_run_cancel(r->ps, code);
+    clock_finish(w);
+    self = NULL;
+}
+
+static void come_back(struct runtime *r)
+{
+    uint64_t one = 1;
+    ssize_t n;
+
+    if (atomic_fetch_sub(&r->left, 1) != 1)
+        return;
+    n = write(r->fd, &one, sizeof(one));
+    assert(n == sizeof(one));
+    (void)n;
+    atomic_store(&r->all_back, true);
+    park_wake(&r->done);
+}
+
+static void wait_for_run(struct runtime *r, uint32_t seen)
+{
+    for (;;) {
+        uint32_t ticket = park_ticket(&r->go);
+
+        if (atomic_load(&r->run) != seen)
+            return;
+        park_wait(&r->go, ticket, r->idle_spin_ns);
+    }
+}
+
+static void *thread_main(void *arg)
+{
+    struct mlt_worker *w = arg;
+    struct runtime *r = w->ps->runtime;
+
+    for (uint32_t seen = 0;; seen++) {
+        wait_for_run(r, seen);
+        if (r->stop)
+            return NULL;
+        one_run(r, w);
+        come_back(r);
+    }
+}
+
+static void wake_workers(struct runtime *r)
+{
+    r->runs++;
+    atomic_store(&r->run, r->runs);
+    park_wake(&r->go);
+}
+
+static enum err start_threads(struct runtime *r, struct fault *f)
+{
+    struct mlt_ps *ps = r->ps;
+
+    for (; r->started < ps->workers; r->started++) {
+        int errnum = pthread_create(&r->thread[r->started], NULL, thread_main,
+                                    &ps->worker[r->started]);
+
+        if (errnum)
+            return fault_errno(f, ERR_IO, errnum, "start worker thread %u",
+                               r->started);
+    }
+    return ERR_OK;
+}
+
+enum err runtime_start(struct mlt_ps *ps, struct fault *f)
+{
+    unsigned cores = runtime_usable_cores();
+    struct runtime *r = mem_calloc(1, sizeof(*r));
+    enum err err = ERR_OK;
+
+    if (!r)
+        return fault_set(f, ERR_NOMEM, "no memory for the worker threads");
+    r->ps = ps;
+    r->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (ps->nodes > 1) { /* of which others may be on this machine; and whoever
+                          * spins keeps from its core the two threads that bring
+                          * what it waits for */
+        cores /= ps->nodes;
+        cores = cores > 2 ? cores - 2 : 0;
+    }
+    for (unsigned i = 0; i < ps->workers; i++)
+        ps->worker[i].spin_ns = ps->workers <= cores ? PARK_SPIN_MAX_NS : 0;
+    r->idle_spin_ns = ps->workers < cores ? IDLE_SPIN_NS : 0;
+    ps->runtime = r;
+    r->thread = mem_calloc(ps->workers, sizeof(*r->thread));
+    if (r->fd < 0)
+        err = fault_errno(f, ERR_IO, errno, "create an event descriptor");
+    else if (!r->thread)
+        err = fault_set(f, ERR_NOMEM, "no memory for the worker threads");
+    else
+        err = start_threads(r, f);
+    if (err)
+        runtime_stop(ps);
+    return err;
+}
+
+void runtime_stop(struct mlt_ps *ps)
+{
+    struct runtime *r = ps->runtime;
+
+    if (!r)
+        return;
+    assert(!r->running);
+    r->stop = true;
+    wake_workers(r);
+    for (unsigned i = 0; i < r->started; i++)
+        pthread_join(r->thread[i], NULL);
+    if (r->fd >= 0)
+        close(r->fd);
+    mem_free(r->thread);
+    mem_free(r);
+    ps->runtime = NULL;
+}
+
+/* ---- runs ---------------------------------------------------------------- */
+
+enum err ps_run_begin(struct mlt_ps *ps, mlt_work *work, void *arg)
+{
+    struct runtime *r = ps->runtime;
+
+    if (!ps->started || r->running)
+        core_misuse("a run begins before mlt_ps_start or within another run");
+    if (ps->active == BRANCH_NONE || ps->active_failed)
+        return ERR_INVAL;
+    core_begin_slice(ps);
+    r->work = work;
+    r->arg = arg;
+    r->running = true;
+    atomic_store(&r->failed, 0);
+    atomic_store(&r->state, 0);
+    atomic_store(&r->left, ps->workers);
+    atomic_store(&r->all_back, false);
+    if (ps->comm && comm_begin(ps) != ERR_OK) {
+        r->running = false;
+        return ERR_NODE;
+    }
+    wake_workers(r);
+    return ERR_OK;
+}
+
+int ps_run_fd(const struct mlt_ps *ps)
+{
+    return ps->runtime->fd;
+}
+
+int ps_run_end(struct mlt_ps *ps)
+{
+    struct runtime *r = ps->runtime;
+    uint64_t count;
+    ssize_t n;
+    int code;
+
+    if (!r || !r->running)
+        core_misuse("the end of a run that was not begun");
+    for (;;) {
+        uint32_t ticket = park_ticket(&r->done);
+
+        if (atomic_load(&r->all_back))
+            break;
+        park_wait(&r->done, ticket, 0);
+    }
+    n = read(r->fd, &count, sizeof(count));
+    assert(n == sizeof(count));
+    (void)n;
+    r->running = false;
+    code = runtime_failed(ps);
+    if (code)
+        ps->active_failed = true;
+    else
+        core_count_clocks(ps, ps->worker[0].clocks);
+    return code;
+}
+
+void ps_run_cancel(struct mlt_ps *ps, int code)
+{
+    runtime_fail(ps, code);
+    if (ps->comm)
+        comm_fail(ps, code < ERR_COUNT ? (enum err)code : ERR_APP);
+}
+
+void runtime_fail(struct mlt_ps *ps, int code)
+{
+    struct runtime *r = ps->runtime;
+    int none = 0;
+
+    assert(code != ERR_OK);
+    atomic_compare_exchange_strong(&r->failed, &none, code);
+    park_wake(&r->meeting);
+    park_wake(&r->progress);
+}
+
+int mlt_ps_run(struct mlt_ps *ps, mlt_work *work, void *arg)
+{
+    int err = (int)ps_run_begin(ps, work, arg);
+
+    return err ? err : ps_run_end(ps);
+}

@@ -1,0 +1,414 @@
+/* The parameter server's options, settings and tables. */
+#include "base/log.h"
+#include "ps/nodes/shard.h"
+#include "ps/server/core.h"
+#include "ps/wire/meet.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TABLES_MAX = STORE_TABLES_MAX };
+
+void core_misuse(const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    log_event(LOG_ERROR, "ps_misuse", "what=\"%s\"", text);
+    abort();
+}
+
+int core_give_error(struct mlt_error *out, const struct fault *f)
+{
+    _Static_assert(sizeof(out->text) == sizeof(f->text), "same text");
+
+    if (out) {
+        out->code = (int)f->code;
+        memcpy(out->text, f->text, sizeof(out->text));
+    }
+    return (int)f->code;
+}
+
+const char *mlt_error_text(int error)
+{
+    return err_text((enum err)error);
+}
+
+/* ---- options ------------------------------------------------------------- */
+
+static enum err take_names(struct mlt_ps *ps, const struct mlt_ps_options *opt,
+                           struct fault *f)
+{
+    const char *consistency = opt->consistency ? opt->consistency : "bsp";
+    const char *rule = opt->update_rule ? opt->update_rule : "sgd";
+
+    ps->consistency = consistency_find(consistency);
+    if (!ps->consistency)
+        return fault_set(f, ERR_INVAL,
+                         "unknown consistency model \"%s\"; there are: %s",
+                         consistency, consistency_names());
+    ps->default_rule = rule_find(rule);
+    if (!ps->default_rule)
+        return fault_set(f, ERR_INVAL,
+                         "unknown update rule \"%s\"; there are: %s", rule,
+                         rule_names());
+    return ERR_OK;
+}
+
+static enum err take_numbers(struct mlt_ps *ps,
+                             const struct mlt_ps_options *opt, struct fault *f)
+{
+    if (ps_set_learning_rate(ps, opt->learning_rate))
+        return fault_set(f, ERR_INVAL,
+                         "learning rate %g: expected a finite number >= 0",
+                         opt->learning_rate);
+    if (ps_set_momentum(ps, opt->momentum))
+        return fault_set(f, ERR_INVAL, "momentum %g: expected 0 <= m < 1",
+                         opt->momentum);
+    if (ps_set_staleness(ps, opt->staleness))
+        return fault_set(f, ERR_INVAL, "staleness %u: expected at most %d",
+                         opt->staleness, PS_STALENESS_MAX);
+    ps->workers = opt->workers ? opt->workers : runtime_usable_cores();
+    if (ps->workers > CORE_WORKERS_MAX)
+        return fault_set(f, ERR_INVAL, "%u workers: expected at most %d",
+                         ps->workers, CORE_WORKERS_MAX);
+    ps->memory_limit =
+        opt->memory_limit ? opt->memory_limit : memory_available() / 2;
+    if (!opt->memory_limit && opt->nodes > 1 && !opt->listen && opt->meet &&
+        !meet_is_address(opt->meet))
+        ps->memory_limit /= opt->nodes; /* all on this machine */
+    ps->seed = opt->seed;
+    return ERR_OK;
+}
+
+static enum err take_access(struct mlt_ps *ps, const char *name)
+{
+    ps->places = strcmp(name, "place") == 0;
+    ps->gathers = ps->places || strcmp(name, "gather") == 0;
+    return ps->gathers || strcmp(name, "off") == 0 ? ERR_OK : ERR_INVAL;
+}
+
+static enum err take_nodes(struct mlt_ps *ps, const struct mlt_ps_options *opt,
+                           struct fault *f)
+{
+    ps->node = opt->node;
+    ps->nodes = opt->nodes ? opt->nodes : 1;
+    ps->all_workers = ps->workers * ps->nodes;
+    ps->float16 = opt->float16;
+    ps->meet_s = opt->meet_s;
+    if (ps->nodes > SHARD_NODES_MAX || ps->node >= ps->nodes)
+        return fault_set(f, ERR_INVAL,
+                         "node %u of %u: expected a number below that of the "
+                         "nodes, of which there are %d at most",
+                         ps->node, ps->nodes, SHARD_NODES_MAX);
+    if (take_access(ps, opt->access ? opt->access : "gather"))
+        return fault_set(f, ERR_INVAL,
+                         "access knowledge \"%s\"; there are: off, gather, "
+                         "place",
+                         opt->access);
+    if (ps_set_bandwidth(ps, opt->bandwidth_mbps))
+        return fault_set(f, ERR_INVAL,
+                         "bandwidth %g Mbit/s: expected 0 for none, or %g to "
+                         "%g",
+                         opt->bandwidth_mbps, PS_BANDWIDTH_LEAST_MBPS,
+                         PS_BANDWIDTH_MOST_MBPS);
+    ps->priority =
+        opt->priority ? priority_find(opt->priority) : PRIORITY_RELATIVE;
+    if (ps->priority == PRIORITY_COUNT)
+        return fault_set(f, ERR_INVAL,
+                         "priority \"%s\": expected random, round_robin, "
+                         "absolute or relative",
+                         opt->priority);
+    if (!(ps->meet_s >= 0))
+        return fault_set(f, ERR_INVAL, "%g seconds to meet: expected >= 0",
+                         ps->meet_s);
+    if (ps->nodes == 1)
+        return ERR_OK;
+    if (!opt->meet)
+        return fault_set(f, ERR_INVAL,
+                         "%u nodes need a folder or an address to meet at, the "
+                         "same for all",
+                         ps->nodes);
+    ps->meet = mem_strdup(opt->meet);
+    ps->listen = opt->listen ? mem_strdup(opt->listen) : NULL;
+    if (!ps->meet || (opt->listen && !ps->listen))
+        return fault_set(f, ERR_NOMEM, "no memory for a parameter server");
+    return ERR_OK;
+}
+
+static enum err take_options(struct mlt_ps *ps,
+                             const struct mlt_ps_options *opt, struct fault *f)
+{
+    enum err err;
+
+    if (opt->size != sizeof(*opt))
+        return fault_set(f, ERR_VERSION,
+                         "options of %zu bytes, expected %zu: built with "
+                         "another version of mltune/ps.h",
+                         opt->size, sizeof(*opt));
+    err = take_names(ps, opt, f);
+    if (!err)
+        err = take_numbers(ps, opt, f);
+    return err ? err : take_nodes(ps, opt, f);
+}
+
+int mlt_ps_new(const struct mlt_ps_options *opt, struct mlt_ps **out,
+               struct mlt_error *err)
+{
+    struct mlt_ps *ps = mem_calloc(1, sizeof(*ps));
+    struct fault f = {0};
+
+    if (!ps) {
+        fault_set(&f, ERR_NOMEM, "no memory for a parameter server");
+        return core_give_error(err, &f);
+    }
+    ps->active = ps->checkpoint = BRANCH_NONE;
+    if (take_options(ps, opt, &f)) {
+        mlt_ps_free(ps);
+        return core_give_error(err, &f);
+    }
+    *out = ps;
+    return ERR_OK;
+}
+
+unsigned mlt_ps_workers(const struct mlt_ps *ps)
+{
+    return ps->all_workers;
+}
+
+uint32_t ps_nodes(const struct mlt_ps *ps)
+{
+    return ps->nodes;
+}
+
+uint32_t ps_node(const struct mlt_ps *ps)
+{
+    return ps->node;
+}
+
+/* Written so that NaN is refused. */
+enum err ps_set_learning_rate(struct mlt_ps *ps, double learning_rate)
+{
+    if (!(learning_rate >= 0 && isfinite((float)learning_rate)))
+        return ERR_INVAL;
+    ps->params.learning_rate = (float)learning_rate;
+    return ERR_OK;
+}
+
+enum err ps_set_momentum(struct mlt_ps *ps, double momentum)
+{
+    if (!(momentum >= 0 && momentum < 1))
+        return ERR_INVAL;
+    ps->params.momentum = (float)momentum;
+    return ERR_OK;
+}
+
+enum err ps_set_staleness(struct mlt_ps *ps, unsigned staleness)
+{
+    if (staleness > PS_STALENESS_MAX)
+        return ERR_INVAL;
+    ps->staleness = staleness;
+    return ERR_OK;
+}
+
+enum err ps_set_bandwidth(struct mlt_ps *ps, double mbps)
+{
+    if (mbps != 0 &&
+        !(mbps >= PS_BANDWIDTH_LEAST_MBPS && mbps <= PS_BANDWIDTH_MOST_MBPS))
+        return ERR_INVAL;
+    ps->bandwidth_mbps = mbps;
+    return ERR_OK;
+}
+
+int mlt_ps_set_bandwidth(struct mlt_ps *ps, double mbps)
+{
+    return (int)ps_set_bandwidth(ps, mbps);
+}
+
+int mlt_ps_set_learning_rate(struct mlt_ps *ps, double learning_rate)
+{
+    return (int)ps_set_learning_rate(ps, learning_rate);
+}
+
+int mlt_ps_set_momentum(struct mlt_ps *ps, double momentum)
+{
+    return (int)ps_set_momentum(ps, momentum);
+}
+
+int mlt_ps_set_staleness(struct mlt_ps *ps, unsigned staleness)
+{
+    return (int)ps_set_staleness(ps, staleness);
+}
+
+/* ---- tables -------------------------------------------------------------- */
+
+enum err ps_table_find(const struct mlt_ps *ps, const char *name,
+                       mlt_table *out)
+{
+    for (size_t t = 0; t < ps->tables; t++)
+        if (strcmp(ps->table[t].name, name) == 0) {
+            *out = (mlt_table)t;
+            return ERR_OK;
+        }
+    return ERR_NOENT;
+}
+
+static enum err add_table(struct mlt_ps *ps,
+                          const struct mlt_table_options *opt, struct fault *f)
+{
+    struct table t;
+    mlt_table other;
+    enum err err = table_init(&t, opt, ps->default_rule, f);
+
+    if (err)
+        return err;
+    if (ps_table_find(ps, t.name, &other) == ERR_OK)
+        return fault_set(f, ERR_EXIST, "table %s is declared twice", t.name);
+    if (ps->tables == TABLES_MAX)
+        return fault_set(f, ERR_LIMIT, "table %s: there are %d already", t.name,
+                         TABLES_MAX);
+    if (mem_grow((void **)&ps->table, &ps->tables_room, sizeof(*ps->table),
+                 ps->tables + 1) != 0)
+        return fault_set(f, ERR_NOMEM, "table %s: out of memory", t.name);
+    if (mem_grow((void **)&ps->placement, &ps->placement_room,
+                 sizeof(*ps->placement), ps->tables + 1) != 0)
+        return fault_set(f, ERR_NOMEM, "table %s: out of memory", t.name);
+    table_partition(&t, ps->all_workers);
+    placement_init(&ps->placement[ps->tables], ps->node, ps->nodes, ps->workers,
+                   t.rows);
+    ps->table[ps->tables++] = t;
+    return ERR_OK;
+}
+
+int mlt_ps_table(struct mlt_ps *ps, const struct mlt_table_options *opt,
+                 mlt_table *out, struct mlt_error *err)
+{
+    struct fault f = {0};
+
+    if (ps->started)
+        core_misuse("mlt_ps_table after mlt_ps_start");
+    if (add_table(ps, opt, &f))
+        return core_give_error(err, &f);
+    *out = (mlt_table)(ps->tables - 1);
+    return ERR_OK;
+}
+
+unsigned ps_tables(const struct mlt_ps *ps)
+{
+    return (unsigned)ps->tables;
+}
+
+struct ps_table_info ps_table_info(const struct mlt_ps *ps, mlt_table table)
+{
+    const struct table *t = &ps->table[table];
+
+    assert(table < ps->tables);
+    return (struct ps_table_info){
+        .name = t->name,
+        .rows = t->rows,
+        .width = t->width,
+        .type = t->type,
+        .access = t->access,
+        .rule = t->rule ? t->rule->name : "",
+        .saved = t->access != MLT_LOCAL && !(t->flags & MLT_NOT_SAVED),
+    };
+}
+
+void mlt_owned_rows(const struct mlt_ps *ps, mlt_table table, unsigned index,
+                    uint64_t *first, uint64_t *count)
+{
+    if (table >= ps->tables || index >= ps->all_workers)
+        core_misuse("mlt_owned_rows: table %u of %zu, worker %u of %u", table,
+                    ps->tables, index, ps->all_workers);
+    table_part(&ps->table[table], ps->all_workers, index, first, count);
+}
+
+/* ---- what is expected ---------------------------------------------------- */
+
+/* Knowledge that has no room is as if it had not been given. */
+int mlt_ps_expect(struct mlt_ps *ps, mlt_table table, unsigned worker,
+                  uint64_t part, unsigned touch, size_t n,
+                  const uint64_t rows[])
+{
+    const struct table *t;
+    unsigned local = worker - ps->node * ps->workers;
+    enum err err = ERR_OK;
+
+    if (ps->started || table >= ps->tables || worker >= ps->all_workers ||
+        (touch & ~(unsigned)(MLT_READS | MLT_UPDATES)))
+        core_misuse("mlt_ps_expect: %s",
+                    ps->started ? "after mlt_ps_start"
+                                : "no such table, worker or touch");
+    t = &ps->table[table];
+    if (t->access != MLT_SHARED)
+        core_misuse("mlt_ps_expect: table %s is not shared", t->name);
+    for (size_t i = 0; i < n; i++)
+        if (rows[i] >= t->rows)
+            core_misuse("mlt_ps_expect: table %s has no row %llu", t->name,
+                        (unsigned long long)rows[i]);
+    if (!table_gathers(ps, t) || local >= ps->workers)
+        return ERR_OK;
+    for (size_t i = 0; i < n && !err; i++)
+        err = placement_expect(&ps->placement[table], local, part, rows[i],
+                               touch & MLT_READS, touch & MLT_UPDATES,
+                               ps->places);
+    return (int)err;
+}
+
+uint64_t mlt_row_at(const struct mlt_ps *ps, mlt_table table, uint64_t place)
+{
+    if (table >= ps->tables || place >= ps->table[table].rows)
+        core_misuse("mlt_row_at: table %u of %zu has no place %llu", table,
+                    ps->tables, (unsigned long long)place);
+    return table_row_at(&ps->table[table], place);
+}
+
+/* ---- the end ------------------------------------------------------------- */
+
+void mlt_ps_free(struct mlt_ps *ps)
+{
+    if (!ps)
+        return;
+    start_undo(ps);
+    mem_free(ps->meet);
+    mem_free(ps->listen);
+    mem_free(ps->mover);
+    mem_free(ps->placement);
+    mem_free(ps->table);
+    mem_free(ps);
+}
+
+/* ---- workers ------------------------------------------------------------- */
+
+struct mlt_worker *ps_worker(struct mlt_ps *ps, unsigned index)
+{
+    assert(ps->started && index < ps->workers);
+    return &ps->worker[index];
+}
+
+unsigned ps_worker_local(const struct mlt_worker *w)
+{
+    return w->index;
+}
+
+void ps_worker_set_user(struct mlt_worker *w, void *user)
+{
+    w->user = user;
+}
+
+void *ps_worker_user(const struct mlt_worker *w)
+{
+    return w->user;
+}
+
+struct ps_counters ps_worker_counters(const struct mlt_worker *w)
+{
+    return w->counters;
+}

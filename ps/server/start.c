@@ -1,0 +1,441 @@
+/* The start: memory planned and taken, one store a worker, the first branch.
+ *
+ * The limit covers everything whose size depends on the tables: update buffers,
+ * copies, chunk pointers, and the stores. What the buffers leave is divided
+ * among the shards so that each can hold as many branches as the others.
+ */
+#include "ps/nodes/shard.h"
+#include "ps/server/core.h"
+#include "ps/wire/comm_io.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define MIB (1024.0 * 1024.0)
+
+/* Bookkeeping of a chunk, rounded up. */
+enum { CHUNK_EXTRA_BYTES = 128 };
+
+/* ---- sizes --------------------------------------------------------------- */
+
+/* Of several nodes, the only worker of one reads the node's cache in place
+ * where nothing is pushed: rows change there only when it asks anew. */
+static bool has_copies(const struct mlt_ps *ps, const struct table *t)
+{
+    bool alone = ps->nodes > 1 && ps->workers == 1 && !ps->consistency->pushes;
+
+    return t->access == MLT_SHARED && !ps->direct && !alone;
+}
+
+/* Whether a worker notes of each row when it last had it. */
+static bool notes_held(const struct mlt_ps *ps, const struct table *t)
+{
+    return has_copies(ps, t) || (ps->nodes > 1 && t->access != MLT_LOCAL);
+}
+
+bool table_gathers(const struct mlt_ps *ps, const struct table *t)
+{
+    return ps->gathers && ps->nodes > 1 && t->access == MLT_SHARED &&
+           t->rows <= KNOWN_ROWS_MAX;
+}
+
+/* Buffers of one table over all workers, and the node's chunk pointers. */
+static uint64_t table_buffers(const struct mlt_ps *ps, const struct table *t)
+{
+    uint64_t values = t->rows * t->value_bytes;
+    uint64_t bytes = 0;
+
+    if (t->access == MLT_LOCAL)
+        return 0;
+    if (t->access == MLT_SHARED)
+        bytes += update_bytes(t->rows, t->value_bytes);
+    if (has_copies(ps, t))
+        bytes += values;
+    if (notes_held(ps, t))
+        bytes += t->rows * sizeof(int64_t);
+    if (table_gathers(ps, t))
+        bytes += known_entries_max(t->rows) * KNOWN_ENTRY_BYTES;
+    if (ps->nodes == 1 && has_copies(ps, t) && t->rule->revises)
+        bytes += values;
+    if (t->flags & MLT_READ_MY_WRITES)
+        bytes += values;
+    bytes *= ps->workers;
+    if (ps->places && table_gathers(ps, t))
+        bytes += placement_bytes(t->rows, ps->nodes);
+    return bytes + t->chunks * sizeof(chunk_slot);
+}
+
+/* A store with shard @index's tables and no branch yet. */
+static enum err open_store(const struct mlt_ps *ps, unsigned index,
+                           uint64_t limit, struct store **out)
+{
+    struct store *s = NULL;
+    enum err err = store_new(limit, &s);
+
+    for (size_t t = 0; t < ps->tables && !err; t++) {
+        const struct table *table = &ps->table[t];
+        struct store_layout layout = {
+            .row_bytes = table->row_bytes,
+            .chunk_bytes_max = table->row_bytes << table->row_shift,
+        };
+        store_table number;
+        uint64_t first;
+
+        table_part(table, ps->all_workers, ps->node * ps->workers + index,
+                   &first, &layout.rows);
+        err = store_add_table(s, &layout, &number);
+        assert(err || number == t);
+    }
+    if (err)
+        store_free(s);
+    else
+        *out = s;
+    return err;
+}
+
+/* What a branch costs a shard, and what the shard costs before any branch: the
+ * initial chunk of each table. A store that holds nothing yet tells. */
+static enum err measure_shard(const struct mlt_ps *ps, unsigned index,
+                              uint64_t *branch, uint64_t *fixed)
+{
+    struct store *s;
+    enum err err = open_store(ps, index, INT64_MAX, &s);
+
+    if (err)
+        return err;
+    *branch = store_branch_bytes(s);
+    *fixed = 0;
+    for (store_table t = 0; t < store_tables(s); t++)
+        *fixed += store_chunk_bytes(s, t) + CHUNK_EXTRA_BYTES;
+    store_free(s);
+    return ERR_OK;
+}
+
+static enum err too_small(const struct mlt_ps *ps, struct fault *f)
+{
+    return fault_set(f, ERR_LIMIT,
+                     "the memory limit of %.1f MiB is too small: one copy of "
+                     "the training state takes %.1f MiB, what all copies share "
+                     "%.1f MiB, buffers of %u workers %.1f MiB; raise "
+                     "memory.limit",
+                     (double)ps->memory_limit / MIB,
+                     (double)ps->branch_bytes / MIB,
+                     (double)ps->fixed_bytes / MIB, ps->workers,
+                     (double)ps->buffers_bytes / MIB);
+}
+
+static enum err out_of_memory(const struct mlt_ps *ps, struct fault *f)
+{
+    return fault_set(f, ERR_NOMEM,
+                     "out of memory: one copy of the training state takes "
+                     "%.1f MiB, buffers of %u workers %.1f MiB",
+                     (double)ps->branch_bytes / MIB, ps->workers,
+                     (double)ps->buffers_bytes / MIB);
+}
+
+static enum err measure_shards(struct mlt_ps *ps)
+{
+    ps->branch_bytes = ps->fixed_bytes = 0;
+    for (unsigned i = 0; i < ps->workers; i++) {
+        struct mlt_worker *w = &ps->worker[i];
+        enum err err = measure_shard(ps, i, &w->branch_bytes, &w->fixed_bytes);
+
+        if (err)
+            return err;
+        ps->branch_bytes += w->branch_bytes;
+        ps->fixed_bytes += w->fixed_bytes;
+    }
+    return ERR_OK;
+}
+
+static enum err plan_memory(struct mlt_ps *ps, struct fault *f)
+{
+    enum err err = measure_shards(ps);
+
+    if (err)
+        return err == ERR_NOMEM ? out_of_memory(ps, f) : too_small(ps, f);
+    ps->buffers_bytes = 0;
+    for (size_t t = 0; t < ps->tables; t++)
+        ps->buffers_bytes += table_buffers(ps, &ps->table[t]);
+    if (ps->nodes > 1)
+        ps->buffers_bytes += comm_bytes(ps);
+    if (ps->memory_limit <
+        ps->buffers_bytes + ps->fixed_bytes + ps->branch_bytes)
+        return too_small(ps, f);
+    ps->store_limit = ps->memory_limit - ps->buffers_bytes;
+    return ERR_OK;
+}
+
+/* Branches in proportion to the size of one. */
+static uint64_t shard_limit(const struct mlt_ps *ps, const struct mlt_worker *w)
+{
+    unsigned __int128 for_branches = ps->store_limit - ps->fixed_bytes;
+
+    assert(ps->branch_bytes > 0);
+    return w->fixed_bytes +
+           (uint64_t)(for_branches * w->branch_bytes / ps->branch_bytes);
+}
+
+uint64_t ps_limit_bytes(const struct mlt_ps *ps)
+{
+    return ps->store_limit;
+}
+
+uint64_t ps_branch_bytes(const struct mlt_ps *ps)
+{
+    return ps->branch_bytes;
+}
+
+/* How many complete branches fit, up to what a store can hold. */
+static unsigned branches_that_fit(const struct mlt_ps *ps)
+{
+    uint64_t for_branches = ps->store_limit - ps->fixed_bytes;
+    uint64_t fit = for_branches / ps->branch_bytes;
+
+    return fit > STORE_BRANCHES_MAX ? STORE_BRANCHES_MAX : (unsigned)fit;
+}
+
+unsigned ps_branches_max(const struct mlt_ps *ps)
+{
+    return ps->fits;
+}
+
+enum err ps_require_models(const struct mlt_ps *ps, unsigned models,
+                           struct fault *f)
+{
+    uint64_t for_branches = ps->store_limit - ps->fixed_bytes;
+    uint64_t need = ps->branch_bytes * models;
+
+    if (for_branches >= need)
+        return ERR_OK;
+    return fault_set(
+        f, ERR_LIMIT,
+        "the memory limit of %.1f MiB holds %llu copies of the "
+        "training state (%.1f MiB each, after %.1f MiB of "
+        "buffers), but %u are needed; raise memory.limit to %.1f "
+        "MiB",
+        (double)ps->memory_limit / MIB,
+        (unsigned long long)(for_branches / ps->branch_bytes),
+        (double)ps->branch_bytes / MIB,
+        (double)(ps->buffers_bytes + ps->fixed_bytes) / MIB, models,
+        (double)(ps->memory_limit + need - for_branches) / MIB + 0.1);
+}
+
+/* ---- workers ------------------------------------------------------------- */
+
+/* Zeroed, on cache lines of its own. */
+static void *zeroed_lines(size_t bytes)
+{
+    void *p = mem_aligned(CORE_LINE_BYTES, bytes);
+
+    return p ? memset(p, 0, bytes) : NULL;
+}
+
+static void fill_view(const struct mlt_ps *ps, const struct mlt_worker *w,
+                      mlt_table index)
+{
+    const struct table *t = &ps->table[index];
+    struct view *v = &w->view[index];
+
+    v->table = t;
+    v->index = index;
+    v->chunk = ps->chunk[index];
+    v->rows = t->rows;
+    v->row_shift = t->row_shift;
+    v->row_mask = ((uint64_t)1 << t->row_shift) - 1;
+    v->stride = t->row_bytes;
+    v->value_bytes = t->value_bytes;
+    v->updates = t->access == MLT_SHARED;
+    v->own_clock = t->flags & MLT_OWN_CLOCK;
+    v->in_place = ps->nodes == 1 && (t->access == MLT_EXCLUSIVE ||
+                                     (t->access == MLT_SHARED && ps->direct &&
+                                      !(t->flags & MLT_READ_MY_WRITES)));
+    table_part(t, ps->all_workers, w->number, &v->first, &v->count);
+    if (ps->nodes > 1 && t->access != MLT_LOCAL)
+        shard_part(t, ps->nodes, ps->workers, ps->node, &v->node_first,
+                   &v->node_count);
+}
+
+static enum err new_worker(struct mlt_ps *ps, unsigned index)
+{
+    struct mlt_worker *w = &ps->worker[index];
+
+    w->ps = ps;
+    w->index = index;
+    w->number = ps->node * ps->workers + index;
+    w->view = zeroed_lines(ps->tables * sizeof(*w->view));
+    w->extra = mem_calloc(ps->tables, sizeof(*w->extra));
+    if (!w->view || !w->extra)
+        return ERR_NOMEM;
+    for (mlt_table t = 0; t < ps->tables; t++)
+        fill_view(ps, w, t);
+    return ERR_OK;
+}
+
+static enum err new_chunk_pointers(struct mlt_ps *ps)
+{
+    ps->chunk = mem_calloc(ps->tables, sizeof(*ps->chunk));
+    if (!ps->chunk)
+        return ERR_NOMEM;
+    for (size_t t = 0; t < ps->tables; t++) {
+        if (ps->table[t].access == MLT_LOCAL)
+            continue;
+        ps->chunk[t] = mem_calloc(ps->table[t].chunks, sizeof(**ps->chunk));
+        if (!ps->chunk[t])
+            return ERR_NOMEM;
+    }
+    return ERR_OK;
+}
+
+static enum err new_workers(struct mlt_ps *ps)
+{
+    enum err err = new_chunk_pointers(ps);
+
+    if (err)
+        return err;
+    ps->stripe = zeroed_lines(CORE_STRIPES * sizeof(*ps->stripe));
+    ps->worker = zeroed_lines(ps->workers * sizeof(*ps->worker));
+    if (!ps->stripe || !ps->worker)
+        return ERR_NOMEM;
+    for (unsigned i = 0; i < ps->workers && !err; i++)
+        err = new_worker(ps, i);
+    return err;
+}
+
+static enum err new_buffers(struct mlt_ps *ps, struct view *v)
+{
+    const struct table *t = v->table;
+    uint64_t values = t->rows * t->value_bytes;
+
+    if (v->updates && update_init(&v->update, t->rows, t->value_bytes))
+        return ERR_NOMEM;
+    if (has_copies(ps, t) && !(v->copy = zeroed_lines(values)))
+        return ERR_NOMEM;
+    if (notes_held(ps, t) && !(v->held = mem_calloc(t->rows, sizeof(*v->held))))
+        return ERR_NOMEM;
+    if (ps->nodes == 1 && has_copies(ps, t) && t->rule->revises &&
+        !(v->seen = zeroed_lines(values)))
+        return ERR_NOMEM;
+    if (t->flags & MLT_READ_MY_WRITES) {
+        v->mine = zeroed_lines(values);
+        if (!v->mine)
+            return ERR_NOMEM;
+    }
+    if (table_gathers(ps, t)) {
+        v->known = mem_alloc(sizeof(*v->known));
+        if (!v->known)
+            return ERR_NOMEM;
+        known_init(v->known, t->rows);
+    }
+    return ERR_OK;
+}
+
+static enum err fill_worker(struct mlt_ps *ps, struct mlt_worker *w)
+{
+    enum err err = ERR_OK;
+
+    for (mlt_table t = 0; t < ps->tables && !err; t++)
+        err = new_buffers(ps, &w->view[t]);
+    if (!err)
+        err = open_store(ps, w->index, shard_limit(ps, w), &w->store);
+    return err ? err : store_create_root(w->store, 0);
+}
+
+static void free_view(struct view *v)
+{
+    update_deinit(&v->update);
+    mem_free(v->copy);
+    mem_free(v->held);
+    mem_free(v->mine);
+    mem_free(v->seen);
+    if (v->known)
+        known_deinit(v->known);
+    mem_free(v->known);
+}
+
+static void free_worker(struct mlt_worker *w)
+{
+    for (mlt_table t = 0; w->view && t < w->ps->tables; t++)
+        free_view(&w->view[t]);
+    mem_free(w->view);
+    mem_free(w->extra);
+    store_free(w->store);
+}
+
+/* ---- start --------------------------------------------------------------- */
+
+void start_undo(struct mlt_ps *ps)
+{
+    backup_stop(ps);
+    comm_stop(ps);
+    runtime_stop(ps);
+    for (unsigned i = 0; ps->worker && i < ps->workers; i++)
+        free_worker(&ps->worker[i]);
+    mem_free(ps->worker);
+    for (size_t t = 0; t < ps->tables; t++) {
+        ps->table[t].number = ps->table[t].row_at = NULL;
+        ps->table[t].placed = 0;
+        placement_deinit(&ps->placement[t]);
+        placement_init(&ps->placement[t], ps->node, ps->nodes, ps->workers,
+                       ps->table[t].rows);
+    }
+    for (size_t t = 0; ps->chunk && t < ps->tables; t++)
+        mem_free(ps->chunk[t]);
+    mem_free(ps->chunk);
+    mem_free(ps->stripe);
+    mem_free(ps->branch);
+    ps->worker = NULL;
+    ps->chunk = NULL;
+    ps->stripe = NULL;
+    ps->branch = NULL;
+    ps->branches = ps->branches_room = 0;
+    ps->active = BRANCH_NONE;
+    ps->started = false;
+}
+
+static enum err first_branch(struct mlt_ps *ps)
+{
+    if (core_reserve_branch(ps) != ERR_OK)
+        return ERR_NOMEM;
+    ps->next_id = 0;
+    core_add_branch(ps, &(struct branch_entry){.type = BRANCH_INIT});
+    ps->started = true;
+    return ps_activate(ps, 0);
+}
+
+static enum err start(struct mlt_ps *ps, struct fault *f)
+{
+    enum err err;
+
+    ps->direct = ps->all_workers == 1 || ps->consistency->barrier;
+    err = ps->nodes > 1 && !ps->comm ? comm_open(ps, f) : ERR_OK;
+    if (err)
+        return err;
+    if (new_workers(ps))
+        return out_of_memory(ps, f);
+    err = plan_memory(ps, f);
+    if (err)
+        return err;
+    for (unsigned i = 0; i < ps->workers && !err; i++)
+        err = fill_worker(ps, &ps->worker[i]);
+    if (!err)
+        err = first_branch(ps);
+    if (err)
+        return err == ERR_LIMIT ? too_small(ps, f) : out_of_memory(ps, f);
+    err = runtime_start(ps, f);
+    ps->own_fits = ps->fits = branches_that_fit(ps);
+    return err || !ps->comm ? err : comm_start(ps, f);
+}
+
+int mlt_ps_start(struct mlt_ps *ps, struct mlt_error *err)
+{
+    struct fault f = {0};
+
+    if (ps->started || ps->tables == 0)
+        core_misuse("mlt_ps_start: %s",
+                    ps->started ? "started already" : "no table is declared");
+    if (start(ps, &f) == ERR_OK)
+        return ERR_OK;
+    start_undo(ps);
+    return core_give_error(err, &f);
+}

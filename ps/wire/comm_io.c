@@ -1,0 +1,619 @@
+#include "ps/wire/comm_io.h"
+
+#include "base/log.h"
+#include "base/rng.h"
+#include "ps/wire/comm_parts_io.h"
+
+#include <zmq.h>
+
+#include <assert.h>
+#include <errno.h>
+#include <malloc.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+/* Clocks of a run: so many from its first one on. Above what any run can reach,
+ * and a run's first is above all of the runs before. */
+#define RUN_CLOCKS ((int64_t)1 << 32)
+
+#define NS INT64_C(1000000000)
+
+/* ---- sockets ------------------------------------------------------------- */
+
+/* Buffers of frames come and go by the thousand, ZeroMQ's on the way in too.
+ * Given back to the system each time, as the C library does with what is large,
+ * they would be mapped and zeroed anew, page by page: half of what dense rows
+ * cost. So the process keeps as much as may be under way. */
+static void keep_freed_memory(void)
+{
+    mallopt(M_MMAP_THRESHOLD, 4 * COMM_ROOM_BYTES);
+    mallopt(M_TRIM_THRESHOLD, COMM_WINDOW * COMM_ROOM_BYTES);
+}
+
+static enum err open_pull(struct comm *c, struct fault *f)
+{
+    int64_t size_max = FRAME_BYTES_MAX;
+    int none = 0;
+
+    c->context = zmq_ctx_new();
+    c->pull = c->context ? zmq_socket(c->context, ZMQ_PULL) : NULL;
+    if (!c->pull ||
+        zmq_setsockopt(c->pull, ZMQ_RCVHWM, &none, sizeof(none)) != 0 ||
+        zmq_setsockopt(c->pull, ZMQ_MAXMSGSIZE, &size_max, sizeof(size_max)))
+        return fault_errno(f, ERR_IO, errno, "make a socket for other nodes");
+    c->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (c->wake_fd < 0)
+        return fault_errno(f, ERR_IO, errno, "make a socket for other nodes");
+    return meet_open(&c->meet, c->pull, c->ps->meet, c->ps->listen, c->ps->node,
+                     c->ps->nodes, f);
+}
+
+enum err comm_open(struct mlt_ps *ps, struct fault *f)
+{
+    struct comm *c = mem_calloc(1, sizeof(*c));
+    enum err err;
+
+    assert(ps->nodes > 1 && !ps->comm);
+    if (!c)
+        return fault_set(f, ERR_NOMEM, "no memory to talk to other nodes");
+    keep_freed_memory();
+    c->ps = ps;
+    c->wake_fd = -1;
+    pthread_mutex_init(&c->lock, NULL);
+    ps->comm = c;
+    err = open_pull(c, f);
+    if (err)
+        comm_stop(ps);
+    return err;
+}
+
+static void close_peers(struct comm *c)
+{
+    int none = 0;
+
+    /* The readers of events go last: without one ZeroMQ's own thread would wait
+     * for it, holding what stopping the monitor needs. */
+    for (uint32_t i = 0; c->peer && i < c->ps->nodes; i++) {
+        struct comm_peer *p = &c->peer[i];
+
+        if (p->push)
+            zmq_socket_monitor(p->push, NULL, 0);
+        if (p->monitor) {
+            zmq_setsockopt(p->monitor, ZMQ_LINGER, &none, sizeof(none));
+            zmq_close(p->monitor);
+        }
+        if (p->push && !p->connected)
+            zmq_setsockopt(p->push, ZMQ_LINGER, &none, sizeof(none));
+        if (p->push)
+            zmq_close(p->push);
+    }
+}
+
+void comm_wake(struct comm *c)
+{
+    uint64_t one = 1;
+    ssize_t n = write(c->wake_fd, &one, sizeof(one));
+
+    assert(n == sizeof(one));
+    (void)n;
+}
+
+static void stop_thread(struct comm *c)
+{
+    if (!c->has_thread)
+        return;
+    comm_lock(c);
+    c->stop = true;
+    comm_unlock(c);
+    comm_wake(c);
+    pthread_join(c->thread, NULL);
+}
+
+void comm_stop(struct mlt_ps *ps)
+{
+    struct comm *c = ps->comm;
+
+    if (!c)
+        return;
+    stop_thread(c);
+    if (c->ignored > 1)
+        log_event(LOG_WARN, "frames_ignored", "node=%u count=%llu", ps->node,
+                  (unsigned long long)c->ignored);
+    close_peers(c);
+    if (c->pull)
+        zmq_close(c->pull);
+    if (c->context)
+        while (zmq_ctx_term(c->context) != 0 && errno == EINTR)
+            continue;
+    meet_close(&c->meet);
+    if (c->wake_fd >= 0)
+        close(c->wake_fd);
+    cache_free(c->cache);
+    shard_free(c->shard);
+    accord_free(c->accord);
+    for (unsigned i = 0; c->update && i < ps->workers; i++)
+        mem_free(c->update[i]);
+    mem_free(c->update);
+    mem_free(c->peer);
+    mem_free(c->item);
+    mem_free(c->bytes);
+    pthread_mutex_destroy(&c->lock);
+    mem_free(c);
+    ps->comm = NULL;
+}
+
+/* ---- cores --------------------------------------------------------------- */
+
+/* Cache and shard hold each shared table's values about twice in a node: the
+ * rows that its workers have read, and the sums of all workers for its part. */
+uint64_t comm_bytes(const struct mlt_ps *ps)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < ps->tables; i++) {
+        const struct table *t = &ps->table[i];
+
+        if (t->access == MLT_LOCAL)
+            continue;
+        bytes += t->rows * (t->value_bytes + sizeof(int64_t));
+        if (t->access == MLT_SHARED && ps->consistency->barrier)
+            bytes += ps->workers * update_bytes(t->rows, t->value_bytes);
+        bytes += t->rows / 8 * (ps->workers + 3);
+        if (ps->consistency->pushes && !ps->consistency->barrier)
+            bytes += t->rows / ps->nodes * (sizeof(float) + ps->nodes / 8 + 1);
+    }
+    return bytes + (uint64_t)ps->nodes * SHARD_READS_MAX * 32 + COMM_ROOM_BYTES;
+}
+
+static enum err new_updates(struct comm *c)
+{
+    struct mlt_ps *ps = c->ps;
+
+    c->update = mem_calloc(ps->workers, sizeof(*c->update));
+    if (!c->update)
+        return ERR_NOMEM;
+    for (unsigned i = 0; i < ps->workers; i++) {
+        c->update[i] = mem_calloc(ps->tables, sizeof(**c->update));
+        if (!c->update[i])
+            return ERR_NOMEM;
+        for (size_t t = 0; t < ps->tables; t++)
+            c->update[i][t] = ps->worker[i].view[t].update;
+    }
+    return ERR_OK;
+}
+
+static enum err new_cores(struct comm *c)
+{
+    const struct mlt_ps *ps = c->ps;
+    struct shard_options shard = {.node = ps->node,
+                                  .nodes = ps->nodes,
+                                  .workers = ps->workers,
+                                  .control = ps->node,
+                                  .table = ps->table,
+                                  .tables = (uint32_t)ps->tables,
+                                  .consistency = ps->consistency,
+                                  .rows = &comm_rows,
+                                  .rows_self = c};
+    struct cache_options cache = {.node = ps->node,
+                                  .nodes = ps->nodes,
+                                  .workers = ps->workers,
+                                  .table = ps->table,
+                                  .tables = (uint32_t)ps->tables,
+                                  .consistency = ps->consistency,
+                                  .half = ps->float16};
+    enum err err = new_updates(c);
+
+    c->wake_at = c->sleeps_to = MANAGER_NEVER;
+    cache.update = (const struct update *const *)c->update;
+    if (!err)
+        err = shard_new(&shard, &c->shard);
+    if (!err)
+        err = cache_new(&cache, &c->cache);
+    if (!err)
+        err = accord_new(ps->node, ps->nodes, &c->accord);
+    if (err)
+        return err;
+    c->room = COMM_ROOM_BYTES;
+    if (c->room < shard_frame_bytes(c->shard))
+        c->room = shard_frame_bytes(c->shard);
+    if (c->room < cache_frame_bytes(c->cache))
+        c->room = cache_frame_bytes(c->cache);
+    manager_init(&c->manager,
+                 shard_frame_bytes(c->shard) > cache_frame_bytes(c->cache)
+                     ? shard_frame_bytes(c->shard)
+                     : cache_frame_bytes(c->cache),
+                 c->room);
+    c->bytes = mem_alloc(c->room);
+    c->peer = mem_calloc(ps->nodes, sizeof(*c->peer));
+    return c->bytes && c->peer ? ERR_OK : ERR_NOMEM;
+}
+
+/* ---- the thread ---------------------------------------------------------- */
+
+/* The receiving socket, the descriptor, and the monitors of all peers. */
+static int poll_items(struct comm *c, zmq_pollitem_t *item)
+{
+    int n = 2;
+
+    item[0] = (zmq_pollitem_t){.socket = c->pull, .events = ZMQ_POLLIN};
+    item[1] = (zmq_pollitem_t){.fd = c->wake_fd, .events = ZMQ_POLLIN};
+    for (uint32_t i = 0; i < c->ps->nodes; i++)
+        if (c->peer[i].monitor)
+            item[n++] = (zmq_pollitem_t){.socket = c->peer[i].monitor,
+                                         .events = ZMQ_POLLIN};
+    return n;
+}
+
+/* Until a connection is to be looked at again or the budget has room. */
+static long sleep_ms(struct comm *c)
+{
+    long ms = comm_watch_ms(c);
+    time_ns now;
+
+    c->sleeps_to = c->wake_at;
+    if (c->wake_at == MANAGER_NEVER)
+        return ms;
+    now = clock_monotonic();
+    if (c->wake_at <= now)
+        return 0;
+    if (ms < 0 || (c->wake_at - now) / 1000000 < ms)
+        ms = (long)((c->wake_at - now) / 1000000 + 1);
+    return ms;
+}
+
+static void *thread_main(void *arg)
+{
+    struct comm *c = arg;
+    bool stop = false;
+    long wait_ms = -1;
+    uint64_t woken;
+
+    while (!stop) {
+        int n = poll_items(c, c->item);
+
+        zmq_poll(c->item, n, wait_ms);
+        if (read(c->wake_fd, &woken, sizeof(woken)) < 0)
+            assert(errno == EAGAIN || errno == EINTR);
+        comm_lock(c);
+        comm_receive(c);
+        comm_watch(c);
+        comm_pump(c);
+        wait_ms = sleep_ms(c);
+        stop = c->stop;
+        comm_unlock(c);
+        runtime_progress(c->ps);
+    }
+    return NULL;
+}
+
+static enum err start_thread(struct comm *c, struct fault *f)
+{
+    int errnum;
+
+    c->item = mem_calloc(c->ps->nodes + 2, sizeof(*c->item));
+    if (!c->item)
+        return fault_set(f, ERR_NOMEM, "no memory to talk to other nodes");
+    errnum = pthread_create(&c->thread, NULL, thread_main, c);
+    if (errnum)
+        return fault_errno(f, ERR_IO, errnum, "start the communication thread");
+    c->has_thread = true;
+    return ERR_OK;
+}
+
+/* ---- start --------------------------------------------------------------- */
+
+/* It has said all of itself and been told all: rows are placed from what went
+ * both ways. */
+static bool has_greeted(const struct comm_peer *p)
+{
+    return p->hello && p->fits && !p->hello_due && !p->fits_due;
+}
+
+static bool has_placed(const struct comm_peer *p)
+{
+    return p->placed && !p->placed_due;
+}
+
+static bool all_have(const struct comm *c,
+                     bool (*done)(const struct comm_peer *), uint32_t *missing)
+{
+    for (uint32_t i = 0; i < c->ps->nodes; i++)
+        if (i != c->ps->node && !done(&c->peer[i])) {
+            *missing = i;
+            return false;
+        }
+    return true;
+}
+
+/* Others may still be loading their data. */
+static enum err wait_peers(struct comm *c,
+                           bool (*done)(const struct comm_peer *),
+                           struct fault *f)
+{
+    time_ns end = clock_monotonic() + COMM_HELLO_S * NS;
+    const struct timespec pause = {.tv_nsec = 2000000};
+    uint32_t missing = 0;
+    enum err err = ERR_AGAIN;
+
+    while (err == ERR_AGAIN) {
+        comm_lock(c);
+        if (c->broken.code)
+            err = fault_set(f, c->broken.code, "%s", c->broken.text);
+        else if (all_have(c, done, &missing))
+            err = ERR_OK;
+        comm_unlock(c);
+        if (err == ERR_AGAIN && clock_monotonic() >= end)
+            return fault_set(f, ERR_NODE, "node %u has said nothing for %d s",
+                             missing, COMM_HELLO_S);
+        if (err == ERR_AGAIN)
+            nanosleep(&pause, NULL);
+    }
+    return err;
+}
+
+/* All nodes have said what they will touch. */
+static enum err place_table(struct mlt_ps *ps, mlt_table table)
+{
+    struct placement *p = &ps->placement[table];
+    struct table *t = &ps->table[table];
+
+    if (placement_make(p, t) != ERR_OK)
+        return ERR_NOMEM;
+    for (unsigned i = 0; i < ps->workers; i++) {
+        struct view *v = &ps->worker[i].view[table];
+
+        v->number = t->number;
+        if (p->known) {
+            known_deinit(v->known);
+            *v->known = p->known[i];
+            known_init(&p->known[i], t->rows);
+        }
+    }
+    return ERR_OK;
+}
+
+static enum err place_tables(struct mlt_ps *ps, struct fault *f)
+{
+    for (mlt_table t = 0; t < ps->tables; t++)
+        if (table_gathers(ps, &ps->table[t]) && place_table(ps, t) != ERR_OK)
+            return fault_set(f, ERR_NOMEM, "no memory to place rows");
+    return ERR_OK;
+}
+
+static enum err check_places(struct comm *c, struct fault *f)
+{
+    enum err err = ERR_OK;
+
+    comm_lock(c);
+    for (uint32_t i = 0; i < c->ps->nodes && !err; i++)
+        if (i != c->ps->node && c->peer[i].layout != c->layout)
+            err = fault_set(f, ERR_NODE,
+                            "node %u and node %u place rows differently: what "
+                            "they told each other did not come whole; start "
+                            "all nodes anew, with the same mltune",
+                            c->ps->node, i);
+    comm_unlock(c);
+    return err;
+}
+
+/* No node goes on before all have placed rows alike. */
+static enum err place_alike(struct comm *c, struct fault *f)
+{
+    const struct mlt_ps *ps = c->ps;
+    enum err err;
+
+    if (!ps->places)
+        return ERR_OK;
+    comm_lock(c);
+    err = place_tables(c->ps, f);
+    c->layout = ps->nodes;
+    for (size_t t = 0; t < ps->tables; t++)
+        c->layout = rng_mix(c->layout, ps->table[t].placed);
+    for (uint32_t i = 0; i < ps->nodes && !err; i++)
+        c->peer[i].placed_due = i != ps->node;
+    if (!err)
+        comm_pump(c);
+    comm_unlock(c);
+    if (!err)
+        err = wait_peers(c, has_placed, f);
+    return err ? err : check_places(c, f);
+}
+
+static bool has_shared(const struct mlt_ps *ps)
+{
+    for (size_t t = 0; t < ps->tables; t++)
+        if (ps->table[t].access == MLT_SHARED)
+            return true;
+    return false;
+}
+
+enum err comm_start(struct mlt_ps *ps, struct fault *f)
+{
+    struct comm *c = ps->comm;
+    enum err err;
+
+    if (!has_shared(ps))
+        return fault_set(f, ERR_UNSUPPORTED,
+                         "several nodes need a shared table at least");
+    err = new_cores(c);
+    if (err)
+        return fault_set(f, err, "talking to other nodes: %s", err_text(err));
+    err = meet_wait(&c->meet, ps->meet_s > 0 ? ps->meet_s : COMM_MEET_S, f);
+    if (err)
+        return err;
+    comm_lock(c);
+    c->starting = true;
+    err = comm_connect(c, f);
+    if (!err)
+        comm_pump(c);
+    comm_unlock(c);
+    if (!err)
+        err = start_thread(c, f);
+    if (!err)
+        err = wait_peers(c, has_greeted, f);
+    if (!err)
+        err = place_alike(c, f);
+    comm_lock(c);
+    c->starting = false;
+    comm_unlock(c);
+    return err;
+}
+
+uint64_t comm_run(const struct mlt_ps *ps)
+{
+    return ps->comm->meet.run;
+}
+
+/* ---- runs ---------------------------------------------------------------- */
+
+enum err comm_begin(struct mlt_ps *ps)
+{
+    struct comm *c = ps->comm;
+    struct frame f = {.kind = FRAME_BEGIN,
+                      .from = ps->node,
+                      .branch = ps->active,
+                      .staleness = ps->staleness,
+                      .learning_rate = (double)ps->params.learning_rate,
+                      .momentum = (double)ps->params.momentum};
+    struct fault fault = {0};
+    enum err err;
+
+    comm_lock(c);
+    err = c->broken.code;
+    if (!err) {
+        assert(!c->running);
+        comm_pace_begin(c);
+        f.slice = ++c->slice;
+        f.clock = (int64_t)c->slice * RUN_CLOCKS;
+        f.op = c->slice;
+        err = shard_step(c->shard, &f, &fault);
+        assert(!err);
+        cache_begin(c->cache, c->slice, f.clock, ps->staleness);
+        accord_begin(c->accord, c->slice);
+        for (unsigned i = 0; i < ps->workers; i++) {
+            struct mlt_worker *w = &ps->worker[i];
+
+            w->slice_clock = ++w->own_clock;
+            w->early = 0;
+            w->holds = false;
+        }
+        c->early_at = 0;
+        c->running = true;
+        c->failed_told = false;
+        comm_pump(c);
+    }
+    comm_unlock(c);
+    comm_wake(c);
+    runtime_progress(ps);
+    return err;
+}
+
+void comm_cut(struct mlt_ps *ps)
+{
+    struct comm *c = ps->comm;
+
+    comm_lock(c);
+    if (c->running)
+        accord_cut(c->accord);
+    comm_pump(c);
+    comm_unlock(c);
+    runtime_progress(ps);
+}
+
+void comm_fail(struct mlt_ps *ps, enum err code)
+{
+    struct comm *c = ps->comm;
+
+    comm_lock(c);
+    if (c->running)
+        accord_fail(c->accord, code);
+    comm_pump(c);
+    comm_unlock(c);
+    runtime_progress(ps);
+}
+
+enum err ps_lost(struct mlt_ps *ps, struct fault *f)
+{
+    struct comm *c = ps->comm;
+    enum err err;
+
+    if (!c)
+        return ERR_OK;
+    comm_lock(c);
+    err = c->broken.code;
+    if (err)
+        fault_set(f, err, "%s", c->broken.text);
+    comm_unlock(c);
+    return err;
+}
+
+enum err ps_listen(struct mlt_ps *ps, struct fault *f)
+{
+    return ps->nodes > 1 && !ps->comm ? comm_open(ps, f) : ERR_OK;
+}
+
+void ps_set_cut(struct mlt_ps *ps, const struct ps_cut *cut)
+{
+    ps->cut = *cut;
+}
+
+void ps_cut(struct mlt_ps *ps)
+{
+    comm_cut(ps);
+}
+
+uint32_t ps_ticket(struct mlt_ps *ps)
+{
+    return runtime_ticket(ps);
+}
+
+bool ps_await(struct mlt_worker *w, uint32_t ticket)
+{
+    if (!runtime_failed(w->ps))
+        runtime_wait(w, ticket);
+    return !runtime_failed(w->ps);
+}
+
+static void count_known(const struct mlt_ps *ps, struct ps_traffic *out)
+{
+    for (unsigned i = 0; i < ps->workers; i++)
+        for (size_t t = 0; t < ps->tables; t++) {
+            const struct known *k = ps->worker[i].view[t].known;
+
+            out->rows_foreseen += k ? k->early : 0;
+            out->rows_unforeseen += k ? k->unforeseen : 0;
+        }
+}
+
+void ps_traffic(struct mlt_ps *ps, struct ps_traffic *out)
+{
+    struct comm *c = ps->comm;
+    struct cache_stats stats;
+
+    *out = (struct ps_traffic){0};
+    if (!c || !c->cache)
+        return;
+    comm_lock(c);
+    stats = cache_stats(c->cache);
+    *out = c->traffic;
+    out->frames_ignored = c->ignored;
+    out->rows_updated = stats.updates;
+    out->rows_asked = stats.asked;
+    out->rows_got = stats.answers;
+    count_known(ps, out);
+    comm_pace_traffic(c, out);
+    comm_unlock(c);
+}
+
+void ps_staleness(struct mlt_ps *ps, struct staleness *out)
+{
+    struct comm *c = ps->comm;
+
+    *out = (struct staleness){0};
+    if (!c || !c->cache)
+        return;
+    comm_lock(c);
+    *out = *cache_staleness(c->cache);
+    comm_unlock(c);
+}

@@ -1,0 +1,482 @@
+/* Frames to and from the sockets. */
+#include "base/log.h"
+#include "ps/wire/comm_parts_io.h"
+
+#include <zmq.h>
+
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { FRAMES_MAX = 256 /* taken before anything is sent */ };
+
+#define NS INT64_C(1000000000)
+
+void comm_break(struct comm *c, enum err code, const char *fmt, ...)
+{
+    char text[FAULT_TEXT_MAX];
+    va_list ap;
+
+    if (c->broken.code)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    fault_set(&c->broken, code, "%s", text);
+    log_event(LOG_WARN, "nodes_broken", "node=%u reason=\"%s\"", c->ps->node,
+              text);
+}
+
+/* Of each kind the first is logged. */
+static void ignore(struct comm *c, enum comm_ignored kind, const char *reason)
+{
+    static const char *const names[] = {"malformed", "foreign", "replayed"};
+
+    c->ignored++;
+    if (c->ignored_told & 1U << kind)
+        return;
+    c->ignored_told |= 1U << kind;
+    log_event(LOG_WARN, "frame_ignored", "node=%u kind=%s reason=\"%s\"",
+              c->ps->node, names[kind], reason);
+}
+
+/* ---- connections --------------------------------------------------------- */
+
+static void set_int(void *socket, int option, int value)
+{
+    int failed = zmq_setsockopt(socket, option, &value, sizeof(value));
+
+    assert(!failed);
+    (void)failed;
+}
+
+/* No high-water mark: what is under way is bounded by the links' windows. */
+static enum err connect_peer(struct comm *c, uint32_t node, struct fault *f)
+{
+    struct comm_peer *p = &c->peer[node];
+    char events[64];
+
+    snprintf(events, sizeof(events), "inproc://events-%u", node);
+    p->push = zmq_socket(c->context, ZMQ_PUSH);
+    if (!p->push)
+        return fault_errno(f, ERR_IO, errno, "connect to node %u", node);
+    set_int(p->push, ZMQ_SNDHWM, 0);
+    set_int(p->push, ZMQ_LINGER, 1000);
+    if (zmq_socket_monitor(p->push, events,
+                           ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
+                               ZMQ_EVENT_DISCONNECTED) == 0)
+        p->monitor = zmq_socket(c->context, ZMQ_PAIR);
+    if (!p->monitor || zmq_connect(p->monitor, events) != 0 ||
+        zmq_connect(p->push, c->meet.peer[node].endpoint) != 0)
+        return fault_set(f, ERR_IO, "connect to node %u at %s: %s", node,
+                         c->meet.peer[node].endpoint, zmq_strerror(errno));
+    link_init(&p->link, c->meet.run, c->ps->node, node, COMM_WINDOW);
+    /* Also without a budget of our own: the other may have one. */
+    link_ack_every(&p->link, MANAGER_ACK_EVERY);
+    p->hello_due = p->fits_due = true;
+    return ERR_OK;
+}
+
+enum err comm_connect(struct comm *c, struct fault *f)
+{
+    enum err err = ERR_OK;
+
+    for (uint32_t i = 0; i < c->ps->nodes && !err; i++)
+        if (i != c->ps->node)
+            err = connect_peer(c, i, f);
+    return err;
+}
+
+/* A monitor's event is two parts: number and value, then the address. */
+static bool next_event(void *monitor, uint16_t *event)
+{
+    unsigned char head[6];
+    char address[256];
+
+    if (zmq_recv(monitor, head, sizeof(head), ZMQ_DONTWAIT) !=
+        (int)sizeof(head))
+        return false;
+    if (zmq_recv(monitor, address, sizeof(address), ZMQ_DONTWAIT) < 0)
+        return false;
+    memcpy(event, head, sizeof(*event));
+    return true;
+}
+
+static void watch_peer(struct comm *c, uint32_t node, time_ns now)
+{
+    struct comm_peer *p = &c->peer[node];
+    uint16_t event;
+
+    while (next_event(p->monitor, &event)) {
+        p->connected = event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
+        p->was_connected |= p->connected;
+        p->lost_at = now + COMM_AGAIN_S * NS;
+    }
+    if ((c->running || c->starting) && p->was_connected && !p->connected &&
+        now >= p->lost_at)
+        comm_break(c, ERR_NODE, "node %u is gone: it closed the connection",
+                   node);
+}
+
+void comm_watch(struct comm *c)
+{
+    time_ns now = clock_monotonic();
+
+    for (uint32_t i = 0; i < c->ps->nodes; i++)
+        if (c->peer[i].monitor)
+            watch_peer(c, i, now);
+}
+
+long comm_watch_ms(const struct comm *c)
+{
+    time_ns now = clock_monotonic();
+    long least = -1;
+
+    if (c->broken.code || !(c->running || c->starting))
+        return -1;
+    for (uint32_t i = 0; i < c->ps->nodes; i++) {
+        const struct comm_peer *p = &c->peer[i];
+        long ms = (long)((p->lost_at - now) / 1000000 + 1);
+
+        if (!p->was_connected || p->connected)
+            continue;
+        if (ms < 0)
+            ms = 0;
+        least = least < 0 || ms < least ? ms : least;
+    }
+    return least;
+}
+
+/* ---- frames that come ---------------------------------------------------- */
+
+/* What a node says of itself before anything else. */
+static enum err take_greeting(struct comm *c, const struct frame *f,
+                              struct fault *fault)
+{
+    struct comm_peer *p = &c->peer[f->from];
+    enum err err;
+
+    if (f->kind == FRAME_FITS) {
+        p->fits = true;
+        if (f->fits < c->ps->fits)
+            c->ps->fits = f->fits;
+        return ERR_OK;
+    }
+    err = shard_step(c->shard, f, fault);
+    p->hello = !err;
+    return err;
+}
+
+/* What a node will touch, between its other greetings, and where rows lie then.
+ */
+static enum err take_places(struct comm *c, const struct frame *f,
+                            struct fault *fault)
+{
+    struct comm_peer *p = &c->peer[f->from];
+    const struct mlt_ps *ps = c->ps;
+
+    if (!ps->places)
+        return fault_set(fault, ERR_PROTO,
+                         "node %u places rows, this one does not: start all "
+                         "with the same ps.access",
+                         f->from);
+    if (f->kind == FRAME_PLACED) {
+        p->placed = true;
+        p->layout = f->layout;
+        return ERR_OK;
+    }
+    if (!p->hello || p->fits || f->table >= ps->tables ||
+        !table_gathers(ps, &ps->table[f->table]))
+        return fault_set(fault, ERR_PROTO,
+                         "expect frame of node %u: after its start, or of no "
+                         "table that is placed",
+                         f->from);
+    return placement_take(&ps->placement[f->table], f, fault);
+}
+
+enum err comm_take(struct comm *c, const struct frame *f, struct fault *fault)
+{
+    switch (f->kind) {
+    case FRAME_ACK:
+        comm_acknowledged(c, f->from, f->through);
+        return ERR_OK;
+    case FRAME_HELLO:
+    case FRAME_FITS:
+        return take_greeting(c, f, fault);
+    case FRAME_EXPECT:
+    case FRAME_PLACED:
+        return take_places(c, f, fault);
+    case FRAME_ROWS:
+    case FRAME_CLOCKS:
+        return cache_step(c->cache, f, fault);
+    case FRAME_CUT:
+    case FRAME_HOLD:
+    case FRAME_HELD:
+    case FRAME_END:
+    case FRAME_FAIL:
+        return accord_step(c->accord, f, fault);
+    default:
+        return shard_step(c->shard, f, fault);
+    }
+}
+
+/* A frame of a peer that is next in order is the peer's word: where it cannot
+ * be, the two do not understand each other, and going on could only hang. */
+static void take_frame(struct comm *c, const unsigned char *bytes, size_t n)
+{
+    struct fault fault = {0};
+    struct link *l;
+    struct frame f;
+
+    if (frame_decode(bytes, n, &f, &fault) != ERR_OK) {
+        ignore(c, COMM_MALFORMED, fault.text);
+        return;
+    }
+    if (f.from >= c->ps->nodes || f.from == c->ps->node) {
+        ignore(c, COMM_FOREIGN, "of a node that there is not");
+        return;
+    }
+    l = &c->peer[f.from].link;
+    if (f.run == l->run && f.kind != FRAME_ACK && f.sequence > l->got + 1)
+        comm_break(c, ERR_NODE, "frames of node %u were lost on the way",
+                   f.from);
+    if (link_take(l, &f, &fault) != ERR_OK)
+        ignore(c, f.run == l->run ? COMM_REPLAYED : COMM_FOREIGN, fault.text);
+    else if (comm_take(c, &f, &fault) != ERR_OK)
+        comm_break(c, ERR_NODE, "%s", fault.text);
+    else
+        comm_received(c, n);
+}
+
+/* Several parts are no frame of ours. */
+static bool receive_one(struct comm *c, zmq_msg_t *m)
+{
+    bool several = false;
+    int n;
+
+    do
+        n = zmq_msg_recv(m, c->pull, ZMQ_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return false;
+    c->traffic.bytes_received += (uint64_t)n;
+    while (zmq_msg_more(m)) {
+        several = true;
+        if (zmq_msg_recv(m, c->pull, ZMQ_DONTWAIT) < 0)
+            break;
+    }
+    if (several)
+        ignore(c, COMM_MALFORMED, "a message of several parts");
+    else
+        take_frame(c, zmq_msg_data(m), zmq_msg_size(m));
+    return true;
+}
+
+void comm_receive(struct comm *c)
+{
+    zmq_msg_t m;
+
+    for (int i = 0; i < FRAMES_MAX; i++) {
+        bool more;
+
+        zmq_msg_init(&m);
+        more = receive_one(c, &m);
+        zmq_msg_close(&m);
+        if (!more)
+            return;
+    }
+}
+
+/* ---- frames that go ------------------------------------------------------ */
+
+/* What this node will touch, as far as @p has not been told. */
+static size_t tell_expected(struct comm *c, struct comm_peer *p)
+{
+    const struct mlt_ps *ps = c->ps;
+    size_t n = 0;
+
+    for (; p->expect_table < ps->tables && !n; p->expect_table += !n) {
+        n = placement_next(&ps->placement[p->expect_table], p->expect_table,
+                           &p->expect_row, c->bytes, c->room);
+        if (!n)
+            p->expect_row = 0;
+    }
+    return n;
+}
+
+static size_t greet(struct comm *c, struct comm_peer *p)
+{
+    const struct mlt_ps *ps = c->ps;
+    struct frame hello = {.kind = FRAME_HELLO,
+                          .nodes = ps->nodes,
+                          .workers = ps->workers,
+                          .layout =
+                              shard_layout(ps->table, (uint32_t)ps->tables)};
+    struct frame fits = {.kind = FRAME_FITS, .fits = ps->own_fits};
+    struct frame placed = {.kind = FRAME_PLACED, .layout = c->layout};
+    bool *due = p->hello_due  ? &p->hello_due
+                : p->fits_due ? &p->fits_due
+                              : &p->placed_due;
+    struct frame_writer w;
+    size_t n = due == &p->fits_due ? tell_expected(c, p) : 0;
+
+    if (n)
+        return n;
+    frame_begin(&w,
+                due == &p->hello_due  ? &hello
+                : due == &p->fits_due ? &fits
+                                      : &placed,
+                c->bytes, c->room);
+    *due = false;
+    return frame_end(&w);
+}
+
+/* Of both sides that share the budget: whose turn it is first. */
+static size_t next_rows(struct comm *c, uint32_t node, size_t room)
+{
+    bool client = manager_paces(&c->manager) &&
+                  manager_turn(&c->manager) == MANAGER_CLIENT;
+    size_t n = client ? cache_next(c->cache, node, c->bytes, room) : 0;
+
+    if (!n)
+        n = shard_next(c->shard, node, c->bytes, room);
+    if (!n && !client)
+        n = cache_next(c->cache, node, c->bytes, room);
+    return n;
+}
+
+static size_t next_frame(struct comm *c, uint32_t node, size_t room)
+{
+    struct comm_peer *p = &c->peer[node];
+    size_t n;
+
+    if (p->hello_due || p->fits_due || p->placed_due)
+        return greet(c, p);
+    n = accord_next(c->accord, node, c->bytes, c->room);
+    return n ? n : next_rows(c, node, room);
+}
+
+static void free_sent(void *bytes, void *hint)
+{
+    (void)hint;
+    mem_free(bytes);
+}
+
+/* A large frame leaves in the buffer that it was made in; where there is no
+ * memory for another buffer, as a copy. */
+void comm_send_bytes(struct comm *c, uint32_t node, size_t n)
+{
+    unsigned char *fresh = n >= COMM_COPY_BYTES ? mem_alloc(c->room) : NULL;
+    zmq_msg_t m;
+    int failed;
+
+    if (fresh) {
+        failed = zmq_msg_init_data(&m, c->bytes, n, free_sent, NULL);
+        c->bytes = failed ? c->bytes : fresh;
+    } else {
+        failed = zmq_msg_init_size(&m, n);
+        if (!failed)
+            memcpy(zmq_msg_data(&m), c->bytes, n);
+    }
+    if (!failed)
+        failed = zmq_msg_send(&m, c->peer[node].push, ZMQ_DONTWAIT) < 0;
+    if (failed) {
+        comm_break(c, ERR_NODE, "cannot send to node %u: %s", node,
+                   zmq_strerror(errno));
+        return;
+    }
+    c->traffic.frames_sent++;
+    c->traffic.bytes_sent += n;
+}
+
+static bool send_next(struct comm *c, uint32_t node)
+{
+    struct link *l = &c->peer[node].link;
+    size_t n = 0;
+
+    if (link_owes_ack(l) && comm_may_send(c, node, true)) {
+        n = link_ack(l, c->bytes, c->room);
+        comm_send_ack(c, node, n);
+        return true;
+    }
+    if (comm_may_send(c, node, false))
+        n = next_frame(c, node, comm_pace_room(c));
+    if (n)
+        comm_send(c, node, n, false);
+    return n > 0;
+}
+
+/* What this node says to itself. */
+static bool move_own(struct comm *c)
+{
+    uint32_t self = c->ps->node;
+    struct fault fault = {0};
+    struct frame f;
+    size_t n = next_frame(c, self, c->room);
+    enum err err;
+
+    if (!n)
+        return false;
+    frame_stamp(c->bytes, self, c->meet.run, 0);
+    err = frame_decode(c->bytes, n, &f, &fault);
+    assert(!err);
+    if (f.kind == FRAME_DRAINED)
+        c->running = false;
+    else if (f.kind != FRAME_DONE)
+        err = comm_take(c, &f, &fault);
+    if (err)
+        comm_break(c, ERR_NODE, "%s", fault.text);
+    return true;
+}
+
+/* What the nodes have agreed on, to those whom it concerns. */
+static bool settle(struct comm *c)
+{
+    const struct ps_cut *cut = &c->ps->cut;
+    enum err failed = accord_failed(c->accord);
+    uint64_t clocks;
+    bool held = false;
+
+    if (c->running && accord_must_hold(c->accord)) {
+        accord_held(c->accord, cut->hold ? cut->hold(cut->arg) : 0);
+        held = true;
+    }
+    if (c->running && accord_take_end(c->accord, &clocks) && cut->release)
+        cut->release(cut->arg, clocks);
+    if (c->broken.code)
+        failed = ERR_NODE;
+    if (c->running && failed && !c->failed_told) {
+        c->failed_told = true;
+        runtime_fail(c->ps, failed == ERR_NODE ? ERR_NODE : ERR_CANCELED);
+    }
+    return held;
+}
+
+/* A frame to each node, so that a budget is not the first one's alone. */
+static bool send_round(struct comm *c)
+{
+    bool sent = false;
+
+    for (uint32_t i = 0; i < c->ps->nodes && !c->broken.code; i++) {
+        c->turn = (c->turn + 1) % c->ps->nodes;
+        if (c->turn != c->ps->node)
+            sent |= send_next(c, c->turn);
+    }
+    return sent;
+}
+
+void comm_pump(struct comm *c)
+{
+    bool moved;
+
+    do {
+        while (!c->broken.code && move_own(c))
+            ;
+        while (!c->broken.code && send_round(c))
+            ;
+        moved = settle(c);
+    } while (moved);
+    comm_send_early(c);
+}

@@ -1,0 +1,349 @@
+/* What workers call. */
+#include "ps/wire/comm_parts_io.h"
+
+#include <assert.h>
+
+enum {
+    EARLY_PART_BYTES = 256 << 10, /* of known rows, so that some go first */
+    /* Looking for known rows costs as much whether they have come or not: it is
+     * done again when this part of them may have. */
+    KNOWN_PART = 16
+};
+
+/* ---- waiting ------------------------------------------------------------- */
+
+/* Lets the lock go until something has changed. */
+static void wait_change(struct comm *c, struct mlt_worker *w)
+{
+    uint32_t ticket = runtime_ticket(c->ps);
+
+    comm_unlock(c);
+    runtime_wait(w, ticket);
+    comm_lock(c);
+}
+
+/* Sends what there is, and lets those know that wait for this node. */
+static void say(struct comm *c)
+{
+    comm_pump(c);
+    runtime_progress(c->ps);
+}
+
+static int run_error(const struct comm *c)
+{
+    if (c->broken.code)
+        return ERR_NODE;
+    return runtime_failed(c->ps) ? ERR_CANCELED : ERR_OK;
+}
+
+int comm_enter(struct mlt_worker *w)
+{
+    struct comm *c = w->ps->comm;
+    int err;
+
+    comm_lock(c);
+    while (!(err = run_error(c)) && !cache_begun(c->cache))
+        wait_change(c, w);
+    comm_unlock(c);
+    w->clock_ns = (uint64_t)clock_monotonic();
+    w->clock_wait_ns = w->counters.wait_ns;
+    return err;
+}
+
+/* ---- reading ------------------------------------------------------------- */
+
+/* Rows of this node's stores that nobody changes while they may be read. */
+static bool is_here(const struct mlt_ps *ps, const struct view *v, uint64_t row)
+{
+    return row - v->node_first < v->node_count &&
+           (v->table->access == MLT_EXCLUSIVE || ps->consistency->barrier);
+}
+
+static unsigned char *row_here(struct mlt_worker *w, struct view *v,
+                               uint64_t row)
+{
+    bool own = v->table->access == MLT_EXCLUSIVE && row - v->first < v->count &&
+               w->ps->active_type != BRANCH_KEPT &&
+               w->ps->active_type != BRANCH_TESTING;
+
+    return own ? view_write(w, v, row, &w->counters) : view_row(v, row);
+}
+
+/* Since which of its clocks the worker has a row. Under barriers rows that were
+ * read once in a run are kept fresh (pushed) where they are; an exclusive
+ * table's are asked for anew in each clock, and so are all without barriers. */
+static int64_t held_since(const struct mlt_worker *w, const struct view *v)
+{
+    bool pushed = w->ps->consistency->barrier && v->updates;
+
+    return pushed ? w->slice_clock : w->own_clock;
+}
+
+static const void *place_had(const struct mlt_worker *w, const struct view *v,
+                             uint64_t row)
+{
+    return v->copy ? v->copy + row * v->value_bytes
+                   : cache_place(w->ps->comm->cache, v->index, row);
+}
+
+/* With a budget rows are pushed while a clock runs: what was fetched when it
+ * began is in the cache, where it may be newer now. */
+static bool is_fresher_later(const struct mlt_ps *ps)
+{
+    return ps->bandwidth_mbps > 0 && ps->consistency->pushes &&
+           !ps->consistency->barrier;
+}
+
+/* Where the worker finds a row that it has had, or that was fetched because it
+ * was known; else NULL. */
+static const void *row_had(const struct mlt_worker *w, struct view *v,
+                           uint64_t row)
+{
+    int64_t since = held_since(w, v);
+
+    if (v->held[row] >= since)
+        return place_had(w, v, row);
+    if (!known_is_fetched(v->held[row], since) || is_fresher_later(w->ps))
+        return NULL;
+    v->held[row] = w->own_clock;
+    return place_had(w, v, row);
+}
+
+static bool read_cache(struct comm *c, struct mlt_worker *w, struct view *v,
+                       uint64_t row)
+{
+    return cache_read(c->cache, w->index, v->index, row,
+                      v->copy ? v->copy + row * v->value_bytes : NULL, NULL);
+}
+
+/* Rows of @out that are still NULL, as far as the cache has them; sends for
+ * the others. Returns how many are missing. */
+static size_t read_missing(struct comm *c, struct mlt_worker *w, struct view *v,
+                           size_t n, const uint64_t rows[], const void *out[])
+{
+    size_t missing = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        uint64_t row = view_number(v, rows[i]);
+
+        if (out[i])
+            continue;
+        if (v->known)
+            known_note(v->known, row, v->held);
+        if (!read_cache(c, w, v, row)) {
+            missing++;
+            continue;
+        }
+        v->held[row] = w->own_clock;
+        out[i] = place_had(w, v, row);
+    }
+    return missing;
+}
+
+/* Known rows that the worker will read in this clock: takes those that are
+ * here, sends for the others, as many as may be under way. */
+static void read_known(struct comm *c, struct mlt_worker *w, struct view *v)
+{
+    struct known *k = v->known;
+    uint64_t answers = cache_stats(c->cache).answers + 1;
+    size_t kept = 0;
+
+    if (k->seen && answers - k->seen < k->waits / KNOWN_PART)
+        return;
+    k->seen = answers;
+    for (size_t i = 0; i < k->waits; i++) {
+        uint32_t row = k->wait[i];
+
+        if (v->held[row] >= held_since(w, v) || is_here(w->ps, v, row))
+            continue;
+        if (read_cache(c, w, v, row))
+            v->held[row] = known_fetched(k->clock);
+        else
+            k->wait[kept++] = row;
+    }
+    k->waits = kept;
+}
+
+/* Sends for @rows, and at the first time in a clock for all that are known.
+ * What is needed now is ahead of the rest; of much rest it is sent before that
+ * is even listed, and the rows that come in one go are what the worker has time
+ * to work on meanwhile. */
+static size_t send_for(struct comm *c, struct mlt_worker *w, struct view *v,
+                       size_t n, const uint64_t rows[], const void *out[])
+{
+    struct known *k = v->known;
+    size_t missing = read_missing(c, w, v, n, rows, out);
+
+    if (k && k->waits) {
+        if (missing && k->waits * v->value_bytes > EARLY_PART_BYTES)
+            say(c);
+        read_known(c, w, v);
+    }
+    return missing;
+}
+
+static int fetch(struct mlt_worker *w, struct view *v, size_t n,
+                 const uint64_t rows[], const void *out[])
+{
+    struct comm *c = w->ps->comm;
+    struct known *k = v->known;
+    int err;
+
+    comm_lock(c);
+    if (k && k->clock != w->own_clock)
+        known_begin(k, w->part, w->own_clock, held_since(w, v), v->held);
+    while (!(err = run_error(c)) && send_for(c, w, v, n, rows, out)) {
+        say(c);
+        if (read_missing(c, w, v, n, rows, out) == 0)
+            break;
+        wait_change(c, w);
+    }
+    if (!err && k && k->waits)
+        read_known(c, w, v);
+    comm_unlock(c);
+    return err;
+}
+
+int comm_get_rows(struct mlt_worker *w, struct view *v, size_t n,
+                  const uint64_t rows[], const void *out[])
+{
+    size_t missing = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        uint64_t row;
+
+        if (rows[i] >= v->rows)
+            core_misuse("table %s: row %llu is out of range", v->table->name,
+                        (unsigned long long)rows[i]);
+        row = view_number(v, rows[i]);
+        out[i] =
+            is_here(w->ps, v, row) ? row_here(w, v, row) : row_had(w, v, row);
+        missing += !out[i];
+    }
+    return missing ? fetch(w, v, n, rows, out) : ERR_OK;
+}
+
+/* ---- clocks -------------------------------------------------------------- */
+
+static bool ends(const struct view *v, mlt_table table)
+{
+    return v->updates && (table == CORE_ALL_TABLES || table == v->index);
+}
+
+static void clear_updates(struct mlt_worker *w, mlt_table table)
+{
+    for (mlt_table t = 0; t < w->ps->tables; t++)
+        if (ends(&w->view[t], table))
+            update_clear(&w->view[t].update);
+}
+
+/* What the worker has said before has left; then the buffers of a table that
+ * ended its clock early are free again. */
+static void wait_sent(struct comm *c, struct mlt_worker *w)
+{
+    while (!c->broken.code && !cache_sent(c->cache, w->index))
+        wait_change(c, w);
+    if (w->early)
+        clear_updates(w, w->early - 1);
+    w->early = 0;
+}
+
+static double work_seconds(const struct mlt_worker *w)
+{
+    uint64_t spent = (uint64_t)clock_monotonic() - w->clock_ns;
+    uint64_t waited = w->counters.wait_ns - w->clock_wait_ns;
+
+    return spent > waited ? (double)(spent - waited) * 1e-9 : 0;
+}
+
+static void check_ended_early(const struct mlt_worker *w, mlt_table table)
+{
+    for (mlt_table t = 0; t < w->ps->tables; t++) {
+        const struct view *v = &w->view[t];
+
+        if (ends(v, table) && v->ended && w->early != t + 1 &&
+            !update_is_empty(&v->update))
+            core_misuse("table %s: updated after its clock was ended",
+                        v->table->name);
+    }
+}
+
+static int send_clock(struct comm *c, struct mlt_worker *w, mlt_table table)
+{
+    int err;
+
+    wait_sent(c, w);
+    err = run_error(c);
+    if (err)
+        return err;
+    check_ended_early(w, table);
+    cache_end_clock(c->cache, w->index, table, work_seconds(w));
+    say(c);
+    return ERR_OK;
+}
+
+static void next_clock(struct mlt_worker *w, mlt_table table)
+{
+    for (mlt_table t = 0; t < w->ps->tables; t++)
+        if (ends(&w->view[t], table))
+            w->view[t].ended = false;
+    w->holds = false;
+    w->own_clock++;
+    w->clock_ns = (uint64_t)clock_monotonic();
+    w->clock_wait_ns = w->counters.wait_ns;
+}
+
+int comm_end_clock(struct mlt_worker *w, mlt_table table)
+{
+    struct comm *c = w->ps->comm;
+    int err;
+
+    comm_lock(c);
+    err = send_clock(c, w, table);
+    if (!err) {
+        wait_sent(c, w);
+        clear_updates(w, table);
+        while (!(err = run_error(c)) && !cache_may_go_on(c->cache, w->index))
+            wait_change(c, w);
+    }
+    comm_unlock(c);
+    next_clock(w, table);
+    return err;
+}
+
+int comm_end_early(struct mlt_worker *w, mlt_table table)
+{
+    struct comm *c = w->ps->comm;
+    struct view *v = &w->view[table];
+    int err;
+
+    if (v->ended)
+        core_misuse("table %s: its clock was ended twice before mlt_clock",
+                    v->table->name);
+    comm_lock(c);
+    err = send_clock(c, w, table);
+    if (!err) {
+        v->ended = true;
+        w->early = table + 1;
+    }
+    comm_unlock(c);
+    return err;
+}
+
+/* ---- the end of a run ---------------------------------------------------- */
+
+void comm_finish(struct mlt_worker *w)
+{
+    struct comm *c = w->ps->comm;
+
+    comm_lock(c);
+    wait_sent(c, w);
+    clear_updates(w, CORE_ALL_TABLES);
+    if (!c->broken.code) {
+        cache_drain(c->cache, w->index);
+        say(c);
+    }
+    while (!c->broken.code && (c->running || !cache_quiet(c->cache)))
+        wait_change(c, w);
+    comm_unlock(c);
+}

@@ -1,0 +1,204 @@
+#include "ps/wire/meet_io.h"
+
+#include "base/clock_io.h"
+#include "base/mem.h"
+
+#include <zmq.h>
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    PATH_BYTES = MEET_PLACE_MAX + 32,
+    LINE_BYTES = MEET_ENDPOINT_MAX + 64,
+    LOOK_EVERY_NS = 10 * 1000 * 1000,
+    UNIX_PATH_MAX = sizeof(((struct sockaddr_un *)0)->sun_path) - 1
+};
+
+static void file_of(const struct meet *m, uint32_t node, const char *end,
+                    char path[PATH_BYTES])
+{
+    snprintf(path, PATH_BYTES, "%s/node-%u%s", m->place, node, end);
+}
+
+static enum err bind_socket(const struct meet *m, void *pull,
+                            const char *listen, struct fault *f)
+{
+    char path[PATH_BYTES], endpoint[PATH_BYTES + 8];
+
+    file_of(m, m->node, ".socket", path);
+    if (listen)
+        snprintf(endpoint, sizeof(endpoint), "%s", listen);
+    else if (strlen(path) <= UNIX_PATH_MAX)
+        snprintf(endpoint, sizeof(endpoint), "ipc://%s", path);
+    else
+        snprintf(endpoint, sizeof(endpoint), "tcp://127.0.0.1:*");
+    if (zmq_bind(pull, endpoint) == 0)
+        return ERR_OK;
+    return fault_set(f, ERR_IO, "node %u cannot listen at %s: %s", m->node,
+                     endpoint, zmq_strerror(errno));
+}
+
+/* Under its name only when it is whole. */
+static enum err write_file(const struct meet *m, void *pull, struct fault *f)
+{
+    char path[PATH_BYTES], tmp[PATH_BYTES], endpoint[MEET_ENDPOINT_MAX];
+    size_t size = sizeof(endpoint);
+    FILE *file;
+    bool written;
+
+    if (zmq_getsockopt(pull, ZMQ_LAST_ENDPOINT, endpoint, &size) != 0)
+        return fault_errno(f, ERR_IO, errno, "node %u", m->node);
+    if (strncmp(endpoint, "tcp://0.0.0.0:", 14) == 0)
+        return fault_set(f, ERR_INVAL,
+                         "node %u listens at %s, which is no address that "
+                         "others reach: name this machine's, as in "
+                         "tcp://10.0.0.3:*",
+                         m->node, endpoint);
+    file_of(m, m->node, "", path);
+    file_of(m, m->node, ".tmp", tmp);
+    file = fopen(tmp, "we");
+    if (!file)
+        return fault_errno(f, ERR_IO, errno, "write %s", tmp);
+    written = fprintf(file, "%s %016" PRIx64 "\n", endpoint, m->number) > 0;
+    written = fclose(file) == 0 && written;
+    if (!written || rename(tmp, path) != 0)
+        return fault_errno(f, ERR_IO, errno, "write %s", path);
+    return ERR_OK;
+}
+
+static enum err folder_open(struct meet *m, void *pull, const char *listen,
+                            struct fault *f)
+{
+    enum err err = bind_socket(m, pull, listen, f);
+
+    return err ? err : write_file(m, pull, f);
+}
+
+enum err meet_open(struct meet *m, void *pull, const char *place,
+                   const char *listen, uint32_t node, uint32_t nodes,
+                   struct fault *f)
+{
+    enum err err;
+
+    *m = (struct meet){.node = node, .nodes = nodes};
+    if (node >= nodes)
+        return fault_set(f, ERR_INVAL, "node %u: there are %u nodes, from 0",
+                         node, nodes);
+    if (strlen(place) >= sizeof(m->place))
+        return fault_set(f, ERR_INVAL, "%.80s...: path is too long", place);
+    snprintf(m->place, sizeof(m->place), "%s", place);
+    if (getrandom(&m->number, sizeof(m->number), 0) !=
+        (ssize_t)sizeof(m->number))
+        return fault_errno(f, ERR_IO, errno, "a random number");
+    m->peer = mem_calloc(nodes, sizeof(*m->peer));
+    if (!m->peer)
+        return fault_set(f, ERR_NOMEM, "no memory to meet %u nodes", nodes);
+    err = meet_is_address(place) ? meet_address_open(m, pull, listen, f)
+                                 : folder_open(m, pull, listen, f);
+    if (err)
+        meet_close(m);
+    return err;
+}
+
+/* ERR_AGAIN: it is not there yet. */
+static enum err read_file(struct meet *m, uint32_t node, struct fault *f)
+{
+    char path[PATH_BYTES], line[LINE_BYTES];
+    struct meet_node *peer = &m->peer[node];
+    FILE *file;
+    bool good;
+
+    file_of(m, node, "", path);
+    file = fopen(path, "re");
+    if (!file)
+        return errno == ENOENT ? ERR_AGAIN
+                               : fault_errno(f, ERR_IO, errno, "read %s", path);
+    good = fgets(line, sizeof(line), file) != NULL;
+    fclose(file);
+    _Static_assert(MEET_ENDPOINT_MAX == 256, "the length below");
+    good = good &&
+           sscanf(line, "%255s %16" SCNx64, peer->endpoint, &peer->number) == 2;
+    if (!good)
+        return fault_set(f, ERR_FORMAT,
+                         "%s: expected where node %u listens and a number",
+                         path, node);
+    return ERR_OK;
+}
+
+static enum err name_missing(const struct meet *m, double timeout_s,
+                             struct fault *f)
+{
+    char names[128], path[PATH_BYTES];
+    unsigned missing;
+
+    for (uint32_t i = 0; i < m->nodes; i++) {
+        file_of(m, i, "", path);
+        if (access(path, F_OK) != 0)
+            m->peer[i].endpoint[0] = '\0';
+        else if (!m->peer[i].endpoint[0])
+            snprintf(m->peer[i].endpoint, MEET_ENDPOINT_MAX, "there");
+    }
+    missing = meet_missing(m->nodes, m->peer, names, sizeof(names));
+    return fault_set(f, ERR_NODE,
+                     "node %u waited %g s for the others: %u of %u %s missing "
+                     "(%s); start every node, each with its own number and "
+                     "with the same folder %.200s",
+                     m->node, timeout_s, missing, m->nodes,
+                     missing == 1 ? "is" : "are", names, m->place);
+}
+
+static enum err folder_wait(struct meet *m, double timeout_s, struct fault *f)
+{
+    const struct timespec pause = {.tv_nsec = LOOK_EVERY_NS};
+    time_ns end = clock_monotonic() + (time_ns)(timeout_s * 1e9);
+
+    for (uint32_t i = 0; i < m->nodes; i++) {
+        enum err err = read_file(m, i, f);
+
+        while (err == ERR_AGAIN) {
+            if (clock_monotonic() >= end)
+                return name_missing(m, timeout_s, f);
+            nanosleep(&pause, NULL);
+            err = read_file(m, i, f);
+        }
+        if (err)
+            return err;
+    }
+    return ERR_OK;
+}
+
+enum err meet_wait(struct meet *m, double timeout_s, struct fault *f)
+{
+    enum err err;
+
+    if (meet_is_address(m->place))
+        return meet_address_wait(m, timeout_s, f);
+    err = folder_wait(m, timeout_s, f);
+    if (!err)
+        m->run = meet_run(m->nodes, m->peer);
+    return err;
+}
+
+void meet_close(struct meet *m)
+{
+    char path[PATH_BYTES];
+
+    if (m->peer && !meet_is_address(m->place)) {
+        file_of(m, m->node, "", path);
+        unlink(path);
+        file_of(m, m->node, ".socket", path);
+        unlink(path);
+    }
+    meet_address_close(m);
+    mem_free(m->peer);
+    memset(m, 0, sizeof(*m));
+}

@@ -1,0 +1,110 @@
+#include "api/http/reaper.h"
+#include "tests/unit/fixture/check.h"
+
+static struct reaper r;
+
+static const struct reaper_limits limits = {
+    .phase = {[REAPER_HEAD] = 100, [REAPER_IDLE] = 200, [REAPER_ANSWER] = 300},
+    .crowded = 10};
+
+static int setup(void **state)
+{
+    (void)state;
+    reaper_init(&r, &limits);
+    return 0;
+}
+
+/* Each phase ends at its own deadline, counted from its begin. */
+static void reaper_cuts_each_phase_at_its_deadline(void **state)
+{
+    struct reaper_entry *e = reaper_add(&r, 7, 1000);
+
+    (void)state;
+    assert_int_equal(e->fd, 7);
+    assert_int_equal(reaper_deadline(&r), 1100);
+    assert_null(reaper_next(&r, 1099));
+    reaper_enter(e, REAPER_ANSWER, 1099);
+    assert_null(reaper_next(&r, 1398));
+    reaper_enter(e, REAPER_IDLE, 1398);
+    assert_int_equal(reaper_deadline(&r), 1598);
+    reaper_enter(e, REAPER_HEAD, 1500);
+    assert_null(reaper_next(&r, 1599));
+    assert_true(reaper_next(&r, 1600) == e);
+}
+
+/* One that was cut is given once, stays cut whatever it still does, and keeps
+ * its place until the library lets it go. */
+static void reaper_cuts_once(void **state)
+{
+    struct reaper_entry *e = reaper_add(&r, 7, 0);
+
+    (void)state;
+    assert_true(reaper_next(&r, 100) == e);
+    reaper_enter(e, REAPER_HEAD, 100);
+    assert_null(reaper_next(&r, 1000));
+    assert_int_equal(reaper_deadline(&r), INT64_MAX);
+    assert_int_equal(r.used, 1);
+    reaper_remove(&r, e);
+    assert_int_equal(r.used, 0);
+    assert_non_null(reaper_add(&r, 8, 0));
+}
+
+/* Nothing is due without connections. */
+static void reaper_empty_is_never_due(void **state)
+{
+    (void)state;
+    assert_null(reaper_next(&r, INT64_MAX - 1));
+    assert_int_equal(reaper_deadline(&r), INT64_MAX);
+    reaper_remove(&r, NULL);
+    reaper_enter(NULL, REAPER_HEAD, 0);
+}
+
+/* While over three quarters of the places are taken, those that neither ask
+ * nor are answered go early; answers do not. */
+static void reaper_is_stricter_when_crowded(void **state)
+{
+    const size_t many = REAPER_CONNECTIONS_MAX / 4 * 3 + 1;
+    struct reaper_entry *answered = reaper_add(&r, 0, 0);
+    size_t cut = 0;
+
+    (void)state;
+    reaper_enter(answered, REAPER_ANSWER, 0);
+    for (size_t i = 1; i + 1 < many; i++)
+        reaper_enter(reaper_add(&r, (int)i, 0),
+                     i % 2 ? REAPER_HEAD : REAPER_IDLE, 0);
+    assert_null(reaper_next(&r, 99));
+    assert_non_null(reaper_add(&r, 1000, 95));
+    assert_int_equal(reaper_deadline(&r), 10);
+    while (reaper_next(&r, 99))
+        cut++;
+    assert_int_equal(cut, many - 2);
+    assert_int_equal(answered->phase, REAPER_ANSWER);
+}
+
+/* There are as many places as promised, and no more. */
+static void reaper_places_are_limited(void **state)
+{
+    struct reaper_entry *last = NULL;
+
+    (void)state;
+    for (int i = 0; i < REAPER_CONNECTIONS_MAX; i++) {
+        last = reaper_add(&r, i, 0);
+        assert_non_null(last);
+    }
+    assert_null(reaper_add(&r, 1000, 0));
+    reaper_remove(&r, last);
+    assert_true(reaper_add(&r, 1000, 0) == last);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(reaper_cuts_each_phase_at_its_deadline, setup),
+        cmocka_unit_test_setup(reaper_cuts_once, setup),
+        cmocka_unit_test_setup(reaper_empty_is_never_due, setup),
+        cmocka_unit_test_setup(reaper_is_stricter_when_crowded, setup),
+        cmocka_unit_test_setup(reaper_places_are_limited, setup),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

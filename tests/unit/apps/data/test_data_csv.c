@@ -1,0 +1,393 @@
+#include "apps/data/data_csv.h"
+#include "base/mem.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "tests/unit/fixture/check.h"
+
+static const struct csv_options as_found = {.header = -1};
+
+static enum err read_text(const char *text, const struct csv_options *o,
+                          struct samples *out, struct fault *f)
+{
+    struct csv_table *t = csv_table_new(o);
+    struct data_stream *s = NULL;
+    enum err err =
+        t ? data_stream_memory("T", text, strlen(text), &s, f) : ERR_NOMEM;
+
+    if (!err)
+        err = csv_table_read(t, s, UINT64_MAX, f);
+    if (!err)
+        err = csv_table_take(t, out, f);
+    data_stream_close(s);
+    csv_table_free(t);
+    return err;
+}
+
+static void expect(const char *text, const struct csv_options *o,
+                   struct samples *s, uint64_t rows, uint32_t columns,
+                   unsigned classes)
+{
+    struct fault f = {0};
+
+    if (read_text(text, o, s, &f))
+        fail_msg("%s: %s", text, f.text);
+    assert_int_equal(s->count, rows);
+    assert_int_equal(s->channels, columns);
+    assert_int_equal(s->height, 1);
+    assert_int_equal(s->width, 1);
+    assert_int_equal(s->classes, classes);
+}
+
+static void refused(const char *text, const struct csv_options *o,
+                    enum err code, const char *says)
+{
+    int64_t before = mem_outstanding();
+    struct samples s;
+    struct fault f = {0};
+    enum err err = read_text(text, o, &s, &f);
+
+    if (err != code || !strstr(f.text, says))
+        fail_msg("%s: %s: %s (wanted %s)", text, err_name(err), f.text, says);
+    assert_int_equal(mem_outstanding(), before);
+}
+
+/* Without a header: values in their places, classes sorted by text. */
+static void csv_rows_and_classes_are_read(void **state)
+{
+    struct samples s;
+
+    (void)state;
+    expect("5.1,-3.5e1,virginica\n4.9,.25,setosa\n1,2,virginica", &as_found, &s,
+           3, 2, 2);
+    assert_float_equal(s.value[0], 5.1f, 0);
+    assert_float_equal(s.value[1], -35, 0);
+    assert_float_equal(s.value[3], 0.25, 0);
+    assert_string_equal(s.class_name[0], "setosa");
+    assert_int_equal(s.label[0], 1);
+    assert_int_equal(s.label[1], 0);
+    assert_int_equal(s.label[2], 1);
+    assert_null(s.target);
+    samples_deinit(&s);
+}
+
+/* Classes that are all numbers go by value, not by text, and 1 is 1.0. */
+static void csv_number_classes_go_by_value(void **state)
+{
+    struct samples s;
+
+    (void)state;
+    expect("0,10\n0,9\n0,1.0\n0,1e0\n0,-2\n", &as_found, &s, 5, 1, 4);
+    assert_string_equal(s.class_name[0], "-2");
+    assert_string_equal(s.class_name[3], "10");
+    assert_int_equal(s.label[0], 3);
+    assert_int_equal(s.label[1], 2);
+    assert_int_equal(s.label[2], 1);
+    assert_int_equal(s.label[3], 1);
+    assert_int_equal(s.label[4], 0);
+    samples_deinit(&s);
+}
+
+/* The label column by name, first, last, number, number from the end. */
+static void csv_label_is_where_it_is_said_to_be(void **state)
+{
+    static const struct {
+        const char *label;
+        float value[2];
+        const char *class;
+    } t[] = {{NULL, {1, 2}, "3"}, {"last", {1, 2}, "3"}, {"first", {2, 3}, "1"},
+             {"y", {1, 3}, "2"},  {"2", {1, 3}, "2"},    {"-2", {1, 3}, "2"},
+             {"-3", {2, 3}, "1"}};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+        struct csv_options o = {.label = t[i].label, .header = -1};
+        struct samples s;
+
+        expect("x,y,z\n1,2,3\n", &o, &s, 1, 2, 1);
+        assert_memory_equal(s.value, t[i].value, sizeof(t[i].value));
+        assert_string_equal(s.class_name[0], t[i].class);
+        samples_deinit(&s);
+    }
+    refused("x,y\n1,2\n", &(struct csv_options){.label = "w", .header = -1},
+            ERR_INVAL, "T: line 1: expected a column w");
+    refused("1,2\n", &(struct csv_options){.label = "3", .header = -1},
+            ERR_INVAL, "column 3");
+    refused("1,2\n", &(struct csv_options){.label = "0", .header = -1},
+            ERR_INVAL, "column 0");
+}
+
+/* A header is found, or taken as said; a missing value makes none. */
+static void csv_header_is_found_or_set(void **state)
+{
+    struct csv_options none = {.header = 0}, one = {.header = 1};
+    struct samples s;
+
+    (void)state;
+    expect("a,b\n1,2\n", &as_found, &s, 1, 1, 1);
+    samples_deinit(&s);
+    expect("1,b\n2,c\n", &as_found, &s, 2, 1, 2);
+    samples_deinit(&s);
+    expect("1970,1971\n1,2\n", &one, &s, 1, 1, 1);
+    samples_deinit(&s);
+    refused("a,b\n1,2\n", &none, ERR_FORMAT,
+            "T: line 1, column 1: expected a number, found \"a\"");
+    refused("?,b\n1,2\n", &as_found, ERR_FORMAT, "line 1, column 1");
+    refused("a,b\n", &as_found, ERR_FORMAT, "only a header");
+    expect("a,?,c\n1,2,3\n", &as_found, &s, 1, 2, 1);
+    samples_deinit(&s);
+    expect("a,1970,c\n1,2,3\n", &one, &s, 1, 2, 1);
+    samples_deinit(&s);
+    refused("1,2.5x,3\n4,5,6\n", &as_found, ERR_FORMAT,
+            "T: line 1, column 2: expected only numbers or only names of "
+            "columns (or the setting header: true or false), found \"2.5x\"");
+    refused("a,b\n1,2\n", &(struct csv_options){.label = "b", .header = 0},
+            ERR_INVAL, "the setting header is false, found the name \"b\"");
+}
+
+/* Quotes as in RFC 4180: separators, line breaks and doubled quotes inside; the
+ * line of a later fault counts the breaks. */
+static void csv_quotes_are_rfc_4180(void **state)
+{
+    struct csv_options o = {.label = "kind, \"x\"", .header = -1};
+    struct samples s;
+
+    (void)state;
+    expect("\"a\",\"kind, \"\"x\"\"\",\"c\nd\"\r\n"
+           "1,\"u, \"\"v\"\"\",2\r\n 3 , w ,\"4\"\r\n",
+           &o, &s, 2, 2, 2);
+    assert_string_equal(s.class_name[0], "u, \"v\"");
+    assert_string_equal(s.class_name[1], "w");
+    assert_float_equal(s.value[3], 4, 0);
+    samples_deinit(&s);
+    refused("\"a\n\",b\n1,2\nx,3\n", &as_found, ERR_FORMAT,
+            "T: line 4, column 1 (a?): expected a number, found \"x\"");
+    refused("1,\"2\n3,4\n", &as_found, ERR_FORMAT, "a closing quote");
+    refused("1,2\"2\"\n", &as_found, ERR_FORMAT, "column 2: expected quotes");
+    refused("1,\"2\"2\n", &as_found, ERR_FORMAT, "behind the closing quote");
+}
+
+/* The separator is told by the first line, or set; blanks may be many. */
+static void csv_separator_is_found_or_set(void **state)
+{
+    static const char *const same[] = {"1,2.5,3\n",
+                                       "1;2.5;3\n",
+                                       "1\t2.5\t3\n",
+                                       "1 2.5 3\n",
+                                       "  1   2.5  3 \n",
+                                       "\"1\" \"2.5\" 3\n",
+                                       "1, 2.5 , 3\n",
+                                       "\xef\xbb\xbf"
+                                       "1,2.5,3\n",
+                                       "\n \n1,2.5,3\n\n"};
+    struct csv_options bar = {.header = -1, .separator = '|'};
+    struct samples s;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof(same) / sizeof(same[0]); i++) {
+        expect(same[i], &as_found, &s, 1, 2, 1);
+        assert_float_equal(s.value[1], 2.5, 0);
+        assert_string_equal(s.class_name[0], "3");
+        samples_deinit(&s);
+    }
+    expect("1|2.5|3\n", &bar, &s, 1, 2, 1);
+    samples_deinit(&s);
+    refused("1;2;3\n1;2,5;3\n", &as_found, ERR_FORMAT,
+            "column 2: expected a number with a decimal point, found \"2,5\"");
+}
+
+/* With targets the label is a number to predict. */
+static void csv_targets_are_numbers(void **state)
+{
+    struct csv_options o = {.header = -1, .targets = true};
+    struct samples s;
+
+    (void)state;
+    expect("a,y\n1,452600.5\n2,-3\n", &o, &s, 2, 1, 0);
+    assert_float_equal(s.target[0], 452600.5, 0);
+    assert_float_equal(s.target[1], -3, 0);
+    assert_null(s.label);
+    assert_null(s.class_name);
+    samples_deinit(&s);
+    refused("1,x\n", &o, ERR_FORMAT, "line 1, column 2: expected a number");
+}
+
+/* Numbers read as strtod reads them, to the last bit of a float. */
+static void csv_numbers_are_exact(void **state)
+{
+    static const char *const numbers[] = {"0.1",
+                                          "-0",
+                                          "123456789012345",
+                                          "1234567890123456789",
+                                          ".5",
+                                          "5.",
+                                          "1e-38",
+                                          "3.4028234e38",
+                                          "+17.25",
+                                          "0.30000001",
+                                          "-1e+5",
+                                          "1E5",
+                                          "1.40e-45",
+                                          "9007199254740993"};
+    char text[64];
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        struct samples s;
+
+        snprintf(text, sizeof(text), "%s,1\n", numbers[i]);
+        expect(text, &as_found, &s, 1, 1, 1);
+        assert_float_equal(s.value[0], (float)strtod(numbers[i], NULL), 0);
+        samples_deinit(&s);
+    }
+}
+
+/* Nothing is guessed: what is missing, too much, or no number is refused with
+ * its line and column. */
+static void csv_faults_say_line_and_column(void **state)
+{
+    struct csv_options none = {.header = 0};
+
+    (void)state;
+    refused("a,b,c\n1,2,3\n4,,6\n", &as_found, ERR_FORMAT,
+            "T: line 3, column 2 (b): expected a number (fill missing values");
+    refused("1,NA,3\n", &as_found, ERR_FORMAT, "line 1, column 2");
+    refused("1,nan,3\n", &as_found, ERR_FORMAT, "line 1, column 2");
+    refused("1,2,\n", &as_found, ERR_FORMAT, "the label is missing");
+    refused("1,2\n1,2,3\n", &as_found, ERR_FORMAT,
+            "line 2: expected 2 columns, found 3");
+    refused("1,2,3\n1,2\n", &as_found, ERR_FORMAT, "expected 3 columns");
+    refused("1e39,2\n", &as_found, ERR_FORMAT, "32-bit float");
+    refused("0x1,2\n", &none, ERR_FORMAT, "found \"0x1\"");
+    refused("inf,2\n", &none, ERR_FORMAT, "found \"inf\"");
+    refused("1e,2\n", &none, ERR_FORMAT, "found \"1e\"");
+    refused("1-2,2\n", &none, ERR_FORMAT, "found \"1-2\"");
+    refused("1\n2\n", &as_found, ERR_FORMAT, "at least two columns");
+    refused("", &as_found, ERR_FORMAT, "found nothing");
+    refused("\n \n", &as_found, ERR_FORMAT, "found nothing");
+}
+
+static char *many_rows(unsigned classes)
+{
+    char *text = malloc(classes * 16ull), *p = text;
+    unsigned i;
+
+    assert_non_null(text);
+    for (i = 0; i < classes; i++)
+        p += sprintf(p, "%u,c%03u\n", i, i);
+    return text;
+}
+
+/* 256 classes, no more; and memory within the limit. */
+static void csv_limits_hold(void **state)
+{
+    char *text = many_rows(257);
+    struct csv_table *t = csv_table_new(&as_found);
+    struct data_stream *stream;
+    struct samples s;
+    struct fault f = {0};
+
+    (void)state;
+    refused(text, &as_found, ERR_LIMIT,
+            "T: line 257, column 2: expected at most 256 classes");
+    *strstr(text, "256,") = '\0';
+    expect(text, &as_found, &s, 256, 1, 256);
+    assert_int_equal(s.label[255], 255);
+    samples_deinit(&s);
+    assert_int_equal(data_stream_memory("T", text, strlen(text), &stream, NULL),
+                     ERR_OK);
+    assert_int_equal(csv_table_read(t, stream, 100, &f), ERR_LIMIT);
+    data_stream_close(stream);
+    csv_table_free(t);
+    free(text);
+}
+
+/* A record that ends nowhere stops at the limit, not at the file's end. */
+static void csv_endless_record_is_refused(void **state)
+{
+    char *text = malloc(2 * CSV_RECORD_MAX);
+
+    (void)state;
+    assert_non_null(text);
+    memset(text, '1', 2 * CSV_RECORD_MAX);
+    memcpy(text, "1,\"", 3);
+    text[2 * CSV_RECORD_MAX - 1] = '\0';
+    refused(text, &as_found, ERR_FORMAT,
+            "T: line 1: expected a record of less");
+    free(text);
+}
+
+/* Several files are one table, each with the header or without. */
+static void csv_files_follow_one_another(void **state)
+{
+    static const char *const parts[] = {"x,y\n1,b\n", "x,y\n2,a\n", "3,b\n"};
+    struct csv_table *t = csv_table_new(&as_found);
+    struct samples s;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < 3; i++) {
+        struct data_stream *stream;
+
+        assert_int_equal(
+            data_stream_memory("T", parts[i], strlen(parts[i]), &stream, NULL),
+            ERR_OK);
+        assert_int_equal(csv_table_read(t, stream, UINT64_MAX, NULL), ERR_OK);
+        data_stream_close(stream);
+    }
+    assert_int_equal(csv_table_take(t, &s, NULL), ERR_OK);
+    csv_table_free(t);
+    assert_int_equal(s.count, 3);
+    assert_float_equal(s.value[2], 3, 0);
+    assert_int_equal(s.label[0], 1);
+    assert_int_equal(s.label[1], 0);
+    assert_int_equal(s.label[2], 1);
+    samples_deinit(&s);
+}
+
+/* Every allocation that fails is reported and undone. */
+static void csv_allocation_failure_leaves_nothing(void **state)
+{
+    int64_t before = mem_outstanding();
+    int nth, failed = 1;
+
+    (void)state;
+    for (nth = 1; failed; nth++) {
+        struct samples s = {0};
+        enum err err;
+
+        mem_fail_at(nth, 0);
+        err = read_text("x,y\n1,b\n2,a\n", &as_found, &s, NULL);
+        failed = mem_failed();
+        mem_fail_at(0, 0);
+        assert_int_equal(err, failed ? ERR_NOMEM : ERR_OK);
+        samples_deinit(&s);
+        assert_int_equal(mem_outstanding(), before);
+    }
+    assert_true(nth > 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(csv_rows_and_classes_are_read),
+        cmocka_unit_test(csv_number_classes_go_by_value),
+        cmocka_unit_test(csv_label_is_where_it_is_said_to_be),
+        cmocka_unit_test(csv_header_is_found_or_set),
+        cmocka_unit_test(csv_quotes_are_rfc_4180),
+        cmocka_unit_test(csv_separator_is_found_or_set),
+        cmocka_unit_test(csv_targets_are_numbers),
+        cmocka_unit_test(csv_numbers_are_exact),
+        cmocka_unit_test(csv_faults_say_line_and_column),
+        cmocka_unit_test(csv_limits_hold),
+        cmocka_unit_test(csv_endless_record_is_refused),
+        cmocka_unit_test(csv_files_follow_one_another),
+        cmocka_unit_test(csv_allocation_failure_leaves_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

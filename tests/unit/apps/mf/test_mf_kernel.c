@@ -1,0 +1,201 @@
+#include "apps/mf/mf_kernel.h"
+#include "base/rng.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "tests/unit/fixture/check.h"
+
+enum { RANK_TRIED = 100, RUNS = 5 };
+
+/* A block with everything it points to. */
+struct fixture {
+    struct mf_block b;
+    float users[MF_BLOCK][RANK_TRIED], items[RUNS][RANK_TRIED];
+    float item_gradients[RUNS][RANK_TRIED];
+    float user_gradients[MF_BLOCK * RANK_TRIED];
+    float value[MF_BLOCK];
+    uint8_t run[RUNS];
+    void *user[MF_BLOCK];
+    const float *item[RUNS];
+    float *item_gradient[RUNS];
+};
+
+/* @n ratings dealt to RUNS items, the last of them with what is left. */
+static void make(struct fixture *f, size_t n, unsigned rank, uint64_t seed)
+{
+    struct rng rng;
+    size_t i, left = n;
+    unsigned k;
+
+    memset(f, 0, sizeof(*f));
+    rng_init(&rng, seed);
+    for (i = 0; i < n; i++) {
+        for (k = 0; k < rank; k++)
+            f->users[i][k] = (float)(0.3 * rng_normal(&rng));
+        f->value[i] = (float)rng_normal(&rng);
+        f->user[i] = f->users[i];
+    }
+    for (i = 0; i < RUNS; i++) {
+        size_t take = i + 1 == RUNS ? left : rng_below(&rng, left + 1);
+
+        for (k = 0; k < rank; k++) {
+            f->items[i][k] = (float)(0.3 * rng_normal(&rng));
+            f->item_gradients[i][k] = (float)rng_normal(&rng);
+        }
+        f->run[i] = (uint8_t)take;
+        left -= take;
+        f->item[i] = f->items[i];
+        f->item_gradient[i] = f->item_gradients[i];
+    }
+    f->b = (struct mf_block){.n = n,
+                             .runs = RUNS,
+                             .rank = rank,
+                             .lambda = 0.05f,
+                             .user = f->user,
+                             .value = f->value,
+                             .run = f->run,
+                             .item = f->item,
+                             .item_gradient = f->item_gradient,
+                             .user_gradient = f->user_gradients};
+}
+
+static void expect_near(double a, double b, double tolerance, const char *what)
+{
+    if (!(fabs(a - b) <= tolerance * (1 + fabs(b))))
+        fail_msg("%s: %.9g and %.9g", what, a, b);
+}
+
+/* The kernel's errors and gradients are those of the plain reference, at the
+ * ranks with vectors of their own and at others. */
+static void mf_kernel_equals_the_plain_reference(void **state)
+{
+    static const unsigned ranks[] = {1, 3, 7, 8, 16, 20, 32, 33, 64, 100};
+    static struct fixture fast, plain;
+    char what[64];
+    size_t n, i, j;
+    unsigned k;
+
+    (void)state;
+    for (i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++) {
+        for (n = 1; n <= MF_BLOCK; n++) {
+            snprintf(what, sizeof(what), "rank %u, %zu ratings", ranks[i], n);
+            make(&fast, n, ranks[i], 100 * n + i);
+            make(&plain, n, ranks[i], 100 * n + i);
+            expect_near(mf_train(&fast.b), mf_train_plain(&plain.b), 1e-5,
+                        what);
+            for (j = 0; j < n * ranks[i]; j++)
+                expect_near((double)fast.user_gradients[j],
+                            (double)plain.user_gradients[j], 1e-5, what);
+            for (j = 0; j < RUNS; j++)
+                for (k = 0; k < ranks[i]; k++)
+                    expect_near((double)fast.item_gradients[j][k],
+                                (double)plain.item_gradients[j][k], 1e-5, what);
+        }
+    }
+}
+
+/* Half the squared error and the penalty of one rating. */
+static double objective(unsigned rank, const double *l, const double *r,
+                        double value, double lambda)
+{
+    double e = value, squares = 0;
+    unsigned k;
+
+    for (k = 0; k < rank; k++) {
+        e -= l[k] * r[k];
+        squares += l[k] * l[k] + r[k] * r[k];
+    }
+    return 0.5 * e * e + 0.5 * lambda * squares;
+}
+
+/* The plain reference's gradients are the derivatives of that objective:
+ * central differences in double. */
+static void mf_gradient_is_the_derivative_of_the_objective(void **state)
+{
+    enum { RANK = 9 };
+    static struct fixture f;
+    double row[2][RANK], step = 1e-5, lambda;
+    unsigned k, side;
+
+    (void)state;
+    make(&f, 1, RANK, 8);
+    memset(f.item_gradients, 0, sizeof(f.item_gradients));
+    memset(f.run, 0, sizeof(f.run));
+    f.run[0] = 1;
+    lambda = (double)f.b.lambda;
+    mf_train_plain(&f.b);
+    for (k = 0; k < RANK; k++) {
+        row[0][k] = (double)f.users[0][k];
+        row[1][k] = (double)f.items[0][k];
+    }
+    for (side = 0; side < 2; side++) {
+        for (k = 0; k < RANK; k++) {
+            double v = row[side][k], up, down;
+            float g = side ? f.item_gradients[0][k] : f.user_gradients[k];
+
+            row[side][k] = v + step;
+            up = objective(RANK, row[0], row[1], (double)f.value[0], lambda);
+            row[side][k] = v - step;
+            down = objective(RANK, row[0], row[1], (double)f.value[0], lambda);
+            row[side][k] = v;
+            expect_near((double)g, (up - down) / (2 * step), 1e-6,
+                        "derivative");
+        }
+    }
+}
+
+/* Predictions' squared errors are those of the plain reference. */
+static void mf_squared_error_equals_the_plain_reference(void **state)
+{
+    static const unsigned ranks[] = {1, 7, 8, 17, 32, 100};
+    static struct fixture f;
+    const float *user[MF_BLOCK], *item[MF_BLOCK];
+    size_t i, j;
+
+    (void)state;
+    for (i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++) {
+        make(&f, MF_BLOCK, ranks[i], i);
+        for (j = 0; j < MF_BLOCK; j++) {
+            user[j] = f.users[j];
+            item[j] = f.items[j % RUNS];
+        }
+        expect_near(
+            mf_squared_error(MF_BLOCK, ranks[i], user, item, f.value),
+            mf_squared_error_plain(MF_BLOCK, ranks[i], user, item, f.value),
+            1e-5, "squared error");
+        assert_true(mf_squared_error(0, ranks[i], user, item, f.value) == 0);
+    }
+}
+
+/* A row that is no number makes the sum none either: divergence shows. */
+static void mf_non_finite_rows_show_in_the_sum(void **state)
+{
+    static const unsigned ranks[] = {7, 32};
+    static struct fixture f;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < 2; i++) {
+        make(&f, MF_BLOCK, ranks[i], 1);
+        f.users[3][2] = NAN;
+        assert_false(isfinite(mf_train(&f.b)));
+        make(&f, MF_BLOCK, ranks[i], 1);
+        f.users[3][2] = 1e30f;
+        f.items[0][2] = f.items[1][2] = f.items[4][2] = 1e30f;
+        f.items[2][2] = f.items[3][2] = 1e30f;
+        assert_false(isfinite(mf_train(&f.b)));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mf_kernel_equals_the_plain_reference),
+        cmocka_unit_test(mf_gradient_is_the_derivative_of_the_objective),
+        cmocka_unit_test(mf_squared_error_equals_the_plain_reference),
+        cmocka_unit_test(mf_non_finite_rows_show_in_the_sum),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,157 @@
+#include "base/mem.h"
+#include "base/text.h"
+
+#include "tests/unit/fixture/check.h"
+
+#include <stdio.h>
+
+/* What is written piece by piece comes out as one text, longer than any of the
+ * buffer's sizes. */
+static void text_many_writes_give_one_text(void **state)
+{
+    struct text t = {0};
+    char *s;
+
+    (void)state;
+    for (int i = 0; i < 1000; i++)
+        text_printf(&t, "%d,", i % 10);
+    text_puts(&t, "end");
+    s = text_take(&t);
+    assert_non_null(s);
+    assert_int_equal(strlen(s), 2003);
+    assert_memory_equal(s + 2000 - 4, "8,9,end", 8);
+    mem_free(s);
+}
+
+/* Nothing written is the empty text, not NULL. */
+static void text_nothing_written_is_empty(void **state)
+{
+    struct text t = {0};
+    char *s = text_take(&t);
+
+    (void)state;
+    assert_string_equal(s, "");
+    mem_free(s);
+}
+
+/* Whichever allocation fails, the text is either whole or refused. */
+static void text_allocation_failure_is_remembered(void **state)
+{
+    int64_t before = mem_outstanding();
+    int failed = 1;
+
+    (void)state;
+    for (int nth = 1; failed; nth++) {
+        struct text t = {0};
+        char *s;
+
+        mem_fail_at(nth, 0);
+        for (int i = 0; i < 100; i++)
+            text_puts(&t, "0123456789");
+        s = text_take(&t);
+        failed = mem_failed();
+        mem_fail_at(0, 0);
+        assert_int_equal(s == NULL, failed);
+        assert_true(failed || strlen(s) == 1000);
+        mem_free(s);
+    }
+    assert_int_equal(mem_outstanding(), before);
+}
+
+/* What a terminal would obey, and what is not UTF-8, is made harmless; the rest
+ * stays. */
+static void text_clean_leaves_only_what_is_harmless(void **state)
+{
+    static const struct {
+        const char *before, *after;
+    } cases[] = {{"plain \xc3\xa9", "plain \xc3\xa9"},
+                 {"a\x1b[31mb\n", "a?[31mb?"},
+                 {"\x7f\xc2\x9b\xc2\xa0", "??\xc2\xa0"},
+                 {"cut \xe2\x82", "cut ??"},
+                 {"", ""}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        char s[64];
+
+        snprintf(s, sizeof(s), "%s", cases[i].before);
+        text_clean(s);
+        assert_string_equal(s, cases[i].after);
+        assert_true(text_is_utf8(s));
+    }
+}
+
+/* The distance counts edits; neighbours swapped are one edit, case a half. */
+static void text_distance_counts_edits(void **state)
+{
+    (void)state;
+    assert_int_equal(text_distance("", ""), 0);
+    assert_int_equal(text_distance("abc", "abc"), 0);
+    assert_int_equal(text_distance("abc", ""), 3);
+    assert_int_equal(text_distance("kitten", "sitting"), 3);
+    assert_int_equal(text_distance("saerch", "search"), 1);
+    assert_int_equal(text_distance("ABCD", "abcd"), 2);
+    assert_int_equal(text_distance("A", "a"), 1);
+}
+
+/* It is symmetric, and far longer words than it looks at do no harm. */
+static void text_distance_is_symmetric_and_bounded(void **state)
+{
+    char wide[1000];
+
+    (void)state;
+    memset(wide, 'x', sizeof(wide) - 1);
+    wide[sizeof(wide) - 1] = '\0';
+    assert_int_equal(text_distance("moment", "momentum"),
+                     text_distance("momentum", "moment"));
+    assert_int_equal(text_distance(wide, "x"), 63);
+}
+
+/* A typing error finds its word, a beginning too, nonsense finds nothing. */
+static void text_nearest_finds_what_is_meant(void **state)
+{
+    static const char *const names[] = {"learning_rate", "momentum",
+                                        "batch_size"};
+
+    (void)state;
+    assert_string_equal(text_nearest("learningrate", names, 3),
+                        "learning_rate");
+    assert_string_equal(text_nearest("momentun", names, 3), "momentum");
+    assert_string_equal(text_nearest("batch", names, 3), "batch_size");
+    assert_string_equal(text_nearest("Momentum", names, 3), "momentum");
+    assert_null(text_nearest("layers", names, 3));
+    assert_null(text_nearest("", names, 3));
+    assert_null(text_nearest("x", names, 0));
+}
+
+/* UTF-8 is told from what only looks like it. */
+static void text_is_utf8_by_rfc_3629(void **state)
+{
+    static const char *const good[] = {"", "plain", "\xc3\xa9", "\xe2\x82\xac",
+                                       "\xf0\x9f\x98\x80"};
+    static const char *const bad[] = {
+        "\x80",         "\xc3",         "\xc0\x80",         "\xe0\x80\x80",
+        "\xed\xa0\x80", "\xf8\x88\x80", "\xf4\x90\x80\x80", "a\xff"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++)
+        assert_true(text_is_utf8(good[i]));
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+        assert_false(text_is_utf8(bad[i]));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(text_many_writes_give_one_text),
+        cmocka_unit_test(text_nothing_written_is_empty),
+        cmocka_unit_test(text_allocation_failure_is_remembered),
+        cmocka_unit_test(text_is_utf8_by_rfc_3629),
+        cmocka_unit_test(text_clean_leaves_only_what_is_harmless),
+        cmocka_unit_test(text_distance_counts_edits),
+        cmocka_unit_test(text_distance_is_symmetric_and_bounded),
+        cmocka_unit_test(text_nearest_finds_what_is_meant),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,217 @@
+#include "branches/pool.h"
+
+#include "base/mem.h"
+#include "branches/pages.h"
+#include "tests/unit/fixture/check.h"
+
+/* A system that counts what it gave. */
+static size_t mapped_bytes;
+static unsigned mapped_slabs;
+
+static void *counting_map(size_t bytes)
+{
+    mapped_bytes += bytes;
+    mapped_slabs++;
+    return slab_system()->map(bytes);
+}
+
+static void counting_unmap(void *slab, size_t bytes)
+{
+    mapped_bytes -= bytes;
+    mapped_slabs--;
+    slab_system()->unmap(slab, bytes);
+}
+
+static const struct slab_ops counting = {counting_map, counting_unmap};
+
+static const uint64_t none[2] = {0, 0};
+
+/* A pool with plain items of 40 bytes (class 0) and blocks of 100 (class 1). */
+static void pool_with_two_classes(struct pool *p)
+{
+    size_t items, blocks;
+
+    mapped_bytes = 0;
+    mapped_slabs = 0;
+    pool_init(p, &counting);
+    assert_int_equal(pool_add_items(p, 40, &items), ERR_OK);
+    assert_int_equal(pool_add_blocks(p, 100, &blocks), ERR_OK);
+    assert_int_equal(items, 0);
+    assert_int_equal(blocks, 1);
+}
+
+/* Sizes that round to the same block share a class. */
+static void pool_equal_blocks_share_a_class(void **state)
+{
+    struct pool p;
+    size_t a, b, c;
+
+    (void)state;
+    pool_init(&p, &counting);
+    assert_int_equal(pool_add_blocks(&p, 65, &a), ERR_OK);
+    assert_int_equal(pool_add_blocks(&p, 128, &b), ERR_OK);
+    assert_int_equal(pool_add_blocks(&p, 129, &c), ERR_OK);
+    assert_int_equal(a, b);
+    assert_int_not_equal(a, c);
+    assert_int_equal(pool_class_bytes(&p, a), 128 + sizeof(struct pool_block));
+    pool_deinit(&p);
+}
+
+/* The pool takes exactly the bytes of what was asked for, in one slab, and what
+ * is there already is not taken again. */
+static void pool_takes_exactly_what_is_missing(void **state)
+{
+    static const uint64_t first[2] = {3, 5}, second[2] = {3, 9};
+    struct pool p;
+
+    (void)state;
+    pool_with_two_classes(&p);
+    assert_int_equal(pool_ensure(&p, first, none, UINT64_MAX), ERR_OK);
+    assert_int_equal(mapped_bytes, 3 * 40 + 5 * (128 + 16));
+    assert_int_equal(mapped_slabs, 1);
+    assert_int_equal(pool_ensure(&p, first, none, UINT64_MAX), ERR_OK);
+    assert_int_equal(mapped_slabs, 1);
+    assert_int_equal(pool_ensure(&p, second, none, UINT64_MAX), ERR_OK);
+    assert_int_equal(mapped_bytes, 3 * 40 + 9 * (128 + 16));
+    assert_int_equal(mapped_slabs, 2);
+    pool_check(&p);
+    pool_deinit(&p);
+    assert_int_equal(mapped_bytes, 0);
+    assert_int_equal(mapped_slabs, 0);
+}
+
+/* Blocks do not overlap, lie on cache lines, come in the order of their
+ * addresses, and are found again in that order after a release backwards. */
+static void pool_blocks_lie_in_order(void **state)
+{
+    static const uint64_t need[2] = {0, 16};
+    struct pool_block *block[16];
+    struct pool p;
+
+    (void)state;
+    pool_with_two_classes(&p);
+    assert_int_equal(pool_ensure(&p, need, none, UINT64_MAX), ERR_OK);
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = 0; i < 16; i++) {
+            block[i] = (struct pool_block *)pool_take(&p, 1);
+            assert_int_equal(block[i]->item.refs, 1);
+            assert_int_equal((uintptr_t)block[i]->bytes % 64, 0);
+            memset(block[i]->bytes, i, 128);
+            if (i > 0)
+                assert_ptr_equal(block[i]->bytes, block[i - 1]->bytes + 128);
+        }
+        for (int i = 0; i < 16; i++)
+            for (int k = 0; k < 128; k++)
+                assert_int_equal(block[i]->bytes[k], i);
+        assert_int_equal(pool_used_bytes(&p), 16 * 144);
+        for (int i = 16; i-- > 0;)
+            pool_give(&p, 1, &block[i]->item);
+        assert_int_equal(pool_used_bytes(&p), 0);
+        pool_check(&p);
+    }
+    pool_deinit(&p);
+}
+
+/* Beyond the limit nothing is taken, unless slabs that are wholly free may go:
+ * those in use, and those that others count on, stay. */
+static void pool_gives_back_free_slabs_for_others(void **state)
+{
+    static const uint64_t blocks[3][2] = {{0, 10}, {0, 20}, {0, 30}};
+    static const uint64_t items[2] = {50, 10}, keep_all[2] = {0, 30},
+                          keep_some[2] = {0, 11};
+    struct pool_item *held;
+    struct pool p;
+
+    (void)state;
+    pool_with_two_classes(&p);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pool_ensure(&p, blocks[i], none, 4320), ERR_OK);
+    assert_int_equal(mapped_bytes, 4320);
+    held = pool_take(&p, 1); /* from the slab taken last */
+    assert_int_equal(pool_ensure(&p, items, keep_all, 4320), ERR_LIMIT);
+    assert_int_equal(mapped_slabs, 3);
+    assert_int_equal(pool_ensure(&p, items, keep_some, 4320), ERR_LIMIT);
+    assert_int_equal(mapped_slabs, 2); /* one free slab stays for the eleven */
+    pool_check(&p);
+    assert_int_equal(pool_ensure(&p, items, none, 4320), ERR_OK);
+    assert_int_equal(mapped_slabs, 2); /* the other went, one for items came */
+    assert_int_equal(mapped_bytes, 10 * 144 + 50 * 40);
+    pool_check(&p);
+    ((struct pool_block *)held)->bytes[127] = 1;
+    pool_give(&p, 1, held);
+    pool_check(&p);
+    pool_deinit(&p);
+    assert_int_equal(mapped_bytes, 0);
+}
+
+/* A need whose bytes overflow is a limit, not a small slab. */
+static void pool_overflowing_need_is_refused(void **state)
+{
+    static const uint64_t need[2] = {1, UINT64_MAX / 100};
+    struct pool p;
+
+    (void)state;
+    pool_with_two_classes(&p);
+    assert_int_equal(pool_ensure(&p, need, none, UINT64_MAX), ERR_LIMIT);
+    assert_int_equal(mapped_slabs, 0);
+    pool_deinit(&p);
+}
+
+/* System slabs of any size are zeroed, and large ones begin where a huge page
+ * may; what is more than the machine has is refused. */
+static void slab_system_gives_zeroed_aligned_memory(void **state)
+{
+    static const size_t sizes[] = {1,       4096,          5000,
+                                   2 << 20, (2 << 20) + 1, 5000000};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        unsigned char *slab = slab_system()->map(sizes[i]);
+
+        assert_non_null(slab);
+        assert_int_equal((uintptr_t)slab % 4096, 0);
+        if (sizes[i] >= 2 << 20)
+            assert_int_equal((uintptr_t)slab % (2 << 20), 0);
+        for (size_t at = 0; at < sizes[i]; at += 509)
+            assert_int_equal(slab[at], 0);
+        slab[sizes[i] - 1] = 1;
+        slab_system()->unmap(slab, sizes[i]);
+    }
+    assert_null(slab_system()->map(SIZE_MAX));
+    assert_null(slab_system()->map(SIZE_MAX / 4));
+    slab_system()->unmap(NULL, 10);
+}
+
+/* A full tree over n chunks has the nodes that the reservation counts: one more
+ * chunk than a level holds makes a level. */
+static void pages_worst_case_counts_every_level(void **state)
+{
+    static const struct {
+        uint64_t chunks, nodes;
+        unsigned level;
+    } want[] = {
+        {0, 0, 0},   {1, 1, 0},           {128, 1, 0},
+        {129, 3, 1}, {128 * 128, 129, 1}, {128 * 128 + 1, 129 + 3, 2},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
+        assert_int_equal(pages_nodes(want[i].chunks), want[i].nodes);
+        assert_int_equal(pages_level(want[i].chunks), want[i].level);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pool_equal_blocks_share_a_class),
+        cmocka_unit_test(pool_takes_exactly_what_is_missing),
+        cmocka_unit_test(pool_blocks_lie_in_order),
+        cmocka_unit_test(pool_gives_back_free_slabs_for_others),
+        cmocka_unit_test(pool_overflowing_need_is_refused),
+        cmocka_unit_test(slab_system_gives_zeroed_aligned_memory),
+        cmocka_unit_test(pages_worst_case_counts_every_level),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

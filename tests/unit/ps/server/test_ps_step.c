@@ -1,0 +1,119 @@
+/* mlt_rows and mlt_step_rows: exclusive rows looked up once. */
+#include "ps/rows/rule.h"
+#include "tests/unit/fixture/ps_fixture.h"
+
+#include "tests/unit/fixture/check.h"
+
+enum { BATCH = 100, STEPS = 3 };
+
+struct task {
+    struct mlt_ps *ps;
+    mlt_table table;
+    bool by_pointer;
+    uint32_t bytes; /* of a row */
+    float seen; /* a value read through a pointer that was got before a step */
+};
+
+/* Steps the caller's rows STEPS times, either way, with the same deltas. */
+static int step(struct mlt_worker *w, void *arg)
+{
+    struct task *t = arg;
+    float delta[BATCH][FIXTURE_WIDTH];
+    uint64_t rows[BATCH], first, count;
+    void *at[BATCH];
+
+    mlt_owned_rows(t->ps, t->table, mlt_worker_index(w), &first, &count);
+    for (size_t i = 0; i < BATCH; i++)
+        rows[i] = first + i * 37 % count;
+    if (t->by_pointer)
+        mlt_rows(w, t->table, BATCH, rows, at);
+    for (uint64_t k = 0; k < STEPS; k++) {
+        for (size_t i = 0; i < BATCH; i++)
+            for (uint32_t j = 0; j < FIXTURE_WIDTH; j++)
+                delta[i][j] = fixture_noise(k, rows[i], j);
+        if (t->by_pointer)
+            mlt_step_rows(w, t->table, BATCH, at, delta);
+        else
+            mlt_inc_rows(w, t->table, BATCH, rows, delta);
+    }
+    if (t->by_pointer && mlt_worker_index(w) == 0)
+        t->seen = *(float *)at[0];
+    return mlt_clock(w);
+}
+
+static void expect_alike(unsigned workers, const char *rule)
+{
+    struct task t = {.ps = fixture_ps(workers, "bsp", rule)};
+    uint64_t row, first, count;
+    uint32_t j;
+
+    t.table = fixture_table(t.ps, "own", MLT_F32, MLT_EXCLUSIVE, 0);
+    fixture_start(t.ps);
+    assert_int_equal(ps_fork(t.ps, 1, 0, BRANCH_TRAINING), ERR_OK);
+    assert_int_equal(ps_fork(t.ps, 2, 0, BRANCH_TRAINING), ERR_OK);
+    assert_int_equal(ps_activate(t.ps, 1), ERR_OK);
+    fixture_run(t.ps, step, &t, 0);
+    t.by_pointer = true;
+    assert_int_equal(ps_activate(t.ps, 2), ERR_OK);
+    fixture_run(t.ps, step, &t, 0);
+    for (row = 0; row < FIXTURE_ROWS; row++)
+        for (j = 0; j < FIXTURE_WIDTH; j++)
+            assert_true(fixture_value(t.ps, 1, "own", row, j) ==
+                        fixture_value(t.ps, 2, "own", row, j));
+    mlt_owned_rows(t.ps, t.table, 0, &first, &count);
+    assert_true((double)t.seen == fixture_value(t.ps, 2, "own", first, 0));
+    assert_true(t.seen != 0);
+    for (row = 0; row < FIXTURE_ROWS; row++)
+        assert_true(fixture_value(t.ps, 0, "own", row, 0) == 0);
+    mlt_ps_free(t.ps);
+}
+
+/* Stepping rows by pointer gives the bits that mlt_inc_rows gives, under every
+ * rule, rows that occur twice included; the pointers are the rows' places in
+ * this branch alone, also in a fresh fork, and stay so. */
+static void step_rows_equals_inc_rows(void **state)
+{
+    (void)state;
+    for (size_t i = 0; rule_at(i); i++) {
+        expect_alike(1, rule_at(i)->name);
+        expect_alike(2, rule_at(i)->name);
+    }
+}
+
+static int ask_bytes(struct mlt_worker *w, void *arg)
+{
+    struct task *t = arg;
+
+    t->bytes = mlt_row_bytes(w, t->table);
+    return 0;
+}
+
+static uint32_t bytes_under(const char *rule)
+{
+    struct task t = {.ps = fixture_ps(1, "bsp", rule)};
+
+    t.table = fixture_table(t.ps, "own", MLT_F32, MLT_EXCLUSIVE, 0);
+    fixture_start(t.ps);
+    fixture_run(t.ps, ask_bytes, &t, 0);
+    mlt_ps_free(t.ps);
+    return t.bytes;
+}
+
+/* A row's bytes count its slots and its tail. */
+static void row_bytes_count_slots(void **state)
+{
+    (void)state;
+    assert_int_equal(bytes_under("add"), FIXTURE_WIDTH * 4);
+    assert_int_equal(bytes_under("adagrad"), 2 * FIXTURE_WIDTH * 4);
+    assert_int_equal(bytes_under("adam"), 3 * FIXTURE_WIDTH * 4 + 8);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(step_rows_equals_inc_rows),
+        cmocka_unit_test(row_bytes_count_slots),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

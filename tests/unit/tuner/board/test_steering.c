@@ -1,0 +1,509 @@
+/* Steering, by hand: commands to tuners that wait for their training system,
+ * before and after a loss of it. */
+#include "searchers/searcher.h"
+#include "searchers/space/space_json.h"
+#include "tuner/board/strategy.h"
+#include "tuner/board/tuner.h"
+#include "tuner/history/history.h"
+
+#include "tests/unit/fixture/check.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#define RATE(retune)                                                           \
+    "{\"learning_rate\": {\"type\": \"float\", \"values\": [0.0001, 0.01], "   \
+    "\"default\": 0.01, \"retune\": " retune "}}"
+
+/* A run over the lives of its tuners. */
+struct run {
+    struct history history; /* what is journaled */
+    struct tuner *tuner;
+    struct tuner_actions actions;
+    struct tuner_answer answer; /* the latest */
+    const struct strategy_ops *strategy;
+    const char *space;
+    double now;
+};
+
+static const struct tuner_limits epochs_777 = {LIMIT_MAX_EPOCHS,
+                                               {.max_epochs = 777}};
+static const struct tuner_limits plateau_5000 = {LIMIT_PLATEAU_EPOCHS,
+                                                 {.plateau_epochs = 5000}};
+
+/* ---- a life -------------------------------------------------------------- */
+
+/* As a shell does: through JSON, refused by nothing. */
+static void journal(struct run *r, const struct record *record)
+{
+    json_t *json = record_to_json(record);
+    struct record back;
+
+    assert_int_equal(record_from_json(json, &back, NULL), ERR_OK);
+    assert_int_equal(history_apply(&r->history, &back), ERR_OK);
+    record_deinit(&back);
+    json_decref(json);
+}
+
+static void give(struct run *r, struct tuner_event *e)
+{
+    tuner_actions_reset(&r->actions);
+    e->now_s = r->now;
+    assert_int_equal(tuner_step(r->tuner, e, &r->actions), ERR_OK);
+    for (size_t i = 0; i < r->actions.count; i++) {
+        if (r->actions.item[i].kind == TUNER_RECORD)
+            journal(r, &r->actions.item[i].record);
+        if (r->actions.item[i].kind == TUNER_ANSWER)
+            r->answer = r->actions.item[i].answer;
+    }
+}
+
+/* A tuner begins; @restarts: of the node, 0 for a user's `mltune resume`. */
+static void begin(struct run *r, uint32_t restarts)
+{
+    static struct space space;
+    struct tuner_options o = TUNER_OPTIONS;
+    struct tuner_event timer = {.kind = TUNER_EVENT_TIMER};
+
+    assert_int_equal(space_from_text(r->space, &space, NULL), ERR_OK);
+    o.space = &space;
+    o.strategy = r->strategy;
+    o.searcher = &searcher_grid;
+    o.snapshot_dir = "/disk";
+    o.resume = r->history.records ? &r->history : NULL;
+    o.restarts = restarts;
+    o.resume_reason = "it was lost";
+    assert_int_equal(tuner_new(&o, &r->tuner, NULL), ERR_OK);
+    give(r, &timer);
+}
+
+/* Killed, with its training system; the next one begins. */
+static void lose(struct run *r, uint32_t restarts)
+{
+    tuner_free(r->tuner);
+    r->now += 1;
+    begin(r, restarts);
+}
+
+static void open_run(struct run *r, const struct strategy_ops *strategy,
+                     const char *space)
+{
+    memset(r, 0, sizeof(*r));
+    history_init(&r->history);
+    r->strategy = strategy;
+    r->space = space;
+    r->now = 1000;
+    begin(r, 0);
+}
+
+static void close_run(struct run *r)
+{
+    tuner_free(r->tuner);
+    tuner_actions_deinit(&r->actions);
+    history_deinit(&r->history);
+}
+
+static void say(struct run *r, const struct msg *m)
+{
+    struct tuner_event e = {.kind = TUNER_EVENT_MESSAGE, .message = m};
+
+    r->now += 0.1;
+    give(r, &e);
+}
+
+static void say_ready(struct run *r)
+{
+    struct msg m = {.kind = MSG_READY};
+
+    m.ready =
+        (struct msg_ready){.samples = 512, .workers = 1, .loss_floor = NAN};
+    m.ready.tunables = json_pack("[s]", "learning_rate");
+    say(r, &m);
+    json_decref(m.ready.tunables);
+}
+
+/* @after seconds; it is accepted, and changes something. */
+static void command(struct run *r, double after, enum tuner_command command,
+                    const struct tuner_limits *limits)
+{
+    struct tuner_event e = {
+        .kind = TUNER_EVENT_COMMAND, .command = command, .limits = limits};
+
+    r->now += after;
+    give(r, &e);
+}
+
+static void accepted(struct run *r, double after, enum tuner_command c,
+                     const struct tuner_limits *limits)
+{
+    command(r, after, c, limits);
+    assert_int_equal(r->answer.err, ERR_OK);
+    assert_true(r->answer.changed);
+}
+
+static bool sends(const struct run *r, enum msg_kind kind)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < r->actions.count; i++)
+        any |= r->actions.item[i].kind == TUNER_SEND &&
+               r->actions.item[i].message.kind == kind;
+    return any;
+}
+
+static bool decides(const struct run *r, const char *decision)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < r->actions.count; i++)
+        any |=
+            r->actions.item[i].kind == TUNER_RECORD &&
+            r->actions.item[i].record.kind == RECORD_DECISION &&
+            strcmp(r->actions.item[i].record.decision.decision, decision) == 0;
+    return any;
+}
+
+/* ---- while it loads ------------------------------------------------------ */
+
+/* The time of a run goes on, not back, over tuners that were told something and
+ * never saw their training system. */
+static void steering_of_runs_that_never_began_keeps_their_time(void **state)
+{
+    struct run r;
+    double before;
+
+    (void)state;
+    open_run(&r, &strategy_fixed, RATE("true"));
+    accepted(&r, 5, TUNER_LIMITS, &epochs_777);
+    lose(&r, 1);
+    before = r.history.at_s;
+    assert_true(before >= 5);
+    accepted(&r, 1, TUNER_LIMITS, &plateau_5000);
+    assert_true(r.history.at_s >= before);
+    lose(&r, 0);
+    accepted(&r, 0, TUNER_PAUSE, NULL);
+    say_ready(&r);
+    assert_true(r.history.started);
+    close_run(&r);
+}
+
+/* The same where it had begun, and where the time of day is odd: what is
+ * recorded after `ready` is not before what was while it loaded. */
+static void steering_while_a_resumed_run_loads_keeps_its_time(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 50; i++) {
+        struct run r;
+
+        open_run(&r, &strategy_fixed, RATE("true"));
+        r.now += 0.1 * i;
+        say_ready(&r);
+        lose(&r, 1);
+        accepted(&r, 1.0 / (3 + i), TUNER_LIMITS, &epochs_777);
+        accepted(&r, 0.7, TUNER_LIMITS, &plateau_5000);
+        say_ready(&r);
+        assert_int_equal(r.history.resumes, 1);
+        close_run(&r);
+    }
+}
+
+/* A command while a paused run is loaded again leaves the limits and the pause
+ * that were set before. */
+static void steering_while_it_loads_again_forgets_nothing(void **state)
+{
+    struct run r;
+
+    (void)state;
+    open_run(&r, &strategy_fixed, RATE("true"));
+    say_ready(&r);
+    accepted(&r, 1, TUNER_LIMITS, &epochs_777);
+    accepted(&r, 1, TUNER_PAUSE, NULL);
+    lose(&r, 1);
+    accepted(&r, 1, TUNER_LIMITS, &plateau_5000);
+    assert_int_equal(r.answer.limits.max_epochs, 777);
+    assert_true(r.history.pause_wanted);
+    say_ready(&r);
+    assert_false(sends(&r, MSG_FORK));
+    assert_int_equal(r.history.status, RUN_PAUSED);
+    assert_int_equal(r.history.limits.max_epochs, 777);
+    assert_int_equal(r.history.limits.plateau_epochs, 5000);
+    accepted(&r, 1, TUNER_CONTINUE, NULL);
+    assert_true(sends(&r, MSG_FORK));
+    close_run(&r);
+}
+
+/* What is asked for before a run has ever begun outlives its first training
+ * system. */
+static void steering_before_the_first_ready_is_kept(void **state)
+{
+    struct run r;
+
+    (void)state;
+    open_run(&r, &strategy_fixed, RATE("true"));
+    accepted(&r, 1, TUNER_LIMITS, &epochs_777);
+    accepted(&r, 1, TUNER_PAUSE, NULL);
+    lose(&r, 1);
+    say_ready(&r);
+    assert_false(sends(&r, MSG_FORK));
+    assert_int_equal(r.history.run.limits.max_epochs, 777);
+    assert_true(r.history.pause_wanted);
+    accepted(&r, 1, TUNER_CONTINUE, NULL);
+    assert_int_equal(r.answer.limits.max_epochs, 777);
+    assert_true(sends(&r, MSG_FORK));
+    close_run(&r);
+}
+
+/* A wish for a search is not forgotten over another command. */
+static void steering_keeps_the_wish_for_a_search(void **state)
+{
+    struct run r;
+
+    (void)state;
+    open_run(&r, &strategy_mltuner, RATE("true"));
+    say_ready(&r);
+    accepted(&r, 1, TUNER_RETUNE, NULL);
+    lose(&r, 1);
+    accepted(&r, 1, TUNER_LIMITS, &plateau_5000);
+    assert_true(r.history.retune_wanted);
+    command(&r, 0, TUNER_RETUNE, NULL);
+    assert_int_equal(r.answer.err, ERR_OK);
+    assert_false(r.answer.changed);
+    close_run(&r);
+}
+
+/* Who resumes a paused run lets it go on; the feed says so, whether the run had
+ * begun or not. */
+static void steering_resumed_by_its_user_goes_on(void **state)
+{
+    (void)state;
+    for (int begun = 0; begun <= 1; begun++) {
+        struct run r;
+
+        open_run(&r, &strategy_fixed, RATE("true"));
+        if (begun)
+            say_ready(&r);
+        accepted(&r, 1, TUNER_PAUSE, NULL);
+        lose(&r, 0);
+        accepted(&r, 1, TUNER_LIMITS, &epochs_777);
+        say_ready(&r);
+        assert_true(decides(&r, "continue"));
+        assert_true(sends(&r, MSG_FORK));
+        assert_false(r.history.pause_wanted);
+        close_run(&r);
+    }
+}
+
+/* But not where they pause it again while it loads. */
+static void steering_paused_again_while_it_loads_stays_so(void **state)
+{
+    struct run r;
+
+    (void)state;
+    open_run(&r, &strategy_fixed, RATE("true"));
+    say_ready(&r);
+    accepted(&r, 1, TUNER_PAUSE, NULL);
+    lose(&r, 0);
+    accepted(&r, 1, TUNER_PAUSE, NULL);
+    say_ready(&r);
+    assert_false(decides(&r, "continue"));
+    assert_false(sends(&r, MSG_FORK));
+    assert_true(r.history.pause_wanted);
+    assert_int_equal(r.history.status, RUN_PAUSED);
+    close_run(&r);
+}
+
+/* ---- stop ---------------------------------------------------------------- */
+
+static void write_snapshot(struct run *r)
+{
+    struct record record;
+
+    record_init(&record, RECORD_SNAPSHOT_WRITTEN);
+    record.at_s = r->history.at_s;
+    record.clock = r->history.clock;
+    snprintf(record.snapshot_written.path, RECORD_PATH_MAX, "/disk/000001");
+    record.snapshot_written.state = json_object();
+    journal(r, &record);
+    record_deinit(&record);
+}
+
+/* Where nothing is trained yet, nobody is promised a model. */
+static void steering_stop_before_ready_promises_no_model(void **state)
+{
+    struct run r;
+
+    (void)state;
+    open_run(&r, &strategy_fixed, RATE("true"));
+    accepted(&r, 1, TUNER_STOP, NULL);
+    assert_non_null(strstr(r.answer.text, "nothing is trained yet"));
+    assert_int_equal(r.history.end.status, RUN_STOPPED);
+    close_run(&r);
+    open_run(&r, &strategy_fixed, RATE("true"));
+    accepted(&r, 1, TUNER_INTERRUPT, NULL);
+    assert_non_null(strstr(r.answer.text, "nothing new to write"));
+    close_run(&r);
+}
+
+/* While the snapshot is read a stop would throw its model away: it is for
+ * later. */
+static void steering_stop_waits_for_the_snapshot(void **state)
+{
+    struct msg failed = {.kind = MSG_FAILED};
+    struct run r;
+
+    (void)state;
+    open_run(&r, &strategy_fixed, RATE("true"));
+    say_ready(&r);
+    write_snapshot(&r);
+    lose(&r, 0);
+    command(&r, 1, TUNER_STOP, NULL);
+    assert_int_equal(r.answer.err, ERR_AGAIN);
+    assert_false(r.answer.changed);
+    assert_false(r.history.finished);
+    say_ready(&r);
+    assert_true(sends(&r, MSG_RESTORE));
+    for (size_t i = 0; i < r.actions.count; i++)
+        if (r.actions.item[i].kind == TUNER_SEND)
+            failed.op = r.actions.item[i].message.op;
+    command(&r, 1, TUNER_STOP, NULL);
+    assert_int_equal(r.answer.err, ERR_AGAIN);
+    assert_false(r.history.finished);
+    failed.failed.code = ERR_NOENT;
+    snprintf(failed.failed.reason, sizeof(failed.failed.reason), "gone");
+    say(&r, &failed); /* no snapshot: it begins anew */
+    assert_true(sends(&r, MSG_FORK));
+    accepted(&r, 1, TUNER_STOP, NULL);
+    close_run(&r);
+}
+
+/* A snapshot that cannot be read now may be sound: the run is interrupted, for
+ * a resume to try it again. */
+static void steering_unreadable_snapshot_interrupts(void **state)
+{
+    struct msg failed = {.kind = MSG_FAILED};
+    struct run r;
+
+    (void)state;
+    open_run(&r, &strategy_fixed, RATE("true"));
+    say_ready(&r);
+    write_snapshot(&r);
+    lose(&r, 0);
+    say_ready(&r);
+    for (size_t i = 0; i < r.actions.count; i++)
+        if (r.actions.item[i].kind == TUNER_SEND)
+            failed.op = r.actions.item[i].message.op;
+    failed.failed.code = ERR_IO;
+    snprintf(failed.failed.reason, sizeof(failed.failed.reason), "away");
+    say(&r, &failed);
+    assert_false(sends(&r, MSG_FORK));
+    assert_true(r.history.finished);
+    assert_int_equal(r.history.end.status, RUN_INTERRUPTED);
+    assert_string_equal(r.history.end.reason, "restore_failed");
+    assert_non_null(strstr(r.history.end.message, "is kept: away; resume"));
+    close_run(&r);
+}
+
+/* A user who does not want to wait may interrupt: all is there for later. */
+static void steering_interrupt_while_it_loads_keeps_all(void **state)
+{
+    struct run r;
+
+    (void)state;
+    open_run(&r, &strategy_fixed, RATE("true"));
+    say_ready(&r);
+    write_snapshot(&r);
+    lose(&r, 0);
+    accepted(&r, 1, TUNER_INTERRUPT, NULL);
+    assert_int_equal(r.history.end.status, RUN_INTERRUPTED);
+    assert_int_equal(r.history.snapshots, 1);
+    close_run(&r);
+}
+
+/* ---- answers ------------------------------------------------------------- */
+
+/* Where no tunable may change in a re-tune, none is promised. */
+static void steering_retune_of_what_may_not_is_refused(void **state)
+{
+    struct run r;
+
+    (void)state;
+    open_run(&r, &strategy_mltuner, RATE("false"));
+    say_ready(&r);
+    command(&r, 1, TUNER_RETUNE, NULL);
+    assert_int_equal(r.answer.err, ERR_UNSUPPORTED);
+    assert_false(r.history.retune_wanted);
+    close_run(&r);
+}
+
+/* Counts have all their digits. */
+static void steering_says_counts_in_full(void **state)
+{
+    static const struct tuner_limits limits = {
+        LIMIT_MAX_EPOCHS | LIMIT_TARGET_LOSS,
+        {.max_epochs = 12345678, .target_loss = 0.1}};
+    struct run r;
+
+    (void)state;
+    open_run(&r, &strategy_fixed, RATE("true"));
+    accepted(&r, 1, TUNER_LIMITS, &limits);
+    assert_string_equal(r.answer.text,
+                        "the user sets target_loss 0.1 (was none), max_epochs "
+                        "12345678 (was 100)");
+    accepted(&r, 1, TUNER_LIMITS, &epochs_777);
+    assert_string_equal(r.answer.text,
+                        "the user sets max_epochs 777 (was 12345678)");
+    close_run(&r);
+}
+
+/* A beat of each node is recorded once a second at most, from `ready` on; and
+ * the run's course has it. */
+static void beats_are_recorded_from_ready_on(void **state)
+{
+    struct msg m = {.kind = MSG_BEAT, .beat.node = 3};
+    struct run r;
+
+    (void)state;
+    open_run(&r, &strategy_mltuner, RATE("true"));
+    say(&r, &m);
+    assert_int_equal(r.history.nodes.count, 0);
+    say_ready(&r);
+    for (int i = 0; i < 40; i++) { /* every 0.1 s */
+        m.beat.data_bytes_sent = (uint64_t)i;
+        say(&r, &m);
+    }
+    assert_int_equal(r.history.nodes.count, 4);
+    assert_in_range(r.history.nodes.node[3].points, 4, 5);
+    m.beat.node = 2;
+    say(&r, &m); /* another's turn comes for itself */
+    assert_int_equal(r.history.nodes.node[2].points, 1);
+    m.beat.node = NODES_MAX; /* cannot be */
+    say(&r, &m);
+    assert_int_equal(r.history.nodes.count, 4);
+    lose(&r, 1);
+    say_ready(&r);
+    assert_false(r.history.nodes.node[3].alive);
+    assert_true(nodes_total(&r.history.nodes.node[3]).data_bytes_sent >= 30);
+    close_run(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(beats_are_recorded_from_ready_on),
+        cmocka_unit_test(steering_of_runs_that_never_began_keeps_their_time),
+        cmocka_unit_test(steering_while_a_resumed_run_loads_keeps_its_time),
+        cmocka_unit_test(steering_while_it_loads_again_forgets_nothing),
+        cmocka_unit_test(steering_before_the_first_ready_is_kept),
+        cmocka_unit_test(steering_keeps_the_wish_for_a_search),
+        cmocka_unit_test(steering_resumed_by_its_user_goes_on),
+        cmocka_unit_test(steering_paused_again_while_it_loads_stays_so),
+        cmocka_unit_test(steering_stop_before_ready_promises_no_model),
+        cmocka_unit_test(steering_stop_waits_for_the_snapshot),
+        cmocka_unit_test(steering_unreadable_snapshot_interrupts),
+        cmocka_unit_test(steering_interrupt_while_it_loads_keeps_all),
+        cmocka_unit_test(steering_retune_of_what_may_not_is_refused),
+        cmocka_unit_test(steering_says_counts_in_full),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

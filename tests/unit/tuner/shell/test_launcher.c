@@ -1,0 +1,358 @@
+/* The launcher starts its own executable as a node, so this program is both: as
+ * `test_launcher node ...` it does what the endpoint's text says. */
+#include "base/file_io.h"
+#include "base/log.h"
+#include "tests/unit/fixture/check.h"
+#include "tuner/shell/launcher_io.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- the node ------------------------------------------------------------ */
+
+static void sleep_for_ever(void)
+{
+    for (;;)
+        pause();
+}
+
+static int count_fds(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    int n = 0;
+
+    while (readdir(dir))
+        n++;
+    closedir(dir);
+    return n - 3; /* ".", ".." and the folder itself */
+}
+
+static void tell_surroundings(void)
+{
+    sigset_t mask;
+    int death = 0;
+
+    sigprocmask(SIG_BLOCK, NULL, &mask);
+    prctl(PR_GET_PDEATHSIG, &death);
+    printf("fds=%d group=%d death=%d blocked=%d stdin=%d\n", count_fds(),
+           getpgrp() == getpid(), death, sigismember(&mask, SIGINT),
+           (int)read(0, &death, 1));
+}
+
+static int node_main(char **argv)
+{
+    const char *role = argv[3];
+
+    setvbuf(stdout, NULL, _IONBF, 0);
+    if (strcmp(argv[2], "--tuner") != 0 || strcmp(argv[4], "--node") != 0)
+        return 9;
+    if (strcmp(role, "surroundings") == 0)
+        tell_surroundings();
+    if (strcmp(role, "last words") == 0)
+        fprintf(stderr, "first line\nlast line of node %s\n", argv[5]);
+    if (strcmp(role, "stubborn") == 0) {
+        signal(SIGTERM, SIG_IGN);
+        printf("ready\n");
+        sleep_for_ever();
+    }
+    if (strcmp(role, "family") == 0) {
+        if (fork() == 0)
+            sleep_for_ever();
+        printf("ready\n");
+        return 0;
+    }
+    if (strcmp(role, "sleeper") == 0) {
+        printf("ready\n");
+        sleep_for_ever();
+    }
+    return 3;
+}
+
+/* ---- the tests ----------------------------------------------------------- */
+
+static char dir[64];
+static char log_path[96];
+
+static int make_dir(void **state)
+{
+    (void)state;
+    snprintf(dir, sizeof(dir), "/tmp/mltune-test-launcher-XXXXXX");
+    if (!mkdtemp(dir))
+        return -1;
+    snprintf(log_path, sizeof(log_path), "%s/log", dir);
+    return 0;
+}
+
+static int remove_dir(void **state)
+{
+    (void)state;
+    return folder_remove(dir, NULL) == ERR_OK ? 0 : -1;
+}
+
+static void start(struct node_process *p, const char *role)
+{
+    struct launch launch = {role, 4, NULL, log_path, false};
+    struct fault f = {0};
+
+    if (launcher_start(p, &launch, &f) != ERR_OK)
+        fail_msg("%s", f.text);
+    assert_true(p->pid > 0);
+}
+
+/* Waits, without a clock, until the process has ended by itself. */
+static void wait_for_end(struct node_process *p)
+{
+    struct pollfd item = {.fd = p->pid_fd, .events = POLLIN};
+
+    while (poll(&item, 1, -1) < 0)
+        assert_int_equal(errno, EINTR);
+    assert_true(launcher_poll(p));
+}
+
+/* Waits until the node has written "ready" to the log. */
+static void wait_for_ready(void)
+{
+    char text[256] = "";
+
+    while (!strstr(text, "ready")) {
+        int fd = open(log_path, O_RDONLY);
+        ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+
+        text[n > 0 ? n : 0] = '\0';
+        if (fd >= 0)
+            close(fd);
+        sched_yield();
+    }
+}
+
+static bool alive(pid_t pid)
+{
+    return kill(pid, 0) == 0;
+}
+
+/* A node that ends is noticed with its exit code, and is no zombie. */
+static void launcher_exit_code_is_told(void **state)
+{
+    struct node_process p;
+    char text[128];
+
+    (void)state;
+    start(&p, "exit");
+    wait_for_end(&p);
+    assert_int_equal(p.code, 3);
+    launcher_verdict(&p, text, sizeof(text));
+    assert_non_null(strstr(text, "node 4"));
+    assert_non_null(strstr(text, "exit code 3"));
+    assert_int_equal(waitpid(p.pid, NULL, WNOHANG), -1);
+    assert_int_equal(errno, ECHILD);
+}
+
+/* A node has stdin, stdout and stderr and no other file, a group of its own,
+ * dies with its parent, and inherits no blocked signal. */
+static void launcher_node_inherits_nothing(void **state)
+{
+    int extra = open("/dev/null", O_RDONLY); /* without close-on-exec */
+    sigset_t block;
+    struct node_process p;
+    char text[256];
+
+    (void)state;
+    sigemptyset(&block);
+    sigaddset(&block, SIGINT);
+    sigprocmask(SIG_BLOCK, &block, NULL);
+    start(&p, "surroundings");
+    wait_for_end(&p);
+    sigprocmask(SIG_UNBLOCK, &block, NULL);
+    close(extra);
+    launcher_last_words(&p, text, sizeof(text));
+    assert_string_equal(text, "fds=3 group=1 death=9 blocked=0 stdin=0\n");
+}
+
+/* A killed node is told by the name of the signal. */
+static void launcher_killed_node_is_told_by_signal(void **state)
+{
+    struct node_process p;
+    char text[160];
+
+    (void)state;
+    start(&p, "sleeper");
+    assert_false(launcher_poll(&p));
+    kill(p.pid, SIGKILL);
+    wait_for_end(&p);
+    assert_int_equal(p.code, -SIGKILL);
+    launcher_verdict(&p, text, sizeof(text));
+    assert_non_null(strstr(text, "SIGKILL"));
+}
+
+/* Stopping ends a node that takes no notice of requests. */
+static void launcher_stop_ends_a_stubborn_node(void **state)
+{
+    struct node_process p;
+
+    (void)state;
+    start(&p, "stubborn");
+    wait_for_ready();
+    launcher_stop(&p, 1, -1);
+    assert_true(p.ended);
+    assert_int_equal(p.code, -SIGKILL);
+    assert_false(alive(p.pid));
+    launcher_stop(&p, 1, -1); /* once more does nothing */
+}
+
+/* Without grace the node is killed at once; a process that never was is fine.
+ */
+static void launcher_stop_without_grace_kills(void **state)
+{
+    struct node_process p, none = {0};
+
+    (void)state;
+    start(&p, "sleeper");
+    launcher_stop(&p, 0, -1);
+    assert_int_equal(p.code, -SIGKILL);
+    launcher_stop(&none, 0, -1);
+}
+
+/* Somebody in a hurry ends the wait: the node would never go by itself. */
+static void launcher_stop_in_a_hurry_kills(void **state)
+{
+    struct node_process p;
+    int pipe_fd[2];
+
+    (void)state;
+    assert_int_equal(pipe(pipe_fd), 0);
+    assert_int_equal(write(pipe_fd[1], "x", 1), 1);
+    start(&p, "stubborn");
+    wait_for_ready();
+    launcher_stop(&p, 1000 * 1000, pipe_fd[0]);
+    assert_int_equal(p.code, -SIGKILL);
+    close(pipe_fd[0]);
+    close(pipe_fd[1]);
+}
+
+/* What a node started itself goes with it. */
+static void launcher_end_takes_the_group_along(void **state)
+{
+    struct node_process p;
+    siginfo_t info;
+
+    (void)state;
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    start(&p, "family");
+    wait_for_end(&p);
+    /* Its child is ours now, and has been killed. */
+    assert_int_equal(waitid(P_ALL, 0, &info, WEXITED), 0);
+    assert_int_equal(info.si_status, SIGKILL);
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+/* When the tuner dies, by whatever, so does its node. */
+static void launcher_node_dies_with_its_tuner(void **state)
+{
+    struct node_process p;
+    siginfo_t info;
+    pid_t tuner;
+
+    (void)state;
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    tuner = fork();
+    if (tuner == 0) {
+        start(&p, "sleeper");
+        wait_for_ready();
+        kill(getpid(), SIGKILL);
+    }
+    assert_int_equal(waitpid(tuner, NULL, 0), tuner);
+    assert_int_equal(waitid(P_ALL, 0, &info, WEXITED), 0);
+    assert_int_equal(info.si_code, CLD_KILLED);
+    assert_int_equal(info.si_status, SIGKILL);
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+/* The last words are this node's, not those of one before it, and begin with a
+ * whole line. */
+static void launcher_last_words_are_the_nodes_own(void **state)
+{
+    struct node_process p;
+    char text[256], part[28];
+
+    (void)state;
+    assert_int_equal(file_write(log_path, "old\n", 4, NULL), 0);
+    start(&p, "last words");
+    wait_for_end(&p);
+    launcher_last_words(&p, text, sizeof(text));
+    assert_string_equal(text, "first line\nlast line of node 4\n");
+    launcher_last_words(&p, part, sizeof(part));
+    assert_string_equal(part, "last line of node 4\n");
+}
+
+/* A log that cannot be opened is an error that names it. */
+static void launcher_without_a_log_is_refused(void **state)
+{
+    struct launch launch = {"exit", 0, NULL, "/proc/none/log", false};
+    struct node_process p;
+    struct fault f = {0};
+
+    (void)state;
+    assert_int_equal(launcher_start(&p, &launch, &f), ERR_IO);
+    assert_non_null(strstr(f.text, "/proc/none/log"));
+    assert_int_equal(p.pid, 0);
+}
+
+/* No process left: an error, and no file is left open. */
+static void launcher_without_processes_is_refused(void **state)
+{
+    pid_t pid = fork();
+    int status;
+
+    (void)state;
+    if (pid == 0) {
+        struct rlimit none = {0, 0};
+        struct launch launch = {"exit", 0, NULL, log_path, false};
+        struct node_process p;
+        struct fault f = {0};
+        int before = count_fds();
+
+        if (geteuid() == 0 && (chmod(dir, 0777) != 0 || setuid(65534) != 0))
+            _exit(1);
+        setrlimit(RLIMIT_NPROC, &none);
+        if (launcher_start(&p, &launch, &f) != ERR_IO)
+            _exit(2);
+        if (!strstr(f.text, "start node 0") || p.pid != 0)
+            _exit(3);
+        _exit(count_fds() == before ? 0 : 4);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, make_dir, remove_dir)
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(launcher_exit_code_is_told),
+        CASE(launcher_node_inherits_nothing),
+        CASE(launcher_killed_node_is_told_by_signal),
+        CASE(launcher_stop_ends_a_stubborn_node),
+        CASE(launcher_stop_without_grace_kills),
+        CASE(launcher_stop_in_a_hurry_kills),
+        CASE(launcher_end_takes_the_group_along),
+        CASE(launcher_node_dies_with_its_tuner),
+        CASE(launcher_last_words_are_the_nodes_own),
+        CASE(launcher_without_a_log_is_refused),
+        CASE(launcher_without_processes_is_refused),
+    };
+
+    if (argc > 5 && strcmp(argv[1], "node") == 0)
+        return node_main(argv);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

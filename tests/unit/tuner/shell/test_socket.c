@@ -1,0 +1,168 @@
+#include "base/file_io.h"
+#include "base/mem.h"
+#include "tests/unit/fixture/check.h"
+#include "tuner/shell/socket_io.h"
+
+#include <zmq.h>
+
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char dir[64];
+static struct tuner_socket tuner;
+static void *context, *node;
+
+static int make_pair(void **state)
+{
+    int linger = 0;
+
+    (void)state;
+    snprintf(dir, sizeof(dir), "/tmp/mltune-test-socket-XXXXXX");
+    if (!mkdtemp(dir) || socket_open(&tuner, dir, NULL) != ERR_OK)
+        return -1;
+    context = zmq_ctx_new();
+    node = zmq_socket(context, ZMQ_DEALER);
+    zmq_setsockopt(node, ZMQ_LINGER, &linger, sizeof(linger));
+    return zmq_connect(node, tuner.endpoint);
+}
+
+static int remove_pair(void **state)
+{
+    (void)state;
+    zmq_close(node);
+    zmq_ctx_term(context);
+    socket_close(&tuner);
+    if (!folder_is_empty(dir)) /* the socket's folder went with it */
+        return -1;
+    return folder_remove(dir, NULL) == ERR_OK ? 0 : -1;
+}
+
+static void send_text(const char *text, int flags)
+{
+    assert_true(zmq_send(node, text, strlen(text), flags) >= 0);
+}
+
+/* Waits, without a clock, for the tuner's side to have something. */
+static enum err receive(struct socket_peer *from, char **text, size_t *len)
+{
+    zmq_pollitem_t item = {.socket = tuner.router, .events = ZMQ_POLLIN};
+
+    assert_int_equal(zmq_poll(&item, 1, -1), 1);
+    return socket_receive(&tuner, from, text, len);
+}
+
+/* A message arrives with its sender, and the answer goes back to it. */
+static void socket_message_and_answer(void **state)
+{
+    struct socket_peer from;
+    char *text, back[16];
+    size_t len;
+
+    (void)state;
+    send_text("hello", 0);
+    assert_int_equal(receive(&from, &text, &len), ERR_OK);
+    assert_int_equal(len, 5);
+    assert_string_equal(text, "hello");
+    mem_free(text);
+    assert_int_equal(socket_send(&tuner, &from, "config", 6), ERR_OK);
+    assert_int_equal(zmq_recv(node, back, sizeof(back), 0), 6);
+    assert_memory_equal(back, "config", 6);
+    assert_int_equal(socket_receive(&tuner, &from, &text, &len), ERR_AGAIN);
+}
+
+/* Who is not connected cannot be sent to. */
+static void socket_unknown_peer_is_an_error(void **state)
+{
+    struct socket_peer nobody = {"nobody", 6}, same = nobody;
+
+    (void)state;
+    assert_int_equal(socket_send(&tuner, &nobody, "x", 1), ERR_NODE);
+    assert_true(socket_peer_same(&nobody, &same));
+    same.len = 5;
+    assert_false(socket_peer_same(&nobody, &same));
+}
+
+/* A message of several parts is dropped whole; the next one is fine. */
+static void socket_message_of_parts_is_dropped(void **state)
+{
+    struct socket_peer from;
+    char *text;
+    size_t len;
+
+    (void)state;
+    send_text("one", ZMQ_SNDMORE);
+    send_text("two", ZMQ_SNDMORE);
+    send_text("three", 0);
+    send_text("whole", 0);
+    assert_int_equal(receive(&from, &text, &len), ERR_PROTO);
+    assert_int_equal(receive(&from, &text, &len), ERR_OK);
+    assert_string_equal(text, "whole");
+    mem_free(text);
+}
+
+/* Without memory the message is lost and said to be, nothing else. */
+static void socket_without_memory_drops_the_message(void **state)
+{
+    struct socket_peer from;
+    char *text;
+    size_t len;
+    int64_t before = mem_outstanding();
+
+    (void)state;
+    send_text("lost", 0);
+    send_text("kept", 0);
+    mem_fail_at(1, 0);
+    assert_int_equal(receive(&from, &text, &len), ERR_NOMEM);
+    mem_fail_at(0, 0);
+    assert_int_equal(mem_outstanding(), before);
+    assert_int_equal(receive(&from, &text, &len), ERR_OK);
+    assert_string_equal(text, "kept");
+    mem_free(text);
+}
+
+/* The socket lies in a folder that only its owner may enter. */
+static void socket_folder_is_private(void **state)
+{
+    struct stat st;
+
+    (void)state;
+    assert_int_equal(stat(tuner.folder, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0700);
+}
+
+/* Where the path is too long for a Unix socket, or cannot hold one, another
+ * place is found. */
+static void socket_goes_elsewhere_when_it_must(void **state)
+{
+    char longer[FILE_PATH_MAX];
+    struct tuner_socket other;
+
+    (void)state;
+    snprintf(longer, sizeof(longer), "%s/%0100d", dir, 0);
+    assert_int_equal(folder_make(longer, NULL), 0);
+    unsetenv("XDG_RUNTIME_DIR");
+    assert_int_equal(socket_open(&other, longer, NULL), ERR_OK);
+    assert_memory_equal(other.folder, "/tmp/mltune-", 12);
+    socket_close(&other);
+    assert_int_equal(socket_open(&other, "/proc/self", NULL), ERR_OK);
+    socket_close(&other);
+    assert_int_equal(folder_remove(longer, NULL), 0);
+    socket_close(&other); /* again does nothing */
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, make_pair, remove_pair)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(socket_message_and_answer),
+        CASE(socket_unknown_peer_is_an_error),
+        CASE(socket_message_of_parts_is_dropped),
+        CASE(socket_without_memory_drops_the_message),
+        CASE(socket_folder_is_private),
+        CASE(socket_goes_elsewhere_when_it_must),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,431 @@
+#include "base/file_io.h"
+#include "base/mem.h"
+#include "tests/unit/fixture/check.h"
+#include "tuner/shell/state_io.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char dir[64];
+static char path[FILE_PATH_MAX];
+
+static const char *in_dir(const char *name)
+{
+    assert_int_equal(file_join(path, dir, name, NULL), 0);
+    return path;
+}
+
+static int make_dir(void **state)
+{
+    (void)state;
+    snprintf(dir, sizeof(dir), "/tmp/mltune-test-state-XXXXXX");
+    return mkdtemp(dir) ? 0 : -1;
+}
+
+static int remove_dir(void **state)
+{
+    (void)state;
+    return folder_remove(dir, NULL) == ERR_OK ? 0 : -1;
+}
+
+static bool exists(const char *name)
+{
+    struct stat st;
+
+    return lstat(in_dir(name), &st) == 0;
+}
+
+static void put(const char *name, const char *text)
+{
+    assert_int_equal(file_write(in_dir(name), text, strlen(text), NULL), 0);
+}
+
+static void expect_text(const char *name, const char *text)
+{
+    char *got;
+    size_t len;
+
+    assert_int_equal(file_read(in_dir(name), 1000, &got, &len, NULL), 0);
+    assert_int_equal(len, strlen(text));
+    assert_string_equal(got, text);
+    mem_free(got);
+}
+
+/* What is written is read back, for the owner alone, with nothing beside it. */
+static void file_written_is_read_back(void **state)
+{
+    struct stat st;
+
+    (void)state;
+    put("a", "one");
+    put("a", "two, longer");
+    expect_text("a", "two, longer");
+    assert_false(exists("a.tmp"));
+    assert_int_equal(stat(in_dir("a"), &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+}
+
+/* A write that fails leaves the old file and no temporary one. */
+static void file_failed_write_leaves_the_old(void **state)
+{
+    pid_t pid;
+    int status;
+
+    (void)state;
+    put("a", "old");
+    pid = fork();
+    if (pid == 0) {
+        struct rlimit limit = {1000, 1000};
+        static const char big[5000] = "x";
+        struct fault f = {0};
+        enum err err;
+
+        signal(SIGXFSZ, SIG_IGN);
+        setrlimit(RLIMIT_FSIZE, &limit);
+        err = file_write(in_dir("a"), big, sizeof(big), &f);
+        _exit(err == ERR_IO && strstr(f.text, "/a: File too large") ? 0 : 1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    expect_text("a", "old");
+    assert_false(exists("a.tmp"));
+}
+
+/* Each way a read can fail has its error. */
+static void file_read_errors_are_told_apart(void **state)
+{
+    struct fault f = {0};
+    char *text;
+    size_t len;
+
+    (void)state;
+    assert_int_equal(file_read(in_dir("none"), 10, &text, &len, &f), ERR_NOENT);
+    assert_non_null(strstr(f.text, "/none"));
+    put("long", "0123456789a");
+    assert_int_equal(file_read(in_dir("long"), 10, &text, &len, &f), ERR_LIMIT);
+    assert_int_equal(file_read(dir, 10, &text, &len, &f), ERR_IO);
+    mem_fail_at(1, 0);
+    assert_int_equal(file_read(in_dir("long"), 99, &text, &len, &f), ERR_NOMEM);
+    mem_fail_at(0, 0);
+}
+
+/* Folders are made with those above them; a file in the way is named. */
+static void folder_make_makes_all_of_the_path(void **state)
+{
+    struct fault f = {0};
+
+    (void)state;
+    assert_int_equal(folder_make(in_dir("x/y/z"), NULL), 0);
+    assert_int_equal(folder_make(in_dir("x/y/z"), NULL), 0);
+    assert_true(folder_is_empty(in_dir("x/y/z")));
+    put("file", "");
+    assert_int_equal(folder_make(in_dir("file/sub"), &f), ERR_IO);
+    assert_non_null(strstr(f.text, "not a folder"));
+    assert_false(folder_is_empty(in_dir("file")));
+    assert_false(folder_is_empty(in_dir("none")));
+}
+
+/* A folder's absolute name is known before the folder is there. */
+static void folder_absolute_needs_only_the_folders_above(void **state)
+{
+    char out[FILE_PATH_MAX], expected[FILE_PATH_MAX], cwd[FILE_PATH_MAX];
+
+    (void)state;
+    assert_non_null(getcwd(cwd, sizeof(cwd)));
+    assert_int_equal(file_join(expected, dir, "x/y", NULL), 0);
+    assert_int_equal(folder_absolute(in_dir("x/y"), out, NULL), 0);
+    assert_string_equal(out, expected);
+    assert_true(exists("x"));
+    assert_false(exists("x/y"));
+    assert_int_equal(folder_absolute(in_dir("x//y//"), out, NULL), 0);
+    assert_string_equal(out, expected);
+    assert_int_equal(folder_absolute(in_dir("x/../x/y"), out, NULL), 0);
+    assert_string_equal(out, expected);
+    assert_int_equal(chdir(dir), 0);
+    assert_int_equal(file_join(expected, dir, "new", NULL), 0);
+    assert_int_equal(folder_absolute("new", out, NULL), 0);
+    assert_string_equal(out, expected);
+    assert_int_equal(folder_absolute("./new/", out, NULL), 0);
+    assert_string_equal(out, expected);
+    assert_int_equal(chdir(cwd), 0);
+    assert_int_equal(folder_absolute("", out, NULL), ERR_INVAL);
+    put("file", "");
+    assert_int_equal(folder_absolute(in_dir("file/sub"), out, NULL), ERR_IO);
+}
+
+/* A published folder has its new name, the old content under it is gone, and so
+ * is the temporary name. */
+static void folder_published_replaces_the_old(void **state)
+{
+    char from[FILE_PATH_MAX], to[FILE_PATH_MAX];
+
+    (void)state;
+    assert_int_equal(file_join(to, dir, "model", NULL), 0);
+    assert_int_equal(file_join(from, dir, "model.tmp", NULL), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(folder_make(in_dir("model.tmp/sub"), NULL), 0);
+        put("model.tmp/sub/file", i ? "new" : "old");
+        put(i ? "model.tmp/b" : "model.tmp/a", "");
+        assert_int_equal(folder_publish(from, to, NULL), 0);
+        expect_text("model/sub/file", i ? "new" : "old");
+        assert_false(exists("model.tmp"));
+    }
+    assert_true(exists("model/b"));
+    assert_false(exists("model/a"));
+}
+
+/* A folder that cannot be published stays as it was. */
+static void folder_publish_onto_a_file_is_refused(void **state)
+{
+    char from[FILE_PATH_MAX], to[FILE_PATH_MAX];
+    struct fault f = {0};
+
+    (void)state;
+    assert_int_equal(file_join(to, dir, "model", NULL), 0);
+    assert_int_equal(file_join(from, dir, "model.tmp", NULL), 0);
+    put("model", "a file");
+    assert_int_equal(folder_make(from, NULL), 0);
+    assert_int_equal(folder_publish(from, to, &f), ERR_IO);
+    assert_non_null(strstr(f.text, "model.tmp"));
+    expect_text("model", "a file");
+    assert_true(exists("model.tmp"));
+}
+
+/* Removing takes everything below, never what a link points to. */
+static void folder_remove_follows_no_link(void **state)
+{
+    char link[FILE_PATH_MAX];
+
+    (void)state;
+    assert_int_equal(folder_make(in_dir("precious"), NULL), 0);
+    put("precious/file", "x");
+    assert_int_equal(folder_make(in_dir("d/e"), NULL), 0);
+    put("d/e/f", "x");
+    assert_int_equal(file_join(link, dir, "d/link", NULL), 0);
+    assert_int_equal(symlink(in_dir("precious"), link), 0);
+    assert_int_equal(folder_remove(in_dir("d"), NULL), 0);
+    assert_false(exists("d"));
+    expect_text("precious/file", "x");
+    assert_int_equal(folder_remove(in_dir("d"), NULL), 0);
+}
+
+/* Sweeping removes what ends in .tmp, files and folders, and nothing else. */
+static void folder_sweep_removes_temporaries(void **state)
+{
+    (void)state;
+    assert_int_equal(folder_make(in_dir("r/model.tmp/x"), NULL), 0);
+    put("r/model.tmp/x/file", "x");
+    put("r/a.tmp", "x");
+    put("r/tmp", "x");
+    put("r/a.tmp.keep", "x");
+    folder_sweep(in_dir("r"));
+    assert_false(exists("r/model.tmp"));
+    assert_false(exists("r/a.tmp"));
+    assert_true(exists("r/tmp"));
+    assert_true(exists("r/a.tmp.keep"));
+}
+
+/* A run's id is made of its name, whatever that holds. */
+static void run_folder_id_comes_from_the_name(void **state)
+{
+    static const struct {
+        const char *name, *start;
+    } cases[] = {
+        {"movielens", "movielens-"},
+        {"My model (v2)!", "my-model-v2-"},
+        {"", "run-"},
+        {"../../etc", "etc-"},
+        {"\xc3\xa9t\xc3\xa9", "t-"},
+        {"0123456789012345678901234567890123456789012345678901234567890123456",
+         "0123456789012345678901234567890123456789-"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct run_folder run;
+        size_t n = strlen(cases[i].start);
+
+        assert_int_equal(run_folder_new(&run, dir, cases[i].name, NULL), 0);
+        assert_true(run_id_valid(run.id));
+        assert_memory_equal(run.id, cases[i].start, n);
+        assert_int_equal(strlen(run.id), n + 6);
+        assert_true(folder_is_empty(in_dir("runs")) == false);
+        run_folder_close(&run);
+    }
+}
+
+/* Ids that could leave the folder are not ids. */
+static void run_id_validity(void **state)
+{
+    char name[RUN_ID_MAX + 2];
+
+    (void)state;
+    assert_true(run_id_valid("a-0"));
+    assert_false(run_id_valid(""));
+    assert_false(run_id_valid(".."));
+    assert_false(run_id_valid("a/b"));
+    assert_false(run_id_valid("A"));
+    memset(name, 'a', sizeof(name));
+    name[RUN_ID_MAX + 1] = '\0';
+    assert_false(run_id_valid(name));
+    name[RUN_ID_MAX] = '\0';
+    assert_true(run_id_valid(name));
+}
+
+/* A run is alive exactly as long as somebody holds its lock, and the lock goes
+ * with the process that held it. */
+static void run_folder_is_alive_while_locked(void **state)
+{
+    struct run_folder run;
+    int pipe_fd[2], status;
+    char id[RUN_ID_MAX + 1];
+    pid_t pid;
+
+    (void)state;
+    assert_int_equal(run_folder_new(&run, dir, "a", NULL), 0);
+    assert_true(run_folder_alive(dir, run.id));
+    run_folder_close(&run);
+    assert_false(run_folder_alive(dir, run.id));
+    assert_false(run_folder_alive(dir, "none"));
+    assert_int_equal(pipe(pipe_fd), 0);
+    pid = fork();
+    if (pid == 0) {
+        struct run_folder other;
+
+        if (run_folder_new(&other, dir, "b", NULL) != ERR_OK ||
+            write(pipe_fd[1], other.id, sizeof(other.id)) < 0)
+            _exit(1);
+        pause();
+    }
+    assert_int_equal(read(pipe_fd[0], id, sizeof(id)), sizeof(id));
+    assert_true(run_folder_alive(dir, id));
+    assert_int_equal(run_folder_owner(dir, id), pid);
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_false(run_folder_alive(dir, id));
+    assert_int_equal(run_folder_owner(dir, id), 0);
+    close(pipe_fd[0]);
+    close(pipe_fd[1]);
+}
+
+/* A run's folder is taken up again by one, and only when nobody has it. */
+static void run_folder_open_takes_what_is_free(void **state)
+{
+    struct run_folder run, again, third;
+    struct fault f = {0};
+    char id[RUN_ID_MAX + 1];
+
+    (void)state;
+    assert_int_equal(run_folder_new(&run, dir, "a", NULL), 0);
+    memcpy(id, run.id, sizeof(id));
+    assert_int_equal(run_folder_open(&again, dir, id, &f), ERR_BUSY);
+    assert_non_null(strstr(f.text, "is running"));
+    assert_int_equal(again.lock_fd, -1);
+    run_folder_close(&run);
+    assert_int_equal(run_folder_open(&again, dir, id, &f), 0);
+    assert_string_equal(again.id, id);
+    assert_string_equal(again.path, run.path);
+    assert_true(run_folder_alive(dir, id));
+    assert_int_equal(run_folder_open(&third, dir, id, NULL), ERR_BUSY);
+    run_folder_close(&again);
+    assert_int_equal(run_folder_open(&third, dir, "nobody", &f), ERR_NOENT);
+}
+
+/* Of the snapshots only those that count stay. */
+static void snapshots_sweep_keeps_what_counts(void **state)
+{
+    const char *keep[] = {NULL, ""};
+    char first[FILE_PATH_MAX];
+
+    (void)state;
+    snapshots_sweep(in_dir("snapshots"), keep, 0); /* nothing there: fine */
+    snprintf(first, sizeof(first), "%s", in_dir("snapshots/000001"));
+    assert_int_equal(folder_make(first, NULL), 0);
+    assert_int_equal(folder_make(in_dir("snapshots/000002"), NULL), 0);
+    assert_int_equal(folder_make(in_dir("snapshots/000001-best"), NULL), 0);
+    keep[0] = first;
+    snapshots_sweep(in_dir("snapshots"), keep, 2);
+    assert_true(exists("snapshots/000001"));
+    assert_false(exists("snapshots/000001-best"));
+    assert_false(exists("snapshots/000002"));
+}
+
+/* Sweeping cleans up after the dead and leaves the living alone. */
+static void state_sweep_spares_the_living(void **state)
+{
+    struct run_folder dead, alive;
+    char name[FILE_PATH_MAX];
+
+    (void)state;
+    state_sweep(dir); /* nothing there: fine */
+    assert_int_equal(run_folder_new(&dead, dir, "a", NULL), 0);
+    assert_int_equal(run_folder_new(&alive, dir, "b", NULL), 0);
+    run_folder_close(&dead);
+    for (int i = 0; i < 2; i++) {
+        snprintf(name, sizeof(name), "runs/%s/ipc.tmp", i ? dead.id : alive.id);
+        assert_int_equal(folder_make(in_dir(name), NULL), 0);
+    }
+    state_sweep(dir);
+    snprintf(name, sizeof(name), "runs/%s/ipc.tmp", dead.id);
+    assert_false(exists(name));
+    snprintf(name, sizeof(name), "runs/%s/ipc.tmp", alive.id);
+    assert_true(exists(name));
+    snprintf(name, sizeof(name), "runs/%s/lock", dead.id);
+    assert_true(exists(name));
+    run_folder_close(&alive);
+}
+
+/* A state folder is made on demand, private, and found again; a folder without
+ * runs is none. */
+static void state_is_made_and_found(void **state)
+{
+    char at[FILE_PATH_MAX], found[FILE_PATH_MAX];
+    struct fault f = {0};
+    struct stat st;
+
+    (void)state;
+    assert_int_equal(state_find(in_dir("s/t"), found, &f), ERR_NOENT);
+    assert_int_equal(state_make(in_dir("s/t"), at, NULL), 0);
+    assert_int_equal(at[0], '/');
+    assert_int_equal(stat(at, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0700);
+    assert_int_equal(state_find(in_dir("s/t"), found, &f), ERR_NOENT);
+    assert_non_null(strstr(f.text, "holds no runs"));
+    put("s/t/mltune.db", "");
+    assert_int_equal(state_find(in_dir("s/t"), found, NULL), 0);
+    assert_string_equal(at, found);
+    put("file", "");
+    assert_int_equal(state_make(in_dir("file/s"), at, &f), ERR_IO);
+    assert_non_null(strstr(f.text, "state folder"));
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, make_dir, remove_dir)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(file_written_is_read_back),
+        CASE(file_failed_write_leaves_the_old),
+        CASE(file_read_errors_are_told_apart),
+        CASE(folder_make_makes_all_of_the_path),
+        CASE(folder_absolute_needs_only_the_folders_above),
+        CASE(folder_published_replaces_the_old),
+        CASE(folder_publish_onto_a_file_is_refused),
+        CASE(folder_remove_follows_no_link),
+        CASE(folder_sweep_removes_temporaries),
+        CASE(run_folder_id_comes_from_the_name),
+        CASE(run_id_validity),
+        CASE(run_folder_is_alive_while_locked),
+        CASE(run_folder_open_takes_what_is_free),
+        CASE(snapshots_sweep_keeps_what_counts),
+        CASE(state_sweep_spares_the_living),
+        CASE(state_is_made_and_found),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,598 @@
+#include "tuner/board/byhand.h"
+
+#include "base/json/json.h"
+#include "searchers/space/space_json.h"
+#include "tuner/board/given.h"
+#include "tuner/board/steering.h"
+#include "tuner/board/strategy.h"
+#include "tuner/history/history.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct byhand_fork no_fork = {
+    .branch = BRANCH_NONE,
+    .instead_of = BRANCH_NONE,
+    .loss = NAN,
+    .metric = NAN,
+};
+
+void byhand_init(struct byhand *h, struct board *c)
+{
+    memset(h, 0, sizeof(*h));
+    for (size_t i = 0; i < BYHAND_MAX; i++)
+        h->fork[i] = no_fork;
+    h->recalled = !c->options.resume;
+    c->hand = h;
+}
+
+static struct byhand_fork *find(struct board *c, branch_id branch)
+{
+    for (size_t i = 0; i < BYHAND_MAX; i++)
+        if (c->hand->fork[i].branch == branch)
+            return &c->hand->fork[i];
+    return NULL;
+}
+
+/* ---- answers ------------------------------------------------------------- */
+
+/* The answer to FORK, to whoever waits for it. */
+static struct tuner_answer *tell(struct board *c, struct byhand_fork *f,
+                                 enum err err, const char *text)
+{
+    struct tuner_answer *a;
+
+    c->ticket = f->ticket;
+    a = steering_answer(c, err, err == ERR_OK, "%s", text);
+    f->asked = false;
+    return a;
+}
+
+static void setting_line(const struct board *c, const struct branch *b,
+                         char *out, size_t size)
+{
+    setting_text(&c->space, &b->setting, out, size);
+}
+
+/* ---- forking ------------------------------------------------------------- */
+
+/* Why no training branch can be forked from @b, as an answer; false: one can.
+ */
+static bool refuse_parent(struct board *c, const struct branch *b, branch_id id)
+{
+    if (!c->hand->begun)
+        steering_answer(c, ERR_AGAIN, false,
+                        "the run has not begun to train yet; try again");
+    else if (!b || b->state == BRANCH_REFUSED)
+        steering_answer(c, ERR_NOENT, false,
+                        "branch %u does not live: it was freed, or never was",
+                        id);
+    else if (b->type == BRANCH_TESTING || b->type == BRANCH_PROBE)
+        steering_answer(c, ERR_UNSUPPORTED, false,
+                        "branch %u is a %s branch: its state is not one to "
+                        "train",
+                        id, branch_type_name(b->type));
+    else if (b->nonfinite || b->error)
+        steering_answer(c, ERR_DIVERGED, false,
+                        "branch %u has %s: its state is of no use", id,
+                        b->nonfinite ? "diverged" : "failed");
+    else if (b->state != BRANCH_LIVE)
+        steering_answer(c, ERR_AGAIN, false,
+                        "branch %u is only being forked; try again", id);
+    else
+        return false;
+    return true;
+}
+
+/* A place for another; NULL, and an answer: there is none. */
+static struct byhand_fork *take_place(struct board *c)
+{
+    struct byhand_fork *f = find(c, BRANCH_NONE);
+
+    if (!f)
+        steering_answer(c, ERR_LIMIT, false,
+                        "%d branches that were forked by hand live: free one",
+                        BYHAND_MAX);
+    return f;
+}
+
+static bool fork_into(struct board *c, struct byhand_fork *f,
+                      struct branch *parent, const struct setting *setting,
+                      json_t *json)
+{
+    struct branch *b =
+        board_fork(c, parent, BRANCH_TRAINING, setting, json, "user");
+
+    if (b)
+        f->branch = b->id;
+    return b != NULL;
+}
+
+/* "3 epochs", "100 clocks". */
+static void length_text(uint32_t epochs, uint64_t clocks, char out[48])
+{
+    uint64_t n = clocks ? clocks : epochs;
+
+    snprintf(out, 48, "%llu %s%s", (unsigned long long)n,
+             clocks ? "clock" : "epoch", n == 1 ? "" : "s");
+}
+
+static void decide_fork(struct board *c, const struct byhand_fork *f)
+{
+    const struct branch *b = board_branch(c, f->branch);
+    struct record_decision *d;
+    char setting[160], length[48];
+
+    setting_line(c, b, setting, sizeof(setting));
+    length_text(f->epochs, f->clocks, length);
+    d = board_decision(c, "fork",
+                       "the user forks branch %u from branch %u with %s: it "
+                       "runs beside the training for %s",
+                       b->id, b->parent, setting, length);
+    board_decision_number(d, "branch", b->id);
+    board_decision_number(d, "parent", b->parent);
+}
+
+static void fork_with(struct board *c, struct byhand_fork *f,
+                      struct branch *parent, const struct tuner_fork *want,
+                      const json_t *given)
+{
+    struct problems problems = {0};
+    struct setting setting;
+    json_t *json = NULL;
+    enum err err = given_setting(c, &parent->setting, given, "/setting",
+                                 &setting, &json, &problems);
+
+    if (err == ERR_INVAL) {
+        given_refuse(c, &problems);
+    } else if (err) {
+        steering_answer(c, err, false, "out of memory; try again");
+    } else if (!fork_into(c, f, parent, &setting, json)) {
+        steering_answer(c, ERR_LIMIT, false,
+                        "as many branches live as the tuner can hold: free "
+                        "one, or wait until the search ends");
+    } else {
+        f->asked = true;
+        f->ticket = c->ticket;
+        f->epochs = want->epochs;
+        f->clocks = want->clocks;
+        decide_fork(c, f);
+    }
+    json_decref(json);
+    problems_deinit(&problems);
+}
+
+void byhand_fork(struct board *c, const struct tuner_fork *want)
+{
+    struct branch *parent = board_branch(c, want->branch);
+    struct byhand_fork *f;
+    json_t *given = NULL;
+    enum err err;
+
+    assert(!want->epochs != !want->clocks);
+    if (refuse_parent(c, parent, want->branch))
+        return;
+    f = take_place(c);
+    if (!f)
+        return;
+    err = want->setting[0] ? json_load(want->setting, strlen(want->setting),
+                                       &given, NULL, NULL)
+                           : ERR_OK;
+    if (err)
+        steering_answer(c, ERR_NOMEM, false, "out of memory; try again");
+    else
+        fork_with(c, f, parent, want, given);
+    json_decref(given);
+}
+
+/* ---- promoting, freeing -------------------------------------------------- */
+
+static void journal(struct board *c, const struct byhand_fork *f)
+{
+    struct record_user_branch *r =
+        &board_record(c, RECORD_USER_BRANCH)->user_branch;
+
+    r->branch = f->branch;
+    r->instead_of = f->instead_of;
+    r->promoted = f->promoted;
+    r->epochs = f->epochs;
+    r->clocks = f->clocks;
+}
+
+/* The one that was promoted last is what is trained. */
+static void promote(struct board *c, struct byhand_fork *f)
+{
+    for (size_t i = 0; i < BYHAND_MAX; i++)
+        c->hand->fork[i].promoted = false;
+    f->promoted = true;
+}
+
+static bool trained(const struct board *c, const struct branch *b)
+{
+    enum run_status status =
+        isnan(c->pause_began_s) ? c->status : c->paused_from;
+
+    return b && b->id == c->base && b->type == BRANCH_TRAINING &&
+           status == RUN_TRAINING;
+}
+
+static void accept_promotion(struct board *c, const struct branch *b,
+                             const struct byhand_fork *f)
+{
+    char setting[160];
+
+    setting_line(c, b, setting, sizeof(setting));
+    if (f->known)
+        journal(c, f);
+    board_decision(c, "promote",
+                   "the user promotes branch %u: training goes on from it, "
+                   "with %s",
+                   b->id, setting);
+    steering_answer(c, ERR_OK, true,
+                    "branch %u is what is trained from the next clock on; what "
+                    "was trained or searched before ends",
+                    b->id)
+        ->branch = f->branch;
+}
+
+/* One that is the strategy's own, or kept: a fork of it is promoted. */
+static void promote_fork_of(struct board *c, struct branch *b)
+{
+    struct byhand_fork *f = take_place(c);
+    json_t *json;
+
+    if (!f)
+        return;
+    json = setting_to_json(&c->space, &b->setting);
+    if (!json) {
+        steering_answer(c, ERR_NOMEM, false, "out of memory; try again");
+        return;
+    }
+    if (fork_into(c, f, b, &b->setting, json)) {
+        promote(c, f);
+        accept_promotion(c, b, f);
+    } else {
+        steering_answer(c, ERR_LIMIT, false,
+                        "as many branches live as the tuner can hold: free "
+                        "one, or wait until the search ends");
+    }
+    json_decref(json);
+}
+
+void byhand_promote(struct board *c, branch_id id)
+{
+    struct branch *b = board_branch(c, id);
+    struct byhand_fork *f = id == BRANCH_NONE ? NULL : find(c, id);
+
+    if (refuse_parent(c, b, id))
+        return;
+    if (trained(c, b) || (f && f->promoted)) {
+        steering_answer(c, ERR_OK, false,
+                        "branch %u is what is trained already", id);
+    } else if (f) {
+        promote(c, f);
+        accept_promotion(c, b, f);
+    } else {
+        promote_fork_of(c, b);
+    }
+}
+
+static void give_up(struct board *c, struct byhand_fork *f, const char *reason)
+{
+    branch_id branch = f->branch;
+
+    if (f->running)
+        line_deinit(&f->line);
+    *f = no_fork;
+    board_free(c, branch, reason);
+    c->hand->cutting = true;
+}
+
+void byhand_free(struct board *c, branch_id id)
+{
+    struct branch *b = board_branch(c, id);
+    struct byhand_fork *f = id == BRANCH_NONE ? NULL : find(c, id);
+
+    if (!b) {
+        steering_answer(c, ERR_NOENT, false,
+                        "branch %u does not live: it was freed, or never was",
+                        id);
+    } else if (!f) {
+        steering_answer(c, ERR_UNSUPPORTED, false,
+                        "branch %u is the tuner's: only those that were forked "
+                        "by hand can be freed by hand",
+                        id);
+    } else if (f->asked) {
+        steering_answer(c, ERR_AGAIN, false,
+                        "branch %u is only being forked; try again", id);
+    } else {
+        give_up(c, f, "freed by the user");
+        board_decision(c, "free", "the user frees branch %u", id);
+        steering_answer(c, ERR_OK, true, "branch %u is freed", id);
+    }
+}
+
+void byhand_make_room(struct board *c, const struct branch *b)
+{
+    struct byhand_fork *worst = NULL;
+
+    if (strcmp(b->role, "snapshot") == 0 || find(c, b->id) ||
+        find(c, b->parent))
+        return;
+    for (size_t i = 0; i < BYHAND_MAX; i++) {
+        struct byhand_fork *f = &c->hand->fork[i];
+
+        if (f->branch == BRANCH_NONE || !f->known || f->promoted)
+            continue;
+        if (!worst || (f->over && !worst->over) ||
+            (f->over == worst->over && f->branch > worst->branch))
+            worst = f;
+    }
+    if (!worst)
+        return;
+    board_decision(c, "fork",
+                   "memory is short: branch %u, forked by hand, is freed so "
+                   "that the training goes on",
+                   worst->branch);
+    give_up(c, worst, "memory");
+    c->hand->made_room = true;
+}
+
+/* ---- running ------------------------------------------------------------- */
+
+/* The training system refused it. */
+static void refused(struct board *c, struct byhand_fork *f, struct branch *b)
+{
+    static const char text[] =
+        "no memory for another copy of the model: free a "
+        "branch, wait until the search ends, or raise "
+        "memory.limit";
+    branch_id id = b->id;
+
+    board_decision(c, "fork", "branch %u, forked by hand, was refused: %s", id,
+                   err_text(b->error));
+    if (f->asked)
+        tell(c, f, ERR_LIMIT, text);
+    *f = no_fork;
+    board_free(c, id, "refused");
+}
+
+/* It exists from here on, whatever happens to the tuner. */
+static void take_up(struct board *c, struct byhand_fork *f)
+{
+    char text[128], length[48];
+
+    f->known = true;
+    journal(c, f);
+    if (!f->asked)
+        return;
+    length_text(f->epochs, f->clocks, length);
+    snprintf(text, sizeof(text),
+             "branch %u is forked: it runs beside the training for %s",
+             f->branch, length);
+    tell(c, f, ERR_OK, text)->branch = f->branch;
+}
+
+static void begin(struct board *c, struct byhand_fork *f,
+                  const struct branch *b)
+{
+    line_init(&f->line, c, b->id, false);
+    f->running = true;
+    f->until = b->epochs + f->epochs;
+    f->line.pause_at = f->clocks ? b->clocks + f->clocks : 0;
+    f->over = f->epochs == 0 && f->clocks == 0;
+}
+
+static void has_run(struct board *c, struct byhand_fork *f)
+{
+    struct record_decision *d;
+    char length[48];
+
+    f->over = true;
+    line_deinit(&f->line);
+    f->running = false;
+    length_text(f->epochs, f->clocks, length);
+    d = board_decision(c, "fork",
+                       "branch %u, forked by hand, has run for %s: it waits to "
+                       "be promoted or freed",
+                       f->branch, length);
+    board_decision_number(d, "branch", f->branch);
+    board_decision_number(d, "loss", f->loss);
+    if (!isnan(f->metric))
+        board_decision_number(d, "metric", f->metric);
+}
+
+static void lost(struct board *c, struct byhand_fork *f, const struct branch *b)
+{
+    const char *why = b->nonfinite            ? "diverged"
+                      : b->error == ERR_LIMIT ? "no memory for its test"
+                                              : "failed";
+
+    board_decision(c, "fork", "branch %u, forked by hand, is freed: %s", b->id,
+                   why);
+    give_up(c, f, why);
+}
+
+static void take_result(struct byhand_fork *f, const struct line_epoch *e)
+{
+    f->loss = e->e.loss;
+    f->metric = e->metric;
+}
+
+/* An epoch is over, and perhaps its time. */
+static void take_epoch(struct board *c, struct byhand_fork *f,
+                       const struct line_epoch *e)
+{
+    line_record(&f->line, e, false, false);
+    take_result(f, e);
+    if (f->epochs && f->line.epochs >= f->until)
+        has_run(c, f);
+    else
+        line_go(&f->line);
+}
+
+static void run(struct board *c, struct byhand_fork *f)
+{
+    struct line_epoch e;
+    enum line_state state = LINE_EPOCH;
+
+    while (state == LINE_EPOCH && !f->over) {
+        f->line.brief = c->status == RUN_TUNING;
+        state = line_advance(&f->line, &e);
+        if (state == LINE_EPOCH) {
+            take_epoch(c, f, &e);
+        } else if (state == LINE_PAUSED) {
+            take_result(f, &e);
+            has_run(c, f);
+        } else if (state == LINE_BROKEN) {
+            lost(c, f, board_branch(c, f->branch));
+            return;
+        }
+    }
+}
+
+/* It runs no more for itself; when it stands still the strategy has it. */
+static void hand_over(struct board *c, struct byhand_fork *f, struct branch *b)
+{
+    branch_id branch = b->id;
+
+    if (f->running)
+        line_deinit(&f->line);
+    f->running = false;
+    f->over = true;
+    if (b->nonfinite || b->error) {
+        lost(c, f, b);
+        return;
+    }
+    board_cut(c, branch);
+    if (!branch_idle(b) ||
+        c->options.strategy->adopt(c->strategy, branch) != ERR_OK)
+        return;
+    *f = no_fork;
+    c->hand->cutting = true;
+    if (isfinite(c->options.snapshot_every_s))
+        c->snapshot.wanted = true;
+}
+
+static void advance(struct board *c, struct byhand_fork *f)
+{
+    struct branch *b = board_branch(c, f->branch);
+
+    if (!b) {
+        *f = no_fork;
+        return;
+    }
+    if (b->state == BRANCH_REFUSED) {
+        refused(c, f, b);
+        return;
+    }
+    if (b->state != BRANCH_LIVE)
+        return;
+    if (!f->known)
+        take_up(c, f);
+    if (c->paused || b->after)
+        return;
+    if (f->promoted) {
+        hand_over(c, f, b);
+        return;
+    }
+    if (!f->running && !f->over)
+        begin(c, f, b);
+    if (!f->over)
+        run(c, f);
+}
+
+/* What is given up need not run to the end of its slices. */
+static void cut_given_up(struct board *c)
+{
+    for (uint32_t i = 0; i < c->ops; i++) {
+        if (c->op[i].kind != MSG_SCHEDULE)
+            continue;
+        if (board_branch(c, c->op[i].branch))
+            return;
+        board_cut(c, c->op[i].branch);
+        return;
+    }
+    c->hand->cutting = false;
+}
+
+/* ---- after a loss -------------------------------------------------------- */
+
+static void begin_again(struct board *c, struct branch *base,
+                        const struct history_branch *was)
+{
+    struct byhand_fork *f = find(c, BRANCH_NONE);
+    struct problems problems = {0};
+    struct setting setting;
+    json_t *json = NULL;
+
+    if (f &&
+        given_setting(c, &base->setting, was->setting, "/setting", &setting,
+                      &json, &problems) == ERR_OK &&
+        fork_into(c, f, base, &setting, json)) {
+        f->instead_of = was->branch;
+        f->epochs = was->wish_epochs;
+        f->clocks = was->wish_clocks;
+        f->promoted = was->wish == WISH_PROMOTE;
+        board_decision(c, "fork",
+                       "branch %u, forked by hand, was lost with the training "
+                       "system: it begins again as branch %u",
+                       was->branch, f->branch);
+    } else {
+        board_decision(c, "fork",
+                       "branch %u, forked by hand, was lost with the training "
+                       "system, and cannot be forked again now",
+                       was->branch);
+    }
+    json_decref(json);
+    problems_deinit(&problems);
+}
+
+/* A promoted branch is in what the run goes on from, if that was written after
+ * it took the lead. */
+static bool is_lost(const struct board *c, const struct history_branch *b)
+{
+    if (b->wish == WISH_NONE || isnan(b->freed_at_s))
+        return false;
+    return b->wish != WISH_PROMOTE || b->kept_in == 0 ||
+           b->kept_in > c->resume.number;
+}
+
+/* Once the state that the run goes on from is there. */
+static void recall(struct board *c)
+{
+    const struct history *h = c->options.resume;
+    struct branch *base = board_branch(c, c->base);
+
+    if (!base || base->state != BRANCH_LIVE || base->after)
+        return;
+    for (size_t i = 0; i < h->branches; i++)
+        if (is_lost(c, &h->branch[i]))
+            begin_again(c, base, &h->branch[i]);
+    c->hand->recalled = true;
+}
+
+void byhand_advance(struct board *c)
+{
+    struct byhand *h = c->hand;
+
+    h->begun |= c->slices > 0;
+    if (!h->recalled && h->begun)
+        recall(c);
+    if (h->cutting)
+        cut_given_up(c);
+    for (size_t i = 0; i < BYHAND_MAX && c->ending.phase == ENDING_NOT; i++)
+        if (h->fork[i].branch != BRANCH_NONE)
+            advance(c, &h->fork[i]);
+    if (h->cutting)
+        cut_given_up(c);
+}
+
+void byhand_end(struct board *c)
+{
+    for (size_t i = 0; i < BYHAND_MAX; i++)
+        if (c->hand->fork[i].asked)
+            tell(c, &c->hand->fork[i], ERR_CANCELED, "the run is ending");
+}

@@ -1,0 +1,108 @@
+#include "tuner/board/choice.h"
+
+#include "base/json/problems.h"
+#include "base/json/schema.h"
+#include "searchers/space/space_json.h"
+#include "tuner/board/strategy.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+enum err choice_initial(const struct board *c, struct setting *out,
+                        struct fault *f)
+{
+    struct problems problems = {0};
+    char text[FAULT_TEXT_MAX];
+    enum err err;
+
+    space_default(&c->space, out);
+    if (!c->options.initial)
+        return ERR_OK;
+    err = setting_from_json(&c->space, c->options.initial, "/tuner/initial",
+                            out, &problems);
+    if (err && problems.len)
+        fault_set(f, err, "%s",
+                  problem_text(&problems.item[0], "", text, sizeof(text)));
+    else if (err)
+        fault_set(f, err, "/tuner/initial is no setting of the tunables");
+    problems_deinit(&problems);
+    return err;
+}
+
+static enum err first_problem(const struct problems *problems, struct fault *f)
+{
+    char line[FAULT_TEXT_MAX];
+
+    if (problems->no_memory)
+        return fault_set(f, ERR_NOMEM, "no memory for a strategy");
+    if (problems->errors == 0)
+        return ERR_OK;
+    return fault_set(f, ERR_INVAL, "%s",
+                     problem_text(&problems->item[0], "strategy_settings", line,
+                                  sizeof(line)));
+}
+
+enum err choice_settings(const struct strategy_ops *ops, const json_t *settings,
+                         json_t **out, struct fault *f)
+{
+    struct problems problems = {0};
+    json_t *schema = NULL, *own = NULL;
+    enum err err =
+        json_load(ops->settings, strlen(ops->settings), &schema, NULL, f);
+
+    if (err)
+        return err;
+    own = settings ? json_deep_copy(settings) : json_object();
+    if (own)
+        schema_check(schema, own, "", &problems);
+    err = own ? first_problem(&problems, f) : ERR_NOMEM;
+    if (!err)
+        err = schema_complete(schema, own);
+    if (err == ERR_NOMEM)
+        fault_set(f, err, "no memory for a strategy");
+    if (!err)
+        *out = own;
+    else
+        json_decref(own);
+    problems_deinit(&problems);
+    json_decref(schema);
+    return err;
+}
+
+void choice_record(struct board *c, const struct branch *b, const char *reason)
+{
+    struct record_setting_chosen *r =
+        &board_record(c, RECORD_SETTING_CHOSEN)->setting_chosen;
+    clock_no clock = b->scheduled ? b->first_clock : c->next_clock;
+    struct record_decision *d;
+    char setting[160];
+
+    r->clock = clock;
+    r->branch = b->id;
+    r->setting = json_incref(b->json);
+    snprintf(r->reason, sizeof(r->reason), "%s", reason);
+    setting_text(&c->space, &b->setting, setting, sizeof(setting));
+    d = board_decision(c, "setting", "training goes on with %s: %s", setting,
+                       reason);
+    board_decision_number(d, "clock", (double)clock);
+    board_decision_number(d, "branch", b->id);
+}
+
+void choice_broken(struct board *c, const struct branch *b)
+{
+    char setting[160];
+
+    assert(b->nonfinite || b->error);
+    setting_text(&c->space, &b->setting, setting, sizeof(setting));
+    if (b->nonfinite)
+        board_end(c, RUN_FAILED, "diverged",
+                  "training diverged (loss not finite) with %s", setting);
+    else if (b->error == ERR_LIMIT)
+        board_end(
+            c, RUN_FAILED, "limit",
+            "no memory for another copy of the model: raise memory.limit");
+    else
+        board_end(c, RUN_FAILED, err_name(b->error),
+                  "the training application failed: %.300s", c->failure);
+}

@@ -1,0 +1,390 @@
+#include "tuner/board/steering.h"
+
+#include "tuner/board/byhand.h"
+#include "tuner/board/rows.h"
+#include "tuner/board/strategy.h"
+#include "tuner/board/suggest.h"
+#include "tuner/history/history.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- answers ------------------------------------------------------------- */
+
+struct tuner_answer *steering_answer(struct board *c, enum err err,
+                                     bool changed, const char *format, ...)
+{
+    struct tuner_answer *a = &board_action(c, TUNER_ANSWER)->answer;
+    va_list args;
+
+    *a = (struct tuner_answer){.ticket = c->ticket,
+                               .err = err,
+                               .changed = changed,
+                               .branch = BRANCH_NONE,
+                               .limits = board_limits(c)};
+    va_start(args, format);
+    vsnprintf(a->text, sizeof(a->text), format, args);
+    va_end(args);
+    return a;
+}
+
+/* What has changed, for the journal and the feed. */
+static void journal(struct board *c, const char *command, const char *text)
+{
+    struct record_command *r = &board_record(c, RECORD_COMMAND)->command;
+
+    snprintf(r->command, sizeof(r->command), "%s", command);
+    r->paused = c->paused;
+    r->retune = c->retune_wanted;
+    r->limits = board_limits(c);
+    board_decision(c, command, "%s", text);
+}
+
+/* And for who asked. */
+static void accept(struct board *c, const char *command, const char *text)
+{
+    journal(c, command, text);
+    steering_answer(c, ERR_OK, true, "%s", text);
+}
+
+/* ---- pause and continue -------------------------------------------------- */
+
+static void take_pause(struct board *c)
+{
+    if (c->paused) {
+        steering_answer(c, ERR_OK, false, "the run is paused already");
+        return;
+    }
+    c->paused = true;
+    c->resume.unpauses = false;
+    accept(c, "pause",
+           "the user pauses the run: what runs is cut short, nothing else "
+           "begins");
+}
+
+static void end_pause(struct board *c)
+{
+    c->paused = false;
+    if (isnan(c->pause_began_s))
+        return;
+    c->paused_s += c->now_s - c->pause_began_s;
+    c->pause_began_s = NAN;
+    board_set_status(c, c->paused_from, "continued by the user");
+}
+
+static void take_continue(struct board *c)
+{
+    double before = c->paused_s;
+    char text[RECORD_TEXT_MAX];
+
+    if (!c->paused) {
+        steering_answer(c, ERR_OK, false, "the run is not paused");
+        return;
+    }
+    end_pause(c);
+    snprintf(text, sizeof(text),
+             "the user lets the run go on: it was paused for %.3g s, which do "
+             "not count as its time",
+             c->paused_s - before);
+    accept(c, "continue", text);
+}
+
+/* A validation is short, and of no use in part. */
+static void cut_training(struct board *c)
+{
+    for (uint32_t i = 0; i < c->ops; i++) {
+        const struct branch *b = board_branch(c, c->op[i].branch);
+
+        if (c->op[i].kind != MSG_SCHEDULE)
+            continue;
+        if (!b || b->type != BRANCH_TESTING)
+            board_cut(c, c->op[i].branch);
+        return;
+    }
+}
+
+void steering_advance(struct board *c)
+{
+    if (!c->paused || !c->ready || c->ending.phase != ENDING_NOT)
+        return;
+    cut_training(c);
+    if (c->slices > 0 || !isnan(c->pause_began_s))
+        return;
+    c->pause_began_s = c->now_s;
+    c->paused_from = c->status;
+    board_set_status(c, RUN_PAUSED, "paused by the user");
+}
+
+/* ---- re-tune, snapshot --------------------------------------------------- */
+
+/* Whether any tunable may change in a re-tune. */
+static bool may_retune(const struct board *c)
+{
+    struct space space = c->space;
+    struct setting setting;
+
+    space_default(&space, &setting);
+    space_pin_for_retune(&space, &setting);
+    return c->options.searcher && space_dims(&space) > 0;
+}
+
+static void take_retune(struct board *c)
+{
+    const struct strategy_ops *ops = c->options.strategy;
+
+    if (!ops->retunes)
+        steering_answer(c, ERR_UNSUPPORTED, false,
+                        "strategy %s does not re-tune", ops->name);
+    else if (!may_retune(c))
+        steering_answer(
+            c, ERR_UNSUPPORTED, false,
+            "there is nothing to tune: every tunable is fixed, or has "
+            "\"retune\": false");
+    else if (c->retune_wanted)
+        steering_answer(c, ERR_OK, false,
+                        "a search begins at the next end of an epoch already");
+    else {
+        c->retune_wanted = true;
+        accept(c, "retune",
+               "the user asks for a search: it begins at the next end of an "
+               "epoch of training");
+    }
+}
+
+static void take_snapshot(struct board *c)
+{
+    if (!c->ready) {
+        steering_answer(
+            c, ERR_AGAIN, false,
+            "the training system is still loading: there is nothing to "
+            "write yet");
+        return;
+    }
+    if (c->snapshot.phase != SNAPSHOT_IDLE || c->snapshot.wanted) {
+        steering_answer(c, ERR_OK, false, "a snapshot is under way already");
+        return;
+    }
+    c->snapshot.wanted = true;
+    board_decision(c, "snapshot", "the user asks for a snapshot");
+    steering_answer(
+        c, ERR_OK, true,
+        "a snapshot is written, if anything has changed since the last "
+        "one");
+}
+
+/* ---- limits -------------------------------------------------------------- */
+
+struct limit {
+    const char *name;
+    double value; /* new; NAN and INFINITY: none */
+    double before;
+};
+
+static bool same(double a, double b)
+{
+    return a == b || (isnan(a) && isnan(b));
+}
+
+/* Appends what of @l changes to the sentence @text; true if it does. Numbers
+ * have the digits that a person has typed, counts all of theirs. */
+static bool describe(const struct limit *l, char *text, size_t size)
+{
+    size_t n = strlen(text);
+
+    if (same(l->value, l->before))
+        return false;
+    n += (size_t)snprintf(text + n, size - n, "%s %s ", n ? "," : "", l->name);
+    if (isfinite(l->value))
+        n += (size_t)snprintf(text + n, size - n, "%.15g", l->value);
+    else
+        n += (size_t)snprintf(text + n, size - n, "none");
+    if (isfinite(l->before))
+        snprintf(text + n, size - n, " (was %.15g)", l->before);
+    else
+        snprintf(text + n, size - n, " (was none)");
+    return true;
+}
+
+static void set_limits(struct board *c, const struct record_limits *to)
+{
+    c->options.target_loss = to->target_loss;
+    c->options.target_metric = to->target_metric;
+    c->options.max_time_s = to->max_time_s;
+    c->options.plateau_epochs = to->plateau_epochs;
+    c->options.max_epochs = to->max_epochs;
+}
+
+static void take_limits(struct board *c, const struct tuner_limits *patch)
+{
+    const struct record_limits is = board_limits(c);
+    struct record_limits to = is;
+    char list[RECORD_TEXT_MAX - 64] = "", text[RECORD_TEXT_MAX];
+    bool changed = false;
+
+    assert(patch);
+    if (patch->set & LIMIT_TARGET_LOSS)
+        to.target_loss = patch->to.target_loss;
+    if (patch->set & LIMIT_TARGET_METRIC)
+        to.target_metric = patch->to.target_metric;
+    if (patch->set & LIMIT_MAX_TIME)
+        to.max_time_s = patch->to.max_time_s;
+    if (patch->set & LIMIT_PLATEAU_EPOCHS)
+        to.plateau_epochs = patch->to.plateau_epochs;
+    if (patch->set & LIMIT_MAX_EPOCHS)
+        to.max_epochs = patch->to.max_epochs;
+    assert(to.plateau_epochs >= 1 && to.max_epochs >= 1 && to.max_time_s > 0);
+    const struct limit limits[] = {
+        {"target_loss", to.target_loss, is.target_loss},
+        {"target_metric", to.target_metric, is.target_metric},
+        {"max_time", to.max_time_s, is.max_time_s},
+        {"plateau_epochs", to.plateau_epochs, is.plateau_epochs},
+        {"max_epochs", to.max_epochs, is.max_epochs},
+    };
+
+    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++)
+        changed |= describe(&limits[i], list, sizeof(list));
+    if (!changed) {
+        steering_answer(c, ERR_OK, false, "the limits are these already");
+        return;
+    }
+    set_limits(c, &to);
+    snprintf(text, sizeof(text), "the user sets%s", list);
+    accept(c, "limits", text);
+}
+
+/* ---- commands ------------------------------------------------------------ */
+
+/* A stop now would end the run without the model that its snapshot has. */
+static bool reads_snapshot(const struct board *c)
+{
+    const struct history *h = c->options.resume;
+
+    return h && h->snapshots > 0 &&
+           (!c->ready || c->resume.phase == RESUME_READING ||
+            c->resume.phase == RESUME_HANDING);
+}
+
+/* Whether there is, or soon will be, anything that a model could be made of. */
+static bool trains(const struct board *c)
+{
+    bool any = c->slices > 0 || c->base != 0 || c->best.branch != BRANCH_NONE;
+
+    for (size_t i = 0; i < TUNER_BRANCHES_MAX; i++)
+        any |= c->branch[i].state == BRANCH_LIVE && c->branch[i].own_clocks > 0;
+    return any;
+}
+
+static void take_stop(struct board *c)
+{
+    bool writes = trains(c);
+
+    if (reads_snapshot(c)) {
+        steering_answer(
+            c, ERR_AGAIN, false,
+            "the run's snapshot is still being read: a stop now would lose "
+            "its model; try again when the run goes on");
+        return;
+    }
+    board_end(c, RUN_STOPPED, "stopped", "stopped by the user");
+    steering_answer(
+        c, ERR_OK, true,
+        writes ? "the run ends: a snapshot and the best model are written"
+               : "the run ends: nothing is trained yet, so there is no "
+                 "model to write");
+}
+
+static void take_interrupt(struct board *c)
+{
+    bool writes = trains(c) && !reads_snapshot(c);
+
+    board_end(c, RUN_INTERRUPTED, "interrupted", "interrupted by the user");
+    steering_answer(
+        c, ERR_OK, true,
+        writes ? "the run is interrupted: a snapshot is written"
+               : "the run is interrupted: there is nothing new to write");
+}
+
+void steering_take(struct board *c, const struct tuner_event *event)
+{
+    enum tuner_command command = event->command;
+
+    if (c->ending.phase != ENDING_NOT) {
+        bool same = command == TUNER_STOP || command == TUNER_INTERRUPT;
+
+        steering_answer(c, same ? ERR_OK : ERR_CANCELED, false,
+                        "the run is ending already: %.400s",
+                        c->ending.finish.message);
+        return;
+    }
+    switch (command) {
+    case TUNER_STOP:
+        take_stop(c);
+        return;
+    case TUNER_INTERRUPT:
+        take_interrupt(c);
+        return;
+    case TUNER_PAUSE:
+        take_pause(c);
+        return;
+    case TUNER_CONTINUE:
+        take_continue(c);
+        return;
+    case TUNER_RETUNE:
+        take_retune(c);
+        return;
+    case TUNER_SNAPSHOT:
+        take_snapshot(c);
+        return;
+    case TUNER_LIMITS:
+        take_limits(c, event->limits);
+        return;
+    case TUNER_FORK:
+        byhand_fork(c, event->fork);
+        return;
+    case TUNER_PROMOTE:
+        byhand_promote(c, event->fork->branch);
+        return;
+    case TUNER_FREE:
+        byhand_free(c, event->fork->branch);
+        return;
+    case TUNER_SUGGEST:
+        suggest_take(c, event->suggest);
+        return;
+    case TUNER_READ:
+        rows_read(c, event->rows);
+        return;
+    case TUNER_ADD:
+        rows_add(c, event->rows);
+        return;
+    case TUNER_COMMAND_COUNT:
+        break;
+    }
+    assert(!"no such command");
+}
+
+/* ---- after a loss -------------------------------------------------------- */
+
+void steering_recall(struct board *c)
+{
+    const struct history *h = c->options.resume;
+    bool resumed_by_user = c->options.restarts == 0;
+
+    if (!h)
+        return;
+    c->retune_wanted = h->retune_wanted;
+    if (h->limits.max_epochs > 0)
+        set_limits(c, &h->limits);
+    c->paused = h->pause_wanted && !resumed_by_user;
+    c->resume.unpauses = h->pause_wanted && resumed_by_user;
+}
+
+void steering_go_on(struct board *c)
+{
+    if (c->resume.unpauses)
+        journal(c, "continue",
+                "the run was paused: who resumes it lets it go on");
+    c->resume.unpauses = false;
+}

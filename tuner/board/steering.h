@@ -1,0 +1,36 @@
+/* Steering: what a user's commands do to a run.
+ *
+ * What is accepted and changes something leaves a `command` record, from which
+ * a resumed run has it, and a decision that says so. Every command is answered:
+ * done, nothing to do, or why not. Inside tuner/ only; one owner thread.
+ *
+ * A pause cuts the slices that are out (a validation ends) and begins no other.
+ * It lasts from when nothing runs any more until `continue`; that time is no
+ * training time: it counts neither for the time limit nor for a search.
+ */
+#ifndef TUNER_STEERING_H
+#define TUNER_STEERING_H
+
+#include "tuner/board/board.h"
+
+/* Answers who gave the command that is taken in. */
+struct tuner_answer *steering_answer(struct board *c, enum err err,
+                                     bool changed, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* Takes a command in: the event's. */
+void steering_take(struct board *c, const struct tuner_event *event);
+
+/* What was steered when the run was lost goes on, but that a run that its user
+ * resumes is not paused. Called once, before any command, with the strategy
+ * open: it plans by the configuration's limits, as it did the first time. */
+void steering_recall(struct board *c);
+
+/* Journals that a paused run goes on because its user has resumed it, unless
+ * they paused it again meanwhile. Called when the training system is ready. */
+void steering_go_on(struct board *c);
+
+/* Once an event: cuts what runs, begins the pause when nothing does. */
+void steering_advance(struct board *c);
+
+#endif

@@ -1,0 +1,54 @@
+#include "tuner/board/stops.h"
+
+#include <math.h>
+
+static bool metric_reached(const struct board *c, double metric)
+{
+    double target = c->options.target_metric;
+
+    if (isnan(target) || isnan(metric))
+        return false;
+    return c->system.metric_higher_better ? metric >= target : metric <= target;
+}
+
+bool stops_target(const struct board *c, const struct line_epoch *e)
+{
+    /* A NAN target compares false. */
+    return e->e.loss <= c->options.target_loss || metric_reached(c, e->metric);
+}
+
+bool stops_check(struct board *c, const struct line_epoch *e)
+{
+    if (stops_target(c, e)) {
+        bool loss = e->e.loss <= c->options.target_loss;
+
+        board_end(c, RUN_FINISHED, "target", "the target %s is reached: %g",
+                  loss ? "loss" : "metric", loss ? e->e.loss : e->metric);
+        return true;
+    }
+    if (e->e.epoch >= c->options.max_epochs) {
+        board_end(c, RUN_FINISHED, "max_epochs", "%u epochs are over",
+                  e->e.epoch);
+        return true;
+    }
+    return false;
+}
+
+void stops_converged(struct board *c, const struct plateau *p)
+{
+    board_end(c, RUN_FINISHED, "converged",
+              "no improvement of %s by 0.1 %% in %u epochs",
+              c->system.validation_samples ? "the validation metric"
+                                           : "the loss",
+              p->since);
+}
+
+bool stops_impossible(const struct board *c, uint32_t epoch,
+                      const struct plateau *p)
+{
+    uint32_t worst = p->since + 1;
+
+    return isnan(c->options.target_loss) && isnan(c->options.target_metric) &&
+           epoch < c->options.max_epochs && worst < p->limit &&
+           (worst + 1 < p->limit || p->searched);
+}

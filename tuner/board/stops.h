@@ -1,0 +1,24 @@
+/* Stops: the conditions tested at the end of an epoch. They combine; the first
+ * that holds ends the run. (The time limit is a timer: tuner/board/ending.c.)
+ */
+#ifndef TUNER_STOPS_H
+#define TUNER_STOPS_H
+
+#include "tuner/board/line.h"
+#include "tuner/board/plateau.h"
+
+/* Whether an epoch's result reaches the target loss or metric. */
+bool stops_target(const struct board *c, const struct line_epoch *e);
+
+/* Ends the run if target or last epoch is reached. True if so. */
+bool stops_check(struct board *c, const struct line_epoch *e);
+
+/* Ends the run as converged. */
+void stops_converged(struct board *c, const struct plateau *p);
+
+/* Whether, whatever the next epoch's result, nothing has to be decided after
+ * it: then the epoch after it may be started before the result is there. */
+bool stops_impossible(const struct board *c, uint32_t epoch,
+                      const struct plateau *p);
+
+#endif

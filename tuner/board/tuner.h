@@ -1,0 +1,307 @@
+/* The tuner: decides what every clock of the training system is spent on.
+ *
+ * A pure state machine. An event goes in, a list of actions comes out, and the
+ * caller performs them in the order in which they stand: records are journaled
+ * before the messages that follow from them. Time arrives in the event, random
+ * numbers come from the seed, the next deadline is a question
+ * (`tuner_wake_at`). No clock, thread, socket or file in here: the simulator
+ * runs exactly this code. One owner thread.
+ *
+ * The board (tuner/board/board.h) keeps branches, slices, epochs, the kept
+ * model and the stops; a strategy (tuner/board/strategy.h) inside it decides
+ * which settings are tried, for how long, and what is trained with.
+ *
+ * A caller's loop:
+ *
+ *     tuner_step(t, &event, &actions);
+ *     for (i = 0; i < actions.count; i++)
+ *         perform(&actions.item[i]);
+ *     tuner_actions_reset(&actions);
+ *     wait for a message or until tuner_wake_at(t);
+ */
+#ifndef TUNER_TUNER_H
+#define TUNER_TUNER_H
+
+#include "base/err.h"
+#include "base/fault.h"
+#include "base/proto/proto.h"
+#include "base/proto/table_info.h"
+#include "tuner/history/record.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct history;
+struct searcher_ops;
+struct space;
+struct strategy_ops;
+struct tuner;
+
+enum {
+    TUNER_CONFIG_OP = 1,     /* number of the shell's `config` message; those of
+                              * the tuner's own messages begin above it */
+    TUNER_ACTIONS_MAX = 512, /* a step; reached by none: asserted */
+    TUNER_BRANCHES_MAX = 64, /* live at the same time; further forks wait or
+                              * cost the slowest trial */
+    TUNER_TRIALS_MAX = 1024, /* a search */
+    TUNER_RETURNS_MAX = 3,   /* from divergence while training, then failed */
+    TUNER_SETTING_MAX = 4096,   /* of a fork by hand, as JSON */
+    TUNER_SUGGEST_MAX = 8192,   /* of settings suggested at once, the same */
+    TUNER_SUGGESTIONS_MAX = 16, /* of them */
+    TUNER_KEY_MAX = 64,         /* a request's Idempotency-Key */
+    TUNER_FAULTS_MAX = 16,      /* of a setting, that are told at once */
+    TUNER_VALUES_MAX = 16384    /* of rows, a command */
+};
+
+/* Trials that cannot win: run all the same; found and told of, but run all the
+ * same (to measure how often that would be wrong); stopped. */
+enum tuner_trial_stops { TRIAL_STOPS_OFF, TRIAL_STOPS_WATCHED, TRIAL_STOPS_ON };
+
+/* Everything a run is told from outside. Borrowed members must outlive the
+ * tuner; the rest is copied. TUNER_OPTIONS holds the contract's defaults. */
+struct tuner_options {
+    const char *run;  /* id; borrowed for the call, as all text here */
+    const char *name; /* "" allowed */
+    const char *app;  /* name, for the record */
+    const struct strategy_ops *strategy; /* tuner/board/strategy.h */
+    const json_t *strategy_settings;     /* borrowed; NULL: defaults */
+    const struct space *space;           /* copied */
+    const struct searcher_ops *searcher; /* each search opens one, over the
+                                          * tunables that it may change */
+    const json_t *searcher_settings;     /* borrowed for the tuner's life; NULL:
+                                          * defaults */
+    const json_t *initial; /* setting to start from instead of a first search;
+                            * NULL: search */
+    bool retune;
+    uint32_t max_trials; /* of the first search; 0: 12 + 6 d */
+    enum tuner_trial_stops trial_stops;
+    uint64_t trial_clocks; /* fixes trial lengths; time is then samples
+                            * processed; 0: lengths are found */
+    double target_loss;    /* NAN: none; tested on epoch means */
+    double target_metric;  /* NAN: none */
+    uint32_t plateau_epochs, max_epochs;
+    double max_time_s;        /* INFINITY: none; from the first clock, or
+                               * the first wait for a suggestion */
+    double snapshot_every_s;  /* INFINITY: never but on interrupt */
+    uint32_t snapshot_keep;   /* >= 1 */
+    const char *snapshot_dir; /* absolute; snapshots are folders in it */
+    const char *model_dir;    /* absolute; where the model is saved */
+    uint64_t seed;
+    double started_unix_s; /* wall time, for the record only */
+    /* NULL: a new run. Else the fold of the run's records so far, which goes on
+     * from its newest snapshot that can be read; kept up to date by the caller
+     * with the records that the tuner makes; borrowed for the tuner's life. */
+    const struct history *resume;
+    const char *resume_reason; /* a sentence, for the record; borrowed */
+    uint32_t restarts;         /* of the node in a row, for the record */
+};
+#define TUNER_OPTIONS                                                          \
+    {                                                                          \
+        .run = "run", .name = "", .app = "", .retune = true,                   \
+        .trial_stops = TRIAL_STOPS_ON, .target_loss = NAN,                     \
+        .target_metric = NAN, .plateau_epochs = 5, .max_epochs = 100,          \
+        .max_time_s = INFINITY, .snapshot_every_s = 300, .snapshot_keep = 2,   \
+        .snapshot_dir = "", .model_dir = "", .seed = 1, .resume_reason = ""    \
+    }
+
+/* Commands of a user. STOP and INTERRUPT end the run after a snapshot; STOP
+ * also saves the best model and ends as `stopped`, INTERRUPT ends as
+ * `interrupted` (to be resumed). A second one while the first is carried out
+ * changes nothing. PAUSE cuts the running slices and starts no others until
+ * CONTINUE; the time in between is not the run's. RETUNE starts a search at the
+ * next end of an epoch, SNAPSHOT writes one at the next end of a slice. LIMITS
+ * changes what ends the run; a target is tested at the next end of an epoch.
+ * FORK, PROMOTE and FREE are about branches forked by hand
+ * (tuner/board/byhand.h), READ and ADD about rows of the parameter server
+ * (tuner/board/rows.h). SUGGEST offers settings to the search that is open, or
+ * the next one (tuner/board/suggest.h). Each is answered by an action
+ * (tuner/board/steering.h). An interrupted run is resumed by a tuner with
+ * `resume`. */
+enum tuner_command {
+    TUNER_STOP,
+    TUNER_INTERRUPT,
+    TUNER_PAUSE,
+    TUNER_CONTINUE,
+    TUNER_RETUNE,
+    TUNER_SNAPSHOT,
+    TUNER_LIMITS,
+    TUNER_FORK,
+    TUNER_PROMOTE,
+    TUNER_FREE,
+    TUNER_SUGGEST,
+    TUNER_READ,
+    TUNER_ADD,
+    TUNER_COMMAND_COUNT
+};
+
+/* Bits of tuner_limits. */
+enum {
+    LIMIT_TARGET_LOSS = 1,
+    LIMIT_TARGET_METRIC = 2,
+    LIMIT_MAX_TIME = 4,
+    LIMIT_PLATEAU_EPOCHS = 8,
+    LIMIT_MAX_EPOCHS = 16
+};
+
+/* New limits: those of @set; epochs >= 1, time > 0. */
+struct tuner_limits {
+    unsigned set;
+    struct record_limits to;
+};
+
+/* Of FORK, PROMOTE and FREE. */
+struct tuner_fork {
+    branch_id branch; /* the parent; the one to promote or free */
+    /* Of FORK: how far it is to run, to the end of so many epochs or for so
+     * many clocks; one of them is 0. */
+    uint32_t epochs;
+    uint64_t clocks;
+    /* JSON object of the tunables in which it differs from its parent; "": in
+     * none. */
+    char setting[TUNER_SETTING_MAX];
+};
+
+/* Of SUGGEST. */
+struct tuner_suggest {
+    bool exhausted; /* nothing follows these: of searchers that have no settings
+                     * of their own */
+    bool single;    /* it was one, at /setting, not a list at /settings */
+    char settings[TUNER_SUGGEST_MAX]; /* JSON array of up to
+                                       * TUNER_SUGGESTIONS_MAX objects */
+    char key[TUNER_KEY_MAX + 1]; /* again with this: the same answer; "" none */
+};
+
+/* Of READ and ADD: rows of a shared or exclusive table. */
+struct tuner_rows {
+    branch_id branch; /* BRANCH_NONE: what the run trains */
+    char table[TABLE_INFO_NAME_MAX + 1];
+    uint64_t first;
+    uint32_t count;        /* rows; 1 to add */
+    uint32_t from, values; /* of each that are read, at most
+                            * TUNER_VALUES_MAX in all; to add: 0 and all */
+    const double *add;     /* ADD: [values]; borrowed */
+};
+
+/* MESSAGE: what the training system sent: ready (once, first), forked, done,
+ * failed, report, beat (only recorded). The message is borrowed for the call.
+ * LOST: the training system is gone. */
+enum tuner_event_kind {
+    TUNER_EVENT_MESSAGE,
+    TUNER_EVENT_LOST,
+    TUNER_EVENT_COMMAND,
+    TUNER_EVENT_TIMER
+};
+
+struct tuner_event {
+    enum tuner_event_kind kind;
+    double now_s;  /* monotonic, any origin; never goes back */
+    double step_s; /* how long the step before this one took (the searcher's
+                    * decision time is in it); 0: not measured */
+    union {
+        const struct msg *message;
+        const char *reason; /* LOST: a sentence */
+        struct {
+            enum tuner_command command;
+            const struct tuner_limits *limits; /* LIMITS; borrowed */
+            const struct tuner_fork *fork; /* FORK, PROMOTE, FREE; borrowed */
+            const struct tuner_suggest *suggest; /* SUGGEST; borrowed */
+            const struct tuner_rows *rows;       /* READ, ADD; borrowed */
+            uint64_t ticket; /* comes back with the answer */
+        };
+    };
+};
+
+/* SEND: give the message to the training system (all its nodes). RECORD:
+ * journal it before performing what follows. REMOVE: delete a snapshot folder
+ * that is no longer wanted. ANSWER: tell who gave the command with that ticket;
+ * exactly one a command, by the same event, but for FORK, READ and ADD: those
+ * are answered when the training system has. FINISH: the run is over; the last
+ * action ever; the shell ends the training system (a `stop` message was sent
+ * before it, unless the training system is lost) and leaves. */
+enum tuner_action_kind {
+    TUNER_SEND,
+    TUNER_RECORD,
+    TUNER_REMOVE,
+    TUNER_ANSWER,
+    TUNER_FINISH
+};
+
+/* ERR_OK: done, or there was nothing to do. Else nothing has changed:
+ * ERR_CANCELED the run is ending, ERR_UNSUPPORTED this run never does it,
+ * ERR_AGAIN not yet, ERR_NOENT no such branch, ERR_DIVERGED its state is of no
+ * use, ERR_INVAL its setting is wrong (see the faults), ERR_LIMIT no memory or
+ * no place for another branch or suggestion, ERR_EXHAUSTED no search follows,
+ * ERR_PROTO the training system gave no rows,
+ * ERR_NOMEM. */
+struct tuner_answer {
+    uint64_t ticket;
+    enum err err;
+    bool changed;
+    branch_id branch; /* that FORK has made, READ and ADD were about;
+                       * BRANCH_NONE */
+    double *value;    /* READ: owned, [values] row by row; else NULL */
+    uint32_t values;
+    uint32_t suggestion, suggestions; /* SUGGEST: number of the first accepted,
+                                       * and how many, in a row; 0: none */
+    char text[RECORD_TEXT_MAX];       /* a sentence */
+    struct record_limits limits;      /* in effect now */
+    uint32_t faults;                  /* the first ones, of ERR_INVAL */
+    struct {
+        char pointer[96], text[160];
+    } fault[TUNER_FAULTS_MAX];
+};
+
+struct tuner_finish {
+    enum run_status status;
+    char reason[RECORD_NAME_MAX];
+    char message[RECORD_TEXT_MAX];
+};
+
+struct tuner_action {
+    enum tuner_action_kind kind;
+    union {
+        struct msg message;
+        struct record record;
+        char path[PROTO_PATH_MAX];
+        struct tuner_answer answer;
+        struct tuner_finish finish;
+    };
+};
+
+/* Actions of one step. Zeroed is empty; memory is kept from step to step. */
+struct tuner_actions {
+    struct tuner_action *item; /* owned; their JSON members too */
+    size_t count, capacity;
+};
+
+/* Releases what the actions hold and empties the list. */
+void tuner_actions_reset(struct tuner_actions *a);
+/* The same, and gives the memory back. Accepts a zeroed list. */
+void tuner_actions_deinit(struct tuner_actions *a);
+
+/* A tuner that waits for `ready`. Errors: ERR_INVAL (initial
+ * setting outside of the space, bad settings of strategy or searcher; @f says
+ * which), ERR_NOMEM. */
+enum err tuner_new(const struct tuner_options *options, struct tuner **out,
+                   struct fault *f);
+/* Accepts NULL. */
+void tuner_free(struct tuner *t);
+
+/* Takes @event in; @out (reset before) receives the actions. Errors: ERR_NOMEM,
+ * nothing changed and the same event may be given again; ERR_PROTO when a
+ * message fits nothing that was asked (the run then ends as failed, by the
+ * actions in @out). After FINISH no event has any effect. A searcher or space
+ * that runs out of memory counts as "not now" and is asked again later. */
+enum err tuner_step(struct tuner *t, const struct tuner_event *event,
+                    struct tuner_actions *out);
+
+/* When a TIMER event is due, on the events' time line; INFINITY: none. */
+double tuner_wake_at(const struct tuner *t);
+
+/* True after FINISH. */
+bool tuner_finished(const struct tuner *t);
+
+#endif

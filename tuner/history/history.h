@@ -1,0 +1,247 @@
+/* History: the state of a run, folded from its records.
+ *
+ * Live, the tuner's shell feeds each record as it is journaled; `mltune show`
+ * replays the journal: the same fold, so the same answer. HTTP routes read it
+ * under the caller's lock. Memory is bounded: a branch's progress is halved in
+ * resolution whenever it would exceed HISTORY_POINTS_MAX points (an eighth of
+ * that once it is freed, and less where all freed branches together would hold
+ * more than HISTORY_FREED_POINTS_MAX); slices and decisions keep the latest
+ * HISTORY_SLICES_MAX and HISTORY_DECISIONS_MAX, with a count of those dropped.
+ */
+#ifndef TUNER_HISTORY_H
+#define TUNER_HISTORY_H
+
+#include "base/proto/table_info.h"
+#include "tuner/history/nodes.h"
+#include "tuner/history/record.h"
+
+enum {
+    HISTORY_POINTS_MAX = 1024,          /* a live branch; / 8 once freed */
+    HISTORY_FREED_POINTS_MAX = 1 << 20, /* of all freed branches together, as
+                                         * long as each has more than: */
+    HISTORY_FREED_POINTS_MIN = 2,
+    HISTORY_SLICES_MAX = 4096,
+    HISTORY_DECISIONS_MAX = 1024,
+    HISTORY_SNAPSHOTS_MAX = 16, /* latest */
+    HISTORY_SUGGESTIONS_MAX = 65536,
+    HISTORY_ERAS_MAX = 32 /* latest */
+};
+
+/* Consecutive windows merged: mean = sum / samples. */
+struct history_point {
+    clock_no branch_clock; /* of the lineage, at the point's end */
+    clock_no clock;        /* global, of the last window's first clock */
+    double at_s;           /* of the last record that went in */
+    struct record_window w;
+    bool nonfinite; /* some window's sum was not finite; w.sum is that one */
+};
+
+struct history_branch {
+    branch_id branch, parent;
+    enum branch_type type;
+    char role[16];
+    json_t *setting;                 /* owned */
+    double created_at_s, freed_at_s; /* freed: NAN while live */
+    char freed_reason[RECORD_NAME_MAX];
+    clock_no created_clock;
+    /* Forked by hand: what the user still wants of it when it is lost. */
+    enum { WISH_NONE, WISH_RUN, WISH_PROMOTE } wish;
+    uint32_t kept_in; /* number of the first snapshot of a lineage that it was
+                       * promoted to: no need to do so again from there on; 0:
+                       * none */
+    uint32_t wish_epochs;
+    uint64_t wish_clocks;
+    uint64_t clocks; /* run by itself */
+    uint64_t samples;
+    double seconds;
+    /* Sent between nodes while it ran; reads whose staleness is known, and the
+     * sum of it (base/proto/staleness.h). */
+    uint64_t data_bytes, reads;
+    double staleness;
+    /* Progress, oldest first; each point holds @merge windows (the last may
+     * hold fewer). */
+    struct history_point *point; /* owned */
+    size_t points, capacity;
+    uint64_t merge, last_merged;
+};
+
+struct history_search {
+    struct record_search_started started; /* tunables owned */
+    bool ended;
+    bool closed;                    /* takes no further trial */
+    struct record_search_ended end; /* where ended */
+    double started_at_s, ended_at_s;
+    double paused_before_s; /* history_paused when it began */
+    bool decided;           /* how long a trial takes */
+    double trial_s, judged_s;
+};
+
+struct history_trial {
+    struct record_trial t; /* latest; setting owned */
+    bool ended;
+    double started_at_s, ended_at_s; /* NAN while it runs */
+};
+
+/* A setting that somebody outside wants to be tried; `trial` also of one that
+ * has begun. One whose trial was interrupted waits again. */
+struct history_suggestion {
+    struct record_suggestion s; /* latest; setting owned */
+    double at_s, settled_at_s;  /* accepted; no longer waiting, NAN before */
+    bool by_end; /* dropped because the run ended: waits again if it goes on */
+};
+
+struct history_slice {
+    struct record_slice_scheduled s;
+    bool ended;
+    uint64_t clocks; /* run, where ended */
+    double scheduled_at_s, ended_at_s;
+};
+
+struct history_epoch {
+    struct record_epoch_ended e; /* setting owned */
+    double at_s;
+};
+
+struct history_choice {
+    struct record_setting_chosen c; /* setting owned */
+    double at_s;
+};
+
+struct history_snapshot {
+    struct record_snapshot_written s; /* state owned */
+    double at_s;
+};
+
+/* From @at_s of a run on, its time 0 is @zero_unix_s: a resumed run's clock has
+ * stood still while it was not there. */
+struct history_era {
+    double at_s, zero_unix_s;
+};
+
+struct history_decision {
+    struct record_decision d;
+    double at_s;
+    clock_no clock;
+};
+
+struct history {
+    bool started;
+    struct record_run_started run;
+    enum run_status status;
+    char status_reason[RECORD_TEXT_MAX];
+    bool finished;
+    struct record_run_finished end;
+    double at_s;             /* of the last record */
+    clock_no clock;          /* next global clock */
+    uint64_t clocks;         /* run, over all branches */
+    double first_clock_at_s; /* NAN before */
+    double paused_s;         /* in pauses that are over */
+    double paused_at_s;      /* when the one that lasts began; NAN: none */
+    double first_paused_s;   /* history_paused at the first clock */
+    /* What the user's commands come to. */
+    bool pause_wanted, retune_wanted;
+    struct record_limits limits;
+    uint64_t records; /* applied */
+
+    struct history_search *search;
+    struct history_trial *trial; /* by number: trial n at index n - 1 */
+    struct history_suggestion *suggestion; /* the same */
+    struct history_branch *branch;     /* by number of creation, oldest first */
+    struct history_slice *slice;       /* latest, oldest first */
+    struct history_epoch *epoch;       /* of all lineages, in order */
+    struct history_choice *choice;     /* the schedule of settings by clock */
+    struct history_decision *decision; /* latest, oldest first */
+    size_t searches, trials, suggestions, branches, slices, epochs, choices,
+        decisions;
+    size_t searches_cap, trials_cap, suggestions_cap, branches_cap, slices_cap,
+        epochs_cap, choices_cap, decisions_cap;
+    /* What is wanted of those outside: OPEN, EXHAUSTED until a search ends,
+     * SILENT until they speak, OVER until the run is resumed; and why. */
+    enum asking asking;
+    char asking_reason[RECORD_TEXT_MAX];
+    uint64_t slices_dropped, decisions_dropped;
+    size_t freed_points, freed_points_each; /* held; the most of one branch */
+    /* The built-in searcher that has taken over from one that failed, by the
+     * decision "searcher_fallback"; "": none has. */
+    char fallback[RECORD_NAME_MAX];
+    /* One above the index of the latest epoch of the surviving lineage, and of
+     * the one whose parameters are kept as best; 0: none. */
+    size_t last_epoch, best_epoch;
+    /* The latest, oldest first; those after one that the run went back to are
+     * of no use and left out. */
+    struct history_snapshot *snapshot; /* owned */
+    size_t snapshots, snapshots_cap;
+    uint32_t snapshot_number; /* highest of any folder, of use or not */
+    struct history_era era[HISTORY_ERAS_MAX]; /* oldest first */
+    size_t eras;
+    uint32_t resumes;         /* how often the run went on from a snapshot */
+    struct table_info *table; /* owned, [tables] as told last */
+    size_t tables;
+    uint64_t increments; /* highest number of any */
+    struct nodes nodes;
+    struct record_model_saved model; /* path "" without one; data owned */
+};
+
+void history_init(struct history *h);
+void history_deinit(struct history *h);
+
+/* Folds @r in. Errors: ERR_NOMEM, ERR_FORMAT (a record that does not fit what
+ * came before, as from a damaged journal); then nothing changed. */
+enum err history_apply(struct history *h, const struct record *r);
+
+/* The branch of that number; NULL when there was none. O(log n). */
+const struct history_branch *history_branch(const struct history *h,
+                                            branch_id branch);
+
+/* The table of that name, or whose number it is (from 0, in decimals); NULL
+ * when there is none. */
+const struct table_info *history_table(const struct history *h,
+                                       const char *name);
+
+/* The branch that training goes on in: that of the last setting chosen, or of a
+ * later epoch. BRANCH_NONE before there is one. */
+branch_id history_tip(const struct history *h);
+
+/* The last epoch of the surviving lineage, and the one whose parameters are
+ * kept as best; NULL before. */
+const struct history_epoch *history_last_epoch(const struct history *h);
+const struct history_epoch *history_best_epoch(const struct history *h);
+
+/* The newest snapshot; NULL before. */
+const struct history_snapshot *history_last_snapshot(const struct history *h);
+
+/* Number that a snapshot's folder is named by; 0: none. */
+uint32_t history_snapshot_number(const char *path);
+
+/* Wall time of @at_s, seconds since the epoch, by @era[n] of a run that began
+ * at
+ * @started_unix_s. NAN where one of them is. */
+double history_wall(const struct history_era era[], size_t n,
+                    double started_unix_s, double at_s);
+
+/* Number of epochs of the surviving lineage. */
+uint32_t history_epochs(const struct history *h);
+
+/* Seconds that the run was paused, up to the latest record. */
+double history_paused(const struct history *h);
+
+/* What searching has cost so far, the winners' own training left out. A search
+ * that is open counts up to the latest record, but for the epochs of the
+ * surviving lineage that ended in it. */
+struct history_tuning {
+    double seconds;
+    uint64_t clocks; /* of the searches that are over */
+};
+struct history_tuning history_tuning(const struct history *h);
+
+/* Mean over the newest surviving training progress: what a live line shows.
+ * NAN before there is any. */
+double history_loss(const struct history *h);
+
+/* The contract's result object of `mltune run --json`; @state and @url may be
+ * NULL. Valid at any time (status "running" parts as they are). NULL: out of
+ * memory. */
+json_t *history_result(const struct history *h, const char *state,
+                       const char *url);
+
+#endif

@@ -1,0 +1,754 @@
+#include "tuner/history/journal_io.h"
+
+#include "base/clock_io.h"
+#include "base/file_io.h"
+#include "base/mem.h"
+
+#include <assert.h>
+#include <string.h>
+#include <time.h>
+
+#include <sqlite3.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    APPLICATION_ID = 0x6d6c746e, /* "mltn", in the file's header */
+    REMOVED_AT_ONCE = 4096,      /* records in one transaction */
+    REMOVAL_PAUSE_NS = 2000000   /* between two */
+};
+
+/* Statements of a writer, prepared once. */
+enum statement { BEGIN, APPEND, COMMIT, END_RUN, CONFIGURE, STATEMENT_COUNT };
+
+static const char *const statement_text[STATEMENT_COUNT] = {
+    [BEGIN] = "BEGIN IMMEDIATE",
+    [APPEND] = "INSERT INTO records (run, seq, wall_ns, kind, json)"
+               " VALUES (?1, ?2, ?3, ?4, ?5)",
+    [COMMIT] = "COMMIT",
+    [END_RUN] = "UPDATE runs SET status = ?2, reason = ?3, result = ?4,"
+                " ended_ns = ?5 WHERE key = ?1",
+    [CONFIGURE] = "UPDATE runs SET config = ?2 WHERE key = ?1",
+};
+
+struct journal {
+    sqlite3 *db;
+    sqlite3_stmt *statement[STATEMENT_COUNT];
+    int64_t run;        /* key of the run begun here; 0: none */
+    uint64_t seq;       /* of its last record */
+    uint64_t committed; /* of the last one that other processes see */
+    uint64_t durable;   /* of the last one that is on the disk */
+    int busy_ms;
+    bool open; /* a transaction is open */
+    char path[FILE_PATH_MAX];
+};
+
+static const char schema[] =
+    "CREATE TABLE runs ("
+    " key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, name TEXT NOT NULL,"
+    " config TEXT NOT NULL, began_ns INTEGER NOT NULL, status TEXT,"
+    " reason TEXT, result TEXT, ended_ns INTEGER) STRICT;"
+    "CREATE TABLE records ("
+    " run INTEGER NOT NULL REFERENCES runs (key), seq INTEGER NOT NULL,"
+    " wall_ns INTEGER NOT NULL, kind TEXT NOT NULL, json TEXT NOT NULL,"
+    " PRIMARY KEY (run, seq)) STRICT, WITHOUT ROWID;";
+
+#define RUN_COLUMNS                                                            \
+    "SELECT id, name, config, began_ns, status, reason, result, ended_ns,"     \
+    " (SELECT count(*) FROM records WHERE run = key),"                         \
+    " (SELECT wall_ns FROM records WHERE run = key"                            \
+    "  ORDER BY seq DESC LIMIT 1) FROM runs "
+
+/* What SQLite's code means for the user: what to do is part of the text. */
+static enum err explain(struct journal *j, int code, const char *doing,
+                        struct fault *f)
+{
+    const char *path = j->path;
+    int system = j->db ? sqlite3_system_errno(j->db) : 0;
+
+    switch (code & 0xff) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return fault_set(f, ERR_BUSY,
+                         "%s: %s: another process has held the lock for "
+                         "%g s; end it, or use another --state",
+                         path, doing, j->busy_ms / 1000.0);
+    case SQLITE_FULL:
+        return fault_set(f, ERR_IO,
+                         "%s: %s: the disk is full; make room and start again",
+                         path, doing);
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_AUTH:
+        return fault_set(f, ERR_IO,
+                         "%s: %s: the file or its folder cannot be written; "
+                         "check its permissions, or use another --state",
+                         path, doing);
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+        return fault_set(f, ERR_FORMAT,
+                         "%s: %s: damaged, or not a journal of mltune (%s); "
+                         "move it away to start afresh",
+                         path, doing, sqlite3_errstr(code));
+    case SQLITE_NOMEM:
+        return fault_set(f, ERR_NOMEM, "%s: %s: out of memory", path, doing);
+    default:
+        if (system)
+            return fault_errno(f, ERR_IO, system, "%s: %s", path, doing);
+        return fault_set(f, ERR_IO, "%s: %s: %s", path, doing,
+                         j->db ? sqlite3_errmsg(j->db) : sqlite3_errstr(code));
+    }
+}
+
+static enum err execute(struct journal *j, const char *sql, const char *doing,
+                        struct fault *f)
+{
+    int code = sqlite3_exec(j->db, sql, NULL, NULL, NULL);
+
+    return code == SQLITE_OK ? ERR_OK : explain(j, code, doing, f);
+}
+
+/* The single number that @sql yields. */
+static enum err ask_number(struct journal *j, const char *sql, int64_t *out,
+                           struct fault *f)
+{
+    sqlite3_stmt *s = NULL;
+    int code = sqlite3_prepare_v2(j->db, sql, -1, &s, NULL);
+
+    if (code == SQLITE_OK)
+        code = sqlite3_step(s);
+    if (code == SQLITE_ROW)
+        *out = sqlite3_column_int64(s, 0);
+    sqlite3_finalize(s);
+    return code == SQLITE_ROW ? ERR_OK : explain(j, code, "open", f);
+}
+
+/* An empty file becomes a journal; another process may be doing the same. */
+static enum err create_schema(struct journal *j, struct fault *f)
+{
+    char pragma[96];
+    int64_t tables = 0;
+    enum err err = execute(j, "BEGIN IMMEDIATE", "create", f);
+
+    if (err)
+        return err;
+    err = ask_number(j, "SELECT count(*) FROM sqlite_schema", &tables, f);
+    if (!err && tables == 0) {
+        snprintf(pragma, sizeof(pragma),
+                 "PRAGMA application_id = %d; PRAGMA user_version = %d",
+                 APPLICATION_ID, JOURNAL_SCHEMA);
+        err = execute(j, schema, "create", f);
+        if (!err)
+            err = execute(j, pragma, "create", f);
+    }
+    if (!err)
+        err = execute(j, "COMMIT", "create", f);
+    if (err)
+        sqlite3_exec(j->db, "ROLLBACK", NULL, NULL, NULL);
+    return err;
+}
+
+static enum err check_schema(struct journal *j, struct fault *f)
+{
+    int64_t application = 0, version = 0;
+    enum err err = ask_number(j, "PRAGMA application_id", &application, f);
+
+    if (!err)
+        err = ask_number(j, "PRAGMA user_version", &version, f);
+    if (err)
+        return err;
+    if (application != APPLICATION_ID)
+        return fault_set(f, ERR_FORMAT,
+                         "%s is a database of another program; use another "
+                         "--state",
+                         j->path);
+    if (version > JOURNAL_SCHEMA)
+        return fault_set(f, ERR_VERSION,
+                         "%s has schema version %lld, this mltune knows %d; "
+                         "use a newer mltune or another --state",
+                         j->path, (long long)version, JOURNAL_SCHEMA);
+    return ERR_OK;
+}
+
+/* SQLite would make the file readable for all; its log and index files take
+ * the mode of this one. Only a new file is opened: closing a second handle of
+ * an open one would drop the locks that SQLite holds on it. */
+static void make_private(const char *path)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+    if (fd >= 0)
+        close(fd); /* else SQLite meets the same error and names it */
+}
+
+/* Write-ahead mode, tables and all. Two processes that do this to one new file
+ * at once both hold a shared lock and both want more; SQLite then refuses one
+ * of them at once, without the time-out: only starting anew helps. */
+static enum err prepare_writer(struct journal *j, struct fault *f)
+{
+    time_ns deadline = clock_monotonic() + (time_ns)j->busy_ms * 1000000;
+    int64_t tables = 0;
+    enum err err;
+
+    for (;;) {
+        err = ask_number(j, "SELECT count(*) FROM sqlite_schema", &tables, f);
+        if (!err)
+            err = execute(j,
+                          "PRAGMA journal_mode = WAL;"
+                          "PRAGMA synchronous = NORMAL;"
+                          "PRAGMA foreign_keys = ON",
+                          "open", f);
+        if (!err && tables == 0)
+            err = create_schema(j, f);
+        if (err != ERR_BUSY || clock_monotonic() >= deadline)
+            return err;
+        sqlite3_sleep(5);
+    }
+}
+
+/* NORMAL: a commit is not flushed; journal_commit does that where it is asked
+ * to. Checkpoints are flushed in the right order all the same. */
+static enum err open_writer(struct journal *j, struct fault *f)
+{
+    enum err err;
+    int code;
+
+    make_private(j->path);
+    code = sqlite3_open_v2(j->path, &j->db,
+                           SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX |
+                               SQLITE_OPEN_NOFOLLOW,
+                           NULL);
+    if (code != SQLITE_OK)
+        return explain(j, code, "open", f);
+    sqlite3_busy_timeout(j->db, j->busy_ms);
+    err = prepare_writer(j, f);
+    if (!err)
+        err = check_schema(j, f);
+    for (int i = 0; !err && i < STATEMENT_COUNT; i++) {
+        code = sqlite3_prepare_v3(j->db, statement_text[i], -1,
+                                  SQLITE_PREPARE_PERSISTENT, &j->statement[i],
+                                  NULL);
+        if (code != SQLITE_OK)
+            err = explain(j, code, "open", f);
+    }
+    return err;
+}
+
+static int open_readonly(struct journal *j, bool immutable)
+{
+    char uri[3 * FILE_PATH_MAX];
+    size_t n = (size_t)snprintf(uri, sizeof(uri), "file:");
+    int64_t tables = 0;
+    int code;
+
+    for (const char *p = j->path; *p; p++)
+        n += (size_t)snprintf(uri + n, sizeof(uri) - n,
+                              strchr("?#%", *p) ? "%%%02x" : "%c",
+                              (unsigned char)*p);
+    if (immutable)
+        snprintf(uri + n, sizeof(uri) - n, "?immutable=1");
+    code = sqlite3_open_v2(
+        uri, &j->db,
+        SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, NULL);
+    if (code != SQLITE_OK)
+        return code;
+    sqlite3_busy_timeout(j->db, j->busy_ms);
+    if (ask_number(j, "SELECT count(*) FROM sqlite_schema", &tables, NULL))
+        return sqlite3_errcode(j->db);
+    return SQLITE_OK;
+}
+
+/* True where a write-ahead log holds changes that "immutable" would hide. */
+static bool log_pending(struct journal *j)
+{
+    char wal[FILE_PATH_MAX + 8];
+    struct stat st;
+
+    snprintf(wal, sizeof(wal), "%s-wal", j->path);
+    return stat(wal, &st) == 0 && st.st_size > 0;
+}
+
+/* Its maker is at it, or was killed before it was done. */
+static bool is_empty(struct journal *j)
+{
+    int64_t tables = 1;
+
+    return !ask_number(j, "SELECT count(*) FROM sqlite_schema", &tables,
+                       NULL) &&
+           tables == 0;
+}
+
+static enum err open_reader(struct journal *j, struct fault *f)
+{
+    int code = open_readonly(j, false);
+
+    /* Write-ahead mode wants to make its index file beside the database even
+     * to read; on a read-only file system a closed database needs none. */
+    if ((code == SQLITE_CANTOPEN || code == SQLITE_READONLY) &&
+        !log_pending(j)) {
+        sqlite3_close(j->db);
+        j->db = NULL;
+        code = open_readonly(j, true);
+    }
+    if (code != SQLITE_OK)
+        return explain(j, code, "open", f);
+    return is_empty(j) ? fault_set(f, ERR_NOENT, "%s holds no runs", j->path)
+                       : check_schema(j, f);
+}
+
+enum err journal_open(const char *state, bool writer, int busy_ms,
+                      struct journal **out, struct fault *f)
+{
+    struct journal *j = mem_calloc(1, sizeof(*j));
+    enum err err;
+
+    if (!j)
+        return fault_set(f, ERR_NOMEM, "journal: out of memory");
+    assert(busy_ms >= 0);
+    j->busy_ms = busy_ms;
+    err = file_join(j->path, state, "mltune.db", f);
+    if (!err)
+        err = writer ? open_writer(j, f) : open_reader(j, f);
+    if (err) {
+        journal_close(j);
+        return err;
+    }
+    *out = j;
+    return ERR_OK;
+}
+
+void journal_close(struct journal *j)
+{
+    int code;
+
+    if (!j)
+        return;
+    for (int i = 0; i < STATEMENT_COUNT; i++)
+        sqlite3_finalize(j->statement[i]);
+    code = sqlite3_close(j->db); /* an open transaction is rolled back */
+    assert(code == SQLITE_OK);
+    (void)code;
+    mem_free(j);
+}
+
+/* Runs a prepared statement whose arguments are bound. */
+static enum err run_statement(struct journal *j, enum statement which,
+                              const char *doing, struct fault *f)
+{
+    int code = sqlite3_step(j->statement[which]);
+    enum err err = ERR_OK;
+
+    if (code != SQLITE_DONE)
+        err = explain(j, code, doing, f);
+    sqlite3_reset(j->statement[which]);
+    sqlite3_clear_bindings(j->statement[which]);
+    return err;
+}
+
+static void bind_text(sqlite3_stmt *s, int at, const char *text)
+{
+    if (text)
+        sqlite3_bind_text(s, at, text, -1, SQLITE_STATIC);
+    else
+        sqlite3_bind_null(s, at);
+}
+
+/* Flushes the write-ahead log, through SQLite's own handle: whether a commit
+ * has to be durable is known only at its end, and `PRAGMA synchronous` has to
+ * be set before its beginning. */
+static enum err flush_log(struct journal *j, struct fault *f)
+{
+    sqlite3_file *log = NULL;
+    int code =
+        sqlite3_file_control(j->db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+
+    if (code == SQLITE_OK && log && log->pMethods)
+        code = log->pMethods->xSync(log, SQLITE_SYNC_NORMAL);
+    if (code != SQLITE_OK)
+        return explain(j, code, "flush the records", f);
+    j->durable = j->committed;
+    return ERR_OK;
+}
+
+enum err journal_begin_run(struct journal *j, const char *id, const char *name,
+                           const char *config, int64_t wall_ns, struct fault *f)
+{
+    static const char sql[] = "INSERT INTO runs (id, name, config, began_ns)"
+                              " VALUES (?1, ?2, ?3, ?4)";
+    sqlite3_stmt *s = NULL;
+    int code;
+
+    assert(j->run == 0);
+    code = sqlite3_prepare_v2(j->db, sql, -1, &s, NULL);
+    if (code == SQLITE_OK) {
+        bind_text(s, 1, id);
+        bind_text(s, 2, name);
+        bind_text(s, 3, config);
+        sqlite3_bind_int64(s, 4, wall_ns);
+        code = sqlite3_step(s);
+    }
+    sqlite3_finalize(s);
+    if (code != SQLITE_DONE)
+        return explain(j, code, "register the run", f);
+    j->run = sqlite3_last_insert_rowid(j->db);
+    assert(j->run > 0);
+    return flush_log(j, f);
+}
+
+/* The run's key and the number of its last record. */
+static int find_last(struct journal *j, const char *id)
+{
+    static const char sql[] =
+        "SELECT key, (SELECT coalesce(max(seq), 0) FROM records WHERE run ="
+        " key) FROM runs WHERE id = ?1";
+    sqlite3_stmt *s = NULL;
+    int code = sqlite3_prepare_v2(j->db, sql, -1, &s, NULL);
+
+    if (code == SQLITE_OK) {
+        bind_text(s, 1, id);
+        code = sqlite3_step(s);
+    }
+    if (code == SQLITE_ROW) {
+        j->run = sqlite3_column_int64(s, 0);
+        j->seq = (uint64_t)sqlite3_column_int64(s, 1);
+        j->committed = j->durable = j->seq;
+    }
+    sqlite3_finalize(s);
+    return code;
+}
+
+enum err journal_continue_run(struct journal *j, const char *id,
+                              struct fault *f)
+{
+    sqlite3_stmt *end = j->statement[END_RUN];
+    enum err err;
+    int code;
+
+    assert(j->run == 0);
+    code = find_last(j, id);
+    if (code == SQLITE_DONE)
+        return fault_set(f, ERR_NOENT, "no run \"%s\" in %s", id, j->path);
+    if (code != SQLITE_ROW)
+        return explain(j, code, "continue the run", f);
+    sqlite3_bind_int64(end, 1, j->run); /* the others are NULL */
+    err = run_statement(j, END_RUN, "continue the run", f);
+    return err ? err : flush_log(j, f);
+}
+
+enum err journal_configure_run(struct journal *j, const char *config,
+                               struct fault *f)
+{
+    sqlite3_stmt *s = j->statement[CONFIGURE];
+    enum err err;
+
+    assert(j->run > 0 && !j->open);
+    sqlite3_bind_int64(s, 1, j->run);
+    bind_text(s, 2, config);
+    err = run_statement(j, CONFIGURE, "change the configuration", f);
+    return err ? err : flush_log(j, f);
+}
+
+/* SQLite has rolled back by itself after some errors and not after others. */
+static void roll_back(struct journal *j)
+{
+    if (!sqlite3_get_autocommit(j->db))
+        sqlite3_exec(j->db, "ROLLBACK", NULL, NULL, NULL);
+    j->seq = j->committed;
+    j->open = false;
+}
+
+enum err journal_append(struct journal *j, const char *kind, const char *json,
+                        size_t len, int64_t wall_ns, struct fault *f)
+{
+    sqlite3_stmt *s = j->statement[APPEND];
+    enum err err;
+
+    assert(j->run > 0);
+    assert(len > 0 && json[0] == '{');
+    if (!j->open) {
+        err = run_statement(j, BEGIN, "write a record", f);
+        if (err)
+            return err;
+        j->open = true;
+    }
+    sqlite3_bind_int64(s, 1, j->run);
+    sqlite3_bind_int64(s, 2, (int64_t)j->seq + 1);
+    sqlite3_bind_int64(s, 3, wall_ns);
+    bind_text(s, 4, kind);
+    sqlite3_bind_text64(s, 5, json, len, SQLITE_STATIC, SQLITE_UTF8);
+    err = run_statement(j, APPEND, "write a record", f);
+    if (err)
+        roll_back(j);
+    else
+        j->seq++;
+    return err;
+}
+
+enum err journal_commit(struct journal *j, bool durable, struct fault *f)
+{
+    if (j->open) {
+        enum err err = run_statement(j, COMMIT, "write the records", f);
+
+        if (err) {
+            roll_back(j);
+            return err;
+        }
+        j->committed = j->seq;
+        j->open = false;
+    }
+    if (!durable || j->durable == j->committed)
+        return ERR_OK;
+    return flush_log(j, f);
+}
+
+enum err journal_end_run(struct journal *j, const char *status,
+                         const char *reason, const char *result,
+                         int64_t wall_ns, struct fault *f)
+{
+    sqlite3_stmt *s = j->statement[END_RUN];
+    enum err err = journal_commit(j, false, f);
+
+    assert(j->run > 0);
+    if (err)
+        return err;
+    sqlite3_bind_int64(s, 1, j->run);
+    bind_text(s, 2, status);
+    bind_text(s, 3, reason);
+    bind_text(s, 4, result);
+    sqlite3_bind_int64(s, 5, wall_ns);
+    err = run_statement(j, END_RUN, "record the run's end", f);
+    return err ? err : flush_log(j, f);
+}
+
+/* The newest records of run @id, durable by themselves or not at all. *@all:
+ * there was none. */
+static enum err remove_records(struct journal *j, const char *id, bool *all,
+                               struct fault *f)
+{
+    char *sql = sqlite3_mprintf(
+        "DELETE FROM records WHERE run = (SELECT key FROM runs WHERE id = %Q)"
+        " AND seq > (SELECT coalesce(max(seq), 0) - %d FROM records WHERE run ="
+        " (SELECT key FROM runs WHERE id = %Q))",
+        id, REMOVED_AT_ONCE, id);
+    enum err err;
+
+    if (!sql)
+        return fault_set(f, ERR_NOMEM, "%s: no memory", j->path);
+    err = execute(j, sql, "remove records", f);
+    sqlite3_free(sql);
+    *all = !err && sqlite3_changes(j->db) == 0;
+    return err;
+}
+
+/* The rest of it, and what number is the largest then. */
+static enum err remove_entry(struct journal *j, const char *id, int64_t *newest,
+                             struct fault *f)
+{
+    char *sql = sqlite3_mprintf("BEGIN IMMEDIATE;"
+                                "DELETE FROM runs WHERE id = %Q",
+                                id);
+    enum err err;
+
+    if (!sql)
+        return fault_set(f, ERR_NOMEM, "%s: no memory", j->path);
+    err = execute(j, sql, "remove the run", f);
+    sqlite3_free(sql);
+    if (!err)
+        err =
+            ask_number(j, "SELECT coalesce(max(key), 0) FROM runs", newest, f);
+    if (!err)
+        err = execute(j, "COMMIT", "remove the run", f);
+    if (err)
+        roll_back(j);
+    return err;
+}
+
+enum err journal_remove_run(struct journal *j, const char *id, int64_t *newest,
+                            struct fault *f)
+{
+    static const struct timespec others = {.tv_nsec = REMOVAL_PAUSE_NS};
+    int64_t left = 0;
+    bool all = false;
+    enum err err = ERR_OK;
+
+    assert(j->run == 0 && !j->open);
+    while (!err && !all) {
+        err = remove_records(j, id, &all, f);
+        if (!err && !all)
+            nanosleep(&others, NULL); /* whoever waits gets the lock */
+    }
+    if (!err)
+        err = remove_entry(j, id, &left, f);
+    if (!err && newest)
+        *newest = left;
+    return err ? err : flush_log(j, f);
+}
+
+static const char *text_at(sqlite3_stmt *s, int column)
+{
+    return (const char *)sqlite3_column_text(s, column);
+}
+
+static void read_run(sqlite3_stmt *s, struct journal_run *run)
+{
+    run->id = text_at(s, 0);
+    run->name = text_at(s, 1);
+    run->config = text_at(s, 2);
+    run->began_ns = sqlite3_column_int64(s, 3);
+    run->status = text_at(s, 4);
+    run->reason = text_at(s, 5);
+    run->result = text_at(s, 6);
+    run->ended_ns = sqlite3_column_int64(s, 7);
+    run->records = (uint64_t)sqlite3_column_int64(s, 8);
+    run->last_ns = sqlite3_column_type(s, 9) == SQLITE_NULL
+                       ? run->began_ns
+                       : sqlite3_column_int64(s, 9);
+}
+
+/* Visits the rows of a query over runs; @word is bound if not NULL. */
+static enum err each_run(struct journal *j, const char *sql, const char *word,
+                         journal_run_visit *visit, void *ctx, struct fault *f)
+{
+    struct journal_run run;
+    sqlite3_stmt *s = NULL;
+    enum err err = ERR_OK;
+    int code = sqlite3_prepare_v2(j->db, sql, -1, &s, NULL);
+
+    if (code == SQLITE_OK && word)
+        bind_text(s, 1, word);
+    while (code == SQLITE_OK && !err) {
+        code = sqlite3_step(s);
+        if (code != SQLITE_ROW)
+            break;
+        read_run(s, &run);
+        err = visit(ctx, &run);
+        code = SQLITE_OK;
+    }
+    sqlite3_finalize(s);
+    if (err || code == SQLITE_DONE)
+        return err;
+    return explain(j, code, "read runs", f);
+}
+
+enum err journal_each_run(struct journal *j, journal_run_visit *visit,
+                          void *ctx, struct fault *f)
+{
+    return each_run(j, RUN_COLUMNS "ORDER BY began_ns DESC, key DESC", NULL,
+                    visit, ctx, f);
+}
+
+/* Hands on the first run only, and counts. */
+struct first {
+    journal_run_visit *visit;
+    void *ctx;
+    unsigned count;
+};
+
+static enum err visit_first(void *ctx, const struct journal_run *run)
+{
+    struct first *first = ctx;
+
+    return first->count++ == 0 ? first->visit(first->ctx, run) : ERR_OK;
+}
+
+static enum err count_only(void *ctx, const struct journal_run *run)
+{
+    (void)ctx;
+    (void)run;
+    return ERR_OK;
+}
+
+enum err journal_each_new(struct journal *j, int64_t *after,
+                          journal_id_visit *visit, void *ctx, struct fault *f)
+{
+    sqlite3_stmt *s = NULL;
+    enum err err = ERR_OK;
+    int code = sqlite3_prepare_v2(
+        j->db, "SELECT key, id FROM runs WHERE key > ?1 ORDER BY key", -1, &s,
+        NULL);
+
+    if (code == SQLITE_OK)
+        sqlite3_bind_int64(s, 1, *after);
+    while (code == SQLITE_OK && !err) {
+        code = sqlite3_step(s);
+        if (code != SQLITE_ROW)
+            break;
+        err = visit(ctx, text_at(s, 1));
+        if (!err)
+            *after = sqlite3_column_int64(s, 0);
+        code = SQLITE_OK;
+    }
+    sqlite3_finalize(s);
+    if (err || code == SQLITE_DONE)
+        return err;
+    return explain(j, code, "read runs", f);
+}
+
+enum err journal_version(struct journal *j, int64_t *out, struct fault *f)
+{
+    return ask_number(j, "PRAGMA data_version", out, f);
+}
+
+enum err journal_find_run(struct journal *j, const char *word,
+                          journal_run_visit *visit, void *ctx, struct fault *f)
+{
+    static const char by_id[] = RUN_COLUMNS "WHERE id = ?1";
+    static const char by_name[] =
+        RUN_COLUMNS "WHERE name = ?1 ORDER BY began_ns DESC, key DESC LIMIT 1";
+    static const char by_start[] =
+        RUN_COLUMNS "WHERE substr(id, 1, length(?1)) = ?1 LIMIT 2";
+    struct first found = {visit, ctx, 0}, count = {count_only, NULL, 0};
+    enum err err = each_run(j, by_id, word, visit_first, &found, f);
+
+    if (!err && found.count == 0)
+        err = each_run(j, by_name, word, visit_first, &found, f);
+    if (err || found.count > 0)
+        return err;
+    err = each_run(j, by_start, word, visit_first, &count, f);
+    if (err)
+        return err;
+    if (count.count == 0 || !*word)
+        return fault_set(f, ERR_NOENT, "no run \"%s\" in %s", word, j->path);
+    if (count.count > 1)
+        return fault_set(f, ERR_INVAL,
+                         "several runs begin with \"%s\"; give more of the id",
+                         word);
+    return each_run(j, by_start, word, visit, ctx, f);
+}
+
+enum err journal_each_record(struct journal *j, const char *id, uint64_t after,
+                             journal_record_visit *visit, void *ctx,
+                             struct fault *f)
+{
+    static const char sql[] =
+        "SELECT seq, wall_ns, kind, json FROM records WHERE seq > ?2 AND run ="
+        " (SELECT key FROM runs WHERE id = ?1) ORDER BY seq";
+    struct journal_record record;
+    sqlite3_stmt *s = NULL;
+    enum err err = ERR_OK;
+    int code = sqlite3_prepare_v2(j->db, sql, -1, &s, NULL);
+
+    if (code == SQLITE_OK) {
+        bind_text(s, 1, id);
+        sqlite3_bind_int64(s, 2, (int64_t)after);
+    }
+    while (code == SQLITE_OK && !err) {
+        code = sqlite3_step(s);
+        if (code != SQLITE_ROW)
+            break;
+        record.seq = (uint64_t)sqlite3_column_int64(s, 0);
+        record.wall_ns = sqlite3_column_int64(s, 1);
+        record.kind = text_at(s, 2);
+        record.json = text_at(s, 3);
+        record.len = (size_t)sqlite3_column_bytes(s, 3);
+        err = visit(ctx, &record);
+        code = SQLITE_OK;
+    }
+    sqlite3_finalize(s);
+    if (err || code == SQLITE_DONE)
+        return err;
+    return explain(j, code, "read records", f);
+}

@@ -1,0 +1,348 @@
+#include "tuner/search/finals.h"
+
+#include "tuner/board/stops.h"
+#include "tuner/search/finals_judge.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+/* What an epoch takes at a trial's pooled pace; 0: not known. */
+static double known_epoch(const struct finals *f, const struct trial *t)
+{
+    /* No decision reads a clock where trial lengths are given in clocks. */
+    if (f->c->options.trial_clocks)
+        return 1;
+    return t->paced > 0 ? t->paced * (double)board_units(f->c) : 0;
+}
+
+void finals_init(struct finals *f, struct board *c, branch_id parent,
+                 struct trial *const trial[], size_t n)
+{
+    uint32_t base = board_branch(c, parent)->epochs;
+    uint32_t last = c->options.max_epochs;
+
+    assert(n >= 1 && n <= SEARCH_FINALISTS_MAX);
+    memset(f, 0, sizeof(*f));
+    f->c = c;
+    f->n = n;
+    f->parent = parent;
+    f->epochs_left = last > base ? last - base : 1;
+    f->step = known_epoch(f, trial[0]);
+    for (size_t i = 0; i < n; i++) {
+        f->f[i].trial = trial[i];
+        f->f[i].branch = trial[i]->run.branch;
+        f->f[i].base = base;
+        f->f[i].kept = BRANCH_NONE;
+    }
+}
+
+/* ---- one finalist -------------------------------------------------------- */
+
+static void drop_out(struct finals *f, struct finalist *x, const char *why)
+{
+    board_decision(f->c, "finalist", "trial %u is out: %s", x->trial->number,
+                   why);
+    if (x->started)
+        line_deinit(&x->line);
+    board_drop(f->c, x->kept, "its finalist is out");
+    x->kept = BRANCH_NONE;
+    board_free(f->c, x->branch, "lost the finals");
+    x->trial->run.branch = BRANCH_NONE;
+    x->out = true;
+}
+
+/* What an epoch takes @x, at its trial's pooled pace: finalists are compared at
+ * equal time, and the machine's noise must not decide. */
+static double epoch_time(const struct finals *f, const struct finalist *x,
+                         const struct epoch_result *e)
+{
+    double known = known_epoch(f, x->trial);
+
+    return known > 0 ? known : e->seconds;
+}
+
+/* Where an epoch of the fastest (or its own trial, if that took longer) is over
+ * long before its next epoch, it is looked at on its way. */
+static void plan_look(struct finals *f, struct finalist *x)
+{
+    const struct branch *b = board_branch(f->c, x->branch);
+    double units = (double)board_units(f->c);
+    double epoch = known_epoch(f, x->trial), now, time;
+    uint64_t clock =
+        f->c->system.parts ? 1 : board_samples_per_clock(f->c, &b->setting);
+
+    if (f->c->options.trial_clocks || !(f->step > 0) || !(epoch > 0) ||
+        clock == 0 || x->line.epochs != b->epochs)
+        return;
+    now = epoch / units *
+          (double)(f->c->system.parts ? b->own_clocks : b->own_samples);
+    time = fmax(now, f->step);
+    if ((x->before + 1) * epoch <= FINALS_DEAR * time)
+        return;
+    x->line.pause_at = b->clocks + (uint64_t)ceil((time - now) / epoch * units /
+                                                  (double)clock);
+    x->look_time = time;
+}
+
+/* Its branch is there and a line runs it. */
+static bool started(struct finals *f, struct finalist *x)
+{
+    struct branch *b = board_branch(f->c, x->branch);
+
+    if (x->started)
+        return true;
+    if (!b) {
+        b = board_fork(f->c, board_branch(f->c, f->parent), BRANCH_TRAINING,
+                       &x->trial->setting, x->trial->json, "finalist");
+        if (!b) {
+            board_retry(f->c);
+            return false;
+        }
+        x->branch = b->id;
+        x->trial->run.branch = b->id;
+    }
+    if (b->state == BRANCH_REFUSED) {
+        drop_out(f, x, "no memory for its branch");
+        return false;
+    }
+    if (b->state != BRANCH_LIVE || b->after)
+        return false;
+    line_init(&x->line, f->c, b->id, false);
+    x->before = x->line.epochs - x->base;
+    x->started = true;
+    plan_look(f, x);
+    return true;
+}
+
+/* Keeps the end of its latest epoch if that would be the best model so far. */
+static void keep_if_best(struct finals *f, struct finalist *x)
+{
+    const struct line_epoch *e = &x->epoch[x->epochs - 1];
+    struct branch *b = board_branch(f->c, x->branch), *kept;
+
+    if (!board_is_better(f->c, e->e.loss, e->metric))
+        return;
+    if (x->kept != BRANCH_NONE &&
+        finals_score(f, e) >= finals_score(f, &x->epoch[x->kept_at]))
+        return;
+    kept = board_keep(f->c, b, "best");
+    if (!kept)
+        return;
+    board_drop(f->c, x->kept, "a later epoch is better");
+    x->kept = kept->id;
+    x->kept_at = x->epochs - 1;
+}
+
+static void forget_refused(struct finals *f, struct finalist *x)
+{
+    struct branch *kept = board_branch(f->c, x->kept);
+
+    if (!kept || kept->state != BRANCH_REFUSED)
+        return;
+    board_free(f->c, kept->id, "refused");
+    x->kept = BRANCH_NONE;
+}
+
+static void take_epoch(struct finals *f, struct finalist *x,
+                       const struct line_epoch *e)
+{
+    line_record(&x->line, e, false, false);
+    /* Where clocks are few the look may fall on the epoch's end: it is over,
+     * and whoever goes on with the line waits for none. */
+    x->line.pause_at = 0;
+    assert(x->epochs < FINALS_EPOCHS_MAX);
+    if (x->epochs == 0) /* those within its trial, which were not tested */
+        x->run = x->before * epoch_time(f, x, &e->e);
+    x->run += epoch_time(f, x, &e->e);
+    x->time[x->epochs] = x->run;
+    x->epoch[x->epochs++] = *e;
+    keep_if_best(f, x);
+}
+
+/* When @x has its first result. */
+static double first_time(const struct finalist *x)
+{
+    return x->looked ? x->look_time : x->time[0];
+}
+
+/* Whether it has run as far as the stage asks; an end is where @x's clock falls
+ * on or just short of it. */
+static bool far_enough(const struct finals *f, const struct finalist *x)
+{
+    double time = f->stage == 2 ? f->horizon : f->first;
+
+    if (x->epochs == 0 && f->stage == 2)
+        return false;
+    if (f->stage == 0)
+        return x->epochs > 0 || x->looked;
+    return x->epochs == FINALS_EPOCHS_MAX ||
+           x->line.epochs - x->base >= f->epochs_left ||
+           fmax(x->run, x->looked ? x->look_time : 0) >= 0.99 * time;
+}
+
+/* True when it has run the stage, or is out. */
+static bool ran_stage(struct finals *f, struct finalist *x)
+{
+    struct line_epoch e;
+    enum line_state state = LINE_EPOCH;
+
+    if (x->out)
+        return true;
+    if (!started(f, x))
+        return x->out;
+    forget_refused(f, x);
+    while ((state == LINE_EPOCH || state == LINE_PAUSED) && !far_enough(f, x)) {
+        line_go(&x->line);
+        state = line_advance(&x->line, &e);
+        if (state == LINE_EPOCH) {
+            take_epoch(f, x, &e);
+        } else if (state == LINE_PAUSED) {
+            x->look = e;
+            x->looked = true;
+        }
+    }
+    if (state == LINE_BROKEN)
+        drop_out(f, x,
+                 board_branch(f->c, x->branch)->nonfinite
+                     ? "it diverged"
+                     : "the application failed");
+    return x->out || far_enough(f, x);
+}
+
+/* ---- deciding ------------------------------------------------------------ */
+
+static size_t left(const struct finals *f)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < f->n; i++)
+        n += !f->f[i].out;
+    return n;
+}
+
+/* The better two go on; only the best, where another is no worse. */
+static struct finalist *halve(struct finals *f)
+{
+    struct finalist *best = finals_best(f, f->first, NULL);
+    struct finalist *second = finals_best(f, f->first, best);
+
+    for (size_t i = 0; i < f->n; i++) {
+        struct finalist *x = &f->f[i];
+
+        if (!x->out && x != best && x != second)
+            drop_out(f, x, "two others are better after an epoch's time");
+    }
+    /* Who is taken up has ended an epoch. */
+    if (second && best->epochs > 0 && finals_alike(f, best, second, f->first))
+        return best;
+    return NULL;
+}
+
+static struct finalist *target_reached(struct finals *f)
+{
+    for (size_t i = 0; i < f->n; i++)
+        if (!f->f[i].out && f->f[i].epochs > 0 &&
+            stops_target(f->c, &f->f[i].epoch[f->f[i].epochs - 1]))
+            return &f->f[i];
+    return NULL;
+}
+
+/* All have a first result: up to the last of these they are compared at first.
+ */
+static void set_first(struct finals *f)
+{
+    for (size_t i = 0; i < f->n; i++) {
+        const struct finalist *x = &f->f[i];
+
+        if (x->out)
+            continue;
+        f->first = fmax(f->first, first_time(x));
+        if (f->step == 0) /* nothing was known of the pace */
+            f->step = epoch_time(f, x, &x->epoch[0].e);
+    }
+}
+
+/* As much again, and as far as shows where the slower of those left is going:
+ * to the end of its first epoch, where it was looked at on its way. */
+static void set_horizon(struct finals *f)
+{
+    f->horizon = f->first + f->step;
+    for (size_t i = 0; i < f->n; i++) {
+        const struct finalist *x = &f->f[i];
+
+        if (!x->out && x->looked && x->epochs == 0)
+            f->horizon =
+                fmax(f->horizon, (x->before + 1) * known_epoch(f, x->trial));
+    }
+}
+
+static void record_winner(struct finals *f, const struct finalist *x)
+{
+    struct record_decision *d = board_decision(
+        f->c, "finals", "trial %u is the best of %zu after %u epochs of it",
+        x->trial->number, f->n, x->epochs);
+    /* No horizon yet: the target was reached, with the latest results. */
+    double time = f->horizon > 0 ? f->horizon : INFINITY;
+
+    for (size_t i = 0; i < f->n; i++) {
+        char name[32] = "result_of_trial_";
+        double result = finals_score_at(f, &f->f[i], time);
+        uint32_t n = f->f[i].trial->number;
+        size_t at = strlen(name), digits = 1;
+
+        for (uint32_t m = n; m >= 10; m /= 10)
+            digits++;
+        for (size_t k = digits; k > 0; k--, n /= 10)
+            name[at + k - 1] = (char)('0' + n % 10);
+        name[at + digits] = '\0';
+        board_decision_number(d, name, board_result(f->c, result));
+    }
+}
+
+/* The best in the end. Who is taken up has ended an epoch. */
+static struct finalist *taken(struct finals *f)
+{
+    struct finalist *best = finals_best(f, f->horizon, NULL);
+
+    return best && best->epochs > 0 ? best : NULL;
+}
+
+struct finalist *finals_advance(struct finals *f, bool *none)
+{
+    *none = false;
+    for (;;) {
+        struct finalist *winner;
+        bool all = true;
+
+        for (size_t i = 0; i < f->n; i++)
+            all &= ran_stage(f, &f->f[i]);
+        if (left(f) == 0) {
+            *none = true;
+            return NULL;
+        }
+        if (!all)
+            return NULL;
+        if (f->stage == 0)
+            set_first(f);
+        winner = target_reached(f);
+        if (!winner && f->stage == 1) {
+            winner = halve(f);
+            set_horizon(f);
+        }
+        if (!winner && (f->stage == 2 || (f->stage == 1 && left(f) == 1)))
+            winner = taken(f);
+        if (winner) {
+            record_winner(f, winner);
+            return winner;
+        }
+        f->stage++;
+    }
+}
+
+void finals_deinit(struct finals *f, struct finalist *winner)
+{
+    for (size_t i = 0; i < f->n; i++)
+        if (&f->f[i] != winner && !f->f[i].out)
+            drop_out(f, &f->f[i], "another is better");
+}

@@ -1,0 +1,145 @@
+#include "tuner/search/finals_judge.h"
+
+#include "tuner/search/doubt.h"
+
+#include <assert.h>
+#include <math.h>
+
+double finals_score(const struct finals *f, const struct line_epoch *e)
+{
+    return board_score(f->c, e->e.loss, e->metric);
+}
+
+static double loss_of(const struct finals *f, const struct line_epoch *e)
+{
+    (void)f;
+    return e->e.loss;
+}
+
+/* A result of @x by time: that of its look, if it had one, then of its epochs.
+ */
+static double point(const struct finals *f, const struct finalist *x,
+                    uint32_t i, double *time,
+                    double (*value)(const struct finals *,
+                                    const struct line_epoch *))
+{
+    if (x->looked && i == 0) {
+        *time = x->look_time;
+        return value(f, &x->look);
+    }
+    i -= x->looked;
+    *time = x->time[i];
+    return value(f, &x->epoch[i]);
+}
+
+/* Value at a time, between results on the line that joins them. A finalist that
+ * ended before (a bound on epochs) has its last one. */
+static double
+value_at(const struct finals *f, const struct finalist *x, double time,
+         double (*value)(const struct finals *, const struct line_epoch *))
+{
+    uint32_t n = x->epochs + x->looked;
+    double a, b, from, to;
+
+    if (n == 0)
+        return NAN;
+    b = point(f, x, 0, &to, value);
+    for (uint32_t i = 1; i < n && to < time; i++) {
+        from = to;
+        a = b;
+        b = point(f, x, i, &to, value);
+        if (to >= time)
+            return a + (time - from) / (to - from) * (b - a);
+    }
+    return b;
+}
+
+/* Less is better. */
+double finals_score_at(const struct finals *f, const struct finalist *x,
+                       double time)
+{
+    return value_at(f, x, time, finals_score);
+}
+
+/* Mean training loss of an epoch that ends at @time. */
+static double loss_at(const struct finals *f, const struct finalist *x,
+                      double time)
+{
+    return value_at(f, x, time, loss_of);
+}
+
+static double metric_at(const struct finals *f, const struct finalist *x,
+                        double time)
+{
+    return board_result(f->c, finals_score_at(f, x, time));
+}
+
+/* Whether the choice of validation samples alone may be what tells the two
+ * apart. */
+static bool in_doubt(const struct finals *f, const struct finalist *x,
+                     const struct finalist *y, double time)
+{
+    return doubt_between(&f->c->system, metric_at(f, x, time),
+                         metric_at(f, y, time));
+}
+
+/* Where the score is going: each epoch brings about half of what the one before
+ * brought, so as much again is to come as the last one brought. (The fraction
+ * measured over three epochs instead chose slow settings with much left to
+ * gain.) The training loss falls fastest where it began highest (a rate that is
+ * too large starts with a jump), so there the value itself counts; and where
+ * the metric has a sampling error, twice the value would be five times its
+ * variance. */
+static double outlook(const struct finals *f, const struct finalist *x,
+                      double time)
+{
+    double now = finals_score_at(f, x, time);
+    double before = finals_score_at(f, x, time - f->step);
+
+    if (f->c->system.validation_samples == 0 || isnan(before) ||
+        doubt_of(&f->c->system, metric_at(f, x, time)) > 0)
+        return now;
+    return 2 * now - before;
+}
+
+/* NaN is worse than any number. */
+static bool less(double a, double b)
+{
+    return !isnan(a) && (isnan(b) || a < b);
+}
+
+/* Of those in but @but (may be NULL) whom the metric does not tell from the one
+ * that it puts first, the one with the least training loss: that is far less
+ * noisy. */
+struct finalist *finals_best(struct finals *f, double time,
+                             const struct finalist *but)
+{
+    struct finalist *first = NULL, *best;
+
+    for (size_t i = 0; i < f->n; i++) {
+        struct finalist *x = &f->f[i];
+
+        if (!x->out && x != but &&
+            (!first || less(outlook(f, x, time), outlook(f, first, time))))
+            first = x;
+    }
+    best = first;
+    for (size_t i = 0; i < f->n; i++) {
+        struct finalist *x = &f->f[i];
+
+        if (!x->out && x != but && in_doubt(f, x, first, time) &&
+            less(loss_at(f, x, time), loss_at(f, best, time)))
+            best = x;
+    }
+    return best;
+}
+
+/* Whether neither the metric nor the training loss tells the two apart: then it
+ * does not matter which of them is trained with. */
+bool finals_alike(const struct finals *f, const struct finalist *x,
+                  const struct finalist *y, double time)
+{
+    double a = loss_at(f, x, time), b = loss_at(f, y, time);
+
+    return in_doubt(f, x, y, time) && fmax(a, b) <= FINALS_ALIKE * fmin(a, b);
+}

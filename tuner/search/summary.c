@@ -1,0 +1,70 @@
+#include "tuner/search/summary.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+void summary_diverged(struct summary *out)
+{
+    memset(out, 0, sizeof(*out));
+    out->label = TRIAL_DIVERGED;
+}
+
+/* Windows of as equal numbers of the curve's points as can be. */
+static void downsample(const struct curve *curve, struct summary *out)
+{
+    uint32_t n = curve->len;
+    uint32_t k = n < SUMMARY_WINDOWS ? n : SUMMARY_WINDOWS;
+
+    for (uint32_t g = 0; g < k; g++) {
+        double sum = 0, samples = 0;
+        uint32_t end = (g + 1) * n / k;
+
+        for (uint32_t i = g * n / k; i < end; i++) {
+            sum += curve->point[i].loss * (double)curve->point[i].samples;
+            samples += (double)curve->point[i].samples;
+        }
+        out->time_s[out->points] = curve->point[end - 1].seconds;
+        out->loss[out->points] = sum / samples;
+        out->points++;
+    }
+}
+
+static bool finite_points(const struct summary *s)
+{
+    for (uint32_t i = 0; i < s->points; i++)
+        if (!isfinite(s->loss[i]))
+            return false;
+    return true;
+}
+
+void summary_of(const struct curve *curve, double before, double floor,
+                struct summary *out)
+{
+    double last, noise = 0;
+
+    memset(out, 0, sizeof(*out));
+    out->label = TRIAL_UNSTABLE;
+    out->loss[0] = before;
+    out->points = 1;
+    downsample(curve, out);
+    if (!finite_points(out)) {
+        summary_diverged(out);
+        return;
+    }
+    last = out->loss[out->points - 1];
+    if (!isnan(floor) && last - floor > 10 * (before - floor)) {
+        out->label = TRIAL_DIVERGED;
+        return;
+    }
+    for (uint32_t i = 1; i < out->points; i++)
+        noise = fmax(noise, out->loss[i] - out->loss[i - 1]);
+    out->noise = noise;
+    out->range = last - before;
+    out->seconds = out->time_s[out->points - 1];
+    if (out->seconds > 0)
+        out->speed = fmax((-out->range - noise) / out->seconds, 0);
+    if (out->points > SUMMARY_WINDOWS && out->range < 0 &&
+        noise < -out->range / SUMMARY_WINDOWS)
+        out->label = TRIAL_CONVERGING;
+}

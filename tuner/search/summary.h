@@ -1,0 +1,43 @@
+/* Progress summary: how fast a trial converges, and whether to believe it.
+ *
+ * Source: Cui 2017, section 5.3.1, with DESIGN's departures: K windows over the
+ * whole trace, none dropped; the loss before the trial is the first point; what
+ * is not finite is diverged, never a number that compares.
+ */
+#ifndef TUNER_SUMMARY_H
+#define TUNER_SUMMARY_H
+
+#include "tuner/board/trace.h"
+#include "tuner/history/record.h"
+
+enum {
+    SUMMARY_WINDOWS = 10
+}; /* K: white noise falls K times in a row with
+    * probability < 0.1 % */
+
+struct summary {
+    enum trial_label label; /* CONVERGING, UNSTABLE or DIVERGED */
+    double speed;           /* loss units per second, >= 0 */
+    double range;           /* last - first; < 0: the loss fell */
+    double noise;           /* largest rise between neighbouring points, >= 0 */
+    double seconds;         /* of the curve */
+    uint32_t points;        /* 1 .. RECORD_POINTS_MAX */
+    double time_s[RECORD_POINTS_MAX], loss[RECORD_POINTS_MAX];
+};
+
+/* Summary of a trial's curve.
+ *
+ * @before   mean loss at its start (of a probe)
+ * @floor    no loss is ever below; NAN: unknown
+ * @out      fewer than K windows give as many points; none at all is UNSTABLE
+ *
+ * speed = max((-range - noise) / seconds, 0); converging if range < 0 and noise
+ * < |range| / K; diverged if anything is not finite, or, where the floor is
+ * known, if the last loss - floor exceeds ten times that before. O(n). */
+void summary_of(const struct curve *curve, double before, double floor,
+                struct summary *out);
+
+/* What a trace that reported something non-finite is: diverged, speed 0. */
+void summary_diverged(struct summary *out);
+
+#endif

@@ -1,0 +1,62 @@
+/* Launcher "local": training nodes as child processes on this machine.
+ *
+ * A node is this very executable, started as `mltune node --tuner ENDPOINT
+ * --node N` (and `--meet DIR` where there are several), in a process group of
+ * its own (Ctrl-C on the terminal is the tuner's to handle), with no open files
+ * but stdin (/dev/null) and stdout and stderr (a log of its own). The kernel
+ * kills it when the thread that started it ends, however that ends, so start
+ * and stop belong to one thread that lives until the run is over.
+ */
+#ifndef TUNER_LAUNCHER_IO_H
+#define TUNER_LAUNCHER_IO_H
+
+#include "base/fault.h"
+#include "base/file_io.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* How a node is started; all borrowed for the call. */
+struct launch {
+    const char *endpoint; /* of the tuner's socket */
+    uint32_t node;        /* its number */
+    const char *meet;     /* folder where several nodes meet; NULL: one */
+    const char *log_path; /* appended to */
+    bool verbose;         /* the node gets -v */
+};
+
+struct node_process {
+    pid_t pid;  /* 0: not started */
+    int pid_fd; /* readable once the process has ended; -1: reaped */
+    uint32_t node;
+    bool ended;
+    int code;       /* ended: exit code, or -signal */
+    int64_t log_at; /* length of the log before its first line */
+    char log_path[FILE_PATH_MAX];
+};
+
+/* Starts a node. Errors: ERR_IO with the reason (no process left, log cannot be
+ * opened, the program cannot be executed), ERR_LIMIT; then nothing runs. */
+enum err launcher_start(struct node_process *p, const struct launch *launch,
+                        struct fault *f);
+
+/* True when the process has ended; it is reaped then, and what it may have left
+ * in its process group is killed. Does not block. */
+bool launcher_poll(struct node_process *p);
+
+/* Ends the process and all of its group: waits @grace_ms for it to go by
+ * itself, then asks (SIGTERM) and waits as long again, then kills. Blocks at
+ * most that long, and no longer once @hurry_fd (-1: none) is readable. Accepts
+ * a zeroed or ended one. */
+void launcher_stop(struct node_process *p, int grace_ms, int hurry_fd);
+
+/* How it ended, for people: "node 0 (pid 71) was killed by SIGKILL (...)" into
+ * @out[size]. The process has ended. */
+void launcher_verdict(const struct node_process *p, char *out, size_t size);
+
+/* The last lines that the node wrote to the log, at most @size - 1 bytes; ""
+ * when there are none. */
+void launcher_last_words(const struct node_process *p, char *out, size_t size);
+
+#endif

@@ -1,0 +1,199 @@
+#include "tuner/shell/socket_io.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include <zmq.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define SOCKET_NAME "tuner"
+
+/* Longest path that fits into the system's address of a Unix socket. */
+enum { PATH_MAX_UNIX = sizeof(((struct sockaddr_un *)0)->sun_path) - 1 };
+
+static void set_option(void *router, int option, int value)
+{
+    int failed = zmq_setsockopt(router, option, &value, sizeof(value));
+
+    assert(!failed); /* only wrong arguments can */
+    (void)failed;
+}
+
+/* Unknown receivers are errors, not silence; a message longer than any that the
+ * protocol has closes the connection before it is read. */
+static void set_options(void *router)
+{
+    int64_t size_max = PROTO_BYTES_MAX;
+    int failed =
+        zmq_setsockopt(router, ZMQ_MAXMSGSIZE, &size_max, sizeof(size_max));
+
+    assert(!failed);
+    (void)failed;
+    set_option(router, ZMQ_LINGER, 0);
+    set_option(router, ZMQ_ROUTER_MANDATORY, 1);
+    set_option(router, ZMQ_SNDHWM, SOCKET_QUEUE_MAX);
+    set_option(router, ZMQ_RCVHWM, SOCKET_QUEUE_MAX);
+}
+
+/* A new folder for the socket, with a path that is short enough: in the run's
+ * own folder under a name that is swept when the tuner is killed, elsewhere
+ * under one that nobody else has. */
+static bool make_folder(struct tuner_socket *s, const char *dir, bool own)
+{
+    int n = snprintf(s->folder, sizeof(s->folder), "%s/%s", dir,
+                     own ? "ipc.tmp" : "mltune-XXXXXX");
+    bool made = false;
+
+    if (n > 0 && (size_t)n + sizeof("/" SOCKET_NAME) - 1 <= PATH_MAX_UNIX)
+        made = own ? mkdir(s->folder, 0700) == 0 : mkdtemp(s->folder) != NULL;
+    if (!made)
+        s->folder[0] = '\0';
+    return made;
+}
+
+static void remove_folder(struct tuner_socket *s)
+{
+    if (!s->folder[0])
+        return;
+    folder_remove(s->folder, NULL);
+    s->folder[0] = '\0';
+}
+
+static bool listen_in(struct tuner_socket *s, const char *dir, bool own)
+{
+    int saved;
+
+    if (!dir || !*dir || !make_folder(s, dir, own))
+        return false;
+    snprintf(s->endpoint, sizeof(s->endpoint), "ipc://%.*s/" SOCKET_NAME,
+             PATH_MAX_UNIX, s->folder);
+    if (zmq_bind(s->router, s->endpoint) == 0)
+        return true;
+    saved = errno;
+    remove_folder(s);
+    errno = saved;
+    return false;
+}
+
+enum err socket_open(struct tuner_socket *s, const char *dir, struct fault *f)
+{
+    enum err err;
+
+    memset(s, 0, sizeof(*s));
+    s->context = zmq_ctx_new();
+    s->router = s->context ? zmq_socket(s->context, ZMQ_ROUTER) : NULL;
+    if (!s->router) {
+        err = fault_errno(f, ERR_IO, errno, "make the control socket");
+        socket_close(s);
+        return err;
+    }
+    set_options(s->router);
+    if (listen_in(s, dir, true) ||
+        listen_in(s, getenv("XDG_RUNTIME_DIR"), false) ||
+        listen_in(s, "/tmp", false))
+        return ERR_OK;
+    err = fault_set(f, ERR_IO,
+                    "control socket: neither %.300s nor /tmp can hold one: %s",
+                    dir, zmq_strerror(errno));
+    socket_close(s);
+    return err;
+}
+
+void socket_close(struct tuner_socket *s)
+{
+    if (s->router)
+        zmq_close(s->router);
+    if (s->context)
+        while (zmq_ctx_term(s->context) != 0 && errno == EINTR)
+            continue;
+    remove_folder(s);
+    s->router = s->context = NULL;
+}
+
+/* Drops the other parts of a message that is not what it should be. */
+static void drop_rest(void *router)
+{
+    int more = 0;
+    size_t size = sizeof(more);
+
+    while (zmq_getsockopt(router, ZMQ_RCVMORE, &more, &size) == 0 && more)
+        zmq_recv(router, NULL, 0, ZMQ_DONTWAIT);
+}
+
+static enum err receive_text(struct tuner_socket *s, char **text, size_t *len)
+{
+    zmq_msg_t part;
+    enum err err = ERR_OK;
+    char *copy = NULL;
+
+    zmq_msg_init(&part);
+    if (zmq_msg_recv(&part, s->router, ZMQ_DONTWAIT) < 0)
+        err = ERR_IO;
+    else if (zmq_msg_more(&part))
+        err = ERR_PROTO;
+    if (!err) {
+        copy = mem_alloc(zmq_msg_size(&part) + 1);
+        err = copy ? ERR_OK : ERR_NOMEM;
+    }
+    if (!err) {
+        *len = zmq_msg_size(&part);
+        memcpy(copy, zmq_msg_data(&part), *len);
+        copy[*len] = '\0';
+        *text = copy;
+    }
+    zmq_msg_close(&part);
+    return err;
+}
+
+enum err socket_receive(struct tuner_socket *s, struct socket_peer *from,
+                        char **text, size_t *len)
+{
+    int more = 0,
+        n = zmq_recv(s->router, from->id, sizeof(from->id), ZMQ_DONTWAIT);
+    size_t size = sizeof(more);
+    enum err err;
+
+    if (n < 0)
+        return errno == EAGAIN || errno == EINTR ? ERR_AGAIN : ERR_IO;
+    assert(n <= SOCKET_PEER_MAX);
+    from->len = (size_t)n;
+    if (zmq_getsockopt(s->router, ZMQ_RCVMORE, &more, &size) != 0 || !more)
+        return ERR_PROTO;
+    err = receive_text(s, text, len);
+    if (err)
+        drop_rest(s->router);
+    return err;
+}
+
+enum err socket_send(struct tuner_socket *s, const struct socket_peer *to,
+                     const char *text, size_t len)
+{
+    int n;
+
+    assert(to->len > 0);
+    do
+        n = zmq_send(s->router, to->id, to->len, ZMQ_DONTWAIT | ZMQ_SNDMORE);
+    while (n < 0 && errno == EINTR);
+    if (n < 0 && errno == EHOSTUNREACH)
+        return ERR_NODE;
+    if (n < 0)
+        return errno == EAGAIN ? ERR_LIMIT : ERR_IO;
+    do
+        n = zmq_send(s->router, text, len, ZMQ_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? ERR_IO : ERR_OK;
+}
+
+bool socket_peer_same(const struct socket_peer *a, const struct socket_peer *b)
+{
+    return a->len == b->len && memcmp(a->id, b->id, a->len) == 0;
+}

@@ -1,0 +1,55 @@
+/* The tuner's end of the control protocol: a ZeroMQ ROUTER for its nodes.
+ *
+ * On one machine it is a Unix socket in a folder of mode 0700, so that nobody
+ * but this user reaches it. Nothing here blocks. One owner thread.
+ */
+#ifndef TUNER_SOCKET_IO_H
+#define TUNER_SOCKET_IO_H
+
+#include "base/fault.h"
+#include "base/file_io.h"
+#include "base/proto/proto.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+    SOCKET_PEER_MAX = 255,    /* bytes of a ZeroMQ identity */
+    SOCKET_QUEUE_MAX = 10000, /* messages that wait to be sent to a peer */
+};
+
+/* Who sent a message. */
+struct socket_peer {
+    unsigned char id[SOCKET_PEER_MAX];
+    size_t len; /* 0: nobody */
+};
+
+struct tuner_socket {
+    void *context, *router;       /* owned */
+    char folder[FILE_PATH_MAX];   /* of the Unix socket; removed on close */
+    char endpoint[FILE_PATH_MAX]; /* "ipc://..." */
+};
+
+/* Listens in a new folder inside @dir, or, where the path would be too long for
+ * a Unix socket or @dir cannot hold one, in one made in $XDG_RUNTIME_DIR or
+ * /tmp. Errors: ERR_IO with the reason. */
+enum err socket_open(struct tuner_socket *s, const char *dir, struct fault *f);
+
+/* Messages not sent yet are dropped. Accepts a zeroed one. */
+void socket_close(struct tuner_socket *s);
+
+/* Next message: its sender, and its bytes with a zero byte behind them, owned
+ * by the caller (mem_free). Errors: ERR_AGAIN none waits; ERR_PROTO one that
+ * has not the form of a message was dropped; ERR_NOMEM one was dropped; ERR_IO.
+ */
+enum err socket_receive(struct tuner_socket *s, struct socket_peer *from,
+                        char **text, size_t *len);
+
+/* Errors: ERR_NODE the peer is not connected; ERR_LIMIT it has not taken
+ * SOCKET_QUEUE_MAX messages; ERR_IO. */
+enum err socket_send(struct tuner_socket *s, const struct socket_peer *to,
+                     const char *text, size_t len);
+
+bool socket_peer_same(const struct socket_peer *a, const struct socket_peer *b);
+
+#endif

@@ -1,0 +1,246 @@
+#include "tuner/shell/state_io.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    SUFFIX_CHARS = 6,
+    SLUG_CHARS_MAX = 40, /* ids stay readable in a table */
+    ID_TRIES_MAX = 100,
+};
+
+enum err state_make(const char *dir, char out[FILE_PATH_MAX], struct fault *f)
+{
+    enum err err = folder_absolute(dir, out, f);
+
+    if (!err)
+        err = folder_make(out, f);
+    if (err)
+        fault_wrap(f, "state folder");
+    return err;
+}
+
+enum err state_find(const char *dir, char out[FILE_PATH_MAX], struct fault *f)
+{
+    char db[FILE_PATH_MAX];
+    enum err err = file_join(db, dir, "mltune.db", f);
+
+    if (err)
+        return err;
+    if (access(db, F_OK) == 0)
+        return folder_absolute(dir, out, f);
+    if (errno == ENOENT || errno == ENOTDIR)
+        return fault_set(f, ERR_NOENT, "state folder %s holds no runs", dir);
+    return fault_errno(f, ERR_IO, errno, "state folder %s", dir);
+}
+
+static bool id_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+}
+
+bool run_id_valid(const char *id)
+{
+    size_t n = strlen(id);
+
+    if (n < 1 || n > RUN_ID_MAX)
+        return false;
+    while (n-- > 0)
+        if (!id_char(id[n]))
+            return false;
+    return true;
+}
+
+/* "My model (v2)" -> "my-model-v2": runs of other characters become one '-',
+ * none at the ends; "run" when nothing is left. */
+static size_t slug(char out[SLUG_CHARS_MAX + 1], const char *name)
+{
+    size_t n = 0;
+
+    for (; *name && n < SLUG_CHARS_MAX; name++) {
+        char c = *name;
+
+        if (c >= 'A' && c <= 'Z')
+            c = (char)(c - 'A' + 'a');
+        if (!id_char(c))
+            c = '-';
+        if (c == '-' && (n == 0 || out[n - 1] == '-'))
+            continue;
+        out[n++] = c;
+    }
+    while (n > 0 && out[n - 1] == '-')
+        n--;
+    if (n == 0) {
+        memcpy(out, "run", 3);
+        n = 3;
+    }
+    out[n] = '\0';
+    return n;
+}
+
+static enum err make_id(char id[RUN_ID_MAX + 1], const char *name,
+                        struct fault *f)
+{
+    static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
+    uint64_t random;
+    size_t n = slug(id, name);
+
+    if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
+        return fault_errno(f, ERR_IO, errno, "random number for a run's id");
+    id[n++] = '-';
+    for (int i = 0; i < SUFFIX_CHARS; i++, random /= 36)
+        id[n++] = digits[random % 36];
+    id[n] = '\0';
+    assert(run_id_valid(id));
+    return ERR_OK;
+}
+
+static enum err run_path(char out[FILE_PATH_MAX], const char *state,
+                         const char *id, const char *file, struct fault *f)
+{
+    int n = snprintf(out, FILE_PATH_MAX, "%s/runs/%s%s", state, id, file);
+
+    if (n < 0 || n >= FILE_PATH_MAX)
+        return fault_set(f, ERR_LIMIT, "path too long: %.200s...", state);
+    return ERR_OK;
+}
+
+/* Makes STATE/runs/ID under an id that nobody has. */
+static enum err make_unique(struct run_folder *run, const char *state,
+                            const char *name, struct fault *f)
+{
+    for (int i = 0; i < ID_TRIES_MAX; i++) {
+        enum err err = make_id(run->id, name, f);
+
+        if (!err)
+            err = run_path(run->path, state, run->id, "", f);
+        if (err)
+            return err;
+        if (mkdir(run->path, 0700) == 0)
+            return ERR_OK;
+        if (errno != EEXIST)
+            return fault_errno(f, ERR_IO, errno, "make folder %s", run->path);
+    }
+    return fault_set(f, ERR_EXIST, "no free run id in %s/runs", state);
+}
+
+static enum err lock(struct run_folder *run, const char *path, struct fault *f)
+{
+    enum err err;
+
+    err = file_lock(path, &run->lock_fd, f);
+    if (err == ERR_BUSY)
+        fault_set(f, ERR_BUSY, "run %s is running: its tuner lives", run->id);
+    return err;
+}
+
+enum err run_folder_new(struct run_folder *run, const char *state,
+                        const char *name, struct fault *f)
+{
+    char path[FILE_PATH_MAX];
+    enum err err = file_join(path, state, "runs", f);
+
+    run->lock_fd = -1;
+    if (!err)
+        err = folder_make(path, f);
+    if (!err)
+        err = make_unique(run, state, name, f);
+    if (!err)
+        err = file_join(path, run->path, "snapshots", f);
+    if (!err)
+        err = folder_make(path, f);
+    if (!err)
+        err = file_join(path, run->path, "lock", f);
+    if (err)
+        return err;
+    return lock(run, path, f);
+}
+
+enum err run_folder_open(struct run_folder *run, const char *state,
+                         const char *id, struct fault *f)
+{
+    char path[FILE_PATH_MAX];
+    enum err err;
+
+    run->lock_fd = -1;
+    assert(run_id_valid(id));
+    snprintf(run->id, sizeof(run->id), "%s", id);
+    err = run_path(run->path, state, id, "", f);
+    if (!err)
+        err = run_path(path, state, id, "/lock", f);
+    if (err)
+        return err;
+    if (access(run->path, F_OK) != 0)
+        return fault_set(f, ERR_NOENT, "the folder of run %s is gone: %s", id,
+                         run->path);
+    return lock(run, path, f);
+}
+
+void snapshots_sweep(const char *dir, const char *const keep[], size_t n)
+{
+    char path[FILE_PATH_MAX];
+    struct dirent *e;
+    DIR *d = opendir(dir);
+
+    while (d && (e = readdir(d))) {
+        bool wanted = e->d_name[0] == '.' ||
+                      file_join(path, dir, e->d_name, NULL) != ERR_OK;
+
+        for (size_t i = 0; i < n && !wanted; i++)
+            wanted = strcmp(path, keep[i]) == 0;
+        if (!wanted)
+            folder_remove(path, NULL);
+    }
+    if (d)
+        closedir(d);
+}
+
+void run_folder_close(struct run_folder *run)
+{
+    if (run->lock_fd > 0)
+        close(run->lock_fd);
+    run->lock_fd = -1;
+}
+
+bool run_folder_alive(const char *state, const char *id)
+{
+    char path[FILE_PATH_MAX];
+
+    return run_path(path, state, id, "/lock", NULL) == ERR_OK &&
+           file_locked(path, NULL);
+}
+
+pid_t run_folder_owner(const char *state, const char *id)
+{
+    char path[FILE_PATH_MAX];
+    pid_t pid = 0;
+
+    if (run_path(path, state, id, "/lock", NULL) == ERR_OK)
+        file_locked(path, &pid);
+    return pid;
+}
+
+void state_sweep(const char *state)
+{
+    char path[FILE_PATH_MAX];
+    struct dirent *e;
+    DIR *dir;
+
+    if (file_join(path, state, "runs", NULL) != ERR_OK)
+        return;
+    dir = opendir(path);
+    while (dir && (e = readdir(dir)))
+        if (run_id_valid(e->d_name) && !run_folder_alive(state, e->d_name) &&
+            run_path(path, state, e->d_name, "", NULL) == ERR_OK)
+            folder_sweep(path);
+    if (dir)
+        closedir(dir);
+}

@@ -1,0 +1,72 @@
+/* The state folder: where runs live on disk.
+ *
+ *   STATE/mltune.db            journal of all runs (journal_io.h)
+ *   STATE/token                what writes over HTTP need (api/http/token_io.h)
+ *   STATE/runs/ID/config.json  the configuration in effect
+ *                 log          what the tuner logged
+ *                 node-0.log   what the node wrote to stdout and stderr
+ *                 session.json what else a resume needs (cli/run/session.h)
+ *                 url          of its HTTP server, while it lives
+ *                 lock         locked as long as the run's tuner lives
+ *                 model/       unless it goes elsewhere
+ *                 snapshots/
+ *
+ * All of mode 0700 and 0600. One owner thread a run folder.
+ */
+#ifndef TUNER_STATE_IO_H
+#define TUNER_STATE_IO_H
+
+#include "base/fault.h"
+#include "base/file_io.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+enum { RUN_ID_MAX = 64 }; /* characters of a run's id, without the end */
+
+/* Makes the state folder if it is missing. @out is its absolute path.
+ * Errors: ERR_IO, ERR_LIMIT. */
+enum err state_make(const char *dir, char out[FILE_PATH_MAX], struct fault *f);
+
+/* Absolute path of an existing state folder. Errors: ERR_NOENT there is none
+ * (no folder, or no mltune.db in it), ERR_IO. */
+enum err state_find(const char *dir, char out[FILE_PATH_MAX], struct fault *f);
+
+/* True for 1 .. RUN_ID_MAX characters of a-z, 0-9 and '-'. */
+bool run_id_valid(const char *id);
+
+struct run_folder {
+    char id[RUN_ID_MAX + 1];
+    char path[FILE_PATH_MAX]; /* STATE/runs/ID */
+    int lock_fd;              /* owned; -1: closed */
+};
+
+/* Makes a folder for a new run and locks it. The id is @name in lower case,
+ * other characters as '-', with six random characters behind it.
+ * Errors: ERR_IO, ERR_LIMIT. */
+enum err run_folder_new(struct run_folder *run, const char *state,
+                        const char *name, struct fault *f);
+
+/* The folder of run @id, locked. Errors: ERR_NOENT there is none, ERR_BUSY its
+ * tuner lives, ERR_IO, ERR_LIMIT. */
+enum err run_folder_open(struct run_folder *run, const char *state,
+                         const char *id, struct fault *f);
+
+/* Removes the folders in @dir that are none of @keep[n] (absolute names): what
+ * was written and not journaled. Errors are ignored. */
+void snapshots_sweep(const char *dir, const char *const keep[], size_t n);
+
+/* Gives the lock back; the folder stays. Accepts a closed one. */
+void run_folder_close(struct run_folder *run);
+
+/* True while the tuner of run @id lives. */
+bool run_folder_alive(const char *state, const char *id);
+
+/* Its process; 0: none lives, or it is only just beginning. */
+pid_t run_folder_owner(const char *state, const char *id);
+
+/* Removes what tuners that were killed left behind: every `*.tmp` in the
+ * folders of runs that are not alive. Errors are ignored. */
+void state_sweep(const char *state);
+
+#endif

@@ -1,0 +1,718 @@
+#include "tuner/strategies/contest.h"
+
+#include "base/mem.h"
+#include "searchers/space/space_json.h"
+#include "tuner/board/byhand.h"
+#include "tuner/board/choice.h"
+#include "tuner/board/stops.h"
+#include "tuner/board/strategy.h"
+#include "tuner/board/suggest.h"
+#include "tuner/search/summary.h"
+#include "tuner/strategies/contest_ask.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- life ---------------------------------------------------------------- */
+
+enum err contest_init(struct contest *ct, struct board *c, struct fault *f)
+{
+    memset(ct, 0, sizeof(*ct));
+    ct->c = c;
+    ct->reference = NAN;
+    return choice_initial(c, &ct->first, f);
+}
+
+void contest_deinit(struct contest *ct)
+{
+    for (uint32_t i = 0; i < ct->n; i++)
+        json_decref(ct->x[i].json);
+    mem_free(ct->x);
+    json_decref(ct->next_json);
+    json_decref(ct->adopted.json);
+    searcher_close(ct->searcher);
+    memset(ct, 0, sizeof(*ct));
+}
+
+void contest_unit(struct contest *ct, const json_t *settings)
+{
+    const json_t *unit = json_object_get(settings, "unit");
+
+    ct->unit_clocks = (uint64_t)json_integer_value(unit); /* 0 of a text */
+    if (ct->unit_clocks)
+        snprintf(ct->unit, sizeof(ct->unit), "times %llu clocks",
+                 (unsigned long long)ct->unit_clocks);
+    else
+        snprintf(ct->unit, sizeof(ct->unit), "epochs");
+}
+
+bool contest_start(struct contest *ct, uint32_t max, const char *reason)
+{
+    struct board *c = ct->c;
+    struct record_search_started *r;
+
+    if (ct->open)
+        return true;
+    if (c->options.max_trials && c->options.max_trials < max)
+        max = c->options.max_trials;
+    if (max > TUNER_TRIALS_MAX)
+        max = TUNER_TRIALS_MAX;
+    if (!c->options.searcher || space_dims(&c->space) == 0)
+        max = 1;
+    ct->x = mem_calloc(max, sizeof(*ct->x));
+    if (!ct->x) {
+        board_retry(c);
+        return false;
+    }
+    ct->max = max;
+    ct->space = c->space; /* what acts is known by now */
+    ct->open = true;
+    ct->search = c->resume.searches + 1;
+    ct->first_trial = c->resume.trials + 1;
+    ct->started_s = board_active_s(c);
+    ct->started_clocks = c->clocks_run;
+    r = &board_record(c, RECORD_SEARCH_STARTED)->search_started;
+    r->search = ct->search;
+    r->parent = 0;
+    r->trials_max = max;
+    r->tunables = space_to_json(&ct->space);
+    snprintf(r->reason, sizeof(r->reason), "%s", reason);
+    board_set_status(c, RUN_TUNING, reason);
+    return true;
+}
+
+struct contestant *contest_trial(struct contest *ct, uint32_t number)
+{
+    assert(number >= ct->first_trial && number - ct->first_trial < ct->n);
+    return &ct->x[number - ct->first_trial];
+}
+
+uint32_t contest_index(const struct contest *ct, const struct contestant *x)
+{
+    return x->number - ct->first_trial;
+}
+
+bool contest_before(const struct contestant *a, const struct contestant *b)
+{
+    if (isnan(a->score) || isnan(b->score))
+        return isnan(a->score) ? isnan(b->score) && a->number < b->number
+                               : true;
+    return a->score < b->score ||
+           (a->score == b->score && a->number < b->number);
+}
+
+/* ---- records ------------------------------------------------------------- */
+
+/* The loss by time, as far as the branch's trace shows it. There is no probe:
+ * the first window stands for the loss before. */
+static void summarise(const struct contest *ct, const struct branch *b,
+                      struct summary *out)
+{
+    static const struct summary zero;
+    struct curve curve;
+
+    *out = zero;
+    if (b->nonfinite) {
+        summary_diverged(out);
+        return;
+    }
+    trace_curve(&b->trace, &curve);
+    if (curve.len)
+        summary_of(&curve, curve.point[0].loss, ct->c->system.loss_floor, out);
+}
+
+static void record_trial(struct contest *ct, const struct contestant *x,
+                         enum record_kind kind)
+{
+    struct record_trial *r = &board_record(ct->c, kind)->trial;
+    struct branch *b = board_branch(ct->c, x->branch);
+    struct summary s;
+
+    r->trial = x->number;
+    r->search = ct->search;
+    r->branch = x->branch;
+    r->setting = json_incref(x->json);
+    r->label = x->label;
+    r->suggestion = x->suggestion;
+    if (!b)
+        return;
+    summarise(ct, b, &s);
+    r->speed = s.speed;
+    r->noise = s.noise;
+    r->range = s.range;
+    r->seconds = b->trace.seconds;
+    r->samples = b->own_samples;
+    r->clocks = b->own_clocks;
+    r->points = s.points;
+    memcpy(r->time_s, s.time_s, sizeof(r->time_s));
+    memcpy(r->loss, s.loss, sizeof(r->loss));
+}
+
+/* The label of a trial that goes on or is dropped: what its losses show. */
+static void label(struct contest *ct, struct contestant *x)
+{
+    struct branch *b = board_branch(ct->c, x->branch);
+    struct summary s;
+
+    if (x->parked)
+        return; /* as it was */
+    if (!b || b->own_samples == 0) {
+        x->label = TRIAL_STOPPED;
+        return;
+    }
+    summarise(ct, b, &s);
+    x->label = s.label;
+}
+
+/* The run's present state is the leader's branch; without it, its model. */
+static void base_without(struct contest *ct, branch_id gone)
+{
+    struct board *c = ct->c;
+
+    if (c->base == gone)
+        c->base = c->best.branch != BRANCH_NONE ? c->best.branch : 0;
+}
+
+/* What its branch took, before it goes. */
+static void count_spent(struct contest *ct, struct contestant *x)
+{
+    const struct branch *b = board_branch(ct->c, x->branch);
+
+    if (!b)
+        return;
+    x->seconds += b->trace.seconds;
+    x->clocks += b->own_clocks;
+}
+
+/* Its branch goes, its record closes with the label it has. */
+static void put_out(struct contest *ct, struct contestant *x,
+                    const char *reason)
+{
+    struct board *c = ct->c;
+
+    if (!ct->ended)
+        record_trial(ct, x, RECORD_TRIAL_ENDED);
+    count_spent(ct, x);
+    base_without(ct, x->branch);
+    if (x->started)
+        line_deinit(&x->line);
+    if (x->branch != BRANCH_NONE)
+        board_cut(c, x->branch);
+    board_free(c, x->branch, reason);
+    x->branch = BRANCH_NONE;
+    x->out = true;
+    x->running = x->parked = false;
+    if (!x->judged)
+        contest_judge(ct, x);
+}
+
+void contest_drop(struct contest *ct, struct contestant *x, const char *reason)
+{
+    if (x->out)
+        return;
+    label(ct, x);
+    put_out(ct, x, reason);
+}
+
+bool contest_spent(const struct contest *ct)
+{
+    return contest_exhausted(ct) || ct->n == ct->max ||
+           ct->refused >= CONTEST_REFUSED ||
+           (isnan(ct->reference) && ct->n >= CONTEST_HOPELESS);
+}
+
+/* ---- memory -------------------------------------------------------------- */
+
+/* The trial that waits (or, with @running, runs beside @but) and is worth
+ * least: run least, then worst. Neither the leader nor the champion. */
+static struct contestant *worst_of(struct contest *ct, bool running,
+                                   const struct contestant *but)
+{
+    struct contestant *worst = NULL;
+
+    for (uint32_t i = 0; i < ct->n; i++) {
+        struct contestant *x = &ct->x[i];
+
+        if (x->out || x->running != running || x == but ||
+            x->number == ct->leader || x->number == ct->champion)
+            continue;
+        if (!worst || x->line.epochs < worst->line.epochs ||
+            (x->line.epochs == worst->line.epochs && contest_before(worst, x)))
+            worst = x;
+    }
+    return worst;
+}
+
+/* The leader, where it waits and what it would go on from is the best model
+ * that is kept anyway, rows that users added to since included; NULL: it is not
+ * so. */
+static struct contestant *can_park(struct contest *ct)
+{
+    struct board *c = ct->c;
+    struct contestant *x = ct->leader ? contest_trial(ct, ct->leader) : NULL;
+    struct branch *b = x ? board_branch(c, x->branch) : NULL;
+    struct branch *best = board_branch(c, c->best.branch);
+
+    if (!b || !best || x->running || !x->started || !branch_idle(b) ||
+        !branch_idle(best))
+        return NULL;
+    return best->parent == b->id && best->clocks == b->clocks &&
+                   best->increments == b->increments
+               ? x
+               : NULL;
+}
+
+/* Gives its branch up; it is forked from the best model when it goes on. */
+static void park(struct contest *ct, struct contestant *x)
+{
+    struct board *c = ct->c;
+
+    board_decision(c, "memory",
+                   "memory is short: trial %u waits as the best model",
+                   x->number);
+    count_spent(ct, x);
+    base_without(ct, x->branch);
+    line_deinit(&x->line);
+    board_free(c, x->branch, "waits as the best model");
+    x->branch = BRANCH_NONE;
+    x->started = false;
+    x->parked = true;
+}
+
+/* Frees the worst trial that waits, for @x; where only the leader does, it
+ * waits as the best model. False: nothing is to be had. */
+static bool make_room(struct contest *ct, const struct contestant *x)
+{
+    struct contestant *worst = worst_of(ct, false, x);
+    struct contestant *leader = worst ? NULL : can_park(ct);
+
+    ct->shortages++;
+    if (leader)
+        park(ct, leader);
+    if (!worst)
+        return leader != NULL;
+    board_decision(ct->c, "memory",
+                   "no memory for trial %u: trial %u, the worst of those that "
+                   "wait, is freed",
+                   x->number, worst->number);
+    contest_drop(ct, worst, "memory");
+    return true;
+}
+
+/* The same where none waits: trials that run side by side must not all starve.
+ */
+static void make_room_beside(struct contest *ct, const struct contestant *x)
+{
+    struct contestant *worst = worst_of(ct, true, x);
+
+    if (!worst)
+        return;
+    board_decision(ct->c, "memory",
+                   "no memory to test trial %u: trial %u beside it is freed",
+                   x->number, worst->number);
+    contest_drop(ct, worst, "memory");
+}
+
+static bool others_run(const struct contest *ct, const struct contestant *x)
+{
+    for (uint32_t i = 0; i < ct->n; i++)
+        if (ct->x[i].running && &ct->x[i] != x)
+            return true;
+    return false;
+}
+
+/* ---- a trial's branch ---------------------------------------------------- */
+
+static bool fork_branch(struct contest *ct, struct contestant *x)
+{
+    struct board *c = ct->c;
+    branch_id from =
+        x->parked ? c->best.branch : (x == &ct->adopted ? ct->from : 0);
+    struct branch *b = board_fork(c, board_branch(c, from), BRANCH_TRAINING,
+                                  &x->setting, x->json, "trial");
+
+    if (!b) {
+        make_room(ct, x);
+        board_retry(c);
+        return false;
+    }
+    x->branch = b->id;
+    return true;
+}
+
+/* A refused fork costs the worst trial that waits; while others run, memory may
+ * come back by itself. */
+static void refused(struct contest *ct, struct contestant *x, struct branch *b)
+{
+    struct board *c = ct->c;
+    enum err err = b->error;
+
+    board_free(c, b->id, "refused");
+    x->branch = BRANCH_NONE;
+    if (make_room(ct, x) || others_run(ct, x) || c->hand->made_room) {
+        board_retry(c);
+        return;
+    }
+    if (ct->from) {
+        board_interrupted(c, "restore_failed",
+                          "no memory to go on from the snapshot");
+        return;
+    }
+    if (ct->leader == 0) {
+        board_end(c, RUN_FAILED, "limit",
+                  "no memory for a second copy of the model: %s",
+                  err_text(err));
+        return;
+    }
+    board_decision(c, "memory", "no memory for trial %u: %s", x->number,
+                   err_text(err));
+    x->label = TRIAL_FAILED;
+    ct->refused++;
+    put_out(ct, x, "refused");
+}
+
+/* The fork of what was restored takes its place. */
+static void go_on(struct contest *ct, const struct branch *b)
+{
+    struct board *c = ct->c;
+
+    choice_record(c, b, "the run goes on");
+    c->base = b->id;
+    line_restore(&ct->adopted.line, c, b->id, ct->from_epochs, ct->from);
+    board_drop(c, ct->from, "the run goes on from it");
+    ct->from = 0;
+}
+
+/* Its branch is there and a line runs it. */
+static bool started(struct contest *ct, struct contestant *x)
+{
+    struct board *c = ct->c;
+    struct branch *b = board_branch(c, x->branch);
+
+    if (x->started)
+        return true;
+    if (!b) {
+        fork_branch(ct, x);
+        return false;
+    }
+    if (b->state == BRANCH_REFUSED) {
+        refused(ct, x, b);
+        return false;
+    }
+    if (b->state != BRANCH_LIVE)
+        return false;
+    if (x == &ct->adopted)
+        go_on(ct, b);
+    else
+        line_init(&x->line, c, b->id, true);
+    x->started = true;
+    if (x->parked && x->number == ct->leader)
+        c->base = x->branch;
+    x->parked = false;
+    return true;
+}
+
+struct contestant *contest_begin(struct contest *ct)
+{
+    struct contestant *x = &ct->x[ct->n];
+
+    if (contest_spent(ct) || !contest_propose(ct))
+        return NULL;
+    *x = (struct contestant){
+        .number = ct->first_trial + ct->n,
+        .setting = ct->next,
+        .json = ct->next_json,
+        .branch = BRANCH_NONE,
+        .running = true,
+        .score = NAN,
+        .best = NAN,
+        .suggestion = ct->next_suggestion,
+    };
+    plateau_init(&x->plateau, ct->c->options.plateau_epochs);
+    if (!fork_branch(ct, x))
+        return NULL;
+    ct->next_json = NULL;
+    ct->n++;
+    if (x->suggestion)
+        suggest_begun(ct->c);
+    record_trial(ct, x, RECORD_TRIAL_STARTED);
+    return x;
+}
+
+/* ---- epochs -------------------------------------------------------------- */
+
+static void take_lead(struct contest *ct, struct contestant *x,
+                      const char *reason)
+{
+    struct board *c = ct->c;
+
+    ct->leader = x->number;
+    c->base = x->branch;
+    choice_record(c, board_branch(c, x->branch), reason);
+}
+
+/* A new leader: its lineage is the run's from now on (the history takes its
+ * earlier epochs along). */
+static void maybe_lead(struct contest *ct, struct contestant *x, bool lead)
+{
+    struct contestant *old = ct->leader ? contest_trial(ct, ct->leader) : NULL;
+    char reason[RECORD_TEXT_MAX];
+
+    if (!lead || ct->leader == x->number)
+        return;
+    if (old && old->parked) /* what it waits as is replaced */
+        put_out(ct, old, "memory");
+    snprintf(reason, sizeof(reason),
+             "trial %u has the best model so far, after epoch %u", x->number,
+             x->last.e.epoch);
+    take_lead(ct, x, reason);
+}
+
+static void end_at_target(struct contest *ct, struct contestant *x)
+{
+    if (!ct->ended)
+        contest_end(ct, x, "the target is reached");
+    stops_check(ct->c, &x->last);
+}
+
+static void score(struct contest *ct, struct contestant *x,
+                  const struct line_epoch *e)
+{
+    double s = board_score(ct->c, e->e.loss, e->metric);
+
+    x->score = isfinite(s) ? s : NAN;
+    x->best = fmin(x->best, x->score); /* a NAN gives way */
+    if (isnan(ct->reference))
+        ct->reference = x->score;
+}
+
+static void take_epoch(struct contest *ct, struct contestant *x,
+                       const struct line_epoch *e)
+{
+    struct board *c = ct->c;
+    bool target = stops_target(c, e);
+    bool best =
+        board_is_better(c, e->e.loss, e->metric) && x->line.kept != BRANCH_NONE;
+
+    x->last = *e;
+    ct->refused = 0;
+    score(ct, x, e);
+    x->plateau.limit = c->options.plateau_epochs;
+    plateau_add(&x->plateau, board_score(c, e->e.loss, e->metric));
+    maybe_lead(ct, x, best || target || ct->leader == 0);
+    line_record(&x->line, e, ct->leader == x->number, best);
+    if (best)
+        board_set_best(c, x->line.kept, &e->e, e->metric);
+    board_drop(c, x->line.kept, "not needed");
+    x->line.kept = BRANCH_NONE;
+    x->over =
+        plateau_reached(&x->plateau) || e->e.epoch >= c->options.max_epochs;
+    if (!ct->ended) {
+        label(ct, x);
+        record_trial(ct, x, RECORD_TRIAL_UPDATED);
+    }
+    if (target)
+        end_at_target(ct, x);
+}
+
+/* It diverged, or the application or the memory failed. */
+static void broken(struct contest *ct, struct contestant *x)
+{
+    const struct branch *b = board_branch(ct->c, x->branch);
+
+    x->label = b->nonfinite ? TRIAL_DIVERGED : TRIAL_FAILED;
+    if (ct->ended) {
+        choice_broken(ct->c, b);
+        return;
+    }
+    ct->refused = b->error == ERR_LIMIT ? ct->refused + 1 : 0;
+    if (!b->nonfinite)
+        board_decision(ct->c, "trial", "trial %u failed: %.200s", x->number,
+                       b->error == ERR_LIMIT ? "no memory for its test"
+                                             : ct->c->failure);
+    put_out(ct, x, trial_label_name(x->label));
+}
+
+/* A test that finds no memory takes that of the worst trial that waits. */
+static void help(struct contest *ct, struct contestant *x)
+{
+    uint32_t failed = x->line.closing.tries > 1 ? x->line.closing.tries - 1 : 0;
+
+    if (failed > x->tries && !make_room(ct, x))
+        make_room_beside(ct, x);
+    x->tries = failed;
+}
+
+/* True when it has come on by an epoch, or to where it was to pause. */
+static bool came_on(struct contest *ct, struct contestant *x, uint32_t goal)
+{
+    struct line_epoch e;
+    enum line_state state;
+
+    line_go(&x->line);
+    x->line.ahead = !ct->unit_clocks && x->line.epochs + 2 <= goal &&
+                    stops_impossible(ct->c, x->line.epochs + 1, &x->plateau);
+    state = line_advance(&x->line, &e);
+    if (state == LINE_EPOCH) {
+        take_epoch(ct, x, &e);
+        if (!ct->unit_clocks)
+            x->spent = x->line.epochs;
+    } else if (state == LINE_PAUSED) {
+        score(ct, x, &e);
+        x->spent = goal;
+    } else if (state == LINE_BROKEN) {
+        broken(ct, x);
+    } else {
+        help(ct, x);
+    }
+    return state == LINE_EPOCH || state == LINE_PAUSED;
+}
+
+enum contest_state contest_run(struct contest *ct, struct contestant *x,
+                               uint32_t goal)
+{
+    struct board *c = ct->c;
+    bool to_the_end = goal == CONTEST_TO_THE_END;
+
+    if (!x->out && !x->over && x->spent < goal) {
+        x->running = true;
+        if (!started(ct, x))
+            return x->out ? CONTEST_OUT : CONTEST_BUSY;
+        x->line.pause_at = to_the_end ? 0 : goal * ct->unit_clocks;
+        while (!x->over && x->spent < goal)
+            if (!came_on(ct, x, goal) || c->ending.phase != ENDING_NOT)
+                return x->out ? CONTEST_OUT : CONTEST_BUSY;
+    }
+    x->running = false;
+    return x->out ? CONTEST_OUT : CONTEST_ARRIVED;
+}
+
+/* ---- the end ------------------------------------------------------------- */
+
+static void record_end(struct contest *ct, const struct contestant *winner,
+                       const char *reason)
+{
+    struct board *c = ct->c;
+    struct record_search_ended *r =
+        &board_record(c, RECORD_SEARCH_ENDED)->search_ended;
+    const struct branch *b = winner ? board_branch(c, winner->branch) : NULL;
+
+    r->search = ct->search;
+    r->trials = ct->n;
+    r->winner = winner ? winner->number : 0;
+    r->seconds = board_active_s(c) - ct->started_s;
+    r->clocks = c->clocks_run - ct->started_clocks;
+    if (winner) {
+        r->trial_s = winner->seconds + (b ? b->trace.seconds : 0);
+        r->seconds = fmax(0, r->seconds - r->trial_s);
+        r->clocks -= winner->clocks + (b ? b->own_clocks : 0);
+    }
+    snprintf(r->reason, sizeof(r->reason), "%s", reason);
+}
+
+void contest_end(struct contest *ct, struct contestant *winner,
+                 const char *reason)
+{
+    char text[RECORD_TEXT_MAX];
+
+    assert(!ct->ended);
+    record_end(ct, winner, reason);
+    for (uint32_t i = 0; i < ct->n; i++)
+        if (&ct->x[i] != winner)
+            contest_drop(ct, &ct->x[i], "another is better");
+    ct->ended = true;
+    if (isfinite(ct->c->options.snapshot_every_s))
+        ct->c->snapshot.wanted = true; /* a resume goes on from here */
+    searcher_close(ct->searcher);
+    ct->searcher = NULL;
+    suggest_over(ct->c, "the strategy makes one search, and that is over");
+    if (!winner || winner->out)
+        return;
+    record_trial(ct, winner, RECORD_TRIAL_ENDED);
+    if (ct->leader != winner->number) {
+        snprintf(text, sizeof(text), "trial %u wins: %.300s", winner->number,
+                 reason);
+        take_lead(ct, winner, text);
+        line_record(&winner->line, &winner->last, true, false);
+    }
+}
+
+void contest_train(struct contest *ct, struct contestant *winner)
+{
+    struct board *c = ct->c;
+
+    if (!winner->over)
+        board_set_status(c, RUN_TRAINING, "the winner of the search");
+    if (contest_run(ct, winner, CONTEST_TO_THE_END) != CONTEST_ARRIVED)
+        return;
+    if (plateau_reached(&winner->plateau))
+        stops_converged(c, &winner->plateau);
+    else
+        board_end(c, RUN_FINISHED, "max_epochs", "%u epochs are over",
+                  winner->last.e.epoch);
+}
+
+/* ---- what the user promotes ---------------------------------------------- */
+
+/* A trial of no search: number 0, as of the leader where there is none. */
+static void make_adopted(struct contest *ct, const struct branch *b)
+{
+    struct contestant *x = &ct->adopted;
+
+    json_decref(x->json);
+    *x = (struct contestant){
+        .setting = b->setting,
+        .json = json_incref(b->json),
+        .branch = b->id,
+        .started = true,
+        .judged = true,
+        .score = NAN,
+        .best = NAN,
+    };
+    plateau_init(&x->plateau, ct->c->options.plateau_epochs);
+    line_init(&x->line, ct->c, b->id, true);
+    ct->has_adopted = true;
+}
+
+enum err contest_adopt(struct contest *ct, branch_id branch)
+{
+    struct board *c = ct->c;
+    char reason[64];
+
+    snprintf(reason, sizeof(reason), "the user promotes branch %u", branch);
+    if (ct->open && !ct->ended)
+        contest_end(ct, NULL, reason);
+    for (uint32_t i = 0; i < ct->n; i++)
+        contest_drop(ct, &ct->x[i], "replaced by the user's");
+    if (ct->has_adopted && !ct->adopted.out)
+        put_out(ct, &ct->adopted, "replaced by the user's");
+    if (ct->from)
+        board_drop(c, ct->from, "replaced by the user's");
+    ct->from = 0;
+    suggest_over(c, "the user has promoted a branch: that is trained");
+    ct->ended = true;
+    ct->leader = 0;
+    make_adopted(ct, board_branch(c, branch));
+    c->base = branch;
+    choice_record(c, board_branch(c, branch), "promoted by the user");
+    board_set_status(c, RUN_TRAINING, "a branch that the user has promoted");
+    return ERR_OK;
+}
+
+bool contest_trains_adopted(struct contest *ct)
+{
+    if (!ct->has_adopted)
+        return false;
+    suggest_over(ct->c, "the strategy makes one search, and that is over");
+    contest_train(ct, &ct->adopted);
+    return true;
+}
+
+void contest_failed(struct contest *ct)
+{
+    board_end(ct->c, RUN_FAILED, "diverged",
+              "no setting that was tried makes progress: widen the ranges of "
+              "the tunables");
+}

@@ -1,0 +1,685 @@
+/* Strategy `mltuner`: searches, trains with what won, re-tunes when progress
+ * stops (Cui 2017, chapter 5). */
+#include "tuner/strategies/mltuner.h"
+
+#include "base/mem.h"
+#include "searchers/space/space_json.h"
+#include "tuner/board/choice.h"
+#include "tuner/board/stops.h"
+#include "tuner/board/strategy.h"
+#include "tuner/search/search_finalists.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static void mltuner_close(void *state)
+{
+    struct mltuner *s = state;
+
+    if (!s)
+        return;
+    search_abandon(&s->search);
+    json_decref(s->start_json);
+    mem_free(s);
+}
+
+static enum err mltuner_open(struct board *c, const json_t *settings,
+                             void **state, struct fault *f)
+{
+    struct mltuner *s = mem_calloc(1, sizeof(*s));
+    enum err err;
+
+    (void)settings;
+    if (!s)
+        return fault_set(f, ERR_NOMEM, "no memory for a strategy");
+    s->c = c;
+    s->forked = BRANCH_NONE;
+    s->held_parent = BRANCH_NONE;
+    plateau_init(&s->plateau, c->options.plateau_epochs);
+    err = choice_initial(c, &s->start, f);
+    if (err)
+        goto fail;
+    err = ERR_NOMEM;
+    s->start_json = setting_to_json(&c->space, &s->start);
+    if (!s->start_json) {
+        fault_set(f, err, "no memory for a strategy");
+        goto fail;
+    }
+    *state = s;
+    return ERR_OK;
+
+fail:
+    mltuner_close(s);
+    return err;
+}
+
+/* ---- searches ------------------------------------------------------------ */
+
+static bool can_search(const struct mltuner *s)
+{
+    return s->c->options.searcher && space_dims(&s->c->space) > 0;
+}
+
+static uint32_t first_trials_max(const struct board *c)
+{
+    if (c->options.max_trials)
+        return c->options.max_trials;
+    return 12 + 6 * (uint32_t)space_dims(&c->space);
+}
+
+/* Trials of a re-tune that find nothing ahead end it: the ladder of learning
+ * rates, and a few for each tunable. */
+static uint32_t vain_max(const struct board *c)
+{
+    return 6 + 2 * (uint32_t)space_dims(&c->space);
+}
+
+/* Half as many after each re-tune that changed nothing. */
+static uint32_t trials_max(const struct mltuner *s)
+{
+    uint32_t most = first_trials_max(s->c);
+
+    for (uint32_t i = 0; i < s->vain && most > SEARCH_TOP; i++)
+        most = most / 2 > SEARCH_TOP ? most / 2 : SEARCH_TOP;
+    return most;
+}
+
+/* A run that is resumed goes on where a search begins, and where it has ended:
+ * so that no trial was run in vain. */
+static void want_snapshot(struct mltuner *s, bool wanted)
+{
+    if (wanted && isfinite(s->c->options.snapshot_every_s))
+        s->c->snapshot.wanted = true;
+}
+
+/* A search from @parent; @incumbent (NULL: none) competes. @current: what the
+ * run trains with. */
+static void start_search(struct mltuner *s, branch_id parent, bool retune,
+                         const struct setting *current, bool competes,
+                         const char *reason)
+{
+    struct board *c = s->c;
+    struct search_plan plan = {
+        .number = s->resumed.search ? s->resumed.search : s->searches + 1,
+        .first_trial = s->trials + 1,
+        .retune = retune,
+        .parent = parent,
+        .trials_max = trials_max(s),
+        .time_max = INFINITY,
+        .has_incumbent = competes,
+        .barred = s->barred,
+        .barred_len = s->barred_len,
+        .reason = reason,
+    };
+
+    if (current)
+        plan.incumbent = *current;
+    if (competes && plan.number > 1) {
+        plan.time_max = s->trained;
+        plan.vain_max = vain_max(c);
+    }
+    if (s->resumed.search) {
+        plan.known = c->options.resume;
+    } else {
+        s->searches++;
+        want_snapshot(s, parent != 0);
+    }
+    s->resumed.search = 0;
+    board_set_status(c, RUN_TUNING, reason);
+    search_init(&s->search, c, &plan);
+    s->phase = PHASE_SEARCH;
+}
+
+static void close_search(struct mltuner *s, uint32_t winner, const char *reason)
+{
+    s->trials += s->search.trials - s->search.recalled;
+    s->trained = 0;
+    want_snapshot(s, true);
+    search_record_end(&s->search, winner, reason);
+    search_deinit(&s->search, winner);
+}
+
+/* ---- training ------------------------------------------------------------ */
+
+static void take_up(struct mltuner *s, branch_id branch, const char *reason)
+{
+    struct board *c = s->c;
+    struct branch *b = board_branch(c, branch);
+
+    c->base = branch;
+    choice_record(c, b, reason);
+    board_set_status(c, RUN_TRAINING, reason);
+    s->phase = PHASE_TRAIN;
+}
+
+/* Frees the line that was trained so far; its kept fork goes to the caller. */
+static branch_id retire_line(struct mltuner *s)
+{
+    branch_id kept = BRANCH_NONE;
+
+    if (!s->line.c)
+        return kept;
+    kept = s->line.kept;
+    s->line.kept = BRANCH_NONE;
+    if (kept != BRANCH_NONE &&
+        board_branch(s->c, kept)->state == BRANCH_REFUSED) {
+        board_free(s->c, kept, "refused");
+        kept = BRANCH_NONE;
+    }
+    board_free(s->c, s->line.branch, "replaced");
+    line_deinit(&s->line);
+    return kept;
+}
+
+static void begin_line(struct mltuner *s, branch_id branch)
+{
+    branch_id kept = retire_line(s);
+
+    line_init(&s->line, s->c, branch, true);
+    s->line.kept = kept; /* to return to until its first epoch ends */
+}
+
+/* Starts without a search, with the initial setting or the defaults. */
+static void fork_start(struct mltuner *s)
+{
+    struct board *c = s->c;
+    struct branch *b = board_branch(c, s->forked);
+
+    if (!b) {
+        b = board_fork(c, board_branch(c, 0), BRANCH_TRAINING, &s->start,
+                       s->start_json, "training");
+        assert(b);
+        s->forked = b->id;
+    }
+    if (b->state == BRANCH_REFUSED) {
+        b->error = ERR_LIMIT;
+        choice_broken(c, b);
+        return;
+    }
+    if (b->state != BRANCH_LIVE)
+        return;
+    begin_line(s, b->id);
+    take_up(s, b->id,
+            c->options.initial ? "the given initial setting"
+            : can_search(s)    ? "no setting was suggested: the defaults"
+                               : "there is nothing to tune");
+}
+
+static void take_result(struct mltuner *s, const struct line_epoch *e,
+                        branch_id kept)
+{
+    struct board *c = s->c;
+    bool best = board_is_better(c, e->e.loss, e->metric) && kept != BRANCH_NONE;
+
+    line_record(&s->line, e, true, best);
+    s->trained +=
+        c->options.trial_clocks ? (double)c->system.samples : e->e.seconds;
+    if (best)
+        board_set_best(c, kept, &e->e, e->metric);
+    s->plateau.limit = c->options.plateau_epochs;
+    plateau_add(&s->plateau, board_score(c, e->e.loss, e->metric));
+}
+
+/* Whether a re-tune may change anything. */
+static bool can_retune(struct mltuner *s)
+{
+    struct space space = s->c->space;
+
+    if (!can_search(s))
+        return false;
+    space_pin_for_retune(&space, &board_branch(s->c, s->line.branch)->setting);
+    return space_dims(&space) > 0;
+}
+
+static bool retune_due(struct mltuner *s)
+{
+    const struct board *c = s->c;
+
+    if (c->retune_wanted)
+        return can_retune(s);
+    if (!c->options.retune)
+        return false;
+    return (plateau_due(&s->plateau) || (c->options.initial && !s->searches)) &&
+           can_retune(s);
+}
+
+/* Where a re-tune starts: the end of the last epoch; or, when the metric has
+ * become worse since, the best epoch: what was trained since then was in vain,
+ * and no setting brings it back. */
+static branch_id retune_parent(struct mltuner *s)
+{
+    struct board *c = s->c;
+    struct branch *best = board_branch(c, c->best.branch);
+
+    /* Nobody has vouched for a given initial setting: one epoch at far too
+     * large a rate can spoil a model for good (`mf` at 0.6 ended 1 % worse
+     * whatever came after), and starting anew costs no more than that epoch. */
+    if (c->options.initial && s->searches == 0) {
+        board_decision(c, "return",
+                       "the search starts where training began: nothing says "
+                       "that the initial setting was good");
+        board_hold(c, 0);
+        s->held_parent = 0;
+        return 0;
+    }
+    if (!best || best->state != BRANCH_LIVE || best->after ||
+        c->best.epoch >= s->line.epochs)
+        return s->line.branch;
+    board_decision(c, "return",
+                   "the best epoch was %u: the search starts there again",
+                   c->best.epoch);
+    board_hold(c, best->id);
+    s->held_parent = best->id;
+    return best->id;
+}
+
+static void retune(struct mltuner *s)
+{
+    struct board *c = s->c;
+    struct setting setting = board_branch(c, s->line.branch)->setting;
+    const char *reason = "no progress: is there a better setting by now?";
+
+    if (c->retune_wanted)
+        reason = "the user asks for a search";
+    else if (c->options.initial && !s->searches)
+        reason = "a first search after an epoch with the initial setting";
+    c->retune_wanted = false;
+    s->rescue = false;
+    s->barred_len = 0;
+    start_search(s, retune_parent(s), true, &setting, true, reason);
+}
+
+/* Decides what follows an epoch. */
+static void after_epoch(struct mltuner *s, const struct line_epoch *e)
+{
+    struct board *c = s->c;
+
+    if (stops_check(c, e))
+        return;
+    if (retune_due(s) && branch_idle(board_branch(c, s->line.branch)))
+        retune(s);
+    else if (plateau_reached(&s->plateau))
+        stops_converged(c, &s->plateau);
+    else
+        line_go(&s->line);
+}
+
+/* Divergence while training: back to the last epoch's end, without the setting
+ * that diverged there. */
+static void rescue(struct mltuner *s, const struct branch *b)
+{
+    struct board *c = s->c;
+    struct setting current = b->setting;
+    branch_id parent;
+
+    s->returns++;
+    if (!can_search(s) || s->returns > TUNER_RETURNS_MAX ||
+        s->barred_len == SEARCH_BARRED_MAX) {
+        choice_broken(c, b);
+        return;
+    }
+    board_decision(c, "divergence",
+                   "training diverged: back to the end of epoch %u, and a "
+                   "search for another setting",
+                   s->line.epochs);
+    s->barred[s->barred_len++] = current;
+    s->rescue = true;
+    parent = retire_line(s);
+    if (parent == BRANCH_NONE) {
+        parent = 0;
+        board_hold(c, parent);
+    }
+    s->held_parent = parent;
+    c->base = parent;
+    start_search(s, parent, parent != 0, &current, false, "training diverged");
+}
+
+static void train(struct mltuner *s)
+{
+    struct board *c = s->c;
+    struct line_epoch e;
+    enum line_state state;
+
+    board_set_status(c, RUN_TRAINING, "continued");
+    do {
+        s->line.ahead = stops_impossible(c, s->line.epochs + 1, &s->plateau) &&
+                        !retune_due(s);
+        state = line_advance(&s->line, &e);
+        if (state == LINE_EPOCH) {
+            take_result(s, &e, s->line.kept);
+            after_epoch(s, &e);
+        }
+    } while (state == LINE_EPOCH && s->phase == PHASE_TRAIN &&
+             c->ending.phase == ENDING_NOT);
+    if (state == LINE_BROKEN) {
+        struct branch *b = board_branch(c, s->line.branch);
+
+        if (b->nonfinite)
+            rescue(s, b);
+        else
+            choice_broken(c, b);
+    }
+}
+
+/* ---- what a search found ------------------------------------------------- */
+
+static void release_parent(struct mltuner *s)
+{
+    board_drop(s->c, s->held_parent, "training goes on from a later state");
+    s->held_parent = BRANCH_NONE;
+}
+
+/* The one finalist, or the only one worth it, is trained with as it is. */
+static void adopt(struct mltuner *s, struct trial *t)
+{
+    branch_id branch = t->run.branch;
+    uint32_t number = t->number;
+    char reason[RECORD_TEXT_MAX];
+
+    memcpy(reason, s->search.end_reason, sizeof(reason));
+    begin_line(s, branch);
+    if (s->held_parent != BRANCH_NONE) {
+        board_drop(s->c, s->line.kept, "training went back before it");
+        s->line.kept = s->held_parent;
+        s->held_parent = BRANCH_NONE;
+    }
+    if (s->search.plan.retune)
+        plateau_commit(&s->plateau);
+    close_search(s, number, reason);
+    take_up(s, branch, "the winner of the search");
+}
+
+/* The winner's epochs count as training; its best model may be the run's. */
+static void adopt_finalist(struct mltuner *s, struct finalist *x)
+{
+    struct board *c = s->c;
+    uint32_t number = x->trial->number;
+    bool stays = x->trial->incumbent, retune = s->search.plan.retune;
+    struct line_epoch last = {.metric = NAN};
+    struct branch *kept;
+    branch_id old;
+
+    finals_deinit(&s->finals, x);
+    old = retire_line(s);
+    board_drop(c, old, "training goes on from a later state");
+    release_parent(s);
+    s->line = x->line;
+    assert(s->line.pause_at == 0);
+    s->line.keeps = true;
+    if (retune && !stays)
+        plateau_commit(&s->plateau);
+    for (uint32_t i = 0; i < x->epochs; i++) {
+        last = x->epoch[i];
+        take_result(s, &last, x->kept_at == i ? x->kept : BRANCH_NONE);
+    }
+    board_drop(c, x->kept, "not needed");
+    kept = board_keep(c, board_branch(c, x->branch), "epoch");
+    s->line.kept = kept ? kept->id : BRANCH_NONE;
+    s->vain = stays ? s->vain + 1 : 0;
+    if (stays)
+        s->plateau.searched = true;
+    close_search(s, number, stays ? "the setting stays" : "a new setting");
+    if (stays) {
+        c->base = s->line.branch;
+        s->phase = PHASE_TRAIN;
+        board_set_status(c, RUN_TRAINING, "the setting stays");
+    } else {
+        take_up(s, s->line.branch, "the winner of the finals");
+    }
+    after_epoch(s, &last);
+}
+
+/* No finalist. A re-tune: the setting stays. */
+static void nothing_found(struct mltuner *s)
+{
+    struct board *c = s->c;
+
+    if (s->search.plan.retune && !s->rescue) {
+        s->vain++;
+        close_search(s, 0, s->search.end_reason);
+        release_parent(s);
+        s->plateau.searched = true;
+        s->phase = PHASE_TRAIN;
+        board_set_status(c, RUN_TRAINING, "the setting stays");
+        if (plateau_reached(&s->plateau))
+            stops_converged(c, &s->plateau);
+        else
+            line_go(&s->line);
+        return;
+    }
+    if (!s->rescue && s->search.trials == 0 &&
+        c->options.searcher->patience_s) {
+        close_search(s, 0, "no setting was suggested");
+        s->phase = PHASE_FORK;
+        return;
+    }
+    close_search(s, 0, "no setting made progress");
+    board_end(c, RUN_FAILED, "diverged",
+              s->rescue ? "training diverged, and no other setting that was "
+                          "tried goes on from there"
+                        : "no setting that was tried makes progress: widen the "
+                          "ranges of the tunables");
+}
+
+static void search(struct mltuner *s)
+{
+    struct board *c = s->c;
+    struct trial *finalist[SEARCH_FINALISTS_MAX];
+    size_t n;
+
+    if (search_advance(&s->search) == SEARCH_BUSY)
+        return;
+    n = search_finalists(&s->search, finalist);
+    if (n == 0 && (!s->search.plan.retune || s->rescue))
+        n = search_least_bad(&s->search, finalist);
+    if (n == 0) {
+        nothing_found(s);
+    } else if (n == 1 && finalist[0]->run.branch != BRANCH_NONE) {
+        adopt(s, finalist[0]);
+    } else {
+        finals_init(&s->finals, c, s->search.plan.parent, finalist, n);
+        s->phase = PHASE_FINALS;
+    }
+}
+
+/* A re-tune's new setting has to bring the run forward. Where nothing does, a
+ * tiny learning rate wins because it stands still; that is no reason to go on.
+ */
+static bool worth_it(const struct mltuner *s, const struct finalist *x)
+{
+    if (!s->search.plan.retune || s->rescue || x->trial->incumbent)
+        return true;
+    for (uint32_t i = 0; i < x->epochs; i++)
+        if (plateau_improves(&s->plateau, board_score(s->c, x->epoch[i].e.loss,
+                                                      x->epoch[i].metric)))
+            return true;
+    return false;
+}
+
+static void finals(struct mltuner *s)
+{
+    bool none;
+    struct finalist *winner = finals_advance(&s->finals, &none);
+
+    if (winner && !worth_it(s, winner)) {
+        board_decision(s->c, "finals",
+                       "trial %u is no better than the best epoch so far: the "
+                       "setting stays",
+                       winner->trial->number);
+        finals_deinit(&s->finals, NULL);
+        none = true;
+    }
+    if (none)
+        nothing_found(s);
+    else if (winner)
+        adopt_finalist(s, winner);
+}
+
+/* ---- what the user promotes ---------------------------------------------- */
+
+static enum err mltuner_adopt(void *state, branch_id branch)
+{
+    struct mltuner *s = state;
+    char reason[64];
+
+    if (s->phase == PHASE_BEGIN || s->phase == PHASE_FORK ||
+        s->phase == PHASE_RESUME)
+        return ERR_AGAIN;
+    snprintf(reason, sizeof(reason), "the user promotes branch %u", branch);
+    if (s->phase == PHASE_FINALS)
+        finals_deinit(&s->finals, NULL);
+    if (s->phase != PHASE_TRAIN)
+        close_search(s, 0, reason);
+    s->rescue = false;
+    begin_line(s, branch);
+    release_parent(s);
+    plateau_commit(&s->plateau);
+    take_up(s, branch, "promoted by the user");
+    return ERR_OK;
+}
+
+/* ---- resuming ------------------------------------------------------------ */
+
+/* Another search for the setting that diverged, from the state before. */
+static void go_on_rescuing(struct mltuner *s)
+{
+    branch_id parent = s->resumed.branch;
+
+    if (parent == 0)
+        board_hold(s->c, parent);
+    s->rescue = true;
+    s->held_parent = parent;
+    s->c->base = parent;
+    start_search(s, parent, parent != 0, &s->resumed.setting, false,
+                 "the search goes on");
+}
+
+static void go_on_searching(struct mltuner *s)
+{
+    struct board *c = s->c;
+    branch_id parent = s->line.branch;
+
+    s->rescue = false;
+    c->base = parent;
+    if (s->resumed.from_best) {
+        parent = c->best.branch;
+        board_hold(c, parent);
+        s->held_parent = parent;
+    }
+    start_search(s, parent, true, &s->resumed.setting, true,
+                 "the search goes on");
+}
+
+/* The branch that is trained with, forked from the restored one. */
+static struct branch *forked_again(struct mltuner *s)
+{
+    struct board *c = s->c;
+    struct branch *b = board_branch(c, s->forked);
+    json_t *json;
+
+    if (b)
+        return b;
+    json = setting_to_json(&c->space, &s->resumed.setting);
+    if (json)
+        b = board_fork(c, board_branch(c, s->resumed.branch), BRANCH_TRAINING,
+                       &s->resumed.setting, json, "training");
+    json_decref(json);
+    if (b)
+        s->forked = b->id;
+    else
+        board_retry(c);
+    return b;
+}
+
+static void go_on(struct mltuner *s)
+{
+    struct board *c = s->c;
+    struct branch *b;
+
+    if (s->resumed.rescue) {
+        go_on_rescuing(s);
+        return;
+    }
+    b = forked_again(s);
+    if (b && b->state == BRANCH_REFUSED) {
+        b->error = ERR_LIMIT;
+        choice_broken(c, b);
+    }
+    if (!b || b->state != BRANCH_LIVE)
+        return;
+    line_restore(&s->line, c, b->id, s->resumed.epochs, s->resumed.branch);
+    if (s->resumed.branch != 0)
+        board_drop(c, s->resumed.branch, "the run goes on from it");
+    if (s->resumed.phase == PHASE_TRAIN)
+        take_up(s, b->id, "the run goes on");
+    else
+        go_on_searching(s);
+}
+
+/* ---- phases -------------------------------------------------------------- */
+
+static void begin(struct mltuner *s)
+{
+    struct board *c = s->c;
+
+    if (c->options.initial || !can_search(s)) {
+        board_set_status(c, RUN_TRAINING, "training without a first search");
+        s->phase = PHASE_FORK;
+    } else {
+        start_search(s, 0, false, NULL, false, "a first search");
+    }
+}
+
+static void step(struct mltuner *s)
+{
+    switch (s->phase) {
+    case PHASE_BEGIN:
+        begin(s);
+        return;
+    case PHASE_FORK:
+        fork_start(s);
+        return;
+    case PHASE_RESUME:
+        go_on(s);
+        return;
+    case PHASE_SEARCH:
+        board_set_status(s->c, RUN_TUNING, "continued");
+        search(s);
+        return;
+    case PHASE_FINALS:
+        board_set_status(s->c, RUN_TUNING, "continued");
+        finals(s);
+        return;
+    case PHASE_TRAIN:
+        train(s);
+        return;
+    }
+}
+
+static void mltuner_advance(void *state)
+{
+    struct mltuner *s = state;
+    enum phase before;
+
+    do {
+        before = s->phase;
+        step(s);
+    } while (s->phase != before && s->c->ending.phase == ENDING_NOT);
+}
+
+const struct strategy_ops strategy_mltuner = {
+    .name = "mltuner",
+    .summary = "searches by short trials of branches, trains with the fastest, "
+               "re-tunes when progress stops",
+    .settings = "{}",
+    .retunes = true,
+    .recalls = true,
+    .open = mltuner_open,
+    .close = mltuner_close,
+    .advance = mltuner_advance,
+    .adopt = mltuner_adopt,
+    .save = mltuner_save,
+    .restore = mltuner_restore,
+};

@@ -1,0 +1,57 @@
+/* The state of strategy `mltuner`, for its own files: mltuner.c goes through
+ * the phases, mltuner_saved.c writes the state into snapshots and reads it
+ * back. */
+#ifndef TUNER_MLTUNER_H
+#define TUNER_MLTUNER_H
+
+#include "tuner/board/line.h"
+#include "tuner/board/plateau.h"
+#include "tuner/search/finals.h"
+#include "tuner/search/search.h"
+
+enum phase {
+    PHASE_BEGIN,  /* nothing yet */
+    PHASE_FORK,   /* a training branch without a search */
+    PHASE_RESUME, /* as it was when the run was interrupted */
+    PHASE_SEARCH, /* trials */
+    PHASE_FINALS, /* finalists */
+    PHASE_TRAIN
+};
+
+struct mltuner {
+    struct board *c;
+    enum phase phase;
+    struct setting start; /* `initial`, or the defaults */
+    json_t *start_json;   /* owned */
+    branch_id forked;     /* in PHASE_FORK */
+    struct line line;
+    struct plateau plateau;
+    struct search search;
+    struct finals finals;
+    uint32_t searches, trials; /* begun so far */
+    uint32_t vain;             /* re-tunes in a row that changed nothing */
+    double trained;        /* since the last search: seconds, or samples with
+                            * trial_clocks */
+    bool rescue;           /* the search answers a divergence */
+    branch_id held_parent; /* of the search, held; BRANCH_NONE: the line's own
+                            * branch, or 0 */
+    uint32_t returns;
+    struct setting barred[SEARCH_BARRED_MAX];
+    size_t barred_len;
+    /* A resumed run, in PHASE_RESUME. */
+    struct resumed {
+        enum phase phase;       /* that it goes on in: SEARCH or TRAIN */
+        branch_id branch;       /* restored, held */
+        uint32_t epochs;        /* of its lineage, handed over */
+        uint32_t search;        /* that goes on; 0: none */
+        bool from_best;         /* the search's parent is the best model */
+        bool rescue;            /* the search answers a divergence */
+        struct setting setting; /* in use, or that diverged */
+    } resumed;
+};
+
+/* strategy_ops.save and .restore; @state is a struct mltuner. */
+enum err mltuner_save(void *state, branch_id *branch, json_t **out);
+enum err mltuner_restore(void *state, const json_t *saved, branch_id branch);
+
+#endif
