@@ -542,7 +542,7 @@ static const char *plugin_path(const char *name, char out[PATH_MAX])
 
     assert_true(n > 0);
     exe[n] = '\0';
-    assert_true(snprintf(out, PATH_MAX, "%s/../../%s", dirname(exe), name) <
+    assert_true(snprintf(out, PATH_MAX, "%s/../../../../%s", dirname(exe), name) <
                 PATH_MAX);
     return out;
 }
