@@ -145,6 +145,10 @@ unit: $(SELECTED) $(PLUGINS)
 	@test -n "$(strip $(SELECTED))" || { echo "no test matches T=$(T)" >&2; exit 2; }
 	@tests/run $(SELECTED)
 
+# All tests compiled, none linked or run.
+.PHONY: test-objects
+test-objects: $(TEST_SRCS:%.c=$(B)/obj/%.o) $(TEST_HELPER_OBJS)
+
 # Simulated clusters, SEEDS of them from number FIRST on.
 .PHONY: cluster-sim
 cluster-sim: $(B)/tests/sim/test_cluster

@@ -1,7 +1,7 @@
 #include "branches/store.h"
 
 #include "base/mem.h"
-#include "branches/store_parts.h"
+#include "branches/store_internal.h"
 
 #include <assert.h>
 #include <string.h>

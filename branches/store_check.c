@@ -1,5 +1,5 @@
 #include "branches/store.h"
-#include "branches/store_parts.h"
+#include "branches/store_internal.h"
 
 #include <assert.h>
 #include <string.h>

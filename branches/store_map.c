@@ -1,6 +1,6 @@
 #include "base/mem.h"
 #include "branches/store.h"
-#include "branches/store_parts.h"
+#include "branches/store_internal.h"
 
 #include <assert.h>
 #include <string.h>

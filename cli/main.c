@@ -1,8 +1,8 @@
 /* The mltune program: finds the verb and runs it. */
 #include "base/json/json.h"
+#include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/signals.h"
-#include "cli/basics/talk.h"
 #include "cli/basics/verbs.h"
 
 #include <stdio.h>
@@ -38,9 +38,9 @@ static int unknown_verb(const char *name)
     const char *nearest = verb_nearest(name);
 
     if (nearest)
-        talk_error("unknown verb %s; did you mean %s?", name, nearest);
+        console_error("unknown verb %s; did you mean %s?", name, nearest);
     else
-        talk_error("unknown verb %s", name);
+        console_error("unknown verb %s", name);
     fputs("Try: mltune --help\n", stderr);
     return EXIT_USAGE;
 }
@@ -79,7 +79,7 @@ static int dispatch(int argc, char **argv)
     if (strcmp(name, "help") == 0)
         return help_on(argv[2]);
     if (*name == '-') {
-        talk_error("unknown option %s", name);
+        console_error("unknown option %s", name);
         fputs("Try: mltune --help\n", stderr);
         return EXIT_USAGE;
     }
@@ -93,7 +93,7 @@ int main(int argc, char **argv)
     signals_guard_stdio();
     json_count_memory();
     code = dispatch(argc, argv);
-    if (talk_flush() != 0 && code == EXIT_DONE)
+    if (console_flush() != 0 && code == EXIT_DONE)
         code = EXIT_IO;
     return code;
 }

@@ -2,7 +2,7 @@
 
 #include "api/http/value.h"
 #include "api/view/decimate.h"
-#include "api/view/pieces.h"
+#include "api/view/long_history.h"
 #include "api/view/view.h"
 #include "base/mem.h"
 
@@ -12,7 +12,7 @@
 struct curve {
     clock_no from, to;
     size_t branches;  /* that are looked at */
-    clock_no *before; /* owned: [branches], see pieces_lineage */
+    clock_no *before; /* owned: [branches], see long_history_lineage */
     size_t at;        /* next branch */
     struct decimate lineage, others;
 };
@@ -31,7 +31,7 @@ static bool read_lineage(const struct history *h, void *state)
 {
     struct curve *c = state;
 
-    pieces_lineage(h, c->before, c->branches);
+    long_history_lineage(h, c->before, c->branches);
     return false;
 }
 
@@ -134,12 +134,12 @@ void handle_curve(const struct route_call *call, struct response *out)
         .to = to->given ? (clock_no)to->number : UINT64_MAX,
     };
 
-    if (!pieces_read(call, read_extent, &c, out))
+    if (!long_history_read(call, read_extent, &c, out))
         return;
     if (!prepare(&c, (size_t)route_arg(call, "spans")->number))
         response_json(out, 200, NULL);
-    else if (pieces_read(call, read_lineage, &c, out) &&
-             pieces_read(call, read_points, &c, out))
+    else if (long_history_read(call, read_lineage, &c, out) &&
+             long_history_read(call, read_points, &c, out))
         response_json(out, 200, curve_to_json(&c));
     decimate_deinit(&c.lineage);
     decimate_deinit(&c.others);

@@ -2,7 +2,7 @@
 
 #include "api/http/value.h"
 #include "api/view/list.h"
-#include "api/view/pieces.h"
+#include "api/view/long_history.h"
 #include "base/mem.h"
 #include "searchers/searcher.h"
 
@@ -313,7 +313,7 @@ void handle_search(const struct route_call *call, struct response *out)
 {
     struct picture p = {.search = 0};
 
-    if (pieces_read(call, take_picture, &p, out))
+    if (long_history_read(call, take_picture, &p, out))
         response_json(out, 200,
                       p.no_memory
                           ? NULL

@@ -1,7 +1,7 @@
 #include "api/routes/curve_routes.h"
 
 #include "api/http/value.h"
-#include "api/view/pieces.h"
+#include "api/view/long_history.h"
 #include "api/view/view.h"
 #include "base/mem.h"
 
@@ -283,13 +283,13 @@ static bool survey_prepare(struct survey *s)
 static bool survey_read(const struct route_call *call, struct survey *s,
                         struct response *out)
 {
-    if (!pieces_read(call, choose_trials, s, out))
+    if (!long_history_read(call, choose_trials, s, out))
         return false;
     if (s->seen > 0)
         end_group(s);
     find_standings(s);
     s->at = 0;
-    return pieces_read(call, copy_trials, s, out);
+    return long_history_read(call, copy_trials, s, out);
 }
 
 void handle_survey(const struct route_call *call, struct response *out)
@@ -299,7 +299,7 @@ void handle_survey(const struct route_call *call, struct response *out)
         .rows_max = (size_t)route_arg(call, "max_trials")->number,
     };
 
-    if (!pieces_read(call, count_trials, &s, out))
+    if (!long_history_read(call, count_trials, &s, out))
         return;
     if (!survey_prepare(&s))
         response_json(out, 200, NULL);

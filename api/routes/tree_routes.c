@@ -1,7 +1,7 @@
 #include "api/routes/curve_routes.h"
 
 #include "api/http/value.h"
-#include "api/view/pieces.h"
+#include "api/view/long_history.h"
 #include "api/view/view.h"
 #include "base/mem.h"
 
@@ -30,7 +30,7 @@ struct tree {
     clock_no from, to; /* only what may have run in from <= clock < to */
     size_t rows_max;
     size_t branches, at;
-    clock_no *before;     /* owned: [branches], see pieces_lineage */
+    clock_no *before;     /* owned: [branches], see long_history_lineage */
     struct rank *rank;    /* owned: [branches] */
     struct tree_row *row; /* owned: [rows_max], by branch */
     size_t chosen, rows;  /* ranks at the front; copied */
@@ -51,7 +51,7 @@ static bool read_lineage(const struct history *h, void *state)
 {
     struct tree *t = state;
 
-    pieces_lineage(h, t->before, t->branches);
+    long_history_lineage(h, t->before, t->branches);
     return false;
 }
 
@@ -265,17 +265,17 @@ static bool tree_prepare(struct tree *t)
 static bool tree_read(const struct route_call *call, struct tree *t,
                       struct response *out)
 {
-    if (!pieces_read(call, read_lineage, t, out) ||
-        !pieces_read(call, read_ranks, t, out))
+    if (!long_history_read(call, read_lineage, t, out) ||
+        !long_history_read(call, read_ranks, t, out))
         return false;
     choose(t);
-    if (!pieces_read(call, copy_branches, t, out))
+    if (!long_history_read(call, copy_branches, t, out))
         return false;
     t->at = 0;
-    if (!pieces_read(call, find_parents, t, out))
+    if (!long_history_read(call, find_parents, t, out))
         return false;
     t->at = 0;
-    return pieces_read(call, find_trials, t, out);
+    return long_history_read(call, find_trials, t, out);
 }
 
 void handle_tree(const struct route_call *call, struct response *out)
@@ -288,7 +288,7 @@ void handle_tree(const struct route_call *call, struct response *out)
         .rows_max = (size_t)route_arg(call, "max_branches")->number,
     };
 
-    if (!pieces_read(call, read_extent, &t, out))
+    if (!long_history_read(call, read_extent, &t, out))
         return;
     if (!tree_prepare(&t))
         response_json(out, 200, NULL);

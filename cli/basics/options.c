@@ -3,9 +3,9 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/manual.h"
-#include "cli/basics/talk.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -101,9 +101,9 @@ static int usage_fault(const struct usage *u, const char *what,
                        const char *word, const char *nearest)
 {
     if (nearest)
-        talk_error("%s %s; did you mean %s?", what, word, nearest);
+        console_error("%s %s; did you mean %s?", what, word, nearest);
     else
-        talk_error("%s %s", what, word);
+        console_error("%s %s", what, word);
     fprintf(stderr, "Try: mltune %s --help\n", u->verb);
     return EXIT_USAGE;
 }
@@ -258,7 +258,7 @@ static int add_operand(const struct usage *u, const char *word,
 
 static void apply_common(void)
 {
-    talk_set_quiet(quiet);
+    console_set_quiet(quiet);
     if (quiet)
         log_set_level(LOG_ERROR);
     else if (verbose > 0)

@@ -55,7 +55,7 @@ struct operands {
 };
 
 /* Parses argv[1 ..] by @u into the options' outs and @operands. -q silences
- * talk_note and sets the log to errors, -v sets it to info (twice: debug).
+ * console_note and sets the log to errors, -v sets it to info (twice: debug).
  * Returns OPTIONS_GO_ON, or the code to exit with: 0 after --help (printed on
  * stdout), EXIT_USAGE after a fault (said on stderr). */
 enum { OPTIONS_GO_ON = -1 };

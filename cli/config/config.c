@@ -4,7 +4,7 @@
 #include "base/json/json.h"
 #include "base/json/schema.h"
 #include "base/mem.h"
-#include "cli/config/config_parts.h"
+#include "cli/config/config_internal.h"
 #include "cli/config/config_table.h"
 #include "cli/config/config_tunables.h"
 #include "searchers/space/space_json.h"

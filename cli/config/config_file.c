@@ -1,8 +1,8 @@
 #include "cli/config/config_file.h"
 
 #include "base/mem.h"
+#include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
-#include "cli/basics/talk.h"
 #include "cli/config/registry.h"
 
 #include <errno.h>
@@ -103,7 +103,7 @@ int run_config_check(const char *path, const struct option_list *sets,
     enum err err;
 
     if (!text || !folder_of(path, folder)) {
-        talk_error("%s: %s", path, strerror(errno));
+        console_error("%s: %s", path, strerror(errno));
         mem_free(text);
         return EXIT_IO;
     }
@@ -112,7 +112,7 @@ int run_config_check(const char *path, const struct option_list *sets,
     if (err == ERR_INVAL)
         return EXIT_CONFIG;
     if (err)
-        talk_error("%s: %s", path, err_text(err));
+        console_error("%s: %s", path, err_text(err));
     return exit_code_of(err);
 }
 
@@ -126,13 +126,13 @@ void run_config_say(const char *path, const struct problems *problems)
 
         problem_text(p, file, line, sizeof(line));
         if (p->warning)
-            talk_note("%s", line);
+            console_note("%s", line);
         else
-            talk_error("%s", line);
+            console_error("%s", line);
     }
     if (problems->errors > problems->recorded)
-        talk_error("%s: %zu errors more", file,
-                   problems->errors - problems->recorded);
+        console_error("%s: %zu errors more", file,
+                      problems->errors - problems->recorded);
 }
 
 int run_config_load(const char *path, const struct option_list *sets,

@@ -3,7 +3,7 @@
 #include "base/json/json.h"
 #include "base/json/schema.h"
 #include "base/text.h"
-#include "cli/config/config_parts.h"
+#include "cli/config/config_internal.h"
 #include "cli/config/config_table.h"
 #include "cli/config/plugins.h"
 #include "searchers/process/process_io.h"

@@ -1,7 +1,7 @@
 /* Values of a configuration that are set from outside: --set PATH=VALUE. */
 #include "base/json/json.h"
 #include "base/text.h"
-#include "cli/config/config_parts.h"
+#include "cli/config/config_internal.h"
 
 #include <stdio.h>
 #include <string.h>

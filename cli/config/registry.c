@@ -4,8 +4,8 @@
 #include "apps/mf/mf.h"
 #include "apps/mlr/mlr.h"
 #include "apps/nn/nn.h"
+#include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
-#include "cli/basics/talk.h"
 #include "ps/rows/consistency.h"
 #include "ps/rows/rule.h"
 #include "searchers/process/process_io.h"
@@ -152,7 +152,7 @@ const struct registry *cli_registry(void)
     struct fault f = {0};
 
     if (!filled && cli_registry_fill(&registry, &f)) {
-        talk_error("registry: %s", f.text);
+        console_error("registry: %s", f.text);
         exit(EXIT_RUN_FAILED);
     }
     filled = true;

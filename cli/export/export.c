@@ -1,9 +1,9 @@
 /* `mltune export RUN --format F`. */
 #include "cli/export/export.h"
 
+#include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
-#include "cli/basics/talk.h"
 #include "cli/basics/verbs.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ static const struct export_ops *find_format(const char *name)
     for (size_t i = 0; i < FORMATS; i++)
         if (name && strcmp(formats[i]->name, name) == 0)
             return formats[i];
-    talk_error("--format: %s; there are:", name ? name : "which one?");
+    console_error("--format: %s; there are:", name ? name : "which one?");
     for (size_t i = 0; i < FORMATS; i++)
         fprintf(stderr, "  %-15s %s\n", formats[i]->name, formats[i]->summary);
     return NULL;
@@ -157,7 +157,7 @@ static int export_run(const struct export_arguments *a,
         err = replay_run(j, state, word, &run, &f);
     if (err) {
         journal_close(j);
-        talk_error("%s", f.text);
+        console_error("%s", f.text);
         return replay_exit_code(err);
     }
     err = write_out(ops, j, &run, a->out, &f);
@@ -165,7 +165,7 @@ static int export_run(const struct export_arguments *a,
     journal_close(j);
     if (!err)
         return EXIT_DONE;
-    talk_error("%s", f.text);
+    console_error("%s", f.text);
     return err == ERR_EXIST ? EXIT_USAGE : exit_code_of(err);
 }
 
@@ -212,7 +212,7 @@ int verb_export(int argc, char **argv)
         return EXIT_USAGE;
     if (a.out && ops->folder && strcmp(a.out, "-") == 0 &&
         isatty(STDOUT_FILENO)) {
-        talk_error(
+        console_error(
             "--out: an archive is nothing for a terminal: name a folder, "
             "or pipe it into tar x");
         return EXIT_USAGE;

@@ -3,10 +3,10 @@
 #include "base/json/json.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/progress.h"
 #include "cli/basics/table.h"
-#include "cli/basics/talk.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ static int print_effective(const struct run_config *c)
     char *text = json_write(c->effective, 0);
 
     if (!text) {
-        talk_error("out of memory");
+        console_error("out of memory");
         return EXIT_RUN_FAILED;
     }
     printf("%s\n", text);

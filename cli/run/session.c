@@ -5,11 +5,11 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/progress.h"
 #include "cli/basics/signals.h"
-#include "cli/basics/talk.h"
-#include "cli/run/session_parts.h"
+#include "cli/run/session_internal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -286,7 +286,7 @@ int session_run(const struct session_options *options)
     int code;
 
     if (!s) {
-        talk_error("out of memory");
+        console_error("out of memory");
         return EXIT_RUN_FAILED;
     }
     s->o = options;

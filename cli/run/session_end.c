@@ -3,9 +3,9 @@
 #include "base/json/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
-#include "cli/basics/talk.h"
-#include "cli/run/session_parts.h"
+#include "cli/run/session_internal.h"
 #include "cli/state/replay.h"
 #include "cli/state/show.h"
 #include "searchers/searcher.h"
@@ -124,11 +124,11 @@ static json_t *result_object(struct session *s)
 
 static void explain_failure(const struct session *s)
 {
-    talk_error("run %s %s: %s", s->folder.id,
-               s->result.finish.status == RUN_FAILED ? "failed"
-                                                     : "cannot go on",
-               s->result.finish.message[0] ? s->result.finish.message
-                                           : s->result.finish.reason);
+    console_error("run %s %s: %s", s->folder.id,
+                  s->result.finish.status == RUN_FAILED ? "failed"
+                                                        : "cannot go on",
+                  s->result.finish.message[0] ? s->result.finish.message
+                                              : s->result.finish.reason);
     session_last_words(s);
 }
 
@@ -185,7 +185,7 @@ void session_give_up(struct session *s, const struct fault *f)
     if (s->watching)
         progress_stop(&s->progress);
     s->watching = false;
-    talk_error("%s", f->text);
+    console_error("%s", f->text);
     if (s->begun)
         journal_end_run(
             s->journal,

@@ -2,7 +2,7 @@
 #include "base/clock_io.h"
 #include "base/json/json.h"
 #include "base/mem.h"
-#include "cli/run/session_parts.h"
+#include "cli/run/session_internal.h"
 #include "cli/state/model_io.h"
 #include "cli/state/replay.h"
 

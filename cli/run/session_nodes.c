@@ -1,6 +1,6 @@
 /* The training system's processes of a session. */
 #include "base/json/json.h"
-#include "cli/run/session_parts.h"
+#include "cli/run/session_internal.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include "base/json/json.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "cli/basics/talk.h"
+#include "cli/basics/console.h"
 #include "cli/state/removal.h"
 #include "cli/state/replay.h"
 
@@ -246,9 +246,9 @@ static void remember_missed(struct fleet *fleet, const char *id,
 {
     struct fleet_missed *m = &fleet->missed[fleet->missed_len];
 
-    talk_error("run %s is left out%s: %s", id,
-               fleet->missed_len < FLEET_MISSED_MAX ? " for now" : "",
-               why->text);
+    console_error("run %s is left out%s: %s", id,
+                  fleet->missed_len < FLEET_MISSED_MAX ? " for now" : "",
+                  why->text);
     if (fleet->missed_len == FLEET_MISSED_MAX)
         return;
     snprintf(m->id, sizeof(m->id), "%s", id);
@@ -269,7 +269,7 @@ static void try_missed(struct fleet *fleet)
         if (++m.tries < FLEET_TRIES_MAX)
             fleet->missed[n++] = m;
         else
-            talk_error("run %s is left out: %s", m.id, why.text);
+            console_error("run %s is left out: %s", m.id, why.text);
     }
     fleet->missed_len = n;
 }

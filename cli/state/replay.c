@@ -1,9 +1,9 @@
 #include "cli/state/replay.h"
 
 #include "base/json/json.h"
+#include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
-#include "cli/basics/talk.h"
 #include "cli/state/job.h"
 
 #include <stdio.h>

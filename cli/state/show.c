@@ -2,10 +2,10 @@
 
 #include "base/json/json.h"
 #include "base/mem.h"
+#include "cli/basics/console.h"
 #include "cli/basics/options.h"
 #include "cli/basics/progress.h"
 #include "cli/basics/table.h"
-#include "cli/basics/talk.h"
 #include "cli/basics/verbs.h"
 #include "cli/state/replay.h"
 #include "cli/state/source.h"
@@ -404,6 +404,6 @@ int verb_show(int argc, char **argv)
         return show_at_server(server, operands.item[0], json);
     err = show_run(state, operands.item[0], json, &f);
     if (err)
-        talk_error("%s", f.text);
+        console_error("%s", f.text);
     return replay_exit_code(err);
 }

@@ -4,10 +4,10 @@
 
 #include "base/json/json.h"
 #include "base/mem.h"
+#include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/progress.h"
 #include "cli/basics/table.h"
-#include "cli/basics/talk.h"
 #include "cli/state/source.h"
 
 #include <math.h>
@@ -70,7 +70,7 @@ static int print_json(const struct seen *s)
     if (text)
         printf("%s\n", text);
     else
-        talk_error("out of memory");
+        console_error("out of memory");
     mem_free(text);
     return text ? EXIT_DONE : EXIT_RUN_FAILED;
 }
@@ -152,7 +152,7 @@ static void print_rows(struct table *t, const char *title)
     if (t->cells > t->columns) {
         printf("\n%s\n", title);
         if (table_print(t, stdout, "  "))
-            talk_error("out of memory: rows are missing");
+            console_error("out of memory: rows are missing");
     }
     table_deinit(t);
 }
@@ -231,7 +231,7 @@ int show_at_server(const char *server, const char *word, bool json)
     if (!err)
         err = fetch(&source, word, &seen, &f);
     if (err) {
-        talk_error("%s", f.text);
+        console_error("%s", f.text);
         code = source_exit_code(err);
     } else if (json) {
         code = print_json(&seen);

@@ -3,8 +3,8 @@
 #include "api/http/token_io.h"
 #include "base/json/json.h"
 #include "base/mem.h"
+#include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
-#include "cli/basics/talk.h"
 #include "cli/remote/client.h"
 #include "cli/state/replay.h"
 #include "cli/state/source.h"
@@ -133,11 +133,11 @@ static int say_refusal(const struct client_answer *answer)
     const json_t *e;
     size_t i;
 
-    talk_error("%s", text_of(answer->json, "detail"));
+    console_error("%s", text_of(answer->json, "detail"));
     json_array_foreach(errors, i, e)
     {
-        talk_line(stderr, "  %s: %s", text_of(e, "pointer"),
-                  text_of(e, "detail"));
+        console_line(stderr, "  %s: %s", text_of(e, "pointer"),
+                     text_of(e, "detail"));
     }
     if (answer->status == 422 || answer->status == 400)
         return EXIT_USAGE;
@@ -151,8 +151,8 @@ static int say_answer(const struct client_answer *answer, bool json)
     if (answer->status >= 300)
         return say_refusal(answer);
     if (!json) {
-        talk_line(stdout, "%s: %s", text_of(answer->json, "run"),
-                  text_of(answer->json, "message"));
+        console_line(stdout, "%s: %s", text_of(answer->json, "run"),
+                     text_of(answer->json, "message"));
         return EXIT_DONE;
     }
     text = json_write(answer->json, 0);
@@ -182,7 +182,7 @@ int command_send(const struct command *c, const char *word, const char *method,
                          &answer, &f);
     }
     if (err) {
-        talk_error("%s", f.text);
+        console_error("%s", f.text);
         return exit_code_at(err);
     }
     code = say_answer(&answer, c->json);

@@ -10,11 +10,11 @@
 #include "base/file_io.h"
 #include "base/json/json.h"
 #include "base/mem.h"
+#include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
 #include "cli/basics/progress.h"
 #include "cli/basics/signals.h"
-#include "cli/basics/talk.h"
 #include "cli/basics/verbs.h"
 #include "cli/compare/comparison.h"
 #include "cli/compare/contender.h"
@@ -97,17 +97,18 @@ static int parse_arguments(struct compare *c, int argc, char **argv)
 static int check_arguments(const struct compare *c)
 {
     if (!c->strategies) {
-        talk_error("--strategies is missing: what is to be compared? (mltune "
-                   "strategies lists them)");
+        console_error(
+            "--strategies is missing: what is to be compared? (mltune "
+            "strategies lists them)");
         return EXIT_USAGE;
     }
     if (strcmp(c->config_path, "-") == 0) {
-        talk_error("CONFIG must be a file: each run reads it");
+        console_error("CONFIG must be a file: each run reads it");
         return EXIT_USAGE;
     }
     if (c->seeds.given &&
         (c->seeds.value < 1 || c->seeds.value > COMPARISON_SEEDS_MAX)) {
-        talk_error("--seeds: expected 1 to %d", COMPARISON_SEEDS_MAX);
+        console_error("--seeds: expected 1 to %d", COMPARISON_SEEDS_MAX);
         return EXIT_USAGE;
     }
     return EXIT_DONE;
@@ -119,8 +120,8 @@ static int join_sets(const struct compare *c, const struct contender *k,
 {
     *out = c->sets;
     if (out->len + k->sets_len > OPTION_VALUES_MAX) {
-        talk_error("more than %zu values are set",
-                   OPTION_VALUES_MAX - k->sets_len);
+        console_error("more than %zu values are set",
+                      OPTION_VALUES_MAX - k->sets_len);
         return EXIT_USAGE;
     }
     for (size_t i = 0; i < k->sets_len; i++)
@@ -141,7 +142,7 @@ static int check_contender(const struct compare *c, const struct contender *k)
         code = run_config_check(c->config_path, &sets, &config, &problems);
     if (code != EXIT_DONE) {
         run_config_say(c->config_path, &problems);
-        talk_error("%s cannot run", k->label);
+        console_error("%s cannot run", k->label);
     }
     run_config_free(config);
     problems_deinit(&problems);
@@ -156,7 +157,7 @@ static int read_contenders(struct compare *c)
     int code;
 
     if (err) {
-        talk_error("%s", f.text);
+        console_error("%s", f.text);
         return err == ERR_NOMEM ? EXIT_RUN_FAILED : EXIT_USAGE;
     }
     code = run_config_load(c->config_path, &c->sets, &c->config);
@@ -164,7 +165,7 @@ static int read_contenders(struct compare *c)
         return code;
     err = contenders_sets(&c->contenders, c->config, &f);
     if (err) {
-        talk_error("%s", f.text);
+        console_error("%s", f.text);
         return EXIT_RUN_FAILED;
     }
     for (size_t i = 0; i < c->contenders.len && code == EXIT_DONE; i++)
@@ -331,7 +332,7 @@ static void look_into_journal(struct compare *c, struct comparison_run *r)
         take_target(&c->table, r, &run.history);
         replayed_deinit(&run);
     } else {
-        talk_error("%s", f.text);
+        console_error("%s", f.text);
     }
     journal_close(j);
 }
@@ -382,9 +383,9 @@ static void tell(const struct compare *c, const struct contender *k,
     }
     if (!isnan(quality)) /* else it came to no epoch */
         snprintf(best, sizeof(best), "%.5g", quality);
-    talk_note("  %s seed %llu: %s (%s) in %s%s, best %s %s", k->label,
-              (unsigned long long)r->seed, r->status, r->reason, seconds,
-              target, c->table.metric[0] ? c->table.metric : "loss", best);
+    console_note("  %s seed %llu: %s (%s) in %s%s, best %s %s", k->label,
+                 (unsigned long long)r->seed, r->status, r->reason, seconds,
+                 target, c->table.metric[0] ? c->table.metric : "loss", best);
 }
 
 static int run_one(struct compare *c, size_t row, size_t column)
@@ -404,13 +405,13 @@ static int run_one(struct compare *c, size_t row, size_t column)
                                  .loss = NAN,
                                  .metric = NAN,
                                  .tuning_s = NAN};
-    talk_note("%zu of %zu: %s, seed %llu", c->made + 1,
-              c->table.rows * c->table.seeds, k->label,
-              (unsigned long long)r->seed);
+    console_note("%zu of %zu: %s, seed %llu", c->made + 1,
+                 c->table.rows * c->table.seeds, k->label,
+                 (unsigned long long)r->seed);
     code = start_run(c, k, r->seed, &child, &f);
     if (code != EXIT_DONE) {
         r->ran = false;
-        talk_error("%s", f.text);
+        console_error("%s", f.text);
         return code;
     }
     status = subrun_wait(&child, c->signal_fd, &out, &c->signal);
@@ -444,7 +445,7 @@ static int run_all(struct compare *c)
             if (code != EXIT_DONE)
                 return code;
             if (save(c, &f)) {
-                talk_error("%s", f.text);
+                console_error("%s", f.text);
                 return EXIT_IO;
             }
             if (c->signal)
@@ -497,7 +498,7 @@ static int print_table(const struct compare *c)
     json_decref(o);
     if (!failed)
         return EXIT_DONE;
-    talk_error("out of memory");
+    console_error("out of memory");
     return EXIT_RUN_FAILED;
 }
 
@@ -512,7 +513,7 @@ static int compare(struct compare *c)
     if (!err && make_table(c))
         err = fault_set(&f, ERR_NOMEM, "out of memory");
     if (err) {
-        talk_error("%s", f.text);
+        console_error("%s", f.text);
         return err == ERR_NOMEM ? EXIT_RUN_FAILED : EXIT_IO;
     }
     code = run_all(c);

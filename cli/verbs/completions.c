@@ -1,9 +1,9 @@
 /* `mltune completions bash` and `mltune man VERB`: what is made from the tables
  * of verbs and options. `make install` writes them where shells and man look.
  */
+#include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
-#include "cli/basics/talk.h"
 #include "cli/basics/verbs.h"
 
 #include <stdio.h>
@@ -123,7 +123,7 @@ int verb_completions(int argc, char **argv)
         return code;
     if (strcmp(shell, "bash") == 0)
         return print_bash();
-    talk_error("%s: expected bash, the only shell that is known", shell);
+    console_error("%s: expected bash, the only shell that is known", shell);
     return EXIT_USAGE;
 }
 
@@ -139,6 +139,6 @@ int verb_man(int argc, char **argv)
     v = verb_find(name);
     if (v)
         return describe(v, OPTIONS_MANUAL);
-    talk_error("unknown verb %s", name);
+    console_error("unknown verb %s", name);
     return EXIT_USAGE;
 }

@@ -3,9 +3,9 @@
 #include "apps/data/data.h"
 #include "base/json/json.h"
 #include "base/mem.h"
+#include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
-#include "cli/basics/talk.h"
 #include "cli/basics/verbs.h"
 
 #include <stdio.h>
@@ -22,7 +22,7 @@ static const char details[] =
 
 static int fail(const struct fault *f, enum err err)
 {
-    talk_error("%s", f->text);
+    console_error("%s", f->text);
     return exit_code_of(err);
 }
 
@@ -49,7 +49,7 @@ static int describe(const char *spec)
     if (text)
         puts(text);
     else
-        talk_error("out of memory");
+        console_error("out of memory");
     mem_free(text);
     json_decref(object);
     return text ? EXIT_DONE : EXIT_RUN_FAILED;
@@ -74,6 +74,6 @@ int verb_data(int argc, char **argv)
         return generate(operands.item[1], operands.item[2]);
     if (strcmp(operands.item[0], "info") == 0 && operands.len == 2)
         return describe(operands.item[1]);
-    talk_error("expected: mltune data %s", usage.operands);
+    console_error("expected: mltune data %s", usage.operands);
     return EXIT_USAGE;
 }

@@ -1,9 +1,9 @@
 /* `mltune delete RUN`: forgets a run, with its folder. A service does it
  * itself; without one it is taken out of the state folder here, and no
  * service begins meanwhile. */
+#include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
-#include "cli/basics/talk.h"
 #include "cli/basics/verbs.h"
 #include "cli/state/removal.h"
 #include "cli/state/replay.h"
@@ -49,11 +49,11 @@ static int delete_here(const struct command *c, const char *state,
     if (!err)
         err = removal_of_run(state, id, NULL, &f);
     if (err == ERR_BUSY) {
-        talk_error("%s; `mltune stop %s` ends it", f.text, id);
+        console_error("%s; `mltune stop %s` ends it", f.text, id);
         return EXIT_RUN_FAILED;
     }
     if (err) {
-        talk_error("%s", f.text);
+        console_error("%s", f.text);
         return source_exit_code(err);
     }
     if (c->json)
@@ -94,7 +94,7 @@ int verb_delete(int argc, char **argv)
     if (source_server(c.server))
         return command_send(&c, operands.item[0], "DELETE", "", NULL);
     if (state_find(c.state, state, &f) != ERR_OK) {
-        talk_error("%s", f.text);
+        console_error("%s", f.text);
         return source_exit_code(ERR_NOENT);
     }
     err = file_join(path, state, SERVE_LOCK, &f);
@@ -103,7 +103,7 @@ int verb_delete(int argc, char **argv)
     if (err == ERR_BUSY)
         return command_send(&c, operands.item[0], "DELETE", "", NULL);
     if (err) {
-        talk_error("%s", f.text);
+        console_error("%s", f.text);
         return exit_code_of(err);
     }
     code = delete_here(&c, state, operands.item[0]);

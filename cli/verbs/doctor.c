@@ -4,9 +4,9 @@
 
 #include "base/json/json.h"
 #include "base/mem.h"
+#include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
-#include "cli/basics/talk.h"
 #include "cli/basics/verbs.h"
 #include "cli/config/config_file.h"
 #include "cli/remote/client.h"
@@ -290,7 +290,7 @@ static int print(const struct doctor *d, bool json)
     if (text)
         printf("%s\n", text);
     else if (json || table_print(&d->table, stdout, ""))
-        talk_error("out of memory");
+        console_error("out of memory");
     mem_free(text);
     return d->bad ? EXIT_RUN_FAILED : EXIT_DONE;
 }

@@ -2,9 +2,9 @@
 #include "base/json/json.h"
 #include "base/json/registry.h"
 #include "base/mem.h"
+#include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
-#include "cli/basics/talk.h"
 #include "cli/basics/verbs.h"
 #include "cli/config/registry.h"
 #include "cli/state/model_io.h"
@@ -100,7 +100,7 @@ static int print_json(const struct model *m, const char *dir, const char *data,
     if (text)
         puts(text);
     else
-        talk_error("out of memory");
+        console_error("out of memory");
     mem_free(text);
     json_decref(o);
     return text ? EXIT_DONE : EXIT_RUN_FAILED;
@@ -126,7 +126,7 @@ static int eval(const char *dir, const char *data, bool json)
     if (!err)
         err = evaluate(&m, dir, data, &v, &f);
     if (err) {
-        talk_error("%s", f.text);
+        console_error("%s", f.text);
         code = exit_code_of(err);
     } else {
         code = json ? print_json(&m, dir, data, &v) : print_text(&v);

@@ -4,9 +4,9 @@
 #include "base/json/json.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
-#include "cli/basics/talk.h"
 #include "cli/basics/verbs.h"
 #include "cli/config/config_table.h"
 #include "cli/config/plugins.h"
@@ -157,7 +157,7 @@ static json_t *entry_json(const struct registry_entry *e, json_t *schema)
 static int print_owned(char *text)
 {
     if (!text) {
-        talk_error("out of memory");
+        console_error("out of memory");
         return EXIT_RUN_FAILED;
     }
     fputs(text, stdout);
@@ -192,7 +192,7 @@ static json_t *unusable_json(struct text *t, const char *path,
 }
 
 static json_t *usable_json(struct text *t, const char *path,
-                           const struct lines_hello *hello)
+                           const struct searcher_protocol_hello *hello)
 {
     text_printf(t, "%s: %s\n    from %s\n", hello->name, hello->summary, path);
     text_settings(t, hello->settings);
@@ -205,7 +205,7 @@ static json_t *usable_json(struct text *t, const char *path,
 static bool list_plugin(void *ctx, const char *path)
 {
     json_t *settings = json_pack("{s:s}", "plugin", path), *entry;
-    struct lines_hello hello = {.settings = NULL};
+    struct searcher_protocol_hello hello = {.settings = NULL};
     struct found *found = ctx;
     struct fault f = {0};
     enum err err = settings ? searcher_process_try(&searcher_plugin, NULL,
@@ -217,7 +217,7 @@ static bool list_plugin(void *ctx, const char *path)
     entry = err == ERR_NOMEM ? NULL
             : err            ? unusable_json(found->text, path, &f)
                              : usable_json(found->text, path, &hello);
-    lines_hello_deinit(&hello);
+    searcher_protocol_hello_deinit(&hello);
     if (json_array_append_new(found->list, entry) != 0)
         found->err = ERR_NOMEM;
     return found->err == ERR_OK;
@@ -258,7 +258,7 @@ static int no_such_entry(enum registry_kind kind, const char *name)
     const char *near = registry_nearest(cli_registry(), kind, name);
     char names[256];
 
-    talk_error(
+    console_error(
         "%s: no such %s; there are %s%s%s%s", name, registry_kind_name(kind),
         registry_names(cli_registry(), kind, names, sizeof(names)),
         near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
@@ -284,7 +284,7 @@ static int print_list(enum registry_kind kind, const char *only)
     json_decref(list);
     if (err) {
         text_deinit(&t);
-        talk_error("%s", err_text(err));
+        console_error("%s", err_text(err));
         return exit_code_of(err);
     }
     return print_owned(text_take(&t));

@@ -2,11 +2,11 @@
  * said, and is no error. */
 #include "base/json/json.h"
 #include "base/mem.h"
+#include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
 #include "cli/basics/progress.h"
 #include "cli/basics/table.h"
-#include "cli/basics/talk.h"
 #include "cli/basics/verbs.h"
 #include "cli/state/replay.h"
 #include "cli/state/source.h"
@@ -228,7 +228,7 @@ static int ls_at_server(const char *server, const char *state, bool json)
     enum err err = list_at_server(server, state, json, &f);
 
     if (err)
-        talk_error("%s", f.text);
+        console_error("%s", f.text);
     return source_exit_code(err);
 }
 
@@ -272,6 +272,6 @@ int verb_ls(int argc, char **argv)
         return EXIT_DONE;
     }
     if (err)
-        talk_error("%s", f.text);
+        console_error("%s", f.text);
     return replay_exit_code(err);
 }

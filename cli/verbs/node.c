@@ -2,10 +2,10 @@
 #include "ps/node/node_io.h"
 
 #include "base/log.h"
+#include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
 #include "cli/basics/signals.h"
-#include "cli/basics/talk.h"
 #include "cli/basics/verbs.h"
 #include "cli/config/registry.h"
 
@@ -21,14 +21,14 @@ static int serve(const struct node_options *options)
     int signal = 0;
 
     if (signals_open(&o.signal_fd, &f) != ERR_OK) {
-        talk_error("%s", f.text);
+        console_error("%s", f.text);
         return EXIT_RUN_FAILED;
     }
     o.registry = cli_registry();
     end = node_serve(&o, &signal, &f);
     signals_close(o.signal_fd);
     if (end != NODE_END_STOPPED && end != NODE_END_SIGNAL)
-        talk_error("node %u: %s", o.node, f.text);
+        console_error("node %u: %s", o.node, f.text);
     log_event(LOG_INFO, "node_ends", "node=%u end=%d signal=%d", o.node,
               (int)end, signal);
     return node_exit_code(end, signal);
@@ -70,8 +70,8 @@ int verb_node(int argc, char **argv)
     if (code != OPTIONS_GO_ON)
         return code;
     if (!o.endpoint || number.value > UINT32_MAX) {
-        talk_error(o.endpoint ? "--node: that number is too large"
-                              : "node: --tuner ENDPOINT is missing");
+        console_error(o.endpoint ? "--node: that number is too large"
+                                 : "node: --tuner ENDPOINT is missing");
         return EXIT_USAGE;
     }
     o.node = (uint32_t)number.value;

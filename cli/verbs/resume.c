@@ -1,8 +1,8 @@
 /* `mltune resume RUN`: goes on with a run that was interrupted, whoever or
  * whatever interrupted it, with the configuration that it began with. */
+#include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
-#include "cli/basics/talk.h"
 #include "cli/basics/verbs.h"
 #include "cli/config/config.h"
 #include "cli/config/config_file.h"
@@ -49,9 +49,9 @@ static int check_sets(const struct option_list *sets)
 {
     for (size_t i = 0; i < sets->len; i++)
         if (!may_be_set(sets->item[i])) {
-            talk_error("--set %s: only cluster, memory and snapshot can be "
-                       "changed when a run goes on",
-                       sets->item[i]);
+            console_error("--set %s: only cluster, memory and snapshot can be "
+                          "changed when a run goes on",
+                          sets->item[i]);
             return EXIT_USAGE;
         }
     return OPTIONS_GO_ON;
@@ -158,7 +158,7 @@ static int resume(const struct resume_arguments *a, const struct found *found,
     int code;
 
     if (err) {
-        talk_error("run %s cannot be resumed: %s", found->id, f.text);
+        console_error("run %s cannot be resumed: %s", found->id, f.text);
         return replay_exit_code(err);
     }
     start.out = out[0] ? out : NULL;
@@ -183,7 +183,7 @@ int verb_resume(int argc, char **argv)
         return code;
     err = find(a.state, word, state, &found, &f);
     if (err) {
-        talk_error("%s", f.text);
+        console_error("%s", f.text);
         code = replay_exit_code(err);
     } else {
         code = resume(&a, &found, state);

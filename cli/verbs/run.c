@@ -2,9 +2,9 @@
 #include "base/json/json.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
-#include "cli/basics/talk.h"
 #include "cli/basics/verbs.h"
 #include "cli/config/config.h"
 #include "cli/config/config_file.h"
@@ -82,11 +82,11 @@ static int parse_arguments(struct run_arguments *a, int argc, char **argv,
 static int add_set(struct run_arguments *a, const struct text *set)
 {
     if (set->no_memory) {
-        talk_error("out of memory");
+        console_error("out of memory");
         return EXIT_RUN_FAILED;
     }
     if (a->sets.len == OPTION_VALUES_MAX) {
-        talk_error("more than %d values are set", OPTION_VALUES_MAX);
+        console_error("more than %d values are set", OPTION_VALUES_MAX);
         return EXIT_USAGE;
     }
     a->sets.item[a->sets.len++] = set->s;
@@ -111,7 +111,7 @@ static int add_own_sets(struct run_arguments *a)
 
         json_decref(name);
         if (!json) {
-            talk_error("--name: expected a text in UTF-8");
+            console_error("--name: expected a text in UTF-8");
             return EXIT_USAGE;
         }
         text_printf(&a->name_set, "name=%s", json);
@@ -135,7 +135,7 @@ static int drop_tuning(struct run_config *c)
         json_object_set_new(tuner, "strategy",
                             json_string(strategy_fixed.name)) ||
         json_object_set_new(tuner, "strategy_settings", json_object())) {
-        talk_error("out of memory");
+        console_error("out of memory");
         return EXIT_RUN_FAILED;
     }
     json_object_del(tuner, "initial");

@@ -3,9 +3,9 @@
 #include "base/json/config.h"
 #include "base/json/json.h"
 #include "base/mem.h"
+#include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
-#include "cli/basics/talk.h"
 #include "cli/basics/verbs.h"
 #include "cli/config/config_table.h"
 #include "cli/config/config_tunables.h"
@@ -32,7 +32,7 @@ static const struct usage usage = {
 static int print_owned(char *text)
 {
     if (!text) {
-        talk_error("out of memory");
+        console_error("out of memory");
         return EXIT_RUN_FAILED;
     }
     fputs(text, stdout);
@@ -62,7 +62,7 @@ static int print_schema(void)
     int code;
 
     if (err) {
-        talk_error("%s", *f.text ? f.text : err_text(err));
+        console_error("%s", *f.text ? f.text : err_text(err));
         return exit_code_of(err);
     }
     code = print_owned(json_write(schema, 2));

@@ -5,10 +5,10 @@
 #include "base/json/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
 #include "cli/basics/signals.h"
-#include "cli/basics/talk.h"
 #include "cli/basics/verbs.h"
 #include "cli/config/config_file.h"
 #include "cli/config/config_table.h"
@@ -128,21 +128,21 @@ static int check_arguments(const struct serve_arguments *a, struct service *s)
     uint64_t memory = memory_of_machine() / 2;
 
     if (slots < 1 || slots > SLOTS_MAX) {
-        talk_error("--slots: expected 1 to %d", SLOTS_MAX);
+        console_error("--slots: expected 1 to %d", SLOTS_MAX);
         return EXIT_USAGE;
     }
     if (workers < 1 || workers > 4096) {
-        talk_error("--workers: expected 1 to 4096");
+        console_error("--workers: expected 1 to 4096");
         return EXIT_USAGE;
     }
     if (a->memory && !parse_memory(a->memory, &memory)) {
-        talk_error("--memory: expected a size such as 8GiB, at least 1MiB, "
-                   "found \"%s\"",
-                   a->memory);
+        console_error("--memory: expected a size such as 8GiB, at least 1MiB, "
+                      "found \"%s\"",
+                      a->memory);
         return EXIT_USAGE;
     }
     if (!realpath(a->data, s->data)) {
-        talk_error("--data %s: no such folder", a->data);
+        console_error("--data %s: no such folder", a->data);
         return EXIT_USAGE;
     }
     o->limits =
@@ -258,13 +258,13 @@ static void greet(const struct service *s)
 {
     const struct queue_limits *l = &s->options.limits;
 
-    talk_note("serving at %s: state %s, data %s, %u run%s at a time, %u "
-              "worker%s and %.1f GiB for all",
-              api_server_url(s->server), s->state, s->data, l->slots,
-              l->slots == 1 ? "" : "s", l->workers, l->workers == 1 ? "" : "s",
-              (double)l->memory / 0x1p30);
-    talk_note("the token for whoever submits is in %s/token%s", s->state,
-              s->options.token_given ? ", or rather in MLTUNE_TOKEN" : "");
+    console_note("serving at %s: state %s, data %s, %u run%s at a time, %u "
+                 "worker%s and %.1f GiB for all",
+                 api_server_url(s->server), s->state, s->data, l->slots,
+                 l->slots == 1 ? "" : "s", l->workers,
+                 l->workers == 1 ? "" : "s", (double)l->memory / 0x1p30);
+    console_note("the token for whoever submits is in %s/token%s", s->state,
+                 s->options.token_given ? ", or rather in MLTUNE_TOKEN" : "");
 }
 
 static int serve(struct service *s)
@@ -325,7 +325,7 @@ int verb_serve(int argc, char **argv)
         return code;
     s = mem_calloc(1, sizeof(*s));
     if (!s) {
-        talk_error("out of memory");
+        console_error("out of memory");
         return EXIT_RUN_FAILED;
     }
     s->signal_fd = s->lock_fd = -1;
@@ -334,7 +334,7 @@ int verb_serve(int argc, char **argv)
     if (code == EXIT_DONE) {
         err = set_up(s, &a, &f);
         if (err)
-            talk_error("%s", f.text);
+            console_error("%s", f.text);
         code = err ? exit_code_at(err) : serve(s);
     }
     tear_down(s);

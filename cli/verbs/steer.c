@@ -2,9 +2,9 @@
  * RUN`: commands to a run that is under way. */
 #include "base/json/json.h"
 #include "base/mem.h"
+#include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
-#include "cli/basics/talk.h"
 #include "cli/basics/verbs.h"
 #include "cli/verbs/command.h"
 
@@ -29,7 +29,7 @@ static int steer_with(const struct steer_arguments *a, const char *word,
     if (text)
         code = command_send(&a->command, word, method, suffix, text);
     else
-        talk_error("out of memory");
+        console_error("out of memory");
     mem_free(text);
     return code;
 }
@@ -132,13 +132,13 @@ static int add_pair(json_t *o, const char *word, const char *none,
     json_t *json = NULL;
 
     if (!equals || equals == word || (size_t)(equals - word) >= sizeof(name)) {
-        talk_error("\"%.100s\": expected NAME=VALUE, such as %s", word,
-                   example);
+        console_error("\"%.100s\": expected NAME=VALUE, such as %s", word,
+                      example);
         return EXIT_USAGE;
     }
     snprintf(name, sizeof(name), "%.*s", (int)(equals - word), word);
     if (json_object_get(o, name)) {
-        talk_error("%s: given twice", name);
+        console_error("%s: given twice", name);
         return EXIT_USAGE;
     }
     if (none && strcmp(value, none) == 0)
@@ -147,7 +147,7 @@ static int add_pair(json_t *o, const char *word, const char *none,
         json = json_string(value);
     if (json_object_set_new(o, name, json) == 0)
         return EXIT_DONE;
-    talk_error("%.100s: expected a text in UTF-8", word);
+    console_error("%.100s: expected a text in UTF-8", word);
     return EXIT_USAGE;
 }
 
@@ -193,9 +193,9 @@ static bool branch_suffix(const char *word, const char *verb, char out[64])
     unsigned long number = strtoul(word, &end, 10);
 
     if (word[0] < '0' || word[0] > '9' || *end || number > 0xfffffffeul) {
-        talk_error("\"%.100s\": expected the number of a branch, as `mltune "
-                   "branches RUN` lists them",
-                   word);
+        console_error("\"%.100s\": expected the number of a branch, as `mltune "
+                      "branches RUN` lists them",
+                      word);
         return false;
     }
     snprintf(out, 64, "/branches/%lu:%s", number, verb);
@@ -323,8 +323,8 @@ int verb_suggest(int argc, char **argv)
     if (code != OPTIONS_GO_ON)
         return code;
     if (operands.len < 2 && !a.exhausted) {
-        talk_error("nothing is suggested: expected NAME=VALUE, such as "
-                   "learning_rate=0.01, or --exhausted");
+        console_error("nothing is suggested: expected NAME=VALUE, such as "
+                      "learning_rate=0.01, or --exhausted");
         return EXIT_USAGE;
     }
     setting = json_object();

@@ -2,9 +2,9 @@
 #include "api/http/token_io.h"
 #include "base/json/json.h"
 #include "base/mem.h"
+#include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
-#include "cli/basics/talk.h"
 #include "cli/basics/verbs.h"
 #include "cli/remote/client.h"
 #include "cli/state/source.h"
@@ -92,11 +92,11 @@ static int say_refusal(const struct client_answer *answer)
     const json_t *e;
     size_t i;
 
-    talk_error("%s", text_of(answer->json, "detail"));
+    console_error("%s", text_of(answer->json, "detail"));
     json_array_foreach(json_object_get(answer->json, "errors"), i, e)
     {
-        talk_line(stderr, "  %s: %s", text_of(e, "pointer"),
-                  text_of(e, "detail"));
+        console_line(stderr, "  %s: %s", text_of(e, "pointer"),
+                     text_of(e, "detail"));
     }
     switch (answer->status) {
     case 400:
@@ -118,9 +118,9 @@ static void say_problems(const json_t *answer)
 
     json_array_foreach(json_object_get(answer, "problems"), i, p)
     {
-        talk_line(stderr, "  %s: %s: expected %s, found %s",
-                  text_of(p, "severity"), text_of(p, "pointer"),
-                  text_of(p, "expected"), text_of(p, "found"));
+        console_line(stderr, "  %s: %s: expected %s, found %s",
+                     text_of(p, "severity"), text_of(p, "pointer"),
+                     text_of(p, "expected"), text_of(p, "found"));
     }
 }
 
@@ -136,7 +136,7 @@ static int say_answer(const struct submit_arguments *a,
     if (a->json) {
         text = json_write(answer->json, 0);
         if (!text) {
-            talk_error("out of memory");
+            console_error("out of memory");
             return EXIT_RUN_FAILED;
         }
         printf("%s\n", text);
@@ -147,9 +147,9 @@ static int say_answer(const struct submit_arguments *a,
     if (a->check)
         printf("%s\n", valid ? "valid" : "not valid");
     else
-        talk_line(stdout, "%s: %s in group %s", text_of(answer->json, "run"),
-                  text_of(answer->json, "status"),
-                  text_of(answer->json, "group"));
+        console_line(stdout, "%s: %s in group %s", text_of(answer->json, "run"),
+                     text_of(answer->json, "status"),
+                     text_of(answer->json, "group"));
     return valid ? EXIT_DONE : EXIT_CONFIG;
 }
 
@@ -208,14 +208,14 @@ int verb_submit(int argc, char **argv)
     if (code != OPTIONS_GO_ON)
         return code;
     if (!group_is_fine(a.group)) {
-        talk_error("--group: expected 1 to 64 of a-z, 0-9 and -");
+        console_error("--group: expected 1 to 64 of a-z, 0-9 and -");
         return EXIT_USAGE;
     }
     body = read_config(path, &f);
     err = body ? ask(&a, body, &answer, &f) : ERR_IO;
     mem_free(body);
     if (err) {
-        talk_error("%s", f.text);
+        console_error("%s", f.text);
         return err == ERR_NODE || err == ERR_NOENT ? EXIT_NO_SERVER
                                                    : exit_code_of(err);
     }

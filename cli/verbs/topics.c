@@ -2,9 +2,9 @@
 #include "base/file_io.h"
 #include "base/json/json.h"
 #include "base/mem.h"
+#include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
-#include "cli/basics/talk.h"
 #include "cli/basics/verbs.h"
 
 #include <stdio.h>
@@ -110,7 +110,7 @@ static int show(const char *dir, size_t words, bool as_json)
     }
     json_decref(json);
     if (err)
-        talk_error("%s", f.text);
+        console_error("%s", f.text);
     return err ? exit_code_of(err) : EXIT_DONE;
 }
 
@@ -140,7 +140,7 @@ int verb_topics(int argc, char **argv)
     if (code != OPTIONS_GO_ON)
         return code;
     if (words.value < 1 || words.value > WORDS_MAX) {
-        talk_error("--words: expected a number from 1 to %d", WORDS_MAX);
+        console_error("--words: expected a number from 1 to %d", WORDS_MAX);
         return EXIT_USAGE;
     }
     return show(operands.item[0], words.value, json);

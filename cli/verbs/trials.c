@@ -2,11 +2,11 @@
  * server or from the state folder. */
 #include "base/json/json.h"
 #include "base/mem.h"
+#include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
 #include "cli/basics/progress.h"
 #include "cli/basics/table.h"
-#include "cli/basics/talk.h"
 #include "cli/basics/verbs.h"
 #include "cli/state/source.h"
 
@@ -119,7 +119,7 @@ static int print_table(const struct listing *l, const json_t *items)
     failed = table_print(&t, stdout, "");
     table_deinit(&t);
     if (failed)
-        talk_error("out of memory: rows are missing");
+        console_error("out of memory: rows are missing");
     return failed ? EXIT_RUN_FAILED : EXIT_DONE;
 }
 
@@ -130,7 +130,7 @@ static int print_json(const json_t *items)
     if (text)
         printf("%s\n", text);
     else
-        talk_error("out of memory");
+        console_error("out of memory");
     mem_free(text);
     return text ? EXIT_DONE : EXIT_RUN_FAILED;
 }
@@ -184,7 +184,7 @@ static int list_items(const struct listing *l, const char *summary, int argc,
     if (!err)
         err = fetch(&source, l, operands.item[0], &items, &f);
     if (err)
-        talk_error("%s", f.text);
+        console_error("%s", f.text);
     code = err    ? source_exit_code(err)
            : json ? print_json(items)
                   : print_table(l, items);

@@ -2,8 +2,8 @@
  */
 #include "base/json/json.h"
 #include "base/mem.h"
+#include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
-#include "cli/basics/talk.h"
 #include "cli/basics/verbs.h"
 #include "cli/config/config_file.h"
 
@@ -36,7 +36,7 @@ static int print_json(const json_t *value)
     char *text = value ? json_write(value, 2) : NULL;
 
     if (!text) {
-        talk_error("out of memory");
+        console_error("out of memory");
         return EXIT_RUN_FAILED;
     }
     puts(text);
@@ -69,7 +69,7 @@ int verb_validate(int argc, char **argv)
     if (code != EXIT_DONE && code != EXIT_CONFIG)
         goto done;
     if (c && c->searcher_broken)
-        talk_note("%s: a run would go on without it", c->searcher_broken);
+        console_note("%s: a run would go on without it", c->searcher_broken);
     if (as_json)
         said = print_report(c, &problems);
     else

@@ -3,7 +3,7 @@
 #include "base/json/json.h"
 #include "cli/basics/progress.h"
 #include "cli/watch/chart.h"
-#include "cli/watch/picture_parts.h"
+#include "cli/watch/picture_panels.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -4,11 +4,11 @@
 
 #include "base/json/json.h"
 #include "base/mem.h"
+#include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
 #include "cli/basics/progress.h"
 #include "cli/basics/signals.h"
-#include "cli/basics/talk.h"
 #include "cli/basics/verbs.h"
 #include "cli/state/show.h"
 #include "cli/watch/canvas.h"
@@ -116,22 +116,23 @@ static void say_trouble(struct watching *g, struct said *said)
     time_ns since;
 
     if (w->follow.polls && !said->polls)
-        talk_note("%s; it is asked once a second", w->follow.trouble.text);
+        console_note("%s; it is asked once a second", w->follow.trouble.text);
     said->polls |= w->follow.polls;
     if (watch_is_away(w, &since) == said->away)
         return;
     said->away = !said->away;
     if (said->away)
-        talk_note("%s; trying again",
-                  w->away_since ? w->trouble.text : w->follow.trouble.text);
+        console_note("%s; trying again",
+                     w->away_since ? w->trouble.text : w->follow.trouble.text);
     else
-        talk_note("%s answers again", w->source.url);
+        console_note("%s answers again", w->source.url);
 }
 
 static void say_missed(struct follow *w)
 {
     if (w->missed)
-        talk_note("%" PRIu64 " events were not kept by the server", w->missed);
+        console_note("%" PRIu64 " events were not kept by the server",
+                     w->missed);
     w->missed = 0;
 }
 
@@ -146,7 +147,7 @@ static enum err say_none(const struct watching *g, struct fault *f)
               w->id);
     if (g->json)
         return ERR_NOENT;
-    talk_note("%s", f->text);
+    console_note("%s", f->text);
     return ERR_OK;
 }
 
@@ -281,14 +282,14 @@ static int watch_source(struct watching *g, const struct watch_arguments *a)
 
     signals_close(w->signal_fd);
     if (err) {
-        talk_error("%s", f.text[0] ? f.text : err_text(err));
+        console_error("%s", f.text[0] ? f.text : err_text(err));
         return source_exit_code(err);
     }
     if (number)
         return EXIT_SIGNAL + number;
     code = left ? EXIT_DONE : code_of(w->docs.shown[DOCS_RUN]);
     if (!left && !g->json && print_summary(g) != ERR_OK)
-        talk_error("out of memory");
+        console_error("out of memory");
     return code;
 }
 
@@ -309,7 +310,7 @@ static int watch_at(struct watching *g, const struct watch_arguments *a)
     int code;
 
     if (err) {
-        talk_error("%s", f.text);
+        console_error("%s", f.text);
         return source_exit_code(err);
     }
     history_init(&g->history);
@@ -319,7 +320,7 @@ static int watch_at(struct watching *g, const struct watch_arguments *a)
     w->ascii = !terminal_is_utf8();
     w->wait_s = a->wait.given ? (int)a->wait.value : g->screen ? 0 : WAIT_S;
     code = watch_source(g, a);
-    docs_deinit(&w->docs);
+    picture_source_deinit(&w->docs);
     source_close(&w->source);
     history_deinit(&g->history);
     return code;
@@ -332,7 +333,7 @@ static int watch_verb(const struct watch_arguments *a)
     int code;
 
     if (!g) {
-        talk_error("out of memory");
+        console_error("out of memory");
         return EXIT_RUN_FAILED;
     }
     code = watch_at(g, a);
@@ -378,7 +379,7 @@ int verb_watch(int argc, char **argv)
     if (code != OPTIONS_GO_ON)
         return code;
     if (a.wait.given && a.wait.value > 86400) {
-        talk_error("--wait: expected at most 86400");
+        console_error("--wait: expected at most 86400");
         return EXIT_USAGE;
     }
     if (operands.len > 0)

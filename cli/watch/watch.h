@@ -1,21 +1,21 @@
 /* `mltune watch`: what the two ways of showing a run share.
  *
  * A watch follows a run (cli/watch/follow.h) and asks for its answers
- * (cli/watch/docs.h) when something has happened. On a terminal it draws them
- * (cli/watch/watch_screen.c), else it prints a line an event
+ * (cli/watch/picture_source.h) when something has happened. On a terminal it
+ * draws them (cli/watch/watch_screen.c), else it prints a line an event
  * (cli/watch/watch.c).
  */
 #ifndef CLI_WATCH_H
 #define CLI_WATCH_H
 
-#include "cli/watch/docs.h"
 #include "cli/watch/follow.h"
+#include "cli/watch/picture_source.h"
 
 struct watch {
     struct source source;
     char id[RUN_ID_MAX + 1];
     struct follow follow;
-    struct docs docs;
+    struct picture_source docs;
     int signal_fd;
     int wait_s; /* a server that is away for longer is given up; 0: never */
     bool ascii;
@@ -29,8 +29,8 @@ struct watch {
     struct fault trouble; /* why the server does not answer */
 };
 
-/* Goes on with both. @run_only, @spans: as docs_ask. Errors: those of the
- * journal, of a visit; ERR_NODE a server that is away for too long. */
+/* Goes on with both. @run_only, @spans: as picture_source_ask. Errors: those of
+ * the journal, of a visit; ERR_NODE a server that is away for too long. */
 enum err watch_step(struct watch *w, bool run_only, int spans, struct fault *f);
 
 /* Notes what a record says of the run's end, or that it goes on. */

@@ -91,14 +91,14 @@ static void ask_if_due(struct watch *w, bool run_only, int spans)
         return;
     w->follow.changed = false;
     w->asked_at = now;
-    docs_ask(&w->docs, run_only, spans);
+    picture_source_ask(&w->docs, run_only, spans);
 }
 
 static enum err take_answers(struct watch *w, struct fault *f)
 {
     time_ns now, pause;
     struct fault why = {0};
-    enum err err = docs_step(&w->docs, &why);
+    enum err err = picture_source_step(&w->docs, &why);
 
     if (err == ERR_AGAIN)
         return ERR_OK;
@@ -153,7 +153,7 @@ int watch_wait(struct watch *w, struct pollfd more[], nfds_t n, time_ns until)
 
     used += follow_poll(&w->follow, &fds[used], &due);
     until = due < until ? due : until;
-    used += docs_poll(&w->docs, &fds[used]);
+    used += picture_source_poll(&w->docs, &fds[used]);
     if (w->follow.changed && !w->docs.busy && w->ask_at < until)
         until = w->ask_at;
     for (nfds_t i = 0; i < n && used < POLLED_MAX; i++)

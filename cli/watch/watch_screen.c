@@ -2,7 +2,7 @@
  * second what passes of itself. */
 #include "cli/watch/watch.h"
 
-#include "cli/basics/talk.h"
+#include "cli/basics/console.h"
 #include "cli/watch/terminal.h"
 
 #include <stdio.h>
@@ -44,7 +44,7 @@ static enum err draw(struct screen *s)
     enum err err;
 
     write_note(s->watch, note, sizeof(note));
-    docs_picture(&s->watch->docs, &p);
+    picture_source_picture(&s->watch->docs, &p);
     p.note = note;
     p.bad = watch_is_away(s->watch, &since);
     terminal_size(&s->terminal, &s->width, &s->height);
@@ -119,7 +119,7 @@ enum err watch_on_screen(struct watch *w, int *number, bool *left,
 
     s.over_before = picture_is_over(w->docs.shown[DOCS_RUN]);
     err = terminal_start(&s.terminal, STDOUT_FILENO,
-                         talk_in_color(STDOUT_FILENO), f);
+                         console_in_color(STDOUT_FILENO), f);
     if (err)
         return err;
     terminal_size(&s.terminal, &s.width, &s.height);

@@ -48,7 +48,7 @@ struct host {
     unsigned workers, nodes;
     struct lane *lane; /* [workers] */
     struct slice *slice;
-    struct glance *glance;
+    struct live_read *glance;
 
     /* The slice that runs: written while no worker does. */
     struct setting setting;
@@ -343,7 +343,7 @@ static enum err new_lanes(struct host *h, struct fault *f)
     }
     if (!h->lane || slice_new(h->workers, &h->slice) != ERR_OK)
         return fault_set(f, ERR_NOMEM, "workers: %s", err_text(ERR_NOMEM));
-    return glance_open(h->workers, &h->glance, f);
+    return live_read_open(h->workers, &h->glance, f);
 }
 
 static enum err fill_host(struct host *h, const struct host_config *c,
@@ -404,7 +404,7 @@ void host_close(struct host *h)
     for (unsigned i = 0; h->lane && i < h->workers; i++)
         mem_free(h->lane[i].ids);
     mem_free(h->lane);
-    glance_close(h->glance);
+    live_read_close(h->glance);
     mem_free(h);
 }
 
@@ -418,7 +418,7 @@ struct mlt_ps *host_ps(const struct host *h)
     return h->ps;
 }
 
-struct glance *host_glance(const struct host *h)
+struct live_read *host_glance(const struct host *h)
 {
     return h->glance;
 }
@@ -626,7 +626,7 @@ static int slice_work(struct mlt_worker *w, void *arg)
     take_counters(w, &tick);
     slice_enter(h->slice, index, &tick);
     for (;;) {
-        glance_take(h->glance, w);
+        live_read_take(h->glance, w);
         if (!may_start_clock(h, w))
             break;
         code = run_clock(h, w, &h->lane[index]);

@@ -17,7 +17,7 @@
 #include "base/fault.h"
 #include "base/proto/proto.h"
 #include "mltune/app.h"
-#include "ps/node/glance_io.h"
+#include "ps/node/live_read_io.h"
 #include "ps/node/order.h"
 #include "ps/node/setting.h"
 #include "ps/server/ps.h"
@@ -78,7 +78,7 @@ struct mlt_ps *host_ps(const struct host *h);
 
 /* What reads rows while a slice runs: to be begun while one does, to be ended
  * before the next one begins. */
-struct glance *host_glance(const struct host *h);
+struct live_read *host_glance(const struct host *h);
 
 /* Names of the tunables that can act in this run, a new array; NULL when out of
  * memory. Those that cannot: momentum where no table's rule has one, staleness

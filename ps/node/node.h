@@ -12,8 +12,8 @@
  *
  * Memory is a ledger in complete branches: a branch that may write costs one,
  * kept branches that hold the same state together one. It runs ahead of the
- * stores, which count the same or less (branches/store_parts.h), so a fork that
- * was granted here succeeds there.
+ * stores, which count the same or less (branches/store_internal.h), so a fork
+ * that was granted here succeeds there.
  *
  * A branch whose slice failed is *broken*, and so are its forks: they can be
  * freed, nothing else. One owner thread. Messages are numbered by the tuner;

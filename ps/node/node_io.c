@@ -567,7 +567,7 @@ static bool begin_glance(struct server *s)
         s->glance.op = 0;
         return true;
     }
-    glance_begin(host_glance(s->host), &s->glance.rows, s->glance.values);
+    live_read_begin(host_glance(s->host), &s->glance.rows, s->glance.values);
     return false;
 }
 
@@ -579,7 +579,7 @@ static void end_glance(struct server *s)
 
     if (!s->glance.op)
         return;
-    if (glance_end(host_glance(s->host))) {
+    if (live_read_end(host_glance(s->host))) {
         r.data =
             node_rows_json(host_ps(s->host), &s->glance.rows, s->glance.values);
         if (!r.data)
@@ -714,7 +714,7 @@ static void wait_and_take(struct server *s)
                                              .events = ZMQ_POLLIN};
     if (s->glance.op)
         item[glance = n++] = (zmq_pollitem_t){
-            .fd = glance_fd(host_glance(s->host)), .events = ZMQ_POLLIN};
+            .fd = live_read_fd(host_glance(s->host)), .events = ZMQ_POLLIN};
     if (s->job.running)
         item[job = n++] =
             (zmq_pollitem_t){.fd = s->job.fd, .events = ZMQ_POLLIN};

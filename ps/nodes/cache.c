@@ -1,7 +1,7 @@
 #include "ps/nodes/cache.h"
 
 #include "base/mem.h"
-#include "ps/nodes/cache_parts.h"
+#include "ps/nodes/cache_internal.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Sums that leave before a clock ends (Wei et al. 2015, section 3.3.2). */
 #include "ps/nodes/cache.h"
-#include "ps/nodes/cache_parts.h"
+#include "ps/nodes/cache_internal.h"
 
 #include <assert.h>
 

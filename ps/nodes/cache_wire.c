@@ -1,6 +1,6 @@
 /* Frames of shards, and frames for them. */
 #include "ps/nodes/cache.h"
-#include "ps/nodes/cache_parts.h"
+#include "ps/nodes/cache_internal.h"
 
 #include <assert.h>
 

@@ -1,7 +1,7 @@
 #include "ps/nodes/frame.h"
 
 #include "base/bytes.h"
-#include "ps/nodes/half.h"
+#include "ps/nodes/float16.h"
 
 #include <assert.h>
 #include <string.h>
@@ -216,7 +216,7 @@ static void put_values(enum frame_values values, uint32_t width, const void *in,
                        unsigned char *out)
 {
     if (values == FRAME_F16) {
-        half_pack(width, in, out);
+        float16_pack(width, in, out);
         return;
     }
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
@@ -427,7 +427,7 @@ void frame_row_values(const struct frame *f, uint32_t i, void *out)
     const unsigned char *in = record(f, i) + values_at(f->flags);
 
     if (f->values == FRAME_F16)
-        half_unpack(f->width, in, out);
+        float16_unpack(f->width, in, out);
     else
         memcpy(out, in, (size_t)f->width * frame_value_bytes(f->values));
 }

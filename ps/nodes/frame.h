@@ -65,7 +65,7 @@ enum frame_values {
     FRAME_F32,
     FRAME_I32,
     FRAME_F64,
-    FRAME_F16, /* of an f32 table: ps/nodes/half.h has the error bound */
+    FRAME_F16, /* of an f32 table: ps/nodes/float16.h has the error bound */
     FRAME_I64, /* clocks */
     FRAME_VALUES_COUNT
 };

@@ -17,7 +17,7 @@ void placement_init(struct placement *p, uint32_t node, uint32_t nodes,
 void placement_deinit(struct placement *p)
 {
     for (uint32_t i = 0; p->known && i < p->workers; i++)
-        known_deinit(&p->known[i]);
+        prefetch_list_deinit(&p->known[i]);
     mem_free(p->known);
     mem_free(p->touches);
     access_free(p->all);
@@ -44,7 +44,7 @@ static enum err make_known(struct placement *p)
     if (!p->known)
         return ERR_NOMEM;
     for (uint32_t i = 0; i < p->workers; i++)
-        known_init(&p->known[i], p->rows);
+        prefetch_list_init(&p->known[i], p->rows);
     return ERR_OK;
 }
 
@@ -67,7 +67,7 @@ enum err placement_expect(struct placement *p, uint32_t worker, uint64_t part,
 
     assert(worker < p->workers && row < p->rows);
     if (!err && reads)
-        err = known_add(&p->known[worker], part, row);
+        err = prefetch_list_add(&p->known[worker], part, row);
     if (err == ERR_NOMEM || !places)
         return err == ERR_NOMEM ? err : ERR_OK;
     return count_touches(p, row, (uint32_t)reads + (uint32_t)updates);
@@ -163,7 +163,7 @@ static uint32_t hash_of(const struct placement *p)
 }
 
 /* From rows to numbers. */
-static void renumber(const struct placement *p, struct known *k)
+static void renumber(const struct placement *p, struct prefetch_list *k)
 {
     for (size_t i = 0; i < k->parts; i++)
         for (size_t j = 0; j < k->list[i].n; j++)

@@ -19,7 +19,7 @@
 #include "base/fault.h"
 #include "ps/nodes/access.h"
 #include "ps/nodes/frame.h"
-#include "ps/rows/known.h"
+#include "ps/rows/prefetch_list.h"
 #include "ps/rows/table.h"
 
 #include <stdbool.h>
@@ -28,11 +28,12 @@
 struct placement {
     uint32_t node, nodes, workers; /* workers: a node */
     uint64_t rows;
-    struct known *known; /* [workers] what each will read, by row; or NULL */
-    uint32_t *touches;   /* [rows] of this node's; NULL: none */
-    struct access *all;  /* of all nodes, until the table is placed */
-    uint32_t *number;    /* [rows] the permutation ... */
-    uint32_t *row_at;    /* ... and its inverse; or NULL */
+    struct prefetch_list
+        *known;         /* [workers] what each will read, by row; or NULL */
+    uint32_t *touches;  /* [rows] of this node's; NULL: none */
+    struct access *all; /* of all nodes, until the table is placed */
+    uint32_t *number;   /* [rows] the permutation ... */
+    uint32_t *row_at;   /* ... and its inverse; or NULL */
 };
 
 void placement_init(struct placement *p, uint32_t node, uint32_t nodes,

@@ -2,7 +2,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "ps/nodes/shard_parts.h"
+#include "ps/nodes/shard_internal.h"
 
 #include <assert.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * al. 2015, section 3.3.2). */
 #include "base/mem.h"
 #include "ps/nodes/shard.h"
-#include "ps/nodes/shard_parts.h"
+#include "ps/nodes/shard_internal.h"
 
 #include <assert.h>
 #include <string.h>

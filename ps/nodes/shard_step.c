@@ -1,7 +1,7 @@
 /* What a shard does with each frame. */
 #include "base/mem.h"
 #include "ps/nodes/shard.h"
-#include "ps/nodes/shard_parts.h"
+#include "ps/nodes/shard_internal.h"
 
 #include <assert.h>
 #include <math.h>

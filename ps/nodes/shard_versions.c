@@ -1,6 +1,6 @@
 /* Row versions at a shard: which a node may still name, and what they saw. */
 #include "ps/nodes/shard.h"
-#include "ps/nodes/shard_parts.h"
+#include "ps/nodes/shard_internal.h"
 
 #include <string.h>
 

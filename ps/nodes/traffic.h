@@ -22,7 +22,7 @@ struct ps_traffic {
      * with values that came, asked for or not. */
     uint64_t rows_updated, rows_asked, rows_got;
     /* Rows that workers were known to need in a clock, and that they needed
-     * without being known to (ps/rows/known.h). */
+     * without being known to (ps/rows/prefetch_list.h). */
     uint64_t rows_foreseen, rows_unforeseen;
 
     /* Client: rows with sums that left because a clock ended, and before it

@@ -7,8 +7,8 @@
 #include <string.h>
 
 enum {
-    KNOWN_FLAGS = MLT_READ_MY_WRITES | MLT_NO_MOMENTUM | MLT_NOT_SAVED |
-                  MLT_OWN_CLOCK | MLT_ALIKE,
+    PREFETCH_LIST_FLAGS = MLT_READ_MY_WRITES | MLT_NO_MOMENTUM | MLT_NOT_SAVED |
+                          MLT_OWN_CLOCK | MLT_ALIKE,
     ROW_BYTES_MAX = 1 << 30
 };
 #define TABLE_BYTES_MAX ((uint64_t)1 << 46)
@@ -31,9 +31,9 @@ static enum err check_shape(const struct mlt_table_options *o, struct fault *f)
     if ((unsigned)o->type > MLT_F64 || (unsigned)o->access > MLT_LOCAL)
         return fault_set(f, ERR_INVAL, "table %s: unknown type or access",
                          o->name);
-    if (o->flags & ~(unsigned)KNOWN_FLAGS)
+    if (o->flags & ~(unsigned)PREFETCH_LIST_FLAGS)
         return fault_set(f, ERR_INVAL, "table %s: unknown flags 0x%x", o->name,
-                         o->flags & ~(unsigned)KNOWN_FLAGS);
+                         o->flags & ~(unsigned)PREFETCH_LIST_FLAGS);
     if ((o->flags & MLT_OWN_CLOCK) && o->access != MLT_SHARED)
         return fault_set(f, ERR_INVAL,
                          "table %s: MLT_OWN_CLOCK needs a shared table",

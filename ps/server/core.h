@@ -19,7 +19,7 @@
 #include "branches/store.h"
 #include "ps/nodes/placement.h"
 #include "ps/rows/consistency.h"
-#include "ps/rows/known.h"
+#include "ps/rows/prefetch_list.h"
 #include "ps/rows/rule.h"
 #include "ps/rows/table.h"
 #include "ps/rows/update.h"
@@ -63,10 +63,11 @@ struct view {
     /* Across nodes: the node's part of the table; the rows that the worker is
      * known to read, where the server gathers that. */
     uint64_t node_first, node_count;
-    struct known *known; /* NULL: it does not */
+    struct prefetch_list *known; /* NULL: it does not */
 
     /* Copies under ssp, essp, async: a row, and what it held when taken (across
-     * nodes: the worker's own clock when it last had the row; ps/rows/known.h).
+     * nodes: the worker's own clock when it last had the row;
+     * ps/rows/prefetch_list.h).
      */
     unsigned char *copy; /* [rows * value_bytes] or NULL */
     int64_t *held;       /* [rows] */

@@ -36,7 +36,7 @@ static bool notes_held(const struct mlt_ps *ps, const struct table *t)
 bool table_gathers(const struct mlt_ps *ps, const struct table *t)
 {
     return ps->gathers && ps->nodes > 1 && t->access == MLT_SHARED &&
-           t->rows <= KNOWN_ROWS_MAX;
+           t->rows <= PREFETCH_LIST_ROWS_MAX;
 }
 
 /* Buffers of one table over all workers, and the node's chunk pointers. */
@@ -54,7 +54,7 @@ static uint64_t table_buffers(const struct mlt_ps *ps, const struct table *t)
     if (notes_held(ps, t))
         bytes += t->rows * sizeof(int64_t);
     if (table_gathers(ps, t))
-        bytes += known_entries_max(t->rows) * KNOWN_ENTRY_BYTES;
+        bytes += prefetch_list_entries_max(t->rows) * PREFETCH_LIST_ENTRY_BYTES;
     if (ps->nodes == 1 && has_copies(ps, t) && t->rule->revises)
         bytes += values;
     if (t->flags & MLT_READ_MY_WRITES)
@@ -325,7 +325,7 @@ static enum err new_buffers(struct mlt_ps *ps, struct view *v)
         v->known = mem_alloc(sizeof(*v->known));
         if (!v->known)
             return ERR_NOMEM;
-        known_init(v->known, t->rows);
+        prefetch_list_init(v->known, t->rows);
     }
     return ERR_OK;
 }
@@ -349,7 +349,7 @@ static void free_view(struct view *v)
     mem_free(v->mine);
     mem_free(v->seen);
     if (v->known)
-        known_deinit(v->known);
+        prefetch_list_deinit(v->known);
     mem_free(v->known);
 }
 

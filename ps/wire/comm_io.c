@@ -2,7 +2,7 @@
 
 #include "base/log.h"
 #include "base/rng.h"
-#include "ps/wire/comm_parts_io.h"
+#include "ps/wire/comm_internal_io.h"
 
 #include <zmq.h>
 
@@ -131,7 +131,7 @@ void comm_stop(struct mlt_ps *ps)
         close(c->wake_fd);
     cache_free(c->cache);
     shard_free(c->shard);
-    accord_free(c->accord);
+    agreement_free(c->accord);
     for (unsigned i = 0; c->update && i < ps->workers; i++)
         mem_free(c->update[i]);
     mem_free(c->update);
@@ -211,7 +211,7 @@ static enum err new_cores(struct comm *c)
     if (!err)
         err = cache_new(&cache, &c->cache);
     if (!err)
-        err = accord_new(ps->node, ps->nodes, &c->accord);
+        err = agreement_new(ps->node, ps->nodes, &c->accord);
     if (err)
         return err;
     c->room = COMM_ROOM_BYTES;
@@ -365,9 +365,9 @@ static enum err place_table(struct mlt_ps *ps, mlt_table table)
 
         v->number = t->number;
         if (p->known) {
-            known_deinit(v->known);
+            prefetch_list_deinit(v->known);
             *v->known = p->known[i];
-            known_init(&p->known[i], t->rows);
+            prefetch_list_init(&p->known[i], t->rows);
         }
     }
     return ERR_OK;
@@ -490,7 +490,7 @@ enum err comm_begin(struct mlt_ps *ps)
         err = shard_step(c->shard, &f, &fault);
         assert(!err);
         cache_begin(c->cache, c->slice, f.clock, ps->staleness);
-        accord_begin(c->accord, c->slice);
+        agreement_begin(c->accord, c->slice);
         for (unsigned i = 0; i < ps->workers; i++) {
             struct mlt_worker *w = &ps->worker[i];
 
@@ -515,7 +515,7 @@ void comm_cut(struct mlt_ps *ps)
 
     comm_lock(c);
     if (c->running)
-        accord_cut(c->accord);
+        agreement_cut(c->accord);
     comm_pump(c);
     comm_unlock(c);
     runtime_progress(ps);
@@ -527,7 +527,7 @@ void comm_fail(struct mlt_ps *ps, enum err code)
 
     comm_lock(c);
     if (c->running)
-        accord_fail(c->accord, code);
+        agreement_fail(c->accord, code);
     comm_pump(c);
     comm_unlock(c);
     runtime_progress(ps);
@@ -579,7 +579,7 @@ static void count_known(const struct mlt_ps *ps, struct ps_traffic *out)
 {
     for (unsigned i = 0; i < ps->workers; i++)
         for (size_t t = 0; t < ps->tables; t++) {
-            const struct known *k = ps->worker[i].view[t].known;
+            const struct prefetch_list *k = ps->worker[i].view[t].known;
 
             out->rows_foreseen += k ? k->early : 0;
             out->rows_unforeseen += k ? k->unforeseen : 0;

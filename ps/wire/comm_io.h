@@ -3,9 +3,9 @@
  * Holds the sockets, one link to each other node (ps/nodes/link.h), this node's
  * shard (ps/nodes/shard.h) on its workers' stores, the cache of all rows that
  * its workers read (ps/nodes/cache.h), and what is agreed on
- * (ps/nodes/accord.h). A thread takes what comes; whoever has something to say
- * (a worker that ends a clock, say) writes it to the sockets itself, under the
- * one lock that guards all of it.
+ * (ps/nodes/agreement.h). A thread takes what comes; whoever has something to
+ * say (a worker that ends a clock, say) writes it to the sockets itself, under
+ * the one lock that guards all of it.
  *
  *   workers ── get_row, clock ──► lock: cache, shard, accord, links
  *   control ── begin ───────────►   │            ▲

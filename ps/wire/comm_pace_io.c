@@ -1,5 +1,5 @@
 /* The bandwidth budget of a node: what leaves when, and what leaves early. */
-#include "ps/wire/comm_parts_io.h"
+#include "ps/wire/comm_internal_io.h"
 
 #include <assert.h>
 

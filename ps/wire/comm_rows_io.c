@@ -1,6 +1,6 @@
 /* This node's part of the rows, as its shard works on them: in the workers'
  * stores, on the branch that is active. Under the communication's lock. */
-#include "ps/wire/comm_parts_io.h"
+#include "ps/wire/comm_internal_io.h"
 
 #include <string.h>
 

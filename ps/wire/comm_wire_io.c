@@ -1,6 +1,6 @@
 /* Frames to and from the sockets. */
 #include "base/log.h"
-#include "ps/wire/comm_parts_io.h"
+#include "ps/wire/comm_internal_io.h"
 
 #include <zmq.h>
 
@@ -216,7 +216,7 @@ enum err comm_take(struct comm *c, const struct frame *f, struct fault *fault)
     case FRAME_HELD:
     case FRAME_END:
     case FRAME_FAIL:
-        return accord_step(c->accord, f, fault);
+        return agreement_step(c->accord, f, fault);
     default:
         return shard_step(c->shard, f, fault);
     }
@@ -354,7 +354,7 @@ static size_t next_frame(struct comm *c, uint32_t node, size_t room)
 
     if (p->hello_due || p->fits_due || p->placed_due)
         return greet(c, p);
-    n = accord_next(c->accord, node, c->bytes, c->room);
+    n = agreement_next(c->accord, node, c->bytes, c->room);
     return n ? n : next_rows(c, node, room);
 }
 
@@ -435,15 +435,15 @@ static bool move_own(struct comm *c)
 static bool settle(struct comm *c)
 {
     const struct ps_cut *cut = &c->ps->cut;
-    enum err failed = accord_failed(c->accord);
+    enum err failed = agreement_failed(c->accord);
     uint64_t clocks;
     bool held = false;
 
-    if (c->running && accord_must_hold(c->accord)) {
-        accord_held(c->accord, cut->hold ? cut->hold(cut->arg) : 0);
+    if (c->running && agreement_must_hold(c->accord)) {
+        agreement_held(c->accord, cut->hold ? cut->hold(cut->arg) : 0);
         held = true;
     }
-    if (c->running && accord_take_end(c->accord, &clocks) && cut->release)
+    if (c->running && agreement_take_end(c->accord, &clocks) && cut->release)
         cut->release(cut->arg, clocks);
     if (c->broken.code)
         failed = ERR_NODE;

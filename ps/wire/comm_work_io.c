@@ -1,5 +1,5 @@
 /* What workers call. */
-#include "ps/wire/comm_parts_io.h"
+#include "ps/wire/comm_internal_io.h"
 
 #include <assert.h>
 
@@ -7,7 +7,7 @@ enum {
     EARLY_PART_BYTES = 256 << 10, /* of known rows, so that some go first */
     /* Looking for known rows costs as much whether they have come or not: it is
      * done again when this part of them may have. */
-    KNOWN_PART = 16
+    PREFETCH_LIST_PART = 16
 };
 
 /* ---- waiting ------------------------------------------------------------- */
@@ -103,7 +103,8 @@ static const void *row_had(const struct mlt_worker *w, struct view *v,
 
     if (v->held[row] >= since)
         return place_had(w, v, row);
-    if (!known_is_fetched(v->held[row], since) || is_fresher_later(w->ps))
+    if (!prefetch_list_is_fetched(v->held[row], since) ||
+        is_fresher_later(w->ps))
         return NULL;
     v->held[row] = w->own_clock;
     return place_had(w, v, row);
@@ -129,7 +130,7 @@ static size_t read_missing(struct comm *c, struct mlt_worker *w, struct view *v,
         if (out[i])
             continue;
         if (v->known)
-            known_note(v->known, row, v->held);
+            prefetch_list_note(v->known, row, v->held);
         if (!read_cache(c, w, v, row)) {
             missing++;
             continue;
@@ -144,11 +145,11 @@ static size_t read_missing(struct comm *c, struct mlt_worker *w, struct view *v,
  * here, sends for the others, as many as may be under way. */
 static void read_known(struct comm *c, struct mlt_worker *w, struct view *v)
 {
-    struct known *k = v->known;
+    struct prefetch_list *k = v->known;
     uint64_t answers = cache_stats(c->cache).answers + 1;
     size_t kept = 0;
 
-    if (k->seen && answers - k->seen < k->waits / KNOWN_PART)
+    if (k->seen && answers - k->seen < k->waits / PREFETCH_LIST_PART)
         return;
     k->seen = answers;
     for (size_t i = 0; i < k->waits; i++) {
@@ -157,7 +158,7 @@ static void read_known(struct comm *c, struct mlt_worker *w, struct view *v)
         if (v->held[row] >= held_since(w, v) || is_here(w->ps, v, row))
             continue;
         if (read_cache(c, w, v, row))
-            v->held[row] = known_fetched(k->clock);
+            v->held[row] = prefetch_list_fetched(k->clock);
         else
             k->wait[kept++] = row;
     }
@@ -171,7 +172,7 @@ static void read_known(struct comm *c, struct mlt_worker *w, struct view *v)
 static size_t send_for(struct comm *c, struct mlt_worker *w, struct view *v,
                        size_t n, const uint64_t rows[], const void *out[])
 {
-    struct known *k = v->known;
+    struct prefetch_list *k = v->known;
     size_t missing = read_missing(c, w, v, n, rows, out);
 
     if (k && k->waits) {
@@ -186,12 +187,13 @@ static int fetch(struct mlt_worker *w, struct view *v, size_t n,
                  const uint64_t rows[], const void *out[])
 {
     struct comm *c = w->ps->comm;
-    struct known *k = v->known;
+    struct prefetch_list *k = v->known;
     int err;
 
     comm_lock(c);
     if (k && k->clock != w->own_clock)
-        known_begin(k, w->part, w->own_clock, held_since(w, v), v->held);
+        prefetch_list_begin(k, w->part, w->own_clock, held_since(w, v),
+                            v->held);
     while (!(err = run_error(c)) && send_for(c, w, v, n, rows, out)) {
         say(c);
         if (read_missing(c, w, v, n, rows, out) == 0)

@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "mltune/searcher.h"
-#include "searchers/process/lines.h"
+#include "searchers/process/searcher_protocol.h"
 #include "searchers/space/space_json.h"
 
 #include <assert.h>
@@ -319,12 +319,13 @@ static bool reply(struct host *h, char *line)
 static bool reply_hello(struct host *h, uint64_t id)
 {
     if (!plugin)
-        return reply(h, lines_answer_error(id, h->not_loaded.text));
-    return reply(h, lines_answer_hello(id, plugin->name, plugin->summary,
-                                       plugin->settings));
+        return reply(h, searcher_protocol_answer_error(id, h->not_loaded.text));
+    return reply(h, searcher_protocol_answer_hello(
+                        id, plugin->name, plugin->summary, plugin->settings));
 }
 
-static bool reply_open(struct host *h, const struct lines_request *r)
+static bool reply_open(struct host *h,
+                       const struct searcher_protocol_request *r)
 {
     struct fault f = {0};
     enum err err = ERR_PROTO;
@@ -333,12 +334,12 @@ static bool reply_open(struct host *h, const struct lines_request *r)
         err = searcher_open(&hosted_ops, &r->space, r->settings, r->seed,
                             &h->searcher, &f);
     if (err)
-        return reply(
-            h, lines_answer_error(r->id, *f.text ? f.text : err_text(err)));
-    return reply(h, lines_answer_done(r->id));
+        return reply(h, searcher_protocol_answer_error(
+                            r->id, *f.text ? f.text : err_text(err)));
+    return reply(h, searcher_protocol_answer_done(r->id));
 }
 
-static bool reply_ask(struct host *h, const struct lines_request *r)
+static bool reply_ask(struct host *h, const struct searcher_protocol_request *r)
 {
     const struct space *space = searcher_space(h->searcher);
     struct setting x = {0};
@@ -347,19 +348,19 @@ static bool reply_ask(struct host *h, const struct lines_request *r)
         searcher_ask(h->searcher, r->running, r->running_len,
                      r->has_incumbent ? &r->incumbent : NULL, &x, &f);
 
-    return reply(h, lines_answer_ask(r->id, space, err, &x, &f));
+    return reply(h, searcher_protocol_answer_ask(r->id, space, err, &x, &f));
 }
 
-static bool serve(struct host *h, const struct lines_request *r)
+static bool serve(struct host *h, const struct searcher_protocol_request *r)
 {
     switch (r->kind) {
-    case LINES_HELLO:
+    case SEARCHER_PROTOCOL_HELLO:
         return reply_hello(h, r->id);
-    case LINES_OPEN:
+    case SEARCHER_PROTOCOL_OPEN:
         return reply_open(h, r);
-    case LINES_ASK:
+    case SEARCHER_PROTOCOL_ASK:
         return reply_ask(h, r);
-    case LINES_TELL:
+    case SEARCHER_PROTOCOL_TELL:
         return searcher_tell(h->searcher, &r->told, NULL) == ERR_OK;
     }
     return false;
@@ -367,18 +368,18 @@ static bool serve(struct host *h, const struct lines_request *r)
 
 static bool serve_line(struct host *h, const char *line, size_t len)
 {
-    struct lines_request r;
+    struct searcher_protocol_request r;
     struct fault f = {0};
     bool ok;
 
-    if (lines_read_request(line, len,
-                           h->searcher ? searcher_space(h->searcher) : NULL, &r,
-                           &f)) {
+    if (searcher_protocol_read_request(
+            line, len, h->searcher ? searcher_space(h->searcher) : NULL, &r,
+            &f)) {
         fprintf(stderr, "mltune searcher-host: %s\n", f.text);
         return false;
     }
     ok = serve(h, &r);
-    lines_request_deinit(&r);
+    searcher_protocol_request_deinit(&r);
     return ok;
 }
 

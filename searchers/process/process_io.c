@@ -47,8 +47,8 @@ struct process {
     enum stage stage;
     struct fault fault;
     bool warned;
-    struct lines_hello hello; /* owned, from PROCESS_OPENING on */
-    char **told;              /* owned, [told_len]: tells from before open */
+    struct searcher_protocol_hello hello; /* owned, from PROCESS_OPENING on */
+    char **told; /* owned, [told_len]: tells from before open */
     size_t told_len, told_capacity;
 
     uint64_t last_id;
@@ -216,16 +216,17 @@ static enum err check_settings(struct process *p, struct fault *f)
 static enum err take_hello(struct process *p, const char *line, size_t len,
                            struct fault *f)
 {
-    enum err err = lines_read_hello(line, len, p->awaited, &p->hello, f);
+    enum err err =
+        searcher_protocol_read_hello(line, len, p->awaited, &p->hello, f);
 
     if (err)
         return err;
     err = check_settings(p, f);
     if (!err && p->space)
-        err = send_request(
-            p, lines_open(p->last_id + 1, p->space, p->settings, p->seed));
+        err = send_request(p, searcher_protocol_open(p->last_id + 1, p->space,
+                                                     p->settings, p->seed));
     if (err == ERR_NOMEM)
-        lines_hello_deinit(&p->hello); /* the line is read again */
+        searcher_protocol_hello_deinit(&p->hello); /* the line is read again */
     return err;
 }
 
@@ -233,7 +234,8 @@ static enum err take_proposal(struct process *p, const char *line, size_t len,
                               struct fault *f)
 {
     struct setting x = {0};
-    enum err err = lines_read_ask(line, len, p->awaited, p->space, &x, f);
+    enum err err =
+        searcher_protocol_read_ask(line, len, p->awaited, p->space, &x, f);
 
     if (err && err != ERR_AGAIN && err != ERR_EXHAUSTED)
         return err;
@@ -255,7 +257,7 @@ static enum err take_by_stage(struct process *p, const char *line, size_t len,
             p->stage = p->space ? PROCESS_OPENING : PROCESS_READY;
         return err;
     case PROCESS_OPENING:
-        err = lines_read_open(line, len, p->awaited, f);
+        err = searcher_protocol_read_open(line, len, p->awaited, f);
         if (!err)
             p->stage = PROCESS_READY;
         return err;
@@ -362,7 +364,7 @@ static enum err start_child(struct process *p, const char *const argv[],
         return fault_set(f, ERR_NOENT, "cannot start %s: not found in PATH",
                          argv[0]);
     return child_start(&p->child, path, (char *const *)argv, folder,
-                       LINES_ANSWER_MAX, f);
+                       SEARCHER_PROTOCOL_ANSWER_MAX, f);
 }
 
 /* A program that is not there is as broken as one that dies. */
@@ -373,7 +375,7 @@ static enum err start(struct process *p, const char *const argv[],
     enum err err = start_child(p, argv, folder, &f);
 
     if (!err)
-        return send_request(p, lines_hello(p->last_id + 1));
+        return send_request(p, searcher_protocol_hello(p->last_id + 1));
     if (err == ERR_NOMEM)
         return err;
     p->stage = PROCESS_BROKEN;
@@ -404,7 +406,7 @@ static void release(struct process *p)
     for (size_t i = 0; i < p->told_len; i++)
         mem_free(p->told[i]);
     mem_free(p->told);
-    lines_hello_deinit(&p->hello);
+    searcher_protocol_hello_deinit(&p->hello);
     json_decref(p->settings);
     if (p->random)
         searcher_random.close(p->random);
@@ -546,7 +548,7 @@ static enum err put_question(struct process *p, const struct searcher_query *q,
     enum err err;
 
     p->answered = false;
-    err = send_request(p, lines_ask(p->last_id + 1, p->space, q));
+    err = send_request(p, searcher_protocol_ask(p->last_id + 1, p->space, q));
     if (err == ERR_NOMEM)
         return fault_set(f, err, "%s", err_text(err));
     p->asked = digest;
@@ -608,7 +610,7 @@ static enum err process_tell(void *state, const struct observation *o,
 
     if (p->stage == PROCESS_BROKEN)
         return ERR_OK; /* the next ask says so */
-    line = lines_tell(p->space, o);
+    line = searcher_protocol_tell(p->space, o);
     if (!line || mem_grow((void **)&p->told, &p->told_capacity,
                           sizeof(*p->told), p->told_len + 1) != 0) {
         mem_free(line);
@@ -626,7 +628,7 @@ static const struct searcher_ops *process_fallback(const void *state)
 
 /* ---- a trial start ------------------------------------------------------- */
 
-static enum err try_it(struct process *p, struct lines_hello *hello,
+static enum err try_it(struct process *p, struct searcher_protocol_hello *hello,
                        struct fault *f)
 {
     while (p->stage != PROCESS_READY && p->stage != PROCESS_BROKEN) {
@@ -645,7 +647,8 @@ static enum err try_it(struct process *p, struct lines_hello *hello,
 
 enum err searcher_process_try(const struct searcher_ops *ops,
                               const struct space *space, const json_t *settings,
-                              struct lines_hello *hello, struct fault *f)
+                              struct searcher_protocol_hello *hello,
+                              struct fault *f)
 {
     json_t *own = NULL;
     void *state = NULL;

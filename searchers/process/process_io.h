@@ -1,6 +1,6 @@
 /* Searchers that run in another process and speak JSON lines
- * (searchers/process/lines.h, docs/searcher-protocol.md): a program in any
- * language, or a shared object hosted by `mltune searcher-host`.
+ * (searchers/process/searcher_protocol.h, docs/searcher-protocol.md): a program
+ * in any language, or a shared object hosted by `mltune searcher-host`.
  *
  * Why shared objects, too, get a process: within the tuner a crash or an
  * endless loop in foreign code could not be caught, and would take the run with
@@ -27,7 +27,7 @@
 #ifndef SEARCHERS_PROCESS_IO_H
 #define SEARCHERS_PROCESS_IO_H
 
-#include "searchers/process/lines.h"
+#include "searchers/process/searcher_protocol.h"
 
 extern const struct searcher_ops searcher_process;
 extern const struct searcher_ops searcher_plugin;
@@ -36,12 +36,14 @@ extern const struct searcher_ops searcher_plugin;
  * can search @space (NULL: only what it says of itself), and ends it again.
  * Blocks for at most its time-out.
  *
- * @hello    what it says of itself; may be NULL; lines_hello_deinit, on success
+ * @hello    what it says of itself; may be NULL;
+ * searcher_protocol_hello_deinit, on success
  *
  * Errors: those of ask, ERR_INVAL for settings that it refuses, ERR_NOMEM. */
 enum err searcher_process_try(const struct searcher_ops *ops,
                               const struct space *space, const json_t *settings,
-                              struct lines_hello *hello, struct fault *f);
+                              struct searcher_protocol_hello *hello,
+                              struct fault *f);
 
 /* Whether an error of searcher_process_try is the configuration's fault, which
  * the user should mend, rather than an accident in a run that can go on. */

@@ -1,6 +1,6 @@
-/* What the tuner does in simulated runs, as one number a run: the CRC-32C of its
- * trace, every action with its numbers. A change that is meant to change
- * no decision leaves all lines as they were:
+/* What the tuner does in simulated runs, as one number a run: the CRC-32C of
+ * its trace, every action with its numbers. A change that is meant to change no
+ * decision leaves all lines as they were:
  *
  *     make bench B=sim_traces >before      SEEDS=3 by default
  *

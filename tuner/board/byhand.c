@@ -2,9 +2,9 @@
 
 #include "base/json/json.h"
 #include "searchers/space/space_json.h"
-#include "tuner/board/given.h"
 #include "tuner/board/steering.h"
 #include "tuner/board/strategy.h"
+#include "tuner/board/user_setting.h"
 #include "tuner/history/history.h"
 
 #include <assert.h>
@@ -142,11 +142,11 @@ static void fork_with(struct board *c, struct byhand_fork *f,
     struct problems problems = {0};
     struct setting setting;
     json_t *json = NULL;
-    enum err err = given_setting(c, &parent->setting, given, "/setting",
-                                 &setting, &json, &problems);
+    enum err err = user_setting_complete(c, &parent->setting, given, "/setting",
+                                         &setting, &json, &problems);
 
     if (err == ERR_INVAL) {
-        given_refuse(c, &problems);
+        user_setting_refuse(c, &problems);
     } else if (err) {
         steering_answer(c, err, false, "out of memory; try again");
     } else if (!fork_into(c, f, parent, &setting, json)) {
@@ -284,7 +284,7 @@ static void give_up(struct board *c, struct byhand_fork *f, const char *reason)
     branch_id branch = f->branch;
 
     if (f->running)
-        line_deinit(&f->line);
+        training_deinit(&f->line);
     *f = no_fork;
     board_free(c, branch, reason);
     c->hand->cutting = true;
@@ -378,7 +378,7 @@ static void take_up(struct board *c, struct byhand_fork *f)
 static void begin(struct board *c, struct byhand_fork *f,
                   const struct branch *b)
 {
-    line_init(&f->line, c, b->id, false);
+    training_init(&f->line, c, b->id, false);
     f->running = true;
     f->until = b->epochs + f->epochs;
     f->line.pause_at = f->clocks ? b->clocks + f->clocks : 0;
@@ -391,7 +391,7 @@ static void has_run(struct board *c, struct byhand_fork *f)
     char length[48];
 
     f->over = true;
-    line_deinit(&f->line);
+    training_deinit(&f->line);
     f->running = false;
     length_text(f->epochs, f->clocks, length);
     d = board_decision(c, "fork",
@@ -415,7 +415,7 @@ static void lost(struct board *c, struct byhand_fork *f, const struct branch *b)
     give_up(c, f, why);
 }
 
-static void take_result(struct byhand_fork *f, const struct line_epoch *e)
+static void take_result(struct byhand_fork *f, const struct training_epoch *e)
 {
     f->loss = e->e.loss;
     f->metric = e->metric;
@@ -423,30 +423,30 @@ static void take_result(struct byhand_fork *f, const struct line_epoch *e)
 
 /* An epoch is over, and perhaps its time. */
 static void take_epoch(struct board *c, struct byhand_fork *f,
-                       const struct line_epoch *e)
+                       const struct training_epoch *e)
 {
-    line_record(&f->line, e, false, false);
+    training_record(&f->line, e, false, false);
     take_result(f, e);
     if (f->epochs && f->line.epochs >= f->until)
         has_run(c, f);
     else
-        line_go(&f->line);
+        training_go(&f->line);
 }
 
 static void run(struct board *c, struct byhand_fork *f)
 {
-    struct line_epoch e;
-    enum line_state state = LINE_EPOCH;
+    struct training_epoch e;
+    enum training_state state = TRAINING_EPOCH;
 
-    while (state == LINE_EPOCH && !f->over) {
+    while (state == TRAINING_EPOCH && !f->over) {
         f->line.brief = c->status == RUN_TUNING;
-        state = line_advance(&f->line, &e);
-        if (state == LINE_EPOCH) {
+        state = training_advance(&f->line, &e);
+        if (state == TRAINING_EPOCH) {
             take_epoch(c, f, &e);
-        } else if (state == LINE_PAUSED) {
+        } else if (state == TRAINING_PAUSED) {
             take_result(f, &e);
             has_run(c, f);
-        } else if (state == LINE_BROKEN) {
+        } else if (state == TRAINING_BROKEN) {
             lost(c, f, board_branch(c, f->branch));
             return;
         }
@@ -459,7 +459,7 @@ static void hand_over(struct board *c, struct byhand_fork *f, struct branch *b)
     branch_id branch = b->id;
 
     if (f->running)
-        line_deinit(&f->line);
+        training_deinit(&f->line);
     f->running = false;
     f->over = true;
     if (b->nonfinite || b->error) {
@@ -529,8 +529,8 @@ static void begin_again(struct board *c, struct branch *base,
     json_t *json = NULL;
 
     if (f &&
-        given_setting(c, &base->setting, was->setting, "/setting", &setting,
-                      &json, &problems) == ERR_OK &&
+        user_setting_complete(c, &base->setting, was->setting, "/setting",
+                              &setting, &json, &problems) == ERR_OK &&
         fork_into(c, f, base, &setting, json)) {
         f->instead_of = was->branch;
         f->epochs = was->wish_epochs;

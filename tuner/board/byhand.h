@@ -20,7 +20,7 @@
 #ifndef TUNER_BYHAND_H
 #define TUNER_BYHAND_H
 
-#include "tuner/board/line.h"
+#include "tuner/board/training.h"
 
 enum { BYHAND_MAX = 8 }; /* at the same time */
 
@@ -37,7 +37,7 @@ struct byhand_fork {
     bool running;   /* the line is there */
     bool over;      /* has run as far as it was to */
     uint32_t until; /* epoch of the lineage at whose end it is */
-    struct line line;
+    struct training line;
     double loss, metric; /* its last; NAN: none */
 };
 

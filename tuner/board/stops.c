@@ -11,13 +11,13 @@ static bool metric_reached(const struct board *c, double metric)
     return c->system.metric_higher_better ? metric >= target : metric <= target;
 }
 
-bool stops_target(const struct board *c, const struct line_epoch *e)
+bool stops_target(const struct board *c, const struct training_epoch *e)
 {
     /* A NAN target compares false. */
     return e->e.loss <= c->options.target_loss || metric_reached(c, e->metric);
 }
 
-bool stops_check(struct board *c, const struct line_epoch *e)
+bool stops_check(struct board *c, const struct training_epoch *e)
 {
     if (stops_target(c, e)) {
         bool loss = e->e.loss <= c->options.target_loss;

@@ -4,14 +4,14 @@
 #ifndef TUNER_STOPS_H
 #define TUNER_STOPS_H
 
-#include "tuner/board/line.h"
 #include "tuner/board/plateau.h"
+#include "tuner/board/training.h"
 
 /* Whether an epoch's result reaches the target loss or metric. */
-bool stops_target(const struct board *c, const struct line_epoch *e);
+bool stops_target(const struct board *c, const struct training_epoch *e);
 
 /* Ends the run if target or last epoch is reached. True if so. */
-bool stops_check(struct board *c, const struct line_epoch *e);
+bool stops_check(struct board *c, const struct training_epoch *e);
 
 /* Ends the run as converged. */
 void stops_converged(struct board *c, const struct plateau *p);

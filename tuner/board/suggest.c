@@ -2,10 +2,10 @@
 
 #include "base/json/json.h"
 #include "searchers/space/space_json.h"
-#include "tuner/board/given.h"
 #include "tuner/board/saved.h"
 #include "tuner/board/steering.h"
 #include "tuner/board/strategy.h"
+#include "tuner/board/user_setting.h"
 #include "tuner/history/history.h"
 
 #include <assert.h>
@@ -321,9 +321,9 @@ static enum err read_batch(struct board *c, const struct tuner_suggest *want,
         char pointer[32];
 
         snprintf(pointer, sizeof(pointer), "/settings/%zu", i);
-        err =
-            given_setting(c, &base, given, want->single ? "/setting" : pointer,
-                          &x.setting, &x.json, problems);
+        err = user_setting_complete(c, &base, given,
+                                    want->single ? "/setting" : pointer,
+                                    &x.setting, &x.json, problems);
         if (err == ERR_OK)
             out->item[out->n++] = x;
         else if (err == ERR_NOMEM)
@@ -433,7 +433,7 @@ static void take(struct board *c, const struct tuner_suggest *want,
     assert(n <= TUNER_SUGGESTIONS_MAX);
     err = read_batch(c, want, settings, &batch, &problems);
     if (err == ERR_INVAL)
-        given_refuse(c, &problems);
+        user_setting_refuse(c, &problems);
     else if (err)
         steering_answer(c, err, false, "out of memory; try again");
     else if (waiting(c) + n > SUGGEST_WAITING_MAX)

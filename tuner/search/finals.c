@@ -44,7 +44,7 @@ static void drop_out(struct finals *f, struct finalist *x, const char *why)
     board_decision(f->c, "finalist", "trial %u is out: %s", x->trial->number,
                    why);
     if (x->started)
-        line_deinit(&x->line);
+        training_deinit(&x->line);
     board_drop(f->c, x->kept, "its finalist is out");
     x->kept = BRANCH_NONE;
     board_free(f->c, x->branch, "lost the finals");
@@ -108,7 +108,7 @@ static bool started(struct finals *f, struct finalist *x)
     }
     if (b->state != BRANCH_LIVE || b->after)
         return false;
-    line_init(&x->line, f->c, b->id, false);
+    training_init(&x->line, f->c, b->id, false);
     x->before = x->line.epochs - x->base;
     x->started = true;
     plan_look(f, x);
@@ -118,7 +118,7 @@ static bool started(struct finals *f, struct finalist *x)
 /* Keeps the end of its latest epoch if that would be the best model so far. */
 static void keep_if_best(struct finals *f, struct finalist *x)
 {
-    const struct line_epoch *e = &x->epoch[x->epochs - 1];
+    const struct training_epoch *e = &x->epoch[x->epochs - 1];
     struct branch *b = board_branch(f->c, x->branch), *kept;
 
     if (!board_is_better(f->c, e->e.loss, e->metric))
@@ -145,9 +145,9 @@ static void forget_refused(struct finals *f, struct finalist *x)
 }
 
 static void take_epoch(struct finals *f, struct finalist *x,
-                       const struct line_epoch *e)
+                       const struct training_epoch *e)
 {
-    line_record(&x->line, e, false, false);
+    training_record(&x->line, e, false, false);
     /* Where clocks are few the look may fall on the epoch's end: it is over,
      * and whoever goes on with the line waits for none. */
     x->line.pause_at = 0;
@@ -184,25 +184,26 @@ static bool far_enough(const struct finals *f, const struct finalist *x)
 /* True when it has run the stage, or is out. */
 static bool ran_stage(struct finals *f, struct finalist *x)
 {
-    struct line_epoch e;
-    enum line_state state = LINE_EPOCH;
+    struct training_epoch e;
+    enum training_state state = TRAINING_EPOCH;
 
     if (x->out)
         return true;
     if (!started(f, x))
         return x->out;
     forget_refused(f, x);
-    while ((state == LINE_EPOCH || state == LINE_PAUSED) && !far_enough(f, x)) {
-        line_go(&x->line);
-        state = line_advance(&x->line, &e);
-        if (state == LINE_EPOCH) {
+    while ((state == TRAINING_EPOCH || state == TRAINING_PAUSED) &&
+           !far_enough(f, x)) {
+        training_go(&x->line);
+        state = training_advance(&x->line, &e);
+        if (state == TRAINING_EPOCH) {
             take_epoch(f, x, &e);
-        } else if (state == LINE_PAUSED) {
+        } else if (state == TRAINING_PAUSED) {
             x->look = e;
             x->looked = true;
         }
     }
-    if (state == LINE_BROKEN)
+    if (state == TRAINING_BROKEN)
         drop_out(f, x,
                  board_branch(f->c, x->branch)->nonfinite
                      ? "it diverged"

@@ -6,13 +6,13 @@
  * order of the rates reverses at epoch three). Branches make the longer look
  * cheap: the winner's epochs count as training. Finalists are compared at equal
  * time, as trials are, so that what a setting costs counts, and by the metric
- * only as far as that can tell (tuner/search/doubt.h). Inside tuner/ only;
- * docs/algorithms.md has the measurements behind the rules.
+ * only as far as that can tell (tuner/search/metric_noise.h). Inside tuner/
+ * only; docs/algorithms.md has the measurements behind the rules.
  */
 #ifndef TUNER_FINALS_H
 #define TUNER_FINALS_H
 
-#include "tuner/board/line.h"
+#include "tuner/board/training.h"
 #include "tuner/search/search.h"
 
 enum {
@@ -31,15 +31,15 @@ struct finalist {
     bool out, started;
     uint32_t base;   /* epochs of the lineage before the search */
     uint32_t before; /* epochs that ended within its trial, untested */
-    struct line line;
+    struct training line;
     /* A dear setting's result where an epoch of the fastest is over, and its
      * own is not; loss: the mean up to there. */
     bool looked;
-    struct line_epoch look;
+    struct training_epoch look;
     double look_time;
     /* Epochs that were tested, oldest first. */
     uint32_t epochs;
-    struct line_epoch epoch[FINALS_EPOCHS_MAX];
+    struct training_epoch epoch[FINALS_EPOCHS_MAX];
     double time[FINALS_EPOCHS_MAX]; /* of training since the parent; seconds,
                                      * or epochs with trial_clocks */
     double run;                     /* the same, so far */

@@ -1,16 +1,16 @@
 #include "tuner/search/finals_judge.h"
 
-#include "tuner/search/doubt.h"
+#include "tuner/search/metric_noise.h"
 
 #include <assert.h>
 #include <math.h>
 
-double finals_score(const struct finals *f, const struct line_epoch *e)
+double finals_score(const struct finals *f, const struct training_epoch *e)
 {
     return board_score(f->c, e->e.loss, e->metric);
 }
 
-static double loss_of(const struct finals *f, const struct line_epoch *e)
+static double loss_of(const struct finals *f, const struct training_epoch *e)
 {
     (void)f;
     return e->e.loss;
@@ -21,7 +21,7 @@ static double loss_of(const struct finals *f, const struct line_epoch *e)
 static double point(const struct finals *f, const struct finalist *x,
                     uint32_t i, double *time,
                     double (*value)(const struct finals *,
-                                    const struct line_epoch *))
+                                    const struct training_epoch *))
 {
     if (x->looked && i == 0) {
         *time = x->look_time;
@@ -36,7 +36,7 @@ static double point(const struct finals *f, const struct finalist *x,
  * ended before (a bound on epochs) has its last one. */
 static double
 value_at(const struct finals *f, const struct finalist *x, double time,
-         double (*value)(const struct finals *, const struct line_epoch *))
+         double (*value)(const struct finals *, const struct training_epoch *))
 {
     uint32_t n = x->epochs + x->looked;
     double a, b, from, to;
@@ -79,8 +79,8 @@ static double metric_at(const struct finals *f, const struct finalist *x,
 static bool in_doubt(const struct finals *f, const struct finalist *x,
                      const struct finalist *y, double time)
 {
-    return doubt_between(&f->c->system, metric_at(f, x, time),
-                         metric_at(f, y, time));
+    return metric_noise_between(&f->c->system, metric_at(f, x, time),
+                                metric_at(f, y, time));
 }
 
 /* Where the score is going: each epoch brings about half of what the one before
@@ -97,7 +97,7 @@ static double outlook(const struct finals *f, const struct finalist *x,
     double before = finals_score_at(f, x, time - f->step);
 
     if (f->c->system.validation_samples == 0 || isnan(before) ||
-        doubt_of(&f->c->system, metric_at(f, x, time)) > 0)
+        metric_noise_of(&f->c->system, metric_at(f, x, time)) > 0)
         return now;
     return 2 * now - before;
 }

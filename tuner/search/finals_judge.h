@@ -2,11 +2,11 @@
  *
  * By validation metric (without one, mean training loss of the epoch) and where
  * that is going. What lies within the sampling error of a metric that has a
- * known one (tuner/search/doubt.h) is decided by the training loss, which is
- * far less noisy: with 2,000 images an accuracy of 0.96 has an error of 0.0044,
- * and a run that took such differences for real trained with the slowest of
- * three (docs/results/strategies.md). Functions of what the finalists' epochs
- * brought; pure. Inside tuner/ only.
+ * known one (tuner/search/metric_noise.h) is decided by the training loss,
+ * which is far less noisy: with 2,000 images an accuracy of 0.96 has an error
+ * of 0.0044, and a run that took such differences for real trained with the
+ * slowest of three (docs/results/strategies.md). Functions of what the
+ * finalists' epochs brought; pure. Inside tuner/ only.
  */
 #ifndef TUNER_FINALS_JUDGE_H
 #define TUNER_FINALS_JUDGE_H
@@ -14,7 +14,7 @@
 #include "tuner/search/finals.h"
 
 /* An epoch's result; less is better. */
-double finals_score(const struct finals *f, const struct line_epoch *e);
+double finals_score(const struct finals *f, const struct training_epoch *e);
 
 /* Score of @x at @time; NAN before its first epoch. */
 double finals_score_at(const struct finals *f, const struct finalist *x,

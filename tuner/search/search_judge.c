@@ -1,8 +1,8 @@
 #include "tuner/search/search_judge.h"
 
 #include "tuner/board/plateau.h"
+#include "tuner/search/forecast.h"
 #include "tuner/search/pace.h"
-#include "tuner/search/reach.h"
 #include "tuner/search/search_run.h"
 
 #include <math.h>
@@ -59,11 +59,11 @@ void search_curve_cut(struct curve *curve, double seconds)
 /* How much a window's mean varies for no reason, measured on its neighbours. */
 static double window_noise(const struct curve *curve)
 {
-    struct reach_point point[TRACE_WINDOWS_MAX];
+    struct forecast_point point[TRACE_WINDOWS_MAX];
 
     for (uint32_t i = 0; i < curve->len; i++)
-        point[i] = (struct reach_point){.value = curve->point[i].loss};
-    return reach_noise(point, curve->len);
+        point[i] = (struct forecast_point){.value = curve->point[i].loss};
+    return forecast_noise(point, curve->len);
 }
 
 void search_judge(struct search *s, struct trial *t, const struct branch *b)

@@ -1,8 +1,8 @@
 #include "tuner/search/search_stop.h"
 
 #include "tuner/board/plateau.h"
+#include "tuner/search/forecast.h"
 #include "tuner/search/pace.h"
-#include "tuner/search/reach.h"
 #include "tuner/search/search_judge.h"
 #include "tuner/search/search_run.h"
 #include "tuner/search/search_time.h"
@@ -22,7 +22,7 @@ enum { SEARCH_STOP_PIECES = 6 /* of a trial: slices end at these */ };
 
 /* A trial's values as it went, and what it would have to come to. */
 struct course {
-    struct reach_point point[TRACE_WINDOWS_MAX];
+    struct forecast_point point[TRACE_WINDOWS_MAX];
     size_t n;
     double share; /* of the trial */
 };
@@ -87,8 +87,8 @@ static void course_of(struct search *s, const struct trial *t, double share,
 
         if ((samples + n) / whole > share + 1e-9)
             break;
-        out->point[out->n++] = (struct reach_point){(samples + n / 2) / whole,
-                                                    -curve.point[i].loss};
+        out->point[out->n++] = (struct forecast_point){
+            (samples + n / 2) / whole, -curve.point[i].loss};
         samples += n;
         out->share = samples / whole;
     }
@@ -144,14 +144,14 @@ static bool too_early(struct search *s, const struct trial *t, double share,
     for (uint32_t i = 0; i < s->trials; i++) {
         const struct trial *rival = &s->trial[i];
         struct course course;
-        struct reach reach;
+        struct forecast reach;
 
         if (rival == t || !is_rival(s, rival))
             continue;
         course_of(s, rival, share, &course);
-        if (course.n < REACH_POINTS_MIN)
+        if (course.n < FORECAST_POINTS_MIN)
             continue;
-        reach_of(course.point, course.n, course.share, error, &reach);
+        forecast_of(course.point, course.n, course.share, error, &reach);
         if (reach.most < need)
             return true;
     }
@@ -159,7 +159,7 @@ static bool too_early(struct search *s, const struct trial *t, double share,
 }
 
 static void stop(struct search *s, struct trial *t, double share,
-                 const struct reach *reach, double need, double error)
+                 const struct forecast *reach, double need, double error)
 {
     struct record_decision *d;
 
@@ -187,7 +187,7 @@ static void stop(struct search *s, struct trial *t, double share,
 static void look(struct search *s, struct trial *t)
 {
     struct course course;
-    struct reach reach;
+    struct forecast reach;
     double need, error;
 
     course_of(s, t, 1, &course);
@@ -198,13 +198,13 @@ static void look(struct search *s, struct trial *t)
                   floor(course.share * SEARCH_STOP_PIECES + 1e-9) /
                       SEARCH_STOP_PIECES,
                   &course);
-    if (course.n < REACH_POINTS_MIN || course.share < SEARCH_STOP_SHARE ||
+    if (course.n < FORECAST_POINTS_MIN || course.share < SEARCH_STOP_SHARE ||
         course.share > 1 - SEARCH_STOP_STEP ||
         course.share < t->looked + SEARCH_STOP_STEP || !needed(s, t, &need))
         return;
     t->looked = course.share;
-    error = reach_share(SEARCH_STOP_ERROR, s->plan.trials_max, ++t->looks);
-    reach_of(course.point, course.n, course.share, error, &reach);
+    error = forecast_share(SEARCH_STOP_ERROR, s->plan.trials_max, ++t->looks);
+    forecast_of(course.point, course.n, course.share, error, &reach);
     if (reach.most < need && !too_early(s, t, course.share, need, error))
         stop(s, t, course.share, &reach, need, error);
 }

@@ -1,4 +1,4 @@
-/* Stopping trials that cannot win (tuner/search/reach.h has the bound).
+/* Stopping trials that cannot win (tuner/search/forecast.h has the bound).
  *
  * Part of tuner/search/search.h; inside tuner/ only. docs/algorithms.md has the
  * rule in words, its error rate and what it saves.

@@ -42,7 +42,7 @@ struct loop {
     uint32_t nodes;
     struct socket_peer node[LOOP_NODES_MAX]; /* len 0: has not said hello */
     double heard_s[LOOP_NODES_MAX]; /* when it was last heard of, or started */
-    struct crew *crew;              /* NULL: one node */
+    struct node_group *crew;        /* NULL: one node */
     time_ns start;
     double flushed_s; /* when the journal was last flushed */
     double step_s;    /* how long the last step took */
@@ -259,7 +259,7 @@ static void send_message(struct loop *l, struct msg *m)
     if (m->kind == MSG_SNAPSHOT && l->crew)
         err = redirect_snapshot(l, m, &f);
     if (!err && l->crew)
-        err = crew_ask(l->crew, m);
+        err = node_group_ask(l->crew, m);
     if (!err) {
         err = msg_encode(m, &text, &len);
         if (err)
@@ -505,11 +505,11 @@ static void take_of_node(struct loop *l, uint32_t node, struct msg *m)
     }
     if (l->lost_told || l->over)
         return;
-    if (crew_take(l->crew, node, m, &f) != ERR_OK) {
+    if (node_group_take(l->crew, node, m, &f) != ERR_OK) {
         node_lost(l, now_s(l), f.text);
         return;
     }
-    while (crew_next(l->crew, &joined)) {
+    while (node_group_next(l->crew, &joined)) {
         take_message(l, &joined);
         msg_deinit(&joined);
     }
@@ -704,7 +704,7 @@ static void plan_restart(struct loop *l)
     for (uint32_t i = 0; i < l->nodes; i++)
         l->node[i].len = 0;
     if (l->crew)
-        crew_reset(l->crew);
+        node_group_reset(l->crew);
     l->restart_at_s = now_s(l) + wait;
     snprintf(text, sizeof(text), "%s; starting it again in %g s (%u of %d)",
              l->lost_reason, wait, l->restarts, LOOP_RESTARTS_MAX);
@@ -744,7 +744,7 @@ static void expect_ready(struct loop *l)
 {
     struct fault f = {.code = ERR_NOMEM, .text = "no memory for the nodes"};
 
-    if (l->crew && crew_ask(l->crew, l->o->config) != ERR_OK)
+    if (l->crew && node_group_ask(l->crew, l->o->config) != ERR_OK)
         give_up(l, &f);
 }
 
@@ -881,7 +881,7 @@ static void begin(struct loop *l)
     assert(l->nodes <= LOOP_NODES_MAX);
     for (uint32_t i = 0; i < l->nodes; i++)
         l->heard_s[i] = now_s(l);
-    if (l->nodes > 1 && crew_new(l->nodes, &l->crew) != ERR_OK)
+    if (l->nodes > 1 && node_group_new(l->nodes, &l->crew) != ERR_OK)
         give_up(l, &f);
     expect_ready(l);
 }
@@ -919,7 +919,7 @@ void loop_run(const struct loop_options *options, struct loop_result *out)
                       options->node[i].node, options->node[i].code);
     drop_model(&l);
     drop_parts(&l);
-    crew_free(l.crew);
+    node_group_free(l.crew);
     tuner_actions_deinit(&l.actions);
     if (l.malformed > 1)
         log_event(LOG_WARN, "messages_ignored", "count=%llu",

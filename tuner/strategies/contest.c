@@ -197,7 +197,7 @@ static void put_out(struct contest *ct, struct contestant *x,
     count_spent(ct, x);
     base_without(ct, x->branch);
     if (x->started)
-        line_deinit(&x->line);
+        training_deinit(&x->line);
     if (x->branch != BRANCH_NONE)
         board_cut(c, x->branch);
     board_free(c, x->branch, reason);
@@ -274,7 +274,7 @@ static void park(struct contest *ct, struct contestant *x)
                    x->number);
     count_spent(ct, x);
     base_without(ct, x->branch);
-    line_deinit(&x->line);
+    training_deinit(&x->line);
     board_free(c, x->branch, "waits as the best model");
     x->branch = BRANCH_NONE;
     x->started = false;
@@ -380,7 +380,7 @@ static void go_on(struct contest *ct, const struct branch *b)
 
     choice_record(c, b, "the run goes on");
     c->base = b->id;
-    line_restore(&ct->adopted.line, c, b->id, ct->from_epochs, ct->from);
+    training_restore(&ct->adopted.line, c, b->id, ct->from_epochs, ct->from);
     board_drop(c, ct->from, "the run goes on from it");
     ct->from = 0;
 }
@@ -406,7 +406,7 @@ static bool started(struct contest *ct, struct contestant *x)
     if (x == &ct->adopted)
         go_on(ct, b);
     else
-        line_init(&x->line, c, b->id, true);
+        training_init(&x->line, c, b->id, true);
     x->started = true;
     if (x->parked && x->number == ct->leader)
         c->base = x->branch;
@@ -478,7 +478,7 @@ static void end_at_target(struct contest *ct, struct contestant *x)
 }
 
 static void score(struct contest *ct, struct contestant *x,
-                  const struct line_epoch *e)
+                  const struct training_epoch *e)
 {
     double s = board_score(ct->c, e->e.loss, e->metric);
 
@@ -489,7 +489,7 @@ static void score(struct contest *ct, struct contestant *x,
 }
 
 static void take_epoch(struct contest *ct, struct contestant *x,
-                       const struct line_epoch *e)
+                       const struct training_epoch *e)
 {
     struct board *c = ct->c;
     bool target = stops_target(c, e);
@@ -502,7 +502,7 @@ static void take_epoch(struct contest *ct, struct contestant *x,
     x->plateau.limit = c->options.plateau_epochs;
     plateau_add(&x->plateau, board_score(c, e->e.loss, e->metric));
     maybe_lead(ct, x, best || target || ct->leader == 0);
-    line_record(&x->line, e, ct->leader == x->number, best);
+    training_record(&x->line, e, ct->leader == x->number, best);
     if (best)
         board_set_best(c, x->line.kept, &e->e, e->metric);
     board_drop(c, x->line.kept, "not needed");
@@ -548,26 +548,26 @@ static void help(struct contest *ct, struct contestant *x)
 /* True when it has come on by an epoch, or to where it was to pause. */
 static bool came_on(struct contest *ct, struct contestant *x, uint32_t goal)
 {
-    struct line_epoch e;
-    enum line_state state;
+    struct training_epoch e;
+    enum training_state state;
 
-    line_go(&x->line);
+    training_go(&x->line);
     x->line.ahead = !ct->unit_clocks && x->line.epochs + 2 <= goal &&
                     stops_impossible(ct->c, x->line.epochs + 1, &x->plateau);
-    state = line_advance(&x->line, &e);
-    if (state == LINE_EPOCH) {
+    state = training_advance(&x->line, &e);
+    if (state == TRAINING_EPOCH) {
         take_epoch(ct, x, &e);
         if (!ct->unit_clocks)
             x->spent = x->line.epochs;
-    } else if (state == LINE_PAUSED) {
+    } else if (state == TRAINING_PAUSED) {
         score(ct, x, &e);
         x->spent = goal;
-    } else if (state == LINE_BROKEN) {
+    } else if (state == TRAINING_BROKEN) {
         broken(ct, x);
     } else {
         help(ct, x);
     }
-    return state == LINE_EPOCH || state == LINE_PAUSED;
+    return state == TRAINING_EPOCH || state == TRAINING_PAUSED;
 }
 
 enum contest_state contest_run(struct contest *ct, struct contestant *x,
@@ -635,7 +635,7 @@ void contest_end(struct contest *ct, struct contestant *winner,
         snprintf(text, sizeof(text), "trial %u wins: %.300s", winner->number,
                  reason);
         take_lead(ct, winner, text);
-        line_record(&winner->line, &winner->last, true, false);
+        training_record(&winner->line, &winner->last, true, false);
     }
 }
 
@@ -672,7 +672,7 @@ static void make_adopted(struct contest *ct, const struct branch *b)
         .best = NAN,
     };
     plateau_init(&x->plateau, ct->c->options.plateau_epochs);
-    line_init(&x->line, ct->c, b->id, true);
+    training_init(&x->line, ct->c, b->id, true);
     ct->has_adopted = true;
 }
 

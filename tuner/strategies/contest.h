@@ -11,8 +11,8 @@
 #ifndef TUNER_CONTEST_H
 #define TUNER_CONTEST_H
 
-#include "tuner/board/line.h"
 #include "tuner/board/plateau.h"
+#include "tuner/board/training.h"
 
 #include <limits.h>
 
@@ -31,7 +31,7 @@ struct contestant {
     struct setting setting;
     json_t *json; /* owned */
     branch_id branch;
-    struct line line;
+    struct training line;
     bool started; /* the line is there */
     bool running; /* has not arrived where it was sent */
     bool parked;  /* waits as the best model: has no branch of its own */
@@ -39,7 +39,7 @@ struct contestant {
     bool out;     /* dropped, diverged, failed: has no branch any more */
     enum trial_label label;
     struct plateau plateau;
-    struct line_epoch last; /* latest epoch; epoch 0: none */
+    struct training_epoch last; /* latest epoch; epoch 0: none */
     double score;      /* latest, less is better; NAN: none or not finite */
     double best;       /* least so far; NAN: none */
     bool judged, news; /* for the searcher */

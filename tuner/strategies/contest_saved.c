@@ -24,7 +24,7 @@ enum err contest_save(const struct contest *ct, branch_id *branch, json_t **out)
 
     if (!x || x->out)
         return ERR_OK;
-    of = x->started ? line_restorable(&x->line) : BRANCH_NONE;
+    of = x->started ? training_restorable(&x->line) : BRANCH_NONE;
     if (of == BRANCH_NONE)
         return ERR_AGAIN;
     o = json_object();
@@ -53,7 +53,7 @@ enum err contest_restore(struct contest *ct, const json_t *saved,
     plateau_init(&x.plateau, c->options.plateau_epochs);
     if (branch == 0 || !saved_count(saved, "epochs", &epochs) ||
         !saved_plateau(saved, &x.plateau) ||
-        !line_may_restore(board_branch(c, branch), epochs))
+        !training_may_restore(board_branch(c, branch), epochs))
         return ERR_FORMAT;
     err =
         saved_setting(&c->space, json_object_get(saved, "setting"), &x.setting);

@@ -7,11 +7,11 @@
 #include "base/mem.h"
 #include "searchers/space/space_json.h"
 #include "tuner/board/choice.h"
-#include "tuner/board/line.h"
 #include "tuner/board/plateau.h"
 #include "tuner/board/saved.h"
 #include "tuner/board/stops.h"
 #include "tuner/board/strategy.h"
+#include "tuner/board/training.h"
 #include "tuner/strategies/decay.h"
 
 #include <assert.h>
@@ -30,7 +30,7 @@ struct fixed {
     bool step_due;   /* an epoch is over: what is the next rate? */
     branch_id from;  /* forked from; held where it is a restored one */
     uint32_t epochs; /* of that one, handed over before */
-    struct line line;
+    struct training line;
     struct plateau plateau;
 };
 
@@ -128,19 +128,19 @@ static bool begin(struct fixed *s)
         return false;
     choice_record(c, b, s->from ? "the run goes on" : "the strategy is fixed");
     c->base = b->id;
-    line_restore(&s->line, c, b->id, s->epochs, s->from);
+    training_restore(&s->line, c, b->id, s->epochs, s->from);
     if (s->from)
         board_drop(c, s->from, "the run goes on from it");
     s->running = true;
     return true;
 }
 
-static void take_epoch(struct fixed *s, const struct line_epoch *e)
+static void take_epoch(struct fixed *s, const struct training_epoch *e)
 {
     struct board *c = s->c;
     bool best = board_is_better(c, e->e.loss, e->metric);
 
-    line_record(&s->line, e, true, best);
+    training_record(&s->line, e, true, best);
     if (best && s->line.kept != BRANCH_NONE)
         board_set_best(c, s->line.kept, &e->e, e->metric);
     board_drop(c, s->line.kept, "not needed"); /* nothing returns to it */
@@ -197,13 +197,13 @@ static void take_place(struct fixed *s, struct branch *b)
     snprintf(reason, sizeof(reason), "schedule %s, after %u epochs",
              decay_name(&s->decay), s->line.epochs);
     choice_record(c, b, reason);
-    line_deinit(&s->line);
+    training_deinit(&s->line);
     board_free(c, s->branch, "replaced");
     s->setting = b->setting;
     s->branch = b->id;
     s->next = BRANCH_NONE;
     c->base = b->id;
-    line_init(&s->line, c, b->id, true);
+    training_init(&s->line, c, b->id, true);
 }
 
 /* Goes on with the next epoch, with its rate. False while its branch is being
@@ -231,7 +231,7 @@ static bool stepped(struct fixed *s)
         take_place(s, b);
     }
     s->step_due = false;
-    line_go(&s->line);
+    training_go(&s->line);
     return true;
 }
 
@@ -239,8 +239,8 @@ static void fixed_advance(void *state)
 {
     struct fixed *s = state;
     struct board *c = s->c;
-    struct line_epoch e;
-    enum line_state now;
+    struct training_epoch e;
+    enum training_state now;
 
     if (!s->running && !begin(s))
         return;
@@ -250,11 +250,11 @@ static void fixed_advance(void *state)
             return;
         s->line.ahead = !rate_changes(s, s->line.epochs + 1) &&
                         stops_impossible(c, s->line.epochs + 1, &s->plateau);
-        now = line_advance(&s->line, &e);
-        if (now == LINE_EPOCH)
+        now = training_advance(&s->line, &e);
+        if (now == TRAINING_EPOCH)
             take_epoch(s, &e);
-    } while (now == LINE_EPOCH && c->ending.phase == ENDING_NOT);
-    if (now == LINE_BROKEN)
+    } while (now == TRAINING_EPOCH && c->ending.phase == ENDING_NOT);
+    if (now == TRAINING_BROKEN)
         choice_broken(c, board_branch(c, s->branch));
 }
 
@@ -270,7 +270,7 @@ static enum err fixed_adopt(void *state, branch_id branch)
     if (!s->running)
         return ERR_AGAIN;
     board_free(c, s->next, "replaced by the user's");
-    line_deinit(&s->line);
+    training_deinit(&s->line);
     board_free(c, s->branch, "replaced by the user's");
     s->branch = branch;
     s->next = BRANCH_NONE;
@@ -280,7 +280,7 @@ static enum err fixed_adopt(void *state, branch_id branch)
     s->json = json_incref(b->json);
     choice_record(c, b, "promoted by the user");
     c->base = branch;
-    line_init(&s->line, c, branch, true);
+    training_init(&s->line, c, branch, true);
     plateau_commit(&s->plateau);
     share = decay_rate(&s->decay, 1, s->line.epochs);
     if (s->rate >= 0 && share > 0)
@@ -326,7 +326,7 @@ static enum err fixed_save(void *state, branch_id *branch, json_t **out)
     json_t *o;
 
     if (s->running)
-        of = line_restorable(&s->line);
+        of = training_restorable(&s->line);
     else if (s->c->ending.phase != ENDING_NOT && !s->from)
         of = 0;
     if (of == BRANCH_NONE)
@@ -359,7 +359,7 @@ static enum err fixed_restore(void *state, const json_t *saved,
     if (!saved_count(saved, "epochs", &epochs) ||
         !saved_flag(saved, "step_due", &step_due) ||
         !saved_plateau(saved, &plateau) ||
-        !line_may_restore(board_branch(s->c, branch), epochs))
+        !training_may_restore(board_branch(s->c, branch), epochs))
         return ERR_FORMAT;
     err = read_setting(s, saved, &setting, &json);
     if (err)

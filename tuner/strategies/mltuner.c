@@ -169,7 +169,7 @@ static branch_id retire_line(struct mltuner *s)
         kept = BRANCH_NONE;
     }
     board_free(s->c, s->line.branch, "replaced");
-    line_deinit(&s->line);
+    training_deinit(&s->line);
     return kept;
 }
 
@@ -177,7 +177,7 @@ static void begin_line(struct mltuner *s, branch_id branch)
 {
     branch_id kept = retire_line(s);
 
-    line_init(&s->line, s->c, branch, true);
+    training_init(&s->line, s->c, branch, true);
     s->line.kept = kept; /* to return to until its first epoch ends */
 }
 
@@ -207,13 +207,13 @@ static void fork_start(struct mltuner *s)
                                : "there is nothing to tune");
 }
 
-static void take_result(struct mltuner *s, const struct line_epoch *e,
+static void take_result(struct mltuner *s, const struct training_epoch *e,
                         branch_id kept)
 {
     struct board *c = s->c;
     bool best = board_is_better(c, e->e.loss, e->metric) && kept != BRANCH_NONE;
 
-    line_record(&s->line, e, true, best);
+    training_record(&s->line, e, true, best);
     s->trained +=
         c->options.trial_clocks ? (double)c->system.samples : e->e.seconds;
     if (best)
@@ -292,7 +292,7 @@ static void retune(struct mltuner *s)
 }
 
 /* Decides what follows an epoch. */
-static void after_epoch(struct mltuner *s, const struct line_epoch *e)
+static void after_epoch(struct mltuner *s, const struct training_epoch *e)
 {
     struct board *c = s->c;
 
@@ -303,7 +303,7 @@ static void after_epoch(struct mltuner *s, const struct line_epoch *e)
     else if (plateau_reached(&s->plateau))
         stops_converged(c, &s->plateau);
     else
-        line_go(&s->line);
+        training_go(&s->line);
 }
 
 /* Divergence while training: back to the last epoch's end, without the setting
@@ -339,21 +339,21 @@ static void rescue(struct mltuner *s, const struct branch *b)
 static void train(struct mltuner *s)
 {
     struct board *c = s->c;
-    struct line_epoch e;
-    enum line_state state;
+    struct training_epoch e;
+    enum training_state state;
 
     board_set_status(c, RUN_TRAINING, "continued");
     do {
         s->line.ahead = stops_impossible(c, s->line.epochs + 1, &s->plateau) &&
                         !retune_due(s);
-        state = line_advance(&s->line, &e);
-        if (state == LINE_EPOCH) {
+        state = training_advance(&s->line, &e);
+        if (state == TRAINING_EPOCH) {
             take_result(s, &e, s->line.kept);
             after_epoch(s, &e);
         }
-    } while (state == LINE_EPOCH && s->phase == PHASE_TRAIN &&
+    } while (state == TRAINING_EPOCH && s->phase == PHASE_TRAIN &&
              c->ending.phase == ENDING_NOT);
-    if (state == LINE_BROKEN) {
+    if (state == TRAINING_BROKEN) {
         struct branch *b = board_branch(c, s->line.branch);
 
         if (b->nonfinite)
@@ -397,7 +397,7 @@ static void adopt_finalist(struct mltuner *s, struct finalist *x)
     struct board *c = s->c;
     uint32_t number = x->trial->number;
     bool stays = x->trial->incumbent, retune = s->search.plan.retune;
-    struct line_epoch last = {.metric = NAN};
+    struct training_epoch last = {.metric = NAN};
     struct branch *kept;
     branch_id old;
 
@@ -446,7 +446,7 @@ static void nothing_found(struct mltuner *s)
         if (plateau_reached(&s->plateau))
             stops_converged(c, &s->plateau);
         else
-            line_go(&s->line);
+            training_go(&s->line);
         return;
     }
     if (!s->rescue && s->search.trials == 0 &&
@@ -609,7 +609,7 @@ static void go_on(struct mltuner *s)
     }
     if (!b || b->state != BRANCH_LIVE)
         return;
-    line_restore(&s->line, c, b->id, s->resumed.epochs, s->resumed.branch);
+    training_restore(&s->line, c, b->id, s->resumed.epochs, s->resumed.branch);
     if (s->resumed.branch != 0)
         board_drop(c, s->resumed.branch, "the run goes on from it");
     if (s->resumed.phase == PHASE_TRAIN)

@@ -4,8 +4,8 @@
 #ifndef TUNER_MLTUNER_H
 #define TUNER_MLTUNER_H
 
-#include "tuner/board/line.h"
 #include "tuner/board/plateau.h"
+#include "tuner/board/training.h"
 #include "tuner/search/finals.h"
 #include "tuner/search/search.h"
 
@@ -24,7 +24,7 @@ struct mltuner {
     struct setting start; /* `initial`, or the defaults */
     json_t *start_json;   /* owned */
     branch_id forked;     /* in PHASE_FORK */
-    struct line line;
+    struct training line;
     struct plateau plateau;
     struct search search;
     struct finals finals;

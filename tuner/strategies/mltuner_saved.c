@@ -68,7 +68,7 @@ static branch_id save_line(const struct mltuner *s)
     if (kept && branch_idle(kept) && branch_idle(b) &&
         kept->clocks == b->clocks)
         return kept->id;
-    return line_restorable(&s->line);
+    return training_restorable(&s->line);
 }
 
 enum err mltuner_save(void *state, branch_id *branch, json_t **out)
@@ -156,7 +156,7 @@ enum err mltuner_restore(void *state, const json_t *saved, branch_id branch)
     if (!err && s->resumed.from_best && c->best.branch == BRANCH_NONE)
         err = ERR_FORMAT;
     if (!err && s->resumed.phase != PHASE_BEGIN && !s->resumed.rescue &&
-        !line_may_restore(board_branch(s->c, branch), s->resumed.epochs))
+        !training_may_restore(board_branch(s->c, branch), s->resumed.epochs))
         err = ERR_FORMAT;
     if (err) {
         *s = before;

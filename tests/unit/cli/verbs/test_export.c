@@ -2,8 +2,8 @@
  * that an archive holds the same files as a folder. */
 #include "base/json/json.h"
 #include "base/mem.h"
-#include "cli/export/tar.h"
 #include "cli/export/export.h"
+#include "cli/export/tar.h"
 #include "tests/unit/fixture/scratch.h"
 
 #include "tests/unit/fixture/check.h"

@@ -3,7 +3,7 @@
  */
 #include "base/mem.h"
 #include "base/npy_io.h"
-#include "ps/rows/known.h"
+#include "ps/rows/prefetch_list.h"
 #include "ps/server/ps.h"
 #include "tests/unit/fixture/check.h"
 #include "tests/unit/fixture/scratch.h"

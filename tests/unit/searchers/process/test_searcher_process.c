@@ -542,12 +542,13 @@ static const char *plugin_path(const char *name, char out[PATH_MAX])
 
     assert_true(n > 0);
     exe[n] = '\0';
-    assert_true(snprintf(out, PATH_MAX, "%s/../../../../%s", dirname(exe), name) <
-                PATH_MAX);
+    assert_true(snprintf(out, PATH_MAX, "%s/../../../../%s", dirname(exe),
+                         name) < PATH_MAX);
     return out;
 }
 
-static enum err try_plugin(const char *file, struct lines_hello *hello,
+static enum err try_plugin(const char *file,
+                           struct searcher_protocol_hello *hello,
                            struct fault *f)
 {
     json_t *settings =
@@ -563,7 +564,7 @@ static enum err try_plugin(const char *file, struct lines_hello *hello,
 static void plugin_describes_itself(void **state)
 {
     char path[PATH_MAX];
-    struct lines_hello hello;
+    struct searcher_protocol_hello hello;
     struct fault f = {0};
 
     (void)state;
@@ -571,7 +572,7 @@ static void plugin_describes_itself(void **state)
         fail_msg("%s", f.text);
     assert_string_equal(hello.name, "hill");
     assert_non_null(json_at(hello.settings, "/properties/step"));
-    lines_hello_deinit(&hello);
+    searcher_protocol_hello_deinit(&hello);
 }
 
 /* A file that is none, or no plug-in, is refused with the reason. */

@@ -1,0 +1,40 @@
+/* A configuration while it is parsed: what its files share. Only
+ * cli/config/config*.c.
+ */
+#ifndef CLI_CONFIG_INTERNAL_H
+#define CLI_CONFIG_INTERNAL_H
+
+#include "cli/config/config.h"
+
+/* One parse: the text's value, and what has been made of it so far. */
+struct config_parse {
+    const struct config_env *env;
+    json_t *root;   /* owned */
+    json_t *schema; /* owned: of the table */
+    struct run_config *c;
+    struct problems *problems;
+    bool searcher_given; /* by the user, not by `complete` */
+};
+
+/* ---- config_sets.c: values set from outside ------------------------------ */
+
+/* Puts @item, "PATH=VALUE", into the text's value. Complains of a path that
+ * leads nowhere. Errors: ERR_NOMEM. */
+enum err config_set(struct config_parse *p, const char *item);
+
+/* Problems with what came from @sets (NULL: nothing did) have no place in the
+ * file. */
+void config_mark_sets(const struct option_list *sets,
+                      struct problems *problems);
+
+/* ---- config_names.c: what is named, and its settings --------------------- */
+
+/* Finds app, rule, consistency, strategy and searcher, and completes their
+ * settings. Complains of what is not there. Errors: ERR_NOMEM. */
+enum err config_names(struct config_parse *p);
+
+/* Opens the searcher once, if nothing is wrong so far, because only it knows
+ * what it cannot search. Errors: ERR_NOMEM, ERR_IO. */
+enum err config_try_searcher(struct config_parse *p);
+
+#endif

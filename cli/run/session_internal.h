@@ -1,0 +1,90 @@
+/* A session from inside: what its files share. Only cli/run/session*.c. */
+#ifndef CLI_SESSION_INTERNAL_H
+#define CLI_SESSION_INTERNAL_H
+
+#include "api/http/event_log.h"
+#include "api/http/token_io.h"
+#include "api/service/server_io.h"
+#include "api/view/view.h"
+#include "cli/basics/progress.h"
+#include "cli/run/session.h"
+#include "tuner/history/history.h"
+#include "tuner/history/journal_io.h"
+#include "tuner/shell/launcher_io.h"
+#include "tuner/shell/loop_io.h"
+#include "tuner/shell/mailbox_io.h"
+#include "tuner/shell/socket_io.h"
+#include "tuner/shell/state_io.h"
+
+struct session {
+    const struct session_options *o;
+    char state[FILE_PATH_MAX];
+    char model_dir[FILE_PATH_MAX];
+    char snapshot_dir[FILE_PATH_MAX];
+    char log_path[FILE_PATH_MAX];
+    struct run_folder folder;
+    struct journal *journal;
+    bool begun;    /* the journal knows the run */
+    bool recalled; /* history and folder are those of a run that goes on */
+    int signal_fd, log_fd;
+    bool watching; /* progress has been started */
+    struct progress progress;
+    struct history history; /* changed under the view's lock */
+    struct view *view;
+    struct mailbox *mailbox;
+    struct event_log *events;
+    struct api_server *server;
+    char url[128], url_path[FILE_PATH_MAX];
+    char token[TOKEN_LEN_MAX + 1];
+    struct tuner_socket socket;
+    struct node_process node[LOOP_NODES_MAX];
+    unsigned nodes, starts; /* how often they were started */
+    char meet[FILE_PATH_MAX];
+    struct tuner *tuner;
+    char reason[RECORD_TEXT_MAX]; /* why it goes on */
+    struct loop_result result;
+};
+
+/* ---- session_folder.c: what it has on disk ------------------------------- */
+
+/* Folder, model's place and log of a new run, or of the one that goes on, whose
+ * history is then read. Errors: as run_folder_new and run_folder_open,
+ * ERR_EXIST the model's folder holds something else, those of the journal. */
+enum err session_make_folder(struct session *s, struct fault *f);
+
+/* The journal takes records of the run from here on. */
+enum err session_register(struct session *s, struct fault *f);
+
+/* Removes snapshots that the history does not know. */
+void session_sweep_snapshots(const struct session *s);
+
+/* loop_hooks.model: completes the model in @dir with what it was made from. */
+enum err session_complete_model(void *ctx, const char *dir, const json_t *data,
+                                struct fault *f);
+
+/* ---- session_nodes.c: the training system's processes -------------------- */
+
+/* Opens the control socket and starts all nodes. */
+enum err session_start_nodes(struct session *s, struct fault *f);
+
+/* Starts all nodes again. On error none lives. */
+enum err session_launch_nodes(struct session *s, struct fault *f);
+
+/* What the nodes that were lost said last, on stderr. */
+void session_last_words(const struct session *s);
+
+/* ---- session_end.c: what comes of it ------------------------------------- */
+
+/* Closes the books and prints the result. An error here is told, but the run is
+ * what it was. */
+void session_finish(struct session *s);
+
+/* Ends a session that could not begin, and says why. The run leaves nothing,
+ * unless it is in the journal. */
+void session_give_up(struct session *s, const struct fault *f);
+
+/* Exit codes: of a run that has ended; of @err, for which it did not begin. */
+int session_exit_code(const struct loop_result *r);
+int session_refusal_code(const struct session *s, enum err err);
+
+#endif

@@ -1,0 +1,108 @@
+/* A cache's inside: what cache.c (what workers call) and cache_wire.c (frames)
+ * share. */
+#ifndef PS_CACHE_INTERNAL_H
+#define PS_CACHE_INTERNAL_H
+
+#include "ps/nodes/cache.h"
+#include "ps/rows/rowset.h"
+
+struct cache_table {
+    const struct table *t;
+    bool shared;
+    bool readable;       /* shared or exclusive */
+    bool own_clock;      /* MLT_OWN_CLOCK */
+    bool early;          /* its sums may leave before the clock ends */
+    unsigned char *copy; /* [rows * value_bytes] */
+    int64_t *held;       /* [rows] clock of the copy; below base: none */
+    bool versions;       /* rows come with theirs (FRAME_VERSIONS) */
+    uint32_t *version;   /* [rows] of the copies, where they do */
+};
+
+/* A worker's way through its updates of one shard, and to its drain. */
+struct cursor {
+    bool busy;
+    bool drain_due;
+    uint32_t table;
+    bool walking; /* `walk` is in `table` */
+    bool found;   /* `row` is the walk's next and not sent yet */
+    uint64_t row;
+    struct update_walk walk;
+};
+
+struct cache_worker {
+    int64_t all, *extra; /* clocks; extra[tables] */
+    uint32_t ends;       /* what clock it is ending: a table's, or all */
+    double seconds;
+    uint32_t sending;      /* cursors that are busy */
+    struct cursor *cursor; /* [nodes] */
+    /* Where the next search for rows that leave early begins: the table,
+     * [nodes]; in each table the row, [nodes * tables]. */
+    uint32_t *early_table;
+    uint64_t *early_row;
+    bool drained;
+    uint64_t drain_slice; /* that it drained in */
+    struct rowset *asked; /* [tables] its reads under way or about to be sent */
+    uint32_t *asks;       /* [nodes] how many these are, of each shard */
+    /* Where rows have versions, [tables]: rows that it has read in this clock,
+     * those of them of which a sum has left early since, and [rows] the
+     * versions that it read first. */
+    struct rowset *read, *left;
+    uint32_t **basis;
+};
+
+struct want {
+    uint32_t table, worker;
+    uint64_t row;
+};
+
+struct cache_node {
+    struct want *want; /* [wants] reads to be sent; room for all that may be */
+    uint32_t wants;
+    uint32_t asked;      /* rows under way or wanted, at most SHARD_READS_MAX */
+    int64_t *clock;      /* [tables] what the shard has applied */
+    uint64_t row_frames; /* FRAME_ROWS taken in this slice */
+    uint32_t turn;       /* worker whose updates go next */
+};
+
+struct cache {
+    struct cache_options opt;
+    struct cache_table *table;
+    struct cache_worker *worker; /* [opt.workers] */
+    struct cache_node *node;     /* [opt.nodes] */
+    uint32_t value_bytes_max;
+    uint64_t slice;
+    int64_t base; /* the slice's first clock */
+    unsigned staleness;
+    unsigned char *values;       /* scratch: one row */
+    struct candidate *candidate; /* scratch: [CACHE_EARLY_ROWS] */
+    uint64_t random;
+    struct cache_stats stats;
+    struct staleness seen;
+};
+
+/* What was under way is given up; the shards have said nothing yet. */
+void cache_enter_slice(struct cache *c, uint64_t slice);
+
+static inline void cache_forget_read(struct cache_worker *w, uint32_t table)
+{
+    rowset_clear(&w->read[table]);
+    rowset_clear(&w->left[table]);
+}
+
+/* A worker's sum of a row into a frame, with the version that it was computed
+ * on; false when there is no room. */
+bool cache_add_sum(const struct cache *c, uint32_t worker, uint32_t table,
+                   uint64_t row, struct frame_writer *w);
+
+/* A frame for a worker's sums of @table at @clock. */
+void cache_begin_sums(const struct cache *c, uint32_t worker, uint32_t table,
+                      int64_t clock, struct frame_writer *w,
+                      unsigned char *bytes, size_t room);
+
+static inline uint32_t cache_node_of(const struct cache *c, uint32_t table,
+                                     uint64_t row)
+{
+    return shard_of(c->table[table].t, c->opt.nodes, c->opt.workers, row);
+}
+
+#endif

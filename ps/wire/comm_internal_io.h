@@ -1,0 +1,157 @@
+/* The communication's inside: what comm_io.c (life, control), comm_wire_io.c
+ * (sockets, frames) and comm_work_io.c (what workers call) share. */
+#ifndef PS_COMM_INTERNAL_IO_H
+#define PS_COMM_INTERNAL_IO_H
+
+#include "base/clock_io.h"
+#include "ps/nodes/agreement.h"
+#include "ps/nodes/cache.h"
+#include "ps/nodes/link.h"
+#include "ps/nodes/manager.h"
+#include "ps/nodes/shard.h"
+#include "ps/wire/comm_io.h"
+#include "ps/wire/meet_io.h"
+
+#include <zmq.h>
+
+#include <pthread.h>
+
+enum {
+    COMM_WINDOW = 64, /* frames under way to a node */
+    /* Room of a frame, so that what is under way is at most 64 MiB a node. */
+    COMM_ROOM_BYTES = 1 << 20,
+    COMM_COPY_BYTES = 16 << 10, /* of a frame: less is copied to be sent */
+    COMM_MEET_S = 60,           /* for all nodes to be started */
+    COMM_HELLO_S = 3600,        /* for all to have loaded their data */
+    COMM_AGAIN_S = 1            /* for a connection to come back */
+};
+
+/* Why a frame changes nothing. */
+enum comm_ignored { COMM_MALFORMED, COMM_FOREIGN, COMM_REPLAYED };
+
+/* Another node. */
+struct comm_peer {
+    struct link link;
+    struct manager_peer pace; /* while there is a budget */
+    void *push, *monitor;     /* owned */
+    bool connected, was_connected;
+    time_ns lost_at; /* not connected any more: when the node is gone */
+    bool hello_due, fits_due, placed_due;
+    uint32_t expect_table; /* expectations: what it is to be told next */
+    uint64_t expect_row;
+    bool hello, fits, placed; /* has said so */
+    uint64_t layout;          /* of where it has placed rows */
+};
+
+struct comm {
+    struct mlt_ps *ps;
+    struct meet meet;
+    void *context, *pull; /* owned; the thread's once it runs */
+    int wake_fd;          /* readable: the thread is to end */
+    pthread_t thread;
+    bool has_thread;
+    zmq_pollitem_t *item; /* [nodes + 2] the thread's */
+
+    pthread_mutex_t lock;   /* of everything below */
+    struct comm_peer *peer; /* [nodes]; this node's is not used */
+    struct shard *shard;
+    struct cache *cache;
+    struct agreement *accord;
+    struct update **update;      /* [workers][tables] as the views' */
+    struct ps_counters counters; /* of rows written for others */
+    unsigned char *bytes;        /* [room] a frame that is being made */
+    size_t room;
+    uint64_t slice;
+    uint64_t layout;     /* of where this node has placed rows */
+    bool stop;           /* the thread is to end */
+    bool starting;       /* until all others have been heard of */
+    bool running;        /* until all workers of all nodes have drained here */
+    bool failed_told;    /* the runtime knows that the slice has failed */
+    struct fault broken; /* code ERR_OK: not */
+    uint64_t ignored;
+    unsigned ignored_told; /* bit of each kind that was logged */
+    struct ps_traffic traffic;
+
+    struct manager manager;
+    bool early;        /* this slice's rows may leave before they have to */
+    bool suspended;    /* but row versions have no room */
+    uint32_t turn;     /* node that is sent a frame next; */
+    uint32_t own_turn; /* that a worker sends early rows to next */
+    bool refused;      /* something found no room since the last plan */
+    time_ns early_at;  /* what need not leave is looked at again */
+    time_ns wake_at;   /* when there may be room again; MANAGER_NEVER */
+    time_ns sleeps_to; /* the thread, unless something comes */
+};
+
+/* Under the lock: sends all that may leave, also to this node's own shard and
+ * cache, and does what follows from it. The caller wakes those that wait
+ * (runtime_progress) once it has let the lock go. */
+void comm_pump(struct comm *c);
+
+/* Under the lock: takes what has come to the socket. */
+void comm_receive(struct comm *c);
+
+/* Under the lock: connects to everybody. */
+enum err comm_connect(struct comm *c, struct fault *f);
+/* Under the lock: what became of the connections; when to look again, in ms, or
+ * -1. */
+void comm_watch(struct comm *c);
+long comm_watch_ms(const struct comm *c);
+
+/* Under the lock: does with a frame that has come what it says. */
+enum err comm_take(struct comm *c, const struct frame *f, struct fault *fault);
+
+/* Under the lock: a whole frame in c->bytes leaves for @node. */
+void comm_send_bytes(struct comm *c, uint32_t node, size_t n);
+
+/* The thread looks anew. */
+void comm_wake(struct comm *c);
+
+/* ---- comm_pace_io.c: the bandwidth budget ------------------------------- */
+
+/* A slice begins, with a budget or none. */
+void comm_pace_begin(struct comm *c);
+
+/* Room of the next frame. */
+size_t comm_pace_room(const struct comm *c);
+
+/* Whether a frame (@ack: an acknowledgement) may leave for @node now. */
+bool comm_may_send(struct comm *c, uint32_t node, bool ack);
+
+/* Numbers the frame in c->bytes[n], counts its rows and sends it. @early: it
+ * need not have left yet. */
+void comm_send(struct comm *c, uint32_t node, size_t n, bool early);
+
+/* An acknowledgement in c->bytes[n] leaves. */
+void comm_send_ack(struct comm *c, uint32_t node, size_t n);
+
+/* @node has acknowledged. */
+/* A frame of @n bytes has come and was taken. */
+void comm_received(struct comm *c, size_t n);
+/* The node has acknowledged all up to @through. */
+void comm_acknowledged(struct comm *c, uint32_t node, uint64_t through);
+
+/* What had to leave has, as far as it may: other rows leave while there is
+ * room, workers are told, and the thread comes again when there is. */
+void comm_send_early(struct comm *c);
+
+void comm_pace_traffic(const struct comm *c, struct ps_traffic *out);
+
+/* Under the lock. The first reason stays. */
+void comm_break(struct comm *c, enum err code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* For shard_options.rows; rows_self is the struct comm. */
+extern const struct shard_rows comm_rows;
+
+static inline void comm_lock(struct comm *c)
+{
+    pthread_mutex_lock(&c->lock);
+}
+
+static inline void comm_unlock(struct comm *c)
+{
+    pthread_mutex_unlock(&c->lock);
+}
+
+#endif

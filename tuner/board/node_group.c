@@ -1,0 +1,417 @@
+#include "tuner/board/node_group.h"
+
+#include "base/mem.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What a node has said about an operation. */
+struct said {
+    enum msg_kind kind; /* DONE, FORKED, READY, FAILED; of no use before */
+    bool answered;
+    struct msg_window *window; /* [windows] reported; owned */
+    size_t windows, room;
+};
+
+/* An operation that some node has not answered. */
+struct asked {
+    op_id op;
+    enum msg_kind kind;
+    uint32_t answers, failures;
+    struct msg joined; /* of the answers so far */
+    struct said *said; /* [nodes] */
+    branch_id branch;  /* of schedule, restore, free */
+    bool partly;       /* free: only some nodes have the branch */
+    clock_no first;
+    uint32_t reported; /* windows that have been joined */
+    clock_no next;     /* clock that the next one begins with */
+};
+
+struct node_group {
+    uint32_t nodes;
+    struct asked *asked; /* [count] in order */
+    size_t count, room;
+    struct msg *out; /* [outs] for the core */
+    size_t outs, outs_room;
+    branch_id *partly; /* [parts] only some nodes have them */
+    size_t parts, parts_room;
+};
+
+/* ---- life ---------------------------------------------------------------- */
+
+enum err node_group_new(uint32_t nodes, struct node_group **out)
+{
+    struct node_group *c = mem_calloc(1, sizeof(*c));
+
+    assert(nodes > 0);
+    if (!c)
+        return ERR_NOMEM;
+    c->nodes = nodes;
+    *out = c;
+    return ERR_OK;
+}
+
+static void release_asked(const struct node_group *c, struct asked *a)
+{
+    for (uint32_t i = 0; i < c->nodes; i++)
+        mem_free(a->said[i].window);
+    mem_free(a->said);
+    msg_deinit(&a->joined);
+}
+
+void node_group_reset(struct node_group *c)
+{
+    for (size_t i = 0; i < c->count; i++)
+        release_asked(c, &c->asked[i]);
+    for (size_t i = 0; i < c->outs; i++)
+        msg_deinit(&c->out[i]);
+    c->count = c->outs = c->parts = 0;
+}
+
+void node_group_free(struct node_group *c)
+{
+    if (!c)
+        return;
+    node_group_reset(c);
+    mem_free(c->asked);
+    mem_free(c->out);
+    mem_free(c->partly);
+    mem_free(c);
+}
+
+/* ---- requests ------------------------------------------------------------ */
+
+static bool take_partly(struct node_group *c, branch_id branch)
+{
+    for (size_t i = 0; i < c->parts; i++) {
+        if (c->partly[i] != branch)
+            continue;
+        c->partly[i] = c->partly[--c->parts];
+        return true;
+    }
+    return false;
+}
+
+enum err node_group_ask(struct node_group *c, const struct msg *m)
+{
+    struct asked a = {.op = m->op, .kind = m->kind};
+
+    if (m->op == 0)
+        return ERR_OK;
+    if (mem_grow((void **)&c->asked, &c->room, sizeof(*c->asked),
+                 c->count + 1) != 0)
+        return ERR_NOMEM;
+    a.said = mem_calloc(c->nodes, sizeof(*a.said));
+    if (!a.said)
+        return ERR_NOMEM;
+    a.joined.kind = MSG_BEAT; /* nothing to release */
+    if (m->kind == MSG_SCHEDULE) {
+        a.branch = m->schedule.branch;
+        a.next = m->schedule.first;
+    } else if (m->kind == MSG_RESTORE) {
+        a.branch = m->restore.branch;
+    } else if (m->kind == MSG_FREE) {
+        a.branch = m->free.branch;
+        a.partly = take_partly(c, a.branch);
+    }
+    c->asked[c->count++] = a;
+    return ERR_OK;
+}
+
+static struct asked *find(struct node_group *c, op_id op)
+{
+    for (size_t i = 0; i < c->count; i++)
+        if (c->asked[i].op == op)
+            return &c->asked[i];
+    return NULL;
+}
+
+static void forget(struct node_group *c, struct asked *a)
+{
+    size_t i = (size_t)(a - c->asked);
+
+    release_asked(c, a);
+    c->count--;
+    memmove(a, a + 1, (c->count - i) * sizeof(*a));
+}
+
+static enum err push(struct node_group *c, struct msg *m)
+{
+    if (mem_grow((void **)&c->out, &c->outs_room, sizeof(*c->out),
+                 c->outs + 1) != 0)
+        return ERR_NOMEM;
+    c->out[c->outs++] = *m;
+    memset(m, 0, sizeof(*m));
+    m->kind = MSG_BEAT;
+    return ERR_OK;
+}
+
+bool node_group_next(struct node_group *c, struct msg *out)
+{
+    if (!c->outs)
+        return false;
+    *out = c->out[0];
+    c->outs--;
+    memmove(c->out, c->out + 1, c->outs * sizeof(*c->out));
+    return true;
+}
+
+/* ---- answers ------------------------------------------------------------- */
+
+static enum err disagree(struct fault *f, uint32_t node, const struct asked *a,
+                         const char *what)
+{
+    return fault_set(
+        f, ERR_PROTO, "the nodes disagree: node %u, operation %llu (%s): %s",
+        node, (unsigned long long)a->op, msg_kind_name(a->kind), what);
+}
+
+/* Rows that only their node has: null elsewhere. */
+static void join_rows(json_t *into, const json_t *from)
+{
+    for (size_t i = 0; i < json_array_size(into); i++)
+        if (json_is_null(json_array_get(into, i)))
+            json_array_set(into, i, json_array_get(from, i));
+}
+
+/* Sums, and the mean over all reads. */
+static void join_wire(struct msg_done *j, const struct msg_done *d)
+{
+    double sum =
+        j->staleness * (double)j->reads + d->staleness * (double)d->reads;
+
+    j->data_bytes += d->data_bytes;
+    j->reads += d->reads;
+    j->staleness = j->reads ? sum / (double)j->reads : 0;
+}
+
+static enum err join_done(struct asked *a, uint32_t node, struct msg *m,
+                          struct fault *f)
+{
+    struct msg_done *j = &a->joined.done, *d = &m->done;
+    json_t *data;
+
+    if (a->kind == MSG_SCHEDULE && d->clocks != j->clocks)
+        return disagree(f, node, a, "it ran another number of clocks");
+    j->bytes += d->bytes;
+    j->switch_s = fmax(j->switch_s, d->switch_s);
+    join_wire(j, d);
+    if (json_is_array(j->data)) {
+        join_rows(j->data, d->data);
+    } else if (node == 0) { /* what the model has beside its tables */
+        data = j->data;
+        j->data = d->data;
+        d->data = data;
+    }
+    return ERR_OK;
+}
+
+static enum err join_ready(struct asked *a, uint32_t node, struct msg *m,
+                           struct fault *f)
+{
+    struct msg_ready *j = &a->joined.ready, *r = &m->ready;
+
+    if (r->samples != j->samples || r->parts != j->parts ||
+        r->validation_samples != j->validation_samples ||
+        r->workers != j->workers)
+        return disagree(f, node, a,
+                        "it has other data: all nodes must see the same");
+    j->model_bytes += r->model_bytes;
+    return ERR_OK;
+}
+
+/* A node that was told of another's failure says `canceled`: the other's reason
+ * is the better one. */
+static void join_failed(struct asked *a, struct msg *m)
+{
+    struct msg swap = a->joined;
+
+    if (swap.kind == MSG_FAILED && swap.failed.code != ERR_CANCELED)
+        return;
+    a->joined = *m;
+    *m = swap;
+}
+
+static enum err join(struct asked *a, uint32_t node, struct msg *m,
+                     struct fault *f)
+{
+    struct msg swap = a->joined;
+
+    if (m->kind == MSG_FAILED) {
+        a->failures++;
+        join_failed(a, m);
+        return ERR_OK;
+    }
+    if (swap.kind == MSG_FAILED)
+        return ERR_OK;
+    if (a->answers == a->failures) { /* the first */
+        a->joined = *m;
+        *m = swap;
+        return ERR_OK;
+    }
+    if (m->kind != swap.kind)
+        return disagree(f, node, a, "it gave another kind of answer");
+    if (m->kind == MSG_DONE)
+        return join_done(a, node, m, f);
+    return m->kind == MSG_READY ? join_ready(a, node, m, f) : ERR_OK;
+}
+
+/* What may fail on some nodes: what their disks have a part in. */
+static bool may_fail_on_some(enum msg_kind kind)
+{
+    return kind == MSG_CONFIG || kind == MSG_SNAPSHOT || kind == MSG_SAVE ||
+           kind == MSG_RESTORE;
+}
+
+/* Some have the branch that others could not restore. */
+static enum err restored_partly(struct node_group *c, struct asked *a)
+{
+    if (mem_grow((void **)&c->partly, &c->parts_room, sizeof(*c->partly),
+                 c->parts + 1) != 0)
+        return ERR_NOMEM;
+    c->partly[c->parts++] = a->branch;
+    a->joined.failed.partly = true;
+    return ERR_OK;
+}
+
+/* All have answered, or enough of them. */
+static enum err complete(struct node_group *c, struct asked *a)
+{
+    enum err err = ERR_OK;
+
+    if (a->kind == MSG_RESTORE && a->failures && a->failures < a->answers)
+        err = restored_partly(c, a);
+    if (!err)
+        err = push(c, &a->joined);
+    if (!err)
+        forget(c, a);
+    return err;
+}
+
+static enum err take_answer(struct node_group *c, uint32_t node, struct msg *m,
+                            struct fault *f)
+{
+    struct asked *a = find(c, m->op);
+    enum err err;
+
+    if (!a)
+        return fault_set(f, ERR_PROTO,
+                         "the nodes disagree: node %u answers operation %llu "
+                         "with `%s`, which is over for the others",
+                         node, (unsigned long long)m->op,
+                         msg_kind_name(m->kind));
+    if (a->said[node].answered)
+        return disagree(f, node, a, "it answered twice");
+    if (a->partly && m->kind == MSG_FAILED) /* who has nothing is done, too */
+        *m = (struct msg){
+            .kind = MSG_DONE, .op = m->op, .done.branch = m->failed.branch};
+    err = join(a, node, m, f);
+    if (err)
+        return err;
+    a->said[node].answered = true;
+    a->answers++;
+    if (a->answers < c->nodes && !(a->failures && a->kind == MSG_CONFIG))
+        return ERR_OK;
+    if (a->failures && a->failures < a->answers && !may_fail_on_some(a->kind))
+        return disagree(f, node, a, "some carried it out, others could not");
+    if (a->kind == MSG_SCHEDULE)
+        for (uint32_t i = 0; i < c->nodes; i++)
+            if (a->said[i].windows != a->reported && !a->failures)
+                return disagree(f, i, a, "it reported more windows");
+    return complete(c, a);
+}
+
+/* ---- reports ------------------------------------------------------------- */
+
+static enum err join_window(const struct node_group *c, const struct asked *a,
+                            size_t i, struct msg_window *out, struct fault *f)
+{
+    *out = a->said[0].window[i];
+    for (uint32_t k = 1; k < c->nodes; k++) {
+        const struct msg_window *w = &a->said[k].window[i];
+
+        if (w->clocks != out->clocks)
+            return disagree(f, k, a, "it reported another window");
+        out->sum += w->sum;
+        out->samples += w->samples;
+        out->seconds = fmax(out->seconds, w->seconds);
+        out->wait_s += w->wait_s;
+        out->copy_s = fmax(out->copy_s, w->copy_s);
+        out->stalled_s = fmax(out->stalled_s, w->stalled_s);
+    }
+    out->wait_s /= c->nodes;
+    return ERR_OK;
+}
+
+/* Windows that all nodes have reported and that were not passed on. */
+static enum err join_reports(struct node_group *c, struct asked *a,
+                             struct fault *f)
+{
+    struct msg m = {.kind = MSG_REPORT, .op = a->op};
+    size_t all = SIZE_MAX;
+    enum err err = ERR_OK;
+
+    for (uint32_t k = 0; k < c->nodes; k++)
+        all = a->said[k].windows < all ? a->said[k].windows : all;
+    if (all == a->reported)
+        return ERR_OK;
+    m.report.branch = a->branch;
+    m.report.first = a->next;
+    m.report.windows = (uint32_t)(all - a->reported);
+    m.report.window = mem_alloc(m.report.windows * sizeof(*m.report.window));
+    if (!m.report.window)
+        return ERR_NOMEM;
+    for (uint32_t i = 0; i < m.report.windows && !err; i++) {
+        err = join_window(c, a, a->reported + i, &m.report.window[i], f);
+        a->next += m.report.window[i].clocks;
+    }
+    a->reported = (uint32_t)all;
+    if (!err)
+        err = push(c, &m);
+    msg_deinit(&m);
+    return err;
+}
+
+static enum err take_report(struct node_group *c, uint32_t node,
+                            const struct msg *m, struct fault *f)
+{
+    struct asked *a = find(c, m->op);
+    struct said *s;
+
+    if (!a || a->kind != MSG_SCHEDULE)
+        return fault_set(f, ERR_PROTO,
+                         "the nodes disagree: node %u reports a slice that is "
+                         "over",
+                         node);
+    s = &a->said[node];
+    if (s->windows + m->report.windows > PROTO_WINDOWS_MAX)
+        return disagree(f, node, a, "it reported too many windows");
+    if (mem_grow((void **)&s->window, &s->room, sizeof(*s->window),
+                 s->windows + m->report.windows) != 0)
+        return ERR_NOMEM;
+    memcpy(s->window + s->windows, m->report.window,
+           m->report.windows * sizeof(*s->window));
+    s->windows += m->report.windows;
+    return join_reports(c, a, f);
+}
+
+enum err node_group_take(struct node_group *c, uint32_t node, struct msg *m,
+                         struct fault *f)
+{
+    enum err err;
+
+    assert(node < c->nodes);
+    if (m->kind == MSG_REPORT)
+        err = take_report(c, node, m, f);
+    else if (m->kind == MSG_BEAT || m->op == 0)
+        err = push(c, m);
+    else
+        err = take_answer(c, node, m, f);
+    msg_deinit(m);
+    *m = (struct msg){.kind = MSG_BEAT};
+    if (err == ERR_NOMEM)
+        fault_set(f, err, "no memory for what the nodes say");
+    return err;
+}
