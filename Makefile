@@ -137,9 +137,10 @@ $(TEST_SRCS:%.c=$(B)/%): $(B)/%: $(B)/obj/%.o $(TEST_HELPER_OBJS) $(SIM_ARCHIVE)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LINK_FLAGS) -rdynamic $^ $(LIBS) -lcmocka -o $@
 
-# T=name selects by part of the name; one that matches nothing is an error.
+# T='name ...' selects by parts of names; what matches nothing is an error.
 T ?=
-SELECTED := $(if $(T),$(foreach t,$(TESTS),$(if $(findstring $(T),$(t)),$(t))),$(TESTS))
+SELECTED := $(if $(T),$(foreach t,$(TESTS),\
+	$(if $(strip $(foreach w,$(T),$(findstring $(w),$(t)))),$(t))),$(TESTS))
 .PHONY: unit
 unit: $(SELECTED) $(PLUGINS)
 	@test -n "$(strip $(SELECTED))" || { echo "no test matches T=$(T)" >&2; exit 2; }
