@@ -1,5 +1,6 @@
 #include "tuner/board/board.h"
 
+#include "tuner/board/board_state.h"
 #include "tuner/board/byhand.h"
 #include "tuner/board/resume.h"
 #include "tuner/board/rows.h"
@@ -11,6 +12,117 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+/* ---- what strategies see of the run ---------------------------------------
+ */
+
+const struct tuner_options *board_options(const struct board *c)
+{
+    return &c->options;
+}
+
+void board_set_searcher(struct board *c, const struct searcher_ops *searcher)
+{
+    assert(searcher);
+    c->options.searcher = searcher;
+    c->options.searcher_settings = NULL;
+}
+
+const struct space *board_space(const struct board *c)
+{
+    return &c->space;
+}
+
+const struct msg_ready *board_system(const struct board *c)
+{
+    return &c->system;
+}
+
+const struct best *board_best(const struct board *c)
+{
+    return &c->best;
+}
+
+branch_id board_base(const struct board *c)
+{
+    return c->base;
+}
+
+void board_set_base(struct board *c, branch_id branch)
+{
+    c->base = branch;
+}
+
+bool board_ends(const struct board *c)
+{
+    return c->ending.phase != ENDING_NOT;
+}
+
+bool board_retune_wanted(const struct board *c)
+{
+    return c->retune_wanted;
+}
+
+void board_retune_begins(struct board *c)
+{
+    c->retune_wanted = false;
+}
+
+void board_want_snapshot(struct board *c)
+{
+    if (isfinite(c->options.snapshot_every_s))
+        c->snapshot.wanted = true;
+}
+
+uint32_t board_searches_before(const struct board *c)
+{
+    return c->resume.searches;
+}
+
+uint32_t board_trials_before(const struct board *c)
+{
+    return c->resume.trials;
+}
+
+uint32_t board_search_resumed(const struct board *c)
+{
+    return c->resume.search;
+}
+
+bool board_made_room(const struct board *c)
+{
+    return c->hand->made_room;
+}
+
+double board_step_s(const struct board *c)
+{
+    return c->step_s;
+}
+
+double board_waited_s(const struct board *c)
+{
+    return c->waited_s;
+}
+
+double board_latest_wait_s(const struct board *c)
+{
+    return c->wait_s;
+}
+
+clock_no board_next_clock(const struct board *c)
+{
+    return c->next_clock;
+}
+
+uint64_t board_clocks_run(const struct board *c)
+{
+    return c->clocks_run;
+}
+
+const char *board_failure(const struct board *c)
+{
+    return c->failure;
+}
 
 /* ---- actions ------------------------------------------------------------- */
 
@@ -128,11 +240,32 @@ static struct branch *slot_of(struct board *c, branch_id id)
     return NULL;
 }
 
-struct branch *board_branch(struct board *c, branch_id id)
+struct branch *ledger_branch(struct board *c, branch_id id)
 {
     struct branch *b = slot_of(c, id);
 
     return b && b->state != BRANCH_FREEING ? b : NULL;
+}
+
+const struct branch *board_branch(const struct board *c, branch_id id)
+{
+    return ledger_branch((struct board *)c, id);
+}
+
+/* The slot that a strategy sees as @b. */
+static struct branch *own(struct board *c, const struct branch *b)
+{
+    assert(b >= c->branch && b < c->branch + TUNER_BRANCHES_MAX);
+    return &c->branch[b - c->branch];
+}
+
+void board_set_error(struct board *c, branch_id id, enum err error)
+{
+    struct branch *b = ledger_branch(c, id);
+
+    assert(b);
+    assert(error);
+    b->error = error;
 }
 
 bool branch_idle(const struct branch *b)
@@ -212,9 +345,10 @@ static void record_created(struct board *c, const struct branch *b)
     memcpy(r->role, b->role, sizeof(r->role));
 }
 
-struct branch *board_fork(struct board *c, struct branch *parent,
-                          enum branch_type type, const struct setting *setting,
-                          json_t *json, const char *role)
+const struct branch *board_fork(struct board *c, const struct branch *parent,
+                                enum branch_type type,
+                                const struct setting *setting, json_t *json,
+                                const char *role)
 {
     struct branch *b = slot_take(c, c->next_branch);
     struct msg *m;
@@ -243,14 +377,14 @@ struct branch *board_fork(struct board *c, struct branch *parent,
     return b;
 }
 
-struct branch *board_keep(struct board *c, struct branch *parent,
-                          const char *role)
+const struct branch *board_keep(struct board *c, const struct branch *parent,
+                                const char *role)
 {
-    struct branch *b =
+    const struct branch *b =
         board_fork(c, parent, BRANCH_KEPT, &parent->setting, c->empty, role);
 
     if (b)
-        b->holds = 1;
+        own(c, b)->holds = 1;
     return b;
 }
 
@@ -279,7 +413,7 @@ struct branch *board_restore(struct board *c, const char *path,
 
 void board_hold(struct board *c, branch_id kept)
 {
-    struct branch *b = board_branch(c, kept);
+    struct branch *b = ledger_branch(c, kept);
 
     assert(b);
     b->holds++;
@@ -287,7 +421,7 @@ void board_hold(struct board *c, branch_id kept)
 
 void board_drop(struct board *c, branch_id kept, const char *reason)
 {
-    struct branch *b = board_branch(c, kept);
+    struct branch *b = ledger_branch(c, kept);
 
     if (!b)
         return;
@@ -307,7 +441,7 @@ static void record_freed(struct board *c, branch_id id, const char *reason)
 
 void board_free(struct board *c, branch_id id, const char *reason)
 {
-    struct branch *b = board_branch(c, id);
+    struct branch *b = ledger_branch(c, id);
 
     if (!b)
         return;
@@ -399,9 +533,10 @@ static void schedule(struct board *c, struct branch *b, uint64_t count,
     c->next_clock += count;
 }
 
-uint64_t board_run(struct board *c, struct branch *b, uint64_t count,
+uint64_t board_run(struct board *c, const struct branch *branch, uint64_t count,
                    uint64_t report_every)
 {
+    struct branch *b = own(c, branch);
     uint64_t left = board_clocks_left(c, b);
 
     assert(b->after == 0);
@@ -419,10 +554,11 @@ uint64_t board_run(struct board *c, struct branch *b, uint64_t count,
     return count;
 }
 
-void board_test(struct board *c, struct branch *b, uint64_t count)
+void board_test(struct board *c, const struct branch *b, uint64_t count)
 {
     assert(b->type == BRANCH_TESTING);
-    schedule(c, b, count, (count + PROTO_WINDOWS_MAX - 1) / PROTO_WINDOWS_MAX);
+    schedule(c, own(c, b), count,
+             (count + PROTO_WINDOWS_MAX - 1) / PROTO_WINDOWS_MAX);
 }
 
 double board_switch_cost(const struct board *c)

@@ -1,11 +1,13 @@
-/* The board: branches, slices and epochs, as strategies work with them.
+/* The board: the narrow face that strategies and searches see of a run.
  *
  * It turns what a strategy wants (fork this, run that for so many clocks, free
- * it) into messages and records, in clock order, and takes answers and reports
- * in. It knows nothing about searching. Inside tuner/ only; one owner thread.
+ * it) into messages and records, in clock order, and shows what the answers and
+ * reports made of its branches. It knows nothing about searching. What is
+ * behind it is the business of tuner/board alone.
  *
  * A branch is a slot in a fixed table. Its pointer stays valid until the branch
- * is freed; strategies keep numbers and look them up.
+ * is freed; strategies keep numbers and look them up. Inside tuner/ only; one
+ * owner thread.
  */
 #ifndef TUNER_BOARD_H
 #define TUNER_BOARD_H
@@ -18,10 +20,7 @@
 #include "tuner/history/record.h"
 
 enum {
-    BOARD_OPS_MAX = 256, /* operations not answered yet */
-    BOARD_SWITCHES = 8,
-    BOARD_EPOCHS_KEPT = 4,    /* results of epochs a branch remembers */
-    BOARD_SNAPSHOTS_MAX = 16, /* remembered for `keep` */
+    BOARD_EPOCHS_KEPT = 4, /* results of epochs a branch remembers */
     BOARD_ROLE_MAX = 16
 };
 
@@ -50,10 +49,7 @@ struct epoch_sums {
     uint64_t samples, clocks;
 };
 
-struct byhand;
-struct suggest;
-struct rows;
-
+/* Read by all, changed by the board alone. */
 struct branch {
     branch_id id, parent;
     enum branch_type type;
@@ -90,161 +86,70 @@ struct branch {
     bool nonfinite; /* reported something that is not finite */
 };
 
-struct board_op {
-    op_id id;
-    enum msg_kind kind;
-    branch_id branch;
-    clock_no first;    /* schedule */
-    uint64_t count;    /* schedule */
-    uint64_t reported; /* clocks in reports so far */
-    double work_s;     /* schedule: what these took */
-    bool idle;         /* schedule: sent when no slice was out */
-    bool cut;          /* a cut was sent for it */
+/* The best model so far: a kept branch, held by the board. */
+struct best {
+    branch_id branch; /* BRANCH_NONE: there is none */
+    uint32_t epoch;
+    double loss, metric;
 };
 
-enum ending_phase {
-    ENDING_NOT, /* running */
-    ENDING_DRAIN,
-    ENDING_SNAPSHOT,
-    ENDING_MODEL,
-    ENDING_OVER
-};
+struct board;
 
-struct board {
-    struct tuner_options options; /* its text members are not used: */
-    char run[RECORD_NAME_MAX], name[RECORD_NAME_MAX], app[RECORD_NAME_MAX];
-    char snapshot_dir[PROTO_PATH_MAX], model_dir[PROTO_PATH_MAX];
-    struct space space; /* `acts` as the training system says */
-    json_t *empty;      /* owned: {} */
+/* ---- the run ------------------------------------------------------------- */
 
-    bool ready;
-    struct msg_ready system;         /* `tunables` is NULL */
-    uint64_t samples_per_clock_seen; /* largest; 0: nothing ran */
+/* As they are now: limits may have been steered, the searcher may be its
+ * fallback. The text members are not to be used. */
+const struct tuner_options *board_options(const struct board *c);
 
-    struct branch branch[TUNER_BRANCHES_MAX];
-    struct board_op op[BOARD_OPS_MAX]; /* in order of sending */
-    uint32_t ops;
-    op_id next_op;
-    branch_id next_branch;
-    clock_no next_clock;
-    uint64_t clocks_run;             /* by all branches */
-    uint32_t slices;                 /* scheduled and not answered */
-    double switches[BOARD_SWITCHES]; /* latest measured costs of a switch */
-    uint32_t switches_len;
+/* From now on searches propose with @searcher, with its default settings. */
+void board_set_searcher(struct board *c, const struct searcher_ops *searcher);
 
-    double born_s;    /* first event: options.started_unix_s on the wall */
-    double started_s; /* time 0 of the run; earlier for a resumed one */
-    double now_s, step_s;
-    bool started;
-    double first_clock_s; /* when the first slice was sent; INFINITY before */
-    double first_wait_s;  /* when a search first waited for a suggestion; the
-                           * same */
-    double slice_end_s;   /* when the last slice ended; NAN before, and after a
-                           * pause */
-    double beat_s[NODES_MAX]; /* of each node's latest record */
-    double waited_s; /* in all, for slices that came when none was out */
-    double wait_s;   /* for the latest of these; NAN: none yet */
-    double retry_s;  /* a strategy lacked something: wake up then;
-                      * INFINITY: nothing is lacking */
-    enum run_status status;
-    bool paused, retune_wanted, finished;
-    double paused_s;       /* in all, in pauses that are over */
-    double pause_began_s;  /* nothing runs since; NAN: no pause */
-    double first_paused_s; /* of paused_s, before the first clock; and */
-    double wait_paused_s;  /* before the first wait */
-    enum run_status paused_from;
-    char failure[PROTO_TEXT_MAX]; /* reason of the last slice that failed */
+/* The tunables; once the training system is ready `acts` is as it says. */
+const struct space *board_space(const struct board *c);
 
-    /* The branch that is the run's present state: what an end or a snapshot
-     * takes. Set by the strategy; a training or kept branch; 0 at first. */
-    branch_id base;
+/* What the training system is; `tunables` and `tables` are NULL. */
+const struct msg_ready *board_system(const struct board *c);
 
-    /* The best model so far: a kept branch, held. BRANCH_NONE before. */
-    struct best {
-        branch_id branch;
-        uint32_t epoch;
-        double loss, metric;
-    } best;
+/* What ends the run, as it is now. */
+struct record_limits board_limits(const struct board *c);
 
-    void *strategy; /* state of options.strategy: snapshots ask it */
-    struct byhand
-        *hand; /* the user's own forks (tuner/board/byhand.h); the tuner's */
-    struct suggest *suggest; /* what others want tried; the tuner's */
-    struct rows
-        *rows; /* what users ask of rows (tuner/board/rows.h); the tuner's */
-    uint64_t increments; /* number of the last one that was asked for */
-    uint64_t ticket;     /* of the command that is taken in */
+/* Records a new status of the run if it is one. */
+void board_set_status(struct board *c, enum run_status status,
+                      const char *reason);
 
-    /* A snapshot is two folders: the branch that the run goes on from, and the
-     * best model, where that is not on disk already. */
-    struct snapshotting {
-        enum {
-            SNAPSHOT_IDLE,
-            SNAPSHOT_FORKING,
-            SNAPSHOT_WRITING,
-            SNAPSHOT_BEST
-        } phase;
-        bool wanted;
-        double due_s;
-        bool taken;          /* what follows is set */
-        json_t *saved;       /* owned: by the strategy; NULL: it cannot */
-        branch_id of;        /* the branch it is taken from */
-        branch_id best;      /* held; BRANCH_NONE: there is none */
-        struct best outcome; /* of `best` */
-        branch_id branch;    /* held: what is written */
-        json_t *state;       /* owned: for the record */
-        uint32_t number;     /* of the last begun; names its folder */
-        uint32_t epoch;
-        clock_no clock;
-        uint64_t bytes;
-        /* Of the last one that was written: the same again is not. */
-        branch_id of_written;
-        clock_no clock_written;
-        json_t *saved_written;  /* owned */
-        branch_id best_written; /* on disk, with number best_number */
-        uint32_t best_number;   /* 0: none */
-        struct {
-            uint32_t number, best; /* best: number of its folder; 0: none */
-        } written[BOARD_SNAPSHOTS_MAX]; /* oldest first */
-        uint32_t written_len;
-    } snapshot;
+/* Ends the run: slices are cut, then an interrupted or stopped run writes a
+ * snapshot, every run but an interrupted one the best model, then FINISH. The
+ * first call counts. */
+void board_end(struct board *c, enum run_status status, const char *reason,
+               const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-    struct resuming {
-        enum { RESUME_NOT, RESUME_READING, RESUME_HANDING, RESUME_OVER } phase;
-        size_t left;          /* snapshots of the history not tried yet */
-        uint32_t tried;       /* at most snapshot_keep are there */
-        const json_t *state;  /* borrowed from the history; NULL: beginning */
-        uint32_t number;      /* of that snapshot; 0: beginning */
-        branch_id main, best; /* restored; main may be 0, best BRANCH_NONE */
-        double at_s;          /* of the last record before */
-        bool unpauses;        /* who resumes the paused run lets it go on */
-        uint32_t search;      /* that goes on; 0: none */
-        /* Numbers that were used before, for strategies that begin anew. */
-        uint32_t searches, trials;
-    } resume;
+/* Ends the run as interrupted with nothing written: it cannot go on now, but
+ * from its snapshots at another time. */
+void board_interrupted(struct board *c, const char *reason, const char *what);
 
-    struct ending {
-        enum ending_phase phase;
-        bool asked; /* the phase's operation is under way */
-        struct tuner_finish finish;
-        branch_id fork;  /* for the snapshot or the model */
-        branch_id trial; /* the run's model where it has made no epoch; or
-                          * BRANCH_NONE */
-        double loss;     /* of that */
-    } ending;
+/* Whether it ends: then no strategy begins anything. */
+bool board_ends(const struct board *c);
 
-    struct tuner_actions *out; /* during a step */
-};
+/* The user wants a search at the next end of an epoch; it begins: */
+bool board_retune_wanted(const struct board *c);
+void board_retune_begins(struct board *c);
 
-/* ---- actions ------------------------------------------------------------- */
+/* A resume should go on from here: a snapshot is written as soon as it can be,
+ * in runs that write any. */
+void board_want_snapshot(struct board *c);
 
-/* The next action; the caller fills in what @kind says. Asserts that there is
- * room: TUNER_ACTIONS_MAX. */
-struct tuner_action *board_action(struct board *c, enum tuner_action_kind kind);
+/* Numbers of searches and trials that were used before the run was resumed, for
+ * strategies that begin anew; the search that goes on, 0: none does. */
+uint32_t board_searches_before(const struct board *c);
+uint32_t board_trials_before(const struct board *c);
+uint32_t board_search_resumed(const struct board *c);
 
-/* A message of @kind with a new operation number; the caller fills in its
- * members. */
-struct msg *board_send(struct board *c, enum msg_kind kind, branch_id branch);
+/* The branch that is the run's present state: what an end or a snapshot takes.
+ * A training or kept branch; 0 at first. */
+branch_id board_base(const struct board *c);
+void board_set_base(struct board *c, branch_id branch);
+
+/* ---- records ------------------------------------------------------------- */
 
 /* A record of @kind at the end of the actions, to be filled in. */
 struct record *board_record(struct board *c, enum record_kind kind);
@@ -256,33 +161,44 @@ struct record_decision *board_decision(struct board *c, const char *decision,
 void board_decision_number(struct record_decision *d, const char *name,
                            double value);
 
-/* What ends the run, as it is now. */
-struct record_limits board_limits(const struct board *c);
+/* ---- time ---------------------------------------------------------------- */
 
 /* The time that has passed, without pauses: for what is measured over more than
  * one event. */
 double board_active_s(const struct board *c);
 
-/* Records a new status of the run if it is one. */
-void board_set_status(struct board *c, enum run_status status,
-                      const char *reason);
+/* How long the step before this one took; 0: not measured. */
+double board_step_s(const struct board *c);
+
+/* How long the training system had nothing to do before a slice: in all, and
+ * before the latest that came when none was out (NAN: none yet). */
+double board_waited_s(const struct board *c);
+double board_latest_wait_s(const struct board *c);
+
+/* Asks for another step in a tenth of a second: something (memory, the
+ * searcher) was not to be had now. */
+void board_retry(struct board *c);
+
+/* As board_retry, @seconds (> 0) from now at the latest. */
+void board_retry_after(struct board *c, double seconds);
 
 /* ---- branches ------------------------------------------------------------ */
 
 /* NULL when there is no such branch, or it was freed. */
-struct branch *board_branch(struct board *c, branch_id id);
+const struct branch *board_branch(const struct board *c, branch_id id);
 
 /* Forks at the end of all slices that are out. The child's lineage continues
  * @parent's. @json: the setting's text form (shared, not consumed). Result: the
  * new branch, FORKING; or NULL when no slot is free, which is like a refusal.
  */
-struct branch *board_fork(struct board *c, struct branch *parent,
-                          enum branch_type type, const struct setting *setting,
-                          json_t *json, const char *role);
+const struct branch *board_fork(struct board *c, const struct branch *parent,
+                                enum branch_type type,
+                                const struct setting *setting, json_t *json,
+                                const char *role);
 
 /* A read-only fork of @parent with one hold. */
-struct branch *board_keep(struct board *c, struct branch *parent,
-                          const char *role);
+const struct branch *board_keep(struct board *c, const struct branch *parent,
+                                const char *role);
 void board_hold(struct board *c, branch_id kept);
 /* BRANCH_NONE is allowed. Branch 0 is never freed by this. */
 void board_drop(struct board *c, branch_id kept, const char *reason);
@@ -290,6 +206,12 @@ void board_drop(struct board *c, branch_id kept, const char *reason);
 /* Frees a branch after the slices that are out; forgets a refused one.
  * BRANCH_NONE and branches that are gone are allowed. */
 void board_free(struct board *c, branch_id id, const char *reason);
+
+/* @id is of no use: what had to follow from it failed with @error. */
+void board_set_error(struct board *c, branch_id id, enum err error);
+
+/* The user's fork made room in this step, for one that was refused. */
+bool board_made_room(const struct board *c);
 
 /* Live, and no slice of it is out. */
 bool branch_idle(const struct branch *b);
@@ -316,11 +238,11 @@ uint64_t board_clocks_out(const struct board *c, const struct branch *b);
 
 /* Schedules one slice of @count clocks, at most board_clocks_left and
  * PROTO_WINDOWS_MAX windows; more is cut to that. Returns the clocks. */
-uint64_t board_run(struct board *c, struct branch *b, uint64_t count,
+uint64_t board_run(struct board *c, const struct branch *b, uint64_t count,
                    uint64_t report_every);
 
 /* Schedules @count clocks of a testing branch. */
-void board_test(struct board *c, struct branch *b, uint64_t count);
+void board_test(struct board *c, const struct branch *b, uint64_t count);
 
 /* Median of the latest measured costs of a switch; 0 before there is any. */
 double board_switch_cost(const struct board *c);
@@ -328,16 +250,18 @@ double board_switch_cost(const struct board *c);
 /* Cuts the slice that runs if it is @b's (BRANCH_NONE: whosever). */
 void board_cut(struct board *c, branch_id branch);
 
-/* ---- the rest ------------------------------------------------------------ */
+/* The global number of the next clock that is scheduled. */
+clock_no board_next_clock(const struct board *c);
 
-/* A new kept branch with one hold that is read from the snapshot folder @path;
- * @parent: for the record. FORKING until it is read, REFUSED where it cannot be
- * (c->failure says why). NULL when no slot is free. */
-struct branch *board_restore(struct board *c, const char *path,
-                             branch_id parent);
+/* Clocks that were run by all branches. */
+uint64_t board_clocks_run(const struct board *c);
 
-/* What is planned is what was run: nothing is out. */
-void board_plan_reset(const struct board *c, struct branch *b);
+/* The reason of the last slice that failed. */
+const char *board_failure(const struct board *c);
+
+/* ---- the best model ------------------------------------------------------ */
+
+const struct best *board_best(const struct board *c);
 
 /* Makes @kept (held by the caller; the board takes a hold of its own) the best
  * model so far. */
@@ -353,43 +277,5 @@ double board_score(const struct board *c, double loss, double metric);
 
 /* The reverse: what a person calls a score. */
 double board_result(const struct board *c, double score);
-
-/* Ends the run: slices are cut, then an interrupted or stopped run writes a
- * snapshot, every run but an interrupted one the best model, then FINISH. The
- * first call counts. */
-void board_end(struct board *c, enum run_status status, const char *reason,
-               const char *format, ...) __attribute__((format(printf, 4, 5)));
-
-/* Asks for another step in a tenth of a second: something (memory, the
- * searcher) was not to be had now. */
-void board_retry(struct board *c);
-
-/* The same, @seconds (> 0) from now at the latest. */
-void board_retry_after(struct board *c, double seconds);
-
-/* ---- called by tuner.c --------------------------------------------------- */
-
-enum err board_init(struct board *c, const struct tuner_options *options,
-                    struct fault *f);
-void board_deinit(struct board *c);
-/* The training system broke the protocol: it is told to stop, and FINISH. */
-void board_violated(struct board *c, const char *what);
-/* The training system is gone: FINISH at once. */
-void board_lost(struct board *c, const char *reason);
-/* Takes a message in. Errors: ERR_PROTO (@f says what did not fit). */
-enum err board_message(struct board *c, const struct msg *m, struct fault *f);
-/* A snapshot or the model was written, or was not. */
-void board_written(struct board *c, enum msg_kind kind,
-                   const struct msg_done *m);
-void board_not_written(struct board *c, enum msg_kind kind,
-                       const struct msg_failed *m);
-/* Timers: the end of the time, snapshots. */
-void board_tick(struct board *c);
-/* Ends the run as interrupted with nothing written: it cannot go on now, but
- * from its snapshots at another time. */
-void board_interrupted(struct board *c, const char *reason, const char *what);
-/* Goes on with snapshots, and with the end where there is one. */
-void board_advance(struct board *c);
-double board_wake_at(const struct board *c);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "base/json/json.h"
 #include "searchers/space/space_json.h"
+#include "tuner/board/board_state.h"
 #include "tuner/board/steering.h"
 #include "tuner/board/strategy.h"
 #include "tuner/board/user_setting.h"
@@ -102,7 +103,7 @@ static bool fork_into(struct board *c, struct byhand_fork *f,
                       struct branch *parent, const struct setting *setting,
                       json_t *json)
 {
-    struct branch *b =
+    const struct branch *b =
         board_fork(c, parent, BRANCH_TRAINING, setting, json, "user");
 
     if (b)
@@ -121,7 +122,7 @@ static void length_text(uint32_t epochs, uint64_t clocks, char out[48])
 
 static void decide_fork(struct board *c, const struct byhand_fork *f)
 {
-    const struct branch *b = board_branch(c, f->branch);
+    const struct branch *b = ledger_branch(c, f->branch);
     struct record_decision *d;
     char setting[160], length[48];
 
@@ -166,7 +167,7 @@ static void fork_with(struct board *c, struct byhand_fork *f,
 
 void byhand_fork(struct board *c, const struct tuner_fork *want)
 {
-    struct branch *parent = board_branch(c, want->branch);
+    struct branch *parent = ledger_branch(c, want->branch);
     struct byhand_fork *f;
     json_t *given = NULL;
     enum err err;
@@ -263,7 +264,7 @@ static void promote_fork_of(struct board *c, struct branch *b)
 
 void byhand_promote(struct board *c, branch_id id)
 {
-    struct branch *b = board_branch(c, id);
+    struct branch *b = ledger_branch(c, id);
     struct byhand_fork *f = id == BRANCH_NONE ? NULL : find(c, id);
 
     if (refuse_parent(c, b, id))
@@ -292,7 +293,7 @@ static void give_up(struct board *c, struct byhand_fork *f, const char *reason)
 
 void byhand_free(struct board *c, branch_id id)
 {
-    struct branch *b = board_branch(c, id);
+    struct branch *b = ledger_branch(c, id);
     struct byhand_fork *f = id == BRANCH_NONE ? NULL : find(c, id);
 
     if (!b) {
@@ -447,7 +448,7 @@ static void run(struct board *c, struct byhand_fork *f)
             take_result(f, &e);
             has_run(c, f);
         } else if (state == TRAINING_BROKEN) {
-            lost(c, f, board_branch(c, f->branch));
+            lost(c, f, ledger_branch(c, f->branch));
             return;
         }
     }
@@ -478,7 +479,7 @@ static void hand_over(struct board *c, struct byhand_fork *f, struct branch *b)
 
 static void advance(struct board *c, struct byhand_fork *f)
 {
-    struct branch *b = board_branch(c, f->branch);
+    struct branch *b = ledger_branch(c, f->branch);
 
     if (!b) {
         *f = no_fork;
@@ -510,7 +511,7 @@ static void cut_given_up(struct board *c)
     for (uint32_t i = 0; i < c->ops; i++) {
         if (c->op[i].kind != MSG_SCHEDULE)
             continue;
-        if (board_branch(c, c->op[i].branch))
+        if (ledger_branch(c, c->op[i].branch))
             return;
         board_cut(c, c->op[i].branch);
         return;
@@ -564,7 +565,7 @@ static bool is_lost(const struct board *c, const struct history_branch *b)
 static void recall(struct board *c)
 {
     const struct history *h = c->options.resume;
-    struct branch *base = board_branch(c, c->base);
+    struct branch *base = ledger_branch(c, c->base);
 
     if (!base || base->state != BRANCH_LIVE || base->after)
         return;

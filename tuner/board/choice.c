@@ -16,11 +16,11 @@ enum err choice_initial(const struct board *c, struct setting *out,
     char text[FAULT_TEXT_MAX];
     enum err err;
 
-    space_default(&c->space, out);
-    if (!c->options.initial)
+    space_default(board_space(c), out);
+    if (!board_options(c)->initial)
         return ERR_OK;
-    err = setting_from_json(&c->space, c->options.initial, "/tuner/initial",
-                            out, &problems);
+    err = setting_from_json(board_space(c), board_options(c)->initial,
+                            "/tuner/initial", out, &problems);
     if (err && problems.len)
         fault_set(f, err, "%s",
                   problem_text(&problems.item[0], "", text, sizeof(text)));
@@ -74,7 +74,7 @@ void choice_record(struct board *c, const struct branch *b, const char *reason)
 {
     struct record_setting_chosen *r =
         &board_record(c, RECORD_SETTING_CHOSEN)->setting_chosen;
-    clock_no clock = b->scheduled ? b->first_clock : c->next_clock;
+    clock_no clock = b->scheduled ? b->first_clock : board_next_clock(c);
     struct record_decision *d;
     char setting[160];
 
@@ -82,7 +82,7 @@ void choice_record(struct board *c, const struct branch *b, const char *reason)
     r->branch = b->id;
     r->setting = json_incref(b->json);
     snprintf(r->reason, sizeof(r->reason), "%s", reason);
-    setting_text(&c->space, &b->setting, setting, sizeof(setting));
+    setting_text(board_space(c), &b->setting, setting, sizeof(setting));
     d = board_decision(c, "setting", "training goes on with %s: %s", setting,
                        reason);
     board_decision_number(d, "clock", (double)clock);
@@ -94,7 +94,7 @@ void choice_broken(struct board *c, const struct branch *b)
     char setting[160];
 
     assert(b->nonfinite || b->error);
-    setting_text(&c->space, &b->setting, setting, sizeof(setting));
+    setting_text(board_space(c), &b->setting, setting, sizeof(setting));
     if (b->nonfinite)
         board_end(c, RUN_FAILED, "diverged",
                   "training diverged (loss not finite) with %s", setting);
@@ -104,5 +104,5 @@ void choice_broken(struct board *c, const struct branch *b)
             "no memory for another copy of the model: raise memory.limit");
     else
         board_end(c, RUN_FAILED, err_name(b->error),
-                  "the training application failed: %.300s", c->failure);
+                  "the training application failed: %.300s", board_failure(c));
 }

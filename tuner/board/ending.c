@@ -1,5 +1,5 @@
 /* The way a run ends: slices, then a snapshot, then the model. */
-#include "tuner/board/board.h"
+#include "tuner/board/board_state.h"
 
 #include "tuner/board/rows.h"
 #include "tuner/board/snapshots.h"
@@ -181,7 +181,7 @@ static double last_loss(const struct branch *b)
  * with the lowest loss is its model. */
 static void choose_trial(struct board *c)
 {
-    const struct branch *base = board_branch(c, c->base), *best = NULL;
+    const struct branch *base = ledger_branch(c, c->base), *best = NULL;
     struct record_setting_chosen *r;
     struct record_decision *d;
 
@@ -241,15 +241,15 @@ static void last_snapshot(struct board *c)
 
 /* The best model; before there is one, the state as it is, if it is fit to be
  * saved: then @kept may still have to be forked. */
-static struct branch *model_branch(struct board *c)
+static const struct branch *model_branch(struct board *c)
 {
-    struct branch *trial = board_branch(c, c->ending.trial);
-    struct branch *base = trial ? trial : board_branch(c, c->base);
+    struct branch *trial = ledger_branch(c, c->ending.trial);
+    struct branch *base = trial ? trial : ledger_branch(c, c->base);
 
     if (c->best.branch != BRANCH_NONE)
-        return board_branch(c, c->best.branch);
+        return ledger_branch(c, c->best.branch);
     if (c->ending.fork != BRANCH_NONE)
-        return board_branch(c, c->ending.fork);
+        return ledger_branch(c, c->ending.fork);
     if (c->ending.finish.status == RUN_FAILED || !base || base->nonfinite)
         return NULL;
     if (base->type != BRANCH_TRAINING)
@@ -259,7 +259,7 @@ static struct branch *model_branch(struct board *c)
 
 static void save_model(struct board *c)
 {
-    struct branch *b = NULL;
+    const struct branch *b = NULL;
     struct msg *m;
 
     if (c->ending.asked)

@@ -2,6 +2,7 @@
 
 #include "base/json/json.h"
 #include "searchers/searcher.h"
+#include "tuner/board/board_state.h"
 #include "tuner/board/steering.h"
 #include "tuner/board/strategy.h"
 #include "tuner/board/suggest.h"
@@ -432,8 +433,8 @@ bool resume_begin(struct board *c)
 static bool install(struct board *c)
 {
     struct resuming *r = &c->resume;
-    struct branch *main = board_branch(c, r->main);
-    struct branch *best = board_branch(c, r->best);
+    struct branch *main = ledger_branch(c, r->main);
+    struct branch *best = ledger_branch(c, r->best);
     const json_t *o = r->state;
     uint64_t samples = 0, workers;
 
@@ -492,8 +493,8 @@ static bool is_refused(const struct branch *b)
 static void reading(struct board *c)
 {
     struct resuming *r = &c->resume;
-    struct branch *main = board_branch(c, r->main);
-    struct branch *best = board_branch(c, r->best);
+    struct branch *main = ledger_branch(c, r->main);
+    struct branch *best = ledger_branch(c, r->best);
 
     if (main->state == BRANCH_FORKING ||
         (best && best->state == BRANCH_FORKING))
@@ -512,7 +513,7 @@ static void reading(struct board *c)
 /* What was added to rows since is lost with what was trained. */
 static void tell_lost_increments(struct board *c)
 {
-    const struct branch *main = board_branch(c, c->resume.main);
+    const struct branch *main = ledger_branch(c, c->resume.main);
     uint64_t kept = main ? main->increments : 0;
     uint64_t all = c->options.resume->increments;
     struct record_decision *d;

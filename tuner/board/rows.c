@@ -2,6 +2,7 @@
 
 #include "base/json/json.h"
 #include "base/mem.h"
+#include "tuner/board/board_state.h"
 #include "tuner/board/steering.h"
 
 #include <assert.h>
@@ -111,7 +112,7 @@ static bool take_in(struct board *c, const struct tuner_rows *want,
     bool named = want->branch != BRANCH_NONE;
     branch_id id = named ? want->branch : c->base;
 
-    *b = board_branch(c, id);
+    *b = ledger_branch(c, id);
     if (refuse_rows(c, want) || refuse_branch(c, *b, id) ||
         (want->add && refuse_change(c, *b, named)))
         return false;
@@ -324,7 +325,7 @@ static const struct board_op *slice_before(const struct board *c, op_id op)
 static void cut_before(struct board *c, op_id op)
 {
     const struct board_op *slice = slice_before(c, op);
-    const struct branch *b = slice ? board_branch(c, slice->branch) : NULL;
+    const struct branch *b = slice ? ledger_branch(c, slice->branch) : NULL;
 
     if (slice && (!b || b->type != BRANCH_TESTING))
         board_cut(c, slice->branch);

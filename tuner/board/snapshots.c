@@ -1,5 +1,6 @@
 #include "tuner/board/snapshots.h"
 
+#include "tuner/board/board_state.h"
 #include "tuner/board/resume.h"
 #include "tuner/board/strategy.h"
 
@@ -38,7 +39,7 @@ bool snapshots_take(struct board *c)
     branch_id of = c->base;
     json_t *saved = NULL;
     enum err err = ops->save(c->strategy, &of, &saved);
-    struct branch *b = err ? NULL : board_branch(c, of);
+    struct branch *b = err ? NULL : ledger_branch(c, of);
 
     assert(!s->taken);
     if (err == ERR_NOMEM)
@@ -92,11 +93,11 @@ static bool written_already(const struct board *c, const struct branch *b)
 static bool begin(struct board *c)
 {
     struct snapshotting *s = &c->snapshot;
-    struct branch *b, *kept;
+    const struct branch *b, *kept;
 
     if (!s->taken && !snapshots_take(c))
         return false;
-    b = board_branch(c, s->of);
+    b = ledger_branch(c, s->of);
     assert(b);
     if (written_already(c, b)) {
         forget_taken(c);
@@ -142,8 +143,8 @@ static void refused(struct board *c, struct branch *b)
 static void write(struct board *c)
 {
     struct snapshotting *s = &c->snapshot;
-    struct branch *b = board_branch(c, s->branch);
-    struct branch *best = board_branch(c, s->best);
+    struct branch *b = ledger_branch(c, s->branch);
+    struct branch *best = ledger_branch(c, s->best);
 
     assert(b);
     if (b->state == BRANCH_REFUSED) {

@@ -1,5 +1,6 @@
 #include "tuner/board/steering.h"
 
+#include "tuner/board/board_state.h"
 #include "tuner/board/byhand.h"
 #include "tuner/board/rows.h"
 #include "tuner/board/strategy.h"
@@ -96,7 +97,7 @@ static void take_continue(struct board *c)
 static void cut_training(struct board *c)
 {
     for (uint32_t i = 0; i < c->ops; i++) {
-        const struct branch *b = board_branch(c, c->op[i].branch);
+        const struct branch *b = ledger_branch(c, c->op[i].branch);
 
         if (c->op[i].kind != MSG_SCHEDULE)
             continue;

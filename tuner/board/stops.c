@@ -4,29 +4,31 @@
 
 static bool metric_reached(const struct board *c, double metric)
 {
-    double target = c->options.target_metric;
+    double target = board_options(c)->target_metric;
 
     if (isnan(target) || isnan(metric))
         return false;
-    return c->system.metric_higher_better ? metric >= target : metric <= target;
+    return board_system(c)->metric_higher_better ? metric >= target
+                                                 : metric <= target;
 }
 
 bool stops_target(const struct board *c, const struct training_epoch *e)
 {
     /* A NAN target compares false. */
-    return e->e.loss <= c->options.target_loss || metric_reached(c, e->metric);
+    return e->e.loss <= board_options(c)->target_loss ||
+           metric_reached(c, e->metric);
 }
 
 bool stops_check(struct board *c, const struct training_epoch *e)
 {
     if (stops_target(c, e)) {
-        bool loss = e->e.loss <= c->options.target_loss;
+        bool loss = e->e.loss <= board_options(c)->target_loss;
 
         board_end(c, RUN_FINISHED, "target", "the target %s is reached: %g",
                   loss ? "loss" : "metric", loss ? e->e.loss : e->metric);
         return true;
     }
-    if (e->e.epoch >= c->options.max_epochs) {
+    if (e->e.epoch >= board_options(c)->max_epochs) {
         board_end(c, RUN_FINISHED, "max_epochs", "%u epochs are over",
                   e->e.epoch);
         return true;
@@ -38,8 +40,8 @@ void stops_converged(struct board *c, const struct plateau *p)
 {
     board_end(c, RUN_FINISHED, "converged",
               "no improvement of %s by 0.1 %% in %u epochs",
-              c->system.validation_samples ? "the validation metric"
-                                           : "the loss",
+              board_system(c)->validation_samples ? "the validation metric"
+                                                  : "the loss",
               p->since);
 }
 
@@ -48,7 +50,8 @@ bool stops_impossible(const struct board *c, uint32_t epoch,
 {
     uint32_t worst = p->since + 1;
 
-    return isnan(c->options.target_loss) && isnan(c->options.target_metric) &&
-           epoch < c->options.max_epochs && worst < p->limit &&
+    return isnan(board_options(c)->target_loss) &&
+           isnan(board_options(c)->target_metric) &&
+           epoch < board_options(c)->max_epochs && worst < p->limit &&
            (worst + 1 < p->limit || p->searched);
 }

@@ -29,11 +29,11 @@ struct strategy_ops {
     const char *summary;  /* one line for `mltune strategies` */
     const char *settings; /* JSON schema of its settings; never NULL */
     enum strategy_proposer proposer;
-    bool retunes; /* searches again where board.retune_wanted, and clears it */
+    bool retunes; /* searches again where board_retune_wanted says so */
     bool recalls; /* a search that was interrupted goes on with the trials that
                    * had finished; else the strategy numbers its searches and
-                   * trials on from the board's resume.searches and
-                   * resume.trials, in records and in texts */
+                   * trials on from board_searches_before and
+                   * board_trials_before, in records and in texts */
 
     /* Makes a state for a run on @c (borrowed for the state's life; options and
      * space are set, nothing else yet). @settings may be NULL. Errors:
@@ -71,7 +71,7 @@ struct strategy_ops {
     /* Goes on from @saved, what save made (NULL: from the beginning, where
      * nothing was saved). @branch: a kept branch that is as *@branch was, held
      * by the board until the return (board_hold); 0: the first branch itself.
-     * The board's best is set; its options.resume has the trials. Called once,
+     * The board's best is set; options.resume has the trials. Called once,
      * after open and before advance. Errors: ERR_FORMAT (@saved is not what
      * save makes), ERR_NOMEM; nothing changed. */
     enum err (*restore)(void *state, const json_t *saved, branch_id branch);

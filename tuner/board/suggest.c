@@ -2,6 +2,7 @@
 
 #include "base/json/json.h"
 #include "searchers/space/space_json.h"
+#include "tuner/board/board_state.h"
 #include "tuner/board/saved.h"
 #include "tuner/board/steering.h"
 #include "tuner/board/strategy.h"
@@ -286,7 +287,7 @@ static bool refuse(struct board *c, const struct tuner_suggest *want)
 /* What the run trains with now, as far as it trains; else the defaults. */
 static void setting_in_use(const struct board *c, struct setting *out)
 {
-    struct branch *b = board_branch((struct board *)c, c->base);
+    struct branch *b = ledger_branch((struct board *)c, c->base);
 
     space_default(&c->space, out);
     if (b && b->id != 0)
@@ -556,6 +557,11 @@ bool suggest_wait(struct board *c, uint32_t search, double patience_s)
         c, fmax(1e-3, s->said ? patience_s - waited
                               : fmin(SUGGEST_SAY_S, patience_s) - waited));
     return true;
+}
+
+enum asking suggest_asking(const struct board *c)
+{
+    return c->suggest->asking;
 }
 
 void suggest_wait_over(struct board *c)

@@ -92,6 +92,9 @@ void suggest_drop(struct board *c, const char *reason);
  * False: not (any more): they are exhausted, or silent. */
 bool suggest_wait(struct board *c, uint32_t search, double patience_s);
 
+/* Whether those outside have more to suggest. */
+enum asking suggest_asking(const struct board *c);
+
 /* No search waits (for now). */
 void suggest_wait_over(struct board *c);
 

@@ -26,7 +26,7 @@ static const struct training_closing nothing_closing = {
 void training_init(struct training *l, struct board *c, branch_id branch,
                    bool keeps)
 {
-    struct branch *b = board_branch(c, branch);
+    const struct branch *b = board_branch(c, branch);
 
     assert(b);
     *l = (struct training){.c = c, .branch = branch, .keeps = keeps};
@@ -116,7 +116,7 @@ static uint64_t report_every(const struct training *l, uint64_t epoch_clocks,
 {
     uint64_t every = (epoch_clocks + TRAINING_WINDOWS - 1) / TRAINING_WINDOWS;
 
-    if (l->c->options.trial_clocks == 0 && clock_s > 0 &&
+    if (board_options(l->c)->trial_clocks == 0 && clock_s > 0 &&
         (double)every * clock_s > TRAINING_REPORT_S)
         every = (uint64_t)(TRAINING_REPORT_S / clock_s);
     return every ? every : 1;
@@ -131,23 +131,23 @@ static uint64_t clocks_to_pause(const struct training *l,
     return l->pause_at > planned ? l->pause_at - planned : 0;
 }
 
-static void queue_slice(struct training *l, struct branch *b)
+static void queue_slice(struct training *l, const struct branch *b)
 {
     struct board *c = l->c;
     uint64_t left = board_clocks_left(c, b), count = left;
     uint64_t step =
-        c->system.parts ? 1 : board_samples_per_clock(c, &b->setting);
+        board_system(c)->parts ? 1 : board_samples_per_clock(c, &b->setting);
     uint64_t clocks = step ? board_units(c) / step + 1 : 1;
     double clock_s =
         b->own_clocks ? b->trace.seconds / (double)b->own_clocks : 0;
 
     /* With trial lengths in clocks nothing here may depend on time. */
-    if (c->options.trial_clocks == 0 && clock_s > 0) {
+    if (board_options(c)->trial_clocks == 0 && clock_s > 0) {
         double most_s = l->brief ? TRAINING_BRIEF_S : TRAINING_SLICE_S;
 
         if ((double)count * clock_s > most_s)
             count = (uint64_t)(most_s / clock_s);
-    } else if (c->options.trial_clocks == 0 || l->brief) {
+    } else if (board_options(c)->trial_clocks == 0 || l->brief) {
         count = clocks / TRAINING_FIRST_PART;
     }
     if (count == 0)
@@ -161,13 +161,14 @@ static void queue_slice(struct training *l, struct branch *b)
 /* Epoch that may be run to. */
 static uint32_t horizon(const struct training *l)
 {
-    bool settled = l->closing.begun &&
-                   (l->closing.asked || !l->c->system.validation_samples);
+    bool settled =
+        l->closing.begun &&
+        (l->closing.asked || !board_system(l->c)->validation_samples);
 
     return l->ahead && settled ? l->epochs + 2 : l->goal;
 }
 
-static void queue_slices(struct training *l, struct branch *b)
+static void queue_slices(struct training *l, const struct branch *b)
 {
     /* The end of an epoch waits for its forks; while the size of a clock is
      * not known, one slice shows it. */
@@ -197,9 +198,9 @@ static bool paused(const struct training *l, const struct branch *b)
            b->epochs == l->epochs && !l->closing.begun;
 }
 
-static void close_begin(struct training *l, struct branch *b)
+static void close_begin(struct training *l, const struct branch *b)
 {
-    struct branch *kept;
+    const struct branch *kept;
 
     if (l->closing.begun || !at_end(l, b))
         return;
@@ -211,9 +212,9 @@ static void close_begin(struct training *l, struct branch *b)
     }
 }
 
-static void test_fork(struct training *l, struct branch *b)
+static void test_fork(struct training *l, const struct branch *b)
 {
-    struct branch *t =
+    const struct branch *t =
         board_fork(l->c, b, BRANCH_TESTING, &b->setting, b->json, "test");
 
     l->closing.tries++;
@@ -224,11 +225,11 @@ static void test_fork(struct training *l, struct branch *b)
 }
 
 /* Whether the test has its result; forks and runs it. */
-static bool tested(struct training *l, struct branch *b)
+static bool tested(struct training *l, const struct branch *b)
 {
     struct board *c = l->c;
-    struct branch *t = board_branch(c, l->closing.test);
-    uint64_t whole = c->system.validation_samples;
+    const struct branch *t = board_branch(c, l->closing.test);
+    uint64_t whole = board_system(c)->validation_samples;
 
     if (whole == 0)
         return true;
@@ -239,10 +240,10 @@ static bool tested(struct training *l, struct branch *b)
         l->closing.test = BRANCH_NONE;
         board_retry(c);
         if (l->closing.tries >= TRAINING_TRIES_MAX)
-            b->error = ERR_LIMIT;
+            board_set_error(c, b->id, ERR_LIMIT);
     } else if (t && t->state == BRANCH_LIVE && t->slices == 0) {
         if (t->error)
-            b->error = t->error;
+            board_set_error(c, b->id, t->error);
         else if (!l->closing.asked)
             board_test(c, t, 1);
         else if (t->own_samples >= whole || t->own_samples == 0)
@@ -262,9 +263,9 @@ static double reduce(const struct board *c, const struct branch *t)
 
     if (t->nonfinite || t->own_samples == 0)
         return NAN;
-    if (strcmp(c->system.metric_reduction, "sqrt_mean") == 0)
+    if (strcmp(board_system(c)->metric_reduction, "sqrt_mean") == 0)
         return sqrt(mean);
-    if (strcmp(c->system.metric_reduction, "exp_mean") == 0)
+    if (strcmp(board_system(c)->metric_reduction, "exp_mean") == 0)
         return exp(mean);
     return mean;
 }
@@ -272,7 +273,7 @@ static double reduce(const struct board *c, const struct branch *t)
 /* The kept fork is answered; a refused one is done without. */
 static bool kept_settled(struct training *l)
 {
-    struct branch *kept = board_branch(l->c, l->closing.kept);
+    const struct branch *kept = board_branch(l->c, l->closing.kept);
 
     if (!kept)
         return true;
@@ -288,10 +289,10 @@ static bool kept_settled(struct training *l)
     return kept->state == BRANCH_LIVE && kept->after == 0;
 }
 
-static void hand_over(struct training *l, struct branch *b,
+static void hand_over(struct training *l, const struct branch *b,
                       struct training_epoch *out)
 {
-    struct branch *t = board_branch(l->c, l->closing.test);
+    const struct branch *t = board_branch(l->c, l->closing.test);
 
     l->epochs++;
     out->e = *branch_epoch(b, l->epochs);
@@ -307,7 +308,7 @@ static void hand_over(struct training *l, struct branch *b,
 static void hand_over_pause(struct training *l, const struct branch *b,
                             struct training_epoch *out)
 {
-    struct branch *t = board_branch(l->c, l->closing.test);
+    const struct branch *t = board_branch(l->c, l->closing.test);
     double samples = (double)(b->own_samples - l->leg_samples);
 
     *out = (struct training_epoch){.clocks = b->clocks};
@@ -322,7 +323,7 @@ static void hand_over_pause(struct training *l, const struct branch *b,
 enum training_state training_advance(struct training *l,
                                      struct training_epoch *out)
 {
-    struct branch *b = board_branch(l->c, l->branch);
+    const struct branch *b = board_branch(l->c, l->branch);
 
     assert(b);
     if (b->nonfinite || b->error)

@@ -1,7 +1,7 @@
 #include "tuner/board/tuner.h"
 
 #include "base/mem.h"
-#include "tuner/board/board.h"
+#include "tuner/board/board_state.h"
 #include "tuner/board/byhand.h"
 #include "tuner/board/resume.h"
 #include "tuner/board/rows.h"

@@ -2,6 +2,7 @@
 
 #include "base/json/json.h"
 #include "searchers/space/space_json.h"
+#include "tuner/board/board_state.h"
 #include "tuner/board/steering.h"
 
 #include <stdio.h>

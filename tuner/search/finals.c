@@ -11,7 +11,7 @@
 static double known_epoch(const struct finals *f, const struct trial *t)
 {
     /* No decision reads a clock where trial lengths are given in clocks. */
-    if (f->c->options.trial_clocks)
+    if (board_options(f->c)->trial_clocks)
         return 1;
     return t->paced > 0 ? t->paced * (double)board_units(f->c) : 0;
 }
@@ -20,7 +20,7 @@ void finals_init(struct finals *f, struct board *c, branch_id parent,
                  struct trial *const trial[], size_t n)
 {
     uint32_t base = board_branch(c, parent)->epochs;
-    uint32_t last = c->options.max_epochs;
+    uint32_t last = board_options(c)->max_epochs;
 
     assert(n >= 1 && n <= SEARCH_FINALISTS_MAX);
     memset(f, 0, sizeof(*f));
@@ -69,14 +69,15 @@ static void plan_look(struct finals *f, struct finalist *x)
     const struct branch *b = board_branch(f->c, x->branch);
     double units = (double)board_units(f->c);
     double epoch = known_epoch(f, x->trial), now, time;
-    uint64_t clock =
-        f->c->system.parts ? 1 : board_samples_per_clock(f->c, &b->setting);
+    uint64_t clock = board_system(f->c)->parts
+                         ? 1
+                         : board_samples_per_clock(f->c, &b->setting);
 
-    if (f->c->options.trial_clocks || !(f->step > 0) || !(epoch > 0) ||
+    if (board_options(f->c)->trial_clocks || !(f->step > 0) || !(epoch > 0) ||
         clock == 0 || x->line.epochs != b->epochs)
         return;
     now = epoch / units *
-          (double)(f->c->system.parts ? b->own_clocks : b->own_samples);
+          (double)(board_system(f->c)->parts ? b->own_clocks : b->own_samples);
     time = fmax(now, f->step);
     if ((x->before + 1) * epoch <= FINALS_DEAR * time)
         return;
@@ -88,7 +89,7 @@ static void plan_look(struct finals *f, struct finalist *x)
 /* Its branch is there and a line runs it. */
 static bool started(struct finals *f, struct finalist *x)
 {
-    struct branch *b = board_branch(f->c, x->branch);
+    const struct branch *b = board_branch(f->c, x->branch);
 
     if (x->started)
         return true;
@@ -119,7 +120,7 @@ static bool started(struct finals *f, struct finalist *x)
 static void keep_if_best(struct finals *f, struct finalist *x)
 {
     const struct training_epoch *e = &x->epoch[x->epochs - 1];
-    struct branch *b = board_branch(f->c, x->branch), *kept;
+    const struct branch *b = board_branch(f->c, x->branch), *kept;
 
     if (!board_is_better(f->c, e->e.loss, e->metric))
         return;
@@ -136,7 +137,7 @@ static void keep_if_best(struct finals *f, struct finalist *x)
 
 static void forget_refused(struct finals *f, struct finalist *x)
 {
-    struct branch *kept = board_branch(f->c, x->kept);
+    const struct branch *kept = board_branch(f->c, x->kept);
 
     if (!kept || kept->state != BRANCH_REFUSED)
         return;

@@ -79,7 +79,7 @@ static double metric_at(const struct finals *f, const struct finalist *x,
 static bool in_doubt(const struct finals *f, const struct finalist *x,
                      const struct finalist *y, double time)
 {
-    return metric_noise_between(&f->c->system, metric_at(f, x, time),
+    return metric_noise_between(board_system(f->c), metric_at(f, x, time),
                                 metric_at(f, y, time));
 }
 
@@ -96,8 +96,8 @@ static double outlook(const struct finals *f, const struct finalist *x,
     double now = finals_score_at(f, x, time);
     double before = finals_score_at(f, x, time - f->step);
 
-    if (f->c->system.validation_samples == 0 || isnan(before) ||
-        metric_noise_of(&f->c->system, metric_at(f, x, time)) > 0)
+    if (board_system(f->c)->validation_samples == 0 || isnan(before) ||
+        metric_noise_of(board_system(f->c), metric_at(f, x, time)) > 0)
         return now;
     return 2 * now - before;
 }

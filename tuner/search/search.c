@@ -34,7 +34,7 @@ void search_init(struct search *s, struct board *c,
     memset(s, 0, sizeof(*s));
     s->c = c;
     s->plan = *plan;
-    s->space = c->space;
+    s->space = *board_space(c);
     if (plan->retune)
         space_pin_for_retune(&s->space, &plan->incumbent);
     for (size_t i = 0; i < plan->barred_len && i < SEARCH_BARRED_MAX; i++)
@@ -43,8 +43,8 @@ void search_init(struct search *s, struct board *c,
     s->probe.branch = BRANCH_NONE;
     s->epochs_max = 1;
     s->started_s = board_active_s(c);
-    s->waited_s = c->waited_s;
-    s->started_clocks = c->clocks_run;
+    s->waited_s = board_waited_s(c);
+    s->started_clocks = board_clocks_run(c);
     suggest_search_open(c);
     if (plan->known)
         return;
@@ -61,8 +61,8 @@ void search_init(struct search *s, struct board *c,
     board_decision_number(d, "search", plan->number);
     board_decision_number(d, "trials_max", plan->trials_max);
     board_decision_number(d, "tunables", (double)space_dims(&s->space));
-    if (c->best.branch != BRANCH_NONE)
-        board_decision_number(d, "best_epoch", c->best.epoch);
+    if (board_best(c)->branch != BRANCH_NONE)
+        board_decision_number(d, "best_epoch", board_best(c)->epoch);
 }
 
 void search_deinit(struct search *s, uint32_t keep)
@@ -109,9 +109,10 @@ static void open_searcher(struct search *s)
     if (!s->trial)
         s->trial = mem_calloc(s->plan.trials_max + 1, sizeof(*s->trial));
     if (s->trial)
-        err = searcher_open(
-            c->options.searcher, &s->space, c->options.searcher_settings,
-            rng_mix(c->options.seed, s->plan.number), &s->searcher, &fault);
+        err = searcher_open(board_options(c)->searcher, &s->space,
+                            board_options(c)->searcher_settings,
+                            rng_mix(board_options(c)->seed, s->plan.number),
+                            &s->searcher, &fault);
     if (s->trial && !err && s->plan.known)
         err = search_recall(s);
     if (!s->trial || err == ERR_NOMEM) {
@@ -172,10 +173,10 @@ void search_record_end(struct search *s, uint32_t winner, const char *reason)
     r->winner = winner;
     r->trial_s = s->trial_time;
     r->seconds = board_active_s(s->c) - s->started_s;
-    r->clocks = s->c->clocks_run - s->started_clocks;
-    r->waiting_s = s->c->waited_s - s->waited_s;
+    r->clocks = board_clocks_run(s->c) - s->started_clocks;
+    r->waiting_s = board_waited_s(s->c) - s->waited_s;
     for (uint32_t i = 0; i < s->trials; i++) {
-        struct branch *b = board_branch(s->c, s->trial[i].run.branch);
+        const struct branch *b = board_branch(s->c, s->trial[i].run.branch);
 
         if (s->trial[i].number != winner || !b)
             continue;
@@ -324,7 +325,7 @@ static bool took_long(const struct search *s)
 {
     double epoch = s->unit_s * (double)board_units(s->c);
 
-    return !s->c->options.max_trials && search_made(s) >= SEARCH_DOZEN &&
+    return !board_options(s->c)->max_trials && search_made(s) >= SEARCH_DOZEN &&
            spent(s) >= SEARCH_DOZEN * epoch;
 }
 

@@ -73,14 +73,13 @@ bool search_note_fallback(struct board *c, const struct searcher *s)
     struct record_decision *d;
     size_t told;
 
-    if (!why || c->options.searcher == searcher_ops_of(s))
+    if (!why || board_options(c)->searcher == searcher_ops_of(s))
         return false;
     searcher_told(s, &told);
     d = board_decision(c, "searcher_fallback", "%.470s", why);
     /* A run that goes on knows it by this name (tuner/history/history.h). */
     board_decision_number(d, searcher_ops_of(s)->name, (double)told);
-    c->options.searcher = searcher_ops_of(s);
-    c->options.searcher_settings = NULL;
+    board_set_searcher(c, searcher_ops_of(s));
     return true;
 }
 
@@ -263,7 +262,7 @@ bool search_has_next(struct search *s)
 void search_ask_listen(struct search *s)
 {
     if (is_outside(s))
-        s->exhausted = s->c->suggest->asking != ASKING_OPEN;
+        s->exhausted = suggest_asking(s->c) != ASKING_OPEN;
 }
 
 /* The searcher has none of its own. While a trial runs it is too early to wait:
@@ -337,6 +336,6 @@ bool search_ask_next(struct search *s)
 void search_ask_measure(struct search *s)
 {
     if (s->asked)
-        s->decision_s = fmax(s->decision_s, s->c->step_s);
+        s->decision_s = fmax(s->decision_s, board_step_s(s->c));
     s->asked = false;
 }

@@ -31,7 +31,7 @@ struct trial *search_incumbent(struct search *s)
 void search_curve(struct search *s, struct trial *t, const struct branch *b,
                   struct curve *curve)
 {
-    struct branch *probe = board_branch(s->c, s->probe.branch);
+    const struct branch *probe = board_branch(s->c, s->probe.branch);
 
     if (probe)
         trace_curve_against(&b->trace, &probe->trace, s->loss_before, curve);
@@ -90,14 +90,15 @@ void search_judge(struct search *s, struct trial *t, const struct branch *b)
     if (s->judged_s > 0)
         search_curve_cut(&curve, s->judged_s);
     t->window_noise = window_noise(&curve);
-    summary_of(&curve, s->loss_before, s->c->system.loss_floor, &t->summary);
+    summary_of(&curve, s->loss_before, board_system(s->c)->loss_floor,
+               &t->summary);
 }
 
 /* How much lower than the incumbent's its loss is, on the same samples. */
 void search_compare(struct search *s, struct trial *t, const struct branch *b)
 {
     struct trial *incumbent = search_incumbent(s);
-    struct branch *other;
+    const struct branch *other;
 
     if (!incumbent || incumbent == t)
         return;
@@ -145,7 +146,8 @@ double search_rate_of(const struct trial *t)
  * difference; where its own trace rises now and then, clearly so. */
 bool search_ahead(const struct search *s, const struct trial *t)
 {
-    double share = fmin((double)t->samples / (double)s->c->system.samples, 1);
+    double share =
+        fmin((double)t->samples / (double)board_system(s->c)->samples, 1);
 
     /* Less than what counts as an improvement is not worth a change. */
     if (t->lead < PLATEAU_IMPROVEMENT * share * fabs(s->loss_before))

@@ -7,7 +7,7 @@
 static bool start_probe(struct search *s)
 {
     struct board *c = s->c;
-    struct branch *parent = board_branch(c, s->plan.parent), *b;
+    const struct branch *parent = board_branch(c, s->plan.parent), *b;
     struct setting setting = s->plan.incumbent;
     json_t *json;
 
@@ -38,7 +38,7 @@ static bool probe_done(struct search *s, const struct branch *b)
 bool search_probe_advance(struct search *s)
 {
     struct board *c = s->c;
-    struct branch *b = board_branch(c, s->probe.branch);
+    const struct branch *b = board_branch(c, s->probe.branch);
     enum runner_state state;
 
     if (!b && !start_probe(s))
@@ -55,7 +55,7 @@ bool search_probe_advance(struct search *s)
         board_end(c, RUN_FAILED, b->nonfinite ? "diverged" : "app",
                   b->nonfinite ? "the loss is not finite before any training"
                                : "the training application failed: %.300s",
-                  c->failure);
+                  board_failure(c));
         return false;
     }
     if (state == RUNNER_BUSY)
@@ -74,7 +74,7 @@ bool search_probe_advance(struct search *s)
 bool search_probe_follows(struct search *s)
 {
     uint64_t furthest = s->window;
-    struct branch *b = board_branch(s->c, s->probe.branch);
+    const struct branch *b = board_branch(s->c, s->probe.branch);
 
     if (!b)
         return true;

@@ -47,7 +47,7 @@ static enum err recall_trial(struct search *s, const struct history_trial *h)
     struct trial *t = &s->trial[s->trials];
     struct setting setting;
     json_t *own;
-    enum err err = saved_setting(&s->c->space, h->t.setting, &setting);
+    enum err err = saved_setting(board_space(s->c), h->t.setting, &setting);
 
     if (err)
         return err;
@@ -81,7 +81,7 @@ static void forget(struct search *s)
     while (s->trials > 0)
         json_decref(s->trial[--s->trials].json);
     s->recalled = 0;
-    s->started_clocks = s->c->clocks_run;
+    s->started_clocks = board_clocks_run(s->c);
 }
 
 /* Seconds that the search had taken by the last that is known of its trials;
@@ -136,7 +136,7 @@ bool search_recall_lost(struct search *s)
 
     for (uint32_t i = 0; i < s->recalled; i++) {
         struct trial *t = &s->trial[i];
-        struct branch *b;
+        const struct branch *b;
 
         if (!t->lost)
             continue;

@@ -5,20 +5,20 @@
 /* Time is samples where the trial lengths are given in clocks. */
 bool search_by_samples(const struct search *s)
 {
-    return s->c->options.trial_clocks > 0;
+    return board_options(s->c)->trial_clocks > 0;
 }
 
 /* Units of position that a branch has run since its fork, and will have when
  * its slices are over. */
 uint64_t search_units_run(const struct search *s, const struct branch *b)
 {
-    return s->c->system.parts ? b->own_clocks : b->own_samples;
+    return board_system(s->c)->parts ? b->own_clocks : b->own_samples;
 }
 
 static uint64_t units_planned(const struct search *s, const struct branch *b)
 {
     uint64_t units = board_units(s->c);
-    uint64_t now = s->c->system.parts ? b->now.clocks : b->now.samples;
+    uint64_t now = board_system(s->c)->parts ? b->now.clocks : b->now.samples;
 
     return search_units_run(s, b) + (b->plan_epochs - b->epochs) * units +
            b->plan - now;
@@ -34,7 +34,7 @@ static uint64_t clock_units(const struct search *s,
 {
     uint64_t n;
 
-    if (s->c->system.parts)
+    if (board_system(s->c)->parts)
         return 1;
     n = board_samples_per_clock(s->c, setting);
     return n ? n : 1;
@@ -47,7 +47,7 @@ uint64_t search_largest_clock(const struct search *s)
     struct setting setting;
 
     space_default(&s->space, &setting);
-    if (i >= 0 && !s->c->system.parts) {
+    if (i >= 0 && !board_system(s->c)->parts) {
         const struct tunable *t = &s->space.tunable[i];
 
         setting.value[i] = t->fixed ? t->pinned : t->max;
@@ -77,7 +77,7 @@ static uint64_t windows_begun(const struct branch *b, uint64_t step,
 
 bool runner_queued(struct search *s, const struct runner *r)
 {
-    struct branch *b = board_branch(s->c, r->branch);
+    const struct branch *b = board_branch(s->c, r->branch);
 
     return b && b->state == BRANCH_LIVE && b->slices > 0 &&
            units_planned(s, b) >= r->goal;
@@ -96,7 +96,7 @@ static uint64_t piece_end(const struct search *s, const struct runner *r,
 /* Queues slices up to the goal. */
 enum runner_state runner_advance(struct search *s, struct runner *r)
 {
-    struct branch *b = board_branch(s->c, r->branch);
+    const struct branch *b = board_branch(s->c, r->branch);
     uint64_t step, every;
     uint32_t slices;
 

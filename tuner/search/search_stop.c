@@ -43,7 +43,7 @@ static bool against_incumbent(const struct search *s)
 /* Whether it can be known what @t would have to come to. */
 static bool may_stop(const struct search *s, const struct trial *t)
 {
-    if (s->c->options.trial_stops == TRIAL_STOPS_OFF || t->incumbent)
+    if (board_options(s->c)->trial_stops == TRIAL_STOPS_OFF || t->incumbent)
         return false;
     return against_incumbent(s) ||
            (s->decided && t - s->trial >= SEARCH_FINALISTS_MAX);
@@ -69,8 +69,8 @@ void search_stop_slices(const struct search *s, struct trial *t)
 static void course_of(struct search *s, const struct trial *t, double share,
                       struct course *out)
 {
-    struct branch *b = board_branch(s->c, t->run.branch);
-    struct branch *base = board_branch(
+    const struct branch *b = board_branch(s->c, t->run.branch);
+    const struct branch *base = board_branch(
         s->c, against_incumbent(s) ? s->trial[0].run.branch : s->probe.branch);
     struct curve curve;
     double samples = 0, whole;
@@ -163,7 +163,7 @@ static void stop(struct search *s, struct trial *t, double share,
 {
     struct record_decision *d;
 
-    t->stopped = s->c->options.trial_stops == TRIAL_STOPS_ON;
+    t->stopped = board_options(s->c)->trial_stops == TRIAL_STOPS_ON;
     t->doomed = true;
     snprintf(t->reason, sizeof(t->reason),
              against_incumbent(s)
@@ -211,7 +211,7 @@ static void look(struct search *s, struct trial *t)
 
 void search_stop_look(struct search *s)
 {
-    if (s->c->options.trial_stops == TRIAL_STOPS_OFF)
+    if (board_options(s->c)->trial_stops == TRIAL_STOPS_OFF)
         return;
     for (uint32_t i = 0; i < s->trials; i++) {
         struct trial *t = &s->trial[i];

@@ -58,7 +58,7 @@ void search_time_floor(struct search *s, const struct branch *b)
 
     if (search_by_samples(s)) {
         raise_to(s,
-                 unit * (double)(s->c->options.trial_clocks *
+                 unit * (double)(board_options(s->c)->trial_clocks *
                                  search_largest_clock(s)),
                  "that is how long the configuration wants it");
         return;
@@ -136,7 +136,7 @@ static bool converging_within(struct search *s, double seconds)
 {
     for (uint32_t i = 0; i < s->trials; i++) {
         struct trial *t = &s->trial[i];
-        struct branch *b = board_branch(s->c, t->run.branch);
+        const struct branch *b = board_branch(s->c, t->run.branch);
         struct summary summary;
         struct curve curve;
 
@@ -144,7 +144,8 @@ static bool converging_within(struct search *s, double seconds)
             continue;
         search_curve(s, t, b, &curve);
         search_curve_cut(&curve, seconds);
-        summary_of(&curve, s->loss_before, s->c->system.loss_floor, &summary);
+        summary_of(&curve, s->loss_before, board_system(s->c)->loss_floor,
+                   &summary);
         if (summary.label == TRIAL_CONVERGING)
             return true;
     }

@@ -74,7 +74,7 @@ struct trial *search_slowest_live(struct search *s, const struct trial *but)
 
     for (uint32_t i = 0; i < s->trials; i++) {
         struct trial *t = &s->trial[i];
-        struct branch *b = board_branch(s->c, t->run.branch);
+        const struct branch *b = board_branch(s->c, t->run.branch);
 
         if (!b || t == but || t->incumbent || !t->judged || b->slices)
             continue;
@@ -108,7 +108,8 @@ uint64_t search_trial_goal(const struct search *s)
     uint64_t goal = SUMMARY_WINDOWS * s->window;
 
     if (search_by_samples(s))
-        goal = windows_in(s->c->options.trial_clocks * search_largest_clock(s),
+        goal = windows_in(board_options(s->c)->trial_clocks *
+                              search_largest_clock(s),
                           s->window) *
                s->window;
     return goal < search_time_bound(s) ? goal : search_time_bound(s);
@@ -119,7 +120,7 @@ bool search_trial_begin(struct search *s)
 {
     struct board *c = s->c;
     struct trial *t = &s->trial[s->trials];
-    struct branch *b;
+    const struct branch *b;
 
     if (!search_may_begin(s) || !search_ask_next(s))
         return false;
@@ -152,7 +153,7 @@ bool search_trial_begin(struct search *s)
 static void refused(struct search *s, struct trial *t)
 {
     struct trial *worst = search_slowest_live(s, t);
-    struct branch *b = board_branch(s->c, t->run.branch);
+    const struct branch *b = board_branch(s->c, t->run.branch);
     enum err err = b->error;
 
     board_free(s->c, b->id, "refused");
@@ -198,7 +199,7 @@ static bool wound_up(struct search *s, struct trial *t, const struct branch *b)
 /* Takes one trial as far as it goes. False while it is under way. */
 static bool trial_arrived(struct search *s, struct trial *t)
 {
-    struct branch *b = board_branch(s->c, t->run.branch);
+    const struct branch *b = board_branch(s->c, t->run.branch);
     enum runner_state state;
 
     if (!b)
@@ -251,7 +252,7 @@ bool search_trials_overlap(struct search *s)
     for (uint32_t i = 0; i + 1 < s->trials; i++)
         if (!s->trial[i].arrived)
             return false;
-    return s->c->wait_s > SEARCH_OVERLAP * s->trial_time &&
+    return board_latest_wait_s(s->c) > SEARCH_OVERLAP * s->trial_time &&
            runner_queued(s, &last->run);
 }
 
@@ -276,7 +277,7 @@ bool search_trials_judge(struct search *s)
 
     for (uint32_t i = 0; i < s->trials; i++) {
         struct trial *t = &s->trial[i];
-        struct branch *b = board_branch(s->c, t->run.branch);
+        const struct branch *b = board_branch(s->c, t->run.branch);
 
         if (!b || !t->arrived || (t->judged && t->samples == b->own_samples))
             continue;

@@ -64,7 +64,7 @@ static enum err read_settings(struct asha *a, const json_t *settings,
                          "strategy_settings: max_resource must be given where "
                          "the unit is clocks");
     if (a->max_resource == 0)
-        a->max_resource = a->c->options.max_epochs;
+        a->max_resource = board_options(a->c)->max_epochs;
     if (a->max_resource < a->min_resource)
         return fault_set(f, ERR_INVAL,
                          "strategy_settings: max_resource (%u) must not "
@@ -228,7 +228,7 @@ static bool job_over(struct asha *a, struct contestant *x)
 {
     enum contest_state state = contest_run(&a->ct, x, goal(a, x->rung));
 
-    if (state == CONTEST_BUSY || a->c->ending.phase != ENDING_NOT)
+    if (state == CONTEST_BUSY || board_ends(a->c))
         return false;
     a->result[contest_index(&a->ct, x)][x->rung] =
         state == CONTEST_ARRIVED && isfinite(x->score) ? x->score : INFINITY;
@@ -268,7 +268,7 @@ static bool run_jobs(struct asha *a)
             a->job[i] = 0;
             freed = true;
         }
-        if (a->c->ending.phase != ENDING_NOT)
+        if (board_ends(a->c))
             return false;
     }
     return freed;
@@ -296,7 +296,8 @@ static void finish(struct asha *a)
 static bool start(struct asha *a)
 {
     struct board *c = a->c;
-    uint32_t max = c->options.max_trials ? c->options.max_trials : ASHA_TRIALS;
+    uint32_t max = board_options(c)->max_trials ? board_options(c)->max_trials
+                                                : ASHA_TRIALS;
 
     if (!contest_start(&a->ct, max, "rungs of settings"))
         return false;
@@ -316,11 +317,11 @@ static void asha_advance(void *state)
         return;
     while (!a->training && run_jobs(a))
         ;
-    if (c->ending.phase != ENDING_NOT)
+    if (board_ends(c))
         return;
     if (!a->training && contest_spent(&a->ct) && idle(a) && !promotable(a))
         finish(a);
-    if (a->training && c->ending.phase == ENDING_NOT)
+    if (a->training && !board_ends(c))
         contest_train(&a->ct, contest_trial(&a->ct, a->winner));
 }
 

@@ -93,16 +93,16 @@ static void complete_advance(void *state)
 {
     struct complete *s = state;
     struct board *c = s->c;
-    uint32_t max = 12 + 6 * (uint32_t)space_dims(&c->space);
+    uint32_t max = 12 + 6 * (uint32_t)space_dims(board_space(c));
     enum contest_state now;
 
-    if (c->options.max_trials)
-        max = c->options.max_trials;
+    if (board_options(c)->max_trials)
+        max = board_options(c)->max_trials;
     if (contest_trains_adopted(&s->ct))
         return;
     if (!contest_start(&s->ct, max, "settings trained to their ends"))
         return;
-    while (c->ending.phase == ENDING_NOT) {
+    while (!board_ends(c)) {
         if (!s->x)
             s->x = contest_begin(&s->ct);
         if (!s->x)
@@ -112,7 +112,7 @@ static void complete_advance(void *state)
             return;
         compare(s, now);
     }
-    if (c->ending.phase == ENDING_NOT && contest_spent(&s->ct))
+    if (!board_ends(c) && contest_spent(&s->ct))
         finish(s);
 }
 

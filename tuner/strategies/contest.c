@@ -55,11 +55,11 @@ bool contest_start(struct contest *ct, uint32_t max, const char *reason)
 
     if (ct->open)
         return true;
-    if (c->options.max_trials && c->options.max_trials < max)
-        max = c->options.max_trials;
+    if (board_options(c)->max_trials && board_options(c)->max_trials < max)
+        max = board_options(c)->max_trials;
     if (max > TUNER_TRIALS_MAX)
         max = TUNER_TRIALS_MAX;
-    if (!c->options.searcher || space_dims(&c->space) == 0)
+    if (!board_options(c)->searcher || space_dims(board_space(c)) == 0)
         max = 1;
     ct->x = mem_calloc(max, sizeof(*ct->x));
     if (!ct->x) {
@@ -67,12 +67,12 @@ bool contest_start(struct contest *ct, uint32_t max, const char *reason)
         return false;
     }
     ct->max = max;
-    ct->space = c->space; /* what acts is known by now */
+    ct->space = *board_space(c); /* what acts is known by now */
     ct->open = true;
-    ct->search = c->resume.searches + 1;
-    ct->first_trial = c->resume.trials + 1;
+    ct->search = board_searches_before(c) + 1;
+    ct->first_trial = board_trials_before(c) + 1;
     ct->started_s = board_active_s(c);
-    ct->started_clocks = c->clocks_run;
+    ct->started_clocks = board_clocks_run(c);
     r = &board_record(c, RECORD_SEARCH_STARTED)->search_started;
     r->search = ct->search;
     r->parent = 0;
@@ -120,14 +120,15 @@ static void summarise(const struct contest *ct, const struct branch *b,
     }
     trace_curve(&b->trace, &curve);
     if (curve.len)
-        summary_of(&curve, curve.point[0].loss, ct->c->system.loss_floor, out);
+        summary_of(&curve, curve.point[0].loss, board_system(ct->c)->loss_floor,
+                   out);
 }
 
 static void record_trial(struct contest *ct, const struct contestant *x,
                          enum record_kind kind)
 {
     struct record_trial *r = &board_record(ct->c, kind)->trial;
-    struct branch *b = board_branch(ct->c, x->branch);
+    const struct branch *b = board_branch(ct->c, x->branch);
     struct summary s;
 
     r->trial = x->number;
@@ -153,7 +154,7 @@ static void record_trial(struct contest *ct, const struct contestant *x,
 /* The label of a trial that goes on or is dropped: what its losses show. */
 static void label(struct contest *ct, struct contestant *x)
 {
-    struct branch *b = board_branch(ct->c, x->branch);
+    const struct branch *b = board_branch(ct->c, x->branch);
     struct summary s;
 
     if (x->parked)
@@ -171,8 +172,10 @@ static void base_without(struct contest *ct, branch_id gone)
 {
     struct board *c = ct->c;
 
-    if (c->base == gone)
-        c->base = c->best.branch != BRANCH_NONE ? c->best.branch : 0;
+    if (board_base(c) == gone)
+        board_set_base(c, board_best(c)->branch != BRANCH_NONE
+                              ? board_best(c)->branch
+                              : 0);
 }
 
 /* What its branch took, before it goes. */
@@ -252,8 +255,8 @@ static struct contestant *can_park(struct contest *ct)
 {
     struct board *c = ct->c;
     struct contestant *x = ct->leader ? contest_trial(ct, ct->leader) : NULL;
-    struct branch *b = x ? board_branch(c, x->branch) : NULL;
-    struct branch *best = board_branch(c, c->best.branch);
+    const struct branch *b = x ? board_branch(c, x->branch) : NULL;
+    const struct branch *best = board_branch(c, board_best(c)->branch);
 
     if (!b || !best || x->running || !x->started || !branch_idle(b) ||
         !branch_idle(best))
@@ -329,9 +332,10 @@ static bool fork_branch(struct contest *ct, struct contestant *x)
 {
     struct board *c = ct->c;
     branch_id from =
-        x->parked ? c->best.branch : (x == &ct->adopted ? ct->from : 0);
-    struct branch *b = board_fork(c, board_branch(c, from), BRANCH_TRAINING,
-                                  &x->setting, x->json, "trial");
+        x->parked ? board_best(c)->branch : (x == &ct->adopted ? ct->from : 0);
+    const struct branch *b =
+        board_fork(c, board_branch(c, from), BRANCH_TRAINING, &x->setting,
+                   x->json, "trial");
 
     if (!b) {
         make_room(ct, x);
@@ -344,14 +348,15 @@ static bool fork_branch(struct contest *ct, struct contestant *x)
 
 /* A refused fork costs the worst trial that waits; while others run, memory may
  * come back by itself. */
-static void refused(struct contest *ct, struct contestant *x, struct branch *b)
+static void refused(struct contest *ct, struct contestant *x,
+                    const struct branch *b)
 {
     struct board *c = ct->c;
     enum err err = b->error;
 
     board_free(c, b->id, "refused");
     x->branch = BRANCH_NONE;
-    if (make_room(ct, x) || others_run(ct, x) || c->hand->made_room) {
+    if (make_room(ct, x) || others_run(ct, x) || board_made_room(c)) {
         board_retry(c);
         return;
     }
@@ -379,7 +384,7 @@ static void go_on(struct contest *ct, const struct branch *b)
     struct board *c = ct->c;
 
     choice_record(c, b, "the run goes on");
-    c->base = b->id;
+    board_set_base(c, b->id);
     training_restore(&ct->adopted.line, c, b->id, ct->from_epochs, ct->from);
     board_drop(c, ct->from, "the run goes on from it");
     ct->from = 0;
@@ -389,7 +394,7 @@ static void go_on(struct contest *ct, const struct branch *b)
 static bool started(struct contest *ct, struct contestant *x)
 {
     struct board *c = ct->c;
-    struct branch *b = board_branch(c, x->branch);
+    const struct branch *b = board_branch(c, x->branch);
 
     if (x->started)
         return true;
@@ -409,7 +414,7 @@ static bool started(struct contest *ct, struct contestant *x)
         training_init(&x->line, c, b->id, true);
     x->started = true;
     if (x->parked && x->number == ct->leader)
-        c->base = x->branch;
+        board_set_base(c, x->branch);
     x->parked = false;
     return true;
 }
@@ -430,7 +435,7 @@ struct contestant *contest_begin(struct contest *ct)
         .best = NAN,
         .suggestion = ct->next_suggestion,
     };
-    plateau_init(&x->plateau, ct->c->options.plateau_epochs);
+    plateau_init(&x->plateau, board_options(ct->c)->plateau_epochs);
     if (!fork_branch(ct, x))
         return NULL;
     ct->next_json = NULL;
@@ -449,7 +454,7 @@ static void take_lead(struct contest *ct, struct contestant *x,
     struct board *c = ct->c;
 
     ct->leader = x->number;
-    c->base = x->branch;
+    board_set_base(c, x->branch);
     choice_record(c, board_branch(c, x->branch), reason);
 }
 
@@ -499,7 +504,7 @@ static void take_epoch(struct contest *ct, struct contestant *x,
     x->last = *e;
     ct->refused = 0;
     score(ct, x, e);
-    x->plateau.limit = c->options.plateau_epochs;
+    x->plateau.limit = board_options(c)->plateau_epochs;
     plateau_add(&x->plateau, board_score(c, e->e.loss, e->metric));
     maybe_lead(ct, x, best || target || ct->leader == 0);
     training_record(&x->line, e, ct->leader == x->number, best);
@@ -507,8 +512,8 @@ static void take_epoch(struct contest *ct, struct contestant *x,
         board_set_best(c, x->line.kept, &e->e, e->metric);
     board_drop(c, x->line.kept, "not needed");
     x->line.kept = BRANCH_NONE;
-    x->over =
-        plateau_reached(&x->plateau) || e->e.epoch >= c->options.max_epochs;
+    x->over = plateau_reached(&x->plateau) ||
+              e->e.epoch >= board_options(c)->max_epochs;
     if (!ct->ended) {
         label(ct, x);
         record_trial(ct, x, RECORD_TRIAL_UPDATED);
@@ -531,7 +536,7 @@ static void broken(struct contest *ct, struct contestant *x)
     if (!b->nonfinite)
         board_decision(ct->c, "trial", "trial %u failed: %.200s", x->number,
                        b->error == ERR_LIMIT ? "no memory for its test"
-                                             : ct->c->failure);
+                                             : board_failure(ct->c));
     put_out(ct, x, trial_label_name(x->label));
 }
 
@@ -582,7 +587,7 @@ enum contest_state contest_run(struct contest *ct, struct contestant *x,
             return x->out ? CONTEST_OUT : CONTEST_BUSY;
         x->line.pause_at = to_the_end ? 0 : goal * ct->unit_clocks;
         while (!x->over && x->spent < goal)
-            if (!came_on(ct, x, goal) || c->ending.phase != ENDING_NOT)
+            if (!came_on(ct, x, goal) || board_ends(c))
                 return x->out ? CONTEST_OUT : CONTEST_BUSY;
     }
     x->running = false;
@@ -603,7 +608,7 @@ static void record_end(struct contest *ct, const struct contestant *winner,
     r->trials = ct->n;
     r->winner = winner ? winner->number : 0;
     r->seconds = board_active_s(c) - ct->started_s;
-    r->clocks = c->clocks_run - ct->started_clocks;
+    r->clocks = board_clocks_run(c) - ct->started_clocks;
     if (winner) {
         r->trial_s = winner->seconds + (b ? b->trace.seconds : 0);
         r->seconds = fmax(0, r->seconds - r->trial_s);
@@ -623,8 +628,7 @@ void contest_end(struct contest *ct, struct contestant *winner,
         if (&ct->x[i] != winner)
             contest_drop(ct, &ct->x[i], "another is better");
     ct->ended = true;
-    if (isfinite(ct->c->options.snapshot_every_s))
-        ct->c->snapshot.wanted = true; /* a resume goes on from here */
+    board_want_snapshot(ct->c); /* a resume goes on from here */
     searcher_close(ct->searcher);
     ct->searcher = NULL;
     suggest_over(ct->c, "the strategy makes one search, and that is over");
@@ -671,7 +675,7 @@ static void make_adopted(struct contest *ct, const struct branch *b)
         .score = NAN,
         .best = NAN,
     };
-    plateau_init(&x->plateau, ct->c->options.plateau_epochs);
+    plateau_init(&x->plateau, board_options(ct->c)->plateau_epochs);
     training_init(&x->line, ct->c, b->id, true);
     ct->has_adopted = true;
 }
@@ -695,7 +699,7 @@ enum err contest_adopt(struct contest *ct, branch_id branch)
     ct->ended = true;
     ct->leader = 0;
     make_adopted(ct, board_branch(c, branch));
-    c->base = branch;
+    board_set_base(c, branch);
     choice_record(c, board_branch(c, branch), "promoted by the user");
     board_set_status(c, RUN_TRAINING, "a branch that the user has promoted");
     return ERR_OK;

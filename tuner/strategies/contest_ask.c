@@ -18,9 +18,8 @@ bool contest_searcher(struct board *c, const json_t *settings)
 
     if (strcmp(how, "searcher") == 0)
         return true;
-    if (c->options.searcher) {
-        c->options.searcher = &searcher_random;
-        c->options.searcher_settings = NULL;
+    if (board_options(c)->searcher) {
+        board_set_searcher(c, &searcher_random);
     }
     return false;
 }
@@ -94,13 +93,14 @@ static enum err tell_all(struct contest *ct)
 
 static bool is_outside(const struct contest *ct)
 {
-    return ct->c->options.searcher && ct->c->options.searcher->patience_s;
+    return board_options(ct->c)->searcher &&
+           board_options(ct->c)->searcher->patience_s;
 }
 
 /* Those outside have said that nothing follows, or nothing for too long. */
 static bool outside_is_done(const struct contest *ct)
 {
-    return is_outside(ct) && ct->c->suggest->asking != ASKING_OPEN;
+    return is_outside(ct) && suggest_asking(ct->c) != ASKING_OPEN;
 }
 
 /* A contest without a single suggestion tries the first setting there is. */
@@ -163,9 +163,10 @@ static enum err open_searcher(struct contest *ct, struct fault *f)
     enum err err = ERR_OK;
 
     if (!ct->searcher) {
-        err = searcher_open(
-            c->options.searcher, &ct->space, c->options.searcher_settings,
-            rng_mix(c->options.seed, ct->searchers + 1), &ct->searcher, f);
+        err = searcher_open(board_options(c)->searcher, &ct->space,
+                            board_options(c)->searcher_settings,
+                            rng_mix(board_options(c)->seed, ct->searchers + 1),
+                            &ct->searcher, f);
         ct->searchers += !err;
     }
     return err;
@@ -196,7 +197,7 @@ static enum err choose(struct contest *ct, struct fault *f)
     enum err err = ERR_EXHAUSTED;
 
     ct->next_suggestion = 0;
-    if (!first || !ct->c->options.initial) {
+    if (!first || !board_options(ct->c)->initial) {
         if (take_suggestion(ct))
             return ERR_OK;
         if (suggest_more(ct->c))

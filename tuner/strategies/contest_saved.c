@@ -29,7 +29,8 @@ enum err contest_save(const struct contest *ct, branch_id *branch, json_t **out)
         return ERR_AGAIN;
     o = json_object();
     if (saved_put_count(o, "epochs", x->line.epochs) |
-        saved_put(o, "setting", setting_to_json(&ct->c->space, &x->setting)) |
+        saved_put(o, "setting",
+                  setting_to_json(board_space(ct->c), &x->setting)) |
         saved_put_plateau(o, &x->plateau)) {
         json_decref(o);
         return ERR_NOMEM;
@@ -50,16 +51,16 @@ enum err contest_restore(struct contest *ct, const json_t *saved,
 
     if (!saved)
         return ERR_OK; /* from the beginning */
-    plateau_init(&x.plateau, c->options.plateau_epochs);
+    plateau_init(&x.plateau, board_options(c)->plateau_epochs);
     if (branch == 0 || !saved_count(saved, "epochs", &epochs) ||
         !saved_plateau(saved, &x.plateau) ||
         !training_may_restore(board_branch(c, branch), epochs))
         return ERR_FORMAT;
-    err =
-        saved_setting(&c->space, json_object_get(saved, "setting"), &x.setting);
+    err = saved_setting(board_space(c), json_object_get(saved, "setting"),
+                        &x.setting);
     if (err)
         return err;
-    x.json = setting_to_json(&c->space, &x.setting);
+    x.json = setting_to_json(board_space(c), &x.setting);
     if (!x.json)
         return ERR_NOMEM;
     ct->adopted = x;

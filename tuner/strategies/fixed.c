@@ -47,7 +47,7 @@ static void fixed_close(void *state)
 /* A schedule needs a learning rate that takes any value. */
 static enum err find_rate(struct fixed *s, struct fault *f)
 {
-    const struct space *space = &s->c->space;
+    const struct space *space = board_space(s->c);
 
     s->rate = -1;
     if (s->decay.kind == DECAY_NONE)
@@ -70,7 +70,7 @@ static enum err read_settings(struct fixed *s, const json_t *settings,
 
     if (err)
         return err;
-    decay_read(own, s->c->options.max_epochs, &s->decay);
+    decay_read(own, board_options(s->c)->max_epochs, &s->decay);
     json_decref(own);
     err = choice_initial(s->c, &s->setting, f);
     return err ? err : find_rate(s, f);
@@ -87,11 +87,11 @@ static enum err fixed_open(struct board *c, const json_t *settings,
     s->c = c;
     s->branch = BRANCH_NONE;
     s->next = BRANCH_NONE;
-    plateau_init(&s->plateau, c->options.plateau_epochs);
+    plateau_init(&s->plateau, board_options(c)->plateau_epochs);
     err = read_settings(s, settings, f);
     if (err)
         goto fail;
-    s->json = setting_to_json(&c->space, &s->setting);
+    s->json = setting_to_json(board_space(c), &s->setting);
     if (!s->json) {
         err = fault_set(f, ERR_NOMEM, "no memory for a strategy");
         goto fail;
@@ -108,7 +108,7 @@ fail:
 static bool begin(struct fixed *s)
 {
     struct board *c = s->c;
-    struct branch *b = board_branch(c, s->branch);
+    const struct branch *b = board_branch(c, s->branch);
 
     if (!b) {
         board_set_status(c, RUN_TRAINING, "training with a fixed setting");
@@ -127,7 +127,7 @@ static bool begin(struct fixed *s)
     if (b->state != BRANCH_LIVE)
         return false;
     choice_record(c, b, s->from ? "the run goes on" : "the strategy is fixed");
-    c->base = b->id;
+    board_set_base(c, b->id);
     training_restore(&s->line, c, b->id, s->epochs, s->from);
     if (s->from)
         board_drop(c, s->from, "the run goes on from it");
@@ -145,7 +145,7 @@ static void take_epoch(struct fixed *s, const struct training_epoch *e)
         board_set_best(c, s->line.kept, &e->e, e->metric);
     board_drop(c, s->line.kept, "not needed"); /* nothing returns to it */
     s->line.kept = BRANCH_NONE;
-    s->plateau.limit = c->options.plateau_epochs;
+    s->plateau.limit = board_options(c)->plateau_epochs;
     plateau_add(&s->plateau, board_score(c, e->e.loss, e->metric));
     if (stops_check(c, e))
         return;
@@ -172,11 +172,11 @@ static bool fork_next(struct fixed *s)
 {
     struct board *c = s->c;
     struct setting setting = s->setting;
-    struct branch *b = NULL;
+    const struct branch *b = NULL;
     json_t *json;
 
     setting.value[s->rate] = rate_after(s, s->line.epochs);
-    json = setting_to_json(&c->space, &setting);
+    json = setting_to_json(board_space(c), &setting);
     if (json)
         b = board_fork(c, board_branch(c, s->branch), BRANCH_TRAINING, &setting,
                        json, "training");
@@ -189,7 +189,7 @@ static bool fork_next(struct fixed *s)
 }
 
 /* The next branch takes the place of the one before. */
-static void take_place(struct fixed *s, struct branch *b)
+static void take_place(struct fixed *s, const struct branch *b)
 {
     struct board *c = s->c;
     char reason[80];
@@ -202,7 +202,7 @@ static void take_place(struct fixed *s, struct branch *b)
     s->setting = b->setting;
     s->branch = b->id;
     s->next = BRANCH_NONE;
-    c->base = b->id;
+    board_set_base(c, b->id);
     training_init(&s->line, c, b->id, true);
 }
 
@@ -211,7 +211,7 @@ static void take_place(struct fixed *s, struct branch *b)
 static bool stepped(struct fixed *s)
 {
     struct board *c = s->c;
-    struct branch *b = board_branch(c, s->next);
+    const struct branch *b = board_branch(c, s->next);
 
     if (!s->step_due)
         return true;
@@ -253,7 +253,7 @@ static void fixed_advance(void *state)
         now = training_advance(&s->line, &e);
         if (now == TRAINING_EPOCH)
             take_epoch(s, &e);
-    } while (now == TRAINING_EPOCH && c->ending.phase == ENDING_NOT);
+    } while (now == TRAINING_EPOCH && !board_ends(c));
     if (now == TRAINING_BROKEN)
         choice_broken(c, board_branch(c, s->branch));
 }
@@ -264,7 +264,7 @@ static enum err fixed_adopt(void *state, branch_id branch)
 {
     struct fixed *s = state;
     struct board *c = s->c;
-    struct branch *b = board_branch(c, branch);
+    const struct branch *b = board_branch(c, branch);
     double share;
 
     if (!s->running)
@@ -279,7 +279,7 @@ static enum err fixed_adopt(void *state, branch_id branch)
     json_decref(s->json);
     s->json = json_incref(b->json);
     choice_record(c, b, "promoted by the user");
-    c->base = branch;
+    board_set_base(c, branch);
     training_init(&s->line, c, branch, true);
     plateau_commit(&s->plateau);
     share = decay_rate(&s->decay, 1, s->line.epochs);
@@ -297,7 +297,8 @@ static int put_setting(json_t *o, const struct fixed *s)
     if (s->rate < 0)
         return saved_put(o, "setting", json_incref(s->json));
     setting.value[s->rate] = s->first;
-    return saved_put(o, "setting", setting_to_json(&s->c->space, &setting)) |
+    return saved_put(o, "setting",
+                     setting_to_json(board_space(s->c), &setting)) |
            saved_put(o, "rate", json_real(s->setting.value[s->rate]));
 }
 
@@ -306,8 +307,8 @@ static enum err read_setting(const struct fixed *s, const json_t *saved,
                              struct setting *out, json_t **json)
 {
     double rate = json_number_value(json_object_get(saved, "rate"));
-    enum err err =
-        saved_setting(&s->c->space, json_object_get(saved, "setting"), out);
+    enum err err = saved_setting(board_space(s->c),
+                                 json_object_get(saved, "setting"), out);
 
     if (!err && s->rate >= 0 && !(rate >= 0))
         err = ERR_FORMAT;
@@ -315,7 +316,7 @@ static enum err read_setting(const struct fixed *s, const json_t *saved,
         return err;
     if (s->rate >= 0)
         out->value[s->rate] = rate;
-    *json = setting_to_json(&s->c->space, out);
+    *json = setting_to_json(board_space(s->c), out);
     return *json ? ERR_OK : ERR_NOMEM;
 }
 
@@ -327,7 +328,7 @@ static enum err fixed_save(void *state, branch_id *branch, json_t **out)
 
     if (s->running)
         of = training_restorable(&s->line);
-    else if (s->c->ending.phase != ENDING_NOT && !s->from)
+    else if (board_ends(s->c) && !s->from)
         of = 0;
     if (of == BRANCH_NONE)
         return ERR_AGAIN;

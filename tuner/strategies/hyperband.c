@@ -276,7 +276,7 @@ static bool run_rung(struct hyperband *h)
         enum contest_state state =
             contest_run(&h->ct, x, h->bracket.goal[h->rung]);
 
-        if (state == CONTEST_BUSY || h->c->ending.phase != ENDING_NOT)
+        if (state == CONTEST_BUSY || board_ends(h->c))
             return false;
         contest_judge(&h->ct, x);
         x->rung = h->rung + 1;
@@ -384,7 +384,7 @@ static void hyperband_advance(void *state)
             contest_train(&h->ct, trial_or_none(h, h->winner));
     } while (
         (h->number != number || h->rung != rung || (int)h->phase != phase) &&
-        h->c->ending.phase == ENDING_NOT);
+        !board_ends(h->c));
 }
 
 static enum err hyperband_adopt(void *state, branch_id branch)

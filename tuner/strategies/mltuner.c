@@ -37,12 +37,12 @@ static enum err mltuner_open(struct board *c, const json_t *settings,
     s->c = c;
     s->forked = BRANCH_NONE;
     s->held_parent = BRANCH_NONE;
-    plateau_init(&s->plateau, c->options.plateau_epochs);
+    plateau_init(&s->plateau, board_options(c)->plateau_epochs);
     err = choice_initial(c, &s->start, f);
     if (err)
         goto fail;
     err = ERR_NOMEM;
-    s->start_json = setting_to_json(&c->space, &s->start);
+    s->start_json = setting_to_json(board_space(c), &s->start);
     if (!s->start_json) {
         fault_set(f, err, "no memory for a strategy");
         goto fail;
@@ -59,21 +59,21 @@ fail:
 
 static bool can_search(const struct mltuner *s)
 {
-    return s->c->options.searcher && space_dims(&s->c->space) > 0;
+    return board_options(s->c)->searcher && space_dims(board_space(s->c)) > 0;
 }
 
 static uint32_t first_trials_max(const struct board *c)
 {
-    if (c->options.max_trials)
-        return c->options.max_trials;
-    return 12 + 6 * (uint32_t)space_dims(&c->space);
+    if (board_options(c)->max_trials)
+        return board_options(c)->max_trials;
+    return 12 + 6 * (uint32_t)space_dims(board_space(c));
 }
 
 /* Trials of a re-tune that find nothing ahead end it: the ladder of learning
  * rates, and a few for each tunable. */
 static uint32_t vain_max(const struct board *c)
 {
-    return 6 + 2 * (uint32_t)space_dims(&c->space);
+    return 6 + 2 * (uint32_t)space_dims(board_space(c));
 }
 
 /* Half as many after each re-tune that changed nothing. */
@@ -90,8 +90,8 @@ static uint32_t trials_max(const struct mltuner *s)
  * so that no trial was run in vain. */
 static void want_snapshot(struct mltuner *s, bool wanted)
 {
-    if (wanted && isfinite(s->c->options.snapshot_every_s))
-        s->c->snapshot.wanted = true;
+    if (wanted)
+        board_want_snapshot(s->c);
 }
 
 /* A search from @parent; @incumbent (NULL: none) competes. @current: what the
@@ -121,7 +121,7 @@ static void start_search(struct mltuner *s, branch_id parent, bool retune,
         plan.vain_max = vain_max(c);
     }
     if (s->resumed.search) {
-        plan.known = c->options.resume;
+        plan.known = board_options(c)->resume;
     } else {
         s->searches++;
         want_snapshot(s, parent != 0);
@@ -146,9 +146,9 @@ static void close_search(struct mltuner *s, uint32_t winner, const char *reason)
 static void take_up(struct mltuner *s, branch_id branch, const char *reason)
 {
     struct board *c = s->c;
-    struct branch *b = board_branch(c, branch);
+    const struct branch *b = board_branch(c, branch);
 
-    c->base = branch;
+    board_set_base(c, branch);
     choice_record(c, b, reason);
     board_set_status(c, RUN_TRAINING, reason);
     s->phase = PHASE_TRAIN;
@@ -185,7 +185,7 @@ static void begin_line(struct mltuner *s, branch_id branch)
 static void fork_start(struct mltuner *s)
 {
     struct board *c = s->c;
-    struct branch *b = board_branch(c, s->forked);
+    const struct branch *b = board_branch(c, s->forked);
 
     if (!b) {
         b = board_fork(c, board_branch(c, 0), BRANCH_TRAINING, &s->start,
@@ -194,7 +194,7 @@ static void fork_start(struct mltuner *s)
         s->forked = b->id;
     }
     if (b->state == BRANCH_REFUSED) {
-        b->error = ERR_LIMIT;
+        board_set_error(c, b->id, ERR_LIMIT);
         choice_broken(c, b);
         return;
     }
@@ -202,9 +202,9 @@ static void fork_start(struct mltuner *s)
         return;
     begin_line(s, b->id);
     take_up(s, b->id,
-            c->options.initial ? "the given initial setting"
-            : can_search(s)    ? "no setting was suggested: the defaults"
-                               : "there is nothing to tune");
+            board_options(c)->initial ? "the given initial setting"
+            : can_search(s)           ? "no setting was suggested: the defaults"
+                                      : "there is nothing to tune");
 }
 
 static void take_result(struct mltuner *s, const struct training_epoch *e,
@@ -214,18 +214,19 @@ static void take_result(struct mltuner *s, const struct training_epoch *e,
     bool best = board_is_better(c, e->e.loss, e->metric) && kept != BRANCH_NONE;
 
     training_record(&s->line, e, true, best);
-    s->trained +=
-        c->options.trial_clocks ? (double)c->system.samples : e->e.seconds;
+    s->trained += board_options(c)->trial_clocks
+                      ? (double)board_system(c)->samples
+                      : e->e.seconds;
     if (best)
         board_set_best(c, kept, &e->e, e->metric);
-    s->plateau.limit = c->options.plateau_epochs;
+    s->plateau.limit = board_options(c)->plateau_epochs;
     plateau_add(&s->plateau, board_score(c, e->e.loss, e->metric));
 }
 
 /* Whether a re-tune may change anything. */
 static bool can_retune(struct mltuner *s)
 {
-    struct space space = s->c->space;
+    struct space space = *board_space(s->c);
 
     if (!can_search(s))
         return false;
@@ -237,11 +238,12 @@ static bool retune_due(struct mltuner *s)
 {
     const struct board *c = s->c;
 
-    if (c->retune_wanted)
+    if (board_retune_wanted(c))
         return can_retune(s);
-    if (!c->options.retune)
+    if (!board_options(c)->retune)
         return false;
-    return (plateau_due(&s->plateau) || (c->options.initial && !s->searches)) &&
+    return (plateau_due(&s->plateau) ||
+            (board_options(c)->initial && !s->searches)) &&
            can_retune(s);
 }
 
@@ -251,12 +253,12 @@ static bool retune_due(struct mltuner *s)
 static branch_id retune_parent(struct mltuner *s)
 {
     struct board *c = s->c;
-    struct branch *best = board_branch(c, c->best.branch);
+    const struct branch *best = board_branch(c, board_best(c)->branch);
 
     /* Nobody has vouched for a given initial setting: one epoch at far too
      * large a rate can spoil a model for good (`mf` at 0.6 ended 1 % worse
      * whatever came after), and starting anew costs no more than that epoch. */
-    if (c->options.initial && s->searches == 0) {
+    if (board_options(c)->initial && s->searches == 0) {
         board_decision(c, "return",
                        "the search starts where training began: nothing says "
                        "that the initial setting was good");
@@ -265,11 +267,11 @@ static branch_id retune_parent(struct mltuner *s)
         return 0;
     }
     if (!best || best->state != BRANCH_LIVE || best->after ||
-        c->best.epoch >= s->line.epochs)
+        board_best(c)->epoch >= s->line.epochs)
         return s->line.branch;
     board_decision(c, "return",
                    "the best epoch was %u: the search starts there again",
-                   c->best.epoch);
+                   board_best(c)->epoch);
     board_hold(c, best->id);
     s->held_parent = best->id;
     return best->id;
@@ -281,11 +283,11 @@ static void retune(struct mltuner *s)
     struct setting setting = board_branch(c, s->line.branch)->setting;
     const char *reason = "no progress: is there a better setting by now?";
 
-    if (c->retune_wanted)
+    if (board_retune_wanted(c))
         reason = "the user asks for a search";
-    else if (c->options.initial && !s->searches)
+    else if (board_options(c)->initial && !s->searches)
         reason = "a first search after an epoch with the initial setting";
-    c->retune_wanted = false;
+    board_retune_begins(c);
     s->rescue = false;
     s->barred_len = 0;
     start_search(s, retune_parent(s), true, &setting, true, reason);
@@ -332,7 +334,7 @@ static void rescue(struct mltuner *s, const struct branch *b)
         board_hold(c, parent);
     }
     s->held_parent = parent;
-    c->base = parent;
+    board_set_base(c, parent);
     start_search(s, parent, parent != 0, &current, false, "training diverged");
 }
 
@@ -352,9 +354,9 @@ static void train(struct mltuner *s)
             after_epoch(s, &e);
         }
     } while (state == TRAINING_EPOCH && s->phase == PHASE_TRAIN &&
-             c->ending.phase == ENDING_NOT);
+             !board_ends(c));
     if (state == TRAINING_BROKEN) {
-        struct branch *b = board_branch(c, s->line.branch);
+        const struct branch *b = board_branch(c, s->line.branch);
 
         if (b->nonfinite)
             rescue(s, b);
@@ -398,7 +400,7 @@ static void adopt_finalist(struct mltuner *s, struct finalist *x)
     uint32_t number = x->trial->number;
     bool stays = x->trial->incumbent, retune = s->search.plan.retune;
     struct training_epoch last = {.metric = NAN};
-    struct branch *kept;
+    const struct branch *kept;
     branch_id old;
 
     finals_deinit(&s->finals, x);
@@ -422,7 +424,7 @@ static void adopt_finalist(struct mltuner *s, struct finalist *x)
         s->plateau.searched = true;
     close_search(s, number, stays ? "the setting stays" : "a new setting");
     if (stays) {
-        c->base = s->line.branch;
+        board_set_base(c, s->line.branch);
         s->phase = PHASE_TRAIN;
         board_set_status(c, RUN_TRAINING, "the setting stays");
     } else {
@@ -450,7 +452,7 @@ static void nothing_found(struct mltuner *s)
         return;
     }
     if (!s->rescue && s->search.trials == 0 &&
-        c->options.searcher->patience_s) {
+        board_options(c)->searcher->patience_s) {
         close_search(s, 0, "no setting was suggested");
         s->phase = PHASE_FORK;
         return;
@@ -551,7 +553,7 @@ static void go_on_rescuing(struct mltuner *s)
         board_hold(s->c, parent);
     s->rescue = true;
     s->held_parent = parent;
-    s->c->base = parent;
+    board_set_base(s->c, parent);
     start_search(s, parent, parent != 0, &s->resumed.setting, false,
                  "the search goes on");
 }
@@ -562,9 +564,9 @@ static void go_on_searching(struct mltuner *s)
     branch_id parent = s->line.branch;
 
     s->rescue = false;
-    c->base = parent;
+    board_set_base(c, parent);
     if (s->resumed.from_best) {
-        parent = c->best.branch;
+        parent = board_best(c)->branch;
         board_hold(c, parent);
         s->held_parent = parent;
     }
@@ -573,15 +575,15 @@ static void go_on_searching(struct mltuner *s)
 }
 
 /* The branch that is trained with, forked from the restored one. */
-static struct branch *forked_again(struct mltuner *s)
+static const struct branch *forked_again(struct mltuner *s)
 {
     struct board *c = s->c;
-    struct branch *b = board_branch(c, s->forked);
+    const struct branch *b = board_branch(c, s->forked);
     json_t *json;
 
     if (b)
         return b;
-    json = setting_to_json(&c->space, &s->resumed.setting);
+    json = setting_to_json(board_space(c), &s->resumed.setting);
     if (json)
         b = board_fork(c, board_branch(c, s->resumed.branch), BRANCH_TRAINING,
                        &s->resumed.setting, json, "training");
@@ -596,7 +598,7 @@ static struct branch *forked_again(struct mltuner *s)
 static void go_on(struct mltuner *s)
 {
     struct board *c = s->c;
-    struct branch *b;
+    const struct branch *b;
 
     if (s->resumed.rescue) {
         go_on_rescuing(s);
@@ -604,7 +606,7 @@ static void go_on(struct mltuner *s)
     }
     b = forked_again(s);
     if (b && b->state == BRANCH_REFUSED) {
-        b->error = ERR_LIMIT;
+        board_set_error(c, b->id, ERR_LIMIT);
         choice_broken(c, b);
     }
     if (!b || b->state != BRANCH_LIVE)
@@ -624,7 +626,7 @@ static void begin(struct mltuner *s)
 {
     struct board *c = s->c;
 
-    if (c->options.initial || !can_search(s)) {
+    if (board_options(c)->initial || !can_search(s)) {
         board_set_status(c, RUN_TRAINING, "training without a first search");
         s->phase = PHASE_FORK;
     } else {
@@ -666,7 +668,7 @@ static void mltuner_advance(void *state)
     do {
         before = s->phase;
         step(s);
-    } while (s->phase != before && s->c->ending.phase == ENDING_NOT);
+    } while (s->phase != before && !board_ends(s->c));
 }
 
 const struct strategy_ops strategy_mltuner = {

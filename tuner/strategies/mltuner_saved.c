@@ -26,7 +26,7 @@ static int put_barred(json_t *o, const struct mltuner *s)
 
     for (size_t i = 0; i < s->barred_len; i++)
         failed |= json_array_append_new(
-            a, setting_to_json(&s->c->space, &s->barred[i]));
+            a, setting_to_json(board_space(s->c), &s->barred[i]));
     return failed | saved_put(o, "barred", a);
 }
 
@@ -40,7 +40,7 @@ static json_t *to_json(const struct mltuner *s, const struct setting *setting)
                  saved_put(o, "trained", json_of_number(s->trained)) |
                  saved_put_plateau(o, &s->plateau) | put_barred(o, s) |
                  saved_put(o, "setting",
-                           setting ? setting_to_json(&s->c->space, setting)
+                           setting ? setting_to_json(board_space(s->c), setting)
                                    : json_null());
 
     if (searches)
@@ -55,7 +55,7 @@ static json_t *to_json(const struct mltuner *s, const struct setting *setting)
  * is resumed without a snapshot begins at its beginning. */
 static branch_id save_first(const struct mltuner *s)
 {
-    return s->c->ending.phase == ENDING_NOT ? BRANCH_NONE : 0;
+    return !board_ends(s->c) ? BRANCH_NONE : 0;
 }
 
 /* While a search runs the line stands still. Its kept end, where that is the
@@ -89,7 +89,7 @@ enum err mltuner_save(void *state, branch_id *branch, json_t **out)
         of = s->phase == PHASE_RESUME ? BRANCH_NONE : save_first(s);
     }
     if (searches && s->held_parent != BRANCH_NONE && !s->rescue &&
-        s->held_parent != c->best.branch)
+        s->held_parent != board_best(c)->branch)
         of = BRANCH_NONE; /* it would not be there again */
     if (of == BRANCH_NONE)
         return ERR_AGAIN;
@@ -110,7 +110,8 @@ static enum err read_barred(struct mltuner *s, const json_t *a)
         return ERR_FORMAT;
     s->barred_len = json_array_size(a);
     for (size_t i = 0; i < s->barred_len && !err; i++)
-        err = saved_setting(&s->c->space, json_array_get(a, i), &s->barred[i]);
+        err = saved_setting(board_space(s->c), json_array_get(a, i),
+                            &s->barred[i]);
     return err;
 }
 
@@ -128,7 +129,7 @@ static enum err read_saved(struct mltuner *s, const json_t *o)
         return ERR_FORMAT;
     if (r->phase == PHASE_SEARCH &&
         (!saved_count(o, "search", &r->search) || r->search < 1 ||
-         r->search > s->c->options.resume->searches ||
+         r->search > board_options(s->c)->resume->searches ||
          !saved_flag(o, "from_best", &r->from_best) ||
          !saved_flag(o, "rescue", &r->rescue)))
         return ERR_FORMAT;
@@ -136,7 +137,7 @@ static enum err read_saved(struct mltuner *s, const json_t *o)
         r->phase = PHASE_BEGIN;
         return ERR_OK;
     }
-    return saved_setting(&s->c->space, setting, &r->setting);
+    return saved_setting(board_space(s->c), setting, &r->setting);
 }
 
 enum err mltuner_restore(void *state, const json_t *saved, branch_id branch)
@@ -150,10 +151,10 @@ enum err mltuner_restore(void *state, const json_t *saved, branch_id branch)
     if (saved)
         err = read_saved(s, saved);
     else
-        s->resumed.search = c->resume.search;
+        s->resumed.search = board_search_resumed(c);
     if (saved && !err)
         err = read_barred(s, json_object_get(saved, "barred"));
-    if (!err && s->resumed.from_best && c->best.branch == BRANCH_NONE)
+    if (!err && s->resumed.from_best && board_best(c)->branch == BRANCH_NONE)
         err = ERR_FORMAT;
     if (!err && s->resumed.phase != PHASE_BEGIN && !s->resumed.rescue &&
         !training_may_restore(board_branch(s->c, branch), s->resumed.epochs))
@@ -162,8 +163,8 @@ enum err mltuner_restore(void *state, const json_t *saved, branch_id branch)
         *s = before;
         return err;
     }
-    s->searches = c->resume.searches;
-    s->trials = c->resume.trials;
+    s->searches = board_searches_before(c);
+    s->trials = board_trials_before(c);
     s->phase = s->resumed.phase == PHASE_BEGIN ? PHASE_BEGIN : PHASE_RESUME;
     if (s->phase == PHASE_RESUME && branch != 0)
         board_hold(s->c, branch);

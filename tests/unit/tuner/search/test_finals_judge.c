@@ -1,6 +1,7 @@
 /* Which finalist is taken, from what its epochs brought. */
 #include "base/mem.h"
 #include "tests/unit/fixture/check.h"
+#include "tuner/board/board_state.h"
 #include "tuner/search/finals_judge.h"
 
 #include <stdio.h>
