@@ -34,7 +34,7 @@ static void fault_at(struct response_faults *faults, const char *pointer,
 }
 
 /* A command without arguments: no body, or {}. */
-static bool plain(enum tuner_command command, const json_t *body,
+static bool plain(enum command_id command, const json_t *body,
                   struct mailbox_request *request, struct response *out)
 {
     struct response_faults faults = {0};
@@ -53,35 +53,35 @@ bool command_pause(const struct route_call *call, const json_t *body,
                    struct mailbox_request *request, struct response *out)
 {
     (void)call;
-    return plain(TUNER_PAUSE, body, request, out);
+    return plain(COMMAND_PAUSE, body, request, out);
 }
 
 bool command_continue(const struct route_call *call, const json_t *body,
                       struct mailbox_request *request, struct response *out)
 {
     (void)call;
-    return plain(TUNER_CONTINUE, body, request, out);
+    return plain(COMMAND_CONTINUE, body, request, out);
 }
 
 bool command_stop(const struct route_call *call, const json_t *body,
                   struct mailbox_request *request, struct response *out)
 {
     (void)call;
-    return plain(TUNER_STOP, body, request, out);
+    return plain(COMMAND_STOP, body, request, out);
 }
 
 bool command_retune(const struct route_call *call, const json_t *body,
                     struct mailbox_request *request, struct response *out)
 {
     (void)call;
-    return plain(TUNER_RETUNE, body, request, out);
+    return plain(COMMAND_RETUNE, body, request, out);
 }
 
 bool command_snapshot(const struct route_call *call, const json_t *body,
                       struct mailbox_request *request, struct response *out)
 {
     (void)call;
-    return plain(TUNER_SNAPSHOT, body, request, out);
+    return plain(COMMAND_SNAPSHOT, body, request, out);
 }
 
 /* ---- branches forked by hand --------------------------------------------- */
@@ -94,7 +94,7 @@ static branch_id branch_of(const struct route_call *call)
 bool command_promote(const struct route_call *call, const json_t *body,
                      struct mailbox_request *request, struct response *out)
 {
-    if (!plain(TUNER_PROMOTE, body, request, out))
+    if (!plain(COMMAND_PROMOTE, body, request, out))
         return false;
     request->fork.branch = branch_of(call);
     return true;
@@ -103,7 +103,7 @@ bool command_promote(const struct route_call *call, const json_t *body,
 bool command_free(const struct route_call *call, const json_t *body,
                   struct mailbox_request *request, struct response *out)
 {
-    if (!plain(TUNER_FREE, body, request, out))
+    if (!plain(COMMAND_FREE, body, request, out))
         return false;
     request->fork.branch = branch_of(call);
     return true;
@@ -154,7 +154,7 @@ bool command_fork(const struct route_call *call, const json_t *body,
     const char *name;
     json_t *value;
 
-    *request = (struct mailbox_request){.command = TUNER_FORK};
+    *request = (struct mailbox_request){.command = COMMAND_FORK};
     fork->branch = branch_of(call);
     if (body && !json_is_object(body))
         fault_at(&faults, "", NULL,
@@ -256,7 +256,7 @@ bool command_suggest(const struct route_call *call, const json_t *body,
     json_t *value;
 
     (void)call;
-    *request = (struct mailbox_request){.command = TUNER_SUGGEST};
+    *request = (struct mailbox_request){.command = COMMAND_SUGGEST};
     json_object_foreach((json_t *)body, name, value)
     {
         take_suggest_member(name, value, &request->suggest, &faults);
@@ -358,7 +358,7 @@ bool command_limits(const struct route_call *call, const json_t *body,
     json_t *value;
 
     (void)call;
-    *request = (struct mailbox_request){.command = TUNER_LIMITS};
+    *request = (struct mailbox_request){.command = COMMAND_LIMITS};
     if (!json_is_object(body))
         fault_at(&faults, "", NULL,
                  "expected an object such as {\"stop\": {\"max_epochs\": 50}}");
@@ -422,14 +422,14 @@ static struct refusal refusal_of(enum err err)
     }
 }
 
-static void respond_refusal(enum tuner_command command,
+static void respond_refusal(enum command_id command,
                             const struct tuner_answer *answer,
                             struct response *out)
 {
     struct refusal r = refusal_of(answer->err);
     struct response_faults faults = {0};
 
-    if (command == TUNER_ADD && answer->err == ERR_UNSUPPORTED)
+    if (command == COMMAND_ADD && answer->err == ERR_UNSUPPORTED)
         r.code = "branch_read_only";
 
     for (uint32_t i = 0; i < answer->faults; i++)
@@ -457,20 +457,20 @@ static json_t *suggestions_to_json(const struct tuner_answer *answer)
 void command_respond(const char *run, const struct mailbox_request *request,
                      const struct tuner_answer *answer, struct response *out)
 {
-    bool later = answer->changed && request->command != TUNER_LIMITS;
+    bool later = answer->changed && request->command != COMMAND_LIMITS;
 
     if (answer->err) {
         respond_refusal(request->command, answer, out);
         return;
     }
-    if (request->command == TUNER_READ || request->command == TUNER_ADD) {
+    if (request->command == COMMAND_READ || request->command == COMMAND_ADD) {
         rows_respond(run, request, answer, out);
         return;
     }
     response_json(
         out, later ? 202 : 200,
         json_pack("{s:s, s:s, s:b, s:o, s:o, s:o, s:o}", "run", run, "command",
-                  mailbox_command_name(request->command), "changed",
+                  command_of(request->command)->name, "changed",
                   answer->changed, "message", value_text(answer->text), "stop",
                   command_limits_to_json(&answer->limits), "branch",
                   answer->branch == BRANCH_NONE ? json_null()

@@ -164,7 +164,7 @@ bool command_read(const struct route_call *call, const json_t *body,
     struct table_info t;
 
     (void)body; /* the guard lets none through */
-    *request = (struct mailbox_request){.command = TUNER_READ};
+    *request = (struct mailbox_request){.command = COMMAND_READ};
     if (!find_row(call, &t, &request->rows, out))
         return false;
     take_part(call, &t, &request->rows, &faults);
@@ -288,7 +288,7 @@ bool command_add(const struct route_call *call, const json_t *body,
     struct response_faults faults = {0};
     struct table_info t;
 
-    *request = (struct mailbox_request){.command = TUNER_ADD};
+    *request = (struct mailbox_request){.command = COMMAND_ADD};
     if (!find_row(call, &t, &request->rows, out))
         return false;
     if (!take_increment(body, &t, request, &faults)) {
@@ -346,7 +346,7 @@ void rows_respond(const char *run, const struct mailbox_request *request,
                          ? json_null()
                          : json_integer(answer->branch);
 
-    if (request->command == TUNER_READ)
+    if (request->command == COMMAND_READ)
         response_json(out, 200,
                       json_pack("{s:s, s:s, s:o, s:I, s:o}", "run", run,
                                 "table", r->table, "branch", branch, "offset",

@@ -3,7 +3,6 @@
 #include "api/view/view.h"
 #include "tuner/shell/mailbox_io.h"
 
-#include <assert.h>
 #include <stdio.h>
 
 static bool take_config(const struct route_call *call, const json_t *body,
@@ -30,14 +29,14 @@ static bool take_config(const struct route_call *call, const json_t *body,
 bool command_submit(const struct route_call *call, const json_t *body,
                     struct mailbox_request *request, struct response *out)
 {
-    (void)request;
+    *request = (struct mailbox_request){.command = COMMAND_SUBMIT};
     return take_config(call, body, out);
 }
 
 bool command_validate(const struct route_call *call, const json_t *body,
                       struct mailbox_request *request, struct response *out)
 {
-    (void)request;
+    *request = (struct mailbox_request){.command = COMMAND_VALIDATE};
     return take_config(call, body, out);
 }
 
@@ -46,7 +45,7 @@ bool command_delete(const struct route_call *call, const json_t *body,
 {
     struct response_faults faults = {0};
 
-    (void)request;
+    *request = (struct mailbox_request){.command = COMMAND_DELETE};
     if (!view_options(call->view)->desk) {
         response_problem(out, 409, "not_supported", NULL,
                          "this is the server of one run, which is under way; "
@@ -61,55 +60,11 @@ bool command_delete(const struct route_call *call, const json_t *body,
     return false;
 }
 
-bool submit_is(const struct route_call *call)
-{
-    return call->route->command == command_submit ||
-           call->route->command == command_validate;
-}
-
-enum desk_verb submit_verb(const struct route_call *call,
-                           const struct mailbox_request *request)
-{
-    if (call->route->command == command_submit)
-        return DESK_SUBMIT;
-    if (call->route->command == command_validate)
-        return DESK_VALIDATE;
-    if (call->route->command == command_delete)
-        return DESK_DELETE;
-    switch (request->command) {
-    case TUNER_PAUSE:
-        return DESK_PAUSE;
-    case TUNER_CONTINUE:
-        return DESK_CONTINUE;
-    case TUNER_STOP:
-        return DESK_STOP;
-    case TUNER_RETUNE:
-        return DESK_RETUNE;
-    case TUNER_SNAPSHOT:
-        return DESK_SNAPSHOT;
-    case TUNER_FORK:
-        return DESK_FORK;
-    case TUNER_PROMOTE:
-        return DESK_PROMOTE;
-    case TUNER_FREE:
-        return DESK_FREE;
-    case TUNER_SUGGEST:
-        return DESK_SUGGEST;
-    case TUNER_READ:
-        return DESK_READ;
-    case TUNER_ADD:
-        return DESK_ADD;
-    default:
-        assert(request->command == TUNER_LIMITS);
-        return DESK_LIMITS;
-    }
-}
-
 void submit_fill(const struct route_call *call, struct desk_request *r)
 {
     const struct route_arg *group;
 
-    if (call->route->command != command_submit)
+    if (r->command != COMMAND_SUBMIT)
         return;
     group = route_arg(call, "group");
     r->held = route_arg(call, "held")->number;

@@ -15,14 +15,7 @@ route_command command_validate;
  * listed. Refused by a server that holds one run. */
 route_command command_delete;
 
-/* Whether @call is one of the first two: those name no run. */
-bool submit_is(const struct route_call *call);
-
-/* What the desk is asked by @call, whose command has filled @request. */
-enum desk_verb submit_verb(const struct route_call *call,
-                           const struct mailbox_request *request);
-
-/* The parameters of a submission. */
+/* Gives @r the parameters of a submission; other commands have none. */
 void submit_fill(const struct route_call *call, struct desk_request *r);
 
 #endif

@@ -512,8 +512,7 @@ static bool post_to_desk(struct service_write *w, const struct route_call *call,
                          const char *target, const char *body, size_t len,
                          int wake_fd, struct response *out)
 {
-    struct desk_request r = {.verb = submit_verb(call, &w->request),
-                             .len = len};
+    struct desk_request r = {.command = w->request.command, .len = len};
     enum err err;
 
     submit_fill(call, &r);
@@ -557,9 +556,11 @@ static bool post(struct view *view, const char *method, const char *target,
         return false;
     memcpy(w->request.key, key, sizeof(key));
     w->desk = view_options(view)->desk;
-    if (call.route->command == command_delete) /* listed or not */
+    if (w->request.command == COMMAND_DELETE) /* listed or not */
         snprintf(w->run, sizeof(w->run), "%s", route_arg(&call, "run")->text);
-    else if (!submit_is(&call) && !find_run(view, &call, w, out))
+    else if (w->request.command != COMMAND_SUBMIT &&
+             w->request.command != COMMAND_VALIDATE &&
+             !find_run(view, &call, w, out))
         return false;
     return w->desk ? post_to_desk(w, &call, target, body, len, wake_fd, out)
                    : post_to_run(w, wake_fd, out);

@@ -103,13 +103,13 @@ static void empty(struct place *p)
 }
 
 /* Reads leave places for others. Under the lock. */
-static bool has_room(const struct desk *d, enum desk_verb verb)
+static bool has_room(const struct desk *d, enum command_id command)
 {
     size_t reads = 0;
 
     for (size_t i = 0; i < DESK_SLOTS; i++)
         reads += d->place[i].stage != STAGE_EMPTY && d->place[i].reads;
-    return verb != DESK_READ || reads < DESK_READS;
+    return command != COMMAND_READ || reads < DESK_READS;
 }
 
 /* ---- who asks ------------------------------------------------------------ */
@@ -120,12 +120,12 @@ enum err desk_post(struct desk *d, struct desk_request *r, int wake_fd,
     struct place *p;
 
     pthread_mutex_lock(&d->lock);
-    p = has_room(d, r->verb) ? find(d, 0) : NULL;
+    p = has_room(d, r->command) ? find(d, 0) : NULL;
     if (p) {
         p->stage = STAGE_POSTED;
         p->ticket = *out = d->next++;
         p->wake_fd = wake_fd;
-        p->reads = r->verb == DESK_READ;
+        p->reads = r->command == COMMAND_READ;
         p->request = *r;
         r->target = r->body = NULL;
     }

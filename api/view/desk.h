@@ -12,43 +12,24 @@
 #define API_DESK_H
 
 #include "api/http/response.h"
+#include "base/proto/commands.h"
 
 #include <stdint.h>
 
 enum {
     DESK_SLOTS = 64, /* requests at a time; more are refused */
     DESK_READS = 32, /* of these, to read: others always find a place */
-    DESK_KEY_MAX = 64,
     DESK_ID_MAX = 64
 };
 
-/* What is asked; named for the route. */
-enum desk_verb {
-    DESK_SUBMIT,
-    DESK_VALIDATE,
-    DESK_PAUSE,
-    DESK_CONTINUE,
-    DESK_STOP,
-    DESK_RETUNE,
-    DESK_SNAPSHOT,
-    DESK_LIMITS,
-    DESK_FORK,
-    DESK_PROMOTE,
-    DESK_FREE,
-    DESK_DELETE,
-    DESK_SUGGEST,
-    DESK_READ,
-    DESK_ADD
-};
-
 struct desk_request {
-    enum desk_verb verb;
-    char run[DESK_ID_MAX + 1];   /* "" for a new one */
-    char group[DESK_ID_MAX + 1]; /* of SUBMIT; "" none was named */
-    bool held;                   /* SUBMIT: not to begin until continued */
-    char key[DESK_KEY_MAX + 1];  /* "" none */
-    char *target;                /* owned; as it came */
-    char *body;                  /* owned; JSON as it came; "" none */
+    enum command_id command;
+    char run[DESK_ID_MAX + 1];     /* "" for a new one */
+    char group[DESK_ID_MAX + 1];   /* of SUBMIT; "" none was named */
+    bool held;                     /* SUBMIT: not to begin until continued */
+    char key[COMMAND_KEY_MAX + 1]; /* "" none */
+    char *target;                  /* owned; as it came */
+    char *body;                    /* owned; JSON as it came; "" none */
     size_t len;
 };
 

@@ -12,27 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *verb_name(enum desk_verb verb)
-{
-    static const char *const names[] = {[DESK_SUBMIT] = "submit",
-                                        [DESK_VALIDATE] = "validate",
-                                        [DESK_PAUSE] = "pause",
-                                        [DESK_CONTINUE] = "continue",
-                                        [DESK_STOP] = "stop",
-                                        [DESK_RETUNE] = "retune",
-                                        [DESK_SNAPSHOT] = "snapshot",
-                                        [DESK_LIMITS] = "limits",
-                                        [DESK_FORK] = "fork",
-                                        [DESK_PROMOTE] = "promote",
-                                        [DESK_FREE] = "free",
-                                        [DESK_DELETE] = "delete",
-                                        [DESK_SUGGEST] = "suggest",
-                                        [DESK_READ] = "read",
-                                        [DESK_ADD] = "inc"};
-
-    return names[verb];
-}
-
 static void refuse_fault(enum err err, const struct fault *f,
                          struct response *out)
 {
@@ -224,18 +203,18 @@ static void validate(struct supervisor *s, const struct desk_request *r,
 
 /* ---- commands to runs that do not live ----------------------------------- */
 
-static void respond_command(const struct fleet_run *run, enum desk_verb verb,
-                            bool changed, const char *message,
-                            struct response *out)
+static void respond_command(const struct fleet_run *run,
+                            enum command_id command, bool changed,
+                            const char *message, struct response *out)
 {
     response_json(out, 200,
                   json_pack("{s:s, s:s, s:b, s:s, s:n, s:n}", "run", run->id,
-                            "command", verb_name(verb), "changed", changed,
-                            "message", message, "stop", "branch"));
+                            "command", command_of(command)->name, "changed",
+                            changed, "message", message, "stop", "branch"));
 }
 
 static void set_held(struct supervisor *s, struct fleet_run *run,
-                     enum desk_verb verb, bool held, const char *message,
+                     enum command_id command, bool held, const char *message,
                      struct response *out)
 {
     struct job job = run->job;
@@ -259,7 +238,7 @@ static void set_held(struct supervisor *s, struct fleet_run *run,
     if (job.number > s->fleet->numbers)
         s->fleet->numbers = job.number;
     run->not_before = 0;
-    respond_command(run, verb, true, message, out);
+    respond_command(run, command, true, message, out);
 }
 
 /* Writes the run's end, or (@status NULL) takes it back. */
@@ -297,7 +276,7 @@ static void stop_waiting(struct supervisor *s, struct fleet_run *run,
     if (err)
         refuse_fault(err, &f, out);
     else
-        respond_command(run, DESK_STOP, true,
+        respond_command(run, COMMAND_STOP, true,
                         "the user stops the run, which waits: it is taken out "
                         "of the queue",
                         out);
@@ -315,7 +294,7 @@ static void go_on(struct supervisor *s, struct fleet_run *run,
         return;
     }
     run->attempts = 0;
-    set_held(s, run, DESK_CONTINUE, false,
+    set_held(s, run, COMMAND_CONTINUE, false,
              "the run is in the queue, and goes on when it is its turn", out);
 }
 
@@ -328,11 +307,12 @@ static void delete_run(struct supervisor *s, struct fleet_run *run,
     json_t *answer;
     enum err err = ERR_NOMEM;
 
-    answer = json_pack("{s:s, s:s, s:b, s:s, s:n, s:n}", "run", id, "command",
-                       "delete", "changed", true, "message",
-                       "the run is deleted: its folder, and what the journal "
-                       "has of it",
-                       "stop", "branch");
+    answer =
+        json_pack("{s:s, s:s, s:b, s:s, s:n, s:n}", "run", id, "command",
+                  command_of(COMMAND_DELETE)->name, "changed", true, "message",
+                  "the run is deleted: its folder, and what the journal "
+                  "has of it",
+                  "stop", "branch");
     if (answer && run)
         err = fleet_remove(s->fleet, run, &f);
     else if (answer)
@@ -360,23 +340,23 @@ static void refuse_ended(const struct fleet_run *run, struct response *out)
 }
 
 static void command_resting(struct supervisor *s, struct fleet_run *run,
-                            enum desk_verb verb, struct response *out)
+                            enum command_id command, struct response *out)
 {
     bool waits = fleet_waits(run);
     bool held = run->managed && run->job.held;
 
-    if (verb == DESK_CONTINUE && waits)
-        respond_command(run, verb, false, "the run waits for its turn", out);
-    else if (verb == DESK_CONTINUE && fleet_resumable(run))
+    if (command == COMMAND_CONTINUE && waits)
+        respond_command(run, command, false, "the run waits for its turn", out);
+    else if (command == COMMAND_CONTINUE && fleet_resumable(run))
         go_on(s, run, out);
     else if (!waits && !held)
         refuse_ended(run, out);
-    else if (verb == DESK_PAUSE && held)
-        respond_command(run, verb, false, "the run is held already", out);
-    else if (verb == DESK_PAUSE)
-        set_held(s, run, verb, true,
+    else if (command == COMMAND_PAUSE && held)
+        respond_command(run, command, false, "the run is held already", out);
+    else if (command == COMMAND_PAUSE)
+        set_held(s, run, command, true,
                  "the run keeps out of the queue until it is continued", out);
-    else if (verb == DESK_STOP)
+    else if (command == COMMAND_STOP)
         stop_waiting(s, run, out);
     else
         response_problem(out, 409, "not_yet", NULL,
@@ -413,11 +393,6 @@ static bool find_url(const struct supervisor *s, const struct fleet_run *run,
     return found;
 }
 
-static const char *method_of(enum desk_verb verb)
-{
-    return verb == DESK_LIMITS ? "PATCH" : verb == DESK_READ ? "GET" : "POST";
-}
-
 /* As it came: the run's own server reads it by the same table of routes. */
 static bool pass_on(struct supervisor *s, const struct fleet_run *run,
                     const struct desk_request *r, desk_ticket ticket,
@@ -427,7 +402,7 @@ static bool pass_on(struct supervisor *s, const struct fleet_run *run,
     struct passing *p = free_passing(s);
     struct fault f = {0};
     struct client_request q = {.url = url,
-                               .method = method_of(r->verb),
+                               .method = command_of(r->command)->method,
                                .target = r->target,
                                .token = s->o->token,
                                .body = r->len ? r->body : NULL,
@@ -523,25 +498,25 @@ static bool serve(struct supervisor *s, const struct desk_request *r,
     if (s->signal) {
         response_problem(out, 503, "not_ready", NULL,
                          "the service is about to end");
-    } else if (r->verb == DESK_SUBMIT) {
+    } else if (r->command == COMMAND_SUBMIT) {
         submit(s, r, out);
-    } else if (r->verb == DESK_VALIDATE) {
+    } else if (r->command == COMMAND_VALIDATE) {
         validate(s, r, out);
-    } else if (!run && r->verb == DESK_DELETE && run_id_valid(r->run) &&
+    } else if (!run && r->command == COMMAND_DELETE && run_id_valid(r->run) &&
                fleet_journaled(s->fleet, r->run)) {
         delete_run(s, NULL, r->run, out);
     } else if (!run) {
         response_problem(out, 404, "run_not_found", NULL, "there is no run %s",
                          r->run);
-    } else if (r->verb == DESK_DELETE && run->alive) {
+    } else if (r->command == COMMAND_DELETE && run->alive) {
         response_problem(out, 409, "run_alive", NULL,
                          "run %s is under way: stop it first", r->run);
-    } else if (r->verb == DESK_DELETE) {
+    } else if (r->command == COMMAND_DELETE) {
         delete_run(s, run, r->run, out);
     } else if (run->alive) {
         return !pass_on(s, run, r, ticket, out);
     } else {
-        command_resting(s, run, r->verb, out);
+        command_resting(s, run, r->command, out);
     }
     return true;
 }

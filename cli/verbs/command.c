@@ -88,9 +88,9 @@ static enum err find_in_state(const char *state, const char *word,
 
 /* At a server that was named there may be no state folder to ask: RUN is an
  * id, the token the environment's or the folder's. */
-static enum err find_at_server(const struct command *c, const char *server,
-                               const char *word, struct target *t,
-                               struct fault *f)
+static enum err find_at_server(const struct command_options *c,
+                               const char *server, const char *word,
+                               struct target *t, struct fault *f)
 {
     if (!run_id_valid(word))
         return fault_set(f, ERR_INVAL, "with --server RUN is a run's whole id");
@@ -101,7 +101,7 @@ static enum err find_at_server(const struct command *c, const char *server,
     return token_read(c->state, t->token, f);
 }
 
-static enum err find(const struct command *c, const char *word,
+static enum err find(const struct command_options *c, const char *word,
                      struct target *t, struct fault *f)
 {
     const char *server = source_server(c->server);
@@ -162,8 +162,8 @@ static int say_answer(const struct client_answer *answer, bool json)
     return text ? EXIT_DONE : EXIT_RUN_FAILED;
 }
 
-int command_send(const struct command *c, const char *word, const char *method,
-                 const char *suffix, const char *body)
+int command_send(const struct command_options *c, const char *word,
+                 const char *method, const char *suffix, const char *body)
 {
     char path[RUN_ID_MAX + 64];
     struct target t;

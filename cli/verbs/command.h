@@ -9,13 +9,13 @@
 
 #include <stdbool.h>
 
-struct command {
+struct command_options {
     const char *state;  /* folder */
     const char *server; /* URL; NULL: MLTUNE_SERVER, else found in @state */
     bool json;          /* the answer is printed as one JSON object */
 };
 
-/* Their options, into a `struct command`. */
+/* Their options, into a `struct command_options`. */
 #define COMMAND_STATE_OPTION(c)                                                \
     {                                                                          \
         "state", 0, OPTION_TEXT, "DIR", "state folder (" STATE_DEFAULT ")",    \
@@ -38,7 +38,7 @@ struct command {
 /* Sends @method with @body (JSON; NULL: none) to run @word (an id, the
  * beginning of one, or a name), its path ending in @suffix, and says what came
  * of it. Returns the exit code. */
-int command_send(const struct command *c, const char *word, const char *method,
-                 const char *suffix, const char *body);
+int command_send(const struct command_options *c, const char *word,
+                 const char *method, const char *suffix, const char *body);
 
 #endif

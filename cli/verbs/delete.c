@@ -39,7 +39,7 @@ static enum err find(const char *state, const char *word, char *id,
     return err;
 }
 
-static int delete_here(const struct command *c, const char *state,
+static int delete_here(const struct command_options *c, const char *state,
                        const char *word)
 {
     char id[RUN_ID_MAX + 1] = "";
@@ -69,7 +69,7 @@ static int delete_here(const struct command *c, const char *state,
 int verb_delete(int argc, char **argv)
 {
     char state[FILE_PATH_MAX], path[FILE_PATH_MAX];
-    struct command c = {.state = STATE_DEFAULT};
+    struct command_options c = {.state = STATE_DEFAULT};
     const struct option_spec options[] = {
         COMMAND_STATE_OPTION(c), COMMAND_SERVER_OPTION(c), CLIENT_CACERT_OPTION,
         COMMAND_JSON_OPTION(c)};

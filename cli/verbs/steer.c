@@ -13,7 +13,7 @@
 #include <string.h>
 
 struct steer_arguments {
-    struct command command;
+    struct command_options command;
     struct option_uint epochs, clocks; /* of fork */
     bool exhausted;                    /* of suggest */
 };

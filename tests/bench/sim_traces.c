@@ -35,20 +35,20 @@ static void steered(struct sim_family *f, struct sim_options *o)
 {
     (void)o;
     f->command[0].at_s = 5;
-    f->command[0].command = TUNER_PAUSE;
+    f->command[0].command = COMMAND_PAUSE;
     f->command[1].at_s = 6;
-    f->command[1].command = TUNER_CONTINUE;
+    f->command[1].command = COMMAND_CONTINUE;
     f->command[2].at_s = 20;
-    f->command[2].command = TUNER_RETUNE;
+    f->command[2].command = COMMAND_RETUNE;
     f->command[3].at_s = 30;
-    f->command[3].command = TUNER_FORK;
+    f->command[3].command = COMMAND_FORK;
     f->command[3].of = SIM_TIP;
     f->command[3].fork.epochs = 2;
     f->command[4].at_s = 60;
-    f->command[4].command = TUNER_PROMOTE;
+    f->command[4].command = COMMAND_PROMOTE;
     f->command[4].of = SIM_USER;
     f->command[5].at_s = 200;
-    f->command[5].command = TUNER_STOP;
+    f->command[5].command = COMMAND_STOP;
 }
 
 static void faulty(struct sim_family *f, struct sim_options *o)

@@ -194,14 +194,15 @@ static void check_command(const struct mailbox_request *got)
           "plateau_epochs");
     check(!(got->limits.set & LIMIT_MAX_TIME) || got->limits.to.max_time_s > 0,
           "max_time");
-    check(got->command != TUNER_FORK || !got->fork.epochs != !got->fork.clocks,
+    check(got->command != COMMAND_FORK ||
+              !got->fork.epochs != !got->fork.clocks,
           "length of a fork");
     check(
-        got->command != TUNER_READ ||
+        got->command != COMMAND_READ ||
             (got->rows.count && got->rows.values &&
              (uint64_t)got->rows.count * got->rows.values <= TUNER_VALUES_MAX),
         "rows");
-    check(got->command != TUNER_ADD || (got->add && got->rows.values),
+    check(got->command != COMMAND_ADD || (got->add && got->rows.values),
           "an increment");
 }
 
@@ -212,7 +213,7 @@ static void check_suggest(const struct mailbox_request *q)
     json_t *list, *setting;
     size_t i;
 
-    if (q->command != TUNER_SUGGEST)
+    if (q->command != COMMAND_SUGGEST)
         return;
     list = json_loads(q->suggest.settings, 0, NULL);
     check(list || (q->suggest.exhausted && !q->suggest.settings[0]),
@@ -255,7 +256,7 @@ static void answer_command(size_t size)
     check(mailbox_take(mailbox, &got, &ticket), "posted");
     check_command(&got);
     check_suggest(&got);
-    if (got.command == TUNER_READ && !a.err) {
+    if (got.command == COMMAND_READ && !a.err) {
         a.values = got.rows.count * got.rows.values;
         a.value = mem_calloc(a.values, sizeof(*a.value));
         check(a.value != NULL, "memory");

@@ -979,7 +979,7 @@ static void command(struct sim *s, unsigned i)
     give(s, &e);
     REQUIRE(s,
             s->crashing || s->out->answer[i] != ERR_BUSY ||
-                e.command == TUNER_FORK,
+                e.command == COMMAND_FORK,
             "a command has no answer");
 }
 
@@ -1014,7 +1014,7 @@ static bool all_is_told(const struct history *h, uint32_t search,
 static void send_outside(struct sim *s)
 {
     struct tuner_event e = {.kind = TUNER_EVENT_COMMAND,
-                            .command = TUNER_SUGGEST,
+                            .command = COMMAND_SUGGEST,
                             .suggest = &s->outside.last,
                             .ticket = OUTSIDE_TICKET};
 

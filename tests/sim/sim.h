@@ -66,7 +66,7 @@ struct sim_family {
     const char *initial;              /* JSON, or NULL */
     struct {
         double at_s; /* 0: never */
-        enum tuner_command command;
+        enum command_id command;
         struct tuner_limits limits; /* of LIMITS */
         struct tuner_fork fork;     /* of FORK, PROMOTE, FREE; its branch: */
         enum sim_target {

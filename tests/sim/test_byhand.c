@@ -100,7 +100,7 @@ static void release(struct user_run *o)
 }
 
 static void ask(struct sim_family *f, unsigned i, double at_s,
-                enum tuner_command command, enum sim_target of)
+                enum command_id command, enum sim_target of)
 {
     f->command[i].at_s = at_s;
     f->command[i].command = command;
@@ -110,7 +110,7 @@ static void ask(struct sim_family *f, unsigned i, double at_s,
 static void ask_fork(struct sim_family *f, unsigned i, double at_s,
                      uint64_t clocks, uint32_t epochs)
 {
-    ask(f, i, at_s, TUNER_FORK, SIM_TIP);
+    ask(f, i, at_s, COMMAND_FORK, SIM_TIP);
     f->command[i].fork.clocks = clocks;
     f->command[i].fork.epochs = epochs;
     snprintf(f->command[i].fork.setting, TUNER_SETTING_MAX,
@@ -255,7 +255,8 @@ static void byhand_promoted_branch_is_trained(void **state)
         struct user_run o;
 
         ask_fork(&f, 0, 0.011 * seed, 0, 1);
-        ask(&f, 1, 0.011 * seed + 0.004 * (seed % 40), TUNER_PROMOTE, SIM_USER);
+        ask(&f, 1, 0.011 * seed + 0.004 * (seed % 40), COMMAND_PROMOTE,
+            SIM_USER);
         run(&f, seed, &o);
         assert_int_equal(o.r.finish.status, RUN_FINISHED);
         assert_true(isfinite(o.r.loss));
@@ -282,9 +283,9 @@ static void byhand_any_branch_may_be_promoted(void **state)
         struct sim_family f = with(seed % STRATEGIES);
         struct user_run o;
 
-        ask(&f, 0, 0.017 * seed, TUNER_PROMOTE,
+        ask(&f, 0, 0.017 * seed, COMMAND_PROMOTE,
             seed % 3 ? SIM_NEWEST : SIM_TIP);
-        ask(&f, 1, 0.017 * seed + 0.3, TUNER_PROMOTE, SIM_TIP);
+        ask(&f, 1, 0.017 * seed + 0.3, COMMAND_PROMOTE, SIM_TIP);
         run(&f, seed, &o);
         if (o.r.finish.status != RUN_FINISHED)
             print_error("strategy %s seed %u: %s\n", f.strategy, seed,
@@ -311,10 +312,10 @@ static void byhand_commands_are_refused_with_a_reason(void **state)
              "{\"learning_rate\": 7}");
     ask_fork(&f, 1, 1.1, 0, 1);
     f.command[1].of = SIM_USER; /* there is none */
-    ask(&f, 2, 1.2, TUNER_FREE, SIM_TIP);
-    ask(&f, 3, 1.3, TUNER_PROMOTE, SIM_USER);
+    ask(&f, 2, 1.2, COMMAND_FREE, SIM_TIP);
+    ask(&f, 3, 1.3, COMMAND_PROMOTE, SIM_USER);
     ask_fork(&f, 4, 1.4, 50, 0);
-    ask(&f, 5, 1.6, TUNER_FREE, SIM_USER);
+    ask(&f, 5, 1.6, COMMAND_FREE, SIM_USER);
     run(&f, 1, &o);
     assert_int_equal(o.r.commanded, 6);
     assert_int_equal(o.r.answer[0], ERR_INVAL);
@@ -343,7 +344,7 @@ static void byhand_forks_give_way_to_the_training(void **state)
         alone = f;
         for (unsigned i = 0; i < 4; i++)
             ask_fork(&f, i, 0.02 * seed + 0.05 * i, 0, 3);
-        ask(&f, 4, 0.02 * seed + 0.4, TUNER_PROMOTE, SIM_USER);
+        ask(&f, 4, 0.02 * seed + 0.4, COMMAND_PROMOTE, SIM_USER);
         run(&alone, seed, &a);
         run(&f, seed, &b);
         if (b.r.finish.status != a.r.finish.status)
@@ -395,11 +396,11 @@ static void byhand_forks_pause_and_end_with_the_run(void **state)
         f.torture = 7;
         f.max_trials = 4;
         ask_fork(&f, 0, 0.01 * seed, 0, 2);
-        ask(&f, 1, 0.01 * seed + 0.01, TUNER_PAUSE, SIM_GIVEN);
+        ask(&f, 1, 0.01 * seed + 0.01, COMMAND_PAUSE, SIM_GIVEN);
         ask_fork(&f, 2, 50, 10, 0);
-        ask(&f, 3, 60, TUNER_CONTINUE, SIM_GIVEN);
-        ask(&f, 4, 60.1, seed % 2 ? TUNER_PROMOTE : TUNER_FREE, SIM_USER);
-        ask(&f, 5, 60.12 + 0.01 * (seed % 7), TUNER_STOP, SIM_GIVEN);
+        ask(&f, 3, 60, COMMAND_CONTINUE, SIM_GIVEN);
+        ask(&f, 4, 60.1, seed % 2 ? COMMAND_PROMOTE : COMMAND_FREE, SIM_USER);
+        ask(&f, 5, 60.12 + 0.01 * (seed % 7), COMMAND_STOP, SIM_GIVEN);
         run(&f, seed, &o);
         if (o.r.commanded == 6)
             assert_int_equal(o.r.finish.status, RUN_STOPPED);
@@ -434,7 +435,7 @@ static void byhand_outlives_the_tuner(void **state)
         f.max_trials = 4;
         ask_fork(&f, 0, 0.02 + 0.01 * (seed % 30), 0, 2);
         if (seed % 2)
-            ask(&f, 1, 0.05 + 0.01 * (seed % 30), TUNER_PROMOTE, SIM_USER);
+            ask(&f, 1, 0.05 + 0.01 * (seed % 30), COMMAND_PROMOTE, SIM_USER);
         run_folded(&f, seed, &options, &o);
         assert_int_equal(o.r.finish.status, RUN_FINISHED);
         again += by_hand(&o.h, 1) != NULL;

@@ -233,7 +233,7 @@ static void sim_trial_clocks_make_a_run_reproducible(void **state)
 /* Where the user ends the run at any moment, it ends, and as asked. */
 static void sim_commands_end_runs_at_any_time(void **state)
 {
-    static const enum tuner_command commands[] = {TUNER_STOP, TUNER_INTERRUPT};
+    static const enum command_id commands[] = {COMMAND_STOP, COMMAND_INTERRUPT};
     static const enum run_status status[] = {RUN_STOPPED, RUN_INTERRUPTED};
     unsigned n = seeds(40);
 
@@ -317,13 +317,13 @@ static void sim_other_commands_are_obeyed(void **state)
         f.initial = "{\"learning_rate\": 0.003}";
         f.strategy = seed % 2 ? NULL : "fixed";
         f.command[0].at_s = 0.05 + 0.02 * seed;
-        f.command[0].command = TUNER_PAUSE;
+        f.command[0].command = COMMAND_PAUSE;
         f.command[1].at_s = 60;
-        f.command[1].command = TUNER_CONTINUE;
+        f.command[1].command = COMMAND_CONTINUE;
         f.command[2].at_s = 60.01;
-        f.command[2].command = TUNER_SNAPSHOT;
+        f.command[2].command = COMMAND_SNAPSHOT;
         f.command[3].at_s = 60.02;
-        f.command[3].command = TUNER_RETUNE;
+        f.command[3].command = COMMAND_RETUNE;
         run_one(&f, seed, &r);
         assert_int_equal(r.finish.status, RUN_FINISHED);
         assert_int_equal(r.commanded, 4);
@@ -349,9 +349,9 @@ static void sim_paused_time_does_not_count(void **state)
         f.max_epochs = 100000;
         f.plateau_epochs = 100000;
         f.command[0].at_s = 0.05 * seed;
-        f.command[0].command = TUNER_PAUSE;
+        f.command[0].command = COMMAND_PAUSE;
         f.command[1].at_s = 100;
-        f.command[1].command = TUNER_CONTINUE;
+        f.command[1].command = COMMAND_CONTINUE;
         run_one(&f, seed, &r);
         assert_string_equal(r.finish.reason, "max_time");
         assert_true(r.seconds > 101 && r.seconds < 102.5);
@@ -388,7 +388,7 @@ static void sim_limits_change_while_it_runs(void **state)
         f.max_epochs = 100000;
         f.plateau_epochs = 50;
         f.command[0].at_s = 0.05 * seed;
-        f.command[0].command = TUNER_LIMITS;
+        f.command[0].command = COMMAND_LIMITS;
         f.command[0].limits = rows[seed % ROWS].limits;
         run_one(&f, seed, &r);
         if (r.commanded == 0)

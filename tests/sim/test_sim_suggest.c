@@ -150,7 +150,7 @@ static void suggest(struct sim_family *f, unsigned i, double at_s,
                     const char *settings, bool exhausted)
 {
     f->command[i].at_s = at_s;
-    f->command[i].command = TUNER_SUGGEST;
+    f->command[i].command = COMMAND_SUGGEST;
     f->command[i].suggest = settings;
     f->command[i].exhausted = exhausted;
 }
@@ -460,15 +460,15 @@ static void outside_pause_does_not_use_up_the_wait(void **state)
     f.searcher = &searcher_rest;
     f.searcher_settings = "{\"wait\": 30}";
     f.command[0].at_s = 10;
-    f.command[0].command = TUNER_PAUSE;
+    f.command[0].command = COMMAND_PAUSE;
     f.command[1].at_s = 1000;
-    f.command[1].command = TUNER_CONTINUE;
+    f.command[1].command = COMMAND_CONTINUE;
     suggest(&f, 2, 1010, "[{\"learning_rate\": 0.0123}]", false);
     f.command[3].at_s = 1015;
-    f.command[3].command = TUNER_PAUSE;
+    f.command[3].command = COMMAND_PAUSE;
     suggest(&f, 4, 1500, "[{\"learning_rate\": 0.0124}]", true);
     f.command[5].at_s = 2000;
-    f.command[5].command = TUNER_CONTINUE;
+    f.command[5].command = COMMAND_CONTINUE;
     run(&f, 1, NULL, &o);
     assert_int_equal(o.r.finish.status, RUN_FINISHED);
     assert_int_equal(check_suggestions(&o), 2);

@@ -561,7 +561,7 @@ static void schedules_survive_what_happens(void **state)
         assert_true(a.digest == b.digest);
         assert_true(mem_outstanding() <= before + 1);
         f.command[0].at_s = 0.013 * seed;
-        f.command[0].command = seed % 2 ? TUNER_STOP : TUNER_INTERRUPT;
+        f.command[0].command = seed % 2 ? COMMAND_STOP : COMMAND_INTERRUPT;
         run_one(&f, seed, &a);
         assert_int_equal(a.finish.status,
                          seed % 2 ? RUN_STOPPED : RUN_INTERRUPTED);
@@ -573,7 +573,7 @@ static void schedules_survive_what_happens(void **state)
 /* Where the user ends the run at any moment, it ends, and as asked. */
 static void strategies_obey_commands_at_any_time(void **state)
 {
-    static const enum tuner_command commands[] = {TUNER_STOP, TUNER_INTERRUPT};
+    static const enum command_id commands[] = {COMMAND_STOP, COMMAND_INTERRUPT};
     static const enum run_status status[] = {RUN_STOPPED, RUN_INTERRUPTED};
     unsigned n = seeds(48);
 
@@ -604,11 +604,11 @@ static void strategies_obey_other_commands(void **state)
 
         f.max_trials = 4;
         f.command[0].at_s = 0.05 + 0.02 * seed;
-        f.command[0].command = TUNER_PAUSE;
+        f.command[0].command = COMMAND_PAUSE;
         f.command[1].at_s = 60;
-        f.command[1].command = TUNER_CONTINUE;
+        f.command[1].command = COMMAND_CONTINUE;
         f.command[2].at_s = 60.01;
-        f.command[2].command = TUNER_RETUNE;
+        f.command[2].command = COMMAND_RETUNE;
         run_one(&f, seed, &r);
         assert_int_equal(r.finish.status, RUN_FINISHED);
         assert_true(r.seconds > 60);

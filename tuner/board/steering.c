@@ -1,5 +1,6 @@
 #include "tuner/board/steering.h"
 
+#include "base/proto/commands.h"
 #include "tuner/board/board_state.h"
 #include "tuner/board/byhand.h"
 #include "tuner/board/rows.h"
@@ -32,20 +33,21 @@ struct tuner_answer *steering_answer(struct board *c, enum err err,
     return a;
 }
 
-/* What has changed, for the journal and the feed. */
-static void journal(struct board *c, const char *command, const char *text)
+/* Tells the journal and the feed what has changed. */
+static void journal(struct board *c, enum command_id command, const char *text)
 {
+    const char *name = command_of(command)->name;
     struct record_command *r = &board_record(c, RECORD_COMMAND)->command;
 
-    snprintf(r->command, sizeof(r->command), "%s", command);
+    snprintf(r->command, sizeof(r->command), "%s", name);
     r->paused = c->paused;
     r->retune = c->retune_wanted;
     r->limits = board_limits(c);
-    board_decision(c, command, "%s", text);
+    board_decision(c, name, "%s", text);
 }
 
-/* And for who asked. */
-static void accept(struct board *c, const char *command, const char *text)
+/* Journals the change and tells who asked. */
+static void accept(struct board *c, enum command_id command, const char *text)
 {
     journal(c, command, text);
     steering_answer(c, ERR_OK, true, "%s", text);
@@ -61,7 +63,7 @@ static void take_pause(struct board *c)
     }
     c->paused = true;
     c->resume.unpauses = false;
-    accept(c, "pause",
+    accept(c, COMMAND_PAUSE,
            "the user pauses the run: what runs is cut short, nothing else "
            "begins");
 }
@@ -90,7 +92,7 @@ static void take_continue(struct board *c)
              "the user lets the run go on: it was paused for %.3g s, which do "
              "not count as its time",
              c->paused_s - before);
-    accept(c, "continue", text);
+    accept(c, COMMAND_CONTINUE, text);
 }
 
 /* A validation is short, and of no use in part. */
@@ -149,7 +151,7 @@ static void take_retune(struct board *c)
                         "a search begins at the next end of an epoch already");
     else {
         c->retune_wanted = true;
-        accept(c, "retune",
+        accept(c, COMMAND_RETUNE,
                "the user asks for a search: it begins at the next end of an "
                "epoch of training");
     }
@@ -253,7 +255,7 @@ static void take_limits(struct board *c, const struct tuner_limits *patch)
     }
     set_limits(c, &to);
     snprintf(text, sizeof(text), "the user sets%s", list);
-    accept(c, "limits", text);
+    accept(c, COMMAND_LIMITS, text);
 }
 
 /* ---- commands ------------------------------------------------------------ */
@@ -310,10 +312,10 @@ static void take_interrupt(struct board *c)
 
 void steering_take(struct board *c, const struct tuner_event *event)
 {
-    enum tuner_command command = event->command;
+    enum command_id command = event->command;
 
     if (c->ending.phase != ENDING_NOT) {
-        bool same = command == TUNER_STOP || command == TUNER_INTERRUPT;
+        bool same = command == COMMAND_STOP || command == COMMAND_INTERRUPT;
 
         steering_answer(c, same ? ERR_OK : ERR_CANCELED, false,
                         "the run is ending already: %.400s",
@@ -321,46 +323,49 @@ void steering_take(struct board *c, const struct tuner_event *event)
         return;
     }
     switch (command) {
-    case TUNER_STOP:
+    case COMMAND_STOP:
         take_stop(c);
         return;
-    case TUNER_INTERRUPT:
+    case COMMAND_INTERRUPT:
         take_interrupt(c);
         return;
-    case TUNER_PAUSE:
+    case COMMAND_PAUSE:
         take_pause(c);
         return;
-    case TUNER_CONTINUE:
+    case COMMAND_CONTINUE:
         take_continue(c);
         return;
-    case TUNER_RETUNE:
+    case COMMAND_RETUNE:
         take_retune(c);
         return;
-    case TUNER_SNAPSHOT:
+    case COMMAND_SNAPSHOT:
         take_snapshot(c);
         return;
-    case TUNER_LIMITS:
+    case COMMAND_LIMITS:
         take_limits(c, event->limits);
         return;
-    case TUNER_FORK:
+    case COMMAND_FORK:
         byhand_fork(c, event->fork);
         return;
-    case TUNER_PROMOTE:
+    case COMMAND_PROMOTE:
         byhand_promote(c, event->fork->branch);
         return;
-    case TUNER_FREE:
+    case COMMAND_FREE:
         byhand_free(c, event->fork->branch);
         return;
-    case TUNER_SUGGEST:
+    case COMMAND_SUGGEST:
         suggest_take(c, event->suggest);
         return;
-    case TUNER_READ:
+    case COMMAND_READ:
         rows_read(c, event->rows);
         return;
-    case TUNER_ADD:
+    case COMMAND_ADD:
         rows_add(c, event->rows);
         return;
-    case TUNER_COMMAND_COUNT:
+    case COMMAND_SUBMIT: /* the service's */
+    case COMMAND_VALIDATE:
+    case COMMAND_DELETE:
+    case COMMAND_COUNT:
         break;
     }
     assert(!"no such command");
@@ -385,7 +390,7 @@ void steering_recall(struct board *c)
 void steering_go_on(struct board *c)
 {
     if (c->resume.unpauses)
-        journal(c, "continue",
+        journal(c, COMMAND_CONTINUE,
                 "the run was paused: who resumes it lets it go on");
     c->resume.unpauses = false;
 }

@@ -42,7 +42,7 @@ struct suggestion {
 
 /* A request that was accepted. */
 struct suggest_request {
-    char key[TUNER_KEY_MAX + 1]; /* "": the place is free */
+    char key[COMMAND_KEY_MAX + 1]; /* "": the place is free */
     uint32_t first, n;
 };
 

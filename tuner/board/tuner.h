@@ -24,6 +24,7 @@
 
 #include "base/err.h"
 #include "base/fault.h"
+#include "base/proto/commands.h"
 #include "base/proto/proto.h"
 #include "base/proto/table_info.h"
 #include "tuner/history/record.h"
@@ -51,7 +52,6 @@ enum {
     TUNER_SETTING_MAX = 4096,   /* of a fork by hand, as JSON */
     TUNER_SUGGEST_MAX = 8192,   /* of settings suggested at once, the same */
     TUNER_SUGGESTIONS_MAX = 16, /* of them */
-    TUNER_KEY_MAX = 64,         /* a request's Idempotency-Key */
     TUNER_FAULTS_MAX = 16,      /* of a setting, that are told at once */
     TUNER_VALUES_MAX = 16384    /* of rows, a command */
 };
@@ -107,35 +107,19 @@ struct tuner_options {
         .snapshot_dir = "", .model_dir = "", .seed = 1, .resume_reason = ""    \
     }
 
-/* Commands of a user. STOP and INTERRUPT end the run after a snapshot; STOP
- * also saves the best model and ends as `stopped`, INTERRUPT ends as
- * `interrupted` (to be resumed). A second one while the first is carried out
- * changes nothing. PAUSE cuts the running slices and starts no others until
- * CONTINUE; the time in between is not the run's. RETUNE starts a search at the
- * next end of an epoch, SNAPSHOT writes one at the next end of a slice. LIMITS
- * changes what ends the run; a target is tested at the next end of an epoch.
- * FORK, PROMOTE and FREE are about branches forked by hand
+/* Commands of a user (base/proto/commands.h). STOP and INTERRUPT end the run
+ * after a snapshot; STOP also saves the best model and ends as `stopped`,
+ * INTERRUPT ends as `interrupted` (to be resumed). A second one while the first
+ * is carried out changes nothing. PAUSE cuts the running slices and starts no
+ * others until CONTINUE; the time in between is not the run's. RETUNE starts a
+ * search at the next end of an epoch, SNAPSHOT writes one at the next end of a
+ * slice. LIMITS changes what ends the run; a target is tested at the next end
+ * of an epoch. FORK, PROMOTE and FREE are about branches forked by hand
  * (tuner/board/byhand.h), READ and ADD about rows of the parameter server
  * (tuner/board/rows.h). SUGGEST offers settings to the search that is open, or
  * the next one (tuner/board/suggest.h). Each is answered by an action
  * (tuner/board/steering.h). An interrupted run is resumed by a tuner with
  * `resume`. */
-enum tuner_command {
-    TUNER_STOP,
-    TUNER_INTERRUPT,
-    TUNER_PAUSE,
-    TUNER_CONTINUE,
-    TUNER_RETUNE,
-    TUNER_SNAPSHOT,
-    TUNER_LIMITS,
-    TUNER_FORK,
-    TUNER_PROMOTE,
-    TUNER_FREE,
-    TUNER_SUGGEST,
-    TUNER_READ,
-    TUNER_ADD,
-    TUNER_COMMAND_COUNT
-};
 
 /* Bits of tuner_limits. */
 enum {
@@ -171,7 +155,8 @@ struct tuner_suggest {
     bool single;    /* it was one, at /setting, not a list at /settings */
     char settings[TUNER_SUGGEST_MAX]; /* JSON array of up to
                                        * TUNER_SUGGESTIONS_MAX objects */
-    char key[TUNER_KEY_MAX + 1]; /* again with this: the same answer; "" none */
+    char key[COMMAND_KEY_MAX +
+             1]; /* again with this: the same answer; "" none */
 };
 
 /* Of READ and ADD: rows of a shared or exclusive table. */
@@ -204,7 +189,7 @@ struct tuner_event {
         const struct msg *message;
         const char *reason; /* LOST: a sentence */
         struct {
-            enum tuner_command command;
+            enum command_id command;
             const struct tuner_limits *limits; /* LIMITS; borrowed */
             const struct tuner_fork *fork; /* FORK, PROMOTE, FREE; borrowed */
             const struct tuner_suggest *suggest; /* SUGGEST; borrowed */

@@ -587,7 +587,7 @@ static void take_signal(struct loop *l)
     static const char first[] =
         "interrupted: writing a snapshot, then ending; once more ends at once";
     struct tuner_event event = {.kind = TUNER_EVENT_COMMAND,
-                                .command = TUNER_INTERRUPT};
+                                .command = COMMAND_INTERRUPT};
     const struct loop_hooks *h = &l->o->hooks;
     struct signalfd_siginfo info;
     ssize_t n = read(l->o->signal_fd, &info, sizeof(info));
@@ -634,9 +634,9 @@ static void take_commands(struct loop *l)
 
         if (!mailbox_take(l->o->mailbox, &request, &event.ticket))
             return;
-        if (request.command != TUNER_READ)
+        if (request.command != COMMAND_READ)
             log_event(LOG_INFO, "command", "name=%s",
-                      mailbox_command_name(request.command));
+                      command_of(request.command)->name);
         event.command = request.command;
         event.limits = &request.limits;
         event.fork = &request.fork;

@@ -12,22 +12,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-const char *mailbox_command_name(enum tuner_command command)
-{
-    static const char *const names[TUNER_COMMAND_COUNT] = {
-        [TUNER_STOP] = "stop",       [TUNER_INTERRUPT] = "interrupt",
-        [TUNER_PAUSE] = "pause",     [TUNER_CONTINUE] = "continue",
-        [TUNER_RETUNE] = "retune",   [TUNER_SNAPSHOT] = "snapshot",
-        [TUNER_LIMITS] = "limits",   [TUNER_FORK] = "fork",
-        [TUNER_PROMOTE] = "promote", [TUNER_FREE] = "free",
-        [TUNER_SUGGEST] = "suggest", [TUNER_READ] = "read",
-        [TUNER_ADD] = "inc",
-    };
-
-    assert((unsigned)command < TUNER_COMMAND_COUNT);
-    return names[command];
-}
-
 void mailbox_request_deinit(struct mailbox_request *r)
 {
     mem_free(r->add);
@@ -111,7 +95,7 @@ static struct slot *slot_of(struct mailbox *m, mailbox_ticket ticket)
     return NULL;
 }
 
-static size_t count_of(const struct mailbox *m, enum tuner_command command)
+static size_t count_of(const struct mailbox *m, enum command_id command)
 {
     size_t n = 0;
 
@@ -122,14 +106,14 @@ static size_t count_of(const struct mailbox *m, enum tuner_command command)
 }
 
 /* Reads leave places for increments, and both for all others. */
-static struct slot *free_slot(struct mailbox *m, enum tuner_command command)
+static struct slot *free_slot(struct mailbox *m, enum command_id command)
 {
-    size_t reads = count_of(m, TUNER_READ);
+    size_t reads = count_of(m, COMMAND_READ);
 
-    if (command == TUNER_READ && reads >= MAILBOX_READS)
+    if (command == COMMAND_READ && reads >= MAILBOX_READS)
         return NULL;
-    if ((command == TUNER_READ || command == TUNER_ADD) &&
-        reads + count_of(m, TUNER_ADD) >= MAILBOX_ROWS)
+    if ((command == COMMAND_READ || command == COMMAND_ADD) &&
+        reads + count_of(m, COMMAND_ADD) >= MAILBOX_ROWS)
         return NULL;
     for (size_t i = 0; i < MAILBOX_SLOTS; i++)
         if (m->slot[i].state == SLOT_FREE)
@@ -279,7 +263,7 @@ enum err mailbox_post(struct mailbox *m, struct mailbox_request *r, int wake_fd,
 {
     enum err err;
 
-    assert((unsigned)r->command < TUNER_COMMAND_COUNT && wake_fd >= 0);
+    assert((unsigned)r->command < COMMAND_COUNT && wake_fd >= 0);
     r->rows.add = r->add;
     r->add_hash = r->add ? hash_of(r->add, r->rows.values) : 0;
     pthread_mutex_lock(&m->lock);

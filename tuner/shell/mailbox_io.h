@@ -16,14 +16,14 @@ enum {
     MAILBOX_SLOTS = 16, /* requests at a time; more are refused */
     MAILBOX_READS = 8,  /* of these, to read rows */
     MAILBOX_ROWS = 12,  /* to read or add to them: others find a place */
-    MAILBOX_KEY_MAX = TUNER_KEY_MAX,
+    MAILBOX_KEY_MAX = COMMAND_KEY_MAX,
     MAILBOX_KEYS = 64 /* latest answers that are remembered */
 };
 
 struct mailbox;
 
 struct mailbox_request {
-    enum tuner_command command;
+    enum command_id command;
     struct tuner_limits limits;    /* of LIMITS; else zero */
     struct tuner_fork fork;        /* of FORK, PROMOTE, FREE; else zero */
     struct tuner_suggest suggest;  /* of SUGGEST; else zero */
@@ -35,9 +35,6 @@ struct mailbox_request {
 
 /* Releases what it owns. */
 void mailbox_request_deinit(struct mailbox_request *r);
-
-/* "pause", "continue", ...: as in paths, in answers and in the log. */
-const char *mailbox_command_name(enum tuner_command command);
 
 typedef uint64_t mailbox_ticket; /* 0: none */
 

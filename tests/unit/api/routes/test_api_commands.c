@@ -303,11 +303,11 @@ static void commands_reach_the_run(void **state)
 {
     static const struct {
         const char *path;
-        enum tuner_command command;
+        enum command_id command;
     } rows[] = {
-        {"pause", TUNER_PAUSE},       {"continue", TUNER_CONTINUE},
-        {"stop", TUNER_STOP},         {"retune", TUNER_RETUNE},
-        {"snapshot", TUNER_SNAPSHOT},
+        {"pause", COMMAND_PAUSE},       {"continue", COMMAND_CONTINUE},
+        {"stop", COMMAND_STOP},         {"retune", COMMAND_RETUNE},
+        {"snapshot", COMMAND_SNAPSHOT},
     };
     struct world *w = *state;
     struct response r = {0};
@@ -349,7 +349,7 @@ static void commands_reach_branches(void **state)
                           "\"clocks\": 90}",
                           &r));
     assert_true(mailbox_take(w->mailbox, &q, &ticket));
-    assert_int_equal(q.command, TUNER_FORK);
+    assert_int_equal(q.command, COMMAND_FORK);
     assert_int_equal(q.fork.branch, 17);
     assert_int_equal(q.fork.clocks, 90);
     assert_int_equal(q.fork.epochs, 0);
@@ -367,12 +367,12 @@ static void commands_reach_branches(void **state)
     assert_true(send_body(w, "POST", RUN "/branches/4:promote", "{}", &r));
     q = carry_out(w, ERR_OK, true);
     json_decref(collect(202));
-    assert_int_equal(q.command, TUNER_PROMOTE);
+    assert_int_equal(q.command, COMMAND_PROMOTE);
     assert_int_equal(q.fork.branch, 4);
     assert_true(send_body(w, "POST", RUN "/branches/5:free", "", &r));
     q = carry_out(w, ERR_OK, true);
     json_decref(collect(202));
-    assert_int_equal(q.command, TUNER_FREE);
+    assert_int_equal(q.command, COMMAND_FREE);
     assert_int_equal(q.fork.branch, 5);
 }
 
@@ -434,7 +434,7 @@ static void commands_suggest_settings(void **state)
                           "\"exhausted\": true}",
                           &r));
     assert_true(mailbox_take(w->mailbox, &q, &ticket));
-    assert_int_equal(q.command, TUNER_SUGGEST);
+    assert_int_equal(q.command, COMMAND_SUGGEST);
     assert_true(q.suggest.exhausted);
     assert_false(q.suggest.single);
     assert_string_equal(q.suggest.settings, "[{\"momentum\":0.5},{}]");
@@ -501,7 +501,7 @@ static void commands_set_limits(void **state)
                           &r));
     q = carry_out(w, ERR_OK, true);
     json_decref(collect(200));
-    assert_int_equal(q.command, TUNER_LIMITS);
+    assert_int_equal(q.command, COMMAND_LIMITS);
     assert_int_equal(q.limits.set, 31);
     assert_true(q.limits.to.max_time_s == 600);
     assert_true(isnan(q.limits.to.target_loss));

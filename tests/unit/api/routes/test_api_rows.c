@@ -172,7 +172,7 @@ static void rows_are_asked_of_the_run(void **state)
     assert_true(send(
         w, "GET", "/api/v1/tables/0/rows/7?count=2&offset=1&branch=4", "", &r));
     q = take(w, &ticket);
-    assert_int_equal(q.command, TUNER_READ);
+    assert_int_equal(q.command, COMMAND_READ);
     assert_string_equal(q.rows.table, "weights");
     assert_int_equal(q.rows.branch, 4);
     assert_int_equal(q.rows.first, 7);
@@ -333,7 +333,7 @@ static void rows_increments_reach_the_run(void **state)
                      "{\"values\": [0.5, -1], \"offset\": 1, \"branch\": 9}",
                      &r));
     q = take(w, &ticket);
-    assert_int_equal(q.command, TUNER_ADD);
+    assert_int_equal(q.command, COMMAND_ADD);
     assert_int_equal(q.rows.branch, 9);
     assert_int_equal(q.rows.first, 2);
     assert_int_equal(q.rows.values, 3);

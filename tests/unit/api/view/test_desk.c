@@ -53,9 +53,10 @@ static bool readable(int fd)
     return poll(&p, 1, 0) == 1;
 }
 
-static desk_ticket post(enum desk_verb verb)
+static desk_ticket post(enum command_id verb)
 {
-    struct desk_request r = {.verb = verb, .body = mem_strdup("{}"), .len = 2};
+    struct desk_request r = {
+        .command = verb, .body = mem_strdup("{}"), .len = 2};
     desk_ticket ticket = 0;
 
     assert_int_equal(desk_post(w.desk, &r, w.fd, &ticket), ERR_OK);
@@ -76,7 +77,7 @@ static void answer(desk_ticket ticket, const char *text)
  * reach those who asked. */
 static void desk_carries_requests_and_answers(void **state)
 {
-    desk_ticket a = post(DESK_PAUSE), b = post(DESK_STOP), ticket;
+    desk_ticket a = post(COMMAND_PAUSE), b = post(COMMAND_STOP), ticket;
     struct desk_request r;
     struct response out = {0};
 
@@ -84,7 +85,7 @@ static void desk_carries_requests_and_answers(void **state)
     assert_true(readable(desk_fd(w.desk)));
     assert_true(desk_take(w.desk, &r, &ticket));
     assert_int_equal(ticket, a);
-    assert_int_equal(r.verb, DESK_PAUSE);
+    assert_int_equal(r.command, COMMAND_PAUSE);
     assert_string_equal(r.body, "{}");
     desk_request_deinit(&r);
     assert_true(desk_take(w.desk, &r, &ticket));
@@ -114,7 +115,7 @@ static void desk_is_bounded_and_forgets(void **state)
 
     (void)state;
     for (size_t i = 0; i < DESK_SLOTS; i++)
-        ticket[i] = post(DESK_SUBMIT);
+        ticket[i] = post(COMMAND_SUBMIT);
     assert_int_equal(desk_post(w.desk, &r, w.fd, &none), ERR_LIMIT);
     assert_non_null(r.body);
     desk_request_deinit(&r);
@@ -132,7 +133,7 @@ static void desk_is_bounded_and_forgets(void **state)
     answer(got, "to nobody");
     desk_forget(w.desk, got); /* answered */
     for (int i = 0; i < 3; i++)
-        post(DESK_STOP);
+        post(COMMAND_STOP);
 }
 
 /* Without memory nothing is made. */
@@ -178,7 +179,7 @@ static void desk_lies_between_threads(void **state)
     assert_int_equal(pthread_create(&thread, NULL, serve_all, &rounds), 0);
     for (int i = 0; i < ROUNDS; i++) {
         struct pollfd p = {.fd = w.fd, .events = POLLIN};
-        desk_ticket ticket = post(DESK_VALIDATE);
+        desk_ticket ticket = post(COMMAND_VALIDATE);
         struct response out = {0};
         uint64_t calls;
 
@@ -198,7 +199,7 @@ static const char *const bodies[] = {"{\"app\": {\"name\": \"mlr\"}}", "{}"};
 
 struct asked {
     const char *method, *target, *body;
-    enum desk_verb verb;
+    enum command_id command;
     const char *run, *group;
     bool held;
 };
@@ -223,29 +224,31 @@ static int write_to(const char *method, const char *target, const char *body,
 static void desk_gets_every_write(void **state)
 {
     static const struct asked asked[] = {
-        {"POST", "/api/v1/runs", bodies[0], DESK_SUBMIT, "", "", false},
-        {"POST", "/api/v1/runs?group=g-1&held=true", bodies[0], DESK_SUBMIT, "",
-         "g-1", true},
-        {"POST", "/api/v1/runs:validate", bodies[0], DESK_VALIDATE, "", "",
+        {"POST", "/api/v1/runs", bodies[0], COMMAND_SUBMIT, "", "", false},
+        {"POST", "/api/v1/runs?group=g-1&held=true", bodies[0], COMMAND_SUBMIT,
+         "", "g-1", true},
+        {"POST", "/api/v1/runs:validate", bodies[0], COMMAND_VALIDATE, "", "",
          false},
-        {"POST", "/api/v1/runs/run-1:pause", bodies[1], DESK_PAUSE, "run-1", "",
-         false},
-        {"POST", "/api/v1/runs/run-1:continue", "", DESK_CONTINUE, "run-1", "",
-         false},
-        {"POST", "/api/v1/runs/run-1:stop", "", DESK_STOP, "run-1", "", false},
-        {"POST", "/api/v1/runs/run-1:retune", "", DESK_RETUNE, "run-1", "",
-         false},
-        {"POST", "/api/v1/runs/run-1:snapshot", "", DESK_SNAPSHOT, "run-1", "",
-         false},
-        {"PATCH", "/api/v1/runs/run-1", "{\"stop\": {\"max_epochs\": 2}}",
-         DESK_LIMITS, "run-1", "", false},
-        {"DELETE", "/api/v1/runs/run-1", "", DESK_DELETE, "run-1", "", false},
-        {"POST", "/api/v1/runs/run-1/branches/7:fork", "{\"epochs\": 2}",
-         DESK_FORK, "run-1", "", false},
-        {"POST", "/api/v1/runs/run-1/branches/7:promote", "", DESK_PROMOTE,
-         "run-1", "", false},
-        {"POST", "/api/v1/runs/run-1/branches/7:free", "", DESK_FREE, "run-1",
+        {"POST", "/api/v1/runs/run-1:pause", bodies[1], COMMAND_PAUSE, "run-1",
          "", false},
+        {"POST", "/api/v1/runs/run-1:continue", "", COMMAND_CONTINUE, "run-1",
+         "", false},
+        {"POST", "/api/v1/runs/run-1:stop", "", COMMAND_STOP, "run-1", "",
+         false},
+        {"POST", "/api/v1/runs/run-1:retune", "", COMMAND_RETUNE, "run-1", "",
+         false},
+        {"POST", "/api/v1/runs/run-1:snapshot", "", COMMAND_SNAPSHOT, "run-1",
+         "", false},
+        {"PATCH", "/api/v1/runs/run-1", "{\"stop\": {\"max_epochs\": 2}}",
+         COMMAND_LIMITS, "run-1", "", false},
+        {"DELETE", "/api/v1/runs/run-1", "", COMMAND_DELETE, "run-1", "",
+         false},
+        {"POST", "/api/v1/runs/run-1/branches/7:fork", "{\"epochs\": 2}",
+         COMMAND_FORK, "run-1", "", false},
+        {"POST", "/api/v1/runs/run-1/branches/7:promote", "", COMMAND_PROMOTE,
+         "run-1", "", false},
+        {"POST", "/api/v1/runs/run-1/branches/7:free", "", COMMAND_FREE,
+         "run-1", "", false},
     };
 
     (void)state;
@@ -258,7 +261,7 @@ static void desk_gets_every_write(void **state)
 
         assert_int_equal(write_to(a->method, a->target, a->body, &write), 0);
         assert_true(desk_take(w.desk, &r, &ticket));
-        assert_int_equal(r.verb, a->verb);
+        assert_int_equal(r.command, a->command);
         assert_string_equal(r.run, a->run);
         assert_string_equal(r.group, a->group);
         assert_int_equal(r.held, a->held);
@@ -317,7 +320,7 @@ static void desk_that_is_full_says_so(void **state)
 
     (void)state;
     for (size_t i = 0; i < DESK_SLOTS; i++)
-        post(DESK_SUBMIT);
+        post(COMMAND_SUBMIT);
     assert_int_equal(write_to("POST", "/api/v1/runs", bodies[0], &write), 503);
     mem_fail_at(1, 1);
     assert_int_equal(write_to("POST", "/api/v1/runs", bodies[0], &write), 503);

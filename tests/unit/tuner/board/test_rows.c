@@ -180,7 +180,7 @@ static struct tuner_rows part(const char *table, uint64_t first, uint32_t count,
 static void read_rows(struct run *r, const struct tuner_rows *rows)
 {
     struct tuner_event e = {.kind = TUNER_EVENT_COMMAND,
-                            .command = TUNER_READ,
+                            .command = COMMAND_READ,
                             .rows = rows,
                             .ticket = 7};
 
@@ -191,7 +191,7 @@ static void add(struct run *r, branch_id branch, const double value[])
 {
     struct tuner_rows rows = part("weights", 4, 1, 0, WIDTH);
     struct tuner_event e = {.kind = TUNER_EVENT_COMMAND,
-                            .command = TUNER_ADD,
+                            .command = COMMAND_ADD,
                             .rows = &rows,
                             .ticket = 8};
 
@@ -346,7 +346,7 @@ static void rows_that_cannot_be_are_refused(void **state)
     };
     struct tuner_rows good = part("weights", 0, 1, 0, WIDTH);
     struct tuner_event stop = {.kind = TUNER_EVENT_COMMAND,
-                               .command = TUNER_STOP};
+                               .command = COMMAND_STOP};
     struct run r;
 
     (void)state;
@@ -380,7 +380,7 @@ static void rows_increment_is_not_cut_off_by_the_end(void **state)
 {
     static const double value[WIDTH] = {1, 1, 1};
     struct tuner_event stop = {.kind = TUNER_EVENT_COMMAND,
-                               .command = TUNER_STOP};
+                               .command = COMMAND_STOP};
     struct msg done = {.kind = MSG_DONE};
     struct run r;
     op_id op;

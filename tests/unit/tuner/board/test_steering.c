@@ -123,7 +123,7 @@ static void say_ready(struct run *r)
 }
 
 /* @after seconds; it is accepted, and changes something. */
-static void command(struct run *r, double after, enum tuner_command command,
+static void command(struct run *r, double after, enum command_id command,
                     const struct tuner_limits *limits)
 {
     struct tuner_event e = {
@@ -133,7 +133,7 @@ static void command(struct run *r, double after, enum tuner_command command,
     give(r, &e);
 }
 
-static void accepted(struct run *r, double after, enum tuner_command c,
+static void accepted(struct run *r, double after, enum command_id c,
                      const struct tuner_limits *limits)
 {
     command(r, after, c, limits);
@@ -174,14 +174,14 @@ static void steering_of_runs_that_never_began_keeps_their_time(void **state)
 
     (void)state;
     open_run(&r, &strategy_fixed, RATE("true"));
-    accepted(&r, 5, TUNER_LIMITS, &epochs_777);
+    accepted(&r, 5, COMMAND_LIMITS, &epochs_777);
     lose(&r, 1);
     before = r.history.at_s;
     assert_true(before >= 5);
-    accepted(&r, 1, TUNER_LIMITS, &plateau_5000);
+    accepted(&r, 1, COMMAND_LIMITS, &plateau_5000);
     assert_true(r.history.at_s >= before);
     lose(&r, 0);
-    accepted(&r, 0, TUNER_PAUSE, NULL);
+    accepted(&r, 0, COMMAND_PAUSE, NULL);
     say_ready(&r);
     assert_true(r.history.started);
     close_run(&r);
@@ -199,8 +199,8 @@ static void steering_while_a_resumed_run_loads_keeps_its_time(void **state)
         r.now += 0.1 * i;
         say_ready(&r);
         lose(&r, 1);
-        accepted(&r, 1.0 / (3 + i), TUNER_LIMITS, &epochs_777);
-        accepted(&r, 0.7, TUNER_LIMITS, &plateau_5000);
+        accepted(&r, 1.0 / (3 + i), COMMAND_LIMITS, &epochs_777);
+        accepted(&r, 0.7, COMMAND_LIMITS, &plateau_5000);
         say_ready(&r);
         assert_int_equal(r.history.resumes, 1);
         close_run(&r);
@@ -216,10 +216,10 @@ static void steering_while_it_loads_again_forgets_nothing(void **state)
     (void)state;
     open_run(&r, &strategy_fixed, RATE("true"));
     say_ready(&r);
-    accepted(&r, 1, TUNER_LIMITS, &epochs_777);
-    accepted(&r, 1, TUNER_PAUSE, NULL);
+    accepted(&r, 1, COMMAND_LIMITS, &epochs_777);
+    accepted(&r, 1, COMMAND_PAUSE, NULL);
     lose(&r, 1);
-    accepted(&r, 1, TUNER_LIMITS, &plateau_5000);
+    accepted(&r, 1, COMMAND_LIMITS, &plateau_5000);
     assert_int_equal(r.answer.limits.max_epochs, 777);
     assert_true(r.history.pause_wanted);
     say_ready(&r);
@@ -227,7 +227,7 @@ static void steering_while_it_loads_again_forgets_nothing(void **state)
     assert_int_equal(r.history.status, RUN_PAUSED);
     assert_int_equal(r.history.limits.max_epochs, 777);
     assert_int_equal(r.history.limits.plateau_epochs, 5000);
-    accepted(&r, 1, TUNER_CONTINUE, NULL);
+    accepted(&r, 1, COMMAND_CONTINUE, NULL);
     assert_true(sends(&r, MSG_FORK));
     close_run(&r);
 }
@@ -240,14 +240,14 @@ static void steering_before_the_first_ready_is_kept(void **state)
 
     (void)state;
     open_run(&r, &strategy_fixed, RATE("true"));
-    accepted(&r, 1, TUNER_LIMITS, &epochs_777);
-    accepted(&r, 1, TUNER_PAUSE, NULL);
+    accepted(&r, 1, COMMAND_LIMITS, &epochs_777);
+    accepted(&r, 1, COMMAND_PAUSE, NULL);
     lose(&r, 1);
     say_ready(&r);
     assert_false(sends(&r, MSG_FORK));
     assert_int_equal(r.history.run.limits.max_epochs, 777);
     assert_true(r.history.pause_wanted);
-    accepted(&r, 1, TUNER_CONTINUE, NULL);
+    accepted(&r, 1, COMMAND_CONTINUE, NULL);
     assert_int_equal(r.answer.limits.max_epochs, 777);
     assert_true(sends(&r, MSG_FORK));
     close_run(&r);
@@ -261,11 +261,11 @@ static void steering_keeps_the_wish_for_a_search(void **state)
     (void)state;
     open_run(&r, &strategy_mltuner, RATE("true"));
     say_ready(&r);
-    accepted(&r, 1, TUNER_RETUNE, NULL);
+    accepted(&r, 1, COMMAND_RETUNE, NULL);
     lose(&r, 1);
-    accepted(&r, 1, TUNER_LIMITS, &plateau_5000);
+    accepted(&r, 1, COMMAND_LIMITS, &plateau_5000);
     assert_true(r.history.retune_wanted);
-    command(&r, 0, TUNER_RETUNE, NULL);
+    command(&r, 0, COMMAND_RETUNE, NULL);
     assert_int_equal(r.answer.err, ERR_OK);
     assert_false(r.answer.changed);
     close_run(&r);
@@ -282,9 +282,9 @@ static void steering_resumed_by_its_user_goes_on(void **state)
         open_run(&r, &strategy_fixed, RATE("true"));
         if (begun)
             say_ready(&r);
-        accepted(&r, 1, TUNER_PAUSE, NULL);
+        accepted(&r, 1, COMMAND_PAUSE, NULL);
         lose(&r, 0);
-        accepted(&r, 1, TUNER_LIMITS, &epochs_777);
+        accepted(&r, 1, COMMAND_LIMITS, &epochs_777);
         say_ready(&r);
         assert_true(decides(&r, "continue"));
         assert_true(sends(&r, MSG_FORK));
@@ -301,9 +301,9 @@ static void steering_paused_again_while_it_loads_stays_so(void **state)
     (void)state;
     open_run(&r, &strategy_fixed, RATE("true"));
     say_ready(&r);
-    accepted(&r, 1, TUNER_PAUSE, NULL);
+    accepted(&r, 1, COMMAND_PAUSE, NULL);
     lose(&r, 0);
-    accepted(&r, 1, TUNER_PAUSE, NULL);
+    accepted(&r, 1, COMMAND_PAUSE, NULL);
     say_ready(&r);
     assert_false(decides(&r, "continue"));
     assert_false(sends(&r, MSG_FORK));
@@ -334,12 +334,12 @@ static void steering_stop_before_ready_promises_no_model(void **state)
 
     (void)state;
     open_run(&r, &strategy_fixed, RATE("true"));
-    accepted(&r, 1, TUNER_STOP, NULL);
+    accepted(&r, 1, COMMAND_STOP, NULL);
     assert_non_null(strstr(r.answer.text, "nothing is trained yet"));
     assert_int_equal(r.history.end.status, RUN_STOPPED);
     close_run(&r);
     open_run(&r, &strategy_fixed, RATE("true"));
-    accepted(&r, 1, TUNER_INTERRUPT, NULL);
+    accepted(&r, 1, COMMAND_INTERRUPT, NULL);
     assert_non_null(strstr(r.answer.text, "nothing new to write"));
     close_run(&r);
 }
@@ -356,7 +356,7 @@ static void steering_stop_waits_for_the_snapshot(void **state)
     say_ready(&r);
     write_snapshot(&r);
     lose(&r, 0);
-    command(&r, 1, TUNER_STOP, NULL);
+    command(&r, 1, COMMAND_STOP, NULL);
     assert_int_equal(r.answer.err, ERR_AGAIN);
     assert_false(r.answer.changed);
     assert_false(r.history.finished);
@@ -365,14 +365,14 @@ static void steering_stop_waits_for_the_snapshot(void **state)
     for (size_t i = 0; i < r.actions.count; i++)
         if (r.actions.item[i].kind == TUNER_SEND)
             failed.op = r.actions.item[i].message.op;
-    command(&r, 1, TUNER_STOP, NULL);
+    command(&r, 1, COMMAND_STOP, NULL);
     assert_int_equal(r.answer.err, ERR_AGAIN);
     assert_false(r.history.finished);
     failed.failed.code = ERR_NOENT;
     snprintf(failed.failed.reason, sizeof(failed.failed.reason), "gone");
     say(&r, &failed); /* no snapshot: it begins anew */
     assert_true(sends(&r, MSG_FORK));
-    accepted(&r, 1, TUNER_STOP, NULL);
+    accepted(&r, 1, COMMAND_STOP, NULL);
     close_run(&r);
 }
 
@@ -413,7 +413,7 @@ static void steering_interrupt_while_it_loads_keeps_all(void **state)
     say_ready(&r);
     write_snapshot(&r);
     lose(&r, 0);
-    accepted(&r, 1, TUNER_INTERRUPT, NULL);
+    accepted(&r, 1, COMMAND_INTERRUPT, NULL);
     assert_int_equal(r.history.end.status, RUN_INTERRUPTED);
     assert_int_equal(r.history.snapshots, 1);
     close_run(&r);
@@ -429,7 +429,7 @@ static void steering_retune_of_what_may_not_is_refused(void **state)
     (void)state;
     open_run(&r, &strategy_mltuner, RATE("false"));
     say_ready(&r);
-    command(&r, 1, TUNER_RETUNE, NULL);
+    command(&r, 1, COMMAND_RETUNE, NULL);
     assert_int_equal(r.answer.err, ERR_UNSUPPORTED);
     assert_false(r.history.retune_wanted);
     close_run(&r);
@@ -445,11 +445,11 @@ static void steering_says_counts_in_full(void **state)
 
     (void)state;
     open_run(&r, &strategy_fixed, RATE("true"));
-    accepted(&r, 1, TUNER_LIMITS, &limits);
+    accepted(&r, 1, COMMAND_LIMITS, &limits);
     assert_string_equal(r.answer.text,
                         "the user sets target_loss 0.1 (was none), max_epochs "
                         "12345678 (was 100)");
-    accepted(&r, 1, TUNER_LIMITS, &epochs_777);
+    accepted(&r, 1, COMMAND_LIMITS, &epochs_777);
     assert_string_equal(r.answer.text,
                         "the user sets max_epochs 777 (was 12345678)");
     close_run(&r);

@@ -548,22 +548,22 @@ static void script_steered(struct tuner *t, const struct tuner_event *e)
     }
     if (e->kind != TUNER_EVENT_COMMAND)
         return;
-    if (e->command == TUNER_LIMITS) {
+    if (e->command == COMMAND_LIMITS) {
         assert_int_equal(e->limits->set, LIMIT_MAX_EPOCHS);
         assert_int_equal(e->limits->to.max_epochs, 7);
         push_record(t);
     }
     answer(t, e->ticket);
-    if (e->command == TUNER_STOP)
+    if (e->command == COMMAND_STOP)
         push_end(t, RUN_STOPPED);
 }
 
 static void loop_carries_out_commands(void **state)
 {
     struct mailbox_request limits = {
-        .command = TUNER_LIMITS,
+        .command = COMMAND_LIMITS,
         .limits = {LIMIT_MAX_EPOCHS, {.max_epochs = 7}}};
-    struct mailbox_request stop = {.command = TUNER_STOP};
+    struct mailbox_request stop = {.command = COMMAND_STOP};
     int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     struct tuner_answer a;
     mailbox_ticket t[3];
@@ -865,7 +865,7 @@ static void loop_snapshot_without_manifest_is_failed(void **state)
 static void script_interrupt(struct tuner *t, const struct tuner_event *e)
 {
     if (e->kind == TUNER_EVENT_COMMAND) {
-        assert_int_equal(e->command, TUNER_INTERRUPT);
+        assert_int_equal(e->command, COMMAND_INTERRUPT);
         push_record(t);
         push_end(t, RUN_INTERRUPTED);
     } else if (e->message->kind == MSG_READY) {

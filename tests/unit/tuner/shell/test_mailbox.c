@@ -42,8 +42,7 @@ static bool readable(int fd)
     return poll(&p, 1, 0) == 1;
 }
 
-static struct mailbox_request request(enum tuner_command command,
-                                      const char *key)
+static struct mailbox_request request(enum command_id command, const char *key)
 {
     struct mailbox_request r = {.command = command};
 
@@ -52,7 +51,7 @@ static struct mailbox_request request(enum tuner_command command,
     return r;
 }
 
-static mailbox_ticket post(struct box *b, enum tuner_command command,
+static mailbox_ticket post(struct box *b, enum command_id command,
                            const char *key)
 {
     struct mailbox_request r = request(command, key);
@@ -63,8 +62,8 @@ static mailbox_ticket post(struct box *b, enum tuner_command command,
     return t;
 }
 
-static void answer_next(struct box *b, enum tuner_command expected,
-                        enum err err, const char *text)
+static void answer_next(struct box *b, enum command_id expected, enum err err,
+                        const char *text)
 {
     struct tuner_answer a = {.err = err};
     struct mailbox_request r;
@@ -96,13 +95,13 @@ static void mailbox_carries_requests_and_answers(void **state)
 
     assert_false(readable(mailbox_fd(b->m)));
     assert_false(mailbox_take(b->m, &r, &none));
-    first = post(b, TUNER_PAUSE, "");
-    second = post(b, TUNER_STOP, "");
+    first = post(b, COMMAND_PAUSE, "");
+    second = post(b, COMMAND_STOP, "");
     assert_true(readable(mailbox_fd(b->m)));
     assert_int_equal(mailbox_collect(b->m, first, &a), ERR_AGAIN);
-    answer_next(b, TUNER_PAUSE, ERR_OK, "paused");
+    answer_next(b, COMMAND_PAUSE, ERR_OK, "paused");
     assert_true(readable(b->fd));
-    answer_next(b, TUNER_STOP, ERR_CANCELED, "too late");
+    answer_next(b, COMMAND_STOP, ERR_CANCELED, "too late");
     assert_false(readable(mailbox_fd(b->m)));
     expect(b, second, ERR_CANCELED, "too late");
     expect(b, first, ERR_OK, "paused");
@@ -113,16 +112,16 @@ static void mailbox_carries_requests_and_answers(void **state)
 static void mailbox_is_bounded(void **state)
 {
     struct box *b = *state;
-    struct mailbox_request r = request(TUNER_PAUSE, "");
+    struct mailbox_request r = request(COMMAND_PAUSE, "");
     mailbox_ticket t[MAILBOX_SLOTS], more;
 
     for (int i = 0; i < MAILBOX_SLOTS; i++)
-        t[i] = post(b, TUNER_PAUSE, "");
+        t[i] = post(b, COMMAND_PAUSE, "");
     assert_int_equal(mailbox_post(b->m, &r, b->fd, &more), ERR_LIMIT);
     mailbox_forget(b->m, t[0]);
     assert_int_equal(mailbox_post(b->m, &r, b->fd, &more), ERR_LIMIT);
-    answer_next(b, TUNER_PAUSE, ERR_OK, "nobody waits");
-    t[0] = post(b, TUNER_CONTINUE, "");
+    answer_next(b, COMMAND_PAUSE, ERR_OK, "nobody waits");
+    t[0] = post(b, COMMAND_CONTINUE, "");
     mailbox_close(b->m);
     for (int i = 0; i < MAILBOX_SLOTS; i++)
         expect(b, t[i], ERR_CANCELED, "the run has ended");
@@ -133,35 +132,35 @@ static void mailbox_is_bounded(void **state)
 static void mailbox_remembers_keys(void **state)
 {
     struct box *b = *state;
-    struct mailbox_request other = request(TUNER_LIMITS, "k1");
-    struct mailbox_request same = request(TUNER_PAUSE, "k1");
-    mailbox_ticket t = post(b, TUNER_PAUSE, "k1"), u;
+    struct mailbox_request other = request(COMMAND_LIMITS, "k1");
+    struct mailbox_request same = request(COMMAND_PAUSE, "k1");
+    mailbox_ticket t = post(b, COMMAND_PAUSE, "k1"), u;
 
     assert_int_equal(mailbox_post(b->m, &same, b->fd, &u), ERR_BUSY);
     assert_int_equal(mailbox_post(b->m, &other, b->fd, &u), ERR_EXIST);
-    answer_next(b, TUNER_PAUSE, ERR_OK, "paused");
+    answer_next(b, COMMAND_PAUSE, ERR_OK, "paused");
     expect(b, t, ERR_OK, "paused");
-    t = post(b, TUNER_PAUSE, "k1");
+    t = post(b, COMMAND_PAUSE, "k1");
     assert_false(readable(mailbox_fd(b->m)));
     expect(b, t, ERR_OK, "paused");
     assert_int_equal(mailbox_post(b->m, &other, b->fd, &u), ERR_EXIST);
-    t = post(b, TUNER_SNAPSHOT, "k2");
-    answer_next(b, TUNER_SNAPSHOT, ERR_AGAIN, "still loading");
+    t = post(b, COMMAND_SNAPSHOT, "k2");
+    answer_next(b, COMMAND_SNAPSHOT, ERR_AGAIN, "still loading");
     expect(b, t, ERR_AGAIN, "still loading");
-    t = post(b, TUNER_SNAPSHOT, "k2");
-    answer_next(b, TUNER_SNAPSHOT, ERR_OK, "written");
+    t = post(b, COMMAND_SNAPSHOT, "k2");
+    answer_next(b, COMMAND_SNAPSHOT, ERR_OK, "written");
     expect(b, t, ERR_OK, "written");
     /* More keys than are remembered: the oldest is as new. */
     for (int i = 0; i < MAILBOX_KEYS; i++) {
         char key[16];
 
         snprintf(key, sizeof(key), "x%d", i);
-        t = post(b, TUNER_PAUSE, key);
-        answer_next(b, TUNER_PAUSE, ERR_OK, "again");
+        t = post(b, COMMAND_PAUSE, key);
+        answer_next(b, COMMAND_PAUSE, ERR_OK, "again");
         expect(b, t, ERR_OK, "again");
     }
-    t = post(b, TUNER_LIMITS, "k1");
-    answer_next(b, TUNER_LIMITS, ERR_OK, "set");
+    t = post(b, COMMAND_LIMITS, "k1");
+    answer_next(b, COMMAND_LIMITS, ERR_OK, "set");
     expect(b, t, ERR_OK, "set");
 }
 
@@ -175,14 +174,14 @@ static void mailbox_forgets_what_may_be_tried_again(void **state)
     mailbox_ticket t;
 
     for (size_t i = 0; i < sizeof(not_final) / sizeof(*not_final); i++) {
-        t = post(b, TUNER_SNAPSHOT, "k");
-        answer_next(b, TUNER_SNAPSHOT, not_final[i], "try again");
+        t = post(b, COMMAND_SNAPSHOT, "k");
+        answer_next(b, COMMAND_SNAPSHOT, not_final[i], "try again");
         expect(b, t, not_final[i], "try again");
     }
-    t = post(b, TUNER_SNAPSHOT, "k");
-    answer_next(b, TUNER_SNAPSHOT, ERR_UNSUPPORTED, "never");
+    t = post(b, COMMAND_SNAPSHOT, "k");
+    answer_next(b, COMMAND_SNAPSHOT, ERR_UNSUPPORTED, "never");
     expect(b, t, ERR_UNSUPPORTED, "never");
-    t = post(b, TUNER_SNAPSHOT, "k");
+    t = post(b, COMMAND_SNAPSHOT, "k");
     assert_false(readable(mailbox_fd(b->m)));
     expect(b, t, ERR_UNSUPPORTED, "never");
 }
@@ -191,13 +190,13 @@ static void mailbox_forgets_what_may_be_tried_again(void **state)
 static void mailbox_tells_forks_apart(void **state)
 {
     struct box *b = *state;
-    struct mailbox_request first = request(TUNER_FORK, "k"), other;
+    struct mailbox_request first = request(COMMAND_FORK, "k"), other;
     mailbox_ticket t, u;
 
     first.fork = (struct tuner_fork){.branch = 3, .epochs = 2};
     strcpy(first.fork.setting, "{\"learning_rate\":0.5}");
     assert_int_equal(mailbox_post(b->m, &first, b->fd, &t), ERR_OK);
-    answer_next(b, TUNER_FORK, ERR_OK, "forked");
+    answer_next(b, COMMAND_FORK, ERR_OK, "forked");
     expect(b, t, ERR_OK, "forked");
     other = first;
     other.fork.branch = 4;
@@ -220,19 +219,19 @@ static void mailbox_tells_forks_apart(void **state)
 static void mailbox_abandons_what_was_taken(void **state)
 {
     struct box *b = *state;
-    mailbox_ticket t = post(b, TUNER_FORK, "k"), waits, taken;
+    mailbox_ticket t = post(b, COMMAND_FORK, "k"), waits, taken;
     struct mailbox_request r;
     struct tuner_answer a;
 
     assert_true(mailbox_take(b->m, &r, &taken));
-    waits = post(b, TUNER_PAUSE, "");
+    waits = post(b, COMMAND_PAUSE, "");
     mailbox_abandon(b->m, "it was lost");
     expect(b, t, ERR_AGAIN, "it was lost");
     assert_int_equal(mailbox_collect(b->m, waits, &a), ERR_AGAIN);
-    answer_next(b, TUNER_PAUSE, ERR_OK, "paused");
+    answer_next(b, COMMAND_PAUSE, ERR_OK, "paused");
     expect(b, waits, ERR_OK, "paused");
-    t = post(b, TUNER_FORK, "k");
-    answer_next(b, TUNER_FORK, ERR_OK, "forked");
+    t = post(b, COMMAND_FORK, "k");
+    answer_next(b, COMMAND_FORK, ERR_OK, "forked");
     expect(b, t, ERR_OK, "forked");
 }
 
@@ -240,13 +239,13 @@ static void mailbox_abandons_what_was_taken(void **state)
 static void mailbox_closed_answers_at_once(void **state)
 {
     struct box *b = *state;
-    mailbox_ticket t = post(b, TUNER_PAUSE, ""), taken;
+    mailbox_ticket t = post(b, COMMAND_PAUSE, ""), taken;
     struct mailbox_request r;
 
     assert_true(mailbox_take(b->m, &r, &taken));
     mailbox_close(b->m);
     expect(b, t, ERR_CANCELED, "the run has ended");
-    t = post(b, TUNER_CONTINUE, "k");
+    t = post(b, COMMAND_CONTINUE, "k");
     expect(b, t, ERR_CANCELED, "the run has ended");
 }
 
@@ -272,7 +271,7 @@ static void *ask(void *arg)
     struct box *b = arg;
 
     for (int i = 0; i < ASKED; i++) {
-        mailbox_ticket t = post(b, TUNER_RETUNE, "");
+        mailbox_ticket t = post(b, COMMAND_RETUNE, "");
         struct pollfd p = {.fd = b->fd, .events = POLLIN};
         struct tuner_answer a;
         uint64_t n;
@@ -298,7 +297,7 @@ static void mailbox_serves_threads(void **state)
         struct pollfd p = {.fd = mailbox_fd(b->m), .events = POLLIN};
 
         assert_int_equal(poll(&p, 1, 60000), 1);
-        answer_next(b, TUNER_RETUNE, ERR_OK, "yes");
+        answer_next(b, COMMAND_RETUNE, ERR_OK, "yes");
     }
     for (int i = 0; i < 2; i++)
         pthread_join(thread[i], NULL);
@@ -308,7 +307,7 @@ static void mailbox_serves_threads(void **state)
 static mailbox_ticket post_add(struct box *b, double value, const char *key,
                                enum err expected)
 {
-    struct mailbox_request r = request(TUNER_ADD, key);
+    struct mailbox_request r = request(COMMAND_ADD, key);
     mailbox_ticket t = 0;
 
     r.rows.values = 2;
@@ -366,12 +365,12 @@ static void answer_read(struct box *b)
 static void mailbox_reads_leave_room(void **state)
 {
     struct box *b = *state;
-    struct mailbox_request r = request(TUNER_READ, "");
+    struct mailbox_request r = request(COMMAND_READ, "");
     mailbox_ticket t[MAILBOX_READS], more;
     struct tuner_answer a;
 
     for (int i = 0; i < MAILBOX_READS; i++)
-        t[i] = post(b, TUNER_READ, "");
+        t[i] = post(b, COMMAND_READ, "");
     assert_int_equal(mailbox_post(b->m, &r, b->fd, &more), ERR_LIMIT);
     for (int i = 0; i < MAILBOX_READS; i++)
         answer_read(b);
@@ -380,10 +379,10 @@ static void mailbox_reads_leave_room(void **state)
     mem_free(a.value);
     for (int i = 1; i < MAILBOX_READS; i++)
         mailbox_forget(b->m, t[i]);
-    t[0] = post(b, TUNER_READ, "");
+    t[0] = post(b, COMMAND_READ, "");
     mailbox_forget(b->m, t[0]);
     answer_read(b);
-    more = post(b, TUNER_PAUSE, "");
+    more = post(b, COMMAND_PAUSE, "");
     mailbox_forget(b->m, more);
 }
 
@@ -391,15 +390,15 @@ static void mailbox_reads_leave_room(void **state)
 static void mailbox_increments_leave_room(void **state)
 {
     struct box *b = *state;
-    struct mailbox_request r = request(TUNER_READ, "");
+    struct mailbox_request r = request(COMMAND_READ, "");
     mailbox_ticket t[MAILBOX_ROWS], stop, more;
 
-    t[0] = post(b, TUNER_READ, "");
+    t[0] = post(b, COMMAND_READ, "");
     for (int i = 1; i < MAILBOX_ROWS; i++)
         t[i] = post_add(b, i, "", ERR_OK);
     post_add(b, 1, "", ERR_LIMIT);
     assert_int_equal(mailbox_post(b->m, &r, b->fd, &more), ERR_LIMIT);
-    stop = post(b, TUNER_STOP, "");
+    stop = post(b, COMMAND_STOP, "");
     mailbox_close(b->m);
     for (int i = 0; i < MAILBOX_ROWS; i++)
         expect(b, t[i], ERR_CANCELED, "the run has ended");

@@ -253,7 +253,7 @@ static void tuner_interrupt_while_waiting_ends(void **state)
 {
     struct hand h;
     struct tuner_event e = {.kind = TUNER_EVENT_COMMAND,
-                            .command = TUNER_INTERRUPT};
+                            .command = COMMAND_INTERRUPT};
 
     (void)state;
     hand_init(&h, &strategy_mltuner);

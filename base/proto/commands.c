@@ -1,0 +1,244 @@
+#include "base/proto/commands.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <string.h>
+
+/* ---- bodies -------------------------------------------------------------- */
+
+static const struct command_body nothing = {
+    .name = "nothing",
+    .schema = "{\"type\": \"object\", \"additionalProperties\": false}",
+    .example = "{}",
+};
+
+static const struct command_body configuration = {
+    .name = "configuration",
+    .schema = "{\"type\": \"object\", \"description\": "
+              "\"GET /api/v1/schema has it in full\"}",
+    .example = "{\"name\": \"digits\", \"app\": {\"name\": \"mlr\", \"data\": "
+               "\"gen:digits?samples=20000&size=12\"}, \"stop\": "
+               "{\"max_time\": \"1h\", \"max_epochs\": 1000000, "
+               "\"plateau_epochs\": 1000000}}",
+    .required = true,
+};
+
+static const struct command_body limits = {
+    .name = "limits",
+    .schema = "{\"type\": \"object\", \"additionalProperties\": false, "
+              "\"properties\": {\"stop\": {\"type\": \"object\", "
+              "\"additionalProperties\": false, \"properties\": {"
+              "\"target_loss\": {\"type\": [\"number\", \"null\"]}, "
+              "\"target_metric\": {\"type\": [\"number\", \"null\"]}, "
+              "\"max_time\": {\"type\": [\"number\", \"string\", \"null\"], "
+              "\"description\": \"seconds, or a time as 10m\"}, "
+              "\"plateau_epochs\": {\"type\": \"integer\", \"minimum\": 1, "
+              "\"maximum\": 1000000}, "
+              "\"max_epochs\": {\"type\": \"integer\", \"minimum\": 1, "
+              "\"maximum\": 1000000000}}}}}",
+    .example = "{\"stop\": {\"max_epochs\": 2000000}}",
+    .required = true,
+};
+
+static const struct command_body fork_body = {
+    .name = "fork",
+    .schema =
+        "{\"type\": \"object\", \"additionalProperties\": false, "
+        "\"properties\": {\"setting\": {\"type\": \"object\", "
+        "\"description\": \"tunables in which it differs from the branch\"}, "
+        "\"epochs\": {\"type\": \"integer\", \"minimum\": 1, \"maximum\": "
+        "1000000, \"description\": \"it runs to the end of so many; 1\"}, "
+        "\"clocks\": {\"type\": \"integer\", \"minimum\": 1, \"maximum\": "
+        "1000000000000, \"description\": \"or for so many clocks\"}}}",
+    .example = "{\"setting\": {\"learning_rate\": 0.01}, \"epochs\": 1}",
+};
+
+static const struct command_body suggest = {
+    .name = "suggest",
+    .schema =
+        "{\"type\": \"object\", \"additionalProperties\": false, "
+        "\"properties\": {\"setting\": {\"type\": \"object\", "
+        "\"description\": \"tunables; those left out have the value in use\"}, "
+        "\"settings\": {\"type\": \"array\", \"minItems\": 1, \"maxItems\": "
+        "16, \"items\": {\"type\": \"object\"}, \"description\": \"or "
+        "several\"}, \"exhausted\": {\"type\": \"boolean\", "
+        "\"description\": \"nothing follows: with searcher rest the search "
+        "ends when these are tried\"}}}",
+    .example = "{\"setting\": {\"learning_rate\": 0.01}}",
+    .required = true,
+};
+
+static const struct command_body increment = {
+    .name = "increment",
+    .schema =
+        "{\"type\": \"object\", \"required\": [\"values\"], "
+        "\"additionalProperties\": false, \"properties\": {\"values\": "
+        "{\"type\": \"array\", \"items\": {\"type\": \"number\"}, "
+        "\"description\": \"a whole row; with offset, its values from there "
+        "on: the others are 0\"}, "
+        "\"offset\": {\"type\": \"integer\", \"minimum\": 0}, "
+        "\"branch\": {\"type\": \"integer\", \"minimum\": 0, \"description\": "
+        "\"default: what the run trains\"}}}",
+    .example = "{\"values\": [0.0], \"offset\": 0}",
+    .required = true,
+};
+
+/* ---- verbs --------------------------------------------------------------- */
+
+static const struct command_verb verb_pause = {
+    .name = "pause",
+    .summary = "run nothing until it is continued",
+};
+static const struct command_verb verb_continue = {
+    .name = "continue",
+    .summary = "go on with a run that is paused",
+};
+static const struct command_verb verb_stop = {
+    .name = "stop",
+    .summary = "end a run: its best model is written first",
+};
+static const struct command_verb verb_retune = {
+    .name = "retune",
+    .summary = "search again at the next end of an epoch",
+};
+static const struct command_verb verb_snapshot = {
+    .name = "snapshot",
+    .summary = "write a snapshot now",
+};
+static const struct command_verb verb_limit = {
+    .name = "limit",
+    .summary = "change what ends a run while it goes on",
+    .details = "NAME is max_time, max_epochs, plateau_epochs, target_loss or "
+               "target_metric, VALUE as\nin the configuration's `stop`: 10m, "
+               "50, 0.98; none takes one of max_time and the\ntargets away. "
+               "RUN is an id, the beginning of one, or a name (its newest "
+               "run).",
+    .pairs = "stop",
+    .pair = "max_epochs=50",
+    .none = "none",
+    .pairs_needed = true,
+};
+static const struct command_verb verb_fork = {
+    .name = "fork",
+    .summary = "try a setting from a branch, beside the training",
+    .details = "BRANCH is a number of `mltune branches RUN`. NAME=VALUE are "
+               "tunables in which the\nfork differs from it. It runs beside "
+               "the training, then waits for `mltune promote`\nor `mltune "
+               "free`. RUN is an id, the beginning of one, or a name (its "
+               "newest run).",
+    .pairs = "setting",
+    .pair = "learning_rate=0.01",
+    .option = {{"epochs", "run to the end of so many epochs of the branch (1)",
+                "N"},
+               {"clocks", "run for so many clocks", "N"}},
+};
+static const struct command_verb verb_suggest = {
+    .name = "suggest",
+    .summary = "have a setting tried in the search",
+    .details = "NAME=VALUE are tunables; those that are left out have the "
+               "value in use. It is tried\nin the search that is open, or the "
+               "next one, before what the searcher proposes.\nRUN is an id, "
+               "the beginning of one, or a name (its newest run).",
+    .pairs = "setting",
+    .pair = "learning_rate=0.01",
+    .empty = "nothing is suggested: expected NAME=VALUE, such as "
+             "learning_rate=0.01, or --exhausted",
+    .option = {{"exhausted",
+                "nothing follows: with searcher rest the search ends when what "
+                "was suggested is tried",
+                NULL}},
+};
+static const struct command_verb verb_promote = {
+    .name = "promote",
+    .summary = "make a branch what the run trains",
+};
+static const struct command_verb verb_free = {
+    .name = "free",
+    .summary = "give up a branch that was forked by hand",
+};
+
+/* ---- the table ----------------------------------------------------------- */
+
+#define RUN "/runs/{run}"
+#define BRANCH RUN "/branches/{branch}"
+#define ROW "/tables/{table}/rows/{row}"
+
+static const struct command commands[COMMAND_COUNT] = {
+    [COMMAND_SUBMIT] = {"submit", COMMAND_BY_SERVICE, "POST", "/runs",
+                        "submits a run: the body is its configuration",
+                        &configuration, "submitted", "201",
+                        "the run is in the queue", NULL},
+    [COMMAND_VALIDATE] = {"validate", COMMAND_BY_SERVICE, "POST",
+                          "/runs:validate",
+                          "checks a configuration: all that is wrong with it",
+                          &configuration, "checked", "200", "all that is wrong",
+                          NULL},
+    [COMMAND_PAUSE] = {"pause", COMMAND_BY_RUN, "POST", RUN ":pause",
+                       "nothing runs until it is continued", &nothing, "answer",
+                       NULL, NULL, &verb_pause},
+    [COMMAND_CONTINUE] = {"continue", COMMAND_BY_RUN, "POST", RUN ":continue",
+                          "goes on after a pause", &nothing, "answer", NULL,
+                          NULL, &verb_continue},
+    [COMMAND_STOP] = {"stop", COMMAND_BY_RUN, "POST", RUN ":stop",
+                      "ends the run: a snapshot and the best model are written",
+                      &nothing, "answer", NULL, NULL, &verb_stop},
+    [COMMAND_RETUNE] = {"retune", COMMAND_BY_LIVE_RUN, "POST", RUN ":retune",
+                        "a search at the next end of an epoch", &nothing,
+                        "answer", NULL, NULL, &verb_retune},
+    [COMMAND_SNAPSHOT] = {"snapshot", COMMAND_BY_LIVE_RUN, "POST",
+                          RUN ":snapshot",
+                          "a snapshot at the next end of a slice", &nothing,
+                          "answer", NULL, NULL, &verb_snapshot},
+    [COMMAND_LIMITS] = {"limits", COMMAND_BY_LIVE_RUN, "PATCH", RUN,
+                        "other limits: {\"stop\": {...}}", &limits, "answer",
+                        NULL, NULL, &verb_limit},
+    [COMMAND_FORK] = {"fork", COMMAND_BY_LIVE_RUN, "POST", BRANCH ":fork",
+                      "tries a setting from there beside the training",
+                      &fork_body, "answer", NULL, NULL, &verb_fork},
+    [COMMAND_SUGGEST] = {"suggest", COMMAND_BY_LIVE_RUN, "POST",
+                         RUN "/trials:suggest",
+                         "settings to be tried before what the searcher "
+                         "proposes",
+                         &suggest, "answer", NULL, NULL, &verb_suggest},
+    [COMMAND_PROMOTE] = {"promote", COMMAND_BY_LIVE_RUN, "POST",
+                         BRANCH ":promote", "makes it what the run trains",
+                         &nothing, "answer", NULL, NULL, &verb_promote},
+    [COMMAND_FREE] = {"free", COMMAND_BY_LIVE_RUN, "POST", BRANCH ":free",
+                      "gives a branch up that was forked by hand", &nothing,
+                      "answer", NULL, NULL, &verb_free},
+    [COMMAND_DELETE] = {"delete", COMMAND_BY_SERVICE, "DELETE", RUN,
+                        "forgets a run that has ended or waits, with its "
+                        "folder",
+                        &nothing, "answer", NULL, NULL, NULL},
+    [COMMAND_READ] = {"read", COMMAND_BY_LIVE_RUN, "GET", ROW,
+                      "rows of a table, as they are now", NULL, "rows", NULL,
+                      NULL, NULL},
+    [COMMAND_ADD] = {"inc", COMMAND_BY_LIVE_RUN, "POST", ROW ":inc",
+                     "adds to a row, by its table's update rule", &increment,
+                     "added", "200", "it is in the row", NULL},
+    [COMMAND_INTERRUPT] = {.name = "interrupt", .actor = COMMAND_BY_LIVE_RUN},
+};
+
+const struct command *command_of(enum command_id id)
+{
+    assert((unsigned)id < COMMAND_COUNT && commands[id].name);
+    return &commands[id];
+}
+
+const struct command *command_of_verb(const char *name)
+{
+    assert(name);
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        if (commands[i].verb && strcmp(commands[i].verb->name, name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+bool command_is_on(const struct command *c, const char *resource)
+{
+    size_t n = strlen(resource);
+
+    assert(resource[0] == '/');
+    return c->path && strncmp(c->path, resource, n) == 0 &&
+           (c->path[n] == '\0' || c->path[n] == ':');
+}
