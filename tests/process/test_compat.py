@@ -1,0 +1,122 @@
+"""State folders of earlier versions: they are read and their runs go on.
+
+fixtures/b9f8d68.tar.xz holds a state folder that commit b9f8d68 wrote and what
+that program said of it (fixtures/make_b9f8d68.py tells how): `golden/NAME` are
+answers to QUESTIONS, `golden/resume-RUN.json` the results of its own resume.
+"""
+import json
+import math
+import sqlite3
+import tarfile
+
+from harness import ROOT, Case
+
+FIXTURE = ROOT / "tests/process/fixtures/b9f8d68.tar.xz"
+FOLDER = "@FOLDER@"  # in answers: where the state folder lies
+
+QUESTIONS = {
+    "ls.json": ["ls", "--json"],
+    "show-finished.json": ["show", "finished", "--json"],
+    "show-steered.json": ["show", "steered", "--json"],
+    "trials-finished.json": ["trials", "finished", "--json"],
+    "trials-steered.json": ["trials", "steered", "--json"],
+    "branches-finished.json": ["branches", "finished", "--json"],
+    "branches-steered.json": ["branches", "steered", "--json"],
+    **{f"{run}.jsonl": ["export", run, "--format", "jsonl", "-o", "-"]
+       for run in ("finished", "killed", "searching", "steered")},
+}
+RESUMED = ["killed", "searching", "steered"]
+# Of a result: what time or the machine decides.
+MEASURED = {"seconds", "paused_seconds", "waiting_seconds", "url"}
+
+
+class Compat(Case):
+    FAULTS = ("Sanitizer", "runtime error:", "Assertion")
+
+    def setUp(self):
+        """The old state folder as if it had been written here: a run's
+        journal names its snapshots by absolute paths."""
+        super().setUp()
+        with tarfile.open(FIXTURE) as tar:
+            tar.extractall(self.folder)
+        old = (self.folder / "golden/folder").read_text()
+        db = sqlite3.connect(self.folder / ".mltune/mltune.db")
+        for table, column in (("records", "json"), ("runs", "result")):
+            db.execute(f"UPDATE {table} SET {column} ="
+                       f" replace({column}, ?, ?)", (old, str(self.folder)))
+        db.commit()
+        db.close()
+        for path in self.folder.glob(".mltune/runs/*/*.json"):
+            path.write_text(path.read_text().replace(old, str(self.folder)))
+
+    def golden(self, name):
+        text = (self.folder / "golden" / name).read_text()
+        return text.replace(FOLDER, str(self.folder))
+
+    def answer(self, words):
+        done = self.mltune(*words)
+        self.assert_code(done, 0)
+        return done.out
+
+    def assert_says(self, now, old, where, passed_over=(), close=0.0):
+        """All that the old program said, the new one says as well; it may say
+        more. Numbers may be @close to one another."""
+        if isinstance(old, dict):
+            self.assertIsInstance(now, dict, where)
+            for name, value in old.items():
+                if name in passed_over:
+                    continue
+                self.assertIn(name, now, where)
+                self.assert_says(now[name], value, f"{where}/{name}",
+                                 passed_over, close)
+        elif isinstance(old, list):
+            self.assertIsInstance(now, list, where)
+            self.assertEqual(len(now), len(old), where)
+            for i, (a, b) in enumerate(zip(now, old)):
+                self.assert_says(a, b, f"{where}/{i}", passed_over, close)
+        elif isinstance(old, float) and isinstance(now, (int, float)):
+            self.assertTrue(math.isclose(now, old, rel_tol=close),
+                            f"{where}: {now}, it was {old}")
+        else:
+            self.assertEqual(now, old, where)
+
+    def test_answers(self):
+        """What is asked as JSON has all that the old program said."""
+        for name, words in QUESTIONS.items():
+            if not name.endswith(".json"):
+                continue
+            with self.subTest(name):
+                self.assert_says(json.loads(self.answer(words)),
+                                 json.loads(self.golden(name)), name)
+
+    def test_journal(self):
+        """Each record is decoded and written again as the same bytes."""
+        for name, words in QUESTIONS.items():
+            if not name.endswith(".jsonl"):
+                continue
+            with self.subTest(name):
+                now, old = self.answer(words), self.golden(name)
+                self.assertEqual(now.splitlines(), old.splitlines())
+                self.assertEqual(now, old)
+
+    def test_people_can_read_it(self):
+        """The verbs that print for people take old runs as well."""
+        for run in ("finished", "steered"):
+            for verb in ("show", "trials", "branches"):
+                self.assertTrue(self.answer([verb, run]).strip())
+        self.assertIn("finished", self.answer(["ls"]))
+
+    def test_resume(self):
+        """Interrupted runs end as the old program's own resume ended them:
+        they all have `trial_clocks`, so no clock decides anything. Losses may
+        differ as far as another machine's arithmetic does."""
+        for name in RESUMED:
+            with self.subTest(name):
+                done = self.mltune("resume", name, "--json")
+                self.assert_code(done, 0)
+                old = json.loads(self.golden(f"resume-{name}.json"))
+                self.assert_says(done.result, old, name, MEASURED, 1e-3)
+                model = self.folder / ".mltune/runs" / old["run"] / "model"
+                self.assertEqual(done.result["model"], str(model))
+                self.assertTrue((model / "weights.npy").is_file())
+        self.assert_nothing_left()
