@@ -1,5 +1,6 @@
 #include "base/file_io.h"
 
+#include "base/disk_io.h"
 #include "base/mem.h"
 
 #include <assert.h>
@@ -26,168 +27,147 @@ enum err file_join(char out[FILE_PATH_MAX], const char *dir, const char *name,
     return ERR_OK;
 }
 
-static enum err temporary_name(char out[FILE_PATH_MAX], const char *path,
-                               struct fault *f)
-{
-    int n = snprintf(out, FILE_PATH_MAX, "%s.tmp", path);
-
-    if (n < 0 || n >= FILE_PATH_MAX)
-        return fault_set(f, ERR_LIMIT, "path too long: %.200s...", path);
-    return ERR_OK;
-}
-
-static int write_all(int fd, const char *data, size_t len)
-{
-    while (len > 0) {
-        ssize_t n = write(fd, data, len);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -1;
-        data += n;
-        len -= (size_t)n;
-    }
-    return 0;
-}
-
-/* fsync of a file or folder by name. */
-static int sync_path(const char *path)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW), err = 0;
-
-    if (fd < 0)
-        return -1;
-    if (fsync(fd) != 0)
-        err = errno;
-    close(fd);
-    errno = err;
-    return err ? -1 : 0;
-}
-
-/* fsync of the folder that holds @path, so that its entry survives. */
-static int sync_parent(const char *path)
-{
-    char dir[FILE_PATH_MAX];
-    const char *slash = strrchr(path, '/');
-    size_t n = slash ? (size_t)(slash - path) : 0;
-
-    if (!slash)
-        return sync_path(".");
-    if (n == 0)
-        return sync_path("/");
-    assert(n < sizeof(dir));
-    memcpy(dir, path, n);
-    dir[n] = '\0';
-    return sync_path(dir);
-}
-
-/* After a failed fsync the pages may be marked clean although they never
- * reached the disk, so a file is never synced a second time but given up. */
-static int write_synced(const char *path, const void *data, size_t len)
-{
-    int fd =
-        open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    int err = 0;
-
-    if (fd < 0)
-        return -1;
-    if (write_all(fd, data, len) != 0 || fsync(fd) != 0)
-        err = errno;
-    if (close(fd) != 0 && !err)
-        err = errno;
-    errno = err;
-    return err ? -1 : 0;
-}
+/* ---- files --------------------------------------------------------------- */
 
 enum err file_write(const char *path, const void *data, size_t len,
                     struct fault *f)
 {
-    char tmp[FILE_PATH_MAX];
-    enum err err = temporary_name(tmp, path, f);
-    int saved;
+    return disk_write(NULL, path, DISK_PRIVATE, data, len, f);
+}
 
+enum err file_write_shared(const char *path, const void *data, size_t len,
+                           struct fault *f)
+{
+    return disk_write(NULL, path, DISK_SHARED, data, len, f);
+}
+
+/* Written whole under a name of this process, then linked: a link never takes
+ * the place of a file. */
+enum err file_create(const char *path, const void *data, size_t len,
+                     struct fault *f)
+{
+    const struct disk_ops *ops = disk_system();
+    char own[FILE_PATH_MAX];
+    enum err err;
+
+    if (snprintf(own, sizeof(own), "%s.%ld.tmp", path, (long)getpid()) >=
+        FILE_PATH_MAX)
+        return fault_set(f, ERR_LIMIT, "path too long: %.200s...", path);
+    err = file_write(own, data, len, f);
     if (err)
         return err;
-    if (write_synced(tmp, data, len) != 0 || rename(tmp, path) != 0) {
-        saved = errno;
-        unlink(tmp);
-        return fault_errno(f, ERR_IO, saved, "write %s", path);
-    }
-    if (sync_parent(path) != 0)
-        return fault_errno(f, ERR_IO, errno, "flush the folder of %s", path);
+    if (ops->link(own, path) != 0)
+        err = fault_errno(f, errno == EEXIST ? ERR_EXIST : ERR_IO, errno,
+                          "write %s", path);
+    ops->unlink(own);
+    return err ? err : disk_flush_parent(ops, path, f);
+}
+
+enum err file_rename(const char *from, const char *to, struct fault *f)
+{
+    if (disk_system()->rename(from, to) != 0)
+        return fault_errno(f, ERR_IO, errno, "rename %s to %s", from, to);
     return ERR_OK;
 }
 
-/* Reads at most @size bytes; fewer only at the end of the file. */
-static ssize_t read_all(int fd, char *buf, size_t size)
+void file_remove(const char *path)
 {
-    size_t got = 0;
-
-    while (got < size) {
-        ssize_t n = read(fd, buf + got, size - got);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -1;
-        if (n == 0)
-            break;
-        got += (size_t)n;
-    }
-    return (ssize_t)got;
-}
-
-static enum err read_open(int fd, const char *path, size_t max, char **out,
-                          size_t *len, struct fault *f)
-{
-    struct stat st;
-    ssize_t n;
-    char *buf;
-
-    if (fstat(fd, &st) != 0)
-        return fault_errno(f, ERR_IO, errno, "read %s", path);
-    if (!S_ISREG(st.st_mode))
-        return fault_set(f, ERR_IO, "read %s: not a regular file", path);
-    if ((uint64_t)st.st_size > max)
-        return fault_set(f, ERR_LIMIT, "%s has %lld bytes, at most %zu fit",
-                         path, (long long)st.st_size, max);
-    buf = mem_alloc((size_t)st.st_size + 1);
-    if (!buf)
-        return fault_set(f, ERR_NOMEM, "read %s: out of memory", path);
-    n = read_all(fd, buf, (size_t)st.st_size);
-    if (n < 0) {
-        mem_free(buf);
-        return fault_errno(f, ERR_IO, errno, "read %s", path);
-    }
-    buf[n] = '\0';
-    *out = buf;
-    *len = (size_t)n;
-    return ERR_OK;
+    disk_system()->unlink(path);
 }
 
 enum err file_read(const char *path, size_t max, char **out, size_t *len,
                    struct fault *f)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    enum err err;
+    struct disk_in in;
+    char *text = NULL;
+    enum err err = disk_in_open(&in, NULL, path, f);
 
-    if (fd < 0)
-        return fault_errno(f, errno == ENOENT ? ERR_NOENT : ERR_IO, errno,
-                           "read %s", path);
-    err = read_open(fd, path, max, out, len, f);
-    close(fd);
+    if (err)
+        return err;
+    if (in.bytes > max)
+        err = fault_set(f, ERR_LIMIT, "%s has %llu bytes, at most %zu fit",
+                        path, (unsigned long long)in.bytes, max);
+    else if (!(text = mem_alloc(in.bytes + 1)))
+        err = fault_set(f, ERR_NOMEM, "read %s: out of memory", path);
+    else
+        err = disk_in_read(&in, text, in.bytes, f);
+    if (err) {
+        mem_free(text);
+    } else {
+        text[in.bytes] = '\0';
+        *out = text;
+        *len = (size_t)in.bytes;
+    }
+    disk_in_close(&in);
     return err;
 }
 
-static enum err make_one(const char *path, struct fault *f)
+/* ---- locks --------------------------------------------------------------- */
+
+/* Locks of open files, not flock: they can be asked about without being held
+ * for a moment, which would refuse them to who wants them. */
+static int lock_call(int fd, int command, struct flock *lock)
 {
+    *lock = (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    return fcntl(fd, command, lock);
+}
+
+enum err file_lock(const char *path, int *fd, struct fault *f)
+{
+    struct flock lock;
+    enum err err;
+
+    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (*fd < 0)
+        return fault_errno(f, ERR_IO, errno, "lock %s", path);
+    if (lock_call(*fd, F_OFD_SETLK, &lock) == 0) {
+        /* Who it is, is a help; that somebody is, is what counts. */
+        if (ftruncate(*fd, 0) == 0)
+            dprintf(*fd, "%ld\n", (long)getpid());
+        return ERR_OK;
+    }
+    if (errno == EAGAIN || errno == EACCES)
+        err = fault_set(f, ERR_BUSY, "%s is locked by another process", path);
+    else
+        err = fault_errno(f, ERR_IO, errno, "lock %s", path);
+    close(*fd);
+    *fd = -1;
+    return err;
+}
+
+bool file_locked(const char *path, pid_t *pid)
+{
+    struct flock lock;
+    char text[24] = "";
+    bool locked;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return false;
+    locked = lock_call(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+    if (locked && pid && pread(fd, text, sizeof(text) - 1, 0) >= 0)
+        *pid = (pid_t)strtol(text, NULL, 10);
+    close(fd);
+    return locked;
+}
+
+/* ---- folders ------------------------------------------------------------- */
+
+enum err folder_new(const char *path, mode_t mode, struct fault *f)
+{
+    if (disk_system()->mkdir(path, mode) == 0)
+        return ERR_OK;
+    return fault_errno(f, errno == EEXIST ? ERR_EXIST : ERR_IO, errno,
+                       "make folder %s", path);
+}
+
+enum err folder_ensure(const char *path, mode_t mode, struct fault *f)
+{
+    enum err err = folder_new(path, mode, f);
     struct stat st;
 
-    if (mkdir(path, 0700) == 0)
-        return ERR_OK;
-    if (errno != EEXIST)
-        return fault_errno(f, ERR_IO, errno, "make folder %s", path);
+    if (err != ERR_EXIST)
+        return err;
     if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode))
         return fault_set(f, ERR_IO, "%s exists and is not a folder", path);
     return ERR_OK;
@@ -207,12 +187,12 @@ enum err folder_make(const char *path, struct fault *f)
         if (*p != '/')
             continue;
         *p = '\0';
-        err = make_one(part, f);
+        err = folder_ensure(part, FOLDER_PRIVATE, f);
         if (err)
             return err;
         *p = '/';
     }
-    return make_one(part, f);
+    return folder_ensure(part, FOLDER_PRIVATE, f);
 }
 
 /* realpath into our buffer. */
@@ -275,101 +255,69 @@ bool folder_is_empty(const char *path)
     return empty;
 }
 
-/* nftw takes no context: errno is the only way out. */
+/* nftw takes no context: errno is the only way out. After a failed fsync the
+ * pages may be marked clean although they never reached the disk, so nothing is
+ * flushed a second time but given up. */
 static int sync_entry(const char *path, const struct stat *st, int type,
                       struct FTW *ftw)
 {
+    const struct disk_ops *ops = disk_system();
+    int fd, err = 0;
+
     (void)st;
     (void)ftw;
-    if (type == FTW_F || type == FTW_DP)
-        return sync_path(path);
-    return 0;
+    if (type != FTW_F && type != FTW_DP)
+        return 0;
+    fd = ops->open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0);
+    if (fd < 0)
+        return -1;
+    if (ops->fsync(fd) != 0)
+        err = errno;
+    ops->close(fd);
+    errno = err;
+    return err ? -1 : 0;
 }
 
 static int exchange(const char *from, const char *to)
 {
-    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) == 0)
+    const struct disk_ops *ops = disk_system();
+
+    if (ops->exchange(from, to) == 0)
         return 0;
     if (errno != EINVAL && errno != ENOSYS)
         return -1;
     /* A file system without exchange: there is a moment without the folder. */
     if (folder_remove(to, NULL) != ERR_OK)
         return -1;
-    return rename(from, to);
-}
-
-/* ---- locks --------------------------------------------------------------- */
-
-/* Locks of open files, not flock: they can be asked about without being held
- * for a moment, which would refuse them to who wants them. */
-static int lock_call(int fd, int command, struct flock *lock)
-{
-    *lock = (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    return fcntl(fd, command, lock);
-}
-
-enum err file_lock(const char *path, int *fd, struct fault *f)
-{
-    struct flock lock;
-    enum err err;
-
-    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (*fd < 0)
-        return fault_errno(f, ERR_IO, errno, "lock %s", path);
-    if (lock_call(*fd, F_OFD_SETLK, &lock) == 0) {
-        /* Who it is, is a help; that somebody is, is what counts. */
-        if (ftruncate(*fd, 0) == 0)
-            dprintf(*fd, "%ld\n", (long)getpid());
-        return ERR_OK;
-    }
-    if (errno == EAGAIN || errno == EACCES)
-        err = fault_set(f, ERR_BUSY, "%s is locked by another process", path);
-    else
-        err = fault_errno(f, ERR_IO, errno, "lock %s", path);
-    close(*fd);
-    *fd = -1;
-    return err;
-}
-
-bool file_locked(const char *path, pid_t *pid)
-{
-    struct flock lock;
-    char text[24] = "";
-    bool locked;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-    if (fd < 0)
-        return false;
-    locked = lock_call(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
-    if (locked && pid && pread(fd, text, sizeof(text) - 1, 0) >= 0)
-        *pid = (pid_t)strtol(text, NULL, 10);
-    close(fd);
-    return locked;
+    return ops->rename(from, to);
 }
 
 enum err folder_publish(const char *from, const char *to, struct fault *f)
 {
     struct stat st;
+    enum err err;
     int failed;
 
     if (nftw(from, sync_entry, WALK_FDS_MAX, FTW_PHYS | FTW_DEPTH) != 0)
         return fault_errno(f, ERR_IO, errno, "flush %s", from);
-    failed = lstat(to, &st) == 0 && S_ISDIR(st.st_mode) ? exchange(from, to)
-                                                        : rename(from, to);
+    failed = lstat(to, &st) == 0 && S_ISDIR(st.st_mode)
+                 ? exchange(from, to)
+                 : disk_system()->rename(from, to);
     if (failed)
         return fault_errno(f, ERR_IO, errno, "rename %s to %s", from, to);
-    if (sync_parent(to) != 0)
-        return fault_errno(f, ERR_IO, errno, "flush the folder of %s", to);
-    return folder_remove(from, f); /* what was exchanged, if anything */
+    err = disk_flush_parent(NULL, to, f);
+    return err ? err : folder_remove(from, f); /* what was exchanged, if any */
 }
 
 static int remove_entry(const char *path, const struct stat *st, int type,
                         struct FTW *ftw)
 {
+    const struct disk_ops *ops = disk_system();
+
     (void)st;
-    (void)type;
     (void)ftw;
-    return remove(path);
+    return type == FTW_DP || type == FTW_DNR ? ops->rmdir(path)
+                                             : ops->unlink(path);
 }
 
 enum err folder_remove(const char *path, struct fault *f)
@@ -379,6 +327,21 @@ enum err folder_remove(const char *path, struct fault *f)
         errno != ENOENT)
         return fault_errno(f, ERR_IO, errno, "remove %s", path);
     return ERR_OK;
+}
+
+void folder_clear(const char *path, bool (*ours)(const char *name))
+{
+    char name[FILE_PATH_MAX];
+    DIR *dir = opendir(path);
+    struct dirent *e;
+
+    if (!dir)
+        return;
+    while ((e = readdir(dir)))
+        if (ours(e->d_name) && file_join(name, path, e->d_name, NULL) == ERR_OK)
+            file_remove(name);
+    closedir(dir);
+    disk_system()->rmdir(path);
 }
 
 static int sweep_entry(const char *path, const struct stat *st, int type,

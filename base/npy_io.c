@@ -1,5 +1,6 @@
 #include "base/npy_io.h"
 
+#include "base/disk_io.h"
 #include "base/mem.h"
 
 #include <assert.h>
@@ -255,50 +256,30 @@ size_t npy_put_header(char *out, const struct npy_info *info)
 /* ---- writing ------------------------------------------------------------- */
 
 struct npy_writer {
-    FILE *file;
-    char *path, *tmp;
+    struct disk_out out;
     uint64_t left;  /* bytes of values to come */
     uint64_t bytes; /* of the whole file */
 };
-
-static enum err begin_file(struct npy_writer *w, const char *path,
-                           const struct npy_info *info, struct fault *f)
-{
-    char header[NPY_OWN_HEADER_MAX];
-    size_t n = npy_put_header(header, info);
-    size_t tmp_bytes = strlen(path) + sizeof(".tmp");
-    int errnum;
-
-    w->left = info->rows * info->cols * npy_type_bytes(info->type);
-    w->bytes = w->left + n;
-    w->path = mem_strdup(path);
-    w->tmp = mem_alloc(tmp_bytes);
-    if (!w->path || !w->tmp)
-        return fault_set(f, ERR_NOMEM, "write %s: out of memory", path);
-    snprintf(w->tmp, tmp_bytes, "%s.tmp", path);
-    w->file = fopen(w->tmp, "wbe");
-    if (!w->file) {
-        errnum = errno;
-        mem_free(w->tmp); /* not ours: npy_abort is not to remove it */
-        w->tmp = NULL;
-        return fault_errno(f, ERR_IO, errnum, "write %s", path);
-    }
-    setvbuf(w->file, NULL, _IOFBF, BUFFER_BYTES);
-    if (fwrite(header, 1, n, w->file) != n)
-        return fault_errno(f, ERR_IO, errno, "write %s", path);
-    return ERR_OK;
-}
 
 enum err npy_create(const char *path, const struct npy_info *info,
                     struct npy_writer **out, struct fault *f)
 {
     struct npy_writer *w = mem_calloc(1, sizeof(*w));
+    char header[NPY_OWN_HEADER_MAX];
+    size_t n = npy_put_header(header, info);
     enum err err;
 
     assert((unsigned)info->type < TYPES && check_bytes(info, NULL) == ERR_OK);
     if (!w)
         return fault_set(f, ERR_NOMEM, "write %s: out of memory", path);
-    err = begin_file(w, path, info, f);
+    w->left = info->rows * info->cols * npy_type_bytes(info->type);
+    w->bytes = w->left + n;
+    err = disk_out_open(&w->out, NULL, path, DISK_SHARED, f);
+    if (err) {
+        mem_free(w);
+        return err;
+    }
+    err = disk_out_put(&w->out, header, n, f);
     if (err)
         npy_abort(w);
     else
@@ -310,32 +291,8 @@ enum err npy_write(struct npy_writer *w, const void *values, size_t bytes,
                    struct fault *f)
 {
     assert(bytes <= w->left);
-    if (fwrite(values, 1, bytes, w->file) != bytes)
-        return fault_errno(f, ERR_IO, errno, "write %s", w->path);
     w->left -= bytes;
-    return ERR_OK;
-}
-
-static enum err finish_file(struct npy_writer *w, struct fault *f)
-{
-    FILE *file = w->file;
-    int failed = fflush(file) != 0 || fsync(fileno(file)) != 0;
-    int errnum = errno;
-
-    w->file = NULL;
-    if (fclose(file) != 0 && !failed) {
-        failed = 1;
-        errnum = errno;
-    }
-    if (!failed && rename(w->tmp, w->path) != 0) {
-        failed = 1;
-        errnum = errno;
-    }
-    if (failed)
-        return fault_errno(f, ERR_IO, errnum, "write %s", w->path);
-    mem_free(w->tmp);
-    w->tmp = NULL;
-    return ERR_OK;
+    return disk_out_put(&w->out, values, bytes, f);
 }
 
 enum err npy_commit(struct npy_writer *w, uint64_t *bytes, struct fault *f)
@@ -343,10 +300,10 @@ enum err npy_commit(struct npy_writer *w, uint64_t *bytes, struct fault *f)
     enum err err;
 
     assert(w->left == 0);
-    err = finish_file(w, f);
+    err = disk_out_commit(&w->out, f);
     if (!err && bytes)
         *bytes = w->bytes;
-    npy_abort(w);
+    mem_free(w);
     return err;
 }
 
@@ -354,12 +311,7 @@ void npy_abort(struct npy_writer *w)
 {
     if (!w)
         return;
-    if (w->file)
-        fclose(w->file);
-    if (w->tmp)
-        unlink(w->tmp);
-    mem_free(w->tmp);
-    mem_free(w->path);
+    disk_out_abort(&w->out);
     mem_free(w);
 }
 

@@ -1,8 +1,8 @@
 #include "branches/snapshot_io.h"
 
+#include "base/disk_io.h"
 #include "base/mem.h"
 #include "branches/crc32c.h"
-#include "branches/disk_io.h"
 #include "branches/snapshot_format.h"
 
 #include <assert.h>
@@ -209,7 +209,7 @@ enum err snapshot_job_write(struct snapshot_job *job, const char *path,
     enum err err;
 
     find_written(job);
-    err = disk_out_open(&out, ops ? ops : disk_system(), path, f);
+    err = disk_out_open(&out, ops, path, DISK_SHARED, f);
     if (err)
         return err;
     err = put_header(&job->form, &out, f);
@@ -295,7 +295,7 @@ enum err snapshot_open(const char *path, const struct disk_ops *ops,
 
     if (!file)
         return fault_set(f, ERR_NOMEM, "%s: out of memory", path);
-    err = disk_in_open(&file->in, ops ? ops : disk_system(), path, f);
+    err = disk_in_open(&file->in, ops, path, f);
     if (!err)
         err = read_header(file, f);
     if (!err)

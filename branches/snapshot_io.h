@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct disk_ops; /* branches/disk_io.h */
+struct disk_ops; /* base/disk_io.h */
 
 /* ---- writing ------------------------------------------------------------- */
 

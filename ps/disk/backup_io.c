@@ -8,6 +8,8 @@
  * all, so nobody waits for anybody; if two do, they write the same. What a
  * killed run left in DIR is no part of it: its owner replaces it.
  */
+#include "base/disk_io.h"
+#include "base/file_io.h"
 #include "branches/snapshot_io.h"
 #include "ps/disk/manifest_io.h"
 #include "ps/disk/numbering_io.h"
@@ -15,9 +17,7 @@
 #include "ps/wire/comm_io.h"
 
 #include <assert.h>
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -86,22 +86,6 @@ static bool is_ours(const char *name)
            strncmp(name, MANIFEST_NAME, strlen(MANIFEST_NAME)) == 0;
 }
 
-/* Removes a folder of shards and nothing else; what is not there is no error.
- */
-static void remove_folder(const char *dir)
-{
-    DIR *d = opendir(dir);
-    struct dirent *e;
-
-    if (!d)
-        return;
-    while ((e = readdir(d)) != NULL)
-        if (is_ours(e->d_name))
-            unlinkat(dirfd(d), e->d_name, 0);
-    closedir(d);
-    rmdir(dir);
-}
-
 /* Where this node's part of the snapshot @dir is, of a path that fits. */
 static enum err node_folder(const struct mlt_ps *ps, const char *dir,
                             char out[PATH_BYTES], struct fault *f)
@@ -113,34 +97,6 @@ static enum err node_folder(const struct mlt_ps *ps, const char *dir,
     if (n >= PATH_BYTES)
         return fault_set(f, ERR_INVAL, "%.80s...: path is too long", dir);
     return ERR_OK;
-}
-
-static enum err flush_folder(const char *dir, struct fault *f)
-{
-    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int failed = fd < 0 || fsync(fd) != 0, errnum = errno;
-
-    if (fd >= 0) {
-        close(fd);
-        failed =
-            failed && errnum != EINVAL; /* nothing more can be done there */
-    }
-    return failed ? fault_errno(f, ERR_IO, errnum, "flush %s", dir) : ERR_OK;
-}
-
-static enum err flush_parent(const char *dir, struct fault *f)
-{
-    char parent[PATH_BYTES];
-    const char *slash = strrchr(dir, '/');
-    size_t n = slash ? (size_t)(slash - dir) : 0;
-
-    if (!slash)
-        return flush_folder(".", f);
-    if (n == 0)
-        return flush_folder("/", f);
-    memcpy(parent, dir, n);
-    parent[n] = '\0';
-    return flush_folder(parent, f);
 }
 
 /* ---- the thread ---------------------------------------------------------- */
@@ -198,20 +154,21 @@ static enum err write_folder(struct backup *b, struct fault *f)
     char path[PATH_BYTES];
     enum err err;
 
-    remove_folder(b->tmp); /* of a process that was killed */
+    folder_clear(b->tmp, is_ours); /* of a process that was killed */
     if (b->top)
-        remove_folder(b->dir); /* of one, too: begin has looked */
-    if (mkdir(b->tmp, 0777) != 0)
-        return fault_errno(f, ERR_IO, errno, "create %s", b->tmp);
+        folder_clear(b->dir, is_ours); /* of one, too: begin has looked */
+    err = folder_new(b->tmp, FOLDER_SHARED, f);
+    if (err)
+        return err;
     err = write_shards(b, f);
     if (!err)
         err = join_path(path, b->tmp, MANIFEST_NAME, f);
     if (!err) /* flushes the folder, too */
         err = manifest_store(&b->manifest, path, f);
-    if (!err && rename(b->tmp, b->dir) != 0)
-        err = fault_errno(f, ERR_IO, errno, "rename %s to %s", b->tmp, b->dir);
+    if (!err)
+        err = file_rename(b->tmp, b->dir, f);
     if (err)
-        remove_folder(b->tmp);
+        folder_clear(b->tmp, is_ours);
     return err;
 }
 
@@ -222,10 +179,10 @@ static void take_back(const struct backup *b)
     char path[PATH_BYTES];
 
     if (join_path(path, b->dir, MANIFEST_NAME, NULL) == ERR_OK)
-        unlink(path);
+        file_remove(path);
     if (b->top && join_path(path, b->top, MANIFEST_NAME, NULL) == ERR_OK)
-        unlink(path);
-    remove_folder(b->dir);
+        file_remove(path);
+    folder_clear(b->dir, is_ours);
 }
 
 /* Adds the parts of node @node. ERR_NOENT: it has not written them, but maybe
@@ -264,11 +221,11 @@ static enum err write_whole(const struct backup *b, struct fault *f)
         err = join_path(path, b->top, MANIFEST_NAME, f);
     if (!err)
         err = manifest_store(&b->manifest, whole, f);
-    if (!err && rename(whole, path) != 0)
-        err = fault_errno(f, ERR_IO, errno, "rename %s to %s", whole, path);
     if (!err)
-        err = flush_folder(b->top, f);
-    return err ? err : flush_parent(b->top, f);
+        err = file_rename(whole, path, f);
+    if (!err)
+        err = disk_flush_folder(NULL, b->top, f);
+    return err ? err : disk_flush_parent(NULL, b->top, f);
 }
 
 /* The checkpoint's manifest, if all nodes have written their part. */
@@ -290,7 +247,7 @@ static void *backup_main(void *arg)
     ssize_t n;
 
     if (write_folder(b, &b->fault) == ERR_OK) {
-        enum err err = flush_parent(b->dir, &b->fault);
+        enum err err = disk_flush_parent(NULL, b->dir, &b->fault);
 
         if (!err && b->top)
             err = complete(b, &b->fault);
@@ -461,8 +418,8 @@ enum err ps_snapshot_begin(struct mlt_ps *ps, branch_id branch, const char *dir,
     if (!err && ps->all_workers > MANIFEST_WORKERS_MAX)
         err = fault_set(f, ERR_LIMIT, "snapshot: of at most %d workers",
                         MANIFEST_WORKERS_MAX);
-    if (!err && ps->nodes > 1 && mkdir(dir, 0777) != 0 && errno != EEXIST)
-        err = fault_errno(f, ERR_IO, errno, "create %s", dir);
+    if (!err && ps->nodes > 1)
+        err = folder_ensure(dir, FOLDER_SHARED, f);
     if (!err && ps->nodes > 1 && !(b->top = mem_strdup(dir)))
         err = fault_set(f, ERR_NOMEM, "snapshot %s: out of memory", dir);
     if (!err)

@@ -1,8 +1,8 @@
 #include "ps/disk/numbering_io.h"
 
+#include "base/file_io.h"
 #include "base/mem.h"
 #include "branches/crc32c.h"
-#include "branches/disk_io.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,21 +14,13 @@ enum err numbering_store(struct manifest *m, const struct table *table,
 {
     size_t n = numbering_bytes(m, worker);
     unsigned char *bytes = mem_alloc(n + 1);
-    struct disk_out out;
     enum err err;
 
     if (!bytes)
         return fault_set(f, ERR_NOMEM, "write %s: out of memory", path);
     numbering_put(m, table, worker, bytes);
     m->part[worker].rows_seal = crc32c(0, bytes, n);
-    err = disk_out_open(&out, disk_system(), path, f);
-    if (!err) {
-        err = disk_out_put(&out, bytes, n, f);
-        if (err)
-            disk_out_abort(&out);
-        else
-            err = disk_out_commit(&out, f);
-    }
+    err = file_write_shared(path, bytes, n, f);
     mem_free(bytes);
     return err;
 }
@@ -36,25 +28,21 @@ enum err numbering_store(struct manifest *m, const struct table *table,
 static enum err load_one(struct numbering *n, const struct manifest *m,
                          uint32_t worker, const char *path, struct fault *f)
 {
-    struct disk_in in;
-    unsigned char *bytes = NULL;
-    enum err err = disk_in_open(&in, disk_system(), path, f);
+    uint64_t bytes = numbering_bytes(m, worker);
+    char *text;
+    size_t len;
+    enum err err = file_read(path, bytes, &text, &len, f);
 
+    if (err == ERR_LIMIT)
+        return fault_set(f, ERR_FORMAT,
+                         "%s: more than the %" PRIu64 " bytes that the "
+                         "manifest's tables take",
+                         path, bytes);
     if (err)
         return err;
-    if (in.bytes != numbering_bytes(m, worker))
-        err = fault_set(f, ERR_FORMAT,
-                        "%s: %" PRIu64 " bytes, but the manifest's tables take "
-                        "%" PRIu64,
-                        path, in.bytes, numbering_bytes(m, worker));
-    if (!err && !(bytes = mem_alloc(in.bytes + 1)))
-        err = fault_set(f, ERR_NOMEM, "read %s: out of memory", path);
-    if (!err)
-        err = disk_in_read(&in, bytes, in.bytes, f);
-    if (!err)
-        err = numbering_take(n, m, worker, bytes, in.bytes, path, f);
-    mem_free(bytes);
-    disk_in_close(&in);
+    err =
+        numbering_take(n, m, worker, (const unsigned char *)text, len, path, f);
+    mem_free(text);
     return err;
 }
 

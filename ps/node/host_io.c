@@ -1,6 +1,7 @@
 #include "ps/node/host_io.h"
 
 #include "base/clock_io.h"
+#include "base/file_io.h"
 #include "base/json/json.h"
 #include "base/json/problems.h"
 #include "base/json/schema.h"
@@ -15,7 +16,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* For the other nodes to load their data: the tuner sees sooner that one is
@@ -840,9 +840,9 @@ enum err host_save(struct host *h, branch_id branch, const char *dir,
     json_t *app = NULL, *tables;
     enum err err;
 
-    if (mkdir(dir, 0777) != 0 && errno != EEXIST)
-        return fault_errno(f, ERR_IO, errno, "make folder %s", dir);
-    err = ps_save(h->ps, branch, dir, bytes, f);
+    err = folder_ensure(dir, FOLDER_SHARED, f);
+    if (!err)
+        err = ps_save(h->ps, branch, dir, bytes, f);
     if (!err && ps_node(h->ps) > 0) /* the first node's part of the work */
         return (*data = json_object()) ? ERR_OK : ERR_NOMEM;
     if (!err)

@@ -1,6 +1,7 @@
 #include "ps/node/node_io.h"
 
 #include "base/clock_io.h"
+#include "base/file_io.h"
 #include "base/json/json.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -14,7 +15,6 @@
 #include <zmq.h>
 
 #include <assert.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -96,25 +96,6 @@ int node_exit_code(enum node_end end, int signal)
     default:
         return 1;
     }
-}
-
-/* What a writer that cannot be ended leaves behind: its temporary files in the
- * folder @dir, or all of it. */
-static void remove_files(const char *dir, bool all)
-{
-    DIR *d = opendir(dir);
-    struct dirent *e;
-    size_t n;
-
-    while (d && (e = readdir(d))) {
-        n = strlen(e->d_name);
-        if (all || (n > 4 && strcmp(e->d_name + n - 4, ".tmp") == 0))
-            unlinkat(dirfd(d), e->d_name, 0);
-    }
-    if (d)
-        closedir(d);
-    if (all)
-        rmdir(dir);
 }
 
 static bool wait_readable(int fd, time_ns until)
@@ -779,7 +760,8 @@ static void tear_down(struct server *s)
     node_link_close(&s->link);
 }
 
-/* Work that cannot be ended ends with the process. */
+/* Work that cannot be ended ends with the process, and what it was writing
+ * goes. */
 _Noreturn static void leave_at_once(struct server *s)
 {
     char dir[PROTO_PATH_MAX + 32];
@@ -789,14 +771,14 @@ _Noreturn static void leave_at_once(struct server *s)
               : s->job.running ? msg_kind_name(s->errand.kind)
                                : "snapshot");
     if (s->job.running && s->errand.kind == MSG_SAVE)
-        remove_files(s->errand.path.path, false);
+        folder_sweep(s->errand.path.path);
     if (s->snapshot) {
         if (ps_nodes(host_ps(s->host)) > 1)
             snprintf(dir, sizeof(dir), "%s/node-%u.tmp", s->snapshot_dir,
                      s->o->node);
         else
             snprintf(dir, sizeof(dir), "%s.tmp", s->snapshot_dir);
-        remove_files(dir, true);
+        folder_remove(dir, NULL);
     }
     _exit(node_exit_code(s->end, s->signal));
 }

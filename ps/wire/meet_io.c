@@ -1,6 +1,7 @@
 #include "ps/wire/meet_io.h"
 
 #include "base/clock_io.h"
+#include "base/file_io.h"
 #include "base/mem.h"
 
 #include <zmq.h>
@@ -47,13 +48,11 @@ static enum err bind_socket(const struct meet *m, void *pull,
                      endpoint, zmq_strerror(errno));
 }
 
-/* Under its name only when it is whole. */
 static enum err write_file(const struct meet *m, void *pull, struct fault *f)
 {
-    char path[PATH_BYTES], tmp[PATH_BYTES], endpoint[MEET_ENDPOINT_MAX];
+    char path[PATH_BYTES], endpoint[MEET_ENDPOINT_MAX], line[LINE_BYTES];
     size_t size = sizeof(endpoint);
-    FILE *file;
-    bool written;
+    int n;
 
     if (zmq_getsockopt(pull, ZMQ_LAST_ENDPOINT, endpoint, &size) != 0)
         return fault_errno(f, ERR_IO, errno, "node %u", m->node);
@@ -64,15 +63,10 @@ static enum err write_file(const struct meet *m, void *pull, struct fault *f)
                          "tcp://10.0.0.3:*",
                          m->node, endpoint);
     file_of(m, m->node, "", path);
-    file_of(m, m->node, ".tmp", tmp);
-    file = fopen(tmp, "we");
-    if (!file)
-        return fault_errno(f, ERR_IO, errno, "write %s", tmp);
-    written = fprintf(file, "%s %016" PRIx64 "\n", endpoint, m->number) > 0;
-    written = fclose(file) == 0 && written;
-    if (!written || rename(tmp, path) != 0)
-        return fault_errno(f, ERR_IO, errno, "write %s", path);
-    return ERR_OK;
+    n = snprintf(line, sizeof(line), "%s %016" PRIx64 "\n", endpoint,
+                 m->number);
+    assert(n > 0 && (size_t)n < sizeof(line));
+    return file_write_shared(path, line, (size_t)n, f);
 }
 
 static enum err folder_open(struct meet *m, void *pull, const char *listen,
@@ -194,9 +188,9 @@ void meet_close(struct meet *m)
 
     if (m->peer && !meet_is_address(m->place)) {
         file_of(m, m->node, "", path);
-        unlink(path);
+        file_remove(path);
         file_of(m, m->node, ".socket", path);
-        unlink(path);
+        file_remove(path);
     }
     meet_address_close(m);
     mem_free(m->peer);

@@ -2,9 +2,9 @@
  * a state whose own snapshot is the same file. Each input is tried as it is,
  * and with its checksums and length made right, so that what lies behind them
  * is reached. */
+#include "base/disk_io.h"
 #include "base/mem.h"
 #include "branches/crc32c.h"
-#include "branches/disk_io.h"
 #include "branches/snapshot_format.h"
 #include "branches/snapshot_io.h"
 #include "branches/store.h"
@@ -88,9 +88,14 @@ static int fuzz_unlink(const char *path)
     return 0;
 }
 
-static const struct disk_ops snapshot_fuzz_ops = {
-    fuzz_open, fuzz_read, fuzz_write,  fuzz_size,
-    fuzz_fd,   fuzz_fd,   fuzz_rename, fuzz_unlink};
+static const struct disk_ops snapshot_fuzz_ops = {.open = fuzz_open,
+                                                  .read = fuzz_read,
+                                                  .write = fuzz_write,
+                                                  .size = fuzz_size,
+                                                  .fsync = fuzz_fd,
+                                                  .close = fuzz_fd,
+                                                  .rename = fuzz_rename,
+                                                  .unlink = fuzz_unlink};
 
 /* ---- making checksums right ---------------------------------------------- */
 

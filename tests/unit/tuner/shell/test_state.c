@@ -1,12 +1,10 @@
 #include "base/file_io.h"
-#include "base/mem.h"
 #include "tests/unit/fixture/check.h"
 #include "tuner/shell/state_io.h"
 
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -43,191 +41,6 @@ static bool exists(const char *name)
 static void put(const char *name, const char *text)
 {
     assert_int_equal(file_write(in_dir(name), text, strlen(text), NULL), 0);
-}
-
-static void expect_text(const char *name, const char *text)
-{
-    char *got;
-    size_t len;
-
-    assert_int_equal(file_read(in_dir(name), 1000, &got, &len, NULL), 0);
-    assert_int_equal(len, strlen(text));
-    assert_string_equal(got, text);
-    mem_free(got);
-}
-
-/* What is written is read back, for the owner alone, with nothing beside it. */
-static void file_written_is_read_back(void **state)
-{
-    struct stat st;
-
-    (void)state;
-    put("a", "one");
-    put("a", "two, longer");
-    expect_text("a", "two, longer");
-    assert_false(exists("a.tmp"));
-    assert_int_equal(stat(in_dir("a"), &st), 0);
-    assert_int_equal(st.st_mode & 0777, 0600);
-}
-
-/* A write that fails leaves the old file and no temporary one. */
-static void file_failed_write_leaves_the_old(void **state)
-{
-    pid_t pid;
-    int status;
-
-    (void)state;
-    put("a", "old");
-    pid = fork();
-    if (pid == 0) {
-        struct rlimit limit = {1000, 1000};
-        static const char big[5000] = "x";
-        struct fault f = {0};
-        enum err err;
-
-        signal(SIGXFSZ, SIG_IGN);
-        setrlimit(RLIMIT_FSIZE, &limit);
-        err = file_write(in_dir("a"), big, sizeof(big), &f);
-        _exit(err == ERR_IO && strstr(f.text, "/a: File too large") ? 0 : 1);
-    }
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(status, 0);
-    expect_text("a", "old");
-    assert_false(exists("a.tmp"));
-}
-
-/* Each way a read can fail has its error. */
-static void file_read_errors_are_told_apart(void **state)
-{
-    struct fault f = {0};
-    char *text;
-    size_t len;
-
-    (void)state;
-    assert_int_equal(file_read(in_dir("none"), 10, &text, &len, &f), ERR_NOENT);
-    assert_non_null(strstr(f.text, "/none"));
-    put("long", "0123456789a");
-    assert_int_equal(file_read(in_dir("long"), 10, &text, &len, &f), ERR_LIMIT);
-    assert_int_equal(file_read(dir, 10, &text, &len, &f), ERR_IO);
-    mem_fail_at(1, 0);
-    assert_int_equal(file_read(in_dir("long"), 99, &text, &len, &f), ERR_NOMEM);
-    mem_fail_at(0, 0);
-}
-
-/* Folders are made with those above them; a file in the way is named. */
-static void folder_make_makes_all_of_the_path(void **state)
-{
-    struct fault f = {0};
-
-    (void)state;
-    assert_int_equal(folder_make(in_dir("x/y/z"), NULL), 0);
-    assert_int_equal(folder_make(in_dir("x/y/z"), NULL), 0);
-    assert_true(folder_is_empty(in_dir("x/y/z")));
-    put("file", "");
-    assert_int_equal(folder_make(in_dir("file/sub"), &f), ERR_IO);
-    assert_non_null(strstr(f.text, "not a folder"));
-    assert_false(folder_is_empty(in_dir("file")));
-    assert_false(folder_is_empty(in_dir("none")));
-}
-
-/* A folder's absolute name is known before the folder is there. */
-static void folder_absolute_needs_only_the_folders_above(void **state)
-{
-    char out[FILE_PATH_MAX], expected[FILE_PATH_MAX], cwd[FILE_PATH_MAX];
-
-    (void)state;
-    assert_non_null(getcwd(cwd, sizeof(cwd)));
-    assert_int_equal(file_join(expected, dir, "x/y", NULL), 0);
-    assert_int_equal(folder_absolute(in_dir("x/y"), out, NULL), 0);
-    assert_string_equal(out, expected);
-    assert_true(exists("x"));
-    assert_false(exists("x/y"));
-    assert_int_equal(folder_absolute(in_dir("x//y//"), out, NULL), 0);
-    assert_string_equal(out, expected);
-    assert_int_equal(folder_absolute(in_dir("x/../x/y"), out, NULL), 0);
-    assert_string_equal(out, expected);
-    assert_int_equal(chdir(dir), 0);
-    assert_int_equal(file_join(expected, dir, "new", NULL), 0);
-    assert_int_equal(folder_absolute("new", out, NULL), 0);
-    assert_string_equal(out, expected);
-    assert_int_equal(folder_absolute("./new/", out, NULL), 0);
-    assert_string_equal(out, expected);
-    assert_int_equal(chdir(cwd), 0);
-    assert_int_equal(folder_absolute("", out, NULL), ERR_INVAL);
-    put("file", "");
-    assert_int_equal(folder_absolute(in_dir("file/sub"), out, NULL), ERR_IO);
-}
-
-/* A published folder has its new name, the old content under it is gone, and so
- * is the temporary name. */
-static void folder_published_replaces_the_old(void **state)
-{
-    char from[FILE_PATH_MAX], to[FILE_PATH_MAX];
-
-    (void)state;
-    assert_int_equal(file_join(to, dir, "model", NULL), 0);
-    assert_int_equal(file_join(from, dir, "model.tmp", NULL), 0);
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(folder_make(in_dir("model.tmp/sub"), NULL), 0);
-        put("model.tmp/sub/file", i ? "new" : "old");
-        put(i ? "model.tmp/b" : "model.tmp/a", "");
-        assert_int_equal(folder_publish(from, to, NULL), 0);
-        expect_text("model/sub/file", i ? "new" : "old");
-        assert_false(exists("model.tmp"));
-    }
-    assert_true(exists("model/b"));
-    assert_false(exists("model/a"));
-}
-
-/* A folder that cannot be published stays as it was. */
-static void folder_publish_onto_a_file_is_refused(void **state)
-{
-    char from[FILE_PATH_MAX], to[FILE_PATH_MAX];
-    struct fault f = {0};
-
-    (void)state;
-    assert_int_equal(file_join(to, dir, "model", NULL), 0);
-    assert_int_equal(file_join(from, dir, "model.tmp", NULL), 0);
-    put("model", "a file");
-    assert_int_equal(folder_make(from, NULL), 0);
-    assert_int_equal(folder_publish(from, to, &f), ERR_IO);
-    assert_non_null(strstr(f.text, "model.tmp"));
-    expect_text("model", "a file");
-    assert_true(exists("model.tmp"));
-}
-
-/* Removing takes everything below, never what a link points to. */
-static void folder_remove_follows_no_link(void **state)
-{
-    char link[FILE_PATH_MAX];
-
-    (void)state;
-    assert_int_equal(folder_make(in_dir("precious"), NULL), 0);
-    put("precious/file", "x");
-    assert_int_equal(folder_make(in_dir("d/e"), NULL), 0);
-    put("d/e/f", "x");
-    assert_int_equal(file_join(link, dir, "d/link", NULL), 0);
-    assert_int_equal(symlink(in_dir("precious"), link), 0);
-    assert_int_equal(folder_remove(in_dir("d"), NULL), 0);
-    assert_false(exists("d"));
-    expect_text("precious/file", "x");
-    assert_int_equal(folder_remove(in_dir("d"), NULL), 0);
-}
-
-/* Sweeping removes what ends in .tmp, files and folders, and nothing else. */
-static void folder_sweep_removes_temporaries(void **state)
-{
-    (void)state;
-    assert_int_equal(folder_make(in_dir("r/model.tmp/x"), NULL), 0);
-    put("r/model.tmp/x/file", "x");
-    put("r/a.tmp", "x");
-    put("r/tmp", "x");
-    put("r/a.tmp.keep", "x");
-    folder_sweep(in_dir("r"));
-    assert_false(exists("r/model.tmp"));
-    assert_false(exists("r/a.tmp"));
-    assert_true(exists("r/tmp"));
-    assert_true(exists("r/a.tmp.keep"));
 }
 
 /* A run's id is made of its name, whatever that holds. */
@@ -409,15 +222,6 @@ static void state_is_made_and_found(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(file_written_is_read_back),
-        CASE(file_failed_write_leaves_the_old),
-        CASE(file_read_errors_are_told_apart),
-        CASE(folder_make_makes_all_of_the_path),
-        CASE(folder_absolute_needs_only_the_folders_above),
-        CASE(folder_published_replaces_the_old),
-        CASE(folder_publish_onto_a_file_is_refused),
-        CASE(folder_remove_follows_no_link),
-        CASE(folder_sweep_removes_temporaries),
         CASE(run_folder_id_comes_from_the_name),
         CASE(run_id_validity),
         CASE(run_folder_is_alive_while_locked),

@@ -1,4 +1,4 @@
-#include "branches/disk_io.h"
+#include "base/disk_io.h"
 
 #include "base/mem.h"
 
@@ -33,20 +33,45 @@ static int system_size(int fd, uint64_t *bytes)
     return 0;
 }
 
-const struct disk_ops *disk_system(void)
+static int system_exchange(const char *a, const char *b)
 {
-    static const struct disk_ops ops = {system_open, read,  write,  system_size,
-                                        fsync,       close, rename, unlink};
-
-    return &ops;
+    return renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE);
 }
 
-static int open_again(const struct disk_ops *ops, const char *path, int flags)
+static const struct disk_ops system_ops = {
+    .open = system_open,
+    .read = read,
+    .write = write,
+    .size = system_size,
+    .fsync = fsync,
+    .close = close,
+    .rename = rename,
+    .exchange = system_exchange,
+    .link = link,
+    .unlink = unlink,
+    .mkdir = mkdir,
+    .rmdir = rmdir,
+};
+
+static const struct disk_ops *in_use = &system_ops;
+
+const struct disk_ops *disk_system(void)
+{
+    return in_use;
+}
+
+void disk_replace(const struct disk_ops *ops)
+{
+    in_use = ops ? ops : &system_ops;
+}
+
+static int open_again(const struct disk_ops *ops, const char *path, int flags,
+                      mode_t mode)
 {
     int fd;
 
     do
-        fd = ops->open(path, flags | O_CLOEXEC, 0666);
+        fd = ops->open(path, flags | O_CLOEXEC, mode);
     while (fd < 0 && errno == EINTR);
     return fd;
 }
@@ -65,26 +90,30 @@ static int fsync_again(const struct disk_ops *ops, int fd)
 
 static void out_release(struct disk_out *o)
 {
+    mem_free(o->path);
     mem_free(o->tmp);
     mem_free(o->buffer);
     memset(o, 0, sizeof(*o));
     o->fd = -1;
 }
 
-enum err disk_out_open(struct disk_out *o, const struct disk_ops *ops,
-                       const char *path, struct fault *f)
+/* Without a buffer. */
+static enum err begin(struct disk_out *o, const struct disk_ops *ops,
+                      const char *path, mode_t mode, struct fault *f)
 {
     size_t size = strlen(path) + sizeof(".tmp");
 
-    *o = (struct disk_out){.ops = ops, .path = path, .fd = -1};
+    assert(size > sizeof(".tmp"));
+    *o = (struct disk_out){.ops = ops ? ops : in_use, .fd = -1};
+    o->path = mem_strdup(path);
     o->tmp = mem_alloc(size);
-    o->buffer = mem_alloc(DISK_BUFFER_BYTES);
-    if (!o->tmp || !o->buffer) {
+    if (!o->path || !o->tmp) {
         out_release(o);
         return fault_set(f, ERR_NOMEM, "%s: out of memory", path);
     }
     snprintf(o->tmp, size, "%s.tmp", path);
-    o->fd = open_again(ops, o->tmp, O_WRONLY | O_CREAT | O_TRUNC);
+    o->fd = open_again(o->ops, o->tmp,
+                       O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, mode);
     if (o->fd >= 0)
         return ERR_OK;
     fault_errno(f, ERR_IO, errno, "create %s", o->tmp);
@@ -92,10 +121,26 @@ enum err disk_out_open(struct disk_out *o, const struct disk_ops *ops,
     return ERR_IO;
 }
 
+enum err disk_out_open(struct disk_out *o, const struct disk_ops *ops,
+                       const char *path, mode_t mode, struct fault *f)
+{
+    unsigned char *buffer = mem_alloc(DISK_BUFFER_BYTES);
+    enum err err;
+
+    if (!buffer)
+        return fault_set(f, ERR_NOMEM, "%s: out of memory", path);
+    err = begin(o, ops, path, mode, f);
+    if (err)
+        mem_free(buffer);
+    else
+        o->buffer = buffer;
+    return err;
+}
+
 static const char *write_advice(int error)
 {
     if (error == ENOSPC || error == EDQUOT)
-        return " (make room, or choose another --state folder)";
+        return " (make room, or name another folder)";
     return "";
 }
 
@@ -135,6 +180,7 @@ enum err disk_out_put(struct disk_out *o, const void *data, size_t n,
 {
     enum err err;
 
+    assert(o->buffer && o->fd >= 0);
     if (n > DISK_BUFFER_BYTES - o->used) {
         err = out_flush(o, f);
         if (err)
@@ -153,37 +199,66 @@ enum err disk_out_put(struct disk_out *o, const void *data, size_t n,
     return err;
 }
 
-/* The folder of @path, in @out[size]. */
-static void folder_of(const char *path, char *out, size_t size)
+static ssize_t stream_write(void *cookie, const char *bytes, size_t n)
 {
-    const char *slash = strrchr(path, '/');
-
-    if (!slash)
-        snprintf(out, size, ".");
-    else if (slash == path)
-        snprintf(out, size, "/");
-    else
-        snprintf(out, size, "%.*s", (int)(slash - path), path);
+    /* What failed is told by errno, which disk_out_put leaves as it was. */
+    return disk_out_put(cookie, bytes, n, NULL) == ERR_OK ? (ssize_t)n : 0;
 }
 
-/* A rename is on the disk when its folder is. Some file systems cannot flush a
- * folder and say EINVAL: there is nothing more to do then. */
-static enum err flush_folder(struct disk_out *o, struct fault *f)
+FILE *disk_out_stream(struct disk_out *o)
 {
-    size_t size = strlen(o->path) + 2;
-    char *folder = o->tmp; /* PATH.tmp: long enough, and not needed any more */
+    const cookie_io_functions_t io = {.write = stream_write};
+
+    assert(o->buffer);
+    return fopencookie(o, "w", io);
+}
+
+/* Some file systems cannot flush a folder and say EINVAL: there is nothing more
+ * to do then. */
+enum err disk_flush_folder(const struct disk_ops *ops, const char *path,
+                           struct fault *f)
+{
     enum err err = ERR_OK;
     int fd;
 
-    folder_of(o->path, folder, size);
-    fd = open_again(o->ops, folder, O_RDONLY | O_DIRECTORY);
+    ops = ops ? ops : in_use;
+    fd = open_again(ops, path, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0)
-        return fault_errno(f, ERR_IO, errno, "open folder %s", folder);
-    if (fsync_again(o->ops, fd) != 0 && errno != EINVAL)
-        err = fault_errno(f, ERR_IO, errno,
-                          "flush folder %s to the disk (%s is whole)", folder,
-                          o->path);
-    o->ops->close(fd);
+        return fault_errno(f, ERR_IO, errno, "open folder %s", path);
+    if (fsync_again(ops, fd) != 0 && errno != EINVAL)
+        err =
+            fault_errno(f, ERR_IO, errno, "flush folder %s to the disk", path);
+    ops->close(fd);
+    return err;
+}
+
+/* @folder: room for the name, strlen(@path) + 2 bytes. */
+static enum err flush_parent(const struct disk_ops *ops, const char *path,
+                             char *folder, struct fault *f)
+{
+    const char *slash = strrchr(path, '/');
+    size_t n = slash ? (size_t)(slash - path) : 0;
+
+    if (n == 0) {
+        memcpy(folder, slash ? "/" : ".", 2);
+    } else {
+        memcpy(folder, path, n);
+        folder[n] = '\0';
+    }
+    return disk_flush_folder(ops, folder, f);
+}
+
+enum err disk_flush_parent(const struct disk_ops *ops, const char *path,
+                           struct fault *f)
+{
+    char *folder = mem_alloc(strlen(path) + 2);
+    enum err err;
+
+    if (!folder)
+        return fault_set(f, ERR_NOMEM, "flush the folder of %s: out of memory",
+                         path);
+    err = flush_parent(ops, path, folder, f);
+    mem_free(folder);
     return err;
 }
 
@@ -192,6 +267,7 @@ enum err disk_out_commit(struct disk_out *o, struct fault *f)
     enum err err = out_flush(o, f);
     int fd = o->fd;
 
+    assert(fd >= 0);
     if (!err && fsync_again(o->ops, fd) != 0)
         err = fault_errno(f, ERR_IO, errno, "flush %s to the disk", o->tmp);
     o->fd = -1;
@@ -203,7 +279,11 @@ enum err disk_out_commit(struct disk_out *o, struct fault *f)
         disk_out_abort(o);
         return err;
     }
-    err = flush_folder(o, f);
+    /* A rename is on the disk when its folder is. PATH.tmp is long enough for
+     * the folder's name, and not needed any more. */
+    err = flush_parent(o->ops, o->path, o->tmp, f);
+    if (err)
+        fault_wrap(f, "%s is whole, but its name may be lost", o->path);
     out_release(o);
     return err;
 }
@@ -216,6 +296,23 @@ void disk_out_abort(struct disk_out *o)
     out_release(o);
 }
 
+enum err disk_out_end(struct disk_out *o, enum err err, struct fault *f)
+{
+    if (!err)
+        return disk_out_commit(o, f);
+    disk_out_abort(o);
+    return err;
+}
+
+enum err disk_write(const struct disk_ops *ops, const char *path, mode_t mode,
+                    const void *data, size_t len, struct fault *f)
+{
+    struct disk_out o;
+    enum err err = begin(&o, ops, path, mode, f);
+
+    return err ? err : disk_out_end(&o, write_all(&o, data, len, 0, f), f);
+}
+
 /* ---- reading ------------------------------------------------------------- */
 
 enum err disk_in_open(struct disk_in *in, const struct disk_ops *ops,
@@ -223,11 +320,12 @@ enum err disk_in_open(struct disk_in *in, const struct disk_ops *ops,
 {
     enum err err;
 
-    *in = (struct disk_in){.ops = ops, .path = mem_strdup(path), .fd = -1};
+    *in = (struct disk_in){.ops = ops ? ops : in_use, .fd = -1};
+    in->path = mem_strdup(path);
     if (!in->path)
         return fault_set(f, ERR_NOMEM, "%s: out of memory", path);
-    in->fd = open_again(ops, path, O_RDONLY);
-    if (in->fd >= 0 && ops->size(in->fd, &in->bytes) == 0)
+    in->fd = open_again(in->ops, path, O_RDONLY, 0);
+    if (in->fd >= 0 && in->ops->size(in->fd, &in->bytes) == 0)
         return ERR_OK;
     err = fault_errno(f, errno == ENOENT ? ERR_NOENT : ERR_IO, errno, "open %s",
                       path);
