@@ -352,32 +352,41 @@ static enum err wait_peers(struct comm *c,
     return err;
 }
 
+/* The lists that mlt_ps_expect made become the workers' own. */
+static void adopt_known(struct mlt_ps *ps, mlt_table table)
+{
+    struct placement *p = &ps->placement[table];
+
+    for (unsigned i = 0; p->known && i < ps->workers; i++) {
+        struct view *v = &ps->worker[i].view[table];
+
+        prefetch_list_deinit(v->known);
+        *v->known = p->known[i];
+        prefetch_list_init(&p->known[i], ps->table[table].rows);
+    }
+}
+
 /* All nodes have said what they will touch. */
 static enum err place_table(struct mlt_ps *ps, mlt_table table)
 {
-    struct placement *p = &ps->placement[table];
     struct table *t = &ps->table[table];
 
-    if (placement_make(p, t) != ERR_OK)
+    if (placement_make(&ps->placement[table], t) != ERR_OK)
         return ERR_NOMEM;
-    for (unsigned i = 0; i < ps->workers; i++) {
-        struct view *v = &ps->worker[i].view[table];
-
-        v->number = t->number;
-        if (p->known) {
-            prefetch_list_deinit(v->known);
-            *v->known = p->known[i];
-            prefetch_list_init(&p->known[i], t->rows);
-        }
-    }
+    for (unsigned i = 0; i < ps->workers; i++)
+        ps->worker[i].view[table].number = t->number;
     return ERR_OK;
 }
 
 static enum err place_tables(struct mlt_ps *ps, struct fault *f)
 {
-    for (mlt_table t = 0; t < ps->tables; t++)
-        if (table_gathers(ps, &ps->table[t]) && place_table(ps, t) != ERR_OK)
+    for (mlt_table t = 0; t < ps->tables; t++) {
+        if (!table_gathers(ps, &ps->table[t]))
+            continue;
+        if (ps->places && place_table(ps, t) != ERR_OK)
             return fault_set(f, ERR_NOMEM, "no memory to place rows");
+        adopt_known(ps, t);
+    }
     return ERR_OK;
 }
 
@@ -404,7 +413,7 @@ static enum err place_alike(struct comm *c, struct fault *f)
     enum err err;
 
     if (!ps->places)
-        return ERR_OK;
+        return place_tables(c->ps, f);
     comm_lock(c);
     err = place_tables(c->ps, f);
     c->layout = ps->nodes;

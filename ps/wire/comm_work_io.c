@@ -183,11 +183,29 @@ static size_t send_for(struct comm *c, struct mlt_worker *w, struct view *v,
     return missing;
 }
 
+/* Sends what was asked for and looks again. What this node says to itself is
+ * answered at once, so that a read may be asked for now that could not be
+ * before: too many were under way, or another worker's answer has turned out
+ * too old. Then it is yet to be sent, and maybe nothing else will ever make the
+ * node send. False: all that can be asked for has left. */
+static bool asks_anew(struct comm *c, struct mlt_worker *w, struct view *v,
+                      size_t n, const uint64_t rows[], const void *out[],
+                      size_t *missing)
+{
+    uint64_t asked;
+
+    say(c);
+    asked = cache_stats(c->cache).asked;
+    *missing = read_missing(c, w, v, n, rows, out);
+    return cache_stats(c->cache).asked != asked;
+}
+
 static int fetch(struct mlt_worker *w, struct view *v, size_t n,
                  const uint64_t rows[], const void *out[])
 {
     struct comm *c = w->ps->comm;
     struct prefetch_list *k = v->known;
+    size_t missing;
     int err;
 
     comm_lock(c);
@@ -195,8 +213,9 @@ static int fetch(struct mlt_worker *w, struct view *v, size_t n,
         prefetch_list_begin(k, w->part, w->own_clock, held_since(w, v),
                             v->held);
     while (!(err = run_error(c)) && send_for(c, w, v, n, rows, out)) {
-        say(c);
-        if (read_missing(c, w, v, n, rows, out) == 0)
+        if (asks_anew(c, w, v, n, rows, out, &missing))
+            continue;
+        if (missing == 0)
             break;
         wait_change(c, w);
     }
