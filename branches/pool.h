@@ -13,8 +13,7 @@
 #define BRANCHES_POOL_H
 
 #include "base/err.h"
-
-#include "branches/slab_io.h"
+#include "branches/slab.h"
 
 #include <stdint.h>
 

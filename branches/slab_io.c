@@ -1,4 +1,4 @@
-#include "branches/slab_io.h"
+#include "branches/slab.h"
 
 #include <assert.h>
 #include <stdint.h>

@@ -31,7 +31,6 @@
 #define BRANCHES_SNAPSHOT_FORMAT_H
 
 #include "base/fault.h"
-#include "branches/snapshot_io.h"
 #include "branches/store.h"
 
 #include <stdbool.h>
@@ -44,6 +43,16 @@ enum {
     SNAPSHOT_TABLE_BYTES = 32,
     SNAPSHOT_CRC_BYTES = 4,
     SNAPSHOT_BLOCK_BYTES = 1024 * 1024,
+};
+
+enum { SNAPSHOT_BLOB_MAX = 1 << 20 };
+
+/* Bytes of the caller's that travel with a snapshot and mean nothing here. */
+struct snapshot_labels {
+    const void *run; /* which run and seed it belongs to */
+    uint32_t run_bytes;
+    const void *meta; /* of the branch: setting, clocks, cursor, ... */
+    uint32_t meta_bytes;
 };
 
 struct snapshot_table {

@@ -16,6 +16,7 @@
 
 #include "base/fault.h"
 #include "base/proto/branch.h"
+#include "branches/snapshot_format.h"
 #include "branches/store.h"
 
 #include <stddef.h>
@@ -24,16 +25,6 @@
 struct disk_ops; /* base/disk_io.h */
 
 /* ---- writing ------------------------------------------------------------- */
-
-enum { SNAPSHOT_BLOB_MAX = 1 << 20 };
-
-/* Bytes of the caller's that travel with a snapshot and mean nothing here. */
-struct snapshot_labels {
-    const void *run; /* which run and seed it belongs to */
-    uint32_t run_bytes;
-    const void *meta; /* of the branch: setting, clocks, cursor, ... */
-    uint32_t meta_bytes;
-};
 
 struct snapshot_job;
 

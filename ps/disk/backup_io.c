@@ -1,20 +1,14 @@
-/* Checkpoints, written: a folder with one file a shard and a manifest, by a
- * thread of its own while training goes on (read in ps/disk/restore_io.c).
- *
- * A node's folder is written as DIR.tmp and renamed when all its files are
- * whole and on the disk, its manifest last. Of several nodes each writes its
- * own folder in DIR; who then finds those of all others there joins their
- * manifests into the one of the checkpoint. The last one to finish finds them
- * all, so nobody waits for anybody; if two do, they write the same. What a
- * killed run left in DIR is no part of it: its owner replaces it.
- */
+#include "ps/disk/backup_io.h"
+
 #include "base/disk_io.h"
 #include "base/file_io.h"
+#include "base/mem.h"
 #include "branches/snapshot_io.h"
 #include "ps/disk/manifest_io.h"
 #include "ps/disk/numbering_io.h"
-#include "ps/server/core.h"
-#include "ps/wire/comm_io.h"
+#include "ps/server/forks.h"
+#include "ps/server/peers.h"
+#include "ps/server/saving.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -31,7 +25,7 @@ enum { PATH_BYTES = 4096 };
 #define ROWS_PREFIX "rows-"
 
 struct backup {
-    const struct mlt_ps *ps; /* borrowed; only what never changes is read */
+    const struct ps_shape *shape; /* borrowed */
     branch_id branch;
     unsigned shards;
     struct snapshot_job **job; /* [shards] owned */
@@ -50,20 +44,22 @@ struct backup {
 
 /* ---- what there is ------------------------------------------------------- */
 
-static enum err describe(struct backup *b)
+/* @entry: of the branch that is written. */
+static enum err describe(struct backup *b, const struct branch_entry *entry,
+                         uint64_t run, uint64_t number)
 {
-    const struct mlt_ps *ps = b->ps;
-    enum err err = manifest_init(&b->manifest, (uint32_t)ps->tables, ps->nodes,
-                                 ps->all_workers);
+    const struct ps_shape *shape = b->shape;
+    enum err err = manifest_init(&b->manifest, (uint32_t)shape->tables,
+                                 shape->nodes, shape->all_workers);
 
     if (err)
         return err;
-    b->manifest.run = ps->comm ? comm_run(ps) : 0;
-    b->manifest.number = ps->backups;
-    b->manifest.branch = core_branch(ps, b->branch)->of;
-    b->manifest.clock = core_branch(ps, b->branch)->clocks;
-    for (uint32_t t = 0; t < ps->tables; t++)
-        manifest_describe(&ps->table[t], &b->manifest.table[t]);
+    b->manifest.run = run;
+    b->manifest.number = number;
+    b->manifest.branch = entry->of;
+    b->manifest.clock = entry->clocks;
+    for (uint32_t t = 0; t < shape->tables; t++)
+        manifest_describe(&shape->table[t], &b->manifest.table[t]);
     return ERR_OK;
 }
 
@@ -87,11 +83,11 @@ static bool is_ours(const char *name)
 }
 
 /* Where this node's part of the snapshot @dir is, of a path that fits. */
-static enum err node_folder(const struct mlt_ps *ps, const char *dir,
+static enum err node_folder(const struct ps_shape *shape, const char *dir,
                             char out[PATH_BYTES], struct fault *f)
 {
-    int n = ps->nodes > 1
-                ? snprintf(out, PATH_BYTES, "%s/node-%u", dir, ps->node)
+    int n = shape->nodes > 1
+                ? snprintf(out, PATH_BYTES, "%s/node-%u", dir, shape->node)
                 : snprintf(out, PATH_BYTES, "%s", dir);
 
     if (n >= PATH_BYTES)
@@ -120,7 +116,7 @@ static enum err write_rows(struct backup *b, uint32_t worker, struct fault *f)
     manifest_rows_file(&b->manifest, worker, file);
     err = file_path(b, file, path, f);
     if (!err)
-        err = numbering_store(&b->manifest, b->ps->table, worker, path, f);
+        err = numbering_store(&b->manifest, b->shape->table, worker, path, f);
     if (!err)
         b->bytes += numbering_bytes(&b->manifest, worker);
     return err;
@@ -129,7 +125,7 @@ static enum err write_rows(struct backup *b, uint32_t worker, struct fault *f)
 static enum err write_shards(struct backup *b, struct fault *f)
 {
     for (unsigned i = 0; i < b->shards; i++) {
-        uint32_t worker = b->ps->node * b->ps->workers + i;
+        uint32_t worker = b->shape->node * b->shape->workers + i;
         struct manifest_part *part = &b->manifest.part[worker];
         char file[MANIFEST_FILE_MAX], path[PATH_BYTES];
         enum err err;
@@ -231,8 +227,8 @@ static enum err write_whole(const struct backup *b, struct fault *f)
 /* The checkpoint's manifest, if all nodes have written their part. */
 static enum err complete(struct backup *b, struct fault *f)
 {
-    for (uint32_t i = 0; i < b->ps->nodes; i++) {
-        enum err err = i == b->ps->node ? ERR_OK : join_node(b, i, f);
+    for (uint32_t i = 0; i < b->shape->nodes; i++) {
+        enum err err = i == b->shape->node ? ERR_OK : join_node(b, i, f);
 
         if (err)
             return err == ERR_NOENT ? ERR_OK : err;
@@ -290,11 +286,11 @@ static enum err new_jobs(struct backup *b)
         char label[64]; /* for people: the manifest is what is believed */
         struct snapshot_labels labels = {.run = label};
         int n = snprintf(label, sizeof(label), "mltune shard %u of %u",
-                         b->ps->worker[i].number, b->ps->all_workers);
+                         b->shape->worker[i].number, b->shape->all_workers);
         enum err err;
 
         labels.run_bytes = (uint32_t)n;
-        err = snapshot_job_new(b->ps->worker[i].store, b->branch, &labels,
+        err = snapshot_job_new(b->shape->worker[i].store, b->branch, &labels,
                                &b->job[i]);
         if (err)
             return err;
@@ -361,13 +357,15 @@ static enum err check_new(const struct backup *b, struct fault *f)
     return err;
 }
 
-static enum err begin(struct backup *b, const char *dir, struct fault *f)
+static enum err begin(struct backup *b, struct mlt_ps *ps, const char *dir,
+                      struct fault *f)
 {
     enum err err = new_names(b, dir);
     int errnum;
 
     if (!err)
-        err = describe(b);
+        err = describe(b, forks_find(ps, b->branch), ps_number(ps),
+                       ps_saving(ps)->backups);
     if (!err)
         err = new_jobs(b);
     if (err)
@@ -386,71 +384,98 @@ static enum err begin(struct backup *b, const char *dir, struct fault *f)
     return ERR_OK;
 }
 
-void ps_snapshot_count(struct mlt_ps *ps)
+/* For the end of the server: gives the snapshot in progress up. */
+static void stop(struct mlt_ps *ps)
 {
-    ps->backups++;
+    ps_snapshot_cancel(ps);
+    ps_snapshot_end(ps, NULL, NULL);
 }
 
-enum err ps_snapshot_begin(struct mlt_ps *ps, branch_id branch, const char *dir,
-                           struct fault *f)
+static enum err check_branch(const struct branch_entry *entry, branch_id branch,
+                             struct fault *f)
 {
-    const struct branch_entry *entry = core_branch(ps, branch);
-    char own[PATH_BYTES];
-    struct backup *b;
-    enum err err;
-
-    if (ps->backup)
-        return fault_set(f, ERR_BUSY, "another snapshot is being written");
     if (!entry)
         return fault_set(f, ERR_NOENT, "snapshot: there is no branch %u",
                          branch);
     if (entry->type != BRANCH_KEPT)
         return fault_set(f, ERR_INVAL, "snapshot: branch %u is not kept",
                          branch);
+    return ERR_OK;
+}
+
+void ps_snapshot_count(struct mlt_ps *ps)
+{
+    ps_saving(ps)->backups++;
+}
+
+enum err ps_snapshot_begin(struct mlt_ps *ps, branch_id branch, const char *dir,
+                           struct fault *f)
+{
+    const struct ps_shape *shape = ps_shape(ps);
+    struct ps_saving *saving = ps_saving(ps);
+    char own[PATH_BYTES];
+    struct backup *b;
+    enum err err;
+
+    assert(dir);
+    if (saving->backup)
+        return fault_set(f, ERR_BUSY, "another snapshot is being written");
+    err = check_branch(forks_find(ps, branch), branch, f);
+    if (err)
+        return err;
     b = mem_calloc(1, sizeof(*b));
     if (!b)
         return fault_set(f, ERR_NOMEM, "snapshot %s: out of memory", dir);
-    b->ps = ps;
+    b->shape = shape;
     b->branch = branch;
-    b->shards = ps->workers;
+    b->shards = shape->workers;
     b->fd = -1;
-    err = node_folder(ps, dir, own, f);
-    if (!err && ps->all_workers > MANIFEST_WORKERS_MAX)
+    err = node_folder(shape, dir, own, f);
+    if (!err && shape->all_workers > MANIFEST_WORKERS_MAX)
         err = fault_set(f, ERR_LIMIT, "snapshot: of at most %d workers",
                         MANIFEST_WORKERS_MAX);
-    if (!err && ps->nodes > 1)
+    if (!err && shape->nodes > 1)
         err = folder_ensure(dir, FOLDER_SHARED, f);
-    if (!err && ps->nodes > 1 && !(b->top = mem_strdup(dir)))
+    if (!err && shape->nodes > 1 && !(b->top = mem_strdup(dir)))
         err = fault_set(f, ERR_NOMEM, "snapshot %s: out of memory", dir);
     if (!err)
-        err = begin(b, own, f);
-    if (err)
+        err = begin(b, ps, own, f);
+    if (err) {
         backup_free(b);
-    else
-        ps->backup = b;
-    return err;
+        return err;
+    }
+    saving->backup = b;
+    saving->branch = branch;
+    saving->stop = stop;
+    return ERR_OK;
 }
 
 bool ps_snapshot_done(const struct mlt_ps *ps)
 {
-    return ps->backup && atomic_load(&ps->backup->done);
+    const struct backup *b = ps_saving_now(ps)->backup;
+
+    return b && atomic_load(&b->done);
 }
 
 int ps_snapshot_fd(const struct mlt_ps *ps)
 {
-    return ps->backup ? ps->backup->fd : -1;
+    const struct backup *b = ps_saving_now(ps)->backup;
+
+    return b ? b->fd : -1;
 }
 
 void ps_snapshot_cancel(struct mlt_ps *ps)
 {
-    if (ps->backup)
-        for (unsigned i = 0; i < ps->backup->shards; i++)
-            snapshot_job_cancel(ps->backup->job[i]);
+    struct backup *b = ps_saving(ps)->backup;
+
+    for (unsigned i = 0; b && i < b->shards; i++)
+        snapshot_job_cancel(b->job[i]);
 }
 
 enum err ps_snapshot_end(struct mlt_ps *ps, uint64_t *bytes, struct fault *f)
 {
-    struct backup *b = ps->backup;
+    struct ps_saving *saving = ps_saving(ps);
+    struct backup *b = saving->backup;
     struct fault fault;
 
     if (!b)
@@ -461,21 +486,8 @@ enum err ps_snapshot_end(struct mlt_ps *ps, uint64_t *bytes, struct fault *f)
     if (bytes && fault.code == ERR_OK)
         *bytes = b->bytes;
     backup_free(b);
-    ps->backup = NULL;
+    saving->backup = NULL;
     if (fault.code != ERR_OK && f)
         *f = fault;
     return fault.code;
-}
-
-bool backup_uses(const struct mlt_ps *ps, branch_id id)
-{
-    return ps->backup && ps->backup->branch == id;
-}
-
-void backup_stop(struct mlt_ps *ps)
-{
-    if (!ps->backup)
-        return;
-    ps_snapshot_cancel(ps);
-    ps_snapshot_end(ps, NULL, NULL);
 }

@@ -1,6 +1,10 @@
-/* The model as .npy files: one a saved table, values without slots. */
+#include "ps/disk/model_io.h"
+
 #include "base/npy_io.h"
-#include "ps/server/core.h"
+#include "ps/server/errors.h"
+#include "ps/server/forks.h"
+#include "ps/server/peers.h"
+#include "ps/server/rows.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -38,7 +42,8 @@ static enum err write_row(const struct mlt_ps *ps, branch_id branch,
     const unsigned char *chunk =
         store_chunk(p.shard->store, branch, table, p.chunk);
 
-    return npy_write(w, chunk + p.offset, ps->table[table].value_bytes, f);
+    return npy_write(w, chunk + p.offset,
+                     ps_shape(ps)->table[table].value_bytes, f);
 }
 
 /* Of several nodes each writes its rows into the file that all share. */
@@ -46,8 +51,8 @@ static enum err write_part(const struct mlt_ps *ps, branch_id branch,
                            mlt_table table, FILE *file, const char *path,
                            uint64_t *bytes, struct fault *f)
 {
-    const struct table *t = &ps->table[table];
-    const struct view *v = &ps->worker[0].view[table];
+    const struct table *t = &ps_shape(ps)->table[table];
+    const struct view *v = &ps_shape(ps)->worker[0].view[table];
     char header[NPY_OWN_HEADER_MAX];
     struct npy_info info = shape_of(t);
     size_t n = npy_put_header(header, &info);
@@ -70,7 +75,7 @@ static enum err write_part(const struct mlt_ps *ps, branch_id branch,
                                p.offset,
                            t->value_bytes, 1, file) == 1;
     }
-    *bytes = v->node_count * t->value_bytes + (ps->node == 0 ? n : 0);
+    *bytes = v->node_count * t->value_bytes + (ps_shape(ps)->node == 0 ? n : 0);
     return good && fflush(file) == 0 && fsync(fileno(file)) == 0
                ? ERR_OK
                : fault_errno(f, ERR_IO, errno, "write %s", path);
@@ -100,7 +105,7 @@ static enum err save_table(const struct mlt_ps *ps, branch_id branch,
                            mlt_table table, const char *path, uint64_t *bytes,
                            struct fault *f)
 {
-    const struct table *t = &ps->table[table];
+    const struct table *t = &ps_shape(ps)->table[table];
     struct npy_info info = shape_of(t);
     struct npy_writer *w;
     enum err err = npy_create(path, &info, &w, f);
@@ -122,17 +127,17 @@ enum err ps_save(struct mlt_ps *ps, branch_id branch, const char *dir,
 
     if (!ps_has(ps, branch))
         return fault_set(f, ERR_NOENT, "save: there is no branch %u", branch);
-    for (mlt_table t = 0; t < ps->tables; t++) {
+    for (mlt_table t = 0; t < ps_shape(ps)->tables; t++) {
         char path[PATH_BYTES];
         uint64_t written = 0;
         enum err err;
 
         if (!ps_table_info(ps, t).saved)
             continue;
-        err = table_path(path, dir, &ps->table[t], f);
+        err = table_path(path, dir, &ps_shape(ps)->table[t], f);
         if (!err)
-            err = (ps->nodes > 1 ? save_part : save_table)(ps, branch, t, path,
-                                                           &written, f);
+            err = (ps_shape(ps)->nodes > 1 ? save_part : save_table)(
+                ps, branch, t, path, &written, f);
         if (err)
             return err;
         sum += written;
@@ -164,7 +169,7 @@ static enum err check_shape(const struct table *t, const struct npy_info *got,
 static enum err read_row(struct mlt_ps *ps, mlt_table table, uint64_t row,
                          struct npy_reader *r, struct fault *f)
 {
-    const struct table *t = &ps->table[table];
+    const struct table *t = &ps_shape(ps)->table[table];
     struct mlt_worker *shard = place_of(ps, table, row).shard;
     unsigned char *bytes = view_write(shard, &shard->view[table],
                                       table_number(t, row), &shard->counters);
@@ -182,7 +187,7 @@ static enum err load_table(struct mlt_ps *ps, mlt_table table, const char *path,
 
     if (err)
         return err;
-    err = check_shape(&ps->table[table], &info, path, f);
+    err = check_shape(&ps_shape(ps)->table[table], &info, path, f);
     for (uint64_t row = 0; row < info.rows && !err; row++)
         err = read_row(ps, table, row, r, f);
     npy_close(r);
@@ -191,16 +196,18 @@ static enum err load_table(struct mlt_ps *ps, mlt_table table, const char *path,
 
 enum err ps_load(struct mlt_ps *ps, const char *dir, struct fault *f)
 {
-    if (ps->active == BRANCH_NONE || ps->active_type == BRANCH_KEPT)
+    const struct branch_entry *active = forks_find(ps, ps_active(ps));
+
+    if (!active || active->type == BRANCH_KEPT)
         return fault_set(f, ERR_INVAL,
                          "load: the active branch cannot be written");
-    for (mlt_table t = 0; t < ps->tables; t++) {
+    for (mlt_table t = 0; t < ps_shape(ps)->tables; t++) {
         char path[PATH_BYTES];
         enum err err;
 
         if (!ps_table_info(ps, t).saved)
             continue;
-        err = table_path(path, dir, &ps->table[t], f);
+        err = table_path(path, dir, &ps_shape(ps)->table[t], f);
         if (!err)
             err = load_table(ps, t, path, f);
         if (err)
@@ -213,9 +220,9 @@ int mlt_ps_save(struct mlt_ps *ps, const char *dir, struct mlt_error *err)
 {
     struct fault f = {0};
 
-    if (ps->active == BRANCH_NONE)
+    if (ps_active(ps) == BRANCH_NONE)
         fault_set(&f, ERR_INVAL, "save: no branch is active");
     else
-        ps_save(ps, ps->active, dir, NULL, &f);
-    return f.code ? core_give_error(err, &f) : ERR_OK;
+        ps_save(ps, ps_active(ps), dir, NULL, &f);
+    return f.code ? ps_give_error(err, &f) : ERR_OK;
 }

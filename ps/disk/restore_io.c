@@ -1,15 +1,14 @@
-/* Checkpoints, read: as a branch of any number of nodes and workers
- * (written in ps/disk/backup_io.c).
- *
- * Where workers, chunks and placement are those it was written with, a worker's
- * file is its shard. Elsewhere rows are taken one after the other by their
- * number in the table, or the row that it was where the table is placed: each
- * node reads the files that have rows of its own.
- */
+#include "ps/disk/restore_io.h"
+
+#include "base/mem.h"
 #include "branches/snapshot_io.h"
 #include "ps/disk/manifest_io.h"
 #include "ps/disk/numbering_io.h"
-#include "ps/server/core.h"
+#include "ps/server/errors.h"
+#include "ps/server/forks.h"
+#include "ps/server/peers.h"
+#include "ps/server/rows.h"
+#include "ps/server/saving.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -23,6 +22,8 @@ enum { PATH_BYTES = 4096 };
 /* One restoring. */
 struct restore {
     struct mlt_ps *ps;
+    const struct ps_shape *shape; /* of it */
+    const struct mover *mover;    /* [tables] or NULL */
     branch_id id;
     const char *dir;
     struct manifest manifest;
@@ -85,15 +86,15 @@ static enum err check_tables(const struct restore *r, struct fault *f)
     const struct manifest *m = &r->manifest;
     char was[MANIFEST_TEXT_MAX], is[MANIFEST_TEXT_MAX];
 
-    if (m->tables != r->ps->tables)
+    if (m->tables != r->shape->tables)
         return fault_set(f, ERR_FORMAT,
                          "%s: a checkpoint of %" PRIu32
                          " tables, but this job has %zu",
-                         r->dir, m->tables, r->ps->tables);
+                         r->dir, m->tables, r->shape->tables);
     for (uint32_t i = 0; i < m->tables; i++) {
         struct manifest_table own;
 
-        manifest_describe(&r->ps->table[i], &own);
+        manifest_describe(&r->shape->table[i], &own);
         if (manifest_same_rows(&m->table[i], &own))
             continue;
         manifest_say(&m->table[i], was);
@@ -211,14 +212,15 @@ static enum err use_verify(struct restore *r, struct snapshot_file *file,
 static bool is_alike(const struct restore *r)
 {
     const struct manifest *m = &r->manifest;
-    const struct mlt_ps *ps = r->ps;
+    const struct ps_shape *shape = r->shape;
 
-    if (m->workers != ps->all_workers)
+    if (m->workers != shape->all_workers)
         return false;
     for (uint32_t i = 0; i < m->tables; i++)
-        if (m->table[i].chunk_rows != (uint64_t)1 << ps->table[i].row_shift ||
-            m->table[i].rows != ps->table[i].rows ||
-            !numbering_same(&r->was, i, &ps->table[i]))
+        if (m->table[i].chunk_rows != (uint64_t)1
+                                          << shape->table[i].row_shift ||
+            m->table[i].rows != shape->table[i].rows ||
+            !numbering_same(&r->was, i, &shape->table[i]))
             return false;
     return true;
 }
@@ -226,15 +228,16 @@ static bool is_alike(const struct restore *r)
 static enum err use_restore(struct restore *r, struct snapshot_file *file,
                             struct fault *f)
 {
-    struct mlt_ps *ps = r->ps;
+    const struct ps_shape *shape = r->shape;
 
     return snapshot_restore(
-        file, ps->worker[r->worker - ps->node * ps->workers].store, r->id, f);
+        file, shape->worker[r->worker - shape->node * shape->workers].store,
+        r->id, f);
 }
 
-static bool is_own(const struct mlt_ps *ps, uint32_t worker)
+static bool is_own(const struct ps_shape *shape, uint32_t worker)
 {
-    return worker / ps->workers == ps->node;
+    return worker / shape->workers == shape->node;
 }
 
 /* @had: stores that have the branch now. */
@@ -243,9 +246,10 @@ static enum err restore_alike(struct restore *r, unsigned *had, struct fault *f)
     enum err err = ERR_OK;
 
     for (uint32_t i = 0; i < r->manifest.workers && !err; i++) {
-        if (is_own(r->ps, i)) {
+        if (is_own(r->shape, i)) {
             err = with_file(r, i, use_restore, f);
-            *had += store_has(r->ps->worker[i % r->ps->workers].store, r->id);
+            *had +=
+                store_has(r->shape->worker[i % r->shape->workers].store, r->id);
         } else if (r->all) {
             err = with_file(r, i, use_verify, f);
         }
@@ -256,11 +260,11 @@ static enum err restore_alike(struct restore *r, unsigned *had, struct fault *f)
 /* ---- onto others --------------------------------------------------------- */
 
 /* This node's rows of a shared or exclusive table. */
-static void own_rows(const struct mlt_ps *ps, mlt_table t, uint64_t *first,
+static void own_rows(const struct ps_shape *shape, mlt_table t, uint64_t *first,
                      uint64_t *end)
 {
-    const struct view *low = &ps->worker[0].view[t];
-    const struct view *high = &ps->worker[ps->workers - 1].view[t];
+    const struct view *low = &shape->worker[0].view[t];
+    const struct view *high = &shape->worker[shape->workers - 1].view[t];
 
     *first = low->first;
     *end = high->first + high->count;
@@ -270,22 +274,22 @@ static void own_rows(const struct mlt_ps *ps, mlt_table t, uint64_t *first,
 static uint64_t number_now(const struct restore *r, mlt_table t,
                            uint64_t number)
 {
-    return table_number(&r->ps->table[t], numbering_row(&r->was, t, number));
+    return table_number(&r->shape->table[t], numbering_row(&r->was, t, number));
 }
 
 static bool is_placed(const struct restore *r, mlt_table t)
 {
-    return r->was.table[t].row_at || r->ps->table[t].number;
+    return r->was.table[t].row_at || r->shape->table[t].number;
 }
 
 static void put_shared(struct restore *r, mlt_table t, uint64_t first,
                        uint64_t rows, const unsigned char *bytes)
 {
-    const struct table *table = &r->ps->table[t];
+    const struct table *table = &r->shape->table[t];
     uint64_t chunk_rows = (uint64_t)1 << table->row_shift;
     uint64_t own_first, own_end, n;
 
-    own_rows(r->ps, t, &own_first, &own_end);
+    own_rows(r->shape, t, &own_first, &own_end);
     for (uint64_t i = 0; i < rows; i += n) {
         uint64_t number = number_now(r, t, first + i);
         struct place p;
@@ -300,13 +304,13 @@ static void put_shared(struct restore *r, mlt_table t, uint64_t first,
     }
 }
 
-static unsigned char *local_row(struct mlt_ps *ps, branch_id id, mlt_table t,
-                                unsigned worker, uint64_t row)
+static unsigned char *local_row(const struct ps_shape *shape, branch_id id,
+                                mlt_table t, unsigned worker, uint64_t row)
 {
-    const struct table *table = &ps->table[t];
+    const struct table *table = &shape->table[t];
     uint64_t in_chunk = row & (((uint64_t)1 << table->row_shift) - 1);
 
-    return store_chunk_write(ps->worker[worker].store, id, t,
+    return store_chunk_write(shape->worker[worker].store, id, t,
                              row >> table->row_shift) +
            in_chunk * table->row_bytes;
 }
@@ -314,10 +318,10 @@ static unsigned char *local_row(struct mlt_ps *ps, branch_id id, mlt_table t,
 static void put_local(struct restore *r, mlt_table t, unsigned worker,
                       uint64_t first, uint64_t rows, const unsigned char *bytes)
 {
-    const struct table *table = &r->ps->table[t];
+    const struct table *table = &r->shape->table[t];
 
     for (uint64_t i = 0; i < rows; i++)
-        memcpy(local_row(r->ps, r->id, t, worker, first + i),
+        memcpy(local_row(r->shape, r->id, t, worker, first + i),
                bytes + i * table->row_bytes, table->row_bytes);
 }
 
@@ -326,7 +330,7 @@ static enum err take_rows(void *arg, uint32_t t, uint64_t first, uint64_t rows,
 {
     struct restore *r = arg;
     const struct manifest_table *was = &r->manifest.table[t];
-    struct mlt_ps *ps = r->ps;
+    const struct ps_shape *shape = r->shape;
     uint64_t part, count;
 
     if (was->access != MLT_LOCAL) {
@@ -337,10 +341,10 @@ static enum err take_rows(void *arg, uint32_t t, uint64_t first, uint64_t rows,
                    (r->worker * was->rows + first) * was->row_bytes,
                bytes, rows * was->row_bytes);
     } else if (r->own[t]) {
-        if (is_own(ps, r->worker))
-            put_local(r, t, r->worker % ps->workers, first, rows, bytes);
+        if (is_own(shape, r->worker))
+            put_local(r, t, r->worker % shape->workers, first, rows, bytes);
     } else if (r->worker == 0) {
-        for (unsigned i = 0; i < ps->workers; i++)
+        for (unsigned i = 0; i < shape->workers; i++)
             put_local(r, t, i, first, rows, bytes);
     }
     return ERR_OK;
@@ -358,7 +362,7 @@ static bool has_own(const struct restore *r, mlt_table t, uint64_t first,
 {
     uint64_t own_first, own_end;
 
-    own_rows(r->ps, t, &own_first, &own_end);
+    own_rows(r->shape, t, &own_first, &own_end);
     if (!is_placed(r, t))
         return first < own_end && own_first < first + count;
     for (uint64_t i = first; i < first + count; i++) {
@@ -373,13 +377,13 @@ static bool has_own(const struct restore *r, mlt_table t, uint64_t first,
 /* Whether @worker's file has something for this node. */
 static bool concerns(const struct restore *r, uint32_t worker)
 {
-    const struct mlt_ps *ps = r->ps;
+    const struct ps_shape *shape = r->shape;
     uint64_t first, count;
 
     for (uint32_t t = 0; t < r->manifest.tables; t++) {
-        if (ps->table[t].access == MLT_LOCAL) {
+        if (shape->table[t].access == MLT_LOCAL) {
             if (r->from[t].rows ||
-                (r->own[t] ? is_own(ps, worker) : worker == 0))
+                (r->own[t] ? is_own(shape, worker) : worker == 0))
                 return true;
             continue;
         }
@@ -395,15 +399,15 @@ static bool concerns(const struct restore *r, uint32_t worker)
 static enum err plan_local(struct restore *r, uint32_t t, struct fault *f)
 {
     const struct manifest_table *was = &r->manifest.table[t];
-    const struct table *is = &r->ps->table[t];
+    const struct table *is = &r->shape->table[t];
     uint64_t bytes = was->rows * was->row_bytes;
 
     if (was->rows == is->rows) {
-        r->own[t] = r->manifest.workers == r->ps->all_workers;
+        r->own[t] = r->manifest.workers == r->shape->all_workers;
         if (r->own[t] || (is->flags & MLT_ALIKE))
             return ERR_OK;
     }
-    if (!r->ps->mover || !r->ps->mover[t].move)
+    if (!r->mover || !r->mover[t].move)
         return fault_set(
             f, ERR_UNSUPPORTED,
             "%s: table %s is each worker's own, of %" PRIu32
@@ -411,7 +415,7 @@ static enum err plan_local(struct restore *r, uint32_t t, struct fault *f)
             "with %" PRIu64 " rows are to have it (mlt_ps_set_mover): restore "
             "with %" PRIu32 " workers over all nodes",
             r->dir, is->name, r->manifest.workers, was->rows,
-            r->ps->all_workers, is->rows, r->manifest.workers);
+            r->shape->all_workers, is->rows, r->manifest.workers);
     if (bytes <= SIZE_MAX / r->manifest.workers)
         r->from[t].rows = mem_calloc(r->manifest.workers, bytes);
     if (!r->from[t].rows)
@@ -428,7 +432,7 @@ static enum err plan(struct restore *r, struct fault *f)
     if (!r->own || !r->from)
         return fault_set(f, ERR_NOMEM, "restore %s: out of memory", r->dir);
     for (uint32_t t = 0; t < r->manifest.tables && !err; t++)
-        if (r->ps->table[t].access == MLT_LOCAL)
+        if (r->shape->table[t].access == MLT_LOCAL)
             err = plan_local(r, t, f);
     return err;
 }
@@ -439,11 +443,12 @@ const void *mlt_move_from(const struct mlt_move *move, unsigned worker,
     const struct restore *r = move->inside;
 
     if (worker >= move->workers_before || row >= move->rows_before)
-        core_misuse("mlt_move_from: worker %u of %u, row %llu of %llu", worker,
-                    move->workers_before, (unsigned long long)row,
-                    (unsigned long long)move->rows_before);
-    return r->from[move->table].rows + (worker * move->rows_before + row) *
-                                           r->ps->table[move->table].row_bytes;
+        ps_misuse("mlt_move_from: worker %u of %u, row %llu of %llu", worker,
+                  move->workers_before, (unsigned long long)row,
+                  (unsigned long long)move->rows_before);
+    return r->from[move->table].rows +
+           (worker * move->rows_before + row) *
+               r->shape->table[move->table].row_bytes;
 }
 
 void *mlt_move_to(const struct mlt_move *move, unsigned worker, uint64_t row)
@@ -451,12 +456,13 @@ void *mlt_move_to(const struct mlt_move *move, unsigned worker, uint64_t row)
     const struct restore *r = move->inside;
 
     if (worker >= move->workers || row >= move->rows)
-        core_misuse("mlt_move_to: worker %u of %u, row %llu of %llu", worker,
-                    move->workers, (unsigned long long)row,
-                    (unsigned long long)move->rows);
-    if (!is_own(r->ps, worker))
+        ps_misuse("mlt_move_to: worker %u of %u, row %llu of %llu", worker,
+                  move->workers, (unsigned long long)row,
+                  (unsigned long long)move->rows);
+    if (!is_own(r->shape, worker))
         return NULL;
-    return local_row(r->ps, r->id, move->table, worker % r->ps->workers, row);
+    return local_row(r->shape, r->id, move->table, worker % r->shape->workers,
+                     row);
 }
 
 static enum err move_local(struct restore *r, struct fault *f)
@@ -464,21 +470,22 @@ static enum err move_local(struct restore *r, struct fault *f)
     for (uint32_t t = 0; t < r->manifest.tables; t++) {
         const struct mlt_move move = {t,
                                       r->manifest.workers,
-                                      r->ps->all_workers,
+                                      r->shape->all_workers,
                                       r->manifest.table[t].rows,
-                                      r->ps->table[t].rows,
+                                      r->shape->table[t].rows,
                                       r};
         int code;
 
         if (!r->from[t].rows)
             continue;
-        code = r->ps->mover[t].move(&move, r->ps->mover[t].arg);
+        code = r->mover[t].move(&move, r->mover[t].arg);
         if (code)
             return fault_set(f, code < ERR_COUNT ? (enum err)code : ERR_APP,
                              "%s: table %s cannot be taken from %" PRIu32
                              " workers to %u: %s",
-                             r->dir, r->ps->table[t].name, r->manifest.workers,
-                             r->ps->all_workers, mlt_error_text(code));
+                             r->dir, r->shape->table[t].name,
+                             r->manifest.workers, r->shape->all_workers,
+                             mlt_error_text(code));
     }
     return ERR_OK;
 }
@@ -487,8 +494,9 @@ static enum err restore_moved(struct restore *r, unsigned *had, struct fault *f)
 {
     enum err err = plan(r, f);
 
-    for (; *had < r->ps->workers && !err; *had += !err) {
-        err = store_create(r->ps->worker[*had].store, r->id, BRANCH_TRAINING);
+    for (; *had < r->shape->workers && !err; *had += !err) {
+        err =
+            store_create(r->shape->worker[*had].store, r->id, BRANCH_TRAINING);
         if (err)
             fault_set(f, err, "restore %s: %s", r->dir, err_text(err));
     }
@@ -505,7 +513,7 @@ static enum err restore_moved(struct restore *r, unsigned *had, struct fault *f)
 static enum err read_all(struct restore *r, enum branch_type type,
                          struct fault *f)
 {
-    struct mlt_ps *ps = r->ps;
+    const struct ps_shape *shape = r->shape;
     unsigned had = 0;
     enum err err = load_manifest(r, f);
 
@@ -519,26 +527,31 @@ static enum err read_all(struct restore *r, enum branch_type type,
         err =
             is_alike(r) ? restore_alike(r, &had, f) : restore_moved(r, &had, f);
     if (err) {
-        core_drop_in_first(ps, had, r->id);
+        forks_drop_in_first(r->ps, had, r->id);
         return err;
     }
-    for (unsigned i = 0; i < ps->workers && type == BRANCH_KEPT; i++)
-        store_seal(ps->worker[i].store, r->id);
-    core_add_branch(
-        ps, &(struct branch_entry){r->id, type, r->id, r->manifest.clock});
+    for (unsigned i = 0; i < shape->workers && type == BRANCH_KEPT; i++)
+        store_seal(shape->worker[i].store, r->id);
+    forks_add(r->ps,
+              &(struct branch_entry){r->id, type, r->id, r->manifest.clock});
     return ERR_OK;
 }
 
 static enum err restore(struct mlt_ps *ps, branch_id id, const char *dir,
                         enum branch_type type, bool all, struct fault *f)
 {
-    struct restore r = {.ps = ps, .id = id, .dir = dir, .all = all};
+    struct restore r = {.ps = ps,
+                        .shape = ps_shape(ps),
+                        .mover = ps_saving(ps)->mover,
+                        .id = id,
+                        .dir = dir,
+                        .all = all};
     enum err err;
 
     if (ps_has(ps, id))
         return fault_set(f, ERR_EXIST, "restore: branch %u is there already",
                          id);
-    if (core_reserve_branch(ps) != ERR_OK)
+    if (forks_reserve(ps) != ERR_OK)
         return fault_set(f, ERR_NOMEM, "restore %s: out of memory", dir);
     err = read_all(&r, type, f);
     for (uint32_t t = 0; r.from && t < r.manifest.tables; t++)
@@ -560,12 +573,13 @@ int mlt_ps_restore(struct mlt_ps *ps, const char *dir, uint32_t *branch,
                    struct mlt_error *err)
 {
     struct fault f = {0};
-    branch_id id = ps->next_id++; /* the same on all nodes, whatever comes */
+    branch_id id;
 
-    if (!ps->started)
-        core_misuse("mlt_ps_restore before mlt_ps_start");
+    if (!ps_shape(ps)->worker)
+        ps_misuse("mlt_ps_restore before mlt_ps_start");
+    id = forks_next_id(ps);
     if (restore(ps, id, dir, BRANCH_TRAINING, true, &f))
-        return core_give_error(err, &f);
+        return ps_give_error(err, &f);
     *branch = id;
     return ERR_OK;
 }

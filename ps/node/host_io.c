@@ -1,4 +1,5 @@
 #include "ps/node/host_io.h"
+#include "ps/disk/model_io.h"
 
 #include "base/clock_io.h"
 #include "base/file_io.h"

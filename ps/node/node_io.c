@@ -1,4 +1,6 @@
 #include "ps/node/node_io.h"
+#include "ps/disk/backup_io.h"
+#include "ps/disk/restore_io.h"
 
 #include "base/clock_io.h"
 #include "base/file_io.h"

@@ -1,3 +1,5 @@
+#include "ps/server/apply.h"
+
 #include "ps/server/core.h"
 
 #include <string.h>
@@ -29,19 +31,19 @@ void apply_own_part(struct mlt_worker *w, mlt_table table)
 {
     struct mlt_ps *ps = w->ps;
     struct view *v = &w->view[table];
-    const struct update *buffer[CORE_WORKERS_MAX];
+    const struct update *buffer[WORKERS_MAX];
     struct update_walk walk;
     struct pending p;
     uint64_t row;
 
-    for (unsigned i = 0; i < ps->workers; i++)
-        buffer[i] = &ps->worker[i].view[table].update;
+    for (unsigned i = 0; i < ps->shape.workers; i++)
+        buffer[i] = &ps->shape.worker[i].view[table].update;
     pending_init(&p, ps, v->table);
     update_walk_init(&walk, v->first, v->first + v->count);
-    while (update_walk_next(&walk, buffer, ps->workers, &row)) {
+    while (update_walk_next(&walk, buffer, ps->shape.workers, &row)) {
         p.row[p.batch.n] = view_write(w, v, row, &w->counters);
         p.sum[p.batch.n] = update_sum(v->table->type, v->table->width, buffer,
-                                      ps->workers, w->index, row);
+                                      ps->shape.workers, w->index, row);
         if (++p.batch.n == RULE_ROW_BATCH)
             pending_flush(&p, v->table);
     }
@@ -72,9 +74,10 @@ void apply_everywhere(struct mlt_worker *w, mlt_table table)
 
     pending_init(&p, ps, t);
     p.batch.seen = p.seen;
-    for (unsigned i = 0; i < ps->workers; i++) {
+    for (unsigned i = 0; i < ps->shape.workers; i++) {
         struct mlt_worker *shard =
-            &ps->worker[(w->index + i) % ps->workers]; /* own shard first */
+            &ps->shape.worker[(w->index + i) %
+                              ps->shape.workers]; /* own shard first */
         struct view *v = &shard->view[table];
         struct update_walk walk;
         uint64_t row;

@@ -1,6 +1,10 @@
 /* What an application calls in a worker's thread. */
+#include "base/mem.h"
+#include "ps/server/apply.h"
+#include "ps/server/clock.h"
 #include "ps/server/core.h"
-#include "ps/wire/comm_io.h"
+#include "ps/server/errors.h"
+#include "ps/server/runtime.h"
 
 #include <assert.h>
 #include <string.h>
@@ -16,20 +20,20 @@ enum {
 static _Noreturn void bad_row(const struct mlt_worker *w, mlt_table table,
                               uint64_t row)
 {
-    if (table >= w->ps->tables)
-        core_misuse("table %u: there are %zu tables", table, w->ps->tables);
-    core_misuse("table %s: row %llu is out of range (%llu rows) or not the "
-                "worker's own",
-                w->view[table].table->name, (unsigned long long)row,
-                (unsigned long long)w->view[table].rows);
+    if (table >= w->ps->shape.tables)
+        ps_misuse("table %u: there are %zu tables", table, w->ps->shape.tables);
+    ps_misuse("table %s: row %llu is out of range (%llu rows) or not the "
+              "worker's own",
+              w->view[table].table->name, (unsigned long long)row,
+              (unsigned long long)w->view[table].rows);
 }
 
 static _Noreturn void bad_access(const struct view *v, const char *call)
 {
     static const char *const access[] = {"shared", "exclusive", "local"};
 
-    core_misuse("%s: not for table %s, which is %s", call, v->table->name,
-                access[v->table->access]);
+    ps_misuse("%s: not for table %s, which is %s", call, v->table->name,
+              access[v->table->access]);
 }
 
 static inline struct view *view_of(struct mlt_worker *w, mlt_table table,
@@ -38,7 +42,7 @@ static inline struct view *view_of(struct mlt_worker *w, mlt_table table,
 #ifdef MLT_DEBUG
     assert(runtime_self() == w);
 #endif
-    if (!LIKELY(table < w->ps->tables && row < w->view[table].rows))
+    if (!LIKELY(table < w->ps->shape.tables && row < w->view[table].rows))
         bad_row(w, table, row);
     return &w->view[table];
 }
@@ -50,7 +54,7 @@ unsigned mlt_worker_index(const struct mlt_worker *w)
 
 unsigned mlt_worker_count(const struct mlt_worker *w)
 {
-    return w->ps->all_workers;
+    return w->ps->shape.all_workers;
 }
 
 /* ---- reading ------------------------------------------------------------- */
@@ -100,12 +104,13 @@ static const void *row_with_mine(struct view *v, uint64_t row,
 /* Rows that are not simply read where they are. */
 static const void *other_row(struct mlt_worker *w, struct view *v, uint64_t row)
 {
+    struct peers *peers = w->ps->peers;
     const void *p;
 
     if (v->table->access == MLT_LOCAL)
         bad_access(v, "mlt_get_row");
-    if (w->ps->comm) {
-        if (comm_get_rows(w, v, 1, &row, &p) != ERR_OK)
+    if (peers) {
+        if (peers->ops->get_rows(peers, w, v, 1, &row, &p) != ERR_OK)
             return NULL;
         return v->mine ? row_with_mine(v, row, p) : p;
     }
@@ -167,7 +172,7 @@ static inline void find_own_rows(struct mlt_worker *w, struct view *v, size_t n,
         if (LIKELY(store_map_owns(&map, c)))
             chunk = atomic_load_explicit(&map.chunk[c], memory_order_relaxed);
         else
-            chunk = core_privatize(w, v, c, &w->counters);
+            chunk = view_privatize(w, v, c, &w->counters);
         out[i] = chunk + (local & mask) * map.stride;
     }
 }
@@ -177,7 +182,7 @@ static inline void prefetch(const void *row, uint32_t bytes, bool for_write)
     const char *p = row;
 
     for (uint32_t i = 0; i < bytes && i < PREFETCH_BYTES_MAX;
-         i += CORE_LINE_BYTES)
+         i += WORKER_LINE_BYTES)
         if (for_write)
             __builtin_prefetch(p + i, 1);
         else
@@ -190,7 +195,7 @@ static inline void prefetch(const void *row, uint32_t bytes, bool for_write)
 static void prefetch_batch(const struct view *v, size_t n,
                            const void *const row[])
 {
-    bool few = n * v->stride <= (size_t)PREFETCH_LINES_MAX * CORE_LINE_BYTES;
+    bool few = n * v->stride <= (size_t)PREFETCH_LINES_MAX * WORKER_LINE_BYTES;
     uint32_t bytes = few ? v->stride : v->value_bytes;
 
     for (size_t i = 0; i < n; i++)
@@ -201,9 +206,10 @@ int mlt_get_rows(struct mlt_worker *w, mlt_table table, size_t n,
                  const uint64_t rows[], const void *out[])
 {
     struct view *v = view_of(w, table, 0);
+    struct peers *peers = w->ps->peers;
 
-    if (w->ps->comm && !v->mine && v->table->access != MLT_LOCAL) {
-        int err = comm_get_rows(w, v, n, rows, out);
+    if (peers && !v->mine && v->table->access != MLT_LOCAL) {
+        int err = peers->ops->get_rows(peers, w, v, n, rows, out);
 
         if (err)
             return err;
@@ -238,8 +244,8 @@ static inline void check_not_ended(const struct view *v)
 {
 #ifdef MLT_DEBUG
     if (v->ended)
-        core_misuse("table %s: updated after its clock was ended",
-                    v->table->name);
+        ps_misuse("table %s: updated after its clock was ended",
+                  v->table->name);
 #else
     (void)v;
 #endif
@@ -322,7 +328,7 @@ static inline void offer(struct mlt_worker *w)
 {
     if (!LIKELY(!atomic_load_explicit(&w->offered, memory_order_relaxed)) &&
         !w->holds)
-        comm_offer(w);
+        w->ps->peers->ops->offer(w->ps->peers, w);
 }
 
 void mlt_offer(struct mlt_worker *w)
@@ -447,7 +453,7 @@ void mlt_init_row(struct mlt_worker *w, mlt_table table, uint64_t row,
 
 int mlt_clock(struct mlt_worker *w)
 {
-    return clock_end(w, CORE_ALL_TABLES);
+    return clock_end(w, WORKER_ALL_TABLES);
 }
 
 int mlt_clock_table(struct mlt_worker *w, mlt_table table)

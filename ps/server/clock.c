@@ -1,5 +1,9 @@
+#include "ps/server/clock.h"
+
+#include "ps/server/apply.h"
 #include "ps/server/core.h"
-#include "ps/wire/comm_io.h"
+#include "ps/server/errors.h"
+#include "ps/server/runtime.h"
 
 #include <assert.h>
 
@@ -7,12 +11,12 @@
 static void for_ending_tables(struct mlt_worker *w, mlt_table table,
                               void (*step)(struct mlt_worker *, mlt_table))
 {
-    if (table != CORE_ALL_TABLES) {
+    if (table != WORKER_ALL_TABLES) {
         if (w->view[table].updates)
             step(w, table);
         return;
     }
-    for (mlt_table t = 0; t < w->ps->tables; t++)
+    for (mlt_table t = 0; t < w->ps->shape.tables; t++)
         if (w->view[t].updates)
             step(w, t);
 }
@@ -32,16 +36,16 @@ static void begin_clock(struct mlt_worker *w, mlt_table table)
 static mlt_table agreed_table(const struct mlt_worker *w)
 {
     const struct mlt_ps *ps = w->ps;
-    mlt_table table = CORE_ALL_TABLES;
+    mlt_table table = WORKER_ALL_TABLES;
     bool found = false;
 
-    for (unsigned i = 0; i < ps->workers; i++) {
-        const struct mlt_worker *other = &ps->worker[i];
+    for (unsigned i = 0; i < ps->shape.workers; i++) {
+        const struct mlt_worker *other = &ps->shape.worker[i];
 
         if (other->finished)
             continue;
         if (found && other->ends != table)
-            core_misuse("workers end clocks of different tables");
+            ps_misuse("workers end clocks of different tables");
         table = other->ends;
         found = true;
     }
@@ -72,7 +76,7 @@ static void apply_and_meet(struct mlt_worker *w)
 static void publish_clock(struct mlt_worker *w, mlt_table table)
 {
     _Atomic int64_t *clock =
-        table == CORE_ALL_TABLES ? &w->all : &w->extra[table];
+        table == WORKER_ALL_TABLES ? &w->all : &w->extra[table];
 
     atomic_store_explicit(clock,
                           atomic_load_explicit(clock, memory_order_relaxed) + 1,
@@ -98,8 +102,8 @@ static bool all_have_ended(const struct mlt_worker *w, mlt_table table)
     const struct mlt_ps *ps = w->ps;
     int64_t own = atomic_load_explicit(&w->extra[table], memory_order_relaxed);
 
-    for (unsigned i = 0; i < ps->workers; i++)
-        if (atomic_load_explicit(&ps->worker[i].extra[table],
+    for (unsigned i = 0; i < ps->shape.workers; i++)
+        if (atomic_load_explicit(&ps->shape.worker[i].extra[table],
                                  memory_order_acquire) < own)
             return false;
     return true;
@@ -109,7 +113,7 @@ static bool all_have_ended(const struct mlt_worker *w, mlt_table table)
  * buffer of it changes until mlt_clock, so its owners may apply the sums. */
 static void apply_what_all_ended(struct mlt_worker *w)
 {
-    for (mlt_table t = 0; t < w->ps->tables; t++)
+    for (mlt_table t = 0; t < w->ps->shape.tables; t++)
         if (w->view[t].ended && !w->view[t].applied && all_have_ended(w, t))
             apply_once(w, t);
 }
@@ -120,9 +124,9 @@ static void end_early(struct mlt_worker *w, mlt_table table)
     struct view *v = &w->view[table];
 
     if (v->ended)
-        core_misuse("table %s: its clock was ended twice before mlt_clock",
-                    v->table->name);
-    if (ps->consistency->barrier || ps->workers == 1) {
+        ps_misuse("table %s: its clock was ended twice before mlt_clock",
+                  v->table->name);
+    if (ps->shape.consistency->barrier || ps->shape.workers == 1) {
         v->ended = true;
         count_own_clock(w, table);
         apply_what_all_ended(w);
@@ -141,8 +145,8 @@ static void end_without_barrier(struct mlt_worker *w, mlt_table table)
     struct view *v = &w->view[table];
 
     if (v->ended && !update_is_empty(&v->update))
-        core_misuse("table %s: updated after its clock was ended",
-                    v->table->name);
+        ps_misuse("table %s: updated after its clock was ended",
+                  v->table->name);
     if (!v->ended) {
         apply_everywhere(w, table);
         if (v->own_clock)
@@ -165,11 +169,11 @@ static int end_clock(struct mlt_worker *w, mlt_table table)
     struct mlt_ps *ps = w->ps;
     int err = ERR_OK;
 
-    if (ps->workers == 1) {
+    if (ps->shape.workers == 1) {
         for_ending_tables(w, table, apply_once);
         for_ending_tables(w, table, begin_clock);
-    } else if (ps->consistency->barrier) {
-        if (table == CORE_ALL_TABLES)
+    } else if (ps->shape.consistency->barrier) {
+        if (table == WORKER_ALL_TABLES)
             for_ending_tables(w, table, count_if_not_ended);
         w->ends = table;
         err = runtime_meet(w);
@@ -184,9 +188,11 @@ static int end_clock(struct mlt_worker *w, mlt_table table)
 
 static int end_all(struct mlt_worker *w, mlt_table table)
 {
-    int err = w->ps->comm ? comm_end_clock(w, table) : end_clock(w, table);
+    struct peers *peers = w->ps->peers;
+    int err =
+        peers ? peers->ops->end_clock(peers, w, table) : end_clock(w, table);
 
-    if (!err && table == CORE_ALL_TABLES)
+    if (!err && table == WORKER_ALL_TABLES)
         w->clocks++;
     return err;
 }
@@ -194,30 +200,30 @@ static int end_all(struct mlt_worker *w, mlt_table table)
 int clock_end(struct mlt_worker *w, mlt_table table)
 {
     if (runtime_self() != w)
-        core_misuse("mlt_clock by a thread that is not this worker's");
+        ps_misuse("mlt_clock by a thread that is not this worker's");
     if (runtime_failed(w->ps))
         return ERR_CANCELED;
-    if (table == CORE_ALL_TABLES || !w->view[table].own_clock)
+    if (table == WORKER_ALL_TABLES || !w->view[table].own_clock)
         return end_all(w, table);
-    if (w->ps->comm)
-        return comm_end_early(w, table);
+    if (w->ps->peers)
+        return w->ps->peers->ops->end_early(w->ps->peers, w, table);
     end_early(w, table);
     return ERR_OK;
 }
 
 static void assert_nothing_pending(const struct mlt_worker *w)
 {
-    for (mlt_table t = 0; t < w->ps->tables; t++)
+    for (mlt_table t = 0; t < w->ps->shape.tables; t++)
         if (w->view[t].updates && !update_is_empty(&w->view[t].update))
-            core_misuse("worker %u ended its run with updates of table %s "
-                        "after its last mlt_clock",
-                        w->index, w->view[t].table->name);
+            ps_misuse("worker %u ended its run with updates of table %s "
+                      "after its last mlt_clock",
+                      w->index, w->view[t].table->name);
 }
 
 static bool all_finished(const struct mlt_ps *ps)
 {
-    for (unsigned i = 0; i < ps->workers; i++)
-        if (!ps->worker[i].finished)
+    for (unsigned i = 0; i < ps->shape.workers; i++)
+        if (!ps->shape.worker[i].finished)
             return false;
     return true;
 }
@@ -230,13 +236,13 @@ void clock_finish(struct mlt_worker *w)
 
     if (runtime_failed(ps) == 0)
         assert_nothing_pending(w);
-    if (ps->comm) {
-        comm_finish(w);
+    if (ps->peers) {
+        ps->peers->ops->finish(ps->peers, w);
         return;
     }
-    if (ps->workers == 1)
+    if (ps->shape.workers == 1)
         return;
-    if (!ps->consistency->barrier) {
+    if (!ps->shape.consistency->barrier) {
         atomic_store_explicit(&w->available, false, memory_order_release);
         runtime_progress(ps);
         return;
@@ -261,26 +267,26 @@ static int64_t clock_of(const struct mlt_worker *w, mlt_table table)
 static bool may_read(struct mlt_worker *w, struct view *v)
 {
     const struct mlt_ps *ps = w->ps;
-    struct worker_status status[CORE_WORKERS_MAX];
+    struct worker_status status[WORKERS_MAX];
     struct consistency_view view = {.worker = status,
-                                    .workers = ps->workers,
+                                    .workers = ps->shape.workers,
                                     .self = w->index,
                                     .staleness = ps->staleness};
 
-    for (unsigned i = 0; i < ps->workers; i++) {
-        const struct mlt_worker *other = &ps->worker[i];
+    for (unsigned i = 0; i < ps->shape.workers; i++) {
+        const struct mlt_worker *other = &ps->shape.worker[i];
 
         status[i].available =
             atomic_load_explicit(&other->available, memory_order_acquire);
         status[i].clock = clock_of(other, v->index);
         status[i].task_s = 0; /* not measured here */
     }
-    consistency_rank(status, ps->workers);
-    if (!ps->consistency->may_read(&view))
+    consistency_rank(status, ps->shape.workers);
+    if (!ps->shape.consistency->may_read(&view))
         return false;
     v->asked = status[w->index].clock;
-    v->holds = ps->consistency->holds(&view);
-    v->needs = ps->consistency->needs(&view);
+    v->holds = ps->shape.consistency->holds(&view);
+    v->needs = ps->shape.consistency->needs(&view);
     assert(v->holds >= v->needs);
     return true;
 }
@@ -301,18 +307,18 @@ int clock_wait_read(struct mlt_worker *w, struct view *v)
 /* A copy that was taken in an earlier slice holds at most the clock that the
  * slice ended with; starting further above it than any staleness makes every
  * copy too old, without touching it. */
-void core_begin_slice(struct mlt_ps *ps)
+void clock_begin_run(struct mlt_ps *ps)
 {
     int64_t highest = 0;
 
-    for (unsigned i = 0; i < ps->workers; i++)
-        for (mlt_table t = 0; t < ps->tables; t++) {
-            int64_t clock = clock_of(&ps->worker[i], t);
+    for (unsigned i = 0; i < ps->shape.workers; i++)
+        for (mlt_table t = 0; t < ps->shape.tables; t++) {
+            int64_t clock = clock_of(&ps->shape.worker[i], t);
 
             highest = clock > highest ? clock : highest;
         }
-    for (unsigned i = 0; i < ps->workers; i++) {
-        struct mlt_worker *w = &ps->worker[i];
+    for (unsigned i = 0; i < ps->shape.workers; i++) {
+        struct mlt_worker *w = &ps->shape.worker[i];
 
         int64_t begin = highest + PS_STALENESS_MAX + 1;
 
@@ -320,7 +326,7 @@ void core_begin_slice(struct mlt_ps *ps)
         atomic_store(&w->available, true);
         w->finished = false;
         w->clocks = 0;
-        for (mlt_table t = 0; t < ps->tables; t++) {
+        for (mlt_table t = 0; t < ps->shape.tables; t++) {
             atomic_store(&w->extra[t], w->view[t].own_clock ? begin : 0);
             if (w->view[t].updates)
                 begin_clock(w, t);

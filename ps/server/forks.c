@@ -1,10 +1,13 @@
-/* Branches of a node: the same operation in every shard's store, or in none. */
+#include "ps/server/forks.h"
+
+#include "base/mem.h"
 #include "ps/server/core.h"
+#include "ps/server/errors.h"
 
 #include <assert.h>
 #include <string.h>
 
-const struct branch_entry *core_branch(const struct mlt_ps *ps, branch_id id)
+const struct branch_entry *forks_find(const struct mlt_ps *ps, branch_id id)
 {
     for (size_t i = 0; i < ps->branches; i++)
         if (ps->branch[i].id == id)
@@ -12,22 +15,32 @@ const struct branch_entry *core_branch(const struct mlt_ps *ps, branch_id id)
     return NULL;
 }
 
-void core_count_clocks(struct mlt_ps *ps, uint64_t clocks)
+void forks_count_clocks(struct mlt_ps *ps, uint64_t clocks)
 {
     for (size_t i = 0; i < ps->branches; i++)
         if (ps->branch[i].id == ps->active)
             ps->branch[i].clocks += clocks;
 }
 
+branch_id forks_next_id(struct mlt_ps *ps)
+{
+    return ps->next_id++;
+}
+
+bool forks_active_failed(const struct mlt_ps *ps)
+{
+    return ps->active_failed;
+}
+
 static void assert_between_runs(const struct mlt_ps *ps)
 {
     if (!ps->started)
-        core_misuse("a branch operation before mlt_ps_start");
+        ps_misuse("a branch operation before mlt_ps_start");
 }
 
 bool ps_has(const struct mlt_ps *ps, branch_id id)
 {
-    return core_branch(ps, id) != NULL;
+    return forks_find(ps, id) != NULL;
 }
 
 branch_id ps_active(const struct mlt_ps *ps)
@@ -42,8 +55,8 @@ static bool is_trained(enum branch_type type)
 
 static void refresh_table(struct mlt_ps *ps, mlt_table t)
 {
-    for (unsigned i = 0; i < ps->workers; i++) {
-        struct mlt_worker *w = &ps->worker[i];
+    for (unsigned i = 0; i < ps->shape.workers; i++) {
+        struct mlt_worker *w = &ps->shape.worker[i];
         struct view *v = &w->view[t];
 
         v->map = store_map(w->store, t);
@@ -52,7 +65,7 @@ static void refresh_table(struct mlt_ps *ps, mlt_table t)
             continue;
         }
         if (v->table->access == MLT_EXCLUSIVE)
-            v->in_place = !ps->comm && !is_trained(ps->active_type);
+            v->in_place = !ps->peers && !is_trained(ps->active_type);
         assert(v->map->row_shift == v->row_shift || v->count == 0);
         assert(v->map->stride == v->stride || v->count == 0);
         if (v->count == 0)
@@ -65,23 +78,23 @@ static void refresh_table(struct mlt_ps *ps, mlt_table t)
     }
 }
 
-void core_refresh_maps(struct mlt_ps *ps)
+static void refresh_maps(struct mlt_ps *ps)
 {
-    for (mlt_table t = 0; t < ps->tables; t++)
+    for (mlt_table t = 0; t < ps->shape.tables; t++)
         refresh_table(ps, t);
 }
 
-void core_drop_in_first(struct mlt_ps *ps, unsigned shards, branch_id id)
+void forks_drop_in_first(struct mlt_ps *ps, unsigned shards, branch_id id)
 {
     for (unsigned i = 0; i < shards; i++) {
-        enum err err = store_drop(ps->worker[i].store, id);
+        enum err err = store_drop(ps->shape.worker[i].store, id);
 
         assert(!err);
         (void)err;
     }
 }
 
-enum err core_reserve_branch(struct mlt_ps *ps)
+enum err forks_reserve(struct mlt_ps *ps)
 {
     return mem_grow((void **)&ps->branch, &ps->branches_room,
                     sizeof(*ps->branch), ps->branches + 1) == 0
@@ -89,7 +102,7 @@ enum err core_reserve_branch(struct mlt_ps *ps)
                : ERR_NOMEM;
 }
 
-void core_add_branch(struct mlt_ps *ps, const struct branch_entry *entry)
+void forks_add(struct mlt_ps *ps, const struct branch_entry *entry)
 {
     assert(ps->branches < ps->branches_room);
     ps->branch[ps->branches++] = *entry;
@@ -110,20 +123,21 @@ enum err ps_fork(struct mlt_ps *ps, branch_id child, branch_id parent,
         return ERR_NOENT;
     if (ps_has(ps, child))
         return ERR_EXIST;
-    if (core_reserve_branch(ps) != ERR_OK)
+    if (forks_reserve(ps) != ERR_OK)
         return ERR_NOMEM;
-    of = core_branch(ps, parent)->of;
-    for (i = 0; i < ps->workers; i++) {
-        enum err err = store_fork(ps->worker[i].store, child, parent, type);
+    of = forks_find(ps, parent)->of;
+    for (i = 0; i < ps->shape.workers; i++) {
+        enum err err =
+            store_fork(ps->shape.worker[i].store, child, parent, type);
 
         if (err) {
-            core_drop_in_first(ps, i, child);
+            forks_drop_in_first(ps, i, child);
             return err;
         }
     }
-    core_add_branch(ps, &(struct branch_entry){
-                            child, type, type == BRANCH_KEPT ? of : child,
-                            core_branch(ps, parent)->clocks});
+    forks_add(ps, &(struct branch_entry){child, type,
+                                         type == BRANCH_KEPT ? of : child,
+                                         forks_find(ps, parent)->clocks});
     return ERR_OK;
 }
 
@@ -132,12 +146,12 @@ enum err ps_drop(struct mlt_ps *ps, branch_id id)
     const struct branch_entry *entry;
 
     assert_between_runs(ps);
-    entry = core_branch(ps, id);
+    entry = forks_find(ps, id);
     if (!entry)
         return ERR_NOENT;
-    if (backup_uses(ps, id))
+    if (ps->saving.backup && ps->saving.branch == id)
         return ERR_BUSY;
-    core_drop_in_first(ps, ps->workers, id);
+    forks_drop_in_first(ps, ps->shape.workers, id);
     ps->branch[entry - ps->branch] = ps->branch[--ps->branches];
     if (ps->active == id) {
         ps->active = BRANCH_NONE;
@@ -151,11 +165,11 @@ enum err ps_activate(struct mlt_ps *ps, branch_id id)
     const struct branch_entry *entry;
 
     assert_between_runs(ps);
-    entry = core_branch(ps, id);
+    entry = forks_find(ps, id);
     if (!entry)
         return ERR_NOENT;
-    for (unsigned i = 0; i < ps->workers; i++) {
-        enum err err = store_activate(ps->worker[i].store, id);
+    for (unsigned i = 0; i < ps->shape.workers; i++) {
+        enum err err = store_activate(ps->shape.worker[i].store, id);
 
         assert(!err);
         (void)err;
@@ -163,13 +177,13 @@ enum err ps_activate(struct mlt_ps *ps, branch_id id)
     ps->active = id;
     ps->active_type = entry->type;
     ps->active_failed = false;
-    core_refresh_maps(ps);
+    refresh_maps(ps);
     return ERR_OK;
 }
 
 int mlt_ps_fork(struct mlt_ps *ps, uint32_t parent, uint32_t *child)
 {
-    branch_id id = ps->next_id++; /* the same on all nodes, whatever comes */
+    branch_id id = forks_next_id(ps);
     enum err err = ps_fork(ps, id, parent, BRANCH_TRAINING);
 
     if (!err)
@@ -184,7 +198,7 @@ int mlt_ps_drop(struct mlt_ps *ps, uint32_t branch)
 
 int mlt_ps_clocks(const struct mlt_ps *ps, uint32_t branch, uint64_t *out)
 {
-    const struct branch_entry *entry = core_branch(ps, branch);
+    const struct branch_entry *entry = forks_find(ps, branch);
 
     if (!entry)
         return ERR_NOENT;
@@ -200,10 +214,10 @@ int mlt_ps_switch(struct mlt_ps *ps, uint32_t branch)
 void ps_stats(const struct mlt_ps *ps, struct store_stats *out)
 {
     memset(out, 0, sizeof(*out));
-    for (unsigned i = 0; i < ps->workers; i++) {
+    for (unsigned i = 0; i < ps->shape.workers; i++) {
         struct store_stats s;
 
-        store_stats(ps->worker[i].store, &s);
+        store_stats(ps->shape.worker[i].store, &s);
         out->limit_bytes += s.limit_bytes;
         out->reserved_bytes += s.reserved_bytes;
         out->in_use_bytes += s.in_use_bytes;
@@ -233,8 +247,8 @@ struct store_held ps_held(const struct mlt_ps *ps, branch_id id)
 {
     struct store_held sum = {0};
 
-    for (unsigned i = 0; i < ps->workers; i++) {
-        struct store_held h = store_held(ps->worker[i].store, id);
+    for (unsigned i = 0; i < ps->shape.workers; i++) {
+        struct store_held h = store_held(ps->shape.worker[i].store, id);
 
         sum.shared_bytes += h.shared_bytes;
         sum.private_bytes += h.private_bytes;

@@ -1,4 +1,4 @@
-#include "ps/server/core.h"
+#include "ps/server/memory_io.h"
 
 #include <inttypes.h>
 #include <stdio.h>

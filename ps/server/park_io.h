@@ -15,6 +15,8 @@
 #ifndef PS_PARK_IO_H
 #define PS_PARK_IO_H
 
+#include "ps/server/stripe.h"
+
 #include <stdatomic.h>
 #include <stdint.h>
 
@@ -41,30 +43,5 @@ uint64_t park_next_spin(uint64_t spin_ns, uint64_t waited_ns);
 
 /* Wakes all that wait with an earlier ticket. Any thread. */
 void park_wake(struct park *p);
-
-/* A lock of four bytes for critical sections of nanoseconds; asleep after a
- * short spin, so that it survives more threads than processors. Not recursive.
- * Zeroed is unlocked. */
-struct stripe {
-    _Atomic uint32_t state; /* 0 free, 1 held, 2 held and somebody sleeps */
-};
-
-void stripe_lock_slow(struct stripe *s);
-void stripe_unlock_slow(struct stripe *s);
-
-static inline void stripe_lock(struct stripe *s)
-{
-    uint32_t free = 0;
-
-    if (!atomic_compare_exchange_strong_explicit(
-            &s->state, &free, 1, memory_order_acquire, memory_order_relaxed))
-        stripe_lock_slow(s);
-}
-
-static inline void stripe_unlock(struct stripe *s)
-{
-    if (atomic_exchange_explicit(&s->state, 0, memory_order_release) == 2)
-        stripe_unlock_slow(s);
-}
 
 #endif

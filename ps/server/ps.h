@@ -2,8 +2,8 @@
  *
  * Everything in mltune/ps.h (declare tables, start, run, the calls inside a
  * worker) and, on top, what a training system that serves a tuner needs: forks
- * under given numbers and types, reads of any branch, statistics, snapshots,
- * the saved model.
+ * under given numbers and types, reads of any branch, statistics. Snapshots and
+ * the saved model are in ps/disk.
  *
  * Calls come from one control thread and, unless a comment says otherwise, only
  * while no worker runs. Errors: `enum err`; where a fault is taken, NULL is
@@ -31,7 +31,8 @@
 enum err ps_fork(struct mlt_ps *ps, branch_id child, branch_id parent,
                  enum branch_type type);
 
-/* Errors: ERR_NOENT; ERR_BUSY while a snapshot of @id is being written. */
+/* Errors: ERR_NOENT; ERR_BUSY while a snapshot of @id is being written
+ * (ps/disk/backup_io.h). */
 enum err ps_drop(struct mlt_ps *ps, branch_id id);
 
 /* The branch that the next run works on. A BRANCH_KEPT or BRANCH_TESTING branch
@@ -215,63 +216,5 @@ enum err ps_read_rows(struct mlt_ps *ps, branch_id branch, const char *table,
  * as above; ERR_INVAL (a kept branch; a number that the type cannot hold). */
 enum err ps_inc_rows(struct mlt_ps *ps, branch_id branch, const char *table,
                      uint64_t first, uint64_t count, const double delta[]);
-
-/* ---- the model ----------------------------------------------------------- */
-
-/* Writes every saved table of @branch as DIR/NAME.npy (values without slots,
- * shape [rows, width]); the folder exists. A file appears under its name only
- * when it is whole. Of several nodes each writes its rows into the same files,
- * which are whole when all have. @bytes (may be NULL): written. Errors: ERR_IO,
- * ERR_NOENT, ERR_NOMEM. */
-enum err ps_save(struct mlt_ps *ps, branch_id branch, const char *dir,
-                 uint64_t *bytes, struct fault *f);
-
-/* Fills every saved table of the active branch from DIR/NAME.npy; slots become
- * zero. Errors: ERR_IO, ERR_FORMAT (damaged, other type or shape; both named
- * in @f), ERR_INVAL (a kept branch is active), ERR_NOMEM. After an error the
- * branch holds a mixture. */
-enum err ps_load(struct mlt_ps *ps, const char *dir, struct fault *f);
-
-/* ---- snapshots ----------------------------------------------------------- */
-
-/* Numbers the next snapshot. Before anything of it that may fail on one node
- * alone, the fork above all: by number the nodes know what belongs together. */
-void ps_snapshot_count(struct mlt_ps *ps);
-
-/* Starts a background thread that writes the kept @branch into the new folder
- * @dir (of several nodes: @dir/node-K, in @dir that all share; one file a
- * shard; written as DIR.tmp and renamed: complete or not there) and returns.
- * The manifest in @dir comes last (ps/disk/manifest.h). Of several nodes @dir
- * may be there without a manifest: the part that a killed run left is replaced.
- * Training goes on; the branch cannot be dropped until ps_snapshot_end. One
- * snapshot at a time. Errors: ERR_BUSY, ERR_NOENT, ERR_INVAL (not kept),
- * ERR_EXIST (@dir; of several nodes: @dir/manifest.json, or this node's part of
- * this same run), ERR_IO, ERR_NOMEM. */
-enum err ps_snapshot_begin(struct mlt_ps *ps, branch_id branch, const char *dir,
-                           struct fault *f);
-
-/* Any time, also during a run: whether the thread has finished. */
-bool ps_snapshot_done(const struct mlt_ps *ps);
-
-/* Readable (poll) once it has finished; -1 without a snapshot begun. */
-int ps_snapshot_fd(const struct mlt_ps *ps);
-
-/* Lets the thread end soon, with ERR_CANCELED and nothing left on the disk. Any
- * time; to be followed by ps_snapshot_end. mlt_ps_free does both. */
-void ps_snapshot_cancel(struct mlt_ps *ps);
-
-/* Waits for the thread and gives its result; also during a run. @bytes (may be
- * NULL): written. Errors: of the writing, in words in @f; ERR_NOENT without a
- * snapshot begun. */
-enum err ps_snapshot_end(struct mlt_ps *ps, uint64_t *bytes, struct fault *f);
-
-/* Reads a snapshot as the new kept branch @id, written by however many nodes
- * and workers: as mlt_ps_restore, but each node checks the files alone that it
- * has to read. Errors: ERR_FORMAT (any damage, by file and offset; other
- * tables), ERR_NOENT (a file that is not there), ERR_UNSUPPORTED (a local
- * table that nothing moves), ERR_IO,
- * ERR_LIMIT, ERR_EXIST, ERR_NOMEM; nothing changed. */
-enum err ps_restore(struct mlt_ps *ps, branch_id id, const char *dir,
-                    struct fault *f);
 
 #endif

@@ -1,7 +1,8 @@
-/* Rows as the control thread sees them: of any branch, between runs; and, by
- * the workers that have them, in a run. */
+#include "ps/server/rows.h"
+
+#include "base/mem.h"
+#include "ps/server/apply.h"
 #include "ps/server/core.h"
-#include "ps/wire/comm_io.h"
 
 #include <assert.h>
 #include <math.h>
@@ -9,21 +10,22 @@
 
 bool ps_is_here(const struct mlt_ps *ps, mlt_table table, uint64_t row)
 {
-    const struct table *t = &ps->table[table];
-    unsigned owner = table_owner(t, ps->all_workers, table_number(t, row));
+    const struct table *t = &ps->shape.table[table];
+    unsigned owner =
+        table_owner(t, ps->shape.all_workers, table_number(t, row));
 
-    return owner / ps->workers == ps->node;
+    return owner / ps->shape.workers == ps->shape.node;
 }
 
 struct place place_of(const struct mlt_ps *ps, mlt_table table, uint64_t row)
 {
-    const struct table *t = &ps->table[table];
+    const struct table *t = &ps->shape.table[table];
     const struct view *v;
     struct place p;
     uint64_t local, number = table_number(t, row);
 
-    p.shard = &ps->worker[table_owner(t, ps->all_workers, number) -
-                          ps->node * ps->workers];
+    p.shard = &ps->shape.worker[table_owner(t, ps->shape.all_workers, number) -
+                                ps->shape.node * ps->shape.workers];
     v = &p.shard->view[table];
     local = number - v->first;
     assert(local < v->count);
@@ -54,7 +56,7 @@ static double value_at(const struct table *t, const unsigned char *row,
 
 static enum err check_rows(const struct mlt_ps *ps, const struct ps_rows *r)
 {
-    const struct table *t = &ps->table[r->table];
+    const struct table *t = &ps->shape.table[r->table];
 
     if (!ps_has(ps, r->branch))
         return ERR_NOENT;
@@ -63,7 +65,7 @@ static enum err check_rows(const struct mlt_ps *ps, const struct ps_rows *r)
     if (r->first > t->rows || r->count > t->rows - r->first ||
         r->from > t->width || r->values > t->width - r->from)
         return ERR_INVAL;
-    for (uint64_t i = 0; i < r->count && ps->nodes > 1; i++)
+    for (uint64_t i = 0; i < r->count && ps->shape.nodes > 1; i++)
         if (!ps_is_here(ps, r->table, r->first + i))
             return ERR_UNSUPPORTED;
     return ERR_OK;
@@ -92,7 +94,7 @@ enum err ps_read_part(const struct mlt_ps *ps, const struct ps_rows *r,
     for (uint64_t i = 0; i < r->count && !err; i++) {
         struct place p = place_of(ps, r->table, r->first + i);
 
-        take_values(&ps->table[r->table], r, row_at(&p, r),
+        take_values(&ps->shape.table[r->table], r, row_at(&p, r),
                     out + i * r->values);
     }
     return err;
@@ -105,7 +107,7 @@ enum err ps_read_rows(struct mlt_ps *ps, branch_id branch, const char *table,
 
     if (ps_table_find(ps, table, &r.table))
         return ERR_NOENT;
-    r.values = ps->table[r.table].width;
+    r.values = ps->shape.table[r.table].width;
     return ps_read_part(ps, &r, out);
 }
 
@@ -127,18 +129,19 @@ static const unsigned char *resting_row(const struct place *p,
 /* A row of the branch that runs. An exclusive one only its worker writes, a
  * shared one under barriers only its owner, at the end of its clock: that is
  * who asks. Else it is changed under its stripe; across nodes, under the
- * communication's lock. */
+ * peers' lock. */
 static void take_running(struct mlt_worker *w, const struct ps_rows *r,
                          uint64_t number, double out[])
 {
     const struct view *v = &w->view[r->table];
+    struct peers *peers = w->ps->peers;
     bool shared = v->table->access == MLT_SHARED;
 
-    if (shared && w->ps->comm) {
-        comm_hold(w->ps);
+    if (shared && peers) {
+        peers->ops->hold(peers);
         take_values(v->table, r, view_row(v, number), out);
-        comm_let_go(w->ps);
-    } else if (shared && !w->ps->consistency->barrier) {
+        peers->ops->let_go(peers);
+    } else if (shared && !w->ps->shape.consistency->barrier) {
         struct stripe *stripe = apply_stripe(w->ps, r->table, number);
 
         stripe_lock(stripe);
@@ -153,14 +156,14 @@ void ps_read_own_part(struct mlt_worker *w, const struct ps_rows *r,
                       double out[])
 {
     const struct mlt_ps *ps = w->ps;
-    const struct table *t = &ps->table[r->table];
+    const struct table *t = &ps->shape.table[r->table];
 
     for (uint64_t i = 0; i < r->count; i++) {
         uint64_t number = table_number(t, r->first + i);
         double *to = out + i * r->values;
         struct place p;
 
-        if (table_owner(t, ps->all_workers, number) != w->number)
+        if (table_owner(t, ps->shape.all_workers, number) != w->number)
             continue;
         if (r->branch == ps->active) {
             take_running(w, r, number, to);
@@ -204,7 +207,7 @@ static void store_value(const struct table *t, unsigned char *row, uint32_t j,
 static void inc_row(struct mlt_ps *ps, mlt_table table, uint64_t row,
                     unsigned char *sum, const double delta[])
 {
-    const struct table *t = &ps->table[table];
+    const struct table *t = &ps->shape.table[table];
     struct place p = place_of(ps, table, row);
     struct view *v = &p.shard->view[table];
     void *rows[1] = {
@@ -235,18 +238,19 @@ enum err ps_inc_rows(struct mlt_ps *ps, branch_id branch, const char *table,
     err = check_rows(ps, &r);
     if (err)
         return err;
-    if (core_branch(ps, branch)->type == BRANCH_KEPT)
+    if (forks_find(ps, branch)->type == BRANCH_KEPT)
         return ERR_INVAL;
-    for (uint64_t i = 0; i < count * ps->table[index].width; i++)
-        if (!fits(&ps->table[index], delta[i]))
+    for (uint64_t i = 0; i < count * ps->shape.table[index].width; i++)
+        if (!fits(&ps->shape.table[index], delta[i]))
             return ERR_INVAL;
-    sum = mem_alloc(ps->table[index].value_bytes);
+    sum = mem_alloc(ps->shape.table[index].value_bytes);
     if (!sum)
         return ERR_NOMEM;
     if (branch != active)
         ps_activate(ps, branch);
     for (uint64_t i = 0; i < count; i++)
-        inc_row(ps, index, first + i, sum, delta + i * ps->table[index].width);
+        inc_row(ps, index, first + i, sum,
+                delta + i * ps->shape.table[index].width);
     if (branch != active)
         ps_activate(ps, active);
     ps->active = active;

@@ -1,6 +1,11 @@
+#include "ps/server/runtime.h"
+
 #include "base/clock_io.h"
+#include "base/mem.h"
+#include "ps/server/clock.h"
 #include "ps/server/core.h"
-#include "ps/wire/comm_io.h"
+#include "ps/server/errors.h"
+#include "ps/server/park_io.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -75,7 +80,7 @@ static bool meeting_come(struct runtime *r, uint32_t *round)
     bool last;
 
     do {
-        last = (state & 0xffff) + 1 == r->ps->workers;
+        last = (state & 0xffff) + 1 == r->ps->shape.workers;
         next = last ? ((state >> 16) + 1) << 16 : state + 1;
     } while (!atomic_compare_exchange_weak(&r->state, &state, next));
     *round = state >> 16;
@@ -156,15 +161,15 @@ void runtime_progress(struct mlt_ps *ps)
 
 /* Under the shard's lock, because without barriers any worker may write to any
  * shard, and because a store has one writer at a time. */
-unsigned char *core_privatize(struct mlt_worker *shard, struct view *v,
+unsigned char *view_privatize(struct mlt_worker *shard, struct view *v,
                               uint64_t chunk, struct ps_counters *counters)
 {
     time_ns begin = clock_monotonic();
     unsigned char *bytes;
 
     if (shard->ps->active_type == BRANCH_KEPT)
-        core_misuse("write to table %s of branch %u, which is kept (read-only)",
-                    v->table->name, shard->ps->active);
+        ps_misuse("write to table %s of branch %u, which is kept (read-only)",
+                  v->table->name, shard->ps->active);
     stripe_lock(&shard->shard_lock);
     if (store_map_owns(v->map, chunk))
         bytes =
@@ -182,10 +187,11 @@ unsigned char *core_privatize(struct mlt_worker *shard, struct view *v,
 
 static void one_run(struct runtime *r, struct mlt_worker *w)
 {
+    struct peers *peers = r->ps->peers;
     int code;
 
     self = w;
-    code = r->ps->comm ? comm_enter(w) : ERR_OK;
+    code = peers ? peers->ops->enter(peers, w) : ERR_OK;
     if (!code)
         code = r->work(w, r->arg);
     if (code)
@@ -244,9 +250,9 @@ static enum err start_threads(struct runtime *r, struct fault *f)
 {
     struct mlt_ps *ps = r->ps;
 
-    for (; r->started < ps->workers; r->started++) {
+    for (; r->started < ps->shape.workers; r->started++) {
         int errnum = pthread_create(&r->thread[r->started], NULL, thread_main,
-                                    &ps->worker[r->started]);
+                                    &ps->shape.worker[r->started]);
 
         if (errnum)
             return fault_errno(f, ERR_IO, errnum, "start worker thread %u",
@@ -265,17 +271,18 @@ enum err runtime_start(struct mlt_ps *ps, struct fault *f)
         return fault_set(f, ERR_NOMEM, "no memory for the worker threads");
     r->ps = ps;
     r->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (ps->nodes > 1) { /* of which others may be on this machine; and whoever
-                          * spins keeps from its core the two threads that bring
-                          * what it waits for */
-        cores /= ps->nodes;
+    if (ps->shape.nodes > 1) { /* of which others may be on this machine; and
+                                * whoever spins keeps from its core the two
+                                * threads that bring what it waits for */
+        cores /= ps->shape.nodes;
         cores = cores > 2 ? cores - 2 : 0;
     }
-    for (unsigned i = 0; i < ps->workers; i++)
-        ps->worker[i].spin_ns = ps->workers <= cores ? PARK_SPIN_MAX_NS : 0;
-    r->idle_spin_ns = ps->workers < cores ? IDLE_SPIN_NS : 0;
+    for (unsigned i = 0; i < ps->shape.workers; i++)
+        ps->shape.worker[i].spin_ns =
+            ps->shape.workers <= cores ? PARK_SPIN_MAX_NS : 0;
+    r->idle_spin_ns = ps->shape.workers < cores ? IDLE_SPIN_NS : 0;
     ps->runtime = r;
-    r->thread = mem_calloc(ps->workers, sizeof(*r->thread));
+    r->thread = mem_calloc(ps->shape.workers, sizeof(*r->thread));
     if (r->fd < 0)
         err = fault_errno(f, ERR_IO, errno, "create an event descriptor");
     else if (!r->thread)
@@ -307,23 +314,35 @@ void runtime_stop(struct mlt_ps *ps)
 
 /* ---- runs ---------------------------------------------------------------- */
 
+static enum err begin_at_peers(struct mlt_ps *ps)
+{
+    const struct peers_run run = {.branch = ps->active,
+                                  .type = ps->active_type,
+                                  .staleness = ps->staleness,
+                                  .params = ps->params,
+                                  .bandwidth_mbps = ps->bandwidth_mbps,
+                                  .cut = ps->cut};
+
+    return ps->peers ? ps->peers->ops->begin(ps->peers, &run) : ERR_OK;
+}
+
 enum err ps_run_begin(struct mlt_ps *ps, mlt_work *work, void *arg)
 {
     struct runtime *r = ps->runtime;
 
     if (!ps->started || r->running)
-        core_misuse("a run begins before mlt_ps_start or within another run");
+        ps_misuse("a run begins before mlt_ps_start or within another run");
     if (ps->active == BRANCH_NONE || ps->active_failed)
         return ERR_INVAL;
-    core_begin_slice(ps);
+    clock_begin_run(ps);
     r->work = work;
     r->arg = arg;
     r->running = true;
     atomic_store(&r->failed, 0);
     atomic_store(&r->state, 0);
-    atomic_store(&r->left, ps->workers);
+    atomic_store(&r->left, ps->shape.workers);
     atomic_store(&r->all_back, false);
-    if (ps->comm && comm_begin(ps) != ERR_OK) {
+    if (begin_at_peers(ps) != ERR_OK) {
         r->running = false;
         return ERR_NODE;
     }
@@ -344,7 +363,7 @@ int ps_run_end(struct mlt_ps *ps)
     int code;
 
     if (!r || !r->running)
-        core_misuse("the end of a run that was not begun");
+        ps_misuse("the end of a run that was not begun");
     for (;;) {
         uint32_t ticket = park_ticket(&r->done);
 
@@ -360,15 +379,16 @@ int ps_run_end(struct mlt_ps *ps)
     if (code)
         ps->active_failed = true;
     else
-        core_count_clocks(ps, ps->worker[0].clocks);
+        forks_count_clocks(ps, ps->shape.worker[0].clocks);
     return code;
 }
 
 void ps_run_cancel(struct mlt_ps *ps, int code)
 {
     runtime_fail(ps, code);
-    if (ps->comm)
-        comm_fail(ps, code < ERR_COUNT ? (enum err)code : ERR_APP);
+    if (ps->peers)
+        ps->peers->ops->fail(ps->peers,
+                             code < ERR_COUNT ? (enum err)code : ERR_APP);
 }
 
 void runtime_fail(struct mlt_ps *ps, int code)

@@ -1,45 +1,16 @@
 /* The parameter server's options, settings and tables. */
-#include "base/log.h"
+#include "base/mem.h"
 #include "ps/nodes/shard.h"
 #include "ps/server/core.h"
-#include "ps/wire/meet.h"
+#include "ps/server/errors.h"
+#include "ps/server/peers.h"
+#include "ps/server/start.h"
 
 #include <assert.h>
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { TABLES_MAX = STORE_TABLES_MAX };
-
-void core_misuse(const char *fmt, ...)
-{
-    char text[512];
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
-    log_event(LOG_ERROR, "ps_misuse", "what=\"%s\"", text);
-    abort();
-}
-
-int core_give_error(struct mlt_error *out, const struct fault *f)
-{
-    _Static_assert(sizeof(out->text) == sizeof(f->text), "same text");
-
-    if (out) {
-        out->code = (int)f->code;
-        memcpy(out->text, f->text, sizeof(out->text));
-    }
-    return (int)f->code;
-}
-
-const char *mlt_error_text(int error)
-{
-    return err_text((enum err)error);
-}
 
 /* ---- options ------------------------------------------------------------- */
 
@@ -49,8 +20,8 @@ static enum err take_names(struct mlt_ps *ps, const struct mlt_ps_options *opt,
     const char *consistency = opt->consistency ? opt->consistency : "bsp";
     const char *rule = opt->update_rule ? opt->update_rule : "sgd";
 
-    ps->consistency = consistency_find(consistency);
-    if (!ps->consistency)
+    ps->shape.consistency = consistency_find(consistency);
+    if (!ps->shape.consistency)
         return fault_set(f, ERR_INVAL,
                          "unknown consistency model \"%s\"; there are: %s",
                          consistency, consistency_names());
@@ -75,39 +46,34 @@ static enum err take_numbers(struct mlt_ps *ps,
     if (ps_set_staleness(ps, opt->staleness))
         return fault_set(f, ERR_INVAL, "staleness %u: expected at most %d",
                          opt->staleness, PS_STALENESS_MAX);
-    ps->workers = opt->workers ? opt->workers : runtime_usable_cores();
-    if (ps->workers > CORE_WORKERS_MAX)
+    ps->shape.workers = opt->workers;
+    if (ps->shape.workers > WORKERS_MAX)
         return fault_set(f, ERR_INVAL, "%u workers: expected at most %d",
-                         ps->workers, CORE_WORKERS_MAX);
-    ps->memory_limit =
-        opt->memory_limit ? opt->memory_limit : memory_available() / 2;
-    if (!opt->memory_limit && opt->nodes > 1 && !opt->listen && opt->meet &&
-        !meet_is_address(opt->meet))
-        ps->memory_limit /= opt->nodes; /* all on this machine */
-    ps->seed = opt->seed;
+                         ps->shape.workers, WORKERS_MAX);
+    ps->memory_limit = opt->memory_limit;
     return ERR_OK;
 }
 
 static enum err take_access(struct mlt_ps *ps, const char *name)
 {
-    ps->places = strcmp(name, "place") == 0;
-    ps->gathers = ps->places || strcmp(name, "gather") == 0;
-    return ps->gathers || strcmp(name, "off") == 0 ? ERR_OK : ERR_INVAL;
+    ps->shape.places = strcmp(name, "place") == 0;
+    ps->shape.gathers = ps->shape.places || strcmp(name, "gather") == 0;
+    return ps->shape.gathers || strcmp(name, "off") == 0 ? ERR_OK : ERR_INVAL;
 }
 
 static enum err take_nodes(struct mlt_ps *ps, const struct mlt_ps_options *opt,
                            struct fault *f)
 {
-    ps->node = opt->node;
-    ps->nodes = opt->nodes ? opt->nodes : 1;
-    ps->all_workers = ps->workers * ps->nodes;
-    ps->float16 = opt->float16;
-    ps->meet_s = opt->meet_s;
-    if (ps->nodes > SHARD_NODES_MAX || ps->node >= ps->nodes)
+    ps->shape.node = opt->node;
+    ps->shape.nodes = opt->nodes ? opt->nodes : 1;
+    ps->shape.all_workers = ps->shape.workers * ps->shape.nodes;
+    ps->shape.float16 = opt->float16;
+    ps->shape.meet_s = opt->meet_s;
+    if (ps->shape.nodes > SHARD_NODES_MAX || ps->shape.node >= ps->shape.nodes)
         return fault_set(f, ERR_INVAL,
                          "node %u of %u: expected a number below that of the "
                          "nodes, of which there are %d at most",
-                         ps->node, ps->nodes, SHARD_NODES_MAX);
+                         ps->shape.node, ps->shape.nodes, SHARD_NODES_MAX);
     if (take_access(ps, opt->access ? opt->access : "gather"))
         return fault_set(f, ERR_INVAL,
                          "access knowledge \"%s\"; there are: off, gather, "
@@ -119,78 +85,57 @@ static enum err take_nodes(struct mlt_ps *ps, const struct mlt_ps_options *opt,
                          "%g",
                          opt->bandwidth_mbps, PS_BANDWIDTH_LEAST_MBPS,
                          PS_BANDWIDTH_MOST_MBPS);
-    ps->priority =
+    ps->shape.priority =
         opt->priority ? priority_find(opt->priority) : PRIORITY_RELATIVE;
-    if (ps->priority == PRIORITY_COUNT)
+    if (ps->shape.priority == PRIORITY_COUNT)
         return fault_set(f, ERR_INVAL,
                          "priority \"%s\": expected random, round_robin, "
                          "absolute or relative",
                          opt->priority);
-    if (!(ps->meet_s >= 0))
+    if (!(ps->shape.meet_s >= 0))
         return fault_set(f, ERR_INVAL, "%g seconds to meet: expected >= 0",
-                         ps->meet_s);
-    if (ps->nodes == 1)
+                         ps->shape.meet_s);
+    if (ps->shape.nodes == 1)
         return ERR_OK;
     if (!opt->meet)
         return fault_set(f, ERR_INVAL,
                          "%u nodes need a folder or an address to meet at, the "
                          "same for all",
-                         ps->nodes);
-    ps->meet = mem_strdup(opt->meet);
-    ps->listen = opt->listen ? mem_strdup(opt->listen) : NULL;
-    if (!ps->meet || (opt->listen && !ps->listen))
+                         ps->shape.nodes);
+    ps->shape.meet = mem_strdup(opt->meet);
+    ps->shape.listen = opt->listen ? mem_strdup(opt->listen) : NULL;
+    if (!ps->shape.meet || (opt->listen && !ps->shape.listen))
         return fault_set(f, ERR_NOMEM, "no memory for a parameter server");
     return ERR_OK;
 }
 
-static enum err take_options(struct mlt_ps *ps,
-                             const struct mlt_ps_options *opt, struct fault *f)
+enum err ps_new(const struct mlt_ps_options *opt, const struct peers_ops *ops,
+                struct mlt_ps **out, struct fault *f)
 {
+    struct mlt_ps *ps = mem_calloc(1, sizeof(*ps));
     enum err err;
 
-    if (opt->size != sizeof(*opt))
-        return fault_set(f, ERR_VERSION,
-                         "options of %zu bytes, expected %zu: built with "
-                         "another version of mltune/ps.h",
-                         opt->size, sizeof(*opt));
+    assert(opt->size == sizeof(*opt));
+    assert(opt->workers > 0);
+    if (!ps)
+        return fault_set(f, ERR_NOMEM, "no memory for a parameter server");
+    ps->wire = ops;
+    ps->active = ps->saving.checkpoint = BRANCH_NONE;
     err = take_names(ps, opt, f);
     if (!err)
         err = take_numbers(ps, opt, f);
-    return err ? err : take_nodes(ps, opt, f);
-}
-
-int mlt_ps_new(const struct mlt_ps_options *opt, struct mlt_ps **out,
-               struct mlt_error *err)
-{
-    struct mlt_ps *ps = mem_calloc(1, sizeof(*ps));
-    struct fault f = {0};
-
-    if (!ps) {
-        fault_set(&f, ERR_NOMEM, "no memory for a parameter server");
-        return core_give_error(err, &f);
-    }
-    ps->active = ps->checkpoint = BRANCH_NONE;
-    if (take_options(ps, opt, &f)) {
+    if (!err)
+        err = take_nodes(ps, opt, f);
+    if (err)
         mlt_ps_free(ps);
-        return core_give_error(err, &f);
-    }
-    *out = ps;
-    return ERR_OK;
+    else
+        *out = ps;
+    return err;
 }
 
 unsigned mlt_ps_workers(const struct mlt_ps *ps)
 {
-    return ps->all_workers;
-}
-
-uint32_t ps_nodes(const struct mlt_ps *ps)
-{
-    return ps->nodes;
-}
-
-uint32_t ps_node(const struct mlt_ps *ps)
-{
-    return ps->node;
+    return ps->shape.all_workers;
 }
 
 /* Written so that NaN is refused. */
@@ -252,8 +197,8 @@ int mlt_ps_set_staleness(struct mlt_ps *ps, unsigned staleness)
 enum err ps_table_find(const struct mlt_ps *ps, const char *name,
                        mlt_table *out)
 {
-    for (size_t t = 0; t < ps->tables; t++)
-        if (strcmp(ps->table[t].name, name) == 0) {
+    for (size_t t = 0; t < ps->shape.tables; t++)
+        if (strcmp(ps->shape.table[t].name, name) == 0) {
             *out = (mlt_table)t;
             return ERR_OK;
         }
@@ -271,19 +216,19 @@ static enum err add_table(struct mlt_ps *ps,
         return err;
     if (ps_table_find(ps, t.name, &other) == ERR_OK)
         return fault_set(f, ERR_EXIST, "table %s is declared twice", t.name);
-    if (ps->tables == TABLES_MAX)
+    if (ps->shape.tables == TABLES_MAX)
         return fault_set(f, ERR_LIMIT, "table %s: there are %d already", t.name,
                          TABLES_MAX);
-    if (mem_grow((void **)&ps->table, &ps->tables_room, sizeof(*ps->table),
-                 ps->tables + 1) != 0)
+    if (mem_grow((void **)&ps->shape.table, &ps->tables_room,
+                 sizeof(*ps->shape.table), ps->shape.tables + 1) != 0)
         return fault_set(f, ERR_NOMEM, "table %s: out of memory", t.name);
-    if (mem_grow((void **)&ps->placement, &ps->placement_room,
-                 sizeof(*ps->placement), ps->tables + 1) != 0)
+    if (mem_grow((void **)&ps->shape.placement, &ps->placement_room,
+                 sizeof(*ps->shape.placement), ps->shape.tables + 1) != 0)
         return fault_set(f, ERR_NOMEM, "table %s: out of memory", t.name);
-    table_partition(&t, ps->all_workers);
-    placement_init(&ps->placement[ps->tables], ps->node, ps->nodes, ps->workers,
-                   t.rows);
-    ps->table[ps->tables++] = t;
+    table_partition(&t, ps->shape.all_workers);
+    placement_init(&ps->shape.placement[ps->shape.tables], ps->shape.node,
+                   ps->shape.nodes, ps->shape.workers, t.rows);
+    ps->shape.table[ps->shape.tables++] = t;
     return ERR_OK;
 }
 
@@ -293,23 +238,23 @@ int mlt_ps_table(struct mlt_ps *ps, const struct mlt_table_options *opt,
     struct fault f = {0};
 
     if (ps->started)
-        core_misuse("mlt_ps_table after mlt_ps_start");
+        ps_misuse("mlt_ps_table after mlt_ps_start");
     if (add_table(ps, opt, &f))
-        return core_give_error(err, &f);
-    *out = (mlt_table)(ps->tables - 1);
+        return ps_give_error(err, &f);
+    *out = (mlt_table)(ps->shape.tables - 1);
     return ERR_OK;
 }
 
 unsigned ps_tables(const struct mlt_ps *ps)
 {
-    return (unsigned)ps->tables;
+    return (unsigned)ps->shape.tables;
 }
 
 struct ps_table_info ps_table_info(const struct mlt_ps *ps, mlt_table table)
 {
-    const struct table *t = &ps->table[table];
+    const struct table *t = &ps->shape.table[table];
 
-    assert(table < ps->tables);
+    assert(table < ps->shape.tables);
     return (struct ps_table_info){
         .name = t->name,
         .rows = t->rows,
@@ -324,10 +269,11 @@ struct ps_table_info ps_table_info(const struct mlt_ps *ps, mlt_table table)
 void mlt_owned_rows(const struct mlt_ps *ps, mlt_table table, unsigned index,
                     uint64_t *first, uint64_t *count)
 {
-    if (table >= ps->tables || index >= ps->all_workers)
-        core_misuse("mlt_owned_rows: table %u of %zu, worker %u of %u", table,
-                    ps->tables, index, ps->all_workers);
-    table_part(&ps->table[table], ps->all_workers, index, first, count);
+    if (table >= ps->shape.tables || index >= ps->shape.all_workers)
+        ps_misuse("mlt_owned_rows: table %u of %zu, worker %u of %u", table,
+                  ps->shape.tables, index, ps->shape.all_workers);
+    table_part(&ps->shape.table[table], ps->shape.all_workers, index, first,
+               count);
 }
 
 /* ---- what is expected ---------------------------------------------------- */
@@ -338,36 +284,37 @@ int mlt_ps_expect(struct mlt_ps *ps, mlt_table table, unsigned worker,
                   const uint64_t rows[])
 {
     const struct table *t;
-    unsigned local = worker - ps->node * ps->workers;
+    unsigned local = worker - ps->shape.node * ps->shape.workers;
     enum err err = ERR_OK;
 
-    if (ps->started || table >= ps->tables || worker >= ps->all_workers ||
+    if (ps->started || table >= ps->shape.tables ||
+        worker >= ps->shape.all_workers ||
         (touch & ~(unsigned)(MLT_READS | MLT_UPDATES)))
-        core_misuse("mlt_ps_expect: %s",
-                    ps->started ? "after mlt_ps_start"
-                                : "no such table, worker or touch");
-    t = &ps->table[table];
+        ps_misuse("mlt_ps_expect: %s", ps->started
+                                           ? "after mlt_ps_start"
+                                           : "no such table, worker or touch");
+    t = &ps->shape.table[table];
     if (t->access != MLT_SHARED)
-        core_misuse("mlt_ps_expect: table %s is not shared", t->name);
+        ps_misuse("mlt_ps_expect: table %s is not shared", t->name);
     for (size_t i = 0; i < n; i++)
         if (rows[i] >= t->rows)
-            core_misuse("mlt_ps_expect: table %s has no row %llu", t->name,
-                        (unsigned long long)rows[i]);
-    if (!table_gathers(ps, t) || local >= ps->workers)
+            ps_misuse("mlt_ps_expect: table %s has no row %llu", t->name,
+                      (unsigned long long)rows[i]);
+    if (!shape_gathers(&ps->shape, t) || local >= ps->shape.workers)
         return ERR_OK;
     for (size_t i = 0; i < n && !err; i++)
-        err = placement_expect(&ps->placement[table], local, part, rows[i],
-                               touch & MLT_READS, touch & MLT_UPDATES,
-                               ps->places);
+        err = placement_expect(&ps->shape.placement[table], local, part,
+                               rows[i], touch & MLT_READS, touch & MLT_UPDATES,
+                               ps->shape.places);
     return (int)err;
 }
 
 uint64_t mlt_row_at(const struct mlt_ps *ps, mlt_table table, uint64_t place)
 {
-    if (table >= ps->tables || place >= ps->table[table].rows)
-        core_misuse("mlt_row_at: table %u of %zu has no place %llu", table,
-                    ps->tables, (unsigned long long)place);
-    return table_row_at(&ps->table[table], place);
+    if (table >= ps->shape.tables || place >= ps->shape.table[table].rows)
+        ps_misuse("mlt_row_at: table %u of %zu has no place %llu", table,
+                  ps->shape.tables, (unsigned long long)place);
+    return table_row_at(&ps->shape.table[table], place);
 }
 
 /* ---- the end ------------------------------------------------------------- */
@@ -377,11 +324,11 @@ void mlt_ps_free(struct mlt_ps *ps)
     if (!ps)
         return;
     start_undo(ps);
-    mem_free(ps->meet);
-    mem_free(ps->listen);
-    mem_free(ps->mover);
-    mem_free(ps->placement);
-    mem_free(ps->table);
+    mem_free(ps->shape.meet);
+    mem_free(ps->shape.listen);
+    mem_free(ps->saving.mover);
+    mem_free(ps->shape.placement);
+    mem_free(ps->shape.table);
     mem_free(ps);
 }
 
@@ -389,8 +336,8 @@ void mlt_ps_free(struct mlt_ps *ps)
 
 struct mlt_worker *ps_worker(struct mlt_ps *ps, unsigned index)
 {
-    assert(ps->started && index < ps->workers);
-    return &ps->worker[index];
+    assert(ps->started && index < ps->shape.workers);
+    return &ps->shape.worker[index];
 }
 
 unsigned ps_worker_local(const struct mlt_worker *w)

@@ -1,12 +1,10 @@
-/* The start: memory planned and taken, one store a worker, the first branch.
- *
- * The limit covers everything whose size depends on the tables: update buffers,
- * copies, chunk pointers, and the stores. What the buffers leave is divided
- * among the shards so that each can hold as many branches as the others.
- */
+#include "ps/server/start.h"
+
+#include "base/mem.h"
 #include "ps/nodes/shard.h"
 #include "ps/server/core.h"
-#include "ps/wire/comm_io.h"
+#include "ps/server/errors.h"
+#include "ps/server/runtime.h"
 
 #include <assert.h>
 #include <string.h>
@@ -22,7 +20,8 @@ enum { CHUNK_EXTRA_BYTES = 128 };
  * where nothing is pushed: rows change there only when it asks anew. */
 static bool has_copies(const struct mlt_ps *ps, const struct table *t)
 {
-    bool alone = ps->nodes > 1 && ps->workers == 1 && !ps->consistency->pushes;
+    bool alone = ps->shape.nodes > 1 && ps->shape.workers == 1 &&
+                 !ps->shape.consistency->pushes;
 
     return t->access == MLT_SHARED && !ps->direct && !alone;
 }
@@ -30,13 +29,7 @@ static bool has_copies(const struct mlt_ps *ps, const struct table *t)
 /* Whether a worker notes of each row when it last had it. */
 static bool notes_held(const struct mlt_ps *ps, const struct table *t)
 {
-    return has_copies(ps, t) || (ps->nodes > 1 && t->access != MLT_LOCAL);
-}
-
-bool table_gathers(const struct mlt_ps *ps, const struct table *t)
-{
-    return ps->gathers && ps->nodes > 1 && t->access == MLT_SHARED &&
-           t->rows <= PREFETCH_LIST_ROWS_MAX;
+    return has_copies(ps, t) || (ps->shape.nodes > 1 && t->access != MLT_LOCAL);
 }
 
 /* Buffers of one table over all workers, and the node's chunk pointers. */
@@ -53,15 +46,15 @@ static uint64_t table_buffers(const struct mlt_ps *ps, const struct table *t)
         bytes += values;
     if (notes_held(ps, t))
         bytes += t->rows * sizeof(int64_t);
-    if (table_gathers(ps, t))
+    if (shape_gathers(&ps->shape, t))
         bytes += prefetch_list_entries_max(t->rows) * PREFETCH_LIST_ENTRY_BYTES;
-    if (ps->nodes == 1 && has_copies(ps, t) && t->rule->revises)
+    if (ps->shape.nodes == 1 && has_copies(ps, t) && t->rule->revises)
         bytes += values;
     if (t->flags & MLT_READ_MY_WRITES)
         bytes += values;
-    bytes *= ps->workers;
-    if (ps->places && table_gathers(ps, t))
-        bytes += placement_bytes(t->rows, ps->nodes);
+    bytes *= ps->shape.workers;
+    if (ps->shape.places && shape_gathers(&ps->shape, t))
+        bytes += placement_bytes(t->rows, ps->shape.nodes);
     return bytes + t->chunks * sizeof(chunk_slot);
 }
 
@@ -72,8 +65,8 @@ static enum err open_store(const struct mlt_ps *ps, unsigned index,
     struct store *s = NULL;
     enum err err = store_new(limit, &s);
 
-    for (size_t t = 0; t < ps->tables && !err; t++) {
-        const struct table *table = &ps->table[t];
+    for (size_t t = 0; t < ps->shape.tables && !err; t++) {
+        const struct table *table = &ps->shape.table[t];
         struct store_layout layout = {
             .row_bytes = table->row_bytes,
             .chunk_bytes_max = table->row_bytes << table->row_shift,
@@ -81,8 +74,9 @@ static enum err open_store(const struct mlt_ps *ps, unsigned index,
         store_table number;
         uint64_t first;
 
-        table_part(table, ps->all_workers, ps->node * ps->workers + index,
-                   &first, &layout.rows);
+        table_part(table, ps->shape.all_workers,
+                   ps->shape.node * ps->shape.workers + index, &first,
+                   &layout.rows);
         err = store_add_table(s, &layout, &number);
         assert(err || number == t);
     }
@@ -120,7 +114,7 @@ static enum err too_small(const struct mlt_ps *ps, struct fault *f)
                      "memory.limit",
                      (double)ps->memory_limit / MIB,
                      (double)ps->branch_bytes / MIB,
-                     (double)ps->fixed_bytes / MIB, ps->workers,
+                     (double)ps->fixed_bytes / MIB, ps->shape.workers,
                      (double)ps->buffers_bytes / MIB);
 }
 
@@ -129,15 +123,15 @@ static enum err out_of_memory(const struct mlt_ps *ps, struct fault *f)
     return fault_set(f, ERR_NOMEM,
                      "out of memory: one copy of the training state takes "
                      "%.1f MiB, buffers of %u workers %.1f MiB",
-                     (double)ps->branch_bytes / MIB, ps->workers,
+                     (double)ps->branch_bytes / MIB, ps->shape.workers,
                      (double)ps->buffers_bytes / MIB);
 }
 
 static enum err measure_shards(struct mlt_ps *ps)
 {
     ps->branch_bytes = ps->fixed_bytes = 0;
-    for (unsigned i = 0; i < ps->workers; i++) {
-        struct mlt_worker *w = &ps->worker[i];
+    for (unsigned i = 0; i < ps->shape.workers; i++) {
+        struct mlt_worker *w = &ps->shape.worker[i];
         enum err err = measure_shard(ps, i, &w->branch_bytes, &w->fixed_bytes);
 
         if (err)
@@ -155,10 +149,10 @@ static enum err plan_memory(struct mlt_ps *ps, struct fault *f)
     if (err)
         return err == ERR_NOMEM ? out_of_memory(ps, f) : too_small(ps, f);
     ps->buffers_bytes = 0;
-    for (size_t t = 0; t < ps->tables; t++)
-        ps->buffers_bytes += table_buffers(ps, &ps->table[t]);
-    if (ps->nodes > 1)
-        ps->buffers_bytes += comm_bytes(ps);
+    for (size_t t = 0; t < ps->shape.tables; t++)
+        ps->buffers_bytes += table_buffers(ps, &ps->shape.table[t]);
+    if (ps->shape.nodes > 1)
+        ps->buffers_bytes += ps->wire->bytes(&ps->shape);
     if (ps->memory_limit <
         ps->buffers_bytes + ps->fixed_bytes + ps->branch_bytes)
         return too_small(ps, f);
@@ -226,7 +220,7 @@ enum err ps_require_models(const struct mlt_ps *ps, unsigned models,
 /* Zeroed, on cache lines of its own. */
 static void *zeroed_lines(size_t bytes)
 {
-    void *p = mem_aligned(CORE_LINE_BYTES, bytes);
+    void *p = mem_aligned(WORKER_LINE_BYTES, bytes);
 
     return p ? memset(p, 0, bytes) : NULL;
 }
@@ -234,7 +228,7 @@ static void *zeroed_lines(size_t bytes)
 static void fill_view(const struct mlt_ps *ps, const struct mlt_worker *w,
                       mlt_table index)
 {
-    const struct table *t = &ps->table[index];
+    const struct table *t = &ps->shape.table[index];
     struct view *v = &w->view[index];
 
     v->table = t;
@@ -247,40 +241,42 @@ static void fill_view(const struct mlt_ps *ps, const struct mlt_worker *w,
     v->value_bytes = t->value_bytes;
     v->updates = t->access == MLT_SHARED;
     v->own_clock = t->flags & MLT_OWN_CLOCK;
-    v->in_place = ps->nodes == 1 && (t->access == MLT_EXCLUSIVE ||
-                                     (t->access == MLT_SHARED && ps->direct &&
-                                      !(t->flags & MLT_READ_MY_WRITES)));
-    table_part(t, ps->all_workers, w->number, &v->first, &v->count);
-    if (ps->nodes > 1 && t->access != MLT_LOCAL)
-        shard_part(t, ps->nodes, ps->workers, ps->node, &v->node_first,
-                   &v->node_count);
+    v->in_place =
+        ps->shape.nodes == 1 &&
+        (t->access == MLT_EXCLUSIVE || (t->access == MLT_SHARED && ps->direct &&
+                                        !(t->flags & MLT_READ_MY_WRITES)));
+    table_part(t, ps->shape.all_workers, w->number, &v->first, &v->count);
+    if (ps->shape.nodes > 1 && t->access != MLT_LOCAL)
+        shard_part(t, ps->shape.nodes, ps->shape.workers, ps->shape.node,
+                   &v->node_first, &v->node_count);
 }
 
 static enum err new_worker(struct mlt_ps *ps, unsigned index)
 {
-    struct mlt_worker *w = &ps->worker[index];
+    struct mlt_worker *w = &ps->shape.worker[index];
 
     w->ps = ps;
     w->index = index;
-    w->number = ps->node * ps->workers + index;
-    w->view = zeroed_lines(ps->tables * sizeof(*w->view));
-    w->extra = mem_calloc(ps->tables, sizeof(*w->extra));
+    w->number = ps->shape.node * ps->shape.workers + index;
+    w->view = zeroed_lines(ps->shape.tables * sizeof(*w->view));
+    w->extra = mem_calloc(ps->shape.tables, sizeof(*w->extra));
     if (!w->view || !w->extra)
         return ERR_NOMEM;
-    for (mlt_table t = 0; t < ps->tables; t++)
+    for (mlt_table t = 0; t < ps->shape.tables; t++)
         fill_view(ps, w, t);
     return ERR_OK;
 }
 
 static enum err new_chunk_pointers(struct mlt_ps *ps)
 {
-    ps->chunk = mem_calloc(ps->tables, sizeof(*ps->chunk));
+    ps->chunk = mem_calloc(ps->shape.tables, sizeof(*ps->chunk));
     if (!ps->chunk)
         return ERR_NOMEM;
-    for (size_t t = 0; t < ps->tables; t++) {
-        if (ps->table[t].access == MLT_LOCAL)
+    for (size_t t = 0; t < ps->shape.tables; t++) {
+        if (ps->shape.table[t].access == MLT_LOCAL)
             continue;
-        ps->chunk[t] = mem_calloc(ps->table[t].chunks, sizeof(**ps->chunk));
+        ps->chunk[t] =
+            mem_calloc(ps->shape.table[t].chunks, sizeof(**ps->chunk));
         if (!ps->chunk[t])
             return ERR_NOMEM;
     }
@@ -294,10 +290,11 @@ static enum err new_workers(struct mlt_ps *ps)
     if (err)
         return err;
     ps->stripe = zeroed_lines(CORE_STRIPES * sizeof(*ps->stripe));
-    ps->worker = zeroed_lines(ps->workers * sizeof(*ps->worker));
-    if (!ps->stripe || !ps->worker)
+    ps->shape.worker =
+        zeroed_lines(ps->shape.workers * sizeof(*ps->shape.worker));
+    if (!ps->stripe || !ps->shape.worker)
         return ERR_NOMEM;
-    for (unsigned i = 0; i < ps->workers && !err; i++)
+    for (unsigned i = 0; i < ps->shape.workers && !err; i++)
         err = new_worker(ps, i);
     return err;
 }
@@ -313,7 +310,7 @@ static enum err new_buffers(struct mlt_ps *ps, struct view *v)
         return ERR_NOMEM;
     if (notes_held(ps, t) && !(v->held = mem_calloc(t->rows, sizeof(*v->held))))
         return ERR_NOMEM;
-    if (ps->nodes == 1 && has_copies(ps, t) && t->rule->revises &&
+    if (ps->shape.nodes == 1 && has_copies(ps, t) && t->rule->revises &&
         !(v->seen = zeroed_lines(values)))
         return ERR_NOMEM;
     if (t->flags & MLT_READ_MY_WRITES) {
@@ -321,7 +318,7 @@ static enum err new_buffers(struct mlt_ps *ps, struct view *v)
         if (!v->mine)
             return ERR_NOMEM;
     }
-    if (table_gathers(ps, t)) {
+    if (shape_gathers(&ps->shape, t)) {
         v->known = mem_alloc(sizeof(*v->known));
         if (!v->known)
             return ERR_NOMEM;
@@ -334,7 +331,7 @@ static enum err fill_worker(struct mlt_ps *ps, struct mlt_worker *w)
 {
     enum err err = ERR_OK;
 
-    for (mlt_table t = 0; t < ps->tables && !err; t++)
+    for (mlt_table t = 0; t < ps->shape.tables && !err; t++)
         err = new_buffers(ps, &w->view[t]);
     if (!err)
         err = open_store(ps, w->index, shard_limit(ps, w), &w->store);
@@ -355,7 +352,7 @@ static void free_view(struct view *v)
 
 static void free_worker(struct mlt_worker *w)
 {
-    for (mlt_table t = 0; w->view && t < w->ps->tables; t++)
+    for (mlt_table t = 0; w->view && t < w->ps->shape.tables; t++)
         free_view(&w->view[t]);
     mem_free(w->view);
     mem_free(w->extra);
@@ -366,25 +363,28 @@ static void free_worker(struct mlt_worker *w)
 
 void start_undo(struct mlt_ps *ps)
 {
-    backup_stop(ps);
-    comm_stop(ps);
+    if (ps->saving.backup)
+        ps->saving.stop(ps);
+    if (ps->peers)
+        ps->peers->ops->close(ps->peers);
+    ps->peers = NULL;
     runtime_stop(ps);
-    for (unsigned i = 0; ps->worker && i < ps->workers; i++)
-        free_worker(&ps->worker[i]);
-    mem_free(ps->worker);
-    for (size_t t = 0; t < ps->tables; t++) {
-        ps->table[t].number = ps->table[t].row_at = NULL;
-        ps->table[t].placed = 0;
-        placement_deinit(&ps->placement[t]);
-        placement_init(&ps->placement[t], ps->node, ps->nodes, ps->workers,
-                       ps->table[t].rows);
+    for (unsigned i = 0; ps->shape.worker && i < ps->shape.workers; i++)
+        free_worker(&ps->shape.worker[i]);
+    mem_free(ps->shape.worker);
+    for (size_t t = 0; t < ps->shape.tables; t++) {
+        ps->shape.table[t].number = ps->shape.table[t].row_at = NULL;
+        ps->shape.table[t].placed = 0;
+        placement_deinit(&ps->shape.placement[t]);
+        placement_init(&ps->shape.placement[t], ps->shape.node, ps->shape.nodes,
+                       ps->shape.workers, ps->shape.table[t].rows);
     }
-    for (size_t t = 0; ps->chunk && t < ps->tables; t++)
+    for (size_t t = 0; ps->chunk && t < ps->shape.tables; t++)
         mem_free(ps->chunk[t]);
     mem_free(ps->chunk);
     mem_free(ps->stripe);
     mem_free(ps->branch);
-    ps->worker = NULL;
+    ps->shape.worker = NULL;
     ps->chunk = NULL;
     ps->stripe = NULL;
     ps->branch = NULL;
@@ -395,10 +395,10 @@ void start_undo(struct mlt_ps *ps)
 
 static enum err first_branch(struct mlt_ps *ps)
 {
-    if (core_reserve_branch(ps) != ERR_OK)
+    if (forks_reserve(ps) != ERR_OK)
         return ERR_NOMEM;
     ps->next_id = 0;
-    core_add_branch(ps, &(struct branch_entry){.type = BRANCH_INIT});
+    forks_add(ps, &(struct branch_entry){.type = BRANCH_INIT});
     ps->started = true;
     return ps_activate(ps, 0);
 }
@@ -407,8 +407,8 @@ static enum err start(struct mlt_ps *ps, struct fault *f)
 {
     enum err err;
 
-    ps->direct = ps->all_workers == 1 || ps->consistency->barrier;
-    err = ps->nodes > 1 && !ps->comm ? comm_open(ps, f) : ERR_OK;
+    ps->direct = ps->shape.all_workers == 1 || ps->shape.consistency->barrier;
+    err = ps_listen(ps, f);
     if (err)
         return err;
     if (new_workers(ps))
@@ -416,26 +416,28 @@ static enum err start(struct mlt_ps *ps, struct fault *f)
     err = plan_memory(ps, f);
     if (err)
         return err;
-    for (unsigned i = 0; i < ps->workers && !err; i++)
-        err = fill_worker(ps, &ps->worker[i]);
+    for (unsigned i = 0; i < ps->shape.workers && !err; i++)
+        err = fill_worker(ps, &ps->shape.worker[i]);
     if (!err)
         err = first_branch(ps);
     if (err)
         return err == ERR_LIMIT ? too_small(ps, f) : out_of_memory(ps, f);
     err = runtime_start(ps, f);
-    ps->own_fits = ps->fits = branches_that_fit(ps);
-    return err || !ps->comm ? err : comm_start(ps, f);
+    ps->fits = branches_that_fit(ps);
+    if (!err && ps->peers)
+        err = ps->peers->ops->start(ps->peers, &ps->fits, f);
+    return err;
 }
 
 int mlt_ps_start(struct mlt_ps *ps, struct mlt_error *err)
 {
     struct fault f = {0};
 
-    if (ps->started || ps->tables == 0)
-        core_misuse("mlt_ps_start: %s",
-                    ps->started ? "started already" : "no table is declared");
+    if (ps->started || ps->shape.tables == 0)
+        ps_misuse("mlt_ps_start: %s",
+                  ps->started ? "started already" : "no table is declared");
     if (start(ps, &f) == ERR_OK)
         return ERR_OK;
     start_undo(ps);
-    return core_give_error(err, &f);
+    return ps_give_error(err, &f);
 }

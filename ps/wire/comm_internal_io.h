@@ -9,6 +9,8 @@
 #include "ps/nodes/link.h"
 #include "ps/nodes/manager.h"
 #include "ps/nodes/shard.h"
+#include "ps/server/peers.h"
+#include "ps/server/runtime.h"
 #include "ps/wire/comm_io.h"
 #include "ps/wire/meet_io.h"
 
@@ -44,7 +46,9 @@ struct comm_peer {
 };
 
 struct comm {
-    struct mlt_ps *ps;
+    struct peers peers; /* first: what the server knows of it */
+    struct mlt_ps *ps;  /* for runtime_progress and runtime_fail alone */
+    const struct ps_shape *shape; /* borrowed */
     struct meet meet;
     void *context, *pull; /* owned; the thread's once it runs */
     int wake_fd;          /* readable: the thread is to end */
@@ -62,9 +66,11 @@ struct comm {
     unsigned char *bytes;        /* [room] a frame that is being made */
     size_t room;
     uint64_t slice;
-    uint64_t layout;     /* of where this node has placed rows */
-    bool stop;           /* the thread is to end */
-    bool starting;       /* until all others have been heard of */
+    struct peers_run run;    /* of this slice; changed between slices */
+    uint32_t own_fits, fits; /* branches that fit here; in every node */
+    uint64_t layout;         /* of where this node has placed rows */
+    bool stop;               /* the thread is to end */
+    bool starting;           /* until all others have been heard of */
     bool running;        /* until all workers of all nodes have drained here */
     bool failed_told;    /* the runtime knows that the slice has failed */
     struct fault broken; /* code ERR_OK: not */
@@ -82,6 +88,11 @@ struct comm {
     time_ns wake_at;   /* when there may be room again; MANAGER_NEVER */
     time_ns sleeps_to; /* the thread, unless something comes */
 };
+
+static inline struct comm *comm_of(struct peers *p)
+{
+    return (struct comm *)p;
+}
 
 /* Under the lock: sends all that may leave, also to this node's own shard and
  * cache, and does what follows from it. The caller wakes those that wait
@@ -125,17 +136,28 @@ void comm_send(struct comm *c, uint32_t node, size_t n, bool early);
 /* An acknowledgement in c->bytes[n] leaves. */
 void comm_send_ack(struct comm *c, uint32_t node, size_t n);
 
-/* @node has acknowledged. */
 /* A frame of @n bytes has come and was taken. */
 void comm_received(struct comm *c, size_t n);
 /* The node has acknowledged all up to @through. */
 void comm_acknowledged(struct comm *c, uint32_t node, uint64_t through);
+
+/* As peers_ops.offer. */
+void comm_offer(struct peers *p, struct mlt_worker *w);
 
 /* What had to leave has, as far as it may: other rows leave while there is
  * room, workers are told, and the thread comes again when there is. */
 void comm_send_early(struct comm *c);
 
 void comm_pace_traffic(const struct comm *c, struct ps_traffic *out);
+
+/* ---- comm_work_io.c: as peers_ops ---------------------------------------- */
+
+int comm_enter(struct peers *p, struct mlt_worker *w);
+int comm_get_rows(struct peers *p, struct mlt_worker *w, struct view *v,
+                  size_t n, const uint64_t rows[], const void *out[]);
+int comm_end_clock(struct peers *p, struct mlt_worker *w, mlt_table table);
+int comm_end_early(struct peers *p, struct mlt_worker *w, mlt_table table);
+void comm_finish(struct peers *p, struct mlt_worker *w);
 
 /* Under the lock. The first reason stays. */
 void comm_break(struct comm *c, enum err code, const char *fmt, ...)

@@ -1,6 +1,7 @@
 #include "ps/wire/comm_io.h"
 
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/rng.h"
 #include "ps/wire/comm_internal_io.h"
 
@@ -45,26 +46,32 @@ static enum err open_pull(struct comm *c, struct fault *f)
     c->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (c->wake_fd < 0)
         return fault_errno(f, ERR_IO, errno, "make a socket for other nodes");
-    return meet_open(&c->meet, c->pull, c->ps->meet, c->ps->listen, c->ps->node,
-                     c->ps->nodes, f);
+    return meet_open(&c->meet, c->pull, c->shape->meet, c->shape->listen,
+                     c->shape->node, c->shape->nodes, f);
 }
 
-enum err comm_open(struct mlt_ps *ps, struct fault *f)
+static void comm_close(struct peers *p);
+
+static enum err comm_open(struct mlt_ps *ps, const struct ps_shape *shape,
+                          struct peers **out, struct fault *f)
 {
     struct comm *c = mem_calloc(1, sizeof(*c));
     enum err err;
 
-    assert(ps->nodes > 1 && !ps->comm);
+    assert(shape->nodes > 1);
     if (!c)
         return fault_set(f, ERR_NOMEM, "no memory to talk to other nodes");
     keep_freed_memory();
+    c->peers.ops = &comm_peers;
     c->ps = ps;
+    c->shape = shape;
     c->wake_fd = -1;
     pthread_mutex_init(&c->lock, NULL);
-    ps->comm = c;
     err = open_pull(c, f);
     if (err)
-        comm_stop(ps);
+        comm_close(&c->peers);
+    else
+        *out = &c->peers;
     return err;
 }
 
@@ -74,7 +81,7 @@ static void close_peers(struct comm *c)
 
     /* The readers of events go last: without one ZeroMQ's own thread would wait
      * for it, holding what stopping the monitor needs. */
-    for (uint32_t i = 0; c->peer && i < c->ps->nodes; i++) {
+    for (uint32_t i = 0; c->peer && i < c->shape->nodes; i++) {
         struct comm_peer *p = &c->peer[i];
 
         if (p->push)
@@ -110,16 +117,14 @@ static void stop_thread(struct comm *c)
     pthread_join(c->thread, NULL);
 }
 
-void comm_stop(struct mlt_ps *ps)
+static void comm_close(struct peers *p)
 {
-    struct comm *c = ps->comm;
+    struct comm *c = comm_of(p);
 
-    if (!c)
-        return;
     stop_thread(c);
     if (c->ignored > 1)
-        log_event(LOG_WARN, "frames_ignored", "node=%u count=%llu", ps->node,
-                  (unsigned long long)c->ignored);
+        log_event(LOG_WARN, "frames_ignored", "node=%u count=%llu",
+                  c->shape->node, (unsigned long long)c->ignored);
     close_peers(c);
     if (c->pull)
         zmq_close(c->pull);
@@ -132,7 +137,7 @@ void comm_stop(struct mlt_ps *ps)
     cache_free(c->cache);
     shard_free(c->shard);
     agreement_free(c->accord);
-    for (unsigned i = 0; c->update && i < ps->workers; i++)
+    for (unsigned i = 0; c->update && i < c->shape->workers; i++)
         mem_free(c->update[i]);
     mem_free(c->update);
     mem_free(c->peer);
@@ -140,68 +145,69 @@ void comm_stop(struct mlt_ps *ps)
     mem_free(c->bytes);
     pthread_mutex_destroy(&c->lock);
     mem_free(c);
-    ps->comm = NULL;
 }
 
 /* ---- cores --------------------------------------------------------------- */
 
 /* Cache and shard hold each shared table's values about twice in a node: the
  * rows that its workers have read, and the sums of all workers for its part. */
-uint64_t comm_bytes(const struct mlt_ps *ps)
+static uint64_t comm_bytes(const struct ps_shape *shape)
 {
     uint64_t bytes = 0;
 
-    for (size_t i = 0; i < ps->tables; i++) {
-        const struct table *t = &ps->table[i];
+    for (size_t i = 0; i < shape->tables; i++) {
+        const struct table *t = &shape->table[i];
 
         if (t->access == MLT_LOCAL)
             continue;
         bytes += t->rows * (t->value_bytes + sizeof(int64_t));
-        if (t->access == MLT_SHARED && ps->consistency->barrier)
-            bytes += ps->workers * update_bytes(t->rows, t->value_bytes);
-        bytes += t->rows / 8 * (ps->workers + 3);
-        if (ps->consistency->pushes && !ps->consistency->barrier)
-            bytes += t->rows / ps->nodes * (sizeof(float) + ps->nodes / 8 + 1);
+        if (t->access == MLT_SHARED && shape->consistency->barrier)
+            bytes += shape->workers * update_bytes(t->rows, t->value_bytes);
+        bytes += t->rows / 8 * (shape->workers + 3);
+        if (shape->consistency->pushes && !shape->consistency->barrier)
+            bytes +=
+                t->rows / shape->nodes * (sizeof(float) + shape->nodes / 8 + 1);
     }
-    return bytes + (uint64_t)ps->nodes * SHARD_READS_MAX * 32 + COMM_ROOM_BYTES;
+    return bytes + (uint64_t)shape->nodes * SHARD_READS_MAX * 32 +
+           COMM_ROOM_BYTES;
 }
 
 static enum err new_updates(struct comm *c)
 {
-    struct mlt_ps *ps = c->ps;
+    const struct ps_shape *shape = c->shape;
 
-    c->update = mem_calloc(ps->workers, sizeof(*c->update));
+    c->update = mem_calloc(shape->workers, sizeof(*c->update));
     if (!c->update)
         return ERR_NOMEM;
-    for (unsigned i = 0; i < ps->workers; i++) {
-        c->update[i] = mem_calloc(ps->tables, sizeof(**c->update));
+    for (unsigned i = 0; i < shape->workers; i++) {
+        c->update[i] = mem_calloc(shape->tables, sizeof(**c->update));
         if (!c->update[i])
             return ERR_NOMEM;
-        for (size_t t = 0; t < ps->tables; t++)
-            c->update[i][t] = ps->worker[i].view[t].update;
+        for (size_t t = 0; t < shape->tables; t++)
+            c->update[i][t] = shape->worker[i].view[t].update;
     }
     return ERR_OK;
 }
 
 static enum err new_cores(struct comm *c)
 {
-    const struct mlt_ps *ps = c->ps;
-    struct shard_options shard = {.node = ps->node,
-                                  .nodes = ps->nodes,
-                                  .workers = ps->workers,
-                                  .control = ps->node,
-                                  .table = ps->table,
-                                  .tables = (uint32_t)ps->tables,
-                                  .consistency = ps->consistency,
+    const struct ps_shape *shape = c->shape;
+    struct shard_options shard = {.node = shape->node,
+                                  .nodes = shape->nodes,
+                                  .workers = shape->workers,
+                                  .control = shape->node,
+                                  .table = shape->table,
+                                  .tables = (uint32_t)shape->tables,
+                                  .consistency = shape->consistency,
                                   .rows = &comm_rows,
                                   .rows_self = c};
-    struct cache_options cache = {.node = ps->node,
-                                  .nodes = ps->nodes,
-                                  .workers = ps->workers,
-                                  .table = ps->table,
-                                  .tables = (uint32_t)ps->tables,
-                                  .consistency = ps->consistency,
-                                  .half = ps->float16};
+    struct cache_options cache = {.node = shape->node,
+                                  .nodes = shape->nodes,
+                                  .workers = shape->workers,
+                                  .table = shape->table,
+                                  .tables = (uint32_t)shape->tables,
+                                  .consistency = shape->consistency,
+                                  .half = shape->float16};
     enum err err = new_updates(c);
 
     c->wake_at = c->sleeps_to = MANAGER_NEVER;
@@ -211,7 +217,7 @@ static enum err new_cores(struct comm *c)
     if (!err)
         err = cache_new(&cache, &c->cache);
     if (!err)
-        err = agreement_new(ps->node, ps->nodes, &c->accord);
+        err = agreement_new(shape->node, shape->nodes, &c->accord);
     if (err)
         return err;
     c->room = COMM_ROOM_BYTES;
@@ -225,7 +231,7 @@ static enum err new_cores(struct comm *c)
                      : cache_frame_bytes(c->cache),
                  c->room);
     c->bytes = mem_alloc(c->room);
-    c->peer = mem_calloc(ps->nodes, sizeof(*c->peer));
+    c->peer = mem_calloc(shape->nodes, sizeof(*c->peer));
     return c->bytes && c->peer ? ERR_OK : ERR_NOMEM;
 }
 
@@ -238,7 +244,7 @@ static int poll_items(struct comm *c, zmq_pollitem_t *item)
 
     item[0] = (zmq_pollitem_t){.socket = c->pull, .events = ZMQ_POLLIN};
     item[1] = (zmq_pollitem_t){.fd = c->wake_fd, .events = ZMQ_POLLIN};
-    for (uint32_t i = 0; i < c->ps->nodes; i++)
+    for (uint32_t i = 0; i < c->shape->nodes; i++)
         if (c->peer[i].monitor)
             item[n++] = (zmq_pollitem_t){.socket = c->peer[i].monitor,
                                          .events = ZMQ_POLLIN};
@@ -291,7 +297,7 @@ static enum err start_thread(struct comm *c, struct fault *f)
 {
     int errnum;
 
-    c->item = mem_calloc(c->ps->nodes + 2, sizeof(*c->item));
+    c->item = mem_calloc(c->shape->nodes + 2, sizeof(*c->item));
     if (!c->item)
         return fault_set(f, ERR_NOMEM, "no memory to talk to other nodes");
     errnum = pthread_create(&c->thread, NULL, thread_main, c);
@@ -318,8 +324,8 @@ static bool has_placed(const struct comm_peer *p)
 static bool all_have(const struct comm *c,
                      bool (*done)(const struct comm_peer *), uint32_t *missing)
 {
-    for (uint32_t i = 0; i < c->ps->nodes; i++)
-        if (i != c->ps->node && !done(&c->peer[i])) {
+    for (uint32_t i = 0; i < c->shape->nodes; i++)
+        if (i != c->shape->node && !done(&c->peer[i])) {
             *missing = i;
             return false;
         }
@@ -353,39 +359,39 @@ static enum err wait_peers(struct comm *c,
 }
 
 /* The lists that mlt_ps_expect made become the workers' own. */
-static void adopt_known(struct mlt_ps *ps, mlt_table table)
+static void adopt_known(const struct ps_shape *shape, mlt_table table)
 {
-    struct placement *p = &ps->placement[table];
+    struct placement *p = &shape->placement[table];
 
-    for (unsigned i = 0; p->known && i < ps->workers; i++) {
-        struct view *v = &ps->worker[i].view[table];
+    for (unsigned i = 0; p->known && i < shape->workers; i++) {
+        struct view *v = &shape->worker[i].view[table];
 
         prefetch_list_deinit(v->known);
         *v->known = p->known[i];
-        prefetch_list_init(&p->known[i], ps->table[table].rows);
+        prefetch_list_init(&p->known[i], shape->table[table].rows);
     }
 }
 
 /* All nodes have said what they will touch. */
-static enum err place_table(struct mlt_ps *ps, mlt_table table)
+static enum err place_table(const struct ps_shape *shape, mlt_table table)
 {
-    struct table *t = &ps->table[table];
+    struct table *t = &shape->table[table];
 
-    if (placement_make(&ps->placement[table], t) != ERR_OK)
+    if (placement_make(&shape->placement[table], t) != ERR_OK)
         return ERR_NOMEM;
-    for (unsigned i = 0; i < ps->workers; i++)
-        ps->worker[i].view[table].number = t->number;
+    for (unsigned i = 0; i < shape->workers; i++)
+        shape->worker[i].view[table].number = t->number;
     return ERR_OK;
 }
 
-static enum err place_tables(struct mlt_ps *ps, struct fault *f)
+static enum err place_tables(const struct ps_shape *shape, struct fault *f)
 {
-    for (mlt_table t = 0; t < ps->tables; t++) {
-        if (!table_gathers(ps, &ps->table[t]))
+    for (mlt_table t = 0; t < shape->tables; t++) {
+        if (!shape_gathers(shape, &shape->table[t]))
             continue;
-        if (ps->places && place_table(ps, t) != ERR_OK)
+        if (shape->places && place_table(shape, t) != ERR_OK)
             return fault_set(f, ERR_NOMEM, "no memory to place rows");
-        adopt_known(ps, t);
+        adopt_known(shape, t);
     }
     return ERR_OK;
 }
@@ -395,13 +401,13 @@ static enum err check_places(struct comm *c, struct fault *f)
     enum err err = ERR_OK;
 
     comm_lock(c);
-    for (uint32_t i = 0; i < c->ps->nodes && !err; i++)
-        if (i != c->ps->node && c->peer[i].layout != c->layout)
+    for (uint32_t i = 0; i < c->shape->nodes && !err; i++)
+        if (i != c->shape->node && c->peer[i].layout != c->layout)
             err = fault_set(f, ERR_NODE,
                             "node %u and node %u place rows differently: what "
                             "they told each other did not come whole; start "
                             "all nodes anew, with the same mltune",
-                            c->ps->node, i);
+                            c->shape->node, i);
     comm_unlock(c);
     return err;
 }
@@ -409,18 +415,18 @@ static enum err check_places(struct comm *c, struct fault *f)
 /* No node goes on before all have placed rows alike. */
 static enum err place_alike(struct comm *c, struct fault *f)
 {
-    const struct mlt_ps *ps = c->ps;
+    const struct ps_shape *shape = c->shape;
     enum err err;
 
-    if (!ps->places)
-        return place_tables(c->ps, f);
+    if (!shape->places)
+        return place_tables(c->shape, f);
     comm_lock(c);
-    err = place_tables(c->ps, f);
-    c->layout = ps->nodes;
-    for (size_t t = 0; t < ps->tables; t++)
-        c->layout = rng_mix(c->layout, ps->table[t].placed);
-    for (uint32_t i = 0; i < ps->nodes && !err; i++)
-        c->peer[i].placed_due = i != ps->node;
+    err = place_tables(c->shape, f);
+    c->layout = shape->nodes;
+    for (size_t t = 0; t < shape->tables; t++)
+        c->layout = rng_mix(c->layout, shape->table[t].placed);
+    for (uint32_t i = 0; i < shape->nodes && !err; i++)
+        c->peer[i].placed_due = i != shape->node;
     if (!err)
         comm_pump(c);
     comm_unlock(c);
@@ -429,26 +435,29 @@ static enum err place_alike(struct comm *c, struct fault *f)
     return err ? err : check_places(c, f);
 }
 
-static bool has_shared(const struct mlt_ps *ps)
+static bool has_shared(const struct ps_shape *shape)
 {
-    for (size_t t = 0; t < ps->tables; t++)
-        if (ps->table[t].access == MLT_SHARED)
+    for (size_t t = 0; t < shape->tables; t++)
+        if (shape->table[t].access == MLT_SHARED)
             return true;
     return false;
 }
 
-enum err comm_start(struct mlt_ps *ps, struct fault *f)
+static enum err comm_start(struct peers *p, uint32_t *fits, struct fault *f)
 {
-    struct comm *c = ps->comm;
+    struct comm *c = comm_of(p);
     enum err err;
 
-    if (!has_shared(ps))
+    assert(c->shape->worker && *fits > 0);
+    c->own_fits = c->fits = *fits;
+    if (!has_shared(c->shape))
         return fault_set(f, ERR_UNSUPPORTED,
                          "several nodes need a shared table at least");
     err = new_cores(c);
     if (err)
         return fault_set(f, err, "talking to other nodes: %s", err_text(err));
-    err = meet_wait(&c->meet, ps->meet_s > 0 ? ps->meet_s : COMM_MEET_S, f);
+    err = meet_wait(&c->meet,
+                    c->shape->meet_s > 0 ? c->shape->meet_s : COMM_MEET_S, f);
     if (err)
         return err;
     comm_lock(c);
@@ -465,26 +474,28 @@ enum err comm_start(struct mlt_ps *ps, struct fault *f)
         err = place_alike(c, f);
     comm_lock(c);
     c->starting = false;
+    *fits = c->fits;
     comm_unlock(c);
     return err;
 }
 
-uint64_t comm_run(const struct mlt_ps *ps)
+static uint64_t comm_number(const struct peers *p)
 {
-    return ps->comm->meet.run;
+    return ((const struct comm *)p)->meet.run;
 }
 
 /* ---- runs ---------------------------------------------------------------- */
 
-enum err comm_begin(struct mlt_ps *ps)
+static enum err comm_begin(struct peers *p, const struct peers_run *run)
 {
-    struct comm *c = ps->comm;
+    struct comm *c = comm_of(p);
+    const struct ps_shape *shape = c->shape;
     struct frame f = {.kind = FRAME_BEGIN,
-                      .from = ps->node,
-                      .branch = ps->active,
-                      .staleness = ps->staleness,
-                      .learning_rate = (double)ps->params.learning_rate,
-                      .momentum = (double)ps->params.momentum};
+                      .from = shape->node,
+                      .branch = run->branch,
+                      .staleness = run->staleness,
+                      .learning_rate = (double)run->params.learning_rate,
+                      .momentum = (double)run->params.momentum};
     struct fault fault = {0};
     enum err err;
 
@@ -492,16 +503,17 @@ enum err comm_begin(struct mlt_ps *ps)
     err = c->broken.code;
     if (!err) {
         assert(!c->running);
+        c->run = *run;
         comm_pace_begin(c);
         f.slice = ++c->slice;
         f.clock = (int64_t)c->slice * RUN_CLOCKS;
         f.op = c->slice;
         err = shard_step(c->shard, &f, &fault);
         assert(!err);
-        cache_begin(c->cache, c->slice, f.clock, ps->staleness);
+        cache_begin(c->cache, c->slice, f.clock, run->staleness);
         agreement_begin(c->accord, c->slice);
-        for (unsigned i = 0; i < ps->workers; i++) {
-            struct mlt_worker *w = &ps->worker[i];
+        for (unsigned i = 0; i < shape->workers; i++) {
+            struct mlt_worker *w = &shape->worker[i];
 
             w->slice_clock = ++w->own_clock;
             w->early = 0;
@@ -514,41 +526,49 @@ enum err comm_begin(struct mlt_ps *ps)
     }
     comm_unlock(c);
     comm_wake(c);
-    runtime_progress(ps);
+    runtime_progress(c->ps);
     return err;
 }
 
-void comm_cut(struct mlt_ps *ps)
+static void comm_cut(struct peers *p)
 {
-    struct comm *c = ps->comm;
+    struct comm *c = comm_of(p);
 
     comm_lock(c);
     if (c->running)
         agreement_cut(c->accord);
     comm_pump(c);
     comm_unlock(c);
-    runtime_progress(ps);
+    runtime_progress(c->ps);
 }
 
-void comm_fail(struct mlt_ps *ps, enum err code)
+static void comm_fail(struct peers *p, enum err code)
 {
-    struct comm *c = ps->comm;
+    struct comm *c = comm_of(p);
 
     comm_lock(c);
     if (c->running)
         agreement_fail(c->accord, code);
     comm_pump(c);
     comm_unlock(c);
-    runtime_progress(ps);
+    runtime_progress(c->ps);
 }
 
-enum err ps_lost(struct mlt_ps *ps, struct fault *f)
+static void comm_hold(struct peers *p)
 {
-    struct comm *c = ps->comm;
+    comm_lock(comm_of(p));
+}
+
+static void comm_let_go(struct peers *p)
+{
+    comm_unlock(comm_of(p));
+}
+
+static enum err comm_lost(struct peers *p, struct fault *f)
+{
+    struct comm *c = comm_of(p);
     enum err err;
 
-    if (!c)
-        return ERR_OK;
     comm_lock(c);
     err = c->broken.code;
     if (err)
@@ -557,51 +577,23 @@ enum err ps_lost(struct mlt_ps *ps, struct fault *f)
     return err;
 }
 
-enum err ps_listen(struct mlt_ps *ps, struct fault *f)
+static void count_known(const struct ps_shape *shape, struct ps_traffic *out)
 {
-    return ps->nodes > 1 && !ps->comm ? comm_open(ps, f) : ERR_OK;
-}
-
-void ps_set_cut(struct mlt_ps *ps, const struct ps_cut *cut)
-{
-    ps->cut = *cut;
-}
-
-void ps_cut(struct mlt_ps *ps)
-{
-    comm_cut(ps);
-}
-
-uint32_t ps_ticket(struct mlt_ps *ps)
-{
-    return runtime_ticket(ps);
-}
-
-bool ps_await(struct mlt_worker *w, uint32_t ticket)
-{
-    if (!runtime_failed(w->ps))
-        runtime_wait(w, ticket);
-    return !runtime_failed(w->ps);
-}
-
-static void count_known(const struct mlt_ps *ps, struct ps_traffic *out)
-{
-    for (unsigned i = 0; i < ps->workers; i++)
-        for (size_t t = 0; t < ps->tables; t++) {
-            const struct prefetch_list *k = ps->worker[i].view[t].known;
+    for (unsigned i = 0; i < shape->workers; i++)
+        for (size_t t = 0; t < shape->tables; t++) {
+            const struct prefetch_list *k = shape->worker[i].view[t].known;
 
             out->rows_foreseen += k ? k->early : 0;
             out->rows_unforeseen += k ? k->unforeseen : 0;
         }
 }
 
-void ps_traffic(struct mlt_ps *ps, struct ps_traffic *out)
+static void comm_traffic(struct peers *p, struct ps_traffic *out)
 {
-    struct comm *c = ps->comm;
+    struct comm *c = comm_of(p);
     struct cache_stats stats;
 
-    *out = (struct ps_traffic){0};
-    if (!c || !c->cache)
+    if (!c->cache)
         return;
     comm_lock(c);
     stats = cache_stats(c->cache);
@@ -610,19 +602,40 @@ void ps_traffic(struct mlt_ps *ps, struct ps_traffic *out)
     out->rows_updated = stats.updates;
     out->rows_asked = stats.asked;
     out->rows_got = stats.answers;
-    count_known(ps, out);
+    count_known(c->shape, out);
     comm_pace_traffic(c, out);
     comm_unlock(c);
 }
 
-void ps_staleness(struct mlt_ps *ps, struct staleness *out)
+static void comm_staleness(struct peers *p, struct staleness *out)
 {
-    struct comm *c = ps->comm;
+    struct comm *c = comm_of(p);
 
-    *out = (struct staleness){0};
-    if (!c || !c->cache)
+    if (!c->cache)
         return;
     comm_lock(c);
     *out = *cache_staleness(c->cache);
     comm_unlock(c);
 }
+
+const struct peers_ops comm_peers = {
+    .open = comm_open,
+    .close = comm_close,
+    .bytes = comm_bytes,
+    .start = comm_start,
+    .number = comm_number,
+    .begin = comm_begin,
+    .cut = comm_cut,
+    .fail = comm_fail,
+    .hold = comm_hold,
+    .let_go = comm_let_go,
+    .lost = comm_lost,
+    .traffic = comm_traffic,
+    .staleness = comm_staleness,
+    .enter = comm_enter,
+    .get_rows = comm_get_rows,
+    .offer = comm_offer,
+    .end_clock = comm_end_clock,
+    .end_early = comm_end_early,
+    .finish = comm_finish,
+};

@@ -11,8 +11,8 @@ enum { EARLY_MS = 5 /* between two looks at what need not leave yet */ };
 
 static void withdraw_offers(struct comm *c)
 {
-    for (unsigned i = 0; i < c->ps->workers; i++)
-        atomic_store_explicit(&c->ps->worker[i].offered, false,
+    for (unsigned i = 0; i < c->shape->workers; i++)
+        atomic_store_explicit(&c->shape->worker[i].offered, false,
                               memory_order_relaxed);
 }
 
@@ -26,22 +26,22 @@ static void begin_peer(struct comm_peer *p)
 
 void comm_pace_begin(struct comm *c)
 {
-    const struct mlt_ps *ps = c->ps;
+    const struct ps_shape *shape = c->shape;
     bool paced = manager_paces(&c->manager), paces;
 
-    manager_set_budget(&c->manager, ps->bandwidth_mbps * 1e6 / 8,
+    manager_set_budget(&c->manager, c->run.bandwidth_mbps * 1e6 / 8,
                        clock_monotonic());
     paces = manager_paces(&c->manager);
-    for (uint32_t i = 0; i < ps->nodes; i++) {
+    for (uint32_t i = 0; i < shape->nodes; i++) {
         struct comm_peer *p = &c->peer[i];
 
-        if (i == ps->node)
+        if (i == shape->node)
             continue;
         if (paces && !paced)
             begin_peer(p);
         manager_peer_allow(&p->pace, manager_queue_ns(&c->manager));
     }
-    c->early = paces && !ps->consistency->barrier;
+    c->early = paces && !shape->consistency->barrier;
     c->suspended = false;
     shard_set_early(c->shard, c->early);
     withdraw_offers(c);
@@ -103,7 +103,7 @@ void comm_send(struct comm *c, uint32_t node, size_t n, bool early)
     err = frame_decode(c->bytes, n, &f, NULL);
     assert(!err);
     (void)err;
-    traffic_count_rows(&c->traffic, &f, early, c->ps->priority);
+    traffic_count_rows(&c->traffic, &f, early, c->shape->priority);
     f.from = node; /* whom it is for */
     if (manager_paces(&c->manager))
         charge(c, &f, n);
@@ -151,7 +151,7 @@ static void take_own(struct comm *c, size_t n)
 
     if (!n)
         return;
-    frame_stamp(c->bytes, c->ps->node, c->meet.run, 0);
+    frame_stamp(c->bytes, c->shape->node, c->meet.run, 0);
     err = frame_decode(c->bytes, n, &f, &fault);
     assert(!err);
     err = comm_take(c, &f, &fault);
@@ -162,13 +162,13 @@ static void take_own(struct comm *c, size_t n)
 /* A frame of changed rows to the next node that lacks some. */
 static bool push_early(struct comm *c)
 {
-    for (uint32_t i = 0; i < c->ps->nodes; i++) {
+    for (uint32_t i = 0; i < c->shape->nodes; i++) {
         size_t n;
 
-        c->turn = (c->turn + 1) % c->ps->nodes;
-        if (c->turn == c->ps->node || !comm_may_send(c, c->turn, false))
+        c->turn = (c->turn + 1) % c->shape->nodes;
+        if (c->turn == c->shape->node || !comm_may_send(c, c->turn, false))
             continue;
-        n = shard_next_early(c->shard, c->turn, c->ps->priority, c->bytes,
+        n = shard_next_early(c->shard, c->turn, c->shape->priority, c->bytes,
                              comm_pace_room(c));
         if (n) {
             comm_send(c, c->turn, n, true);
@@ -181,8 +181,8 @@ static bool push_early(struct comm *c)
 /* True: some worker has not taken up the last offer. */
 static bool has_offered(const struct comm *c)
 {
-    for (unsigned i = 0; i < c->ps->workers; i++)
-        if (atomic_load_explicit(&c->ps->worker[i].offered,
+    for (unsigned i = 0; i < c->shape->workers; i++)
+        if (atomic_load_explicit(&c->shape->worker[i].offered,
                                  memory_order_relaxed))
             return true;
     return false;
@@ -190,8 +190,8 @@ static bool has_offered(const struct comm *c)
 
 static void offer_all(struct comm *c)
 {
-    for (unsigned i = 0; i < c->ps->workers; i++)
-        atomic_store_explicit(&c->ps->worker[i].offered, true,
+    for (unsigned i = 0; i < c->shape->workers; i++)
+        atomic_store_explicit(&c->shape->worker[i].offered, true,
                               memory_order_relaxed);
 }
 
@@ -200,7 +200,7 @@ static void share_room(struct comm *c)
 {
     bool offered = has_offered(c);
 
-    take_own(c, shard_next_early(c->shard, c->ps->node, c->ps->priority,
+    take_own(c, shard_next_early(c->shard, c->shape->node, c->shape->priority,
                                  c->bytes, comm_pace_room(c)));
     while (manager_has_room(&c->manager, clock_monotonic())) {
         if (!offered && manager_turn(&c->manager) == MANAGER_CLIENT)
@@ -214,8 +214,8 @@ static void share_room(struct comm *c)
 
 static bool is_due(struct comm *c, enum manager_stream stream)
 {
-    for (uint32_t i = 0; i < c->ps->nodes; i++)
-        if (i != c->ps->node &&
+    for (uint32_t i = 0; i < c->shape->nodes; i++)
+        if (i != c->shape->node &&
             (stream == MANAGER_CLIENT ? cache_has_next(c->cache, i)
                                       : shard_has_next(c->shard, i)))
             return true;
@@ -241,10 +241,10 @@ static void plan_wake(struct comm *c, time_ns now)
         c->wake_at = manager_room_at(&c->manager);
     else if (early)
         c->wake_at = c->early_at;
-    for (uint32_t i = 0; i < c->ps->nodes; i++) {
+    for (uint32_t i = 0; i < c->shape->nodes; i++) {
         time_ns at = manager_peer_wake_at(&c->peer[i].pace);
 
-        if (i == c->ps->node || at == MANAGER_NEVER)
+        if (i == c->shape->node || at == MANAGER_NEVER)
             continue;
         at = at > now + MS ? at : now + MS;
         c->wake_at = at < c->wake_at ? at : c->wake_at;
@@ -283,7 +283,7 @@ static bool hand_to(struct comm *c, uint32_t node, unsigned worker)
 
     if (!comm_may_send(c, node, false))
         return false;
-    n = cache_next_early(c->cache, worker, node, c->ps->priority, c->bytes,
+    n = cache_next_early(c->cache, worker, node, c->shape->priority, c->bytes,
                          comm_pace_room(c));
     if (n)
         comm_send(c, node, n, true);
@@ -296,21 +296,22 @@ static void hand_over(struct comm *c, unsigned worker)
 {
     bool more = true;
 
-    take_own(c, cache_next_early(c->cache, worker, c->ps->node, c->ps->priority,
-                                 c->bytes, comm_pace_room(c)));
+    take_own(c,
+             cache_next_early(c->cache, worker, c->shape->node,
+                              c->shape->priority, c->bytes, comm_pace_room(c)));
     while (more && !c->broken.code) {
         more = false;
-        for (uint32_t i = 0; i < c->ps->nodes; i++) {
-            c->own_turn = (c->own_turn + 1) % c->ps->nodes;
-            if (c->own_turn != c->ps->node)
+        for (uint32_t i = 0; i < c->shape->nodes; i++) {
+            c->own_turn = (c->own_turn + 1) % c->shape->nodes;
+            if (c->own_turn != c->shape->node)
                 more |= hand_to(c, c->own_turn, worker);
         }
     }
 }
 
-void comm_offer(struct mlt_worker *w)
+void comm_offer(struct peers *p, struct mlt_worker *w)
 {
-    struct comm *c = w->ps->comm;
+    struct comm *c = comm_of(p);
 
     if (pthread_mutex_trylock(&c->lock) != 0)
         return; /* somebody sends: there will be another time */
@@ -331,6 +332,6 @@ void comm_pace_traffic(const struct comm *c, struct ps_traffic *out)
     out->bytes_charged = m->charged;
     out->client_wait_ns = m->wait_ns[MANAGER_CLIENT];
     out->server_wait_ns = m->wait_ns[MANAGER_SERVER];
-    for (uint32_t i = 0; i < c->ps->nodes; i++)
+    for (uint32_t i = 0; i < c->shape->nodes; i++)
         out->overused += c->peer[i].pace.overused;
 }

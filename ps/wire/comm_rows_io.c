@@ -22,16 +22,16 @@ static enum err activate(void *self, branch_id id, bool *writable)
 {
     const struct comm *c = self;
 
-    *writable = c->ps->active_type != BRANCH_KEPT;
-    return id == c->ps->active ? ERR_OK : ERR_NOENT;
+    *writable = c->run.type != BRANCH_KEPT;
+    return id == c->run.branch ? ERR_OK : ERR_NOENT;
 }
 
-static struct mlt_worker *owner_of(const struct mlt_ps *ps, uint32_t table,
+static struct mlt_worker *owner_of(const struct ps_shape *shape, uint32_t table,
                                    uint64_t row)
 {
-    unsigned owner = table_owner(&ps->table[table], ps->all_workers, row);
+    unsigned owner = table_owner(&shape->table[table], shape->all_workers, row);
 
-    return &ps->worker[owner - ps->node * ps->workers];
+    return &shape->worker[owner - shape->node * shape->workers];
 }
 
 static void apply(void *self, uint32_t table, size_t n, const uint64_t row[],
@@ -39,13 +39,13 @@ static void apply(void *self, uint32_t table, size_t n, const uint64_t row[],
                   const struct rule_params *params)
 {
     struct comm *c = self;
-    const struct table *t = &c->ps->table[table];
+    const struct table *t = &c->shape->table[table];
     void *place[RULE_ROW_BATCH];
     struct rule_batch batch = {n,       place,    sum,     t->width,
                                t->type, t->slots, *params, seen};
 
     for (size_t i = 0; i < n; i++) {
-        struct mlt_worker *w = owner_of(c->ps, table, row[i]);
+        struct mlt_worker *w = owner_of(c->shape, table, row[i]);
 
         place[i] = view_write(w, &w->view[table], row[i], &c->counters);
     }
@@ -55,7 +55,7 @@ static void apply(void *self, uint32_t table, size_t n, const uint64_t row[],
 static void read_row(void *self, uint32_t table, uint64_t row, void *out)
 {
     const struct comm *c = self;
-    const struct view *v = &c->ps->worker[0].view[table];
+    const struct view *v = &c->shape->worker[0].view[table];
 
     memcpy(out, view_row(v, row), v->value_bytes);
 }
@@ -63,20 +63,10 @@ static void read_row(void *self, uint32_t table, uint64_t row, void *out)
 static const float *gradients(void *self, uint32_t table, uint64_t row)
 {
     const struct comm *c = self;
-    const struct view *v = &c->ps->worker[0].view[table];
+    const struct view *v = &c->shape->worker[0].view[table];
 
     return rule_gradient_sum(view_row(v, row), v->table->width,
                              v->table->slots);
-}
-
-void comm_hold(struct mlt_ps *ps)
-{
-    comm_lock(ps->comm);
-}
-
-void comm_let_go(struct mlt_ps *ps)
-{
-    comm_unlock(ps->comm);
 }
 
 const struct shard_rows comm_rows = {

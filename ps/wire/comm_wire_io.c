@@ -1,5 +1,6 @@
 /* Frames to and from the sockets. */
 #include "base/log.h"
+#include "base/mem.h"
 #include "ps/wire/comm_internal_io.h"
 
 #include <zmq.h>
@@ -25,7 +26,7 @@ void comm_break(struct comm *c, enum err code, const char *fmt, ...)
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
     fault_set(&c->broken, code, "%s", text);
-    log_event(LOG_WARN, "nodes_broken", "node=%u reason=\"%s\"", c->ps->node,
+    log_event(LOG_WARN, "nodes_broken", "node=%u reason=\"%s\"", c->shape->node,
               text);
 }
 
@@ -39,7 +40,7 @@ static void ignore(struct comm *c, enum comm_ignored kind, const char *reason)
         return;
     c->ignored_told |= 1U << kind;
     log_event(LOG_WARN, "frame_ignored", "node=%u kind=%s reason=\"%s\"",
-              c->ps->node, names[kind], reason);
+              c->shape->node, names[kind], reason);
 }
 
 /* ---- connections --------------------------------------------------------- */
@@ -72,7 +73,7 @@ static enum err connect_peer(struct comm *c, uint32_t node, struct fault *f)
         zmq_connect(p->push, c->meet.peer[node].endpoint) != 0)
         return fault_set(f, ERR_IO, "connect to node %u at %s: %s", node,
                          c->meet.peer[node].endpoint, zmq_strerror(errno));
-    link_init(&p->link, c->meet.run, c->ps->node, node, COMM_WINDOW);
+    link_init(&p->link, c->meet.run, c->shape->node, node, COMM_WINDOW);
     /* Also without a budget of our own: the other may have one. */
     link_ack_every(&p->link, MANAGER_ACK_EVERY);
     p->hello_due = p->fits_due = true;
@@ -83,8 +84,8 @@ enum err comm_connect(struct comm *c, struct fault *f)
 {
     enum err err = ERR_OK;
 
-    for (uint32_t i = 0; i < c->ps->nodes && !err; i++)
-        if (i != c->ps->node)
+    for (uint32_t i = 0; i < c->shape->nodes && !err; i++)
+        if (i != c->shape->node)
             err = connect_peer(c, i, f);
     return err;
 }
@@ -124,7 +125,7 @@ void comm_watch(struct comm *c)
 {
     time_ns now = clock_monotonic();
 
-    for (uint32_t i = 0; i < c->ps->nodes; i++)
+    for (uint32_t i = 0; i < c->shape->nodes; i++)
         if (c->peer[i].monitor)
             watch_peer(c, i, now);
 }
@@ -136,7 +137,7 @@ long comm_watch_ms(const struct comm *c)
 
     if (c->broken.code || !(c->running || c->starting))
         return -1;
-    for (uint32_t i = 0; i < c->ps->nodes; i++) {
+    for (uint32_t i = 0; i < c->shape->nodes; i++) {
         const struct comm_peer *p = &c->peer[i];
         long ms = (long)((p->lost_at - now) / 1000000 + 1);
 
@@ -160,8 +161,8 @@ static enum err take_greeting(struct comm *c, const struct frame *f,
 
     if (f->kind == FRAME_FITS) {
         p->fits = true;
-        if (f->fits < c->ps->fits)
-            c->ps->fits = f->fits;
+        if (f->fits < c->fits)
+            c->fits = f->fits;
         return ERR_OK;
     }
     err = shard_step(c->shard, f, fault);
@@ -175,9 +176,9 @@ static enum err take_places(struct comm *c, const struct frame *f,
                             struct fault *fault)
 {
     struct comm_peer *p = &c->peer[f->from];
-    const struct mlt_ps *ps = c->ps;
+    const struct ps_shape *shape = c->shape;
 
-    if (!ps->places)
+    if (!shape->places)
         return fault_set(fault, ERR_PROTO,
                          "node %u places rows, this one does not: start all "
                          "with the same ps.access",
@@ -187,13 +188,13 @@ static enum err take_places(struct comm *c, const struct frame *f,
         p->layout = f->layout;
         return ERR_OK;
     }
-    if (!p->hello || p->fits || f->table >= ps->tables ||
-        !table_gathers(ps, &ps->table[f->table]))
+    if (!p->hello || p->fits || f->table >= shape->tables ||
+        !shape_gathers(shape, &shape->table[f->table]))
         return fault_set(fault, ERR_PROTO,
                          "expect frame of node %u: after its start, or of no "
                          "table that is placed",
                          f->from);
-    return placement_take(&ps->placement[f->table], f, fault);
+    return placement_take(&shape->placement[f->table], f, fault);
 }
 
 enum err comm_take(struct comm *c, const struct frame *f, struct fault *fault)
@@ -234,7 +235,7 @@ static void take_frame(struct comm *c, const unsigned char *bytes, size_t n)
         ignore(c, COMM_MALFORMED, fault.text);
         return;
     }
-    if (f.from >= c->ps->nodes || f.from == c->ps->node) {
+    if (f.from >= c->shape->nodes || f.from == c->shape->node) {
         ignore(c, COMM_FOREIGN, "of a node that there is not");
         return;
     }
@@ -294,11 +295,11 @@ void comm_receive(struct comm *c)
 /* What this node will touch, as far as @p has not been told. */
 static size_t tell_expected(struct comm *c, struct comm_peer *p)
 {
-    const struct mlt_ps *ps = c->ps;
+    const struct ps_shape *shape = c->shape;
     size_t n = 0;
 
-    for (; p->expect_table < ps->tables && !n; p->expect_table += !n) {
-        n = placement_next(&ps->placement[p->expect_table], p->expect_table,
+    for (; p->expect_table < shape->tables && !n; p->expect_table += !n) {
+        n = placement_next(&shape->placement[p->expect_table], p->expect_table,
                            &p->expect_row, c->bytes, c->room);
         if (!n)
             p->expect_row = 0;
@@ -308,13 +309,13 @@ static size_t tell_expected(struct comm *c, struct comm_peer *p)
 
 static size_t greet(struct comm *c, struct comm_peer *p)
 {
-    const struct mlt_ps *ps = c->ps;
-    struct frame hello = {.kind = FRAME_HELLO,
-                          .nodes = ps->nodes,
-                          .workers = ps->workers,
-                          .layout =
-                              shard_layout(ps->table, (uint32_t)ps->tables)};
-    struct frame fits = {.kind = FRAME_FITS, .fits = ps->own_fits};
+    const struct ps_shape *shape = c->shape;
+    struct frame hello = {
+        .kind = FRAME_HELLO,
+        .nodes = shape->nodes,
+        .workers = shape->workers,
+        .layout = shard_layout(shape->table, (uint32_t)shape->tables)};
+    struct frame fits = {.kind = FRAME_FITS, .fits = c->own_fits};
     struct frame placed = {.kind = FRAME_PLACED, .layout = c->layout};
     bool *due = p->hello_due  ? &p->hello_due
                 : p->fits_due ? &p->fits_due
@@ -411,7 +412,7 @@ static bool send_next(struct comm *c, uint32_t node)
 /* What this node says to itself. */
 static bool move_own(struct comm *c)
 {
-    uint32_t self = c->ps->node;
+    uint32_t self = c->shape->node;
     struct fault fault = {0};
     struct frame f;
     size_t n = next_frame(c, self, c->room);
@@ -434,7 +435,7 @@ static bool move_own(struct comm *c)
 /* What the nodes have agreed on, to those whom it concerns. */
 static bool settle(struct comm *c)
 {
-    const struct ps_cut *cut = &c->ps->cut;
+    const struct ps_cut *cut = &c->run.cut;
     enum err failed = agreement_failed(c->accord);
     uint64_t clocks;
     bool held = false;
@@ -459,9 +460,9 @@ static bool send_round(struct comm *c)
 {
     bool sent = false;
 
-    for (uint32_t i = 0; i < c->ps->nodes && !c->broken.code; i++) {
-        c->turn = (c->turn + 1) % c->ps->nodes;
-        if (c->turn != c->ps->node)
+    for (uint32_t i = 0; i < c->shape->nodes && !c->broken.code; i++) {
+        c->turn = (c->turn + 1) % c->shape->nodes;
+        if (c->turn != c->shape->node)
             sent |= send_next(c, c->turn);
     }
     return sent;

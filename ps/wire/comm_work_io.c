@@ -1,4 +1,5 @@
 /* What workers call. */
+#include "ps/server/errors.h"
 #include "ps/wire/comm_internal_io.h"
 
 #include <assert.h>
@@ -36,9 +37,9 @@ static int run_error(const struct comm *c)
     return runtime_failed(c->ps) ? ERR_CANCELED : ERR_OK;
 }
 
-int comm_enter(struct mlt_worker *w)
+int comm_enter(struct peers *p, struct mlt_worker *w)
 {
-    struct comm *c = w->ps->comm;
+    struct comm *c = comm_of(p);
     int err;
 
     comm_lock(c);
@@ -53,18 +54,18 @@ int comm_enter(struct mlt_worker *w)
 /* ---- reading ------------------------------------------------------------- */
 
 /* Rows of this node's stores that nobody changes while they may be read. */
-static bool is_here(const struct mlt_ps *ps, const struct view *v, uint64_t row)
+static bool is_here(const struct comm *c, const struct view *v, uint64_t row)
 {
     return row - v->node_first < v->node_count &&
-           (v->table->access == MLT_EXCLUSIVE || ps->consistency->barrier);
+           (v->table->access == MLT_EXCLUSIVE ||
+            c->shape->consistency->barrier);
 }
 
-static unsigned char *row_here(struct mlt_worker *w, struct view *v,
-                               uint64_t row)
+static unsigned char *row_here(const struct comm *c, struct mlt_worker *w,
+                               struct view *v, uint64_t row)
 {
     bool own = v->table->access == MLT_EXCLUSIVE && row - v->first < v->count &&
-               w->ps->active_type != BRANCH_KEPT &&
-               w->ps->active_type != BRANCH_TESTING;
+               c->run.type != BRANCH_KEPT && c->run.type != BRANCH_TESTING;
 
     return own ? view_write(w, v, row, &w->counters) : view_row(v, row);
 }
@@ -72,42 +73,42 @@ static unsigned char *row_here(struct mlt_worker *w, struct view *v,
 /* Since which of its clocks the worker has a row. Under barriers rows that were
  * read once in a run are kept fresh (pushed) where they are; an exclusive
  * table's are asked for anew in each clock, and so are all without barriers. */
-static int64_t held_since(const struct mlt_worker *w, const struct view *v)
+static int64_t held_since(const struct comm *c, const struct mlt_worker *w,
+                          const struct view *v)
 {
-    bool pushed = w->ps->consistency->barrier && v->updates;
+    bool pushed = c->shape->consistency->barrier && v->updates;
 
     return pushed ? w->slice_clock : w->own_clock;
 }
 
-static const void *place_had(const struct mlt_worker *w, const struct view *v,
+static const void *place_had(const struct comm *c, const struct view *v,
                              uint64_t row)
 {
     return v->copy ? v->copy + row * v->value_bytes
-                   : cache_place(w->ps->comm->cache, v->index, row);
+                   : cache_place(c->cache, v->index, row);
 }
 
 /* With a budget rows are pushed while a clock runs: what was fetched when it
  * began is in the cache, where it may be newer now. */
-static bool is_fresher_later(const struct mlt_ps *ps)
+static bool is_fresher_later(const struct comm *c)
 {
-    return ps->bandwidth_mbps > 0 && ps->consistency->pushes &&
-           !ps->consistency->barrier;
+    return c->run.bandwidth_mbps > 0 && c->shape->consistency->pushes &&
+           !c->shape->consistency->barrier;
 }
 
 /* Where the worker finds a row that it has had, or that was fetched because it
  * was known; else NULL. */
-static const void *row_had(const struct mlt_worker *w, struct view *v,
-                           uint64_t row)
+static const void *row_had(const struct comm *c, const struct mlt_worker *w,
+                           struct view *v, uint64_t row)
 {
-    int64_t since = held_since(w, v);
+    int64_t since = held_since(c, w, v);
 
     if (v->held[row] >= since)
-        return place_had(w, v, row);
-    if (!prefetch_list_is_fetched(v->held[row], since) ||
-        is_fresher_later(w->ps))
+        return place_had(c, v, row);
+    if (!prefetch_list_is_fetched(v->held[row], since) || is_fresher_later(c))
         return NULL;
     v->held[row] = w->own_clock;
-    return place_had(w, v, row);
+    return place_had(c, v, row);
 }
 
 static bool read_cache(struct comm *c, struct mlt_worker *w, struct view *v,
@@ -136,7 +137,7 @@ static size_t read_missing(struct comm *c, struct mlt_worker *w, struct view *v,
             continue;
         }
         v->held[row] = w->own_clock;
-        out[i] = place_had(w, v, row);
+        out[i] = place_had(c, v, row);
     }
     return missing;
 }
@@ -155,7 +156,7 @@ static void read_known(struct comm *c, struct mlt_worker *w, struct view *v)
     for (size_t i = 0; i < k->waits; i++) {
         uint32_t row = k->wait[i];
 
-        if (v->held[row] >= held_since(w, v) || is_here(w->ps, v, row))
+        if (v->held[row] >= held_since(c, w, v) || is_here(c, v, row))
             continue;
         if (read_cache(c, w, v, row))
             v->held[row] = prefetch_list_fetched(k->clock);
@@ -200,17 +201,16 @@ static bool asks_anew(struct comm *c, struct mlt_worker *w, struct view *v,
     return cache_stats(c->cache).asked != asked;
 }
 
-static int fetch(struct mlt_worker *w, struct view *v, size_t n,
+static int fetch(struct comm *c, struct mlt_worker *w, struct view *v, size_t n,
                  const uint64_t rows[], const void *out[])
 {
-    struct comm *c = w->ps->comm;
     struct prefetch_list *k = v->known;
     size_t missing;
     int err;
 
     comm_lock(c);
     if (k && k->clock != w->own_clock)
-        prefetch_list_begin(k, w->part, w->own_clock, held_since(w, v),
+        prefetch_list_begin(k, w->part, w->own_clock, held_since(c, w, v),
                             v->held);
     while (!(err = run_error(c)) && send_for(c, w, v, n, rows, out)) {
         if (asks_anew(c, w, v, n, rows, out, &missing))
@@ -225,35 +225,37 @@ static int fetch(struct mlt_worker *w, struct view *v, size_t n,
     return err;
 }
 
-int comm_get_rows(struct mlt_worker *w, struct view *v, size_t n,
-                  const uint64_t rows[], const void *out[])
+int comm_get_rows(struct peers *p, struct mlt_worker *w, struct view *v,
+                  size_t n, const uint64_t rows[], const void *out[])
 {
+    struct comm *c = comm_of(p);
     size_t missing = 0;
 
     for (size_t i = 0; i < n; i++) {
         uint64_t row;
 
         if (rows[i] >= v->rows)
-            core_misuse("table %s: row %llu is out of range", v->table->name,
-                        (unsigned long long)rows[i]);
+            ps_misuse("table %s: row %llu is out of range", v->table->name,
+                      (unsigned long long)rows[i]);
         row = view_number(v, rows[i]);
         out[i] =
-            is_here(w->ps, v, row) ? row_here(w, v, row) : row_had(w, v, row);
+            is_here(c, v, row) ? row_here(c, w, v, row) : row_had(c, w, v, row);
         missing += !out[i];
     }
-    return missing ? fetch(w, v, n, rows, out) : ERR_OK;
+    return missing ? fetch(c, w, v, n, rows, out) : ERR_OK;
 }
 
 /* ---- clocks -------------------------------------------------------------- */
 
 static bool ends(const struct view *v, mlt_table table)
 {
-    return v->updates && (table == CORE_ALL_TABLES || table == v->index);
+    return v->updates && (table == WORKER_ALL_TABLES || table == v->index);
 }
 
-static void clear_updates(struct mlt_worker *w, mlt_table table)
+static void clear_updates(const struct comm *c, struct mlt_worker *w,
+                          mlt_table table)
 {
-    for (mlt_table t = 0; t < w->ps->tables; t++)
+    for (mlt_table t = 0; t < c->shape->tables; t++)
         if (ends(&w->view[t], table))
             update_clear(&w->view[t].update);
 }
@@ -265,7 +267,7 @@ static void wait_sent(struct comm *c, struct mlt_worker *w)
     while (!c->broken.code && !cache_sent(c->cache, w->index))
         wait_change(c, w);
     if (w->early)
-        clear_updates(w, w->early - 1);
+        clear_updates(c, w, w->early - 1);
     w->early = 0;
 }
 
@@ -277,15 +279,16 @@ static double work_seconds(const struct mlt_worker *w)
     return spent > waited ? (double)(spent - waited) * 1e-9 : 0;
 }
 
-static void check_ended_early(const struct mlt_worker *w, mlt_table table)
+static void check_ended_early(const struct comm *c, const struct mlt_worker *w,
+                              mlt_table table)
 {
-    for (mlt_table t = 0; t < w->ps->tables; t++) {
+    for (mlt_table t = 0; t < c->shape->tables; t++) {
         const struct view *v = &w->view[t];
 
         if (ends(v, table) && v->ended && w->early != t + 1 &&
             !update_is_empty(&v->update))
-            core_misuse("table %s: updated after its clock was ended",
-                        v->table->name);
+            ps_misuse("table %s: updated after its clock was ended",
+                      v->table->name);
     }
 }
 
@@ -297,15 +300,16 @@ static int send_clock(struct comm *c, struct mlt_worker *w, mlt_table table)
     err = run_error(c);
     if (err)
         return err;
-    check_ended_early(w, table);
+    check_ended_early(c, w, table);
     cache_end_clock(c->cache, w->index, table, work_seconds(w));
     say(c);
     return ERR_OK;
 }
 
-static void next_clock(struct mlt_worker *w, mlt_table table)
+static void next_clock(const struct comm *c, struct mlt_worker *w,
+                       mlt_table table)
 {
-    for (mlt_table t = 0; t < w->ps->tables; t++)
+    for (mlt_table t = 0; t < c->shape->tables; t++)
         if (ends(&w->view[t], table))
             w->view[t].ended = false;
     w->holds = false;
@@ -314,33 +318,33 @@ static void next_clock(struct mlt_worker *w, mlt_table table)
     w->clock_wait_ns = w->counters.wait_ns;
 }
 
-int comm_end_clock(struct mlt_worker *w, mlt_table table)
+int comm_end_clock(struct peers *p, struct mlt_worker *w, mlt_table table)
 {
-    struct comm *c = w->ps->comm;
+    struct comm *c = comm_of(p);
     int err;
 
     comm_lock(c);
     err = send_clock(c, w, table);
     if (!err) {
         wait_sent(c, w);
-        clear_updates(w, table);
+        clear_updates(c, w, table);
         while (!(err = run_error(c)) && !cache_may_go_on(c->cache, w->index))
             wait_change(c, w);
     }
     comm_unlock(c);
-    next_clock(w, table);
+    next_clock(c, w, table);
     return err;
 }
 
-int comm_end_early(struct mlt_worker *w, mlt_table table)
+int comm_end_early(struct peers *p, struct mlt_worker *w, mlt_table table)
 {
-    struct comm *c = w->ps->comm;
+    struct comm *c = comm_of(p);
     struct view *v = &w->view[table];
     int err;
 
     if (v->ended)
-        core_misuse("table %s: its clock was ended twice before mlt_clock",
-                    v->table->name);
+        ps_misuse("table %s: its clock was ended twice before mlt_clock",
+                  v->table->name);
     comm_lock(c);
     err = send_clock(c, w, table);
     if (!err) {
@@ -353,13 +357,13 @@ int comm_end_early(struct mlt_worker *w, mlt_table table)
 
 /* ---- the end of a run ---------------------------------------------------- */
 
-void comm_finish(struct mlt_worker *w)
+void comm_finish(struct peers *p, struct mlt_worker *w)
 {
-    struct comm *c = w->ps->comm;
+    struct comm *c = comm_of(p);
 
     comm_lock(c);
     wait_sent(c, w);
-    clear_updates(w, CORE_ALL_TABLES);
+    clear_updates(c, w, WORKER_ALL_TABLES);
     if (!c->broken.code) {
         cache_drain(c->cache, w->index);
         say(c);

@@ -2,7 +2,7 @@
 #include "base/clock_io.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "branches/slab_io.h"
+#include "branches/slab.h"
 #include "branches/store.h"
 #include "tests/bench/bench.h"
 

@@ -1,5 +1,7 @@
 #include "base/json/json.h"
 #include "base/mem.h"
+#include "ps/disk/backup_io.h"
+#include "ps/disk/restore_io.h"
 #include "ps/server/ps.h"
 #include "tests/unit/fixture/check.h"
 #include "tests/unit/fixture/ps_fixture.h"

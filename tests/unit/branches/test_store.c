@@ -1,7 +1,7 @@
 #include "branches/store.h"
 
 #include "base/mem.h"
-#include "branches/slab_io.h"
+#include "branches/slab.h"
 #include "tests/unit/fixture/check.h"
 
 #include <pthread.h>

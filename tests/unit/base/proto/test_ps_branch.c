@@ -1,4 +1,5 @@
 #include "base/mem.h"
+#include "ps/disk/model_io.h"
 #include "ps/server/ps.h"
 #include "tests/unit/fixture/check.h"
 #include "tests/unit/fixture/ps_fixture.h"

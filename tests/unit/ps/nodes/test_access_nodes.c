@@ -3,6 +3,8 @@
  */
 #include "base/mem.h"
 #include "base/npy_io.h"
+#include "ps/disk/backup_io.h"
+#include "ps/disk/restore_io.h"
 #include "ps/rows/prefetch_list.h"
 #include "ps/server/ps.h"
 #include "tests/unit/fixture/check.h"

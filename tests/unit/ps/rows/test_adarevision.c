@@ -1,6 +1,8 @@
 /* The rule adarevision, and that the workers of one node tell it what each
  * gradient was computed on. */
 #include "base/rng.h"
+#include "ps/disk/backup_io.h"
+#include "ps/disk/restore_io.h"
 #include "ps/rows/rule.h"
 #include "ps/server/ps.h"
 #include "tests/unit/fixture/check.h"

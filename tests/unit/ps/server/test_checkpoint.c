@@ -1,6 +1,9 @@
 /* Checkpoints of several nodes, each in a thread of this process: written while
  * training goes on, restored onto other numbers of nodes. */
+#include "ps/disk/backup_io.h"
 #include "ps/server/core.h"
+#include "ps/server/peers.h"
+#include "ps/server/rows.h"
 
 #include <assert.h>
 #include <dirent.h>
@@ -111,8 +114,8 @@ static int open_node(struct node *n)
         code = expect_rows(n);
     if (!code)
         code = mlt_ps_start(n->ps, &n->error);
-    if (!code &&
-        (n->ps->table[WEIGHTS].placed != 0) != (c->placed && c->nodes > 1))
+    if (!code && (ps_shape(n->ps)->table[WEIGHTS].placed != 0) !=
+                     (c->placed && c->nodes > 1))
         code = ERR_APP; /* nothing would be tested */
     return code;
 }
@@ -235,7 +238,7 @@ static int dump(struct node *n)
             if (!ps_is_here(n->ps, t, r))
                 continue;
             p = place_of(n->ps, t, r);
-            assert(n->ps->table[t].row_bytes == ROW_BYTES);
+            assert(ps_shape(n->ps)->table[t].row_bytes == ROW_BYTES);
             memcpy((t == WEIGHTS ? c->weights : c->users) + r * ROW_BYTES,
                    store_chunk(p.shard->store, ps_active(n->ps), t, p.chunk) +
                        p.offset,

@@ -5,8 +5,8 @@
  * page here) or finds the machine out of memory. The pool asks through
  * `struct slab_ops`, so that it stays pure and a test can refuse.
  */
-#ifndef BRANCHES_SLAB_IO_H
-#define BRANCHES_SLAB_IO_H
+#ifndef BRANCHES_SLAB_H
+#define BRANCHES_SLAB_H
 
 #include <stddef.h>
 
@@ -18,7 +18,7 @@ struct slab_ops {
     void (*unmap)(void *slab, size_t bytes);
 };
 
-/* Anonymous memory of this process. Static storage. */
+/* Anonymous memory of this process (branches/slab_io.c). Static storage. */
 const struct slab_ops *slab_system(void);
 
 #endif

@@ -1,0 +1,22 @@
+/* Clocks of the workers: when one ends, and who may read meanwhile. This is
+ * where staleness is enforced in one process: a read waits in clock_wait_read
+ * until the consistency model (ps/rows/consistency.h) grants it. */
+#ifndef PS_CLOCK_H
+#define PS_CLOCK_H
+
+#include "ps/server/view.h"
+
+/* Ends a clock of @table (or WORKER_ALL_TABLES). 0 or the run's error. */
+int clock_end(struct mlt_worker *w, mlt_table table);
+
+/* The worker's run is over. */
+void clock_finish(struct mlt_worker *w);
+
+/* Waits until the model lets @w read @v at its clock; 0 or the run's error. */
+int clock_wait_read(struct mlt_worker *w, struct view *v);
+
+/* Between runs: forgets pending updates and granted reads, moves all clocks to
+ * a number that no copy reaches. */
+void clock_begin_run(struct mlt_ps *ps);
+
+#endif

@@ -1,0 +1,40 @@
+/* Threads and waits of the workers (ps/server/runtime_io.c). */
+#ifndef PS_RUNTIME_H
+#define PS_RUNTIME_H
+
+#include "base/fault.h"
+#include "mltune/ps.h"
+
+#include <stdint.h>
+
+/* Processors that this process may use; at least 1. */
+unsigned runtime_usable_cores(void);
+
+/* Threads, parked. Errors: ERR_NOMEM, ERR_IO (no thread, no descriptor). */
+enum err runtime_start(struct mlt_ps *ps, struct fault *f);
+/* Joins the threads. Accepts a server that has none. */
+void runtime_stop(struct mlt_ps *ps);
+
+/* The error that ended the present run, 0 while there is none. Any thread. */
+int runtime_failed(const struct mlt_ps *ps);
+
+/* As ps_run_cancel, but tells no other node. */
+void runtime_fail(struct mlt_ps *ps, int code);
+
+/* A barrier of all workers. What a worker wrote before it meets, all can read
+ * after it. Returns 0, to all of them; or ERR_CANCELED, to all, when the run
+ * fails before all are there. */
+int runtime_meet(struct mlt_worker *w);
+/* A barrier where all are sure to come: not to be canceled. */
+void runtime_meet_surely(struct mlt_worker *w);
+
+/* For waits on others' clocks: take a ticket, look, wait for it to change.
+ * runtime_progress tells that a clock changed. */
+uint32_t runtime_ticket(struct mlt_ps *ps);
+void runtime_wait(struct mlt_worker *w, uint32_t ticket);
+void runtime_progress(struct mlt_ps *ps);
+
+/* The worker whose work() runs in this thread, or NULL. */
+const struct mlt_worker *runtime_self(void);
+
+#endif
