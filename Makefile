@@ -155,8 +155,14 @@ test-objects: $(TEST_SRCS:%.c=$(B)/obj/%.o) $(TEST_HELPER_OBJS)
 cluster-sim: $(B)/tests/sim/test_cluster
 	@SEEDS=$(or $(SEEDS),10000) FIRST=$(or $(FIRST),1) $<
 
+# What node needs for tests of the page: tests/browser/package-lock.json says what.
+NODE_MODULES := tests/browser/node_modules/.package-lock.json
+$(NODE_MODULES): tests/browser/package.json tests/browser/package-lock.json
+	$(call say,NPM,$(@D))
+	$(Q)npm ci --prefix tests/browser --ignore-scripts --loglevel=error && touch $@
+
 .PHONY: process
-process: all
+process: all $(NODE_MODULES)
 	@MLTUNE_BUILD=$(CURDIR)/$(B) PYTHON=$(PYTHON) tests/process/run $(T)
 
 # Tuner and nodes killed with SIGKILL at random moments; SEED=n repeats one.
@@ -222,8 +228,8 @@ TIDY_SRCS = $(filter %.c,$(filter-out tests/%,$(C_FILES)))
 # three times as long, which is for `make lint-tidy TIDY_NODES=225000`.
 TIDY_NODES ?= 50000
 TIDY_DEPTH = -Xclang -analyzer-config -Xclang max-nodes=$(TIDY_NODES)
-.PHONY: lint lint-format lint-layers lint-headers lint-tidy
-lint: lint-format lint-layers lint-headers lint-tidy
+.PHONY: lint lint-format lint-layers lint-page lint-headers lint-tidy
+lint: lint-format lint-layers lint-page lint-headers lint-tidy
 	@echo "lint: clean"
 lint-format:
 	$(call say,LINT,format)
@@ -232,6 +238,11 @@ lint-layers:
 	$(call say,LINT,layers)
 	@PYTHON=$(PYTHON) sh tests/lint/selftest.sh
 	@$(PYTHON) tests/lint/layers.py .
+# Every name of the page's modules is defined or imported.
+lint-page: $(NODE_MODULES)
+	$(call say,LINT,page)
+	@sh tests/browser/names_selftest.sh
+	@node tests/browser/names.js api/web
 # Every header compiles alone.
 lint-headers: $(LINT_HEADERS:%=build/lint/%.ok)
 build/lint/%.h.ok: %.h $(B)/flags

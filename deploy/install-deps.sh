@@ -11,12 +11,18 @@ build="gcc make pkg-config libc6-dev libmicrohttpd-dev libgnutls28-dev libjansso
     libzmq3-dev libsqlite3-dev zlib1g-dev liblzma-dev libgsl-dev libnlopt-dev
     libopenblas-serial-dev"
 test="libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev python3
-    python3-numpy python3-zmq git procps curl"
+    python3-numpy python3-zmq python3-optuna python3-torch git procps curl
+    nodejs chromium prometheus"
 
 wanted=$build
 [ "${1:-}" = --test ] && wanted="$build $test"
 
 missing=
+# Node.js of other sources brings its npm along; Debian's is a package of its own.
+if [ "${1:-}" = --test ] && ! command -v npm >/dev/null 2>&1; then
+    wanted="$wanted npm"
+fi
+
 for p in $wanted; do
     dpkg-query -W -f='${Status}' "$p" 2>/dev/null |
         grep -q 'install ok installed' || missing="$missing $p"

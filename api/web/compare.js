@@ -5,6 +5,7 @@ import {colours, DASHES} from "./canvas.js";
 import {get, runPath} from "./data.js";
 import {plot} from "./plot.js";
 import {tuningCost} from "./runs.js";
+import {logarithmic} from "./stats.js";
 import {button, chip, duration, el, ENDED, link, number, put, runHref, runSeconds, settingText,
   short} from "./text.js";
 

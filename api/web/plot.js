@@ -2,6 +2,7 @@
 // faint lines drawn under them, and marks, vertical lines.
 
 import {card, colours, onTheme} from "./canvas.js";
+import {topOfLosses} from "./stats.js";
 import {button, el, number, put, short, tick} from "./text.js";
 
 const uPlot = window.uPlot;
@@ -17,7 +18,8 @@ function finite(values, log) {
 }
 
 // The range of y that shows the series whole, and of the bundles what does not
-// crush them: up to their 90th percentile.
+// crush them: up to their 90th percentile. Of losses, what has diverged is left
+// out of it.
 function spread(spec, data, log, x0, x1) {
   let low = Infinity, high = -Infinity;
   const rest = [];
@@ -38,6 +40,11 @@ function spread(spec, data, log, x0, x1) {
   if (rest.length > 0) {
     low = Math.min(low, rest[0]);
     high = Math.max(high, rest[Math.floor((rest.length - 1) * 0.9)]);
+  }
+  if (spec.losses) {
+    const lines = [...data.slice(1), ...(spec.bundles || []).flatMap((b) => b.lines.map((l) => l.y))];
+    const top = topOfLosses(lines.map((y) => y.find(Number.isFinite)), high);
+    if (top > low) high = top;
   }
   if (low > high) return log ? [0.1, 1] : [0, 1];
   if (log) {
@@ -143,7 +150,7 @@ function options(state, width) {
 
 // spec: {title, name, xLabel, yLabel, height, x: [], series: [{label, values,
 // colour, width, dash, kind: "line" | "steps" | "dots", breaks: [[from x, to x]]}], bundles: [{colour,
-// alpha, lines: [{x, y}]}], marks: [], xWhole, yWhole, bands, logAllowed, log, xRange, xValues,
+// alpha, lines: [{x, y}]}], marks: [], xWhole, yWhole, losses, bands, logAllowed, log, xRange, xValues,
 // zoomed(range | null), csv() -> rows, read(index) -> text, note, empty}. With logAllowed a button
 // makes the axis logarithmic; logWhen() says whether it is before anybody has pressed it.
 export function plot(first, ...tools) {

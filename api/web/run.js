@@ -133,7 +133,7 @@ function lossPlot(id, redo) {
     show();
   }, "small");
   const frame = plot({title: "training loss", name: id + "-loss", xLabel: "clock", yLabel: "loss",
-    height: 320, logAllowed: true, logWhen: () => logarithmic(curve.lineage.loss.map(number).filter(Number.isFinite)),
+    height: 320, losses: true, logAllowed: true, logWhen: () => logarithmic(curve.lineage.loss.map(number).filter(Number.isFinite)),
     x: [], series: [],
     zoomed: () => { if (axis === "clock") redo(); },
     csv: () => {

@@ -4,7 +4,7 @@
 import {drawing} from "./canvas.js";
 import {get, runPath} from "./data.js";
 import {plot} from "./plot.js";
-import {bestSoFar, importance, logarithmic} from "./stats.js";
+import {bestSoFar, importanceWithin, logarithmic} from "./stats.js";
 import {count, duration, el, number, put, settingText, short} from "./text.js";
 
 const TRIALS = 2000;
@@ -136,7 +136,7 @@ function parallel(id) {
 }
 
 function bars(id) {
-  let shares = [], counted = 0;
+  let shares = [];
   const frame = drawing({
     title: "importance", name: id + "-importance",
     label: "Importance of each tunable for the speed of trials",
@@ -159,13 +159,12 @@ function bars(id) {
     },
     csv: () => [["tunable", "share of variance"], ...shares],
   });
-  return {...frame, set(found, n) {
-    shares = n < ENOUGH ? [] : found;
-    counted = n;
+  return {...frame, set(found) {
+    shares = found.rows < ENOUGH ? [] : found.shares;
     frame.draw();
-    put(frame.readout, counted < ENOUGH ? "too few trials to tell: " + counted + ", " + ENOUGH + " are needed"
-      : "share of the variance of the trials' standing in their search that a tunable alone " +
-        "accounts for, chance taken out, from " + count(counted, "trial") +
+    put(frame.readout, found.rows < ENOUGH ? "too few trials to tell: " + found.rows + ", " + ENOUGH + " are needed"
+      : "share of the variance of the trials' standing in search " + found.search + " that a tunable alone " +
+        "accounts for, chance taken out, from " + count(found.rows, "trial") +
         "; what only acts together with another is not in it");
   }};
 }
@@ -253,8 +252,7 @@ export function settingsTab(id) {
     lines.set(judged, free, many);
     // The fastest that were added would distort what the even sample says.
     const even = judged.filter((r) => r.sampled);
-    share.set(importance(Object.fromEntries(free.map((n) => [n, even.map((r) => r.setting[n])])),
-      even.map((r) => r.standing)), even.length);
+    share.set(importanceWithin(even, free));
     history(judged);
     slices.set(judged, free, many);
   }

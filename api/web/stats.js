@@ -51,6 +51,21 @@ export function importance(columns, standings) {
     .sort((a, b) => b[1] - a[1]);
 }
 
+// Importance within one search: after it the others begin from a state that is
+// already good, with settings near its winner's, so that all of them together
+// hide what made the difference. rows: {search, standing, setting}. Returns
+// {search, rows: how many were counted, shares: as importance's}; the search is
+// the one with the most rows, of equals the first.
+export function importanceWithin(rows, names) {
+  const size = new Map();
+  for (const r of rows) size.set(r.search, (size.get(r.search) || 0) + 1);
+  let search = null;
+  for (const [k, n] of size) if (search === null || n > size.get(search)) search = k;
+  const own = rows.filter((r) => r.search === search);
+  return {search, rows: own.length, shares: importance(Object.fromEntries(names.map((name) =>
+    [name, own.map((r) => r.setting[name] ?? null)])), own.map((r) => r.standing))};
+}
+
 // The best so far at each trial, anew in each search.
 export function bestSoFar(speed, search) {
   let best = -Infinity, of = null;
@@ -69,4 +84,13 @@ export function logarithmic(values) {
   if (!(low > 0) || high / low < 10) return false;
   const off = (f) => Math.abs((f(middle) - f(low)) / (f(high) - f(low)) - 0.5);
   return off(Math.log) < off((v) => v);
+}
+
+// The top of an axis of losses, of which the largest is high and whose lines
+// begin at starts. Lines that end ten times above where nearly all begin have
+// diverged; an axis that shows them whole shows nothing else.
+export function topOfLosses(starts, high) {
+  const sorted = starts.filter(Number.isFinite).sort((a, b) => a - b);
+  const usual = sorted[Math.floor((sorted.length - 1) * 0.9)];
+  return usual > 0 && high > 10 * usual ? 2 * usual : high;
 }

@@ -6,7 +6,7 @@
 //
 // Before: submits a run and watches it to its end; submits another, forks a
 // branch of it by hand, promotes it, gives another fork up, downloads a chart,
-// stops it. After: all of that is there again. What is to be there is noted in
+// stops it. After: all of that is there again, and the two are compared. What is to be there is noted in
 // FOLDER/noted.json; screenshots go to FOLDER.
 "use strict";
 
@@ -113,6 +113,19 @@ async function before(browser, page) {
   fs.writeFileSync(noted, JSON.stringify(seen));
 }
 
+// Both runs beside each other: as many columns of figures, lines drawn.
+async function compares(page, runs) {
+  await page.goto(url + "#/compare/" + runs.join(","));
+  await page.getByRole("heading", {name: "compare", exact: true}).waitFor();
+  await page.waitForFunction(drawn);
+  for (const name of ["short", "long"])
+    await page.getByRole("columnheader", {name, exact: true}).waitFor();
+  await page.getByRole("rowheader", {name: "setting in use"}).waitFor();
+  await page.getByRole("button", {name: "by clock"}).click();
+  await page.getByRole("button", {name: "by time"}).waitFor();
+  assert.strictEqual(await page.getByText("has a fault").count(), 0);
+}
+
 async function after(browser, page, faults) {
   const seen = JSON.parse(fs.readFileSync(noted));
   await page.goto(url + "#/");
@@ -127,6 +140,7 @@ async function after(browser, page, faults) {
   }
   await openTab(page, "overview");
   await page.locator(".feed", {hasText: /promote/}).waitFor();
+  await compares(page, Object.keys(seen));
 }
 
 tell(part === "before" ? before : after);

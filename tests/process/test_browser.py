@@ -1,32 +1,22 @@
-"""The dashboard in a real browser, where there is one: tests/browser says how."""
+"""The dashboard in a real browser: tests/browser says how."""
 import os
-import shutil
 import subprocess
+import unittest
 
 from harness import ROOT, endless_config
 import test_http
 import test_serve
 
 
-def without():
-    """What is missing, or None."""
-    if not shutil.which("node"):
-        return "node"
-    if not os.path.exists(os.environ.get("CHROMIUM", "/usr/bin/chromium")):
-        return "chromium"
-    found = subprocess.run(["node", "-e", "require('playwright-core')"],
-                           cwd=ROOT / "tests/browser", capture_output=True)
-    return "playwright-core (npm; NODE_PATH names its folder)" \
-        if found.returncode else None
+class Figures(unittest.TestCase):
+    def test_what_the_page_reckons(self):
+        done = subprocess.run(["node", str(ROOT / "tests/browser/figures.js")],
+                              capture_output=True, text=True, timeout=120,
+                              check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
 
 class Browser(test_http.Served):
-    def setUp(self):
-        missing = without()
-        if missing:
-            self.skipTest(f"no {missing}")
-        super().setUp()
-
     def config(self):
         """One worker: the browser needs a core too."""
         return {**endless_config(), "cluster": {"workers": 1}}
@@ -46,12 +36,6 @@ class Browser(test_http.Served):
 
 
 class Service(test_serve.Service):
-    def setUp(self):
-        missing = without()
-        if missing:
-            self.skipTest(f"no {missing}")
-        super().setUp()
-
     def story(self, part):
         shots = os.environ.get("MLTUNE_SHOTS", str(self.folder))
         host, port = self.address

@@ -1,14 +1,10 @@
 """`mltune eval`: a saved model on other data."""
 import json
 import math
-import unittest
 
 from harness import Case, mf_config, mlr_config
 
-try:
-    import numpy
-except ImportError:
-    numpy = None
+import numpy
 
 
 class EvalTest(Case):
@@ -34,7 +30,6 @@ class EvalTest(Case):
         again = self.eval(config["app"]["data"])
         self.assertEqual(score, again)
 
-    @unittest.skipUnless(numpy, "python3-numpy is not installed")
     def test_mf_agrees_with_numpy(self):
         """RMSE over all ratings of a file, computed again from the arrays;
         whom training never saw is predicted by the mean."""

@@ -4,13 +4,12 @@ import json
 import re
 import resource
 import selectors
-import shutil
 import signal
 import socket
 import subprocess
 import time
 
-from harness import Case, endless_config, mlr_config
+from harness import ROOT, Case, endless_config, mlr_config
 
 
 class Served(Case):
@@ -155,15 +154,14 @@ class Reading(Served):
             self.assertGreater(len(body), 200)
 
     def test_openapi_is_valid(self):
-        """By a validator that is not ours, where there is one."""
+        """By a validator that is not ours."""
         document = self.get("/api/v1/openapi.json")
         self.assertEqual(document, self.get("/openapi.json"))
-        try:
-            import openapi_spec_validator
-        except ImportError:
-            self.skipTest("the Python package openapi-spec-validator is not "
-                          "installed")
-        openapi_spec_validator.validate(document)
+        done = subprocess.run(
+            ["node", str(ROOT / "tests/browser/openapi.mjs")],
+            input=json.dumps(document), capture_output=True, text=True,
+            timeout=120, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_metrics_pass_promtool(self):
         """What Prometheus's own checker says of /metrics: nothing."""
@@ -173,10 +171,7 @@ class Reading(Served):
         self.assertEqual(headers["Content-Type"],
                          "text/plain; version=0.0.4; charset=utf-8")
         self.assertIn(b"mltune_run_clocks_total", body)
-        promtool = shutil.which("promtool")
-        if not promtool:
-            self.skipTest("promtool (Debian's prometheus) is not installed")
-        done = subprocess.run([promtool, "check", "metrics"], input=body,
+        done = subprocess.run(["promtool", "check", "metrics"], input=body,
                               capture_output=True, check=False)
         self.assertEqual((done.returncode, done.stdout, done.stderr),
                          (0, b"", b""))

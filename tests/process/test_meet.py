@@ -9,10 +9,7 @@ import unittest
 
 from harness import Case, mlr_config
 
-try:
-    import zmq
-except ImportError:
-    zmq = None
+import zmq
 
 SECONDS = 60
 
@@ -79,7 +76,6 @@ class Tuner:
         return self.answers()
 
 
-@unittest.skipUnless(zmq, "python3-zmq is not installed")
 class Meet(Case):
     FAULTS = ("Sanitizer", "runtime error:", "Assertion")
 

@@ -5,10 +5,7 @@ import unittest
 
 from harness import Case, RATE
 
-try:
-    import numpy
-except ImportError:
-    numpy = None
+import numpy
 
 LAYERS = [
     {"type": "conv", "channels": 4, "kernel": 3},
@@ -67,7 +64,6 @@ class NnTest(Case):
         self.assertEqual(score.result["metric"], result["best"]["metric"])
         self.assert_nothing_left()
 
-    @unittest.skipUnless(numpy, "python3-numpy is not installed")
     def test_saved_arrays_are_the_network(self):
         """Outputs computed again from the arrays, as docs/nn.md lays them out,
         give the accuracy that eval gives."""

@@ -4,6 +4,7 @@ import pathlib
 import re
 import signal
 
+import numpy
 import test_control
 import test_serve
 from test_resume import Journal
@@ -35,14 +36,6 @@ def samples():
         a, b = (i * 37) % 101 / 50 - 1, (i * 53) % 97 / 48 - 1
         lines.append(f"{a},0,{b},{0 if a < -0.3 else 1 if b < 0 else 2}")
     return "\n".join(lines) + "\n"
-
-
-def numpy_or_skip(case):
-    try:
-        import numpy
-    except ImportError:
-        case.skipTest("python3-numpy is not installed")
-    return numpy
 
 
 class Rows(test_control.Steered):
@@ -92,7 +85,6 @@ class Rows(test_control.Steered):
     def saved_is_what_was_read(self, tables):
         """Pauses, reads every kept branch, ends the run: the model's files
         have the rows of the branch that it is."""
-        numpy = numpy_or_skip(self)
         self.wait_until(lambda: self.run_now()["best"], "a best epoch")
         self.pause()
         read = {b: {t: self.whole(t, b) for t in tables} for b in self.kept()}

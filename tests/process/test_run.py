@@ -1,5 +1,4 @@
 """`mltune run` as a user meets it: results, errors, exit codes."""
-import importlib.util
 import json
 import math
 import os
@@ -87,10 +86,6 @@ class WholeRun(Case):
             result, "gen:digits?samples=500&size=12&seed=3")
         self.assertGreater(evaluated["metric"], 0.5)
         self.assert_nothing_left()
-
-    def test_numpy_is_there(self):
-        """The reading of models by NumPy is tested, not skipped."""
-        self.assertIsNotNone(importlib.util.find_spec("numpy"))
 
     def test_human_summary(self):
         """Without --json stdout says what was found and what to do next."""

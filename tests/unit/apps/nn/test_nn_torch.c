@@ -100,17 +100,6 @@ static int run(const char *const argv[])
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static bool has_torch(void)
-{
-    const char *argv[] = {
-        python(), "-c",
-        "import importlib.util as u, sys;"
-        "sys.exit(not (u.find_spec('torch') and u.find_spec('numpy')))",
-        NULL};
-
-    return run(argv) == 0;
-}
-
 static void put(FILE *file, const float *values, size_t n)
 {
     assert_int_equal(fwrite(values, sizeof(*values), n, file), n);
@@ -231,10 +220,6 @@ static void nn_net_equals_torch(void **state)
     size_t i;
 
     (void)state;
-    if (!has_torch()) {
-        printf("skip: python3-torch is not installed\n");
-        skip();
-    }
     for (i = 0; i < CASES; i++) {
         write_case(&cases[i]);
         argv[2 + i] = scratch_path(cases[i].name);
