@@ -15,7 +15,9 @@
 uint16_t float16_from_float(float x);
 float float16_to_float(uint16_t h);
 
-/* @n values from or to packed little-endian bytes; neither overlaps. */
+/* @n values from or to packed little-endian bytes; neither overlaps. With the
+ * processor's own conversion where it has one, the same bits but for a NaN that
+ * signals: unpacked, it may be a quiet one. */
 void float16_pack(size_t n, const float in[], unsigned char *out);
 void float16_unpack(size_t n, const unsigned char *in, float out[]);
 

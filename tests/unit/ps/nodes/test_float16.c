@@ -178,6 +178,33 @@ static void float16_packs_at_any_address(void **state)
     assert_memory_equal(in, out, sizeof(in));
 }
 
+/* Many values at once are the same bits as one by one, whatever their number.
+ */
+static void float16_packs_rows_as_single_values(void **state)
+{
+    enum { N = 100 };
+    unsigned char bytes[2 * N + 1];
+    float in[N], out[N];
+    struct rng rng;
+
+    (void)state;
+    rng_init(&rng, 18);
+    for (size_t n = 0; n <= N; n++) {
+        for (size_t i = 0; i < n; i++)
+            in[i] = float_of((uint32_t)rng_next(&rng));
+        bytes[2 * n] = 0xa5;
+        float16_pack(n, in, bytes);
+        float16_unpack(n, bytes, out);
+        assert_int_equal(bytes[2 * n], 0xa5);
+        for (size_t i = 0; i < n; i++) {
+            uint16_t h = bytes_get16(bytes + 2 * i);
+
+            assert_int_equal(h, float16_from_float(in[i]));
+            assert_int_equal(bits_of(out[i]), bits_of(float16_to_float(h)));
+        }
+    }
+}
+
 /* Numbers of every width come back, and lie lowest byte first. */
 static void bytes_are_little_endian(void **state)
 {
@@ -202,6 +229,7 @@ int main(void)
         cmocka_unit_test(float16_error_is_within_its_bound),
         cmocka_unit_test(float16_equals_the_processors),
         cmocka_unit_test(float16_packs_at_any_address),
+        cmocka_unit_test(float16_packs_rows_as_single_values),
         cmocka_unit_test(bytes_are_little_endian),
     };
 
