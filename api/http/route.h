@@ -11,6 +11,7 @@
 
 #include "api/http/request.h"
 
+struct command;
 struct mailbox_request;
 struct route;
 struct view;
@@ -55,14 +56,21 @@ struct route_call {
  * lock, for no longer than a copy. */
 typedef void route_handler(const struct route_call *call, struct response *out);
 
-/* What @call asks of its run. @body: the JSON value sent, NULL
- * where there was no body. False: @out refuses it with all that is wrong. */
+/* Fills @request, whose command is set, with what @call asks of its run. @body:
+ * the JSON value sent, NULL where there was no body. False: @out refuses it
+ * with all that is wrong. */
 typedef bool route_command(const struct route_call *call, const json_t *body,
                            struct mailbox_request *request,
                            struct response *out);
 
 /* Where a path is found: under /api/v1, at the root, or both. */
 enum { ROUTE_API = 1, ROUTE_ROOT = 2 };
+
+/* A header that a request may have, for the description. */
+struct route_header {
+    const char *name, *help;
+    unsigned len_max;
+};
 
 struct route {
     const char *method; /* "GET", which stands for HEAD too; others write */
@@ -71,10 +79,16 @@ struct route {
     const char *path;
     unsigned mount;                   /* ROUTE_API | ROUTE_ROOT */
     const struct route_param *params; /* up to PARAM_END; NULL: none */
-    route_handler *handle;
-    const char *summary;    /* one line */
-    route_command *command; /* of a write, and of a read that the run itself has
-                             * to answer, instead of handle */
+    route_handler *handle;            /* NULL: a command */
+    const char *summary;              /* one line */
+    /* The answer where all is well: its shape (api/http/shape.h), NULL: it has
+     * none; its media types, "a|b", NULL: JSON. */
+    const char *answer, *types;
+    const struct route_header *header; /* that it heeds; NULL: none */
+    /* Of a write, and of a read that the run itself has to answer, instead of
+     * handle. */
+    const struct command *command;
+    route_command *take;
 };
 
 /* Finds the route for @method and @req in @table[n] and checks the parameters.

@@ -5,6 +5,17 @@
 #include "api/view/view.h"
 #include "api/web/web.h"
 
+const struct shape about_shapes[] = {
+    {"searchers", "searchers:[plugin]" SHAPE_PAGE},
+    {"strategies", "strategies:[plugin]" SHAPE_PAGE},
+    {"apps", "apps:[app]" SHAPE_PAGE},
+    {"app", "name:s summary:s settings:o tunables:a"},
+    {"plugin", "name:s summary:s settings:o"},
+    {"health", "status:s"},
+    {"version", "name:s version:s api:s"},
+    {NULL, NULL},
+};
+
 void handle_healthz(const struct route_call *call, struct response *out)
 {
     (void)call;

@@ -4,6 +4,7 @@
 #define API_ABOUT_ROUTES_H
 
 #include "api/http/route.h"
+#include "api/http/shape.h"
 
 void handle_healthz(const struct route_call *call, struct response *out);
 void handle_readyz(const struct route_call *call, struct response *out);
@@ -15,5 +16,7 @@ void handle_strategies(const struct route_call *call, struct response *out);
 
 void handle_page(const struct route_call *call, struct response *out);
 void handle_web(const struct route_call *call, struct response *out);
+
+extern const struct shape about_shapes[];
 
 #endif

@@ -2,12 +2,30 @@
 
 #include "api/http/value.h"
 #include "api/routes/rows_routes.h"
+#include "api/routes/submit_routes.h"
 #include "base/json/json.h"
 #include "base/mem.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+const struct shape command_shapes[] = {
+    {"stop", "target_loss:n? target_metric:n? plateau_epochs:i max_epochs:i "
+             "max_time:n?"},
+    {"answer",
+     "{\"type\": \"object\", \"required\": [\"run\", \"command\", "
+     "\"changed\", \"message\", \"stop\"], \"properties\": {\"run\": "
+     "{\"type\": \"string\"}, \"command\": {\"type\": \"string\"}, "
+     "\"changed\": {\"type\": \"boolean\"}, \"message\": {\"type\": "
+     "\"string\"}, \"stop\": {\"type\": [\"object\", \"null\"]}, "
+     "\"branch\": {\"type\": [\"integer\", \"null\"], \"description\": "
+     "\"that a fork has made\"}, \"suggestions\": {\"type\": \"array\", "
+     "\"items\": {\"type\": \"integer\"}, \"description\": \"numbers of "
+     "what was suggested, in its order\"}}}"},
+    {NULL, NULL},
+};
 
 /* ---- bodies -------------------------------------------------------------- */
 
@@ -33,15 +51,22 @@ static void fault_at(struct response_faults *faults, const char *pointer,
     response_fault_add(faults, at, "%s", text);
 }
 
-/* A command without arguments: no body, or {}. */
-static bool plain(enum command_id command, const json_t *body,
-                  struct mailbox_request *request, struct response *out)
+static branch_id branch_of(const struct route_call *call)
+{
+    return (branch_id)route_arg(call, "branch")->number;
+}
+
+/* Takes a command without a body, or {}; one on a branch has its number from
+ * the path. */
+static bool take_plain(const struct route_call *call, const json_t *body,
+                       struct mailbox_request *request, struct response *out)
 {
     struct response_faults faults = {0};
     const char *name;
     json_t *value;
 
-    *request = (struct mailbox_request){.command = command};
+    if (strstr(call->route->path, "{branch}"))
+        request->fork.branch = branch_of(call);
     if (body && !json_is_object(body))
         fault_at(&faults, "", NULL, "expected an object, {}, or no body");
     json_object_foreach((json_t *)body, name, value)
@@ -49,65 +74,7 @@ static bool plain(enum command_id command, const json_t *body,
     return faults.len == 0 || refuse_body(&faults, out);
 }
 
-bool command_pause(const struct route_call *call, const json_t *body,
-                   struct mailbox_request *request, struct response *out)
-{
-    (void)call;
-    return plain(COMMAND_PAUSE, body, request, out);
-}
-
-bool command_continue(const struct route_call *call, const json_t *body,
-                      struct mailbox_request *request, struct response *out)
-{
-    (void)call;
-    return plain(COMMAND_CONTINUE, body, request, out);
-}
-
-bool command_stop(const struct route_call *call, const json_t *body,
-                  struct mailbox_request *request, struct response *out)
-{
-    (void)call;
-    return plain(COMMAND_STOP, body, request, out);
-}
-
-bool command_retune(const struct route_call *call, const json_t *body,
-                    struct mailbox_request *request, struct response *out)
-{
-    (void)call;
-    return plain(COMMAND_RETUNE, body, request, out);
-}
-
-bool command_snapshot(const struct route_call *call, const json_t *body,
-                      struct mailbox_request *request, struct response *out)
-{
-    (void)call;
-    return plain(COMMAND_SNAPSHOT, body, request, out);
-}
-
 /* ---- branches forked by hand --------------------------------------------- */
-
-static branch_id branch_of(const struct route_call *call)
-{
-    return (branch_id)route_arg(call, "branch")->number;
-}
-
-bool command_promote(const struct route_call *call, const json_t *body,
-                     struct mailbox_request *request, struct response *out)
-{
-    if (!plain(COMMAND_PROMOTE, body, request, out))
-        return false;
-    request->fork.branch = branch_of(call);
-    return true;
-}
-
-bool command_free(const struct route_call *call, const json_t *body,
-                  struct mailbox_request *request, struct response *out)
-{
-    if (!plain(COMMAND_FREE, body, request, out))
-        return false;
-    request->fork.branch = branch_of(call);
-    return true;
-}
 
 /* The tunables themselves are the run's to check. */
 static void take_setting(const json_t *setting, struct tuner_fork *fork,
@@ -146,15 +113,14 @@ static void take_length(const json_t *v, const char *name,
         fork->epochs = (uint32_t)n;
 }
 
-bool command_fork(const struct route_call *call, const json_t *body,
-                  struct mailbox_request *request, struct response *out)
+static bool take_fork(const struct route_call *call, const json_t *body,
+                      struct mailbox_request *request, struct response *out)
 {
     struct response_faults faults = {0};
     struct tuner_fork *fork = &request->fork;
     const char *name;
     json_t *value;
 
-    *request = (struct mailbox_request){.command = COMMAND_FORK};
     fork->branch = branch_of(call);
     if (body && !json_is_object(body))
         fault_at(&faults, "", NULL,
@@ -248,15 +214,14 @@ static void take_suggest_member(const char *name, json_t *value,
         to->exhausted = json_is_true(value);
 }
 
-bool command_suggest(const struct route_call *call, const json_t *body,
-                     struct mailbox_request *request, struct response *out)
+static bool take_suggest(const struct route_call *call, const json_t *body,
+                         struct mailbox_request *request, struct response *out)
 {
     struct response_faults faults = {0};
     const char *name;
     json_t *value;
 
     (void)call;
-    *request = (struct mailbox_request){.command = COMMAND_SUGGEST};
     json_object_foreach((json_t *)body, name, value)
     {
         take_suggest_member(name, value, &request->suggest, &faults);
@@ -350,15 +315,14 @@ static void take_stop(const json_t *stop, struct tuner_limits *l,
     }
 }
 
-bool command_limits(const struct route_call *call, const json_t *body,
-                    struct mailbox_request *request, struct response *out)
+static bool take_limits(const struct route_call *call, const json_t *body,
+                        struct mailbox_request *request, struct response *out)
 {
     struct response_faults faults = {0};
     const char *name;
     json_t *value;
 
     (void)call;
-    *request = (struct mailbox_request){.command = COMMAND_LIMITS};
     if (!json_is_object(body))
         fault_at(&faults, "", NULL,
                  "expected an object such as {\"stop\": {\"max_epochs\": 50}}");
@@ -371,6 +335,41 @@ bool command_limits(const struct route_call *call, const json_t *body,
                      "unknown; a run that goes on can change its `stop` only");
     }
     return faults.len == 0 || refuse_body(&faults, out);
+}
+
+/* ---- routes -------------------------------------------------------------- */
+
+/* The commands that have parameters or a body of their own. The others have the
+ * parameters of their resource and no body. */
+static const struct {
+    const struct route_param *params;
+    route_command *take;
+} own[COMMAND_COUNT] = {
+    [COMMAND_SUBMIT] = {submit_params, take_submission},
+    [COMMAND_VALIDATE] = {NULL, take_submission},
+    [COMMAND_LIMITS] = {NULL, take_limits},
+    [COMMAND_FORK] = {NULL, take_fork},
+    [COMMAND_SUGGEST] = {NULL, take_suggest},
+    [COMMAND_DELETE] = {NULL, take_delete},
+    [COMMAND_READ] = {read_params, take_read},
+    [COMMAND_ADD] = {add_params, take_add},
+};
+
+struct route command_route(enum command_id id, const struct route_param *params)
+{
+    const struct command *c = command_of(id);
+
+    assert(c->method && c->path);
+    return (struct route){
+        .method = c->method,
+        .path = c->path,
+        .mount = ROUTE_API,
+        .params = own[id].params ? own[id].params : params,
+        .summary = c->summary,
+        .answer = c->answer,
+        .command = c,
+        .take = own[id].take ? own[id].take : take_plain,
+    };
 }
 
 /* ---- answers ------------------------------------------------------------- */

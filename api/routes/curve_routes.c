@@ -9,6 +9,12 @@
 #include <math.h>
 #include <string.h>
 
+const struct shape curve_shapes[] = {
+    {"curve", "from:i to:i spans:i lineage:@curve_part others:@curve_part"},
+    {"curve_part", "points:i clock:a seconds:a loss:a branch:a"},
+    {NULL, NULL},
+};
+
 struct curve {
     clock_no from, to;
     size_t branches;  /* that are looked at */

@@ -8,6 +8,7 @@
 #define API_CURVE_ROUTES_H
 
 #include "api/http/route.h"
+#include "api/http/shape.h"
 
 enum {
     CURVE_SPANS_MAX = 2000,
@@ -33,5 +34,11 @@ void handle_survey(const struct route_call *call, struct response *out);
  * what ran longest), then what lives, then those that ran longest, the newest
  * of what ran as long; each with the nearest ancestor that is shown. */
 void handle_tree(const struct route_call *call, struct response *out);
+
+extern const struct shape curve_shapes[];
+
+extern const struct shape survey_shapes[];
+
+extern const struct shape tree_shapes[];
 
 #endif

@@ -6,6 +6,35 @@
 #include <math.h>
 #include <string.h>
 
+const struct shape history_shapes[] = {
+    {"trials", "trials:[trial]" SHAPE_PAGE},
+    {"trial",
+     "trial:i search:i branch:i? suggestion:i? setting:o incumbent:b label:s "
+     "ended:b speed:n noise:n range:n seconds:n samples:i clocks:i "
+     "window_noise:n reason:s "
+     "points:[trial_point] started_at:t? ended_at:t?"},
+    {"trial_point", "seconds:n loss:n"},
+    {"branches", "branches:[branch]" SHAPE_PAGE},
+    {"branch", "branch:i parent:i? type:s role:s origin:s live:b setting:o "
+               "created_clock:i clocks:i samples:i seconds:n points:i "
+               "data_bytes:i reads:i staleness:n? created_at:t? freed_at:t? "
+               "freed_reason:s?"},
+    {"schedule", "schedule:[choice]" SHAPE_PAGE},
+    {"choice", "clock:i branch:i setting:o reason:s at:t?"},
+    {"slices", "slices:[slice]" SHAPE_PAGE},
+    {"slice", "branch:i first_clock:i scheduled_clocks:i report_every:i "
+              "clocks:i? scheduled_at:t? ended_at:t?"},
+    {"epochs", "epochs:[epoch]" SHAPE_PAGE},
+    {"epoch", "epoch:i branch:i surviving:b best:b clock:i loss:n metric:n? "
+              "setting:o seconds:n ended_at:t?"},
+    {"searches", "searches:[search]" SHAPE_PAGE},
+    {"search", "search:i retune:b tunables:o? parent:i? max_trials:i reason:s "
+               "started_at:t? ended_at:t? result:o?"},
+    {"decisions", "decisions:[decision]" SHAPE_PAGE},
+    {"decision", "number:i decision:s text:s numbers:o clock:i at:t?"},
+    {NULL, NULL},
+};
+
 static bool filtered(const struct route_call *call, const char *name,
                      int64_t value)
 {

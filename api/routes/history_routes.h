@@ -5,6 +5,7 @@
 #define API_HISTORY_ROUTES_H
 
 #include "api/http/route.h"
+#include "api/http/shape.h"
 
 void handle_trials(const struct route_call *call, struct response *out);
 void handle_trial(const struct route_call *call, struct response *out);
@@ -15,5 +16,7 @@ void handle_epochs(const struct route_call *call, struct response *out);
 void handle_schedule(const struct route_call *call, struct response *out);
 void handle_slices(const struct route_call *call, struct response *out);
 void handle_decisions(const struct route_call *call, struct response *out);
+
+extern const struct shape history_shapes[];
 
 #endif

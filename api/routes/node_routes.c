@@ -9,6 +9,30 @@
 #include <math.h>
 #include <string.h>
 
+const struct shape node_shapes[] = {
+    {"nodes", "nodes:[node]" SHAPE_PAGE},
+    {"node", "node:i alive:b beat_at:t? workers:i branches_live:i "
+             "memory:@node_memory branches:[held_branch] seconds:@node_seconds "
+             "traffic:@node_traffic rows:@node_rows staleness:@fresh_reads "
+             "control:@node_control"},
+    {"node_memory", "in_use_bytes:i reserved_bytes:i limit_bytes:i "
+                    "chunks_shared:i chunks_private:i copied_bytes:i"},
+    {"held_branch", "branch:i shared_bytes:i private_bytes:i"},
+    {"node_seconds", "work:n wait:n copy:n stalled:n client_wait:n "
+                     "server_wait:n"},
+    {"node_traffic", "bytes_sent:i bytes_received:i frames_sent:i "
+                     "frames_received:i frames_ignored:i bytes_charged:i "
+                     "overused:i early_suspended:i"},
+    {"node_rows", "updated:i asked:i got:i sent_due:i sent_early:i answered:i "
+                  "pushed:i pushed_early:i"},
+    {"fresh_reads", "least:i counts:a sum:i reads:i mean:n?"},
+    {"node_control", "bytes_sent:i bytes_received:i"},
+    {"traffic", "elapsed_seconds:n nodes:[node_course]"},
+    {"node_course", "node:i elapsed_seconds:a bytes_sent:a bytes_received:a "
+                    "memory_bytes:a"},
+    {NULL, NULL},
+};
+
 /* ---- nodes --------------------------------------------------------------- */
 
 struct node_copy {

@@ -1,17 +1,13 @@
 #include "api/routes/openapi.h"
 
-#include "api/routes/command_routes.h"
-#include "api/routes/event_routes.h"
-#include "api/routes/openapi_answers.h"
-#include "api/routes/rows_routes.h"
-#include "api/routes/submit_routes.h"
+#include "base/proto/commands.h"
 
 #include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
-/* What the table does not say; references lead here. */
+/* The components that are no body and no answer of a route. */
 static const char components[] =
     "{\"securitySchemes\": {\"token\": {\"type\": \"http\", \"scheme\": "
     "\"bearer\", \"description\": \"the file `token` of the state folder\"}},"
@@ -25,61 +21,7 @@ static const char components[] =
     "\"string\"}, \"detail\": {\"type\": \"string\"}, \"errors\": {\"type\": "
     "\"array\", \"items\": {\"type\": \"object\", \"required\": [\"pointer\", "
     "\"detail\"], \"properties\": {\"pointer\": {\"type\": \"string\"}, "
-    "\"detail\": {\"type\": \"string\"}}}}}},"
-    "\"nothing\": {\"type\": \"object\", \"additionalProperties\": false},"
-    "\"limits\": {\"type\": \"object\", \"additionalProperties\": false, "
-    "\"properties\": {\"stop\": {\"type\": \"object\", "
-    "\"additionalProperties\": false, \"properties\": {"
-    "\"target_loss\": {\"type\": [\"number\", \"null\"]}, "
-    "\"target_metric\": {\"type\": [\"number\", \"null\"]}, "
-    "\"max_time\": {\"type\": [\"number\", \"string\", \"null\"], "
-    "\"description\": \"seconds, or a time as 10m\"}, "
-    "\"plateau_epochs\": {\"type\": \"integer\", \"minimum\": 1, \"maximum\": "
-    "1000000}, "
-    "\"max_epochs\": {\"type\": \"integer\", \"minimum\": 1, \"maximum\": "
-    "1000000000}}}}},"
-    "\"fork\": {\"type\": \"object\", \"additionalProperties\": false, "
-    "\"properties\": {\"setting\": {\"type\": \"object\", "
-    "\"description\": \"tunables in which it differs from the branch\"}, "
-    "\"epochs\": {\"type\": \"integer\", \"minimum\": 1, \"maximum\": "
-    "1000000, \"description\": \"it runs to the end of so many; 1\"}, "
-    "\"clocks\": {\"type\": \"integer\", \"minimum\": 1, \"maximum\": "
-    "1000000000000, \"description\": \"or for so many clocks\"}}},"
-    "\"suggest\": {\"type\": \"object\", \"additionalProperties\": false, "
-    "\"properties\": {\"setting\": {\"type\": \"object\", "
-    "\"description\": \"tunables; those left out have the value in use\"}, "
-    "\"settings\": {\"type\": \"array\", \"minItems\": 1, \"maxItems\": "
-    "16, \"items\": {\"type\": \"object\"}, \"description\": \"or "
-    "several\"}, \"exhausted\": {\"type\": \"boolean\", "
-    "\"description\": \"nothing follows: with searcher rest the search ends "
-    "when these are tried\"}}},"
-    "\"increment\": {\"type\": \"object\", \"required\": [\"values\"], "
-    "\"additionalProperties\": false, \"properties\": {\"values\": {\"type\": "
-    "\"array\", \"items\": {\"type\": \"number\"}, \"description\": \"a whole "
-    "row; with offset, its values from there on: the others are 0\"}, "
-    "\"offset\": {\"type\": \"integer\", \"minimum\": 0}, "
-    "\"branch\": {\"type\": \"integer\", \"minimum\": 0, \"description\": "
-    "\"default: what the run trains\"}}},"
-    "\"configuration\": {\"type\": \"object\", \"description\": "
-    "\"GET /api/v1/schema has it in full\"},"
-    "\"submitted\": {\"type\": \"object\", \"required\": [\"run\", "
-    "\"status\", \"config\", \"problems\"], \"properties\": {\"run\": "
-    "{\"type\": \"string\"}, \"status\": {\"type\": \"string\"}, "
-    "\"config\": {\"type\": \"object\"}, \"problems\": {\"type\": "
-    "\"array\"}}},"
-    "\"checked\": {\"type\": \"object\", \"required\": [\"valid\", "
-    "\"problems\"], \"properties\": {\"valid\": {\"type\": \"boolean\"}, "
-    "\"config\": {\"type\": [\"object\", \"null\"]}, \"problems\": "
-    "{\"type\": \"array\"}}},"
-    "\"answer\": {\"type\": \"object\", \"required\": [\"run\", \"command\", "
-    "\"changed\", \"message\", \"stop\"], \"properties\": {\"run\": "
-    "{\"type\": \"string\"}, \"command\": {\"type\": \"string\"}, "
-    "\"changed\": {\"type\": \"boolean\"}, \"message\": {\"type\": "
-    "\"string\"}, \"stop\": {\"type\": [\"object\", \"null\"]}, "
-    "\"branch\": {\"type\": [\"integer\", \"null\"], \"description\": "
-    "\"that a fork has made\"}, \"suggestions\": {\"type\": \"array\", "
-    "\"items\": {\"type\": \"integer\"}, \"description\": \"numbers of "
-    "what was suggested, in its order\"}}}}}";
+    "\"detail\": {\"type\": \"string\"}}}}}}}}";
 
 /* ---- parameters ---------------------------------------------------------- */
 
@@ -161,11 +103,11 @@ static json_t *params_of(const struct route *route)
             array, header_param("Idempotency-Key",
                                 "a repetition with the same key gets the first "
                                 "answer",
-                                MAILBOX_KEY_MAX));
-    if (array && route->handle == handle_events)
+                                COMMAND_KEY_MAX));
+    if (array && route->header)
         failed |= json_array_append_new(
-            array, header_param("Last-Event-ID",
-                                "number of the last event that was read", 18));
+            array, header_param(route->header->name, route->header->help,
+                                route->header->len_max));
     if (!failed)
         return array;
     json_decref(array);
@@ -195,107 +137,72 @@ static void operation_id(const struct route *route, char *out, size_t size)
     out[n] = '\0';
 }
 
-static json_t *content_of(const struct route *route)
+/* A reference to the schema @name. */
+static json_t *schema_ref(const char *name)
 {
-    const char *slash = strrchr(route->path, '/');
-    const char *answer = openapi_answer_of(route);
-    char shape[96];
+    char text[96];
 
-    snprintf(shape, sizeof(shape), "#/components/schemas/%s",
-             answer ? answer : "");
-    if (answer)
-        return json_pack("{s:{s:{s:s}}}", "application/json", "schema", "$ref",
-                         shape);
-    if (!(route->mount & ROUTE_API))
-        return json_pack("{s:{}}", "*/*");
-    if (slash && strcmp(slash, "/events") == 0)
-        return json_pack("{s:{}, s:{}}", "text/event-stream",
-                         "application/json");
-    if (slash && strcmp(slash, "/export") == 0)
-        return json_pack("{s:{}, s:{}}", "application/x-tar",
-                         "application/x-ndjson");
-    return json_pack("{s:{}}", "application/json");
+    snprintf(text, sizeof(text), "#/components/schemas/%s", name);
+    return json_pack("{s:s}", "$ref", text);
 }
 
-static json_t *response_of(const char *status, const char *description,
-                           const char *schema)
+static json_t *content_of(const struct route *route)
 {
-    return json_pack("{s:{s:s, s:{s:{s:{s:s}}}}, s:{s:s}}", status,
-                     "description", description, "content", "application/json",
-                     "schema", "$ref", schema, "default", "$ref",
-                     "#/components/responses/problem");
+    const char *types = route->types ? route->types : "application/json";
+    json_t *content;
+
+    if (route->answer)
+        return json_pack("{s:{s:o}}", types, "schema",
+                         schema_ref(route->answer));
+    if (!(route->mount & ROUTE_API))
+        return json_pack("{s:{}}", "*/*");
+    content = json_object();
+    for (size_t n; content && *types; types += n + (types[n] == '|')) {
+        n = strcspn(types, "|");
+        if (json_object_setn_new(content, types, n, json_object()) != 0) {
+            json_decref(content);
+            return NULL;
+        }
+    }
+    return content;
+}
+
+static json_t *response_of(const char *meaning, const struct route *route)
+{
+    return json_pack("{s:s, s:o}", "description", meaning, "content",
+                     content_of(route));
 }
 
 static json_t *responses_of(const struct route *route)
 {
     static const char problem[] = "#/components/responses/problem";
+    const struct command *c = route->command;
 
-    if (route->command == command_submit)
-        return response_of("201", "the run is in the queue",
-                           "#/components/schemas/submitted");
-    if (route->command == command_validate)
-        return response_of("200", "all that is wrong",
-                           "#/components/schemas/checked");
-
-    if (route->command == command_add)
-        return response_of("200", "it is in the row",
-                           "#/components/schemas/added");
     if (!writes(route))
-        return json_pack("{s:{s:s, s:o}, s:{s:s}}", "200", "description",
-                         route->summary, "content", content_of(route),
-                         "default", "$ref", problem);
-    return json_pack("{s:{s:s, s:{s:{s:{s:s}}}}, s:{s:s, s:{s:{s:{s:s}}}}, "
-                     "s:{s:s}}",
-                     "200", "description", "done, or there was nothing to do",
-                     "content", "application/json", "schema", "$ref",
-                     "#/components/schemas/answer", "202", "description",
-                     "happens as soon as it can", "content", "application/json",
-                     "schema", "$ref", "#/components/schemas/answer", "default",
-                     "$ref", problem);
+        return json_pack("{s:o, s:{s:s}}", "200",
+                         response_of(route->summary, route), "default", "$ref",
+                         problem);
+    if (c->status)
+        return json_pack("{s:o, s:{s:s}}", c->status,
+                         response_of(c->meaning, route), "default", "$ref",
+                         problem);
+    return json_pack("{s:o, s:o, s:{s:s}}", "200",
+                     response_of("done, or there was nothing to do", route),
+                     "202", response_of("happens as soon as it can", route),
+                     "default", "$ref", problem);
 }
 
-/* A body that is taken as it is. */
-static json_t *example_of(const struct route *route)
+static json_t *body_of(const struct command_body *body)
 {
-    if (route->command == command_submit || route->command == command_validate)
-        return json_pack(
-            "{s:s, s:{s:s, s:s}, s:{s:s, s:i, s:i}}", "name", "digits", "app",
-            "name", "mlr", "data", "gen:digits?samples=20000&size=12", "stop",
-            "max_time", "1h", "max_epochs", 1000000, "plateau_epochs", 1000000);
-    if (route->command == command_limits)
-        return json_pack("{s:{s:i}}", "stop", "max_epochs", 2000000);
-    if (route->command == command_suggest)
-        return json_pack("{s:{s:f}}", "setting", "learning_rate", 0.01);
-    if (route->command == command_fork)
-        return json_pack("{s:{s:f}, s:i}", "setting", "learning_rate", 0.01,
-                         "epochs", 1);
-    if (route->command == command_add)
-        return json_pack("{s:[f], s:i}", "values", 0.0, "offset", 0);
-    return json_object();
-}
-
-/* The schema of a write's body, and whether there must be one. */
-static const char *body_of(const struct route *route, bool *needed)
-{
-    *needed = true;
-    if (route->command == command_submit || route->command == command_validate)
-        return "#/components/schemas/configuration";
-    if (route->command == command_limits)
-        return "#/components/schemas/limits";
-    if (route->command == command_suggest)
-        return "#/components/schemas/suggest";
-    if (route->command == command_add)
-        return "#/components/schemas/increment";
-    *needed = false;
-    return route->command == command_fork ? "#/components/schemas/fork"
-                                          : "#/components/schemas/nothing";
+    return json_pack("{s:b, s:{s:{s:o, s:o}}}", "required", body->required,
+                     "content", "application/json", "schema",
+                     schema_ref(body->name), "example",
+                     json_loads(body->example, 0, NULL));
 }
 
 static json_t *operation_of(const struct route *route)
 {
     char id[128];
-    const char *schema;
-    bool needed;
     json_t *o;
 
     operation_id(route, id, sizeof(id));
@@ -304,14 +211,11 @@ static json_t *operation_of(const struct route *route)
                   responses_of(route));
     if (!o || !writes(route))
         return o;
-    schema = body_of(route, &needed);
+    assert(route->command->body);
     if (json_object_set_new(o, "security", json_pack("[{s:[]}]", "token")) !=
             0 ||
-        json_object_set_new(o, "requestBody",
-                            json_pack("{s:b, s:{s:{s:{s:s}, s:o}}}", "required",
-                                      needed, "content", "application/json",
-                                      "schema", "$ref", schema, "example",
-                                      example_of(route))) != 0) {
+        json_object_set_new(o, "requestBody", body_of(route->command->body)) !=
+            0) {
         json_decref(o);
         return NULL;
     }
@@ -341,17 +245,38 @@ static int add_route(json_t *paths, const struct route *route)
     return json_object_set_new(item, method, operation_of(route));
 }
 
-static json_t *all_components(void)
+/* Adds the schemas of all bodies and answers to @schemas. */
+static bool add_schemas(json_t *schemas, const struct route table[], size_t n,
+                        const struct shape *const shapes[])
+{
+    int failed = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct command *c = table[i].command;
+
+        if (c && c->body)
+            failed |= json_object_set_new(schemas, c->body->name,
+                                          json_loads(c->body->schema, 0, NULL));
+    }
+    for (size_t k = 0; shapes[k]; k++)
+        for (const struct shape *s = shapes[k]; s->name; s++)
+            failed |= json_object_set_new(schemas, s->name, shape_to_schema(s));
+    return !failed;
+}
+
+static json_t *all_components(const struct route table[], size_t n,
+                              const struct shape *const shapes[])
 {
     json_t *o = json_loads(components, 0, NULL);
 
-    if (o && openapi_add_answers(json_object_get(o, "schemas")))
+    if (o && add_schemas(json_object_get(o, "schemas"), table, n, shapes))
         return o;
     json_decref(o);
     return NULL;
 }
 
-json_t *openapi_document(const struct route table[], size_t n)
+json_t *openapi_document(const struct route table[], size_t n,
+                         const struct shape *const shapes[])
 {
     json_t *paths = json_object();
 
@@ -368,5 +293,6 @@ json_t *openapi_document(const struct route table[], size_t n)
         "A variable of a path, and `run` of a query, is a member of that name "
         "of "
         "other answers.",
-        "servers", "url", "/", "paths", paths, "components", all_components());
+        "servers", "url", "/", "paths", paths, "components",
+        all_components(table, n, shapes));
 }

@@ -4,8 +4,11 @@
 #define API_OPENAPI_H
 
 #include "api/http/route.h"
+#include "api/http/shape.h"
 
-/* New document about @table[n]; NULL: out of memory. */
-json_t *openapi_document(const struct route table[], size_t n);
+/* New document about @table[n]. @shapes: tables of what answers hold, up to
+ * NULL. Returns NULL where memory is short. */
+json_t *openapi_document(const struct route table[], size_t n,
+                         const struct shape *const shapes[]);
 
 #endif

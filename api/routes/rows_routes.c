@@ -9,6 +9,16 @@
 #include <stdio.h>
 #include <string.h>
 
+const struct shape rows_shapes[] = {
+    {"tables", "tables:[table]" SHAPE_PAGE},
+    {"table", "table:s number:i rows:i width:i type:s access:s update_rule:s? "
+              "saved:b"},
+    {"rows", "run:s table:s branch:i? offset:i rows:[row]"},
+    {"row", "row:i values:a"},
+    {"added", "run:s table:s row:i branch:i? changed:b message:s"},
+    {NULL, NULL},
+};
+
 /* ---- tables -------------------------------------------------------------- */
 
 struct table_copy {
@@ -59,6 +69,34 @@ void handle_tables(const struct route_call *call, struct response *out)
 {
     list_respond(call, &tables, out);
 }
+
+/* ---- parameters ---------------------------------------------------------- */
+
+/* clang-format off */
+#define TABLE_PARAMS                                                           \
+    {.type = PARAM_TEXT, .name = "table", .help = "the table's name or number",\
+     .choices = "weights"},                                                    \
+    {.type = PARAM_INT, .name = "row", .help = "the row, from 0", .min = 0,    \
+     .max = INT64_MAX},                                                        \
+    {.type = PARAM_ID, .name = "run",                                          \
+     .help = "the run's id; may be left out where there is only one"}
+
+const struct route_param read_params[] = {
+    TABLE_PARAMS,
+    {.type = PARAM_INT, .name = "branch",
+     .help = "number of the branch; default: what the run trains", .min = 0,
+     .max = UINT32_MAX - 1},
+    {.type = PARAM_INT, .name = "count", .help = "rows, from that one on",
+     .min = 1, .max = ROWS_COUNT_MAX, .fallback = 1},
+    {.type = PARAM_INT, .name = "offset",
+     .help = "the first value of each row", .min = 0, .max = UINT32_MAX},
+    {.type = PARAM_INT, .name = "values",
+     .help = "how many of each row; default: to its end", .min = 1,
+     .max = TUNER_VALUES_MAX},
+    {.type = PARAM_END}};
+const struct route_param add_params[] = {
+    TABLE_PARAMS, {.type = PARAM_END}};
+/* clang-format on */
 
 /* ---- which rows ---------------------------------------------------------- */
 
@@ -156,15 +194,14 @@ static void take_part(const struct route_call *call, const struct table_info *t,
                            TUNER_VALUES_MAX);
 }
 
-bool command_read(const struct route_call *call, const json_t *body,
-                  struct mailbox_request *request, struct response *out)
+bool take_read(const struct route_call *call, const json_t *body,
+               struct mailbox_request *request, struct response *out)
 {
     const struct route_arg *branch = route_arg(call, "branch");
     struct response_faults faults = {0};
     struct table_info t;
 
     (void)body; /* the guard lets none through */
-    *request = (struct mailbox_request){.command = COMMAND_READ};
     if (!find_row(call, &t, &request->rows, out))
         return false;
     take_part(call, &t, &request->rows, &faults);
@@ -282,13 +319,12 @@ static bool take_increment(const json_t *body, const struct table_info *t,
     return true;
 }
 
-bool command_add(const struct route_call *call, const json_t *body,
-                 struct mailbox_request *request, struct response *out)
+bool take_add(const struct route_call *call, const json_t *body,
+              struct mailbox_request *request, struct response *out)
 {
     struct response_faults faults = {0};
     struct table_info t;
 
-    *request = (struct mailbox_request){.command = COMMAND_ADD};
     if (!find_row(call, &t, &request->rows, out))
         return false;
     if (!take_increment(body, &t, request, &faults)) {

@@ -8,6 +8,7 @@
 #define API_ROWS_ROUTES_H
 
 #include "api/http/route.h"
+#include "api/http/shape.h"
 #include "base/proto/proto.h"
 #include "tuner/shell/mailbox_io.h"
 
@@ -17,14 +18,18 @@ enum { ROWS_COUNT_MAX = PROTO_ROWS_MAX };
 route_handler handle_tables;
 
 /* GET /tables/{table}/rows/{row}?run=&branch=&count=&offset=&values= */
-route_command command_read;
+extern const struct route_param read_params[];
+route_command take_read;
 
 /* POST /tables/{table}/rows/{row}:inc?run=: {"values": [...], "branch": 3}, a
  * whole row; with "offset", the values from there on, and 0 for the others. */
-route_command command_add;
+extern const struct route_param add_params[];
+route_command take_add;
 
 /* The run's answer to @request (READ, ADD; not refused), as a response. */
 void rows_respond(const char *run, const struct mailbox_request *request,
                   const struct tuner_answer *answer, struct response *out);
+
+extern const struct shape rows_shapes[];
 
 #endif

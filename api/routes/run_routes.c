@@ -11,6 +11,27 @@
 #include <stdio.h>
 #include <string.h>
 
+const struct shape run_shapes[] = {
+    {"runs", "runs:[run]" SHAPE_PAGE},
+    {"run", "run:s name:s status:s status_reason:s? reason:s? message:s? "
+            "queue:o? seed:i? job:@job? clock:i clocks:i epochs:i loss:n? "
+            "last_epoch:@epoch_brief? best:@epoch_brief? setting:o? branch:i? "
+            "branches:@branch_counts tuning:@tuning stop:@stop? "
+            "paused_seconds:n started_at:t? first_clock_at:t? updated_at:t? "
+            "finished_at:t?"},
+    {"job", "app:s samples:i validation_samples:i workers:i metric:@metric?"},
+    {"metric", "name:s higher_is_better:b"},
+    {"epoch_brief", "epoch:i loss:n metric:n? clock:i setting:o ended_at:t?"},
+    {"branch_counts", "total:i live:i"},
+    {"tuning", "strategy:s? searcher:s? searches:i trials:i clocks:i "
+               "seconds:n"},
+    {"progress", "branch:i lineage:b points:[point] next_after:i"},
+    {"point", "branch:i branch_clock:i clock:i elapsed_seconds:n loss?:n "
+              "metric?:n samples:i "
+              "clocks:i seconds:n"},
+    {NULL, NULL},
+};
+
 /* ---- runs ---------------------------------------------------------------- */
 
 /* What is shown of a run, copied under the lock; JSON members referenced. */

@@ -3,6 +3,7 @@
 #define API_RUN_ROUTES_H
 
 #include "api/http/route.h"
+#include "api/http/shape.h"
 
 enum { PROGRESS_POINTS_MAX = 10000, PROGRESS_POINTS_DEFAULT = 500 };
 
@@ -13,5 +14,7 @@ void handle_run(const struct route_call *call, struct response *out);
  * past branch clock `after`: neighbours are merged into means weighted by
  * samples. */
 void handle_progress(const struct route_call *call, struct response *out);
+
+extern const struct shape run_shapes[];
 
 #endif

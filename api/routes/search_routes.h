@@ -5,7 +5,10 @@
 #define API_SEARCH_ROUTES_H
 
 #include "api/http/route.h"
+#include "api/http/shape.h"
 
 route_handler handle_search, handle_suggestions, handle_suggestion;
+
+extern const struct shape search_shapes[];
 
 #endif

@@ -5,11 +5,37 @@
 
 #include <stdio.h>
 
-static bool take_config(const struct route_call *call, const json_t *body,
-                        struct response *out)
+/* The service makes these answers (cli/service). */
+const struct shape submit_shapes[] = {
+    {"submitted",
+     "{\"type\": \"object\", \"required\": [\"run\", "
+     "\"status\", \"config\", \"problems\"], \"properties\": {\"run\": "
+     "{\"type\": \"string\"}, \"name\": {\"type\": \"string\"}, "
+     "\"group\": {\"type\": \"string\"}, \"status\": {\"type\": "
+     "\"string\"}, \"config\": {\"type\": \"object\"}, \"problems\": "
+     "{\"type\": \"array\"}}}"},
+    {"checked", "{\"type\": \"object\", \"required\": [\"valid\", "
+                "\"problems\"], \"properties\": {\"valid\": {\"type\": "
+                "\"boolean\"}, \"config\": {\"type\": [\"object\", \"null\"]}, "
+                "\"problems\": {\"type\": \"array\"}}}"},
+    {NULL, NULL},
+};
+
+const struct route_param submit_params[] = {
+    {.type = PARAM_ID,
+     .name = "group",
+     .help = "groups take turns in the queue; default: the run's name"},
+    {.type = PARAM_BOOL,
+     .name = "held",
+     .help = "not to begin before it is continued"},
+    {.type = PARAM_END}};
+
+bool take_submission(const struct route_call *call, const json_t *body,
+                     struct mailbox_request *request, struct response *out)
 {
     struct response_faults faults = {0};
 
+    (void)request;
     if (!view_options(call->view)->desk) {
         response_problem(out, 409, "not_supported", NULL,
                          "this is the server of one run; `mltune serve` takes "
@@ -26,26 +52,12 @@ static bool take_config(const struct route_call *call, const json_t *body,
     return false;
 }
 
-bool command_submit(const struct route_call *call, const json_t *body,
-                    struct mailbox_request *request, struct response *out)
-{
-    *request = (struct mailbox_request){.command = COMMAND_SUBMIT};
-    return take_config(call, body, out);
-}
-
-bool command_validate(const struct route_call *call, const json_t *body,
-                      struct mailbox_request *request, struct response *out)
-{
-    *request = (struct mailbox_request){.command = COMMAND_VALIDATE};
-    return take_config(call, body, out);
-}
-
-bool command_delete(const struct route_call *call, const json_t *body,
-                    struct mailbox_request *request, struct response *out)
+bool take_delete(const struct route_call *call, const json_t *body,
+                 struct mailbox_request *request, struct response *out)
 {
     struct response_faults faults = {0};
 
-    *request = (struct mailbox_request){.command = COMMAND_DELETE};
+    (void)request;
     if (!view_options(call->view)->desk) {
         response_problem(out, 409, "not_supported", NULL,
                          "this is the server of one run, which is under way; "

@@ -9,6 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+const struct shape survey_shapes[] = {
+    {"survey", "total:i rows:i columns:o tunables:o"},
+    {NULL, NULL},
+};
+
 /* A trial whose speed counts. */
 struct survey_speed {
     uint32_t search;

@@ -9,6 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+const struct shape tree_shapes[] = {
+    {"tree", "total:i branches:[tree_branch]"},
+    {"tree_branch", "branch:i parent:i? type:s role:s live:b surviving:b "
+                    "trial:i? setting:o created_clock:i first_clock:i "
+                    "last_clock:i clocks:i freed_at:t? freed_reason:s?"},
+    {NULL, NULL},
+};
+
 /* Ancestors that are looked at for one that is shown. */
 enum { TREE_HOPS_MAX = 256 };
 

@@ -69,7 +69,4 @@ bool service_collect(struct service_write *w, struct response *out);
 /* Nobody waits for the answer any more. Accepts one that was not posted. */
 void service_forget(struct service_write *w);
 
-/* Route @index of the table; NULL past the last. */
-const struct route *service_route(size_t index);
-
 #endif

@@ -225,6 +225,12 @@ const struct command *command_of(enum command_id id)
     return &commands[id];
 }
 
+enum command_id command_id_of(const struct command *c)
+{
+    assert(c >= commands && c < commands + COMMAND_COUNT);
+    return (enum command_id)(c - commands);
+}
+
 const struct command *command_of_verb(const char *name)
 {
     assert(name);

@@ -89,6 +89,9 @@ struct command {
 /* Row @id of the table, always there. */
 const struct command *command_of(enum command_id id);
 
+/* The number of row @c. */
+enum command_id command_id_of(const struct command *c);
+
 /* The command of the verb @name; NULL: it is none of the table's. */
 const struct command *command_of_verb(const char *name);
 

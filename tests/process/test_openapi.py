@@ -37,6 +37,8 @@ def faults(schema, value, document, at=""):
                                 f"{at}/{name}")
             elif schema.get("additionalProperties") is False:
                 found.append(f"{at}: {name} is too much")
+            elif "properties" in schema:
+                found.append(f"{at}: {name} is not described")
     if isinstance(value, list) and not schema.get("minItems", 0) <= \
             len(value) <= schema.get("maxItems", len(value)):
         found.append(f"{at}: {len(value)} items")
@@ -208,7 +210,7 @@ class Described(test_serve.Service):
         schema = {"$ref": "#/components/schemas/version"}
         good = {"name": "a", "version": "b", "api": "c"}
         self.assertEqual(faults(schema, good, client.document), [])
-        for bad in ({}, {**good, "api": 1}, [], None):
+        for bad in ({}, {**good, "api": 1}, {**good, "more": 1}, [], None):
             self.assertNotEqual(faults(schema, bad, client.document), [])
         nothing = {"$ref": "#/components/schemas/nothing"}
         self.assertNotEqual(faults(nothing, {"a": 1}, client.document), [])

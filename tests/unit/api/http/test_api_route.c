@@ -39,13 +39,15 @@ static const struct route_param params[] = {
     {.type = PARAM_END}};
 
 static const struct route table[] = {
-    {"GET", "/things", ROUTE_API, NULL, handle, "list", NULL},
-    {"POST", "/things", ROUTE_API, NULL, handle, "add", NULL},
-    {"GET", "/things/{run}", ROUTE_API, params, handle, "one", NULL},
-    {"DELETE", "/things/{run}", ROUTE_API, params, handle, "remove", NULL},
-    {"GET", "/both", ROUTE_API | ROUTE_ROOT, NULL, handle, "both", NULL},
-    {"GET", "", ROUTE_ROOT, NULL, handle, "page", NULL},
-    {"GET", "", ROUTE_API, NULL, handle, "index", NULL},
+    {"GET", "/things", ROUTE_API, NULL, handle, "list", .answer = NULL},
+    {"POST", "/things", ROUTE_API, NULL, handle, "add", .answer = NULL},
+    {"GET", "/things/{run}", ROUTE_API, params, handle, "one", .answer = NULL},
+    {"DELETE", "/things/{run}", ROUTE_API, params, handle, "remove",
+     .answer = NULL},
+    {"GET", "/both", ROUTE_API | ROUTE_ROOT, NULL, handle, "both",
+     .answer = NULL},
+    {"GET", "", ROUTE_ROOT, NULL, handle, "page", .answer = NULL},
+    {"GET", "", ROUTE_API, NULL, handle, "index", .answer = NULL},
 };
 
 static struct response out;

@@ -1,12 +1,18 @@
-#include "api/routes/event_routes.h"
+#include "api/routes/stream_routes.h"
 
 #include "api/http/event_log.h"
+#include "api/view/list.h"
 #include "api/view/view.h"
 #include "base/mem.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+/* ---- events -------------------------------------------------------------- */
+
+const struct route_header events_header = {
+    "Last-Event-ID", "number of the last event that was read", 18};
 
 enum { POLL_BYTES = 1024 * 1024, POLL_TAIL = 128 };
 
@@ -58,4 +64,29 @@ void handle_events(const struct route_call *call, struct response *out)
     else
         response_stream(out, log);
     event_log_free(log);
+}
+
+/* ---- exports ------------------------------------------------------------- */
+
+/* As EXPORT_FORMATS. Those of many files come as one archive. */
+static const struct {
+    const char *name;
+    bool archive;
+} formats[] = {{"csv", true},
+               {"jsonl", false},
+               {"tensorboard", true},
+               {"mlflow", true},
+               {"optuna-journal", false}};
+
+void handle_export(const struct route_call *call, struct response *out)
+{
+    size_t format = (size_t)route_arg(call, "format")->number;
+    bool found;
+
+    view_lock(call->view);
+    found = list_run(call, out) != NULL;
+    view_unlock(call->view);
+    if (found)
+        response_export(out, route_arg(call, "run")->text, formats[format].name,
+                        formats[format].archive);
 }
