@@ -180,7 +180,9 @@ enum err disk_out_put(struct disk_out *o, const void *data, size_t n,
 {
     enum err err;
 
-    assert(o->buffer && o->fd >= 0);
+    assert(o->buffer && o->fd >= 0 && (data || n == 0));
+    if (n == 0)
+        return ERR_OK;
     if (n > DISK_BUFFER_BYTES - o->used) {
         err = out_flush(o, f);
         if (err)

@@ -41,6 +41,19 @@ enum err file_write_shared(const char *path, const void *data, size_t len,
     return disk_write(NULL, path, DISK_SHARED, data, len, f);
 }
 
+enum err file_write_line(const char *path, const char *text, struct fault *f)
+{
+    struct disk_out o;
+    enum err err = disk_out_open(&o, NULL, path, DISK_SHARED, f);
+
+    if (err)
+        return err;
+    err = disk_out_put(&o, text, strlen(text), f);
+    if (!err)
+        err = disk_out_put(&o, "\n", 1, f);
+    return disk_out_end(&o, err, f);
+}
+
 /* Written whole under a name of this process, then linked: a link never takes
  * the place of a file. */
 enum err file_create(const char *path, const void *data, size_t len,
@@ -163,11 +176,12 @@ enum err folder_new(const char *path, mode_t mode, struct fault *f)
 
 enum err folder_ensure(const char *path, mode_t mode, struct fault *f)
 {
-    enum err err = folder_new(path, mode, f);
     struct stat st;
 
-    if (err != ERR_EXIST)
-        return err;
+    if (disk_system()->mkdir(path, mode) == 0)
+        return ERR_OK;
+    if (errno != EEXIST)
+        return fault_errno(f, ERR_IO, errno, "make folder %s", path);
     if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode))
         return fault_set(f, ERR_IO, "%s exists and is not a folder", path);
     return ERR_OK;

@@ -37,6 +37,9 @@ enum err file_write(const char *path, const void *data, size_t len,
 enum err file_write_shared(const char *path, const void *data, size_t len,
                            struct fault *f);
 
+/* As file_write_shared, of @text and an end of line. */
+enum err file_write_line(const char *path, const char *text, struct fault *f);
+
 /* As file_write, but a file that is there stays: of many processes the first
  * one writes it. Errors: also ERR_EXIST. */
 enum err file_create(const char *path, const void *data, size_t len,

@@ -1,5 +1,7 @@
 #include "api/http/token_io.h"
 
+#include "base/file_io.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -102,40 +104,21 @@ static enum err make_token(char out[2 * TOKEN_BYTES + 2], struct fault *f)
     return ERR_OK;
 }
 
-/* Two runs may begin at the same time: written under a name of its own, then
- * linked, so that one of them is first and the file is whole. */
-static enum err write_file(const char *path, struct fault *f)
-{
-    char text[2 * TOKEN_BYTES + 2], tmp[PATH_MAX + 32];
-    enum err err = make_token(text, f);
-    int fd;
-
-    if (err)
-        return err;
-    snprintf(tmp, sizeof(tmp), "%s.%ld.tmp", path, (long)getpid());
-    unlink(tmp);
-    fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return fault_errno(f, ERR_IO, errno, "write %s", tmp);
-    if (write(fd, text, strlen(text)) != (ssize_t)strlen(text) ||
-        fsync(fd) != 0 || (link(tmp, path) != 0 && errno != EEXIST))
-        err = fault_errno(f, ERR_IO, errno, "write %s", path);
-    close(fd);
-    unlink(tmp);
-    return err;
-}
-
 enum err token_make(const char *state, char out[TOKEN_LEN_MAX + 1],
                     struct fault *f)
 {
     enum err err = token_read(state, out, f);
-    char path[PATH_MAX];
+    char path[PATH_MAX], text[2 * TOKEN_BYTES + 2];
 
     unsetenv("MLTUNE_TOKEN");
     if (err != ERR_NOENT)
         return err;
     err = path_of(state, path, sizeof(path), f);
     if (!err)
-        err = write_file(path, f);
+        err = make_token(text, f);
+    if (!err)
+        err = file_create(path, text, strlen(text), f);
+    if (err == ERR_EXIST)
+        err = ERR_OK; /* another run began at the same time: its token counts */
     return err ? err : token_read(state, out, f);
 }

@@ -1,6 +1,6 @@
 #include "apps/data/columns.h"
 
-#include "apps/data/staged.h"
+#include "base/disk_io.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -46,27 +46,24 @@ enum err columns_save(const struct samples *s, const char *dir, struct fault *f)
 {
     uint64_t n = samples_values(s), c;
     char path[PATH_BYTES];
-    struct staged w;
+    struct disk_out w;
     enum err err;
 
     if (!s->column_name)
         return ERR_OK;
     err = columns_path(dir, path, f);
     if (!err)
-        err = staged_begin(&w, path, f);
+        err = disk_out_open(&w, NULL, path, DISK_SHARED, f);
     if (err)
         return err;
     for (c = 0; c < n && !err; c++) {
         const char *name = s->column_name[c];
 
-        err = staged_write(&w, name, strlen(name), f);
+        err = disk_out_put(&w, name, strlen(name), f);
         if (!err)
-            err = staged_write(&w, "\n", 1, f);
+            err = disk_out_put(&w, "\n", 1, f);
     }
-    if (!err)
-        return staged_commit(&w, f);
-    staged_abandon(&w);
-    return err;
+    return disk_out_end(&w, err, f);
 }
 
 static enum err compare(const struct samples *s, const char *file, FILE *in,

@@ -1,15 +1,14 @@
 /* Generated data sets as files (apps/data/data.h). */
 #include "apps/data/data.h"
 #include "apps/data/data_path.h"
-#include "apps/data/staged.h"
+#include "base/disk_io.h"
+#include "base/file_io.h"
 #include "base/mem.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <sys/stat.h>
 
-static enum err put_ratings(struct staged *w, const struct ratings *r,
+static enum err put_ratings(struct disk_out *w, const struct ratings *r,
                             struct fault *f)
 {
     char line[96];
@@ -21,7 +20,7 @@ static enum err put_ratings(struct staged *w, const struct ratings *r,
                          r->users.id[r->user[i]], r->items.id[r->item[i]],
                          (double)r->value[i]);
 
-        err = staged_write(w, line, (size_t)n, f);
+        err = disk_out_put(w, line, (size_t)n, f);
     }
     return err;
 }
@@ -29,17 +28,13 @@ static enum err put_ratings(struct staged *w, const struct ratings *r,
 static enum err write_ratings(const char *out, const struct ratings *r,
                               struct fault *f)
 {
-    struct staged w;
-    enum err err = staged_begin(&w, out, f);
+    struct disk_out w;
+    enum err err = disk_out_open(&w, NULL, out, DISK_SHARED, f);
 
     if (err)
         return err;
     err = put_ratings(&w, r, f);
-    if (err) {
-        staged_abandon(&w);
-        return err;
-    }
-    return staged_commit(&w, f);
+    return disk_out_end(&w, err, f);
 }
 
 static void put_u32(uint8_t *to, uint64_t v)
@@ -56,38 +51,33 @@ static enum err write_array(const char *dir, const char *name,
 {
     uint8_t header[16] = {0, 0, 8, (uint8_t)dims};
     uint64_t n = im->count * (dims == 1 ? 1 : images_width(im));
-    struct staged w;
+    struct disk_out w;
     char *path = data_path_join(dir, name);
     enum err err;
 
     if (!path)
         return fault_set(f, ERR_NOMEM, "%s: out of memory", dir);
-    err = staged_begin(&w, path, f);
+    err = disk_out_open(&w, NULL, path, DISK_SHARED, f);
     mem_free(path);
     if (err)
         return err;
     put_u32(header + 4, im->count);
     put_u32(header + 8, im->rows);
     put_u32(header + 12, im->cols);
-    err = staged_write(&w, header, 4 + 4 * (size_t)dims, f);
+    err = disk_out_put(&w, header, 4 + 4 * (size_t)dims, f);
     if (!err)
-        err = staged_write(&w, bytes, n, f);
-    if (err) {
-        staged_abandon(&w);
-        return err;
-    }
-    return staged_commit(&w, f);
+        err = disk_out_put(&w, bytes, n, f);
+    return disk_out_end(&w, err, f);
 }
 
 static enum err write_images(const char *out, const struct images *train,
                              const struct images *test, struct fault *f)
 {
-    enum err err;
+    enum err err = folder_ensure(out, FOLDER_SHARED, f);
 
-    if (mkdir(out, 0777) != 0 && errno != EEXIST)
-        return fault_errno(f, ERR_IO, errno, "create the folder %s", out);
-    err =
-        write_array(out, "train-images-idx3-ubyte", train, 3, train->pixel, f);
+    if (!err)
+        err = write_array(out, "train-images-idx3-ubyte", train, 3,
+                          train->pixel, f);
     if (!err)
         err = write_array(out, "train-labels-idx1-ubyte", train, 1,
                           train->label, f);
@@ -100,7 +90,7 @@ static enum err write_images(const char *out, const struct images *train,
     return err;
 }
 
-static enum err put_corpus(struct staged *w, const struct corpus *c,
+static enum err put_corpus(struct disk_out *w, const struct corpus *c,
                            struct fault *f)
 {
     char text[48];
@@ -111,14 +101,14 @@ static enum err put_corpus(struct staged *w, const struct corpus *c,
         int n = snprintf(text, sizeof(text), "%" PRIu64,
                          c->begin[d + 1] - c->begin[d]);
 
-        err = staged_write(w, text, (size_t)n, f);
+        err = disk_out_put(w, text, (size_t)n, f);
         for (i = c->begin[d]; i < c->begin[d + 1] && !err; i++) {
             n = snprintf(text, sizeof(text), " %" PRIu32 ":%" PRIu32,
                          c->word[i], c->count[i]);
-            err = staged_write(w, text, (size_t)n, f);
+            err = disk_out_put(w, text, (size_t)n, f);
         }
         if (!err)
-            err = staged_write(w, "\n", 1, f);
+            err = disk_out_put(w, "\n", 1, f);
     }
     return err;
 }
@@ -126,17 +116,13 @@ static enum err put_corpus(struct staged *w, const struct corpus *c,
 static enum err write_corpus(const char *out, const struct corpus *c,
                              struct fault *f)
 {
-    struct staged w;
-    enum err err = staged_begin(&w, out, f);
+    struct disk_out w;
+    enum err err = disk_out_open(&w, NULL, out, DISK_SHARED, f);
 
     if (err)
         return err;
     err = put_corpus(&w, c, f);
-    if (err) {
-        staged_abandon(&w);
-        return err;
-    }
-    return staged_commit(&w, f);
+    return disk_out_end(&w, err, f);
 }
 
 enum err data_generate(const char *spec, const char *out, struct fault *f)

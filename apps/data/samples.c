@@ -1,7 +1,7 @@
 #include "apps/data/samples.h"
 
 #include "apps/data/data_stream.h"
-#include "apps/data/staged.h"
+#include "base/disk_io.h"
 #include "base/mem.h"
 #include "base/rng.h"
 
@@ -213,7 +213,7 @@ enum err samples_save_classes(const struct samples *s, const char *dir,
                               struct fault *f)
 {
     char path[PATH_BYTES];
-    struct staged w;
+    struct disk_out w;
     unsigned c;
     enum err err;
 
@@ -221,19 +221,15 @@ enum err samples_save_classes(const struct samples *s, const char *dir,
         return ERR_OK;
     err = classes_path(dir, path, f);
     if (!err)
-        err = staged_begin(&w, path, f);
+        err = disk_out_open(&w, NULL, path, DISK_SHARED, f);
     if (err)
         return err;
     for (c = 0; c < s->classes && !err; c++) {
-        err = staged_write(&w, s->class_name[c], strlen(s->class_name[c]), f);
+        err = disk_out_put(&w, s->class_name[c], strlen(s->class_name[c]), f);
         if (!err)
-            err = staged_write(&w, "\n", 1, f);
+            err = disk_out_put(&w, "\n", 1, f);
     }
-    if (err) {
-        staged_abandon(&w);
-        return err;
-    }
-    return staged_commit(&w, f);
+    return disk_out_end(&w, err, f);
 }
 
 /* Lines of @file as names; *@n of them. */

@@ -1,8 +1,8 @@
 /* lda: the saved model (lda_app.h): the top words of each topic beside the
  * tables; and evaluating it on other documents. */
-#include "apps/data/staged.h"
 #include "apps/lda/lda_app.h"
 #include "apps/settings.h"
+#include "base/file_io.h"
 #include "base/json/json.h"
 #include "base/mem.h"
 #include "base/npy_io.h"
@@ -168,7 +168,7 @@ static enum err save_topics(const struct lda *l, const char *dir,
     if (!err) {
         json = topics_json(l, &t);
         text = json ? json_write(json, 1) : NULL;
-        err = text ? staged_text(path, text, f)
+        err = text ? file_write_line(path, text, f)
                    : fault_set(f, ERR_NOMEM, "%s: out of memory", path);
     }
     mem_free(text);

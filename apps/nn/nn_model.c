@@ -1,9 +1,9 @@
 /* nn: the saved model: beside the tables network.json (apps/nn/nn_network.h),
  * and of tables classes.txt, columns.txt and scaling.npy. */
 #include "apps/data/columns.h"
-#include "apps/data/staged.h"
 #include "apps/nn/nn_app.h"
 #include "apps/nn/nn_network.h"
+#include "base/file_io.h"
 #include "base/json/json.h"
 #include "base/mem.h"
 
@@ -48,7 +48,7 @@ static enum err save_network(const struct nn *m, const char *dir, char *out,
     else
         err = network_path(dir, path, f);
     if (!err)
-        err = staged_text(path, pretty, f);
+        err = file_write_line(path, pretty, f);
     if (!err)
         memcpy(out, line, strlen(line) + 1);
     mem_free(pretty);

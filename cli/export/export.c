@@ -1,6 +1,8 @@
 /* `mltune export RUN --format F`. */
 #include "cli/export/export.h"
 
+#include "base/disk_io.h"
+
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
@@ -62,15 +64,16 @@ static enum err write_folder(const struct export_ops *ops,
     return err;
 }
 
-static enum err finish_file(FILE *file, const char *out, enum err err,
-                            struct fault *f)
+static enum err finish_stream(FILE *file, const char *out, enum err err,
+                              struct fault *f)
 {
     bool failed = fflush(file) != 0 || ferror(file);
+    int errnum = errno;
 
     if (file != stdout)
         failed |= fclose(file) != 0;
     if (failed && (!err || err == ERR_IO))
-        err = fault_set(f, ERR_IO, "%s: %s", out, strerror(errno));
+        err = fault_errno(f, ERR_IO, errnum, "%s", out);
     return err;
 }
 
@@ -95,29 +98,29 @@ static enum err write_file(const struct export_ops *ops,
                            const struct export_source *s, const char *out,
                            struct fault *f)
 {
-    bool standard = strcmp(out, "-") == 0;
-    char tmp[FILE_PATH_MAX];
-    FILE *file = stdout;
+    struct disk_out file;
+    FILE *stream;
     enum err err;
 
-    if (snprintf(tmp, sizeof(tmp), "%s.tmp", out) >= (int)sizeof(tmp))
-        return fault_set(f, ERR_LIMIT, "%s: too long", out);
-    if (!standard && access(out, F_OK) == 0)
+    if (access(out, F_OK) == 0)
         return fault_set(f, ERR_EXIST,
                          "%s exists: name another with --out, or - for "
                          "standard output",
                          out);
-    if (!standard)
-        file = fopen(tmp, "we");
-    if (!file)
-        return fault_set(f, ERR_IO, "%s: %s", tmp, strerror(errno));
-    err = write_stream(ops, s, file, f);
-    err = finish_file(file, out, err, f);
-    if (!standard && !err && rename(tmp, out) != 0)
-        err = fault_set(f, ERR_IO, "%s: %s", out, strerror(errno));
-    if (!standard && err)
-        unlink(tmp);
-    return err;
+    err = disk_out_open(&file, NULL, out, DISK_SHARED, f);
+    if (err)
+        return err;
+    stream = disk_out_stream(&file);
+    err = stream
+              ? finish_stream(stream, out, write_stream(ops, s, stream, f), f)
+              : fault_set(f, ERR_NOMEM, "%s: out of memory", out);
+    return disk_out_end(&file, err, f);
+}
+
+static enum err write_standard(const struct export_ops *ops,
+                               const struct export_source *s, struct fault *f)
+{
+    return finish_stream(stdout, "-", write_stream(ops, s, stdout, f), f);
 }
 
 static enum err write_out(const struct export_ops *ops, struct journal *j,
@@ -126,6 +129,7 @@ static enum err write_out(const struct export_ops *ops, struct journal *j,
 {
     char name[RUN_ID_MAX + 32];
     struct export_source s;
+    bool standard;
     enum err err = export_open(&s, j, run);
 
     if (err)
@@ -134,10 +138,12 @@ static enum err write_out(const struct export_ops *ops, struct journal *j,
              ops->name);
     if (!out)
         out = name;
-    err = ops->folder && strcmp(out, "-") != 0 ? write_folder(ops, &s, out, f)
-                                               : write_file(ops, &s, out, f);
+    standard = strcmp(out, "-") == 0;
+    err = standard      ? write_standard(ops, &s, f)
+          : ops->folder ? write_folder(ops, &s, out, f)
+                        : write_file(ops, &s, out, f);
     export_close(&s);
-    if (!err && strcmp(out, "-") != 0)
+    if (!err && !standard)
         printf("%s\n", out);
     if (err && !f->text[0])
         fault_set(f, err, "%s", err_text(err));

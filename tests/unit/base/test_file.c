@@ -309,6 +309,40 @@ static void file_written_shared_has_the_umasks_mode(void **state)
     assert_int_equal(st.st_mode & 0777, 0640);
 }
 
+/* A line is its text and an end of line; where that fails, the old one stays.
+ */
+static void file_line_ends(void **state)
+{
+    (void)state;
+    assert_int_equal(file_write_line(in_dir("a"), "{}", NULL), ERR_OK);
+    for (unsigned nth = 1; nth <= 3; nth++) {
+        mem_fail_at(nth, 0);
+        assert_int_equal(file_write_line(in_dir("a"), "x", NULL), ERR_NOMEM);
+        mem_fail_at(0, 0);
+    }
+    faulty_disk_on("write", 1, ENOSPC);
+    assert_int_equal(file_write_line(in_dir("a"), "x", NULL), ERR_IO);
+    faulty_disk_off();
+    expect_text("a", "{}\n");
+    assert_false(exists("a.tmp"));
+}
+
+/* A file that is given up leaves the one that was there. */
+static void disk_out_given_up_leaves_the_old(void **state)
+{
+    struct disk_out o;
+
+    (void)state;
+    put("a", "old");
+    assert_int_equal(disk_out_open(&o, NULL, in_dir("a"), DISK_SHARED, NULL),
+                     0);
+    assert_int_equal(disk_out_put(&o, "new", 3, NULL), 0);
+    assert_int_equal(disk_out_put(&o, NULL, 0, NULL), 0);
+    disk_out_abort(&o);
+    expect_text("a", "old");
+    assert_false(exists("a.tmp"));
+}
+
 /* The temporary name is no way into another folder. */
 static void file_write_follows_no_link(void **state)
 {
@@ -390,7 +424,9 @@ static void folder_new_tells_what_is_there(void **state)
     (void)state;
     assert_int_equal(folder_new(in_dir("x"), FOLDER_PRIVATE, &f), ERR_OK);
     assert_int_equal(folder_new(in_dir("x"), FOLDER_PRIVATE, &f), ERR_EXIST);
+    f = (struct fault){0};
     assert_int_equal(folder_ensure(in_dir("x"), FOLDER_PRIVATE, &f), ERR_OK);
+    assert_int_equal(f.code, ERR_OK); /* callers ask the fault */
     put("file", "");
     assert_int_equal(folder_ensure(in_dir("file"), FOLDER_PRIVATE, &f), ERR_IO);
     faulty_disk_on("mkdir", 1, ENOSPC);
@@ -499,6 +535,8 @@ int main(void)
         CASE(file_write_survives_any_failing_call),
         CASE(file_write_says_what_failed),
         CASE(file_written_shared_has_the_umasks_mode),
+        CASE(file_line_ends),
+        CASE(disk_out_given_up_leaves_the_old),
         CASE(file_write_follows_no_link),
         CASE(file_create_never_replaces),
         CASE(disk_stream_writes_the_file),
