@@ -243,6 +243,12 @@ lint-page: $(NODE_MODULES)
 	$(call say,LINT,page)
 	@sh tests/browser/names_selftest.sh
 	@node tests/browser/names.js api/web
+lint-docs:
+	$(call say,LINT,docs)
+	@PYTHON=$(PYTHON) sh tests/lint/selftest_docs.sh
+	@$(PYTHON) tests/lint/words.py .
+	@$(PYTHON) tests/lint/links.py .
+	@$(PYTHON) tests/lint/where.py .
 # Every header compiles alone.
 lint-headers: $(LINT_HEADERS:%=build/lint/%.ok)
 build/lint/%.h.ok: %.h $(B)/flags

@@ -1,0 +1,71 @@
+#!/bin/sh
+# Plants one violation of each rule and sees the checks of documents catch it.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+failed=0
+words='one two three four five six seven eight nine ten'
+
+put() {
+    mkdir -p "$root/$(dirname "$1")"
+    printf '%b' "$2" >"$root/$1"
+}
+
+# A tree about which nothing is to be said.
+plain() {
+    rm -rf "${root:?}"/*
+    put docs/glossary.md '# Words\n\n[up](architecture.md)\n'
+    put docs/architecture.md '# Map\n\n[Words](glossary.md#words)\n
+## Where is ...?\n\n| where | file | function |\n|---|---|---|
+| a rule | `base/a.c` | `rule`, `other` |\n'
+    put base/a.c 'static int rule(void)\n{\n}\n\nint other(int a,\n          int b)\n{\n}\n'
+}
+
+# expect CHECK TEXT FILE CONTENT: the check must complain with TEXT.
+expect() {
+    plain
+    put "$3" "$4"
+    out=$("${PYTHON:-python3}" "$here/$1.py" "$root") && {
+        echo "$1.py missed: $2 ($3)"
+        failed=1
+        return
+    }
+    case "$out" in
+    *"$2"*) ;;
+    *)
+        echo "$1.py said something else than '$2': $out"
+        failed=1
+        ;;
+    esac
+}
+
+plain
+for check in words links where; do
+    "${PYTHON:-python3}" "$here/$check.py" "$root" || failed=1
+done
+
+page='docs/a.md'
+expect words '31 words' $page "$words $words $words more.\n"
+expect words '31 words' $page "* Short. $words\n  $words\n  $words more.\n"
+expect words '31 words' $page "| a | $words $words $words more |\n"
+expect words '31 words' docs/http/a.md "$words $words $words more.\n"
+expect links 'leads nowhere' $page '[a](b.md) [g](glossary.md)\n'
+expect links 'no such heading' $page '[g](glossary.md#nothing)\n'
+expect links 'no such file' $page '[g](glossary.md) `base/b.c`\n'
+expect links 'no such page' base/b.c '/* docs/none.md */\n'
+expect links 'does not link to docs/glossary' $page '# A\n'
+expect where 'does not hold rule' base/a.c 'int x = rule(1);\nint other(int a)\n{\n}\n'
+expect where 'no such file' docs/architecture.md \
+    '## Where is ...?\n\n| a | `base/b.c` | `rule` |\n'
+expect where 'no function' docs/architecture.md \
+    '## Where is ...?\n\n| a | `base/a.c` | rule |\n'
+expect where 'three cells' docs/architecture.md \
+    '## Where is ...?\n\n| a | `base/a.c` |\n'
+expect where 'no table' docs/architecture.md '# Map\n'
+
+# What is short, or code, is left alone.
+plain
+put $page "# A\n\n[g](glossary.md) $words. $words $words.\n\n\`\`\`\n$words $words $words more\n\`\`\`\n"
+"${PYTHON:-python3}" "$here/words.py" "$root" || failed=1
+exit $failed

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""The table "Where is ...?" of docs/architecture.md tells the truth.
+
+Each of its rows names, in its last cells, a file and the functions in it:
+| question | `path/file.c` | `function`, `other` |
+The file exists and has every function: defines it, or, a header, declares it.
+
+Usage: where.py [ROOT]     prints one line a violation, exit 1 if there is any.
+"""
+import pathlib
+import re
+import sys
+
+HEADING = re.compile(r"^#+ Where is \.\.\.\?\s*$")
+
+
+def rows(text):
+    """Yields (line number, file, functions) of the table under the heading."""
+    inside = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith("#"):
+            inside = bool(HEADING.match(line))
+        elif inside and line.startswith("|"):
+            cells = [c.strip() for c in line.strip().strip("|").split("|")]
+            if set("".join(cells)) <= set("-: ") or "`" not in line:
+                continue
+            if len(cells) != 3:
+                yield number, None, None
+                continue
+            yield number, cells[1].strip("`"), re.findall(r"`(\w+)`", cells[2])
+
+
+def holds(text, function, header):
+    """True where a line begins a definition (in a header a declaration), or
+    the name is a table's, a macro's or a struct's."""
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    name = re.escape(function)
+    end = r"[^;{}]*\)\s*(MLT_\w+\s*)?[;{]" if header else r"[^;{}]*\)\s*{"
+    return bool(re.search(rf"^[\w][\w \t*]*\b{name}\({end}", text, re.M) or
+                re.search(rf"^(static )?const [\w ]+\b{name}(\[\w*\])? = ",
+                          text, re.M) or
+                re.search(rf"^#define {name}\b|^struct {name} {{", text, re.M))
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+    page = root / "docs" / "architecture.md"
+    wrong = count = 0
+    for number, name, functions in rows(page.read_text()):
+        count += 1
+        path = root / name if name else None
+        if not name:
+            message = "three cells are wanted: question, file, functions"
+        elif not path.is_file():
+            message = f"no such file: {name}"
+        elif not functions:
+            message = "no function is named"
+        else:
+            text = path.read_text()
+            missing = [f for f in functions
+                       if not holds(text, f, path.suffix == ".h")]
+            if not missing:
+                continue
+            message = f"{name} does not hold {', '.join(missing)}"
+        print(f"docs/architecture.md:{number}: {message}")
+        wrong += 1
+    if count == 0:
+        print('docs/architecture.md: no table under "Where is ...?"')
+        wrong += 1
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

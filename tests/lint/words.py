@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Sentences above 30 words in the documents: a sign that a reader gets lost.
+
+Looks at README.md, CONTRIBUTING.md, docs/*.md and docs/http/*.md, not at
+docs/results*. A list item, a cell of a table and a heading end a sentence, code
+counts as one word. ALLOWED has the pages that are not there yet, with as many
+long sentences as they may have; the list only gets shorter.
+
+Usage: words.py [ROOT] [-v]    lists the sentences of pages that have too many
+                               (-v: all long ones), exit 1 if there is any.
+"""
+import pathlib
+import re
+import sys
+
+WORDS_MAX = 30
+ALLOWED = {
+    "docs/algorithms.md": 44,
+    "docs/cluster.md": 34,
+    "docs/dashboard.md": 6,
+    "docs/data.md": 3,
+    "docs/dependencies.md": 3,
+    "docs/exports.md": 4,
+    "docs/lda.md": 9,
+    "docs/nn.md": 10,
+    "docs/protocol.md": 14,
+    "docs/searcher-protocol.md": 5,
+    "docs/serve.md": 6,
+    "docs/write-a-searcher.md": 3,
+}
+BLOCK = re.compile(r"^\s*([-*+]|\d+\.)\s+|^\s*#+\s+|^\s*>\s?")
+# A sentence ends at . ! or ? before a blank.
+END = re.compile(r"(?<=[.!?])[\"”)*_]*\s+")
+ABBREVIATION = re.compile(r"\b(e\.g|i\.e|etc|cf|al|vs|eq|Fig|No)\.$")
+
+
+def blocks(text):
+    """Yields (line number, text) of paragraphs, items, cells and headings."""
+    fenced, start, gathered = False, 0, []
+
+    def flush():
+        if gathered:
+            yield start, " ".join(gathered)
+            gathered.clear()
+
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            yield from flush()
+            fenced = not fenced
+            continue
+        if fenced:
+            continue
+        if line.lstrip().startswith("|"):
+            yield from flush()
+            for cell in re.split(r"(?<!\\)\|", line.strip().strip("|")):
+                yield number, cell.strip()
+            continue
+        if not line.strip() or BLOCK.match(line):
+            yield from flush()
+        if line.strip():
+            if not gathered:
+                start = number
+            gathered.append(BLOCK.sub("", line).strip())
+    yield from flush()
+
+
+def sentences(text):
+    text = re.sub(r"``?[^`]+``?", "`c`", text)
+    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    parts, held = [], ""
+    for part in END.split(text):
+        held = f"{held} {part}".strip()
+        if not ABBREVIATION.search(held):
+            parts.append(held)
+            held = ""
+    return parts + ([held] if held else [])
+
+
+def long_sentences(text):
+    for number, block in blocks(text):
+        for sentence in sentences(block):
+            words = [w for w in sentence.split() if re.search(r"[\w`]", w)]
+            if len(words) > WORDS_MAX:
+                yield number, len(words), sentence
+
+
+def pages(root):
+    for path in [root / "README.md", root / "CONTRIBUTING.md",
+                 *sorted((root / "docs").glob("*.md")),
+                 *sorted((root / "docs" / "http").glob("*.md"))]:
+        if path.exists() and path.name != "results.md":
+            yield path
+
+
+def main():
+    verbose = "-v" in sys.argv
+    words = [a for a in sys.argv[1:] if a != "-v"]
+    root = pathlib.Path(words[0] if words else ".")
+    wrong = looked_at = 0
+    for path in pages(root):
+        looked_at += 1
+        name = path.relative_to(root).as_posix()
+        found = list(long_sentences(path.read_text()))
+        allowed = ALLOWED.get(name, 0)
+        if len(found) != allowed or verbose:
+            for number, count, sentence in found:
+                print(f"{name}:{number}: {count} words: {sentence}")
+        if len(found) > allowed:
+            print(f"{name}: {len(found)} sentences above {WORDS_MAX} words, "
+                  f"{allowed} allowed: split them")
+            wrong += 1
+        elif len(found) < allowed:
+            print(f"{name}: {len(found)} long sentences left of {allowed}: "
+                  "lower the number in tests/lint/words.py")
+            wrong += 1
+    if looked_at == 0:
+        print("words: found no page: wrong folder?")
+        wrong += 1
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
