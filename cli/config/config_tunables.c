@@ -3,6 +3,7 @@
 #include "base/json/json.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "ps/rows/acting.h"
 #include "searchers/space/space_json.h"
 
 #include <assert.h>
@@ -67,37 +68,50 @@ char *tunables_help(void)
 
 /* ---- who can act --------------------------------------------------------- */
 
-static bool lacks(const struct registry_entry *e, const char *name)
+/* Parts that are not known (because their names were wrong) are no reason. */
+static bool uses(const struct registry_entry *e, const char *name)
 {
-    return e && !registry_uses(e, name);
+    return !e || registry_uses(e, name);
 }
 
-/* Why @name cannot change this run, into @reason; false where it can. Parts
- * that are not known (because their names were wrong) are no reason. */
+/* Why @name cannot change this run, into @reason; false where it can. */
 static bool cannot_act(const struct tunables_context *c, const char *name,
                        char reason[REASON_MAX])
 {
-    bool is_staleness = strcmp(name, "staleness") == 0;
-    bool is_bandwidth = strcmp(name, "bandwidth_mbps") == 0;
-    bool is_rule =
-        strcmp(name, "learning_rate") == 0 || strcmp(name, "momentum") == 0;
+    const struct acting_run run = {
+        .nodes = c->nodes,
+        .workers = c->workers,
+        .uses_learning_rate = uses(c->update_rule, "learning_rate"),
+        .uses_momentum = uses(c->update_rule, "momentum"),
+        .uses_staleness = uses(c->consistency, "staleness"),
+        .batch_clocks = c->batch_clocks};
 
     *reason = '\0';
-    if (is_bandwidth && c->nodes == 1)
+    switch (acting_why_not(&run, name, uses(c->app, name))) {
+    case ACTING:
+        return false;
+    case ACTING_ONE_NODE:
         snprintf(reason, REASON_MAX, "on one node");
-    else if (is_staleness && c->workers == 1)
+        break;
+    case ACTING_ONE_WORKER:
         snprintf(reason, REASON_MAX, "with one worker");
-    else if (is_staleness && lacks(c->consistency, name))
+        break;
+    case ACTING_CONSISTENCY:
         snprintf(reason, REASON_MAX, "under consistency %s",
                  c->consistency->name);
-    else if (!is_bandwidth && lacks(c->app, name))
+        break;
+    case ACTING_APP:
         snprintf(reason, REASON_MAX, "in app %s", c->app->name);
-    else if (is_rule && lacks(c->update_rule, name))
+        break;
+    case ACTING_RULE:
         snprintf(reason, REASON_MAX, "under update rule %s",
                  c->update_rule->name);
-    else if (strcmp(name, "batch_size") == 0 && !c->batch_clocks)
+        break;
+    case ACTING_CLOCKS:
         snprintf(reason, REASON_MAX, "where a clock is no mini-batch");
-    return *reason;
+        break;
+    }
+    return true;
 }
 
 /* ---- completing entries -------------------------------------------------- */

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/proto/table_info.h"
 #include "ps/node/slice.h"
+#include "ps/rows/acting.h"
 #include "ps/rows/consistency.h"
 #include "ps/rows/rule.h"
 
@@ -44,7 +45,8 @@ struct host {
     void *app; /* of facts.app */
     struct mlt_ps *ps;
     mlt_table cursor;
-    bool barrier; /* every clock ends with one */
+    bool barrier;        /* every clock ends with one */
+    bool uses_staleness; /* the consistency model does */
     bool evaluate;
     unsigned workers, nodes;
     struct lane *lane; /* [workers] */
@@ -52,7 +54,7 @@ struct host {
     struct live_read *glance;
 
     /* The slice that runs: written while no worker does. */
-    struct setting setting;
+    struct node_setting setting;
     enum mlt_clock_type type;
     branch_id branch;
     time_ns turn_ns;
@@ -75,7 +77,7 @@ double mlt_tunable(const struct mlt_worker *w, const char *name,
 {
     const struct lane *l = ps_worker_user(w);
 
-    return l ? setting_own(&l->host->setting, name, fallback) : fallback;
+    return l ? node_setting_own(&l->host->setting, name, fallback) : fallback;
 }
 
 /* ---- opening ------------------------------------------------------------- */
@@ -207,6 +209,7 @@ static enum err new_ps(struct host *h, const struct host_config *c,
         return take_error(code, &e, "parameter server", f);
     h->barrier = h->workers * h->nodes == 1 ||
                  consistency_find(opt.consistency)->barrier;
+    h->uses_staleness = consistency_find(opt.consistency)->uses_staleness;
     ps_set_cut(h->ps, &(struct ps_cut){hold_slice, release_slice, h});
     return ERR_OK;
 }
@@ -327,9 +330,9 @@ static enum err read_config(struct host *h, const struct host_config *c,
         return fault_set(f, ERR_INVAL,
                          "/cluster/nodes: %u nodes need a place to meet",
                          h->nodes);
-    return setting_init(&h->facts.defaults,
-                        json_object_get(c->config, "tunables"),
-                        c->app->tunables, f);
+    return node_setting_init(&h->facts.defaults,
+                             json_object_get(c->config, "tunables"),
+                             c->app->tunables, f);
 }
 
 static enum err new_lanes(struct host *h, struct fault *f)
@@ -438,34 +441,30 @@ static bool rules_use(const struct host *h, bool momentum)
     return false;
 }
 
-static bool can_act(const struct host *h, const char *name)
+static bool add_acting(json_t *out, const struct acting_run *run,
+                       const char *name)
 {
-    if (strcmp(name, "learning_rate") == 0)
-        return rules_use(h, false);
-    if (strcmp(name, "momentum") == 0)
-        return rules_use(h, true);
-    if (strcmp(name, "staleness") == 0)
-        return !h->barrier;
-    if (strcmp(name, "batch_size") == 0)
-        return h->facts.order.parts == 0;
-    return strcmp(name, "bandwidth_mbps") != 0 || h->nodes > 1;
-}
-
-static bool add_name(const struct host *h, json_t *out, const char *name)
-{
-    return !can_act(h, name) ||
+    return acting_why_not(run, name, true) != ACTING ||
            json_array_append_new(out, json_string(name)) == 0;
 }
 
 json_t *host_tunables(const struct host *h)
 {
+    const struct acting_run run = {
+        .nodes = h->nodes,
+        .workers = h->workers * h->nodes,
+        .uses_learning_rate = rules_use(h, false),
+        .uses_momentum = rules_use(h, true),
+        .uses_staleness = h->uses_staleness,
+        .batch_clocks = h->facts.order.parts == 0,
+    };
     const char *const *name = h->facts.app->tunables;
     json_t *out = json_array();
     bool added = out != NULL;
 
     for (; added && name && *name; name++)
-        added = add_name(h, out, *name);
-    added = added && add_name(h, out, "bandwidth_mbps"); /* in any app */
+        added = add_acting(out, &run, *name);
+    added = added && add_acting(out, &run, "bandwidth_mbps"); /* in any app */
     if (!added) {
         json_decref(out);
         return NULL;
@@ -652,37 +651,32 @@ static enum err make_room(struct host *h)
     return ERR_OK;
 }
 
+enum err host_set_rates(struct host *h, const struct node_setting *setting,
+                        struct fault *f)
+{
+    enum err err;
+
+    assert(setting);
+    err = ps_set_learning_rate(h->ps, setting->learning_rate);
+    if (!err)
+        err = ps_set_momentum(h->ps, setting->momentum);
+    return err ? fault_set(f, err, "setting: %s", err_text(err)) : ERR_OK;
+}
+
 static enum err apply_setting(struct host *h, const struct host_slice *s,
                               struct fault *f)
 {
-    enum err err = setting_read(&h->facts.defaults, s->setting,
-                                h->facts.app->tunables, &h->setting, f);
+    enum err err = host_set_rates(h, s->setting, f);
 
     if (err)
         return err;
-    /* A probe measures the loss and learns nothing. */
-    err = ps_set_learning_rate(
-        h->ps, s->type == BRANCH_PROBE ? 0 : h->setting.learning_rate);
-    if (!err)
-        err = ps_set_momentum(h->ps, h->setting.momentum);
+    h->setting = *s->setting;
+    if (s->type == BRANCH_PROBE) /* measures the loss and learns nothing */
+        err = ps_set_learning_rate(h->ps, 0);
     if (!err)
         err = ps_set_staleness(h->ps, h->setting.staleness);
     if (!err)
         err = ps_set_bandwidth(h->ps, h->setting.bandwidth_mbps);
-    return err ? fault_set(f, err, "setting: %s", err_text(err)) : ERR_OK;
-}
-
-enum err host_set_rates(struct host *h, const json_t *setting, struct fault *f)
-{
-    struct setting s;
-    enum err err = setting_read(&h->facts.defaults, setting,
-                                h->facts.app->tunables, &s, f);
-
-    if (err)
-        return err;
-    err = ps_set_learning_rate(h->ps, s.learning_rate);
-    if (!err)
-        err = ps_set_momentum(h->ps, s.momentum);
     return err ? fault_set(f, err, "setting: %s", err_text(err)) : ERR_OK;
 }
 
@@ -871,25 +865,20 @@ static double reduce(double sum, uint64_t samples, enum mlt_reduction how)
 static enum err measure(struct host *h, enum branch_type type, uint64_t clocks,
                         struct msg_window *out, struct fault *f)
 {
-    json_t *setting = json_pack("{s:f}", "learning_rate", 0.0);
-    struct host_slice slice = {1, type, setting, clocks, clocks};
+    struct node_setting setting = h->facts.defaults;
+    struct host_slice slice = {1, type, &setting, clocks, clocks};
     struct host_result result;
-    enum err err = setting ? ERR_OK : ERR_NOMEM;
+    enum err err = ps_fork(h->ps, slice.branch, 0, type);
 
-    if (!err)
-        err = ps_fork(h->ps, slice.branch, 0, type);
-    if (err) {
-        fault_set(f, err, "evaluation: %s", err_text(err));
-        goto done;
-    }
+    if (err)
+        return fault_set(f, err, "evaluation: %s", err_text(err));
+    setting.learning_rate = 0;
     err = host_slice_begin(h, &slice, f);
     if (!err)
         err = host_slice_end(h, &result, f);
     if (!err && host_slice_windows(h))
         *out = *host_slice_window(h, 0);
     ps_drop(h->ps, slice.branch);
-done:
-    json_decref(setting);
     return err;
 }
 

@@ -18,8 +18,8 @@
 #include "base/proto/proto.h"
 #include "mltune/app.h"
 #include "ps/node/live_read_io.h"
+#include "ps/node/node_setting.h"
 #include "ps/node/order.h"
-#include "ps/node/setting.h"
 #include "ps/server/ps.h"
 
 #include <jansson.h>
@@ -55,7 +55,7 @@ struct host_facts {
     const struct mlt_app_ops *app;
     struct mlt_app_info info;
     struct order order;
-    struct setting defaults;
+    struct node_setting defaults;
     uint64_t branch_bytes; /* worst case of one branch */
     uint64_t limit_bytes;  /* for all branches */
     unsigned branches_max; /* complete ones that fit */
@@ -95,12 +95,13 @@ json_t *host_tables(const struct host *h);
 /* Learning rate and momentum of a branch with @setting act from here on, until
  * a slice sets its own: for what is added to it by hand. No slice may run.
  * Errors: ERR_INVAL. */
-enum err host_set_rates(struct host *h, const json_t *setting, struct fault *f);
+enum err host_set_rates(struct host *h, const struct node_setting *setting,
+                        struct fault *f);
 
 struct host_slice {
     branch_id branch;
     enum branch_type type;
-    const json_t *setting; /* borrowed for the call */
+    const struct node_setting *setting; /* borrowed for the call */
     uint64_t count, report_every;
 };
 

@@ -18,7 +18,8 @@ struct branch {
     uint32_t group;
     bool freed; /* `free` was received: gone once the queue is empty */
     bool broken;
-    json_t *setting; /* owned */
+    struct node_setting *setting; /* resolved at its fork; owned; NULL: no
+                                   * clock runs in it */
 };
 
 struct entry {
@@ -250,7 +251,7 @@ static enum err reserve_branch(struct node *n)
 
 /* Room was reserved; @setting is transferred. */
 static void add_branch(struct node *n, branch_id id, enum branch_type type,
-                       uint32_t group, json_t *setting)
+                       uint32_t group, struct node_setting *setting)
 {
     n->branch[n->branches++] = (struct branch){
         .id = id, .type = type, .group = group, .setting = setting};
@@ -271,7 +272,7 @@ static void end_branch(struct node *n, struct branch *b)
 static void remove_branch(struct node *n, struct branch *b)
 {
     end_branch(n, b);
-    json_decref(b->setting);
+    mem_free(b->setting);
     *b = n->branch[--n->branches];
 }
 
@@ -306,11 +307,11 @@ static bool shares_state(const struct branch *parent, enum branch_type type)
     return type == BRANCH_KEPT && parent->type == BRANCH_KEPT;
 }
 
+/* @setting: becomes the branch's; NULL of one that is kept. */
 static enum err check_fork(const struct node *n, const struct msg_fork *m,
-                           struct fault *f)
+                           struct node_setting *setting, struct fault *f)
 {
     const struct branch *parent = live_branch(n, m->parent, f);
-    struct setting unused;
     enum err err;
 
     if (!parent)
@@ -318,9 +319,9 @@ static enum err check_fork(const struct node *n, const struct msg_fork *m,
     if (m->type == BRANCH_TESTING && n->validation_samples == 0)
         return fault_set(f, ERR_UNSUPPORTED,
                          "this application has no validation data to test on");
-    if (m->type != BRANCH_KEPT) {
-        err = setting_read(&n->model.defaults, m->setting, n->model.tunables,
-                           &unused, f);
+    if (setting) {
+        err = node_setting_read(&n->model.defaults, m->setting,
+                                n->model.tunables, setting, f);
         if (err)
             return err;
     }
@@ -393,7 +394,7 @@ static enum err check_state(const struct node *n, struct fault *f)
 }
 
 static enum err check_request(const struct node *n, const struct msg *m,
-                              struct fault *f)
+                              struct node_setting *setting, struct fault *f)
 {
     enum err err = check_state(n, f);
 
@@ -405,7 +406,7 @@ static enum err check_request(const struct node *n, const struct msg *m,
                          (unsigned long long)n->last_op);
     switch (m->kind) {
     case MSG_FORK:
-        return check_fork(n, &m->fork, f);
+        return check_fork(n, &m->fork, setting, f);
     case MSG_FREE:
         return live_branch(n, m->free.branch, f) ? ERR_OK : ERR_NOENT;
     case MSG_SCHEDULE:
@@ -423,9 +424,10 @@ static enum err check_request(const struct node *n, const struct msg *m,
 
 /* ---- requests ------------------------------------------------------------ */
 
-/* What @m changes in the branches as they will be once the queue is empty. It
- * was checked, and there is room. */
-static void foresee(struct node *n, const struct msg *m)
+/* Enters what @m changes in the branches as they will be once the queue is
+ * empty. It was checked, and there is room; @setting is transferred. */
+static void foresee(struct node *n, const struct msg *m,
+                    struct node_setting *setting)
 {
     struct branch *b = find_branch(n, branch_of(m));
     uint32_t group;
@@ -434,8 +436,7 @@ static void foresee(struct node *n, const struct msg *m)
     case MSG_FORK:
         b = find_branch(n, m->fork.parent);
         group = shares_state(b, m->fork.type) ? b->group : group_new(n);
-        add_branch(n, m->fork.branch, m->fork.type, group,
-                   json_incref(m->fork.setting));
+        add_branch(n, m->fork.branch, m->fork.type, group, setting);
         push_out(n, MSG_FORKED, m->op)->forked.branch = m->fork.branch;
         break;
     case MSG_FREE:
@@ -460,18 +461,22 @@ static void foresee(struct node *n, const struct msg *m)
 
 static enum err take_request(struct node *n, struct msg *m)
 {
+    bool runs = m->kind == MSG_FORK && m->fork.type != BRANCH_KEPT;
+    struct node_setting *setting = NULL;
     struct fault f = {0};
 
     if (reserve_out(n, 2) || reserve_branch(n) ||
         ring_grow((void **)&n->queue, &n->queue_room, sizeof(*n->queue),
-                  n->queue_first, n->queue_len, n->queue_len + 1))
+                  n->queue_first, n->queue_len, n->queue_len + 1) ||
+        (runs && !(setting = mem_alloc(sizeof(*setting)))))
         return ERR_NOMEM;
-    if (check_request(n, m, &f)) {
+    if (check_request(n, m, setting, &f)) {
+        mem_free(setting);
         say_failed(n, m->op, branch_of(m), &f);
         return ERR_OK;
     }
     n->last_op = m->op;
-    foresee(n, m);
+    foresee(n, m, setting);
     n->queue_len++;
     *queue_at(n, n->queue_len - 1) = (struct entry){.msg = *m};
     memset(m, 0, sizeof(*m));
@@ -795,17 +800,14 @@ void node_finish(struct node *n, op_id op, struct node_result *r)
 enum err node_loaded(struct node *n, struct node_model *model)
 {
     struct entry *e = queue_at(n, 0);
-    json_t *none = json_object();
     struct msg *m;
 
     assert(n->running && e->msg.kind == MSG_CONFIG);
-    if (!none || reserve_branch(n)) {
-        json_decref(none);
+    if (reserve_branch(n))
         return ERR_NOMEM;
-    }
     n->model = *model;
     n->validation_samples = model->ready.validation_samples;
-    add_branch(n, 0, BRANCH_INIT, group_new(n), none);
+    add_branch(n, 0, BRANCH_INIT, group_new(n), NULL);
     m = push_out(n, MSG_READY, e->msg.op);
     m->ready = model->ready;
     memset(&model->ready, 0, sizeof(model->ready));
@@ -891,7 +893,7 @@ void node_free(struct node *n)
         msg_deinit(&queue_at(n, i)->msg);
     msg_deinit(&n->snapshot.msg);
     for (size_t i = 0; i < n->branches; i++)
-        json_decref(n->branch[i].setting);
+        mem_free(n->branch[i].setting);
     mem_free(n->branch);
     mem_free(n->group);
     mem_free(n->queue);

@@ -24,7 +24,7 @@
 
 #include "base/fault.h"
 #include "base/proto/proto.h"
-#include "ps/node/setting.h"
+#include "ps/node/node_setting.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -53,7 +53,7 @@ struct node_model {
     struct msg_ready ready; /* transferred to node_loaded */
     unsigned branches_max;  /* complete branches that fit, branch 0 included */
     bool many;              /* one of several nodes: slices are cut by all */
-    struct setting defaults;
+    struct node_setting defaults;
     const char *const *tunables; /* of the application; borrowed for the life
                                   * of the node */
 };
@@ -62,9 +62,10 @@ struct node_model {
  * node.
  */
 struct node_task {
-    const struct msg *msg; /* NULL: none is due */
-    enum branch_type type; /* of the branch it concerns */
-    const json_t *setting; /* schedule: the branch's; never NULL then */
+    const struct msg *msg;              /* NULL: none is due */
+    enum branch_type type;              /* of the branch it concerns */
+    const struct node_setting *setting; /* of that branch; never NULL of what
+                                         * has clocks or takes increments */
 };
 
 /* What a slice sent to other nodes, and how fresh what it read was: reads whose

@@ -357,19 +357,18 @@ static struct host *mf_open_host(const struct job *j, unsigned node)
 
 static void mf_run(void *self, uint64_t clocks)
 {
-    json_t *setting =
-        json_pack("{sf si}", "learning_rate", 0.05, "staleness", 0);
+    struct node_setting setting = host_facts(self)->defaults;
     struct host_slice slice = {.branch = 1,
                                .type = BRANCH_TRAINING,
-                               .setting = setting,
+                               .setting = &setting,
                                .count = clocks,
                                .report_every = clocks};
     struct host_result result;
     struct fault f = {0};
 
+    setting.learning_rate = 0.05;
     bench_must(host_slice_begin(self, &slice, &f) == ERR_OK, f.text);
     bench_must(host_slice_end(self, &result, &f) == ERR_OK, f.text);
-    json_decref(setting);
 }
 
 /* ---- a node -------------------------------------------------------------- */

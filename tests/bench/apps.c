@@ -101,7 +101,7 @@ static void run_rounds(struct side side[WORKERS_MAX][2], double samples)
 
 struct hosted {
     struct host *host;
-    json_t *setting;
+    struct node_setting setting;
     uint64_t clocks; /* of a pass */
     unsigned passes;
 };
@@ -119,8 +119,12 @@ static void hosted_open(struct hosted *h, const struct mlt_app_ops *app,
     bench_must(json != NULL, config);
     bench_must(host_open(&c, &h->host, &f) == ERR_OK, f.text);
     json_decref(json);
-    h->setting = json_loads(setting, 0, NULL);
-    bench_must(h->setting != NULL, setting);
+    json = json_loads(setting, 0, NULL);
+    bench_must(json != NULL, setting);
+    bench_must(node_setting_read(&host_facts(h->host)->defaults, json,
+                                 app->tunables, &h->setting, &f) == ERR_OK,
+               f.text);
+    json_decref(json);
     facts = host_facts(h->host);
     batch *= facts->order.workers;
     h->clocks = facts->order.parts ? facts->order.parts
@@ -136,7 +140,7 @@ static void hosted_pass(void *ctx, unsigned round)
     uint64_t count = h->clocks * h->passes;
     struct host_slice slice = {.branch = 1,
                                .type = BRANCH_TRAINING,
-                               .setting = h->setting,
+                               .setting = &h->setting,
                                .count = count,
                                .report_every = (count + 99) / 100};
     struct host_result result;
@@ -150,7 +154,6 @@ static void hosted_pass(void *ctx, unsigned round)
 
 static void hosted_close(struct hosted *h)
 {
-    json_decref(h->setting);
     host_close(h->host);
 }
 

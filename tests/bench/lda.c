@@ -168,7 +168,6 @@ static double plain_log(const struct plain *s)
 
 struct hosted {
     struct host *host;
-    json_t *setting;
 };
 
 static void hosted_open(struct hosted *h, uint32_t topics, uint64_t seed)
@@ -184,7 +183,6 @@ static void hosted_open(struct hosted *h, uint32_t topics, uint64_t seed)
     c.config = json;
     bench_must(host_open(&c, &h->host, &f) == ERR_OK, f.text);
     json_decref(json);
-    h->setting = json_object();
     bench_must(ps_fork(host_ps(h->host), 1, 0, BRANCH_TRAINING) == ERR_OK,
                "fork");
 }
@@ -193,7 +191,8 @@ static double hosted_slice(struct hosted *h, branch_id branch,
                            enum branch_type type)
 {
     uint64_t clocks = host_facts(h->host)->order.parts;
-    struct host_slice slice = {branch, type, h->setting, clocks, clocks};
+    struct host_slice slice = {branch, type, &host_facts(h->host)->defaults,
+                               clocks, clocks};
     struct host_result result;
     struct fault f = {0};
     const struct msg_window *w;
@@ -262,7 +261,6 @@ static struct course run_ours(uint32_t topics, unsigned passes, uint64_t seed,
         if (i == passes)
             out = (struct course){log, time};
     }
-    json_decref(h.setting);
     host_close(h.host);
     return out;
 }

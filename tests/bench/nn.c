@@ -262,7 +262,7 @@ static void core_close(struct core *c)
 struct hosted {
     const struct network *network;
     struct host *host;
-    json_t *setting;
+    struct node_setting setting;
     unsigned workers;
 };
 
@@ -286,9 +286,10 @@ static void hosted_open(struct hosted *h, const struct network *n,
     c.config = json;
     bench_must(host_open(&c, &h->host, &f) == ERR_OK, f.text);
     json_decref(json);
-    h->setting = json_pack("{s:f, s:f, s:i}", "learning_rate", 0.01, "momentum",
-                           0.9, "batch_size", BATCH);
-    bench_must(h->setting != NULL, "memory");
+    h->setting = host_facts(h->host)->defaults;
+    h->setting.learning_rate = 0.01;
+    h->setting.momentum = 0.9;
+    h->setting.batch_size = BATCH;
     bench_must(ps_fork(host_ps(h->host), 1, 0, BRANCH_TRAINING) == ERR_OK,
                "fork");
 }
@@ -300,7 +301,7 @@ static void hosted_run(struct hosted *h, double *cpu_rate, double *wall_rate)
     double images = clocks * (double)BATCH * h->workers;
     struct host_slice slice = {.branch = 1,
                                .type = BRANCH_TRAINING,
-                               .setting = h->setting,
+                               .setting = &h->setting,
                                .count = clocks,
                                .report_every = clocks};
     struct host_result result;
@@ -316,7 +317,6 @@ static void hosted_run(struct hosted *h, double *cpu_rate, double *wall_rate)
 
 static void hosted_close(struct hosted *h)
 {
-    json_decref(h->setting);
     host_close(h->host);
 }
 

@@ -182,7 +182,7 @@ static void lda_loss_is_the_joint_likelihood(void **state)
         double want = -first_log(&c, &l, 0.1, 0.01, 7);
 
         app_run_open(&r, &app_lda, 1, "{}", small, 7u, 4u, 0.0, workers, "");
-        s.setting = r.setting;
+        s.setting = &r.setting;
         assert_int_equal(ps_fork(host_ps(r.host), 2, 1, BRANCH_PROBE), ERR_OK);
         assert_int_equal(host_slice_begin(r.host, &s, NULL), ERR_OK);
         assert_int_equal(host_slice_end(r.host, &result, NULL), ERR_OK);
@@ -242,7 +242,7 @@ static void lda_is_deterministic_for_a_seed(void **state)
 static void trace(struct app_run *r, branch_id branch, uint32_t clocks,
                   double out[])
 {
-    struct host_slice s = {branch, BRANCH_TRAINING, r->setting, clocks, 1};
+    struct host_slice s = {branch, BRANCH_TRAINING, &r->setting, clocks, 1};
     struct host_result result;
 
     assert_int_equal(host_slice_begin(r->host, &s, NULL), ERR_OK);

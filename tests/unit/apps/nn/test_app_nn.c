@@ -63,7 +63,7 @@ static void nn_training_lowers_loss_and_raises_accuracy(void **state)
 /* Loss of each of the next @n clocks of a branch. */
 static void trace(struct app_run *r, branch_id branch, uint64_t n, double out[])
 {
-    struct host_slice s = {branch, BRANCH_TRAINING, r->setting, n, 1};
+    struct host_slice s = {branch, BRANCH_TRAINING, &r->setting, n, 1};
     struct host_result result;
     struct fault f = {0};
     uint32_t i;

@@ -66,11 +66,16 @@ static enum err begin(struct host *h, branch_id branch, enum branch_type type,
                       struct fault *f)
 {
     json_t *s = json_loads(setting, 0, NULL);
-    struct host_slice slice = {branch, type, s, count, every};
+    const struct host_facts *facts = host_facts(h);
+    struct node_setting read;
+    struct host_slice slice = {branch, type, &read, count, every};
     enum err err;
 
     assert_non_null(s);
-    err = host_slice_begin(h, &slice, f);
+    err =
+        node_setting_read(&facts->defaults, s, facts->app->tunables, &read, f);
+    if (!err)
+        err = host_slice_begin(h, &slice, f);
     json_decref(s);
     return err;
 }
@@ -127,6 +132,9 @@ static void host_names_tunables_that_act(void **state)
     check_tunables(open_workers(2, "", "\"consistency\": \"ssp\""),
                    "[\"learning_rate\", \"momentum\", \"batch_size\", "
                    "\"staleness\", \"shrink\"]");
+    check_tunables(open_workers(2, "", "\"consistency\": \"async\""),
+                   "[\"learning_rate\", \"momentum\", \"batch_size\", "
+                   "\"shrink\"]");
     check_tunables(open_workers(1, "", "\"consistency\": \"ssp\""),
                    "[\"learning_rate\", \"momentum\", \"batch_size\", "
                    "\"shrink\"]");

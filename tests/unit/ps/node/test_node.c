@@ -174,7 +174,7 @@ static struct node *serving_one_of(bool many, unsigned branches_max,
                                          .metric_reduction = "mean"}};
     struct node *n;
 
-    assert_int_equal(setting_init(&model.defaults, NULL, tunables, NULL),
+    assert_int_equal(node_setting_init(&model.defaults, NULL, tunables, NULL),
                      ERR_OK);
     assert_int_equal(node_new(&hello, &n), ERR_OK);
     assert_int_equal(
@@ -189,6 +189,45 @@ static struct node *serving_one_of(bool many, unsigned branches_max,
 static struct node *serving(unsigned branches_max, uint64_t validation)
 {
     return serving_one_of(false, branches_max, validation);
+}
+
+/* A branch's setting is what its fork said over the defaults, resolved once:
+ * each of its operations comes with it, whatever was forked since; a kept
+ * branch has none. */
+static void node_setting_is_resolved_at_the_fork(void **state)
+{
+    struct node *n = serving(9, 10);
+    struct node_task task;
+
+    (void)state;
+    feed(n, "{'kind':'fork','op':2,'branch':1,'parent':0,'type':'training',"
+            "'setting':{'learning_rate':0.5}}");
+    feed(n, "{'kind':'fork','op':3,'branch':2,'parent':1,'type':'training',"
+            "'setting':{'batch_size':7}}");
+    fork_branch(n, 4, 3, 1, "kept");
+    schedule(n, 5, 1, 0, 1);
+    schedule(n, 6, 2, 1, 1);
+    for (int op = 2; op <= 6; op++) {
+        const struct node_setting *s;
+
+        node_take(n, &task);
+        assert_non_null(task.msg);
+        assert_int_equal(task.msg->op, op);
+        s = task.setting;
+        if (op == 4) {
+            assert_null(s);
+        } else {
+            bool first = op == 2 || op == 5;
+
+            assert_non_null(s);
+            assert_true(s->learning_rate == (first ? 0.5 : 0.01));
+            assert_int_equal(s->batch_size, first ? 64 : 7);
+        }
+        finish(n, (op_id)op, (struct node_result){0});
+    }
+    drain(n);
+    text_deinit(&trace);
+    node_free(n);
 }
 
 /* ---- the order of things ------------------------------------------------- */
@@ -1011,6 +1050,7 @@ static void node_each_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(node_setting_is_resolved_at_the_fork),
         cmocka_unit_test(node_operations_keep_their_order),
         cmocka_unit_test(node_one_operation_at_a_time),
         cmocka_unit_test(node_reports_count_clocks),

@@ -1,4 +1,4 @@
-#include "ps/node/setting.h"
+#include "ps/node/node_setting.h"
 
 #include "ps/server/ps.h"
 
@@ -25,7 +25,7 @@ static bool whole(const json_t *value, double min, double max, double *out)
 }
 
 /* Place of @name among the app's own; s->owns where it is not there. */
-static unsigned find_own(const struct setting *s, const char *name)
+static unsigned find_own(const struct node_setting *s, const char *name)
 {
     unsigned i = 0;
 
@@ -34,7 +34,7 @@ static unsigned find_own(const struct setting *s, const char *name)
     return i;
 }
 
-static enum err set_own(struct setting *s, const char *name,
+static enum err set_own(struct node_setting *s, const char *name,
                         const json_t *value, struct fault *f)
 {
     unsigned i = find_own(s, name);
@@ -50,7 +50,7 @@ static enum err set_own(struct setting *s, const char *name,
     return ERR_OK;
 }
 
-static enum err set_value(struct setting *s, const char *name,
+static enum err set_value(struct node_setting *s, const char *name,
                           const json_t *value, const char *const app[],
                           struct fault *f)
 {
@@ -105,7 +105,7 @@ static bool is_known(const char *name)
 
 /* What is searched though nobody has it: a value that is taken and read by
  * none. */
-static enum err add_free(struct setting *s, const char *name,
+static enum err add_free(struct node_setting *s, const char *name,
                          const char *const app[], struct fault *f)
 {
     json_t *none;
@@ -120,14 +120,14 @@ static enum err add_free(struct setting *s, const char *name,
     return err;
 }
 
-enum err setting_init(struct setting *s, const json_t *tunables,
-                      const char *const app[], struct fault *f)
+enum err node_setting_init(struct node_setting *s, const json_t *tunables,
+                           const char *const app[], struct fault *f)
 {
     const json_t *spec, *value;
     const char *name;
     enum err err = ERR_OK;
 
-    *s = (struct setting){.learning_rate = 0.01, .batch_size = 64};
+    *s = (struct node_setting){.learning_rate = 0.01, .batch_size = 64};
     json_object_foreach((json_t *)tunables, name, spec)
     {
         if (!err && json_is_true(json_object_get(spec, "free")))
@@ -141,9 +141,9 @@ enum err setting_init(struct setting *s, const json_t *tunables,
     return err;
 }
 
-enum err setting_read(const struct setting *base, const json_t *values,
-                      const char *const app[], struct setting *out,
-                      struct fault *f)
+enum err node_setting_read(const struct node_setting *base,
+                           const json_t *values, const char *const app[],
+                           struct node_setting *out, struct fault *f)
 {
     const json_t *value;
     const char *name;
@@ -158,7 +158,8 @@ enum err setting_read(const struct setting *base, const json_t *values,
     return err;
 }
 
-double setting_own(const struct setting *s, const char *name, double fallback)
+double node_setting_own(const struct node_setting *s, const char *name,
+                        double fallback)
 {
     unsigned i;
 

@@ -3,8 +3,8 @@
  * The names that everybody knows act in the parameter server and in the order
  * of the samples; the application's own are handed to it. Pure functions.
  */
-#ifndef PS_SETTING_H
-#define PS_SETTING_H
+#ifndef PS_NODE_SETTING_H
+#define PS_NODE_SETTING_H
 
 #include "base/fault.h"
 #include "base/proto/proto.h"
@@ -15,7 +15,7 @@
 
 enum { SETTING_BATCH_MAX = 1 << 30 };
 
-struct setting {
+struct node_setting {
     double learning_rate; /* finite, >= 0; default 0.01 */
     double momentum;      /* 0 <= m < 1; default 0 */
     unsigned staleness;   /* clocks; default 0 */
@@ -37,18 +37,19 @@ struct setting {
  * @app       names of the tunables that the application has, NULL-terminated
  *
  * Errors: ERR_INVAL with the tunable and what was expected. */
-enum err setting_init(struct setting *s, const json_t *tunables,
-                      const char *const app[], struct fault *f);
+enum err node_setting_init(struct node_setting *s, const json_t *tunables,
+                           const char *const app[], struct fault *f);
 
 /* @base with what the object @values says. bandwidth_mbps has no effect on one
  * node; an own tunable whose value is a string stays out of @out.
  * Errors: ERR_INVAL (a name that nobody knows, a value out of range) with the
  * tunable and what was expected; @out is then unspecified. */
-enum err setting_read(const struct setting *base, const json_t *values,
-                      const char *const app[], struct setting *out,
-                      struct fault *f);
+enum err node_setting_read(const struct node_setting *base,
+                           const json_t *values, const char *const app[],
+                           struct node_setting *out, struct fault *f);
 
 /* Value of the application's own tunable @name, else @fallback. */
-double setting_own(const struct setting *s, const char *name, double fallback);
+double node_setting_own(const struct node_setting *s, const char *name,
+                        double fallback);
 
 #endif

@@ -1,21 +1,21 @@
 /* A branch's setting: defaults, what acts, what is refused. */
-#include "ps/node/setting.h"
+#include "ps/node/node_setting.h"
 
 #include "tests/unit/fixture/check.h"
 
 static const char *const app[] = {"learning_rate", "momentum", "batch_size",
                                   "shrink",        "mode",     NULL};
 
-static enum err read_text(const char *text, struct setting *out,
+static enum err read_text(const char *text, struct node_setting *out,
                           struct fault *f)
 {
     json_t *values = json_loads(text, 0, NULL);
-    struct setting base;
+    struct node_setting base;
     enum err err;
 
     assert_non_null(values);
-    assert_int_equal(setting_init(&base, NULL, app, NULL), ERR_OK);
-    err = setting_read(&base, values, app, out, f);
+    assert_int_equal(node_setting_init(&base, NULL, app, NULL), ERR_OK);
+    err = node_setting_read(&base, values, app, out, f);
     json_decref(values);
     return err;
 }
@@ -30,24 +30,24 @@ static void setting_defaults_come_from_the_configuration(void **state)
         " \"fixed\": 256}, \"momentum\": {\"min\": 0, \"max\": 0.9},"
         " \"shrink\": {\"fixed\": 0.25}, \"mode\": {\"fixed\": \"a\"}}",
         0, NULL);
-    struct setting s;
+    struct node_setting s;
 
     (void)state;
-    assert_int_equal(setting_init(&s, NULL, app, NULL), ERR_OK);
+    assert_int_equal(node_setting_init(&s, NULL, app, NULL), ERR_OK);
     assert_true(s.learning_rate == 0.01 && s.momentum == 0);
     assert_true(s.batch_size == 64 && s.staleness == 0 && s.owns == 0);
-    assert_int_equal(setting_init(&s, tunables, app, NULL), ERR_OK);
+    assert_int_equal(node_setting_init(&s, tunables, app, NULL), ERR_OK);
     assert_true(s.learning_rate == 0.5 && s.momentum == 0);
     assert_true(s.batch_size == 256);
-    assert_true(setting_own(&s, "shrink", 1) == 0.25);
-    assert_true(setting_own(&s, "mode", 7) == 7);
+    assert_true(node_setting_own(&s, "shrink", 1) == 0.25);
+    assert_true(node_setting_own(&s, "mode", 7) == 7);
     json_decref(tunables);
 }
 
 /* A setting's values replace the defaults, whole numbers in either form. */
 static void setting_values_act(void **state)
 {
-    struct setting s;
+    struct node_setting s;
 
     (void)state;
     assert_int_equal(
@@ -59,8 +59,8 @@ static void setting_values_act(void **state)
     assert_true(s.learning_rate == 1 && s.momentum == 0.9);
     assert_true(s.staleness == 3 && s.batch_size == 128);
     assert_true(s.bandwidth_mbps == 100);
-    assert_true(setting_own(&s, "shrink", 0) == -2.5);
-    assert_true(setting_own(&s, "other", 3) == 3);
+    assert_true(node_setting_own(&s, "shrink", 0) == -2.5);
+    assert_true(node_setting_own(&s, "other", 3) == 3);
 }
 
 /* What is out of range, of another type or unknown is refused by name. */
@@ -81,7 +81,7 @@ static void setting_faulty_values_are_refused(void **state)
         {"{\"batch_size\": null}", "batch_size"},
         {"{\"learning_rates\": 1}", "learning_rates"},
     };
-    struct setting s;
+    struct node_setting s;
     struct fault f;
     size_t i;
 
@@ -103,15 +103,16 @@ static void setting_free_names_are_taken(void **state)
                    0, NULL);
     json_t *values = json_loads("{\"copy\": 0.5}", 0, NULL);
     json_t *other = json_loads("{\"copies\": 0.5}", 0, NULL);
-    struct setting base, s;
+    struct node_setting base, s;
 
     (void)state;
-    assert_int_equal(setting_init(&base, tunables, app, NULL), ERR_OK);
-    assert_int_equal(setting_read(&base, values, app, &s, NULL), ERR_OK);
-    assert_true(setting_own(&s, "shrink", 7) == 7);
-    assert_int_equal(setting_read(&base, other, app, &s, NULL), ERR_INVAL);
-    assert_int_equal(setting_init(&base, NULL, app, NULL), ERR_OK);
-    assert_int_equal(setting_read(&base, values, app, &s, NULL), ERR_INVAL);
+    assert_int_equal(node_setting_init(&base, tunables, app, NULL), ERR_OK);
+    assert_int_equal(node_setting_read(&base, values, app, &s, NULL), ERR_OK);
+    assert_true(node_setting_own(&s, "shrink", 7) == 7);
+    assert_int_equal(node_setting_read(&base, other, app, &s, NULL), ERR_INVAL);
+    assert_int_equal(node_setting_init(&base, NULL, app, NULL), ERR_OK);
+    assert_int_equal(node_setting_read(&base, values, app, &s, NULL),
+                     ERR_INVAL);
     json_decref(tunables);
     json_decref(values);
     json_decref(other);

@@ -1,0 +1,62 @@
+#include "ps/rows/acting.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <string.h>
+
+static enum acting_reason rate(const struct acting_run *run)
+{
+    return run->uses_learning_rate ? ACTING : ACTING_RULE;
+}
+
+static enum acting_reason momentum(const struct acting_run *run)
+{
+    return run->uses_momentum ? ACTING : ACTING_RULE;
+}
+
+static enum acting_reason batch(const struct acting_run *run)
+{
+    return run->batch_clocks ? ACTING : ACTING_CLOCKS;
+}
+
+static enum acting_reason staleness(const struct acting_run *run)
+{
+    return run->workers == 1      ? ACTING_ONE_WORKER
+           : !run->uses_staleness ? ACTING_CONSISTENCY
+                                  : ACTING;
+}
+
+static enum acting_reason bandwidth(const struct acting_run *run)
+{
+    return run->nodes == 1 ? ACTING_ONE_NODE : ACTING;
+}
+
+static const struct condition {
+    const char *name;
+    enum acting_reason (*why_not)(const struct acting_run *run);
+    bool any_app; /* whether the application names it or not */
+} conditions[] = {
+    {"learning_rate", rate, false},      {"momentum", momentum, false},
+    {"batch_size", batch, false},        {"staleness", staleness, false},
+    {"bandwidth_mbps", bandwidth, true},
+};
+
+enum acting_reason acting_why_not(const struct acting_run *run,
+                                  const char *name, bool in_app)
+{
+    enum acting_reason why = ACTING;
+    bool any_app = false;
+
+    assert(run->nodes >= 1);
+    assert(run->workers >= 1);
+    for (size_t i = 0; i < sizeof(conditions) / sizeof(*conditions); i++)
+        if (strcmp(conditions[i].name, name) == 0) {
+            why = conditions[i].why_not(run);
+            any_app = conditions[i].any_app;
+        }
+    /* What the run lacks comes before the application, whose update rule and
+     * clocks come after. */
+    if (!any_app && !in_app && (why == ACTING || why > ACTING_APP))
+        why = ACTING_APP;
+    return why;
+}

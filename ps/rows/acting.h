@@ -1,0 +1,45 @@
+/* Acting tunables: which of the tunables with a meaning of their own can change
+ * a run at all, and if not, why. The one place that decides it: the node asks
+ * for what it tells the tuner, the command line for what it warns of.
+ *
+ *   learning_rate   an update rule that uses one
+ *   momentum        an update rule that uses it
+ *   batch_size      clocks that are mini-batches
+ *   staleness       several workers, and a consistency model that bounds it
+ *   bandwidth_mbps  several nodes
+ *
+ * All but bandwidth_mbps need an application that has them, too, and so do the
+ * application's own, which nothing else keeps from acting. Pure.
+ */
+#ifndef PS_ACTING_H
+#define PS_ACTING_H
+
+#include <stdbool.h>
+
+/* What is known of a run. What is not known is true: no reason not to act. */
+struct acting_run {
+    unsigned nodes;
+    unsigned workers;        /* over all nodes */
+    bool uses_learning_rate; /* some table's update rule does */
+    bool uses_momentum;
+    bool uses_staleness; /* the consistency model does */
+    bool batch_clocks;   /* a clock is a mini-batch */
+};
+
+/* Why a tunable cannot act. */
+enum acting_reason {
+    ACTING, /* it can */
+    ACTING_ONE_NODE,
+    ACTING_ONE_WORKER,
+    ACTING_CONSISTENCY,
+    ACTING_APP,
+    ACTING_RULE,
+    ACTING_CLOCKS
+};
+
+/* @in_app: the application has a tunable of that name. The first reason in the
+ * order above. */
+enum acting_reason acting_why_not(const struct acting_run *run,
+                                  const char *name, bool in_app);
+
+#endif
