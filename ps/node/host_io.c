@@ -1,20 +1,14 @@
 #include "ps/node/host_io.h"
-#include "ps/disk/model_io.h"
 
-#include "base/clock_io.h"
-#include "base/file_io.h"
 #include "base/json/json.h"
 #include "base/json/problems.h"
 #include "base/json/schema.h"
 #include "base/mem.h"
-#include "base/proto/table_info.h"
-#include "ps/node/slice.h"
-#include "ps/rows/acting.h"
+#include "ps/disk/model_io.h"
+#include "ps/node/host_internal_io.h"
 #include "ps/rows/consistency.h"
-#include "ps/rows/rule.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,67 +18,10 @@
  * gone. */
 #define MEET_S 3600.0
 
-enum {
-    LINE_BYTES = 64,
-    CURSOR_VALUES = sizeof(struct cursor) / sizeof(double)
-};
+enum { CURSOR_VALUES = sizeof(struct cursor) / sizeof(double) };
 
-/* One worker's side of a clock; nobody else touches it while a slice runs. */
-struct lane {
-    _Alignas(LINE_BYTES) struct host *host;
-    double sum; /* reported in the present clock */
-    uint64_t samples;
-    uint64_t *ids; /* [ids_room] */
-    size_t ids_room;
-    int failed; /* what run_clock returned */
-    uint64_t failed_clock;
-};
-
-struct host {
-    struct host_facts facts;
-    void *app; /* of facts.app */
-    struct mlt_ps *ps;
-    mlt_table cursor;
-    bool barrier;        /* every clock ends with one */
-    bool uses_staleness; /* the consistency model does */
-    bool evaluate;
-    unsigned workers, nodes;
-    struct lane *lane; /* [workers] */
-    struct slice *slice;
-    struct live_read *glance;
-
-    /* The slice that runs: written while no worker does. */
-    struct node_setting setting;
-    enum mlt_clock_type type;
-    branch_id branch;
-    time_ns turn_ns;
-};
-
-/* ---- what applications call ---------------------------------------------- */
-
-void mlt_report(struct mlt_worker *w, double sum, uint64_t samples)
-{
-    struct lane *l = ps_worker_user(w);
-
-    if (!l) /* driven by a program of its own: nobody listens */
-        return;
-    l->sum += sum;
-    l->samples += samples;
-}
-
-double mlt_tunable(const struct mlt_worker *w, const char *name,
-                   double fallback)
-{
-    const struct lane *l = ps_worker_user(w);
-
-    return l ? node_setting_own(&l->host->setting, name, fallback) : fallback;
-}
-
-/* ---- opening ------------------------------------------------------------- */
-
-/* An application's or the parameter server's error as ours. */
-static enum err take_error(int code, const struct mlt_error *e,
-                           const char *what, struct fault *f)
+enum err host_take_error(int code, const struct mlt_error *e, const char *what,
+                         struct fault *f)
 {
     enum err err = code > 0 && code < ERR_COUNT ? (enum err)code : ERR_APP;
 
@@ -206,7 +143,7 @@ static enum err new_ps(struct host *h, const struct host_config *c,
     opt.access = text_at(c->config, "/ps/access", "gather");
     code = mlt_ps_new(&opt, &h->ps, &e);
     if (code)
-        return take_error(code, &e, "parameter server", f);
+        return host_take_error(code, &e, "parameter server", f);
     h->barrier = h->workers * h->nodes == 1 ||
                  consistency_find(opt.consistency)->barrier;
     h->uses_staleness = consistency_find(opt.consistency)->uses_staleness;
@@ -230,11 +167,11 @@ static enum err declare(struct host *h, struct fault *f)
     int code = h->facts.app->declare(h->app, h->ps, &e);
 
     if (code)
-        return take_error(code, &e, "declaring tables", f);
+        return host_take_error(code, &e, "declaring tables", f);
     code = mlt_ps_table(h->ps, &cursor, &h->cursor, &e);
     if (!code)
         code = mlt_ps_start(h->ps, &e);
-    return code ? take_error(code, &e, "starting the parameter server", f)
+    return code ? host_take_error(code, &e, "starting the parameter server", f)
                 : ERR_OK;
 }
 
@@ -256,7 +193,7 @@ static enum err init_rows(struct host *h, struct fault *f)
     code = ps_activate(h->ps, 0);
     if (!code)
         code = mlt_ps_run(h->ps, init_work, h);
-    return code ? take_error(code, &none, "filling the initial rows", f)
+    return code ? host_take_error(code, &none, "filling the initial rows", f)
                 : ERR_OK;
 }
 
@@ -294,12 +231,12 @@ static enum err open_app(struct host *h, const struct host_config *c,
     mem_free(settings);
     if (code) {
         h->app = NULL;
-        return take_error(code, &e, "opening the application", f);
+        return host_take_error(code, &e, "opening the application", f);
     }
     if (c->evaluate && c->app->load) {
         code = c->app->load(h->app, c->evaluate, &e);
         if (code)
-            return take_error(code, &e, "loading the model", f);
+            return host_take_error(code, &e, "loading the model", f);
     }
     return order_init(&h->facts.order, &h->facts.info, h->workers * h->nodes,
                       c->seed, f);
@@ -339,7 +276,7 @@ static enum err new_lanes(struct host *h, struct fault *f)
 {
     size_t bytes = h->workers * sizeof(*h->lane);
 
-    h->lane = mem_aligned(LINE_BYTES, bytes);
+    h->lane = mem_aligned(HOST_LINE_BYTES, bytes);
     if (h->lane) {
         memset(h->lane, 0, bytes);
         for (unsigned i = 0; i < h->workers; i++)
@@ -425,480 +362,4 @@ struct mlt_ps *host_ps(const struct host *h)
 struct live_read *host_glance(const struct host *h)
 {
     return h->glance;
-}
-
-/* ---- tunables ------------------------------------------------------------ */
-
-static bool rules_use(const struct host *h, bool momentum)
-{
-    for (unsigned t = 0; t < ps_tables(h->ps); t++) {
-        struct ps_table_info info = ps_table_info(h->ps, t);
-        const struct rule_ops *rule = rule_find(info.rule);
-
-        if (rule && (momentum ? rule->uses_momentum : rule->uses_learning_rate))
-            return true;
-    }
-    return false;
-}
-
-static bool add_acting(json_t *out, const struct acting_run *run,
-                       const char *name)
-{
-    return acting_why_not(run, name, true) != ACTING ||
-           json_array_append_new(out, json_string(name)) == 0;
-}
-
-json_t *host_tunables(const struct host *h)
-{
-    const struct acting_run run = {
-        .nodes = h->nodes,
-        .workers = h->workers * h->nodes,
-        .uses_learning_rate = rules_use(h, false),
-        .uses_momentum = rules_use(h, true),
-        .uses_staleness = h->uses_staleness,
-        .batch_clocks = h->facts.order.parts == 0,
-    };
-    const char *const *name = h->facts.app->tunables;
-    json_t *out = json_array();
-    bool added = out != NULL;
-
-    for (; added && name && *name; name++)
-        added = add_acting(out, &run, *name);
-    added = added && add_acting(out, &run, "bandwidth_mbps"); /* in any app */
-    if (!added) {
-        json_decref(out);
-        return NULL;
-    }
-    return out;
-}
-
-/* ---- tables -------------------------------------------------------------- */
-
-static struct table_info table_info_of(const struct ps_table_info *t)
-{
-    static const enum table_type types[] = {
-        [MLT_F32] = TABLE_F32, [MLT_I32] = TABLE_I32, [MLT_F64] = TABLE_F64};
-    static const enum table_access accesses[] = {[MLT_SHARED] = TABLE_SHARED,
-                                                 [MLT_EXCLUSIVE] =
-                                                     TABLE_EXCLUSIVE,
-                                                 [MLT_LOCAL] = TABLE_LOCAL};
-    struct table_info info = {
-        .rows = t->rows,
-        .width = t->width,
-        .type = types[t->type],
-        .access = accesses[t->access],
-        .saved = t->saved,
-    };
-
-    snprintf(info.name, sizeof(info.name), "%s", t->name);
-    snprintf(info.rule, sizeof(info.rule), "%s", t->rule);
-    return info;
-}
-
-json_t *host_tables(const struct host *h)
-{
-    json_t *list = json_array();
-
-    for (unsigned t = 0; list && t < ps_tables(h->ps); t++) {
-        struct ps_table_info of = ps_table_info(h->ps, t);
-        struct table_info info = table_info_of(&of);
-
-        if (t != h->cursor &&
-            json_array_append_new(list, table_info_to_json(&info)) != 0) {
-            json_decref(list);
-            return NULL;
-        }
-    }
-    return list;
-}
-
-/* ---- slices -------------------------------------------------------------- */
-
-static void take_counters(const struct mlt_worker *w, struct slice_tick *tick)
-{
-    struct ps_counters c = ps_worker_counters(w);
-
-    tick->wait_ns = c.wait_ns;
-    tick->copy_ns = c.copy_ns;
-    tick->now_ns = clock_monotonic();
-}
-
-/* This worker's share of the branch's next clock, for the application. */
-static void fill_ctx(struct host *h, struct lane *l, unsigned index,
-                     const struct order_clock *clock, struct mlt_clock_ctx *ctx)
-{
-    const struct order *o = &h->facts.order;
-    uint64_t first, count;
-
-    order_share(o, clock, index, &first, &count);
-    *ctx = (struct mlt_clock_ctx){
-        .type = h->type,
-        .clock = clock->clock,
-        .epoch = clock->epoch,
-        .count = o->kind == MLT_ORDER_SAMPLES ? count : 0,
-        .part = clock->part,
-        .clock_samples = clock->count,
-        .seed = order_clock_seed(o, clock->clock, index),
-    };
-    if (o->kind == MLT_ORDER_SAMPLES || h->type == MLT_CLOCK_TESTING)
-        ctx->first = first;
-    if (h->type == MLT_CLOCK_TESTING) {
-        ctx->count = count;
-    } else if (o->kind == MLT_ORDER_SAMPLES) {
-        assert(count <= l->ids_room);
-        order_samples(o, clock->epoch, first, count, l->ids);
-        ctx->samples = l->ids;
-    }
-}
-
-/* Clocks that read about the same rows: of one part of the data, or of what is
- * tested on. */
-static uint64_t known_part(const struct order *o,
-                           const struct mlt_clock_ctx *ctx)
-{
-    if (ctx->type != MLT_CLOCK_TESTING)
-        return ctx->part;
-    return o->kind == MLT_ORDER_PARTS ? o->parts : 1;
-}
-
-/* One clock of one worker. Every worker moves a cursor of its own, all of them
- * alike. */
-static int run_clock(struct host *h, struct mlt_worker *w, struct lane *l)
-{
-    const struct order *o = &h->facts.order;
-    struct cursor *cursor = mlt_row(w, h->cursor, 0);
-    struct order_clock clock;
-    struct mlt_clock_ctx ctx;
-    struct slice_tick tick;
-    int code;
-
-    if (h->type == MLT_CLOCK_TESTING)
-        order_testing(o, cursor, &clock);
-    else
-        order_clock_at(o, cursor, h->setting.batch_size, &clock);
-    fill_ctx(h, l, mlt_worker_index(w), &clock, &ctx);
-    mlt_clock_part(w, known_part(o, &ctx));
-    l->sum = 0;
-    l->samples = 0;
-    code = h->facts.app->run_clock(h->app, w, &ctx);
-    if (code) {
-        l->failed = code;
-        l->failed_clock = clock.clock;
-        return code;
-    }
-    if (h->type != MLT_CLOCK_TESTING)
-        order_advance(o, &clock, mlt_row(w, h->cursor, 0));
-    if (!isfinite(
-            l->sum)) /* before the barrier: all see it at the same clock */
-        host_slice_cut(h);
-    tick.sum = l->sum;
-    tick.samples = l->samples;
-    code = mlt_clock(w);
-    if (code)
-        return code;
-    take_counters(w, &tick);
-    slice_end_clock(h->slice, ps_worker_local(w), &tick);
-    return 0;
-}
-
-/* Whether there is another clock to run; where all nodes are being asked how
- * far they are, once that is known. */
-static bool may_start_clock(struct host *h, struct mlt_worker *w)
-{
-    for (;;) {
-        uint32_t ticket = ps_ticket(h->ps);
-        enum slice_turn turn = slice_start_clock(h->slice, ps_worker_local(w));
-
-        if (turn != SLICE_HELD)
-            return turn == SLICE_RUN;
-        if (!ps_await(w, ticket))
-            return false;
-    }
-}
-
-static int slice_work(struct mlt_worker *w, void *arg)
-{
-    struct host *h = arg;
-    unsigned index = ps_worker_local(w);
-    struct slice_tick tick;
-    int code;
-
-    take_counters(w, &tick);
-    slice_enter(h->slice, index, &tick);
-    for (;;) {
-        live_read_take(h->glance, w);
-        if (!may_start_clock(h, w))
-            break;
-        code = run_clock(h, w, &h->lane[index]);
-        if (code)
-            return code;
-    }
-    slice_leave(h->slice, index);
-    return 0;
-}
-
-static enum err make_room(struct host *h)
-{
-    uint64_t need = order_share_max(&h->facts.order, h->setting.batch_size);
-
-    if (h->facts.order.kind != MLT_ORDER_SAMPLES ||
-        h->type == MLT_CLOCK_TESTING)
-        return ERR_OK;
-    for (unsigned i = 0; i < h->workers; i++)
-        if (mem_grow((void **)&h->lane[i].ids, &h->lane[i].ids_room,
-                     sizeof(*h->lane[i].ids), need) != 0)
-            return ERR_NOMEM;
-    return ERR_OK;
-}
-
-enum err host_set_rates(struct host *h, const struct node_setting *setting,
-                        struct fault *f)
-{
-    enum err err;
-
-    assert(setting);
-    err = ps_set_learning_rate(h->ps, setting->learning_rate);
-    if (!err)
-        err = ps_set_momentum(h->ps, setting->momentum);
-    return err ? fault_set(f, err, "setting: %s", err_text(err)) : ERR_OK;
-}
-
-static enum err apply_setting(struct host *h, const struct host_slice *s,
-                              struct fault *f)
-{
-    enum err err = host_set_rates(h, s->setting, f);
-
-    if (err)
-        return err;
-    h->setting = *s->setting;
-    if (s->type == BRANCH_PROBE) /* measures the loss and learns nothing */
-        err = ps_set_learning_rate(h->ps, 0);
-    if (!err)
-        err = ps_set_staleness(h->ps, h->setting.staleness);
-    if (!err)
-        err = ps_set_bandwidth(h->ps, h->setting.bandwidth_mbps);
-    return err ? fault_set(f, err, "setting: %s", err_text(err)) : ERR_OK;
-}
-
-enum err host_slice_begin(struct host *h, const struct host_slice *s,
-                          struct fault *f)
-{
-    enum err err;
-
-    assert(s->type == BRANCH_TRAINING || s->type == BRANCH_PROBE ||
-           s->type == BRANCH_TESTING);
-    h->type = s->type == BRANCH_TESTING ? MLT_CLOCK_TESTING
-              : s->type == BRANCH_PROBE ? MLT_CLOCK_PROBE
-                                        : MLT_CLOCK_TRAINING;
-    h->branch = s->branch;
-    h->turn_ns = clock_monotonic();
-    for (unsigned i = 0; i < h->workers; i++)
-        h->lane[i].failed = 0;
-    err = apply_setting(h, s, f);
-    if (err)
-        return err;
-    err = make_room(h);
-    if (!err)
-        err = slice_begin(h->slice, s->count, s->report_every, h->barrier);
-    if (!err)
-        err = ps_activate(h->ps, s->branch);
-    if (!err)
-        err = ps_run_begin(h->ps, slice_work, h);
-    return err ? fault_set(f, err, "branch %u: %s", s->branch, err_text(err))
-               : ERR_OK;
-}
-
-int host_slice_fd(const struct host *h)
-{
-    return ps_run_fd(h->ps);
-}
-
-void host_slice_cut(struct host *h)
-{
-    if (h->nodes > 1)
-        ps_cut(h->ps);
-    else
-        slice_cut(h->slice);
-}
-
-void host_slice_cancel(struct host *h)
-{
-    slice_cut(h->slice);
-    ps_run_cancel(h->ps, ERR_CANCELED);
-}
-
-uint32_t host_slice_windows(const struct host *h)
-{
-    return slice_windows(h->slice);
-}
-
-const struct msg_window *host_slice_window(const struct host *h, uint32_t i)
-{
-    return slice_window(h->slice, i);
-}
-
-static enum err run_error(const struct host *h, int code, struct fault *f)
-{
-    enum err err = code > 0 && code < ERR_COUNT ? (enum err)code : ERR_APP;
-
-    if (ps_lost(h->ps, f))
-        return ERR_NODE;
-    for (unsigned i = 0; i < h->workers; i++)
-        if (h->lane[i].failed == code)
-            return fault_set(f, err,
-                             "%s failed in worker %u at clock %llu of branch "
-                             "%u: %s",
-                             h->facts.app->name,
-                             ps_node(h->ps) * h->workers + i,
-                             (unsigned long long)h->lane[i].failed_clock,
-                             h->branch, mlt_error_text(code));
-    return fault_set(f, err, "branch %u: %s", h->branch, err_text(err));
-}
-
-enum err host_slice_end(struct host *h, struct host_result *out,
-                        struct fault *f)
-{
-    int code = ps_run_end(h->ps);
-    time_ns spent = clock_monotonic() - h->turn_ns;
-
-    if (slice_windows(h->slice))
-        spent -= slice_ended_ns(h->slice) - slice_began_ns(h->slice);
-    *out = (struct host_result){
-        .clocks = slice_clocks(h->slice),
-        .switch_s = spent > 0 ? (double)spent * 1e-9 : 0,
-    };
-    return code ? run_error(h, code, f) : ERR_OK;
-}
-
-/* ---- the model ----------------------------------------------------------- */
-
-static json_t *table_list(const struct mlt_ps *ps)
-{
-    static const char *const types[] = {
-        [MLT_F32] = "f32", [MLT_I32] = "i32", [MLT_F64] = "f64"};
-    json_t *list = json_array(), *item;
-
-    for (unsigned t = 0; list && t < ps_tables(ps); t++) {
-        struct ps_table_info info = ps_table_info(ps, t);
-
-        if (!info.saved)
-            continue;
-        item = json_pack("{s:s, s:I, s:I, s:s}", "name", info.name, "rows",
-                         (json_int_t)info.rows, "width", (json_int_t)info.width,
-                         "type", types[info.type]);
-        if (json_array_append_new(list, item) != 0) {
-            json_decref(list);
-            return NULL;
-        }
-    }
-    return list;
-}
-
-/* What the application adds to model.json; {} where it adds nothing. */
-static enum err save_app(struct host *h, const char *dir, json_t **out,
-                         struct fault *f)
-{
-    struct mlt_error e = {0};
-    enum err err = ERR_OK;
-    char *text;
-    int code;
-
-    *out = NULL;
-    if (!h->facts.app->save) {
-        *out = json_object();
-        return *out ? ERR_OK : fault_set(f, ERR_NOMEM, "save: out of memory");
-    }
-    text = mem_calloc(1, HOST_SAVE_BYTES);
-    if (!text)
-        return fault_set(f, ERR_NOMEM, "save: out of memory");
-    code = h->facts.app->save(h->app, dir, text, HOST_SAVE_BYTES, &e);
-    if (code)
-        err = take_error(code, &e, "saving the model", f);
-    else if (!text[0])
-        *out = json_object();
-    else if (!memchr(text, 0, HOST_SAVE_BYTES))
-        err = fault_set(f, ERR_APP, "save: the application's text has no end");
-    else
-        err = json_load(text, strlen(text), out, NULL, f);
-    if (!err && !json_is_object(*out)) {
-        json_decref(*out);
-        *out = NULL;
-        err = fault_set(f, ERR_APP, "save: the application gave no object");
-    }
-    mem_free(text);
-    return err;
-}
-
-enum err host_save(struct host *h, branch_id branch, const char *dir,
-                   uint64_t *bytes, json_t **data, struct fault *f)
-{
-    json_t *app = NULL, *tables;
-    enum err err;
-
-    err = folder_ensure(dir, FOLDER_SHARED, f);
-    if (!err)
-        err = ps_save(h->ps, branch, dir, bytes, f);
-    if (!err && ps_node(h->ps) > 0) /* the first node's part of the work */
-        return (*data = json_object()) ? ERR_OK : ERR_NOMEM;
-    if (!err)
-        err = save_app(h, dir, &app, f);
-    if (err)
-        return err;
-    tables = table_list(h->ps);
-    *data = json_pack("{s:o, s:o}", "tables", tables, "app", app);
-    return *data ? ERR_OK : fault_set(f, ERR_NOMEM, "save: out of memory");
-}
-
-/* ---- evaluation ---------------------------------------------------------- */
-
-static double reduce(double sum, uint64_t samples, enum mlt_reduction how)
-{
-    double mean = samples ? sum / (double)samples : NAN;
-
-    return how == MLT_SQRT_MEAN  ? sqrt(mean)
-           : how == MLT_EXP_MEAN ? exp(mean)
-                                 : mean;
-}
-
-/* One slice in a fresh fork of branch 0 that is dropped again, as one window.
- */
-static enum err measure(struct host *h, enum branch_type type, uint64_t clocks,
-                        struct msg_window *out, struct fault *f)
-{
-    struct node_setting setting = h->facts.defaults;
-    struct host_slice slice = {1, type, &setting, clocks, clocks};
-    struct host_result result;
-    enum err err = ps_fork(h->ps, slice.branch, 0, type);
-
-    if (err)
-        return fault_set(f, err, "evaluation: %s", err_text(err));
-    setting.learning_rate = 0;
-    err = host_slice_begin(h, &slice, f);
-    if (!err)
-        err = host_slice_end(h, &result, f);
-    if (!err && host_slice_windows(h))
-        *out = *host_slice_window(h, 0);
-    ps_drop(h->ps, slice.branch);
-    return err;
-}
-
-enum err host_evaluate(struct host *h, struct host_score *out, struct fault *f)
-{
-    const struct order *o = &h->facts.order;
-    uint64_t batch = h->facts.defaults.batch_size * h->workers;
-    struct msg_window loss = {0}, metric = {0};
-    enum err err;
-
-    assert(h->evaluate);
-    err = measure(h, BRANCH_PROBE,
-                  o->parts ? o->parts : (o->samples - 1) / batch + 1, &loss, f);
-    if (!err && o->validation_samples && h->facts.info.metric)
-        err = measure(h, BRANCH_TESTING, 1, &metric, f);
-    if (err)
-        return err;
-    out->samples = o->samples;
-    out->loss = reduce(loss.sum, loss.samples, MLT_MEAN);
-    out->metric =
-        reduce(metric.sum, metric.samples, h->facts.info.metric_reduction);
-    return ERR_OK;
 }

@@ -1,26 +1,11 @@
 #include "ps/node/node.h"
 
 #include "base/mem.h"
+#include "ps/node/node_ledger.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
-
-/* A state of the training that memory is kept for: one branch that may write,
- * or all kept branches that hold the same state. */
-struct group {
-    uint32_t refs; /* branches and a snapshot being written; 0: unused */
-};
-
-struct branch {
-    branch_id id;
-    enum branch_type type;
-    uint32_t group;
-    bool freed; /* `free` was received: gone once the queue is empty */
-    bool broken;
-    struct node_setting *setting; /* resolved at its fork; owned; NULL: no
-                                   * clock runs in it */
-};
 
 struct entry {
     struct msg msg;
@@ -34,11 +19,7 @@ struct node {
     op_id last_op;
     clock_no next_clock; /* lowest that a schedule may begin with */
 
-    struct branch *branch; /* [branches] */
-    size_t branches, branches_room;
-    struct group *group; /* [groups] */
-    size_t groups, groups_room;
-    uint32_t live, units; /* once the queue is empty */
+    struct node_ledger ledger; /* the branches once the queue is empty */
 
     struct entry *queue; /* ring of [queue_room] */
     size_t queue_first, queue_len, queue_room;
@@ -192,126 +173,14 @@ static branch_id branch_of(const struct msg *m)
     }
 }
 
-/* ---- branches ------------------------------------------------------------ */
-
-static struct branch *find_branch(const struct node *n, branch_id id)
-{
-    for (size_t i = 0; i < n->branches; i++)
-        if (n->branch[i].id == id)
-            return &n->branch[i];
-    return NULL;
-}
-
-/* The branch as it will be once the queue is empty. */
-static struct branch *live_branch(const struct node *n, branch_id id,
-                                  struct fault *f)
-{
-    struct branch *b = find_branch(n, id);
-
-    if (b && !b->freed)
-        return b;
-    fault_set(f, ERR_NOENT, "branch %u does not exist", id);
-    return NULL;
-}
-
-static void group_take(struct node *n, uint32_t group)
-{
-    if (n->group[group].refs++ == 0)
-        n->units++;
-}
-
-static void group_give(struct node *n, uint32_t group)
-{
-    assert(n->group[group].refs > 0);
-    if (--n->group[group].refs == 0)
-        n->units--;
-}
-
-/* An unused group. Room was reserved. */
-static uint32_t group_new(struct node *n)
-{
-    uint32_t i = 0;
-
-    while (i < n->groups && n->group[i].refs)
-        i++;
-    if (i == n->groups)
-        n->group[n->groups++] = (struct group){0};
-    return i;
-}
-
-static enum err reserve_branch(struct node *n)
-{
-    if (mem_grow((void **)&n->branch, &n->branches_room, sizeof(*n->branch),
-                 n->branches + 1) != 0 ||
-        mem_grow((void **)&n->group, &n->groups_room, sizeof(*n->group),
-                 n->groups + 1) != 0)
-        return ERR_NOMEM;
-    return ERR_OK;
-}
-
-/* Room was reserved; @setting is transferred. */
-static void add_branch(struct node *n, branch_id id, enum branch_type type,
-                       uint32_t group, struct node_setting *setting)
-{
-    n->branch[n->branches++] = (struct branch){
-        .id = id, .type = type, .group = group, .setting = setting};
-    group_take(n, group);
-    n->live++;
-}
-
-/* It no longer exists once the queue is empty. */
-static void end_branch(struct node *n, struct branch *b)
-{
-    if (b->freed)
-        return;
-    b->freed = true;
-    group_give(n, b->group);
-    n->live--;
-}
-
-static void remove_branch(struct node *n, struct branch *b)
-{
-    end_branch(n, b);
-    mem_free(b->setting);
-    *b = n->branch[--n->branches];
-}
-
-static enum err check_units(const struct node *n, struct fault *f)
-{
-    if (n->units < n->model.branches_max)
-        return ERR_OK;
-    return fault_set(f, ERR_LIMIT,
-                     "memory holds %u complete branches, and all are in use; "
-                     "free one or raise memory.limit",
-                     n->model.branches_max);
-}
-
-/* Whether one more branch, in a group of its own or not, can be granted. */
-static enum err check_room(const struct node *n, branch_id id, bool shares,
-                           struct fault *f)
-{
-    if (find_branch(n, id))
-        return fault_set(f, ERR_EXIST, "branch %u exists already", id);
-    if (n->live >= NODE_BRANCHES_MAX)
-        return fault_set(f, ERR_LIMIT, "there can be %d branches at one time",
-                         NODE_BRANCHES_MAX);
-    return shares ? ERR_OK : check_units(n, f);
-}
-
 /* ---- checks of requests -------------------------------------------------- */
-
-/* A kept fork of a kept branch holds the same state for ever: it costs nothing.
- */
-static bool shares_state(const struct branch *parent, enum branch_type type)
-{
-    return type == BRANCH_KEPT && parent->type == BRANCH_KEPT;
-}
 
 /* @setting: becomes the branch's; NULL of one that is kept. */
 static enum err check_fork(const struct node *n, const struct msg_fork *m,
                            struct node_setting *setting, struct fault *f)
 {
-    const struct branch *parent = live_branch(n, m->parent, f);
+    const struct node_branch *parent =
+        node_ledger_live(&n->ledger, m->parent, f);
     enum err err;
 
     if (!parent)
@@ -325,13 +194,14 @@ static enum err check_fork(const struct node *n, const struct msg_fork *m,
         if (err)
             return err;
     }
-    return check_room(n, m->branch, shares_state(parent, m->type), f);
+    return node_ledger_check_room(&n->ledger, m->branch,
+                                  node_ledger_shares(parent, m->type), f);
 }
 
 static enum err check_schedule(const struct node *n,
                                const struct msg_schedule *m, struct fault *f)
 {
-    const struct branch *b = live_branch(n, m->branch, f);
+    const struct node_branch *b = node_ledger_live(&n->ledger, m->branch, f);
 
     if (!b)
         return ERR_NOENT;
@@ -356,7 +226,7 @@ static enum err check_schedule(const struct node *n,
 static enum err check_snapshot(const struct node *n, const struct msg_path *m,
                                struct fault *f)
 {
-    const struct branch *b = live_branch(n, m->branch, f);
+    const struct node_branch *b = node_ledger_live(&n->ledger, m->branch, f);
 
     if (!b)
         return ERR_NOENT;
@@ -365,13 +235,14 @@ static enum err check_snapshot(const struct node *n, const struct msg_path *m,
                          branch_type_name(b->type));
     if (n->snapshot_asked)
         return fault_set(f, ERR_BUSY, "another snapshot is being written");
-    return b->type == BRANCH_KEPT ? ERR_OK : check_units(n, f);
+    return b->type == BRANCH_KEPT ? ERR_OK
+                                  : node_ledger_check_units(&n->ledger, f);
 }
 
 static enum err check_rows(const struct node *n, const struct msg_rows *m,
                            struct fault *f)
 {
-    const struct branch *b = live_branch(n, m->branch, f);
+    const struct node_branch *b = node_ledger_live(&n->ledger, m->branch, f);
 
     if (!b)
         return ERR_NOENT;
@@ -408,15 +279,17 @@ static enum err check_request(const struct node *n, const struct msg *m,
     case MSG_FORK:
         return check_fork(n, &m->fork, setting, f);
     case MSG_FREE:
-        return live_branch(n, m->free.branch, f) ? ERR_OK : ERR_NOENT;
+        return node_ledger_live(&n->ledger, m->free.branch, f) ? ERR_OK
+                                                               : ERR_NOENT;
     case MSG_SCHEDULE:
         return check_schedule(n, &m->schedule, f);
     case MSG_SNAPSHOT:
         return check_snapshot(n, &m->snapshot, f);
     case MSG_RESTORE:
-        return check_room(n, m->restore.branch, false, f);
+        return node_ledger_check_room(&n->ledger, m->restore.branch, false, f);
     case MSG_SAVE:
-        return live_branch(n, m->save.branch, f) ? ERR_OK : ERR_NOENT;
+        return node_ledger_live(&n->ledger, m->save.branch, f) ? ERR_OK
+                                                               : ERR_NOENT;
     default:
         return check_rows(n, &m->rows, f);
     }
@@ -429,18 +302,21 @@ static enum err check_request(const struct node *n, const struct msg *m,
 static void foresee(struct node *n, const struct msg *m,
                     struct node_setting *setting)
 {
-    struct branch *b = find_branch(n, branch_of(m));
+    struct node_branch *b = node_ledger_find(&n->ledger, branch_of(m));
     uint32_t group;
 
     switch (m->kind) {
     case MSG_FORK:
-        b = find_branch(n, m->fork.parent);
-        group = shares_state(b, m->fork.type) ? b->group : group_new(n);
-        add_branch(n, m->fork.branch, m->fork.type, group, setting);
+        b = node_ledger_find(&n->ledger, m->fork.parent);
+        group = node_ledger_shares(b, m->fork.type)
+                    ? b->group
+                    : node_ledger_group(&n->ledger);
+        node_ledger_add(&n->ledger, m->fork.branch, m->fork.type, group,
+                        setting);
         push_out(n, MSG_FORKED, m->op)->forked.branch = m->fork.branch;
         break;
     case MSG_FREE:
-        end_branch(n, b);
+        node_ledger_end(&n->ledger, b);
         break;
     case MSG_SCHEDULE:
         n->next_clock = m->schedule.first + m->schedule.count;
@@ -448,11 +324,13 @@ static void foresee(struct node *n, const struct msg *m,
     case MSG_SNAPSHOT:
         n->snapshot_asked = true;
         /* A kept fork of it is written; of branch 0, one that it pays for. */
-        n->snapshot_group = b->type == BRANCH_KEPT ? b->group : group_new(n);
-        group_take(n, n->snapshot_group);
+        n->snapshot_group =
+            b->type == BRANCH_KEPT ? b->group : node_ledger_group(&n->ledger);
+        node_ledger_take(&n->ledger, n->snapshot_group);
         break;
     case MSG_RESTORE:
-        add_branch(n, m->restore.branch, BRANCH_KEPT, group_new(n), NULL);
+        node_ledger_add(&n->ledger, m->restore.branch, BRANCH_KEPT,
+                        node_ledger_group(&n->ledger), NULL);
         break;
     default:
         break;
@@ -465,7 +343,7 @@ static enum err take_request(struct node *n, struct msg *m)
     struct node_setting *setting = NULL;
     struct fault f = {0};
 
-    if (reserve_out(n, 2) || reserve_branch(n) ||
+    if (reserve_out(n, 2) || node_ledger_reserve(&n->ledger) ||
         ring_grow((void **)&n->queue, &n->queue_room, sizeof(*n->queue),
                   n->queue_first, n->queue_len, n->queue_len + 1) ||
         (runs && !(setting = mem_alloc(sizeof(*setting)))))
@@ -585,10 +463,10 @@ enum err node_receive(struct node *n, struct msg *m, struct fault *f)
 static enum err late_refusal(const struct node *n, const struct msg *m,
                              struct fault *out)
 {
-    const struct branch *b = find_branch(n, branch_of(m));
+    const struct node_branch *b = node_ledger_find(&n->ledger, branch_of(m));
 
     if (m->kind == MSG_FORK) /* of a broken one: broken too, but granted */
-        b = find_branch(n, m->fork.parent);
+        b = node_ledger_find(&n->ledger, m->fork.parent);
     if (!b)
         return fault_set(out, ERR_NOENT,
                          "branch %u does not exist: its fork failed",
@@ -622,7 +500,7 @@ static bool settle_first(struct node *n)
 
 void node_take(struct node *n, struct node_task *out)
 {
-    const struct branch *b;
+    const struct node_branch *b;
     const struct msg *m;
 
     *out = (struct node_task){0};
@@ -634,7 +512,7 @@ void node_take(struct node *n, struct node_task *out)
         return;
     m = &queue_at(n, 0)->msg;
     assert(m->op != n->read_op || m->op == 0);
-    b = find_branch(n, branch_of(m));
+    b = node_ledger_find(&n->ledger, branch_of(m));
     n->running = true;
     n->cut_due = queue_at(n, 0)->cut;
     n->reported = 0;
@@ -718,23 +596,23 @@ bool node_cut_due(struct node *n)
 static void conclude(struct node *n, const struct msg *m,
                      const struct node_result *r)
 {
-    struct branch *b = find_branch(n, branch_of(m)), *parent;
+    struct node_branch *b = node_ledger_find(&n->ledger, branch_of(m)), *parent;
 
     switch (m->kind) {
     case MSG_FORK:
-        parent = find_branch(n, m->fork.parent);
+        parent = node_ledger_find(&n->ledger, m->fork.parent);
         if (r->fault.code)
-            remove_branch(n, b);
+            node_ledger_remove(&n->ledger, b);
         else
             b->broken = parent && parent->broken;
         break;
     case MSG_RESTORE:
         if (r->fault.code)
-            remove_branch(n, b);
+            node_ledger_remove(&n->ledger, b);
         break;
     case MSG_FREE:
         if (b)
-            remove_branch(n, b);
+            node_ledger_remove(&n->ledger, b);
         break;
     case MSG_SCHEDULE:
         if (b && r->broken)
@@ -742,7 +620,7 @@ static void conclude(struct node *n, const struct msg *m,
         break;
     case MSG_SNAPSHOT:
         n->snapshot_asked = false;
-        group_give(n, n->snapshot_group);
+        node_ledger_give(&n->ledger, n->snapshot_group);
         break;
     default:
         break;
@@ -803,11 +681,13 @@ enum err node_loaded(struct node *n, struct node_model *model)
     struct msg *m;
 
     assert(n->running && e->msg.kind == MSG_CONFIG);
-    if (reserve_branch(n))
+    if (node_ledger_reserve(&n->ledger))
         return ERR_NOMEM;
     n->model = *model;
+    n->ledger.units_max = model->branches_max;
     n->validation_samples = model->ready.validation_samples;
-    add_branch(n, 0, BRANCH_INIT, group_new(n), NULL);
+    node_ledger_add(&n->ledger, 0, BRANCH_INIT, node_ledger_group(&n->ledger),
+                    NULL);
     m = push_out(n, MSG_READY, e->msg.op);
     m->ready = model->ready;
     memset(&model->ready, 0, sizeof(model->ready));
@@ -892,10 +772,7 @@ void node_free(struct node *n)
     for (size_t i = 0; i < n->queue_len; i++)
         msg_deinit(&queue_at(n, i)->msg);
     msg_deinit(&n->snapshot.msg);
-    for (size_t i = 0; i < n->branches; i++)
-        mem_free(n->branch[i].setting);
-    mem_free(n->branch);
-    mem_free(n->group);
+    node_ledger_deinit(&n->ledger);
     mem_free(n->queue);
     mem_free(n->out);
     mem_free(n);
@@ -913,10 +790,10 @@ size_t node_waiting(const struct node *n)
 
 uint32_t node_branches(const struct node *n)
 {
-    return n->live;
+    return n->ledger.live;
 }
 
 uint32_t node_units(const struct node *n)
 {
-    return n->units;
+    return n->ledger.units;
 }

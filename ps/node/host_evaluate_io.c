@@ -1,0 +1,57 @@
+/* The score of a saved model. */
+#include "ps/node/host_internal_io.h"
+
+#include <assert.h>
+#include <math.h>
+
+static double reduce(double sum, uint64_t samples, enum mlt_reduction how)
+{
+    double mean = samples ? sum / (double)samples : NAN;
+
+    return how == MLT_SQRT_MEAN  ? sqrt(mean)
+           : how == MLT_EXP_MEAN ? exp(mean)
+                                 : mean;
+}
+
+/* One slice in a fresh fork of branch 0 that is dropped again, as one window.
+ */
+static enum err measure(struct host *h, enum branch_type type, uint64_t clocks,
+                        struct msg_window *out, struct fault *f)
+{
+    struct node_setting setting = h->facts.defaults;
+    struct host_slice slice = {1, type, &setting, clocks, clocks};
+    struct host_result result;
+    enum err err = ps_fork(h->ps, slice.branch, 0, type);
+
+    if (err)
+        return fault_set(f, err, "evaluation: %s", err_text(err));
+    setting.learning_rate = 0;
+    err = host_slice_begin(h, &slice, f);
+    if (!err)
+        err = host_slice_end(h, &result, f);
+    if (!err && host_slice_windows(h))
+        *out = *host_slice_window(h, 0);
+    ps_drop(h->ps, slice.branch);
+    return err;
+}
+
+enum err host_evaluate(struct host *h, struct host_score *out, struct fault *f)
+{
+    const struct order *o = &h->facts.order;
+    uint64_t batch = h->facts.defaults.batch_size * h->workers;
+    struct msg_window loss = {0}, metric = {0};
+    enum err err;
+
+    assert(h->evaluate);
+    err = measure(h, BRANCH_PROBE,
+                  o->parts ? o->parts : (o->samples - 1) / batch + 1, &loss, f);
+    if (!err && o->validation_samples && h->facts.info.metric)
+        err = measure(h, BRANCH_TESTING, 1, &metric, f);
+    if (err)
+        return err;
+    out->samples = o->samples;
+    out->loss = reduce(loss.sum, loss.samples, MLT_MEAN);
+    out->metric =
+        reduce(metric.sum, metric.samples, h->facts.info.metric_reduction);
+    return ERR_OK;
+}

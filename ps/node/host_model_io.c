@@ -1,0 +1,87 @@
+/* The model of a branch, saved: its tables and what the application adds. */
+#include "base/file_io.h"
+#include "base/json/json.h"
+#include "base/mem.h"
+#include "ps/disk/model_io.h"
+#include "ps/node/host_internal_io.h"
+
+#include <assert.h>
+
+#include <string.h>
+
+static json_t *table_list(const struct mlt_ps *ps)
+{
+    static const char *const types[] = {
+        [MLT_F32] = "f32", [MLT_I32] = "i32", [MLT_F64] = "f64"};
+    json_t *list = json_array(), *item;
+
+    for (unsigned t = 0; list && t < ps_tables(ps); t++) {
+        struct ps_table_info info = ps_table_info(ps, t);
+
+        if (!info.saved)
+            continue;
+        item = json_pack("{s:s, s:I, s:I, s:s}", "name", info.name, "rows",
+                         (json_int_t)info.rows, "width", (json_int_t)info.width,
+                         "type", types[info.type]);
+        if (json_array_append_new(list, item) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+/* What the application adds to model.json; {} where it adds nothing. */
+static enum err save_app(struct host *h, const char *dir, json_t **out,
+                         struct fault *f)
+{
+    struct mlt_error e = {0};
+    enum err err = ERR_OK;
+    char *text;
+    int code;
+
+    *out = NULL;
+    if (!h->facts.app->save) {
+        *out = json_object();
+        return *out ? ERR_OK : fault_set(f, ERR_NOMEM, "save: out of memory");
+    }
+    text = mem_calloc(1, HOST_SAVE_BYTES);
+    if (!text)
+        return fault_set(f, ERR_NOMEM, "save: out of memory");
+    code = h->facts.app->save(h->app, dir, text, HOST_SAVE_BYTES, &e);
+    if (code)
+        err = host_take_error(code, &e, "saving the model", f);
+    else if (!text[0])
+        *out = json_object();
+    else if (!memchr(text, 0, HOST_SAVE_BYTES))
+        err = fault_set(f, ERR_APP, "save: the application's text has no end");
+    else
+        err = json_load(text, strlen(text), out, NULL, f);
+    if (!err && !json_is_object(*out)) {
+        json_decref(*out);
+        *out = NULL;
+        err = fault_set(f, ERR_APP, "save: the application gave no object");
+    }
+    mem_free(text);
+    return err;
+}
+
+enum err host_save(struct host *h, branch_id branch, const char *dir,
+                   uint64_t *bytes, json_t **data, struct fault *f)
+{
+    json_t *app = NULL, *tables;
+    enum err err;
+
+    err = folder_ensure(dir, FOLDER_SHARED, f);
+    if (!err)
+        err = ps_save(h->ps, branch, dir, bytes, f);
+    if (!err && ps_node(h->ps) > 0) /* the first node's part of the work */
+        return (*data = json_object()) ? ERR_OK : ERR_NOMEM;
+    if (!err)
+        err = save_app(h, dir, &app, f);
+    if (err)
+        return err;
+    tables = table_list(h->ps);
+    *data = json_pack("{s:o, s:o}", "tables", tables, "app", app);
+    return *data ? ERR_OK : fault_set(f, ERR_NOMEM, "save: out of memory");
+}

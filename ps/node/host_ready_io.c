@@ -1,0 +1,94 @@
+/* What a host says of itself once it is open: the tunables that can act, and
+ * its tables. */
+#include "base/json/json.h"
+#include "base/proto/table_info.h"
+#include "ps/node/host_internal_io.h"
+#include "ps/rows/acting.h"
+#include "ps/rows/rule.h"
+
+#include <stdio.h>
+
+/* ---- tunables ------------------------------------------------------------ */
+
+static bool rules_use(const struct host *h, bool momentum)
+{
+    for (unsigned t = 0; t < ps_tables(h->ps); t++) {
+        struct ps_table_info info = ps_table_info(h->ps, t);
+        const struct rule_ops *rule = rule_find(info.rule);
+
+        if (rule && (momentum ? rule->uses_momentum : rule->uses_learning_rate))
+            return true;
+    }
+    return false;
+}
+
+static bool add_acting(json_t *out, const struct acting_run *run,
+                       const char *name)
+{
+    return acting_why_not(run, name, true) != ACTING ||
+           json_array_append_new(out, json_string(name)) == 0;
+}
+
+json_t *host_tunables(const struct host *h)
+{
+    const struct acting_run run = {
+        .nodes = h->nodes,
+        .workers = h->workers * h->nodes,
+        .uses_learning_rate = rules_use(h, false),
+        .uses_momentum = rules_use(h, true),
+        .uses_staleness = h->uses_staleness,
+        .batch_clocks = h->facts.order.parts == 0,
+    };
+    const char *const *name = h->facts.app->tunables;
+    json_t *out = json_array();
+    bool added = out != NULL;
+
+    for (; added && name && *name; name++)
+        added = add_acting(out, &run, *name);
+    added = added && add_acting(out, &run, "bandwidth_mbps"); /* in any app */
+    if (!added) {
+        json_decref(out);
+        return NULL;
+    }
+    return out;
+}
+
+/* ---- tables -------------------------------------------------------------- */
+
+static struct table_info table_info_of(const struct ps_table_info *t)
+{
+    static const enum table_type types[] = {
+        [MLT_F32] = TABLE_F32, [MLT_I32] = TABLE_I32, [MLT_F64] = TABLE_F64};
+    static const enum table_access accesses[] = {[MLT_SHARED] = TABLE_SHARED,
+                                                 [MLT_EXCLUSIVE] =
+                                                     TABLE_EXCLUSIVE,
+                                                 [MLT_LOCAL] = TABLE_LOCAL};
+    struct table_info info = {
+        .rows = t->rows,
+        .width = t->width,
+        .type = types[t->type],
+        .access = accesses[t->access],
+        .saved = t->saved,
+    };
+
+    snprintf(info.name, sizeof(info.name), "%s", t->name);
+    snprintf(info.rule, sizeof(info.rule), "%s", t->rule);
+    return info;
+}
+
+json_t *host_tables(const struct host *h)
+{
+    json_t *list = json_array();
+
+    for (unsigned t = 0; list && t < ps_tables(h->ps); t++) {
+        struct ps_table_info of = ps_table_info(h->ps, t);
+        struct table_info info = table_info_of(&of);
+
+        if (t != h->cursor &&
+            json_array_append_new(list, table_info_to_json(&info)) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}
