@@ -41,8 +41,8 @@ ROOMS = {
     "tuner/history": "base base/json base/proto",
     "tuner/board": "base base/json base/proto searchers/space searchers "
                    "tuner/history",
-    "tuner/search": "base base/proto searchers/space tuner/history "
-                    "tuner/board",
+    "tuner/search": "base base/proto searchers/space searchers "
+                    "tuner/history tuner/board",
     "tuner/strategies": "base base/json searchers/space searchers "
                         "tuner/history tuner/board tuner/search",
     "tuner/shell": "base base/json base/proto tuner/history tuner/board",

@@ -99,7 +99,7 @@ static struct tally run_family(size_t i, bool run_doomed, unsigned n)
 }
 
 /* In each family the winner of a search would have been stopped in at most one
- * search of twenty (SEARCH_STOP_ERROR; in truth hardly ever); over all families
+ * search of twenty (HOPELESS_ERROR; in truth hardly ever); over all families
  * stopping saves a twentieth of the time of the trials at least. */
 static void sim_stopping_spares_the_winner(void **state)
 {

@@ -13,7 +13,7 @@ static double known_epoch(const struct finals *f, const struct trial *t)
     /* No decision reads a clock where trial lengths are given in clocks. */
     if (board_options(f->c)->trial_clocks)
         return 1;
-    return t->paced > 0 ? t->paced * (double)board_units(f->c) : 0;
+    return t->facts.paced > 0 ? t->facts.paced * (double)board_units(f->c) : 0;
 }
 
 void finals_init(struct finals *f, struct board *c, branch_id parent,
@@ -22,7 +22,7 @@ void finals_init(struct finals *f, struct board *c, branch_id parent,
     uint32_t base = board_branch(c, parent)->epochs;
     uint32_t last = board_options(c)->max_epochs;
 
-    assert(n >= 1 && n <= SEARCH_FINALISTS_MAX);
+    assert(n >= 1 && n <= FINALISTS_MAX);
     memset(f, 0, sizeof(*f));
     f->c = c;
     f->n = n;
@@ -31,7 +31,7 @@ void finals_init(struct finals *f, struct board *c, branch_id parent,
     f->step = known_epoch(f, trial[0]);
     for (size_t i = 0; i < n; i++) {
         f->f[i].trial = trial[i];
-        f->f[i].branch = trial[i]->run.branch;
+        f->f[i].branch = trial[i]->facts.branch;
         f->f[i].base = base;
         f->f[i].kept = BRANCH_NONE;
     }
@@ -41,14 +41,14 @@ void finals_init(struct finals *f, struct board *c, branch_id parent,
 
 static void drop_out(struct finals *f, struct finalist *x, const char *why)
 {
-    board_decision(f->c, "finalist", "trial %u is out: %s", x->trial->number,
-                   why);
+    board_decision(f->c, "finalist", "trial %u is out: %s",
+                   x->trial->facts.trial, why);
     if (x->started)
         training_deinit(&x->line);
     board_drop(f->c, x->kept, "its finalist is out");
     x->kept = BRANCH_NONE;
     board_free(f->c, x->branch, "lost the finals");
-    x->trial->run.branch = BRANCH_NONE;
+    x->trial->facts.branch = BRANCH_NONE;
     x->out = true;
 }
 
@@ -95,13 +95,13 @@ static bool started(struct finals *f, struct finalist *x)
         return true;
     if (!b) {
         b = board_fork(f->c, board_branch(f->c, f->parent), BRANCH_TRAINING,
-                       &x->trial->setting, x->trial->json, "finalist");
+                       &x->trial->setting, x->trial->facts.setting, "finalist");
         if (!b) {
             board_retry(f->c);
             return false;
         }
         x->branch = b->id;
-        x->trial->run.branch = b->id;
+        x->trial->facts.branch = b->id;
     }
     if (b->state == BRANCH_REFUSED) {
         drop_out(f, x, "no memory for its branch");
@@ -283,14 +283,14 @@ static void record_winner(struct finals *f, const struct finalist *x)
 {
     struct record_decision *d = board_decision(
         f->c, "finals", "trial %u is the best of %zu after %u epochs of it",
-        x->trial->number, f->n, x->epochs);
+        x->trial->facts.trial, f->n, x->epochs);
     /* No horizon yet: the target was reached, with the latest results. */
     double time = f->horizon > 0 ? f->horizon : INFINITY;
 
     for (size_t i = 0; i < f->n; i++) {
         char name[32] = "result_of_trial_";
         double result = finals_score_at(f, &f->f[i], time);
-        uint32_t n = f->f[i].trial->number;
+        uint32_t n = f->f[i].trial->facts.trial;
         size_t at = strlen(name), digits = 1;
 
         for (uint32_t m = n; m >= 10; m /= 10)

@@ -13,7 +13,7 @@
 #define TUNER_FINALS_H
 
 #include "tuner/board/training.h"
-#include "tuner/search/search.h"
+#include "tuner/search/finalists.h"
 
 enum {
     FINALS_EPOCHS_MAX = 12 /* of any: a cheap setting runs more in that time */
@@ -51,7 +51,7 @@ struct finalist {
 struct finals {
     struct board *c;
     size_t n;
-    struct finalist f[SEARCH_FINALISTS_MAX];
+    struct finalist f[FINALISTS_MAX];
     branch_id parent;
     uint32_t epochs_left; /* that the run may still make */
     uint32_t stage; /* 0: to a first result each; 1: all as far as the latest

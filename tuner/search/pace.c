@@ -27,35 +27,38 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-double pace_pooled(const struct search *s, const struct trial *t)
+double pace_pooled(const struct trials *t, const struct trial *x)
 {
     double pool[PACE_POOL_MAX];
     size_t n = 0;
 
-    for (uint32_t i = 0; i < s->trials && n < PACE_POOL_MAX; i++) {
-        const struct trial *u = &s->trial[i];
+    for (uint32_t i = 0; i < t->n && n < PACE_POOL_MAX; i++) {
+        const struct trial *u = &t->list[i];
 
-        if (u->pace > 0 && costs_the_same(&s->space, &u->setting, &t->setting))
-            pool[n++] = u->pace;
+        if (u->facts.pace > 0 &&
+            costs_the_same(&t->space, &u->setting, &x->setting))
+            pool[n++] = u->facts.pace;
     }
     if (n == 0)
-        return t->pace;
+        return x->facts.pace;
     qsort(pool, n, sizeof(pool[0]), ascending);
     return n % 2 ? pool[n / 2] : (pool[n / 2 - 1] + pool[n / 2]) / 2;
 }
 
-double pace_apply(const struct search *s, struct trial *t)
+double pace_apply(const struct trials *t, struct trial *x)
 {
-    double pooled = pace_pooled(s, t), longer;
+    struct record_trial *f = &x->facts;
+    double pooled = pace_pooled(t, x), longer;
 
-    if (!(pooled > 0) || !(t->paced > 0))
+    if (!(pooled > 0) || !(f->paced > 0))
         return 1;
-    longer = pooled / t->paced;
-    for (uint32_t i = 0; i < t->summary.points; i++)
-        t->summary.time_s[i] *= longer;
-    t->summary.seconds *= longer;
-    t->summary.speed /= longer;
-    t->seconds *= longer;
-    t->paced = pooled;
+    longer = pooled / f->paced;
+    for (uint32_t i = 0; i < f->points; i++)
+        f->time_s[i] *= longer;
+    x->resource *= longer;
+    f->seconds *= longer;
+    f->speed /= longer;
+    f->run_s *= longer;
+    f->paced = pooled;
     return longer;
 }

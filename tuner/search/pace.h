@@ -10,14 +10,14 @@
 #ifndef TUNER_PACE_H
 #define TUNER_PACE_H
 
-#include "tuner/search/search.h"
+#include "tuner/search/trials.h"
 
-/* Seconds a unit of @t, pooled over the search's trials that have a measured
- * pace, @t's own included; 0 where nothing was measured. */
-double pace_pooled(const struct search *s, const struct trial *t);
+/* Seconds a unit of @x, pooled over the trials of @t that have a measured pace,
+ * @x's own included; 0 where nothing was measured. */
+double pace_pooled(const struct trials *t, const struct trial *x);
 
-/* Expresses @t's summary (times, speed) in the pooled pace. Returns how much
+/* Expresses @x's summary (times, speed) in the pooled pace. Returns how much
  * longer its seconds are now: 1 where nothing changed. */
-double pace_apply(const struct search *s, struct trial *t);
+double pace_apply(const struct trials *t, struct trial *x);
 
 #endif

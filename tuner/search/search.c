@@ -1,18 +1,14 @@
 #include "tuner/search/search.h"
 
-#include "base/mem.h"
 #include "base/rng.h"
 #include "searchers/space/space_json.h"
 #include "tuner/board/suggest.h"
-#include "tuner/search/search_ask.h"
-#include "tuner/search/search_finalists.h"
-#include "tuner/search/search_judge.h"
-#include "tuner/search/search_probe.h"
-#include "tuner/search/search_recall.h"
-#include "tuner/search/search_stop.h"
-#include "tuner/search/search_time.h"
-#include "tuner/search/search_trials.h"
+#include "tuner/search/hopeless.h"
+#include "tuner/search/ladder.h"
+#include "tuner/search/recall.h"
+#include "tuner/search/trial_run.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,118 +21,125 @@ enum {
 
 /* ---- life ---------------------------------------------------------------- */
 
-void search_init(struct search *s, struct board *c,
-                 const struct search_plan *plan)
+static void record_start(struct search *s)
 {
-    struct record_search_started *r;
+    const struct search_plan *plan = &s->plan;
+    const struct best *best = board_best(s->c);
+    struct record_search_started *r =
+        &board_record(s->c, RECORD_SEARCH_STARTED)->search_started;
     struct record_decision *d;
 
-    memset(s, 0, sizeof(*s));
-    s->c = c;
-    s->plan = *plan;
-    s->space = *board_space(c);
-    if (plan->retune)
-        space_pin_for_retune(&s->space, &plan->incumbent);
-    for (size_t i = 0; i < plan->barred_len && i < SEARCH_BARRED_MAX; i++)
-        s->barred[s->barred_len++] = plan->barred[i];
-    s->plan.barred = NULL;
-    s->probe.branch = BRANCH_NONE;
-    s->epochs_max = 1;
-    s->started_s = board_active_s(c);
-    s->waited_s = board_waited_s(c);
-    s->started_clocks = board_clocks_run(c);
-    suggest_search_open(c);
-    if (plan->known)
-        return;
-    r = &board_record(c, RECORD_SEARCH_STARTED)->search_started;
     r->search = plan->number;
     r->retune = plan->retune;
     r->parent = plan->parent;
     r->trials_max = plan->trials_max;
-    r->tunables = space_to_json(&s->space);
+    r->tunables = space_to_json(&s->trials.space);
     snprintf(r->reason, sizeof(r->reason), "%s", plan->reason);
-    d = board_decision(c, plan->retune ? "retune" : "search",
+    d = board_decision(s->c, plan->retune ? "retune" : "search",
                        "search %u begins, of at most %u trials: %s",
                        plan->number, plan->trials_max, plan->reason);
     board_decision_number(d, "search", plan->number);
     board_decision_number(d, "trials_max", plan->trials_max);
-    board_decision_number(d, "tunables", (double)space_dims(&s->space));
-    if (board_best(c)->branch != BRANCH_NONE)
-        board_decision_number(d, "best_epoch", board_best(c)->epoch);
+    board_decision_number(d, "tunables", (double)space_dims(&s->trials.space));
+    if (best->branch != BRANCH_NONE)
+        board_decision_number(d, "best_epoch", best->epoch);
+}
+
+void search_init(struct search *s, struct board *c,
+                 const struct search_plan *plan)
+{
+    struct space space = *board_space(c);
+
+    assert(plan->trials_max >= 1 && plan->trials_max <= TUNER_TRIALS_MAX);
+    assert(plan->barred_len <= PROPOSALS_BARRED_MAX);
+    assert(plan->reason);
+    memset(s, 0, sizeof(*s));
+    s->c = c;
+    s->plan = *plan;
+    if (plan->retune)
+        space_pin_for_retune(&space, &plan->incumbent);
+    trials_init(&s->trials, c, &space, plan->number, plan->first_trial);
+    s->judge.trials = &s->trials;
+    probe_init(&s->judge.probe);
+    trial_time_init(&s->time, &s->judge);
+    proposals_init(&s->proposals, &s->trials);
+    for (size_t i = 0; i < plan->barred_len; i++)
+        s->proposals.barred[s->proposals.barred_len++] = plan->barred[i];
+    s->started_s = board_active_s(c);
+    s->waited_s = board_waited_s(c);
+    s->started_clocks = board_clocks_run(c);
+    suggest_search_open(c);
+    if (!plan->known)
+        record_start(s);
+    s->plan.barred = NULL;
+    s->plan.reason = NULL;
+}
+
+void search_abandon(struct search *s)
+{
+    proposals_deinit(&s->proposals);
+    trials_deinit(&s->trials);
+    memset(s, 0, sizeof(*s));
 }
 
 void search_deinit(struct search *s, uint32_t keep)
 {
     if (!s->c)
         return;
-    board_free(s->c, s->probe.branch, "the search is over");
-    for (uint32_t i = 0; i < s->trials; i++) {
-        if (s->trial[i].number != keep)
-            search_trial_free(s, &s->trial[i], "the search is over");
-        else
-            search_trial_end(s, &s->trial[i]);
-        json_decref(s->trial[i].json);
-    }
-    json_decref(s->next_json);
-    mem_free(s->trial);
-    searcher_close(s->searcher);
-    memset(s, 0, sizeof(*s));
-}
+    board_free(s->c, s->judge.probe.branch, "the search is over");
+    for (uint32_t i = 0; i < s->trials.n; i++) {
+        struct trial *x = &s->trials.list[i];
 
-void search_abandon(struct search *s)
-{
-    for (uint32_t i = 0; i < s->trials; i++)
-        json_decref(s->trial[i].json);
-    json_decref(s->next_json);
-    mem_free(s->trial);
-    searcher_close(s->searcher);
-    memset(s, 0, sizeof(*s));
+        if (x->facts.trial == keep)
+            trial_end(s->c, x);
+        else
+            trial_free(s->c, x, "the search is over");
+    }
+    search_abandon(s);
 }
 
 static void over(struct search *s, const char *reason)
 {
+    assert(s->phase != SEARCH_OVER);
     snprintf(s->end_reason, sizeof(s->end_reason), "%s", reason);
     s->phase = SEARCH_OVER;
     suggest_search_closed(s->c, s->plan.number);
 }
 
+/* Room for the trials, the searcher, and what is known of before a resume. */
 static void open_searcher(struct search *s)
 {
-    struct board *c = s->c;
+    uint64_t seed = rng_mix(board_options(s->c)->seed, s->plan.number);
+    struct recall_cost cost = {0};
     struct fault fault = {0};
     enum err err = ERR_OK;
 
-    if (!s->trial)
-        s->trial = mem_calloc(s->plan.trials_max + 1, sizeof(*s->trial));
-    if (s->trial)
-        err = searcher_open(board_options(c)->searcher, &s->space,
-                            board_options(c)->searcher_settings,
-                            rng_mix(board_options(c)->seed, s->plan.number),
-                            &s->searcher, &fault);
-    if (s->trial && !err && s->plan.known)
-        err = search_recall(s);
-    if (!s->trial || err == ERR_NOMEM) {
-        board_retry(c);
+    if (!s->trials.list)
+        err = trials_open(&s->trials, s->plan.trials_max);
+    if (!err)
+        err = proposals_open(&s->proposals, seed, &fault);
+    if (!err && s->plan.known)
+        err = recall_search(&s->time, s->plan.known, s->started_clocks, &cost);
+    if (err == ERR_NOMEM) {
+        board_retry(s->c);
     } else if (err) {
-        board_decision(c, "searcher", "the searcher does not start: %.300s",
+        board_decision(s->c, "searcher", "the searcher does not start: %.300s",
                        fault.text);
         over(s, "the searcher does not start");
     } else {
+        if (s->plan.known)
+            s->started_s = board_active_s(s->c) - cost.seconds;
+        s->started_clocks -= cost.clocks;
         s->phase = SEARCH_PROBING;
     }
-}
-
-uint32_t search_made(const struct search *s)
-{
-    return s->trials - (s->trials && s->trial[0].incumbent ? 1 : 0);
 }
 
 static uint32_t stopped(const struct search *s)
 {
     uint32_t n = 0;
 
-    for (uint32_t i = 0; i < s->trials; i++)
-        n += s->trial[i].summary.label == TRIAL_STOPPED;
+    for (uint32_t i = 0; i < s->trials.n; i++)
+        n += s->trials.list[i].facts.label == TRIAL_STOPPED;
     return n;
 }
 
@@ -169,16 +172,17 @@ void search_record_end(struct search *s, uint32_t winner, const char *reason)
         &board_record(s->c, RECORD_SEARCH_ENDED)->search_ended;
 
     r->search = s->plan.number;
-    r->trials = search_made(s);
+    r->trials = trials_made(&s->trials);
     r->winner = winner;
-    r->trial_s = s->trial_time;
+    r->trial_s = s->time.length;
     r->seconds = board_active_s(s->c) - s->started_s;
     r->clocks = board_clocks_run(s->c) - s->started_clocks;
     r->waiting_s = board_waited_s(s->c) - s->waited_s;
-    for (uint32_t i = 0; i < s->trials; i++) {
-        const struct branch *b = board_branch(s->c, s->trial[i].run.branch);
+    for (uint32_t i = 0; i < s->trials.n; i++) {
+        const struct record_trial *f = &s->trials.list[i].facts;
+        const struct branch *b = board_branch(s->c, f->branch);
 
-        if (s->trial[i].number != winner || !b)
+        if (f->trial != winner || !b)
             continue;
         r->seconds = fmax(0, r->seconds - b->trace.seconds);
         r->clocks -= b->own_clocks;
@@ -188,27 +192,217 @@ void search_record_end(struct search *s, uint32_t winner, const char *reason)
     suggest_search_ended(s->c, s->plan.number);
 }
 
-/* ---- deciding ------------------------------------------------------------ */
+/* ---- the next trial ------------------------------------------------------ */
+
+/* A wide search is a run's first, whether it is asked for at once or after an
+ * epoch with a given initial setting: nothing is known of where good settings
+ * are. */
+static bool is_wide(const struct search *s)
+{
+    return !s->plan.retune || s->plan.number == 1;
+}
+
+/* The next step of the ladder, into the next proposal. The searcher is told of
+ * these as of all others. Where a search goes on, the ladder begins again: what
+ * was tried is left out. False: there is no further step, or the search is
+ * wide. */
+static bool take_step(struct search *s)
+{
+    struct setting *next = &s->proposals.next;
+
+    if (is_wide(s))
+        return false;
+    while (s->steps < LADDER_STEPS)
+        if (ladder_step(&s->judge, &s->plan.incumbent, s->steps++, next) &&
+            !proposals_barred(&s->proposals, next) &&
+            !trials_of(&s->trials, next) &&
+            !space_same(&s->trials.space, next, &s->plan.incumbent))
+            return true;
+    return false;
+}
+
+/* Settings that are judged are no longer running ones for the searcher. */
+static bool any_runs(const struct search *s)
+{
+    struct setting running;
+
+    return trials_running(&s->trials, &running, 1) > 0;
+}
+
+/* The next trial's setting: the incumbent, a suggestion, a step of the ladder,
+ * the searcher's. False: none, or not now (the board is told to try again). */
+static bool propose(struct search *s)
+{
+    struct proposals *p = &s->proposals;
+    uint32_t steps = s->steps;
+    struct fault fault = {0};
+    enum err err = ERR_OK;
+
+    if (p->next_json)
+        return true;
+    if (s->trials.n == 0 && s->plan.has_incumbent) {
+        p->next = s->plan.incumbent;
+    } else if (proposals_suggested(p)) {
+        proposals_take(p);
+    } else if (suggest_more(s->c)) {
+        return false; /* they come first, in the next step */
+    } else if (proposals_outside(p) || p->exhausted || !take_step(s)) {
+        judge_results(&s->judge);
+        err =
+            proposals_ask(p, s->plan.has_incumbent ? &s->plan.incumbent : NULL,
+                          any_runs(s), &fault);
+    }
+    if (proposals_settle(p, err, &fault))
+        return true;
+    s->steps = steps; /* the same again */
+    return false;
+}
+
+static bool may_begin(struct search *s)
+{
+    return trials_made(&s->trials) < s->plan.trials_max &&
+           proposals_possible(&s->proposals);
+}
+
+/* Begins a trial. False: none is to be had (see exhausted), or not now. */
+static bool begin_trial(struct search *s)
+{
+    struct proposals *p = &s->proposals;
+    struct trial *x;
+
+    if (!may_begin(s) || !propose(s))
+        return false;
+    x = trials_next(&s->trials, &p->next, p->next_json, p->next_suggestion);
+    x->facts.incumbent = s->trials.n == 0 && s->plan.has_incumbent;
+    if (!trial_fork(s->c, x, s->plan.parent)) {
+        board_retry(s->c);
+        return false;
+    }
+    x->run.goal = trial_time_shortest(&s->time);
+    if (s->time.decided)
+        trial_time_goal(&s->time, x, board_branch(s->c, x->facts.branch));
+    hopeless_slices(&s->time, x);
+    trial_begun(&s->trials, x);
+    proposals_begun(p);
+    return true;
+}
+
+/* ---- stop rules ---------------------------------------------------------- */
+
+/* Whether a suggestion is to be tried before the search ends by its stop rules:
+ * not where the searcher has nothing of its own, and suggestions are what these
+ * rules are about. */
+static bool wished(struct search *s)
+{
+    return !proposals_outside(&s->proposals) &&
+           proposals_suggested(&s->proposals);
+}
+
+static bool alike(const struct search *s)
+{
+    struct trial *top[SEARCH_TOP];
+
+    return judge_fastest(&s->judge, top, SEARCH_TOP) == SEARCH_TOP &&
+           top[SEARCH_TOP - 1]->facts.speed >=
+               SEARCH_ALIKE * top[0]->facts.speed;
+}
+
+/* A re-tune that has found as many settings about as good as the best of them
+ * as a first search compares leaves the rest to the finals. */
+static bool enough_ahead(const struct search *s)
+{
+    struct trial *found[SEARCH_TOP];
+
+    return trials_incumbent(&s->trials) &&
+           finalists_challengers(&s->judge, found, SEARCH_TOP) == SEARCH_TOP;
+}
+
+/* Time that the trials took so far. */
+static double spent(const struct search *s)
+{
+    double sum = 0;
+
+    for (uint32_t i = 0; i < s->trials.n; i++)
+        sum += s->trials.list[i].facts.run_s;
+    return sum;
+}
+
+static bool any_challenger(const struct search *s)
+{
+    for (uint32_t i = 0; i < s->trials.n; i++)
+        if (judge_challenges(&s->judge, &s->trials.list[i]))
+            return true;
+    return false;
+}
+
+/* A re-tune may cost what can still be gained by it, which is not known, but
+ * hardly more than the training since the last search took; and where a number
+ * of trials has found nothing ahead of the setting in use, the next will not
+ * either. The steps from the present setting are always made. */
+static const char *bound_reached(const struct search *s)
+{
+    uint32_t made = trials_made(&s->trials);
+
+    if (!trials_incumbent(&s->trials) || made < SEARCH_LEAST)
+        return NULL;
+    if (spent(s) >= s->plan.time_max)
+        return "it has taken as long as the training since the last search";
+    if (s->plan.vain_max && made >= s->plan.vain_max && !any_challenger(s))
+        return "nothing is ahead of the present setting";
+    return NULL;
+}
+
+/* Where trials have to be long (nothing moves for half an epoch, say), a first
+ * search's dozens of them would take longer than training does. */
+static bool took_long(const struct search *s)
+{
+    double epoch = s->judge.probe.unit_s * (double)board_units(s->c);
+
+    return !board_options(s->c)->max_trials &&
+           trials_made(&s->trials) >= SEARCH_DOZEN &&
+           spent(s) >= SEARCH_DOZEN * epoch;
+}
+
+/* Why the search ends with the trials made; NULL: it goes on. */
+static const char *enough(struct search *s)
+{
+    const char *bound = bound_reached(s);
+    bool used_up = trials_made(&s->trials) >= s->plan.trials_max;
+
+    /* What the user wants tried is. */
+    if (wished(s) && !used_up)
+        return NULL;
+    if (bound)
+        return bound;
+    if (enough_ahead(s))
+        return "five settings are better than the present one";
+    if (alike(s))
+        return "the five best settings are alike within 10 %";
+    if (used_up)
+        return "the number of trials is used up";
+    if (took_long(s))
+        return "the trials have taken as long as a dozen epochs";
+    return proposals_possible(&s->proposals) ? NULL
+                                             : "there is no other setting to "
+                                               "try";
+}
+
+/* ---- rounds -------------------------------------------------------------- */
 
 static void give_up(struct search *s)
 {
     struct record_decision *d;
 
-    s->gave_up = true;
+    s->judge.lenient = true;
     d = board_decision(s->c, "trial_time",
                        s->plan.retune
                            ? "no setting converges clearly within the longest "
                              "trial: those that seem ahead go on, if any"
                            : "no setting converges clearly within the longest "
                              "trial: the best speed counts");
-    board_decision_number(d, "trial_time", s->trial_time);
-    board_decision_number(d, "trials", search_made(s));
+    board_decision_number(d, "trial_time", s->time.length);
+    board_decision_number(d, "trials", trials_made(&s->trials));
     over(s, "no setting converges within the longest trial");
-}
-
-bool search_is_wide(const struct search *s)
-{
-    return !s->plan.retune || s->plan.number == 1;
 }
 
 /* Settings that are tried when none converges: as many as the stop rule looks
@@ -217,8 +411,7 @@ bool search_is_wide(const struct search *s)
  * not are what this search is for. */
 static uint32_t tries_undecided(const struct search *s)
 {
-    return s->plan.retune && search_is_wide(s) ? s->plan.trials_max
-                                               : SEARCH_TOP;
+    return s->plan.retune && is_wide(s) ? s->plan.trials_max : SEARCH_TOP;
 }
 
 /* Nothing converges yet: more time and one more setting (Algorithm 6). At the
@@ -228,186 +421,130 @@ static void go_on_undecided(struct search *s)
     bool longer;
 
     /* The time is not doubled again and again while the searcher thinks. */
-    if (search_may_begin(s) && !search_ask_next(s) && search_has_next(s))
+    if (may_begin(s) && !propose(s) && proposals_possible(&s->proposals))
         return;
-    longer = search_time_can_double(s) || search_time_raise_bound(s);
-    if (longer)
-        search_time_double(s);
-    else if (search_made(s) >= tries_undecided(s) &&
-             search_trials_live(s) > 0 &&
-             !(search_wished(s) && search_may_begin(s))) {
+    longer = trial_time_can_double(&s->time) ||
+             trial_time_raise_bound(&s->time, s->plan.retune);
+    if (longer) {
+        trial_time_double(&s->time);
+    } else if (trials_made(&s->trials) >= tries_undecided(s) &&
+               trials_live(&s->trials) > 0 && !(wished(s) && may_begin(s))) {
         give_up(s);
         return;
     }
-    if (search_trials_live(s) >= SEARCH_LIVE_MAX) {
-        struct trial *worst = search_slowest_live(s, NULL);
+    if (trials_live(&s->trials) >= TRIALS_LIVE_MAX) {
+        struct trial *worst = judge_slowest_live(&s->judge, NULL);
 
         if (worst)
-            search_trial_free(s, worst, "many trials, and it is the slowest");
+            trial_free(s->c, worst, "many trials, and it is the slowest");
     }
-    if (!search_trial_begin(s) && !longer && !search_may_begin(s))
+    if (!begin_trial(s) && !longer && !may_begin(s))
         give_up(s);
+}
+
+static bool all_arrived(struct search *s)
+{
+    return trial_run_all(&s->time, s->plan.parent, s->proposals.decision_s);
 }
 
 /* Frees the branches of trials that will not be finalists. */
 static void free_losers(struct search *s)
 {
-    struct trial *keep[SEARCH_FINALISTS_MAX + 1];
+    struct trial *keep[FINALISTS_MAX];
     size_t n = search_finalists(s, keep);
 
-    for (uint32_t i = 0; i < s->trials; i++) {
-        struct trial *t = &s->trial[i];
-        bool kept = t->incumbent;
+    for (uint32_t i = 0; i < s->trials.n; i++) {
+        struct trial *x = &s->trials.list[i];
+        bool kept = x->facts.incumbent;
 
         for (size_t k = 0; k < n; k++)
-            kept |= keep[k] == t;
-        if (!kept && t->arrived && t->run.branch != BRANCH_NONE)
-            search_trial_free(s, t, "slower than others");
+            kept |= keep[k] == x;
+        if (!kept && x->arrived && x->facts.branch != BRANCH_NONE)
+            trial_free(s->c, x, "slower than others");
     }
 }
 
-static bool alike(struct search *s)
-{
-    struct trial *top[SEARCH_TOP];
-
-    return search_fastest(s, top, SEARCH_TOP) == SEARCH_TOP &&
-           top[SEARCH_TOP - 1]->summary.speed >=
-               SEARCH_ALIKE * top[0]->summary.speed;
-}
-
-/* A re-tune that has found as many settings about as good as the best of them
- * as a first search compares leaves the rest to the finals. */
-static bool enough_ahead(struct search *s)
-{
-    struct trial *found[SEARCH_TOP];
-
-    return search_incumbent(s) &&
-           search_challengers(s, found, SEARCH_TOP) == SEARCH_TOP;
-}
-
-/* What the trials took so far. */
-static double spent(const struct search *s)
-{
-    double sum = 0;
-
-    for (uint32_t i = 0; i < s->trials; i++)
-        sum += s->trial[i].seconds;
-    return sum;
-}
-
-static bool any_challenger(struct search *s)
-{
-    for (uint32_t i = 0; i < s->trials; i++)
-        if (search_challenges(s, &s->trial[i]))
-            return true;
-    return false;
-}
-
-/* A re-tune may cost what can still be gained by it, which is not known, but
- * hardly more than the training since the last search took; and where a number
- * of trials has found nothing ahead of the setting in use, the next will not
- * either. The steps from the present setting are always made. */
-static const char *bound_reached(struct search *s)
-{
-    if (!search_incumbent(s) || search_made(s) < SEARCH_LEAST)
-        return NULL;
-    if (spent(s) >= s->plan.time_max)
-        return "it has taken as long as the training since the last search";
-    if (s->plan.vain_max && search_made(s) >= s->plan.vain_max &&
-        !any_challenger(s))
-        return "nothing is ahead of the present setting";
-    return NULL;
-}
-
-/* Where trials have to be long (nothing moves for half an epoch, say), a first
- * search's dozens of them would take longer than training does. */
-static bool took_long(const struct search *s)
-{
-    double epoch = s->unit_s * (double)board_units(s->c);
-
-    return !board_options(s->c)->max_trials && search_made(s) >= SEARCH_DOZEN &&
-           spent(s) >= SEARCH_DOZEN * epoch;
-}
-
-/* Why the search ends with the trials made; NULL: it goes on. */
-static const char *enough(struct search *s)
-{
-    const char *bound = bound_reached(s);
-
-    /* What the user wants tried is. */
-    if (search_wished(s) && search_made(s) < s->plan.trials_max)
-        return NULL;
-    if (bound)
-        return bound;
-    if (enough_ahead(s))
-        return "five settings are better than the present one";
-    if (alike(s))
-        return "the five best settings are alike within 10 %";
-    if (search_made(s) >= s->plan.trials_max)
-        return "the number of trials is used up";
-    if (took_long(s))
-        return "the trials have taken as long as a dozen epochs";
-    return search_has_next(s) ? NULL : "there is no other setting to try";
-}
-
-/* @all: no trial is under way. */
+/* The trial time is known: one trial after another. @all: none is under way. */
 static void go_on_decided(struct search *s, bool all)
 {
     const char *reason;
 
-    if (search_trials_judge(s))
+    if (judge_arrived(&s->judge))
         free_losers(s);
-    if (!all && !search_trials_overlap(s))
+    if (!all && !trial_run_overlaps(&s->time))
         return;
     reason = enough(s);
-    if (!reason && !search_trial_begin(s))
+    if (!reason && !begin_trial(s))
         reason = enough(s);
     if (reason && all)
         over(s, reason);
+}
+
+/* All trials have run the time tried so far: is it long enough? */
+static void find_time(struct search *s)
+{
+    judge_arrived(&s->judge);
+    if (!judge_any_clear(&s->judge))
+        return;
+    if (trial_time_shorten(&s->time, s->proposals.decision_s))
+        judge_arrived(&s->judge);
+    trial_time_decide(&s->time);
+    free_losers(s);
 }
 
 static void try_settings(struct search *s)
 {
     bool all;
 
-    if (!search_recall_lost(s))
+    if (!recall_lost(&s->time, s->plan.parent))
         return;
     /* One pass does what the events brought; a new trial waits for its fork. */
-    if (s->trials == 0 && !search_trial_begin(s)) {
-        if (!search_has_next(s))
+    if (s->trials.n == 0 && !begin_trial(s)) {
+        if (!proposals_possible(&s->proposals))
             over(s, "there is no setting to try");
         return;
     }
-    search_stop_look(s);
-    all = search_trials_arrived(s);
-    if (all && !s->decided) {
-        search_trials_judge(s);
-        if (search_any_clear(s)) {
-            if (search_time_shorten(s))
-                search_trials_judge(s);
-            search_time_decide(s);
-            free_losers(s);
-        }
-    }
-    if (s->decided)
+    hopeless_look(&s->time);
+    all = all_arrived(s);
+    if (all && !s->time.decided)
+        find_time(s);
+    if (s->time.decided)
         go_on_decided(s, all);
-    else if (all && bound_reached(s) && !search_wished(s))
+    else if (all && bound_reached(s) && !wished(s))
         over(s, bound_reached(s));
     else if (all)
         go_on_undecided(s);
     if (s->phase == SEARCH_TRYING)
-        search_trials_arrived(s);
+        all_arrived(s);
 }
 
 enum search_state search_advance(struct search *s)
 {
-    search_ask_measure(s);
-    search_ask_listen(s);
+    const struct search_plan *plan = &s->plan;
+
+    assert(s->c);
+    proposals_measure(&s->proposals);
     if (s->phase == SEARCH_OPENING)
         open_searcher(s);
-    if (s->phase == SEARCH_PROBING && search_probe_advance(s))
+    if (s->phase == SEARCH_PROBING &&
+        probe_advance(&s->judge.probe, s->c, plan->parent, &s->trials.space,
+                      plan->has_incumbent ? &plan->incumbent : NULL))
         s->phase = SEARCH_TRYING;
     if (s->phase == SEARCH_TRYING)
         try_settings(s);
     return s->phase == SEARCH_OVER ? SEARCH_DONE : SEARCH_BUSY;
+}
+
+/* ---- what was found ------------------------------------------------------ */
+
+size_t search_finalists(const struct search *s,
+                        struct trial *out[FINALISTS_MAX])
+{
+    return finalists_of(&s->judge, s->plan.retune, out);
+}
+
+size_t search_least_bad(const struct search *s,
+                        struct trial *out[FINALISTS_MAX])
+{
+    return finalists_least_bad(&s->judge, out);
 }

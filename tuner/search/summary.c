@@ -4,14 +4,23 @@
 #include <math.h>
 #include <string.h>
 
-void summary_diverged(struct summary *out)
+void summary_none(struct record_trial *out)
 {
-    memset(out, 0, sizeof(*out));
+    out->label = TRIAL_RUNNING;
+    out->speed = out->noise = out->range = out->seconds = 0;
+    out->points = 0;
+    memset(out->time_s, 0, sizeof(out->time_s));
+    memset(out->loss, 0, sizeof(out->loss));
+}
+
+void summary_diverged(struct record_trial *out)
+{
+    summary_none(out);
     out->label = TRIAL_DIVERGED;
 }
 
 /* Windows of as equal numbers of the curve's points as can be. */
-static void downsample(const struct curve *curve, struct summary *out)
+static void downsample(const struct curve *curve, struct record_trial *out)
 {
     uint32_t n = curve->len;
     uint32_t k = n < SUMMARY_WINDOWS ? n : SUMMARY_WINDOWS;
@@ -30,7 +39,7 @@ static void downsample(const struct curve *curve, struct summary *out)
     }
 }
 
-static bool finite_points(const struct summary *s)
+static bool finite_points(const struct record_trial *s)
 {
     for (uint32_t i = 0; i < s->points; i++)
         if (!isfinite(s->loss[i]))
@@ -39,11 +48,12 @@ static bool finite_points(const struct summary *s)
 }
 
 void summary_of(const struct curve *curve, double before, double floor,
-                struct summary *out)
+                struct record_trial *out)
 {
     double last, noise = 0;
 
-    memset(out, 0, sizeof(*out));
+    assert(curve->len <= TRACE_WINDOWS_MAX);
+    summary_none(out);
     out->label = TRIAL_UNSTABLE;
     out->loss[0] = before;
     out->points = 1;

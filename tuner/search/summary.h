@@ -1,8 +1,9 @@
 /* Progress summary: how fast a trial converges, and whether to believe it.
  *
- * Source: Cui 2017, section 5.3.1, with DESIGN's departures: K windows over the
- * whole trace, none dropped; the loss before the trial is the first point; what
- * is not finite is diverged, never a number that compares.
+ * The label of a trial is decided here. Source: Cui 2017, section 5.3.1, with
+ * DESIGN's departures: K windows over the whole trace, none dropped; the loss
+ * before the trial is the first point; what is not finite is diverged, never a
+ * number that compares.
  */
 #ifndef TUNER_SUMMARY_H
 #define TUNER_SUMMARY_H
@@ -11,33 +12,29 @@
 #include "tuner/history/record.h"
 
 enum {
-    SUMMARY_WINDOWS = 10
-}; /* K: white noise falls K times in a row with
-    * probability < 0.1 % */
-
-struct summary {
-    enum trial_label label; /* CONVERGING, UNSTABLE or DIVERGED */
-    double speed;           /* loss units per second, >= 0 */
-    double range;           /* last - first; < 0: the loss fell */
-    double noise;           /* largest rise between neighbouring points, >= 0 */
-    double seconds;         /* of the curve */
-    uint32_t points;        /* 1 .. RECORD_POINTS_MAX */
-    double time_s[RECORD_POINTS_MAX], loss[RECORD_POINTS_MAX];
+    SUMMARY_WINDOWS = 10 /* K: white noise falls K times in a row with
+                          * probability < 0.1 % */
 };
 
 /* Summary of a trial's curve.
  *
  * @before   mean loss at its start (of a probe)
  * @floor    no loss is ever below; NAN: unknown
- * @out      fewer than K windows give as many points; none at all is UNSTABLE
+ * @out      label, speed, noise, range, seconds (of the curve), points, time_s
+ *           and loss are written, no other member; fewer than K windows give
+ *           as many points; none at all is UNSTABLE
  *
  * speed = max((-range - noise) / seconds, 0); converging if range < 0 and noise
  * < |range| / K; diverged if anything is not finite, or, where the floor is
  * known, if the last loss - floor exceeds ten times that before. O(n). */
 void summary_of(const struct curve *curve, double before, double floor,
-                struct summary *out);
+                struct record_trial *out);
 
-/* What a trace that reported something non-finite is: diverged, speed 0. */
-void summary_diverged(struct summary *out);
+/* Summary of a trace that reported something that is not finite: diverged,
+ * speed 0. */
+void summary_diverged(struct record_trial *out);
+
+/* No summary: label RUNNING, all else 0. */
+void summary_none(struct record_trial *out);
 
 #endif

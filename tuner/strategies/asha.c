@@ -24,11 +24,12 @@ struct asha {
     struct board *c;
     struct contest ct;
     uint32_t min_resource, max_resource, eta, concurrent;
-    uint32_t rungs;                    /* 1 .. ASHA_RUNGS_MAX */
-    double (*result)[ASHA_RUNGS_MAX];  /* owned, [ct.max]: score at each rung;
-                                        * INFINITY: diverged or failed there */
-    uint32_t job[CONTEST_RUNNING_MAX]; /* [concurrent] trials; 0: free */
-    uint32_t shortages;                /* of memory, that were seen */
+    uint32_t rungs; /* 1 .. ASHA_RUNGS_MAX */
+    double (
+        *result)[ASHA_RUNGS_MAX]; /* owned, [ct.trials.max]: score at each rung;
+                                   * INFINITY: diverged or failed there */
+    uint32_t job[TRIALS_LIVE_MAX]; /* [concurrent] trials; 0: free */
+    uint32_t shortages;            /* of memory, that were seen */
     uint32_t winner;
     bool training;
 };
@@ -119,13 +120,13 @@ static uint32_t recorded(const struct asha *a, uint32_t rung,
     uint32_t n = 0;
 
     *better = 0;
-    for (uint32_t i = 0; i < a->ct.n; i++) {
+    for (uint32_t i = 0; i < a->ct.trials.n; i++) {
         if (a->ct.x[i].rung <= rung)
             continue;
         n++;
         if (own && (a->result[i][rung] < own[rung] ||
                     (a->result[i][rung] == own[rung] &&
-                     a->ct.x[i].number < x->number)))
+                     contest_number(&a->ct.x[i]) < contest_number(x))))
             ++*better;
     }
     return n;
@@ -134,7 +135,7 @@ static uint32_t recorded(const struct asha *a, uint32_t rung,
 /* How many results rung @rung will have at most. */
 static uint32_t at_most(const struct asha *a, uint32_t rung)
 {
-    uint32_t n = contest_spent(&a->ct) ? a->ct.n : a->ct.max;
+    uint32_t n = contest_spent(&a->ct) ? a->ct.trials.n : a->ct.trials.max;
 
     for (uint32_t i = 0; i < rung; i++)
         n /= a->eta;
@@ -151,7 +152,7 @@ static bool waits_at(const struct contestant *x, uint32_t rung)
 static struct contestant *promotable(struct asha *a)
 {
     for (uint32_t rung = a->rungs - 1; rung-- > 0;)
-        for (uint32_t i = 0; i < a->ct.n; i++) {
+        for (uint32_t i = 0; i < a->ct.trials.n; i++) {
             struct contestant *x = &a->ct.x[i];
             uint32_t better, n;
 
@@ -169,7 +170,7 @@ static struct contestant *best_of_all(struct asha *a)
 {
     struct contestant *best = NULL;
 
-    for (uint32_t i = 0; i < a->ct.n; i++) {
+    for (uint32_t i = 0; i < a->ct.trials.n; i++) {
         struct contestant *x = &a->ct.x[i];
 
         if (!x->out && x->rung > 0 && (!best || contest_before(x, best)))
@@ -184,8 +185,8 @@ static void trim(struct asha *a)
 {
     struct contestant *best = best_of_all(a);
 
-    a->ct.champion = best ? best->number : 0;
-    for (uint32_t i = 0; i < a->ct.n; i++) {
+    a->ct.champion = best ? contest_number(best) : 0;
+    for (uint32_t i = 0; i < a->ct.trials.n; i++) {
         struct contestant *x = &a->ct.x[i];
         uint32_t rung = x->rung - 1, better;
 
@@ -203,7 +204,7 @@ static void promote(struct asha *a, struct contestant *x)
 {
     struct record_decision *d = board_decision(
         a->c, "promotion", "trial %u is promoted to rung %u: up to %u %s",
-        x->number, x->rung + 1, goal(a, x->rung), a->ct.unit);
+        contest_number(x), x->rung + 1, goal(a, x->rung), a->ct.unit);
 
     board_decision_number(d, "rung", x->rung + 1);
     board_decision_number(d, "resource", goal(a, x->rung));
@@ -256,13 +257,13 @@ static bool run_jobs(struct asha *a)
 {
     bool freed = false;
 
-    for (uint32_t i = 0; i < CONTEST_RUNNING_MAX; i++) {
+    for (uint32_t i = 0; i < TRIALS_LIVE_MAX; i++) {
         struct contestant *x;
 
         share_memory(a);
         if (!a->job[i] && i < a->concurrent) {
             x = next_job(a);
-            a->job[i] = x ? x->number : 0;
+            a->job[i] = x ? contest_number(x) : 0;
         }
         if (a->job[i] && job_over(a, contest_trial(&a->ct, a->job[i]))) {
             a->job[i] = 0;
@@ -276,7 +277,7 @@ static bool run_jobs(struct asha *a)
 
 static bool idle(const struct asha *a)
 {
-    for (uint32_t i = 0; i < CONTEST_RUNNING_MAX; i++)
+    for (uint32_t i = 0; i < TRIALS_LIVE_MAX; i++)
         if (a->job[i])
             return false;
     return true;
@@ -288,7 +289,7 @@ static void finish(struct asha *a)
 
     contest_end(&a->ct, winner, "no trial is left to promote");
     a->training = true;
-    a->winner = winner ? winner->number : 0;
+    a->winner = winner ? contest_number(winner) : 0;
     if (!winner)
         contest_failed(&a->ct);
 }
@@ -302,7 +303,7 @@ static bool start(struct asha *a)
     if (!contest_start(&a->ct, max, "rungs of settings"))
         return false;
     if (!a->result)
-        a->result = mem_calloc(a->ct.max, sizeof(*a->result));
+        a->result = mem_calloc(a->ct.trials.max, sizeof(*a->result));
     if (!a->result)
         board_retry(c);
     return a->result != NULL;

@@ -60,7 +60,7 @@ static void compare(struct complete *s, enum contest_state state)
         return;
     d = board_decision(s->c, "complete",
                        "trial %u is trained to its end after %u epochs",
-                       x->number, x->last.e.epoch);
+                       contest_number(x), x->last.e.epoch);
     board_decision_number(d, "epochs", x->last.e.epoch);
     if (!isnan(x->best))
         board_decision_number(d, "result", board_result(s->c, x->best));
@@ -68,7 +68,7 @@ static void compare(struct complete *s, enum contest_state state)
     contest_drop(&s->ct, x, "it is trained to its end");
     old = s->best ? contest_trial(&s->ct, s->best) : NULL;
     if (!old || isnan(old->best) || x->best < old->best)
-        s->best = x->number;
+        s->best = contest_number(x);
 }
 
 static void finish(struct complete *s)
@@ -78,13 +78,13 @@ static void finish(struct complete *s)
     char text[128];
 
     snprintf(text, sizeof(text), "all %u settings were trained to their ends",
-             s->ct.n);
+             s->ct.trials.n);
     contest_end(&s->ct, winner, text);
     if (winner)
         board_end(c, RUN_FINISHED,
                   plateau_reached(&winner->plateau) ? "converged"
                                                     : "max_epochs",
-                  "%s: trial %u is the best", text, winner->number);
+                  "%s: trial %u is the best", text, contest_number(winner));
     else
         contest_failed(&s->ct);
 }

@@ -4,6 +4,7 @@
 #include "searchers/space/space_json.h"
 #include "tuner/board/byhand.h"
 #include "tuner/board/choice.h"
+#include "tuner/board/saved.h"
 #include "tuner/board/stops.h"
 #include "tuner/board/strategy.h"
 #include "tuner/board/suggest.h"
@@ -27,12 +28,10 @@ enum err contest_init(struct contest *ct, struct board *c, struct fault *f)
 
 void contest_deinit(struct contest *ct)
 {
-    for (uint32_t i = 0; i < ct->n; i++)
-        json_decref(ct->x[i].json);
+    proposals_deinit(&ct->proposals);
+    trials_deinit(&ct->trials);
     mem_free(ct->x);
-    json_decref(ct->next_json);
-    json_decref(ct->adopted.json);
-    searcher_close(ct->searcher);
+    json_decref(ct->own.facts.setting);
     memset(ct, 0, sizeof(*ct));
 }
 
@@ -61,23 +60,25 @@ bool contest_start(struct contest *ct, uint32_t max, const char *reason)
         max = TUNER_TRIALS_MAX;
     if (!board_options(c)->searcher || space_dims(board_space(c)) == 0)
         max = 1;
+    /* What acts is known by now. */
+    trials_init(&ct->trials, c, board_space(c), board_searches_before(c) + 1,
+                board_trials_before(c) + 1);
     ct->x = mem_calloc(max, sizeof(*ct->x));
-    if (!ct->x) {
+    if (!ct->x || trials_open(&ct->trials, max)) {
+        mem_free(ct->x);
+        ct->x = NULL;
         board_retry(c);
         return false;
     }
-    ct->max = max;
-    ct->space = *board_space(c); /* what acts is known by now */
+    proposals_init(&ct->proposals, &ct->trials);
     ct->open = true;
-    ct->search = board_searches_before(c) + 1;
-    ct->first_trial = board_trials_before(c) + 1;
     ct->started_s = board_active_s(c);
     ct->started_clocks = board_clocks_run(c);
     r = &board_record(c, RECORD_SEARCH_STARTED)->search_started;
-    r->search = ct->search;
+    r->search = ct->trials.search;
     r->parent = 0;
     r->trials_max = max;
-    r->tunables = space_to_json(&ct->space);
+    r->tunables = space_to_json(&ct->trials.space);
     snprintf(r->reason, sizeof(r->reason), "%s", reason);
     board_set_status(c, RUN_TUNING, reason);
     return true;
@@ -85,35 +86,42 @@ bool contest_start(struct contest *ct, uint32_t max, const char *reason)
 
 struct contestant *contest_trial(struct contest *ct, uint32_t number)
 {
-    assert(number >= ct->first_trial && number - ct->first_trial < ct->n);
-    return &ct->x[number - ct->first_trial];
+    assert(number >= ct->trials.first);
+    assert(number - ct->trials.first < ct->trials.n);
+    return &ct->x[number - ct->trials.first];
+}
+
+uint32_t contest_number(const struct contestant *x)
+{
+    return x->t->facts.trial;
 }
 
 uint32_t contest_index(const struct contest *ct, const struct contestant *x)
 {
-    return x->number - ct->first_trial;
+    assert(contest_number(x) >= ct->trials.first);
+    return contest_number(x) - ct->trials.first;
 }
 
 bool contest_before(const struct contestant *a, const struct contestant *b)
 {
     if (isnan(a->score) || isnan(b->score))
-        return isnan(a->score) ? isnan(b->score) && a->number < b->number
-                               : true;
+        return isnan(a->score)
+                   ? isnan(b->score) && contest_number(a) < contest_number(b)
+                   : true;
     return a->score < b->score ||
-           (a->score == b->score && a->number < b->number);
+           (a->score == b->score && contest_number(a) < contest_number(b));
 }
 
 /* ---- records ------------------------------------------------------------- */
 
-/* The loss by time, as far as the branch's trace shows it. There is no probe:
- * the first window stands for the loss before. */
+/* Speed and label of a branch, as far as its trace shows the loss by time.
+ * There is no probe: the first window stands for the loss before. */
 static void summarise(const struct contest *ct, const struct branch *b,
-                      struct summary *out)
+                      struct record_trial *out)
 {
-    static const struct summary zero;
     struct curve curve;
 
-    *out = zero;
+    summary_none(out);
     if (b->nonfinite) {
         summary_diverged(out);
         return;
@@ -124,47 +132,36 @@ static void summarise(const struct contest *ct, const struct branch *b,
                    out);
 }
 
-static void record_trial(struct contest *ct, const struct contestant *x,
+/* Records a trial: what its branch has run, under the label it has. */
+static void record_trial(struct contest *ct, struct contestant *x,
                          enum record_kind kind)
 {
-    struct record_trial *r = &board_record(ct->c, kind)->trial;
-    const struct branch *b = board_branch(ct->c, x->branch);
-    struct summary s;
+    struct record_trial *f = &x->t->facts;
+    const struct branch *b = board_branch(ct->c, f->branch);
+    enum trial_label label = f->label;
 
-    r->trial = x->number;
-    r->search = ct->search;
-    r->branch = x->branch;
-    r->setting = json_incref(x->json);
-    r->label = x->label;
-    r->suggestion = x->suggestion;
-    if (!b)
-        return;
-    summarise(ct, b, &s);
-    r->speed = s.speed;
-    r->noise = s.noise;
-    r->range = s.range;
-    r->seconds = b->trace.seconds;
-    r->samples = b->own_samples;
-    r->clocks = b->own_clocks;
-    r->points = s.points;
-    memcpy(r->time_s, s.time_s, sizeof(r->time_s));
-    memcpy(r->loss, s.loss, sizeof(r->loss));
+    summary_none(f);
+    if (b)
+        summarise(ct, b, f);
+    f->label = label;
+    f->seconds = b ? b->trace.seconds : 0;
+    f->samples = b ? b->own_samples : 0;
+    f->clocks = b ? b->own_clocks : 0;
+    trial_record(ct->c, x->t, kind);
 }
 
 /* The label of a trial that goes on or is dropped: what its losses show. */
 static void label(struct contest *ct, struct contestant *x)
 {
-    const struct branch *b = board_branch(ct->c, x->branch);
-    struct summary s;
+    struct record_trial *f = &x->t->facts;
+    const struct branch *b = board_branch(ct->c, f->branch);
 
     if (x->parked)
         return; /* as it was */
-    if (!b || b->own_samples == 0) {
-        x->label = TRIAL_STOPPED;
-        return;
-    }
-    summarise(ct, b, &s);
-    x->label = s.label;
+    if (b && b->own_samples > 0)
+        summarise(ct, b, f);
+    else
+        f->label = TRIAL_STOPPED;
 }
 
 /* The run's present state is the leader's branch; without it, its model. */
@@ -181,7 +178,7 @@ static void base_without(struct contest *ct, branch_id gone)
 /* What its branch took, before it goes. */
 static void count_spent(struct contest *ct, struct contestant *x)
 {
-    const struct branch *b = board_branch(ct->c, x->branch);
+    const struct branch *b = board_branch(ct->c, x->t->facts.branch);
 
     if (!b)
         return;
@@ -198,16 +195,16 @@ static void put_out(struct contest *ct, struct contestant *x,
     if (!ct->ended)
         record_trial(ct, x, RECORD_TRIAL_ENDED);
     count_spent(ct, x);
-    base_without(ct, x->branch);
+    base_without(ct, x->t->facts.branch);
     if (x->started)
         training_deinit(&x->line);
-    if (x->branch != BRANCH_NONE)
-        board_cut(c, x->branch);
-    board_free(c, x->branch, reason);
-    x->branch = BRANCH_NONE;
+    if (x->t->facts.branch != BRANCH_NONE)
+        board_cut(c, x->t->facts.branch);
+    board_free(c, x->t->facts.branch, reason);
+    x->t->facts.branch = BRANCH_NONE;
     x->out = true;
     x->running = x->parked = false;
-    if (!x->judged)
+    if (!x->t->judged)
         contest_judge(ct, x);
 }
 
@@ -221,9 +218,9 @@ void contest_drop(struct contest *ct, struct contestant *x, const char *reason)
 
 bool contest_spent(const struct contest *ct)
 {
-    return contest_exhausted(ct) || ct->n == ct->max ||
+    return contest_exhausted(ct) || ct->trials.n == ct->trials.max ||
            ct->refused >= CONTEST_REFUSED ||
-           (isnan(ct->reference) && ct->n >= CONTEST_HOPELESS);
+           (isnan(ct->reference) && ct->trials.n >= CONTEST_HOPELESS);
 }
 
 /* ---- memory -------------------------------------------------------------- */
@@ -235,11 +232,12 @@ static struct contestant *worst_of(struct contest *ct, bool running,
 {
     struct contestant *worst = NULL;
 
-    for (uint32_t i = 0; i < ct->n; i++) {
+    for (uint32_t i = 0; i < ct->trials.n; i++) {
         struct contestant *x = &ct->x[i];
 
         if (x->out || x->running != running || x == but ||
-            x->number == ct->leader || x->number == ct->champion)
+            contest_number(x) == ct->leader ||
+            contest_number(x) == ct->champion)
             continue;
         if (!worst || x->line.epochs < worst->line.epochs ||
             (x->line.epochs == worst->line.epochs && contest_before(worst, x)))
@@ -255,7 +253,7 @@ static struct contestant *can_park(struct contest *ct)
 {
     struct board *c = ct->c;
     struct contestant *x = ct->leader ? contest_trial(ct, ct->leader) : NULL;
-    const struct branch *b = x ? board_branch(c, x->branch) : NULL;
+    const struct branch *b = x ? board_branch(c, x->t->facts.branch) : NULL;
     const struct branch *best = board_branch(c, board_best(c)->branch);
 
     if (!b || !best || x->running || !x->started || !branch_idle(b) ||
@@ -274,12 +272,12 @@ static void park(struct contest *ct, struct contestant *x)
 
     board_decision(c, "memory",
                    "memory is short: trial %u waits as the best model",
-                   x->number);
+                   contest_number(x));
     count_spent(ct, x);
-    base_without(ct, x->branch);
+    base_without(ct, x->t->facts.branch);
     training_deinit(&x->line);
-    board_free(c, x->branch, "waits as the best model");
-    x->branch = BRANCH_NONE;
+    board_free(c, x->t->facts.branch, "waits as the best model");
+    x->t->facts.branch = BRANCH_NONE;
     x->started = false;
     x->parked = true;
 }
@@ -299,7 +297,7 @@ static bool make_room(struct contest *ct, const struct contestant *x)
     board_decision(ct->c, "memory",
                    "no memory for trial %u: trial %u, the worst of those that "
                    "wait, is freed",
-                   x->number, worst->number);
+                   contest_number(x), contest_number(worst));
     contest_drop(ct, worst, "memory");
     return true;
 }
@@ -314,13 +312,13 @@ static void make_room_beside(struct contest *ct, const struct contestant *x)
         return;
     board_decision(ct->c, "memory",
                    "no memory to test trial %u: trial %u beside it is freed",
-                   x->number, worst->number);
+                   contest_number(x), contest_number(worst));
     contest_drop(ct, worst, "memory");
 }
 
 static bool others_run(const struct contest *ct, const struct contestant *x)
 {
-    for (uint32_t i = 0; i < ct->n; i++)
+    for (uint32_t i = 0; i < ct->trials.n; i++)
         if (ct->x[i].running && &ct->x[i] != x)
             return true;
     return false;
@@ -330,20 +328,17 @@ static bool others_run(const struct contest *ct, const struct contestant *x)
 
 static bool fork_branch(struct contest *ct, struct contestant *x)
 {
-    struct board *c = ct->c;
-    branch_id from =
-        x->parked ? board_best(c)->branch : (x == &ct->adopted ? ct->from : 0);
-    const struct branch *b =
-        board_fork(c, board_branch(c, from), BRANCH_TRAINING, &x->setting,
-                   x->json, "trial");
+    branch_id from = 0;
 
-    if (!b) {
-        make_room(ct, x);
-        board_retry(c);
-        return false;
-    }
-    x->branch = b->id;
-    return true;
+    if (x->parked)
+        from = board_best(ct->c)->branch;
+    else if (x == &ct->adopted)
+        from = ct->from;
+    if (trial_fork(ct->c, x->t, from))
+        return true;
+    make_room(ct, x);
+    board_retry(ct->c);
+    return false;
 }
 
 /* A refused fork costs the worst trial that waits; while others run, memory may
@@ -355,7 +350,7 @@ static void refused(struct contest *ct, struct contestant *x,
     enum err err = b->error;
 
     board_free(c, b->id, "refused");
-    x->branch = BRANCH_NONE;
+    x->t->facts.branch = BRANCH_NONE;
     if (make_room(ct, x) || others_run(ct, x) || board_made_room(c)) {
         board_retry(c);
         return;
@@ -371,9 +366,9 @@ static void refused(struct contest *ct, struct contestant *x,
                   err_text(err));
         return;
     }
-    board_decision(c, "memory", "no memory for trial %u: %s", x->number,
+    board_decision(c, "memory", "no memory for trial %u: %s", contest_number(x),
                    err_text(err));
-    x->label = TRIAL_FAILED;
+    x->t->facts.label = TRIAL_FAILED;
     ct->refused++;
     put_out(ct, x, "refused");
 }
@@ -394,7 +389,7 @@ static void go_on(struct contest *ct, const struct branch *b)
 static bool started(struct contest *ct, struct contestant *x)
 {
     struct board *c = ct->c;
-    const struct branch *b = board_branch(c, x->branch);
+    const struct branch *b = board_branch(c, x->t->facts.branch);
 
     if (x->started)
         return true;
@@ -413,36 +408,31 @@ static bool started(struct contest *ct, struct contestant *x)
     else
         training_init(&x->line, c, b->id, true);
     x->started = true;
-    if (x->parked && x->number == ct->leader)
-        board_set_base(c, x->branch);
+    if (x->parked && contest_number(x) == ct->leader)
+        board_set_base(c, x->t->facts.branch);
     x->parked = false;
     return true;
 }
 
 struct contestant *contest_begin(struct contest *ct)
 {
-    struct contestant *x = &ct->x[ct->n];
+    struct contestant *x = &ct->x[ct->trials.n];
+    const struct proposals *p = &ct->proposals;
 
     if (contest_spent(ct) || !contest_propose(ct))
         return NULL;
     *x = (struct contestant){
-        .number = ct->first_trial + ct->n,
-        .setting = ct->next,
-        .json = ct->next_json,
-        .branch = BRANCH_NONE,
+        .t = trials_next(&ct->trials, &p->next, p->next_json,
+                         p->next_suggestion),
         .running = true,
         .score = NAN,
         .best = NAN,
-        .suggestion = ct->next_suggestion,
     };
     plateau_init(&x->plateau, board_options(ct->c)->plateau_epochs);
     if (!fork_branch(ct, x))
         return NULL;
-    ct->next_json = NULL;
-    ct->n++;
-    if (x->suggestion)
-        suggest_begun(ct->c);
-    record_trial(ct, x, RECORD_TRIAL_STARTED);
+    trial_begun(&ct->trials, x->t);
+    proposals_begun(&ct->proposals);
     return x;
 }
 
@@ -453,9 +443,9 @@ static void take_lead(struct contest *ct, struct contestant *x,
 {
     struct board *c = ct->c;
 
-    ct->leader = x->number;
-    board_set_base(c, x->branch);
-    choice_record(c, board_branch(c, x->branch), reason);
+    ct->leader = contest_number(x);
+    board_set_base(c, x->t->facts.branch);
+    choice_record(c, board_branch(c, x->t->facts.branch), reason);
 }
 
 /* A new leader: its lineage is the run's from now on (the history takes its
@@ -465,13 +455,13 @@ static void maybe_lead(struct contest *ct, struct contestant *x, bool lead)
     struct contestant *old = ct->leader ? contest_trial(ct, ct->leader) : NULL;
     char reason[RECORD_TEXT_MAX];
 
-    if (!lead || ct->leader == x->number)
+    if (!lead || ct->leader == contest_number(x))
         return;
     if (old && old->parked) /* what it waits as is replaced */
         put_out(ct, old, "memory");
     snprintf(reason, sizeof(reason),
-             "trial %u has the best model so far, after epoch %u", x->number,
-             x->last.e.epoch);
+             "trial %u has the best model so far, after epoch %u",
+             contest_number(x), x->last.e.epoch);
     take_lead(ct, x, reason);
 }
 
@@ -507,7 +497,7 @@ static void take_epoch(struct contest *ct, struct contestant *x,
     x->plateau.limit = board_options(c)->plateau_epochs;
     plateau_add(&x->plateau, board_score(c, e->e.loss, e->metric));
     maybe_lead(ct, x, best || target || ct->leader == 0);
-    training_record(&x->line, e, ct->leader == x->number, best);
+    training_record(&x->line, e, ct->leader == contest_number(x), best);
     if (best)
         board_set_best(c, x->line.kept, &e->e, e->metric);
     board_drop(c, x->line.kept, "not needed");
@@ -525,19 +515,20 @@ static void take_epoch(struct contest *ct, struct contestant *x,
 /* It diverged, or the application or the memory failed. */
 static void broken(struct contest *ct, struct contestant *x)
 {
-    const struct branch *b = board_branch(ct->c, x->branch);
+    const struct branch *b = board_branch(ct->c, x->t->facts.branch);
 
-    x->label = b->nonfinite ? TRIAL_DIVERGED : TRIAL_FAILED;
+    x->t->facts.label = b->nonfinite ? TRIAL_DIVERGED : TRIAL_FAILED;
     if (ct->ended) {
         choice_broken(ct->c, b);
         return;
     }
     ct->refused = b->error == ERR_LIMIT ? ct->refused + 1 : 0;
     if (!b->nonfinite)
-        board_decision(ct->c, "trial", "trial %u failed: %.200s", x->number,
+        board_decision(ct->c, "trial", "trial %u failed: %.200s",
+                       contest_number(x),
                        b->error == ERR_LIMIT ? "no memory for its test"
                                              : board_failure(ct->c));
-    put_out(ct, x, trial_label_name(x->label));
+    put_out(ct, x, trial_label_name(x->t->facts.label));
 }
 
 /* A test that finds no memory takes that of the worst trial that waits. */
@@ -602,11 +593,12 @@ static void record_end(struct contest *ct, const struct contestant *winner,
     struct board *c = ct->c;
     struct record_search_ended *r =
         &board_record(c, RECORD_SEARCH_ENDED)->search_ended;
-    const struct branch *b = winner ? board_branch(c, winner->branch) : NULL;
+    const struct branch *b =
+        winner ? board_branch(c, winner->t->facts.branch) : NULL;
 
-    r->search = ct->search;
-    r->trials = ct->n;
-    r->winner = winner ? winner->number : 0;
+    r->search = ct->trials.search;
+    r->trials = ct->trials.n;
+    r->winner = winner ? contest_number(winner) : 0;
     r->seconds = board_active_s(c) - ct->started_s;
     r->clocks = board_clocks_run(c) - ct->started_clocks;
     if (winner) {
@@ -624,20 +616,19 @@ void contest_end(struct contest *ct, struct contestant *winner,
 
     assert(!ct->ended);
     record_end(ct, winner, reason);
-    for (uint32_t i = 0; i < ct->n; i++)
+    for (uint32_t i = 0; i < ct->trials.n; i++)
         if (&ct->x[i] != winner)
             contest_drop(ct, &ct->x[i], "another is better");
     ct->ended = true;
     board_want_snapshot(ct->c); /* a resume goes on from here */
-    searcher_close(ct->searcher);
-    ct->searcher = NULL;
+    proposals_close(&ct->proposals);
     suggest_over(ct->c, "the strategy makes one search, and that is over");
     if (!winner || winner->out)
         return;
     record_trial(ct, winner, RECORD_TRIAL_ENDED);
-    if (ct->leader != winner->number) {
-        snprintf(text, sizeof(text), "trial %u wins: %.300s", winner->number,
-                 reason);
+    if (ct->leader != contest_number(winner)) {
+        snprintf(text, sizeof(text), "trial %u wins: %.300s",
+                 contest_number(winner), reason);
         take_lead(ct, winner, text);
         training_record(&winner->line, &winner->last, true, false);
     }
@@ -665,16 +656,14 @@ static void make_adopted(struct contest *ct, const struct branch *b)
 {
     struct contestant *x = &ct->adopted;
 
-    json_decref(x->json);
-    *x = (struct contestant){
+    json_decref(ct->own.facts.setting);
+    ct->own = (struct trial){
+        .facts = {.branch = b->id, .setting = json_incref(b->json)},
         .setting = b->setting,
-        .json = json_incref(b->json),
-        .branch = b->id,
-        .started = true,
         .judged = true,
-        .score = NAN,
-        .best = NAN,
     };
+    *x = (struct contestant){
+        .t = &ct->own, .started = true, .score = NAN, .best = NAN};
     plateau_init(&x->plateau, board_options(ct->c)->plateau_epochs);
     training_init(&x->line, ct->c, b->id, true);
     ct->has_adopted = true;
@@ -688,7 +677,7 @@ enum err contest_adopt(struct contest *ct, branch_id branch)
     snprintf(reason, sizeof(reason), "the user promotes branch %u", branch);
     if (ct->open && !ct->ended)
         contest_end(ct, NULL, reason);
-    for (uint32_t i = 0; i < ct->n; i++)
+    for (uint32_t i = 0; i < ct->trials.n; i++)
         contest_drop(ct, &ct->x[i], "replaced by the user's");
     if (ct->has_adopted && !ct->adopted.out)
         put_out(ct, &ct->adopted, "replaced by the user's");
@@ -712,6 +701,76 @@ bool contest_trains_adopted(struct contest *ct)
     suggest_over(ct->c, "the strategy makes one search, and that is over");
     contest_train(ct, &ct->adopted);
     return true;
+}
+
+/* ---- resuming ------------------------------------------------------------ */
+
+/* The contestant that is trained alone; NULL: the search is under way, or came
+ * to nothing. */
+static const struct contestant *trained(const struct contest *ct)
+{
+    if (ct->has_adopted)
+        return &ct->adopted;
+    if (!ct->ended || ct->leader == 0)
+        return NULL;
+    return &ct->x[ct->leader - ct->trials.first];
+}
+
+enum err contest_save(const struct contest *ct, branch_id *branch, json_t **out)
+{
+    const struct contestant *x = trained(ct);
+    branch_id of;
+    json_t *o;
+
+    if (!x || x->out)
+        return ERR_OK;
+    of = x->started ? training_restorable(&x->line) : BRANCH_NONE;
+    if (of == BRANCH_NONE)
+        return ERR_AGAIN;
+    o = json_object();
+    if (saved_put_count(o, "epochs", x->line.epochs) |
+        saved_put(o, "setting",
+                  setting_to_json(board_space(ct->c), &x->t->setting)) |
+        saved_put_plateau(o, &x->plateau)) {
+        json_decref(o);
+        return ERR_NOMEM;
+    }
+    *branch = of;
+    *out = o;
+    return ERR_OK;
+}
+
+enum err contest_restore(struct contest *ct, const json_t *saved,
+                         branch_id branch)
+{
+    struct contestant x = {.t = &ct->own, .score = NAN, .best = NAN};
+    struct trial own = {.facts = {.branch = BRANCH_NONE}, .judged = true};
+    struct board *c = ct->c;
+    uint32_t epochs;
+    enum err err;
+
+    assert(!ct->open);
+    if (!saved)
+        return ERR_OK; /* from the beginning */
+    plateau_init(&x.plateau, board_options(c)->plateau_epochs);
+    if (branch == 0 || !saved_count(saved, "epochs", &epochs) ||
+        !saved_plateau(saved, &x.plateau) ||
+        !training_may_restore(board_branch(c, branch), epochs))
+        return ERR_FORMAT;
+    err = saved_setting(board_space(c), json_object_get(saved, "setting"),
+                        &own.setting);
+    if (err)
+        return err;
+    own.facts.setting = setting_to_json(board_space(c), &own.setting);
+    if (!own.facts.setting)
+        return ERR_NOMEM;
+    ct->own = own;
+    ct->adopted = x;
+    ct->has_adopted = ct->ended = true;
+    ct->from = branch;
+    ct->from_epochs = epochs;
+    board_hold(c, branch);
+    return ERR_OK;
 }
 
 void contest_failed(struct contest *ct)

@@ -13,70 +13,59 @@
 
 #include "tuner/board/plateau.h"
 #include "tuner/board/training.h"
+#include "tuner/search/proposals.h"
 
 #include <limits.h>
 
 enum {
-    CONTEST_RUNNING_MAX = 16, /* trials that run at the same time */
-    CONTEST_HOPELESS = 64,    /* trials without a single result: no more */
-    CONTEST_REFUSED = 5,      /* trials in a row that lacked memory: no more */
+    CONTEST_HOPELESS = 64, /* trials without a single result: no more */
+    CONTEST_REFUSED = 5,   /* trials in a row that lacked memory: no more */
     CONTEST_TO_THE_END = INT_MAX
 };
 
 struct contestant {
-    uint32_t number; /* of the trial, in the whole run: from first_trial */
+    struct trial *t; /* borrowed from the contest's trials, or `own` */
     uint32_t group;  /* of the strategy: which bracket */
     uint32_t rung;   /* of the strategy: how many rungs it has run */
     uint32_t spent;  /* units of the resource that it was run for */
-    struct setting setting;
-    json_t *json; /* owned */
-    branch_id branch;
     struct training line;
     bool started; /* the line is there */
     bool running; /* has not arrived where it was sent */
     bool parked;  /* waits as the best model: has no branch of its own */
     bool over;    /* converged, or made the last epoch: cannot go on */
     bool out;     /* dropped, diverged, failed: has no branch any more */
-    enum trial_label label;
     struct plateau plateau;
     struct training_epoch last; /* latest epoch; epoch 0: none */
-    double score;      /* latest, less is better; NAN: none or not finite */
-    double best;       /* least so far; NAN: none */
-    bool judged, news; /* for the searcher */
-    double seconds;    /* of branches that it had before */
+    double score;   /* latest, less is better; NAN: none or not finite */
+    double best;    /* least so far; NAN: none */
+    double seconds; /* of branches that it had before */
     uint64_t clocks;
-    uint32_t tries;      /* of its tests' forks that were seen to fail */
-    uint32_t suggestion; /* that it tries; 0: none */
+    uint32_t tries; /* of its tests' forks that were seen to fail */
 };
 
 struct contest {
     struct board *c;
-    struct space space;
     struct setting first; /* tried first, where `initial` is given */
     uint64_t unit_clocks; /* unit of the resource, in clocks; 0: epochs */
     char unit[48];        /* "epochs", "times 100 clocks" */
     bool open;
-    /* Numbers of the search and of its first trial: 1, or what follows those of
-     * before a resume, after which the contest begins anew. */
-    uint32_t search, first_trial;
-    struct contestant *x; /* owned, [max] */
-    uint32_t n, max;
-    uint32_t searchers;        /* opened so far: each has a seed of its own */
-    struct searcher *searcher; /* owned; NULL: opened with the next trial */
-    bool exhausted;            /* the searcher has no other setting */
-    struct setting next;
-    json_t *next_json;        /* owned */
-    uint32_t next_suggestion; /* that it is; 0: none */
-    uint32_t shortages;       /* times that memory was lacking */
-    uint32_t refused;         /* trials in a row that memory was lacking for */
-    uint32_t leader;          /* trial with the best model so far; 0: none */
-    uint32_t champion;        /* trial never dropped for memory; 0: none */
-    double reference;         /* score of the first finite epoch; NAN before */
-    bool ended;               /* the search is over: the winner goes on alone */
-    bool has_adopted; /* the user has promoted a branch: it is trained alone */
-    struct contestant adopted; /* its `json` owned */
-    branch_id from; /* held: what `adopted` is still to be forked from, after a
-                     * resume; 0: nothing */
+    /* Their search is number 1 and their first trial too, or what follows those
+     * of before a resume, after which the contest begins anew. */
+    struct trials trials;
+    struct contestant *x;       /* owned, [trials.max]; trial i is x[i]'s */
+    uint32_t searchers;         /* opened so far: each has a seed of its own */
+    struct proposals proposals; /* searcher NULL: opened with the next trial */
+    uint32_t shortages;         /* times that memory was lacking */
+    uint32_t refused;  /* trials in a row that memory was lacking for */
+    uint32_t leader;   /* trial with the best model so far; 0: none */
+    uint32_t champion; /* trial never dropped for memory; 0: none */
+    double reference;  /* score of the first finite epoch; NAN before */
+    bool ended;        /* the search is over: the winner goes on alone */
+    bool has_adopted;  /* the user has promoted a branch: it is trained alone */
+    struct contestant adopted;
+    struct trial own; /* of `adopted`: its number is 0 */
+    branch_id from;   /* held: what `adopted` is still to be forked from, after
+                       * a resume; 0: nothing */
     uint32_t from_epochs; /* that it has handed over */
     double started_s;
     uint64_t started_clocks;
@@ -146,6 +135,9 @@ bool contest_before(const struct contestant *a, const struct contestant *b);
 
 struct contestant *contest_trial(struct contest *ct, uint32_t number);
 
+/* Number of its trial; 0: what the user has promoted. */
+uint32_t contest_number(const struct contestant *x);
+
 /* Where a trial stands in `x`. */
 uint32_t contest_index(const struct contest *ct, const struct contestant *x);
 
@@ -164,7 +156,7 @@ enum err contest_adopt(struct contest *ct, branch_id branch);
  * true, and there is nothing else to do. */
 bool contest_trains_adopted(struct contest *ct);
 
-/* strategy_ops.save and restore (contest_saved.c): once the search is over, a
+/* strategy_ops.save and restore: once the search is over, a
  * resume goes on with what is trained. Before that nothing is saved, since the
  * branches that wait would have to be: it begins anew. */
 enum err contest_save(const struct contest *ct, branch_id *branch,

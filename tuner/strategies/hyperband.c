@@ -204,7 +204,7 @@ static struct contestant *worst_arrived(struct hyperband *h, uint32_t *n)
     struct contestant *worst = NULL;
 
     *n = 0;
-    for (uint32_t i = 0; i < h->ct.n; i++) {
+    for (uint32_t i = 0; i < h->ct.trials.n; i++) {
         struct contestant *x = &h->ct.x[i];
 
         if (!is_member(h, x) || x->rung <= h->rung)
@@ -232,7 +232,7 @@ static struct contestant *next_member(struct hyperband *h)
 {
     struct contestant *x;
 
-    for (uint32_t i = 0; i < h->ct.n; i++)
+    for (uint32_t i = 0; i < h->ct.trials.n; i++)
         if (is_member(h, &h->ct.x[i]) && h->ct.x[i].rung == h->rung)
             return &h->ct.x[i];
     if (h->rung > 0 || h->begun == h->bracket.n)
@@ -314,7 +314,7 @@ static bool crown(struct hyperband *h)
     }
     if (old)
         contest_drop(&h->ct, old, "a later bracket's winner is better");
-    h->winner = h->ct.champion = winner->number;
+    h->winner = h->ct.champion = contest_number(winner);
     return winner->over;
 }
 

@@ -7,7 +7,7 @@
 #include "tuner/board/choice.h"
 #include "tuner/board/stops.h"
 #include "tuner/board/strategy.h"
-#include "tuner/search/search_finalists.h"
+#include "tuner/strategies/mltuner_saved.h"
 
 #include <assert.h>
 #include <math.h>
@@ -134,7 +134,7 @@ static void start_search(struct mltuner *s, branch_id parent, bool retune,
 
 static void close_search(struct mltuner *s, uint32_t winner, const char *reason)
 {
-    s->trials += s->search.trials - s->search.recalled;
+    s->trials += s->search.trials.n - s->search.trials.recalled;
     s->trained = 0;
     want_snapshot(s, true);
     search_record_end(&s->search, winner, reason);
@@ -318,7 +318,7 @@ static void rescue(struct mltuner *s, const struct branch *b)
 
     s->returns++;
     if (!can_search(s) || s->returns > TUNER_RETURNS_MAX ||
-        s->barred_len == SEARCH_BARRED_MAX) {
+        s->barred_len == PROPOSALS_BARRED_MAX) {
         choice_broken(c, b);
         return;
     }
@@ -376,8 +376,8 @@ static void release_parent(struct mltuner *s)
 /* The one finalist, or the only one worth it, is trained with as it is. */
 static void adopt(struct mltuner *s, struct trial *t)
 {
-    branch_id branch = t->run.branch;
-    uint32_t number = t->number;
+    branch_id branch = t->facts.branch;
+    uint32_t number = t->facts.trial;
     char reason[RECORD_TEXT_MAX];
 
     memcpy(reason, s->search.end_reason, sizeof(reason));
@@ -397,8 +397,8 @@ static void adopt(struct mltuner *s, struct trial *t)
 static void adopt_finalist(struct mltuner *s, struct finalist *x)
 {
     struct board *c = s->c;
-    uint32_t number = x->trial->number;
-    bool stays = x->trial->incumbent, retune = s->search.plan.retune;
+    uint32_t number = x->trial->facts.trial;
+    bool stays = x->trial->facts.incumbent, retune = s->search.plan.retune;
     struct training_epoch last = {.metric = NAN};
     const struct branch *kept;
     branch_id old;
@@ -451,7 +451,7 @@ static void nothing_found(struct mltuner *s)
             training_go(&s->line);
         return;
     }
-    if (!s->rescue && s->search.trials == 0 &&
+    if (!s->rescue && s->search.trials.n == 0 &&
         board_options(c)->searcher->patience_s) {
         close_search(s, 0, "no setting was suggested");
         s->phase = PHASE_FORK;
@@ -468,7 +468,7 @@ static void nothing_found(struct mltuner *s)
 static void search(struct mltuner *s)
 {
     struct board *c = s->c;
-    struct trial *finalist[SEARCH_FINALISTS_MAX];
+    struct trial *finalist[FINALISTS_MAX];
     size_t n;
 
     if (search_advance(&s->search) == SEARCH_BUSY)
@@ -478,7 +478,7 @@ static void search(struct mltuner *s)
         n = search_least_bad(&s->search, finalist);
     if (n == 0) {
         nothing_found(s);
-    } else if (n == 1 && finalist[0]->run.branch != BRANCH_NONE) {
+    } else if (n == 1 && finalist[0]->facts.branch != BRANCH_NONE) {
         adopt(s, finalist[0]);
     } else {
         finals_init(&s->finals, c, s->search.plan.parent, finalist, n);
@@ -491,7 +491,7 @@ static void search(struct mltuner *s)
  */
 static bool worth_it(const struct mltuner *s, const struct finalist *x)
 {
-    if (!s->search.plan.retune || s->rescue || x->trial->incumbent)
+    if (!s->search.plan.retune || s->rescue || x->trial->facts.incumbent)
         return true;
     for (uint32_t i = 0; i < x->epochs; i++)
         if (plateau_improves(&s->plateau, board_score(s->c, x->epoch[i].e.loss,
@@ -509,7 +509,7 @@ static void finals(struct mltuner *s)
         board_decision(s->c, "finals",
                        "trial %u is no better than the best epoch so far: the "
                        "setting stays",
-                       winner->trial->number);
+                       winner->trial->facts.trial);
         finals_deinit(&s->finals, NULL);
         none = true;
     }

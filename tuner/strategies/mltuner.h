@@ -1,6 +1,5 @@
-/* The state of strategy `mltuner`, for its own files: mltuner.c goes through
- * the phases, mltuner_saved.c writes the state into snapshots and reads it
- * back. */
+/* The state of strategy `mltuner`: mltuner.c goes through the phases,
+ * mltuner_saved.c writes it into snapshots and reads it back. */
 #ifndef TUNER_MLTUNER_H
 #define TUNER_MLTUNER_H
 
@@ -36,7 +35,7 @@ struct mltuner {
     branch_id held_parent; /* of the search, held; BRANCH_NONE: the line's own
                             * branch, or 0 */
     uint32_t returns;
-    struct setting barred[SEARCH_BARRED_MAX];
+    struct setting barred[PROPOSALS_BARRED_MAX];
     size_t barred_len;
     /* A resumed run, in PHASE_RESUME. */
     struct resumed {
@@ -49,9 +48,5 @@ struct mltuner {
         struct setting setting; /* in use, or that diverged */
     } resumed;
 };
-
-/* strategy_ops.save and .restore; @state is a struct mltuner. */
-enum err mltuner_save(void *state, branch_id *branch, json_t **out);
-enum err mltuner_restore(void *state, const json_t *saved, branch_id branch);
 
 #endif

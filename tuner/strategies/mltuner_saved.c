@@ -1,5 +1,4 @@
-/* What a snapshot keeps of strategy `mltuner`. */
-#include "tuner/strategies/mltuner.h"
+#include "tuner/strategies/mltuner_saved.h"
 
 #include "base/json/json.h"
 #include "searchers/space/space_json.h"
@@ -106,7 +105,7 @@ static enum err read_barred(struct mltuner *s, const json_t *a)
 {
     enum err err = ERR_OK;
 
-    if (!json_is_array(a) || json_array_size(a) > SEARCH_BARRED_MAX)
+    if (!json_is_array(a) || json_array_size(a) > PROPOSALS_BARRED_MAX)
         return ERR_FORMAT;
     s->barred_len = json_array_size(a);
     for (size_t i = 0; i < s->barred_len && !err; i++)

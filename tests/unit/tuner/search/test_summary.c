@@ -18,7 +18,7 @@ static struct curve line_curve(uint32_t n, double from, double slope)
 static void summary_straight_fall_converges_at_its_slope(void **state)
 {
     struct curve c = line_curve(10, 5, -0.1);
-    struct summary s;
+    struct record_trial s;
 
     (void)state;
     summary_of(&c, 5, NAN, &s);
@@ -36,7 +36,7 @@ static void summary_windows_cover_the_whole_curve(void **state)
     (void)state;
     for (uint32_t n = 10; n <= TRACE_WINDOWS_MAX; n++) {
         struct curve c = line_curve(n, 0, 0);
-        struct summary s;
+        struct record_trial s;
         double sum = 0, counted = 0;
 
         for (uint32_t i = 0; i < n; i++) {
@@ -60,7 +60,7 @@ static void summary_windows_cover_the_whole_curve(void **state)
 static void summary_rise_makes_unstable_and_slower(void **state)
 {
     struct curve c = line_curve(10, 2, -0.1);
-    struct summary s;
+    struct record_trial s;
 
     (void)state;
     c.point[4].loss = c.point[3].loss + 0.05;
@@ -77,7 +77,7 @@ static void summary_rise_makes_unstable_and_slower(void **state)
 static void summary_jump_at_the_start_counts(void **state)
 {
     struct curve c = line_curve(10, 2.5, -0.2);
-    struct summary s;
+    struct record_trial s;
 
     (void)state;
     summary_of(&c, 2, NAN, &s);
@@ -89,7 +89,7 @@ static void summary_jump_at_the_start_counts(void **state)
 static void summary_rising_trace_has_no_speed(void **state)
 {
     struct curve c = line_curve(20, 1, 0.01);
-    struct summary s;
+    struct record_trial s;
 
     (void)state;
     summary_of(&c, 1, NAN, &s);
@@ -107,7 +107,7 @@ static void summary_nonfinite_is_diverged_anywhere(void **state)
     for (int b = 0; b < 3; b++)
         for (uint32_t i = 0; i <= 10; i++) {
             struct curve c = line_curve(10, 5, -0.1);
-            struct summary s;
+            struct record_trial s;
 
             if (i < 10)
                 c.point[i].loss = bad[b];
@@ -122,7 +122,7 @@ static void summary_nonfinite_is_diverged_anywhere(void **state)
 static void summary_floor_tells_divergence(void **state)
 {
     struct curve c = line_curve(10, 1, 0.95);
-    struct summary s;
+    struct record_trial s;
 
     (void)state;
     summary_of(&c, 1, 0, &s);
@@ -139,7 +139,7 @@ static void summary_few_points_never_converge(void **state)
     (void)state;
     for (uint32_t n = 0; n < 10; n++) {
         struct curve c = line_curve(n, 5, -0.1);
-        struct summary s;
+        struct record_trial s;
 
         summary_of(&c, 5, NAN, &s);
         assert_int_equal(s.label, TRIAL_UNSTABLE);
@@ -157,7 +157,7 @@ static void summary_noise_seldom_converges(void **state)
     rng_init(&rng, 5);
     for (int k = 0; k < n; k++) {
         struct curve c = line_curve(40, 1, 0);
-        struct summary s;
+        struct record_trial s;
 
         for (uint32_t i = 0; i < c.len; i++)
             c.point[i].loss = rng_normal(&rng);

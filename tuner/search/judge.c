@@ -1,0 +1,306 @@
+#include "tuner/search/judge.h"
+
+#include "tuner/board/plateau.h"
+#include "tuner/search/forecast.h"
+#include "tuner/search/pace.h"
+#include "tuner/search/summary.h"
+
+#include <assert.h>
+#include <math.h>
+
+enum {
+    JUDGE_PAIRS = 5 /* least number of pairs whose standard error is
+                     * believed */
+};
+
+/* The searcher hears of a trial again when its pace moved by more than this. */
+#define JUDGE_PACE_NEWS 0.01
+
+/* ---- one trial ----------------------------------------------------------- */
+
+static void time_to_samples(struct curve *curve)
+{
+    double samples = 0;
+
+    for (uint32_t i = 0; i < curve->len; i++) {
+        samples += (double)curve->point[i].samples;
+        curve->point[i].seconds = samples;
+    }
+}
+
+/* The trial's losses by time, at the pace of its kind; what lies beyond
+ * @seconds, a twentieth of it forgiven, is left out (0: nothing is). */
+static void curve_of(struct judge *j, struct trial *x, const struct branch *b,
+                     double seconds, struct curve *curve)
+{
+    struct board *c = j->trials->c;
+    const struct branch *probe = board_branch(c, j->probe.branch);
+    struct record_trial *f = &x->facts;
+
+    if (probe)
+        trace_curve_against(&b->trace, &probe->trace, j->probe.loss_before,
+                            curve);
+    else
+        trace_curve(&b->trace, curve);
+    if (units_by_samples(c)) {
+        time_to_samples(curve);
+    } else {
+        f->pace = units_time(c, b) / (double)units_run(c, b);
+        f->paced = pace_pooled(j->trials, x);
+        f->run_s = f->paced * (double)units_run(c, b);
+        for (uint32_t i = 0; i < curve->len; i++)
+            curve->point[i].seconds *= f->paced / f->pace;
+    }
+    while (seconds > 0 && curve->len > 1 &&
+           curve->point[curve->len - 1].seconds > 1.05 * seconds)
+        curve->len--;
+}
+
+/* How much a window's mean varies for no reason, measured on its neighbours. */
+static double window_noise(const struct curve *curve)
+{
+    struct forecast_point point[TRACE_WINDOWS_MAX];
+
+    for (uint32_t i = 0; i < curve->len; i++)
+        point[i] = (struct forecast_point){.value = curve->point[i].loss};
+    return forecast_noise(point, curve->len);
+}
+
+/* Speed and label, from the curve. */
+static void summarise(struct judge *j, struct trial *x, const struct branch *b)
+{
+    struct record_trial *f = &x->facts;
+    struct curve curve;
+
+    summary_none(f);
+    if (b->state == BRANCH_REFUSED || b->error) {
+        f->label = TRIAL_FAILED;
+    } else if (b->nonfinite) {
+        summary_diverged(f);
+    } else {
+        curve_of(j, x, b, j->judged_s, &curve);
+        f->window_noise = window_noise(&curve);
+        summary_of(&curve, j->probe.loss_before,
+                   board_system(j->trials->c)->loss_floor, f);
+    }
+}
+
+/* How much lower than the incumbent's its loss is, on the same samples. */
+static void compare(struct judge *j, struct trial *x, const struct branch *b)
+{
+    struct trial *incumbent = trials_incumbent(j->trials);
+    const struct branch *other;
+    struct record_trial *f = &x->facts;
+
+    if (!incumbent || incumbent == x)
+        return;
+    other = board_branch(j->trials->c, incumbent->facts.branch);
+    if (other && !other->nonfinite)
+        f->pairs =
+            trace_paired(&other->trace, &b->trace, &f->lead, &f->lead_se);
+}
+
+void judge_trial(struct judge *j, struct trial *x, const struct branch *b)
+{
+    struct board *c = j->trials->c;
+    struct record_trial *f = &x->facts;
+
+    assert(b && b->id == f->branch);
+    f->samples = b->own_samples;
+    f->clocks = b->own_clocks;
+    f->run_s = units_time(c, b);
+    f->paced = 0;
+    x->judged = true;
+    summarise(j, x, b);
+    x->resource = f->seconds;
+    if (units_by_samples(c))
+        f->seconds = b->trace.seconds;
+}
+
+bool judge_arrived(struct judge *j)
+{
+    struct trials *t = j->trials;
+    bool fresh[TUNER_TRIALS_MAX + 1] = {false}, any = false;
+
+    for (uint32_t i = 0; i < t->n; i++) {
+        struct trial *x = &t->list[i];
+        const struct branch *b = board_branch(t->c, x->facts.branch);
+
+        if (!b || !x->arrived ||
+            (x->judged && x->facts.samples == b->own_samples))
+            continue;
+        judge_trial(j, x, b);
+        compare(j, x, b);
+        fresh[i] = any = true;
+    }
+    if (!any)
+        return false;
+    /* The latest measurements have moved the pooled paces of all. */
+    for (uint32_t i = 0; i < t->n; i++) {
+        struct trial *x = &t->list[i];
+        double longer = units_by_samples(t->c) ? 1 : pace_apply(t, x);
+
+        x->news |= fresh[i] || fabs(longer - 1) > JUDGE_PACE_NEWS;
+    }
+    for (uint32_t i = 0; i < t->n; i++) {
+        struct trial *x = &t->list[i];
+        enum trial_label label = x->facts.label;
+
+        if (!fresh[i])
+            continue;
+        if (label == TRIAL_DIVERGED || label == TRIAL_FAILED)
+            trial_free(t->c, x, trial_label_name(label));
+        else
+            trial_record(t->c, x, RECORD_TRIAL_UPDATED);
+    }
+    return true;
+}
+
+void judge_again(struct judge *j, double seconds)
+{
+    assert(seconds > 0);
+    j->judged_s = seconds;
+    for (uint32_t i = 0; i < j->trials->n; i++)
+        j->trials->list[i].judged = false;
+}
+
+bool judge_converging_within(struct judge *j, double seconds)
+{
+    struct trials *t = j->trials;
+
+    assert(seconds > 0);
+    for (uint32_t i = 0; i < t->n; i++) {
+        struct trial *x = &t->list[i];
+        const struct branch *b = board_branch(t->c, x->facts.branch);
+        struct record_trial then;
+        struct curve curve;
+
+        if (!b || x->facts.label != TRIAL_CONVERGING)
+            continue;
+        curve_of(j, x, b, seconds, &curve);
+        summary_of(&curve, j->probe.loss_before, board_system(t->c)->loss_floor,
+                   &then);
+        if (then.label == TRIAL_CONVERGING)
+            return true;
+    }
+    return false;
+}
+
+/* ---- their order --------------------------------------------------------- */
+
+bool judge_any_converging(const struct judge *j)
+{
+    for (uint32_t i = 0; i < j->trials->n; i++)
+        if (j->trials->list[i].facts.label == TRIAL_CONVERGING)
+            return true;
+    return false;
+}
+
+/* (MLtuner's code ignored the label once the trial time was decided, so that an
+ * unstable setting could win.) */
+bool judge_eligible(const struct trial *x, bool any_converging)
+{
+    if (x->facts.label == TRIAL_CONVERGING)
+        return true;
+    return !any_converging && x->facts.label == TRIAL_UNSTABLE &&
+           x->facts.speed > 0;
+}
+
+/* Where its own trace rises now and then, clearly so. */
+bool judge_ahead(const struct judge *j, const struct trial *x)
+{
+    const struct record_trial *f = &x->facts;
+    double share = fmin(
+        (double)f->samples / (double)board_system(j->trials->c)->samples, 1);
+
+    /* Less than what counts as an improvement is not worth a change. */
+    if (f->lead < PLATEAU_IMPROVEMENT * share * fabs(j->probe.loss_before))
+        return false;
+    if (f->label == TRIAL_CONVERGING)
+        return f->lead > f->lead_se;
+    /* Where none is clear in the longest trial, those that seem ahead go on to
+     * the finals: the validation metric sees what the noise of training hides.
+     */
+    return f->label == TRIAL_UNSTABLE && f->pairs >= JUDGE_PAIRS &&
+           f->lead > (j->lenient ? 1 : 3) * f->lead_se;
+}
+
+bool judge_challenges(const struct judge *j, const struct trial *x)
+{
+    if (x->facts.incumbent)
+        return false;
+    return trials_incumbent(j->trials)
+               ? judge_ahead(j, x)
+               : judge_eligible(x, judge_any_converging(j));
+}
+
+bool judge_any_clear(const struct judge *j)
+{
+    for (uint32_t i = 0; i < j->trials->n; i++) {
+        const struct trial *x = &j->trials->list[i];
+
+        if (x->facts.label == TRIAL_CONVERGING ||
+            (!x->facts.incumbent && judge_ahead(j, x)))
+            return true;
+    }
+    return false;
+}
+
+size_t judge_fastest(const struct judge *j, struct trial *out[], size_t max)
+{
+    bool converging = judge_any_converging(j);
+    struct trials *t = j->trials;
+    size_t n = 0;
+
+    while (n < max) {
+        struct trial *best = NULL;
+
+        for (uint32_t i = 0; i < t->n; i++) {
+            struct trial *x = &t->list[i];
+
+            if (judge_eligible(x, converging) &&
+                trials_distinct(t, x, out, n) &&
+                (!best || x->facts.speed > best->facts.speed))
+                best = x;
+        }
+        if (!best)
+            break;
+        out[n++] = best;
+    }
+    return n;
+}
+
+struct trial *judge_slowest_live(const struct judge *j, const struct trial *but)
+{
+    struct trials *t = j->trials;
+    struct trial *worst = NULL;
+
+    for (uint32_t i = 0; i < t->n; i++) {
+        struct trial *x = &t->list[i];
+        const struct branch *b = board_branch(t->c, x->facts.branch);
+
+        if (!b || x == but || x->facts.incumbent || !x->judged || b->slices)
+            continue;
+        if (!worst || x->facts.speed < worst->facts.speed)
+            worst = x;
+    }
+    return worst;
+}
+
+/* ---- what the searcher hears --------------------------------------------- */
+
+void judge_results(const struct judge *j)
+{
+    for (uint32_t i = 0; i < j->trials->n; i++) {
+        struct trial *x = &j->trials->list[i];
+        enum trial_label label = x->facts.label;
+
+        x->outcome = label == TRIAL_DIVERGED  ? OUTCOME_DIVERGED
+                     : label == TRIAL_FAILED  ? OUTCOME_FAILED
+                     : label == TRIAL_STOPPED ? OUTCOME_STOPPED
+                                              : OUTCOME_SPEED;
+        x->speed = x->outcome == OUTCOME_SPEED || x->outcome == OUTCOME_STOPPED
+                       ? x->facts.speed
+                       : 0;
+    }
+}

@@ -1,0 +1,129 @@
+#include "tuner/search/recall.h"
+
+#include "tuner/board/saved.h"
+#include "tuner/history/history.h"
+
+#include <assert.h>
+#include <math.h>
+
+/* Whether there is nothing left to run of it. While the trial time is not found
+ * every trial that lives may have to run on. */
+static bool is_finished(const struct history_trial *h, bool decided)
+{
+    if (h->t.incumbent) /* it is needed beside others, to compare with */
+        return h->ended &&
+               (h->t.label == TRIAL_DIVERGED || h->t.label == TRIAL_FAILED);
+    if (h->ended)
+        return h->t.label != TRIAL_INTERRUPTED;
+    return decided && h->t.label != TRIAL_RUNNING;
+}
+
+static enum err recall_trial(struct trials *t, const struct history_trial *h,
+                             bool finished)
+{
+    struct setting setting;
+    struct trial *x;
+    json_t *own;
+    enum err err = saved_setting(board_space(t->c), h->t.setting, &setting);
+
+    if (err)
+        return err;
+    own = json_deep_copy(h->t.setting);
+    if (!own)
+        return ERR_NOMEM;
+    x = trials_next(t, &setting, own, h->t.suggestion);
+    x->facts.trial = h->t.trial;
+    x->facts.incumbent = h->t.incumbent;
+    if (finished) {
+        x->facts = h->t;
+        x->facts.setting = own;
+        x->facts.branch = BRANCH_NONE;
+        x->resource =
+            units_by_samples(t->c) ? x->facts.run_s : x->facts.seconds;
+        x->judged = x->news = true;
+        x->ended = h->ended;
+    } else {
+        x->lost = true;
+    }
+    t->n++;
+    t->recalled++;
+    return ERR_OK;
+}
+
+/* Seconds that the search had taken by the last that is known of its trials;
+ * what was lost after that, and the time in between, is not its cost. */
+static double spent_s(const struct history *h, uint32_t search)
+{
+    double began = h->search[search - 1].started_at_s, last = began;
+
+    for (size_t i = 0; i < h->trials; i++)
+        if (h->trial[i].t.search == search)
+            last = fmax(last, isnan(h->trial[i].ended_at_s)
+                                  ? h->trial[i].started_at_s
+                                  : h->trial[i].ended_at_s);
+    return last - began;
+}
+
+static void forget(struct trials *t)
+{
+    while (t->n > 0)
+        json_decref(t->list[--t->n].facts.setting);
+    t->recalled = 0;
+}
+
+enum err recall_search(struct trial_time *time, const struct history *h,
+                       uint64_t clocks_run, struct recall_cost *cost)
+{
+    struct trials *t = time->judge->trials;
+    const struct history_search *known = &h->search[t->search - 1];
+    uint64_t clocks = 0;
+
+    assert(t->n == 0 && t->list);
+    assert(t->search <= h->searches);
+    for (size_t i = 0; i < h->trials; i++) {
+        const struct history_trial *x = &h->trial[i];
+        enum err err = ERR_OK;
+
+        if (x->t.search != t->search || t->n > t->max)
+            continue;
+        err = recall_trial(t, x, is_finished(x, known->decided));
+        if (err == ERR_NOMEM) {
+            forget(t);
+            return err;
+        }
+        if (err)
+            board_decision(t->c, "resume",
+                           "trial %u is not taken over: its setting is not "
+                           "one of this search",
+                           x->t.trial);
+        else if (x->t.clocks < clocks_run - clocks)
+            clocks += x->t.clocks;
+    }
+    time->decided = known->decided;
+    if (known->decided) {
+        time->length = known->trial_s;
+        time->judge->judged_s = known->judged_s;
+    }
+    *cost = (struct recall_cost){spent_s(h, t->search), clocks};
+    return ERR_OK;
+}
+
+bool recall_lost(const struct trial_time *time, branch_id parent)
+{
+    struct trials *t = time->judge->trials;
+
+    for (uint32_t i = 0; i < t->recalled; i++) {
+        struct trial *x = &t->list[i];
+
+        if (!x->lost)
+            continue;
+        if (!trial_fork(t->c, x, parent)) {
+            board_retry(t->c);
+            return false;
+        }
+        x->lost = false;
+        x->run.goal = trial_time_shortest(time);
+        trial_record(t->c, x, RECORD_TRIAL_UPDATED);
+    }
+    return true;
+}

@@ -1,0 +1,31 @@
+/* Recalling a search: a resumed run goes on with the trials that it knows.
+ *
+ * A finished trial is what its last record says: it is told to the searcher and
+ * not run again; where it becomes a finalist it is forked anew. One that was
+ * under way begins again under its own number; so does the incumbent, which
+ * others are compared with while both run. Inside tuner/ only; pure.
+ */
+#ifndef TUNER_RECALL_H
+#define TUNER_RECALL_H
+
+#include "tuner/search/trial_time.h"
+
+struct history;
+
+/* What a search had cost when it was interrupted. */
+struct recall_cost {
+    double seconds;
+    uint64_t clocks;
+};
+
+/* Takes in what @h has of the search of @t, whose list is empty. A trial whose
+ * setting is not in the space is left out. @clocks_run: by the run so far.
+ * Errors: ERR_NOMEM, nothing changed. */
+enum err recall_search(struct trial_time *t, const struct history *h,
+                       uint64_t clocks_run, struct recall_cost *cost);
+
+/* Forks the trials that begin again from @parent. False: not all could be yet.
+ */
+bool recall_lost(const struct trial_time *t, branch_id parent);
+
+#endif

@@ -1,0 +1,123 @@
+#include "tuner/search/trial_run.h"
+
+#include "tuner/search/hopeless.h"
+
+#include <assert.h>
+
+#define OVERLAP 0.01 /* of a trial: what takes more is overlapped */
+
+/* A refused fork costs the slowest trial; the setting is forked again. */
+static void refused(struct judge *j, struct trial *x, branch_id parent)
+{
+    struct trials *all = j->trials;
+    struct trial *worst = judge_slowest_live(j, x);
+    enum err err = board_branch(all->c, x->facts.branch)->error;
+
+    board_free(all->c, x->facts.branch, "refused");
+    x->facts.branch = BRANCH_NONE;
+    if (worst) {
+        board_decision(
+            all->c, "memory",
+            "no memory for trial %u: the slowest, trial %u, is freed",
+            x->facts.trial, worst->facts.trial);
+        trial_free(all->c, worst, "memory");
+        if (trial_fork(all->c, x, parent))
+            return;
+    }
+    x->facts.label = TRIAL_FAILED;
+    x->judged = true;
+    trial_end(all->c, x);
+    board_decision(all->c, "memory", "no memory for trial %u: %s",
+                   x->facts.trial, err_text(err));
+}
+
+/* A trial that cannot win: its slices are cut short, then it ends with what it
+ * had. */
+static bool wound_up(struct judge *j, struct trial *x, const struct branch *b)
+{
+    struct board *c = j->trials->c;
+    enum trial_label *label = &x->facts.label;
+
+    if (b->slices) {
+        /* Where a cut falls depends on a clock. */
+        if (!units_by_samples(c))
+            board_cut(c, b->id);
+        return false;
+    }
+    judge_trial(j, x, b);
+    if (*label != TRIAL_DIVERGED && *label != TRIAL_FAILED)
+        *label = TRIAL_STOPPED;
+    x->news = true;
+    trial_free(c, x, "it cannot win");
+    return true;
+}
+
+/* Takes one trial as far as it goes. False while it is under way. */
+static bool arrived(struct trial_time *t, struct trial *x, branch_id parent,
+                    double decision_s)
+{
+    struct board *c = t->judge->trials->c;
+    const struct branch *b = board_branch(c, x->facts.branch);
+    uint64_t window = t->judge->probe.window;
+    enum runner_state state;
+
+    if (!b)
+        return true;
+    if (x->stopped)
+        return wound_up(t->judge, x, b);
+    state = runner_advance(c, b, &x->run, window);
+    if (b->state == BRANCH_REFUSED) {
+        refused(t->judge, x, parent);
+        return x->facts.branch == BRANCH_NONE;
+    }
+    if (state != RUNNER_ARRIVED)
+        return state == RUNNER_BROKEN;
+    if (x->run.goal_time >= t->length && t->length != 0)
+        return true;
+    x->judged = false;
+    if (!t->decided)
+        trial_time_floor(t, b, decision_s);
+    trial_time_goal(t, x, b);
+    hopeless_slices(t, x);
+    return runner_advance(c, b, &x->run, window) == RUNNER_ARRIVED;
+}
+
+bool trial_run_all(struct trial_time *t, branch_id parent, double decision_s)
+{
+    struct trials *all = t->judge->trials;
+    uint64_t furthest = 0;
+    bool there = true, probe;
+
+    for (uint32_t i = 0; i < all->n; i++) {
+        struct trial *x = &all->list[i];
+
+        x->arrived = arrived(t, x, parent, decision_s);
+        there &= x->arrived;
+    }
+    for (uint32_t i = 0; i < all->n; i++)
+        if (all->list[i].facts.branch != BRANCH_NONE &&
+            all->list[i].run.goal > furthest)
+            furthest = all->list[i].run.goal;
+    probe = probe_follow(&t->judge->probe, all->c, furthest);
+    for (uint32_t i = 0; i < all->n && !probe; i++)
+        all->list[i].arrived = false;
+    return there && probe;
+}
+
+bool trial_run_overlaps(const struct trial_time *t)
+{
+    const struct trials *all = t->judge->trials;
+    const struct trial *last = &all->list[all->n - 1];
+    const struct branch *b = board_branch(all->c, last->facts.branch);
+
+    assert(all->n > 0);
+    /* No decision reads a clock where trial lengths are given in clocks. */
+    if (units_by_samples(all->c) || last->arrived || last->stopped ||
+        last->run.goal_time < t->length)
+        return false;
+    for (uint32_t i = 0; i + 1 < all->n; i++)
+        if (!all->list[i].arrived)
+            return false;
+    return board_latest_wait_s(all->c) > OVERLAP * t->length && b &&
+           runner_queued(all->c, b, &last->run);
+}

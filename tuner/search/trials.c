@@ -1,0 +1,151 @@
+#include "tuner/search/trials.h"
+
+#include "base/mem.h"
+#include "tuner/board/suggest.h"
+
+#include <assert.h>
+#include <string.h>
+
+void trials_init(struct trials *t, struct board *c, const struct space *space,
+                 uint32_t search, uint32_t first)
+{
+    assert(search >= 1 && first >= 1);
+    memset(t, 0, sizeof(*t));
+    t->c = c;
+    t->space = *space;
+    t->search = search;
+    t->first = first;
+}
+
+enum err trials_open(struct trials *t, uint32_t max)
+{
+    assert(!t->list);
+    assert(max >= 1);
+    t->list = mem_calloc(max + 1, sizeof(*t->list));
+    if (!t->list)
+        return ERR_NOMEM;
+    t->max = max;
+    return ERR_OK;
+}
+
+void trials_deinit(struct trials *t)
+{
+    for (uint32_t i = 0; i < t->n; i++)
+        json_decref(t->list[i].facts.setting);
+    mem_free(t->list);
+    memset(t, 0, sizeof(*t));
+}
+
+uint32_t trials_made(const struct trials *t)
+{
+    return t->n - (trials_incumbent(t) ? 1 : 0);
+}
+
+uint32_t trials_live(const struct trials *t)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < t->n; i++)
+        n += t->list[i].facts.branch != BRANCH_NONE;
+    return n;
+}
+
+struct trial *trials_incumbent(const struct trials *t)
+{
+    return t->n && t->list[0].facts.incumbent ? &t->list[0] : NULL;
+}
+
+const struct trial *trials_of(const struct trials *t, const struct setting *x)
+{
+    for (uint32_t i = 0; i < t->n; i++)
+        if (space_same(&t->space, x, &t->list[i].setting))
+            return &t->list[i];
+    return NULL;
+}
+
+size_t trials_running(const struct trials *t, struct setting out[], size_t max)
+{
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < t->n && n < max; i++)
+        if (!t->list[i].judged)
+            out[n++] = t->list[i].setting;
+    return n;
+}
+
+bool trials_distinct(const struct trials *t, const struct trial *x,
+                     struct trial *const others[], size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (space_same(&t->space, &x->setting, &others[i]->setting))
+            return false;
+    return true;
+}
+
+/* ---- a trial's life ------------------------------------------------------ */
+
+struct trial *trials_next(struct trials *t, const struct setting *setting,
+                          json_t *json, uint32_t suggestion)
+{
+    struct trial *x = &t->list[t->n];
+
+    assert(t->list && t->n <= t->max);
+    assert(json);
+    *x = (struct trial){
+        .facts = {.trial = t->first + t->n - t->recalled,
+                  .search = t->search,
+                  .branch = BRANCH_NONE,
+                  .setting = json,
+                  .suggestion = suggestion},
+        .setting = *setting,
+    };
+    return x;
+}
+
+bool trial_fork(struct board *c, struct trial *x, branch_id from)
+{
+    const struct branch *b;
+
+    assert(x->facts.branch == BRANCH_NONE);
+    b = board_fork(c, board_branch(c, from), BRANCH_TRAINING, &x->setting,
+                   x->facts.setting, "trial");
+    if (!b)
+        return false;
+    x->facts.branch = b->id;
+    return true;
+}
+
+void trial_begun(struct trials *t, struct trial *x)
+{
+    assert(x == &t->list[t->n]);
+    assert(x->facts.branch != BRANCH_NONE);
+    t->n++;
+    if (x->facts.suggestion)
+        suggest_begun(t->c);
+    trial_record(t->c, x, RECORD_TRIAL_STARTED);
+}
+
+void trial_record(struct board *c, const struct trial *x, enum record_kind kind)
+{
+    struct record_trial *r = &board_record(c, kind)->trial;
+
+    *r = x->facts;
+    json_incref(r->setting);
+}
+
+void trial_end(struct board *c, struct trial *x)
+{
+    if (x->ended)
+        return;
+    if (x->facts.label == TRIAL_RUNNING)
+        x->facts.label = TRIAL_STOPPED;
+    x->ended = true;
+    trial_record(c, x, RECORD_TRIAL_ENDED);
+}
+
+void trial_free(struct board *c, struct trial *x, const char *reason)
+{
+    trial_end(c, x);
+    board_free(c, x->facts.branch, reason);
+    x->facts.branch = BRANCH_NONE;
+}

@@ -1,0 +1,109 @@
+/* Trials: settings that are tried, each on a branch of its own.
+ *
+ * The list of what was tried from one state of the model: begun (forked and
+ * recorded), told to the searcher, ended. A search (tuner/search/search.h) and
+ * a contest (tuner/strategies/contest.h) each own one, run the branches in
+ * their own ways and say what came of them. What is known of a trial is its
+ * `facts`, which are also its record: a new member of those is recorded, and
+ * there again when a run is resumed, without a word here.
+ *
+ * A trial's pointer is valid as long as the list. One owner; pure; inside
+ * tuner/ only.
+ */
+#ifndef TUNER_TRIALS_H
+#define TUNER_TRIALS_H
+
+#include "tuner/board/board.h"
+#include "tuner/search/runner.h"
+
+enum {
+    TRIALS_LIVE_MAX = 16 /* that run at the same time */
+};
+
+struct trial {
+    struct record_trial facts; /* `setting` owned; `branch`: BRANCH_NONE when it
+                                * is gone; label RUNNING before the first */
+    struct setting setting;
+    bool ended;  /* its last record is written */
+    bool judged; /* its result counts: for the searcher it does not run */
+    /* What the searcher is to hear, if it is news. */
+    bool news;
+    enum outcome outcome;
+    double speed, resource;
+
+    /* Of searches only. */
+    struct runner run;
+    bool arrived; /* it has run its time, and the probe as far */
+    bool lost;    /* not finished when the run was interrupted: begins again */
+    bool doomed;  /* it cannot win (tuner/search/hopeless.h) */
+    bool stopped; /* for that, as soon as its slices are over */
+    uint32_t looks; /* whether it can win */
+    double looked;  /* share of its time at the last of these */
+    uint64_t looked_samples;
+};
+
+struct trials {
+    struct board *c;
+    struct space space; /* what may change */
+    uint32_t search;    /* its number, from 1 */
+    uint32_t first;     /* number of the first trial; over the whole run */
+    uint32_t recalled;  /* of `n`: begun before the run was resumed */
+    struct trial *list; /* owned, [max + 1]; NULL before trials_open */
+    uint32_t n, max;    /* begun; allowed, an incumbent not counted */
+};
+
+/* Prepares; allocates nothing. */
+void trials_init(struct trials *t, struct board *c, const struct space *space,
+                 uint32_t search, uint32_t first);
+
+/* Makes room for @max trials and an incumbent. Errors: ERR_NOMEM. */
+enum err trials_open(struct trials *t, uint32_t max);
+
+/* Gives the memory back, without a word to the training system. Accepts a
+ * zeroed list. */
+void trials_deinit(struct trials *t);
+
+/* Trials made, without the incumbent. */
+uint32_t trials_made(const struct trials *t);
+
+/* Number of trials that have a branch. */
+uint32_t trials_live(const struct trials *t);
+
+/* The incumbent's trial, which is the first; NULL without one. */
+struct trial *trials_incumbent(const struct trials *t);
+
+/* The trial that has tried @x, or tries it; NULL: none. */
+const struct trial *trials_of(const struct trials *t, const struct setting *x);
+
+/* Settings of trials that are not judged into out[max]; returns how many. */
+size_t trials_running(const struct trials *t, struct setting out[], size_t max);
+
+/* Whether @x's setting differs from those of others[n]. */
+bool trials_distinct(const struct trials *t, const struct trial *x,
+                     struct trial *const others[], size_t n);
+
+/* ---- a trial's life ------------------------------------------------------ */
+
+/* Fills the place of the next trial, which does not count before trial_begun:
+ * its number and setting. @json: the setting's text form (shared). */
+struct trial *trials_next(struct trials *t, const struct setting *setting,
+                          json_t *json, uint32_t suggestion);
+
+/* Forks its branch from @from. False: no branch is free. */
+bool trial_fork(struct board *c, struct trial *x, branch_id from);
+
+/* The trial of trials_next has its branch: it counts, and is recorded. Takes
+ * @json over. */
+void trial_begun(struct trials *t, struct trial *x);
+
+/* Records @x as it is. */
+void trial_record(struct board *c, const struct trial *x,
+                  enum record_kind kind);
+
+/* Records the end of @x; at most once. Its branch stays. */
+void trial_end(struct board *c, struct trial *x);
+
+/* Ends @x and frees its branch. */
+void trial_free(struct board *c, struct trial *x, const char *reason);
+
+#endif
