@@ -1,11 +1,13 @@
 #include "cli/basics/verbs.h"
 
+#include "base/proto/commands.h"
 #include "base/text.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* In order of help. */
-static const struct verb verbs[] = {
+static const struct verb rows[] = {
     {"run", "train a model and tune how it trains, in one run", false,
      verb_run},
     {"resume", "go on with a run that was interrupted", false, verb_resume},
@@ -22,17 +24,7 @@ static const struct verb verbs[] = {
     {"trials", "the settings that a run has tried", false, verb_trials},
     {"branches", "the versions of a run's training state", false,
      verb_branches},
-    {"pause", "run nothing until it is continued", false, verb_pause},
-    {"continue", "go on with a run that is paused", false, verb_continue},
-    {"stop", "end a run: its best model is written first", false, verb_stop},
-    {"retune", "search again at the next end of an epoch", false, verb_retune},
-    {"snapshot", "write a snapshot now", false, verb_snapshot},
-    {"limit", "change what ends a run while it goes on", false, verb_limit},
-    {"fork", "try a setting from a branch, beside the training", false,
-     verb_fork},
-    {"suggest", "have a setting tried in the search", false, verb_suggest},
-    {"promote", "make a branch what the run trains", false, verb_promote},
-    {"free", "give up a branch that was forked by hand", false, verb_free},
+    {NULL, NULL, false, verb_steer}, /* all verbs of the table of commands */
     {"delete", "forget a run that has ended, with its folder", false,
      verb_delete},
     {"export", "write a run for other programs", false, verb_export},
@@ -54,11 +46,44 @@ static const struct verb verbs[] = {
     {"searcher-host", "hosts a searcher plug-in; started by tuners", true,
      verb_searcher_host},
 };
-enum { VERBS = sizeof(verbs) / sizeof(*verbs) };
+enum { VERBS_MAX = sizeof(rows) / sizeof(*rows) + COMMAND_COUNT };
+
+static struct verb verbs[VERBS_MAX];
+static size_t verbs_len;
+
+static void add_verb(struct verb v)
+{
+    assert(verbs_len < VERBS_MAX && v.name && v.summary);
+    verbs[verbs_len++] = v;
+}
+
+static void add_commands(void)
+{
+    for (enum command_id id = 0; id < COMMAND_COUNT; id++) {
+        const struct command_verb *v = command_of(id)->verb;
+
+        if (v)
+            add_verb((struct verb){v->name, v->summary, false, verb_steer});
+    }
+}
+
+/* Puts all verbs in place; returns how many. Only the program's first thread
+ * asks for verbs. */
+static size_t fill(void)
+{
+    if (verbs_len > 0)
+        return verbs_len;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+        if (rows[i].name)
+            add_verb(rows[i]);
+        else
+            add_commands();
+    return verbs_len;
+}
 
 const struct verb *verb_find(const char *name)
 {
-    for (size_t i = 0; i < VERBS; i++)
+    for (size_t i = 0, n = fill(); i < n; i++)
         if (strcmp(verbs[i].name, name) == 0)
             return &verbs[i];
     return NULL;
@@ -66,14 +91,15 @@ const struct verb *verb_find(const char *name)
 
 const struct verb *verb_at(size_t i)
 {
-    return i < VERBS ? &verbs[i] : NULL;
+    return i < fill() ? &verbs[i] : NULL;
 }
 
 const char *verb_nearest(const char *word)
 {
-    const char *names[VERBS];
+    const char *names[VERBS_MAX];
+    size_t n = fill();
 
-    for (size_t i = 0; i < VERBS; i++)
+    for (size_t i = 0; i < n; i++)
         names[i] = verbs[i].name;
-    return text_nearest(word, names, VERBS);
+    return text_nearest(word, names, n);
 }

@@ -1,6 +1,7 @@
 /* Verbs of the command line: mltune VERB ...
  *
- * A verb is one file, cli/NAME.c (or NAME_*.c), with one entry point. It parses
+ * A verb is one file, cli/verbs/NAME.c, with one entry point; those that only
+ * send a command are rows of base/proto/commands.h. It parses
  * its own arguments (cli/basics/options.h), writes results to stdout and talk
  * to stderr, and returns the exit code.
  */
@@ -31,33 +32,24 @@ int verb_apps(int argc, char **argv);
 int verb_branches(int argc, char **argv);
 int verb_compare(int argc, char **argv);
 int verb_completions(int argc, char **argv);
-int verb_continue(int argc, char **argv);
 int verb_data(int argc, char **argv);
 int verb_delete(int argc, char **argv);
 int verb_doctor(int argc, char **argv);
 int verb_eval(int argc, char **argv);
 int verb_export(int argc, char **argv);
-int verb_fork(int argc, char **argv);
-int verb_free(int argc, char **argv);
-int verb_limit(int argc, char **argv);
 int verb_ls(int argc, char **argv);
 int verb_man(int argc, char **argv);
 int verb_node(int argc, char **argv);
-int verb_pause(int argc, char **argv);
-int verb_promote(int argc, char **argv);
 int verb_resume(int argc, char **argv);
-int verb_retune(int argc, char **argv);
 int verb_run(int argc, char **argv);
 int verb_schema(int argc, char **argv);
 int verb_searcher_host(int argc, char **argv);
 int verb_searchers(int argc, char **argv);
 int verb_serve(int argc, char **argv);
 int verb_show(int argc, char **argv);
-int verb_snapshot(int argc, char **argv);
-int verb_stop(int argc, char **argv);
+int verb_steer(int argc, char **argv); /* all of the table of commands */
 int verb_strategies(int argc, char **argv);
 int verb_submit(int argc, char **argv);
-int verb_suggest(int argc, char **argv);
 int verb_topics(int argc, char **argv);
 int verb_trials(int argc, char **argv);
 int verb_validate(int argc, char **argv);

@@ -1,128 +1,92 @@
-/* `mltune pause|continue|stop|retune|snapshot|limit|fork|promote|free|suggest
- * RUN`: commands to a run that is under way. */
+/* `mltune pause RUN`, `limit`, `fork`, ...: commands to a run that is under
+ * way. Operands, options and the body that they make follow from the table of
+ * commands. */
 #include "base/json/json.h"
 #include "base/mem.h"
+#include "base/proto/commands.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
 #include "cli/basics/verbs.h"
 #include "cli/verbs/command.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct steer_arguments {
-    struct command_options command;
-    struct option_uint epochs, clocks; /* of fork */
-    bool exhausted;                    /* of suggest */
-};
-
-/* The same with @body; NULL: there was no memory for it. */
-static int steer_with(const struct steer_arguments *a, const char *word,
-                      const char *method, const char *suffix,
-                      const json_t *body)
-{
-    char *text = body ? json_write(body, 0) : NULL;
-    int code = EXIT_RUN_FAILED;
-
-    if (text)
-        code = command_send(&a->command, word, method, suffix, text);
-    else
-        console_error("out of memory");
-    mem_free(text);
-    return code;
-}
-
-/* ---- the verbs ----------------------------------------------------------- */
-
-enum { FORK_OPTIONS = 2, SUGGEST_OPTIONS = 1 };
-
-/* What a verb says of itself; `n` and `option` are filled in here. */
-static int parse(struct usage usage, int argc, char **argv,
-                 struct steer_arguments *a, struct operands *out)
-{
-    const struct option_spec options[] = {
-        {"exhausted", 0, OPTION_FLAG, NULL,
-         "nothing follows: with searcher rest the search ends when what was "
-         "suggested is tried",
-         &a->exhausted},
-        {"epochs", 0, OPTION_UINT, "N",
-         "run to the end of so many epochs of the branch (1)", &a->epochs},
-        {"clocks", 0, OPTION_UINT, "N", "run for so many clocks", &a->clocks},
-        COMMAND_STATE_OPTION(a->command),
-        COMMAND_SERVER_OPTION(a->command),
-        CLIENT_CACERT_OPTION,
-        COMMAND_JSON_OPTION(a->command),
-    };
-    const size_t n = sizeof(options) / sizeof(*options);
-    struct option_spec own[sizeof(options) / sizeof(*options)];
-    bool suggests = strcmp(usage.verb, "suggest") == 0;
-    bool forks = strcmp(usage.verb, "fork") == 0;
-
-    for (size_t i = 0; i < n; i++) {
-        bool of_suggest = i < SUGGEST_OPTIONS;
-        bool of_fork = !of_suggest && i < SUGGEST_OPTIONS + FORK_OPTIONS;
-
-        if ((!of_suggest || suggests) && (!of_fork || forks))
-            own[usage.n++] = options[i];
-    }
-    usage.option = own;
-    *a = (struct steer_arguments){.command.state = STATE_DEFAULT};
-    return options_parse(&usage, argc, argv, out);
-}
+static const char resource[] = "/runs/{run}";
+static const char variable[] = "{branch}";
 
 static const char run_details[] =
     "RUN is an id, the beginning of one, or a name (its newest run). The run "
     "must be\nunder way; its token is in the state folder, or in MLTUNE_TOKEN.";
 
-static int plain(const char *verb, const char *summary, int argc, char **argv)
-{
-    struct steer_arguments a;
-    struct operands operands;
-    char suffix[16];
-    int code = parse((struct usage){.verb = verb,
-                                    .operands = "RUN",
-                                    .summary = summary,
-                                    .details = run_details,
-                                    .operands_min = 1,
-                                    .operands_max = 1},
-                     argc, argv, &a, &operands);
+/* A verb's own options, as they were given. */
+struct given {
+    struct option_uint number[COMMAND_OPTIONS_MAX];
+    bool flag[COMMAND_OPTIONS_MAX];
+};
 
-    if (code != OPTIONS_GO_ON)
-        return code;
-    snprintf(suffix, sizeof(suffix), ":%s", verb);
-    return command_send(&a.command, operands.item[0], "POST", suffix, NULL);
+static bool on_branch(const struct command *c)
+{
+    return strstr(c->path, variable) != NULL;
 }
 
-int verb_pause(int argc, char **argv)
+/* Operands before NAME=VALUE: RUN, and BRANCH where there is one. */
+static size_t operands_of(const struct command *c)
 {
-    return plain("pause", "run nothing until `mltune continue`", argc, argv);
+    return on_branch(c) ? 2 : 1;
 }
 
-int verb_continue(int argc, char **argv)
+static int parse(const struct command *c, int argc, char **argv,
+                 struct command_options *to, struct given *own,
+                 struct operands *out)
 {
-    return plain("continue", "go on with a run that is paused", argc, argv);
+    const struct command_verb *v = c->verb;
+    const struct option_spec common[] = {
+        COMMAND_STATE_OPTION(*to),
+        COMMAND_SERVER_OPTION(*to),
+        CLIENT_CACERT_OPTION,
+        COMMAND_JSON_OPTION(*to),
+    };
+    enum { COMMON = sizeof(common) / sizeof(*common) };
+    struct option_spec option[COMMAND_OPTIONS_MAX + COMMON];
+    char operands[48];
+    struct usage usage = {
+        .verb = v->name,
+        .operands = operands,
+        .summary = v->summary,
+        .details = v->details ? v->details : run_details,
+        .operands_min = operands_of(c) + v->pairs_needed,
+        .operands_max = v->pairs ? OPERANDS_MAX : operands_of(c),
+        .option = option,
+    };
+
+    snprintf(operands, sizeof(operands), "RUN%s%s",
+             on_branch(c) ? " BRANCH" : "",
+             !v->pairs         ? ""
+             : v->pairs_needed ? " NAME=VALUE..."
+                               : " [NAME=VALUE...]");
+    for (size_t i = 0; i < COMMAND_OPTIONS_MAX && v->option[i].name; i++) {
+        const struct command_option *o = &v->option[i];
+
+        option[usage.n++] = (struct option_spec){
+            .name = o->name,
+            .kind = o->value ? OPTION_UINT : OPTION_FLAG,
+            .arg = o->value,
+            .help = o->help,
+            .out = o->value ? (void *)&own->number[i] : &own->flag[i],
+        };
+    }
+    for (size_t i = 0; i < COMMON; i++)
+        option[usage.n++] = common[i];
+    return options_parse(&usage, argc, argv, out);
 }
 
-int verb_stop(int argc, char **argv)
-{
-    return plain("stop", "end a run: its best model is written first", argc,
-                 argv);
-}
+/* ---- the body ------------------------------------------------------------ */
 
-int verb_retune(int argc, char **argv)
-{
-    return plain("retune", "search again at the next end of an epoch", argc,
-                 argv);
-}
-
-int verb_snapshot(int argc, char **argv)
-{
-    return plain("snapshot", "write a snapshot now", argc, argv);
-}
-
-/* "NAME=VALUE" into @o: VALUE is JSON, else a text; @none is null. */
+/* Adds "NAME=VALUE" to @o: VALUE is JSON, else a text; @none is null. */
 static int add_pair(json_t *o, const char *word, const char *none,
                     const char *example)
 {
@@ -151,192 +115,112 @@ static int add_pair(json_t *o, const char *word, const char *none,
     return EXIT_USAGE;
 }
 
-static const char limit_details[] =
-    "NAME is max_time, max_epochs, plateau_epochs, target_loss or "
-    "target_metric, VALUE as\nin the configuration's `stop`: 10m, 50, 0.98; "
-    "none takes one of max_time and the\ntargets away. RUN is an id, the "
-    "beginning of one, or a name (its newest run).";
-
-int verb_limit(int argc, char **argv)
+/* Adds the operands from the first NAME=VALUE on to @body, as one member. */
+static int add_pairs(const struct command *c, const struct operands *operands,
+                     json_t *body)
 {
-    struct steer_arguments a;
-    struct operands operands;
-    json_t *stop, *whole;
-    int code = parse(
-        (struct usage){.verb = "limit",
-                       .operands = "RUN NAME=VALUE...",
-                       .summary = "change what ends a run while it goes on",
-                       .details = limit_details,
-                       .operands_min = 2,
-                       .operands_max = OPERANDS_MAX},
-        argc, argv, &a, &operands);
+    const struct command_verb *v = c->verb;
+    size_t first = operands_of(c);
+    json_t *pairs;
+    int code = EXIT_DONE;
 
-    if (code != OPTIONS_GO_ON)
-        return code;
-    stop = json_object();
-    code = EXIT_DONE;
-    for (size_t i = 1; i < operands.len && code == EXIT_DONE; i++)
-        code = add_pair(stop, operands.item[i], "none", "max_epochs=50");
-    whole = json_pack("{s:o}", "stop", stop);
-    if (code == EXIT_DONE)
-        code = steer_with(&a, operands.item[0], "PATCH", "", whole);
-    json_decref(whole);
+    if (operands->len <= first)
+        return EXIT_DONE;
+    pairs = json_object();
+    for (size_t i = first; i < operands->len && code == EXIT_DONE; i++)
+        code = add_pair(pairs, operands->item[i], v->none, v->pair);
+    json_object_set_new(body, v->pairs, pairs);
     return code;
 }
 
-/* ---- branches ------------------------------------------------------------ */
-
-/* "/branches/7:fork"; false: said what is wrong. */
-static bool branch_suffix(const char *word, const char *verb, char out[64])
+static void add_options(const struct command_verb *v, const struct given *own,
+                        json_t *body)
 {
-    char *end;
-    unsigned long number = strtoul(word, &end, 10);
+    for (size_t i = 0; i < COMMAND_OPTIONS_MAX && v->option[i].name; i++) {
+        const char *name = v->option[i].name;
 
+        if (own->number[i].given)
+            json_object_set_new(body, name,
+                                json_integer((json_int_t)own->number[i].value));
+        else if (own->flag[i])
+            json_object_set_new(body, name, json_true());
+    }
+}
+
+/* The body as text (mem_free); *@out NULL: the command has none. */
+static int make_body(const struct command *c, const struct operands *operands,
+                     const struct given *own, char **out)
+{
+    json_t *body;
+    int code;
+
+    *out = NULL;
+    if (!c->verb->pairs)
+        return EXIT_DONE;
+    body = json_object();
+    code = add_pairs(c, operands, body);
+    if (code == EXIT_DONE) {
+        add_options(c->verb, own, body);
+        if (c->verb->empty && json_object_size(body) == 0) {
+            console_error("%s", c->verb->empty);
+            code = EXIT_USAGE;
+        } else if (!(*out = json_write(body, 0))) {
+            console_error("out of memory");
+            code = EXIT_RUN_FAILED;
+        }
+    }
+    json_decref(body);
+    return code;
+}
+
+/* ---- the path ------------------------------------------------------------ */
+
+/* What follows the run's path: ":pause", "/branches/7:fork". */
+static int make_suffix(const struct command *c, const struct operands *operands,
+                       char *out, size_t size)
+{
+    const char *suffix = c->path + sizeof(resource) - 1;
+    const char *at = strstr(suffix, variable);
+    const char *word = at ? operands->item[1] : "0";
+    unsigned long number;
+    char *end;
+
+    assert(strncmp(c->path, resource, sizeof(resource) - 1) == 0);
+    if (!at) {
+        snprintf(out, size, "%s", suffix);
+        return EXIT_DONE;
+    }
+    number = strtoul(word, &end, 10);
     if (word[0] < '0' || word[0] > '9' || *end || number > 0xfffffffeul) {
         console_error("\"%.100s\": expected the number of a branch, as `mltune "
                       "branches RUN` lists them",
                       word);
-        return false;
-    }
-    snprintf(out, 64, "/branches/%lu:%s", number, verb);
-    return true;
-}
-
-static int on_branch(const char *verb, const char *summary, int argc,
-                     char **argv)
-{
-    struct steer_arguments a;
-    struct operands operands;
-    char suffix[64];
-    int code = parse((struct usage){.verb = verb,
-                                    .operands = "RUN BRANCH",
-                                    .summary = summary,
-                                    .details = run_details,
-                                    .operands_min = 2,
-                                    .operands_max = 2},
-                     argc, argv, &a, &operands);
-
-    if (code != OPTIONS_GO_ON)
-        return code;
-    if (!branch_suffix(operands.item[1], verb, suffix))
-        return EXIT_USAGE;
-    return command_send(&a.command, operands.item[0], "POST", suffix, NULL);
-}
-
-int verb_promote(int argc, char **argv)
-{
-    return on_branch("promote", "make a branch what the run trains", argc,
-                     argv);
-}
-
-int verb_free(int argc, char **argv)
-{
-    return on_branch("free", "give up a branch that was forked by hand", argc,
-                     argv);
-}
-
-static const char fork_details[] =
-    "BRANCH is a number of `mltune branches RUN`. NAME=VALUE are tunables in "
-    "which the\nfork differs from it. It runs beside the training, then waits "
-    "for `mltune promote`\nor `mltune free`. RUN is an id, the beginning of "
-    "one, or a name (its newest run).";
-
-static json_t *fork_body(const struct steer_arguments *a, json_t *setting)
-{
-    json_t *o = json_pack("{s:O}", "setting", setting);
-
-    if (a->epochs.given)
-        json_object_set_new(o, "epochs",
-                            json_integer((json_int_t)a->epochs.value));
-    if (a->clocks.given)
-        json_object_set_new(o, "clocks",
-                            json_integer((json_int_t)a->clocks.value));
-    return o;
-}
-
-int verb_fork(int argc, char **argv)
-{
-    struct steer_arguments a;
-    struct operands operands;
-    json_t *setting, *body = NULL;
-    char suffix[64];
-    int code = parse(
-        (struct usage){.verb = "fork",
-                       .operands = "RUN BRANCH [NAME=VALUE...]",
-                       .summary = "try a setting from a branch, beside the "
-                                  "training",
-                       .details = fork_details,
-                       .operands_min = 2,
-                       .operands_max = OPERANDS_MAX},
-        argc, argv, &a, &operands);
-
-    if (code != OPTIONS_GO_ON)
-        return code;
-    if (!branch_suffix(operands.item[1], "fork", suffix))
-        return EXIT_USAGE;
-    setting = json_object();
-    code = EXIT_DONE;
-    for (size_t i = 2; i < operands.len && code == EXIT_DONE; i++)
-        code = add_pair(setting, operands.item[i], NULL, "learning_rate=0.01");
-    if (code == EXIT_DONE) {
-        body = fork_body(&a, setting);
-        code = steer_with(&a, operands.item[0], "POST", suffix, body);
-    }
-    json_decref(body);
-    json_decref(setting);
-    return code;
-}
-
-/* ---- suggestions --------------------------------------------------------- */
-
-static const char suggest_details[] =
-    "NAME=VALUE are tunables; those that are left out have the value in use. "
-    "It is tried\nin the search that is open, or the next one, before what "
-    "the searcher proposes.\nRUN is an id, the beginning of one, or a name "
-    "(its newest run).";
-
-static json_t *suggest_body(const struct steer_arguments *a, json_t *setting)
-{
-    json_t *o = json_object();
-
-    if (json_object_size(setting) > 0)
-        json_object_set(o, "setting", setting);
-    if (a->exhausted)
-        json_object_set_new(o, "exhausted", json_true());
-    return o;
-}
-
-int verb_suggest(int argc, char **argv)
-{
-    struct steer_arguments a;
-    struct operands operands;
-    json_t *setting, *body = NULL;
-    int code =
-        parse((struct usage){.verb = "suggest",
-                             .operands = "RUN [NAME=VALUE...]",
-                             .summary = "have a setting tried in the search",
-                             .details = suggest_details,
-                             .operands_min = 1,
-                             .operands_max = OPERANDS_MAX},
-              argc, argv, &a, &operands);
-
-    if (code != OPTIONS_GO_ON)
-        return code;
-    if (operands.len < 2 && !a.exhausted) {
-        console_error("nothing is suggested: expected NAME=VALUE, such as "
-                      "learning_rate=0.01, or --exhausted");
         return EXIT_USAGE;
     }
-    setting = json_object();
-    code = EXIT_DONE;
-    for (size_t i = 1; i < operands.len && code == EXIT_DONE; i++)
-        code = add_pair(setting, operands.item[i], NULL, "learning_rate=0.01");
-    if (code == EXIT_DONE) {
-        body = suggest_body(&a, setting);
-        code =
-            steer_with(&a, operands.item[0], "POST", "/trials:suggest", body);
-    }
-    json_decref(body);
-    json_decref(setting);
+    snprintf(out, size, "%.*s%lu%s", (int)(at - suffix), suffix, number,
+             at + sizeof(variable) - 1);
+    return EXIT_DONE;
+}
+
+int verb_steer(int argc, char **argv)
+{
+    const struct command *c = command_of_verb(argv[0]);
+    struct command_options to = {.state = STATE_DEFAULT};
+    struct given own = {0};
+    struct operands operands;
+    char suffix[64], *body;
+    int code;
+
+    assert(c);
+    code = parse(c, argc, argv, &to, &own, &operands);
+    if (code != OPTIONS_GO_ON)
+        return code;
+    code = make_suffix(c, &operands, suffix, sizeof(suffix));
+    if (code == EXIT_DONE)
+        code = make_body(c, &operands, &own, &body);
+    if (code != EXIT_DONE)
+        return code;
+    code = command_send(&to, operands.item[0], c->method, suffix, body);
+    mem_free(body);
     return code;
 }

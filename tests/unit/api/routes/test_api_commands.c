@@ -167,6 +167,41 @@ static void commands_are_all_guarded(void **state)
     assert_true(writes >= 8);
 }
 
+/* Each command of the table that has a path is a route, once, with a parameter
+ * for each variable of its path; each has a name of its own. */
+static void commands_are_routes(void **state)
+{
+    size_t n;
+    const struct route *routes = routes_all(&n);
+
+    (void)state;
+    for (enum command_id id = 0; id < COMMAND_COUNT; id++) {
+        const struct command *c = command_of(id);
+        size_t found = 0;
+
+        assert_int_equal(command_id_of(c), id);
+        for (size_t i = 0; i < n; i++) {
+            const struct route *r = &routes[i];
+            size_t variables = 0, params = 0;
+
+            if (r->command != c)
+                continue;
+            found++;
+            assert_string_equal(r->method, c->method);
+            assert_string_equal(r->path, c->path);
+            assert_non_null(r->take);
+            for (const char *at = r->path; (at = strchr(at, '{')); at++)
+                variables++;
+            for (; r->params && r->params[params].type != PARAM_END; params++)
+                ;
+            assert_true(params >= variables);
+        }
+        assert_int_equal(found, c->path != NULL);
+        for (enum command_id other = 0; other < id; other++)
+            assert_string_not_equal(command_of(other)->name, c->name);
+    }
+}
+
 /* Paths, methods, ids and keys are checked before anything is read. */
 static void commands_heads_are_checked(void **state)
 {
@@ -610,6 +645,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH(commands_need_the_token),
         WITH(commands_are_all_guarded),
+        WITH(commands_are_routes),
         WITH(commands_heads_are_checked),
         WITH(commands_bodies_are_checked_whole),
         WITH(commands_reach_the_run),
