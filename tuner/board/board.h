@@ -130,7 +130,7 @@ void board_interrupted(struct board *c, const char *reason, const char *what);
 /* Whether it ends: then no strategy begins anything. */
 bool board_ends(const struct board *c);
 
-/* The user wants a search at the next end of an epoch; it begins: */
+/* The user wants a search at the next end of an epoch; one begins. */
 bool board_retune_wanted(const struct board *c);
 void board_retune_begins(struct board *c);
 

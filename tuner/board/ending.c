@@ -1,7 +1,13 @@
-/* The way a run ends: slices, then a snapshot, then the model. */
-#include "tuner/board/board_state.h"
+#include "tuner/board/ending.h"
 
+#include "base/mem.h"
+#include "tuner/board/branches.h"
+#include "tuner/board/clockwork.h"
+#include "tuner/board/operations.h"
+#include "tuner/board/outbox.h"
+#include "tuner/board/parts.h"
 #include "tuner/board/rows.h"
+#include "tuner/board/run.h"
 #include "tuner/board/snapshots.h"
 
 #include <assert.h>
@@ -10,44 +16,84 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- answers ------------------------------------------------------------- */
+struct ending {
+    enum {
+        ENDING_NOT, /* running */
+        ENDING_DRAIN,
+        ENDING_SNAPSHOT,
+        ENDING_MODEL,
+        ENDING_OVER
+    } phase;
+    bool asked;    /* the phase's operation is under way */
+    bool finished; /* after FINISH */
+    struct tuner_finish finish;
+    branch_id fork;  /* for the snapshot or the model */
+    branch_id trial; /* the run's model where it has made no epoch; or
+                      * BRANCH_NONE */
+    double loss;     /* of that */
+};
 
-static void model_saved(struct board *c, const struct msg_done *m)
+enum err ending_init(struct board *c)
+{
+    struct ending *e = mem_calloc(1, sizeof(*e));
+
+    assert(!c->ending);
+    if (!e)
+        return ERR_NOMEM;
+    e->fork = e->trial = BRANCH_NONE;
+    e->loss = NAN;
+    c->ending = e;
+    return ERR_OK;
+}
+
+void ending_deinit(struct board *c)
+{
+    mem_free(c->ending);
+    c->ending = NULL;
+}
+
+bool board_ends(const struct board *c)
+{
+    return c->ending->phase != ENDING_NOT;
+}
+
+bool ending_finished(const struct board *c)
+{
+    return c->ending->finished;
+}
+
+const char *ending_message(const struct board *c)
+{
+    return c->ending->finish.message;
+}
+
+/* ---- the model ----------------------------------------------------------- */
+
+void ending_model_saved(struct board *c, const struct msg_done *m)
 {
     struct record_model_saved *r =
         &board_record(c, RECORD_MODEL_SAVED)->model_saved;
+    const struct best *best = board_best(c);
 
-    r->branch = c->ending.fork;
-    r->epoch = c->best.epoch;
-    r->loss = c->best.branch == BRANCH_NONE ? c->ending.loss : c->best.loss;
-    r->metric = c->best.branch == BRANCH_NONE ? NAN : c->best.metric;
+    r->branch = c->ending->fork;
+    r->epoch = best->epoch;
+    r->loss = best->branch == BRANCH_NONE ? c->ending->loss : best->loss;
+    r->metric = best->branch == BRANCH_NONE ? NAN : best->metric;
     r->bytes = m->bytes;
     r->data = json_incref(m->data);
-    memcpy(r->path, c->model_dir, sizeof(r->path));
-    c->ending.phase = ENDING_OVER;
+    snprintf(r->path, sizeof(r->path), "%s", board_options(c)->model_dir);
+    c->ending->phase = ENDING_OVER;
 }
 
-void board_written(struct board *c, enum msg_kind kind,
-                   const struct msg_done *m)
+void ending_model_not_saved(struct board *c, const struct msg_failed *m)
 {
-    if (kind == MSG_SNAPSHOT)
-        snapshots_written(c, m);
-    else
-        model_saved(c, m);
-}
+    struct tuner_finish *f = &c->ending->finish;
 
-void board_not_written(struct board *c, enum msg_kind kind,
-                       const struct msg_failed *m)
-{
-    if (kind == MSG_SNAPSHOT) {
-        snapshots_not_written(c, m->reason);
-        return;
-    }
-    c->ending.finish.status = RUN_FAILED;
-    snprintf(c->ending.finish.reason, RECORD_NAME_MAX, "%s", err_name(m->code));
-    snprintf(c->ending.finish.message, RECORD_TEXT_MAX,
-             "the model was not saved: %.400s", m->reason);
-    c->ending.phase = ENDING_OVER;
+    f->status = RUN_FAILED;
+    snprintf(f->reason, sizeof(f->reason), "%s", err_name(m->code));
+    snprintf(f->message, sizeof(f->message), "the model was not saved: %.400s",
+             m->reason);
+    c->ending->phase = ENDING_OVER;
 }
 
 /* ---- the end ------------------------------------------------------------- */
@@ -55,24 +101,25 @@ void board_not_written(struct board *c, enum msg_kind kind,
 void board_end(struct board *c, enum run_status status, const char *reason,
                const char *format, ...)
 {
-    struct tuner_finish *finish = &c->ending.finish;
+    struct tuner_finish *finish = &c->ending->finish;
+    const struct best *best = board_best(c);
     struct record_decision *d;
     va_list args;
 
     assert(run_status_is_end(status));
-    if (c->ending.phase != ENDING_NOT)
+    if (c->ending->phase != ENDING_NOT)
         return;
-    c->ending.phase = ENDING_DRAIN;
+    c->ending->phase = ENDING_DRAIN;
     finish->status = status;
     snprintf(finish->reason, sizeof(finish->reason), "%s", reason);
     va_start(args, format);
     vsnprintf(finish->message, sizeof(finish->message), format, args);
     va_end(args);
     d = board_decision(c, "end", "%s", finish->message);
-    if (c->best.branch != BRANCH_NONE) {
-        board_decision_number(d, "best_epoch", c->best.epoch);
-        board_decision_number(d, "best_loss", c->best.loss);
-        board_decision_number(d, "best_metric", c->best.metric);
+    if (best->branch != BRANCH_NONE) {
+        board_decision_number(d, "best_epoch", best->epoch);
+        board_decision_number(d, "best_loss", best->loss);
+        board_decision_number(d, "best_metric", best->metric);
     }
 }
 
@@ -81,24 +128,24 @@ static void finish(struct board *c)
     struct record_run_finished *r;
 
     r = &board_record(c, RECORD_RUN_FINISHED)->run_finished;
-    r->status = c->ending.finish.status;
-    memcpy(r->reason, c->ending.finish.reason, sizeof(r->reason));
-    memcpy(r->message, c->ending.finish.message, sizeof(r->message));
-    r->waiting_s = c->waited_s;
-    c->status = r->status;
-    c->finished = true;
+    r->status = c->ending->finish.status;
+    memcpy(r->reason, c->ending->finish.reason, sizeof(r->reason));
+    memcpy(r->message, c->ending->finish.message, sizeof(r->message));
+    r->waiting_s = board_waited_s(c);
+    run_set_over(c, r->status);
+    c->ending->finished = true;
 }
 
-void board_lost(struct board *c, const char *reason)
+void ending_lost(struct board *c, const char *reason)
 {
-    struct tuner_finish *f = &c->ending.finish;
+    struct tuner_finish *f = &c->ending->finish;
 
     f->status = RUN_FAILED;
     snprintf(f->reason, sizeof(f->reason), "node_lost");
     snprintf(f->message, sizeof(f->message),
              "the training system was lost: %.400s", reason);
     finish(c);
-    board_action(c, TUNER_FINISH)->finish = *f;
+    outbox_add(c, TUNER_FINISH)->finish = *f;
 }
 
 static void finish_now(struct board *c)
@@ -106,15 +153,15 @@ static void finish_now(struct board *c)
     struct msg *m;
 
     finish(c);
-    m = board_send(c, MSG_STOP, BRANCH_NONE);
-    memcpy(m->stop.reason, c->ending.finish.message,
-           sizeof(c->ending.finish.message));
-    board_action(c, TUNER_FINISH)->finish = c->ending.finish;
+    m = operations_send(c, MSG_STOP, BRANCH_NONE);
+    memcpy(m->stop.reason, c->ending->finish.message,
+           sizeof(c->ending->finish.message));
+    outbox_add(c, TUNER_FINISH)->finish = c->ending->finish;
 }
 
-void board_violated(struct board *c, const char *what)
+void ending_violated(struct board *c, const char *what)
 {
-    struct tuner_finish *f = &c->ending.finish;
+    struct tuner_finish *f = &c->ending->finish;
 
     f->status = RUN_FAILED;
     snprintf(f->reason, sizeof(f->reason), "protocol");
@@ -125,7 +172,7 @@ void board_violated(struct board *c, const char *what)
 
 void board_interrupted(struct board *c, const char *reason, const char *what)
 {
-    struct tuner_finish *f = &c->ending.finish;
+    struct tuner_finish *f = &c->ending->finish;
 
     f->status = RUN_INTERRUPTED;
     snprintf(f->reason, sizeof(f->reason), "%s", reason);
@@ -133,24 +180,17 @@ void board_interrupted(struct board *c, const char *reason, const char *what)
     finish_now(c);
 }
 
-static bool slices_out(const struct board *c)
-{
-    for (uint32_t i = 0; i < c->ops; i++)
-        if (c->op[i].kind == MSG_SCHEDULE || c->op[i].kind == MSG_FORK)
-            return true;
-    return false;
-}
-
 /* Makes room in memory for the last forks. */
 static void free_the_rest(struct board *c)
 {
     for (size_t i = 0; i < TUNER_BRANCHES_MAX; i++) {
-        struct branch *b = &c->branch[i];
+        const struct branch *b = branches_slot(c, i);
 
-        if (b->state != BRANCH_LIVE && b->state != BRANCH_REFUSED)
+        if (!b || (b->state != BRANCH_LIVE && b->state != BRANCH_REFUSED))
             continue;
-        if (b->id != 0 && b->id != c->base && b->id != c->best.branch &&
-            b->id != c->ending.trial && !snapshots_need(c, b->id))
+        if (b->id != 0 && b->id != board_base(c) &&
+            b->id != board_best(c)->branch && b->id != c->ending->trial &&
+            !snapshots_need(c, b->id))
             board_free(c, b->id, RECORD_FREED_AT_END);
     }
 }
@@ -159,19 +199,18 @@ static void free_the_rest(struct board *c)
  */
 static bool wants_snapshot(const struct board *c)
 {
-    return c->ready &&
-           (c->resume.phase == RESUME_NOT || c->resume.phase == RESUME_OVER) &&
-           (c->ending.finish.status == RUN_INTERRUPTED ||
-            c->ending.finish.status == RUN_STOPPED);
+    return run_begun(c) && (c->ending->finish.status == RUN_INTERRUPTED ||
+                            c->ending->finish.status == RUN_STOPPED);
 }
 
-/* Mean loss of what @b ran last; INFINITY where it is no model to be kept. */
+/* Mean loss of what @b ran last; INFINITY where it (NULL: none) is no model to
+ * be kept. */
 static double last_loss(const struct branch *b)
 {
     const struct trace_window *w;
 
-    if (b->state != BRANCH_LIVE || b->type != BRANCH_TRAINING || b->nonfinite ||
-        b->error || b->trace.len == 0)
+    if (!b || b->state != BRANCH_LIVE || b->type != BRANCH_TRAINING ||
+        b->nonfinite || b->error || b->trace.len == 0)
         return INFINITY;
     w = &b->trace.window[b->trace.len - 1];
     return w->samples ? w->sum / (double)w->samples : INFINITY;
@@ -181,76 +220,76 @@ static double last_loss(const struct branch *b)
  * with the lowest loss is its model. */
 static void choose_trial(struct board *c)
 {
-    const struct branch *base = ledger_branch(c, c->base), *best = NULL;
+    const struct branch *base = board_branch(c, board_base(c)), *best = NULL;
     struct record_setting_chosen *r;
     struct record_decision *d;
 
-    if (c->best.branch != BRANCH_NONE || !base || base->type != BRANCH_INIT ||
-        c->ending.finish.status == RUN_FAILED ||
-        c->ending.finish.status == RUN_INTERRUPTED)
+    if (board_best(c)->branch != BRANCH_NONE || !base ||
+        base->type != BRANCH_INIT || c->ending->finish.status == RUN_FAILED ||
+        c->ending->finish.status == RUN_INTERRUPTED)
         return;
     for (size_t i = 0; i < TUNER_BRANCHES_MAX; i++)
-        if (last_loss(&c->branch[i]) < (best ? last_loss(best) : INFINITY))
-            best = &c->branch[i];
+        if (last_loss(branches_slot(c, i)) < last_loss(best))
+            best = branches_slot(c, i);
     if (!best)
         return;
-    c->ending.trial = best->id;
+    c->ending->trial = best->id;
     r = &board_record(c, RECORD_SETTING_CHOSEN)->setting_chosen;
     r->clock = best->first_clock;
     r->branch = best->id;
     r->setting = json_incref(best->json);
     snprintf(r->reason, sizeof(r->reason),
              "the best trial when the run ended within its first search");
-    c->ending.loss = last_loss(best);
+    c->ending->loss = last_loss(best);
     d = board_decision(c, "model",
                        "the first search was not over: the model is that of "
                        "the best trial so far, without an epoch of its own");
     board_decision_number(d, "branch", best->id);
-    board_decision_number(d, "loss", c->ending.loss);
+    board_decision_number(d, "loss", c->ending->loss);
     board_decision_number(d, "samples", (double)best->own_samples);
 }
 
 static void drain(struct board *c)
 {
     board_cut(c, BRANCH_NONE);
-    if (slices_out(c) || rows_adding(c))
+    if (operations_work(c) || rows_adding(c))
         return;
     /* The branch to go on from must not be freed with the rest. */
-    if (wants_snapshot(c) && c->snapshot.phase == SNAPSHOT_IDLE)
+    if (wants_snapshot(c) && !snapshots_busy(c))
         snapshots_take(c);
     choose_trial(c);
     free_the_rest(c);
-    c->ending.phase = ENDING_SNAPSHOT;
-    c->ending.asked = false;
+    c->ending->phase = ENDING_SNAPSHOT;
+    c->ending->asked = false;
 }
 
 static void last_snapshot(struct board *c)
 {
-    if (c->snapshot.phase != SNAPSHOT_IDLE)
+    if (snapshots_busy(c))
         return; /* one that was begun before is under way */
-    if (wants_snapshot(c) && !c->ending.asked) {
-        c->ending.asked = true;
-        c->snapshot.wanted = true;
+    if (wants_snapshot(c) && !c->ending->asked) {
+        c->ending->asked = true;
+        snapshots_want(c);
         snapshots_advance(c);
-        if (c->snapshot.phase != SNAPSHOT_IDLE)
+        if (snapshots_busy(c))
             return;
     }
-    c->ending.phase = ENDING_MODEL;
-    c->ending.asked = false;
+    c->ending->phase = ENDING_MODEL;
+    c->ending->asked = false;
 }
 
 /* The best model; before there is one, the state as it is, if it is fit to be
  * saved: then @kept may still have to be forked. */
 static const struct branch *model_branch(struct board *c)
 {
-    struct branch *trial = ledger_branch(c, c->ending.trial);
-    struct branch *base = trial ? trial : ledger_branch(c, c->base);
+    const struct branch *trial = board_branch(c, c->ending->trial);
+    const struct branch *base = trial ? trial : board_branch(c, board_base(c));
 
-    if (c->best.branch != BRANCH_NONE)
-        return ledger_branch(c, c->best.branch);
-    if (c->ending.fork != BRANCH_NONE)
-        return ledger_branch(c, c->ending.fork);
-    if (c->ending.finish.status == RUN_FAILED || !base || base->nonfinite)
+    if (board_best(c)->branch != BRANCH_NONE)
+        return board_branch(c, board_best(c)->branch);
+    if (c->ending->fork != BRANCH_NONE)
+        return board_branch(c, c->ending->fork);
+    if (c->ending->finish.status == RUN_FAILED || !base || base->nonfinite)
         return NULL;
     if (base->type != BRANCH_TRAINING)
         return base->type == BRANCH_KEPT ? base : NULL;
@@ -262,84 +301,33 @@ static void save_model(struct board *c)
     const struct branch *b = NULL;
     struct msg *m;
 
-    if (c->ending.asked)
+    if (c->ending->asked)
         return;
-    if (c->ending.finish.status != RUN_INTERRUPTED)
+    if (c->ending->finish.status != RUN_INTERRUPTED)
         b = model_branch(c);
     if (!b || b->state == BRANCH_REFUSED) {
-        c->ending.phase = ENDING_OVER;
+        c->ending->phase = ENDING_OVER;
         return;
     }
-    c->ending.fork = b->id;
+    c->ending->fork = b->id;
     if (b->state != BRANCH_LIVE)
         return;
     board_set_status(c, RUN_SAVING, "the model is being saved");
-    c->ending.asked = true;
-    m = board_send(c, MSG_SAVE, b->id);
+    c->ending->asked = true;
+    m = operations_send(c, MSG_SAVE, b->id);
     m->save.branch = b->id;
-    memcpy(m->save.path, c->model_dir, sizeof(m->save.path));
+    snprintf(m->save.path, sizeof(m->save.path), "%s",
+             board_options(c)->model_dir);
 }
 
-static void ending_advance(struct board *c)
+void ending_advance(struct board *c)
 {
-    if (c->ending.phase == ENDING_DRAIN)
+    if (c->ending->phase == ENDING_DRAIN)
         drain(c);
-    if (c->ending.phase == ENDING_SNAPSHOT)
+    if (c->ending->phase == ENDING_SNAPSHOT)
         last_snapshot(c);
-    if (c->ending.phase == ENDING_MODEL)
+    if (c->ending->phase == ENDING_MODEL)
         save_model(c);
-    if (c->ending.phase == ENDING_OVER && !c->finished)
+    if (c->ending->phase == ENDING_OVER && !c->ending->finished)
         finish_now(c);
-}
-
-/* ---- time ---------------------------------------------------------------- */
-
-/* From the first clock, or from when a search first waited for a suggestion.
- * Pauses do not count; during one it is not known. */
-static double time_is_up(const struct board *c)
-{
-    if (!isnan(c->pause_began_s))
-        return INFINITY;
-    if (c->first_wait_s < c->first_clock_s)
-        return c->first_wait_s + c->options.max_time_s + c->paused_s -
-               c->wait_paused_s;
-    return c->first_clock_s + c->options.max_time_s + c->paused_s -
-           c->first_paused_s;
-}
-
-void board_tick(struct board *c)
-{
-    if (c->now_s >= c->retry_s)
-        c->retry_s = INFINITY;
-    if (c->now_s >= time_is_up(c))
-        board_end(c, RUN_FINISHED, "max_time", "%g s are over",
-                  c->options.max_time_s);
-    if (c->snapshot.due_s == INFINITY && c->snapshot.phase == SNAPSHOT_IDLE &&
-        !c->snapshot.wanted)
-        c->snapshot.due_s = c->first_clock_s + c->options.snapshot_every_s;
-    if (c->now_s >= c->snapshot.due_s) {
-        c->snapshot.wanted = true;
-        c->snapshot.due_s = INFINITY;
-    }
-}
-
-void board_advance(struct board *c)
-{
-    snapshots_advance(c);
-    if (c->ending.phase != ENDING_NOT)
-        ending_advance(c);
-}
-
-double board_wake_at(const struct board *c)
-{
-    double at;
-
-    if (c->finished || !c->ready)
-        return INFINITY;
-    at = c->retry_s;
-    if (c->ending.phase == ENDING_NOT) {
-        at = fmin(at, time_is_up(c));
-        at = fmin(at, c->snapshot.due_s);
-    }
-    return at;
 }

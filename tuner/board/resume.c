@@ -1,11 +1,16 @@
 #include "tuner/board/resume.h"
 
-#include "base/json/json.h"
+#include "base/mem.h"
 #include "searchers/searcher.h"
-#include "tuner/board/board_state.h"
-#include "tuner/board/steering.h"
+#include "tuner/board/branches.h"
+#include "tuner/board/clockwork.h"
+#include "tuner/board/models.h"
+#include "tuner/board/parts.h"
+#include "tuner/board/run.h"
+#include "tuner/board/slices.h"
+#include "tuner/board/snapshot_state.h"
+#include "tuner/board/snapshots.h"
 #include "tuner/board/strategy.h"
-#include "tuner/board/suggest.h"
 #include "tuner/history/history.h"
 
 #include <assert.h>
@@ -13,201 +18,72 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- lineages ------------------------------------------------------------ */
+struct resume {
+    enum { RESUME_NOT, RESUME_READING, RESUME_HANDING, RESUME_OVER } phase;
+    size_t left;               /* snapshots of the history not tried yet */
+    uint32_t tried;            /* at most snapshot_keep are there */
+    const json_t *state;       /* borrowed from the history; NULL: beginning */
+    uint32_t number;           /* of that snapshot; 0: beginning */
+    branch_id main, best;      /* restored; main may be 0, best BRANCH_NONE */
+    uint32_t search;           /* that goes on; 0: none */
+    uint32_t searches, trials; /* there were before */
+};
 
-static int put(json_t *o, const char *name, json_t *value)
-{
-    return json_object_set_new(o, name, value);
-}
-
-static int put_count(json_t *o, const char *name, uint64_t n)
-{
-    return put(o, name, json_integer((json_int_t)n));
-}
-
-static json_t *complete(json_t *o, int failed)
-{
-    if (!failed)
-        return o;
-    json_decref(o);
-    return NULL;
-}
-
-static json_t *result_to_json(const struct epoch_result *r)
-{
-    json_t *o = json_object();
-
-    return complete(o, put_count(o, "epoch", r->epoch) |
-                           put(o, "loss", json_of_number(r->loss)) |
-                           put(o, "seconds", json_of_number(r->seconds)) |
-                           put_count(o, "clock", r->clock));
-}
-
-static json_t *results_to_json(const struct branch *b)
-{
-    json_t *a = json_array();
-    int failed = 0;
-
-    for (size_t i = 0; i < BOARD_EPOCHS_KEPT; i++)
-        if (b->result[i].epoch > 0)
-            failed |= json_array_append_new(a, result_to_json(&b->result[i]));
-    return complete(a, failed);
-}
-
-static json_t *lineage_to_json(const struct branch *b)
-{
-    json_t *o = json_object();
-
-    return complete(o, put_count(o, "clocks", b->clocks) |
-                           put_count(o, "epochs", b->epochs) |
-                           put(o, "sum", json_of_number(b->now.sum)) |
-                           put(o, "seconds", json_of_number(b->now.seconds)) |
-                           put_count(o, "samples", b->now.samples) |
-                           put_count(o, "epoch_clocks", b->now.clocks) |
-                           put_count(o, "increments", b->increments) |
-                           put(o, "results", results_to_json(b)));
-}
-
-json_t *resume_state(const struct board *c, json_t *saved,
-                     const struct branch *main, const struct branch *best,
-                     const struct best *outcome)
-{
-    json_t *o = json_object();
-    int failed = put(o, "strategy", json_incref(saved)) |
-                 put(o, "main", lineage_to_json(main)) |
-                 put(o, "beginning", json_boolean(main->id == 0)) |
-                 put_count(o, "workers", c->system.workers) |
-                 put_count(o, "samples_per_clock", c->samples_per_clock_seen);
-
-    if (best)
-        failed |= put(o, "best", lineage_to_json(best)) |
-                  put(o, "best_loss", json_of_number(outcome->loss)) |
-                  put(o, "best_metric", json_of_number(outcome->metric));
-    return complete(o, failed);
-}
-
-static bool count_of(const json_t *o, const char *name, uint64_t *out)
-{
-    const json_t *v = json_object_get(o, name);
-
-    if (!json_is_integer(v) || json_integer_value(v) < 0)
-        return false;
-    *out = (uint64_t)json_integer_value(v);
-    return true;
-}
-
-static bool number_of(const json_t *o, const char *name, double *out)
-{
-    return json_to_number(json_object_get(o, name), out);
-}
-
-static bool result_from_json(const json_t *o, struct branch *b)
-{
-    struct epoch_result r = {0};
-    uint64_t epoch = 0;
-
-    if (!count_of(o, "epoch", &epoch) || !number_of(o, "loss", &r.loss) ||
-        !number_of(o, "seconds", &r.seconds) ||
-        !count_of(o, "clock", &r.clock) || epoch < 1 || epoch > b->epochs)
-        return false;
-    r.epoch = (uint32_t)epoch;
-    b->result[epoch % BOARD_EPOCHS_KEPT] = r;
-    return true;
-}
-
-/* The position within an epoch must be one that a clock can be run from. */
-static bool plausible(const struct board *c, const struct branch *b)
-{
-    uint64_t at = c->system.parts ? b->now.clocks : b->now.samples;
-
-    return at < board_units(c) && b->clocks >= b->now.clocks &&
-           b->epochs <= b->clocks;
-}
-
-static bool lineage_from_json(const struct board *c, const json_t *o,
-                              struct branch *b)
-{
-    const json_t *results = json_object_get(o, "results");
-    uint64_t epochs = 0;
-
-    if (!count_of(o, "clocks", &b->clocks) || !count_of(o, "epochs", &epochs) ||
-        epochs > UINT32_MAX || !number_of(o, "sum", &b->now.sum) ||
-        !number_of(o, "seconds", &b->now.seconds) ||
-        !count_of(o, "samples", &b->now.samples) ||
-        !count_of(o, "epoch_clocks", &b->now.clocks) ||
-        !json_is_array(results) || !isfinite(b->now.sum))
-        return false;
-    b->epochs = (uint32_t)epochs;
-    if (!count_of(o, "increments", &b->increments))
-        b->increments = 0; /* a snapshot that is older than they */
-    for (size_t i = 0; i < json_array_size(results); i++)
-        if (!result_from_json(json_array_get(results, i), b))
-            return false;
-    return plausible(c, b) &&
-           (b->epochs == 0 ||
-            b->result[b->epochs % BOARD_EPOCHS_KEPT].epoch == b->epochs);
-}
-
-/* ---- numbers ------------------------------------------------------------- */
-
-static void resume_folders(struct board *c, const struct history *h)
-{
-    struct snapshotting *s = &c->snapshot;
-    size_t keep = c->options.snapshot_keep;
-    size_t from = h->snapshots > keep ? h->snapshots - keep : 0;
-
-    for (size_t i = from; i < h->snapshots; i++) {
-        const struct record_snapshot_written *w = &h->snapshot[i].s;
-
-        if (s->written_len + 1 == BOARD_SNAPSHOTS_MAX)
-            break;
-        s->written[s->written_len].number = history_snapshot_number(w->path);
-        s->written[s->written_len++].best =
-            history_snapshot_number(w->best_path);
-    }
-    /* What died may have written one that was not journaled, and may still be
-     * writing: each time it goes on begins further up. */
-    s->number = h->snapshot_number + 1 + h->resumes;
-}
+/* ---- life ---------------------------------------------------------------- */
 
 /* A searcher that has failed is not started again. */
-static void resume_fallback(struct board *c, const struct history *h)
+static void recall_fallback(struct board *c, const struct history *h)
 {
     const struct searcher_ops *ops = searcher_built_in(h->fallback);
+    const struct searcher_ops *is = board_options(c)->searcher;
 
-    if (!ops || !c->options.searcher || !c->options.searcher->fallback)
-        return;
-    c->options.searcher = ops;
-    c->options.searcher_settings = NULL;
+    if (ops && is && is->fallback)
+        board_set_searcher(c, ops);
 }
 
-void resume_init(struct board *c)
+enum err resume_init(struct board *c)
 {
-    const struct history *h = c->options.resume;
+    const struct history *h = board_options(c)->resume;
+    struct resume *r = mem_calloc(1, sizeof(*r));
 
-    c->resume.main = 0;
-    c->resume.best = BRANCH_NONE;
-    if (!h)
-        return;
-    c->resume.at_s = h->at_s; /* commands may stand before its beginning */
-    if (!h->started)
-        return;
-    c->resume.left = h->snapshots;
-    c->resume.searches = (uint32_t)h->searches;
-    c->resume.trials = (uint32_t)h->trials;
-    c->next_clock = h->clock;
-    if (h->slices) { /* scheduled, and perhaps begun, when all was lost */
-        const struct record_slice_scheduled *s = &h->slice[h->slices - 1].s;
+    assert(!c->resume);
+    if (!r)
+        return ERR_NOMEM;
+    r->best = BRANCH_NONE;
+    c->resume = r;
+    if (!h || !h->started)
+        return ERR_OK;
+    r->left = h->snapshots;
+    r->searches = (uint32_t)h->searches;
+    r->trials = (uint32_t)h->trials;
+    recall_fallback(c, h);
+    return ERR_OK;
+}
 
-        if (s->first + s->count > c->next_clock)
-            c->next_clock = s->first + s->count;
-    }
-    c->clocks_run = h->clocks;
-    c->increments = h->increments;
-    resume_fallback(c, h);
-    if (h->branches)
-        c->next_branch = h->branch[h->branches - 1].branch + 1;
-    resume_folders(c, h);
+void resume_deinit(struct board *c)
+{
+    mem_free(c->resume);
+    c->resume = NULL;
+}
+
+uint32_t board_searches_before(const struct board *c)
+{
+    return c->resume->searches;
+}
+
+uint32_t board_trials_before(const struct board *c)
+{
+    return c->resume->trials;
+}
+
+uint32_t board_search_resumed(const struct board *c)
+{
+    return c->resume->search;
+}
+
+uint32_t resume_from(const struct board *c)
+{
+    return c->resume->number;
 }
 
 /* ---- what cannot go on --------------------------------------------------- */
@@ -246,16 +122,15 @@ static void interrupt_search(struct board *c, const struct history *h,
     r->clocks = clocks;
     snprintf(r->reason, sizeof(r->reason),
              "interrupted: the run went back to before it");
-    suggest_search_lost(c);
 }
 
 static void interrupt_searches(struct board *c)
 {
-    const struct history *h = c->options.resume;
+    const struct history *h = board_options(c)->resume;
 
     for (size_t i = 0; i < h->searches; i++)
         if (!h->search[i].ended &&
-            h->search[i].started.search != c->resume.search)
+            h->search[i].started.search != c->resume->search)
             interrupt_search(c, h, &h->search[i]);
 }
 
@@ -267,10 +142,11 @@ static void record_resumed(struct board *c,
     struct record_run_resumed *r =
         &board_record(c, RECORD_RUN_RESUMED)->run_resumed;
 
-    r->search = c->resume.search;
-    r->restarts = c->options.restarts;
-    r->unix_s = c->options.started_unix_s + c->now_s - c->born_s;
-    snprintf(r->reason, sizeof(r->reason), "%s", c->options.resume_reason);
+    r->search = c->resume->search;
+    r->restarts = board_options(c)->restarts;
+    r->unix_s = board_options(c)->started_unix_s + clockwork_tuner_s(c);
+    snprintf(r->reason, sizeof(r->reason), "%s",
+             board_options(c)->resume_reason);
     if (!s)
         return;
     r->from = s->branch;
@@ -291,22 +167,22 @@ static uint32_t search_of(const struct history *h, const json_t *saved)
 static void read_snapshot(struct board *c,
                           const struct record_snapshot_written *s)
 {
-    struct resuming *r = &c->resume;
+    struct resume *r = c->resume;
     const json_t *saved = json_object_get(s->state, "strategy");
 
     r->state = s->state;
     r->number = history_snapshot_number(s->path);
-    r->search = search_of(c->options.resume, saved);
+    r->search = search_of(board_options(c)->resume, saved);
     record_resumed(c, s);
     r->main = 0;
     if (!json_is_true(json_object_get(s->state, "beginning"))) {
-        struct branch *b = board_restore(c, s->path, s->branch);
+        const struct branch *b = branches_restore(c, s->path, s->branch);
 
         assert(b);
         r->main = b->id;
     }
     if (s->best_path[0]) {
-        struct branch *b = board_restore(c, s->best_path, s->branch);
+        const struct branch *b = branches_restore(c, s->best_path, s->branch);
 
         assert(b);
         r->best = b->id;
@@ -318,9 +194,9 @@ static void read_snapshot(struct board *c,
  * way to know trials again. */
 static void begin_anew(struct board *c)
 {
-    const struct history *h = c->options.resume;
-    struct resuming *r = &c->resume;
-    bool first = c->options.strategy->recalls && h->searches > 0 &&
+    const struct history *h = board_options(c)->resume;
+    struct resume *r = c->resume;
+    bool first = board_options(c)->strategy->recalls && h->searches > 0 &&
                  h->search[0].started.parent == 0 &&
                  !h->search[0].started.retune;
 
@@ -332,20 +208,20 @@ static void begin_anew(struct board *c)
     if (r->tried > 0)
         board_decision(c, "resume",
                        "no snapshot can be read: the run begins anew");
-    else if (h->searches > 0 && !c->options.strategy->recalls)
+    else if (h->searches > 0 && !board_options(c)->strategy->recalls)
         board_decision(c, "resume",
                        "strategy %s cannot go on within its search: the run "
                        "begins anew",
-                       c->options.strategy->name);
+                       board_options(c)->strategy->name);
     r->phase = RESUME_HANDING;
 }
 
 static void attempt(struct board *c)
 {
-    const struct history *h = c->options.resume;
-    struct resuming *r = &c->resume;
+    const struct history *h = board_options(c)->resume;
+    struct resume *r = c->resume;
 
-    while (r->left > 0 && r->tried < c->options.snapshot_keep) {
+    while (r->left > 0 && r->tried < board_options(c)->snapshot_keep) {
         const struct record_snapshot_written *s = &h->snapshot[--r->left].s;
 
         if (!s->state)
@@ -359,12 +235,11 @@ static void attempt(struct board *c)
 
 static void pass_over(struct board *c, const char *why)
 {
-    struct resuming *r = &c->resume;
+    struct resume *r = c->resume;
 
     board_decision(c, "resume", "a snapshot cannot be used: %.400s", why);
-    c->base = 0;
-    c->best = (struct best){.branch = BRANCH_NONE};
-    c->snapshot.best_written = BRANCH_NONE;
+    models_forget(c);
+    snapshots_restored(c, BRANCH_NONE, 0);
     if (r->main)
         board_free(c, r->main, "not usable");
     board_free(c, r->best, "not usable");
@@ -377,8 +252,8 @@ static void pass_over(struct board *c, const char *why)
 /* What was loaded now, if it is not what the run began with. */
 static bool changed(struct board *c, char *what, size_t size)
 {
-    const struct record_run_started *was = &c->options.resume->run;
-    const struct msg_ready *is = &c->system;
+    const struct record_run_started *was = &board_options(c)->resume->run;
+    const struct msg_ready *is = board_system(c);
 
     if (is->samples == was->samples &&
         is->validation_samples == was->validation_samples &&
@@ -394,37 +269,21 @@ static bool changed(struct board *c, char *what, size_t size)
     return true;
 }
 
-/* Loading is not the run's time; what was journaled meanwhile stays before. */
-static void set_time(struct board *c, const struct history *h)
-{
-    c->resume.at_s = h->at_s;
-    c->started_s = c->now_s - h->at_s;
-    if (isfinite(h->first_clock_at_s))
-        c->first_clock_s = c->started_s + h->first_clock_at_s;
-    c->paused_s += history_paused(h);
-    c->first_paused_s = h->first_paused_s;
-}
-
 bool resume_begin(struct board *c)
 {
-    const struct history *h = c->options.resume;
+    const struct history *h = board_options(c)->resume;
     char what[RECORD_TEXT_MAX];
 
-    if (!h)
+    if (!h || !h->started)
         return false;
-    if (h->started)
-        set_time(c, h);
-    steering_go_on(c);
-    if (!h->started)
-        return false;
+    c->resume->phase = RESUME_READING;
     if (changed(c, what, sizeof(what))) {
-        c->resume.phase = RESUME_READING; /* nothing is to be written */
         board_interrupted(c, "changed", what);
         return true;
     }
-    if (c->system.workers != h->run.workers)
+    if (board_system(c)->workers != h->run.workers)
         board_decision(c, "resume", "%u workers over all nodes, at first %u",
-                       c->system.workers, h->run.workers);
+                       board_system(c)->workers, h->run.workers);
     attempt(c);
     return true;
 }
@@ -432,35 +291,25 @@ bool resume_begin(struct board *c)
 /* The restored branches get their numbers back. */
 static bool install(struct board *c)
 {
-    struct resuming *r = &c->resume;
-    struct branch *main = ledger_branch(c, r->main);
-    struct branch *best = ledger_branch(c, r->best);
-    const json_t *o = r->state;
-    uint64_t samples = 0, workers;
+    struct resume *r = c->resume;
+    const struct history *h = board_options(c)->resume;
+    struct branch *main = branches_own(c, r->main);
+    struct branch *best = branches_own(c, r->best);
+    struct snapshot_numbers is;
 
-    if (!count_of(o, "samples_per_clock", &samples) ||
-        (r->main && !lineage_from_json(c, json_object_get(o, "main"), main)))
+    assert(main);
+    if (!snapshot_state_read(c, r->state, r->main ? main : NULL, best, &is))
         return false;
-    board_plan_reset(c, main);
+    branches_plan_reset(c, main);
     /* A clock of other workers has other samples. */
-    if (!count_of(o, "workers", &workers))
-        workers = c->options.resume->run.workers; /* of an older version */
-    if (workers == c->system.workers && samples > c->samples_per_clock_seen)
-        c->samples_per_clock_seen = samples;
-    c->base = r->main;
+    if ((is.workers ? is.workers : h->run.workers) == board_system(c)->workers)
+        slices_see_samples(c, is.samples_per_clock);
+    models_restore(c, r->main, &is.best);
     if (!best)
         return true;
-    if (!lineage_from_json(c, json_object_get(o, "best"), best))
-        return false;
-    board_plan_reset(c, best);
-    c->best.branch = best->id;
-    if (!number_of(o, "best_loss", &c->best.loss) ||
-        !number_of(o, "best_metric", &c->best.metric))
-        return false;
-    c->best.epoch = best->epochs;
-    c->snapshot.best_written = best->id;
-    c->snapshot.best_number = history_snapshot_number(
-        c->options.resume->snapshot[r->left].s.best_path);
+    branches_plan_reset(c, best);
+    snapshots_restored(
+        c, best->id, history_snapshot_number(h->snapshot[r->left].s.best_path));
     return true;
 }
 
@@ -480,7 +329,7 @@ static void not_now(struct board *c)
              "the snapshot cannot be read now, and is kept: %.240s; resume the "
              "run to try it again, or move its folder away to go on from the "
              "one before",
-             c->failure);
+             board_failure(c));
     board_interrupted(c, "restore_failed", what);
 }
 
@@ -492,16 +341,16 @@ static bool is_refused(const struct branch *b)
 /* READING, until both folders are read or one cannot be. */
 static void reading(struct board *c)
 {
-    struct resuming *r = &c->resume;
-    struct branch *main = ledger_branch(c, r->main);
-    struct branch *best = ledger_branch(c, r->best);
+    struct resume *r = c->resume;
+    const struct branch *main = board_branch(c, r->main);
+    const struct branch *best = board_branch(c, r->best);
 
     if (main->state == BRANCH_FORKING ||
         (best && best->state == BRANCH_FORKING))
         return;
     if ((is_refused(main) && is_damage(main->error)) ||
         (is_refused(best) && is_damage(best->error)))
-        pass_over(c, c->failure);
+        pass_over(c, board_failure(c));
     else if (is_refused(main) || is_refused(best))
         not_now(c);
     else if (!install(c))
@@ -513,9 +362,9 @@ static void reading(struct board *c)
 /* What was added to rows since is lost with what was trained. */
 static void tell_lost_increments(struct board *c)
 {
-    const struct branch *main = ledger_branch(c, c->resume.main);
+    const struct branch *main = board_branch(c, c->resume->main);
     uint64_t kept = main ? main->increments : 0;
-    uint64_t all = c->options.resume->increments;
+    uint64_t all = board_options(c)->resume->increments;
     struct record_decision *d;
 
     if (all <= kept)
@@ -531,8 +380,8 @@ static void tell_lost_increments(struct board *c)
 
 static void handing(struct board *c)
 {
-    struct resuming *r = &c->resume;
-    const struct strategy_ops *ops = c->options.strategy;
+    struct resume *r = c->resume;
+    const struct strategy_ops *ops = board_options(c)->strategy;
     const json_t *saved = json_object_get(r->state, "strategy");
     enum err err = ops->restore(c->strategy, saved, r->main);
 
@@ -550,16 +399,16 @@ static void handing(struct board *c)
         board_drop(c, r->main, "the run goes on from it");
     r->state = NULL;
     r->phase = RESUME_OVER;
-    c->snapshot.due_s = c->now_s + c->options.snapshot_every_s;
+    snapshots_begin(c);
+    run_begin(c);
 }
 
-bool resume_advance(struct board *c)
+void resume_advance(struct board *c)
 {
     enum { MORE = 2 }; /* a state and one that follows at once */
 
-    for (int i = 0; i < MORE && c->resume.phase == RESUME_READING; i++)
+    for (int i = 0; i < MORE && c->resume->phase == RESUME_READING; i++)
         reading(c);
-    if (c->resume.phase == RESUME_HANDING)
+    if (c->resume->phase == RESUME_HANDING)
         handing(c);
-    return c->resume.phase == RESUME_NOT || c->resume.phase == RESUME_OVER;
 }

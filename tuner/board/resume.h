@@ -6,27 +6,25 @@
  * interrupted. A snapshot that is damaged or gone is passed over for the one
  * before, in the end for the beginning of the run. Each attempt is a
  * `run_resumed` record, so that the history is the fold of the journal as ever.
- * Inside tuner/ only; pure. docs/architecture.md, "What is on disk when".
+ * docs/architecture.md, "What is on disk when". Part of the board
+ * (tuner/board/parts.h); pure.
  */
 #ifndef TUNER_RESUME_H
 #define TUNER_RESUME_H
 
 #include "tuner/board/board.h"
 
-/* What goes into a snapshot's record beside the folders: what the strategy
- * @saved, the lineages of @main and @best (NULL: none), the outcome of the best
- * model. A new object; NULL: out of memory. */
-json_t *resume_state(const struct board *c, json_t *saved,
-                     const struct branch *main, const struct branch *best,
-                     const struct best *outcome);
-
-/* Numbers and counts go on where options.resume ends. */
-void resume_init(struct board *c);
+/* Errors: ERR_NOMEM. */
+enum err resume_init(struct board *c);
+void resume_deinit(struct board *c);
 
 /* The training system is ready: restores. False: this is a new run. */
 bool resume_begin(struct board *c);
 
-/* Goes on; true when the strategy may (always, in a new run). */
-bool resume_advance(struct board *c);
+/* Goes on; the run begins (run_begun) when all is there. */
+void resume_advance(struct board *c);
+
+/* The number of the snapshot that the run goes on from; 0: the beginning. */
+uint32_t resume_from(const struct board *c);
 
 #endif

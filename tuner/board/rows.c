@@ -2,19 +2,65 @@
 
 #include "base/json/json.h"
 #include "base/mem.h"
-#include "tuner/board/board_state.h"
-#include "tuner/board/steering.h"
+#include "tuner/board/answers.h"
+#include "tuner/board/branches.h"
+#include "tuner/board/clockwork.h"
+#include "tuner/board/operations.h"
+#include "tuner/board/parts.h"
+#include "tuner/board/run.h"
+#include "tuner/board/slices.h"
+#include "tuner/board/snapshots.h"
+#include "tuner/history/history.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-void rows_init(struct rows *r, struct board *c)
+enum { ROWS_ASKED_MAX = 32 }; /* not answered by the training system */
+
+/* Between two increments for which slices are cut short. */
+#define ROWS_CUT_S 1.0
+
+struct rows_asked {
+    op_id op;   /* 0: the place is free */
+    bool waits; /* somebody, for its answer: */
+    uint64_t ticket;
+    bool adds, cuts;
+    branch_id branch;
+    char table[TABLE_INFO_NAME_MAX + 1];
+    uint64_t first, number; /* number: of the increment */
+    uint32_t count, values;
+    double norm;
+};
+
+struct rows {
+    struct table_info table[TABLE_INFO_TABLES_MAX];
+    size_t tables;
+    struct rows_asked asked[ROWS_ASKED_MAX];
+    double cut_at_s;     /* when slices were last cut for one */
+    uint64_t increments; /* number of the last one that was asked for */
+};
+
+enum err rows_init(struct board *c)
 {
-    memset(r, 0, sizeof(*r));
+    const struct history *h = board_options(c)->resume;
+    struct rows *r = mem_calloc(1, sizeof(*r));
+
+    assert(!c->rows);
+    if (!r)
+        return ERR_NOMEM;
     r->cut_at_s = -INFINITY;
+    if (h && h->started)
+        r->increments = h->increments;
     c->rows = r;
+    return ERR_OK;
+}
+
+void rows_deinit(struct board *c)
+{
+    mem_free(c->rows);
+    c->rows = NULL;
 }
 
 void rows_tables(struct board *c, json_t *tables)
@@ -49,15 +95,15 @@ static bool refuse_rows(struct board *c, const struct tuner_rows *want)
 {
     const struct table_info *t = find_table(c, want->table);
 
-    if (!c->ready)
-        steering_answer(c, ERR_AGAIN, false,
-                        "the training system is still loading; try again");
+    if (!run_ready(c))
+        answers_give(c, ERR_AGAIN, false,
+                     "the training system is still loading; try again");
     else if (!fits(t, want))
-        steering_answer(c, ERR_INVAL, false,
-                        "there are no such rows of table %s now", want->table);
+        answers_give(c, ERR_INVAL, false,
+                     "there are no such rows of table %s now", want->table);
     else if (want->add && (want->from || want->values != t->width))
-        steering_answer(c, ERR_INVAL, false, "a row of table %s has %u values",
-                        want->table, t->width);
+        answers_give(c, ERR_INVAL, false, "a row of table %s has %u values",
+                     want->table, t->width);
     else
         return false;
     return true;
@@ -66,15 +112,14 @@ static bool refuse_rows(struct board *c, const struct tuner_rows *want)
 static bool refuse_branch(struct board *c, const struct branch *b, branch_id id)
 {
     if (!b || b->state == BRANCH_REFUSED)
-        steering_answer(c, ERR_NOENT, false,
-                        "branch %u does not live: it was freed, or never was",
-                        id);
+        answers_give(c, ERR_NOENT, false,
+                     "branch %u does not live: it was freed, or never was", id);
     else if (b->error)
-        steering_answer(c, ERR_DIVERGED, false,
-                        "branch %u has failed: its state is of no use", id);
+        answers_give(c, ERR_DIVERGED, false,
+                     "branch %u has failed: its state is of no use", id);
     else if (b->state != BRANCH_LIVE)
-        steering_answer(c, ERR_AGAIN, false,
-                        "branch %u is only being made; try again", id);
+        answers_give(c, ERR_AGAIN, false,
+                     "branch %u is only being made; try again", id);
     else
         return false;
     return true;
@@ -85,34 +130,34 @@ static bool refuse_change(struct board *c, const struct branch *b, bool named)
     if (b->type == BRANCH_TRAINING)
         return false;
     if (named)
-        steering_answer(c, ERR_UNSUPPORTED, false,
-                        "branch %u is %s: only training branches are added to",
-                        b->id, branch_type_name(b->type));
+        answers_give(c, ERR_UNSUPPORTED, false,
+                     "branch %u is %s: only training branches are added to",
+                     b->id, branch_type_name(b->type));
     else
-        steering_answer(c, ERR_AGAIN, false,
-                        "no branch is trained now, as while a search is under "
-                        "way: try again, or name a branch");
+        answers_give(c, ERR_AGAIN, false,
+                     "no branch is trained now, as while a search is under "
+                     "way: try again, or name a branch");
     return true;
 }
 
 static struct rows_asked *free_place(struct board *c)
 {
-    for (size_t i = 0; i < ROWS_ASKED_MAX && c->ops + 8 <= BOARD_OPS_MAX; i++)
+    for (size_t i = 0; operations_have_room(c) && i < ROWS_ASKED_MAX; i++)
         if (!c->rows->asked[i].op)
             return &c->rows->asked[i];
-    steering_answer(c, ERR_AGAIN, false,
-                    "too much is asked of the training system; try again");
+    answers_give(c, ERR_AGAIN, false,
+                 "too much is asked of the training system; try again");
     return NULL;
 }
 
 /* The branch and a place; false: it was answered. */
 static bool take_in(struct board *c, const struct tuner_rows *want,
-                    struct branch **b, struct rows_asked **a)
+                    const struct branch **b, struct rows_asked **a)
 {
     bool named = want->branch != BRANCH_NONE;
-    branch_id id = named ? want->branch : c->base;
+    branch_id id = named ? want->branch : board_base(c);
 
-    *b = ledger_branch(c, id);
+    *b = board_branch(c, id);
     if (refuse_rows(c, want) || refuse_branch(c, *b, id) ||
         (want->add && refuse_change(c, *b, named)))
         return false;
@@ -124,7 +169,7 @@ static void ask(struct board *c, const struct branch *b,
                 const struct tuner_rows *want, json_t *increment,
                 struct rows_asked *a)
 {
-    struct msg *m = board_send(c, MSG_ROWS, b->id);
+    struct msg *m = operations_send(c, MSG_ROWS, b->id);
 
     m->rows = (struct msg_rows){
         .branch = b->id,
@@ -138,7 +183,7 @@ static void ask(struct board *c, const struct branch *b,
     *a = (struct rows_asked){
         .op = m->op,
         .waits = true,
-        .ticket = c->ticket,
+        .ticket = answers_ticket(c),
         .adds = increment != NULL,
         .branch = b->id,
         .first = want->first,
@@ -151,7 +196,7 @@ static void ask(struct board *c, const struct branch *b,
 void rows_read(struct board *c, const struct tuner_rows *want)
 {
     struct rows_asked *a;
-    struct branch *b;
+    const struct branch *b;
 
     assert(!want->add &&
            (uint64_t)want->count * want->values <= TUNER_VALUES_MAX);
@@ -185,7 +230,7 @@ static double norm_of(const double x[], uint32_t n)
 void rows_add(struct board *c, const struct tuner_rows *want)
 {
     struct rows_asked *a;
-    struct branch *b;
+    const struct branch *b;
     json_t *increment;
 
     assert(want->add && want->count == 1 && want->values <= TUNER_VALUES_MAX);
@@ -193,11 +238,12 @@ void rows_add(struct board *c, const struct tuner_rows *want)
         return;
     increment = increment_of(want);
     if (!increment) {
-        steering_answer(c, ERR_NOMEM, false, "out of memory; try again");
+        answers_give(c, ERR_NOMEM, false, "out of memory; try again");
         return;
     }
     ask(c, b, want, increment, a);
-    a->number = b->increments = ++c->increments;
+    a->number = ++c->rows->increments;
+    branches_own(c, b->id)->increments = a->number;
     a->norm = norm_of(want->add, want->values);
 }
 
@@ -208,8 +254,7 @@ static struct tuner_answer *tell(struct board *c, struct rows_asked *a,
 {
     struct tuner_answer *answer;
 
-    c->ticket = a->ticket;
-    answer = steering_answer(c, err, !err && a->adds, "%s", text);
+    answer = answers_give_to(c, a->ticket, err, !err && a->adds, text);
     answer->branch = a->branch;
     a->waits = false;
     return answer;
@@ -279,8 +324,7 @@ static void has_added(struct board *c, struct rows_asked *a)
     r->row = a->first;
     r->values = a->values;
     r->norm = a->norm;
-    if (c->snapshot.of_written == a->branch)
-        c->snapshot.of_written = BRANCH_NONE;
+    snapshots_branch_changed(c, a->branch);
     if (!a->waits)
         return;
     snprintf(text, sizeof(text), "row %llu of table %s was added to",
@@ -312,40 +356,29 @@ void rows_failed(struct board *c, op_id op, const struct msg_failed *m)
 
 /* ---- waiting ------------------------------------------------------------- */
 
-/* The slice that an increment waits for; NULL: none. */
-static const struct board_op *slice_before(const struct board *c, op_id op)
+/* Whether a slice runs before operation @op. */
+static bool waits_for_slice(const struct board *c, op_id op)
 {
-    for (uint32_t i = 0; i < c->ops && c->op[i].id < op; i++)
-        if (c->op[i].kind == MSG_SCHEDULE)
-            return &c->op[i];
-    return NULL;
-}
+    const struct operation *running = operations_running(c);
 
-/* A validation is short, and of no use in part. */
-static void cut_before(struct board *c, op_id op)
-{
-    const struct board_op *slice = slice_before(c, op);
-    const struct branch *b = slice ? ledger_branch(c, slice->branch) : NULL;
-
-    if (slice && (!b || b->type != BRANCH_TESTING))
-        board_cut(c, slice->branch);
+    return running && running->id < op;
 }
 
 static void hasten(struct board *c, struct rows_asked *a)
 {
-    double next_s = c->rows->cut_at_s + ROWS_CUT_S;
+    double now = clockwork_now(c), next_s = c->rows->cut_at_s + ROWS_CUT_S;
 
-    if (!a->cuts && !slice_before(c, a->op))
+    if (!a->cuts && !waits_for_slice(c, a->op))
         return;
-    if (!a->cuts && c->now_s >= next_s) {
-        c->rows->cut_at_s = c->now_s;
+    if (!a->cuts && now >= next_s) {
+        c->rows->cut_at_s = now;
         for (size_t i = 0; i < ROWS_ASKED_MAX; i++)
             c->rows->asked[i].cuts = true;
     }
     if (a->cuts)
-        cut_before(c, a->op);
+        slices_cut_training(c, a->op);
     else
-        board_retry_after(c, next_s - c->now_s);
+        board_retry_after(c, next_s - now);
 }
 
 void rows_advance(struct board *c)

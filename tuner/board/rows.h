@@ -4,48 +4,24 @@
  * between two clocks, whatever runs. ADD has the table's update rule take an
  * increment of one row of a training branch, between two slices: so that it
  * does not wait long, the slices before it are cut short, but not more often
- * than once in ROWS_CUT_S. Without a branch both are about what the run trains
- * (board.base), which a search has none of to add to.
+ * than once in ROWS_CUT_S (a second). Without a branch both are about what the
+ * run trains (board_base), which a search has none of to add to.
  *
  * What was added is journaled (`increment` records), numbered over the run, and
  * is in all forks made from then on; each branch knows the highest number that
  * is in it. A run that goes back to a snapshot has lost the later ones, as all
  * that was trained since: who added to what is gone is told so by a decision,
- * for only they know whether it is still right. Inside tuner/ only; pure; one
- * owner thread.
+ * for only they know whether it is still right. Part of the board
+ * (tuner/board/parts.h); pure.
  */
 #ifndef TUNER_ROWS_H
 #define TUNER_ROWS_H
 
-#include "base/proto/table_info.h"
 #include "tuner/board/board.h"
 
-enum { ROWS_ASKED_MAX = 32 }; /* not answered by the training system */
-
-/* Between two increments for which slices are cut short. */
-#define ROWS_CUT_S 1.0
-
-struct rows_asked {
-    op_id op;   /* 0: the place is free */
-    bool waits; /* somebody, for its answer: */
-    uint64_t ticket;
-    bool adds, cuts;
-    branch_id branch;
-    char table[TABLE_INFO_NAME_MAX + 1];
-    uint64_t first, number; /* number: of the increment */
-    uint32_t count, values;
-    double norm;
-};
-
-struct rows {
-    struct table_info table[TABLE_INFO_TABLES_MAX];
-    size_t tables;
-    struct rows_asked asked[ROWS_ASKED_MAX];
-    double cut_at_s; /* when slices were last cut for one */
-};
-
-/* @c's own; nothing in it is to be released. */
-void rows_init(struct rows *r, struct board *c);
+/* Numbers of increments go on where options.resume ends. Errors: ERR_NOMEM. */
+enum err rows_init(struct board *c);
+void rows_deinit(struct board *c);
 
 /* The tables that the training system has, as its `ready` says; NULL: it does
  * not. */

@@ -1,20 +1,172 @@
 #include "tuner/board/snapshots.h"
 
-#include "tuner/board/board_state.h"
-#include "tuner/board/resume.h"
+#include "base/mem.h"
+#include "tuner/board/clockwork.h"
+#include "tuner/board/operations.h"
+#include "tuner/board/outbox.h"
+#include "tuner/board/parts.h"
+#include "tuner/board/run.h"
+#include "tuner/board/snapshot_state.h"
 #include "tuner/board/strategy.h"
+#include "tuner/history/history.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+enum { SNAPSHOTS_MAX = 16 }; /* remembered for `keep` */
+
+struct snapshots {
+    /* IDLE, or what is under way: the fork of what is written, the branch's
+     * folder, the best model's. */
+    enum {
+        SNAPSHOT_IDLE,
+        SNAPSHOT_FORKING,
+        SNAPSHOT_WRITING,
+        SNAPSHOT_BEST
+    } phase;
+    bool wanted;
+    double due_s;
+    bool taken;          /* what follows is set */
+    json_t *saved;       /* owned: by the strategy; NULL: it cannot */
+    branch_id of;        /* the branch it is taken from */
+    branch_id best;      /* held; BRANCH_NONE: there is none */
+    struct best outcome; /* of `best` */
+    branch_id branch;    /* held: what is written */
+    json_t *state;       /* owned: for the record */
+    uint32_t number;     /* of the last begun; names its folder */
+    uint32_t epoch;
+    clock_no clock;
+    uint64_t bytes;
+    /* Of the last one that was written: the same again is not. */
+    branch_id of_written;
+    clock_no clock_written;
+    json_t *saved_written;  /* owned */
+    branch_id best_written; /* on disk, with number best_number */
+    uint32_t best_number;   /* 0: none */
+    struct {
+        uint32_t number, best; /* best: number of its folder; 0: none */
+    } written[SNAPSHOTS_MAX];  /* oldest first */
+    uint32_t written_len;
+};
+
+/* ---- life ---------------------------------------------------------------- */
+
+/* The folders that are there, and a number for the next. */
+static void recall(struct snapshots *s, const struct history *h, size_t keep)
+{
+    size_t from = h->snapshots > keep ? h->snapshots - keep : 0;
+
+    for (size_t i = from; i < h->snapshots; i++) {
+        const struct record_snapshot_written *w = &h->snapshot[i].s;
+
+        if (s->written_len + 1 == SNAPSHOTS_MAX)
+            break;
+        s->written[s->written_len].number = history_snapshot_number(w->path);
+        s->written[s->written_len++].best =
+            history_snapshot_number(w->best_path);
+    }
+    /* What died may have written one that was not journaled, and may still be
+     * writing: each time it goes on begins further up. */
+    s->number = h->snapshot_number + 1 + h->resumes;
+}
+
+enum err snapshots_init(struct board *c)
+{
+    const struct tuner_options *o = board_options(c);
+    struct snapshots *s = mem_calloc(1, sizeof(*s));
+
+    assert(!c->snapshots);
+    if (!s)
+        return ERR_NOMEM;
+    c->snapshots = s;
+    s->branch = s->of = s->of_written = BRANCH_NONE;
+    s->best = s->best_written = BRANCH_NONE;
+    s->due_s = INFINITY;
+    if (o->resume && o->resume->started)
+        recall(s, o->resume, o->snapshot_keep);
+    return ERR_OK;
+}
+
+void snapshots_deinit(struct board *c)
+{
+    struct snapshots *s = c->snapshots;
+
+    if (!s)
+        return;
+    json_decref(s->saved);
+    json_decref(s->state);
+    json_decref(s->saved_written);
+    mem_free(s);
+    c->snapshots = NULL;
+}
+
+void snapshots_restored(struct board *c, branch_id best, uint32_t number)
+{
+    c->snapshots->best_written = best;
+    if (best != BRANCH_NONE)
+        c->snapshots->best_number = number;
+}
+
+/* ---- when ---------------------------------------------------------------- */
+
+static void due_after(struct board *c, double seconds)
+{
+    c->snapshots->due_s = clockwork_now(c) + seconds;
+}
+
+void snapshots_begin(struct board *c)
+{
+    due_after(c, board_options(c)->snapshot_every_s);
+}
+
+void snapshots_want(struct board *c)
+{
+    c->snapshots->wanted = true;
+}
+
+void board_want_snapshot(struct board *c)
+{
+    if (isfinite(board_options(c)->snapshot_every_s))
+        snapshots_want(c);
+}
+
+bool snapshots_wanted(const struct board *c)
+{
+    return c->snapshots->wanted || snapshots_busy(c);
+}
+
+bool snapshots_busy(const struct board *c)
+{
+    return c->snapshots->phase != SNAPSHOT_IDLE;
+}
+
+void snapshots_tick(struct board *c)
+{
+    struct snapshots *s = c->snapshots;
+
+    if (s->due_s == INFINITY && !snapshots_wanted(c))
+        s->due_s =
+            clockwork_first_clock_at(c) + board_options(c)->snapshot_every_s;
+    if (clockwork_now(c) >= s->due_s) {
+        s->wanted = true;
+        s->due_s = INFINITY;
+    }
+}
+
+double snapshots_due_at(const struct board *c)
+{
+    return c->snapshots->due_s;
+}
+
 /* Folder of snapshot @number, or of the best model that was written with it. */
 static void folder_of(const struct board *c, uint32_t number, bool best,
                       char path[PROTO_PATH_MAX])
 {
     /* The folder's name is checked for length when the run is made. */
-    if (snprintf(path, PROTO_PATH_MAX, "%s/%06u%s", c->snapshot_dir, number,
+    if (snprintf(path, PROTO_PATH_MAX, "%s/%06u%s",
+                 board_options(c)->snapshot_dir, number,
                  best ? "-best" : "") >= PROTO_PATH_MAX)
         path[0] = '\0';
 }
@@ -23,7 +175,7 @@ static void folder_of(const struct board *c, uint32_t number, bool best,
 
 static void forget_taken(struct board *c)
 {
-    struct snapshotting *s = &c->snapshot;
+    struct snapshots *s = c->snapshots;
 
     board_drop(c, s->best, "snapshot written");
     s->best = BRANCH_NONE;
@@ -34,12 +186,12 @@ static void forget_taken(struct board *c)
 
 bool snapshots_take(struct board *c)
 {
-    const struct strategy_ops *ops = c->options.strategy;
-    struct snapshotting *s = &c->snapshot;
-    branch_id of = c->base;
+    const struct strategy_ops *ops = board_options(c)->strategy;
+    struct snapshots *s = c->snapshots;
+    branch_id of = board_base(c);
     json_t *saved = NULL;
     enum err err = ops->save(c->strategy, &of, &saved);
-    struct branch *b = err ? NULL : ledger_branch(c, of);
+    const struct branch *b = err ? NULL : board_branch(c, of);
 
     assert(!s->taken);
     if (err == ERR_NOMEM)
@@ -50,8 +202,8 @@ bool snapshots_take(struct board *c)
     }
     s->of = of;
     s->saved = saved;
-    s->best = c->best.branch;
-    s->outcome = c->best;
+    s->outcome = *board_best(c);
+    s->best = s->outcome.branch;
     if (s->best != BRANCH_NONE)
         board_hold(c, s->best);
     s->taken = true;
@@ -60,16 +212,22 @@ bool snapshots_take(struct board *c)
 
 bool snapshots_need(const struct board *c, branch_id id)
 {
-    const struct snapshotting *s = &c->snapshot;
+    const struct snapshots *s = c->snapshots;
 
     return id == s->branch || (s->taken && (id == s->of || id == s->best));
+}
+
+void snapshots_branch_changed(struct board *c, branch_id branch)
+{
+    if (c->snapshots->of_written == branch)
+        c->snapshots->of_written = BRANCH_NONE;
 }
 
 /* ---- writing ------------------------------------------------------------- */
 
 static void over(struct board *c)
 {
-    struct snapshotting *s = &c->snapshot;
+    struct snapshots *s = c->snapshots;
 
     board_drop(c, s->branch, "snapshot written");
     s->branch = BRANCH_NONE;
@@ -77,12 +235,12 @@ static void over(struct board *c)
     json_decref(s->state);
     s->state = NULL;
     s->phase = SNAPSHOT_IDLE;
-    s->due_s = c->now_s + c->options.snapshot_every_s;
+    due_after(c, board_options(c)->snapshot_every_s);
 }
 
 static bool written_already(const struct board *c, const struct branch *b)
 {
-    const struct snapshotting *s = &c->snapshot;
+    const struct snapshots *s = c->snapshots;
 
     return s->of_written == b->id && s->clock_written == b->clocks &&
            b->slices == 0 && s->best_written == s->best &&
@@ -92,16 +250,16 @@ static bool written_already(const struct board *c, const struct branch *b)
 /* Starts one, if none is under way. False if it cannot be now. */
 static bool begin(struct board *c)
 {
-    struct snapshotting *s = &c->snapshot;
+    struct snapshots *s = c->snapshots;
     const struct branch *b, *kept;
 
     if (!s->taken && !snapshots_take(c))
         return false;
-    b = ledger_branch(c, s->of);
+    b = board_branch(c, s->of);
     assert(b);
     if (written_already(c, b)) {
         forget_taken(c);
-        s->due_s = c->now_s + c->options.snapshot_every_s;
+        due_after(c, board_options(c)->snapshot_every_s);
         return true;
     }
     if (b->type == BRANCH_KEPT || b->type == BRANCH_INIT) {
@@ -121,30 +279,30 @@ static bool begin(struct board *c)
 
 static void send_path(struct board *c, branch_id kept, bool best)
 {
-    struct msg *m = board_send(c, MSG_SNAPSHOT, kept);
+    struct msg *m = operations_send(c, MSG_SNAPSHOT, kept);
 
     m->snapshot.branch = kept;
-    folder_of(c, c->snapshot.number, best, m->snapshot.path);
+    folder_of(c, c->snapshots->number, best, m->snapshot.path);
 }
 
-static void refused(struct board *c, struct branch *b)
+static void refused(struct board *c, const struct branch *b)
 {
     /* It waits: memory comes back when a search or an epoch ends. */
     board_decision(c, "snapshot", "no memory for a snapshot now: %s",
                    err_text(b->error));
     board_free(c, b->id, "refused");
-    c->snapshot.branch = BRANCH_NONE;
+    c->snapshots->branch = BRANCH_NONE;
     forget_taken(c);
-    c->snapshot.phase = SNAPSHOT_IDLE;
-    c->snapshot.due_s = c->now_s + c->options.snapshot_every_s / 10;
+    c->snapshots->phase = SNAPSHOT_IDLE;
+    due_after(c, board_options(c)->snapshot_every_s / 10);
 }
 
 /* The branch is there, and its numbers are known: they go with it. */
 static void write(struct board *c)
 {
-    struct snapshotting *s = &c->snapshot;
-    struct branch *b = ledger_branch(c, s->branch);
-    struct branch *best = ledger_branch(c, s->best);
+    struct snapshots *s = c->snapshots;
+    const struct branch *b = board_branch(c, s->branch);
+    const struct branch *best = board_branch(c, s->best);
 
     assert(b);
     if (b->state == BRANCH_REFUSED) {
@@ -156,7 +314,7 @@ static void write(struct board *c)
     if (best && (best->state != BRANCH_LIVE || best->after))
         return;
     if (s->saved) {
-        s->state = resume_state(c, s->saved, b, best, &s->outcome);
+        s->state = snapshot_state(c, s->saved, b, best, &s->outcome);
         if (!s->state) {
             board_retry(c);
             return;
@@ -171,9 +329,9 @@ static void write(struct board *c)
 
 void snapshots_advance(struct board *c)
 {
-    struct snapshotting *s = &c->snapshot;
+    struct snapshots *s = c->snapshots;
 
-    if (c->resume.phase == RESUME_READING || c->resume.phase == RESUME_HANDING)
+    if (!run_begun(c))
         return;
     if (s->phase == SNAPSHOT_IDLE && s->wanted)
         s->wanted = !begin(c);
@@ -187,23 +345,23 @@ void snapshots_advance(struct board *c)
  * later one counts on it. */
 static void remove_oldest(struct board *c)
 {
-    struct snapshotting *s = &c->snapshot;
+    struct snapshots *s = c->snapshots;
     uint32_t number = s->written[0].number, best = s->written[0].best;
 
     s->written_len--;
     memmove(s->written, s->written + 1, s->written_len * sizeof(s->written[0]));
-    folder_of(c, number, false, board_action(c, TUNER_REMOVE)->path);
+    folder_of(c, number, false, outbox_add(c, TUNER_REMOVE)->path);
     if (best == 0 || best == s->best_number)
         return;
     for (uint32_t i = 0; i < s->written_len; i++)
         if (s->written[i].best == best)
             return;
-    folder_of(c, best, true, board_action(c, TUNER_REMOVE)->path);
+    folder_of(c, best, true, outbox_add(c, TUNER_REMOVE)->path);
 }
 
 static void record_written(struct board *c)
 {
-    struct snapshotting *s = &c->snapshot;
+    struct snapshots *s = c->snapshots;
     struct record_snapshot_written *r =
         &board_record(c, RECORD_SNAPSHOT_WRITTEN)->snapshot_written;
 
@@ -222,7 +380,7 @@ static void record_written(struct board *c)
 
 static void complete(struct board *c)
 {
-    struct snapshotting *s = &c->snapshot;
+    struct snapshots *s = c->snapshots;
     uint32_t best = s->best == BRANCH_NONE || !s->saved ? 0 : s->best_number;
 
     record_written(c);
@@ -233,15 +391,15 @@ static void complete(struct board *c)
     s->saved = NULL;
     s->written[s->written_len].number = s->number;
     s->written[s->written_len++].best = best;
-    while (s->written_len > c->options.snapshot_keep ||
-           s->written_len == BOARD_SNAPSHOTS_MAX)
+    while (s->written_len > board_options(c)->snapshot_keep ||
+           s->written_len == SNAPSHOTS_MAX)
         remove_oldest(c);
     over(c);
 }
 
 void snapshots_written(struct board *c, const struct msg_done *m)
 {
-    struct snapshotting *s = &c->snapshot;
+    struct snapshots *s = c->snapshots;
 
     if (s->phase == SNAPSHOT_WRITING) {
         s->bytes = m->bytes;
@@ -260,10 +418,10 @@ void snapshots_written(struct board *c, const struct msg_done *m)
 
 void snapshots_not_written(struct board *c, const char *reason)
 {
-    struct snapshotting *s = &c->snapshot;
+    struct snapshots *s = c->snapshots;
 
     board_decision(c, "snapshot", "the snapshot was not written: %s", reason);
     if (s->phase == SNAPSHOT_BEST) /* half of it is no snapshot */
-        folder_of(c, s->number, false, board_action(c, TUNER_REMOVE)->path);
+        folder_of(c, s->number, false, outbox_add(c, TUNER_REMOVE)->path);
     over(c);
 }

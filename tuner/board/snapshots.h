@@ -3,14 +3,30 @@
  * Each is two folders, the branch that the run goes on from and the best model
  * so far (that one only where it is not on disk already), and a record with
  * what board and strategy know beside, all as of one moment. It counts once the
- * record is journaled. Inside tuner/ only; pure.
+ * record is journaled. Part of the board (tuner/board/parts.h); pure.
  */
 #ifndef TUNER_SNAPSHOTS_H
 #define TUNER_SNAPSHOTS_H
 
 #include "tuner/board/board.h"
 
-/* Writes one as soon as it can be, where one is wanted (snapshot.wanted). */
+/* Folders and their numbers go on where options.resume ends. Errors:
+ * ERR_NOMEM. */
+enum err snapshots_init(struct board *c);
+void snapshots_deinit(struct board *c);
+
+/* One is written as soon as it can be: see board_want_snapshot. */
+void snapshots_want(struct board *c);
+
+/* Whether one is wanted or under way; is under way. */
+bool snapshots_wanted(const struct board *c);
+bool snapshots_busy(const struct board *c);
+
+/* Takes the time: one may be due; and when the next one is. */
+void snapshots_tick(struct board *c);
+double snapshots_due_at(const struct board *c);
+
+/* Goes on with what is wanted. */
 void snapshots_advance(struct board *c);
 
 /* Settles what the next one is of: strategy's state, its branch, the best
@@ -20,8 +36,21 @@ bool snapshots_take(struct board *c);
 /* Whether a snapshot that is settled or under way is of this branch. */
 bool snapshots_need(const struct board *c, branch_id id);
 
+/* @branch is not what it was, though no clock has passed: a snapshot of it is
+ * another one. */
+void snapshots_branch_changed(struct board *c, branch_id branch);
+
 /* A folder was written, or was not. */
 void snapshots_written(struct board *c, const struct msg_done *m);
 void snapshots_not_written(struct board *c, const char *reason);
+
+/* ---- of a run that is resumed -------------------------------------------- */
+
+/* @best was read from the folder of snapshot @number: it is on disk.
+ * BRANCH_NONE: it is not after all. */
+void snapshots_restored(struct board *c, branch_id best, uint32_t number);
+
+/* The run goes on: the time to the next one begins. */
+void snapshots_begin(struct board *c);
 
 #endif

@@ -1,37 +1,45 @@
 #include "tuner/board/steering.h"
 
+#include "base/mem.h"
 #include "base/proto/commands.h"
-#include "tuner/board/board_state.h"
-#include "tuner/board/byhand.h"
+#include "tuner/board/answers.h"
+#include "tuner/board/branches.h"
+#include "tuner/board/clockwork.h"
+#include "tuner/board/ending.h"
+#include "tuner/board/parts.h"
 #include "tuner/board/rows.h"
+#include "tuner/board/run.h"
+#include "tuner/board/slices.h"
+#include "tuner/board/snapshots.h"
 #include "tuner/board/strategy.h"
 #include "tuner/board/suggest.h"
+#include "tuner/board/user_forks.h"
 #include "tuner/history/history.h"
 
 #include <assert.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-/* ---- answers ------------------------------------------------------------- */
+struct steering {
+    bool retune_wanted; /* a search, at the next end of an epoch */
+    bool unpauses;      /* who resumes the paused run lets it go on */
+};
 
-struct tuner_answer *steering_answer(struct board *c, enum err err,
-                                     bool changed, const char *format, ...)
+enum err steering_init(struct board *c)
 {
-    struct tuner_answer *a = &board_action(c, TUNER_ANSWER)->answer;
-    va_list args;
-
-    *a = (struct tuner_answer){.ticket = c->ticket,
-                               .err = err,
-                               .changed = changed,
-                               .branch = BRANCH_NONE,
-                               .limits = board_limits(c)};
-    va_start(args, format);
-    vsnprintf(a->text, sizeof(a->text), format, args);
-    va_end(args);
-    return a;
+    assert(!c->steering);
+    c->steering = mem_calloc(1, sizeof(*c->steering));
+    return c->steering ? ERR_OK : ERR_NOMEM;
 }
+
+void steering_deinit(struct board *c)
+{
+    mem_free(c->steering);
+    c->steering = NULL;
+}
+
+/* ---- answers ------------------------------------------------------------- */
 
 /* Tells the journal and the feed what has changed. */
 static void journal(struct board *c, enum command_id command, const char *text)
@@ -40,8 +48,8 @@ static void journal(struct board *c, enum command_id command, const char *text)
     struct record_command *r = &board_record(c, RECORD_COMMAND)->command;
 
     snprintf(r->command, sizeof(r->command), "%s", name);
-    r->paused = c->paused;
-    r->retune = c->retune_wanted;
+    r->paused = clockwork_is_paused(c);
+    r->retune = c->steering->retune_wanted;
     r->limits = board_limits(c);
     board_decision(c, name, "%s", text);
 }
@@ -50,107 +58,94 @@ static void journal(struct board *c, enum command_id command, const char *text)
 static void accept(struct board *c, enum command_id command, const char *text)
 {
     journal(c, command, text);
-    steering_answer(c, ERR_OK, true, "%s", text);
+    answers_give(c, ERR_OK, true, "%s", text);
 }
 
 /* ---- pause and continue -------------------------------------------------- */
 
 static void take_pause(struct board *c)
 {
-    if (c->paused) {
-        steering_answer(c, ERR_OK, false, "the run is paused already");
+    if (clockwork_is_paused(c)) {
+        answers_give(c, ERR_OK, false, "the run is paused already");
         return;
     }
-    c->paused = true;
-    c->resume.unpauses = false;
+    clockwork_pause(c);
+    c->steering->unpauses = false;
     accept(c, COMMAND_PAUSE,
            "the user pauses the run: what runs is cut short, nothing else "
            "begins");
 }
 
-static void end_pause(struct board *c)
-{
-    c->paused = false;
-    if (isnan(c->pause_began_s))
-        return;
-    c->paused_s += c->now_s - c->pause_began_s;
-    c->pause_began_s = NAN;
-    board_set_status(c, c->paused_from, "continued by the user");
-}
-
 static void take_continue(struct board *c)
 {
-    double before = c->paused_s;
     char text[RECORD_TEXT_MAX];
+    bool stood = clockwork_stands_still(c);
+    double paused_s;
 
-    if (!c->paused) {
-        steering_answer(c, ERR_OK, false, "the run is not paused");
+    if (!clockwork_is_paused(c)) {
+        answers_give(c, ERR_OK, false, "the run is not paused");
         return;
     }
-    end_pause(c);
+    paused_s = clockwork_continue(c);
+    if (stood)
+        board_set_status(c, run_status_unpaused(c), "continued by the user");
     snprintf(text, sizeof(text),
              "the user lets the run go on: it was paused for %.3g s, which do "
              "not count as its time",
-             c->paused_s - before);
+             paused_s);
     accept(c, COMMAND_CONTINUE, text);
-}
-
-/* A validation is short, and of no use in part. */
-static void cut_training(struct board *c)
-{
-    for (uint32_t i = 0; i < c->ops; i++) {
-        const struct branch *b = ledger_branch(c, c->op[i].branch);
-
-        if (c->op[i].kind != MSG_SCHEDULE)
-            continue;
-        if (!b || b->type != BRANCH_TESTING)
-            board_cut(c, c->op[i].branch);
-        return;
-    }
 }
 
 void steering_advance(struct board *c)
 {
-    if (!c->paused || !c->ready || c->ending.phase != ENDING_NOT)
+    if (!clockwork_is_paused(c) || !run_ready(c) || board_ends(c))
         return;
-    cut_training(c);
-    if (c->slices > 0 || !isnan(c->pause_began_s))
+    slices_cut_training(c, UINT64_MAX);
+    if (slices_out(c) > 0 || clockwork_stands_still(c))
         return;
-    c->pause_began_s = c->now_s;
-    c->paused_from = c->status;
+    clockwork_stand_still(c);
     board_set_status(c, RUN_PAUSED, "paused by the user");
 }
 
 /* ---- re-tune, snapshot --------------------------------------------------- */
 
+bool board_retune_wanted(const struct board *c)
+{
+    return c->steering->retune_wanted;
+}
+
+void board_retune_begins(struct board *c)
+{
+    c->steering->retune_wanted = false;
+}
+
 /* Whether any tunable may change in a re-tune. */
 static bool may_retune(const struct board *c)
 {
-    struct space space = c->space;
+    struct space space = *board_space(c);
     struct setting setting;
 
     space_default(&space, &setting);
     space_pin_for_retune(&space, &setting);
-    return c->options.searcher && space_dims(&space) > 0;
+    return board_options(c)->searcher && space_dims(&space) > 0;
 }
 
 static void take_retune(struct board *c)
 {
-    const struct strategy_ops *ops = c->options.strategy;
+    const struct strategy_ops *ops = board_options(c)->strategy;
 
     if (!ops->retunes)
-        steering_answer(c, ERR_UNSUPPORTED, false,
-                        "strategy %s does not re-tune", ops->name);
+        answers_give(c, ERR_UNSUPPORTED, false, "strategy %s does not re-tune",
+                     ops->name);
     else if (!may_retune(c))
-        steering_answer(
-            c, ERR_UNSUPPORTED, false,
-            "there is nothing to tune: every tunable is fixed, or has "
-            "\"retune\": false");
-    else if (c->retune_wanted)
-        steering_answer(c, ERR_OK, false,
-                        "a search begins at the next end of an epoch already");
+        answers_give(c, ERR_UNSUPPORTED, false,
+                     "there is nothing to tune: every tunable is fixed, or has "
+                     "\"retune\": false");
+    else if (c->steering->retune_wanted)
+        answers_give(c, ERR_OK, false,
+                     "a search begins at the next end of an epoch already");
     else {
-        c->retune_wanted = true;
+        c->steering->retune_wanted = true;
         accept(c, COMMAND_RETUNE,
                "the user asks for a search: it begins at the next end of an "
                "epoch of training");
@@ -159,20 +154,20 @@ static void take_retune(struct board *c)
 
 static void take_snapshot(struct board *c)
 {
-    if (!c->ready) {
-        steering_answer(
+    if (!run_ready(c)) {
+        answers_give(
             c, ERR_AGAIN, false,
             "the training system is still loading: there is nothing to "
             "write yet");
         return;
     }
-    if (c->snapshot.phase != SNAPSHOT_IDLE || c->snapshot.wanted) {
-        steering_answer(c, ERR_OK, false, "a snapshot is under way already");
+    if (snapshots_wanted(c)) {
+        answers_give(c, ERR_OK, false, "a snapshot is under way already");
         return;
     }
-    c->snapshot.wanted = true;
+    snapshots_want(c);
     board_decision(c, "snapshot", "the user asks for a snapshot");
-    steering_answer(
+    answers_give(
         c, ERR_OK, true,
         "a snapshot is written, if anything has changed since the last "
         "one");
@@ -211,15 +206,6 @@ static bool describe(const struct limit *l, char *text, size_t size)
     return true;
 }
 
-static void set_limits(struct board *c, const struct record_limits *to)
-{
-    c->options.target_loss = to->target_loss;
-    c->options.target_metric = to->target_metric;
-    c->options.max_time_s = to->max_time_s;
-    c->options.plateau_epochs = to->plateau_epochs;
-    c->options.max_epochs = to->max_epochs;
-}
-
 static void take_limits(struct board *c, const struct tuner_limits *patch)
 {
     const struct record_limits is = board_limits(c);
@@ -238,7 +224,6 @@ static void take_limits(struct board *c, const struct tuner_limits *patch)
         to.plateau_epochs = patch->to.plateau_epochs;
     if (patch->set & LIMIT_MAX_EPOCHS)
         to.max_epochs = patch->to.max_epochs;
-    assert(to.plateau_epochs >= 1 && to.max_epochs >= 1 && to.max_time_s > 0);
     const struct limit limits[] = {
         {"target_loss", to.target_loss, is.target_loss},
         {"target_metric", to.target_metric, is.target_metric},
@@ -250,10 +235,10 @@ static void take_limits(struct board *c, const struct tuner_limits *patch)
     for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++)
         changed |= describe(&limits[i], list, sizeof(list));
     if (!changed) {
-        steering_answer(c, ERR_OK, false, "the limits are these already");
+        answers_give(c, ERR_OK, false, "the limits are these already");
         return;
     }
-    set_limits(c, &to);
+    run_set_limits(c, &to);
     snprintf(text, sizeof(text), "the user sets%s", list);
     accept(c, COMMAND_LIMITS, text);
 }
@@ -263,20 +248,22 @@ static void take_limits(struct board *c, const struct tuner_limits *patch)
 /* A stop now would end the run without the model that its snapshot has. */
 static bool reads_snapshot(const struct board *c)
 {
-    const struct history *h = c->options.resume;
+    const struct history *h = board_options(c)->resume;
 
-    return h && h->snapshots > 0 &&
-           (!c->ready || c->resume.phase == RESUME_READING ||
-            c->resume.phase == RESUME_HANDING);
+    return h && h->snapshots > 0 && !run_begun(c);
 }
 
 /* Whether there is, or soon will be, anything that a model could be made of. */
 static bool trains(const struct board *c)
 {
-    bool any = c->slices > 0 || c->base != 0 || c->best.branch != BRANCH_NONE;
+    bool any = slices_out(c) > 0 || board_base(c) != 0 ||
+               board_best(c)->branch != BRANCH_NONE;
 
-    for (size_t i = 0; i < TUNER_BRANCHES_MAX; i++)
-        any |= c->branch[i].state == BRANCH_LIVE && c->branch[i].own_clocks > 0;
+    for (size_t i = 0; i < TUNER_BRANCHES_MAX && !any; i++) {
+        const struct branch *b = branches_slot(c, i);
+
+        any = b && b->state == BRANCH_LIVE && b->own_clocks > 0;
+    }
     return any;
 }
 
@@ -285,18 +272,18 @@ static void take_stop(struct board *c)
     bool writes = trains(c);
 
     if (reads_snapshot(c)) {
-        steering_answer(
+        answers_give(
             c, ERR_AGAIN, false,
             "the run's snapshot is still being read: a stop now would lose "
             "its model; try again when the run goes on");
         return;
     }
     board_end(c, RUN_STOPPED, "stopped", "stopped by the user");
-    steering_answer(
-        c, ERR_OK, true,
-        writes ? "the run ends: a snapshot and the best model are written"
-               : "the run ends: nothing is trained yet, so there is no "
-                 "model to write");
+    answers_give(c, ERR_OK, true,
+                 writes
+                     ? "the run ends: a snapshot and the best model are written"
+                     : "the run ends: nothing is trained yet, so there is no "
+                       "model to write");
 }
 
 static void take_interrupt(struct board *c)
@@ -304,22 +291,21 @@ static void take_interrupt(struct board *c)
     bool writes = trains(c) && !reads_snapshot(c);
 
     board_end(c, RUN_INTERRUPTED, "interrupted", "interrupted by the user");
-    steering_answer(
-        c, ERR_OK, true,
-        writes ? "the run is interrupted: a snapshot is written"
-               : "the run is interrupted: there is nothing new to write");
+    answers_give(c, ERR_OK, true,
+                 writes
+                     ? "the run is interrupted: a snapshot is written"
+                     : "the run is interrupted: there is nothing new to write");
 }
 
 void steering_take(struct board *c, const struct tuner_event *event)
 {
     enum command_id command = event->command;
 
-    if (c->ending.phase != ENDING_NOT) {
+    if (board_ends(c)) {
         bool same = command == COMMAND_STOP || command == COMMAND_INTERRUPT;
 
-        steering_answer(c, same ? ERR_OK : ERR_CANCELED, false,
-                        "the run is ending already: %.400s",
-                        c->ending.finish.message);
+        answers_give(c, same ? ERR_OK : ERR_CANCELED, false,
+                     "the run is ending already: %.400s", ending_message(c));
         return;
     }
     switch (command) {
@@ -345,13 +331,13 @@ void steering_take(struct board *c, const struct tuner_event *event)
         take_limits(c, event->limits);
         return;
     case COMMAND_FORK:
-        byhand_fork(c, event->fork);
+        user_forks_fork(c, event->fork);
         return;
     case COMMAND_PROMOTE:
-        byhand_promote(c, event->fork->branch);
+        user_forks_promote(c, event->fork->branch);
         return;
     case COMMAND_FREE:
-        byhand_free(c, event->fork->branch);
+        user_forks_free(c, event->fork->branch);
         return;
     case COMMAND_SUGGEST:
         suggest_take(c, event->suggest);
@@ -375,22 +361,23 @@ void steering_take(struct board *c, const struct tuner_event *event)
 
 void steering_recall(struct board *c)
 {
-    const struct history *h = c->options.resume;
-    bool resumed_by_user = c->options.restarts == 0;
+    const struct history *h = board_options(c)->resume;
+    bool resumed_by_user = board_options(c)->restarts == 0;
 
     if (!h)
         return;
-    c->retune_wanted = h->retune_wanted;
+    c->steering->retune_wanted = h->retune_wanted;
     if (h->limits.max_epochs > 0)
-        set_limits(c, &h->limits);
-    c->paused = h->pause_wanted && !resumed_by_user;
-    c->resume.unpauses = h->pause_wanted && resumed_by_user;
+        run_set_limits(c, &h->limits);
+    if (h->pause_wanted && !resumed_by_user)
+        clockwork_pause(c);
+    c->steering->unpauses = h->pause_wanted && resumed_by_user;
 }
 
 void steering_go_on(struct board *c)
 {
-    if (c->resume.unpauses)
+    if (c->steering->unpauses)
         journal(c, COMMAND_CONTINUE,
                 "the run was paused: who resumes it lets it go on");
-    c->resume.unpauses = false;
+    c->steering->unpauses = false;
 }

@@ -2,7 +2,8 @@
  *
  * What is accepted and changes something leaves a `command` record, from which
  * a resumed run has it, and a decision that says so. Every command is answered:
- * done, nothing to do, or why not. Inside tuner/ only; one owner thread.
+ * done, nothing to do, or why not. Part of the board (tuner/board/parts.h);
+ * pure.
  *
  * A pause cuts the slices that are out (a validation ends) and begins no other.
  * It lasts from when nothing runs any more until `continue`; that time is no
@@ -13,10 +14,9 @@
 
 #include "tuner/board/board.h"
 
-/* Answers who gave the command that is taken in. */
-struct tuner_answer *steering_answer(struct board *c, enum err err,
-                                     bool changed, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+/* Errors: ERR_NOMEM. */
+enum err steering_init(struct board *c);
+void steering_deinit(struct board *c);
 
 /* Takes a command in: the event's. */
 void steering_take(struct board *c, const struct tuner_event *event);

@@ -1,10 +1,13 @@
 #include "tuner/board/suggest.h"
 
 #include "base/json/json.h"
+#include "base/mem.h"
 #include "searchers/space/space_json.h"
-#include "tuner/board/board_state.h"
+#include "tuner/board/answers.h"
+#include "tuner/board/clockwork.h"
+#include "tuner/board/parts.h"
+#include "tuner/board/run.h"
 #include "tuner/board/saved.h"
-#include "tuner/board/steering.h"
 #include "tuner/board/strategy.h"
 #include "tuner/board/user_setting.h"
 #include "tuner/history/history.h"
@@ -14,12 +17,40 @@
 #include <stdio.h>
 #include <string.h>
 
+enum {
+    SUGGEST_WAITING_MAX = 32, /* at a time: more are refused */
+    SUGGEST_KEYS = 64         /* latest requests that are known again */
+};
+
 /* A wait is said when it has lasted so long: an outside searcher that answers
  * at once is no news. */
 #define SUGGEST_SAY_S 2.0
 
 /* What waited before a resume goes on coming back after that time. */
 #define SUGGEST_MORE_S 1e-3
+
+/* A request that was accepted. */
+struct suggest_request {
+    char key[COMMAND_KEY_MAX + 1]; /* "": the place is free */
+    uint32_t first, n;
+};
+
+struct suggest {
+    struct suggestion waiting[SUGGEST_WAITING_MAX]; /* oldest first */
+    size_t len;
+    uint32_t last; /* number of the latest accepted */
+    enum asking asking;
+    char over[RECORD_TEXT_MAX]; /* OVER: why */
+    bool never;                 /* OVER: and there never was a search */
+    bool closed;                /* the latest search takes no further trial */
+    uint32_t last_before;       /* latest accepted before a resume; of these */
+    uint32_t recalled;          /* so many have been looked at */
+    struct suggest_request request[SUGGEST_KEYS]; /* a ring */
+    size_t next_request;
+    double since_s; /* a search waits for one, in active time; NAN: none does */
+    bool said;      /* that it waits */
+    bool begun;     /* the run has begun, perhaps anew */
+};
 
 /* ---- life ---------------------------------------------------------------- */
 
@@ -51,28 +82,37 @@ static void recall_requests(struct suggest *s, const struct history *h)
     }
 }
 
-void suggest_init(struct suggest *s, struct board *c)
+enum err suggest_init(struct board *c)
 {
-    const struct history *h = c->options.resume;
+    const struct history *h = board_options(c)->resume;
+    struct suggest *s = mem_calloc(1, sizeof(*s));
 
-    memset(s, 0, sizeof(*s));
+    assert(!c->suggest);
+    if (!s)
+        return ERR_NOMEM;
     s->since_s = NAN;
     c->suggest = s;
     if (!h)
-        return;
+        return ERR_OK;
     s->last = s->last_before = (uint32_t)h->suggestions;
     s->closed = h->searches > 0;
     for (size_t i = 0; i < h->searches; i++)
         s->closed &= h->search[i].ended;
     s->asking = h->asking == ASKING_OVER ? ASKING_OPEN : h->asking;
     recall_requests(s, h);
+    return ERR_OK;
 }
 
-void suggest_deinit(struct suggest *s)
+void suggest_deinit(struct board *c)
 {
+    struct suggest *s = c->suggest;
+
+    if (!s)
+        return;
     for (size_t i = 0; i < s->len; i++)
         json_decref(s->waiting[i].json);
-    s->len = 0;
+    mem_free(s);
+    c->suggest = NULL;
 }
 
 /* ---- records ------------------------------------------------------------- */
@@ -131,6 +171,13 @@ static void put(struct suggest *s, uint32_t number,
     s->waiting[at] = (struct suggestion){number, *setting, json};
 }
 
+/* Those outside said that nothing follows: in the search that was open. */
+static void reopen(struct suggest *s)
+{
+    if (s->asking == ASKING_EXHAUSTED)
+        s->asking = ASKING_OPEN; /* as the history has it */
+}
+
 /* ---- what waited before a resume ----------------------------------------- */
 
 /* The trial's search does not go on, and it had not ended: its record, which
@@ -140,7 +187,7 @@ static bool trial_is_lost(const struct board *c, const struct history *h,
 {
     const struct history_trial *t = &h->trial[trial - 1];
 
-    return !t->ended && t->t.search != c->resume.search &&
+    return !t->ended && t->t.search != board_search_resumed(c) &&
            !h->search[t->t.search - 1].ended;
 }
 
@@ -162,7 +209,7 @@ bool suggest_more(const struct board *c)
  * a step settles is bounded. */
 static void recall(struct board *c)
 {
-    const struct history *h = c->options.resume;
+    const struct history *h = board_options(c)->resume;
     struct suggest *s = c->suggest;
 
     for (size_t n = 0; n < SUGGEST_WAITING_MAX && suggest_more(c) &&
@@ -175,7 +222,7 @@ static void recall(struct board *c)
         if (!still_waits(c, h, x))
             continue;
         n++;
-        err = saved_setting(&c->space, x->s.setting, &own.setting);
+        err = saved_setting(board_space(c), x->s.setting, &own.setting);
         own.json = json_deep_copy(x->s.setting);
         if (err == ERR_NOMEM || !own.json) {
             json_decref(own.json);
@@ -201,7 +248,8 @@ static size_t waiting(const struct board *c)
     size_t n = s->len;
 
     for (uint32_t i = s->recalled; i < s->last_before; i++) {
-        const struct history_suggestion *x = &c->options.resume->suggestion[i];
+        const struct history_suggestion *x =
+            &board_options(c)->resume->suggestion[i];
 
         n += x->s.state == SUGGESTION_WAITING || x->by_end;
     }
@@ -213,9 +261,9 @@ static size_t waiting(const struct board *c)
 /* Why this run never tries a suggestion; NULL: it may. */
 static const char *never(const struct board *c)
 {
-    if (c->options.strategy->proposer == PROPOSER_NONE)
+    if (board_options(c)->strategy->proposer == PROPOSER_NONE)
         return "the run's strategy tries no settings";
-    if (!c->options.searcher || space_dims(&c->space) == 0)
+    if (!board_options(c)->searcher || space_dims(board_space(c)) == 0)
         return "there is nothing to tune: every tunable is fixed, or cannot "
                "act";
     return NULL;
@@ -233,11 +281,26 @@ void suggest_over(struct board *c, const char *reason)
         suggest_drop(c, reason);
 }
 
+/* A search that does not go on after a resume has ended: it is journaled so. */
+static bool search_lost(const struct board *c)
+{
+    const struct history *h = board_options(c)->resume;
+
+    for (size_t i = 0; h && i < h->searches; i++)
+        if (!h->search[i].ended &&
+            h->search[i].started.search != board_search_resumed(c))
+            return true;
+    return false;
+}
+
 void suggest_advance(struct board *c)
 {
     struct suggest *s = c->suggest;
     const char *why;
 
+    if (!s->begun && search_lost(c))
+        reopen(s);
+    s->begun = true;
     if (suggest_more(c))
         recall(c);
     if (s->asking == ASKING_OVER) {
@@ -270,15 +333,15 @@ static bool refuse(struct board *c, const struct tuner_suggest *want)
     const char *why = never(c);
 
     if (why)
-        steering_answer(c, ERR_UNSUPPORTED, false, "%s", why);
+        answers_give(c, ERR_UNSUPPORTED, false, "%s", why);
     else if (s->asking == ASKING_OVER)
-        steering_answer(c, s->never ? ERR_UNSUPPORTED : ERR_EXHAUSTED, false,
-                        "%s", s->over);
-    else if (want->exhausted && !c->options.searcher->patience_s)
-        steering_answer(c, ERR_UNSUPPORTED, false,
-                        "searcher %s proposes settings itself: only it knows "
-                        "when it is exhausted",
-                        c->options.searcher->name);
+        answers_give(c, s->never ? ERR_UNSUPPORTED : ERR_EXHAUSTED, false, "%s",
+                     s->over);
+    else if (want->exhausted && !board_options(c)->searcher->patience_s)
+        answers_give(c, ERR_UNSUPPORTED, false,
+                     "searcher %s proposes settings itself: only it knows "
+                     "when it is exhausted",
+                     board_options(c)->searcher->name);
     else
         return false;
     return true;
@@ -287,9 +350,9 @@ static bool refuse(struct board *c, const struct tuner_suggest *want)
 /* What the run trains with now, as far as it trains; else the defaults. */
 static void setting_in_use(const struct board *c, struct setting *out)
 {
-    struct branch *b = ledger_branch((struct board *)c, c->base);
+    const struct branch *b = board_branch(c, board_base(c));
 
-    space_default(&c->space, out);
+    space_default(board_space(c), out);
     if (b && b->id != 0)
         *out = b->setting;
 }
@@ -347,7 +410,7 @@ static void numbers_text(uint32_t first, size_t n, char *out, size_t size)
 static void answer(struct board *c, uint32_t first, size_t n, bool changed,
                    const char *text)
 {
-    struct tuner_answer *a = steering_answer(c, ERR_OK, changed, "%s", text);
+    struct tuner_answer *a = answers_give(c, ERR_OK, changed, "%s", text);
 
     a->suggestion = n ? first : 0;
     a->suggestions = (uint32_t)n;
@@ -355,7 +418,7 @@ static void answer(struct board *c, uint32_t first, size_t n, bool changed,
 
 static const char *when(const struct board *c)
 {
-    return c->status == RUN_TUNING && !c->suggest->closed
+    return run_status(c) == RUN_TUNING && !c->suggest->closed
                ? "tried before anything else in the search that is open"
                : "tried first in the next search";
 }
@@ -366,7 +429,8 @@ static void decide(struct board *c, const struct batch *b)
         char setting[160];
         struct record_decision *d;
 
-        setting_text(&c->space, &b->item[i].setting, setting, sizeof(setting));
+        setting_text(board_space(c), &b->item[i].setting, setting,
+                     sizeof(setting));
         d = board_decision(c, "suggest", "suggestion %u: %s; %s",
                            b->item[i].number, setting, when(c));
         board_decision_number(d, "suggestion", b->item[i].number);
@@ -436,16 +500,16 @@ static void take(struct board *c, const struct tuner_suggest *want,
     if (err == ERR_INVAL)
         user_setting_refuse(c, &problems);
     else if (err)
-        steering_answer(c, err, false, "out of memory; try again");
+        answers_give(c, err, false, "out of memory; try again");
     else if (waiting(c) + n > SUGGEST_WAITING_MAX)
-        steering_answer(c, ERR_LIMIT, false,
-                        "%zu suggestions wait: no more than %d can; try again "
-                        "when some have been tried",
-                        waiting(c), SUGGEST_WAITING_MAX);
+        answers_give(c, ERR_LIMIT, false,
+                     "%zu suggestions wait: no more than %d can; try again "
+                     "when some have been tried",
+                     waiting(c), SUGGEST_WAITING_MAX);
     else if (s->last + n > HISTORY_SUGGESTIONS_MAX)
-        steering_answer(c, ERR_LIMIT, false,
-                        "the run has had %u suggestions: it takes no more",
-                        s->last);
+        answers_give(c, ERR_LIMIT, false,
+                     "the run has had %u suggestions: it takes no more",
+                     s->last);
     else
         accept(c, want, &batch);
     batch_deinit(&batch);
@@ -469,7 +533,7 @@ void suggest_take(struct board *c, const struct tuner_suggest *want)
         return;
     if (want->settings[0] && json_load(want->settings, strlen(want->settings),
                                        &settings, NULL, NULL) != ERR_OK)
-        steering_answer(c, ERR_NOMEM, false, "out of memory; try again");
+        answers_give(c, ERR_NOMEM, false, "out of memory; try again");
     else
         take(c, want, settings);
     json_decref(settings);
@@ -537,10 +601,7 @@ bool suggest_wait(struct board *c, uint32_t search, double patience_s)
     }
     if (isnan(s->since_s))
         s->since_s = now;
-    if (isinf(c->first_wait_s)) {
-        c->first_wait_s = c->now_s;
-        c->wait_paused_s = c->paused_s;
-    }
+    clockwork_search_waits(c);
     waited = now - s->since_s;
     if (waited >= patience_s) {
         fall_silent(c, search, waited);
@@ -582,19 +643,13 @@ void suggest_search_closed(struct board *c, uint32_t search)
     ask(c, ASKING_CLOSED, search, "");
 }
 
-void suggest_search_lost(struct board *c)
-{
-    if (c->suggest->asking == ASKING_EXHAUSTED)
-        c->suggest->asking = ASKING_OPEN; /* as the history has it */
-}
-
 void suggest_search_ended(struct board *c, uint32_t search)
 {
     struct suggest *s = c->suggest;
 
     suggest_wait_over(c);
     s->closed = true;
-    suggest_search_lost(c);
+    reopen(s);
     if (s->len > 0)
         board_decision(c, "suggest",
                        "%zu suggestion%s not tried in search %u: %s for the "

@@ -22,17 +22,12 @@
  * no search waits until there is one again. Where a first search ends with
  * nothing suggested, the run trains with the defaults.
  *
- * Inside tuner/ only; pure; one owner thread.
+ * Part of the board (tuner/board/parts.h); pure.
  */
 #ifndef TUNER_SUGGEST_H
 #define TUNER_SUGGEST_H
 
 #include "tuner/board/board.h"
-
-enum {
-    SUGGEST_WAITING_MAX = 32, /* at a time: more are refused */
-    SUGGEST_KEYS = 64         /* latest requests that are known again */
-};
 
 struct suggestion {
     uint32_t number; /* over the whole run, from 1 */
@@ -40,31 +35,9 @@ struct suggestion {
     json_t *json; /* owned */
 };
 
-/* A request that was accepted. */
-struct suggest_request {
-    char key[COMMAND_KEY_MAX + 1]; /* "": the place is free */
-    uint32_t first, n;
-};
-
-struct suggest {
-    struct suggestion waiting[SUGGEST_WAITING_MAX]; /* oldest first */
-    size_t len;
-    uint32_t last; /* number of the latest accepted */
-    enum asking asking;
-    char over[RECORD_TEXT_MAX]; /* OVER: why */
-    bool never;                 /* OVER: and there never was a search */
-    bool closed;                /* the latest search takes no further trial */
-    uint32_t last_before;       /* latest accepted before a resume; of these */
-    uint32_t recalled;          /* so many have been looked at */
-    struct suggest_request request[SUGGEST_KEYS]; /* a ring */
-    size_t next_request;
-    double since_s; /* a search waits for one, in active time; NAN: none does */
-    bool said;      /* that it waits */
-};
-
-/* @c's own. */
-void suggest_init(struct suggest *s, struct board *c);
-void suggest_deinit(struct suggest *s);
+/* Errors: ERR_NOMEM. */
+enum err suggest_init(struct board *c);
+void suggest_deinit(struct board *c);
 
 /* The command; answered at once. */
 void suggest_take(struct board *c, const struct tuner_suggest *want);
@@ -101,7 +74,6 @@ void suggest_wait_over(struct board *c);
 /* A search is open; takes no further trial; has ended; no search follows. */
 void suggest_search_open(struct board *c);
 void suggest_search_closed(struct board *c, uint32_t search);
-void suggest_search_lost(struct board *c); /* by a resume: journaled so */
 void suggest_search_ended(struct board *c, uint32_t search);
 void suggest_over(struct board *c, const char *reason);
 

@@ -1,13 +1,24 @@
 #include "tuner/board/tuner.h"
 
 #include "base/mem.h"
-#include "tuner/board/board_state.h"
-#include "tuner/board/byhand.h"
+#include "tuner/board/answers.h"
+#include "tuner/board/branches.h"
+#include "tuner/board/clockwork.h"
+#include "tuner/board/ending.h"
+#include "tuner/board/models.h"
+#include "tuner/board/operations.h"
+#include "tuner/board/outbox.h"
+#include "tuner/board/parts.h"
 #include "tuner/board/resume.h"
 #include "tuner/board/rows.h"
+#include "tuner/board/run.h"
+#include "tuner/board/slices.h"
+#include "tuner/board/snapshots.h"
 #include "tuner/board/steering.h"
 #include "tuner/board/strategy.h"
 #include "tuner/board/suggest.h"
+#include "tuner/board/user_forks.h"
+#include "tuner/history/history.h"
 
 #include <assert.h>
 #include <math.h>
@@ -16,9 +27,6 @@
 
 struct tuner {
     struct board board;
-    struct byhand hand;
-    struct suggest suggest;
-    struct rows rows;
 };
 
 const struct strategy_ops *const strategies_built_in[] = {
@@ -67,6 +75,38 @@ static enum err check_options(const struct tuner_options *o, struct fault *f)
     return ERR_OK;
 }
 
+static void deinit(struct board *c)
+{
+    steering_deinit(c);
+    user_forks_deinit(c);
+    suggest_deinit(c);
+    resume_deinit(c);
+    ending_deinit(c);
+    rows_deinit(c);
+    snapshots_deinit(c);
+    answers_deinit(c);
+    models_deinit(c);
+    slices_deinit(c);
+    branches_deinit(c);
+    operations_deinit(c);
+    run_deinit(c);
+    outbox_deinit(c);
+    clockwork_deinit(c);
+}
+
+/* Every part, each after those that it calls; where one fails the others are
+ * not there yet. Errors: ERR_NOMEM. */
+static enum err init(struct board *c, const struct tuner_options *o)
+{
+    return clockwork_init(c, o->resume) || outbox_init(c) || run_init(c, o) ||
+                   operations_init(c) || branches_init(c) || slices_init(c) ||
+                   models_init(c) || answers_init(c) || snapshots_init(c) ||
+                   rows_init(c) || ending_init(c) || resume_init(c) ||
+                   suggest_init(c) || user_forks_init(c) || steering_init(c)
+               ? ERR_NOMEM
+               : ERR_OK;
+}
+
 enum err tuner_new(const struct tuner_options *options, struct tuner **out,
                    struct fault *f)
 {
@@ -75,48 +115,192 @@ enum err tuner_new(const struct tuner_options *options, struct tuner **out,
 
     if (err)
         return err;
-    t = mem_alloc(sizeof(*t));
+    t = mem_calloc(1, sizeof(*t));
     if (!t)
         return fault_set(f, ERR_NOMEM, "no memory for a tuner");
-    err = board_init(&t->board, options, f);
-    if (err)
-        goto free_tuner;
-    byhand_init(&t->hand, &t->board);
-    suggest_init(&t->suggest, &t->board);
-    rows_init(&t->rows, &t->board);
-    err = options->strategy->open(&t->board, options->strategy_settings,
-                                  &t->board.strategy, f);
-    if (err)
-        goto deinit_board;
+    if (init(&t->board, options))
+        err = fault_set(f, ERR_NOMEM, "no memory for a tuner");
+    else
+        err = options->strategy->open(&t->board, options->strategy_settings,
+                                      &t->board.strategy, f);
+    if (err) {
+        deinit(&t->board);
+        mem_free(t);
+        return err;
+    }
     steering_recall(&t->board);
     *out = t;
     return ERR_OK;
-
-deinit_board:
-    board_deinit(&t->board);
-free_tuner:
-    mem_free(t);
-    return err;
 }
 
 void tuner_free(struct tuner *t)
 {
     if (!t)
         return;
-    t->board.options.strategy->close(t->board.strategy);
-    suggest_deinit(&t->suggest);
-    board_deinit(&t->board);
+    board_options(&t->board)->strategy->close(t->board.strategy);
+    deinit(&t->board);
     mem_free(t);
 }
 
 bool tuner_finished(const struct tuner *t)
 {
-    return t->board.finished;
+    return ending_finished(&t->board);
 }
 
 double tuner_wake_at(const struct tuner *t)
 {
-    return board_wake_at(&t->board);
+    const struct board *c = &t->board;
+    double at;
+
+    if (ending_finished(c) || !run_ready(c))
+        return INFINITY;
+    at = clockwork_retry_at(c);
+    if (board_ends(c))
+        return at;
+    at = fmin(at, clockwork_time_is_up(c, board_options(c)->max_time_s));
+    return fmin(at, snapshots_due_at(c));
+}
+
+/* ---- what the training system says --------------------------------------- */
+
+static enum err take_ready(struct board *c, const struct msg_ready *m,
+                           struct fault *f)
+{
+    const struct history *h = board_options(c)->resume;
+
+    if (run_ready(c))
+        return fault_set(f, ERR_PROTO, "a second ready");
+    if (m->samples == 0 || m->workers == 0)
+        return fault_set(f, ERR_PROTO, "ready without samples or workers");
+    run_take_ready(c, m);
+    if (h && h->started)
+        clockwork_resume(c, h);
+    steering_go_on(c);
+    if (!resume_begin(c)) {
+        run_record_started(c);
+        run_begin(c);
+    }
+    rows_tables(c, m->tables);
+    return ERR_OK;
+}
+
+/* Errors: ERR_PROTO, @m does not answer @op. */
+static enum err check_answer(const struct operation *op, const struct msg *m,
+                             struct fault *f)
+{
+    if (!op)
+        return fault_set(f, ERR_PROTO,
+                         "%s answers operation %llu, which is not out",
+                         msg_kind_name(m->kind), (unsigned long long)m->op);
+    if (m->kind == MSG_FORKED && op->kind != MSG_FORK)
+        return fault_set(f, ERR_PROTO, "operation %llu is no fork",
+                         (unsigned long long)m->op);
+    if (m->kind == MSG_DONE && op->kind == MSG_SCHEDULE &&
+        m->done.clocks != op->reported)
+        return fault_set(f, ERR_PROTO,
+                         "slice of branch %u ran %llu clocks, but %llu were "
+                         "reported",
+                         op->branch, (unsigned long long)m->done.clocks,
+                         (unsigned long long)op->reported);
+    return ERR_OK;
+}
+
+/* Gives what was carried out to the part that had asked for it. */
+static void take_done(struct board *c, const struct operation *op,
+                      const struct msg_done *m)
+{
+    if (op->kind == MSG_FORK || op->kind == MSG_RESTORE)
+        branches_made(c, op->branch);
+    else if (op->kind == MSG_FREE)
+        branches_freed(c, op->branch);
+    else if (op->kind == MSG_SCHEDULE)
+        slices_ended(c, op, m);
+    else if (op->kind == MSG_SNAPSHOT)
+        snapshots_written(c, m);
+    else if (op->kind == MSG_SAVE)
+        ending_model_saved(c, m);
+    else if (op->kind == MSG_ROWS)
+        rows_done(c, op->id, m->data);
+}
+
+static void take_failed(struct board *c, const struct operation *op,
+                        const struct msg_failed *m)
+{
+    if (op->kind == MSG_RESTORE)
+        branches_note_failure(c, m->reason);
+    if (op->kind == MSG_FORK || op->kind == MSG_RESTORE) {
+        if (branches_refused(c, op->branch, m) && m->code == ERR_LIMIT)
+            user_forks_make_room(c, board_branch(c, op->branch));
+    } else if (op->kind == MSG_FREE) {
+        branches_freed(c, op->branch);
+    } else if (op->kind == MSG_SCHEDULE) {
+        slices_failed(c, op, m);
+    } else if (op->kind == MSG_SNAPSHOT) {
+        snapshots_not_written(c, m->reason);
+    } else if (op->kind == MSG_SAVE) {
+        ending_model_not_saved(c, m);
+    } else if (op->kind == MSG_ROWS) {
+        rows_failed(c, op->id, m);
+    }
+}
+
+static enum err take_answer(struct board *c, const struct msg *m,
+                            struct fault *f)
+{
+    struct operation *out = operations_find(c, m->op), op;
+    enum err err = check_answer(out, m, f);
+
+    if (err)
+        return err;
+    op = operations_take(c, out);
+    if (m->kind == MSG_FAILED)
+        take_failed(c, &op, &m->failed);
+    else if (m->kind == MSG_FORKED)
+        branches_made(c, op.branch);
+    else
+        take_done(c, &op, &m->done);
+    return ERR_OK;
+}
+
+/* The configuration failed. A run that goes on keeps what it has, for when the
+ * data are back. */
+static void load_failed(struct board *c, const char *reason)
+{
+    const struct history *h = board_options(c)->resume;
+
+    if (h && h->started)
+        board_interrupted(c, "load_failed", reason);
+    else
+        board_end(c, RUN_FAILED, "load_failed", "%s", reason);
+}
+
+static enum err take_message(struct board *c, const struct msg *m,
+                             struct fault *f)
+{
+    switch (m->kind) {
+    case MSG_READY:
+        return take_ready(c, &m->ready, f);
+    case MSG_FORKED:
+    case MSG_DONE:
+        return take_answer(c, m, f);
+    case MSG_FAILED:
+        if (m->op == TUNER_CONFIG_OP)
+            load_failed(c, m->failed.reason);
+        else if (m->op != 0)
+            return take_answer(c, m, f);
+        else
+            ending_lost(c, m->failed.reason);
+        return ERR_OK;
+    case MSG_REPORT:
+        return slices_report(c, &m->report, f);
+    case MSG_BEAT:
+        if (m->beat.node < NODES_MAX) /* the last ones of a run are all worth
+                                       * a record */
+            run_take_beat(c, &m->beat, board_ends(c));
+        return ERR_OK;
+    default:
+        return ERR_OK; /* hello: the shell's */
+    }
 }
 
 /* ---- steps --------------------------------------------------------------- */
@@ -137,12 +321,12 @@ static enum err take_event(struct board *c, const struct tuner_event *event,
 {
     switch (event->kind) {
     case TUNER_EVENT_MESSAGE:
-        return board_message(c, event->message, f);
+        return take_message(c, event->message, f);
     case TUNER_EVENT_LOST:
-        board_lost(c, event->reason);
+        ending_lost(c, event->reason);
         return ERR_OK;
     case TUNER_EVENT_COMMAND:
-        c->ticket = event->ticket;
+        answers_take(c, event->ticket);
         steering_take(c, event);
         return ERR_OK;
     case TUNER_EVENT_TIMER:
@@ -151,28 +335,40 @@ static enum err take_event(struct board *c, const struct tuner_event *event,
     return ERR_OK;
 }
 
-static void advance(struct tuner *t)
+/* The end of the run's time, snapshots that are due. */
+static void take_time(struct board *c)
 {
-    struct board *c = &t->board;
+    double max_s = board_options(c)->max_time_s;
 
-    if (c->finished)
+    clockwork_retry_take(c);
+    if (clockwork_now(c) >= clockwork_time_is_up(c, max_s))
+        board_end(c, RUN_FINISHED, "max_time", "%g s are over", max_s);
+    snapshots_tick(c);
+}
+
+static void advance(struct board *c)
+{
+    if (ending_finished(c))
         return;
-    if (c->ready)
-        board_tick(c);
+    if (run_ready(c))
+        take_time(c);
     steering_advance(c);
     /* A paused run is read back too: it may be stopped as it is. */
-    if (c->ready && c->ending.phase == ENDING_NOT && resume_advance(c)) {
+    if (run_ready(c) && !board_ends(c))
+        resume_advance(c);
+    if (run_begun(c) && !board_ends(c)) {
         suggest_advance(c);
-        byhand_advance(c);
-        if (!c->paused && c->ending.phase == ENDING_NOT)
-            c->options.strategy->advance(c->strategy);
+        user_forks_advance(c);
+        if (!clockwork_is_paused(c) && !board_ends(c))
+            board_options(c)->strategy->advance(c->strategy);
     }
     rows_advance(c);
-    if (c->ending.phase != ENDING_NOT) {
-        byhand_end(c);
+    if (board_ends(c)) {
+        user_forks_end(c);
         rows_end(c);
     }
-    board_advance(c);
+    snapshots_advance(c);
+    ending_advance(c);
 }
 
 enum err tuner_step(struct tuner *t, const struct tuner_event *event,
@@ -182,25 +378,18 @@ enum err tuner_step(struct tuner *t, const struct tuner_event *event,
     struct fault fault = {0};
     enum err err;
 
-    if (c->finished)
+    if (ending_finished(c))
         return ERR_OK;
     err = reserve(out);
     if (err)
         return err;
-    if (!c->started) {
-        c->born_s = event->now_s;
-        c->started_s = event->now_s - c->resume.at_s;
-    }
-    assert(event->now_s >= c->now_s || !c->started);
-    c->started = true;
-    c->now_s = event->now_s;
-    c->step_s = event->step_s;
-    c->out = out;
-    t->hand.made_room = false;
+    clockwork_step(c, event->now_s, event->step_s);
+    outbox_open(c, out);
+    user_forks_step(c);
     err = take_event(c, event, &fault);
     if (err == ERR_PROTO)
-        board_violated(c, fault.text);
-    advance(t);
-    c->out = NULL;
+        ending_violated(c, fault.text);
+    advance(c);
+    outbox_close(c);
     return err;
 }

@@ -115,7 +115,7 @@ struct tuner_options {
  * search at the next end of an epoch, SNAPSHOT writes one at the next end of a
  * slice. LIMITS changes what ends the run; a target is tested at the next end
  * of an epoch. FORK, PROMOTE and FREE are about branches forked by hand
- * (tuner/board/byhand.h), READ and ADD about rows of the parameter server
+ * (tuner/board/user_forks.h), READ and ADD about rows of the parameter server
  * (tuner/board/rows.h). SUGGEST offers settings to the search that is open, or
  * the next one (tuner/board/suggest.h). Each is answered by an action
  * (tuner/board/steering.h). An interrupted run is resumed by a tuner with

@@ -2,14 +2,13 @@
 
 #include "base/json/json.h"
 #include "searchers/space/space_json.h"
-#include "tuner/board/board_state.h"
-#include "tuner/board/steering.h"
+#include "tuner/board/answers.h"
 
 #include <stdio.h>
 
 void user_setting_refuse(struct board *c, const struct problems *problems)
 {
-    struct tuner_answer *a = steering_answer(
+    struct tuner_answer *a = answers_give(
         c, ERR_INVAL, false, "the setting is not one of this run's tunables");
 
     for (size_t i = 0; i < problems->len; i++) {
@@ -61,16 +60,16 @@ enum err user_setting_complete(const struct board *c,
                                json_t **json, struct problems *problems)
 {
     size_t errors = problems->errors;
-    json_t *whole = setting_to_json(&c->space, base), *made;
+    json_t *whole = setting_to_json(board_space(c), base), *made;
     enum err err = ERR_NOMEM;
 
     if (whole && (!json_is_object(given) ||
                   json_object_update(whole, (json_t *)given) == 0))
-        err = setting_from_json(&c->space, whole, pointer, out, problems);
+        err = setting_from_json(board_space(c), whole, pointer, out, problems);
     json_decref(whole);
     if (err)
         return err;
-    made = setting_to_json(&c->space, out);
+    made = setting_to_json(board_space(c), out);
     if (!made)
         return ERR_NOMEM;
     find_overruled(given, made, pointer, problems);

@@ -2,7 +2,6 @@
 
 #include "base/mem.h"
 #include "searchers/space/space_json.h"
-#include "tuner/board/byhand.h"
 #include "tuner/board/choice.h"
 #include "tuner/board/saved.h"
 #include "tuner/board/stops.h"

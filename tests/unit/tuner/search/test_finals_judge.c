@@ -1,7 +1,8 @@
 /* Which finalist is taken, from what its epochs brought. */
 #include "base/mem.h"
 #include "tests/unit/fixture/check.h"
-#include "tuner/board/board_state.h"
+#include "tuner/board/parts.h"
+#include "tuner/board/run.h"
 #include "tuner/search/finals_judge.h"
 
 #include <stdio.h>
@@ -15,18 +16,29 @@ struct scene {
 static void scene_init(struct scene *s, const char *reduction, bool higher,
                        uint64_t validation)
 {
+    const struct space space = {.len = 0};
+    struct tuner_options options = TUNER_OPTIONS;
+    struct msg_ready ready = {
+        .samples = 1,
+        .workers = 1,
+        .validation_samples = validation,
+        .metric_higher_better = higher,
+    };
+
+    options.space = &space;
+    snprintf(ready.metric_reduction, sizeof(ready.metric_reduction), "%s",
+             reduction);
     *s = (struct scene){.c = mem_calloc(1, sizeof(*s->c))};
     assert_non_null(s->c);
-    s->c->system.validation_samples = validation;
-    s->c->system.metric_higher_better = higher;
-    snprintf(s->c->system.metric_reduction,
-             sizeof(s->c->system.metric_reduction), "%s", reduction);
+    assert_int_equal(run_init(s->c, &options), ERR_OK);
+    run_take_ready(s->c, &ready);
     s->f.c = s->c;
     s->f.step = 1;
 }
 
 static void scene_deinit(struct scene *s)
 {
+    run_deinit(s->c);
     mem_free(s->c);
 }
 

@@ -144,7 +144,7 @@ static bool descends(const struct history *h, branch_id from, branch_id of)
 
 /* It runs as many clocks as were asked for, with the setting that was asked
  * for, and is there until the run ends; the run ends as ever. */
-static void byhand_fork_runs_so_many_clocks_and_waits(void **state)
+static void user_forks_fork_runs_so_many_clocks_and_waits(void **state)
 {
     unsigned made = 0, whole = 0;
 
@@ -175,7 +175,7 @@ static void byhand_fork_runs_so_many_clocks_and_waits(void **state)
 }
 
 /* An epoch of it is tested and recorded, and is none of the run's. */
-static void byhand_fork_records_its_epochs(void **state)
+static void user_forks_fork_records_its_epochs(void **state)
 {
     unsigned recorded = 0;
 
@@ -203,7 +203,7 @@ static void byhand_fork_records_its_epochs(void **state)
 
 /* With trial lengths in clocks nothing depends on time: what is tried, and what
  * is trained with, is the same beside a fork by hand. */
-static void byhand_fork_changes_no_decision(void **state)
+static void user_forks_fork_changes_no_decision(void **state)
 {
     unsigned forked = 0;
 
@@ -244,7 +244,7 @@ static const struct history_choice *promotion(const struct history *h)
 
 /* At any time, under any strategy: the branch is what is trained from then on,
  * and the run ends on its lineage, with a model. */
-static void byhand_promoted_branch_is_trained(void **state)
+static void user_forks_promoted_branch_is_trained(void **state)
 {
     unsigned promoted = 0;
 
@@ -274,7 +274,7 @@ static void byhand_promoted_branch_is_trained(void **state)
 }
 
 /* Whatever branch lives may be meant: it is adopted, or refused with a word. */
-static void byhand_any_branch_may_be_promoted(void **state)
+static void user_forks_any_branch_may_be_promoted(void **state)
 {
     unsigned done = 0;
 
@@ -299,7 +299,7 @@ static void byhand_any_branch_may_be_promoted(void **state)
 
 /* ---- freeing, refusing --------------------------------------------------- */
 
-static void byhand_commands_are_refused_with_a_reason(void **state)
+static void user_forks_commands_are_refused_with_a_reason(void **state)
 {
     struct sim_family f = with(FIXED);
     struct user_run o;
@@ -331,7 +331,7 @@ static void byhand_commands_are_refused_with_a_reason(void **state)
 
 /* Where memory is short the training comes first: no run fails for a fork that
  * it would not have failed without. */
-static void byhand_forks_give_way_to_the_training(void **state)
+static void user_forks_forks_give_way_to_the_training(void **state)
 {
     unsigned given_up = 0, refused = 0;
 
@@ -363,7 +363,7 @@ static void byhand_forks_give_way_to_the_training(void **state)
 }
 
 /* A fork that diverges is freed, and nothing else happens. */
-static void byhand_diverged_fork_is_freed(void **state)
+static void user_forks_diverged_fork_is_freed(void **state)
 {
     unsigned freed = 0;
 
@@ -386,7 +386,7 @@ static void byhand_diverged_fork_is_freed(void **state)
 
 /* A paused run runs none of them; they go on with it. Stops and failing
  * allocations harm nothing. */
-static void byhand_forks_pause_and_end_with_the_run(void **state)
+static void user_forks_forks_pause_and_end_with_the_run(void **state)
 {
     (void)state;
     for (unsigned seed = 1; seed <= 6 * STRATEGIES; seed++) {
@@ -415,7 +415,7 @@ static void byhand_forks_pause_and_end_with_the_run(void **state)
 
 /* Killed at any action, again and again: forks that lived begin again, and what
  * was promoted, and answered, is trained in the end. */
-static void byhand_outlives_the_tuner(void **state)
+static void user_forks_outlives_the_tuner(void **state)
 {
     unsigned again = 0, promoted = 0;
 
@@ -458,16 +458,16 @@ static void byhand_outlives_the_tuner(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(byhand_fork_runs_so_many_clocks_and_waits),
-        cmocka_unit_test(byhand_fork_records_its_epochs),
-        cmocka_unit_test(byhand_fork_changes_no_decision),
-        cmocka_unit_test(byhand_promoted_branch_is_trained),
-        cmocka_unit_test(byhand_any_branch_may_be_promoted),
-        cmocka_unit_test(byhand_commands_are_refused_with_a_reason),
-        cmocka_unit_test(byhand_forks_give_way_to_the_training),
-        cmocka_unit_test(byhand_diverged_fork_is_freed),
-        cmocka_unit_test(byhand_forks_pause_and_end_with_the_run),
-        cmocka_unit_test(byhand_outlives_the_tuner),
+        cmocka_unit_test(user_forks_fork_runs_so_many_clocks_and_waits),
+        cmocka_unit_test(user_forks_fork_records_its_epochs),
+        cmocka_unit_test(user_forks_fork_changes_no_decision),
+        cmocka_unit_test(user_forks_promoted_branch_is_trained),
+        cmocka_unit_test(user_forks_any_branch_may_be_promoted),
+        cmocka_unit_test(user_forks_commands_are_refused_with_a_reason),
+        cmocka_unit_test(user_forks_forks_give_way_to_the_training),
+        cmocka_unit_test(user_forks_diverged_fork_is_freed),
+        cmocka_unit_test(user_forks_forks_pause_and_end_with_the_run),
+        cmocka_unit_test(user_forks_outlives_the_tuner),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,10 +1,17 @@
-#include "tuner/board/byhand.h"
+#include "tuner/board/user_forks.h"
 
 #include "base/json/json.h"
+#include "base/mem.h"
 #include "searchers/space/space_json.h"
-#include "tuner/board/board_state.h"
-#include "tuner/board/steering.h"
+#include "tuner/board/answers.h"
+#include "tuner/board/clockwork.h"
+#include "tuner/board/operations.h"
+#include "tuner/board/parts.h"
+#include "tuner/board/resume.h"
+#include "tuner/board/run.h"
+#include "tuner/board/slices.h"
 #include "tuner/board/strategy.h"
+#include "tuner/board/training.h"
 #include "tuner/board/user_setting.h"
 #include "tuner/history/history.h"
 
@@ -13,40 +20,87 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct byhand_fork no_fork = {
+enum { USER_FORKS_MAX = 8 }; /* at the same time */
+
+struct user_fork {
+    branch_id branch;     /* BRANCH_NONE: the place is free */
+    branch_id instead_of; /* that was lost; BRANCH_NONE: none */
+    bool asked;           /* somebody waits for its answer: */
+    uint64_t ticket;
+    bool known;      /* it exists, and is journaled */
+    bool promoted;   /* to be adopted as soon as it is idle */
+    uint32_t epochs; /* as asked for: one of them is 0, or both where it is only
+                      * there to be promoted */
+    uint64_t clocks;
+    bool running;   /* the line is there */
+    bool over;      /* has run as far as it was to */
+    uint32_t until; /* epoch of the lineage at whose end it is */
+    struct training line;
+    double loss, metric; /* its last; NAN: none */
+};
+
+struct user_forks {
+    struct user_fork fork[USER_FORKS_MAX];
+    bool begun;     /* the strategy runs something: it comes first */
+    bool made_room; /* by this event, for a fork of the strategy's */
+    bool recalled;  /* those of before the run was resumed are forked again */
+    bool cutting;   /* slices of branches that are given up are cut short */
+};
+
+static const struct user_fork no_fork = {
     .branch = BRANCH_NONE,
     .instead_of = BRANCH_NONE,
     .loss = NAN,
     .metric = NAN,
 };
 
-void byhand_init(struct byhand *h, struct board *c)
+enum err user_forks_init(struct board *c)
 {
-    memset(h, 0, sizeof(*h));
-    for (size_t i = 0; i < BYHAND_MAX; i++)
-        h->fork[i] = no_fork;
-    h->recalled = !c->options.resume;
-    c->hand = h;
+    struct user_forks *u = mem_calloc(1, sizeof(*u));
+
+    assert(!c->user_forks);
+    if (!u)
+        return ERR_NOMEM;
+    for (size_t i = 0; i < USER_FORKS_MAX; i++)
+        u->fork[i] = no_fork;
+    u->recalled = !board_options(c)->resume;
+    c->user_forks = u;
+    return ERR_OK;
 }
 
-static struct byhand_fork *find(struct board *c, branch_id branch)
+void user_forks_deinit(struct board *c)
 {
-    for (size_t i = 0; i < BYHAND_MAX; i++)
-        if (c->hand->fork[i].branch == branch)
-            return &c->hand->fork[i];
+    mem_free(c->user_forks);
+    c->user_forks = NULL;
+}
+
+void user_forks_step(struct board *c)
+{
+    c->user_forks->made_room = false;
+}
+
+bool board_made_room(const struct board *c)
+{
+    return c->user_forks->made_room;
+}
+
+static struct user_fork *find(struct board *c, branch_id branch)
+{
+    for (size_t i = 0; i < USER_FORKS_MAX; i++)
+        if (c->user_forks->fork[i].branch == branch)
+            return &c->user_forks->fork[i];
     return NULL;
 }
 
 /* ---- answers ------------------------------------------------------------- */
 
 /* The answer to FORK, to whoever waits for it. */
-static struct tuner_answer *tell(struct board *c, struct byhand_fork *f,
+static struct tuner_answer *tell(struct board *c, struct user_fork *f,
                                  enum err err, const char *text)
 {
-    struct tuner_answer *a;
+    struct tuner_answer *a =
+        answers_give_to(c, f->ticket, err, err == ERR_OK, text);
 
-    c->ticket = f->ticket;
-    a = steering_answer(c, err, err == ERR_OK, "%s", text);
     f->asked = false;
     return a;
 }
@@ -54,7 +108,7 @@ static struct tuner_answer *tell(struct board *c, struct byhand_fork *f,
 static void setting_line(const struct board *c, const struct branch *b,
                          char *out, size_t size)
 {
-    setting_text(&c->space, &b->setting, out, size);
+    setting_text(board_space(c), &b->setting, out, size);
 }
 
 /* ---- forking ------------------------------------------------------------- */
@@ -63,45 +117,44 @@ static void setting_line(const struct board *c, const struct branch *b,
  */
 static bool refuse_parent(struct board *c, const struct branch *b, branch_id id)
 {
-    if (!c->hand->begun)
-        steering_answer(c, ERR_AGAIN, false,
-                        "the run has not begun to train yet; try again");
+    if (!c->user_forks->begun)
+        answers_give(c, ERR_AGAIN, false,
+                     "the run has not begun to train yet; try again");
     else if (!b || b->state == BRANCH_REFUSED)
-        steering_answer(c, ERR_NOENT, false,
-                        "branch %u does not live: it was freed, or never was",
-                        id);
+        answers_give(c, ERR_NOENT, false,
+                     "branch %u does not live: it was freed, or never was", id);
     else if (b->type == BRANCH_TESTING || b->type == BRANCH_PROBE)
-        steering_answer(c, ERR_UNSUPPORTED, false,
-                        "branch %u is a %s branch: its state is not one to "
-                        "train",
-                        id, branch_type_name(b->type));
+        answers_give(c, ERR_UNSUPPORTED, false,
+                     "branch %u is a %s branch: its state is not one to "
+                     "train",
+                     id, branch_type_name(b->type));
     else if (b->nonfinite || b->error)
-        steering_answer(c, ERR_DIVERGED, false,
-                        "branch %u has %s: its state is of no use", id,
-                        b->nonfinite ? "diverged" : "failed");
+        answers_give(c, ERR_DIVERGED, false,
+                     "branch %u has %s: its state is of no use", id,
+                     b->nonfinite ? "diverged" : "failed");
     else if (b->state != BRANCH_LIVE)
-        steering_answer(c, ERR_AGAIN, false,
-                        "branch %u is only being forked; try again", id);
+        answers_give(c, ERR_AGAIN, false,
+                     "branch %u is only being forked; try again", id);
     else
         return false;
     return true;
 }
 
 /* A place for another; NULL, and an answer: there is none. */
-static struct byhand_fork *take_place(struct board *c)
+static struct user_fork *take_place(struct board *c)
 {
-    struct byhand_fork *f = find(c, BRANCH_NONE);
+    struct user_fork *f = find(c, BRANCH_NONE);
 
     if (!f)
-        steering_answer(c, ERR_LIMIT, false,
-                        "%d branches that were forked by hand live: free one",
-                        BYHAND_MAX);
+        answers_give(c, ERR_LIMIT, false,
+                     "%d branches that were forked by hand live: free one",
+                     USER_FORKS_MAX);
     return f;
 }
 
-static bool fork_into(struct board *c, struct byhand_fork *f,
-                      struct branch *parent, const struct setting *setting,
-                      json_t *json)
+static bool fork_into(struct board *c, struct user_fork *f,
+                      const struct branch *parent,
+                      const struct setting *setting, json_t *json)
 {
     const struct branch *b =
         board_fork(c, parent, BRANCH_TRAINING, setting, json, "user");
@@ -120,9 +173,9 @@ static void length_text(uint32_t epochs, uint64_t clocks, char out[48])
              clocks ? "clock" : "epoch", n == 1 ? "" : "s");
 }
 
-static void decide_fork(struct board *c, const struct byhand_fork *f)
+static void decide_fork(struct board *c, const struct user_fork *f)
 {
-    const struct branch *b = ledger_branch(c, f->branch);
+    const struct branch *b = board_branch(c, f->branch);
     struct record_decision *d;
     char setting[160], length[48];
 
@@ -136,9 +189,9 @@ static void decide_fork(struct board *c, const struct byhand_fork *f)
     board_decision_number(d, "parent", b->parent);
 }
 
-static void fork_with(struct board *c, struct byhand_fork *f,
-                      struct branch *parent, const struct tuner_fork *want,
-                      const json_t *given)
+static void fork_with(struct board *c, struct user_fork *f,
+                      const struct branch *parent,
+                      const struct tuner_fork *want, const json_t *given)
 {
     struct problems problems = {0};
     struct setting setting;
@@ -149,14 +202,14 @@ static void fork_with(struct board *c, struct byhand_fork *f,
     if (err == ERR_INVAL) {
         user_setting_refuse(c, &problems);
     } else if (err) {
-        steering_answer(c, err, false, "out of memory; try again");
+        answers_give(c, err, false, "out of memory; try again");
     } else if (!fork_into(c, f, parent, &setting, json)) {
-        steering_answer(c, ERR_LIMIT, false,
-                        "as many branches live as the tuner can hold: free "
-                        "one, or wait until the search ends");
+        answers_give(c, ERR_LIMIT, false,
+                     "as many branches live as the tuner can hold: free "
+                     "one, or wait until the search ends");
     } else {
         f->asked = true;
-        f->ticket = c->ticket;
+        f->ticket = answers_ticket(c);
         f->epochs = want->epochs;
         f->clocks = want->clocks;
         decide_fork(c, f);
@@ -165,10 +218,10 @@ static void fork_with(struct board *c, struct byhand_fork *f,
     problems_deinit(&problems);
 }
 
-void byhand_fork(struct board *c, const struct tuner_fork *want)
+void user_forks_fork(struct board *c, const struct tuner_fork *want)
 {
-    struct branch *parent = ledger_branch(c, want->branch);
-    struct byhand_fork *f;
+    const struct branch *parent = board_branch(c, want->branch);
+    struct user_fork *f;
     json_t *given = NULL;
     enum err err;
 
@@ -182,7 +235,7 @@ void byhand_fork(struct board *c, const struct tuner_fork *want)
                                        &given, NULL, NULL)
                            : ERR_OK;
     if (err)
-        steering_answer(c, ERR_NOMEM, false, "out of memory; try again");
+        answers_give(c, ERR_NOMEM, false, "out of memory; try again");
     else
         fork_with(c, f, parent, want, given);
     json_decref(given);
@@ -190,7 +243,7 @@ void byhand_fork(struct board *c, const struct tuner_fork *want)
 
 /* ---- promoting, freeing -------------------------------------------------- */
 
-static void journal(struct board *c, const struct byhand_fork *f)
+static void journal(struct board *c, const struct user_fork *f)
 {
     struct record_user_branch *r =
         &board_record(c, RECORD_USER_BRANCH)->user_branch;
@@ -203,24 +256,21 @@ static void journal(struct board *c, const struct byhand_fork *f)
 }
 
 /* The one that was promoted last is what is trained. */
-static void promote(struct board *c, struct byhand_fork *f)
+static void promote(struct board *c, struct user_fork *f)
 {
-    for (size_t i = 0; i < BYHAND_MAX; i++)
-        c->hand->fork[i].promoted = false;
+    for (size_t i = 0; i < USER_FORKS_MAX; i++)
+        c->user_forks->fork[i].promoted = false;
     f->promoted = true;
 }
 
 static bool trained(const struct board *c, const struct branch *b)
 {
-    enum run_status status =
-        isnan(c->pause_began_s) ? c->status : c->paused_from;
-
-    return b && b->id == c->base && b->type == BRANCH_TRAINING &&
-           status == RUN_TRAINING;
+    return b && b->id == board_base(c) && b->type == BRANCH_TRAINING &&
+           run_status_unpaused(c) == RUN_TRAINING;
 }
 
 static void accept_promotion(struct board *c, const struct branch *b,
-                             const struct byhand_fork *f)
+                             const struct user_fork *f)
 {
     char setting[160];
 
@@ -231,47 +281,47 @@ static void accept_promotion(struct board *c, const struct branch *b,
                    "the user promotes branch %u: training goes on from it, "
                    "with %s",
                    b->id, setting);
-    steering_answer(c, ERR_OK, true,
-                    "branch %u is what is trained from the next clock on; what "
-                    "was trained or searched before ends",
-                    b->id)
+    answers_give(c, ERR_OK, true,
+                 "branch %u is what is trained from the next clock on; what "
+                 "was trained or searched before ends",
+                 b->id)
         ->branch = f->branch;
 }
 
 /* One that is the strategy's own, or kept: a fork of it is promoted. */
-static void promote_fork_of(struct board *c, struct branch *b)
+static void promote_fork_of(struct board *c, const struct branch *b)
 {
-    struct byhand_fork *f = take_place(c);
+    struct user_fork *f = take_place(c);
     json_t *json;
 
     if (!f)
         return;
-    json = setting_to_json(&c->space, &b->setting);
+    json = setting_to_json(board_space(c), &b->setting);
     if (!json) {
-        steering_answer(c, ERR_NOMEM, false, "out of memory; try again");
+        answers_give(c, ERR_NOMEM, false, "out of memory; try again");
         return;
     }
     if (fork_into(c, f, b, &b->setting, json)) {
         promote(c, f);
         accept_promotion(c, b, f);
     } else {
-        steering_answer(c, ERR_LIMIT, false,
-                        "as many branches live as the tuner can hold: free "
-                        "one, or wait until the search ends");
+        answers_give(c, ERR_LIMIT, false,
+                     "as many branches live as the tuner can hold: free "
+                     "one, or wait until the search ends");
     }
     json_decref(json);
 }
 
-void byhand_promote(struct board *c, branch_id id)
+void user_forks_promote(struct board *c, branch_id id)
 {
-    struct branch *b = ledger_branch(c, id);
-    struct byhand_fork *f = id == BRANCH_NONE ? NULL : find(c, id);
+    const struct branch *b = board_branch(c, id);
+    struct user_fork *f = id == BRANCH_NONE ? NULL : find(c, id);
 
     if (refuse_parent(c, b, id))
         return;
     if (trained(c, b) || (f && f->promoted)) {
-        steering_answer(c, ERR_OK, false,
-                        "branch %u is what is trained already", id);
+        answers_give(c, ERR_OK, false, "branch %u is what is trained already",
+                     id);
     } else if (f) {
         promote(c, f);
         accept_promotion(c, b, f);
@@ -280,7 +330,7 @@ void byhand_promote(struct board *c, branch_id id)
     }
 }
 
-static void give_up(struct board *c, struct byhand_fork *f, const char *reason)
+static void give_up(struct board *c, struct user_fork *f, const char *reason)
 {
     branch_id branch = f->branch;
 
@@ -288,42 +338,41 @@ static void give_up(struct board *c, struct byhand_fork *f, const char *reason)
         training_deinit(&f->line);
     *f = no_fork;
     board_free(c, branch, reason);
-    c->hand->cutting = true;
+    c->user_forks->cutting = true;
 }
 
-void byhand_free(struct board *c, branch_id id)
+void user_forks_free(struct board *c, branch_id id)
 {
-    struct branch *b = ledger_branch(c, id);
-    struct byhand_fork *f = id == BRANCH_NONE ? NULL : find(c, id);
+    const struct branch *b = board_branch(c, id);
+    struct user_fork *f = id == BRANCH_NONE ? NULL : find(c, id);
 
     if (!b) {
-        steering_answer(c, ERR_NOENT, false,
-                        "branch %u does not live: it was freed, or never was",
-                        id);
+        answers_give(c, ERR_NOENT, false,
+                     "branch %u does not live: it was freed, or never was", id);
     } else if (!f) {
-        steering_answer(c, ERR_UNSUPPORTED, false,
-                        "branch %u is the tuner's: only those that were forked "
-                        "by hand can be freed by hand",
-                        id);
+        answers_give(c, ERR_UNSUPPORTED, false,
+                     "branch %u is the tuner's: only those that were forked "
+                     "by hand can be freed by hand",
+                     id);
     } else if (f->asked) {
-        steering_answer(c, ERR_AGAIN, false,
-                        "branch %u is only being forked; try again", id);
+        answers_give(c, ERR_AGAIN, false,
+                     "branch %u is only being forked; try again", id);
     } else {
         give_up(c, f, "freed by the user");
         board_decision(c, "free", "the user frees branch %u", id);
-        steering_answer(c, ERR_OK, true, "branch %u is freed", id);
+        answers_give(c, ERR_OK, true, "branch %u is freed", id);
     }
 }
 
-void byhand_make_room(struct board *c, const struct branch *b)
+void user_forks_make_room(struct board *c, const struct branch *b)
 {
-    struct byhand_fork *worst = NULL;
+    struct user_fork *worst = NULL;
 
     if (strcmp(b->role, "snapshot") == 0 || find(c, b->id) ||
         find(c, b->parent))
         return;
-    for (size_t i = 0; i < BYHAND_MAX; i++) {
-        struct byhand_fork *f = &c->hand->fork[i];
+    for (size_t i = 0; i < USER_FORKS_MAX; i++) {
+        struct user_fork *f = &c->user_forks->fork[i];
 
         if (f->branch == BRANCH_NONE || !f->known || f->promoted)
             continue;
@@ -338,13 +387,14 @@ void byhand_make_room(struct board *c, const struct branch *b)
                    "that the training goes on",
                    worst->branch);
     give_up(c, worst, "memory");
-    c->hand->made_room = true;
+    c->user_forks->made_room = true;
 }
 
 /* ---- running ------------------------------------------------------------- */
 
 /* The training system refused it. */
-static void refused(struct board *c, struct byhand_fork *f, struct branch *b)
+static void refused(struct board *c, struct user_fork *f,
+                    const struct branch *b)
 {
     static const char text[] =
         "no memory for another copy of the model: free a "
@@ -361,7 +411,7 @@ static void refused(struct board *c, struct byhand_fork *f, struct branch *b)
 }
 
 /* It exists from here on, whatever happens to the tuner. */
-static void take_up(struct board *c, struct byhand_fork *f)
+static void take_up(struct board *c, struct user_fork *f)
 {
     char text[128], length[48];
 
@@ -376,8 +426,7 @@ static void take_up(struct board *c, struct byhand_fork *f)
     tell(c, f, ERR_OK, text)->branch = f->branch;
 }
 
-static void begin(struct board *c, struct byhand_fork *f,
-                  const struct branch *b)
+static void begin(struct board *c, struct user_fork *f, const struct branch *b)
 {
     training_init(&f->line, c, b->id, false);
     f->running = true;
@@ -386,7 +435,7 @@ static void begin(struct board *c, struct byhand_fork *f,
     f->over = f->epochs == 0 && f->clocks == 0;
 }
 
-static void has_run(struct board *c, struct byhand_fork *f)
+static void has_run(struct board *c, struct user_fork *f)
 {
     struct record_decision *d;
     char length[48];
@@ -405,7 +454,7 @@ static void has_run(struct board *c, struct byhand_fork *f)
         board_decision_number(d, "metric", f->metric);
 }
 
-static void lost(struct board *c, struct byhand_fork *f, const struct branch *b)
+static void lost(struct board *c, struct user_fork *f, const struct branch *b)
 {
     const char *why = b->nonfinite            ? "diverged"
                       : b->error == ERR_LIMIT ? "no memory for its test"
@@ -416,14 +465,14 @@ static void lost(struct board *c, struct byhand_fork *f, const struct branch *b)
     give_up(c, f, why);
 }
 
-static void take_result(struct byhand_fork *f, const struct training_epoch *e)
+static void take_result(struct user_fork *f, const struct training_epoch *e)
 {
     f->loss = e->e.loss;
     f->metric = e->metric;
 }
 
 /* An epoch is over, and perhaps its time. */
-static void take_epoch(struct board *c, struct byhand_fork *f,
+static void take_epoch(struct board *c, struct user_fork *f,
                        const struct training_epoch *e)
 {
     training_record(&f->line, e, false, false);
@@ -434,13 +483,13 @@ static void take_epoch(struct board *c, struct byhand_fork *f,
         training_go(&f->line);
 }
 
-static void run(struct board *c, struct byhand_fork *f)
+static void run(struct board *c, struct user_fork *f)
 {
     struct training_epoch e;
     enum training_state state = TRAINING_EPOCH;
 
     while (state == TRAINING_EPOCH && !f->over) {
-        f->line.brief = c->status == RUN_TUNING;
+        f->line.brief = run_status(c) == RUN_TUNING;
         state = training_advance(&f->line, &e);
         if (state == TRAINING_EPOCH) {
             take_epoch(c, f, &e);
@@ -448,14 +497,15 @@ static void run(struct board *c, struct byhand_fork *f)
             take_result(f, &e);
             has_run(c, f);
         } else if (state == TRAINING_BROKEN) {
-            lost(c, f, ledger_branch(c, f->branch));
+            lost(c, f, board_branch(c, f->branch));
             return;
         }
     }
 }
 
 /* It runs no more for itself; when it stands still the strategy has it. */
-static void hand_over(struct board *c, struct byhand_fork *f, struct branch *b)
+static void hand_over(struct board *c, struct user_fork *f,
+                      const struct branch *b)
 {
     branch_id branch = b->id;
 
@@ -469,17 +519,16 @@ static void hand_over(struct board *c, struct byhand_fork *f, struct branch *b)
     }
     board_cut(c, branch);
     if (!branch_idle(b) ||
-        c->options.strategy->adopt(c->strategy, branch) != ERR_OK)
+        board_options(c)->strategy->adopt(c->strategy, branch) != ERR_OK)
         return;
     *f = no_fork;
-    c->hand->cutting = true;
-    if (isfinite(c->options.snapshot_every_s))
-        c->snapshot.wanted = true;
+    c->user_forks->cutting = true;
+    board_want_snapshot(c);
 }
 
-static void advance(struct board *c, struct byhand_fork *f)
+static void advance(struct board *c, struct user_fork *f)
 {
-    struct branch *b = ledger_branch(c, f->branch);
+    const struct branch *b = board_branch(c, f->branch);
 
     if (!b) {
         *f = no_fork;
@@ -493,7 +542,7 @@ static void advance(struct board *c, struct byhand_fork *f)
         return;
     if (!f->known)
         take_up(c, f);
-    if (c->paused || b->after)
+    if (clockwork_is_paused(c) || b->after)
         return;
     if (f->promoted) {
         hand_over(c, f, b);
@@ -508,23 +557,20 @@ static void advance(struct board *c, struct byhand_fork *f)
 /* What is given up need not run to the end of its slices. */
 static void cut_given_up(struct board *c)
 {
-    for (uint32_t i = 0; i < c->ops; i++) {
-        if (c->op[i].kind != MSG_SCHEDULE)
-            continue;
-        if (ledger_branch(c, c->op[i].branch))
-            return;
-        board_cut(c, c->op[i].branch);
-        return;
-    }
-    c->hand->cutting = false;
+    const struct operation *running = operations_running(c);
+
+    if (!running)
+        c->user_forks->cutting = false;
+    else if (!board_branch(c, running->branch))
+        board_cut(c, running->branch);
 }
 
 /* ---- after a loss -------------------------------------------------------- */
 
-static void begin_again(struct board *c, struct branch *base,
+static void begin_again(struct board *c, const struct branch *base,
                         const struct history_branch *was)
 {
-    struct byhand_fork *f = find(c, BRANCH_NONE);
+    struct user_fork *f = find(c, BRANCH_NONE);
     struct problems problems = {0};
     struct setting setting;
     json_t *json = NULL;
@@ -558,42 +604,42 @@ static bool is_lost(const struct board *c, const struct history_branch *b)
     if (b->wish == WISH_NONE || isnan(b->freed_at_s))
         return false;
     return b->wish != WISH_PROMOTE || b->kept_in == 0 ||
-           b->kept_in > c->resume.number;
+           b->kept_in > resume_from(c);
 }
 
 /* Once the state that the run goes on from is there. */
 static void recall(struct board *c)
 {
-    const struct history *h = c->options.resume;
-    struct branch *base = ledger_branch(c, c->base);
+    const struct history *h = board_options(c)->resume;
+    const struct branch *base = board_branch(c, board_base(c));
 
     if (!base || base->state != BRANCH_LIVE || base->after)
         return;
     for (size_t i = 0; i < h->branches; i++)
         if (is_lost(c, &h->branch[i]))
             begin_again(c, base, &h->branch[i]);
-    c->hand->recalled = true;
+    c->user_forks->recalled = true;
 }
 
-void byhand_advance(struct board *c)
+void user_forks_advance(struct board *c)
 {
-    struct byhand *h = c->hand;
+    struct user_forks *u = c->user_forks;
 
-    h->begun |= c->slices > 0;
-    if (!h->recalled && h->begun)
+    u->begun |= slices_out(c) > 0;
+    if (!u->recalled && u->begun)
         recall(c);
-    if (h->cutting)
+    if (u->cutting)
         cut_given_up(c);
-    for (size_t i = 0; i < BYHAND_MAX && c->ending.phase == ENDING_NOT; i++)
-        if (h->fork[i].branch != BRANCH_NONE)
-            advance(c, &h->fork[i]);
-    if (h->cutting)
+    for (size_t i = 0; i < USER_FORKS_MAX && !board_ends(c); i++)
+        if (u->fork[i].branch != BRANCH_NONE)
+            advance(c, &u->fork[i]);
+    if (u->cutting)
         cut_given_up(c);
 }
 
-void byhand_end(struct board *c)
+void user_forks_end(struct board *c)
 {
-    for (size_t i = 0; i < BYHAND_MAX; i++)
-        if (c->hand->fork[i].asked)
-            tell(c, &c->hand->fork[i], ERR_CANCELED, "the run is ending");
+    for (size_t i = 0; i < USER_FORKS_MAX; i++)
+        if (c->user_forks->fork[i].asked)
+            tell(c, &c->user_forks->fork[i], ERR_CANCELED, "the run is ending");
 }

@@ -1,0 +1,285 @@
+#include "tuner/board/clockwork.h"
+
+#include "base/mem.h"
+#include "tuner/board/parts.h"
+#include "tuner/history/history.h"
+
+#include <assert.h>
+#include <math.h>
+
+struct clockwork {
+    bool started;
+    double born_s;    /* first event: options.started_unix_s on the wall */
+    double started_s; /* time 0 of the run; earlier for a resumed one */
+    double resumed_at_s;
+    double now_s, step_s;
+    clock_no next_clock;
+
+    double first_clock_s;  /* INFINITY before */
+    double first_wait_s;   /* of a search, for a suggestion; INFINITY before */
+    double first_paused_s; /* of paused_s, before the first clock; and */
+    double wait_paused_s;  /* before the first wait */
+
+    double slice_end_s; /* of the last one; NAN before, and after a pause */
+    double waited_s;    /* in all, for slices that came when none was out */
+    double wait_s;      /* for the latest of these; NAN: none yet */
+
+    bool paused;
+    double pause_began_s; /* nothing runs since; NAN: no pause */
+    double paused_s;      /* in all, in pauses that are over */
+
+    double retry_s; /* INFINITY: nothing is lacking */
+};
+
+/* ---- life ---------------------------------------------------------------- */
+
+/* The clocks go on after the last slice that was scheduled, and perhaps begun,
+ * when all was lost. */
+static clock_no clock_after(const struct history *h)
+{
+    const struct record_slice_scheduled *s;
+
+    if (h->slices == 0)
+        return h->clock;
+    s = &h->slice[h->slices - 1].s;
+    return s->first + s->count > h->clock ? s->first + s->count : h->clock;
+}
+
+enum err clockwork_init(struct board *c, const struct history *resume)
+{
+    struct clockwork *k = mem_alloc(sizeof(*k));
+
+    assert(!c->clockwork);
+    if (!k)
+        return ERR_NOMEM;
+    *k = (struct clockwork){
+        .first_clock_s = INFINITY,
+        .first_wait_s = INFINITY,
+        .slice_end_s = NAN,
+        .wait_s = NAN,
+        .pause_began_s = NAN,
+        .retry_s = INFINITY,
+    };
+    c->clockwork = k;
+    if (!resume)
+        return ERR_OK;
+    k->resumed_at_s = resume->at_s; /* commands may stand before its start */
+    if (resume->started)
+        k->next_clock = clock_after(resume);
+    return ERR_OK;
+}
+
+void clockwork_deinit(struct board *c)
+{
+    mem_free(c->clockwork);
+    c->clockwork = NULL;
+}
+
+void clockwork_step(struct board *c, double now_s, double step_s)
+{
+    struct clockwork *k = c->clockwork;
+
+    assert(isfinite(now_s));
+    assert(now_s >= k->now_s || !k->started);
+    if (!k->started) {
+        k->born_s = now_s;
+        k->started_s = now_s - k->resumed_at_s;
+    }
+    k->started = true;
+    k->now_s = now_s;
+    k->step_s = step_s;
+}
+
+void clockwork_resume(struct board *c, const struct history *h)
+{
+    struct clockwork *k = c->clockwork;
+
+    assert(h->started);
+    k->resumed_at_s = h->at_s;
+    k->started_s = k->now_s - h->at_s;
+    if (isfinite(h->first_clock_at_s))
+        k->first_clock_s = k->started_s + h->first_clock_at_s;
+    k->paused_s += history_paused(h);
+    k->first_paused_s = h->first_paused_s;
+}
+
+/* ---- what time it is ----------------------------------------------------- */
+
+double clockwork_now(const struct board *c)
+{
+    return c->clockwork->now_s;
+}
+
+double clockwork_run_s(const struct board *c)
+{
+    return c->clockwork->now_s - c->clockwork->started_s;
+}
+
+double clockwork_record_s(const struct board *c)
+{
+    /* Rounding must not set the time back where a resumed run goes on. */
+    return fmax(clockwork_run_s(c), c->clockwork->resumed_at_s);
+}
+
+double clockwork_tuner_s(const struct board *c)
+{
+    return c->clockwork->now_s - c->clockwork->born_s;
+}
+
+double clockwork_resumed_at_s(const struct board *c)
+{
+    return c->clockwork->resumed_at_s;
+}
+
+double board_active_s(const struct board *c)
+{
+    const struct clockwork *k = c->clockwork;
+    double now = isnan(k->pause_began_s) ? k->now_s : k->pause_began_s;
+
+    return now - k->paused_s;
+}
+
+double board_step_s(const struct board *c)
+{
+    return c->clockwork->step_s;
+}
+
+double clockwork_time_is_up(const struct board *c, double max_s)
+{
+    const struct clockwork *k = c->clockwork;
+
+    assert(max_s > 0);
+    if (!isnan(k->pause_began_s))
+        return INFINITY;
+    if (k->first_wait_s < k->first_clock_s)
+        return k->first_wait_s + max_s + k->paused_s - k->wait_paused_s;
+    return k->first_clock_s + max_s + k->paused_s - k->first_paused_s;
+}
+
+/* ---- clocks, slices, waits ----------------------------------------------- */
+
+clock_no board_next_clock(const struct board *c)
+{
+    return c->clockwork->next_clock;
+}
+
+clock_no clockwork_schedule(struct board *c, uint64_t count)
+{
+    struct clockwork *k = c->clockwork;
+    clock_no first = k->next_clock;
+
+    assert(count > 0);
+    if (isinf(k->first_clock_s)) {
+        k->first_clock_s = k->now_s;
+        k->first_paused_s = k->paused_s;
+    }
+    k->next_clock += count;
+    return first;
+}
+
+double clockwork_first_clock_at(const struct board *c)
+{
+    return c->clockwork->first_clock_s;
+}
+
+/* The training system was idle from the end of the slice before to the end of
+ * this one, but for what this one took. */
+void clockwork_slice_ended(struct board *c, bool idle, double work_s,
+                           double switch_s)
+{
+    struct clockwork *k = c->clockwork;
+    double wait = k->now_s - k->slice_end_s - work_s - switch_s;
+
+    k->slice_end_s = k->paused ? NAN : k->now_s;
+    if (!idle || isnan(wait))
+        return;
+    k->wait_s = fmax(wait, 0);
+    k->waited_s += k->wait_s;
+}
+
+double board_waited_s(const struct board *c)
+{
+    return c->clockwork->waited_s;
+}
+
+double board_latest_wait_s(const struct board *c)
+{
+    return c->clockwork->wait_s;
+}
+
+void clockwork_search_waits(struct board *c)
+{
+    struct clockwork *k = c->clockwork;
+
+    if (!isinf(k->first_wait_s))
+        return;
+    k->first_wait_s = k->now_s;
+    k->wait_paused_s = k->paused_s;
+}
+
+/* ---- pauses -------------------------------------------------------------- */
+
+void clockwork_pause(struct board *c)
+{
+    assert(!c->clockwork->paused);
+    c->clockwork->paused = true;
+}
+
+bool clockwork_is_paused(const struct board *c)
+{
+    return c->clockwork->paused;
+}
+
+void clockwork_stand_still(struct board *c)
+{
+    struct clockwork *k = c->clockwork;
+
+    assert(k->paused);
+    assert(isnan(k->pause_began_s));
+    k->pause_began_s = k->now_s;
+}
+
+bool clockwork_stands_still(const struct board *c)
+{
+    return !isnan(c->clockwork->pause_began_s);
+}
+
+double clockwork_continue(struct board *c)
+{
+    struct clockwork *k = c->clockwork;
+    double before = k->paused_s;
+
+    assert(k->paused);
+    k->paused = false;
+    if (isnan(k->pause_began_s))
+        return 0;
+    k->paused_s += k->now_s - k->pause_began_s;
+    k->pause_began_s = NAN;
+    return k->paused_s - before;
+}
+
+/* ---- retries ------------------------------------------------------------- */
+
+void board_retry(struct board *c)
+{
+    board_retry_after(c, 0.1);
+}
+
+void board_retry_after(struct board *c, double seconds)
+{
+    struct clockwork *k = c->clockwork;
+
+    assert(seconds > 0);
+    k->retry_s = fmin(k->retry_s, k->now_s + seconds);
+}
+
+double clockwork_retry_at(const struct board *c)
+{
+    return c->clockwork->retry_s;
+}
+
+void clockwork_retry_take(struct board *c)
+{
+    if (c->clockwork->now_s >= c->clockwork->retry_s)
+        c->clockwork->retry_s = INFINITY;
+}

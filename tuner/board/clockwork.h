@@ -1,0 +1,83 @@
+/* The clockwork: the run's time, and the numbers of its clocks.
+ *
+ * Time comes with each event. Time 0 is the beginning of the run; one that is
+ * resumed goes on from its last record. A pause lasts from when nothing runs
+ * any more until the run continues; that time is no training time. The time
+ * limit counts from the first clock, or from when a search first waited for a
+ * suggestion. Part of the board (tuner/board/parts.h); pure.
+ */
+#ifndef TUNER_CLOCKWORK_H
+#define TUNER_CLOCKWORK_H
+
+#include "tuner/board/board.h"
+
+struct history;
+
+/* @resume: what the run goes on from; NULL: a new run. Errors: ERR_NOMEM. */
+enum err clockwork_init(struct board *c, const struct history *resume);
+void clockwork_deinit(struct board *c);
+
+/* An event is taken in: see struct tuner_event. */
+void clockwork_step(struct board *c, double now_s, double step_s);
+
+/* The training system of a resumed run is ready. Loading is not the run's time;
+ * what was journaled meanwhile stays before. */
+void clockwork_resume(struct board *c, const struct history *h);
+
+/* ---- what time it is ----------------------------------------------------- */
+
+/* The event's, on the events' time line. */
+double clockwork_now(const struct board *c);
+
+/* Since the run's beginning: as it is, and as a record has it. */
+double clockwork_run_s(const struct board *c);
+double clockwork_record_s(const struct board *c);
+
+/* Since the first event: it came at options.started_unix_s on the wall. */
+double clockwork_tuner_s(const struct board *c);
+
+/* Of the last record before a resume; 0: there is none. */
+double clockwork_resumed_at_s(const struct board *c);
+
+/* When @max_s of the run's time are over; INFINITY while it is not known. */
+double clockwork_time_is_up(const struct board *c, double max_s);
+
+/* ---- clocks, slices, waits ----------------------------------------------- */
+
+/* @count clocks are scheduled: the number of the first. */
+clock_no clockwork_schedule(struct board *c, uint64_t count);
+
+/* When the first clock was scheduled; INFINITY: none was. */
+double clockwork_first_clock_at(const struct board *c);
+
+/* A slice has ended that worked for @work_s and took @switch_s to begin.
+ * @idle: none was out when it was sent, so that the training system had nothing
+ * to do since the one before. */
+void clockwork_slice_ended(struct board *c, bool idle, double work_s,
+                           double switch_s);
+
+/* A search waits for a suggestion. */
+void clockwork_search_waits(struct board *c);
+
+/* ---- pauses -------------------------------------------------------------- */
+
+/* The user wants the run to pause. */
+void clockwork_pause(struct board *c);
+bool clockwork_is_paused(const struct board *c);
+
+/* Nothing runs any more: the pause begins. */
+void clockwork_stand_still(struct board *c);
+bool clockwork_stands_still(const struct board *c);
+
+/* The run continues. Returns how long it stood still. */
+double clockwork_continue(struct board *c);
+
+/* ---- retries ------------------------------------------------------------- */
+
+/* When somebody has asked for a step (board_retry); INFINITY: nobody has. */
+double clockwork_retry_at(const struct board *c);
+
+/* Forgets it where that time has come. */
+void clockwork_retry_take(struct board *c);
+
+#endif

@@ -1,0 +1,94 @@
+#include "tuner/board/models.h"
+
+#include "base/mem.h"
+#include "tuner/board/parts.h"
+
+#include <assert.h>
+#include <math.h>
+
+struct models {
+    branch_id base;
+    struct best best; /* its branch is held */
+};
+
+enum err models_init(struct board *c)
+{
+    assert(!c->models);
+    c->models = mem_calloc(1, sizeof(*c->models));
+    if (!c->models)
+        return ERR_NOMEM;
+    models_forget(c);
+    return ERR_OK;
+}
+
+void models_deinit(struct board *c)
+{
+    mem_free(c->models);
+    c->models = NULL;
+}
+
+void models_restore(struct board *c, branch_id base, const struct best *best)
+{
+    *c->models = (struct models){.base = base, .best = *best};
+}
+
+void models_forget(struct board *c)
+{
+    *c->models = (struct models){.base = 0, .best.branch = BRANCH_NONE};
+}
+
+/* ---- the present state --------------------------------------------------- */
+
+branch_id board_base(const struct board *c)
+{
+    return c->models->base;
+}
+
+void board_set_base(struct board *c, branch_id branch)
+{
+    assert(branch != BRANCH_NONE);
+    c->models->base = branch;
+}
+
+/* ---- the best model ------------------------------------------------------ */
+
+const struct best *board_best(const struct board *c)
+{
+    return &c->models->best;
+}
+
+double board_score(const struct board *c, double loss, double metric)
+{
+    if (board_system(c)->validation_samples == 0)
+        return loss;
+    return board_system(c)->metric_higher_better ? -metric : metric;
+}
+
+double board_result(const struct board *c, double score)
+{
+    const struct msg_ready *m = board_system(c);
+    bool turned = m->validation_samples && m->metric_higher_better;
+
+    return turned ? -score : score;
+}
+
+bool board_is_better(const struct board *c, double loss, double metric)
+{
+    const struct best *best = &c->models->best;
+    double score = board_score(c, loss, metric);
+
+    if (!isfinite(score))
+        return false;
+    return best->branch == BRANCH_NONE ||
+           score < board_score(c, best->loss, best->metric);
+}
+
+void board_set_best(struct board *c, branch_id kept,
+                    const struct epoch_result *e, double metric)
+{
+    branch_id old = c->models->best.branch;
+
+    board_hold(c, kept);
+    c->models->best = (struct best){kept, e->epoch, e->loss, metric};
+    board_drop(c, old, "a better model");
+}

@@ -1,0 +1,46 @@
+/* The run: what it was told to do, what its training system is, how it stands.
+ *
+ * Part of the board (tuner/board/parts.h); pure.
+ */
+#ifndef TUNER_RUN_H
+#define TUNER_RUN_H
+
+#include "tuner/board/board.h"
+
+/* Errors: ERR_NOMEM. */
+enum err run_init(struct board *c, const struct tuner_options *options);
+void run_deinit(struct board *c);
+
+/* ---- what it was told ---------------------------------------------------- */
+
+/* The user's: see board_limits. */
+void run_set_limits(struct board *c, const struct record_limits *to);
+
+/* ---- the training system ------------------------------------------------- */
+
+/* It is ready: from now on the space says which tunables act. */
+void run_take_ready(struct board *c, const struct msg_ready *m);
+bool run_ready(const struct board *c);
+
+/* Journals the beginning of a new run. */
+void run_record_started(struct board *c);
+
+/* The training system is ready and, of a run that is resumed, what it goes on
+ * from is there: from now on it trains, and snapshots are written. */
+void run_begin(struct board *c);
+bool run_begun(const struct board *c);
+
+/* Journals what a node says of itself; not each time, for that is not worth a
+ * record, unless @all. */
+void run_take_beat(struct board *c, const struct msg_beat *beat, bool all);
+
+/* ---- how it stands ------------------------------------------------------- */
+
+/* What it does: while it is paused, what it did before. */
+enum run_status run_status_unpaused(const struct board *c);
+enum run_status run_status(const struct board *c);
+
+/* It is over: as board_set_status, without a record, for there is another. */
+void run_set_over(struct board *c, enum run_status status);
+
+#endif
