@@ -8,15 +8,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <microhttpd.h>
 
 #include <sys/epoll.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { NICE = 10 };
@@ -26,9 +23,8 @@ struct outgoing {
     struct outgoing *next;
     struct MHD_Connection *connection;
     struct reaper_entry *entry;
-    pid_t pid; /* 0: reaped */
-    int fd;    /* of its pipe, not blocking */
-    int code;  /* once reaped */
+    struct subprocess process;
+    int fd; /* of its pipe, not blocking */
     bool suspended;
     size_t len, at; /* read from the pipe, and taken */
     char block[EXPORT_BLOCK];
@@ -36,49 +32,8 @@ struct outgoing {
 
 /* ---- processes ----------------------------------------------------------- */
 
-/* Nothing of ours but its pipe and /dev/null; signals as a shell gives them. */
-static int spawn(char *const argv[], int out_fd, pid_t *pid)
-{
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attr;
-    sigset_t none, usual;
-    int err;
-
-    sigemptyset(&none);
-    sigemptyset(&usual);
-    sigaddset(&usual, SIGPIPE);
-    sigaddset(&usual, SIGXFSZ);
-    err = posix_spawn_file_actions_init(&files);
-    if (err)
-        return err;
-    err = posix_spawnattr_init(&attr);
-    if (err) {
-        posix_spawn_file_actions_destroy(&files);
-        return err;
-    }
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK |
-                                        POSIX_SPAWN_SETSIGDEF |
-                                        POSIX_SPAWN_SETPGROUP);
-    posix_spawnattr_setsigmask(&attr, &none);
-    posix_spawnattr_setsigdefault(&attr, &usual);
-    posix_spawnattr_setpgroup(&attr, 0);
-    err = posix_spawn_file_actions_adddup2(&files, out_fd, 1);
-    if (!err)
-        err = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY,
-                                               0);
-    if (!err)
-        err = posix_spawn_file_actions_addopen(&files, 2, "/dev/null", O_WRONLY,
-                                               0);
-    if (!err)
-        err = posix_spawn_file_actions_addclosefrom_np(&files, 3);
-    if (!err)
-        err = posix_spawn(pid, "/proc/self/exe", &files, &attr, argv, environ);
-    posix_spawnattr_destroy(&attr);
-    posix_spawn_file_actions_destroy(&files);
-    return err;
-}
-
-static int start_process(struct outgoing *x, const struct response *r)
+static enum err start_process(struct outgoing *x, const struct response *r,
+                              struct fault *f)
 {
     char *const argv[] = {"mltune",   "export",
                           "--format", (char *)r->export_format,
@@ -86,32 +41,27 @@ static int start_process(struct outgoing *x, const struct response *r)
                           "--state",  (char *)x->owner->state,
                           "--",       (char *)r->export_run,
                           NULL};
-    int pipe_fd[2], err;
+    struct subprocess_options o = {
+        .argv = argv,
+        .file = {SUBPROCESS_NULL, -1, SUBPROCESS_NULL},
+        .signals = SUBPROCESS_SIGNALS_USUAL,
+        .nice = NICE, /* the training comes first */
+    };
+    int pipe_fd[2];
+    enum err err;
 
     if (pipe2(pipe_fd, O_CLOEXEC) != 0)
-        return errno;
-    err = spawn(argv, pipe_fd[1], &x->pid);
+        return fault_errno(f, ERR_IO, errno, "pipe");
+    o.file[1] = pipe_fd[1];
+    err = subprocess_start(&x->process, &o, f);
     close(pipe_fd[1]);
-    if (err || fcntl(pipe_fd[0], F_SETFL, O_NONBLOCK) != 0) {
+    if (err) {
         close(pipe_fd[0]);
-        return err ? err : EIO;
+        return err;
     }
     x->fd = pipe_fd[0];
-    /* The training comes first; where that is not allowed, it is no fault. */
-    setpriority(PRIO_PROCESS, (id_t)x->pid, NICE);
-    return 0;
-}
-
-static void reap(struct outgoing *x)
-{
-    int status = 0;
-    pid_t got;
-
-    do
-        got = waitpid(x->pid, &status, 0);
-    while (got < 0 && errno == EINTR);
-    x->code = got == x->pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    x->pid = 0;
+    fcntl(x->fd, F_SETFL, O_NONBLOCK);
+    return ERR_OK;
 }
 
 static void bury(struct exports *e)
@@ -119,7 +69,7 @@ static void bury(struct exports *e)
     size_t left = 0;
 
     for (size_t i = 0; i < e->dying_len; i++)
-        if (waitpid(e->dying[i], NULL, WNOHANG) == 0)
+        if (!subprocess_poll(&e->dying[i]))
             e->dying[left++] = e->dying[i];
     e->dying_len = left;
 }
@@ -130,13 +80,13 @@ static void give_up(struct outgoing *x)
 {
     struct exports *e = x->owner;
 
-    kill(x->pid, SIGKILL);
+    subprocess_signal(&x->process, SIGKILL);
     bury(e);
     if (e->dying_len < EXPORTS_DYING_MAX)
-        e->dying[e->dying_len++] = x->pid;
+        e->dying[e->dying_len++] = x->process;
     else
-        reap(x);
-    x->pid = 0;
+        subprocess_wait(&x->process, -1, -1);
+    x->process = (struct subprocess){.end_fd = -1};
 }
 
 /* ---- pipes --------------------------------------------------------------- */
@@ -166,7 +116,7 @@ static enum err refill(struct outgoing *x)
 
     x->at = x->len = 0;
     do
-        n = x->pid ? read(x->fd, x->block, sizeof(x->block)) : 0;
+        n = x->process.ended ? 0 : read(x->fd, x->block, sizeof(x->block));
     while (n < 0 && errno == EINTR);
     if (n < 0 && errno == EAGAIN)
         return ERR_AGAIN;
@@ -176,9 +126,8 @@ static enum err refill(struct outgoing *x)
     }
     if (n < 0)
         return ERR_IO;
-    if (x->pid)
-        reap(x);
-    return x->code == 0 ? ERR_NOENT : ERR_IO;
+    subprocess_wait(&x->process, -1, -1);
+    return x->process.code == 0 ? ERR_NOENT : ERR_IO;
 }
 
 /* The library's question for more. */
@@ -247,16 +196,16 @@ void exports_drop(struct outgoing *x)
     x->owner->open--;
     if (x->fd >= 0)
         close(x->fd); /* leaves the epoll by that */
-    if (x->pid)
+    if (x->process.pid && !x->process.ended)
         give_up(x);
     mem_free(x);
 }
 
-static void refuse_start(struct response *out, int errnum)
+static void refuse_start(struct response *out, const struct fault *f)
 {
     response_problem(out, 503, "export_not_started", NULL,
                      "the process that writes the export cannot be started: %s",
-                     strerror(errnum));
+                     f->text);
 }
 
 struct outgoing *exports_start(struct exports *e,
@@ -266,7 +215,8 @@ struct outgoing *exports_start(struct exports *e,
 {
     struct epoll_event event = {.events = 0};
     struct outgoing *x;
-    int err;
+    struct fault f = {0};
+    enum err err;
 
     if (!e->state || e->ending) {
         response_problem(out, e->ending ? 503 : 409,
@@ -286,12 +236,12 @@ struct outgoing *exports_start(struct exports *e,
         response_json(out, 200, NULL); /* 503 */
         return NULL;
     }
-    err = start_process(x, r);
+    err = start_process(x, r, &f);
     event.data.ptr = x;
     if (!err && epoll_ctl(e->wake_fd, EPOLL_CTL_ADD, x->fd, &event) != 0)
-        err = errno;
+        err = fault_errno(&f, ERR_IO, errno, "watch its pipe");
     if (err) {
-        refuse_start(out, err);
+        refuse_start(out, &f);
         exports_drop(x);
         return NULL;
     }
@@ -407,8 +357,7 @@ void exports_deinit(struct exports *e)
 {
     assert(!e->first);
     for (size_t i = 0; i < e->dying_len; i++)
-        while (waitpid(e->dying[i], NULL, 0) < 0 && errno == EINTR)
-            ;
+        subprocess_wait(&e->dying[i], -1, -1);
     if (e->wake_fd >= 0)
         close(e->wake_fd);
     *e = (struct exports){.wake_fd = -1};

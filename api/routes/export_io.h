@@ -17,8 +17,7 @@
 
 #include "api/http/reaper.h"
 #include "api/http/response.h"
-
-#include <sys/types.h>
+#include "base/subprocess_io.h"
 
 struct MHD_Connection;
 struct MHD_Response;
@@ -37,7 +36,7 @@ struct exports {
     struct outgoing *first;
     unsigned open;
     bool ending;
-    pid_t dying[EXPORTS_DYING_MAX];
+    struct subprocess dying[EXPORTS_DYING_MAX];
     size_t dying_len;
 };
 

@@ -134,6 +134,7 @@ static void run_free(struct fleet_run *run)
         return;
     history_deinit(&run->history);
     event_log_free(run->events);
+    subprocess_forget(&run->child);
     mem_free(run);
 }
 
@@ -379,7 +380,7 @@ static enum err look_for_life(struct fleet *fleet, struct fleet_run *run,
     bool alive;
 
     /* One that begins writes to the journal. */
-    if (run->child || (!run->alive && !(changed && fleet_resumable(run))))
+    if (run->child.pid || (!run->alive && !(changed && fleet_resumable(run))))
         return ERR_OK;
     alive = run_folder_alive(fleet->state, run->id);
     if (alive == run->alive)

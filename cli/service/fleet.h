@@ -13,12 +13,11 @@
 
 #include "api/view/view.h"
 #include "base/clock_io.h"
+#include "base/subprocess_io.h"
 #include "cli/state/job.h"
 #include "cli/state/queue.h"
 #include "tuner/history/history.h"
 #include "tuner/history/journal_io.h"
-
-#include <sys/types.h>
 
 struct event_log;
 
@@ -26,10 +25,10 @@ struct fleet_run {
     char id[RUN_ID_MAX + 1], name[RECORD_NAME_MAX];
     struct history history; /* changed under the view's lock */
     struct event_log *events;
-    uint64_t seq; /* of the last record that was read */
-    bool alive;   /* its tuner lives */
-    pid_t child;  /* of ours; 0: not ours, or none */
-    bool ended;   /* its end is journaled, as: */
+    uint64_t seq;            /* of the last record that was read */
+    bool alive;              /* its tuner lives */
+    struct subprocess child; /* its tuner; pid 0: not ours, or none */
+    bool ended;              /* its end is journaled, as: */
     char status[RECORD_NAME_MAX];
     bool managed; /* the service looks after it: job holds */
     struct job job;

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* How often the journal and the runs are looked at: a chart is not drawn more
@@ -98,7 +97,7 @@ static void begin(struct supervisor *s, struct fleet_run *run)
     run->entry.turn = ++s->fleet->turns;
     fleet_show(s->fleet, run);
     log_event(LOG_INFO, "run_started", "run=%s pid=%d attempt=%u", run->id,
-              (int)run->child, run->attempts);
+              (int)run->child.pid, run->attempts);
 }
 
 /* Index of the run that is to begin now; past the last: none. */
@@ -150,23 +149,24 @@ static void hold(struct supervisor *s, struct fleet_run *run, const char *why)
 }
 
 /* An interrupted run goes on, unless that has led nowhere. */
-static void consider(struct supervisor *s, struct fleet_run *run, int status)
+static void consider(struct supervisor *s, struct fleet_run *run,
+                     const struct subprocess *was)
 {
     char verdict[64], words[320], log_path[FILE_PATH_MAX];
     char why[JOB_REASON_MAX];
-    bool hopeless = WIFEXITED(status) && WEXITSTATUS(status) == EXIT_CONFIG;
+    bool hopeless = was->code == EXIT_CONFIG;
 
     if (is_ending(s) || !fleet_waits(run))
         return;
     if (history_epochs(&run->history) > run->epochs)
         run->attempts = 1;
-    runner_verdict(status, verdict, sizeof(verdict));
+    subprocess_verdict(was, verdict, sizeof(verdict));
     run->not_before = clock_monotonic() + PAUSE_BETWEEN * run->attempts;
     if (!hopeless && run->attempts < SUPERVISOR_ATTEMPTS_MAX)
         return;
     words[0] = '\0';
     if (path_in_run(s, run, "tuner.log", log_path) == ERR_OK)
-        runner_last_line(log_path, words, sizeof(words));
+        subprocess_last_line(log_path, words, sizeof(words));
     snprintf(why, sizeof(why), "its tuner %s%s%s%.300s; continue tries again",
              verdict, hopeless ? "" : " for the third time without an epoch",
              words[0] ? ": " : "", words);
@@ -175,31 +175,31 @@ static void consider(struct supervisor *s, struct fleet_run *run, int status)
     hold(s, run, why);
 }
 
-static void take_end(struct supervisor *s, struct fleet_run *run, int status)
+static void take_end(struct supervisor *s, struct fleet_run *run)
 {
+    const struct subprocess was = run->child;
     char verdict[64];
     struct fault f = {0};
 
-    runner_verdict(status, verdict, sizeof(verdict));
+    subprocess_verdict(&was, verdict, sizeof(verdict));
     log_event(LOG_INFO, "run_ended", "run=%s pid=%d verdict=\"%s\"", run->id,
-              (int)run->child, verdict);
-    run->child = 0;
+              (int)run->child.pid, verdict);
+    run->child = (struct subprocess){.end_fd = -1};
     run->alive = false;
     forget_url(s, run);
     if (fleet_read_end(s->fleet, run, &f) != ERR_OK)
         log_event(LOG_ERROR, "end_not_read", "run=%s reason=\"%s\"", run->id,
                   f.text);
-    consider(s, run, status);
+    consider(s, run, &was);
 }
 
 static void reap(struct supervisor *s)
 {
     for (size_t i = 0; i < s->fleet->runs; i++) {
         struct fleet_run *run = s->fleet->run[i];
-        int status;
 
-        if (run->child && runner_ended(run->child, &status))
-            take_end(s, run, status);
+        if (run->child.pid && subprocess_poll(&run->child))
+            take_end(s, run);
     }
 }
 
@@ -210,7 +210,7 @@ static void pass_signal(struct supervisor *s, int number)
 {
     for (size_t i = 0; i < s->fleet->runs; i++) {
         const struct fleet_run *run = s->fleet->run[i];
-        pid_t pid = run->child;
+        pid_t pid = run->child.pid;
 
         if (!run->managed || !run->alive)
             continue;

@@ -284,13 +284,11 @@ static void take_result(struct comparison_run *r, const json_t *o)
 }
 
 /* A run that said nothing: how its process ended is the reason. */
-static void take_silence(struct comparison_run *r, int status)
+static void take_silence(struct comparison_run *r, int code)
 {
     snprintf(r->status, sizeof(r->status), "failed");
-    if (WIFSIGNALED(status))
-        snprintf(r->reason, sizeof(r->reason), "signal_%d", WTERMSIG(status));
-    else
-        snprintf(r->reason, sizeof(r->reason), "exit_%d", WEXITSTATUS(status));
+    snprintf(r->reason, sizeof(r->reason), "%s_%d",
+             code < 0 ? "signal" : "exit", abs(code));
 }
 
 static bool reaches(const struct comparison *t,
@@ -396,7 +394,7 @@ static int run_one(struct compare *c, size_t row, size_t column)
     struct subrun child;
     struct fault f = {0};
     json_t *result;
-    int status, code;
+    int ended, code;
 
     *r = (struct comparison_run){.seed = c->seed.value + column,
                                  .ran = true,
@@ -414,14 +412,14 @@ static int run_one(struct compare *c, size_t row, size_t column)
         console_error("%s", f.text);
         return code;
     }
-    status = subrun_wait(&child, c->signal_fd, &out, &c->signal);
+    ended = subrun_wait(&child, c->signal_fd, &out, &c->signal);
     result = last_line(&out);
     if (result) {
         take_result(r, result);
         text_in(result, "searcher", c->table.row[row].searcher,
                 sizeof(c->table.row[row].searcher));
     } else {
-        take_silence(r, status);
+        take_silence(r, ended);
     }
     look_into_journal(c, r);
     json_decref(result);

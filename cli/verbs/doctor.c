@@ -2,8 +2,10 @@
  * to get it. */
 #include "cli/verbs/doctor.h"
 
+#include "base/file_io.h"
 #include "base/json/json.h"
 #include "base/mem.h"
+#include "base/subprocess_io.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
@@ -15,6 +17,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,13 +28,11 @@
 #include <gnutls/gnutls.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
-#include <spawn.h>
 #include <sqlite3.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zmq.h>
@@ -152,23 +153,23 @@ static void look_at_libraries(struct doctor *d)
         MHD_is_feature_supported(MHD_FEATURE_TLS) == MHD_YES ? "yes" : "no");
 }
 
-/* Exit status of a program whose output nobody wants; -1: it does not start. */
+/* Exit status of a program whose output nobody wants; -1: it does not start, or
+ * is killed. */
 static int run_quietly(char *const argv[])
 {
-    posix_spawn_file_actions_t files;
-    pid_t pid;
-    int status = -1;
+    char path[FILE_PATH_MAX];
+    const struct subprocess_options o = {
+        .path = path,
+        .argv = argv,
+        .file = {SUBPROCESS_NULL, SUBPROCESS_NULL, SUBPROCESS_NULL},
+        .death_signal = SIGKILL};
+    struct subprocess p;
 
-    if (posix_spawn_file_actions_init(&files) != 0)
+    if (!subprocess_find(argv[0], path, sizeof(path)) ||
+        subprocess_start(&p, &o, NULL) != ERR_OK)
         return -1;
-    for (int fd = 0; fd < 3; fd++)
-        posix_spawn_file_actions_addopen(&files, fd, "/dev/null", O_RDWR, 0);
-    if (posix_spawnp(&pid, argv[0], &files, NULL, argv, environ) != 0)
-        pid = -1;
-    posix_spawn_file_actions_destroy(&files);
-    if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
-        return -1;
-    return WEXITSTATUS(status);
+    subprocess_wait(&p, -1, -1);
+    return p.code < 0 ? -1 : p.code;
 }
 
 static void look_at_python(struct doctor *d)

@@ -10,81 +10,14 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { CHILD_PENDING_MAX = 8 * 1024 * 1024, CHILD_FD_FREE_FROM = 10 };
+enum { CHILD_PENDING_MAX = 8 * 1024 * 1024 };
 
 /* ---- start --------------------------------------------------------------- */
-
-/* What the new process needs before it becomes the program; nothing may be
- * allocated there. */
-struct birth {
-    const char *path, *folder;
-    char *const *argv;
-    int in, out, err; /* its ends, above the numbers that it gives out */
-    int report;
-    pid_t parent;
-};
-
-static void birth_failed(int report)
-{
-    int err = errno;
-
-    /* The parent reads it; nobody is left to tell if that fails. */
-    if (write(report, &err, sizeof(err)) < 0)
-        _exit(126);
-    _exit(127);
-}
-
-static void reset_signals(void)
-{
-    sigset_t none;
-
-    for (int s = 1; s < NSIG; s++)
-        if (s != SIGKILL && s != SIGSTOP)
-            signal(s, SIG_DFL);
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-}
-
-static void be_child(const struct birth *b)
-{
-    if (setpgid(0, 0) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
-        birth_failed(b->report);
-    if (getppid() != b->parent)
-        _exit(125); /* the tuner died before we asked to be told */
-    reset_signals();
-    if (*b->folder && chdir(b->folder) != 0)
-        birth_failed(b->report);
-    if (dup2(b->in, 0) < 0 || dup2(b->out, 1) < 0 || dup2(b->err, 2) < 0)
-        birth_failed(b->report);
-    if (dup2(b->report, 3) < 0 || fcntl(3, F_SETFD, FD_CLOEXEC) != 0)
-        birth_failed(b->report);
-    close_range(4, ~0U, 0);
-    unsetenv("MLTUNE_TOKEN"); /* steers runs: no business of the program's */
-    execv(b->path, b->argv);
-    birth_failed(3);
-}
-
-/* The same file under a number that the child does not give out itself; @fd is
- * closed. -1 on failure. */
-static int out_of_the_way(int fd)
-{
-    int high = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, CHILD_FD_FREE_FROM);
-    int err = errno;
-
-    if (fd >= 0)
-        close(fd);
-    errno = err;
-    return high;
-}
 
 static void close_fd(int *fd)
 {
@@ -93,74 +26,31 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-static void keep_open(int fd[2])
+/* Our end of a stream does not block. */
+static int keep_end(int fd)
 {
-    fcntl(fd[0], F_SETFL, fcntl(fd[0], F_GETFL) | O_NONBLOCK);
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+    return fd;
 }
 
-/* Our ends into @c, the child's into @b. */
-static bool make_streams(struct child *c, struct birth *b)
+/* Our ends into @c, the child's into @file. */
+static bool make_streams(struct child *c, int file[3])
 {
-    int in[2], out[2], err[2];
+    int fd[2];
 
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in) != 0)
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd) != 0)
         return false;
-    c->in_fd = in[0];
-    b->in = out_of_the_way(in[1]);
-    keep_open(in);
-    if (pipe2(out, O_CLOEXEC) != 0)
+    c->in_fd = keep_end(fd[0]);
+    file[0] = fd[1];
+    if (pipe2(fd, O_CLOEXEC) != 0)
         return false;
-    c->out_fd = out[0];
-    b->out = out_of_the_way(out[1]);
-    keep_open(out);
-    if (pipe2(err, O_CLOEXEC) != 0)
+    c->out_fd = keep_end(fd[0]);
+    file[1] = fd[1];
+    if (pipe2(fd, O_CLOEXEC) != 0)
         return false;
-    c->err_fd = err[0];
-    b->err = out_of_the_way(err[1]);
-    keep_open(err);
-    return b->in >= 0 && b->out >= 0 && b->err >= 0;
-}
-
-/* The new process' errno, or 0 when the program began and closed the pipe. */
-static int read_report(int fd)
-{
-    int err = 0;
-    ssize_t n;
-
-    do
-        n = read(fd, &err, sizeof(err));
-    while (n < 0 && errno == EINTR);
-    return n == (ssize_t)sizeof(err) ? err : 0;
-}
-
-/* 0, or the errno of what failed. */
-static int give_birth(struct child *c, struct birth *b)
-{
-    int report[2], err;
-
-    if (pipe2(report, O_CLOEXEC) != 0)
-        return errno;
-    b->report = out_of_the_way(report[1]);
-    b->parent = getpid();
-    c->pid = b->report < 0 ? -1 : fork();
-    if (c->pid == 0)
-        be_child(b);
-    err = c->pid < 0 ? errno : 0;
-    close_fd(&b->report);
-    if (!err)
-        err = read_report(report[0]);
-    close(report[0]);
-    if (!err) {
-        c->pid_fd = pidfd_open(c->pid, 0);
-        err = c->pid_fd < 0 ? errno : 0;
-    }
-    if (err && c->pid > 0) {
-        kill(-c->pid, SIGKILL);
-        waitpid(c->pid, NULL, 0);
-    }
-    if (err)
-        c->pid = 0;
-    return err;
+    c->err_fd = keep_end(fd[0]);
+    file[2] = fd[1];
+    return true;
 }
 
 static void release(struct child *c)
@@ -168,7 +58,6 @@ static void release(struct child *c)
     close_fd(&c->in_fd);
     close_fd(&c->out_fd);
     close_fd(&c->err_fd);
-    close_fd(&c->pid_fd);
     mem_free(c->pending);
     mem_free(c->got);
     c->pending = c->got = NULL;
@@ -178,65 +67,46 @@ static void release(struct child *c)
 enum err child_start(struct child *c, const char *path, char *const argv[],
                      const char *folder, size_t line_max, struct fault *f)
 {
-    struct birth b = {.path = path,
-                      .folder = folder,
-                      .argv = argv,
-                      .in = -1,
-                      .out = -1,
-                      .err = -1,
-                      .report = -1};
-    int err;
+    struct subprocess_options o = {
+        .path = path,
+        .argv = argv,
+        .folder = folder,
+        .unset = "MLTUNE_TOKEN", /* steers runs: no business of the program's */
+        .file = {-1, -1, -1},
+        .signals = SUBPROCESS_SIGNALS_USUAL,
+        .death_signal = SIGKILL,
+    };
+    enum err err;
 
     memset(c, 0, sizeof(*c));
-    c->pid_fd = c->in_fd = c->out_fd = c->err_fd = -1;
+    c->process.end_fd = c->in_fd = c->out_fd = c->err_fd = -1;
     c->got_max = line_max;
     c->got = mem_alloc(line_max);
     if (!c->got)
         return fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
-    err = make_streams(c, &b) ? give_birth(c, &b) : errno;
-    close_fd(&b.in);
-    close_fd(&b.out);
-    close_fd(&b.err);
-    if (!err) {
-        log_event(LOG_INFO, "searcher_started", "pid=%d path=%s", (int)c->pid,
-                  path);
-        return ERR_OK;
-    }
-    release(c);
-    return fault_set(f, err == ENOENT ? ERR_NOENT : ERR_IO,
-                     "cannot start %s: %s", path, strerror(err));
+    err = make_streams(c, o.file)
+              ? subprocess_start(&c->process, &o, f)
+              : fault_errno(f, ERR_IO, errno, "cannot start %s", path);
+    for (int i = 0; i < 3; i++)
+        close_fd(&o.file[i]);
+    if (err)
+        release(c);
+    else
+        log_event(LOG_INFO, "searcher_started", "pid=%d path=%s",
+                  (int)c->process.pid, path);
+    return err;
 }
 
 /* ---- end ----------------------------------------------------------------- */
 
-static bool wait_end(const struct child *c, int timeout_ms)
+bool child_ended(struct child *c)
 {
-    struct pollfd item = {.fd = c->pid_fd, .events = POLLIN};
-    int n;
-
-    do
-        n = poll(&item, 1, timeout_ms);
-    while (n < 0 && errno == EINTR);
-    return n > 0;
-}
-
-bool child_ended(const struct child *c)
-{
-    return wait_end(c, 0);
-}
-
-/* The pid stays ours until it is reaped, so the group cannot be another's. The
- * exit code, or minus the signal. */
-static int reap(struct child *c)
-{
-    siginfo_t info = {0};
-
-    kill(-c->pid, SIGKILL);
-    while (waitid(P_PID, (id_t)c->pid, &info, WEXITED) != 0 && errno == EINTR)
-        continue;
-    log_event(LOG_INFO, "searcher_ended", "pid=%d", (int)c->pid);
-    c->pid = 0;
-    return info.si_code == CLD_EXITED ? info.si_status : -info.si_status;
+    if (c->process.ended)
+        return true;
+    if (!subprocess_poll(&c->process))
+        return false;
+    log_event(LOG_INFO, "searcher_ended", "pid=%d", (int)c->process.pid);
+    return true;
 }
 
 /* ---- streams ------------------------------------------------------------- */
@@ -365,7 +235,8 @@ void child_unread(struct child *c, size_t len)
 void child_wait(struct child *c, time_ns wait)
 {
     struct pollfd item[3] = {
-        {.fd = c->out_fd >= 0 ? c->out_fd : c->pid_fd, .events = POLLIN},
+        {.fd = c->out_fd >= 0 ? c->out_fd : c->process.end_fd,
+         .events = POLLIN},
         {.fd = c->err_fd, .events = POLLIN},
         {.fd = c->pending_len > 0 ? c->in_fd : -1, .events = POLLOUT}};
 
@@ -377,27 +248,29 @@ void child_wait(struct child *c, time_ns wait)
 
 void child_stop(struct child *c, time_ns grace)
 {
-    if (c->pid > 0) {
+    struct subprocess *p = &c->process;
+
+    if (p->pid > 0 && !p->ended) {
         close_fd(&c->in_fd);
-        wait_end(c, (int)(grace / 1000000));
+        subprocess_wait(p, (int)(grace / 1000000), -1);
         read_words(c);
-        reap(c);
+        subprocess_stop(p, 0, -1);
+        log_event(LOG_INFO, "searcher_ended", "pid=%d", (int)p->pid);
     }
+    p->pid = 0;
     if (c->got)
         release(c);
 }
 
 void child_verdict(struct child *c, char *out, size_t size)
 {
-    bool ended = child_ended(c);
-    int code = reap(c);
-    const char *name = code < 0 ? sigabbrev_np(-code) : NULL;
-
-    read_words(c);
-    if (!ended)
-        snprintf(out, size, "closed its output");
-    else if (code >= 0)
-        snprintf(out, size, "ended with exit code %d", code);
+    if (child_ended(c))
+        subprocess_verdict(&c->process, out, size);
     else
-        snprintf(out, size, "was killed by SIG%s", name ? name : "?");
+        snprintf(out, size, "closed its output");
+    if (!c->process.ended) {
+        subprocess_stop(&c->process, 0, -1);
+        log_event(LOG_INFO, "searcher_ended", "pid=%d", (int)c->process.pid);
+    }
+    read_words(c);
 }

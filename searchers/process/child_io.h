@@ -1,24 +1,23 @@
 /* A child process that answers lines: its start, its three streams without
  * blocking, its end.
  *
- * The child leads a process group of its own, which dies with it; it dies with
- * the thread that started it. One owner thread.
+ * Its group dies with it (base/subprocess_io.h), and it with the thread that
+ * started it. One owner thread.
  */
 #ifndef SEARCHERS_CHILD_IO_H
 #define SEARCHERS_CHILD_IO_H
 
 #include "base/clock_io.h"
 #include "base/fault.h"
+#include "base/subprocess_io.h"
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <sys/types.h>
 
 enum { CHILD_WORDS_MAX = 160, CHILD_ARGS_MAX = 64 };
 
 struct child {
-    pid_t pid; /* 0: there is none */
-    int pid_fd;
+    struct subprocess process;
     int in_fd;  /* a socket: a write to one that died is an error, no signal */
     int out_fd; /* what it answers; -1: it has closed it */
     int err_fd; /* what it says besides */
@@ -55,15 +54,15 @@ enum err child_line(struct child *c, const char **line, size_t *len);
  */
 void child_unread(struct child *c, size_t len);
 
-/* Whether it has ended, though its end has not been taken yet. */
-bool child_ended(const struct child *c);
+/* Whether it has ended; it is reaped then. */
+bool child_ended(struct child *c);
 
 /* Waits up to @wait for something to read or write, or for its end after that
  * of its output. */
 void child_wait(struct child *c, time_ns wait);
 
 /* How it ended, "ended with exit code 1", or that it closed its output and did
- * not. Reaps and kills it. */
+ * not. Ends it. */
 void child_verdict(struct child *c, char *out, size_t size);
 
 #endif

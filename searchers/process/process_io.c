@@ -335,32 +335,12 @@ static enum err pump(struct process *p)
 
 /* ---- start --------------------------------------------------------------- */
 
-/* The program that @name means: itself where it has a slash, else the first in
- * PATH. False: there is none. */
-static bool find_program(const char *name, char out[PATH_MAX])
-{
-    const char *path = getenv("PATH"), *end;
-
-    if (strchr(name, '/'))
-        return snprintf(out, PATH_MAX, "%s", name) < PATH_MAX;
-    for (path = path ? path : "/usr/bin:/bin"; *path; path = end) {
-        int n;
-
-        end = strchrnul(path, ':');
-        n = snprintf(out, PATH_MAX, "%.*s/%s", (int)(end - path), path, name);
-        if (n < PATH_MAX && access(out, X_OK) == 0)
-            return true;
-        end += *end == ':';
-    }
-    return false;
-}
-
 static enum err start_child(struct process *p, const char *const argv[],
                             const char *folder, struct fault *f)
 {
     char path[PATH_MAX];
 
-    if (!find_program(argv[0], path))
+    if (!subprocess_find(argv[0], path, sizeof(path)))
         return fault_set(f, ERR_NOENT, "cannot start %s: not found in PATH",
                          argv[0]);
     return child_start(&p->child, path, (char *const *)argv, folder,

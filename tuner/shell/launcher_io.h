@@ -1,9 +1,8 @@
 /* Launcher "local": training nodes as child processes on this machine.
  *
  * A node is this very executable, started as `mltune node --tuner ENDPOINT
- * --node N` (and `--meet DIR` where there are several), in a process group of
- * its own (Ctrl-C on the terminal is the tuner's to handle), with no open files
- * but stdin (/dev/null) and stdout and stderr (a log of its own). The kernel
+ * --node N` (and `--meet DIR` where there are several), with /dev/null as stdin
+ * and a log of its own as stdout and stderr (base/subprocess_io.h). The kernel
  * kills it when the thread that started it ends, however that ends, so start
  * and stop belong to one thread that lives until the run is over.
  */
@@ -12,10 +11,10 @@
 
 #include "base/fault.h"
 #include "base/file_io.h"
+#include "base/subprocess_io.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 /* How a node is started; all borrowed for the call. */
 struct launch {
@@ -27,11 +26,8 @@ struct launch {
 };
 
 struct node_process {
-    pid_t pid;  /* 0: not started */
-    int pid_fd; /* readable once the process has ended; -1: reaped */
+    struct subprocess process;
     uint32_t node;
-    bool ended;
-    int code;       /* ended: exit code, or -signal */
     int64_t log_at; /* length of the log before its first line */
     char log_path[FILE_PATH_MAX];
 };
@@ -41,14 +37,10 @@ struct node_process {
 enum err launcher_start(struct node_process *p, const struct launch *launch,
                         struct fault *f);
 
-/* True when the process has ended; it is reaped then, and what it may have left
- * in its process group is killed. Does not block. */
+/* As subprocess_poll. */
 bool launcher_poll(struct node_process *p);
 
-/* Ends the process and all of its group: waits @grace_ms for it to go by
- * itself, then asks (SIGTERM) and waits as long again, then kills. Blocks at
- * most that long, and no longer once @hurry_fd (-1: none) is readable. Accepts
- * a zeroed or ended one. */
+/* As subprocess_stop. */
 void launcher_stop(struct node_process *p, int grace_ms, int hurry_fd);
 
 /* How it ended, for people: "node 0 (pid 71) was killed by SIGKILL (...)" into

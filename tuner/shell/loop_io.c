@@ -412,7 +412,7 @@ static void greet(struct loop *l, const struct socket_peer *from,
 
     uint32_t i = 0;
 
-    while (i < l->nodes && hello->pid != l->o->node[i].pid)
+    while (i < l->nodes && hello->pid != l->o->node[i].process.pid)
         i++;
     if (i == l->nodes || l->node[i].len > 0) {
         log_event(LOG_WARN, "stranger_ignored", "pid=%lld",
@@ -789,7 +789,8 @@ static void take_silence(struct loop *l)
 
     snprintf(text, sizeof(text),
              "node %u (pid %lld) has not been heard of for %g s", p->node,
-             (long long)p->pid, or_default(l->o->silence_s, LOOP_SILENCE_S));
+             (long long)p->process.pid,
+             or_default(l->o->silence_s, LOOP_SILENCE_S));
     stop_nodes(l, 0, -1);
     node_lost(l, now_s(l), text);
 }
@@ -843,10 +844,10 @@ static void wait_and_take(struct loop *l)
     int items = 2, node[LOOP_NODES_MAX] = {0}, mail = 0;
 
     for (uint32_t i = 0; i < l->nodes; i++) {
-        if (l->o->node[i].ended)
+        if (l->o->node[i].process.ended)
             continue;
         node[i] = items++;
-        item[node[i]].fd = l->o->node[i].pid_fd;
+        item[node[i]].fd = l->o->node[i].process.end_fd;
         item[node[i]].events = ZMQ_POLLIN;
     }
     if (l->o->mailbox) {
@@ -913,10 +914,10 @@ void loop_run(const struct loop_options *options, struct loop_result *out)
     if (orderly && out->signal && another_signal(&l))
         out->ended_at_once = true;
     for (uint32_t i = 0; orderly && i < l.nodes; i++)
-        if (options->node[i].code != 0 && !out->load_error &&
+        if (options->node[i].process.code != 0 && !out->load_error &&
             !out->ended_at_once)
             log_event(LOG_WARN, "node_ended_badly", "node=%u code=%d",
-                      options->node[i].node, options->node[i].code);
+                      options->node[i].node, options->node[i].process.code);
     drop_model(&l);
     drop_parts(&l);
     node_group_free(l.crew);

@@ -1,16 +1,11 @@
-/* What a service keeps of a run on disk, and what it sees of its process. */
+/* What a service keeps of a run on disk. */
 #include "base/json/json.h"
 #include "base/mem.h"
-#include "cli/service/runner.h"
 #include "cli/state/job.h"
 #include "tests/unit/fixture/check.h"
 #include "tests/unit/fixture/scratch.h"
 
 #include <stdio.h>
-
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static const struct job whole = {.group = "a-group",
                                  .number = 42,
@@ -107,70 +102,6 @@ static void job_hash_is_fnv(void **state)
     assert_true(job_hash("foobar", 6) == 0x85944171f73967e8u);
 }
 
-/* Waits until a child has ended; it is still there to be asked how. */
-static void await_end(pid_t pid)
-{
-    siginfo_t info;
-
-    assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
-}
-
-/* How a process ended, in words; one that lives has not. */
-static void runner_tells_how_a_process_ended(void **state)
-{
-    char text[64];
-    int status = -1;
-    pid_t pid = fork();
-
-    (void)state;
-    if (pid == 0) {
-        setpgid(0, 0);
-        pause();
-        _exit(0);
-    }
-    assert_false(runner_ended(pid, &status));
-    kill(pid, SIGKILL);
-    await_end(pid);
-    assert_true(runner_ended(pid, &status));
-    runner_verdict(status, text, sizeof(text));
-    assert_string_equal(text, "was killed by SIGKILL");
-    pid = fork();
-    if (pid == 0)
-        _exit(78);
-    await_end(pid);
-    assert_true(runner_ended(pid, &status));
-    runner_verdict(status, text, sizeof(text));
-    assert_string_equal(text, "ended with exit code 78");
-}
-
-static void last_line_is(const char *content, const char *line)
-{
-    char text[64];
-
-    scratch_text("log", content);
-    runner_last_line(scratch_path("log"), text, sizeof(text));
-    assert_string_equal(text, line);
-}
-
-/* The last line of a log, whatever is in it. */
-static void runner_finds_the_last_line(void **state)
-{
-    static char many[10000];
-    char text[64];
-
-    (void)state;
-    last_line_is("", "");
-    last_line_is("\n\n", "");
-    last_line_is("one", "one");
-    last_line_is("one\ntwo\n\n", "two");
-    last_line_is("one\n\x1b[31mtwo\xff\n", "?[31mtwo?");
-    memset(many, 'x', sizeof(many) - 1);
-    memcpy(many + sizeof(many) - 6, "\nlast", 5);
-    last_line_is(many, "last");
-    runner_last_line(scratch_path("none"), text, sizeof(text));
-    assert_string_equal(text, "");
-}
-
 int main(void)
 {
 #define WITH(test) cmocka_unit_test_setup_teardown(test, setup, scratch_remove)
@@ -179,8 +110,6 @@ int main(void)
         WITH(job_refuses_damage),
         WITH(job_survives_want_of_memory),
         WITH(job_hash_is_fnv),
-        WITH(runner_tells_how_a_process_ended),
-        WITH(runner_finds_the_last_line),
     };
 
     json_count_memory();

@@ -106,13 +106,13 @@ static void start(struct node_process *p, const char *role)
 
     if (launcher_start(p, &launch, &f) != ERR_OK)
         fail_msg("%s", f.text);
-    assert_true(p->pid > 0);
+    assert_true(p->process.pid > 0);
 }
 
 /* Waits, without a clock, until the process has ended by itself. */
 static void wait_for_end(struct node_process *p)
 {
-    struct pollfd item = {.fd = p->pid_fd, .events = POLLIN};
+    struct pollfd item = {.fd = p->process.end_fd, .events = POLLIN};
 
     while (poll(&item, 1, -1) < 0)
         assert_int_equal(errno, EINTR);
@@ -149,11 +149,11 @@ static void launcher_exit_code_is_told(void **state)
     (void)state;
     start(&p, "exit");
     wait_for_end(&p);
-    assert_int_equal(p.code, 3);
+    assert_int_equal(p.process.code, 3);
     launcher_verdict(&p, text, sizeof(text));
     assert_non_null(strstr(text, "node 4"));
     assert_non_null(strstr(text, "exit code 3"));
-    assert_int_equal(waitpid(p.pid, NULL, WNOHANG), -1);
+    assert_int_equal(waitpid(p.process.pid, NULL, WNOHANG), -1);
     assert_int_equal(errno, ECHILD);
 }
 
@@ -187,9 +187,9 @@ static void launcher_killed_node_is_told_by_signal(void **state)
     (void)state;
     start(&p, "sleeper");
     assert_false(launcher_poll(&p));
-    kill(p.pid, SIGKILL);
+    kill(p.process.pid, SIGKILL);
     wait_for_end(&p);
-    assert_int_equal(p.code, -SIGKILL);
+    assert_int_equal(p.process.code, -SIGKILL);
     launcher_verdict(&p, text, sizeof(text));
     assert_non_null(strstr(text, "SIGKILL"));
 }
@@ -203,9 +203,9 @@ static void launcher_stop_ends_a_stubborn_node(void **state)
     start(&p, "stubborn");
     wait_for_ready();
     launcher_stop(&p, 1, -1);
-    assert_true(p.ended);
-    assert_int_equal(p.code, -SIGKILL);
-    assert_false(alive(p.pid));
+    assert_true(p.process.ended);
+    assert_int_equal(p.process.code, -SIGKILL);
+    assert_false(alive(p.process.pid));
     launcher_stop(&p, 1, -1); /* once more does nothing */
 }
 
@@ -218,7 +218,7 @@ static void launcher_stop_without_grace_kills(void **state)
     (void)state;
     start(&p, "sleeper");
     launcher_stop(&p, 0, -1);
-    assert_int_equal(p.code, -SIGKILL);
+    assert_int_equal(p.process.code, -SIGKILL);
     launcher_stop(&none, 0, -1);
 }
 
@@ -234,7 +234,7 @@ static void launcher_stop_in_a_hurry_kills(void **state)
     start(&p, "stubborn");
     wait_for_ready();
     launcher_stop(&p, 1000 * 1000, pipe_fd[0]);
-    assert_int_equal(p.code, -SIGKILL);
+    assert_int_equal(p.process.code, -SIGKILL);
     close(pipe_fd[0]);
     close(pipe_fd[1]);
 }
@@ -304,7 +304,7 @@ static void launcher_without_a_log_is_refused(void **state)
     (void)state;
     assert_int_equal(launcher_start(&p, &launch, &f), ERR_IO);
     assert_non_null(strstr(f.text, "/proc/none/log"));
-    assert_int_equal(p.pid, 0);
+    assert_int_equal(p.process.pid, 0);
 }
 
 /* No process left: an error, and no file is left open. */
@@ -326,7 +326,7 @@ static void launcher_without_processes_is_refused(void **state)
         setrlimit(RLIMIT_NPROC, &none);
         if (launcher_start(&p, &launch, &f) != ERR_IO)
             _exit(2);
-        if (!strstr(f.text, "start node 0") || p.pid != 0)
+        if (!strstr(f.text, "start node 0") || p.process.pid != 0)
             _exit(3);
         _exit(count_fds() == before ? 0 : 4);
     }

@@ -460,7 +460,7 @@ static enum err hook_restart(void *ctx, const char *reason, unsigned in_a_row,
     snprintf(restarts.reason, sizeof(restarts.reason), "%s", reason);
     restarts.times++;
     assert_int_equal(in_a_row, restarts.times);
-    assert_true(restarts.node->ended);
+    assert_true(restarts.node->process.ended);
     if (restarts.fails)
         return fault_set(f, ERR_IO, "no process is left");
     if (restarts.times >= restarts.good_after)
@@ -519,7 +519,7 @@ static void run_loop(const char *role,
         assert_int_equal(launcher_start(&node[launch.node], &launch, NULL), 0);
     loop_run(&o, &result);
     for (uint32_t i = 0; i < nodes; i++)
-        assert_true(node[i].ended);
+        assert_true(node[i].process.ended);
     socket_close(&socket);
     journal_close(journal);
     msg_deinit(&config);
