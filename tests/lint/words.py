@@ -15,8 +15,6 @@ import sys
 
 WORDS_MAX = 30
 ALLOWED = {
-    "docs/algorithms.md": 44,
-    "docs/cluster.md": 34,
     "docs/dashboard.md": 6,
     "docs/data.md": 3,
     "docs/dependencies.md": 3,
