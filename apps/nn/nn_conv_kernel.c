@@ -12,8 +12,8 @@ enum { VECTORS_MAX = 3, IMAGES = 12 };
 
 /* ---- where a target reads ------------------------------------------------ */
 
-static struct nn_reach forecast_forward(const struct nn_layer *l, size_t at,
-                                        size_t sources)
+static struct nn_reach reach_forward(const struct nn_layer *l, size_t at,
+                                     size_t sources)
 {
     size_t from = at * l->stride, end = from + l->kernel - l->padding;
     size_t source = from > l->padding ? from - l->padding : 0;
@@ -40,8 +40,8 @@ static size_t phase_begin(const struct nn_layer *l, size_t q)
 
 /* Input position t = at + padding was read by the windows (t - k) / stride for
  * every k of t's phase: a falling k is a rising window. */
-static struct nn_reach forecast_backward(const struct nn_layer *l, size_t at,
-                                         size_t windows)
+static struct nn_reach reach_backward(const struct nn_layer *l, size_t at,
+                                      size_t windows)
 {
     size_t q = (at + l->padding) % l->stride;
     size_t last = (at + l->padding) / l->stride, count = phase_count(l, q);
@@ -67,8 +67,8 @@ size_t nn_kernel_place(const struct nn_layer *l, bool forward, size_t k)
 static struct nn_reach reach(const struct nn_gather *g, size_t at,
                              size_t sources)
 {
-    return g->forward ? forecast_forward(g->layer, at, sources)
-                      : forecast_backward(g->layer, at, sources);
+    return g->forward ? reach_forward(g->layer, at, sources)
+                      : reach_backward(g->layer, at, sources);
 }
 
 /* ---- gather -------------------------------------------------------------- */
