@@ -47,8 +47,8 @@ static void choose_block(const struct nn_layer *l, struct parts *p)
 
 static struct parts parts_of(const struct nn_layer *l)
 {
-    struct parts p = {.columns = nn_round_up(l->units, NN_LANES),
-                      .depth = nn_round_up(l->in.channels, NN_LANES)};
+    struct parts p = {.columns = nn_round_up(l->units, NN_LANES_MAX),
+                      .depth = nn_round_up(l->in.channels, NN_LANES_MAX)};
 
     choose_block(l, &p);
     p.forward = (l->fan_in + 1) * p.columns;

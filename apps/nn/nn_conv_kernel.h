@@ -3,12 +3,12 @@
  * With channels last, what a window reads of one row of an image is one
  * contiguous run, and so are the weights that it meets. An output position is
  * then a sum over a few such runs; positions that meet the same weights are
- * computed in tiles of several positions and up to three vectors of channels,
- * which fill the registers. The gradient of the input is the same sum with the
+ * computed in tiles of several positions and up to three vectors of channels
+ * (apps/nn/nn_tiles.h). The gradient of the input is the same sum with the
  * roles of the ends exchanged. Nothing is computed for the padding.
  *
  * Shapes: source [n][height][width][depth], target likewise; matrices of
- * weights have rows of `stride` floats, a multiple of NN_LANES, zero behind
+ * weights have rows of `stride` floats, a multiple of NN_LANES_MAX, zero behind
  * the target's depth. Pure functions.
  */
 #ifndef APPS_NN_CONV_KERNEL_H
@@ -53,11 +53,11 @@ struct nn_correlate {
     size_t width;        /* windows a row */
     size_t height;       /* windows a column */
     size_t channels;     /* of dy */
-    size_t stride;       /* of sum, a multiple of NN_LANES */
+    size_t stride;       /* of sum, a multiple of NN_LANES_MAX */
     float *sum;          /* [rows + NN_TILE_ROWS][stride] */
 };
 
-enum { NN_TILE_ROWS = 8 };
+enum { NN_TILE_ROWS = 12 }; /* at most */
 
 /* sum[r][c] += x[window + place[r]] dy[window][c] over the windows of the rows
  * @first .. @end - 1 of @n images; NN_SLACK floats behind dy may be read. */

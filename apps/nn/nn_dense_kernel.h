@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { NN_PANEL = 24 }; /* columns that nn_panel makes at a time */
+enum { NN_PANEL = 48 }; /* columns that nn_panels makes at a time, at most */
 
 struct nn_matrix {
     float *at;

@@ -1,4 +1,5 @@
-/* Vectors of eight floats for the network's kernels (base/simd.h). */
+/* Vectors of floats for the network's kernels (base/simd.h): eight, or as many
+ * as whoever includes this has defined NN_LANES to be. */
 #ifndef APPS_NN_VEC_H
 #define APPS_NN_VEC_H
 
@@ -7,7 +8,10 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { NN_LANES = 8 };
+#ifndef NN_LANES
+#define NN_LANES 8
+#endif
+enum { NN_LANES_MAX = 16 }; /* rows are padded to a multiple */
 
 typedef float nn_vec __attribute__((vector_size(NN_LANES * sizeof(float))));
 typedef float nn_vec_any __attribute__((vector_size(NN_LANES * sizeof(float)),
@@ -23,7 +27,7 @@ KERNEL_PART void nn_store(float *p, nn_vec v)
     *(nn_vec_any *)(void *)p = v;
 }
 
-/* The first @lanes of @v, 1 .. 8. */
+/* The first @lanes of @v, 1 .. NN_LANES. */
 KERNEL_PART void nn_store_part(float *p, nn_vec v, size_t lanes)
 {
     if (lanes >= NN_LANES)
