@@ -105,6 +105,17 @@ bool text_is_utf8(const char *s)
     return true;
 }
 
+void text_to_utf8(char *s)
+{
+    while (*s) {
+        size_t n = utf8_length((const unsigned char *)s);
+
+        if (n == 0)
+            *s = '?';
+        s += n > 0 ? n : 1;
+    }
+}
+
 /* C0, DEL, and C1 as UTF-8 writes it: terminals obey them. */
 static bool is_control(const unsigned char *s, size_t n)
 {

@@ -29,6 +29,9 @@ void text_deinit(struct text *t);
 /* Whether @s is UTF-8 (RFC 3629: shortest forms, no surrogates). */
 bool text_is_utf8(const char *s);
 
+/* Bytes of @s that are no UTF-8 become '?'. In place. */
+void text_to_utf8(char *s);
+
 /* Makes @s fit for a line on a terminal and for JSON: control characters and
  * bytes that are not UTF-8 become '?'. In place. */
 void text_clean(char *s);

@@ -23,6 +23,7 @@
 #define BASE_PROTO_H
 
 #include "base/fault.h"
+#include "base/json/fields.h"
 #include "base/proto/branch.h"
 #include "base/proto/staleness.h"
 
@@ -273,11 +274,8 @@ enum err msg_encode(const struct msg *m, char **text, size_t *len);
 enum err msg_decode(const char *text, size_t len, struct msg *out,
                     struct fault *f);
 
-/* The members of a beat as an object of their own, and the reverse: NULL, or
- * the name of the member that does not fit (static storage). NULL of the
- * first: out of memory, or a member out of its bounds. */
-json_t *msg_beat_to_json(const struct msg_beat *beat);
-const char *msg_beat_from_json(const json_t *object, struct msg_beat *out);
+/* The members of a beat (struct msg_beat), for those who keep them. */
+extern const struct json_field msg_beat_fields[];
 
 /* Releases owned members; accepts a zeroed message. */
 void msg_deinit(struct msg *m);

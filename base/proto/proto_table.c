@@ -1,177 +1,224 @@
 #include "base/proto/proto_table.h"
 
+#include "base/proto/staleness_json.h"
 #include "base/proto/table_info.h"
 
 #include <string.h>
 
-#define AT(member) offsetof(struct msg, member)
-#define COUNT(n, member, lo, hi)                                               \
-    {                                                                          \
-        n, FIELD_COUNT, false, AT(member), lo, hi                              \
-    }
-#define SMALL(n, member, lo, hi)                                               \
-    {                                                                          \
-        n, FIELD_SMALL, false, AT(member), lo, hi                              \
-    }
-#define TEXT(n, kind, member, lo)                                              \
-    {                                                                          \
-        n, kind, false, AT(member), lo, sizeof(((struct msg *)0)->member) - 1  \
-    }
-#define PLAIN(n, kind, member)                                                 \
-    {                                                                          \
-        n, kind, false, AT(member), 0, PROTO_INT_MAX                           \
-    }
-#define OPTIONAL(n, kind, member)                                              \
-    {                                                                          \
-        n, kind, true, AT(member), 0, PROTO_INT_MAX                            \
-    }
-#define END                                                                    \
-    {                                                                          \
-        NULL, FIELD_COUNT, true, 0, 0, 0                                       \
-    }
+static json_t *staleness_json(const void *member)
+{
+    return staleness_to_json(member);
+}
 
-static const struct proto_field config_fields[] = {
-    PLAIN("config", FIELD_OBJECT, config.config),
-    PLAIN("folder", FIELD_STRING, config.folder),
-    COUNT("seed", config.seed, 0, PROTO_INT_MAX),
-    END,
+static bool staleness_of(const json_t *value, void *member)
+{
+    return staleness_from_json(value, member);
+}
+
+static const struct field_custom staleness_codec = {staleness_json,
+                                                    staleness_of};
+
+static const char *type_name(unsigned type)
+{
+    return branch_type_name((enum branch_type)type);
+}
+
+static const char *code_name(unsigned code)
+{
+    return err_name((enum err)code);
+}
+
+#define A_BRANCH .expected = "a branch number from 0 to 4294967294"
+
+static const struct json_field config_fields[] = {
+    {FIELD_OF(msg_config, OBJECT, config)},
+    {FIELD_OF(msg_config, STRING, folder)},
+    {FIELD_OF(msg_config, U64, seed)},
+    {.name = NULL},
 };
-static const struct proto_field fork_fields[] = {
-    PLAIN("branch", FIELD_BRANCH, fork.branch),
-    PLAIN("parent", FIELD_BRANCH, fork.parent),
-    PLAIN("type", FIELD_TYPE, fork.type),
-    PLAIN("setting", FIELD_OBJECT, fork.setting),
-    END,
+
+static const struct json_field fork_fields[] = {
+    {FIELD_OF(msg_fork, ID, branch), A_BRANCH},
+    {FIELD_OF(msg_fork, ID, parent), A_BRANCH},
+    {FIELD_WITHIN(msg_fork, ENUM, type, BRANCH_INIT + 1, BRANCH_TYPE_COUNT - 1),
+     .name_of = type_name},
+    {FIELD_OF(msg_fork, OBJECT, setting)},
+    {.name = NULL},
 };
-static const struct proto_field free_fields[] = {
-    PLAIN("branch", FIELD_BRANCH, free.branch),
-    END,
+
+static const struct json_field free_fields[] = {
+    {FIELD_OF(msg_free, ID, branch), A_BRANCH},
+    {.name = NULL},
 };
-static const struct proto_field schedule_fields[] = {
-    PLAIN("branch", FIELD_BRANCH, schedule.branch),
-    COUNT("first", schedule.first, 0, PROTO_INT_MAX),
-    COUNT("count", schedule.count, 1, PROTO_INT_MAX),
-    COUNT("report_every", schedule.report_every, 1, PROTO_INT_MAX),
-    END,
+
+static const struct json_field schedule_fields[] = {
+    {FIELD_OF(msg_schedule, ID, branch), A_BRANCH},
+    {FIELD_OF(msg_schedule, U64, first)},
+    {FIELD_OF(msg_schedule, U64, count), .min = 1},
+    {FIELD_OF(msg_schedule, U64, report_every), .min = 1},
+    {.name = NULL},
 };
-static const struct proto_field cut_fields[] = {
-    COUNT("target", cut.target, 1, PROTO_INT_MAX),
-    END,
+
+static const struct json_field cut_fields[] = {
+    {FIELD_OF(msg_cut, U64, target), .min = 1},
+    {.name = NULL},
 };
-static const struct proto_field snapshot_fields[] = {
-    PLAIN("branch", FIELD_BRANCH, snapshot.branch),
-    TEXT("path", FIELD_NAME, snapshot.path, 1),
-    END,
+
+static const struct json_field path_fields[] = {
+    {FIELD_OF(msg_path, ID, branch), A_BRANCH},
+    {FIELD_OF(msg_path, TEXT, path), .min = 1},
+    {.name = NULL},
 };
-static const struct proto_field restore_fields[] = {
-    PLAIN("branch", FIELD_BRANCH, restore.branch),
-    TEXT("path", FIELD_NAME, restore.path, 1),
-    END,
+
+static const struct json_field rows_fields[] = {
+    {FIELD_OF(msg_rows, ID, branch), A_BRANCH},
+    {FIELD_OF(msg_rows, TEXT, table), .min = 1},
+    {FIELD_OF(msg_rows, U64, first)},
+    {FIELD_WITHIN(msg_rows, U32, count, 1, PROTO_ROWS_MAX)},
+    {FIELD_OF(msg_rows, U32, from), .optional = true},
+    {FIELD_OF(msg_rows, U32, values), .optional = true},
+    {FIELD_OF(msg_rows, TREE, increment), .optional = true},
+    {.name = NULL},
 };
-static const struct proto_field save_fields[] = {
-    PLAIN("branch", FIELD_BRANCH, save.branch),
-    TEXT("path", FIELD_NAME, save.path, 1),
-    END,
+
+static const struct json_field stop_fields[] = {
+    {FIELD_OF(msg_stop, REASON, reason)},
+    {.name = NULL},
 };
-static const struct proto_field rows_fields[] = {
-    PLAIN("branch", FIELD_BRANCH, rows.branch),
-    TEXT("table", FIELD_NAME, rows.table, 1),
-    COUNT("first", rows.first, 0, PROTO_INT_MAX),
-    SMALL("count", rows.count, 1, PROTO_ROWS_MAX),
-    {"from", FIELD_SMALL, true, AT(rows.from), 0, UINT32_MAX},
-    {"values", FIELD_SMALL, true, AT(rows.values), 0, UINT32_MAX},
-    OPTIONAL("increment", FIELD_JSON, rows.increment),
-    END,
+
+static const struct json_field hello_fields[] = {
+    {FIELD_OF(msg_hello, U32, version), .min = 1},
+    {FIELD_OF(msg_hello, U32, node)},
+    {FIELD_OF(msg_hello, U32, workers), .min = 1},
+    {FIELD_OF(msg_hello, I64, pid)},
+    {.name = NULL},
 };
-static const struct proto_field stop_fields[] = {
-    TEXT("reason", FIELD_REASON, stop.reason, 0),
-    END,
+
+static const struct json_field ready_fields[] = {
+    {FIELD_OF(msg_ready, U64, samples), .min = 1},
+    {FIELD_OF(msg_ready, U64, validation_samples)},
+    {FIELD_OF(msg_ready, U64, parts)},
+    {FIELD_OF(msg_ready, U32, workers), .min = 1},
+    {FIELD_OF(msg_ready, ARRAY, tunables), .expected = "an array of names"},
+    {FIELD_OF(msg_ready, TEXT, metric)},
+    {FIELD_OF(msg_ready, BOOL, metric_higher_better)},
+    {FIELD_OF(msg_ready, TEXT, metric_reduction), .min = 1},
+    {FIELD_OF(msg_ready, REAL, loss_floor)},
+    {FIELD_OF(msg_ready, U64, model_bytes)},
+    {FIELD_OF(msg_ready, TREE, tables), .optional = true},
+    {.name = NULL},
 };
-static const struct proto_field hello_fields[] = {
-    SMALL("version", hello.version, 1, UINT32_MAX),
-    SMALL("node", hello.node, 0, UINT32_MAX),
-    SMALL("workers", hello.workers, 1, UINT32_MAX),
-    PLAIN("pid", FIELD_PID, hello.pid),
-    END,
+
+static const struct json_field forked_fields[] = {
+    {FIELD_OF(msg_forked, ID, branch), A_BRANCH},
+    {.name = NULL},
 };
-static const struct proto_field ready_fields[] = {
-    COUNT("samples", ready.samples, 1, PROTO_INT_MAX),
-    COUNT("validation_samples", ready.validation_samples, 0, PROTO_INT_MAX),
-    COUNT("parts", ready.parts, 0, PROTO_INT_MAX),
-    SMALL("workers", ready.workers, 1, UINT32_MAX),
-    PLAIN("tunables", FIELD_NAMES, ready.tunables),
-    TEXT("metric", FIELD_NAME, ready.metric, 0),
-    PLAIN("metric_higher_better", FIELD_FLAG, ready.metric_higher_better),
-    TEXT("metric_reduction", FIELD_NAME, ready.metric_reduction, 1),
-    PLAIN("loss_floor", FIELD_REAL, ready.loss_floor),
-    COUNT("model_bytes", ready.model_bytes, 0, PROTO_INT_MAX),
-    OPTIONAL("tables", FIELD_JSON, ready.tables),
-    END,
+
+static const struct json_field done_fields[] = {
+    {FIELD_OF(msg_done, ID, branch), A_BRANCH, .optional = true},
+    {FIELD_OF(msg_done, U64, clocks), .optional = true},
+    {FIELD_OF(msg_done, SECONDS, switch_s), .optional = true},
+    {FIELD_OF(msg_done, U64, bytes), .optional = true},
+    {FIELD_OF(msg_done, U64, data_bytes), .optional = true},
+    {FIELD_OF(msg_done, U64, reads), .optional = true},
+    {FIELD_OF(msg_done, REAL, staleness), .optional = true},
+    {FIELD_OF(msg_done, TREE, data), .optional = true},
+    {.name = NULL},
 };
-static const struct proto_field forked_fields[] = {
-    PLAIN("branch", FIELD_BRANCH, forked.branch),
-    END,
+
+static const struct json_field failed_fields[] = {
+    {FIELD_OF(msg_failed, ID, branch), A_BRANCH, .optional = true},
+    {FIELD_WITHIN(msg_failed, ENUM, code, ERR_OK + 1, ERR_COUNT - 1),
+     .name_of = code_name, .expected = "the name of an error code"},
+    {FIELD_OF(msg_failed, REASON, reason)},
+    {.name = NULL},
 };
-static const struct proto_field done_fields[] = {
-    OPTIONAL("branch", FIELD_BRANCH, done.branch),
-    OPTIONAL("clocks", FIELD_COUNT, done.clocks),
-    OPTIONAL("switch_s", FIELD_SECONDS, done.switch_s),
-    OPTIONAL("bytes", FIELD_COUNT, done.bytes),
-    OPTIONAL("data_bytes", FIELD_COUNT, done.data_bytes),
-    OPTIONAL("reads", FIELD_COUNT, done.reads),
-    OPTIONAL("staleness", FIELD_REAL, done.staleness),
-    OPTIONAL("data", FIELD_JSON, done.data),
-    END,
+
+static const struct json_field window_fields[] = {
+    {FIELD_OF(msg_window, REAL, sum)},
+    {FIELD_OF(msg_window, U64, samples)},
+    {FIELD_OF(msg_window, U64, clocks), .min = 1},
+    {FIELD_OF(msg_window, SECONDS, seconds)},
+    {FIELD_OF(msg_window, SECONDS, wait_s)},
+    {FIELD_OF(msg_window, SECONDS, copy_s)},
+    {FIELD_OF(msg_window, SECONDS, stalled_s)},
+    {.name = NULL},
 };
-static const struct proto_field failed_fields[] = {
-    OPTIONAL("branch", FIELD_BRANCH, failed.branch),
-    PLAIN("code", FIELD_CODE, failed.code),
-    TEXT("reason", FIELD_REASON, failed.reason, 0),
-    END,
+
+static const struct field_list windows = {
+    .fields = window_fields,
+    .item = sizeof(struct msg_window),
+    .count = offsetof(struct msg_report, windows),
+    .owned = true,
 };
-/* The windows follow as parallel arrays: see proto_window. */
-static const struct proto_field report_fields[] = {
-    PLAIN("branch", FIELD_BRANCH, report.branch),
-    COUNT("first", report.first, 0, PROTO_INT_MAX),
-    END,
+static const struct json_field report_fields[] = {
+    {FIELD_OF(msg_report, ID, branch), A_BRANCH},
+    {FIELD_OF(msg_report, U64, first)},
+    {.name = "windows",
+     .kind = FIELD_COLUMNS,
+     .offset = offsetof(struct msg_report, window),
+     .min = 1,
+     .max = PROTO_WINDOWS_MAX,
+     .list = &windows},
+    {.name = NULL},
 };
-static const struct proto_field beat_fields[] = {
-    SMALL("node", beat.node, 0, UINT32_MAX),
-    OPTIONAL("memory_bytes", FIELD_COUNT, beat.memory_bytes),
-    OPTIONAL("memory_reserved_bytes", FIELD_COUNT, beat.memory_reserved_bytes),
-    OPTIONAL("memory_limit_bytes", FIELD_COUNT, beat.memory_limit_bytes),
-    OPTIONAL("chunks_shared", FIELD_COUNT, beat.chunks_shared),
-    OPTIONAL("chunks_private", FIELD_COUNT, beat.chunks_private),
-    OPTIONAL("bytes_copied", FIELD_COUNT, beat.bytes_copied),
-    OPTIONAL("bytes_sent", FIELD_COUNT, beat.bytes_sent),
-    OPTIONAL("bytes_received", FIELD_COUNT, beat.bytes_received),
-    {"branches", FIELD_SMALL, true, AT(beat.branches), 0, UINT32_MAX},
-    {"workers", FIELD_SMALL, true, AT(beat.workers), 0, UINT32_MAX},
-    OPTIONAL("seconds", FIELD_SECONDS, beat.seconds),
-    OPTIONAL("wait_s", FIELD_SECONDS, beat.wait_s),
-    OPTIONAL("copy_s", FIELD_SECONDS, beat.copy_s),
-    OPTIONAL("stalled_s", FIELD_SECONDS, beat.stalled_s),
-    OPTIONAL("data_bytes_sent", FIELD_COUNT, beat.data_bytes_sent),
-    OPTIONAL("data_bytes_received", FIELD_COUNT, beat.data_bytes_received),
-    OPTIONAL("data_frames_sent", FIELD_COUNT, beat.data_frames_sent),
-    OPTIONAL("data_frames_received", FIELD_COUNT, beat.data_frames_received),
-    OPTIONAL("data_frames_ignored", FIELD_COUNT, beat.data_frames_ignored),
-    OPTIONAL("rows_updated", FIELD_COUNT, beat.rows_updated),
-    OPTIONAL("rows_asked", FIELD_COUNT, beat.rows_asked),
-    OPTIONAL("rows_got", FIELD_COUNT, beat.rows_got),
-    OPTIONAL("rows_due", FIELD_COUNT, beat.rows_due),
-    OPTIONAL("rows_early", FIELD_COUNT, beat.rows_early),
-    OPTIONAL("rows_answered", FIELD_COUNT, beat.rows_answered),
-    OPTIONAL("rows_pushed", FIELD_COUNT, beat.rows_pushed),
-    OPTIONAL("rows_pushed_early", FIELD_COUNT, beat.rows_pushed_early),
-    OPTIONAL("bytes_charged", FIELD_COUNT, beat.bytes_charged),
-    OPTIONAL("overused", FIELD_COUNT, beat.overused),
-    OPTIONAL("early_suspended", FIELD_COUNT, beat.early_suspended),
-    OPTIONAL("client_wait_s", FIELD_SECONDS, beat.client_wait_s),
-    OPTIONAL("server_wait_s", FIELD_SECONDS, beat.server_wait_s),
-    OPTIONAL("staleness", FIELD_STALENESS, beat.staleness),
-    OPTIONAL("held", FIELD_HELD, beat.hold),
-    END,
+
+static const struct json_field held_fields[] = {
+    {FIELD_OF(msg_held, ID, branch), A_BRANCH},
+    {FIELD_AS("shared", msg_held, U64, shared_bytes)},
+    {FIELD_AS("private", msg_held, U64, private_bytes)},
+    {.name = NULL},
+};
+
+static const struct field_list held = {
+    .fields = held_fields,
+    .item = sizeof(struct msg_held),
+    .count = offsetof(struct msg_beat, held),
+};
+const struct json_field msg_beat_fields[] = {
+    {FIELD_OF(msg_beat, U32, node)},
+    {FIELD_OF(msg_beat, U64, memory_bytes), .optional = true},
+    {FIELD_OF(msg_beat, U64, memory_reserved_bytes), .optional = true},
+    {FIELD_OF(msg_beat, U64, memory_limit_bytes), .optional = true},
+    {FIELD_OF(msg_beat, U64, chunks_shared), .optional = true},
+    {FIELD_OF(msg_beat, U64, chunks_private), .optional = true},
+    {FIELD_OF(msg_beat, U64, bytes_copied), .optional = true},
+    {FIELD_OF(msg_beat, U64, bytes_sent), .optional = true},
+    {FIELD_OF(msg_beat, U64, bytes_received), .optional = true},
+    {FIELD_OF(msg_beat, U32, branches), .optional = true},
+    {FIELD_OF(msg_beat, U32, workers), .optional = true},
+    {FIELD_OF(msg_beat, SECONDS, seconds), .optional = true},
+    {FIELD_OF(msg_beat, SECONDS, wait_s), .optional = true},
+    {FIELD_OF(msg_beat, SECONDS, copy_s), .optional = true},
+    {FIELD_OF(msg_beat, SECONDS, stalled_s), .optional = true},
+    {FIELD_OF(msg_beat, U64, data_bytes_sent), .optional = true},
+    {FIELD_OF(msg_beat, U64, data_bytes_received), .optional = true},
+    {FIELD_OF(msg_beat, U64, data_frames_sent), .optional = true},
+    {FIELD_OF(msg_beat, U64, data_frames_received), .optional = true},
+    {FIELD_OF(msg_beat, U64, data_frames_ignored), .optional = true},
+    {FIELD_OF(msg_beat, U64, rows_updated), .optional = true},
+    {FIELD_OF(msg_beat, U64, rows_asked), .optional = true},
+    {FIELD_OF(msg_beat, U64, rows_got), .optional = true},
+    {FIELD_OF(msg_beat, U64, rows_due), .optional = true},
+    {FIELD_OF(msg_beat, U64, rows_early), .optional = true},
+    {FIELD_OF(msg_beat, U64, rows_answered), .optional = true},
+    {FIELD_OF(msg_beat, U64, rows_pushed), .optional = true},
+    {FIELD_OF(msg_beat, U64, rows_pushed_early), .optional = true},
+    {FIELD_OF(msg_beat, U64, bytes_charged), .optional = true},
+    {FIELD_OF(msg_beat, U64, overused), .optional = true},
+    {FIELD_OF(msg_beat, U64, early_suspended), .optional = true},
+    {FIELD_OF(msg_beat, SECONDS, client_wait_s), .optional = true},
+    {FIELD_OF(msg_beat, SECONDS, server_wait_s), .optional = true},
+    {FIELD_OF(msg_beat, CUSTOM, staleness), .optional = true,
+     .custom = &staleness_codec,
+     .expected = "an object with least, counts and sum"},
+    {.name = "held",
+     .kind = FIELD_TUPLES,
+     .optional = true,
+     .offset = offsetof(struct msg_beat, hold),
+     .max = PROTO_HELD_MAX,
+     .list = &held},
+    {.name = NULL},
 };
 
 const struct proto_kind proto_kinds[MSG_KIND_COUNT] = {
@@ -180,9 +227,9 @@ const struct proto_kind proto_kinds[MSG_KIND_COUNT] = {
     [MSG_FREE] = {"free", OP_NEEDED, free_fields},
     [MSG_SCHEDULE] = {"schedule", OP_NEEDED, schedule_fields},
     [MSG_CUT] = {"cut", OP_ALLOWED, cut_fields},
-    [MSG_SNAPSHOT] = {"snapshot", OP_NEEDED, snapshot_fields},
-    [MSG_RESTORE] = {"restore", OP_NEEDED, restore_fields},
-    [MSG_SAVE] = {"save", OP_NEEDED, save_fields},
+    [MSG_SNAPSHOT] = {"snapshot", OP_NEEDED, path_fields},
+    [MSG_RESTORE] = {"restore", OP_NEEDED, path_fields},
+    [MSG_SAVE] = {"save", OP_NEEDED, path_fields},
     [MSG_ROWS] = {"rows", OP_NEEDED, rows_fields},
     [MSG_STOP] = {"stop", OP_ALLOWED, stop_fields},
     [MSG_HELLO] = {"hello", OP_ALLOWED, hello_fields},
@@ -191,19 +238,7 @@ const struct proto_kind proto_kinds[MSG_KIND_COUNT] = {
     [MSG_DONE] = {"done", OP_NEEDED, done_fields},
     [MSG_FAILED] = {"failed", OP_ALLOWED, failed_fields},
     [MSG_REPORT] = {"report", OP_ALLOWED, report_fields},
-    [MSG_BEAT] = {"beat", OP_ALLOWED, beat_fields},
-};
-
-#define WINDOW(member) offsetof(struct msg_window, member)
-const struct proto_field proto_window[] = {
-    {"sum", FIELD_REAL, false, WINDOW(sum), 0, 0},
-    {"samples", FIELD_COUNT, false, WINDOW(samples), 0, PROTO_INT_MAX},
-    {"clocks", FIELD_COUNT, false, WINDOW(clocks), 1, PROTO_INT_MAX},
-    {"seconds", FIELD_SECONDS, false, WINDOW(seconds), 0, 0},
-    {"wait_s", FIELD_SECONDS, false, WINDOW(wait_s), 0, 0},
-    {"copy_s", FIELD_SECONDS, false, WINDOW(copy_s), 0, 0},
-    {"stalled_s", FIELD_SECONDS, false, WINDOW(stalled_s), 0, 0},
-    END,
+    [MSG_BEAT] = {"beat", OP_ALLOWED, msg_beat_fields},
 };
 
 static const char *const reductions[] = {"mean", "sqrt_mean", "exp_mean"};
@@ -297,10 +332,6 @@ const char *proto_check(const struct msg *m)
         return check_rows(&m->rows);
     case MSG_READY:
         return check_ready(&m->ready);
-    case MSG_REPORT:
-        if (m->report.windows < 1 || m->report.windows > PROTO_WINDOWS_MAX)
-            return "sum: expected 1 to 1000 windows";
-        return NULL;
     default:
         return NULL;
     }

@@ -18,7 +18,7 @@ import sys
 ROOMS = {
     "base": "",
     "base/json": "base",
-    "base/proto": "base",
+    "base/proto": "base base/json",
     "branches": "base base/proto",
     "ps/rows": "base branches",
     "ps/nodes": "base base/proto branches ps/rows",
