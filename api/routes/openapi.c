@@ -1,6 +1,6 @@
 #include "api/routes/openapi.h"
 
-#include "base/proto/commands.h"
+#include "base/commands/commands.h"
 
 #include <assert.h>
 #include <ctype.h>

@@ -115,13 +115,13 @@ static bool take_key(const struct head *head, struct service_write *w,
     w->request.key[0] = '\0';
     if (!f)
         return true;
-    if (f->value_len > 0 && f->value_len <= MAILBOX_KEY_MAX) {
+    if (f->value_len > 0 && f->value_len <= COMMAND_KEY_MAX) {
         memcpy(w->request.key, f->value, f->value_len);
         w->request.key[f->value_len] = '\0';
         return true;
     }
     response_fault_add(&faults, "/header/idempotency-key",
-                       "expected 1 to %d characters", MAILBOX_KEY_MAX);
+                       "expected 1 to %d characters", COMMAND_KEY_MAX);
     response_problem(out, 400, "invalid_parameter", &faults,
                      "1 parameter of the request is not valid");
     return false;
@@ -262,7 +262,7 @@ static bool post(struct view *view, const char *method, const char *target,
                  const char *body, size_t len, int wake_fd,
                  struct service_write *w, struct response *out)
 {
-    char key[MAILBOX_KEY_MAX + 1];
+    char key[COMMAND_KEY_MAX + 1];
     struct route_call call;
     struct request req;
     json_t *json;

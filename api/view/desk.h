@@ -1,18 +1,12 @@
-/* The desk: how writes reach a service that holds many runs.
- *
- * What a run's mailbox is for one run's commands, the desk is for everything
- * that is written to a service: new runs, and commands to runs that wait in its
- * queue or live in processes of their own. Bounded. The server's thread posts a
- * request and gets a ticket; the service, which waits on desk_fd among others,
- * takes it and answers with a whole response, at once or later; the server is
- * told by its own eventfd and collects. Nobody ever blocks. Thread-safe: all
- * under one lock, for no longer than a move.
+/* The desk: the box (base/commands/box_io.h) in which a service of many runs
+ * gets what is written to it: new runs, and commands to runs that wait in its
+ * queue or live in processes of their own. An answer is a whole response.
  */
 #ifndef API_DESK_H
 #define API_DESK_H
 
 #include "api/http/response.h"
-#include "base/proto/commands.h"
+#include "base/commands/box_io.h"
 
 #include <stdint.h>
 
@@ -37,7 +31,7 @@ struct desk_request {
 void desk_request_deinit(struct desk_request *r);
 
 struct desk;
-typedef uint64_t desk_ticket; /* 0: none */
+typedef box_ticket desk_ticket; /* 0: none */
 
 /* Errors: ERR_NOMEM, ERR_IO. */
 enum err desk_new(struct desk **out);
@@ -46,28 +40,17 @@ void desk_free(struct desk *d);
 
 /* ---- who asks ------------------------------------------------------------ */
 
-/* Posts @r (transferred on success). @wake_fd: an eventfd that is written when
- * the answer is there; it must stay open until the ticket is collected or
- * forgotten. Errors: ERR_LIMIT (DESK_SLOTS are in use). */
+/* As the functions of the box; what a request owns is transferred on success.
+ */
 enum err desk_post(struct desk *d, struct desk_request *r, int wake_fd,
                    desk_ticket *out);
-
-/* The answer of @ticket (transferred), which is then no more. Errors: ERR_AGAIN
- * not yet. */
 enum err desk_collect(struct desk *d, desk_ticket ticket, struct response *out);
-
-/* Nobody waits for it any more; it is carried out all the same. */
 void desk_forget(struct desk *d, desk_ticket ticket);
 
 /* ---- the service --------------------------------------------------------- */
 
-/* Readable while a request waits. */
 int desk_fd(const struct desk *d);
-
-/* The oldest request that waits (transferred); false: none. Each that is taken
- * is to be answered. */
 bool desk_take(struct desk *d, struct desk_request *out, desk_ticket *ticket);
-
 /* @answer is transferred. */
 void desk_answer(struct desk *d, desk_ticket ticket, struct response *answer);
 

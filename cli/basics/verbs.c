@@ -1,6 +1,6 @@
 #include "cli/basics/verbs.h"
 
-#include "base/proto/commands.h"
+#include "base/commands/commands.h"
 #include "base/text.h"
 
 #include <assert.h>

@@ -1,7 +1,7 @@
 /* Verbs of the command line: mltune VERB ...
  *
  * A verb is one file, cli/verbs/NAME.c, with one entry point; those that only
- * send a command are rows of base/proto/commands.h. It parses
+ * send a command are rows of base/commands/commands.h. It parses
  * its own arguments (cli/basics/options.h), writes results to stdout and talk
  * to stderr, and returns the exit code.
  */

@@ -1,9 +1,9 @@
 /* `mltune pause RUN`, `limit`, `fork`, ...: commands to a run that is under
  * way. Operands, options and the body that they make follow from the table of
  * commands. */
+#include "base/commands/commands.h"
 #include "base/json/json.h"
 #include "base/mem.h"
-#include "base/proto/commands.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"

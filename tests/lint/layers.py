@@ -19,6 +19,7 @@ ROOMS = {
     "base": "",
     "base/json": "base",
     "base/proto": "base base/json",
+    "base/commands": "base",
     "branches": "base base/proto",
     "ps/rows": "base branches",
     "ps/nodes": "base base/proto branches ps/rows",
@@ -39,40 +40,45 @@ ROOMS = {
     "searchers": "base base/json searchers/space searchers/model",
     "searchers/process": "base base/json searchers/space searchers",
     "tuner/history": "base base/json base/proto",
-    "tuner/board": "base base/json base/proto searchers/space searchers "
-                   "tuner/history",
-    "tuner/search": "base base/proto searchers/space searchers "
-                    "tuner/history tuner/board",
+    "tuner/board": "base base/json base/proto base/commands searchers/space "
+                   "searchers tuner/history",
+    "tuner/search": "base base/proto searchers/space searchers tuner/history "
+                    "tuner/board",
     "tuner/strategies": "base base/json searchers/space searchers "
                         "tuner/history tuner/board tuner/search",
-    "tuner/shell": "base base/json base/proto tuner/history tuner/board",
-    "api/http": "base base/json base/proto",
-    "api/view": "base base/json base/proto tuner/history api/http",
+    "tuner/shell": "base base/json base/proto base/commands tuner/history "
+                   "tuner/board",
+    "api/http": "base base/json",
+    "api/view": "base base/json base/proto base/commands tuner/history "
+                "api/http",
     "api/web": "",
-    "api/routes": "base base/json base/proto searchers tuner/shell api/http "
-                  "api/view api/web",
-    "api/service": "base base/json base/proto tuner/shell api/http api/view "
-                   "api/routes",
-    "cli/basics": "base base/json base/proto tuner/history",
+    "api/routes": "base base/json base/proto base/commands searchers "
+                  "tuner/shell api/http api/view api/web",
+    "api/service": "base base/json base/commands tuner/shell api/http "
+                   "api/view api/routes",
+    "cli/basics": "base base/json base/commands tuner/history",
     "cli/remote": "base base/json",
     "cli/config": "base base/json searchers/space searchers/process ps/rows "
                   "apps/mf apps/mlr apps/lda apps/nn tuner/board tuner/shell "
                   "api/http cli/basics",
     "cli/state": "base base/json tuner/history tuner/shell api/http api/view "
                  "api/service cli/basics cli/remote",
-    "cli/run": "base base/json searchers tuner/history tuner/board tuner/shell "
-               "api/http api/view api/service cli/basics cli/config cli/state",
-    "cli/service": "base base/json base/proto tuner/history api/http api/view "
-                   "cli/basics cli/config cli/remote cli/run cli/state",
+    "cli/run": "base base/json searchers tuner/history tuner/board "
+               "tuner/shell api/http api/view api/service cli/basics "
+               "cli/config cli/state",
+    "cli/service": "base base/json base/commands tuner/history api/http "
+                   "api/view cli/basics cli/config cli/remote cli/run "
+                   "cli/state",
     "cli/watch": "base base/json api/view cli/basics cli/state",
     "cli/export": "base base/json branches searchers/space cli/basics "
                   "cli/state",
     "cli/compare": "base base/json tuner/board tuner/shell cli/basics "
                    "cli/config",
-    "cli/verbs": "base base/json base/proto searchers/space searchers/process ps/node "
-                 "apps/data tuner/history tuner/board tuner/shell api/http "
-                 "api/service cli/basics cli/config cli/remote cli/state "
-                 "cli/run cli/service cli/compare",
+    "cli/verbs": "base base/json base/commands searchers/space "
+                 "searchers/process ps/node apps/data tuner/history "
+                 "tuner/board tuner/shell api/http api/service cli/basics "
+                 "cli/config cli/remote cli/state cli/run cli/service "
+                 "cli/compare",
     "cli": "base/json cli/basics",
 }
 MAY_INCLUDE = {room: {room, *allowed.split()}

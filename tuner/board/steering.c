@@ -1,7 +1,7 @@
 #include "tuner/board/steering.h"
 
+#include "base/commands/commands.h"
 #include "base/mem.h"
-#include "base/proto/commands.h"
 #include "tuner/board/answers.h"
 #include "tuner/board/branches.h"
 #include "tuner/board/clockwork.h"

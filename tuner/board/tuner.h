@@ -22,9 +22,9 @@
 #ifndef TUNER_TUNER_H
 #define TUNER_TUNER_H
 
+#include "base/commands/commands.h"
 #include "base/err.h"
 #include "base/fault.h"
-#include "base/proto/commands.h"
 #include "base/proto/proto.h"
 #include "base/proto/table_info.h"
 #include "tuner/history/record.h"
@@ -107,7 +107,7 @@ struct tuner_options {
         .snapshot_dir = "", .model_dir = "", .seed = 1, .resume_reason = ""    \
     }
 
-/* Commands of a user (base/proto/commands.h). STOP and INTERRUPT end the run
+/* Commands of a user (base/commands/commands.h). STOP and INTERRUPT end the run
  * after a snapshot; STOP also saves the best model and ends as `stopped`,
  * INTERRUPT ends as `interrupted` (to be resumed). A second one while the first
  * is carried out changes nothing. PAUSE cuts the running slices and starts no

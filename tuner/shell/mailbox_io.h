@@ -1,23 +1,21 @@
-/* The mailbox: how other threads give a run commands.
+/* The mailbox: the box (base/commands/box_io.h) in which a run's control loop
+ * gets its commands.
  *
- * Bounded. A thread posts a request and gets a ticket; the control loop, which
- * waits on mailbox_fd among others, takes it, steps the tuner and answers; the
- * thread is told by its own eventfd and collects. Nobody ever blocks. A key
- * that comes again with the same request gets the answer of the first time,
- * unless that was to try again (ERR_AGAIN, ERR_LIMIT, ERR_NOMEM, ERR_PROTO).
- * Thread-safe: all under one lock, for no longer than a copy.
+ * A key that comes again with the same request gets the answer of the first
+ * time, unless that was to try again (ERR_AGAIN, ERR_LIMIT, ERR_NOMEM,
+ * ERR_PROTO). An answer that is given again has no rows.
  */
 #ifndef TUNER_MAILBOX_IO_H
 #define TUNER_MAILBOX_IO_H
 
+#include "base/commands/box_io.h"
 #include "tuner/board/tuner.h"
 
 enum {
     MAILBOX_SLOTS = 16, /* requests at a time; more are refused */
     MAILBOX_READS = 8,  /* of these, to read rows */
     MAILBOX_ROWS = 12,  /* to read or add to them: others find a place */
-    MAILBOX_KEY_MAX = COMMAND_KEY_MAX,
-    MAILBOX_KEYS = 64 /* latest answers that are remembered */
+    MAILBOX_KEYS = 64   /* latest answers that are remembered */
 };
 
 struct mailbox;
@@ -30,13 +28,13 @@ struct mailbox_request {
     struct tuner_rows rows;        /* of READ, ADD; else zero. Its `add`: */
     double *add;                   /* owned: [rows.values] of ADD, else NULL */
     uint64_t add_hash;             /* the mailbox's */
-    char key[MAILBOX_KEY_MAX + 1]; /* "" none */
+    char key[COMMAND_KEY_MAX + 1]; /* "" none */
 };
 
 /* Releases what it owns. */
 void mailbox_request_deinit(struct mailbox_request *r);
 
-typedef uint64_t mailbox_ticket; /* 0: none */
+typedef box_ticket mailbox_ticket; /* 0: none */
 
 /* Errors: ERR_NOMEM, ERR_IO. */
 enum err mailbox_new(struct mailbox **out);
@@ -45,32 +43,21 @@ void mailbox_free(struct mailbox *m);
 
 /* ---- who asks ------------------------------------------------------------ */
 
-/* Posts @r (what it owns is transferred on success). @wake_fd: an eventfd that
- * is written when the answer is there; it must stay open until the ticket is
- * collected or forgotten. Errors: ERR_LIMIT (MAILBOX_SLOTS, MAILBOX_READS or
- * MAILBOX_ROWS are in use), ERR_EXIST (its key was used for another request),
- * ERR_BUSY (its key's first request is not answered yet). */
+/* Posts @r (what it owns is transferred on success), as box_post. */
 enum err mailbox_post(struct mailbox *m, struct mailbox_request *r, int wake_fd,
                       mailbox_ticket *out);
 
-/* The answer of @ticket (transferred), which is then no more. Errors: ERR_AGAIN
- * not yet. */
+/* As box_collect, box_forget. */
 enum err mailbox_collect(struct mailbox *m, mailbox_ticket ticket,
                          struct tuner_answer *out);
-
-/* Nobody waits for it any more; it is carried out all the same. */
 void mailbox_forget(struct mailbox *m, mailbox_ticket ticket);
 
 /* ---- the control loop ---------------------------------------------------- */
 
-/* Readable while a request waits. */
+/* As box_fd, box_take, box_answer; what @answer owns is transferred. */
 int mailbox_fd(const struct mailbox *m);
-
-/* The oldest request that waits (transferred); false: none. */
 bool mailbox_take(struct mailbox *m, struct mailbox_request *out,
                   mailbox_ticket *ticket);
-
-/* What @answer owns is transferred. */
 void mailbox_answer(struct mailbox *m, mailbox_ticket ticket,
                     struct tuner_answer *answer);
 

@@ -1,5 +1,5 @@
 /* Verbs: those with a file of their own, and those of the table of commands. */
-#include "base/proto/commands.h"
+#include "base/commands/commands.h"
 #include "cli/basics/verbs.h"
 #include "tests/unit/fixture/check.h"
 

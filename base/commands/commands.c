@@ -1,4 +1,4 @@
-#include "base/proto/commands.h"
+#include "base/commands/commands.h"
 
 #include <assert.h>
 #include <stddef.h>
