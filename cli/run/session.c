@@ -152,7 +152,7 @@ static enum err take_restart(void *ctx, const char *reason, unsigned restarts,
     enum err err;
 
     snprintf(s->reason, sizeof(s->reason), "%.300s; restart %u of %d", reason,
-             restarts, LOOP_RESTARTS_MAX);
+             restarts, KEEPER_RESTARTS_MAX);
     session_sweep_snapshots(s);
     err = make_tuner(s, restarts, &tuner, f);
     if (err)

@@ -37,7 +37,7 @@ struct session {
     char url[128], url_path[FILE_PATH_MAX];
     char token[TOKEN_LEN_MAX + 1];
     struct tuner_socket socket;
-    struct node_process node[LOOP_NODES_MAX];
+    struct node_process node[KEEPER_NODES_MAX];
     unsigned nodes, starts; /* how often they were started */
     char meet[FILE_PATH_MAX];
     struct tuner *tuner;

@@ -61,7 +61,7 @@ enum err session_start_nodes(struct session *s, struct fault *f)
     enum err err = socket_open(&s->socket, s->folder.path, f);
 
     s->nodes = json_is_integer(nodes) ? (unsigned)json_integer_value(nodes) : 1;
-    assert(s->nodes >= 1 && s->nodes <= LOOP_NODES_MAX);
+    assert(s->nodes >= 1 && s->nodes <= KEEPER_NODES_MAX);
     return err ? err : session_launch_nodes(s, f);
 }
 

@@ -5,6 +5,8 @@
 #include "base/json/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "tuner/shell/crew_io.h"
+#include "tuner/shell/folders_io.h"
 
 #include <assert.h>
 #include <math.h>
@@ -12,7 +14,6 @@
 
 #include <zmq.h>
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/signalfd.h>
@@ -24,13 +25,6 @@ enum {
     WAIT_MAX_MS = 1000,
 };
 
-/* A node that died may have said why: its last messages are read for so long
- * after its end. */
-static const double LAST_WORDS_S = 0.2;
-
-/* The file that a whole snapshot of several nodes has (ps/disk/manifest.h). */
-#define SNAPSHOT_MANIFEST "manifest.json"
-
 /* Longest time of records that a loss of power may cost. */
 static const double FLUSH_EVERY_S = 1;
 
@@ -39,27 +33,12 @@ struct loop {
     struct loop_result *result;
     struct tuner *tuner;
     struct tuner_actions actions;
-    uint32_t nodes;
-    struct socket_peer node[LOOP_NODES_MAX]; /* len 0: has not said hello */
-    double heard_s[LOOP_NODES_MAX]; /* when it was last heard of, or started */
-    struct node_group *crew;        /* NULL: one node */
+    struct crew crew;       /* the nodes, and who decides about them */
+    struct folders folders; /* that they write */
     time_ns start;
     double flushed_s; /* when the journal was last flushed */
     double step_s;    /* how long the last step took */
-    double lost_at_s; /* when to tell the core that the node is gone */
-    char lost_reason[PROTO_TEXT_MAX];
-    bool lost_told, lost_verdict; /* how the process ended is known */
-    bool stopping;
-    double restart_at_s;         /* INFINITY: the node is not to be restarted */
-    unsigned restarts;           /* in a row without progress */
-    uint32_t epochs;             /* furthest epoch that ended */
-    bool over;                   /* finished, or cannot go on */
-    op_id snapshot_op;           /* the running `snapshot`; 0: none */
-    op_id save_op;               /* the running `save`; 0: none */
-    char tmp_dir[FILE_PATH_MAX]; /* where it writes */
-    /* Of several nodes: where they write the running snapshot, and its name. */
-    char parts_dir[FILE_PATH_MAX], snapshot_dir[FILE_PATH_MAX];
-    uint64_t malformed;
+    bool over;        /* finished, or cannot go on */
 };
 
 static double now_s(const struct loop *l)
@@ -86,26 +65,14 @@ static void give_up(struct loop *l, const struct fault *f)
     l->over = true;
 }
 
-/* The same where that is the journal's doing: no room, another who has it, no
- * memory. The run is what it was, and can be resumed. */
+/* The journal makes the tuner give up: no room, another who has it, no memory.
+ * The run is what it was, and can be resumed. */
 static void journal_lost(struct loop *l, const struct fault *f)
 {
     if (l->over)
         return;
     give_up(l, f);
     l->result->finish.status = RUN_INTERRUPTED;
-}
-
-/* A later reason is the better one: a message that cannot be sent is noticed
- * first, how the process died says why. After that there is no better one. */
-static void node_lost(struct loop *l, double at_s, const char *reason)
-{
-    if (l->lost_told || l->lost_verdict)
-        return;
-    snprintf(l->lost_reason, sizeof(l->lost_reason), "%s", reason);
-    l->lost_at_s = fmin(l->lost_at_s, at_s);
-    if (!l->stopping)
-        log_event(LOG_INFO, "node_lost", "reason=\"%s\"", reason);
 }
 
 /* Answers what was to be done with `failed` instead. */
@@ -122,159 +89,20 @@ static void make_failed(struct msg *m, const struct fault *f)
     snprintf(m->failed.reason, sizeof(m->failed.reason), "%s", f->text);
 }
 
-/* ---- the model folder ---------------------------------------------------- */
-
-/* The node writes the tables into a temporary folder beside the final one, so
- * that a model appears whole or not at all. */
-static enum err redirect_save(struct loop *l, struct msg *m, struct fault *f)
-{
-    int n = snprintf(l->tmp_dir, sizeof(l->tmp_dir), "%s.tmp", l->o->model_dir);
-    enum err err;
-
-    if (n < 0 || (size_t)n >= sizeof(m->save.path))
-        return fault_set(f, ERR_LIMIT, "path of the model is too long");
-    err = folder_remove(l->tmp_dir, f);
-    if (!err)
-        err = folder_make(l->tmp_dir, f);
-    if (err)
-        return err;
-    memcpy(m->save.path, l->tmp_dir, (size_t)n + 1);
-    l->save_op = m->op;
-    return ERR_OK;
-}
-
-static void drop_model(struct loop *l)
-{
-    if (l->tmp_dir[0])
-        folder_remove(l->tmp_dir, NULL);
-    l->tmp_dir[0] = '\0';
-    l->save_op = 0;
-}
-
-/* The tables are written: completes the folder and names it. If that fails the
- * answer @m becomes `failed`. */
-static void publish_model(struct loop *l, struct msg *m)
-{
-    const struct loop_hooks *h = &l->o->hooks;
-    struct fault f = {0};
-    enum err err = h->model(h->ctx, l->tmp_dir, m->done.data, &f);
-
-    if (!err)
-        err = folder_publish(l->tmp_dir, l->o->model_dir, &f);
-    drop_model(l);
-    if (!err)
-        return;
-    l->result->own_error = err;
-    make_failed(m, &f);
-}
-
-/* ---- snapshots of several nodes -------------------------------------------
- */
-
-/* As redirect_save: a snapshot is complete when all have written their part. */
-static enum err redirect_snapshot(struct loop *l, struct msg *m,
-                                  struct fault *f)
-{
-    int n = snprintf(l->parts_dir, sizeof(l->parts_dir), "%s.tmp",
-                     m->snapshot.path);
-    enum err err;
-
-    if (n < 0 || (size_t)n >= sizeof(m->snapshot.path))
-        return fault_set(f, ERR_LIMIT, "path of the snapshot is too long");
-    snprintf(l->snapshot_dir, sizeof(l->snapshot_dir), "%s", m->snapshot.path);
-    err = folder_remove(l->parts_dir, f);
-    if (!err)
-        err = folder_make(l->parts_dir, f);
-    if (!err)
-        memcpy(m->snapshot.path, l->parts_dir, (size_t)n + 1);
-    return err;
-}
-
-static void drop_parts(struct loop *l)
-{
-    if (l->parts_dir[0])
-        folder_remove(l->parts_dir, NULL);
-    l->parts_dir[0] = '\0';
-}
-
-/* The manifest comes from the node that finds the parts of all. Where a shared
- * disk shows nobody the last one in time, none does: then it is not whole. */
-static enum err check_manifest(const struct loop *l, struct fault *f)
-{
-    char path[FILE_PATH_MAX];
-    enum err err = file_join(path, l->parts_dir, SNAPSHOT_MANIFEST, f);
-
-    if (!err && access(path, F_OK) != 0)
-        err = fault_errno(f, ERR_IO, errno,
-                          "all nodes have written their parts, but %s", path);
-    return err;
-}
-
-static void publish_snapshot(struct loop *l, struct msg *m)
-{
-    struct fault f = {0};
-    enum err err = check_manifest(l, &f);
-
-    if (!err)
-        err = folder_publish(l->parts_dir, l->snapshot_dir, &f);
-    if (err)
-        make_failed(m, &f);
-    drop_parts(l);
-}
-
 /* ---- actions ------------------------------------------------------------- */
-
-static bool all_here(const struct loop *l)
-{
-    for (uint32_t i = 0; i < l->nodes; i++)
-        if (l->node[i].len == 0)
-            return false;
-    return true;
-}
-
-static void send_text(struct loop *l, uint32_t node, const char *text,
-                      size_t len)
-{
-    enum err err = socket_send(l->o->socket, &l->node[node], text, len);
-
-    if (err == ERR_LIMIT)
-        node_lost(l, now_s(l), "the node does not take messages any more");
-    else if (err)
-        node_lost(l, now_s(l) + LAST_WORDS_S, "the node is not connected");
-}
 
 static void send_message(struct loop *l, struct msg *m)
 {
     struct fault f = {0};
-    char *text = NULL;
-    size_t len;
     enum err err = ERR_OK;
 
-    if (l->lost_told || !all_here(l))
+    if (l->crew.keeper.lost)
         return; /* the core hears of the loss by its event */
-    if (m->kind == MSG_SAVE)
-        err = redirect_save(l, m, &f);
-    else if (m->kind == MSG_SNAPSHOT)
-        l->snapshot_op = m->op;
-    if (m->kind == MSG_SNAPSHOT && l->crew)
-        err = redirect_snapshot(l, m, &f);
-    if (!err && l->crew)
-        err = node_group_ask(l->crew, m);
-    if (!err) {
-        err = msg_encode(m, &text, &len);
-        if (err)
-            fault_set(&f, err, "cannot encode %s: %s", msg_kind_name(m->kind),
-                      err_text(err));
-    }
-    if (err) {
+    err = folders_redirect(&l->folders, m, &f);
+    if (!err)
+        err = crew_send(&l->crew, m, now_s(l), &f);
+    if (err)
         give_up(l, &f);
-        return;
-    }
-    if (m->kind == MSG_STOP)
-        l->stopping = true;
-    for (uint32_t i = 0; i < l->nodes; i++)
-        send_text(l, i, text, len);
-    mem_free(text);
 }
 
 static void journal_record(struct loop *l, const struct record *r)
@@ -294,11 +122,8 @@ static void journal_record(struct loop *l, const struct record *r)
         h->record(h->ctx, r, text);
     mem_free(text);
     json_decref(json);
-    /* What is done again after a restart is no progress. */
-    if (r->kind == RECORD_EPOCH_ENDED && r->epoch_ended.epoch > l->epochs) {
-        l->epochs = r->epoch_ended.epoch;
-        l->restarts = 0;
-    }
+    if (r->kind == RECORD_EPOCH_ENDED)
+        keeper_progress(&l->crew.keeper, r->epoch_ended.epoch);
 }
 
 static void commit(struct loop *l, bool durable)
@@ -357,7 +182,7 @@ static void perform(struct loop *l, struct tuner_action *a)
     }
 }
 
-/* Records first: a crash in between is as one after them. */
+/* Records come first: a crash in between is as one after them. */
 static void perform_all(struct loop *l)
 {
     bool act = false, durable = false;
@@ -402,44 +227,6 @@ static void step(struct loop *l, struct tuner_event *event)
 
 /* ---- messages ------------------------------------------------------------ */
 
-static void greet(struct loop *l, const struct socket_peer *from,
-                  const struct msg_hello *hello)
-{
-    char text[PROTO_TEXT_MAX];
-    char *config = NULL;
-    size_t len;
-    enum err err;
-
-    uint32_t i = 0;
-
-    while (i < l->nodes && hello->pid != l->o->node[i].process.pid)
-        i++;
-    if (i == l->nodes || l->node[i].len > 0) {
-        log_event(LOG_WARN, "stranger_ignored", "pid=%lld",
-                  (long long)hello->pid);
-        return;
-    }
-    if (hello->version != PROTO_VERSION) {
-        snprintf(text, sizeof(text),
-                 "the node speaks version %u of the control protocol, this "
-                 "tuner version %d",
-                 hello->version, PROTO_VERSION);
-        node_lost(l, now_s(l), text);
-        return;
-    }
-    l->node[i] = *from;
-    l->heard_s[i] = now_s(l);
-    err = msg_encode(l->o->config, &config, &len);
-    if (!err)
-        err = socket_send(l->o->socket, &l->node[i], config, len);
-    mem_free(config);
-    if (err) {
-        snprintf(text, sizeof(text), "cannot send the configuration: %s",
-                 err_text(err));
-        node_lost(l, now_s(l), text);
-    }
-}
-
 /* The run goes on without it; whoever counts on it must know. */
 static void snapshot_failed(struct loop *l, const struct msg_failed *failed)
 {
@@ -452,116 +239,72 @@ static void snapshot_failed(struct loop *l, const struct msg_failed *failed)
     l->result->snapshot_error = failed->code ? failed->code : ERR_IO;
 }
 
-/* What the answers to its own doings mean to the shell. */
-static void take_answer(struct loop *l, struct msg *m)
+/* A snapshot is written, or is not. Where its folder cannot be published @m
+ * becomes `failed`. */
+static void take_snapshot(struct loop *l, struct msg *m)
 {
-    bool answer = m->kind == MSG_DONE || m->kind == MSG_FAILED;
+    struct fault f = {0};
 
-    if (!answer || m->op == 0)
+    l->result->snapshot_error = ERR_OK;
+    if (m->kind == MSG_DONE && folders_publish_snapshot(&l->folders, &f))
+        make_failed(m, &f);
+    if (m->kind != MSG_FAILED)
         return;
-    if (m->op == l->snapshot_op) {
-        l->snapshot_op = 0;
-        l->result->snapshot_error = ERR_OK;
-        if (l->crew && m->kind == MSG_DONE)
-            publish_snapshot(l, m);
-        if (m->kind == MSG_FAILED) {
-            drop_parts(l);
-            snapshot_failed(l, &m->failed);
-        }
-    } else if (m->op == l->save_op && m->kind == MSG_DONE) {
-        publish_model(l, m);
-    } else if (m->op == l->save_op) {
-        l->result->own_error = m->failed.code == ERR_IO ? ERR_IO : ERR_OK;
-        drop_model(l);
-    } else if (m->op == TUNER_CONFIG_OP && m->kind == MSG_FAILED) {
-        l->result->load_error = m->failed.code ? m->failed.code : ERR_APP;
-    }
+    folders_drop_snapshot(&l->folders);
+    snapshot_failed(l, &m->failed);
 }
 
-static void take_message(struct loop *l, struct msg *m)
+/* The model's tables are written, or are not. Where its folder cannot be
+ * completed or published @m becomes `failed`. */
+static void take_model(struct loop *l, struct msg *m)
 {
+    const struct loop_hooks *h = &l->o->hooks;
+    struct fault f = {0};
+    enum err err;
+
+    if (m->kind == MSG_FAILED) {
+        l->result->own_error = m->failed.code == ERR_IO ? ERR_IO : ERR_OK;
+        folders_drop_model(&l->folders);
+        return;
+    }
+    err = h->model(h->ctx, l->folders.model_tmp, m->done.data, &f);
+    if (!err)
+        err = folders_publish_model(&l->folders, &f);
+    folders_drop_model(&l->folders);
+    if (!err)
+        return;
+    l->result->own_error = err;
+    make_failed(m, &f);
+}
+
+/* Looks for answers to what the loop itself has a part in. */
+static void take_answer(struct loop *l, struct msg *m)
+{
+    if ((m->kind != MSG_DONE && m->kind != MSG_FAILED) || m->op == 0)
+        return;
+    if (m->op == l->folders.snapshot_op)
+        take_snapshot(l, m);
+    else if (m->op == l->folders.model_op)
+        take_model(l, m);
+    else if (m->op == TUNER_CONFIG_OP && m->kind == MSG_FAILED)
+        l->result->load_error = m->failed.code ? m->failed.code : ERR_APP;
+}
+
+/* Takes what the nodes say as one; @ctx is the loop. */
+static void take_message(void *ctx, struct msg *m)
+{
+    struct loop *l = ctx;
     const struct loop_hooks *h = &l->o->hooks;
     struct tuner_event event = {.kind = TUNER_EVENT_MESSAGE, .message = m};
 
     take_answer(l, m);
     if (h->message)
         h->message(h->ctx, m);
-    if (!l->lost_told)
+    if (!l->crew.keeper.lost)
         step(l, &event);
 }
 
-/* What the nodes say, joined, goes on as if one had said it. */
-static void take_of_node(struct loop *l, uint32_t node, struct msg *m)
-{
-    struct fault f = {0};
-    struct msg joined;
-
-    l->heard_s[node] = now_s(l);
-    if (m->kind == MSG_BEAT)
-        m->beat.node = node; /* whatever it says */
-    if (!l->crew) {
-        take_message(l, m);
-        return;
-    }
-    if (l->lost_told || l->over)
-        return;
-    if (node_group_take(l->crew, node, m, &f) != ERR_OK) {
-        node_lost(l, now_s(l), f.text);
-        return;
-    }
-    while (node_group_next(l->crew, &joined)) {
-        take_message(l, &joined);
-        msg_deinit(&joined);
-    }
-}
-
-static int64_t who_sent(const struct loop *l, const struct socket_peer *from)
-{
-    for (uint32_t i = 0; i < l->nodes; i++)
-        if (l->node[i].len && socket_peer_same(from, &l->node[i]))
-            return i;
-    return -1;
-}
-
-static void complain(struct loop *l, const char *reason)
-{
-    if (l->malformed++ == 0)
-        log_event(LOG_WARN, "message_ignored", "reason=\"%s\"", reason);
-}
-
-/* False when no message waits. */
-static bool receive_one(struct loop *l)
-{
-    struct socket_peer from;
-    struct fault f = {0};
-    struct msg m = {0};
-    char *text = NULL;
-    int64_t node;
-    size_t len;
-    enum err err = socket_receive(l->o->socket, &from, &text, &len);
-
-    if (err == ERR_AGAIN || err == ERR_IO)
-        return false;
-    if (!err) {
-        err = msg_decode(text, len, &m, &f);
-        mem_free(text);
-    } else {
-        fault_set(&f, err, "%s", err_text(err));
-    }
-    if (err)
-        complain(l, f.text);
-    else if (m.kind == MSG_HELLO)
-        greet(l, &from, &m.hello);
-    else if ((node = who_sent(l, &from)) < 0)
-        complain(l, "not from our node");
-    else
-        take_of_node(l, (uint32_t)node, &m);
-    if (!err)
-        msg_deinit(&m);
-    return true;
-}
-
-/* ---- events -------------------------------------------------------------- */
+/* ---- signals and commands ------------------------------------------------ */
 
 static bool another_signal(const struct loop *l)
 {
@@ -604,7 +347,8 @@ static void take_signal(struct loop *l)
         return;
     }
     l->result->signal = (int)info.ssi_signo;
-    if (isfinite(l->restart_at_s)) {
+    keeper_leave(&l->crew.keeper);
+    if (isfinite(l->crew.keeper.restart_at_s)) {
         interrupted_without_node(l);
         return;
     }
@@ -612,7 +356,7 @@ static void take_signal(struct loop *l)
     step(l, &event);
 }
 
-/* Nothing steers a run whose training system is gone. */
+/* A run whose training system is gone is steered by nothing. */
 static const char starting_again[] =
     "the training system was lost and is being started again";
 
@@ -643,7 +387,7 @@ static void take_commands(struct loop *l)
         memcpy(request.suggest.key, request.key, sizeof(request.key));
         event.suggest = &request.suggest;
         event.rows = &request.rows;
-        if (l->lost_told)
+        if (l->crew.keeper.lost)
             refuse_command(l, event.ticket);
         else
             step(l, &event);
@@ -651,101 +395,36 @@ static void take_commands(struct loop *l)
     }
 }
 
-static void take_node_end(struct loop *l, uint32_t node)
-{
-    char verdict[256];
-
-    if (!launcher_poll(&l->o->node[node]))
-        return;
-    launcher_verdict(&l->o->node[node], verdict, sizeof(verdict));
-    node_lost(l, now_s(l) + LAST_WORDS_S, verdict);
-    l->lost_verdict = true;
-}
-
-/* All of them, the first one asked included. */
-static void stop_nodes(struct loop *l, int grace_ms, int hurry_fd)
-{
-    for (uint32_t i = 0; i < l->nodes; i++)
-        launcher_stop(&l->o->node[i], grace_ms, hurry_fd);
-}
-
-static double or_default(double given, double otherwise)
-{
-    return given > 0 ? given : otherwise;
-}
+/* ---- lost nodes ---------------------------------------------------------- */
 
 /* The node is gone for good, or the run is at its end anyway. */
 static void lose_node(struct loop *l)
 {
-    struct tuner_event event = {.kind = TUNER_EVENT_LOST,
-                                .reason = l->lost_reason};
+    const struct keeper *k = &l->crew.keeper;
+    struct tuner_event event = {.kind = TUNER_EVENT_LOST, .reason = k->reason};
 
-    l->result->node_lost = !l->stopping;
-    if (l->result->signal && !l->stopping)
+    l->result->node_lost = !k->stopping;
+    if (l->result->signal && !k->stopping)
         interrupted_without_node(l);
     else
         step(l, &event);
 }
 
-/* Ends what is left of the node; another is started in a while. */
-static void plan_restart(struct loop *l)
+/* Ends what is left of the nodes, and says that others will be started. */
+static void clear_nodes(struct loop *l)
 {
     const struct loop_hooks *h = &l->o->hooks;
-    double wait = or_default(l->o->backoff_s, LOOP_BACKOFF_S);
+    const struct keeper *k = &l->crew.keeper;
     char text[PROTO_TEXT_MAX + 128];
 
-    for (unsigned i = 0; i < l->restarts; i++)
-        wait *= 2;
-    l->restarts++;
-    stop_nodes(l, 0, -1);
-    drop_model(l);
-    drop_parts(l);
-    l->snapshot_op = 0;
-    for (uint32_t i = 0; i < l->nodes; i++)
-        l->node[i].len = 0;
-    if (l->crew)
-        node_group_reset(l->crew);
-    l->restart_at_s = now_s(l) + wait;
+    crew_clear(&l->crew);
+    folders_drop_model(&l->folders);
+    folders_drop_snapshot(&l->folders);
     snprintf(text, sizeof(text), "%s; starting it again in %g s (%u of %d)",
-             l->lost_reason, wait, l->restarts, LOOP_RESTARTS_MAX);
+             k->reason, k->wait_s, k->restarts, KEEPER_RESTARTS_MAX);
     log_event(LOG_INFO, "node_restart_planned", "attempt=%u wait_s=%g",
-              l->restarts, wait);
+              k->restarts, k->wait_s);
     h->notice(h->ctx, text);
-}
-
-/* How often it was tried belongs to why it failed. */
-static void tell_restarts(struct loop *l)
-{
-    size_t n = strlen(l->lost_reason);
-
-    if (l->restarts > 0)
-        snprintf(l->lost_reason + n, sizeof(l->lost_reason) - n,
-                 "; it was started again %u time%s before", l->restarts,
-                 l->restarts == 1 ? "" : "s");
-}
-
-static void take_loss(struct loop *l)
-{
-    bool again = l->o->hooks.restart && !l->stopping && !l->result->signal &&
-                 l->restarts < LOOP_RESTARTS_MAX;
-
-    l->lost_told = true;
-    l->lost_at_s = INFINITY;
-    if (again)
-        plan_restart(l);
-    else {
-        tell_restarts(l);
-        lose_node(l);
-    }
-}
-
-/* All nodes will be given the configuration. */
-static void expect_ready(struct loop *l)
-{
-    struct fault f = {.code = ERR_NOMEM, .text = "no memory for the nodes"};
-
-    if (l->crew && node_group_ask(l->crew, l->o->config) != ERR_OK)
-        give_up(l, &f);
 }
 
 static void restart(struct loop *l)
@@ -753,77 +432,69 @@ static void restart(struct loop *l)
     const struct loop_hooks *h = &l->o->hooks;
     struct fault f = {0};
 
-    l->restart_at_s = INFINITY;
     commit(l, true);
     if (l->over)
         return;
     if (l->o->mailbox)
         mailbox_abandon(l->o->mailbox, starting_again);
-    if (h->restart(h->ctx, l->lost_reason, l->restarts, &l->tuner, &f)) {
+    if (h->restart(h->ctx, l->crew.keeper.reason, l->crew.keeper.restarts,
+                   &l->tuner, &f)) {
         give_up(l, &f);
         return;
     }
-    expect_ready(l);
-    l->lost_told = l->lost_verdict = false;
-    for (uint32_t i = 0; i < l->nodes; i++)
-        l->heard_s[i] = now_s(l);
+    if (crew_begin_again(&l->crew, now_s(l)) != ERR_OK) {
+        fault_set(&f, ERR_NOMEM, "no memory for the nodes");
+        give_up(l, &f);
+        return;
+    }
     l->result->restarts++;
 }
 
-static uint32_t most_silent(const struct loop *l)
+/* Carries out what the keeper decides by now. True if there was anything. */
+static bool do_duties(struct loop *l)
 {
-    uint32_t at = 0;
+    bool any = false;
 
-    for (uint32_t i = 1; i < l->nodes; i++)
-        if (l->heard_s[i] < l->heard_s[at])
-            at = i;
-    return at;
+    while (!l->over) {
+        switch (keeper_take(&l->crew.keeper, now_s(l))) {
+        case KEEPER_NOTHING:
+            return any;
+        case KEEPER_KILL:
+            crew_kill(&l->crew, now_s(l));
+            break;
+        case KEEPER_CLEAR:
+            clear_nodes(l);
+            break;
+        case KEEPER_RESTART:
+            restart(l);
+            break;
+        case KEEPER_GIVE_UP:
+            lose_node(l);
+            break;
+        }
+        any = true;
+    }
+    return any;
 }
 
-/* A node that hangs is as good as none. */
-static void take_silence(struct loop *l)
-{
-    char text[96];
-
-    const struct node_process *p = &l->o->node[most_silent(l)];
-
-    snprintf(text, sizeof(text),
-             "node %u (pid %lld) has not been heard of for %g s", p->node,
-             (long long)p->process.pid,
-             or_default(l->o->silence_s, LOOP_SILENCE_S));
-    stop_nodes(l, 0, -1);
-    node_lost(l, now_s(l), text);
-}
-
-static double silent_at(const struct loop *l)
-{
-    if (l->lost_told || isfinite(l->lost_at_s) || l->stopping)
-        return INFINITY;
-    return l->heard_s[most_silent(l)] +
-           or_default(l->o->silence_s, LOOP_SILENCE_S);
-}
+/* ---- time ---------------------------------------------------------------- */
 
 static void take_time(struct loop *l)
 {
     struct tuner_event event = {.kind = TUNER_EVENT_TIMER};
-    double now = now_s(l);
 
-    if (now >= silent_at(l))
-        take_silence(l);
-    if (now >= l->restart_at_s)
-        restart(l);
-    else if (now >= l->lost_at_s && !l->lost_told)
-        take_loss(l);
-    else if (!l->lost_told && now >= tuner_wake_at(l->tuner))
+    if (do_duties(l))
+        return;
+    if (!l->crew.keeper.lost && now_s(l) >= tuner_wake_at(l->tuner))
         step(l, &event);
 }
 
 /* When there is something to do that no message, signal or end brings. */
 static double due_at(const struct loop *l)
 {
-    double at = fmin(fmin(l->lost_at_s, l->restart_at_s), silent_at(l));
+    double at = keeper_due_at(&l->crew.keeper);
 
-    return l->lost_told ? at : fmin(at, tuner_wake_at(l->tuner));
+    return l->crew.keeper.lost ? at : fmin(at, tuner_wake_at(l->tuner));
 }
 
 /* Milliseconds to wait, rounded up so that a timer is due when it ends. */
@@ -837,13 +508,13 @@ static long timeout_ms(const struct loop *l)
 
 static void wait_and_take(struct loop *l)
 {
-    zmq_pollitem_t item[LOOP_NODES_MAX + 3] = {
+    zmq_pollitem_t item[KEEPER_NODES_MAX + 3] = {
         {.socket = l->o->socket->router, .events = ZMQ_POLLIN},
         {.fd = l->o->signal_fd, .events = ZMQ_POLLIN},
     };
-    int items = 2, node[LOOP_NODES_MAX] = {0}, mail = 0;
+    int items = 2, node[KEEPER_NODES_MAX] = {0}, mail = 0;
 
-    for (uint32_t i = 0; i < l->nodes; i++) {
+    for (uint32_t i = 0; i < l->o->nodes; i++) {
         if (l->o->node[i].process.ended)
             continue;
         node[i] = items++;
@@ -860,13 +531,13 @@ static void wait_and_take(struct loop *l)
         if (item[1].revents)
             take_signal(l);
         for (int i = 0; i < MESSAGES_MAX && !l->over; i++)
-            if (!receive_one(l))
+            if (!crew_receive(&l->crew, now_s(l), take_message, l))
                 break;
         if (mail && item[mail].revents && !l->over)
             take_commands(l);
-        for (uint32_t i = 0; i < l->nodes; i++)
+        for (uint32_t i = 0; i < l->o->nodes; i++)
             if (node[i] && item[node[i]].revents && !l->over)
-                take_node_end(l, i);
+                crew_check(&l->crew, i, now_s(l));
     }
     if (!l->over)
         take_time(l);
@@ -874,17 +545,43 @@ static void wait_and_take(struct loop *l)
     commit(l, false);
 }
 
+/* Ends the nodes, of their own accord where the run came to its end. */
+static void end_nodes(struct loop *l)
+{
+    const struct loop_options *o = l->o;
+    struct loop_result *r = l->result;
+    /* Those that wait for a node that could not load are not asked. */
+    bool orderly = !r->ended_at_once && l->crew.keeper.stopping &&
+                   !(o->nodes > 1 && r->load_error);
+
+    crew_end(&l->crew, orderly ? LOOP_NODE_GRACE_MS : 0, o->signal_fd);
+    if (orderly && r->signal && another_signal(l))
+        r->ended_at_once = true;
+    if (!orderly || r->load_error || r->ended_at_once)
+        return;
+    for (uint32_t i = 0; i < o->nodes; i++)
+        if (o->node[i].process.code != 0)
+            log_event(LOG_WARN, "node_ended_badly", "node=%u code=%d",
+                      o->node[i].node, o->node[i].process.code);
+}
+
 static void begin(struct loop *l)
 {
+    const struct loop_options *o = l->o;
+    const struct crew_options crew = {
+        .socket = o->socket,
+        .node = o->node,
+        .config = o->config,
+        .keeper = {.nodes = o->nodes,
+                   .restarts = o->hooks.restart != NULL,
+                   .silence_s = o->silence_s,
+                   .backoff_s = o->backoff_s},
+    };
     struct fault f = {.code = ERR_NOMEM, .text = "no memory for the nodes"};
 
-    l->nodes = l->o->nodes ? l->o->nodes : 1;
-    assert(l->nodes <= LOOP_NODES_MAX);
-    for (uint32_t i = 0; i < l->nodes; i++)
-        l->heard_s[i] = now_s(l);
-    if (l->nodes > 1 && node_group_new(l->nodes, &l->crew) != ERR_OK)
+    folders_init(&l->folders, o->model_dir, o->nodes > 1);
+    if (crew_init(&l->crew, &crew, now_s(l)) != ERR_OK)
         give_up(l, &f);
-    expect_ready(l);
 }
 
 void loop_run(const struct loop_options *options, struct loop_result *out)
@@ -893,13 +590,11 @@ void loop_run(const struct loop_options *options, struct loop_result *out)
         .o = options,
         .result = out,
         .start = clock_monotonic(),
-        .lost_at_s = INFINITY,
-        .restart_at_s = INFINITY,
         .tuner = options->tuner,
     };
     time_ns cpu = clock_thread_cpu();
-    bool orderly;
 
+    assert(options->nodes >= 1);
     memset(out, 0, sizeof(*out));
     begin(&l);
     while (!l.over) {
@@ -908,23 +603,11 @@ void loop_run(const struct loop_options *options, struct loop_result *out)
     }
     if (options->mailbox)
         mailbox_close(options->mailbox);
-    /* Those that wait for a node that could not load are not asked. */
-    orderly = !out->ended_at_once && l.stopping && !(l.crew && out->load_error);
-    stop_nodes(&l, orderly ? LOOP_NODE_GRACE_MS : 0, options->signal_fd);
-    if (orderly && out->signal && another_signal(&l))
-        out->ended_at_once = true;
-    for (uint32_t i = 0; orderly && i < l.nodes; i++)
-        if (options->node[i].process.code != 0 && !out->load_error &&
-            !out->ended_at_once)
-            log_event(LOG_WARN, "node_ended_badly", "node=%u code=%d",
-                      options->node[i].node, options->node[i].process.code);
-    drop_model(&l);
-    drop_parts(&l);
-    node_group_free(l.crew);
+    end_nodes(&l);
+    folders_drop_model(&l.folders);
+    folders_drop_snapshot(&l.folders);
+    crew_deinit(&l.crew);
     tuner_actions_deinit(&l.actions);
-    if (l.malformed > 1)
-        log_event(LOG_WARN, "messages_ignored", "count=%llu",
-                  (unsigned long long)l.malformed);
     out->wall_s = now_s(&l);
     out->cpu_s = (double)(clock_thread_cpu() - cpu) * 1e-9;
 }

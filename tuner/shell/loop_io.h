@@ -15,9 +15,9 @@
 
 #include "base/fault.h"
 #include "base/proto/proto.h"
-#include "tuner/board/node_group.h"
 #include "tuner/board/tuner.h"
 #include "tuner/history/journal_io.h"
+#include "tuner/shell/keeper.h"
 #include "tuner/shell/launcher_io.h"
 #include "tuner/shell/mailbox_io.h"
 #include "tuner/shell/socket_io.h"
@@ -25,16 +25,8 @@
 #include <jansson.h>
 
 enum {
-    LOOP_NODES_MAX = 64,
-    LOOP_NODE_GRACE_MS = 5000, /* for the node to end after `stop` */
-    LOOP_RESTARTS_MAX = 3      /* of a lost node, in a row without progress */
+    LOOP_NODE_GRACE_MS = 5000 /* for the node to end after `stop` */
 };
-
-/* A node that has not been heard of for so long is taken for dead: it beats
- * once a second, also while it loads. */
-#define LOOP_SILENCE_S 60.0
-/* Before the first restart in a row; each further one waits twice as long. */
-#define LOOP_BACKOFF_S 0.5
 
 /* What the program around the loop does with what it learns; all called in the
  * loop's thread, none may block. @ctx is the caller's. */
@@ -69,13 +61,13 @@ struct loop_options {
     struct journal *journal;     /* its run has begun */
     struct tuner_socket *socket; /* listens */
     struct node_process *node;   /* [nodes] started, numbered from 0 */
-    uint32_t nodes;              /* 0 as 1 */
+    uint32_t nodes;              /* >= 1 */
     int signal_fd;               /* signalfd of SIGINT, SIGTERM, SIGHUP */
     struct mailbox *mailbox;     /* users' commands; NULL: none. Closed when the
                                   * run is over */
     const struct msg *config;    /* for a node that says hello */
     const char *model_dir;       /* as in the tuner's options */
-    double silence_s, backoff_s; /* 0: LOOP_SILENCE_S, LOOP_BACKOFF_S */
+    double silence_s, backoff_s; /* the keeper's; 0: its defaults */
     struct loop_hooks hooks;
 };
 

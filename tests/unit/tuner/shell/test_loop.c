@@ -698,7 +698,7 @@ static void loop_node_that_is_lost_again_and_again_ends_the_run(void **state)
     restarts.good_after = 100;
     run_loop("killed", script_again);
     assert_int_equal(result.finish.status, RUN_FAILED);
-    assert_int_equal(result.restarts, LOOP_RESTARTS_MAX);
+    assert_int_equal(result.restarts, KEEPER_RESTARTS_MAX);
     assert_true(result.node_lost);
     assert_string_equal(restarts.again.trace, "ready lost ");
 }

@@ -1,0 +1,65 @@
+/* The crew: the training nodes as the loop talks with them.
+ *
+ * Each says hello, is known by its process number, and gets the configuration.
+ * What the tuner sends goes to all; what they say is joined, so that the loop
+ * hears as if of one (tuner/board/node_group.h). What befalls them is told to
+ * the keeper (keeper.h), whose decisions are the loop's to carry out. One owner
+ * thread, the loop's.
+ */
+#ifndef TUNER_CREW_IO_H
+#define TUNER_CREW_IO_H
+
+#include "base/fault.h"
+#include "tuner/board/node_group.h"
+#include "tuner/shell/keeper.h"
+#include "tuner/shell/launcher_io.h"
+#include "tuner/shell/socket_io.h"
+
+#include <stdbool.h>
+
+/* All borrowed. */
+struct crew_options {
+    struct tuner_socket *socket;
+    struct node_process *node; /* [keeper.nodes] started, numbered from 0 */
+    const struct msg *config;  /* for a node that says hello */
+    struct keeper_options keeper;
+};
+
+struct crew {
+    struct crew_options o;
+    struct keeper keeper;
+    struct socket_peer peer[KEEPER_NODES_MAX]; /* len 0: has not said hello */
+    struct node_group *group;                  /* NULL: one node */
+    uint64_t malformed;                        /* messages of no use */
+};
+
+/* Errors: ERR_NOMEM. */
+enum err crew_init(struct crew *w, const struct crew_options *o, double now_s);
+/* The processes are to be ended before (crew_end). */
+void crew_deinit(struct crew *w);
+
+/* Sends @m to all; to none where not all are there: the tuner then hears of the
+ * loss. Errors (not of a node's, which is the keeper's to know): ERR_NOMEM. */
+enum err crew_send(struct crew *w, const struct msg *m, double now_s,
+                   struct fault *f);
+
+/* What the crew says as one; @m's members are the callback's to take. */
+typedef void crew_hear(void *ctx, struct msg *m);
+
+/* Takes the next message from the socket; @hear gets what comes of it. False:
+ * none waits. */
+bool crew_receive(struct crew *w, double now_s, crew_hear *hear, void *ctx);
+
+/* The process of @node may have ended: its end_fd is readable. */
+void crew_check(struct crew *w, uint32_t node, double now_s);
+
+/* Ends all processes, as launcher_stop. */
+void crew_end(struct crew *w, int grace_ms, int hurry_fd);
+
+/* Duties of the keeper: KILL; CLEAR; others were started (RESTART). Errors:
+ * ERR_NOMEM. */
+void crew_kill(struct crew *w, double now_s);
+void crew_clear(struct crew *w);
+enum err crew_begin_again(struct crew *w, double now_s);
+
+#endif
