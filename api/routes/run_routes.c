@@ -17,6 +17,7 @@ const struct shape run_shapes[] = {
             "queue:o? seed:i? job:@job? clock:i clocks:i epochs:i loss:n? "
             "last_epoch:@epoch_brief? best:@epoch_brief? setting:o? branch:i? "
             "branches:@branch_counts tuning:@tuning stop:@stop? "
+            "model:s? snapshot:@snapshot? state:s? seconds:n "
             "paused_seconds:n started_at:t? first_clock_at:t? updated_at:t? "
             "finished_at:t?"},
     {"job", "app:s samples:i validation_samples:i workers:i metric:@metric?"},
@@ -24,7 +25,12 @@ const struct shape run_shapes[] = {
     {"epoch_brief", "epoch:i loss:n metric:n? clock:i setting:o ended_at:t?"},
     {"branch_counts", "total:i live:i"},
     {"tuning", "strategy:s? searcher:s? searches:i trials:i clocks:i "
-               "seconds:n"},
+               "seconds:n waiting_seconds:n?"},
+    {"snapshot", "path:s epoch:i"},
+    {"result", "run:s status:s reason:s loss:n? metric:n? best:o model:s? "
+               "epochs:i clocks:i seconds:n paused_seconds:n tuning:o "
+               "setting:o schedule:a strategy:s searcher:s seed:i state:s? "
+               "url:s?"},
     {"progress", "branch:i lineage:b points:[point] next_after:i"},
     {"point", "branch:i branch_clock:i clock:i elapsed_seconds:n loss?:n "
               "metric?:n samples:i "
@@ -54,6 +60,10 @@ struct run_copy {
     struct history_tuning tuning;
     struct list_scope scope;
     struct view_job job;
+    bool has_snapshot;
+    char snapshot[RECORD_PATH_MAX], model[RECORD_PATH_MAX];
+    uint32_t snapshot_epoch;
+    const char *state; /* of the view's options; NULL */
 };
 
 static void copy_epochs(struct run_copy *c, const struct history *h)
@@ -83,7 +93,20 @@ static void copy_counts(struct run_copy *c, const struct history *h)
     c->tuning = history_tuning(h);
 }
 
-static void run_copy(struct run_copy *c, const struct view_run *run)
+static void copy_files(struct run_copy *c, const struct history *h)
+{
+    const struct history_snapshot *last = history_last_snapshot(h);
+
+    c->has_snapshot = last != NULL;
+    if (last) {
+        memcpy(c->snapshot, last->s.path, sizeof(c->snapshot));
+        c->snapshot_epoch = last->s.epoch;
+    }
+    memcpy(c->model, h->model.path, sizeof(c->model));
+}
+
+static void run_copy(struct run_copy *c, const struct view *view,
+                     const struct view_run *run)
 {
     const struct history *h = run->history;
 
@@ -111,6 +134,8 @@ static void run_copy(struct run_copy *c, const struct view_run *run)
     copy_counts(c, h);
     c->scope = list_scope(h);
     c->job = run->job;
+    c->state = view_options(view)->state;
+    copy_files(c, h);
 }
 
 static void run_release(struct run_copy *c)
@@ -156,22 +181,41 @@ static json_t *job_to_json(const struct run_copy *c)
 
 static json_t *tuning_to_json(const struct run_copy *c)
 {
-    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:o}", "strategy",
+    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:o, s:o}", "strategy",
                      value_text_or_null(c->run.strategy), "searcher",
                      value_text_or_null(c->run.searcher), "searches",
                      (json_int_t)c->searches, "trials", (json_int_t)c->trials,
                      "clocks", (json_int_t)c->tuning.clocks, "seconds",
-                     value_number(c->tuning.seconds));
+                     value_number(c->tuning.seconds), "waiting_seconds",
+                     c->finished ? value_number(c->end.waiting_s)
+                                 : json_null());
+}
+
+/* What it has left on disk. */
+static json_t *files_to_json(const struct run_copy *c)
+{
+    json_t *snapshot =
+        !c->has_snapshot
+            ? json_null()
+            : json_pack("{s:o, s:I}", "path", value_text(c->snapshot), "epoch",
+                        (json_int_t)c->snapshot_epoch);
+
+    return json_pack("{s:o, s:o, s:o}", "model", value_text_or_null(c->model),
+                     "snapshot", snapshot, "state",
+                     value_text_or_null(c->state ? c->state : ""));
 }
 
 static json_t *times_to_json(const struct run_copy *c)
 {
     return json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o}", "stop",
-        command_limits_to_json(&c->limits), "paused_seconds",
-        value_number(c->paused_s), "started_at", list_time(&c->scope, 0),
-        "first_clock_at", list_time(&c->scope, c->first_clock_at_s),
-        "updated_at", list_time(&c->scope, c->at_s), "finished_at",
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "stop",
+        command_limits_to_json(&c->limits), "seconds",
+        value_number(
+            isnan(c->first_clock_at_s) ? 0 : c->at_s - c->first_clock_at_s),
+        "paused_seconds", value_number(c->paused_s), "started_at",
+        list_time(&c->scope, 0), "first_clock_at",
+        list_time(&c->scope, c->first_clock_at_s), "updated_at",
+        list_time(&c->scope, c->at_s), "finished_at",
         list_time(&c->scope, c->finished && !c->job.status[0] ? c->at_s : NAN));
 }
 
@@ -240,8 +284,9 @@ static json_t *joined(json_t *to, json_t *more)
 
 static json_t *run_to_json(const struct run_copy *c)
 {
-    return joined(joined(state_to_json(c), training_to_json(c)),
-                  times_to_json(c));
+    return joined(
+        joined(joined(state_to_json(c), training_to_json(c)), files_to_json(c)),
+        times_to_json(c));
 }
 
 static void out_of_memory(struct response *out)
@@ -261,13 +306,56 @@ void handle_run(const struct route_call *call, struct response *out)
     view_lock(call->view);
     found = list_run(call, out) != NULL;
     if (found)
-        run_copy(c, view_run_find(call->view, route_arg(call, "run")->text));
+        run_copy(c, call->view,
+                 view_run_find(call->view, route_arg(call, "run")->text));
     view_unlock(call->view);
     if (found) {
         response_json(out, 200, run_to_json(c));
         run_release(c);
     }
     mem_free(c);
+}
+
+static json_t *config_of(const struct view *v, const struct view_run *run)
+{
+    (void)v;
+    return value_own(run->config);
+}
+
+static json_t *result_of(const struct view *v, const struct view_run *run)
+{
+    return run->result
+               ? value_own(run->result)
+               : history_result(run->history, view_options(v)->state, NULL);
+}
+
+/* Answers with what @copy makes of the run under the lock. */
+static void respond_copy(const struct route_call *call, struct response *out,
+                         json_t *(*copy)(const struct view *v,
+                                         const struct view_run *run))
+{
+    const struct view_run *run;
+    json_t *o = NULL;
+    bool found;
+
+    view_lock(call->view);
+    run = list_view_run(call, out);
+    found = run != NULL;
+    if (found)
+        o = copy(call->view, run);
+    view_unlock(call->view);
+    if (found)
+        response_json(out, 200, o);
+}
+
+void handle_config(const struct route_call *call, struct response *out)
+{
+    respond_copy(call, out, config_of);
+}
+
+void handle_result(const struct route_call *call, struct response *out)
+{
+    respond_copy(call, out, result_of);
 }
 
 /* One run at a time, so that the lock is never held for more than one copy.
@@ -279,7 +367,7 @@ static bool copy_run_at(struct view *v, size_t index, struct run_copy *c)
     view_lock(v);
     run = view_run_at(v, index);
     if (run)
-        run_copy(c, run);
+        run_copy(c, v, run);
     view_unlock(v);
     return run != NULL;
 }

@@ -10,6 +10,12 @@ enum { PROGRESS_POINTS_MAX = 10000, PROGRESS_POINTS_DEFAULT = 500 };
 void handle_runs(const struct route_call *call, struct response *out);
 void handle_run(const struct route_call *call, struct response *out);
 
+/* The configuration that a run was begun with. */
+void handle_config(const struct route_call *call, struct response *out);
+
+/* What `mltune run --json` prints at its end, or would print now. */
+void handle_result(const struct route_call *call, struct response *out);
+
 /* Progress of a branch, or of its whole lineage, in at most `max_points` points
  * past branch clock `after`: neighbours are merged into means weighted by
  * samples. */

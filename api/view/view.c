@@ -72,6 +72,7 @@ static enum err add(struct view *v, const char *id, const char *name,
     run->history = history;
     run->mailbox = NULL;
     run->events = NULL;
+    run->config = run->result = NULL;
     run->job = (struct view_job){.managed = false};
     view_changed(v);
     return ERR_OK;
@@ -123,6 +124,20 @@ void view_publish_run(struct view *v, const char *id, struct event_log *events)
     run = listed(v, id);
     assert(run);
     run->events = events;
+    view_unlock(v);
+}
+
+void view_keep_run(struct view *v, const char *id, const json_t *config,
+                   const json_t *result)
+{
+    struct view_run *run;
+
+    view_lock(v);
+    run = listed(v, id);
+    assert(run);
+    run->config = config;
+    run->result = result;
+    view_changed(v);
     view_unlock(v);
 }
 

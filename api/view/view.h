@@ -35,6 +35,7 @@ struct view_options {
     const struct registry *registry; /* NULL: lists are empty */
     const json_t *schema;            /* of the configuration file; NULL: none */
     struct desk *desk; /* takes all writes; NULL: runs take their own */
+    const char *state; /* folder that the runs are in; NULL: not told */
 };
 
 enum { VIEW_GROUP_MAX = 65, VIEW_REASON_MAX = 512 };
@@ -61,6 +62,8 @@ struct view_run {
     const struct history *history; /* borrowed; read under the lock only */
     struct mailbox *mailbox;       /* borrowed; NULL: takes no commands */
     struct event_log *events;      /* borrowed; NULL: none are published */
+    /* Both borrowed, read under the lock only; NULL: none. */
+    const json_t *config, *result;
     struct view_job job;
 };
 
@@ -88,6 +91,13 @@ void view_steer_run(struct view *v, const char *id, struct mailbox *mailbox);
 /* The live events of run @id, which is listed, are in @events (borrowed until
  * view_free). Takes the lock. */
 void view_publish_run(struct view *v, const char *id, struct event_log *events);
+
+/* Run @id, which is listed, was begun with @config and, if it has ended,
+ * printed
+ * @result (NULL: it has not). Both are borrowed as its history is. Takes the
+ * lock. */
+void view_keep_run(struct view *v, const char *id, const json_t *config,
+                   const json_t *result);
 
 /* What the service knows of run @id, which is listed, is now @job (copied).
  * Takes the lock. */

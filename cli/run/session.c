@@ -82,8 +82,8 @@ static enum err write_url(struct session *s, struct fault *f)
 
 static enum err make_view(struct session *s)
 {
-    struct view_options view = {.registry = s->o->registry,
-                                .schema = s->o->schema};
+    struct view_options view = {
+        .registry = s->o->registry, .schema = s->o->schema, .state = s->state};
     enum err err = view_new(&view, &s->view);
 
     if (!err)
@@ -96,6 +96,7 @@ static enum err make_view(struct session *s)
     if (!err) {
         view_steer_run(s->view, s->folder.id, s->mailbox);
         view_publish_run(s->view, s->folder.id, s->events);
+        view_keep_run(s->view, s->folder.id, s->o->config, NULL);
     }
     return err;
 }

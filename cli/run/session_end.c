@@ -6,8 +6,8 @@
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/run/session_internal.h"
+#include "cli/state/render.h"
 #include "cli/state/replay.h"
-#include "cli/state/show.h"
 #include "searchers/searcher.h"
 #include "tuner/board/strategy.h"
 
@@ -132,6 +132,26 @@ static void explain_failure(const struct session *s)
     session_last_words(s);
 }
 
+/* The summary that `mltune show` gives of the run. */
+static void print_summary(const struct session *s)
+{
+    struct run_answers answers = {.run = NULL};
+    struct source source;
+    struct fault f = {0};
+    enum err err = source_of_history(&source, s->state, s->folder.id,
+                                     s->o->tuner->name, &s->history);
+
+    if (!err) {
+        err = run_answers_get_few(&source, s->folder.id, &answers, &f);
+        source_close(&source);
+    }
+    if (err)
+        console_error("%s", f.text[0] ? f.text : err_text(err));
+    else
+        render_summary(&answers, stdout);
+    run_answers_deinit(&answers);
+}
+
 static void print_result(const struct session *s, const char *json)
 {
     const struct tuner_finish *finish = &s->result.finish;
@@ -146,7 +166,7 @@ static void print_result(const struct session *s, const char *json)
         return;
     printf("run       %s %s: %s\n", s->folder.id,
            run_status_name(finish->status), finish->message);
-    show_summary(&s->history, stdout);
+    print_summary(s);
     if (s->history.model.path[0])
         printf("next      mltune eval %s DATA\n", s->history.model.path);
     printf("%s mltune %s %s",

@@ -52,11 +52,14 @@ static void tell(const struct fleet_run *run, struct view_job *job)
         status = "held";
     else if (fleet_waits(run))
         status = "queued";
-    else if (!run->ended)
+    else if (!run->ended) {
         status = run_status_name(RUN_INTERRUPTED);
-    else if (!h->finished ||
-             strcmp(run->status, run_status_name(h->end.status)) != 0)
+        reason = "tuner_died";
+    } else if (!h->finished ||
+               strcmp(run->status, run_status_name(h->end.status)) != 0) {
         status = run->status;
+        reason = run->reason;
+    }
     if (run->managed && run->job.held)
         reason = run->job.reason;
     snprintf(job->status, sizeof(job->status), "%.15s", status);
@@ -135,21 +138,9 @@ static void run_free(struct fleet_run *run)
     history_deinit(&run->history);
     event_log_free(run->events);
     subprocess_forget(&run->child);
+    json_decref(run->config);
+    json_decref(run->result);
     mem_free(run);
-}
-
-/* What the run takes of the service's workers and memory. */
-static void take_shares(struct fleet_run *run, const json_t *config)
-{
-    json_int_t workers =
-        json_integer_value(json_at(config, "/cluster/workers"));
-    json_int_t nodes = json_integer_value(json_at(config, "/cluster/nodes"));
-    uint64_t memory = 0;
-
-    json_to_bytes(json_at(config, "/memory/limit"), &memory);
-    run->entry.workers =
-        (unsigned)((workers > 0 ? workers : 1) * (nodes > 0 ? nodes : 1));
-    run->entry.memory = memory;
 }
 
 static void take_job(struct fleet *fleet, struct fleet_run *run)
@@ -186,6 +177,7 @@ static enum err list(struct fleet *fleet, struct fleet_run *run)
         return err;
     }
     view_publish_run(fleet->view, run->id, run->events);
+    view_keep_run(fleet->view, run->id, run->config, run->result);
     fleet->run[fleet->runs++] = run;
     fleet_show(fleet, run);
     return ERR_OK;
@@ -211,9 +203,13 @@ static enum err add(struct fleet *fleet, const char *id, struct fault *f)
     run->seq = run->history.records; /* they have no gaps */
     run->alive = r.alive;
     run->ended = r.ended;
-    if (r.ended)
+    if (r.ended) {
         memcpy(run->status, r.status, sizeof(run->status));
-    take_shares(run, r.config);
+        snprintf(run->reason, sizeof(run->reason), "%.63s", r.reason);
+    }
+    run->config = json_incref(r.config);
+    run->result = json_incref(r.result);
+    replay_shares(r.config, &run->entry.workers, &run->entry.memory);
     take_job(fleet, run);
     replayed_deinit(&r);
     err = list(fleet, run);
@@ -351,23 +347,41 @@ static enum err follow(struct fleet *fleet, struct fleet_run *run,
     return err;
 }
 
+/* The result is replaced under the view's lock. */
+static void take_result(struct fleet *fleet, struct fleet_run *run,
+                        const char *text)
+{
+    json_t *before = run->result;
+
+    run->result = NULL;
+    if (text)
+        json_load(text, strlen(text), &run->result, NULL, NULL);
+    view_keep_run(fleet->view, run->id, run->config, run->result);
+    json_decref(before);
+}
+
 static enum err take_end(void *ctx, const struct journal_run *stored)
 {
-    struct fleet_run *run = ctx;
+    const struct taking *t = ctx;
+    struct fleet_run *run = t->run;
 
     run->ended = stored->status != NULL;
     snprintf(run->status, sizeof(run->status), "%s",
              stored->status ? stored->status : "");
+    snprintf(run->reason, sizeof(run->reason), "%s",
+             stored->reason ? stored->reason : "");
+    take_result(t->fleet, run, stored->result);
     return ERR_OK;
 }
 
 enum err fleet_read_end(struct fleet *fleet, struct fleet_run *run,
                         struct fault *f)
 {
+    struct taking t = {fleet, run};
     enum err err = follow(fleet, run, f);
 
     if (!err)
-        err = journal_find_run(fleet->journal, run->id, take_end, run, f);
+        err = journal_find_run(fleet->journal, run->id, take_end, &t, f);
     fleet_show(fleet, run);
     return err;
 }

@@ -19,17 +19,20 @@
 #include "tuner/history/history.h"
 #include "tuner/history/journal_io.h"
 
+#include <jansson.h>
+
 struct event_log;
 
 struct fleet_run {
     char id[RUN_ID_MAX + 1], name[RECORD_NAME_MAX];
-    struct history history; /* changed under the view's lock */
+    struct history history;  /* changed under the view's lock */
+    json_t *config, *result; /* owned; result NULL: it has not ended */
     struct event_log *events;
     uint64_t seq;            /* of the last record that was read */
     bool alive;              /* its tuner lives */
     struct subprocess child; /* its tuner; pid 0: not ours, or none */
     bool ended;              /* its end is journaled, as: */
-    char status[RECORD_NAME_MAX];
+    char status[RECORD_NAME_MAX], reason[RECORD_NAME_MAX];
     bool managed; /* the service looks after it: job holds */
     struct job job;
     struct queue_entry entry;

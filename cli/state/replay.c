@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum err replay_open(const char *state, char path[FILE_PATH_MAX],
                      struct journal **out, struct fault *f)
@@ -78,22 +77,51 @@ static enum err take_record(void *ctx, const struct journal_record *stored)
     return err;
 }
 
-/* What a run is doing that has no recorded end. */
+/* What a run is doing that has no recorded end. One whose tuner lives again has
+ * not yet journaled that it goes on. */
 static void name_status(struct replayed *r, const char *state)
 {
+    const char *status = run_status_name(RUN_INTERRUPTED);
+    const char *reason = "tuner_died";
+
+    r->managed = job_read(state, r->id, &r->job, NULL) == ERR_OK;
     if (r->ended)
         return;
     if (r->alive) {
-        copy_text(r->status, sizeof(r->status),
-                  run_status_name(r->history.status));
-        return;
+        status = run_status_name(r->history.finished ? RUN_WAITING
+                                                     : r->history.status);
+        reason = "";
+    } else if (r->history.records == 0 && r->managed) {
+        status = r->job.held ? "held" : "queued";
+        reason = r->job.reason;
     }
-    if (r->history.records == 0 && job_exists(state, r->id)) {
-        copy_text(r->status, sizeof(r->status), "queued");
-        return;
+    copy_text(r->status, sizeof(r->status), status);
+    copy_text(r->reason, sizeof(r->reason), reason);
+}
+
+void replay_shares(const json_t *config, unsigned *workers, uint64_t *memory)
+{
+    json_int_t own = json_integer_value(json_at(config, "/cluster/workers"));
+    json_int_t nodes = json_integer_value(json_at(config, "/cluster/nodes"));
+
+    *workers = (unsigned)((own > 0 ? own : 1) * (nodes > 0 ? nodes : 1));
+    *memory = 0;
+    json_to_bytes(json_at(config, "/memory/limit"), memory);
+}
+
+void replay_told(const struct replayed *r, struct view_job *job)
+{
+    *job = (struct view_job){.managed = r->managed};
+    if (r->managed) {
+        snprintf(job->group, sizeof(job->group), "%s", r->job.group);
+        job->submitted_unix_s = (double)r->job.submitted_ns * 1e-9;
+        job->waits = strcmp(r->status, "queued") == 0;
+        replay_shares(r->config, &job->workers, &job->memory);
     }
-    copy_text(r->status, sizeof(r->status), run_status_name(RUN_INTERRUPTED));
-    copy_text(r->reason, sizeof(r->reason), "tuner_died");
+    if (strcmp(r->status, run_status_name(r->history.status)) == 0)
+        return;
+    snprintf(job->status, sizeof(job->status), "%.15s", r->status);
+    snprintf(job->reason, sizeof(job->reason), "%s", r->reason);
 }
 
 static enum err look_again(struct journal *j, struct taking *t)
@@ -189,16 +217,6 @@ void replayed_deinit(struct replayed *r)
     json_decref(r->result);
     history_deinit(&r->history);
     memset(r, 0, sizeof(*r));
-}
-
-void replay_time(int64_t wall_ns, char *out, size_t size)
-{
-    time_t seconds = (time_t)(wall_ns / 1000000000);
-    struct tm tm;
-
-    if (!localtime_r(&seconds, &tm) ||
-        strftime(out, size, "%Y-%m-%d %H:%M:%S", &tm) == 0)
-        snprintf(out, size, "-");
 }
 
 int replay_exit_code(enum err err)

@@ -2,7 +2,9 @@
 #ifndef CLI_REPLAY_H
 #define CLI_REPLAY_H
 
+#include "api/view/view.h"
 #include "base/fault.h"
+#include "cli/state/job.h"
 #include "tuner/history/history.h"
 #include "tuner/history/journal_io.h"
 #include "tuner/shell/state_io.h"
@@ -22,8 +24,10 @@ struct replayed {
     bool alive;                /* its tuner lives */
     bool ended;                /* its end is recorded */
     char status[RECORD_NAME_MAX];
-    char reason[RECORD_NAME_MAX];
+    char reason[VIEW_REASON_MAX];
     json_t *config, *result; /* owned; result NULL where there is none */
+    bool managed;            /* a service looks after it: job holds */
+    struct job job;
     struct history history;
 };
 
@@ -51,11 +55,15 @@ enum err replay_more(struct journal *j, const char *state, struct replayed *r,
  * tuner lives has to be ended first). */
 bool replay_resumable(const struct replayed *r);
 
+/* Workers and bytes of memory (0: not limited) that a run of @config takes. */
+void replay_shares(const json_t *config, unsigned *workers, uint64_t *memory);
+
+/* Fills in @job what the run's records do not say of it, or not any more: that
+ * its tuner was killed, that it waits, what a service does with it. */
+void replay_told(const struct replayed *r, struct view_job *job);
+
 /* Accepts a zeroed one. */
 void replayed_deinit(struct replayed *r);
-
-/* "2026-11-21 03:40:12", local time. */
-void replay_time(int64_t wall_ns, char *out, size_t size);
 
 /* Help on --server of the verbs that look. */
 #define REPLAY_SERVER_HELP                                                     \

@@ -52,6 +52,44 @@ enum err source_open(struct source *s, const char *server, const char *state,
     return ERR_OK;
 }
 
+static enum err get_there(const struct source *s, const char *target,
+                          int *status, json_t **out, struct fault *f)
+{
+    const struct client_request q = {.url = s->url,
+                                     .method = "GET",
+                                     .target = target,
+                                     .token = s->token[0] ? s->token : NULL};
+    struct client_answer answer = {0};
+    enum err err = client_ask(&q, &answer, f);
+
+    *status = answer.status;
+    *out = answer.json;
+    return err;
+}
+
+/* Whether the service is ready: one that reads its runs yet, hangs, or has a
+ * certificate that is not known here keeps nobody from what is in the folder.
+ */
+static bool answers(const struct source *s)
+{
+    json_t *json = NULL;
+    int status = 0;
+    enum err err = get_there(s, "/readyz", &status, &json, NULL);
+
+    json_decref(json);
+    return !err && status == 200;
+}
+
+enum err source_look(struct source *s, const char *server, const char *state,
+                     struct fault *f)
+{
+    enum err err = source_open(s, server, state, f);
+
+    if (!err && !server && (!source_service(state, s->url) || !answers(s)))
+        s->url[0] = '\0';
+    return err;
+}
+
 void source_close(struct source *s)
 {
     view_free(s->view);
@@ -99,21 +137,6 @@ static enum err get_here(struct source *s, const char *target, int *status,
     *status = r.status;
     err = json_load(r.body, r.len, out, NULL, f);
     response_deinit(&r);
-    return err;
-}
-
-static enum err get_there(const struct source *s, const char *target,
-                          int *status, json_t **out, struct fault *f)
-{
-    const struct client_request q = {.url = s->url,
-                                     .method = "GET",
-                                     .target = target,
-                                     .token = s->token[0] ? s->token : NULL};
-    struct client_answer answer = {0};
-    enum err err = client_ask(&q, &answer, f);
-
-    *status = answer.status;
-    *out = answer.json;
     return err;
 }
 
@@ -177,31 +200,140 @@ enum err source_list(struct source *s, const char *target, const char *name,
 
 /* ---- runs ---------------------------------------------------------------- */
 
-static enum err find_here(struct source *s, const char *word, struct fault *f)
+/* The view of one run. */
+static enum err show_history(struct source *s, const char *id, const char *name,
+                             const struct history *history)
 {
-    const struct view_options options = {.registry = NULL};
-    struct view_job job = {.managed = false};
-    char path[FILE_PATH_MAX];
-    struct journal *j = NULL;
-    enum err err = replay_open(s->state, path, &j, f);
+    const struct view_options options = {.state = s->state};
+    enum err err = view_new(&options, &s->view);
 
-    if (err)
-        return err;
-    err = replay_run(j, path, word, &s->run, f);
-    journal_close(j);
-    if (err)
-        return err;
-    err = view_new(&options, &s->view);
     if (!err)
-        err = view_add_run(s->view, s->run.id, s->run.name, &s->run.history);
+        err = view_add_run(s->view, id, name, history);
+    return err;
+}
+
+enum err source_of_history(struct source *s, const char *state, const char *id,
+                           const char *name, const struct history *history)
+{
+    enum err err;
+
+    assert(state && id && name && history);
+    memset(s, 0, sizeof(*s));
+    history_init(&s->run.history);
+    snprintf(s->state, sizeof(s->state), "%s", state);
+    err = show_history(s, id, name, history);
+    if (err)
+        source_close(s);
+    return err;
+}
+
+/* Run @word of the journal @j becomes the source's. */
+static enum err read_here(struct source *s, struct journal *j, const char *word,
+                          struct fault *f)
+{
+    struct view_job job;
+    enum err err;
+
+    view_free(s->view);
+    s->view = NULL;
+    replayed_deinit(&s->run);
+    err = replay_run(j, s->state, word, &s->run, f);
+    if (err)
+        return err;
+    err = show_history(s, s->run.id, s->run.name, &s->run.history);
     if (err)
         return fault_set(f, err, "%s", err_text(err));
-    /* What its records cannot say: that its tuner was killed. */
-    if (strcmp(s->run.status, run_status_name(s->run.history.status)) != 0)
-        snprintf(job.status, sizeof(job.status), "%.15s", s->run.status);
+    view_keep_run(s->view, s->run.id, s->run.config, s->run.result);
+    replay_told(&s->run, &job);
     view_set_job(s->view, s->run.id, &job);
     return ERR_OK;
 }
+
+static enum err open_here(struct source *s, struct journal **out,
+                          struct fault *f)
+{
+    char path[FILE_PATH_MAX];
+    enum err err = replay_open(s->state, path, out, f);
+
+    if (!err)
+        memcpy(s->state, path, sizeof(s->state)); /* from the root */
+    return err;
+}
+
+static enum err find_here(struct source *s, const char *word, struct fault *f)
+{
+    struct journal *j = NULL;
+    enum err err = open_here(s, &j, f);
+
+    if (!err)
+        err = read_here(s, j, word, f);
+    journal_close(j);
+    return err;
+}
+
+/* ---- all runs ------------------------------------------------------------ */
+
+/* Ids of runs, newest first: each is then replayed by itself, so that no query
+ * is open while another runs. */
+struct ids {
+    char (*id)[RUN_ID_MAX + 1]; /* owned */
+    size_t len, capacity;
+};
+
+static enum err take_id(void *ctx, const struct journal_run *run)
+{
+    struct ids *ids = ctx;
+    void *grown = ids->id;
+
+    if (mem_grow(&grown, &ids->capacity, sizeof(*ids->id), ids->len + 1))
+        return ERR_NOMEM;
+    ids->id = grown;
+    snprintf(ids->id[ids->len++], sizeof(*ids->id), "%s", run->id);
+    return ERR_OK;
+}
+
+static enum err add_run_here(struct source *s, struct journal *j,
+                             const char *id, json_t *list, struct fault *f)
+{
+    char target[RUN_ID_MAX + 64];
+    json_t *run = NULL;
+    enum err err = read_here(s, j, id, f);
+
+    snprintf(target, sizeof(target), "/api/v1/runs/%s", id);
+    if (!err)
+        err = source_get(s, target, &run, f);
+    if (!err && json_array_append_new(list, run) != 0)
+        err = fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
+    return err;
+}
+
+static enum err runs_here(struct source *s, json_t **out, struct fault *f)
+{
+    struct ids ids = {0};
+    json_t *list = json_array();
+    struct journal *j = NULL;
+    enum err err = open_here(s, &j, f);
+
+    if (!err)
+        err = journal_each_run(j, take_id, &ids, f);
+    for (size_t i = 0; i < ids.len && !err; i++)
+        err = add_run_here(s, j, ids.id[i], list, f);
+    journal_close(j);
+    mem_free(ids.id);
+    if (err)
+        json_decref(list);
+    else
+        *out = list;
+    return err;
+}
+
+enum err source_runs(struct source *s, json_t **out, struct fault *f)
+{
+    return s->url[0] ? source_list(s, "/api/v1/runs?order=desc", "runs", out, f)
+                     : runs_here(s, out, f);
+}
+
+/* ---- one run by its name ------------------------------------------------- */
 
 static const char *text_of(const json_t *o, const char *name)
 {
@@ -210,7 +342,7 @@ static const char *text_of(const json_t *o, const char *name)
     return text ? text : "";
 }
 
-/* Of @runs, oldest first. */
+/* Id of the run that @word names among @runs, which are oldest first. */
 static enum err choose(const json_t *runs, const char *word,
                        char id[RUN_ID_MAX + 1], struct fault *f)
 {
@@ -293,15 +425,13 @@ static enum err count_stored(void *ctx, const struct journal_run *run)
 
 static enum err count_here(struct source *s, struct count *c, struct fault *f)
 {
-    char path[FILE_PATH_MAX];
     struct journal *j = NULL;
-    enum err err = replay_open(s->state, path, &j, f);
+    enum err err = open_here(s, &j, f);
 
-    c->state = path;
+    c->state = s->state;
     if (!err)
         err = journal_each_run(j, count_stored, c, f);
     journal_close(j);
-    c->state = NULL;
     return err;
 }
 
@@ -310,7 +440,7 @@ static enum err count_there(struct source *s, struct count *c, struct fault *f)
     json_t *runs = NULL;
     const json_t *run;
     size_t i;
-    enum err err = source_list(s, "/api/v1/runs?order=desc", "runs", &runs, f);
+    enum err err = source_runs(s, &runs, f);
 
     json_array_foreach(runs, i, run)
         count_one(c, text_of(run, "run"),

@@ -36,6 +36,17 @@ bool source_service(const char *state, char url[CLIENT_URL_MAX]);
  * close. Errors: ERR_INVAL the address is too long. */
 enum err source_open(struct source *s, const char *server, const char *state,
                      struct fault *f);
+
+/* As source_open, but where no server is named and a service that answers has
+ * the folder, it is asked: it knows what no record says, such as who waits. */
+enum err source_look(struct source *s, const char *server, const char *state,
+                     struct fault *f);
+
+/* Source of the one run @id called @name in the folder @state, whose history is
+ * at hand (borrowed). Errors: ERR_NOMEM. */
+enum err source_of_history(struct source *s, const char *state, const char *id,
+                           const char *name, const struct history *history);
+
 void source_close(struct source *s);
 
 /* Id of the run called @word: its id, else the newest of that name, else the
@@ -56,6 +67,10 @@ enum err source_only(struct source *s, char id[RUN_ID_MAX + 1],
 enum err source_get(struct source *s, const char *target, json_t **out,
                     struct fault *f);
 
+/* All runs as the interface lists them, newest first, the caller's array.
+ * Errors: as source_get's and source_find's. */
+enum err source_runs(struct source *s, json_t **out, struct fault *f);
+
 /* What a server's answer means: the JSON of @body[@len], the caller's, or a
  * refusal. Errors: as source_get's. */
 enum err source_answer(const struct source *s, int status, const char *body,
@@ -66,7 +81,7 @@ enum err source_answer(const struct source *s, int status, const char *body,
 enum err source_list(struct source *s, const char *target, const char *name,
                      json_t **out, struct fault *f);
 
-/* Exit code of a verb that could not be told. */
+/* Exit code of a verb to which a source did not give what it shows. */
 int source_exit_code(enum err err);
 
 #endif

@@ -193,7 +193,7 @@ static enum err lock_state(struct service *s, struct fault *f)
 
 static enum err make_view(struct service *s, struct fault *f)
 {
-    struct view_options view = {.registry = cli_registry()};
+    struct view_options view = {.registry = cli_registry(), .state = s->state};
     enum err err = desk_new(&s->desk);
 
     /* Only for those who ask over HTTP: without it the service goes on. */

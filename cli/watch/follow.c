@@ -23,14 +23,12 @@ static enum err take_stored(void *ctx, const struct journal_record *stored)
     return w->visit(w->ctx, stored->seq, stored->kind, stored->json);
 }
 
-/* What its records cannot say: that its tuner was killed, that it waits. */
 static void name_job(struct follow *w)
 {
     const struct replayed *r = &w->source->run;
-    struct view_job job = {.managed = false};
+    struct view_job job;
 
-    if (strcmp(r->status, run_status_name(r->history.status)) != 0)
-        snprintf(job.status, sizeof(job.status), "%.15s", r->status);
+    replay_told(r, &job);
     view_set_job(w->source->view, r->id, &job);
 }
 

@@ -10,7 +10,7 @@
 #include "cli/basics/progress.h"
 #include "cli/basics/signals.h"
 #include "cli/basics/verbs.h"
-#include "cli/state/show.h"
+#include "cli/state/render.h"
 #include "cli/watch/canvas.h"
 #include "cli/watch/terminal.h"
 
@@ -33,7 +33,8 @@ struct watch_arguments {
 struct watching {
     struct watch watch;
     bool json, screen;
-    struct history history; /* of which an event's line needs the metric */
+    struct history history; /* of the events so far */
+    bool torn;              /* some were not kept, or do not fit */
 };
 
 /* ---- lines --------------------------------------------------------------- */
@@ -57,8 +58,6 @@ static enum err print_event(struct watching *g, const struct record *r)
     char text[2 * PROGRESS_LINE_MAX], time[32];
     int n;
 
-    if (r->kind == RECORD_RUN_STARTED)
-        g->history.run = r->run_started;
     progress_duration(r->at_s, time, sizeof(time));
     n = snprintf(text, sizeof(text), "%8s  ", time);
     if (!progress_event(&g->history, r, text + n, sizeof(text) - (size_t)n))
@@ -81,6 +80,15 @@ static enum err print_json(uint64_t id, const char *kind, json_t *data)
     return ERR_OK;
 }
 
+/* Events are numbered from 1 without gaps. */
+static void fold(struct watching *g, uint64_t id, const struct record *r)
+{
+    if (g->torn || id <= g->history.records)
+        return;
+    g->torn =
+        id != g->history.records + 1 || history_apply(&g->history, r) != ERR_OK;
+}
+
 static enum err on_event(void *ctx, uint64_t id, const char *kind,
                          const char *text)
 {
@@ -97,6 +105,7 @@ static enum err on_event(void *ctx, uint64_t id, const char *kind,
         err = print_json(id, kind, json);
     } else if (!err && record_from_json(json, &r, NULL) == ERR_OK) {
         /* A kind that a newer server has is passed over. */
+        fold(g, id, &r);
         err = print_event(g, &r);
         record_deinit(&r);
     }
@@ -185,16 +194,58 @@ static enum err watch_in_lines(struct watching *g, int *number, struct fault *f)
 
 /* ---- the end ------------------------------------------------------------- */
 
-static enum err print_summary(const struct watching *g)
+/* The end of a run from its events: the server of `mltune run` ends with it,
+ * and has seldom been asked after that. */
+static enum err answer_from_events(const struct watching *g,
+                                   struct run_answers *out)
 {
     const json_t *run = g->watch.docs.shown[DOCS_RUN];
+    const char *state = json_string_value(json_object_get(run, "state"));
+    const char *name = json_string_value(json_object_get(run, "name"));
+    struct source source;
+    enum err err;
+
+    if (g->torn || !g->history.finished)
+        return ERR_NOENT;
+    err = source_of_history(&source, state ? state : "", g->watch.id,
+                            name ? name : "", &g->history);
+    if (err)
+        return err;
+    err = run_answers_get_few(&source, g->watch.id, out, NULL);
+    source_close(&source);
+    return err;
+}
+
+/* What is known of the run at its end: its source's word, else its events',
+ * else what its server said last. */
+static void last_answers(struct watching *g, struct run_answers *out)
+{
+    struct watch *w = &g->watch;
+    const json_t *run;
+
+    if (run_answers_get_few(&w->source, w->id, out, NULL) == ERR_OK) {
+        run = json_object_get(out->run, "finished_at");
+        if (!g->history.finished || json_is_string(run))
+            return;
+        run_answers_deinit(out);
+    }
+    if (answer_from_events(g, out) != ERR_OK)
+        out->run = json_incref(w->docs.shown[DOCS_RUN]);
+}
+
+static enum err print_summary(struct watching *g)
+{
+    struct run_answers answers = {.run = NULL};
     char *text = NULL, *rest, *line;
     size_t size = 0;
     FILE *to = open_memstream(&text, &size);
 
     if (!to)
         return ERR_NOMEM;
-    show_answer(run, to);
+    last_answers(g, &answers);
+    render_head(answers.run, to);
+    render_summary(&answers, to);
+    run_answers_deinit(&answers);
     if (fclose(to) != 0) {
         free(text);
         return ERR_NOMEM;

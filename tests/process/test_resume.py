@@ -291,7 +291,7 @@ class Resume(Case):
         self.assertRegex(done.out.splitlines()[-1],
                          r"mltune resume endless-\w+ --state here$")
         shown = self.mltune("show", "endless", "--state", "here").out
-        self.assertRegex(shown, r"mltune resume endless-\w+ --state here")
+        self.assertRegex(shown, r"mltune resume endless-\w+ --state /.*/here\n")
 
     def test_killed_run_says_how_to_go_on(self):
         """A run whose tuner died is no run that goes on for ever."""

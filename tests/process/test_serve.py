@@ -249,7 +249,7 @@ class Queue(Service):
             done = self.mltune(verb, first)
             self.assert_code(done, 0)
             self.assertIn("queue", done.out)
-        self.assertIn("queued", self.mltune("ls").out)
+        self.assertIn("held", self.mltune("ls").out)
         # All that outlives the service.
         self.service.kill()
         self.finish(self.service)

@@ -1,0 +1,590 @@
+#include "cli/state/render.h"
+
+#include "base/json/json.h"
+#include "base/mem.h"
+#include "cli/basics/console.h"
+#include "cli/basics/exit_code.h"
+#include "cli/basics/progress.h"
+#include "cli/basics/table.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { DECISIONS_MAX = 40 }; /* latest; --json has all that are kept */
+
+/* ---- answers ------------------------------------------------------------- */
+
+void run_answers_deinit(struct run_answers *a)
+{
+    json_decref(a->run);
+    json_decref(a->schedule);
+    json_decref(a->nodes);
+    json_decref(a->config);
+    json_decref(a->result);
+    json_decref(a->trials);
+    json_decref(a->epochs);
+    json_decref(a->decisions);
+    memset(a, 0, sizeof(*a));
+}
+
+static enum err get(struct source *s, const char *id, const char *rest,
+                    json_t **out, struct fault *f)
+{
+    char target[RUN_ID_MAX + 64];
+
+    snprintf(target, sizeof(target), "/api/v1/runs/%s%s", id, rest);
+    return source_get(s, target, out, f);
+}
+
+static enum err list(struct source *s, const char *id, const char *name,
+                     json_t **out, struct fault *f)
+{
+    char target[RUN_ID_MAX + 64];
+
+    snprintf(target, sizeof(target), "/api/v1/runs/%s/%s", id, name);
+    return source_list(s, target, name, out, f);
+}
+
+enum err run_answers_get_few(struct source *s, const char *id,
+                             struct run_answers *out, struct fault *f)
+{
+    enum err err;
+
+    assert(s && id && out);
+    memset(out, 0, sizeof(*out));
+    err = get(s, id, "", &out->run, f);
+    if (!err)
+        err = list(s, id, "schedule", &out->schedule, f);
+    if (!err)
+        err = list(s, id, "nodes", &out->nodes, f);
+    if (err)
+        run_answers_deinit(out);
+    return err;
+}
+
+enum err run_answers_get(struct source *s, const char *id,
+                         struct run_answers *out, struct fault *f)
+{
+    enum err err = run_answers_get_few(s, id, out, f);
+
+    if (!err)
+        err = get(s, id, "/config", &out->config, f);
+    if (!err)
+        err = get(s, id, "/result", &out->result, f);
+    if (!err)
+        err = list(s, id, "trials", &out->trials, f);
+    if (!err)
+        err = list(s, id, "epochs", &out->epochs, f);
+    if (!err)
+        err = list(s, id, "decisions", &out->decisions, f);
+    if (err)
+        run_answers_deinit(out);
+    return err;
+}
+
+/* ---- values -------------------------------------------------------------- */
+
+static const char *text_at(const json_t *o, const char *pointer)
+{
+    const char *text = json_string_value(json_at(o, pointer));
+
+    return text ? text : "";
+}
+
+static long long count_at(const json_t *o, const char *pointer)
+{
+    return json_integer_value(json_at(o, pointer));
+}
+
+/* NAN for null. */
+static double number_at(const json_t *o, const char *pointer)
+{
+    double number;
+
+    return json_to_number(json_at(o, pointer), &number) ? number : NAN;
+}
+
+/* Seconds since the epoch of an RFC 3339 time in UTC; NAN for null. */
+static double time_at(const json_t *o, const char *pointer)
+{
+    const char *rest = NULL, *text = json_string_value(json_at(o, pointer));
+    struct tm tm = {0};
+
+    if (text)
+        rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
+    if (!rest)
+        return NAN;
+    return (double)timegm(&tm) + (*rest == '.' ? strtod(rest, NULL) : 0);
+}
+
+/* "2026-11-21 03:40:12", local time. */
+static void write_time(double unix_s, char *out, size_t size)
+{
+    time_t seconds = isnan(unix_s) ? 0 : (time_t)unix_s;
+    struct tm tm;
+
+    if (isnan(unix_s) || !localtime_r(&seconds, &tm) ||
+        strftime(out, size, "%Y-%m-%d %H:%M:%S", &tm) == 0)
+        snprintf(out, size, "-");
+}
+
+/* Why it stands as it does. */
+static const char *reason_of(const json_t *run)
+{
+    const char *reason = text_at(run, "/reason");
+
+    return *reason ? reason : text_at(run, "/status_reason");
+}
+
+static bool is_one_of(const json_t *run, const char *const statuses[])
+{
+    const char *status = text_at(run, "/status");
+
+    for (size_t i = 0; statuses[i]; i++)
+        if (strcmp(status, statuses[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Whether its tuner lives. */
+static bool is_alive(const json_t *run)
+{
+    static const char *const not_alive[] = {
+        "finished", "failed", "interrupted", "stopped", "queued", "held", NULL};
+
+    return !is_one_of(run, not_alive);
+}
+
+/* Whether `mltune resume` goes on with it. */
+static bool is_resumable(const json_t *run)
+{
+    static const char *const resumable[] = {"interrupted", "stopped", NULL};
+
+    return is_one_of(run, resumable);
+}
+
+/* Why it ended; "" for one that goes on, or waits. */
+static const char *end_reason_of(const json_t *run)
+{
+    static const char *const ended[] = {"finished", "failed", "interrupted",
+                                        "stopped", NULL};
+
+    return is_one_of(run, ended) ? reason_of(run) : "";
+}
+
+/* ---- the head ------------------------------------------------------------ */
+
+/* Whether @state is the folder that a verb reads unless it is told otherwise.
+ */
+static bool is_default_state(const char *state)
+{
+    char *here = realpath(STATE_DEFAULT, NULL);
+    bool same = here && strcmp(here, state) == 0;
+
+    free(here);
+    return same;
+}
+
+static void render_resume(const json_t *run, FILE *out)
+{
+    const char *state = text_at(run, "/state");
+
+    if (!is_resumable(run))
+        return;
+    fprintf(out, "resume    mltune resume %s", text_at(run, "/run"));
+    if (*state && !is_default_state(state))
+        fprintf(out, " --state %s", state);
+    fprintf(out, "\n");
+}
+
+static void render_queue(const json_t *run, FILE *out)
+{
+    const json_t *queue = json_at(run, "/queue");
+    char at[32];
+
+    if (!json_is_object(queue))
+        return;
+    write_time(time_at(queue, "/submitted_at"), at, sizeof(at));
+    fprintf(out, "queue     group %s, submitted %s\n", text_at(queue, "/group"),
+            at);
+}
+
+void render_head(const json_t *run, FILE *out)
+{
+    const char *why = reason_of(run);
+    char began[32];
+
+    assert(json_is_object(run));
+    write_time(time_at(run, "/started_at"), began, sizeof(began));
+    fprintf(out, "run       %s (%s)\n", text_at(run, "/run"),
+            text_at(run, "/name"));
+    fprintf(out, "status    %s%s%s\n", text_at(run, "/status"),
+            *why ? ": " : "", why);
+    if (*text_at(run, "/message"))
+        fprintf(out, "          %s\n", text_at(run, "/message"));
+    render_resume(run, out);
+    render_queue(run, out);
+    fprintf(out, "began     %s\n", began);
+    if (json_is_object(json_at(run, "/job")))
+        fprintf(
+            out,
+            "job       %s, %lld samples, %lld for validation, %lld workers, "
+            "seed %lld\n"
+            "tuner     %s, searcher %s\n",
+            text_at(run, "/job/app"), count_at(run, "/job/samples"),
+            count_at(run, "/job/validation_samples"),
+            count_at(run, "/job/workers"), count_at(run, "/seed"),
+            text_at(run, "/tuning/strategy"), text_at(run, "/tuning/searcher"));
+}
+
+/* ---- the summary --------------------------------------------------------- */
+
+static void render_best(const json_t *run, FILE *out)
+{
+    double metric = number_at(run, "/best/metric");
+
+    if (!json_is_object(json_at(run, "/best"))) {
+        fprintf(out, "best      none: no epoch was finished\n");
+        return;
+    }
+    fprintf(out, "best      epoch %lld of %lld: ", count_at(run, "/best/epoch"),
+            count_at(run, "/epochs"));
+    if (!isnan(metric))
+        fprintf(out, "%s %.5g, ", text_at(run, "/job/metric/name"), metric);
+    fprintf(out, "training loss %.5g\n", number_at(run, "/best/loss"));
+}
+
+static void render_settings(const struct run_answers *a, FILE *out)
+{
+    char setting[512];
+    const json_t *choice;
+    size_t i;
+
+    if (!a->schedule && json_is_object(json_at(a->run, "/setting"))) {
+        progress_setting(json_at(a->run, "/setting"), setting, sizeof(setting));
+        fprintf(out, "setting   %s\n", setting);
+    }
+    json_array_foreach(a->schedule, i, choice)
+    {
+        progress_setting(json_at(choice, "/setting"), setting, sizeof(setting));
+        if (i == 0)
+            fprintf(out, "setting   %s\n", setting);
+        else
+            fprintf(out, "          from clock %lld: %s\n",
+                    count_at(choice, "/clock"), setting);
+    }
+}
+
+static void render_time(const json_t *run, FILE *out)
+{
+    double whole = number_at(run, "/seconds");
+    double tuning = number_at(run, "/tuning/seconds");
+    double waiting = number_at(run, "/tuning/waiting_seconds");
+    long long searches = count_at(run, "/tuning/searches");
+    char time[32], spent[32];
+
+    progress_duration(whole, time, sizeof(time));
+    progress_duration(tuning, spent, sizeof(spent));
+    fprintf(out, "time      %s, %lld clocks\n", time, count_at(run, "/clocks"));
+    if (searches > 0)
+        fprintf(out,
+                "tuning    %lld search%s, %lld trials, %s (%.0f %% of it)\n",
+                searches, searches == 1 ? "" : "es",
+                count_at(run, "/tuning/trials"), spent,
+                whole > 0 ? 100 * fmin(tuning / whole, 1) : 0);
+    if (!isnan(waiting) && whole > 0)
+        fprintf(out, "waiting   %.3g s for decisions (%.2g %% of it)\n",
+                waiting, 100 * waiting / whole);
+}
+
+/* What several nodes have said to each other, and how fresh what they read
+ * was. */
+static void render_nodes(const json_t *nodes, FILE *out)
+{
+    double sent = 0, reads = 0, behind = 0;
+    const json_t *node;
+    size_t i;
+
+    if (json_array_size(nodes) < 2)
+        return;
+    json_array_foreach(nodes, i, node)
+    {
+        double n = (double)count_at(node, "/staleness/reads");
+
+        sent += (double)count_at(node, "/traffic/bytes_sent");
+        if (n > 0) {
+            reads += n;
+            behind += n * number_at(node, "/staleness/mean");
+        }
+    }
+    fprintf(out, "nodes     %zu, %.4g MB between them", json_array_size(nodes),
+            sent * 1e-6);
+    if (reads > 0)
+        fprintf(out, "; reads missed %.3g clocks in the mean",
+                -1 - behind / reads);
+    fprintf(out, "\n");
+}
+
+void render_summary(const struct run_answers *a, FILE *out)
+{
+    const json_t *snapshot = json_at(a->run, "/snapshot");
+
+    assert(json_is_object(a->run));
+    render_best(a->run, out);
+    render_settings(a, out);
+    render_time(a->run, out);
+    render_nodes(a->nodes, out);
+    if (*text_at(a->run, "/model"))
+        fprintf(out, "model     %s\n", text_at(a->run, "/model"));
+    if (json_is_object(snapshot))
+        fprintf(out, "snapshot  %s (epoch %lld)\n", text_at(snapshot, "/path"),
+                count_at(snapshot, "/epoch"));
+}
+
+/* ---- cells --------------------------------------------------------------- */
+
+static void add_text(struct table *t, const json_t *item, const char *name)
+{
+    const char *text = json_string_value(json_object_get(item, name));
+
+    table_add(t, "%s", text ? text : "-");
+}
+
+static void add_number(struct table *t, const json_t *item, const char *pointer,
+                       int digits)
+{
+    const json_t *value = json_at(item, pointer);
+    double number;
+
+    if (json_is_integer(value))
+        table_add(t, "%lld", (long long)json_integer_value(value));
+    else if (json_to_number(value, &number))
+        table_add(t, "%.*g", digits, number);
+    else
+        table_add(t, "-");
+}
+
+static void add_seconds(struct table *t, double seconds)
+{
+    char text[32] = "-";
+
+    if (!isnan(seconds))
+        progress_duration(seconds, text, sizeof(text));
+    table_add(t, "%s", text);
+}
+
+static void add_setting(struct table *t, const json_t *item)
+{
+    char text[256];
+
+    progress_setting(json_object_get(item, "setting"), text, sizeof(text));
+    table_add(t, "%s", text);
+}
+
+/* ---- rows ---------------------------------------------------------------- */
+
+static void run_row(struct table *t, const json_t *run)
+{
+    double began = time_at(run, "/started_at");
+    const char *metric = text_at(run, "/job/metric/name");
+    const char *why = end_reason_of(run);
+    char at[32];
+
+    write_time(began, at, sizeof(at));
+    add_text(t, run, "run");
+    table_add(t, "%s%s%s", text_at(run, "/status"), *why ? ": " : "", why);
+    table_add(t, "%s", at);
+    add_seconds(t, time_at(run, "/updated_at") - began);
+    add_number(t, run, "/epochs", 4);
+    add_number(t, run, "/tuning/trials", 4);
+    if (*metric && !isnan(number_at(run, "/best/metric")))
+        table_add(t, "%s %.5g", metric, number_at(run, "/best/metric"));
+    else if (!isnan(number_at(run, "/best/loss")))
+        table_add(t, "loss %.5g", number_at(run, "/best/loss"));
+    else
+        table_add(t, "-");
+}
+
+static void trial_row(struct table *t, const json_t *trial)
+{
+    bool incumbent = json_is_true(json_object_get(trial, "incumbent"));
+
+    table_add(t, "%lld%s", count_at(trial, "/trial"), incumbent ? "*" : "");
+    add_number(t, trial, "/search", 4);
+    add_number(t, trial, "/branch", 4);
+    add_text(t, trial, "label");
+    add_number(t, trial, "/speed", 4);
+    add_number(t, trial, "/clocks", 4);
+    add_seconds(t, number_at(trial, "/seconds"));
+    add_setting(t, trial);
+}
+
+static void branch_row(struct table *t, const json_t *branch)
+{
+    bool live = json_is_true(json_object_get(branch, "live"));
+
+    add_number(t, branch, "/branch", 4);
+    add_number(t, branch, "/parent", 4);
+    add_text(t, branch, "type");
+    add_text(t, branch, "role");
+    table_add(t, "%s", live ? "live" : "freed");
+    add_number(t, branch, "/created_clock", 4);
+    add_number(t, branch, "/clocks", 4);
+    add_seconds(t, number_at(branch, "/seconds"));
+    add_setting(t, branch);
+}
+
+static void epoch_row(struct table *t, const json_t *epoch)
+{
+    bool surviving = json_is_true(json_object_get(epoch, "surviving"));
+    bool best = json_is_true(json_object_get(epoch, "best"));
+
+    add_number(t, epoch, "/epoch", 4);
+    add_number(t, epoch, "/loss", 6);
+    add_number(t, epoch, "/metric", 6);
+    add_seconds(t, number_at(epoch, "/seconds"));
+    table_add(t, "%s", !surviving ? "finalist" : best ? "best" : "");
+    add_setting(t, epoch);
+}
+
+static const struct {
+    const char *heading[TABLE_COLUMNS_MAX];
+    void (*row)(struct table *t, const json_t *item);
+} lists[] = {
+    [RENDER_RUNS] = {{"RUN", "STATUS", "STARTED", "TIME", "EPOCHS", "TRIALS",
+                      "BEST"},
+                     run_row},
+    [RENDER_TRIALS] = {{"TRIAL", "SEARCH", "BRANCH", "LABEL", "SPEED", "CLOCKS",
+                        "TIME", "SETTING"},
+                       trial_row},
+    [RENDER_BRANCHES] = {{"BRANCH", "PARENT", "TYPE", "ROLE", "", "FROM",
+                          "CLOCKS", "TIME", "SETTING"},
+                         branch_row},
+    [RENDER_EPOCHS] = {{"EPOCH", "LOSS", "METRIC", "TIME", "", "SETTING"},
+                       epoch_row},
+};
+
+void render_table(enum render_list which, const json_t *items,
+                  const char *metric, const char *indent, FILE *out)
+{
+    struct table t = {.columns = 0};
+    const json_t *item;
+    size_t i;
+
+    assert(indent && out);
+    for (; lists[which].heading[t.columns]; t.columns++) {
+        const char *name = lists[which].heading[t.columns];
+        bool renamed = metric && *metric && strcmp(name, "METRIC") == 0;
+
+        table_add(&t, "%s", renamed ? metric : name);
+    }
+    json_array_foreach(items, i, item) lists[which].row(&t, item);
+    if (table_print(&t, out, indent))
+        console_error("out of memory: rows are missing");
+    table_deinit(&t);
+}
+
+/* ---- the whole ----------------------------------------------------------- */
+
+static void render_part(enum render_list which, const char *title,
+                        const json_t *items, const char *metric, FILE *out)
+{
+    if (json_array_size(items) == 0)
+        return;
+    fprintf(out, "\n%s\n", title);
+    render_table(which, items, metric, "  ", out);
+}
+
+static void render_decisions(const json_t *run, const json_t *decisions,
+                             FILE *out)
+{
+    size_t n = json_array_size(decisions);
+    size_t i = n > DECISIONS_MAX ? n - DECISIONS_MAX : 0;
+    long long left_out = count_at(json_array_get(decisions, i), "/number") - 1;
+    double began = time_at(run, "/started_at");
+
+    if (n == 0)
+        return;
+    fprintf(out, "\ndecisions\n");
+    if (left_out > 0)
+        fprintf(out, "  (%lld earlier ones are left out)\n", left_out);
+    for (; i < n; i++) {
+        const json_t *item = json_array_get(decisions, i);
+        double at = time_at(item, "/at") - began;
+        char time[32] = "-";
+
+        if (!isnan(at))
+            progress_duration(at, time, sizeof(time));
+        fprintf(out, "  %8s  %s: %s\n", time, text_at(item, "/decision"),
+                text_at(item, "/text"));
+    }
+}
+
+void render_run(const struct run_answers *a, FILE *out)
+{
+    render_head(a->run, out);
+    render_summary(a, out);
+    render_part(RENDER_TRIALS, "trials", a->trials, NULL, out);
+    render_part(RENDER_EPOCHS, "epochs", a->epochs,
+                text_at(a->run, "/job/metric/name"), out);
+    render_decisions(a->run, a->decisions, out);
+}
+
+/* ---- as JSON ------------------------------------------------------------- */
+
+json_t *render_members(const json_t *run)
+{
+    json_t *o = json_copy((json_t *)run);
+    int failed =
+        !o ||
+        json_object_set_new(o, "reason", json_string(end_reason_of(run))) ||
+        json_object_set_new(o, "alive", json_boolean(is_alive(run))) ||
+        json_object_set_new(o, "resumable", json_boolean(is_resumable(run)));
+
+    if (failed) {
+        json_decref(o);
+        return NULL;
+    }
+    return o;
+}
+
+json_t *render_answers(const struct run_answers *a)
+{
+    json_t *o = render_members(a->run);
+    const json_t *status = json_object_get(o, "status");
+    const json_t *reason = json_object_get(o, "reason");
+    json_t *result = json_copy(a->result);
+    /* How it stands a service may know better than its records. */
+    int failed = !o || !result ||
+                 json_object_set(result, "run", json_object_get(o, "run")) ||
+                 json_object_set(result, "status", (json_t *)status) ||
+                 json_object_set(result, "reason", (json_t *)reason) ||
+                 json_object_update(o, result) ||
+                 json_object_set(o, "config", a->config) ||
+                 json_object_set(o, "trial_list", a->trials) ||
+                 json_object_set(o, "epoch_list", a->epochs) ||
+                 json_object_set(o, "decision_list", a->decisions) ||
+                 json_object_set(o, "node_list", a->nodes);
+
+    json_decref(result);
+    if (failed) {
+        json_decref(o);
+        return NULL;
+    }
+    return o;
+}
+
+int render_json(const json_t *value)
+{
+    char *text = value ? json_write(value, 0) : NULL;
+
+    if (text)
+        printf("%s\n", text);
+    else
+        console_error("out of memory");
+    mem_free(text);
+    return text ? EXIT_DONE : EXIT_RUN_FAILED;
+}

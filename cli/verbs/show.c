@@ -1,0 +1,83 @@
+/* `mltune show RUN`: what a run did, from its server or from the state folder.
+ */
+#include "cli/basics/console.h"
+#include "cli/basics/exit_code.h"
+#include "cli/basics/options.h"
+#include "cli/basics/verbs.h"
+#include "cli/state/render.h"
+
+static int print(const struct run_answers *a, bool json)
+{
+    json_t *o;
+    int code;
+
+    if (!json) {
+        render_run(a, stdout);
+        return EXIT_DONE;
+    }
+    o = render_answers(a);
+    code = render_json(o);
+    json_decref(o);
+    return code;
+}
+
+static int show(struct source *s, const char *word, bool json)
+{
+    struct run_answers answers = {.run = NULL};
+    char id[RUN_ID_MAX + 1];
+    struct fault f = {0};
+    enum err err = source_find(s, word, id, &f);
+    int code;
+
+    if (!err)
+        err = run_answers_get(s, id, &answers, &f);
+    if (err)
+        console_error("%s", f.text);
+    code = err ? source_exit_code(err) : print(&answers, json);
+    run_answers_deinit(&answers);
+    return code;
+}
+
+int verb_show(int argc, char **argv)
+{
+    const char *state = STATE_DEFAULT, *server = NULL;
+    bool json = false;
+    const struct option_spec options[] = {
+        {"state", 0, OPTION_TEXT, "DIR", "state folder (" STATE_DEFAULT ")",
+         &state},
+        {"server", 0, OPTION_TEXT, "URL", REPLAY_SERVER_HELP, &server},
+        CLIENT_CACERT_OPTION,
+        {"json", 0, OPTION_FLAG, NULL,
+         "one JSON object: the run as over HTTP (docs/http.md), over it the "
+         "members of run --json, and config, trial_list, epoch_list, "
+         "decision_list, node_list",
+         &json},
+    };
+    const struct usage usage = {
+        .verb = "show",
+        .operands = "RUN",
+        .summary = "what a run did: settings, trials, epochs, decisions",
+        .details = "RUN is an id, the beginning of one, or a name (its newest "
+                   "run).",
+        .operands_min = 1,
+        .operands_max = 1,
+        .n = sizeof(options) / sizeof(*options),
+        .option = options,
+    };
+    struct operands operands;
+    struct source source;
+    struct fault f = {0};
+    int code = options_parse(&usage, argc, argv, &operands);
+    enum err err;
+
+    if (code != OPTIONS_GO_ON)
+        return code;
+    err = source_look(&source, source_server(server), state, &f);
+    if (err) {
+        console_error("%s", f.text);
+        return source_exit_code(err);
+    }
+    code = show(&source, operands.item[0], json);
+    source_close(&source);
+    return code;
+}
