@@ -13,10 +13,10 @@
  */
 #include "base/mem.h"
 #include "base/rng.h"
+#include "searchers/built_in.h"
 #include "searchers/model/acquisition.h"
 #include "searchers/model/gp_model.h"
 #include "searchers/model/sobol.h"
-#include "searchers/searcher.h"
 
 #include <nlopt.h>
 

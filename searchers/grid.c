@@ -4,7 +4,7 @@
  * grid the order is by the seed. */
 #include "base/mem.h"
 #include "base/rng.h"
-#include "searchers/searcher.h"
+#include "searchers/built_in.h"
 
 #include <assert.h>
 

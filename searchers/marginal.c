@@ -1,8 +1,9 @@
-/* One tunable at a time: for re-tuning, where the setting in use is good in
- * most of its tunables and has gone stale in one or two.
+/* Searcher `marginal`: one tunable at a time from the setting in use, for
+ * re-tuning. By then that setting is good in most of its tunables and has gone
+ * stale in one or two.
  *
  * With an incumbent, proposals lie on the *lines* through it: they differ from
- * it in a single tunable, the one whose line has had the fewest trials; where
+ * it in a single tunable, the one whose line has had the fewest trials. Where
  * on the line is for the base searcher to say, over the space in which all
  * other tunables are pinned, told of the trials that lie on it. So k trials see
  * every tunable k / d times, where a search over the whole space would spread
@@ -15,7 +16,7 @@
  */
 #include "base/mem.h"
 #include "base/rng.h"
-#include "searchers/searcher.h"
+#include "searchers/built_in.h"
 
 #include <assert.h>
 #include <string.h>
@@ -44,6 +45,20 @@ static const char settings[] =
     "\"base\": {\"enum\": [\"tpe\", \"gp\", \"random\", \"grid\"], "
     "\"default\": \"tpe\", \"description\": \"what searches along one tunable, "
     "and the whole space where no setting is in use yet\"}}}";
+
+/* The searcher that `base` names; the schema allows no other. */
+static const struct searcher_ops *base_named(const char *name)
+{
+    static const struct searcher_ops *const bases[] = {
+        &searcher_tpe, &searcher_gp, &searcher_random, &searcher_grid};
+    size_t i = 0;
+
+    while (strcmp(bases[i]->name, name) != 0) {
+        i++;
+        assert(i < sizeof(bases) / sizeof(bases[0]));
+    }
+    return bases[i];
+}
 
 static enum err line_settings(struct marginal *m, struct fault *f)
 {
@@ -81,8 +96,7 @@ static enum err marginal_open(const struct space *space, const json_t *object,
         return fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
     m->space = space;
     m->seed = seed;
-    m->base = searcher_built_in(base);
-    assert(m->base && m->base != &searcher_marginal);
+    m->base = base_named(base);
     err = line_settings(m, f);
     if (!err)
         err = open_whole(m, f);

@@ -4,8 +4,8 @@
  * seed is another sequence. */
 #include "base/mem.h"
 #include "base/rng.h"
+#include "searchers/built_in.h"
 #include "searchers/model/sobol.h"
-#include "searchers/searcher.h"
 
 #include <assert.h>
 

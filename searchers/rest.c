@@ -1,12 +1,12 @@
-/* Searcher `rest`: settings come from outside, over HTTP (Optuna's and Vizier's
- * word for this way round is ask and tell).
+/* Searcher `rest`: settings come from outside, over HTTP. (Ask and tell is
+ * Optuna's and Vizier's word for this way round.)
  *
- * It holds nothing: suggestions are the tuner's to keep
- * (tuner/board/suggest.h), because they are taken with any searcher, and must
- * outlive this one. */
+ * Suggestions are the tuner's to keep (tuner/board/suggest.h): they are taken
+ * with any searcher and must outlive this one. So nothing is held here but how
+ * long a search waits for one. */
 #include "base/json/json.h"
 #include "base/mem.h"
-#include "searchers/searcher.h"
+#include "searchers/built_in.h"
 
 struct rest {
     double wait_s;

@@ -159,21 +159,4 @@ enum err searcher_settings(const struct searcher_ops *ops, const json_t *given,
 bool searcher_seen(const struct space *space, const struct searcher_query *q,
                    const struct setting *x);
 
-/* ---- built in ------------------------------------------------------------ */
-
-extern const struct searcher_ops searcher_random;
-extern const struct searcher_ops searcher_grid;
-extern const struct searcher_ops searcher_tpe;
-extern const struct searcher_ops searcher_gp;
-extern const struct searcher_ops searcher_marginal;
-
-/* Built in, too, but without settings of its own, so not among those below. */
-extern const struct searcher_ops searcher_rest;
-
-/* The one of that name among those that propose; NULL. */
-const struct searcher_ops *searcher_built_in(const char *name);
-
-/* All that propose, NULL-terminated. */
-extern const struct searcher_ops *const searchers_built_in[];
-
 #endif

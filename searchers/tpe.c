@@ -8,8 +8,8 @@
  * say nothing.
  */
 #include "base/mem.h"
+#include "searchers/built_in.h"
 #include "searchers/model/parzen.h"
-#include "searchers/searcher.h"
 
 #include <assert.h>
 #include <math.h>

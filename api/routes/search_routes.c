@@ -4,7 +4,7 @@
 #include "api/view/list.h"
 #include "api/view/long_history.h"
 #include "base/mem.h"
-#include "searchers/searcher.h"
+#include "searchers/built_in.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -8,6 +8,7 @@
 #include "cli/basics/exit_code.h"
 #include "ps/rows/consistency.h"
 #include "ps/rows/rule.h"
+#include "searchers/built_in.h"
 #include "searchers/process/process_io.h"
 #include "tuner/board/strategy.h"
 

@@ -1,16 +1,13 @@
 #include "searchers/model/acquisition.h"
 
+#include "searchers/model/normal.h"
+
 #include <gsl/gsl_sf_erf.h>
 
 #include <math.h>
 
 #define HALF_LOG_2PI 0.91893853320467274178
 #define HALF_LOG_HALF_PI 0.22579135264472743236 /* log(pi / 2) / 2 */
-
-static double log_phi_cdf(double z)
-{
-    return gsl_sf_log_erfc(-z * M_SQRT1_2) - M_LN2;
-}
 
 double log_h(double z)
 {
@@ -30,7 +27,7 @@ double log_h(double z)
 
 double log_h_slope(double z)
 {
-    return exp(log_phi_cdf(z) - log_h(z));
+    return exp(normal_log_cdf(z) - log_h(z));
 }
 
 double log_ei(double mean, double sd, double best)

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/text.h"
+#include "searchers/built_in.h"
 #include "searchers/process/child_io.h"
 
 #include <assert.h>

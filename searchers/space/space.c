@@ -278,27 +278,6 @@ bool space_same(const struct space *s, const struct setting *a,
     return true;
 }
 
-double space_distance(const struct space *s, const struct setting *a,
-                      const struct setting *b)
-{
-    double sum = 0;
-
-    for (size_t i = 0; i < s->len; i++) {
-        const struct tunable *t = &s->tunable[i];
-        double d;
-
-        if (!counts(t))
-            continue;
-        if (t->type == TUNABLE_CATEGORICAL)
-            d = a->value[i] != b->value[i];
-        else
-            d = tunable_to_unit(t, a->value[i]) -
-                tunable_to_unit(t, b->value[i]);
-        sum += d * d;
-    }
-    return sqrt(sum);
-}
-
 double setting_number(const struct space *s, const struct setting *x,
                       const char *name, double fallback)
 {

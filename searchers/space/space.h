@@ -139,11 +139,6 @@ bool space_equal(const struct space *s, const struct setting *a,
 bool space_same(const struct space *s, const struct setting *a,
                 const struct setting *b);
 
-/* Euclidean distance over the acting axes in the unit cube; categories that
- * differ are 1 apart. */
-double space_distance(const struct space *s, const struct setting *a,
-                      const struct setting *b);
-
 /* Value of tunable @name as a number; a category gives its number, or its index
  * where it is a text. @fallback where the space has no such tunable. */
 double setting_number(const struct space *s, const struct setting *x,

@@ -489,28 +489,6 @@ done:
     return err;
 }
 
-enum err space_from_text(const char *text, struct space *out, struct fault *f)
-{
-    struct problems problems = {0};
-    char line[FAULT_TEXT_MAX];
-    json_t *value;
-    enum err err = json_load(text, strlen(text), &value, NULL, f);
-
-    if (err)
-        return err;
-    err = space_from_json(value, "", out, &problems);
-    json_decref(value);
-    problems_locate(&problems, text, strlen(text));
-    if (err && problems.len > 0)
-        fault_set(
-            f, err, "%s",
-            problem_text(&problems.item[0], "tunables", line, sizeof(line)));
-    else if (err)
-        fault_set(f, err, "%s", err_text(err));
-    problems_deinit(&problems);
-    return err;
-}
-
 /* ---- out ----------------------------------------------------------------- */
 
 static json_t *number_to_json(const struct tunable *t, double x)

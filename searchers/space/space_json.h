@@ -13,9 +13,6 @@
 enum err space_from_json(const json_t *tunables, const char *pointer,
                          struct space *out, struct problems *problems);
 
-/* The same from a text, first fault only; for tests and journals. */
-enum err space_from_text(const char *text, struct space *out, struct fault *f);
-
 /* As the configuration would say it, with all defaults filled in; what
  * space_from_json reads back to an equal space (but for `acts`). NULL when out
  * of memory. */

@@ -11,7 +11,7 @@
 #include "base/clock_io.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "searchers/searcher.h"
+#include "searchers/built_in.h"
 #include "searchers/space/space_json.h"
 
 #include <assert.h>

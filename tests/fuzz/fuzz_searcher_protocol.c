@@ -3,7 +3,7 @@
 #include "base/json/json.h"
 #include "base/mem.h"
 #include "searchers/process/searcher_protocol.h"
-#include "searchers/space/space_json.h"
+#include "tests/unit/fixture/space_text.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -58,7 +58,7 @@ ROOMS = {
                    "api/view api/routes",
     "cli/basics": "base base/json base/commands tuner/history",
     "cli/remote": "base base/json",
-    "cli/config": "base base/json searchers/space searchers/process ps/rows "
+    "cli/config": "base base/json searchers/space searchers searchers/process ps/rows "
                   "apps/mf apps/mlr apps/lda apps/nn tuner/board tuner/shell "
                   "api/http cli/basics",
     "cli/state": "base base/json tuner/history tuner/shell api/http api/view "

@@ -1,7 +1,7 @@
 #include "tests/sim/gates.h"
 
 #include "base/rng.h"
-#include "searchers/searcher.h"
+#include "searchers/built_in.h"
 
 #include <assert.h>
 #include <math.h>

@@ -3,9 +3,9 @@
 #include "base/json/json.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "searchers/searcher.h"
-#include "searchers/space/space_json.h"
+#include "searchers/built_in.h"
 #include "tests/sim/physics.h"
+#include "tests/unit/fixture/space_text.h"
 #include "tuner/board/strategy.h"
 
 #include <assert.h>

@@ -1,6 +1,6 @@
 #include "base/json/json.h"
 #include "base/mem.h"
-#include "searchers/searcher.h"
+#include "searchers/built_in.h"
 #include "tests/sim/sim.h"
 #include "tests/unit/fixture/check.h"
 

@@ -1,7 +1,7 @@
 /* Whole simulated runs with searchers that are slow to answer, or fail. */
 #include "base/json/json.h"
 #include "base/mem.h"
-#include "searchers/searcher.h"
+#include "searchers/built_in.h"
 #include "tests/sim/sim.h"
 #include "tests/unit/fixture/check.h"
 

@@ -3,7 +3,7 @@
  * which it is. */
 #include "base/mem.h"
 #include "base/rng.h"
-#include "searchers/searcher.h"
+#include "searchers/built_in.h"
 #include "tests/sim/sim.h"
 
 #include "tests/unit/fixture/check.h"

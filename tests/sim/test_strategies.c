@@ -3,10 +3,10 @@
  * run. */
 #include "base/json/json.h"
 #include "base/mem.h"
-#include "searchers/searcher.h"
-#include "searchers/space/space_json.h"
+#include "searchers/built_in.h"
 #include "tests/sim/sim.h"
 #include "tests/unit/fixture/check.h"
+#include "tests/unit/fixture/space_text.h"
 #include "tuner/board/strategy.h"
 #include "tuner/strategies/contest.h"
 #include "tuner/strategies/decay.h"

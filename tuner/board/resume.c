@@ -1,7 +1,7 @@
 #include "tuner/board/resume.h"
 
 #include "base/mem.h"
-#include "searchers/searcher.h"
+#include "searchers/built_in.h"
 #include "tuner/board/branches.h"
 #include "tuner/board/clockwork.h"
 #include "tuner/board/models.h"

@@ -1,7 +1,7 @@
 #include "tuner/strategies/contest_ask.h"
 
 #include "base/rng.h"
-#include "searchers/searcher.h"
+#include "searchers/built_in.h"
 #include "tuner/board/suggest.h"
 
 #include <assert.h>

@@ -1,10 +1,10 @@
 #include "base/json/json.h"
 #include "base/mem.h"
-#include "searchers/searcher.h"
-#include "searchers/space/space_json.h"
+#include "searchers/built_in.h"
 
 #include "tests/unit/fixture/check.h"
 #include "tests/unit/fixture/searcher_suite.h"
+#include "tests/unit/fixture/space_text.h"
 
 #include <math.h>
 

@@ -1,9 +1,9 @@
 #include "base/mem.h"
+#include "searchers/built_in.h"
 #include "searchers/model/sobol.h"
-#include "searchers/searcher.h"
-#include "searchers/space/space_json.h"
 
 #include "tests/unit/fixture/check.h"
+#include "tests/unit/fixture/space_text.h"
 
 #include <math.h>
 

@@ -1,8 +1,8 @@
 #include "base/mem.h"
 #include "searchers/model/normal.h"
 #include "searchers/model/parzen.h"
-#include "searchers/space/space_json.h"
 #include "tests/unit/fixture/check.h"
+#include "tests/unit/fixture/space_text.h"
 
 #include <math.h>
 

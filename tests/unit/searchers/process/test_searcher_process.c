@@ -11,10 +11,10 @@
 #include "searchers/process/child_io.h"
 #include "searchers/process/plugin_host_io.h"
 #include "searchers/process/process_io.h"
-#include "searchers/space/space_json.h"
 
 #include "tests/unit/fixture/check.h"
 #include "tests/unit/fixture/searcher_suite.h"
+#include "tests/unit/fixture/space_text.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -5,6 +5,7 @@
 #include "searchers/space/space_json.h"
 
 #include "tests/unit/fixture/check.h"
+#include "tests/unit/fixture/space_text.h"
 
 #include <math.h>
 
@@ -53,7 +54,7 @@ static void space_unit_cube_round_trips(void **state)
 
     rng_init(&rng, 1);
     for (int i = 0; i < 20000; i++) {
-        double u[TUNABLES_MAX], v[TUNABLES_MAX];
+        double u[TUNABLES_MAX], v[TUNABLES_MAX], w[TUNABLES_MAX];
         struct setting x, y;
 
         for (int k = 0; k < TUNABLES; k++)
@@ -62,7 +63,9 @@ static void space_unit_cube_round_trips(void **state)
         assert_int_equal(space_check(s, &x, NULL), ERR_OK);
         assert_int_equal(space_to_unit(s, &x, v), TUNABLES);
         space_from_unit(s, v, &y);
-        assert_true(space_distance(s, &x, &y) < 1e-9);
+        space_to_unit(s, &y, w);
+        for (int k = 0; k < TUNABLES; k++)
+            assert_true(fabs(w[k] - v[k]) < 1e-9);
         assert_true(x.value[LAYERS] == y.value[LAYERS]);
         assert_true(x.value[UNITS] == y.value[UNITS]);
         assert_true(x.value[BATCH] == y.value[BATCH]);
@@ -226,23 +229,6 @@ static void space_same_regards_what_acts(void **state)
     assert_int_equal(space_dims(s), 7);
     space_default(s, &a);
     assert_true(a.value[LAYERS] == 1);
-    assert_true(space_distance(s, &a, &b) == 0);
-}
-
-/* Distance is measured in the scale; categories are one apart. */
-static void space_distance_is_in_the_scale(void **state)
-{
-    const struct space *s = *state;
-    struct setting a, b;
-
-    space_default(s, &a);
-    a.value[LR] = 1e-5;
-    b = a;
-    b.value[LR] = 1e-3;
-    assert_true(fabs(space_distance(s, &a, &b) - 0.4) < 1e-9);
-    b = a;
-    b.value[RULE] = 2;
-    assert_true(space_distance(s, &a, &b) == 1);
 }
 
 /* The number of settings is the product; a continuum makes it unbounded. */
@@ -546,7 +532,6 @@ int main(void)
         SPACE_TEST(space_check_names_the_culprit),
         SPACE_TEST(space_conditions_reach_through_chains),
         SPACE_TEST(space_same_regards_what_acts),
-        SPACE_TEST(space_distance_is_in_the_scale),
         SPACE_TEST(space_size_is_the_product),
         SPACE_TEST(setting_json_round_trips),
         SPACE_TEST(setting_from_json_tells_all_faults),

@@ -2,7 +2,7 @@
  * training system, what is journaled, what is cut short. */
 #include "base/mem.h"
 #include "searchers/searcher.h"
-#include "searchers/space/space_json.h"
+#include "tests/unit/fixture/space_text.h"
 #include "tuner/board/strategy.h"
 #include "tuner/board/tuner.h"
 #include "tuner/history/history.h"

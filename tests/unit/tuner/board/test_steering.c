@@ -1,7 +1,7 @@
 /* Steering, by hand: commands to tuners that wait for their training system,
  * before and after a loss of it. */
-#include "searchers/searcher.h"
-#include "searchers/space/space_json.h"
+#include "searchers/built_in.h"
+#include "tests/unit/fixture/space_text.h"
 #include "tuner/board/strategy.h"
 #include "tuner/board/tuner.h"
 #include "tuner/history/history.h"

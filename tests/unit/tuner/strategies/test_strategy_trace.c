@@ -3,9 +3,9 @@
  * as a change of text. */
 #include "base/json/json.h"
 #include "base/mem.h"
-#include "searchers/searcher.h"
-#include "searchers/space/space_json.h"
+#include "searchers/built_in.h"
 #include "tests/sim/sim.h"
+#include "tests/unit/fixture/space_text.h"
 #include "tuner/board/board.h"
 #include "tuner/board/strategy.h"
 
