@@ -47,8 +47,9 @@ struct pool_block *pages_find(const struct pool_item *root, uint64_t c)
 {
     const struct page_node *node = (const struct page_node *)root;
 
-    if (!node || !spans(node->level, c))
+    if (!node)
         return NULL;
+    assert(spans(node->level, c));
     for (unsigned level = node->level; level > 0; level--) {
         node = node_of(node->child[child_of(c, level)]);
         if (!node)
@@ -83,18 +84,6 @@ static struct page_node *node_copy(const struct pages_classes *from,
     return node;
 }
 
-/* Puts roots on top until the tree is as high as its table. */
-static void raise_root(const struct pages_classes *from,
-                       struct pool_item **root, unsigned level)
-{
-    while (*root && node_of(*root)->level < level) {
-        struct page_node *top = node_new(from, node_of(*root)->level + 1);
-
-        top->child[0] = *root;
-        *root = &top->item;
-    }
-}
-
 /* The node at *@at, private to the caller; made where there is none. */
 static struct page_node *own_node(const struct pages_classes *from,
                                   struct pool_item **at, unsigned level)
@@ -115,7 +104,6 @@ struct pool_item **pages_own(const struct pages_classes *from,
     struct pool_item **at = root;
 
     assert(spans(level, c));
-    raise_root(from, root, level);
     for (;; level--) {
         struct page_node *node = own_node(from, at, level);
 

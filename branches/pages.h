@@ -4,9 +4,8 @@
  * chunks. Every node and chunk counts the nodes (or version records) that refer
  * to it, so that a whole tree is shared by one count and a write copies one
  * path from the root down. A missing node or chunk (NULL) stands for rows that
- * nobody has written: the table's initial chunk. Because of that a tree may be
- * lower than its table has become by growing; a write beyond it puts a root on
- * top.
+ * nobody has written: the table's initial chunk. Trees of one table have one
+ * height.
  *
  * A tree is held by its root's item (a struct page_node), NULL when empty.
  */
@@ -48,7 +47,7 @@ struct pool_block *pages_find(const struct pool_item *root, uint64_t c);
 
 /* Makes the path to chunk @c the caller's alone (which must own the only
  * reference to *@root, or to what it replaces there) and returns where the
- * chunk is noted. @level is the table's level now. Takes at most the nodes of
+ * chunk is noted. @level is the table's. Takes at most the nodes of
  * the path; cost: a copy of each shared node. */
 struct pool_item **pages_own(const struct pages_classes *from,
                              struct pool_item **root, unsigned level,

@@ -54,7 +54,6 @@ static void slab_deinit(struct pool *p, struct pool_slab *slab)
 {
     block_open(slab->base, slab->bytes);
     p->ops->unmap(slab->base, slab->bytes);
-    mem_free(slab->items);
 }
 
 void pool_deinit(struct pool *p)
@@ -129,55 +128,18 @@ static bool missing_bytes(const struct pool *p, const uint64_t need[],
 
 /* ---- slabs --------------------------------------------------------------- */
 
-/* Room for one more slab's record, and the slab. Errors: ERR_NOMEM. */
-static enum err slab_init(struct pool *p, size_t bytes, struct pool_slab *out)
+/* One more slab. Errors: ERR_NOMEM; nothing changed. */
+static enum err add_slab(struct pool *p, size_t bytes, unsigned char **base)
 {
-    *out = (struct pool_slab){.bytes = bytes};
     if (mem_grow((void **)&p->slab, &p->slabs_capacity, sizeof(*p->slab),
                  p->slabs + 1))
         return ERR_NOMEM;
-    out->items = mem_calloc(p->classes, sizeof(*out->items));
-    if (!out->items)
+    *base = p->ops->map(bytes);
+    if (!*base)
         return ERR_NOMEM;
-    out->base = p->ops->map(bytes);
-    if (out->base)
-        return ERR_OK;
-    mem_free(out->items);
-    return ERR_NOMEM;
-}
-
-/* How many slabs begin at or before @address. */
-static size_t slabs_up_to(const struct pool *p, const void *address)
-{
-    size_t low = 0, high = p->slabs;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (p->slab[middle].base <= (const unsigned char *)address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-static void slab_insert(struct pool *p, const struct pool_slab *slab)
-{
-    size_t at = slabs_up_to(p, slab->base);
-
-    memmove(&p->slab[at + 1], &p->slab[at], (p->slabs - at) * sizeof(*p->slab));
-    p->slab[at] = *slab;
-    p->slabs++;
-    p->bytes += slab->bytes;
-}
-
-static struct pool_slab *slab_of(struct pool *p, const struct pool_item *item)
-{
-    size_t at = slabs_up_to(p, item);
-
-    assert(at > 0);
-    return &p->slab[at - 1];
+    p->slab[p->slabs++] = (struct pool_slab){*base, bytes};
+    p->bytes += bytes;
+    return ERR_OK;
 }
 
 /* Puts @count items at @items, with their blocks at @blocks, on the free list:
@@ -200,120 +162,40 @@ static void carve_class(struct pool_class *c, uint64_t count,
     c->total += count;
 }
 
-/* All blocks come first, since they want the alignment. */
-static void carve(struct pool *p, const struct pool_slab *slab)
+/* All that is missing of each class, in a slab of just its bytes. Blocks come
+ * first, since they want the alignment. */
+static void carve(struct pool *p, const uint64_t need[], unsigned char *base,
+                  size_t bytes)
 {
-    unsigned char *blocks = slab->base, *items = slab->base;
+    unsigned char *blocks = base, *items = base;
 
     for (size_t i = 0; i < p->classes; i++)
-        items += slab->items[i] * p->class[i].block_bytes;
+        items += missing(&p->class[i], need[i]) * p->class[i].block_bytes;
     for (size_t i = 0; i < p->classes; i++) {
-        carve_class(&p->class[i], slab -> items[i], items, blocks);
-        items += slab->items[i] * p->class[i].item_bytes;
-        blocks += slab->items[i] * p->class[i].block_bytes;
+        uint64_t n = missing(&p->class[i], need[i]);
+
+        carve_class(&p->class[i], n, items, blocks);
+        items += n * p->class[i].item_bytes;
+        blocks += n * p->class[i].block_bytes;
     }
-    assert(items == slab->base + slab->bytes);
+    assert(items == base + bytes);
 }
 
-/* ---- giving slabs back --------------------------------------------------- */
-
-static void count_free_items(struct pool *p)
+enum err pool_ensure(struct pool *p, const uint64_t need[])
 {
-    for (size_t i = 0; i < p->slabs; i++)
-        p->slab[i].free = 0;
-    for (size_t i = 0; i < p->classes; i++)
-        for (struct pool_item *f = p->class[i].free; f; f = f->next)
-            slab_of(p, f)->free++;
-}
-
-/* Is nothing of the slab in use, and can each class do without it? */
-static bool may_go(const struct pool *p, const struct pool_slab *slab,
-                   const uint64_t keep[])
-{
-    uint64_t items = 0;
-
-    for (size_t i = 0; i < p->classes; i++) {
-        if (slab->items[i] > 0 && p->class[i].total - slab->items[i] < keep[i])
-            return false;
-        items += slab->items[i];
-    }
-    return items == slab->free;
-}
-
-/* Takes the items of slabs that go (free is UINT64_MAX) from the free lists. */
-static void forget_items(struct pool *p)
-{
-    for (size_t i = 0; i < p->classes; i++) {
-        struct pool_item **link = &p->class[i].free, *item;
-
-        while ((item = *link)) {
-            if (slab_of(p, item)->free == UINT64_MAX)
-                *link = item->next;
-            else
-                link = &item->next;
-        }
-    }
-}
-
-/* Gives back every slab that may go. */
-static void shrink(struct pool *p, const uint64_t keep[])
-{
-    size_t stay = 0;
-
-    count_free_items(p);
-    for (size_t i = 0; i < p->slabs; i++) {
-        if (!may_go(p, &p->slab[i], keep))
-            continue;
-        p->slab[i].free = UINT64_MAX;
-        p->bytes -= p->slab[i].bytes;
-        for (size_t k = 0; k < p->classes; k++)
-            p->class[k].total -= p->slab[i].items[k];
-    }
-    forget_items(p);
-    for (size_t i = 0; i < p->slabs; i++) {
-        if (p->slab[i].free == UINT64_MAX)
-            slab_deinit(p, &p->slab[i]);
-        else
-            p->slab[stay++] = p->slab[i];
-    }
-    p->slabs = stay;
-}
-
-/* Bytes that are missing and fit; shrinks the pool where that helps. */
-static enum err make_room(struct pool *p, const uint64_t need[],
-                          const uint64_t keep[], uint64_t bytes_max,
-                          uint64_t *bytes)
-{
-    for (int tries = 0; tries < 2; tries++) {
-        if (tries > 0)
-            shrink(p, keep);
-        if (!missing_bytes(p, need, bytes))
-            return ERR_LIMIT;
-        if (*bytes == 0 ||
-            (p->bytes <= bytes_max && *bytes <= bytes_max - p->bytes))
-            return ERR_OK;
-    }
-    return ERR_LIMIT;
-}
-
-enum err pool_ensure(struct pool *p, const uint64_t need[],
-                     const uint64_t keep[], uint64_t bytes_max)
-{
-    struct pool_slab slab;
+    unsigned char *base;
     uint64_t bytes;
     enum err err;
 
-    err = make_room(p, need, keep, bytes_max, &bytes);
-    if (err || bytes == 0)
-        return err;
-    err = slab_init(p, bytes, &slab);
-    if (err)
-        return err;
-    for (size_t i = 0; i < p->classes; i++)
-        slab.items[i] = missing(&p->class[i], need[i]);
-    slab_insert(p, &slab);
-    carve(p, &slab);
-    return ERR_OK;
+    assert(p->classes > 0);
+    if (!missing_bytes(p, need, &bytes))
+        return ERR_LIMIT;
+    if (bytes == 0)
+        return ERR_OK;
+    err = add_slab(p, bytes, &base);
+    if (!err)
+        carve(p, need, base, bytes);
+    return err;
 }
 
 /* ---- items --------------------------------------------------------------- */

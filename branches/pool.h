@@ -3,9 +3,8 @@
  * Things of one size form a class. Memory comes in slabs that hold exactly the
  * items asked for, of all classes at once, so that the pool is never larger
  * than the largest reservation was; freed items go to their class's free list.
- * Slabs go back to the system with the pool, or when items of other classes
- * need their room. Taking an item never fails: the caller has asked pool_ensure
- * for it before.
+ * Slabs go back to the system with the pool. Taking an item never fails: the
+ * caller has asked pool_ensure for it before.
  *
  * One owner thread.
  */
@@ -49,15 +48,13 @@ struct pool_class {
 struct pool_slab {
     unsigned char *base;
     size_t bytes;
-    uint64_t *items; /* owned, [classes]: how many of each lie in it */
-    uint64_t free;   /* while slabs are given back: items that are free */
 };
 
 struct pool {
     const struct slab_ops *ops; /* borrowed */
     struct pool_class *class;   /* owned */
     size_t classes, classes_capacity;
-    struct pool_slab *slab; /* owned, in the order of their addresses */
+    struct pool_slab *slab; /* owned */
     size_t slabs, slabs_capacity;
     uint64_t bytes; /* of all items, used and free */
 };
@@ -75,13 +72,10 @@ enum err pool_add_blocks(struct pool *p, uint64_t block_bytes, size_t *out);
 uint64_t pool_class_bytes(const struct pool *p, size_t class);
 
 /* Has at least @need[c] items of each class c in the pool, used and free
- * together. Where that would make the pool larger than @bytes_max, slabs that
- * are wholly free go back first, as far as @keep[c] items of each class stay.
- * No class may be added after the first call.
- * Errors: ERR_LIMIT, ERR_NOMEM; the pool may then have shrunk, but not below
- * @keep. Cost: one slab, touched; all free items when slabs go back. */
-enum err pool_ensure(struct pool *p, const uint64_t need[],
-                     const uint64_t keep[], uint64_t bytes_max);
+ * together. No class may be added after the first call.
+ * Errors: ERR_LIMIT (more bytes than there can be), ERR_NOMEM; nothing changed.
+ * Cost: one slab, touched. */
+enum err pool_ensure(struct pool *p, const uint64_t need[]);
 
 /* An item with refs 1 and seen 0; what follows is undefined. pool_ensure has
  * granted it (asserted). */

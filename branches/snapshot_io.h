@@ -93,10 +93,9 @@ uint32_t snapshot_seal(const struct snapshot_file *file);
 
 /* Makes the file's state the new BRANCH_TRAINING branch @id of @s, bit for bit
  * (store_seal then makes it a kept one). The tables of @s must be those of the
- * file, rows and initial rows included (store_grow first where a table had
- * grown). Owner's thread; another branch may be active and stays so. On error
- * the store is as it was. Errors: ERR_FORMAT (other tables, too), ERR_IO, and
- * those of store_create. */
+ * file, rows and initial rows included. Owner's thread; another branch may be
+ * active and stays so. On error the store is as it was. Errors: ERR_FORMAT
+ * (other tables, too), ERR_IO, and those of store_create. */
 enum err snapshot_restore(struct snapshot_file *file, struct store *s,
                           branch_id id, struct fault *f);
 

@@ -75,11 +75,6 @@ bool store_layout_shape(const struct store_layout *layout,
            bytes <= INT64_MAX / 2;
 }
 
-static uint64_t chunks_of(const struct table *t, uint64_t rows)
-{
-    return divide_up(rows, (uint64_t)1 << t->map.row_shift);
-}
-
 /* What @chunks chunks of a table and the nodes above them cost one version;
  * false on overflow. */
 static bool table_unit_bytes(const struct store *s, const struct table *t,
@@ -189,43 +184,27 @@ uint64_t store_chunk_bytes(const struct store *s, store_table table)
 
 /* ---- reservation --------------------------------------------------------- */
 
-/* Do @units units of @unit_bytes and the initial chunks fit? */
-static bool within_limit(const struct store *s, uint64_t unit_bytes,
-                         uint64_t units)
+/* Do @units units and the initial chunks fit? */
+static bool within_limit(const struct store *s, uint64_t units)
 {
     uint64_t bytes;
 
-    return !__builtin_mul_overflow(units, unit_bytes, &bytes) &&
+    return !__builtin_mul_overflow(units, s->unit_bytes, &bytes) &&
            !__builtin_add_overflow(bytes, s->fixed_bytes, &bytes) &&
            bytes <= s->limit_bytes;
 }
 
-/* Works out how many items of each class @units units take when @grown (or no
- * table) has @chunks chunks. */
-static void work_out(const struct store *s, uint64_t units,
-                     const struct table *grown, uint64_t chunks,
-                     uint64_t items[])
+/* Works out how many items of each class @units units take. */
+static void work_out(const struct store *s, uint64_t units, uint64_t items[])
 {
     memset(items, 0, s->pool.classes * sizeof(*items));
     items[s->version_class] = units;
     for (size_t i = 0; i < s->tables; i++) {
         const struct table *t = &s->table[i];
-        uint64_t n = t == grown ? chunks : t->map.chunks;
 
-        items[s->node_class] += units * pages_nodes(n);
-        items[t->from.chunk] += units * n + 1; /* and the initial chunk */
+        items[s->node_class] += units * pages_nodes(t->map.chunks);
+        items[t->from.chunk] += units * t->map.chunks + 1; /* and initial */
     }
-}
-
-/* The memory of @units units when @grown has @chunks chunks. What is reserved
- * now stays in any case. */
-static enum err ensure(struct store *s, uint64_t units,
-                       const struct table *grown, uint64_t chunks)
-{
-    work_out(s, s->units, NULL, 0, s->keep);
-    work_out(s, units, grown, chunks, s->need);
-    s->capacity = s->units; /* until it is known to be more */
-    return pool_ensure(&s->pool, s->need, s->keep, s->limit_bytes);
 }
 
 /* The memory of @units units. Errors: ERR_LIMIT, ERR_NOMEM; nothing changed. */
@@ -233,11 +212,12 @@ static enum err take_memory(struct store *s, uint64_t units)
 {
     enum err err;
 
-    if (!within_limit(s, s->unit_bytes, units))
+    if (!within_limit(s, units))
         return ERR_LIMIT;
     if (units <= s->capacity)
         return ERR_OK;
-    err = ensure(s, units, NULL, 0);
+    work_out(s, units, s->need);
+    err = pool_ensure(&s->pool, s->need);
     if (!err)
         s->capacity = units;
     return err;
@@ -351,7 +331,6 @@ void store_free(struct store *s)
         table_deinit(&s->table[i]);
     mem_free(s->table);
     mem_free(s->need);
-    mem_free(s->keep);
     pool_deinit(&s->pool);
     mem_free(s);
 }
@@ -381,9 +360,7 @@ static enum err start(struct store *s)
                              &s->version_class);
     if (!err && !s->need)
         s->need = mem_calloc(s->pool.classes, sizeof(*s->need));
-    if (!err && !s->keep)
-        s->keep = mem_calloc(s->pool.classes, sizeof(*s->keep));
-    if (!err && (!s->need || !s->keep))
+    if (!err && !s->need)
         err = ERR_NOMEM;
     if (!err)
         err = take_memory(s, 1);
@@ -517,36 +494,4 @@ const unsigned char *store_chunk_written(const struct store *s, branch_id id,
     assert(slot != NULL && table < s->tables);
     block = pages_find(slot->version->root[table], c);
     return block ? block->bytes : NULL;
-}
-
-/* ---- growing ------------------------------------------------------------- */
-
-/* Trees are left as they are: what they do not reach is the initial chunk. */
-enum err store_grow(struct store *s, store_table table, uint64_t rows)
-{
-    struct table *t = &s->table[table];
-    uint64_t chunks, before, after;
-    struct map_arrays arrays;
-    enum err err;
-
-    assert(s->started && table < s->tables && rows >= t->layout.rows);
-    chunks = chunks_of(t, rows);
-    if (!table_unit_bytes(s, t, t->map.chunks, &before) ||
-        !table_unit_bytes(s, t, chunks, &after))
-        return ERR_LIMIT;
-    after += s->unit_bytes - before;
-    err = map_arrays_new(chunks, &arrays);
-    if (!err && !within_limit(s, after, s->units))
-        err = ERR_LIMIT;
-    if (!err)
-        err = ensure(s, s->units, t, chunks);
-    if (err) {
-        map_arrays_free(&arrays);
-        return err;
-    }
-    s->unit_bytes = after;
-    t->layout.rows = rows;
-    t->level = pages_level(chunks);
-    map_enlarge(t, rows, chunks, &arrays);
-    return ERR_OK;
 }

@@ -40,7 +40,7 @@ struct store;
 
 /* Layout of a table in this shard. */
 struct store_layout {
-    uint64_t rows;      /* may grow later: store_grow */
+    uint64_t rows;
     uint32_t row_bytes; /* values and slots together; >= 1 */
     /* Rows a chunk is the largest power of two that fits in it; a row that is
      * wider has a chunk of its own. 0 means STORE_CHUNK_BYTES. */
@@ -145,10 +145,8 @@ enum err store_prepare(struct store *s, uint32_t branches);
  * @parent is active its maps stay valid for reading; its next write to a chunk
  * copies. Cost: one count, whatever the state's size, and two pointers a table
  * when the active branch's own chunks become shared.
- * Errors: ERR_LIMIT (reservation or STORE_BRANCHES_MAX; after one of several
- * tables has grown also where what is free lies scattered in pieces of the
- * other tables' sizes), ERR_NOENT (@parent), ERR_EXIST (@child), ERR_NOMEM;
- * nothing changed. */
+ * Errors: ERR_LIMIT (reservation or STORE_BRANCHES_MAX), ERR_NOENT (@parent),
+ * ERR_EXIST (@child), ERR_NOMEM; nothing changed. */
 enum err store_fork(struct store *s, branch_id child, branch_id parent,
                     enum branch_type type);
 
@@ -168,7 +166,7 @@ enum err store_activate(struct store *s, branch_id id);
 branch_id store_active(const struct store *s);
 
 /* The active branch's map of @table: borrowed, valid until the next
- * store_activate, store_grow or store_drop of the active branch. */
+ * store_activate or store_drop of the active branch. */
 const struct store_map *store_map(const struct store *s, store_table table);
 
 /* Makes chunk @c of the active branch private (copying it if it is shared) and
@@ -181,11 +179,6 @@ unsigned char *store_privatize(struct store *s, store_table table, uint64_t c);
  * Owner only. */
 unsigned char *store_chunk_write(struct store *s, branch_id id,
                                  store_table table, uint64_t c);
-
-/* More rows for @table, in every branch, as its initial row; @rows is not less
- * than it was (asserted). A background reader of a kept branch is not
- * disturbed. Errors: ERR_LIMIT, ERR_NOMEM; nothing changed. */
-enum err store_grow(struct store *s, store_table table, uint64_t rows);
 
 /* Read access to any branch for the snapshot writer (a kept branch, from
  * another thread) and for row reads through the control protocol (owner). */

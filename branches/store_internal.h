@@ -70,11 +70,11 @@ struct store {
     struct table *table; /* owned */
     size_t tables, tables_capacity;
 
-    uint64_t unit_bytes;   /* one version's worst case */
-    uint64_t fixed_bytes;  /* initial chunks */
-    uint64_t units;        /* reserved */
-    uint64_t capacity;     /* units that the pool has the memory for */
-    uint64_t *need, *keep; /* owned, [classes]: room to work out a request */
+    uint64_t unit_bytes;  /* one version's worst case */
+    uint64_t fixed_bytes; /* initial chunks */
+    uint64_t units;       /* reserved */
+    uint64_t capacity;    /* units that the pool has the memory for */
+    uint64_t *need;       /* owned, [classes]: room to work out a request */
 
     struct version *versions; /* the first of a list */
     struct branch_slot slot[STORE_BRANCHES_MAX];
@@ -107,11 +107,6 @@ void map_arrays_free(struct map_arrays *arrays);
 
 /* Every chunk is the initial one. */
 void map_reset(struct table *t);
-
-/* Lets @t have @rows rows in @chunks chunks, in @arrays (transferred); what was
- * mapped stays, the rest is the initial chunk. */
-void map_enlarge(struct table *t, uint64_t rows, uint64_t chunks,
-                 struct map_arrays *arrays);
 
 /* No chunk of the active branch is its own any more. Cost: O(tables). */
 void map_disown(struct store *s);

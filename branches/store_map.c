@@ -92,27 +92,6 @@ void map_reset(struct table *t)
     set_initial(t, 0, t->map.chunks);
 }
 
-void map_enlarge(struct table *t, uint64_t rows, uint64_t chunks,
-                 struct map_arrays *arrays)
-{
-    struct map_arrays old = {t->map.chunk, t->map.own, t->spare};
-    uint64_t before = t->map.chunks;
-
-    assert(chunks >= before);
-    t->map.chunk = arrays->chunk;
-    t->map.own = arrays->own;
-    t->spare = arrays->spare;
-    t->spare_dirty = false;
-    t->map.rows = rows;
-    t->map.chunks = chunks;
-    for (uint64_t c = 0; c < before; c++)
-        atomic_init(&t->map.chunk[c], atomic_load(&old.chunk[c]));
-    for (uint64_t w = 0; w < words_of(before); w++)
-        atomic_init(&t->map.own[w], atomic_load(&old.own[w]));
-    set_initial(t, before, chunks);
-    map_arrays_free(&old);
-}
-
 /* ---- activation ---------------------------------------------------------- */
 
 /* Where the branch that was active refers to the same node as the new one, the
@@ -188,19 +167,10 @@ static void refill_node(const struct refill *r, const struct pool_item *item,
 static void refill(const struct refill *r, const struct pool_item *root,
                    const struct pool_item *old, bool own)
 {
-    unsigned level;
-    uint64_t chunks = r->table->map.chunks;
+    unsigned level = r->table->level;
 
-    if (!root) {
-        refill_initial(r, 0, chunks);
-        return;
-    }
-    level = ((const struct page_node *)root)->level;
-    if (old && ((const struct page_node *)old)->level != level)
-        old = NULL; /* one of them is from before the table grew */
+    assert(!root || ((const struct page_node *)root)->level == level);
     refill_node(r, root, old, level, 0, own);
-    if (span_of(level) < chunks)
-        refill_initial(r, span_of(level), chunks - span_of(level));
 }
 
 enum err store_activate(struct store *s, branch_id id)

@@ -200,12 +200,21 @@ static enum err init_rows(struct host *h, struct fault *f)
 static enum err take_facts(struct host *h, const struct host_config *c,
                            struct fault *f)
 {
+    enum err err;
+
     h->facts.branch_bytes = ps_branch_bytes(h->ps);
     h->facts.limit_bytes = ps_limit_bytes(h->ps);
     h->facts.branches_max = ps_branches_max(h->ps);
     if (c->evaluate)
         return ps_load(h->ps, c->evaluate, f);
-    return ps_require_models(h->ps, HOST_MODELS_MIN, f);
+    err = ps_require_models(h->ps, HOST_MODELS_MIN, f);
+    if (err)
+        return err;
+    /* The first trial's time is not to be spent on getting its memory. */
+    err = ps_prepare(h->ps, 1);
+    return err ? fault_set(f, err, "memory of a first branch: %s",
+                           err_text(err))
+               : ERR_OK;
 }
 
 static enum err open_app(struct host *h, const struct host_config *c,

@@ -1,29 +1,15 @@
 #include "ps/nodes/access.h"
 
 #include "base/mem.h"
-#include "base/rng.h"
-#include "ps/rows/rowset.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What one worker touched. */
-struct toucher {
-    uint32_t *clocks; /* [rows] in how many it touched the row */
-    uint64_t touched; /* rows */
-    struct rowset read;
-    uint64_t *row; /* [n] those it read, in that order */
-    size_t n, room;
-    struct rowset now; /* touched in this clock */
-    uint64_t *now_row; /* [now_n] the same */
-    size_t now_n, now_room;
-};
-
 struct access {
     uint64_t rows;
     uint32_t nodes, workers;
-    struct toucher *toucher; /* [workers] */
+    uint32_t **clocks; /* [workers][rows] in how many it touches the row */
 };
 
 /* ---- gathering ----------------------------------------------------------- */
@@ -32,14 +18,9 @@ void access_free(struct access *a)
 {
     if (!a)
         return;
-    for (uint32_t i = 0; a->toucher && i < a->workers; i++) {
-        mem_free(a->toucher[i].clocks);
-        mem_free(a->toucher[i].row);
-        mem_free(a->toucher[i].now_row);
-        rowset_deinit(&a->toucher[i].now);
-        rowset_deinit(&a->toucher[i].read);
-    }
-    mem_free(a->toucher);
+    for (uint32_t i = 0; a->clocks && i < a->workers; i++)
+        mem_free(a->clocks[i]);
+    mem_free(a->clocks);
     mem_free(a);
 }
 
@@ -48,23 +29,22 @@ enum err access_new(uint64_t rows, uint32_t nodes, uint32_t workers,
 {
     struct access *a = mem_calloc(1, sizeof(*a));
 
-    assert(nodes >= 1 && workers >= nodes && workers % nodes == 0);
+    assert(nodes >= 1 && workers >= nodes);
+    assert(workers % nodes == 0);
     if (!a)
         return ERR_NOMEM;
     a->rows = rows;
     a->nodes = nodes;
     a->workers = workers;
-    a->toucher = mem_calloc(workers, sizeof(*a->toucher));
-    for (uint32_t i = 0; a->toucher && i < workers; i++) {
-        a->toucher[i].clocks = mem_calloc(rows + 1, sizeof(uint32_t));
-        if (!a->toucher[i].clocks ||
-            rowset_init(&a->toucher[i].now, rows) != ERR_OK ||
-            rowset_init(&a->toucher[i].read, rows) != ERR_OK) {
+    a->clocks = mem_calloc(workers, sizeof(*a->clocks));
+    for (uint32_t i = 0; a->clocks && i < workers; i++) {
+        a->clocks[i] = mem_calloc(rows + 1, sizeof(**a->clocks));
+        if (!a->clocks[i]) {
             access_free(a);
             return ERR_NOMEM;
         }
     }
-    if (!a->toucher) {
+    if (!a->clocks) {
         access_free(a);
         return ERR_NOMEM;
     }
@@ -72,74 +52,17 @@ enum err access_new(uint64_t rows, uint32_t nodes, uint32_t workers,
     return ERR_OK;
 }
 
-/* Two sets of rows, a bit each. */
 uint64_t access_bytes(uint64_t rows, uint32_t workers)
 {
-    return workers * (rows * sizeof(uint32_t) + rows / 4);
-}
-
-static enum err note_read(struct toucher *t, uint64_t row)
-{
-    if (rowset_has(&t->read, row))
-        return ERR_OK;
-    if (mem_grow((void **)&t->row, &t->room, sizeof(*t->row), t->n + 1) != 0)
-        return ERR_NOMEM;
-    rowset_add(&t->read, row);
-    t->row[t->n++] = row;
-    return ERR_OK;
-}
-
-static enum err note_touch(struct toucher *t, uint64_t row)
-{
-    if (rowset_has(&t->now, row))
-        return ERR_OK;
-    if (mem_grow((void **)&t->now_row, &t->now_room, sizeof(*t->now_row),
-                 t->now_n + 1) != 0)
-        return ERR_NOMEM;
-    rowset_add(&t->now, row);
-    t->now_row[t->now_n++] = row;
-    t->touched += t->clocks[row]++ == 0;
-    return ERR_OK;
-}
-
-enum err access_note(struct access *a, uint32_t worker, uint64_t row,
-                     bool reads)
-{
-    struct toucher *t = &a->toucher[worker];
-    enum err err = ERR_OK;
-
-    assert(worker < a->workers && row < a->rows);
-    if (reads)
-        err = note_read(t, row);
-    return err ? err : note_touch(t, row);
+    return workers * rows * sizeof(uint32_t);
 }
 
 void access_weigh(struct access *a, uint32_t worker, uint64_t row,
                   uint32_t clocks)
 {
-    struct toucher *t = &a->toucher[worker];
-
-    assert(worker < a->workers && row < a->rows);
-    t->touched -= t->clocks[row] > 0;
-    t->clocks[row] = clocks;
-    t->touched += clocks > 0;
-}
-
-void access_end_clock(struct access *a, uint32_t worker)
-{
-    struct toucher *t = &a->toucher[worker];
-
     assert(worker < a->workers);
-    for (size_t i = 0; i < t->now_n; i++)
-        rowset_remove(&t->now, t->now_row[i]);
-    t->now_n = 0;
-}
-
-const uint64_t *access_rows(const struct access *a, uint32_t worker, size_t *n)
-{
-    assert(worker < a->workers);
-    *n = a->toucher[worker].n;
-    return a->toucher[worker].row;
+    assert(row < a->rows);
+    a->clocks[worker][row] = clocks;
 }
 
 /* ---- where rows should lie ----------------------------------------------- */
@@ -152,8 +75,8 @@ static uint32_t clocks_of_node(const struct access *a, uint32_t node,
     uint32_t each = a->workers / a->nodes, most = 0;
 
     for (uint32_t i = node * each; i < (node + 1) * each; i++)
-        if (a->toucher[i].clocks[row] > most)
-            most = a->toucher[i].clocks[row];
+        if (a->clocks[i][row] > most)
+            most = a->clocks[i][row];
     return most;
 }
 
@@ -212,7 +135,7 @@ static uint32_t choose(const struct access *a, uint64_t row,
 static bool is_touched(const struct access *a, uint64_t row)
 {
     for (uint32_t i = 0; i < a->workers; i++)
-        if (a->toucher[i].clocks[row])
+        if (a->clocks[i][row])
             return true;
     return false;
 }
@@ -256,66 +179,4 @@ enum err access_place(const struct access *a, const uint64_t first[],
     mem_free(wish);
     mem_free(left);
     return ERR_OK;
-}
-
-/* ---- what a worker keeps ------------------------------------------------- */
-
-bool access_is_contended(const struct access *a, uint32_t worker, uint64_t row,
-                         double bound)
-{
-    uint32_t each = a->workers / a->nodes, others = 0;
-    uint32_t begin = worker / each * each;
-
-    assert(worker < a->workers && row < a->rows && bound > 0);
-    if (a->toucher[worker].clocks[row] == 0)
-        return false;
-    for (uint32_t i = begin; i < begin + each; i++)
-        others += i != worker && a->toucher[i].clocks[row] > 0;
-    return others > 0 &&
-           1.0 / (double)a->toucher[worker].touched > bound / (double)others;
-}
-
-/* ---- finding a row ------------------------------------------------------- */
-
-enum err access_index_init(struct access_index *x, const uint64_t row[],
-                           size_t n)
-{
-    uint64_t room = 16;
-
-    assert(n < ACCESS_NONE);
-    while (room < 2 * (uint64_t)n)
-        room *= 2;
-    x->mask = room - 1;
-    x->row = mem_calloc(room, sizeof(*x->row));
-    x->slot = mem_calloc(room, sizeof(*x->slot));
-    if (!x->row || !x->slot) {
-        access_index_deinit(x);
-        return ERR_NOMEM;
-    }
-    for (size_t i = 0; i < n; i++) {
-        uint64_t at = rng_mix(0, row[i]) & x->mask;
-
-        while (x->row[at])
-            at = (at + 1) & x->mask;
-        x->row[at] = row[i] + 1;
-        x->slot[at] = (uint32_t)i;
-    }
-    return ERR_OK;
-}
-
-void access_index_deinit(struct access_index *x)
-{
-    mem_free(x->row);
-    mem_free(x->slot);
-    memset(x, 0, sizeof(*x));
-}
-
-uint32_t access_index_find(const struct access_index *x, uint64_t row)
-{
-    uint64_t at = rng_mix(0, row) & x->mask;
-
-    for (; x->row[at]; at = (at + 1) & x->mask)
-        if (x->row[at] == row + 1)
-            return x->slot[at];
-    return ACCESS_NONE;
 }

@@ -87,7 +87,8 @@ const char *frame_kind_name(unsigned kind)
     return kind < FRAME_KIND_COUNT && kinds[kind].name ? kinds[kind].name : "?";
 }
 
-uint32_t frame_value_bytes(enum frame_values values)
+/* Bytes of a value; 0 for FRAME_NOTHING. */
+static uint32_t value_bytes(enum frame_values values)
 {
     static const uint8_t bytes[FRAME_VALUES_COUNT] = {
         [FRAME_F32] = 4, [FRAME_I32] = 4, [FRAME_F64] = 8,
@@ -106,7 +107,7 @@ static uint32_t values_at(unsigned flags)
 uint64_t frame_record_bytes(unsigned flags, enum frame_values values,
                             uint32_t width)
 {
-    return values_at(flags) + (uint64_t)width * frame_value_bytes(values);
+    return values_at(flags) + (uint64_t)width * value_bytes(values);
 }
 
 enum frame_values frame_values_of(enum mlt_type type, bool half)
@@ -222,7 +223,7 @@ static void put_values(enum frame_values values, uint32_t width, const void *in,
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
 #error "values are packed as they lie in memory: little-endian only"
 #endif
-    memcpy(out, in, (size_t)width * frame_value_bytes(values));
+    memcpy(out, in, (size_t)width * value_bytes(values));
 }
 
 static uint64_t record_bytes(const struct frame_writer *w)
@@ -429,15 +430,14 @@ void frame_row_values(const struct frame *f, uint32_t i, void *out)
     if (f->values == FRAME_F16)
         float16_unpack(f->width, in, out);
     else
-        memcpy(out, in, (size_t)f->width * frame_value_bytes(f->values));
+        memcpy(out, in, (size_t)f->width * value_bytes(f->values));
 }
 
 const void *frame_row_place(const struct frame *f, uint32_t i, void *scratch)
 {
     const unsigned char *in = record(f, i) + values_at(f->flags);
 
-    if (f->values != FRAME_F16 &&
-        (uintptr_t)in % frame_value_bytes(f->values) == 0)
+    if (f->values != FRAME_F16 && (uintptr_t)in % value_bytes(f->values) == 0)
         return in;
     frame_row_values(f, i, scratch);
     return scratch;

@@ -114,9 +114,6 @@ struct frame {
 /* "update", "read", ...; "?" for what is no kind. Static storage. */
 const char *frame_kind_name(unsigned kind);
 
-/* Bytes of a value; 0 for FRAME_NOTHING. */
-uint32_t frame_value_bytes(enum frame_values values);
-
 /* Bytes of a record: the row's number, its version if it has one, and the
  * values. */
 uint64_t frame_record_bytes(unsigned flags, enum frame_values values,

@@ -221,8 +221,9 @@ int64_t shard_clock(const struct shard *s, uint32_t table)
     return s->table[table].clock;
 }
 
-void shard_status(const struct shard *s, uint32_t table,
-                  struct worker_status out[])
+/* Worker status as this shard knows it, for @table: @out[nodes * workers]. */
+static void fill_status(const struct shard *s, uint32_t table,
+                        struct worker_status out[])
 {
     for (uint32_t i = 0; i < s->workers; i++) {
         out[i].clock = shard_worker_clock(&s->worker[i], table);
@@ -245,7 +246,7 @@ static bool may_read(struct shard *s, uint32_t table, uint32_t worker,
                                  .staleness = s->staleness,
                                  .quorum = s->opt.quorum};
 
-    shard_status(s, table, s->status);
+    fill_status(s, table, s->status);
     *holds = s->opt.consistency->holds(&v);
     return !s->worker[worker].available || s->opt.consistency->may_read(&v);
 }

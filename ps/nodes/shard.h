@@ -60,8 +60,8 @@ enum {
     SHARD_EARLY_ROWS = 4096
 };
 
-/* Where the rows are: a branch store (ps/nodes/shard_store.h) or a node's
- * workers. */
+/* Where the rows are: a branch store (tests/sim/shard_store.h) or a
+ * node's workers. */
 struct shard_rows {
     /* As store_fork, store_drop. */
     enum err (*fork)(void *self, branch_id child, branch_id parent,
@@ -168,9 +168,5 @@ bool shard_versions_full(const struct shard *s);
 
 /* The clock of @table here, for the slice that runs or ran last. */
 int64_t shard_clock(const struct shard *s, uint32_t table);
-
-/* Worker status as this shard knows it, for @table: @out[nodes * workers]. */
-void shard_status(const struct shard *s, uint32_t table,
-                  struct worker_status out[]);
 
 #endif

@@ -14,13 +14,3 @@ void traffic_count_rows(struct ps_traffic *t, const struct frame *f, bool early,
     else if (f->kind == FRAME_ROWS)
         *(early ? &t->rows_pushed_early[p] : &t->rows_pushed) += f->count;
 }
-
-/* Every member is one number. */
-void traffic_add(struct ps_traffic *t, const struct ps_traffic *other)
-{
-    const uint64_t *from = (const uint64_t *)other;
-    uint64_t *to = (uint64_t *)t;
-
-    for (size_t i = 0; i < sizeof(*t) / sizeof(*to); i++)
-        to[i] += from[i];
-}

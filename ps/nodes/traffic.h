@@ -48,7 +48,4 @@ struct ps_traffic {
 void traffic_count_rows(struct ps_traffic *t, const struct frame *f, bool early,
                         enum priority p);
 
-/* Adds what another node counted. */
-void traffic_add(struct ps_traffic *t, const struct ps_traffic *other);
-
 #endif

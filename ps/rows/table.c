@@ -181,13 +181,3 @@ unsigned table_owner(const struct table *t, unsigned workers, uint64_t row)
     assert(row < t->rows && t->access != MLT_LOCAL);
     return (unsigned)(((chunk + 1) * workers - 1) / t->chunks);
 }
-
-uint64_t table_part_bytes(const struct table *t, unsigned workers,
-                          unsigned index)
-{
-    uint64_t chunk_rows = (uint64_t)1 << t->row_shift;
-    uint64_t first, count;
-
-    table_part(t, workers, index, &first, &count);
-    return (count + chunk_rows - 1) / chunk_rows * chunk_rows * t->row_bytes;
-}

@@ -70,8 +70,4 @@ void table_part(const struct table *t, unsigned workers, unsigned index,
 /* The shard that holds number @row of a shared or exclusive table. */
 unsigned table_owner(const struct table *t, unsigned workers, uint64_t row);
 
-/* Bytes of one complete copy of shard @index's part, chunks rounded up. */
-uint64_t table_part_bytes(const struct table *t, unsigned workers,
-                          unsigned index);
-
 #endif

@@ -141,6 +141,16 @@ enum err ps_fork(struct mlt_ps *ps, branch_id child, branch_id parent,
     return ERR_OK;
 }
 
+enum err ps_prepare(struct mlt_ps *ps, unsigned branches)
+{
+    enum err err = ERR_OK;
+
+    assert_between_runs(ps);
+    for (unsigned i = 0; i < ps->shape.workers && !err; i++)
+        err = store_prepare(ps->shape.worker[i].store, branches);
+    return err;
+}
+
 enum err ps_drop(struct mlt_ps *ps, branch_id id)
 {
     const struct branch_entry *entry;

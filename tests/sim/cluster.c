@@ -5,9 +5,9 @@
 #include "ps/nodes/cache.h"
 #include "ps/nodes/link.h"
 #include "ps/nodes/manager.h"
-#include "ps/nodes/shard_store.h"
 #include "tests/sim/budget.h"
 #include "tests/sim/cluster_oracle.h"
+#include "tests/sim/shard_store.h"
 #include "tests/sim/timeline.h"
 
 #include <assert.h>

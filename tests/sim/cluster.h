@@ -2,7 +2,7 @@
  * nodes in one thread and in virtual time.
  *
  * Everything that is not simulated on purpose is the code that will run:
- * ps/nodes/shard.h on ps/nodes/shard_store.h, ps/nodes/cache.h,
+ * ps/nodes/shard.h on tests/sim/shard_store.h, ps/nodes/cache.h,
  * ps/nodes/link.h, ps/nodes/frame.h. Simulated are the wires (delay, bandwidth,
  * partitions that heal; order is kept and nothing is lost, as ZeroMQ promises),
  * the workers' programs (reads, updates, clocks of a table or of all, work of

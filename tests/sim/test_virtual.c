@@ -150,14 +150,14 @@ static struct virtual *start(struct program *p)
 }
 
 /* What the first real iteration touched, without a part of it. */
-static struct access *gather(enum job job, unsigned missing_percent)
+static struct knowledge *gather(enum job job, unsigned missing_percent)
 {
-    struct access *a = NULL;
+    struct knowledge *a = NULL;
     struct program p;
     struct virtual *v;
 
     open_program(&p, job);
-    assert_int_equal(access_new(p.opt.rows, NODES, WORKERS, &a), ERR_OK);
+    a = knowledge_new(p.opt.rows, NODES, WORKERS);
     p.opt.record = a;
     p.opt.missing_percent = missing_percent;
     v = start(&p);
@@ -173,7 +173,7 @@ struct cost {
 };
 
 /* @knows: NULL, off. */
-static struct cost run_job(enum job job, struct access *knows, bool placed)
+static struct cost run_job(enum job job, struct knowledge *knows, bool placed)
 {
     uint64_t first[NODES], count[NODES], *place = NULL;
     struct program p;
@@ -188,7 +188,8 @@ static struct cost run_job(enum job job, struct access *knows, bool placed)
     if (placed) {
         place = mem_calloc(p.opt.rows, sizeof(*place));
         virtual_parts(&p.opt, first, count);
-        assert_int_equal(access_place(knows, first, count, place), ERR_OK);
+        assert_int_equal(
+            access_place(knowledge_access(knows), first, count, place), ERR_OK);
         p.opt.place = place;
     }
     v = start(&p);
@@ -234,11 +235,11 @@ static void print_cost(const char *what, const struct cost *c,
 }
 
 /* Each worker is said to read some rows that it does not. */
-static void add_extra(struct access *a)
+static void add_extra(struct knowledge *a)
 {
     for (uint32_t w = 0; w < WORKERS; w++)
         for (uint64_t r = w; r < 1000; r += 20)
-            assert_int_equal(access_note(a, w, r, true), ERR_OK);
+            knowledge_note(a, w, r, true);
 }
 
 /* Off, prefetched, placed too, the same with 5 % missing, and with extra rows.
@@ -246,7 +247,7 @@ static void add_extra(struct access *a)
 static void measure(enum job job, struct cost out[RUNS])
 {
     static const char *const names[] = {"mf", "pages"};
-    struct access *all = gather(job, 0), *most = gather(job, 5);
+    struct knowledge *all = gather(job, 0), *most = gather(job, 5);
 
     out[0] = run_job(job, NULL, false);
     out[1] = run_job(job, all, false);
@@ -260,8 +261,8 @@ static void measure(enum job job, struct cost out[RUNS])
     add_extra(all);
     out[4] = run_job(job, all, true);
     print_cost("extra rows", &out[4], &out[0]);
-    access_free(all);
-    access_free(most);
+    knowledge_free(all);
+    knowledge_free(most);
 }
 
 /* What is known saves messages and bytes, and changes nothing else: what is

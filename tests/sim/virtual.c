@@ -5,7 +5,7 @@
 #include "ps/nodes/cache.h"
 #include "ps/nodes/link.h"
 #include "ps/nodes/manager.h"
-#include "ps/nodes/shard_store.h"
+#include "tests/sim/shard_store.h"
 #include "tests/sim/timeline.h"
 
 #include <assert.h>
@@ -21,10 +21,9 @@ struct worker {
     enum phase phase;
     int clock, clocks; /* of the program; left in this slice */
     const uint64_t *row;
-    size_t rows, at, asked;    /* visits: all, the present one, asked for */
-    unsigned char *values;     /* of the present row */
-    struct access_index known; /* of so many rows */
-    size_t known_rows;
+    size_t rows, at, asked; /* visits: all, the present one, asked for */
+    unsigned char *values;  /* of the present row */
+    size_t known_rows;      /* as of when its clock began */
     struct update update;
 };
 
@@ -212,36 +211,20 @@ static void hand_over(struct virtual *v, uint32_t index, uint32_t worker)
 
 /* ---- workers ------------------------------------------------------------- */
 
-static void note(struct access *a, uint32_t number, uint64_t row, bool reads)
-{
-    if (access_note(a, number, row, reads) != ERR_OK)
-        abort();
-}
-
 /* A row of which nothing is recorded is one for reads and updates. */
 static void record(struct virtual *v, uint32_t number, uint64_t row, bool reads)
 {
     bool missing = rng_mix(number, row) % 100 < v->opt.missing_percent;
 
     if (v->opt.record && !missing)
-        note(v->opt.record, number, row, reads);
+        knowledge_note(v->opt.record, number, row, reads);
 }
 
 /* What the worker prepares, once it knows more than before. */
 static void prepare(const struct virtual *v, uint32_t number, struct worker *w)
 {
-    const uint64_t *row;
-    size_t n;
-
-    if (!v->opt.known)
-        return;
-    row = access_rows(v->opt.known, number, &n);
-    if (w->known.row && n == w->known_rows)
-        return;
-    access_index_deinit(&w->known);
-    if (access_index_init(&w->known, row, n) != ERR_OK)
-        abort();
-    w->known_rows = n;
+    if (v->opt.known)
+        knowledge_rows(v->opt.known, number, &w->known_rows);
 }
 
 static void begin_clock(struct virtual *v, uint32_t number, struct worker *w)
@@ -268,7 +251,7 @@ static void ask_for_all(struct virtual *v, uint32_t number, struct worker *w)
     size_t n = w->rows;
 
     if (v->opt.known)
-        row = access_rows(v->opt.known, number, &n);
+        row = knowledge_rows(v->opt.known, number, &n);
     for (; w->asked < n; w->asked++)
         read_row(v, &v->node[number / v->opt.workers], w, row[w->asked]);
 }
@@ -284,9 +267,10 @@ static void visit(struct virtual *v, uint32_t index, struct worker *w)
 
     record(v, number, row, true);
     v->stats.visits++;
-    if (v->opt.known && access_index_find(&w->known, row) == ACCESS_NONE) {
+    if (v->opt.known &&
+        !knowledge_has(v->opt.known, number, w->known_rows, row)) {
         v->stats.unforeseen++;
-        note(v->opt.known, number, row, true);
+        knowledge_note(v->opt.known, number, row, true);
     }
     hand_over(v, index, i);
     w->at++;
@@ -329,7 +313,7 @@ static bool go_on(struct virtual *v, uint32_t index, struct worker *w)
         update_clear(&w->update);
         w->clock++;
         if (v->opt.record)
-            access_end_clock(v->opt.record, index * v->opt.workers + i);
+            knowledge_end_clock(v->opt.record, index * v->opt.workers + i);
         w->phase = WAITS;
         return true;
     case WAITS:
@@ -581,7 +565,6 @@ void virtual_free(struct virtual *v)
         shard_store_deinit(&n->store);
         for (uint32_t k = 0; k < v->opt.workers; k++) {
             mem_free(n->worker[k].values);
-            access_index_deinit(&n->worker[k].known);
             update_deinit(&n->worker[k].update);
         }
         mem_free(n->worker);

@@ -10,9 +10,9 @@
 #ifndef TESTS_SIM_VIRTUAL_H
 #define TESTS_SIM_VIRTUAL_H
 
-#include "ps/nodes/access.h"
 #include "ps/nodes/priority.h"
 #include "ps/rows/rule.h"
+#include "tests/sim/knowledge.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -50,9 +50,9 @@ struct virtual_options {
     /* All of a clock's rows are asked for when it begins: what the program
      * plans, or what is known of the worker. Else each when it is visited. */
     bool prefetch;
-    struct access *known; /* or NULL; what was missing is added */
-    struct access
-        *record; /* or NULL; what is touched is noted there, but for */
+    struct knowledge *known;  /* or NULL; what was missing is added */
+    struct knowledge *record; /* or NULL; what is touched is noted there, but
+                               * for */
     unsigned missing_percent;
     /* NULL, or [rows]: where the program's row lies in the table, a permutation
      * (access_place). */

@@ -24,8 +24,6 @@ static void counting_unmap(void *slab, size_t bytes)
 
 static const struct slab_ops counting = {counting_map, counting_unmap};
 
-static const uint64_t none[2] = {0, 0};
-
 /* A pool with plain items of 40 bytes (class 0) and blocks of 100 (class 1). */
 static void pool_with_two_classes(struct pool *p)
 {
@@ -66,12 +64,12 @@ static void pool_takes_exactly_what_is_missing(void **state)
 
     (void)state;
     pool_with_two_classes(&p);
-    assert_int_equal(pool_ensure(&p, first, none, UINT64_MAX), ERR_OK);
+    assert_int_equal(pool_ensure(&p, first), ERR_OK);
     assert_int_equal(mapped_bytes, 3 * 40 + 5 * (128 + 16));
     assert_int_equal(mapped_slabs, 1);
-    assert_int_equal(pool_ensure(&p, first, none, UINT64_MAX), ERR_OK);
+    assert_int_equal(pool_ensure(&p, first), ERR_OK);
     assert_int_equal(mapped_slabs, 1);
-    assert_int_equal(pool_ensure(&p, second, none, UINT64_MAX), ERR_OK);
+    assert_int_equal(pool_ensure(&p, second), ERR_OK);
     assert_int_equal(mapped_bytes, 3 * 40 + 9 * (128 + 16));
     assert_int_equal(mapped_slabs, 2);
     pool_check(&p);
@@ -90,7 +88,7 @@ static void pool_blocks_lie_in_order(void **state)
 
     (void)state;
     pool_with_two_classes(&p);
-    assert_int_equal(pool_ensure(&p, need, none, UINT64_MAX), ERR_OK);
+    assert_int_equal(pool_ensure(&p, need), ERR_OK);
     for (int pass = 0; pass < 2; pass++) {
         for (int i = 0; i < 16; i++) {
             block[i] = (struct pool_block *)pool_take(&p, 1);
@@ -112,38 +110,6 @@ static void pool_blocks_lie_in_order(void **state)
     pool_deinit(&p);
 }
 
-/* Beyond the limit nothing is taken, unless slabs that are wholly free may go:
- * those in use, and those that others count on, stay. */
-static void pool_gives_back_free_slabs_for_others(void **state)
-{
-    static const uint64_t blocks[3][2] = {{0, 10}, {0, 20}, {0, 30}};
-    static const uint64_t items[2] = {50, 10}, keep_all[2] = {0, 30},
-                          keep_some[2] = {0, 11};
-    struct pool_item *held;
-    struct pool p;
-
-    (void)state;
-    pool_with_two_classes(&p);
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(pool_ensure(&p, blocks[i], none, 4320), ERR_OK);
-    assert_int_equal(mapped_bytes, 4320);
-    held = pool_take(&p, 1); /* from the slab taken last */
-    assert_int_equal(pool_ensure(&p, items, keep_all, 4320), ERR_LIMIT);
-    assert_int_equal(mapped_slabs, 3);
-    assert_int_equal(pool_ensure(&p, items, keep_some, 4320), ERR_LIMIT);
-    assert_int_equal(mapped_slabs, 2); /* one free slab stays for the eleven */
-    pool_check(&p);
-    assert_int_equal(pool_ensure(&p, items, none, 4320), ERR_OK);
-    assert_int_equal(mapped_slabs, 2); /* the other went, one for items came */
-    assert_int_equal(mapped_bytes, 10 * 144 + 50 * 40);
-    pool_check(&p);
-    ((struct pool_block *)held)->bytes[127] = 1;
-    pool_give(&p, 1, held);
-    pool_check(&p);
-    pool_deinit(&p);
-    assert_int_equal(mapped_bytes, 0);
-}
-
 /* A need whose bytes overflow is a limit, not a small slab. */
 static void pool_overflowing_need_is_refused(void **state)
 {
@@ -152,7 +118,7 @@ static void pool_overflowing_need_is_refused(void **state)
 
     (void)state;
     pool_with_two_classes(&p);
-    assert_int_equal(pool_ensure(&p, need, none, UINT64_MAX), ERR_LIMIT);
+    assert_int_equal(pool_ensure(&p, need), ERR_LIMIT);
     assert_int_equal(mapped_slabs, 0);
     pool_deinit(&p);
 }
@@ -207,7 +173,6 @@ int main(void)
         cmocka_unit_test(pool_equal_blocks_share_a_class),
         cmocka_unit_test(pool_takes_exactly_what_is_missing),
         cmocka_unit_test(pool_blocks_lie_in_order),
-        cmocka_unit_test(pool_gives_back_free_slabs_for_others),
         cmocka_unit_test(pool_overflowing_need_is_refused),
         cmocka_unit_test(slab_system_gives_zeroed_aligned_memory),
         cmocka_unit_test(pages_worst_case_counts_every_level),

@@ -646,7 +646,7 @@ static void *write_in_background(void *arg)
 }
 
 /* While another thread writes a kept branch, the owner writes, forks, drops,
- * activates and grows: the file holds the state of the fork. */
+ * and activates: the file holds the state of the fork. */
 static void snapshot_beside_training_holds_the_kept_state(void **state)
 {
     struct store_layout layout = {
@@ -680,8 +680,6 @@ static void snapshot_beside_training_holds_the_kept_state(void **state)
             store_activate(s, 0);
             store_drop(s, next++);
         }
-        if (i % 500 == 0)
-            store_grow(s, t, store_map(s, t)->rows + 1);
     }
     pthread_join(thread, NULL);
     assert_int_equal(b.err, ERR_OK);

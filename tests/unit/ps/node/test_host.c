@@ -142,6 +142,29 @@ static void host_names_tunables_that_act(void **state)
                    "[\"learning_rate\", \"momentum\", \"shrink\"]");
 }
 
+static uint64_t pool_bytes(const struct host *h)
+{
+    struct store_stats stats;
+
+    ps_stats(host_ps(h), &stats);
+    return stats.pool_bytes;
+}
+
+/* The memory of the first branch is there once the host is open: its fork asks
+ * the system for nothing, the second's does. */
+static void host_prepares_the_first_fork(void **state)
+{
+    struct host *h = open_workers(2, "", "");
+    uint64_t opened = pool_bytes(h);
+
+    (void)state;
+    fork_branch(h, 1, 0, BRANCH_TRAINING);
+    assert_int_equal(pool_bytes(h), opened);
+    fork_branch(h, 2, 0, BRANCH_TRAINING);
+    assert_true(pool_bytes(h) > opened);
+    host_close(h);
+}
+
 /* What the application told is known, and that some branches fit. */
 static void host_knows_sizes(void **state)
 {
@@ -665,6 +688,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(host_names_tunables_that_act),
+        cmocka_unit_test(host_prepares_the_first_fork),
         cmocka_unit_test(host_knows_sizes),
         cmocka_unit_test(host_training_converges),
         cmocka_unit_test(host_one_worker_is_deterministic),

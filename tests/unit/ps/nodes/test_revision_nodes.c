@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "ps/nodes/cache.h"
-#include "ps/nodes/shard_store.h"
+#include "tests/sim/shard_store.h"
 #include "tests/unit/fixture/check.h"
 #include "tests/unit/fixture/revision_plain.h"
 

@@ -1,8 +1,8 @@
 #include "ps/nodes/shard.h"
 
 #include "base/mem.h"
-#include "ps/nodes/shard_store.h"
 #include "ps/rows/rowset.h"
+#include "tests/sim/shard_store.h"
 #include "tests/unit/fixture/check.h"
 
 enum { ROWS = 8, WIDTH = 2, NODES = 2, CLOCK = 10, ROOM = 256 };

@@ -32,25 +32,6 @@ static void traffic_rows_are_counted_by_reason(void **state)
     assert_memory_equal(&t, &want, sizeof(t));
 }
 
-/* Nothing is left out of the sum of two nodes. */
-static void traffic_of_two_nodes_is_their_sum(void **state)
-{
-    uint64_t a[sizeof(struct ps_traffic) / 8], b[sizeof(a) / 8];
-    struct ps_traffic x, y;
-
-    (void)state;
-    for (size_t i = 0; i < sizeof(a) / 8; i++) {
-        a[i] = i + 1;
-        b[i] = 100 * i;
-    }
-    memcpy(&x, a, sizeof(x));
-    memcpy(&y, b, sizeof(y));
-    traffic_add(&x, &y);
-    memcpy(a, &x, sizeof(a));
-    for (size_t i = 0; i < sizeof(a) / 8; i++)
-        assert_int_equal(a[i], 101 * i + 1);
-}
-
 /* Each is found by its name, and nothing else is. */
 static void priority_names_are_found(void **state)
 {
@@ -115,7 +96,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(traffic_rows_are_counted_by_reason),
-        cmocka_unit_test(traffic_of_two_nodes_is_their_sum),
         cmocka_unit_test(priority_names_are_found),
         cmocka_unit_test(priority_chooses_the_best),
         cmocka_unit_test(priority_keys_are_what_they_say),

@@ -1,4 +1,4 @@
-#include "ps/nodes/shard_store.h"
+#include "tests/sim/shard_store.h"
 
 #include "base/mem.h"
 

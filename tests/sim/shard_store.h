@@ -1,11 +1,11 @@
-/* The rows of a shard in one branch store: what a shard of a node without
- * threads (a simulation, a server of its own) works on.
+/* The rows of a shard in one branch store: what a shard of a
+ * simulated node works on.
  *
  * Not for local or exclusive tables' access by workers, which goes past the
  * shard; they are in the store all the same, so that forks carry them.
  */
-#ifndef PS_SHARD_STORE_H
-#define PS_SHARD_STORE_H
+#ifndef TESTS_SIM_SHARD_STORE_H
+#define TESTS_SIM_SHARD_STORE_H
 
 #include "branches/store.h"
 #include "ps/nodes/shard.h"
