@@ -4,9 +4,11 @@
 
 #include <assert.h>
 #include <ctype.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { WORD_MAX = 64 };
@@ -71,48 +73,63 @@ void text_deinit(struct text *t)
     memset(t, 0, sizeof(*t));
 }
 
-/* Bytes of the character at @s, 1 to 4; 0 where it is malformed. */
-static size_t utf8_length(const unsigned char *s)
+size_t text_utf8_length(const char *text, size_t n)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t n = s[0] < 0x80   ? 1
-               : s[0] < 0xc0 ? 0
-               : s[0] < 0xe0 ? 2
-               : s[0] < 0xf0 ? 3
-               : s[0] < 0xf8 ? 4
-                             : 0;
-    uint32_t c = n > 1 ? s[0] & (0x7fu >> n) : s[0];
+    const unsigned char *s = (const unsigned char *)text;
+    size_t len = n == 0        ? 0
+                 : s[0] < 0x80 ? 1
+                 : s[0] < 0xc0 ? 0
+                 : s[0] < 0xe0 ? 2
+                 : s[0] < 0xf0 ? 3
+                 : s[0] < 0xf8 ? 4
+                               : 0;
+    uint32_t c;
 
-    for (size_t i = 1; i < n; i++) {
+    if (len < 2)
+        return len;
+    if (len > n)
+        return 0;
+    c = s[0] & (0x7fu >> len);
+    for (size_t i = 1; i < len; i++) {
         if ((s[i] & 0xc0) != 0x80)
             return 0;
         c = c << 6 | (s[i] & 0x3f);
     }
-    if (n == 0 || c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
+    if (c < least[len] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
         return 0;
-    return n;
+    return len;
 }
 
-bool text_is_utf8(const char *s)
+bool text_bytes_are_utf8(const char *s, size_t n)
 {
-    while (*s) {
-        size_t n = utf8_length((const unsigned char *)s);
+    while (n > 0) {
+        size_t len = text_utf8_length(s, n);
 
-        if (n == 0)
+        if (len == 0)
             return false;
-        s += n;
+        s += len;
+        n -= len;
     }
     return true;
 }
 
+bool text_is_utf8(const char *s)
+{
+    return text_bytes_are_utf8(s, strlen(s));
+}
+
 void text_to_utf8(char *s)
 {
-    while (*s) {
-        size_t n = utf8_length((const unsigned char *)s);
+    for (size_t n = strlen(s); n > 0;) {
+        size_t len = text_utf8_length(s, n);
 
-        if (n == 0)
+        if (len == 0) {
             *s = '?';
-        s += n > 0 ? n : 1;
+            len = 1;
+        }
+        s += len;
+        n -= len;
     }
 }
 
@@ -125,12 +142,13 @@ static bool is_control(const unsigned char *s, size_t n)
 
 void text_clean(char *s)
 {
-    unsigned char *from = (unsigned char *)s, *to = from;
+    const char *from = s, *end = s + strlen(s);
+    char *to = s;
 
-    while (*from) {
-        size_t n = utf8_length(from);
+    while (from < end) {
+        size_t n = text_utf8_length(from, (size_t)(end - from));
 
-        if (n == 0 || is_control(from, n)) {
+        if (n == 0 || is_control((const unsigned char *)from, n)) {
             from += n > 0 ? n : 1;
             *to++ = '?';
             continue;
@@ -140,6 +158,22 @@ void text_clean(char *s)
         to += n;
     }
     *to = '\0';
+}
+
+void text_number(double number, char out[TEXT_NUMBER_MAX])
+{
+    assert(isfinite(number));
+    /* Many are: 0 seconds, counts. Not -0. */
+    if (fabs(number) < 1e15 && number == floor(number) && !signbit(number)) {
+        snprintf(out, TEXT_NUMBER_MAX, "%lld", (long long)number);
+        return;
+    }
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(out, TEXT_NUMBER_MAX, "%.*g", digits, number);
+        if (strtod(out, NULL) == number)
+            return;
+    }
+    assert(false); /* 17 digits say every double */
 }
 
 /* Cost of @a for @b in half edits. */

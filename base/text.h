@@ -1,4 +1,4 @@
-/* Texts: one that grows as it is written, and "did you mean".
+/* Texts: one that grows as it is written, UTF-8, numbers, "did you mean".
  *
  * Writing never fails at once: running out of memory is remembered, later
  * writes do nothing, and text_take says so. Zeroed is empty.
@@ -26,8 +26,14 @@ char *text_take(struct text *t);
 
 void text_deinit(struct text *t);
 
-/* Whether @s is UTF-8 (RFC 3629: shortest forms, no surrogates). */
+/* Bytes of the character that @s begins with, 1 to 4, all among its @n bytes; 0
+ * where it is not UTF-8 (RFC 3629: shortest forms, no surrogates, up to
+ * U+10FFFF). */
+size_t text_utf8_length(const char *s, size_t n);
+
+/* Whether @s, or @s[n], is UTF-8. A zero byte among @n is a character. */
 bool text_is_utf8(const char *s);
+bool text_bytes_are_utf8(const char *s, size_t n);
 
 /* Bytes of @s that are no UTF-8 become '?'. In place. */
 void text_to_utf8(char *s);
@@ -35,6 +41,11 @@ void text_to_utf8(char *s);
 /* Makes @s fit for a line on a terminal and for JSON: control characters and
  * bytes that are not UTF-8 become '?'. In place. */
 void text_clean(char *s);
+
+/* The finite @number in the fewest digits, of 15 to 17, that read back the
+ * same: "0.1", "3", "-0", "1e+300". */
+enum { TEXT_NUMBER_MAX = 28 };
+void text_number(double number, char out[TEXT_NUMBER_MAX]);
 
 /* Edits (insert, delete, replace, swap of neighbours; case counts a half,
  * rounded up) that make @a of @b; lengths over 64 are cut. */

@@ -7,35 +7,6 @@
 
 /* ---- bytes --------------------------------------------------------------- */
 
-bool utf8_valid(const char *s, size_t len)
-{
-    static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};
-    size_t i = 0;
-
-    while (i < len) {
-        unsigned char c = (unsigned char)s[i++];
-        unsigned more = c < 0x80                ? 0
-                        : c >= 0xc2 && c < 0xe0 ? 1
-                        : c >= 0xe0 && c < 0xf0 ? 2
-                        : c >= 0xf0 && c < 0xf5 ? 3
-                                                : 4;
-        uint32_t code = more ? c & (0x3fu >> more) : c;
-        unsigned k;
-
-        if (more == 4 || more > len - i)
-            return false;
-        for (k = 0; k < more; k++, i++) {
-            if (((unsigned char)s[i] & 0xc0) != 0x80)
-                return false;
-            code = code << 6 | ((unsigned char)s[i] & 0x3fu);
-        }
-        if (code < least[more] || code > 0x10ffff ||
-            (code >= 0xd800 && code < 0xe000))
-            return false;
-    }
-    return true;
-}
-
 /* tchar of RFC 9110, section 5.6.2. */
 static bool is_token(const char *s, size_t len)
 {

@@ -48,7 +48,4 @@ bool guard_check(const struct head *head, const struct listen_address *self,
 /* Value of the only field of that name (lower case), or NULL. */
 const struct head_field *head_field(const struct head *head, const char *name);
 
-/* True for well-formed UTF-8 (RFC 3629: no overlong forms, no surrogates). */
-bool utf8_valid(const char *s, size_t len);
-
 #endif

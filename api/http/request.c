@@ -1,5 +1,7 @@
 #include "api/http/request.h"
 
+#include "base/text.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -35,7 +37,7 @@ static long decode(const char *in, size_t len, char *out, bool form)
             return -1;
         out[n++] = (char)c;
     }
-    return utf8_valid(out, n) ? (long)n : -1;
+    return text_bytes_are_utf8(out, n) ? (long)n : -1;
 }
 
 /* Decodes @in[len] to the end of the request's text; NULL: malformed. */

@@ -1,7 +1,7 @@
 #include "api/http/value.h"
 
-#include "api/http/guard.h"
 #include "base/json/json.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@ json_t *value_text(const char *s)
     /* A text that was cut to fit its field may end in part of a character, at
      * most three bytes of it. */
     for (size_t cut = 0; cut < 4 && cut <= len; cut++) {
-        if (utf8_valid(s, len - cut))
+        if (text_bytes_are_utf8(s, len - cut))
             return json_stringn(s, len - cut);
     }
     return json_string("");

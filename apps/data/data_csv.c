@@ -1,6 +1,7 @@
 #include "apps/data/data_csv.h"
 
 #include "base/mem.h"
+#include "base/text.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -159,23 +160,13 @@ static enum err read_value(const struct reader *rd, size_t field, float *out)
  * and 1.0 are one class. */
 static void class_text(const char *text, char out[CSV_CLASS_BYTES_MAX + 1])
 {
-    double value, again;
-    int digits;
+    double value;
 
-    if (!read_number(text, &value) || !isfinite(value)) {
+    _Static_assert(CSV_CLASS_BYTES_MAX + 1 >= TEXT_NUMBER_MAX, "room");
+    if (read_number(text, &value) && isfinite(value))
+        text_number(value == 0 ? 0.0 : value, out); /* one zero */
+    else
         snprintf(out, CSV_CLASS_BYTES_MAX + 1, "%s", text);
-        return;
-    }
-    if (fabs(value) < 1e15 && value == floor(value)) {
-        snprintf(out, CSV_CLASS_BYTES_MAX + 1, "%.0f",
-                 value == 0 ? 0.0 : value);
-        return;
-    }
-    for (digits = 1; digits <= 17; digits++) {
-        snprintf(out, CSV_CLASS_BYTES_MAX + 1, "%.*g", digits, value);
-        if (read_number(out, &again) && again == value)
-            return;
-    }
 }
 
 static enum err add_class(const struct reader *rd, const char *text)

@@ -6,6 +6,7 @@
 #include "base/json/json.h"
 #include "base/mem.h"
 #include "base/npy_io.h"
+#include "base/text.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -181,14 +182,18 @@ int lda_save(void *app, const char *dir, char *json, size_t size,
              struct mlt_error *error)
 {
     const struct lda *l = app;
+    char alpha[TEXT_NUMBER_MAX], beta[TEXT_NUMBER_MAX];
     struct fault f = {0};
-    int n = snprintf(json, size,
-                     "{\"topics\":%" PRIu32 ",\"words\":%" PRIu32
-                     ",\"alpha\":%.17g,\"beta\":%.17g,\"tokens\":%" PRIu64
-                     ",\"top_words\":\"" LDA_TOPICS_FILE "\"}",
-                     l->prior.topics, l->prior.words, l->prior.alpha,
-                     l->prior.beta, l->layout.tokens);
+    int n;
 
+    text_number(l->prior.alpha, alpha);
+    text_number(l->prior.beta, beta);
+    n = snprintf(json, size,
+                 "{\"topics\":%" PRIu32 ",\"words\":%" PRIu32
+                 ",\"alpha\":%s,\"beta\":%s,\"tokens\":%" PRIu64
+                 ",\"top_words\":\"" LDA_TOPICS_FILE "\"}",
+                 l->prior.topics, l->prior.words, alpha, beta,
+                 l->layout.tokens);
     if (n < 0 || (size_t)n >= size)
         fault_set(&f, ERR_LIMIT, "lda: model.json has no room");
     else

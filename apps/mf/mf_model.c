@@ -4,9 +4,11 @@
 #include "apps/settings.h"
 #include "base/mem.h"
 #include "base/npy_io.h"
+#include "base/text.h"
 
 #include <assert.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -91,13 +93,17 @@ int mf_save(void *app, const char *dir, char *json, size_t size,
             struct mlt_error *error)
 {
     const struct mf *m = app;
+    char lambda[TEXT_NUMBER_MAX], mean[TEXT_NUMBER_MAX];
     struct fault f = {0};
-    int n = snprintf(
-        json, size,
-        "{\"rank\":%" PRIu32 ",\"lambda\":%.17g,\"mean\":%.17g,"
-        "\"users\":%" PRIu64 ",\"items\":%" PRIu64 ",\"unknown\":\"mean\"}",
-        m->rank, m->lambda, m->mean, m->rows[MF_USERS], m->rows[MF_ITEMS]);
+    int n;
 
+    text_number(m->lambda, lambda);
+    text_number(m->mean, mean);
+    n = snprintf(json, size,
+                 "{\"rank\":%" PRIu32 ",\"lambda\":%s,\"mean\":%s,"
+                 "\"users\":%" PRIu64 ",\"items\":%" PRIu64
+                 ",\"unknown\":\"mean\"}",
+                 m->rank, lambda, mean, m->rows[MF_USERS], m->rows[MF_ITEMS]);
     if (n < 0 || (size_t)n >= size)
         fault_set(&f, ERR_LIMIT, "mf: model.json has no room");
     else
@@ -190,6 +196,9 @@ static enum err load_model(struct mf *m, const char *dir, struct fault *f)
     assert(values);
     m->mean = *(const double *)values;
     mem_free(values);
+    if (!isfinite(m->mean))
+        return fault_set(f, ERR_FORMAT,
+                         "%s/rating_mean.npy: expected a finite number", dir);
     for (side = MF_USERS; side < MF_SIDES && !err; side++) {
         err = load_array(dir, ids_name[side], NPY_I64, &m->rows[side], &values,
                          f);

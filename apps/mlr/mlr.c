@@ -8,6 +8,7 @@
 #include "apps/settings.h"
 #include "base/mem.h"
 #include "base/npy_io.h"
+#include "base/text.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -453,14 +454,16 @@ static int mlr_save(void *app, const char *dir, char *json, size_t size,
                     struct mlt_error *error)
 {
     const struct mlr *m = app;
+    char lambda[TEXT_NUMBER_MAX];
     struct fault f = {0};
     int n;
 
+    text_number(m->lambda, lambda);
     n = snprintf(json, size,
                  "{\"classes\":%u,\"shape\":[%" PRIu32 ",%" PRIu32 ",%" PRIu32
-                 "],\"lambda\":%.17g}",
+                 "],\"lambda\":%s}",
                  m->classes, m->shape.channels, m->shape.height, m->shape.width,
-                 m->lambda);
+                 lambda);
     if (n < 0 || (size_t)n >= size) {
         fault_set(&f, ERR_LIMIT, "mlr: model.json has no room");
         return settings_fault(&f, error);

@@ -102,19 +102,10 @@ enum err json_load(const char *text, size_t len, json_t **out,
 
 void json_write_number(double number, char out[JSON_NUMBER_MAX])
 {
-    assert(isfinite(number));
-    /* Many are: 0 seconds, counts. Not -0. */
-    if (fabs(number) < 1e15 && number == floor(number) && !signbit(number)) {
-        snprintf(out, JSON_NUMBER_MAX, "%lld.0", (long long)number);
-        return;
-    }
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(out, JSON_NUMBER_MAX, "%.*g", digits, number);
-        if (strtod(out, NULL) == number)
-            break;
-    }
+    _Static_assert(JSON_NUMBER_MAX >= TEXT_NUMBER_MAX + 2, "and a .0");
+    text_number(number, out);
     if (!strpbrk(out, ".e"))
-        snprintf(out + strlen(out), 3, ".0");
+        strcpy(out + strlen(out), ".0");
 }
 
 /* A control character of U+0080 .. U+009F, which terminals obey, in UTF-8. */

@@ -2,6 +2,7 @@
 #include "cli/export/export.h"
 
 #include "base/json/json.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <string.h>
@@ -27,17 +28,13 @@ static void put_text(FILE *out, const char *text)
 /* In the fewest digits that read back the same; nan, inf and -inf by name. */
 static void put_number(FILE *out, double value)
 {
-    char text[40];
+    char text[TEXT_NUMBER_MAX];
 
     if (isnan(value) || isinf(value)) {
         fputs(isnan(value) ? "nan" : value > 0 ? "inf" : "-inf", out);
         return;
     }
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, sizeof(text), "%.*g", digits, value);
-        if (strtod(text, NULL) == value)
-            break;
-    }
+    text_number(value, text);
     fputs(text, out);
 }
 

@@ -124,20 +124,77 @@ static void text_nearest_finds_what_is_meant(void **state)
     assert_null(text_nearest("x", names, 0));
 }
 
-/* UTF-8 is told from what only looks like it. */
+/* UTF-8 is what RFC 3629 says: shortest forms, no surrogates, nothing past
+ * U+10FFFF, nothing cut. */
 static void text_is_utf8_by_rfc_3629(void **state)
 {
-    static const char *const good[] = {"", "plain", "\xc3\xa9", "\xe2\x82\xac",
-                                       "\xf0\x9f\x98\x80"};
-    static const char *const bad[] = {
-        "\x80",         "\xc3",         "\xc0\x80",         "\xe0\x80\x80",
-        "\xed\xa0\x80", "\xf8\x88\x80", "\xf4\x90\x80\x80", "a\xff"};
+    static const char *const good[] = {"",
+                                       "a",
+                                       "\x7f",
+                                       "\xc2\x80",
+                                       "\xdf\xbf",
+                                       "\xe0\xa0\x80",
+                                       "\xed\x9f\xbf",
+                                       "\xee\x80\x80",
+                                       "\xef\xbf\xbf",
+                                       "\xf0\x90\x80\x80",
+                                       "\xf4\x8f\xbf\xbf"};
+    static const char *const bad[] = {"\x80",
+                                      "\xbf",
+                                      "\xc0\x80",
+                                      "\xc1\xbf",
+                                      "\xe0\x9f\xbf",
+                                      "\xed\xa0\x80",
+                                      "\xed\xbf\xbf",
+                                      "\xf0\x8f\xbf\xbf",
+                                      "\xf4\x90\x80\x80",
+                                      "\xf5\x80\x80\x80",
+                                      "\xf8\x88\x80\x80\x80",
+                                      "\xff",
+                                      "\xc2",
+                                      "\xe2\x82",
+                                      "\xf0\x90\x80",
+                                      "\xc2"
+                                      "a",
+                                      "a\xe2\x82"};
 
     (void)state;
-    for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++)
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
         assert_true(text_is_utf8(good[i]));
-    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_false(text_is_utf8(bad[i]));
+    assert_true(text_bytes_are_utf8("\0", 1));
+    assert_false(text_bytes_are_utf8("\xc3\xa9", 1)); /* cut */
+    assert_int_equal(text_utf8_length("\xe2\x82\xac", 3), 3);
+    assert_int_equal(text_utf8_length("\xe2\x82\xac", 2), 0);
+    assert_int_equal(text_utf8_length("", 0), 0);
+}
+
+/* A number is written in the fewest digits that read back the same. */
+static void text_number_reads_back(void **state)
+{
+    static const struct {
+        double number;
+        const char *text;
+    } cases[] = {{0, "0"},
+                 {-0.0, "-0"},
+                 {3, "3"},
+                 {-17, "-17"},
+                 {0.1, "0.1"},
+                 {1e-5, "1e-05"},
+                 {999999999999999, "999999999999999"},
+                 {1e15, "1e+15"},
+                 {1e300, "1e+300"},
+                 {1.0 / 3, "0.3333333333333333"},
+                 {-2.2250738585072014e-308, "-2.2250738585072014e-308"}};
+    char text[TEXT_NUMBER_MAX];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        text_number(cases[i].number, text);
+        assert_string_equal(text, cases[i].text);
+        assert_true(strtod(text, NULL) == cases[i].number);
+    }
 }
 
 int main(void)
@@ -147,6 +204,7 @@ int main(void)
         cmocka_unit_test(text_nothing_written_is_empty),
         cmocka_unit_test(text_allocation_failure_is_remembered),
         cmocka_unit_test(text_is_utf8_by_rfc_3629),
+        cmocka_unit_test(text_number_reads_back),
         cmocka_unit_test(text_clean_leaves_only_what_is_harmless),
         cmocka_unit_test(text_distance_counts_edits),
         cmocka_unit_test(text_distance_is_symmetric_and_bounded),

@@ -337,47 +337,6 @@ static void guard_other_targets_are_refused(void **state)
     assert_int_equal(check(f), 400);
 }
 
-/* UTF-8 is what RFC 3629 says: shortest forms, no surrogates, nothing past
- * U+10FFFF, nothing cut. */
-static void utf8_valid_knows_the_borders(void **state)
-{
-    static const char *const good[] = {"",
-                                       "a",
-                                       "\x7f",
-                                       "\xc2\x80",
-                                       "\xdf\xbf",
-                                       "\xe0\xa0\x80",
-                                       "\xed\x9f\xbf",
-                                       "\xee\x80\x80",
-                                       "\xef\xbf\xbf",
-                                       "\xf0\x90\x80\x80",
-                                       "\xf4\x8f\xbf\xbf"};
-    static const char *const bad[] = {"\x80",
-                                      "\xbf",
-                                      "\xc0\x80",
-                                      "\xc1\xbf",
-                                      "\xe0\x9f\xbf",
-                                      "\xed\xa0\x80",
-                                      "\xed\xbf\xbf",
-                                      "\xf0\x8f\xbf\xbf",
-                                      "\xf4\x90\x80\x80",
-                                      "\xf5\x80\x80\x80",
-                                      "\xff",
-                                      "\xc2",
-                                      "\xe2\x82",
-                                      "\xf0\x90\x80",
-                                      "\xc2"
-                                      "a",
-                                      "a\xe2\x82"};
-
-    (void)state;
-    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
-        assert_true(utf8_valid(good[i], strlen(good[i])));
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        assert_false(utf8_valid(bad[i], strlen(bad[i])));
-    assert_true(utf8_valid("\0", 1));
-}
-
 /* Without memory a refusal is a refusal still. */
 static void guard_refuses_without_memory(void **state)
 {
@@ -409,7 +368,6 @@ int main(void)
         cmocka_unit_test(guard_nul_is_refused),
         cmocka_unit_test(guard_limits_hold),
         cmocka_unit_test(guard_other_targets_are_refused),
-        cmocka_unit_test(utf8_valid_knows_the_borders),
         cmocka_unit_test(guard_refuses_without_memory),
     };
 

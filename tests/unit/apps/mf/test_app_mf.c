@@ -289,6 +289,12 @@ static void mf_damaged_model_is_refused(void **state)
         unlink(scratch_path(name));
         assert_int_not_equal(host_open(&c, &host, &f), ERR_OK);
         assert_non_null(strstr(f.text, files[i]));
+        if (i == 0) { /* a mean that is no number */
+            memset(bytes + n - 8, 0xff, 8);
+            scratch_write(name, bytes, n);
+            assert_int_equal(host_open(&c, &host, &f), ERR_FORMAT);
+            assert_non_null(strstr(f.text, "expected a finite number"));
+        }
         if (i == 3) { /* users.npy with the shape of items.npy */
             size_t m;
             unsigned char *other = scratch_read("model/items.npy", &m);
