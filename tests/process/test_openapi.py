@@ -2,6 +2,7 @@
 every operation, and every answer is what was described."""
 import http.client
 import json
+import pathlib
 import re
 import time
 
@@ -203,6 +204,21 @@ class Described(test_serve.Service):
         do("delete_runs_run")
         self.assertEqual(left, set())
         self.assertGreater(len(shaped), 25)
+
+    def test_the_index_of_the_documents_has_every_route(self):
+        """docs/http.md lists what the description has, and nothing else."""
+        client = Stranger(self.address, self.token)
+        described = {(method, path.removeprefix("/api/v1"))
+                     for method, path, _ in client.operations.values()}
+        page = (pathlib.Path(__file__).parents[2] /
+                "docs/http.md").read_text()
+        listed = set()
+        for method, cell in re.findall(
+                r"^\| ([A-Z]+) \| (`.*?) \|", page, re.M):
+            for path in re.findall(r"`([^`]+)`", cell):
+                listed.add((method, path.removeprefix("/api/v1")))
+        self.assertEqual(described - listed, set())
+        self.assertEqual(listed - described, set())
 
     def test_the_checker_finds_what_is_wrong(self):
         """Or it would not tell anything."""
