@@ -136,8 +136,8 @@ static struct spread over_runs(const struct comparison *c,
     return spread_of(value, NULL, n);
 }
 
-struct spread comparison_target(const struct comparison *c,
-                                const struct comparison_row *row)
+static struct spread spread_of_target(const struct comparison *c,
+                                      const struct comparison_row *row)
 {
     double value[COMPARISON_SEEDS_MAX];
     bool above[COMPARISON_SEEDS_MAX];
@@ -210,7 +210,7 @@ static void add_shares(struct table *t, const struct spread *s)
 static void add_row(struct table *t, const struct comparison *c,
                     const struct comparison_row *row)
 {
-    struct spread s = comparison_target(c, row);
+    struct spread s = spread_of_target(c, row);
 
     table_add(t, "%s", row->label);
     table_add(t, "%zu/%zu", count_whole(c, row), c->seeds);
@@ -287,7 +287,7 @@ static json_t *run_object(const struct comparison *c,
 static json_t *row_object(const struct comparison *c,
                           const struct comparison_row *row)
 {
-    struct spread to_target = comparison_target(c, row);
+    struct spread to_target = spread_of_target(c, row);
     struct spread best = over_runs(c, row, quality);
     struct spread tuning = over_runs(c, row, share);
     struct spread seconds = over_runs(c, row, whole_seconds);

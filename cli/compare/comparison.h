@@ -67,9 +67,6 @@ void comparison_deinit(struct comparison *c);
 double comparison_quality(const struct comparison *c,
                           const struct comparison_run *r);
 
-struct spread comparison_target(const struct comparison *c,
-                                const struct comparison_row *row);
-
 /* The table; -1 when out of memory. */
 int comparison_print(const struct comparison *c, FILE *out);
 

@@ -15,42 +15,46 @@
 
 /* ---- names --------------------------------------------------------------- */
 
-/* Names of the contract that come later: a better answer than "unknown". */
-static bool is_planned(const char *name)
+/* Another kind of things that has one called @name: a strategy's name is easily
+ * written where a searcher's belongs. NULL: none has. */
+static const char *kind_with(const struct registry *r, const char *name)
 {
-    static const char *const names[] = {
-        "nn",   "lda",  "nesterov",    "rmsprop", "adadelta",
-        "adam", "essp", "adarevision", "async",   "barrier",
-        "tpe",  "gp",   "asha",        "median",  "hyperband",
-        "pbt",  "grid", "round_robin", "fixed",   "mltuner",
-        "mf",   "mlr"};
+    for (int kind = 0; kind < REGISTRY_KIND_COUNT; kind++) {
+        const struct registry_entry *e =
+            registry_find(r, (enum registry_kind)kind, name);
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
-        if (strcmp(names[i], name) == 0)
-            return true;
-    return false;
+        if (e && !e->hidden)
+            return registry_kind_name((enum registry_kind)kind);
+    }
+    return NULL;
+}
+
+/* "a", or "an" before a vowel. */
+static const char *article(const char *noun)
+{
+    return strchr("aeiou", *noun) ? "an" : "a";
 }
 
 static void wrong_name(struct config_parse *p, enum registry_kind kind,
                        const char *pointer, const json_t *value)
 {
     const struct registry *r = p->env->registry;
-    const char *name = json_string_value(value), *near;
+    const char *name = json_string_value(value), *near, *other;
     char names[PROBLEM_TEXT_MAX - 32];
     struct problem *problem;
 
     registry_names(r, kind, names, sizeof(names));
-    problem =
-        problems_add(p->problems, pointer, value, "%s %s: %s",
-                     strchr("aeiou", *registry_kind_name(kind)) ? "an" : "a",
-                     registry_kind_name(kind), *names ? names : "none");
+    problem = problems_add(p->problems, pointer, value, "%s %s: %s",
+                           article(registry_kind_name(kind)),
+                           registry_kind_name(kind), *names ? names : "none");
     near = name ? registry_nearest(r, kind, name) : NULL;
-    if (problem && near)
+    other = name ? kind_with(r, name) : NULL;
+    if (problem && other)
+        snprintf(problem->hint, sizeof(problem->hint), "%s is %s %s", name,
+                 article(other), other);
+    else if (problem && near)
         snprintf(problem->hint, sizeof(problem->hint), "did you mean \"%s\"?",
                  near);
-    else if (problem && name && is_planned(name))
-        snprintf(problem->hint, sizeof(problem->hint),
-                 "%.64s is not built in yet", name);
     else if (problem && kind == REGISTRY_SEARCHER)
         snprintf(problem->hint, sizeof(problem->hint),
                  "one of your own is {\"plugin\": \"FILE.so\"} or "

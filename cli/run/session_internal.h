@@ -45,7 +45,7 @@ struct session {
     struct loop_result result;
 };
 
-/* ---- session_folder.c: what it has on disk ------------------------------- */
+/* What it has on disk (session_folder.c). */
 
 /* Folder, model's place and log of a new run, or of the one that goes on, whose
  * history is then read. Errors: as run_folder_new and run_folder_open,
@@ -61,30 +61,5 @@ void session_sweep_snapshots(const struct session *s);
 /* loop_hooks.model: completes the model in @dir with what it was made from. */
 enum err session_complete_model(void *ctx, const char *dir, const json_t *data,
                                 struct fault *f);
-
-/* ---- session_nodes.c: the training system's processes -------------------- */
-
-/* Opens the control socket and starts all nodes. */
-enum err session_start_nodes(struct session *s, struct fault *f);
-
-/* Starts all nodes again. On error none lives. */
-enum err session_launch_nodes(struct session *s, struct fault *f);
-
-/* What the nodes that were lost said last, on stderr. */
-void session_last_words(const struct session *s);
-
-/* ---- session_end.c: what comes of it ------------------------------------- */
-
-/* Closes the books and prints the result. An error here is told, but the run is
- * what it was. */
-void session_finish(struct session *s);
-
-/* Ends a session that could not begin, and says why. The run leaves nothing,
- * unless it is in the journal. */
-void session_give_up(struct session *s, const struct fault *f);
-
-/* Exit codes: of a run that has ended; of @err, for which it did not begin. */
-int session_exit_code(const struct loop_result *r);
-int session_refusal_code(const struct session *s, enum err err);
 
 #endif

@@ -1,439 +1,295 @@
-/* `mltune watch [RUN]`: the run as the dashboard shows it, in a terminal; a
- * line an event where there is none. */
 #include "cli/watch/watch.h"
 
 #include "base/json/json.h"
-#include "base/mem.h"
 #include "cli/basics/console.h"
-#include "cli/basics/exit_code.h"
-#include "cli/basics/options.h"
-#include "cli/basics/progress.h"
-#include "cli/basics/signals.h"
-#include "cli/basics/verbs.h"
-#include "cli/state/render.h"
-#include "cli/watch/canvas.h"
 #include "cli/watch/terminal.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdio_ext.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
-enum { WAIT_S = 60 }; /* of who reads lines; on a screen a user decides */
+/* As the dashboard: asked once a second at most, and for no more than a tenth
+ * of the time. A state folder costs nobody else anything. */
+static const time_ns ASK_LEAST = 1000000000;
+static const time_ns LOOK_LEAST = 250000000;
+static const time_ns ASK_MOST = 60000000000;
+enum { REST = 10, POLLED_MAX = 6 };
 
-struct watch_arguments {
-    const char *state, *server, *run;
-    bool json, lines;
-    struct option_uint wait;
-};
-
-struct watching {
-    struct watch watch;
-    bool json, screen;
-    struct history history; /* of the events so far */
-    bool torn;              /* some were not kept, or do not fit */
-};
-
-/* ---- lines --------------------------------------------------------------- */
-
-static enum err print_harmless(const char *text, bool ascii, FILE *to)
+static bool is_remote(const struct watch *w)
 {
-    struct text line = {0};
-    enum err err = ERR_OK;
+    return w->source.url[0];
+}
 
-    canvas_harmless(text, ascii, &line);
-    if (line.no_memory)
-        err = ERR_NOMEM;
-    else
-        fprintf(to, "%s\n", line.s ? line.s : "");
-    text_deinit(&line);
+static void take_text(const json_t *record, const char *name, char *out,
+                      size_t size)
+{
+    const char *text = json_string_value(json_object_get(record, name));
+
+    snprintf(out, size, "%s", text ? text : "");
+}
+
+void watch_note(struct watch *w, const char *kind, const char *text)
+{
+    json_t *json = NULL;
+
+    if (strcmp(kind, "run_resumed") == 0)
+        w->status[0] = w->reason[0] = w->message[0] = '\0';
+    if (strcmp(kind, "run_finished") != 0 ||
+        json_load(text, strlen(text), &json, NULL, NULL) != ERR_OK)
+        return;
+    take_text(json, "status", w->status, sizeof(w->status));
+    take_text(json, "reason", w->reason, sizeof(w->reason));
+    take_text(json, "message", w->message, sizeof(w->message));
+    json_decref(json);
+}
+
+/* The server of one run ends with it: what its last event said stands for the
+ * answer that nobody gives any more. */
+static void finish_docs(struct watch *w)
+{
+    json_t *run = w->docs.shown[DOCS_RUN];
+
+    if (!run || !w->status[0] || picture_is_over(run))
+        return;
+    /* Without memory the picture stays as it was. */
+    json_object_set_new(run, "status", json_string(w->status));
+    json_object_set_new(run, "reason", json_string(w->reason));
+    json_object_set_new(run, "message", json_string(w->message));
+    w->fresh = true;
+}
+
+static bool has_ended(const struct watch *w)
+{
+    const json_t *run = w->docs.shown[DOCS_RUN];
+
+    return run && picture_is_over(run);
+}
+
+/* Of a server that ends with its run nobody answers after its last event. */
+bool watch_is_over(const struct watch *w)
+{
+    time_ns since;
+
+    if (!is_remote(w))
+        return w->follow.over && !w->follow.changed && !w->docs.busy;
+    if (!has_ended(w) || w->follow.open)
+        return false;
+    return !w->follow.all || w->follow.drained ||
+           (w->status[0] && watch_is_away(w, &since));
+}
+
+bool watch_is_away(const struct watch *w, time_ns *since)
+{
+    *since = w->away_since ? w->away_since : w->follow.away_since;
+    return w->away_since || w->follow.away;
+}
+
+static void ask_if_due(struct watch *w, bool run_only, int spans)
+{
+    time_ns now = clock_monotonic();
+
+    if (!w->follow.changed || w->docs.busy || now < w->ask_at)
+        return;
+    w->follow.changed = false;
+    w->asked_at = now;
+    picture_source_ask(&w->docs, run_only, spans);
+}
+
+static enum err take_answers(struct watch *w, struct fault *f)
+{
+    time_ns now, pause;
+    struct fault why = {0};
+    enum err err = picture_source_step(&w->docs, &why);
+
+    if (err == ERR_AGAIN)
+        return ERR_OK;
+    now = clock_monotonic();
+    pause = (now - w->asked_at) * REST;
+    if (pause < (is_remote(w) ? ASK_LEAST : LOOK_LEAST))
+        pause = is_remote(w) ? ASK_LEAST : LOOK_LEAST;
+    w->ask_at = now + (pause > ASK_MOST ? ASK_MOST : pause);
+    if (!err) {
+        w->away_since = 0;
+        w->fresh = true;
+        return ERR_OK;
+    }
+    /* It has answered before: something stands in for it (a proxy). */
+    if ((err != ERR_NODE && err != ERR_FORMAT) || !is_remote(w))
+        return fault_set(f, err, "%s", why.text);
+    if (!w->away_since)
+        w->away_since = now;
+    w->trouble = why;
+    w->follow.changed = true;
+    finish_docs(w);
+    return ERR_OK;
+}
+
+enum err watch_step(struct watch *w, bool run_only, int spans, struct fault *f)
+{
+    enum err err = follow_step(&w->follow, f);
+    time_ns since;
+
+    if (!err)
+        ask_if_due(w, run_only, spans);
+    if (!err && w->docs.busy)
+        err = take_answers(w, f);
+    w->follow.ending = is_remote(w) && has_ended(w);
+    if (err || !w->wait_s || watch_is_over(w) || !watch_is_away(w, &since))
+        return err;
+    if (clock_monotonic() - since > (time_ns)w->wait_s * 1000000000)
+        return fault_set(f, ERR_NODE, "%s; given up after %d s",
+                         w->away_since ? w->trouble.text
+                                       : w->follow.trouble.text,
+                         w->wait_s);
+    return ERR_OK;
+}
+
+int watch_wait(struct watch *w, struct pollfd more[], nfds_t n, time_ns until)
+{
+    struct pollfd fds[POLLED_MAX] = {{.fd = w->signal_fd, .events = POLLIN}};
+    struct signalfd_siginfo info;
+    nfds_t used = 1;
+    time_ns due, now = clock_monotonic();
+    int ms;
+
+    used += follow_poll(&w->follow, &fds[used], &due);
+    until = due < until ? due : until;
+    used += picture_source_poll(&w->docs, &fds[used]);
+    if (w->follow.changed && !w->docs.busy && w->ask_at < until)
+        until = w->ask_at;
+    for (nfds_t i = 0; i < n && used < POLLED_MAX; i++)
+        fds[used++] = more[i];
+    /* Never for long: deadlines of an answer are looked at then. */
+    ms = until <= now               ? 0
+         : until - now > 1000000000 ? 1000
+                                    : (int)((until - now) / 1000000) + 1;
+    poll(fds, used, ms);
+    if (read(w->signal_fd, &info, sizeof(info)) == sizeof(info))
+        return (int)info.ssi_signo;
+    return 0;
+}
+
+/* ---- on a terminal --------------------------------------------------------
+ */
+
+/* Something may pass of itself: the picture is drawn once a second at least. */
+static const time_ns TICK = 1000000000;
+
+struct screen {
+    struct watch *watch;
+    struct terminal terminal;
+    int width, height;
+    bool keys;        /* stdin is a terminal */
+    bool over_before; /* the run was, at the beginning */
+};
+
+static void write_note(const struct watch *w, char *note, size_t size)
+{
+    time_ns since;
+    char time[32];
+
+    if (!watch_is_away(w, &since)) {
+        snprintf(note, size, "%.500s",
+                 w->source.url[0] ? w->source.url : w->follow.state);
+        return;
+    }
+    /* In whole seconds: tenths would only flicker. */
+    snprintf(time, sizeof(time), "%lld s",
+             (long long)((clock_monotonic() - since) / 1000000000));
+    snprintf(note, size, "no answer for %s, trying again: %s", time,
+             w->away_since ? w->trouble.text : w->follow.trouble.text);
+}
+
+static enum err draw(struct screen *s)
+{
+    struct picture p = {.run = NULL};
+    struct canvas c;
+    char note[FAULT_TEXT_MAX + 64];
+    time_ns since;
+    enum err err;
+
+    write_note(s->watch, note, sizeof(note));
+    picture_source_picture(&s->watch->docs, &p);
+    p.note = note;
+    p.bad = watch_is_away(s->watch, &since);
+    terminal_size(&s->terminal, &s->width, &s->height);
+    err = canvas_init(&c, s->width, s->height, s->watch->ascii);
+    if (err)
+        return err;
+    picture_draw(&p, &c);
+    err = terminal_show(&s->terminal, &c);
+    canvas_deinit(&c);
     return err;
 }
 
-static enum err print_event(struct watching *g, const struct record *r)
+/* True: the user has enough, or has gone. */
+static bool read_keys(struct screen *s)
 {
-    char text[2 * PROGRESS_LINE_MAX], time[32];
-    int n;
+    char key[64];
+    ssize_t n = s->keys ? read(STDIN_FILENO, key, sizeof(key)) : 0;
 
-    progress_duration(r->at_s, time, sizeof(time));
-    n = snprintf(text, sizeof(text), "%8s  ", time);
-    if (!progress_event(&g->history, r, text + n, sizeof(text) - (size_t)n))
-        return ERR_OK;
-    return print_harmless(text, g->watch.ascii, stdout);
+    for (ssize_t i = 0; i < n; i++)
+        if (key[i] == 'q' || key[i] == 'Q' || key[i] == 4)
+            return true;
+    return false;
 }
 
-/* Written anew, so that whatever a server sends is one line of JSON. */
-static enum err print_json(uint64_t id, const char *kind, json_t *data)
+static bool size_differs(const struct screen *s)
 {
-    json_t *line = json_pack("{s:I, s:s, s:O}", "id", (json_int_t)id, "event",
-                             kind, "data", data);
-    char *text = line ? json_write(line, 0) : NULL;
+    int width, height;
 
-    json_decref(line);
-    if (!text)
-        return ERR_NOMEM;
-    printf("%s\n", text);
-    mem_free(text);
-    return ERR_OK;
+    terminal_size(&s->terminal, &width, &height);
+    return width != s->width || height != s->height;
 }
 
-/* Events are numbered from 1 without gaps. */
-static void fold(struct watching *g, uint64_t id, const struct record *r)
+static enum err show_until_over(struct screen *s, int *number, bool *left,
+                                struct fault *f)
 {
-    if (g->torn || id <= g->history.records)
-        return;
-    g->torn =
-        id != g->history.records + 1 || history_apply(&g->history, r) != ERR_OK;
-}
-
-static enum err on_event(void *ctx, uint64_t id, const char *kind,
-                         const char *text)
-{
-    struct watching *g = ctx;
-    struct record r;
-    json_t *json = NULL;
-    enum err err;
-
-    watch_note(&g->watch, kind, text);
-    if (g->screen)
-        return ERR_OK;
-    err = json_load(text, strlen(text), &json, NULL, NULL);
-    if (!err && g->json) {
-        err = print_json(id, kind, json);
-    } else if (!err && record_from_json(json, &r, NULL) == ERR_OK) {
-        /* A kind that a newer server has is passed over. */
-        fold(g, id, &r);
-        err = print_event(g, &r);
-        record_deinit(&r);
-    }
-    json_decref(json);
-    return err == ERR_FORMAT ? ERR_OK : err;
-}
-
-/* What has been said of the server. */
-struct said {
-    bool away, polls;
-};
-
-/* That the server is away, or there again, is said once. */
-static void say_trouble(struct watching *g, struct said *said)
-{
-    struct watch *w = &g->watch;
-    time_ns since;
-
-    if (w->follow.polls && !said->polls)
-        console_note("%s; it is asked once a second", w->follow.trouble.text);
-    said->polls |= w->follow.polls;
-    if (watch_is_away(w, &since) == said->away)
-        return;
-    said->away = !said->away;
-    if (said->away)
-        console_note("%s; trying again",
-                     w->away_since ? w->trouble.text : w->follow.trouble.text);
-    else
-        console_note("%s answers again", w->source.url);
-}
-
-static void say_missed(struct follow *w)
-{
-    if (w->missed)
-        console_note("%" PRIu64 " events were not kept by the server",
-                     w->missed);
-    w->missed = 0;
-}
-
-/* Of a run that ended long ago a server has no events; the summary is there. */
-static enum err say_none(const struct watching *g, struct fault *f)
-{
-    const struct watch *w = &g->watch;
-
-    if (!w->source.url[0] || w->follow.visited > 0)
-        return ERR_OK;
-    fault_set(f, ERR_NOENT, "the server keeps no events of run %s any more",
-              w->id);
-    if (g->json)
-        return ERR_NOENT;
-    console_note("%s", f->text);
-    return ERR_OK;
-}
-
-/* Said once: what could not be written is not tried again at the end. */
-static enum err lost_output(struct fault *f)
-{
-    fault_errno(f, ERR_IO, errno, "write to stdout");
-    __fpurge(stdout);
-    clearerr(stdout);
-    return ERR_IO;
-}
-
-static enum err watch_in_lines(struct watching *g, int *number, struct fault *f)
-{
-    struct watch *w = &g->watch;
-    struct said said = {false, false};
+    struct watch *w = s->watch;
+    struct pollfd more[] = {
+        {.fd = s->terminal.signal_fd, .events = POLLIN},
+        {.fd = s->keys ? STDIN_FILENO : -1, .events = POLLIN}};
+    time_ns due = 0;
     enum err err = ERR_OK;
 
     while (!err) {
-        err = watch_step(w, true, 0, f);
-        if (!err && (fflush(stdout) != 0 || ferror(stdout)))
-            return lost_output(f);
-        say_missed(&w->follow);
-        if (!err && watch_is_over(w))
-            return say_none(g, f);
-        if (err)
+        bool stale = terminal_changed(&s->terminal);
+
+        /* A wider plot has more dots. */
+        if (stale || size_differs(s))
+            w->follow.changed = true;
+        err = watch_step(w, false, picture_spans(s->width, w->ascii), f);
+        if (!err && (w->fresh || stale || clock_monotonic() >= due)) {
+            w->fresh = false;
+            due = clock_monotonic() + TICK;
+            err = draw(s);
+            if (err == ERR_IO)
+                return fault_set(f, err, "the terminal is gone");
+        }
+        if (err || (!s->over_before && watch_is_over(w)))
             return err;
-        say_trouble(g, &said);
-        *number = watch_wait(w, NULL, 0, INT64_MAX);
-        if (*number)
+        *number = watch_wait(w, more, 2, due);
+        *left = read_keys(s);
+        if (*number || *left)
             return ERR_OK;
     }
     return err;
 }
 
-/* ---- the end ------------------------------------------------------------- */
-
-/* The end of a run from its events: the server of `mltune run` ends with it,
- * and has seldom been asked after that. */
-static enum err answer_from_events(const struct watching *g,
-                                   struct run_answers *out)
+enum err watch_on_screen(struct watch *w, int *number, bool *left,
+                         struct fault *f)
 {
-    const json_t *run = g->watch.docs.shown[DOCS_RUN];
-    const char *state = json_string_value(json_object_get(run, "state"));
-    const char *name = json_string_value(json_object_get(run, "name"));
-    struct source source;
+    struct screen s = {.watch = w, .keys = isatty(STDIN_FILENO)};
     enum err err;
 
-    if (g->torn || !g->history.finished)
-        return ERR_NOENT;
-    err = source_of_history(&source, state ? state : "", g->watch.id,
-                            name ? name : "", &g->history);
+    s.over_before = picture_is_over(w->docs.shown[DOCS_RUN]);
+    err = terminal_start(&s.terminal, STDOUT_FILENO,
+                         console_in_color(STDOUT_FILENO), f);
     if (err)
         return err;
-    err = run_answers_get_few(&source, g->watch.id, out, NULL);
-    source_close(&source);
+    terminal_size(&s.terminal, &s.width, &s.height);
+    err = show_until_over(&s, number, left, f);
+    terminal_stop(&s.terminal);
     return err;
-}
-
-/* What is known of the run at its end: its source's word, else its events',
- * else what its server said last. */
-static void last_answers(struct watching *g, struct run_answers *out)
-{
-    struct watch *w = &g->watch;
-    const json_t *run;
-
-    if (run_answers_get_few(&w->source, w->id, out, NULL) == ERR_OK) {
-        run = json_object_get(out->run, "finished_at");
-        if (!g->history.finished || json_is_string(run))
-            return;
-        run_answers_deinit(out);
-    }
-    if (answer_from_events(g, out) != ERR_OK)
-        out->run = json_incref(w->docs.shown[DOCS_RUN]);
-}
-
-static enum err print_summary(struct watching *g)
-{
-    struct run_answers answers = {.run = NULL};
-    char *text = NULL, *rest, *line;
-    size_t size = 0;
-    FILE *to = open_memstream(&text, &size);
-
-    if (!to)
-        return ERR_NOMEM;
-    last_answers(g, &answers);
-    render_head(answers.run, to);
-    render_summary(&answers, to);
-    run_answers_deinit(&answers);
-    if (fclose(to) != 0) {
-        free(text);
-        return ERR_NOMEM;
-    }
-    for (rest = text; (line = strsep(&rest, "\n")) && rest;)
-        print_harmless(line, g->watch.ascii, stdout);
-    free(text);
-    return ERR_OK;
-}
-
-static int code_of(const json_t *run)
-{
-    const char *status = json_string_value(json_object_get(run, "status"));
-
-    if (status && strcmp(status, "failed") == 0)
-        return EXIT_RUN_FAILED;
-    if (status && strcmp(status, "interrupted") == 0)
-        return EXIT_INTERRUPTED;
-    return EXIT_DONE;
-}
-
-/* ---- the verb ------------------------------------------------------------ */
-
-static enum err find_run(struct watch *w, const char *word, struct fault *f)
-{
-    char only[RUN_ID_MAX + 1];
-    enum err err = ERR_OK;
-
-    if (!word) {
-        err = source_only(&w->source, only, f);
-        word = only;
-    }
-    return err ? err : source_find(&w->source, word, w->id, f);
-}
-
-/* The first answer, waited for: a server that is not there is said at once. */
-static enum err look_first(struct watch *w, struct fault *f)
-{
-    char target[RUN_ID_MAX + 32];
-
-    snprintf(target, sizeof(target), "/api/v1/runs/%s", w->id);
-    return source_get(&w->source, target, &w->docs.shown[DOCS_RUN], f);
-}
-
-/* Ctrl-C ends the program at once until the server has answered. */
-static enum err begin(struct watching *g, const struct watch_arguments *a,
-                      struct fault *f)
-{
-    struct watch *w = &g->watch;
-    enum err err = find_run(w, a->run, f);
-
-    if (!err)
-        err = look_first(w, f);
-    if (!err)
-        err = signals_open(&w->signal_fd, f);
-    if (err)
-        return err;
-    w->docs.source = &w->source;
-    memcpy(w->docs.id, w->id, sizeof(w->id));
-    return follow_open(&w->follow, &w->source, w->id, !g->screen, on_event, g,
-                       f);
-}
-
-static enum err watch_run(struct watching *g, const struct watch_arguments *a,
-                          int *number, bool *left, struct fault *f)
-{
-    struct watch *w = &g->watch;
-    enum err err = begin(g, a, f);
-
-    if (err)
-        return err;
-    err = g->screen ? watch_on_screen(w, number, left, f)
-                    : watch_in_lines(g, number, f);
-    follow_close(&w->follow);
-    return err;
-}
-
-static int watch_source(struct watching *g, const struct watch_arguments *a)
-{
-    struct watch *w = &g->watch;
-    struct fault f = {0};
-    int number = 0, code;
-    bool left = false;
-    enum err err = watch_run(g, a, &number, &left, &f);
-
-    signals_close(w->signal_fd);
-    if (err) {
-        console_error("%s", f.text[0] ? f.text : err_text(err));
-        return source_exit_code(err);
-    }
-    if (number)
-        return EXIT_SIGNAL + number;
-    code = left ? EXIT_DONE : code_of(w->docs.shown[DOCS_RUN]);
-    if (!left && !g->json && print_summary(g) != ERR_OK)
-        console_error("out of memory");
-    return code;
-}
-
-static bool wants_screen(const struct watch_arguments *a)
-{
-    const char *term = getenv("TERM");
-
-    return !a->json && !a->lines && isatty(STDOUT_FILENO) && term && *term &&
-           strcmp(term, "dumb") != 0;
-}
-
-static int watch_at(struct watching *g, const struct watch_arguments *a)
-{
-    struct watch *w = &g->watch;
-    struct fault f = {0};
-    enum err err =
-        source_open(&w->source, source_server(a->server), a->state, &f);
-    int code;
-
-    if (err) {
-        console_error("%s", f.text);
-        return source_exit_code(err);
-    }
-    history_init(&g->history);
-    w->signal_fd = -1;
-    g->json = a->json;
-    g->screen = wants_screen(a);
-    w->ascii = !terminal_is_utf8();
-    w->wait_s = a->wait.given ? (int)a->wait.value : g->screen ? 0 : WAIT_S;
-    code = watch_source(g, a);
-    picture_source_deinit(&w->docs);
-    source_close(&w->source);
-    history_deinit(&g->history);
-    return code;
-}
-
-/* Too large for the stack: it holds histories. */
-static int watch_verb(const struct watch_arguments *a)
-{
-    struct watching *g = mem_calloc(1, sizeof(*g));
-    int code;
-
-    if (!g) {
-        console_error("out of memory");
-        return EXIT_RUN_FAILED;
-    }
-    code = watch_at(g, a);
-    mem_free(g);
-    return code;
-}
-
-static const char details[] =
-    "RUN is an id, the beginning of one, or a name (its newest run); it may be "
-    "left out\nwhere there is one run, or one that is under way. Where stdout "
-    "is no terminal, each\nevent is a line. q or Ctrl-C leaves, the run goes "
-    "on. When it ends the summary is\nprinted; the exit code is 0, 1 (it "
-    "failed) or 75 (it was interrupted).";
-
-int verb_watch(int argc, char **argv)
-{
-    struct watch_arguments a = {.state = STATE_DEFAULT};
-    const struct option_spec options[] = {
-        {"state", 0, OPTION_TEXT, "DIR", "state folder (" STATE_DEFAULT ")",
-         &a.state},
-        {"server", 0, OPTION_TEXT, "URL", REPLAY_SERVER_HELP, &a.server},
-        CLIENT_CACERT_OPTION,
-        {"json", 0, OPTION_FLAG, NULL,
-         "one JSON object an event: id, event, data (docs/http.md)", &a.json},
-        {"lines", 0, OPTION_FLAG, NULL, "one line an event, also on a terminal",
-         &a.lines},
-        {"wait", 0, OPTION_UINT, "SECONDS",
-         "how long a server may be away (lines: 60; screen: for ever, 0)",
-         &a.wait},
-    };
-    const struct usage usage = {
-        .verb = "watch",
-        .operands = "[RUN]",
-        .summary = "a run as it goes on, in the terminal",
-        .details = details,
-        .operands_max = 1,
-        .n = sizeof(options) / sizeof(*options),
-        .option = options,
-    };
-    struct operands operands;
-    int code = options_parse(&usage, argc, argv, &operands);
-
-    if (code != OPTIONS_GO_ON)
-        return code;
-    if (a.wait.given && a.wait.value > 86400) {
-        console_error("--wait: expected at most 86400");
-        return EXIT_USAGE;
-    }
-    if (operands.len > 0)
-        a.run = operands.item[0];
-    return watch_verb(&a);
 }

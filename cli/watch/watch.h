@@ -2,8 +2,7 @@
  *
  * A watch follows a run (cli/watch/follow.h) and asks for its answers
  * (cli/watch/picture_source.h) when something has happened. On a terminal it
- * draws them (cli/watch/watch_screen.c), else it prints a line an event
- * (cli/watch/watch.c).
+ * draws them; else the verb prints a line an event (cli/verbs/watch.c).
  */
 #ifndef CLI_WATCH_H
 #define CLI_WATCH_H

@@ -78,7 +78,7 @@ ROOMS = {
                  "searchers/process ps/node apps/data tuner/history "
                  "tuner/board tuner/shell api/http api/service cli/basics "
                  "cli/config cli/remote cli/state cli/run cli/service "
-                 "cli/compare",
+                 "cli/compare cli/watch",
     "cli": "base/json cli/basics",
 }
 MAY_INCLUDE = {room: {room, *allowed.split()}

@@ -211,7 +211,7 @@ static void config_all_faults_at_once(void **state)
         "  \"tunables\": {\"learning_rte\": {\"type\": \"float\", \"min\": 0,"
         " \"max\": 1},\n"
         "    \"momentum\": {\"max\": 1}},\n"
-        "  \"tuner\": {\"searcher\": \"gird\", \"strategy\": \"asha\"},\n"
+        "  \"tuner\": {\"searcher\": \"gird\", \"strategy\": \"grid\"},\n"
         "  \"stop\": {\"max_epochs\": 0},\n"
         "  \"api\": {\"listen\": \"0.0.0.0:80\"}\n"
         "}";
@@ -227,7 +227,7 @@ static void config_all_faults_at_once(void **state)
         {"/tunables/learning_rte", 5, "did you mean \"learning_rate\"?"},
         {"/tunables/momentum/max", 6, ""},
         {"/tuner/searcher", 7, "did you mean \"grid\"?"},
-        {"/tuner/strategy", 7, "asha is not built in yet"},
+        {"/tuner/strategy", 7, "grid is a searcher"},
         {"/stop/max_epochs", 8, ""},
         {"/api/listen", 9, ""}};
     struct problems problems;
