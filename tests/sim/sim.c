@@ -20,7 +20,7 @@ enum {
     BRANCHES_MAX = 65536,
     QUANTUM = 32, /* samples that share one draw of the noise of sampling */
     STEPS_MAX = 400000,
-    TRIED_MAX = 1100,
+    TRIED_MAX = 16384,
     DISK_MAX = 64
 };
 

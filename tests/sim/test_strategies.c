@@ -239,6 +239,28 @@ static void hyperband_finite_brackets_are_the_published(void **state)
     mem_free(trace);
 }
 
+/* A bracket of thousands of settings is as large as published, and somebody
+ * survives it. Of a rung as many go on as there are places for branches.
+ * (Epochs end at three, so that the test is short.) */
+static void hyperband_large_bracket_is_not_cut(void **state)
+{
+    struct sim_family f = steady(
+        "hyperband", "{\"horizon\": \"finite\", \"max_resource\": 6561}");
+    struct sim_result r;
+    char *trace;
+
+    (void)state;
+    f.parts = 2;
+    f.max_epochs = 3;
+    trace = trace_of(&f, &r);
+    assert_non_null(strstr(trace, "bracket 1: 6561 settings, 1 epochs each"));
+    assert_non_null(strstr(trace, "after 1 epochs 61 of 6561 settings"));
+    assert_non_null(strstr(trace, "after 3 epochs 61 of 2187 settings"));
+    assert_string_equal(r.finish.reason, "max_epochs");
+    assert_true(r.trials >= 6561);
+    mem_free(trace);
+}
+
 /* Survivors go on and are not run again: R = 9, eta = 3 takes 9 + 3 * 2 + 6
  * epochs, then 5 * 3 + 6, then 3 * 9; and the winner goes on from 9 to 30. */
 static void hyperband_survivors_are_not_run_again(void **state)
@@ -432,6 +454,9 @@ static void strategies_refuse_bad_settings(void **state)
         {&strategy_fixed, "{\"gamma\": 0}", "/gamma"},
         {&strategy_hyperband, "{\"horizon\": \"far\"}", "/horizon"},
         {&strategy_hyperband, "{\"R\": 81}", "/R"},
+        {&strategy_hyperband,
+         "{\"horizon\": \"finite\", \"max_resource\": 19683}",
+         "takes 31439 trials"},
     };
     static struct space space;
 
@@ -773,6 +798,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strategies_end_with_a_good_model),
         cmocka_unit_test(hyperband_finite_brackets_are_the_published),
+        cmocka_unit_test(hyperband_large_bracket_is_not_cut),
         cmocka_unit_test(hyperband_survivors_are_not_run_again),
         cmocka_unit_test(hyperband_infinite_brackets_are_the_published),
         cmocka_unit_test(hyperband_counts_in_clocks),

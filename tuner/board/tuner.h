@@ -47,10 +47,10 @@ enum {
     TUNER_ACTIONS_MAX = 512, /* a step; reached by none: asserted */
     TUNER_BRANCHES_MAX = 64, /* live at the same time; further forks wait or
                               * cost the slowest trial */
-    TUNER_TRIALS_MAX = 1024, /* a search */
-    TUNER_RETURNS_MAX = 3,   /* from divergence while training, then failed */
-    TUNER_SETTING_MAX = 4096,   /* of a fork by hand, as JSON */
-    TUNER_SUGGEST_MAX = 8192,   /* of settings suggested at once, the same */
+    TUNER_TRIALS_MAX = 16384, /* a search */
+    TUNER_RETURNS_MAX = 3,    /* from divergence while training, then failed */
+    TUNER_SETTING_MAX = 4096, /* of a fork by hand, as JSON */
+    TUNER_SUGGEST_MAX = 8192, /* of settings suggested at once, the same */
     TUNER_SUGGESTIONS_MAX = 16, /* of them */
     TUNER_FAULTS_MAX = 16,      /* of a setting, that are told at once */
     TUNER_VALUES_MAX = 16384    /* of rows, a command */

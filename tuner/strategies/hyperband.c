@@ -20,7 +20,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { INFINITE_K_MAX = 30 }; /* a budget of a thousand million epochs */
+enum {
+    INFINITE_K_MAX = 30, /* a budget of a thousand million epochs */
+    INFINITE_TRIALS = 1024
+};
 
 /* One bracket: rung i takes size[i] settings to goal[i] units. */
 struct bracket {
@@ -43,52 +46,6 @@ struct hyperband {
     uint32_t winner; /* trial that training goes on with; 0: none */
 };
 
-static void hyperband_close(void *state)
-{
-    struct hyperband *h = state;
-
-    if (!h)
-        return;
-    contest_deinit(&h->ct);
-    mem_free(h);
-}
-
-static uint32_t count(const json_t *settings, const char *name)
-{
-    return (uint32_t)json_integer_value(json_object_get(settings, name));
-}
-
-static enum err hyperband_open(struct board *c, const json_t *settings,
-                               void **state, struct fault *f)
-{
-    struct hyperband *h = mem_calloc(1, sizeof(*h));
-    json_t *own = NULL;
-    enum err err;
-
-    if (!h)
-        return fault_set(f, ERR_NOMEM, "no memory for a strategy");
-    h->c = c;
-    err = choice_settings(&strategy_hyperband, settings, &own, f);
-    if (!err)
-        err = contest_init(&h->ct, c, f);
-    if (err)
-        goto fail;
-    h->infinite = strcmp(json_string_value(json_object_get(own, "horizon")),
-                         "infinite") == 0;
-    h->max_resource = count(own, "max_resource");
-    h->eta = count(own, "eta");
-    h->model = contest_searcher(c, own);
-    contest_unit(&h->ct, own);
-    json_decref(own);
-    *state = h;
-    return ERR_OK;
-
-fail:
-    json_decref(own);
-    hyperband_close(h);
-    return err;
-}
-
 /* ---- brackets ------------------------------------------------------------ */
 
 /* floor(log_eta R): by counting, which no rounding can spoil. */
@@ -108,7 +65,7 @@ static void finite_bracket(const struct hyperband *h, uint32_t s,
     double n = ceil((s_max + 1) * pow(h->eta, s) / (s + 1) - 1e-9);
 
     *b = (struct bracket){.s = s, .rungs = s + 1};
-    b->n = (uint32_t)fmin(n, TUNER_TRIALS_MAX);
+    b->n = (uint32_t)fmin(n, UINT32_MAX / 2);
     for (uint32_t i = 0; i <= s; i++) {
         double epochs = h->max_resource * pow(h->eta, (double)i - s);
 
@@ -154,19 +111,84 @@ static bool following(const struct hyperband *h, struct bracket *b)
     return true;
 }
 
-static uint32_t trials_of_all(struct hyperband *h)
+/* Of all brackets of the finite horizon; may be more than can be. */
+static double trials_of_all(const struct hyperband *h)
 {
-    uint32_t s_max = rungs_of(h->max_resource, h->eta), n = 0;
+    uint32_t s_max = rungs_of(h->max_resource, h->eta);
     struct bracket b;
+    double n = 0;
 
-    if (h->infinite)
-        return TUNER_TRIALS_MAX;
-    for (uint32_t s = 0; s <= s_max && n < TUNER_TRIALS_MAX; s++) {
+    for (uint32_t s = 0; s <= s_max; s++) {
         finite_bracket(h, s, &b);
         n += b.n;
     }
     return n;
 }
+
+static uint32_t trials_max(const struct hyperband *h)
+{
+    return h->infinite ? INFINITE_TRIALS : (uint32_t)trials_of_all(h);
+}
+
+/* ---- life ---------------------------------------------------------------- */
+
+static void hyperband_close(void *state)
+{
+    struct hyperband *h = state;
+
+    if (!h)
+        return;
+    contest_deinit(&h->ct);
+    mem_free(h);
+}
+
+static uint32_t count(const json_t *settings, const char *name)
+{
+    return (uint32_t)json_integer_value(json_object_get(settings, name));
+}
+
+static enum err hyperband_open(struct board *c, const json_t *settings,
+                               void **state, struct fault *f)
+{
+    struct hyperband *h = mem_calloc(1, sizeof(*h));
+    json_t *own = NULL;
+    enum err err;
+
+    if (!h)
+        return fault_set(f, ERR_NOMEM, "no memory for a strategy");
+    h->c = c;
+    err = choice_settings(&strategy_hyperband, settings, &own, f);
+    if (!err)
+        err = contest_init(&h->ct, c, f);
+    if (err)
+        goto fail;
+    h->infinite = strcmp(json_string_value(json_object_get(own, "horizon")),
+                         "infinite") == 0;
+    h->max_resource = count(own, "max_resource");
+    h->eta = count(own, "eta");
+    if (!h->infinite && trials_of_all(h) > TUNER_TRIALS_MAX) {
+        err = fault_set(f, ERR_INVAL,
+                        "hyperband with max_resource %u and eta %u takes %.0f "
+                        "trials, more than %d: choose a smaller max_resource "
+                        "or a larger eta",
+                        h->max_resource, h->eta, trials_of_all(h),
+                        TUNER_TRIALS_MAX);
+        goto fail;
+    }
+    h->model = contest_searcher(c, own);
+    contest_unit(&h->ct, own);
+    json_decref(own);
+    *state = h;
+    return ERR_OK;
+
+fail:
+    json_decref(own);
+    hyperband_close(h);
+    return err;
+}
+
+/* ---- one bracket after the other ------------------------------------------
+ */
 
 static void begin_bracket(struct hyperband *h, const struct bracket *b)
 {
@@ -356,7 +378,7 @@ static void next_bracket(struct hyperband *h)
 {
     struct bracket b;
 
-    if (!contest_start(&h->ct, trials_of_all(h), "brackets of settings"))
+    if (!contest_start(&h->ct, trials_max(h), "brackets of settings"))
         return;
     if (following(h, &b))
         begin_bracket(h, &b);
