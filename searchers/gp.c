@@ -144,6 +144,7 @@ static void take_observations(struct proposal *p)
     const struct searcher_query *q = p->q;
     double low = slowest(q);
 
+    assert(p->n == 0);
     for (size_t i = 0; i < q->told_len; i++) {
         const struct observation *o = &q->told[i];
 
@@ -164,6 +165,7 @@ static void standardise(struct proposal *p)
 {
     double mean = 0, square = 0, scale;
 
+    assert(p->n > 0 && p->n <= GP_TOLD_MAX);
     for (size_t i = 0; i < p->n; i++)
         mean += p->y[i] / (double)p->n;
     for (size_t i = 0; i < p->n; i++)
@@ -184,6 +186,7 @@ static enum err add_fantasies(struct proposal *p, const struct gp_params *fit)
 {
     enum err err;
 
+    assert(p->n == p->observed);
     if (p->q->running_len == 0)
         return ERR_OK;
     for (size_t i = 0; i < p->q->running_len && p->n < GP_POINTS_MAX; i++) {
@@ -223,6 +226,7 @@ static enum err fit_model(struct proposal *p)
     enum err err = gp_model_data(p->model, p->n, p->x, p->y);
     double value;
 
+    assert(p->g->axes > 0 && p->g->axes <= GP_AXES_MAX);
     if (err)
         return err;
     gp_params_default(&fit, p->g->axes);
@@ -276,6 +280,7 @@ static void near_candidate(const struct proposal *p, struct rng *rng,
     const double *best = p->x + p->best_at * p->g->axes;
     double scale = pow(10, -0.7 - 2 * rng_uniform(rng));
 
+    assert(p->best_at < p->n);
     for (size_t k = 0; k < p->g->axes; k++)
         c->u[k] = fmin(1, fmax(0, best[k] + scale * rng_normal(rng)));
 }
@@ -287,6 +292,7 @@ static void place_candidates(struct proposal *p)
     struct sobol sobol;
     struct rng rng;
 
+    assert(p->best_at < p->n);
     p->count = g->candidates;
     p->near = p->count / GP_NEAR;
     sobol_init(&sobol, g->axes, seed);
@@ -453,6 +459,7 @@ static void climb_all(struct proposal *p)
 
 static enum err pick_unseen(const struct proposal *p, struct setting *out)
 {
+    assert(p->count > 0);
     for (size_t i = 0; i < p->count; i++) {
         struct setting x;
 

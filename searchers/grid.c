@@ -73,6 +73,7 @@ static void order_points(const struct tunable *t, struct grid_axis *a)
 
 static uint32_t upto(const struct grid_axis *a, uint32_t level)
 {
+    assert(a->levels > 0);
     return a->upto[level < a->levels ? level : a->levels - 1];
 }
 

@@ -53,6 +53,7 @@ static const struct searcher_ops *base_named(const char *name)
         &searcher_tpe, &searcher_gp, &searcher_random, &searcher_grid};
     size_t i = 0;
 
+    assert(name);
     while (strcmp(bases[i]->name, name) != 0) {
         i++;
         assert(i < sizeof(bases) / sizeof(bases[0]));
@@ -124,6 +125,7 @@ static bool on_line(const struct space *space, const struct setting *incumbent,
 {
     struct setting moved = *incumbent;
 
+    assert(axis < space->len);
     moved.value[axis] = x->value[axis];
     space_canonical(space, &moved);
     return space_equal(space, &moved, x);
@@ -136,6 +138,7 @@ static size_t tried(const struct marginal *m, const struct searcher_query *q,
 {
     size_t n = 0;
 
+    assert(q->incumbent);
     for (size_t i = 0; i < q->told_len; i++)
         n += !space_equal(m->space, &q->told[i].setting, q->incumbent) &&
              on_line(m->space, q->incumbent, axis, &q->told[i].setting);
@@ -180,6 +183,7 @@ static void take_to_line(const struct line *l, struct setting *x)
 static void pin_others(const struct marginal *m, const struct searcher_query *q,
                        struct line *l)
 {
+    assert(l->axis < m->space->len);
     l->space = *m->space;
     for (size_t i = 0; i < l->space.len; i++)
         if (i != l->axis && !l->space.tunable[i].fixed)
@@ -235,6 +239,8 @@ static enum err ask_line(const struct marginal *m,
     void *state = NULL;
     enum err err;
 
+    assert(q->incumbent);
+    assert(l->axis < l->space.len);
     take_to_line(l, &incumbent);
     err = m->base->open(&l->space, m->settings, rng_mix(m->seed, l->axis),
                         &state, f);

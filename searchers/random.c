@@ -49,6 +49,7 @@ static void cell_at(const struct space *s, uint64_t index, struct setting *out)
     size_t axis[TUNABLES_MAX];
     size_t n = space_axes(s, axis);
 
+    assert(index < space_size(s));
     *out = (struct setting){0};
     for (size_t k = 0; k < n; k++) {
         const struct tunable *t = &s->tunable[axis[k]];
@@ -68,6 +69,7 @@ static enum err ask_every_cell(const struct random_search *r,
 {
     struct perm perm;
 
+    assert(size > 0 && size <= RANDOM_LIST_MAX);
     perm_init(&perm, size, r->seed);
     for (uint64_t i = 0; i < size; i++) {
         cell_at(r->space, perm_at(&perm, i), out);
@@ -83,6 +85,7 @@ static enum err ask_draws(const struct random_search *r,
 {
     struct rng rng;
 
+    assert(r->sobol.dims > 0);
     rng_init(&rng, rng_mix(r->seed, first));
     for (int i = 0; i < RANDOM_DRAWS; i++) {
         double u[TUNABLES_MAX];

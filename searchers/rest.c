@@ -8,6 +8,8 @@
 #include "base/mem.h"
 #include "searchers/built_in.h"
 
+#include <assert.h>
+
 struct rest {
     double wait_s;
 };
@@ -39,6 +41,7 @@ static void rest_close(void *state)
 static enum err rest_ask(void *state, const struct searcher_query *q,
                          struct setting *out, struct fault *f)
 {
+    assert(q);
     (void)state;
     (void)q;
     (void)out;
@@ -49,6 +52,7 @@ static double rest_patience_s(const void *state)
 {
     const struct rest *r = state;
 
+    assert(r->wait_s >= 0);
     return r->wait_s;
 }
 

@@ -37,6 +37,8 @@ enum err searcher_settings(const struct searcher_ops *ops, const json_t *given,
     enum err err =
         json_load(ops->settings, strlen(ops->settings), &schema, NULL, f);
 
+    assert(ops && ops->settings);
+    assert(out);
     if (err)
         return err;
     own = given ? json_deep_copy(given) : json_object();
@@ -68,6 +70,7 @@ enum err searcher_open(const struct searcher_ops *ops,
     json_t *own = NULL;
     enum err err = ERR_NOMEM;
 
+    assert(out);
     assert(ops->open && ops->close && ops->ask);
     assert(ops->settings);
     assert(space->len <= TUNABLES_MAX);
@@ -98,16 +101,19 @@ void searcher_close(struct searcher *s)
 
 const struct searcher_ops *searcher_ops_of(const struct searcher *s)
 {
+    assert(s);
     return s->ops;
 }
 
 const struct space *searcher_space(const struct searcher *s)
 {
+    assert(s);
     return &s->space;
 }
 
 const char *searcher_fallen(const struct searcher *s)
 {
+    assert(s);
     return s->fell ? s->fallen : NULL;
 }
 
@@ -145,6 +151,8 @@ static enum err take_over(struct searcher *s, const struct searcher_ops *ops,
     void *state = NULL;
     enum err err = searcher_settings(ops, NULL, &settings, f);
 
+    assert(!s->fell);
+    assert(ops != s->ops);
     if (!err)
         err = ops->open(&s->space, settings, s->seed, &state, f);
     json_decref(settings);
@@ -294,6 +302,7 @@ enum err searcher_tell(struct searcher *s, const struct observation *o,
     struct observation before;
     enum err err = check_observation(s, o, f);
 
+    assert(s && o);
     if (err)
         return err;
     if (again && !space_equal(&s->space, &s->told[i].setting, &o->setting))
@@ -320,6 +329,7 @@ enum err searcher_tell(struct searcher *s, const struct observation *o,
 
 const struct observation *searcher_told(const struct searcher *s, size_t *n)
 {
+    assert(s && n);
     *n = s->told_len;
     return s->told;
 }
@@ -327,6 +337,8 @@ const struct observation *searcher_told(const struct searcher *s, size_t *n)
 bool searcher_seen(const struct space *space, const struct searcher_query *q,
                    const struct setting *x)
 {
+    assert(q->told || q->told_len == 0);
+    assert(q->running || q->running_len == 0);
     if (q->incumbent && space_equal(space, q->incumbent, x))
         return true;
     for (size_t i = 0; i < q->running_len; i++)

@@ -114,6 +114,8 @@ static enum err density(const struct tpe_search *t,
     double *u = mem_alloc((n + running + 1) * t->axes * sizeof(double));
     enum err err;
 
+    assert(t->axes > 0);
+    assert(n > 0 || q);
     if (!u)
         return ERR_NOMEM;
     qsort(o, n, sizeof(o[0]), by_trial);
@@ -136,6 +138,7 @@ static enum err best_draw(const struct tpe_search *t,
     double best = -INFINITY;
     enum err err = ERR_NOENT;
 
+    assert(t->candidates > 0);
     for (size_t i = 0; i < t->candidates; i++) {
         double u[TUNABLES_MAX], gain;
         struct setting x;
@@ -164,6 +167,7 @@ static enum err propose(const struct tpe_search *t,
     struct rng rng;
     enum err err;
 
+    assert(n > 0);
     if (below_len > TPE_BELOW_MAX)
         below_len = TPE_BELOW_MAX;
     err = density(t, ranked, below_len, NULL, &below);

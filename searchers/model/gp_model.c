@@ -41,6 +41,7 @@ enum err gp_model_new(size_t axes, const bool categorical[],
 {
     struct gp_model *m;
 
+    assert(categorical && out);
     if (axes == 0 || axes > GP_AXES_MAX)
         return ERR_INVAL;
     /* A matrix without a factor is an answer here, not a reason to abort. */
@@ -73,6 +74,7 @@ void gp_model_free(struct gp_model *m)
 
 void gp_params_default(struct gp_params *p, size_t axes)
 {
+    assert(axes <= GP_AXES_MAX);
     memset(p, 0, sizeof(*p));
     for (size_t a = 0; a < axes; a++)
         p->log_w[a] = 0;
@@ -86,6 +88,7 @@ enum err gp_model_data(struct gp_model *m, size_t n, const double *x,
     size_t d = m->axes;
     double *block;
 
+    assert(x && y);
     if (n > GP_POINTS_MAX)
         return ERR_LIMIT;
     assert(n > 0);
@@ -301,6 +304,8 @@ double gp_model_fit(struct gp_model *m, struct gp_params *start,
     double before = gp_model_posterior(m, start, NULL);
     nlopt_opt opt = nlopt_create(NLOPT_LD_LBFGS, dims);
 
+    assert(m->n > 0);
+    assert(evaluations > 0);
     if (!opt)
         return before; /* no memory: the start is an answer, too */
     to_vector(start, m->axes, v);
@@ -319,6 +324,7 @@ double gp_model_fit(struct gp_model *m, struct gp_params *start,
 
 enum err gp_model_condition(struct gp_model *m, const struct gp_params *p)
 {
+    assert(m->n > 0);
     if (factorise(m, p, false) != GSL_SUCCESS)
         return ERR_INVAL;
     solve_alpha(m);
@@ -387,6 +393,8 @@ enum err gp_model_predict_many(struct gp_model *m, size_t count,
     double *k = mem_alloc(m->n * count * sizeof(double)); /* [n][count] */
     gsl_matrix_view V;
 
+    assert(m->n > 0);
+    assert(count > 0);
     if (!k)
         return ERR_NOMEM;
     for (size_t a = 0; a < m->axes; a++)

@@ -144,6 +144,8 @@ enum err parzen_new(const struct space *space, size_t n, const double *u,
     struct parzen *p = mem_calloc(1, sizeof(*p));
     enum err err = ERR_NOMEM;
 
+    assert(u || n == 0);
+    assert(out);
     if (!p)
         return ERR_NOMEM;
     p->space = space;

@@ -78,6 +78,8 @@ enum err child_start(struct child *c, const char *path, char *const argv[],
     };
     enum err err;
 
+    assert(path && argv && argv[0]);
+    assert(line_max > 0);
     memset(c, 0, sizeof(*c));
     c->process.end_fd = c->in_fd = c->out_fd = c->err_fd = -1;
     c->got_max = line_max;
@@ -115,6 +117,7 @@ enum err child_send(struct child *c, const char *text)
 {
     size_t n = strlen(text);
 
+    assert(text);
     if (c->pending_len + n > CHILD_PENDING_MAX)
         return ERR_LIMIT;
     if (mem_grow((void **)&c->pending, &c->pending_capacity, 1,
@@ -202,6 +205,7 @@ static void drop_taken(struct child *c)
 
 enum err child_line(struct child *c, const char **line, size_t *len)
 {
+    assert(line && len);
     ssize_t n;
 
     write_pending(c);
@@ -264,6 +268,7 @@ void child_stop(struct child *c, time_ns grace)
 
 void child_verdict(struct child *c, char *out, size_t size)
 {
+    assert(size > 0);
     if (child_ended(c))
         subprocess_verdict(&c->process, out, size);
     else

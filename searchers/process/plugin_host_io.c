@@ -93,6 +93,7 @@ static enum mlt_searcher_type type_of(const struct tunable *t)
 
 static void make_axes(struct hosted *h)
 {
+    assert(h->space->len <= TUNABLES_MAX);
     h->axes = space_axes(h->space, h->index);
     for (size_t k = 0; k < h->axes; k++) {
         const struct tunable *t = &h->space->tunable[h->index[k]];
@@ -403,6 +404,7 @@ int plugin_host_run(const char *file)
     ssize_t n;
     bool ok = true;
 
+    assert(file);
     prctl(PR_SET_NAME, "mltune-searcher");
     if (!h.out)
         return 1;

@@ -97,6 +97,7 @@ static void give_up(struct process *p, enum err code, const char *why)
     const struct child *c = &p->child;
     bool words = c->words_len > 0 && code != ERR_INVAL && code != ERR_APP;
 
+    assert(why);
     assert(p->stage != PROCESS_BROKEN);
     p->stage = PROCESS_BROKEN;
     p->awaited = 0;
@@ -130,6 +131,7 @@ static void bad_answer(struct process *p, enum err code, const char *text)
                        : code == ERR_PROTO ? "answered nonsense"
                                            : "cannot be used";
 
+    assert(text);
     snprintf(why, sizeof(why), "%s: %s", what, text);
     give_up(p, code, why);
 }
@@ -565,6 +567,7 @@ static enum err process_ask(void *state, const struct searcher_query *q,
     uint64_t digest = digest_query(p, q);
     enum err err = ERR_OK;
 
+    assert(q && out);
     if (p->stage != PROCESS_BROKEN)
         err = pump(p);
     if (!err && p->stage == PROCESS_READY) {
@@ -589,6 +592,7 @@ static enum err process_tell(void *state, const struct observation *o,
     struct process *p = state;
     char *line;
 
+    assert(o);
     if (p->stage == PROCESS_BROKEN)
         return ERR_OK; /* the next ask says so */
     line = searcher_protocol_tell(p->space, o);
@@ -635,6 +639,7 @@ enum err searcher_process_try(const struct searcher_ops *ops,
     void *state = NULL;
     enum err err = searcher_settings(ops, settings, &own, f);
 
+    assert(ops);
     assert(ops == &searcher_process || ops == &searcher_plugin);
     if (!err)
         err = ops->open(space, own, 1, &state, f);

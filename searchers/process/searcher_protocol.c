@@ -87,6 +87,7 @@ char *searcher_protocol_hello(uint64_t id)
 {
     json_t *o = request("hello", id);
 
+    assert(id > 0);
     if (o && !put(o, "protocol", json_integer(SEARCHER_PROTOCOL_VERSION))) {
         json_decref(o);
         o = NULL;
@@ -115,6 +116,7 @@ char *searcher_protocol_open(uint64_t id, const struct space *space,
     json_t *o = request("open", id);
     bool ok = o != NULL;
 
+    assert(space->len <= TUNABLES_MAX);
     ok = ok &&
          put(o, "seed",
              json_integer((json_int_t)(seed & SEARCHER_PROTOCOL_SEED_MASK)));
@@ -134,6 +136,7 @@ char *searcher_protocol_ask(uint64_t id, const struct space *space,
     json_t *o = request("ask", id), *running = json_array();
     bool ok = o && running;
 
+    assert(q->told_len == 0 || q->told);
     for (size_t i = 0; ok && i < q->running_len; i++)
         ok = json_array_append_new(running,
                                    point_json(space, &q->running[i])) == 0;
@@ -154,6 +157,7 @@ char *searcher_protocol_tell(const struct space *space,
     json_t *t = request("tell", 0);
     bool ok = t != NULL;
 
+    assert((unsigned)o->outcome < OUTCOME_COUNT);
     ok = ok && put(t, "trial", id_json(o->trial & INT64_MAX));
     ok = ok && put_point(t, space, &o->setting);
     ok = ok && put(t, "outcome", json_string(outcome_name(o->outcome)));
@@ -186,6 +190,7 @@ char *searcher_protocol_answer_error(uint64_t id, const char *text)
     json_t *o = answer(id);
     char clean[FAULT_TEXT_MAX];
 
+    assert(text);
     snprintf(clean, sizeof(clean), "%s", text);
     text_clean(clean);
     if (o && !put(o, "error", json_string(clean))) {
@@ -201,6 +206,7 @@ char *searcher_protocol_answer_hello(uint64_t id, const char *name,
     json_t *o = answer(id), *schema = NULL;
     bool ok = o != NULL;
 
+    assert(name);
     if (settings && json_load(settings, strlen(settings), &schema, NULL, NULL))
         ok = false;
     ok = ok && put(o, "protocol", json_integer(SEARCHER_PROTOCOL_VERSION));
@@ -224,6 +230,7 @@ char *searcher_protocol_answer_ask(uint64_t id, const struct space *space,
     json_t *o;
     bool ok = true;
 
+    assert(result != ERR_OK || setting);
     if (result && result != ERR_AGAIN && result != ERR_EXHAUSTED)
         return searcher_protocol_answer_error(id, f->text);
     o = answer(id);
@@ -374,6 +381,7 @@ enum err searcher_protocol_read_hello(const char *text, size_t len, uint64_t id,
     json_t *o;
     enum err err = read_answer(text, len, id, ERR_INVAL, &o, f);
 
+    assert(text && out);
     if (err)
         return err;
     err = take_hello(o, out, f);
@@ -393,6 +401,7 @@ enum err searcher_protocol_read_open(const char *text, size_t len, uint64_t id,
     json_t *o;
     enum err err = read_answer(text, len, id, ERR_INVAL, &o, f);
 
+    assert(text);
     if (!err)
         json_decref(o);
     return err;
@@ -478,6 +487,7 @@ enum err searcher_protocol_read_ask(const char *text, size_t len, uint64_t id,
     json_t *o;
     enum err err = read_answer(text, len, id, ERR_APP, &o, f);
 
+    assert(text && out);
     if (err)
         return err;
     err = take_proposal(space, o, out, f);
@@ -610,6 +620,7 @@ enum err searcher_protocol_read_request(const char *text, size_t len,
 {
     enum err err;
 
+    assert(text && out);
     memset(out, 0, sizeof(*out));
     err = read_object(text, len, &out->object, f);
     if (!err)

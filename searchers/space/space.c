@@ -9,6 +9,7 @@
 
 void space_init(struct space *s)
 {
+    assert(s);
     memset(s, 0, sizeof(*s));
 }
 
@@ -38,6 +39,7 @@ static size_t nearest_value(const struct tunable *t, double x)
 {
     size_t nearest = 0;
 
+    assert(t->values_len > 0);
     for (size_t i = 1; i < t->values_len; i++)
         if (fabs(t->values[i].number - x) < fabs(t->values[nearest].number - x))
             nearest = i;
@@ -118,6 +120,7 @@ double tunable_from_unit(const struct tunable *t, double u)
 
 int space_find(const struct space *s, const char *name)
 {
+    assert(name);
     for (size_t i = 0; i < s->len; i++)
         if (strcmp(s->tunable[i].name, name) == 0)
             return (int)i;
@@ -134,6 +137,7 @@ void space_pin(struct space *s, size_t index, double value)
 
 void space_pin_for_retune(struct space *s, const struct setting *current)
 {
+    assert(s->len <= TUNABLES_MAX);
     for (size_t i = 0; i < s->len; i++)
         if (!s->tunable[i].retune)
             space_pin(s, i, current->value[i]);
@@ -235,6 +239,7 @@ enum err space_check(const struct space *s, const struct setting *x,
 
 void space_clamp(const struct space *s, struct setting *x)
 {
+    assert(s->len <= TUNABLES_MAX);
     for (size_t i = 0; i < s->len; i++) {
         const struct tunable *t = &s->tunable[i];
 
@@ -301,6 +306,7 @@ const char *setting_text(const struct space *s, const struct setting *x,
 {
     size_t len = 0;
 
+    assert(out);
     assert(size > 0);
     out[0] = '\0';
     for (size_t i = 0; i < s->len && len < size; i++) {

@@ -103,6 +103,7 @@ static int category_of(const struct tunable *t, const json_t *value)
 {
     const char *s = json_string_value(value);
 
+    assert(t->type == TUNABLE_CATEGORICAL);
     for (size_t i = 0; i < t->values_len; i++) {
         const struct tunable_value *v = &t->values[i];
 
@@ -463,6 +464,8 @@ enum err space_from_json(const json_t *tunables, const char *pointer,
     json_t *schema = NULL;
     enum err err;
 
+    assert(pointer && problems);
+    assert(out);
     snprintf(p.pointer, sizeof(p.pointer), "%s", pointer);
     if (!json_is_object(tunables)) {
         wrong(&p, NULL, tunables, "an object of tunables");
@@ -597,6 +600,7 @@ json_t *setting_to_json(const struct space *s, const struct setting *x)
 {
     json_t *object = json_object();
 
+    assert(s->len <= TUNABLES_MAX);
     for (size_t i = 0; object && i < s->len; i++) {
         const struct tunable *t = &s->tunable[i];
 
@@ -638,6 +642,8 @@ enum err setting_from_json(const struct space *s, const json_t *object,
     const char *name;
     json_t *value;
 
+    assert(pointer && problems);
+    assert(out);
     snprintf(p.pointer, sizeof(p.pointer), "%s", pointer);
     space_default(s, &x);
     if (!json_is_object(object))

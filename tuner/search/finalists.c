@@ -1,5 +1,6 @@
 #include "tuner/search/finalists.h"
 
+#include <assert.h>
 #include <math.h>
 
 #define FINALISTS_APART                                                        \
@@ -11,6 +12,7 @@ static double unit_rate(const struct judge *j, const struct trial *t, int rate)
     size_t axis[TUNABLES_MAX];
     size_t n = space_axes(&j->trials->space, axis);
 
+    assert(rate >= 0);
     space_to_unit(&j->trials->space, &t->setting, u);
     for (size_t k = 0; k < n; k++)
         if (axis[k] == (size_t)rate)
@@ -48,6 +50,7 @@ static struct trial *beside(const struct judge *j, struct trial *best, int side)
     double from = unit_rate(j, best, rate), far = 0, gap = INFINITY;
     struct trial *middle = NULL;
 
+    assert(side == 1 || side == -1);
     for (int pass = 0; pass < 2; pass++)
         for (uint32_t i = 0; i < j->trials->n; i++) {
             struct trial *t = &j->trials->list[i];
@@ -70,6 +73,7 @@ static struct trial *beside(const struct judge *j, struct trial *best, int side)
  * side. So beside the fastest, one of those near it goes on from each side. */
 static size_t add_sides(const struct judge *j, struct trial *out[], size_t n)
 {
+    assert(n == 1);
     for (int side = 1; side >= -1 && moving_rate(j) >= 0; side -= 2) {
         struct trial *t = beside(j, out[0], side);
 
@@ -144,6 +148,7 @@ size_t finalists_challengers(const struct judge *j, struct trial *out[],
 {
     size_t n = 0;
 
+    assert(out && max >= 1);
     out[0] = best_challenger(j, out, 0);
     if (!out[0])
         return 0;
@@ -160,6 +165,7 @@ static double rate_gap(const struct judge *j, const struct trial *t,
 {
     double gap = INFINITY;
 
+    assert(n > 0);
     for (size_t i = 0; i < n; i++)
         gap = fmin(gap,
                    fabs(unit_rate(j, t, rate) - unit_rate(j, others[i], rate)));
@@ -177,6 +183,7 @@ static struct trial *farthest(const struct judge *j, struct trial *const out[],
     struct trial *far = NULL;
     double gap = FINALISTS_APART;
 
+    assert(n > 0);
     for (uint32_t i = 0; i < j->trials->n && rate >= 0; i++) {
         struct trial *t = &j->trials->list[i];
 
@@ -213,6 +220,7 @@ static size_t finalists_retune(const struct judge *j,
 size_t finalists_of(const struct judge *j, bool retune,
                     struct trial *out[FINALISTS_MAX])
 {
+    assert(out);
     return retune ? finalists_retune(j, out) : finalists_first(j, out);
 }
 

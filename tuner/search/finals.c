@@ -41,6 +41,8 @@ void finals_init(struct finals *f, struct board *c, branch_id parent,
 
 static void drop_out(struct finals *f, struct finalist *x, const char *why)
 {
+    assert(!x->out);
+    assert(why);
     board_decision(f->c, "finalist", "trial %u is out: %s",
                    x->trial->facts.trial, why);
     if (x->started)
@@ -122,6 +124,7 @@ static void keep_if_best(struct finals *f, struct finalist *x)
     const struct training_epoch *e = &x->epoch[x->epochs - 1];
     const struct branch *b = board_branch(f->c, x->branch), *kept;
 
+    assert(x->epochs > 0);
     if (!board_is_better(f->c, e->e.loss, e->metric))
         return;
     if (x->kept != BRANCH_NONE &&
@@ -148,6 +151,7 @@ static void forget_refused(struct finals *f, struct finalist *x)
 static void take_epoch(struct finals *f, struct finalist *x,
                        const struct training_epoch *e)
 {
+    assert(e->e.epoch > 0);
     training_record(&x->line, e, false, false);
     /* Where clocks are few the look may fall on the epoch's end: it is over,
      * and whoever goes on with the line waits for none. */
@@ -164,6 +168,7 @@ static void take_epoch(struct finals *f, struct finalist *x,
 /* When @x has its first result. */
 static double first_time(const struct finalist *x)
 {
+    assert(x->looked || x->epochs > 0);
     return x->looked ? x->look_time : x->time[0];
 }
 
@@ -229,6 +234,7 @@ static struct finalist *halve(struct finals *f)
     struct finalist *best = finals_best(f, f->first, NULL);
     struct finalist *second = finals_best(f, f->first, best);
 
+    assert(f->stage == 1);
     for (size_t i = 0; i < f->n; i++) {
         struct finalist *x = &f->f[i];
 
@@ -312,6 +318,8 @@ static struct finalist *taken(struct finals *f)
 
 struct finalist *finals_advance(struct finals *f, bool *none)
 {
+    assert(f->n > 0);
+    assert(none);
     *none = false;
     for (;;) {
         struct finalist *winner;

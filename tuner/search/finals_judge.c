@@ -41,6 +41,7 @@ value_at(const struct finals *f, const struct finalist *x, double time,
     uint32_t n = x->epochs + x->looked;
     double a, b, from, to;
 
+    assert(value);
     if (n == 0)
         return NAN;
     b = point(f, x, 0, &to, value);
@@ -116,6 +117,7 @@ struct finalist *finals_best(struct finals *f, double time,
 {
     struct finalist *first = NULL, *best;
 
+    assert(f->n > 0);
     for (size_t i = 0; i < f->n; i++) {
         struct finalist *x = &f->f[i];
 
@@ -141,5 +143,6 @@ bool finals_alike(const struct finals *f, const struct finalist *x,
 {
     double a = loss_at(f, x, time), b = loss_at(f, y, time);
 
+    assert(x && y);
     return in_doubt(f, x, y, time) && fmax(a, b) <= FINALS_ALIKE * fmin(a, b);
 }

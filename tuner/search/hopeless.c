@@ -54,6 +54,7 @@ void hopeless_slices(const struct trial_time *t, struct trial *x)
     double pace = x->facts.pace > 0 ? x->facts.pace : t->judge->probe.unit_s;
     double least = 1;
 
+    assert(x->run.goal > 0);
     x->run.first = x->run.piece = 0;
     if (!may_stop(t, x))
         return;
@@ -77,6 +78,7 @@ static void course_of(const struct trial_time *t, const struct trial *x,
     struct curve curve;
     double samples = 0, whole;
 
+    assert(share >= 0);
     out->n = 0;
     out->share = 0;
     if (!b || !base || b->nonfinite || base->nonfinite || b->own_samples == 0)
@@ -104,6 +106,7 @@ static double time_in_all(const struct trial_time *t, const struct trial *x)
     double units = (double)units_in_all(t, x);
     double pace = units_by_samples(all->c) ? 0 : pace_pooled(all, x);
 
+    assert(b);
     if (pace > 0)
         return pace * units;
     return units_time(all->c, b) / (double)units_run(all->c, b) * units;
@@ -171,6 +174,7 @@ static void stop(const struct trials *all, struct trial *x, double share,
     struct record_trial *f = &x->facts;
     struct record_decision *d;
 
+    assert(!x->doomed);
     x->stopped = board_options(all->c)->trial_stops == TRIAL_STOPS_ON;
     x->doomed = true;
     snprintf(f->reason, sizeof(f->reason),
@@ -199,6 +203,7 @@ static void look(const struct trial_time *t, struct trial *x)
     struct forecast reach;
     double need, error;
 
+    assert(!x->doomed && !x->facts.incumbent);
     course_of(t, x, 1, &course);
     /* When a report comes depends on a clock: there a trial is looked at where
      * its slices end. */

@@ -37,6 +37,7 @@ static void curve_of(struct judge *j, struct trial *x, const struct branch *b,
     const struct branch *probe = board_branch(c, j->probe.branch);
     struct record_trial *f = &x->facts;
 
+    assert(b && curve);
     if (probe)
         trace_curve_against(&b->trace, &probe->trace, j->probe.loss_before,
                             curve);
@@ -72,6 +73,7 @@ static void summarise(struct judge *j, struct trial *x, const struct branch *b)
     struct record_trial *f = &x->facts;
     struct curve curve;
 
+    assert(b->id == x->facts.branch);
     summary_none(f);
     if (b->state == BRANCH_REFUSED || b->error) {
         f->label = TRIAL_FAILED;
@@ -92,6 +94,7 @@ static void compare(struct judge *j, struct trial *x, const struct branch *b)
     const struct branch *other;
     struct record_trial *f = &x->facts;
 
+    assert(b);
     if (!incumbent || incumbent == x)
         return;
     other = board_branch(j->trials->c, incumbent->facts.branch);
@@ -252,6 +255,7 @@ size_t judge_fastest(const struct judge *j, struct trial *out[], size_t max)
     struct trials *t = j->trials;
     size_t n = 0;
 
+    assert(out || max == 0);
     while (n < max) {
         struct trial *best = NULL;
 

@@ -1,5 +1,6 @@
 #include "tuner/search/metric_noise.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -7,6 +8,7 @@ double metric_noise_of(const struct msg_ready *system, double metric)
 {
     double n = (double)system->validation_samples, p;
 
+    assert(system);
     if (n == 0 || !system->metric_higher_better ||
         strcmp(system->metric_reduction, "mean") != 0 ||
         !(metric >= 0 && metric <= 1))

@@ -1,5 +1,6 @@
 #include "tuner/search/pace.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,6 +33,7 @@ double pace_pooled(const struct trials *t, const struct trial *x)
     double pool[PACE_POOL_MAX];
     size_t n = 0;
 
+    assert(x);
     for (uint32_t i = 0; i < t->n && n < PACE_POOL_MAX; i++) {
         const struct trial *u = &t->list[i];
 
@@ -50,6 +52,7 @@ double pace_apply(const struct trials *t, struct trial *x)
     struct record_trial *f = &x->facts;
     double pooled = pace_pooled(t, x), longer;
 
+    assert(x);
     if (!(pooled > 0) || !(f->paced > 0))
         return 1;
     longer = pooled / f->paced;

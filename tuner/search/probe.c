@@ -23,6 +23,7 @@ static bool start(struct probe *p, struct board *c, branch_id parent,
     struct setting defaults;
     json_t *json;
 
+    assert(p->branch == BRANCH_NONE);
     space_default(space, &defaults);
     if (!setting)
         setting = &defaults;
@@ -61,6 +62,7 @@ static void set_window(struct probe *p, struct board *c)
     double floor_s =
         fmax(TRIAL_TIME_MIN_S, TRIAL_SWITCHES * board_switch_cost(c));
 
+    assert(p->window > 0);
     if (units_by_samples(c))
         return;
     while (p->unit_s * (double)p->window * PROBE_FINE < floor_s &&
@@ -74,6 +76,7 @@ bool probe_advance(struct probe *p, struct board *c, branch_id parent,
     const struct branch *b = board_branch(c, p->branch);
     enum runner_state state;
 
+    assert(c && space);
     if (!b && !start(p, c, parent, space, setting))
         return false;
     b = board_branch(c, p->branch);

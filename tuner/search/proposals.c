@@ -83,6 +83,7 @@ bool proposals_possible(struct proposals *p)
 
 bool proposals_barred(const struct proposals *p, const struct setting *x)
 {
+    assert(p->barred_len <= PROPOSALS_BARRED_MAX);
     for (size_t i = 0; i < p->barred_len; i++)
         if (space_same(&p->trials->space, x, &p->barred[i]))
             return true;
@@ -254,6 +255,7 @@ bool proposals_settle(struct proposals *p, enum err err, const struct fault *f)
 {
     struct board *c = p->trials->c;
 
+    assert(f);
     assert(!p->next_json);
     if (!err) {
         p->next_json = setting_to_json(&p->trials->space, &p->next);

@@ -26,6 +26,7 @@ static enum err recall_trial(struct trials *t, const struct history_trial *h,
     json_t *own;
     enum err err = saved_setting(board_space(t->c), h->t.setting, &setting);
 
+    assert(t->n <= t->max);
     if (err)
         return err;
     own = json_deep_copy(h->t.setting);
@@ -56,6 +57,7 @@ static double spent_s(const struct history *h, uint32_t search)
 {
     double began = h->search[search - 1].started_at_s, last = began;
 
+    assert(search >= 1 && search <= h->searches);
     for (size_t i = 0; i < h->trials; i++)
         if (h->trial[i].t.search == search)
             last = fmax(last, isnan(h->trial[i].ended_at_s)
@@ -112,6 +114,7 @@ bool recall_lost(const struct trial_time *time, branch_id parent)
 {
     struct trials *t = time->judge->trials;
 
+    assert(t->recalled <= t->n);
     for (uint32_t i = 0; i < t->recalled; i++) {
         struct trial *x = &t->list[i];
 

@@ -33,6 +33,7 @@ uint64_t units_largest_clock(const struct board *c, const struct space *space)
     int i = space_find(space, "batch_size");
     struct setting setting;
 
+    assert(space->len <= TUNABLES_MAX);
     space_default(space, &setting);
     if (i >= 0 && !board_system(c)->parts) {
         const struct tunable *t = &space->tunable[i];
@@ -47,6 +48,7 @@ static uint64_t units_planned(const struct board *c, const struct branch *b)
 {
     uint64_t now = board_system(c)->parts ? b->now.clocks : b->now.samples;
 
+    assert(b->plan_epochs >= b->epochs);
     return units_run(c, b) + (b->plan_epochs - b->epochs) * board_units(c) +
            b->plan - now;
 }
@@ -54,6 +56,7 @@ static uint64_t units_planned(const struct board *c, const struct branch *b)
 bool runner_queued(const struct board *c, const struct branch *b,
                    const struct runner *r)
 {
+    assert(b);
     return b->state == BRANCH_LIVE && b->slices > 0 &&
            units_planned(c, b) >= r->goal;
 }
@@ -76,6 +79,7 @@ static uint64_t next_clocks(const struct board *c, const struct runner *r,
     uint64_t odd = b->plan / step % every;
     uint64_t left = piece_end(c, r, b) - units_planned(c, b);
 
+    assert(step > 0 && every > 0);
     /* Siblings' windows end at the same samples: a window that was left half
      * done (by a cut, or before the size was known) is filled up. */
     if (odd)

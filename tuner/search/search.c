@@ -29,6 +29,7 @@ static void record_start(struct search *s)
         &board_record(s->c, RECORD_SEARCH_STARTED)->search_started;
     struct record_decision *d;
 
+    assert(plan->reason);
     r->search = plan->number;
     r->retune = plan->retune;
     r->parent = plan->parent;
@@ -171,6 +172,7 @@ void search_record_end(struct search *s, uint32_t winner, const char *reason)
     struct record_search_ended *r =
         &board_record(s->c, RECORD_SEARCH_ENDED)->search_ended;
 
+    assert(s->c && reason);
     r->search = s->plan.number;
     r->trials = trials_made(&s->trials);
     r->winner = winner;
@@ -270,6 +272,7 @@ static bool begin_trial(struct search *s)
     struct proposals *p = &s->proposals;
     struct trial *x;
 
+    assert(s->phase == SEARCH_TRYING);
     if (!may_begin(s) || !propose(s))
         return false;
     x = trials_next(&s->trials, &p->next, p->next_json, p->next_suggestion);
@@ -393,6 +396,7 @@ static void give_up(struct search *s)
 {
     struct record_decision *d;
 
+    assert(!s->judge.lenient);
     s->judge.lenient = true;
     d = board_decision(s->c, "trial_time",
                        s->plan.retune
@@ -420,6 +424,7 @@ static void go_on_undecided(struct search *s)
 {
     bool longer;
 
+    assert(!s->time.decided);
     /* The time is not doubled again and again while the searcher thinks. */
     if (may_begin(s) && !propose(s) && proposals_possible(&s->proposals))
         return;
@@ -469,6 +474,7 @@ static void go_on_decided(struct search *s, bool all)
 {
     const char *reason;
 
+    assert(s->time.decided);
     if (judge_arrived(&s->judge))
         free_losers(s);
     if (!all && !trial_run_overlaps(&s->time))
@@ -483,6 +489,7 @@ static void go_on_decided(struct search *s, bool all)
 /* All trials have run the time tried so far: is it long enough? */
 static void find_time(struct search *s)
 {
+    assert(!s->time.decided);
     judge_arrived(&s->judge);
     if (!judge_any_clear(&s->judge))
         return;
@@ -540,6 +547,7 @@ enum search_state search_advance(struct search *s)
 size_t search_finalists(const struct search *s,
                         struct trial *out[FINALISTS_MAX])
 {
+    assert(s->c && out);
     return finalists_of(&s->judge, s->plan.retune, out);
 }
 

@@ -13,6 +13,7 @@ enum {
 
 void trial_time_init(struct trial_time *t, struct judge *j)
 {
+    assert(j && j->trials);
     memset(t, 0, sizeof(*t));
     t->judge = j;
     t->epochs_max = 1;
@@ -30,6 +31,7 @@ uint64_t trial_time_bound(const struct trial_time *t)
     uint64_t a = t->epochs_max * board_units(board_of(t));
     uint64_t b = SUMMARY_WINDOWS * t->judge->probe.window;
 
+    assert(t->epochs_max >= 1 && t->epochs_max <= TRIAL_EPOCHS_FIRST);
     if (units_by_samples(board_of(t)))
         return UINT64_MAX; /* the user has said how long */
     return a > b ? a : b;
@@ -92,6 +94,7 @@ void trial_time_goal(const struct trial_time *t, struct trial *x,
 
 static void raise_to(struct trial_time *t, double least, const char *why)
 {
+    assert(why);
     if (!(least > t->length))
         return;
     t->length = least;
@@ -104,6 +107,7 @@ void trial_time_floor(struct trial_time *t, const struct branch *b,
     struct board *c = board_of(t);
     double unit = units_time(c, b) / (double)units_run(c, b);
 
+    assert(b && units_run(c, b) > 0);
     assert(!t->decided);
     if (units_by_samples(c)) {
         raise_to(t, unit * (double)given_units(t),

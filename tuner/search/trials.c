@@ -9,6 +9,7 @@
 void trials_init(struct trials *t, struct board *c, const struct space *space,
                  uint32_t search, uint32_t first)
 {
+    assert(c && space);
     assert(search >= 1 && first >= 1);
     memset(t, 0, sizeof(*t));
     t->c = c;
@@ -38,6 +39,7 @@ void trials_deinit(struct trials *t)
 
 uint32_t trials_made(const struct trials *t)
 {
+    assert(t->recalled <= t->n);
     return t->n - (trials_incumbent(t) ? 1 : 0);
 }
 
@@ -67,6 +69,7 @@ size_t trials_running(const struct trials *t, struct setting out[], size_t max)
 {
     size_t n = 0;
 
+    assert(out || max == 0);
     for (uint32_t i = 0; i < t->n && n < max; i++)
         if (!t->list[i].judged)
             out[n++] = t->list[i].setting;
@@ -76,6 +79,7 @@ size_t trials_running(const struct trials *t, struct setting out[], size_t max)
 bool trials_distinct(const struct trials *t, const struct trial *x,
                      struct trial *const others[], size_t n)
 {
+    assert(others || n == 0);
     for (size_t i = 0; i < n; i++)
         if (space_same(&t->space, &x->setting, &others[i]->setting))
             return false;
@@ -129,6 +133,9 @@ void trial_record(struct board *c, const struct trial *x, enum record_kind kind)
 {
     struct record_trial *r = &board_record(c, kind)->trial;
 
+    assert(kind == RECORD_TRIAL_STARTED || kind == RECORD_TRIAL_UPDATED ||
+           kind == RECORD_TRIAL_ENDED);
+    assert(x->facts.trial >= 1);
     *r = x->facts;
     json_incref(r->setting);
 }
@@ -145,6 +152,7 @@ void trial_end(struct board *c, struct trial *x)
 
 void trial_free(struct board *c, struct trial *x, const char *reason)
 {
+    assert(reason);
     trial_end(c, x);
     board_free(c, x->facts.branch, reason);
     x->facts.branch = BRANCH_NONE;

@@ -107,6 +107,7 @@ static uint32_t goal(const struct asha *a, uint32_t rung)
 {
     uint32_t epochs = a->min_resource;
 
+    assert(rung < a->rungs);
     for (uint32_t i = 0; i < rung; i++)
         epochs *= a->eta;
     return epochs;
@@ -119,6 +120,7 @@ static uint32_t recorded(const struct asha *a, uint32_t rung,
     const double *own = x ? a->result[contest_index(&a->ct, x)] : NULL;
     uint32_t n = 0;
 
+    assert(rung < a->rungs);
     *better = 0;
     for (uint32_t i = 0; i < a->ct.trials.n; i++) {
         if (a->ct.x[i].rung <= rung)
@@ -206,6 +208,7 @@ static void promote(struct asha *a, struct contestant *x)
         a->c, "promotion", "trial %u is promoted to rung %u: up to %u %s",
         contest_number(x), x->rung + 1, goal(a, x->rung), a->ct.unit);
 
+    assert(!x->out && !x->running);
     board_decision_number(d, "rung", x->rung + 1);
     board_decision_number(d, "resource", goal(a, x->rung));
     board_decision_number(d, "result", board_result(a->c, x->score));
@@ -229,6 +232,7 @@ static bool job_over(struct asha *a, struct contestant *x)
 {
     enum contest_state state = contest_run(&a->ct, x, goal(a, x->rung));
 
+    assert(x->rung < a->rungs);
     if (state == CONTEST_BUSY || board_ends(a->c))
         return false;
     a->result[contest_index(&a->ct, x)][x->rung] =
@@ -287,6 +291,7 @@ static void finish(struct asha *a)
 {
     struct contestant *winner = best_of_all(a);
 
+    assert(!a->training);
     contest_end(&a->ct, winner, "no trial is left to promote");
     a->training = true;
     a->winner = winner ? contest_number(winner) : 0;

@@ -10,6 +10,7 @@
 #include "tuner/board/strategy.h"
 #include "tuner/strategies/contest.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -54,6 +55,7 @@ static void compare(struct complete *s, enum contest_state state)
     struct contestant *x = s->x, *old;
     struct record_decision *d;
 
+    assert(x);
     s->x = NULL;
     contest_judge(&s->ct, x);
     if (state == CONTEST_OUT)
@@ -77,6 +79,7 @@ static void finish(struct complete *s)
     struct contestant *winner = s->best ? contest_trial(&s->ct, s->best) : NULL;
     char text[128];
 
+    assert(!s->x);
     snprintf(text, sizeof(text), "all %u settings were trained to their ends",
              s->ct.trials.n);
     contest_end(&s->ct, winner, text);

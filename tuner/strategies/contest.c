@@ -19,6 +19,7 @@
 
 enum err contest_init(struct contest *ct, struct board *c, struct fault *f)
 {
+    assert(c);
     memset(ct, 0, sizeof(*ct));
     ct->c = c;
     ct->reference = NAN;
@@ -38,6 +39,7 @@ void contest_unit(struct contest *ct, const json_t *settings)
 {
     const json_t *unit = json_object_get(settings, "unit");
 
+    assert(settings);
     ct->unit_clocks = (uint64_t)json_integer_value(unit); /* 0 of a text */
     if (ct->unit_clocks)
         snprintf(ct->unit, sizeof(ct->unit), "times %llu clocks",
@@ -51,6 +53,8 @@ bool contest_start(struct contest *ct, uint32_t max, const char *reason)
     struct board *c = ct->c;
     struct record_search_started *r;
 
+    assert(max >= 1);
+    assert(reason);
     if (ct->open)
         return true;
     if (board_options(c)->max_trials && board_options(c)->max_trials < max)
@@ -103,6 +107,7 @@ uint32_t contest_index(const struct contest *ct, const struct contestant *x)
 
 bool contest_before(const struct contestant *a, const struct contestant *b)
 {
+    assert(a && b);
     if (isnan(a->score) || isnan(b->score))
         return isnan(a->score)
                    ? isnan(b->score) && contest_number(a) < contest_number(b)
@@ -191,6 +196,7 @@ static void put_out(struct contest *ct, struct contestant *x,
 {
     struct board *c = ct->c;
 
+    assert(!x->out);
     if (!ct->ended)
         record_trial(ct, x, RECORD_TRIAL_ENDED);
     count_spent(ct, x);
@@ -209,6 +215,7 @@ static void put_out(struct contest *ct, struct contestant *x,
 
 void contest_drop(struct contest *ct, struct contestant *x, const char *reason)
 {
+    assert(reason);
     if (x->out)
         return;
     label(ct, x);
@@ -269,6 +276,8 @@ static void park(struct contest *ct, struct contestant *x)
 {
     struct board *c = ct->c;
 
+    assert(contest_number(x) == ct->leader);
+    assert(!x->parked);
     board_decision(c, "memory",
                    "memory is short: trial %u waits as the best model",
                    contest_number(x));
@@ -329,6 +338,7 @@ static bool fork_branch(struct contest *ct, struct contestant *x)
 {
     branch_id from = 0;
 
+    assert(x->t->facts.branch == BRANCH_NONE);
     if (x->parked)
         from = board_best(ct->c)->branch;
     else if (x == &ct->adopted)
@@ -348,6 +358,7 @@ static void refused(struct contest *ct, struct contestant *x,
     struct board *c = ct->c;
     enum err err = b->error;
 
+    assert(b->state == BRANCH_REFUSED);
     board_free(c, b->id, "refused");
     x->t->facts.branch = BRANCH_NONE;
     if (make_room(ct, x) || others_run(ct, x) || board_made_room(c)) {
@@ -377,6 +388,7 @@ static void go_on(struct contest *ct, const struct branch *b)
 {
     struct board *c = ct->c;
 
+    assert(ct->from != 0);
     choice_record(c, b, "the run goes on");
     board_set_base(c, b->id);
     training_restore(&ct->adopted.line, c, b->id, ct->from_epochs, ct->from);
@@ -418,6 +430,7 @@ struct contestant *contest_begin(struct contest *ct)
     struct contestant *x = &ct->x[ct->trials.n];
     const struct proposals *p = &ct->proposals;
 
+    assert(ct->open && !ct->ended);
     if (contest_spent(ct) || !contest_propose(ct))
         return NULL;
     *x = (struct contestant){
@@ -442,6 +455,7 @@ static void take_lead(struct contest *ct, struct contestant *x,
 {
     struct board *c = ct->c;
 
+    assert(reason);
     ct->leader = contest_number(x);
     board_set_base(c, x->t->facts.branch);
     choice_record(c, board_branch(c, x->t->facts.branch), reason);
@@ -454,6 +468,7 @@ static void maybe_lead(struct contest *ct, struct contestant *x, bool lead)
     struct contestant *old = ct->leader ? contest_trial(ct, ct->leader) : NULL;
     char reason[RECORD_TEXT_MAX];
 
+    assert(x->started);
     if (!lead || ct->leader == contest_number(x))
         return;
     if (old && old->parked) /* what it waits as is replaced */
@@ -466,6 +481,7 @@ static void maybe_lead(struct contest *ct, struct contestant *x, bool lead)
 
 static void end_at_target(struct contest *ct, struct contestant *x)
 {
+    assert(x->last.e.epoch > 0);
     if (!ct->ended)
         contest_end(ct, x, "the target is reached");
     stops_check(ct->c, &x->last);
@@ -490,6 +506,8 @@ static void take_epoch(struct contest *ct, struct contestant *x,
     bool best =
         board_is_better(c, e->e.loss, e->metric) && x->line.kept != BRANCH_NONE;
 
+    assert(x->started);
+    assert(e->e.epoch > x->last.e.epoch);
     x->last = *e;
     ct->refused = 0;
     score(ct, x, e);
@@ -516,6 +534,7 @@ static void broken(struct contest *ct, struct contestant *x)
 {
     const struct branch *b = board_branch(ct->c, x->t->facts.branch);
 
+    assert(b && (b->nonfinite || b->error));
     x->t->facts.label = b->nonfinite ? TRIAL_DIVERGED : TRIAL_FAILED;
     if (ct->ended) {
         choice_broken(ct->c, b);
@@ -546,6 +565,7 @@ static bool came_on(struct contest *ct, struct contestant *x, uint32_t goal)
     struct training_epoch e;
     enum training_state state;
 
+    assert(x->started && !x->over);
     training_go(&x->line);
     x->line.ahead = !ct->unit_clocks && x->line.epochs + 2 <= goal &&
                     stops_impossible(ct->c, x->line.epochs + 1, &x->plateau);
@@ -571,6 +591,7 @@ enum contest_state contest_run(struct contest *ct, struct contestant *x,
     struct board *c = ct->c;
     bool to_the_end = goal == CONTEST_TO_THE_END;
 
+    assert(goal >= 1);
     if (!x->out && !x->over && x->spent < goal) {
         x->running = true;
         if (!started(ct, x))
@@ -595,6 +616,7 @@ static void record_end(struct contest *ct, const struct contestant *winner,
     const struct branch *b =
         winner ? board_branch(c, winner->t->facts.branch) : NULL;
 
+    assert(reason);
     r->search = ct->trials.search;
     r->trials = ct->trials.n;
     r->winner = winner ? contest_number(winner) : 0;
@@ -637,6 +659,7 @@ void contest_train(struct contest *ct, struct contestant *winner)
 {
     struct board *c = ct->c;
 
+    assert(winner);
     if (!winner->over)
         board_set_status(c, RUN_TRAINING, "the winner of the search");
     if (contest_run(ct, winner, CONTEST_TO_THE_END) != CONTEST_ARRIVED)
@@ -655,6 +678,7 @@ static void make_adopted(struct contest *ct, const struct branch *b)
 {
     struct contestant *x = &ct->adopted;
 
+    assert(b);
     json_decref(ct->own.facts.setting);
     ct->own = (struct trial){
         .facts = {.branch = b->id, .setting = json_incref(b->json)},
@@ -673,6 +697,7 @@ enum err contest_adopt(struct contest *ct, branch_id branch)
     struct board *c = ct->c;
     char reason[64];
 
+    assert(board_branch(c, branch));
     snprintf(reason, sizeof(reason), "the user promotes branch %u", branch);
     if (ct->open && !ct->ended)
         contest_end(ct, NULL, reason);
@@ -721,6 +746,7 @@ enum err contest_save(const struct contest *ct, branch_id *branch, json_t **out)
     branch_id of;
     json_t *o;
 
+    assert(branch && out);
     if (!x || x->out)
         return ERR_OK;
     of = x->started ? training_restorable(&x->line) : BRANCH_NONE;

@@ -14,6 +14,7 @@ bool contest_searcher(struct board *c, const json_t *settings)
 {
     const char *how = json_string_value(json_object_get(settings, "sampling"));
 
+    assert(how);
     if (strcmp(how, "searcher") == 0)
         return true;
     if (board_options(c)->searcher)
@@ -37,6 +38,7 @@ double contest_quality(double first, double score)
 
 void contest_judge(struct contest *ct, struct contestant *x)
 {
+    assert(x->t);
     (void)ct;
     x->t->judged = x->t->news = true;
 }
@@ -85,6 +87,7 @@ static enum err propose(struct contest *ct, struct fault *f)
     bool open = ct->proposals.searcher;
     enum err err = proposals_open(&ct->proposals, seed, f);
 
+    assert(ct->open);
     if (err)
         return err;
     ct->searchers += !open;

@@ -31,6 +31,7 @@ double decay_rate(const struct decay *d, double first, uint32_t e)
 {
     uint32_t steps = d->every ? e / d->every : 0;
 
+    assert(d->kind <= DECAY_COSINE);
     switch (d->kind) {
     case DECAY_STEP:
         return first * pow(d->gamma, steps);
@@ -49,5 +50,6 @@ double decay_rate(const struct decay *d, double first, uint32_t e)
 
 const char *decay_name(const struct decay *d)
 {
+    assert(d->kind <= DECAY_COSINE);
     return names[d->kind];
 }

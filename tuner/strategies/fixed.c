@@ -110,6 +110,7 @@ static bool begin(struct fixed *s)
     struct board *c = s->c;
     const struct branch *b = board_branch(c, s->branch);
 
+    assert(!s->running);
     if (!b) {
         board_set_status(c, RUN_TRAINING, "training with a fixed setting");
         b = board_fork(c, board_branch(c, s->from), BRANCH_TRAINING,
@@ -140,6 +141,7 @@ static void take_epoch(struct fixed *s, const struct training_epoch *e)
     struct board *c = s->c;
     bool best = board_is_better(c, e->e.loss, e->metric);
 
+    assert(e->e.epoch > 0);
     training_record(&s->line, e, true, best);
     if (best && s->line.kept != BRANCH_NONE)
         board_set_best(c, s->line.kept, &e->e, e->metric);
@@ -159,6 +161,7 @@ static void take_epoch(struct fixed *s, const struct training_epoch *e)
 
 static double rate_after(const struct fixed *s, uint32_t epochs)
 {
+    assert(s->rate >= 0);
     return decay_rate(&s->decay, s->first, epochs);
 }
 
@@ -175,6 +178,7 @@ static bool fork_next(struct fixed *s)
     const struct branch *b = NULL;
     json_t *json;
 
+    assert(s->next == BRANCH_NONE);
     setting.value[s->rate] = rate_after(s, s->line.epochs);
     json = setting_to_json(board_space(c), &setting);
     if (json)
@@ -194,6 +198,7 @@ static void take_place(struct fixed *s, const struct branch *b)
     struct board *c = s->c;
     char reason[80];
 
+    assert(b->id == s->next);
     snprintf(reason, sizeof(reason), "schedule %s, after %u epochs",
              decay_name(&s->decay), s->line.epochs);
     choice_record(c, b, reason);
@@ -213,6 +218,7 @@ static bool stepped(struct fixed *s)
     struct board *c = s->c;
     const struct branch *b = board_branch(c, s->next);
 
+    assert(s->running);
     if (!s->step_due)
         return true;
     if (!b && rate_changes(s, s->line.epochs)) {
@@ -267,6 +273,7 @@ static enum err fixed_adopt(void *state, branch_id branch)
     const struct branch *b = board_branch(c, branch);
     double share;
 
+    assert(b);
     if (!s->running)
         return ERR_AGAIN;
     board_free(c, s->next, "replaced by the user's");

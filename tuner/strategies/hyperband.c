@@ -53,6 +53,7 @@ static uint32_t rungs_of(uint32_t resource, uint32_t eta)
 {
     uint32_t s = 0;
 
+    assert(eta >= 2);
     for (uint64_t x = eta; x <= resource; x *= eta)
         s++;
     return s;
@@ -64,6 +65,7 @@ static void finite_bracket(const struct hyperband *h, uint32_t s,
     uint32_t s_max = rungs_of(h->max_resource, h->eta);
     double n = ceil((s_max + 1) * pow(h->eta, s) / (s + 1) - 1e-9);
 
+    assert(s <= INFINITE_K_MAX);
     *b = (struct bracket){.s = s, .rungs = s + 1};
     b->n = (uint32_t)fmin(n, UINT32_MAX / 2);
     for (uint32_t i = 0; i <= s; i++) {
@@ -79,6 +81,7 @@ static void infinite_bracket(uint32_t k, uint32_t s, struct bracket *b)
 {
     uint32_t epochs = 0;
 
+    assert(s >= 1 && s <= k && k <= INFINITE_K_MAX);
     *b = (struct bracket){.s = s, .k = k, .n = 1u << s, .rungs = s};
     for (uint32_t i = 0; i < s; i++) {
         b->size[i] = 1u << (s - i);
@@ -194,6 +197,7 @@ static void begin_bracket(struct hyperband *h, const struct bracket *b)
 {
     struct record_decision *d;
 
+    assert(b->n >= 1 && b->rungs >= 1);
     h->bracket = *b;
     h->number++;
     h->rung = 0;
@@ -225,6 +229,7 @@ static struct contestant *worst_arrived(struct hyperband *h, uint32_t *n)
 {
     struct contestant *worst = NULL;
 
+    assert(n);
     *n = 0;
     for (uint32_t i = 0; i < h->ct.trials.n; i++) {
         struct contestant *x = &h->ct.x[i];
@@ -244,6 +249,7 @@ static void trim(struct hyperband *h)
     uint32_t n, keep = h->bracket.size[h->rung + 1];
     struct contestant *worst = worst_arrived(h, &n);
 
+    assert(h->rung < h->bracket.rungs);
     if (n <= keep)
         return;
     contest_drop(&h->ct, worst, "others of its rung are better");
@@ -294,6 +300,7 @@ static bool run_rung(struct hyperband *h)
 {
     struct contestant *x;
 
+    assert(h->rung < h->bracket.rungs);
     while ((x = next_member(h))) {
         enum contest_state state =
             contest_run(&h->ct, x, h->bracket.goal[h->rung]);
@@ -344,6 +351,7 @@ static void finish_search(struct hyperband *h, const char *reason)
 {
     struct contestant *winner = trial_or_none(h, h->winner);
 
+    assert(h->phase != TRAINING);
     contest_end(&h->ct, winner, reason);
     h->phase = TRAINING;
     if (!winner)

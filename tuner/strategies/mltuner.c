@@ -114,6 +114,8 @@ static void start_search(struct mltuner *s, branch_id parent, bool retune,
         .reason = reason,
     };
 
+    assert(s->phase != PHASE_SEARCH);
+    assert(!competes || current);
     if (current)
         plan.incumbent = *current;
     if (competes && plan.number > 1) {
@@ -134,6 +136,7 @@ static void start_search(struct mltuner *s, branch_id parent, bool retune,
 
 static void close_search(struct mltuner *s, uint32_t winner, const char *reason)
 {
+    assert(s->phase == PHASE_SEARCH || s->phase == PHASE_FINALS);
     s->trials += s->search.trials.n - s->search.trials.recalled;
     s->trained = 0;
     want_snapshot(s, true);
@@ -148,6 +151,7 @@ static void take_up(struct mltuner *s, branch_id branch, const char *reason)
     struct board *c = s->c;
     const struct branch *b = board_branch(c, branch);
 
+    assert(b && reason);
     board_set_base(c, branch);
     choice_record(c, b, reason);
     board_set_status(c, RUN_TRAINING, reason);
@@ -213,6 +217,7 @@ static void take_result(struct mltuner *s, const struct training_epoch *e,
     struct board *c = s->c;
     bool best = board_is_better(c, e->e.loss, e->metric) && kept != BRANCH_NONE;
 
+    assert(e->e.epoch > 0);
     training_record(&s->line, e, true, best);
     s->trained += board_options(c)->trial_clocks
                       ? (double)board_system(c)->samples
@@ -283,6 +288,7 @@ static void retune(struct mltuner *s)
     struct setting setting = board_branch(c, s->line.branch)->setting;
     const char *reason = "no progress: is there a better setting by now?";
 
+    assert(can_retune(s));
     if (board_retune_wanted(c))
         reason = "the user asks for a search";
     else if (board_options(c)->initial && !s->searches)
@@ -316,6 +322,7 @@ static void rescue(struct mltuner *s, const struct branch *b)
     struct setting current = b->setting;
     branch_id parent;
 
+    assert(b->nonfinite);
     s->returns++;
     if (!can_search(s) || s->returns > TUNER_RETURNS_MAX ||
         s->barred_len == PROPOSALS_BARRED_MAX) {
@@ -344,6 +351,7 @@ static void train(struct mltuner *s)
     struct training_epoch e;
     enum training_state state;
 
+    assert(s->phase == PHASE_TRAIN);
     board_set_status(c, RUN_TRAINING, "continued");
     do {
         s->line.ahead = stops_impossible(c, s->line.epochs + 1, &s->plateau) &&
@@ -380,6 +388,7 @@ static void adopt(struct mltuner *s, struct trial *t)
     uint32_t number = t->facts.trial;
     char reason[RECORD_TEXT_MAX];
 
+    assert(branch != BRANCH_NONE);
     memcpy(reason, s->search.end_reason, sizeof(reason));
     begin_line(s, branch);
     if (s->held_parent != BRANCH_NONE) {
@@ -403,6 +412,7 @@ static void adopt_finalist(struct mltuner *s, struct finalist *x)
     const struct branch *kept;
     branch_id old;
 
+    assert(x->epochs > 0);
     finals_deinit(&s->finals, x);
     old = retire_line(s);
     board_drop(c, old, "training goes on from a later state");
@@ -438,6 +448,7 @@ static void nothing_found(struct mltuner *s)
 {
     struct board *c = s->c;
 
+    assert(s->phase == PHASE_SEARCH || s->phase == PHASE_FINALS);
     if (s->search.plan.retune && !s->rescue) {
         s->vain++;
         close_search(s, 0, s->search.end_reason);
@@ -471,6 +482,7 @@ static void search(struct mltuner *s)
     struct trial *finalist[FINALISTS_MAX];
     size_t n;
 
+    assert(s->phase == PHASE_SEARCH);
     if (search_advance(&s->search) == SEARCH_BUSY)
         return;
     n = search_finalists(&s->search, finalist);
@@ -491,6 +503,7 @@ static void search(struct mltuner *s)
  */
 static bool worth_it(const struct mltuner *s, const struct finalist *x)
 {
+    assert(x->trial);
     if (!s->search.plan.retune || s->rescue || x->trial->facts.incumbent)
         return true;
     for (uint32_t i = 0; i < x->epochs; i++)
@@ -549,6 +562,7 @@ static void go_on_rescuing(struct mltuner *s)
 {
     branch_id parent = s->resumed.branch;
 
+    assert(s->resumed.rescue);
     if (parent == 0)
         board_hold(s->c, parent);
     s->rescue = true;
@@ -563,6 +577,7 @@ static void go_on_searching(struct mltuner *s)
     struct board *c = s->c;
     branch_id parent = s->line.branch;
 
+    assert(!s->resumed.rescue);
     s->rescue = false;
     board_set_base(c, parent);
     if (s->resumed.from_best) {
@@ -600,6 +615,7 @@ static void go_on(struct mltuner *s)
     struct board *c = s->c;
     const struct branch *b;
 
+    assert(s->phase == PHASE_RESUME);
     if (s->resumed.rescue) {
         go_on_rescuing(s);
         return;

@@ -5,6 +5,8 @@
 #include "tuner/board/saved.h"
 #include "tuner/history/history.h"
 
+#include <assert.h>
+
 /* ---- writing ------------------------------------------------------------- */
 
 /* The search that is under way, as a resumed one needs it. */
@@ -13,6 +15,7 @@ static int put_search(json_t *o, const struct mltuner *s)
     const struct search_plan *plan = &s->search.plan;
     bool from_best = s->held_parent != BRANCH_NONE && !s->rescue;
 
+    assert(s->phase == PHASE_SEARCH || s->phase == PHASE_FINALS);
     return saved_put_count(o, "search", plan->number) |
            saved_put(o, "from_best", json_boolean(from_best)) |
            saved_put(o, "rescue", json_boolean(s->rescue));
@@ -23,6 +26,7 @@ static int put_barred(json_t *o, const struct mltuner *s)
     json_t *a = json_array();
     int failed = 0;
 
+    assert(s->barred_len <= PROPOSALS_BARRED_MAX);
     for (size_t i = 0; i < s->barred_len; i++)
         failed |= json_array_append_new(
             a, setting_to_json(board_space(s->c), &s->barred[i]));
@@ -78,6 +82,7 @@ enum err mltuner_save(void *state, branch_id *branch, json_t **out)
     const struct setting *setting = NULL;
     branch_id of;
 
+    assert(branch && out);
     if (searches && s->rescue) {
         of = s->held_parent;
         setting = &s->search.plan.incumbent;
@@ -146,6 +151,7 @@ enum err mltuner_restore(void *state, const json_t *saved, branch_id branch)
     struct mltuner before = *s;
     enum err err = ERR_OK;
 
+    assert(s->phase == PHASE_BEGIN);
     s->resumed = (struct resumed){.phase = PHASE_BEGIN, .branch = branch};
     if (saved)
         err = read_saved(s, saved);
