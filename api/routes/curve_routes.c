@@ -52,8 +52,8 @@ static void add_branch(struct curve *c, size_t index,
                                        .branch = b->branch,
                                        .value = NAN};
 
-        if (!p->nonfinite && p->w.samples > 0)
-            point.value = p->w.sum / (double)p->w.samples;
+        if (isfinite(p->w.sum))
+            point.value = window_mean(&p->w);
         decimate_add(surviving ? &c->lineage : &c->others, &point);
     }
 }

@@ -555,31 +555,23 @@ static struct progress_point merge(const struct progress_point from[], size_t n)
 {
     struct progress_point to = from[n - 1];
 
-    for (size_t i = 0; i + 1 < n; i++) {
-        to.p.w.sum += from[i].p.w.sum;
-        to.p.w.samples += from[i].p.w.samples;
-        to.p.w.clocks += from[i].p.w.clocks;
-        to.p.w.seconds += from[i].p.w.seconds;
-        to.p.nonfinite |= from[i].p.nonfinite;
-    }
+    for (size_t i = 0; i + 1 < n; i++)
+        window_join(&to.p.w, &from[i].p.w);
     return to;
 }
 
 static json_t *progress_point_to_json(const struct progress_point *point)
 {
-    const struct record_window *w = &point->p.w;
-    double mean = w->samples || !isfinite(w->sum)
-                      ? w->sum / (double)(w->samples ? w->samples : 1)
-                      : NAN;
+    const struct progress_window *w = &point->p.w;
 
     return json_pack(
         "{s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:o}", "branch",
         (json_int_t)point->branch, "branch_clock",
         (json_int_t)point->p.branch_clock, "clock", (json_int_t)point->p.clock,
         "elapsed_seconds", value_number(point->p.at_s),
-        point->testing ? "metric" : "loss", value_number(mean), "samples",
-        (json_int_t)w->samples, "clocks", (json_int_t)w->clocks, "seconds",
-        value_number(w->seconds));
+        point->testing ? "metric" : "loss", value_number(window_mean(w)),
+        "samples", (json_int_t)w->samples, "clocks", (json_int_t)w->clocks,
+        "seconds", value_number(w->seconds));
 }
 
 static json_t *progress_points(const struct progress *pr, size_t points_max)

@@ -26,6 +26,7 @@
 #include "base/json/fields.h"
 #include "base/proto/branch.h"
 #include "base/proto/staleness.h"
+#include "base/proto/window.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -182,27 +183,12 @@ struct msg_failed {
                   * (tuner/board/node_group.h) */
 };
 
-/* One entry a window of report_every clocks, over all workers. */
-struct msg_window {
-    double sum; /* of the loss, or of the metric in a testing branch; may be
-                 * non-finite */
-    uint64_t samples;
-    uint64_t clocks;
-    double
-        seconds;   /* wall time of these clocks, without copy_s and stalled_s;
-                    * from the end of the clock before to the end of the last */
-    double wait_s; /* of seconds: waiting at barriers and for rows (mean over
-                    * workers) */
-    double copy_s; /* copying chunks on first write (each clock's slowest
-                    * worker) */
-    double stalled_s; /* the machine stood still */
-};
-
+/* One entry a window of report_every clocks. */
 struct msg_report {
     branch_id branch;
     clock_no first; /* global clock of the first window's first clock */
     uint32_t windows;
-    struct msg_window *window; /* owned: [windows] */
+    struct progress_window *window; /* owned: [windows] */
 };
 
 /* Memory of one branch: chunks that others refer to as well, and its own. */

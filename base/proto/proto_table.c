@@ -135,19 +135,19 @@ static const struct json_field failed_fields[] = {
 };
 
 static const struct json_field window_fields[] = {
-    {FIELD_OF(msg_window, REAL, sum)},
-    {FIELD_OF(msg_window, U64, samples)},
-    {FIELD_OF(msg_window, U64, clocks), .min = 1},
-    {FIELD_OF(msg_window, SECONDS, seconds)},
-    {FIELD_OF(msg_window, SECONDS, wait_s)},
-    {FIELD_OF(msg_window, SECONDS, copy_s)},
-    {FIELD_OF(msg_window, SECONDS, stalled_s)},
+    {FIELD_OF(progress_window, REAL, sum)},
+    {FIELD_OF(progress_window, U64, samples)},
+    {FIELD_OF(progress_window, U64, clocks), .min = 1},
+    {FIELD_OF(progress_window, SECONDS, seconds)},
+    {FIELD_OF(progress_window, SECONDS, wait_s)},
+    {FIELD_OF(progress_window, SECONDS, copy_s)},
+    {FIELD_OF(progress_window, SECONDS, stalled_s)},
     {.name = NULL},
 };
 
 static const struct field_list windows = {
     .fields = window_fields,
-    .item = sizeof(struct msg_window),
+    .item = sizeof(struct progress_window),
     .count = offsetof(struct msg_report, windows),
     .owned = true,
 };

@@ -104,7 +104,7 @@ static void add_branch(struct line *l, const struct history_branch *b)
         return;
     last = &b->point[b->points - 1];
     if (last->w.samples > 0)
-        add(l, " | loss %.5g", last->w.sum / (double)last->w.samples);
+        add(l, " | loss %.5g", window_mean(&last->w));
 }
 
 static void add_best(struct line *l, const struct history *h)

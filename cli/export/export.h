@@ -42,7 +42,7 @@ struct export_point {
     clock_no clock;        /* global, of its first clock */
     clock_no branch_clock; /* of the lineage, at its end */
     double at_s;           /* of its report */
-    struct record_window w;
+    struct progress_window w;
     bool surviving;
 };
 
@@ -52,9 +52,6 @@ typedef enum err export_point_visit(void *ctx, const struct export_point *p);
 enum err export_each_point(const struct export_source *s,
                            export_point_visit *visit, void *ctx,
                            struct fault *f);
-
-/* Mean loss of a window; NAN of an empty one. */
-double export_loss(const struct record_window *w);
 
 /* Every record of the run up to those in its history, in order. None is read
  * while another is visited: a reader that is slow to take what is written holds

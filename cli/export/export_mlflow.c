@@ -194,7 +194,7 @@ static enum err put_point(void *ctx, const struct export_point *p)
     const struct metric_file *k = ctx;
 
     if (p->surviving)
-        put_metric(k->file, milliseconds(k->s, p->at_s), export_loss(&p->w),
+        put_metric(k->file, milliseconds(k->s, p->at_s), window_mean(&p->w),
                    p->clock);
     return ferror(k->file) ? ERR_IO : ERR_OK;
 }

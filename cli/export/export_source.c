@@ -73,11 +73,6 @@ double export_wall(const struct export_source *s, double at_s)
     return isnan(wall) ? (double)s->run->began_ns * 1e-9 : wall;
 }
 
-double export_loss(const struct record_window *w)
-{
-    return w->samples ? w->sum / (double)w->samples : NAN;
-}
-
 /* ---- records ------------------------------------------------------------- */
 
 /* Some records, copied, so that no query is open while they are visited: one

@@ -146,7 +146,7 @@ static enum err put_point(void *ctx, const struct export_point *p)
 
     if (p->surviving)
         put_scalar(t->out, export_wall(t->s, p->at_s), p->clock, "loss",
-                   export_loss(&p->w));
+                   window_mean(&p->w));
     return ferror(t->out) ? ERR_IO : ERR_OK;
 }
 

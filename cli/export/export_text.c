@@ -161,7 +161,7 @@ static enum err write_point(void *ctx, const struct export_point *p)
     fprintf(out, "%u,%llu,%llu,%s", p->branch, (unsigned long long)p->clock,
             (unsigned long long)p->branch_clock,
             p->surviving ? "true" : "false");
-    put_numbers(out, 1, (double[]){export_loss(&p->w)});
+    put_numbers(out, 1, (double[]){window_mean(&p->w)});
     fprintf(out, ",%llu,%llu", (unsigned long long)p->w.samples,
             (unsigned long long)p->w.clocks);
     put_numbers(out, 2, (double[]){p->w.seconds, p->at_s});

@@ -16,7 +16,7 @@ static double reduce(double sum, uint64_t samples, enum mlt_reduction how)
 /* One slice in a fresh fork of branch 0 that is dropped again, as one window.
  */
 static enum err measure(struct host *h, enum branch_type type, uint64_t clocks,
-                        struct msg_window *out, struct fault *f)
+                        struct progress_window *out, struct fault *f)
 {
     struct node_setting setting = h->facts.defaults;
     struct host_slice slice = {1, type, &setting, clocks, clocks};
@@ -39,7 +39,7 @@ enum err host_evaluate(struct host *h, struct host_score *out, struct fault *f)
 {
     const struct order *o = &h->facts.order;
     uint64_t batch = h->facts.defaults.batch_size * h->workers;
-    struct msg_window loss = {0}, metric = {0};
+    struct progress_window loss = {0}, metric = {0};
     enum err err;
 
     assert(h->evaluate);

@@ -131,7 +131,8 @@ void host_slice_cancel(struct host *h);
 /* Windows complete so far, and one of them; they stay until the next
  * host_slice_begin. */
 uint32_t host_slice_windows(const struct host *h);
-const struct msg_window *host_slice_window(const struct host *h, uint32_t i);
+const struct progress_window *host_slice_window(const struct host *h,
+                                                uint32_t i);
 
 /* Waits for the workers. Errors: the application's, as ERR_APP or its own code,
  * with worker and clock in @f: the branch is then in no state to go on with. */

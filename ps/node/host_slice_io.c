@@ -246,7 +246,8 @@ uint32_t host_slice_windows(const struct host *h)
     return slice_windows(h->slice);
 }
 
-const struct msg_window *host_slice_window(const struct host *h, uint32_t i)
+const struct progress_window *host_slice_window(const struct host *h,
+                                                uint32_t i)
 {
     return slice_window(h->slice, i);
 }

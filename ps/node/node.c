@@ -708,11 +708,11 @@ void node_load_failed(struct node *n, const struct fault *fault)
 
 /* ---- reports ------------------------------------------------------------- */
 
-enum err node_report(struct node *n, const struct msg_window *windows,
+enum err node_report(struct node *n, const struct progress_window *windows,
                      uint32_t count)
 {
     const struct msg *slice = &queue_at(n, 0)->msg;
-    struct msg_window *copy;
+    struct progress_window *copy;
     struct msg *m;
 
     assert(n->running && slice->kind == MSG_SCHEDULE);

@@ -126,7 +126,7 @@ void node_finish(struct node *n, op_id op, struct node_result *result);
 
 /* Complete windows of the slice that runs, in order: @count >= 1 more. Errors:
  * ERR_NOMEM (nothing changed). */
-enum err node_report(struct node *n, const struct msg_window *windows,
+enum err node_report(struct node *n, const struct progress_window *windows,
                      uint32_t count);
 
 /* The slice that runs is to be cut: true once for each. One that was cut while

@@ -72,7 +72,7 @@ void pulse_look(struct pulse *p, const struct mlt_ps *ps)
 
 /* ---- time and traffic ---------------------------------------------------- */
 
-void pulse_windows(struct pulse *p, const struct msg_window windows[],
+void pulse_windows(struct pulse *p, const struct progress_window windows[],
                    uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {

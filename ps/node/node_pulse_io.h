@@ -26,7 +26,7 @@ struct pulse {
 void pulse_look(struct pulse *p, const struct mlt_ps *ps);
 
 /* Windows of a slice have been reported. */
-void pulse_windows(struct pulse *p, const struct msg_window windows[],
+void pulse_windows(struct pulse *p, const struct progress_window windows[],
                    uint32_t count);
 
 /* What a slice that has ended sent and read. */

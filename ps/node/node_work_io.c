@@ -180,7 +180,7 @@ void node_errand_done(struct node_server *s)
 enum err node_report_windows(struct node_server *s)
 {
     uint32_t more = host_slice_windows(s->host) - s->reported;
-    const struct msg_window *windows;
+    const struct progress_window *windows;
     enum err err;
 
     if (more == 0)

@@ -52,8 +52,8 @@ struct slice {
     uint64_t copy_ns, stalled_ns; /* of the window, barriers only */
     int64_t began_ns, ended_ns;
     uint64_t clocks;
-    struct msg_window *window; /* [PROTO_WINDOWS_MAX] */
-    _Atomic uint32_t windows;  /* complete */
+    struct progress_window *window; /* [PROTO_WINDOWS_MAX] */
+    _Atomic uint32_t windows;       /* complete */
 };
 
 /* ---- life ---------------------------------------------------------------- */
@@ -251,13 +251,13 @@ static double seconds(int64_t ns)
 /* Window @i of @clocks clocks from the parts of all workers, in their order. */
 static void fill_window(struct slice *s, uint32_t i, uint64_t clocks)
 {
-    struct msg_window *out = &s->window[i];
+    struct progress_window *out = &s->window[i];
     uint64_t wait = 0, copy = s->copy_ns, stalled = s->stalled_ns;
     int64_t began = i ? s->ended_ns : last_entry(s), end = began;
     unsigned w;
 
     assert(s->workers > 0);
-    *out = (struct msg_window){.clocks = clocks};
+    *out = (struct progress_window){.clocks = clocks};
     for (w = 0; w < s->workers; w++) {
         const struct part *p = &s->lane[w].part[i];
 
@@ -339,7 +339,7 @@ uint32_t slice_windows(const struct slice *s)
     return atomic_load_explicit(&s->windows, memory_order_acquire);
 }
 
-const struct msg_window *slice_window(const struct slice *s, uint32_t i)
+const struct progress_window *slice_window(const struct slice *s, uint32_t i)
 {
     assert(i < slice_windows(s));
     return &s->window[i];

@@ -94,7 +94,7 @@ void slice_leave(struct slice *s, unsigned worker);
 uint32_t slice_windows(const struct slice *s);
 
 /* Window @i below slice_windows; borrowed until the next slice_begin. */
-const struct msg_window *slice_window(const struct slice *s, uint32_t i);
+const struct progress_window *slice_window(const struct slice *s, uint32_t i);
 
 /* Clocks in complete windows. */
 uint64_t slice_clocks(const struct slice *s);

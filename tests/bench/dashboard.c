@@ -135,12 +135,12 @@ static void run(struct maker *m, branch_id branch, clock_no ran, int points,
         for (int k = 0; k < WINDOWS; k++) {
             double part = (double)(i + k) / points;
 
-            r.progress.window[k] =
-                (struct record_window){.sum = 64 * (from + (to - from) * part) *
-                                              (0.97 + 0.06 * noise(m)),
-                                       .samples = 64,
-                                       .clocks = 1,
-                                       .seconds = 0.01};
+            r.progress.window[k] = (struct progress_window){
+                .sum =
+                    64 * (from + (to - from) * part) * (0.97 + 0.06 * noise(m)),
+                .samples = 64,
+                .clocks = 1,
+                .seconds = 0.01};
         }
         m->clock += WINDOWS;
         m->points += WINDOWS;

@@ -195,7 +195,7 @@ static double hosted_slice(struct hosted *h, branch_id branch,
                                clocks, clocks};
     struct host_result result;
     struct fault f = {0};
-    const struct msg_window *w;
+    const struct progress_window *w;
 
     bench_must(host_slice_begin(h->host, &slice, &f) == ERR_OK, f.text);
     bench_must(host_slice_end(h->host, &result, &f) == ERR_OK, f.text);

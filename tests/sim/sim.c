@@ -732,7 +732,8 @@ static double hits(const struct sim *s, const struct sim_branch *b, double z)
     return fmin(fmax(round(n * p + sqrt(n * p * (1 - p)) * z), 0), n);
 }
 
-static void run_test(struct sim *s, struct sim_branch *b, struct msg_window *w)
+static void run_test(struct sim *s, struct sim_branch *b,
+                     struct progress_window *w)
 {
     double z = rng_normal(&s->rng);
     double noise = s->f->test_noise > 0 ? s->f->test_noise : 1e-4;
@@ -759,7 +760,8 @@ static double seen(struct sim *s, const struct sim_branch *b, uint64_t n)
            common * fmin(0.3 + 0.7 * physics_excess(&s->physics, &b->s), 2);
 }
 
-static void run_clock(struct sim *s, struct sim_branch *b, struct msg_window *w)
+static void run_clock(struct sim *s, struct sim_branch *b,
+                      struct progress_window *w)
 {
     const struct sim_family *f = s->f;
     uint64_t n = physics_clock(&s->physics, &b->knobs, b->s.samples);
@@ -786,13 +788,13 @@ static void run_clock(struct sim *s, struct sim_branch *b, struct msg_window *w)
     w->seconds += cost;
 }
 
-static double window_time(const struct msg_window *w)
+static double window_time(const struct progress_window *w)
 {
     return w->seconds + w->copy_s + w->stalled_s;
 }
 
 static void report(struct sim *s, branch_id branch, clock_no first,
-                   struct msg_window *window, uint32_t n)
+                   struct progress_window *window, uint32_t n)
 {
     struct msg m = {.kind = MSG_REPORT};
     struct tuner_event e = {.kind = TUNER_EVENT_MESSAGE, .message = &m};
@@ -809,7 +811,7 @@ static void due(struct sim *s);
  * is not finite. */
 static void run_slice(struct sim *s, const struct msg *m)
 {
-    static struct msg_window window[PROTO_WINDOWS_MAX];
+    static struct progress_window window[PROTO_WINDOWS_MAX];
     struct sim_branch *b = known(s, m->schedule.branch);
     uint64_t ran = 0, reported = 0;
     uint32_t n = 0;
@@ -821,7 +823,7 @@ static void run_slice(struct sim *s, const struct msg *m)
     if (s->idle_op == m->op)
         s->now += s->f->answer_s;
     while (!over) {
-        struct msg_window *w = &window[n++];
+        struct progress_window *w = &window[n++];
 
         memset(w, 0, sizeof(*w));
         for (uint64_t i = 0; i < m->schedule.report_every &&

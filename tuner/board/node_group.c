@@ -11,7 +11,7 @@
 struct said {
     enum msg_kind kind; /* DONE, FORKED, READY, FAILED; of no use before */
     bool answered;
-    struct msg_window *window; /* [windows] reported; owned */
+    struct progress_window *window; /* [windows] reported; owned */
     size_t windows, room;
 };
 
@@ -326,11 +326,12 @@ static enum err take_answer(struct node_group *c, uint32_t node, struct msg *m,
 /* ---- reports ------------------------------------------------------------- */
 
 static enum err join_window(const struct node_group *c, const struct asked *a,
-                            size_t i, struct msg_window *out, struct fault *f)
+                            size_t i, struct progress_window *out,
+                            struct fault *f)
 {
     *out = a->said[0].window[i];
     for (uint32_t k = 1; k < c->nodes; k++) {
-        const struct msg_window *w = &a->said[k].window[i];
+        const struct progress_window *w = &a->said[k].window[i];
 
         if (w->clocks != out->clocks)
             return disagree(f, k, a, "it reported another window");

@@ -203,7 +203,7 @@ static void end_epoch(struct branch *b, clock_no clock)
 }
 
 static void take_window(struct board *c, struct branch *b,
-                        const struct msg_window *w, clock_no after)
+                        const struct progress_window *w, clock_no after)
 {
     if (!isfinite(w->sum))
         b->nonfinite = true;
@@ -238,11 +238,10 @@ static void record_windows(struct board *c, const struct branch *b,
         p->branch_clock = ran;
         for (uint32_t j = i; j < m->windows && j < i + RECORD_WINDOWS_MAX;
              j++) {
-            const struct msg_window *w = &m->window[j];
+            const struct progress_window *w = &m->window[j];
 
-            p->window[p->windows++] =
-                (struct record_window){w->sum,     w->samples, w->clocks,
-                                       w->seconds, w->copy_s,  w->stalled_s};
+            p->window[p->windows] = *w;
+            p->window[p->windows++].wait_s = 0; /* in no journal */
             first += w->clocks;
             ran += w->clocks;
         }
@@ -267,7 +266,7 @@ enum err slices_report(struct board *c, const struct msg_report *m,
     op->reported += clocks;
     clocks = m->first;
     for (uint32_t i = 0; i < m->windows; i++) {
-        const struct msg_window *w = &m->window[i];
+        const struct progress_window *w = &m->window[i];
 
         op->work_s += w->seconds + w->copy_s + w->stalled_s;
         clocks += w->clocks;

@@ -115,14 +115,7 @@ static void point_join(struct history_point *to, const struct history_point *p)
     to->branch_clock = p->branch_clock;
     to->clock = p->clock;
     to->at_s = p->at_s;
-    if (!to->nonfinite)
-        to->w.sum = p->nonfinite ? p->w.sum : to->w.sum + p->w.sum;
-    to->nonfinite |= p->nonfinite;
-    to->w.samples += p->w.samples;
-    to->w.clocks += p->w.clocks;
-    to->w.seconds += p->w.seconds;
-    to->w.copy_s += p->w.copy_s;
-    to->w.stalled_s += p->w.stalled_s;
+    window_join(&to->w, &p->w);
 }
 
 static void halve(struct history_branch *b)
@@ -176,13 +169,12 @@ static enum err apply_progress(struct history *h, const struct record *r)
     if (mem_grow((void **)&b->point, &b->capacity, sizeof(*b->point), need))
         return ERR_NOMEM;
     for (uint32_t i = 0; i < p->windows; i++) {
-        const struct record_window *w = &p->window[i];
+        const struct progress_window *w = &p->window[i];
         struct history_point point = {.w = *w, .at_s = r->at_s};
 
         point.clock = p->first + (ran - p->branch_clock);
         ran += w->clocks;
         point.branch_clock = ran;
-        point.nonfinite = !isfinite(w->sum);
         point_add(b, &point);
         b->clocks += w->clocks;
         b->samples += w->samples;

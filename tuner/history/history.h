@@ -27,13 +27,12 @@ enum {
     HISTORY_ERAS_MAX = 32 /* latest */
 };
 
-/* Consecutive windows merged: mean = sum / samples. */
+/* Consecutive windows joined. */
 struct history_point {
     clock_no branch_clock; /* of the lineage, at the point's end */
     clock_no clock;        /* global, of the last window's first clock */
     double at_s;           /* of the last record that went in */
-    struct record_window w;
-    bool nonfinite; /* some window's sum was not finite; w.sum is that one */
+    struct progress_window w;
 };
 
 struct history_branch {

@@ -98,7 +98,7 @@ double history_loss(const struct history *h)
             !isnan(b->freed_at_s))
             continue;
         p = &b->point[b->points - 1];
-        return p->w.sum / (double)p->w.samples;
+        return window_mean(&p->w);
     }
     return NAN;
 }

@@ -329,19 +329,13 @@ struct record_slice_ended {
     double staleness;
 };
 
-struct record_window {
-    double sum;
-    uint64_t samples, clocks;
-    double seconds, copy_s, stalled_s;
-};
-
 /* Consecutive windows of one branch, at most RECORD_WINDOWS_MAX. */
 struct record_progress {
     branch_id branch;
     clock_no first;        /* global clock of the first window */
     clock_no branch_clock; /* clocks the lineage had run before it */
     uint32_t windows;
-    struct record_window window[RECORD_WINDOWS_MAX];
+    struct progress_window window[RECORD_WINDOWS_MAX];
 };
 
 struct record_epoch_ended {

@@ -283,17 +283,17 @@ static const struct json_field slice_ended[] = {
 };
 
 static const struct json_field window[] = {
-    {FIELD_OF(record_window, REAL, sum)},
-    {FIELD_OF(record_window, U64, samples)},
-    {FIELD_OF(record_window, U64, clocks)},
-    {FIELD_OF(record_window, REAL, seconds)},
-    {FIELD_OF(record_window, REAL, copy_s)},
-    {FIELD_OF(record_window, REAL, stalled_s)},
+    {FIELD_OF(progress_window, REAL, sum)},
+    {FIELD_OF(progress_window, U64, samples)},
+    {FIELD_OF(progress_window, U64, clocks)},
+    {FIELD_OF(progress_window, REAL, seconds)},
+    {FIELD_OF(progress_window, REAL, copy_s)},
+    {FIELD_OF(progress_window, REAL, stalled_s)},
     {.name = NULL},
 };
 static const struct field_list windows = {
     .fields = window,
-    .item = sizeof(struct record_window),
+    .item = sizeof(struct progress_window),
     .count = offsetof(struct record_progress, windows),
 };
 static const struct json_field progress[] = {

@@ -178,7 +178,7 @@ static void lda_loss_is_the_joint_likelihood(void **state)
         struct app_run r;
         struct host_slice s = {2, BRANCH_PROBE, NULL, 4, 4};
         struct host_result result;
-        const struct msg_window *w;
+        const struct progress_window *w;
         double want = -first_log(&c, &l, 0.1, 0.01, 7);
 
         app_run_open(&r, &app_lda, 1, "{}", small, 7u, 4u, 0.0, workers, "");

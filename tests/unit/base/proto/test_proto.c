@@ -99,7 +99,7 @@ static void any_windows(struct rng *r, struct msg_report *m)
     m->windows = 1 + (uint32_t)rng_below(r, rng_below(r, 20) ? 12 : 1000);
     m->window = mem_calloc(m->windows, sizeof(*m->window));
     for (i = 0; i < m->windows; i++)
-        m->window[i] = (struct msg_window){
+        m->window[i] = (struct progress_window){
             .sum = any_real(r),
             .samples = any_count(r),
             .clocks = 1 + any_count(r) / 2,
@@ -324,7 +324,7 @@ static int same_report(const struct msg_report *a, const struct msg_report *b)
         a->windows != b->windows)
         return 0;
     for (i = 0; i < a->windows; i++) {
-        const struct msg_window *x = &a->window[i], *y = &b->window[i];
+        const struct progress_window *x = &a->window[i], *y = &b->window[i];
 
         if (!same_real(x->sum, y->sum) || x->samples != y->samples ||
             x->clocks != y->clocks || !same_real(x->seconds, y->seconds) ||
@@ -482,9 +482,10 @@ static void proto_any_message_survives_a_round_trip(void **state)
  * the way. */
 static void proto_non_finite_sums_arrive(void **state)
 {
-    struct msg_window w[3] = {{.sum = NAN, .samples = 1, .clocks = 1},
-                              {.sum = INFINITY, .samples = 1, .clocks = 1},
-                              {.sum = -INFINITY, .samples = 1, .clocks = 1}};
+    struct progress_window w[3] = {
+        {.sum = NAN, .samples = 1, .clocks = 1},
+        {.sum = INFINITY, .samples = 1, .clocks = 1},
+        {.sum = -INFINITY, .samples = 1, .clocks = 1}};
     struct msg m = {.kind = MSG_REPORT, .op = 4}, back;
     char *text;
     size_t n;
@@ -754,7 +755,7 @@ static void proto_too_long_a_text_is_refused(void **state)
 /* What is out of its bounds, or would be too long, is not sent. */
 static void proto_faulty_members_are_not_encoded(void **state)
 {
-    struct msg_window w = {.clocks = 0};
+    struct progress_window w = {.clocks = 0};
     struct msg m = {.kind = MSG_SCHEDULE, .op = 1};
     json_t *deep;
     char *text;

@@ -65,7 +65,7 @@ static void add_progress(branch_id branch, clock_no ran, uint32_t windows)
     r.progress.branch_clock = ran;
     r.progress.windows = windows;
     for (uint32_t i = 0; i < windows; i++)
-        r.progress.window[i] = (struct record_window){
+        r.progress.window[i] = (struct progress_window){
             .sum = 5, .samples = 10, .clocks = 1, .seconds = 0.25};
     w.clock += windows;
     append(&r);

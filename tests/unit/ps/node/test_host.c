@@ -101,7 +101,7 @@ static void read_model(struct host *h, branch_id branch, double out[8])
 
 static double mean_of(const struct host *h, uint32_t i)
 {
-    const struct msg_window *w = host_slice_window(h, i);
+    const struct progress_window *w = host_slice_window(h, i);
 
     return w->sum / (double)w->samples;
 }

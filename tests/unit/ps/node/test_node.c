@@ -273,7 +273,7 @@ static void node_one_operation_at_a_time(void **state)
 static void node_reports_count_clocks(void **state)
 {
     struct node *n = serving(9, 10);
-    struct msg_window w[3] = {{.clocks = 4}, {.clocks = 4}, {.clocks = 1}};
+    struct progress_window w[3] = {{.clocks = 4}, {.clocks = 4}, {.clocks = 1}};
 
     (void)state;
     fork_branch(n, 2, 1, 0, "training");
@@ -995,7 +995,7 @@ static void node_each_allocation_may_fail(void **state)
         "'setting':{}}",
         "{'kind':'stop','op':5,'reason':''}"};
     struct msg_hello hello = {PROTO_VERSION, 0, 2, 77};
-    struct msg_window w = {.clocks = 1};
+    struct progress_window w = {.clocks = 1};
     int64_t before = mem_outstanding();
     int nth, failures = 0;
 

@@ -31,7 +31,7 @@ static void run_clock(struct slice *s, unsigned w, struct slice_tick *t,
 static void check_window(const struct slice *s, uint32_t i, uint64_t clocks,
                          double sum, double seconds, double copy_s)
 {
-    const struct msg_window *w = slice_window(s, i);
+    const struct progress_window *w = slice_window(s, i);
 
     assert_int_equal(w->clocks, clocks);
     assert_int_equal(w->samples, clocks);

@@ -66,7 +66,7 @@ static struct msg report(op_id op, double sum, uint32_t windows)
     m.report.windows = windows;
     m.report.window = mem_calloc(windows, sizeof(*m.report.window));
     for (uint32_t i = 0; i < windows; i++)
-        m.report.window[i] = (struct msg_window){
+        m.report.window[i] = (struct progress_window){
             sum + i, 10, 2, sum / 8, 0.5, sum / 16, sum / 32};
     return m;
 }

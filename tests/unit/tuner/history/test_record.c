@@ -112,8 +112,8 @@ static void fill(struct record *r, enum record_kind kind)
     case RECORD_PROGRESS:
         r->progress.windows = RECORD_WINDOWS_MAX;
         for (int i = 0; i < RECORD_WINDOWS_MAX; i++)
-            r->progress.window[i] =
-                (struct record_window){i ? 0.1 * i : NAN, 64, 1, 0.01, 0, 1};
+            r->progress.window[i] = (struct progress_window){
+                i ? 0.1 * i : NAN, 64, 1, 0.01, 0, 0, 1};
         break;
     case RECORD_EPOCH_ENDED:
         r->epoch_ended.metric = NAN;

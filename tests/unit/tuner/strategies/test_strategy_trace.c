@@ -291,7 +291,7 @@ static void tuner_strange_answers_end_the_run(void **state)
                              {.kind = MSG_REPORT},
                              {.kind = MSG_READY},
                              {.kind = MSG_DONE}};
-    struct msg_window window = {.sum = 1, .samples = 64, .clocks = 1};
+    struct progress_window window = {.sum = 1, .samples = 64, .clocks = 1};
 
     (void)state;
     strange[1].report = (struct msg_report){7, 0, 1, &window};
