@@ -1,0 +1,279 @@
+#include "tuner/history/history_fold.h"
+
+#include "base/mem.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- progress ------------------------------------------------------------ */
+
+static void point_join(struct history_point *to, const struct history_point *p)
+{
+    to->branch_clock = p->branch_clock;
+    to->clock = p->clock;
+    to->at_s = p->at_s;
+    window_join(&to->w, &p->w);
+}
+
+static void halve(struct history_branch *b)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < b->points; i += 2) {
+        struct history_point p = b->point[i];
+
+        if (i + 1 < b->points)
+            point_join(&p, &b->point[i + 1]);
+        b->point[n++] = p;
+    }
+    /* The last point holds last_merged windows, or, if it took in its full
+     * neighbour, as many more. */
+    if (b->points % 2 == 0)
+        b->last_merged += b->merge;
+    b->points = n;
+    b->merge *= 2;
+}
+
+static void point_add(struct history_branch *b, const struct history_point *p)
+{
+    if (b->points && b->last_merged < b->merge) {
+        point_join(&b->point[b->points - 1], p);
+        b->last_merged++;
+        return;
+    }
+    if (b->points == HISTORY_POINTS_MAX) {
+        halve(b);
+        point_add(b, p);
+        return;
+    }
+    assert(b->points < b->capacity);
+    b->point[b->points++] = *p;
+    b->last_merged = 1;
+}
+
+enum err history_apply_progress(struct history *h, const struct record *r)
+{
+    const struct record_progress *p = &r->progress;
+    struct history_branch *b = history_find(h, p->branch);
+    clock_no ran = p->branch_clock;
+    size_t need;
+
+    assert(r->kind == RECORD_PROGRESS);
+    if (!b)
+        return ERR_FORMAT;
+    need = b->points + p->windows;
+    if (need > HISTORY_POINTS_MAX)
+        need = HISTORY_POINTS_MAX;
+    if (mem_grow((void **)&b->point, &b->capacity, sizeof(*b->point), need))
+        return ERR_NOMEM;
+    for (uint32_t i = 0; i < p->windows; i++) {
+        const struct progress_window *w = &p->window[i];
+        struct history_point point = {.w = *w, .at_s = r->at_s};
+
+        point.clock = p->first + (ran - p->branch_clock);
+        ran += w->clocks;
+        point.branch_clock = ran;
+        point_add(b, &point);
+        b->clocks += w->clocks;
+        b->samples += w->samples;
+        b->seconds += w->seconds;
+    }
+    return ERR_OK;
+}
+
+/* ---- branches and slices ------------------------------------------------- */
+
+enum err history_apply_created(struct history *h, const struct record *r)
+{
+    const struct record_branch_created *c = &r->branch_created;
+    struct history_branch b = {
+        .branch = c->branch,
+        .parent = c->parent,
+        .type = c->type,
+        .created_at_s = r->at_s,
+        .freed_at_s = NAN,
+        .created_clock = r->clock,
+        .merge = 1,
+    };
+
+    assert(r->kind == RECORD_BRANCH_CREATED);
+    if (h->branches && h->branch[h->branches - 1].branch >= c->branch)
+        return ERR_FORMAT;
+    if (mem_grow((void **)&h->branch, &h->branches_cap, sizeof(b),
+                 h->branches + 1))
+        return ERR_NOMEM;
+    memcpy(b.role, c->role, sizeof(b.role));
+    b.setting = json_incref(c->setting);
+    h->branch[h->branches++] = b;
+    return ERR_OK;
+}
+
+/* A freed branch keeps as many points as one may now, in as much memory. */
+static void shrink(struct history *h, struct history_branch *b)
+{
+    struct history_point *less;
+
+    while (b->points > h->freed_points_each)
+        halve(b);
+    less = b->points ? mem_realloc(b->point, b->points * sizeof(*less)) : NULL;
+    if (less) { /* else the larger array serves as well */
+        b->point = less;
+        b->capacity = b->points;
+    }
+    h->freed_points += b->points;
+}
+
+/* @b is freed: fewer of its points are kept. Where all that are freed hold too
+ * many together, each of them gets half. */
+static void thin_out(struct history *h, struct history_branch *b)
+{
+    shrink(h, b);
+    while (h->freed_points > HISTORY_FREED_POINTS_MAX &&
+           h->freed_points_each > HISTORY_FREED_POINTS_MIN) {
+        h->freed_points_each /= 2;
+        h->freed_points = 0;
+        for (size_t i = 0; i < h->branches; i++)
+            if (!isnan(h->branch[i].freed_at_s))
+                shrink(h, &h->branch[i]);
+    }
+}
+
+enum err history_apply_freed(struct history *h, const struct record *r)
+{
+    struct history_branch *b = history_find(h, r->branch_freed.branch);
+
+    assert(r->kind == RECORD_BRANCH_FREED);
+    if (!b || !isnan(b->freed_at_s))
+        return ERR_FORMAT;
+    b->freed_at_s = r->at_s;
+    memcpy(b->freed_reason, r->branch_freed.reason, sizeof(b->freed_reason));
+    /* The run may be resumed, with all that lived at its end. */
+    if (strcmp(b->freed_reason, RECORD_FREED_AT_END) != 0)
+        b->wish = WISH_NONE;
+    thin_out(h, b);
+    return ERR_OK;
+}
+
+/* One branch is trained: who is promoted later takes the place. */
+static void promote(struct history *h, struct history_branch *b)
+{
+    for (size_t i = 0; i < h->branches; i++)
+        if (h->branch[i].wish == WISH_PROMOTE)
+            h->branch[i].wish = h->branch[i].kept_in ? WISH_NONE : WISH_RUN;
+    b->wish = WISH_PROMOTE;
+    b->kept_in = 0;
+}
+
+enum err history_apply_user_branch(struct history *h, const struct record *r)
+{
+    const struct record_user_branch *u = &r->user_branch;
+    struct history_branch *b = history_find(h, u->branch);
+    struct history_branch *old = history_find(h, u->instead_of);
+
+    assert(r->kind == RECORD_USER_BRANCH);
+    if (!b || (!old && u->instead_of != BRANCH_NONE))
+        return ERR_FORMAT;
+    b->wish = WISH_RUN;
+    b->wish_epochs = u->epochs;
+    b->wish_clocks = u->clocks;
+    if (u->promoted)
+        promote(h, b);
+    if (old)
+        old->wish = WISH_NONE;
+    return ERR_OK;
+}
+
+static struct history_slice *find_slice(const struct history *h, clock_no first)
+{
+    for (size_t i = h->slices; i > 0; i--)
+        if (h->slice[i - 1].s.first == first)
+            return &h->slice[i - 1];
+    return NULL;
+}
+
+enum err history_apply_slice(struct history *h, const struct record *r)
+{
+    struct history_slice s = {
+        .s = r->slice_scheduled, .scheduled_at_s = r->at_s, .ended_at_s = NAN};
+
+    assert(r->kind == RECORD_SLICE_SCHEDULED);
+    if (!history_find(h, s.s.branch))
+        return ERR_FORMAT;
+    if (mem_grow((void **)&h->slice, &h->slices_cap, sizeof(s), h->slices + 1))
+        return ERR_NOMEM;
+    history_drop_half(h->slice, &h->slices, sizeof(s), HISTORY_SLICES_MAX,
+                      &h->slices_dropped);
+    h->slice[h->slices++] = s;
+    if (isnan(h->first_clock_at_s)) {
+        h->first_clock_at_s = r->at_s;
+        h->first_paused_s = history_paused(h);
+    }
+    return ERR_OK;
+}
+
+enum err history_apply_slice_ended(struct history *h, const struct record *r)
+{
+    const struct record_slice_ended *e = &r->slice_ended;
+    struct history_slice *s = find_slice(h, e->first);
+    struct history_branch *b = history_find(h, e->branch);
+
+    assert(r->kind == RECORD_SLICE_ENDED);
+    if (!s && h->slices_dropped == 0)
+        return ERR_FORMAT;
+    h->clocks += e->clocks;
+    if (b) {
+        b->data_bytes += e->data_bytes;
+        b->reads += e->reads;
+        b->staleness += e->staleness * (double)e->reads;
+    }
+    if (!s)
+        return ERR_OK;
+    s->ended = true;
+    s->clocks = e->clocks;
+    s->ended_at_s = r->at_s;
+    return ERR_OK;
+}
+
+/* ---- snapshots and losses ------------------------------------------------ */
+
+void history_keep_promise(struct history *h,
+                          const struct record_snapshot_written *s)
+{
+    for (size_t i = 0; s->state && i < h->branches; i++) {
+        struct history_branch *b = &h->branch[i];
+
+        if (b->wish == WISH_PROMOTE && b->kept_in == 0 &&
+            history_is_ancestor(h, b->branch, s->branch))
+            b->kept_in = history_snapshot_number(s->path);
+    }
+}
+
+void history_break_promises(struct history *h, const char *path)
+{
+    for (size_t i = 0; i < h->branches; i++)
+        if (h->branch[i].kept_in > history_snapshot_number(path))
+            h->branch[i].kept_in = 0;
+}
+
+void history_lose_branches(struct history *h, double at_s)
+{
+    for (size_t i = 0; i < h->branches; i++) {
+        struct history_branch *b = &h->branch[i];
+
+        if (!isnan(b->freed_at_s))
+            continue;
+        b->freed_at_s = at_s;
+        snprintf(b->freed_reason, sizeof(b->freed_reason), "lost");
+        thin_out(h, b);
+    }
+    for (size_t i = 0; i < h->slices; i++) {
+        struct history_slice *s = &h->slice[i];
+
+        if (s->ended)
+            continue;
+        s->ended = true;
+        s->ended_at_s = at_s;
+    }
+}

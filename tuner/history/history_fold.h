@@ -1,0 +1,58 @@
+/* The fold of records into a history, in parts: what is in this header is for
+ * the files history*.c alone.
+ *
+ * history.c takes each record and passes it on: history_branches.c keeps
+ * branches, their progress and slices, history_lineage.c what survives (epochs,
+ * the schedule of settings, snapshots). Every `apply` may fail by ERR_FORMAT (a
+ * record that does not fit what came before) or ERR_NOMEM; then nothing has
+ * changed.
+ */
+#ifndef TUNER_HISTORY_FOLD_H
+#define TUNER_HISTORY_FOLD_H
+
+#include "tuner/history/history.h"
+
+/* The branch of that number; NULL when there is none. O(log n). */
+struct history_branch *history_find(const struct history *h, branch_id id);
+
+/* Makes room for one more in an array of at most @max: the older half goes. */
+void history_drop_half(void *items, size_t *len, size_t item_size, size_t max,
+                       uint64_t *dropped);
+
+/* ---- history_branches.c -------------------------------------------------- */
+
+enum err history_apply_progress(struct history *h, const struct record *r);
+enum err history_apply_created(struct history *h, const struct record *r);
+enum err history_apply_freed(struct history *h, const struct record *r);
+enum err history_apply_user_branch(struct history *h, const struct record *r);
+enum err history_apply_slice(struct history *h, const struct record *r);
+enum err history_apply_slice_ended(struct history *h, const struct record *r);
+
+/* Branches that were promoted and are in the snapshot @s need not be promoted
+ * again from there on; nor are those promises kept that are in none up to that
+ * of @path. */
+void history_keep_promise(struct history *h,
+                          const struct record_snapshot_written *s);
+void history_break_promises(struct history *h, const char *path);
+
+/* What lived is lost with the training system. */
+void history_lose_branches(struct history *h, double at_s);
+
+/* ---- history_lineage.c --------------------------------------------------- */
+
+enum err history_apply_epoch(struct history *h, const struct record *r);
+enum err history_apply_choice(struct history *h, const struct record *r);
+enum err history_apply_snapshot(struct history *h, const struct record *r);
+
+/* Whether @branch is @of or one that it was forked from. */
+bool history_is_ancestor(const struct history *h, branch_id branch,
+                         branch_id of);
+
+/* Drops the snapshots after the one of @path. */
+void history_forget_snapshots(struct history *h, const char *path);
+
+/* The surviving epochs are those of the lineage of branch @from up to @epoch:
+ * its own, and before its first one those of the branch it was forked from. */
+void history_prune_epochs(struct history *h, branch_id from, uint32_t epoch);
+
+#endif

@@ -1,0 +1,168 @@
+#include "tuner/history/history_fold.h"
+
+#include "base/mem.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+/* ---- epochs, settings, snapshots ----------------------------------------- */
+
+/* A branch that survives does so with all its epochs. Those of others survive
+ * only up to where it began: a lineage that went back to an earlier state (a
+ * divergence, a re-tune from the best epoch) or lost the lead to another leaves
+ * the later epochs of its old branch behind. */
+static void surviving_epoch(struct history *h, size_t index)
+{
+    const struct record_epoch_ended *e = &h->epoch[index].e;
+    uint32_t first = e->epoch;
+
+    assert(index < h->epochs);
+    for (size_t i = 0; i < h->epochs; i++)
+        if (h->epoch[i].e.branch == e->branch && h->epoch[i].e.epoch < first)
+            first = h->epoch[i].e.epoch;
+    for (size_t i = 0; i < h->epochs; i++) {
+        struct record_epoch_ended *x = &h->epoch[i].e;
+
+        if (x->branch == e->branch)
+            x->surviving |= x->epoch <= e->epoch;
+        else if (x->epoch >= first)
+            x->surviving = false;
+    }
+    h->last_epoch = index + 1;
+    if (e->best)
+        h->best_epoch = index + 1;
+}
+
+/* Index of the entry for @e: an epoch is recorded again when its branch turns
+ * out to be the surviving one. */
+static size_t epoch_index(const struct history *h,
+                          const struct record_epoch_ended *e)
+{
+    for (size_t i = h->epochs; i > 0; i--)
+        if (h->epoch[i - 1].e.branch == e->branch &&
+            h->epoch[i - 1].e.epoch == e->epoch)
+            return i - 1;
+    return h->epochs;
+}
+
+enum err history_apply_epoch(struct history *h, const struct record *r)
+{
+    size_t i = epoch_index(h, &r->epoch_ended);
+
+    assert(r->kind == RECORD_EPOCH_ENDED);
+    if (i == h->epochs) {
+        if (mem_grow((void **)&h->epoch, &h->epochs_cap, sizeof(*h->epoch),
+                     h->epochs + 1))
+            return ERR_NOMEM;
+        h->epoch[h->epochs++] = (struct history_epoch){.at_s = r->at_s};
+    }
+    json_incref(r->epoch_ended.setting);
+    json_decref(h->epoch[i].e.setting);
+    h->epoch[i].e = r->epoch_ended;
+    if (r->epoch_ended.surviving)
+        surviving_epoch(h, i);
+    return ERR_OK;
+}
+
+bool history_is_ancestor(const struct history *h, branch_id branch,
+                         branch_id of)
+{
+    const struct history_branch *b;
+
+    while (of != branch && (b = history_find(h, of)) && b->parent < of)
+        of = b->parent; /* below it in any sound journal */
+    return of == branch;
+}
+
+/* The schedule is that of the surviving lineage: what another one was trained
+ * with goes. */
+static void drop_strangers(struct history *h, branch_id of)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < h->choices; i++)
+        if (!history_find(h, h->choice[i].c.branch) ||
+            history_is_ancestor(h, h->choice[i].c.branch, of))
+            h->choice[n++] = h->choice[i];
+        else
+            json_decref(h->choice[i].c.setting);
+    h->choices = n;
+}
+
+enum err history_apply_choice(struct history *h, const struct record *r)
+{
+    assert(r->kind == RECORD_SETTING_CHOSEN);
+    if (mem_grow((void **)&h->choice, &h->choices_cap, sizeof(*h->choice),
+                 h->choices + 1))
+        return ERR_NOMEM;
+    if (history_find(h, r->setting_chosen.branch))
+        drop_strangers(h, r->setting_chosen.branch);
+    h->choice[h->choices].c = r->setting_chosen;
+    h->choice[h->choices].at_s = r->at_s;
+    json_incref(r->setting_chosen.setting);
+    h->choices++;
+    return ERR_OK;
+}
+
+void history_forget_snapshots(struct history *h, const char *path)
+{
+    while (h->snapshots > 0 &&
+           strcmp(h->snapshot[h->snapshots - 1].s.path, path) != 0)
+        json_decref(h->snapshot[--h->snapshots].s.state);
+}
+
+enum err history_apply_snapshot(struct history *h, const struct record *r)
+{
+    struct history_snapshot *s;
+
+    assert(r->kind == RECORD_SNAPSHOT_WRITTEN);
+    if (mem_grow((void **)&h->snapshot, &h->snapshots_cap, sizeof(*s),
+                 h->snapshots + 1))
+        return ERR_NOMEM;
+    if (h->snapshots == HISTORY_SNAPSHOTS_MAX) {
+        json_decref(h->snapshot[0].s.state);
+        memmove(h->snapshot, h->snapshot + 1,
+                (HISTORY_SNAPSHOTS_MAX - 1) * sizeof(*s));
+        h->snapshots--;
+    }
+    s = &h->snapshot[h->snapshots++];
+    s->s = r->snapshot_written;
+    s->at_s = r->at_s;
+    if (history_snapshot_number(s->s.path) > h->snapshot_number)
+        h->snapshot_number = history_snapshot_number(s->s.path);
+    json_incref(s->s.state);
+    history_keep_promise(h, &s->s);
+    return ERR_OK;
+}
+
+/* ---- going back to a snapshot -------------------------------------------- */
+
+void history_prune_epochs(struct history *h, branch_id from, uint32_t epoch)
+{
+    uint32_t limit = epoch;
+
+    h->last_epoch = 0;
+    for (size_t i = 0; i < h->epochs; i++)
+        h->epoch[i].e.surviving = false;
+    while (limit > 0) {
+        const struct history_branch *b = history_find(h, from);
+        uint32_t lowest = limit + 1;
+
+        for (size_t i = 0; i < h->epochs; i++) {
+            struct record_epoch_ended *e = &h->epoch[i].e;
+
+            if (e->branch != from || e->epoch > limit)
+                continue;
+            e->surviving = true;
+            if (e->epoch < lowest)
+                lowest = e->epoch;
+            if (e->epoch == epoch)
+                h->last_epoch = i + 1;
+        }
+        limit = lowest - 1;
+        if (!b || b->parent == BRANCH_NONE)
+            return;
+        from = b->parent;
+    }
+}
