@@ -69,6 +69,7 @@ struct tuner_answer *answers_give_to(struct board *c, uint64_t ticket,
 {
     struct tuner_answer *a = add(c, ticket, err, changed);
 
+    assert(text);
     snprintf(a->text, sizeof(a->text), "%s", text);
     return a;
 }

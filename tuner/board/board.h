@@ -43,7 +43,7 @@ struct epoch_result {
     clock_no clock; /* global number after its last clock */
 };
 
-/* What the running epoch has gathered. */
+/* Sums that the running epoch has gathered. */
 struct epoch_sums {
     double sum, seconds;
     uint64_t samples, clocks;
@@ -97,20 +97,20 @@ struct board;
 
 /* ---- the run ------------------------------------------------------------- */
 
-/* As they are now: limits may have been steered, the searcher may be its
- * fallback. The text members are not to be used. */
+/* The options as they are now: limits may have been steered, the searcher may
+ * be its fallback. */
 const struct tuner_options *board_options(const struct board *c);
 
-/* From now on searches propose with @searcher, with its default settings. */
+/* Searches propose with @searcher from now on, with its default settings. */
 void board_set_searcher(struct board *c, const struct searcher_ops *searcher);
 
 /* The tunables; once the training system is ready `acts` is as it says. */
 const struct space *board_space(const struct board *c);
 
-/* What the training system is; `tunables` and `tables` are NULL. */
+/* The training system as it said it is; `tunables` and `tables` are NULL. */
 const struct msg_ready *board_system(const struct board *c);
 
-/* What ends the run, as it is now. */
+/* The limits that end the run, as they are now. */
 struct record_limits board_limits(const struct board *c);
 
 /* Records a new status of the run if it is one. */
@@ -179,7 +179,7 @@ double board_latest_wait_s(const struct board *c);
  * searcher) was not to be had now. */
 void board_retry(struct board *c);
 
-/* As board_retry, @seconds (> 0) from now at the latest. */
+/* Asks for another step @seconds (> 0) from now at the latest. */
 void board_retry_after(struct board *c, double seconds);
 
 /* ---- branches ------------------------------------------------------------ */

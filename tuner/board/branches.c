@@ -221,6 +221,7 @@ void board_hold(struct board *c, branch_id kept)
 {
     struct branch *b = branches_own(c, kept);
 
+    assert(b->type == BRANCH_KEPT || b->type == BRANCH_INIT);
     assert(b);
     b->holds++;
 }
@@ -249,6 +250,7 @@ void board_free(struct board *c, branch_id id, const char *reason)
 {
     struct branch *b = branches_own(c, id);
 
+    assert(reason);
     if (!b)
         return;
     if (b->state == BRANCH_REFUSED && !b->partly) {
@@ -288,6 +290,7 @@ void branches_freed(struct board *c, branch_id id)
 {
     struct branch *b = branches_any(c, id);
 
+    assert(id != 0);
     if (b)
         slot_release(b);
 }

@@ -1,7 +1,7 @@
 /* Branches: the table of those that live, and their lineages.
  *
- * What strategies see of it is declared in board.h; this is for the other parts
- * of the board (tuner/board/parts.h). Pure.
+ * Part of the board (tuner/board/parts.h), as its other parts see it;
+ * strategies see what board.h declares. Pure.
  */
 #ifndef TUNER_BRANCHES_H
 #define TUNER_BRANCHES_H
@@ -13,10 +13,10 @@
 enum err branches_init(struct board *c);
 void branches_deinit(struct board *c);
 
-/* As board_branch, to be changed. */
+/* The branch that board_branch shows, to be changed. */
 struct branch *branches_own(struct board *c, branch_id id);
 
-/* The same, where it is told to be freed as well. */
+/* The branch, also where it was told to be freed already. */
 struct branch *branches_any(struct board *c, branch_id id);
 
 /* The branch in slot @i < TUNER_BRANCHES_MAX, whatever its state; NULL: none.
@@ -32,7 +32,7 @@ const struct branch *branches_restore(struct board *c, const char *path,
 /* Position of @b in its running epoch (see board_units). */
 uint64_t branches_position(const struct board *c, const struct branch *b);
 
-/* What is planned is what was run: nothing is out. */
+/* The plan is what was run: nothing is out. */
 void branches_plan_reset(const struct board *c, struct branch *b);
 
 /* ---- what the training system answers ------------------------------------ */

@@ -51,6 +51,7 @@ enum err choice_settings(const struct strategy_ops *ops, const json_t *settings,
     enum err err =
         json_load(ops->settings, strlen(ops->settings), &schema, NULL, f);
 
+    assert(ops->settings);
     if (err)
         return err;
     own = settings ? json_deep_copy(settings) : json_object();
@@ -78,6 +79,8 @@ void choice_record(struct board *c, const struct branch *b, const char *reason)
     struct record_decision *d;
     char setting[160];
 
+    assert(b->type == BRANCH_TRAINING);
+    assert(b->json);
     r->clock = clock;
     r->branch = b->id;
     r->setting = json_incref(b->json);

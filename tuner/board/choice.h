@@ -19,7 +19,9 @@ enum err choice_initial(const struct board *c, struct setting *out,
 enum err choice_settings(const struct strategy_ops *ops, const json_t *settings,
                          json_t **out, struct fault *f);
 
-/* From @b's first clock on, the surviving lineage uses its setting. */
+/* Records that the surviving lineage uses @b's setting, from its first clock
+ * on.
+ */
 void choice_record(struct board *c, const struct branch *b, const char *reason);
 
 /* Ends the run because a branch that it cannot do without broke: diverged, an

@@ -26,20 +26,22 @@ void clockwork_resume(struct board *c, const struct history *h);
 
 /* ---- what time it is ----------------------------------------------------- */
 
-/* The event's, on the events' time line. */
+/* The time of the event, on the events' time line. */
 double clockwork_now(const struct board *c);
 
-/* Since the run's beginning: as it is, and as a record has it. */
+/* Seconds since the run's beginning: as it is, and as a record has it. */
 double clockwork_run_s(const struct board *c);
 double clockwork_record_s(const struct board *c);
 
-/* Since the first event: it came at options.started_unix_s on the wall. */
+/* Seconds since the first event, which came at options.started_unix_s on the
+ * wall. */
 double clockwork_tuner_s(const struct board *c);
 
-/* Of the last record before a resume; 0: there is none. */
+/* The time of the last record before a resume; 0: there is none. */
 double clockwork_resumed_at_s(const struct board *c);
 
-/* When @max_s of the run's time are over; INFINITY while it is not known. */
+/* The time when @max_s of the run's time are over; INFINITY while it is not
+ * known. */
 double clockwork_time_is_up(const struct board *c, double max_s);
 
 /* ---- clocks, slices, waits ----------------------------------------------- */
@@ -47,7 +49,7 @@ double clockwork_time_is_up(const struct board *c, double max_s);
 /* @count clocks are scheduled: the number of the first. */
 clock_no clockwork_schedule(struct board *c, uint64_t count);
 
-/* When the first clock was scheduled; INFINITY: none was. */
+/* The time when the first clock was scheduled; INFINITY: none was. */
 double clockwork_first_clock_at(const struct board *c);
 
 /* A slice has ended that worked for @work_s and took @switch_s to begin.
@@ -74,10 +76,11 @@ double clockwork_continue(struct board *c);
 
 /* ---- retries ------------------------------------------------------------- */
 
-/* When somebody has asked for a step (board_retry); INFINITY: nobody has. */
+/* The time for which somebody has asked for a step (board_retry); INFINITY:
+ * nobody has. */
 double clockwork_retry_at(const struct board *c);
 
-/* Forgets it where that time has come. */
+/* Forgets that where the time has come. */
 void clockwork_retry_take(struct board *c);
 
 #endif

@@ -75,6 +75,8 @@ void ending_model_saved(struct board *c, const struct msg_done *m)
         &board_record(c, RECORD_MODEL_SAVED)->model_saved;
     const struct best *best = board_best(c);
 
+    assert(c->ending->phase == ENDING_MODEL);
+    assert(c->ending->asked);
     r->branch = c->ending->fork;
     r->epoch = best->epoch;
     r->loss = best->branch == BRANCH_NONE ? c->ending->loss : best->loss;
@@ -89,6 +91,7 @@ void ending_model_not_saved(struct board *c, const struct msg_failed *m)
 {
     struct tuner_finish *f = &c->ending->finish;
 
+    assert(c->ending->phase == ENDING_MODEL);
     f->status = RUN_FAILED;
     snprintf(f->reason, sizeof(f->reason), "%s", err_name(m->code));
     snprintf(f->message, sizeof(f->message), "the model was not saved: %.400s",
@@ -127,6 +130,7 @@ static void finish(struct board *c)
 {
     struct record_run_finished *r;
 
+    assert(!c->ending->finished);
     r = &board_record(c, RECORD_RUN_FINISHED)->run_finished;
     r->status = c->ending->finish.status;
     memcpy(r->reason, c->ending->finish.reason, sizeof(r->reason));

@@ -29,6 +29,7 @@ void models_deinit(struct board *c)
 
 void models_restore(struct board *c, branch_id base, const struct best *best)
 {
+    assert(base != BRANCH_NONE);
     *c->models = (struct models){.base = base, .best = *best};
 }
 
@@ -88,6 +89,7 @@ void board_set_best(struct board *c, branch_id kept,
 {
     branch_id old = c->models->best.branch;
 
+    assert(e->epoch > 0);
     board_hold(c, kept);
     c->models->best = (struct best){kept, e->epoch, e->loss, metric};
     board_drop(c, old, "a better model");

@@ -1,7 +1,7 @@
 /* Models: the run's present state, and the best model so far.
  *
- * What strategies see of it is declared in board.h; this is for the other parts
- * of the board (tuner/board/parts.h). Pure.
+ * Part of the board (tuner/board/parts.h), as its other parts see it;
+ * strategies see what board.h declares. Pure.
  */
 #ifndef TUNER_MODELS_H
 #define TUNER_MODELS_H
@@ -15,7 +15,7 @@ void models_deinit(struct board *c);
 /* @base and @best (whose hold is transferred) were restored. */
 void models_restore(struct board *c, branch_id base, const struct best *best);
 
-/* What was restored is of no use: as at the beginning of the run. */
+/* The restored ones are of no use: as at the beginning of the run. */
 void models_forget(struct board *c);
 
 #endif

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What a node has said about an operation. */
+/* The answer of a node to an operation, and its reports. */
 struct said {
     enum msg_kind kind; /* DONE, FORKED, READY, FAILED; of no use before */
     bool answered;
@@ -98,6 +98,7 @@ enum err node_group_ask(struct node_group *c, const struct msg *m)
 {
     struct asked a = {.op = m->op, .kind = m->kind};
 
+    assert(m);
     if (m->op == 0)
         return ERR_OK;
     if (mem_grow((void **)&c->asked, &c->room, sizeof(*c->asked),
@@ -132,6 +133,7 @@ static void forget(struct node_group *c, struct asked *a)
 {
     size_t i = (size_t)(a - c->asked);
 
+    assert(i < c->count);
     release_asked(c, a);
     c->count--;
     memmove(a, a + 1, (c->count - i) * sizeof(*a));
@@ -150,6 +152,7 @@ static enum err push(struct node_group *c, struct msg *m)
 
 bool node_group_next(struct node_group *c, struct msg *out)
 {
+    assert(out);
     if (!c->outs)
         return false;
     *out = c->out[0];
@@ -258,7 +261,7 @@ static enum err join(struct asked *a, uint32_t node, struct msg *m,
     return m->kind == MSG_READY ? join_ready(a, node, m, f) : ERR_OK;
 }
 
-/* What may fail on some nodes: what their disks have a part in. */
+/* Operations that their disks have a part in may fail on some nodes. */
 static bool may_fail_on_some(enum msg_kind kind)
 {
     return kind == MSG_CONFIG || kind == MSG_SNAPSHOT || kind == MSG_SAVE ||
@@ -403,6 +406,8 @@ enum err node_group_take(struct node_group *c, uint32_t node, struct msg *m,
 {
     enum err err;
 
+    assert(node < c->nodes);
+    assert(m);
     assert(node < c->nodes);
     if (m->kind == MSG_REPORT)
         err = take_report(c, node, m, f);

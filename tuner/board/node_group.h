@@ -1,4 +1,4 @@
-/* The crew: several training nodes as one, to the tuner's core.
+/* Node groups: several training nodes as one, to the tuner's core.
  *
  * Every request goes to all nodes; their answers are joined into one:
  *
@@ -12,7 +12,7 @@
  * none; but what touches a disk may fail on some, and has then failed. A branch
  * that only some could restore is said to be there `partly`: free it, which is
  * done when all have answered, whatever. Anything else on which they disagree
- * means that they are no longer the same run: the crew is to be started anew.
+ * means that they are no longer the same run: all are to be started anew.
  * Pure; one owner thread.
  */
 #ifndef TUNER_NODE_GROUP_H
@@ -37,7 +37,7 @@ void node_group_reset(struct node_group *c);
 enum err node_group_ask(struct node_group *c, const struct msg *m);
 
 /* Takes a message of node @node; its members are transferred, whatever comes of
- * it. Errors: ERR_PROTO, the nodes disagree, in words; ERR_NOMEM. The crew is
+ * it. Errors: ERR_PROTO, the nodes disagree, in words; ERR_NOMEM. The group is
  * of no use then until node_group_reset. */
 enum err node_group_take(struct node_group *c, uint32_t node, struct msg *m,
                          struct fault *f);

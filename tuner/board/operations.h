@@ -36,7 +36,7 @@ bool operations_have_room(const struct board *c);
 /* NULL: it is not out. */
 struct operation *operations_find(struct board *c, op_id id);
 
-/* It was answered; returns what it was. */
+/* Removes @op, which was answered; returns what it was. */
 struct operation operations_take(struct board *c, struct operation *op);
 
 /* ---- slices -------------------------------------------------------------- */

@@ -190,8 +190,8 @@ static void read_snapshot(struct board *c,
     r->phase = RESUME_READING;
 }
 
-/* From the beginning: a first search there goes on, if it is the strategy's
- * way to know trials again. */
+/* Begins the run anew. Its first search goes on, if it is the strategy's way to
+ * know trials again. */
 static void begin_anew(struct board *c)
 {
     const struct history *h = board_options(c)->resume;
@@ -249,7 +249,7 @@ static void pass_over(struct board *c, const char *why)
 
 /* ---- the beginning ------------------------------------------------------- */
 
-/* What was loaded now, if it is not what the run began with. */
+/* Whether other data were loaded now than the run began with; @what: which. */
 static bool changed(struct board *c, char *what, size_t size)
 {
     const struct record_run_started *was = &board_options(c)->resume->run;
@@ -274,6 +274,7 @@ bool resume_begin(struct board *c)
     const struct history *h = board_options(c)->resume;
     char what[RECORD_TEXT_MAX];
 
+    assert(c->resume->phase == RESUME_NOT);
     if (!h || !h->started)
         return false;
     c->resume->phase = RESUME_READING;
@@ -319,8 +320,8 @@ static bool is_damage(enum err err)
     return err == ERR_FORMAT || err == ERR_VERSION || err == ERR_NOENT;
 }
 
-/* It may be sound: nothing is given up for want of memory or of a disk, nor
- * where another number of nodes could read it. */
+/* The snapshot may be sound: nothing is given up for want of memory or of a
+ * disk, nor where another number of nodes could read it. */
 static void not_now(struct board *c)
 {
     char what[RECORD_TEXT_MAX];
@@ -330,6 +331,7 @@ static void not_now(struct board *c)
              "run to try it again, or move its folder away to go on from the "
              "one before",
              board_failure(c));
+    c->resume->phase = RESUME_OVER;
     board_interrupted(c, "restore_failed", what);
 }
 
@@ -345,6 +347,7 @@ static void reading(struct board *c)
     const struct branch *main = board_branch(c, r->main);
     const struct branch *best = board_branch(c, r->best);
 
+    assert(main);
     if (main->state == BRANCH_FORKING ||
         (best && best->state == BRANCH_FORKING))
         return;
@@ -359,7 +362,7 @@ static void reading(struct board *c)
         r->phase = RESUME_HANDING;
 }
 
-/* What was added to rows since is lost with what was trained. */
+/* Increments that were made since are lost with what was trained. */
 static void tell_lost_increments(struct board *c)
 {
     const struct branch *main = board_branch(c, c->resume->main);
@@ -385,6 +388,7 @@ static void handing(struct board *c)
     const json_t *saved = json_object_get(r->state, "strategy");
     enum err err = ops->restore(c->strategy, saved, r->main);
 
+    assert(c->resume->phase == RESUME_HANDING);
     if (err == ERR_NOMEM) {
         board_retry(c);
         return;

@@ -65,6 +65,7 @@ void rows_deinit(struct board *c)
 
 void rows_tables(struct board *c, json_t *tables)
 {
+    assert(run_ready(c));
     if (!tables ||
         table_infos_from_json(tables, c->rows->table, &c->rows->tables))
         return; /* the codec has checked them: there are none */
@@ -171,6 +172,8 @@ static void ask(struct board *c, const struct branch *b,
 {
     struct msg *m = operations_send(c, MSG_ROWS, b->id);
 
+    assert(a->op == 0);
+    assert(b->state == BRANCH_LIVE);
     m->rows = (struct msg_rows){
         .branch = b->id,
         .first = want->first,
@@ -254,6 +257,7 @@ static struct tuner_answer *tell(struct board *c, struct rows_asked *a,
 {
     struct tuner_answer *answer;
 
+    assert(a->waits);
     answer = answers_give_to(c, a->ticket, err, !err && a->adds, text);
     answer->branch = a->branch;
     a->waits = false;
@@ -343,7 +347,7 @@ void rows_done(struct board *c, op_id op, const json_t *data)
     a->op = 0;
 }
 
-/* Of a branch that failed meanwhile, or was freed by its own failure. */
+/* The branch has failed meanwhile, or was freed by its own failure. */
 void rows_failed(struct board *c, op_id op, const struct msg_failed *m)
 {
     struct rows_asked *a = find(c, op);

@@ -7,7 +7,7 @@
  * than once in ROWS_CUT_S (a second). Without a branch both are about what the
  * run trains (board_base), which a search has none of to add to.
  *
- * What was added is journaled (`increment` records), numbered over the run, and
+ * Each increment is journaled (`increment` records), numbered over the run, and
  * is in all forks made from then on; each branch knows the highest number that
  * is in it. A run that goes back to a snapshot has lost the later ones, as all
  * that was trained since: who added to what is gone is told so by a decision,
@@ -32,7 +32,7 @@ void rows_tables(struct board *c, json_t *tables);
 void rows_read(struct board *c, const struct tuner_rows *want);
 void rows_add(struct board *c, const struct tuner_rows *want);
 
-/* What the training system has answered. */
+/* The training system has answered. */
 void rows_done(struct board *c, op_id op, const json_t *data);
 void rows_failed(struct board *c, op_id op, const struct msg_failed *m);
 

@@ -13,12 +13,13 @@ void run_deinit(struct board *c);
 
 /* ---- what it was told ---------------------------------------------------- */
 
-/* The user's: see board_limits. */
+/* The user changes what board_limits says. */
 void run_set_limits(struct board *c, const struct record_limits *to);
 
 /* ---- the training system ------------------------------------------------- */
 
-/* It is ready: from now on the space says which tunables act. */
+/* The training system is ready: the space says from now on which tunables act.
+ */
 void run_take_ready(struct board *c, const struct msg_ready *m);
 bool run_ready(const struct board *c);
 
@@ -36,11 +37,11 @@ void run_take_beat(struct board *c, const struct msg_beat *beat, bool all);
 
 /* ---- how it stands ------------------------------------------------------- */
 
-/* What it does: while it is paused, what it did before. */
+/* The status; while the run is paused, the one before, and as it is. */
 enum run_status run_status_unpaused(const struct board *c);
 enum run_status run_status(const struct board *c);
 
-/* It is over: as board_set_status, without a record, for there is another. */
+/* The run is over. There is a record of its own for that. */
 void run_set_over(struct board *c, enum run_status status);
 
 #endif

@@ -1,7 +1,7 @@
 /* Slices: stretches of clocks that branches run, and what they report.
  *
- * What strategies see of it is declared in board.h; this is for the other parts
- * of the board (tuner/board/parts.h). Pure.
+ * Part of the board (tuner/board/parts.h), as its other parts see it;
+ * strategies see what board.h declares. Pure.
  */
 #ifndef TUNER_SLICES_H
 #define TUNER_SLICES_H

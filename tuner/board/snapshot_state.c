@@ -147,6 +147,7 @@ bool snapshot_state_read(const struct board *c, const json_t *state,
                          struct branch *main, struct branch *best,
                          struct snapshot_numbers *out)
 {
+    assert(out);
     *out = (struct snapshot_numbers){.best.branch = BRANCH_NONE};
     if (!count_of(state, "samples_per_clock", &out->samples_per_clock))
         return false;

@@ -1,15 +1,16 @@
 /* A snapshot's state: the JSON that its record carries beside its folders.
  *
- * What the strategy saved, the lineages of the two branches, the outcome of the
- * best model. Inside tuner/board only; pure.
+ * It holds what the strategy saved, the lineages of the two branches, and the
+ * outcome of the best model. Inside tuner/board only; pure.
  */
 #ifndef TUNER_SNAPSHOT_STATE_H
 #define TUNER_SNAPSHOT_STATE_H
 
 #include "tuner/board/board.h"
 
-/* Of what the strategy @saved (borrowed), the branch to go on from and the best
- * model (NULL: none) with its @outcome. A new object; NULL: out of memory. */
+/* A new object of what the strategy @saved (borrowed), the branch to go on
+ * from, and the best model (NULL: none) with its @outcome. NULL: out of memory.
+ */
 json_t *snapshot_state(const struct board *c, json_t *saved,
                        const struct branch *main, const struct branch *best,
                        const struct best *outcome);

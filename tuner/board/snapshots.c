@@ -118,6 +118,7 @@ static void due_after(struct board *c, double seconds)
 
 void snapshots_begin(struct board *c)
 {
+    assert(run_ready(c));
     due_after(c, board_options(c)->snapshot_every_s);
 }
 
@@ -253,6 +254,7 @@ static bool begin(struct board *c)
     struct snapshots *s = c->snapshots;
     const struct branch *b, *kept;
 
+    assert(s->phase == SNAPSHOT_IDLE);
     if (!s->taken && !snapshots_take(c))
         return false;
     b = board_branch(c, s->of);
@@ -348,6 +350,7 @@ static void remove_oldest(struct board *c)
     struct snapshots *s = c->snapshots;
     uint32_t number = s->written[0].number, best = s->written[0].best;
 
+    assert(s->written_len > 0);
     s->written_len--;
     memmove(s->written, s->written + 1, s->written_len * sizeof(s->written[0]));
     folder_of(c, number, false, outbox_add(c, TUNER_REMOVE)->path);
@@ -383,6 +386,7 @@ static void complete(struct board *c)
     struct snapshots *s = c->snapshots;
     uint32_t best = s->best == BRANCH_NONE || !s->saved ? 0 : s->best_number;
 
+    assert(s->written_len < SNAPSHOTS_MAX);
     record_written(c);
     s->of_written = s->of;
     s->clock_written = s->clock;
@@ -401,6 +405,7 @@ void snapshots_written(struct board *c, const struct msg_done *m)
 {
     struct snapshots *s = c->snapshots;
 
+    assert(s->phase == SNAPSHOT_WRITING || s->phase == SNAPSHOT_BEST);
     if (s->phase == SNAPSHOT_WRITING) {
         s->bytes = m->bytes;
     } else {
@@ -420,6 +425,7 @@ void snapshots_not_written(struct board *c, const char *reason)
 {
     struct snapshots *s = c->snapshots;
 
+    assert(s->phase == SNAPSHOT_WRITING || s->phase == SNAPSHOT_BEST);
     board_decision(c, "snapshot", "the snapshot was not written: %s", reason);
     if (s->phase == SNAPSHOT_BEST) /* half of it is no snapshot */
         folder_of(c, s->number, false, outbox_add(c, TUNER_REMOVE)->path);

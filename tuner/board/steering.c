@@ -301,6 +301,7 @@ void steering_take(struct board *c, const struct tuner_event *event)
 {
     enum command_id command = event->command;
 
+    assert(event->kind == TUNER_EVENT_COMMAND);
     if (board_ends(c)) {
         bool same = command == COMMAND_STOP || command == COMMAND_INTERRUPT;
 
@@ -364,6 +365,7 @@ void steering_recall(struct board *c)
     const struct history *h = board_options(c)->resume;
     bool resumed_by_user = board_options(c)->restarts == 0;
 
+    assert(!run_ready(c));
     if (!h)
         return;
     c->steering->retune_wanted = h->retune_wanted;
@@ -376,6 +378,7 @@ void steering_recall(struct board *c)
 
 void steering_go_on(struct board *c)
 {
+    assert(run_ready(c));
     if (c->steering->unpauses)
         journal(c, COMMAND_CONTINUE,
                 "the run was paused: who resumes it lets it go on");

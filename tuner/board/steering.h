@@ -1,7 +1,7 @@
 /* Steering: what a user's commands do to a run.
  *
- * What is accepted and changes something leaves a `command` record, from which
- * a resumed run has it, and a decision that says so. Every command is answered:
+ * A command that changes something leaves a `command` record, from which a
+ * resumed run has it, and a decision that says so. Every command is answered:
  * done, nothing to do, or why not. Part of the board (tuner/board/parts.h);
  * pure.
  *
@@ -21,9 +21,10 @@ void steering_deinit(struct board *c);
 /* Takes a command in: the event's. */
 void steering_take(struct board *c, const struct tuner_event *event);
 
-/* What was steered when the run was lost goes on, but that a run that its user
- * resumes is not paused. Called once, before any command, with the strategy
- * open: it plans by the configuration's limits, as it did the first time. */
+/* Steering goes on as it was when the run was lost, but that a run that its
+ * user resumes is not paused. Called once, before any command, with the
+ * strategy open: it plans by the configuration's limits, as it did the first
+ * time. */
 void steering_recall(struct board *c);
 
 /* Journals that a paused run goes on because its user has resumed it, unless

@@ -1,5 +1,6 @@
 #include "tuner/board/stops.h"
 
+#include <assert.h>
 #include <math.h>
 
 static bool metric_reached(const struct board *c, double metric)
@@ -38,6 +39,7 @@ bool stops_check(struct board *c, const struct training_epoch *e)
 
 void stops_converged(struct board *c, const struct plateau *p)
 {
+    assert(p->since > 0);
     board_end(c, RUN_FINISHED, "converged",
               "no improvement of %s by 0.1 %% in %u epochs",
               board_system(c)->validation_samples ? "the validation metric"
@@ -50,6 +52,7 @@ bool stops_impossible(const struct board *c, uint32_t epoch,
 {
     uint32_t worst = p->since + 1;
 
+    assert(p->limit > 0);
     return isnan(board_options(c)->target_loss) &&
            isnan(board_options(c)->target_metric) &&
            epoch < board_options(c)->max_epochs && worst < p->limit &&

@@ -16,7 +16,7 @@
 
 struct board;
 
-/* Who proposes the settings that a strategy tries. */
+/* The source of the settings that a strategy tries. */
 enum strategy_proposer {
     PROPOSER_SEARCHER, /* the run's searcher */
     PROPOSER_SAMPLING, /* the run's searcher where its setting `sampling` is

@@ -26,7 +26,7 @@ enum {
  * at once is no news. */
 #define SUGGEST_SAY_S 2.0
 
-/* What waited before a resume goes on coming back after that time. */
+/* Suggestions that waited before a resume go on coming back after that time. */
 #define SUGGEST_MORE_S 1e-3
 
 /* A request that was accepted. */
@@ -59,6 +59,7 @@ static void remember(struct suggest *s, const char *key, uint32_t first,
 {
     struct suggest_request *r;
 
+    assert(first > 0 || n == 0);
     if (!key[0] || n == 0)
         return;
     r = &s->request[s->next_request++ % SUGGEST_KEYS];
@@ -67,7 +68,8 @@ static void remember(struct suggest *s, const char *key, uint32_t first,
     r->n = n;
 }
 
-/* The requests of before: suggestions in a row with the same key are of one. */
+/* Remembers the requests of before: suggestions in a row with the same key are
+ * of one. */
 static void recall_requests(struct suggest *s, const struct history *h)
 {
     size_t from = 0;
@@ -124,6 +126,7 @@ static void journal(struct board *c, const struct suggestion *x,
     struct record_suggestion *r =
         &board_record(c, RECORD_SUGGESTION)->suggestion;
 
+    assert(x->number > 0);
     r->suggestion = x->number;
     r->state = state;
     r->trial = trial;
@@ -157,7 +160,7 @@ static void remove_first(struct board *c)
         board_retry_after(c, SUGGEST_MORE_S);
 }
 
-/* In the order of their numbers. */
+/* Puts one in the order of their numbers. */
 static void put(struct suggest *s, uint32_t number,
                 const struct setting *setting, json_t *json)
 {
@@ -171,7 +174,8 @@ static void put(struct suggest *s, uint32_t number,
     s->waiting[at] = (struct suggestion){number, *setting, json};
 }
 
-/* Those outside said that nothing follows: in the search that was open. */
+/* Ends what those outside said of the search that was open: that nothing
+ * follows. */
 static void reopen(struct suggest *s)
 {
     if (s->asking == ASKING_EXHAUSTED)
@@ -204,7 +208,7 @@ bool suggest_more(const struct board *c)
     return c->suggest->recalled < c->suggest->last_before;
 }
 
-/* What waited comes back as places come free, and so many a step: what was
+/* Suggestions come back as places come free, and so many a step: what was
  * accepted before, or lost with its trials, may be more than can wait, and what
  * a step settles is bounded. */
 static void recall(struct board *c)
@@ -273,6 +277,7 @@ void suggest_over(struct board *c, const char *reason)
 {
     struct suggest *s = c->suggest;
 
+    assert(reason[0]);
     if (s->asking == ASKING_OVER)
         return;
     ask(c, ASKING_OVER, 0, reason);
@@ -347,7 +352,7 @@ static bool refuse(struct board *c, const struct tuner_suggest *want)
     return true;
 }
 
-/* What the run trains with now, as far as it trains; else the defaults. */
+/* The setting that the run trains with now, if it trains; else the defaults. */
 static void setting_in_use(const struct board *c, struct setting *out)
 {
     const struct branch *b = board_branch(c, board_base(c));
@@ -357,7 +362,7 @@ static void setting_in_use(const struct board *c, struct setting *out)
         *out = b->setting;
 }
 
-/* What was suggested at once. */
+/* Suggestions that came at once. */
 struct batch {
     struct suggestion item[TUNER_SUGGESTIONS_MAX];
     size_t n;
@@ -556,6 +561,7 @@ void suggest_known(struct board *c, uint32_t trial)
     const struct suggestion *x = suggest_next(c);
     char reason[96];
 
+    assert(trial > 0);
     assert(x);
     snprintf(reason, sizeof(reason), "trial %u is of this setting already",
              trial);
@@ -595,6 +601,7 @@ bool suggest_wait(struct board *c, uint32_t search, double patience_s)
     struct suggest *s = c->suggest;
     double now = board_active_s(c), waited;
 
+    assert(patience_s > 0);
     if (s->asking != ASKING_OPEN) {
         suggest_wait_over(c);
         return false;
@@ -638,6 +645,7 @@ void suggest_search_open(struct board *c)
 
 void suggest_search_closed(struct board *c, uint32_t search)
 {
+    assert(search > 0);
     c->suggest->closed = true;
     suggest_wait_over(c);
     ask(c, ASKING_CLOSED, search, "");

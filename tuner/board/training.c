@@ -58,6 +58,7 @@ branch_id training_restorable(const struct training *l)
     const struct branch *kept = board_branch(l->c, l->kept);
     const struct branch *closing = board_branch(l->c, l->closing.kept);
 
+    assert(l->c);
     assert(b);
     if (!b->nonfinite && !b->error && b->state == BRANCH_LIVE && !b->after &&
         within_next(l, b))
@@ -106,6 +107,7 @@ void training_deinit(struct training *l)
 
 void training_go(struct training *l)
 {
+    assert(l->c);
     l->goal = l->epochs + 1;
 }
 
@@ -141,6 +143,7 @@ static void queue_slice(struct training *l, const struct branch *b)
     double clock_s =
         b->own_clocks ? b->trace.seconds / (double)b->own_clocks : 0;
 
+    assert(b->state == BRANCH_LIVE);
     /* With trial lengths in clocks nothing here may depend on time. */
     if (board_options(c)->trial_clocks == 0 && clock_s > 0) {
         double most_s = l->brief ? TRAINING_BRIEF_S : TRAINING_SLICE_S;
@@ -325,6 +328,8 @@ enum training_state training_advance(struct training *l,
 {
     const struct branch *b = board_branch(l->c, l->branch);
 
+    assert(l->c);
+    assert(out);
     assert(b);
     if (b->nonfinite || b->error)
         return b->slices ? TRAINING_BUSY : TRAINING_BROKEN;
@@ -356,6 +361,7 @@ void training_record(const struct training *l, const struct training_epoch *e,
     struct record_epoch_ended *r =
         &board_record(l->c, RECORD_EPOCH_ENDED)->epoch_ended;
 
+    assert(b);
     r->epoch = e->e.epoch;
     r->branch = l->branch;
     r->surviving = surviving;

@@ -1,10 +1,10 @@
-/* Lines: a training branch run epoch by epoch.
+/* Training lines: a training branch run epoch by epoch.
  *
  * A line keeps slices queued up to the end of the epoch it may run, forks what
  * is wanted of the epoch's end (a kept fork to return to, a testing branch over
  * the validation data) in clock order before anything runs on, and hands the
- * finished epoch to its owner. Both strategies, and each finalist of a search,
- * are lines. Inside tuner/ only.
+ * finished epoch to its owner. Every strategy trains with
+ * lines, and each finalist of a search is one. Inside tuner/ only.
  */
 #ifndef TUNER_TRAINING_H
 #define TUNER_TRAINING_H
@@ -65,7 +65,8 @@ branch_id training_restorable(const struct training *l);
 /* Whether a line on the restored branch @b may have handed over @epochs. */
 bool training_may_restore(const struct branch *b, uint32_t epochs);
 
-/* As init, with @epochs handed over, on a branch forked from a restored one,
+/* Starts like training_init, with @epochs handed over, on a branch forked from
+ * a restored one,
  * @kept: to return to (held by the caller; the line takes a hold). */
 void training_restore(struct training *l, struct board *c, branch_id branch,
                       uint32_t epochs, branch_id kept);

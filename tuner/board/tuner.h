@@ -7,9 +7,10 @@
  * (`tuner_wake_at`). No clock, thread, socket or file in here: the simulator
  * runs exactly this code. One owner thread.
  *
- * The board (tuner/board/board.h) keeps branches, slices, epochs, the kept
- * model and the stops; a strategy (tuner/board/strategy.h) inside it decides
- * which settings are tried, for how long, and what is trained with.
+ * The board keeps branches, slices, epochs, the best model and the time; its
+ * parts are listed in tuner/board/parts.h. A strategy (tuner/board/strategy.h)
+ * sees it by tuner/board/board.h, and decides which settings are tried, for how
+ * long, and what is trained with.
  *
  * A caller's loop:
  *
@@ -136,7 +137,7 @@ struct tuner_limits {
     struct record_limits to;
 };
 
-/* Of FORK, PROMOTE and FREE. */
+/* Arguments of FORK, PROMOTE and FREE. */
 struct tuner_fork {
     branch_id branch; /* the parent; the one to promote or free */
     /* Of FORK: how far it is to run, to the end of so many epochs or for so
@@ -148,7 +149,7 @@ struct tuner_fork {
     char setting[TUNER_SETTING_MAX];
 };
 
-/* Of SUGGEST. */
+/* Arguments of SUGGEST. */
 struct tuner_suggest {
     bool exhausted; /* nothing follows these: of searchers that have no settings
                      * of their own */
@@ -159,7 +160,7 @@ struct tuner_suggest {
              1]; /* again with this: the same answer; "" none */
 };
 
-/* Of READ and ADD: rows of a shared or exclusive table. */
+/* Arguments of READ and ADD: rows of a shared or exclusive table. */
 struct tuner_rows {
     branch_id branch; /* BRANCH_NONE: what the run trains */
     char table[TABLE_INFO_NAME_MAX + 1];
@@ -264,7 +265,7 @@ struct tuner_actions {
 
 /* Releases what the actions hold and empties the list. */
 void tuner_actions_reset(struct tuner_actions *a);
-/* The same, and gives the memory back. Accepts a zeroed list. */
+/* Resets the list, and gives its memory back. Accepts a zeroed one. */
 void tuner_actions_deinit(struct tuner_actions *a);
 
 /* A tuner that waits for `ready`. Errors: ERR_INVAL (initial

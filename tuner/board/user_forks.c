@@ -101,6 +101,7 @@ static struct tuner_answer *tell(struct board *c, struct user_fork *f,
     struct tuner_answer *a =
         answers_give_to(c, f->ticket, err, err == ERR_OK, text);
 
+    assert(f->asked);
     f->asked = false;
     return a;
 }
@@ -255,7 +256,7 @@ static void journal(struct board *c, const struct user_fork *f)
     r->clocks = f->clocks;
 }
 
-/* The one that was promoted last is what is trained. */
+/* Only the one that was promoted last is trained. */
 static void promote(struct board *c, struct user_fork *f)
 {
     for (size_t i = 0; i < USER_FORKS_MAX; i++)
@@ -288,7 +289,9 @@ static void accept_promotion(struct board *c, const struct branch *b,
         ->branch = f->branch;
 }
 
-/* One that is the strategy's own, or kept: a fork of it is promoted. */
+/* A branch that is the strategy's own, or kept, is forked, and the fork
+ * promoted.
+ */
 static void promote_fork_of(struct board *c, const struct branch *b)
 {
     struct user_fork *f = take_place(c);
@@ -334,6 +337,7 @@ static void give_up(struct board *c, struct user_fork *f, const char *reason)
 {
     branch_id branch = f->branch;
 
+    assert(f->branch != BRANCH_NONE);
     if (f->running)
         training_deinit(&f->line);
     *f = no_fork;
@@ -368,6 +372,7 @@ void user_forks_make_room(struct board *c, const struct branch *b)
 {
     struct user_fork *worst = NULL;
 
+    assert(b->state == BRANCH_REFUSED);
     if (strcmp(b->role, "snapshot") == 0 || find(c, b->id) ||
         find(c, b->parent))
         return;
@@ -410,11 +415,12 @@ static void refused(struct board *c, struct user_fork *f,
     board_free(c, id, "refused");
 }
 
-/* It exists from here on, whatever happens to the tuner. */
+/* The fork exists from here on, whatever happens to the tuner. */
 static void take_up(struct board *c, struct user_fork *f)
 {
     char text[128], length[48];
 
+    assert(!f->known);
     f->known = true;
     journal(c, f);
     if (!f->asked)
@@ -428,6 +434,8 @@ static void take_up(struct board *c, struct user_fork *f)
 
 static void begin(struct board *c, struct user_fork *f, const struct branch *b)
 {
+    assert(!f->running);
+    assert(!f->over);
     training_init(&f->line, c, b->id, false);
     f->running = true;
     f->until = b->epochs + f->epochs;
@@ -440,6 +448,7 @@ static void has_run(struct board *c, struct user_fork *f)
     struct record_decision *d;
     char length[48];
 
+    assert(f->running);
     f->over = true;
     training_deinit(&f->line);
     f->running = false;
@@ -503,7 +512,8 @@ static void run(struct board *c, struct user_fork *f)
     }
 }
 
-/* It runs no more for itself; when it stands still the strategy has it. */
+/* The fork runs no more for itself; when it stands still the strategy gets it.
+ */
 static void hand_over(struct board *c, struct user_fork *f,
                       const struct branch *b)
 {
@@ -554,7 +564,7 @@ static void advance(struct board *c, struct user_fork *f)
         run(c, f);
 }
 
-/* What is given up need not run to the end of its slices. */
+/* Branches that are given up need not run to the end of their slices. */
 static void cut_given_up(struct board *c)
 {
     const struct operation *running = operations_running(c);
@@ -613,6 +623,7 @@ static void recall(struct board *c)
     const struct history *h = board_options(c)->resume;
     const struct branch *base = board_branch(c, board_base(c));
 
+    assert(h);
     if (!base || base->state != BRANCH_LIVE || base->after)
         return;
     for (size_t i = 0; i < h->branches; i++)

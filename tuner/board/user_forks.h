@@ -22,7 +22,7 @@
 
 #include "tuner/board/board.h"
 
-/* Those of before a resume come back. Errors: ERR_NOMEM. */
+/* Forks of before a resume come back. Errors: ERR_NOMEM. */
 enum err user_forks_init(struct board *c);
 void user_forks_deinit(struct board *c);
 

@@ -4,6 +4,7 @@
 #include "searchers/space/space_json.h"
 #include "tuner/board/answers.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 void user_setting_refuse(struct board *c, const struct problems *problems)
@@ -11,6 +12,7 @@ void user_setting_refuse(struct board *c, const struct problems *problems)
     struct tuner_answer *a = answers_give(
         c, ERR_INVAL, false, "the setting is not one of this run's tunables");
 
+    assert(problems->errors > 0);
     for (size_t i = 0; i < problems->len; i++) {
         const struct problem *p = &problems->item[i];
 
@@ -63,6 +65,7 @@ enum err user_setting_complete(const struct board *c,
     json_t *whole = setting_to_json(board_space(c), base), *made;
     enum err err = ERR_NOMEM;
 
+    assert(pointer);
     if (whole && (!json_is_object(given) ||
                   json_object_update(whole, (json_t *)given) == 0))
         err = setting_from_json(board_space(c), whole, pointer, out, problems);

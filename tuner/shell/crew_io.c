@@ -24,6 +24,8 @@ enum err crew_init(struct crew *w, const struct crew_options *o, double now_s)
 {
     enum err err = ERR_OK;
 
+    assert(o->config);
+    assert(o->node);
     *w = (struct crew){.o = *o};
     keeper_init(&w->keeper, &o->keeper, now_s);
     if (nodes_of(w) > 1)
@@ -33,6 +35,7 @@ enum err crew_init(struct crew *w, const struct crew_options *o, double now_s)
 
 void crew_deinit(struct crew *w)
 {
+    assert(w->o.node);
     node_group_free(w->group);
     w->group = NULL;
     if (w->malformed > 1)
@@ -126,6 +129,7 @@ enum err crew_send(struct crew *w, const struct msg *m, double now_s,
     size_t len;
     enum err err = ERR_OK;
 
+    assert(m->kind != MSG_HELLO);
     if (w->keeper.lost || !all_here(w))
         return ERR_OK;
     if (w->group)
@@ -238,6 +242,7 @@ bool crew_receive(struct crew *w, double now_s, crew_hear *hear, void *ctx)
     size_t len;
     enum err err = socket_receive(w->o.socket, &from, &text, &len);
 
+    assert(hear);
     if (err == ERR_AGAIN || err == ERR_IO)
         return false;
     if (!err) {

@@ -1,10 +1,10 @@
 /* The crew: the training nodes as the loop talks with them.
  *
  * Each says hello, is known by its process number, and gets the configuration.
- * What the tuner sends goes to all; what they say is joined, so that the loop
- * hears as if of one (tuner/board/node_group.h). What befalls them is told to
- * the keeper (keeper.h), whose decisions are the loop's to carry out. One owner
- * thread, the loop's.
+ * Messages of the tuner go to all; what the nodes say is joined, so that the
+ * loop hears as if of one (tuner/board/node_group.h). What befalls them is told
+ * to the keeper (keeper.h), whose decisions are the loop's to carry out. One
+ * owner thread, the loop's.
  */
 #ifndef TUNER_CREW_IO_H
 #define TUNER_CREW_IO_H
@@ -43,7 +43,7 @@ void crew_deinit(struct crew *w);
 enum err crew_send(struct crew *w, const struct msg *m, double now_s,
                    struct fault *f);
 
-/* What the crew says as one; @m's members are the callback's to take. */
+/* Gets what the crew says as one; may take members of @m. */
 typedef void crew_hear(void *ctx, struct msg *m);
 
 /* Takes the next message from the socket; @hear gets what comes of it. False:

@@ -36,6 +36,7 @@ static enum err make_tmp(const char *dir, char tmp[FILE_PATH_MAX],
 
 enum err folders_redirect(struct folders *d, struct msg *m, struct fault *f)
 {
+    assert(m->op > 0);
     if (m->kind == MSG_SAVE) {
         d->model_op = m->op;
         return make_tmp(d->model_dir, d->model_tmp, m->save.path, f);

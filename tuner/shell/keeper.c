@@ -53,6 +53,7 @@ bool keeper_lose(struct keeper *k, bool speaks, double now_s,
 {
     double at = now_s + (speaks ? KEEPER_LAST_WORDS_S : 0);
 
+    assert(reason[0]);
     if (k->lost || k->verdict)
         return false;
     snprintf(k->reason, sizeof(k->reason), "%s", reason);

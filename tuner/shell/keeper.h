@@ -2,7 +2,7 @@
  *
  * A node is lost when its process has ended, when it does not take messages, or
  * when it was silent for too long: it beats once a second, also while it loads.
- * Of a loss the tuner hears a little later, so that last words can be read. A
+ * The tuner hears of a loss a little later, so that last words can be read. A
  * lost node is started again, a few times in a row without progress, after a
  * wait that doubles; then the run is given up. With several nodes the loss of
  * one is that of all.

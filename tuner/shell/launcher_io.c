@@ -24,6 +24,8 @@ enum err launcher_start(struct node_process *p, const struct launch *launch,
     };
     int n = 6, log_fd;
 
+    assert(launch->endpoint);
+    assert(launch->log_path);
     if (launch->verbose)
         argv[n++] = "-v";
     if (launch->meet) {
@@ -82,6 +84,8 @@ void launcher_verdict(const struct node_process *p, char *out, size_t size)
 {
     char verdict[64];
 
+    assert(p->process.ended);
+    assert(size > 0);
     subprocess_verdict(&p->process, verdict, sizeof(verdict));
     snprintf(out, size, "node %u (pid %d) %s%s", p->node, (int)p->process.pid,
              verdict,
@@ -92,5 +96,6 @@ void launcher_verdict(const struct node_process *p, char *out, size_t size)
 
 void launcher_last_words(const struct node_process *p, char *out, size_t size)
 {
+    assert(size > 0);
     subprocess_last_words(p->log_path, p->log_at, out, size);
 }

@@ -313,7 +313,8 @@ static bool another_signal(const struct loop *l)
     return read(l->o->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info);
 }
 
-/* There is nobody to write a snapshot: the run goes on from the one before. */
+/* The run ends with nobody to write a snapshot: it goes on from the one before.
+ */
 static void interrupted_without_node(struct loop *l)
 {
     struct tuner_finish *finish = &l->result->finish;

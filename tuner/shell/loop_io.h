@@ -28,8 +28,8 @@ enum {
     LOOP_NODE_GRACE_MS = 5000 /* for the node to end after `stop` */
 };
 
-/* What the program around the loop does with what it learns; all called in the
- * loop's thread, none may block. @ctx is the caller's. */
+/* The program around the loop learns by these what happens; all are called in
+ * the loop's thread, none may block. @ctx is the caller's. */
 struct loop_hooks {
     void *ctx;
     /* @record is in the journal, as @json; borrowed. */

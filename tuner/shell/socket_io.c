@@ -88,6 +88,7 @@ enum err socket_open(struct tuner_socket *s, const char *dir, struct fault *f)
 {
     enum err err;
 
+    assert(dir);
     memset(s, 0, sizeof(*s));
     s->context = zmq_ctx_new();
     s->router = s->context ? zmq_socket(s->context, ZMQ_ROUTER) : NULL;
@@ -179,6 +180,8 @@ enum err socket_send(struct tuner_socket *s, const struct socket_peer *to,
 {
     int n;
 
+    assert(to->len > 0);
+    assert(text);
     assert(to->len > 0);
     do
         n = zmq_send(s->router, to->id, to->len, ZMQ_DONTWAIT | ZMQ_SNDMORE);

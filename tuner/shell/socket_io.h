@@ -18,7 +18,7 @@ enum {
     SOCKET_QUEUE_MAX = 10000, /* messages that wait to be sent to a peer */
 };
 
-/* Who sent a message. */
+/* The sender of a message. */
 struct socket_peer {
     unsigned char id[SOCKET_PEER_MAX];
     size_t len; /* 0: nobody */

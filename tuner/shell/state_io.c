@@ -33,6 +33,7 @@ enum err state_find(const char *dir, char out[FILE_PATH_MAX], struct fault *f)
     char db[FILE_PATH_MAX];
     enum err err = file_join(db, dir, "mltune.db", f);
 
+    assert(dir);
     if (err)
         return err;
     if (access(db, F_OK) == 0)
@@ -51,6 +52,7 @@ bool run_id_valid(const char *id)
 {
     size_t n = strlen(id);
 
+    assert(id);
     if (n < 1 || n > RUN_ID_MAX)
         return false;
     while (n-- > 0)
@@ -148,6 +150,8 @@ enum err run_folder_new(struct run_folder *run, const char *state,
     char path[FILE_PATH_MAX];
     enum err err = file_join(path, state, "runs", f);
 
+    assert(state);
+    assert(name);
     run->lock_fd = -1;
     if (!err)
         err = folder_make(path, f);
@@ -170,6 +174,8 @@ enum err run_folder_open(struct run_folder *run, const char *state,
     char path[FILE_PATH_MAX];
     enum err err;
 
+    assert(state);
+    assert(id);
     run->lock_fd = -1;
     assert(run_id_valid(id));
     snprintf(run->id, sizeof(run->id), "%s", id);

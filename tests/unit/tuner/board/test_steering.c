@@ -376,8 +376,17 @@ static void steering_stop_waits_for_the_snapshot(void **state)
     close_run(&r);
 }
 
-/* A snapshot that cannot be read now may be sound: the run is interrupted, for
- * a resume to try it again. */
+static size_t actions_of(const struct run *r, enum tuner_action_kind kind)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < r->actions.count; i++)
+        n += r->actions.item[i].kind == kind;
+    return n;
+}
+
+/* A snapshot that cannot be read now may be sound: the run is interrupted,
+ * once, for a resume to try it again. */
 static void steering_unreadable_snapshot_interrupts(void **state)
 {
     struct msg failed = {.kind = MSG_FAILED};
@@ -400,6 +409,7 @@ static void steering_unreadable_snapshot_interrupts(void **state)
     assert_int_equal(r.history.end.status, RUN_INTERRUPTED);
     assert_string_equal(r.history.end.reason, "restore_failed");
     assert_non_null(strstr(r.history.end.message, "is kept: away; resume"));
+    assert_int_equal(actions_of(&r, TUNER_FINISH), 1);
     close_run(&r);
 }
 
