@@ -1,7 +1,7 @@
 /* `mltune doctor`: what this machine can do for a run, what is missing, and how
  * to get it. */
-#include "cli/verbs/doctor.h"
-
+#include "api/http/token_io.h"
+#include "base/clock_io.h"
 #include "base/file_io.h"
 #include "base/json/json.h"
 #include "base/mem.h"
@@ -9,11 +9,13 @@
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
+#include "cli/basics/table.h"
 #include "cli/basics/verbs.h"
 #include "cli/config/config_file.h"
 #include "cli/remote/client.h"
 #include "cli/state/replay.h"
 #include "cli/state/serve.h"
+#include "cli/state/source.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -37,14 +39,27 @@
 #include <zlib.h>
 #include <zmq.h>
 
+/* NOTE: good to have; BAD: nothing works without. */
+enum verdict { DOCTOR_OK, DOCTOR_NOTE, DOCTOR_BAD, DOCTOR_VERDICTS };
+
+struct doctor {
+    const char *state;  /* folder */
+    const char *server; /* URL; NULL: MLTUNE_SERVER, else found in @state */
+    struct table table;
+    json_t *list; /* owned */
+    bool bad;
+};
+
 static const char *const verdict_name[DOCTOR_VERDICTS] = {"ok", "note",
                                                           "missing"};
 
 /* Runs on less, but not for long. */
 static const uint64_t memory_least = 1u << 30, disk_least = 1u << 30;
 
-void doctor_say(struct doctor *d, enum verdict v, const char *what,
-                const char *advice, const char *fmt, ...)
+/* Adds one line; @advice: what to do, "" where nothing is to be done. */
+__attribute__((format(printf, 5, 6))) static void
+say(struct doctor *d, enum verdict v, const char *what, const char *advice,
+    const char *fmt, ...)
 {
     char found[TABLE_CELL_MAX];
     va_list ap;
@@ -98,20 +113,19 @@ static void look_at_machine(struct doctor *d)
     unsigned cores = config_cores();
     char pages[128] = "", limit[64];
 
-    doctor_say(d, cores > 1 ? DOCTOR_OK : DOCTOR_NOTE, "cores",
-               "one worker is all that trains at full speed", "%u", cores);
-    doctor_say(d, memory >= memory_least ? DOCTOR_OK : DOCTOR_NOTE, "memory",
-               "end other programs, or run elsewhere: five models must fit",
-               "%.1f GiB available", (double)memory / 0x1p30);
+    say(d, cores > 1 ? DOCTOR_OK : DOCTOR_NOTE, "cores",
+        "one worker is all that trains at full speed", "%u", cores);
+    say(d, memory >= memory_least ? DOCTOR_OK : DOCTOR_NOTE, "memory",
+        "end other programs, or run elsewhere: five models must fit",
+        "%.1f GiB available", (double)memory / 0x1p30);
     if (read_line("/sys/fs/cgroup/memory.max", limit, sizeof(limit)) &&
         strcmp(limit, "max") != 0)
-        doctor_say(d, DOCTOR_NOTE, "memory limit", "set memory.limit below it",
-                   "%.1f GiB (of the container)",
-                   (double)strtoull(limit, NULL, 10) / 0x1p30);
+        say(d, DOCTOR_NOTE, "memory limit", "set memory.limit below it",
+            "%.1f GiB (of the container)",
+            (double)strtoull(limit, NULL, 10) / 0x1p30);
     read_line("/sys/kernel/mm/transparent_hugepage/enabled", pages,
               sizeof(pages));
-    doctor_say(
-        d, *pages && !strstr(pages, "[never]") ? DOCTOR_OK : DOCTOR_NOTE,
+    say(d, *pages && !strstr(pages, "[never]") ? DOCTOR_OK : DOCTOR_NOTE,
         "huge pages",
         "as root: echo madvise >/sys/kernel/mm/transparent_hugepage/enabled",
         "%s", *pages ? pages : "the kernel does not say");
@@ -122,14 +136,13 @@ static void look_at_limits(struct doctor *d)
     struct rlimit files = {0}, space = {0};
 
     getrlimit(RLIMIT_NOFILE, &files);
-    doctor_say(d, files.rlim_max >= 4096 ? DOCTOR_OK : DOCTOR_NOTE,
-               "open files",
-               "ulimit -Hn 4096: the service has up to 704 clients",
-               "up to %" PRIu64, (uint64_t)files.rlim_max);
+    say(d, files.rlim_max >= 4096 ? DOCTOR_OK : DOCTOR_NOTE, "open files",
+        "ulimit -Hn 4096: the service has up to 704 clients", "up to %" PRIu64,
+        (uint64_t)files.rlim_max);
     getrlimit(RLIMIT_AS, &space);
-    doctor_say(d, space.rlim_cur == RLIM_INFINITY ? DOCTOR_OK : DOCTOR_NOTE,
-               "address space", "ulimit -v unlimited", "%s",
-               space.rlim_cur == RLIM_INFINITY ? "unlimited" : "limited");
+    say(d, space.rlim_cur == RLIM_INFINITY ? DOCTOR_OK : DOCTOR_NOTE,
+        "address space", "ulimit -v unlimited", "%s",
+        space.rlim_cur == RLIM_INFINITY ? "unlimited" : "limited");
 }
 
 /* ---- libraries and programs ---------------------------------------------- */
@@ -139,14 +152,13 @@ static void look_at_libraries(struct doctor *d)
     int major, minor, patch;
 
     zmq_version(&major, &minor, &patch);
-    doctor_say(d, DOCTOR_OK, "libraries", "",
-               "zmq %d.%d.%d, libmicrohttpd %s, GnuTLS %s, SQLite %s", major,
-               minor, patch, MHD_get_version(), gnutls_check_version(NULL),
-               sqlite3_libversion());
-    doctor_say(d, DOCTOR_OK, "", "", "jansson %s, zlib %s",
-               jansson_version_str(), zlibVersion());
-    doctor_say(
-        d,
+    say(d, DOCTOR_OK, "libraries", "",
+        "zmq %d.%d.%d, libmicrohttpd %s, GnuTLS %s, SQLite %s", major, minor,
+        patch, MHD_get_version(), gnutls_check_version(NULL),
+        sqlite3_libversion());
+    say(d, DOCTOR_OK, "", "", "jansson %s, zlib %s", jansson_version_str(),
+        zlibVersion());
+    say(d,
         MHD_is_feature_supported(MHD_FEATURE_TLS) == MHD_YES ? DOCTOR_OK
                                                              : DOCTOR_NOTE,
         "https", "apt-get install libmicrohttpd12", "%s",
@@ -186,8 +198,8 @@ static void look_at_python(struct doctor *d)
 
     snprintf(line, sizeof(line), "pass");
     if (run_quietly(argv) != 0) {
-        doctor_say(d, DOCTOR_NOTE, "python3", "apt-get install python3",
-                   "not found: no searchers in Python");
+        say(d, DOCTOR_NOTE, "python3", "apt-get install python3",
+            "not found: no searchers in Python");
         return;
     }
     for (size_t i = 0; i < sizeof(wanted) / sizeof(*wanted); i++) {
@@ -195,9 +207,9 @@ static void look_at_python(struct doctor *d)
 
         snprintf(line, sizeof(line), "import %s", wanted[i].module);
         there = run_quietly(argv) == 0;
-        doctor_say(d, there ? DOCTOR_OK : DOCTOR_NOTE, wanted[i].module,
-                   wanted[i].advice, "%s: %s", there ? "there" : "absent",
-                   wanted[i].use);
+        say(d, there ? DOCTOR_OK : DOCTOR_NOTE, wanted[i].module,
+            wanted[i].advice, "%s: %s", there ? "there" : "absent",
+            wanted[i].use);
     }
 }
 
@@ -230,21 +242,19 @@ static void look_at_state(struct doctor *d)
 
     nearest_folder(d->state, folder);
     if (access(folder, W_OK | X_OK) != 0) {
-        doctor_say(d, DOCTOR_BAD, "state folder",
-                   "choose another with --state DIR", "%.60s: %s", folder,
-                   strerror(errno));
+        say(d, DOCTOR_BAD, "state folder", "choose another with --state DIR",
+            "%.60s: %s", folder, strerror(errno));
         return;
     }
     if (statvfs(folder, &fs) != 0) {
-        doctor_say(d, DOCTOR_BAD, "state folder",
-                   "choose another with --state DIR", "%.60s: %s", folder,
-                   strerror(errno));
+        say(d, DOCTOR_BAD, "state folder", "choose another with --state DIR",
+            "%.60s: %s", folder, strerror(errno));
         return;
     }
     bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
-    doctor_say(d, bytes >= disk_least ? DOCTOR_OK : DOCTOR_NOTE, "disk",
-               "make room: snapshots and models are as large as the model",
-               "%.1f GiB free for %.60s", (double)bytes / 0x1p30, d->state);
+    say(d, bytes >= disk_least ? DOCTOR_OK : DOCTOR_NOTE, "disk",
+        "make room: snapshots and models are as large as the model",
+        "%.1f GiB free for %.60s", (double)bytes / 0x1p30, d->state);
 }
 
 static void look_at_port(struct doctor *d)
@@ -256,17 +266,16 @@ static void look_at_port(struct doctor *d)
     bool is_free;
 
     if (fd < 0) {
-        doctor_say(d, DOCTOR_BAD, "port",
-                   "this machine has no loopback interface", "%s",
-                   strerror(errno));
+        say(d, DOCTOR_BAD, "port", "this machine has no loopback interface",
+            "%s", strerror(errno));
         return;
     }
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
     is_free = bind(fd, (struct sockaddr *)&at, sizeof(at)) == 0;
     close(fd);
-    doctor_say(d, is_free ? DOCTOR_OK : DOCTOR_NOTE, "port",
-               "mltune serve --listen 127.0.0.1:0 takes any free one",
-               "8080 is %s", is_free ? "free" : "in use");
+    say(d, is_free ? DOCTOR_OK : DOCTOR_NOTE, "port",
+        "mltune serve --listen 127.0.0.1:0 takes any free one", "8080 is %s",
+        is_free ? "free" : "in use");
 }
 
 static void look_at_namespaces(struct doctor *d)
@@ -277,9 +286,105 @@ static void look_at_namespaces(struct doctor *d)
         (!read_line("/proc/sys/user/max_user_namespaces", text, sizeof(text)) ||
          strcmp(text, "0") != 0);
 
-    doctor_say(d, some ? DOCTOR_OK : DOCTOR_NOTE, "namespaces",
-               "only tests of networks that fail use them", "%s",
-               some ? "yes" : "no");
+    say(d, some ? DOCTOR_OK : DOCTOR_NOTE, "namespaces",
+        "only tests of networks that fail use them", "%s", some ? "yes" : "no");
+}
+
+/* ---- a server, seen from here ------------------------------------------- */
+
+static const char *text_of(const json_t *json, const char *name)
+{
+    const char *text = json_string_value(json_object_get(json, name));
+
+    return text ? text : "";
+}
+
+/* Whether the server answers, and is one of ours. */
+static bool look_at_version(struct doctor *d, const char *url)
+{
+    const struct client_request request = {
+        .url = url, .method = "GET", .target = "/api/v1/version"};
+    struct client_answer answer = {0};
+    struct fault f = {0};
+    time_ns began = clock_monotonic();
+    enum err err = client_ask(&request, &answer, &f);
+
+    if (err)
+        say(d, DOCTOR_BAD, "server",
+            "mltune serve begins one; --server names another, --cacert "
+            "what is to be trusted",
+            "%.200s", f.text);
+    else
+        say(d, DOCTOR_OK, "server", "",
+            "%.80s: %.40s %.40s, answers in %.1f ms", url,
+            text_of(answer.json, "name"), text_of(answer.json, "version"),
+            (double)(clock_monotonic() - began) * 1e-6);
+    json_decref(answer.json);
+    return !err;
+}
+
+static void look_at_readiness(struct doctor *d, const char *url)
+{
+    const struct client_request request = {
+        .url = url, .method = "GET", .target = "/readyz"};
+    struct client_answer answer = {0};
+    struct fault f = {0};
+    enum err err = client_ask(&request, &answer, &f);
+
+    if (err)
+        say(d, DOCTOR_BAD, "ready", "ask again", "%.200s", f.text);
+    else if (answer.status == 200)
+        say(d, DOCTOR_OK, "ready", "", "yes");
+    else
+        say(d, DOCTOR_NOTE, "ready",
+            "see to what it says, or wait until it has begun", "%.200s",
+            text_of(answer.json, "detail"));
+    json_decref(answer.json);
+}
+
+/* A write that changes nothing: an empty configuration is checked. The server
+ * of one run has none, and refuses that later than the token. */
+static void look_at_token(struct doctor *d, const char *url)
+{
+    static const char advice[] =
+        "MLTUNE_TOKEN, or --state: the text of the file token in the state "
+        "folder of the server";
+    char token[TOKEN_LEN_MAX + 1] = "";
+    const struct client_request request = {.url = url,
+                                           .method = "POST",
+                                           .target = "/api/v1/runs:validate",
+                                           .token = token,
+                                           .body = "{}"};
+    struct client_answer answer = {0};
+    struct fault f = {0};
+    enum err err = token_read(d->state, token, &f);
+
+    if (!err)
+        err = client_ask(&request, &answer, &f);
+    if (err)
+        say(d, DOCTOR_NOTE, "token", advice, "%.200s", f.text);
+    else if (answer.status == 401 || answer.status == 403)
+        say(d, DOCTOR_NOTE, "token", advice,
+            "the server refuses it: runs can be read, not steered");
+    else
+        say(d, DOCTOR_OK, "token", "", "taken");
+    json_decref(answer.json);
+    explicit_bzero(token, sizeof(token));
+}
+
+/* Looks at the server that is named, or that has the state folder: whether it
+ * answers, is ready, and takes the token. Says nothing where there is none. */
+static void look_at_server(struct doctor *d)
+{
+    const char *url = source_server(d->server);
+    char found[CLIENT_URL_MAX];
+
+    if (!url && source_service(d->state, found))
+        url = found;
+    if (!url || !look_at_version(d, url))
+        return;
+    look_at_readiness(d, url);
+    look_at_token(d, url);
 }
 
 /* ---- the verb ------------------------------------------------------------ */
@@ -333,7 +438,7 @@ int verb_doctor(int argc, char **argv)
     look_at_libraries(&d);
     look_at_python(&d);
     look_at_namespaces(&d);
-    doctor_look_at_server(&d);
+    look_at_server(&d);
     code = print(&d, json);
     json_decref(d.list);
     table_deinit(&d.table);

@@ -4,6 +4,7 @@
 #include "cli/config/config.h"
 #include "cli/config/config_table.h"
 #include "cli/config/config_tunables.h"
+#include "cli/config/registry.h"
 
 #include "tests/unit/fixture/check.h"
 #include "tests/unit/fixture/config_fixture.h"
@@ -59,6 +60,14 @@ static void expect_problem(const char *text, const char *want)
     if (problems.errors != 1 || !strstr(line, want))
         fail_msg("%zu problems, first: %s", problems.errors, line);
     problems_deinit(&problems);
+}
+
+static bool has_hint(const struct problems *problems, const char *want)
+{
+    for (size_t i = 0; i < problems->len; i++)
+        if (strcmp(problems->item[i].hint, want) == 0)
+            return true;
+    return false;
 }
 
 #define TOY "\"app\": {\"name\": \"toy\", \"data\": \"d\"}"
@@ -244,6 +253,48 @@ static void config_all_faults_at_once(void **state)
         assert_string_equal(p->hint, want[i].hint);
     }
     problems_deinit(&problems);
+}
+
+/* Every name that the program has built in is refused where another kind is
+ * asked for, with what it is: so that no message says of it that it is not
+ * there. What is nowhere is called nothing. */
+static void config_names_of_another_kind_are_told(void **state)
+{
+    static const char *const pointers[REGISTRY_KIND_COUNT] = {
+        [REGISTRY_RULE] = "{" TOY ", \"ps\": {\"update_rule\": \"%s\"}}",
+        [REGISTRY_CONSISTENCY] = "{" TOY ", \"ps\": {\"consistency\": \"%s\"}}",
+        [REGISTRY_SEARCHER] = "{" TOY ", \"tuner\": {\"searcher\": \"%s\"}}",
+        [REGISTRY_STRATEGY] = "{" TOY ", \"tuner\": {\"strategy\": \"%s\"}}",
+    };
+    static struct registry built_in;
+    const struct registry_entry *e;
+    char text[256], want[256];
+    size_t told = 0;
+
+    (void)state;
+    assert_int_equal(cli_registry_fill(&built_in, NULL), ERR_OK);
+    for (int asked = 0; asked < REGISTRY_KIND_COUNT; asked++)
+        for (int is = 0; pointers[asked] && is < REGISTRY_KIND_COUNT; is++)
+            for (size_t i = 0; (e = registry_at(&built_in, is, i)); i++) {
+                const struct config_env all = {&built_in, 4};
+                struct problems problems = {0};
+                struct run_config *c = NULL;
+                const char *noun = registry_kind_name(is);
+
+                if (registry_find(&built_in, asked, e->name))
+                    continue;
+                snprintf(text, sizeof(text), pointers[asked], e->name);
+                snprintf(want, sizeof(want), "%s is %s %s", e->name,
+                         strchr("aeiou", *noun) ? "an" : "a", noun);
+                assert_int_equal(run_config_parse(&all, text, strlen(text), "/",
+                                                  NULL, &c, &problems),
+                                 ERR_INVAL);
+                told += has_hint(&problems, want);
+                if (!has_hint(&problems, want))
+                    fail_msg("%s: no hint that %s", text, want);
+                problems_deinit(&problems);
+            }
+    assert_true(told > 50);
 }
 
 /* What an app finds beyond its schema is told like the rest, with its place;
@@ -715,6 +766,7 @@ int main(void)
         cmocka_unit_test(config_every_field_is_read),
         cmocka_unit_test(config_effective_parses_to_itself),
         cmocka_unit_test(config_all_faults_at_once),
+        cmocka_unit_test(config_names_of_another_kind_are_told),
         cmocka_unit_test(config_apps_may_check_more_than_the_schema),
         cmocka_unit_test(config_refusals_say_what_is_possible),
         cmocka_unit_test(config_listen_is_loopback),
