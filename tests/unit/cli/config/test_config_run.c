@@ -357,7 +357,7 @@ static void config_refusals_say_what_is_possible(void **state)
                    "/tuner/strategy_settings/x: expected one of the keys "
                    "windows");
     expect_problem("{" TOY ", \"tuner\": {\"max_trials\": 0}}",
-                   "from 1 to 1024");
+                   "from 1 to 16384");
     expect_problem("{" TOY ", \"tuner\": {\"initial\": {\"learning_rate\": "
                    "5}}}",
                    "/tuner/initial/learning_rate: expected a number from 1e-05 "

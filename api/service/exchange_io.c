@@ -1,0 +1,422 @@
+#include "api/service/exchange_io.h"
+
+#include "api/http/reaper.h"
+#include "api/service/service.h"
+#include "base/clock_io.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+enum {
+    BODY_READ_MAX = 4 * HEAD_BODY_MAX
+}; /* of one in chunks that is too
+    * long */
+
+/* How long a run may take to answer a command: its loop is never busy for long,
+ * but the disk may be. */
+static const time_ns ANSWER_TIME = 30000000000;
+
+enum stage {
+    STAGE_HEAD,    /* of which nothing is known yet */
+    STAGE_READ,    /* accepted; to be answered when the library asks again */
+    STAGE_BODY,    /* of an accepted write: it comes */
+    STAGE_EXPORT,  /* an export was begun; nothing is there of it yet */
+    STAGE_WAITING, /* the run has been asked */
+    STAGE_ANSWERED /* it has answered, or takes too long */
+};
+
+struct exchange {
+    enum stage stage;
+    struct MHD_Connection *connection;
+    char *body; /* owned */
+    size_t len, capacity;
+    bool no_memory;
+    struct service_write write;
+    time_ns asked; /* WAITING: since when */
+    struct exchange *next;
+    struct outgoing *outgoing; /* EXPORT */
+    struct response reply;     /* ANSWERED; EXPORT: its headers */
+    char target[];             /* as it came */
+};
+
+/* ---- reads --------------------------------------------------------------- */
+
+static struct reaper_entry *entry_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+    return info ? info->socket_context : NULL;
+}
+
+/* Where a client left off; without a number, now. */
+static uint64_t stream_after(struct MHD_Connection *connection,
+                             struct event_log *log)
+{
+    const char *last = MHD_lookup_connection_value(connection, MHD_HEADER_KIND,
+                                                   "Last-Event-ID");
+    uint64_t n = 0;
+    size_t i = 0;
+
+    for (; last && last[i] >= '0' && last[i] <= '9' && i < 18; i++)
+        n = n * 10 + (uint64_t)(last[i] - '0');
+    return i > 0 && !last[i] ? n : event_log_newest(log);
+}
+
+static enum MHD_Result send_stream(struct exchanges *s,
+                                   struct MHD_Connection *connection,
+                                   const struct response *r)
+{
+    uint64_t after = stream_after(connection, r->stream);
+    struct MHD_Response *made = streams_open(
+        &s->streams, connection, entry_of(connection), r->stream, after, r);
+    struct response full = {0};
+    enum MHD_Result result;
+
+    if (!made) {
+        response_problem(&full, 503, "too_many_streams", NULL,
+                         "%d streams are open, or memory is short; "
+                         "?after= polls",
+                         STREAMS_MAX);
+        result = reply_send(connection, &full);
+        response_deinit(&full);
+        return result;
+    }
+    result = MHD_queue_response(connection, MHD_HTTP_OK, made);
+    MHD_destroy_response(made);
+    return result;
+}
+
+static enum MHD_Result on_write(struct exchanges *s, struct exchange *x,
+                                const char *method);
+
+/* The export in @x goes on: what it answers, or rests. */
+static enum MHD_Result go_on(struct exchange *x)
+{
+    struct response other = {0};
+    struct MHD_Response *made = exports_answer(&x->outgoing, &x->reply, &other);
+    enum MHD_Result result = MHD_YES;
+
+    if (made) {
+        result = MHD_queue_response(x->connection, MHD_HTTP_OK, made);
+        MHD_destroy_response(made);
+    } else if (other.status) {
+        result = reply_send(x->connection, &other);
+    }
+    response_deinit(&other);
+    return result;
+}
+
+/* Begins the export that @r asks for; of HEAD there is nothing to begin. */
+static enum MHD_Result begin_export(struct exchanges *s, struct exchange *x,
+                                    const char *method, struct response *r)
+{
+    struct response refusal = {0};
+    struct MHD_Response *head;
+    enum MHD_Result result = MHD_NO;
+
+    if (strcmp(method, "HEAD") == 0) {
+        head = exports_head(r);
+        if (head) {
+            result = MHD_queue_response(x->connection, MHD_HTTP_OK, head);
+            MHD_destroy_response(head);
+        }
+        return result;
+    }
+    x->outgoing = exports_start(&s->exports, x->connection,
+                                entry_of(x->connection), r, &refusal);
+    if (x->outgoing) {
+        x->stage = STAGE_EXPORT;
+        x->reply = *r;
+        return MHD_YES;
+    }
+    result = reply_send(x->connection, &refusal);
+    response_deinit(&refusal);
+    return result;
+}
+
+static enum MHD_Result answer(struct exchanges *s, struct exchange *x,
+                              const char *method)
+{
+    struct MHD_Connection *connection = x->connection;
+    /* Before the state is read, so that a change in between is not missed. */
+    uint64_t version = view_version(s->view);
+    struct MHD_Response *made = replies_find(&s->replies, x->target, version);
+    struct response r = {0};
+    enum MHD_Result result = MHD_NO;
+
+    if (made)
+        return MHD_queue_response(connection, MHD_HTTP_OK, made);
+    if (!service_respond(s->view, method, x->target, &r))
+        return on_write(s, x, method);
+    if (r.stream) {
+        result = send_stream(s, connection, &r);
+        response_deinit(&r);
+        return result;
+    }
+    if (r.export_format)
+        return begin_export(s, x, method, &r);
+    made = reply_make(&r);
+    if (made) {
+        result = MHD_queue_response(connection, (unsigned)r.status, made);
+        if (r.status == 200)
+            replies_keep(&s->replies, x->target, version, made, r.len);
+        else
+            MHD_destroy_response(made);
+    }
+    response_deinit(&r);
+    return result;
+}
+
+bool exchanges_worth_logging(uint64_t count)
+{
+    return count <= 16 || (count & (count - 1)) == 0;
+}
+
+/* ---- requests ------------------------------------------------------------ */
+
+void *exchange_begin(void *cls, const char *target,
+                     struct MHD_Connection *connection)
+{
+    size_t size = strlen(target) + 1;
+    struct exchange *x = mem_alloc(sizeof(*x) + size);
+
+    (void)cls;
+    reaper_enter(entry_of(connection), REAPER_HEAD, clock_monotonic());
+    if (!x)
+        return NULL;
+    memset(x, 0, sizeof(*x));
+    x->connection = connection;
+    memcpy(x->target, target, size);
+    return x;
+}
+
+static enum MHD_Result on_field(void *cls, enum MHD_ValueKind kind,
+                                const char *name, size_t name_len,
+                                const char *value, size_t value_len)
+{
+    struct head *head = cls;
+
+    (void)kind;
+    if (head->fields < HEAD_HEADERS_MAX)
+        head->field[head->fields] = (struct head_field){
+            name, value ? value : "", name_len, value ? value_len : 0};
+    head->fields++;
+    return MHD_YES;
+}
+
+static void count_refusal(struct exchanges *s, int status)
+{
+    if (exchanges_worth_logging(++s->refused))
+        log_event(LOG_INFO, "http_refused", "status=%d count=%" PRIu64, status,
+                  s->refused);
+}
+
+/* The head is complete. What is queued here closes the connection: right for
+ * refusals, whose bodies nobody reads. */
+static enum MHD_Result on_head(struct exchanges *s, struct exchange *x,
+                               const char *method, const char *version)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(
+        x->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    struct head head = {
+        .method = method, .target = x->target, .version = version};
+    struct response refusal = {0};
+    enum MHD_Result result;
+
+    assert(info);
+    head.bytes = info->header_size;
+    MHD_get_connection_values_n(x->connection, MHD_HEADER_KIND, on_field,
+                                &head);
+    if (service_accept(&head, s->self, &refusal)) {
+        bool reads = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
+
+        if (reads && service_may_read(s->token, &head, s->self, &refusal)) {
+            x->stage = STAGE_READ;
+            return MHD_YES;
+        }
+        if (!reads &&
+            service_begin(s->view, s->token, &head, &x->write, &refusal)) {
+            x->stage = STAGE_BODY;
+            reaper_enter(entry_of(x->connection), REAPER_BODY,
+                         clock_monotonic());
+            return MHD_YES;
+        }
+    }
+    count_refusal(s, refusal.status);
+    refusal.close = true;
+    result = reply_send(x->connection, &refusal);
+    response_deinit(&refusal);
+    return result;
+}
+
+/* A piece of the body. What is too long is read and forgotten, so that it can
+ * be answered; but not for ever. */
+static enum MHD_Result on_body(struct exchange *x, const char *data, size_t n)
+{
+    void *body = x->body;
+
+    if (n > BODY_READ_MAX - x->len)
+        return MHD_NO;
+    if (x->len + n <= HEAD_BODY_MAX && !x->no_memory) {
+        x->no_memory = mem_grow(&body, &x->capacity, 1, x->len + n) != 0;
+        x->body = body;
+        if (!x->no_memory)
+            memcpy(x->body + x->len, data, n);
+    }
+    x->len += n;
+    return MHD_YES;
+}
+
+static void respond_ending(struct response *out)
+{
+    response_problem(out, 503, "not_ready", NULL,
+                     "the program is about to end");
+}
+
+/* The request is complete, and the run's to answer: it is asked, and the
+ * connection rests until the run has answered. Not once the server stops:
+ * nobody would wake it. */
+static enum MHD_Result on_write(struct exchanges *s, struct exchange *x,
+                                const char *method)
+{
+    struct response refusal = {0};
+    enum MHD_Result result;
+
+    if (x->len > HEAD_BODY_MAX) {
+        response_problem(&refusal, 413, "body_too_long", NULL,
+                         "the body is longer than %d bytes", HEAD_BODY_MAX);
+        refusal.close = true;
+    } else if (x->no_memory) {
+        response_json(&refusal, 200, NULL); /* 503 */
+    } else if (atomic_load(s->stop)) {
+        respond_ending(&refusal);
+        refusal.close = true;
+    } else if (service_write(s->view, method, x->target, x->body ? x->body : "",
+                             x->len, s->wake_fd, &x->write, &refusal)) {
+        x->stage = STAGE_WAITING;
+        x->asked = clock_monotonic();
+        x->next = s->waiting;
+        s->waiting = x;
+        MHD_suspend_connection(x->connection);
+        return MHD_YES;
+    }
+    result = reply_send(x->connection, &refusal);
+    response_deinit(&refusal);
+    return result;
+}
+
+enum MHD_Result exchange_go_on(void *cls, struct MHD_Connection *connection,
+                               const char *url, const char *method,
+                               const char *version, const char *upload,
+                               size_t *upload_size, void **context)
+{
+    struct exchanges *s = cls;
+    struct exchange *x = *context;
+    enum MHD_Result result;
+
+    (void)url; /* the library's decoded form; we decode the target ourselves */
+    assert(s->view && s->stop && s->wake_fd >= 0);
+    if (!x)
+        return MHD_NO;
+    if (x->stage == STAGE_BODY && *upload_size > 0) {
+        result = on_body(x, upload, *upload_size);
+        *upload_size = 0;
+        return result;
+    }
+    reaper_enter(entry_of(connection), REAPER_ANSWER, clock_monotonic());
+    switch (x->stage) {
+    case STAGE_HEAD:
+        return on_head(s, x, method, version);
+    case STAGE_READ:
+        return answer(s, x, method);
+    case STAGE_BODY:
+        return on_write(s, x, method);
+    case STAGE_EXPORT:
+        return go_on(x);
+    case STAGE_WAITING:
+        return MHD_YES;
+    case STAGE_ANSWERED:
+        return reply_send(connection, &x->reply);
+    }
+    return MHD_NO;
+}
+
+static void leave_waiting(struct exchanges *s, struct exchange *x)
+{
+    struct exchange **at = &s->waiting;
+
+    while (*at && *at != x)
+        at = &(*at)->next;
+    if (*at)
+        *at = x->next;
+}
+
+void exchange_end(void *cls, struct MHD_Connection *connection, void **context,
+                  enum MHD_RequestTerminationCode code)
+{
+    struct exchange *x = *context;
+
+    (void)code;
+    if (x) {
+        leave_waiting(cls, x);
+        service_forget(&x->write);
+        exports_drop(x->outgoing);
+        response_deinit(&x->reply);
+        mem_free(x->body);
+        mem_free(x);
+    }
+    *context = NULL;
+    reaper_enter(entry_of(connection), REAPER_IDLE, clock_monotonic());
+}
+
+/* ---- runs that answer ---------------------------------------------------- */
+
+static void wake_up(struct exchanges *s, struct exchange *x)
+{
+    leave_waiting(s, x);
+    x->stage = STAGE_ANSWERED;
+    MHD_resume_connection(x->connection);
+}
+
+void exchanges_collect(struct exchanges *s)
+{
+    struct exchange *x, *next;
+
+    for (x = s->waiting; x; x = next) {
+        next = x->next;
+        if (service_collect(&x->write, &x->reply)) {
+            wake_up(s, x);
+        } else if (clock_monotonic() - x->asked >= ANSWER_TIME) {
+            service_forget(&x->write);
+            response_problem(&x->reply, 503, "no_answer", NULL,
+                             "the run has not answered in 30 s; it may still "
+                             "do what was asked");
+            wake_up(s, x);
+        }
+    }
+}
+
+void exchanges_end(struct exchanges *s)
+{
+    while (s->waiting) {
+        struct exchange *x = s->waiting;
+
+        service_forget(&x->write);
+        respond_ending(&x->reply);
+        wake_up(s, x);
+    }
+}
+
+time_ns exchanges_deadline(const struct exchanges *s)
+{
+    time_ns due = streams_deadline(&s->streams);
+
+    for (const struct exchange *x = s->waiting; x; x = x->next)
+        if (x->asked + ANSWER_TIME < due)
+            due = x->asked + ANSWER_TIME;
+    return due;
+}

@@ -1,0 +1,96 @@
+#include "api/service/reply_io.h"
+
+#include "base/mem.h"
+
+#include <assert.h>
+#include <string.h>
+
+struct MHD_Response *reply_make(struct response *r)
+{
+    struct response_header header[RESPONSE_HEADERS_MAX];
+    size_t i, n = response_headers(r, header);
+    struct MHD_Response *made;
+
+    /* The library does not write to what it is told is persistent. */
+    if (r->owned)
+        made = MHD_create_response_from_buffer_with_free_callback(
+            r->len, r->owned, mem_free);
+    else
+        made = MHD_create_response_from_buffer(r->len, (void *)r->body,
+                                               MHD_RESPMEM_PERSISTENT);
+    if (!made)
+        return NULL;
+    r->owned = NULL;
+    for (i = 0; i < n; i++) {
+        if (MHD_add_response_header(made, header[i].name, header[i].value) !=
+            MHD_YES) {
+            MHD_destroy_response(made);
+            return NULL;
+        }
+    }
+    return made;
+}
+
+enum MHD_Result reply_send(struct MHD_Connection *connection,
+                           struct response *r)
+{
+    struct MHD_Response *made = reply_make(r);
+    enum MHD_Result result = MHD_NO;
+
+    if (made) {
+        result = MHD_queue_response(connection, (unsigned)r->status, made);
+        MHD_destroy_response(made);
+    }
+    return result;
+}
+
+/* ---- those that are kept ------------------------------------------------- */
+
+static struct reply *slot_of(struct replies *all, const char *target)
+{
+    uint32_t hash = 2166136261u; /* FNV-1a */
+
+    for (; *target; target++)
+        hash = (hash ^ (unsigned char)*target) * 16777619u;
+    return &all->reply[hash % REPLIES_KEPT];
+}
+
+static void reply_deinit(struct reply *r)
+{
+    if (!r->target)
+        return;
+    mem_free(r->target);
+    MHD_destroy_response(r->response);
+    r->target = NULL;
+}
+
+void replies_deinit(struct replies *all)
+{
+    for (size_t i = 0; i < REPLIES_KEPT; i++)
+        reply_deinit(&all->reply[i]);
+}
+
+struct MHD_Response *replies_find(struct replies *all, const char *target,
+                                  uint64_t version)
+{
+    const struct reply *r = slot_of(all, target);
+
+    return r->target && r->version == version && strcmp(r->target, target) == 0
+               ? r->response
+               : NULL;
+}
+
+void replies_keep(struct replies *all, const char *target, uint64_t version,
+                  struct MHD_Response *response, size_t len)
+{
+    char *copy = len <= REPLY_BODY_MAX ? mem_strdup(target) : NULL;
+    struct reply *r = slot_of(all, target);
+
+    assert(response);
+    if (!copy) {
+        MHD_destroy_response(response);
+        return;
+    }
+    reply_deinit(r);
+    *r = (struct reply){copy, version, response};
+}
