@@ -1,5 +1,7 @@
 #include "cli/service/supervisor.h"
 
+#include "cli/service/passing.h"
+
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/basics/exit_code.h"
@@ -310,10 +312,10 @@ int supervisor_run(struct supervisor *s)
         reap(s);
         read_journal(s);
         supervisor_serve_desk(s);
-        supervisor_collect(s);
+        passing_collect(s);
         try_to_write(s);
     }
     supervisor_serve_desk(s);
-    supervisor_forget(s);
+    passing_forget(s);
     return s->signal;
 }

@@ -52,14 +52,12 @@ int supervisor_run(struct supervisor *s);
 
 /* ---- supervisor_desk.c --------------------------------------------------- */
 
-/* Answers what waits at the desk, and goes on with what was passed on. */
+/* Answers what waits at the desk, or passes it on. */
 void supervisor_serve_desk(struct supervisor *s);
-void supervisor_collect(struct supervisor *s);
 
-/* Gives up what was passed on and is not answered yet. */
-void supervisor_forget(struct supervisor *s);
+/* ---- for the parts of the service ---------------------------------------- */
 
-/* Whether the state folder can be written, as /readyz says. */
+/* Notes whether the state folder can be written, as /readyz says. */
 void supervisor_written(struct supervisor *s, enum err err);
 
 #endif

@@ -1,0 +1,126 @@
+#include "cli/service/passing.h"
+
+#include "base/mem.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct passing *free_passing(struct supervisor *s)
+{
+    for (size_t i = 0; i < DESK_SLOTS; i++)
+        if (!s->passing[i].ticket)
+            return &s->passing[i];
+    return NULL;
+}
+
+/* Address of the run's own server; false while it has none. */
+static bool find_url(const struct supervisor *s, const struct fleet_run *run,
+                     char out[CLIENT_URL_MAX])
+{
+    char path[FILE_PATH_MAX], name[RUN_ID_MAX + 16];
+    char *text = NULL;
+    size_t len;
+    bool found;
+
+    snprintf(name, sizeof(name), "runs/%s/url", run->id);
+    found = file_join(path, s->fleet->state, name, NULL) == ERR_OK &&
+            file_read(path, CLIENT_URL_MAX - 1, &text, &len, NULL) == ERR_OK;
+    if (found)
+        snprintf(out, CLIENT_URL_MAX, "%s", text);
+    mem_free(text);
+    return found;
+}
+
+bool passing_begin(struct supervisor *s, const struct fleet_run *run,
+                   const struct desk_request *r, desk_ticket ticket,
+                   struct response *out)
+{
+    char url[CLIENT_URL_MAX];
+    struct passing *p = free_passing(s);
+    struct fault f = {0};
+    struct client_request q = {.url = url,
+                               .method = command_of(r->command)->method,
+                               .target = r->target,
+                               .token = s->o->token,
+                               .body = r->len ? r->body : NULL,
+                               .key = r->key};
+
+    assert(p); /* as many as the desk has places */
+    if (!find_url(s, run, url) || client_open(&q, &p->exchange, &f) != ERR_OK) {
+        response_problem(out, 409, "not_yet", NULL,
+                         "run %s is only beginning, or about to end; try again",
+                         run->id);
+        return false;
+    }
+    p->ticket = ticket;
+    return true;
+}
+
+/* The run's answer as ours. */
+static void relay(int status, const char *body, size_t len,
+                  struct response *out)
+{
+    char *copy = response_reason(status)[0] ? mem_alloc(len + 1) : NULL;
+
+    if (!response_reason(status)[0]) {
+        response_problem(out, 502, "no_answer", NULL,
+                         "the run's own server answers %d, which is not in "
+                         "this interface",
+                         status);
+    } else if (!copy) {
+        response_json(out, 200, NULL); /* 503 */
+    } else {
+        memcpy(copy, body, len);
+        response_text(out, status,
+                      status < 300 ? "application/json"
+                                   : "application/problem+json",
+                      copy, len);
+    }
+}
+
+void passing_collect(struct supervisor *s)
+{
+    for (size_t i = 0; i < DESK_SLOTS; i++) {
+        struct passing *p = &s->passing[i];
+        struct response out = {0};
+        struct fault f = {0};
+        const char *body;
+        size_t len;
+        int status;
+        enum err err;
+
+        if (!p->ticket)
+            continue;
+        err = client_step(&p->exchange, &status, &body, &len, &f);
+        if (err == ERR_AGAIN)
+            continue;
+        if (err)
+            response_problem(&out, 503, "no_answer", NULL,
+                             "the run has not answered (%s); it may have done "
+                             "what was asked",
+                             f.text);
+        else
+            relay(status, body, len, &out);
+        client_close(&p->exchange);
+        desk_answer(s->desk, p->ticket, &out);
+        p->ticket = 0;
+    }
+}
+
+void passing_forget(struct supervisor *s)
+{
+    for (size_t i = 0; i < DESK_SLOTS; i++) {
+        struct passing *p = &s->passing[i];
+        struct response out = {0};
+
+        if (!p->ticket)
+            continue;
+        response_problem(&out, 503, "not_ready", NULL,
+                         "the service ends; the run may have done what was "
+                         "asked");
+        client_close(&p->exchange);
+        desk_answer(s->desk, p->ticket, &out);
+        p->ticket = 0;
+    }
+}
