@@ -51,8 +51,8 @@ bool event_log_ended(struct event_log *log);
  * read any more: who does is told that it was dropped. */
 void event_log_clear(struct event_log *log);
 
-/* What came up to event @id is not in the log: it was read elsewhere. Of a log
- * to which nothing was appended yet. */
+/* Begins the log after event @id: those before were read elsewhere. Nothing was
+ * appended to it yet. */
 void event_log_skip(struct event_log *log, uint64_t id);
 
 /* Number of the newest event that was appended or left out; 0: none. */

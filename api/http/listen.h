@@ -26,8 +26,8 @@ struct listen_address {
     char host[LISTEN_HOST_MAX]; /* as in a url: "127.0.0.1", "[::1]" */
     bool loopback;              /* no other machine reaches it */
     bool tls;                   /* https */
-    /* Of the certificate, beside @host: as in a url; "*.example.org" is any
-     * one name there. */
+    /* The certificate's names, beside @host: as in a url; "*.example.org" is
+     * any one name there. */
     size_t names;
     char name[LISTEN_NAMES_MAX][LISTEN_NAME_MAX];
 };

@@ -61,7 +61,7 @@ struct page_span page_span(const struct page *page, uint64_t low, uint64_t len)
     struct page_span span = {.step = page->descending ? -1 : 1};
 
     if (page->descending) {
-        /* What was dropped in the meantime is passed over at either end. */
+        /* Items dropped in the meantime are passed over at either end. */
         uint64_t last =
             page->has_start && page->start < high ? page->start + 1 : high;
         span.count = last > low ? last - low : 0;
@@ -78,6 +78,7 @@ void page_respond(const struct page *page, json_t *items, uint64_t len,
 {
     char token[TOKEN_MAX + 24] = "";
 
+    assert(page);
     if (more)
         snprintf(token, sizeof(token), "%s.%s.%llu", page->list,
                  order_name(page), (unsigned long long)next);

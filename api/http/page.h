@@ -48,7 +48,8 @@ struct page_span {
     uint64_t count;
 };
 
-/* What is left for @page of a list of the numbers @low .. @low + @len - 1. */
+/* The part that @page shows of a list of the numbers @low .. @low + @len - 1.
+ */
 struct page_span page_span(const struct page *page, uint64_t low, uint64_t len);
 
 /* Answers with the @items (array, transferred; NULL: out of memory) of a list

@@ -65,6 +65,7 @@ void response_static(struct response *r, const char *type, const char *body,
 void response_text(struct response *r, int status, const char *type, char *text,
                    size_t len)
 {
+    assert(type && text && response_reason(status)[0]);
     answer(r, status, type, text, len);
     r->owned = text;
 }
@@ -72,6 +73,7 @@ void response_text(struct response *r, int status, const char *type, char *text,
 void response_export(struct response *r, const char *run, const char *format,
                      bool archive)
 {
+    assert(run[0] && format);
     answer(r, 200, archive ? "application/x-tar" : "application/x-ndjson", "",
            0);
     r->export_format = format;
@@ -84,6 +86,7 @@ void response_export(struct response *r, const char *run, const char *format,
 
 void response_stream(struct response *r, struct event_log *log)
 {
+    assert(log);
     answer(r, 200, "text/event-stream", "", 0);
     r->stream = event_log_hold(log);
 }
@@ -123,8 +126,8 @@ const char *response_reason(int status)
     return "";
 }
 
-/* What clients sent is quoted in texts that may cut it anywhere: bytes that
- * would not be whole characters become '?'. */
+/* Texts quote clients and may cut them anywhere: bytes that would not be whole
+ * characters become '?'. */
 static void make_printable(char *s)
 {
     for (; *s; s++) {
@@ -139,6 +142,7 @@ void response_fault_add(struct response_faults *fs, const char *pointer,
     struct response_fault *item;
     va_list ap;
 
+    assert(pointer);
     if (fs->len < RESPONSE_ERRORS_MAX) {
         item = &fs->item[fs->len];
         snprintf(item->pointer, sizeof(item->pointer), "%s", pointer);
@@ -179,6 +183,7 @@ void response_problem(struct response *r, int status, const char *code,
     char detail[512];
     va_list ap;
 
+    assert(code[0] && response_reason(status)[0]);
     assert(status >= 400 && response_reason(status)[0]);
     va_start(ap, fmt);
     vsnprintf(detail, sizeof(detail), fmt, ap);

@@ -347,6 +347,7 @@ bool route_match(const struct route table[], size_t n, struct view *view,
 {
     struct place place = place_of(req);
 
+    assert(method[0] && req);
     *call = (struct route_call){.view = view};
     call->route = find(table, n, method, &place, out);
     if (!call->route && out->allow[0])
@@ -380,7 +381,7 @@ bool route_respond(const struct route table[], size_t n, struct view *view,
 
 /* ---- the table as data --------------------------------------------------- */
 
-/* What else there is to know of a value of @p's type. */
+/* The bounds of a value of @p's type. */
 static json_t *bounds_to_json(const struct route_param *p)
 {
     if (p->type == PARAM_INT)
@@ -435,6 +436,7 @@ json_t *routes_to_json(const struct route table[], size_t n)
     json_t *array = json_array();
     size_t i;
 
+    assert(table && n > 0);
     for (i = 0; array && i < n; i++) {
         const char *mount = table[i].mount & ROUTE_API ? "/api/v1" : "";
 

@@ -85,8 +85,8 @@ struct route {
      * none; its media types, "a|b", NULL: JSON. */
     const char *answer, *types;
     const struct route_header *header; /* that it heeds; NULL: none */
-    /* Of a write, and of a read that the run itself has to answer, instead of
-     * handle. */
+    /* A write, or a read that the run itself has to answer, has these instead
+     * of handle. */
     const struct command *command;
     route_command *take;
 };

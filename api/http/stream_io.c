@@ -167,6 +167,7 @@ struct MHD_Response *streams_open(struct streams *owner,
     struct stream *s = stream_new(owner);
     struct MHD_Response *made;
 
+    assert(connection && log && head->stream == log);
     if (!s)
         return NULL;
     s->connection = connection;

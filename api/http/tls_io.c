@@ -96,8 +96,8 @@ static bool write_ip(const unsigned char *ip, size_t len, char *out,
     return true;
 }
 
-/* Those of the subject's alternative names that a url can have; what does not
- * fit is left out: nobody is let in by that. */
+/* Takes those of the subject's alternative names that a url can have. One that
+ * does not fit is left out: nobody is let in by that. */
 static void take_names(gnutls_x509_crt_t cert, struct listen_address *self)
 {
     for (unsigned i = 0; self->names < LISTEN_NAMES_MAX; i++) {

@@ -458,6 +458,7 @@ void command_respond(const char *run, const struct mailbox_request *request,
 {
     bool later = answer->changed && request->command != COMMAND_LIMITS;
 
+    assert(run[0] && request->command < COMMAND_COUNT);
     if (answer->err) {
         respond_refusal(request->command, answer, out);
         return;

@@ -11,7 +11,8 @@
 struct route command_route(enum command_id id,
                            const struct route_param *params);
 
-/* What ends a run, as the configuration's `stop` has it. NULL: no memory. */
+/* The limits that end a run, as the configuration's `stop` has them. NULL: no
+ * memory. */
 json_t *command_limits_to_json(const struct record_limits *limits);
 
 /* The loop's answer for run @run as a response. */

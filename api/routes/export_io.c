@@ -218,6 +218,7 @@ struct outgoing *exports_start(struct exports *e,
     struct fault f = {0};
     enum err err;
 
+    assert(r->export_format && r->export_run[0] && entry);
     if (!e->state || e->ending) {
         response_problem(out, e->ending ? 503 : 409,
                          e->ending ? "not_ready" : "not_supported", NULL,

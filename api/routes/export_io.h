@@ -62,7 +62,7 @@ struct MHD_Response *exports_answer(struct outgoing **x,
                                     const struct response *r,
                                     struct response *out);
 
-/* Of one that was not answered. Accepts NULL. */
+/* Gives up an export that was not answered. Accepts NULL. */
 void exports_drop(struct outgoing *x);
 
 /* Resumes those that have something. Every turn of the thread. */

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What is shown of a run, copied under the lock. */
+/* A run's figures, copied under the lock. */
 struct figures {
     char run[RECORD_NAME_MAX], name[RECORD_NAME_MAX];
     char app[RECORD_NAME_MAX], strategy[RECORD_NAME_MAX];
@@ -189,7 +189,7 @@ static void put_figure(struct text *t, const struct figure *what,
 
 /* ---- nodes --------------------------------------------------------------- */
 
-/* Of a run that has not ended, with what its nodes have come to. */
+/* The figures of the nodes of a run that has not ended. */
 struct node_figures {
     char run[RECORD_NAME_MAX];
     unsigned node;
@@ -310,7 +310,7 @@ static void put_reads_of(struct text *t, const struct run_reads *r)
     text_printf(t, "} %llu\n", (unsigned long long)r->seen.reads);
 }
 
-/* What is known of the nodes of all runs that have not ended. */
+/* The figures of all nodes of runs that have not ended. */
 struct cluster_figures {
     struct node_figures *node; /* owned */
     struct run_reads *reads;   /* owned; of runs whose reads are counted */

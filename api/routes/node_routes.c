@@ -124,7 +124,7 @@ static json_t *rows_to_json(const struct msg_beat *b)
         "pushed_early", (json_int_t)b->rows_pushed_early);
 }
 
-/* Of the histogram also what is read off it most. */
+/* The histogram, with the two numbers that are read off it most. */
 static json_t *fresh_to_json(const struct staleness *s)
 {
     json_t *o = staleness_to_json(s);

@@ -280,6 +280,7 @@ json_t *openapi_document(const struct route table[], size_t n,
 {
     json_t *paths = json_object();
 
+    assert(n > 0 && shapes);
     for (size_t i = 0; paths && i < n; i++) {
         if (add_route(paths, &table[i]) != 0) {
             json_decref(paths);

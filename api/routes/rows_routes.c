@@ -6,6 +6,7 @@
 #include "base/json/json.h"
 #include "base/mem.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -201,6 +202,7 @@ bool take_read(const struct route_call *call, const json_t *body,
     struct response_faults faults = {0};
     struct table_info t;
 
+    assert(request->command == COMMAND_READ);
     (void)body; /* the guard lets none through */
     if (!find_row(call, &t, &request->rows, out))
         return false;
@@ -228,7 +230,7 @@ static void take_branch(const json_t *v, struct tuner_rows *rows,
                            "expected the number of a branch");
 }
 
-/* Of @values, the one at @offset + i into @to[i]. */
+/* Takes the numbers of @values into @to. */
 static void take_values(const json_t *values, const struct table_info *t,
                         double to[], struct response_faults *faults)
 {
@@ -325,6 +327,7 @@ bool take_add(const struct route_call *call, const json_t *body,
     struct response_faults faults = {0};
     struct table_info t;
 
+    assert(request->command == COMMAND_ADD && !request->add);
     if (!find_row(call, &t, &request->rows, out))
         return false;
     if (!take_increment(body, &t, request, &faults)) {
@@ -382,6 +385,7 @@ void rows_respond(const char *run, const struct mailbox_request *request,
                          ? json_null()
                          : json_integer(answer->branch);
 
+    assert(request->command == COMMAND_READ || request->command == COMMAND_ADD);
     if (request->command == COMMAND_READ)
         response_json(out, 200,
                       json_pack("{s:s, s:s, s:o, s:I, s:o}", "run", run,

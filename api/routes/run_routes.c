@@ -40,7 +40,7 @@ const struct shape run_shapes[] = {
 
 /* ---- runs ---------------------------------------------------------------- */
 
-/* What is shown of a run, copied under the lock; JSON members referenced. */
+/* A run as it is shown, copied under the lock; JSON members referenced. */
 struct run_copy {
     char id[RECORD_NAME_MAX], name[RECORD_NAME_MAX];
     bool started, finished, has_last, has_best;
@@ -167,7 +167,7 @@ static json_t *metric_to_json(const struct run_copy *c)
                      "higher_is_better", c->run.metric_higher_better);
 }
 
-/* What the training system said about itself; null before it has. */
+/* The training system's description of itself; null before it has come. */
 static json_t *job_to_json(const struct run_copy *c)
 {
     if (!c->started)
@@ -191,7 +191,7 @@ static json_t *tuning_to_json(const struct run_copy *c)
                                  : json_null());
 }
 
-/* What it has left on disk. */
+/* The files that the run has left on disk. */
 static json_t *files_to_json(const struct run_copy *c)
 {
     json_t *snapshot =
@@ -219,13 +219,13 @@ static json_t *times_to_json(const struct run_copy *c)
         list_time(&c->scope, c->finished && !c->job.status[0] ? c->at_s : NAN));
 }
 
-/* What the service knows where the records do not say it, else they. */
+/* The status: the service's where the records do not say it, else theirs. */
 static const char *shown_status(const struct run_copy *c)
 {
     return c->job.status[0] ? c->job.status : run_status_name(c->status);
 }
 
-/* What a service does with the run; null where none looks after it. */
+/* The run's place in a service's queue; null where none looks after it. */
 static json_t *queue_to_json(const struct run_copy *c)
 {
     const struct view_job *job = &c->job;

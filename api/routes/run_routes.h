@@ -13,7 +13,7 @@ void handle_run(const struct route_call *call, struct response *out);
 /* The configuration that a run was begun with. */
 void handle_config(const struct route_call *call, struct response *out);
 
-/* What `mltune run --json` prints at its end, or would print now. */
+/* The result, as `mltune run --json` prints it at its end, or would now. */
 void handle_result(const struct route_call *call, struct response *out);
 
 /* Progress of a branch, or of its whole lineage, in at most `max_points` points

@@ -72,7 +72,7 @@ static bool is_judged(const struct record_trial *t)
            t->label == TRIAL_DIVERGED;
 }
 
-/* What diverged is slower than all else. */
+/* A trial's speed for ranks: one that diverged is slower than all others. */
 static double counted_speed(const struct record_trial *t)
 {
     return t->label == TRIAL_DIVERGED || isnan(t->speed) ? -1 : t->speed;
@@ -86,8 +86,8 @@ static void end_group(struct survey *s)
     s->fastest_speed = 0;
 }
 
-/* Of each group of trials in a row one is sampled, the first, and the fastest
- * is taken as well. */
+/* The first of each group of trials in a row is sampled, and the fastest is
+ * taken as well. */
 static bool choose_trials(const struct history *h, void *state)
 {
     struct survey *s = state;
@@ -123,8 +123,8 @@ static int by_speed(const void *a, const void *b)
     return x->speed < y->speed ? -1 : x->speed > y->speed;
 }
 
-/* Of each judged trial the part of the others of its search that are slower;
- * those as fast count half. */
+/* The rank of each judged trial: the part of the others of its search that are
+ * slower. Those as fast count half. */
 static void find_standings(struct survey *s)
 {
     size_t begin = 0, end, same;

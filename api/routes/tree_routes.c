@@ -103,7 +103,7 @@ static bool read_ranks(const struct history *h, void *state)
     return t->at < t->branches;
 }
 
-/* What ran as long: the newer one first. */
+/* The longest first; of two that ran as long, the newer one. */
 static int by_key(const void *a, const void *b)
 {
     const struct rank *x = a, *y = b;

@@ -11,6 +11,8 @@ struct MHD_Response *reply_make(struct response *r)
     size_t i, n = response_headers(r, header);
     struct MHD_Response *made;
 
+    assert(r->status && r->body);
+    assert(n <= RESPONSE_HEADERS_MAX);
     /* The library does not write to what it is told is persistent. */
     if (r->owned)
         made = MHD_create_response_from_buffer_with_free_callback(

@@ -46,7 +46,7 @@ struct api_server {
     struct MHD_Daemon *daemon;
     pthread_t thread;
     atomic_bool stopping;
-    /* Of the server's thread while it runs. */
+    /* The server's thread owns these while it runs: */
     struct reaper reaper;
     uint64_t cut;     /* connections */
     bool place_freed; /* since the library last looked for new connections */
@@ -112,8 +112,8 @@ static int wait_ms(struct api_server *s)
     return ms > 60000 ? 60000 : (int)ms;
 }
 
-/* Who follows a run gets its last events; who does not read is not waited for.
- */
+/* Gives those who follow a run its last events, without waiting for one who
+ * does not read. */
 static void say_last_words(struct api_server *s, struct pollfd *library)
 {
     time_ns until = clock_monotonic() + LAST_WORDS;
@@ -171,7 +171,7 @@ static int start_thread(struct api_server *s)
 
 /* ---- start and stop ------------------------------------------------------ */
 
-/* What is current with GnuTLS, without what is older than TLS 1.2. */
+/* GnuTLS's own choice, without protocols older than TLS 1.2. */
 static char priorities[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
 
 static struct MHD_Daemon *start_daemon(struct api_server *s)

@@ -69,6 +69,7 @@ static bool is_open(const char *target)
 bool service_may_read(const char *token, const struct head *head,
                       const struct listen_address *self, struct response *out)
 {
+    assert(!token || token[0]);
     if (self->loopback || is_open(head->target) || authorized(head, token))
         return true;
     response_unauthorized(out);
@@ -145,6 +146,7 @@ bool service_begin(struct view *view, const char *token,
     struct request req;
     struct route_call call;
 
+    assert(head->method && head->target);
     *w = (struct service_write){.ticket = 0};
     if (!match(view, head->method, head->target, &req, &call, out))
         return false;
@@ -297,7 +299,7 @@ bool service_write(struct view *view, const char *method, const char *target,
 {
     bool posted = post(view, method, target, body, len, wake_fd, w, out);
 
-    /* What a desk is given is the text; who was refused keeps nothing. */
+    /* A desk has taken the text, not this; a refused request keeps nothing. */
     mailbox_request_deinit(&w->request);
     return posted;
 }

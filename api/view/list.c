@@ -102,7 +102,7 @@ static void copy_page(const struct history *h, const struct route_call *call,
     c->scope = list_scope(h);
 }
 
-/* Also releases the copies. */
+/* New JSON of the copies, which are released. */
 static json_t *copies_to_json(const struct list_kind *kind, struct copies *c)
 {
     json_t *items = json_array();
@@ -128,6 +128,7 @@ void list_respond(const struct route_call *call, const struct list_kind *kind,
     const struct history *h;
     struct page page;
 
+    assert(kind->name && kind->range && kind->copy && kind->to_json);
     if (!page_parse(call, kind->name, &page, out))
         return;
     c.item = mem_alloc(page.size * kind->item_size);
@@ -168,6 +169,7 @@ void list_respond_one(const struct route_call *call,
     struct list_scope scope;
     int64_t i = -1;
 
+    assert(kind->copy && kind->to_json && index);
     if (!item) {
         response_json(out, 200, NULL);
         return;

@@ -5,7 +5,7 @@
 #include "api/http/page.h"
 #include "tuner/history/history.h"
 
-/* What an item's JSON depends on beside the item. */
+/* The facts that an item's JSON depends on beside the item. */
 struct list_scope {
     double started_unix_s; /* NAN before the run has started */
     struct history_era era[HISTORY_ERAS_MAX];

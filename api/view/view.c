@@ -145,6 +145,7 @@ void view_set_job(struct view *v, const char *id, const struct view_job *job)
 {
     struct view_run *run;
 
+    assert(job);
     view_lock(v);
     run = listed(v, id);
     assert(run);

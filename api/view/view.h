@@ -40,8 +40,8 @@ struct view_options {
 
 enum { VIEW_GROUP_MAX = 65, VIEW_REASON_MAX = 512 };
 
-/* What a service knows of a run beside its history. Zeroed: it does not look
- * after it. */
+/* A run's job: facts that a service has beside the history. Zeroed: no service
+ * looks after the run. */
 struct view_job {
     bool managed;
     bool waits; /* in the queue */
@@ -99,8 +99,8 @@ void view_publish_run(struct view *v, const char *id, struct event_log *events);
 void view_keep_run(struct view *v, const char *id, const json_t *config,
                    const json_t *result);
 
-/* What the service knows of run @id, which is listed, is now @job (copied).
- * Takes the lock. */
+/* Sets the job of run @id, which is listed, to @job (copied). Takes the lock.
+ */
 void view_set_job(struct view *v, const char *id, const struct view_job *job);
 
 void view_lock(struct view *v);

@@ -187,8 +187,8 @@ static struct slot *oldest_posted(struct box *b)
     return oldest;
 }
 
-/* What is known of @key: ERR_OK nothing, or the answer of the first time in
- * *@again; else as box_post. */
+/* Looks @key up: ERR_OK where nothing is known of it, or *@again is the answer
+ * of the first time; else as box_post. */
 static enum err look_up(const struct box *b, const char *key,
                         const void *request, const void **again)
 {

@@ -83,7 +83,7 @@ void box_answer(struct box *b, box_ticket ticket, const void *answer);
  * yet: it never will be. */
 void box_abandon(struct box *b, const void *answer);
 
-/* What waits, and all that comes later, is answered by `over`. */
+/* Closes the box: `over` answers all that waits and all that comes later. */
 void box_close(struct box *b);
 
 #endif

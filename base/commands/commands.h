@@ -33,7 +33,7 @@ enum command_id {
 
 enum { COMMAND_KEY_MAX = 64 }; /* a request's Idempotency-Key */
 
-/* Who carries a command out. */
+/* The actor that carries a command out. */
 enum command_actor {
     COMMAND_BY_LIVE_RUN, /* a run that has begun; a service passes it on */
     COMMAND_BY_RUN,      /* the same, and a run that waits in the queue: then
@@ -79,8 +79,8 @@ struct command {
     const char *path;   /* below /api/v1: RESOURCE or RESOURCE:NAME */
     const char *summary;
     const struct command_body *body; /* NULL: the request has none */
-    /* What a request that is accepted answers: schema, status and its meaning.
-     * Status NULL: 200 or, where it happens later, 202. */
+    /* The answer where all is well: schema, status and its meaning. Status
+     * NULL: 200 or, where it happens later, 202. */
     const char *answer, *status, *meaning;
     const struct command_verb *verb; /* NULL: none, or one with a file of its
                                       * own in cli/verbs */
