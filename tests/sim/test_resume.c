@@ -70,7 +70,8 @@ struct check {
     } while (0)
 
 /* A trial that is finished is not run again; the incumbent, which the others
- * are compared with, may be. */
+ * are compared with, may be. What was measured of it is still known when it
+ * ends. */
 static void check_trial(struct check *c, const struct record *r)
 {
     uint32_t n = r->trial.trial;
@@ -87,6 +88,8 @@ static void check_trial(struct check *c, const struct record *r)
                          !c->h.search[r->trial.search - 1].decided));
     if (r->kind == RECORD_TRIAL_ENDED) {
         HOLDS(c, !c->finished[n]);
+        HOLDS(c, !was || r->trial.samples != was->t.samples ||
+                     !(was->t.window_noise > 0) || r->trial.window_noise > 0);
         c->finished[n] = r->trial.label != TRIAL_INTERRUPTED;
     }
 }

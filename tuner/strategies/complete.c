@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "searchers/searcher.h"
 #include "tuner/board/strategy.h"
-#include "tuner/strategies/contest.h"
+#include "tuner/strategies/contest_alone.h"
 
 #include <assert.h>
 #include <math.h>

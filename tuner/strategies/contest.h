@@ -149,21 +149,6 @@ void contest_end(struct contest *ct, struct contestant *winner,
 /* After contest_end: trains the winner until the job's stops end the run. */
 void contest_train(struct contest *ct, struct contestant *winner);
 
-/* strategy_ops.adopt: the search ends, or the winner's training. */
-enum err contest_adopt(struct contest *ct, branch_id branch);
-
-/* Trains what was adopted, or what a resume goes on with, if there is any; then
- * true, and there is nothing else to do. */
-bool contest_trains_adopted(struct contest *ct);
-
-/* strategy_ops.save and restore: once the search is over, a
- * resume goes on with what is trained. Before that nothing is saved, since the
- * branches that wait would have to be: it begins anew. */
-enum err contest_save(const struct contest *ct, branch_id *branch,
-                      json_t **out);
-enum err contest_restore(struct contest *ct, const json_t *saved,
-                         branch_id branch);
-
 /* Ends the run because nothing that was tried made progress. */
 void contest_failed(struct contest *ct);
 

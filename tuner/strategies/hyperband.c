@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "tuner/board/choice.h"
 #include "tuner/board/strategy.h"
-#include "tuner/strategies/contest.h"
+#include "tuner/strategies/contest_alone.h"
 
 #include <assert.h>
 #include <math.h>

@@ -1,0 +1,135 @@
+#include "tuner/strategies/contest_alone.h"
+
+#include "searchers/space/space_json.h"
+#include "tuner/board/choice.h"
+#include "tuner/board/saved.h"
+#include "tuner/board/suggest.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+
+/* A trial of no search: number 0, as of the leader where there is none. */
+static void make_adopted(struct contest *ct, const struct branch *b)
+{
+    struct contestant *x = &ct->adopted;
+
+    assert(b);
+    json_decref(ct->own.facts.setting);
+    ct->own = (struct trial){
+        .facts = {.branch = b->id, .setting = json_incref(b->json)},
+        .setting = b->setting,
+        .judged = true,
+    };
+    *x = (struct contestant){
+        .t = &ct->own, .started = true, .score = NAN, .best = NAN};
+    plateau_init(&x->plateau, board_options(ct->c)->plateau_epochs);
+    training_init(&x->line, ct->c, b->id, true);
+    ct->has_adopted = true;
+}
+
+enum err contest_adopt(struct contest *ct, branch_id branch)
+{
+    struct board *c = ct->c;
+    char reason[64];
+
+    assert(board_branch(c, branch));
+    snprintf(reason, sizeof(reason), "the user promotes branch %u", branch);
+    if (ct->open && !ct->ended)
+        contest_end(ct, NULL, reason);
+    for (uint32_t i = 0; i < ct->trials.n; i++)
+        contest_drop(ct, &ct->x[i], "replaced by the user's");
+    if (ct->has_adopted && !ct->adopted.out)
+        contest_drop(ct, &ct->adopted, "replaced by the user's");
+    if (ct->from)
+        board_drop(c, ct->from, "replaced by the user's");
+    ct->from = 0;
+    suggest_over(c, "the user has promoted a branch: that is trained");
+    ct->ended = true;
+    ct->leader = 0;
+    make_adopted(ct, board_branch(c, branch));
+    board_set_base(c, branch);
+    choice_record(c, board_branch(c, branch), "promoted by the user");
+    board_set_status(c, RUN_TRAINING, "a branch that the user has promoted");
+    return ERR_OK;
+}
+
+bool contest_trains_adopted(struct contest *ct)
+{
+    if (!ct->has_adopted)
+        return false;
+    suggest_over(ct->c, "the strategy makes one search, and that is over");
+    contest_train(ct, &ct->adopted);
+    return true;
+}
+
+/* ---- resuming ------------------------------------------------------------ */
+
+/* The contestant that is trained alone; NULL: the search is under way, or came
+ * to nothing. */
+static const struct contestant *trained(const struct contest *ct)
+{
+    if (ct->has_adopted)
+        return &ct->adopted;
+    if (!ct->ended || ct->leader == 0)
+        return NULL;
+    return &ct->x[ct->leader - ct->trials.first];
+}
+
+enum err contest_save(const struct contest *ct, branch_id *branch, json_t **out)
+{
+    const struct contestant *x = trained(ct);
+    branch_id of;
+    json_t *o;
+
+    assert(branch && out);
+    if (!x || x->out)
+        return ERR_OK;
+    of = x->started ? training_restorable(&x->line) : BRANCH_NONE;
+    if (of == BRANCH_NONE)
+        return ERR_AGAIN;
+    o = json_object();
+    if (saved_put_count(o, "epochs", x->line.epochs) |
+        saved_put(o, "setting",
+                  setting_to_json(board_space(ct->c), &x->t->setting)) |
+        saved_put_plateau(o, &x->plateau)) {
+        json_decref(o);
+        return ERR_NOMEM;
+    }
+    *branch = of;
+    *out = o;
+    return ERR_OK;
+}
+
+enum err contest_restore(struct contest *ct, const json_t *saved,
+                         branch_id branch)
+{
+    struct contestant x = {.t = &ct->own, .score = NAN, .best = NAN};
+    struct trial own = {.facts = {.branch = BRANCH_NONE}, .judged = true};
+    struct board *c = ct->c;
+    uint32_t epochs;
+    enum err err;
+
+    assert(!ct->open);
+    if (!saved)
+        return ERR_OK; /* from the beginning */
+    plateau_init(&x.plateau, board_options(c)->plateau_epochs);
+    if (branch == 0 || !saved_count(saved, "epochs", &epochs) ||
+        !saved_plateau(saved, &x.plateau) ||
+        !training_may_restore(board_branch(c, branch), epochs))
+        return ERR_FORMAT;
+    err = saved_setting(board_space(c), json_object_get(saved, "setting"),
+                        &own.setting);
+    if (err)
+        return err;
+    own.facts.setting = setting_to_json(board_space(c), &own.setting);
+    if (!own.facts.setting)
+        return ERR_NOMEM;
+    ct->own = own;
+    ct->adopted = x;
+    ct->has_adopted = ct->ended = true;
+    ct->from = branch;
+    ct->from_epochs = epochs;
+    board_hold(c, branch);
+    return ERR_OK;
+}
