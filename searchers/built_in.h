@@ -14,7 +14,7 @@ extern const struct searcher_ops searcher_marginal;
 /* Without settings of its own to propose: not in the list below. */
 extern const struct searcher_ops searcher_rest;
 
-/* Those that propose, NULL-terminated. */
+/* Searchers that propose, NULL-terminated. */
 extern const struct searcher_ops *const searchers_built_in[];
 
 /* The one of that name among them; NULL: none. */

@@ -200,7 +200,7 @@ static enum err add_fantasies(struct proposal *p, const struct gp_params *fit)
     return err ? err : gp_model_condition(p->model, fit);
 }
 
-/* What is to be improved on is the best that the model expects at a point that
+/* The mark to be improved on is the best that the model expects at a point that
  * was tried, not the luckiest observation: with noise, that one is never met
  * again (the plug-in of Picheny et al. 2013, section 3.1). */
 static void expect_best(struct proposal *p)

@@ -31,7 +31,7 @@ struct marginal {
     json_t *settings; /* owned: the base's, on a line */
 };
 
-/* What the base is asked about one line. */
+/* A line: what the base is asked about. */
 struct line {
     struct space space; /* all but `axis` pinned */
     size_t axis;

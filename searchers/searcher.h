@@ -50,7 +50,7 @@ struct observation {
                       * (seconds, clocks, epochs); >= 0 */
 };
 
-/* What a searcher sees when it is asked; all borrowed for the call. */
+/* A query: all that a searcher sees when it is asked; borrowed for the call. */
 struct searcher_query {
     size_t told_len;
     const struct observation *told; /* by trial number, one a trial */
@@ -145,7 +145,7 @@ enum err searcher_ask(struct searcher *s, const struct setting running[],
 enum err searcher_tell(struct searcher *s, const struct observation *o,
                        struct fault *f);
 
-/* What was told, by trial number; borrowed until the next tell. */
+/* Observations told, by trial number; borrowed until the next tell. */
 const struct observation *searcher_told(const struct searcher *s, size_t *n);
 
 /* ---- for implementations --------------------------------------------------*/

@@ -17,7 +17,7 @@
 #define LOG_S_MIN (-7.0)
 #define LOG_S_MAX 7.0
 #define LOG_NOISE_MAX 2.0
-/* Of the noise prior: density ~ n^0.1 (1 + n / scale)^-tail. */
+/* Noise prior: density ~ n^0.1 (1 + n / scale)^-tail. */
 #define NOISE_SCALE 0.01
 #define NOISE_TAIL 30.0
 

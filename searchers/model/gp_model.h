@@ -72,7 +72,7 @@ enum err gp_model_condition(struct gp_model *m, const struct gp_params *p);
 void gp_model_predict(struct gp_model *m, const double x[], double *mean,
                       double *sd, double dmean[], double dsd[]);
 
-/* The same for @count points @x[count][axes] at once, without gradients. */
+/* Predictions for @count points @x[count][axes] at once, without gradients. */
 enum err gp_model_predict_many(struct gp_model *m, size_t count,
                                const double *x, double mean[], double sd[]);
 

@@ -4,7 +4,7 @@
 
 #include <assert.h>
 
-/* Of each dimension after the first: a primitive polynomial over GF(2) (bit i:
+/* Each dimension after the first: a primitive polynomial over GF(2) (bit i:
  * the coefficient of x^i) and the initial odd numbers m_k < 2^k. The numbers
  * are from a search of our own, dimension by dimension, for the least sum of
  * 2^t - 1 over the two-dimensional projections on the dimensions before (the

@@ -404,7 +404,8 @@ static const char *text_of(const json_t *object, const char *name)
     return s ? s : "";
 }
 
-/* What @settings say beside the program; NULL when out of memory. */
+/* A process with all that @settings say but the program; NULL when out of
+ * memory. */
 static struct process *make(const struct space *space, const json_t *settings,
                             uint64_t seed, struct fault *f)
 {

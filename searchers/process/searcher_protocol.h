@@ -1,5 +1,5 @@
-/* What mltune says to a searcher in another process, and what that answers:
- * JSON objects, one a line (docs/searcher-protocol.md).
+/* Lines between mltune and a searcher in another process: JSON objects, one a
+ * line (docs/searcher-protocol.md).
  *
  * Pure: texts in, values out. Both ends are here, because mltune also hosts the
  * shared objects (searchers/process/plugin_host_io.h). What the other end sent

@@ -28,8 +28,8 @@ enum {
 
 enum tunable_type { TUNABLE_FLOAT, TUNABLE_INT, TUNABLE_CATEGORICAL };
 
-/* Which differences count as equal. REVERSE_LOG mirrors LOG: fine near max (as
- * Vizier's); both need min > 0. */
+/* Scale: which differences count as equal. REVERSE_LOG mirrors LOG: fine near
+ * max (as Vizier's); both need min > 0. */
 enum tunable_scale { SCALE_LINEAR, SCALE_LOG, SCALE_REVERSE_LOG };
 
 /* A category: a text, or a number. */

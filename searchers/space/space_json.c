@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a tunable's object may hold; meaning is checked after form. */
+/* Members of a tunable's object; meaning is checked after form. */
 static const char tunable_schema[] =
     "{\"type\": \"object\", \"properties\": {"
     "\"type\": {\"type\": \"string\","
@@ -62,7 +62,7 @@ static struct problem *wrong(struct parse *p, const char *key,
     return problem;
 }
 
-/* The same where a key should name a tunable of @s. */
+/* Complains of a key that should name a tunable of @s. */
 static void wrong_name(struct parse *p, const struct space *s, const char *name,
                        const char *expected)
 {

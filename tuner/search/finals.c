@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* What an epoch takes at a trial's pooled pace; 0: not known. */
+/* Time of an epoch at a trial's pooled pace; 0: not known. */
 static double known_epoch(const struct finals *f, const struct trial *t)
 {
     /* No decision reads a clock where trial lengths are given in clocks. */
@@ -54,7 +54,7 @@ static void drop_out(struct finals *f, struct finalist *x, const char *why)
     x->out = true;
 }
 
-/* What an epoch takes @x, at its trial's pooled pace: finalists are compared at
+/* Time of an epoch of @x, at its trial's pooled pace: finalists are compared at
  * equal time, and the machine's noise must not decide. */
 static double epoch_time(const struct finals *f, const struct finalist *x,
                          const struct epoch_result *e)
@@ -241,7 +241,7 @@ static struct finalist *halve(struct finals *f)
         if (!x->out && x != best && x != second)
             drop_out(f, x, "two others are better after an epoch's time");
     }
-    /* Who is taken up has ended an epoch. */
+    /* A finalist that is taken up has ended an epoch. */
     if (second && best->epochs > 0 && finals_alike(f, best, second, f->first))
         return best;
     return NULL;
@@ -308,7 +308,7 @@ static void record_winner(struct finals *f, const struct finalist *x)
     }
 }
 
-/* The best in the end. Who is taken up has ended an epoch. */
+/* The best in the end. A finalist that is taken up has ended an epoch. */
 static struct finalist *taken(struct finals *f)
 {
     struct finalist *best = finals_best(f, f->horizon, NULL);

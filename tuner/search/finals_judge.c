@@ -109,9 +109,9 @@ static bool less(double a, double b)
     return !isnan(a) && (isnan(b) || a < b);
 }
 
-/* Of those in but @but (may be NULL) whom the metric does not tell from the one
- * that it puts first, the one with the least training loss: that is far less
- * noisy. */
+/* The finalist with the least training loss, which is far less noisy, of those
+ * that the metric does not tell from the one that it puts first; @but (may be
+ * NULL) is left out. */
 struct finalist *finals_best(struct finals *f, double time,
                              const struct finalist *but)
 {

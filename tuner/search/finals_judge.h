@@ -1,4 +1,4 @@
-/* Which finalist is the best by a time, and whether it matters.
+/* Judging finals: which finalist is the best by a time, and whether it matters.
  *
  * By validation metric (without one, mean training loss of the epoch) and where
  * that is going. What lies within the sampling error of a metric that has a

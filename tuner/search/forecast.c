@@ -33,7 +33,7 @@ double forecast_noise(const struct forecast_point point[], size_t n)
     return sqrt(squares / (2 * (double)(n - 2)));
 }
 
-/* The same where neighbours vary together: differences of means over two and
+/* Noise where neighbours vary together: differences of means over two and
  * four points show what those of neighbours hide. */
 static double lasting_noise(const struct forecast_point point[], size_t n)
 {

@@ -1,4 +1,4 @@
-/* Reach: how far a trial that is under way may still come, so that one that
+/* Forecasts: how far a trial that is under way may still come, so that one that
  * cannot win is stopped.
  *
  * A trial's values (how far the loss has fallen, or its lead over a rival) are

@@ -112,9 +112,9 @@ static double time_in_all(const struct trial_time *t, const struct trial *x)
     return units_time(all->c, b) / (double)units_run(all->c, b) * units;
 }
 
-/* What a trial must come to by its end to be worth a longer look: in a re-tune,
- * to be ahead of the setting in use at all; else a place among the finalists:
- * near the fastest, or third. False: that is not known yet. */
+/* Value that a trial must come to by its end to be worth a longer look: in a
+ * re-tune, to be ahead of the setting in use at all; else a place among the
+ * finalists: near the fastest, or third. False: that is not known yet. */
 static bool needed(const struct trial_time *t, const struct trial *x,
                    double *need)
 {

@@ -1,5 +1,5 @@
-/* Doubt: how much a validation metric may differ for no reason but the choice
- * of the validation samples.
+/* Noise of a metric: how much a validation metric may differ for no reason but
+ * the choice of the validation samples.
  *
  * A metric that is the mean of values between 0 and 1, of which more is better
  * (accuracy: hits), has a variance of at most p (1 - p) a sample (Bhatia and

@@ -12,7 +12,7 @@
 
 struct history;
 
-/* What a search had cost when it was interrupted. */
+/* Cost of a search by when it was interrupted. */
 struct recall_cost {
     double seconds;
     uint64_t clocks;

@@ -372,7 +372,7 @@ static const char *enough(struct search *s)
     const char *bound = bound_reached(s);
     bool used_up = trials_made(&s->trials) >= s->plan.trials_max;
 
-    /* What the user wants tried is. */
+    /* Suggestions of the user are tried first. */
     if (wished(s) && !used_up)
         return NULL;
     if (bound)

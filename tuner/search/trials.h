@@ -26,12 +26,12 @@ struct trial {
     struct setting setting;
     bool ended;  /* its last record is written */
     bool judged; /* its result counts: for the searcher it does not run */
-    /* What the searcher is to hear, if it is news. */
+    /* Result that the searcher is to hear, if it is news. */
     bool news;
     enum outcome outcome;
     double speed, resource;
 
-    /* Of searches only. */
+    /* Members of searches only. */
     struct runner run;
     bool arrived; /* it has run its time, and the probe as far */
     bool lost;    /* not finished when the run was interrupted: begins again */

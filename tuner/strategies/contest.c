@@ -62,7 +62,7 @@ bool contest_start(struct contest *ct, uint32_t max, const char *reason)
         max = TUNER_TRIALS_MAX;
     if (!board_options(c)->searcher || space_dims(board_space(c)) == 0)
         max = 1;
-    /* What acts is known by now. */
+    /* By now it is known which tunables act. */
     trials_init(&ct->trials, c, board_space(c), board_searches_before(c) + 1,
                 board_trials_before(c) + 1);
     ct->x = mem_calloc(max, sizeof(*ct->x));
@@ -178,7 +178,7 @@ static void base_without(struct contest *ct, branch_id gone)
                               : 0);
 }
 
-/* What its branch took, before it goes. */
+/* Counts what its branch took, before it goes. */
 static void count_spent(struct contest *ct, struct contestant *x)
 {
     const struct branch *b = board_branch(ct->c, x->t->facts.branch);
@@ -309,8 +309,8 @@ static bool make_room(struct contest *ct, const struct contestant *x)
     return true;
 }
 
-/* The same where none waits: trials that run side by side must not all starve.
- */
+/* Frees the worst trial beside @x where none waits: trials that run side by
+ * side must not all starve. */
 static void make_room_beside(struct contest *ct, const struct contestant *x)
 {
     struct contestant *worst = worst_of(ct, true, x);

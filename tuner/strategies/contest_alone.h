@@ -1,5 +1,5 @@
-/* What a contest trains alone: a branch that the user has promoted, or what a
- * resume goes on with once the search is over.
+/* The line that a contest trains alone: a branch that the user has promoted, or
+ * what a resume goes on with once the search is over.
  */
 #ifndef TUNER_CONTEST_ALONE_H
 #define TUNER_CONTEST_ALONE_H

@@ -114,7 +114,7 @@ static bool following(const struct hyperband *h, struct bracket *b)
     return true;
 }
 
-/* Of all brackets of the finite horizon; may be more than can be. */
+/* Trials of all brackets of the finite horizon; may be more than can be. */
 static double trials_of_all(const struct hyperband *h)
 {
     uint32_t s_max = rungs_of(h->max_resource, h->eta);
@@ -243,7 +243,7 @@ static struct contestant *worst_arrived(struct hyperband *h, uint32_t *n)
     return worst;
 }
 
-/* Whoever cannot survive the rung any more is not kept. */
+/* Drops a member that cannot survive the rung any more. */
 static void trim(struct hyperband *h)
 {
     uint32_t n, keep = h->bracket.size[h->rung + 1];
