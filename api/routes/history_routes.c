@@ -6,13 +6,32 @@
 #include <math.h>
 #include <string.h>
 
+/* A trial @h in answers, @t its record: name, type as in shapes, value. */
+#define TRIAL_MEMBERS(X)                                                       \
+    X(trial, "i", json_integer(t->trial))                                      \
+    X(search, "i", json_integer(t->search))                                    \
+    X(branch, "i?", number_or_null(t->branch, BRANCH_NONE))                    \
+    X(suggestion, "i?", number_or_null(t->suggestion, 0))                      \
+    X(setting, "o", json_incref(t->setting))                                   \
+    X(incumbent, "b", json_boolean(t->incumbent))                              \
+    X(label, "s", json_string(trial_label_name(t->label)))                     \
+    X(ended, "b", json_boolean(h->ended))                                      \
+    X(speed, "n", value_number(t->speed))                                      \
+    X(noise, "n", value_number(t->noise))                                      \
+    X(range, "n", value_number(t->range))                                      \
+    X(seconds, "n", value_number(t->seconds))                                  \
+    X(samples, "i", json_integer((json_int_t)t->samples))                      \
+    X(clocks, "i", json_integer((json_int_t)t->clocks))                        \
+    X(window_noise, "n", value_number(t->window_noise))                        \
+    X(reason, "s", value_text(t->reason))                                      \
+    X(points, "[trial_point]", points_to_json(t))                              \
+    X(started_at, "t?", list_time(scope, h->started_at_s))                     \
+    X(ended_at, "t?", list_time(scope, h->ended ? h->ended_at_s : NAN))
+#define AS_SHAPE(name, type, value) #name ":" type " "
+
 const struct shape history_shapes[] = {
     {"trials", "trials:[trial]" SHAPE_PAGE},
-    {"trial",
-     "trial:i search:i branch:i? suggestion:i? setting:o incumbent:b label:s "
-     "ended:b speed:n noise:n range:n seconds:n samples:i clocks:i "
-     "window_noise:n reason:s "
-     "points:[trial_point] started_at:t? ended_at:t?"},
+    {"trial", TRIAL_MEMBERS(AS_SHAPE)},
     {"trial_point", "seconds:n loss:n"},
     {"branches", "branches:[branch]" SHAPE_PAGE},
     {"branch", "branch:i parent:i? type:s role:s origin:s live:b setting:o "
@@ -87,27 +106,25 @@ static json_t *points_to_json(const struct record_trial *t)
     return points;
 }
 
+static json_t *number_or_null(uint32_t number, uint32_t none)
+{
+    return number == none ? json_null() : json_integer(number);
+}
+
 static json_t *trial_to_json(const struct list_scope *scope, const void *item)
 {
-    const struct history_trial *trial = item;
-    const struct record_trial *t = &trial->t;
+    const struct history_trial *h = item;
+    const struct record_trial *t = &h->t;
+    json_t *o = json_object();
+    int failed = 0;
 
-    return json_pack(
-        "{s:I, s:I, s:o, s:o, s:o, s:b, s:s, s:b, s:o, s:o, s:o, s:o, s:I, "
-        "s:I, s:o, s:o, s:o, s:o, s:o}",
-        "trial", (json_int_t)t->trial, "search", (json_int_t)t->search,
-        "branch",
-        t->branch == BRANCH_NONE ? json_null() : json_integer(t->branch),
-        "suggestion", t->suggestion ? json_integer(t->suggestion) : json_null(),
-        "setting", json_incref(t->setting), "incumbent", t->incumbent, "label",
-        trial_label_name(t->label), "ended", trial->ended, "speed",
-        value_number(t->speed), "noise", value_number(t->noise), "range",
-        value_number(t->range), "seconds", value_number(t->seconds), "samples",
-        (json_int_t)t->samples, "clocks", (json_int_t)t->clocks, "window_noise",
-        value_number(t->window_noise), "reason", value_text(t->reason),
-        "points", points_to_json(t), "started_at",
-        list_time(scope, trial->started_at_s), "ended_at",
-        list_time(scope, trial->ended ? trial->ended_at_s : NAN));
+#define PUT(name, type, value) failed |= json_object_set_new(o, #name, value);
+    TRIAL_MEMBERS(PUT)
+#undef PUT
+    if (!failed)
+        return o;
+    json_decref(o);
+    return NULL;
 }
 
 static int64_t trial_index(const struct history *h,
