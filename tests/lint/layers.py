@@ -172,6 +172,26 @@ def check_file(path, room, root, complain):
             complain(path, 1, f"own header first: {own}")
 
 
+def check_parts(root, complain):
+    """A part of the tuner's board calls only those before it in parts.h."""
+    room = root / "tuner" / "board"
+    if not (room / "parts.h").exists():
+        return
+    parts = re.findall(r"^\s+struct (\w+) \*\1;", (room / "parts.h").read_text(),
+                       re.M)
+    for i, part in enumerate(parts):
+        later = {f'"tuner/board/{name}.h"' for name in parts[i + 1:]}
+        for path in (room / f"{part}.h", room / f"{part}.c"):
+            if not path.exists():
+                complain(path, 0, f"part {part} of parts.h has no such file")
+                continue
+            for number, line in enumerate(path.read_text().split("\n"), 1):
+                match = INCLUDE.match(line)
+                if match and match.group(1) in later:
+                    complain(path, number, "includes a part that stands after "
+                             f"{part} in parts.h: {match.group(1)}")
+
+
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".")
     count = 0
@@ -183,6 +203,7 @@ def main():
 
     files = 0
     check_rooms(root, complain)
+    check_parts(root, complain)
     for folder in [*FOLDERS, "include", "tests"]:
         for path in sorted((root / folder).rglob("*.[ch]")):
             files += 1

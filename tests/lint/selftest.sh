@@ -48,6 +48,27 @@ expect 'unfinished' base/a.c '/* TO''DO: later */\n'
 expect 'own header first' base/a.c '#include <stdio.h>\n#include "base/a.h"\n' \
     base/a.h
 expect 'no source file' README ''
+expect 'has no such file' tuner/board/parts.h '    struct late *late;\n'
+plant() {
+    rm -rf "${root:?}"/*
+    mkdir -p "$root/tuner/board"
+    : >"$root/tuner/board/early.h"
+    : >"$root/tuner/board/late.h"
+    printf '#include "tuner/board/early.h"\n\n%b' "$1" \
+        >"$root/tuner/board/early.c"
+    printf '#include "tuner/board/late.h"\n\n#include "tuner/board/early.h"\n' \
+        >"$root/tuner/board/late.c"
+    printf '    struct early *early;\n    struct late *late;\n' \
+        >"$root/tuner/board/parts.h"
+}
+plant '#include "tuner/board/late.h"\n'
+"${PYTHON:-python3}" "$here/layers.py" "$root" |
+    grep -q 'early.c:3: includes a part that stands after' || {
+    echo "layers.py missed: a part that includes a later one"
+    failed=1
+}
+plant ''
+"${PYTHON:-python3}" "$here/layers.py" "$root" || failed=1
 
 # And nothing is said about what is allowed.
 rm -rf "${root:?}"/*

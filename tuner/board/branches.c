@@ -2,7 +2,6 @@
 
 #include "base/mem.h"
 #include "tuner/board/operations.h"
-#include "tuner/board/outbox.h"
 #include "tuner/board/parts.h"
 #include "tuner/history/history.h"
 
@@ -48,6 +47,17 @@ const struct branch *branches_slot(const struct board *c, size_t i)
 
     assert(i < TUNER_BRANCHES_MAX);
     return b->state == BRANCH_FREE_SLOT ? NULL : b;
+}
+
+bool branches_trained(const struct board *c)
+{
+    for (size_t i = 0; i < TUNER_BRANCHES_MAX; i++) {
+        const struct branch *b = &c->branches->slot[i];
+
+        if (b->state == BRANCH_LIVE && b->own_clocks > 0)
+            return true;
+    }
+    return false;
 }
 
 static struct branch *slot_take(struct branches *t, branch_id id)

@@ -23,6 +23,9 @@ struct branch *branches_any(struct board *c, branch_id id);
  * For those who look at all: a slot changes by board_free only. */
 const struct branch *branches_slot(const struct board *c, size_t i);
 
+/* Whether a live branch has run any clock since it was forked. */
+bool branches_trained(const struct board *c);
+
 /* A new kept branch with one hold that is read from the snapshot folder @path;
  * @parent: for the record. FORKING until it is read, REFUSED where it cannot be
  * (board_failure says why). NULL when no slot is free. */

@@ -2,7 +2,6 @@
 
 #include "base/mem.h"
 #include "tuner/board/branches.h"
-#include "tuner/board/clockwork.h"
 #include "tuner/board/operations.h"
 #include "tuner/board/outbox.h"
 #include "tuner/board/parts.h"

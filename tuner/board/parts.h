@@ -3,7 +3,7 @@
  * Each part is a module that owns its state: its struct is known in its own
  * file only, and others ask it by its functions. All are made and given back by
  * tuner.c. A part calls only those above it in this list (and what board.h
- * declares of them).
+ * declares of them); lint checks it.
  */
 #ifndef TUNER_PARTS_H
 #define TUNER_PARTS_H

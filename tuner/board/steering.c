@@ -256,15 +256,8 @@ static bool reads_snapshot(const struct board *c)
 /* Whether there is, or soon will be, anything that a model could be made of. */
 static bool trains(const struct board *c)
 {
-    bool any = slices_out(c) > 0 || board_base(c) != 0 ||
-               board_best(c)->branch != BRANCH_NONE;
-
-    for (size_t i = 0; i < TUNER_BRANCHES_MAX && !any; i++) {
-        const struct branch *b = branches_slot(c, i);
-
-        any = b && b->state == BRANCH_LIVE && b->own_clocks > 0;
-    }
-    return any;
+    return slices_out(c) > 0 || board_base(c) != 0 ||
+           board_best(c)->branch != BRANCH_NONE || branches_trained(c);
 }
 
 static void take_stop(struct board *c)
