@@ -11,7 +11,7 @@
 /* "mltune: TEXT" on a line of stderr; "error" in red on a terminal. */
 void console_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* The same without a mark of error; nothing after console_set_quiet(true). */
+/* A remark, without a mark of error; nothing after console_set_quiet(true). */
 void console_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 void console_set_quiet(bool quiet);

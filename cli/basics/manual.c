@@ -6,7 +6,7 @@
 
 /* ---- mdoc ---------------------------------------------------------------- */
 
-/* As a text that roff prints as it is: no request, no escape. */
+/* Text that roff prints as it is: no request, no escape. */
 static void add_plain(struct text *t, const char *s)
 {
     for (bool first = true; *s; s++) {
@@ -117,7 +117,7 @@ static bool is_one_of(const char *word, const char *const words[])
     return false;
 }
 
-/* What is completed by files: "" is anything else. */
+/* Kind of completion for an argument: files, or "" for anything else. */
 static const char *kind_of(const char *arg)
 {
     static const char *const files[] = {

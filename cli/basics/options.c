@@ -15,7 +15,7 @@
 
 enum { OPTIONS_MAX = 64, COMMON = 3, HELP_COLUMN = 28 };
 
-/* Of the program, set once by its verb. */
+/* Options of the program, set once by its verb. */
 static bool quiet, help;
 static unsigned verbose;
 

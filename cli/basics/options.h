@@ -62,7 +62,7 @@ enum { OPTIONS_GO_ON = -1 };
 int options_parse(const struct usage *u, int argc, char **argv,
                   struct operands *operands);
 
-/* What is printed for --help from here on; for programs. */
+/* Form of what --help prints from here on; for programs. */
 enum options_form { OPTIONS_HELP, OPTIONS_MANUAL, OPTIONS_COMPLETION };
 void options_describe(enum options_form form);
 

@@ -21,7 +21,7 @@ struct contender {
     char label[CONTENDER_TEXT_MAX];  /* as it is written */
     char strategy[64], searcher[64]; /* searcher "": the configuration's */
     json_t *settings;                /* owned; NULL: none are given */
-    /* What --set has to say for it: owned texts, [sets_len]. */
+    /* Texts of --set for it: owned, [sets_len]. */
     char *set[CONTENDER_SETS_MAX];
     size_t sets_len;
 };

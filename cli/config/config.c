@@ -99,7 +99,7 @@ static double seconds_at(const struct config_parse *p, const char *pointer,
     return json_to_seconds(json_at(p->root, pointer), &s) ? s : fallback;
 }
 
-/* Where the HTTP interface is; the files are looked at when it starts. */
+/* Address of the HTTP interface; its files are looked at when it starts. */
 static void read_api(struct config_parse *p)
 {
     const json_t *listen = json_at(p->root, "/api/listen");
@@ -285,7 +285,7 @@ static enum err parse_all(struct config_parse *p,
     return err ? err : schema_order(p->schema, p->root);
 }
 
-/* What a configuration without errors holds. */
+/* Invariants of a configuration without errors. */
 static void check_whole(const struct run_config *c)
 {
     assert(c->app && c->app_settings);

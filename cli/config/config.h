@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What the configuration is checked against. */
+/* Surroundings that a configuration is checked against. */
 struct config_env {
     const struct registry *registry; /* borrowed for the configuration's life */
     unsigned cores;                  /* default of cluster.workers */

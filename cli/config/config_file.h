@@ -11,7 +11,7 @@
 int run_config_load(const char *path, const struct option_list *sets,
                     struct run_config **out);
 
-/* The same, with what is wrong left in @problems (zeroed before; the caller
+/* As above, with what is wrong left in @problems (zeroed before; the caller
  * releases them). Only what is not about the text is said. */
 int run_config_check(const char *path, const struct option_list *sets,
                      struct run_config **out, struct problems *problems);

@@ -154,8 +154,8 @@ static enum err find_plugin(struct config_parse *p, json_t *own)
     return json_put(p->root, pointer, json_string(path));
 }
 
-/* What the searcher's ops are opened with: the object of the configuration with
- * the searcher's own settings and the folder. */
+/* Object that the searcher's ops are opened with: that of the configuration
+ * with the searcher's own settings and the folder. */
 static enum err make_foreign(struct config_parse *p, const json_t *searcher)
 {
     const json_t *settings = json_at(p->root, "/tuner/searcher_settings");
@@ -241,7 +241,7 @@ enum err config_try_searcher(struct config_parse *p)
 
 /* ---- all of them --------------------------------------------------------- */
 
-/* Who names a searcher wants it to be used, also by a strategy that draws its
+/* A searcher that is named is to be used, also by a strategy that draws its
  * settings at random by default. */
 static enum err imply_sampling(struct config_parse *p)
 {

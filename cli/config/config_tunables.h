@@ -7,7 +7,7 @@
 #include "base/json/registry.h"
 #include "searchers/space/space.h"
 
-/* What decides whether a tunable can act. */
+/* Parts of a configuration that decide whether a tunable can act. */
 struct tunables_context {
     const struct registry_entry *app, *update_rule, *consistency;
     unsigned nodes, workers; /* workers over all nodes */

@@ -96,7 +96,7 @@ static enum err add_searcher(struct registry *r, const struct searcher_ops *ops,
     return registry_add(r, &e, f);
 }
 
-/* Those from outside are not named but described, {"command": ...}. */
+/* Searchers from outside are not named but described, {"command": ...}. */
 static enum err add_searchers(struct registry *r, struct fault *f)
 {
     enum err err = ERR_OK;

@@ -1,4 +1,4 @@
-/* What this program has built in, in one registry. */
+/* Registry of all that this program has built in. */
 #ifndef CLI_REGISTRY_H
 #define CLI_REGISTRY_H
 
@@ -9,8 +9,8 @@
  * programmer's error, found by the registry's test. */
 enum err cli_registry_fill(struct registry *r, struct fault *f);
 
-/* The same, once, for the life of the program; ends it where that fails. To be
- * called by one thread first. */
+/* Registry filled once, for the life of the program; ends it where that fails.
+ * To be called by one thread first. */
 const struct registry *cli_registry(void);
 
 #endif

@@ -60,16 +60,16 @@ enum err export_each_record(const struct export_source *s,
                             journal_record_visit *visit, void *ctx,
                             struct fault *f);
 
-/* Where a format is written to. */
+/* Destination of a format. */
 struct export_target {
     FILE *out;        /* of one file, or an archive of many; borrowed */
     const char *path; /* an empty folder instead; NULL: out */
-    /* Of an archive: the folder in it; of its files. */
+    /* In an archive: its folder; the time of its files. */
     const char *prefix;
     int64_t mtime_s;
 };
 
-/* What is in a file. May be called twice, and must write the same then. */
+/* Content of a file. May be called twice, and must write the same then. */
 typedef enum err export_content(const void *ctx, FILE *out, struct fault *f);
 
 /* Writes file @name, '/' between folders, of a format of many. Errors: ERR_IO,

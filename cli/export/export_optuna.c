@@ -10,9 +10,9 @@
 #include <string.h>
 #include <time.h>
 
-/* Of optuna.storages._journal.storage.JournalOperation. */
+/* Values of optuna.storages._journal.storage.JournalOperation. */
 enum { OP_CREATE_STUDY = 0, OP_CREATE_TRIAL = 4 };
-/* Of optuna.trial.TrialState and optuna.study.StudyDirection. */
+/* Values of optuna.trial.TrialState and optuna.study.StudyDirection. */
 enum { RUNNING = 0, COMPLETE = 1, PRUNED = 2, FAIL = 3, MAXIMIZE = 2 };
 
 static enum err put_line(FILE *out, json_t *line)
@@ -76,7 +76,7 @@ static json_t *distribution_of(const struct tunable *t)
     return out;
 }
 
-/* Of listed values their index, else the number. */
+/* Index of a listed value, else the number. */
 static json_t *internal(const struct tunable *t, const json_t *value)
 {
     double number = json_number_value(value);

@@ -1,4 +1,4 @@
-/* What exports read: the surviving lineage, records, points. */
+/* Sources of exports: the surviving lineage, records, points. */
 #include "cli/export/export.h"
 
 #include "base/json/json.h"

@@ -61,7 +61,7 @@ static enum err put_in_folder(const struct export_target *t, const char *name,
 
 /* ---- an archive ---------------------------------------------------------- */
 
-/* What is written is kept or (with @to) passed on, and counted. */
+/* Bytes that are written are kept or (with @to) passed on, and counted. */
 struct counted {
     char *kept; /* [EXPORT_KEPT] */
     FILE *to;

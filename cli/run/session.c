@@ -157,7 +157,7 @@ static void last_words(const struct session *s)
 
 /* ---- setting up ---------------------------------------------------------- */
 
-/* Where the verbs that steer a run find its server. */
+/* The file by which verbs that steer a run find its server. */
 static enum err write_url(struct session *s, struct fault *f)
 {
     enum err err = file_join(s->url_path, s->folder.path, "url", f);
@@ -343,8 +343,8 @@ static void run_loop(struct session *s)
 
 /* ---- exit codes ---------------------------------------------------------- */
 
-/* What the training system could not load is for the user to mend: the data,
- * the settings, or the memory that the job needs. */
+/* Exit code where the training system could not load something. That is for the
+ * user to mend: the data, the settings, or the memory that the job needs. */
 static int load_exit_code(enum err err)
 {
     switch (err) {
@@ -383,7 +383,7 @@ static int exit_code(const struct loop_result *r)
     return r->load_error ? load_exit_code(r->load_error) : EXIT_RUN_FAILED;
 }
 
-/* What stopped a run that could not begin. */
+/* Exit code of a run that could not begin. */
 static int set_up_exit_code(enum err err)
 {
     switch (err) {
@@ -399,7 +399,7 @@ static int set_up_exit_code(enum err err)
     }
 }
 
-/* The same of a run that was to go on: unknown, ended, running. */
+/* Exit code of a run that could not go on: unknown, ended, running. */
 static int resume_exit_code(enum err err)
 {
     switch (err) {

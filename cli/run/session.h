@@ -36,8 +36,8 @@ struct session_options {
 enum err session_remember(const char *run_path, const char *folder,
                           const char *out, struct fault *f);
 
-/* What a resume needs beside the configuration, from the folder of run @id:
- * where the configuration's paths start, and `out` (empty: NULL). Errors:
+/* Reads what a resume needs beside the configuration, from the folder of run
+ * @id: where the configuration's paths start, and `out` (empty: NULL). Errors:
  * ERR_NOENT the run is older than this file, or its folder is gone; ERR_FORMAT,
  * ERR_IO, ERR_LIMIT. */
 enum err session_recall(const char *state, const char *id,

@@ -1,4 +1,4 @@
-/* What a session has on disk: the run's folder, its model, its log. */
+/* Files of a session: the run's folder, its model, its log. */
 #include "base/clock_io.h"
 #include "base/json/json.h"
 #include "base/mem.h"
@@ -27,8 +27,8 @@ static enum err write_json(const char *path, const json_t *value,
     return err;
 }
 
-/* Where the model goes. A folder that is there must be empty or an earlier
- * model: it will be replaced. */
+/* Folder of the model. One that is there must be empty or an earlier model: it
+ * will be replaced. */
 static enum err choose_model_dir(struct session *s, struct fault *f)
 {
     char marker[FILE_PATH_MAX];
@@ -112,7 +112,8 @@ static enum err reopen_folder(struct session *s, struct fault *f)
     if (err)
         return err;
     folder_sweep(s->folder.path);
-    /* Of a tuner that was killed: the port may be another program's now. */
+    /* The address of a tuner that was killed: the port may be another program's
+     * now. */
     if (file_join(s->url_path, s->folder.path, "url", NULL) == ERR_OK)
         unlink(s->url_path);
     return ERR_OK;

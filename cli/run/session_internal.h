@@ -45,7 +45,7 @@ struct session {
     struct loop_result result;
 };
 
-/* What it has on disk (session_folder.c). */
+/* Its files (session_folder.c). */
 
 /* Folder, model's place and log of a new run, or of the one that goes on, whose
  * history is then read. Errors: as run_folder_new and run_folder_open,

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-/* What the command line says beside the configuration; all borrowed. */
+/* Command line's part beside the configuration; all borrowed. */
 struct start_options {
     const char *resume; /* id of the run that goes on; NULL: a new one */
     bool reconfigured;  /* the run that goes on: its configuration is new */

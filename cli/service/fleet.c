@@ -40,7 +40,7 @@ static enum queue_state state_of(const struct fleet_run *run)
                : QUEUE_IDLE;
 }
 
-/* What the records do not say, or not any more. */
+/* Status that the records do not say, or not any more. */
 static void tell(const struct fleet_run *run, struct view_job *job)
 {
     const char *status = "", *reason = "";
@@ -66,8 +66,8 @@ static void tell(const struct fleet_run *run, struct view_job *job)
     snprintf(job->reason, sizeof(job->reason), "%s", reason);
 }
 
-/* Who follows a run has so long to read its last events. What is kept of every
- * run that was would fill the memory in time. */
+/* Followers of a run have so long to read its last events. Keeping those of
+ * every run that was would fill the memory in time. */
 static const time_ns LOG_KEPT = 60000000000;
 
 static void end_log(struct fleet_run *run, bool over)
@@ -475,7 +475,7 @@ enum err fleet_remove(struct fleet *fleet, struct fleet_run *run,
     enum err err = removal_of_run(fleet->state, run->id, &newest, f);
 
     if (!err) {
-        /* What comes now has a larger number than that. */
+        /* Runs that come now have a larger number than that. */
         if (newest < fleet->newest)
             fleet->newest = newest;
         log_event(LOG_INFO, "run_removed", "run=%s", run->id);

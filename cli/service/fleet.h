@@ -83,7 +83,8 @@ bool fleet_journaled(const struct fleet *fleet, const char *id);
  * not ours. Cheap where nothing has changed. */
 enum err fleet_read(struct fleet *fleet, struct fault *f);
 
-/* The same of one run, its end included, whose tuner has just ended. */
+/* Reads what is new of one run, its end included, whose tuner has just ended.
+ */
 enum err fleet_read_end(struct fleet *fleet, struct fleet_run *run,
                         struct fault *f);
 

@@ -15,8 +15,8 @@ static const char *const path_names[] = {"data", "test", "vocab"};
 
 /* ---- paths --------------------------------------------------------------- */
 
-/* What of @path exists, links followed; the rest may be a glob, or not be there
- * yet, and holds no "..". */
+/* The part of @path that exists, links followed; the rest may be a glob, or not
+ * be there yet, and holds no "..". */
 static bool real_part(const char *path, char out[PATH_MAX])
 {
     char part[PATH_MAX];
@@ -87,8 +87,8 @@ static void check_paths(const struct intake *in, const json_t *root,
 
 /* ---- shares -------------------------------------------------------------- */
 
-/* As they were sent: what is not there is filled in so that it fits, and what
- * is malformed is complained of elsewhere. */
+/* Shares as they were sent: what is not there is filled in so that it fits, and
+ * what is malformed is complained of elsewhere. */
 static void check_shares(const struct intake *in, const json_t *root,
                          struct problems *problems)
 {

@@ -207,7 +207,7 @@ static void reap(struct supervisor *s)
 
 /* ---- the end ------------------------------------------------------------- */
 
-/* Those of a service before this one are found by their locks. */
+/* Tuners of a service before this one are found by their locks. */
 static void pass_signal(struct supervisor *s, int number)
 {
     for (size_t i = 0; i < s->fleet->runs; i++) {

@@ -22,7 +22,7 @@ enum { MODEL_VERSION = 1 };
 
 #define MODEL_FILE "model.json"
 
-/* What is to be said about a model; all borrowed for the call. */
+/* Facts about a model; all borrowed for the call. */
 struct model_facts {
     const char *run, *app, *folder;
     const json_t *settings; /* the run's "app" object */

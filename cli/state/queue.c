@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* What a group has had so far. */
+/* Turns that a group has had so far. */
 struct share {
     size_t running;
     uint64_t turn; /* the latest */

@@ -300,8 +300,7 @@ static void render_time(const json_t *run, FILE *out)
                 waiting, 100 * waiting / whole);
 }
 
-/* What several nodes have said to each other, and how fresh what they read
- * was. */
+/* Traffic between several nodes, and how fresh what they read was. */
 static void render_nodes(const json_t *nodes, FILE *out)
 {
     double sent = 0, reads = 0, behind = 0;

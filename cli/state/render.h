@@ -13,7 +13,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-/* What a source answers about one run. Owned; those that were not asked for, or
+/* Answers of a source about one run. Owned; those that were not asked for, or
  * have not come, are NULL. */
 struct run_answers {
     json_t *run, *schedule, *nodes;                        /* for a summary */
@@ -37,8 +37,8 @@ void run_answers_deinit(struct run_answers *a);
 /* Which run it is, how it stands, how to go on with it, its job. */
 void render_head(const json_t *run, FILE *out);
 
-/* What was found, how long it took, the share of it spent on tuning, where the
- * model is. Without a schedule the setting in use is shown. */
+/* Best epoch, settings, time and the share of it spent on tuning, model.
+ * Without a schedule the setting in use is shown. */
 void render_summary(const struct run_answers *a, FILE *out);
 
 /* Everything: head, summary, trials, epochs, decisions. */

@@ -77,8 +77,8 @@ static enum err take_record(void *ctx, const struct journal_record *stored)
     return err;
 }
 
-/* What a run is doing that has no recorded end. One whose tuner lives again has
- * not yet journaled that it goes on. */
+/* Status of a run that has no recorded end. One whose tuner lives again has not
+ * yet journaled that it goes on. */
 static void name_status(struct replayed *r, const char *state)
 {
     const char *status = run_status_name(RUN_INTERRUPTED);

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Where state is kept unless --state says otherwise. */
+/* Folder of the state unless --state says otherwise. */
 #define STATE_DEFAULT "./.mltune"
 
 /* A run and what became of it. */
@@ -42,11 +42,10 @@ enum err replay_open(const char *state, char path[FILE_PATH_MAX],
 enum err replay_run(struct journal *j, const char *state, const char *word,
                     struct replayed *out, struct fault *f);
 
-/* What has happened in the run since: records past number *@after, which
- * becomes the last one's, are given to @visit, and those that @r does not have
- * yet are folded into its history; then its status is as it is now. *@changed:
- * there was one. @visit ends it by an error, which is passed on. Errors: as
- * replay_run's. */
+/* Reads on: records past number *@after, which becomes the last one's, are
+ * given to @visit, and those that @r does not have yet are folded into its
+ * history; then its status is as it is now. *@changed: there was one. @visit
+ * ends it by an error, which is passed on. Errors: as replay_run's. */
 enum err replay_more(struct journal *j, const char *state, struct replayed *r,
                      uint64_t *after, journal_record_visit *visit, void *ctx,
                      bool *changed, struct fault *f);

@@ -98,8 +98,7 @@ void source_close(struct source *s)
 
 /* ---- answers ------------------------------------------------------------- */
 
-/* What is wrong with the server itself, or with how much it is asked, may pass.
- */
+/* Faults of the server itself, or of how much it is asked, may pass. */
 static enum err code_of(int status)
 {
     if (status == 404)

@@ -71,7 +71,7 @@ enum err source_get(struct source *s, const char *target, json_t **out,
  * Errors: as source_get's and source_find's. */
 enum err source_runs(struct source *s, json_t **out, struct fault *f);
 
-/* What a server's answer means: the JSON of @body[@len], the caller's, or a
+/* Meaning of a server's answer: the JSON of @body[@len], the caller's, or a
  * refusal. Errors: as source_get's. */
 enum err source_answer(const struct source *s, int status, const char *body,
                        size_t len, json_t **out, struct fault *f);

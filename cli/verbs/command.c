@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Where a run's server is, and what it wants to hear. */
+/* Address of a run's server, and what it wants to hear. */
 struct target {
     char id[RUN_ID_MAX + 1];
     char status[RECORD_NAME_MAX]; /* of one that has ended */

@@ -167,7 +167,7 @@ static int print_owned(char *text)
 
 /* ---- plug-ins ------------------------------------------------------------ */
 
-/* What a walk over the plug-in folders makes. */
+/* Result of a walk over the plug-in folders. */
 struct found {
     struct text *text;
     json_t *list;

@@ -31,7 +31,7 @@ static const char details[] =
     "on: --set cluster.nodes=4, "
     "cluster.workers, memory.limit, snapshot.every.";
 
-/* What may be set: it changes where a run trains, not what. */
+/* Members that may be set: they change where a run trains, not what. */
 static const char *const changeable[] = {"cluster", "memory", "snapshot"};
 
 static bool may_be_set(const char *set)
@@ -95,7 +95,7 @@ static int parse_arguments(struct resume_arguments *a, int argc, char **argv,
     return check_sets(&a->sets);
 }
 
-/* What the journal has of the run. */
+/* The journal's word on the run. */
 struct found {
     char id[RUN_ID_MAX + 1];
     char *config; /* owned: JSON */

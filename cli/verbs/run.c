@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What the command line says beside the configuration. */
+/* Command line's part beside the configuration. */
 struct run_arguments {
     struct option_list sets;
     struct text seed_set, name_set; /* two more of them */

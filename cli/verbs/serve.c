@@ -49,8 +49,8 @@ struct service {
 
 /* ---- what there is ------------------------------------------------------- */
 
-/* Of the machine, or of the container: the same whenever it is asked, so that a
- * service that starts again finds its runs to fit as they did. */
+/* Memory of the machine, or of the container: the same whenever it is asked, so
+ * that a service that starts again finds its runs to fit as they did. */
 static uint64_t memory_of_machine(void)
 {
     uint64_t bytes =

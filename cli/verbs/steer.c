@@ -175,7 +175,7 @@ static int make_body(const struct command *c, const struct operands *operands,
 
 /* ---- the path ------------------------------------------------------------ */
 
-/* What follows the run's path: ":pause", "/branches/7:fork". */
+/* Suffix of the run's path: ":pause", "/branches/7:fork". */
 static int make_suffix(const struct command *c, const struct operands *operands,
                        char *out, size_t size)
 {

@@ -33,7 +33,7 @@ static enum err read_topics(const char *dir, json_t **out, struct fault *f)
             f, err, "%s: not found; expected the model folder of lda", path);
     if (err)
         return err;
-    /* Of many topics it is longer than what json_load takes. */
+    /* The model of many topics is longer than what json_load takes. */
     json = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
     mem_free(text);
     if (json_is_array(json_object_get(json, "topics"))) {

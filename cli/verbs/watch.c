@@ -113,12 +113,12 @@ static enum err on_event(void *ctx, uint64_t id, const char *kind,
     return err == ERR_FORMAT ? ERR_OK : err;
 }
 
-/* What has been said of the server. */
+/* Remarks about the server that were made. */
 struct said {
     bool away, polls;
 };
 
-/* That the server is away, or there again, is said once. */
+/* The server's absence, and its return, are said once. */
 static void say_trouble(struct watching *g, struct said *said)
 {
     struct watch *w = &g->watch;
@@ -145,7 +145,7 @@ static void say_missed(struct follow *w)
     w->missed = 0;
 }
 
-/* Of a run that ended long ago a server has no events; the summary is there. */
+/* A server has no events of a run that ended long ago; the summary is there. */
 static enum err say_none(const struct watching *g, struct fault *f)
 {
     const struct watch *w = &g->watch;
@@ -216,8 +216,8 @@ static enum err answer_from_events(const struct watching *g,
     return err;
 }
 
-/* What is known of the run at its end: its source's word, else its events',
- * else what its server said last. */
+/* Answers about the run at its end: its source's, else from its events, else
+ * the last that its server gave. */
 static void last_answers(struct watching *g, struct run_answers *out)
 {
     struct watch *w = &g->watch;

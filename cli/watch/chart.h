@@ -18,7 +18,7 @@ struct chart {
     const char *x_unit; /* "clock" */
 };
 
-/* What it takes besides the plot: the axis on the left, the one below. */
+/* Columns and rows besides the plot: the axis on the left, the one below. */
 enum { CHART_LEFT = 10, CHART_BELOW = 1 };
 
 /* Dots in a row of a plot that is drawn @width columns wide. */

@@ -111,8 +111,8 @@ static void skip_to(struct follow *w, json_int_t id)
     w->after = true;
 }
 
-/* What the server still has is asked for anew. An older one does not say from
- * where on. */
+/* The records that the server still has are asked for anew. An older server
+ * does not say from where on. */
 static void take_dropped(struct follow *w, const char *data)
 {
     json_t *json = NULL;

@@ -38,7 +38,7 @@ struct follow {
     time_ns away_since, next; /* next: when to look or ask again */
     uint64_t missed;          /* events that the server did not keep */
     uint64_t visited;         /* events that it had */
-    /* Of a server: */
+    /* Where a server is followed: */
     bool all;     /* every record is wanted */
     bool ending;  /* set by the caller: the run is over, what is left is due */
     bool drained; /* ... and all of it has come */
@@ -46,7 +46,7 @@ struct follow {
     bool open, asks; /* asks: what is open is no stream */
     struct client_exchange exchange;
     struct event_reader reader;
-    /* Of a state folder: */
+    /* Where a state folder is: */
     struct journal *journal;
     char state[FILE_PATH_MAX];
     bool looked;
@@ -59,7 +59,7 @@ enum err follow_open(struct follow *w, struct source *source, const char *id,
                      bool all, follow_visit *visit, void *ctx, struct fault *f);
 void follow_close(struct follow *w);
 
-/* What to poll, if anything (returns 0 or 1), and until when. */
+/* The descriptor to poll, if any (returns 0 or 1), and until when. */
 nfds_t follow_poll(const struct follow *w, struct pollfd *out, time_ns *until);
 
 /* Goes on as far as it can. Errors: those of the journal and of @visit;

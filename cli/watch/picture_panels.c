@@ -267,7 +267,7 @@ static void put_trial(struct canvas *c, int x, int y, int end,
     }
 }
 
-/* What a search that is over found. */
+/* The result of a search that is over. */
 static void put_result(struct canvas *c, int x, int y, int end,
                        const json_t *result)
 {
@@ -365,7 +365,7 @@ void part_search(const struct picture *p, struct canvas *c, int x, int y,
 
 /* ---- nodes --------------------------------------------------------------- */
 
-/* What is not there is left out. */
+/* A node's figures; those that are not there are left out. */
 static void put_node(struct canvas *c, int x, int y, int end,
                      const json_t *node)
 {

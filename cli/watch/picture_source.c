@@ -118,7 +118,7 @@ static enum err step_here(struct picture_source *d, json_t **out,
 
 /* ---- all ----------------------------------------------------------------- */
 
-/* What a list's answer says beside its items is of no use here. */
+/* A list's items are kept; the rest of its answer is of no use here. */
 static void keep(struct picture_source *d, json_t *answer)
 {
     const char *list = kinds[d->next].list;

@@ -40,7 +40,7 @@ void picture_source_deinit(struct picture_source *d);
 /* Asks for all of them, or (@run_only) for the first one; a curve of @spans. */
 void picture_source_ask(struct picture_source *d, bool run_only, int spans);
 
-/* What to poll, if anything (returns 0 or 1). */
+/* The descriptor to poll, if any (returns 0 or 1). */
 nfds_t picture_source_poll(const struct picture_source *d, struct pollfd *out);
 
 /* Goes on. ERR_OK: all that were asked for are there and shown. Errors:

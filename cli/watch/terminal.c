@@ -18,11 +18,11 @@
 static const char enter_text[] = "\033[?1049h\033[?25l\033[?7l\033[2J";
 static const char leave_text[] = "\033[0m\033[?7h\033[?25h\033[?1049l";
 
-/* What the handlers need; set while a terminal is taken over. */
+/* Variables of the handlers; set while a terminal is taken over. */
 static volatile sig_atomic_t taken_fd = -1;
 static struct termios as_it_was;
 
-/* What ends a program that does not say otherwise; those that it does say
+/* Signals that end a program unless it says otherwise; those that it does say
  * something about (SIGINT, SIGTERM, SIGHUP) reach its loop. */
 static const int deadly[] = {SIGABRT, SIGBUS,    SIGFPE,  SIGILL,  SIGSEGV,
                              SIGQUIT, SIGXCPU,   SIGSYS,  SIGTRAP, SIGALRM,
@@ -89,7 +89,7 @@ static void on_deadly(int number)
     raise(number);
 }
 
-/* What who started us has ignored stays so. */
+/* A signal that our parent has ignored stays ignored. */
 static void catch_deadly(void)
 {
     struct sigaction act = {.sa_handler = on_deadly};

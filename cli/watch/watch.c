@@ -9,8 +9,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-/* As the dashboard: asked once a second at most, and for no more than a tenth
- * of the time. A state folder costs nobody else anything. */
+/* Pauses between questions, as the dashboard's: one a second at most, for no
+ * more than a tenth of the time. A state folder costs nobody else anything. */
 static const time_ns ASK_LEAST = 1000000000;
 static const time_ns LOOK_LEAST = 250000000;
 static const time_ns ASK_MOST = 60000000000;
@@ -66,7 +66,7 @@ static bool has_ended(const struct watch *w)
     return run && picture_is_over(run);
 }
 
-/* Of a server that ends with its run nobody answers after its last event. */
+/* A server that ends with its run answers nothing after its last event. */
 bool watch_is_over(const struct watch *w)
 {
     time_ns since;

@@ -18,7 +18,7 @@ struct watch {
     int signal_fd;
     int wait_s; /* a server that is away for longer is given up; 0: never */
     bool ascii;
-    /* Of the newest run_finished; "" before, and once it was resumed. */
+    /* From the newest run_finished; "" before, and once it was resumed. */
     char status[RECORD_NAME_MAX], reason[RECORD_NAME_MAX];
     char message[RECORD_TEXT_MAX];
     time_ns ask_at;       /* when its answers may be asked for again */
