@@ -2,6 +2,7 @@
 
 #include "base/json/json.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -319,6 +320,7 @@ void progress_stop(struct progress *p)
 
 void progress_draw(struct progress *p, const struct history *h, double now_s)
 {
+    assert(h && isfinite(now_s));
     if (!p->live || now_s < p->drawn_at_s + PROGRESS_TICK_MS / 1000.0)
         return;
     p->drawn_at_s = now_s;

@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -29,6 +30,7 @@ int table_print(const struct table *t, FILE *out, const char *indent)
 {
     size_t width[TABLE_COLUMNS_MAX] = {0}, rows = t->cells / t->columns;
 
+    assert(t->columns >= 1 && t->columns <= TABLE_COLUMNS_MAX);
     for (size_t i = 0; i < rows * t->columns; i++) {
         size_t n = strlen(t->cell[i]);
 

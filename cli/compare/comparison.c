@@ -58,6 +58,7 @@ struct spread spread_of(double value[], bool above[], size_t n)
 
 enum err comparison_init(struct comparison *c, size_t rows, size_t seeds)
 {
+    assert(rows > 0 && seeds > 0 && seeds <= COMPARISON_SEEDS_MAX);
     memset(c, 0, sizeof(*c));
     c->target_loss = c->target_metric = NAN;
     c->row = mem_calloc(rows, sizeof(*c->row));

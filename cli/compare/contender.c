@@ -262,6 +262,7 @@ enum err contenders_sets(struct contenders *cs, const struct run_config *base,
 {
     enum err err = ERR_OK;
 
+    assert(base && cs->len <= CONTENDERS_MAX);
     for (size_t i = 0; i < cs->len && !err; i++)
         err = sets_of(&cs->item[i], base, f);
     return err;

@@ -318,6 +318,7 @@ enum err run_config_parse(const struct config_env *env, const char *text,
     struct config_parse p = {.env = env, .problems = problems};
     enum err err;
 
+    assert(env->registry && text);
     assert(*folder == '/');
     assert(env->cores >= 1);
     p.c = mem_calloc(1, sizeof(*p.c));

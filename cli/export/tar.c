@@ -1,5 +1,6 @@
 #include "cli/export/tar.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -74,6 +75,7 @@ enum err tar_header(const char *name, uint64_t size, int64_t mtime_s,
     unsigned sum = 0;
     enum err err;
 
+    assert(*name);
     memset(out, 0, TAR_BLOCK);
     err = put_name(out, name);
     if (err)

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "cli/remote/client_tls.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -270,6 +271,7 @@ enum err client_open(const struct client_request *q, struct client_exchange *x,
     struct place to;
     enum err err = parse_url(q->url, &to, f);
 
+    assert(q->url && q->method && q->target[0] == '/');
     *x = (struct client_exchange){.fd = -1};
     if (err)
         return err;
@@ -323,6 +325,7 @@ enum err client_step(struct client_exchange *x, int *status, const char **body,
 {
     enum err err = ERR_OK;
 
+    assert(x->out); /* open */
     while (!err && x->phase != CLIENT_DONE)
         err = advance(x, f);
     if (!err)

@@ -577,6 +577,8 @@ int session_run(const struct session_options *options)
     enum err err;
     int code;
 
+    assert(options->state && options->config && options->tuner);
+    assert(options->registry && options->folder);
     if (!s) {
         console_error("out of memory");
         return EXIT_RUN_FAILED;

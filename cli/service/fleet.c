@@ -111,6 +111,7 @@ enum err fleet_set_job(struct fleet *fleet, struct fleet_run *run,
 {
     enum err err = job_write(fleet->state, run->id, job, f);
 
+    assert(fleet_find(fleet, run->id) == run);
     if (err)
         return err;
     run->managed = true;
@@ -380,6 +381,7 @@ enum err fleet_read_end(struct fleet *fleet, struct fleet_run *run,
     struct taking t = {fleet, run};
     enum err err = follow(fleet, run, f);
 
+    assert(fleet_find(fleet, run->id) == run);
     if (!err)
         err = journal_find_run(fleet->journal, run->id, take_end, &t, f);
     fleet_show(fleet, run);
@@ -405,6 +407,7 @@ static enum err look_for_life(struct fleet *fleet, struct fleet_run *run,
 
 enum err fleet_read(struct fleet *fleet, struct fault *f)
 {
+    assert(fleet->journal);
     int64_t version;
     enum err err = journal_version(fleet->journal, &version, f);
     bool changed = !err && version != fleet->version;
@@ -471,6 +474,8 @@ static void unlist(struct fleet *fleet, struct fleet_run *run)
 enum err fleet_remove(struct fleet *fleet, struct fleet_run *run,
                       struct fault *f)
 {
+    assert(fleet_find(fleet, run->id) == run);
+    assert(!run->alive);
     int64_t newest;
     enum err err = removal_of_run(fleet->state, run->id, &newest, f);
 
@@ -544,6 +549,7 @@ enum err fleet_open(struct fleet *fleet, const char *state, struct view *view,
 {
     enum err err;
 
+    assert(state[0] == '/' && view);
     memset(fleet, 0, sizeof(*fleet));
     snprintf(fleet->state, sizeof(fleet->state), "%s", state);
     fleet->view = view;

@@ -3,6 +3,7 @@
 #include "base/json/json.h"
 #include "base/mem.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,6 +94,7 @@ enum err job_write(const char *state, const char *id, const struct job *job,
     json_t *o;
     enum err err = path_of(state, id, path, f);
 
+    assert(state[0] == '/' && id && job);
     if (err)
         return err;
     snprintf(hash, sizeof(hash), "%016" PRIx64, job->body_hash);

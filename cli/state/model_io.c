@@ -4,6 +4,7 @@
 #include "base/json/json.h"
 #include "base/mem.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -45,6 +46,7 @@ enum err model_write(const char *dir, const struct model_facts *facts,
     json_t *model;
     char *text;
 
+    assert(facts->app && facts->run);
     if (err)
         return err;
     model = model_object(facts);

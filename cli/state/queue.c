@@ -1,5 +1,6 @@
 #include "cli/state/queue.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -82,6 +83,7 @@ size_t queue_next(const struct queue_limits *limits,
     struct share best_share = {0, 0};
     size_t best = SIZE_MAX;
 
+    assert(limits->slots >= 1);
     if (is_full(limits, entry, n))
         return SIZE_MAX;
     for (size_t i = 0; i < n; i++) {

@@ -3,6 +3,8 @@
 #include "tuner/history/journal_io.h"
 #include "tuner/shell/state_io.h"
 
+#include <assert.h>
+
 /* ERR_BUSY: its tuner lives. Its lock is ours meanwhile, so that
  * nobody resumes it. */
 static enum err remove_folder(const char *state, const char *id,
@@ -24,6 +26,7 @@ enum err removal_of_run(const char *state, const char *id, int64_t *newest,
     struct journal *j = NULL;
     enum err err = remove_folder(state, id, f);
 
+    assert(state[0] == '/' && id);
     if (err)
         return err;
     err = journal_open(state, true, JOURNAL_BUSY_MS, &j, f);

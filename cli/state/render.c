@@ -30,13 +30,19 @@ void run_answers_deinit(struct run_answers *a)
     memset(a, 0, sizeof(*a));
 }
 
+/* An answer that is an object; null: it has none. */
 static enum err get(struct source *s, const char *id, const char *rest,
                     json_t **out, struct fault *f)
 {
     char target[RUN_ID_MAX + 64];
+    enum err err;
 
     snprintf(target, sizeof(target), "/api/v1/runs/%s%s", id, rest);
-    return source_get(s, target, out, f);
+    err = source_get(s, target, out, f);
+    if (!err && !json_is_object(*out) && !json_is_null(*out))
+        err =
+            fault_set(f, ERR_FORMAT, "what answers at %s is no mltune", s->url);
+    return err;
 }
 
 static enum err list(struct source *s, const char *id, const char *name,
@@ -217,7 +223,7 @@ void render_head(const json_t *run, FILE *out)
     const char *why = reason_of(run);
     char began[32];
 
-    assert(json_is_object(run));
+    assert(run && out);
     write_time(time_at(run, "/started_at"), began, sizeof(began));
     fprintf(out, "run       %s (%s)\n", text_at(run, "/run"),
             text_at(run, "/name"));
@@ -331,7 +337,7 @@ void render_summary(const struct run_answers *a, FILE *out)
 {
     const json_t *snapshot = json_at(a->run, "/snapshot");
 
-    assert(json_is_object(a->run));
+    assert(a->run && out);
     render_best(a->run, out);
     render_settings(a, out);
     render_time(a->run, out);
@@ -524,6 +530,7 @@ static void render_decisions(const json_t *run, const json_t *decisions,
 
 void render_run(const struct run_answers *a, FILE *out)
 {
+    assert(a->run && a->trials && a->epochs && a->decisions);
     render_head(a->run, out);
     render_summary(a, out);
     render_part(RENDER_TRIALS, "trials", a->trials, NULL, out);
@@ -568,6 +575,7 @@ json_t *render_answers(const struct run_answers *a)
                  json_object_set(o, "decision_list", a->decisions) ||
                  json_object_set(o, "node_list", a->nodes);
 
+    assert(a->run && a->result);
     json_decref(result);
     if (failed) {
         json_decref(o);

@@ -6,6 +6,7 @@
 #include "cli/basics/options.h"
 #include "cli/state/job.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,6 +142,7 @@ enum err replay_run(struct journal *j, const char *state, const char *word,
     struct taking t = {out, f};
     enum err err;
 
+    assert(j && state[0] == '/');
     memset(out, 0, sizeof(*out));
     history_init(&out->history);
     err = journal_find_run(j, word, take_run, &t, f);
@@ -191,6 +193,7 @@ enum err replay_more(struct journal *j, const char *state, struct replayed *r,
     char before[sizeof(r->status)];
     enum err err;
 
+    assert(j && state[0] == '/');
     memcpy(before, r->status, sizeof(before));
     /* Asked before its last records are read, so that none is missed. */
     r->alive = run_folder_alive(state, r->id);

@@ -39,6 +39,7 @@ bool source_service(const char *state, char url[CLIENT_URL_MAX])
 enum err source_open(struct source *s, const char *server, const char *state,
                      struct fault *f)
 {
+    assert(!server || *server);
     memset(s, 0, sizeof(*s));
     history_init(&s->run.history);
     if (server && strlen(server) >= sizeof(s->url))
@@ -147,6 +148,7 @@ enum err source_get(struct source *s, const char *target, json_t **out,
     enum err err = s->url[0] ? get_there(s, target, &status, &json, f)
                              : get_here(s, target, &status, &json, f);
 
+    assert(target[0] == '/');
     return err ? err : judge(status, json, out, f);
 }
 
@@ -157,6 +159,7 @@ enum err source_answer(const struct source *s, int status, const char *body,
     json_t *json = NULL;
     enum err err = json_load(body, len, &json, NULL, &why);
 
+    assert(s->url[0]);
     /* A proxy before the server says in words of its own that it is away. */
     if (err == ERR_FORMAT && status < 300)
         return fault_set(f, err, "what answers at %s is no mltune", s->url);
@@ -172,6 +175,7 @@ enum err source_list(struct source *s, const char *target, const char *name,
     json_t *all = json_array();
     enum err err = all ? ERR_OK : ERR_NOMEM;
 
+    assert(target[0] == '/' && *name);
     do {
         const char *next;
         json_t *json = NULL;

@@ -233,11 +233,13 @@ static int used_of(const struct canvas *c, int y)
 int canvas_row(const struct canvas *c, int y, bool styles, bool color,
                struct text *out)
 {
-    const struct canvas_cell *row = &c->cell[(size_t)y * (size_t)c->width];
+    const struct canvas_cell *row;
     unsigned char style = STYLE_PLAIN;
-    int n = used_of(c, y);
+    int n;
 
     assert(y >= 0 && y < c->height);
+    row = &c->cell[(size_t)y * (size_t)c->width];
+    n = used_of(c, y);
     for (int x = 0; x < n; x++) {
         if (styles && row[x].style != style) {
             style = row[x].style;

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "cli/state/job.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -299,6 +300,8 @@ enum err follow_open(struct follow *w, struct source *source, const char *id,
 {
     enum err err = ERR_OK;
 
+    assert(source && id && visit);
+    assert(source->url[0] || source->view); /* the run was found */
     memset(w, 0, sizeof(*w));
     w->source = source;
     w->visit = visit;

@@ -53,6 +53,7 @@ void picture_source_deinit(struct picture_source *d)
 
 void picture_source_ask(struct picture_source *d, bool run_only, int spans)
 {
+    assert(d->source && (run_only || spans > 0));
     give_up(d);
     d->busy = true;
     d->next = DOCS_RUN;

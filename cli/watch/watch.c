@@ -4,6 +4,7 @@
 #include "cli/basics/console.h"
 #include "cli/watch/terminal.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
@@ -130,6 +131,7 @@ enum err watch_step(struct watch *w, bool run_only, int spans, struct fault *f)
     enum err err = follow_step(&w->follow, f);
     time_ns since;
 
+    assert(run_only || spans > 0);
     if (!err)
         ask_if_due(w, run_only, spans);
     if (!err && w->docs.busy)
@@ -153,6 +155,7 @@ int watch_wait(struct watch *w, struct pollfd more[], nfds_t n, time_ns until)
     time_ns due, now = clock_monotonic();
     int ms;
 
+    assert(w->signal_fd >= 0);
     used += follow_poll(&w->follow, &fds[used], &due);
     until = due < until ? due : until;
     used += picture_source_poll(&w->docs, &fds[used]);
@@ -283,6 +286,7 @@ enum err watch_on_screen(struct watch *w, int *number, bool *left,
     struct screen s = {.watch = w, .keys = isatty(STDIN_FILENO)};
     enum err err;
 
+    assert(w->docs.shown[DOCS_RUN]); /* asked for once */
     s.over_before = picture_is_over(w->docs.shown[DOCS_RUN]);
     err = terminal_start(&s.terminal, STDOUT_FILENO,
                          console_in_color(STDOUT_FILENO), f);
