@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The table "Where is ...?" of docs/architecture.md tells the truth.
+"""The tables "Where is ...?" and "Two ways ..." of docs/architecture.md are true.
 
 Each of its rows names, in its last cells, a file and the functions in it:
 | question | `path/file.c` | `function`, `other` |
@@ -11,7 +11,7 @@ import pathlib
 import re
 import sys
 
-HEADING = re.compile(r"^#+ Where is \.\.\.\?\s*$")
+HEADING = re.compile(r"^#+ (Where is \.\.\.\?|Two ways through the house)\s*$")
 
 
 def rows(text):
