@@ -13,7 +13,7 @@
 /* The checksum of what had @crc (0: nothing) followed by @data[n]. */
 uint32_t crc32c(uint32_t crc, const void *data, size_t n);
 
-/* The same without the processor's instruction (tests compare). */
+/* As crc32c, without the processor's instruction (tests compare). */
 uint32_t crc32c_portable(uint32_t crc, const void *data, size_t n);
 
 #endif

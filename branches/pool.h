@@ -18,7 +18,7 @@
 
 enum { POOL_BLOCK_ALIGN = 64 }; /* a cache line */
 
-/* What every item begins with. `seen` is for recounting (store_check). */
+/* The head of every item. `seen` is for recounting (store_check). */
 struct pool_item {
     union {
         struct {
@@ -68,7 +68,7 @@ void pool_deinit(struct pool *p);
 enum err pool_add_items(struct pool *p, uint32_t item_bytes, size_t *out);
 enum err pool_add_blocks(struct pool *p, uint64_t block_bytes, size_t *out);
 
-/* What one item of @class costs, its block and its count included. */
+/* Bytes of one item of @class, its block and its count included. */
 uint64_t pool_class_bytes(const struct pool *p, size_t class);
 
 /* Has at least @need[c] items of each class c in the pool, used and free

@@ -28,7 +28,7 @@ struct disk_ops; /* base/disk_io.h */
 
 struct snapshot_job;
 
-/* What is to be written: @branch (BRANCH_KEPT, asserted) of @s with the rows
+/* A job that writes @branch (BRANCH_KEPT, asserted) of @s with the rows
  * that its tables have now. Owner's thread; @labels copied. The branch must not
  * be dropped before the job is freed. Cost: its labels and a few words a table.
  * Errors: ERR_NOENT, ERR_NOMEM, ERR_INVAL (a label over SNAPSHOT_BLOB_MAX). */

@@ -75,10 +75,11 @@ bool store_layout_shape(const struct store_layout *layout,
            bytes <= INT64_MAX / 2;
 }
 
-/* What @chunks chunks of a table and the nodes above them cost one version;
- * false on overflow. */
-static bool table_unit_bytes(const struct store *s, const struct table *t,
-                             uint64_t chunks, uint64_t *out)
+/* Bytes that @chunks chunks of a table and the nodes above them cost one
+ * version; false on overflow. */
+static bool table_unit_bytes(const struct store *s,
+                             const struct stored_table *t, uint64_t chunks,
+                             uint64_t *out)
 {
     uint64_t blocks, nodes;
 
@@ -90,7 +91,7 @@ static bool table_unit_bytes(const struct store *s, const struct table *t,
            !__builtin_add_overflow(blocks, nodes, out) && *out <= INT64_MAX / 2;
 }
 
-static void table_deinit(struct table *t)
+static void table_deinit(struct stored_table *t)
 {
     struct map_arrays arrays = {t->map.chunk, t->map.own, t->spare};
 
@@ -98,8 +99,9 @@ static void table_deinit(struct table *t)
     mem_free(t->initial_row);
 }
 
-/* What a table owns beside its chunks. */
-static enum err table_init(struct table *t, const struct store_layout *layout,
+/* Makes what a table owns beside its chunks. */
+static enum err table_init(struct stored_table *t,
+                           const struct store_layout *layout,
                            const struct store_shape *shape)
 {
     struct map_arrays arrays;
@@ -135,7 +137,7 @@ static enum err table_init(struct table *t, const struct store_layout *layout,
 enum err store_add_table(struct store *s, const struct store_layout *layout,
                          store_table *out)
 {
-    struct table t = {.from = {.pool = &s->pool, .node = s->node_class}};
+    struct stored_table t = {.from = {.pool = &s->pool, .node = s->node_class}};
     struct store_shape shape;
     uint64_t bytes;
     enum err err;
@@ -200,7 +202,7 @@ static void work_out(const struct store *s, uint64_t units, uint64_t items[])
     memset(items, 0, s->pool.classes * sizeof(*items));
     items[s->version_class] = units;
     for (size_t i = 0; i < s->tables; i++) {
-        const struct table *t = &s->table[i];
+        const struct stored_table *t = &s->table[i];
 
         items[s->node_class] += units * pages_nodes(t->map.chunks);
         items[t->from.chunk] += units * t->map.chunks + 1; /* and initial */
@@ -336,7 +338,7 @@ void store_free(struct store *s)
 }
 
 /* The chunk that stands for all that nobody has written. */
-static void make_initial_chunk(struct table *t)
+static void make_initial_chunk(struct stored_table *t)
 {
     unsigned char *row;
 
@@ -350,7 +352,7 @@ static void make_initial_chunk(struct table *t)
     }
 }
 
-/* What must be there before the first branch. May be tried again. */
+/* Makes ready for the first branch. May be tried again. */
 static enum err start(struct store *s)
 {
     enum err err = ERR_OK;

@@ -65,7 +65,7 @@ struct store_map {
     uint32_t row_shift; /* rows in a chunk: 1 << row_shift */
 };
 
-/* What the store holds now; bytes are exact (the rounding of a slab to whole
+/* Contents of the store now; bytes are exact (the rounding of a slab to whole
  * pages is left out). Each table's initial chunk, which stands for all chunks
  * that no branch has written, counts as one chunk in use and shared; it lies
  * outside the reservation of branches (reserved_bytes includes it once). */
@@ -106,8 +106,8 @@ bool store_layout_shape(const struct store_layout *layout,
 enum err store_new(uint64_t limit_bytes, struct store **out);
 void store_free(struct store *s);
 
-/* The same with slabs from elsewhere (tests refuse them). @slabs borrowed for
- * the life of the store. */
+/* As store_new, with slabs from elsewhere (tests refuse them). @slabs borrowed
+ * for the life of the store. */
 struct slab_ops;
 enum err store_new_from(uint64_t limit_bytes, const struct slab_ops *slabs,
                         struct store **out);
@@ -196,7 +196,7 @@ uint64_t store_chunk_bytes(const struct store *s, store_table table);
 
 void store_stats(const struct store *s, struct store_stats *out);
 
-/* What branch @id holds; nothing where there is none. Owner only. Cost: its
+/* Bytes that branch @id holds; 0 where there is none. Owner only. Cost: its
  * page tables are read once. */
 struct store_held store_held(const struct store *s, branch_id id);
 

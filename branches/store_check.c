@@ -139,7 +139,7 @@ static void check_tree(struct pool_item *item)
     }
 }
 
-/* What the branches say about their versions. */
+/* Checks what the branches say about their versions. */
 static void check_branches(const struct store *s)
 {
     uint64_t branches = 0, units = 0;
@@ -203,7 +203,7 @@ static bool path_private(const struct version *v, size_t table, uint64_t c)
 
 static void check_map(const struct store *s, size_t table)
 {
-    const struct table *t = &s->table[table];
+    const struct stored_table *t = &s->table[table];
     const struct version *v = s->active->version;
 
     for (uint64_t c = 0; c < t->map.chunks; c++) {

@@ -37,7 +37,7 @@ struct version {
     struct pool_item *root[];        /* [tables]; NULL: nothing written */
 };
 
-struct table {
+struct stored_table {
     struct store_layout layout; /* initial_row points to `initial_row` */
     void *initial_row;          /* owned, or NULL for zeros */
     uint64_t chunk_bytes;       /* rows of a chunk times stride */
@@ -67,7 +67,7 @@ struct store {
     size_t node_class;
     size_t version_class;
 
-    struct table *table; /* owned */
+    struct stored_table *table; /* owned */
     size_t tables, tables_capacity;
 
     uint64_t unit_bytes;  /* one version's worst case */
@@ -106,12 +106,12 @@ enum err map_arrays_new(uint64_t chunks, struct map_arrays *out);
 void map_arrays_free(struct map_arrays *arrays);
 
 /* Every chunk is the initial one. */
-void map_reset(struct table *t);
+void map_reset(struct stored_table *t);
 
 /* No chunk of the active branch is its own any more. Cost: O(tables). */
 void map_disown(struct store *s);
 
-/* What a version record is made and joined with (store.c). */
+/* Version records, made and joined (store.c). */
 struct version *version_new(struct store *s);
 void version_join(struct version *v, enum branch_type type);
 

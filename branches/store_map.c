@@ -53,7 +53,7 @@ static void set_own(struct store_map *map, uint64_t c, bool own)
 
 /* Bits may be set from now on: the array that the last fork put aside has to be
  * clean before the next one. */
-static void will_own(struct store *s, struct table *t)
+static void will_own(struct store *s, struct stored_table *t)
 {
     if (t->spare_dirty)
         memset((void *)t->spare, 0,
@@ -67,7 +67,7 @@ void map_disown(struct store *s)
     if (!s->owns)
         return;
     for (size_t i = 0; i < s->tables; i++) {
-        struct table *t = &s->table[i];
+        struct stored_table *t = &s->table[i];
         _Atomic uint64_t *dirty = t->map.own;
 
         if (!t->owns)
@@ -81,13 +81,13 @@ void map_disown(struct store *s)
     s->owns = false;
 }
 
-static void set_initial(struct table *t, uint64_t first, uint64_t end)
+static void set_initial(struct stored_table *t, uint64_t first, uint64_t end)
 {
     for (uint64_t c = first; c < end; c++)
         set_chunk(&t->map, c, t->initial->bytes);
 }
 
-void map_reset(struct table *t)
+void map_reset(struct stored_table *t)
 {
     set_initial(t, 0, t->map.chunks);
 }
@@ -98,7 +98,7 @@ void map_reset(struct table *t)
  * map is right already, and its flags are 0 since the node is shared. */
 struct refill {
     struct store *store;
-    struct table *table;
+    struct stored_table *table;
     bool writes; /* the branch may write */
 };
 
@@ -231,8 +231,8 @@ static struct version *own_version(struct store *s, struct branch_slot *slot)
 }
 
 /* The chunk at *@at, private to the caller: a copy where it is shared. */
-static struct pool_block *own_chunk(struct store *s, const struct table *t,
-                                    struct pool_item **at)
+static struct pool_block *
+own_chunk(struct store *s, const struct stored_table *t, struct pool_item **at)
 {
     struct pool_block *old = *at ? (struct pool_block *)*at : t->initial;
     struct pool_block *block;
@@ -252,7 +252,7 @@ static struct pool_block *own_chunk(struct store *s, const struct table *t,
 static unsigned char *slot_privatize(struct store *s, struct branch_slot *slot,
                                      store_table table, uint64_t c)
 {
-    struct table *t = &s->table[table];
+    struct stored_table *t = &s->table[table];
     struct pool_block *block;
     struct version *v;
 

@@ -52,6 +52,7 @@ static enum err describe(struct backup *b, const struct branch_entry *entry,
     enum err err = manifest_init(&b->manifest, (uint32_t)shape->tables,
                                  shape->nodes, shape->all_workers);
 
+    assert(entry && entry->type == BRANCH_KEPT);
     if (err)
         return err;
     b->manifest.run = run;
@@ -124,6 +125,7 @@ static enum err write_rows(struct backup *b, uint32_t worker, struct fault *f)
 
 static enum err write_shards(struct backup *b, struct fault *f)
 {
+    assert(b->shards == b->shape->workers);
     for (unsigned i = 0; i < b->shards; i++) {
         uint32_t worker = b->shape->node * b->shape->workers + i;
         struct manifest_part *part = &b->manifest.part[worker];
@@ -189,6 +191,8 @@ static enum err join_node(struct backup *b, uint32_t node, struct fault *f)
     char name[32 + sizeof(MANIFEST_NAME)], path[PATH_BYTES];
     enum err err;
 
+    assert(node < b->shape->nodes);
+    assert(node != b->shape->node);
     snprintf(name, sizeof(name), "node-%u/" MANIFEST_NAME, node);
     err = join_path(path, b->top, name, f);
     if (!err && access(path, F_OK) != 0 && errno == ENOENT)
@@ -213,6 +217,7 @@ static enum err write_whole(const struct backup *b, struct fault *f)
     char whole[PATH_BYTES], path[PATH_BYTES];
     enum err err = join_path(whole, b->dir, MANIFEST_NAME ".whole", f);
 
+    assert(b->top);
     if (!err)
         err = join_path(path, b->top, MANIFEST_NAME, f);
     if (!err)
@@ -227,6 +232,7 @@ static enum err write_whole(const struct backup *b, struct fault *f)
 /* The checkpoint's manifest, if all nodes have written their part. */
 static enum err complete(struct backup *b, struct fault *f)
 {
+    assert(b->top && b->shape->nodes > 1);
     for (uint32_t i = 0; i < b->shape->nodes; i++) {
         enum err err = i == b->shape->node ? ERR_OK : join_node(b, i, f);
 
@@ -279,6 +285,7 @@ static void backup_free(struct backup *b)
 
 static enum err new_jobs(struct backup *b)
 {
+    assert(b->shards > 0);
     b->job = mem_calloc(b->shards, sizeof(*b->job));
     if (!b->job)
         return ERR_NOMEM;
@@ -417,6 +424,7 @@ enum err ps_snapshot_begin(struct mlt_ps *ps, branch_id branch, const char *dir,
     struct backup *b;
     enum err err;
 
+    assert(shape->worker);
     assert(dir);
     if (saving->backup)
         return fault_set(f, ERR_BUSY, "another snapshot is being written");

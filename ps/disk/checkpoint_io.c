@@ -7,6 +7,7 @@
 #include "ps/server/peers.h"
 #include "ps/server/saving.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum { MOVERS_MAX = STORE_TABLES_MAX };
@@ -16,6 +17,7 @@ static enum err begin(struct mlt_ps *ps, const char *dir, struct fault *f)
     branch_id id = forks_next_id(ps);
     enum err err;
 
+    assert(dir);
     ps_snapshot_count(ps);
     if (ps_saving(ps)->checkpoint != BRANCH_NONE)
         return fault_set(f, ERR_BUSY, "another checkpoint is being written");
@@ -39,6 +41,7 @@ int mlt_ps_checkpoint(struct mlt_ps *ps, const char *dir, struct mlt_error *err)
 {
     struct fault f = {0};
 
+    assert(dir);
     if (!ps_shape(ps)->worker)
         ps_misuse("mlt_ps_checkpoint before mlt_ps_start");
     return begin(ps, dir, &f) ? ps_give_error(err, &f) : ERR_OK;
@@ -55,6 +58,7 @@ int mlt_ps_checkpoint_end(struct mlt_ps *ps, struct mlt_error *err)
     branch_id id = ps_saving(ps)->checkpoint;
     enum err code = ps_snapshot_end(ps, NULL, &f);
 
+    assert(id == BRANCH_NONE || ps_has(ps, id));
     if (id != BRANCH_NONE)
         ps_drop(ps, id);
     ps_saving(ps)->checkpoint = BRANCH_NONE;

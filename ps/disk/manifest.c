@@ -51,6 +51,7 @@ void manifest_deinit(struct manifest *m)
 
 void manifest_describe(const struct table *t, struct manifest_table *out)
 {
+    assert(t && out);
     *out = (struct manifest_table){
         .type = t->type,
         .access = t->access,
@@ -68,6 +69,7 @@ void manifest_describe(const struct table *t, struct manifest_table *out)
 bool manifest_same_rows(const struct manifest_table *a,
                         const struct manifest_table *b)
 {
+    assert(a && b);
     return strcmp(a->name, b->name) == 0 && strcmp(a->rule, b->rule) == 0 &&
            a->type == b->type && a->access == b->access &&
            (a->rows == b->rows || a->access == MLT_LOCAL) &&
@@ -88,6 +90,8 @@ void manifest_rows(const struct manifest *m, uint32_t table, uint32_t worker,
     const struct manifest_table *t = &m->table[table];
     struct table as = {.rows = t->rows, .access = t->access};
 
+    assert(table < m->tables);
+    assert(worker < m->workers);
     while ((uint64_t)1 << as.row_shift < t->chunk_rows)
         as.row_shift++;
     as.chunks = (t->rows + t->chunk_rows - 1) >> as.row_shift;
@@ -108,12 +112,14 @@ static void name_file(const struct manifest *m, const char *kind,
 void manifest_file(const struct manifest *m, uint32_t worker,
                    char out[MANIFEST_FILE_MAX])
 {
+    assert(worker < m->workers);
     name_file(m, "shard", worker, out);
 }
 
 void manifest_rows_file(const struct manifest *m, uint32_t worker,
                         char out[MANIFEST_FILE_MAX])
 {
+    assert(worker < m->workers);
     name_file(m, "rows", worker, out);
 }
 
@@ -202,7 +208,7 @@ char *manifest_encode(const struct manifest *m)
 
 /* ---- reading ------------------------------------------------------------- */
 
-/* What is being read, and where: the first fault stays. */
+/* A reading: the object, its place, and the first fault, which stays. */
 struct reader {
     const char *path;
     struct fault *f;
@@ -243,7 +249,7 @@ static const char *text_at(struct reader *r, const json_t *o, const char *where,
     return "";
 }
 
-/* Of exactly @digits lower-case hexadecimal digits. */
+/* A number of exactly @digits lower-case hexadecimal digits. */
 static uint64_t hex_at(struct reader *r, const json_t *o, const char *where,
                        const char *name, int digits)
 {
@@ -280,7 +286,8 @@ static void copy_name(struct reader *r, char *to, const char *from,
         strcpy(to, from);
 }
 
-/* What can be laid out at all, so that later sums do not overflow. */
+/* Whether the table can be laid out at all, so that later sums do not overflow.
+ */
 static bool plausible(const struct manifest_table *t)
 {
     const uint64_t most = (uint64_t)1 << 46;
@@ -412,6 +419,7 @@ enum err manifest_decode(const char *text, size_t len, const char *path,
     json_t *o = NULL;
     char *back;
 
+    assert(text && out);
     r.err = check_end(text, len, path, f);
     if (!r.err)
         r.err = json_load(text, len, &o, NULL, f);
@@ -451,6 +459,7 @@ static bool same_tables(const struct manifest *a, const struct manifest *b)
 enum err manifest_join(struct manifest *into, const struct manifest *from,
                        const char *path, struct fault *f)
 {
+    assert(into != from);
     if (into->run != from->run || into->number != from->number ||
         into->branch != from->branch || into->nodes != from->nodes ||
         into->workers != from->workers || !same_tables(into, from))

@@ -76,7 +76,7 @@ enum err manifest_init(struct manifest *m, uint32_t tables, uint32_t nodes,
 /* Accepts a zeroed one. */
 void manifest_deinit(struct manifest *m);
 
-/* What @t is, as a manifest says it. */
+/* The description of @t in a manifest. */
 void manifest_describe(const struct table *t, struct manifest_table *out);
 
 /* Whether rows of the one can be taken for rows of the other: how many, their
@@ -96,7 +96,7 @@ void manifest_rows(const struct manifest *m, uint32_t table, uint32_t worker,
 /* Name of a part's file, from the checkpoint's folder on. */
 void manifest_file(const struct manifest *m, uint32_t worker,
                    char out[MANIFEST_FILE_MAX]);
-/* The same of the rows of its numbers: there is one if any table is placed. */
+/* The file of the rows of its numbers: there is one if any table is placed. */
 bool manifest_placed(const struct manifest *m);
 void manifest_rows_file(const struct manifest *m, uint32_t worker,
                         char out[MANIFEST_FILE_MAX]);

@@ -6,6 +6,7 @@
 #include "ps/server/peers.h"
 #include "ps/server/rows.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -27,6 +28,7 @@ static enum err table_path(char path[PATH_BYTES], const char *dir,
 {
     int n = snprintf(path, PATH_BYTES, "%s/%s.npy", dir, t->name);
 
+    assert(dir);
     if (n >= PATH_BYTES)
         return fault_set(f, ERR_INVAL, "%.80s...: path is too long", dir);
     return ERR_OK;
@@ -46,7 +48,7 @@ static enum err write_row(const struct mlt_ps *ps, branch_id branch,
                      ps_shape(ps)->table[table].value_bytes, f);
 }
 
-/* Of several nodes each writes its rows into the file that all share. */
+/* Each of several nodes writes its rows into the file that all share. */
 static enum err write_part(const struct mlt_ps *ps, branch_id branch,
                            mlt_table table, FILE *file, const char *path,
                            uint64_t *bytes, struct fault *f)
@@ -125,6 +127,7 @@ enum err ps_save(struct mlt_ps *ps, branch_id branch, const char *dir,
 {
     uint64_t sum = 0;
 
+    assert(dir);
     if (!ps_has(ps, branch))
         return fault_set(f, ERR_NOENT, "save: there is no branch %u", branch);
     for (mlt_table t = 0; t < ps_shape(ps)->tables; t++) {
@@ -198,6 +201,7 @@ enum err ps_load(struct mlt_ps *ps, const char *dir, struct fault *f)
 {
     const struct branch_entry *active = forks_find(ps, ps_active(ps));
 
+    assert(dir);
     if (!active || active->type == BRANCH_KEPT)
         return fault_set(f, ERR_INVAL,
                          "load: the active branch cannot be written");

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "branches/crc32c.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -44,6 +45,7 @@ uint64_t numbering_bytes(const struct manifest *m, uint32_t worker)
 {
     uint64_t first, count, bytes = 0;
 
+    assert(worker < m->workers);
     for (uint32_t i = 0; i < m->tables; i++) {
         if (!m->table[i].placed)
             continue;
@@ -58,6 +60,7 @@ void numbering_put(const struct manifest *m, const struct table *table,
 {
     uint64_t first, count;
 
+    assert(worker < m->workers);
     for (uint32_t i = 0; i < m->tables; i++) {
         if (!m->table[i].placed)
             continue;
@@ -92,6 +95,7 @@ enum err numbering_take(struct numbering *n, const struct manifest *m,
     uint64_t first, count;
     enum err err = ERR_OK;
 
+    assert(worker < m->workers);
     if (len != numbering_bytes(m, worker))
         return fault_set(f, ERR_FORMAT,
                          "%s: %zu bytes, but the manifest's tables take "

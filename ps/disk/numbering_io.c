@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "branches/crc32c.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -16,6 +17,7 @@ enum err numbering_store(struct manifest *m, const struct table *table,
     unsigned char *bytes = mem_alloc(n + 1);
     enum err err;
 
+    assert(worker < m->workers);
     if (!bytes)
         return fault_set(f, ERR_NOMEM, "write %s: out of memory", path);
     numbering_put(m, table, worker, bytes);

@@ -174,7 +174,7 @@ static enum err check_seal(const struct restore *r, uint32_t worker,
                      path, snapshot_seal(file), r->manifest.part[worker].seal);
 }
 
-/* What is done with a file that is open. */
+/* A use of a file that is open. */
 typedef enum err use_file(struct restore *r, struct snapshot_file *file,
                           struct fault *f);
 
@@ -185,6 +185,7 @@ static enum err with_file(struct restore *r, uint32_t worker, use_file *use,
     char path[PATH_BYTES];
     enum err err = part_path(r, worker, path, f);
 
+    assert(worker < r->manifest.workers);
     if (!err)
         err = snapshot_open(path, NULL, &file, f);
     if (err)
@@ -310,6 +311,7 @@ static unsigned char *local_row(const struct ps_shape *shape, branch_id id,
     const struct table *table = &shape->table[t];
     uint64_t in_chunk = row & (((uint64_t)1 << table->row_shift) - 1);
 
+    assert(worker < shape->workers);
     return store_chunk_write(shape->worker[worker].store, id, t,
                              row >> table->row_shift) +
            in_chunk * table->row_bytes;
@@ -402,6 +404,7 @@ static enum err plan_local(struct restore *r, uint32_t t, struct fault *f)
     const struct table *is = &r->shape->table[t];
     uint64_t bytes = was->rows * was->row_bytes;
 
+    assert(r->shape->table[t].access == MLT_LOCAL);
     if (was->rows == is->rows) {
         r->own[t] = r->manifest.workers == r->shape->all_workers;
         if (r->own[t] || (is->flags & MLT_ALIKE))
@@ -548,6 +551,7 @@ static enum err restore(struct mlt_ps *ps, branch_id id, const char *dir,
                         .all = all};
     enum err err;
 
+    assert(dir);
     if (ps_has(ps, id))
         return fault_set(f, ERR_EXIST, "restore: branch %u is there already",
                          id);

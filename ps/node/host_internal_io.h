@@ -15,7 +15,7 @@
 enum { HOST_LINE_BYTES = 64 };
 
 /* One worker's side of a clock; nobody else touches it while a slice runs. */
-struct lane {
+struct host_lane {
     _Alignas(HOST_LINE_BYTES) struct host *host;
     double sum; /* reported in the present clock */
     uint64_t samples;
@@ -34,7 +34,7 @@ struct host {
     bool uses_staleness; /* the consistency model does */
     bool evaluate;
     unsigned workers, nodes;
-    struct lane *lane; /* [workers] */
+    struct host_lane *lane; /* [workers] */
     struct slice *slice;
     struct live_read *glance;
 

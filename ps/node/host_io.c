@@ -25,6 +25,7 @@ enum err host_take_error(int code, const struct mlt_error *e, const char *what,
 {
     enum err err = code > 0 && code < ERR_COUNT ? (enum err)code : ERR_APP;
 
+    assert(code != ERR_OK);
     if (e->text[0])
         return fault_set(f, err, "%s", e->text);
     return fault_set(f, err, "%s: %s", what, err_text(err));
@@ -74,15 +75,16 @@ static uint64_t resident_bytes(void)
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* What is left for the parameter server of the configured limit, of which each
- * node has its part; 0: unlimited,
- * the parameter server then sees itself what the machine has left. */
+/* Bytes that are left for the parameter server of the configured limit, of
+ * which each node has its part; 0: unlimited, the parameter server then sees
+ * itself what the machine has left. */
 static enum err memory_left(const json_t *config, unsigned nodes,
                             uint64_t data_bytes, uint64_t *out, struct fault *f)
 {
     const json_t *limit = json_at(config, "/memory/limit");
     uint64_t bytes = 0;
 
+    assert(nodes > 0);
     if (limit && !json_is_null(limit) && !json_to_bytes(limit, &bytes))
         return fault_set(f, ERR_INVAL, "/memory/limit: expected a size");
     bytes /= nodes;
@@ -124,6 +126,7 @@ static enum err new_ps(struct host *h, const struct host_config *c,
     struct mlt_error e = {0};
     int code;
 
+    assert(h->nodes > 0);
     opt.workers = h->workers;
     opt.memory_limit = memory;
     opt.consistency = text_at(c->config, "/ps/consistency", "bsp");
@@ -285,6 +288,7 @@ static enum err new_lanes(struct host *h, struct fault *f)
 {
     size_t bytes = h->workers * sizeof(*h->lane);
 
+    assert(h->workers > 0);
     h->lane = mem_aligned(HOST_LINE_BYTES, bytes);
     if (h->lane) {
         memset(h->lane, 0, bytes);
@@ -329,6 +333,7 @@ enum err host_open(const struct host_config *config, struct host **out,
     struct fault own = {0};
     enum err err;
 
+    assert(out);
     assert(config->app && config->folder);
     if (!h)
         return fault_set(f, ERR_NOMEM, "host: %s", err_text(ERR_NOMEM));

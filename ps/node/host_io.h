@@ -50,7 +50,7 @@ struct host_config {
                            * validation data; NULL: trains */
 };
 
-/* What is known once it is open; borrowed from the host. */
+/* Facts that are known once it is open; borrowed from the host. */
 struct host_facts {
     const struct mlt_app_ops *app;
     struct mlt_app_info info;
@@ -76,8 +76,8 @@ void host_close(struct host *h);
 const struct host_facts *host_facts(const struct host *h);
 struct mlt_ps *host_ps(const struct host *h);
 
-/* What reads rows while a slice runs: to be begun while one does, to be ended
- * before the next one begins. */
+/* The reader of rows while a slice runs: to be begun while one does, to be
+ * ended before the next one begins. */
 struct live_read *host_glance(const struct host *h);
 
 /* Names of the tunables that can act in this run, a new array; NULL when out of
@@ -105,7 +105,7 @@ struct host_slice {
     uint64_t count, report_every;
 };
 
-/* What a slice came to. */
+/* The result of a slice. */
 struct host_result {
     uint64_t clocks;
     double switch_s;

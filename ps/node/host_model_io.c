@@ -31,7 +31,7 @@ static json_t *table_list(const struct mlt_ps *ps)
     return list;
 }
 
-/* What the application adds to model.json; {} where it adds nothing. */
+/* The application's part of model.json; {} where it adds nothing. */
 static enum err save_app(struct host *h, const char *dir, json_t **out,
                          struct fault *f)
 {
@@ -72,6 +72,7 @@ enum err host_save(struct host *h, branch_id branch, const char *dir,
     json_t *app = NULL, *tables;
     enum err err;
 
+    assert(dir && data);
     err = folder_ensure(dir, FOLDER_SHARED, f);
     if (!err)
         err = ps_save(h->ps, branch, dir, bytes, f);

@@ -1,5 +1,5 @@
-/* What a host says of itself once it is open: the tunables that can act, and
- * its tables. */
+/* Facts that a host tells the tuner once it is open: the tunables that can act,
+ * and its tables. */
 #include "base/json/json.h"
 #include "base/proto/table_info.h"
 #include "ps/node/host_internal_io.h"

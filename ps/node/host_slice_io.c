@@ -10,7 +10,7 @@
 
 void mlt_report(struct mlt_worker *w, double sum, uint64_t samples)
 {
-    struct lane *l = ps_worker_user(w);
+    struct host_lane *l = ps_worker_user(w);
 
     if (!l) /* driven by a program of its own: nobody listens */
         return;
@@ -21,7 +21,7 @@ void mlt_report(struct mlt_worker *w, double sum, uint64_t samples)
 double mlt_tunable(const struct mlt_worker *w, const char *name,
                    double fallback)
 {
-    const struct lane *l = ps_worker_user(w);
+    const struct host_lane *l = ps_worker_user(w);
 
     return l ? node_setting_own(&l->host->setting, name, fallback) : fallback;
 }
@@ -38,7 +38,7 @@ static void take_counters(const struct mlt_worker *w, struct slice_tick *tick)
 }
 
 /* This worker's share of the branch's next clock, for the application. */
-static void fill_ctx(struct host *h, struct lane *l, unsigned index,
+static void fill_ctx(struct host *h, struct host_lane *l, unsigned index,
                      const struct order_clock *clock, struct mlt_clock_ctx *ctx)
 {
     const struct order *o = &h->facts.order;
@@ -77,7 +77,7 @@ static uint64_t known_part(const struct order *o,
 
 /* One clock of one worker. Every worker moves a cursor of its own, all of them
  * alike. */
-static int run_clock(struct host *h, struct mlt_worker *w, struct lane *l)
+static int run_clock(struct host *h, struct mlt_worker *w, struct host_lane *l)
 {
     const struct order *o = &h->facts.order;
     struct cursor *cursor = mlt_row(w, h->cursor, 0);
@@ -155,6 +155,7 @@ static enum err make_room(struct host *h)
 {
     uint64_t need = order_share_max(&h->facts.order, h->setting.batch_size);
 
+    assert(h->setting.batch_size > 0);
     if (h->facts.order.kind != MLT_ORDER_SAMPLES ||
         h->type == MLT_CLOCK_TESTING)
         return ERR_OK;
@@ -198,6 +199,8 @@ enum err host_slice_begin(struct host *h, const struct host_slice *s,
                           struct fault *f)
 {
     enum err err;
+
+    assert(s->setting);
 
     assert(s->type == BRANCH_TRAINING || s->type == BRANCH_PROBE ||
            s->type == BRANCH_TESTING);
@@ -276,6 +279,7 @@ enum err host_slice_end(struct host *h, struct host_result *out,
     int code = ps_run_end(h->ps);
     time_ns spent = clock_monotonic() - h->turn_ns;
 
+    assert(out);
     if (slice_windows(h->slice))
         spent -= slice_ended_ns(h->slice) - slice_began_ns(h->slice);
     *out = (struct host_result){

@@ -35,6 +35,7 @@ enum err live_read_open(unsigned workers, struct live_read **out,
     struct live_read *g = mem_aligned(LINE_BYTES, sizeof(*g));
     size_t bytes = workers * sizeof(*g->lane);
 
+    assert(workers > 0);
     if (!g)
         return fault_set(f, ERR_NOMEM, "workers: %s", err_text(ERR_NOMEM));
     memset(g, 0, sizeof(*g));

@@ -45,6 +45,8 @@ static enum err ring_grow(void **items, size_t *room, size_t size, size_t first,
     size_t old = *room;
     char *base;
 
+    assert(*room == 0 || first < *room);
+    assert(len <= *room);
     if (mem_grow(items, room, size, need) != 0)
         return ERR_NOMEM;
     base = *items;
@@ -99,6 +101,7 @@ static struct entry *queue_at(const struct node *n, size_t i)
 
 static void queue_shift(struct node *n)
 {
+    assert(n->queue_len > 0);
     msg_deinit(&queue_at(n, 0)->msg);
     n->queue_first = (n->queue_first + 1) % n->queue_room;
     n->queue_len--;
@@ -118,6 +121,7 @@ static size_t queue_find(const struct node *n, op_id op)
 {
     size_t i = 0;
 
+    assert(op > 0);
     while (queue_at(n, i)->msg.op != op)
         i++;
     return i;
@@ -130,6 +134,7 @@ static void say_failed(struct node *n, op_id op, branch_id branch,
 {
     struct msg *m = push_out(n, MSG_FAILED, op);
 
+    assert(op > 0);
     assert(f->code != ERR_OK);
     m->failed.branch = branch;
     m->failed.code = f->code;
@@ -343,6 +348,7 @@ static enum err take_request(struct node *n, struct msg *m)
     struct node_setting *setting = NULL;
     struct fault f = {0};
 
+    assert(m->kind != MSG_CONFIG);
     if (reserve_out(n, 2) || node_ledger_reserve(&n->ledger) ||
         ring_grow((void **)&n->queue, &n->queue_room, sizeof(*n->queue),
                   n->queue_first, n->queue_len, n->queue_len + 1) ||
@@ -407,8 +413,8 @@ static enum err take_cut(struct node *n, op_id op, op_id target)
     return ERR_OK;
 }
 
-/* What waits is dropped unanswered: the tuner has no more questions. What is
- * being carried out ends as the shell makes it. */
+/* Operations that wait are dropped unanswered: the tuner has no more questions.
+ * The one that is being carried out ends as the shell makes it. */
 static enum err take_stop(struct node *n, op_id op)
 {
     struct node_result none = {0};
@@ -428,6 +434,7 @@ enum err node_receive(struct node *n, struct msg *m, struct fault *f)
 {
     enum err err = ERR_OK;
 
+    assert(m);
     switch (n->phase == NODE_STOPPED ? MSG_BEAT : m->kind) {
     case MSG_CONFIG:
         err = take_config(n, m);
@@ -592,7 +599,7 @@ bool node_cut_due(struct node *n)
     return due;
 }
 
-/* What the result changes in the branches. */
+/* Enters in the branches what the result changes. */
 static void conclude(struct node *n, const struct msg *m,
                      const struct node_result *r)
 {
@@ -666,6 +673,7 @@ static void finish_in_turn(struct node *n, op_id op, struct node_result *r)
 
 void node_finish(struct node *n, op_id op, struct node_result *r)
 {
+    assert(r);
     assert(op > 0);
     if (n->read_op == op)
         finish_read(n, r);
@@ -680,6 +688,7 @@ enum err node_loaded(struct node *n, struct node_model *model)
     struct entry *e = queue_at(n, 0);
     struct msg *m;
 
+    assert(model->branches_max > 0);
     assert(n->running && e->msg.kind == MSG_CONFIG);
     if (node_ledger_reserve(&n->ledger))
         return ERR_NOMEM;
@@ -700,6 +709,7 @@ enum err node_loaded(struct node *n, struct node_model *model)
 
 void node_load_failed(struct node *n, const struct fault *fault)
 {
+    assert(fault->code != ERR_OK);
     assert(n->running && queue_at(n, 0)->msg.kind == MSG_CONFIG);
     say_failed(n, queue_at(n, 0)->msg.op, BRANCH_NONE, fault);
     queue_shift(n);
@@ -738,6 +748,7 @@ enum err node_report(struct node *n, const struct progress_window *windows,
 
 void node_beat(struct node *n, const struct msg_beat *beat)
 {
+    assert(beat);
     if (n->out_len >= NODE_BEATS_WAIT_MAX || n->phase == NODE_STOPPED ||
         reserve_out(n, 1))
         return;
@@ -750,6 +761,7 @@ enum err node_new(const struct msg_hello *hello, struct node **out)
 {
     struct node *n = mem_calloc(1, sizeof(*n));
 
+    assert(hello && out);
     if (!n)
         return ERR_NOMEM;
     if (reserve_out(n, 1)) {

@@ -48,7 +48,7 @@ enum node_phase {
     NODE_STOPPED /* nothing more is taken in or out but what waits */
 };
 
-/* What is known once the application is loaded. */
+/* Facts that are known once the application is loaded. */
 struct node_model {
     struct msg_ready ready; /* transferred to node_loaded */
     unsigned branches_max;  /* complete branches that fit, branch 0 included */
@@ -68,14 +68,14 @@ struct node_task {
                                          * has clocks or takes increments */
 };
 
-/* What a slice sent to other nodes, and how fresh what it read was: reads whose
- * staleness is known, and its mean; 0 without any. */
+/* Bytes that a slice sent to other nodes, and how fresh the rows were that it
+ * read: reads whose staleness is known, and its mean; 0 without any. */
 struct node_wire {
     uint64_t bytes, reads;
     double staleness;
 };
 
-/* What came of one. */
+/* The result of an operation. */
 struct node_result {
     struct fault fault;    /* code ERR_OK: carried out */
     bool broken;           /* a slice that failed in its midst */

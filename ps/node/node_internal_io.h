@@ -37,7 +37,7 @@ struct node_server {
     struct node_link link;
     struct node *node;
     struct host *host;
-    struct job job;
+    struct node_job job;
     struct errand errand;
     op_id slice;        /* that runs; 0: none */
     uint32_t reported;  /* windows of it */

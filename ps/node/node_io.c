@@ -91,8 +91,8 @@ static void receive_some(struct node_server *s)
     }
 }
 
-/* What cannot be encoded (rows that are too long for a message) is answered as
- * failed instead. */
+/* An answer that cannot be encoded (rows too long for a message) becomes
+ * `failed`. */
 static enum err encode(const struct msg *m, char **text, size_t *len)
 {
     struct msg instead = {.kind = MSG_FAILED, .op = m->op};
@@ -300,6 +300,7 @@ enum node_end node_serve(const struct node_options *options, int *signal,
     struct fault own = {0};
     struct node_server s = {.o = options, .job.fd = -1, .fault = f ? f : &own};
 
+    assert(options && signal);
     soften_parent_death();
     if (set_up(&s) != ERR_OK) {
         s.over = true;

@@ -6,7 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum err job_open(struct job *j, struct fault *f)
+enum err job_open(struct node_job *j, struct fault *f)
 {
     memset(j, 0, sizeof(*j));
     j->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -14,7 +14,7 @@ enum err job_open(struct job *j, struct fault *f)
                      : ERR_OK;
 }
 
-void job_close(struct job *j)
+void job_close(struct node_job *j)
 {
     assert(!j->running);
     if (j->fd >= 0)
@@ -24,7 +24,7 @@ void job_close(struct job *j)
 
 static void *job_main(void *arg)
 {
-    struct job *j = arg;
+    struct node_job *j = arg;
     uint64_t one = 1;
     ssize_t n;
 
@@ -35,7 +35,8 @@ static void *job_main(void *arg)
     return NULL;
 }
 
-enum err job_start(struct job *j, job_work *work, void *arg, struct fault *f)
+enum err job_start(struct node_job *j, job_work *work, void *arg,
+                   struct fault *f)
 {
     int errnum;
 
@@ -49,7 +50,7 @@ enum err job_start(struct job *j, job_work *work, void *arg, struct fault *f)
     return ERR_OK;
 }
 
-void job_end(struct job *j)
+void job_end(struct node_job *j)
 {
     uint64_t count;
     ssize_t n;

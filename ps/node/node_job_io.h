@@ -14,7 +14,7 @@
 
 typedef void job_work(void *arg);
 
-struct job {
+struct node_job {
     pthread_t thread;
     int fd; /* readable once the work is done; -1: not open */
     bool running;
@@ -23,16 +23,17 @@ struct job {
 };
 
 /* Errors: ERR_IO. */
-enum err job_open(struct job *j, struct fault *f);
+enum err job_open(struct node_job *j, struct fault *f);
 
 /* No work may be running. Accepts one that is not open. */
-void job_close(struct job *j);
+void job_close(struct node_job *j);
 
 /* Calls @work(@arg) in a new thread. Errors: ERR_IO with the reason; then it
  * was not called. */
-enum err job_start(struct job *j, job_work *work, void *arg, struct fault *f);
+enum err job_start(struct node_job *j, job_work *work, void *arg,
+                   struct fault *f);
 
 /* Waits for the work; what it wrote can be read after. */
-void job_end(struct job *j);
+void job_end(struct node_job *j);
 
 #endif

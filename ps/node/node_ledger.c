@@ -26,12 +26,14 @@ struct node_branch *node_ledger_live(const struct node_ledger *l, branch_id id,
 
 void node_ledger_take(struct node_ledger *l, uint32_t group)
 {
+    assert(group < l->groups);
     if (l->group[group].refs++ == 0)
         l->units++;
 }
 
 void node_ledger_give(struct node_ledger *l, uint32_t group)
 {
+    assert(group < l->groups);
     assert(l->group[group].refs > 0);
     if (--l->group[group].refs == 0)
         l->units--;
@@ -61,6 +63,8 @@ enum err node_ledger_reserve(struct node_ledger *l)
 void node_ledger_add(struct node_ledger *l, branch_id id, enum branch_type type,
                      uint32_t group, struct node_setting *setting)
 {
+    assert(l->branches < l->branches_room);
+    assert(group < l->groups);
     l->branch[l->branches++] = (struct node_branch){
         .id = id, .type = type, .group = group, .setting = setting};
     node_ledger_take(l, group);
@@ -69,6 +73,7 @@ void node_ledger_add(struct node_ledger *l, branch_id id, enum branch_type type,
 
 void node_ledger_end(struct node_ledger *l, struct node_branch *b)
 {
+    assert(b >= l->branch && b < l->branch + l->branches);
     if (b->freed)
         return;
     b->freed = true;
@@ -78,6 +83,7 @@ void node_ledger_end(struct node_ledger *l, struct node_branch *b)
 
 void node_ledger_remove(struct node_ledger *l, struct node_branch *b)
 {
+    assert(b >= l->branch && b < l->branch + l->branches);
     node_ledger_end(l, b);
     mem_free(b->setting);
     *b = l->branch[--l->branches];
@@ -106,6 +112,7 @@ enum err node_ledger_check_room(const struct node_ledger *l, branch_id id,
 
 bool node_ledger_shares(const struct node_branch *parent, enum branch_type type)
 {
+    assert(parent);
     return type == BRANCH_KEPT && parent->type == BRANCH_KEPT;
 }
 

@@ -5,6 +5,7 @@
 
 #include <zmq.h>
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -68,6 +69,7 @@ enum err node_link_open(struct node_link *l, const char *endpoint,
 {
     enum err err;
 
+    assert(endpoint);
     memset(l, 0, sizeof(*l));
     l->deadline = clock_monotonic() + (time_ns)LINK_FIRST_S * NS;
     err = connect_all(l, endpoint, node, f);
@@ -153,6 +155,7 @@ enum err node_link_receive(struct node_link *l, char **text, size_t *len)
     bool several;
     zmq_msg_t part;
 
+    assert(l->dealer && text && len);
     zmq_msg_init(&part);
     err = take_parts(l, &part, &several);
     if (!err && several)
@@ -176,6 +179,7 @@ enum err node_link_send(struct node_link *l, const char *text, size_t len)
 {
     int n;
 
+    assert(l->dealer);
     do
         n = zmq_send(l->dealer, text, len, ZMQ_DONTWAIT);
     while (n < 0 && errno == EINTR);

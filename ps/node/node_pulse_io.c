@@ -1,5 +1,6 @@
 #include "ps/node/node_pulse_io.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 enum {
@@ -75,6 +76,7 @@ void pulse_look(struct pulse *p, const struct mlt_ps *ps)
 void pulse_windows(struct pulse *p, const struct progress_window windows[],
                    uint32_t count)
 {
+    assert(count > 0);
     for (uint32_t i = 0; i < count; i++) {
         p->beat.seconds += windows[i].seconds;
         p->beat.wait_s += windows[i].wait_s;
@@ -89,6 +91,7 @@ void pulse_slice(struct pulse *p, struct mlt_ps *ps, struct node_wire *out)
     struct staleness seen;
     int64_t sum;
 
+    assert(out);
     ps_traffic(ps, &traffic);
     ps_staleness(ps, &seen);
     out->bytes = traffic.bytes_sent - p->bytes;

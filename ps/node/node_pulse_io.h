@@ -1,6 +1,6 @@
-/* What a node tells about itself once a second, and at the end of a slice:
- * memory of the store and of its branches, time of its slices, what went to
- * other nodes, how fresh what its workers read was.
+/* The pulse: numbers that a node tells about itself once a second, and at the
+ * end of a slice: memory of the store and of its branches, time of its slices,
+ * what went to other nodes, how fresh what its workers read was.
  *
  * Memory is looked at when no worker runs, at most once in half a second and
  * with at most a hundredth of the time. One owner thread.
@@ -29,7 +29,7 @@ void pulse_look(struct pulse *p, const struct mlt_ps *ps);
 void pulse_windows(struct pulse *p, const struct progress_window windows[],
                    uint32_t count);
 
-/* What a slice that has ended sent and read. */
+/* Counts what a slice that has ended sent and read. */
 void pulse_slice(struct pulse *p, struct mlt_ps *ps, struct node_wire *out);
 
 /* A beat, but for the members that the link and the node know. @ps NULL: it

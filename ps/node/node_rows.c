@@ -3,12 +3,13 @@
 #include "base/json/json.h"
 #include "base/mem.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* Bytes that a number takes in a message, with its comma, at least. */
 enum { READ_BYTES = sizeof("0.0,") - 1, ADDED_BYTES = sizeof("0,") - 1 };
 
-/* What no message can hold takes no memory, whatever is asked for. */
+/* Rows that no message can hold take no memory, whatever is asked for. */
 static enum err check_size(const struct msg_rows *m, const struct ps_rows *r,
                            struct fault *f)
 {
@@ -29,6 +30,7 @@ enum err node_rows_find(const struct mlt_ps *ps, const struct msg_rows *m,
     struct ps_table_info info;
     mlt_table t;
 
+    assert(out);
     if (ps_table_find(ps, m->table, &t) != ERR_OK)
         return fault_set(f, ERR_NOENT, "there is no table %s", m->table);
     info = ps_table_info(ps, t);
@@ -55,6 +57,7 @@ enum err node_rows_find(const struct mlt_ps *ps, const struct msg_rows *m,
 
 double *node_rows_alloc(const struct ps_rows *r)
 {
+    assert(r->values > 0);
     return mem_calloc((size_t)r->count * r->values, sizeof(double));
 }
 
@@ -134,6 +137,7 @@ static enum err take_increments(const struct msg_rows *m,
                                 const struct ps_rows *r, double values[],
                                 struct fault *f)
 {
+    assert(m->increment);
     for (uint32_t i = 0; i < m->count; i++) {
         const json_t *row = json_array_get(m->increment, i);
 
@@ -155,6 +159,7 @@ enum err node_rows_carry_out(struct mlt_ps *ps, const struct msg_rows *m,
     double *values = NULL;
     enum err err = node_rows_find(ps, m, &r, f);
 
+    assert(data);
     if (err)
         return err;
     values = node_rows_alloc(&r);

@@ -39,6 +39,7 @@ static enum err set_own(struct node_setting *s, const char *name,
 {
     unsigned i = find_own(s, name);
 
+    assert(s->owns <= PROTO_TUNABLES_MAX);
     if (!json_is_number(value)) /* a category; the interface has numbers only */
         return ERR_OK;
     if (i == PROTO_TUNABLES_MAX || strlen(name) > PROTO_NAME_MAX)
@@ -103,8 +104,8 @@ static bool is_known(const char *name)
     return is_listed(known, name);
 }
 
-/* What is searched though nobody has it: a value that is taken and read by
- * none. */
+/* A tunable that is searched though nobody has it: its value is taken, and read
+ * by none. */
 static enum err add_free(struct node_setting *s, const char *name,
                          const char *const app[], struct fault *f)
 {
@@ -127,6 +128,7 @@ enum err node_setting_init(struct node_setting *s, const json_t *tunables,
     const char *name;
     enum err err = ERR_OK;
 
+    assert(s);
     *s = (struct node_setting){.learning_rate = 0.01, .batch_size = 64};
     json_object_foreach((json_t *)tunables, name, spec)
     {
@@ -149,6 +151,7 @@ enum err node_setting_read(const struct node_setting *base,
     const char *name;
     enum err err = ERR_OK;
 
+    assert(base && out);
     *out = *base;
     json_object_foreach((json_t *)values, name, value)
     {
@@ -163,6 +166,7 @@ double node_setting_own(const struct node_setting *s, const char *name,
 {
     unsigned i;
 
+    assert(name);
     for (i = 0; i < s->owns; i++)
         if (strcmp(s->own[i].name, name) == 0)
             return s->own[i].value;

@@ -1,4 +1,4 @@
-/* What a node carries out: loading and saving, slices, snapshots, rows. */
+/* Work that a node carries out: loading and saving, slices, snapshots, rows. */
 #include "ps/node/node_internal_io.h"
 
 #include "base/json/json.h"
@@ -78,6 +78,7 @@ static void start_errand(struct node_server *s, const struct msg *m)
     struct errand *e = &s->errand;
     enum err err = ERR_OK;
 
+    assert(!s->job.running);
     *e = (struct errand){.kind = m->kind, .op = m->op, .host = s->host};
     if (m->kind == MSG_CONFIG)
         err = prepare_load(s, &m->config, &e->result.fault);
@@ -127,6 +128,7 @@ static enum err tell_ready(struct node_server *s)
                                .tunables = x->app->tunables};
     enum err err;
 
+    assert(s->host);
     model.ready = ready_of(s->host, tunables);
     model.ready.tables = host_tables(s->host);
     err = tunables && model.ready.tables ? node_loaded(s->node, &model)
@@ -166,6 +168,7 @@ void node_errand_done(struct node_server *s)
 {
     struct errand *e = &s->errand;
 
+    assert(s->job.running);
     job_end(&s->job);
     if (e->kind == MSG_SAVE) /* what the run has come to, before its end */
         node_beat_now(s);
@@ -183,6 +186,7 @@ enum err node_report_windows(struct node_server *s)
     const struct progress_window *windows;
     enum err err;
 
+    assert(host_slice_windows(s->host) >= s->reported);
     if (more == 0)
         return ERR_OK;
     windows = host_slice_window(s->host, s->reported);
@@ -202,6 +206,7 @@ static void begin_slice(struct node_server *s, const struct node_task *task)
     struct node_result r = {0};
     op_id op = task->msg->op;
 
+    assert(!s->slice);
     if (host_slice_begin(s->host, &slice, &r.fault) != ERR_OK) {
         if (r.fault.code == ERR_NODE)
             node_end_with(s, NODE_END_FAILED, ERR_NODE, r.fault.text);
@@ -222,6 +227,7 @@ void node_slice_done(struct node_server *s)
     struct host_result result;
     op_id op = s->slice;
 
+    assert(s->slice);
     host_slice_end(s->host, &result, &r.fault);
     node_glance_done(s);
     r.broken = r.fault.code != ERR_OK;
@@ -244,8 +250,7 @@ void node_slice_done(struct node_server *s)
 
 /* ---- snapshots ----------------------------------------------------------- */
 
-/* What is written is a fork of our own, so that the branch may be freed
- * meanwhile. */
+/* A fork of our own is written, so that the branch may be freed meanwhile. */
 
 static void begin_snapshot(struct node_server *s, const struct msg *m)
 {
@@ -253,6 +258,7 @@ static void begin_snapshot(struct node_server *s, const struct msg *m)
     struct node_result r = {0};
     enum err err;
 
+    assert(!s->snapshot);
     ps_snapshot_count(ps);
     err = ps_fork(ps, NODE_OWN_BRANCH, m->snapshot.branch, BRANCH_KEPT);
     if (err) {
@@ -277,6 +283,7 @@ void node_snapshot_done(struct node_server *s)
     struct node_result r = {0};
     op_id op = s->snapshot;
 
+    assert(s->snapshot);
     ps_snapshot_end(host_ps(s->host), &r.bytes, &r.fault);
     s->snapshot = 0;
     s->snapshot_over = true;

@@ -123,6 +123,7 @@ uint64_t order_share_max(const struct order *o, uint64_t batch)
 {
     uint64_t clock = o->samples;
 
+    assert(batch > 0);
     if (o->parts)
         clock = (o->samples - 1) / o->parts + 1;
     else if (batch <= o->samples / o->workers)

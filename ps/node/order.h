@@ -17,7 +17,7 @@
 
 enum { ORDER_WHOLE_MAX_BITS = 53 }; /* of numbers held in a double */
 
-/* What is fixed when the application is loaded. */
+/* An order, fixed when the application is loaded. */
 struct order {
     enum mlt_order kind;
     uint64_t samples;            /* training samples an epoch, >= 1 */
@@ -43,9 +43,9 @@ struct order_clock {
     uint64_t part;         /* MLT_ORDER_PARTS */
 };
 
-/* What the application told, checked. Errors: ERR_APP with what is wrong (no
- * samples, no parts where the order is one of parts, more parts than samples,
- * too many samples). */
+/* Takes what the application told, checked. Errors: ERR_APP with what is wrong
+ * (no samples, no parts where the order is one of parts, more parts than
+ * samples, too many samples). */
 enum err order_init(struct order *o, const struct mlt_app_info *info,
                     unsigned workers, uint64_t seed, struct fault *f);
 

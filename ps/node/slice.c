@@ -11,7 +11,7 @@ enum { LINE_BYTES = 64 };
 /* In `started`. */
 enum { CUT = 1, HELD = 2, SHIFT = 2, ONE_CLOCK = 1 << SHIFT };
 
-/* What one worker adds to one window. */
+/* One worker's part of one window. */
 struct part {
     double sum;
     uint64_t samples;
@@ -196,7 +196,7 @@ static void medians_add(struct medians *m, int64_t x)
     m->next = (m->next + 1) % SLICE_MEDIAN_CLOCKS;
 }
 
-/* What of a clock's work is a stall. */
+/* Time of a clock's work that is a stall. */
 static uint64_t stall_of(struct medians *m, int64_t work_ns)
 {
     int64_t median = m->n ? m->sorted[m->n / 2] : 0;
@@ -330,6 +330,7 @@ void slice_leave(struct slice *s, unsigned worker)
 {
     uint64_t ran = s->lane[worker].started;
 
+    assert(worker < s->workers);
     if (ran % s->every)
         close_window(s, (uint32_t)(ran / s->every), ran % s->every);
 }

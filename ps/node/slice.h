@@ -39,7 +39,7 @@ enum {
 
 struct slice;
 
-/* What one worker says about a clock that it has ended. The totals run since
+/* One worker's report of a clock that it has ended. The totals run since
  * any beginning. */
 struct slice_tick {
     int64_t now_ns;

@@ -112,8 +112,8 @@ static int by_loss(const void *a, const void *b)
     return (x->row > y->row) - (x->row < y->row);
 }
 
-/* Of the nodes with room left, the one that touches the row most; where even,
- * the one with most room. */
+/* The node that touches the row most of those with room left; where even, the
+ * one with most room. */
 static uint32_t choose(const struct access *a, uint64_t row,
                        const uint64_t left[])
 {

@@ -7,8 +7,8 @@
 
 enum { CONTROL = 0 }; /* the node that asks all others */
 
-/* What is known of a slice: of the one that runs, and of the one after it. */
-struct prefetch_list {
+/* Facts known of a slice: of the one that runs, and of the one after it. */
+struct slice_facts {
     bool cut;  /* node 0: somebody wants it */
     bool hold; /* is to be held here */
     bool end;  /* ends after `clocks` */
@@ -16,7 +16,7 @@ struct prefetch_list {
     enum err failed;
 };
 
-/* What a node has said, and is still to be told. */
+/* A node: what it has said, and is still to be told. */
 struct peer {
     bool hold_due, held, end_due, fail_due;
 };
@@ -24,7 +24,7 @@ struct peer {
 struct agreement {
     uint32_t node, nodes;
     uint64_t slice;
-    struct prefetch_list now, next;
+    struct slice_facts now, next;
     bool cut_said, cut_due; /* to node 0 */
     bool held_said, held_due;
     uint64_t held_clocks;
@@ -76,7 +76,7 @@ void agreement_begin(struct agreement *a, uint64_t slice)
     assert(slice == a->slice + 1);
     a->slice = slice;
     a->now = a->next;
-    a->next = (struct prefetch_list){0};
+    a->next = (struct slice_facts){0};
     a->cut_said = a->cut_due = false;
     a->held_said = a->held_due = a->end_taken = false;
     a->missing = 0;
@@ -134,7 +134,7 @@ static enum err take_held(struct agreement *a, const struct frame *f,
     return ERR_OK;
 }
 
-static enum err take(struct agreement *a, struct prefetch_list *k,
+static enum err take(struct agreement *a, struct slice_facts *k,
                      const struct frame *f, struct fault *fault)
 {
     if ((f->kind == FRAME_HOLD || f->kind == FRAME_END) && f->from != CONTROL)

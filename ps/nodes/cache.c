@@ -79,7 +79,7 @@ static enum err init_table(struct cache *c, uint32_t index)
     return t->versions && !t->version ? ERR_NOMEM : ERR_OK;
 }
 
-/* What the worker notes of the versions that it reads. */
+/* Versions that the worker notes when it reads. */
 static enum err init_basis(const struct cache *c, struct cache_worker *w)
 {
     w->read = mem_calloc(c->opt.tables, sizeof(*w->read));
@@ -155,6 +155,7 @@ enum err cache_new(const struct cache_options *opt, struct cache **out)
     struct cache *c;
     enum err err;
 
+    assert(opt->consistency && opt->table);
     if (opt->nodes < 1 || opt->nodes > SHARD_NODES_MAX || opt->workers < 1 ||
         opt->tables < 1 || opt->node >= opt->nodes)
         return ERR_INVAL;
@@ -199,8 +200,8 @@ int64_t cache_clock(const struct cache *c, uint32_t worker, uint32_t table)
 
 /* ---- slices -------------------------------------------------------------- */
 
-/* What was under way belongs to the slice before: answers that still come are
- * not taken. */
+/* Reads that were under way belong to the slice before: answers that still come
+ * are not taken. */
 void cache_enter_slice(struct cache *c, uint64_t slice)
 {
     assert(slice > c->slice);
@@ -314,7 +315,7 @@ static void ask(struct cache *c, uint32_t worker, uint32_t table, uint64_t row,
     c->stats.asked++;
 }
 
-/* What the worker adds is computed on the last that it read before: while it
+/* The worker's updates are computed on the last that it read before: while it
  * has added nothing since the clock began, or since a part of the sum left
  * early, a newer version takes the place of an older one. */
 static void note_version(const struct cache *c, uint32_t worker, uint32_t table,
@@ -402,16 +403,18 @@ void cache_end_clock(struct cache *c, uint32_t worker, uint32_t table,
     w->sending = c->opt.nodes;
     count_clock(c, w, table);
     for (uint32_t i = 0; i < c->opt.nodes; i++)
-        w->cursor[i] = (struct cursor){.busy = true};
+        w->cursor[i] = (struct cache_cursor){.busy = true};
 }
 
 bool cache_sent(const struct cache *c, uint32_t worker)
 {
+    assert(worker < c->opt.workers);
     return c->worker[worker].sending == 0;
 }
 
 bool cache_may_go_on(const struct cache *c, uint32_t worker)
 {
+    assert(worker < c->opt.workers);
     return cache_sent(c, worker) &&
            (!c->opt.consistency->barrier || all_applied(c, &c->worker[worker]));
 }

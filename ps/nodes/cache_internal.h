@@ -19,7 +19,7 @@ struct cache_table {
 };
 
 /* A worker's way through its updates of one shard, and to its drain. */
-struct cursor {
+struct cache_cursor {
     bool busy;
     bool drain_due;
     uint32_t table;
@@ -33,8 +33,8 @@ struct cache_worker {
     int64_t all, *extra; /* clocks; extra[tables] */
     uint32_t ends;       /* what clock it is ending: a table's, or all */
     double seconds;
-    uint32_t sending;      /* cursors that are busy */
-    struct cursor *cursor; /* [nodes] */
+    uint32_t sending;            /* cursors that are busy */
+    struct cache_cursor *cursor; /* [nodes] */
     /* Where the next search for rows that leave early begins: the table,
      * [nodes]; in each table the row, [nodes * tables]. */
     uint32_t *early_table;
@@ -80,7 +80,7 @@ struct cache {
     struct staleness seen;
 };
 
-/* What was under way is given up; the shards have said nothing yet. */
+/* Gives up the reads that were under way; the shards have said nothing yet. */
 void cache_enter_slice(struct cache *c, uint64_t slice);
 
 static inline void cache_forget_read(struct cache_worker *w, uint32_t table)

@@ -112,7 +112,7 @@ enum err cache_step(struct cache *c, const struct frame *f, struct fault *fault)
 
 /* The next row of the worker's table that is @node's and was not sent. */
 static bool next_update(const struct cache *c, uint32_t worker, uint32_t node,
-                        struct cursor *at)
+                        struct cache_cursor *at)
 {
     const struct update *update = &c->opt.update[worker][at->table];
     uint64_t first, count;
@@ -163,7 +163,7 @@ void cache_begin_sums(const struct cache *c, uint32_t worker, uint32_t table,
 static size_t send_updates(struct cache *c, uint32_t worker, uint32_t node,
                            unsigned char *bytes, size_t room)
 {
-    struct cursor *at = &c->worker[worker].cursor[node];
+    struct cache_cursor *at = &c->worker[worker].cursor[node];
     struct frame_writer w;
 
     cache_begin_sums(c, worker, at->table,
@@ -215,7 +215,7 @@ static size_t send_of_worker(struct cache *c, uint32_t worker, uint32_t node,
                              unsigned char *bytes, size_t room)
 {
     struct cache_worker *w = &c->worker[worker];
-    struct cursor *at = &w->cursor[node];
+    struct cache_cursor *at = &w->cursor[node];
 
     for (; at->table < c->opt.tables; at->table++, at->walking = false)
         if (c->table[at->table].shared && ends(w, at->table) &&
@@ -289,6 +289,7 @@ size_t cache_next(struct cache *c, uint32_t node, unsigned char *bytes,
 
 bool cache_has_next(const struct cache *c, uint32_t node)
 {
+    assert(node < c->opt.nodes);
     if (c->node[node].wants)
         return true;
     for (uint32_t i = 0; i < c->opt.workers; i++)

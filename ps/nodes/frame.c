@@ -285,6 +285,7 @@ void *frame_add_place(struct frame_writer *w, uint64_t row, uint32_t version)
 
 size_t frame_end(struct frame_writer *w)
 {
+    assert(w->len <= w->room);
     if (w->count_at)
         bytes_put32(w->bytes + w->count_at, w->count);
     bytes_put32(w->bytes + AT_LENGTH, (uint32_t)w->len);
@@ -384,6 +385,7 @@ enum err frame_decode(const unsigned char *bytes, size_t n, struct frame *out,
     enum err err = check_header(bytes, n, fault);
     size_t at = FRAME_HEADER_BYTES;
 
+    assert(bytes && out);
     if (err)
         return err;
     f.kind = bytes[AT_KIND];

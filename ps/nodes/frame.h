@@ -59,7 +59,7 @@ enum frame_kind {
     FRAME_KIND_COUNT
 };
 
-/* What the records carry behind the row's number. */
+/* Values that the records carry behind the row's number. */
 enum frame_values {
     FRAME_NOTHING,
     FRAME_F32,
@@ -146,7 +146,7 @@ bool frame_add(struct frame_writer *w, uint64_t row, const void *values);
 /* Whether there is room for one more. */
 bool frame_fits(const struct frame_writer *w);
 
-/* The same as frame_add for a frame with FRAME_VERSIONS. */
+/* As frame_add, for a frame with FRAME_VERSIONS. */
 bool frame_add_version(struct frame_writer *w, uint64_t row, uint32_t version,
                        const void *values);
 
@@ -183,8 +183,9 @@ uint32_t frame_row_version(const struct frame *f, uint32_t i);
 /* Its values, FRAME_F16 as f32: @out[width]. */
 void frame_row_values(const struct frame *f, uint32_t i, void *out);
 
-/* The same without copying: where they lie in the frame's bytes or, where that
- * is no place for the type (FRAME_F16, an odd address), in @scratch[width]. */
+/* As above without copying: the place where they lie in the frame's bytes or,
+ * where that is no place for the type (FRAME_F16, an odd address), in
+ * @scratch[width]. */
 const void *frame_row_place(const struct frame *f, uint32_t i, void *scratch);
 
 #endif

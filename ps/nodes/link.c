@@ -91,6 +91,7 @@ size_t link_ack(struct link *l, unsigned char *bytes, size_t room)
     struct frame f = {.kind = FRAME_ACK, .through = l->got};
     struct frame_writer w;
 
+    assert(bytes);
     frame_begin(&w, &f, bytes, room);
     frame_end(&w);
     frame_stamp(bytes, l->self, l->run, ACKS + ++l->acks_sent);

@@ -91,7 +91,7 @@ size_t manager_frame_bytes(const struct manager *m)
     return n > (double)m->frame_min ? (size_t)n : m->frame_min;
 }
 
-/* What may be in the bucket when a whole frame comes. */
+/* Bytes that may be in the bucket when a whole frame comes. */
 static double level_for_frame(const struct manager *m)
 {
     return m->queue - ACKS_BYTES - (double)manager_cost(manager_frame_bytes(m));
@@ -174,6 +174,7 @@ void manager_peer_init(struct manager_peer *p, uint32_t window_max,
 
 void manager_peer_allow(struct manager_peer *p, int64_t queue_ns)
 {
+    assert(queue_ns >= 0);
     p->queue_ns = queue_ns;
 }
 

@@ -70,7 +70,7 @@ int64_t manager_queue_ns(const struct manager *m);
 /* Room of the next frame: frame_max, less where the queue is small. */
 size_t manager_frame_bytes(const struct manager *m);
 
-/* What a frame of @n bytes costs: with the headers of TCP over Ethernet and of
+/* Bytes that a frame of @n costs: with the headers of TCP over Ethernet and of
  * ZeroMQ. */
 size_t manager_cost(size_t n);
 
@@ -92,7 +92,7 @@ void manager_charge_ack(struct manager *m, size_t n, int64_t now);
  * and asks nobody, so that the bucket may run over by that much. */
 void manager_charge_received(struct manager *m, size_t n, int64_t now);
 
-/* Who is to send next, if both have something. */
+/* The side that is to send next, if both have something. */
 enum manager_stream manager_turn(const struct manager *m);
 
 /* @waits: has a frame ready and finds no room. */

@@ -10,6 +10,8 @@
 void placement_init(struct placement *p, uint32_t node, uint32_t nodes,
                     uint32_t workers, uint64_t rows)
 {
+    assert(node < nodes);
+    assert(workers > 0);
     *p = (struct placement){
         .node = node, .nodes = nodes, .workers = workers, .rows = rows};
 }
@@ -31,6 +33,7 @@ uint64_t placement_bytes(uint64_t rows, uint32_t nodes)
     uint64_t row = 2 * sizeof(uint32_t)                   /* number, row_at */
                    + sizeof(uint32_t) + sizeof(uint64_t); /* touches, place */
 
+    assert(nodes > 0);
     return rows * row + access_bytes(rows, nodes) + access_place_bytes(rows);
 }
 
@@ -82,6 +85,7 @@ size_t placement_next(const struct placement *p, uint32_t table, uint64_t *from,
         .kind = FRAME_EXPECT, .values = FRAME_I32, .table = table, .width = 1};
     struct frame_writer w;
 
+    assert(bytes && from);
     frame_begin(&w, &f, bytes, room);
     for (; p->touches && *from < p->rows; ++*from)
         if (p->touches[*from] && !frame_add(&w, *from, &p->touches[*from]))

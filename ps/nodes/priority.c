@@ -97,7 +97,9 @@ static void swap(struct candidate *a, struct candidate *b)
     *b = c;
 }
 
-/* Those before the middle one, it, the others; returns its place. */
+/* Orders them as those before the middle one, it, the others; returns its
+ * place.
+ */
 static size_t part(struct candidate c[], size_t n)
 {
     size_t kept = 0;

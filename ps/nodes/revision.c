@@ -15,7 +15,7 @@ struct row {
     uint32_t newest; /* snapshot, or NONE */
 };
 
-/* What a row's sum was at an earlier version. */
+/* A row's sum as it was at an earlier version. */
 struct snapshot {
     uint32_t version, held;
     uint32_t older; /* of the same row; of a free one the next free, or NONE */

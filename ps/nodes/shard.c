@@ -32,6 +32,7 @@ uint64_t shard_layout(const struct table table[], uint32_t tables)
 {
     uint64_t hash = tables;
 
+    assert(table);
     for (uint32_t i = 0; i < tables; i++) {
         const struct table *t = &table[i];
 
@@ -182,6 +183,7 @@ enum err shard_new(const struct shard_options *opt, struct shard **out)
     struct shard *s;
     enum err err;
 
+    assert(opt->consistency && opt->table && opt->rows);
     if (opt->nodes < 1 || opt->nodes > SHARD_NODES_MAX || opt->workers < 1 ||
         opt->tables < 1 || opt->node >= opt->nodes ||
         opt->control >= opt->nodes || opt->workers > UINT32_MAX / opt->nodes)
@@ -461,6 +463,7 @@ bool shard_has_next(struct shard *s, uint32_t node)
     uint32_t index;
     int64_t holds;
 
+    assert(node < s->opt.nodes);
     return (control && (s->dones || s->drained_due)) || n->any_clock_due ||
            table_with_due(s, n) < s->opt.tables ||
            find_answer(s, n, &index, &holds);

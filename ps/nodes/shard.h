@@ -82,8 +82,8 @@ struct shard_rows {
     /* Copies the values of a row to @out, which may lie on any byte. */
     void (*read)(void *self, uint32_t table, uint64_t row, void *out);
 
-    /* Of a table whose rule revises: rule_gradient_sum of a row, borrowed until
-     * the next apply. */
+    /* For a table whose rule revises: rule_gradient_sum of a row, borrowed
+     * until the next apply. */
     const float *(*gradients)(void *self, uint32_t table, uint64_t row);
 };
 
@@ -140,7 +140,8 @@ size_t shard_next_early(struct shard *s, uint32_t node, enum priority p,
 /* The least room for a frame: the widest table's row. */
 size_t shard_frame_bytes(const struct shard *s);
 
-/* What the others must agree with: to be sent first (FRAME_HELLO). */
+/* A number of the tables' layout, which all nodes must agree on: to be sent
+ * first (FRAME_HELLO). */
 uint64_t shard_layout(const struct table table[], uint32_t tables);
 
 /* Rows first .. first + count - 1 of a shared table are node @node's. */

@@ -47,7 +47,8 @@ struct shard_done {
     uint32_t code;
 };
 
-/* What a node is still to be sent, and what it has. */
+/* A node's account: rows and clocks that it is still to be sent, and those that
+ * it has. */
 struct shard_node {
     struct shard_read *read; /* [reads] in order of arrival */
     uint32_t reads, reads_room;

@@ -1,4 +1,4 @@
-/* What a shard does with each frame. */
+/* Steps of a shard: each frame that comes, checked and carried out. */
 #include "base/mem.h"
 #include "ps/nodes/shard.h"
 #include "ps/nodes/shard_internal.h"
@@ -146,7 +146,7 @@ static void move_clocks(struct shard *s, uint32_t table)
 
 /* ---- what workers send --------------------------------------------------- */
 
-/* What all frames of workers have in common. */
+/* Checks that all frames of workers have in common. */
 static enum err check_worker(const struct shard *s, const struct frame *f,
                              struct fault *fault)
 {

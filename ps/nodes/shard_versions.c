@@ -70,9 +70,9 @@ void shard_versions_seen(struct shard *s, uint32_t table, size_t n,
         seen[i] = revision_sum(t->revision, row[i] - t->first, version[i]);
 }
 
-/* What a worker adds in a clock is computed on rows that its node had since the
- * worker's last clock ended. So nobody at the node computes any more on a row
- * that was replaced before all of its workers last ended one. */
+/* A worker's updates of a clock are computed on rows that its node had since
+ * the worker's last clock ended. So nobody at the node computes any more on a
+ * row that was replaced before all of its workers last ended one. */
 static void release(struct shard *s, uint32_t node, uint32_t table)
 {
     uint64_t through = s->node[node].row_frames;

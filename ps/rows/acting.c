@@ -54,8 +54,8 @@ enum acting_reason acting_why_not(const struct acting_run *run,
             why = conditions[i].why_not(run);
             any_app = conditions[i].any_app;
         }
-    /* What the run lacks comes before the application, whose update rule and
-     * clocks come after. */
+    /* A part that the run lacks comes before the application, whose update rule
+     * and clocks come after. */
     if (!any_app && !in_app && (why == ACTING || why > ACTING_APP))
         why = ACTING_APP;
     return why;

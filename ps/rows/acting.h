@@ -16,7 +16,7 @@
 
 #include <stdbool.h>
 
-/* What is known of a run. What is not known is true: no reason not to act. */
+/* Facts of a run. One that is not known is true: no reason not to act. */
 struct acting_run {
     unsigned nodes;
     unsigned workers;        /* over all nodes */

@@ -106,6 +106,7 @@ void consistency_rank(struct worker_status worker[], unsigned workers)
 {
     int64_t fastest = INT64_MIN;
 
+    assert(workers > 0);
     for (unsigned i = 0; i < workers; i++)
         if (worker[i].clock > fastest)
             fastest = worker[i].clock;
@@ -120,6 +121,7 @@ const struct consistency_ops *consistency_at(size_t i)
 
 const struct consistency_ops *consistency_find(const char *name)
 {
+    assert(name);
     for (size_t i = 0; i < MODELS; i++)
         if (strcmp(models[i].name, name) == 0)
             return &models[i];

@@ -52,8 +52,8 @@ struct consistency_ops {
      * moved. Once true it stays true until the reader's own clock moves. */
     bool (*may_read)(const struct consistency_view *v);
 
-    /* What holds() says is true of the updates of all workers: staleness is
-     * bounded. Else it only says how long a copy is good. */
+    /* holds() speaks of the updates of all workers: staleness is bounded. Else
+     * it only says how long a copy is good. */
     bool bounds;
 
     /* A copy taken now holds every update of clocks below holds(v); a copy may

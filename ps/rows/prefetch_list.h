@@ -67,7 +67,7 @@ void prefetch_list_deinit(struct prefetch_list *k);
 enum err prefetch_list_add(struct prefetch_list *k, uint64_t part,
                            uint64_t row);
 
-/* What a fetched row is marked with, and one that is asked for. */
+/* The mark of a fetched row, and of one that is asked for. */
 static inline int64_t prefetch_list_fetched(int64_t clock)
 {
     return -2 * clock;

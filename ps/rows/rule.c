@@ -466,6 +466,7 @@ const struct rule_ops *rule_at(size_t i)
 
 const struct rule_ops *rule_find(const char *name)
 {
+    assert(name);
     for (size_t i = 0; i < RULES; i++)
         if (strcmp(rules[i].name, name) == 0)
             return &rules[i];

@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a rule is applied with; f32 because the kernels compute in f32. */
+/* Rates that a rule is applied with; f32 because the kernels compute in f32. */
 struct rule_params {
     float learning_rate; /* >= 0 */
     float momentum;      /* 0 <= m < 1 */
@@ -69,14 +69,14 @@ enum { RULE_ROW_BATCH = 64 }; /* rows a caller hands over at a time */
  * about the learning rate for any gradient well above 1e-8. */
 #define RULE_EPSILON 1e-16f
 
-/* What the papers propose. */
+/* Constants as the papers propose them. */
 #define RULE_RMSPROP_DECAY 0.9f
 #define RULE_ADADELTA_DECAY 0.95f
 #define RULE_ADADELTA_EPSILON 1e-6f
 #define RULE_ADAM_DECAY_1 0.9f
 #define RULE_ADAM_DECAY_2 0.999f
 
-/* Of a row of a rule that revises: the sum of all its gradients, [width]. */
+/* The sum of all gradients of a row whose rule revises: [width]. */
 static inline const float *rule_gradient_sum(const void *row, uint32_t width,
                                              unsigned slots)
 {

@@ -105,6 +105,7 @@ enum err table_init(struct table *out, const struct mlt_table_options *opt,
     struct table t = {0};
     enum err err;
 
+    assert(opt && out);
     if (opt->size != sizeof(*opt))
         return fault_set(f, ERR_VERSION,
                          "table options of %zu bytes, expected %zu: built "

@@ -94,6 +94,7 @@ const void *update_sum(enum mlt_type type, uint32_t width,
 /* Starts one word early; the first call moves on. */
 void update_walk_init(struct update_walk *walk, uint64_t first, uint64_t end)
 {
+    assert(first <= end);
     walk->first = first;
     walk->end = end;
     walk->word = (first >> 6) - 1;

@@ -2,6 +2,7 @@
 
 #include "ps/server/core.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* Rows on their way to the rule. */
@@ -36,6 +37,7 @@ void apply_own_part(struct mlt_worker *w, mlt_table table)
     struct pending p;
     uint64_t row;
 
+    assert(v->updates);
     for (unsigned i = 0; i < ps->shape.workers; i++)
         buffer[i] = &ps->shape.worker[i].view[table].update;
     pending_init(&p, ps, v->table);
@@ -72,6 +74,7 @@ void apply_everywhere(struct mlt_worker *w, mlt_table table)
     const struct table *t = mine->table;
     struct pending p;
 
+    assert(mine->updates);
     pending_init(&p, ps, t);
     p.batch.seen = p.seen;
     for (unsigned i = 0; i < ps->shape.workers; i++) {

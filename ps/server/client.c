@@ -1,4 +1,4 @@
-/* What an application calls in a worker's thread. */
+/* Calls of an application in a worker's thread. */
 #include "base/mem.h"
 #include "ps/server/apply.h"
 #include "ps/server/clock.h"

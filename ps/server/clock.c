@@ -21,7 +21,7 @@ static void for_ending_tables(struct mlt_worker *w, mlt_table table,
             step(w, t);
 }
 
-/* What a table's new clock begins with: no updates, no read granted. */
+/* A table's new clock begins without updates, and with no read granted. */
 static void begin_clock(struct mlt_worker *w, mlt_table table)
 {
     struct view *v = &w->view[table];
@@ -123,6 +123,7 @@ static void end_early(struct mlt_worker *w, mlt_table table)
     const struct mlt_ps *ps = w->ps;
     struct view *v = &w->view[table];
 
+    assert(v->own_clock);
     if (v->ended)
         ps_misuse("table %s: its clock was ended twice before mlt_clock",
                   v->table->name);
@@ -293,6 +294,7 @@ static bool may_read(struct mlt_worker *w, struct view *v)
 
 int clock_wait_read(struct mlt_worker *w, struct view *v)
 {
+    assert(v->asked < 0);
     for (;;) {
         uint32_t ticket = runtime_ticket(w->ps);
 

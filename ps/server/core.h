@@ -31,7 +31,7 @@ struct mlt_ps {
     struct peers *peers;          /* owned; NULL: one node, or not open yet */
     struct ps_cut cut;
 
-    /* What acts in the next run. */
+    /* Rates that act in the next run. */
     struct rule_params params;
     unsigned staleness;
     double bandwidth_mbps; /* 0: no budget */

@@ -17,6 +17,7 @@ const struct branch_entry *forks_find(const struct mlt_ps *ps, branch_id id)
 
 void forks_count_clocks(struct mlt_ps *ps, uint64_t clocks)
 {
+    assert(ps->active != BRANCH_NONE);
     for (size_t i = 0; i < ps->branches; i++)
         if (ps->branch[i].id == ps->active)
             ps->branch[i].clocks += clocks;
@@ -86,6 +87,7 @@ static void refresh_maps(struct mlt_ps *ps)
 
 void forks_drop_in_first(struct mlt_ps *ps, unsigned shards, branch_id id)
 {
+    assert(shards <= ps->shape.workers);
     for (unsigned i = 0; i < shards; i++) {
         enum err err = store_drop(ps->shape.worker[i].store, id);
 
@@ -104,6 +106,7 @@ enum err forks_reserve(struct mlt_ps *ps)
 
 void forks_add(struct mlt_ps *ps, const struct branch_entry *entry)
 {
+    assert(!forks_find(ps, entry->id));
     assert(ps->branches < ps->branches_room);
     ps->branch[ps->branches++] = *entry;
     if (entry->id >= ps->next_id)
@@ -145,6 +148,7 @@ enum err ps_prepare(struct mlt_ps *ps, unsigned branches)
 {
     enum err err = ERR_OK;
 
+    assert(branches > 0);
     assert_between_runs(ps);
     for (unsigned i = 0; i < ps->shape.workers && !err; i++)
         err = store_prepare(ps->shape.worker[i].store, branches);
@@ -196,6 +200,7 @@ int mlt_ps_fork(struct mlt_ps *ps, uint32_t parent, uint32_t *child)
     branch_id id = forks_next_id(ps);
     enum err err = ps_fork(ps, id, parent, BRANCH_TRAINING);
 
+    assert(child);
     if (!err)
         *child = id;
     return (int)err;
@@ -210,6 +215,7 @@ int mlt_ps_clocks(const struct mlt_ps *ps, uint32_t branch, uint64_t *out)
 {
     const struct branch_entry *entry = forks_find(ps, branch);
 
+    assert(out);
     if (!entry)
         return ERR_NOENT;
     *out = entry->clocks;
@@ -223,6 +229,7 @@ int mlt_ps_switch(struct mlt_ps *ps, uint32_t branch)
 
 void ps_stats(const struct mlt_ps *ps, struct store_stats *out)
 {
+    assert(out);
     memset(out, 0, sizeof(*out));
     for (unsigned i = 0; i < ps->shape.workers; i++) {
         struct store_stats s;
@@ -257,6 +264,7 @@ struct store_held ps_held(const struct mlt_ps *ps, branch_id id)
 {
     struct store_held sum = {0};
 
+    assert(ps_has(ps, id));
     for (unsigned i = 0; i < ps->shape.workers; i++) {
         struct store_held h = store_held(ps->shape.worker[i].store, id);
 

@@ -25,7 +25,7 @@ static uint64_t number_in(const char *path, const char *key, uint64_t unit)
     return value;
 }
 
-/* What the limit of a control group leaves. */
+/* Bytes that the limit of a control group leaves. */
 static uint64_t left_of(const char *limit_path, const char *used_path)
 {
     uint64_t limit = number_in(limit_path, "", 1);

@@ -50,11 +50,13 @@ uint64_t ps_number(const struct mlt_ps *ps)
 
 void ps_set_cut(struct mlt_ps *ps, const struct ps_cut *cut)
 {
+    assert(cut);
     ps->cut = *cut;
 }
 
 void ps_cut(struct mlt_ps *ps)
 {
+    assert(ps->started);
     assert(ps->peers);
     ps->peers->ops->cut(ps->peers);
 }

@@ -25,7 +25,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a run works on; the same in all nodes but for the budget. */
+/* A run: the branch that it works on, and its rates. The same in all nodes but
+ * for the budget. */
 struct peers_run {
     branch_id branch;
     enum branch_type type;

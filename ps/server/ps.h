@@ -48,8 +48,8 @@ enum err ps_activate(struct mlt_ps *ps, branch_id id);
 bool ps_has(const struct mlt_ps *ps, branch_id id);
 branch_id ps_active(const struct mlt_ps *ps); /* BRANCH_NONE without one */
 
-/* What acts in the next run. Learning rate: finite, >= 0; momentum: 0 <= m < 1;
- * staleness: 0 .. PS_STALENESS_MAX. Errors: ERR_INVAL. */
+/* Rates that act from the next run on. Learning rate: finite, >= 0; momentum: 0
+ * <= m < 1; staleness: 0 .. PS_STALENESS_MAX. Errors: ERR_INVAL. */
 enum { PS_STALENESS_MAX = 1000000 };
 enum err ps_set_learning_rate(struct mlt_ps *ps, double learning_rate);
 enum err ps_set_momentum(struct mlt_ps *ps, double momentum);
@@ -144,7 +144,8 @@ void ps_cut(struct mlt_ps *ps);
 uint32_t ps_ticket(struct mlt_ps *ps);
 bool ps_await(struct mlt_worker *w, uint32_t ticket);
 
-/* What went over the wires since the start; all 0 on one node. Any thread. */
+/* Counts of what went over the wires since the start; all 0 on one node. Any
+ * thread. */
 void ps_traffic(struct mlt_ps *ps, struct ps_traffic *out);
 
 /* How fresh what this node's workers read was, since the start; of reads under
@@ -200,14 +201,14 @@ struct ps_rows {
     uint32_t from, values;
 };
 
-/* Those values, without slots, as doubles: @out[count * values].
+/* Reads those values, without slots, as doubles: @out[count * values].
  * Errors: ERR_NOENT (branch), ERR_INVAL (no such rows or values),
  * ERR_UNSUPPORTED (a local table, or a row of another node). */
 enum err ps_read_part(const struct mlt_ps *ps, const struct ps_rows *r,
                       double out[]);
 
-/* The same while workers run: called by @w between two of its clocks, reads
- * those of the rows that its shard has, and leaves the rest of @out alone. @r
+/* Reads them while workers run: called by @w between two of its clocks, for
+ * those of the rows that its shard has; leaves the rest of @out alone. @r
  * was checked. A row is whole, whatever the others do. */
 void ps_read_own_part(struct mlt_worker *w, const struct ps_rows *r,
                       double out[]);

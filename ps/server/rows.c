@@ -14,6 +14,7 @@ bool ps_is_here(const struct mlt_ps *ps, mlt_table table, uint64_t row)
     unsigned owner =
         table_owner(t, ps->shape.all_workers, table_number(t, row));
 
+    assert(table < ps->shape.tables);
     return owner / ps->shape.workers == ps->shape.node;
 }
 
@@ -91,6 +92,7 @@ enum err ps_read_part(const struct mlt_ps *ps, const struct ps_rows *r,
 {
     enum err err = check_rows(ps, r);
 
+    assert(r->table < ps->shape.tables);
     for (uint64_t i = 0; i < r->count && !err; i++) {
         struct place p = place_of(ps, r->table, r->first + i);
 
@@ -105,6 +107,7 @@ enum err ps_read_rows(struct mlt_ps *ps, branch_id branch, const char *table,
 {
     struct ps_rows r = {.branch = branch, .first = first, .count = count};
 
+    assert(table && out);
     if (ps_table_find(ps, table, &r.table))
         return ERR_NOENT;
     r.values = ps->shape.table[r.table].width;
@@ -158,6 +161,8 @@ void ps_read_own_part(struct mlt_worker *w, const struct ps_rows *r,
     const struct mlt_ps *ps = w->ps;
     const struct table *t = &ps->shape.table[r->table];
 
+    assert(r->table < ps->shape.tables);
+    assert(out);
     for (uint64_t i = 0; i < r->count; i++) {
         uint64_t number = table_number(t, r->first + i);
         double *to = out + i * r->values;
@@ -232,6 +237,7 @@ enum err ps_inc_rows(struct mlt_ps *ps, branch_id branch, const char *table,
     mlt_table index;
     enum err err;
 
+    assert(table && delta);
     if (ps_table_find(ps, table, &index))
         return ERR_NOENT;
     r.table = index;

@@ -167,6 +167,7 @@ unsigned char *view_privatize(struct mlt_worker *shard, struct view *v,
     time_ns begin = clock_monotonic();
     unsigned char *bytes;
 
+    assert(chunk < v->map->chunks);
     if (shard->ps->active_type == BRANCH_KEPT)
         ps_misuse("write to table %s of branch %u, which is kept (read-only)",
                   v->table->name, shard->ps->active);
@@ -205,6 +206,7 @@ static void come_back(struct runtime *r)
     uint64_t one = 1;
     ssize_t n;
 
+    assert(atomic_load(&r->left) > 0);
     if (atomic_fetch_sub(&r->left, 1) != 1)
         return;
     n = write(r->fd, &one, sizeof(one));
@@ -241,6 +243,7 @@ static void *thread_main(void *arg)
 
 static void wake_workers(struct runtime *r)
 {
+    assert(r->started <= r->ps->shape.workers);
     r->runs++;
     atomic_store(&r->run, r->runs);
     park_wake(&r->go);
@@ -267,6 +270,8 @@ enum err runtime_start(struct mlt_ps *ps, struct fault *f)
     struct runtime *r = mem_calloc(1, sizeof(*r));
     enum err err = ERR_OK;
 
+    assert(!ps->runtime);
+    assert(ps->shape.workers > 0);
     if (!r)
         return fault_set(f, ERR_NOMEM, "no memory for the worker threads");
     r->ps = ps;
@@ -330,6 +335,7 @@ enum err ps_run_begin(struct mlt_ps *ps, mlt_work *work, void *arg)
 {
     struct runtime *r = ps->runtime;
 
+    assert(work);
     if (!ps->started || r->running)
         ps_misuse("a run begins before mlt_ps_start or within another run");
     if (ps->active == BRANCH_NONE || ps->active_failed)
@@ -352,6 +358,7 @@ enum err ps_run_begin(struct mlt_ps *ps, mlt_work *work, void *arg)
 
 int ps_run_fd(const struct mlt_ps *ps)
 {
+    assert(ps->runtime);
     return ps->runtime->fd;
 }
 

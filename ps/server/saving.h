@@ -1,6 +1,6 @@
-/* What the files of training state (ps/disk) keep with a server. The server
- * knows of them only what stands here: which branch must stay, and how to give
- * up what is being written. Control thread. */
+/* State that ps/disk, which writes training state to files, keeps with a
+ * server. The server uses it for two things: the branch that is being written
+ * is not dropped, and the server's end stops the writing. Control thread. */
 #ifndef PS_SAVING_H
 #define PS_SAVING_H
 
@@ -9,7 +9,8 @@
 
 #include <stdint.h>
 
-/* What takes a local table to another number of workers (mlt_ps_set_mover). */
+/* The application's function that takes a local table to another number of
+ * workers (mlt_ps_set_mover). */
 struct mover {
     mlt_mover *move; /* NULL: nobody */
     void *arg;

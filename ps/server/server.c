@@ -56,6 +56,7 @@ static enum err take_numbers(struct mlt_ps *ps,
 
 static enum err take_access(struct mlt_ps *ps, const char *name)
 {
+    assert(name);
     ps->shape.places = strcmp(name, "place") == 0;
     ps->shape.gathers = ps->shape.places || strcmp(name, "gather") == 0;
     return ps->shape.gathers || strcmp(name, "off") == 0 ? ERR_OK : ERR_INVAL;
@@ -197,6 +198,7 @@ int mlt_ps_set_staleness(struct mlt_ps *ps, unsigned staleness)
 enum err ps_table_find(const struct mlt_ps *ps, const char *name,
                        mlt_table *out)
 {
+    assert(name && out);
     for (size_t t = 0; t < ps->shape.tables; t++)
         if (strcmp(ps->shape.table[t].name, name) == 0) {
             *out = (mlt_table)t;
@@ -237,6 +239,7 @@ int mlt_ps_table(struct mlt_ps *ps, const struct mlt_table_options *opt,
 {
     struct fault f = {0};
 
+    assert(opt && out);
     if (ps->started)
         ps_misuse("mlt_ps_table after mlt_ps_start");
     if (add_table(ps, opt, &f))
@@ -347,6 +350,7 @@ unsigned ps_worker_local(const struct mlt_worker *w)
 
 void ps_worker_set_user(struct mlt_worker *w, void *user)
 {
+    assert(w);
     w->user = user;
 }
 

@@ -16,7 +16,7 @@ enum { CHUNK_EXTRA_BYTES = 128 };
 
 /* ---- sizes --------------------------------------------------------------- */
 
-/* Of several nodes, the only worker of one reads the node's cache in place
+/* The only worker of one of several nodes reads the node's cache in place
  * where nothing is pushed: rows change there only when it asks anew. */
 static bool has_copies(const struct mlt_ps *ps, const struct table *t)
 {
@@ -65,6 +65,7 @@ static enum err open_store(const struct mlt_ps *ps, unsigned index,
     struct store *s = NULL;
     enum err err = store_new(limit, &s);
 
+    assert(index < ps->shape.workers);
     for (size_t t = 0; t < ps->shape.tables && !err; t++) {
         const struct table *table = &ps->shape.table[t];
         struct store_layout layout = {
@@ -87,8 +88,8 @@ static enum err open_store(const struct mlt_ps *ps, unsigned index,
     return err;
 }
 
-/* What a branch costs a shard, and what the shard costs before any branch: the
- * initial chunk of each table. A store that holds nothing yet tells. */
+/* Bytes that a branch costs a shard, and bytes of the shard before any branch:
+ * the initial chunk of each table. A store that holds nothing yet tells. */
 static enum err measure_shard(const struct mlt_ps *ps, unsigned index,
                               uint64_t *branch, uint64_t *fixed)
 {
@@ -186,11 +187,13 @@ static unsigned branches_that_fit(const struct mlt_ps *ps)
     uint64_t for_branches = ps->store_limit - ps->fixed_bytes;
     uint64_t fit = for_branches / ps->branch_bytes;
 
+    assert(ps->branch_bytes > 0);
     return fit > STORE_BRANCHES_MAX ? STORE_BRANCHES_MAX : (unsigned)fit;
 }
 
 unsigned ps_branches_max(const struct mlt_ps *ps)
 {
+    assert(ps->started);
     return ps->fits;
 }
 
@@ -200,6 +203,7 @@ enum err ps_require_models(const struct mlt_ps *ps, unsigned models,
     uint64_t for_branches = ps->store_limit - ps->fixed_bytes;
     uint64_t need = ps->branch_bytes * models;
 
+    assert(models > 0);
     if (for_branches >= need)
         return ERR_OK;
     return fault_set(
@@ -231,6 +235,7 @@ static void fill_view(const struct mlt_ps *ps, const struct mlt_worker *w,
     const struct table *t = &ps->shape.table[index];
     struct view *v = &w->view[index];
 
+    assert(w->number < ps->shape.all_workers);
     v->table = t;
     v->index = index;
     v->chunk = ps->chunk[index];
@@ -395,6 +400,7 @@ void start_undo(struct mlt_ps *ps)
 
 static enum err first_branch(struct mlt_ps *ps)
 {
+    assert(ps->branches == 0);
     if (forks_reserve(ps) != ERR_OK)
         return ERR_NOMEM;
     ps->next_id = 0;

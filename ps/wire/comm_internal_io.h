@@ -144,8 +144,9 @@ void comm_acknowledged(struct comm *c, uint32_t node, uint64_t through);
 /* As peers_ops.offer. */
 void comm_offer(struct peers *p, struct mlt_worker *w);
 
-/* What had to leave has, as far as it may: other rows leave while there is
- * room, workers are told, and the thread comes again when there is. */
+/* Once all rows that had to leave have left, as far as they may: other rows
+ * leave while there is room, workers are told, and the thread comes again when
+ * there is. */
 void comm_send_early(struct comm *c);
 
 void comm_pace_traffic(const struct comm *c, struct ps_traffic *out);

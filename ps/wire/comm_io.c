@@ -108,6 +108,7 @@ void comm_wake(struct comm *c)
 
 static void stop_thread(struct comm *c)
 {
+    assert(c->wake_fd >= 0 || !c->has_thread);
     if (!c->has_thread)
         return;
     comm_lock(c);
@@ -155,6 +156,7 @@ static uint64_t comm_bytes(const struct ps_shape *shape)
 {
     uint64_t bytes = 0;
 
+    assert(shape->nodes > 1);
     for (size_t i = 0; i < shape->tables; i++) {
         const struct table *t = &shape->table[i];
 
@@ -210,6 +212,7 @@ static enum err new_cores(struct comm *c)
                                   .half = shape->float16};
     enum err err = new_updates(c);
 
+    assert(shape->worker);
     c->wake_at = c->sleeps_to = MANAGER_NEVER;
     cache.update = (const struct update *const *)c->update;
     if (!err)
@@ -363,6 +366,7 @@ static void adopt_known(const struct ps_shape *shape, mlt_table table)
 {
     struct placement *p = &shape->placement[table];
 
+    assert(table < shape->tables);
     for (unsigned i = 0; p->known && i < shape->workers; i++) {
         struct view *v = &shape->worker[i].view[table];
 
@@ -377,6 +381,7 @@ static enum err place_table(const struct ps_shape *shape, mlt_table table)
 {
     struct table *t = &shape->table[table];
 
+    assert(table < shape->tables);
     if (placement_make(&shape->placement[table], t) != ERR_OK)
         return ERR_NOMEM;
     for (unsigned i = 0; i < shape->workers; i++)
@@ -546,6 +551,7 @@ static void comm_fail(struct peers *p, enum err code)
 {
     struct comm *c = comm_of(p);
 
+    assert(code != ERR_OK);
     comm_lock(c);
     if (c->running)
         agreement_fail(c->accord, code);

@@ -33,7 +33,7 @@
 
 #include "ps/server/peers.h"
 
-/* What mlt_ps_new gives a server of several nodes. */
+/* The wire that mlt_ps_new gives a server. */
 extern const struct peers_ops comm_peers;
 
 #endif

@@ -59,6 +59,7 @@ bool comm_may_send(struct comm *c, uint32_t node, bool ack)
     struct comm_peer *p = &c->peer[node];
     time_ns now;
 
+    assert(node != c->shape->node);
     if (!ack && !link_open(&p->link))
         return false;
     if (!manager_paces(&c->manager))
@@ -99,6 +100,7 @@ void comm_send(struct comm *c, uint32_t node, size_t n, bool early)
     struct frame f;
     enum err err;
 
+    assert(node < c->shape->nodes && node != c->shape->node);
     link_send(&c->peer[node].link, c->bytes);
     err = frame_decode(c->bytes, n, &f, NULL);
     assert(!err);
@@ -112,6 +114,7 @@ void comm_send(struct comm *c, uint32_t node, size_t n, bool early)
 
 void comm_send_ack(struct comm *c, uint32_t node, size_t n)
 {
+    assert(node != c->shape->node);
     if (manager_paces(&c->manager))
         manager_charge_ack(&c->manager, n, clock_monotonic());
     comm_send_bytes(c, node, n);
@@ -126,6 +129,7 @@ void comm_received(struct comm *c, size_t n)
 
 void comm_acknowledged(struct comm *c, uint32_t node, uint64_t through)
 {
+    assert(node != c->shape->node);
     if (manager_paces(&c->manager))
         manager_peer_acked(&c->peer[node].pace, through, clock_monotonic());
 }
@@ -142,7 +146,7 @@ static bool is_suspended(struct comm *c)
     return full;
 }
 
-/* What this node says to itself costs no budget. */
+/* A frame of this node to itself costs no budget. */
 static void take_own(struct comm *c, size_t n)
 {
     struct fault fault = {0};
@@ -281,6 +285,7 @@ static bool hand_to(struct comm *c, uint32_t node, unsigned worker)
 {
     size_t n;
 
+    assert(worker < c->shape->workers);
     if (!comm_may_send(c, node, false))
         return false;
     n = cache_next_early(c->cache, worker, node, c->shape->priority, c->bytes,

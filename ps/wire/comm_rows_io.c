@@ -2,6 +2,7 @@
  * stores, on the branch that is active. Under the communication's lock. */
 #include "ps/wire/comm_internal_io.h"
 
+#include <assert.h>
 #include <string.h>
 
 static enum err not_here(void *self, branch_id child, branch_id parent,
@@ -22,6 +23,7 @@ static enum err activate(void *self, branch_id id, bool *writable)
 {
     const struct comm *c = self;
 
+    assert(writable);
     *writable = c->run.type != BRANCH_KEPT;
     return id == c->run.branch ? ERR_OK : ERR_NOENT;
 }
@@ -44,6 +46,7 @@ static void apply(void *self, uint32_t table, size_t n, const uint64_t row[],
     struct rule_batch batch = {n,       place,    sum,     t->width,
                                t->type, t->slots, *params, seen};
 
+    assert(n <= RULE_ROW_BATCH);
     for (size_t i = 0; i < n; i++) {
         struct mlt_worker *w = owner_of(c->shape, table, row[i]);
 

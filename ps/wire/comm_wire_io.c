@@ -20,6 +20,7 @@ void comm_break(struct comm *c, enum err code, const char *fmt, ...)
     char text[FAULT_TEXT_MAX];
     va_list ap;
 
+    assert(code != ERR_OK);
     if (c->broken.code)
         return;
     va_start(ap, fmt);
@@ -30,7 +31,7 @@ void comm_break(struct comm *c, enum err code, const char *fmt, ...)
               text);
 }
 
-/* Of each kind the first is logged. */
+/* The first of each kind is logged. */
 static void ignore(struct comm *c, enum comm_ignored kind, const char *reason)
 {
     static const char *const names[] = {"malformed", "foreign", "replayed"};
@@ -59,6 +60,7 @@ static enum err connect_peer(struct comm *c, uint32_t node, struct fault *f)
     struct comm_peer *p = &c->peer[node];
     char events[64];
 
+    assert(node != c->shape->node);
     snprintf(events, sizeof(events), "inproc://events-%u", node);
     p->push = zmq_socket(c->context, ZMQ_PUSH);
     if (!p->push)
@@ -152,7 +154,7 @@ long comm_watch_ms(const struct comm *c)
 
 /* ---- frames that come ---------------------------------------------------- */
 
-/* What a node says of itself before anything else. */
+/* A greeting: what a node says of itself before anything else. */
 static enum err take_greeting(struct comm *c, const struct frame *f,
                               struct fault *fault)
 {
@@ -170,8 +172,8 @@ static enum err take_greeting(struct comm *c, const struct frame *f,
     return err;
 }
 
-/* What a node will touch, between its other greetings, and where rows lie then.
- */
+/* Rows that a node will touch, told between its other greetings, and where rows
+ * lie then. */
 static enum err take_places(struct comm *c, const struct frame *f,
                             struct fault *fault)
 {
@@ -199,6 +201,7 @@ static enum err take_places(struct comm *c, const struct frame *f,
 
 enum err comm_take(struct comm *c, const struct frame *f, struct fault *fault)
 {
+    assert(f->from < c->shape->nodes);
     switch (f->kind) {
     case FRAME_ACK:
         comm_acknowledged(c, f->from, f->through);
@@ -292,7 +295,7 @@ void comm_receive(struct comm *c)
 
 /* ---- frames that go ------------------------------------------------------ */
 
-/* What this node will touch, as far as @p has not been told. */
+/* Rows that this node will touch, as far as @p has not been told. */
 static size_t tell_expected(struct comm *c, struct comm_peer *p)
 {
     const struct ps_shape *shape = c->shape;
@@ -334,7 +337,9 @@ static size_t greet(struct comm *c, struct comm_peer *p)
     return frame_end(&w);
 }
 
-/* Of both sides that share the budget: whose turn it is first. */
+/* Rows of the two sides that share the budget: first of the one whose turn it
+ * is.
+ */
 static size_t next_rows(struct comm *c, uint32_t node, size_t room)
 {
     bool client = manager_paces(&c->manager) &&
@@ -373,6 +378,8 @@ void comm_send_bytes(struct comm *c, uint32_t node, size_t n)
     zmq_msg_t m;
     int failed;
 
+    assert(n > 0 && n <= c->room);
+    assert(node != c->shape->node);
     if (fresh) {
         failed = zmq_msg_init_data(&m, c->bytes, n, free_sent, NULL);
         c->bytes = failed ? c->bytes : fresh;
@@ -397,6 +404,7 @@ static bool send_next(struct comm *c, uint32_t node)
     struct link *l = &c->peer[node].link;
     size_t n = 0;
 
+    assert(node != c->shape->node);
     if (link_owes_ack(l) && comm_may_send(c, node, true)) {
         n = link_ack(l, c->bytes, c->room);
         comm_send_ack(c, node, n);
@@ -409,7 +417,7 @@ static bool send_next(struct comm *c, uint32_t node)
     return n > 0;
 }
 
-/* What this node says to itself. */
+/* A frame of this node to itself. */
 static bool move_own(struct comm *c)
 {
     uint32_t self = c->shape->node;
@@ -432,7 +440,7 @@ static bool move_own(struct comm *c)
     return true;
 }
 
-/* What the nodes have agreed on, to those whom it concerns. */
+/* Tells those whom it concerns what the nodes have agreed on. */
 static bool settle(struct comm *c)
 {
     const struct ps_cut *cut = &c->run.cut;

@@ -1,4 +1,4 @@
-/* What workers call. */
+/* Calls of the workers. */
 #include "ps/server/errors.h"
 #include "ps/wire/comm_internal_io.h"
 
@@ -42,6 +42,7 @@ int comm_enter(struct peers *p, struct mlt_worker *w)
     struct comm *c = comm_of(p);
     int err;
 
+    assert(w->ps == c->ps);
     comm_lock(c);
     while (!(err = run_error(c)) && !cache_begun(c->cache))
         wait_change(c, w);
@@ -260,7 +261,7 @@ static void clear_updates(const struct comm *c, struct mlt_worker *w,
             update_clear(&w->view[t].update);
 }
 
-/* What the worker has said before has left; then the buffers of a table that
+/* Waits until the worker's frames have left; then the buffers of a table that
  * ended its clock early are free again. */
 static void wait_sent(struct comm *c, struct mlt_worker *w)
 {
@@ -323,6 +324,7 @@ int comm_end_clock(struct peers *p, struct mlt_worker *w, mlt_table table)
     struct comm *c = comm_of(p);
     int err;
 
+    assert(w->index < c->shape->workers);
     comm_lock(c);
     err = send_clock(c, w, table);
     if (!err) {
@@ -342,6 +344,7 @@ int comm_end_early(struct peers *p, struct mlt_worker *w, mlt_table table)
     struct view *v = &w->view[table];
     int err;
 
+    assert(v->own_clock);
     if (v->ended)
         ps_misuse("table %s: its clock was ended twice before mlt_clock",
                   v->table->name);
@@ -361,6 +364,7 @@ void comm_finish(struct peers *p, struct mlt_worker *w)
 {
     struct comm *c = comm_of(p);
 
+    assert(w->index < c->shape->workers);
     comm_lock(c);
     wait_sent(c, w);
     clear_updates(c, w, WORKER_ALL_TABLES);

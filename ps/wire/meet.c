@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -34,6 +35,7 @@ char *meet_report_write(const struct meet_report *r)
                        "%s %d report %" PRIu32 " %" PRIu32 " %016" PRIx64 " ",
                        magic, MEET_VERSION, r->node, r->nodes, r->number);
 
+    assert(r->endpoint[0]);
     if (text)
         snprintf(text + strlen(text), MEET_ENDPOINT_MAX, "%s", r->endpoint);
     return text;
@@ -46,6 +48,7 @@ char *meet_answer_write(uint64_t run, uint32_t nodes,
                        "%s %d run %016" PRIx64, magic, MEET_VERSION, run);
     size_t n = text ? strlen(text) : 0;
 
+    assert(nodes > 0);
     for (uint32_t i = 0; text && i < nodes; i++)
         n += (size_t)snprintf(text + n, MEET_ENDPOINT_MAX + 1, " %s",
                               node[i].endpoint);
@@ -63,7 +66,7 @@ char *meet_refusal_write(const char *reason)
 
 /* ---- reading ------------------------------------------------------------- */
 
-/* What is left of a message. */
+/* The rest of a message. */
 struct words {
     const char *at, *end;
 };
@@ -178,6 +181,8 @@ enum err meet_answer_read(const char *text, size_t len, uint32_t nodes,
     struct words w;
     enum err err = open_message(&w, text, len, verb, f);
 
+    assert(nodes > 0);
+    assert(run && node);
     if (err)
         return err;
     if (strcmp(verb, "refused") == 0)
@@ -198,6 +203,7 @@ enum err meet_answer_read(const char *text, size_t len, uint32_t nodes,
 
 bool meet_is_address(const char *place)
 {
+    assert(place);
     return strstr(place, "://") != NULL;
 }
 
@@ -206,6 +212,7 @@ enum err meet_take(const struct meet_report *r, uint32_t nodes,
 {
     struct meet_node *n = r->node < nodes ? &node[r->node] : NULL;
 
+    assert(nodes > 0);
     if (r->nodes != nodes)
         return fault_set(f, ERR_INVAL,
                          "node %u was started for %u nodes, node 0 for %u: "
@@ -230,6 +237,7 @@ uint32_t meet_missing(uint32_t nodes, const struct meet_node node[], char *out,
     uint32_t missing = 0;
     size_t n = 0;
 
+    assert(room > 0);
     out[0] = '\0';
     for (uint32_t i = 0; i < nodes; i++) {
         if (node[i].endpoint[0])
@@ -246,6 +254,7 @@ uint64_t meet_run(uint32_t nodes, const struct meet_node node[])
 {
     uint64_t run = nodes;
 
+    assert(nodes > 0);
     for (uint32_t i = 0; i < nodes; i++)
         run = rng_mix(run, node[i].number);
     return run;

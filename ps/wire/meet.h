@@ -1,4 +1,5 @@
-/* What nodes say to find each other by address, and who has said so.
+/* Messages by which nodes find each other by address, and a list of the nodes
+ * that have reported.
  *
  * Every node but 0 reports to node 0; when all have, node 0 answers each with
  * where all of them listen and the number of the run. A message is a line of

@@ -217,6 +217,7 @@ enum err meet_address_open(struct meet *m, void *pull, const char *listen,
 {
     enum err err = bind_pull(m, pull, listen, f);
 
+    assert(pull);
     m->peer[m->node].number = m->number;
     if (!err)
         err = open_socket(m, f);
@@ -410,6 +411,7 @@ enum err meet_address_wait(struct meet *m, double timeout_s, struct fault *f)
     enum err err = m->node ? wait_as_other(m, timeout_s, f)
                            : wait_as_first(m, timeout_s, f);
 
+    assert(timeout_s >= 0);
     meet_address_close(m);
     return err;
 }

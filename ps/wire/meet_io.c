@@ -83,6 +83,7 @@ enum err meet_open(struct meet *m, void *pull, const char *place,
 {
     enum err err;
 
+    assert(pull && place);
     *m = (struct meet){.node = node, .nodes = nodes};
     if (node >= nodes)
         return fault_set(f, ERR_INVAL, "node %u: there are %u nodes, from 0",
@@ -174,6 +175,7 @@ enum err meet_wait(struct meet *m, double timeout_s, struct fault *f)
 {
     enum err err;
 
+    assert(timeout_s >= 0);
     if (meet_is_address(m->place))
         return meet_address_wait(m, timeout_s, f);
     err = folder_wait(m, timeout_s, f);

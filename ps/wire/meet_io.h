@@ -56,7 +56,7 @@ void meet_close(struct meet *m);
 
 /* ---- between meet_io.c and meet_address_io.c ----------------------------- */
 
-/* The same for an address; @pull is bound by it too. */
+/* As above, for an address; @pull is bound by it too. */
 enum err meet_address_open(struct meet *m, void *pull, const char *listen,
                            struct fault *f);
 enum err meet_address_wait(struct meet *m, double timeout_s, struct fault *f);

@@ -10,8 +10,8 @@
 
 #include <assert.h>
 
-/* Of several nodes that meet in a folder, without an address to listen at, all
- * are on this machine: each has its part of the memory. */
+/* Nodes that meet in a folder, without an address to listen at, are all on this
+ * machine: each has its part of the memory. */
 static uint64_t memory_share(const struct mlt_ps_options *opt)
 {
     uint64_t bytes = memory_available() / 2;
@@ -28,6 +28,7 @@ int mlt_ps_new(const struct mlt_ps_options *opt, struct mlt_ps **out,
     struct mlt_ps_options whole;
     struct fault f = {0};
 
+    assert(opt && out);
     if (opt->size != sizeof(*opt)) {
         fault_set(&f, ERR_VERSION,
                   "options of %zu bytes, expected %zu: built with another "
