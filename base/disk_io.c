@@ -97,12 +97,13 @@ static void out_release(struct disk_out *o)
     o->fd = -1;
 }
 
-/* Without a buffer. */
+/* Begins a file that is written without a buffer. */
 static enum err begin(struct disk_out *o, const struct disk_ops *ops,
                       const char *path, mode_t mode, struct fault *f)
 {
     size_t size = strlen(path) + sizeof(".tmp");
 
+    assert(mode == DISK_PRIVATE || mode == DISK_SHARED);
     assert(size > sizeof(".tmp"));
     *o = (struct disk_out){.ops = ops ? ops : in_use, .fd = -1};
     o->path = mem_strdup(path);
@@ -195,6 +196,7 @@ enum err disk_out_put(struct disk_out *o, const void *data, size_t n,
     } else {
         memcpy(o->buffer + o->used, data, n);
         o->used += n;
+        assert(o->used <= DISK_BUFFER_BYTES);
         err = ERR_OK;
     }
     o->offset += n;
@@ -269,7 +271,7 @@ enum err disk_out_commit(struct disk_out *o, struct fault *f)
     enum err err = out_flush(o, f);
     int fd = o->fd;
 
-    assert(fd >= 0);
+    assert(fd >= 0 && o->used == 0);
     if (!err && fsync_again(o->ops, fd) != 0)
         err = fault_errno(f, ERR_IO, errno, "flush %s to the disk", o->tmp);
     o->fd = -1;
@@ -292,6 +294,7 @@ enum err disk_out_commit(struct disk_out *o, struct fault *f)
 
 void disk_out_abort(struct disk_out *o)
 {
+    assert(o->path);
     if (o->fd >= 0)
         o->ops->close(o->fd);
     o->ops->unlink(o->tmp);
@@ -312,6 +315,7 @@ enum err disk_write(const struct disk_ops *ops, const char *path, mode_t mode,
     struct disk_out o;
     enum err err = begin(&o, ops, path, mode, f);
 
+    assert(path && (data || len == 0));
     return err ? err : disk_out_end(&o, write_all(&o, data, len, 0, f), f);
 }
 
@@ -322,6 +326,7 @@ enum err disk_in_open(struct disk_in *in, const struct disk_ops *ops,
 {
     enum err err;
 
+    assert(in && path);
     *in = (struct disk_in){.ops = ops ? ops : in_use, .fd = -1};
     in->path = mem_strdup(path);
     if (!in->path)
@@ -339,6 +344,8 @@ enum err disk_in_read(struct disk_in *in, void *data, size_t n, struct fault *f)
 {
     unsigned char *to = data;
 
+    assert(data || n == 0);
+    assert(in->path);
     while (n > 0) {
         ssize_t got = in->ops->read(in->fd, to, n);
 

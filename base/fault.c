@@ -1,5 +1,6 @@
 #include "base/fault.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +9,8 @@ enum err fault_set(struct fault *f, enum err code, const char *fmt, ...)
 {
     va_list ap;
 
+    assert((unsigned)code < ERR_COUNT && code != ERR_OK);
+    assert(fmt);
     if (!f)
         return code;
     f->code = code;
@@ -41,6 +44,7 @@ enum err fault_errno(struct fault *f, enum err code, int errnum,
     va_list ap;
     size_t n;
 
+    assert((unsigned)code < ERR_COUNT && code != ERR_OK);
     if (!f)
         return code;
     f->code = code;

@@ -21,6 +21,7 @@ enum err file_join(char out[FILE_PATH_MAX], const char *dir, const char *name,
 {
     int n = snprintf(out, FILE_PATH_MAX, "%s/%s", dir, name);
 
+    assert(dir && name);
     if (n < 0 || n >= FILE_PATH_MAX)
         return fault_set(f, ERR_LIMIT, "path too long: %.200s.../%s", dir,
                          name);
@@ -46,6 +47,7 @@ enum err file_write_line(const char *path, const char *text, struct fault *f)
     struct disk_out o;
     enum err err = disk_out_open(&o, NULL, path, DISK_SHARED, f);
 
+    assert(path && text);
     if (err)
         return err;
     err = disk_out_put(&o, text, strlen(text), f);
@@ -63,6 +65,7 @@ enum err file_create(const char *path, const void *data, size_t len,
     char own[FILE_PATH_MAX];
     enum err err;
 
+    assert(path && (data || len == 0));
     if (snprintf(own, sizeof(own), "%s.%ld.tmp", path, (long)getpid()) >=
         FILE_PATH_MAX)
         return fault_set(f, ERR_LIMIT, "path too long: %.200s...", path);
@@ -78,6 +81,7 @@ enum err file_create(const char *path, const void *data, size_t len,
 
 enum err file_rename(const char *from, const char *to, struct fault *f)
 {
+    assert(strcmp(from, to) != 0);
     if (disk_system()->rename(from, to) != 0)
         return fault_errno(f, ERR_IO, errno, "rename %s to %s", from, to);
     return ERR_OK;
@@ -95,6 +99,7 @@ enum err file_read(const char *path, size_t max, char **out, size_t *len,
     char *text = NULL;
     enum err err = disk_in_open(&in, NULL, path, f);
 
+    assert(path && out && len);
     if (err)
         return err;
     if (in.bytes > max)
@@ -130,11 +135,12 @@ enum err file_lock(const char *path, int *fd, struct fault *f)
     struct flock lock;
     enum err err;
 
+    assert(path && fd);
     *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (*fd < 0)
         return fault_errno(f, ERR_IO, errno, "lock %s", path);
     if (lock_call(*fd, F_OFD_SETLK, &lock) == 0) {
-        /* Who it is, is a help; that somebody is, is what counts. */
+        /* The number only helps people; the lock is what counts. */
         if (ftruncate(*fd, 0) == 0)
             dprintf(*fd, "%ld\n", (long)getpid());
         return ERR_OK;
@@ -312,6 +318,7 @@ enum err folder_publish(const char *from, const char *to, struct fault *f)
     enum err err;
     int failed;
 
+    assert(strcmp(from, to) != 0);
     if (nftw(from, sync_entry, WALK_FDS_MAX, FTW_PHYS | FTW_DEPTH) != 0)
         return fault_errno(f, ERR_IO, errno, "flush %s", from);
     failed = lstat(to, &st) == 0 && S_ISDIR(st.st_mode)
@@ -336,6 +343,7 @@ static int remove_entry(const char *path, const struct stat *st, int type,
 
 enum err folder_remove(const char *path, struct fault *f)
 {
+    assert(strcmp(path, "/") != 0);
     if (nftw(path, remove_entry, WALK_FDS_MAX,
              FTW_PHYS | FTW_DEPTH | FTW_MOUNT) != 0 &&
         errno != ENOENT)
@@ -349,6 +357,7 @@ void folder_clear(const char *path, bool (*ours)(const char *name))
     DIR *dir = opendir(path);
     struct dirent *e;
 
+    assert(path && ours);
     if (!dir)
         return;
     while ((e = readdir(dir)))
@@ -372,5 +381,6 @@ static int sweep_entry(const char *path, const struct stat *st, int type,
 
 void folder_sweep(const char *path)
 {
+    assert(path);
     nftw(path, sweep_entry, WALK_FDS_MAX, FTW_PHYS | FTW_DEPTH | FTW_MOUNT);
 }

@@ -1,5 +1,6 @@
 #include "base/log.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -17,6 +18,7 @@ static const char *const level_names[] = {"error", "warn", "info", "debug"};
 
 void log_set_level(enum log_level level)
 {
+    assert(level <= LOG_DEBUG);
     atomic_store(&max_level, (int)level);
 }
 
@@ -60,6 +62,7 @@ void log_event(enum log_level level, const char *event, const char *fmt, ...)
     va_list ap;
     int n;
 
+    assert(level <= LOG_DEBUG && event && fmt);
     if ((int)level > atomic_load_explicit(&max_level, memory_order_relaxed))
         return;
     n = put_prefix(line, sizeof(line), level, event);

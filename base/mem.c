@@ -87,9 +87,12 @@ char *mem_strdup(const char *s)
 
 void mem_free(void *p)
 {
+    int64_t before;
+
     if (!p)
         return;
-    atomic_fetch_sub_explicit(&outstanding, 1, memory_order_relaxed);
+    before = atomic_fetch_sub_explicit(&outstanding, 1, memory_order_relaxed);
+    assert(before > 0); /* it was ours */
     free(p);
 }
 
@@ -98,12 +101,13 @@ int mem_grow(void **items, size_t *capacity, size_t item_size, size_t need)
     size_t grown = *capacity ? *capacity : 8;
     void *p;
 
+    assert(item_size > 0 && (*items || *capacity == 0));
     if (need <= *capacity)
         return 0;
+    if (need > SIZE_MAX / 2 / item_size)
+        return -1;
     while (grown < need)
         grown *= 2;
-    if (grown > SIZE_MAX / item_size)
-        return -1;
     p = mem_realloc(*items, grown * item_size);
     if (!p)
         return -1;

@@ -176,7 +176,7 @@ static enum err check_bytes(const struct npy_info *info, struct fault *f)
     return ERR_OK;
 }
 
-/* Where the dictionary begins, and how long it is. */
+/* Place and length of the dictionary. */
 static enum err find_dictionary(const unsigned char *bytes, size_t size,
                                 size_t *begin, size_t *length, struct fault *f)
 {
@@ -370,6 +370,7 @@ enum err npy_open(const char *path, struct npy_info *info,
     struct npy_info found = {0};
     enum err err;
 
+    assert(path && info && out);
     if (!r)
         return fault_set(f, ERR_NOMEM, "read %s: out of memory", path);
     err = read_header(r, path, &found, f);
@@ -385,6 +386,7 @@ enum err npy_open(const char *path, struct npy_info *info,
 enum err npy_read(struct npy_reader *r, void *values, size_t bytes,
                   struct fault *f)
 {
+    assert(r && (values || bytes == 0));
     if (bytes > r->left)
         return fault_set(f, ERR_FORMAT, "%s: read past its end", r->path);
     if (fread(values, 1, bytes, r->file) != bytes)

@@ -37,7 +37,7 @@ struct report {
     int errnum;
 };
 
-/* What the child needs; nothing may be allocated there. */
+/* Everything that the child needs: nothing may be allocated there. */
 struct birth {
     const struct subprocess_options *o;
     const char *path;
@@ -111,7 +111,7 @@ __attribute__((noreturn)) static void be_child(const struct birth *b)
 
 /* ---- start --------------------------------------------------------------- */
 
-/* Whether @entry, "NAME=value", is of the name that @name begins with. */
+/* True if @entry, "NAME=value", has the name that @name begins with. */
 static bool is_named(const char *entry, const char *name)
 {
     size_t n = name ? strcspn(name, "=") : 0;
@@ -139,7 +139,7 @@ static char **make_environment(const struct subprocess_options *o)
     return env;
 }
 
-/* The same file above the numbers that the child gives out; -1 on failure. */
+/* A copy of @fd above the numbers that the child gives out; -1 on failure. */
 static int out_of_the_way(int fd)
 {
     return fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, FREE_FROM);
@@ -160,6 +160,7 @@ static bool open_files(struct birth *b)
         int fd = b->o->file[i];
         bool null = fd == SUBPROCESS_NULL;
 
+        assert(fd >= 0 || null);
         if (null)
             fd = open("/dev/null", O_RDWR | O_CLOEXEC);
         b->file[i] = out_of_the_way(fd);
@@ -171,8 +172,8 @@ static bool open_files(struct birth *b)
     return true;
 }
 
-/* What failed in the child; no errno where the program began and so closed the
- * pipe. */
+/* The step that failed in the child; no errno where the program began and so
+ * closed the pipe. */
 static struct report read_report(int fd)
 {
     struct report r = {0};
@@ -188,6 +189,7 @@ static void reap(struct subprocess *p)
 {
     siginfo_t info = {0};
 
+    assert(p->pid > 0 && !p->ended);
     /* The number stays ours until it is reaped, so the group cannot be
      * another's. */
     kill(-p->pid, SIGKILL);
@@ -238,6 +240,8 @@ enum err subprocess_start(struct subprocess *p,
 
     assert(o->argv && o->argv[0]);
     assert(o->oom_score >= 0 && o->oom_score <= 1000);
+    assert(!o->set || strchr(o->set, '='));
+    assert(!o->unset || (*o->unset && !strchr(o->unset, '=')));
     *p = (struct subprocess){.end_fd = -1};
     env = make_environment(o);
     if (!env)
@@ -303,6 +307,7 @@ bool subprocess_poll(struct subprocess *p)
 
 void subprocess_signal(const struct subprocess *p, int number)
 {
+    assert(number > 0 && number < NSIG);
     if (p->pid > 0 && !p->ended)
         kill(-p->pid, number);
 }
@@ -382,6 +387,7 @@ void subprocess_last_line(const char *path, char *out, size_t size)
     bool cut;
     size_t n = read_tail(path, 0, text, sizeof(text), &cut);
 
+    assert(size > 0);
     while (n > 0 && text[n - 1] == '\n')
         n--;
     text[n] = '\0';

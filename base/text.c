@@ -57,6 +57,7 @@ char *text_take(struct text *t)
 {
     char *s;
 
+    assert(t);
     text_puts(t, "");
     if (t->no_memory) {
         text_deinit(t);
@@ -224,6 +225,7 @@ const char *text_nearest(const char *word, const char *const names[], size_t n)
     unsigned limit = len < 6 ? 1 : (unsigned)(len / 3);
     unsigned least = limit + 1;
 
+    assert(word && (names || n == 0));
     for (size_t i = 0; i < n; i++) {
         unsigned d;
 

@@ -56,11 +56,6 @@ static const struct gen_kind kinds[] = {
 };
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
-const struct gen_kind *gen_at(size_t index)
-{
-    return index < KINDS ? &kinds[index] : NULL;
-}
-
 bool gen_is(const char *spec)
 {
     return strncmp(spec, prefix, strlen(prefix)) == 0;

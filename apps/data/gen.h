@@ -35,9 +35,6 @@ struct gen_kind {
     size_t keys;
 };
 
-/* Kind number @index, or NULL past the last: for help texts. */
-const struct gen_kind *gen_at(size_t index);
-
 /* Whether @spec names a generator (begins with "gen:"). */
 bool gen_is(const char *spec);
 

@@ -237,6 +237,7 @@ char *config_help(const struct config_field fields[], size_t n)
     struct text t = {0};
 
     assert(fields || n == 0);
+    assert(fields || n == 0);
     for (size_t i = 0; i < n; i++) {
         const struct config_field *field = &fields[i];
 

@@ -75,6 +75,7 @@ enum err json_load(const char *text, size_t len, json_t **out,
     json_error_t e;
     json_t *value;
 
+    assert(text && out);
     if (place)
         place->line = place->column = 0;
     if (len > JSON_TEXT_MAX)
@@ -244,6 +245,7 @@ char *json_write(const json_t *value, unsigned indent)
     struct text t = {0};
 
     assert(value);
+    assert(value);
     write_value(&t, value, indent, 0);
     return text_take(&t);
 }
@@ -369,6 +371,7 @@ json_t *json_at(const json_t *root, const char *pointer)
     json_t *value = (json_t *)root;
     char token[JSON_POINTER_MAX];
 
+    assert(pointer);
     while (value && json_pointer_next(&pointer, token))
         value = child(value, token);
     return *pointer ? NULL : value;

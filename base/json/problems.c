@@ -100,6 +100,7 @@ static int by_place(const void *a, const void *b)
 
 void problems_locate(struct problems *ps, const char *text, size_t len)
 {
+    assert(ps && text);
     for (size_t i = 0; i < ps->len; i++) {
         struct problem *p = &ps->item[i];
 

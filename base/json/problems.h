@@ -44,7 +44,7 @@ struct problem *problems_add(struct problems *ps, const char *pointer,
                              const json_t *found, const char *expected_fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* The same as a warning. */
+/* As problems_add, but a warning. */
 struct problem *problems_warn(struct problems *ps, const char *pointer,
                               const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

@@ -26,7 +26,4 @@ enum branch_type {
 /* "init", "training", "probe", "testing", "kept". Static storage. */
 const char *branch_type_name(enum branch_type type);
 
-/* The type of that name, or BRANCH_TYPE_COUNT when there is none. */
-enum branch_type branch_type_of(const char *name);
-
 #endif

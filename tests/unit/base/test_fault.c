@@ -66,15 +66,6 @@ static void fault_long_text_is_cut(void **state)
     assert_int_equal(strlen(f.text), FAULT_TEXT_MAX - 1);
 }
 
-static void branch_type_names_go_both_ways(void **state)
-{
-    (void)state;
-    for (int i = 0; i < BRANCH_TYPE_COUNT; i++)
-        assert_int_equal(branch_type_of(branch_type_name((enum branch_type)i)),
-                         i);
-    assert_int_equal(branch_type_of("nonsense"), BRANCH_TYPE_COUNT);
-}
-
 struct lines {
     int count;
     char last[512];
@@ -117,7 +108,6 @@ int main(void)
         cmocka_unit_test(fault_wrap_puts_context_in_front),
         cmocka_unit_test(fault_errno_adds_the_systems_reason),
         cmocka_unit_test(fault_long_text_is_cut),
-        cmocka_unit_test(branch_type_names_go_both_ways),
         cmocka_unit_test(log_event_is_one_line_at_its_level),
     };
 
