@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +15,8 @@ static void settle(struct history_suggestion *s, enum suggestion_state state,
     s->settled_at_s = state == SUGGESTION_WAITING ? NAN : at_s;
 }
 
-/* Who waits for what a lost trial would have shown waits for another. */
+/* Suggestions that waited for what a lost trial would have shown wait for
+ * another. */
 static void wait_again(struct history *h, uint32_t trial)
 {
     for (size_t i = 0; i < h->suggestions; i++)
@@ -26,6 +28,9 @@ void history_suggestion_follow(struct history *h, const struct record *r)
 {
     uint32_t n = r->trial.suggestion;
 
+    assert(r->kind == RECORD_TRIAL_STARTED || r->kind == RECORD_TRIAL_UPDATED ||
+           r->kind == RECORD_TRIAL_ENDED);
+    assert(n <= h->suggestions);
     if (r->kind == RECORD_TRIAL_STARTED && n > 0)
         settle(&h->suggestion[n - 1], SUGGESTION_BEGUN, r->trial.trial,
                r->at_s);
@@ -35,6 +40,7 @@ void history_suggestion_follow(struct history *h, const struct record *r)
 
 void history_suggestions_finish(struct history *h, double at_s)
 {
+    assert(h->finished);
     if (h->end.status == RUN_INTERRUPTED || h->end.status == RUN_STOPPED)
         return;
     for (size_t i = 0; i < h->suggestions; i++) {
@@ -50,6 +56,7 @@ void history_suggestions_finish(struct history *h, double at_s)
 
 void history_suggestions_resume(struct history *h)
 {
+    assert(!h->finished);
     for (size_t i = 0; i < h->suggestions; i++) {
         struct history_suggestion *s = &h->suggestion[i];
 
