@@ -493,6 +493,7 @@ void schema_check(const json_t *schema, const json_t *value,
     struct check c = {.out = out};
 
     assert(value);
+    assert(json_is_object(schema));
     assert(!*pointer || *pointer == '/');
     snprintf(c.pointer, sizeof(c.pointer), "%s", pointer);
     check_value(&c, schema, value);
