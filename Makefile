@@ -28,7 +28,7 @@ endif
 CC := $(if $(filter fuzz,$(V)),clang,gcc)
 PACKAGES := libmicrohttpd gnutls jansson libzmq sqlite3 zlib liblzma
 
-# What the code needs to compile at all stays out of CFLAGS, so that a user's
+# Flags that the code needs to compile at all stay out of CFLAGS, so that a user's
 # CFLAGS never drop the include path or the sanitizers.
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion \
 	-Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef -Wno-psabi -Wno-format-zero-length -Werror
@@ -65,7 +65,7 @@ LINK_FLAGS = $(LDFLAGS_$(V)) $(LDFLAGS)
 # GSL's linear algebra on OpenBLAS, not on its own ten times slower cblas.
 LIBS = $(PKG_LIBS) -lgsl -lopenblas -lnlopt -lm -ldl -pthread
 
-# What lies in a folder or in one of its rooms; apps/direct and apps/plugins are
+# Sources in a folder or in one of its rooms; apps/direct and apps/plugins are
 # programs of their own.
 SRCS := $(filter-out apps/direct/% apps/plugins/%,\
 	$(foreach m,$(MODULES),$(wildcard $(m)/*.c $(m)/*/*.c)))
@@ -155,7 +155,7 @@ test-objects: $(TEST_SRCS:%.c=$(B)/obj/%.o) $(TEST_HELPER_OBJS)
 cluster-sim: $(B)/tests/sim/test_cluster
 	@SEEDS=$(or $(SEEDS),10000) FIRST=$(or $(FIRST),1) $<
 
-# What node needs for tests of the page: tests/browser/package-lock.json says what.
+# Packages of node for tests of the page: tests/browser/package-lock.json says what.
 NODE_MODULES := tests/browser/node_modules/.package-lock.json
 $(NODE_MODULES): tests/browser/package.json tests/browser/package-lock.json
 	$(call say,NPM,$(@D))

@@ -1,7 +1,7 @@
 /* Bayesian optimization with a Gaussian process (Snoek et al. 2012), proposals
  * by the logarithm of expected improvement (Ament et al. 2023).
  *
- * Parameterised as searchers.md found the best to be: standardised speeds, a
+ * Parameterised as our comparisons found the best to be: standardised speeds, a
  * Matern-5/2 kernel with a length scale an axis, maximum a posteriori, 2,048
  * candidates, then local searches from the best of them. Ours: a quarter of the
  * candidates lies near the best, the others are Sobol's. Running trials

@@ -3,7 +3,7 @@
  * The fastest tenth of the trials makes one density, the rest and the running
  * ones another; of some draws from the first the one where it most exceeds the
  * second is proposed. Figures as the best of the peers have them
- * (shared reference searchers.md): 10 start-up trials, min(ceil(N / 10), 25)
+ * 10 start-up trials, min(ceil(N / 10), 25)
  * fast ones, 24 candidates. Diverged trials are the slowest of all; failed ones
  * say nothing.
  */

@@ -26,7 +26,7 @@ struct stream;
 struct streams {
     int wake_fd;       /* the server's eventfd */
     time_ns heartbeat; /* a comment after so long without an event */
-    /* Of the server's thread: */
+    /* Calls of the server's thread: */
     struct stream *first;
     unsigned open;
     bool armed;         /* the logs write wake_fd when there is news */

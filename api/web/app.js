@@ -18,7 +18,7 @@ const THEMES = ["auto", "light", "dark"];
 
 let view = null, live = null;
 
-// What a command answered stays to be read for a while; what is wrong, until it
+// An answer to a command stays to be read for a while; what is wrong, until it
 // is right again.
 let said = 0;
 

@@ -6,7 +6,7 @@ import {button, count, el, put, settingText, short} from "./text.js";
 
 const path = (id, branch, verb = "") => runPath(id, "/branches/" + branch + verb);
 
-// What was typed, as the tunable's kind of value.
+// Typed text as the tunable's kind of value.
 function typed(text, was) {
   const value = Number(text);
   return typeof was === "number" && text !== "" && Number.isFinite(value) ? value : text;

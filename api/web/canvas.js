@@ -1,4 +1,4 @@
-// What every picture shares: its card with title and exports, the theme's
+// Parts that every picture shares: its card with title and exports, the theme's
 // colours, drawings on a canvas of our own.
 
 import {saveCanvas, saveCsv} from "./data.js";
@@ -17,7 +17,7 @@ export function colours() {
     font: "12px system-ui, sans-serif"};
 }
 
-// What tells compared runs apart: colours that also those can tell who see no
+// Looks that tell compared runs apart: colours that also those can tell who see no
 // red or green (after Okabe and Ito 2008; in the style sheet), and dashes.
 export const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3], [5, 5], [1, 4]];
 

@@ -34,7 +34,7 @@ function timeBar(node) {
   return bar;
 }
 
-// What a node is doing, from its latest beat and the run's state.
+// State of a node, from its latest beat and the run's state.
 function state(node, run) {
   if (ENDED.has(run.status)) return ["ended", ""];
   if (!node.alive) return ["gone", ""];
@@ -220,7 +220,7 @@ function bandwidthPlot(id) {
 
 // ---- memory ----------------------------------------------------------------
 
-// What branches hold over all nodes, those with most of their own first. Nodes
+// Memory of branches over all nodes, those with most of their own first. Nodes
 // tell it at different moments: a branch that only some of them know comes or
 // goes, and is left out.
 function held(nodes) {

@@ -1,4 +1,4 @@
-// What changes a run. Each asks first, and says what will happen.
+// Actions that change a run. Each asks first, and says what will happen.
 
 import {get, Refused, runPath, saveExport, token, Unreachable, write} from "./data.js";
 import {button, count, duration, el, ENDED, number, put, QUEUED, short} from "./text.js";
@@ -36,7 +36,7 @@ function deletes(run) {
     "What it was told to write elsewhere (--out) stays."];
 }
 
-// What each action asks for, and what comes of it for this run as it is now.
+// Actions: what each asks for, and what comes of it for this run as it is now.
 const ACTIONS = {
   pause: {
     label: "pause", may: (run) => underWay(run) && run.status !== "paused" || run.status === "queued",
@@ -74,7 +74,7 @@ const ACTIONS = {
 };
 
 // A dialog; resolves to true once act() has succeeded, false when it was left.
-// What only reads is not asked for a token before the server wants one.
+// A read is not asked for a token before the server wants one.
 export function ask(title, parts, confirm, act) {
   return new Promise((resolve) => {
     const fault = el("p.bad"), box = el("dialog");

@@ -1,4 +1,4 @@
-// What the server has: reads, writes with the token, live events, files to keep.
+// Data of the server: reads, writes with the token, live events, files to keep.
 
 const API = "/api/v1";
 const TOKEN = "mltune-token";
@@ -148,7 +148,7 @@ function save(blob, name) {
 export async function saveExport(run, format) {
   const path = runPath(run, "/export") + "?format=" + encodeURIComponent(format);
   const headers = token.get() ? {authorization: "Bearer " + token.get()} : {};
-  // What is wrong is said before anything is downloaded.
+  // Faults are told before anything is downloaded.
   const head = await ask(path, {method: "HEAD", headers});
   if (!head.ok) return answer(head);
   if (location.protocol === "https:") {

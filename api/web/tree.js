@@ -161,7 +161,7 @@ export function treeTab(id, {now, said, failed}) {
     rows.forEach((b, i) => {
       const y = TOP + i * ROW + ROW / 2, from = px(b.created_clock);
       const bars = slices.get(b.branch) || [[b.first_clock, b.last_clock]];
-      // What is scheduled and runs is a bar already.
+      // A slice that is scheduled and runs is a bar already.
       const to = Math.max(from + 1, px(b.last_clock), px(bars.at(-1)[1]));
       if (i === at) {
         ctx.fillStyle = c.faint;
@@ -198,7 +198,7 @@ export function treeTab(id, {now, said, failed}) {
       ctx.font = c.font;
     });
   }
-  // What one branch ran in a row is one bar.
+  // Slices that one branch ran in a row are one bar.
   function gather(list) {
     slices = new Map();
     for (const s of list.reverse()) {
@@ -230,7 +230,7 @@ export function treeTab(id, {now, said, failed}) {
     state = run;
     byHand.update(run, rows.find((b) => b.branch === chosen));
     clock = Math.max(1, run.clock);
-    // Of what is too much to be shown the latest is: the axis begins there.
+    // Only the latest of too many slices are shown: the axis begins there.
     const forked = tree.branches.filter((b) => b.branch !== 0).map((b) => b.created_clock);
     start = tree.total > tree.branches.length && forked.length > 0 ? Math.min(...forked) : 0;
     gather(list);

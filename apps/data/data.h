@@ -47,7 +47,7 @@ enum err data_load_bow(const char *spec, const char *folder, struct corpus *out,
 enum err data_load_vocabulary(const char *spec, const char *folder,
                               struct vocabulary *out, struct fault *f);
 
-/* What a data setting holds. */
+/* Contents of a data setting. */
 struct data_info {
     enum data_kind kind;
     bool readable;    /* false: the kind was recognised, but nothing loads it */

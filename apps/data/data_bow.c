@@ -81,7 +81,8 @@ static bool pass_line_end(struct text *t)
     return true;
 }
 
-/* What is no LDA-C or UCI text: says so, with what stands there. */
+/* Refusal of a text that is neither LDA-C nor UCI, quoting what stands there.
+ */
 static enum err expected(struct text *t, const char *what)
 {
     char found[FOUND_MAX + 1];

@@ -25,7 +25,7 @@ struct csv_table {
     size_t class_capacity;
 };
 
-/* What a row is read with. */
+/* State of reading a row. */
 struct reader {
     struct csv_table *t;
     struct csv_record r;

@@ -1,4 +1,4 @@
-/* What a data set holds (apps/data/data.h). */
+/* Contents of a data set (apps/data/data.h). */
 #include "apps/data/data.h"
 #include "apps/data/data_find.h"
 #include "apps/data/data_samples.h"

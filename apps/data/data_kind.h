@@ -1,4 +1,4 @@
-/* What a data file holds, judged by its content and then by its name. */
+/* Kinds of data files, judged by their content and then by their name. */
 #ifndef APPS_DATA_KIND_H
 #define APPS_DATA_KIND_H
 
@@ -26,7 +26,7 @@ enum data_kind {
 /* "ratings", "idx", ... ; static storage. */
 const char *data_kind_name(enum data_kind kind);
 
-/* What it is in words, for messages. Static storage. */
+/* The kind in words, for messages. Static storage. */
 const char *data_kind_text(enum data_kind kind);
 
 enum { DATA_SNIFF_BYTES = 4096 };
@@ -36,7 +36,7 @@ enum { DATA_SNIFF_BYTES = 4096 };
 enum data_kind data_kind_of(const char *name, const void *bytes, size_t len,
                             bool whole, unsigned *dims);
 
-/* The same of the file @path. Errors: those of data_stream. */
+/* Kind of the file @path. Errors: those of data_stream. */
 enum err data_kind_of_file(const char *path, enum data_kind *kind,
                            unsigned *dims, struct fault *f);
 

@@ -1,4 +1,4 @@
-/* Which files a data setting means: a file, the files of a folder, or those
+/* Files that a data setting means: a file, the files of a folder, or those
  * that match a glob. */
 #ifndef APPS_DATA_PATH_H
 #define APPS_DATA_PATH_H
@@ -27,13 +27,13 @@ enum err data_files_find(const char *spec, const char *folder,
  * (mem_free); NULL when out of memory. */
 char *data_path_join(const char *folder, const char *spec);
 
-/* What follows the last slash. */
+/* The part behind the last slash. */
 const char *data_path_base(const char *path);
 
 /* Length of that without .gz or .xz. */
 size_t data_path_stem_len(const char *path);
 
-/* The same file name, once compressed and once not, say. */
+/* Whether two file names differ in compression alone. */
 bool data_path_same_stem(const char *a, const char *b);
 
 #endif

@@ -6,10 +6,11 @@
 #include "apps/data/samples.h"
 #include "base/fault.h"
 
-/* What data_load_images takes, or tables. One file is taken for a table where
- * it is text that nothing else explains; of a folder or glob without images:
- * all tables, those whose names say t10k or test into @test, the others, in the
- * order of their names, into @train; where all are of one half they are @train.
+/* Samples of images (as data_load_images takes them) or of tables. One file is
+ * taken for a table where it is text that nothing else explains; of a folder or
+ * glob without images: all tables, those whose names say t10k or test into
+ * @test, the others, in the order of their names, into @train; where all are of
+ * one half they are @train.
  * @csv says how to read tables. Labels of both mean the same. Errors: those of
  * data_load_images and csv_table_read; ERR_UNSUPPORTED (targets of images);
  * outputs untouched. */

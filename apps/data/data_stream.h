@@ -25,7 +25,7 @@ struct data_stream;
 enum err data_stream_open(const char *path, struct data_stream **out,
                           struct fault *f);
 
-/* The same over @len bytes in memory (borrowed until the close) that errors
+/* Opens @len bytes in memory (borrowed until the close) that errors
  * call @name (copied). */
 enum err data_stream_memory(const char *name, const void *bytes, size_t len,
                             struct data_stream **out, struct fault *f);
@@ -39,7 +39,7 @@ void data_stream_close(struct data_stream *s);
 enum err data_stream_read(struct data_stream *s, void *buf, size_t cap,
                           size_t *n, struct fault *f);
 
-/* What errors call it: the path as given. */
+/* Name of the stream in errors: the path as given. */
 const char *data_stream_name(const struct data_stream *s);
 
 /* Plain bytes handed out so far. */

@@ -30,7 +30,7 @@ static struct csv_options read_options(const struct settings *s, bool targets,
         .targets = targets};
 }
 
-/* What `test` names: of a folder with both halves the test one. */
+/* Data that `test` names: of a folder with both halves the test one. */
 static enum err load_test(const struct settings *s,
                           const struct csv_options *csv, struct samples *test,
                           struct fault *f)

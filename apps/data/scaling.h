@@ -23,7 +23,7 @@ struct scaling {
 
 void scaling_deinit(struct scaling *s);
 
-/* Of @train; zeroed where it is images. Errors: ERR_NOMEM. */
+/* Scaling of @train; zeroed where it is images. Errors: ERR_NOMEM. */
 enum err scaling_of(const struct samples *train, struct scaling *out,
                     struct fault *f);
 

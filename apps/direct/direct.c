@@ -31,7 +31,7 @@ struct data {
     float label[SAMPLES]; /* 0 or 1 */
 };
 
-/* What the command line says. */
+/* Options of the command line. */
 struct options {
     unsigned nodes, node;
     const char *meet, *restore, *dir; /* or NULL */

@@ -30,7 +30,7 @@
 
 enum { LDA_CLOCKS_DEFAULT = 10, LDA_TOP_WORDS = 20 };
 
-/* What a worker computes with in a clock. */
+/* Scratch of a worker for its clocks. */
 struct lda_scratch {
     struct lda_sampler sampler;
     uint16_t *z;    /* [most tokens of a part] */

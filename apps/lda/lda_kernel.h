@@ -26,7 +26,7 @@ enum {
     LDA_LOG_TABLE = 4096 /* counts whose logarithms are kept */
 };
 
-/* What is fixed for a model. */
+/* Constants of a model. */
 struct lda_prior {
     uint32_t topics, words;
     double alpha, beta;
@@ -42,10 +42,10 @@ void lda_prior_init(struct lda_prior *p, uint32_t topics, uint32_t words,
  * of lgamma(n + beta) - lgamma(beta). @row[topics], each >= 0. */
 double lda_row_log(const struct lda_prior *p, const int32_t row[]);
 
-/* The same of the totals: the sum of lgamma(V beta) - lgamma(n + V beta). */
+/* Likelihood of the totals: the sum of lgamma(V beta) - lgamma(n + V beta). */
 double lda_totals_log(const struct lda_prior *p, const int32_t total[]);
 
-/* What one worker samples with. */
+/* Scratch of a worker for sampling. */
 struct lda_sampler {
     const struct lda_prior *prior;
     uint32_t stride;  /* topics rounded up to whole columns of vectors */

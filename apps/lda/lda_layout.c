@@ -90,7 +90,7 @@ void lda_layout_deal(const uint32_t length[], uint64_t docs, unsigned workers,
     }
 }
 
-/* What sorting one part by word needs. */
+/* Scratch for sorting one part by word. */
 struct sorter {
     const struct corpus *c;
     uint64_t *begin; /* [words + 1] */

@@ -64,7 +64,7 @@ static void moving_deinit(struct moving *m)
     mem_free(m->owner);
 }
 
-/* Whose the part's documents were, and where its tokens begin. */
+/* Former owner of the part's documents, and where its tokens begin. */
 static void begin_part(struct moving *m, uint32_t part)
 {
     uint64_t docs = 0;

@@ -83,7 +83,7 @@ static uint32_t chunk_bytes(const struct mf *m, enum mf_side side)
     return chunk;
 }
 
-/* Which worker has a user's ratings: @worker[rows]. */
+/* Workers by user: @worker[rows], who has the user's ratings. */
 static void find_workers(const struct mf *m, uint32_t worker[])
 {
     uint64_t first, count;

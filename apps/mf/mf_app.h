@@ -30,7 +30,7 @@ struct mf_pairs {
     float *value;            /* [count]: owned */
 };
 
-/* What a worker computes with in a clock. */
+/* Scratch of a worker for its clocks. */
 struct mf_scratch {
     void *user[2][MF_BLOCK]; /* rows of this block's users and the next one's */
     uint64_t user_row[MF_BLOCK];

@@ -14,7 +14,7 @@ static const double default_fraction = 0.1;
  * is. */
 enum { SEED_OF_PARTS = 0x9a47 };
 
-/* Of the arrays that are made of the loaded ones, at their peak. */
+/* Bytes of the arrays that are made of the loaded ones, at their peak. */
 enum { BYTES_A_RATING = 24 };
 
 static void pairs_deinit(struct mf_pairs *p)

@@ -27,7 +27,7 @@ struct packed {
     uint8_t *label; /* [count]: owned */
 };
 
-/* What a worker computes with in a clock. */
+/* Scratch of a worker for its clocks. */
 struct scratch {
     const uint8_t *pixel[2][MLR_BLOCK]; /* this block's and the next one's */
     const float *value[MLR_BLOCK];      /* of a table, this block's */
@@ -170,7 +170,7 @@ static enum err take_training(struct mlr *m, const char *name,
     return err ? err : packed_init(&m->test, test, f);
 }
 
-/* What is to be evaluated: a table waits for the model (mlr_load). */
+/* Data to be evaluated: a table waits for the model (mlr_load). */
 static enum err take_evaluated(struct mlr *m, struct samples *s,
                                struct fault *f)
 {
@@ -303,7 +303,7 @@ static size_t block_images(const struct mlr *m, const struct packed *set,
     return n;
 }
 
-/* What is summed over a worker's share of a clock. */
+/* Sums over a worker's share of a clock. */
 enum pass { PASS_TRAIN, PASS_LOSS, PASS_METRIC };
 
 static double run_rows(const struct mlr_block *b, const float *const *value,

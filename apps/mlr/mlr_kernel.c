@@ -90,7 +90,7 @@ KERNEL_PART void forward_vector(vec acc[TILE][PAIR], const float *const w[],
     }
 }
 
-/* What the vectors leave of the width, one pixel at a time. */
+/* The rest of the width that fills no vector, one pixel at a time. */
 KERNEL_PART float forward_rest(const float *w, const uint8_t *x, size_t from,
                                size_t width)
 {

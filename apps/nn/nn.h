@@ -17,7 +17,7 @@
 
 extern const struct mlt_app_ops app_nn;
 
-/* What its schema cannot say: finds every fault of the network that @settings,
+/* Checks beyond the schema: finds every fault of the network that @settings,
  * at @pointer, describe, as far as the data do not matter. */
 void nn_check_settings(const json_t *settings, const char *pointer,
                        struct problems *problems);

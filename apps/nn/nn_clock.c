@@ -114,7 +114,7 @@ static int backward(struct pass *p)
     return 0;
 }
 
-/* What the runtime gets told: the loss, or the metric's terms. */
+/* Reports to the runtime: the loss, or the metric's terms. */
 static double worth(const struct pass *p, const struct nn_result *r)
 {
     double factor;

@@ -7,8 +7,8 @@
 /* Convolution of a layer: weights are put into the kernels' order, the gradient
  * is summed transposed and added to the rows at the end. */
 
-/* What a block of windows and images reads in the gradient of the weights is to
- * stay in the first cache. */
+/* Data that a block of windows and images reads in the gradient of the weights
+ * is to stay in the first cache. */
 enum { BLOCK_BYTES = 24 << 10 };
 
 /* The parts of work, sizes in floats. */

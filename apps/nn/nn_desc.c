@@ -139,7 +139,7 @@ static bool is_pool(const struct nn_layer *l)
     return l->kind == NN_MAX_POOL || l->kind == NN_AVG_POOL;
 }
 
-/* What two members together must hold. */
+/* Conditions on two members together. */
 static void check_window(struct reading *r, const struct nn_layer *l,
                          const json_t *json)
 {

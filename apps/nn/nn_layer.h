@@ -68,7 +68,7 @@ static inline size_t nn_shape_size(struct nn_shape s)
 }
 
 struct nn_layer {
-    /* What the caller says. */
+    /* Said by the caller. */
     enum nn_kind kind;
     uint32_t units;    /* dense: outputs; conv: output channels */
     uint32_t kernel;   /* conv, pooling: side of the square window, >= 1 */
@@ -81,7 +81,7 @@ struct nn_layer {
     float epsilon;     /* norm: added to the variance, > 0 (usual: 1e-5) */
     enum nn_init init; /* dense, conv */
 
-    /* What nn_layers_shape finds; 0 where a layer has none. */
+    /* Found by nn_layers_shape; 0 where a layer has none. */
     struct nn_shape in, out;
     uint64_t fan_in;    /* dense, conv: weights of an output */
     uint32_t row_units; /* dense, conv: outputs a parameter row */

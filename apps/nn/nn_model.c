@@ -25,7 +25,7 @@ static enum err network_path(const char *dir, char path[PATH_BYTES],
 
 /* ---- saving -------------------------------------------------------------- */
 
-/* The same for the file, laid out, and for model.json, on one line. */
+/* Layers as text: laid out for the file, on one line for model.json. */
 static enum err save_network(const struct nn *m, const char *dir, char *out,
                              size_t size, struct fault *f)
 {

@@ -55,7 +55,7 @@ float *nn_net_input(struct nn_net *net);
 /* Outputs of the last layer, [n][outputs], until the next forward. Borrowed. */
 const float *nn_net_output(const struct nn_net *net);
 
-/* What one sub-batch is. The same values in all calls of a pass. */
+/* Description of one sub-batch: the same values in all calls of a pass. */
 struct nn_batch {
     size_t n;    /* samples, 1 .. batch_max */
     bool train;  /* false: running moments, no dropout, no gradient */

@@ -35,7 +35,7 @@ static bool take_count(const json_t *o, const char *name, uint32_t most,
     return json_is_integer(value) && n >= 1 && n <= (json_int_t)most;
 }
 
-/* Of values from 0 to 1: none beyond, and 0 or no less than @least. */
+/* Noise on values from 0 to 1: none beyond, and 0 or no less than @least. */
 static bool take_numbers(const json_t *list, uint32_t n, double least,
                          double *out)
 {

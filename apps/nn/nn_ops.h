@@ -1,4 +1,4 @@
-/* What a kind of layer does: the bodies behind nn_net.
+/* Kinds of layers: the bodies behind nn_net.
  *
  * All functions are pure but for what their arguments point to. Buffers of
  * activations and gradients have NN_SLACK floats behind their end that may be

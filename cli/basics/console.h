@@ -1,4 +1,4 @@
-/* What the program says: results on stdout, everything else on stderr. Texts
+/* Words of the program: results on stdout, everything else on stderr. Texts
  * may hold what a server or a file said: control characters do not reach a
  * terminal.
  */

@@ -1,5 +1,5 @@
-/* What a verb's table of options makes beside its help: a page of the manual
- * and an entry of the shell's completion.
+/* Manual: what a verb's table of options makes beside its help: a page of the
+ * manual and an entry of the shell's completion.
  *
  * Pure; the texts are the caller's (mem_free), NULL when out of memory.
  */

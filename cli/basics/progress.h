@@ -1,4 +1,4 @@
-/* What a person sees of a run on stderr while it goes on.
+/* Progress: what a person sees of a run on stderr while it goes on.
  *
  * On a terminal one live line: clock, branch, setting, loss, best so far,
  * trial, time. With -v, a line for each epoch, trial and decision besides, and

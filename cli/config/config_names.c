@@ -1,4 +1,4 @@
-/* What a configuration names (app, rule, consistency, strategy, searcher), with
+/* Names in a configuration (app, rule, consistency, strategy, searcher), with
  * the settings of each. */
 #include "base/json/json.h"
 #include "base/json/schema.h"

@@ -94,7 +94,7 @@ enum err client_take(struct client_exchange *x, char *buffer, size_t size,
 /* Also after an error. */
 void client_close(struct client_exchange *x);
 
-/* The same in one call, which waits. Errors: ERR_INVAL (the url), ERR_NODE
+/* A request in one call, which waits. Errors: ERR_INVAL (the url), ERR_NODE
  * (nobody answers there, or not in time;
  * @f says which), ERR_FORMAT (what answers is no mltune), ERR_NOMEM. A name is
  * looked up before client_open returns; all else waits for nothing. */

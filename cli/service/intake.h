@@ -1,4 +1,4 @@
-/* What a service does with a configuration that came over HTTP: checks it
+/* Intake of a configuration that came over HTTP: checks it
  * whole, fills in what each run gets, and keeps it to the data folder.
  *
  * Paths of data lead into the data folder, links followed; searchers that are

@@ -34,7 +34,7 @@ void run_answers_deinit(struct run_answers *a);
 
 /* ---- one run, as text ---------------------------------------------------- */
 
-/* Which run it is, how it stands, how to go on with it, its job. */
+/* Head: which run it is, how it stands, how to go on with it, its job. */
 void render_head(const json_t *run, FILE *out);
 
 /* Best epoch, settings, time and the share of it spent on tuning, model.

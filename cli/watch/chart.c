@@ -67,7 +67,7 @@ static struct scale find_scale(const struct chart *chart)
 
 static void put_dot(const struct dots *d, unsigned char *to, int x, int y)
 {
-    /* Of ASCII only the first column's upper two are used.
+    /* In ASCII only the first column's upper two are used.
      * Unicode's order of the dots of a Braille pattern: 1-2-3-7, 4-5-6-8. */
     static const unsigned char bit[4][2] = {
         {0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};

@@ -1,4 +1,4 @@
-/* What `mltune watch` shows: a run as the HTTP interface describes it, drawn on
+/* Picture of `mltune watch`: a run as the HTTP interface describes it, drawn on
  * a canvas. Pure: the same answers and the same size make the same picture.
  *
  * Every part of the answers may be missing or of another type, as from another

@@ -32,7 +32,8 @@ enum mlt_order {
     MLT_ORDER_PARTS
 };
 
-/* What an application tells after open. Zeros, and an unknown floor, before. */
+/* Facts that an application tells in open. Zeros, and an unknown floor, before.
+ */
 struct mlt_app_info {
     uint64_t samples;            /* training samples an epoch */
     uint64_t validation_samples; /* 0: there is no validation */

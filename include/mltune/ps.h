@@ -41,7 +41,7 @@ extern "C" {
 /* Text of an error code; static storage. */
 MLT_API const char *mlt_error_text(int error);
 
-/* What went wrong, in words, for functions that take it (NULL is allowed). */
+/* An error in words, for functions that take one (NULL is allowed). */
 struct mlt_error {
     int code;
     char text[512];
@@ -160,8 +160,8 @@ struct mlt_table_options {
 MLT_API int mlt_ps_table(struct mlt_ps *ps, const struct mlt_table_options *opt,
                          mlt_table *out, struct mlt_error *err);
 
-/* What a worker touches, said before the start: a virtual iteration. Optional;
- * acts on several nodes, see options.access and mlt_clock_part.
+/* Rows that a worker will touch, said before the start: a virtual iteration.
+ * Optional; acts on several nodes, see options.access and mlt_clock_part.
  *
  * In each of its clocks of part @part (mlt_clock_part; 0 for a program without
  * parts), worker @worker (over all nodes) will read and update rows @rows[n] of
@@ -216,7 +216,8 @@ MLT_API int mlt_ps_switch(struct mlt_ps *ps, uint32_t branch);
 MLT_API int mlt_ps_clocks(const struct mlt_ps *ps, uint32_t branch,
                           uint64_t *out);
 
-/* What acts from the next run on, in whatever branch: learning rate (finite,
+/* Settings that act from the next run on, in whatever branch: learning rate
+ * (finite,
  * >= 0), momentum (0 <= m < 1), staleness in clocks (at most 1,000,000). All
  * nodes set the same. Errors: out of range; nothing changed. */
 MLT_API int mlt_ps_set_learning_rate(struct mlt_ps *ps, double learning_rate);
@@ -299,8 +300,8 @@ MLT_API const void *mlt_move_from(const struct mlt_move *move, unsigned worker,
 MLT_API void *mlt_move_to(const struct mlt_move *move, unsigned worker,
                           uint64_t row);
 
-/* Who moves a local table; @arg is borrowed. Any time before a restore, once it
- * is declared. Errors: out of memory. */
+/* The mover of a local table; @arg is borrowed. Any time before a restore, once
+ * it is declared. Errors: out of memory. */
 MLT_API int mlt_ps_set_mover(struct mlt_ps *ps, mlt_table table,
                              mlt_mover *mover, void *arg);
 
@@ -408,12 +409,12 @@ MLT_API int mlt_clock_table(struct mlt_worker *w, mlt_table table);
 
 /* ---- access knowledge ---------------------------------------------------- */
 
-/* Of several nodes, and with options.access other than "off", the server
- * remembers which rows of shared tables a worker reads in a clock. In its next
- * clock, the first read of a table whose rows have to be fetched sends for all
- * of them at once, those first that were needed first. A row that is not known
- * is fetched when it is read, and known from then on; one that was fetched in
- * vain a few times is forgotten. No value depends on any of it.
+/* Access knowledge: with several nodes, and options.access other than "off",
+ * the server remembers which rows of shared tables a worker reads in a clock.
+ * In its next clock, the first read of a table whose rows have to be fetched
+ * sends for all of them at once, those first that were needed first. A row that
+ * is not known is fetched when it is read, and known from then on; one that was
+ * fetched in vain a few times is forgotten. No value depends on any of it.
  *
  * Where not every clock reads the same rows, because a clock works on a part of
  * the data: says that this worker's clock, and those that follow, work on part

@@ -49,7 +49,7 @@ extern "C" {
 
 #define MLT_SEARCHER_VERSION 1
 
-/* What ask and open return. */
+/* Results of ask and open. */
 enum mlt_searcher_result {
     MLT_SEARCHER_OK,
     MLT_SEARCHER_WAIT,      /* not now: ask again when a running trial ends */
@@ -99,7 +99,7 @@ struct mlt_searcher_trial {
     double resource; /* what it rests on (seconds or clocks), >= 0 */
 };
 
-/* What open is told; all borrowed until open returns, but `axis`, which stays
+/* Arguments of open; all borrowed until open returns, but `axis`, which stays
  * until close. */
 struct mlt_searcher_config {
     size_t size; /* of this structure, in the mltune that runs */
@@ -111,7 +111,7 @@ struct mlt_searcher_config {
     uint64_t seed;        /* the same seed: the same search */
 };
 
-/* What ask sees; all borrowed for the call. */
+/* Arguments of ask; all borrowed for the call. */
 struct mlt_searcher_query {
     size_t size;
     size_t axes;

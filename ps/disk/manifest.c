@@ -323,7 +323,7 @@ static void read_table(struct reader *r, const json_t *o, uint32_t i,
         wrong(r, where, "a table that is possible");
 }
 
-/* Which worker's file that is; in order, each once. */
+/* The worker whose file that is; in order, each once. */
 static void read_part(struct reader *r, const json_t *o, uint32_t *next,
                       struct manifest *m)
 {

@@ -1,4 +1,4 @@
-/* Which row each number of a checkpoint's placed tables was
+/* Numbering: the row that each number of a checkpoint's placed tables was
  * (ps/nodes/placement.h).
  *
  * Where a row lay follows from the nodes that wrote it; so that any others can

@@ -32,7 +32,7 @@ struct field {
         offsetof(struct frame, m), sizeof(((struct frame *)0)->m)              \
     }
 
-/* Which values the records of a kind may have; no bit: it has no records. */
+/* Values that the records of a kind may have; no bit: it has no records. */
 #define NUMBERS (1u << FRAME_NOTHING)
 #define VALUES                                                                 \
     (1u << FRAME_F32 | 1u << FRAME_I32 | 1u << FRAME_F64 | 1u << FRAME_F16)

@@ -20,7 +20,7 @@ static int64_t own_clock(const struct consistency_view *v)
     return v->worker[v->self].clock;
 }
 
-/* A read at clock k sees all updates of clocks < k - staleness (DESIGN). */
+/* A read at clock k sees all updates of clocks < k - staleness. */
 static int64_t clock_less_staleness(const struct consistency_view *v)
 {
     return own_clock(v) - (int64_t)v->staleness;

@@ -32,7 +32,7 @@ static void begin_clock(struct mlt_worker *w, mlt_table table)
     v->applied = false;
 }
 
-/* Which clock ends: of whichever worker has not finished its run. */
+/* The clock that ends: of whichever worker has not finished its run. */
 static mlt_table agreed_table(const struct mlt_worker *w)
 {
     const struct mlt_ps *ps = w->ps;

@@ -41,7 +41,7 @@ static const char *const mode_names[MODES] = {"off", "gather", "place",
 static const char *const mode_access[MODES] = {"off", "gather", "place",
                                                "place"};
 
-/* What all nodes together sent and computed. */
+/* Totals of what all nodes sent and computed. */
 struct cost {
     double frames, bytes, cpu_s, wall_s; /* a clock */
 };

@@ -1,4 +1,4 @@
-/* What the benchmarks share: series of measurements and the lines they print.
+/* Benchmarks: series of measurements and the lines they print.
  *
  * A line is `name key=value ... value unit`; a peer measured beside it, in the
  * same rounds, gives a second line with the unit `ratio` and vs=PEER. Rounds of

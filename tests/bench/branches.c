@@ -243,7 +243,7 @@ static double time_map(struct store *s, const uint32_t order[],
     return UPDATES * 1e3 / (double)(clock_monotonic() - start);
 }
 
-/* The same on a flat array. */
+/* Writes to a flat array, to compare with. */
 static double time_flat(float *flat, const uint32_t order[],
                         const float delta[])
 {

@@ -1,4 +1,4 @@
-/* What the dashboard asks for, of a run as large as it is to work for.
+/* Requests of the dashboard, for a run as large as it is to work for.
  *
  *   dashboard [--serve | --journal DIR]
  *

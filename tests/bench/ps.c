@@ -107,7 +107,7 @@ static int dense_clocks(struct mlt_worker *w, void *arg)
     return err;
 }
 
-/* The same on arrays: buffer, sum, velocity, weights. */
+/* The update on arrays: buffer, sum, velocity, weights. */
 static void plain_dense_clocks(const struct dense *d, float *sum, float *v,
                                float *weights)
 {
@@ -166,7 +166,7 @@ struct visits {
     const struct rule_ops *rule;
 };
 
-/* What an application would compute: a step towards 1. */
+/* Stand-in for an application's computing: a step towards 1. */
 KERNEL static void make_gradients(size_t n, uint32_t width,
                                   const void *const row[], float *out)
 {

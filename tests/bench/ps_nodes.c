@@ -28,7 +28,7 @@ enum {
     CLIENT = 1
 };
 
-/* What both processes see. */
+/* Memory that both processes see. */
 struct common {
     pthread_barrier_t start;
     char endpoint[256]; /* of the peer's socket */

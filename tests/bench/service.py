@@ -136,7 +136,7 @@ def reads(service):
 
 # ---- instructions ------------------------------------------------------------
 
-# What valgrind 3.19 has not: pidfd_open, here something that can be read once
+# A stand-in for pidfd_open, which valgrind 3.19 has not: something that can be read once
 # the process has ended; and /proc/self/exe, which is valgrind's own program.
 SHIM = r"""
 #define _GNU_SOURCE

@@ -1,4 +1,4 @@
-/* What the tuner does in simulated runs, as one number a run: the CRC-32C of
+/* Traces of the tuner in simulated runs, as one number a run: the CRC-32C of
  * its trace, every action with its numbers. A change that is meant to change no
  * decision leaves all lines as they were:
  *

@@ -49,7 +49,7 @@ const tests = {
     const starts = [2.3, 2.31, 2.29, 2.3, 2.32];
     assert.strictEqual(topOfLosses(starts, 4e27), 2 * 2.31);
     assert.strictEqual(topOfLosses([...starts, NaN, undefined, null], 4e27), 2 * 2.31);
-    // What is only worse than at the beginning is shown.
+    // A loss that is only worse than at the beginning is shown.
     assert.strictEqual(topOfLosses(starts, 9), 9);
     assert.strictEqual(topOfLosses([], 9), 9);
     // Losses that are not positive (log likelihoods) have no such measure.

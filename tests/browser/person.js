@@ -1,4 +1,4 @@
-// What the stories of a person at the dashboard share: a browser, its faults, and
+// Helpers for stories of a person at the dashboard: a browser, its faults, and
 // what is clicked and waited for. Waits are for what the page shows, never for a
 // time.
 "use strict";
@@ -16,7 +16,7 @@ const TABS = ["overview", "trials", "branches", "settings", "cluster"];
 const FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
   "--disable-background-networking", "--disable-component-update", "--disable-sync"];
 
-// What the browser itself says of an answer that is meant to be a refusal, and
+// Words of the browser itself about an answer that is meant to be a refusal, and
 // of a server that has ended.
 const EXPECTED = [/401 \(Unauthorized\)/, /ERR_CONNECTION_REFUSED/, /ERR_CONNECTION_RESET/,
   /ERR_EMPTY_RESPONSE/, /ERR_INCOMPLETE_CHUNKED_ENCODING/];

@@ -39,7 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fault fault = {0};
     struct frame f;
-    /* Of its very size, so that a read past the end is seen. */
+    /* Memory of its very size, so that a read past the end is seen. */
     uint8_t *copy = mem_alloc(size + 1);
 
     if (!copy)

@@ -184,7 +184,7 @@ static void fuzz_target(const char *text, size_t size)
 
 /* ---- writes -------------------------------------------------------------- */
 
-/* What is posted is a command as the run may be given it. */
+/* A posted body is a command as the run may be given it. */
 static void check_command(const struct mailbox_request *got)
 {
     check(!(got->limits.set & LIMIT_MAX_EPOCHS) || got->limits.to.max_epochs,
@@ -419,7 +419,7 @@ static void take_field(char *line, struct head *head)
     head->fields++;
 }
 
-/* What is let through is unmistakable. */
+/* A request that is let through is unmistakable. */
 static void check_accepted(const struct head *head)
 {
     unsigned hosts = 0;

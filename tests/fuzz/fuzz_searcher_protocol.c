@@ -32,7 +32,7 @@ static void must(int ok)
         abort();
 }
 
-/* What comes of an answer to ask is a canonical setting. */
+/* An answer to ask becomes a canonical setting. */
 static void read_as_answer(const char *text, size_t size)
 {
     const struct space *space = fuzz_space();
@@ -58,7 +58,8 @@ static void read_as_answer(const char *text, size_t size)
     must(searcher_protocol_read_open(text, size, 1, &f) == ERR_OK || f.text[0]);
 }
 
-/* What was told is told again in the same words, and read again as the same. */
+/* A message told is told again in the same words, and read again as the same.
+ */
 static void tell_again(const struct observation *o)
 {
     const struct space *space = fuzz_space();

@@ -220,7 +220,7 @@ static enum err count_chunk(void *arg, uint32_t table, uint64_t first,
     return ERR_OK;
 }
 
-/* What verifying says, or reading; a file that restores must verify. */
+/* Verdict of verifying, or of reading; a file that restores must verify. */
 static enum err check_bytes(bool hand_on)
 {
     struct snapshot_file *file;

@@ -64,7 +64,7 @@ expect where 'three cells' docs/architecture.md \
     '## Where is ...?\n\n| a | `base/a.c` |\n'
 expect where 'no table' docs/architecture.md '# Map\n'
 
-# What is short, or code, is left alone.
+# Short sentences and code are left alone.
 plain
 put $page "# A\n\n[g](glossary.md) $words. $words $words.\n\n\`\`\`\n$words $words $words more\n\`\`\`\n"
 "${PYTHON:-python3}" "$here/words.py" "$root" || failed=1

@@ -82,7 +82,7 @@ class Done:
 
 class Case(unittest.TestCase):
     maxDiff = None
-    # What no log may say.
+    # Texts that no log may have.
     FAULTS = ("Sanitizer", "runtime error:", "Assertion", "node_ended_badly")
 
     def setUp(self):

@@ -232,7 +232,7 @@ class Moved(Case):
 
 
 class Lost(Case):
-    # What was killed with its neighbours ends badly, and that is all.
+    # A run killed with its neighbours ends badly, and that is all.
     FAULTS = ("Sanitizer", "runtime error:", "Assertion")
 
     def begin(self, *words):

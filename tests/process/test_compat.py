@@ -34,7 +34,7 @@ REPLACED = {
     "show-finished.json": {"started_unix_s", "at_s"},
     "show-steered.json": {"started_unix_s", "at_s"},
 }
-# Of a result: what time or the machine decides.
+# Members of a result that time or the machine decides.
 MEASURED = {"seconds", "paused_seconds", "waiting_seconds", "url"}
 
 

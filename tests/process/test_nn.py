@@ -140,7 +140,7 @@ class NnTest(Case):
                       'did you mean "max_pool"?', "/app/layers/2/units",
                       'did you mean "units"?'):
             self.assertIn(words, done.err)
-        # What only the data can tell is told when they are read.
+        # Faults that only the data show are told when they are read.
         config["app"]["layers"] = [{"type": "conv", "channels": 4,
                                     "kernel": 11}]
         done = self.run_config(config)

@@ -395,7 +395,7 @@ class TwoSlots(Service):
         self.wait_for_clock(waiting)
         self.assert_code(self.end(signal.SIGINT), 130)
         self.assert_nothing_left()
-        # What was interrupted so goes on when there is a service again.
+        # Runs interrupted so go on when there is a service again.
         self.launch()
         clocks = self.run_now(waiting)["clocks"]
         self.wait_for_clock(waiting, clocks)

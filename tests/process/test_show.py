@@ -7,7 +7,7 @@ from harness import endless_config, mlr_config
 import test_control
 import test_serve
 
-# What CONTRACT calls the result of a run; `show --json` has these too.
+# Members of a run's result; `show --json` has these too.
 MEMBERS = ["run", "status", "reason", "loss", "metric", "best", "model",
            "epochs", "clocks", "seconds", "tuning", "setting", "schedule",
            "strategy", "searcher", "seed", "state"]

@@ -111,7 +111,7 @@ class Terminal:
     def begin():
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        # Who runs the tests may have them ignored, as what is in the background.
+        # A shell in the background may have these signals ignored.
         for number in signal.SIGINT, signal.SIGQUIT, signal.SIGHUP:
             signal.signal(number, signal.SIG_DFL)
 
@@ -376,7 +376,7 @@ class AtService(Service):
         self.assert_code(done, 0)
         events = [json.loads(line) for line in out.read_text().splitlines()]
         self.assertIn(f" {events[0]['id'] - 1} events were not kept", done.err)
-        # What came before anybody watched, but is still there.
+        # Events from before anybody watched that are still there.
         self.assertIn("run_resumed", [e["event"] for e in events])
         self.assertEqual(events[-1]["event"], "run_finished")
 

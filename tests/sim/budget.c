@@ -36,7 +36,7 @@ static double level_at(const struct manager *m, double at)
     return level > 0 ? level : 0;
 }
 
-/* What leaked out is what was there, and came, and is there no more. */
+/* Leaked bytes are those that were there, and came, and are there no more. */
 bool budget_waits(struct budget_check *b, const struct manager *m, double at,
                   bool waits)
 {

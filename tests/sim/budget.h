@@ -1,4 +1,4 @@
-/* What a node sends under a bandwidth budget, checked: over no time more than
+/* Check of what a node sends under a bandwidth budget: over no time more than
  * the budget allows and one queue, and while something waits for the budget,
  * all of it. In virtual time, seconds. */
 #ifndef TESTS_SIM_BUDGET_H

@@ -179,7 +179,7 @@ static int64_t now_ns(const struct cluster *c)
     return (int64_t)(c->now * 1e9);
 }
 
-/* What is said to oneself costs nothing. */
+/* A message to oneself costs nothing. */
 static bool is_paced(const struct cluster *c, uint32_t from, uint32_t to)
 {
     return c->budget > 0 && from != to;
@@ -494,7 +494,7 @@ static uint32_t owner_of_read(const struct cluster *c,
     return shard_of(&c->table[w->table], c->nodes, c->workers, w->row);
 }
 
-/* What a worker does while it computes. */
+/* Steps of a worker while it computes. */
 static void act(struct cluster *c, struct sim_node *n, struct sim_worker *w)
 {
     bool writes = c->oracle.branch[c->oracle.active].type != BRANCH_KEPT;

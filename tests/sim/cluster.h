@@ -40,7 +40,7 @@ struct cluster_options {
 struct cluster_result {
     bool failed;
     char why[512]; /* with the seed */
-    /* What happened. */
+    /* Counters of what happened. */
     const char *consistency;
     unsigned nodes, workers; /* workers: a node */
     uint64_t steps, frames, bytes, reads, waits, updates, pushes;

@@ -247,8 +247,8 @@ static int64_t number(const struct table *t, const void *values, uint32_t j)
     }
 }
 
-/* Of updates that leave before the clock ends: all of clocks below @least, and
- * no more than were made. */
+/* Check of updates that leave before the clock ends: all of clocks below
+ * @least, and no more than were made. */
 static bool holds_a_part(const struct oracle *o, const int64_t *added,
                          int64_t sum, int64_t value, int64_t least)
 {

@@ -1,4 +1,4 @@
-/* What a cluster's parameters must be: a sequential reference.
+/* Oracle of a cluster's parameters: a sequential reference.
  *
  * Two tables count: in every row each worker has a column of its own, to which
  * only it adds, whole numbers only. So a value read says exactly which of each
@@ -65,7 +65,7 @@ void oracle_free(struct oracle *o, uint32_t branch);
 void oracle_begin(struct oracle *o, uint32_t branch, int64_t clock,
                   unsigned staleness, struct rule_params params);
 
-/* What a worker adds in its present clock. */
+/* Sums that a worker adds in its present clock. */
 void oracle_count(struct oracle *o, uint32_t worker, uint32_t table,
                   uint64_t row, int64_t n);
 void oracle_learn(struct oracle *o, uint32_t worker, uint64_t row,

@@ -33,7 +33,7 @@
 #define FOUR "{" RATE MOMENTUM BATCH STALENESS "}"
 #define EIGHT "{" RATE MOMENTUM BATCH STALENESS OTHERS "}"
 
-/* What most families share. */
+/* Settings that most families share. */
 static const struct gates_family plain = {
     .f =
         {

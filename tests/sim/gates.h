@@ -44,7 +44,7 @@ double gates_time(const struct gates_family *g, const struct gates_oracle *o,
                   const char *strategy, uint64_t seed, double most,
                   struct sim_result *out);
 
-/* The same with the oracle's setting fixed. */
+/* Runs with the oracle's setting fixed. */
 double gates_time_fixed(const struct gates_family *g,
                         const struct gates_oracle *o, uint64_t seed);
 

@@ -1,4 +1,4 @@
-/* What managed communication is worth: real `mf` on a cluster in virtual time,
+/* Worth of managed communication: real `mf` on a cluster in virtual time,
  * a clock a data pass, with a bandwidth budget and without. For the test and
  * the benchmark of it (Wei et al. 2015, section 5.1). */
 #ifndef TESTS_SIM_MANAGED_H

@@ -1,4 +1,5 @@
-/* What the simulated training system's loss does, and what its clocks take.
+/* Physics of the simulated training system: its loss, and the time of its
+ * clocks.
  *
  * Two kinds. The *formula* knows learning rate, momentum and batch size:
  * loss = floor + fast + slow + jump. `fast` falls towards a noise ball at a

@@ -72,7 +72,7 @@ struct sim {
     clock_no slice_announced;
     branch_id branch_announced, freed_announced;
     size_t trace_len;
-    /* What survives a crash. */
+    /* State that survives a crash. */
     json_t *journal;  /* owned: records; NULL: nothing will crash */
     size_t committed; /* of them */
     struct folder {
@@ -115,7 +115,7 @@ violated(const struct sim *s, const char *format, ...)
 
 /* ---- physics ------------------------------------------------------------- */
 
-/* What the choice of samples first .. first + n - 1 of an epoch adds: the same
+/* Effect of the choice of samples first .. first + n - 1 of an epoch: the same
  * for everybody who runs over them. */
 static double sampling_noise(const struct sim *s, uint64_t first, uint64_t n)
 {
@@ -568,7 +568,7 @@ static uint64_t digest_bytes(uint64_t d, const void *p, size_t n)
     return d;
 }
 
-/* What is tried and run, in order; kept forks (snapshots come by the clock) and
+/* Trials and runs, in order; kept forks (snapshots come by the clock) and
  * with them the branches' numbers left out. */
 static void digest(struct sim *s, const struct msg *m)
 {
@@ -723,7 +723,7 @@ static void deliver(struct sim *s)
     give(s, &e);
 }
 
-/* Of a binomial distribution, by the normal one of @z. */
+/* Bound of a binomial distribution, by the normal one of @z. */
 static double hits(const struct sim *s, const struct sim_branch *b, double z)
 {
     double n = (double)s->f->validation;
@@ -747,7 +747,7 @@ static void run_test(struct sim *s, struct sim_branch *b,
     w->clocks = 1;
 }
 
-/* What is seen of the loss besides itself: the trajectory's own noise, and the
+/* Noise seen on the loss: the trajectory's own, and the
  * choice of samples, which siblings share as far as their models are alike. */
 static double seen(struct sim *s, const struct sim_branch *b, uint64_t n)
 {
@@ -1048,7 +1048,7 @@ static void suggest_next_rate(struct sim *s, uint32_t search, uint32_t made)
     send_outside(s);
 }
 
-/* Those outside look, and suggest the next where it is wanted. */
+/* Searchers outside look, and suggest the next setting where it is wanted. */
 static void look_from_outside(struct sim *s)
 {
     const struct history *h = &s->history;

@@ -2,7 +2,7 @@
  * node does, in virtual time, with losses from a formula.
  *
  * sim_run drives the real tuner and the real searchers through a whole run and
- * checks DESIGN's invariants after every step; a violation prints the seed and
+ * checks the invariants below after every step; a violation prints the seed and
  * aborts. Everything is a function of family and seed.
  *
  * What the loss does and what a clock takes: tests/sim/physics.h. What the
@@ -56,7 +56,7 @@ struct sim_family {
     double answer_s; /* until a slice begins that comes when none is out */
     unsigned branches_max; /* live; further forks fail; 0: as many as wanted */
 
-    /* Of the run. */
+    /* Members of the run. */
     const char *strategy;          /* a registered name; NULL: mltuner */
     const char *strategy_settings; /* JSON, or NULL */
     uint32_t max_epochs, plateau_epochs, max_trials;
@@ -161,7 +161,7 @@ struct sim_options {
     json_t **journal; /* the records, committed, in order; the caller's */
 };
 
-/* Of the physics with a seed. */
+/* The physics with a seed. */
 double sim_best_rate(uint64_t seed);
 
 void sim_run(const struct sim_family *family, uint64_t seed,

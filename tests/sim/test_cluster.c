@@ -175,7 +175,7 @@ static void cluster_uses_its_budget(void **state)
     }
 }
 
-/* The same seed gives the same run, to the last frame. */
+/* One seed gives the same run, to the last frame. */
 static void cluster_seed_decides_everything(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* What managed communication is worth, in virtual time. */
+/* Worth of managed communication, in virtual time. */
 #include "base/mem.h"
 #include "tests/sim/managed.h"
 #include "tests/unit/fixture/check.h"

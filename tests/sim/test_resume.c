@@ -100,7 +100,7 @@ static void check_slice(struct check *c, const struct record *r)
     c->next = r->slice_scheduled.first + r->slice_scheduled.count;
 }
 
-/* Of a strategy that began anew a text means a trial since then. */
+/* Texts of a strategy that began anew mean a trial since then. */
 static void check_text(struct check *c, const char *text)
 {
     unsigned n;
@@ -298,7 +298,7 @@ static void resume_after_kills_loses_and_repeats_nothing(void **state)
     kill_family(&f, 20, 0);
 }
 
-/* The same where no metric is measured, an epoch has fixed parts, memory is
+/* A resume where no metric is measured, an epoch has fixed parts, memory is
  * short, lengths are given in clocks. */
 static void resume_after_kills_in_other_families(void **state)
 {
@@ -456,7 +456,7 @@ static void resume_of_an_interrupted_run(void **state)
     }
 }
 
-/* What the user has asked for outlives a loss: the limits hold, a pause that is
+/* Wishes of the user outlive a loss: the limits hold, a pause that is
  * over does not count, and one that lasts is ended by who resumes the run. */
 static void resume_keeps_what_the_user_asked_for(void **state)
 {

@@ -17,7 +17,7 @@
     "\"batch_size\": {\"type\": \"int\", \"values\": [16, 64, 256], "          \
     "\"default\": 64}"
 
-/* What most families share. */
+/* Settings that most families share. */
 static const struct sim_family plain = {
     .name = "plain",
     .space = "{" RATE "}",
@@ -90,7 +90,7 @@ static unsigned seeds(unsigned few)
     return text ? (unsigned)strtoul(text, NULL, 10) : few;
 }
 
-/* What a family's runs came to. */
+/* Results of a family's runs. */
 struct tally {
     unsigned runs, won, near_trial, near_three, retunes, committed;
     double share, trials, epochs;

@@ -54,7 +54,7 @@ static struct sim_family with(size_t i)
     return f;
 }
 
-/* The same with somebody outside. */
+/* Runs with somebody outside. */
 static struct sim_family asked(size_t i, unsigned trials)
 {
     struct sim_family f = with(i);
@@ -227,7 +227,7 @@ static void suggestions_are_all_tried_although_alike(void **state)
     release(&o);
 }
 
-/* What cannot be a setting, or comes too late or too often, is refused. */
+/* A suggestion that is no setting, too late or too often is refused. */
 static void suggestions_are_refused_with_a_reason(void **state)
 {
     static char many[17 * 32] = "[";
@@ -385,8 +385,8 @@ static void outside_silence_is_the_runs_time(void **state)
     }
 }
 
-/* Those who go away in the middle of a search cost it its patience; what was
- * tried counts. */
+/* Searchers that go away in the middle of a search cost it its patience; what
+ * was tried counts. */
 static void outside_who_go_away_are_waited_for(void **state)
 {
     struct sim_family f = asked(0, 20);

@@ -32,7 +32,7 @@ static const struct sim_family plain = {
     .max_epochs = 20,
 };
 
-/* Those in which a bound on a trial's future is put to the test: noise, starts
+/* Families that put a bound on a trial's future to the test: noise, starts
  * that are flat, rates that begin with a jump, costs that differ. */
 #define FAMILIES(X)                                                            \
     X(plain, (void)f)                                                          \

@@ -533,7 +533,8 @@ static void strategies_new_out_of_memory_leaves_nothing(void **state)
         }
 }
 
-/* What a searcher is told rises as the score falls, and is a number. */
+/* The number that a searcher is told rises as the score falls, and is a number.
+ */
 static void contest_quality_is_monotone(void **state)
 {
     static const double scores[] = {-1e300, -5,  -1, -0.99, -0.5, 0,

@@ -1,4 +1,4 @@
-/* What programs compute on a cluster in virtual time. */
+/* Programs on a cluster in virtual time: what they compute. */
 #include "base/mem.h"
 #include "tests/sim/virtual_mf.h"
 #include "tests/sim/virtual_pages.h"
@@ -149,7 +149,7 @@ static struct virtual *start(struct program *p)
     return v;
 }
 
-/* What the first real iteration touched, without a part of it. */
+/* Rows that the first real iteration touched, without a part of it. */
 static struct knowledge *gather(enum job job, unsigned missing_percent)
 {
     struct knowledge *a = NULL;
@@ -265,7 +265,7 @@ static void measure(enum job job, struct cost out[RUNS])
     knowledge_free(most);
 }
 
-/* What is known saves messages and bytes, and changes nothing else: what is
+/* Known rows save messages and bytes, and changes nothing else: what is
  * missing is fetched when it is needed first, known from then on, and costs at
  * most a fifth more than if it had been known from the start. The first clock,
  * in which it is found missing, is left out. What is said too much is fetched

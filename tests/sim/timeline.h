@@ -1,4 +1,4 @@
-/* What happens when, in virtual time: a heap of events. */
+/* Timeline: events in virtual time, a heap. */
 #ifndef TESTS_SIM_TIMELINE_H
 #define TESTS_SIM_TIMELINE_H
 

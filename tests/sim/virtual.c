@@ -220,7 +220,7 @@ static void record(struct virtual *v, uint32_t number, uint64_t row, bool reads)
         knowledge_note(v->opt.record, number, row, reads);
 }
 
-/* What the worker prepares, once it knows more than before. */
+/* Preparations of a worker, once it knows more than before. */
 static void prepare(const struct virtual *v, uint32_t number, struct worker *w)
 {
     if (v->opt.known)

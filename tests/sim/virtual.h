@@ -83,7 +83,7 @@ void virtual_init_row(struct virtual *v, uint64_t row, const void *values);
 /* A slice of so many clocks. Aborts if it does not end. */
 void virtual_run(struct virtual *v, int clocks);
 
-/* Of a worker, while it visits: adds width values. */
+/* For a worker, while it visits: adds width values. */
 void virtual_add(struct virtual *v, uint32_t worker, uint64_t row,
                  const void *values);
 

@@ -30,7 +30,7 @@ struct virtual_mf;
 struct virtual_mf *virtual_mf_new(const struct virtual_mf_options *opt);
 void virtual_mf_free(struct virtual_mf *mf);
 
-/* What virtual_options needs of it: program, rows, width, type, rule, params.
+/* Members that virtual_options needs: program, rows, width, type, rule, params.
  * The others are left alone. */
 void virtual_mf_options(struct virtual_mf *mf, struct virtual_options *out);
 

@@ -13,7 +13,7 @@ struct operation {
     op_id id;
     enum msg_kind kind;
     branch_id branch;
-    /* Of a slice (MSG_SCHEDULE): */
+    /* Members of a slice (MSG_SCHEDULE): */
     clock_no first;
     uint64_t count;
     uint64_t reported; /* clocks in reports so far */

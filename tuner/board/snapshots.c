@@ -39,7 +39,7 @@ struct snapshots {
     uint32_t epoch;
     clock_no clock;
     uint64_t bytes;
-    /* Of the last one that was written: the same again is not. */
+    /* State of the last one that was written: no second one of it is. */
     branch_id of_written;
     clock_no clock_written;
     json_t *saved_written;  /* owned */
@@ -67,8 +67,8 @@ static void recall(struct snapshots *s, const struct history *h, size_t keep)
         s->written[s->written_len++].best =
             history_snapshot_number(w->best_path);
     }
-    /* What died may have written one that was not journaled, and may still be
-     * writing: each time it goes on begins further up. */
+    /* The tuner that died may have written one that was not journaled, and may
+     * still be writing: each time it goes on begins further up. */
     s->number = h->snapshot_number + 1 + h->resumes;
 }
 

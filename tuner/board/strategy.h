@@ -58,14 +58,14 @@ struct strategy_ops {
      * now, nothing changed. */
     enum err (*adopt)(void *state, branch_id branch);
 
-    /* What a resume needs to go on: *@branch is the branch that it goes on from
-     * (kept, or a training branch, which is forked as it will be when the
-     * slices that are out have ended), *@out a new object. A member "search" is
-     * the number of the search that goes on with its finished trials, where
-     * there is one. Without @out nothing could go on from here, and *@branch
-     * stays as it is, or the strategy's: a resume goes back to the snapshot
-     * before, in the end to branch 0. Errors: ERR_AGAIN not now, ask after a
-     * later event; ERR_NOMEM. */
+    /* State that a resume needs to go on: *@branch is the branch that it goes
+     * on from (kept, or a training branch, which is forked as it will be when
+     * the slices that are out have ended), *@out a new object. A member
+     * "search" is the number of the search that goes on with its finished
+     * trials, where there is one. Without @out nothing could go on from here,
+     * and *@branch stays as it is, or the strategy's: a resume goes back to the
+     * snapshot before, in the end to branch 0. Errors: ERR_AGAIN not now, ask
+     * after a later event; ERR_NOMEM. */
     enum err (*save)(void *state, branch_id *branch, json_t **out);
 
     /* Goes on from @saved, what save made (NULL: from the beginning, where

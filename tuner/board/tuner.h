@@ -140,7 +140,7 @@ struct tuner_limits {
 /* Arguments of FORK, PROMOTE and FREE. */
 struct tuner_fork {
     branch_id branch; /* the parent; the one to promote or free */
-    /* Of FORK: how far it is to run, to the end of so many epochs or for so
+    /* FORK: how far it is to run, to the end of so many epochs or for so
      * many clocks; one of them is 0. */
     uint32_t epochs;
     uint64_t clocks;

@@ -137,7 +137,7 @@ struct history {
     double paused_s;         /* in pauses that are over */
     double paused_at_s;      /* when the one that lasts began; NAN: none */
     double first_paused_s;   /* history_paused at the first clock */
-    /* What the user's commands come to. */
+    /* State that the user's commands come to. */
     bool pause_wanted, retune_wanted;
     struct record_limits limits;
     uint64_t records; /* applied */
@@ -154,7 +154,7 @@ struct history {
         decisions;
     size_t searches_cap, trials_cap, suggestions_cap, branches_cap, slices_cap,
         epochs_cap, choices_cap, decisions_cap;
-    /* What is wanted of those outside: OPEN, EXHAUSTED until a search ends,
+    /* State of asking those outside: OPEN, EXHAUSTED until a search ends,
      * SILENT until they speak, OVER until the run is resumed; and why. */
     enum asking asking;
     char asking_reason[RECORD_TEXT_MAX];
@@ -224,7 +224,7 @@ uint32_t history_epochs(const struct history *h);
 /* Seconds that the run was paused, up to the latest record. */
 double history_paused(const struct history *h);
 
-/* What searching has cost so far, the winners' own training left out. A search
+/* Cost of searching so far, the winners' own training left out. A search
  * that is open counts up to the latest record, but for the epochs of the
  * surviving lineage that ended in it. */
 struct history_tuning {

@@ -35,7 +35,7 @@ void history_keep_promise(struct history *h,
                           const struct record_snapshot_written *s);
 void history_break_promises(struct history *h, const char *path);
 
-/* What lived is lost with the training system. */
+/* Live branches are lost with the training system. */
 void history_lose_branches(struct history *h, double at_s);
 
 /* ---- history_lineage.c --------------------------------------------------- */

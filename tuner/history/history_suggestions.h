@@ -9,7 +9,7 @@
 /* Folds a SUGGESTION in. Errors: ERR_FORMAT, ERR_NOMEM; nothing changed. */
 enum err history_suggestion_apply(struct history *h, const struct record *r);
 
-/* The same of an ASKING. */
+/* Folds an ASKING. */
 enum err history_asking_apply(struct history *h, const struct record *r);
 
 /* After a record of a trial: its suggestion has begun; or, where it was

@@ -62,7 +62,7 @@ static const char schema[] =
     " (SELECT wall_ns FROM records WHERE run = key"                            \
     "  ORDER BY seq DESC LIMIT 1) FROM runs "
 
-/* What SQLite's code means for the user: what to do is part of the text. */
+/* Meaning of SQLite's code for the user: what to do is part of the text. */
 static enum err explain(struct journal *j, int code, const char *doing,
                         struct fault *f)
 {

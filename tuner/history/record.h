@@ -66,7 +66,7 @@ enum record_kind {
         RECORD_KIND_COUNT
 };
 
-/* What a run is doing. `waiting`: the training system is loading. */
+/* Status of a run. `waiting`: the training system is loading. */
 #define RUN_STATUS_LIST(X)                                                     \
     X(WAITING, waiting)                                                        \
     X(TUNING, tuning)                                                          \
@@ -104,7 +104,7 @@ enum trial_label {
         TRIAL_LABEL_COUNT
 };
 
-/* What has become of a suggestion. `begun` is said by the trial's own record;
+/* State of a suggestion. `begun` is said by the trial's own record;
  * `known`: a trial of that setting had begun already; `dropped`: see the
  * reason. */
 #define SUGGESTION_STATE_LIST(X)                                               \
@@ -120,7 +120,7 @@ enum suggestion_state {
         SUGGESTION_STATE_COUNT
 };
 
-/* What is wanted of whoever suggests settings. `exhausted`: they have said that
+/* State of asking whoever suggests settings. `exhausted`: they have said that
  * nothing follows what they suggested; `silent`: a search has waited in vain;
  * `closed`: the search takes no further trial; `over`: no search follows. */
 #define ASKING_LIST(X)                                                         \
@@ -137,7 +137,7 @@ enum asking {
         ASKING_COUNT
 };
 
-/* What ends a run; a user may change them while it lasts. */
+/* Limits that end a run; a user may change them while it lasts. */
 struct record_limits {
     double target_loss, target_metric; /* NAN: none */
     double max_time_s;                 /* INFINITY: none */
@@ -150,7 +150,7 @@ struct record_run_started {
     char strategy[RECORD_NAME_MAX], searcher[RECORD_NAME_MAX];
     uint64_t seed;
     double started_unix_s; /* wall time of at_s = 0; until a run_resumed */
-    /* Of the training system, as in `ready`. */
+    /* Facts of the training system, as in `ready`. */
     uint64_t samples, validation_samples, parts;
     uint32_t workers;
     char metric[33]; /* "" without one */
@@ -244,8 +244,8 @@ struct record_trial {
     uint32_t points; /* 0 .. RECORD_POINTS_MAX; the first is the loss before */
     double time_s[RECORD_POINTS_MAX], loss[RECORD_POINTS_MAX];
     char reason[RECORD_TEXT_MAX]; /* why it ended early; "" */
-    /* What a resumed search compares it by (tuner/search/search.h); 0 in
-     * journals that are older than that. */
+    /* Figures that a resumed search compares it by (tuner/search/search.h); 0
+     * in journals that are older than that. */
     double lead, lead_se, pace, paced, run_s;
     uint32_t pairs;
     uint32_t suggestion; /* that it tries; 0: a proposal of the tuner's own */
@@ -290,7 +290,7 @@ struct record_suggestion {
     char key[RECORD_NAME_MAX + 1]; /* of the request that it came by; "" */
 };
 
-/* What is wanted of those outside has changed. */
+/* State of asking those outside has changed. */
 struct record_asking {
     uint32_t search; /* CLOSED: of which; else 0 */
     enum asking asking;
@@ -455,7 +455,7 @@ enum err record_from_json(const json_t *json, struct record *out,
 /* @to becomes a copy that shares the (immutable) JSON members. Cannot fail. */
 void record_copy(struct record *to, const struct record *from);
 
-/* The same with JSON members of its own, for a copy that another thread reads:
+/* A record with JSON members of its own, for a copy that another thread reads:
  * jansson's counts of references are no place for two threads to meet.
  * Errors: ERR_NOMEM (@to owns nothing). */
 enum err record_copy_own(struct record *to, const struct record *from);

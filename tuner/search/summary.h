@@ -1,7 +1,7 @@
 /* Progress summary: how fast a trial converges, and whether to believe it.
  *
  * The label of a trial is decided here. Source: Cui 2017, section 5.3.1, with
- * DESIGN's departures: K windows over the whole trace, none dropped; the loss
+ * our departures: K windows over the whole trace, none dropped; the loss
  * before the trial is the first point; what is not finite is diverged, never a
  * number that compares.
  */

@@ -551,7 +551,7 @@ static void end_nodes(struct loop *l)
 {
     const struct loop_options *o = l->o;
     struct loop_result *r = l->result;
-    /* Those that wait for a node that could not load are not asked. */
+    /* Commands that wait for a node that could not load are not asked. */
     bool orderly = !r->ended_at_once && l->crew.keeper.stopping &&
                    !(o->nodes > 1 && r->load_error);
 

@@ -81,8 +81,8 @@ static void release_answer(void *answer)
     a->value = NULL;
 }
 
-/* What was not done for want of something, or of a sound answer, may be asked
- * again with the same key. */
+/* A command that was not done for want of something, or of a sound answer, may
+ * be asked again with the same key. */
 static bool keep_answer(const void *answer, void *out)
 {
     const struct tuner_answer *a = answer;

@@ -61,7 +61,7 @@ bool mailbox_take(struct mailbox *m, struct mailbox_request *out,
 void mailbox_answer(struct mailbox *m, mailbox_ticket ticket,
                     struct tuner_answer *answer);
 
-/* What was taken and is not answered yet never will be: ERR_AGAIN, with @text.
+/* Requests taken and not answered yet never will be: ERR_AGAIN, with @text.
  */
 void mailbox_abandon(struct mailbox *m, const char *text);
 

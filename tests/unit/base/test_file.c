@@ -60,7 +60,7 @@ static void expect_text(const char *name, const char *text)
     mem_free(got);
 }
 
-/* What is written is read back, for the owner alone, with nothing beside it. */
+/* Written text is read back, for the owner alone, with nothing beside it. */
 static void file_written_is_read_back(void **state)
 {
     struct stat st;
@@ -384,7 +384,7 @@ static void file_create_never_replaces(void **state)
     assert_true(folder_is_empty(dir));
 }
 
-/* What a stream is given is in the file; a failing write is the stream's. */
+/* Bytes given to a stream are in the file; a failing write is the stream's. */
 static void disk_stream_writes_the_file(void **state)
 {
     struct disk_out o;

@@ -1,7 +1,7 @@
 #include "base/mem.h"
 #include "tests/unit/fixture/check.h"
 
-/* What is allocated counts as outstanding until it is freed, whatever call it
+/* Memory allocated counts as outstanding until it is freed, whatever call it
  * came from. */
 static void mem_every_allocation_is_counted_until_freed(void **state)
 {

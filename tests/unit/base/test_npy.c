@@ -65,7 +65,7 @@ static enum err read_file(const char *path, struct npy_info *info, void *values,
     return err;
 }
 
-/* What was written is read again, value for value, in every type, and the
+/* Written data are read again, value for value, in every type, and the
  * values begin at a multiple of 64. */
 static void npy_written_file_reads_back(void **state)
 {
@@ -130,7 +130,7 @@ static void npy_header_of_other_writers_is_read(void **state)
     assert_int_equal(info.cols, 5);
 }
 
-/* What we cannot read is refused, and the fault says which part it is. */
+/* An unreadable file is refused, and the fault says which part it is. */
 static void npy_unfit_header_is_refused_by_name(void **state)
 {
     static const struct {

@@ -225,7 +225,7 @@ static void subprocess_inherits_what_was_asked(void **state)
     unsetenv("MLTUNE_TEST_UNSET");
 }
 
-/* What we ignore it ignores too, or not, as was asked. */
+/* Signals that we ignore a child ignores too, or not, as was asked. */
 static void subprocess_signals_are_as_asked(void **state)
 {
     static const struct {
@@ -424,7 +424,7 @@ static void subprocess_hurry_ends_the_wait(void **state)
     close(pipe_fd[1]);
 }
 
-/* What it started itself goes with it. */
+/* A child's own children go with it. */
 static void subprocess_end_takes_the_group_along(void **state)
 {
     struct subprocess p;

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-/* What is written piece by piece comes out as one text, longer than any of the
+/* Text written piece by piece comes out as one text, longer than any of the
  * buffer's sizes. */
 static void text_many_writes_give_one_text(void **state)
 {
@@ -58,8 +58,8 @@ static void text_allocation_failure_is_remembered(void **state)
     assert_int_equal(mem_outstanding(), before);
 }
 
-/* What a terminal would obey, and what is not UTF-8, is made harmless; the rest
- * stays. */
+/* Bytes that a terminal would obey, or that are not UTF-8, are made harmless;
+ * the rest stays. */
 static void text_clean_leaves_only_what_is_harmless(void **state)
 {
     static const struct {

@@ -373,7 +373,7 @@ static void restore_onto_other_workers_has_the_same_rows(void **state)
     remove_snapshot("a");
 }
 
-/* The same with chunks of another size, which the application may choose. */
+/* Snapshots with chunks of another size, which the application may choose. */
 static void restore_onto_other_chunks_has_the_same_rows(void **state)
 {
     static struct fixture_state want;

@@ -97,8 +97,8 @@ static void crc32c_equals_check_value_and_reference(void **state)
 
 /* ---- round trips --------------------------------------------------------- */
 
-/* What is restored is what was kept, bit for bit, whatever was written, and the
- * same state gives the same file. */
+/* A restored branch is what was kept, bit for bit, whatever was written, and
+ * the same state gives the same file. */
 static void snapshot_any_state_comes_back(void **state)
 {
     (void)state;

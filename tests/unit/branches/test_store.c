@@ -142,8 +142,8 @@ static void held_bytes_are_shared_or_a_branch_s_own(void **state)
     store_free(s);
 }
 
-/* What many forks leave unwritten is there once: memory in use grows by what is
- * written, not by what is forked. */
+/* Chunks that many forks leave unwritten are there once: memory in use grows by
+ * what is written, not by what is forked. */
 static void unwritten_state_is_shared_by_all_forks(void **state)
 {
     struct store *s = store_of(64 * MIB, 8 * 128, 512); /* eight chunks */

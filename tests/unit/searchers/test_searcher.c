@@ -239,7 +239,7 @@ static struct searcher *open_faulty(void)
     return s;
 }
 
-/* What the fallback proposes until it has nothing left. */
+/* Proposals of the fallback until it has nothing left. */
 static size_t ask_out(struct searcher *s, uint64_t trial)
 {
     struct observation o = {.outcome = OUTCOME_SPEED, .speed = 1};

@@ -82,7 +82,7 @@ static int check_host(const char *host)
     return check(f);
 }
 
-/* What clients usually send is let through. */
+/* Usual requests of clients are let through. */
 static void guard_usual_requests_pass(void **state)
 {
     struct fake *f;

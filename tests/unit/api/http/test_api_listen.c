@@ -130,7 +130,7 @@ static void listen_url_is_in_the_certificate(void **state)
     expect_url(&a, "https://localhost:443/");
 }
 
-/* What is no address is refused, saying what one looks like. */
+/* A text that is no address is refused, saying what one looks like. */
 static void listen_malformed_is_refused(void **state)
 {
     static const char *const texts[] = {

@@ -210,7 +210,7 @@ static void route_parameters_malformed_are_400(void **state)
     }
 }
 
-/* What a client sent is quoted only in bytes that any reader takes. */
+/* A client's words are quoted only in bytes that any reader takes. */
 static void route_quotes_are_printable(void **state)
 {
     json_t *json =

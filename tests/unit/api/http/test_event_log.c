@@ -69,7 +69,8 @@ static void events_are_read_from_where_one_is(void **state)
                         "{\"id\":4,\"event\":\"progress\",\"data\":{\"b\":2}}");
 }
 
-/* What is too old goes, and who has not read it is told; memory is bounded. */
+/* Events that are too old go, and who has not read them is told; memory is
+ * bounded. */
 static void events_that_are_old_are_dropped(void **state)
 {
     struct event_log *log = *state;
@@ -162,7 +163,7 @@ static void log_begins_late_and_ends(void **state)
     assert_int_equal(read_after(log, 42, 10).events, 1);
 }
 
-/* Who asks is woken once, at once where there is news already. */
+/* A reader that asks is woken once, at once where there is news already. */
 static void events_wake_who_waits(void **state)
 {
     struct event_log *log = *state;

@@ -318,7 +318,7 @@ static void tls_client_notices_a_cut_answer(void **state)
 
 /* ---- the server ---------------------------------------------------------- */
 
-/* The same checks as without TLS come first: names, origin, form, length. */
+/* Checks come first as without TLS: names, origin, form, length. */
 static void tls_server_checks_requests(void **state)
 {
     struct world w;

@@ -337,7 +337,7 @@ static json_t *collect(int status)
     return json;
 }
 
-/* What is asked reaches the run, and its answer who asked, with the limits. */
+/* A command reaches the run, and its answer whoever asked, with the limits. */
 static void commands_reach_the_run(void **state)
 {
     static const struct {
@@ -371,7 +371,7 @@ static void commands_reach_the_run(void **state)
     }
 }
 
-/* What is asked of a branch reaches the run with its number; the new one's
+/* A command on a branch reaches the run with its number; the new one's
  * comes back. */
 static void commands_reach_branches(void **state)
 {
@@ -415,8 +415,8 @@ static void commands_reach_branches(void **state)
     assert_int_equal(q.fork.branch, 5);
 }
 
-/* What is wrong in form is refused before it gets there, all of it; what is
- * wrong with the setting by the run, with pointers of its own. */
+/* Requests wrong in form are refused before they get there, with every fault;
+ * what is wrong with the setting by the run, with pointers of its own. */
 static void commands_to_branches_are_checked(void **state)
 {
     struct world *w = *state;
@@ -501,7 +501,8 @@ static void commands_suggest_settings(void **state)
     assert_string_equal(q.suggest.settings, "");
 }
 
-/* What is wrong in form is refused before it gets to the run, all of it. */
+/* Requests wrong in form are refused before they get to the run, with every
+ * fault. */
 static void commands_check_suggestions(void **state)
 {
     struct world *w = *state;
@@ -555,7 +556,7 @@ static void commands_set_limits(void **state)
     assert_true(isinf(q.limits.to.max_time_s));
 }
 
-/* What the run refuses has a code of its own. */
+/* Refusals of the run have codes of their own. */
 static void commands_refused_by_the_run_conflict(void **state)
 {
     static const struct {

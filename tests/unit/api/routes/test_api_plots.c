@@ -52,7 +52,7 @@ static uint64_t span_index(uint64_t clock)
     return clock * SPANS / POINTS;
 }
 
-/* Of each span first, lowest, highest and last are there, as a plain search
+/* First, lowest, highest and last of each span are there, as a plain search
  * through all points finds them, in the order of the clock. */
 static void decimate_keeps_what_a_search_finds(void **state)
 {
@@ -91,7 +91,7 @@ static void decimate_keeps_what_a_search_finds(void **state)
     decimate_deinit(&d);
 }
 
-/* What lies outside of the axis is left out; what is not finite is kept once
+/* A point outside of the axis is left out; what is not finite is kept once
  * and is neither lowest nor highest. */
 static void decimate_keeps_one_that_is_not_finite(void **state)
 {
@@ -294,7 +294,7 @@ static void tree_has_parents_and_trials(void **state)
     json = http_fixture_get(x->view, RUN "/tree?all=true", 200);
     assert_int_equal(len_at(json, "/branches"), 6);
     json_decref(json);
-    /* Of the lineage 0, 1, 4 the two that ran longest, and what lives. */
+    /* From the lineage 0, 1, 4 the two that ran longest, and what lives. */
     json = http_fixture_get(x->view, RUN "/tree?max_branches=3", 200);
     assert_int_equal(int_at(json, "/branches/0/branch"), 1);
     assert_int_equal(int_at(json, "/branches/1/branch"), 3);

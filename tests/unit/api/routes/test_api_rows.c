@@ -265,7 +265,7 @@ static void check_refusal(struct world *w, const struct refusal *e)
     response_deinit(&r);
 }
 
-/* What is not there, too much or no increment is refused with all that is
+/* A row that is not there, too much or no increment is refused with all that is
  * wrong, and the run never hears of it. */
 static void rows_wrong_requests_are_refused(void **state)
 {

@@ -1,4 +1,4 @@
-/* What a searcher outside reads of a run: its search, and what became of what
+/* A run as a searcher outside reads it: its search, and what became of what
  * it suggested. */
 #include "base/json/json.h"
 #include "base/mem.h"
@@ -178,7 +178,7 @@ static void search_says_whether_it_is_open(void **state)
     http_fixture_deinit(x);
 }
 
-/* What became of each, and of one. */
+/* States of all suggestions, and of one. */
 static void suggestions_show_what_became_of_them(void **state)
 {
     struct http_fixture *x = searching("rest");

@@ -698,7 +698,7 @@ static void about_answers_at_both_places(void **state)
     json_decref(json);
 }
 
-/* What is in the registry is listed with the schema of its settings, page by
+/* Entries of the registry are listed with the schema of its settings, page by
  * page; without a registry the lists are empty and there is no schema. */
 static void about_lists_the_registry(void **state)
 {

@@ -276,7 +276,7 @@ static void server_keeps_connections(void **state)
     close(fd);
 }
 
-/* What changed shows at once; what did not is the same, byte for byte. */
+/* A change shows at once; the rest is the same, byte for byte. */
 static void server_answers_follow_the_state(void **state)
 {
     static struct reply again;
@@ -407,8 +407,9 @@ static size_t expand(const struct raw *raw, const char *host, char *out)
     return n;
 }
 
-/* What could be read in two ways, or was not meant for us, is refused, and the
- * connection ends: nothing that follows on it is taken for a request. */
+/* A request that could be read in two ways, or was not meant for us, is
+ * refused, and the connection ends: nothing that follows on it is taken for a
+ * request. */
 static void server_refuses_malformed_requests(void **state)
 {
     static const struct raw rows[] = {
@@ -563,7 +564,8 @@ static void server_refuses_what_is_too_long(void **state)
                        "GET %s HTTP/1.1\r\nHost: %s\r\n%s\r\n", target, w->host,
                        more);
         exchange(w, text, (size_t)len, &r);
-        /* What the library refuses itself it may cut before all has come. */
+        /* A request that the library refuses itself may be cut before all has
+         * come. */
         if (r.status != rows[i].status && r.status != 0)
             fail_msg("row %zu: %d", i, r.status);
         if (rows[i].target + rows[i].fields * rows[i].value < 20000)
@@ -589,7 +591,7 @@ static void server_cuts_slow_heads(void **state)
     close(fd);
 }
 
-/* The same holds for a later request of a connection, and for one that sends
+/* A later request of a connection is checked alike, and for one that sends
  * none. */
 static void server_cuts_idle_connections(void **state)
 {
@@ -1000,8 +1002,8 @@ static void open_fds(bool set[256])
         set[fd] = fcntl(fd, F_GETFD) >= 0;
 }
 
-/* What the server opens is not for children: a node that outlives the tuner
- * must not hold its port. */
+/* Descriptors of the server are not for children: a node that outlives the
+ * tuner must not hold its port. */
 static void server_descriptors_stay_in_the_process(void **state)
 {
     struct world *w = *state;

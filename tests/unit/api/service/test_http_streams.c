@@ -165,7 +165,8 @@ static void stream_brings_events_as_they_happen(void **state)
     close(client.fd);
 }
 
-/* Who comes back with the last number gets what it missed, in order. */
+/* A client that comes back with the last number gets what it missed, in order.
+ */
 static void stream_goes_on_where_it_was(void **state)
 {
     struct world *w = *state;
@@ -262,7 +263,7 @@ static void events_can_be_polled(void **state)
     snprintf(target, sizeof(target), "%s1", base);
     json = http_fixture_get(w->x.view, target, 200);
     assert_true(json_is_true(json_object_get(json, "missed")));
-    /* Those that are kept come with the next question. */
+    /* Kept events come with the next question. */
     assert_int_equal(json_integer_value(json_at(json, "/next_after")), 1500);
     json_decref(json);
     json_decref(http_fixture_get(w->x.view, "/api/v1/runs/none/events", 404));

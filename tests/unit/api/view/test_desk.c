@@ -278,7 +278,7 @@ static void desk_gets_every_write(void **state)
     }
 }
 
-/* What is wrong in form never gets there; a write that is forgotten leaves
+/* A request wrong in form never gets there; a write that is forgotten leaves
  * nothing behind. */
 static void desk_is_guarded_by_the_routes(void **state)
 {

@@ -75,7 +75,7 @@ static void cifar_batches_are_read_and_joined(void **state)
     }
 }
 
-/* What is no such file is refused with its byte. */
+/* Another kind of file is refused with its byte. */
 static void cifar_faults_say_the_byte(void **state)
 {
     struct images im = {0};

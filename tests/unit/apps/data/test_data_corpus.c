@@ -150,28 +150,28 @@ static void ratings_corpus_replays_clean(void **state)
     replay("tests/fuzz/corpus/ratings", fuzz_ratings, ratings_accept, 20);
 }
 
-/* The same for the IDX loader. */
+/* Corpus of the IDX loader. */
 static void idx_corpus_replays_clean(void **state)
 {
     (void)state;
     replay("tests/fuzz/corpus/idx", fuzz_idx, idx_accept, 12);
 }
 
-/* The same for tables. */
+/* Corpus of tables. */
 static void csv_corpus_replays_clean(void **state)
 {
     (void)state;
     replay("tests/fuzz/corpus/csv", fuzz_csv, csv_accept, 36);
 }
 
-/* The same for CIFAR batches. */
+/* Corpus of CIFAR batches. */
 static void cifar_corpus_replays_clean(void **state)
 {
     (void)state;
     replay("tests/fuzz/corpus/cifar", fuzz_cifar, cifar_accept, 11);
 }
 
-/* The same for the loader of bags of words. */
+/* Corpus of bags of words. */
 static void bow_corpus_replays_clean(void **state)
 {
     (void)state;

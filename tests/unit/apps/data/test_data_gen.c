@@ -302,7 +302,7 @@ static void gen_allocation_failure_leaves_nothing(void **state)
     assert_true(nth > 12);
 }
 
-/* What is written to files loads as what was generated. */
+/* Generated data written to files load as they were generated. */
 static void gen_written_files_load_alike(void **state)
 {
     static const char ratings_spec[] =

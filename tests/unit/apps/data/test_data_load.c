@@ -139,7 +139,7 @@ static void load_images_pairs_by_suffix(void **state)
     expect_images(".", 3, 0);
 }
 
-/* What is missing, ambiguous, of another kind or damaged is refused by name,
+/* Data missing, ambiguous, of another kind or damaged are refused by name,
  * and the outputs stay untouched. */
 static void load_images_refuses_what_is_no_set(void **state)
 {

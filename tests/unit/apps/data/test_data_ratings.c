@@ -265,7 +265,8 @@ static void ratings_allocation_failure_leaves_nothing(void **state)
     assert_true(nth > 10);
 }
 
-/* What begins like ratings is recognised, other lists of numbers are not. */
+/* A file that begins like ratings is recognised, other lists of numbers are
+ * not. */
 static void ratings_sniff_knows_its_own(void **state)
 {
     static const struct {

@@ -208,7 +208,7 @@ static void stream_damage_is_never_taken_for_data(void **state)
     free(plain);
 }
 
-/* What follows a gzip member must be another one: garbage is an error. */
+/* Bytes behind a gzip member must be another one: garbage is an error. */
 static void stream_garbage_after_gzip_is_an_error(void **state)
 {
     unsigned char *plain = sample(100), *gz, *more, out[500];

@@ -151,7 +151,7 @@ static void samples_test_file_means_the_same_classes(void **state)
             false, ERR_FORMAT, "expected images of 1 x 8 x 8");
 }
 
-/* Of a folder the files named test validate, the others join. */
+/* A folder's files named test validate, the others join. */
 static void samples_folder_has_two_halves(void **state)
 {
     struct samples a, b;

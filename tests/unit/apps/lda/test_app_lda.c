@@ -217,7 +217,7 @@ static void lda_with_one_topic_is_word_counts(void **state)
     app_run_close(&r);
 }
 
-/* The same seed gives the same bits, another one does not; models without
+/* One seed gives the same bits, another one does not; models without
  * barriers are no different for one worker. */
 static void lda_is_deterministic_for_a_seed(void **state)
 {
@@ -474,7 +474,7 @@ static void lda_save_without_room_fails(void **state)
 
 /* ---- settings ------------------------------------------------------------ */
 
-/* What the workers compute with is checked before it is taken: 100,000 words
+/* Memory of the workers is checked before it is taken: 100,000 words
  * of a held-out document by 32,768 topics, 64 times, is 800 GB. */
 static void lda_scratch_beyond_the_memory_is_refused(void **state)
 {

@@ -75,7 +75,7 @@ static void mf_result_does_not_depend_on_the_workers(void **state)
     app_run_close(&one);
 }
 
-/* The same seed gives the same bits; another one does not. */
+/* One seed gives the same bits; another one does not. */
 static void mf_is_deterministic_for_a_seed(void **state)
 {
     double loss[3];
@@ -133,8 +133,8 @@ static void mf_penalty_shrinks_rows(void **state)
     assert_true(size[1] < 0.5 * size[0]);
 }
 
-/* What the application tells: a clock is a part of a pass, at most as many as
- * ratings; the split takes its fraction. */
+/* Facts that the application tells: a clock is a part of a pass, at most as
+ * many as ratings; the split takes its fraction. */
 static void mf_clocks_and_splits_are_as_set(void **state)
 {
     static const struct {

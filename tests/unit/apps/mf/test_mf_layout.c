@@ -66,7 +66,7 @@ static void layout_ratings_are_sorted_by_item(void **state)
     mf_ratings_deinit(&other);
 }
 
-/* What holds in any share: parts hold their ratings sorted by item, runs and
+/* Invariants of any share: parts hold their ratings sorted by item, runs and
  * blocks cover them exactly, no block has a user twice. Marks what it saw. */
 static void check_share(const struct mf_share *s, uint64_t first, uint64_t rows,
                         uint32_t *part_of)

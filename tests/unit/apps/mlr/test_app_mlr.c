@@ -103,7 +103,7 @@ static void mlr_trains_without_barriers(void **state)
     app_run_close(&r);
 }
 
-/* The same seed gives the same bits. */
+/* One seed gives the same bits. */
 static void mlr_is_deterministic_for_a_seed(void **state)
 {
     double loss[2];
@@ -183,8 +183,8 @@ static void mlr_penalty_shrinks_weights(void **state)
     assert_true(size[1] < 0.5 * size[0]);
 }
 
-/* What the application tells follows its settings: clocks, validation from the
- * data's own test set, a fraction, or a file. */
+/* Facts that the application tells follows its settings: clocks, validation
+ * from the data's own test set, a fraction, or a file. */
 static void mlr_clocks_and_validation_are_as_set(void **state)
 {
     static const struct {

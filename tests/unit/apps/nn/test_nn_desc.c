@@ -112,7 +112,7 @@ static void nn_desc_faults_are_named(void **state)
     }
 }
 
-/* What is wrong only with the data in hand is told with the layer's pointer. */
+/* A fault that only the data in hand show is told with the layer's pointer. */
 static void nn_desc_shape_faults_are_named(void **state)
 {
     static const struct {
@@ -202,7 +202,7 @@ static void nn_desc_presets_have_the_known_sizes(void **state)
     }
 }
 
-/* What is written reads back as the same layers, and again as the same text. */
+/* Written layers read back as the same, and again as the same text. */
 static void nn_desc_writes_what_it_reads(void **state)
 {
     static const char text[] =

@@ -73,7 +73,7 @@ struct refusal {
     const char *part; /* of the message */
 };
 
-/* What cannot be is refused by the layer's number, its kind, what was expected
+/* An impossible layer is refused by its number, its kind, what was expected
  * and what was found. */
 static void nn_layers_that_cannot_be_are_refused(void **state)
 {

@@ -182,7 +182,7 @@ static void nn_net_gradient_is_the_derivative(void **state)
 
 /* ---- what a pass promises ------------------------------------------------ */
 
-/* The same parameters and samples give the same bits: again in the same net,
+/* Equal parameters and samples give equal bits: again in the same net,
  * after other work in it, and in another net for larger batches. */
 static void nn_net_is_deterministic(void **state)
 {

@@ -158,7 +158,7 @@ static void check_text(const struct thing *t, const char *expected)
     mem_free(text);
 }
 
-/* What was written is read as the same members, in the order of the table. */
+/* Written members are read as the same members, in the order of the table. */
 static void fields_of_every_kind_come_back(void **state)
 {
     struct thing t = thing_of(whole);
@@ -339,7 +339,7 @@ static void fields_text_with_nul_is_refused(void **state)
     fields_deinit(fields, &t);
 }
 
-/* What is out of its bounds is not written, for nobody could read it. */
+/* A value out of its bounds is not written, for nobody could read it. */
 static void fields_out_of_bounds_are_not_written(void **state)
 {
     struct thing good = thing_of(whole);

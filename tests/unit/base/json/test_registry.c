@@ -31,7 +31,7 @@ static void fill(struct registry *r)
     assert_int_equal(registry_add(r, &random_entry, NULL), ERR_OK);
 }
 
-/* What was added is found by kind and name, and only so. */
+/* An added entry is found by kind and name, and only so. */
 static void registry_find_is_by_kind_and_name(void **state)
 {
     struct registry r;
@@ -53,7 +53,7 @@ static void registry_find_is_by_kind_and_name(void **state)
 }
 
 /* A list of names too long for its buffer is cut, never overrun. */
-/* What is hidden is found, but neither listed nor offered. */
+/* A hidden entry is found, but neither listed nor offered. */
 static void registry_hidden_entries_are_not_listed(void **state)
 {
     struct registry_entry secret = grid;

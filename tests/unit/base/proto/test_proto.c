@@ -752,7 +752,7 @@ static void proto_too_long_a_text_is_refused(void **state)
     mem_free(text);
 }
 
-/* What is out of its bounds, or would be too long, is not sent. */
+/* A message out of its bounds, or too long, is not sent. */
 static void proto_faulty_members_are_not_encoded(void **state)
 {
     struct progress_window w = {.clocks = 0};

@@ -321,7 +321,7 @@ static void rows_of_any_branch_are_read_and_incremented(void **state)
     mlt_ps_free(ps);
 }
 
-/* What cannot be read or written is refused by code. */
+/* Unreadable and unwritable values are refused by code. */
 static void rows_refuse_what_is_not_there(void **state)
 {
     struct mlt_ps *ps = fixture_full_ps(2, "bsp");

@@ -80,7 +80,7 @@ static void contenders_are_crossed_with_searchers(void **state)
     contenders_deinit(&cs);
 }
 
-/* What cannot be read is refused with what was expected. */
+/* An unreadable contender is refused with what was expected. */
 static void contenders_that_make_no_sense_are_refused(void **state)
 {
     static const struct {

@@ -297,8 +297,8 @@ static void config_names_of_another_kind_are_told(void **state)
     assert_true(told > 50);
 }
 
-/* What an app finds beyond its schema is told like the rest, with its place;
- * where the schema has complained the app is not asked. */
+/* A fault that an app finds beyond its schema is told like the rest, with its
+ * place; where the schema has complained the app is not asked. */
 static void config_apps_may_check_more_than_the_schema(void **state)
 {
     static const char text[] =
@@ -559,7 +559,8 @@ static void expect_pinned(const char *text, const char *name, const char *why)
     problems_deinit(&problems);
 }
 
-/* What cannot act is pinned at its default, and a warning says why. */
+/* A tunable that cannot act is pinned at its default, and a warning says why.
+ */
 static void tunables_that_cannot_act_are_pinned(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* What a service keeps of a run on disk. */
+/* Jobs: what a service keeps of a run on disk. */
 #include "base/json/json.h"
 #include "base/mem.h"
 #include "cli/state/job.h"
@@ -24,7 +24,7 @@ static int setup(void **state)
     return 0;
 }
 
-/* What was written is read back, all of it. */
+/* A written job is read back, all of it. */
 static void job_is_read_as_it_was_written(void **state)
 {
     struct job job;
@@ -47,7 +47,7 @@ static void job_is_read_as_it_was_written(void **state)
     assert_int_equal(job_write(scratch_folder(), "none", &whole, NULL), ERR_IO);
 }
 
-/* What is not whole is refused, and named. */
+/* A job that is not whole is refused, and named. */
 static void job_refuses_damage(void **state)
 {
     static const char *const texts[] = {

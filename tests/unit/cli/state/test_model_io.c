@@ -63,7 +63,7 @@ static void model_written_is_read(void **state)
     json_decref(metric);
 }
 
-/* What is not known is null or empty, never absent. */
+/* Unknown facts are null or empty, never absent. */
 static void model_without_facts_is_whole(void **state)
 {
     struct model_facts facts = facts_of(NULL, NULL, NULL, NULL);
@@ -81,7 +81,8 @@ static void model_without_facts_is_whole(void **state)
     model_deinit(&m);
 }
 
-/* What is no model is refused, and the words name the file and the member. */
+/* A file that is no model is refused, and the words name the file and the
+ * member. */
 static void model_faults_are_named(void **state)
 {
     static const struct {

@@ -154,7 +154,8 @@ static void queue_takes_a_large_run_alone(void **state)
     assert_int_equal(next(), SIZE_MAX);
 }
 
-/* What rests is passed by, within its group too, and its turns still count. */
+/* A run that rests is passed by, within its group too, and its turns still
+ * count. */
 static void queue_passes_by_what_rests(void **state)
 {
     size_t a0, a1, b;

@@ -149,7 +149,7 @@ static int free_world(void **state)
     return scratch_remove(state);
 }
 
-/* What @ops writes to a file, the caller's (free). */
+/* Text that @ops writes to a file, the caller's (free). */
 static char *write_one(const struct export_ops *ops, size_t *size)
 {
     struct export_target t = {.prefix = "p", .mtime_s = 5};

@@ -178,8 +178,8 @@ static void chart_line_goes_through_its_corners(void **state)
     canvas_deinit(&c);
 }
 
-/* What spans more than a factor of 20 is drawn by its logarithm, what has a
- * zero is not; one value has a scale around it. */
+/* A loss that spans more than a factor of 20 is drawn by its logarithm, what
+ * has a zero is not; one value has a scale around it. */
 static void chart_scale_follows_the_line(void **state)
 {
     const double steep[] = {100, 1}, zero[] = {100, 0}, same[] = {5, 5};

@@ -121,7 +121,7 @@ static void event_reader_chunks_are_joined(void **state)
     event_reader_deinit(&r);
 }
 
-/* What a problem document says is not taken for events. */
+/* The text of a problem document is not taken for events. */
 static void event_reader_other_status_has_no_events(void **state)
 {
     struct event_reader r = {0};

@@ -174,7 +174,7 @@ static void picture_of_80x24_shows_all_parts(void **state)
     assert_shows(s, "q leaves, the run goes on  http://127.0.0.1:1/\n");
 }
 
-/* What runs comes first, then what is fastest; trials of other searches are
+/* Running trials come first, then the fastest; trials of other searches are
  * left out. */
 static void picture_orders_trials(void **state)
 {

@@ -61,7 +61,7 @@ static void assert_signals_as_before(const struct world *w)
     assert_int_equal(next_descriptor(), w->next);
 }
 
-/* What was changed is as it was, Ctrl-Z included. */
+/* The terminal is as it was, Ctrl-Z included. */
 static void terminal_is_given_back(void **state)
 {
     struct world *w = *state;

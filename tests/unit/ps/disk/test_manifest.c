@@ -52,7 +52,7 @@ static enum err decode(const char *text, size_t len, struct manifest *m,
     return manifest_decode(text, len, "d/manifest.json", m, f);
 }
 
-/* What is written is read again, to the letter, and says the same. */
+/* Written text is read again, to the letter, and says the same. */
 static void manifest_round_trip(void **state)
 {
     struct manifest m, back;

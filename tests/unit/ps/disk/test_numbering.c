@@ -1,4 +1,4 @@
-/* Which rows the numbers of a checkpoint are: written, read, refused; and the
+/* Numberings of a checkpoint's rows: written, read, refused; and the
  * committed corpus of the fuzz target, replayed. */
 #include "tests/fuzz/fuzz_numbering.c" /* the target itself */
 

@@ -165,7 +165,7 @@ static void host_prepares_the_first_fork(void **state)
     host_close(h);
 }
 
-/* What the application told is known, and that some branches fit. */
+/* Facts that the application told are known, and that some branches fit. */
 static void host_knows_sizes(void **state)
 {
     struct host *h = open_workers(2, "", "");

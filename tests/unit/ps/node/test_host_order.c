@@ -199,7 +199,7 @@ static void order_clock_seeds_are_distinct(void **state)
     assert_true(order_clock_seed(&o, 1, 5) != order_clock_seed(&o, 5, 1));
 }
 
-/* What no order can be made of is refused in words. */
+/* Facts that make no order are refused in words. */
 static void order_impossible_facts_are_refused(void **state)
 {
     struct mlt_app_info bad[] = {

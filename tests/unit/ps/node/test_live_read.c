@@ -239,7 +239,7 @@ static void live_read_of_one_node_is_never_torn(void **state)
     run_cluster("async", 1, 1);
 }
 
-/* The same of two nodes, each of which gives the rows that it has. */
+/* Two nodes each give the rows that they have. */
 static void live_read_of_two_nodes_is_never_torn(void **state)
 {
     (void)state;

@@ -36,7 +36,7 @@ static struct msg_rows rows_of(uint32_t count, uint32_t values)
     return m;
 }
 
-/* What cannot be sent is refused as it is asked for; a part of it is read. */
+/* Rows too large to send are refused as asked for; a part of them is read. */
 static void node_rows_that_no_message_holds_are_refused(void **state)
 {
     struct mlt_ps *ps = open_wide();

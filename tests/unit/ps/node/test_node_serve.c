@@ -310,7 +310,8 @@ static void serve_answers_while_a_slice_runs(void **state)
     stop_node();
 }
 
-/* What cannot be is refused with a reason, and memory is: the node goes on. */
+/* Impossible requests, and want of memory, are refused with a reason: the node
+ * goes on. */
 static void serve_refuses_and_goes_on(void **state)
 {
     struct msg m;
@@ -660,7 +661,7 @@ static void serve_snapshot_refusals(void **state)
 
 /* ---- ends ---------------------------------------------------------------- */
 
-/* What keeps the application from being loaded is the answer to its
+/* A fault that keeps the application from being loaded is the answer to its
  * configuration, and the node ends. */
 static void serve_load_failure_is_told(void **state)
 {

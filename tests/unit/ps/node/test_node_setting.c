@@ -63,7 +63,7 @@ static void setting_values_act(void **state)
     assert_true(node_setting_own(&s, "other", 3) == 3);
 }
 
-/* What is out of range, of another type or unknown is refused by name. */
+/* A value out of range, of another type or unknown is refused by name. */
 static void setting_faulty_values_are_refused(void **state)
 {
     static const char *const bad[][2] = {
@@ -93,8 +93,8 @@ static void setting_faulty_values_are_refused(void **state)
     }
 }
 
-/* What the configuration has as free is taken whoever has it, in settings of
- * that run alone. */
+/* A tunable that the configuration has as free is taken whoever has it, in
+ * settings of that run alone. */
 static void setting_free_names_are_taken(void **state)
 {
     json_t *tunables =

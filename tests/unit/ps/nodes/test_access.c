@@ -80,7 +80,7 @@ static void access_place_full_node_keeps_what_loses_most(void **state)
     access_free(a);
 }
 
-/* What the rows' placement costs: clocks in which a node touches a row that
+/* Cost of the rows' placement: clocks in which a node touches a row that
  * lies elsewhere. */
 static uint64_t cost(const uint64_t place[ROWS], uint32_t clocks[WORKERS][ROWS])
 {

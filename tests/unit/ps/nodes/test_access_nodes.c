@@ -122,8 +122,8 @@ static int work(struct mlt_worker *w, void *arg)
     return code;
 }
 
-/* What the first clock of each part will touch; without every twentieth row, or
- * what it will not touch. */
+/* Rows that the first clock of each part will touch; without every twentieth
+ * row, or what it will not touch. */
 static int expect(struct node *n)
 {
     const struct cluster *c = n->cluster;
@@ -440,7 +440,7 @@ static void access_nodes_parts_are_known_apart(void **state)
                 (uint64_t)(2 * CLOCKS / PARTS - 1) * t.rows_unforeseen);
 }
 
-/* What is known is all wrong: what a clock reads is not read again soon. Then
+/* Knowledge is all wrong: what a clock reads is not read again soon. Then
  * rows are fetched in vain, and everything comes out as it must. */
 static void access_nodes_wrong_knowledge_changes_nothing(void **state)
 {
@@ -462,7 +462,7 @@ static void access_nodes_wrong_knowledge_changes_nothing(void **state)
     }
 }
 
-/* What is said before the start is asked for from the first clock on; placed,
+/* Rows said before the start are asked for from the first clock on; placed,
  * most of it lies where it is touched. Without a twentieth of it nearly as much
  * is saved; wrong from end to end, only speed is lost. */
 static void access_nodes_expected_rows_are_placed(void **state)

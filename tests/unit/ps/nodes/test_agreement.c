@@ -126,7 +126,7 @@ static void agreement_late_node_is_asked_when_it_begins(void **state)
     close_world(&w);
 }
 
-/* What is said of a slice that is over here says nothing any more. */
+/* Messages about a slice that is over here say nothing any more. */
 static void agreement_earlier_slice_is_forgotten(void **state)
 {
     struct world w;
@@ -179,7 +179,7 @@ static void refuse(struct agreement *a, enum frame_kind kind, uint32_t from,
     assert_non_null(strstr(fault.text, word));
 }
 
-/* What cannot be is refused in words and changes nothing. */
+/* Impossible requests are refused in words and change nothing. */
 static void agreement_impossible_frames_are_refused(void **state)
 {
     struct agreement *first, *other;

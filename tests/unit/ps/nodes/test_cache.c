@@ -305,7 +305,7 @@ static void cache_slices_are_kept_apart(void **state)
     close_world(&w);
 }
 
-/* What a shard cannot say is refused in words and changes nothing. */
+/* A frame that no shard sends is refused in words and changes nothing. */
 static void cache_refuses_what_cannot_be(void **state)
 {
     static const float values[WIDTH] = {9, -9};

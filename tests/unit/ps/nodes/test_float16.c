@@ -30,7 +30,7 @@ static uint32_t bits_of(float x)
     return bits;
 }
 
-/* What IEEE 754 says that the bits mean, in arithmetic. */
+/* Meaning of the bits by IEEE 754, in arithmetic. */
 static double meaning(uint16_t h)
 {
     int exponent = h >> 10 & 0x1f;

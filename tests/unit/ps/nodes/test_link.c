@@ -64,8 +64,8 @@ static void link_window_closes_and_opens(void **state)
     assert_true(a.acked == WINDOW);
 }
 
-/* What was taken before, and what comes too early, is refused; so are replayed
- * acknowledgements; the conversation goes on. */
+/* A frame taken before, or one that comes too early, is refused; so are
+ * replayed acknowledgements; the conversation goes on. */
 static void link_refuses_replays_and_gaps(void **state)
 {
     struct frame first, second, ack;

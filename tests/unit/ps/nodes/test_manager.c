@@ -99,8 +99,8 @@ static void manager_keeps_and_uses_the_budget(void **state)
     }
 }
 
-/* What comes is acknowledged by TCP, two segments at a time: those bytes are of
- * the budget too. */
+/* Bytes that come are acknowledged by TCP, two segments at a time: those bytes
+ * are of the budget too. */
 static void manager_pays_for_what_comes(void **state)
 {
     double budget = 10e6 / 8, level;

@@ -105,8 +105,8 @@ static void placement_all_nodes_agree(void **state)
     close_world(&w);
 }
 
-/* What a node needs, at most at a time: the permutation and its inverse, its
- * own counts and all nodes', the places and what is sorted. */
+/* Memory that a node needs, at most at a time: the permutation and its inverse,
+ * its own counts and all nodes', the places and what is sorted. */
 static void placement_counts_what_it_takes(void **state)
 {
     (void)state;

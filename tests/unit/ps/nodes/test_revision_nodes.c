@@ -219,7 +219,7 @@ static void read_in_vain(struct world *w, struct node *n, uint32_t i)
     }
 }
 
-/* What was read last before something was added counts. */
+/* The version read last before something was added counts. */
 static void read_again(struct world *w, struct node *n, uint32_t i)
 {
     struct worker *self = &n->worker[i];

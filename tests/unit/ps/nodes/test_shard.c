@@ -337,7 +337,7 @@ static void shard_operations_come_between_slices(void **state)
     close_world(&w);
 }
 
-/* What cannot be is refused in words and changes nothing. */
+/* Impossible requests are refused in words and change nothing. */
 static void shard_refuses_what_cannot_be(void **state)
 {
     static const float values[1][WIDTH] = {{1, -1}};
@@ -425,7 +425,7 @@ static void shard_knows_its_own_by_the_hello(void **state)
     close_world(&w);
 }
 
-/* What a node may wait for is bounded: rows, and answers to operations. */
+/* Waits of a node are bounded: rows, and answers to operations. */
 static void shard_bounds_what_waits(void **state)
 {
     struct frame fork = {.kind = FRAME_FORK, .branch = 1, .type = 1};

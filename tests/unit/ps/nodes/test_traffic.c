@@ -1,4 +1,4 @@
-/* What is counted of frames between nodes, and the priorities' names. */
+/* Counters of frames between nodes, and the priorities' names. */
 #include "base/rng.h"
 #include "ps/nodes/priority.h"
 #include "ps/nodes/traffic.h"
@@ -63,7 +63,7 @@ static void priority_chooses_the_best(void **state)
     }
 }
 
-/* What each priority makes of a change of a row, and of those that are none. */
+/* Value of each priority for a change of a row, and for no change. */
 static void priority_keys_are_what_they_say(void **state)
 {
     const float a[] = {3, 4}, b[] = {3, 1};

@@ -55,7 +55,7 @@ static void acting_names_the_part_that_is_lacking(void **state)
     assert_int_equal(acting_why_not(&run, "its_own", true), ACTING);
 }
 
-/* Of two reasons the user is told the one that the application cannot mend:
+/* The user is told, of two reasons, the one that the application cannot mend:
  * what the run lacks before the application, the application before its rule
  * and its clocks. */
 static void acting_gives_reasons_in_order(void **state)

@@ -216,13 +216,13 @@ static void write_script(struct script *s, uint64_t seed, unsigned workers)
     }
 }
 
-/* What a worker's copy of a row holds, and after how many of its gradients it
+/* Contents of a worker's copy of a row, and after how many of its gradients it
  * was taken. */
 struct plain_copy {
     int holds, read;
 };
 
-/* The same once more in one thread; @keeps: copies last as under ssp. */
+/* The run once more in one thread; @keeps: copies last as under ssp. */
 static void play_script(const struct script *s, bool keeps,
                         struct revision_plain value[ROWS][WIDTH])
 {

@@ -146,7 +146,7 @@ static void consistency_rank_counts_from_the_fastest(void **state)
     assert_int_equal(w[2].staleness, 8);
 }
 
-/* What was seen is counted, what lies beyond the ends at the ends. */
+/* Ages seen are counted, those beyond the ends at the ends. */
 static void staleness_counts_what_was_seen(void **state)
 {
     struct staleness s = {0}, sum = {0};

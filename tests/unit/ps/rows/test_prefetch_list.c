@@ -1,4 +1,4 @@
-/* What a worker is known to read. */
+/* Rows that a worker is known to read. */
 #include "ps/rows/prefetch_list.h"
 
 #include "base/mem.h"
@@ -34,8 +34,8 @@ static void expect_waits(const struct prefetch_list *k, const uint32_t row[],
     assert_memory_equal(k->wait, row, n * sizeof(*row));
 }
 
-/* What the first clock of a part reads is asked for in its next one, in the
- * order of the reading; other parts know nothing of it. */
+/* Rows that the first clock of a part reads are asked for in its next one, in
+ * the order of the reading; other parts know nothing of it. */
 static void prefetch_list_first_clock_is_asked_for_in_the_next(void **state)
 {
     static const uint64_t read[] = {7, 3, 49, 0};
@@ -149,7 +149,7 @@ static void prefetch_list_fetched_row_read_anew_is_one(void **state)
     prefetch_list_deinit(&k);
 }
 
-/* What has no room is not known, and that is all. */
+/* Rows without room are not known, and that is all. */
 static void prefetch_list_full_lists_only_know_less(void **state)
 {
     int64_t held[ROWS] = {0};

@@ -327,7 +327,7 @@ static void flip_byte(const char *path, long offset)
 
 /* ---- tests --------------------------------------------------------------- */
 
-/* What was written by some nodes while they trained on is the state of its
+/* A checkpoint written by some nodes while they trained on is the state of its
  * clock on any other number of nodes and workers, slots included, bit for bit,
  * and can be trained on. */
 static void checkpoint_is_the_same_on_any_number_of_nodes(void **state)
@@ -369,7 +369,7 @@ static void restore_as(struct cluster *got, const struct cluster *wrote,
     assert_memory_equal(wrote->users, got->users, sizeof(got->users));
 }
 
-/* The same where rows lie where they are touched: from four placed nodes onto
+/* A restore where rows lie where they are touched: from four placed nodes onto
  * any, placed alike, otherwise, or not, and from nodes that do not place onto
  * such that do. */
 static void checkpoint_of_placed_rows_is_the_same_anywhere(void **state)
@@ -582,7 +582,7 @@ static int uneven_program(struct node *n)
     return code ? code : mlt_ps_checkpoint_end(ps, &n->error);
 }
 
-/* What fails on one node alone does not part the nodes: later branches and
+/* A failure on one node alone does not part the nodes: later branches and
  * checkpoints have the same numbers again. */
 static void checkpoint_after_one_node_failed_is_whole(void **state)
 {

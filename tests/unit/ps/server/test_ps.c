@@ -10,8 +10,8 @@ enum { ROWS = FIXTURE_ROWS, WIDTH = FIXTURE_WIDTH, CLOCKS = 6 };
 
 /* ---- bsp against a sequential reference ---------------------------------- */
 
-/* What a worker adds to a row in a clock, or nothing: any function of the two
- * that differs everywhere. */
+/* Sum that a worker adds to a row in a clock, or nothing: any function of the
+ * two that differs everywhere. */
 static bool gradient(unsigned worker, int clock, uint64_t row, float g[WIDTH])
 {
     struct rng rng;

@@ -180,7 +180,7 @@ static int wait_for_reader(struct mlt_worker *w, void *arg)
     return 0;
 }
 
-/* What is sent early is seen early. */
+/* Early updates are seen early. */
 static void own_clock_lets_readers_on_before_the_clock_ends(void **state)
 {
     struct mlt_ps *ps = early_ps(2, "ssp", "add", MLT_OWN_CLOCK);

@@ -320,7 +320,7 @@ static void ps_any_failing_allocation_at_start_is_clean(void **state)
     }
 }
 
-/* The same while it is made and its tables are declared. */
+/* Memory fails while the server is made and its tables are declared. */
 static void ps_any_failing_allocation_before_start_is_clean(void **state)
 {
     struct mlt_ps_options opt = MLT_PS_OPTIONS;

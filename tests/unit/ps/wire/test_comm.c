@@ -469,7 +469,8 @@ static void comm_failure_ends_the_run_everywhere(void **state)
     }
 }
 
-/* What hold and release say, of a run whose workers count their own clocks. */
+/* Answers of hold and release, of a run whose workers count their own clocks.
+ */
 struct held {
     struct slice *slice;
     struct node *node;
@@ -689,7 +690,7 @@ static void count_lines(void *ctx, enum log_level level, const char *line)
     logged += strstr(line, "frame_ignored ") != NULL;
 }
 
-/* What is malformed, cut off, of another run or of nobody is logged once and
+/* A frame malformed, cut off, of another run or of nobody is logged once and
  * changes nothing. */
 static void comm_strange_frames_are_ignored(void **state)
 {

@@ -12,7 +12,7 @@
 
 #include "tests/unit/fixture/check.h"
 
-/* Of the first node's shard many times as many rows are known as may be under
+/* Known rows of the first node's shard: many times as many as may be under
  * way at once, and some are not. */
 enum {
     NODES = 2,

@@ -28,7 +28,7 @@ struct node {
 
 /* ---- the nodes ----------------------------------------------------------- */
 
-/* What is added depends on what was read. */
+/* Sums added depend on what was read. */
 static int work(struct mlt_worker *w, void *arg)
 {
     unsigned self = mlt_worker_index(w);
@@ -129,8 +129,8 @@ static void send_bytes(struct relay *r, const void *bytes, size_t n)
     r->forged++;
 }
 
-/* What came goes on as it is; then, with it: again, an older one again, cut
- * off, of another run, of nobody, longer than it says, rubbish. */
+/* A frame that came goes on as it is; then, with it: again, an older one again,
+ * cut off, of another run, of nobody, longer than it says, rubbish. */
 static void pass_on(struct relay *r, unsigned char *bytes, size_t n)
 {
     if (!r->first) {

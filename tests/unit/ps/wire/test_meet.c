@@ -193,7 +193,7 @@ static void meet_address_in_any_order(void **state)
     }
 }
 
-/* Who waits at node 0 is told by it who did not come, by number. */
+/* A node that waits at node 0 is told by it who did not come, by number. */
 static void meet_address_names_who_is_missing(void **state)
 {
     struct member zero, one;
@@ -240,7 +240,7 @@ static void meet_address_without_node_0_is_told(void **state)
     assert_non_null(strstr(one.fault.text, "for node 0 at tcp://127.0.0.1"));
 }
 
-/* Of two with one number the second is refused and the first goes on; so is
+/* Two nodes of one number: the second is refused and the first goes on; so is
  * one that counts other nodes. Bytes that are no report harm nobody. */
 static void meet_address_refuses_whom_it_has(void **state)
 {
@@ -372,7 +372,7 @@ static void expect_open_fails(const char *place, const char *listen,
         fail_msg("\"%s\" does not say: %s", b.fault.text, words);
 }
 
-/* What is no address, an address of another machine, a port in use. */
+/* A text that is no address, an address of another machine, a port in use. */
 static void meet_bad_address_is_told(void **state)
 {
     void *context = zmq_ctx_new(), *taken = zmq_socket(context, ZMQ_PULL);

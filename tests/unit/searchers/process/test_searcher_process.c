@@ -61,7 +61,7 @@ static void say_much(void)
     free(line);
 }
 
-/* What it does when it is asked for a proposal. */
+/* Behaviours of the program when it is asked for a proposal. */
 static void misbehave(const char *mode, unsigned long id)
 {
     if (strcmp(mode, "hang") == 0)
@@ -348,7 +348,7 @@ static void process_nonsense_is_named(void **state)
     fails_once("empty", "60s", "expected \"setting\", \"unit\"");
 }
 
-/* What it says about itself is passed on. */
+/* A searcher's words about itself are passed on. */
 static void process_own_errors_are_passed_on(void **state)
 {
     (void)state;
@@ -463,7 +463,7 @@ static void process_does_not_see_the_token(void **state)
     unsetenv("MLTUNE_TEST_OTHER");
 }
 
-/* What is known to be broken is not started again. */
+/* A searcher known to be broken is not started again. */
 static void process_known_as_broken_is_not_started(void **state)
 {
     json_t *settings = sick_settings("hang", "60s");
@@ -560,7 +560,7 @@ static enum err try_plugin(const char *file,
     return err;
 }
 
-/* What a plug-in says of itself comes through. */
+/* A plug-in's words about itself come through. */
 static void plugin_describes_itself(void **state)
 {
     char path[PATH_MAX];

@@ -164,8 +164,8 @@ static void node_group_reports_are_joined_window_by_window(void **state)
     node_group_free(c);
 }
 
-/* Of a failure on all nodes the reason is told that is no echo of another's; a
- * failure while loading is told at once; a disk's failure on one is one. */
+/* A failure on all nodes is told with the reason that is no echo of another's;
+ * a failure while loading is told at once; a disk's failure on one is one. */
 static void node_group_failures_are_joined(void **state)
 {
     struct node_group *c = new_crew();
@@ -204,8 +204,9 @@ static void ask_branch(struct node_group *c, enum msg_kind kind, op_id op,
     assert_int_equal(node_group_ask(c, &m), ERR_OK);
 }
 
-/* What one node cannot restore has failed; the others still have it, so it is
- * to be freed, and who has nothing agrees. Any other free must fit all. */
+/* A restore that one node cannot make has failed; the others still have it, so
+ * it is to be freed, and who has nothing agrees. Any other free must fit all.
+ */
 static void node_group_frees_what_only_some_restored(void **state)
 {
     struct node_group *c = new_crew();
@@ -238,7 +239,7 @@ static void node_group_frees_what_only_some_restored(void **state)
     node_group_free(c);
 }
 
-/* Of a row every node but one says null; what a model has beside its tables is
+/* Every node but one says null of a row; what a model has beside its tables is
  * node 0's word. */
 static void node_group_data_are_joined(void **state)
 {
@@ -332,7 +333,7 @@ static void node_group_disagreement_is_found(void **state)
     node_group_free(NULL);
 }
 
-/* What is no answer goes through as it comes. */
+/* A message that is no answer goes through as it comes. */
 static void node_group_beats_pass(void **state)
 {
     struct node_group *c = new_crew();

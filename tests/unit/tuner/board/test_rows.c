@@ -238,8 +238,8 @@ static void rows_are_read_without_cutting(void **state)
     close_run(&r);
 }
 
-/* What is not the rows asked for, and want of memory, are told; so is a branch
- * that the training system has given up. */
+/* An answer without the rows asked for, and want of memory, are told; so is a
+ * branch that the training system has given up. */
 static void rows_that_do_not_come_are_told(void **state)
 {
     struct tuner_rows one = part("weights", 4, 1, 0, WIDTH);
@@ -335,7 +335,8 @@ static void rows_increment_is_not_forgotten(void **state)
     close_run(&r);
 }
 
-/* What cannot be is refused with a reason of its own, and nothing is sent. */
+/* Impossible requests are refused, each with its reason, and nothing is sent.
+ */
 static void rows_that_cannot_be_are_refused(void **state)
 {
     static const double value[WIDTH] = {1, 1, 1};
@@ -374,7 +375,7 @@ static void rows_that_cannot_be_are_refused(void **state)
     close_run(&r);
 }
 
-/* What was sent to be added is in the model that the run leaves: its end waits
+/* An increment sent is in the model that the run leaves: its end waits
  * for it, and its answer says so. */
 static void rows_increment_is_not_cut_off_by_the_end(void **state)
 {

@@ -187,7 +187,7 @@ static void steering_of_runs_that_never_began_keeps_their_time(void **state)
     close_run(&r);
 }
 
-/* The same where it had begun, and where the time of day is odd: what is
+/* A resume where it had begun, and where the time of day is odd: what is
  * recorded after `ready` is not before what was while it loaded. */
 static void steering_while_a_resumed_run_loads_keeps_its_time(void **state)
 {
@@ -232,7 +232,7 @@ static void steering_while_it_loads_again_forgets_nothing(void **state)
     close_run(&r);
 }
 
-/* What is asked for before a run has ever begun outlives its first training
+/* A search asked for before a run has ever begun outlives its first training
  * system. */
 static void steering_before_the_first_ready_is_kept(void **state)
 {
@@ -271,7 +271,7 @@ static void steering_keeps_the_wish_for_a_search(void **state)
     close_run(&r);
 }
 
-/* Who resumes a paused run lets it go on; the feed says so, whether the run had
+/* Resuming a paused run lets it go on; the feed says so, whether the run had
  * begun or not. */
 static void steering_resumed_by_its_user_goes_on(void **state)
 {

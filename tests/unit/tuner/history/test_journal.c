@@ -164,7 +164,7 @@ static void install_failing_disk(void)
     sqlite3_vfs_register(&failing_vfs, 1);
 }
 
-/* What a walk over records saw, as text: "1:note:{...} 2:..." */
+/* Trace of a walk over records, as text: "1:note:{...} 2:..." */
 struct seen {
     char text[2048];
     size_t n;
@@ -203,7 +203,7 @@ static void expect_records(struct journal *j, const char *id, uint64_t after,
     assert_string_equal(seen.text, text);
 }
 
-/* What was committed is read back in order, with its run and its end. */
+/* Committed records are read back in order, with its run and its end. */
 static void journal_committed_records_are_read_back(void **state)
 {
     struct journal *j = open_writer();
@@ -845,7 +845,7 @@ static enum err take_some(void *ctx, const char *id)
     return ERR_OK;
 }
 
-/* What is new is told once, oldest first; the version changes with what other
+/* New records are told once, oldest first; the version changes with what other
  * connections write, and only then. */
 static void journal_tells_what_is_new(void **state)
 {

@@ -1,4 +1,4 @@
-/* What is known of a run's nodes: folded, bounded, counted on over a loss. */
+/* Facts about a run's nodes: folded, bounded, counted on over a loss. */
 #include "base/mem.h"
 #include "tuner/history/nodes.h"
 

@@ -209,7 +209,7 @@ static void changed(enum record_kind kind, const char *member, json_t *value,
     json_decref(o);
 }
 
-/* What is missing, mistyped or out of bounds is refused by name. */
+/* A member missing, mistyped or out of bounds is refused by name. */
 static void record_malformed_is_refused_by_member(void **state)
 {
     json_t *many = json_array(), *numbers = json_object();

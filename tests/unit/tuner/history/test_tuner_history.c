@@ -614,8 +614,8 @@ static void end_run(struct world *w, enum run_status status)
     apply(w, &r);
 }
 
-/* What waits is dropped by an end, but by none that is made to be resumed; and
- * not for ever where the run is resumed all the same. */
+/* A suggestion that waits is dropped by an end, but by none that is made to be
+ * resumed; and not for ever where the run is resumed all the same. */
 static void history_suggestions_end_with_the_run(void **state)
 {
     static const struct {

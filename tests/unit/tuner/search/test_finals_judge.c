@@ -1,4 +1,4 @@
-/* Which finalist is taken, from what its epochs brought. */
+/* Choice of a finalist, from what its epochs brought. */
 #include "base/mem.h"
 #include "tests/unit/fixture/check.h"
 #include "tuner/board/parts.h"
@@ -142,7 +142,7 @@ static void finals_judge_alike_is_alike_in_both(void **st)
     scene_deinit(&s);
 }
 
-/* Of an RMSE no error is known: value and outlook decide, and nothing is
+/* No error is known of an RMSE: value and outlook decide, and nothing is
  * alike. */
 static void finals_judge_other_metrics_have_an_outlook(void **st)
 {

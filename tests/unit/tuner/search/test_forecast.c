@@ -100,7 +100,7 @@ static void forecast_error_rate_stays_within_the_budget(void **state)
         }
 }
 
-/* The same where a window's noise goes on in the next. */
+/* False alarms where a window's noise goes on in the next. */
 static void forecast_error_rate_holds_for_noise_with_memory(void **state)
 {
     (void)state;
@@ -127,7 +127,7 @@ static void forecast_hopeless_trials_are_found(void **state)
     assert_true(share_stopped(worse, 0.1, 0, 0.05) > 0.99);
 }
 
-/* What is out of reach is said with numbers that mean something. */
+/* A trial out of reach is told with numbers that mean something. */
 static void forecast_tells_where_it_stands(void **state)
 {
     struct forecast_point point[12];

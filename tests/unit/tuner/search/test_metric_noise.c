@@ -60,7 +60,7 @@ static void metric_noise_of_others_is_unknown(void **state)
     assert_false(metric_noise_between(&system, 0.5, 0.5));
 }
 
-/* Of two equal models about one pair in twenty is told apart by chance; of
+/* One pair of equal models in about twenty is told apart by chance; of
  * models four errors apart nearly all are. */
 static void metric_noise_tells_apart_what_chance_does_not(void **state)
 {

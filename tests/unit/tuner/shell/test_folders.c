@@ -75,7 +75,7 @@ static void folders_model_appears_whole(void **state)
     assert_int_equal(d.model_op, 0);
 }
 
-/* What is half written goes, and what an earlier try left is not in the next.
+/* A folder half written goes, and what an earlier try left is not in the next.
  */
 static void folders_half_a_model_goes(void **state)
 {

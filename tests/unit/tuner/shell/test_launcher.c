@@ -239,7 +239,7 @@ static void launcher_stop_in_a_hurry_kills(void **state)
     close(pipe_fd[1]);
 }
 
-/* What a node started itself goes with it. */
+/* A node's own children go with it. */
 static void launcher_end_takes_the_group_along(void **state)
 {
     struct node_process p;

@@ -232,7 +232,7 @@ static int node_main(char **argv)
 /* ---- the core ------------------------------------------------------------ */
 
 struct tuner {
-    /* What the scenario does with an event; actions by the push functions. */
+    /* Answer of the scenario to an event; actions by the push functions. */
     void (*script)(struct tuner *t, const struct tuner_event *event);
     struct tuner_actions *out;
     double wake_at_s;
@@ -632,7 +632,7 @@ static void script_end_when_ready(struct tuner *t, const struct tuner_event *e)
     }
 }
 
-/* What is no message is left out, and so is who is not our node. */
+/* A text that is no message is left out, and so is who is not our node. */
 static void loop_malformed_and_strangers_are_ignored(void **state)
 {
     static const char *const roles[] = {"babbler", "stranger", "early"};

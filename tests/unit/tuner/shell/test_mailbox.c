@@ -107,8 +107,8 @@ static void mailbox_carries_requests_and_answers(void **state)
     expect(b, first, ERR_OK, "paused");
 }
 
-/* What is too much is refused; there is room again when one is collected, or
- * forgotten and answered. */
+/* Requests beyond the room are refused; there is room again when one is
+ * collected, or forgotten and answered. */
 static void mailbox_is_bounded(void **state)
 {
     struct box *b = *state;
@@ -127,8 +127,8 @@ static void mailbox_is_bounded(void **state)
         expect(b, t[i], ERR_CANCELED, "the run has ended");
 }
 
-/* The same key with the same request is carried out once and answered twice;
- * with another request it is refused; "not now" may be asked again. */
+/* A key that comes twice with one request is carried out once and answered
+ * twice; with another request it is refused; "not now" may be asked again. */
 static void mailbox_remembers_keys(void **state)
 {
     struct box *b = *state;
@@ -164,7 +164,8 @@ static void mailbox_remembers_keys(void **state)
     expect(b, t, ERR_OK, "set");
 }
 
-/* Who is told to try again may do so with the same key; a refusal is for good.
+/* A client told to try again may do so with the same key; a refusal is for
+ * good.
  */
 static void mailbox_forgets_what_may_be_tried_again(void **state)
 {
@@ -214,7 +215,8 @@ static void mailbox_tells_forks_apart(void **state)
     expect(b, u, ERR_OK, "forked");
 }
 
-/* What was taken and will not be answered may be asked again; what waits stays.
+/* A request taken that will not be answered may be asked again; what waits
+ * stays.
  */
 static void mailbox_abandons_what_was_taken(void **state)
 {
@@ -320,7 +322,7 @@ static mailbox_ticket post_add(struct box *b, double value, const char *key,
     return t;
 }
 
-/* What is added goes along, once; a repetition is known by its numbers. */
+/* An increment goes along, once; a repetition is known by its numbers. */
 static void mailbox_carries_increments(void **state)
 {
     struct box *b = *state;

@@ -71,7 +71,7 @@ static void socket_message_and_answer(void **state)
     assert_int_equal(socket_receive(&tuner, &from, &text, &len), ERR_AGAIN);
 }
 
-/* Who is not connected cannot be sent to. */
+/* A peer that is not connected cannot be sent to. */
 static void socket_unknown_peer_is_an_error(void **state)
 {
     struct socket_peer nobody = {"nobody", 6}, same = nobody;

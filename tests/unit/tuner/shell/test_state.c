@@ -149,7 +149,7 @@ static void run_folder_open_takes_what_is_free(void **state)
     assert_int_equal(run_folder_open(&third, dir, "nobody", &f), ERR_NOENT);
 }
 
-/* Of the snapshots only those that count stay. */
+/* Only the snapshots that count stay. */
 static void snapshots_sweep_keeps_what_counts(void **state)
 {
     const char *keep[] = {NULL, ""};

@@ -284,7 +284,7 @@ static void tuner_finished_ignores_events(void **state)
     hand_deinit(&h);
 }
 
-/* What fits nothing that was asked is a broken protocol: told, and the end. */
+/* An answer that fits no question is a broken protocol: told, and the end. */
 static void tuner_strange_answers_end_the_run(void **state)
 {
     struct msg strange[4] = {{.kind = MSG_DONE, .op = 99},
