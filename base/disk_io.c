@@ -110,7 +110,8 @@ static enum err begin(struct disk_out *o, const struct disk_ops *ops,
     o->tmp = mem_alloc(size);
     if (!o->path || !o->tmp) {
         out_release(o);
-        return fault_set(f, ERR_NOMEM, "%s: out of memory", path);
+        fault_set(f, ERR_NOMEM, "%s: out of memory", path);
+        return ERR_NOMEM;
     }
     snprintf(o->tmp, size, "%s.tmp", path);
     o->fd = open_again(o->ops, o->tmp,

@@ -112,6 +112,7 @@ enum err file_read(const char *path, size_t max, char **out, size_t *len,
     if (err) {
         mem_free(text);
     } else {
+        assert(text);
         text[in.bytes] = '\0';
         *out = text;
         *len = (size_t)in.bytes;

@@ -36,7 +36,7 @@ def holds(text, function, header):
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
     name = re.escape(function)
     end = r"[^;{}]*\)\s*(MLT_\w+\s*)?[;{]" if header else r"[^;{}]*\)\s*{"
-    return bool(re.search(rf"^[\w][\w \t*]*\b{name}\({end}", text, re.M) or
+    return bool(re.search(rf"^([\w][\w \t*]*\b)?{name}\({end}", text, re.M) or
                 re.search(rf"^(static )?const [\w ]+\b{name}(\[\w*\])? = ",
                           text, re.M) or
                 re.search(rf"^#define {name}\b|^struct {name} {{", text, re.M))

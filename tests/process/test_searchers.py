@@ -305,7 +305,7 @@ class Searchers(Case):
             self.assertNotIn("searcher_failed", done.stderr)
         self.assertIn("mine: dice, then steps around the best", done.stdout)
         runs = json.loads(self.mltune("ls", "--json").out)
-        self.assertEqual([r["trials"] for r in runs], [12, 12, 12])
+        self.assertEqual([r["tuning"]["trials"] for r in runs], [12, 12, 12])
         self.assert_nothing_left()
 
     # ---- refused ---------------------------------------------------------
