@@ -16,6 +16,7 @@
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -188,15 +189,20 @@ static struct report read_report(int fd)
 static void reap(struct subprocess *p)
 {
     siginfo_t info = {0};
+    int failed;
 
     assert(p->pid > 0 && !p->ended);
     /* The number stays ours until it is reaped, so the group cannot be
      * another's. */
     kill(-p->pid, SIGKILL);
-    while (waitid(P_PID, (id_t)p->pid, &info, WEXITED) != 0 && errno == EINTR)
-        continue;
+    do
+        failed = waitid(P_PID, (id_t)p->pid, &info, WEXITED);
+    while (failed && errno == EINTR);
     p->ended = true;
-    p->code = info.si_code == CLD_EXITED ? info.si_status : -info.si_status;
+    if (failed) /* nobody knows how: whoever started us ignores SIGCHLD */
+        p->code = EXIT_NO_REPORT;
+    else
+        p->code = info.si_code == CLD_EXITED ? info.si_status : -info.si_status;
     close_fd(p->end_fd);
     p->end_fd = -1;
 }
@@ -399,6 +405,7 @@ void subprocess_last_line(const char *path, char *out, size_t size)
 bool subprocess_find(const char *name, char *out, size_t size)
 {
     const char *path = getenv("PATH"), *end;
+    struct stat st;
 
     if (strchr(name, '/'))
         return (size_t)snprintf(out, size, "%s", name) < size;
@@ -406,8 +413,10 @@ bool subprocess_find(const char *name, char *out, size_t size)
         int n;
 
         end = strchrnul(path, ':');
-        n = snprintf(out, size, "%.*s/%s", (int)(end - path), path, name);
-        if ((size_t)n < size && access(out, X_OK) == 0)
+        n = snprintf(out, size, "%.*s/%s", end > path ? (int)(end - path) : 1,
+                     end > path ? path : ".", name);
+        if ((size_t)n < size && access(out, X_OK) == 0 && stat(out, &st) == 0 &&
+            S_ISREG(st.st_mode))
             return true;
         end += *end == ':';
     }

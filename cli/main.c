@@ -91,6 +91,7 @@ int main(int argc, char **argv)
     int code;
 
     signals_guard_stdio();
+    signals_hear_children();
     json_count_memory();
     code = dispatch(argc, argv);
     if (console_flush() != 0 && code == EXIT_DONE)

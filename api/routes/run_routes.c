@@ -322,11 +322,24 @@ static json_t *config_of(const struct view *v, const struct view_run *run)
     return value_own(run->config);
 }
 
+/* How the run stands a service may know better than the run's own records. */
 static json_t *result_of(const struct view *v, const struct view_run *run)
 {
-    return run->result
-               ? value_own(run->result)
-               : history_result(run->history, view_options(v)->state, NULL);
+    json_t *o =
+        run->result && run->history->finished
+            ? value_own(run->result)
+            : history_result(run->history, view_options(v)->state, NULL);
+    int failed = !o || json_object_set_new(o, "run", value_text(run->id));
+
+    if (!failed && run->job.status[0])
+        failed =
+            json_object_set_new(o, "status", value_text(run->job.status)) ||
+            json_object_set_new(o, "reason", value_text(run->job.reason));
+    if (failed) {
+        json_decref(o);
+        return NULL;
+    }
+    return o;
 }
 
 /* Answers with what @copy makes of the run under the lock. */

@@ -45,6 +45,11 @@ void signals_close(int fd)
         close(fd);
 }
 
+void signals_hear_children(void)
+{
+    signal(SIGCHLD, SIG_DFL);
+}
+
 void signals_guard_stdio(void)
 {
     int fd;

@@ -18,4 +18,8 @@ void signals_close(int fd);
  * no file of ours gets one of their numbers. */
 void signals_guard_stdio(void);
 
+/* Ends of children are told to us, whatever whoever started us does with the
+ * ends of its own. */
+void signals_hear_children(void);
+
 #endif

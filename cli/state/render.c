@@ -45,6 +45,20 @@ static enum err get(struct source *s, const char *id, const char *rest,
     return err;
 }
 
+/* null where the server is older than what is asked for. */
+static enum err get_if_there(struct source *s, const char *id, const char *rest,
+                             json_t **out, struct fault *f)
+{
+    enum err err = get(s, id, rest, out, f);
+
+    if (err == ERR_NOENT) {
+        *f = (struct fault){0};
+        *out = json_null();
+        err = ERR_OK;
+    }
+    return err;
+}
+
 static enum err list(struct source *s, const char *id, const char *name,
                      json_t **out, struct fault *f)
 {
@@ -77,9 +91,9 @@ enum err run_answers_get(struct source *s, const char *id,
     enum err err = run_answers_get_few(s, id, out, f);
 
     if (!err)
-        err = get(s, id, "/config", &out->config, f);
+        err = get_if_there(s, id, "/config", &out->config, f);
     if (!err)
-        err = get(s, id, "/result", &out->result, f);
+        err = get_if_there(s, id, "/result", &out->result, f);
     if (!err)
         err = list(s, id, "trials", &out->trials, f);
     if (!err)
@@ -562,7 +576,8 @@ json_t *render_answers(const struct run_answers *a)
     json_t *o = render_members(a->run);
     const json_t *status = json_object_get(o, "status");
     const json_t *reason = json_object_get(o, "reason");
-    json_t *result = json_copy(a->result);
+    json_t *result =
+        json_is_object(a->result) ? json_copy(a->result) : json_object();
     /* How it stands a service may know better than its records. */
     int failed = !o || !result ||
                  json_object_set(result, "run", json_object_get(o, "run")) ||

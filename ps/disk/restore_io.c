@@ -483,12 +483,12 @@ static enum err move_local(struct restore *r, struct fault *f)
             continue;
         code = r->mover[t].move(&move, r->mover[t].arg);
         if (code)
-            return fault_set(f, code < ERR_COUNT ? (enum err)code : ERR_APP,
-                             "%s: table %s cannot be taken from %" PRIu32
-                             " workers to %u: %s",
-                             r->dir, r->shape->table[t].name,
-                             r->manifest.workers, r->shape->all_workers,
-                             mlt_error_text(code));
+            return fault_set(
+                f, code > 0 && code < ERR_COUNT ? (enum err)code : ERR_APP,
+                "%s: table %s cannot be taken from %" PRIu32
+                " workers to %u: %s",
+                r->dir, r->shape->table[t].name, r->manifest.workers,
+                r->shape->all_workers, mlt_error_text(code));
     }
     return ERR_OK;
 }

@@ -76,8 +76,10 @@ enum err host_save(struct host *h, branch_id branch, const char *dir,
     err = folder_ensure(dir, FOLDER_SHARED, f);
     if (!err)
         err = ps_save(h->ps, branch, dir, bytes, f);
-    if (!err && ps_node(h->ps) > 0) /* the first node's part of the work */
-        return (*data = json_object()) ? ERR_OK : ERR_NOMEM;
+    if (!err && ps_node(h->ps) > 0) { /* the first node's part of the work */
+        *data = json_object();
+        return *data ? ERR_OK : fault_set(f, ERR_NOMEM, "save: out of memory");
+    }
     if (!err)
         err = save_app(h, dir, &app, f);
     if (err)

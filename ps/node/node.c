@@ -134,7 +134,6 @@ static void say_failed(struct node *n, op_id op, branch_id branch,
 {
     struct msg *m = push_out(n, MSG_FAILED, op);
 
-    assert(op > 0);
     assert(f->code != ERR_OK);
     m->failed.branch = branch;
     m->failed.code = f->code;

@@ -236,6 +236,7 @@ void node_slice_done(struct node_server *s)
     pulse_slice(&s->pulse, host_ps(s->host), &r.wire);
     if (node_report_windows(s) != ERR_OK) {
         /* `done` without the windows it counts would be a lie. */
+        s->slice = 0;
         node_end_with(s, NODE_END_FAILED, ERR_NOMEM, "no memory for a report");
         return;
     }

@@ -74,11 +74,14 @@ float float16_to_float(uint16_t h)
 /* ---- many at once -------------------------------------------------------- */
 
 #ifdef __x86_64__
-/* Every processor with AVX2 has F16C; compilers differ in whether they can ask
- * for that by name. */
+/* clang cannot ask for F16C by name. */
 static int has_conversion(void)
 {
-    return __builtin_cpu_supports("avx2");
+#ifdef __clang__
+    return 0;
+#else
+    return __builtin_cpu_supports("f16c");
+#endif
 }
 
 /* As many of the @n values as fill whole vectors; returns how many. */

@@ -394,8 +394,8 @@ void ps_run_cancel(struct mlt_ps *ps, int code)
 {
     runtime_fail(ps, code);
     if (ps->peers)
-        ps->peers->ops->fail(ps->peers,
-                             code < ERR_COUNT ? (enum err)code : ERR_APP);
+        ps->peers->ops->fail(
+            ps->peers, code > 0 && code < ERR_COUNT ? (enum err)code : ERR_APP);
 }
 
 void runtime_fail(struct mlt_ps *ps, int code)

@@ -237,6 +237,12 @@ static void hyperband_finite_brackets_are_the_published(void **state)
     trace = trace_of(&f, &r);
     assert_non_null(strstr(trace, "bracket 1: 243 settings, 1 epochs"));
     mem_free(trace);
+    /* More than can be tried is refused, unless the user says how many are. */
+    f.strategy_settings = "{\"horizon\": \"finite\", \"max_resource\": 19683}";
+    trace = trace_of(&f, &r);
+    assert_non_null(strstr(trace, "bracket 1: 19683 settings, 1 epochs"));
+    assert_int_equal(r.trials, 3);
+    mem_free(trace);
 }
 
 /* A bracket of thousands of settings is as large as published, and somebody

@@ -362,7 +362,9 @@ void steering_recall(struct board *c)
     if (!h)
         return;
     c->steering->retune_wanted = h->retune_wanted;
-    if (h->limits.max_epochs > 0)
+    /* A journal may be damaged: what no run has is not taken over. */
+    if (h->limits.max_epochs > 0 && h->limits.plateau_epochs > 0 &&
+        h->limits.max_time_s > 0)
         run_set_limits(c, &h->limits);
     if (h->pause_wanted && !resumed_by_user)
         clockwork_pause(c);

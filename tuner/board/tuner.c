@@ -185,9 +185,11 @@ static enum err take_ready(struct board *c, const struct msg_ready *m,
 }
 
 /* Errors: ERR_PROTO, @m does not answer @op. */
-static enum err check_answer(const struct operation *op, const struct msg *m,
-                             struct fault *f)
+static enum err check_answer(struct board *c, const struct operation *op,
+                             const struct msg *m, struct fault *f)
 {
+    const struct branch *b;
+
     if (!op)
         return fault_set(f, ERR_PROTO,
                          "%s answers operation %llu, which is not out",
@@ -202,6 +204,12 @@ static enum err check_answer(const struct operation *op, const struct msg *m,
                          "reported",
                          op->branch, (unsigned long long)m->done.clocks,
                          (unsigned long long)op->reported);
+    b = op->kind == MSG_FREE ? branches_any(c, op->branch) : NULL;
+    if (b && b->slices > 0)
+        return fault_set(f, ERR_PROTO,
+                         "branch %u is said to be freed before its slices have "
+                         "ended",
+                         op->branch);
     return ERR_OK;
 }
 
@@ -248,7 +256,7 @@ static enum err take_answer(struct board *c, const struct msg *m,
                             struct fault *f)
 {
     struct operation *out = operations_find(c, m->op), op;
-    enum err err = check_answer(out, m, f);
+    enum err err = check_answer(c, out, m, f);
 
     if (err)
         return err;

@@ -167,6 +167,24 @@ static void subprocess_exit_code_is_told(void **state)
     expect_output(out, "");
 }
 
+/* Where whoever started us ignores SIGCHLD, the system keeps no exit code: that
+ * is never taken for success. */
+static void subprocess_lost_exit_code_is_no_success(void **state)
+{
+    void (*before)(int) = signal(SIGCHLD, SIG_IGN);
+    struct subprocess p;
+    int out;
+
+    (void)state;
+    start(&p, "sleeper", usual, &out);
+    subprocess_signal(&p, SIGKILL);
+    assert_true(subprocess_wait(&p, -1, -1));
+    signal(SIGCHLD, before);
+    assert_true(p.code > 0);
+    assert_int_equal(p.end_fd, -1);
+    close(out);
+}
+
 /* One that is killed is told by its signal; until then it has not ended. */
 static void subprocess_killed_is_told_by_signal(void **state)
 {
@@ -535,9 +553,10 @@ static void subprocess_finds_the_last_line(void **state)
 static void subprocess_find_looks_along_path(void **state)
 {
     char *saved = strdup(getenv("PATH")), path[FILE_PATH_MAX];
-    char out[FILE_PATH_MAX], tiny[4];
+    char out[FILE_PATH_MAX], tiny[4], here[FILE_PATH_MAX];
 
     (void)state;
+    assert_non_null(getcwd(here, sizeof(here)));
     scratch_text("program", "#!/bin/sh\n");
     assert_int_equal(chmod(scratch_path("program"), 0755), 0);
     snprintf(path, sizeof(path), "/nonexistent:%s", scratch_folder());
@@ -546,6 +565,13 @@ static void subprocess_find_looks_along_path(void **state)
     assert_string_equal(out, scratch_path("program"));
     assert_false(subprocess_find("program", tiny, sizeof(tiny)));
     assert_false(subprocess_find("another", out, sizeof(out)));
+    assert_int_equal(mkdir(scratch_path("folder"), 0755), 0);
+    assert_false(subprocess_find("folder", out, sizeof(out)));
+    assert_int_equal(chdir(scratch_folder()), 0);
+    setenv("PATH", ":/nonexistent", 1); /* an empty one is this folder */
+    assert_true(subprocess_find("program", out, sizeof(out)));
+    assert_string_equal(out, "./program");
+    assert_int_equal(chdir(here), 0);
     assert_true(subprocess_find("./x/y", out, sizeof(out)));
     assert_string_equal(out, "./x/y");
     unsetenv("PATH");
@@ -561,6 +587,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         CASE(subprocess_exit_code_is_told),
+        CASE(subprocess_lost_exit_code_is_no_success),
         CASE(subprocess_killed_is_told_by_signal),
         CASE(subprocess_inherits_what_was_asked),
         CASE(subprocess_signals_are_as_asked),
