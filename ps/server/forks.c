@@ -116,19 +116,25 @@ void forks_add(struct mlt_ps *ps, const struct branch_entry *entry)
 enum err ps_fork(struct mlt_ps *ps, branch_id child, branch_id parent,
                  enum branch_type type)
 {
-    branch_id of;
+    const struct branch_entry *from;
+    struct branch_entry entry;
     unsigned i;
 
     assert_between_runs(ps);
     if (child == BRANCH_NONE || (unsigned)type >= BRANCH_TYPE_COUNT)
         return ERR_INVAL;
-    if (!ps_has(ps, parent))
+    from = forks_find(ps, parent);
+    if (!from)
         return ERR_NOENT;
     if (ps_has(ps, child))
         return ERR_EXIST;
+    entry = *from;
+    entry.id = child;
+    entry.type = type;
+    if (type != BRANCH_KEPT)
+        entry.of = child;
     if (forks_reserve(ps) != ERR_OK)
         return ERR_NOMEM;
-    of = forks_find(ps, parent)->of;
     for (i = 0; i < ps->shape.workers; i++) {
         enum err err =
             store_fork(ps->shape.worker[i].store, child, parent, type);
@@ -138,9 +144,7 @@ enum err ps_fork(struct mlt_ps *ps, branch_id child, branch_id parent,
             return err;
         }
     }
-    forks_add(ps, &(struct branch_entry){child, type,
-                                         type == BRANCH_KEPT ? of : child,
-                                         forks_find(ps, parent)->clocks});
+    forks_add(ps, &entry);
     return ERR_OK;
 }
 
