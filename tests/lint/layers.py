@@ -85,7 +85,7 @@ MAY_INCLUDE = {room: {room, *allowed.split()}
                for room, allowed in ROOMS.items()}
 FOLDERS = sorted({room.split("/")[0] for room in ROOMS})
 # Headers with a room's own state: nobody outside of it includes them.
-PRIVATE = {"ps/server/core.h", "branches/store_internal.h"}
+PRIVATE = {"ps/server/core.h", "branches/store_internal.h", "tuner/board/branch.h"}
 PURE = {"branches", "ps", "searchers", "tuner"}
 IMPURE_HEADERS = re.compile(
     r"<(pthread|threads|time|unistd|fcntl|poll|signal|semaphore|spawn|sched|"

@@ -20,19 +20,7 @@
 #include "tuner/history/record.h"
 
 enum {
-    BOARD_EPOCHS_KEPT = 4, /* results of epochs a branch remembers */
-    BOARD_ROLE_MAX = 16
-};
-
-/* FORKING: not answered yet. REFUSED: the fork failed, nothing exists (or
- * `partly`); to be forgotten with board_free. FREEING: told to be freed, not
- * answered yet; no strategy sees it any more. */
-enum branch_state {
-    BRANCH_FREE_SLOT,
-    BRANCH_FORKING,
-    BRANCH_LIVE,
-    BRANCH_REFUSED,
-    BRANCH_FREEING
+    BOARD_EPOCHS_KEPT = 4 /* results of epochs a branch remembers */
 };
 
 /* A finished epoch of a branch's lineage. */
@@ -43,48 +31,8 @@ struct epoch_result {
     clock_no clock; /* global number after its last clock */
 };
 
-/* Sums that the running epoch has gathered. */
-struct epoch_sums {
-    double sum, seconds;
-    uint64_t samples, clocks;
-};
-
-/* Read by all, changed by the board alone. */
-struct branch {
-    branch_id id, parent;
-    enum branch_type type;
-    enum branch_state state;
-    char role[BOARD_ROLE_MAX];
-    struct setting setting;
-    json_t *json;   /* owned: the setting as the messages carry it */
-    uint32_t holds; /* of kept branches: freed with the last board_drop */
-
-    uint64_t clocks; /* run by the lineage */
-    uint32_t epochs; /* finished by the lineage */
-    struct epoch_sums now;
-    struct epoch_result result[BOARD_EPOCHS_KEPT]; /* epoch e at e % KEPT */
-
-    /* Since the fork. */
-    clock_no first_clock; /* global, of its first slice; valid when clocks > 0
-                           * or a slice is out */
-    bool scheduled;       /* had a slice */
-    uint64_t own_clocks, own_samples;
-    double own_sum; /* of finite windows */
-    struct trace trace;
-
-    uint32_t slices; /* scheduled and not answered */
-    uint64_t plan;   /* position in the epoch after them (see board_units) */
-    uint32_t plan_epochs; /* epochs finished after them */
-
-    uint64_t increments; /* number of the last one that is in it; 0: none */
-
-    op_id after; /* the lineage's numbers follow when the parent's slice of this
-                  * operation has ended; 0: they are there */
-
-    enum err error; /* a slice failed; ERR_OK otherwise */
-    bool partly;    /* REFUSED: some nodes have it all the same */
-    bool nonfinite; /* reported something that is not finite */
-};
+/* A branch, as the functions below tell of it. */
+struct branch;
 
 /* The best model so far: a kept branch, held by the board. */
 struct best {
@@ -189,7 +137,7 @@ const struct branch *board_branch(const struct board *c, branch_id id);
 
 /* Forks at the end of all slices that are out. The child's lineage continues
  * @parent's. @json: the setting's text form (shared, not consumed). Result: the
- * new branch, FORKING; or NULL when no slot is free, which is like a refusal.
+ * new branch, forking; or NULL when no slot is free, which is like a refusal.
  */
 const struct branch *board_fork(struct board *c, const struct branch *parent,
                                 enum branch_type type,
@@ -213,8 +161,50 @@ void board_set_error(struct board *c, branch_id id, enum err error);
 /* The user's fork made room in this step, for one that was refused. */
 bool board_made_room(const struct board *c);
 
+/* What is asked of a branch; pointers are borrowed from it. */
+
+/* The number it was given by its fork. */
+branch_id branch_number(const struct branch *b);
+
+/* Its fork is not answered yet; it was refused (nothing exists; to be forgotten
+ * with board_free); or neither: it can run. */
+bool branch_is_forking(const struct branch *b);
+bool branch_is_refused(const struct branch *b);
+bool branch_is_live(const struct branch *b);
+
+/* Why its fork or a slice of it failed; ERR_OK: none did. */
+enum err branch_error(const struct branch *b);
+
+/* It reported something that is not finite. */
+bool branch_is_nonfinite(const struct branch *b);
+
+/* Its parent's slice is not over: the lineage's numbers are to come. */
+bool branch_waits(const struct branch *b);
+
 /* Live, and no slice of it is out. */
 bool branch_idle(const struct branch *b);
+
+/* Slices that are scheduled and not answered. */
+uint32_t branch_slices_out(const struct branch *b);
+
+/* Its setting, and that as the messages carry it. */
+const struct setting *branch_setting(const struct branch *b);
+json_t *branch_json(const struct branch *b);
+
+/* Run by the lineage: clocks, and epochs that are finished. */
+uint64_t branch_clocks(const struct branch *b);
+uint32_t branch_epochs(const struct branch *b);
+
+/* Run since the fork: clocks, samples, their mean loss (samples > 0), and what
+ * was reported. */
+uint64_t branch_own_clocks(const struct branch *b);
+uint64_t branch_own_samples(const struct branch *b);
+double branch_own_loss(const struct branch *b);
+const struct trace *branch_trace(const struct branch *b);
+
+/* @copy is a fork of @b that has all of it, rows that users added to since
+ * included. */
+bool branch_is_copy(const struct branch *copy, const struct branch *b);
 
 /* Result of the lineage's epoch @epoch, one of the last BOARD_EPOCHS_KEPT. */
 const struct epoch_result *branch_epoch(const struct branch *b, uint32_t epoch);
@@ -232,6 +222,12 @@ uint64_t board_samples_per_clock(const struct board *c,
 /* Clocks until @b's epoch ends, after the slices that are out; 1 where the size
  * of a clock is not known. */
 uint64_t board_clocks_left(const struct board *c, const struct branch *b);
+
+/* Units of position that @b has run since its fork; will have run when the
+ * slices that are out are over; and where in its epoch it then is. */
+uint64_t board_units_run(const struct board *c, const struct branch *b);
+uint64_t board_units_planned(const struct board *c, const struct branch *b);
+uint64_t branch_plan(const struct branch *b);
 
 /* Clocks of @b that are scheduled and not reported yet. */
 uint64_t board_clocks_out(const struct board *c, const struct branch *b);

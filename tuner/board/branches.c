@@ -1,6 +1,7 @@
 #include "tuner/board/branches.h"
 
 #include "base/mem.h"
+#include "tuner/board/branch.h"
 #include "tuner/board/operations.h"
 #include "tuner/board/parts.h"
 #include "tuner/history/history.h"
@@ -84,19 +85,6 @@ static void slot_release(struct branch *b)
 }
 
 /* ---- lineages ------------------------------------------------------------ */
-
-bool branch_idle(const struct branch *b)
-{
-    return b->state == BRANCH_LIVE && b->slices == 0 && b->after == 0;
-}
-
-const struct epoch_result *branch_epoch(const struct branch *b, uint32_t epoch)
-{
-    const struct epoch_result *r = &b->result[epoch % BOARD_EPOCHS_KEPT];
-
-    assert(r->epoch == epoch);
-    return r;
-}
 
 uint64_t branches_position(const struct board *c, const struct branch *b)
 {

@@ -3,6 +3,7 @@
 #include "base/json/problems.h"
 #include "base/json/schema.h"
 #include "searchers/space/space_json.h"
+#include "tuner/board/branch.h"
 #include "tuner/board/strategy.h"
 
 #include <assert.h>

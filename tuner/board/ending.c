@@ -1,6 +1,7 @@
 #include "tuner/board/ending.h"
 
 #include "base/mem.h"
+#include "tuner/board/branch.h"
 #include "tuner/board/branches.h"
 #include "tuner/board/operations.h"
 #include "tuner/board/outbox.h"

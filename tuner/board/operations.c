@@ -1,6 +1,7 @@
 #include "tuner/board/operations.h"
 
 #include "base/mem.h"
+#include "tuner/board/branch.h"
 #include "tuner/board/outbox.h"
 #include "tuner/board/parts.h"
 

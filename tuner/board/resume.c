@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "searchers/built_in.h"
+#include "tuner/board/branch.h"
 #include "tuner/board/branches.h"
 #include "tuner/board/clockwork.h"
 #include "tuner/board/models.h"

@@ -3,6 +3,7 @@
 #include "base/json/json.h"
 #include "base/mem.h"
 #include "tuner/board/answers.h"
+#include "tuner/board/branch.h"
 #include "tuner/board/branches.h"
 #include "tuner/board/clockwork.h"
 #include "tuner/board/operations.h"

@@ -1,6 +1,7 @@
 #include "tuner/board/slices.h"
 
 #include "base/mem.h"
+#include "tuner/board/branch.h"
 #include "tuner/board/branches.h"
 #include "tuner/board/clockwork.h"
 #include "tuner/board/operations.h"

@@ -1,6 +1,7 @@
 #include "tuner/board/snapshot_state.h"
 
 #include "base/json/json.h"
+#include "tuner/board/branch.h"
 #include "tuner/board/branches.h"
 #include "tuner/board/slices.h"
 

@@ -1,6 +1,7 @@
 #include "tuner/board/snapshots.h"
 
 #include "base/mem.h"
+#include "tuner/board/branch.h"
 #include "tuner/board/clockwork.h"
 #include "tuner/board/operations.h"
 #include "tuner/board/outbox.h"

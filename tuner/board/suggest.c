@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "searchers/space/space_json.h"
 #include "tuner/board/answers.h"
+#include "tuner/board/branch.h"
 #include "tuner/board/clockwork.h"
 #include "tuner/board/parts.h"
 #include "tuner/board/run.h"

@@ -1,5 +1,7 @@
 #include "tuner/board/training.h"
 
+#include "tuner/board/branch.h"
+
 #include <assert.h>
 #include <math.h>
 #include <string.h>

@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "tuner/board/answers.h"
+#include "tuner/board/branch.h"
 #include "tuner/board/branches.h"
 #include "tuner/board/clockwork.h"
 #include "tuner/board/ending.h"

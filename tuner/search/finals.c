@@ -19,7 +19,7 @@ static double known_epoch(const struct finals *f, const struct trial *t)
 void finals_init(struct finals *f, struct board *c, branch_id parent,
                  struct trial *const trial[], size_t n)
 {
-    uint32_t base = board_branch(c, parent)->epochs;
+    uint32_t base = branch_epochs(board_branch(c, parent));
     uint32_t last = board_options(c)->max_epochs;
 
     assert(n >= 1 && n <= FINALISTS_MAX);
@@ -73,18 +73,17 @@ static void plan_look(struct finals *f, struct finalist *x)
     double epoch = known_epoch(f, x->trial), now, time;
     uint64_t clock = board_system(f->c)->parts
                          ? 1
-                         : board_samples_per_clock(f->c, &b->setting);
+                         : board_samples_per_clock(f->c, branch_setting(b));
 
     if (board_options(f->c)->trial_clocks || !(f->step > 0) || !(epoch > 0) ||
-        clock == 0 || x->line.epochs != b->epochs)
+        clock == 0 || x->line.epochs != branch_epochs(b))
         return;
-    now = epoch / units *
-          (double)(board_system(f->c)->parts ? b->own_clocks : b->own_samples);
+    now = epoch / units * (double)board_units_run(f->c, b);
     time = fmax(now, f->step);
     if ((x->before + 1) * epoch <= FINALS_DEAR * time)
         return;
-    x->line.pause_at = b->clocks + (uint64_t)ceil((time - now) / epoch * units /
-                                                  (double)clock);
+    x->line.pause_at = branch_clocks(b) + (uint64_t)ceil((time - now) / epoch *
+                                                         units / (double)clock);
     x->look_time = time;
 }
 
@@ -102,16 +101,16 @@ static bool started(struct finals *f, struct finalist *x)
             board_retry(f->c);
             return false;
         }
-        x->branch = b->id;
-        x->trial->facts.branch = b->id;
+        x->branch = branch_number(b);
+        x->trial->facts.branch = branch_number(b);
     }
-    if (b->state == BRANCH_REFUSED) {
+    if (branch_is_refused(b)) {
         drop_out(f, x, "no memory for its branch");
         return false;
     }
-    if (b->state != BRANCH_LIVE || b->after)
+    if (!branch_is_live(b) || branch_waits(b))
         return false;
-    training_init(&x->line, f->c, b->id, false);
+    training_init(&x->line, f->c, branch_number(b), false);
     x->before = x->line.epochs - x->base;
     x->started = true;
     plan_look(f, x);
@@ -134,7 +133,7 @@ static void keep_if_best(struct finals *f, struct finalist *x)
     if (!kept)
         return;
     board_drop(f->c, x->kept, "a later epoch is better");
-    x->kept = kept->id;
+    x->kept = branch_number(kept);
     x->kept_at = x->epochs - 1;
 }
 
@@ -142,9 +141,9 @@ static void forget_refused(struct finals *f, struct finalist *x)
 {
     const struct branch *kept = board_branch(f->c, x->kept);
 
-    if (!kept || kept->state != BRANCH_REFUSED)
+    if (!kept || !branch_is_refused(kept))
         return;
-    board_free(f->c, kept->id, "refused");
+    board_free(f->c, branch_number(kept), "refused");
     x->kept = BRANCH_NONE;
 }
 
@@ -211,7 +210,7 @@ static bool ran_stage(struct finals *f, struct finalist *x)
     }
     if (state == TRAINING_BROKEN)
         drop_out(f, x,
-                 board_branch(f->c, x->branch)->nonfinite
+                 branch_is_nonfinite(board_branch(f->c, x->branch))
                      ? "it diverged"
                      : "the application failed");
     return x->out || far_enough(f, x);

@@ -81,11 +81,12 @@ static void course_of(const struct trial_time *t, const struct trial *x,
     assert(share >= 0);
     out->n = 0;
     out->share = 0;
-    if (!b || !base || b->nonfinite || base->nonfinite || b->own_samples == 0)
+    if (!b || !base || branch_is_nonfinite(b) || branch_is_nonfinite(base) ||
+        branch_own_samples(b) == 0)
         return;
-    whole = (double)b->own_samples * (double)units_in_all(t, x) /
-            (double)units_run(all->c, b);
-    trace_curve_against(&b->trace, &base->trace, 0, &curve);
+    whole = (double)branch_own_samples(b) * (double)units_in_all(t, x) /
+            (double)board_units_run(all->c, b);
+    trace_curve_against(branch_trace(b), branch_trace(base), 0, &curve);
     for (uint32_t i = 0; i < curve.len; i++) {
         double n = (double)curve.point[i].samples;
 
@@ -109,7 +110,7 @@ static double time_in_all(const struct trial_time *t, const struct trial *x)
     assert(b);
     if (pace > 0)
         return pace * units;
-    return units_time(all->c, b) / (double)units_run(all->c, b) * units;
+    return units_time(all->c, b) / (double)board_units_run(all->c, b) * units;
 }
 
 /* Value that a trial must come to by its end to be worth a longer look: in a
@@ -233,11 +234,11 @@ void hopeless_look(const struct trial_time *t)
         struct trial *x = &all->list[i];
         const struct branch *b = board_branch(all->c, x->facts.branch);
 
-        if (!b || x->facts.incumbent || x->doomed || b->nonfinite ||
-            b->own_samples == x->looked_samples)
+        if (!b || x->facts.incumbent || x->doomed || branch_is_nonfinite(b) ||
+            branch_own_samples(b) == x->looked_samples)
             continue;
-        x->looked_samples = b->own_samples;
-        if (units_run(all->c, b) < x->run.goal)
+        x->looked_samples = branch_own_samples(b);
+        if (board_units_run(all->c, b) < x->run.goal)
             look(t, x);
     }
 }

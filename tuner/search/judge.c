@@ -39,16 +39,16 @@ static void curve_of(struct judge *j, struct trial *x, const struct branch *b,
 
     assert(b && curve);
     if (probe)
-        trace_curve_against(&b->trace, &probe->trace, j->probe.loss_before,
-                            curve);
+        trace_curve_against(branch_trace(b), branch_trace(probe),
+                            j->probe.loss_before, curve);
     else
-        trace_curve(&b->trace, curve);
+        trace_curve(branch_trace(b), curve);
     if (units_by_samples(c)) {
         time_to_samples(curve);
     } else {
-        f->pace = units_time(c, b) / (double)units_run(c, b);
+        f->pace = units_time(c, b) / (double)board_units_run(c, b);
         f->paced = pace_pooled(j->trials, x);
-        f->run_s = f->paced * (double)units_run(c, b);
+        f->run_s = f->paced * (double)board_units_run(c, b);
         for (uint32_t i = 0; i < curve->len; i++)
             curve->point[i].seconds *= f->paced / f->pace;
     }
@@ -73,11 +73,11 @@ static void summarise(struct judge *j, struct trial *x, const struct branch *b)
     struct record_trial *f = &x->facts;
     struct curve curve;
 
-    assert(b->id == x->facts.branch);
+    assert(branch_number(b) == x->facts.branch);
     summary_none(f);
-    if (b->state == BRANCH_REFUSED || b->error) {
+    if (branch_is_refused(b) || branch_error(b)) {
         f->label = TRIAL_FAILED;
-    } else if (b->nonfinite) {
+    } else if (branch_is_nonfinite(b)) {
         summary_diverged(f);
     } else {
         curve_of(j, x, b, j->judged_s, &curve);
@@ -98,9 +98,9 @@ static void compare(struct judge *j, struct trial *x, const struct branch *b)
     if (!incumbent || incumbent == x)
         return;
     other = board_branch(j->trials->c, incumbent->facts.branch);
-    if (other && !other->nonfinite)
-        f->pairs =
-            trace_paired(&other->trace, &b->trace, &f->lead, &f->lead_se);
+    if (other && !branch_is_nonfinite(other))
+        f->pairs = trace_paired(branch_trace(other), branch_trace(b), &f->lead,
+                                &f->lead_se);
 }
 
 void judge_trial(struct judge *j, struct trial *x, const struct branch *b)
@@ -108,16 +108,16 @@ void judge_trial(struct judge *j, struct trial *x, const struct branch *b)
     struct board *c = j->trials->c;
     struct record_trial *f = &x->facts;
 
-    assert(b && b->id == f->branch);
-    f->samples = b->own_samples;
-    f->clocks = b->own_clocks;
+    assert(b && branch_number(b) == f->branch);
+    f->samples = branch_own_samples(b);
+    f->clocks = branch_own_clocks(b);
     f->run_s = units_time(c, b);
     f->paced = 0;
     x->judged = true;
     summarise(j, x, b);
     x->resource = f->seconds;
     if (units_by_samples(c))
-        f->seconds = b->trace.seconds;
+        f->seconds = branch_trace(b)->seconds;
 }
 
 bool judge_arrived(struct judge *j)
@@ -130,7 +130,7 @@ bool judge_arrived(struct judge *j)
         const struct branch *b = board_branch(t->c, x->facts.branch);
 
         if (!b || !x->arrived ||
-            (x->judged && x->facts.samples == b->own_samples))
+            (x->judged && x->facts.samples == branch_own_samples(b)))
             continue;
         judge_trial(j, x, b);
         compare(j, x, b);
@@ -283,7 +283,8 @@ struct trial *judge_slowest_live(const struct judge *j, const struct trial *but)
         struct trial *x = &t->list[i];
         const struct branch *b = board_branch(t->c, x->facts.branch);
 
-        if (!b || x == but || x->facts.incumbent || !x->judged || b->slices)
+        if (!b || x == but || x->facts.incumbent || !x->judged ||
+            branch_slices_out(b))
             continue;
         if (!worst || x->facts.speed < worst->facts.speed)
             worst = x;

@@ -36,18 +36,18 @@ static bool start(struct probe *p, struct board *c, branch_id parent,
         board_retry(c);
         return false;
     }
-    p->branch = b->id;
+    p->branch = branch_number(b);
     p->run.goal = 1; /* a clock: it tells how many samples a clock has */
     return true;
 }
 
 static void fail(struct board *c, const struct branch *b)
 {
-    if (b->state == BRANCH_REFUSED)
+    if (branch_is_refused(b))
         board_end(c, RUN_FAILED, "limit",
                   "no memory for a second copy of the model: %s",
-                  err_text(b->error));
-    else if (b->nonfinite)
+                  err_text(branch_error(b)));
+    else if (branch_is_nonfinite(b))
         board_end(c, RUN_FAILED, "diverged",
                   "the loss is not finite before any training");
     else
@@ -87,13 +87,13 @@ bool probe_advance(struct probe *p, struct board *c, branch_id parent,
         return false;
     /* The size of a clock is known by now: a whole window. */
     p->window = units_largest_clock(c, space);
-    if (units_run(c, b) < p->window) {
+    if (board_units_run(c, b) < p->window) {
         p->run.goal = p->window;
         if (runner_advance(c, b, &p->run, p->window) != RUNNER_ARRIVED)
             return false;
     }
-    p->loss_before = b->own_sum / (double)b->own_samples;
-    p->unit_s = units_time(c, b) / (double)units_run(c, b);
+    p->loss_before = branch_own_loss(b);
+    p->unit_s = units_time(c, b) / (double)board_units_run(c, b);
     set_window(p, c);
     return true;
 }

@@ -7,14 +7,10 @@ bool units_by_samples(const struct board *c)
     return board_options(c)->trial_clocks > 0;
 }
 
-uint64_t units_run(const struct board *c, const struct branch *b)
-{
-    return board_system(c)->parts ? b->own_clocks : b->own_samples;
-}
-
 double units_time(const struct board *c, const struct branch *b)
 {
-    return units_by_samples(c) ? (double)b->own_samples : b->trace.seconds;
+    return units_by_samples(c) ? (double)branch_own_samples(b)
+                               : branch_trace(b)->seconds;
 }
 
 static uint64_t clock_units(const struct board *c,
@@ -43,29 +39,19 @@ uint64_t units_largest_clock(const struct board *c, const struct space *space)
     return clock_units(c, &setting);
 }
 
-/* Units that a branch will have run when its slices are over. */
-static uint64_t units_planned(const struct board *c, const struct branch *b)
-{
-    uint64_t now = board_system(c)->parts ? b->now.clocks : b->now.samples;
-
-    assert(b->plan_epochs >= b->epochs);
-    return units_run(c, b) + (b->plan_epochs - b->epochs) * board_units(c) +
-           b->plan - now;
-}
-
 bool runner_queued(const struct board *c, const struct branch *b,
                    const struct runner *r)
 {
     assert(b);
-    return b->state == BRANCH_LIVE && b->slices > 0 &&
-           units_planned(c, b) >= r->goal;
+    return branch_is_live(b) && branch_slices_out(b) > 0 &&
+           board_units_planned(c, b) >= r->goal;
 }
 
 /* Position where the next slice ends at the latest. */
 static uint64_t piece_end(const struct board *c, const struct runner *r,
                           const struct branch *b)
 {
-    uint64_t from = units_planned(c, b);
+    uint64_t from = board_units_planned(c, b);
     uint64_t piece = from == 0 ? r->first : r->piece;
 
     return piece == 0 || from + piece > r->goal ? r->goal : from + piece;
@@ -76,8 +62,8 @@ static uint64_t next_clocks(const struct board *c, const struct runner *r,
                             const struct branch *b, uint64_t step,
                             uint64_t every)
 {
-    uint64_t odd = b->plan / step % every;
-    uint64_t left = piece_end(c, r, b) - units_planned(c, b);
+    uint64_t odd = branch_plan(b) / step % every;
+    uint64_t left = piece_end(c, r, b) - board_units_planned(c, b);
 
     assert(step > 0 && every > 0);
     /* Siblings' windows end at the same samples: a window that was left half
@@ -95,20 +81,20 @@ enum runner_state runner_advance(struct board *c, const struct branch *b,
 
     assert(b);
     assert(r->goal > 0);
-    if (b->state == BRANCH_FORKING)
+    if (branch_is_forking(b))
         return RUNNER_BUSY;
-    if (b->state == BRANCH_REFUSED || b->nonfinite || b->error)
-        return b->slices ? RUNNER_BUSY : RUNNER_BROKEN;
-    if (b->after)
+    if (branch_is_refused(b) || branch_is_nonfinite(b) || branch_error(b))
+        return branch_slices_out(b) ? RUNNER_BUSY : RUNNER_BROKEN;
+    if (branch_waits(b))
         return RUNNER_BUSY;
-    step = clock_units(c, &b->setting);
+    step = clock_units(c, branch_setting(b));
     /* Windows of siblings hold equal samples, as far as clocks allow. */
     every = window ? (window + step / 2) / step : 1;
     if (every == 0)
         every = 1;
     /* While the size of a clock is not known: one slice at a time. */
-    slices = board_samples_per_clock(c, &b->setting) ? 2 : 1;
-    while (b->slices < slices && units_planned(c, b) < r->goal)
+    slices = board_samples_per_clock(c, branch_setting(b)) ? 2 : 1;
+    while (branch_slices_out(b) < slices && board_units_planned(c, b) < r->goal)
         board_run(c, b, next_clocks(c, r, b, step, every), every);
-    return b->slices ? RUNNER_BUSY : RUNNER_ARRIVED;
+    return branch_slices_out(b) ? RUNNER_BUSY : RUNNER_ARRIVED;
 }

@@ -33,9 +33,6 @@ bool runner_queued(const struct board *c, const struct branch *b,
 /* Whether time is measured in samples. */
 bool units_by_samples(const struct board *c);
 
-/* Units that @b has run since its fork. */
-uint64_t units_run(const struct board *c, const struct branch *b);
-
 /* Time that @b has run since its fork. */
 double units_time(const struct board *c, const struct branch *b);
 

@@ -186,8 +186,8 @@ void search_record_end(struct search *s, uint32_t winner, const char *reason)
 
         if (f->trial != winner || !b)
             continue;
-        r->seconds = fmax(0, r->seconds - b->trace.seconds);
-        r->clocks -= b->own_clocks;
+        r->seconds = fmax(0, r->seconds - branch_trace(b)->seconds);
+        r->clocks -= branch_own_clocks(b);
     }
     snprintf(r->reason, sizeof(r->reason), "%s", reason);
     explain_end(s, r);

@@ -11,7 +11,7 @@ static void refused(struct judge *j, struct trial *x, branch_id parent)
 {
     struct trials *all = j->trials;
     struct trial *worst = judge_slowest_live(j, x);
-    enum err err = board_branch(all->c, x->facts.branch)->error;
+    enum err err = branch_error(board_branch(all->c, x->facts.branch));
 
     board_free(all->c, x->facts.branch, "refused");
     x->facts.branch = BRANCH_NONE;
@@ -38,10 +38,10 @@ static bool wound_up(struct judge *j, struct trial *x, const struct branch *b)
     struct board *c = j->trials->c;
     enum trial_label *label = &x->facts.label;
 
-    if (b->slices) {
+    if (branch_slices_out(b)) {
         /* Where a cut falls depends on a clock. */
         if (!units_by_samples(c))
-            board_cut(c, b->id);
+            board_cut(c, branch_number(b));
         return false;
     }
     judge_trial(j, x, b);
@@ -66,7 +66,7 @@ static bool arrived(struct trial_time *t, struct trial *x, branch_id parent,
     if (x->stopped)
         return wound_up(t->judge, x, b);
     state = runner_advance(c, b, &x->run, window);
-    if (b->state == BRANCH_REFUSED) {
+    if (branch_is_refused(b)) {
         refused(t->judge, x, parent);
         return x->facts.branch == BRANCH_NONE;
     }

@@ -61,7 +61,7 @@ static double rate_for_goal(const struct trial_time *t, struct trial *x,
                             const struct branch *b)
 {
     struct board *c = board_of(t);
-    uint64_t units = units_run(c, b);
+    uint64_t units = board_units_run(c, b);
     double unit = units ? units_time(c, b) / (double)units : 0;
 
     if (units_by_samples(c) || (units && !(unit > 0)))
@@ -77,8 +77,8 @@ void trial_time_goal(const struct trial_time *t, struct trial *x,
     double rate = rate_for_goal(t, x, b);
     double windows = round(t->length * rate / (double)window);
 
-    assert(b->id == x->facts.branch);
-    if (units_run(board_of(t), b) == 0 && !isfinite(rate))
+    assert(branch_number(b) == x->facts.branch);
+    if (board_units_run(board_of(t), b) == 0 && !isfinite(rate))
         return; /* its first windows will tell */
     if (!(windows >= SUMMARY_WINDOWS) && !units_by_samples(board_of(t)))
         windows = SUMMARY_WINDOWS;
@@ -105,9 +105,9 @@ void trial_time_floor(struct trial_time *t, const struct branch *b,
                       double decision_s)
 {
     struct board *c = board_of(t);
-    double unit = units_time(c, b) / (double)units_run(c, b);
+    double unit = units_time(c, b) / (double)board_units_run(c, b);
 
-    assert(b && units_run(c, b) > 0);
+    assert(b && board_units_run(c, b) > 0);
     assert(!t->decided);
     if (units_by_samples(c)) {
         raise_to(t, unit * (double)given_units(t),

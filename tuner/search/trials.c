@@ -115,7 +115,7 @@ bool trial_fork(struct board *c, struct trial *x, branch_id from)
                    x->facts.setting, "trial");
     if (!b)
         return false;
-    x->facts.branch = b->id;
+    x->facts.branch = branch_number(b);
     return true;
 }
 

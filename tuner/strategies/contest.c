@@ -125,11 +125,11 @@ static void summarise(const struct contest *ct, const struct branch *b,
     struct curve curve;
 
     summary_none(out);
-    if (b->nonfinite) {
+    if (branch_is_nonfinite(b)) {
         summary_diverged(out);
         return;
     }
-    trace_curve(&b->trace, &curve);
+    trace_curve(branch_trace(b), &curve);
     if (curve.len)
         summary_of(&curve, curve.point[0].loss, board_system(ct->c)->loss_floor,
                    out);
@@ -147,9 +147,9 @@ static void record_trial(struct contest *ct, struct contestant *x,
     if (b)
         summarise(ct, b, f);
     f->label = label;
-    f->seconds = b ? b->trace.seconds : 0;
-    f->samples = b ? b->own_samples : 0;
-    f->clocks = b ? b->own_clocks : 0;
+    f->seconds = b ? branch_trace(b)->seconds : 0;
+    f->samples = b ? branch_own_samples(b) : 0;
+    f->clocks = b ? branch_own_clocks(b) : 0;
     trial_record(ct->c, x->t, kind);
 }
 
@@ -161,7 +161,7 @@ static void label(struct contest *ct, struct contestant *x)
 
     if (x->parked)
         return; /* as it was */
-    if (b && b->own_samples > 0)
+    if (b && branch_own_samples(b) > 0)
         summarise(ct, b, f);
     else
         f->label = TRIAL_STOPPED;
@@ -185,8 +185,8 @@ static void count_spent(struct contest *ct, struct contestant *x)
 
     if (!b)
         return;
-    x->seconds += b->trace.seconds;
-    x->clocks += b->own_clocks;
+    x->seconds += branch_trace(b)->seconds;
+    x->clocks += branch_own_clocks(b);
 }
 
 /* Its branch goes, its record closes with the label it has. */
@@ -264,10 +264,7 @@ static struct contestant *can_park(struct contest *ct)
     if (!b || !best || x->running || !x->started || !branch_idle(b) ||
         !branch_idle(best))
         return NULL;
-    return best->parent == b->id && best->clocks == b->clocks &&
-                   best->increments == b->increments
-               ? x
-               : NULL;
+    return branch_is_copy(best, b) ? x : NULL;
 }
 
 /* Gives its branch up; it is forked from the best model when it goes on. */
@@ -355,10 +352,10 @@ static void refused(struct contest *ct, struct contestant *x,
                     const struct branch *b)
 {
     struct board *c = ct->c;
-    enum err err = b->error;
+    enum err err = branch_error(b);
 
-    assert(b->state == BRANCH_REFUSED);
-    board_free(c, b->id, "refused");
+    assert(branch_is_refused(b));
+    board_free(c, branch_number(b), "refused");
     x->t->facts.branch = BRANCH_NONE;
     if (make_room(ct, x) || others_run(ct, x) || board_made_room(c)) {
         board_retry(c);
@@ -389,8 +386,9 @@ static void go_on(struct contest *ct, const struct branch *b)
 
     assert(ct->from != 0);
     choice_record(c, b, "the run goes on");
-    board_set_base(c, b->id);
-    training_restore(&ct->adopted.line, c, b->id, ct->from_epochs, ct->from);
+    board_set_base(c, branch_number(b));
+    training_restore(&ct->adopted.line, c, branch_number(b), ct->from_epochs,
+                     ct->from);
     board_drop(c, ct->from, "the run goes on from it");
     ct->from = 0;
 }
@@ -407,16 +405,16 @@ static bool started(struct contest *ct, struct contestant *x)
         fork_branch(ct, x);
         return false;
     }
-    if (b->state == BRANCH_REFUSED) {
+    if (branch_is_refused(b)) {
         refused(ct, x, b);
         return false;
     }
-    if (b->state != BRANCH_LIVE)
+    if (!branch_is_live(b))
         return false;
     if (x == &ct->adopted)
         go_on(ct, b);
     else
-        training_init(&x->line, c, b->id, true);
+        training_init(&x->line, c, branch_number(b), true);
     x->started = true;
     if (x->parked && contest_number(x) == ct->leader)
         board_set_base(c, x->t->facts.branch);
@@ -533,18 +531,18 @@ static void broken(struct contest *ct, struct contestant *x)
 {
     const struct branch *b = board_branch(ct->c, x->t->facts.branch);
 
-    assert(b && (b->nonfinite || b->error));
-    x->t->facts.label = b->nonfinite ? TRIAL_DIVERGED : TRIAL_FAILED;
+    assert(b && (branch_is_nonfinite(b) || branch_error(b)));
+    x->t->facts.label = branch_is_nonfinite(b) ? TRIAL_DIVERGED : TRIAL_FAILED;
     if (ct->ended) {
         choice_broken(ct->c, b);
         return;
     }
-    ct->refused = b->error == ERR_LIMIT ? ct->refused + 1 : 0;
-    if (!b->nonfinite)
+    ct->refused = branch_error(b) == ERR_LIMIT ? ct->refused + 1 : 0;
+    if (!branch_is_nonfinite(b))
         board_decision(ct->c, "trial", "trial %u failed: %.200s",
                        contest_number(x),
-                       b->error == ERR_LIMIT ? "no memory for its test"
-                                             : board_failure(ct->c));
+                       branch_error(b) == ERR_LIMIT ? "no memory for its test"
+                                                    : board_failure(ct->c));
     put_out(ct, x, trial_label_name(x->t->facts.label));
 }
 
@@ -622,9 +620,9 @@ static void record_end(struct contest *ct, const struct contestant *winner,
     r->seconds = board_active_s(c) - ct->started_s;
     r->clocks = board_clocks_run(c) - ct->started_clocks;
     if (winner) {
-        r->trial_s = winner->seconds + (b ? b->trace.seconds : 0);
+        r->trial_s = winner->seconds + (b ? branch_trace(b)->seconds : 0);
         r->seconds = fmax(0, r->seconds - r->trial_s);
-        r->clocks -= winner->clocks + (b ? b->own_clocks : 0);
+        r->clocks -= winner->clocks + (b ? branch_own_clocks(b) : 0);
     }
     snprintf(r->reason, sizeof(r->reason), "%s", reason);
 }

@@ -17,14 +17,15 @@ static void make_adopted(struct contest *ct, const struct branch *b)
     assert(b);
     json_decref(ct->own.facts.setting);
     ct->own = (struct trial){
-        .facts = {.branch = b->id, .setting = json_incref(b->json)},
-        .setting = b->setting,
+        .facts = {.branch = branch_number(b),
+                  .setting = json_incref(branch_json(b))},
+        .setting = *branch_setting(b),
         .judged = true,
     };
     *x = (struct contestant){
         .t = &ct->own, .started = true, .score = NAN, .best = NAN};
     plateau_init(&x->plateau, board_options(ct->c)->plateau_epochs);
-    training_init(&x->line, ct->c, b->id, true);
+    training_init(&x->line, ct->c, branch_number(b), true);
     ct->has_adopted = true;
 }
 

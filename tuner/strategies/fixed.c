@@ -116,20 +116,20 @@ static bool begin(struct fixed *s)
         b = board_fork(c, board_branch(c, s->from), BRANCH_TRAINING,
                        &s->setting, s->json, "training");
         assert(b);
-        s->branch = b->id;
+        s->branch = branch_number(b);
     }
-    if (b->state == BRANCH_REFUSED && s->from)
+    if (branch_is_refused(b) && s->from)
         board_interrupted(c, "restore_failed",
                           "no memory to go on from the snapshot");
-    else if (b->state == BRANCH_REFUSED)
+    else if (branch_is_refused(b))
         board_end(c, RUN_FAILED, "limit",
                   "no memory for a second copy of the model: %s",
-                  err_text(b->error));
-    if (b->state != BRANCH_LIVE)
+                  err_text(branch_error(b)));
+    if (!branch_is_live(b))
         return false;
     choice_record(c, b, s->from ? "the run goes on" : "the strategy is fixed");
-    board_set_base(c, b->id);
-    training_restore(&s->line, c, b->id, s->epochs, s->from);
+    board_set_base(c, branch_number(b));
+    training_restore(&s->line, c, branch_number(b), s->epochs, s->from);
     if (s->from)
         board_drop(c, s->from, "the run goes on from it");
     s->running = true;
@@ -185,7 +185,7 @@ static bool fork_next(struct fixed *s)
         b = board_fork(c, board_branch(c, s->branch), BRANCH_TRAINING, &setting,
                        json, "training");
     if (b)
-        s->next = b->id;
+        s->next = branch_number(b);
     else
         board_retry(c);
     json_decref(json);
@@ -198,17 +198,17 @@ static void take_place(struct fixed *s, const struct branch *b)
     struct board *c = s->c;
     char reason[80];
 
-    assert(b->id == s->next);
+    assert(branch_number(b) == s->next);
     snprintf(reason, sizeof(reason), "schedule %s, after %u epochs",
              decay_name(&s->decay), s->line.epochs);
     choice_record(c, b, reason);
     training_deinit(&s->line);
     board_free(c, s->branch, "replaced");
-    s->setting = b->setting;
-    s->branch = b->id;
+    s->setting = *branch_setting(b);
+    s->branch = branch_number(b);
     s->next = BRANCH_NONE;
-    board_set_base(c, b->id);
-    training_init(&s->line, c, b->id, true);
+    board_set_base(c, branch_number(b));
+    training_init(&s->line, c, branch_number(b), true);
 }
 
 /* Goes on with the next epoch, with its rate. False while its branch is being
@@ -225,13 +225,13 @@ static bool stepped(struct fixed *s)
         fork_next(s);
         return false;
     }
-    if (b && (b->state == BRANCH_FORKING || b->after))
+    if (b && (branch_is_forking(b) || branch_waits(b)))
         return false;
-    if (b && b->state == BRANCH_REFUSED) {
+    if (b && branch_is_refused(b)) {
         board_decision(c, "schedule",
                        "no memory for a change of the learning rate: it stays "
                        "for another epoch");
-        board_free(c, b->id, "refused");
+        board_free(c, branch_number(b), "refused");
         s->next = BRANCH_NONE;
     } else if (b) {
         take_place(s, b);
@@ -282,9 +282,9 @@ static enum err fixed_adopt(void *state, branch_id branch)
     s->branch = branch;
     s->next = BRANCH_NONE;
     s->step_due = false;
-    s->setting = b->setting;
+    s->setting = *branch_setting(b);
     json_decref(s->json);
-    s->json = json_incref(b->json);
+    s->json = json_incref(branch_json(b));
     choice_record(c, b, "promoted by the user");
     board_set_base(c, branch);
     training_init(&s->line, c, branch, true);

@@ -167,8 +167,7 @@ static branch_id retire_line(struct mltuner *s)
         return kept;
     kept = s->line.kept;
     s->line.kept = BRANCH_NONE;
-    if (kept != BRANCH_NONE &&
-        board_branch(s->c, kept)->state == BRANCH_REFUSED) {
+    if (kept != BRANCH_NONE && branch_is_refused(board_branch(s->c, kept))) {
         board_free(s->c, kept, "refused");
         kept = BRANCH_NONE;
     }
@@ -195,17 +194,17 @@ static void fork_start(struct mltuner *s)
         b = board_fork(c, board_branch(c, 0), BRANCH_TRAINING, &s->start,
                        s->start_json, "training");
         assert(b);
-        s->forked = b->id;
+        s->forked = branch_number(b);
     }
-    if (b->state == BRANCH_REFUSED) {
-        board_set_error(c, b->id, ERR_LIMIT);
+    if (branch_is_refused(b)) {
+        board_set_error(c, branch_number(b), ERR_LIMIT);
         choice_broken(c, b);
         return;
     }
-    if (b->state != BRANCH_LIVE)
+    if (!branch_is_live(b))
         return;
-    begin_line(s, b->id);
-    take_up(s, b->id,
+    begin_line(s, branch_number(b));
+    take_up(s, branch_number(b),
             board_options(c)->initial ? "the given initial setting"
             : can_search(s)           ? "no setting was suggested: the defaults"
                                       : "there is nothing to tune");
@@ -235,7 +234,8 @@ static bool can_retune(struct mltuner *s)
 
     if (!can_search(s))
         return false;
-    space_pin_for_retune(&space, &board_branch(s->c, s->line.branch)->setting);
+    space_pin_for_retune(&space,
+                         branch_setting(board_branch(s->c, s->line.branch)));
     return space_dims(&space) > 0;
 }
 
@@ -271,21 +271,21 @@ static branch_id retune_parent(struct mltuner *s)
         s->held_parent = 0;
         return 0;
     }
-    if (!best || best->state != BRANCH_LIVE || best->after ||
+    if (!best || !branch_is_live(best) || branch_waits(best) ||
         board_best(c)->epoch >= s->line.epochs)
         return s->line.branch;
     board_decision(c, "return",
                    "the best epoch was %u: the search starts there again",
                    board_best(c)->epoch);
-    board_hold(c, best->id);
-    s->held_parent = best->id;
-    return best->id;
+    board_hold(c, branch_number(best));
+    s->held_parent = branch_number(best);
+    return branch_number(best);
 }
 
 static void retune(struct mltuner *s)
 {
     struct board *c = s->c;
-    struct setting setting = board_branch(c, s->line.branch)->setting;
+    struct setting setting = *branch_setting(board_branch(c, s->line.branch));
     const char *reason = "no progress: is there a better setting by now?";
 
     assert(can_retune(s));
@@ -319,10 +319,10 @@ static void after_epoch(struct mltuner *s, const struct training_epoch *e)
 static void rescue(struct mltuner *s, const struct branch *b)
 {
     struct board *c = s->c;
-    struct setting current = b->setting;
+    struct setting current = *branch_setting(b);
     branch_id parent;
 
-    assert(b->nonfinite);
+    assert(branch_is_nonfinite(b));
     s->returns++;
     if (!can_search(s) || s->returns > TUNER_RETURNS_MAX ||
         s->barred_len == PROPOSALS_BARRED_MAX) {
@@ -366,7 +366,7 @@ static void train(struct mltuner *s)
     if (state == TRAINING_BROKEN) {
         const struct branch *b = board_branch(c, s->line.branch);
 
-        if (b->nonfinite)
+        if (branch_is_nonfinite(b))
             rescue(s, b);
         else
             choice_broken(c, b);
@@ -428,7 +428,7 @@ static void adopt_finalist(struct mltuner *s, struct finalist *x)
     }
     board_drop(c, x->kept, "not needed");
     kept = board_keep(c, board_branch(c, x->branch), "epoch");
-    s->line.kept = kept ? kept->id : BRANCH_NONE;
+    s->line.kept = kept ? branch_number(kept) : BRANCH_NONE;
     s->vain = stays ? s->vain + 1 : 0;
     if (stays)
         s->plateau.searched = true;
@@ -604,7 +604,7 @@ static const struct branch *forked_again(struct mltuner *s)
                        &s->resumed.setting, json, "training");
     json_decref(json);
     if (b)
-        s->forked = b->id;
+        s->forked = branch_number(b);
     else
         board_retry(c);
     return b;
@@ -621,17 +621,18 @@ static void go_on(struct mltuner *s)
         return;
     }
     b = forked_again(s);
-    if (b && b->state == BRANCH_REFUSED) {
-        board_set_error(c, b->id, ERR_LIMIT);
+    if (b && branch_is_refused(b)) {
+        board_set_error(c, branch_number(b), ERR_LIMIT);
         choice_broken(c, b);
     }
-    if (!b || b->state != BRANCH_LIVE)
+    if (!b || !branch_is_live(b))
         return;
-    training_restore(&s->line, c, b->id, s->resumed.epochs, s->resumed.branch);
+    training_restore(&s->line, c, branch_number(b), s->resumed.epochs,
+                     s->resumed.branch);
     if (s->resumed.branch != 0)
         board_drop(c, s->resumed.branch, "the run goes on from it");
     if (s->resumed.phase == PHASE_TRAIN)
-        take_up(s, b->id, "the run goes on");
+        take_up(s, branch_number(b), "the run goes on");
     else
         go_on_searching(s);
 }

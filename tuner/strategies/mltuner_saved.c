@@ -69,8 +69,8 @@ static branch_id save_line(const struct mltuner *s)
     const struct branch *kept = board_branch(s->c, s->line.kept);
 
     if (kept && branch_idle(kept) && branch_idle(b) &&
-        kept->clocks == b->clocks)
-        return kept->id;
+        branch_clocks(kept) == branch_clocks(b))
+        return branch_number(kept);
     return training_restorable(&s->line);
 }
 
@@ -88,7 +88,7 @@ enum err mltuner_save(void *state, branch_id *branch, json_t **out)
         setting = &s->search.plan.incumbent;
     } else if (s->line.c && s->phase != PHASE_RESUME) {
         of = save_line(s);
-        setting = &board_branch(c, s->line.branch)->setting;
+        setting = branch_setting(board_branch(c, s->line.branch));
     } else {
         of = s->phase == PHASE_RESUME ? BRANCH_NONE : save_first(s);
     }
