@@ -45,12 +45,28 @@ struct board;
 
 /* ---- the run ------------------------------------------------------------- */
 
-/* The options as they are now: limits may have been steered, the searcher may
- * be its fallback. */
-const struct tuner_options *board_options(const struct board *c);
+/* The records so far of a run that goes on; NULL: it is new. */
+const struct history *board_history(const struct board *c);
 
-/* Searches propose with @searcher from now on, with its default settings. */
+/* What proposes settings, and its own; NULL: nothing does. Searches propose
+ * with @searcher from now on, with its default settings. */
+const struct searcher_ops *board_searcher(const struct board *c);
+const json_t *board_searcher_settings(const struct board *c);
 void board_set_searcher(struct board *c, const struct searcher_ops *searcher);
+
+/* The setting to start from instead of a first search; NULL: search. */
+const json_t *board_initial(const struct board *c);
+
+/* What the user wants of searches (struct tuner_options): whether there are
+ * any after the first, trials of the first (0: as many as the tunables call
+ * for), what becomes of trials that cannot win, how long each is (0: to be
+ * found). */
+bool board_retunes(const struct board *c);
+uint32_t board_max_trials(const struct board *c);
+enum tuner_trial_stops board_trial_stops(const struct board *c);
+uint64_t board_trial_clocks(const struct board *c);
+
+uint64_t board_seed(const struct board *c);
 
 /* The tunables; once the training system is ready `acts` is as it says. */
 const struct space *board_space(const struct board *c);
@@ -58,7 +74,11 @@ const struct space *board_space(const struct board *c);
 /* The training system as it said it is; `tunables` and `tables` are NULL. */
 const struct msg_ready *board_system(const struct board *c);
 
-/* The limits that end the run, as they are now. */
+/* It has samples for validation; an epoch has fixed parts, a clock each. */
+bool board_validates(const struct board *c);
+bool board_has_parts(const struct board *c);
+
+/* The limits that end the run, as they are now: they may have been steered. */
 struct record_limits board_limits(const struct board *c);
 
 /* Records a new status of the run if it is one. */

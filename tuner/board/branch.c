@@ -104,12 +104,12 @@ const struct epoch_result *branch_epoch(const struct branch *b, uint32_t epoch)
 
 uint64_t board_units_run(const struct board *c, const struct branch *b)
 {
-    return board_system(c)->parts ? b->own_clocks : b->own_samples;
+    return board_has_parts(c) ? b->own_clocks : b->own_samples;
 }
 
 uint64_t board_units_planned(const struct board *c, const struct branch *b)
 {
-    uint64_t now = board_system(c)->parts ? b->now.clocks : b->now.samples;
+    uint64_t now = board_has_parts(c) ? b->now.clocks : b->now.samples;
 
     assert(b->plan_epochs >= b->epochs);
     return board_units_run(c, b) +

@@ -88,7 +88,7 @@ static void slot_release(struct branch *b)
 
 uint64_t branches_position(const struct board *c, const struct branch *b)
 {
-    return board_system(c)->parts ? b->now.clocks : b->now.samples;
+    return board_has_parts(c) ? b->now.clocks : b->now.samples;
 }
 
 void branches_plan_reset(const struct board *c, struct branch *b)
@@ -331,7 +331,7 @@ static void make_root(struct board *c)
 
 enum err branches_init(struct board *c)
 {
-    const struct history *h = board_options(c)->resume;
+    const struct history *h = board_history(c);
     struct branches *t = mem_calloc(1, sizeof(*t));
 
     assert(!c->branches);

@@ -18,10 +18,10 @@ enum err choice_initial(const struct board *c, struct setting *out,
     enum err err;
 
     space_default(board_space(c), out);
-    if (!board_options(c)->initial)
+    if (!board_initial(c))
         return ERR_OK;
-    err = setting_from_json(board_space(c), board_options(c)->initial,
-                            "/tuner/initial", out, &problems);
+    err = setting_from_json(board_space(c), board_initial(c), "/tuner/initial",
+                            out, &problems);
     if (err && problems.len)
         fault_set(f, err, "%s",
                   problem_text(&problems.item[0], "", text, sizeof(text)));

@@ -83,7 +83,7 @@ void ending_model_saved(struct board *c, const struct msg_done *m)
     r->metric = best->branch == BRANCH_NONE ? NAN : best->metric;
     r->bytes = m->bytes;
     r->data = json_incref(m->data);
-    snprintf(r->path, sizeof(r->path), "%s", board_options(c)->model_dir);
+    snprintf(r->path, sizeof(r->path), "%s", run_options(c)->model_dir);
     c->ending->phase = ENDING_OVER;
 }
 
@@ -321,7 +321,7 @@ static void save_model(struct board *c)
     m = operations_send(c, MSG_SAVE, b->id);
     m->save.branch = b->id;
     snprintf(m->save.path, sizeof(m->save.path), "%s",
-             board_options(c)->model_dir);
+             run_options(c)->model_dir);
 }
 
 void ending_advance(struct board *c)

@@ -60,7 +60,7 @@ const struct best *board_best(const struct board *c)
 
 double board_score(const struct board *c, double loss, double metric)
 {
-    if (board_system(c)->validation_samples == 0)
+    if (!board_validates(c))
         return loss;
     return board_system(c)->metric_higher_better ? -metric : metric;
 }

@@ -36,7 +36,7 @@ struct resume {
 static void recall_fallback(struct board *c, const struct history *h)
 {
     const struct searcher_ops *ops = searcher_built_in(h->fallback);
-    const struct searcher_ops *is = board_options(c)->searcher;
+    const struct searcher_ops *is = board_searcher(c);
 
     if (ops && is && is->fallback)
         board_set_searcher(c, ops);
@@ -44,7 +44,7 @@ static void recall_fallback(struct board *c, const struct history *h)
 
 enum err resume_init(struct board *c)
 {
-    const struct history *h = board_options(c)->resume;
+    const struct history *h = board_history(c);
     struct resume *r = mem_calloc(1, sizeof(*r));
 
     assert(!c->resume);
@@ -127,7 +127,7 @@ static void interrupt_search(struct board *c, const struct history *h,
 
 static void interrupt_searches(struct board *c)
 {
-    const struct history *h = board_options(c)->resume;
+    const struct history *h = board_history(c);
 
     for (size_t i = 0; i < h->searches; i++)
         if (!h->search[i].ended &&
@@ -144,10 +144,9 @@ static void record_resumed(struct board *c,
         &board_record(c, RECORD_RUN_RESUMED)->run_resumed;
 
     r->search = c->resume->search;
-    r->restarts = board_options(c)->restarts;
-    r->unix_s = board_options(c)->started_unix_s + clockwork_tuner_s(c);
-    snprintf(r->reason, sizeof(r->reason), "%s",
-             board_options(c)->resume_reason);
+    r->restarts = run_options(c)->restarts;
+    r->unix_s = run_options(c)->started_unix_s + clockwork_tuner_s(c);
+    snprintf(r->reason, sizeof(r->reason), "%s", run_options(c)->resume_reason);
     if (!s)
         return;
     r->from = s->branch;
@@ -173,7 +172,7 @@ static void read_snapshot(struct board *c,
 
     r->state = s->state;
     r->number = history_snapshot_number(s->path);
-    r->search = search_of(board_options(c)->resume, saved);
+    r->search = search_of(board_history(c), saved);
     record_resumed(c, s);
     r->main = 0;
     if (!json_is_true(json_object_get(s->state, "beginning"))) {
@@ -195,9 +194,9 @@ static void read_snapshot(struct board *c,
  * know trials again. */
 static void begin_anew(struct board *c)
 {
-    const struct history *h = board_options(c)->resume;
+    const struct history *h = board_history(c);
     struct resume *r = c->resume;
-    bool first = board_options(c)->strategy->recalls && h->searches > 0 &&
+    bool first = run_strategy(c)->recalls && h->searches > 0 &&
                  h->search[0].started.parent == 0 &&
                  !h->search[0].started.retune;
 
@@ -209,20 +208,20 @@ static void begin_anew(struct board *c)
     if (r->tried > 0)
         board_decision(c, "resume",
                        "no snapshot can be read: the run begins anew");
-    else if (h->searches > 0 && !board_options(c)->strategy->recalls)
+    else if (h->searches > 0 && !run_strategy(c)->recalls)
         board_decision(c, "resume",
                        "strategy %s cannot go on within its search: the run "
                        "begins anew",
-                       board_options(c)->strategy->name);
+                       run_strategy(c)->name);
     r->phase = RESUME_HANDING;
 }
 
 static void attempt(struct board *c)
 {
-    const struct history *h = board_options(c)->resume;
+    const struct history *h = board_history(c);
     struct resume *r = c->resume;
 
-    while (r->left > 0 && r->tried < board_options(c)->snapshot_keep) {
+    while (r->left > 0 && r->tried < run_options(c)->snapshot_keep) {
         const struct record_snapshot_written *s = &h->snapshot[--r->left].s;
 
         if (!s->state)
@@ -253,7 +252,7 @@ static void pass_over(struct board *c, const char *why)
 /* Whether other data were loaded now than the run began with; @what: which. */
 static bool changed(struct board *c, char *what, size_t size)
 {
-    const struct record_run_started *was = &board_options(c)->resume->run;
+    const struct record_run_started *was = &board_history(c)->run;
     const struct msg_ready *is = board_system(c);
 
     if (is->samples == was->samples &&
@@ -272,7 +271,7 @@ static bool changed(struct board *c, char *what, size_t size)
 
 bool resume_begin(struct board *c)
 {
-    const struct history *h = board_options(c)->resume;
+    const struct history *h = board_history(c);
     char what[RECORD_TEXT_MAX];
 
     assert(c->resume->phase == RESUME_NOT);
@@ -294,7 +293,7 @@ bool resume_begin(struct board *c)
 static bool install(struct board *c)
 {
     struct resume *r = c->resume;
-    const struct history *h = board_options(c)->resume;
+    const struct history *h = board_history(c);
     struct branch *main = branches_own(c, r->main);
     struct branch *best = branches_own(c, r->best);
     struct snapshot_numbers is;
@@ -368,7 +367,7 @@ static void tell_lost_increments(struct board *c)
 {
     const struct branch *main = board_branch(c, c->resume->main);
     uint64_t kept = main ? main->increments : 0;
-    uint64_t all = board_options(c)->resume->increments;
+    uint64_t all = board_history(c)->increments;
     struct record_decision *d;
 
     if (all <= kept)
@@ -385,7 +384,7 @@ static void tell_lost_increments(struct board *c)
 static void handing(struct board *c)
 {
     struct resume *r = c->resume;
-    const struct strategy_ops *ops = board_options(c)->strategy;
+    const struct strategy_ops *ops = run_strategy(c);
     const json_t *saved = json_object_get(r->state, "strategy");
     enum err err = ops->restore(c->strategy, saved, r->main);
 

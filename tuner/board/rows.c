@@ -45,7 +45,7 @@ struct rows {
 
 enum err rows_init(struct board *c)
 {
-    const struct history *h = board_options(c)->resume;
+    const struct history *h = board_history(c);
     struct rows *r = mem_calloc(1, sizeof(*r));
 
     assert(!c->rows);

@@ -64,9 +64,29 @@ void run_deinit(struct board *c)
 
 /* ---- what it was told ---------------------------------------------------- */
 
-const struct tuner_options *board_options(const struct board *c)
+const struct tuner_options *run_options(const struct board *c)
 {
     return &c->run->options;
+}
+
+const struct strategy_ops *run_strategy(const struct board *c)
+{
+    return c->run->options.strategy;
+}
+
+const struct history *board_history(const struct board *c)
+{
+    return c->run->options.resume;
+}
+
+const struct searcher_ops *board_searcher(const struct board *c)
+{
+    return c->run->options.searcher;
+}
+
+const json_t *board_searcher_settings(const struct board *c)
+{
+    return c->run->options.searcher_settings;
 }
 
 void board_set_searcher(struct board *c, const struct searcher_ops *searcher)
@@ -74,6 +94,36 @@ void board_set_searcher(struct board *c, const struct searcher_ops *searcher)
     assert(searcher);
     c->run->options.searcher = searcher;
     c->run->options.searcher_settings = NULL;
+}
+
+const json_t *board_initial(const struct board *c)
+{
+    return c->run->options.initial;
+}
+
+bool board_retunes(const struct board *c)
+{
+    return c->run->options.retune;
+}
+
+uint32_t board_max_trials(const struct board *c)
+{
+    return c->run->options.max_trials;
+}
+
+enum tuner_trial_stops board_trial_stops(const struct board *c)
+{
+    return c->run->options.trial_stops;
+}
+
+uint64_t board_trial_clocks(const struct board *c)
+{
+    return c->run->options.trial_clocks;
+}
+
+uint64_t board_seed(const struct board *c)
+{
+    return c->run->options.seed;
 }
 
 const struct space *board_space(const struct board *c)
@@ -141,6 +191,16 @@ bool run_ready(const struct board *c)
 const struct msg_ready *board_system(const struct board *c)
 {
     return &c->run->system;
+}
+
+bool board_validates(const struct board *c)
+{
+    return c->run->system.validation_samples > 0;
+}
+
+bool board_has_parts(const struct board *c)
+{
+    return c->run->system.parts > 0;
 }
 
 void run_record_started(struct board *c)

@@ -13,6 +13,12 @@ void run_deinit(struct board *c);
 
 /* ---- what it was told ---------------------------------------------------- */
 
+/* All of it, for the board's own parts; its limits are board_limits. */
+const struct tuner_options *run_options(const struct board *c);
+
+/* What decides. */
+const struct strategy_ops *run_strategy(const struct board *c);
+
 /* The user changes what board_limits says. */
 void run_set_limits(struct board *c, const struct record_limits *to);
 

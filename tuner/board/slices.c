@@ -24,7 +24,7 @@ struct slices {
 
 enum err slices_init(struct board *c)
 {
-    const struct history *h = board_options(c)->resume;
+    const struct history *h = board_history(c);
 
     assert(!c->slices);
     c->slices = mem_calloc(1, sizeof(*c->slices));
@@ -67,7 +67,7 @@ uint64_t board_samples_per_clock(const struct board *c,
 /* Units of position that a clock of @b takes; 0: not known. */
 static uint64_t clock_units(const struct board *c, const struct branch *b)
 {
-    return board_system(c)->parts ? 1 : board_samples_per_clock(c, &b->setting);
+    return board_has_parts(c) ? 1 : board_samples_per_clock(c, &b->setting);
 }
 
 uint64_t board_clocks_left(const struct board *c, const struct branch *b)

@@ -75,7 +75,7 @@ static void recall(struct snapshots *s, const struct history *h, size_t keep)
 
 enum err snapshots_init(struct board *c)
 {
-    const struct tuner_options *o = board_options(c);
+    const struct history *h = board_history(c);
     struct snapshots *s = mem_calloc(1, sizeof(*s));
 
     assert(!c->snapshots);
@@ -85,8 +85,8 @@ enum err snapshots_init(struct board *c)
     s->branch = s->of = s->of_written = BRANCH_NONE;
     s->best = s->best_written = BRANCH_NONE;
     s->due_s = INFINITY;
-    if (o->resume && o->resume->started)
-        recall(s, o->resume, o->snapshot_keep);
+    if (h && h->started)
+        recall(s, h, run_options(c)->snapshot_keep);
     return ERR_OK;
 }
 
@@ -120,7 +120,7 @@ static void due_after(struct board *c, double seconds)
 void snapshots_begin(struct board *c)
 {
     assert(run_ready(c));
-    due_after(c, board_options(c)->snapshot_every_s);
+    due_after(c, run_options(c)->snapshot_every_s);
 }
 
 void snapshots_want(struct board *c)
@@ -130,7 +130,7 @@ void snapshots_want(struct board *c)
 
 void board_want_snapshot(struct board *c)
 {
-    if (isfinite(board_options(c)->snapshot_every_s))
+    if (isfinite(run_options(c)->snapshot_every_s))
         snapshots_want(c);
 }
 
@@ -150,7 +150,7 @@ void snapshots_tick(struct board *c)
 
     if (s->due_s == INFINITY && !snapshots_wanted(c))
         s->due_s =
-            clockwork_first_clock_at(c) + board_options(c)->snapshot_every_s;
+            clockwork_first_clock_at(c) + run_options(c)->snapshot_every_s;
     if (clockwork_now(c) >= s->due_s) {
         s->wanted = true;
         s->due_s = INFINITY;
@@ -168,7 +168,7 @@ static void folder_of(const struct board *c, uint32_t number, bool best,
 {
     /* The folder's name is checked for length when the run is made. */
     if (snprintf(path, PROTO_PATH_MAX, "%s/%06u%s",
-                 board_options(c)->snapshot_dir, number,
+                 run_options(c)->snapshot_dir, number,
                  best ? "-best" : "") >= PROTO_PATH_MAX)
         path[0] = '\0';
 }
@@ -188,7 +188,7 @@ static void forget_taken(struct board *c)
 
 bool snapshots_take(struct board *c)
 {
-    const struct strategy_ops *ops = board_options(c)->strategy;
+    const struct strategy_ops *ops = run_strategy(c);
     struct snapshots *s = c->snapshots;
     branch_id of = board_base(c);
     json_t *saved = NULL;
@@ -237,7 +237,7 @@ static void over(struct board *c)
     json_decref(s->state);
     s->state = NULL;
     s->phase = SNAPSHOT_IDLE;
-    due_after(c, board_options(c)->snapshot_every_s);
+    due_after(c, run_options(c)->snapshot_every_s);
 }
 
 static bool written_already(const struct board *c, const struct branch *b)
@@ -262,7 +262,7 @@ static bool begin(struct board *c)
     assert(b);
     if (written_already(c, b)) {
         forget_taken(c);
-        due_after(c, board_options(c)->snapshot_every_s);
+        due_after(c, run_options(c)->snapshot_every_s);
         return true;
     }
     if (b->type == BRANCH_KEPT || b->type == BRANCH_INIT) {
@@ -297,7 +297,7 @@ static void refused(struct board *c, const struct branch *b)
     c->snapshots->branch = BRANCH_NONE;
     forget_taken(c);
     c->snapshots->phase = SNAPSHOT_IDLE;
-    due_after(c, board_options(c)->snapshot_every_s / 10);
+    due_after(c, run_options(c)->snapshot_every_s / 10);
 }
 
 /* The branch is there, and its numbers are known: they go with it. */
@@ -396,7 +396,7 @@ static void complete(struct board *c)
     s->saved = NULL;
     s->written[s->written_len].number = s->number;
     s->written[s->written_len++].best = best;
-    while (s->written_len > board_options(c)->snapshot_keep ||
+    while (s->written_len > run_options(c)->snapshot_keep ||
            s->written_len == SNAPSHOTS_MAX)
         remove_oldest(c);
     over(c);

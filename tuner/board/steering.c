@@ -127,12 +127,12 @@ static bool may_retune(const struct board *c)
 
     space_default(&space, &setting);
     space_pin_for_retune(&space, &setting);
-    return board_options(c)->searcher && space_dims(&space) > 0;
+    return board_searcher(c) && space_dims(&space) > 0;
 }
 
 static void take_retune(struct board *c)
 {
-    const struct strategy_ops *ops = board_options(c)->strategy;
+    const struct strategy_ops *ops = run_strategy(c);
 
     if (!ops->retunes)
         answers_give(c, ERR_UNSUPPORTED, false, "strategy %s does not re-tune",
@@ -248,7 +248,7 @@ static void take_limits(struct board *c, const struct tuner_limits *patch)
 /* A stop now would end the run without the model that its snapshot has. */
 static bool reads_snapshot(const struct board *c)
 {
-    const struct history *h = board_options(c)->resume;
+    const struct history *h = board_history(c);
 
     return h && h->snapshots > 0 && !run_begun(c);
 }
@@ -355,8 +355,8 @@ void steering_take(struct board *c, const struct tuner_event *event)
 
 void steering_recall(struct board *c)
 {
-    const struct history *h = board_options(c)->resume;
-    bool resumed_by_user = board_options(c)->restarts == 0;
+    const struct history *h = board_history(c);
+    bool resumed_by_user = run_options(c)->restarts == 0;
 
     assert(!run_ready(c));
     if (!h)

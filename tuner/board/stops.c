@@ -5,7 +5,7 @@
 
 static bool metric_reached(const struct board *c, double metric)
 {
-    double target = board_options(c)->target_metric;
+    double target = board_limits(c).target_metric;
 
     if (isnan(target) || isnan(metric))
         return false;
@@ -16,20 +16,20 @@ static bool metric_reached(const struct board *c, double metric)
 bool stops_target(const struct board *c, const struct training_epoch *e)
 {
     /* A NAN target compares false. */
-    return e->e.loss <= board_options(c)->target_loss ||
+    return e->e.loss <= board_limits(c).target_loss ||
            metric_reached(c, e->metric);
 }
 
 bool stops_check(struct board *c, const struct training_epoch *e)
 {
     if (stops_target(c, e)) {
-        bool loss = e->e.loss <= board_options(c)->target_loss;
+        bool loss = e->e.loss <= board_limits(c).target_loss;
 
         board_end(c, RUN_FINISHED, "target", "the target %s is reached: %g",
                   loss ? "loss" : "metric", loss ? e->e.loss : e->metric);
         return true;
     }
-    if (e->e.epoch >= board_options(c)->max_epochs) {
+    if (e->e.epoch >= board_limits(c).max_epochs) {
         board_end(c, RUN_FINISHED, "max_epochs", "%u epochs are over",
                   e->e.epoch);
         return true;
@@ -42,8 +42,7 @@ void stops_converged(struct board *c, const struct plateau *p)
     assert(p->since > 0);
     board_end(c, RUN_FINISHED, "converged",
               "no improvement of %s by 0.1 %% in %u epochs",
-              board_system(c)->validation_samples ? "the validation metric"
-                                                  : "the loss",
+              board_validates(c) ? "the validation metric" : "the loss",
               p->since);
 }
 
@@ -53,8 +52,8 @@ bool stops_impossible(const struct board *c, uint32_t epoch,
     uint32_t worst = p->since + 1;
 
     assert(p->limit > 0);
-    return isnan(board_options(c)->target_loss) &&
-           isnan(board_options(c)->target_metric) &&
-           epoch < board_options(c)->max_epochs && worst < p->limit &&
+    return isnan(board_limits(c).target_loss) &&
+           isnan(board_limits(c).target_metric) &&
+           epoch < board_limits(c).max_epochs && worst < p->limit &&
            (worst + 1 < p->limit || p->searched);
 }

@@ -87,7 +87,7 @@ static void recall_requests(struct suggest *s, const struct history *h)
 
 enum err suggest_init(struct board *c)
 {
-    const struct history *h = board_options(c)->resume;
+    const struct history *h = board_history(c);
     struct suggest *s = mem_calloc(1, sizeof(*s));
 
     assert(!c->suggest);
@@ -214,7 +214,7 @@ bool suggest_more(const struct board *c)
  * a step settles is bounded. */
 static void recall(struct board *c)
 {
-    const struct history *h = board_options(c)->resume;
+    const struct history *h = board_history(c);
     struct suggest *s = c->suggest;
 
     for (size_t n = 0; n < SUGGEST_WAITING_MAX && suggest_more(c) &&
@@ -253,8 +253,7 @@ static size_t waiting(const struct board *c)
     size_t n = s->len;
 
     for (uint32_t i = s->recalled; i < s->last_before; i++) {
-        const struct history_suggestion *x =
-            &board_options(c)->resume->suggestion[i];
+        const struct history_suggestion *x = &board_history(c)->suggestion[i];
 
         n += x->s.state == SUGGESTION_WAITING || x->by_end;
     }
@@ -266,9 +265,9 @@ static size_t waiting(const struct board *c)
 /* Why this run never tries a suggestion; NULL: it may. */
 static const char *never(const struct board *c)
 {
-    if (board_options(c)->strategy->proposer == PROPOSER_NONE)
+    if (run_strategy(c)->proposer == PROPOSER_NONE)
         return "the run's strategy tries no settings";
-    if (!board_options(c)->searcher || space_dims(board_space(c)) == 0)
+    if (!board_searcher(c) || space_dims(board_space(c)) == 0)
         return "there is nothing to tune: every tunable is fixed, or cannot "
                "act";
     return NULL;
@@ -290,7 +289,7 @@ void suggest_over(struct board *c, const char *reason)
 /* A search that does not go on after a resume has ended: it is journaled so. */
 static bool search_lost(const struct board *c)
 {
-    const struct history *h = board_options(c)->resume;
+    const struct history *h = board_history(c);
 
     for (size_t i = 0; h && i < h->searches; i++)
         if (!h->search[i].ended &&
@@ -343,11 +342,11 @@ static bool refuse(struct board *c, const struct tuner_suggest *want)
     else if (s->asking == ASKING_OVER)
         answers_give(c, s->never ? ERR_UNSUPPORTED : ERR_EXHAUSTED, false, "%s",
                      s->over);
-    else if (want->exhausted && !board_options(c)->searcher->patience_s)
+    else if (want->exhausted && !board_searcher(c)->patience_s)
         answers_give(c, ERR_UNSUPPORTED, false,
                      "searcher %s proposes settings itself: only it knows "
                      "when it is exhausted",
-                     board_options(c)->searcher->name);
+                     board_searcher(c)->name);
     else
         return false;
     return true;

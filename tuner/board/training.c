@@ -120,7 +120,7 @@ static uint64_t report_every(const struct training *l, uint64_t epoch_clocks,
 {
     uint64_t every = (epoch_clocks + TRAINING_WINDOWS - 1) / TRAINING_WINDOWS;
 
-    if (board_options(l->c)->trial_clocks == 0 && clock_s > 0 &&
+    if (board_trial_clocks(l->c) == 0 && clock_s > 0 &&
         (double)every * clock_s > TRAINING_REPORT_S)
         every = (uint64_t)(TRAINING_REPORT_S / clock_s);
     return every ? every : 1;
@@ -140,19 +140,19 @@ static void queue_slice(struct training *l, const struct branch *b)
     struct board *c = l->c;
     uint64_t left = board_clocks_left(c, b), count = left;
     uint64_t step =
-        board_system(c)->parts ? 1 : board_samples_per_clock(c, &b->setting);
+        board_has_parts(c) ? 1 : board_samples_per_clock(c, &b->setting);
     uint64_t clocks = step ? board_units(c) / step + 1 : 1;
     double clock_s =
         b->own_clocks ? b->trace.seconds / (double)b->own_clocks : 0;
 
     assert(b->state == BRANCH_LIVE);
     /* With trial lengths in clocks nothing here may depend on time. */
-    if (board_options(c)->trial_clocks == 0 && clock_s > 0) {
+    if (board_trial_clocks(c) == 0 && clock_s > 0) {
         double most_s = l->brief ? TRAINING_BRIEF_S : TRAINING_SLICE_S;
 
         if ((double)count * clock_s > most_s)
             count = (uint64_t)(most_s / clock_s);
-    } else if (board_options(c)->trial_clocks == 0 || l->brief) {
+    } else if (board_trial_clocks(c) == 0 || l->brief) {
         count = clocks / TRAINING_FIRST_PART;
     }
     if (count == 0)
@@ -167,8 +167,7 @@ static void queue_slice(struct training *l, const struct branch *b)
 static uint32_t horizon(const struct training *l)
 {
     bool settled =
-        l->closing.begun &&
-        (l->closing.asked || !board_system(l->c)->validation_samples);
+        l->closing.begun && (l->closing.asked || !board_validates(l->c));
 
     return l->ahead && settled ? l->epochs + 2 : l->goal;
 }

@@ -138,7 +138,7 @@ void tuner_free(struct tuner *t)
 {
     if (!t)
         return;
-    board_options(&t->board)->strategy->close(t->board.strategy);
+    run_strategy(&t->board)->close(t->board.strategy);
     deinit(&t->board);
     mem_free(t);
 }
@@ -158,7 +158,7 @@ double tuner_wake_at(const struct tuner *t)
     at = clockwork_retry_at(c);
     if (board_ends(c))
         return at;
-    at = fmin(at, clockwork_time_is_up(c, board_options(c)->max_time_s));
+    at = fmin(at, clockwork_time_is_up(c, board_limits(c).max_time_s));
     return fmin(at, snapshots_due_at(c));
 }
 
@@ -167,7 +167,7 @@ double tuner_wake_at(const struct tuner *t)
 static enum err take_ready(struct board *c, const struct msg_ready *m,
                            struct fault *f)
 {
-    const struct history *h = board_options(c)->resume;
+    const struct history *h = board_history(c);
 
     if (run_ready(c))
         return fault_set(f, ERR_PROTO, "a second ready");
@@ -275,7 +275,7 @@ static enum err take_answer(struct board *c, const struct msg *m,
  * data are back. */
 static void load_failed(struct board *c, const char *reason)
 {
-    const struct history *h = board_options(c)->resume;
+    const struct history *h = board_history(c);
 
     if (h && h->started)
         board_interrupted(c, "load_failed", reason);
@@ -347,7 +347,7 @@ static enum err take_event(struct board *c, const struct tuner_event *event,
 /* The end of the run's time, snapshots that are due. */
 static void take_time(struct board *c)
 {
-    double max_s = board_options(c)->max_time_s;
+    double max_s = board_limits(c).max_time_s;
 
     clockwork_retry_take(c);
     if (clockwork_now(c) >= clockwork_time_is_up(c, max_s))
@@ -369,7 +369,7 @@ static void advance(struct board *c)
         suggest_advance(c);
         user_forks_advance(c);
         if (!clockwork_is_paused(c) && !board_ends(c))
-            board_options(c)->strategy->advance(c->strategy);
+            run_strategy(c)->advance(c->strategy);
     }
     rows_advance(c);
     if (board_ends(c)) {

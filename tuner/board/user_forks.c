@@ -64,7 +64,7 @@ enum err user_forks_init(struct board *c)
         return ERR_NOMEM;
     for (size_t i = 0; i < USER_FORKS_MAX; i++)
         u->fork[i] = no_fork;
-    u->recalled = !board_options(c)->resume;
+    u->recalled = !board_history(c);
     c->user_forks = u;
     return ERR_OK;
 }
@@ -530,7 +530,7 @@ static void hand_over(struct board *c, struct user_fork *f,
     }
     board_cut(c, branch);
     if (!branch_idle(b) ||
-        board_options(c)->strategy->adopt(c->strategy, branch) != ERR_OK)
+        run_strategy(c)->adopt(c->strategy, branch) != ERR_OK)
         return;
     *f = no_fork;
     c->user_forks->cutting = true;
@@ -621,7 +621,7 @@ static bool is_lost(const struct board *c, const struct history_branch *b)
 /* Once the state that the run goes on from is there. */
 static void recall(struct board *c)
 {
-    const struct history *h = board_options(c)->resume;
+    const struct history *h = board_history(c);
     const struct branch *base = board_branch(c, board_base(c));
 
     assert(h);

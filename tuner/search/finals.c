@@ -11,7 +11,7 @@
 static double known_epoch(const struct finals *f, const struct trial *t)
 {
     /* No decision reads a clock where trial lengths are given in clocks. */
-    if (board_options(f->c)->trial_clocks)
+    if (board_trial_clocks(f->c))
         return 1;
     return t->facts.paced > 0 ? t->facts.paced * (double)board_units(f->c) : 0;
 }
@@ -20,7 +20,7 @@ void finals_init(struct finals *f, struct board *c, branch_id parent,
                  struct trial *const trial[], size_t n)
 {
     uint32_t base = branch_epochs(board_branch(c, parent));
-    uint32_t last = board_options(c)->max_epochs;
+    uint32_t last = board_limits(c).max_epochs;
 
     assert(n >= 1 && n <= FINALISTS_MAX);
     memset(f, 0, sizeof(*f));
@@ -71,11 +71,11 @@ static void plan_look(struct finals *f, struct finalist *x)
     const struct branch *b = board_branch(f->c, x->branch);
     double units = (double)board_units(f->c);
     double epoch = known_epoch(f, x->trial), now, time;
-    uint64_t clock = board_system(f->c)->parts
+    uint64_t clock = board_has_parts(f->c)
                          ? 1
                          : board_samples_per_clock(f->c, branch_setting(b));
 
-    if (board_options(f->c)->trial_clocks || !(f->step > 0) || !(epoch > 0) ||
+    if (board_trial_clocks(f->c) || !(f->step > 0) || !(epoch > 0) ||
         clock == 0 || x->line.epochs != branch_epochs(b))
         return;
     now = epoch / units * (double)board_units_run(f->c, b);

@@ -97,7 +97,7 @@ static double outlook(const struct finals *f, const struct finalist *x,
     double now = finals_score_at(f, x, time);
     double before = finals_score_at(f, x, time - f->step);
 
-    if (board_system(f->c)->validation_samples == 0 || isnan(before) ||
+    if (!board_validates(f->c) || isnan(before) ||
         metric_noise_of(board_system(f->c), metric_at(f, x, time)) > 0)
         return now;
     return 2 * now - before;

@@ -42,8 +42,7 @@ static bool may_stop(const struct trial_time *t, const struct trial *x)
 {
     const struct trials *all = all_of(t);
 
-    if (board_options(all->c)->trial_stops == TRIAL_STOPS_OFF ||
-        x->facts.incumbent)
+    if (board_trial_stops(all->c) == TRIAL_STOPS_OFF || x->facts.incumbent)
         return false;
     return trials_incumbent(all) ||
            (t->decided && x - all->list >= FINALISTS_MAX);
@@ -176,7 +175,7 @@ static void stop(const struct trials *all, struct trial *x, double share,
     struct record_decision *d;
 
     assert(!x->doomed);
-    x->stopped = board_options(all->c)->trial_stops == TRIAL_STOPS_ON;
+    x->stopped = board_trial_stops(all->c) == TRIAL_STOPS_ON;
     x->doomed = true;
     snprintf(f->reason, sizeof(f->reason),
              trials_incumbent(all)
@@ -228,7 +227,7 @@ void hopeless_look(const struct trial_time *t)
 {
     struct trials *all = all_of(t);
 
-    if (board_options(all->c)->trial_stops == TRIAL_STOPS_OFF)
+    if (board_trial_stops(all->c) == TRIAL_STOPS_OFF)
         return;
     for (uint32_t i = 0; i < all->n; i++) {
         struct trial *x = &all->list[i];

@@ -29,13 +29,13 @@ void proposals_init(struct proposals *p, struct trials *t)
 
 enum err proposals_open(struct proposals *p, uint64_t seed, struct fault *f)
 {
-    const struct tuner_options *options = board_options(p->trials->c);
+    const struct board *c = p->trials->c;
 
-    assert(options->searcher);
+    assert(board_searcher(c));
     if (p->searcher)
         return ERR_OK;
-    return searcher_open(options->searcher, &p->trials->space,
-                         options->searcher_settings, seed, &p->searcher, f);
+    return searcher_open(board_searcher(c), &p->trials->space,
+                         board_searcher_settings(c), seed, &p->searcher, f);
 }
 
 void proposals_close(struct proposals *p)
@@ -63,7 +63,7 @@ void proposals_measure(struct proposals *p)
 
 bool proposals_outside(const struct proposals *p)
 {
-    const struct searcher_ops *ops = board_options(p->trials->c)->searcher;
+    const struct searcher_ops *ops = board_searcher(p->trials->c);
 
     return ops && ops->patience_s;
 }
@@ -166,7 +166,7 @@ static bool note_fallback(struct proposals *p)
     struct record_decision *d;
     size_t told;
 
-    if (!why || board_options(c)->searcher == ops)
+    if (!why || board_searcher(c) == ops)
         return false;
     searcher_told(p->searcher, &told);
     d = board_decision(c, "searcher_fallback", "%.470s", why);

@@ -4,7 +4,7 @@
 
 bool units_by_samples(const struct board *c)
 {
-    return board_options(c)->trial_clocks > 0;
+    return board_trial_clocks(c) > 0;
 }
 
 double units_time(const struct board *c, const struct branch *b)
@@ -18,7 +18,7 @@ static uint64_t clock_units(const struct board *c,
 {
     uint64_t n;
 
-    if (board_system(c)->parts)
+    if (board_has_parts(c))
         return 1;
     n = board_samples_per_clock(c, setting);
     return n ? n : 1;
@@ -31,7 +31,7 @@ uint64_t units_largest_clock(const struct board *c, const struct space *space)
 
     assert(space->len <= TUNABLES_MAX);
     space_default(space, &setting);
-    if (i >= 0 && !board_system(c)->parts) {
+    if (i >= 0 && !board_has_parts(c)) {
         const struct tunable *t = &space->tunable[i];
 
         setting.value[i] = t->fixed ? t->pinned : t->max;

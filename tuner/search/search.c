@@ -110,7 +110,7 @@ static void over(struct search *s, const char *reason)
 /* Room for the trials, the searcher, and what is known of before a resume. */
 static void open_searcher(struct search *s)
 {
-    uint64_t seed = rng_mix(board_options(s->c)->seed, s->plan.number);
+    uint64_t seed = rng_mix(board_seed(s->c), s->plan.number);
     struct recall_cost cost = {0};
     struct fault fault = {0};
     enum err err = ERR_OK;
@@ -361,8 +361,7 @@ static bool took_long(const struct search *s)
 {
     double epoch = s->judge.probe.unit_s * (double)board_units(s->c);
 
-    return !board_options(s->c)->max_trials &&
-           trials_made(&s->trials) >= SEARCH_DOZEN &&
+    return !board_max_trials(s->c) && trials_made(&s->trials) >= SEARCH_DOZEN &&
            spent(s) >= SEARCH_DOZEN * epoch;
 }
 

@@ -41,7 +41,7 @@ uint64_t trial_time_bound(const struct trial_time *t)
  * clocks. */
 static uint64_t given_units(const struct trial_time *t)
 {
-    return board_options(board_of(t))->trial_clocks *
+    return board_trial_clocks(board_of(t)) *
            units_largest_clock(board_of(t), &t->judge->trials->space);
 }
 

@@ -65,7 +65,7 @@ static enum err read_settings(struct asha *a, const json_t *settings,
                          "strategy_settings: max_resource must be given where "
                          "the unit is clocks");
     if (a->max_resource == 0)
-        a->max_resource = board_options(a->c)->max_epochs;
+        a->max_resource = board_limits(a->c).max_epochs;
     if (a->max_resource < a->min_resource)
         return fault_set(f, ERR_INVAL,
                          "strategy_settings: max_resource (%u) must not "
@@ -302,8 +302,7 @@ static void finish(struct asha *a)
 static bool start(struct asha *a)
 {
     struct board *c = a->c;
-    uint32_t max = board_options(c)->max_trials ? board_options(c)->max_trials
-                                                : ASHA_TRIALS;
+    uint32_t max = board_max_trials(c) ? board_max_trials(c) : ASHA_TRIALS;
 
     if (!contest_start(&a->ct, max, "rungs of settings"))
         return false;

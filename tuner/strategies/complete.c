@@ -99,8 +99,8 @@ static void complete_advance(void *state)
     uint32_t max = 12 + 6 * (uint32_t)space_dims(board_space(c));
     enum contest_state now;
 
-    if (board_options(c)->max_trials)
-        max = board_options(c)->max_trials;
+    if (board_max_trials(c))
+        max = board_max_trials(c);
     if (contest_trains_adopted(&s->ct))
         return;
     if (!contest_start(&s->ct, max, "settings trained to their ends"))

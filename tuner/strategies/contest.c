@@ -56,11 +56,11 @@ bool contest_start(struct contest *ct, uint32_t max, const char *reason)
     assert(reason);
     if (ct->open)
         return true;
-    if (board_options(c)->max_trials && board_options(c)->max_trials < max)
-        max = board_options(c)->max_trials;
+    if (board_max_trials(c) && board_max_trials(c) < max)
+        max = board_max_trials(c);
     if (max > TUNER_TRIALS_MAX)
         max = TUNER_TRIALS_MAX;
-    if (!board_options(c)->searcher || space_dims(board_space(c)) == 0)
+    if (!board_searcher(c) || space_dims(board_space(c)) == 0)
         max = 1;
     /* By now it is known which tunables act. */
     trials_init(&ct->trials, c, board_space(c), board_searches_before(c) + 1,
@@ -437,7 +437,7 @@ struct contestant *contest_begin(struct contest *ct)
         .score = NAN,
         .best = NAN,
     };
-    plateau_init(&x->plateau, board_options(ct->c)->plateau_epochs);
+    plateau_init(&x->plateau, board_limits(ct->c).plateau_epochs);
     if (!fork_branch(ct, x))
         return NULL;
     trial_begun(&ct->trials, x->t);
@@ -508,7 +508,7 @@ static void take_epoch(struct contest *ct, struct contestant *x,
     x->last = *e;
     ct->refused = 0;
     score(ct, x, e);
-    x->plateau.limit = board_options(c)->plateau_epochs;
+    x->plateau.limit = board_limits(c).plateau_epochs;
     plateau_add(&x->plateau, board_score(c, e->e.loss, e->metric));
     maybe_lead(ct, x, best || target || ct->leader == 0);
     training_record(&x->line, e, ct->leader == contest_number(x), best);
@@ -517,7 +517,7 @@ static void take_epoch(struct contest *ct, struct contestant *x,
     board_drop(c, x->line.kept, "not needed");
     x->line.kept = BRANCH_NONE;
     x->over = plateau_reached(&x->plateau) ||
-              e->e.epoch >= board_options(c)->max_epochs;
+              e->e.epoch >= board_limits(c).max_epochs;
     if (!ct->ended) {
         label(ct, x);
         record_trial(ct, x, RECORD_TRIAL_UPDATED);

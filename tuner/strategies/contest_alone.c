@@ -24,7 +24,7 @@ static void make_adopted(struct contest *ct, const struct branch *b)
     };
     *x = (struct contestant){
         .t = &ct->own, .started = true, .score = NAN, .best = NAN};
-    plateau_init(&x->plateau, board_options(ct->c)->plateau_epochs);
+    plateau_init(&x->plateau, board_limits(ct->c).plateau_epochs);
     training_init(&x->line, ct->c, branch_number(b), true);
     ct->has_adopted = true;
 }
@@ -114,7 +114,7 @@ enum err contest_restore(struct contest *ct, const json_t *saved,
     assert(!ct->open);
     if (!saved)
         return ERR_OK; /* from the beginning */
-    plateau_init(&x.plateau, board_options(c)->plateau_epochs);
+    plateau_init(&x.plateau, board_limits(c).plateau_epochs);
     if (branch == 0 || !saved_count(saved, "epochs", &epochs) ||
         !saved_plateau(saved, &x.plateau) ||
         !training_may_restore(board_branch(c, branch), epochs))

@@ -17,7 +17,7 @@ bool contest_searcher(struct board *c, const json_t *settings)
     assert(how);
     if (strcmp(how, "searcher") == 0)
         return true;
-    if (board_options(c)->searcher)
+    if (board_searcher(c))
         board_set_searcher(c, &searcher_random);
     return false;
 }
@@ -83,7 +83,7 @@ static bool any_runs(const struct contest *ct)
 
 static enum err propose(struct contest *ct, struct fault *f)
 {
-    uint64_t seed = rng_mix(board_options(ct->c)->seed, ct->searchers + 1);
+    uint64_t seed = rng_mix(board_seed(ct->c), ct->searchers + 1);
     bool open = ct->proposals.searcher;
     enum err err = proposals_open(&ct->proposals, seed, f);
 
@@ -104,7 +104,7 @@ static enum err choose(struct contest *ct, struct fault *f)
     bool outside = proposals_outside(p);
     enum err err = ERR_EXHAUSTED;
 
-    if (!first || !board_options(ct->c)->initial) {
+    if (!first || !board_initial(ct->c)) {
         if (proposals_suggested(p)) {
             proposals_take(p);
             return ERR_OK;

@@ -70,7 +70,7 @@ static enum err read_settings(struct fixed *s, const json_t *settings,
 
     if (err)
         return err;
-    decay_read(own, board_options(s->c)->max_epochs, &s->decay);
+    decay_read(own, board_limits(s->c).max_epochs, &s->decay);
     json_decref(own);
     err = choice_initial(s->c, &s->setting, f);
     return err ? err : find_rate(s, f);
@@ -87,7 +87,7 @@ static enum err fixed_open(struct board *c, const json_t *settings,
     s->c = c;
     s->branch = BRANCH_NONE;
     s->next = BRANCH_NONE;
-    plateau_init(&s->plateau, board_options(c)->plateau_epochs);
+    plateau_init(&s->plateau, board_limits(c).plateau_epochs);
     err = read_settings(s, settings, f);
     if (err)
         goto fail;
@@ -147,7 +147,7 @@ static void take_epoch(struct fixed *s, const struct training_epoch *e)
         board_set_best(c, s->line.kept, &e->e, e->metric);
     board_drop(c, s->line.kept, "not needed"); /* nothing returns to it */
     s->line.kept = BRANCH_NONE;
-    s->plateau.limit = board_options(c)->plateau_epochs;
+    s->plateau.limit = board_limits(c).plateau_epochs;
     plateau_add(&s->plateau, board_score(c, e->e.loss, e->metric));
     if (stops_check(c, e))
         return;

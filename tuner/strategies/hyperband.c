@@ -172,7 +172,7 @@ static enum err hyperband_open(struct board *c, const json_t *settings,
     /* What a user limits may be as large as it likes; and what was accepted
      * once goes on. */
     if (!h->infinite && trials_of_all(h) > TUNER_TRIALS_MAX &&
-        !board_options(c)->max_trials && !board_options(c)->resume) {
+        !board_max_trials(c) && !board_history(c)) {
         err = fault_set(f, ERR_INVAL,
                         "hyperband with max_resource %u and eta %u takes %.0f "
                         "trials, more than %d: choose a smaller max_resource "

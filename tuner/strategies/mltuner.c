@@ -37,7 +37,7 @@ static enum err mltuner_open(struct board *c, const json_t *settings,
     s->c = c;
     s->forked = BRANCH_NONE;
     s->held_parent = BRANCH_NONE;
-    plateau_init(&s->plateau, board_options(c)->plateau_epochs);
+    plateau_init(&s->plateau, board_limits(c).plateau_epochs);
     err = choice_initial(c, &s->start, f);
     if (err)
         goto fail;
@@ -59,13 +59,13 @@ fail:
 
 static bool can_search(const struct mltuner *s)
 {
-    return board_options(s->c)->searcher && space_dims(board_space(s->c)) > 0;
+    return board_searcher(s->c) && space_dims(board_space(s->c)) > 0;
 }
 
 static uint32_t first_trials_max(const struct board *c)
 {
-    if (board_options(c)->max_trials)
-        return board_options(c)->max_trials;
+    if (board_max_trials(c))
+        return board_max_trials(c);
     return 12 + 6 * (uint32_t)space_dims(board_space(c));
 }
 
@@ -123,7 +123,7 @@ static void start_search(struct mltuner *s, branch_id parent, bool retune,
         plan.vain_max = vain_max(c);
     }
     if (s->resumed.search) {
-        plan.known = board_options(c)->resume;
+        plan.known = board_history(c);
     } else {
         s->searches++;
         want_snapshot(s, parent != 0);
@@ -205,9 +205,9 @@ static void fork_start(struct mltuner *s)
         return;
     begin_line(s, branch_number(b));
     take_up(s, branch_number(b),
-            board_options(c)->initial ? "the given initial setting"
-            : can_search(s)           ? "no setting was suggested: the defaults"
-                                      : "there is nothing to tune");
+            board_initial(c) ? "the given initial setting"
+            : can_search(s)  ? "no setting was suggested: the defaults"
+                             : "there is nothing to tune");
 }
 
 static void take_result(struct mltuner *s, const struct training_epoch *e,
@@ -218,12 +218,11 @@ static void take_result(struct mltuner *s, const struct training_epoch *e,
 
     assert(e->e.epoch > 0);
     training_record(&s->line, e, true, best);
-    s->trained += board_options(c)->trial_clocks
-                      ? (double)board_system(c)->samples
-                      : e->e.seconds;
+    s->trained +=
+        board_trial_clocks(c) ? (double)board_system(c)->samples : e->e.seconds;
     if (best)
         board_set_best(c, kept, &e->e, e->metric);
-    s->plateau.limit = board_options(c)->plateau_epochs;
+    s->plateau.limit = board_limits(c).plateau_epochs;
     plateau_add(&s->plateau, board_score(c, e->e.loss, e->metric));
 }
 
@@ -245,10 +244,9 @@ static bool retune_due(struct mltuner *s)
 
     if (board_retune_wanted(c))
         return can_retune(s);
-    if (!board_options(c)->retune)
+    if (!board_retunes(c))
         return false;
-    return (plateau_due(&s->plateau) ||
-            (board_options(c)->initial && !s->searches)) &&
+    return (plateau_due(&s->plateau) || (board_initial(c) && !s->searches)) &&
            can_retune(s);
 }
 
@@ -263,7 +261,7 @@ static branch_id retune_parent(struct mltuner *s)
     /* Nobody has vouched for a given initial setting: one epoch at far too
      * large a rate can spoil a model for good (`mf` at 0.6 ended 1 % worse
      * whatever came after), and starting anew costs no more than that epoch. */
-    if (board_options(c)->initial && s->searches == 0) {
+    if (board_initial(c) && s->searches == 0) {
         board_decision(c, "return",
                        "the search starts where training began: nothing says "
                        "that the initial setting was good");
@@ -291,7 +289,7 @@ static void retune(struct mltuner *s)
     assert(can_retune(s));
     if (board_retune_wanted(c))
         reason = "the user asks for a search";
-    else if (board_options(c)->initial && !s->searches)
+    else if (board_initial(c) && !s->searches)
         reason = "a first search after an epoch with the initial setting";
     board_retune_begins(c);
     s->rescue = false;
@@ -463,7 +461,7 @@ static void nothing_found(struct mltuner *s)
         return;
     }
     if (!s->rescue && s->search.trials.n == 0 &&
-        board_options(c)->searcher->patience_s) {
+        board_searcher(c)->patience_s) {
         close_search(s, 0, "no setting was suggested");
         s->phase = PHASE_FORK;
         return;
@@ -643,7 +641,7 @@ static void begin(struct mltuner *s)
 {
     struct board *c = s->c;
 
-    if (board_options(c)->initial || !can_search(s)) {
+    if (board_initial(c) || !can_search(s)) {
         board_set_status(c, RUN_TRAINING, "training without a first search");
         s->phase = PHASE_FORK;
     } else {

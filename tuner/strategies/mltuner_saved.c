@@ -133,7 +133,7 @@ static enum err read_saved(struct mltuner *s, const json_t *o)
         return ERR_FORMAT;
     if (r->phase == PHASE_SEARCH &&
         (!saved_count(o, "search", &r->search) || r->search < 1 ||
-         r->search > board_options(s->c)->resume->searches ||
+         r->search > board_history(s->c)->searches ||
          !saved_flag(o, "from_best", &r->from_best) ||
          !saved_flag(o, "rescue", &r->rescue)))
         return ERR_FORMAT;
