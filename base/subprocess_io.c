@@ -120,21 +120,36 @@ static bool is_named(const char *entry, const char *name)
     return n > 0 && strncmp(entry, name, n) == 0 && entry[n] == '=';
 }
 
+/* True if @entry is not for it, or is to be set otherwise. */
+static bool is_replaced(const char *entry, const struct subprocess_options *o)
+{
+    bool replaced = is_named(entry, o->set) || is_named(entry, o->unset);
+
+    for (size_t i = 0; o->also && o->also[i]; i++)
+        replaced |= is_named(entry, o->also[i]);
+    return replaced;
+}
+
 /* The environment for it; owned by the caller, its texts borrowed. NULL: out of
  * memory. */
 static char **make_environment(const struct subprocess_options *o)
 {
     char **env;
-    size_t n = 0, len = 0;
+    size_t n = 0, len = 0, more = 0;
 
     while (environ[n])
         n++;
-    env = mem_calloc(n + 2, sizeof(*env));
+    while (o->also && o->also[more])
+        more++;
+    env = mem_calloc(n + more + 2, sizeof(*env));
     if (!env)
         return NULL;
     for (size_t i = 0; i < n; i++)
-        if (!is_named(environ[i], o->set) && !is_named(environ[i], o->unset))
+        if (!is_replaced(environ[i], o))
             env[len++] = environ[i];
+    for (size_t i = 0; i < more; i++)
+        if (strchr(o->also[i], '='))
+            env[len++] = o->also[i];
     if (o->set)
         env[len] = (char *)o->set;
     return env;

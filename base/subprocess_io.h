@@ -34,7 +34,10 @@ struct subprocess_options {
     const char *folder; /* where it works; NULL or "": where we do */
     const char *set;    /* "NAME=value" for its environment, or NULL */
     const char *unset;  /* a name that its environment lacks, or NULL */
-    int file[3];        /* its stdin, stdout, stderr; ours stay open */
+    /* More of both, NULL at the end: "NAME=value", and names that it lacks; or
+     * NULL. */
+    char *const *also;
+    int file[3]; /* its stdin, stdout, stderr; ours stay open */
     enum subprocess_signals signals;
     int death_signal; /* it gets when the thread that starts it ends; 0: none */
     int nice;         /* added to ours; not allowed is no error */

@@ -579,8 +579,11 @@ enum err schema_order(const json_t *schema, json_t *value)
     if (!properties)
         return ERR_OK;
     all = json_copy(value);
-    if (!all)
+    /* jansson leaves out what it has no memory for. */
+    if (json_object_size(all) != json_object_size(value)) {
+        json_decref(all);
         return ERR_NOMEM;
+    }
     json_object_clear(value);
     if (move_in_order(properties, all, value) != 0)
         err = ERR_NOMEM;

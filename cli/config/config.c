@@ -50,7 +50,6 @@ static enum err complete(struct config_parse *p)
     static const char *const strategies[] = {"mltuner"};
     static const char *const searchers[] = {"tpe", "random"};
     const struct registry *r = p->env->registry;
-    const json_t *app = json_at(p->root, "/app/name");
     enum err err = schema_complete(p->schema, p->root);
 
     if (!err)
@@ -67,8 +66,6 @@ static enum err complete(struct config_parse *p)
         err = put_absent(p, "/tuner/strategy_settings", json_object());
     if (!err)
         err = put_absent(p, "/tuner/searcher_settings", json_object());
-    if (!err && json_is_string(app))
-        err = put_absent(p, "/name", json_string(json_string_value(app)));
     return err;
 }
 
@@ -124,6 +121,19 @@ static void read_api(struct config_parse *p)
             p->problems, "/api/listen", listen,
             "a loopback address such as \"127.0.0.1:8080\", or api.tls "
             "with a certificate and its key");
+}
+
+/* A program keeps its own state, and our parameter server none for it. Its
+ * settings are not in what nodes get. */
+static void forget_ps(struct config_parse *p)
+{
+    if (!config_is_program(p->c))
+        return;
+    if (p->ps_given)
+        problems_warn(p->problems, "/ps", "has no meaning for a program");
+    p->c->priority = "relative";
+    p->c->float16 = false;
+    json_object_del(p->root, "ps");
 }
 
 static void read_text(struct config_parse *p)
@@ -208,7 +218,8 @@ static enum err read_tunables(struct config_parse *p)
         .consistency = c->consistency,
         .nodes = c->nodes > 0 ? c->nodes : 1,
         .workers = c->nodes * c->workers > 0 ? c->nodes * c->workers : 1,
-        .batch_clocks = has_batch_clocks(c)};
+        .batch_clocks = has_batch_clocks(c),
+        .program = config_is_program(c)};
     enum err err = tunables_space(&context, json_at(p->root, "/tunables"),
                                   &c->space, p->problems);
 
@@ -271,14 +282,18 @@ static enum err parse_all(struct config_parse *p,
     if (!json_is_object(p->root))
         return ERR_OK;
     p->searcher_given = json_at(p->root, "/tuner/searcher") != NULL;
+    p->ps_given = json_at(p->root, "/ps") != NULL;
     err = complete(p);
     if (!err)
         err = config_names(p);
+    if (!err && p->c->app_name)
+        err = put_absent(p, "/name", json_string(p->c->app_name));
     if (err)
         return err;
     read_numbers(p);
     read_api(p);
     read_text(p);
+    forget_ps(p);
     err = read_tunables(p);
     if (!err)
         err = config_try_searcher(p);
@@ -288,7 +303,7 @@ static enum err parse_all(struct config_parse *p,
 /* Invariants of a configuration without errors. */
 static void check_whole(const struct run_config *c)
 {
-    assert(c->app && c->app_settings);
+    assert(c->app && c->app_settings && c->app_name);
     assert(c->update_rule && c->consistency);
     assert(c->strategy && c->strategy_settings);
     assert(c->searcher && c->searcher_settings);
@@ -307,6 +322,8 @@ void run_config_free(struct run_config *c)
     json_decref(c->effective);
     json_decref(c->searcher_own);
     mem_free((char *)c->folder);
+    mem_free(c->program_path);
+    mem_free(c->program_folder);
     mem_free(c);
 }
 

@@ -30,7 +30,11 @@ struct run_config {
     const char *name;
     const struct registry_entry *app;
     const json_t *app_settings; /* the whole "app" object, defaults filled in */
-    unsigned nodes, workers;    /* workers of each node */
+    const char *app_name;       /* of the app, or what a program is called */
+    /* An app that is a program (cli/config/program.h): its file and where it
+     * works, absolute, owned; NULL: it is none. */
+    char *program_path, *program_folder;
+    unsigned nodes, workers; /* workers of each node */
     const struct registry_entry *update_rule, *consistency;
     bool float16;
     const char *priority; /* random, round_robin, absolute, relative */
@@ -75,6 +79,9 @@ enum err run_config_parse(const struct config_env *env, const char *text,
                           size_t len, const char *folder,
                           const struct option_list *sets,
                           struct run_config **out, struct problems *problems);
+
+/* Whether it trains a program of the user's own (cli/config/program.h). */
+bool config_is_program(const struct run_config *c);
 
 /* Accepts NULL. */
 void run_config_free(struct run_config *c);

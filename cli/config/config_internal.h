@@ -13,7 +13,7 @@ struct config_parse {
     json_t *schema; /* owned: of the table */
     struct run_config *c;
     struct problems *problems;
-    bool searcher_given; /* by the user, not by `complete` */
+    bool searcher_given, ps_given; /* by the user, not by `complete` */
 };
 
 /* ---- config_sets.c: values set from outside ------------------------------ */
@@ -32,6 +32,16 @@ void config_mark_sets(const struct option_list *sets,
 /* Finds app, rule, consistency, strategy and searcher, and completes their
  * settings. Complains of what is not there. Errors: ERR_NOMEM. */
 enum err config_names(struct config_parse *p);
+
+/* ---- config_app.c: what trains ------------------------------------------- */
+
+/* The entry of an app that is not named but described; NULL where it is named,
+ * or after a complaint. */
+const struct registry_entry *config_app_entry(struct config_parse *p);
+
+/* A program whose settings are as the schema says: finds its file and names it.
+ * Complains of what is not there. Errors: ERR_NOMEM. */
+enum err config_program(struct config_parse *p);
 
 /* Opens the searcher once, if nothing is wrong so far, because only it knows
  * what it cannot search. Errors: ERR_NOMEM, ERR_IO. */

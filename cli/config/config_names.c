@@ -6,6 +6,7 @@
 #include "cli/config/config_internal.h"
 #include "cli/config/config_table.h"
 #include "cli/config/plugins.h"
+#include "cli/config/program.h"
 #include "searchers/process/process_io.h"
 #include "tuner/board/strategy.h"
 
@@ -257,16 +258,30 @@ static enum err imply_sampling(struct config_parse *p)
                : ERR_OK;
 }
 
+static enum err check_app(struct config_parse *p)
+{
+    struct run_config *c = p->c;
+    size_t before = p->problems->errors;
+    enum err err = check_settings(p, c->app, "/app", &c->app_settings);
+
+    if (!err && config_is_program(c) && p->problems->errors == before)
+        err = config_program(p);
+    c->app_name = json_string_value(json_at(p->root, "/app/name"));
+    return err;
+}
+
 enum err config_names(struct config_parse *p)
 {
     struct run_config *c = p->c;
     enum err err;
 
-    c->app = named(p, REGISTRY_APP, "/app/name");
+    c->app = config_app_entry(p);
+    if (!c->app)
+        c->app = named(p, REGISTRY_APP, "/app/name");
     c->update_rule = named(p, REGISTRY_RULE, "/ps/update_rule");
     c->consistency = named(p, REGISTRY_CONSISTENCY, "/ps/consistency");
     c->strategy = named(p, REGISTRY_STRATEGY, "/tuner/strategy");
-    err = check_settings(p, c->app, "/app", &c->app_settings);
+    err = check_app(p);
     if (!err)
         err = imply_sampling(p);
     if (!err)

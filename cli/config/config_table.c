@@ -1,6 +1,7 @@
 #include "cli/config/config_table.h"
 
 #include "base/json/json.h"
+#include "cli/config/program.h"
 #include "searchers/space/space_json.h"
 #include "tuner/board/tuner.h"
 #include "tuner/shell/loop_io.h"
@@ -20,10 +21,10 @@ static const struct config_field fields[] = {
     {.path = "app",
      .type = CONFIG_OBJECT,
      .required = true,
-     .schema = "{\"required\": [\"name\"], \"additionalProperties\": true,"
+     .schema = "{\"additionalProperties\": true,"
                " \"properties\": {\"name\": {\"type\": \"string\"}}}",
-     .help =
-         "the training application, by name, and its settings (mltune apps)"},
+     .help = "what trains: an application by name, with its settings (mltune "
+             "apps), or a program of your own (command)"},
     {.path = "cluster.launcher",
      .type = CONFIG_STRING,
      .fallback = "\"local\"",
@@ -232,7 +233,7 @@ enum err config_entry_schema(const struct registry_entry *e, json_t **out,
     if (!json_object_get(schema, "additionalProperties"))
         failed |=
             json_object_set_new(schema, "additionalProperties", json_false());
-    if (!failed && e->kind == REGISTRY_APP)
+    if (!failed && e->kind == REGISTRY_APP && !e->hidden)
         failed |= name_entry(schema, e);
     if (failed) {
         json_decref(schema);
@@ -267,28 +268,35 @@ static enum err set_names(json_t *schema, const char *pointer,
                                                                : ERR_OK;
 }
 
-/* "app" becomes one of the apps, each with its settings. */
+static enum err append_app(json_t *list, const struct registry_entry *e,
+                           struct fault *f)
+{
+    json_t *own;
+    enum err err = config_entry_schema(e, &own, f);
+
+    if (err)
+        return err;
+    if (json_object_set_new(own, "title", json_string(e->name)) != 0 ||
+        json_object_set_new(own, "description", json_string(e->summary)) != 0) {
+        json_decref(own);
+        return ERR_NOMEM;
+    }
+    return json_array_append_new(list, own) != 0 ? ERR_NOMEM : ERR_OK;
+}
+
+/* "app" becomes one of the apps, each with its settings, or a program. */
 static enum err set_apps(json_t *schema, const struct registry *r,
                          struct fault *f)
 {
     const struct registry_entry *e;
-    json_t *list = json_array(), *own,
-           *app = json_at(schema, "/properties/app");
+    json_t *list = json_array(), *app = json_at(schema, "/properties/app");
     enum err err = list ? ERR_OK : ERR_NOMEM;
 
-    for (size_t i = 0; !err && (e = registry_at(r, REGISTRY_APP, i)); i++) {
-        err = config_entry_schema(e, &own, f);
-        if (err)
-            break;
-        if (json_object_set_new(own, "title", json_string(e->name)) != 0 ||
-            json_object_set_new(own, "description", json_string(e->summary)) !=
-                0) {
-            json_decref(own);
-            err = ERR_NOMEM;
-        } else if (json_array_append_new(list, own) != 0) {
-            err = ERR_NOMEM;
-        }
-    }
+    for (size_t i = 0; !err && (e = registry_at(r, REGISTRY_APP, i)); i++)
+        err = append_app(list, e, f);
+    e = registry_find(r, REGISTRY_APP, PROGRAM_ENTRY);
+    if (!err && e && json_array_size(list) > 0)
+        err = append_app(list, e, f);
     if (err || json_array_size(list) == 0) {
         json_decref(list);
         return err;

@@ -19,7 +19,8 @@ struct known {
     const char *plain; /* its value where it is not listed, as JSON; NULL: it
                         * is not there then */
     double least, most;
-    bool below_most; /* `most` itself is out */
+    bool below_most;  /* `most` itself is out */
+    bool of_programs; /* searched where a program lists nothing */
     const char *help;
 };
 
@@ -27,22 +28,23 @@ static const struct known known[] = {
     {"learning_rate",
      "{\"type\": \"float\", \"min\": 1e-5, \"max\": 1, \"scale\": \"log\","
      " \"default\": 0.01}",
-     "0.01", 0, INFINITY, true, "length of a step"},
+     "0.01", 0, INFINITY, true, true, "length of a step"},
     {"momentum",
      "{\"type\": \"float\", \"min\": 0, \"max\": 0.99, \"default\": 0.9}",
-     "0.0", 0, 1, true,
+     "0.0", 0, 1, true, false,
      "share of the last step in the next (update rules sgd, nesterov)"},
     {"batch_size",
      "{\"type\": \"int\", \"values\": [16, 64, 256], \"default\": 64}", "64", 1,
-     1e9, false, "samples a worker and clock, where a clock is a mini-batch"},
+     1e9, false, true,
+     "samples a worker and clock, where a clock is a mini-batch"},
     {"staleness",
      "{\"type\": \"int\", \"values\": [0, 1, 3, 7], \"default\": 0}", "0", 0,
-     1e6, false,
+     1e6, false, false,
      "clocks that what a worker reads may lag (ssp, essp, barrier)"},
     {"bandwidth_mbps",
      "{\"type\": \"float\", \"min\": 10, \"max\": 1000, \"scale\": \"log\","
      " \"default\": 1000}",
-     NULL, 1e-3, 1e9, false,
+     NULL, 1e-3, 1e9, false, false,
      "megabits a second that a node may send to others; no bound if not "
      "listed"},
 };
@@ -87,6 +89,8 @@ static bool cannot_act(const struct tunables_context *c, const char *name,
         .batch_clocks = c->batch_clocks};
 
     *reason = '\0';
+    if (c->program)
+        return false;
     switch (acting_why_not(&run, name, uses(c->app, name))) {
     case ACTING:
         return false;
@@ -219,19 +223,28 @@ static enum err plain_entry(const struct known *k, json_t **out)
     return err;
 }
 
+/* Whether a known name that is not listed belongs to the run. */
+static bool is_implied(const struct tunables_context *c, const struct known *k,
+                       bool search)
+{
+    char reason[REASON_MAX];
+
+    if (c->program)
+        return search && k->of_programs;
+    return c->app && k->plain && !cannot_act(c, k->name, reason);
+}
+
 /* Adds to @all the known names that can act and are not there: to be searched
  * where the configuration lists none at all, else at their plain value. */
 static enum err add_unlisted(const struct tunables_context *c, bool search,
                              json_t *all)
 {
-    char reason[REASON_MAX];
     enum err err = ERR_OK;
 
     for (size_t i = 0; !err && i < KNOWN; i++) {
         json_t *entry;
 
-        if (has(all, known[i].name) || !c->app || !known[i].plain ||
-            cannot_act(c, known[i].name, reason))
+        if (has(all, known[i].name) || !is_implied(c, &known[i], search))
             continue;
         err = search ? known_entry(&known[i], &entry)
                      : plain_entry(&known[i], &entry);
@@ -274,8 +287,8 @@ static void check_names(const struct tunables_context *c,
         char pointer[JSON_POINTER_MAX] = "/tunables";
         struct problem *p;
 
-        if (!c->app || known_find(name) || registry_uses(c->app, name) ||
-            is_free(o))
+        if (!c->app || c->program || known_find(name) ||
+            registry_uses(c->app, name) || is_free(o))
             continue;
         json_pointer_push(pointer, name);
         p = problems_add(problems, pointer, NULL, "one of the tunables %s",

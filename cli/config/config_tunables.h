@@ -12,13 +12,16 @@ struct tunables_context {
     const struct registry_entry *app, *update_rule, *consistency;
     unsigned nodes, workers; /* workers over all nodes */
     bool batch_clocks;       /* a clock is a mini-batch */
+    bool program; /* the app is the user's: only it knows what can act, and
+                   * may have tunables of any name */
 };
 
 /* The space of the run from @tunables (NULL: the known ones that can act, over
  * their known ranges). Known names are completed with their known type, range
  * and scale; those not listed, but able to act, are pinned at a plain value;
  * those that cannot act are pinned, with a warning where they were listed and
- * not pinned already. Faults go to @problems under /tunables.
+ * not pinned already. A program gets what is listed, and where nothing is,
+ * learning_rate and batch_size. Faults go to @problems under /tunables.
  * Errors: ERR_INVAL (see @problems), ERR_NOMEM. */
 enum err tunables_space(const struct tunables_context *c,
                         const json_t *tunables, struct space *out,

@@ -13,8 +13,7 @@ static bool join(const char *folder, const char *name, char out[PATH_MAX])
     return snprintf(out, PATH_MAX, "%s/%s", folder, name) < PATH_MAX;
 }
 
-/* Folder of the running program. */
-static bool program_folder(char out[PATH_MAX])
+bool plugins_program_folder(char out[PATH_MAX])
 {
     char path[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
@@ -46,7 +45,7 @@ static bool folder_at(size_t i, char out[PATH_MAX])
     }
     if (i >= sizeof(own) / sizeof(*own))
         return false;
-    if (program_folder(program) && !join(program, own[i], out))
+    if (plugins_program_folder(program) && !join(program, own[i], out))
         *out = '\0';
     return true;
 }

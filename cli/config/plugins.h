@@ -18,4 +18,8 @@ bool plugin_find(const char *folder, const char *name, char out[PATH_MAX]);
  * name, until it returns false. */
 void plugins_each(bool (*visit)(void *ctx, const char *path), void *ctx);
 
+/* Folder of the running program, links followed; false where the system does
+ * not say. */
+bool plugins_program_folder(char out[PATH_MAX]);
+
 #endif

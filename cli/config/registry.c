@@ -6,6 +6,7 @@
 #include "apps/nn/nn.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
+#include "cli/config/program.h"
 #include "ps/rows/consistency.h"
 #include "ps/rows/rule.h"
 #include "searchers/built_in.h"
@@ -37,7 +38,7 @@ static enum err add_apps(struct registry *r, struct fault *f)
 
         err = registry_add(r, &e, f);
     }
-    return err;
+    return err ? err : registry_add(r, &program_entry, f);
 }
 
 static enum err add_rules(struct registry *r, struct fault *f)

@@ -110,6 +110,15 @@ static void print_program(const json_t *own)
     }
 }
 
+/* How a program will be started. */
+static void print_command(const struct run_config *c)
+{
+    printf("          command");
+    print_program(c->app_settings);
+    printf("\n          which is %s, in %s\n", c->program_path,
+           c->program_folder);
+}
+
 static void print_tuner(const struct run_config *c)
 {
     size_t dims = space_dims(&c->space);
@@ -135,15 +144,20 @@ int plan_print(const struct run_config *c, bool json)
     if (json)
         return print_effective(c);
     printf("run       %s, seed %llu\n", c->name, (unsigned long long)c->seed);
-    printf("app       %s%s%s\n", c->app->name, data ? " on " : "",
+    printf("app       %s%s%s\n", c->app_name, data ? " on " : "",
            data ? data : "");
-    progress_setting(c->app_settings, setting, sizeof(setting));
-    printf("          %s\n", setting);
+    if (config_is_program(c)) {
+        print_command(c);
+    } else {
+        progress_setting(c->app_settings, setting, sizeof(setting));
+        printf("          %s\n", setting);
+    }
     printf("cluster   %u node%s, %u worker%s%s, on this machine\n", c->nodes,
            c->nodes == 1 ? "" : "s", c->workers, c->workers == 1 ? "" : "s",
            c->nodes == 1 ? "" : " each");
-    printf("ps        rule %s, consistency %s\n", c->update_rule->name,
-           c->consistency->name);
+    if (!config_is_program(c))
+        printf("ps        rule %s, consistency %s\n", c->update_rule->name,
+               c->consistency->name);
     print_tuner(c);
     print_tunables(&c->space);
     print_stops(c);

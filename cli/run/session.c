@@ -90,7 +90,11 @@ static enum err launch_node(struct session *s, unsigned node, struct fault *f)
 {
     char path[FILE_PATH_MAX];
     struct launch launch = {.log_path = path,
+                            .program = s->o->program,
+                            .run = s->folder.id,
                             .node = node,
+                            .nodes = s->nodes,
+                            .port = s->port,
                             .meet = s->nodes > 1 ? s->meet : NULL,
                             .endpoint = s->socket.endpoint,
                             .verbose = s->o->verbose};
@@ -118,6 +122,8 @@ static enum err launch_nodes(struct session *s, struct fault *f)
 {
     enum err err = s->nodes > 1 ? make_meet(s, f) : ERR_OK;
 
+    if (s->nodes > 1 && s->o->program)
+        s->port = launcher_free_port();
     for (unsigned i = 0; i < s->nodes && !err; i++)
         err = launch_node(s, i, f);
     for (unsigned i = 0; i < s->nodes && err; i++)

@@ -10,6 +10,7 @@
 #include "base/file_io.h"
 #include "base/json/registry.h"
 #include "tuner/board/tuner.h"
+#include "tuner/shell/launcher_io.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -27,7 +28,8 @@ struct session_options {
     /* Everything but run, folders and starting time. */
     const struct tuner_options *tuner;
     const struct registry *registry;
-    const json_t *schema; /* of the configuration */
+    const struct launch_program *program; /* what trains; NULL: our own nodes */
+    const json_t *schema;                 /* of the configuration */
     bool json, quiet, verbose;
 };
 

@@ -39,6 +39,7 @@ struct session {
     struct tuner_socket socket;
     struct node_process node[KEEPER_NODES_MAX];
     unsigned nodes, starts; /* how often they were started */
+    uint16_t port;          /* where programs may meet, of this start */
     char meet[FILE_PATH_MAX];
     struct tuner *tuner;
     char reason[RECORD_TEXT_MAX]; /* why it goes on */

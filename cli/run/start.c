@@ -2,10 +2,11 @@
 
 #include "cli/basics/options.h"
 #include "cli/config/config_table.h"
-#include "cli/config/plugins.h"
+#include "cli/config/program.h"
 #include "cli/config/registry.h"
 #include "cli/run/session.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <stdio.h>
 
@@ -13,7 +14,7 @@ static void fill_tuner(const struct run_config *c, struct tuner_options *t)
 {
     *t = (struct tuner_options)TUNER_OPTIONS;
     t->name = c->name;
-    t->app = c->app->name;
+    t->app = c->app_name;
     t->strategy = c->strategy->ops;
     t->strategy_settings = c->strategy_settings;
     t->space = &c->space;
@@ -43,8 +44,37 @@ static const char *from_folder(const struct run_config *c, const char *path,
     return out;
 }
 
+/* The words of a program's command; the schema bounds them. */
+struct words {
+    char *argv[PROGRAM_WORDS_MAX + 1];
+    char python[PATH_MAX];
+    struct launch_program program;
+};
+
+static const struct launch_program *fill_program(const struct run_config *c,
+                                                 struct words *out)
+{
+    const json_t *list = json_object_get(c->app_settings, "command"), *word;
+    size_t i;
+
+    if (!c->program_path)
+        return NULL;
+    assert(json_array_size(list) <= PROGRAM_WORDS_MAX);
+    *out = (struct words){.program = {.path = c->program_path,
+                                      .argv = out->argv,
+                                      .folder = c->program_folder}};
+    json_array_foreach((json_t *)list, i, word)
+    {
+        out->argv[i] = (char *)json_string_value(word);
+    }
+    if (program_python(out->python))
+        out->program.python = out->python;
+    return &out->program;
+}
+
 int start_run(const struct start_options *a, const struct run_config *c)
 {
+    struct words words;
     struct tuner_options tuner;
     struct session_options session = {
         .resume = a->resume,
@@ -56,6 +86,7 @@ int start_run(const struct start_options *a, const struct run_config *c)
         .folder = c->folder,
         .tuner = &tuner,
         .registry = cli_registry(),
+        .program = fill_program(c, &words),
         .json = a->json,
         .quiet = options_quiet(),
         .verbose = options_verbose(),

@@ -114,6 +114,27 @@ static const char no_program[] =
     "the name of a searcher that is built in: this service runs no programs "
     "(mltune serve --allow-programs)";
 
+/* Whether the app is a program or shared object that may not be run; it is
+ * complained of then. */
+static bool forbidden_app(const struct intake *in, const json_t *root,
+                          struct problems *problems)
+{
+    static const char *const pointers[] = {"/app/command", "/app/plugin"};
+    bool found = false;
+
+    for (size_t i = 0; i < 2 && !in->programs; i++) {
+        const json_t *value = json_at(root, pointers[i]);
+
+        if (!value)
+            continue;
+        problems_add(problems, pointers[i], value,
+                     "the name of an app that is built in: this service runs "
+                     "no programs (mltune serve --allow-programs)");
+        found = true;
+    }
+    return found;
+}
+
 enum err intake_parse(const struct intake *in, const char *body, size_t len,
                       struct run_config **out, struct problems *problems)
 {
@@ -122,11 +143,16 @@ enum err intake_parse(const struct intake *in, const char *body, size_t len,
     struct run_config *c = NULL;
     char memory[64];
     json_t *root = NULL;
-    bool foreign;
+    bool foreign = false;
     enum err err = json_load(body, len, &root, NULL, NULL);
 
     if (err)
         return err;
+    if (forbidden_app(in, root, problems)) {
+        problems_locate(problems, body, len);
+        err = problems->no_memory ? ERR_NOMEM : ERR_UNSUPPORTED;
+        goto done;
+    }
     foreign = json_is_object(json_at(root, "/tuner/searcher")) && !in->programs;
     /* Before it is tried, which would run it. */
     if (foreign)
@@ -156,7 +182,8 @@ done:
     return err;
 }
 
-void intake_refuse(const struct problems *problems, struct response *out)
+void intake_refuse(enum err err, const struct problems *problems,
+                   struct response *out)
 {
     struct response_faults faults = {0};
 
@@ -174,8 +201,13 @@ void intake_refuse(const struct problems *problems, struct response *out)
                            place, p->expected, p->found[0] ? ", found " : "",
                            p->found, p->hint[0] ? "; " : "", p->hint);
     }
-    response_problem(out, 422, "invalid_configuration", &faults,
-                     "%zu part%s of the configuration %s not valid",
-                     problems->errors, problems->errors == 1 ? "" : "s",
-                     problems->errors == 1 ? "is" : "are");
+    if (err == ERR_UNSUPPORTED)
+        response_problem(out, 403, "programs_not_allowed", &faults,
+                         "this service runs no programs of others "
+                         "(mltune serve --allow-programs)");
+    else
+        response_problem(out, 422, "invalid_configuration", &faults,
+                         "%zu part%s of the configuration %s not valid",
+                         problems->errors, problems->errors == 1 ? "" : "s",
+                         problems->errors == 1 ? "is" : "are");
 }

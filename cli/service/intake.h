@@ -1,9 +1,9 @@
 /* Intake of a configuration that came over HTTP: checks it
  * whole, fills in what each run gets, and keeps it to the data folder.
  *
- * Paths of data lead into the data folder, links followed; searchers that are
- * programs or shared objects are refused unless the service allows them: a
- * token is to train models with, not to run programs with. */
+ * Paths of data lead into the data folder, links followed; apps and searchers
+ * that are programs or shared objects are refused unless the service allows
+ * them: a token is to train models with, not to run programs with. */
 #ifndef CLI_INTAKE_H
 #define CLI_INTAKE_H
 
@@ -22,11 +22,15 @@ struct intake {
 };
 
 /* Configuration from @body, a JSON object of @len bytes. As run_config_parse,
- * with the rules above as further problems. */
+ * with the rules above as further problems; and ERR_UNSUPPORTED, with its place
+ * in @problems, for an app that the service may not run: nothing else of it is
+ * looked at then. */
 enum err intake_parse(const struct intake *in, const char *body, size_t len,
                       struct run_config **out, struct problems *problems);
 
-/* Answers 422 with every error of @problems. */
-void intake_refuse(const struct problems *problems, struct response *out);
+/* Answers with every error of @problems: 403 after ERR_UNSUPPORTED, else 422.
+ */
+void intake_refuse(enum err err, const struct problems *problems,
+                   struct response *out);
 
 #endif

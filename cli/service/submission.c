@@ -169,8 +169,8 @@ void submission_take(struct supervisor *s, const struct desk_request *r,
 
     if (!err)
         submit_valid(s, r, c, &problems, out);
-    else if (err == ERR_INVAL && problems.errors)
-        intake_refuse(&problems, out);
+    else if ((err == ERR_INVAL || err == ERR_UNSUPPORTED) && problems.errors)
+        intake_refuse(err, &problems, out);
     else
         response_json(out, 200, NULL); /* 503 */
     run_config_free(c);
@@ -184,7 +184,7 @@ void submission_check(struct supervisor *s, const struct desk_request *r,
     struct run_config *c = NULL;
     enum err err = intake_parse(&s->o->intake, r->body, r->len, &c, &problems);
 
-    if (err && err != ERR_INVAL)
+    if (err && err != ERR_INVAL && err != ERR_UNSUPPORTED)
         response_json(out, 200, NULL); /* 503 */
     else
         response_json(out, 200,

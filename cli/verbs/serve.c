@@ -94,8 +94,8 @@ static int parse_arguments(struct serve_arguments *a, int argc, char **argv)
         {"memory", 0, OPTION_TEXT, "SIZE",
          "memory of all runs together (half of the machine's)", &a->memory},
         {"allow-programs", 0, OPTION_FLAG, NULL,
-         "submitted configurations may name searchers that are programs or "
-         "shared objects",
+         "submitted configurations may name apps and searchers that are "
+         "programs or shared objects",
          &a->programs},
     };
     const struct usage usage = {

@@ -38,7 +38,7 @@ static const struct mlt_app_ops *find_app(const struct node_server *s,
         name ? registry_find(s->o->registry, REGISTRY_APP, name) : NULL;
     char names[256];
 
-    if (e)
+    if (e && e->ops)
         return e->ops;
     fault_set(
         f, ERR_INVAL, "/app/name: there is no application %s; there are %s",

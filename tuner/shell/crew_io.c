@@ -178,7 +178,7 @@ static void greet(struct crew *w, const struct socket_peer *from,
     char text[PROTO_TEXT_MAX];
     uint32_t i = 0;
 
-    while (i < nodes_of(w) && hello->pid != w->o.node[i].process.pid)
+    while (i < nodes_of(w) && !launcher_has(&w->o.node[i], hello->pid))
         i++;
     if (i == nodes_of(w) || w->peer[i].len > 0) {
         log_event(LOG_WARN, "stranger_ignored", "pid=%lld",

@@ -1,17 +1,47 @@
 #include "tuner/shell/launcher_io.h"
 
 #include "base/log.h"
+#include "tuner/shell/program_env.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
-enum err launcher_start(struct node_process *p, const struct launch *launch,
-                        struct fault *f)
+/* Opens the log, starts what @o says, closes our end of the log. */
+static enum err start(struct node_process *p, const struct launch *launch,
+                      struct subprocess_options *o, struct fault *f)
+{
+    int log_fd;
+
+    if (strlen(launch->log_path) >= sizeof(p->log_path))
+        return fault_set(f, ERR_LIMIT, "path of the log is too long");
+    memcpy(p->log_path, launch->log_path, strlen(launch->log_path) + 1);
+    log_fd = open(p->log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (log_fd < 0)
+        return fault_errno(f, ERR_IO, errno, "open %s", p->log_path);
+    p->log_at = lseek(log_fd, 0, SEEK_END);
+    o->file[1] = o->file[2] = log_fd;
+    if (subprocess_start(&p->process, o, f) != ERR_OK) {
+        close(log_fd);
+        fault_wrap(f, "start node %u", p->node);
+        return ERR_IO;
+    }
+    close(log_fd);
+    log_event(LOG_INFO, "node_started", "node=%u pid=%d", p->node,
+              (int)p->process.pid);
+    return ERR_OK;
+}
+
+static enum err start_own(struct node_process *p, const struct launch *launch,
+                          struct fault *f)
 {
     char number[16];
     char *argv[10] = {"mltune", "node", "--tuner", (char *)launch->endpoint,
@@ -22,37 +52,84 @@ enum err launcher_start(struct node_process *p, const struct launch *launch,
         .signals = SUBPROCESS_SIGNALS_ERRORS,
         .death_signal = SIGKILL,
     };
-    int n = 6, log_fd;
+    int n = 6;
 
-    assert(launch->endpoint);
-    assert(launch->log_path);
     if (launch->verbose)
         argv[n++] = "-v";
     if (launch->meet) {
         argv[n++] = "--meet";
         argv[n++] = (char *)launch->meet;
     }
+    snprintf(number, sizeof(number), "%u", launch->node);
+    return start(p, launch, &o, f);
+}
+
+static enum err start_program(struct node_process *p,
+                              const struct launch *launch, struct fault *f)
+{
+    const struct program_place place = {
+        .endpoint = launch->endpoint,
+        .run = launch->run,
+        .node = launch->node,
+        .nodes = launch->nodes,
+        .meet = launch->meet,
+        .port = launch->port,
+        .python = launch->program->python,
+        .python_path = getenv("PYTHONPATH"),
+        .unbuffered = !getenv("PYTHONUNBUFFERED"),
+    };
+    struct program_env env;
+    struct subprocess_options o = {
+        .path = launch->program->path,
+        .argv = launch->program->argv,
+        .folder = launch->program->folder,
+        .also = env.entry,
+        .file = {SUBPROCESS_NULL, -1, -1},
+        .signals = SUBPROCESS_SIGNALS_USUAL,
+        .death_signal = SIGKILL,
+    };
+    enum err err = program_env_init(&env, &place);
+
+    if (err)
+        return fault_set(f, err, "start node %u: %s", p->node, err_text(err));
+    err = start(p, launch, &o, f);
+    program_env_deinit(&env);
+    return err;
+}
+
+enum err launcher_start(struct node_process *p, const struct launch *launch,
+                        struct fault *f)
+{
+    assert(launch->endpoint);
+    assert(launch->log_path);
     memset(p, 0, sizeof(*p));
     p->process.end_fd = -1;
     p->node = launch->node;
-    snprintf(number, sizeof(number), "%u", launch->node);
-    if (strlen(launch->log_path) >= sizeof(p->log_path))
-        return fault_set(f, ERR_LIMIT, "path of the log is too long");
-    memcpy(p->log_path, launch->log_path, strlen(launch->log_path) + 1);
-    log_fd = open(p->log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (log_fd < 0)
-        return fault_errno(f, ERR_IO, errno, "open %s", p->log_path);
-    p->log_at = lseek(log_fd, 0, SEEK_END);
-    o.file[1] = o.file[2] = log_fd;
-    if (subprocess_start(&p->process, &o, f) != ERR_OK) {
-        close(log_fd);
-        fault_wrap(f, "start node %u", p->node);
-        return ERR_IO;
-    }
-    close(log_fd);
-    log_event(LOG_INFO, "node_started", "node=%u pid=%d", p->node,
-              (int)p->process.pid);
-    return ERR_OK;
+    return launch->program ? start_program(p, launch, f)
+                           : start_own(p, launch, f);
+}
+
+bool launcher_has(const struct node_process *p, int64_t pid)
+{
+    pid_t own = p->process.pid;
+
+    if (pid <= 0 || pid > INT_MAX || own <= 0)
+        return false;
+    return pid == own || getpgid((pid_t)pid) == own;
+}
+
+uint16_t launcher_free_port(void)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET,
+                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(a);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool done = fd >= 0 && bind(fd, (struct sockaddr *)&a, len) == 0 &&
+                getsockname(fd, (struct sockaddr *)&a, &len) == 0;
+
+    if (fd >= 0)
+        close(fd);
+    return done ? ntohs(a.sin_port) : 0;
 }
 
 static void log_end(const struct node_process *p)

@@ -1,8 +1,10 @@
 /* Launcher "local": training nodes as child processes on this machine.
  *
  * A node is this very executable, started as `mltune node --tuner ENDPOINT
- * --node N` (and `--meet DIR` where there are several), with /dev/null as stdin
- * and a log of its own as stdout and stderr (base/subprocess_io.h). The kernel
+ * --node N` (and `--meet DIR` where there are several), or a program of the
+ * user's own, whose arguments are its own and which finds the same in its
+ * environment (program_env.h). It has /dev/null as stdin and a log of its own
+ * as stdout and stderr (base/subprocess_io.h). The kernel
  * kills it when the thread that started it ends, however that ends, so start
  * and stop belong to one thread that lives until the run is over.
  */
@@ -16,10 +18,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* A program of the user's own; all borrowed. */
+struct launch_program {
+    const char *path;   /* its file */
+    char *const *argv;  /* NULL at the end */
+    const char *folder; /* where it works */
+    const char *python; /* folder of the Python package, or NULL */
+};
+
 /* How a node is started; all borrowed for the call. */
 struct launch {
-    const char *endpoint; /* of the tuner's socket */
-    uint32_t node;        /* its number */
+    const struct launch_program *program; /* NULL: our own */
+    const char *run;                      /* the run's id */
+    const char *endpoint;                 /* of the tuner's socket */
+    uint32_t node;                        /* its number */
+    uint32_t nodes;                       /* how many there are */
+    uint16_t port;        /* free: programs may meet there too */
     const char *meet;     /* folder where several nodes meet; NULL: one */
     const char *log_path; /* appended to */
     bool verbose;         /* the node gets -v */
@@ -36,6 +50,14 @@ struct node_process {
  * opened, the program cannot be executed), ERR_LIMIT; then nothing runs. */
 enum err launcher_start(struct node_process *p, const struct launch *launch,
                         struct fault *f);
+
+/* Whether the process @pid is the node or one that it has started, as scripts
+ * start what they wrap. */
+bool launcher_has(const struct node_process *p, int64_t pid);
+
+/* A TCP port of this machine that nobody listens at now, for programs that
+ * meet; 0: there is none. */
+uint16_t launcher_free_port(void);
 
 /* As subprocess_poll. */
 bool launcher_poll(struct node_process *p);

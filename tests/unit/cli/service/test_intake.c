@@ -153,6 +153,49 @@ static void intake_runs_no_programs(void **state)
     assert_int_equal(access(scratch_path("ran"), F_OK), -1);
 }
 
+/* An app that is a program is not looked at unless the service allows it. */
+static void intake_forbids_apps_of_others(void **state)
+{
+    static const char *const bodies[] = {
+        "{\"app\": {\"command\": [\"true\"], \"folder\": 7}}",
+        "{\"app\": {\"plugin\": \"libmine.so\"}}"};
+    static const char *const pointers[] = {"/app/command", "/app/plugin"};
+    struct run_config *c = NULL;
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct problems problems = {0};
+        struct response out = {0};
+
+        assert_int_equal(
+            intake_parse(&in, bodies[i], strlen(bodies[i]), &c, &problems),
+            ERR_UNSUPPORTED);
+        assert_int_equal(problems.errors, 1);
+        assert_string_equal(problems.item[0].pointer, pointers[i]);
+        assert_int_equal(problems.item[0].place.line, 1);
+        intake_refuse(ERR_UNSUPPORTED, &problems, &out);
+        assert_int_equal(out.status, 403);
+        problems_deinit(&problems);
+        response_deinit(&out);
+    }
+}
+
+/* One that allows them takes them, and starts them in its data folder. */
+static void intake_takes_programs_where_allowed(void **state)
+{
+    static const char body[] = "{\"app\": {\"command\": [\"true\"]}}";
+    struct problems problems = {0};
+    struct run_config *c = NULL;
+
+    (void)state;
+    in.programs = true;
+    assert_int_equal(intake_parse(&in, body, strlen(body), &c, &problems),
+                     ERR_OK);
+    assert_string_equal(c->program_folder, data);
+    run_config_free(c);
+    problems_deinit(&problems);
+}
+
 /* The refusal has every error, with pointer, place and what was expected. */
 static void intake_refusal_lists_every_fault(void **state)
 {
@@ -166,7 +209,7 @@ static void intake_refusal_lists_every_fault(void **state)
     (void)state;
     assert_int_equal(intake_parse(&in, body, sizeof(body) - 1, &c, &problems),
                      ERR_INVAL);
-    intake_refuse(&problems, &out);
+    intake_refuse(ERR_INVAL, &problems, &out);
     problems_deinit(&problems);
     assert_int_equal(out.status, 422);
     json = json_loadb(out.body, out.len, 0, NULL);
@@ -213,6 +256,8 @@ int main(void)
         WITH(intake_keeps_paths_to_the_data_folder),
         WITH(intake_gives_shares),
         WITH(intake_runs_no_programs),
+        WITH(intake_forbids_apps_of_others),
+        WITH(intake_takes_programs_where_allowed),
         WITH(intake_refusal_lists_every_fault),
         WITH(intake_survives_want_of_memory),
     };

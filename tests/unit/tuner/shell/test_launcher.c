@@ -101,7 +101,8 @@ static int remove_dir(void **state)
 
 static void start(struct node_process *p, const char *role)
 {
-    struct launch launch = {role, 4, NULL, log_path, false};
+    struct launch launch = {
+        .endpoint = role, .node = 4, .nodes = 5, .log_path = log_path};
     struct fault f = {0};
 
     if (launcher_start(p, &launch, &f) != ERR_OK)
@@ -297,7 +298,7 @@ static void launcher_last_words_are_the_nodes_own(void **state)
 /* A log that cannot be opened is an error that names it. */
 static void launcher_without_a_log_is_refused(void **state)
 {
-    struct launch launch = {"exit", 0, NULL, "/proc/none/log", false};
+    struct launch launch = {.endpoint = "exit", .log_path = "/proc/none/log"};
     struct node_process p;
     struct fault f = {0};
 
@@ -316,7 +317,7 @@ static void launcher_without_processes_is_refused(void **state)
     (void)state;
     if (pid == 0) {
         struct rlimit none = {0, 0};
-        struct launch launch = {"exit", 0, NULL, log_path, false};
+        struct launch launch = {.endpoint = "exit", .log_path = log_path};
         struct node_process p;
         struct fault f = {0};
         int before = count_fds();

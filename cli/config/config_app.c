@@ -1,0 +1,198 @@
+/* What trains: an app that is built in, by name, or the user's own program. */
+#include "base/json/json.h"
+#include "base/mem.h"
+#include "base/subprocess_io.h"
+#include "base/text.h"
+#include "cli/config/config_internal.h"
+#include "cli/config/program.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool is_file(const char *folder, const char *name, char out[PATH_MAX])
+{
+    struct stat st;
+
+    return program_path(folder, name, out) && stat(out, &st) == 0 &&
+           S_ISREG(st.st_mode);
+}
+
+bool config_is_program(const struct run_config *c)
+{
+    return c->app && c->app->kind == REGISTRY_APP &&
+           strcmp(c->app->name, PROGRAM_ENTRY) == 0;
+}
+
+/* ---- folder and file ----------------------------------------------------- */
+
+/* False after a complaint. */
+static bool check_folder(struct config_parse *p, char out[PATH_MAX])
+{
+    static const char pointer[] = "/app/folder";
+    const json_t *value = json_at(p->root, pointer);
+    const char *name = json_string_value(value);
+    struct stat st;
+
+    if (!program_path(p->c->folder, name, out)) {
+        problems_add(p->problems, pointer, value, "a shorter path");
+        return false;
+    }
+    if (stat(out, &st) == 0 && S_ISDIR(st.st_mode))
+        return true;
+    problems_add(p->problems, pointer, value,
+                 "a folder that is there, from the configuration's folder "
+                 "%.120s",
+                 p->c->folder);
+    return false;
+}
+
+/* What may help where no program is called @name. */
+static void hint_file(struct problem *problem, const char *folder,
+                      const char *name)
+{
+    char path[PATH_MAX];
+
+    if (!problem || !is_file(folder, name, path))
+        return;
+    if (access(path, X_OK) == 0)
+        snprintf(problem->hint, sizeof(problem->hint),
+                 "did you mean \"./%.100s\"?", name);
+    else
+        snprintf(problem->hint, sizeof(problem->hint),
+                 "it may not be executed (chmod +x), so name what runs it: "
+                 "[\"python3\", \"%.100s\"]",
+                 name);
+}
+
+/* False after a complaint. */
+static bool check_file(struct config_parse *p, const char *folder,
+                       char out[PATH_MAX])
+{
+    static const char pointer[] = "/app/command/0";
+    const json_t *value = json_at(p->root, pointer);
+    const char *name = json_string_value(value);
+    struct problem *problem;
+
+    if (!*name) {
+        problems_add(p->problems, pointer, value, "the name of a program");
+        return false;
+    }
+    if (program_find(folder, name, out))
+        return true;
+    problem = problems_add(
+        p->problems, pointer, value,
+        strchr(name, '/') ? "a file that may be executed, from the folder "
+                            "%.120s"
+                          : "a program in PATH, or a path to one from %.120s",
+        folder);
+    hint_file(problem, folder, name);
+    return false;
+}
+
+/* ---- its name ------------------------------------------------------------ */
+
+/* "train" of "code/train.py", cut at @size; "" where nothing is left of it. */
+static void base_name(const char *path, char *out, size_t size)
+{
+    const char *slash = strrchr(path, '/'), *dot;
+    const char *name = slash ? slash + 1 : path;
+    size_t n;
+
+    dot = strrchr(name, '.');
+    n = dot && dot > name ? (size_t)(dot - name) : strlen(name);
+    if (n >= size)
+        n = size - 1;
+    memcpy(out, name, n);
+    out[n] = '\0';
+    text_to_utf8(out);
+    text_clean(out);
+}
+
+/* The first argument that is a file is what a person calls the program, more
+ * than what runs it; files after it are what it reads. */
+static void default_name(const json_t *command, const char *folder,
+                         char out[PROGRAM_NAME_MAX])
+{
+    const json_t *word;
+    char path[PATH_MAX];
+    size_t i;
+
+    *out = '\0';
+    json_array_foreach((json_t *)command, i, word)
+    {
+        if (i > 0 && !*out && is_file(folder, json_string_value(word), path))
+            base_name(path, out, PROGRAM_NAME_MAX);
+    }
+    if (!*out)
+        base_name(json_string_value(json_array_get(command, 0)), out,
+                  PROGRAM_NAME_MAX);
+    if (!*out)
+        snprintf(out, PROGRAM_NAME_MAX, "program");
+}
+
+/* A program that is called as a built-in app would be taken for it. */
+static void check_name(struct config_parse *p)
+{
+    const json_t *value = json_at(p->root, "/app/name");
+    const char *name = json_string_value(value);
+    const struct registry_entry *e =
+        registry_find(p->env->registry, REGISTRY_APP, name);
+
+    if (e && !e->hidden)
+        problems_add(p->problems, "/app/name", value,
+                     "another name: %s is built in, so name either it or a "
+                     "command",
+                     name);
+}
+
+static enum err name_program(struct config_parse *p, const char *folder)
+{
+    const json_t *command = json_at(p->root, "/app/command");
+    char name[PROGRAM_NAME_MAX];
+
+    if (json_at(p->root, "/app/name")) {
+        check_name(p);
+        return ERR_OK;
+    }
+    default_name(command, folder, name);
+    return json_put(p->root, "/app/name", json_string(name));
+}
+
+/* ---- the whole ----------------------------------------------------------- */
+
+enum err config_program(struct config_parse *p)
+{
+    struct run_config *c = p->c;
+    char folder[PATH_MAX], path[PATH_MAX];
+    enum err err;
+
+    if (!check_folder(p, folder))
+        return ERR_OK;
+    err = name_program(p, folder);
+    if (err || !check_file(p, folder, path))
+        return err;
+    c->program_path = mem_strdup(path);
+    c->program_folder = mem_strdup(folder);
+    return c->program_path && c->program_folder ? ERR_OK : ERR_NOMEM;
+}
+
+const struct registry_entry *config_app_entry(struct config_parse *p)
+{
+    const struct registry *r = p->env->registry;
+    const json_t *app = json_at(p->root, "/app");
+    bool command = json_object_get(app, "command") != NULL;
+
+    if (!json_is_object(app))
+        return NULL;
+    if (command)
+        return registry_find(r, REGISTRY_APP, PROGRAM_ENTRY);
+    if (!json_object_get(app, "name"))
+        problems_add(p->problems, "/app", app,
+                     "\"name\", an app that is built in, or \"command\", a "
+                     "program of your own with its arguments");
+    return NULL;
+}
