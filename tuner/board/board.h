@@ -119,8 +119,12 @@ void board_set_base(struct board *c, branch_id branch);
 
 /* ---- records ------------------------------------------------------------- */
 
-/* A record of @kind at the end of the actions, to be filled in. */
-struct record *board_record(struct board *c, enum record_kind kind);
+/* A record at the end of the actions, to be filled in: of each kind a function
+ * that gives its members, as board_record_slice_ended. */
+#define BOARD_RECORD(name, lower, what)                                        \
+    struct record_##what *board_record_##lower(struct board *c);
+RECORD_LIST(BOARD_RECORD)
+#undef BOARD_RECORD
 
 /* A decision and its reason; numbers follow with board_decision_number. */
 struct record_decision *board_decision(struct board *c, const char *decision,

@@ -134,8 +134,7 @@ void branches_settle(struct board *c, op_id op)
 
 static void record_created(struct board *c, const struct branch *b)
 {
-    struct record_branch_created *r =
-        &board_record(c, RECORD_BRANCH_CREATED)->branch_created;
+    struct record_branch_created *r = board_record_branch_created(c);
 
     r->branch = b->id;
     r->parent = b->parent;
@@ -237,8 +236,7 @@ void board_drop(struct board *c, branch_id kept, const char *reason)
 
 static void record_freed(struct board *c, branch_id id, const char *reason)
 {
-    struct record_branch_freed *r =
-        &board_record(c, RECORD_BRANCH_FREED)->branch_freed;
+    struct record_branch_freed *r = board_record_branch_freed(c);
 
     r->branch = id;
     snprintf(r->reason, sizeof(r->reason), "%s", reason);

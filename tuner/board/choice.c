@@ -74,8 +74,7 @@ enum err choice_settings(const struct strategy_ops *ops, const json_t *settings,
 
 void choice_record(struct board *c, const struct branch *b, const char *reason)
 {
-    struct record_setting_chosen *r =
-        &board_record(c, RECORD_SETTING_CHOSEN)->setting_chosen;
+    struct record_setting_chosen *r = board_record_setting_chosen(c);
     clock_no clock = b->scheduled ? b->first_clock : board_next_clock(c);
     struct record_decision *d;
     char setting[160];

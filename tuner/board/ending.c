@@ -71,8 +71,7 @@ const char *ending_message(const struct board *c)
 
 void ending_model_saved(struct board *c, const struct msg_done *m)
 {
-    struct record_model_saved *r =
-        &board_record(c, RECORD_MODEL_SAVED)->model_saved;
+    struct record_model_saved *r = board_record_model_saved(c);
     const struct best *best = board_best(c);
 
     assert(c->ending->phase == ENDING_MODEL);
@@ -131,7 +130,7 @@ static void finish(struct board *c)
     struct record_run_finished *r;
 
     assert(!c->ending->finished);
-    r = &board_record(c, RECORD_RUN_FINISHED)->run_finished;
+    r = board_record_run_finished(c);
     r->status = c->ending->finish.status;
     memcpy(r->reason, c->ending->finish.reason, sizeof(r->reason));
     memcpy(r->message, c->ending->finish.message, sizeof(r->message));
@@ -238,7 +237,7 @@ static void choose_trial(struct board *c)
     if (!best)
         return;
     c->ending->trial = best->id;
-    r = &board_record(c, RECORD_SETTING_CHOSEN)->setting_chosen;
+    r = board_record_setting_chosen(c);
     r->clock = best->first_clock;
     r->branch = best->id;
     r->setting = json_incref(best->json);

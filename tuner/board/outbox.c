@@ -50,7 +50,7 @@ struct tuner_action *outbox_add(struct board *c, enum tuner_action_kind kind)
     return a;
 }
 
-struct record *board_record(struct board *c, enum record_kind kind)
+static struct record *add_record(struct board *c, enum record_kind kind)
 {
     struct record *r = &outbox_add(c, TUNER_RECORD)->record;
 
@@ -60,10 +60,18 @@ struct record *board_record(struct board *c, enum record_kind kind)
     return r;
 }
 
+#define BOARD_RECORD(name, lower, what)                                        \
+    struct record_##what *board_record_##lower(struct board *c)                \
+    {                                                                          \
+        return &add_record(c, RECORD_##name)->what;                            \
+    }
+RECORD_LIST(BOARD_RECORD)
+#undef BOARD_RECORD
+
 struct record_decision *board_decision(struct board *c, const char *decision,
                                        const char *format, ...)
 {
-    struct record_decision *d = &board_record(c, RECORD_DECISION)->decision;
+    struct record_decision *d = board_record_decision(c);
     va_list args;
 
     snprintf(d->decision, sizeof(d->decision), "%s", decision);

@@ -91,11 +91,11 @@ uint32_t resume_from(const struct board *c)
 
 static void interrupt_trial(struct board *c, const struct history_trial *t)
 {
-    struct record *r = board_record(c, RECORD_TRIAL_ENDED);
+    struct record_trial *r = board_record_trial_ended(c);
 
-    r->trial = t->t;
-    json_incref(r->trial.setting);
-    r->trial.label = TRIAL_INTERRUPTED;
+    *r = t->t;
+    json_incref(r->setting);
+    r->label = TRIAL_INTERRUPTED;
 }
 
 static void interrupt_search(struct board *c, const struct history *h,
@@ -115,7 +115,7 @@ static void interrupt_search(struct board *c, const struct history *h,
         if (!t->ended)
             interrupt_trial(c, t);
     }
-    r = &board_record(c, RECORD_SEARCH_ENDED)->search_ended;
+    r = board_record_search_ended(c);
     r->search = s->started.search;
     r->trials = trials;
     r->trial_s = s->trial_s;
@@ -140,8 +140,7 @@ static void interrupt_searches(struct board *c)
 static void record_resumed(struct board *c,
                            const struct record_snapshot_written *s)
 {
-    struct record_run_resumed *r =
-        &board_record(c, RECORD_RUN_RESUMED)->run_resumed;
+    struct record_run_resumed *r = board_record_run_resumed(c);
 
     r->search = c->resume->search;
     r->restarts = run_options(c)->restarts;

@@ -70,7 +70,7 @@ void rows_tables(struct board *c, json_t *tables)
     if (!tables ||
         table_infos_from_json(tables, c->rows->table, &c->rows->tables))
         return; /* the codec has checked them: there are none */
-    board_record(c, RECORD_TABLES)->tables.tables = json_incref(tables);
+    board_record_tables(c)->tables = json_incref(tables);
 }
 
 /* ---- what is asked ------------------------------------------------------- */
@@ -320,7 +320,7 @@ static void has_read(struct board *c, struct rows_asked *a, const json_t *data)
 /* A snapshot of this state is another one, though no clock has passed. */
 static void has_added(struct board *c, struct rows_asked *a)
 {
-    struct record_increment *r = &board_record(c, RECORD_INCREMENT)->increment;
+    struct record_increment *r = board_record_increment(c);
     char text[RECORD_TEXT_MAX];
 
     r->number = a->number;

@@ -205,8 +205,7 @@ bool board_has_parts(const struct board *c)
 
 void run_record_started(struct board *c)
 {
-    struct record_run_started *r =
-        &board_record(c, RECORD_RUN_STARTED)->run_started;
+    struct record_run_started *r = board_record_run_started(c);
     const struct tuner_options *o = &c->run->options;
     const struct msg_ready *m = &c->run->system;
 
@@ -248,7 +247,7 @@ void run_take_beat(struct board *c, const struct msg_beat *beat, bool all)
     if (!c->run->ready ||
         (!all && now - *last < nodes_interval(clockwork_run_s(c))))
         return;
-    board_record(c, RECORD_NODE)->node.beat = *beat;
+    board_record_node(c)->beat = *beat;
     *last = now;
 }
 
@@ -264,7 +263,7 @@ void board_set_status(struct board *c, enum run_status status,
     if (status == RUN_PAUSED)
         c->run->before_pause = c->run->status;
     c->run->status = status;
-    r = &board_record(c, RECORD_RUN_STATUS)->run_status;
+    r = board_record_run_status(c);
     r->status = status;
     snprintf(r->reason, sizeof(r->reason), "%s", reason);
 }

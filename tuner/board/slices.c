@@ -84,8 +84,7 @@ uint64_t board_clocks_left(const struct board *c, const struct branch *b)
 static void schedule(struct board *c, struct branch *b, uint64_t count,
                      uint64_t report_every)
 {
-    struct record_slice_scheduled *r =
-        &board_record(c, RECORD_SLICE_SCHEDULED)->slice_scheduled;
+    struct record_slice_scheduled *r = board_record_slice_scheduled(c);
     clock_no first = clockwork_schedule(c, count);
     struct operation *op;
     struct msg *m;
@@ -232,7 +231,7 @@ static void record_windows(struct board *c, const struct branch *b,
     clock_no first = m->first, ran = b->clocks;
 
     for (uint32_t i = 0; i < m->windows; i += RECORD_WINDOWS_MAX) {
-        struct record_progress *p = &board_record(c, RECORD_PROGRESS)->progress;
+        struct record_progress *p = board_record_progress(c);
 
         p->branch = m->branch;
         p->first = first;
@@ -282,8 +281,7 @@ void slices_ended(struct board *c, const struct operation *op,
                   const struct msg_done *m)
 {
     struct slices *s = c->slices;
-    struct record_slice_ended *r =
-        &board_record(c, RECORD_SLICE_ENDED)->slice_ended;
+    struct record_slice_ended *r = board_record_slice_ended(c);
     struct branch *b = branches_any(c, op->branch);
 
     assert(b);

@@ -366,8 +366,7 @@ static void remove_oldest(struct board *c)
 static void record_written(struct board *c)
 {
     struct snapshots *s = c->snapshots;
-    struct record_snapshot_written *r =
-        &board_record(c, RECORD_SNAPSHOT_WRITTEN)->snapshot_written;
+    struct record_snapshot_written *r = board_record_snapshot_written(c);
 
     r->branch = s->branch;
     r->clock = s->clock;

@@ -45,7 +45,7 @@ void steering_deinit(struct board *c)
 static void journal(struct board *c, enum command_id command, const char *text)
 {
     const char *name = command_of(command)->name;
-    struct record_command *r = &board_record(c, RECORD_COMMAND)->command;
+    struct record_command *r = board_record_command(c);
 
     snprintf(r->command, sizeof(r->command), "%s", name);
     r->paused = clockwork_is_paused(c);

@@ -124,8 +124,7 @@ static void journal(struct board *c, const struct suggestion *x,
                     enum suggestion_state state, uint32_t trial,
                     const char *reason, const char *key)
 {
-    struct record_suggestion *r =
-        &board_record(c, RECORD_SUGGESTION)->suggestion;
+    struct record_suggestion *r = board_record_suggestion(c);
 
     assert(x->number > 0);
     r->suggestion = x->number;
@@ -139,7 +138,7 @@ static void journal(struct board *c, const struct suggestion *x,
 static void ask(struct board *c, enum asking asking, uint32_t search,
                 const char *reason)
 {
-    struct record_asking *r = &board_record(c, RECORD_ASKING)->asking;
+    struct record_asking *r = board_record_asking(c);
 
     r->search = search;
     r->asking = asking;

@@ -359,8 +359,7 @@ void training_record(const struct training *l, const struct training_epoch *e,
                      bool surviving, bool best)
 {
     const struct branch *b = board_branch(l->c, l->branch);
-    struct record_epoch_ended *r =
-        &board_record(l->c, RECORD_EPOCH_ENDED)->epoch_ended;
+    struct record_epoch_ended *r = board_record_epoch_ended(l->c);
 
     assert(b);
     r->epoch = e->e.epoch;

@@ -247,8 +247,7 @@ void user_forks_fork(struct board *c, const struct tuner_fork *want)
 
 static void journal(struct board *c, const struct user_fork *f)
 {
-    struct record_user_branch *r =
-        &board_record(c, RECORD_USER_BRANCH)->user_branch;
+    struct record_user_branch *r = board_record_user_branch(c);
 
     r->branch = f->branch;
     r->instead_of = f->instead_of;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const char *const kind_names[] = {
-#define NAME(name, lower) [RECORD_##name] = #lower,
+#define NAME(name, lower, what) [RECORD_##name] = #lower,
     RECORD_LIST(NAME)
 #undef NAME
 };

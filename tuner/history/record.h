@@ -30,37 +30,38 @@ enum {
     RECORD_WINDOWS_MAX = 16 /* windows a progress record */
 };
 
+/* X(kind, its name, struct record_X and the member of the union) */
 #define RECORD_LIST(X)                                                         \
-    X(RUN_STARTED, run_started)                                                \
-    X(RUN_STATUS, run_status)                                                  \
-    X(RUN_FINISHED, run_finished)                                              \
-    X(RUN_RESUMED, run_resumed)                                                \
-    X(COMMAND, command)                                                        \
-    X(SEARCH_STARTED, search_started)                                          \
-    X(SEARCH_DECIDED, search_decided)                                          \
-    X(SEARCH_ENDED, search_ended)                                              \
-    X(TRIAL_STARTED, trial_started)                                            \
-    X(TRIAL_UPDATED, trial_updated)                                            \
-    X(TRIAL_ENDED, trial_ended)                                                \
-    X(BRANCH_CREATED, branch_created)                                          \
-    X(BRANCH_FREED, branch_freed)                                              \
-    X(USER_BRANCH, user_branch)                                                \
-    X(SUGGESTION, suggestion)                                                  \
-    X(ASKING, asking)                                                          \
-    X(TABLES, tables)                                                          \
-    X(INCREMENT, increment)                                                    \
-    X(SLICE_SCHEDULED, slice_scheduled)                                        \
-    X(SLICE_ENDED, slice_ended)                                                \
-    X(PROGRESS, progress)                                                      \
-    X(EPOCH_ENDED, epoch_ended)                                                \
-    X(SETTING_CHOSEN, setting_chosen)                                          \
-    X(DECISION, decision)                                                      \
-    X(SNAPSHOT_WRITTEN, snapshot_written)                                      \
-    X(MODEL_SAVED, model_saved)                                                \
-    X(NODE, node)
+    X(RUN_STARTED, run_started, run_started)                                   \
+    X(RUN_STATUS, run_status, run_status)                                      \
+    X(RUN_FINISHED, run_finished, run_finished)                                \
+    X(RUN_RESUMED, run_resumed, run_resumed)                                   \
+    X(COMMAND, command, command)                                               \
+    X(SEARCH_STARTED, search_started, search_started)                          \
+    X(SEARCH_DECIDED, search_decided, search_decided)                          \
+    X(SEARCH_ENDED, search_ended, search_ended)                                \
+    X(TRIAL_STARTED, trial_started, trial)                                     \
+    X(TRIAL_UPDATED, trial_updated, trial)                                     \
+    X(TRIAL_ENDED, trial_ended, trial)                                         \
+    X(BRANCH_CREATED, branch_created, branch_created)                          \
+    X(BRANCH_FREED, branch_freed, branch_freed)                                \
+    X(USER_BRANCH, user_branch, user_branch)                                   \
+    X(SUGGESTION, suggestion, suggestion)                                      \
+    X(ASKING, asking, asking)                                                  \
+    X(TABLES, tables, tables)                                                  \
+    X(INCREMENT, increment, increment)                                         \
+    X(SLICE_SCHEDULED, slice_scheduled, slice_scheduled)                       \
+    X(SLICE_ENDED, slice_ended, slice_ended)                                   \
+    X(PROGRESS, progress, progress)                                            \
+    X(EPOCH_ENDED, epoch_ended, epoch_ended)                                   \
+    X(SETTING_CHOSEN, setting_chosen, setting_chosen)                          \
+    X(DECISION, decision, decision)                                            \
+    X(SNAPSHOT_WRITTEN, snapshot_written, snapshot_written)                    \
+    X(MODEL_SAVED, model_saved, model_saved)                                   \
+    X(NODE, node, node)
 
 enum record_kind {
-#define RECORD_ENUM(name, lower) RECORD_##name,
+#define RECORD_ENUM(name, lower, what) RECORD_##name,
     RECORD_LIST(RECORD_ENUM)
 #undef RECORD_ENUM
         RECORD_KIND_COUNT

@@ -25,8 +25,7 @@ static void record_start(struct search *s)
 {
     const struct search_plan *plan = &s->plan;
     const struct best *best = board_best(s->c);
-    struct record_search_started *r =
-        &board_record(s->c, RECORD_SEARCH_STARTED)->search_started;
+    struct record_search_started *r = board_record_search_started(s->c);
     struct record_decision *d;
 
     assert(plan->reason);
@@ -169,8 +168,7 @@ static void explain_end(struct search *s, const struct record_search_ended *end)
 
 void search_record_end(struct search *s, uint32_t winner, const char *reason)
 {
-    struct record_search_ended *r =
-        &board_record(s->c, RECORD_SEARCH_ENDED)->search_ended;
+    struct record_search_ended *r = board_record_search_ended(s->c);
 
     assert(s->c && reason);
     r->search = s->plan.number;

@@ -217,7 +217,7 @@ void trial_time_decide(struct trial_time *t)
 
     assert(!t->decided);
     t->decided = true;
-    r = &board_record(c, RECORD_SEARCH_DECIDED)->search_decided;
+    r = board_record_search_decided(c);
     r->search = t->judge->trials->search;
     r->trial_s = t->length;
     r->judged_s = t->judge->judged_s;

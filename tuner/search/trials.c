@@ -131,10 +131,13 @@ void trial_begun(struct trials *t, struct trial *x)
 
 void trial_record(struct board *c, const struct trial *x, enum record_kind kind)
 {
-    struct record_trial *r = &board_record(c, kind)->trial;
+    struct record_trial *r;
 
     assert(kind == RECORD_TRIAL_STARTED || kind == RECORD_TRIAL_UPDATED ||
            kind == RECORD_TRIAL_ENDED);
+    r = kind == RECORD_TRIAL_STARTED   ? board_record_trial_started(c)
+        : kind == RECORD_TRIAL_UPDATED ? board_record_trial_updated(c)
+                                       : board_record_trial_ended(c);
     assert(x->facts.trial >= 1);
     *r = x->facts;
     json_incref(r->setting);

@@ -76,7 +76,7 @@ bool contest_start(struct contest *ct, uint32_t max, const char *reason)
     ct->open = true;
     ct->started_s = board_active_s(c);
     ct->started_clocks = board_clocks_run(c);
-    r = &board_record(c, RECORD_SEARCH_STARTED)->search_started;
+    r = board_record_search_started(c);
     r->search = ct->trials.search;
     r->parent = 0;
     r->trials_max = max;
@@ -608,8 +608,7 @@ static void record_end(struct contest *ct, const struct contestant *winner,
                        const char *reason)
 {
     struct board *c = ct->c;
-    struct record_search_ended *r =
-        &board_record(c, RECORD_SEARCH_ENDED)->search_ended;
+    struct record_search_ended *r = board_record_search_ended(c);
     const struct branch *b =
         winner ? board_branch(c, winner->t->facts.branch) : NULL;
 
