@@ -3,6 +3,7 @@
 #include "api/http/value.h"
 #include "api/routes/rows_routes.h"
 #include "api/routes/submit_routes.h"
+#include "base/json/fields.h"
 #include "base/json/json.h"
 #include "base/mem.h"
 
@@ -51,103 +52,140 @@ static void fault_at(struct response_faults *faults, const char *pointer,
     response_fault_add(faults, at, "%s", text);
 }
 
-static branch_id branch_of(const struct route_call *call)
+/* True for an argument that stands in the path, as "{name}". */
+static bool is_in_path(const struct route *route, const char *name)
 {
-    return (branch_id)route_arg(call, "branch")->number;
+    char variable[32];
+
+    snprintf(variable, sizeof(variable), "{%s}", name);
+    return strstr(route->path, variable) != NULL;
 }
 
-/* Takes a command without a body, or {}; one on a branch has its number from
- * the path. */
+/* The argument @name that a body may have; NULL. */
+static const struct json_field *find_arg(const struct route *route,
+                                         const char *name)
+{
+    const struct json_field *f = route->command->args;
+
+    for (; f && f->name; f++)
+        if (strcmp(f->name, name) == 0 && !is_in_path(route, name))
+            return f;
+    return NULL;
+}
+
+static void unknown_arg(const struct route *route, const char *name,
+                        struct response_faults *faults)
+{
+    char text[256] = "";
+    size_t n = 0;
+
+    for (const struct json_field *f = route->command->args; f && f->name; f++)
+        if (!is_in_path(route, f->name) && n < sizeof(text))
+            n += (size_t)snprintf(
+                text + n, sizeof(text) - n, "%s%s",
+                n ? ", " : "unknown; what may be said: ", f->name);
+    fault_at(faults, "", name, n ? text : "unknown; there are no members here");
+}
+
+/* Reads one argument from @object, that has it, or has not. Errors: ERR_NOMEM.
+ */
+static enum err take_arg(const json_t *object, const struct json_field *arg,
+                         union command_args *args,
+                         struct response_faults *faults)
+{
+    const struct json_field one[] = {*arg, {.name = NULL}};
+    size_t said = strlen(arg->name) + 2; /* "name: " */
+    struct fault fault = {0};
+    enum err err = fields_get(object, one, args, NULL, &fault);
+
+    if (err == ERR_FORMAT)
+        fault_at(faults, "", arg->name, fault.text + said);
+    return err == ERR_NOMEM ? err : ERR_OK;
+}
+
+/* The same from the path. */
+static enum err take_arg_of_path(const struct route_call *call,
+                                 const struct json_field *arg,
+                                 union command_args *args,
+                                 struct response_faults *faults)
+{
+    json_t *object = json_pack("{s:I}", arg->name,
+                               (json_int_t)route_arg(call, arg->name)->number);
+    enum err err = object ? take_arg(object, arg, args, faults) : ERR_NOMEM;
+
+    json_decref(object);
+    return err;
+}
+
+/* Takes a command's arguments by its table: from the path, or the body. Errors:
+ * ERR_NOMEM. */
+static enum err take_args(const struct route_call *call, const json_t *body,
+                          union command_args *args,
+                          struct response_faults *faults)
+{
+    const struct route *route = call->route;
+    const struct json_field *f = route->command->args;
+    enum err err = ERR_OK;
+    const char *name;
+    json_t *value;
+
+    if (body && !json_is_object(body))
+        fault_at(faults, "", NULL, "expected an object, {}, or no body");
+    json_object_foreach((json_t *)body, name, value)
+    {
+        const struct json_field *arg = find_arg(route, name);
+
+        if (!arg)
+            unknown_arg(route, name, faults);
+        else if (!err)
+            err = take_arg(body, arg, args, faults);
+    }
+    for (; f && f->name && !err; f++)
+        if (is_in_path(route, f->name))
+            err = take_arg_of_path(call, f, args, faults);
+        else if (!json_object_get(body, f->name)) /* it may be needed */
+            err = take_arg(body, f, args, faults);
+    return err;
+}
+
+/* Refuses what take_args found. */
+static bool taken(enum err err, const struct response_faults *faults,
+                  struct response *out)
+{
+    if (err)
+        response_json(out, 200, NULL); /* 503 */
+    return !err && (faults->len == 0 || refuse_body(faults, out));
+}
+
 static bool take_plain(const struct route_call *call, const json_t *body,
                        struct mailbox_request *request, struct response *out)
 {
     struct response_faults faults = {0};
-    const char *name;
-    json_t *value;
+    enum err err = take_args(call, body, &request->args, &faults);
 
-    if (strstr(call->route->path, "{branch}"))
-        request->fork.branch = branch_of(call);
-    if (body && !json_is_object(body))
-        fault_at(&faults, "", NULL, "expected an object, {}, or no body");
-    json_object_foreach((json_t *)body, name, value)
-        fault_at(&faults, "", name, "unknown; there are no members here");
-    return faults.len == 0 || refuse_body(&faults, out);
+    return taken(err, &faults, out);
 }
-
-/* ---- branches forked by hand --------------------------------------------- */
 
 /* The tunables themselves are the run's to check. */
-static void take_setting(const json_t *setting, struct tuner_fork *fork,
-                         struct response_faults *faults)
-{
-    char *text = json_is_object(setting) ? json_write(setting, 0) : NULL;
-
-    if (!json_is_object(setting))
-        fault_at(faults, "/setting", NULL,
-                 "expected an object of tunables and values");
-    else if (!text || strlen(text) >= sizeof(fork->setting))
-        fault_at(faults, "/setting", NULL, "it is too long");
-    else
-        memcpy(fork->setting, text, strlen(text) + 1);
-    mem_free(text);
-}
-
-enum { FORK_EPOCHS_MAX = 1000000 };
-#define FORK_CLOCKS_MAX 1000000000000
-
-static void take_length(const json_t *v, const char *name,
-                        struct tuner_fork *fork, struct response_faults *faults)
-{
-    bool clocks = strcmp(name, "clocks") == 0;
-    json_int_t n = json_integer_value(v);
-    char text[64];
-
-    snprintf(text, sizeof(text), "expected a whole number from 1 to %lld",
-             (long long)(clocks ? FORK_CLOCKS_MAX : FORK_EPOCHS_MAX));
-    if (!json_is_integer(v) || n < 1 ||
-        n > (clocks ? FORK_CLOCKS_MAX : FORK_EPOCHS_MAX))
-        fault_at(faults, "", name, text);
-    else if (clocks)
-        fork->clocks = (uint64_t)n;
-    else
-        fork->epochs = (uint32_t)n;
-}
-
 static bool take_fork(const struct route_call *call, const json_t *body,
                       struct mailbox_request *request, struct response *out)
 {
     struct response_faults faults = {0};
-    struct tuner_fork *fork = &request->fork;
-    const char *name;
-    json_t *value;
+    struct command_fork *fork = &request->args.fork;
+    enum err err = take_args(call, body, &request->args, &faults);
 
-    fork->branch = branch_of(call);
-    if (body && !json_is_object(body))
-        fault_at(&faults, "", NULL,
-                 "expected an object such as {\"setting\": "
-                 "{\"learning_rate\": 0.003}, \"epochs\": 2}, or no body");
-    json_object_foreach((json_t *)body, name, value)
-    {
-        if (strcmp(name, "setting") == 0)
-            take_setting(value, fork, &faults);
-        else if (strcmp(name, "epochs") == 0 || strcmp(name, "clocks") == 0)
-            take_length(value, name, fork, &faults);
-        else
-            fault_at(&faults, "", name,
-                     "unknown; what may be said: setting, epochs, clocks");
-    }
     if (fork->epochs && fork->clocks)
         fault_at(&faults, "/clocks", NULL, "epochs or clocks, not both");
     if (!fork->clocks && !fork->epochs)
         fork->epochs = 1;
-    return faults.len == 0 || refuse_body(&faults, out);
+    return taken(err, &faults, out);
 }
 
 /* ---- suggestions --------------------------------------------------------- */
 
 /* The tunables themselves are the run's to check. */
 static void take_suggestions(json_t *settings, const char *pointer,
-                             struct tuner_suggest *to,
+                             struct command_suggest *to,
                              struct response_faults *faults)
 {
     char *text = settings ? json_write(settings, 0) : NULL;
@@ -159,7 +197,7 @@ static void take_suggestions(json_t *settings, const char *pointer,
     mem_free(text);
 }
 
-static void take_one(json_t *setting, struct tuner_suggest *to,
+static void take_one(json_t *setting, struct command_suggest *to,
                      struct response_faults *faults)
 {
     json_t *list;
@@ -175,15 +213,15 @@ static void take_one(json_t *setting, struct tuner_suggest *to,
     json_decref(list);
 }
 
-static void take_several(json_t *settings, struct tuner_suggest *to,
+static void take_several(json_t *settings, struct command_suggest *to,
                          struct response_faults *faults)
 {
     size_t n = json_array_size(settings), before = faults->len;
     char text[96], pointer[32];
 
     snprintf(text, sizeof(text), "expected an array of 1 to %d settings",
-             TUNER_SUGGESTIONS_MAX);
-    if (n < 1 || n > TUNER_SUGGESTIONS_MAX) {
+             COMMAND_SUGGESTIONS_MAX);
+    if (n < 1 || n > COMMAND_SUGGESTIONS_MAX) {
         fault_at(faults, "/settings", NULL, text);
         return;
     }
@@ -198,7 +236,7 @@ static void take_several(json_t *settings, struct tuner_suggest *to,
 }
 
 static void take_suggest_member(const char *name, json_t *value,
-                                struct tuner_suggest *to,
+                                struct command_suggest *to,
                                 struct response_faults *faults)
 {
     if (strcmp(name, "setting") == 0)
@@ -224,12 +262,12 @@ static bool take_suggest(const struct route_call *call, const json_t *body,
     (void)call;
     json_object_foreach((json_t *)body, name, value)
     {
-        take_suggest_member(name, value, &request->suggest, &faults);
+        take_suggest_member(name, value, &request->args.suggest, &faults);
     }
     if (json_object_get(body, "setting") && json_object_get(body, "settings"))
         fault_at(&faults, "/settings", NULL, "setting or settings, not both");
-    else if (faults.len == 0 && !request->suggest.settings[0] &&
-             !request->suggest.exhausted)
+    else if (faults.len == 0 && !request->args.suggest.settings[0] &&
+             !request->args.suggest.exhausted)
         fault_at(&faults, "", NULL,
                  "expected an object such as {\"setting\": "
                  "{\"learning_rate\": 0.003}}, or {\"exhausted\": true}");
@@ -261,7 +299,7 @@ static bool take_time(const json_t *v, double *out)
 
 /* One member of `stop`. NULL: taken; else what was expected. */
 static const char *take_limit(const char *name, const json_t *v,
-                              struct tuner_limits *l)
+                              struct command_limits *l)
 {
     if (strcmp(name, "target_loss") == 0) {
         l->set |= LIMIT_TARGET_LOSS;
@@ -298,7 +336,7 @@ static const char *take_limit(const char *name, const json_t *v,
            "max_time, plateau_epochs, max_epochs";
 }
 
-static void take_stop(const json_t *stop, struct tuner_limits *l,
+static void take_stop(const json_t *stop, struct command_limits *l,
                       struct response_faults *faults)
 {
     const char *name;
@@ -329,7 +367,7 @@ static bool take_limits(const struct route_call *call, const json_t *body,
     json_object_foreach((json_t *)body, name, value)
     {
         if (strcmp(name, "stop") == 0)
-            take_stop(value, &request->limits, &faults);
+            take_stop(value, &request->args.limits, &faults);
         else
             fault_at(&faults, "", name,
                      "unknown; a run that goes on can change its `stop` only");
@@ -339,8 +377,8 @@ static bool take_limits(const struct route_call *call, const json_t *body,
 
 /* ---- routes -------------------------------------------------------------- */
 
-/* The commands that have parameters or a body of their own. The others have the
- * parameters of their resource and no body. */
+/* The commands with parameters of their own, or with arguments that need more
+ * than the table of them says. */
 static const struct {
     const struct route_param *params;
     route_command *take;

@@ -245,6 +245,77 @@ static int add_route(json_t *paths, const struct route *route)
     return json_object_set_new(item, method, operation_of(route));
 }
 
+static json_t *member_schema(const struct json_field *f)
+{
+    json_t *o = NULL;
+
+    switch (f->kind) {
+    case FIELD_BOOL:
+        o = json_pack("{s:s}", "type", "boolean");
+        break;
+    case FIELD_ID:
+    case FIELD_U32:
+    case FIELD_U64:
+        o = json_pack("{s:s, s:I, s:I}", "type", "integer", "minimum",
+                      (json_int_t)f->min, "maximum", (json_int_t)f->max);
+        break;
+    case FIELD_SECONDS:
+    case FIELD_REAL:
+        o = json_pack("{s:s}", "type", "number");
+        break;
+    case FIELD_TEXT:
+        o = json_pack("{s:s, s:I}", "type", "string", "maxLength",
+                      (json_int_t)f->max);
+        break;
+    case FIELD_JSON:
+        o = json_pack("{s:s}", "type", "object");
+        break;
+    default:
+        assert(!"an argument that a body can have");
+    }
+    if (f->help &&
+        json_object_set_new(o, "description", json_string(f->help))) {
+        json_decref(o);
+        return NULL;
+    }
+    return o;
+}
+
+/* Of the arguments of @c that are not in its path. */
+static json_t *args_schema(const struct command *c)
+{
+    json_t *members = json_object(), *required = json_array();
+    char variable[32];
+    int failed = 0;
+
+    for (const struct json_field *f = c->args; f && f->name; f++) {
+        snprintf(variable, sizeof(variable), "{%s}", f->name);
+        if (strstr(c->path, variable))
+            continue;
+        failed |= json_object_set_new(members, f->name, member_schema(f));
+        if (!f->optional)
+            failed |= json_array_append_new(required, json_string(f->name));
+    }
+    if (failed) {
+        json_decref(members);
+        json_decref(required);
+        return NULL;
+    }
+    if (json_array_size(required) == 0) {
+        json_decref(required);
+        required = NULL;
+    }
+    return json_pack("{s:s, s:b, s:o, s:o*}", "type", "object",
+                     "additionalProperties", 0, "properties", members,
+                     "required", required);
+}
+
+static json_t *body_schema(const struct command *c)
+{
+    return c->body->schema ? json_loads(c->body->schema, 0, NULL)
+                           : args_schema(c);
+}
+
 /* Adds the schemas of all bodies and answers to @schemas. */
 static bool add_schemas(json_t *schemas, const struct route table[], size_t n,
                         const struct shape *const shapes[])
@@ -255,8 +326,8 @@ static bool add_schemas(json_t *schemas, const struct route table[], size_t n,
         const struct command *c = table[i].command;
 
         if (c && c->body)
-            failed |= json_object_set_new(schemas, c->body->name,
-                                          json_loads(c->body->schema, 0, NULL));
+            failed |=
+                json_object_set_new(schemas, c->body->name, body_schema(c));
     }
     for (size_t k = 0; shapes[k]; k++)
         for (const struct shape *s = shapes[k]; s->name; s++)

@@ -93,7 +93,7 @@ const struct route_param read_params[] = {
      .help = "the first value of each row", .min = 0, .max = UINT32_MAX},
     {.type = PARAM_INT, .name = "values",
      .help = "how many of each row; default: to its end", .min = 1,
-     .max = TUNER_VALUES_MAX},
+     .max = COMMAND_VALUES_MAX},
     {.type = PARAM_END}};
 const struct route_param add_params[] = {
     TABLE_PARAMS, {.type = PARAM_END}};
@@ -138,7 +138,7 @@ static bool find_table(const struct route_call *call, struct table_info *out,
 
 /* The row that @call names, of a table with rows that can be asked for. */
 static bool find_row(const struct route_call *call, struct table_info *t,
-                     struct tuner_rows *rows, struct response *out)
+                     struct command_rows *rows, struct response *out)
 {
     uint64_t row = (uint64_t)route_arg(call, "row")->number;
     char text[128];
@@ -158,7 +158,7 @@ static bool find_row(const struct route_call *call, struct table_info *t,
         not_found("row_not_found", "/path/row", text, out);
         return false;
     }
-    *rows = (struct tuner_rows){
+    *rows = (struct command_rows){
         .branch = BRANCH_NONE, .first = row, .count = 1, .values = t->width};
     memcpy(rows->table, t->name, sizeof(rows->table));
     return true;
@@ -167,7 +167,7 @@ static bool find_row(const struct route_call *call, struct table_info *t,
 /* ---- reading ------------------------------------------------------------- */
 
 static void take_part(const struct route_call *call, const struct table_info *t,
-                      struct tuner_rows *rows, struct response_faults *faults)
+                      struct command_rows *rows, struct response_faults *faults)
 {
     const struct route_arg *offset = route_arg(call, "offset");
     const struct route_arg *values = route_arg(call, "values");
@@ -186,13 +186,13 @@ static void take_part(const struct route_call *call, const struct table_info *t,
     if (count > t->rows - rows->first)
         count = t->rows - rows->first;
     rows->count = (uint32_t)count;
-    if (count * rows->values > TUNER_VALUES_MAX)
+    if (count * rows->values > COMMAND_VALUES_MAX)
         response_fault_add(faults, count > 1 ? "/query/count" : "/query/values",
                            "%llu rows of %u values are too many: at most %d "
                            "values an answer; ask for fewer rows (count), or "
                            "for parts of them (offset, values)",
                            (unsigned long long)count, rows->values,
-                           TUNER_VALUES_MAX);
+                           COMMAND_VALUES_MAX);
 }
 
 bool take_read(const struct route_call *call, const json_t *body,
@@ -204,11 +204,11 @@ bool take_read(const struct route_call *call, const json_t *body,
 
     assert(request->command == COMMAND_READ);
     (void)body; /* the guard lets none through */
-    if (!find_row(call, &t, &request->rows, out))
+    if (!find_row(call, &t, &request->args.rows, out))
         return false;
-    take_part(call, &t, &request->rows, &faults);
+    take_part(call, &t, &request->args.rows, &faults);
     if (branch->given)
-        request->rows.branch = (branch_id)branch->number;
+        request->args.rows.branch = (branch_id)branch->number;
     if (faults.len == 0)
         return true;
     response_problem(out, 400, "invalid_parameter", &faults,
@@ -218,7 +218,7 @@ bool take_read(const struct route_call *call, const json_t *body,
 
 /* ---- adding -------------------------------------------------------------- */
 
-static void take_branch(const json_t *v, struct tuner_rows *rows,
+static void take_branch(const json_t *v, struct command_rows *rows,
                         struct response_faults *faults)
 {
     json_int_t n = json_integer_value(v);
@@ -275,11 +275,11 @@ static void check_length(const json_t *body, const struct table_info *t,
         response_fault_add(faults, "/values",
                            "expected at most %zu numbers from there on",
                            t->width - (size_t)at);
-    else if (t->width > TUNER_VALUES_MAX)
+    else if (t->width > COMMAND_VALUES_MAX)
         response_fault_add(faults, "/values",
                            "a row of this table has %u values: rows of at most "
                            "%d can be added to here",
-                           t->width, TUNER_VALUES_MAX);
+                           t->width, COMMAND_VALUES_MAX);
     else
         *offset = (size_t)at;
 }
@@ -303,7 +303,7 @@ static bool take_increment(const json_t *body, const struct table_info *t,
 
         json_pointer_push(pointer, name);
         if (strcmp(name, "branch") == 0)
-            take_branch(value, &request->rows, faults);
+            take_branch(value, &request->args.rows, faults);
         else if (strcmp(name, "values") != 0 && strcmp(name, "offset") != 0)
             response_fault_add(faults, pointer,
                                "unknown; what may be said: values, offset, "
@@ -313,11 +313,12 @@ static bool take_increment(const json_t *body, const struct table_info *t,
         check_length(body, t, &offset, faults);
     if (faults->len > 0)
         return true;
-    request->add = mem_calloc(t->width, sizeof(*request->add));
-    if (!request->add)
+    request->args.rows.add =
+        mem_calloc(t->width, sizeof(*request->args.rows.add));
+    if (!request->args.rows.add)
         return false;
-    take_values(json_object_get(body, "values"), t, request->add + offset,
-                faults);
+    take_values(json_object_get(body, "values"), t,
+                request->args.rows.add + offset, faults);
     return true;
 }
 
@@ -327,8 +328,8 @@ bool take_add(const struct route_call *call, const json_t *body,
     struct response_faults faults = {0};
     struct table_info t;
 
-    assert(request->command == COMMAND_ADD && !request->add);
-    if (!find_row(call, &t, &request->rows, out))
+    assert(request->command == COMMAND_ADD && !request->args.rows.add);
+    if (!find_row(call, &t, &request->args.rows, out))
         return false;
     if (!take_increment(body, &t, request, &faults)) {
         response_json(out, 200, NULL); /* 503 */
@@ -358,7 +359,7 @@ static json_t *values_to_json(const double value[], uint32_t n)
     return array;
 }
 
-static json_t *rows_to_json(const struct tuner_rows *r,
+static json_t *rows_to_json(const struct command_rows *r,
                             const struct tuner_answer *a)
 {
     json_t *array = json_array();
@@ -380,7 +381,7 @@ static json_t *rows_to_json(const struct tuner_rows *r,
 void rows_respond(const char *run, const struct mailbox_request *request,
                   const struct tuner_answer *answer, struct response *out)
 {
-    const struct tuner_rows *r = &request->rows;
+    const struct command_rows *r = &request->args.rows;
     json_t *branch = answer->branch == BRANCH_NONE
                          ? json_null()
                          : json_integer(answer->branch);

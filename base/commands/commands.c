@@ -4,11 +4,82 @@
 #include <stddef.h>
 #include <string.h>
 
+/* ---- arguments ----------------------------------------------------------- */
+
+static const struct json_field fork_args[] = {
+    {FIELD_OF(command_fork, ID, branch)},
+    {FIELD_OF(command_fork, JSON, setting), .optional = true,
+     .expected = "an object of tunables and values",
+     .help = "tunables in which it differs from the branch"},
+    {FIELD_WITHIN(command_fork, U32, epochs, 1, 1000000), .optional = true,
+     .help = "it runs to the end of so many; 1"},
+    {FIELD_WITHIN(command_fork, U64, clocks, 1, 1000000000000),
+     .optional = true, .help = "or for so many clocks"},
+    {NULL},
+};
+
+static const struct json_field branch_args[] = {
+    {FIELD_OF(command_fork, ID, branch)},
+    {NULL},
+};
+
+static const struct json_field limits_args[] = {
+    {FIELD_OF(command_limits, U32, set)},
+    {FIELD_OF(command_limits, REAL, to.target_loss)},
+    {FIELD_OF(command_limits, REAL, to.target_metric)},
+    {FIELD_OF(command_limits, REAL, to.max_time_s)},
+    {FIELD_OF(command_limits, U32, to.plateau_epochs)},
+    {FIELD_OF(command_limits, U32, to.max_epochs)},
+    {NULL},
+};
+
+static const struct json_field suggest_args[] = {
+    {FIELD_OF(command_suggest, BOOL, exhausted)},
+    {FIELD_OF(command_suggest, BOOL, single)},
+    {FIELD_OF(command_suggest, TEXT, settings)},
+    {NULL},
+};
+
+#define ROWS_ARGS                                                              \
+    {FIELD_OF(command_rows, ID_OR_NULL, branch)},                              \
+        {FIELD_OF(command_rows, TEXT, table)},                                 \
+        {FIELD_OF(command_rows, U64, first)},                                  \
+        {FIELD_OF(command_rows, U32, count)},                                  \
+        {FIELD_OF(command_rows, U32, from)},                                   \
+    {                                                                          \
+        FIELD_OF(command_rows, U32, values)                                    \
+    }
+
+static const struct json_field read_args[] = {
+    ROWS_ARGS,
+    {NULL},
+};
+
+static const struct json_field number[] = {
+    {.name = "value", .kind = FIELD_REAL},
+    {NULL},
+};
+static const struct field_list numbers = {
+    .fields = number,
+    .item = sizeof(double),
+    .count = offsetof(struct command_rows, values),
+    .owned = true,
+};
+
+static const struct json_field add_args[] = {
+    ROWS_ARGS,
+    {.name = "add",
+     .kind = FIELD_TUPLES,
+     .offset = offsetof(struct command_rows, add),
+     .max = COMMAND_VALUES_MAX,
+     .list = &numbers},
+    {NULL},
+};
+
 /* ---- bodies -------------------------------------------------------------- */
 
 static const struct command_body nothing = {
     .name = "nothing",
-    .schema = "{\"type\": \"object\", \"additionalProperties\": false}",
     .example = "{}",
 };
 
@@ -42,14 +113,6 @@ static const struct command_body limits = {
 
 static const struct command_body fork_body = {
     .name = "fork",
-    .schema =
-        "{\"type\": \"object\", \"additionalProperties\": false, "
-        "\"properties\": {\"setting\": {\"type\": \"object\", "
-        "\"description\": \"tunables in which it differs from the branch\"}, "
-        "\"epochs\": {\"type\": \"integer\", \"minimum\": 1, \"maximum\": "
-        "1000000, \"description\": \"it runs to the end of so many; 1\"}, "
-        "\"clocks\": {\"type\": \"integer\", \"minimum\": 1, \"maximum\": "
-        "1000000000000, \"description\": \"or for so many clocks\"}}}",
     .example = "{\"setting\": {\"learning_rate\": 0.01}, \"epochs\": 1}",
 };
 
@@ -191,33 +254,44 @@ static const struct command commands[COMMAND_COUNT] = {
                           "answer", NULL, NULL, &verb_snapshot},
     [COMMAND_LIMITS] = {"limits", COMMAND_BY_LIVE_RUN, "PATCH", RUN,
                         "other limits: {\"stop\": {...}}", &limits, "answer",
-                        NULL, NULL, &verb_limit},
+                        NULL, NULL, &verb_limit, limits_args},
     [COMMAND_FORK] = {"fork", COMMAND_BY_LIVE_RUN, "POST", BRANCH ":fork",
                       "tries a setting from there beside the training",
-                      &fork_body, "answer", NULL, NULL, &verb_fork},
+                      &fork_body, "answer", NULL, NULL, &verb_fork, fork_args},
     [COMMAND_SUGGEST] = {"suggest", COMMAND_BY_LIVE_RUN, "POST",
                          RUN "/trials:suggest",
                          "settings to be tried before what the searcher "
                          "proposes",
-                         &suggest, "answer", NULL, NULL, &verb_suggest},
+                         &suggest, "answer", NULL, NULL, &verb_suggest,
+                         suggest_args},
     [COMMAND_PROMOTE] = {"promote", COMMAND_BY_LIVE_RUN, "POST",
                          BRANCH ":promote", "makes it what the run trains",
-                         &nothing, "answer", NULL, NULL, &verb_promote},
+                         &nothing, "answer", NULL, NULL, &verb_promote,
+                         branch_args},
     [COMMAND_FREE] = {"free", COMMAND_BY_LIVE_RUN, "POST", BRANCH ":free",
                       "gives a branch up that was forked by hand", &nothing,
-                      "answer", NULL, NULL, &verb_free},
+                      "answer", NULL, NULL, &verb_free, branch_args},
     [COMMAND_DELETE] = {"delete", COMMAND_BY_SERVICE, "DELETE", RUN,
                         "forgets a run that has ended or waits, with its "
                         "folder",
                         &nothing, "answer", NULL, NULL, NULL},
     [COMMAND_READ] = {"read", COMMAND_BY_LIVE_RUN, "GET", ROW,
                       "rows of a table, as they are now", NULL, "rows", NULL,
-                      NULL, NULL},
+                      NULL, NULL, read_args},
     [COMMAND_ADD] = {"inc", COMMAND_BY_LIVE_RUN, "POST", ROW ":inc",
                      "adds to a row, by its table's update rule", &increment,
-                     "added", "200", "it is in the row", NULL},
+                     "added", "200", "it is in the row", NULL, add_args},
     [COMMAND_INTERRUPT] = {.name = "interrupt", .actor = COMMAND_BY_LIVE_RUN},
 };
+
+void command_args_deinit(enum command_id command, union command_args *args)
+{
+    const struct json_field *fields = command_of(command)->args;
+
+    assert(args);
+    if (fields)
+        fields_deinit(fields, args);
+}
 
 const struct command *command_of(enum command_id id)
 {

@@ -8,7 +8,12 @@
 #ifndef BASE_COMMANDS_H
 #define BASE_COMMANDS_H
 
+#include "base/json/fields.h"
+#include "base/proto/branch.h"
+#include "base/proto/table_info.h"
+
 #include <stdbool.h>
+#include <stdint.h>
 
 /* In the order of help. */
 enum command_id {
@@ -33,6 +38,79 @@ enum command_id {
 
 enum { COMMAND_KEY_MAX = 64 }; /* a request's Idempotency-Key */
 
+/* ---- arguments ----------------------------------------------------------- */
+
+enum {
+    COMMAND_SETTING_MAX = 4096,   /* bytes of a setting, as JSON */
+    COMMAND_SUGGEST_MAX = 8192,   /* of settings suggested at once, the same */
+    COMMAND_SUGGESTIONS_MAX = 16, /* of them */
+    COMMAND_VALUES_MAX = 16384    /* of rows, a command */
+};
+
+/* Of FORK, PROMOTE and FREE. */
+struct command_fork {
+    branch_id branch; /* the parent; the one to promote or free */
+    /* FORK: how far it is to run, to the end of so many epochs or for so
+     * many clocks; one of them is 0. */
+    uint32_t epochs;
+    uint64_t clocks;
+    /* JSON object of the tunables in which it differs from its parent; "": in
+     * none. */
+    char setting[COMMAND_SETTING_MAX];
+};
+
+/* Bits of command_limits. */
+enum {
+    LIMIT_TARGET_LOSS = 1,
+    LIMIT_TARGET_METRIC = 2,
+    LIMIT_MAX_TIME = 4,
+    LIMIT_PLATEAU_EPOCHS = 8,
+    LIMIT_MAX_EPOCHS = 16
+};
+
+/* Of LIMITS: those of @set are new. */
+struct command_limits {
+    uint32_t set;
+    struct {
+        double target_loss, target_metric;   /* NAN: none */
+        double max_time_s;                   /* > 0; INFINITY: none */
+        uint32_t plateau_epochs, max_epochs; /* >= 1 */
+    } to;
+};
+
+/* Of SUGGEST. */
+struct command_suggest {
+    bool exhausted; /* nothing follows these: of searchers that have no settings
+                     * of their own */
+    bool single;    /* it was one, at /setting, not a list at /settings */
+    char settings[COMMAND_SUGGEST_MAX]; /* JSON array of up to
+                                         * COMMAND_SUGGESTIONS_MAX objects */
+};
+
+/* Of READ and ADD: rows of a shared or exclusive table. */
+struct command_rows {
+    branch_id branch; /* BRANCH_NONE: what the run trains */
+    char table[TABLE_INFO_NAME_MAX + 1];
+    uint64_t first;
+    uint32_t count;        /* rows; 1 to add */
+    uint32_t from, values; /* of each that are read, at most
+                            * COMMAND_VALUES_MAX in all; to add: 0 and all */
+    double *add;           /* ADD: owned, [values]; else NULL */
+};
+
+/* Zeroed where a command has none. */
+union command_args {
+    struct command_fork fork;
+    struct command_limits limits;
+    struct command_suggest suggest;
+    struct command_rows rows;
+};
+
+/* Releases what @args of @command own. Zeroed ones are accepted. */
+void command_args_deinit(enum command_id command, union command_args *args);
+
+/* ---- the table ----------------------------------------------------------- */
+
 /* The actor that carries a command out. */
 enum command_actor {
     COMMAND_BY_LIVE_RUN, /* a run that has begun; a service passes it on */
@@ -43,8 +121,10 @@ enum command_actor {
 
 /* The JSON of a request. */
 struct command_body {
-    const char *name;    /* of its schema in the description */
-    const char *schema;  /* JSON schema, as text */
+    const char *name; /* of its schema in the description */
+    /* JSON schema, as text. NULL: the members are the command's arguments, but
+     * for those in its path; the schema and the reading of a body follow. */
+    const char *schema;
     const char *example; /* a body that is taken as it is */
     bool required;
 };
@@ -84,6 +164,9 @@ struct command {
     const char *answer, *status, *meaning;
     const struct command_verb *verb; /* NULL: none, or one with a file of its
                                       * own in cli/verbs */
+    /* Members of its struct of union command_args; NULL: it has none. What
+     * tells two requests apart and what is released follow. */
+    const struct json_field *args;
 };
 
 /* Row @id of the table, always there. */

@@ -72,6 +72,18 @@ static json_t *reason(const char *s, const struct json_field *f, enum err *err)
     return v;
 }
 
+static json_t *json_text_to(const char *s, const struct json_field *f,
+                            enum err *err)
+{
+    json_t *v = NULL;
+
+    if (memchr(s, 0, f->max + 1))
+        *err = json_load(s, strlen(s), &v, NULL, NULL);
+    else
+        *err = ERR_INVAL;
+    return v;
+}
+
 /* NULL where @err is set, or memory is short. */
 static json_t *value_of(const struct json_field *f, const void *base,
                         enum err *err);
@@ -178,6 +190,8 @@ static json_t *value_of(const struct json_field *f, const void *base,
             return json_string(s);
         break;
     }
+    case FIELD_JSON:
+        return json_text_to(p, f, err);
     case FIELD_ENUM:
         number = *(const unsigned *)p;
         if (number >= f->min && number <= f->max)
@@ -208,6 +222,7 @@ static bool is_absent(const struct json_field *f, const void *base)
 
     return f->optional &&
            ((f->kind == FIELD_ID && *(const uint32_t *)p == FIELD_NO_ID) ||
+            (f->kind == FIELD_JSON && !*(const char *)p) ||
             (is_tree(f->kind) && !*(json_t *const *)p));
 }
 
@@ -311,6 +326,7 @@ static void say_expected(const struct json_field *f, char *out, size_t size)
     case FIELD_STRING:
         plain = plain ? plain : "a string, not empty";
         break;
+    case FIELD_JSON:
     case FIELD_OBJECT:
         plain = plain ? plain : "an object";
         break;
@@ -408,6 +424,23 @@ static bool text_from(const struct json_field *f, const json_t *v, char *out)
         return false;
     memcpy(out, json_string_value(v), n + 1);
     return true;
+}
+
+/* ERR_FORMAT: no object, or too long. */
+static enum err json_text_from(const struct json_field *f, const json_t *v,
+                               char *out)
+{
+    char *text = json_is_object(v) ? json_write(v, 0) : NULL;
+    enum err err = ERR_FORMAT;
+
+    if (json_is_object(v) && !text)
+        err = ERR_NOMEM;
+    if (text && strlen(text) <= f->max) {
+        memcpy(out, text, strlen(text) + 1);
+        err = ERR_OK;
+    }
+    mem_free(text);
+    return err;
 }
 
 static bool name_from(const struct json_field *f, const json_t *v,
@@ -519,6 +552,8 @@ static enum err value_from(const struct json_field *f, json_t *v, void *base)
         if (ok && !(*(char **)p = mem_strdup(json_string_value(v))))
             return ERR_NOMEM;
         break;
+    case FIELD_JSON:
+        return json_text_from(f, v, p);
     case FIELD_ENUM:
         ok = name_from(f, v, p);
         break;
@@ -648,6 +683,20 @@ void fields_deinit(const struct json_field fields[], void *base)
             mem_free(*(void **)p);
             *(void **)p = NULL;
         }
+    }
+}
+
+void fields_disown(const struct json_field fields[], void *base)
+{
+    assert(fields && base);
+    for (const struct json_field *f = fields; f->name; f++) {
+        void *p = (char *)base + f->offset;
+
+        if (f->kind == FIELD_PART)
+            fields_disown(f->part, p);
+        if (is_tree(f->kind) || f->kind == FIELD_STRING ||
+            (f->list && f->list->owned))
+            *(void **)p = NULL;
     }
 }
 

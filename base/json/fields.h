@@ -32,6 +32,8 @@ enum field_kind {
     FIELD_TEXT,       /* char[max + 1], min .. max bytes of UTF-8 */
     FIELD_REASON,     /* as FIELD_TEXT; bytes that are no UTF-8 become '?' */
     FIELD_STRING,     /* char *, owned (mem_*), at least one byte of UTF-8 */
+    FIELD_JSON,       /* char[max + 1], an object as text; "" is left out, where
+                       * optional */
     FIELD_ENUM,       /* an enum, min .. max, by the names of name_of */
     FIELD_OBJECT,     /* json_t *, owned; NULL is left out where optional, */
     FIELD_ARRAY,      /* else written empty */
@@ -68,6 +70,7 @@ struct json_field {
     size_t offset; /* in the struct */
     uint64_t min, max;
     const char *expected; /* for the reader of a fault; NULL: by the kind */
+    const char *help;     /* for descriptions; NULL: none */
     const char *(*name_of)(unsigned);
     const struct json_field *part;
     const struct field_list *list;
@@ -86,6 +89,7 @@ struct json_field {
     .min = (lo), .max = (hi)
 #define FIELD_MAX_TEXT(s, m) (sizeof(((struct s *)0)->m) - 1)
 #define FIELD_MAX_REASON(s, m) FIELD_MAX_TEXT(s, m)
+#define FIELD_MAX_JSON(s, m) FIELD_MAX_TEXT(s, m)
 #define FIELD_MAX_U32(s, m) UINT32_MAX
 #define FIELD_MAX_U64(s, m) FIELD_INT_MAX
 #define FIELD_MAX_I64(s, m) FIELD_INT_MAX
@@ -119,6 +123,10 @@ enum err fields_get(const json_t *object, const struct json_field fields[],
 
 /* Releases what the struct at @base owns. A zeroed one is accepted. */
 void fields_deinit(const struct json_field fields[], void *base);
+
+/* For a struct that has been copied byte by byte: it owns nothing any more, the
+ * copy does. */
+void fields_disown(const struct json_field fields[], void *base);
 
 /* For a struct that has been copied byte by byte, and owns JSON only: its JSON
  * members are from now on counted for it as well. */

@@ -155,7 +155,7 @@ static int make_body(const struct command *c, const struct operands *operands,
     int code;
 
     *out = NULL;
-    if (!c->verb->pairs)
+    if (!c->verb->pairs && !c->verb->option[0].name)
         return EXIT_DONE;
     body = json_object();
     code = add_pairs(c, operands, body);

@@ -187,22 +187,25 @@ static void fuzz_target(const char *text, size_t size)
 /* A posted body is a command as the run may be given it. */
 static void check_command(const struct mailbox_request *got)
 {
-    check(!(got->limits.set & LIMIT_MAX_EPOCHS) || got->limits.to.max_epochs,
+    check(!(got->args.limits.set & LIMIT_MAX_EPOCHS) ||
+              got->args.limits.to.max_epochs,
           "max_epochs");
-    check(!(got->limits.set & LIMIT_PLATEAU_EPOCHS) ||
-              got->limits.to.plateau_epochs,
+    check(!(got->args.limits.set & LIMIT_PLATEAU_EPOCHS) ||
+              got->args.limits.to.plateau_epochs,
           "plateau_epochs");
-    check(!(got->limits.set & LIMIT_MAX_TIME) || got->limits.to.max_time_s > 0,
+    check(!(got->args.limits.set & LIMIT_MAX_TIME) ||
+              got->args.limits.to.max_time_s > 0,
           "max_time");
     check(got->command != COMMAND_FORK ||
-              !got->fork.epochs != !got->fork.clocks,
+              !got->args.fork.epochs != !got->args.fork.clocks,
           "length of a fork");
-    check(
-        got->command != COMMAND_READ ||
-            (got->rows.count && got->rows.values &&
-             (uint64_t)got->rows.count * got->rows.values <= TUNER_VALUES_MAX),
-        "rows");
-    check(got->command != COMMAND_ADD || (got->add && got->rows.values),
+    check(got->command != COMMAND_READ ||
+              (got->args.rows.count && got->args.rows.values &&
+               (uint64_t)got->args.rows.count * got->args.rows.values <=
+                   COMMAND_VALUES_MAX),
+          "rows");
+    check(got->command != COMMAND_ADD ||
+              (got->args.rows.add && got->args.rows.values),
           "an increment");
 }
 
@@ -215,11 +218,11 @@ static void check_suggest(const struct mailbox_request *q)
 
     if (q->command != COMMAND_SUGGEST)
         return;
-    list = json_loads(q->suggest.settings, 0, NULL);
-    check(list || (q->suggest.exhausted && !q->suggest.settings[0]),
+    list = json_loads(q->args.suggest.settings, 0, NULL);
+    check(list || (q->args.suggest.exhausted && !q->args.suggest.settings[0]),
           "settings are no JSON");
     check(!list || (json_array_size(list) >= 1 &&
-                    json_array_size(list) <= TUNER_SUGGESTIONS_MAX),
+                    json_array_size(list) <= COMMAND_SUGGESTIONS_MAX),
           "number of settings");
     json_array_foreach(list, i, setting)
         check(json_is_object(setting), "a setting is no object");
@@ -257,7 +260,7 @@ static void answer_command(size_t size)
     check_command(&got);
     check_suggest(&got);
     if (got.command == COMMAND_READ && !a.err) {
-        a.values = got.rows.count * got.rows.values;
+        a.values = got.args.rows.count * got.args.rows.values;
         a.value = mem_calloc(a.values, sizeof(*a.value));
         check(a.value != NULL, "memory");
     }

@@ -19,7 +19,7 @@ ROOMS = {
     "base": "",
     "base/json": "base",
     "base/proto": "base base/json",
-    "base/commands": "base",
+    "base/commands": "base base/json base/proto",
     "branches": "base base/proto",
     "ps/rows": "base branches",
     "ps/nodes": "base base/proto branches ps/rows",

@@ -85,10 +85,11 @@ struct sim {
     bool crashing;
     struct sim_result *out;
     struct {
-        double at_s;                  /* looks again */
-        uint32_t search, made, tries; /* of these trials; asked so often */
-        struct tuner_suggest last;    /* their latest */
-        bool unsure;                  /* whether it was taken: killed since */
+        double at_s;                   /* looks again */
+        uint32_t search, made, tries;  /* of these trials; asked so often */
+        union command_args last;       /* their latest suggestion */
+        char key[COMMAND_KEY_MAX + 1]; /* of it */
+        bool unsure;                   /* whether it was taken: killed since */
     } outside;
     json_t *initial, *searcher_settings, *strategy_settings; /* owned */
 };
@@ -963,21 +964,25 @@ static branch_id target(const struct sim *s, unsigned i)
 static void command(struct sim *s, unsigned i)
 {
     const struct sim_family *f = s->f;
-    struct tuner_fork fork = f->command[i].fork;
-    struct tuner_suggest suggest = {.exhausted = f->command[i].exhausted};
+    enum command_id id = f->command[i].command;
+    union command_args args = {0};
     struct tuner_event e = {.kind = TUNER_EVENT_COMMAND,
-                            .command = f->command[i].command,
-                            .limits = &f->command[i].limits,
-                            .fork = &fork,
-                            .suggest = &suggest,
+                            .command = id,
+                            .args = &args,
                             .ticket = i + 1};
 
-    if (f->command[i].suggest)
-        snprintf(suggest.settings, sizeof(suggest.settings), "%s",
-                 f->command[i].suggest);
-
+    if (id == COMMAND_LIMITS) {
+        args.limits = f->command[i].limits;
+    } else if (id == COMMAND_SUGGEST) {
+        args.suggest.exhausted = f->command[i].exhausted;
+        if (f->command[i].suggest)
+            snprintf(args.suggest.settings, sizeof(args.suggest.settings), "%s",
+                     f->command[i].suggest);
+    } else {
+        args.fork = f->command[i].fork;
+        args.fork.branch = target(s, i);
+    }
     s->out->answer[i] = ERR_BUSY;
-    fork.branch = target(s, i);
     give(s, &e);
     REQUIRE(s,
             s->crashing || s->out->answer[i] != ERR_BUSY ||
@@ -1017,7 +1022,8 @@ static void send_outside(struct sim *s)
 {
     struct tuner_event e = {.kind = TUNER_EVENT_COMMAND,
                             .command = COMMAND_SUGGEST,
-                            .suggest = &s->outside.last,
+                            .args = &s->outside.last,
+                            .key = s->outside.key,
                             .ticket = OUTSIDE_TICKET};
 
     s->outside.unsure = false;
@@ -1026,7 +1032,8 @@ static void send_outside(struct sim *s)
 
 static void suggest_next_rate(struct sim *s, uint32_t search, uint32_t made)
 {
-    struct tuner_suggest suggest = {.single = true};
+    union command_args last = {.suggest = {.single = true}};
+    struct command_suggest *suggest = &last.suggest;
     struct rng dice;
 
     if (s->outside.search != search || s->outside.made != made)
@@ -1035,16 +1042,16 @@ static void suggest_next_rate(struct sim *s, uint32_t search, uint32_t made)
     s->outside.made = made;
     rng_init(&dice, rng_mix(s->seed,
                             search * 1000000 + made * 1000 + s->outside.tries));
-    snprintf(suggest.key, sizeof(suggest.key), "%u-%u-%u", search, made,
+    snprintf(s->outside.key, sizeof(s->outside.key), "%u-%u-%u", search, made,
              s->outside.tries++);
     if (made >= s->f->outside.trials)
-        suggest.exhausted = true;
+        suggest->exhausted = true;
     else
-        snprintf(suggest.settings, sizeof(suggest.settings),
+        snprintf(suggest->settings, sizeof(suggest->settings),
                  "[{\"learning_rate\": %.17g}]",
                  s->f->outside.rate > 0 ? s->f->outside.rate
                                         : pow(10, -5 * rng_uniform(&dice)));
-    s->outside.last = suggest;
+    s->outside.last = last;
     send_outside(s);
 }
 
@@ -1306,7 +1313,7 @@ static void crash(struct sim *s)
     }
     s->out->finish.status = RUN_WAITING;
     s->last_op = s->cut = 0;
-    s->outside.unsure = s->outside.last.key[0];
+    s->outside.unsure = s->outside.key[0];
     s->next_clock = h->clock;
     if (h->slices) {
         const struct record_slice_scheduled *last = &h->slice[h->slices - 1].s;

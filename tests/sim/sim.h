@@ -67,8 +67,8 @@ struct sim_family {
     struct {
         double at_s; /* 0: never */
         enum command_id command;
-        struct tuner_limits limits; /* of LIMITS */
-        struct tuner_fork fork;     /* of FORK, PROMOTE, FREE; its branch: */
+        struct command_limits limits; /* of LIMITS */
+        struct command_fork fork;     /* of FORK, PROMOTE, FREE; its branch: */
         enum sim_target {
             SIM_GIVEN,
             SIM_TIP,    /* what is trained, else 0 */

@@ -460,7 +460,7 @@ static void resume_of_an_interrupted_run(void **state)
  * over does not count, and one that lasts is ended by who resumes the run. */
 static void resume_keeps_what_the_user_asked_for(void **state)
 {
-    static const struct tuner_limits limits = {
+    static const struct command_limits limits = {
         LIMIT_MAX_EPOCHS | LIMIT_MAX_TIME | LIMIT_TARGET_METRIC,
         {.max_epochs = 6, .max_time_s = 1000, .target_metric = NAN}};
 

@@ -364,7 +364,7 @@ static void sim_paused_time_does_not_count(void **state)
 static void sim_limits_change_while_it_runs(void **state)
 {
     static const struct {
-        struct tuner_limits limits;
+        struct command_limits limits;
         const char *reason;
     } rows[] = {
         {{LIMIT_MAX_EPOCHS, {.max_epochs = 1}}, "max_epochs"},

@@ -235,7 +235,7 @@ static void suggestions_are_refused_with_a_reason(void **state)
     struct told_run o;
 
     (void)state;
-    for (int i = 0; i < TUNER_SUGGESTIONS_MAX; i++)
+    for (int i = 0; i < COMMAND_SUGGESTIONS_MAX; i++)
         snprintf(many + strlen(many), 32, "%s{\"learning_rate\": 0.1%02d}",
                  i ? ", " : "", i);
     strcat(many, "]");

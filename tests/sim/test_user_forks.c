@@ -113,7 +113,7 @@ static void ask_fork(struct sim_family *f, unsigned i, double at_s,
     ask(f, i, at_s, COMMAND_FORK, SIM_TIP);
     f->command[i].fork.clocks = clocks;
     f->command[i].fork.epochs = epochs;
-    snprintf(f->command[i].fork.setting, TUNER_SETTING_MAX,
+    snprintf(f->command[i].fork.setting, COMMAND_SETTING_MAX,
              "{\"learning_rate\": %g}", USER_RATE);
 }
 
@@ -308,7 +308,7 @@ static void user_forks_commands_are_refused_with_a_reason(void **state)
     f.max_epochs = 100;
     f.plateau_epochs = 100;
     ask_fork(&f, 0, 1, 0, 1);
-    snprintf(f.command[0].fork.setting, TUNER_SETTING_MAX,
+    snprintf(f.command[0].fork.setting, COMMAND_SETTING_MAX,
              "{\"learning_rate\": 7}");
     ask_fork(&f, 1, 1.1, 0, 1);
     f.command[1].of = SIM_USER; /* there is none */
@@ -374,7 +374,7 @@ static void user_forks_diverged_fork_is_freed(void **state)
 
         f.cliff = 3;
         ask_fork(&f, 0, 0.1 + 0.01 * seed, 0, 5);
-        snprintf(f.command[0].fork.setting, TUNER_SETTING_MAX,
+        snprintf(f.command[0].fork.setting, COMMAND_SETTING_MAX,
                  "{\"learning_rate\": 1}");
         run(&f, seed, &o);
         freed += by_hand(&o.h, 0) &&

@@ -84,7 +84,7 @@ static const struct table_info *find_table(const struct board *c,
     return NULL;
 }
 
-static bool fits(const struct table_info *t, const struct tuner_rows *want)
+static bool fits(const struct table_info *t, const struct command_rows *want)
 {
     return t && t->access != TABLE_LOCAL && want->count >= 1 &&
            want->first < t->rows && want->count <= t->rows - want->first &&
@@ -93,7 +93,7 @@ static bool fits(const struct table_info *t, const struct tuner_rows *want)
 }
 
 /* Whoever asks has seen the tables, by the journal: they are the same. */
-static bool refuse_rows(struct board *c, const struct tuner_rows *want)
+static bool refuse_rows(struct board *c, const struct command_rows *want)
 {
     const struct table_info *t = find_table(c, want->table);
 
@@ -153,7 +153,7 @@ static struct rows_asked *free_place(struct board *c)
 }
 
 /* The branch and a place; false: it was answered. */
-static bool take_in(struct board *c, const struct tuner_rows *want,
+static bool take_in(struct board *c, const struct command_rows *want,
                     const struct branch **b, struct rows_asked **a)
 {
     bool named = want->branch != BRANCH_NONE;
@@ -168,7 +168,7 @@ static bool take_in(struct board *c, const struct tuner_rows *want,
 }
 
 static void ask(struct board *c, const struct branch *b,
-                const struct tuner_rows *want, json_t *increment,
+                const struct command_rows *want, json_t *increment,
                 struct rows_asked *a)
 {
     struct msg *m = operations_send(c, MSG_ROWS, b->id);
@@ -197,19 +197,19 @@ static void ask(struct board *c, const struct branch *b,
     memcpy(a->table, want->table, sizeof(a->table));
 }
 
-void rows_read(struct board *c, const struct tuner_rows *want)
+void rows_read(struct board *c, const struct command_rows *want)
 {
     struct rows_asked *a;
     const struct branch *b;
 
     assert(!want->add &&
-           (uint64_t)want->count * want->values <= TUNER_VALUES_MAX);
+           (uint64_t)want->count * want->values <= COMMAND_VALUES_MAX);
     if (take_in(c, want, &b, &a))
         ask(c, b, want, NULL, a);
 }
 
 /* [[values]]; NULL: out of memory. */
-static json_t *increment_of(const struct tuner_rows *want)
+static json_t *increment_of(const struct command_rows *want)
 {
     json_t *rows = json_array(), *row = json_array();
     int failed = json_array_append_new(rows, row);
@@ -231,13 +231,13 @@ static double norm_of(const double x[], uint32_t n)
     return sqrt(sum);
 }
 
-void rows_add(struct board *c, const struct tuner_rows *want)
+void rows_add(struct board *c, const struct command_rows *want)
 {
     struct rows_asked *a;
     const struct branch *b;
     json_t *increment;
 
-    assert(want->add && want->count == 1 && want->values <= TUNER_VALUES_MAX);
+    assert(want->add && want->count == 1 && want->values <= COMMAND_VALUES_MAX);
     if (!take_in(c, want, &b, &a))
         return;
     increment = increment_of(want);

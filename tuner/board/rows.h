@@ -29,8 +29,8 @@ void rows_tables(struct board *c, json_t *tables);
 
 /* Commands; answered at once where they cannot be, else when the training
  * system has. */
-void rows_read(struct board *c, const struct tuner_rows *want);
-void rows_add(struct board *c, const struct tuner_rows *want);
+void rows_read(struct board *c, const struct command_rows *want);
+void rows_add(struct board *c, const struct command_rows *want);
 
 /* The training system has answered. */
 void rows_done(struct board *c, op_id op, const json_t *data);

@@ -206,7 +206,7 @@ static bool describe(const struct limit *l, char *text, size_t size)
     return true;
 }
 
-static void take_limits(struct board *c, const struct tuner_limits *patch)
+static void take_limits(struct board *c, const struct command_limits *patch)
 {
     const struct record_limits is = board_limits(c);
     struct record_limits to = is;
@@ -295,6 +295,7 @@ void steering_take(struct board *c, const struct tuner_event *event)
     enum command_id command = event->command;
 
     assert(event->kind == TUNER_EVENT_COMMAND);
+    assert(event->args || !command_of(command)->args);
     if (board_ends(c)) {
         bool same = command == COMMAND_STOP || command == COMMAND_INTERRUPT;
 
@@ -322,25 +323,25 @@ void steering_take(struct board *c, const struct tuner_event *event)
         take_snapshot(c);
         return;
     case COMMAND_LIMITS:
-        take_limits(c, event->limits);
+        take_limits(c, &event->args->limits);
         return;
     case COMMAND_FORK:
-        user_forks_fork(c, event->fork);
+        user_forks_fork(c, &event->args->fork);
         return;
     case COMMAND_PROMOTE:
-        user_forks_promote(c, event->fork->branch);
+        user_forks_promote(c, event->args->fork.branch);
         return;
     case COMMAND_FREE:
-        user_forks_free(c, event->fork->branch);
+        user_forks_free(c, event->args->fork.branch);
         return;
     case COMMAND_SUGGEST:
-        suggest_take(c, event->suggest);
+        suggest_take(c, &event->args->suggest, event->key);
         return;
     case COMMAND_READ:
-        rows_read(c, event->rows);
+        rows_read(c, &event->args->rows);
         return;
     case COMMAND_ADD:
-        rows_add(c, event->rows);
+        rows_add(c, &event->args->rows);
         return;
     case COMMAND_SUBMIT: /* the service's */
     case COMMAND_VALIDATE:

@@ -331,7 +331,7 @@ static const struct suggest_request *known_request(const struct suggest *s,
     return NULL;
 }
 
-static bool refuse(struct board *c, const struct tuner_suggest *want)
+static bool refuse(struct board *c, const struct command_suggest *want)
 {
     const struct suggest *s = c->suggest;
     const char *why = never(c);
@@ -363,7 +363,7 @@ static void setting_in_use(const struct board *c, struct setting *out)
 
 /* Suggestions that came at once. */
 struct batch {
-    struct suggestion item[TUNER_SUGGESTIONS_MAX];
+    struct suggestion item[COMMAND_SUGGESTIONS_MAX];
     size_t n;
 };
 
@@ -373,7 +373,7 @@ static void batch_deinit(struct batch *b)
         json_decref(b->item[i].json);
 }
 
-static enum err read_batch(struct board *c, const struct tuner_suggest *want,
+static enum err read_batch(struct board *c, const struct command_suggest *want,
                            const json_t *settings, struct batch *out,
                            struct problems *problems)
 {
@@ -441,7 +441,7 @@ static void decide(struct board *c, const struct batch *b)
     }
 }
 
-static void say_exhausted(struct board *c, const struct tuner_suggest *want)
+static void say_exhausted(struct board *c, const struct command_suggest *want)
 {
     enum asking now = want->exhausted ? ASKING_EXHAUSTED : ASKING_OPEN;
 
@@ -456,8 +456,8 @@ static void say_exhausted(struct board *c, const struct tuner_suggest *want)
 }
 
 /* Takes the batch over. */
-static void accept(struct board *c, const struct tuner_suggest *want,
-                   struct batch *b)
+static void accept(struct board *c, const struct command_suggest *want,
+                   const char *key, struct batch *b)
 {
     struct suggest *s = c->suggest;
     bool late = b->n == 0 && s->closed;
@@ -467,11 +467,11 @@ static void accept(struct board *c, const struct tuner_suggest *want,
     uint32_t first = s->last + 1;
 
     for (size_t i = 0; i < b->n; i++) {
-        journal(c, &b->item[i], SUGGESTION_WAITING, 0, "", want->key);
+        journal(c, &b->item[i], SUGGESTION_WAITING, 0, "", key);
         put(s, b->item[i].number, &b->item[i].setting, b->item[i].json);
     }
     s->last += (uint32_t)b->n;
-    remember(s, want->key, first, (uint32_t)b->n);
+    remember(s, key, first, (uint32_t)b->n);
     decide(c, b);
     if (!late)
         say_exhausted(c, want);
@@ -490,8 +490,8 @@ static void accept(struct board *c, const struct tuner_suggest *want,
     b->n = 0;
 }
 
-static void take(struct board *c, const struct tuner_suggest *want,
-                 const json_t *settings)
+static void take(struct board *c, const struct command_suggest *want,
+                 const char *key, const json_t *settings)
 {
     const struct suggest *s = c->suggest;
     struct problems problems = {0};
@@ -499,7 +499,7 @@ static void take(struct board *c, const struct tuner_suggest *want,
     size_t n = json_array_size(settings);
     enum err err;
 
-    assert(n <= TUNER_SUGGESTIONS_MAX);
+    assert(n <= COMMAND_SUGGESTIONS_MAX);
     err = read_batch(c, want, settings, &batch, &problems);
     if (err == ERR_INVAL)
         user_setting_refuse(c, &problems);
@@ -515,18 +515,21 @@ static void take(struct board *c, const struct tuner_suggest *want,
                      "the run has had %u suggestions: it takes no more",
                      s->last);
     else
-        accept(c, want, &batch);
+        accept(c, want, key, &batch);
     batch_deinit(&batch);
     problems_deinit(&problems);
 }
 
-void suggest_take(struct board *c, const struct tuner_suggest *want)
+void suggest_take(struct board *c, const struct command_suggest *want,
+                  const char *key)
 {
-    const struct suggest_request *again = known_request(c->suggest, want->key);
+    const struct suggest_request *again;
     json_t *settings = NULL;
     char text[96];
 
     assert(want->settings[0] || want->exhausted);
+    key = key ? key : "";
+    again = known_request(c->suggest, key);
     if (again) {
         numbers_text(again->first, again->n, text, sizeof(text));
         strcat(text, " of this request were accepted before");
@@ -539,7 +542,7 @@ void suggest_take(struct board *c, const struct tuner_suggest *want)
                                        &settings, NULL, NULL) != ERR_OK)
         answers_give(c, ERR_NOMEM, false, "out of memory; try again");
     else
-        take(c, want, settings);
+        take(c, want, key, settings);
     json_decref(settings);
 }
 

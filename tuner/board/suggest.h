@@ -39,8 +39,10 @@ struct suggestion {
 enum err suggest_init(struct board *c);
 void suggest_deinit(struct board *c);
 
-/* The command; answered at once. */
-void suggest_take(struct board *c, const struct tuner_suggest *want);
+/* The command; answered at once. @key: again with this, the same answer; NULL,
+ * or "": none. */
+void suggest_take(struct board *c, const struct command_suggest *want,
+                  const char *key);
 
 /* Once an event, when the strategy may go on: what waited before a resume is
  * there again; a run that searches nothing says so. */

@@ -50,11 +50,7 @@ enum {
                               * cost the slowest trial */
     TUNER_TRIALS_MAX = 16384, /* a search */
     TUNER_RETURNS_MAX = 3,    /* from divergence while training, then failed */
-    TUNER_SETTING_MAX = 4096, /* of a fork by hand, as JSON */
-    TUNER_SUGGEST_MAX = 8192, /* of settings suggested at once, the same */
-    TUNER_SUGGESTIONS_MAX = 16, /* of them */
-    TUNER_FAULTS_MAX = 16,      /* of a setting, that are told at once */
-    TUNER_VALUES_MAX = 16384    /* of rows, a command */
+    TUNER_FAULTS_MAX = 16     /* of a setting, that are told at once */
 };
 
 /* Trials that cannot win: run all the same; found and told of, but run all the
@@ -122,55 +118,6 @@ struct tuner_options {
  * (tuner/board/steering.h). An interrupted run is resumed by a tuner with
  * `resume`. */
 
-/* Bits of tuner_limits. */
-enum {
-    LIMIT_TARGET_LOSS = 1,
-    LIMIT_TARGET_METRIC = 2,
-    LIMIT_MAX_TIME = 4,
-    LIMIT_PLATEAU_EPOCHS = 8,
-    LIMIT_MAX_EPOCHS = 16
-};
-
-/* New limits: those of @set; epochs >= 1, time > 0. */
-struct tuner_limits {
-    unsigned set;
-    struct record_limits to;
-};
-
-/* Arguments of FORK, PROMOTE and FREE. */
-struct tuner_fork {
-    branch_id branch; /* the parent; the one to promote or free */
-    /* FORK: how far it is to run, to the end of so many epochs or for so
-     * many clocks; one of them is 0. */
-    uint32_t epochs;
-    uint64_t clocks;
-    /* JSON object of the tunables in which it differs from its parent; "": in
-     * none. */
-    char setting[TUNER_SETTING_MAX];
-};
-
-/* Arguments of SUGGEST. */
-struct tuner_suggest {
-    bool exhausted; /* nothing follows these: of searchers that have no settings
-                     * of their own */
-    bool single;    /* it was one, at /setting, not a list at /settings */
-    char settings[TUNER_SUGGEST_MAX]; /* JSON array of up to
-                                       * TUNER_SUGGESTIONS_MAX objects */
-    char key[COMMAND_KEY_MAX +
-             1]; /* again with this: the same answer; "" none */
-};
-
-/* Arguments of READ and ADD: rows of a shared or exclusive table. */
-struct tuner_rows {
-    branch_id branch; /* BRANCH_NONE: what the run trains */
-    char table[TABLE_INFO_NAME_MAX + 1];
-    uint64_t first;
-    uint32_t count;        /* rows; 1 to add */
-    uint32_t from, values; /* of each that are read, at most
-                            * TUNER_VALUES_MAX in all; to add: 0 and all */
-    const double *add;     /* ADD: [values]; borrowed */
-};
-
 /* MESSAGE: what the training system sent: ready (once, first), forked, done,
  * failed, report, beat (only recorded). The message is borrowed for the call.
  * LOST: the training system is gone. */
@@ -191,10 +138,9 @@ struct tuner_event {
         const char *reason; /* LOST: a sentence */
         struct {
             enum command_id command;
-            const struct tuner_limits *limits; /* LIMITS; borrowed */
-            const struct tuner_fork *fork; /* FORK, PROMOTE, FREE; borrowed */
-            const struct tuner_suggest *suggest; /* SUGGEST; borrowed */
-            const struct tuner_rows *rows;       /* READ, ADD; borrowed */
+            const union command_args *args; /* NULL: it has none; borrowed */
+            const char *key; /* again with this: the same answer; NULL, or
+                              * "": none; borrowed */
             uint64_t ticket; /* comes back with the answer */
         };
     };

@@ -193,7 +193,7 @@ static void decide_fork(struct board *c, const struct user_fork *f)
 
 static void fork_with(struct board *c, struct user_fork *f,
                       const struct branch *parent,
-                      const struct tuner_fork *want, const json_t *given)
+                      const struct command_fork *want, const json_t *given)
 {
     struct problems problems = {0};
     struct setting setting;
@@ -220,7 +220,7 @@ static void fork_with(struct board *c, struct user_fork *f,
     problems_deinit(&problems);
 }
 
-void user_forks_fork(struct board *c, const struct tuner_fork *want)
+void user_forks_fork(struct board *c, const struct command_fork *want)
 {
     const struct branch *parent = board_branch(c, want->branch);
     struct user_fork *f;

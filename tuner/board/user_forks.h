@@ -28,7 +28,7 @@ void user_forks_deinit(struct board *c);
 
 /* Commands; each is answered, FORK by a later event where the training system
  * is to answer first. */
-void user_forks_fork(struct board *c, const struct tuner_fork *want);
+void user_forks_fork(struct board *c, const struct command_fork *want);
 void user_forks_promote(struct board *c, branch_id branch);
 void user_forks_free(struct board *c, branch_id branch);
 

@@ -383,11 +383,8 @@ static void take_commands(struct loop *l)
             log_event(LOG_INFO, "command", "name=%s",
                       command_of(request.command)->name);
         event.command = request.command;
-        event.limits = &request.limits;
-        event.fork = &request.fork;
-        memcpy(request.suggest.key, request.key, sizeof(request.key));
-        event.suggest = &request.suggest;
-        event.rows = &request.rows;
+        event.args = &request.args;
+        event.key = request.key;
         if (l->crew.keeper.lost)
             refuse_command(l, event.ticket);
         else

@@ -1,5 +1,6 @@
 #include "tuner/shell/mailbox_io.h"
 
+#include "base/json/fields_digest.h"
 #include "base/mem.h"
 
 #include <assert.h>
@@ -12,60 +13,16 @@ struct mailbox {
 
 void mailbox_request_deinit(struct mailbox_request *r)
 {
-    mem_free(r->add);
-    r->add = NULL;
-    r->rows.add = NULL;
+    command_args_deinit(r->command, &r->args);
 }
 
 /* ---- what the box is told ------------------------------------------------ */
 
-static bool same_number(double a, double b)
-{
-    return a == b || (a != a && b != b);
-}
-
-static bool same_rows(const struct mailbox_request *a,
-                      const struct mailbox_request *b)
-{
-    return a->rows.branch == b->rows.branch && a->rows.first == b->rows.first &&
-           a->rows.count == b->rows.count && a->rows.from == b->rows.from &&
-           a->rows.values == b->rows.values && a->add_hash == b->add_hash &&
-           strcmp(a->rows.table, b->rows.table) == 0;
-}
-
-/* Enough to tell a repetition from a mistake. */
-static uint64_t hash_of(const double x[], size_t n)
-{
-    uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a, of words */
-
-    for (size_t i = 0; i < n; i++) {
-        uint64_t word;
-
-        memcpy(&word, &x[i], sizeof(word));
-        hash = (hash ^ word) * UINT64_C(1099511628211);
-        hash ^= hash >> 29;
-    }
-    return hash;
-}
-
 static bool same_request(const void *one, const void *other)
 {
     const struct mailbox_request *a = one, *b = other;
-    const struct record_limits *x = &a->limits.to, *y = &b->limits.to;
 
-    return a->command == b->command && a->limits.set == b->limits.set &&
-           a->fork.branch == b->fork.branch &&
-           a->fork.epochs == b->fork.epochs &&
-           a->fork.clocks == b->fork.clocks &&
-           strcmp(a->fork.setting, b->fork.setting) == 0 &&
-           a->suggest.exhausted == b->suggest.exhausted &&
-           a->suggest.single == b->suggest.single &&
-           strcmp(a->suggest.settings, b->suggest.settings) == 0 &&
-           same_rows(a, b) && same_number(x->target_loss, y->target_loss) &&
-           same_number(x->target_metric, y->target_metric) &&
-           same_number(x->max_time_s, y->max_time_s) &&
-           x->plateau_epochs == y->plateau_epochs &&
-           x->max_epochs == y->max_epochs;
+    return a->command == b->command && a->digest == b->digest;
 }
 
 static void release_request(void *request)
@@ -144,15 +101,14 @@ void mailbox_free(struct mailbox *m)
 enum err mailbox_post(struct mailbox *m, struct mailbox_request *r, int wake_fd,
                       mailbox_ticket *out)
 {
+    const struct json_field *args = command_of(r->command)->args;
     enum err err;
 
-    assert(!r->add == (r->command != COMMAND_ADD));
-    r->rows.add = r->add;
-    r->add_hash = r->add ? hash_of(r->add, r->rows.values) : 0;
+    assert(r->command != COMMAND_ADD || r->args.rows.add);
+    r->digest = args && *r->key ? fields_digest(args, &r->args) : 0;
     err = box_post(m->box, r->command, r->key, r, wake_fd, out);
-    if (!err)
-        r->add = NULL;
-    r->rows.add = NULL;
+    if (!err && args)
+        fields_disown(args, &r->args);
     return err;
 }
 

@@ -22,12 +22,8 @@ struct mailbox;
 
 struct mailbox_request {
     enum command_id command;
-    struct tuner_limits limits;    /* of LIMITS; else zero */
-    struct tuner_fork fork;        /* of FORK, PROMOTE, FREE; else zero */
-    struct tuner_suggest suggest;  /* of SUGGEST; else zero */
-    struct tuner_rows rows;        /* of READ, ADD; else zero. Its `add`: */
-    double *add;                   /* owned: [rows.values] of ADD, else NULL */
-    uint64_t add_hash;             /* the mailbox's */
+    union command_args args;
+    uint64_t digest;               /* of them, where there is a key */
     char key[COMMAND_KEY_MAX + 1]; /* "" none */
 };
 
@@ -43,7 +39,8 @@ void mailbox_free(struct mailbox *m);
 
 /* ---- who asks ------------------------------------------------------------ */
 
-/* Posts @r (what it owns is transferred on success), as box_post. */
+/* Posts @r (what it owns is transferred on success; the rest stays), as
+ * box_post. */
 enum err mailbox_post(struct mailbox *m, struct mailbox_request *r, int wake_fd,
                       mailbox_ticket *out);
 

@@ -389,10 +389,10 @@ static void commands_reach_branches(void **state)
                           &r));
     assert_true(mailbox_take(w->mailbox, &q, &ticket));
     assert_int_equal(q.command, COMMAND_FORK);
-    assert_int_equal(q.fork.branch, 17);
-    assert_int_equal(q.fork.clocks, 90);
-    assert_int_equal(q.fork.epochs, 0);
-    assert_string_equal(q.fork.setting, "{\"learning_rate\":0.5}");
+    assert_int_equal(q.args.fork.branch, 17);
+    assert_int_equal(q.args.fork.clocks, 90);
+    assert_int_equal(q.args.fork.epochs, 0);
+    assert_string_equal(q.args.fork.setting, "{\"learning_rate\":0.5}");
     mailbox_answer(w->mailbox, ticket, &made);
     json = collect(202);
     assert_int_equal(json_integer_value(json_object_get(json, "branch")), 31);
@@ -400,19 +400,19 @@ static void commands_reach_branches(void **state)
     assert_true(send_body(w, "POST", RUN "/branches/0:fork", "", &r));
     q = carry_out(w, ERR_OK, true);
     json_decref(collect(202));
-    assert_int_equal(q.fork.branch, 0);
-    assert_int_equal(q.fork.epochs, 1);
-    assert_string_equal(q.fork.setting, "");
+    assert_int_equal(q.args.fork.branch, 0);
+    assert_int_equal(q.args.fork.epochs, 1);
+    assert_string_equal(q.args.fork.setting, "");
     assert_true(send_body(w, "POST", RUN "/branches/4:promote", "{}", &r));
     q = carry_out(w, ERR_OK, true);
     json_decref(collect(202));
     assert_int_equal(q.command, COMMAND_PROMOTE);
-    assert_int_equal(q.fork.branch, 4);
+    assert_int_equal(q.args.fork.branch, 4);
     assert_true(send_body(w, "POST", RUN "/branches/5:free", "", &r));
     q = carry_out(w, ERR_OK, true);
     json_decref(collect(202));
     assert_int_equal(q.command, COMMAND_FREE);
-    assert_int_equal(q.fork.branch, 5);
+    assert_int_equal(q.args.fork.branch, 5);
 }
 
 /* Requests wrong in form are refused before they get there, with every fault;
@@ -421,7 +421,7 @@ static void commands_to_branches_are_checked(void **state)
 {
     struct world *w = *state;
     struct tuner_answer wrong = {.err = ERR_INVAL, .faults = 1};
-    static char large[TUNER_SETTING_MAX + 64];
+    static char large[COMMAND_SETTING_MAX + 64];
     struct mailbox_request q;
     struct response r = {0};
     mailbox_ticket ticket;
@@ -474,9 +474,9 @@ static void commands_suggest_settings(void **state)
                           &r));
     assert_true(mailbox_take(w->mailbox, &q, &ticket));
     assert_int_equal(q.command, COMMAND_SUGGEST);
-    assert_true(q.suggest.exhausted);
-    assert_false(q.suggest.single);
-    assert_string_equal(q.suggest.settings, "[{\"momentum\":0.5},{}]");
+    assert_true(q.args.suggest.exhausted);
+    assert_false(q.args.suggest.single);
+    assert_string_equal(q.args.suggest.settings, "[{\"momentum\":0.5},{}]");
     mailbox_answer(w->mailbox, ticket, &taken);
     json = collect(202);
     assert_int_equal(json_integer_value(json_at(json, "/suggestions/0")), 7);
@@ -488,9 +488,9 @@ static void commands_suggest_settings(void **state)
     json = collect(202);
     assert_int_equal(json_array_size(json_object_get(json, "suggestions")), 0);
     json_decref(json);
-    assert_true(q.suggest.single);
-    assert_false(q.suggest.exhausted);
-    assert_string_equal(q.suggest.settings, "[{\"momentum\":0.5}]");
+    assert_true(q.args.suggest.single);
+    assert_false(q.args.suggest.exhausted);
+    assert_string_equal(q.args.suggest.settings, "[{\"momentum\":0.5}]");
     assert_true(send_body(w, "POST", RUN "/trials:suggest",
                           "{\"exhausted\": true}", &r));
     q = carry_out(w, ERR_EXHAUSTED, false);
@@ -498,7 +498,7 @@ static void commands_suggest_settings(void **state)
     assert_string_equal(json_string_value(json_object_get(json, "code")),
                         "search_over");
     json_decref(json);
-    assert_string_equal(q.suggest.settings, "");
+    assert_string_equal(q.args.suggest.settings, "");
 }
 
 /* Requests wrong in form are refused before they get to the run, with every
@@ -506,7 +506,7 @@ static void commands_suggest_settings(void **state)
 static void commands_check_suggestions(void **state)
 {
     struct world *w = *state;
-    static char large[TUNER_SUGGEST_MAX + 64];
+    static char large[COMMAND_SUGGEST_MAX + 64];
 
     expect_refusal(w, "POST", RUN "/trials:suggest", "", 422, " ");
     expect_refusal(w, "POST", RUN "/trials:suggest", "[{}]", 422, " ");
@@ -523,7 +523,7 @@ static void commands_check_suggestions(void **state)
     expect_refusal(w, "POST", RUN "/trials:suggest",
                    "{\"settings\": [{}], \"setting\": {}}", 422, "/settings ");
     snprintf(large, sizeof(large), "{\"setting\": {\"a\": \"%0*d\"}}",
-             TUNER_SUGGEST_MAX, 1);
+             COMMAND_SUGGEST_MAX, 1);
     expect_refusal(w, "POST", RUN "/trials:suggest", large, 422, "/setting ");
 }
 
@@ -542,18 +542,18 @@ static void commands_set_limits(void **state)
     q = carry_out(w, ERR_OK, true);
     json_decref(collect(200));
     assert_int_equal(q.command, COMMAND_LIMITS);
-    assert_int_equal(q.limits.set, 31);
-    assert_true(q.limits.to.max_time_s == 600);
-    assert_true(isnan(q.limits.to.target_loss));
-    assert_true(q.limits.to.target_metric == 0.9);
-    assert_int_equal(q.limits.to.max_epochs, 7);
-    assert_int_equal(q.limits.to.plateau_epochs, 2);
+    assert_int_equal(q.args.limits.set, 31);
+    assert_true(q.args.limits.to.max_time_s == 600);
+    assert_true(isnan(q.args.limits.to.target_loss));
+    assert_true(q.args.limits.to.target_metric == 0.9);
+    assert_int_equal(q.args.limits.to.max_epochs, 7);
+    assert_int_equal(q.args.limits.to.plateau_epochs, 2);
     assert_true(
         send_body(w, "PATCH", RUN, "{\"stop\": {\"max_time\": null}}", &r));
     q = carry_out(w, ERR_OK, true);
     json_decref(collect(200));
-    assert_int_equal(q.limits.set, LIMIT_MAX_TIME);
-    assert_true(isinf(q.limits.to.max_time_s));
+    assert_int_equal(q.args.limits.set, LIMIT_MAX_TIME);
+    assert_true(isinf(q.args.limits.to.max_time_s));
 }
 
 /* Refusals of the run have codes of their own. */

@@ -173,12 +173,12 @@ static void rows_are_asked_of_the_run(void **state)
         w, "GET", "/api/v1/tables/0/rows/7?count=2&offset=1&branch=4", "", &r));
     q = take(w, &ticket);
     assert_int_equal(q.command, COMMAND_READ);
-    assert_string_equal(q.rows.table, "weights");
-    assert_int_equal(q.rows.branch, 4);
-    assert_int_equal(q.rows.first, 7);
-    assert_int_equal(q.rows.count, 2);
-    assert_int_equal(q.rows.from, 1);
-    assert_int_equal(q.rows.values, 2);
+    assert_string_equal(q.args.rows.table, "weights");
+    assert_int_equal(q.args.rows.branch, 4);
+    assert_int_equal(q.args.rows.first, 7);
+    assert_int_equal(q.args.rows.count, 2);
+    assert_int_equal(q.args.rows.from, 1);
+    assert_int_equal(q.args.rows.values, 2);
     a.value = mem_calloc(4, sizeof(double));
     a.value[0] = 0.5;
     a.value[1] = NAN;
@@ -210,16 +210,16 @@ static void rows_parts_are_cut_to_what_there_is(void **state)
 
     assert_true(send(w, "GET", ROWS "8?count=1024&values=16384", "", &r));
     q = take(w, &ticket);
-    assert_int_equal(q.rows.count, 2);
-    assert_int_equal(q.rows.values, 3);
-    assert_int_equal(q.rows.branch, BRANCH_NONE);
+    assert_int_equal(q.args.rows.count, 2);
+    assert_int_equal(q.args.rows.values, 3);
+    assert_int_equal(q.args.rows.branch, BRANCH_NONE);
     mailbox_answer(w->mailbox, ticket, &a);
     json = collect(w, 409);
     is_text(json, "/code", "not_yet");
     json_decref(json);
     assert_true(send(w, "GET", "/api/v1/tables/1/rows/4", "", &r));
     q = take(w, &ticket);
-    assert_string_equal(q.rows.table, "1");
+    assert_string_equal(q.args.rows.table, "1");
     a.err = ERR_PROTO;
     mailbox_answer(w->mailbox, ticket, &a);
     json = collect(w, 502);
@@ -228,8 +228,8 @@ static void rows_parts_are_cut_to_what_there_is(void **state)
     assert_true(send(
         w, "GET", "/api/v1/tables/wide/rows/1?offset=19999&run=run-1", "", &r));
     q = take(w, &ticket);
-    assert_int_equal(q.rows.from, 19999);
-    assert_int_equal(q.rows.values, 1);
+    assert_int_equal(q.args.rows.from, 19999);
+    assert_int_equal(q.args.rows.values, 1);
     mailbox_answer(w->mailbox, ticket, &a);
     json_decref(collect(w, 502));
 }
@@ -334,11 +334,11 @@ static void rows_increments_reach_the_run(void **state)
                      &r));
     q = take(w, &ticket);
     assert_int_equal(q.command, COMMAND_ADD);
-    assert_int_equal(q.rows.branch, 9);
-    assert_int_equal(q.rows.first, 2);
-    assert_int_equal(q.rows.values, 3);
-    assert_true(q.rows.add[0] == 0 && q.rows.add[1] == 0.5 &&
-                q.rows.add[2] == -1);
+    assert_int_equal(q.args.rows.branch, 9);
+    assert_int_equal(q.args.rows.first, 2);
+    assert_int_equal(q.args.rows.values, 3);
+    assert_true(q.args.rows.add[0] == 0 && q.args.rows.add[1] == 0.5 &&
+                q.args.rows.add[2] == -1);
     mailbox_request_deinit(&q);
     mailbox_answer(w->mailbox, ticket, &a);
     json = collect(w, 200);

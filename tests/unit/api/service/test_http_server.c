@@ -670,7 +670,7 @@ static void *steer(void *arg)
         assert_int_equal(poll(&p, 1, 60000), 1);
         assert_true(mailbox_take(s->w->mailbox, &request, &ticket));
         if (request.command == COMMAND_LIMITS)
-            a.limits.max_epochs = request.limits.to.max_epochs;
+            a.limits.max_epochs = request.args.limits.to.max_epochs;
         mailbox_answer(s->w->mailbox, ticket, &a);
     }
     return NULL;

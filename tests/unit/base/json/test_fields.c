@@ -24,7 +24,7 @@ struct thing {
     uint64_t count;
     int64_t pid;
     double seconds, real;
-    char text[9], reason[9];
+    char text[9], reason[9], json[13];
     char *string;
     enum colour colour;
     json_t *object, *array, *tree;
@@ -416,6 +416,58 @@ static void fields_copies_outlive_the_original(void **state)
     fields_deinit(trees, &own);
 }
 
+/* What was copied is the copy's: the original owns nothing any more. */
+static void fields_disowned_own_nothing(void **state)
+{
+    int64_t before = mem_outstanding();
+    struct thing t = thing_of(whole), copy = t;
+
+    (void)state;
+    fields_disown(fields, &t);
+    assert_null(t.string);
+    assert_null(t.object);
+    assert_null(t.column);
+    assert_int_equal(t.small, copy.small);
+    fields_deinit(fields, &t);
+    assert_non_null(copy.string);
+    fields_deinit(fields, &copy);
+    assert_int_equal(mem_outstanding(), before);
+}
+
+/* An object is held as text, if it has room. */
+static void fields_objects_are_held_as_text(void **state)
+{
+    static const struct json_field one[] = {
+        {FIELD_OF(thing, JSON, json), .optional = true}, {.name = NULL}};
+    static const struct {
+        const char *json, *text;
+    } cases[] = {
+        {"{\"json\": {}}", "{}"},
+        {"{\"json\": {\"a\": [1, 2]}}", "{\"a\":[1,2]}"},
+        {"{\"json\": {\"a\": [1, 25]}}", "{\"a\":[1,25]}"},
+        {"{\"json\": {\"a\": [1, 256]}}", NULL},
+        {"{\"json\": []}", NULL},
+        {"{\"json\": \"{}\"}", NULL},
+        {"{}", ""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        json_t *o = load(cases[i].json), *back = json_object();
+        struct thing t = {0};
+        enum err err = fields_get(o, one, &t, NULL, NULL);
+
+        assert_int_equal(err, cases[i].text ? ERR_OK : ERR_FORMAT);
+        if (!err) {
+            assert_string_equal(t.json, cases[i].text);
+            assert_int_equal(fields_put(back, one, &t), ERR_OK);
+            assert_true(json_equal(o, back));
+        }
+        json_decref(back);
+        json_decref(o);
+    }
+}
+
 /* Whichever allocation fails, writing, reading and copying say so and leave
  * nothing behind. */
 static void fields_each_allocation_may_fail(void **state)
@@ -470,6 +522,8 @@ int main(void)
         cmocka_unit_test(fields_out_of_bounds_are_not_written),
         cmocka_unit_test(fields_reason_becomes_utf8),
         cmocka_unit_test(fields_copies_outlive_the_original),
+        cmocka_unit_test(fields_disowned_own_nothing),
+        cmocka_unit_test(fields_objects_are_held_as_text),
         cmocka_unit_test(fields_each_allocation_may_fail),
     };
 

@@ -164,39 +164,40 @@ static void close_run(struct run *r)
 
 /* ---- what users ask ------------------------------------------------------ */
 
-static struct tuner_rows part(const char *table, uint64_t first, uint32_t count,
-                              uint32_t from, uint32_t values)
+static struct command_rows part(const char *table, uint64_t first,
+                                uint32_t count, uint32_t from, uint32_t values)
 {
-    struct tuner_rows rows = {.branch = BRANCH_NONE,
-                              .first = first,
-                              .count = count,
-                              .from = from,
-                              .values = values};
+    struct command_rows rows = {.branch = BRANCH_NONE,
+                                .first = first,
+                                .count = count,
+                                .from = from,
+                                .values = values};
 
     snprintf(rows.table, sizeof(rows.table), "%s", table);
     return rows;
 }
 
-static void read_rows(struct run *r, const struct tuner_rows *rows)
+static void read_rows(struct run *r, const struct command_rows *rows)
 {
+    union command_args args = {.rows = *rows};
     struct tuner_event e = {.kind = TUNER_EVENT_COMMAND,
                             .command = COMMAND_READ,
-                            .rows = rows,
+                            .args = &args,
                             .ticket = 7};
 
     step(r, &e);
 }
 
-static void add(struct run *r, branch_id branch, const double value[])
+static void add(struct run *r, branch_id branch, double value[])
 {
-    struct tuner_rows rows = part("weights", 4, 1, 0, WIDTH);
+    union command_args args = {.rows = part("weights", 4, 1, 0, WIDTH)};
     struct tuner_event e = {.kind = TUNER_EVENT_COMMAND,
                             .command = COMMAND_ADD,
-                            .rows = &rows,
+                            .args = &args,
                             .ticket = 8};
 
-    rows.branch = branch;
-    rows.add = value;
+    args.rows.branch = branch;
+    args.rows.add = value;
     step(r, &e);
 }
 
@@ -211,7 +212,7 @@ static void refused(const struct run *r, enum err err)
  * numbers. */
 static void rows_are_read_without_cutting(void **state)
 {
-    struct tuner_rows some = part("weights", 4, 2, 1, 2);
+    struct command_rows some = part("weights", 4, 2, 1, 2);
     struct run r;
 
     (void)state;
@@ -242,7 +243,7 @@ static void rows_are_read_without_cutting(void **state)
  * branch that the training system has given up. */
 static void rows_that_do_not_come_are_told(void **state)
 {
-    struct tuner_rows one = part("weights", 4, 1, 0, WIDTH);
+    struct command_rows one = part("weights", 4, 1, 0, WIDTH);
     json_t *wrong[] = {NULL, json_pack("[n]"), json_pack("[[f, f]]", 1.0, 1.0),
                        json_pack("[[f, f, b]]", 1.0, 1.0, 1), json_object()};
     struct msg failed = {.kind = MSG_FAILED, .failed.code = ERR_APP};
@@ -277,7 +278,7 @@ static void rows_that_do_not_come_are_told(void **state)
  * every slice before it, but not again within a second. */
 static void rows_increment_cuts_and_is_journaled(void **state)
 {
-    static const double value[WIDTH] = {3, 0, -4};
+    static double value[WIDTH] = {3, 0, -4};
     struct run r;
     op_id first, second;
 
@@ -315,7 +316,7 @@ static void rows_increment_cuts_and_is_journaled(void **state)
 /* One that came within the second has its slices cut when that is over. */
 static void rows_increment_is_not_forgotten(void **state)
 {
-    static const double value[WIDTH] = {1, 1, 1};
+    static double value[WIDTH] = {1, 1, 1};
     struct run r;
     struct msg done = {.kind = MSG_DONE};
 
@@ -339,13 +340,13 @@ static void rows_increment_is_not_forgotten(void **state)
  */
 static void rows_that_cannot_be_are_refused(void **state)
 {
-    static const double value[WIDTH] = {1, 1, 1};
-    struct tuner_rows bad[] = {
+    static double value[WIDTH] = {1, 1, 1};
+    struct command_rows bad[] = {
         part("nothing", 0, 1, 0, 1),      part("own", 0, 1, 0, 1),
         part("weights", 10, 1, 0, WIDTH), part("weights", 9, 2, 0, WIDTH),
         part("weights", 0, 1, 1, WIDTH),  part("weights", 0, 1, WIDTH, 1),
     };
-    struct tuner_rows good = part("weights", 0, 1, 0, WIDTH);
+    struct command_rows good = part("weights", 0, 1, 0, WIDTH);
     struct tuner_event stop = {.kind = TUNER_EVENT_COMMAND,
                                .command = COMMAND_STOP};
     struct run r;
@@ -379,7 +380,7 @@ static void rows_that_cannot_be_are_refused(void **state)
  * for it, and its answer says so. */
 static void rows_increment_is_not_cut_off_by_the_end(void **state)
 {
-    static const double value[WIDTH] = {1, 1, 1};
+    static double value[WIDTH] = {1, 1, 1};
     struct tuner_event stop = {.kind = TUNER_EVENT_COMMAND,
                                .command = COMMAND_STOP};
     struct msg done = {.kind = MSG_DONE};
@@ -414,7 +415,7 @@ static void rows_increment_is_not_cut_off_by_the_end(void **state)
 /* Before the training system is ready there is nothing to ask. */
 static void rows_of_a_run_that_loads_are_not_there_yet(void **state)
 {
-    struct tuner_rows good = part("weights", 0, 1, 0, WIDTH);
+    struct command_rows good = part("weights", 0, 1, 0, WIDTH);
     struct run r;
 
     (void)state;
@@ -436,7 +437,7 @@ static void rows_of_a_run_that_loads_are_not_there_yet(void **state)
  * of later ones go on. */
 static void rows_lost_increments_are_told(void **state)
 {
-    static const double value[WIDTH] = {1, 1, 1};
+    static double value[WIDTH] = {1, 1, 1};
     bool told = false;
     struct run r;
 

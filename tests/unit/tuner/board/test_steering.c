@@ -26,10 +26,10 @@ struct run {
     double now;
 };
 
-static const struct tuner_limits epochs_777 = {LIMIT_MAX_EPOCHS,
-                                               {.max_epochs = 777}};
-static const struct tuner_limits plateau_5000 = {LIMIT_PLATEAU_EPOCHS,
-                                                 {.plateau_epochs = 5000}};
+static const struct command_limits epochs_777 = {LIMIT_MAX_EPOCHS,
+                                                 {.max_epochs = 777}};
+static const struct command_limits plateau_5000 = {LIMIT_PLATEAU_EPOCHS,
+                                                   {.plateau_epochs = 5000}};
 
 /* ---- a life -------------------------------------------------------------- */
 
@@ -124,17 +124,20 @@ static void say_ready(struct run *r)
 
 /* @after seconds; it is accepted, and changes something. */
 static void command(struct run *r, double after, enum command_id command,
-                    const struct tuner_limits *limits)
+                    const struct command_limits *limits)
 {
+    union command_args args = {0};
     struct tuner_event e = {
-        .kind = TUNER_EVENT_COMMAND, .command = command, .limits = limits};
+        .kind = TUNER_EVENT_COMMAND, .command = command, .args = &args};
 
+    if (limits)
+        args.limits = *limits;
     r->now += after;
     give(r, &e);
 }
 
 static void accepted(struct run *r, double after, enum command_id c,
-                     const struct tuner_limits *limits)
+                     const struct command_limits *limits)
 {
     command(r, after, c, limits);
     assert_int_equal(r->answer.err, ERR_OK);
@@ -448,7 +451,7 @@ static void steering_retune_of_what_may_not_is_refused(void **state)
 /* Counts have all their digits. */
 static void steering_says_counts_in_full(void **state)
 {
-    static const struct tuner_limits limits = {
+    static const struct command_limits limits = {
         LIMIT_MAX_EPOCHS | LIMIT_TARGET_LOSS,
         {.max_epochs = 12345678, .target_loss = 0.1}};
     struct run r;

@@ -549,8 +549,8 @@ static void script_steered(struct tuner *t, const struct tuner_event *e)
     if (e->kind != TUNER_EVENT_COMMAND)
         return;
     if (e->command == COMMAND_LIMITS) {
-        assert_int_equal(e->limits->set, LIMIT_MAX_EPOCHS);
-        assert_int_equal(e->limits->to.max_epochs, 7);
+        assert_int_equal(e->args->limits.set, LIMIT_MAX_EPOCHS);
+        assert_int_equal(e->args->limits.to.max_epochs, 7);
         push_record(t);
     }
     answer(t, e->ticket);
@@ -562,7 +562,7 @@ static void loop_carries_out_commands(void **state)
 {
     struct mailbox_request limits = {
         .command = COMMAND_LIMITS,
-        .limits = {LIMIT_MAX_EPOCHS, {.max_epochs = 7}}};
+        .args.limits = {LIMIT_MAX_EPOCHS, {.max_epochs = 7}}};
     struct mailbox_request stop = {.command = COMMAND_STOP};
     int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     struct tuner_answer a;

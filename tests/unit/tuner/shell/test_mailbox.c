@@ -46,7 +46,8 @@ static struct mailbox_request request(enum command_id command, const char *key)
 {
     struct mailbox_request r = {.command = command};
 
-    r.limits.to.target_loss = NAN;
+    if (command == COMMAND_LIMITS)
+        r.args.limits.to.target_loss = NAN;
     snprintf(r.key, sizeof(r.key), "%s", key);
     return r;
 }
@@ -194,22 +195,22 @@ static void mailbox_tells_forks_apart(void **state)
     struct mailbox_request first = request(COMMAND_FORK, "k"), other;
     mailbox_ticket t, u;
 
-    first.fork = (struct tuner_fork){.branch = 3, .epochs = 2};
-    strcpy(first.fork.setting, "{\"learning_rate\":0.5}");
+    first.args.fork = (struct command_fork){.branch = 3, .epochs = 2};
+    strcpy(first.args.fork.setting, "{\"learning_rate\":0.5}");
     assert_int_equal(mailbox_post(b->m, &first, b->fd, &t), ERR_OK);
     answer_next(b, COMMAND_FORK, ERR_OK, "forked");
     expect(b, t, ERR_OK, "forked");
     other = first;
-    other.fork.branch = 4;
+    other.args.fork.branch = 4;
     assert_int_equal(mailbox_post(b->m, &other, b->fd, &u), ERR_EXIST);
     other = first;
-    other.fork.epochs = 3;
+    other.args.fork.epochs = 3;
     assert_int_equal(mailbox_post(b->m, &other, b->fd, &u), ERR_EXIST);
     other = first;
-    other.fork.clocks = 3;
+    other.args.fork.clocks = 3;
     assert_int_equal(mailbox_post(b->m, &other, b->fd, &u), ERR_EXIST);
     other = first;
-    strcpy(other.fork.setting, "{\"learning_rate\":0.6}");
+    strcpy(other.args.fork.setting, "{\"learning_rate\":0.6}");
     assert_int_equal(mailbox_post(b->m, &other, b->fd, &u), ERR_EXIST);
     assert_int_equal(mailbox_post(b->m, &first, b->fd, &u), ERR_OK);
     expect(b, u, ERR_OK, "forked");
@@ -312,12 +313,12 @@ static mailbox_ticket post_add(struct box *b, double value, const char *key,
     struct mailbox_request r = request(COMMAND_ADD, key);
     mailbox_ticket t = 0;
 
-    r.rows.values = 2;
-    r.add = mem_calloc(2, sizeof(double));
-    assert_non_null(r.add);
-    r.add[1] = value;
+    r.args.rows.values = 2;
+    r.args.rows.add = mem_calloc(2, sizeof(double));
+    assert_non_null(r.args.rows.add);
+    r.args.rows.add[1] = value;
     assert_int_equal(mailbox_post(b->m, &r, b->fd, &t), expected);
-    assert_int_equal(r.add == NULL, expected == ERR_OK);
+    assert_int_equal(r.args.rows.add == NULL, expected == ERR_OK);
     mailbox_request_deinit(&r);
     return t;
 }
@@ -333,8 +334,7 @@ static void mailbox_carries_increments(void **state)
     post_add(b, 3, "k", ERR_BUSY);
     post_add(b, 4, "k", ERR_EXIST);
     assert_true(mailbox_take(b->m, &r, &taken));
-    assert_ptr_equal(r.rows.add, r.add);
-    assert_true(r.add[1] == 3);
+    assert_true(r.args.rows.add[1] == 3);
     mailbox_request_deinit(&r);
     mailbox_answer(b->m, taken, &a);
     expect(b, t, ERR_OK, "added");
