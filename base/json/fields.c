@@ -220,6 +220,9 @@ static bool is_absent(const struct json_field *f, const void *base)
 {
     const void *p = (const char *)base + f->offset;
 
+    if (f->sparse)
+        return f->kind == FIELD_U32 ? !*(const uint32_t *)p
+                                    : !*(const uint64_t *)p;
     return f->optional &&
            ((f->kind == FIELD_ID && *(const uint32_t *)p == FIELD_NO_ID) ||
             (f->kind == FIELD_JSON && !*(const char *)p) ||

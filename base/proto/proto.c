@@ -152,6 +152,18 @@ static enum err load(const char *text, size_t len, json_t **out,
     return ERR_OK;
 }
 
+enum msg_kind msg_kind_of(const char *text, size_t len)
+{
+    struct msg m = {.kind = MSG_KIND_COUNT};
+    json_t *o = NULL;
+
+    if (!text || len > PROTO_BYTES_MAX || load(text, len, &o, NULL))
+        return MSG_KIND_COUNT;
+    read_kind(o, &m, NULL);
+    json_decref(o);
+    return m.kind;
+}
+
 enum err msg_decode(const char *text, size_t len, struct msg *out,
                     struct fault *f)
 {

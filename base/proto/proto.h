@@ -205,6 +205,7 @@ struct msg_beat {
     uint64_t chunks_shared, chunks_private, bytes_copied;
     uint64_t bytes_sent, bytes_received; /* control messages */
     uint32_t branches;
+    uint64_t clocks; /* finished by this process; 0: it does not say */
     /* Of slices, as windows have them. */
     double seconds, wait_s, copy_s, stalled_s;
     /* Between nodes, as ps/nodes/traffic.h counts; rows_early and
@@ -247,6 +248,10 @@ struct msg {
 };
 
 const char *msg_kind_name(enum msg_kind kind);
+
+/* The kind that @text[@len] (NULL: none) says it is, whatever else is wrong
+ * with it; MSG_KIND_COUNT: none. */
+enum msg_kind msg_kind_of(const char *text, size_t len);
 
 /* Text of @m, one line, at most PROTO_BYTES_MAX; owned by the caller
  * (mem_free). Non-finite numbers become the strings "nan", "inf", "-inf".

@@ -187,6 +187,7 @@ const struct json_field msg_beat_fields[] = {
     {FIELD_OF(msg_beat, U64, bytes_received), .optional = true},
     {FIELD_OF(msg_beat, U32, branches), .optional = true},
     {FIELD_OF(msg_beat, U32, workers), .optional = true},
+    {FIELD_OF(msg_beat, U64, clocks), .optional = true, .sparse = true},
     {FIELD_OF(msg_beat, SECONDS, seconds), .optional = true},
     {FIELD_OF(msg_beat, SECONDS, wait_s), .optional = true},
     {FIELD_OF(msg_beat, SECONDS, copy_s), .optional = true},

@@ -16,6 +16,7 @@
 #include "tuner/board/strategy.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -141,11 +142,30 @@ static enum err start_nodes(struct session *s, struct fault *f)
     return err ? err : launch_nodes(s, f);
 }
 
+/* A program's are in the record of the end, those of the process that is at
+ * fault. */
+static void last_words_of_program(const struct session *s)
+{
+    const json_t *words = s->history.end.last_words, *line;
+    size_t i;
+
+    if (!s->history.finished || !words)
+        return;
+    fprintf(stderr, "its last words (mltune log %s has all of them):\n",
+            s->folder.id);
+    json_array_foreach((json_t *)words, i, line)
+    {
+        fprintf(stderr, "%s\n", json_string_value(line));
+    }
+}
+
 static void last_words(const struct session *s)
 {
     char words[LAST_WORDS_MAX], path[FILE_PATH_MAX];
 
-    if (!s->result.node_lost)
+    if (s->o->program)
+        last_words_of_program(s);
+    if (!s->result.node_lost || s->o->program)
         return;
     for (unsigned i = 0; i < s->nodes; i++) {
         if (node_log(s, i, path, NULL) != ERR_OK)
@@ -313,6 +333,18 @@ static enum err set_up(struct session *s, struct fault *f)
 
 /* ---- the run ------------------------------------------------------------- */
 
+/* Seconds that a program may take for @what, a member of "app" with a default;
+ * no more than the whole run may, since nobody else counts before the first
+ * clock. */
+static double time_for(const struct session *s, const char *what)
+{
+    double seconds = 0;
+
+    if (!json_to_seconds(json_at(s->o->config, what), &seconds))
+        return 0;
+    return fmin(seconds, s->o->tuner->max_time_s);
+}
+
 static void run_loop(struct session *s)
 {
     struct msg config = {.kind = MSG_CONFIG, .op = TUNER_CONFIG_OP};
@@ -335,6 +367,13 @@ static void run_loop(struct session *s)
                   .model = session_complete_model},
     };
 
+    if (s->o->program) {
+        o.program = true;
+        o.hello_s = time_for(s, "/app/hello_timeout");
+        o.ready_s = time_for(s, "/app/ready_timeout");
+        json_to_seconds(json_at(s->o->config, "/app/clock_timeout"),
+                        &o.clock_s);
+    }
     /* Borrowed, so never released as a message. */
     config.config.config = (json_t *)s->o->config;
     config.config.folder = (char *)s->o->folder;

@@ -139,14 +139,16 @@ static void finish(struct board *c)
     c->ending->finished = true;
 }
 
-void ending_lost(struct board *c, const char *reason)
+void ending_lost(struct board *c, bool program, const char *reason)
 {
     struct tuner_finish *f = &c->ending->finish;
 
     f->status = RUN_FAILED;
-    snprintf(f->reason, sizeof(f->reason), "node_lost");
-    snprintf(f->message, sizeof(f->message),
-             "the training system was lost: %.400s", reason);
+    snprintf(f->reason, sizeof(f->reason), "%s",
+             program ? "program_failed" : "node_lost");
+    snprintf(f->message, sizeof(f->message), "%s: %.400s",
+             program ? "the program failed" : "the training system was lost",
+             reason);
     finish(c);
     outbox_add(c, TUNER_FINISH)->finish = *f;
 }

@@ -24,8 +24,8 @@ const char *ending_message(const struct board *c);
 void ending_model_saved(struct board *c, const struct msg_done *m);
 void ending_model_not_saved(struct board *c, const struct msg_failed *m);
 
-/* The training system is gone: FINISH at once. */
-void ending_lost(struct board *c, const char *reason);
+/* The training system is gone, @program: by its own fault. FINISH at once. */
+void ending_lost(struct board *c, bool program, const char *reason);
 
 /* The training system broke the protocol: it is told to stop, and FINISH. */
 void ending_violated(struct board *c, const char *what);

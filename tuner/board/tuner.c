@@ -148,6 +148,11 @@ bool tuner_finished(const struct tuner *t)
     return ending_finished(&t->board);
 }
 
+bool tuner_ends(const struct tuner *t)
+{
+    return board_ends(&t->board);
+}
+
 double tuner_wake_at(const struct tuner *t)
 {
     const struct board *c = &t->board;
@@ -298,7 +303,7 @@ static enum err take_message(struct board *c, const struct msg *m,
         else if (m->op != 0)
             return take_answer(c, m, f);
         else
-            ending_lost(c, m->failed.reason);
+            ending_lost(c, false, m->failed.reason);
         return ERR_OK;
     case MSG_REPORT:
         return slices_report(c, &m->report, f);
@@ -332,7 +337,7 @@ static enum err take_event(struct board *c, const struct tuner_event *event,
     case TUNER_EVENT_MESSAGE:
         return take_message(c, event->message, f);
     case TUNER_EVENT_LOST:
-        ending_lost(c, event->reason);
+        ending_lost(c, event->program, event->reason);
         return ERR_OK;
     case TUNER_EVENT_COMMAND:
         answers_take(c, event->ticket);

@@ -135,7 +135,10 @@ struct tuner_event {
                     * decision time is in it); 0: not measured */
     union {
         const struct msg *message;
-        const char *reason; /* LOST: a sentence */
+        struct {
+            const char *reason; /* LOST: a sentence */
+            bool program;       /* the user's program is at fault */
+        };
         struct {
             enum command_id command;
             const union command_args *args; /* NULL: it has none; borrowed */
@@ -232,6 +235,9 @@ enum err tuner_step(struct tuner *t, const struct tuner_event *event,
 
 /* When a TIMER event is due, on the events' time line; INFINITY: none. */
 double tuner_wake_at(const struct tuner *t);
+
+/* The run waits for what runs, to end then. */
+bool tuner_ends(const struct tuner *t);
 
 /* True after FINISH. */
 bool tuner_finished(const struct tuner *t);

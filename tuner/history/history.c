@@ -43,6 +43,7 @@ void history_deinit(struct history *h)
     for (size_t i = 0; i < h->snapshots; i++)
         json_decref(h->snapshot[i].s.state);
     json_decref(h->model.data);
+    json_decref(h->end.last_words);
     nodes_deinit(&h->nodes);
     mem_free(h->table);
     mem_free(h->snapshot);
@@ -289,7 +290,9 @@ static void apply_finished(struct history *h, const struct record *r)
 {
     take_status(h, r->run_finished.status, r->at_s);
     h->finished = true;
+    json_decref(h->end.last_words);
     h->end = r->run_finished;
+    json_incref(h->end.last_words);
     history_suggestions_finish(h, r->at_s);
     memcpy(h->status_reason, r->run_finished.message, RECORD_TEXT_MAX);
 }

@@ -221,6 +221,14 @@ static int put_cluster(json_t *o, const struct history *h)
     return put(o, "cluster", cluster);
 }
 
+/* Of a run that has none, nothing. */
+static int put_last_words(json_t *o, const struct history *h)
+{
+    if (!h->finished || !h->end.last_words)
+        return 0;
+    return put(o, "last_words", json_incref(h->end.last_words));
+}
+
 json_t *history_result(const struct history *h, const char *state,
                        const char *url)
 {
@@ -229,7 +237,8 @@ json_t *history_result(const struct history *h, const char *state,
     if (put(o, "run", json_string(h->run.run)) ||
         put(o, "status", json_string(run_status_name(h->status))) ||
         put(o, "reason", json_string(h->finished ? h->end.reason : "")) ||
-        put_outcome(o, h) || put(o, "tuning", tuning_object(h)) ||
+        put_last_words(o, h) || put_outcome(o, h) ||
+        put(o, "tuning", tuning_object(h)) ||
         put(o, "setting", setting_now(h)) ||
         put(o, "schedule", schedule_array(h)) || put_cluster(o, h) ||
         put(o, "strategy", json_string(h->run.strategy)) ||

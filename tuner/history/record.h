@@ -170,8 +170,11 @@ struct record_run_finished {
                                    * "max_time", "diverged", "interrupted", ...
                                    */
     char message[RECORD_TEXT_MAX]; /* a sentence for the user */
-    double waiting_s; /* that nothing ran: the training system waited for the
-                       * tuner, from the first clock on */
+    json_t *last_words; /* owned: array of lines, the last that the training
+                         * system wrote before it failed; NULL: none. The shell
+                         * adds them. */
+    double waiting_s;   /* that nothing ran: the training system waited for the
+                         * tuner, from the first clock on */
 };
 
 /* The run goes on from a snapshot: all branches that lived are lost, and what

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/text.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -45,26 +46,106 @@ void crew_deinit(struct crew *w)
 
 /* ---- losses -------------------------------------------------------------- */
 
+/* What a node is called: a program of one process has no number. */
+static void name_node(const struct crew *w, uint32_t node, char *out,
+                      size_t size)
+{
+    int pid = (int)w->o.node[node].process.pid;
+
+    if (w->o.keeper.program && nodes_of(w) == 1)
+        snprintf(out, size, "the program (pid %d)", pid);
+    else
+        snprintf(out, size, "%s %u (pid %d)",
+                 w->o.keeper.program ? "process" : "node", node, pid);
+}
+
 static void tell_loss(const struct crew *w, bool counts, const char *reason)
 {
     if (counts && !w->keeper.stopping)
         log_event(LOG_INFO, "node_lost", "reason=\"%s\"", reason);
 }
 
-static void lose(struct crew *w, bool speaks, double now_s, const char *reason)
+static void lose(struct crew *w, uint32_t node, bool speaks, double now_s,
+                 const char *reason)
 {
-    tell_loss(w, keeper_lose(&w->keeper, speaks, now_s, reason), reason);
+    bool counts = keeper_lose(&w->keeper, speaks, now_s, reason);
+
+    if (counts)
+        w->culprit = node;
+    tell_loss(w, counts, reason);
+}
+
+/* A program's own fault: doing it again would not help. */
+static void blame(struct crew *w, uint32_t node, double now_s,
+                  const char *reason)
+{
+    bool counts = keeper_fault(&w->keeper, now_s, reason);
+
+    if (counts)
+        w->culprit = node;
+    tell_loss(w, counts, reason);
+}
+
+/* How far a program had come that ended by itself. */
+static const char *before_what(const struct crew *w, uint32_t node)
+{
+    const struct keeper_node *n = &w->keeper.node[node];
+
+    if (!w->o.keeper.program || n->ready)
+        return "";
+    return n->greeted ? " before it was ready" : " before it said hello";
 }
 
 void crew_check(struct crew *w, uint32_t node, double now_s)
 {
-    char verdict[256];
+    const struct subprocess *p = &w->o.node[node].process;
+    char verdict[256], name[64], text[384];
+    bool counts;
 
     assert(node < nodes_of(w));
     if (!launcher_poll(&w->o.node[node]))
         return;
-    launcher_verdict(&w->o.node[node], verdict, sizeof(verdict));
-    tell_loss(w, keeper_end(&w->keeper, now_s, verdict), verdict);
+    if (w->o.keeper.program) {
+        subprocess_verdict(p, verdict, sizeof(verdict));
+        name_node(w, node, name, sizeof(name));
+        snprintf(text, sizeof(text), "%s %s%s", name, verdict,
+                 before_what(w, node));
+    } else {
+        launcher_verdict(&w->o.node[node], text, sizeof(text));
+    }
+    counts = keeper_end(&w->keeper, p->code >= 0, now_s, text);
+    if (counts)
+        w->culprit = node;
+    tell_loss(w, counts, text);
+}
+
+void crew_explain(const struct crew *w, char *out, size_t size)
+{
+    int n = snprintf(out, size, "%s", w->keeper.reason);
+
+    assert(size > 0);
+    if (w->malformed > 0 && n >= 0 && (size_t)n < size)
+        snprintf(out + n, size - (size_t)n,
+                 "; %llu of its messages made no sense, the first: %s",
+                 (unsigned long long)w->malformed, w->garbage);
+}
+
+json_t *crew_last_words(const struct crew *w)
+{
+    char text[2048], *rest = text, *line;
+    json_t *lines = json_array();
+
+    launcher_last_words(&w->o.node[w->culprit], text, sizeof(text));
+    while (lines && (line = strsep(&rest, "\n"))) {
+        text_clean(line);
+        if (*line)
+            json_array_append_new(lines, json_string(line));
+    }
+    if (lines && json_array_size(lines) == 0) {
+        json_decref(lines);
+        lines = NULL;
+    }
+    return lines;
 }
 
 void crew_end(struct crew *w, int grace_ms, int hurry_fd)
@@ -75,15 +156,15 @@ void crew_end(struct crew *w, int grace_ms, int hurry_fd)
 
 void crew_kill(struct crew *w, double now_s)
 {
-    const struct node_process *p = &w->o.node[keeper_most_silent(&w->keeper)];
-    char text[96];
+    uint32_t node = w->keeper.late_node;
+    char name[64], late[128], text[256];
 
+    name_node(w, node, name, sizeof(name));
+    keeper_late_text(&w->keeper, late, sizeof(late));
+    snprintf(text, sizeof(text), "%s %s", name, late);
     /* A node that hangs is as good as none. */
-    snprintf(text, sizeof(text),
-             "node %u (pid %lld) has not been heard of for %g s", p->node,
-             (long long)p->process.pid, w->keeper.o.silence_s);
     crew_end(w, 0, -1);
-    lose(w, false, now_s, text);
+    lose(w, node, false, now_s, text);
 }
 
 void crew_clear(struct crew *w)
@@ -117,9 +198,9 @@ static void send_text(struct crew *w, uint32_t node, const char *text,
     enum err err = socket_send(w->o.socket, &w->peer[node], text, len);
 
     if (err == ERR_LIMIT)
-        lose(w, false, now_s, "the node does not take messages any more");
+        lose(w, node, false, now_s, "the node does not take messages any more");
     else if (err)
-        lose(w, true, now_s, "the node is not connected");
+        lose(w, node, true, now_s, "the node is not connected");
 }
 
 enum err crew_send(struct crew *w, const struct msg *m, double now_s,
@@ -141,6 +222,8 @@ enum err crew_send(struct crew *w, const struct msg *m, double now_s,
                          err_text(err));
     if (m->kind == MSG_STOP)
         keeper_stop(&w->keeper);
+    else if (m->op)
+        keeper_ask(&w->keeper, m->op, m->kind == MSG_SCHEDULE, now_s);
     for (uint32_t i = 0; i < nodes_of(w); i++)
         send_text(w, i, text, len, now_s);
     mem_free(text);
@@ -151,8 +234,32 @@ enum err crew_send(struct crew *w, const struct msg *m, double now_s,
 
 static void complain(struct crew *w, const char *reason)
 {
-    if (w->malformed++ == 0)
-        log_event(LOG_WARN, "message_ignored", "reason=\"%s\"", reason);
+    if (w->malformed++ > 0)
+        return;
+    log_event(LOG_WARN, "message_ignored", "reason=\"%s\"", reason);
+    snprintf(w->garbage, sizeof(w->garbage), "%.200s", reason);
+}
+
+/* What is no message. Of a program nobody can mend what it sends but its user:
+ * a bad `hello` or `ready` would only be waited for. @node < 0: who sent it is
+ * not known. */
+static void take_garbage(struct crew *w, int64_t node, const char *text,
+                         size_t len, double now_s, const char *reason)
+{
+    enum msg_kind kind = msg_kind_of(text, len);
+    char why[PROTO_TEXT_MAX];
+
+    complain(w, reason);
+    if (!w->o.keeper.program)
+        return;
+    if (kind == MSG_HELLO || (kind == MSG_READY && node >= 0))
+        snprintf(why, sizeof(why), "the program's `%s` makes no sense: %s",
+                 msg_kind_name(kind), reason);
+    else if (w->malformed == CREW_GARBAGE_MAX)
+        snprintf(why, sizeof(why), "the program does not keep to the protocol");
+    else
+        return;
+    blame(w, node < 0 ? 0 : (uint32_t)node, now_s, why);
 }
 
 static void configure(struct crew *w, uint32_t node, double now_s)
@@ -169,33 +276,80 @@ static void configure(struct crew *w, uint32_t node, double now_s)
         return;
     snprintf(text, sizeof(text), "cannot send the configuration: %s",
              err_text(err));
-    lose(w, false, now_s, text);
+    lose(w, node, false, now_s, text);
+}
+
+/* The node that says @hello; nodes_of(w): none of ours. */
+static uint32_t who_greets(const struct crew *w, const struct msg_hello *hello)
+{
+    uint32_t i = 0;
+
+    while (i < nodes_of(w) && !launcher_has(&w->o.node[i], hello->pid))
+        i++;
+    return i;
+}
+
+static void wrong_version(struct crew *w, uint32_t node, uint32_t version,
+                          double now_s)
+{
+    char text[PROTO_TEXT_MAX];
+
+    snprintf(text, sizeof(text),
+             "the %s speaks version %u of the control protocol, this tuner "
+             "version %d",
+             w->o.keeper.program ? "program" : "node", version, PROTO_VERSION);
+    if (w->o.keeper.program)
+        blame(w, node, now_s, text);
+    else
+        lose(w, node, false, now_s, text);
 }
 
 static void greet(struct crew *w, const struct socket_peer *from,
                   const struct msg_hello *hello, double now_s)
 {
-    char text[PROTO_TEXT_MAX];
-    uint32_t i = 0;
+    uint32_t i = who_greets(w, hello);
+    char text[128];
 
-    while (i < nodes_of(w) && !launcher_has(&w->o.node[i], hello->pid))
-        i++;
-    if (i == nodes_of(w) || w->peer[i].len > 0) {
+    if (w->keeper.lost || i == nodes_of(w) || w->peer[i].len > 0) {
         log_event(LOG_WARN, "stranger_ignored", "pid=%lld",
                   (long long)hello->pid);
+        if (i == nodes_of(w)) {
+            snprintf(text, sizeof(text),
+                     "`hello` of process %lld, which is not of the group that "
+                     "was started",
+                     (long long)hello->pid);
+            complain(w, text);
+        }
         return;
     }
     if (hello->version != PROTO_VERSION) {
-        snprintf(text, sizeof(text),
-                 "the node speaks version %u of the control protocol, this "
-                 "tuner version %d",
-                 hello->version, PROTO_VERSION);
-        lose(w, false, now_s, text);
+        wrong_version(w, i, hello->version, now_s);
         return;
     }
     w->peer[i] = *from;
-    keeper_hear(&w->keeper, i, now_s);
+    keeper_greet(&w->keeper, i, now_s);
     configure(w, i, now_s);
+}
+
+/* What @m says about what @node owes. False: it is not for the tuner. */
+static bool account(struct crew *w, uint32_t node, const struct msg *m,
+                    double now_s)
+{
+    struct keeper *k = &w->keeper;
+
+    keeper_hear(k, node, now_s);
+    if (m->kind == MSG_READY)
+        keeper_ready(k, node, now_s);
+    else if (m->kind == MSG_REPORT)
+        keeper_move(k, node, now_s);
+    else if (m->kind == MSG_BEAT)
+        keeper_beat(k, node, m->beat.clocks, now_s);
+    else if (m->op && m->op != w->o.config->op)
+        keeper_answer(k, node, m->op, now_s);
+    if (m->kind != MSG_FAILED || m->op || !w->o.keeper.program)
+        return true;
+    blame(w, node, now_s, m->failed.reason);
+    return false;
 }
 
 /* Members of @m are transferred where the crew is of several. */
@@ -205,7 +359,10 @@ static void take(struct crew *w, uint32_t node, struct msg *m, double now_s,
     struct fault f = {0};
     struct msg joined;
 
-    keeper_hear(&w->keeper, node, now_s);
+    if (m->kind == MSG_FAILED)
+        w->culprit = node;
+    if (!account(w, node, m, now_s))
+        return;
     if (m->kind == MSG_BEAT)
         m->beat.node = node; /* whatever it says */
     if (!w->group) {
@@ -215,7 +372,7 @@ static void take(struct crew *w, uint32_t node, struct msg *m, double now_s,
     if (w->keeper.lost)
         return;
     if (node_group_take(w->group, node, m, &f) != ERR_OK) {
-        lose(w, false, now_s, f.text);
+        lose(w, node, false, now_s, f.text);
         return;
     }
     while (node_group_next(w->group, &joined)) {
@@ -239,23 +396,22 @@ bool crew_receive(struct crew *w, double now_s, crew_hear *hear, void *ctx)
     struct msg m = {0};
     char *text = NULL;
     int64_t node;
-    size_t len;
+    size_t len = 0;
     enum err err = socket_receive(w->o.socket, &from, &text, &len);
 
     assert(hear);
     if (err == ERR_AGAIN || err == ERR_IO)
         return false;
-    if (!err) {
-        err = msg_decode(text, len, &m, &f);
-        mem_free(text);
-    } else {
-        fault_set(&f, err, "%s", err_text(err));
-    }
-    if (err) {
-        complain(w, f.text);
-        return true;
-    }
     node = who_sent(w, &from);
+    if (!err)
+        err = msg_decode(text, len, &m, &f);
+    else
+        fault_set(&f, err, "%s", err_text(err));
+    if (err)
+        take_garbage(w, node, text, len, now_s, f.text);
+    mem_free(text);
+    if (err)
+        return true;
     if (m.kind == MSG_HELLO)
         greet(w, &from, &m.hello, now_s);
     else if (node < 0)

@@ -17,6 +17,10 @@
 
 #include <stdbool.h>
 
+enum {
+    CREW_GARBAGE_MAX = 1000 /* messages of no use that a program may send */
+};
+
 /* All borrowed. */
 struct crew_options {
     struct tuner_socket *socket;
@@ -31,6 +35,8 @@ struct crew {
     struct socket_peer peer[KEEPER_NODES_MAX]; /* len 0: has not said hello */
     struct node_group *group;                  /* NULL: one node */
     uint64_t malformed;                        /* messages of no use */
+    char garbage[256];                         /* why the first one is */
+    uint32_t culprit; /* node that the keeper's reason is about */
 };
 
 /* Errors: ERR_NOMEM. */
@@ -52,6 +58,14 @@ bool crew_receive(struct crew *w, double now_s, crew_hear *hear, void *ctx);
 
 /* The process of @node may have ended: its end_fd is readable. */
 void crew_check(struct crew *w, uint32_t node, double now_s);
+
+/* Why the nodes are lost, for people: the keeper's reason, and what else they
+ * did. Into @out[size]. */
+void crew_explain(const struct crew *w, char *out, size_t size);
+
+/* The last lines that the culprit wrote: an array, owned by the caller; NULL
+ * without any, or without memory. */
+json_t *crew_last_words(const struct crew *w);
 
 /* Ends all processes, as launcher_stop. */
 void crew_end(struct crew *w, int grace_ms, int hurry_fd);

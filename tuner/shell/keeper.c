@@ -5,21 +5,41 @@
 #include <stdio.h>
 #include <string.h>
 
+/* @now_s: when they were started. */
+static void expect_hello(struct keeper *k, double now_s)
+{
+    k->slice_op = 0;
+    for (uint32_t i = 0; i < k->o.nodes; i++)
+        k->node[i] = (struct keeper_node){.heard_s = now_s};
+}
+
 void keeper_init(struct keeper *k, const struct keeper_options *options,
                  double now_s)
 {
+    struct keeper_options *o = &k->o;
+
     assert(options->nodes >= 1);
     assert(options->nodes <= KEEPER_NODES_MAX);
     assert(options->silence_s >= 0);
     assert(options->backoff_s >= 0);
-    *k = (struct keeper){
-        .o = *options, .lost_at_s = INFINITY, .restart_at_s = INFINITY};
-    if (k->o.silence_s == 0)
-        k->o.silence_s = KEEPER_SILENCE_S;
-    if (k->o.backoff_s == 0)
-        k->o.backoff_s = KEEPER_BACKOFF_S;
-    for (uint32_t i = 0; i < k->o.nodes; i++)
-        k->heard_s[i] = now_s;
+    assert(options->hello_s >= 0);
+    assert(options->ready_s >= 0);
+    assert(options->clock_s >= 0);
+    *k = (struct keeper){.o = *options,
+                         .hurried_s = INFINITY,
+                         .lost_at_s = INFINITY,
+                         .restart_at_s = INFINITY};
+    if (o->silence_s == 0)
+        o->silence_s = KEEPER_SILENCE_S;
+    if (o->backoff_s == 0)
+        o->backoff_s = KEEPER_BACKOFF_S;
+    if (o->hello_s == 0)
+        o->hello_s = o->silence_s;
+    if (o->ready_s == 0)
+        o->ready_s = KEEPER_READY_S;
+    if (o->clock_s == 0)
+        o->clock_s = INFINITY;
+    expect_hello(k, now_s);
 }
 
 /* ---- what happened ------------------------------------------------------- */
@@ -27,7 +47,69 @@ void keeper_init(struct keeper *k, const struct keeper_options *options,
 void keeper_hear(struct keeper *k, uint32_t node, double now_s)
 {
     assert(node < k->o.nodes);
-    k->heard_s[node] = now_s;
+    k->node[node].heard_s = now_s;
+}
+
+void keeper_greet(struct keeper *k, uint32_t node, double now_s)
+{
+    keeper_hear(k, node, now_s);
+    assert(!k->node[node].greeted);
+    k->node[node].greeted = true;
+    k->node[node].greeted_s = now_s;
+}
+
+void keeper_ready(struct keeper *k, uint32_t node, double now_s)
+{
+    keeper_move(k, node, now_s);
+    k->node[node].ready = true;
+}
+
+void keeper_move(struct keeper *k, uint32_t node, double now_s)
+{
+    assert(node < k->o.nodes);
+    k->node[node].moved_s = now_s;
+}
+
+void keeper_ask(struct keeper *k, op_id op, bool slice, double now_s)
+{
+    assert(op > 0);
+    if (slice)
+        k->slice_op = op;
+    for (uint32_t i = 0; i < k->o.nodes; i++) {
+        struct keeper_node *n = &k->node[i];
+
+        /* Who had nothing to do has begun just now. */
+        if (n->answers == 0 || (slice && !n->slice))
+            n->moved_s = now_s;
+        n->answers++;
+        n->slice |= slice;
+    }
+}
+
+void keeper_answer(struct keeper *k, uint32_t node, op_id op, double now_s)
+{
+    struct keeper_node *n = &k->node[node];
+
+    keeper_move(k, node, now_s);
+    /* A granted fork may fail after all, which is a second answer. */
+    if (n->answers > 0)
+        n->answers--;
+    if (op == k->slice_op)
+        n->slice = false;
+}
+
+void keeper_beat(struct keeper *k, uint32_t node, uint64_t clocks, double now_s)
+{
+    assert(node < k->o.nodes);
+    if (clocks == k->node[node].clocks)
+        return;
+    k->node[node].clocks = clocks;
+    keeper_move(k, node, now_s);
+}
+
+void keeper_hurry(struct keeper *k, double now_s)
+{
+    k->hurried_s = fmin(k->hurried_s, now_s);
 }
 
 void keeper_progress(struct keeper *k, uint32_t epoch)
@@ -61,12 +143,27 @@ bool keeper_lose(struct keeper *k, bool speaks, double now_s,
     return true;
 }
 
-bool keeper_end(struct keeper *k, double now_s, const char *verdict)
+bool keeper_end(struct keeper *k, bool by_itself, double now_s,
+                const char *verdict)
 {
     bool counts = keeper_lose(k, true, now_s, verdict);
 
+    if (!k->lost && k->verdict) /* what it had to say is written by now */
+        k->lost_at_s = fmin(k->lost_at_s, now_s + KEEPER_LAST_WORDS_S);
+    k->final |= counts && by_itself && k->o.program && !k->stopping;
     k->verdict = true;
     return counts;
+}
+
+bool keeper_fault(struct keeper *k, double now_s, const char *reason)
+{
+    bool counts = keeper_lose(k, false, now_s + KEEPER_FAREWELL_S, reason);
+
+    assert(k->o.program);
+    if (!counts)
+        return false;
+    k->final = k->verdict = true;
+    return true;
 }
 
 void keeper_restarted(struct keeper *k, double now_s)
@@ -74,27 +171,90 @@ void keeper_restarted(struct keeper *k, double now_s)
     assert(k->lost);
     assert(isinf(k->restart_at_s));
     k->lost = k->verdict = false;
-    for (uint32_t i = 0; i < k->o.nodes; i++)
-        k->heard_s[i] = now_s;
+    k->hurried_s = INFINITY;
+    expect_hello(k, now_s);
 }
 
 /* ---- what is to be done -------------------------------------------------- */
 
-uint32_t keeper_most_silent(const struct keeper *k)
-{
-    uint32_t at = 0;
+/* Something that a node owes, and when it is too late. */
+struct debt {
+    enum keeper_owed what;
+    uint32_t node;
+    double since_s, wait_s;
+};
 
-    for (uint32_t i = 1; i < k->o.nodes; i++)
-        if (k->heard_s[i] < k->heard_s[at])
-            at = i;
-    return at;
+static double late_at(const struct debt *d)
+{
+    return d->since_s + d->wait_s;
 }
 
-static double silent_at(const struct keeper *k)
+static void earlier(struct debt *least, const struct keeper *k,
+                    enum keeper_owed what, uint32_t node, double since_s,
+                    double wait_s)
 {
+    const struct debt d = {what, node, since_s, wait_s};
+
+    assert(node < k->o.nodes);
+    if (late_at(&d) < late_at(least))
+        *least = d;
+}
+
+/* What is too late first; at INFINITY: nothing is. */
+static struct debt first_debt(const struct keeper *k)
+{
+    struct debt least = {.wait_s = INFINITY};
+
     if (k->lost || isfinite(k->lost_at_s) || k->stopping)
-        return INFINITY;
-    return k->heard_s[keeper_most_silent(k)] + k->o.silence_s;
+        return least;
+    for (uint32_t i = 0; i < k->o.nodes; i++) {
+        const struct keeper_node *n = &k->node[i];
+
+        if (!n->greeted) {
+            earlier(&least, k, KEEPER_OWES_HELLO, i, n->heard_s, k->o.hello_s);
+            continue;
+        }
+        earlier(&least, k, KEEPER_OWES_SILENCE, i, n->heard_s, k->o.silence_s);
+        if (!n->ready)
+            earlier(&least, k, KEEPER_OWES_READY, i, n->greeted_s,
+                    k->o.ready_s);
+        else if (n->answers > 0)
+            earlier(&least, k,
+                    n->slice ? KEEPER_OWES_CLOCK : KEEPER_OWES_ANSWER, i,
+                    n->moved_s, k->o.clock_s);
+        if (n->slice && k->o.program && isfinite(k->hurried_s))
+            earlier(&least, k, KEEPER_OWES_END, i,
+                    fmax(n->moved_s, k->hurried_s), KEEPER_END_S);
+    }
+    return least;
+}
+
+/* Whether a debt would be one again after a restart. A program that is only to
+ * end its run may do so from where it was. */
+static bool is_final(const struct keeper *k, enum keeper_owed what)
+{
+    if (what == KEEPER_OWES_READY)
+        return true;
+    return k->o.program && what != KEEPER_OWES_SILENCE &&
+           what != KEEPER_OWES_END;
+}
+
+void keeper_late_text(const struct keeper *k, char *out, size_t size)
+{
+    static const char *const text[][2] = {
+        [KEEPER_OWES_SILENCE] = {"has not been heard of for", ""},
+        [KEEPER_OWES_HELLO] = {"has not said hello in", ""},
+        [KEEPER_OWES_READY] = {"was not ready in", " after its hello"},
+        [KEEPER_OWES_CLOCK] = {"has finished no clock in",
+                               ", while a slice runs"},
+        [KEEPER_OWES_ANSWER] = {"has not answered a request in", ""},
+        [KEEPER_OWES_END] = {"has not finished its clock in",
+                             ", although the run is to end"},
+    };
+
+    assert(size > 0);
+    snprintf(out, size, "%s %g s%s", text[k->late][0], k->late_s,
+             text[k->late][1]);
 }
 
 /* How often it was tried belongs to why it failed. */
@@ -110,7 +270,7 @@ static void tell_restarts(struct keeper *k)
 
 static enum keeper_duty take_loss(struct keeper *k, double now_s)
 {
-    bool again = k->o.restarts && !k->stopping && !k->leaving &&
+    bool again = k->o.restarts && !k->stopping && !k->leaving && !k->final &&
                  k->restarts < KEEPER_RESTARTS_MAX;
 
     k->lost = true;
@@ -127,8 +287,15 @@ static enum keeper_duty take_loss(struct keeper *k, double now_s)
 
 enum keeper_duty keeper_take(struct keeper *k, double now_s)
 {
-    if (now_s >= silent_at(k))
+    struct debt first = first_debt(k);
+
+    if (now_s >= late_at(&first)) {
+        k->late = first.what;
+        k->late_node = first.node;
+        k->late_s = first.wait_s;
+        k->final |= is_final(k, first.what);
         return KEEPER_KILL;
+    }
     if (now_s >= k->restart_at_s) {
         k->restart_at_s = INFINITY;
         return KEEPER_RESTART;
@@ -140,5 +307,7 @@ enum keeper_duty keeper_take(struct keeper *k, double now_s)
 
 double keeper_due_at(const struct keeper *k)
 {
-    return fmin(fmin(k->lost_at_s, k->restart_at_s), silent_at(k));
+    struct debt first = first_debt(k);
+
+    return fmin(fmin(k->lost_at_s, k->restart_at_s), late_at(&first));
 }

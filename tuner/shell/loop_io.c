@@ -182,6 +182,16 @@ static void perform(struct loop *l, struct tuner_action *a)
     }
 }
 
+/* What the core cannot know: what the training system wrote before it failed.
+ * Of a node of our own that says why it fails it is no news. */
+static void add_last_words(struct loop *l, struct record *r)
+{
+    if (r->kind == RECORD_RUN_FINISHED &&
+        r->run_finished.status == RUN_FAILED && !r->run_finished.last_words &&
+        (l->o->program || l->result->node_lost))
+        r->run_finished.last_words = crew_last_words(&l->crew);
+}
+
 /* Records come first: a crash in between is as one after them. */
 static void perform_all(struct loop *l)
 {
@@ -192,8 +202,10 @@ static void perform_all(struct loop *l)
 
         act |= a->kind != TUNER_RECORD;
         durable |= survives_the_machine(a);
-        if (a->kind == TUNER_RECORD)
+        if (a->kind == TUNER_RECORD) {
+            add_last_words(l, &a->record);
             journal_record(l, &a->record);
+        }
     }
     if (act)
         commit(l, durable);
@@ -399,8 +411,12 @@ static void take_commands(struct loop *l)
 static void lose_node(struct loop *l)
 {
     const struct keeper *k = &l->crew.keeper;
-    struct tuner_event event = {.kind = TUNER_EVENT_LOST, .reason = k->reason};
+    char reason[PROTO_TEXT_MAX + 320];
+    struct tuner_event event = {.kind = TUNER_EVENT_LOST,
+                                .reason = reason,
+                                .program = k->o.program && k->final};
 
+    crew_explain(&l->crew, reason, sizeof(reason));
     l->result->node_lost = !k->stopping;
     if (l->result->signal && !k->stopping)
         interrupted_without_node(l);
@@ -481,6 +497,8 @@ static void take_time(struct loop *l)
 {
     struct tuner_event event = {.kind = TUNER_EVENT_TIMER};
 
+    if (tuner_ends(l->tuner))
+        keeper_hurry(&l->crew.keeper, now_s(l));
     if (do_duties(l))
         return;
     if (!l->crew.keeper.lost && now_s(l) >= tuner_wake_at(l->tuner))
@@ -572,6 +590,10 @@ static void begin(struct loop *l)
         .config = o->config,
         .keeper = {.nodes = o->nodes,
                    .restarts = o->hooks.restart != NULL,
+                   .program = o->program,
+                   .hello_s = o->hello_s,
+                   .ready_s = o->ready_s,
+                   .clock_s = o->clock_s,
                    .silence_s = o->silence_s,
                    .backoff_s = o->backoff_s},
     };

@@ -67,7 +67,9 @@ struct loop_options {
                                   * run is over */
     const struct msg *config;    /* for a node that says hello */
     const char *model_dir;       /* as in the tuner's options */
-    double silence_s, backoff_s; /* the keeper's; 0: its defaults */
+    /* The keeper's; 0: its defaults. */
+    double silence_s, backoff_s, hello_s, ready_s, clock_s;
+    bool program; /* the nodes are a user's program */
     struct loop_hooks hooks;
 };
 

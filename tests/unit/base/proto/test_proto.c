@@ -944,6 +944,30 @@ static void proto_each_allocation_of_decoding_may_fail(void **state)
     assert_int_equal(failures, 2); /* a folder, a report's windows */
 }
 
+/* The kind is told of a message that is wrong otherwise, and of nothing else.
+ */
+static void proto_kind_of_a_faulty_message_is_told(void **state)
+{
+    static const struct {
+        const char *text;
+        enum msg_kind kind;
+    } texts[] = {
+        {"{\"kind\":\"ready\",\"samples\":0}", MSG_READY},
+        {"{\"kind\":\"hello\"}", MSG_HELLO},
+        {"{\"kind\":\"hullo\"}", MSG_KIND_COUNT},
+        {"{\"kind\":7}", MSG_KIND_COUNT},
+        {"[]", MSG_KIND_COUNT},
+        {"{\"kind\":", MSG_KIND_COUNT},
+        {"", MSG_KIND_COUNT},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+        assert_int_equal(msg_kind_of(texts[i].text, strlen(texts[i].text)),
+                         texts[i].kind);
+    assert_int_equal(msg_kind_of(NULL, 0), MSG_KIND_COUNT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -952,6 +976,7 @@ int main(void)
         cmocka_unit_test(proto_reason_of_any_bytes_arrives),
         cmocka_unit_test(proto_faulty_messages_are_refused_by_member),
         cmocka_unit_test(proto_missing_or_mistyped_members_are_refused),
+        cmocka_unit_test(proto_kind_of_a_faulty_message_is_told),
         cmocka_unit_test(proto_too_long_a_text_is_refused),
         cmocka_unit_test(proto_faulty_members_are_not_encoded),
         cmocka_unit_test(proto_unknown_members_are_passed_over),

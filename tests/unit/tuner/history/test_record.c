@@ -29,6 +29,7 @@ static void fill(struct record *r, enum record_kind kind)
     case RECORD_RUN_FINISHED:
         r->run_finished.status = RUN_STOPPED;
         strcpy(r->run_finished.reason, "stopped");
+        r->run_finished.last_words = json_pack("[s, s]", "Traceback", "no");
         break;
     case RECORD_RUN_RESUMED:
         r->run_resumed.from = 17;

@@ -16,6 +16,26 @@ static struct keeper keeper(uint32_t nodes, bool restarts)
     return k;
 }
 
+static void greet_all(struct keeper *k, double now_s)
+{
+    for (uint32_t i = 0; i < k->o.nodes; i++)
+        keeper_greet(k, i, now_s);
+}
+
+static void assert_late(struct keeper *k, double now_s, uint32_t node,
+                        const char *text)
+{
+    char late[128];
+
+    assert_int_equal(keeper_take(k, now_s - 0.01), KEEPER_NOTHING);
+    assert_true(fabs(keeper_due_at(k) - now_s) < 1e-9);
+    assert_int_equal(keeper_take(k, now_s), KEEPER_KILL);
+    assert_int_equal(k->late_node, node);
+    keeper_late_text(k, late, sizeof(late));
+    assert_string_equal(late, text);
+    assert_true(keeper_lose(k, false, now_s, late));
+}
+
 /* Nothing is to be done while all speak; a node that speaks no more is killed
  * after silence_s, and it is the one that was named. */
 static void keeper_kills_the_one_that_is_silent(void **state)
@@ -23,14 +43,180 @@ static void keeper_kills_the_one_that_is_silent(void **state)
     struct keeper k = keeper(3, true);
 
     (void)state;
+    greet_all(&k, 100);
     assert_int_equal(keeper_take(&k, 109), KEEPER_NOTHING);
     keeper_hear(&k, 0, 109);
     keeper_hear(&k, 2, 108);
-    assert_true(keeper_due_at(&k) == 110);
-    assert_int_equal(keeper_take(&k, 110), KEEPER_KILL);
-    assert_int_equal(keeper_most_silent(&k), 1);
-    keeper_hear(&k, 1, 110);
-    assert_true(keeper_due_at(&k) == 118);
+    assert_late(&k, 110, 1, "has not been heard of for 10 s");
+    assert_int_equal(keeper_take(&k, 110), KEEPER_CLEAR);
+}
+
+/* A node of our own that never says hello is started again; one that is never
+ * ready would load the same again. */
+static void keeper_waits_for_hello_and_for_ready(void **state)
+{
+    struct keeper k = keeper(2, true);
+
+    (void)state;
+    keeper_greet(&k, 0, 104);
+    assert_late(&k, 110, 1, "has not said hello in 10 s");
+    assert_int_equal(keeper_take(&k, 110), KEEPER_CLEAR);
+    assert_int_equal(keeper_take(&k, 111), KEEPER_RESTART);
+    keeper_restarted(&k, 111);
+    greet_all(&k, 112);
+    keeper_ready(&k, 1, 113);
+    for (double t = 113; t < 112 + KEEPER_READY_S; t += 1) {
+        keeper_hear(&k, 0, t);
+        keeper_hear(&k, 1, t);
+    }
+    assert_late(&k, 112 + KEEPER_READY_S, 0,
+                "was not ready in 3600 s after its hello");
+    assert_int_equal(keeper_take(&k, 4000), KEEPER_GIVE_UP);
+}
+
+/* A node of our own may work on a clock for as long as it beats. */
+static void keeper_gives_nodes_of_our_own_all_time_for_a_clock(void **state)
+{
+    struct keeper k = keeper(1, true);
+
+    (void)state;
+    greet_all(&k, 100);
+    keeper_ready(&k, 0, 100);
+    keeper_ask(&k, 2, true, 100);
+    keeper_hurry(&k, 101);
+    keeper_hear(&k, 0, 1e6);
+    assert_int_equal(keeper_take(&k, 1e6), KEEPER_NOTHING);
+    assert_true(keeper_due_at(&k) == 1e6 + 10);
+}
+
+/* A program with a beat each second, and so long for each thing. */
+static struct keeper program(uint32_t nodes)
+{
+    const struct keeper_options o = {.nodes = nodes,
+                                     .restarts = true,
+                                     .program = true,
+                                     .silence_s = 1000,
+                                     .hello_s = 5,
+                                     .ready_s = 50,
+                                     .clock_s = 100};
+    struct keeper k;
+
+    keeper_init(&k, &o, 100);
+    return k;
+}
+
+/* A program that does not begin as it should is not started again. */
+static void keeper_starts_no_program_again_that_does_not_begin(void **state)
+{
+    struct keeper k = program(1);
+
+    (void)state;
+    assert_late(&k, 105, 0, "has not said hello in 5 s");
+    assert_int_equal(keeper_take(&k, 105), KEEPER_GIVE_UP);
+    k = program(1);
+    greet_all(&k, 104);
+    assert_late(&k, 154, 0, "was not ready in 50 s after its hello");
+    assert_int_equal(keeper_take(&k, 154), KEEPER_GIVE_UP);
+}
+
+/* While a slice runs a clock must end now and then: windows and beats tell. */
+static void keeper_misses_a_clock_that_does_not_end(void **state)
+{
+    struct keeper k = program(2);
+
+    (void)state;
+    greet_all(&k, 100);
+    keeper_ready(&k, 0, 101);
+    keeper_ready(&k, 1, 101);
+    assert_int_equal(keeper_take(&k, 900), KEEPER_NOTHING); /* nothing is due */
+    keeper_ask(&k, 2, true, 900);
+    keeper_ask(&k, 3, true, 905); /* a second slice: no further time */
+    keeper_move(&k, 0, 950);
+    keeper_beat(&k, 1, 7, 910);
+    keeper_beat(&k, 1, 7, 990); /* as before */
+    keeper_answer(&k, 1, 2, 920);
+    keeper_hear(&k, 1, 1000);
+    keeper_hear(&k, 0, 1000);
+    assert_late(&k, 1020, 1,
+                "has finished no clock in 100 s, while a slice "
+                "runs");
+    assert_int_equal(keeper_take(&k, 1020), KEEPER_GIVE_UP);
+}
+
+/* Other requests are waited for as long; what is answered is owed no more. */
+static void keeper_misses_an_answer(void **state)
+{
+    struct keeper k = program(1);
+
+    (void)state;
+    greet_all(&k, 100);
+    keeper_ready(&k, 0, 101);
+    keeper_ask(&k, 2, true, 200);
+    keeper_ask(&k, 3, false, 201);
+    keeper_answer(&k, 0, 2, 210);
+    assert_late(&k, 310, 0, "has not answered a request in 100 s");
+    k = program(1);
+    greet_all(&k, 100);
+    keeper_ready(&k, 0, 101);
+    keeper_ask(&k, 2, false, 200);
+    keeper_answer(&k, 0, 2, 210);
+    keeper_answer(&k, 0, 2, 211); /* a fork that failed after all */
+    assert_int_equal(keeper_take(&k, 900), KEEPER_NOTHING);
+}
+
+/* A run that is to end waits a short time for a program's clock; it may end
+ * from its snapshot then, by a program that is started again. */
+static void keeper_hurries_a_program_whose_run_is_to_end(void **state)
+{
+    struct keeper k = program(1);
+
+    (void)state;
+    greet_all(&k, 100);
+    keeper_ready(&k, 0, 101);
+    keeper_ask(&k, 2, true, 200);
+    keeper_hurry(&k, 210);
+    keeper_hurry(&k, 215);
+    keeper_beat(&k, 0, 3, 220);
+    assert_late(&k, 220 + KEEPER_END_S, 0,
+                "has not finished its clock in 30 s, although the run is to "
+                "end");
+    assert_int_equal(keeper_take(&k, 300), KEEPER_CLEAR);
+    assert_int_equal(keeper_take(&k, 300.5), KEEPER_RESTART);
+    keeper_restarted(&k, 301);
+    assert_true(keeper_due_at(&k) == 306); /* hello; no hurry */
+}
+
+/* A program that ends by itself would do so again; a signal is not its own. */
+static void keeper_starts_a_program_again_after_signals_only(void **state)
+{
+    struct keeper k = program(1);
+
+    (void)state;
+    assert_true(keeper_end(&k, false, 101, "was killed"));
+    assert_int_equal(keeper_take(&k, 101.3), KEEPER_CLEAR);
+    assert_int_equal(keeper_take(&k, 102), KEEPER_RESTART);
+    keeper_restarted(&k, 102);
+    assert_true(keeper_end(&k, true, 103, "ended with exit code 0"));
+    assert_int_equal(keeper_take(&k, 103.3), KEEPER_GIVE_UP);
+    assert_string_equal(k.reason, "ended with exit code 0; it was started "
+                                  "again 1 time before");
+}
+
+/* What a program says about its failure is the reason; its end is waited for a
+ * while, since it may print more. */
+static void keeper_takes_a_program_at_its_word(void **state)
+{
+    struct keeper k = program(1);
+
+    (void)state;
+    assert_true(keeper_fault(&k, 101, "ValueError: no"));
+    assert_false(keeper_lose(&k, false, 101, "not connected"));
+    assert_true(keeper_due_at(&k) == 101 + KEEPER_FAREWELL_S);
+    assert_false(keeper_end(&k, true, 101.5, "ended with exit code 1"));
+    assert_true(keeper_due_at(&k) == 101.5 + KEEPER_LAST_WORDS_S);
+    assert_int_equal(keeper_take(&k, 102), KEEPER_GIVE_UP);
+    assert_string_equal(k.reason, "ValueError: no");
+    assert_false(keeper_fault(&k, 103, "too late"));
 }
 
 /* The defaults stand in for what is not given. */
@@ -52,7 +238,7 @@ static void keeper_expects_no_word_of_nodes_that_stop(void **state)
     (void)state;
     keeper_stop(&k);
     assert_true(isinf(keeper_due_at(&k)));
-    assert_true(keeper_end(&k, 101, "node 0 has ended"));
+    assert_true(keeper_end(&k, false, 101, "node 0 has ended"));
     assert_int_equal(keeper_take(&k, 102), KEEPER_GIVE_UP);
     assert_string_equal(k.reason, "node 0 has ended");
 }
@@ -66,7 +252,7 @@ static void keeper_takes_the_verdict_for_the_reason(void **state)
     (void)state;
     assert_true(keeper_lose(&k, true, 101, "not connected"));
     assert_int_equal(keeper_take(&k, 101.1), KEEPER_NOTHING);
-    assert_true(keeper_end(&k, 101.1, "killed"));
+    assert_true(keeper_end(&k, false, 101.1, "killed"));
     assert_false(keeper_lose(&k, false, 101.15, "does not take messages"));
     assert_int_equal(keeper_take(&k, 101.21), KEEPER_CLEAR);
     assert_string_equal(k.reason, "killed");
@@ -152,6 +338,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keeper_kills_the_one_that_is_silent),
+        cmocka_unit_test(keeper_waits_for_hello_and_for_ready),
+        cmocka_unit_test(keeper_gives_nodes_of_our_own_all_time_for_a_clock),
+        cmocka_unit_test(keeper_starts_no_program_again_that_does_not_begin),
+        cmocka_unit_test(keeper_misses_a_clock_that_does_not_end),
+        cmocka_unit_test(keeper_misses_an_answer),
+        cmocka_unit_test(keeper_hurries_a_program_whose_run_is_to_end),
+        cmocka_unit_test(keeper_starts_a_program_again_after_signals_only),
+        cmocka_unit_test(keeper_takes_a_program_at_its_word),
         cmocka_unit_test(keeper_without_options_has_defaults),
         cmocka_unit_test(keeper_expects_no_word_of_nodes_that_stop),
         cmocka_unit_test(keeper_takes_the_verdict_for_the_reason),

@@ -195,12 +195,31 @@ static void node_role(const char *role)
     node_hello(getpid());
     if (node_receive(&op, path) != MSG_CONFIG)
         _exit(94);
+    if (strcmp(role, "nonsense") == 0)
+        node_text("{\"kind\":\"ready\",\"op\":1,\"samples\":0}");
+    if (strcmp(role, "noise") == 0)
+        for (int i = 0; i < 1000; i++)
+            node_text("{\"kind\":\"hullo\"}");
+    if (strcmp(role, "idle") == 0 || strcmp(role, "nonsense") == 0 ||
+        strcmp(role, "noise") == 0)
+        node_serve();
     if (strcmp(role, "unloadable") == 0) {
         node_failed(op, ERR_FORMAT);
         node_serve();
         return;
     }
     node_ready(op, SAMPLES);
+    if (strcmp(role, "quitter") == 0) {
+        fprintf(stderr, "first\nlast\n");
+        exit(3);
+    }
+    if (strcmp(role, "raiser") == 0) {
+        node_failed(0, ERR_APP);
+        fprintf(stderr, "Traceback\n");
+    }
+    if (strcmp(role, "hung") == 0) /* never answers */
+        for (;;)
+            node_receive(&op, path);
     if (strcmp(role, "killed") == 0) {
         node_done(77, 0);
         node_receive(&op, path); /* so that all before has left */
@@ -237,6 +256,7 @@ struct tuner {
     struct tuner_actions *out;
     double wake_at_s;
     bool finished;
+    bool ends; /* waits for what runs */
     char trace[1024];
     int out_of_memory; /* so many times */
 };
@@ -265,6 +285,11 @@ enum err tuner_step(struct tuner *t, const struct tuner_event *event,
 double tuner_wake_at(const struct tuner *t)
 {
     return t->wake_at_s;
+}
+
+bool tuner_ends(const struct tuner *t)
+{
+    return t->ends;
 }
 
 bool tuner_finished(const struct tuner *t)
@@ -351,10 +376,23 @@ static bool fail_model;
 static uint32_t nodes;
 static char noticed[256];
 
+static const char *last_words; /* of a run that failed, the last line */
+static char words_of[256];
+
 static void hook_record(void *ctx, const struct record *record,
                         const char *json)
 {
     (void)ctx;
+    if (record->kind == RECORD_RUN_FINISHED) {
+        const json_t *words = record->run_finished.last_words;
+
+        const char *line = json_string_value(
+            json_array_get(words, json_array_size(words) - 1));
+
+        snprintf(words_of, sizeof(words_of), "%s", line ? line : "");
+        last_words = words_of;
+        return;
+    }
     assert_non_null(strstr(json, "\"decision\""));
     assert_int_equal(record->kind, RECORD_DECISION);
     records++;
@@ -394,6 +432,7 @@ static struct {
     unsigned good_after; /* so many, the node is a good one */
     bool fails;
     double silence_s;
+    bool program; /* the node is a user's, and has a second for each thing */
     struct node_process *node;
     struct tuner_socket *socket;
     char reason[256];
@@ -500,6 +539,9 @@ static void run_loop(const char *role,
     if (restarts.good_after || restarts.fails)
         o.hooks.restart = hook_restart;
     o.silence_s = restarts.silence_s;
+    o.program = restarts.program;
+    if (o.program)
+        o.ready_s = o.clock_s = 1;
     o.backoff_s = notice == hook_notice ? 0.001 : 600;
     restarts.node = node;
     restarts.socket = &socket;
@@ -723,7 +765,7 @@ static void loop_silent_node_is_taken_for_lost(void **state)
     run_loop("silent", script_again);
     assert_int_equal(result.finish.status, RUN_FINISHED);
     assert_int_equal(result.restarts, 1);
-    assert_non_null(strstr(restarts.reason, "has not been heard of for 5 s"));
+    assert_non_null(strstr(restarts.reason, "has not said hello in 5 s"));
 }
 
 static void raise_when_lost(void *ctx, const char *text)
@@ -755,6 +797,50 @@ static void loop_killed_node_is_lost_after_its_last_words(void **state)
     assert_non_null(strstr(core.trace, "SIGKILL"));
     assert_true(result.node_lost);
     assert_int_equal(result.finish.status, RUN_FAILED);
+}
+
+static void script_program(struct tuner *t, const struct tuner_event *e)
+{
+    if (e->kind == TUNER_EVENT_LOST) {
+        assert_true(e->program);
+        trace(t, e->reason);
+        record_init(&push(t, TUNER_RECORD)->record, RECORD_RUN_FINISHED);
+        t->out->item[t->out->count - 1].record.run_finished.status = RUN_FAILED;
+        push_finish(t, RUN_FAILED);
+    } else if (e->kind == TUNER_EVENT_MESSAGE) {
+        push_send(t, MSG_FREE, 5);
+    }
+}
+
+/* What a program does wrong is not done again: it ends, it says that it failed,
+ * it is never ready, it does not answer, it sends what is none. */
+static void loop_program_at_fault_ends_the_run(void **state)
+{
+    static const char *const roles[][3] = {
+        {"quitter", "the program (pid ", "last"},
+        {"raiser", "data.csv, line 7: expected a number", "Traceback"},
+        {"idle", "was not ready in 1 s after its hello", ""},
+        {"hung", "has not answered a request in 1 s", ""},
+        {"nonsense", "the program's `ready` makes no sense: samples: ", ""},
+        {"noise",
+         "; 1000 of its messages made no sense, the first: kind: "
+         "there is no message \"hullo\"",
+         ""},
+    };
+
+    for (size_t i = 0; i < sizeof(roles) / sizeof(*roles); i++) {
+        core.trace[0] = '\0';
+        restarts.program = true;
+        restarts.good_after = 1;
+        last_words = "";
+        run_loop(roles[i][0], script_program);
+        assert_int_equal(result.finish.status, RUN_FAILED);
+        assert_int_equal(result.restarts, 0);
+        assert_non_null(strstr(core.trace, roles[i][1]));
+        assert_string_equal(last_words, roles[i][2]);
+        assert_int_equal(remove_dir(state), 0);
+        assert_int_equal(make_dir(state), 0);
+    }
 }
 
 static void script_unloadable(struct tuner *t, const struct tuner_event *e)
@@ -977,6 +1063,7 @@ int main(int argc, char **argv)
         CASE(loop_lost_node_is_started_again),
         CASE(loop_node_that_is_lost_again_and_again_ends_the_run),
         CASE(loop_node_that_cannot_be_started_again_ends_the_run),
+        CASE(loop_program_at_fault_ends_the_run),
         CASE(loop_silent_node_is_taken_for_lost),
         CASE(loop_interrupted_without_a_node_ends_at_once),
         CASE(loop_load_error_is_told),
