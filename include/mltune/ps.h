@@ -38,6 +38,10 @@ extern "C" {
 #define MLT_API
 #endif
 
+/* MLT_PS_VERSION of the library: who loads it at run time compares it with the
+ * one that was compiled in, and goes no further where they differ. */
+MLT_API unsigned mlt_ps_version(void);
+
 /* Text of an error code; static storage. */
 MLT_API const char *mlt_error_text(int error);
 

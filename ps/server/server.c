@@ -134,6 +134,11 @@ enum err ps_new(const struct mlt_ps_options *opt, const struct peers_ops *ops,
     return err;
 }
 
+unsigned mlt_ps_version(void)
+{
+    return MLT_PS_VERSION;
+}
+
 unsigned mlt_ps_workers(const struct mlt_ps *ps)
 {
     return ps->shape.all_workers;

@@ -71,6 +71,7 @@ static void ps_defaults_fill_in(void **state)
     opt.consistency = opt.update_rule = NULL;
     assert_int_equal(mlt_ps_new(&opt, &ps, NULL), 0);
     assert_in_range(mlt_ps_workers(ps), 1, 256);
+    assert_int_equal(mlt_ps_version(), MLT_PS_VERSION);
     fixture_table(ps, "t", MLT_F32, MLT_SHARED, 0);
     assert_string_equal(ps_table_info(ps, 0).rule, "sgd");
     fixture_start(ps);
