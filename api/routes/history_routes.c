@@ -16,15 +16,15 @@
     X(incumbent, "b", json_boolean(t->incumbent))                              \
     X(label, "s", json_string(trial_label_name(t->label)))                     \
     X(ended, "b", json_boolean(h->ended))                                      \
-    X(speed, "n", value_number(t->speed))                                      \
-    X(noise, "n", value_number(t->noise))                                      \
-    X(range, "n", value_number(t->range))                                      \
-    X(seconds, "n", value_number(t->seconds))                                  \
-    X(samples, "i", json_integer((json_int_t)t->samples))                      \
-    X(clocks, "i", json_integer((json_int_t)t->clocks))                        \
-    X(window_noise, "n", value_number(t->window_noise))                        \
+    X(speed, "n", value_number(t->figures.speed))                              \
+    X(noise, "n", value_number(t->figures.noise))                              \
+    X(range, "n", value_number(t->figures.range))                              \
+    X(seconds, "n", value_number(t->figures.seconds))                          \
+    X(samples, "i", json_integer((json_int_t)t->figures.samples))              \
+    X(clocks, "i", json_integer((json_int_t)t->figures.clocks))                \
+    X(window_noise, "n", value_number(t->figures.window_noise))                \
     X(reason, "s", value_text(t->reason))                                      \
-    X(points, "[trial_point]", points_to_json(t))                              \
+    X(points, "[trial_point]", points_to_json(&t->figures))                    \
     X(started_at, "t?", list_time(scope, h->started_at_s))                     \
     X(ended_at, "t?", list_time(scope, h->ended ? h->ended_at_s : NAN))
 #define AS_SHAPE(name, type, value) #name ":" type " "
@@ -89,7 +89,7 @@ static void trial_release(void *item)
     json_decref(copy->t.setting);
 }
 
-static json_t *points_to_json(const struct record_trial *t)
+static json_t *points_to_json(const struct trial_figures *t)
 {
     json_t *points = json_array();
 

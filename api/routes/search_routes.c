@@ -83,10 +83,10 @@ static void copy_trial(const struct history_trial *t, struct picture *p)
                                            .label = t->t.label,
                                            .incumbent = t->t.incumbent,
                                            .ended = t->ended,
-                                           .speed = t->t.speed,
-                                           .noise = t->t.noise,
-                                           .range = t->t.range,
-                                           .seconds = t->t.seconds,
+                                           .speed = t->t.figures.speed,
+                                           .noise = t->t.figures.noise,
+                                           .range = t->t.figures.range,
+                                           .seconds = t->t.figures.seconds,
                                            .setting = value_own(t->t.setting)};
 }
 

@@ -75,7 +75,9 @@ static bool is_judged(const struct record_trial *t)
 /* A trial's speed for ranks: one that diverged is slower than all others. */
 static double counted_speed(const struct record_trial *t)
 {
-    return t->label == TRIAL_DIVERGED || isnan(t->speed) ? -1 : t->speed;
+    return t->label == TRIAL_DIVERGED || isnan(t->figures.speed)
+               ? -1
+               : t->figures.speed;
 }
 
 static void end_group(struct survey *s)
@@ -104,8 +106,8 @@ static bool choose_trials(const struct history *h, void *state)
                 (struct survey_speed){t->t.search, s->at, counted_speed(&t->t)};
         if (s->seen == 0)
             s->take[s->at] = s->sampled[s->at] = true;
-        if (t->t.speed > s->fastest_speed) {
-            s->fastest_speed = t->t.speed;
+        if (t->t.figures.speed > s->fastest_speed) {
+            s->fastest_speed = t->t.figures.speed;
             s->fastest = s->at;
         }
         if (++s->seen == s->group)
@@ -158,11 +160,12 @@ static void copy_trial(struct survey *s, const struct record_trial *t)
         .incumbent = t->incumbent,
         .sampled = s->sampled[s->at],
         .standing = s->standing[s->at],
-        .speed = t->speed,
-        .noise = t->noise,
-        .seconds = t->seconds,
-        .clocks = t->clocks,
-        .loss = t->points > 0 ? t->loss[t->points - 1] : NAN,
+        .speed = t->figures.speed,
+        .noise = t->figures.noise,
+        .seconds = t->figures.seconds,
+        .clocks = t->figures.clocks,
+        .loss = t->figures.points > 0 ? t->figures.loss[t->figures.points - 1]
+                                      : NAN,
         .setting = value_own(t->setting),
     };
 }

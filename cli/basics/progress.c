@@ -163,11 +163,11 @@ static void event_trial(struct line *l, const struct record_trial *t)
 {
     char time[32], setting[256];
 
-    progress_duration(t->seconds, time, sizeof(time));
+    progress_duration(t->figures.seconds, time, sizeof(time));
     progress_setting(t->setting, setting, sizeof(setting));
     add(l, "trial %u: %s: %s", t->trial, setting, trial_label_name(t->label));
-    add_number(l, "speed", t->speed);
-    add(l, ", %llu clocks, %s", (unsigned long long)t->clocks, time);
+    add_number(l, "speed", t->figures.speed);
+    add(l, ", %llu clocks, %s", (unsigned long long)t->figures.clocks, time);
 }
 
 static void event_search_ended(struct line *l,

@@ -307,12 +307,12 @@ static enum err put_trial(const struct mlflow *m, const struct history_trial *t,
     if (!err)
         err = put_word(m, id, "tags", "label", trial_label_name(t->t.label), f);
     if (!err)
-        err = put_one_metric(m, id, "speed", at_s, t->t.speed, f);
+        err = put_one_metric(m, id, "speed", at_s, t->t.figures.speed, f);
     if (!err)
-        err = put_one_metric(m, id, "seconds", at_s, t->t.seconds, f);
-    if (!err && t->t.points)
-        err =
-            put_one_metric(m, id, "loss", at_s, t->t.loss[t->t.points - 1], f);
+        err = put_one_metric(m, id, "seconds", at_s, t->t.figures.seconds, f);
+    if (!err && t->t.figures.points)
+        err = put_one_metric(m, id, "loss", at_s,
+                             t->t.figures.loss[t->t.figures.points - 1], f);
     return err;
 }
 

@@ -161,10 +161,11 @@ static enum err put_trial(const struct export_source *s, FILE *out,
         "op_code", OP_CREATE_TRIAL, "worker_id", worker, "study_id",
         (json_int_t)t->t.search - 1, "datetime_start",
         time_of(s, t->started_at_s), "state", state, "value",
-        state == COMPLETE ? json_real(t->t.speed) : json_null(), "values",
-        "distributions", distributions, "params", params, "user_attrs", "trial",
-        (json_int_t)t->t.trial, "label", trial_label_name(t->t.label),
-        "incumbent", t->t.incumbent, "system_attrs", "intermediate_values");
+        state == COMPLETE ? json_real(t->t.figures.speed) : json_null(),
+        "values", "distributions", distributions, "params", params,
+        "user_attrs", "trial", (json_int_t)t->t.trial, "label",
+        trial_label_name(t->t.label), "incumbent", t->t.incumbent,
+        "system_attrs", "intermediate_values");
     if (line && t->ended)
         json_object_set_new(line, "datetime_complete",
                             time_of(s, t->ended_at_s));

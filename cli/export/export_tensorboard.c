@@ -182,11 +182,11 @@ static enum err write_trials(const struct export_source *s, FILE *out,
         const struct record_trial *t = &h->trial[i].t;
         double wall = export_wall(s, h->trial[i].started_at_s);
 
-        put_scalar(out, wall, t->trial, "trial/speed", t->speed);
-        put_scalar(out, wall, t->trial, "trial/seconds", t->seconds);
-        if (t->points)
+        put_scalar(out, wall, t->trial, "trial/speed", t->figures.speed);
+        put_scalar(out, wall, t->trial, "trial/seconds", t->figures.seconds);
+        if (t->figures.points)
             put_scalar(out, wall, t->trial, "trial/loss",
-                       t->loss[t->points - 1]);
+                       t->figures.loss[t->figures.points - 1]);
         put_setting(s, out, wall, t->trial, t->setting);
     }
     return ERR_OK;

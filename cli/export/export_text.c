@@ -96,9 +96,10 @@ static enum err write_trials(const struct export_source *s, FILE *out,
         fprintf(out, ",%s,%s", trial_label_name(t->label),
                 t->incumbent ? "true" : "false");
         put_numbers(out, 4,
-                    (double[]){t->speed, t->noise, t->range, t->seconds});
-        fprintf(out, ",%llu,%llu", (unsigned long long)t->samples,
-                (unsigned long long)t->clocks);
+                    (double[]){t->figures.speed, t->figures.noise,
+                               t->figures.range, t->figures.seconds});
+        fprintf(out, ",%llu,%llu", (unsigned long long)t->figures.samples,
+                (unsigned long long)t->figures.clocks);
         put_numbers(
             out, 2,
             (double[]){h->trial[i].started_at_s, h->trial[i].ended_at_s});

@@ -160,19 +160,19 @@ static void trial_record(struct maker *m, enum record_kind kind,
                                     .search = search,
                                     .branch = branch,
                                     .setting = json_incref(setting),
-                                    .speed = speed,
-                                    .range = -speed,
-                                    .noise = 0.01,
-                                    .seconds = 1,
-                                    .samples = 64 * POINTS,
-                                    .clocks = POINTS,
-                                    .points = RECORD_POINTS_MAX};
+                                    .figures.speed = speed,
+                                    .figures.range = -speed,
+                                    .figures.noise = 0.01,
+                                    .figures.seconds = 1,
+                                    .figures.samples = 64 * POINTS,
+                                    .figures.clocks = POINTS,
+                                    .figures.points = RECORD_POINTS_MAX};
     r.trial.label = kind == RECORD_TRIAL_STARTED ? TRIAL_RUNNING
                     : speed > 0.1                ? TRIAL_CONVERGING
                                                  : TRIAL_UNSTABLE;
     for (int i = 0; i < RECORD_POINTS_MAX; i++) {
-        r.trial.time_s[i] = 0.1 * i;
-        r.trial.loss[i] = loss - speed * 0.1 * i;
+        r.trial.figures.time_s[i] = 0.1 * i;
+        r.trial.figures.loss[i] = loss - speed * 0.1 * i;
     }
     feed(m, &r);
 }

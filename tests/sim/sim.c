@@ -1356,7 +1356,7 @@ static void finish(struct sim *s)
     s->out->seconds = s->now;
     s->out->trials = (uint32_t)s->history.trials;
     for (size_t i = 0; i < s->history.trials; i++)
-        s->out->trial_s += s->history.trial[i].t.seconds;
+        s->out->trial_s += s->history.trial[i].t.figures.seconds;
     s->out->epochs = history_epochs(&s->history);
     s->out->best_rate = s->physics.best_rate;
     drop_messages(s);

@@ -88,8 +88,9 @@ static void check_trial(struct check *c, const struct record *r)
                          !c->h.search[r->trial.search - 1].decided));
     if (r->kind == RECORD_TRIAL_ENDED) {
         HOLDS(c, !c->finished[n]);
-        HOLDS(c, !was || r->trial.samples != was->t.samples ||
-                     !(was->t.window_noise > 0) || r->trial.window_noise > 0);
+        HOLDS(c, !was || r->trial.figures.samples != was->t.figures.samples ||
+                     !(was->t.figures.window_noise > 0) ||
+                     r->trial.figures.window_noise > 0);
         c->finished[n] = r->trial.label != TRIAL_INTERRUPTED;
     }
 }

@@ -111,7 +111,7 @@ static void interrupt_search(struct board *c, const struct history *h,
         if (t->t.search != s->started.search)
             continue;
         trials += !t->t.incumbent;
-        clocks += t->t.clocks;
+        clocks += t->t.figures.clocks;
         if (!t->ended)
             interrupt_trial(c, t);
     }

@@ -232,6 +232,21 @@ struct record_search_ended {
     char reason[RECORD_TEXT_MAX];
 };
 
+/* What was measured of a trial. */
+struct trial_figures {
+    double speed;        /* loss per second (per sample with trial_clocks) */
+    double noise, range; /* loss units; range < 0: the loss fell */
+    double window_noise; /* standard deviation of a window's mean, measured */
+    double seconds;      /* of its own slices */
+    uint64_t samples, clocks;
+    uint32_t points; /* 0 .. RECORD_POINTS_MAX; the first is the loss before */
+    double time_s[RECORD_POINTS_MAX], loss[RECORD_POINTS_MAX];
+    /* That a resumed search compares it by (tuner/search/search.h); 0 in
+     * journals that are older than that. */
+    double lead, lead_se, pace, paced, run_s;
+    uint32_t pairs;
+};
+
 /* Started, updated (a summary after more training) and ended share a struct.
  * Numbers are from 1 over the whole run. */
 struct record_trial {
@@ -240,18 +255,8 @@ struct record_trial {
     json_t *setting; /* owned: object */
     bool incumbent;  /* the setting in use competes as a fresh fork */
     enum trial_label label;
-    double speed;        /* loss per second (per sample with trial_clocks) */
-    double noise, range; /* loss units; range < 0: the loss fell */
-    double window_noise; /* standard deviation of a window's mean, measured */
-    double seconds;      /* of its own slices */
-    uint64_t samples, clocks;
-    uint32_t points; /* 0 .. RECORD_POINTS_MAX; the first is the loss before */
-    double time_s[RECORD_POINTS_MAX], loss[RECORD_POINTS_MAX];
+    struct trial_figures figures;
     char reason[RECORD_TEXT_MAX]; /* why it ended early; "" */
-    /* Figures that a resumed search compares it by (tuner/search/search.h); 0
-     * in journals that are older than that. */
-    double lead, lead_se, pace, paced, run_s;
-    uint32_t pairs;
     uint32_t suggestion; /* that it tries; 0: a proposal of the tuner's own */
 };
 

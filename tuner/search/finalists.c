@@ -37,7 +37,7 @@ static bool is_near(const struct trial *t, const struct trial *best,
                     bool converging)
 {
     return judge_eligible(t, converging) &&
-           t->facts.speed >= JUDGE_NEAR * best->facts.speed;
+           t->figures.speed >= JUDGE_NEAR * best->figures.speed;
 }
 
 /* The trial beside the fastest: of those near it whose learning rate is on one
@@ -102,7 +102,7 @@ static size_t finalists_first(const struct judge *j,
 /* Samples a second. */
 static double rate_of(const struct trial *t)
 {
-    return (double)t->facts.samples / fmax(t->facts.run_s, 1e-12);
+    return (double)t->figures.samples / fmax(t->figures.run_s, 1e-12);
 }
 
 /* A re-tune's challengers by what they gain on the incumbent in equal time;
@@ -112,8 +112,8 @@ static double gain(const struct judge *j, const struct trial *t)
     struct trial *incumbent = trials_incumbent(j->trials);
 
     if (!incumbent)
-        return t->facts.speed;
-    return t->facts.lead * rate_of(t) / rate_of(incumbent);
+        return t->figures.speed;
+    return t->figures.lead * rate_of(t) / rate_of(incumbent);
 }
 
 static struct trial *best_challenger(const struct judge *j,
@@ -139,8 +139,8 @@ static bool gains_alike(const struct judge *j, const struct trial *t,
                         const struct trial *best)
 {
     return judge_challenges(j, t) && gain(j, t) >= 0.5 * gain(j, best) &&
-           (best->facts.range >= 0 ||
-            t->facts.range <= 0.5 * best->facts.range);
+           (best->figures.range >= 0 ||
+            t->figures.range <= 0.5 * best->figures.range);
 }
 
 size_t finalists_challengers(const struct judge *j, struct trial *out[],
@@ -212,7 +212,7 @@ static size_t finalists_retune(const struct judge *j,
         out[n++] = next;
     if (n == 1 && (next = best_challenger(j, out, 1)))
         out[n++] = next;
-    if (n < 3 && incumbent && incumbent->facts.branch != BRANCH_NONE)
+    if (n < 3 && incumbent && incumbent->branch != BRANCH_NONE)
         out[n++] = incumbent;
     return n;
 }
@@ -232,9 +232,8 @@ size_t finalists_least_bad(const struct judge *j,
     for (uint32_t i = 0; i < j->trials->n; i++) {
         struct trial *t = &j->trials->list[i];
 
-        if ((t->facts.label == TRIAL_UNSTABLE ||
-             t->facts.label == TRIAL_CONVERGING) &&
-            (!best || t->facts.range < best->facts.range))
+        if ((t->label == TRIAL_UNSTABLE || t->label == TRIAL_CONVERGING) &&
+            (!best || t->figures.range < best->figures.range))
             best = t;
     }
     out[0] = best;

@@ -13,7 +13,8 @@ static double known_epoch(const struct finals *f, const struct trial *t)
     /* No decision reads a clock where trial lengths are given in clocks. */
     if (board_trial_clocks(f->c))
         return 1;
-    return t->facts.paced > 0 ? t->facts.paced * (double)board_units(f->c) : 0;
+    return t->figures.paced > 0 ? t->figures.paced * (double)board_units(f->c)
+                                : 0;
 }
 
 void finals_init(struct finals *f, struct board *c, branch_id parent,
@@ -31,7 +32,7 @@ void finals_init(struct finals *f, struct board *c, branch_id parent,
     f->step = known_epoch(f, trial[0]);
     for (size_t i = 0; i < n; i++) {
         f->f[i].trial = trial[i];
-        f->f[i].branch = trial[i]->facts.branch;
+        f->f[i].branch = trial[i]->branch;
         f->f[i].base = base;
         f->f[i].kept = BRANCH_NONE;
     }
@@ -43,14 +44,14 @@ static void drop_out(struct finals *f, struct finalist *x, const char *why)
 {
     assert(!x->out);
     assert(why);
-    board_decision(f->c, "finalist", "trial %u is out: %s",
-                   x->trial->facts.trial, why);
+    board_decision(f->c, "finalist", "trial %u is out: %s", x->trial->number,
+                   why);
     if (x->started)
         training_deinit(&x->line);
     board_drop(f->c, x->kept, "its finalist is out");
     x->kept = BRANCH_NONE;
     board_free(f->c, x->branch, "lost the finals");
-    x->trial->facts.branch = BRANCH_NONE;
+    x->trial->branch = BRANCH_NONE;
     x->out = true;
 }
 
@@ -96,13 +97,13 @@ static bool started(struct finals *f, struct finalist *x)
         return true;
     if (!b) {
         b = board_fork(f->c, board_branch(f->c, f->parent), BRANCH_TRAINING,
-                       &x->trial->setting, x->trial->facts.setting, "finalist");
+                       &x->trial->setting, x->trial->json, "finalist");
         if (!b) {
             board_retry(f->c);
             return false;
         }
         x->branch = branch_number(b);
-        x->trial->facts.branch = branch_number(b);
+        x->trial->branch = branch_number(b);
     }
     if (branch_is_refused(b)) {
         drop_out(f, x, "no memory for its branch");
@@ -288,14 +289,14 @@ static void record_winner(struct finals *f, const struct finalist *x)
 {
     struct record_decision *d = board_decision(
         f->c, "finals", "trial %u is the best of %zu after %u epochs of it",
-        x->trial->facts.trial, f->n, x->epochs);
+        x->trial->number, f->n, x->epochs);
     /* No horizon yet: the target was reached, with the latest results. */
     double time = f->horizon > 0 ? f->horizon : INFINITY;
 
     for (size_t i = 0; i < f->n; i++) {
         char name[32] = "result_of_trial_";
         double result = finals_score_at(f, &f->f[i], time);
-        uint32_t n = f->f[i].trial->facts.trial;
+        uint32_t n = f->f[i].trial->number;
         size_t at = strlen(name), digits = 1;
 
         for (uint32_t m = n; m >= 10; m /= 10)

@@ -42,7 +42,7 @@ static bool may_stop(const struct trial_time *t, const struct trial *x)
 {
     const struct trials *all = all_of(t);
 
-    if (board_trial_stops(all->c) == TRIAL_STOPS_OFF || x->facts.incumbent)
+    if (board_trial_stops(all->c) == TRIAL_STOPS_OFF || x->incumbent)
         return false;
     return trials_incumbent(all) ||
            (t->decided && x - all->list >= FINALISTS_MAX);
@@ -50,7 +50,8 @@ static bool may_stop(const struct trial_time *t, const struct trial *x)
 
 void hopeless_slices(const struct trial_time *t, struct trial *x)
 {
-    double pace = x->facts.pace > 0 ? x->facts.pace : t->judge->probe.unit_s;
+    double pace =
+        x->figures.pace > 0 ? x->figures.pace : t->judge->probe.unit_s;
     double least = 1;
 
     assert(x->run.goal > 0);
@@ -71,9 +72,9 @@ static void course_of(const struct trial_time *t, const struct trial *x,
 {
     const struct trials *all = all_of(t);
     const struct trial *incumbent = trials_incumbent(all);
-    const struct branch *b = board_branch(all->c, x->facts.branch);
+    const struct branch *b = board_branch(all->c, x->branch);
     const struct branch *base = board_branch(
-        all->c, incumbent ? incumbent->facts.branch : t->judge->probe.branch);
+        all->c, incumbent ? incumbent->branch : t->judge->probe.branch);
     struct curve curve;
     double samples = 0, whole;
 
@@ -102,7 +103,7 @@ static void course_of(const struct trial_time *t, const struct trial *x,
 static double time_in_all(const struct trial_time *t, const struct trial *x)
 {
     const struct trials *all = all_of(t);
-    const struct branch *b = board_branch(all->c, x->facts.branch);
+    const struct branch *b = board_branch(all->c, x->branch);
     double units = (double)units_in_all(t, x);
     double pace = units_by_samples(all->c) ? 0 : pace_pooled(all, x);
 
@@ -131,17 +132,17 @@ static bool needed(const struct trial_time *t, const struct trial *x,
     }
     if (!t->decided || judge_fastest(j, top, FINALISTS_MAX) < FINALISTS_MAX)
         return false;
-    *need = time_in_all(t, x) * fmin(JUDGE_NEAR * top[0]->facts.speed,
-                                     top[FINALISTS_MAX - 1]->facts.speed);
+    *need = time_in_all(t, x) * fmin(JUDGE_NEAR * top[0]->figures.speed,
+                                     top[FINALISTS_MAX - 1]->figures.speed);
     return true;
 }
 
 static bool is_rival(const struct judge *j, const struct trial *x)
 {
-    if (!x->judged || x->facts.incumbent || x->facts.branch == BRANCH_NONE)
+    if (!x->judged || x->incumbent || x->branch == BRANCH_NONE)
         return false;
     return trials_incumbent(j->trials) ? judge_ahead(j, x)
-                                       : x->facts.label == TRIAL_CONVERGING;
+                                       : x->label == TRIAL_CONVERGING;
 }
 
 /* Curves that begin flat, or cross: no look is trusted that would have taken a
@@ -171,22 +172,21 @@ static bool too_early(const struct trial_time *t, const struct trial *x,
 static void stop(const struct trials *all, struct trial *x, double share,
                  const struct forecast *reach, double need, double error)
 {
-    struct record_trial *f = &x->facts;
     struct record_decision *d;
 
     assert(!x->doomed);
     x->stopped = board_trial_stops(all->c) == TRIAL_STOPS_ON;
     x->doomed = true;
-    snprintf(f->reason, sizeof(f->reason),
+    snprintf(x->reason, sizeof(x->reason),
              trials_incumbent(all)
                  ? "stopped at %.0f %% of its time: it will not get ahead of "
                    "the setting in use"
                  : "stopped at %.0f %% of its time: at best its loss falls by "
                    "%.4g, and a place in the finals takes %.4g",
              share * 100, reach->most, need);
-    d = board_decision(all->c, "trial_stopped", "trial %u is %s", f->trial,
-                       f->reason);
-    board_decision_number(d, "trial", f->trial);
+    d = board_decision(all->c, "trial_stopped", "trial %u is %s", x->number,
+                       x->reason);
+    board_decision_number(d, "trial", x->number);
     board_decision_number(d, "share", share);
     board_decision_number(d, "now", reach->now);
     board_decision_number(d, "at_most", reach->most);
@@ -203,7 +203,7 @@ static void look(const struct trial_time *t, struct trial *x)
     struct forecast reach;
     double need, error;
 
-    assert(!x->doomed && !x->facts.incumbent);
+    assert(!x->doomed && !x->incumbent);
     course_of(t, x, 1, &course);
     /* When a report comes depends on a clock: there a trial is looked at where
      * its slices end. */
@@ -231,9 +231,9 @@ void hopeless_look(const struct trial_time *t)
         return;
     for (uint32_t i = 0; i < all->n; i++) {
         struct trial *x = &all->list[i];
-        const struct branch *b = board_branch(all->c, x->facts.branch);
+        const struct branch *b = board_branch(all->c, x->branch);
 
-        if (!b || x->facts.incumbent || x->doomed || branch_is_nonfinite(b) ||
+        if (!b || x->incumbent || x->doomed || branch_is_nonfinite(b) ||
             branch_own_samples(b) == x->looked_samples)
             continue;
         x->looked_samples = branch_own_samples(b);

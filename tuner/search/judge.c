@@ -35,7 +35,7 @@ static void curve_of(struct judge *j, struct trial *x, const struct branch *b,
 {
     struct board *c = j->trials->c;
     const struct branch *probe = board_branch(c, j->probe.branch);
-    struct record_trial *f = &x->facts;
+    struct trial_figures *f = &x->figures;
 
     assert(b && curve);
     if (probe)
@@ -70,20 +70,20 @@ static double window_noise(const struct curve *curve)
 /* Speed and label, from the curve. */
 static void summarise(struct judge *j, struct trial *x, const struct branch *b)
 {
-    struct record_trial *f = &x->facts;
+    struct trial_figures *f = &x->figures;
     struct curve curve;
 
-    assert(branch_number(b) == x->facts.branch);
+    assert(branch_number(b) == x->branch);
     summary_none(f);
     if (branch_is_refused(b) || branch_error(b)) {
-        f->label = TRIAL_FAILED;
+        x->label = TRIAL_FAILED;
     } else if (branch_is_nonfinite(b)) {
-        summary_diverged(f);
+        x->label = TRIAL_DIVERGED;
     } else {
         curve_of(j, x, b, j->judged_s, &curve);
         f->window_noise = window_noise(&curve);
-        summary_of(&curve, j->probe.loss_before,
-                   board_system(j->trials->c)->loss_floor, f);
+        x->label = summary_of(&curve, j->probe.loss_before,
+                              board_system(j->trials->c)->loss_floor, f);
     }
 }
 
@@ -92,12 +92,12 @@ static void compare(struct judge *j, struct trial *x, const struct branch *b)
 {
     struct trial *incumbent = trials_incumbent(j->trials);
     const struct branch *other;
-    struct record_trial *f = &x->facts;
+    struct trial_figures *f = &x->figures;
 
     assert(b);
     if (!incumbent || incumbent == x)
         return;
-    other = board_branch(j->trials->c, incumbent->facts.branch);
+    other = board_branch(j->trials->c, incumbent->branch);
     if (other && !branch_is_nonfinite(other))
         f->pairs = trace_paired(branch_trace(other), branch_trace(b), &f->lead,
                                 &f->lead_se);
@@ -106,9 +106,9 @@ static void compare(struct judge *j, struct trial *x, const struct branch *b)
 void judge_trial(struct judge *j, struct trial *x, const struct branch *b)
 {
     struct board *c = j->trials->c;
-    struct record_trial *f = &x->facts;
+    struct trial_figures *f = &x->figures;
 
-    assert(b && branch_number(b) == f->branch);
+    assert(b && branch_number(b) == x->branch);
     f->samples = branch_own_samples(b);
     f->clocks = branch_own_clocks(b);
     f->run_s = units_time(c, b);
@@ -127,10 +127,10 @@ bool judge_arrived(struct judge *j)
 
     for (uint32_t i = 0; i < t->n; i++) {
         struct trial *x = &t->list[i];
-        const struct branch *b = board_branch(t->c, x->facts.branch);
+        const struct branch *b = board_branch(t->c, x->branch);
 
         if (!b || !x->arrived ||
-            (x->judged && x->facts.samples == branch_own_samples(b)))
+            (x->judged && x->figures.samples == branch_own_samples(b)))
             continue;
         judge_trial(j, x, b);
         compare(j, x, b);
@@ -147,7 +147,7 @@ bool judge_arrived(struct judge *j)
     }
     for (uint32_t i = 0; i < t->n; i++) {
         struct trial *x = &t->list[i];
-        enum trial_label label = x->facts.label;
+        enum trial_label label = x->label;
 
         if (!fresh[i])
             continue;
@@ -174,16 +174,16 @@ bool judge_converging_within(struct judge *j, double seconds)
     assert(seconds > 0);
     for (uint32_t i = 0; i < t->n; i++) {
         struct trial *x = &t->list[i];
-        const struct branch *b = board_branch(t->c, x->facts.branch);
-        struct record_trial then;
+        const struct branch *b = board_branch(t->c, x->branch);
+        struct trial_figures then;
         struct curve curve;
 
-        if (!b || x->facts.label != TRIAL_CONVERGING)
+        if (!b || x->label != TRIAL_CONVERGING)
             continue;
         curve_of(j, x, b, seconds, &curve);
-        summary_of(&curve, j->probe.loss_before, board_system(t->c)->loss_floor,
-                   &then);
-        if (then.label == TRIAL_CONVERGING)
+        if (summary_of(&curve, j->probe.loss_before,
+                       board_system(t->c)->loss_floor,
+                       &then) == TRIAL_CONVERGING)
             return true;
     }
     return false;
@@ -194,7 +194,7 @@ bool judge_converging_within(struct judge *j, double seconds)
 bool judge_any_converging(const struct judge *j)
 {
     for (uint32_t i = 0; i < j->trials->n; i++)
-        if (j->trials->list[i].facts.label == TRIAL_CONVERGING)
+        if (j->trials->list[i].label == TRIAL_CONVERGING)
             return true;
     return false;
 }
@@ -203,34 +203,34 @@ bool judge_any_converging(const struct judge *j)
  * unstable setting could win.) */
 bool judge_eligible(const struct trial *x, bool any_converging)
 {
-    if (x->facts.label == TRIAL_CONVERGING)
+    if (x->label == TRIAL_CONVERGING)
         return true;
-    return !any_converging && x->facts.label == TRIAL_UNSTABLE &&
-           x->facts.speed > 0;
+    return !any_converging && x->label == TRIAL_UNSTABLE &&
+           x->figures.speed > 0;
 }
 
 /* Where its own trace rises now and then, clearly so. */
 bool judge_ahead(const struct judge *j, const struct trial *x)
 {
-    const struct record_trial *f = &x->facts;
+    const struct trial_figures *f = &x->figures;
     double share = fmin(
         (double)f->samples / (double)board_system(j->trials->c)->samples, 1);
 
     /* Less than what counts as an improvement is not worth a change. */
     if (f->lead < PLATEAU_IMPROVEMENT * share * fabs(j->probe.loss_before))
         return false;
-    if (f->label == TRIAL_CONVERGING)
+    if (x->label == TRIAL_CONVERGING)
         return f->lead > f->lead_se;
     /* Where none is clear in the longest trial, those that seem ahead go on to
      * the finals: the validation metric sees what the noise of training hides.
      */
-    return f->label == TRIAL_UNSTABLE && f->pairs >= JUDGE_PAIRS &&
+    return x->label == TRIAL_UNSTABLE && f->pairs >= JUDGE_PAIRS &&
            f->lead > (j->lenient ? 1 : 3) * f->lead_se;
 }
 
 bool judge_challenges(const struct judge *j, const struct trial *x)
 {
-    if (x->facts.incumbent)
+    if (x->incumbent)
         return false;
     return trials_incumbent(j->trials)
                ? judge_ahead(j, x)
@@ -242,8 +242,8 @@ bool judge_any_clear(const struct judge *j)
     for (uint32_t i = 0; i < j->trials->n; i++) {
         const struct trial *x = &j->trials->list[i];
 
-        if (x->facts.label == TRIAL_CONVERGING ||
-            (!x->facts.incumbent && judge_ahead(j, x)))
+        if (x->label == TRIAL_CONVERGING ||
+            (!x->incumbent && judge_ahead(j, x)))
             return true;
     }
     return false;
@@ -264,7 +264,7 @@ size_t judge_fastest(const struct judge *j, struct trial *out[], size_t max)
 
             if (judge_eligible(x, converging) &&
                 trials_distinct(t, x, out, n) &&
-                (!best || x->facts.speed > best->facts.speed))
+                (!best || x->figures.speed > best->figures.speed))
                 best = x;
         }
         if (!best)
@@ -281,12 +281,12 @@ struct trial *judge_slowest_live(const struct judge *j, const struct trial *but)
 
     for (uint32_t i = 0; i < t->n; i++) {
         struct trial *x = &t->list[i];
-        const struct branch *b = board_branch(t->c, x->facts.branch);
+        const struct branch *b = board_branch(t->c, x->branch);
 
-        if (!b || x == but || x->facts.incumbent || !x->judged ||
+        if (!b || x == but || x->incumbent || !x->judged ||
             branch_slices_out(b))
             continue;
-        if (!worst || x->facts.speed < worst->facts.speed)
+        if (!worst || x->figures.speed < worst->figures.speed)
             worst = x;
     }
     return worst;
@@ -298,14 +298,14 @@ void judge_results(const struct judge *j)
 {
     for (uint32_t i = 0; i < j->trials->n; i++) {
         struct trial *x = &j->trials->list[i];
-        enum trial_label label = x->facts.label;
+        enum trial_label label = x->label;
 
         x->outcome = label == TRIAL_DIVERGED  ? OUTCOME_DIVERGED
                      : label == TRIAL_FAILED  ? OUTCOME_FAILED
                      : label == TRIAL_STOPPED ? OUTCOME_STOPPED
                                               : OUTCOME_SPEED;
         x->speed = x->outcome == OUTCOME_SPEED || x->outcome == OUTCOME_STOPPED
-                       ? x->facts.speed
+                       ? x->figures.speed
                        : 0;
     }
 }

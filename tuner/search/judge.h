@@ -59,7 +59,7 @@ size_t judge_fastest(const struct judge *j, struct trial *out[], size_t max);
 struct trial *judge_slowest_live(const struct judge *j,
                                  const struct trial *but);
 
-/* Sets what the searcher is to hear of each trial, by its facts. */
+/* Sets what the searcher is to hear of each trial, by its figures. */
 void judge_results(const struct judge *j);
 
 #endif

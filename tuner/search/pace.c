@@ -37,19 +37,19 @@ double pace_pooled(const struct trials *t, const struct trial *x)
     for (uint32_t i = 0; i < t->n && n < PACE_POOL_MAX; i++) {
         const struct trial *u = &t->list[i];
 
-        if (u->facts.pace > 0 &&
+        if (u->figures.pace > 0 &&
             costs_the_same(&t->space, &u->setting, &x->setting))
-            pool[n++] = u->facts.pace;
+            pool[n++] = u->figures.pace;
     }
     if (n == 0)
-        return x->facts.pace;
+        return x->figures.pace;
     qsort(pool, n, sizeof(pool[0]), ascending);
     return n % 2 ? pool[n / 2] : (pool[n / 2 - 1] + pool[n / 2]) / 2;
 }
 
 double pace_apply(const struct trials *t, struct trial *x)
 {
-    struct record_trial *f = &x->facts;
+    struct trial_figures *f = &x->figures;
     double pooled = pace_pooled(t, x), longer;
 
     assert(x);

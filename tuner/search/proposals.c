@@ -105,7 +105,7 @@ static bool settled(struct proposals *p, const struct suggestion *x)
     else if (proposals_barred(p, &x->setting))
         suggest_drop(t->c, "training diverged with it here");
     else if (known)
-        suggest_known(t->c, known->facts.trial);
+        suggest_known(t->c, known->number);
     else
         return false;
     return true;
@@ -141,13 +141,13 @@ static enum err tell_all(struct proposals *p)
 
     for (uint32_t i = 0; i < p->trials->n && !err; i++) {
         struct trial *x = &p->trials->list[i];
-        struct observation o = {.trial = x->facts.trial,
+        struct observation o = {.trial = x->number,
                                 .setting = x->setting,
                                 .outcome = x->outcome,
                                 .speed = x->speed,
                                 .resource = x->resource};
 
-        if (!x->news || x->facts.incumbent)
+        if (!x->news || x->incumbent)
             continue;
         err = searcher_tell(p->searcher, &o, NULL);
         x->news = err != ERR_OK;

@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 
 /* Whether there is nothing left to run of it. While the trial time is not found
  * every trial that lives may have to run on. */
@@ -33,14 +34,14 @@ static enum err recall_trial(struct trials *t, const struct history_trial *h,
     if (!own)
         return ERR_NOMEM;
     x = trials_next(t, &setting, own, h->t.suggestion);
-    x->facts.trial = h->t.trial;
-    x->facts.incumbent = h->t.incumbent;
+    x->number = h->t.trial;
+    x->incumbent = h->t.incumbent;
     if (finished) {
-        x->facts = h->t;
-        x->facts.setting = own;
-        x->facts.branch = BRANCH_NONE;
+        x->label = h->t.label;
+        x->figures = h->t.figures;
+        memcpy(x->reason, h->t.reason, sizeof(x->reason));
         x->resource =
-            units_by_samples(t->c) ? x->facts.run_s : x->facts.seconds;
+            units_by_samples(t->c) ? x->figures.run_s : x->figures.seconds;
         x->judged = x->news = true;
         x->ended = h->ended;
     } else {
@@ -69,7 +70,7 @@ static double spent_s(const struct history *h, uint32_t search)
 static void forget(struct trials *t)
 {
     while (t->n > 0)
-        json_decref(t->list[--t->n].facts.setting);
+        json_decref(t->list[--t->n].json);
     t->recalled = 0;
 }
 
@@ -98,8 +99,8 @@ enum err recall_search(struct trial_time *time, const struct history *h,
                            "trial %u is not taken over: its setting is not "
                            "one of this search",
                            x->t.trial);
-        else if (x->t.clocks < clocks_run - clocks)
-            clocks += x->t.clocks;
+        else if (x->t.figures.clocks < clocks_run - clocks)
+            clocks += x->t.figures.clocks;
     }
     time->decided = known->decided;
     if (known->decided) {

@@ -90,7 +90,7 @@ void search_deinit(struct search *s, uint32_t keep)
     for (uint32_t i = 0; i < s->trials.n; i++) {
         struct trial *x = &s->trials.list[i];
 
-        if (x->facts.trial == keep)
+        if (x->number == keep)
             trial_end(s->c, x);
         else
             trial_free(s->c, x, "the search is over");
@@ -139,7 +139,7 @@ static uint32_t stopped(const struct search *s)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < s->trials.n; i++)
-        n += s->trials.list[i].facts.label == TRIAL_STOPPED;
+        n += s->trials.list[i].label == TRIAL_STOPPED;
     return n;
 }
 
@@ -179,10 +179,10 @@ void search_record_end(struct search *s, uint32_t winner, const char *reason)
     r->clocks = board_clocks_run(s->c) - s->started_clocks;
     r->waiting_s = board_waited_s(s->c) - s->waited_s;
     for (uint32_t i = 0; i < s->trials.n; i++) {
-        const struct record_trial *f = &s->trials.list[i].facts;
-        const struct branch *b = board_branch(s->c, f->branch);
+        const struct trial *x = &s->trials.list[i];
+        const struct branch *b = board_branch(s->c, x->branch);
 
-        if (f->trial != winner || !b)
+        if (x->number != winner || !b)
             continue;
         r->seconds = fmax(0, r->seconds - branch_trace(b)->seconds);
         r->clocks -= branch_own_clocks(b);
@@ -274,14 +274,14 @@ static bool begin_trial(struct search *s)
     if (!may_begin(s) || !propose(s))
         return false;
     x = trials_next(&s->trials, &p->next, p->next_json, p->next_suggestion);
-    x->facts.incumbent = s->trials.n == 0 && s->plan.has_incumbent;
+    x->incumbent = s->trials.n == 0 && s->plan.has_incumbent;
     if (!trial_fork(s->c, x, s->plan.parent)) {
         board_retry(s->c);
         return false;
     }
     x->run.goal = trial_time_shortest(&s->time);
     if (s->time.decided)
-        trial_time_goal(&s->time, x, board_branch(s->c, x->facts.branch));
+        trial_time_goal(&s->time, x, board_branch(s->c, x->branch));
     hopeless_slices(&s->time, x);
     trial_begun(&s->trials, x);
     proposals_begun(p);
@@ -304,8 +304,8 @@ static bool alike(const struct search *s)
     struct trial *top[SEARCH_TOP];
 
     return judge_fastest(&s->judge, top, SEARCH_TOP) == SEARCH_TOP &&
-           top[SEARCH_TOP - 1]->facts.speed >=
-               SEARCH_ALIKE * top[0]->facts.speed;
+           top[SEARCH_TOP - 1]->figures.speed >=
+               SEARCH_ALIKE * top[0]->figures.speed;
 }
 
 /* A re-tune that has found as many settings about as good as the best of them
@@ -324,7 +324,7 @@ static double spent(const struct search *s)
     double sum = 0;
 
     for (uint32_t i = 0; i < s->trials.n; i++)
-        sum += s->trials.list[i].facts.run_s;
+        sum += s->trials.list[i].figures.run_s;
     return sum;
 }
 
@@ -457,11 +457,11 @@ static void free_losers(struct search *s)
 
     for (uint32_t i = 0; i < s->trials.n; i++) {
         struct trial *x = &s->trials.list[i];
-        bool kept = x->facts.incumbent;
+        bool kept = x->incumbent;
 
         for (size_t k = 0; k < n; k++)
             kept |= keep[k] == x;
-        if (!kept && x->arrived && x->facts.branch != BRANCH_NONE)
+        if (!kept && x->arrived && x->branch != BRANCH_NONE)
             trial_free(s->c, x, "slower than others");
     }
 }

@@ -4,23 +4,16 @@
 #include <math.h>
 #include <string.h>
 
-void summary_none(struct record_trial *out)
+void summary_none(struct trial_figures *out)
 {
-    out->label = TRIAL_RUNNING;
     out->speed = out->noise = out->range = out->seconds = 0;
     out->points = 0;
     memset(out->time_s, 0, sizeof(out->time_s));
     memset(out->loss, 0, sizeof(out->loss));
 }
 
-void summary_diverged(struct record_trial *out)
-{
-    summary_none(out);
-    out->label = TRIAL_DIVERGED;
-}
-
 /* Windows of as equal numbers of the curve's points as can be. */
-static void downsample(const struct curve *curve, struct record_trial *out)
+static void downsample(const struct curve *curve, struct trial_figures *out)
 {
     uint32_t n = curve->len;
     uint32_t k = n < SUMMARY_WINDOWS ? n : SUMMARY_WINDOWS;
@@ -39,7 +32,7 @@ static void downsample(const struct curve *curve, struct record_trial *out)
     }
 }
 
-static bool finite_points(const struct record_trial *s)
+static bool finite_points(const struct trial_figures *s)
 {
     for (uint32_t i = 0; i < s->points; i++)
         if (!isfinite(s->loss[i]))
@@ -47,26 +40,23 @@ static bool finite_points(const struct record_trial *s)
     return true;
 }
 
-void summary_of(const struct curve *curve, double before, double floor,
-                struct record_trial *out)
+enum trial_label summary_of(const struct curve *curve, double before,
+                            double floor, struct trial_figures *out)
 {
     double last, noise = 0;
 
     assert(curve->len <= TRACE_WINDOWS_MAX);
     summary_none(out);
-    out->label = TRIAL_UNSTABLE;
     out->loss[0] = before;
     out->points = 1;
     downsample(curve, out);
     if (!finite_points(out)) {
-        summary_diverged(out);
-        return;
+        summary_none(out);
+        return TRIAL_DIVERGED;
     }
     last = out->loss[out->points - 1];
-    if (!isnan(floor) && last - floor > 10 * (before - floor)) {
-        out->label = TRIAL_DIVERGED;
-        return;
-    }
+    if (!isnan(floor) && last - floor > 10 * (before - floor))
+        return TRIAL_DIVERGED;
     for (uint32_t i = 1; i < out->points; i++)
         noise = fmax(noise, out->loss[i] - out->loss[i - 1]);
     out->noise = noise;
@@ -76,5 +66,6 @@ void summary_of(const struct curve *curve, double before, double floor,
         out->speed = fmax((-out->range - noise) / out->seconds, 0);
     if (out->points > SUMMARY_WINDOWS && out->range < 0 &&
         noise < -out->range / SUMMARY_WINDOWS)
-        out->label = TRIAL_CONVERGING;
+        return TRIAL_CONVERGING;
+    return TRIAL_UNSTABLE;
 }

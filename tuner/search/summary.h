@@ -20,21 +20,20 @@ enum {
  *
  * @before   mean loss at its start (of a probe)
  * @floor    no loss is ever below; NAN: unknown
- * @out      label, speed, noise, range, seconds (of the curve), points, time_s
- *           and loss are written, no other member; fewer than K windows give
- *           as many points; none at all is UNSTABLE
+ * @out      speed, noise, range, seconds (of the curve), points, time_s and
+ *           loss are written, no other member; fewer than K windows give as
+ *           many points
+ *
+ * Returns the label; UNSTABLE without any window.
  *
  * speed = max((-range - noise) / seconds, 0); converging if range < 0 and noise
  * < |range| / K; diverged if anything is not finite, or, where the floor is
  * known, if the last loss - floor exceeds ten times that before. O(n). */
-void summary_of(const struct curve *curve, double before, double floor,
-                struct record_trial *out);
+enum trial_label summary_of(const struct curve *curve, double before,
+                            double floor, struct trial_figures *out);
 
-/* Summary of a trace that reported something that is not finite: diverged,
- * speed 0. */
-void summary_diverged(struct record_trial *out);
-
-/* No summary: label RUNNING, all else 0. */
-void summary_none(struct record_trial *out);
+/* No summary, as of a trial that runs, or of a trace that reported something
+ * that is not finite: the same members are 0. */
+void summary_none(struct trial_figures *out);
 
 #endif

@@ -11,24 +11,24 @@ static void refused(struct judge *j, struct trial *x, branch_id parent)
 {
     struct trials *all = j->trials;
     struct trial *worst = judge_slowest_live(j, x);
-    enum err err = branch_error(board_branch(all->c, x->facts.branch));
+    enum err err = branch_error(board_branch(all->c, x->branch));
 
-    board_free(all->c, x->facts.branch, "refused");
-    x->facts.branch = BRANCH_NONE;
+    board_free(all->c, x->branch, "refused");
+    x->branch = BRANCH_NONE;
     if (worst) {
         board_decision(
             all->c, "memory",
             "no memory for trial %u: the slowest, trial %u, is freed",
-            x->facts.trial, worst->facts.trial);
+            x->number, worst->number);
         trial_free(all->c, worst, "memory");
         if (trial_fork(all->c, x, parent))
             return;
     }
-    x->facts.label = TRIAL_FAILED;
+    x->label = TRIAL_FAILED;
     x->judged = true;
     trial_end(all->c, x);
-    board_decision(all->c, "memory", "no memory for trial %u: %s",
-                   x->facts.trial, err_text(err));
+    board_decision(all->c, "memory", "no memory for trial %u: %s", x->number,
+                   err_text(err));
 }
 
 /* A trial that cannot win: its slices are cut short, then it ends with what it
@@ -36,7 +36,7 @@ static void refused(struct judge *j, struct trial *x, branch_id parent)
 static bool wound_up(struct judge *j, struct trial *x, const struct branch *b)
 {
     struct board *c = j->trials->c;
-    enum trial_label *label = &x->facts.label;
+    enum trial_label *label = &x->label;
 
     if (branch_slices_out(b)) {
         /* Where a cut falls depends on a clock. */
@@ -57,7 +57,7 @@ static bool arrived(struct trial_time *t, struct trial *x, branch_id parent,
                     double decision_s)
 {
     struct board *c = t->judge->trials->c;
-    const struct branch *b = board_branch(c, x->facts.branch);
+    const struct branch *b = board_branch(c, x->branch);
     uint64_t window = t->judge->probe.window;
     enum runner_state state;
 
@@ -68,7 +68,7 @@ static bool arrived(struct trial_time *t, struct trial *x, branch_id parent,
     state = runner_advance(c, b, &x->run, window);
     if (branch_is_refused(b)) {
         refused(t->judge, x, parent);
-        return x->facts.branch == BRANCH_NONE;
+        return x->branch == BRANCH_NONE;
     }
     if (state != RUNNER_ARRIVED)
         return state == RUNNER_BROKEN;
@@ -95,7 +95,7 @@ bool trial_run_all(struct trial_time *t, branch_id parent, double decision_s)
         there &= x->arrived;
     }
     for (uint32_t i = 0; i < all->n; i++)
-        if (all->list[i].facts.branch != BRANCH_NONE &&
+        if (all->list[i].branch != BRANCH_NONE &&
             all->list[i].run.goal > furthest)
             furthest = all->list[i].run.goal;
     probe = probe_follow(&t->judge->probe, all->c, furthest);
@@ -108,7 +108,7 @@ bool trial_run_overlaps(const struct trial_time *t)
 {
     const struct trials *all = t->judge->trials;
     const struct trial *last = &all->list[all->n - 1];
-    const struct branch *b = board_branch(all->c, last->facts.branch);
+    const struct branch *b = board_branch(all->c, last->branch);
 
     assert(all->n > 0);
     /* No decision reads a clock where trial lengths are given in clocks. */

@@ -66,7 +66,7 @@ static double rate_for_goal(const struct trial_time *t, struct trial *x,
 
     if (units_by_samples(c) || (units && !(unit > 0)))
         return 1 / unit;
-    x->facts.pace = unit;
+    x->figures.pace = unit;
     return 1 / pace_pooled(t->judge->trials, x);
 }
 
@@ -77,7 +77,7 @@ void trial_time_goal(const struct trial_time *t, struct trial *x,
     double rate = rate_for_goal(t, x, b);
     double windows = round(t->length * rate / (double)window);
 
-    assert(branch_number(b) == x->facts.branch);
+    assert(branch_number(b) == x->branch);
     if (board_units_run(board_of(t), b) == 0 && !isfinite(rate))
         return; /* its first windows will tell */
     if (!(windows >= SUMMARY_WINDOWS) && !units_by_samples(board_of(t)))
@@ -130,7 +130,7 @@ bool trial_time_can_double(const struct trial_time *t)
     if (units_by_samples(all->c))
         return false; /* lengths are given */
     for (uint32_t i = 0; i < all->n; i++)
-        if (all->list[i].facts.branch != BRANCH_NONE &&
+        if (all->list[i].branch != BRANCH_NONE &&
             all->list[i].run.goal < trial_time_bound(t))
             return true;
     return false;

@@ -32,7 +32,7 @@ enum err trials_open(struct trials *t, uint32_t max)
 void trials_deinit(struct trials *t)
 {
     for (uint32_t i = 0; i < t->n; i++)
-        json_decref(t->list[i].facts.setting);
+        json_decref(t->list[i].json);
     mem_free(t->list);
     memset(t, 0, sizeof(*t));
 }
@@ -48,13 +48,13 @@ uint32_t trials_live(const struct trials *t)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < t->n; i++)
-        n += t->list[i].facts.branch != BRANCH_NONE;
+        n += t->list[i].branch != BRANCH_NONE;
     return n;
 }
 
 struct trial *trials_incumbent(const struct trials *t)
 {
-    return t->n && t->list[0].facts.incumbent ? &t->list[0] : NULL;
+    return t->n && t->list[0].incumbent ? &t->list[0] : NULL;
 }
 
 const struct trial *trials_of(const struct trials *t, const struct setting *x)
@@ -96,12 +96,12 @@ struct trial *trials_next(struct trials *t, const struct setting *setting,
     assert(t->list && t->n <= t->max);
     assert(json);
     *x = (struct trial){
-        .facts = {.trial = t->first + t->n - t->recalled,
-                  .search = t->search,
-                  .branch = BRANCH_NONE,
-                  .setting = json,
-                  .suggestion = suggestion},
+        .number = t->first + t->n - t->recalled,
+        .search = t->search,
+        .branch = BRANCH_NONE,
         .setting = *setting,
+        .json = json,
+        .suggestion = suggestion,
     };
     return x;
 }
@@ -110,21 +110,21 @@ bool trial_fork(struct board *c, struct trial *x, branch_id from)
 {
     const struct branch *b;
 
-    assert(x->facts.branch == BRANCH_NONE);
+    assert(x->branch == BRANCH_NONE);
     b = board_fork(c, board_branch(c, from), BRANCH_TRAINING, &x->setting,
-                   x->facts.setting, "trial");
+                   x->json, "trial");
     if (!b)
         return false;
-    x->facts.branch = branch_number(b);
+    x->branch = branch_number(b);
     return true;
 }
 
 void trial_begun(struct trials *t, struct trial *x)
 {
     assert(x == &t->list[t->n]);
-    assert(x->facts.branch != BRANCH_NONE);
+    assert(x->branch != BRANCH_NONE);
     t->n++;
-    if (x->facts.suggestion)
+    if (x->suggestion)
         suggest_begun(t->c);
     trial_record(t->c, x, RECORD_TRIAL_STARTED);
 }
@@ -138,17 +138,24 @@ void trial_record(struct board *c, const struct trial *x, enum record_kind kind)
     r = kind == RECORD_TRIAL_STARTED   ? board_record_trial_started(c)
         : kind == RECORD_TRIAL_UPDATED ? board_record_trial_updated(c)
                                        : board_record_trial_ended(c);
-    assert(x->facts.trial >= 1);
-    *r = x->facts;
-    json_incref(r->setting);
+    assert(x->number >= 1);
+    r->trial = x->number;
+    r->search = x->search;
+    r->branch = x->branch;
+    r->setting = json_incref(x->json);
+    r->incumbent = x->incumbent;
+    r->label = x->label;
+    r->figures = x->figures;
+    r->suggestion = x->suggestion;
+    memcpy(r->reason, x->reason, sizeof(r->reason));
 }
 
 void trial_end(struct board *c, struct trial *x)
 {
     if (x->ended)
         return;
-    if (x->facts.label == TRIAL_RUNNING)
-        x->facts.label = TRIAL_STOPPED;
+    if (x->label == TRIAL_RUNNING)
+        x->label = TRIAL_STOPPED;
     x->ended = true;
     trial_record(c, x, RECORD_TRIAL_ENDED);
 }
@@ -157,6 +164,6 @@ void trial_free(struct board *c, struct trial *x, const char *reason)
 {
     assert(reason);
     trial_end(c, x);
-    board_free(c, x->facts.branch, reason);
-    x->facts.branch = BRANCH_NONE;
+    board_free(c, x->branch, reason);
+    x->branch = BRANCH_NONE;
 }

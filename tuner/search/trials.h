@@ -3,9 +3,9 @@
  * The list of what was tried from one state of the model: begun (forked and
  * recorded), told to the searcher, ended. A search (tuner/search/search.h) and
  * a contest (tuner/strategies/contest.h) each own one, run the branches in
- * their own ways and say what came of them. What is known of a trial is its
- * `facts`, which are also its record: a new member of those is recorded, and
- * there again when a run is resumed, without a word here.
+ * their own ways and say what came of them. What was measured of a trial is
+ * its `figures`, which are also its record's: a new one is recorded, and there
+ * again when a run is resumed, without a word here.
  *
  * A trial's pointer is valid as long as the list. One owner; pure; inside
  * tuner/ only.
@@ -21,10 +21,17 @@ enum {
 };
 
 struct trial {
-    struct record_trial facts; /* `setting` owned; `branch`: BRANCH_NONE when it
-                                * is gone; label RUNNING before the first */
+    uint32_t number; /* from 1 over the whole run; 0: of no search */
+    uint32_t search;
+    branch_id branch; /* BRANCH_NONE: it has none any more */
     struct setting setting;
-    bool ended;  /* its last record is written */
+    json_t *json;           /* owned: the setting's text form */
+    uint32_t suggestion;    /* that it tries; 0: none */
+    bool incumbent;         /* the setting in use */
+    enum trial_label label; /* RUNNING before it is judged */
+    struct trial_figures figures;
+    char reason[RECORD_TEXT_MAX]; /* why it ended early; "" */
+    bool ended;                   /* its last record is written */
     bool judged; /* its result counts: for the searcher it does not run */
     /* Result that the searcher is to hear, if it is news. */
     bool news;

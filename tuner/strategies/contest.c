@@ -30,7 +30,7 @@ void contest_deinit(struct contest *ct)
     proposals_deinit(&ct->proposals);
     trials_deinit(&ct->trials);
     mem_free(ct->x);
-    json_decref(ct->own.facts.setting);
+    json_decref(ct->own.json);
     memset(ct, 0, sizeof(*ct));
 }
 
@@ -95,7 +95,7 @@ struct contestant *contest_trial(struct contest *ct, uint32_t number)
 
 uint32_t contest_number(const struct contestant *x)
 {
-    return x->t->facts.trial;
+    return x->t->number;
 }
 
 uint32_t contest_index(const struct contest *ct, const struct contestant *x)
@@ -119,34 +119,32 @@ bool contest_before(const struct contestant *a, const struct contestant *b)
 
 /* Speed and label of a branch, as far as its trace shows the loss by time.
  * There is no probe: the first window stands for the loss before. */
-static void summarise(const struct contest *ct, const struct branch *b,
-                      struct record_trial *out)
+static enum trial_label summarise(const struct contest *ct,
+                                  const struct branch *b,
+                                  struct trial_figures *out)
 {
     struct curve curve;
 
     summary_none(out);
-    if (branch_is_nonfinite(b)) {
-        summary_diverged(out);
-        return;
-    }
+    if (branch_is_nonfinite(b))
+        return TRIAL_DIVERGED;
     trace_curve(branch_trace(b), &curve);
-    if (curve.len)
-        summary_of(&curve, curve.point[0].loss, board_system(ct->c)->loss_floor,
-                   out);
+    if (curve.len == 0)
+        return TRIAL_RUNNING;
+    return summary_of(&curve, curve.point[0].loss,
+                      board_system(ct->c)->loss_floor, out);
 }
 
 /* Records a trial: what its branch has run, under the label it has. */
 static void record_trial(struct contest *ct, struct contestant *x,
                          enum record_kind kind)
 {
-    struct record_trial *f = &x->t->facts;
-    const struct branch *b = board_branch(ct->c, f->branch);
-    enum trial_label label = f->label;
+    struct trial_figures *f = &x->t->figures;
+    const struct branch *b = board_branch(ct->c, x->t->branch);
 
     summary_none(f);
     if (b)
         summarise(ct, b, f);
-    f->label = label;
     f->seconds = b ? branch_trace(b)->seconds : 0;
     f->samples = b ? branch_own_samples(b) : 0;
     f->clocks = b ? branch_own_clocks(b) : 0;
@@ -156,15 +154,15 @@ static void record_trial(struct contest *ct, struct contestant *x,
 /* The label of a trial that goes on or is dropped: what its losses show. */
 static void label(struct contest *ct, struct contestant *x)
 {
-    struct record_trial *f = &x->t->facts;
-    const struct branch *b = board_branch(ct->c, f->branch);
+    struct trial *t = x->t;
+    const struct branch *b = board_branch(ct->c, t->branch);
 
     if (x->parked)
         return; /* as it was */
     if (b && branch_own_samples(b) > 0)
-        summarise(ct, b, f);
+        t->label = summarise(ct, b, &t->figures);
     else
-        f->label = TRIAL_STOPPED;
+        t->label = TRIAL_STOPPED;
 }
 
 /* The run's present state is the leader's branch; without it, its model. */
@@ -181,7 +179,7 @@ static void base_without(struct contest *ct, branch_id gone)
 /* Counts what its branch took, before it goes. */
 static void count_spent(struct contest *ct, struct contestant *x)
 {
-    const struct branch *b = board_branch(ct->c, x->t->facts.branch);
+    const struct branch *b = board_branch(ct->c, x->t->branch);
 
     if (!b)
         return;
@@ -199,13 +197,13 @@ static void put_out(struct contest *ct, struct contestant *x,
     if (!ct->ended)
         record_trial(ct, x, RECORD_TRIAL_ENDED);
     count_spent(ct, x);
-    base_without(ct, x->t->facts.branch);
+    base_without(ct, x->t->branch);
     if (x->started)
         training_deinit(&x->line);
-    if (x->t->facts.branch != BRANCH_NONE)
-        board_cut(c, x->t->facts.branch);
-    board_free(c, x->t->facts.branch, reason);
-    x->t->facts.branch = BRANCH_NONE;
+    if (x->t->branch != BRANCH_NONE)
+        board_cut(c, x->t->branch);
+    board_free(c, x->t->branch, reason);
+    x->t->branch = BRANCH_NONE;
     x->out = true;
     x->running = x->parked = false;
     if (!x->t->judged)
@@ -258,7 +256,7 @@ static struct contestant *can_park(struct contest *ct)
 {
     struct board *c = ct->c;
     struct contestant *x = ct->leader ? contest_trial(ct, ct->leader) : NULL;
-    const struct branch *b = x ? board_branch(c, x->t->facts.branch) : NULL;
+    const struct branch *b = x ? board_branch(c, x->t->branch) : NULL;
     const struct branch *best = board_branch(c, board_best(c)->branch);
 
     if (!b || !best || x->running || !x->started || !branch_idle(b) ||
@@ -278,10 +276,10 @@ static void park(struct contest *ct, struct contestant *x)
                    "memory is short: trial %u waits as the best model",
                    contest_number(x));
     count_spent(ct, x);
-    base_without(ct, x->t->facts.branch);
+    base_without(ct, x->t->branch);
     training_deinit(&x->line);
-    board_free(c, x->t->facts.branch, "waits as the best model");
-    x->t->facts.branch = BRANCH_NONE;
+    board_free(c, x->t->branch, "waits as the best model");
+    x->t->branch = BRANCH_NONE;
     x->started = false;
     x->parked = true;
 }
@@ -334,7 +332,7 @@ static bool fork_branch(struct contest *ct, struct contestant *x)
 {
     branch_id from = 0;
 
-    assert(x->t->facts.branch == BRANCH_NONE);
+    assert(x->t->branch == BRANCH_NONE);
     if (x->parked)
         from = board_best(ct->c)->branch;
     else if (x == &ct->adopted)
@@ -356,7 +354,7 @@ static void refused(struct contest *ct, struct contestant *x,
 
     assert(branch_is_refused(b));
     board_free(c, branch_number(b), "refused");
-    x->t->facts.branch = BRANCH_NONE;
+    x->t->branch = BRANCH_NONE;
     if (make_room(ct, x) || others_run(ct, x) || board_made_room(c)) {
         board_retry(c);
         return;
@@ -374,7 +372,7 @@ static void refused(struct contest *ct, struct contestant *x,
     }
     board_decision(c, "memory", "no memory for trial %u: %s", contest_number(x),
                    err_text(err));
-    x->t->facts.label = TRIAL_FAILED;
+    x->t->label = TRIAL_FAILED;
     ct->refused++;
     put_out(ct, x, "refused");
 }
@@ -397,7 +395,7 @@ static void go_on(struct contest *ct, const struct branch *b)
 static bool started(struct contest *ct, struct contestant *x)
 {
     struct board *c = ct->c;
-    const struct branch *b = board_branch(c, x->t->facts.branch);
+    const struct branch *b = board_branch(c, x->t->branch);
 
     if (x->started)
         return true;
@@ -417,7 +415,7 @@ static bool started(struct contest *ct, struct contestant *x)
         training_init(&x->line, c, branch_number(b), true);
     x->started = true;
     if (x->parked && contest_number(x) == ct->leader)
-        board_set_base(c, x->t->facts.branch);
+        board_set_base(c, x->t->branch);
     x->parked = false;
     return true;
 }
@@ -454,8 +452,8 @@ static void take_lead(struct contest *ct, struct contestant *x,
 
     assert(reason);
     ct->leader = contest_number(x);
-    board_set_base(c, x->t->facts.branch);
-    choice_record(c, board_branch(c, x->t->facts.branch), reason);
+    board_set_base(c, x->t->branch);
+    choice_record(c, board_branch(c, x->t->branch), reason);
 }
 
 /* A new leader: its lineage is the run's from now on (the history takes its
@@ -529,10 +527,10 @@ static void take_epoch(struct contest *ct, struct contestant *x,
 /* It diverged, or the application or the memory failed. */
 static void broken(struct contest *ct, struct contestant *x)
 {
-    const struct branch *b = board_branch(ct->c, x->t->facts.branch);
+    const struct branch *b = board_branch(ct->c, x->t->branch);
 
     assert(b && (branch_is_nonfinite(b) || branch_error(b)));
-    x->t->facts.label = branch_is_nonfinite(b) ? TRIAL_DIVERGED : TRIAL_FAILED;
+    x->t->label = branch_is_nonfinite(b) ? TRIAL_DIVERGED : TRIAL_FAILED;
     if (ct->ended) {
         choice_broken(ct->c, b);
         return;
@@ -543,7 +541,7 @@ static void broken(struct contest *ct, struct contestant *x)
                        contest_number(x),
                        branch_error(b) == ERR_LIMIT ? "no memory for its test"
                                                     : board_failure(ct->c));
-    put_out(ct, x, trial_label_name(x->t->facts.label));
+    put_out(ct, x, trial_label_name(x->t->label));
 }
 
 /* A test that finds no memory takes that of the worst trial that waits. */
@@ -609,8 +607,7 @@ static void record_end(struct contest *ct, const struct contestant *winner,
 {
     struct board *c = ct->c;
     struct record_search_ended *r = board_record_search_ended(c);
-    const struct branch *b =
-        winner ? board_branch(c, winner->t->facts.branch) : NULL;
+    const struct branch *b = winner ? board_branch(c, winner->t->branch) : NULL;
 
     assert(reason);
     r->search = ct->trials.search;

@@ -15,10 +15,10 @@ static void make_adopted(struct contest *ct, const struct branch *b)
     struct contestant *x = &ct->adopted;
 
     assert(b);
-    json_decref(ct->own.facts.setting);
+    json_decref(ct->own.json);
     ct->own = (struct trial){
-        .facts = {.branch = branch_number(b),
-                  .setting = json_incref(branch_json(b))},
+        .branch = branch_number(b),
+        .json = json_incref(branch_json(b)),
         .setting = *branch_setting(b),
         .judged = true,
     };
@@ -106,7 +106,7 @@ enum err contest_restore(struct contest *ct, const json_t *saved,
                          branch_id branch)
 {
     struct contestant x = {.t = &ct->own, .score = NAN, .best = NAN};
-    struct trial own = {.facts = {.branch = BRANCH_NONE}, .judged = true};
+    struct trial own = {.branch = BRANCH_NONE, .judged = true};
     struct board *c = ct->c;
     uint32_t epochs;
     enum err err;
@@ -123,8 +123,8 @@ enum err contest_restore(struct contest *ct, const json_t *saved,
                         &own.setting);
     if (err)
         return err;
-    own.facts.setting = setting_to_json(board_space(c), &own.setting);
-    if (!own.facts.setting)
+    own.json = setting_to_json(board_space(c), &own.setting);
+    if (!own.json)
         return ERR_NOMEM;
     ct->own = own;
     ct->adopted = x;

@@ -49,7 +49,7 @@ static void results(struct contest *ct)
     for (uint32_t i = 0; i < ct->trials.n; i++) {
         const struct contestant *x = &ct->x[i];
         struct trial *t = x->t;
-        enum trial_label label = t->facts.label;
+        enum trial_label label = t->label;
 
         t->outcome = OUTCOME_SPEED;
         t->speed = 0;

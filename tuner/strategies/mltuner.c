@@ -382,8 +382,8 @@ static void release_parent(struct mltuner *s)
 /* The one finalist, or the only one worth it, is trained with as it is. */
 static void adopt(struct mltuner *s, struct trial *t)
 {
-    branch_id branch = t->facts.branch;
-    uint32_t number = t->facts.trial;
+    branch_id branch = t->branch;
+    uint32_t number = t->number;
     char reason[RECORD_TEXT_MAX];
 
     assert(branch != BRANCH_NONE);
@@ -404,8 +404,8 @@ static void adopt(struct mltuner *s, struct trial *t)
 static void adopt_finalist(struct mltuner *s, struct finalist *x)
 {
     struct board *c = s->c;
-    uint32_t number = x->trial->facts.trial;
-    bool stays = x->trial->facts.incumbent, retune = s->search.plan.retune;
+    uint32_t number = x->trial->number;
+    bool stays = x->trial->incumbent, retune = s->search.plan.retune;
     struct training_epoch last = {.metric = NAN};
     const struct branch *kept;
     branch_id old;
@@ -488,7 +488,7 @@ static void search(struct mltuner *s)
         n = search_least_bad(&s->search, finalist);
     if (n == 0) {
         nothing_found(s);
-    } else if (n == 1 && finalist[0]->facts.branch != BRANCH_NONE) {
+    } else if (n == 1 && finalist[0]->branch != BRANCH_NONE) {
         adopt(s, finalist[0]);
     } else {
         finals_init(&s->finals, c, s->search.plan.parent, finalist, n);
@@ -502,7 +502,7 @@ static void search(struct mltuner *s)
 static bool worth_it(const struct mltuner *s, const struct finalist *x)
 {
     assert(x->trial);
-    if (!s->search.plan.retune || s->rescue || x->trial->facts.incumbent)
+    if (!s->search.plan.retune || s->rescue || x->trial->incumbent)
         return true;
     for (uint32_t i = 0; i < x->epochs; i++)
         if (plateau_improves(&s->plateau, board_score(s->c, x->epoch[i].e.loss,
@@ -520,7 +520,7 @@ static void finals(struct mltuner *s)
         board_decision(s->c, "finals",
                        "trial %u is no better than the best epoch so far: the "
                        "setting stays",
-                       winner->trial->facts.trial);
+                       winner->trial->number);
         finals_deinit(&s->finals, NULL);
         none = true;
     }

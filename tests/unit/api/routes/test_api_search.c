@@ -53,7 +53,7 @@ static void trial(struct http_fixture *x, enum record_kind kind,
                                  .search = 1,
                                  .branch = BRANCH_NONE,
                                  .label = label,
-                                 .speed = speed,
+                                 .figures.speed = speed,
                                  .suggestion = suggested}};
 
     r.trial.setting = json_pack("{s:f}", "learning_rate", 0.1 * number);

@@ -81,9 +81,9 @@ static void add_trial(enum record_kind kind, uint32_t trial, double speed)
         .search = 1,
         .branch = 1,
         .setting = json_pack("{s:f, s:s}", "rate", 0.125, "rule", "a,\"b\""),
-        .speed = speed,
+        .figures.speed = speed,
         .label = kind == RECORD_TRIAL_ENDED ? TRIAL_CONVERGING : TRIAL_RUNNING,
-        .seconds = 2,
+        .figures.seconds = 2,
     };
     append(&r);
 }

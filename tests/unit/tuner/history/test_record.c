@@ -66,10 +66,10 @@ static void fill(struct record *r, enum record_kind kind)
         r->trial.suggestion = 2;
         r->trial.setting = json_pack("{s:f}", "learning_rate", 0.1);
         r->trial.label = TRIAL_DIVERGED;
-        r->trial.range = -INFINITY;
-        r->trial.points = 2;
-        r->trial.loss[1] = NAN;
-        r->trial.time_s[1] = 0.5;
+        r->trial.figures.range = -INFINITY;
+        r->trial.figures.points = 2;
+        r->trial.figures.loss[1] = NAN;
+        r->trial.figures.time_s[1] = 0.5;
         break;
     case RECORD_BRANCH_CREATED:
         r->branch_created.branch = 9;
@@ -318,18 +318,18 @@ static void record_without_later_members_is_read(void **state)
 
     (void)state;
     fill(&r, RECORD_TRIAL_ENDED);
-    r.trial.lead = 0.5;
-    r.trial.pairs = 7;
+    r.trial.figures.lead = 0.5;
+    r.trial.figures.pairs = 7;
     o = record_to_json(&r);
     assert_int_equal(record_from_json(o, &back, NULL), ERR_OK);
-    assert_true(back.trial.lead == 0.5);
-    assert_int_equal(back.trial.pairs, 7);
+    assert_true(back.trial.figures.lead == 0.5);
+    assert_int_equal(back.trial.figures.pairs, 7);
     record_deinit(&back);
     for (size_t i = 0; i < sizeof(later) / sizeof(*later); i++)
         assert_int_equal(json_object_del(o, later[i]), 0);
     assert_int_equal(record_from_json(o, &back, NULL), ERR_OK);
-    assert_true(back.trial.lead == 0);
-    assert_int_equal(back.trial.pairs, 0);
+    assert_true(back.trial.figures.lead == 0);
+    assert_int_equal(back.trial.figures.pairs, 0);
     record_deinit(&back);
     json_object_del(o, "speed"); /* one that was always there */
     assert_int_equal(record_from_json(o, &back, NULL), ERR_FORMAT);
