@@ -221,8 +221,8 @@ static bool is_absent(const struct json_field *f, const void *base)
     const void *p = (const char *)base + f->offset;
 
     if (f->sparse)
-        return f->kind == FIELD_U32 ? !*(const uint32_t *)p
-                                    : !*(const uint64_t *)p;
+        return f->kind == FIELD_U64 ? !*(const uint64_t *)p
+                                    : !*(const uint32_t *)p;
     return f->optional &&
            ((f->kind == FIELD_ID && *(const uint32_t *)p == FIELD_NO_ID) ||
             (f->kind == FIELD_JSON && !*(const char *)p) ||
@@ -605,6 +605,8 @@ static enum err get_column(const json_t *object, const struct json_field *c,
 {
     const json_t *a = json_object_get(object, c->name);
 
+    if (!a && c->optional)
+        return ERR_OK; /* zero, as they were made */
     if (!json_is_array(a) || json_array_size(a) != n) {
         r->wrong = c->name;
         return fault_set(r->fault, ERR_FORMAT,

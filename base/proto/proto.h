@@ -54,6 +54,7 @@ typedef uint64_t op_id;
     X(FREE, "free")                                                            \
     X(SCHEDULE, "schedule")                                                    \
     X(CUT, "cut")                                                              \
+    X(HOLD, "hold")                                                            \
     X(SNAPSHOT, "snapshot")                                                    \
     X(RESTORE, "restore")                                                      \
     X(SAVE, "save")                                                            \
@@ -104,6 +105,15 @@ struct msg_schedule {
  * follows. One that comes too late changes nothing. */
 struct msg_cut {
     op_id target;
+    uint64_t clocks; /* of a slice that was held: run that many, then end; 0,
+                      * which is left out: begin no further one */
+};
+
+/* Several processes that leave it to the tuner where a slice ends: begins no
+ * further clock of the slice of schedule `target`, until a `cut` says how many
+ * there are. Answered at once, `done` with the clocks that were begun. */
+struct msg_hold {
+    op_id target;
 };
 
 /* snapshot: writes branch (kept or init) to the folder path; restore: the
@@ -137,6 +147,13 @@ struct msg_hello {
     int64_t pid; /* 0: unknown */
 };
 
+/* Who sees to it that all processes end a cut slice after the same clock. */
+enum proto_cuts {
+    CUTS_OWN,    /* they themselves */
+    CUTS_AGREED, /* the tuner, by `hold` */
+    CUTS_COUNT
+};
+
 /* The training system is loaded: what the tuner has to know about it. Branch 0
  * (init) exists. */
 struct msg_ready {
@@ -153,6 +170,7 @@ struct msg_ready {
     uint64_t model_bytes;      /* worst case of one branch, all shards */
     json_t *
         tables; /* owned: array as in base/proto/table_info.h; NULL: not told */
+    enum proto_cuts cuts; /* left out where it is CUTS_OWN */
 };
 
 struct msg_forked {
@@ -232,6 +250,7 @@ struct msg {
         struct msg_free free;
         struct msg_schedule schedule;
         struct msg_cut cut;
+        struct msg_hold hold;
         struct msg_path snapshot;
         struct msg_path restore;
         struct msg_path save;
@@ -248,6 +267,9 @@ struct msg {
 };
 
 const char *msg_kind_name(enum msg_kind kind);
+
+/* "own", "agreed". Static storage. */
+const char *proto_cuts_name(enum proto_cuts cuts);
 
 /* The kind that @text[@len] (NULL: none) says it is, whatever else is wrong
  * with it; MSG_KIND_COUNT: none. */

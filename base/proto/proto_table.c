@@ -3,6 +3,7 @@
 #include "base/proto/staleness_json.h"
 #include "base/proto/table_info.h"
 
+#include <assert.h>
 #include <string.h>
 
 static json_t *staleness_json(const void *member)
@@ -26,6 +27,19 @@ static const char *type_name(unsigned type)
 static const char *code_name(unsigned code)
 {
     return err_name((enum err)code);
+}
+
+const char *proto_cuts_name(enum proto_cuts cuts)
+{
+    static const char *const names[] = {"own", "agreed"};
+
+    assert((unsigned)cuts < CUTS_COUNT);
+    return names[cuts];
+}
+
+static const char *cuts_name(unsigned cuts)
+{
+    return proto_cuts_name((enum proto_cuts)cuts);
 }
 
 #define A_BRANCH .expected = "a branch number from 0 to 4294967294"
@@ -61,6 +75,12 @@ static const struct json_field schedule_fields[] = {
 
 static const struct json_field cut_fields[] = {
     {FIELD_OF(msg_cut, U64, target), .min = 1},
+    {FIELD_OF(msg_cut, U64, clocks), .optional = true, .sparse = true},
+    {.name = NULL},
+};
+
+static const struct json_field hold_fields[] = {
+    {FIELD_OF(msg_hold, U64, target), .min = 1},
     {.name = NULL},
 };
 
@@ -106,6 +126,8 @@ static const struct json_field ready_fields[] = {
     {FIELD_OF(msg_ready, REAL, loss_floor)},
     {FIELD_OF(msg_ready, U64, model_bytes)},
     {FIELD_OF(msg_ready, TREE, tables), .optional = true},
+    {FIELD_WITHIN(msg_ready, ENUM, cuts, CUTS_OWN, CUTS_COUNT - 1),
+     .name_of = cuts_name, .optional = true, .sparse = true},
     {.name = NULL},
 };
 
@@ -139,9 +161,9 @@ static const struct json_field window_fields[] = {
     {FIELD_OF(progress_window, U64, samples)},
     {FIELD_OF(progress_window, U64, clocks), .min = 1},
     {FIELD_OF(progress_window, SECONDS, seconds)},
-    {FIELD_OF(progress_window, SECONDS, wait_s)},
-    {FIELD_OF(progress_window, SECONDS, copy_s)},
-    {FIELD_OF(progress_window, SECONDS, stalled_s)},
+    {FIELD_OF(progress_window, SECONDS, wait_s), .optional = true},
+    {FIELD_OF(progress_window, SECONDS, copy_s), .optional = true},
+    {FIELD_OF(progress_window, SECONDS, stalled_s), .optional = true},
     {.name = NULL},
 };
 
@@ -228,6 +250,7 @@ const struct proto_kind proto_kinds[MSG_KIND_COUNT] = {
     [MSG_FREE] = {"free", OP_NEEDED, free_fields},
     [MSG_SCHEDULE] = {"schedule", OP_NEEDED, schedule_fields},
     [MSG_CUT] = {"cut", OP_ALLOWED, cut_fields},
+    [MSG_HOLD] = {"hold", OP_NEEDED, hold_fields},
     [MSG_SNAPSHOT] = {"snapshot", OP_NEEDED, path_fields},
     [MSG_RESTORE] = {"restore", OP_NEEDED, path_fields},
     [MSG_SAVE] = {"save", OP_NEEDED, path_fields},

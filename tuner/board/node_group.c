@@ -13,6 +13,7 @@ struct said {
     bool answered;
     struct progress_window *window; /* [windows] reported; owned */
     size_t windows, room;
+    uint64_t clocks; /* schedule: that it ran; hold: that it has begun */
 };
 
 /* An operation that some node has not answered. */
@@ -27,6 +28,9 @@ struct asked {
     clock_no first;
     uint32_t reported; /* windows that have been joined */
     clock_no next;     /* clock that the next one begins with */
+    uint64_t count;    /* schedule: clocks asked for */
+    bool held;         /* schedule: its end was or is being agreed */
+    op_id target;      /* hold: the schedule */
 };
 
 struct node_group {
@@ -37,6 +41,9 @@ struct node_group {
     size_t outs, outs_room;
     branch_id *partly; /* [parts] only some nodes have them */
     size_t parts, parts_room;
+    struct msg *post; /* [posts] for the nodes; they own nothing */
+    size_t posts, posts_room;
+    bool agreed; /* cuts are: `ready` said so */
 };
 
 /* ---- life ---------------------------------------------------------------- */
@@ -67,7 +74,7 @@ void node_group_reset(struct node_group *c)
         release_asked(c, &c->asked[i]);
     for (size_t i = 0; i < c->outs; i++)
         msg_deinit(&c->out[i]);
-    c->count = c->outs = c->parts = 0;
+    c->count = c->outs = c->parts = c->posts = 0;
 }
 
 void node_group_free(struct node_group *c)
@@ -78,6 +85,7 @@ void node_group_free(struct node_group *c)
     mem_free(c->asked);
     mem_free(c->out);
     mem_free(c->partly);
+    mem_free(c->post);
     mem_free(c);
 }
 
@@ -94,39 +102,89 @@ static bool take_partly(struct node_group *c, branch_id branch)
     return false;
 }
 
-enum err node_group_ask(struct node_group *c, const struct msg *m)
-{
-    struct asked a = {.op = m->op, .kind = m->kind};
-
-    assert(m);
-    if (m->op == 0)
-        return ERR_OK;
-    if (mem_grow((void **)&c->asked, &c->room, sizeof(*c->asked),
-                 c->count + 1) != 0)
-        return ERR_NOMEM;
-    a.said = mem_calloc(c->nodes, sizeof(*a.said));
-    if (!a.said)
-        return ERR_NOMEM;
-    a.joined.kind = MSG_BEAT; /* nothing to release */
-    if (m->kind == MSG_SCHEDULE) {
-        a.branch = m->schedule.branch;
-        a.next = m->schedule.first;
-    } else if (m->kind == MSG_RESTORE) {
-        a.branch = m->restore.branch;
-    } else if (m->kind == MSG_FREE) {
-        a.branch = m->free.branch;
-        a.partly = take_partly(c, a.branch);
-    }
-    c->asked[c->count++] = a;
-    return ERR_OK;
-}
-
 static struct asked *find(struct node_group *c, op_id op)
 {
     for (size_t i = 0; i < c->count; i++)
         if (c->asked[i].op == op)
             return &c->asked[i];
     return NULL;
+}
+
+static enum err add_asked(struct node_group *c, const struct msg *m,
+                          struct asked *a)
+{
+    a->op = m->op;
+    a->kind = m->kind;
+    if (mem_grow((void **)&c->asked, &c->room, sizeof(*c->asked),
+                 c->count + 1) != 0)
+        return ERR_NOMEM;
+    a->said = mem_calloc(c->nodes, sizeof(*a->said));
+    if (!a->said)
+        return ERR_NOMEM;
+    a->joined.kind = MSG_BEAT; /* nothing to release */
+    c->asked[c->count++] = *a;
+    return ERR_OK;
+}
+
+static enum err add_post(struct node_group *c, const struct msg *m)
+{
+    if (mem_grow((void **)&c->post, &c->posts_room, sizeof(*c->post),
+                 c->posts + 1) != 0)
+        return ERR_NOMEM;
+    c->post[c->posts++] = *m;
+    return ERR_OK;
+}
+
+bool node_group_post(struct node_group *c, struct msg *out)
+{
+    assert(out);
+    if (!c->posts)
+        return false;
+    *out = c->post[0];
+    c->posts--;
+    memmove(c->post, c->post + 1, c->posts * sizeof(*c->post));
+    return true;
+}
+
+/* In place of the cut @m, under its number. */
+static enum err hold(struct node_group *c, const struct msg *m,
+                     struct asked *slice)
+{
+    struct msg h = {.kind = MSG_HOLD, .op = m->op};
+    struct asked a = {.target = m->cut.target};
+    enum err err;
+
+    assert(!slice->held);
+    slice->held = true;
+    h.hold.target = m->cut.target;
+    err = add_post(c, &h);
+    return err ? err : add_asked(c, &h, &a);
+}
+
+enum err node_group_ask(struct node_group *c, const struct msg *m, bool *leaves)
+{
+    struct asked a = {0}, *slice;
+
+    assert(m);
+    assert(leaves);
+    *leaves = true;
+    if (m->op == 0)
+        return ERR_OK;
+    if (m->kind == MSG_SCHEDULE) {
+        a.branch = m->schedule.branch;
+        a.next = m->schedule.first;
+        a.count = m->schedule.count;
+    } else if (m->kind == MSG_RESTORE) {
+        a.branch = m->restore.branch;
+    } else if (m->kind == MSG_FREE) {
+        a.branch = m->free.branch;
+        a.partly = take_partly(c, a.branch);
+    } else if (m->kind == MSG_CUT && c->agreed &&
+               (slice = find(c, m->cut.target))) {
+        *leaves = false;
+        return hold(c, m, slice);
+    }
+    return add_asked(c, m, &a);
 }
 
 static void forget(struct node_group *c, struct asked *a)
@@ -218,7 +276,7 @@ static enum err join_ready(struct asked *a, uint32_t node, struct msg *m,
 
     if (r->samples != j->samples || r->parts != j->parts ||
         r->validation_samples != j->validation_samples ||
-        r->workers != j->workers)
+        r->workers != j->workers || r->cuts != j->cuts)
         return disagree(f, node, a,
                         "it has other data: all nodes must see the same");
     j->model_bytes += r->model_bytes;
@@ -279,6 +337,25 @@ static enum err restored_partly(struct node_group *c, struct asked *a)
     return ERR_OK;
 }
 
+/* All have said how far they are: the farthest is where the slice ends. Where
+ * it has ended everywhere meanwhile, nothing is left to say. */
+static enum err name_end(struct node_group *c, struct asked *a)
+{
+    const struct asked *slice = find(c, a->target);
+    struct msg cut = {.kind = MSG_CUT, .cut.target = a->target};
+
+    a->joined.done.clocks = 0; /* a cut's answer has none */
+    if (!slice)
+        return ERR_OK;
+    for (uint32_t i = 0; i < c->nodes; i++) {
+        uint64_t clocks =
+            slice->said[i].answered ? slice->said[i].clocks : a->said[i].clocks;
+
+        cut.cut.clocks = clocks > cut.cut.clocks ? clocks : cut.cut.clocks;
+    }
+    return add_post(c, &cut);
+}
+
 /* All have answered, or enough of them. */
 static enum err complete(struct node_group *c, struct asked *a)
 {
@@ -286,11 +363,24 @@ static enum err complete(struct node_group *c, struct asked *a)
 
     if (a->kind == MSG_RESTORE && a->failures && a->failures < a->answers)
         err = restored_partly(c, a);
+    if (a->kind == MSG_HOLD)
+        err = name_end(c, a);
+    if (a->kind == MSG_CONFIG && a->joined.kind == MSG_READY)
+        c->agreed = a->joined.ready.cuts == CUTS_AGREED;
     if (!err)
         err = push(c, &a->joined);
     if (!err)
         forget(c, a);
     return err;
+}
+
+/* More clocks than the slice has. */
+static bool overrun(struct node_group *c, const struct asked *a,
+                    uint64_t clocks)
+{
+    const struct asked *slice = find(c, a->target);
+
+    return slice && clocks > slice->count;
 }
 
 static enum err take_answer(struct node_group *c, uint32_t node, struct msg *m,
@@ -307,6 +397,12 @@ static enum err take_answer(struct node_group *c, uint32_t node, struct msg *m,
                          msg_kind_name(m->kind));
     if (a->said[node].answered)
         return disagree(f, node, a, "it answered twice");
+    if (m->kind == MSG_DONE)
+        a->said[node].clocks = m->done.clocks;
+    if (a->kind == MSG_HOLD && m->kind != MSG_DONE)
+        return disagree(f, node, a, "it cannot hold a slice");
+    if (a->kind == MSG_HOLD && overrun(c, a, m->done.clocks))
+        return disagree(f, node, a, "it has begun more than was asked for");
     if (a->partly && m->kind == MSG_FAILED) /* who has nothing is done, too */
         *m = (struct msg){
             .kind = MSG_DONE, .op = m->op, .done.branch = m->failed.branch};

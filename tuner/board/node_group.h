@@ -13,6 +13,21 @@
  * that only some could restore is said to be there `partly`: free it, which is
  * done when all have answered, whatever. Anything else on which they disagree
  * means that they are no longer the same run: all are to be started anew.
+ *
+ * Programs whose `ready` says cuts "agreed" cannot end a slice by themselves:
+ * in each clock they wait for one another, and no two are equally far. A `cut`
+ * of theirs becomes a `hold`, which each answers with the clocks that it has
+ * begun. When all have answered, `cut` names the most of these as the end.
+ *
+ * It always comes to an end. A hold is answered on arrival, also in the midst
+ * of a clock (rule M2 of docs/protocol.md), so that all answers come, whoever
+ * waits for whom. From its answer on a node begins nothing until it is given
+ * the end, so that the end is not below what any has begun. A clock that one
+ * has begun is at or below the end: every other begins it too, once the end is
+ * known, and nobody waits in it for good. No clock above the end is begun by
+ * any. A slice that is not held runs to its last clock on all. A node whose
+ * slice was over before the hold has run all of it, which is then the end.
+ *
  * Pure; one owner thread.
  */
 #ifndef TUNER_NODE_GROUP_H
@@ -33,8 +48,15 @@ void node_group_free(struct node_group *c);
 /* All nodes were started anew: nothing is expected any more. */
 void node_group_reset(struct node_group *c);
 
-/* @m leaves for all nodes. Errors: ERR_NOMEM. */
-enum err node_group_ask(struct node_group *c, const struct msg *m);
+/* @m is to leave for all nodes. @leaves: false where something else leaves in
+ * its place (node_group_post). A slice is cut once. Errors: ERR_NOMEM. */
+enum err node_group_ask(struct node_group *c, const struct msg *m,
+                        bool *leaves);
+
+/* The next message of the group's own that is to leave for all nodes; false
+ * when there is none. It owns nothing. Asked for after each node_group_ask and
+ * node_group_take. */
+bool node_group_post(struct node_group *c, struct msg *out);
 
 /* Takes a message of node @node; its members are transferred, whatever comes of
  * it. Errors: ERR_PROTO, the nodes disagree, in words; ERR_NOMEM. The group is

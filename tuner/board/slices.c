@@ -205,10 +205,14 @@ static void end_epoch(struct branch *b, clock_no clock)
 static void take_window(struct board *c, struct branch *b,
                         const struct progress_window *w, clock_no after)
 {
-    if (!isfinite(w->sum))
+    if (!isfinite(w->sum)) {
         b->nonfinite = true;
-    else
+        /* Processes that wait for one another cannot end it by themselves. */
+        if (board_system(c)->cuts == CUTS_AGREED)
+            board_cut(c, b->id);
+    } else {
         b->own_sum += w->sum;
+    }
     b->own_clocks += w->clocks;
     b->own_samples += w->samples;
     if (b->type == BRANCH_TESTING)

@@ -18,7 +18,9 @@ static uint32_t nodes_of(const struct crew *w)
 /* All will be given the configuration, and answer it. */
 static enum err expect_ready(struct crew *w)
 {
-    return w->group ? node_group_ask(w->group, w->o.config) : ERR_OK;
+    bool leaves;
+
+    return w->group ? node_group_ask(w->group, w->o.config, &leaves) : ERR_OK;
 }
 
 enum err crew_init(struct crew *w, const struct crew_options *o, double now_s)
@@ -203,20 +205,44 @@ static void send_text(struct crew *w, uint32_t node, const char *text,
         lose(w, node, true, now_s, "the node is not connected");
 }
 
-enum err crew_send(struct crew *w, const struct msg *m, double now_s,
-                   struct fault *f)
+static enum err send_all(struct crew *w, const struct msg *m, double now_s)
 {
     char *text = NULL;
     size_t len;
+    enum err err = msg_encode(m, &text, &len);
+
+    for (uint32_t i = 0; !err && i < nodes_of(w); i++)
+        send_text(w, i, text, len, now_s);
+    mem_free(text);
+    return err;
+}
+
+/* What the group itself has to say to the nodes. */
+static enum err send_posts(struct crew *w, double now_s)
+{
+    struct msg m;
+    enum err err = ERR_OK;
+
+    while (!err && w->group && node_group_post(w->group, &m))
+        err = send_all(w, &m, now_s);
+    return err;
+}
+
+enum err crew_send(struct crew *w, const struct msg *m, double now_s,
+                   struct fault *f)
+{
+    bool leaves = true;
     enum err err = ERR_OK;
 
     assert(m->kind != MSG_HELLO);
     if (w->keeper.lost || !all_here(w))
         return ERR_OK;
     if (w->group)
-        err = node_group_ask(w->group, m);
+        err = node_group_ask(w->group, m, &leaves);
+    if (!err && leaves)
+        err = send_all(w, m, now_s);
     if (!err)
-        err = msg_encode(m, &text, &len);
+        err = send_posts(w, now_s);
     if (err)
         return fault_set(f, err, "cannot encode %s: %s", msg_kind_name(m->kind),
                          err_text(err));
@@ -224,9 +250,6 @@ enum err crew_send(struct crew *w, const struct msg *m, double now_s,
         keeper_stop(&w->keeper);
     else if (m->op)
         keeper_ask(&w->keeper, m->op, m->kind == MSG_SCHEDULE, now_s);
-    for (uint32_t i = 0; i < nodes_of(w); i++)
-        send_text(w, i, text, len, now_s);
-    mem_free(text);
     return ERR_OK;
 }
 
@@ -373,6 +396,11 @@ static void take(struct crew *w, uint32_t node, struct msg *m, double now_s,
         return;
     if (node_group_take(w->group, node, m, &f) != ERR_OK) {
         lose(w, node, false, now_s, f.text);
+        return;
+    }
+    if (send_posts(w, now_s) != ERR_OK) {
+        lose(w, node, false, now_s,
+             "no memory for what the nodes are to be told");
         return;
     }
     while (node_group_next(w->group, &joined)) {

@@ -147,10 +147,11 @@ static void any_ready(struct rng *r, struct msg_ready *m)
     m->model_bytes = any_count(r);
     if (rng_below(r, 2))
         m->tables = any_tables(r);
+    m->cuts = (enum proto_cuts)rng_below(r, CUTS_COUNT);
 }
 
 /* The counts of a beat that are all of one type, in the order of the struct. */
-enum { BEAT_COUNTS = 24 };
+enum { BEAT_COUNTS = 25 };
 
 static uint64_t *beat_count(struct msg_beat *m, int i)
 {
@@ -177,7 +178,8 @@ static uint64_t *beat_count(struct msg_beat *m, int i)
                                         &m->rows_pushed_early,
                                         &m->bytes_charged,
                                         &m->overused,
-                                        &m->early_suspended};
+                                        &m->early_suspended,
+                                        &m->clocks};
 
     return all[i];
 }
@@ -269,6 +271,10 @@ static void any_request(struct rng *r, struct msg *m)
         break;
     case MSG_CUT:
         m->cut.target = 1 + any_count(r) / 2;
+        m->cut.clocks = rng_below(r, 2) ? any_count(r) : 0;
+        break;
+    case MSG_HOLD:
+        m->hold.target = 1 + any_count(r) / 2;
         break;
     case MSG_SNAPSHOT:
     case MSG_RESTORE:
@@ -346,7 +352,8 @@ static int same_ready(const struct msg_ready *a, const struct msg_ready *b)
            a->metric_higher_better == b->metric_higher_better &&
            strcmp(a->metric_reduction, b->metric_reduction) == 0 &&
            same_real(a->loss_floor, b->loss_floor) &&
-           a->model_bytes == b->model_bytes && same_json(a->tables, b->tables);
+           a->model_bytes == b->model_bytes &&
+           same_json(a->tables, b->tables) && a->cuts == b->cuts;
 }
 
 static int same_beat(const struct msg_beat *a, const struct msg_beat *b)
@@ -423,7 +430,9 @@ static int same_request(const struct msg *a, const struct msg *b)
                       3 * sizeof(uint64_t)) == 0 &&
                a->schedule.branch == b->schedule.branch;
     case MSG_CUT:
-        return a->cut.target == b->cut.target;
+        return a->cut.target == b->cut.target && a->cut.clocks == b->cut.clocks;
+    case MSG_HOLD:
+        return a->hold.target == b->hold.target;
     case MSG_SNAPSHOT:
     case MSG_RESTORE:
     case MSG_SAVE:
@@ -671,6 +680,9 @@ static void proto_faulty_messages_are_refused_by_member(void **state)
         {"{\"kind\":\"report\",\"branch\":1,\"first\":0,\"sum\":[1],"
          "\"samples\":[1],\"clocks\":[0]}",
          "clocks: expected"},
+        {"{\"kind\":\"report\",\"branch\":1,\"first\":0,\"sum\":[1],"
+         "\"samples\":[1],\"clocks\":[1],\"seconds\":[0],\"copy_s\":[]}",
+         "copy_s: expected"},
         {"{\"kind\":\"report\",\"branch\":1,\"first\":0,\"sum\":[\"1\"]}",
          "sum: expected"},
     };
@@ -693,9 +705,9 @@ static void proto_faulty_messages_are_refused_by_member(void **state)
 static void proto_missing_or_mistyped_members_are_refused(void **state)
 {
     static const char *const optional[] = {
-        "op",        "clocks", "switch_s", "bytes",      "data",
-        "increment", "branch", "reads",    "data_bytes", "staleness",
-        "from",      "values", "tables",   NULL};
+        "op",     "clocks", "switch_s",   "bytes",     "data",      "increment",
+        "branch", "reads",  "data_bytes", "staleness", "from",      "values",
+        "tables", "cuts",   "wait_s",     "copy_s",    "stalled_s", NULL};
     struct rng r;
     int kind;
 

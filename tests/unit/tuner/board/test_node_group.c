@@ -21,10 +21,12 @@ static struct node_group *new_crew(void)
 static void ask(struct node_group *c, enum msg_kind kind, op_id op)
 {
     struct msg m = {.kind = kind, .op = op};
+    bool leaves = false;
 
     if (kind == MSG_SCHEDULE)
         m.schedule = (struct msg_schedule){4, 100, 50, 2};
-    assert_int_equal(node_group_ask(c, &m), ERR_OK);
+    assert_int_equal(node_group_ask(c, &m, &leaves), ERR_OK);
+    assert_true(leaves);
 }
 
 static void say(struct node_group *c, uint32_t node, struct msg m)
@@ -196,12 +198,13 @@ static void ask_branch(struct node_group *c, enum msg_kind kind, op_id op,
                        branch_id branch)
 {
     struct msg m = {.kind = kind, .op = op};
+    bool leaves;
 
     if (kind == MSG_RESTORE)
         m.restore.branch = branch;
     else
         m.free.branch = branch;
-    assert_int_equal(node_group_ask(c, &m), ERR_OK);
+    assert_int_equal(node_group_ask(c, &m, &leaves), ERR_OK);
 }
 
 /* A restore that one node cannot make has failed; the others still have it, so
@@ -338,6 +341,7 @@ static void node_group_beats_pass(void **state)
 {
     struct node_group *c = new_crew();
     struct msg m;
+    bool leaves;
 
     (void)state;
     say(c, 1, (struct msg){.kind = MSG_BEAT, .beat.node = 1});
@@ -345,7 +349,9 @@ static void node_group_beats_pass(void **state)
     assert_int_equal(m.beat.node, 1);
     say(c, 2, failed(0, ERR_IO, "the node itself"));
     expect(c, MSG_FAILED, 0);
-    assert_int_equal(node_group_ask(c, &(struct msg){.kind = MSG_CUT}), ERR_OK);
+    assert_int_equal(node_group_ask(c, &(struct msg){.kind = MSG_CUT}, &leaves),
+                     ERR_OK);
+    assert_true(leaves);
     node_group_free(c);
 }
 
@@ -353,10 +359,11 @@ static enum err whole_slice(void)
 {
     struct node_group *c = NULL;
     struct msg m = {.kind = MSG_SCHEDULE, .op = 1};
+    bool leaves;
     enum err err = node_group_new(NODES, &c);
 
     if (!err)
-        err = node_group_ask(c, &m);
+        err = node_group_ask(c, &m, &leaves);
     for (uint32_t i = 0; i < NODES && !err; i++) {
         struct msg r = {.kind = MSG_REPORT, .op = 1};
 
@@ -379,10 +386,11 @@ static enum err partly_restored(void)
 {
     struct node_group *c = NULL;
     struct msg m = {.kind = MSG_RESTORE, .op = 1, .restore.branch = 7};
+    bool leaves;
     enum err err = node_group_new(NODES, &c);
 
     if (!err)
-        err = node_group_ask(c, &m);
+        err = node_group_ask(c, &m, &leaves);
     for (uint32_t i = 0; i < NODES && !err; i++) {
         m = i ? done(1) : failed(1, ERR_FORMAT, "a wrong bit");
         err = node_group_take(c, i, &m, NULL);
