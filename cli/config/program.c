@@ -34,7 +34,7 @@ const struct registry_entry program_entry = {
         "\"where it works, from the "
         "configuration's folder\"},"
         "\"name\": {\"type\": \"string\", "
-        "\"minLength\": 1, \"maxLength\": 64,"
+        "\"minLength\": 1, \"maxLength\": 63,"
         " \"description\": \"what it is called; "
         "train of train.py unless "
         "given\"},"

@@ -12,7 +12,10 @@
 #include <limits.h>
 #include <stdbool.h>
 
-enum { PROGRAM_NAME_MAX = 65, PROGRAM_WORDS_MAX = 60 };
+enum {
+    PROGRAM_NAME_MAX = 64, /* bytes, with the end; as RECORD_NAME_MAX */
+    PROGRAM_WORDS_MAX = 60
+};
 
 /* The entry's name; it has no ops. */
 #define PROGRAM_ENTRY "program"

@@ -47,6 +47,9 @@ static void take_record(void *ctx, const struct record *record,
 
     if (record->kind == RECORD_DECISION)
         log_decision(&record->decision);
+    if (record->kind == RECORD_DECISION && !s->o->quiet &&
+        strcmp(record->decision.decision, "tunables") == 0)
+        progress_note(&s->progress, record->decision.text);
     view_lock(s->view);
     err = history_apply(&s->history, record);
     /* Before the change counts as seen: answers are kept by it. */
@@ -526,6 +529,8 @@ static void print_summary(const struct session *s)
 static void print_result(const struct session *s, const char *json)
 {
     const struct tuner_finish *finish = &s->result.finish;
+    /* The model of a program is the program's to read. */
+    bool eval = s->history.model.path[0] && !s->o->program;
 
     if (finish->status == RUN_FAILED || s->result.load_error ||
         s->result.own_error || strcmp(finish->reason, "changed") == 0 ||
@@ -538,10 +543,9 @@ static void print_result(const struct session *s, const char *json)
     printf("run       %s %s: %s\n", s->folder.id,
            run_status_name(finish->status), finish->message);
     print_summary(s);
-    if (s->history.model.path[0])
+    if (eval)
         printf("next      mltune eval %s DATA\n", s->history.model.path);
-    printf("%s mltune %s %s",
-           s->history.model.path[0] ? "         " : "next     ",
+    printf("%s mltune %s %s", eval ? "         " : "next     ",
            finish->status == RUN_INTERRUPTED ? "resume" : "show", s->folder.id);
     if (strcmp(s->o->state, STATE_DEFAULT) != 0)
         printf(" --state %s", s->o->state);

@@ -15,6 +15,7 @@ static void fill_tuner(const struct run_config *c, struct tuner_options *t)
     *t = (struct tuner_options)TUNER_OPTIONS;
     t->name = c->name;
     t->app = c->app_name;
+    t->program = config_is_program(c);
     t->strategy = c->strategy->ops;
     t->strategy_settings = c->strategy_settings;
     t->space = &c->space;

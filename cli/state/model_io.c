@@ -25,7 +25,7 @@ static json_t *model_object(const struct model_facts *m)
 
     return json_pack(
         "{s:i, s:s, s:s, s:s, s:o, s:s, s:o, s:o, s:o, s:o, s:I, s:I, s:o, "
-        "s:o}",
+        "s:o, s:O*}",
         "version", MODEL_VERSION, "mltune", MLT_VERSION, "run", m->run, "app",
         m->app, "settings", or_else(m->settings, json_object()), "folder",
         m->folder, "data",
@@ -35,7 +35,8 @@ static json_t *model_object(const struct model_facts *m)
         isnan(m->loss) ? json_null() : json_of_number(m->loss), "epoch",
         (json_int_t)m->epoch, "seed", (json_int_t)m->seed, "tables",
         or_else(json_object_get(saved, "tables"), json_array()), "details",
-        or_else(json_object_get(saved, "app"), json_object()));
+        or_else(json_object_get(saved, "app"), json_object()), "files",
+        json_object_get(saved, "files"));
 }
 
 enum err model_write(const char *dir, const struct model_facts *facts,

@@ -43,7 +43,12 @@ static enum err find_app(const struct model *m, const char *dir,
         registry_find(cli_registry(), REGISTRY_APP, m->app);
     char names[256];
 
-    if (!e)
+    if (json_object_get(m->settings, "command"))
+        return fault_set(f, ERR_UNSUPPORTED,
+                         "%s: the model of a program of your own, %s, which "
+                         "alone can evaluate it",
+                         dir, m->app);
+    if (!e || !e->ops)
         return fault_set(
             f, ERR_UNSUPPORTED, "%s: there is no application %s; there are %s",
             dir, m->app,

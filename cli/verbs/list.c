@@ -231,6 +231,16 @@ static enum err add_plugins(struct text *t, json_t *list)
     return found.err;
 }
 
+/* Entry number @i that is listed: all, or the one called @only, which may be
+ * one that stands for what is described. NULL past the last. */
+static const struct registry_entry *entry_at(enum registry_kind kind,
+                                             const char *only, size_t i)
+{
+    if (!only)
+        return registry_at(cli_registry(), kind, i);
+    return i == 0 ? registry_find(cli_registry(), kind, only) : NULL;
+}
+
 /* Every entry, or the one called @only. */
 static enum err add_entries(struct text *t, json_t *list,
                             enum registry_kind kind, const char *only)
@@ -238,12 +248,9 @@ static enum err add_entries(struct text *t, json_t *list,
     const struct registry_entry *e;
     json_t *schema;
 
-    for (size_t i = 0; (e = registry_at(cli_registry(), kind, i)); i++) {
-        enum err err;
+    for (size_t i = 0; (e = entry_at(kind, only, i)); i++) {
+        enum err err = config_entry_schema(e, &schema, NULL);
 
-        if (only && strcmp(only, e->name) != 0)
-            continue;
-        err = config_entry_schema(e, &schema, NULL);
         if (err)
             return err;
         text_entry(t, e, schema);
@@ -267,16 +274,21 @@ static int no_such_entry(enum registry_kind kind, const char *name)
 
 static int print_list(enum registry_kind kind, const char *only)
 {
+    const struct registry_entry *e =
+        only ? registry_find(cli_registry(), kind, only) : NULL;
     json_t *list;
     struct text t = {0};
     enum err err;
 
-    if (only && !registry_find(cli_registry(), kind, only))
+    if (only && (!e || (e->hidden && kind != REGISTRY_APP)))
         return no_such_entry(kind, only);
     list = json_array();
     err = list ? add_entries(&t, list, kind, only) : ERR_NOMEM;
     if (!err && kind == REGISTRY_SEARCHER && !only)
         err = add_plugins(&t, list);
+    if (!err && kind == REGISTRY_APP && !only)
+        text_puts(&t, "\nor a program of your own: {\"command\": "
+                      "[\"python3\", \"train.py\"]} (mltune apps program)\n");
     if (!err && as_json) {
         text_deinit(&t);
         text_json(&t, "", list, "\n");

@@ -179,8 +179,55 @@ void run_take_ready(struct board *c, const struct msg_ready *m)
 
             named |= s && strcmp(s, t->name) == 0;
         }
+        /* Whoever asks for it to be searched all the same gets it. */
+        named |= r->options.program && t->free;
         t->acts = t->acts && named;
+        if (r->options.program && !named && !t->fixed)
+            space_pin(&r->space, i, t->preset);
     }
+}
+
+/* ", NAME" at the end of @out, or " and more" where it has no room. */
+static void add_name(char *out, size_t size, const char *name)
+{
+    static const char more[] = " and more";
+    size_t n = strlen(out);
+
+    if (n + strlen(name) + sizeof(more) + 2 < size)
+        snprintf(out + n, size - n, "%s%s", n > 0 ? ", " : "", name);
+    else if (n >= sizeof(more) && strcmp(out + n - strlen(more), more) != 0)
+        snprintf(out + n, size - n, "%s", more);
+}
+
+void run_compare_tunables(struct board *c, const json_t *names)
+{
+    enum { NAMES_BYTES = RECORD_TEXT_MAX - 160 };
+    const struct space *s = &c->run->space;
+    char without[NAMES_BYTES] = "", besides[NAMES_BYTES] = "";
+    json_t *name;
+    size_t i;
+
+    assert(c->run->ready);
+    for (i = 0; i < s->len; i++)
+        if (!s->tunable[i].acts)
+            add_name(without, sizeof(without), s->tunable[i].name);
+    json_array_foreach((json_t *)names, i, name)
+    {
+        const char *text = json_string_value(name);
+
+        if (text && space_find(s, text) < 0)
+            add_name(besides, sizeof(besides), text);
+    }
+    if (without[0])
+        board_decision(c, "tunables",
+                       "the program does not name %s, which changes nothing "
+                       "then: pinned at the default",
+                       without);
+    if (besides[0])
+        board_decision(c, "tunables",
+                       "the program also has %s, which the configuration does "
+                       "not list: not tuned",
+                       besides);
 }
 
 bool run_ready(const struct board *c)

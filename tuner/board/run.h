@@ -24,6 +24,12 @@ void run_set_limits(struct board *c, const struct record_limits *to);
 
 /* ---- the training system ------------------------------------------------- */
 
+/* Tells by decisions which tunables the training system does not name, and
+ * which it names besides: what the user may have written wrong, or not know of.
+ * After run_take_ready, where the app is the user's own; @names as in `ready`.
+ */
+void run_compare_tunables(struct board *c, const json_t *names);
+
 /* The training system is ready: the space says from now on which tunables act.
  */
 void run_take_ready(struct board *c, const struct msg_ready *m);

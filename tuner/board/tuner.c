@@ -184,6 +184,8 @@ static enum err take_ready(struct board *c, const struct msg_ready *m,
     steering_go_on(c);
     if (!resume_begin(c)) {
         run_record_started(c);
+        if (run_options(c)->program)
+            run_compare_tunables(c, m->tunables);
         run_begin(c);
     }
     rows_tables(c, m->tables);

@@ -63,6 +63,8 @@ struct tuner_options {
     const char *run;  /* id; borrowed for the call, as all text here */
     const char *name; /* "" allowed */
     const char *app;  /* name, for the record */
+    bool program;     /* the app is the user's: only it knows what can act, so
+                       * what it names is compared with @space in a decision */
     const struct strategy_ops *strategy; /* tuner/board/strategy.h */
     const json_t *strategy_settings;     /* borrowed; NULL: defaults */
     const struct space *space;           /* copied */

@@ -135,6 +135,11 @@ static void app_program_that_is_not_there_is_refused(void **state)
         "a folder that is there");
     bad("{\"command\": [\"sh\"], \"name\": \"toy\"}", "/app/name",
         "toy is built in");
+    bad("{\"command\": [\"sh\"], \"name\": \"éééé"
+        "ééééééééééé"
+        "ééééééééééé"
+        "éééééé\"}",
+        "/app/name", "from 1 to 63");
     bad("{\"command\": [\"sh\"], \"depth\": 3}", "/app/depth", "depth");
     bad("{\"command\": [\"sh\"], \"settings\": 3}", "/app/settings", "object");
     bad("{\"command\": [\"sh\"], \"clock_timeout\": \"soon\"}",
