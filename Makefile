@@ -301,6 +301,11 @@ install-built: # without building anything
 	install -d $(DESTDIR)$(PREFIX)/lib/mltune/plugins
 	install -m 644 $(PLUGINS) $(DESTDIR)$(PREFIX)/lib/mltune/plugins/
 	install -m 755 apps/plugins/*.py $(DESTDIR)$(PREFIX)/lib/mltune/plugins/
+	rm -rf $(DESTDIR)$(PREFIX)/lib/mltune/python/mltune
+	install -d $(DESTDIR)$(PREFIX)/lib/mltune/python/mltune
+	install -m 644 apps/python/mltune/*.py apps/python/mltune/py.typed \
+		$(DESTDIR)$(PREFIX)/lib/mltune/python/mltune/
+	echo 'VERSION = "$(VERSION)"' >$(DESTDIR)$(PREFIX)/lib/mltune/python/mltune/_built.py
 	install -m 644 include/mltune/*.h $(DESTDIR)$(PREFIX)/include/mltune/
 	install -m 755 $(B)/libmltune.so $(DESTDIR)$(PREFIX)/lib/libmltune.so.1
 	ln -sf libmltune.so.1 $(DESTDIR)$(PREFIX)/lib/libmltune.so
@@ -315,6 +320,12 @@ install-built: # without building anything
 	for name in $$(awk -f docs/man/header.awk -v names=1 $(PS_HEADER)); do \
 		echo '.so man3/mltune-ps.3' \
 			>$(DESTDIR)$(PREFIX)/share/man/man3/$$name.3; done
+
+# The Python package for pip, in build/dist; needs no network.
+.PHONY: wheel
+wheel:
+	@$(PYTHON) apps/python/build_mltune.py sdist build/dist
+	@$(PYTHON) apps/python/build_mltune.py wheel build/dist
 
 .PHONY: clean
 clean:
@@ -333,6 +344,7 @@ help:
 	@echo 'make lint, make format    checks of form and structure; clang-format'
 	@echo 'make fuzz [FUZZ_SECONDS=60] [T=name]'
 	@echo 'make install [PREFIX=/usr/local] [DESTDIR=]'
+	@echo 'make wheel                the Python package for pip: build/dist'
 	@echo 'make deps, make clean'
 
 -include $(shell find build -name '*.d' 2>/dev/null)

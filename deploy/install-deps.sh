@@ -11,8 +11,8 @@ build="gcc make pkg-config libc6-dev libmicrohttpd-dev libgnutls28-dev libjansso
     libzmq3-dev libsqlite3-dev zlib1g-dev liblzma-dev libgsl-dev libnlopt-dev
     libopenblas-serial-dev"
 test="libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev python3
-    python3-numpy python3-zmq python3-optuna python3-torch git procps curl
-    nodejs chromium prometheus"
+    python3-numpy python3-zmq python3-optuna python3-torch python3-sklearn
+    python3-xgboost python3-cloudpickle python3-pip git procps curl nodejs chromium prometheus"
 
 wanted=$build
 [ "${1:-}" = --test ] && wanted="$build $test"

@@ -168,13 +168,12 @@ def _candidates() -> Iterable[str]:
     if named:
         yield named
         return
-    here = pathlib.Path(__file__).resolve().parent
-    if len(here.parents) > 3:
-        # A source tree's apps/python; PREFIX/share/mltune/python.
-        for place in (here.parents[2] / "build/release" / LIBRARY,
-                      here.parents[3] / "lib" / LIBRARY):
-            if place.exists():
-                yield str(place)
+    # Of a source tree's apps/python; of PREFIX/lib/mltune/python.
+    above = pathlib.Path(__file__).resolve().parents
+    if len(above) > 3:
+        for path in (above[3] / "build/release" / LIBRARY, above[3] / LIBRARY):
+            if path.exists():
+                yield str(path)
     yield LIBRARY
 
 
