@@ -1,0 +1,32 @@
+"""mltune for programs in Python: any training loop, tuned while it trains.
+
+    import mltune
+    mltune.config()                               # connects, seeds
+    run = mltune.Run(model, optimizer, samples=len(x))
+    for batch in run.train():
+        ...
+        batch.loss(loss)
+
+Under `mltune run` the loop is forked, cut and tested by a tuner; alone it trains
+plainly. See docs/own-programs.md.
+"""
+from typing import Any
+
+from ._session import Config, config
+from .run import Run, Trainable
+
+__all__ = ["Client", "Config", "Run", "Trainable", "config", "numpy", "ps",
+           "sklearn", "torch", "tune"]
+
+_MODULES = ("numpy", "ps", "sklearn", "torch")
+_NAMES = {"tune": "_tune", "Client": "client"}
+
+
+def __getattr__(name: str) -> Any:
+    import importlib
+    if name in _MODULES:
+        return importlib.import_module("." + name, __name__)
+    if name in _NAMES:
+        return getattr(importlib.import_module("." + _NAMES[name], __name__),
+                       name)
+    raise AttributeError(f"module 'mltune' has no attribute {name!r}")

@@ -1,0 +1,283 @@
+"""This process as a training system: its connection, configuration and end."""
+import atexit
+import json
+import multiprocessing
+import os
+import random
+import signal
+import sys
+import threading
+import traceback
+from typing import Any, Dict, Iterator, Mapping, Optional
+
+from . import _files
+from ._engine import Engine
+from ._link import EXIT_LOST, Link, Message
+from ._node import Failure, Node
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+GRACE_S = 2.0  # for the program to unwind before the process is ended
+
+
+class Config(Mapping[str, Any]):
+    """The program's settings: `app.settings` of the configuration, above the
+    defaults that the program gave. `config.data` is `config["data"]`.
+
+    seed    of everything random
+    folder  the working folder of the run
+    alone   nobody tunes: the program trains with its defaults
+    node, nodes  number of this process, and how many there are
+    whole   the run's whole configuration; {} alone
+    """
+
+    def __init__(self, values: Dict[str, Any], seed: int, folder: str,
+                 alone: bool, node: int, nodes: int,
+                 whole: Dict[str, Any]) -> None:
+        self._values = values
+        self.seed, self.folder, self.alone = seed, folder, alone
+        self.node, self.nodes, self.whole = node, nodes, whole
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["_values"][name]
+        except KeyError:
+            raise AttributeError(f"there is no setting {name!r}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"Config({self._values!r}, seed={self.seed})"
+
+    @property
+    def tunables(self) -> Dict[str, Dict[str, Any]]:
+        """Tunables of the configuration, by name."""
+        found = self.whole.get("tunables")
+        return found if isinstance(found, dict) else {}
+
+    def tunable(self, name: str, default: Any = None) -> Any:
+        """What @name has before anything is tuned: `fixed` or `default` of the
+        configuration, else @default."""
+        spec = self.tunables.get(name)
+        spec = spec if isinstance(spec, dict) else {}
+        return spec.get("fixed", spec.get("default", default))
+
+    @property
+    def memory_limit(self) -> int:
+        """Bytes for branches in this process."""
+        memory = self.whole.get("memory")
+        limit = memory.get("limit") if isinstance(memory, dict) else None
+        return to_bytes(limit) // self.nodes if limit else \
+            available_bytes() * 4 // 5 // self.nodes
+
+
+def to_bytes(size: Any) -> int:
+    """A size of the configuration: bytes, or "1.5GiB". Raises Failure."""
+    units = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
+             "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+    if type(size) in (int, float) and size >= 0:
+        return int(size)
+    text = str(size).strip()
+    number = text.rstrip("BkKMGTi ")
+    try:
+        return int(float(number) * units[text[len(number):].strip() or "B"])
+    except (ValueError, KeyError):
+        raise Failure("inval",
+                      f"/memory/limit: expected a size, not {size!r}") from None
+
+
+def available_bytes() -> int:
+    """Memory that the machine can give."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return 1 << 32
+
+
+class Session:
+    """The conversation with a tuner, or none (`alone`)."""
+
+    def __init__(self) -> None:
+        self.endpoint = os.environ.get("MLTUNE_ENDPOINT")
+        if multiprocessing.parent_process() is not None:
+            self.endpoint = None  # a loader's worker that runs the script
+        self.alone = not self.endpoint
+        self.node_number = int(os.environ.get("MLTUNE_NODE", "0") or 0)
+        self.nodes = int(os.environ.get("MLTUNE_NODES", "1") or 1)
+        self.engine: Optional[Engine] = None
+        self.config: Optional[Config] = None
+        self._pid = os.getpid()
+        self._ended = False
+        self.node = Node(self._send, self.nodes)
+        self.link: Optional[Link] = None
+
+    def _send(self, message: Message) -> None:
+        if self.link is not None:
+            self.link.send(message)
+
+    # ---- the beginning -----------------------------------------------------
+
+    def begin(self, defaults: Dict[str, Any], seed: Optional[int]) -> Config:
+        """The configuration, from the tuner or from the environment."""
+        if self.alone:
+            values = {**defaults, **_object("MLTUNE_SETTINGS")}
+            if seed is None:
+                seed = int(os.environ.get("MLTUNE_SEED", "1"))
+            self.config = Config(values, seed, os.getcwd(), True,
+                                 self.node_number, self.nodes, {})
+            return self.config
+        self._connect()
+        message = self.node.wait_config()
+        if message is None:
+            sys.exit(0)
+        whole = message["config"]
+        app = whole.get("app")
+        settings = app.get("settings") if isinstance(app, dict) else None
+        values = {**defaults, **(settings if isinstance(settings, dict)
+                                 else {})}
+        self.config = Config(values, message["seed"], message["folder"], False,
+                             self.node_number, self.nodes, whole)
+        return self.config
+
+    def _connect(self) -> None:
+        endpoint = self.endpoint
+        assert endpoint is not None
+        os.environ.pop("MLTUNE_ENDPOINT", None)  # children are not the node
+        self.link = Link(endpoint, self.node.receive, self._beat,
+                         self.node.report, self._lost)
+        sys.excepthook = self._hook(sys.excepthook)
+        atexit.register(self._at_exit)
+        if threading.current_thread() is threading.main_thread():
+            for number in SIGNALS:
+                signal.signal(number, self._signal)
+        self._send({"kind": "hello", "version": 1, "node": self.node_number,
+                    "workers": 1, "pid": os.getpid()})
+        self.link.start()
+
+    def _beat(self) -> Message:
+        engine, link = self.engine, self.link
+        assert link is not None
+        return {"kind": "beat", "node": self.node_number,
+                "bytes_sent": link.bytes_sent,
+                "bytes_received": link.bytes_received,
+                **(engine.beat() if engine is not None else {"clocks": 0})}
+
+    # ---- the end -----------------------------------------------------------
+
+    def fail(self, code: str, reason: str) -> None:
+        """Tells the tuner that the program has failed; it is to end."""
+        if self.link is not None and not self.node.stopped:
+            self.node.failed(Failure(code, reason))
+            self.link.close()
+
+    def _hook(self, before: Any) -> Any:
+        def hook(kind: Any, value: Any, trace: Any) -> None:
+            if os.getpid() == self._pid and not self._ended:
+                self.fail("app", "".join(
+                    traceback.format_exception(kind, value, trace)).strip())
+            before(kind, value, trace)
+        return hook
+
+    def _at_exit(self) -> None:
+        if os.getpid() != self._pid or self._ended:
+            return
+        self._ended = True
+        if not self.node.stopped:
+            self.fail("app", "the program ended before the tuner said stop: "
+                      "the loop over run.train() was left, or never entered")
+        if self.link is not None:
+            self.link.close()
+            if self.link.garbage > 1:
+                print(f"mltune: messages_ignored count={self.link.garbage}",
+                      file=sys.stderr)
+        _files.remove_temporary()
+
+    def _signal(self, number: int, _frame: Any) -> None:
+        if os.getpid() != self._pid:  # a child that did not set its own
+            os._exit(128 + number)
+        self._leave(128 + number)
+        raise SystemExit(128 + number)
+
+    def _leave(self, code: int) -> None:
+        """Ends the process with @code soon, whatever the program does."""
+        self._ended = True
+
+        def end() -> None:
+            _files.remove_temporary()
+            os._exit(code)
+        timer = threading.Timer(GRACE_S, end)
+        timer.daemon = True
+        timer.start()
+
+    def _lost(self) -> None:
+        """The tuner is gone. On the link's thread: the program is in a clock,
+        or waits."""
+        print("mltune: the tuner is gone", file=sys.stderr, flush=True)
+        _files.remove_temporary()
+        os._exit(EXIT_LOST)
+
+
+_session: Optional[Session] = None
+
+
+def session() -> Session:
+    """This process's, made at the first call."""
+    global _session  # pylint: disable=global-statement
+    if _session is None:
+        _session = Session()
+    return _session
+
+
+def _object(name: str) -> Dict[str, Any]:
+    """An object in JSON of the environment. Raises ValueError."""
+    text = os.environ.get(name)
+    found = json.loads(text) if text else {}
+    if not isinstance(found, dict):
+        raise ValueError(f"{name}: expected an object in JSON")
+    return found
+
+
+def own_setting() -> Dict[str, Any]:
+    """Tunables that a program that is alone was given (MLTUNE_SETTING)."""
+    return _object("MLTUNE_SETTING")
+
+
+def seed_all(number: int) -> None:
+    """Seeds every generator that the program has imported. Costs about 7 us;
+    torch's own torch.manual_seed ten times that of its generator."""
+    random.seed(number)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(number & 0xFFFFFFFF)
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.default_generator.manual_seed(number)
+        if torch.cuda.is_initialized():
+            for generator in torch.cuda.default_generators:
+                generator.manual_seed(number)
+
+
+def config(seed: Optional[int] = None, **defaults: Any) -> Config:
+    """Connects to the tuner that started the program, or stands alone; seeds
+    all generators of random numbers; returns the settings.
+
+    To be called before the model is built: its first weights follow the seed.
+
+    @seed      of a program that is alone; else the run's own holds
+    @defaults  settings that the configuration may leave out
+    """
+    found = session()
+    made = found.begin(defaults, seed) if found.config is None \
+        else found.config
+    seed_all(made.seed)
+    return made

@@ -1,0 +1,609 @@
+"""State of PyTorch programs: modules, optimizers, schedulers, scalers, tensors.
+
+A switch of branches sets the pointers of parameters and buffers (`.data`) and the
+entries of optimizers' state; no value is copied but before the first clock of a
+branch that shares its memory with others.
+"""
+import json
+import os
+import sys
+from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator,
+                    List, Optional, Tuple)
+
+import torch
+import torch.utils.data
+
+from . import _files
+from ._engine import Batch, Order, Place, batch_size, mix
+from ._session import seed_all
+from ._state import (KINDS, Given, Holder, Kind, Page, Part, Spares,
+                     StateError, TreeHolder)
+
+if TYPE_CHECKING:
+    from .run import Run
+
+_INTS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+class TorchKind(Kind):
+    """Dense tensors."""
+
+    name = "torch"
+
+    def is_mine(self, x: Any) -> bool:
+        return isinstance(x, torch.Tensor)
+
+    def copy(self, x: Any, into: Any = None) -> Any:
+        if x.layout is not torch.strided:
+            raise StateError(f"a tensor of layout {x.layout} cannot be state")
+        if into is not None:
+            return into.copy_(x.detach())
+        return x.detach().clone(memory_format=torch.preserve_format)
+
+    def write(self, to: Any, x: Any) -> None:
+        to.data.copy_(x)
+
+    def same(self, a: Any, b: Any) -> bool:
+        if a.dtype != b.dtype or a.shape != b.shape:
+            return False
+        if a.numel() == 0:
+            return True
+        a, b = a.detach(), b.detach()
+        size = a.element_size()
+        if a.is_floating_point() and size in _INTS and a.stride() == b.stride():
+            a, b = a.view(_INTS[size]), b.view(_INTS[size])
+        elif a.is_complex():
+            return self.same(torch.view_as_real(a), torch.view_as_real(b))
+        return bool(torch.equal(a, b))
+
+    def version(self, x: Any) -> int:
+        return x._version
+
+    def bytes(self, x: Any) -> int:
+        return x.numel() * x.element_size()
+
+    def spec(self, x: Any) -> Tuple[Any, ...]:
+        return ("torch", x.dtype, tuple(x.shape), x.stride(), x.device)
+
+    def adopt(self, x: Any, spec: Tuple[Any, ...]) -> Any:
+        _, dtype, shape, strides, device = spec
+        if x.dtype is not dtype or tuple(x.shape) != shape:
+            return x
+        return torch.empty_strided(shape, strides, dtype=dtype,
+                                   device=device).copy_(x)
+
+
+KIND = TorchKind()
+KINDS.append(KIND)
+
+
+class TensorsHolder(Holder):
+    """Tensors that stay the objects they are while their memory changes.
+
+    @find  gives the live tensors by name, the same names in the same order; an
+           object that was replaced by another is state like one written
+    """
+
+    def __init__(self, name: str,
+                 find: Callable[[], Iterable[Tuple[str, torch.Tensor]]]
+                 ) -> None:
+        super().__init__(name)
+        self._find = find
+        self._copied: Dict[int, Given] = {}   # by place
+        self._still: Dict[int, Given] = {}    # by place
+        self._aliased: set = set()             # places that share memory
+        self._tensors: List[torch.Tensor] = []
+        self._names: Tuple[str, ...] = ()
+
+    def _live(self) -> List[torch.Tensor]:
+        found = list(self._find())
+        self._names = tuple(name for name, _ in found)
+        self._tensors = [x for _, x in found]
+        return self._tensors
+
+    def _look_for_aliases(self) -> None:
+        """Tensors that lie in memory that others use, or in a part of it, keep
+        their places: values are written there instead."""
+        seen: Dict[int, int] = {}
+        for i, x in enumerate(self._tensors):
+            where = x.storage().data_ptr() if x.numel() else -1 - i
+            if where in seen:
+                self._aliased |= {i, seen[where]}
+            seen.setdefault(where, i)
+            if x.numel() and x.storage().size() != x.numel():
+                self._aliased.add(i)
+
+    def activate(self, part: Part, alone: Callable[[Page], bool],
+                 spares: Spares) -> None:
+        tensors = self._live()
+        if self._names != part.tree:
+            raise StateError(f"{self.name}: the tensors are no longer those "
+                             "that were registered")
+        self._copied = {}
+        for i, (x, page) in enumerate(zip(tensors, part.pages)):
+            if i in self._aliased:
+                x.data.copy_(page.data)
+                continue
+            data = page.data
+            if not alone(page):
+                known = self._still.get(i)
+                data = known.live if known is not None and known.page is page \
+                    else KIND.copy(data, spares.take(KIND, data))
+                x.data = data
+                self._copied[i] = Given(page, data, x._version)
+            else:
+                x.data = data
+        self._still = {}
+
+    def capture(self, part: Optional[Part]) -> Part:
+        tensors = self._live()
+        if part is None:
+            self._look_for_aliases()
+            return Part(self._names, [Page(KIND, x.data) for x in tensors])
+        if self._names != part.tree:
+            raise StateError(f"{self.name}: tensors came or went while a "
+                             "branch trained")
+        pages = [self._page(i, x, page)
+                 for i, (x, page) in enumerate(zip(tensors, part.pages))]
+        return Part(part.tree, pages)
+
+    def _page(self, i: int, x: torch.Tensor, page: Page) -> Page:
+        if i in self._aliased:
+            return page if KIND.same(x, page.data) else \
+                Page(KIND, KIND.copy(x))
+        given = self._copied.get(i)
+        data = page.data if given is None else given.live
+        if x.data_ptr() != data.data_ptr() or x.shape != data.shape or \
+                x.dtype != data.dtype:
+            return Page(KIND, KIND.copy(x))  # replaced by another
+        if given is None:
+            return page
+        if x._version != given.version or not KIND.same(data, page.data):
+            return Page(KIND, data)
+        self._still[i] = given
+        return page
+
+    def abandon(self, spares: Spares) -> None:
+        for given in self._copied.values():
+            spares.give(KIND, given.live)
+        self._copied = {}
+
+
+def module_tensors(module: torch.nn.Module) -> List[Tuple[str, torch.Tensor]]:
+    """Parameters and buffers, each once, those that are not saved as well."""
+    seen: Dict[int, bool] = {}
+    found = []
+    for prefix, sub in module.named_modules():
+        for name, x in [*sub._parameters.items(), *sub._buffers.items()]:
+            if x is not None and id(x) not in seen:
+                seen[id(x)] = True
+                found.append((f"{prefix}.{name}" if prefix else name, x))
+    return found
+
+
+class OptimizerHolder(TreeHolder):
+    """An optimizer: state of each parameter, by its place, and the groups'
+    numbers."""
+
+    def __init__(self, name: str, optimizer: torch.optim.Optimizer) -> None:
+        super().__init__(name, self._read, self._write, keeps=True)
+        self.optimizer = optimizer
+
+    def _params(self) -> List[torch.nn.Parameter]:
+        return [p for g in self.optimizer.param_groups for p in g["params"]]
+
+    def _read(self) -> Any:
+        state = self.optimizer.state
+        places = {p: i for i, p in enumerate(self._params())}
+        return {
+            "state": {places.get(p, p): dict(s) if isinstance(s, dict) else s
+                      for p, s in state.items()},
+            "groups": [{k: v for k, v in g.items() if k != "params"}
+                       for g in self.optimizer.param_groups],
+        }
+
+    def _write(self, tree: Any) -> None:
+        params = self._params()
+        state = self.optimizer.state
+        state.clear()
+        for at, s in tree["state"].items():
+            state[params[at] if isinstance(at, int) else at] = s
+        for group, values in zip(self.optimizer.param_groups, tree["groups"]):
+            for k in [k for k in group if k != "params" and k not in values]:
+                del group[k]
+            group.update(values)
+
+
+def holder_of(name: str, x: Any) -> Optional[Holder]:
+    """The holder for an object of PyTorch's; None: it is none of them."""
+    if isinstance(x, torch.nn.Module):
+        return TensorsHolder(name, lambda: module_tensors(x))
+    if isinstance(x, torch.optim.Optimizer):
+        return OptimizerHolder(name, x)
+    if isinstance(x, torch.Tensor):
+        return TensorsHolder(name, lambda: [("", x)])
+    return None
+
+
+class GradientsHolder(Holder):
+    """Which parameters have a gradient, as zero is another thing than none to
+    an optimizer; and the gradients themselves where they outlive a clock.
+
+    A loop clears its gradients at one end of a clock or the other, so values
+    of another branch are never seen. A loop that steps once in several clocks
+    is known by its first clock, which leaves gradients and no step.
+    """
+
+    def __init__(self, name: str, params: List[torch.nn.Parameter],
+                 keep: Optional[bool]) -> None:
+        super().__init__(name)
+        self._params = params
+        self.keep = keep
+        self._versions: Optional[List[int]] = None
+
+    def activate(self, part: Part, alone: Callable[[Page], bool],
+                 spares: Spares) -> None:
+        for p, has in zip(self._params, part.tree):
+            if not has:
+                p.grad = None
+            elif p.grad is None:
+                p.grad = torch.zeros_like(p)
+        if part.pages:
+            for p, page in zip([p for p, has in zip(self._params, part.tree)
+                                if has], part.pages):
+                assert p.grad is not None
+                p.grad.data.copy_(page.data)
+
+    def capture(self, part: Optional[Part]) -> Part:
+        if part is None and self.keep is None:
+            self._look()
+        grads = [p.grad for p in self._params]
+        pages = [Page(KIND, KIND.copy(g)) for g in grads if g is not None] \
+            if self.keep else []
+        return Part(tuple(g is not None for g in grads), pages)
+
+    def _look(self) -> None:
+        versions = [p._version for p in self._params]
+        if self._versions is None:
+            self._versions = versions
+            return
+        left = [p for p in self._params if p.grad is not None and
+                bool(p.grad.count_nonzero())]
+        self.keep = bool(left) and versions == self._versions
+
+
+# ---- rates -------------------------------------------------------------------
+
+_TINY = 1e-30  # stands for a learning rate of 0, which could not be undone
+
+
+class Rates:
+    """Learning rate, momentum and weight decay of all optimizers: the setting's
+    value is the first group's, the others keep their ratio to it."""
+
+    def __init__(self, optimizers: List[torch.optim.Optimizer],
+                 schedulers: List[Any]) -> None:
+        self._optimizers = optimizers
+        self._schedulers = [s for x in schedulers for s in _inner(x)]
+        groups = self._groups()
+        self.base: Dict[str, float] = {}
+        self._decays = [float(g["weight_decay"]) for g in groups
+                        if g.get("weight_decay")]
+        if groups and "lr" in groups[0]:
+            self.base["learning_rate"] = float(_rate_of(groups[0]))
+        first = next((g for g in groups if _has_momentum(g)), None)
+        if first is not None:
+            self.base["momentum"] = float(
+                first["momentum"] if "momentum" in first else first["betas"][0])
+        if any("weight_decay" in g for g in groups):
+            self.base["weight_decay"] = self._decays[0] if self._decays else 0.0
+
+    def _groups(self) -> List[Dict[str, Any]]:
+        return [g for o in self._optimizers for g in o.param_groups]
+
+    def apply(self, setting: Dict[str, Any],
+              held: Dict[str, Any]) -> Dict[str, Any]:
+        """From what @held says to @setting; returns what is held now."""
+        now = {**self.base, **held}
+        for name in self.base:
+            value = setting.get(name)
+            if value is None or value == now[name]:
+                continue
+            if name == "learning_rate":
+                self._set_rate(float(value), float(now[name]))
+            elif name == "momentum":
+                self._set_momentum(float(value))
+            else:
+                self._set_decay(float(value), float(now[name]))
+            now[name] = value
+        return now
+
+    def _set_rate(self, new: float, old: float) -> None:
+        new, old = new or _TINY, old or _TINY
+        for g in self._groups():
+            for key in ("lr", "initial_lr", "max_lr", "min_lr"):
+                if key in g:
+                    g[key] = _scaled(g[key], new, old)
+        for s in self._schedulers:
+            for key in ("base_lrs", "max_lrs", "min_lrs", "eta_min",
+                        "_last_lr"):
+                if hasattr(s, key):
+                    setattr(s, key, _scaled(getattr(s, key), new, old))
+
+    def _set_momentum(self, value: float) -> None:
+        for g in self._groups():
+            if not _has_momentum(g):
+                continue
+            if "momentum" in g:
+                g["momentum"] = value
+            else:
+                g["betas"] = (value, *g["betas"][1:])
+
+    def _set_decay(self, new: float, old: float) -> None:
+        for g in self._groups():
+            if "weight_decay" not in g:
+                continue
+            if not self._decays:
+                g["weight_decay"] = new
+            elif g["weight_decay"]:
+                g["weight_decay"] = _scaled(g["weight_decay"], new or _TINY,
+                                            old or _TINY)
+
+
+def _scaled(x: Any, new: float, old: float) -> Any:
+    """@x, that was made for @old, for @new; exact where it is @old."""
+    if isinstance(x, (list, tuple)):
+        return type(x)([_scaled(v, new, old) for v in x])
+    if isinstance(x, torch.Tensor):
+        return x * (new / old)
+    return new if x == old else x * (new / old)
+
+
+def _rate_of(group: Dict[str, Any]) -> float:
+    return float(group.get("max_lr", group.get("initial_lr", group["lr"])))
+
+
+def _has_momentum(group: Dict[str, Any]) -> bool:
+    """Whether nobody but us sets it: OneCycleLR and CyclicLR move it."""
+    return ("momentum" in group or "betas" in group) and \
+        "max_momentum" not in group
+
+
+def _inner(scheduler: Any) -> List[Any]:
+    found = [scheduler]
+    for s in getattr(scheduler, "_schedulers", None) or []:
+        found += _inner(s)
+    return found
+
+
+_WARN = {
+    "OneCycleLR": "learning_rate is its max_lr, and a search in mid-course "
+                  "goes on along its curve; a constant rate leaves the curve "
+                  "to mltune",
+    "ReduceLROnPlateau": "it lowers the rate by itself, beneath the one that "
+                         "mltune tunes; leave it out, mltune searches again "
+                         "when progress ends",
+}
+
+
+# ---- frame -------------------------------------------------------------------
+
+
+class Frame:
+    """What a run does about PyTorch's objects beside their state."""
+
+    def __init__(self, run: "Run") -> None:
+        self._run = run
+        self._modules: Dict[str, torch.nn.Module] = {}
+        self._optimizers: List[torch.optim.Optimizer] = []
+        self._schedulers: List[Any] = []
+        self._rates: Optional[Rates] = None
+        self._steps: List[Tuple[Any, Optional[Any]]] = []
+        self._modes: List[Tuple[torch.nn.Module, bool]] = []
+        self._no_grad: Any = None
+        self.gradients: Optional[GradientsHolder] = None
+
+    def add(self, name: str, x: Any) -> None:
+        """@x has been registered."""
+        if isinstance(x, torch.nn.Module):
+            self._modules[name] = x
+        elif isinstance(x, torch.optim.Optimizer):
+            self._optimizers.append(x)
+        elif hasattr(x, "optimizer") and hasattr(x, "state_dict") and \
+                hasattr(x, "step"):
+            self._schedulers.append(x)
+
+    def prepare(self, order: Order, keep_gradients: Optional[bool]) -> None:
+        """All is registered, the loop begins."""
+        params = {id(p): p for m in self._modules.values()
+                  for p in m.parameters()}
+        params.update({id(p): p for o in self._optimizers
+                       for g in o.param_groups for p in g["params"]})
+        device = next((p.device for p in params.values()),
+                      torch.device("cpu"))
+        order.wrap = lambda ids: torch.as_tensor(ids).to(device)
+        if params and self.gradients is None:
+            self.gradients = GradientsHolder("gradients",
+                                             list(params.values()),
+                                             keep_gradients)
+            self._run.registry.add("gradients", self.gradients)
+        for m in self._modules.values():
+            if _holds_more(m):
+                print(f"mltune: {type(m).__name__} has extra state "
+                      "(get_extra_state); register what holds it",
+                      file=sys.stderr)
+        if not self._run.config.alone:
+            for s in self._schedulers:
+                word = _WARN.get(type(s).__name__)
+                if word:
+                    print(f"mltune: {type(s).__name__}: {word}",
+                          file=sys.stderr, flush=True)
+
+    def tunables(self) -> Dict[str, float]:
+        """Those that act, with the program's own values."""
+        if self._rates is None:
+            self._rates = Rates(self._optimizers, self._schedulers)
+        return self._rates.base
+
+    def begin(self, kind: str, setting: Dict[str, Any],
+              held: Dict[str, Any]) -> Dict[str, Any]:
+        """See Program.begin."""
+        assert self._rates is not None
+        held = self._rates.apply(setting, held)
+        if kind == "probe":
+            for o in self._optimizers:
+                self._steps.append((o, o.__dict__.get("step")))
+                o.__dict__["step"] = _no_step(o)
+        return held
+
+    def end(self, kind: str) -> None:
+        """The slice has ended."""
+        del kind
+        for o, step in self._steps:
+            del o.__dict__["step"]
+            if step is not None:
+                o.__dict__["step"] = step
+        self._steps = []
+
+    def begin_test(self) -> None:
+        """Validation begins: modules evaluate, and keep no gradients."""
+        self._modes = [(m, m.training) for top in self._modules.values()
+                       for m in top.modules()]
+        for top in self._modules.values():
+            top.eval()
+        self._no_grad = torch.no_grad()
+        self._no_grad.__enter__()
+
+    def end_test(self) -> None:
+        """Validation has ended."""
+        self._no_grad.__exit__(None, None, None)
+        for m, training in self._modes:
+            m.training = training
+        self._modes = []
+
+    def save(self, path: str) -> List[Tuple[str, int]]:
+        """Writes the modules' state_dict as model.pt; names and bytes."""
+        if not self._modules:
+            return []
+        states = {name: _state_dict(m) for name, m in self._modules.items()}
+        whole = next(iter(states.values())) if len(states) == 1 else states
+        size = _files.write_file(os.path.join(path, "model.pt"),
+                                 lambda f: torch.save(whole, f))
+        about = {
+            "format": "torch.save of state_dict"
+                      + ("" if len(states) == 1 else ", by module"),
+            "modules": {name: type(_plain(m)).__name__
+                        for name, m in self._modules.items()},
+            "torch": torch.__version__,
+            "tensors": {f"{name}.{key}": [str(x.dtype), list(x.shape)]
+                        for name, state in states.items()
+                        for key, x in state.items()
+                        if isinstance(x, torch.Tensor)},
+        }
+        more = _files.write_file(
+            os.path.join(path, "model.json"),
+            lambda f: _files.put(f, json.dumps(about, indent=1).encode()))
+        return [("model.pt", size), ("model.json", more)]
+
+
+def _holds_more(module: torch.nn.Module) -> bool:
+    return any(type(m).get_extra_state is not torch.nn.Module.get_extra_state
+               for m in module.modules())
+
+
+def _plain(module: torch.nn.Module) -> torch.nn.Module:
+    """The user's module within DistributedDataParallel or DataParallel."""
+    if isinstance(module, (torch.nn.DataParallel,
+                           torch.nn.parallel.DistributedDataParallel)):
+        return module.module
+    return module
+
+
+def _state_dict(module: torch.nn.Module) -> Dict[str, Any]:
+    return {k: v.detach().cpu() if isinstance(v, torch.Tensor) else v
+            for k, v in _plain(module).state_dict().items()}
+
+
+def _no_step(optimizer: Any) -> Callable[..., Any]:
+    """A step that learns nothing."""
+    def step(closure: Optional[Callable[[], Any]] = None, **_: Any) -> Any:
+        optimizer._step_count = getattr(optimizer, "_step_count", 0) + 1
+        return closure() if closure is not None else None
+    step._with_counter = True  # type: ignore[attr-defined]
+    return step
+
+
+# ---- data --------------------------------------------------------------------
+
+_OURS = ("batch_size", "shuffle", "sampler", "batch_sampler", "drop_last",
+         "generator", "persistent_workers")
+
+
+class _Keyed(torch.utils.data.Dataset):
+    """A dataset by (epoch, sample): what is random in making a sample, as its
+    augmentation, is the same in every branch and process."""
+
+    def __init__(self, dataset: Any, seed: int) -> None:
+        self.dataset, self.seed = dataset, seed
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, key: Tuple[int, int]) -> Any:
+        epoch, sample = key
+        seed_all(mix(self.seed, 3, epoch, sample))
+        return self.dataset[sample]
+
+
+class _Batches:
+    """Keys of the clocks to come, from the place where the loader says."""
+
+    def __init__(self, order: Order) -> None:
+        self._order = order
+        self.place, self.size = Place(), 1
+
+    def __iter__(self) -> Iterator[List[Tuple[int, int]]]:
+        place, size = self.place, self.size
+        while True:
+            ids, after = self._order.clock(place, size)
+            yield [(place.epoch, i) for i in ids.tolist()]
+            place = after
+
+
+class Loader:
+    """Batches of a dataset, made by worker processes ahead of the clocks."""
+
+    def __init__(self, run: "Run", dataset: Any, **options: Any) -> None:
+        name = type(dataset).__name__
+        if isinstance(dataset, torch.utils.data.IterableDataset) or \
+                not hasattr(dataset, "__len__"):
+            raise TypeError(
+                f"run.loader: {name} has no length. mltune trains every branch "
+                "on the same samples, by number: give a dataset that has "
+                "__len__ and __getitem__")
+        if len(dataset) < run.samples:
+            raise ValueError(f"run.loader: {name} has {len(dataset)} samples, "
+                             f"the run {run.samples}")
+        for option in _OURS:
+            if option in options:
+                raise TypeError(f"run.loader: {option} is the branch's")
+        self._order = run.order
+        self._batches = _Batches(run.order)
+        self._next: Optional[Tuple[int, int, int]] = None
+        self._iterator: Any = None
+        self._loader = torch.utils.data.DataLoader(
+            _Keyed(dataset, run.config.seed), batch_sampler=self._batches,
+            persistent_workers=options.get("num_workers", 0) > 0,
+            generator=torch.Generator(), **options)
+
+    def get(self, batch: Batch, place: Place) -> Any:
+        """Data of the clock at @place. What was made ahead is used where the
+        branch goes on as expected."""
+        size = batch_size(batch.setting)
+        if self._next != (place.epoch, place.at, size):
+            self._batches.place, self._batches.size = place, size
+            self._iterator = iter(self._loader)
+        data = next(self._iterator)
+        _, after = self._order.clock(place, size)
+        self._next = (after.epoch, after.at, size)
+        return data
