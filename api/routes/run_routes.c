@@ -14,7 +14,8 @@
 const struct shape run_shapes[] = {
     {"runs", "runs:[run]" SHAPE_PAGE},
     {"run", "run:s name:s status:s status_reason:s? reason:s? message:s? "
-            "queue:o? seed:i? job:@job? clock:i clocks:i epochs:i loss:n? "
+            "last_words:a? queue:o? seed:i? job:@job? clock:i clocks:i "
+            "epochs:i loss:n? "
             "last_epoch:@epoch_brief? best:@epoch_brief? setting:o? branch:i? "
             "branches:@branch_counts tuning:@tuning stop:@stop? "
             "model:s? snapshot:@snapshot? state:s? seconds:n "
@@ -27,10 +28,11 @@ const struct shape run_shapes[] = {
     {"tuning", "strategy:s? searcher:s? searches:i trials:i clocks:i "
                "seconds:n waiting_seconds:n?"},
     {"snapshot", "path:s epoch:i"},
-    {"result", "run:s status:s reason:s loss:n? metric:n? best:o model:s? "
-               "epochs:i clocks:i seconds:n paused_seconds:n tuning:o "
-               "setting:o schedule:a strategy:s searcher:s seed:i state:s? "
-               "url:s?"},
+    {"result",
+     "run:s status:s reason:s last_words?:a loss:n? metric:n? best:o model:s? "
+     "epochs:i clocks:i seconds:n paused_seconds:n tuning:o "
+     "setting:o schedule:a strategy:s searcher:s seed:i state:s? "
+     "url:s?"},
     {"progress", "branch:i lineage:b points:[point] next_after:i"},
     {"point", "branch:i branch_clock:i clock:i elapsed_seconds:n loss?:n "
               "metric?:n samples:i "
@@ -54,6 +56,7 @@ struct run_copy {
     uint64_t clocks;
     uint32_t epochs;
     struct history_epoch last, best;
+    json_t *words;    /* the last of what failed; JSON null: none */
     json_t *setting;  /* in use; JSON null before one is chosen */
     branch_id branch; /* the surviving lineage's tip; BRANCH_NONE before */
     size_t searches, trials, branches, live;
@@ -119,6 +122,7 @@ static void run_copy(struct run_copy *c, const struct view *view,
     c->status = h->status;
     memcpy(c->status_reason, h->status_reason, sizeof(c->status_reason));
     c->end = h->end;
+    c->words = value_own(h->end.last_words);
     c->limits = h->limits;
     c->paused_s = history_paused(h);
     c->at_s = h->at_s;
@@ -143,6 +147,7 @@ static void run_release(struct run_copy *c)
     json_decref(c->last.e.setting);
     json_decref(c->best.e.setting);
     json_decref(c->setting);
+    json_decref(c->words);
 }
 
 static json_t *epoch_brief(const struct run_copy *c, bool there,
@@ -246,13 +251,13 @@ static json_t *state_to_json(const struct run_copy *c)
     bool ended = c->finished && !told;
 
     return json_pack(
-        "{s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "run",
+        "{s:o, s:o, s:s, s:o, s:o, s:o, s:O, s:o, s:o, s:o}", "run",
         value_text(c->id), "name", value_text(c->name), "status",
         shown_status(c), "status_reason",
         value_text_or_null(told ? c->job.reason : c->status_reason), "reason",
         ended ? value_text(c->end.reason) : json_null(), "message",
-        ended ? value_text(c->end.message) : json_null(), "queue",
-        queue_to_json(c), "seed",
+        ended ? value_text(c->end.message) : json_null(), "last_words",
+        ended ? c->words : json_null(), "queue", queue_to_json(c), "seed",
         c->started ? json_integer((json_int_t)c->run.seed) : json_null(), "job",
         job_to_json(c));
 }

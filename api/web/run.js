@@ -25,7 +25,9 @@ export function runView({id, tab, crumbs, notice}) {
   const steer = controls(id, (message) => { notice(message); refresh(); }, notice);
   const tabs = el("nav.tabs");
   tabs.setAttribute("aria-label", "parts of the run");
-  const root = el("div.stacked", head, tabs, body);
+  const words = el("pre.words");
+  words.setAttribute("aria-label", "the last words of what failed");
+  const root = el("div.stacked", head, words, tabs, body);
   head.append(name, status, why, steer.root);
   let shown = null, current = null;
 
@@ -49,6 +51,8 @@ export function runView({id, tab, crumbs, notice}) {
     put(name, run.name || run.run);
     if (status.textContent !== run.status) status.replaceChildren(chip(run.status));
     put(why, run.message || run.status_reason || "");
+    words.hidden = !run.last_words;
+    put(words, (run.last_words || []).join("\n"));
     steer.update(run);
     await shown.refresh(run);
     return !ENDED.has(run.status);

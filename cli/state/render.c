@@ -232,6 +232,18 @@ static void render_queue(const json_t *run, FILE *out)
             at);
 }
 
+/* What a training system wrote before it failed. */
+static void render_words(const json_t *lines, FILE *out)
+{
+    const json_t *line;
+    size_t i;
+
+    json_array_foreach((json_t *)lines, i, line)
+    {
+        fprintf(out, "          | %s\n", json_string_value(line));
+    }
+}
+
 void render_head(const json_t *run, FILE *out)
 {
     const char *why = reason_of(run);
@@ -245,6 +257,7 @@ void render_head(const json_t *run, FILE *out)
             *why ? ": " : "", why);
     if (*text_at(run, "/message"))
         fprintf(out, "          %s\n", text_at(run, "/message"));
+    render_words(json_object_get(run, "last_words"), out);
     render_resume(run, out);
     render_queue(run, out);
     fprintf(out, "began     %s\n", began);

@@ -77,11 +77,12 @@ static void lose(struct crew *w, uint32_t node, bool speaks, double now_s,
     tell_loss(w, counts, reason);
 }
 
-/* A program's own fault: doing it again would not help. */
-static void blame(struct crew *w, uint32_t node, double now_s,
+/* A program's own fault: doing it again would not help. @leaves: it will end
+ * by itself. */
+static void blame(struct crew *w, uint32_t node, bool leaves, double now_s,
                   const char *reason)
 {
-    bool counts = keeper_fault(&w->keeper, now_s, reason);
+    bool counts = keeper_fault(&w->keeper, leaves, now_s, reason);
 
     if (counts)
         w->culprit = node;
@@ -282,7 +283,7 @@ static void take_garbage(struct crew *w, int64_t node, const char *text,
         snprintf(why, sizeof(why), "the program does not keep to the protocol");
     else
         return;
-    blame(w, node < 0 ? 0 : (uint32_t)node, now_s, why);
+    blame(w, node < 0 ? 0 : (uint32_t)node, false, now_s, why);
 }
 
 static void configure(struct crew *w, uint32_t node, double now_s)
@@ -322,7 +323,7 @@ static void wrong_version(struct crew *w, uint32_t node, uint32_t version,
              "version %d",
              w->o.keeper.program ? "program" : "node", version, PROTO_VERSION);
     if (w->o.keeper.program)
-        blame(w, node, now_s, text);
+        blame(w, node, false, now_s, text);
     else
         lose(w, node, false, now_s, text);
 }
@@ -371,7 +372,7 @@ static bool account(struct crew *w, uint32_t node, const struct msg *m,
         keeper_answer(k, node, m->op, now_s);
     if (m->kind != MSG_FAILED || m->op || !w->o.keeper.program)
         return true;
-    blame(w, node, now_s, m->failed.reason);
+    blame(w, node, true, now_s, m->failed.reason);
     return false;
 }
 

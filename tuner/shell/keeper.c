@@ -155,9 +155,11 @@ bool keeper_end(struct keeper *k, bool by_itself, double now_s,
     return counts;
 }
 
-bool keeper_fault(struct keeper *k, double now_s, const char *reason)
+bool keeper_fault(struct keeper *k, bool leaves, double now_s,
+                  const char *reason)
 {
-    bool counts = keeper_lose(k, false, now_s + KEEPER_FAREWELL_S, reason);
+    double at = now_s + (leaves ? KEEPER_FAREWELL_S : 0);
+    bool counts = keeper_lose(k, false, at, reason);
 
     assert(k->o.program);
     if (!counts)
@@ -237,6 +239,14 @@ static bool is_final(const struct keeper *k, enum keeper_owed what)
         return true;
     return k->o.program && what != KEEPER_OWES_SILENCE &&
            what != KEEPER_OWES_END;
+}
+
+bool keeper_all_ready(const struct keeper *k)
+{
+    for (uint32_t i = 0; i < k->o.nodes; i++)
+        if (!k->node[i].ready)
+            return false;
+    return true;
 }
 
 void keeper_late_text(const struct keeper *k, char *out, size_t size)

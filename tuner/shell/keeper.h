@@ -143,9 +143,10 @@ bool keeper_lose(struct keeper *k, bool speaks, double now_s,
 bool keeper_end(struct keeper *k, bool by_itself, double now_s,
                 const char *verdict);
 
-/* A program is at fault, for @reason, which is the best one; it may end by
- * itself yet. */
-bool keeper_fault(struct keeper *k, double now_s, const char *reason);
+/* A program is at fault, for @reason, which is the best one. @leaves: it says
+ * so itself, and will end. */
+bool keeper_fault(struct keeper *k, bool leaves, double now_s,
+                  const char *reason);
 
 /* Others were started. */
 void keeper_restarted(struct keeper *k, double now_s);
@@ -169,6 +170,9 @@ enum keeper_duty keeper_take(struct keeper *k, double now_s);
 
 /* When there will be one; INFINITY: only if something happens. */
 double keeper_due_at(const struct keeper *k);
+
+/* All have said `ready`. */
+bool keeper_all_ready(const struct keeper *k);
 
 /* What late_node did not do, for people, after its name: "has not said hello in
  * 60 s". After KILL. */

@@ -566,9 +566,12 @@ static void end_nodes(struct loop *l)
 {
     const struct loop_options *o = l->o;
     struct loop_result *r = l->result;
-    /* Commands that wait for a node that could not load are not asked. */
+    /* Commands that wait for a node that could not load are not asked, nor
+     * programs that load: they listen to nobody yet, and have nothing to lose.
+     */
     bool orderly = !r->ended_at_once && l->crew.keeper.stopping &&
-                   !(o->nodes > 1 && r->load_error);
+                   !(o->nodes > 1 && r->load_error) &&
+                   !(o->program && !keeper_all_ready(&l->crew.keeper));
 
     crew_end(&l->crew, orderly ? LOOP_NODE_GRACE_MS : 0, o->signal_fd);
     if (orderly && r->signal && another_signal(l))

@@ -65,6 +65,7 @@ static void keeper_waits_for_hello_and_for_ready(void **state)
     keeper_restarted(&k, 111);
     greet_all(&k, 112);
     keeper_ready(&k, 1, 113);
+    assert_false(keeper_all_ready(&k));
     for (double t = 113; t < 112 + KEEPER_READY_S; t += 1) {
         keeper_hear(&k, 0, t);
         keeper_hear(&k, 1, t);
@@ -128,6 +129,7 @@ static void keeper_misses_a_clock_that_does_not_end(void **state)
     greet_all(&k, 100);
     keeper_ready(&k, 0, 101);
     keeper_ready(&k, 1, 101);
+    assert_true(keeper_all_ready(&k));
     assert_int_equal(keeper_take(&k, 900), KEEPER_NOTHING); /* nothing is due */
     keeper_ask(&k, 2, true, 900);
     keeper_ask(&k, 3, true, 905); /* a second slice: no further time */
@@ -209,14 +211,14 @@ static void keeper_takes_a_program_at_its_word(void **state)
     struct keeper k = program(1);
 
     (void)state;
-    assert_true(keeper_fault(&k, 101, "ValueError: no"));
+    assert_true(keeper_fault(&k, true, 101, "ValueError: no"));
     assert_false(keeper_lose(&k, false, 101, "not connected"));
     assert_true(keeper_due_at(&k) == 101 + KEEPER_FAREWELL_S);
     assert_false(keeper_end(&k, true, 101.5, "ended with exit code 1"));
     assert_true(keeper_due_at(&k) == 101.5 + KEEPER_LAST_WORDS_S);
     assert_int_equal(keeper_take(&k, 102), KEEPER_GIVE_UP);
     assert_string_equal(k.reason, "ValueError: no");
-    assert_false(keeper_fault(&k, 103, "too late"));
+    assert_false(keeper_fault(&k, true, 103, "too late"));
 }
 
 /* The defaults stand in for what is not given. */

@@ -1,0 +1,211 @@
+"""Programs of the user's own that fail: what is waited for, how long, what is said.
+"""
+import json
+import pathlib
+import shutil
+import signal
+import time
+import unittest
+
+import harness
+
+PYTHON = "/usr/bin/python3"
+LINE = pathlib.Path(__file__).parent / "fixtures/programs/line.py"
+
+
+class Failures(harness.Case):
+    def setUp(self):
+        super().setUp()
+        shutil.copy(LINE, self.folder)
+
+    def config(self, command, app=None, **stop):
+        return {"name": "wrong", "app": {"command": command, **(app or {})},
+                "tunables": {"learning_rate": harness.RATE},
+                "tuner": {"searcher": "random", "trial_clocks": 8},
+                "stop": {"max_epochs": 6, **stop}, "seed": 7}
+
+    def line(self, app=None, stop=None, **ways):
+        words = [f"{k}={json.dumps(v)}" for k, v in ways.items()]
+        return self.config([PYTHON, "line.py", *words], app, **(stop or {}))
+
+    def fails(self, config, *words, again=True, within=30):
+        """The run fails in time; its error has all @words. Its result."""
+        begun = time.monotonic()
+        done = self.run_config(config, "--json", seconds=within + 30)
+        took = time.monotonic() - begun
+        self.assert_code(done, 1)
+        self.assertLess(took, within)
+        for word in words:
+            self.assertIn(word, done.err)
+        self.assertEqual("starting it again" in done.err, again, done.err)
+        result = done.result
+        self.assertEqual(result["status"], "failed")
+        self.assert_nothing_left()
+        return result
+
+    def at_fault(self, config, *words, within=30):
+        """As fails; the program is at fault: it was started once."""
+        result = self.fails(config, *words, again=False, within=within)
+        self.assertEqual(result["reason"], "program_failed")
+        return result
+
+
+class Beginning(Failures):
+    def test_it_ends_at_once(self):
+        self.at_fault(self.config(["true"]),
+                      "ended with exit code 0 before it said hello", within=10)
+
+    def test_it_raises_before_it_connects(self):
+        result = self.at_fault(
+            self.config([PYTHON, "-c", "import sys\nprint('one')\n"
+                         "raise ValueError('no such data')"]),
+            "ended with exit code 1 before it said hello",
+            "ValueError: no such data", within=10)
+        self.assertEqual(result["last_words"][0], "one")
+        self.assertEqual(result["last_words"][-1], "ValueError: no such data")
+
+    def test_it_never_connects(self):
+        self.at_fault(self.config(["sleep", "100"], {"hello_timeout": "1s"}),
+                      "has not said hello in 1 s", within=10)
+
+    def test_it_never_connects_and_time_is_up(self):
+        """max_time holds before there is any clock."""
+        self.at_fault(self.config(["sleep", "100"], max_time="1s"),
+                      "has not said hello in 1 s", within=10)
+
+    def test_it_is_never_ready(self):
+        result = self.at_fault(
+            self.line({"ready_timeout": "1s"}, wrong="never_ready"),
+            "was not ready in 1 s after its hello", within=10)
+        self.assertEqual(result["last_words"][-1], "loads")
+        self.at_fault(self.line(stop={"max_time": "1s"}, wrong="never_ready"),
+                      "was not ready in 1 s after its hello", within=10)
+
+    def test_its_ready_is_nonsense(self):
+        for way in ({"samples": 0}, {"workers": -1}, {"workers": "two"}):
+            self.at_fault(self.line(**way), "the program's `ready` makes no "
+                          f"sense: {list(way)[0]}: ", within=10)
+
+    def test_its_hello_is_nonsense(self):
+        code = ("import os, zmq, time\n"
+                "s = zmq.Context().socket(zmq.DEALER)\n"
+                "s.connect(os.environ['MLTUNE_ENDPOINT'])\n"
+                "s.send(b'{\"kind\":\"hello\",\"version\":\"one\"}')\n"
+                "time.sleep(100)\n")
+        self.at_fault(self.config([PYTHON, "-c", code]), "the program's "
+                      "`hello` makes no sense: version: ", within=10)
+
+    def test_garbage_before_a_hello_is_told(self):
+        code = ("import os, zmq, time\n"
+                "s = zmq.Context().socket(zmq.DEALER)\n"
+                "s.connect(os.environ['MLTUNE_ENDPOINT'])\n"
+                "for _ in range(3): s.send(b'HELO')\n"
+                "time.sleep(100)\n")
+        self.at_fault(self.config([PYTHON, "-c", code],
+                                  {"hello_timeout": "2s"}),
+                      "has not said hello in 2 s; 3 of its messages made no "
+                      "sense, the first: no JSON", within=10)
+
+
+class Training(Failures):
+    def test_it_raises(self):
+        result = self.at_fault(self.line(wrong="raise", after=20),
+                               "ended with exit code 1",
+                               "ValueError: the loss is no number", within=10)
+        self.assertEqual(result["last_words"][-1],
+                         "ValueError: the loss is no number")
+        shown = self.mltune("show", "wrong")
+        self.assertIn("ValueError: the loss is no number", shown.out)
+
+    def test_it_says_that_it_failed(self):
+        result = self.at_fault(self.line(wrong="failed", after=20),
+                               "the program failed: the GPU is gone",
+                               within=10)
+        self.assertEqual(result["last_words"][-1], "told it")
+
+    def test_it_ends_without_an_error(self):
+        self.at_fault(self.line(wrong="exit", after=20),
+                      "ended with exit code 0\n", within=10)
+
+    def test_it_is_killed(self):
+        """By a signal: it is started again, a few times."""
+        result = self.fails(self.line(wrong="kill", after=20),
+                            "was killed by SIGKILL",
+                            "it was started again 3 times before", within=30)
+        self.assertEqual(result["reason"], "node_lost")
+
+    def test_it_hangs_in_a_clock(self):
+        for wrong in ("hang", "silent"):
+            result = self.at_fault(
+                self.line({"clock_timeout": "2s"}, wrong=wrong, after=20),
+                "has finished no clock in 2 s, while a slice runs", within=15)
+            self.assertEqual(result["last_words"][-1], "hangs")
+
+    def test_it_answers_nothing(self):
+        self.at_fault(self.line({"clock_timeout": "1s"}, wrong="deaf"),
+                      "has not answered a request in 1 s", within=15)
+
+    def test_it_sends_garbage(self):
+        self.at_fault(self.line(wrong="garbage", after=20),
+                      "does not keep to the protocol; ", " of its messages "
+                      "made no sense, the first: no JSON", within=15)
+
+
+class Ends(Failures):
+    """max_time and Ctrl-C in every state."""
+
+    def interrupt(self, config, seen, within):
+        """SIGINT once the log of the program has @seen; exit code 130."""
+        self.write("config.json", config)
+        tuner = self.start("run", "config.json", "--json")
+
+        def has():
+            logs = list(self.folder.glob(".mltune/runs/*/node-0.log"))
+            return logs and seen in logs[0].read_text()
+        self.wait_until(has, "the program to hang")
+        begun = time.monotonic()
+        tuner.send_signal(signal.SIGINT)
+        done = self.finish(tuner)
+        self.assertLess(time.monotonic() - begun, within)
+        self.assert_code(done, 130)
+        self.assertEqual(done.result["status"], "interrupted")
+        self.assert_nothing_left()
+        return done
+
+    def test_interrupt_before_hello(self):
+        self.interrupt(self.config(["sh", "-c", "echo up; sleep 100"]), "up", 5)
+
+    def test_interrupt_before_ready(self):
+        self.interrupt(self.line(wrong="never_ready"), "loads", 5)
+
+    def test_interrupt_in_a_clock_that_hangs(self):
+        self.interrupt(self.line({"clock_timeout": "3s"}, wrong="hang",
+                                 after=20), "hangs", 10)
+
+    def test_second_interrupt_ends_at_once(self):
+        self.write("config.json", self.line(wrong="hang", after=20))
+        tuner = self.start("run", "config.json", "--json")
+        self.wait_until(lambda: any("hangs" in p.read_text() for p in
+                                    self.folder.glob(
+                                        ".mltune/runs/*/node-0.log")),
+                        "the program to hang")
+        tuner.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        tuner.send_signal(signal.SIGINT)
+        self.assert_code(self.finish(tuner, 5), 130)
+        self.assert_nothing_left()
+
+    def test_time_is_up_in_a_clock_that_hangs(self):
+        """Half a minute after max_time at the latest it is started again, to
+        end from where it was."""
+        config = self.line(wrong="hang", after=60, stop={"max_time": "2s"})
+        begun = time.monotonic()
+        done = self.run_config(config, "--json", seconds=90)
+        self.assertLess(time.monotonic() - begun, 60)
+        self.assertEqual(done.result["status"], "finished", done.err)
+        self.assertEqual(done.result["reason"], "max_time")
+        self.assert_nothing_left()
+
+
+if __name__ == "__main__":
+    unittest.main()
