@@ -50,9 +50,9 @@ static void make_run(struct history *h)
                                        .branch = t,
                                        .setting = json_pack(
                                            "{s:f}", "learning_rate", 0.1 * t),
-                                       .points = 2,
-                                       .loss = {2.3, 1.9},
-                                       .time_s = {0, 0.1}}});
+                                       .figures.points = 2,
+                                       .figures.loss = {2.3, 1.9},
+                                       .figures.time_s = {0, 0.1}}});
 }
 
 /* ---- the peer ------------------------------------------------------------ */
