@@ -33,6 +33,17 @@ static int system_size(int fd, uint64_t *bytes)
     return 0;
 }
 
+static ssize_t system_write_at(int fd, const void *buffer, size_t n,
+                               uint64_t offset)
+{
+    return pwrite(fd, buffer, n, (off_t)offset);
+}
+
+static int system_resize(int fd, uint64_t bytes)
+{
+    return ftruncate(fd, (off_t)bytes);
+}
+
 static int system_exchange(const char *a, const char *b)
 {
     return renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE);
@@ -42,7 +53,9 @@ static const struct disk_ops system_ops = {
     .open = system_open,
     .read = read,
     .write = write,
+    .write_at = system_write_at,
     .size = system_size,
+    .resize = system_resize,
     .fsync = fsync,
     .close = close,
     .rename = rename,
@@ -318,6 +331,92 @@ enum err disk_write(const struct disk_ops *ops, const char *path, mode_t mode,
 
     assert(path && (data || len == 0));
     return err ? err : disk_out_end(&o, write_all(&o, data, len, 0, f), f);
+}
+
+/* ---- a part of a file ---------------------------------------------------- */
+
+static void part_release(struct disk_part *p)
+{
+    mem_free(p->path);
+    mem_free(p->buffer);
+    memset(p, 0, sizeof(*p));
+    p->fd = -1;
+}
+
+enum err disk_part_open(struct disk_part *p, const struct disk_ops *ops,
+                        const char *path, mode_t mode, uint64_t bytes,
+                        struct fault *f)
+{
+    enum err err;
+
+    assert(mode == DISK_PRIVATE || mode == DISK_SHARED);
+    *p = (struct disk_part){.ops = ops ? ops : in_use, .fd = -1};
+    p->path = mem_strdup(path);
+    p->buffer = mem_alloc(DISK_BUFFER_BYTES);
+    if (!p->path || !p->buffer) {
+        part_release(p);
+        return fault_set(f, ERR_NOMEM, "%s: out of memory", path);
+    }
+    p->fd = open_again(p->ops, path, O_WRONLY | O_CREAT, mode);
+    if (p->fd >= 0 && p->ops->resize(p->fd, bytes) == 0)
+        return ERR_OK;
+    err =
+        fault_errno(f, ERR_IO, errno, "write %s%s", path, write_advice(errno));
+    if (p->fd >= 0)
+        p->ops->close(p->fd);
+    part_release(p);
+    return err;
+}
+
+static enum err part_flush(struct disk_part *p, struct fault *f)
+{
+    for (size_t at = 0; at < p->used;) {
+        ssize_t done = p->ops->write_at(p->fd, p->buffer + at, p->used - at,
+                                        p->offset + at);
+
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done <= 0) {
+            int error = done < 0 ? errno : EIO;
+
+            return fault_errno(f, ERR_IO, error,
+                               "write %s at byte %" PRIu64 "%s", p->path,
+                               p->offset + at, write_advice(error));
+        }
+        at += (size_t)done;
+    }
+    p->offset += p->used;
+    p->used = 0;
+    return ERR_OK;
+}
+
+enum err disk_part_put(struct disk_part *p, uint64_t offset, const void *data,
+                       size_t n, struct fault *f)
+{
+    assert(p->fd >= 0 && n <= DISK_BUFFER_BYTES);
+    if (offset != p->offset + p->used || n > DISK_BUFFER_BYTES - p->used) {
+        enum err err = part_flush(p, f);
+
+        if (err)
+            return err;
+        p->offset = offset;
+    }
+    memcpy(p->buffer + p->used, data, n);
+    p->used += n;
+    return ERR_OK;
+}
+
+enum err disk_part_end(struct disk_part *p, enum err err, struct fault *f)
+{
+    assert(p->fd >= 0);
+    if (!err)
+        err = part_flush(p, f);
+    if (!err && fsync_again(p->ops, p->fd) != 0)
+        err = fault_errno(f, ERR_IO, errno, "flush %s to the disk", p->path);
+    if (p->ops->close(p->fd) != 0 && !err)
+        err = fault_errno(f, ERR_IO, errno, "close %s", p->path);
+    part_release(p);
+    return err;
 }
 
 /* ---- reading ------------------------------------------------------------- */

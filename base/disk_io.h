@@ -23,7 +23,9 @@ struct disk_ops {
     int (*open)(const char *path, int flags, mode_t mode);
     ssize_t (*read)(int fd, void *buffer, size_t n);
     ssize_t (*write)(int fd, const void *buffer, size_t n);
+    ssize_t (*write_at)(int fd, const void *buffer, size_t n, uint64_t offset);
     int (*size)(int fd, uint64_t *bytes); /* of a regular file */
+    int (*resize)(int fd, uint64_t bytes);
     int (*fsync)(int fd);
     int (*close)(int fd);
     int (*rename)(const char *from, const char *to);
@@ -96,6 +98,34 @@ enum err disk_flush_folder(const struct disk_ops *ops, const char *path,
                            struct fault *f);
 enum err disk_flush_parent(const struct disk_ops *ops, const char *path,
                            struct fault *f);
+
+/* ---- a part of a file ---------------------------------------------------- */
+
+/* What one of several writers puts into a file that all share, under its own
+ * name: for a folder that is whole or absent (folder_publish). */
+struct disk_part {
+    const struct disk_ops *ops; /* borrowed */
+    char *path;                 /* owned */
+    unsigned char *buffer;      /* owned: the file's bytes from @offset on */
+    size_t used;
+    uint64_t offset;
+    int fd;
+};
+
+/* Opens or makes the file, which is to have @bytes in the end. @ops NULL:
+ * disk_system. Errors: ERR_IO, ERR_NOMEM. */
+enum err disk_part_open(struct disk_part *p, const struct disk_ops *ops,
+                        const char *path, mode_t mode, uint64_t bytes,
+                        struct fault *f);
+
+/* @data[@n], n up to DISK_BUFFER_BYTES, at @offset of the file; in rising
+ * order it is gathered. Errors: ERR_IO with path and offset. */
+enum err disk_part_put(struct disk_part *p, uint64_t offset, const void *data,
+                       size_t n, struct fault *f);
+
+/* After ERR_OK flushes the part to the disk; releases @p. Returns @err, or
+ * ERR_IO. */
+enum err disk_part_end(struct disk_part *p, enum err err, struct fault *f);
 
 /* ---- reading ------------------------------------------------------------- */
 

@@ -177,6 +177,16 @@ void text_number(double number, char out[TEXT_NUMBER_MAX])
     assert(false); /* 17 digits say every double */
 }
 
+void text_real(double number, char out[TEXT_NUMBER_MAX])
+{
+    if (isfinite(number))
+        text_number(number, out);
+    else if (isnan(number))
+        snprintf(out, TEXT_NUMBER_MAX, "nan");
+    else
+        snprintf(out, TEXT_NUMBER_MAX, number > 0 ? "inf" : "-inf");
+}
+
 /* Cost of @a for @b in half edits. */
 static unsigned replace_cost(char a, char b)
 {

@@ -47,6 +47,10 @@ void text_clean(char *s);
 enum { TEXT_NUMBER_MAX = 28 };
 void text_number(double number, char out[TEXT_NUMBER_MAX]);
 
+/* The same of any @number; those that are not finite are "nan", "inf" and
+ * "-inf". */
+void text_real(double number, char out[TEXT_NUMBER_MAX]);
+
 /* Edits (insert, delete, replace, swap of neighbours; case counts a half,
  * rounded up) that make @a of @b; lengths over 64 are cut. */
 unsigned text_distance(const char *a, const char *b);

@@ -169,6 +169,18 @@ static double value_of(const struct figures *f, const struct figure *what)
     return value;
 }
 
+/* The end of a line: a number as Prometheus reads it. */
+static void put_number(struct text *t, double value)
+{
+    char number[TEXT_NUMBER_MAX];
+
+    text_real(value, number);
+    text_printf(t, "%s\n",
+                isnan(value)   ? "NaN"
+                : isinf(value) ? value < 0 ? "-Inf" : "+Inf"
+                               : number);
+}
+
 static void put_figure(struct text *t, const struct figure *what,
                        const struct figures f[], size_t n)
 {
@@ -180,10 +192,8 @@ static void put_figure(struct text *t, const struct figure *what,
             continue;
         text_printf(t, "%s{", what->name);
         put_label(t, "run", f[i].run);
-        if (isinf(value))
-            text_printf(t, "} %sInf\n", value < 0 ? "-" : "+");
-        else
-            text_printf(t, "} %.17g\n", value);
+        text_puts(t, "} ");
+        put_number(t, value);
     }
 }
 
@@ -273,7 +283,8 @@ static void put_node_figure(struct text *t, const struct figure *what,
         memcpy(&value, (const char *)&f[i] + what->offset, sizeof(value));
         text_printf(t, "%s{", what->name);
         put_label(t, "run", f[i].run);
-        text_printf(t, ",node=\"%u\"} %.17g\n", f[i].node, value);
+        text_printf(t, ",node=\"%u\"} ", f[i].node);
+        put_number(t, value);
     }
 }
 
@@ -304,7 +315,8 @@ static void put_reads_of(struct text *t, const struct run_reads *r)
     text_printf(t, ",le=\"+Inf\"} %llu\n", (unsigned long long)r->seen.reads);
     text_puts(t, "mltune_run_read_missed_clocks_sum{");
     put_label(t, "run", r->run);
-    text_printf(t, "} %.17g\n", sum);
+    text_puts(t, "} ");
+    put_number(t, sum);
     text_puts(t, "mltune_run_read_missed_clocks_count{");
     put_label(t, "run", r->run);
     text_printf(t, "} %llu\n", (unsigned long long)r->seen.reads);

@@ -254,10 +254,12 @@ char *json_write(const json_t *value, unsigned indent)
 
 json_t *json_of_number(double number)
 {
-    if (isnan(number))
-        return json_string("nan");
-    if (isinf(number))
-        return json_string(number > 0 ? "inf" : "-inf");
+    if (!isfinite(number)) {
+        char name[TEXT_NUMBER_MAX];
+
+        text_real(number, name);
+        return json_string(name);
+    }
     return json_real(number);
 }
 

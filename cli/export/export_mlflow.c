@@ -4,6 +4,7 @@
 
 #include "base/json/json.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "cli/state/job.h"
 
 #include <math.h>
@@ -89,13 +90,10 @@ static enum err put_word(const struct mlflow *m, const char *id,
 /* "timestamp value step". */
 static void put_metric(FILE *file, long long ms, double value, uint64_t step)
 {
-    if (isnan(value))
-        fprintf(file, "%lld nan %llu\n", ms, (unsigned long long)step);
-    else if (isinf(value))
-        fprintf(file, "%lld %sinf %llu\n", ms, value < 0 ? "-" : "",
-                (unsigned long long)step);
-    else
-        fprintf(file, "%lld %.17g %llu\n", ms, value, (unsigned long long)step);
+    char number[TEXT_NUMBER_MAX];
+
+    text_real(value, number);
+    fprintf(file, "%lld %s %llu\n", ms, number, (unsigned long long)step);
 }
 
 struct one_metric {

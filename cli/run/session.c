@@ -603,7 +603,7 @@ static void tear_down(struct session *s)
     mailbox_free(s->mailbox);
     event_log_free(s->events);
     if (s->url_path[0])
-        unlink(s->url_path);
+        file_remove(s->url_path);
     socket_close(&s->socket);
     tuner_free(s->tuner);
     journal_close(s->journal);

@@ -115,7 +115,7 @@ static enum err reopen_folder(struct session *s, struct fault *f)
     /* The address of a tuner that was killed: the port may be another program's
      * now. */
     if (file_join(s->url_path, s->folder.path, "url", NULL) == ERR_OK)
-        unlink(s->url_path);
+        file_remove(s->url_path);
     return ERR_OK;
 }
 

@@ -50,7 +50,7 @@ static void forget_url(const struct supervisor *s, const struct fleet_run *run)
 
     if (!run_folder_alive(s->fleet->state, run->id) &&
         path_in_run(s, run, "url", url) == ERR_OK)
-        unlink(url);
+        file_remove(url);
 }
 
 static enum err start(struct supervisor *s, struct fleet_run *run,
@@ -269,7 +269,7 @@ static void try_to_write(struct supervisor *s)
     if (!err)
         err = file_write(path, "\n", 1, NULL);
     if (!err)
-        unlink(path);
+        file_remove(path);
     supervisor_written(s, err);
 }
 

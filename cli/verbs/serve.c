@@ -287,7 +287,7 @@ static int serve(struct service *s)
 static void tear_down(struct service *s)
 {
     if (s->url_path[0])
-        unlink(s->url_path);
+        file_remove(s->url_path);
     api_server_stop(s->server);
     if (s->fleet_open)
         fleet_close(&s->fleet);

@@ -1,5 +1,6 @@
 #include "ps/disk/model_io.h"
 
+#include "base/disk_io.h"
 #include "base/npy_io.h"
 #include "ps/server/errors.h"
 #include "ps/server/forks.h"
@@ -7,11 +8,8 @@
 #include "ps/server/rows.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { PATH_BYTES = 4096 };
 
@@ -48,59 +46,48 @@ static enum err write_row(const struct mlt_ps *ps, branch_id branch,
                      ps_shape(ps)->table[table].value_bytes, f);
 }
 
+static enum err put_rows(const struct mlt_ps *ps, branch_id branch,
+                         mlt_table table, struct disk_part *file, size_t head,
+                         struct fault *f)
+{
+    const struct table *t = &ps_shape(ps)->table[table];
+    enum err err = ERR_OK;
+
+    for (uint64_t row = 0; row < t->rows && !err; row++) {
+        struct place p;
+
+        if (!ps_is_here(ps, table, row))
+            continue;
+        p = place_of(ps, table, row);
+        err = disk_part_put(
+            file, head + row * t->value_bytes,
+            store_chunk(p.shard->store, branch, table, p.chunk) + p.offset,
+            t->value_bytes, f);
+    }
+    return err;
+}
+
 /* Each of several nodes writes its rows into the file that all share. */
-static enum err write_part(const struct mlt_ps *ps, branch_id branch,
-                           mlt_table table, FILE *file, const char *path,
-                           uint64_t *bytes, struct fault *f)
+static enum err save_part(const struct mlt_ps *ps, branch_id branch,
+                          mlt_table table, const char *path, uint64_t *bytes,
+                          struct fault *f)
 {
     const struct table *t = &ps_shape(ps)->table[table];
     const struct view *v = &ps_shape(ps)->worker[0].view[table];
     char header[NPY_OWN_HEADER_MAX];
     struct npy_info info = shape_of(t);
     size_t n = npy_put_header(header, &info);
-    bool good = fwrite(header, 1, n, file) == n;
+    struct disk_part file;
+    enum err err = disk_part_open(&file, NULL, path, DISK_SHARED,
+                                  n + t->rows * t->value_bytes, f);
 
-    good = good &&
-           ftruncate(fileno(file), (off_t)(n + t->rows * t->value_bytes)) == 0;
-    for (uint64_t row = 0, next = UINT64_MAX; good && row < t->rows; row++) {
-        struct place p;
-
-        if (!ps_is_here(ps, table, row))
-            continue;
-        if (row != next)
-            good =
-                fseeko(file, (off_t)(n + row * t->value_bytes), SEEK_SET) == 0;
-        next = row + 1;
-        p = place_of(ps, table, row);
-        good =
-            good && fwrite(store_chunk(p.shard->store, branch, table, p.chunk) +
-                               p.offset,
-                           t->value_bytes, 1, file) == 1;
-    }
-    *bytes = v->node_count * t->value_bytes + (ps_shape(ps)->node == 0 ? n : 0);
-    return good && fflush(file) == 0 && fsync(fileno(file)) == 0
-               ? ERR_OK
-               : fault_errno(f, ERR_IO, errno, "write %s", path);
-}
-
-static enum err save_part(const struct mlt_ps *ps, branch_id branch,
-                          mlt_table table, const char *path, uint64_t *bytes,
-                          struct fault *f)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
-    enum err err;
-
-    if (!file) {
-        err = fault_errno(f, ERR_IO, errno, "write %s", path);
-        if (fd >= 0)
-            close(fd);
+    if (err)
         return err;
-    }
-    err = write_part(ps, branch, table, file, path, bytes, f);
-    if (fclose(file) != 0 && !err)
-        err = fault_errno(f, ERR_IO, errno, "write %s", path);
-    return err;
+    err = disk_part_put(&file, 0, header, n, f);
+    if (!err)
+        err = put_rows(ps, branch, table, &file, n, f);
+    *bytes = v->node_count * t->value_bytes + (ps_shape(ps)->node == 0 ? n : 0);
+    return disk_part_end(&file, err, f);
 }
 
 static enum err save_table(const struct mlt_ps *ps, branch_id branch,

@@ -20,6 +20,10 @@
 /* Longest path that fits into the system's address of a Unix socket. */
 enum { PATH_MAX_UNIX = sizeof(((struct sockaddr_un *)0)->sun_path) - 1 };
 
+/* Names for a folder that are tried: processes before this one that had its
+ * number may have left theirs behind. */
+enum { FOLDER_TRIES_MAX = 1000 };
+
 static void set_option(void *router, int option, int value)
 {
     int failed = zmq_setsockopt(router, option, &value, sizeof(value));
@@ -49,15 +53,23 @@ static void set_options(void *router)
  * under one that nobody else has. */
 static bool make_folder(struct tuner_socket *s, const char *dir, bool own)
 {
-    int n = snprintf(s->folder, sizeof(s->folder), "%s/%s", dir,
-                     own ? "ipc.tmp" : "mltune-XXXXXX");
-    bool made = false;
+    for (int i = 0; i < (own ? 1 : FOLDER_TRIES_MAX); i++) {
+        char name[32] = "ipc.tmp";
+        enum err err = ERR_LIMIT;
+        int n;
 
-    if (n > 0 && (size_t)n + sizeof("/" SOCKET_NAME) - 1 <= PATH_MAX_UNIX)
-        made = own ? mkdir(s->folder, 0700) == 0 : mkdtemp(s->folder) != NULL;
-    if (!made)
-        s->folder[0] = '\0';
-    return made;
+        if (!own)
+            snprintf(name, sizeof(name), "mltune-%ld-%d", (long)getpid(), i);
+        n = snprintf(s->folder, sizeof(s->folder), "%s/%s", dir, name);
+        if (n > 0 && (size_t)n + sizeof("/" SOCKET_NAME) - 1 <= PATH_MAX_UNIX)
+            err = folder_new(s->folder, FOLDER_PRIVATE, NULL);
+        if (!err)
+            return true;
+        if (err != ERR_EXIST)
+            break;
+    }
+    s->folder[0] = '\0';
+    return false;
 }
 
 static void remove_folder(struct tuner_socket *s)

@@ -126,10 +126,9 @@ static enum err make_unique(struct run_folder *run, const char *state,
             err = run_path(run->path, state, run->id, "", f);
         if (err)
             return err;
-        if (mkdir(run->path, 0700) == 0)
-            return ERR_OK;
-        if (errno != EEXIST)
-            return fault_errno(f, ERR_IO, errno, "make folder %s", run->path);
+        err = folder_new(run->path, FOLDER_PRIVATE, f);
+        if (err != ERR_EXIST)
+            return err;
     }
     return fault_set(f, ERR_EXIST, "no free run id in %s/runs", state);
 }

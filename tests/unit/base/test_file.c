@@ -520,6 +520,63 @@ static void folder_publish_does_without_exchange(void **state)
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, make_dir, remove_dir)
 
+/* Two writers fill one file, each its part, in any order of their pieces. */
+static void part_writers_share_a_file(void **state)
+{
+    struct disk_part a, b;
+
+    (void)state;
+    assert_int_equal(
+        disk_part_open(&a, NULL, in_dir("shared"), DISK_SHARED, 8, NULL), 0);
+    assert_int_equal(disk_part_put(&a, 0, "ab", 2, NULL), 0);
+    assert_int_equal(
+        disk_part_open(&b, NULL, in_dir("shared"), DISK_SHARED, 8, NULL), 0);
+    assert_int_equal(disk_part_put(&b, 6, "gh", 2, NULL), 0);
+    assert_int_equal(disk_part_put(&b, 2, "c", 1, NULL), 0);
+    assert_int_equal(disk_part_put(&b, 3, "d", 1, NULL), 0);
+    assert_int_equal(disk_part_end(&b, ERR_OK, NULL), 0);
+    assert_int_equal(disk_part_put(&a, 4, "ef", 2, NULL), 0);
+    assert_int_equal(disk_part_end(&a, ERR_OK, NULL), 0);
+    expect_text("shared", "abcdefgh");
+}
+
+static enum err write_part(struct fault *f)
+{
+    struct disk_part p;
+    enum err err = disk_part_open(&p, NULL, in_dir("part"), DISK_SHARED, 8, f);
+
+    if (err)
+        return err;
+    err = disk_part_put(&p, 0, "ab", 2, f);
+    if (!err)
+        err = disk_part_put(&p, 6, "gh", 2, f);
+    return disk_part_end(&p, err, f);
+}
+
+/* Any call that fails is told of with the file's name, and nothing is kept. */
+static void part_failure_is_told(void **state)
+{
+    int64_t before = mem_outstanding();
+    unsigned nth = 0;
+    bool failed = true;
+
+    (void)state;
+    while (failed) {
+        struct fault f = {0};
+        enum err err;
+
+        faulty_disk_on(NULL, ++nth, ENOSPC);
+        err = write_part(&f);
+        failed = faulty_disk_failed();
+        faulty_disk_off();
+        assert_int_equal(err, failed ? ERR_IO : ERR_OK);
+        assert_true(!failed || strstr(f.text, "/part"));
+        assert_true(mem_outstanding() == before);
+    }
+    /* open, resize, two writes, flush, close */
+    assert_int_equal(nth, 7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -544,6 +601,8 @@ int main(void)
         CASE(folder_clear_takes_ours),
         CASE(folder_publish_survives_any_failing_call),
         CASE(folder_publish_does_without_exchange),
+        CASE(part_writers_share_a_file),
+        CASE(part_failure_is_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,8 @@
 
 #include "tests/unit/fixture/check.h"
 
+#include <math.h>
+
 #include <stdio.h>
 
 /* Text written piece by piece comes out as one text, longer than any of the
@@ -197,6 +199,23 @@ static void text_number_reads_back(void **state)
     }
 }
 
+/* Those that are not finite have a name. */
+static void text_real_names_what_is_not_finite(void **state)
+{
+    static const struct {
+        double number;
+        const char *text;
+    } cases[] = {
+        {NAN, "nan"}, {INFINITY, "inf"}, {-INFINITY, "-inf"}, {0.5, "0.5"}};
+    char text[TEXT_NUMBER_MAX];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        text_real(cases[i].number, text);
+        assert_string_equal(text, cases[i].text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -205,6 +224,7 @@ int main(void)
         cmocka_unit_test(text_allocation_failure_is_remembered),
         cmocka_unit_test(text_is_utf8_by_rfc_3629),
         cmocka_unit_test(text_number_reads_back),
+        cmocka_unit_test(text_real_names_what_is_not_finite),
         cmocka_unit_test(text_clean_leaves_only_what_is_harmless),
         cmocka_unit_test(text_distance_counts_edits),
         cmocka_unit_test(text_distance_is_symmetric_and_bounded),

@@ -136,7 +136,7 @@ static void socket_folder_is_private(void **state)
 static void socket_goes_elsewhere_when_it_must(void **state)
 {
     char longer[FILE_PATH_MAX];
-    struct tuner_socket other;
+    struct tuner_socket other, third;
 
     (void)state;
     snprintf(longer, sizeof(longer), "%s/%0100d", dir, 0);
@@ -144,6 +144,9 @@ static void socket_goes_elsewhere_when_it_must(void **state)
     unsetenv("XDG_RUNTIME_DIR");
     assert_int_equal(socket_open(&other, longer, NULL), ERR_OK);
     assert_memory_equal(other.folder, "/tmp/mltune-", 12);
+    assert_int_equal(socket_open(&third, longer, NULL), ERR_OK);
+    assert_string_not_equal(third.folder, other.folder);
+    socket_close(&third);
     socket_close(&other);
     assert_int_equal(socket_open(&other, "/proc/self", NULL), ERR_OK);
     socket_close(&other);
