@@ -24,8 +24,3 @@ time_ns clock_thread_cpu(void)
 {
     return read_clock(CLOCK_THREAD_CPUTIME_ID);
 }
-
-time_ns clock_process_cpu(void)
-{
-    return read_clock(CLOCK_PROCESS_CPUTIME_ID);
-}

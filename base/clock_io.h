@@ -10,6 +10,5 @@ typedef int64_t time_ns; /* nanoseconds; a difference, or since an epoch */
 time_ns clock_monotonic(void);  /* CLOCK_MONOTONIC: for all intervals */
 time_ns clock_wall(void);       /* CLOCK_REALTIME: for what people read */
 time_ns clock_thread_cpu(void); /* CPU time of the calling thread */
-time_ns clock_process_cpu(void);
 
 #endif

@@ -22,11 +22,6 @@ void log_set_level(enum log_level level)
     atomic_store(&max_level, (int)level);
 }
 
-enum log_level log_get_level(void)
-{
-    return (enum log_level)atomic_load(&max_level);
-}
-
 void log_set_sink(log_sink *new_sink, void *ctx)
 {
     pthread_mutex_lock(&lock);

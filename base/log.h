@@ -12,7 +12,6 @@ enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
 /* Events above @level are dropped; the default is LOG_WARN. */
 void log_set_level(enum log_level level);
-enum log_level log_get_level(void);
 
 /* Receives each finished line (without newline) instead of stderr; NULL goes
  * back to stderr. A progress line on a terminal uses it to get out of the way,

@@ -163,7 +163,6 @@ enum branch_type store_type(const struct store *s, branch_id id);
  * maps. Cost: the page tables' pointers are read once; no chunk is touched.
  * A BRANCH_KEPT branch may be activated for reading. Errors: ERR_NOENT. */
 enum err store_activate(struct store *s, branch_id id);
-branch_id store_active(const struct store *s);
 
 /* The active branch's map of @table: borrowed, valid until the next
  * store_activate or store_drop of the active branch. */

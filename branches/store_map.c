@@ -194,13 +194,6 @@ enum err store_activate(struct store *s, branch_id id)
     return ERR_OK;
 }
 
-branch_id store_active(const struct store *s)
-{
-    if (!s->active)
-        return BRANCH_NONE;
-    return atomic_load_explicit(&s->active->id, memory_order_relaxed);
-}
-
 const struct store_map *store_map(const struct store *s, store_table table)
 {
     assert(table < s->tables);

@@ -166,12 +166,16 @@ static enum err check_seal(const struct restore *r, uint32_t worker,
                            const struct snapshot_file *file, const char *path,
                            struct fault *f)
 {
+    const struct snapshot_labels *labels = snapshot_labels(file);
+
     if (snapshot_seal(file) == r->manifest.part[worker].seal)
         return ERR_OK;
     return fault_set(f, ERR_FORMAT,
                      "%s: seal %08" PRIx32 ", but the manifest says %08" PRIx32
-                     ": it is of another checkpoint",
-                     path, snapshot_seal(file), r->manifest.part[worker].seal);
+                     ": it is of another checkpoint, as \"%.*s\"",
+                     path, snapshot_seal(file), r->manifest.part[worker].seal,
+                     (int)(labels->run_bytes < 64 ? labels->run_bytes : 64),
+                     (const char *)labels->run);
 }
 
 /* A use of a file that is open. */

@@ -265,6 +265,10 @@ static void tear_down(struct node_server *s)
     if (s->garbage > 1)
         log_event(LOG_WARN, "messages_ignored", "count=%llu",
                   (unsigned long long)s->garbage);
+    if (s->node)
+        log_event(LOG_INFO, "node_ended", "branches=%u units=%u waiting=%zu",
+                  node_branches(s->node), node_units(s->node),
+                  node_waiting(s->node));
     host_close(s->host);
     node_free(s->node);
     job_close(&s->job);

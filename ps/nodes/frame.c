@@ -301,28 +301,6 @@ void frame_stamp(unsigned char *bytes, uint32_t from, uint64_t run,
     bytes_put64(bytes + AT_SEQUENCE, sequence);
 }
 
-size_t frame_encode(const struct frame *f, unsigned char *bytes, size_t room)
-{
-    uint64_t records =
-        f->count * frame_record_bytes(f->flags, f->values, f->width);
-    struct frame_writer w;
-
-    if (room < FRAME_FIXED_BYTES_MAX)
-        return 0;
-    frame_begin(&w, f, bytes, room);
-    if (!w.count_at)
-        records = 0;
-    if (records > w.room - w.len)
-        return 0;
-    if (records)
-        memcpy(bytes + w.len, f->records, records);
-    w.len += records;
-    w.count = f->count;
-    frame_end(&w);
-    frame_stamp(bytes, f->from, f->run, f->sequence);
-    return w.len;
-}
-
 /* ---- reading ------------------------------------------------------------- */
 
 static enum err bad(struct fault *f, size_t at, const char *what)

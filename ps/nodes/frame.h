@@ -162,10 +162,6 @@ size_t frame_end(struct frame_writer *w);
 void frame_stamp(unsigned char *bytes, uint32_t from, uint64_t run,
                  uint64_t sequence);
 
-/* A whole frame, records copied from f->records, stamped. Returns its bytes, or
- * 0 where @room is too little. */
-size_t frame_encode(const struct frame *f, unsigned char *bytes, size_t room);
-
 /* ---- reading ------------------------------------------------------------- */
 
 /* Errors: ERR_FORMAT (no frame, cut off, longer than it says, a kind, type or

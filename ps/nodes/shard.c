@@ -217,12 +217,6 @@ struct shard_stats shard_stats(const struct shard *s)
     return stats;
 }
 
-int64_t shard_clock(const struct shard *s, uint32_t table)
-{
-    assert(table < s->opt.tables);
-    return s->table[table].clock;
-}
-
 /* Worker status as this shard knows it, for @table: @out[nodes * workers]. */
 static void fill_status(const struct shard *s, uint32_t table,
                         struct worker_status out[])
@@ -350,7 +344,6 @@ static size_t answer(struct shard *s, struct shard_node *n, uint32_t first,
             n->read[kept++] = r;
     }
     assert(w.count > 0);
-    s->stats.answers += n->reads - kept;
     s->stats.waiting -= n->reads - kept;
     n->reads = kept;
     return frame_end(&w);

@@ -153,11 +153,9 @@ uint32_t shard_of(const struct table *t, uint32_t nodes, uint32_t workers,
                   uint64_t row);
 
 struct shard_stats {
-    uint64_t updates;         /* rows with sums that came */
-    uint64_t reads;           /* rows asked for */
-    uint64_t answers, pushes; /* rows sent */
-    uint64_t early;           /* pushes before the clock moved */
-    uint64_t waiting;         /* rows that wait now */
+    uint64_t pushes;  /* rows sent that nobody had asked for */
+    uint64_t early;   /* of these, before the clock moved */
+    uint64_t waiting; /* rows asked for that wait now */
     /* Row versions, over all tables. */
     uint64_t snapshots, snapshots_peak, snapshots_missed;
 };
@@ -166,8 +164,5 @@ struct shard_stats shard_stats(const struct shard *s);
 /* Whether versions have no room for more: rows that need not leave now should
  * not, because each that leaves and changes costs a snapshot. */
 bool shard_versions_full(const struct shard *s);
-
-/* The clock of @table here, for the slice that runs or ran last. */
-int64_t shard_clock(const struct shard *s, uint32_t table);
 
 #endif

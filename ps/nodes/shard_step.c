@@ -264,7 +264,6 @@ static enum err take_update(struct shard *s, const struct frame *f,
         keep_sums(s, f);
     else
         apply_now(s, f);
-    s->stats.updates += f->count;
     return ERR_OK;
 }
 
@@ -333,7 +332,6 @@ static enum err take_read(struct shard *s, const struct frame *f,
         n->read[n->reads++] =
             (struct shard_read){f->table, f->worker, frame_row(f, i)};
     n->half = f->flags & FRAME_HALF;
-    s->stats.reads += f->count;
     s->stats.waiting += f->count;
     return ERR_OK;
 }

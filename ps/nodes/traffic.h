@@ -39,6 +39,9 @@ struct ps_traffic {
     uint64_t client_wait_ns, server_wait_ns;
     uint64_t overused; /* times that acknowledgements came so late that sending
                         * paused */
+    /* Server: rows asked for that wait now. Snapshots of row versions: the most
+     * that were kept at a time; those that there was no room for. */
+    uint64_t rows_waiting, snapshots_peak, snapshots_missed;
     uint64_t early_suspended; /* times that nothing left early because row
                                * versions had no room */
 };

@@ -213,11 +213,6 @@ enum err ps_read_part(const struct mlt_ps *ps, const struct ps_rows *r,
 void ps_read_own_part(struct mlt_worker *w, const struct ps_rows *r,
                       double out[]);
 
-/* All values of rows first .. first + count - 1 of @branch: @out[count *
- * width]. Errors: as above; ERR_NOENT (table). */
-enum err ps_read_rows(struct mlt_ps *ps, branch_id branch, const char *table,
-                      uint64_t first, uint64_t count, double out[]);
-
 /* Applies the table's rule, with the present learning rate and momentum, to
  * each row once: @delta[count * width]. i32 tables take whole numbers. Errors:
  * as above; ERR_INVAL (a kept branch; a number that the type cannot hold). */

@@ -102,18 +102,6 @@ enum err ps_read_part(const struct mlt_ps *ps, const struct ps_rows *r,
     return err;
 }
 
-enum err ps_read_rows(struct mlt_ps *ps, branch_id branch, const char *table,
-                      uint64_t first, uint64_t count, double out[])
-{
-    struct ps_rows r = {.branch = branch, .first = first, .count = count};
-
-    assert(table && out);
-    if (ps_table_find(ps, table, &r.table))
-        return ERR_NOENT;
-    r.values = ps->shape.table[r.table].width;
-    return ps_read_part(ps, &r, out);
-}
-
 /* ---- in a run ------------------------------------------------------------ */
 
 /* A row of another branch than the one that runs: nobody changes it, but the

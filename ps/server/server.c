@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { TABLES_MAX = STORE_TABLES_MAX };
@@ -62,6 +63,18 @@ static enum err take_access(struct mlt_ps *ps, const char *name)
     return ps->shape.gathers || strcmp(name, "off") == 0 ? ERR_OK : ERR_INVAL;
 }
 
+static enum err no_such_priority(const char *name, struct fault *f)
+{
+    char names[96] = "";
+    size_t n = 0;
+
+    for (unsigned p = 0; p < PRIORITY_COUNT && n < sizeof(names); p++)
+        n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%s",
+                              p ? ", " : "", priority_name((enum priority)p));
+    return fault_set(f, ERR_INVAL, "priority \"%s\"; there are: %s", name,
+                     names);
+}
+
 static enum err take_nodes(struct mlt_ps *ps, const struct mlt_ps_options *opt,
                            struct fault *f)
 {
@@ -89,10 +102,7 @@ static enum err take_nodes(struct mlt_ps *ps, const struct mlt_ps_options *opt,
     ps->shape.priority =
         opt->priority ? priority_find(opt->priority) : PRIORITY_RELATIVE;
     if (ps->shape.priority == PRIORITY_COUNT)
-        return fault_set(f, ERR_INVAL,
-                         "priority \"%s\": expected random, round_robin, "
-                         "absolute or relative",
-                         opt->priority);
+        return no_such_priority(opt->priority, f);
     if (!(ps->shape.meet_s >= 0))
         return fault_set(f, ERR_INVAL, "%g seconds to meet: expected >= 0",
                          ps->shape.meet_s);

@@ -598,16 +598,21 @@ static void comm_traffic(struct peers *p, struct ps_traffic *out)
 {
     struct comm *c = comm_of(p);
     struct cache_stats stats;
+    struct shard_stats shard;
 
     if (!c->cache)
         return;
     comm_lock(c);
     stats = cache_stats(c->cache);
+    shard = shard_stats(c->shard);
     *out = c->traffic;
     out->frames_ignored = c->ignored;
     out->rows_updated = stats.updates;
     out->rows_asked = stats.asked;
     out->rows_got = stats.answers;
+    out->rows_waiting = shard.waiting;
+    out->snapshots_peak = shard.snapshots_peak;
+    out->snapshots_missed = shard.snapshots_missed;
     count_known(c->shape, out);
     comm_pace_traffic(c, out);
     comm_unlock(c);

@@ -381,13 +381,13 @@ static void measure(struct mlt_ps *ps, void (*run)(void *, uint64_t),
 
     for (int i = 0; i < 2; i++) {
         uint64_t clocks = i ? j->clocks : first;
-        time_ns cpu = clock_process_cpu(), wall = clock_monotonic();
+        time_ns cpu = bench_cpu(), wall = clock_monotonic();
         struct ps_traffic before, after;
 
         ps_traffic(ps, &before);
         run(self, clocks);
         ps_traffic(ps, &after);
-        cpu = clock_process_cpu() - cpu;
+        cpu = bench_cpu() - cpu;
         wall = clock_monotonic() - wall;
         out[i] = (struct cost){
             .frames = (double)(after.frames_sent - before.frames_sent),

@@ -45,11 +45,11 @@ struct side {
 
 static void measure(struct side *s, unsigned round, double samples)
 {
-    time_ns wall = clock_monotonic(), cpu = clock_process_cpu();
+    time_ns wall = clock_monotonic(), cpu = bench_cpu();
 
     s->pass(s->ctx, round);
     wall = clock_monotonic() - wall;
-    cpu = clock_process_cpu() - cpu;
+    cpu = bench_cpu() - cpu;
     bench_add(&s->wall, samples * 1e9 / (double)wall);
     bench_add(&s->cpu, samples * 1e9 / (double)cpu);
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 size_t bench_rounds(void)
 {
@@ -15,6 +16,14 @@ size_t bench_rounds(void)
     bench_must(n >= 1 && n <= BENCH_ROUNDS_MAX && n % 2 == 1,
                "BENCH_ROUNDS is an odd number from 1 to 101");
     return (size_t)n;
+}
+
+time_ns bench_cpu(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (time_ns)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
 void bench_add(struct bench_series *s, double value)

@@ -9,6 +9,8 @@
 #ifndef TESTS_BENCH_BENCH_H
 #define TESTS_BENCH_BENCH_H
 
+#include "base/clock_io.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +24,9 @@ struct bench_series {
 /* Rounds to measure: 11, or the environment's BENCH_ROUNDS (odd, 1 ..
  * BENCH_ROUNDS_MAX). */
 size_t bench_rounds(void);
+
+/* CPU time of this process, all threads. */
+time_ns bench_cpu(void);
 
 void bench_add(struct bench_series *s, double value);
 double bench_median(const struct bench_series *s);

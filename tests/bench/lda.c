@@ -47,7 +47,7 @@ static unsigned wanted(const char *variable, unsigned otherwise, unsigned most)
 
 static double seconds(time_ns since)
 {
-    return (double)(clock_process_cpu() - since) / 1e9;
+    return (double)(bench_cpu() - since) / 1e9;
 }
 
 /* ---- plain --------------------------------------------------------------- */
@@ -229,7 +229,7 @@ static struct course run_plain(const struct corpus *c, uint32_t topics,
     time_ns since;
 
     plain_open(&s, c, topics, seed);
-    since = clock_process_cpu();
+    since = bench_cpu();
     for (unsigned i = 0; i < passes; i++)
         plain_pass(&s);
     out.time = seconds(since);
@@ -251,7 +251,7 @@ static struct course run_ours(uint32_t topics, unsigned passes, uint64_t seed,
     *to_target = NAN;
     for (unsigned i = 1; i <= passes || (i <= 2 * passes && isnan(*to_target));
          i++) {
-        time_ns since = clock_process_cpu();
+        time_ns since = bench_cpu();
 
         hosted_slice(&h, 1, BRANCH_TRAINING);
         time += seconds(since);

@@ -232,12 +232,12 @@ static void core_batch(struct core *c)
 
 static double core_run(struct core *c)
 {
-    time_ns cpu = clock_process_cpu();
+    time_ns cpu = bench_cpu();
     unsigned k;
 
     for (k = 0; k < c->network->batches; k++)
         core_batch(c);
-    cpu = clock_process_cpu() - cpu;
+    cpu = bench_cpu() - cpu;
     return c->network->batches * (double)BATCH * 1e9 / (double)cpu;
 }
 
@@ -306,12 +306,12 @@ static void hosted_run(struct hosted *h, double *cpu_rate, double *wall_rate)
                                .report_every = clocks};
     struct host_result result;
     struct fault f = {0};
-    time_ns cpu = clock_process_cpu(), wall = clock_monotonic();
+    time_ns cpu = bench_cpu(), wall = clock_monotonic();
 
     bench_must(host_slice_begin(h->host, &slice, &f) == ERR_OK, f.text);
     bench_must(host_slice_end(h->host, &result, &f) == ERR_OK, f.text);
     bench_must(result.clocks == clocks, "all clocks ran: did it diverge?");
-    *cpu_rate = images * 1e9 / (double)(clock_process_cpu() - cpu);
+    *cpu_rate = images * 1e9 / (double)(bench_cpu() - cpu);
     *wall_rate = images * 1e9 / (double)(clock_monotonic() - wall);
 }
 

@@ -139,13 +139,12 @@ static void bench_dense(unsigned workers, uint32_t rows, uint32_t width)
 
     bench_must(arrays != NULL, "allocate");
     for (size_t r = 0; r < bench_rounds(); r++) {
-        time_ns start = clock_process_cpu();
+        time_ns start = bench_cpu();
 
         plain_dense_clocks(&d, arrays + n, arrays + 2 * n, arrays + 3 * n);
-        bench_add(&theirs,
-                  work / ((double)(clock_process_cpu() - start) * 1e-9));
-        bench_add(&ours, work * workers /
-                             time_run(ps, dense_clocks, &d, clock_process_cpu));
+        bench_add(&theirs, work / ((double)(bench_cpu() - start) * 1e-9));
+        bench_add(&ours,
+                  work * workers / time_run(ps, dense_clocks, &d, bench_cpu));
     }
     snprintf(params, sizeof(params), "rows=%u width=%u workers=%u", rows, width,
              workers);
@@ -255,15 +254,14 @@ static void bench_visits(const char *rule, uint64_t rows)
     bench_must(row && v.plain, "allocate");
     fill_visits(row, rows);
     visit_plain_rows(&v);
-    time_run(ps, visit_rows, &v, clock_process_cpu);
+    time_run(ps, visit_rows, &v, bench_cpu);
     for (size_t r = 0; r < bench_rounds(); r++) {
-        time_ns start = clock_process_cpu();
+        time_ns start = bench_cpu();
 
         visit_plain_rows(&v);
-        bench_add(&theirs,
-                  VISITS * 1e3 / (double)(clock_process_cpu() - start));
-        bench_add(&ours, VISITS * 1e-6 /
-                             time_run(ps, visit_rows, &v, clock_process_cpu));
+        bench_add(&theirs, VISITS * 1e3 / (double)(bench_cpu() - start));
+        bench_add(&ours,
+                  VISITS * 1e-6 / time_run(ps, visit_rows, &v, bench_cpu));
     }
     snprintf(params, sizeof(params), "rule=%s width=32 rows=%llu", rule,
              (unsigned long long)rows);

@@ -3,6 +3,8 @@
 #include "base/mem.h"
 #include "ps/nodes/frame.h"
 
+#include "tests/unit/fixture/frame_whole.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +31,7 @@ static void same_bytes(const struct frame *f, const uint8_t *data, size_t size)
     size_t room = size + FRAME_FIXED_BYTES_MAX;
     unsigned char *again = mem_alloc(room);
 
-    if (!again || frame_encode(f, again, room) != size ||
+    if (!again || frame_whole(f, again, room) != size ||
         memcmp(again, data, size) != 0)
         abort();
     mem_free(again);

@@ -9,6 +9,7 @@
 #include "tests/sim/cluster_oracle.h"
 #include "tests/sim/shard_store.h"
 #include "tests/sim/timeline.h"
+#include "tests/unit/fixture/frame_whole.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -277,7 +278,7 @@ static size_t next_operation(struct cluster *c, uint32_t to,
         return 0;
     }
     c->op.sent++;
-    return frame_encode(&c->op.frame, bytes, ROOM);
+    return frame_whole(&c->op.frame, bytes, ROOM);
 }
 
 /* By turns, or by the budget's shares. */

@@ -143,11 +143,6 @@ void tuner_free(struct tuner *t)
     mem_free(t);
 }
 
-bool tuner_finished(const struct tuner *t)
-{
-    return ending_finished(&t->board);
-}
-
 bool tuner_ends(const struct tuner *t)
 {
     return board_ends(&t->board);

@@ -241,7 +241,4 @@ double tuner_wake_at(const struct tuner *t);
 /* The run waits for what runs, to end then. */
 bool tuner_ends(const struct tuner *t);
 
-/* True after FINISH. */
-bool tuner_finished(const struct tuner *t);
-
 #endif

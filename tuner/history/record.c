@@ -100,12 +100,6 @@ static void copy_bytes(struct record *to, const struct record *from)
                record_kinds[from->kind].size);
 }
 
-void record_copy(struct record *to, const struct record *from)
-{
-    copy_bytes(to, from);
-    fields_share(record_kinds[to->kind].fields, body(to));
-}
-
 enum err record_copy_own(struct record *to, const struct record *from)
 {
     copy_bytes(to, from);

@@ -461,9 +461,6 @@ json_t *record_to_json(const struct record *r);
 enum err record_from_json(const json_t *json, struct record *out,
                           struct fault *f);
 
-/* @to becomes a copy that shares the (immutable) JSON members. Cannot fail. */
-void record_copy(struct record *to, const struct record *from);
-
 /* A record with JSON members of its own, for a copy that another thread reads:
  * jansson's counts of references are no place for two threads to meet.
  * Errors: ERR_NOMEM (@to owns nothing). */

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "branches/slab.h"
 #include "tests/unit/fixture/check.h"
+#include "tests/unit/fixture/store_model.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -204,7 +205,7 @@ static void kept_branch_reads_as_it_was_forked(void **state)
     assert_int_equal(store_fork(s, 1, 0, BRANCH_KEPT), ERR_OK);
     poke(s, 500, 3);
     assert_int_equal(store_activate(s, 1), ERR_OK);
-    assert_int_equal(store_active(s), 1);
+    assert_int_equal(store_model_active(s), 1);
     assert_int_equal(peek(s, 500), 3);
     assert_false(store_map_owns(store_map(s, 0), 500 / 128));
     assert_int_equal(*store_chunk(s, 0, 0, 500 / 128) + 0, 0);
@@ -347,7 +348,7 @@ static void dropped_active_branch_leaves_no_trace(void **state)
     assert_int_equal(store_activate(s, 1), ERR_OK);
     poke(s, 3, 9);
     assert_int_equal(store_drop(s, 1), ERR_OK);
-    assert_int_equal(store_active(s), BRANCH_NONE);
+    assert_int_equal(store_model_active(s), BRANCH_NONE);
     assert_false(store_has(s, 1));
     assert_int_equal(store_activate(s, 1), ERR_NOENT);
     assert_int_equal(store_activate(s, 0), ERR_OK);

@@ -101,7 +101,7 @@ static void step_fork(struct run *run)
 /* Writes a few rows of the active branch. */
 static void step_write(struct run *run)
 {
-    branch_id id = store_active(run->store);
+    branch_id id = store_model_active(run->store);
     struct model_branch *b;
     uint32_t t;
 
@@ -261,8 +261,9 @@ static void random_run(const struct store_layout layout[], uint32_t tables,
         step(&run);
         if (i % 16 == 0)
             store_model_compare_all(&run.model, run.store);
-        else if (store_active(run.store) != BRANCH_NONE)
-            store_model_compare(&run.model, run.store, store_active(run.store));
+        else if (store_model_active(run.store) != BRANCH_NONE)
+            store_model_compare(&run.model, run.store,
+                                store_model_active(run.store));
     }
     assert_true(run.refused > 0 && run.granted > 0);
     drop_all_but_one(&run);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "tests/unit/fixture/check.h"
+#include "tests/unit/fixture/rows_whole.h"
 
 #define SMALL                                                                  \
     "gen:bow?docs=120&words=80&tokens=6000&topics=4&alpha=0.1&beta=0.1"
@@ -29,8 +30,8 @@ static double *table(struct app_run *r, const char *name, uint64_t rows,
     double *values = calloc(rows * width, sizeof(*values));
 
     assert_non_null(values);
-    assert_int_equal(ps_read_rows(host_ps(r->host), 1, name, 0, rows, values),
-                     ERR_OK);
+    assert_int_equal(
+        rows_read_whole(host_ps(r->host), 1, name, 0, rows, values), ERR_OK);
     return values;
 }
 
@@ -270,8 +271,8 @@ static void lda_fork_continues_as_its_parent(void **state)
     assert_memory_equal(parent, child, sizeof(parent));
     a = table(&r, "word_topic", 80, 12);
     b = calloc(80 * 12, sizeof(*b));
-    assert_int_equal(ps_read_rows(host_ps(r.host), 2, "word_topic", 0, 80, b),
-                     ERR_OK);
+    assert_int_equal(
+        rows_read_whole(host_ps(r.host), 2, "word_topic", 0, 80, b), ERR_OK);
     assert_memory_equal(a, b, 80 * 12 * sizeof(*a));
     free(a);
     free(b);

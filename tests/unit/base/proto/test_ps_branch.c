@@ -3,6 +3,7 @@
 #include "ps/server/ps.h"
 #include "tests/unit/fixture/check.h"
 #include "tests/unit/fixture/ps_fixture.h"
+#include "tests/unit/fixture/rows_whole.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -311,7 +312,7 @@ static void rows_of_any_branch_are_read_and_incremented(void **state)
     assert_int_equal(ps_set_learning_rate(ps, 0.5), ERR_OK);
     assert_int_equal(ps_inc_rows(ps, 1, "weights", 149, 2, delta), ERR_OK);
     assert_int_equal(ps_active(ps), 0);
-    assert_int_equal(ps_read_rows(ps, 1, "weights", 149, 2, rows), ERR_OK);
+    assert_int_equal(rows_read_whole(ps, 1, "weights", 149, 2, rows), ERR_OK);
     for (int j = 0; j < 2 * WIDTH; j++)
         assert_true((float)rows[j] ==
                     (float)before.weights[149 * WIDTH + j] - 0.5f);
@@ -328,14 +329,15 @@ static void rows_refuse_what_is_not_there(void **state)
     double out[WIDTH], half[WIDTH] = {0.5}, huge[WIDTH] = {3e9};
 
     (void)state;
-    assert_int_equal(ps_read_rows(ps, 9, "weights", 0, 1, out), ERR_NOENT);
-    assert_int_equal(ps_read_rows(ps, 0, "nothing", 0, 1, out), ERR_NOENT);
-    assert_int_equal(ps_read_rows(ps, 0, "weights", ROWS, 1, out), ERR_INVAL);
-    assert_int_equal(ps_read_rows(ps, 0, "weights", 0, ROWS + 1, out),
+    assert_int_equal(rows_read_whole(ps, 9, "weights", 0, 1, out), ERR_NOENT);
+    assert_int_equal(rows_read_whole(ps, 0, "nothing", 0, 1, out), ERR_NOENT);
+    assert_int_equal(rows_read_whole(ps, 0, "weights", ROWS, 1, out),
                      ERR_INVAL);
-    assert_int_equal(ps_read_rows(ps, 0, "weights", UINT64_MAX, 2, out),
+    assert_int_equal(rows_read_whole(ps, 0, "weights", 0, ROWS + 1, out),
                      ERR_INVAL);
-    assert_int_equal(ps_read_rows(ps, 0, "counter", 0, 1, out),
+    assert_int_equal(rows_read_whole(ps, 0, "weights", UINT64_MAX, 2, out),
+                     ERR_INVAL);
+    assert_int_equal(rows_read_whole(ps, 0, "counter", 0, 1, out),
                      ERR_UNSUPPORTED);
     mlt_ps_free(ps);
     ps = fixture_ps(1, "bsp", "add");

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "tests/unit/fixture/check.h"
+#include "tests/unit/fixture/rows_whole.h"
 
 enum { DIMS = 6 };
 
@@ -96,7 +97,8 @@ static struct host_result run(struct host *h, branch_id branch,
 
 static void read_model(struct host *h, branch_id branch, double out[8])
 {
-    assert_int_equal(ps_read_rows(host_ps(h), branch, "w", 0, 4, out), ERR_OK);
+    assert_int_equal(rows_read_whole(host_ps(h), branch, "w", 0, 4, out),
+                     ERR_OK);
 }
 
 static double mean_of(const struct host *h, uint32_t i)

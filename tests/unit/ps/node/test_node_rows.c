@@ -5,6 +5,7 @@
 
 #include "tests/unit/fixture/check.h"
 #include "tests/unit/fixture/ps_fixture.h"
+#include "tests/unit/fixture/rows_whole.h"
 
 #include <stdio.h>
 
@@ -79,7 +80,7 @@ static void node_rows_increment_is_made_or_has_failed(void **state)
         err = node_rows_carry_out(ps, &m, &data, &f);
         mem_fail_at(0, 0);
         assert_null(data);
-        assert_int_equal(ps_read_rows(ps, 0, "wide", 0, 1, value), ERR_OK);
+        assert_int_equal(rows_read_whole(ps, 0, "wide", 0, 1, value), ERR_OK);
         assert_true(value[0] == (err ? 0 : 1));
         if (!err)
             break;

@@ -8,6 +8,7 @@
 #include "ps/rows/prefetch_list.h"
 #include "ps/server/ps.h"
 #include "tests/unit/fixture/check.h"
+#include "tests/unit/fixture/rows_whole.h"
 #include "tests/unit/fixture/scratch.h"
 
 #include <pthread.h>
@@ -166,7 +167,7 @@ static void collect(struct node *n)
     double x[WIDTH];
 
     for (uint64_t r = 0; r < ROWS; r++)
-        if (ps_read_rows(n->ps, ps_active(n->ps), "rows", r, 1, x) == ERR_OK)
+        if (rows_read_whole(n->ps, ps_active(n->ps), "rows", r, 1, x) == ERR_OK)
             for (uint64_t j = 0; j < WIDTH; j++)
                 n->cluster->values[r * WIDTH + j] = (float)x[j];
 }

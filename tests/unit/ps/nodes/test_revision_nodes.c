@@ -7,6 +7,7 @@
 #include "ps/nodes/cache.h"
 #include "tests/sim/shard_store.h"
 #include "tests/unit/fixture/check.h"
+#include "tests/unit/fixture/frame_whole.h"
 #include "tests/unit/fixture/revision_plain.h"
 
 #include <math.h>
@@ -363,7 +364,7 @@ static void operate(struct world *w, struct frame f)
     for (uint32_t i = 0; i < NODES; i++) {
         struct frame done;
 
-        l.size = frame_encode(&f, l.bytes, sizeof(l.bytes));
+        l.size = frame_whole(&f, l.bytes, sizeof(l.bytes));
         take(w, i, &l);
         l.size = shard_next(w->node[i].shard, 0, l.bytes, sizeof(l.bytes));
         assert_int_equal(frame_decode(l.bytes, l.size, &done, NULL), ERR_OK);

@@ -5,6 +5,7 @@
 #include "ps/server/ps.h"
 #include "tests/unit/fixture/check.h"
 #include "tests/unit/fixture/ps_fixture.h"
+#include "tests/unit/fixture/rows_whole.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -426,7 +427,7 @@ static void ps_one_row_for_many_workers(void **state)
     assert_int_equal(mlt_ps_fork(ps, 0, &child), 0);
     assert_int_equal(mlt_ps_switch(ps, child), 0);
     fixture_run(ps, add_to_only_row, NULL, 0);
-    assert_int_equal(ps_read_rows(ps, child, "a", 0, 1, &value), ERR_OK);
+    assert_int_equal(rows_read_whole(ps, child, "a", 0, 1, &value), ERR_OK);
     assert_true(value == 5);
     mlt_ps_free(ps);
 }

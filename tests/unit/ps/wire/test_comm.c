@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #include "tests/unit/fixture/check.h"
+#include "tests/unit/fixture/frame_whole.h"
+#include "tests/unit/fixture/rows_whole.h"
 
 enum { NODES_MAX = 4, ROWS = 300, WIDTH = 5, CLOCKS = 12 };
 
@@ -241,13 +243,13 @@ static void collect(struct node *n, branch_id id)
     double x[WIDTH];
 
     for (uint64_t r = 0; r < ROWS; r++) {
-        if (ps_read_rows(n->ps, id, "weights", r, 1, x) == ERR_OK)
+        if (rows_read_whole(n->ps, id, "weights", r, 1, x) == ERR_OK)
             for (int j = 0; j < WIDTH; j++)
                 c->weights[r * WIDTH + (uint64_t)j] = (float)x[j];
-        if (ps_read_rows(n->ps, id, "users", r, 1, x) == ERR_OK)
+        if (rows_read_whole(n->ps, id, "users", r, 1, x) == ERR_OK)
             for (int j = 0; j < WIDTH; j++)
                 c->users[r * WIDTH + (uint64_t)j] = (float)x[j];
-        if (ps_read_rows(n->ps, id, "bias", r, 1, x) == ERR_OK)
+        if (rows_read_whole(n->ps, id, "bias", r, 1, x) == ERR_OK)
             for (int j = 0; j < 2; j++)
                 c->bias[r * 2 + (uint64_t)j] = (int32_t)x[j];
     }
@@ -667,11 +669,11 @@ static int be_a_stranger(struct node *n)
         send_to(endpoint, "rubbish", 7);
         f.from = 1;
         f.run = 99;
-        size = frame_encode(&f, bytes, sizeof(bytes));
+        size = frame_whole(&f, bytes, sizeof(bytes));
         send_to(endpoint, bytes, size);
         send_to(endpoint, bytes, size - 3);
         f.from = 77;
-        size = frame_encode(&f, bytes, sizeof(bytes));
+        size = frame_whole(&f, bytes, sizeof(bytes));
         send_to(endpoint, bytes, size);
         while (traffic.frames_ignored < 8) {
             usleep(1000); /* leaves the lock to the thread that takes them */

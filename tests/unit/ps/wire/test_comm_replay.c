@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "tests/unit/fixture/check.h"
+#include "tests/unit/fixture/rows_whole.h"
 
 enum { ROWS = 64, WIDTH = 4, CLOCKS = 30, NODES = 2, FRAMES_MAX = 4096 };
 
@@ -56,7 +57,7 @@ static void keep_weights(struct node *n, struct mlt_ps *ps)
     double x[WIDTH];
 
     for (uint64_t row = 0; row < ROWS; row++)
-        if (ps_read_rows(ps, 0, "weights", row, 1, x) == ERR_OK)
+        if (rows_read_whole(ps, 0, "weights", row, 1, x) == ERR_OK)
             for (uint64_t j = 0; j < WIDTH; j++)
                 n->weights[row * WIDTH + j] = (float)x[j];
 }

@@ -176,20 +176,6 @@ static void record_any_kind_survives_json(void **state)
     }
 }
 
-/* A copy shares the setting and is released by itself. */
-static void record_copy_outlives_the_original(void **state)
-{
-    struct record a, b;
-
-    (void)state;
-    fill(&a, RECORD_TRIAL_ENDED);
-    record_copy(&b, &a);
-    record_deinit(&a);
-    assert_int_equal(json_object_size(b.trial.setting), 1);
-    record_deinit(&b);
-    assert_null(b.trial.setting);
-}
-
 /* Takes a member out of, or puts one into, a good record. */
 static void changed(enum record_kind kind, const char *member, json_t *value,
                     const char *complaint)
@@ -341,7 +327,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(record_any_kind_survives_json),
-        cmocka_unit_test(record_copy_outlives_the_original),
         cmocka_unit_test(record_malformed_is_refused_by_member),
         cmocka_unit_test(record_long_text_is_refused),
         cmocka_unit_test(record_unknown_member_is_ignored),

@@ -292,11 +292,6 @@ bool tuner_ends(const struct tuner *t)
     return t->ends;
 }
 
-bool tuner_finished(const struct tuner *t)
-{
-    return t->finished;
-}
-
 void tuner_actions_reset(struct tuner_actions *a)
 {
     for (size_t i = 0; i < a->count; i++) {

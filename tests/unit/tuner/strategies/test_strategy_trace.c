@@ -260,7 +260,6 @@ static void tuner_interrupt_while_waiting_ends(void **state)
     assert_int_equal(tuner_step(h.tuner, &e, &h.actions), ERR_OK);
     assert_non_null(sent(&h, MSG_STOP));
     assert_int_equal(finish_of(&h)->status, RUN_INTERRUPTED);
-    assert_true(tuner_finished(h.tuner));
     hand_deinit(&h);
 }
 
