@@ -238,6 +238,7 @@ lint-layers:
 	$(call say,LINT,layers)
 	@PYTHON=$(PYTHON) sh tests/lint/selftest.sh
 	@$(PYTHON) tests/lint/layers.py .
+	@$(PYTHON) tests/lint/names.py .
 # Every name of the page's modules is defined or imported.
 lint-page: $(NODE_MODULES)
 	$(call say,LINT,page)

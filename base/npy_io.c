@@ -43,17 +43,17 @@ size_t npy_type_bytes(enum npy_type type)
 /* ---- the header ---------------------------------------------------------- */
 
 /* A place in the header's text: a dictionary as Python writes one. */
-struct cursor {
+struct npy_cursor {
     const char *at, *end;
 };
 
-static void skip_space(struct cursor *c)
+static void skip_space(struct npy_cursor *c)
 {
     while (c->at < c->end && (*c->at == ' ' || *c->at == '\n'))
         c->at++;
 }
 
-static bool take(struct cursor *c, const char *word)
+static bool take(struct npy_cursor *c, const char *word)
 {
     size_t n = strlen(word);
 
@@ -64,7 +64,7 @@ static bool take(struct cursor *c, const char *word)
     return true;
 }
 
-static bool take_number(struct cursor *c, uint64_t *out)
+static bool take_number(struct npy_cursor *c, uint64_t *out)
 {
     uint64_t n = 0;
     const char *begin;
@@ -82,10 +82,10 @@ static bool take_number(struct cursor *c, uint64_t *out)
     return true;
 }
 
-static bool take_type(struct cursor *c, struct npy_info *info)
+static bool take_type(struct npy_cursor *c, struct npy_info *info)
 {
     for (unsigned i = 0; i < TYPES; i++) {
-        struct cursor at = *c;
+        struct npy_cursor at = *c;
 
         if (take(&at, "'") && take(&at, types[i].descr) && take(&at, "'")) {
             info->type = (enum npy_type)i;
@@ -97,7 +97,7 @@ static bool take_type(struct cursor *c, struct npy_info *info)
 }
 
 /* (rows, cols) or (rows,). */
-static bool take_shape(struct cursor *c, struct npy_info *info)
+static bool take_shape(struct npy_cursor *c, struct npy_info *info)
 {
     info->cols = 1;
     if (!take(c, "(") || !take_number(c, &info->rows) || !take(c, ","))
@@ -115,7 +115,7 @@ static const char *const expected[] = {"'<f4', '<i4' or '<f8' (little-endian)",
                                        "(rows, columns) or (rows,)"};
 
 /* Index of the key that follows, or -1. */
-static int take_key(struct cursor *c)
+static int take_key(struct npy_cursor *c)
 {
     if (take(c, "'descr'"))
         return take(c, ":") ? 0 : -1;
@@ -126,7 +126,7 @@ static int take_key(struct cursor *c)
     return -1;
 }
 
-static bool take_value(struct cursor *c, int key, struct npy_info *info)
+static bool take_value(struct npy_cursor *c, int key, struct npy_info *info)
 {
     if (key == 0)
         return take_type(c, info);
@@ -135,7 +135,7 @@ static bool take_value(struct cursor *c, int key, struct npy_info *info)
     return take_shape(c, info);
 }
 
-static enum err parse_dictionary(struct cursor *c, struct npy_info *info,
+static enum err parse_dictionary(struct npy_cursor *c, struct npy_info *info,
                                  struct fault *f)
 {
     unsigned seen = 0;
@@ -212,7 +212,7 @@ enum err npy_parse_header(const unsigned char *bytes, size_t size,
 {
     struct npy_info found = {0};
     size_t begin = 0, length = 0;
-    struct cursor c;
+    struct npy_cursor c;
     enum err err = find_dictionary(bytes, size, &begin, &length, f);
 
     if (err)

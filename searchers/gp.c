@@ -43,7 +43,7 @@ struct gp_search {
 };
 
 /* A point of the unit cube and what it promises. */
-struct candidate {
+struct gp_candidate {
     double u[TUNABLES_MAX];
     double log_ei;
 };
@@ -53,11 +53,11 @@ struct proposal {
     const struct gp_search *g;
     const struct searcher_query *q;
     struct gp_model *model;
-    double *x, *y;       /* [n][axes], [n]: data and fantasies */
-    size_t n, observed;  /* observed: without the fantasies */
-    double best;         /* greatest y observed */
-    size_t best_at;      /* its index */
-    struct candidate *c; /* [count], the last `near` of them near the best */
+    double *x, *y;          /* [n][axes], [n]: data and fantasies */
+    size_t n, observed;     /* observed: without the fantasies */
+    double best;            /* greatest y observed */
+    size_t best_at;         /* its index */
+    struct gp_candidate *c; /* [count], the last `near` of them near the best */
     size_t count, near;
 };
 
@@ -256,7 +256,7 @@ static void snap(const struct gp_search *g, double u[])
     space_to_unit(g->space, &x, u);
 }
 
-static void evaluate(const struct proposal *p, struct candidate *c)
+static void evaluate(const struct proposal *p, struct gp_candidate *c)
 {
     double mean, sd;
 
@@ -266,7 +266,7 @@ static void evaluate(const struct proposal *p, struct candidate *c)
 
 static int by_log_ei(const void *a, const void *b)
 {
-    const struct candidate *p = a, *q = b;
+    const struct gp_candidate *p = a, *q = b;
 
     return (p->log_ei < q->log_ei) - (p->log_ei > q->log_ei);
 }
@@ -275,7 +275,7 @@ static int by_log_ei(const void *a, const void *b)
  * improvement is to be had in a region that no Sobol point falls into, and at
  * the best itself a climb has no slope to follow. */
 static void near_candidate(const struct proposal *p, struct rng *rng,
-                           struct candidate *c)
+                           struct gp_candidate *c)
 {
     const double *best = p->x + p->best_at * p->g->axes;
     double scale = pow(10, -0.7 - 2 * rng_uniform(rng));
@@ -329,7 +329,7 @@ static enum err judge_candidates(struct proposal *p)
 
 struct climb {
     const struct proposal *p;
-    struct candidate *c;
+    struct gp_candidate *c;
     size_t axis[GP_AXES_MAX]; /* the continuous ones */
 };
 
@@ -362,7 +362,7 @@ static bool continuous(const struct gp_search *g, size_t k)
 }
 
 /* Up the gradient over the continuous axes, within the cube. */
-static void climb_continuous(const struct proposal *p, struct candidate *c)
+static void climb_continuous(const struct proposal *p, struct gp_candidate *c)
 {
     struct climb climb = {.p = p, .c = c};
     double v[GP_AXES_MAX], value;
@@ -391,7 +391,7 @@ static void climb_continuous(const struct proposal *p, struct candidate *c)
 }
 
 /* Best value of each discrete axis in turn; true if any changed. */
-static bool climb_discrete(const struct proposal *p, struct candidate *c)
+static bool climb_discrete(const struct proposal *p, struct gp_candidate *c)
 {
     const struct gp_search *g = p->g;
     bool moved = false;
@@ -402,7 +402,7 @@ static bool climb_discrete(const struct proposal *p, struct candidate *c)
         if (continuous(g, k))
             continue;
         for (uint64_t i = 0; i < tunable_count(t); i++) {
-            struct candidate other = *c;
+            struct gp_candidate other = *c;
             struct setting x;
 
             space_from_unit(g->space, c->u, &x);
@@ -419,9 +419,9 @@ static bool climb_discrete(const struct proposal *p, struct candidate *c)
     return moved;
 }
 
-static void climb_from(const struct proposal *p, struct candidate *c)
+static void climb_from(const struct proposal *p, struct gp_candidate *c)
 {
-    struct candidate start = *c;
+    struct gp_candidate start = *c;
 
     for (int round = 0; round < GP_DISCRETE_ROUNDS; round++) {
         climb_continuous(p, c);
@@ -439,7 +439,7 @@ static void climb_all(struct proposal *p)
 {
     size_t starts = p->g->starts, end = p->count;
     size_t wide = p->count - p->near;
-    struct candidate *c;
+    struct gp_candidate *c;
 
     assert(starts / 2 < p->near);
     qsort(p->c, wide, sizeof(p->c[0]), by_log_ei);

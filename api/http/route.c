@@ -7,15 +7,15 @@
 /* ---- finding ------------------------------------------------------------- */
 
 /* A path below its mount. */
-struct place {
+struct route_place {
     unsigned mount;
     size_t segments;
     const char *const *segment;
 };
 
-static struct place place_of(const struct request *req)
+static struct route_place place_of(const struct request *req)
 {
-    struct place p = {ROUTE_ROOT, req->segments, req->segment};
+    struct route_place p = {ROUTE_ROOT, req->segments, req->segment};
 
     if (p.segments >= 2 && strcmp(p.segment[0], "api") == 0 &&
         strcmp(p.segment[1], "v1") == 0) {
@@ -65,7 +65,7 @@ static bool part_matches(const char *part, size_t len, const char *segment)
            memcmp(segment + n - suffix, part + len - suffix, suffix) == 0;
 }
 
-static bool path_matches(const char *path, const struct place *place)
+static bool path_matches(const char *path, const struct route_place *place)
 {
     const char *part;
     size_t len, i;
@@ -83,7 +83,7 @@ static bool path_matches(const char *path, const struct place *place)
 
 /* Value of the path's "{name}" in @place, without the suffix (then it is in
  * @cut); NULL when the path has none. */
-static const char *path_value(const char *path, const struct place *place,
+static const char *path_value(const char *path, const struct route_place *place,
                               const char *name, char cut[ROUTE_ID_MAX + 2])
 {
     const char *part, *segment;
@@ -240,7 +240,8 @@ static const char *query_names(const struct route *route, char *out,
 }
 
 /* Parameters that the route does not know, or that are given twice. */
-static void check_query(const struct route *route, const struct place *place,
+static void check_query(const struct route *route,
+                        const struct route_place *place,
                         const struct request *req,
                         struct response_faults *faults)
 {
@@ -262,7 +263,7 @@ static void check_query(const struct route *route, const struct place *place,
     }
 }
 
-static bool call_fill(struct route_call *call, const struct place *place,
+static bool call_fill(struct route_call *call, const struct route_place *place,
                       const struct request *req, struct response *out)
 {
     const struct route *route = call->route;
@@ -322,7 +323,8 @@ static void allow_add(struct response *out, const char *method)
 /* The route of @table for @method and @place. NULL: out->allow lists the
  * methods that the path has, "" where there is no such path. */
 static const struct route *find(const struct route table[], size_t n,
-                                const char *method, const struct place *place,
+                                const char *method,
+                                const struct route_place *place,
                                 struct response *out)
 {
     size_t i;
@@ -345,7 +347,7 @@ bool route_match(const struct route table[], size_t n, struct view *view,
                  const char *method, const struct request *req,
                  struct route_call *call, struct response *out)
 {
-    struct place place = place_of(req);
+    struct route_place place = place_of(req);
 
     assert(method[0] && req);
     *call = (struct route_call){.view = view};

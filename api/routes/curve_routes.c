@@ -15,7 +15,7 @@ const struct shape curve_shapes[] = {
     {NULL, NULL},
 };
 
-struct curve {
+struct curve_reply {
     clock_no from, to;
     size_t branches;  /* that are looked at */
     clock_no *before; /* owned: [branches], see long_history_lineage */
@@ -25,7 +25,7 @@ struct curve {
 
 static bool read_extent(const struct history *h, void *state)
 {
-    struct curve *c = state;
+    struct curve_reply *c = state;
 
     c->branches = h->branches;
     if (c->to > h->clock)
@@ -35,13 +35,13 @@ static bool read_extent(const struct history *h, void *state)
 
 static bool read_lineage(const struct history *h, void *state)
 {
-    struct curve *c = state;
+    struct curve_reply *c = state;
 
     long_history_lineage(h, c->before, c->branches);
     return false;
 }
 
-static void add_branch(struct curve *c, size_t index,
+static void add_branch(struct curve_reply *c, size_t index,
                        const struct history_branch *b)
 {
     for (size_t i = 0; i < b->points; i++) {
@@ -60,7 +60,7 @@ static void add_branch(struct curve *c, size_t index,
 
 static bool read_points(const struct history *h, void *state)
 {
-    struct curve *c = state;
+    struct curve_reply *c = state;
     size_t seen = 0;
 
     while (c->at < c->branches && seen < PIECE_ITEMS) {
@@ -115,7 +115,7 @@ static json_t *columns_to_json(const struct decimate *d)
                      to.seconds, "loss", to.loss, "branch", to.branch);
 }
 
-static json_t *curve_to_json(const struct curve *c)
+static json_t *curve_to_json(const struct curve_reply *c)
 {
     return json_pack(
         "{s:I, s:I, s:I, s:o, s:o}", "from", (json_int_t)c->from, "to",
@@ -123,7 +123,7 @@ static json_t *curve_to_json(const struct curve *c)
         columns_to_json(&c->lineage), "others", columns_to_json(&c->others));
 }
 
-static bool prepare(struct curve *c, size_t spans)
+static bool prepare(struct curve_reply *c, size_t spans)
 {
     if (c->to <= c->from)
         c->to = c->from + 1; /* nothing there: one empty span */
@@ -135,7 +135,7 @@ static bool prepare(struct curve *c, size_t spans)
 void handle_curve(const struct route_call *call, struct response *out)
 {
     const struct route_arg *to = route_arg(call, "to");
-    struct curve c = {
+    struct curve_reply c = {
         .from = (clock_no)route_arg(call, "from")->number,
         .to = to->given ? (clock_no)to->number : UINT64_MAX,
     };

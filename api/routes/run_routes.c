@@ -496,7 +496,7 @@ static struct progress_walk walk_begin(const struct history *h,
     return w;
 }
 
-struct progress {
+struct run_progress {
     clock_no after;
     bool lineage;
     struct progress_point *point; /* owned; the latest last */
@@ -506,7 +506,7 @@ struct progress {
 };
 
 /* Fills @pr from its end backwards as far as its capacity goes. */
-static void progress_copy(struct progress *pr, const struct history *h,
+static void progress_copy(struct run_progress *pr, const struct history *h,
                           const struct history_branch *b)
 {
     struct progress_walk w = walk_begin(h, b, pr->lineage);
@@ -523,8 +523,8 @@ static void progress_copy(struct progress *pr, const struct history *h,
 }
 
 /* Under the lock. False: @out is answered. */
-static bool progress_read(const struct route_call *call, struct progress *pr,
-                          struct response *out)
+static bool progress_read(const struct route_call *call,
+                          struct run_progress *pr, struct response *out)
 {
     branch_id id = (branch_id)route_arg(call, "branch")->number;
     const struct history *h = list_run(call, out);
@@ -544,8 +544,8 @@ static bool progress_read(const struct route_call *call, struct progress *pr,
 }
 
 /* Reads until the memory, which is not to be got under the lock, suffices. */
-static bool progress_collect(const struct route_call *call, struct progress *pr,
-                             struct response *out)
+static bool progress_collect(const struct route_call *call,
+                             struct run_progress *pr, struct response *out)
 {
     pr->points = HISTORY_POINTS_MAX;
     while (pr->points > pr->capacity) {
@@ -592,7 +592,7 @@ static json_t *progress_point_to_json(const struct progress_point *point)
         "seconds", value_number(w->seconds));
 }
 
-static json_t *progress_points(const struct progress *pr, size_t points_max)
+static json_t *progress_points(const struct run_progress *pr, size_t points_max)
 {
     const struct progress_point *from = pr->point + (pr->capacity - pr->points);
     size_t group = (pr->points + points_max - 1) / points_max;
@@ -614,7 +614,7 @@ static json_t *progress_points(const struct progress *pr, size_t points_max)
 
 void handle_progress(const struct route_call *call, struct response *out)
 {
-    struct progress pr = {
+    struct run_progress pr = {
         .after = (clock_no)route_arg(call, "after")->number,
         .lineage = route_arg(call, "lineage")->number,
     };

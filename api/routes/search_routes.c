@@ -41,7 +41,7 @@ struct offered {
 };
 
 /* A copy of all that the document shows. */
-struct picture {
+struct search_picture {
     char run[RECORD_NAME_MAX], strategy[RECORD_NAME_MAX],
         searcher[RECORD_NAME_MAX];
     enum run_status status;
@@ -58,7 +58,7 @@ struct picture {
     bool no_memory;
 };
 
-static void copy_run(const struct history *h, struct picture *p)
+static void copy_run(const struct history *h, struct search_picture *p)
 {
     memcpy(p->run, h->run.run, sizeof(p->run));
     memcpy(p->strategy, h->run.strategy, sizeof(p->strategy));
@@ -71,7 +71,7 @@ static void copy_run(const struct history *h, struct picture *p)
         memcpy(p->end_reason, h->end.message, sizeof(p->end_reason));
 }
 
-static void copy_trial(const struct history_trial *t, struct picture *p)
+static void copy_trial(const struct history_trial *t, struct search_picture *p)
 {
     if (mem_grow((void **)&p->tried, &p->trieds_cap, sizeof(*p->tried),
                  p->trieds + 1)) {
@@ -100,7 +100,7 @@ static const struct history_search *current(const struct history *h)
     return &h->search[h->searches - 1];
 }
 
-static void copy_search(const struct history *h, struct picture *p)
+static void copy_search(const struct history *h, struct search_picture *p)
 {
     const struct history_search *s = current(h);
     size_t first = h->trials;
@@ -119,7 +119,7 @@ static void copy_search(const struct history *h, struct picture *p)
             copy_trial(&h->trial[i], p);
 }
 
-static void copy_suggestions(const struct history *h, struct picture *p)
+static void copy_suggestions(const struct history *h, struct search_picture *p)
 {
     for (size_t i = 0; i < h->suggestions; i++) {
         const struct record_suggestion *s = &h->suggestion[i].s;
@@ -138,7 +138,7 @@ static void copy_suggestions(const struct history *h, struct picture *p)
 
 static bool take_picture(const struct history *h, void *state)
 {
-    struct picture *p = state;
+    struct search_picture *p = state;
 
     copy_run(h, p);
     if (h->searches > 0)
@@ -147,7 +147,7 @@ static bool take_picture(const struct history *h, void *state)
     return false;
 }
 
-static void picture_deinit(struct picture *p)
+static void picture_deinit(struct search_picture *p)
 {
     for (size_t i = 0; i < p->trieds; i++)
         json_decref(p->tried[i].setting);
@@ -160,25 +160,25 @@ static void picture_deinit(struct picture *p)
 
 /* ---- its state ----------------------------------------------------------- */
 
-static bool is_open(const struct picture *p)
+static bool is_open(const struct search_picture *p)
 {
     return !p->finished && p->search && !p->ended && !p->closed &&
            p->status == RUN_TUNING && p->asking != ASKING_OVER;
 }
 
 /* Nothing will ever be asked for again. */
-static bool is_over(const struct picture *p)
+static bool is_over(const struct search_picture *p)
 {
     return (p->finished && p->status != RUN_INTERRUPTED) ||
            p->asking == ASKING_OVER;
 }
 
-static const char *state_of(const struct picture *p)
+static const char *state_of(const struct search_picture *p)
 {
     return is_over(p) ? "ended" : is_open(p) ? "open" : "not_now";
 }
 
-static const char *reason_of(const struct picture *p)
+static const char *reason_of(const struct search_picture *p)
 {
     if (p->finished)
         return p->end_reason;
@@ -202,7 +202,7 @@ static bool is_running(const struct tried *t)
     return t->label == TRIAL_RUNNING;
 }
 
-static uint32_t begun(const struct picture *p)
+static uint32_t begun(const struct search_picture *p)
 {
     uint32_t n = 0;
 
@@ -212,7 +212,7 @@ static uint32_t begun(const struct picture *p)
 }
 
 /* Suggestions that the search has room for. */
-static uint32_t wanted(const struct picture *p)
+static uint32_t wanted(const struct search_picture *p)
 {
     size_t taken = begun(p) + p->offereds;
 
@@ -221,7 +221,7 @@ static uint32_t wanted(const struct picture *p)
 }
 
 /* The search stands still until there is a suggestion. */
-static bool waits(const struct picture *p)
+static bool waits(const struct search_picture *p)
 {
     if (wanted(p) == 0 || p->offereds || p->asking != ASKING_OPEN ||
         strcmp(p->searcher, searcher_rest.name) != 0)
@@ -275,7 +275,7 @@ static json_t *tried_to_json(const struct tried *t)
                      value_number(t->seconds));
 }
 
-static json_t *trials_to_json(const struct picture *p, bool running)
+static json_t *trials_to_json(const struct search_picture *p, bool running)
 {
     json_t *a = json_array();
 
@@ -293,7 +293,7 @@ static json_t *trials_to_json(const struct picture *p, bool running)
     return a;
 }
 
-static json_t *offered_to_json(const struct picture *p)
+static json_t *offered_to_json(const struct search_picture *p)
 {
     json_t *a = json_array();
 
@@ -308,7 +308,7 @@ static json_t *offered_to_json(const struct picture *p)
     return a;
 }
 
-static json_t *picture_to_json(const struct picture *p, const char *run)
+static json_t *picture_to_json(const struct search_picture *p, const char *run)
 {
     return json_pack(
         "{s:s, s:s, s:o, s:o, s:s, s:o, s:s, s:b, s:I, s:o, s:b, s:o, s:o, "
@@ -326,7 +326,7 @@ static json_t *picture_to_json(const struct picture *p, const char *run)
 
 void handle_search(const struct route_call *call, struct response *out)
 {
-    struct picture p = {.search = 0};
+    struct search_picture p = {.search = 0};
 
     if (long_history_read(call, take_picture, &p, out))
         response_json(out, 200,

@@ -19,7 +19,7 @@ enum {
  * but the disk may be. */
 static const time_ns ANSWER_TIME = 30000000000;
 
-enum stage {
+enum exchange_stage {
     STAGE_HEAD,    /* of which nothing is known yet */
     STAGE_READ,    /* accepted; to be answered when the library asks again */
     STAGE_BODY,    /* of an accepted write: it comes */
@@ -29,7 +29,7 @@ enum stage {
 };
 
 struct exchange {
-    enum stage stage;
+    enum exchange_stage stage;
     struct MHD_Connection *connection;
     char *body; /* owned */
     size_t len, capacity;

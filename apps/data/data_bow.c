@@ -14,7 +14,7 @@ enum { TEXT_BYTES = 1 << 16, FOUND_MAX = 24 };
 enum { AT_END = -1, AT_FAULT = -2 }; /* beside characters */
 
 /* A text, read character by character. */
-struct text {
+struct bow_text {
     struct data_stream *s;
     struct fault *f;
     uint64_t limit_bytes;
@@ -24,10 +24,10 @@ struct text {
     unsigned char buf[TEXT_BYTES];
 };
 
-static struct text *text_new(struct data_stream *s, uint64_t limit_bytes,
-                             struct fault *f)
+static struct bow_text *text_new(struct data_stream *s, uint64_t limit_bytes,
+                                 struct fault *f)
 {
-    struct text *t = mem_alloc(sizeof(*t));
+    struct bow_text *t = mem_alloc(sizeof(*t));
 
     if (!t) {
         fault_set(f, ERR_NOMEM, "%s: out of memory", data_stream_name(s));
@@ -42,7 +42,7 @@ static struct text *text_new(struct data_stream *s, uint64_t limit_bytes,
     return t;
 }
 
-static int refill(struct text *t)
+static int refill(struct bow_text *t)
 {
     t->at = 0;
     t->end = 0;
@@ -53,12 +53,12 @@ static int refill(struct text *t)
 }
 
 /* The next character, which stays. */
-static inline int peek(struct text *t)
+static inline int peek(struct bow_text *t)
 {
     return t->at < t->end ? t->buf[t->at] : refill(t);
 }
 
-static void skip_blanks(struct text *t)
+static void skip_blanks(struct bow_text *t)
 {
     int c = peek(t);
 
@@ -69,7 +69,7 @@ static void skip_blanks(struct text *t)
 }
 
 /* Passes the end of the line, if it is there; the end of the text is one. */
-static bool pass_line_end(struct text *t)
+static bool pass_line_end(struct bow_text *t)
 {
     skip_blanks(t);
     if (peek(t) == AT_END)
@@ -83,7 +83,7 @@ static bool pass_line_end(struct text *t)
 
 /* Refusal of a text that is neither LDA-C nor UCI, quoting what stands there.
  */
-static enum err expected(struct text *t, const char *what)
+static enum err expected(struct bow_text *t, const char *what)
 {
     char found[FOUND_MAX + 1];
     uint64_t line = t->line;
@@ -115,7 +115,7 @@ static bool is_digit(int c)
 }
 
 /* A number from @min to @max behind blanks. Says @what it should be. */
-static enum err read_number(struct text *t, uint64_t min, uint64_t max,
+static enum err read_number(struct bow_text *t, uint64_t min, uint64_t max,
                             const char *what, uint64_t *out)
 {
     uint64_t v = 0;
@@ -178,7 +178,7 @@ enum err corpus_add(struct corpus *c, uint32_t word, uint32_t count)
 }
 
 /* Arrays grow by doubling: what they will need is asked for before. */
-static enum err check_room(struct text *t, const struct corpus *c)
+static enum err check_room(struct bow_text *t, const struct corpus *c)
 {
     uint64_t bytes = 2 * (c->entries * 8 + c->docs * 8);
 
@@ -187,13 +187,13 @@ static enum err check_room(struct text *t, const struct corpus *c)
                                                   t->limit_bytes, t->f);
 }
 
-static enum err no_memory(struct text *t)
+static enum err no_memory(struct bow_text *t)
 {
     return fault_set(t->f, ERR_NOMEM, "%s: line %" PRIu64 ": out of memory",
                      data_stream_name(t->s), t->line);
 }
 
-static enum err check_length(struct text *t, uint64_t tokens)
+static enum err check_length(struct bow_text *t, uint64_t tokens)
 {
     if (tokens <= BOW_DOC_TOKENS_MAX)
         return ERR_OK;
@@ -207,7 +207,7 @@ static enum err check_length(struct text *t, uint64_t tokens)
 static const char a_word[] = "a word (a number from 0 to 2^28 - 1)";
 static const char a_count[] = "a count (a number from 1 to 2^24)";
 
-static enum err read_pair(struct text *t, struct corpus *c)
+static enum err read_pair(struct bow_text *t, struct corpus *c)
 {
     uint64_t word = 0, count = 0;
     enum err err = read_number(t, 0, BOW_WORDS_MAX - 1, a_word, &word);
@@ -225,7 +225,7 @@ static enum err read_pair(struct text *t, struct corpus *c)
 }
 
 /* The rest of a line that promised @pairs pairs. */
-static enum err read_pairs(struct text *t, struct corpus *c, uint64_t pairs)
+static enum err read_pairs(struct bow_text *t, struct corpus *c, uint64_t pairs)
 {
     uint64_t before = c->tokens, i;
     enum err err = corpus_begin_doc(c) ? no_memory(t) : check_room(t, c);
@@ -244,7 +244,7 @@ static enum err read_pairs(struct text *t, struct corpus *c, uint64_t pairs)
 static const char pairs_text[] =
     "the number of word:count pairs that follow on the line";
 
-static enum err read_lines(struct text *t, struct corpus *c, uint64_t pairs)
+static enum err read_lines(struct bow_text *t, struct corpus *c, uint64_t pairs)
 {
     enum err err = read_pairs(t, c, pairs);
 
@@ -286,7 +286,7 @@ static enum err entries_add(struct entries *e, uint64_t doc, uint64_t word,
     return ERR_OK;
 }
 
-static enum err read_entry(struct text *t, uint64_t docs, uint64_t words,
+static enum err read_entry(struct bow_text *t, uint64_t docs, uint64_t words,
                            struct entries *e)
 {
     char text[96];
@@ -311,7 +311,7 @@ static enum err read_entry(struct text *t, uint64_t docs, uint64_t words,
 }
 
 /* Entries by document, in the order in which they came. */
-static enum err take_entries(struct text *t, struct corpus *c,
+static enum err take_entries(struct bow_text *t, struct corpus *c,
                              const struct entries *e)
 {
     uint64_t *length = mem_calloc(c->docs, sizeof(*length));
@@ -347,8 +347,8 @@ static enum err take_entries(struct text *t, struct corpus *c,
     return err;
 }
 
-static enum err read_header_line(struct text *t, uint64_t max, const char *what,
-                                 uint64_t *out)
+static enum err read_header_line(struct bow_text *t, uint64_t max,
+                                 const char *what, uint64_t *out)
 {
     enum err err = read_number(t, 1, max, what, out);
 
@@ -357,7 +357,8 @@ static enum err read_header_line(struct text *t, uint64_t max, const char *what,
     return err;
 }
 
-static enum err read_docword(struct text *t, struct corpus *c, uint64_t docs)
+static enum err read_docword(struct bow_text *t, struct corpus *c,
+                             uint64_t docs)
 {
     struct entries e = {0};
     uint64_t words = 0, entries = 0, i;
@@ -394,7 +395,7 @@ static enum err read_docword(struct text *t, struct corpus *c, uint64_t docs)
     return err;
 }
 
-static enum err read_text(struct text *t, struct corpus *c)
+static enum err read_text(struct bow_text *t, struct corpus *c)
 {
     static const char first_text[] =
         "a number: of word:count pairs that follow (LDA-C) or of documents "
@@ -423,7 +424,7 @@ static enum err read_text(struct text *t, struct corpus *c)
 enum err bow_read(struct data_stream *s, uint64_t limit_bytes,
                   struct corpus *out, struct fault *f)
 {
-    struct text *t = text_new(s, limit_bytes, f);
+    struct bow_text *t = text_new(s, limit_bytes, f);
     struct corpus c = {0};
     enum err err;
 
@@ -490,7 +491,7 @@ static enum err vocabulary_add(struct vocabulary *v, uint64_t at,
 }
 
 /* One line without its end and the blanks before that. */
-static enum err read_word(struct text *t, char word[VOCABULARY_WORD_MAX],
+static enum err read_word(struct bow_text *t, char word[VOCABULARY_WORD_MAX],
                           size_t *n)
 {
     int c = peek(t);
@@ -515,7 +516,7 @@ static enum err read_word(struct text *t, char word[VOCABULARY_WORD_MAX],
     return t->err;
 }
 
-static enum err read_vocabulary(struct text *t, struct vocabulary *v)
+static enum err read_vocabulary(struct bow_text *t, struct vocabulary *v)
 {
     char word[VOCABULARY_WORD_MAX];
     uint64_t at = 0, blank = 0;
@@ -553,7 +554,7 @@ static enum err read_vocabulary(struct text *t, struct vocabulary *v)
 enum err vocabulary_read(struct data_stream *s, uint64_t limit_bytes,
                          struct vocabulary *out, struct fault *f)
 {
-    struct text *t = text_new(s, limit_bytes, f);
+    struct bow_text *t = text_new(s, limit_bytes, f);
     struct vocabulary v = {0};
     enum err err;
 

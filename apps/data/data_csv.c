@@ -26,7 +26,7 @@ struct csv_table {
 };
 
 /* State of reading a row. */
-struct reader {
+struct csv_reader {
     struct csv_table *t;
     struct csv_record r;
     const char *file;
@@ -119,7 +119,7 @@ static const char *excerpt(const char *p, char text[EXCERPT_MAX + 4])
 }
 
 /* "FILE: line 3, column 5 (age): expected ..., found "..."". */
-static enum err refuse(const struct reader *rd, size_t field,
+static enum err refuse(const struct csv_reader *rd, size_t field,
                        const char *expected)
 {
     char text[EXCERPT_MAX + 4], name[EXCERPT_MAX + 4] = "";
@@ -135,7 +135,8 @@ static enum err refuse(const struct reader *rd, size_t field,
                      excerpt(rd->r.field[field], text));
 }
 
-static enum err read_value(const struct reader *rd, size_t field, float *out)
+static enum err read_value(const struct csv_reader *rd, size_t field,
+                           float *out)
 {
     const char *text = rd->r.field[field];
     double value;
@@ -169,7 +170,7 @@ static void class_text(const char *text, char out[CSV_CLASS_BYTES_MAX + 1])
         snprintf(out, CSV_CLASS_BYTES_MAX + 1, "%s", text);
 }
 
-static enum err add_class(const struct reader *rd, const char *text)
+static enum err add_class(const struct csv_reader *rd, const char *text)
 {
     struct csv_table *t = rd->t;
     char *copy;
@@ -192,7 +193,7 @@ static enum err add_class(const struct reader *rd, const char *text)
     return ERR_OK;
 }
 
-static enum err read_label(const struct reader *rd, uint8_t *out)
+static enum err read_label(const struct csv_reader *rd, uint8_t *out)
 {
     const struct csv_table *t = rd->t;
     const char *text = rd->r.field[t->label];
@@ -228,7 +229,7 @@ static int resize(void **p, uint64_t count, uint64_t size)
     return 0;
 }
 
-static enum err reserve_row(struct reader *rd)
+static enum err reserve_row(struct csv_reader *rd)
 {
     struct csv_table *t = rd->t;
     uint64_t width = t->fields - 1, row = (width + 1) * sizeof(float);
@@ -249,7 +250,7 @@ static enum err reserve_row(struct reader *rd)
     return ERR_OK;
 }
 
-static enum err read_row(struct reader *rd)
+static enum err read_row(struct csv_reader *rd)
 {
     struct csv_table *t = rd->t;
     float *to;
@@ -319,7 +320,7 @@ static bool is_name(const char *label)
 
 /* Texts, label aside, are names; numbers are values; of a record with both it
  * cannot be told which is the mistake. */
-static enum err find_header(const struct reader *rd, bool *out)
+static enum err find_header(const struct csv_reader *rd, bool *out)
 {
     const struct csv_record *r = &rd->r;
     size_t texts = 0, numbers = 0, text = 0, i;
@@ -341,7 +342,7 @@ static enum err find_header(const struct reader *rd, bool *out)
     return ERR_OK;
 }
 
-static enum err copy_names(struct reader *rd)
+static enum err copy_names(struct csv_reader *rd)
 {
     struct csv_table *t = rd->t;
     size_t i;
@@ -358,7 +359,7 @@ static enum err copy_names(struct reader *rd)
 
 /* The first record of the first file: columns and label. *@header: it names
  * the columns. */
-static enum err begin_table(struct reader *rd, bool *header)
+static enum err begin_table(struct csv_reader *rd, bool *header)
 {
     struct csv_table *t = rd->t;
     const struct csv_options *o = t->options;
@@ -390,7 +391,7 @@ static enum err begin_table(struct reader *rd, bool *header)
 
 /* The first record of a file that follows another: *@header, it is the same
  * header again. */
-static enum err begin_file(struct reader *rd, bool *header)
+static enum err begin_file(struct csv_reader *rd, bool *header)
 {
     const struct csv_table *t = rd->t;
     size_t i;
@@ -401,7 +402,7 @@ static enum err begin_file(struct reader *rd, bool *header)
     return ERR_OK;
 }
 
-static enum err read_rows(struct reader *rd)
+static enum err read_rows(struct csv_reader *rd)
 {
     bool got, header = false;
     uint64_t before = rd->t->s.count;
@@ -427,10 +428,10 @@ static enum err read_rows(struct reader *rd)
 enum err csv_table_read(struct csv_table *t, struct data_stream *s,
                         uint64_t limit_bytes, struct fault *f)
 {
-    struct reader rd = {.t = t,
-                        .file = data_stream_name(s),
-                        .limit_bytes = limit_bytes,
-                        .f = f};
+    struct csv_reader rd = {.t = t,
+                            .file = data_stream_name(s),
+                            .limit_bytes = limit_bytes,
+                            .f = f};
     enum err err = csv_record_init(&rd.r, s, t->options->separator, f);
 
     if (!err)

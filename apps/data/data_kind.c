@@ -36,7 +36,7 @@ const char *data_kind_text(enum data_kind kind)
 }
 
 /* One line in tokens, told apart by their characters. */
-struct shape {
+struct data_shape {
     unsigned tokens;
     unsigned numbers; /* tokens that are a number */
     unsigned pairs;   /* tokens that are number:number */
@@ -53,7 +53,7 @@ static const char *pass_number(const char *p, const char *end)
     return p == begin || !isdigit((unsigned char)p[-1]) ? NULL : p;
 }
 
-static void add_token(struct shape *shape, const char *p, const char *end)
+static void add_token(struct data_shape *shape, const char *p, const char *end)
 {
     const char *q = pass_number(p, end);
 
@@ -67,9 +67,9 @@ static void add_token(struct shape *shape, const char *p, const char *end)
         shape->pairs++;
 }
 
-static struct shape line_shape(const char *p, const char *end)
+static struct data_shape line_shape(const char *p, const char *end)
 {
-    struct shape shape = {0};
+    struct data_shape shape = {0};
 
     while (p < end) {
         const char *begin;
@@ -109,7 +109,7 @@ static enum data_kind kind_of_text(const char *text, size_t len)
     while (p < end) {
         const char *eol = memchr(p, '\n', (size_t)(end - p));
         const char *stop = eol ? eol : end;
-        struct shape shape = line_shape(p, stop);
+        struct data_shape shape = line_shape(p, stop);
         bool skip = shape.tokens == 0 || *p == '#' || *p == '%';
         bool counted = eol ? shape.first == shape.pairs  /* LDA-C */
                            : shape.first >= shape.pairs; /* cut off */

@@ -23,7 +23,7 @@ enum separator { SEP_COLONS, SEP_TAB, SEP_COMMA, SEP_SPACES, SEP_COUNT };
 static const char *const separator_name[] = {"\"::\"", "a tab", "a comma",
                                              "spaces"};
 
-struct record {
+struct rating_record {
     int64_t user, item;
     float value;
 };
@@ -34,7 +34,7 @@ struct flaw {
     const char *expected;
 };
 
-struct reader {
+struct ratings_reader {
     struct ratings *r;
     struct data_stream *s;
     struct fault *f;
@@ -199,8 +199,8 @@ static inline const char *pass_end(const char *p, enum separator sep)
  * with the flaw. Inlined for each separator, so that the common ones cost no
  * dispatch. */
 static inline __attribute__((always_inline)) const char *
-parse_line(const char *p, enum separator sep, int columns, struct record *out,
-           struct flaw *flaw)
+parse_line(const char *p, enum separator sep, int columns,
+           struct rating_record *out, struct flaw *flaw)
 {
     const char *q;
     double value;
@@ -254,7 +254,8 @@ static const char *excerpt(const char *p, char text[EXCERPT_MAX + 4])
     return text;
 }
 
-static enum err line_fault(const struct reader *rd, const struct flaw *flaw)
+static enum err line_fault(const struct ratings_reader *rd,
+                           const struct flaw *flaw)
 {
     char text[EXCERPT_MAX + 4];
 
@@ -283,7 +284,7 @@ static bool is_header(const char *p)
  * rating. */
 static bool find_format(const char *p, enum separator *sep, int *columns)
 {
-    struct record record;
+    struct rating_record record;
     struct flaw flaw;
     int s, c;
 
@@ -306,7 +307,8 @@ static const char *line_end(const char *p)
 
 /* Passes blank lines and the header, then finds the format. *@p is where the
  * first rating starts, or @end. */
-static enum err begin(struct reader *rd, const char **p, const char *end)
+static enum err begin(struct ratings_reader *rd, const char **p,
+                      const char *end)
 {
     struct flaw flaw;
 
@@ -330,7 +332,7 @@ static enum err begin(struct reader *rd, const char **p, const char *end)
     return ERR_OK;
 }
 
-static enum err grow(struct reader *rd)
+static enum err grow(struct ratings_reader *rd)
 {
     struct ratings *r = rd->r;
     uint64_t want = r->capacity ? 2 * r->capacity : FIRST_CAPACITY;
@@ -342,7 +344,7 @@ static enum err grow(struct reader *rd)
     return err;
 }
 
-static enum err id_fault(const struct reader *rd, enum err err)
+static enum err id_fault(const struct ratings_reader *rd, enum err err)
 {
     return fault_set(rd->f, err, "%s: line %" PRIu64 ": %s",
                      data_stream_name(rd->s), rd->line,
@@ -350,7 +352,8 @@ static enum err id_fault(const struct reader *rd, enum err err)
                                       : err_text(err));
 }
 
-static inline enum err append(struct reader *rd, const struct record *record)
+static inline enum err append(struct ratings_reader *rd,
+                              const struct rating_record *record)
 {
     struct ratings *r = rd->r;
     enum err err = ERR_OK;
@@ -370,10 +373,10 @@ static inline enum err append(struct reader *rd, const struct record *record)
 }
 
 static inline __attribute__((always_inline)) enum err
-parse_lines(struct reader *rd, const char *p, const char *end,
+parse_lines(struct ratings_reader *rd, const char *p, const char *end,
             enum separator sep, int columns)
 {
-    struct record record;
+    struct rating_record record;
     struct flaw flaw;
     enum err err;
 
@@ -396,7 +399,8 @@ parse_lines(struct reader *rd, const char *p, const char *end,
 }
 
 /* The text p .. end - 1: whole lines, the last one ended by a newline too. */
-static enum err parse_text(struct reader *rd, const char *p, const char *end)
+static enum err parse_text(struct ratings_reader *rd, const char *p,
+                           const char *end)
 {
     enum err err;
 
@@ -417,7 +421,7 @@ static enum err parse_text(struct reader *rd, const char *p, const char *end)
     }
 }
 
-static enum err long_line(const struct reader *rd)
+static enum err long_line(const struct ratings_reader *rd)
 {
     return fault_set(rd->f, ERR_FORMAT,
                      "%s: line %" PRIu64 ": longer than %d bytes; expected "
@@ -439,7 +443,7 @@ static size_t mark_len(const char *text, size_t len)
     return len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
 }
 
-static enum err read_blocks(struct reader *rd, char *text)
+static enum err read_blocks(struct ratings_reader *rd, char *text)
 {
     size_t held = 0, got, lines, mark;
     enum err err;
@@ -467,7 +471,7 @@ static enum err read_blocks(struct reader *rd, char *text)
 enum err ratings_read(struct ratings *r, struct data_stream *s,
                       uint64_t limit_bytes, struct fault *f)
 {
-    struct reader rd = {
+    struct ratings_reader rd = {
         .r = r, .s = s, .f = f, .limit_bytes = limit_bytes, .line = 1};
     uint64_t before = r->count;
     char *text = mem_alloc(READ_BYTES + RATINGS_LINE_MAX + 2);

@@ -24,9 +24,9 @@ enum {
 static const double length_sigma = 0.5;
 
 /* Distinct streams of the seed. */
-enum stream { STREAM_LENGTH = 100, STREAM_PLACE, STREAM_TOPIC, STREAM_DOC };
+enum bow_stream { STREAM_LENGTH = 100, STREAM_PLACE, STREAM_TOPIC, STREAM_DOC };
 
-struct maker {
+struct bow_maker {
     uint64_t docs, words, tokens, topics, seed;
     double alpha, beta;
     double *weight;   /* [words] base measure of the topics: mean 1 */
@@ -36,7 +36,7 @@ struct maker {
     uint32_t *drawn;  /* [longest document] */
 };
 
-static void maker_deinit(struct maker *m)
+static void maker_deinit(struct bow_maker *m)
 {
     mem_free(m->weight);
     mem_free(m->upto);
@@ -45,7 +45,8 @@ static void maker_deinit(struct maker *m)
     mem_free(m->drawn);
 }
 
-static struct rng stream(const struct maker *m, enum stream s, uint64_t index)
+static struct rng stream(const struct bow_maker *m, enum bow_stream s,
+                         uint64_t index)
 {
     struct rng rng;
 
@@ -96,7 +97,7 @@ static void draw_dirichlet(struct rng *rng, uint64_t n, double scale,
 }
 
 /* Zipf's law, in an order of its own so that a word's number says nothing. */
-static void weigh_words(struct maker *m)
+static void weigh_words(struct bow_maker *m)
 {
     struct perm place;
     double total = 0;
@@ -112,7 +113,7 @@ static void weigh_words(struct maker *m)
         m->weight[i] *= (double)m->words / total;
 }
 
-static void draw_topic(const struct maker *m, uint64_t topic, double out[])
+static void draw_topic(const struct bow_maker *m, uint64_t topic, double out[])
 {
     struct rng rng = stream(m, STREAM_TOPIC, topic);
 
@@ -147,7 +148,7 @@ static void cumulate(uint64_t n, const double p[], float upto[])
 }
 
 /* One token a document, the rest in proportion to a log-normal weight. */
-static uint64_t share_out(struct maker *m)
+static uint64_t share_out(struct bow_maker *m)
 {
     uint64_t rest = m->tokens - m->docs, given = 0, longest = 0, d;
     double total = 0, sum = 0;
@@ -178,7 +179,7 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static enum err make_doc(struct maker *m, uint64_t doc, float topic_upto[],
+static enum err make_doc(struct bow_maker *m, uint64_t doc, float topic_upto[],
                          struct corpus *c)
 {
     struct rng rng = stream(m, STREAM_DOC, doc);
@@ -202,7 +203,7 @@ static enum err make_doc(struct maker *m, uint64_t doc, float topic_upto[],
     return err;
 }
 
-static enum err make(struct maker *m, struct corpus *c)
+static enum err make(struct bow_maker *m, struct corpus *c)
 {
     uint64_t longest, most = m->topics, i;
     float *topic_upto = mem_alloc(m->topics * sizeof(*topic_upto));
@@ -233,7 +234,8 @@ static enum err make(struct maker *m, struct corpus *c)
     return err;
 }
 
-static enum err read_spec(const char *spec, struct maker *m, struct fault *f)
+static enum err read_spec(const char *spec, struct bow_maker *m,
+                          struct fault *f)
 {
     const struct gen_kind *kind;
     double v[GEN_KEYS_MAX];
@@ -244,13 +246,13 @@ static enum err read_spec(const char *spec, struct maker *m, struct fault *f)
     if (kind->kind != DATA_DOCWORD)
         return fault_set(f, ERR_INVAL, "%s: makes %s; expected bags of words",
                          spec, data_kind_text(kind->kind));
-    *m = (struct maker){.docs = (uint64_t)v[KEY_DOCS],
-                        .words = (uint64_t)v[KEY_WORDS],
-                        .tokens = (uint64_t)v[KEY_TOKENS],
-                        .topics = (uint64_t)v[KEY_TOPICS],
-                        .alpha = v[KEY_ALPHA],
-                        .beta = v[KEY_BETA],
-                        .seed = (uint64_t)v[KEY_SEED]};
+    *m = (struct bow_maker){.docs = (uint64_t)v[KEY_DOCS],
+                            .words = (uint64_t)v[KEY_WORDS],
+                            .tokens = (uint64_t)v[KEY_TOKENS],
+                            .topics = (uint64_t)v[KEY_TOPICS],
+                            .alpha = v[KEY_ALPHA],
+                            .beta = v[KEY_BETA],
+                            .seed = (uint64_t)v[KEY_SEED]};
     if (m->tokens < m->docs || m->tokens / m->docs > BOW_DOC_TOKENS_MAX / 64)
         return fault_set(f, ERR_INVAL,
                          "%s: expected from 1 to %d tokens a document, found "
@@ -264,7 +266,7 @@ enum err gen_bow(const char *spec, uint64_t limit_bytes, struct corpus *out,
                  struct fault *f)
 {
     struct corpus c = {0};
-    struct maker m = {0};
+    struct bow_maker m = {0};
     enum err err = read_spec(spec, &m, f);
 
     if (err)
@@ -288,7 +290,7 @@ enum err gen_bow(const char *spec, uint64_t limit_bytes, struct corpus *out,
 
 enum err gen_bow_topics(const char *spec, double out[], struct fault *f)
 {
-    struct maker m = {0};
+    struct bow_maker m = {0};
     enum err err = read_spec(spec, &m, f);
 
     if (err)

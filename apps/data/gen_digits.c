@@ -130,7 +130,7 @@ static const double jitter = 0.025, rotation = 0.18, shear = 0.2, scale = 0.12,
 /* Half of the pen's width, from .. to; the digit's box in the image. */
 static const double pen_min = 0.025, pen_max = 0.065, box = 0.72;
 
-struct maker {
+struct digit_maker {
     unsigned size;
     double noise;
     float *ink;                /* [size * size] 0..1 */
@@ -180,7 +180,7 @@ static unsigned clamp_pixel(float v, unsigned size)
 }
 
 /* Draws the segment with a soft edge of one pixel; the darker ink stays. */
-static void draw_segment(struct maker *m, struct point p, struct point q,
+static void draw_segment(struct digit_maker *m, struct point p, struct point q,
                          float half)
 {
     float reach = half + 1;
@@ -215,7 +215,7 @@ static struct point spline(struct point a, struct point b, struct point c,
                           wa * a.y + wb * b.y + wc * c.y + wd * d.y};
 }
 
-static void draw_stroke(struct maker *m, const struct point at[],
+static void draw_stroke(struct digit_maker *m, const struct point at[],
                         unsigned points, float half)
 {
     struct point from = at[0];
@@ -235,7 +235,7 @@ static void draw_stroke(struct maker *m, const struct point at[],
     }
 }
 
-static void draw_digit(struct maker *m, const struct glyph *glyph,
+static void draw_digit(struct digit_maker *m, const struct glyph *glyph,
                        struct rng *rng)
 {
     struct affine map = random_affine(rng, m->size);
@@ -260,7 +260,8 @@ static void draw_digit(struct maker *m, const struct glyph *glyph,
     }
 }
 
-static void put_pixels(const struct maker *m, struct rng *rng, uint8_t *to)
+static void put_pixels(const struct digit_maker *m, struct rng *rng,
+                       uint8_t *to)
 {
     size_t n = (size_t)m->size * m->size, i;
     double gain = 0.75 + 0.25 * rng_uniform(rng);
@@ -295,7 +296,7 @@ static enum err images_alloc(struct images *im, uint64_t count, unsigned size)
     return ERR_OK;
 }
 
-static void fill(struct maker *m, uint64_t seed, struct images *im)
+static void fill(struct digit_maker *m, uint64_t seed, struct images *im)
 {
     uint64_t width = images_width(im), i;
 
@@ -316,7 +317,7 @@ static enum err make(const double v[], uint64_t limit_bytes,
     uint64_t samples = (uint64_t)v[KEY_SAMPLES];
     uint64_t tests = v[KEY_TEST] < 0 ? samples / 6 : (uint64_t)v[KEY_TEST];
     uint64_t seed = rng_mix((uint64_t)v[KEY_SEED], 0xd191);
-    struct maker *m;
+    struct digit_maker *m;
     struct rng rng;
     enum err err = data_memory_check(
         "gen:digits", (samples + tests) * ((uint64_t)size * size + 1),

@@ -17,9 +17,14 @@ static const double signal = 0.8;
 static const double centre = 3.5;
 
 /* Distinct streams of the seed. */
-enum stream { STREAM_ACTIVITY, STREAM_PLACE, STREAM_ITEM_ROW, STREAM_USER };
+enum rating_stream {
+    STREAM_ACTIVITY,
+    STREAM_PLACE,
+    STREAM_ITEM_ROW,
+    STREAM_USER
+};
 
-struct maker {
+struct rating_maker {
     uint64_t users, items, ratings, rank, seed;
     double noise;
     uint64_t *share;    /* [users] ratings of each user */
@@ -30,7 +35,7 @@ struct maker {
     uint32_t *rated_by; /* [items] the last user + 1 who rated it */
 };
 
-static void maker_deinit(struct maker *m)
+static void maker_deinit(struct rating_maker *m)
 {
     mem_free(m->share);
     mem_free(m->alias);
@@ -40,7 +45,7 @@ static void maker_deinit(struct maker *m)
     mem_free(m->rated_by);
 }
 
-static enum err maker_alloc(struct maker *m)
+static enum err maker_alloc(struct rating_maker *m)
 {
     m->share = mem_calloc(m->users, sizeof(*m->share));
     m->alias = mem_calloc(m->items, sizeof(*m->alias));
@@ -54,7 +59,8 @@ static enum err maker_alloc(struct maker *m)
     return ERR_OK;
 }
 
-static struct rng stream(const struct maker *m, enum stream s, uint64_t index)
+static struct rng stream(const struct rating_maker *m, enum rating_stream s,
+                         uint64_t index)
 {
     struct rng rng;
 
@@ -65,7 +71,7 @@ static struct rng stream(const struct maker *m, enum stream s, uint64_t index)
 /* Ratings of each user: one each where there are enough, the rest in proportion
  * to a log-normal weight, none beyond @most; what that cuts goes to the users
  * that follow. */
-static enum err share_out(struct maker *m, uint64_t most)
+static enum err share_out(struct rating_maker *m, uint64_t most)
 {
     double *weight = mem_alloc(m->users * sizeof(*weight));
     uint64_t base = m->ratings >= m->users ? 1 : 0;
@@ -107,7 +113,7 @@ static enum err share_out(struct maker *m, uint64_t most)
 }
 
 /* Walker's alias method (1977) in Vose's form (1991): O(1) a draw. */
-static enum err build_alias(struct maker *m)
+static enum err build_alias(struct rating_maker *m)
 {
     uint64_t n = m->items, small = 0, large = n, i;
     double *p = mem_alloc(n * sizeof(*p));
@@ -154,7 +160,7 @@ static enum err build_alias(struct maker *m)
     return ERR_OK;
 }
 
-static uint32_t draw_item(const struct maker *m, struct rng *rng)
+static uint32_t draw_item(const struct rating_maker *m, struct rng *rng)
 {
     double x = rng_uniform(rng) * (double)m->items;
     uint32_t i = (uint32_t)x;
@@ -162,7 +168,7 @@ static uint32_t draw_item(const struct maker *m, struct rng *rng)
     return x - (double)i < (double)m->alias_below[i] ? i : m->alias[i];
 }
 
-static uint32_t draw_new_item(const struct maker *m, struct rng *rng,
+static uint32_t draw_new_item(const struct rating_maker *m, struct rng *rng,
                               uint32_t user)
 {
     uint32_t item = draw_item(m, rng);
@@ -185,7 +191,7 @@ static void draw_row(float *row, uint64_t rank, struct rng *rng)
         row[k] = (float)rng_normal(rng);
 }
 
-static float rate(const struct maker *m, uint32_t item, struct rng *rng)
+static float rate(const struct rating_maker *m, uint32_t item, struct rng *rng)
 {
     const float *row = m->row + item * m->rank;
     double dot = 0, value;
@@ -200,7 +206,8 @@ static float rate(const struct maker *m, uint32_t item, struct rng *rng)
     return (float)(value < 0.5 ? 0.5 : value > 5 ? 5 : value);
 }
 
-static enum err make_user(struct maker *m, uint32_t user, struct ratings *r)
+static enum err make_user(struct rating_maker *m, uint32_t user,
+                          struct ratings *r)
 {
     struct rng rng = stream(m, STREAM_USER, user);
     enum err err = ERR_OK;
@@ -220,8 +227,8 @@ static enum err make_user(struct maker *m, uint32_t user, struct ratings *r)
     return err;
 }
 
-static enum err make(struct maker *m, uint64_t limit_bytes, struct ratings *r,
-                     struct fault *f)
+static enum err make(struct rating_maker *m, uint64_t limit_bytes,
+                     struct ratings *r, struct fault *f)
 {
     uint64_t own = m->items * (m->rank * 4 + 24) + m->users * 24;
     uint64_t i;
@@ -253,7 +260,7 @@ enum err gen_ratings(const char *spec, uint64_t limit_bytes,
 {
     const struct gen_kind *kind;
     double v[GEN_KEYS_MAX];
-    struct maker m;
+    struct rating_maker m;
     struct ratings r = {0};
     enum err err = gen_parse(spec, &kind, v, f);
 
@@ -262,12 +269,12 @@ enum err gen_ratings(const char *spec, uint64_t limit_bytes,
     if (kind->kind != DATA_RATINGS)
         return fault_set(f, ERR_INVAL, "%s: makes %s; expected ratings", spec,
                          data_kind_text(kind->kind));
-    m = (struct maker){.users = (uint64_t)v[KEY_USERS],
-                       .items = (uint64_t)v[KEY_ITEMS],
-                       .ratings = (uint64_t)v[KEY_RATINGS],
-                       .rank = (uint64_t)v[KEY_RANK],
-                       .noise = v[KEY_NOISE],
-                       .seed = (uint64_t)v[KEY_SEED]};
+    m = (struct rating_maker){.users = (uint64_t)v[KEY_USERS],
+                              .items = (uint64_t)v[KEY_ITEMS],
+                              .ratings = (uint64_t)v[KEY_RATINGS],
+                              .rank = (uint64_t)v[KEY_RANK],
+                              .noise = v[KEY_NOISE],
+                              .seed = (uint64_t)v[KEY_SEED]};
     if (v[KEY_RATINGS] > v[KEY_USERS] * v[KEY_ITEMS])
         return fault_set(f, ERR_INVAL,
                          "%s: expected at most users x items = %.0f ratings, "

@@ -195,15 +195,15 @@ static void init_topics(const struct lda *l, struct mlt_worker *w)
 }
 
 /* Where all parts of all workers are, going through the words in order. */
-struct cursor {
+struct lda_cursor {
     const struct lda_part *part;
     uint64_t token;
     uint32_t run;
 };
 
-static struct cursor *cursors_new(const struct lda *l, size_t *n)
+static struct lda_cursor *cursors_new(const struct lda *l, size_t *n)
 {
-    struct cursor *c;
+    struct lda_cursor *c;
 
     *n = (size_t)l->workers * l->layout.parts;
     c = mem_calloc(*n, sizeof(*c));
@@ -214,7 +214,7 @@ static struct cursor *cursors_new(const struct lda *l, size_t *n)
 }
 
 /* Passes the runs of words up to @word and counts the topics of that one. */
-static void count_word(const struct lda *l, struct cursor *c, uint32_t word,
+static void count_word(const struct lda *l, struct lda_cursor *c, uint32_t word,
                        uint16_t z[], int32_t row[])
 {
     const struct lda_part *p = c->part;
@@ -242,7 +242,7 @@ static uint64_t longest_run(const struct lda *l)
 }
 
 static void init_words(const struct lda *l, struct mlt_worker *w,
-                       struct cursor c[], size_t n, uint16_t z[])
+                       struct lda_cursor c[], size_t n, uint16_t z[])
 {
     int32_t *row = l->scratch[mlt_worker_index(w)].delta;
     uint64_t first, count, i;
@@ -257,7 +257,7 @@ static void init_words(const struct lda *l, struct mlt_worker *w,
 }
 
 static void init_totals(const struct lda *l, struct mlt_worker *w,
-                        const struct cursor c[], size_t n, uint16_t z[])
+                        const struct lda_cursor c[], size_t n, uint16_t z[])
 {
     int32_t *row = l->scratch[mlt_worker_index(w)].delta;
     uint64_t first, count;
@@ -267,7 +267,7 @@ static void init_totals(const struct lda *l, struct mlt_worker *w,
         return;
     memset(row, 0, l->prior.topics * sizeof(*row));
     for (size_t j = 0; j < n; j++) {
-        struct cursor all = {.part = c[j].part};
+        struct lda_cursor all = {.part = c[j].part};
 
         for (uint32_t r = 0; r < all.part->runs; r++)
             count_word(l, &all, all.part->run[r].word, z, row);
@@ -278,7 +278,7 @@ static void init_totals(const struct lda *l, struct mlt_worker *w,
 static int lda_init(void *app, struct mlt_worker *w)
 {
     struct lda *l = app;
-    struct cursor *c;
+    struct lda_cursor *c;
     uint16_t *z;
     size_t n;
 

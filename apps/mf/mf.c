@@ -25,7 +25,7 @@ static const double initial_deviation = 0.05;
 static const char *const table_name[MF_SIDES] = {"users", "items"};
 
 /* Where a worker is in its part. */
-struct place {
+struct mf_place {
     uint64_t rating, run, block, block_end;
     uint32_t run_done; /* ratings of the run that earlier blocks had */
 };
@@ -232,7 +232,7 @@ static void find_users(const struct mf *m, struct mlt_worker *w,
 
 /* The runs of the next @n ratings into @c->run and @c->item_row; their
  * number. */
-static size_t take_runs(const struct mf_share *s, struct place *p, size_t n,
+static size_t take_runs(const struct mf_share *s, struct mf_place *p, size_t n,
                         struct mf_scratch *c)
 {
     size_t runs = 0, taken = 0;
@@ -284,7 +284,7 @@ static void step_users(const struct mf *m, struct mlt_worker *w,
 /* One block: everything is computed from the rows as they are, then its users,
  * all different, are changed. */
 static int train_block(const struct mf *m, struct mlt_worker *w,
-                       const struct mf_share *s, struct place *p,
+                       const struct mf_share *s, struct mf_place *p,
                        struct mf_scratch *c, double *sum)
 {
     size_t n = s->block[p->block], next = 0;
@@ -325,7 +325,7 @@ static int train_part(const struct mf *m, struct mlt_worker *w, uint64_t part)
 {
     unsigned index = mlt_worker_index(w);
     const struct mf_share *s = &m->share[index];
-    struct place p = {
+    struct mf_place p = {
         .rating = mf_share_begin(s, MF_RATING, part),
         .run = mf_share_begin(s, MF_RUN, part),
         .block = mf_share_begin(s, MF_BLOCK_NO, part),

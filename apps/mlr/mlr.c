@@ -304,10 +304,10 @@ static size_t block_images(const struct mlr *m, const struct packed *set,
 }
 
 /* Sums over a worker's share of a clock. */
-enum pass { PASS_TRAIN, PASS_LOSS, PASS_METRIC };
+enum mlr_pass { PASS_TRAIN, PASS_LOSS, PASS_METRIC };
 
 static double run_rows(const struct mlr_block *b, const float *const *value,
-                       enum pass pass)
+                       enum mlr_pass pass)
 {
     switch (pass) {
     case PASS_TRAIN:
@@ -319,7 +319,7 @@ static double run_rows(const struct mlr_block *b, const float *const *value,
     }
 }
 
-static double run_block(const struct mlr_block *b, enum pass pass)
+static double run_block(const struct mlr_block *b, enum mlr_pass pass)
 {
     switch (pass) {
     case PASS_TRAIN:
@@ -345,7 +345,7 @@ static struct mlr_block block_of(const struct mlr *m, struct scratch *s,
 
 static double run_table(const struct mlr *m, const struct packed *set,
                         struct scratch *s, const struct mlt_clock_ctx *ctx,
-                        enum pass pass)
+                        enum mlr_pass pass)
 {
     struct mlr_block b = block_of(m, s, ctx);
     double sum = 0;
@@ -368,7 +368,7 @@ static double run_table(const struct mlr *m, const struct packed *set,
 
 static double run_images(const struct mlr *m, const struct packed *set,
                          struct scratch *s, const struct mlt_clock_ctx *ctx,
-                         enum pass pass)
+                         enum mlr_pass pass)
 {
     struct mlr_block b = block_of(m, s, ctx);
     unsigned now = 0;
@@ -426,9 +426,9 @@ static int mlr_run_clock(void *app, struct mlt_worker *w,
     struct scratch *s = &m->scratch[mlt_worker_index(w)];
     bool testing = ctx->type == MLT_CLOCK_TESTING;
     const struct packed *set = testing && !m->evaluate ? &m->test : &m->train;
-    enum pass pass = testing       ? PASS_METRIC
-                     : m->evaluate ? PASS_LOSS
-                                   : PASS_TRAIN;
+    enum mlr_pass pass = testing       ? PASS_METRIC
+                         : m->evaluate ? PASS_LOSS
+                                       : PASS_TRAIN;
     unsigned c;
     int err;
 

@@ -86,14 +86,14 @@ const char *nn_loss_name(enum nn_loss loss)
 
 /* ---- reading ------------------------------------------------------------- */
 
-struct reading {
+struct desc_reading {
     struct nn_desc *out;
     struct problems *problems;
     char pointer[JSON_POINTER_MAX];
 };
 
 /* Whether @value is as the schema wants it. */
-static bool fits(struct reading *r, const char *schema_text,
+static bool fits(struct desc_reading *r, const char *schema_text,
                  const json_t *value)
 {
     size_t before = r->problems->errors;
@@ -140,7 +140,7 @@ static bool is_pool(const struct nn_layer *l)
 }
 
 /* Conditions on two members together. */
-static void check_window(struct reading *r, const struct nn_layer *l,
+static void check_window(struct desc_reading *r, const struct nn_layer *l,
                          const json_t *json)
 {
     uint32_t most = is_pool(l) ? l->kernel / 2 : l->kernel - 1;
@@ -155,7 +155,7 @@ static void check_window(struct reading *r, const struct nn_layer *l,
     json_pointer_cut(r->pointer, before);
 }
 
-static void read_members(struct reading *r, struct nn_layer *l,
+static void read_members(struct desc_reading *r, struct nn_layer *l,
                          const json_t *json)
 {
     const char *units = l->kind == NN_CONV ? "channels" : "units";
@@ -185,7 +185,7 @@ static void read_members(struct reading *r, struct nn_layer *l,
     }
 }
 
-static void read_layer(struct reading *r, const json_t *json)
+static void read_layer(struct desc_reading *r, const json_t *json)
 {
     struct nn_layer *l = &r->out->layer[r->out->count];
 
@@ -219,7 +219,7 @@ static void choose_inits(struct nn_desc *d, const json_t *list)
     }
 }
 
-static void read_list(struct reading *r, const json_t *list)
+static void read_list(struct desc_reading *r, const json_t *list)
 {
     json_t *json;
     size_t i;
@@ -237,7 +237,7 @@ static void read_list(struct reading *r, const json_t *list)
     choose_inits(r->out, list);
 }
 
-static void read_preset(struct reading *r, const json_t *name)
+static void read_preset(struct desc_reading *r, const json_t *name)
 {
     const char *text = NULL;
     json_t *list;
@@ -259,7 +259,7 @@ static void read_preset(struct reading *r, const json_t *name)
     json_decref(list);
 }
 
-static void read_loss(struct reading *r, const json_t *loss)
+static void read_loss(struct desc_reading *r, const json_t *loss)
 {
     size_t before = json_pointer_push(r->pointer, "loss");
 
@@ -274,7 +274,7 @@ void nn_desc_read(const json_t *settings, const char *pointer,
 {
     const json_t *preset = json_object_get(settings, "preset");
     const json_t *layers = json_object_get(settings, "layers");
-    struct reading r = {.out = out, .problems = problems};
+    struct desc_reading r = {.out = out, .problems = problems};
     size_t before;
 
     memset(out, 0, sizeof(*out));

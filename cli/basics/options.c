@@ -191,7 +191,7 @@ static int set_value(const struct usage *u, const struct option_spec *o,
 }
 
 /* The arguments still to parse. */
-struct rest {
+struct options_rest {
     int argc;
     char **argv;
     int at;
@@ -205,7 +205,7 @@ static int needs_value(const struct usage *u, const struct option_spec *o)
     return usage_fault(u, what, o->arg ? o->arg : "", NULL);
 }
 
-static int parse_long(const struct usage *u, struct rest *r)
+static int parse_long(const struct usage *u, struct options_rest *r)
 {
     const char *word = r->argv[r->at++], *name = word + 2;
     size_t len = strcspn(name, "=");
@@ -224,7 +224,7 @@ static int parse_long(const struct usage *u, struct rest *r)
 }
 
 /* -qv, -n5, -n 5. */
-static int parse_short(const struct usage *u, struct rest *r)
+static int parse_short(const struct usage *u, struct options_rest *r)
 {
     const char *word = r->argv[r->at++];
     int code = OPTIONS_GO_ON;
@@ -268,7 +268,7 @@ static void apply_common(void)
 int options_parse(const struct usage *u, int argc, char **argv,
                   struct operands *operands)
 {
-    struct rest r = {argc, argv, 1};
+    struct options_rest r = {argc, argv, 1};
     bool only_operands = false;
     int code = OPTIONS_GO_ON;
 

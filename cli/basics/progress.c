@@ -13,15 +13,15 @@
 /* ---- texts --------------------------------------------------------------- */
 
 /* A text that is cut at its end, never overrun. */
-struct line {
+struct status_line {
     char *s;
     size_t len, size;
 };
 
-static void add(struct line *l, const char *fmt, ...)
+static void add(struct status_line *l, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-static void add(struct line *l, const char *fmt, ...)
+static void add(struct status_line *l, const char *fmt, ...)
 {
     va_list ap;
     int n;
@@ -54,7 +54,7 @@ void progress_duration(double seconds, char *out, size_t size)
 
 void progress_setting(const json_t *setting, char *out, size_t size)
 {
-    struct line l = {out, 0, size};
+    struct status_line l = {out, 0, size};
     const char *name;
     const json_t *value;
     double number;
@@ -75,7 +75,7 @@ void progress_setting(const json_t *setting, char *out, size_t size)
         add(&l, "-");
 }
 
-static void add_number(struct line *l, const char *name, double x)
+static void add_number(struct status_line *l, const char *name, double x)
 {
     if (!isnan(x))
         add(l, " %s %.5g", name, x);
@@ -94,7 +94,7 @@ static const struct history_branch *running(const struct history *h)
     return NULL;
 }
 
-static void add_branch(struct line *l, const struct history_branch *b)
+static void add_branch(struct status_line *l, const struct history_branch *b)
 {
     char setting[256];
     const struct history_point *last;
@@ -108,7 +108,7 @@ static void add_branch(struct line *l, const struct history_branch *b)
         add(l, " | loss %.5g", window_mean(&last->w));
 }
 
-static void add_best(struct line *l, const struct history *h)
+static void add_best(struct status_line *l, const struct history *h)
 {
     const struct history_epoch *best = history_best_epoch(h);
 
@@ -125,7 +125,7 @@ static void add_best(struct line *l, const struct history *h)
 void progress_line(const struct history *h, double now_s, char *out,
                    size_t size)
 {
-    struct line l = {out, 0, size};
+    struct status_line l = {out, 0, size};
     const struct history_branch *b = running(h);
     char time[32];
 
@@ -145,7 +145,7 @@ void progress_line(const struct history *h, double now_s, char *out,
 
 /* ---- events -------------------------------------------------------------- */
 
-static void event_epoch(const struct history *h, struct line *l,
+static void event_epoch(const struct history *h, struct status_line *l,
                         const struct record_epoch_ended *e)
 {
     char time[32], setting[256];
@@ -159,7 +159,7 @@ static void event_epoch(const struct history *h, struct line *l,
         e->best ? ", best" : "", e->surviving ? "" : " (finalist)");
 }
 
-static void event_trial(struct line *l, const struct record_trial *t)
+static void event_trial(struct status_line *l, const struct record_trial *t)
 {
     char time[32], setting[256];
 
@@ -170,7 +170,7 @@ static void event_trial(struct line *l, const struct record_trial *t)
     add(l, ", %llu clocks, %s", (unsigned long long)t->figures.clocks, time);
 }
 
-static void event_search_ended(struct line *l,
+static void event_search_ended(struct status_line *l,
                                const struct record_search_ended *s)
 {
     char time[32];
@@ -187,7 +187,7 @@ static void event_search_ended(struct line *l,
 bool progress_event(const struct history *h, const struct record *record,
                     char *out, size_t size)
 {
-    struct line l = {out, 0, size};
+    struct status_line l = {out, 0, size};
     char setting[256];
 
     out[0] = '\0';
@@ -273,7 +273,7 @@ static void restore(const struct progress *p)
 static void put_line(struct progress *p, const char *prefix, const char *text)
 {
     char line[2 * PROGRESS_LINE_MAX + 64];
-    struct line l = {line, 0, sizeof(line) - 1};
+    struct status_line l = {line, 0, sizeof(line) - 1};
 
     add(&l, "%s%s", prefix, text);
     line[l.len] = '\n';
@@ -335,7 +335,7 @@ void progress_record(struct progress *p, const struct history *h,
                      const struct record *record)
 {
     char text[2 * PROGRESS_LINE_MAX], time[32];
-    struct line l = {text, 0, sizeof(text)};
+    struct status_line l = {text, 0, sizeof(text)};
 
     if (!p->verbose)
         return;

@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-void table_add(struct table *t, const char *fmt, ...)
+void table_add(struct text_table *t, const char *fmt, ...)
 {
     void *cells = t->cell;
     char *cell;
@@ -26,7 +26,7 @@ void table_add(struct table *t, const char *fmt, ...)
             *cell = '?';
 }
 
-int table_print(const struct table *t, FILE *out, const char *indent)
+int table_print(const struct text_table *t, FILE *out, const char *indent)
 {
     size_t width[TABLE_COLUMNS_MAX] = {0}, rows = t->cells / t->columns;
 
@@ -50,7 +50,7 @@ int table_print(const struct table *t, FILE *out, const char *indent)
     return t->no_memory ? -1 : 0;
 }
 
-void table_deinit(struct table *t)
+void table_deinit(struct text_table *t)
 {
     mem_free(t->cell);
     memset(t, 0, sizeof(*t));

@@ -169,7 +169,7 @@ static size_t count_whole(const struct comparison *c,
 
 /* ---- the table ----------------------------------------------------------- */
 
-static void add_times(struct table *t, const struct spread *s)
+static void add_times(struct text_table *t, const struct spread *s)
 {
     char median[32], min[32], max[32];
 
@@ -187,7 +187,7 @@ static void add_times(struct table *t, const struct spread *s)
                   s->min_above ? ">" : "", min, s->max_above ? ">" : "", max);
 }
 
-static void add_numbers(struct table *t, const struct spread *s)
+static void add_numbers(struct text_table *t, const struct spread *s)
 {
     if (s->n == 0)
         table_add(t, "-");
@@ -197,7 +197,7 @@ static void add_numbers(struct table *t, const struct spread *s)
         table_add(t, "%.5g (%.5g - %.5g)", s->median, s->min, s->max);
 }
 
-static void add_shares(struct table *t, const struct spread *s)
+static void add_shares(struct text_table *t, const struct spread *s)
 {
     if (s->n == 0)
         table_add(t, "-");
@@ -208,7 +208,7 @@ static void add_shares(struct table *t, const struct spread *s)
                   100 * s->max);
 }
 
-static void add_row(struct table *t, const struct comparison *c,
+static void add_row(struct text_table *t, const struct comparison *c,
                     const struct comparison_row *row)
 {
     struct spread s = spread_of_target(c, row);
@@ -227,7 +227,7 @@ static void add_row(struct table *t, const struct comparison *c,
 
 int comparison_print(const struct comparison *c, FILE *out)
 {
-    struct table t = {.columns = has_target(c) ? 6 : 5};
+    struct text_table t = {.columns = has_target(c) ? 6 : 5};
     int result;
 
     table_add(&t, "STRATEGY");

@@ -85,7 +85,7 @@ struct batched {
     size_t kind_at, json_at, len; /* of the batch's text */
 };
 
-struct batch {
+struct source_batch {
     struct text text;
     struct batched *record; /* owned */
     size_t records, capacity;
@@ -94,7 +94,7 @@ struct batch {
 
 static enum err take_record(void *ctx, const struct journal_record *r)
 {
-    struct batch *b = ctx;
+    struct source_batch *b = ctx;
     void *grown = b->record;
 
     if (r->seq > b->end || b->text.len > BATCH_BYTES)
@@ -112,8 +112,8 @@ static enum err take_record(void *ctx, const struct journal_record *r)
     return b->text.no_memory ? ERR_NOMEM : ERR_OK;
 }
 
-static enum err visit_batch(const struct batch *b, journal_record_visit *visit,
-                            void *ctx)
+static enum err visit_batch(const struct source_batch *b,
+                            journal_record_visit *visit, void *ctx)
 {
     enum err err = ERR_OK;
 
@@ -134,7 +134,7 @@ enum err export_each_record(const struct export_source *s,
                             journal_record_visit *visit, void *ctx,
                             struct fault *f)
 {
-    struct batch b = {.end = s->run->history.records};
+    struct source_batch b = {.end = s->run->history.records};
     enum err err, walked;
 
     do {
@@ -152,7 +152,7 @@ enum err export_each_record(const struct export_source *s,
 
 /* ---- points -------------------------------------------------------------- */
 
-struct walk {
+struct source_walk {
     const struct export_source *s;
     export_point_visit *visit;
     void *ctx;
@@ -168,7 +168,8 @@ static bool survives(const struct export_source *s, branch_id branch,
     return false;
 }
 
-static enum err visit_progress(const struct walk *k, const struct record *r)
+static enum err visit_progress(const struct source_walk *k,
+                               const struct record *r)
 {
     const struct record_progress *p = &r->progress;
     struct export_point point = {.branch = p->branch,
@@ -189,7 +190,7 @@ static enum err visit_progress(const struct walk *k, const struct record *r)
 
 static enum err visit_record(void *ctx, const struct journal_record *stored)
 {
-    struct walk *k = ctx;
+    struct source_walk *k = ctx;
     json_t *json = NULL;
     struct record r;
     enum err err;
@@ -211,7 +212,7 @@ enum err export_each_point(const struct export_source *s,
                            export_point_visit *visit, void *ctx,
                            struct fault *f)
 {
-    struct walk k = {s, visit, ctx, f};
+    struct source_walk k = {s, visit, ctx, f};
 
     return export_each_record(s, visit_record, &k, f);
 }

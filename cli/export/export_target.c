@@ -62,7 +62,7 @@ static enum err put_in_folder(const struct export_target *t, const char *name,
 /* ---- an archive ---------------------------------------------------------- */
 
 /* Bytes that are written are kept or (with @to) passed on, and counted. */
-struct counted {
+struct export_counted {
     char *kept; /* [EXPORT_KEPT] */
     FILE *to;
     uint64_t size, limit; /* of what is passed on */
@@ -70,7 +70,7 @@ struct counted {
 
 static ssize_t count(void *cookie, const char *bytes, size_t len)
 {
-    struct counted *c = cookie;
+    struct export_counted *c = cookie;
 
     if (c->to) {
         if (len > c->limit - c->size || fwrite(bytes, 1, len, c->to) != len)
@@ -85,7 +85,7 @@ static ssize_t count(void *cookie, const char *bytes, size_t len)
 }
 
 /* @name is what @f blames. */
-static enum err write_counted(struct counted *c, const char *name,
+static enum err write_counted(struct export_counted *c, const char *name,
                               export_content *write, const void *ctx,
                               struct fault *f)
 {
@@ -130,7 +130,7 @@ static enum err put_in_archive(const struct export_target *t, const char *name,
                                export_content *write, const void *ctx,
                                struct fault *f)
 {
-    struct counted first = {.kept = mem_alloc(EXPORT_KEPT)}, again;
+    struct export_counted first = {.kept = mem_alloc(EXPORT_KEPT)}, again;
     enum err err = first.kept
                        ? write_counted(&first, name, write, ctx, f)
                        : fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
@@ -140,7 +140,7 @@ static enum err put_in_archive(const struct export_target *t, const char *name,
     if (!err && first.size <= EXPORT_KEPT) {
         fwrite(first.kept, 1, (size_t)first.size, t->out);
     } else if (!err) {
-        again = (struct counted){.to = t->out, .limit = first.size};
+        again = (struct export_counted){.to = t->out, .limit = first.size};
         err = write_counted(&again, name, write, ctx, f);
         if (!err && again.size != first.size)
             err = fault_set(f, ERR_FORMAT, "%s changed while it was written",

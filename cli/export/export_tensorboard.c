@@ -135,14 +135,14 @@ static void put_setting(const struct export_source *s, FILE *out, double wall_s,
     }
 }
 
-struct training {
+struct tensorboard_training {
     const struct export_source *s;
     FILE *out;
 };
 
 static enum err put_point(void *ctx, const struct export_point *p)
 {
-    const struct training *t = ctx;
+    const struct tensorboard_training *t = ctx;
 
     if (p->surviving)
         put_scalar(t->out, export_wall(t->s, p->at_s), p->clock, "loss",
@@ -154,7 +154,7 @@ static enum err write_training(const struct export_source *s, FILE *out,
                                struct fault *f)
 {
     const struct history *h = &s->run->history;
-    struct training t = {s, out};
+    struct tensorboard_training t = {s, out};
 
     for (size_t i = 0; i < h->choices; i++)
         put_setting(s, out, export_wall(s, h->choice[i].at_s),

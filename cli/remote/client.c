@@ -19,7 +19,7 @@
 
 const char *client_cacert;
 
-struct place {
+struct client_place {
     bool tls;
     char host[CLIENT_URL_MAX], port[8];
     char authority[CLIENT_URL_MAX]; /* as in Host */
@@ -34,7 +34,7 @@ static bool is_loopback(const char *host)
 }
 
 /* "HOST:PORT", "[IPV6]:PORT"; the port may be missing with TLS. */
-static bool split_authority(struct place *p)
+static bool split_authority(struct client_place *p)
 {
     const char *close =
         p->authority[0] == '[' ? strchr(p->authority, ']') : NULL;
@@ -57,14 +57,15 @@ static bool split_authority(struct place *p)
 }
 
 /* "http://HOST:PORT" or "https://HOST[:PORT]", with a path of "/" or none. */
-static enum err parse_url(const char *url, struct place *out, struct fault *f)
+static enum err parse_url(const char *url, struct client_place *out,
+                          struct fault *f)
 {
     static const char plain[] = "http://", secure[] = "https://";
     const char *host = NULL;
     size_t n;
 
-    *out = (struct place){.tls = strncasecmp(url, secure, sizeof(secure) - 1) ==
-                                 0};
+    *out = (struct client_place){
+        .tls = strncasecmp(url, secure, sizeof(secure) - 1) == 0};
     if (out->tls)
         host = url + sizeof(secure) - 1;
     else if (strncasecmp(url, plain, sizeof(plain) - 1) == 0)
@@ -117,7 +118,7 @@ static enum err try_next(struct client_exchange *x, int errnum, struct fault *f)
     return nobody(x, errnum, f);
 }
 
-static enum err dial(const struct place *to, struct client_exchange *x,
+static enum err dial(const struct client_place *to, struct client_exchange *x,
                      struct fault *f)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
@@ -238,7 +239,8 @@ static enum err split_answer(struct client_exchange *x, int *status,
     return want != SIZE_MAX && *len < want ? hung_up(x, f) : ERR_OK;
 }
 
-static char *compose(const struct client_request *q, const struct place *to)
+static char *compose(const struct client_request *q,
+                     const struct client_place *to)
 {
     struct text t = {0};
 
@@ -268,7 +270,7 @@ static time_ns deadline(void)
 enum err client_open(const struct client_request *q, struct client_exchange *x,
                      struct fault *f)
 {
-    struct place to;
+    struct client_place to;
     enum err err = parse_url(q->url, &to, f);
 
     assert(q->url && q->method && q->target[0] == '/');

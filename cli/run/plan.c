@@ -61,7 +61,7 @@ static void add_range(struct text *t, const struct tunable *tunable)
 
 static void print_tunables(const struct space *space)
 {
-    struct table table = {.columns = 3};
+    struct text_table table = {.columns = 3};
 
     for (size_t i = 0; i < space->len; i++) {
         struct text range = {0}, preset = {0};

@@ -46,14 +46,14 @@ static const char *from_folder(const struct run_config *c, const char *path,
 }
 
 /* The words of a program's command; the schema bounds them. */
-struct words {
+struct start_words {
     char *argv[PROGRAM_WORDS_MAX + 1];
     char python[PATH_MAX];
     struct launch_program program;
 };
 
 static const struct launch_program *fill_program(const struct run_config *c,
-                                                 struct words *out)
+                                                 struct start_words *out)
 {
     const json_t *list = json_object_get(c->app_settings, "command"), *word;
     size_t i;
@@ -61,9 +61,9 @@ static const struct launch_program *fill_program(const struct run_config *c,
     if (!c->program_path)
         return NULL;
     assert(json_array_size(list) <= PROGRAM_WORDS_MAX);
-    *out = (struct words){.program = {.path = c->program_path,
-                                      .argv = out->argv,
-                                      .folder = c->program_folder}};
+    *out = (struct start_words){.program = {.path = c->program_path,
+                                            .argv = out->argv,
+                                            .folder = c->program_folder}};
     json_array_foreach((json_t *)list, i, word)
     {
         out->argv[i] = (char *)json_string_value(word);
@@ -75,7 +75,7 @@ static const struct launch_program *fill_program(const struct run_config *c,
 
 int start_run(const struct start_options *a, const struct run_config *c)
 {
-    struct words words;
+    struct start_words words;
     struct tuner_options tuner;
     struct session_options session = {
         .resume = a->resume,

@@ -378,15 +378,15 @@ void render_summary(const struct run_answers *a, FILE *out)
 
 /* ---- cells --------------------------------------------------------------- */
 
-static void add_text(struct table *t, const json_t *item, const char *name)
+static void add_text(struct text_table *t, const json_t *item, const char *name)
 {
     const char *text = json_string_value(json_object_get(item, name));
 
     table_add(t, "%s", text ? text : "-");
 }
 
-static void add_number(struct table *t, const json_t *item, const char *pointer,
-                       int digits)
+static void add_number(struct text_table *t, const json_t *item,
+                       const char *pointer, int digits)
 {
     const json_t *value = json_at(item, pointer);
     double number;
@@ -399,7 +399,7 @@ static void add_number(struct table *t, const json_t *item, const char *pointer,
         table_add(t, "-");
 }
 
-static void add_seconds(struct table *t, double seconds)
+static void add_seconds(struct text_table *t, double seconds)
 {
     char text[32] = "-";
 
@@ -408,7 +408,7 @@ static void add_seconds(struct table *t, double seconds)
     table_add(t, "%s", text);
 }
 
-static void add_setting(struct table *t, const json_t *item)
+static void add_setting(struct text_table *t, const json_t *item)
 {
     char text[256];
 
@@ -418,7 +418,7 @@ static void add_setting(struct table *t, const json_t *item)
 
 /* ---- rows ---------------------------------------------------------------- */
 
-static void run_row(struct table *t, const json_t *run)
+static void run_row(struct text_table *t, const json_t *run)
 {
     double began = time_at(run, "/started_at");
     const char *metric = text_at(run, "/job/metric/name");
@@ -440,7 +440,7 @@ static void run_row(struct table *t, const json_t *run)
         table_add(t, "-");
 }
 
-static void trial_row(struct table *t, const json_t *trial)
+static void trial_row(struct text_table *t, const json_t *trial)
 {
     bool incumbent = json_is_true(json_object_get(trial, "incumbent"));
 
@@ -454,7 +454,7 @@ static void trial_row(struct table *t, const json_t *trial)
     add_setting(t, trial);
 }
 
-static void branch_row(struct table *t, const json_t *branch)
+static void branch_row(struct text_table *t, const json_t *branch)
 {
     bool live = json_is_true(json_object_get(branch, "live"));
 
@@ -469,7 +469,7 @@ static void branch_row(struct table *t, const json_t *branch)
     add_setting(t, branch);
 }
 
-static void epoch_row(struct table *t, const json_t *epoch)
+static void epoch_row(struct text_table *t, const json_t *epoch)
 {
     bool surviving = json_is_true(json_object_get(epoch, "surviving"));
     bool best = json_is_true(json_object_get(epoch, "best"));
@@ -484,7 +484,7 @@ static void epoch_row(struct table *t, const json_t *epoch)
 
 static const struct {
     const char *heading[TABLE_COLUMNS_MAX];
-    void (*row)(struct table *t, const json_t *item);
+    void (*row)(struct text_table *t, const json_t *item);
 } lists[] = {
     [RENDER_RUNS] = {{"RUN", "STATUS", "STARTED", "TIME", "EPOCHS", "TRIALS",
                       "BEST"},
@@ -502,7 +502,7 @@ static const struct {
 void render_table(enum render_list which, const json_t *items,
                   const char *metric, const char *indent, FILE *out)
 {
-    struct table t = {.columns = 0};
+    struct text_table t = {.columns = 0};
     const json_t *item;
     size_t i;
 

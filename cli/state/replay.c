@@ -33,14 +33,14 @@ static enum err load_json(const char *text, json_t **out, struct fault *f)
     return text ? json_load(text, strlen(text), out, NULL, f) : ERR_OK;
 }
 
-struct taking {
+struct replay_taking {
     struct replayed *out;
     struct fault *fault;
 };
 
 static enum err take_run(void *ctx, const struct journal_run *run)
 {
-    struct taking *t = ctx;
+    struct replay_taking *t = ctx;
     struct replayed *r = t->out;
     enum err err;
 
@@ -58,7 +58,7 @@ static enum err take_run(void *ctx, const struct journal_run *run)
 
 static enum err take_record(void *ctx, const struct journal_record *stored)
 {
-    struct taking *t = ctx;
+    struct replay_taking *t = ctx;
     struct record record;
     json_t *json = NULL;
     enum err err = json_load(stored->json, stored->len, &json, NULL, t->fault);
@@ -125,7 +125,7 @@ void replay_told(const struct replayed *r, struct view_job *job)
     snprintf(job->reason, sizeof(job->reason), "%s", r->reason);
 }
 
-static enum err look_again(struct journal *j, struct taking *t)
+static enum err look_again(struct journal *j, struct replay_taking *t)
 {
     char id[RUN_ID_MAX + 1];
 
@@ -139,7 +139,7 @@ static enum err look_again(struct journal *j, struct taking *t)
 enum err replay_run(struct journal *j, const char *state, const char *word,
                     struct replayed *out, struct fault *f)
 {
-    struct taking t = {out, f};
+    struct replay_taking t = {out, f};
     enum err err;
 
     assert(j && state[0] == '/');
@@ -163,7 +163,7 @@ enum err replay_run(struct journal *j, const char *state, const char *word,
 }
 
 struct more {
-    struct taking taking;
+    struct replay_taking taking;
     uint64_t *after;
     journal_record_visit *visit;
     void *ctx;

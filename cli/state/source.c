@@ -278,14 +278,14 @@ static enum err find_here(struct source *s, const char *word, struct fault *f)
 
 /* Ids of runs, newest first: each is then replayed by itself, so that no query
  * is open while another runs. */
-struct ids {
+struct source_ids {
     char (*id)[RUN_ID_MAX + 1]; /* owned */
     size_t len, capacity;
 };
 
 static enum err take_id(void *ctx, const struct journal_run *run)
 {
-    struct ids *ids = ctx;
+    struct source_ids *ids = ctx;
     void *grown = ids->id;
 
     if (mem_grow(&grown, &ids->capacity, sizeof(*ids->id), ids->len + 1))
@@ -312,7 +312,7 @@ static enum err add_run_here(struct source *s, struct journal *j,
 
 static enum err runs_here(struct source *s, json_t **out, struct fault *f)
 {
-    struct ids ids = {0};
+    struct source_ids ids = {0};
     json_t *list = json_array();
     struct journal *j = NULL;
     enum err err = open_here(s, &j, f);

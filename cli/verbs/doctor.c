@@ -40,12 +40,12 @@
 #include <zmq.h>
 
 /* NOTE: good to have; BAD: nothing works without. */
-enum verdict { DOCTOR_OK, DOCTOR_NOTE, DOCTOR_BAD, DOCTOR_VERDICTS };
+enum doctor_verdict { DOCTOR_OK, DOCTOR_NOTE, DOCTOR_BAD, DOCTOR_VERDICTS };
 
 struct doctor {
     const char *state;  /* folder */
     const char *server; /* URL; NULL: MLTUNE_SERVER, else found in @state */
-    struct table table;
+    struct text_table table;
     json_t *list; /* owned */
     bool bad;
 };
@@ -58,8 +58,8 @@ static const uint64_t memory_least = 1u << 30, disk_least = 1u << 30;
 
 /* Adds one line; @advice: what to do, "" where nothing is to be done. */
 __attribute__((format(printf, 5, 6))) static void
-say(struct doctor *d, enum verdict v, const char *what, const char *advice,
-    const char *fmt, ...)
+say(struct doctor *d, enum doctor_verdict v, const char *what,
+    const char *advice, const char *fmt, ...)
 {
     char found[TABLE_CELL_MAX];
     va_list ap;

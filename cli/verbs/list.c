@@ -168,7 +168,7 @@ static int print_owned(char *text)
 /* ---- plug-ins ------------------------------------------------------------ */
 
 /* Result of a walk over the plug-in folders. */
-struct found {
+struct list_found {
     struct text *text;
     json_t *list;
     enum err err;
@@ -206,7 +206,7 @@ static bool list_plugin(void *ctx, const char *path)
 {
     json_t *settings = json_pack("{s:s}", "plugin", path), *entry;
     struct searcher_protocol_hello hello = {.settings = NULL};
-    struct found *found = ctx;
+    struct list_found *found = ctx;
     struct fault f = {0};
     enum err err = settings ? searcher_process_try(&searcher_plugin, NULL,
                                                    settings, &hello, &f)
@@ -225,7 +225,7 @@ static bool list_plugin(void *ctx, const char *path)
 
 static enum err add_plugins(struct text *t, json_t *list)
 {
-    struct found found = {.text = t, .list = list};
+    struct list_found found = {.text = t, .list = list};
 
     plugins_each(list_plugin, &found);
     return found.err;

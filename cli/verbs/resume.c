@@ -96,14 +96,14 @@ static int parse_arguments(struct resume_arguments *a, int argc, char **argv,
 }
 
 /* The journal's word on the run. */
-struct found {
+struct resume_found {
     char id[RUN_ID_MAX + 1];
     char *config; /* owned: JSON */
 };
 
 static enum err take_run(void *ctx, const struct journal_run *run)
 {
-    struct found *found = ctx;
+    struct resume_found *found = ctx;
 
     snprintf(found->id, sizeof(found->id), "%s", run->id);
     found->config = mem_strdup(run->config);
@@ -112,7 +112,7 @@ static enum err take_run(void *ctx, const struct journal_run *run)
 
 /* @path becomes the state folder's absolute name. */
 static enum err find(const char *state, const char *word,
-                     char path[FILE_PATH_MAX], struct found *out,
+                     char path[FILE_PATH_MAX], struct resume_found *out,
                      struct fault *f)
 {
     struct journal *j = NULL;
@@ -127,7 +127,7 @@ static enum err find(const char *state, const char *word,
     return err;
 }
 
-static int parse_config(const struct found *found, const char *folder,
+static int parse_config(const struct resume_found *found, const char *folder,
                         const struct option_list *sets, struct run_config **out)
 {
     const struct config_env env = {cli_registry(), config_cores()};
@@ -141,8 +141,8 @@ static int parse_config(const struct found *found, const char *folder,
     return err == ERR_INVAL ? EXIT_CONFIG : exit_code_of(err);
 }
 
-static int resume(const struct resume_arguments *a, const struct found *found,
-                  const char *state)
+static int resume(const struct resume_arguments *a,
+                  const struct resume_found *found, const char *state)
 {
     char folder[FILE_PATH_MAX], out[FILE_PATH_MAX];
     struct start_options start = {.resume = found->id,
@@ -173,7 +173,7 @@ int verb_resume(int argc, char **argv)
 {
     struct resume_arguments a = {.state = STATE_DEFAULT};
     char state[FILE_PATH_MAX];
-    struct found found = {.config = NULL};
+    struct resume_found found = {.config = NULL};
     const char *word;
     struct fault f = {0};
     int code = parse_arguments(&a, argc, argv, &word);

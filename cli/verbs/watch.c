@@ -114,12 +114,12 @@ static enum err on_event(void *ctx, uint64_t id, const char *kind,
 }
 
 /* Remarks about the server that were made. */
-struct said {
+struct watch_said {
     bool away, polls;
 };
 
 /* The server's absence, and its return, are said once. */
-static void say_trouble(struct watching *g, struct said *said)
+static void say_trouble(struct watching *g, struct watch_said *said)
 {
     struct watch *w = &g->watch;
     time_ns since;
@@ -172,7 +172,7 @@ static enum err lost_output(struct fault *f)
 static enum err watch_in_lines(struct watching *g, int *number, struct fault *f)
 {
     struct watch *w = &g->watch;
-    struct said said = {false, false};
+    struct watch_said said = {false, false};
     enum err err = ERR_OK;
 
     while (!err) {

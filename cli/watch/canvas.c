@@ -10,7 +10,7 @@
 
 /* ---- characters ---------------------------------------------------------- */
 
-struct glyph {
+struct canvas_glyph {
     char text[5];
     int width; /* 0: not shown; 1 or 2 columns */
 };
@@ -19,14 +19,14 @@ struct glyph {
  * wcwidth knows no width of control characters and of what is not assigned;
  * that of characters which only change others (accents of their own, marks of
  * direction) is 0. */
-static size_t take(const char *at, bool ascii, struct glyph *out)
+static size_t take(const char *at, bool ascii, struct canvas_glyph *out)
 {
     unsigned char first = (unsigned char)*at;
     mbstate_t state;
     size_t n = 1;
     wchar_t w;
 
-    *out = (struct glyph){"?", 1};
+    *out = (struct canvas_glyph){"?", 1};
     if (first < 0x80) {
         if (first >= 0x20 && first != 0x7f)
             out->text[0] = *at;
@@ -51,7 +51,7 @@ static size_t take(const char *at, bool ascii, struct glyph *out)
 
 int canvas_width_of(const struct canvas *c, const char *text)
 {
-    struct glyph g;
+    struct canvas_glyph g;
     int width = 0;
 
     while (*text) {
@@ -63,7 +63,7 @@ int canvas_width_of(const struct canvas *c, const char *text)
 
 void canvas_harmless(const char *text, bool ascii, struct text *out)
 {
-    struct glyph g;
+    struct canvas_glyph g;
 
     while (*text) {
         text += take(text, ascii, &g);
@@ -102,7 +102,7 @@ static struct canvas_cell *cell_at(struct canvas *c, int x, int y)
 }
 
 static void set(struct canvas *c, int x, int y, enum canvas_style style,
-                const struct glyph *g)
+                const struct canvas_glyph *g)
 {
     struct canvas_cell *cell = cell_at(c, x, y);
 
@@ -118,7 +118,7 @@ static void set(struct canvas *c, int x, int y, enum canvas_style style,
 void canvas_bar(struct canvas *c, int x, int y, int end,
                 enum canvas_style style)
 {
-    const struct glyph blank = {" ", 1};
+    const struct canvas_glyph blank = {" ", 1};
 
     for (; y >= 0 && y < c->height && x < end && x < c->width; x++)
         set(c, x, y, style, &blank);
@@ -129,7 +129,7 @@ static int put_fitting(struct canvas *c, int x, int y, enum canvas_style style,
                        const char *text, size_t len)
 {
     const char *to = text + len;
-    struct glyph g;
+    struct canvas_glyph g;
 
     while (text < to) {
         text += take(text, c->ascii, &g);
@@ -144,7 +144,7 @@ static int put_fitting(struct canvas *c, int x, int y, enum canvas_style style,
 static size_t fitting(const struct canvas *c, const char *text, int columns)
 {
     size_t n = 0;
-    struct glyph g;
+    struct canvas_glyph g;
 
     while (text[n]) {
         size_t len = take(text + n, c->ascii, &g);

@@ -78,26 +78,27 @@ static void put_dot(const struct dots *d, unsigned char *to, int x, int y)
     to[row * d->width + column] |= bit[y % d->per_y][x % d->per_x];
 }
 
-struct place {
+struct chart_place {
     double x, y; /* in dots, from above */
 };
 
-static struct place place_of(const struct dots *d, const struct chart *chart,
-                             const struct scale *s, double x, double y)
+static struct chart_place place_of(const struct dots *d,
+                                   const struct chart *chart,
+                                   const struct scale *s, double x, double y)
 {
     double across = d->width * d->per_x - 1, up = d->height * d->per_y - 1;
     double share = (x - chart->x_from) / (chart->x_to - chart->x_from);
 
     if (s->logarithmic)
         y = y > 0 ? log(y) : -INFINITY;
-    return (struct place){share * across,
-                          up - (y - s->low) / (s->high - s->low) * up};
+    return (struct chart_place){share * across,
+                                up - (y - s->low) / (s->high - s->low) * up};
 }
 
 /* Dots from @a to @b, each step at most one dot long. What is far outside is
  * cut first, so that there are few. */
-static void put_line(const struct dots *d, unsigned char *to, struct place a,
-                     struct place b)
+static void put_line(const struct dots *d, unsigned char *to,
+                     struct chart_place a, struct chart_place b)
 {
     double most = 4.0 * (d->width * d->per_x + d->height * d->per_y), longer;
     int steps;
@@ -117,10 +118,10 @@ static void put_series(const struct dots *d, unsigned char *to,
                        const struct chart *chart, const struct scale *scale,
                        const struct chart_series *s, bool join)
 {
-    struct place last = {NAN, NAN};
+    struct chart_place last = {NAN, NAN};
 
     for (size_t i = 0; i < s->n; i++) {
-        struct place at = {NAN, NAN};
+        struct chart_place at = {NAN, NAN};
 
         if (isfinite(s->y[i]))
             at = place_of(d, chart, scale, s->x[i], s->y[i]);

@@ -57,20 +57,20 @@ static void put_heading(struct canvas *c, int x, int y, int end,
 
 /* ---- the curve ----------------------------------------------------------- */
 
-struct columns {
+struct panel_columns {
     double *x, *y; /* owned */
     unsigned *branch;
     size_t n;
 };
 
-static bool read_columns(const json_t *o, struct columns *out)
+static bool read_columns(const json_t *o, struct panel_columns *out)
 {
     const json_t *clock = o ? json_object_get(o, "clock") : NULL;
     const json_t *loss = o ? json_object_get(o, "loss") : NULL;
     const json_t *branch = o ? json_object_get(o, "branch") : NULL;
     size_t n = json_array_size(clock);
 
-    *out = (struct columns){.n = n};
+    *out = (struct panel_columns){.n = n};
     if (json_array_size(loss) < n || json_array_size(branch) < n)
         out->n = n = 0;
     out->x = mem_calloc(n + 1, sizeof(*out->x));
@@ -87,14 +87,14 @@ static bool read_columns(const json_t *o, struct columns *out)
     return true;
 }
 
-static void columns_deinit(struct columns *s)
+static void columns_deinit(struct panel_columns *s)
 {
     mem_free(s->x);
     mem_free(s->y);
     mem_free(s->branch);
 }
 
-static struct chart_series series_of(const struct columns *s)
+static struct chart_series series_of(const struct panel_columns *s)
 {
     return (struct chart_series){s->n, s->x, s->y, s->branch};
 }
@@ -102,7 +102,7 @@ static struct chart_series series_of(const struct columns *s)
 void part_chart(const struct picture *p, struct canvas *c, int x, int y,
                 int end, int bottom)
 {
-    struct columns line, faint;
+    struct panel_columns line, faint;
     bool whole = read_columns(json_object_get(p->curve, "lineage"), &line);
     bool more = read_columns(json_object_get(p->curve, "others"), &faint);
     struct chart chart = {.x_from = part_number(p->curve, "/from"),

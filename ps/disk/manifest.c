@@ -209,21 +209,22 @@ char *manifest_encode(const struct manifest *m)
 /* ---- reading ------------------------------------------------------------- */
 
 /* A reading: the object, its place, and the first fault, which stays. */
-struct reader {
+struct manifest_reader {
     const char *path;
     struct fault *f;
     enum err err;
 };
 
-static void wrong(struct reader *r, const char *where, const char *expected)
+static void wrong(struct manifest_reader *r, const char *where,
+                  const char *expected)
 {
     if (!r->err)
         r->err = fault_set(r->f, ERR_FORMAT, "%s: /%s: expected %s", r->path,
                            where, expected);
 }
 
-static uint64_t number_at(struct reader *r, const json_t *o, const char *where,
-                          const char *name, uint64_t max)
+static uint64_t number_at(struct manifest_reader *r, const json_t *o,
+                          const char *where, const char *name, uint64_t max)
 {
     const json_t *v = json_object_get(o, name);
     char place[96];
@@ -236,8 +237,8 @@ static uint64_t number_at(struct reader *r, const json_t *o, const char *where,
     return 0;
 }
 
-static const char *text_at(struct reader *r, const json_t *o, const char *where,
-                           const char *name, size_t max)
+static const char *text_at(struct manifest_reader *r, const json_t *o,
+                           const char *where, const char *name, size_t max)
 {
     const char *s = json_string_value(json_object_get(o, name));
     char place[96];
@@ -250,8 +251,8 @@ static const char *text_at(struct reader *r, const json_t *o, const char *where,
 }
 
 /* A number of exactly @digits lower-case hexadecimal digits. */
-static uint64_t hex_at(struct reader *r, const json_t *o, const char *where,
-                       const char *name, int digits)
+static uint64_t hex_at(struct manifest_reader *r, const json_t *o,
+                       const char *where, const char *name, int digits)
 {
     const char *s = text_at(r, o, where, name, (size_t)digits);
     uint64_t v = 0;
@@ -265,8 +266,9 @@ static uint64_t hex_at(struct reader *r, const json_t *o, const char *where,
     return v;
 }
 
-static unsigned name_at(struct reader *r, const json_t *o, const char *where,
-                        const char *name, const char *const names[], unsigned n)
+static unsigned name_at(struct manifest_reader *r, const json_t *o,
+                        const char *where, const char *name,
+                        const char *const names[], unsigned n)
 {
     const char *s = text_at(r, o, where, name, MANIFEST_TEXT_MAX);
 
@@ -277,7 +279,7 @@ static unsigned name_at(struct reader *r, const json_t *o, const char *where,
     return 0;
 }
 
-static void copy_name(struct reader *r, char *to, const char *from,
+static void copy_name(struct manifest_reader *r, char *to, const char *from,
                       const char *where)
 {
     if (strspn(from, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(from))
@@ -301,7 +303,7 @@ static bool plausible(const struct manifest_table *t)
            (!t->placed || (t->access == MLT_SHARED && t->rows <= UINT32_MAX));
 }
 
-static void read_table(struct reader *r, const json_t *o, uint32_t i,
+static void read_table(struct manifest_reader *r, const json_t *o, uint32_t i,
                        struct manifest_table *t)
 {
     char where[48];
@@ -324,8 +326,8 @@ static void read_table(struct reader *r, const json_t *o, uint32_t i,
 }
 
 /* The worker whose file that is; in order, each once. */
-static void read_part(struct reader *r, const json_t *o, uint32_t *next,
-                      struct manifest *m)
+static void read_part(struct manifest_reader *r, const json_t *o,
+                      uint32_t *next, struct manifest *m)
 {
     const char *file = text_at(r, o, "parts/", "file", MANIFEST_FILE_MAX);
     char own[MANIFEST_FILE_MAX];
@@ -347,7 +349,8 @@ static void read_part(struct reader *r, const json_t *o, uint32_t *next,
     wrong(r, "parts", "names of parts, in order");
 }
 
-static void read_lists(struct reader *r, const json_t *o, struct manifest *m)
+static void read_lists(struct manifest_reader *r, const json_t *o,
+                       struct manifest *m)
 {
     const json_t *tables = json_object_get(o, "tables");
     const json_t *parts = json_object_get(o, "parts");
@@ -361,7 +364,8 @@ static void read_lists(struct reader *r, const json_t *o, struct manifest *m)
         read_part(r, json_array_get(parts, i), &next, m);
 }
 
-static void read_object(struct reader *r, const json_t *o, struct manifest *m)
+static void read_object(struct manifest_reader *r, const json_t *o,
+                        struct manifest *m)
 {
     size_t tables = json_array_size(json_object_get(o, "tables"));
     uint64_t nodes = number_at(r, o, "", "nodes", MANIFEST_NODES_MAX);
@@ -414,7 +418,7 @@ static enum err check_end(const char *text, size_t len, const char *path,
 enum err manifest_decode(const char *text, size_t len, const char *path,
                          struct manifest *out, struct fault *f)
 {
-    struct reader r = {.path = path, .f = f};
+    struct manifest_reader r = {.path = path, .f = f};
     struct manifest m = {0};
     json_t *o = NULL;
     char *back;

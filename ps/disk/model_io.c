@@ -73,7 +73,7 @@ static enum err save_part(const struct mlt_ps *ps, branch_id branch,
                           struct fault *f)
 {
     const struct table *t = &ps_shape(ps)->table[table];
-    const struct view *v = &ps_shape(ps)->worker[0].view[table];
+    const struct worker_view *v = &ps_shape(ps)->worker[0].view[table];
     char header[NPY_OWN_HEADER_MAX];
     struct npy_info info = shape_of(t);
     size_t n = npy_put_header(header, &info);

@@ -268,8 +268,8 @@ static enum err restore_alike(struct restore *r, unsigned *had, struct fault *f)
 static void own_rows(const struct ps_shape *shape, mlt_table t, uint64_t *first,
                      uint64_t *end)
 {
-    const struct view *low = &shape->worker[0].view[t];
-    const struct view *high = &shape->worker[shape->workers - 1].view[t];
+    const struct worker_view *low = &shape->worker[0].view[t];
+    const struct worker_view *high = &shape->worker[shape->workers - 1].view[t];
 
     *first = low->first;
     *end = high->first + high->count;

@@ -13,7 +13,7 @@
 enum { LINE_BYTES = 64 };
 
 /* Number of the glance that a worker has taken part in last; its own. */
-struct lane {
+struct live_lane {
     _Alignas(LINE_BYTES) uint32_t seen;
 };
 
@@ -22,7 +22,7 @@ struct lane {
 struct live_read {
     unsigned workers;
     int fd;
-    struct lane *lane;          /* [workers] */
+    struct live_lane *lane;     /* [workers] */
     const struct ps_rows *rows; /* NULL: nothing is asked for */
     double *out;
     _Alignas(LINE_BYTES) _Atomic uint32_t number; /* of the one begun last */
@@ -97,7 +97,7 @@ bool live_read_end(struct live_read *g)
 void live_read_take(struct live_read *g, struct mlt_worker *w)
 {
     uint32_t number = atomic_load_explicit(&g->number, memory_order_acquire);
-    struct lane *l = &g->lane[ps_worker_local(w)];
+    struct live_lane *l = &g->lane[ps_worker_local(w)];
     uint64_t one = 1;
     ssize_t n;
 

@@ -31,7 +31,7 @@ static void pending_flush(struct pending *p, const struct table *t)
 void apply_own_part(struct mlt_worker *w, mlt_table table)
 {
     struct mlt_ps *ps = w->ps;
-    struct view *v = &w->view[table];
+    struct worker_view *v = &w->view[table];
     const struct update *buffer[WORKERS_MAX];
     struct update_walk walk;
     struct pending p;
@@ -59,7 +59,7 @@ struct stripe *apply_stripe(struct mlt_ps *ps, mlt_table table, uint64_t row)
 
 /* The gradient sum as of the copy that @w computed on in this clock; NULL where
  * it read no such copy. */
-static const void *seen_by(const struct view *v, uint64_t row)
+static const void *seen_by(const struct worker_view *v, uint64_t row)
 {
     return v->seen && v->asked >= 0 && v->held[row] >= v->needs
                ? v->seen + row * v->value_bytes
@@ -69,7 +69,7 @@ static const void *seen_by(const struct view *v, uint64_t row)
 void apply_everywhere(struct mlt_worker *w, mlt_table table)
 {
     struct mlt_ps *ps = w->ps;
-    const struct view *mine = &w->view[table];
+    const struct worker_view *mine = &w->view[table];
     const struct update *own = &mine->update;
     const struct table *t = mine->table;
     struct pending p;
@@ -81,7 +81,7 @@ void apply_everywhere(struct mlt_worker *w, mlt_table table)
         struct mlt_worker *shard =
             &ps->shape.worker[(w->index + i) %
                               ps->shape.workers]; /* own shard first */
-        struct view *v = &shard->view[table];
+        struct worker_view *v = &shard->view[table];
         struct update_walk walk;
         uint64_t row;
 
@@ -100,7 +100,7 @@ void apply_everywhere(struct mlt_worker *w, mlt_table table)
     }
 }
 
-void apply_read(struct mlt_worker *w, struct view *v, uint64_t row)
+void apply_read(struct mlt_worker *w, struct worker_view *v, uint64_t row)
 {
     struct stripe *stripe = apply_stripe(w->ps, v->index, row);
     const struct table *t = v->table;

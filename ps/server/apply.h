@@ -14,7 +14,7 @@ void apply_everywhere(struct mlt_worker *w, mlt_table table);
 
 /* Takes @w's copy of @row under its stripe: never torn, and of one moment with
  * the gradient sum where the rule revises. */
-void apply_read(struct mlt_worker *w, struct view *v, uint64_t row);
+void apply_read(struct mlt_worker *w, struct worker_view *v, uint64_t row);
 
 /* The lock of a row of a shared table, @row its number, under the models
  * without barriers. */

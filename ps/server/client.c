@@ -28,7 +28,7 @@ static _Noreturn void bad_row(const struct mlt_worker *w, mlt_table table,
               (unsigned long long)w->view[table].rows);
 }
 
-static _Noreturn void bad_access(const struct view *v, const char *call)
+static _Noreturn void bad_access(const struct worker_view *v, const char *call)
 {
     static const char *const access[] = {"shared", "exclusive", "local"};
 
@@ -36,8 +36,8 @@ static _Noreturn void bad_access(const struct view *v, const char *call)
               access[v->table->access]);
 }
 
-static inline struct view *view_of(struct mlt_worker *w, mlt_table table,
-                                   uint64_t row)
+static inline struct worker_view *view_of(struct mlt_worker *w, mlt_table table,
+                                          uint64_t row)
 {
 #ifdef MLT_DEBUG
     assert(runtime_self() == w);
@@ -63,8 +63,8 @@ unsigned mlt_worker_count(const struct mlt_worker *w)
  * are made private when they are first read, because they are about to be
  * updated: so the pointer is the row's place before and after an update, in a
  * fresh fork as in a branch that has run for long. */
-static inline unsigned char *exclusive_row(struct mlt_worker *w, struct view *v,
-                                           uint64_t row)
+static inline unsigned char *exclusive_row(struct mlt_worker *w,
+                                           struct worker_view *v, uint64_t row)
 {
     if (LIKELY(row - v->first < v->count))
         return view_write(w, v, row, &w->counters);
@@ -73,7 +73,7 @@ static inline unsigned char *exclusive_row(struct mlt_worker *w, struct view *v,
 
 /* Under the models without barriers: the worker's copy of the row, taken anew
  * when the one there is holds less than a read at this clock needs. */
-static const void *copied_row(struct mlt_worker *w, struct view *v,
+static const void *copied_row(struct mlt_worker *w, struct worker_view *v,
                               uint64_t row)
 {
     unsigned char *copy = v->copy + row * v->value_bytes;
@@ -88,7 +88,7 @@ static const void *copied_row(struct mlt_worker *w, struct view *v,
 }
 
 /* The row as the others see it plus the worker's own updates of this clock. */
-static const void *row_with_mine(struct view *v, uint64_t row,
+static const void *row_with_mine(struct worker_view *v, uint64_t row,
                                  const void *shared)
 {
     uint64_t number = view_number(v, row);
@@ -102,7 +102,8 @@ static const void *row_with_mine(struct view *v, uint64_t row,
 }
 
 /* Rows that are not simply read where they are. */
-static const void *other_row(struct mlt_worker *w, struct view *v, uint64_t row)
+static const void *other_row(struct mlt_worker *w, struct worker_view *v,
+                             uint64_t row)
 {
     struct peers *peers = w->ps->peers;
     const void *p;
@@ -124,7 +125,7 @@ static const void *other_row(struct mlt_worker *w, struct view *v, uint64_t row)
 
 const void *mlt_get_row(struct mlt_worker *w, mlt_table table, uint64_t row)
 {
-    struct view *v = view_of(w, table, row);
+    struct worker_view *v = view_of(w, table, row);
 
     if (LIKELY(v->in_place))
         return view_row(v, row);
@@ -134,8 +135,8 @@ const void *mlt_get_row(struct mlt_worker *w, mlt_table table, uint64_t row)
 /* Batches. What the loops need is read before them: the loads of atomics within
  * would have it read again for each row. */
 
-static void find_rows(struct mlt_worker *w, const struct view *v, size_t n,
-                      const uint64_t rows[], const void *out[])
+static void find_rows(struct mlt_worker *w, const struct worker_view *v,
+                      size_t n, const uint64_t rows[], const void *out[])
 {
     chunk_slot *const chunk = v->chunk;
     const uint64_t count = v->rows, mask = v->row_mask, stride = v->stride;
@@ -152,8 +153,8 @@ static void find_rows(struct mlt_worker *w, const struct view *v, size_t n,
 
 /* The caller's own rows for writing; others are an error, or with @others read
  * where they are. */
-static inline void find_own_rows(struct mlt_worker *w, struct view *v, size_t n,
-                                 const uint64_t rows[], void *out[],
+static inline void find_own_rows(struct mlt_worker *w, struct worker_view *v,
+                                 size_t n, const uint64_t rows[], void *out[],
                                  bool others)
 {
     const struct store_map map = *v->map;
@@ -192,7 +193,7 @@ static inline void prefetch(const void *row, uint32_t bytes, bool for_write)
 /* The values, which are about to be read; and the slots too where all are few
  * enough lines for a processor to have on their way at one time: of more it
  * drops some. */
-static void prefetch_batch(const struct view *v, size_t n,
+static void prefetch_batch(const struct worker_view *v, size_t n,
                            const void *const row[])
 {
     bool few = n * v->stride <= (size_t)PREFETCH_LINES_MAX * WORKER_LINE_BYTES;
@@ -205,7 +206,7 @@ static void prefetch_batch(const struct view *v, size_t n,
 int mlt_get_rows(struct mlt_worker *w, mlt_table table, size_t n,
                  const uint64_t rows[], const void *out[])
 {
-    struct view *v = view_of(w, table, 0);
+    struct worker_view *v = view_of(w, table, 0);
     struct peers *peers = w->ps->peers;
 
     if (peers && !v->mine && v->table->access != MLT_LOCAL) {
@@ -231,8 +232,8 @@ int mlt_get_rows(struct mlt_worker *w, mlt_table table, size_t n,
 
 /* ---- updating ------------------------------------------------------------ */
 
-static inline unsigned char *own_row(struct mlt_worker *w, struct view *v,
-                                     uint64_t row)
+static inline unsigned char *own_row(struct mlt_worker *w,
+                                     struct worker_view *v, uint64_t row)
 {
     if (!LIKELY(row - v->first < v->count))
         bad_row(w, v->index, row);
@@ -240,7 +241,7 @@ static inline unsigned char *own_row(struct mlt_worker *w, struct view *v,
 }
 
 /* Under barriers a buffer whose clock was ended is being summed by others. */
-static inline void check_not_ended(const struct view *v)
+static inline void check_not_ended(const struct worker_view *v)
 {
 #ifdef MLT_DEBUG
     if (v->ended)
@@ -252,7 +253,7 @@ static inline void check_not_ended(const struct view *v)
 }
 
 /* The first update of a row in a clock stores, the others add. */
-static inline void add_to_update(struct view *v, uint64_t number,
+static inline void add_to_update(struct worker_view *v, uint64_t number,
                                  const void *delta)
 {
     void *sum = update_row(&v->update, number);
@@ -269,8 +270,8 @@ static inline void add_to_update(struct view *v, uint64_t number,
 
 /* Rows @row[from .. to) into the cache for writing, as far as that makes sense.
  */
-static inline void prefetch_for_write(const struct view *v, void *const row[],
-                                      size_t from, size_t to)
+static inline void prefetch_for_write(const struct worker_view *v,
+                                      void *const row[], size_t from, size_t to)
 {
     for (size_t i = from; i < to; i++)
         prefetch(row[i], v->stride, true);
@@ -279,7 +280,7 @@ static inline void prefetch_for_write(const struct view *v, void *const row[],
 /* Applies the rule to @n <= RULE_ROW_BATCH rows, a few at a time while the next
  * few come from memory: slots have not been read before. */
 static void apply_in_groups(const struct table *t, struct rule_batch *b,
-                            const struct view *v, size_t n)
+                            const struct worker_view *v, size_t n)
 {
     void *const *row = b->row;
     const void *const *sum = b->sum;
@@ -297,7 +298,7 @@ static void apply_in_groups(const struct table *t, struct rule_batch *b,
 }
 
 /* Exclusive rows: the rule acts at once, row after row. */
-static void apply_at_once(struct mlt_worker *w, struct view *v, size_t n,
+static void apply_at_once(struct mlt_worker *w, struct worker_view *v, size_t n,
                           const uint64_t rows[], const unsigned char *deltas)
 {
     void *row[RULE_ROW_BATCH];
@@ -340,7 +341,7 @@ void mlt_offer(struct mlt_worker *w)
 void mlt_inc_rows(struct mlt_worker *w, mlt_table table, size_t n,
                   const uint64_t rows[], const void *deltas)
 {
-    struct view *v = view_of(w, table, 0);
+    struct worker_view *v = view_of(w, table, 0);
 
     if (v->table->access == MLT_EXCLUSIVE) {
         apply_at_once(w, v, n, rows, deltas);
@@ -360,7 +361,7 @@ void mlt_inc_rows(struct mlt_worker *w, mlt_table table, size_t n,
 void mlt_inc_row(struct mlt_worker *w, mlt_table table, uint64_t row,
                  const void *delta)
 {
-    struct view *v = view_of(w, table, row);
+    struct worker_view *v = view_of(w, table, row);
 
     if (LIKELY(v->updates)) {
         add_to_update(v, view_number(v, row), delta);
@@ -372,7 +373,7 @@ void mlt_inc_row(struct mlt_worker *w, mlt_table table, uint64_t row,
 
 void *mlt_update_row(struct mlt_worker *w, mlt_table table, uint64_t row)
 {
-    struct view *v = view_of(w, table, row);
+    struct worker_view *v = view_of(w, table, row);
     void *sum;
 
     if (!LIKELY(v->updates))
@@ -390,7 +391,7 @@ void *mlt_update_row(struct mlt_worker *w, mlt_table table, uint64_t row)
 
 void *mlt_row(struct mlt_worker *w, mlt_table table, uint64_t row)
 {
-    struct view *v = view_of(w, table, row);
+    struct worker_view *v = view_of(w, table, row);
 
     if (v->table->access == MLT_SHARED)
         bad_access(v, "mlt_row");
@@ -400,7 +401,7 @@ void *mlt_row(struct mlt_worker *w, mlt_table table, uint64_t row)
 void mlt_rows(struct mlt_worker *w, mlt_table table, size_t n,
               const uint64_t rows[], void *out[])
 {
-    struct view *v = view_of(w, table, 0);
+    struct worker_view *v = view_of(w, table, 0);
 
     if (v->table->access != MLT_EXCLUSIVE)
         bad_access(v, "mlt_rows");
@@ -410,7 +411,7 @@ void mlt_rows(struct mlt_worker *w, mlt_table table, size_t n,
 void mlt_step_rows(struct mlt_worker *w, mlt_table table, size_t n,
                    void *const rows[], const void *deltas)
 {
-    struct view *v = view_of(w, table, 0);
+    struct worker_view *v = view_of(w, table, 0);
     const struct table *t = v->table;
     const void *sum[RULE_ROW_BATCH];
 
@@ -442,7 +443,7 @@ uint32_t mlt_row_bytes(const struct mlt_worker *w, mlt_table table)
 void mlt_init_row(struct mlt_worker *w, mlt_table table, uint64_t row,
                   const void *values)
 {
-    struct view *v = view_of(w, table, row);
+    struct worker_view *v = view_of(w, table, row);
 
     if (v->table->access == MLT_LOCAL)
         bad_access(v, "mlt_init_row");

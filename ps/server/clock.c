@@ -24,7 +24,7 @@ static void for_ending_tables(struct mlt_worker *w, mlt_table table,
 /* A table's new clock begins without updates, and with no read granted. */
 static void begin_clock(struct mlt_worker *w, mlt_table table)
 {
-    struct view *v = &w->view[table];
+    struct worker_view *v = &w->view[table];
 
     update_clear(&v->update);
     v->asked = -1;
@@ -121,7 +121,7 @@ static void apply_what_all_ended(struct mlt_worker *w)
 static void end_early(struct mlt_worker *w, mlt_table table)
 {
     const struct mlt_ps *ps = w->ps;
-    struct view *v = &w->view[table];
+    struct worker_view *v = &w->view[table];
 
     assert(v->own_clock);
     if (v->ended)
@@ -143,7 +143,7 @@ static void end_early(struct mlt_worker *w, mlt_table table)
 /* mlt_clock without barriers: of an own clock, unless it was ended. */
 static void end_without_barrier(struct mlt_worker *w, mlt_table table)
 {
-    struct view *v = &w->view[table];
+    struct worker_view *v = &w->view[table];
 
     if (v->ended && !update_is_empty(&v->update))
         ps_misuse("table %s: updated after its clock was ended",
@@ -265,7 +265,7 @@ static int64_t clock_of(const struct mlt_worker *w, mlt_table table)
 
 /* Two loads, and neither clock ever falls: the sum is never above what the
  * worker had reached by the second. */
-static bool may_read(struct mlt_worker *w, struct view *v)
+static bool may_read(struct mlt_worker *w, struct worker_view *v)
 {
     const struct mlt_ps *ps = w->ps;
     struct worker_status status[WORKERS_MAX];
@@ -292,7 +292,7 @@ static bool may_read(struct mlt_worker *w, struct view *v)
     return true;
 }
 
-int clock_wait_read(struct mlt_worker *w, struct view *v)
+int clock_wait_read(struct mlt_worker *w, struct worker_view *v)
 {
     assert(v->asked < 0);
     for (;;) {

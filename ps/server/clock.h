@@ -13,7 +13,7 @@ int clock_end(struct mlt_worker *w, mlt_table table);
 void clock_finish(struct mlt_worker *w);
 
 /* Waits until the model lets @w read @v at its clock; 0 or the run's error. */
-int clock_wait_read(struct mlt_worker *w, struct view *v);
+int clock_wait_read(struct mlt_worker *w, struct worker_view *v);
 
 /* Between runs: forgets pending updates and granted reads, moves all clocks to
  * a number that no copy reaches. */

@@ -58,7 +58,7 @@ static void refresh_table(struct mlt_ps *ps, mlt_table t)
 {
     for (unsigned i = 0; i < ps->shape.workers; i++) {
         struct mlt_worker *w = &ps->shape.worker[i];
-        struct view *v = &w->view[t];
+        struct worker_view *v = &w->view[t];
 
         v->map = store_map(w->store, t);
         if (v->table->access == MLT_LOCAL) {

@@ -89,8 +89,9 @@ struct peers_ops {
     int (*enter)(struct peers *p, struct mlt_worker *w);
 
     /* As mlt_get_rows, of a shared or exclusive table. */
-    int (*get_rows)(struct peers *p, struct mlt_worker *w, struct view *v,
-                    size_t n, const uint64_t rows[], const void *out[]);
+    int (*get_rows)(struct peers *p, struct mlt_worker *w,
+                    struct worker_view *v, size_t n, const uint64_t rows[],
+                    const void *out[]);
 
     /* There is room for rows that need not leave yet: some of the worker's
      * leave. It holds no pointer into its update buffers. */

@@ -21,7 +21,7 @@ bool ps_is_here(const struct mlt_ps *ps, mlt_table table, uint64_t row)
 struct place place_of(const struct mlt_ps *ps, mlt_table table, uint64_t row)
 {
     const struct table *t = &ps->shape.table[table];
-    const struct view *v;
+    const struct worker_view *v;
     struct place p;
     uint64_t local, number = table_number(t, row);
 
@@ -124,7 +124,7 @@ static const unsigned char *resting_row(const struct place *p,
 static void take_running(struct mlt_worker *w, const struct ps_rows *r,
                          uint64_t number, double out[])
 {
-    const struct view *v = &w->view[r->table];
+    const struct worker_view *v = &w->view[r->table];
     struct peers *peers = w->ps->peers;
     bool shared = v->table->access == MLT_SHARED;
 
@@ -202,7 +202,7 @@ static void inc_row(struct mlt_ps *ps, mlt_table table, uint64_t row,
 {
     const struct table *t = &ps->shape.table[table];
     struct place p = place_of(ps, table, row);
-    struct view *v = &p.shard->view[table];
+    struct worker_view *v = &p.shard->view[table];
     void *rows[1] = {
         view_write(p.shard, v, table_number(t, row), &p.shard->counters)};
     const void *sums[1] = {sum};

@@ -161,7 +161,7 @@ void runtime_progress(struct mlt_ps *ps)
 
 /* Under the shard's lock, because without barriers any worker may write to any
  * shard, and because a store has one writer at a time. */
-unsigned char *view_privatize(struct mlt_worker *shard, struct view *v,
+unsigned char *view_privatize(struct mlt_worker *shard, struct worker_view *v,
                               uint64_t chunk, struct ps_counters *counters)
 {
     time_ns begin = clock_monotonic();

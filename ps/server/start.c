@@ -233,7 +233,7 @@ static void fill_view(const struct mlt_ps *ps, const struct mlt_worker *w,
                       mlt_table index)
 {
     const struct table *t = &ps->shape.table[index];
-    struct view *v = &w->view[index];
+    struct worker_view *v = &w->view[index];
 
     assert(w->number < ps->shape.all_workers);
     v->table = t;
@@ -304,7 +304,7 @@ static enum err new_workers(struct mlt_ps *ps)
     return err;
 }
 
-static enum err new_buffers(struct mlt_ps *ps, struct view *v)
+static enum err new_buffers(struct mlt_ps *ps, struct worker_view *v)
 {
     const struct table *t = v->table;
     uint64_t values = t->rows * t->value_bytes;
@@ -343,7 +343,7 @@ static enum err fill_worker(struct mlt_ps *ps, struct mlt_worker *w)
     return err ? err : store_create_root(w->store, 0);
 }
 
-static void free_view(struct view *v)
+static void free_view(struct worker_view *v)
 {
     update_deinit(&v->update);
     mem_free(v->copy);

@@ -1,7 +1,7 @@
 /* Views and workers: one table as one worker sees it, and the way to a row.
  *
  *   struct mlt_worker  one compute thread and its shard  its own thread
- *   struct view        one table as one worker sees it   its own thread
+ *   struct worker_view        one table as one worker sees it   its own thread
  *
  * In a run, a worker writes its own view and shard; what others read of it is
  * atomic (chunk pointers, clocks) or handed over at a barrier (update buffers).
@@ -32,7 +32,7 @@ enum { WORKER_LINE_BYTES = 64, WORKERS_MAX = 256 };
 typedef _Atomic(unsigned char *) chunk_slot;
 
 /* One table as one worker sees it; hot members first. */
-struct view {
+struct worker_view {
     chunk_slot *chunk;
     uint64_t rows;
     uint64_t row_mask; /* rows in a chunk, less one */
@@ -77,7 +77,7 @@ struct view {
 
 struct mlt_worker {
     struct mlt_ps *ps;
-    struct view *view; /* [tables] */
+    struct worker_view *view; /* [tables] */
     struct store *store;
     unsigned index;  /* in this node */
     unsigned number; /* over all nodes */
@@ -112,12 +112,12 @@ struct mlt_worker {
 
 /* The number of a row that an application names: what everything below it
  * speaks of. */
-static inline uint64_t view_number(const struct view *v, uint64_t row)
+static inline uint64_t view_number(const struct worker_view *v, uint64_t row)
 {
     return __builtin_expect(v->number != NULL, 0) ? v->number[row] : row;
 }
 
-static inline unsigned char *view_row(const struct view *v, uint64_t row)
+static inline unsigned char *view_row(const struct worker_view *v, uint64_t row)
 {
     unsigned char *chunk = atomic_load_explicit(&v->chunk[row >> v->row_shift],
                                                 memory_order_acquire);
@@ -126,14 +126,14 @@ static inline unsigned char *view_row(const struct view *v, uint64_t row)
 }
 
 /* The slow part of view_write: copies the chunk, publishes its new place. */
-unsigned char *view_privatize(struct mlt_worker *shard, struct view *v,
+unsigned char *view_privatize(struct mlt_worker *shard, struct worker_view *v,
                               uint64_t chunk, struct ps_counters *counters);
 
 /* Row for writing in the shard whose view @v is; @row: its number in the whole
  * table. The caller is the shard's worker or, under the models without
  * barriers, holds the row's stripe. */
 static inline unsigned char *view_write(struct mlt_worker *shard,
-                                        struct view *v, uint64_t row,
+                                        struct worker_view *v, uint64_t row,
                                         struct ps_counters *counters)
 {
     const struct store_map *map = v->map;

@@ -154,7 +154,7 @@ void comm_pace_traffic(const struct comm *c, struct ps_traffic *out);
 /* ---- comm_work_io.c: as peers_ops ---------------------------------------- */
 
 int comm_enter(struct peers *p, struct mlt_worker *w);
-int comm_get_rows(struct peers *p, struct mlt_worker *w, struct view *v,
+int comm_get_rows(struct peers *p, struct mlt_worker *w, struct worker_view *v,
                   size_t n, const uint64_t rows[], const void *out[]);
 int comm_end_clock(struct peers *p, struct mlt_worker *w, mlt_table table);
 int comm_end_early(struct peers *p, struct mlt_worker *w, mlt_table table);

@@ -368,7 +368,7 @@ static void adopt_known(const struct ps_shape *shape, mlt_table table)
 
     assert(table < shape->tables);
     for (unsigned i = 0; p->known && i < shape->workers; i++) {
-        struct view *v = &shape->worker[i].view[table];
+        struct worker_view *v = &shape->worker[i].view[table];
 
         prefetch_list_deinit(v->known);
         *v->known = p->known[i];

@@ -58,7 +58,7 @@ static void apply(void *self, uint32_t table, size_t n, const uint64_t row[],
 static void read_row(void *self, uint32_t table, uint64_t row, void *out)
 {
     const struct comm *c = self;
-    const struct view *v = &c->shape->worker[0].view[table];
+    const struct worker_view *v = &c->shape->worker[0].view[table];
 
     memcpy(out, view_row(v, row), v->value_bytes);
 }
@@ -66,7 +66,7 @@ static void read_row(void *self, uint32_t table, uint64_t row, void *out)
 static const float *gradients(void *self, uint32_t table, uint64_t row)
 {
     const struct comm *c = self;
-    const struct view *v = &c->shape->worker[0].view[table];
+    const struct worker_view *v = &c->shape->worker[0].view[table];
 
     return rule_gradient_sum(view_row(v, row), v->table->width,
                              v->table->slots);

@@ -55,7 +55,8 @@ int comm_enter(struct peers *p, struct mlt_worker *w)
 /* ---- reading ------------------------------------------------------------- */
 
 /* Rows of this node's stores that nobody changes while they may be read. */
-static bool is_here(const struct comm *c, const struct view *v, uint64_t row)
+static bool is_here(const struct comm *c, const struct worker_view *v,
+                    uint64_t row)
 {
     return row - v->node_first < v->node_count &&
            (v->table->access == MLT_EXCLUSIVE ||
@@ -63,7 +64,7 @@ static bool is_here(const struct comm *c, const struct view *v, uint64_t row)
 }
 
 static unsigned char *row_here(const struct comm *c, struct mlt_worker *w,
-                               struct view *v, uint64_t row)
+                               struct worker_view *v, uint64_t row)
 {
     bool own = v->table->access == MLT_EXCLUSIVE && row - v->first < v->count &&
                c->run.type != BRANCH_KEPT && c->run.type != BRANCH_TESTING;
@@ -75,14 +76,14 @@ static unsigned char *row_here(const struct comm *c, struct mlt_worker *w,
  * read once in a run are kept fresh (pushed) where they are; an exclusive
  * table's are asked for anew in each clock, and so are all without barriers. */
 static int64_t held_since(const struct comm *c, const struct mlt_worker *w,
-                          const struct view *v)
+                          const struct worker_view *v)
 {
     bool pushed = c->shape->consistency->barrier && v->updates;
 
     return pushed ? w->slice_clock : w->own_clock;
 }
 
-static const void *place_had(const struct comm *c, const struct view *v,
+static const void *place_had(const struct comm *c, const struct worker_view *v,
                              uint64_t row)
 {
     return v->copy ? v->copy + row * v->value_bytes
@@ -100,7 +101,7 @@ static bool is_fresher_later(const struct comm *c)
 /* Where the worker finds a row that it has had, or that was fetched because it
  * was known; else NULL. */
 static const void *row_had(const struct comm *c, const struct mlt_worker *w,
-                           struct view *v, uint64_t row)
+                           struct worker_view *v, uint64_t row)
 {
     int64_t since = held_since(c, w, v);
 
@@ -112,8 +113,8 @@ static const void *row_had(const struct comm *c, const struct mlt_worker *w,
     return place_had(c, v, row);
 }
 
-static bool read_cache(struct comm *c, struct mlt_worker *w, struct view *v,
-                       uint64_t row)
+static bool read_cache(struct comm *c, struct mlt_worker *w,
+                       struct worker_view *v, uint64_t row)
 {
     return cache_read(c->cache, w->index, v->index, row,
                       v->copy ? v->copy + row * v->value_bytes : NULL, NULL);
@@ -121,8 +122,9 @@ static bool read_cache(struct comm *c, struct mlt_worker *w, struct view *v,
 
 /* Rows of @out that are still NULL, as far as the cache has them; sends for
  * the others. Returns how many are missing. */
-static size_t read_missing(struct comm *c, struct mlt_worker *w, struct view *v,
-                           size_t n, const uint64_t rows[], const void *out[])
+static size_t read_missing(struct comm *c, struct mlt_worker *w,
+                           struct worker_view *v, size_t n,
+                           const uint64_t rows[], const void *out[])
 {
     size_t missing = 0;
 
@@ -145,7 +147,8 @@ static size_t read_missing(struct comm *c, struct mlt_worker *w, struct view *v,
 
 /* Known rows that the worker will read in this clock: takes those that are
  * here, sends for the others, as many as may be under way. */
-static void read_known(struct comm *c, struct mlt_worker *w, struct view *v)
+static void read_known(struct comm *c, struct mlt_worker *w,
+                       struct worker_view *v)
 {
     struct prefetch_list *k = v->known;
     uint64_t answers = cache_stats(c->cache).answers + 1;
@@ -171,8 +174,9 @@ static void read_known(struct comm *c, struct mlt_worker *w, struct view *v)
  * What is needed now is ahead of the rest; of much rest it is sent before that
  * is even listed, and the rows that come in one go are what the worker has time
  * to work on meanwhile. */
-static size_t send_for(struct comm *c, struct mlt_worker *w, struct view *v,
-                       size_t n, const uint64_t rows[], const void *out[])
+static size_t send_for(struct comm *c, struct mlt_worker *w,
+                       struct worker_view *v, size_t n, const uint64_t rows[],
+                       const void *out[])
 {
     struct prefetch_list *k = v->known;
     size_t missing = read_missing(c, w, v, n, rows, out);
@@ -190,9 +194,9 @@ static size_t send_for(struct comm *c, struct mlt_worker *w, struct view *v,
  * before: too many were under way, or another worker's answer has turned out
  * too old. Then it is yet to be sent, and maybe nothing else will ever make the
  * node send. False: all that can be asked for has left. */
-static bool asks_anew(struct comm *c, struct mlt_worker *w, struct view *v,
-                      size_t n, const uint64_t rows[], const void *out[],
-                      size_t *missing)
+static bool asks_anew(struct comm *c, struct mlt_worker *w,
+                      struct worker_view *v, size_t n, const uint64_t rows[],
+                      const void *out[], size_t *missing)
 {
     uint64_t asked;
 
@@ -202,8 +206,8 @@ static bool asks_anew(struct comm *c, struct mlt_worker *w, struct view *v,
     return cache_stats(c->cache).asked != asked;
 }
 
-static int fetch(struct comm *c, struct mlt_worker *w, struct view *v, size_t n,
-                 const uint64_t rows[], const void *out[])
+static int fetch(struct comm *c, struct mlt_worker *w, struct worker_view *v,
+                 size_t n, const uint64_t rows[], const void *out[])
 {
     struct prefetch_list *k = v->known;
     size_t missing;
@@ -226,7 +230,7 @@ static int fetch(struct comm *c, struct mlt_worker *w, struct view *v, size_t n,
     return err;
 }
 
-int comm_get_rows(struct peers *p, struct mlt_worker *w, struct view *v,
+int comm_get_rows(struct peers *p, struct mlt_worker *w, struct worker_view *v,
                   size_t n, const uint64_t rows[], const void *out[])
 {
     struct comm *c = comm_of(p);
@@ -248,7 +252,7 @@ int comm_get_rows(struct peers *p, struct mlt_worker *w, struct view *v,
 
 /* ---- clocks -------------------------------------------------------------- */
 
-static bool ends(const struct view *v, mlt_table table)
+static bool ends(const struct worker_view *v, mlt_table table)
 {
     return v->updates && (table == WORKER_ALL_TABLES || table == v->index);
 }
@@ -284,7 +288,7 @@ static void check_ended_early(const struct comm *c, const struct mlt_worker *w,
                               mlt_table table)
 {
     for (mlt_table t = 0; t < c->shape->tables; t++) {
-        const struct view *v = &w->view[t];
+        const struct worker_view *v = &w->view[t];
 
         if (ends(v, table) && v->ended && w->early != t + 1 &&
             !update_is_empty(&v->update))
@@ -341,7 +345,7 @@ int comm_end_clock(struct peers *p, struct mlt_worker *w, mlt_table table)
 int comm_end_early(struct peers *p, struct mlt_worker *w, mlt_table table)
 {
     struct comm *c = comm_of(p);
-    struct view *v = &w->view[table];
+    struct worker_view *v = &w->view[table];
     int err;
 
     assert(v->own_clock);

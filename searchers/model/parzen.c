@@ -67,14 +67,14 @@ static void set_weights(struct parzen *p)
     }
 }
 
-struct place {
+struct parzen_place {
     double mean;
     size_t component;
 };
 
 static int by_mean(const void *a, const void *b)
 {
-    const struct place *p = a, *q = b;
+    const struct parzen_place *p = a, *q = b;
 
     if (p->mean != q->mean)
         return p->mean < q->mean ? -1 : 1;
@@ -82,7 +82,7 @@ static int by_mean(const void *a, const void *b)
 }
 
 /* Greater gap to the neighbours; the outermost have one neighbour. */
-static double gap(const struct place place[], size_t n, size_t i)
+static double gap(const struct parzen_place place[], size_t n, size_t i)
 {
     double left = i > 0 ? place[i].mean - place[i - 1].mean : 0;
     double right = i + 1 < n ? place[i + 1].mean - place[i].mean : 0;
@@ -90,12 +90,13 @@ static double gap(const struct place place[], size_t n, size_t i)
     return n == 1 ? 1 : fmax(left, right);
 }
 
-static void set_bandwidths(struct parzen *p, size_t a, struct place place[])
+static void set_bandwidths(struct parzen *p, size_t a,
+                           struct parzen_place place[])
 {
     double least = 1 / fmin(100, 1 + (double)p->n);
 
     for (size_t i = 0; i < p->n; i++)
-        place[i] = (struct place){p->kernel[i * p->axes + a].mean, i};
+        place[i] = (struct parzen_place){p->kernel[i * p->axes + a].mean, i};
     qsort(place, p->n, sizeof(place[0]), by_mean);
     for (size_t i = 0; i < p->n; i++) {
         struct kernel *k = &p->kernel[place[i].component * p->axes + a];
@@ -119,7 +120,7 @@ static void set_norms(struct parzen *p, size_t a)
 
 static enum err fill(struct parzen *p, const double *u)
 {
-    struct place *place = mem_alloc(p->n * sizeof(*place));
+    struct parzen_place *place = mem_alloc(p->n * sizeof(*place));
 
     if (!place)
         return ERR_NOMEM;

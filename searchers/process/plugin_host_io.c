@@ -303,13 +303,13 @@ static const struct searcher_ops hosted_ops = {
 
 /* ---- serving ------------------------------------------------------------- */
 
-struct host {
+struct plugin_host {
     FILE *out;
     struct fault not_loaded; /* why there is no plug-in */
     struct searcher *searcher;
 };
 
-static bool reply(struct host *h, char *line)
+static bool reply(struct plugin_host *h, char *line)
 {
     bool ok = line && fputs(line, h->out) != EOF && fflush(h->out) == 0;
 
@@ -317,7 +317,7 @@ static bool reply(struct host *h, char *line)
     return ok;
 }
 
-static bool reply_hello(struct host *h, uint64_t id)
+static bool reply_hello(struct plugin_host *h, uint64_t id)
 {
     if (!plugin)
         return reply(h, searcher_protocol_answer_error(id, h->not_loaded.text));
@@ -325,7 +325,7 @@ static bool reply_hello(struct host *h, uint64_t id)
                         id, plugin->name, plugin->summary, plugin->settings));
 }
 
-static bool reply_open(struct host *h,
+static bool reply_open(struct plugin_host *h,
                        const struct searcher_protocol_request *r)
 {
     struct fault f = {0};
@@ -340,7 +340,8 @@ static bool reply_open(struct host *h,
     return reply(h, searcher_protocol_answer_done(r->id));
 }
 
-static bool reply_ask(struct host *h, const struct searcher_protocol_request *r)
+static bool reply_ask(struct plugin_host *h,
+                      const struct searcher_protocol_request *r)
 {
     const struct space *space = searcher_space(h->searcher);
     struct setting x = {0};
@@ -352,7 +353,8 @@ static bool reply_ask(struct host *h, const struct searcher_protocol_request *r)
     return reply(h, searcher_protocol_answer_ask(r->id, space, err, &x, &f));
 }
 
-static bool serve(struct host *h, const struct searcher_protocol_request *r)
+static bool serve(struct plugin_host *h,
+                  const struct searcher_protocol_request *r)
 {
     switch (r->kind) {
     case SEARCHER_PROTOCOL_HELLO:
@@ -367,7 +369,7 @@ static bool serve(struct host *h, const struct searcher_protocol_request *r)
     return false;
 }
 
-static bool serve_line(struct host *h, const char *line, size_t len)
+static bool serve_line(struct plugin_host *h, const char *line, size_t len)
 {
     struct searcher_protocol_request r;
     struct fault f = {0};
@@ -398,7 +400,7 @@ static FILE *take_stdout(void)
 
 int plugin_host_run(const char *file)
 {
-    struct host h = {.out = take_stdout()};
+    struct plugin_host h = {.out = take_stdout()};
     char *line = NULL;
     size_t size = 0;
     ssize_t n;

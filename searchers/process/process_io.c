@@ -28,7 +28,7 @@
 #define PROCESS_NAME_MAX 80
 #define PROCESS_PENDING ((size_t)256 * 1024) /* bytes told ahead */
 
-enum stage {
+enum process_stage {
     PROCESS_GREETING, /* hello is sent */
     PROCESS_OPENING,  /* open is sent */
     PROCESS_READY,
@@ -45,7 +45,7 @@ struct process {
     void *random; /* owned: in the place of what was tried already */
 
     struct child child;
-    enum stage stage;
+    enum process_stage stage;
     struct fault fault;
     bool warned;
     struct searcher_protocol_hello hello; /* owned, from PROCESS_OPENING on */

@@ -105,7 +105,7 @@ struct clients {
     struct pollfd fd[CLIENTS];
     char request[256];
     size_t request_len;
-    struct view *changing; /* its version grows before each request */
+    struct worker_view *changing; /* its version grows before each request */
 };
 
 static void clients_open(struct clients *c, unsigned port)

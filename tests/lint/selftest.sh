@@ -1,5 +1,5 @@
 #!/bin/sh
-# Plants one violation of each rule and sees layers.py catch it.
+# Plants one violation of each rule and sees layers.py or names.py catch it.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(mktemp -d)
@@ -69,6 +69,33 @@ plant '#include "tuner/board/late.h"\n'
 }
 plant ''
 "${PYTHON:-python3}" "$here/layers.py" "$root" || failed=1
+
+# names TEXT CONTENT [OTHER]: names.py must complain with TEXT about base/a.c;
+# without TEXT, about nothing.
+names() {
+    rm -rf "${root:?}"/*
+    mkdir -p "$root/base"
+    printf '%b' "$2" >"$root/base/a.c"
+    printf '%b' "${3:-}" >"$root/base/b.h"
+    out=$("${PYTHON:-python3}" "$here/names.py" "$root") || :
+    case "$out" in
+    *"${1:-nothing}"*) return ;;
+    '') [ -z "$1" ] && return ;;
+    esac
+    echo "names.py said something else than '$1': $out"
+    failed=1
+}
+
+twice='two types have this name'
+names "$twice" 'struct a {\n    int x;\n};\n' 'enum a { A };\n'
+names "$twice" 'struct a {\n    union b {\n    } b;\n};\n' 'struct b {\n};\n'
+names '' 'struct a {\n};\n/* struct b { */\n' 'struct b {\n};\nstruct a;\n'
+idle='called by nothing'
+names "$idle" 'int f(int a,\n      int b)\n{\n}\n' 'int f(int a, int b);\n'
+names "$idle" 'struct a *f(void)\n{\n}\n/* f() */\n'
+names '' 'int f(void)\n{\n}\nint (*g)(void) = f;\n'
+names '' 'int f(void)\n{\n}\n' '#define F \\\n    f()\n'
+names '' 'static int f(void)\n{\n}\n'
 
 # And nothing is said about what is allowed.
 rm -rf "${root:?}"/*

@@ -19,7 +19,7 @@
 enum { HOPELESS_PIECES = 6 /* of a trial: slices end at these */ };
 
 /* A trial's values as it went, and what it would have to come to. */
-struct course {
+struct trial_course {
     struct forecast_point point[TRACE_WINDOWS_MAX];
     size_t n;
     double share; /* of the trial */
@@ -68,7 +68,7 @@ void hopeless_slices(const struct trial_time *t, struct trial *x)
 /* How far the loss has fallen, or in a re-tune how far it is below that of the
  * setting in use, window by window on the same samples, up to @share. */
 static void course_of(const struct trial_time *t, const struct trial *x,
-                      double share, struct course *out)
+                      double share, struct trial_course *out)
 {
     const struct trials *all = all_of(t);
     const struct trial *incumbent = trials_incumbent(all);
@@ -154,7 +154,7 @@ static bool too_early(const struct trial_time *t, const struct trial *x,
 
     for (uint32_t i = 0; i < all->n; i++) {
         const struct trial *rival = &all->list[i];
-        struct course course;
+        struct trial_course course;
         struct forecast reach;
 
         if (rival == x || !is_rival(t->judge, rival))
@@ -199,7 +199,7 @@ static void stop(const struct trials *all, struct trial *x, double share,
 static void look(const struct trial_time *t, struct trial *x)
 {
     const struct trials *all = all_of(t);
-    struct course course;
+    struct trial_course course;
     struct forecast reach;
     double need, error;
 
