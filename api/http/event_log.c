@@ -39,6 +39,7 @@ enum err event_log_new(struct event_log **out)
 {
     struct event_log *log = mem_calloc(1, sizeof(*log));
 
+    assert(out);
     if (!log)
         return ERR_NOMEM;
     pthread_mutex_init(&log->lock, NULL);
@@ -57,6 +58,7 @@ static void drop_oldest(struct event_log *log)
 {
     struct event *e = at(log, log->first++);
 
+    assert(log->bytes >= e->len);
     log->bytes -= e->len;
     log->dropped = e->id;
     mem_free(e->json);
@@ -65,6 +67,7 @@ static void drop_oldest(struct event_log *log)
 
 struct event_log *event_log_hold(struct event_log *log)
 {
+    assert(log);
     atomic_fetch_add(&log->holders, 1);
     return log;
 }
@@ -122,6 +125,7 @@ void event_log_append(struct event_log *log, uint64_t id, const char *kind,
     size_t len = strlen(json);
     char *copy = len <= EVENT_TEXT_MAX ? mem_strdup(json) : NULL;
 
+    assert(kind[0]);
     pthread_mutex_lock(&log->lock);
     append(log, id, kind, copy, len);
     ring(log);
@@ -220,6 +224,8 @@ void event_log_read(struct event_log *log, uint64_t after, enum event_form form,
                     size_t most, char *buffer, size_t size,
                     struct event_reading *out)
 {
+    assert(buffer);
+    assert(out);
     assert(size >= 2 * (size_t)EVENT_TEXT_MAX);
     *out = (struct event_reading){.last = after};
     pthread_mutex_lock(&log->lock);

@@ -52,6 +52,8 @@ const struct head_field *head_field(const struct head *head, const char *name)
 {
     size_t i;
 
+    assert(name[0]);
+    assert(head->fields <= HEAD_HEADERS_MAX || head->field);
     for (i = 0; i < head->fields && i < HEAD_HEADERS_MAX; i++) {
         if (field_is(&head->field[i], name))
             return &head->field[i];
@@ -64,6 +66,8 @@ const struct head_field *head_field(const struct head *head, const char *name)
 static bool refuse(struct response *out, int status, const char *code,
                    const char *detail)
 {
+    assert(status >= 400);
+    assert(code[0]);
     response_problem(out, status, code, NULL, "%s", detail);
     out->close = true;
     return false;
@@ -118,6 +122,7 @@ static bool check_length(const struct head *head, struct response *out)
     size_t n = strlen(head->method) + 1 + strlen(head->target) + 1 +
                strlen(head->version) + 2 + 2;
 
+    assert(head->fields <= HEAD_HEADERS_MAX);
     for (i = 0; i < head->fields; i++) {
         n += head->field[i].name_len + 2 + head->field[i].value_len + 2;
         empty += head->field[i].value_len == 0;
@@ -155,6 +160,7 @@ static bool check_unique(const struct head *head, struct response *out)
     };
     size_t i, k;
 
+    assert(head->fields <= HEAD_HEADERS_MAX);
     for (k = 0; k < sizeof(unique) / sizeof(unique[0]); k++) {
         unsigned count = 0;
 
@@ -260,6 +266,8 @@ static bool check_origin(const struct head *head,
 bool guard_check(const struct head *head, const struct listen_address *self,
                  struct response *out)
 {
+    assert(self);
+    assert(out->status == 0);
     assert(head->method && head->target && head->version);
     return check_sizes(head, out) && check_line(head, out) &&
            check_fields(head, out) && check_length(head, out) &&

@@ -116,6 +116,7 @@ enum err listen_parse(const char *text, struct listen_address *out,
 enum err listen_check(const struct listen_address *a, bool token, bool tls,
                       struct fault *f)
 {
+    assert(a->host[0]);
     if (a->loopback || (token && tls))
         return ERR_OK;
     return fault_set(f, ERR_UNSUPPORTED,
@@ -167,6 +168,7 @@ bool listen_is_self(const struct listen_address *a, const char *host,
 {
     static const char *const loopback[] = {"localhost", "127.0.0.1", "[::1]"};
 
+    assert(host || len == 0);
     if (!strip_port(a, host, &len))
         return false;
     for (size_t i = 0; i < sizeof(loopback) / sizeof(*loopback); i++)

@@ -59,6 +59,8 @@ enum err listen_open(struct listen_address *self, int *out, struct fault *f)
     int fd = socket(address.any.sa_family,
                     SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
+    assert(self->host[0]);
+    assert(out);
     /* A port that was ours a moment ago may be ours again; one that somebody
      * listens on may not. */
     if (fd < 0 ||

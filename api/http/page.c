@@ -39,6 +39,8 @@ bool page_parse(const struct route_call *call, const char *list,
     const struct route_arg *token = route_arg(call, "page_token");
     struct response_faults faults = {0};
 
+    assert(list[0]);
+    assert(page);
     *page = (struct page){
         .list = list,
         .size = (size_t)route_arg(call, "page_size")->number,
@@ -60,6 +62,7 @@ struct page_span page_span(const struct page *page, uint64_t low, uint64_t len)
     uint64_t high = low + len; /* past the last */
     struct page_span span = {.step = page->descending ? -1 : 1};
 
+    assert(low <= UINT64_MAX - len);
     if (page->descending) {
         /* Items dropped in the meantime are passed over at either end. */
         uint64_t last =
@@ -78,6 +81,7 @@ void page_respond(const struct page *page, json_t *items, uint64_t len,
 {
     char token[TOKEN_MAX + 24] = "";
 
+    assert(page->size >= 1);
     assert(page);
     if (more)
         snprintf(token, sizeof(token), "%s.%s.%llu", page->list,

@@ -5,12 +5,14 @@
 
 void reaper_init(struct reaper *r, const struct reaper_limits *limits)
 {
+    assert(limits);
     memset(r, 0, sizeof(*r));
     r->limits = *limits;
 }
 
 struct reaper_entry *reaper_add(struct reaper *r, int fd, time_ns now)
 {
+    assert(fd >= 0);
     for (size_t i = 0; i < REAPER_CONNECTIONS_MAX; i++) {
         struct reaper_entry *e = &r->entry[i];
 
@@ -57,6 +59,7 @@ static time_ns deadline(const struct reaper *r, const struct reaper_entry *e)
 
 struct reaper_entry *reaper_next(struct reaper *r, time_ns now)
 {
+    assert(r->used <= REAPER_CONNECTIONS_MAX);
     for (size_t i = 0; i < REAPER_CONNECTIONS_MAX; i++) {
         struct reaper_entry *e = &r->entry[i];
 

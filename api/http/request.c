@@ -19,6 +19,8 @@ static long decode(const char *in, size_t len, char *out, bool form)
 {
     size_t i, n = 0;
 
+    assert(len == 0 || in);
+    assert(out);
     for (i = 0; i < len; i++) {
         int c = (unsigned char)in[i];
 
@@ -84,6 +86,7 @@ static bool parse_pair(struct request *req, size_t *used, const char *pair,
     size_t name = strcspn(pair, "=");
     struct request_pair p;
 
+    assert(req->pairs < REQUEST_QUERY_MAX);
     if (name > len)
         name = len;
     p.name = keep(req, used, pair, name, true);
@@ -134,6 +137,8 @@ bool request_parse(const char *target, struct request *req,
     size_t used = 0;
     size_t path = strcspn(target, "?");
 
+    assert(req);
+    assert(out->status == 0);
     assert(target[0] == '/' && strlen(target) <= HEAD_TARGET_MAX);
     req->segments = 0;
     req->pairs = 0;
@@ -148,6 +153,7 @@ const char *request_query(const struct request *req, const char *name)
 {
     size_t i;
 
+    assert(req->pairs <= REQUEST_QUERY_MAX);
     for (i = 0; i < req->pairs; i++) {
         if (strcmp(req->pair[i].name, name) == 0)
             return req->pair[i].value;

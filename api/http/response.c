@@ -27,6 +27,8 @@ void response_deinit(struct response *r)
 static void answer(struct response *r, int status, const char *type,
                    const char *body, size_t len)
 {
+    assert(status >= 200);
+    assert(body);
     mem_free(r->owned);
     r->owned = NULL;
     r->status = status;
@@ -73,6 +75,7 @@ void response_text(struct response *r, int status, const char *type, char *text,
 void response_export(struct response *r, const char *run, const char *format,
                      bool archive)
 {
+    assert(!r->export_format);
     assert(run[0] && format);
     answer(r, 200, archive ? "application/x-tar" : "application/x-ndjson", "",
            0);
@@ -86,6 +89,7 @@ void response_export(struct response *r, const char *run, const char *format,
 
 void response_stream(struct response *r, struct event_log *log)
 {
+    assert(!r->stream);
     assert(log);
     answer(r, 200, "text/event-stream", "", 0);
     r->stream = event_log_hold(log);
@@ -183,6 +187,7 @@ void response_problem(struct response *r, int status, const char *code,
     char detail[512];
     va_list ap;
 
+    assert(fmt[0]);
     assert(code[0] && response_reason(status)[0]);
     assert(status >= 400 && response_reason(status)[0]);
     va_start(ap, fmt);

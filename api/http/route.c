@@ -70,6 +70,7 @@ static bool path_matches(const char *path, const struct route_place *place)
     const char *part;
     size_t len, i;
 
+    assert(path[0] == '/' || !path[0]);
     if (place->segments > REQUEST_SEGMENTS_MAX)
         return false;
     for (i = 0; next_part(&path, &part, &len); i++) {
@@ -176,6 +177,7 @@ static void expected(const struct route_param *p, char *out, size_t size)
 /* Checks arg->text against @p and fills in the number. */
 static bool arg_parse(const struct route_param *p, struct route_arg *arg)
 {
+    assert(arg->text);
     switch (p->type) {
     case PARAM_ID:
         return parse_id(arg->text);
@@ -270,6 +272,7 @@ static bool call_fill(struct route_call *call, const struct route_place *place,
     struct response_faults faults = {0};
     size_t i;
 
+    assert(route->path);
     for (i = 0; route->params && route->params[i].type != PARAM_END; i++) {
         const struct route_param *p = &route->params[i];
         const char *in_path =
@@ -294,6 +297,8 @@ const struct route_arg *route_arg(const struct route_call *call,
 {
     size_t i = 0;
 
+    assert(call->route->params);
+    assert(name[0]);
     while (strcmp(call->route->params[i].name, name) != 0) {
         i++;
         assert(call->route->params[i].type != PARAM_END);
@@ -349,6 +354,8 @@ bool route_match(const struct route table[], size_t n, struct view *view,
 {
     struct route_place place = place_of(req);
 
+    assert(table && n > 0);
+    assert(out->status == 0);
     assert(method[0] && req);
     *call = (struct route_call){.view = view};
     call->route = find(table, n, method, &place, out);
@@ -386,6 +393,7 @@ bool route_respond(const struct route table[], size_t n, struct view *view,
 /* The bounds of a value of @p's type. */
 static json_t *bounds_to_json(const struct route_param *p)
 {
+    assert(p->min <= p->max);
     if (p->type == PARAM_INT)
         return json_pack("{s:I, s:I}", "minimum", (json_int_t)p->min, "maximum",
                          (json_int_t)p->max);

@@ -38,6 +38,7 @@ static bool say(struct stream *s, const char *text, size_t len)
 {
     void *grown = s->text;
 
+    assert(len > 0);
     assert(s->at == s->len);
     s->at = s->len = 0;
     if (mem_grow(&grown, &s->capacity, 1, len) != 0)
@@ -68,6 +69,8 @@ static bool refill(struct stream *s, time_ns now)
     struct event_reading r;
     bool ok;
 
+    assert(s->at == s->len);
+    assert(s->owner->scratch);
     event_log_read(s->log, s->after, EVENT_STREAM, SIZE_MAX, s->owner->scratch,
                    SCRATCH_BYTES, &r);
     if (r.missed)
@@ -118,6 +121,7 @@ static void on_free(void *cls)
     struct stream *s = cls;
     struct stream **at = &s->owner->first;
 
+    assert(s->owner->open > 0);
     while (*at != s)
         at = &(*at)->next;
     *at = s->next;
@@ -167,6 +171,7 @@ struct MHD_Response *streams_open(struct streams *owner,
     struct stream *s = stream_new(owner);
     struct MHD_Response *made;
 
+    assert(owner->wake_fd >= 0);
     assert(connection && log && head->stream == log);
     if (!s)
         return NULL;
@@ -194,6 +199,7 @@ struct MHD_Response *streams_open(struct streams *owner,
 
 static void wake_up(struct stream *s)
 {
+    assert(s->suspended);
     s->suspended = false;
     MHD_resume_connection(s->connection);
 }
@@ -202,6 +208,7 @@ void streams_serve(struct streams *s, time_ns now)
 {
     bool gathered = now >= s->next_flush, woken = false, rests = false;
 
+    assert(s->open == 0 || s->first);
     for (struct stream *x = s->first; x; x = x->next) {
         if (!x->suspended)
             continue;

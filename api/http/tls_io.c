@@ -185,6 +185,8 @@ enum err tls_identity_load(const char *cert, const char *key,
     struct tls_identity t = {0};
     enum err err;
 
+    assert(out);
+    assert(self);
     *out = t;
     if (!cert && !key)
         return ERR_OK;

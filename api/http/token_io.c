@@ -2,6 +2,7 @@
 
 #include "base/file_io.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -61,6 +62,7 @@ static enum err read_file(int fd, const char *path, char *out, struct fault *f)
 static enum err path_of(const char *state, char *out, size_t size,
                         struct fault *f)
 {
+    assert(state[0]);
     if ((size_t)snprintf(out, size, "%s/token", state) >= size)
         return fault_set(f, ERR_IO, "the name of the state folder is too long");
     return ERR_OK;
@@ -74,6 +76,8 @@ enum err token_read(const char *state, char out[TOKEN_LEN_MAX + 1],
     enum err err;
     int fd;
 
+    assert(out);
+    assert(state);
     if (given && *given) {
         err = check(given, "MLTUNE_TOKEN", f);
         if (!err)
@@ -110,6 +114,7 @@ enum err token_make(const char *state, char out[TOKEN_LEN_MAX + 1],
     enum err err = token_read(state, out, f);
     char path[PATH_MAX], text[2 * TOKEN_BYTES + 2];
 
+    assert(state);
     unsetenv("MLTUNE_TOKEN");
     if (err != ERR_NOENT)
         return err;

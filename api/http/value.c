@@ -3,6 +3,7 @@
 #include "base/json/json.h"
 #include "base/text.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +13,7 @@ json_t *value_text(const char *s)
 {
     size_t len = strlen(s);
 
+    assert(s);
     /* A text that was cut to fit its field may end in part of a character, at
      * most three bytes of it. */
     for (size_t cut = 0; cut < 4 && cut <= len; cut++) {
@@ -23,6 +25,7 @@ json_t *value_text(const char *s)
 
 json_t *value_text_or_null(const char *s)
 {
+    assert(s);
     return s[0] ? value_text(s) : json_null();
 }
 

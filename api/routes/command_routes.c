@@ -33,6 +33,7 @@ const struct shape command_shapes[] = {
 static bool refuse_body(const struct response_faults *faults,
                         struct response *out)
 {
+    assert(faults->len > 0);
     response_problem(out, 422, "invalid_body", faults,
                      "%zu part%s of the body %s not valid", faults->len,
                      faults->len == 1 ? "" : "s",
@@ -46,6 +47,8 @@ static void fault_at(struct response_faults *faults, const char *pointer,
 {
     char at[JSON_POINTER_MAX];
 
+    assert(!name || name[0]);
+    assert(text[0]);
     snprintf(at, sizeof(at), "%s", pointer);
     if (name)
         json_pointer_push(at, name);
@@ -98,6 +101,7 @@ static enum err take_arg(const json_t *object, const struct json_field *arg,
     struct fault fault = {0};
     enum err err = fields_get(object, one, args, NULL, &fault);
 
+    assert(arg->name);
     if (err == ERR_FORMAT)
         fault_at(faults, "", arg->name, fault.text + said);
     return err == ERR_NOMEM ? err : ERR_OK;
@@ -113,6 +117,7 @@ static enum err take_arg_of_path(const struct route_call *call,
                                (json_int_t)route_arg(call, arg->name)->number);
     enum err err = object ? take_arg(object, arg, args, faults) : ERR_NOMEM;
 
+    assert(call->route->command);
     json_decref(object);
     return err;
 }
@@ -152,6 +157,7 @@ static enum err take_args(const struct route_call *call, const json_t *body,
 static bool taken(enum err err, const struct response_faults *faults,
                   struct response *out)
 {
+    assert(faults);
     if (err)
         response_json(out, 200, NULL); /* 503 */
     return !err && (faults->len == 0 || refuse_body(faults, out));
@@ -174,6 +180,7 @@ static bool take_fork(const struct route_call *call, const json_t *body,
     struct command_fork *fork = &request->args.fork;
     enum err err = take_args(call, body, &request->args, &faults);
 
+    assert(request->command == COMMAND_FORK);
     if (fork->epochs && fork->clocks)
         fault_at(&faults, "/clocks", NULL, "epochs or clocks, not both");
     if (!fork->clocks && !fork->epochs)
@@ -259,6 +266,7 @@ static bool take_suggest(const struct route_call *call, const json_t *body,
     const char *name;
     json_t *value;
 
+    assert(request->command == COMMAND_SUGGEST);
     (void)call;
     json_object_foreach((json_t *)body, name, value)
     {
@@ -360,6 +368,7 @@ static bool take_limits(const struct route_call *call, const json_t *body,
     const char *name;
     json_t *value;
 
+    assert(request->command == COMMAND_LIMITS);
     (void)call;
     if (!json_is_object(body))
         fault_at(&faults, "", NULL,
@@ -419,6 +428,7 @@ static json_t *limit(double value)
 
 json_t *command_limits_to_json(const struct record_limits *l)
 {
+    assert(l);
     if (l->max_epochs == 0)
         return json_null(); /* a journal from before they were in it */
     return json_pack(
@@ -435,6 +445,7 @@ struct refusal {
 
 static struct refusal refusal_of(enum err err)
 {
+    assert(err != ERR_OK);
     switch (err) {
     case ERR_CANCELED:
         return (struct refusal){409, "run_ended"};

@@ -6,6 +6,7 @@
 #include "api/view/view.h"
 #include "base/mem.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -44,6 +45,7 @@ static bool read_lineage(const struct history *h, void *state)
 static void add_branch(struct curve_reply *c, size_t index,
                        const struct history_branch *b)
 {
+    assert(index < c->branches);
     for (size_t i = 0; i < b->points; i++) {
         const struct history_point *p = &b->point[i];
         bool surviving = p->clock < c->before[index];
@@ -63,6 +65,8 @@ static bool read_points(const struct history *h, void *state)
     struct curve_reply *c = state;
     size_t seen = 0;
 
+    assert(c->at <= c->branches);
+    assert(c->branches <= h->branches);
     while (c->at < c->branches && seen < PIECE_ITEMS) {
         const struct history_branch *b = &h->branch[c->at];
 
@@ -96,6 +100,7 @@ static json_t *columns_to_json(const struct decimate *d)
                          json_array()};
     bool ok = to.clock && to.seconds && to.loss && to.branch;
 
+    assert(d->span);
     for (size_t i = 0; ok && i < d->spans; i++) {
         struct decimate_point p[DECIMATE_KEPT];
         size_t n = decimate_span_points(d, i, p);
@@ -125,6 +130,8 @@ static json_t *curve_to_json(const struct curve_reply *c)
 
 static bool prepare(struct curve_reply *c, size_t spans)
 {
+    assert(spans >= 1);
+    assert(!c->before);
     if (c->to <= c->from)
         c->to = c->from + 1; /* nothing there: one empty span */
     c->before = mem_calloc(c->branches + 1, sizeof(*c->before));

@@ -50,6 +50,8 @@ static enum err start_process(struct outgoing *x, const struct response *r,
     int pipe_fd[2];
     enum err err;
 
+    assert(x->fd < 0);
+    assert(r->export_run[0]);
     if (pipe2(pipe_fd, O_CLOEXEC) != 0)
         return fault_errno(f, ERR_IO, errno, "pipe");
     o.file[1] = pipe_fd[1];
@@ -80,6 +82,7 @@ static void give_up(struct outgoing *x)
 {
     struct exports *e = x->owner;
 
+    assert(x->process.pid);
     subprocess_signal(&x->process, SIGKILL);
     bury(e);
     if (e->dying_len < EXPORTS_DYING_MAX)
@@ -102,6 +105,7 @@ static void watch_pipe(const struct outgoing *x)
 
 static void rest(struct outgoing *x)
 {
+    assert(!x->suspended);
     x->suspended = true;
     watch_pipe(x);
     MHD_suspend_connection(x->connection);
@@ -114,6 +118,7 @@ static enum err refill(struct outgoing *x)
 {
     ssize_t n;
 
+    assert(x->at == x->len);
     x->at = x->len = 0;
     do
         n = x->process.ended ? 0 : read(x->fd, x->block, sizeof(x->block));
@@ -160,6 +165,7 @@ static ssize_t on_read(void *cls, uint64_t position, char *buffer, size_t max)
 
 enum err exports_init(struct exports *e, const char *state)
 {
+    assert(e);
     *e = (struct exports){.state = state, .wake_fd = -1};
     e->wake_fd = epoll_create1(EPOLL_CLOEXEC);
     return e->wake_fd < 0 ? ERR_IO : ERR_OK;
@@ -171,6 +177,7 @@ static struct outgoing *export_new(struct exports *e,
 {
     struct outgoing *x = mem_calloc(1, sizeof(*x));
 
+    assert(e->open < EXPORTS_MAX);
     if (!x)
         return NULL;
     x->owner = e;
@@ -283,6 +290,7 @@ struct MHD_Response *exports_head(const struct response *r)
     struct MHD_Response *made = MHD_create_response_from_callback(
         MHD_SIZE_UNKNOWN, EXPORT_BLOCK, on_no_read, NULL, NULL);
 
+    assert(r->export_format);
     if (made && !add_headers(made, r)) {
         MHD_destroy_response(made);
         made = NULL;
@@ -298,6 +306,8 @@ struct MHD_Response *exports_answer(struct outgoing **given,
     struct MHD_Response *made;
     enum err err = x->owner->ending ? ERR_IO : refill(x);
 
+    assert(x->owner);
+    assert(out->status == 0);
     if (err == ERR_AGAIN) {
         rest(x);
         return NULL;

@@ -3,6 +3,7 @@
 #include "api/http/value.h"
 #include "api/view/list.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -75,6 +76,7 @@ static bool trial_copy(const struct history *h, const struct route_call *call,
 {
     struct history_trial *copy = item;
 
+    assert(index < h->trials);
     if (filtered(call, "search", h->trial[index].t.search))
         return false;
     *copy = h->trial[index];
@@ -168,6 +170,7 @@ static bool branch_copy(const struct history *h, const struct route_call *call,
 {
     struct history_branch *copy = item;
 
+    assert(index < h->branches);
     if (filtered(call, "live", isnan(h->branch[index].freed_at_s)))
         return false;
     *copy = h->branch[index];
@@ -248,6 +251,7 @@ static bool search_copy(const struct history *h, const struct route_call *call,
 {
     struct history_search *copy = item;
 
+    assert(index < h->searches);
     (void)call;
     *copy = h->search[index];
     copy->started.tunables = value_own(copy->started.tunables);

@@ -298,6 +298,7 @@ static void fill(void)
 
 const struct route *routes_all(size_t *n)
 {
+    assert(n);
     pthread_once(&once, fill);
     *n = all_len;
     return all;

@@ -38,6 +38,7 @@ static bool table_copy(const struct history *h, const struct route_call *call,
 {
     struct table_copy *copy = item;
 
+    assert(index < h->tables);
     (void)call;
     copy->table = h->table[index];
     copy->number = index;
@@ -173,6 +174,7 @@ static void take_part(const struct route_call *call, const struct table_info *t,
     const struct route_arg *values = route_arg(call, "values");
     uint64_t count = (uint64_t)route_arg(call, "count")->number;
 
+    assert(t->width > 0);
     if ((uint64_t)offset->number >= t->width) {
         response_fault_add(faults, "/query/offset",
                            "expected less than %u, the values of a row",
@@ -236,6 +238,7 @@ static void take_values(const json_t *values, const struct table_info *t,
 {
     char pointer[JSON_POINTER_MAX] = "/values";
 
+    assert(faults->len == 0);
     for (size_t i = 0; i < json_array_size(values); i++) {
         const json_t *v = json_array_get(values, i);
         size_t n = json_pointer_push_index(pointer, i);
@@ -259,6 +262,7 @@ static void check_length(const json_t *body, const struct table_info *t,
     json_int_t at = from ? json_integer_value(from) : 0;
     size_t len = json_array_size(values);
 
+    assert(t->width > 0);
     if (from && (!json_is_integer(from) || at < 0 || at >= t->width))
         response_fault_add(faults, "/offset",
                            "expected a whole number from 0 to %u",

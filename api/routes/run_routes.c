@@ -88,6 +88,7 @@ static void copy_counts(struct run_copy *c, const struct history *h)
 {
     size_t i;
 
+    assert(c->live == 0);
     c->searches = h->searches;
     c->trials = h->trials;
     c->branches = h->branches;
@@ -113,6 +114,8 @@ static void run_copy(struct run_copy *c, const struct view *view,
 {
     const struct history *h = run->history;
 
+    assert(run->history);
+    assert(run->id[0]);
     memset(c, 0, sizeof(*c));
     memcpy(c->id, run->id, sizeof(c->id));
     memcpy(c->name, run->name, sizeof(c->name));
@@ -153,6 +156,7 @@ static void run_release(struct run_copy *c)
 static json_t *epoch_brief(const struct run_copy *c, bool there,
                            const struct history_epoch *epoch)
 {
+    assert(!there || epoch);
     if (!there)
         return json_null();
     return json_pack(
@@ -406,6 +410,7 @@ static bool wanted(const struct route_call *call, const char *name,
 {
     const struct route_arg *arg = route_arg(call, name);
 
+    assert(name[0]);
     return !arg->given || strcmp(arg->text, value) == 0;
 }
 
@@ -492,6 +497,8 @@ static struct progress_walk walk_begin(const struct history *h,
     struct progress_walk w = {
         .h = h, .b = b, .left = b->points, .before = UINT64_MAX};
 
+    assert(h);
+    assert(b);
     w.lineage = lineage;
     return w;
 }
@@ -512,6 +519,7 @@ static void progress_copy(struct run_progress *pr, const struct history *h,
     struct progress_walk w = walk_begin(h, b, pr->lineage);
     const struct history_point *p;
 
+    assert(pr->point);
     pr->points = 0;
     pr->scope = list_scope(h);
     while ((p = walk_next(&w)) && p->branch_clock > pr->after) {
@@ -573,6 +581,7 @@ static struct progress_point merge(const struct progress_point from[], size_t n)
 {
     struct progress_point to = from[n - 1];
 
+    assert(n >= 1);
     for (size_t i = 0; i + 1 < n; i++)
         window_join(&to.p.w, &from[i].p.w);
     return to;
@@ -599,6 +608,8 @@ static json_t *progress_points(const struct run_progress *pr, size_t points_max)
     json_t *array = json_array();
     size_t i, n;
 
+    assert(pr->points <= pr->capacity);
+    assert(points_max >= 1);
     for (i = 0; array && i < pr->points; i += n) {
         struct progress_point point;
 

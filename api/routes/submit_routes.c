@@ -3,6 +3,7 @@
 #include "api/view/view.h"
 #include "tuner/shell/mailbox_io.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 /* The service makes these answers (cli/service). */
@@ -35,6 +36,8 @@ bool take_submission(const struct route_call *call, const json_t *body,
 {
     struct response_faults faults = {0};
 
+    assert(request->command == COMMAND_SUBMIT ||
+           request->command == COMMAND_VALIDATE);
     (void)request;
     if (!view_options(call->view)->desk) {
         response_problem(out, 409, "not_supported", NULL,
@@ -57,6 +60,7 @@ bool take_delete(const struct route_call *call, const json_t *body,
 {
     struct response_faults faults = {0};
 
+    assert(request->command == COMMAND_DELETE);
     (void)request;
     if (!view_options(call->view)->desk) {
         response_problem(out, 409, "not_supported", NULL,

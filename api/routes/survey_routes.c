@@ -5,6 +5,7 @@
 #include "api/view/view.h"
 #include "base/mem.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -190,6 +191,7 @@ static bool put(json_t *columns, const char *name, size_t index, json_t *value)
 {
     json_t *column = json_object_get(columns, name);
 
+    assert(name[0]);
     if (!column) {
         column = json_array();
         for (size_t i = 0; column && i < index; i++) {

@@ -76,6 +76,7 @@ static enum MHD_Result send_stream(struct exchanges *s,
     struct response full = {0};
     enum MHD_Result result;
 
+    assert(r->stream);
     if (!made) {
         response_problem(&full, 503, "too_many_streams", NULL,
                          "%d streams are open, or memory is short; "
@@ -100,6 +101,7 @@ static enum MHD_Result go_on(struct exchange *x)
     struct MHD_Response *made = exports_answer(&x->outgoing, &x->reply, &other);
     enum MHD_Result result = MHD_YES;
 
+    assert(x->stage == STAGE_EXPORT);
     if (made) {
         result = MHD_queue_response(x->connection, MHD_HTTP_OK, made);
         MHD_destroy_response(made);
@@ -118,6 +120,8 @@ static enum MHD_Result begin_export(struct exchanges *s, struct exchange *x,
     struct MHD_Response *head;
     enum MHD_Result result = MHD_NO;
 
+    assert(r->export_format);
+    assert(!x->outgoing);
     if (strcmp(method, "HEAD") == 0) {
         head = exports_head(r);
         if (head) {
@@ -148,6 +152,7 @@ static enum MHD_Result answer(struct exchanges *s, struct exchange *x,
     struct response r = {0};
     enum MHD_Result result = MHD_NO;
 
+    assert(x->stage == STAGE_READ);
     if (made)
         return MHD_queue_response(connection, MHD_HTTP_OK, made);
     if (!service_respond(s->view, method, x->target, &r))
@@ -184,6 +189,7 @@ void *exchange_begin(void *cls, const char *target,
     size_t size = strlen(target) + 1;
     struct exchange *x = mem_alloc(sizeof(*x) + size);
 
+    assert(target[0]);
     (void)cls;
     reaper_enter(entry_of(connection), REAPER_HEAD, clock_monotonic());
     if (!x)
@@ -227,6 +233,7 @@ static enum MHD_Result on_head(struct exchanges *s, struct exchange *x,
     struct response refusal = {0};
     enum MHD_Result result;
 
+    assert(x->stage == STAGE_HEAD);
     assert(info);
     head.bytes = info->header_size;
     MHD_get_connection_values_n(x->connection, MHD_HEADER_KIND, on_field,
@@ -259,6 +266,7 @@ static enum MHD_Result on_body(struct exchange *x, const char *data, size_t n)
 {
     void *body = x->body;
 
+    assert(x->stage == STAGE_BODY);
     if (n > BODY_READ_MAX - x->len)
         return MHD_NO;
     if (x->len + n <= HEAD_BODY_MAX && !x->no_memory) {
@@ -286,6 +294,7 @@ static enum MHD_Result on_write(struct exchanges *s, struct exchange *x,
     struct response refusal = {0};
     enum MHD_Result result;
 
+    assert(!x->write.ticket);
     if (x->len > HEAD_BODY_MAX) {
         response_problem(&refusal, 413, "body_too_long", NULL,
                          "the body is longer than %d bytes", HEAD_BODY_MAX);
@@ -360,6 +369,7 @@ void exchange_end(void *cls, struct MHD_Connection *connection, void **context,
 {
     struct exchange *x = *context;
 
+    assert(context);
     (void)code;
     if (x) {
         leave_waiting(cls, x);
@@ -377,6 +387,7 @@ void exchange_end(void *cls, struct MHD_Connection *connection, void **context,
 
 static void wake_up(struct exchanges *s, struct exchange *x)
 {
+    assert(x->stage == STAGE_WAITING);
     leave_waiting(s, x);
     x->stage = STAGE_ANSWERED;
     MHD_resume_connection(x->connection);

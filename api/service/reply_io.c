@@ -77,6 +77,7 @@ struct MHD_Response *replies_find(struct replies *all, const char *target,
 {
     const struct reply *r = slot_of(all, target);
 
+    assert(target[0]);
     return r->target && r->version == version && strcmp(r->target, target) == 0
                ? r->response
                : NULL;
@@ -88,6 +89,7 @@ void replies_keep(struct replies *all, const char *target, uint64_t version,
     char *copy = len <= REPLY_BODY_MAX ? mem_strdup(target) : NULL;
     struct reply *r = slot_of(all, target);
 
+    assert(target[0]);
     assert(response);
     if (!copy) {
         MHD_destroy_response(response);

@@ -80,6 +80,7 @@ static void reap(struct api_server *s)
 {
     struct reaper_entry *e;
 
+    assert(s->reaper.used <= REAPER_CONNECTIONS_MAX);
     while ((e = reaper_next(&s->reaper, clock_monotonic()))) {
         shutdown(e->fd, SHUT_RDWR);
         if (exchanges_worth_logging(++s->cut))
@@ -96,6 +97,7 @@ static int wait_ms(struct api_server *s)
     time_ns other_due = exchanges_deadline(&s->exchanges);
     int64_t ms = -1;
 
+    assert(s->daemon);
     /* Where all places were taken, the library listens again only at its next
      * turn, which nothing else might bring about. */
     if (s->place_freed)
@@ -186,6 +188,7 @@ static struct MHD_Daemon *start_daemon(struct api_server *s)
         {MHD_OPTION_END, 0, NULL}};
     const struct MHD_OptionItem none = {MHD_OPTION_END, 0, NULL};
 
+    assert(s->listen_fd >= 0);
     return MHD_start_daemon(
         flags, 0, NULL, NULL, exchange_go_on, &s->exchanges,
         MHD_OPTION_LISTEN_SOCKET, s->listen_fd, MHD_OPTION_CONNECTION_LIMIT,
@@ -201,6 +204,7 @@ static enum err open_server(struct api_server *s, struct fault *f)
 {
     enum err err = listen_open(&s->self, &s->listen_fd, f);
 
+    assert(s->view);
     if (err)
         return err;
     s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -263,6 +267,7 @@ enum err api_server_start(const struct api_server_options *options,
     enum err err = listen_parse(options->listen, &self, f);
     int failed;
 
+    assert(out);
     assert(options->view);
     if (!err)
         err = tls_identity_load(options->tls_cert, options->tls_key, &identity,

@@ -25,6 +25,8 @@ bool service_respond(struct view *view, const char *method, const char *target,
     const struct route *routes = routes_all(&n);
     struct request req;
 
+    assert(method[0]);
+    assert(out->status == 0);
     return !request_parse(target, &req, out) ||
            route_respond(routes, n, view, method, &req, out);
 }
@@ -146,6 +148,7 @@ bool service_begin(struct view *view, const char *token,
     struct request req;
     struct route_call call;
 
+    assert(out->status == 0);
     assert(head->method && head->target);
     *w = (struct service_write){.ticket = 0};
     if (!match(view, head->method, head->target, &req, &call, out))
@@ -173,6 +176,7 @@ static bool parse_body(const char *body, size_t len, json_t **out,
     struct fault f = {0};
     enum err err;
 
+    assert(len == 0 || body);
     *out = NULL;
     if (len == 0)
         return true;
@@ -196,6 +200,7 @@ static bool find_run(struct view *view, const struct route_call *call,
 {
     const struct view_run *run;
 
+    assert(!w->mailbox);
     view_lock(view);
     run = list_view_run(call, out);
     w->mailbox = run && !w->desk ? run->mailbox : NULL;
@@ -211,6 +216,7 @@ static bool find_run(struct view *view, const struct route_call *call,
 static bool post_to_run(struct service_write *w, int wake_fd,
                         struct response *out)
 {
+    assert(w->mailbox);
     switch (mailbox_post(w->mailbox, &w->request, wake_fd, &w->ticket)) {
     case ERR_OK:
         return true;
@@ -239,6 +245,7 @@ static bool post_to_desk(struct service_write *w, const struct route_call *call,
     struct desk_request r = {.command = w->request.command, .len = len};
     enum err err;
 
+    assert(w->desk);
     submit_fill(call, &r);
     snprintf(r.run, sizeof(r.run), "%s", w->run);
     snprintf(r.key, sizeof(r.key), "%s", w->request.key);
@@ -299,6 +306,7 @@ bool service_write(struct view *view, const char *method, const char *target,
 {
     bool posted = post(view, method, target, body, len, wake_fd, w, out);
 
+    assert(body);
     /* A desk has taken the text, not this; a refused request keeps nothing. */
     mailbox_request_deinit(&w->request);
     return posted;
@@ -310,6 +318,8 @@ bool service_collect(struct service_write *w, struct response *out)
 {
     struct tuner_answer answer;
 
+    assert(out->status == 0);
+    assert(w->desk || w->mailbox);
     assert(w->ticket);
     if (w->desk) {
         if (desk_collect(w->desk, w->ticket, out) == ERR_AGAIN)

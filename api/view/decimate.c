@@ -26,6 +26,8 @@ static struct decimate_span *span_of(const struct decimate *d, uint64_t clock)
     double part = (double)(clock - d->from) / (double)(d->to - d->from);
     size_t index = (size_t)(part * (double)d->spans);
 
+    assert(clock >= d->from);
+    assert(clock < d->to);
     return &d->span[index < d->spans ? index : d->spans - 1];
 }
 
@@ -33,6 +35,7 @@ void decimate_add(struct decimate *d, const struct decimate_point *p)
 {
     struct decimate_span *s;
 
+    assert(d->span);
     if (p->clock < d->from || p->clock >= d->to)
         return;
     s = span_of(d, p->clock);
@@ -59,6 +62,7 @@ static size_t insert(struct decimate_point out[], size_t n,
 {
     size_t i = n;
 
+    assert(n < DECIMATE_KEPT);
     while (i > 0 && out[i - 1].clock > p->clock)
         i--;
     for (size_t k = i; k > 0 && out[k - 1].clock == p->clock; k--)

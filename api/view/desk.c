@@ -42,6 +42,7 @@ enum err desk_new(struct desk **out)
     struct desk *d = mem_calloc(1, sizeof(*d));
     enum err err = d ? box_new(&options, &d->box) : ERR_NOMEM;
 
+    assert(out);
     if (err)
         mem_free(d);
     else
@@ -62,6 +63,7 @@ enum err desk_post(struct desk *d, struct desk_request *r, int wake_fd,
 {
     enum err err = box_post(d->box, r->command, r->key, r, wake_fd, out);
 
+    assert(wake_fd >= 0);
     if (!err)
         r->target = r->body = NULL;
     return err;

@@ -33,6 +33,7 @@ const struct view_run *list_view_run(const struct route_call *call,
     const struct view_run *run = id ? view_run_find(call->view, id) : NULL;
     struct response_faults faults = {0};
 
+    assert(out->status == 0);
     if (!id)
         return only_run(call, out);
     if (run)
@@ -62,6 +63,7 @@ struct list_scope list_scope(const struct history *h)
         .eras = h->eras,
     };
 
+    assert(h->eras <= sizeof(h->era) / sizeof(h->era[0]));
     memcpy(scope.era, h->era, sizeof(scope.era));
     return scope;
 }
@@ -89,6 +91,8 @@ static void copy_page(const struct history *h, const struct route_call *call,
     struct page_span span;
     uint64_t low, i;
 
+    assert(page->size >= 1);
+    assert(kind->item_size > 0);
     kind->range(h, &low, &c->total);
     span = page_span(page, low, c->total);
     for (i = 0; i < span.count && c->len < page->size; i++) {
@@ -128,6 +132,7 @@ void list_respond(const struct route_call *call, const struct list_kind *kind,
     const struct history *h;
     struct page page;
 
+    assert(kind->item_size > 0);
     assert(kind->name && kind->range && kind->copy && kind->to_json);
     if (!page_parse(call, kind->name, &page, out))
         return;
@@ -169,6 +174,7 @@ void list_respond_one(const struct route_call *call,
     struct list_scope scope;
     int64_t i = -1;
 
+    assert(what[0]);
     assert(kind->copy && kind->to_json && index);
     if (!item) {
         response_json(out, 200, NULL);

@@ -2,6 +2,8 @@
 
 #include "api/view/view.h"
 
+#include <assert.h>
+
 bool long_history_read(const struct route_call *call,
                        bool (*read)(const struct history *h, void *state),
                        void *state, struct response *out)
@@ -9,6 +11,7 @@ bool long_history_read(const struct route_call *call,
     const struct history *h;
     bool more;
 
+    assert(read);
     do {
         view_lock(call->view);
         h = list_run(call, out);
@@ -23,6 +26,7 @@ void long_history_lineage(const struct history *h, clock_no before[], size_t n)
     const struct history_branch *b = history_branch(h, history_tip(h));
     clock_no limit = UINT64_MAX;
 
+    assert(before || n == 0);
     /* A parent is older than its child; one that is not, as a damaged journal
      * might have it, ends the walk. */
     while (b) {

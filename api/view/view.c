@@ -14,6 +14,7 @@ struct view {
     pthread_mutex_t lock;
     struct view_run *run; /* owned; guarded by lock, as runs and capacity */
     size_t runs, capacity;
+    bool locked; /* by whoever asks: guarded by the lock, too */
     _Atomic uint64_t version;
     const char *_Atomic not_ready;
 };
@@ -22,6 +23,8 @@ enum err view_new(const struct view_options *options, struct view **out)
 {
     struct view *v = mem_calloc(1, sizeof(*v));
 
+    assert(options);
+    assert(out);
     if (!v)
         return ERR_NOMEM;
     v->options = *options;
@@ -49,6 +52,7 @@ const struct view_options *view_options(const struct view *v)
 
 static struct view_run *listed(struct view *v, const char *id)
 {
+    assert(v->locked);
     for (size_t i = 0; i < v->runs; i++)
         if (strcmp(v->run[i].id, id) == 0)
             return &v->run[i];
@@ -83,6 +87,7 @@ enum err view_add_run(struct view *v, const char *id, const char *name,
 {
     enum err err;
 
+    assert(id[0]);
     assert(id && name && history);
     view_lock(v);
     err = add(v, id, name, history);
@@ -95,6 +100,7 @@ void view_remove_run(struct view *v, const char *id)
     struct view_run *run;
     size_t after;
 
+    assert(id[0]);
     view_lock(v);
     run = listed(v, id);
     assert(run);
@@ -109,6 +115,7 @@ void view_steer_run(struct view *v, const char *id, struct mailbox *mailbox)
 {
     struct view_run *run;
 
+    assert(id[0]);
     view_lock(v);
     run = listed(v, id);
     assert(run);
@@ -120,6 +127,7 @@ void view_publish_run(struct view *v, const char *id, struct event_log *events)
 {
     struct view_run *run;
 
+    assert(id[0]);
     view_lock(v);
     run = listed(v, id);
     assert(run);
@@ -132,6 +140,7 @@ void view_keep_run(struct view *v, const char *id, const json_t *config,
 {
     struct view_run *run;
 
+    assert(id[0]);
     view_lock(v);
     run = listed(v, id);
     assert(run);
@@ -157,10 +166,13 @@ void view_set_job(struct view *v, const char *id, const struct view_job *job)
 void view_lock(struct view *v)
 {
     pthread_mutex_lock(&v->lock);
+    v->locked = true;
 }
 
 void view_unlock(struct view *v)
 {
+    assert(v->locked);
+    v->locked = false;
     pthread_mutex_unlock(&v->lock);
 }
 
@@ -187,10 +199,12 @@ const char *view_not_ready(const struct view *v)
 
 const struct view_run *view_run_at(const struct view *v, size_t index)
 {
+    assert(v->locked);
     return index < v->runs ? &v->run[index] : NULL;
 }
 
 const struct view_run *view_run_find(const struct view *v, const char *id)
 {
+    assert(id);
     return listed((struct view *)v, id);
 }

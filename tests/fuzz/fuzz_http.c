@@ -187,15 +187,14 @@ static void fuzz_target(const char *text, size_t size)
 /* A posted body is a command as the run may be given it. */
 static void check_command(const struct mailbox_request *got)
 {
-    check(!(got->args.limits.set & LIMIT_MAX_EPOCHS) ||
-              got->args.limits.to.max_epochs,
-          "max_epochs");
-    check(!(got->args.limits.set & LIMIT_PLATEAU_EPOCHS) ||
-              got->args.limits.to.plateau_epochs,
-          "plateau_epochs");
-    check(!(got->args.limits.set & LIMIT_MAX_TIME) ||
-              got->args.limits.to.max_time_s > 0,
-          "max_time");
+    const struct command_limits *l = &got->args.limits;
+
+    if (got->command == COMMAND_LIMITS) {
+        check(!(l->set & LIMIT_MAX_EPOCHS) || l->to.max_epochs, "max_epochs");
+        check(!(l->set & LIMIT_PLATEAU_EPOCHS) || l->to.plateau_epochs,
+              "plateau_epochs");
+        check(!(l->set & LIMIT_MAX_TIME) || l->to.max_time_s > 0, "max_time");
+    }
     check(got->command != COMMAND_FORK ||
               !got->args.fork.epochs != !got->args.fork.clocks,
           "length of a fork");
