@@ -8,6 +8,7 @@
 #include "tuner/board/models.h"
 #include "tuner/board/parts.h"
 #include "tuner/board/run.h"
+#include "tuner/board/saved.h"
 #include "tuner/board/slices.h"
 #include "tuner/board/snapshot_state.h"
 #include "tuner/board/snapshots.h"
@@ -157,9 +158,9 @@ static void record_resumed(struct board *c,
 /* The search that a strategy saved as its own; 0 for one that never was. */
 static uint32_t search_of(const struct history *h, const json_t *saved)
 {
-    json_int_t n = json_integer_value(json_object_get(saved, "search"));
+    uint32_t n = saved_search(saved);
 
-    return n > 0 && (uint64_t)n <= h->searches ? (uint32_t)n : 0;
+    return n <= h->searches ? n : 0;
 }
 
 /* Asks for the folders of @s. There is room: nothing else lives yet. */
@@ -167,14 +168,14 @@ static void read_snapshot(struct board *c,
                           const struct record_snapshot_written *s)
 {
     struct resume *r = c->resume;
-    const json_t *saved = json_object_get(s->state, "strategy");
+    const json_t *saved = snapshot_state_strategy(s->state);
 
     r->state = s->state;
     r->number = history_snapshot_number(s->path);
     r->search = search_of(board_history(c), saved);
     record_resumed(c, s);
     r->main = 0;
-    if (!json_is_true(json_object_get(s->state, "beginning"))) {
+    if (!snapshot_state_begins(s->state)) {
         const struct branch *b = branches_restore(c, s->path, s->branch);
 
         assert(b);
@@ -384,7 +385,7 @@ static void handing(struct board *c)
 {
     struct resume *r = c->resume;
     const struct strategy_ops *ops = run_strategy(c);
-    const json_t *saved = json_object_get(r->state, "strategy");
+    const json_t *saved = snapshot_state_strategy(r->state);
     enum err err = ops->restore(c->strategy, saved, r->main);
 
     assert(c->resume->phase == RESUME_HANDING);

@@ -1,57 +1,56 @@
 #include "tuner/board/saved.h"
 
-#include "base/json/json.h"
 #include "base/json/problems.h"
 #include "searchers/space/space_json.h"
 
-int saved_put(json_t *o, const char *name, json_t *value)
+#include <assert.h>
+
+const struct json_field saved_plateau[] = {
+    {FIELD_AS("plateau_since", plateau, U32, since)},
+    {FIELD_AS("plateau_best", plateau, REAL, best)},
+    {FIELD_AS("plateau_set_back", plateau, BOOL, set_back)},
+    {FIELD_AS("plateau_searched", plateau, BOOL, searched)},
+    {.name = NULL},
+};
+
+json_t *saved_add(json_t *o, const struct json_field fields[], const void *base)
 {
-    return json_object_set_new(o, name, value);
+    enum err err = fields_put(o, fields, base);
+
+    assert(err != ERR_INVAL);
+    if (!err)
+        return o;
+    json_decref(o);
+    return NULL;
 }
 
-int saved_put_count(json_t *o, const char *name, uint64_t n)
+json_t *saved_new(const struct json_field fields[], const void *base)
 {
-    return saved_put(o, name, json_integer((json_int_t)n));
+    json_t *o = json_object();
+
+    return o ? saved_add(o, fields, base) : NULL;
 }
 
-int saved_put_plateau(json_t *o, const struct plateau *p)
+bool saved_read(const json_t *saved, const struct json_field fields[],
+                void *base)
 {
-    return saved_put_count(o, "plateau_since", p->since) |
-           saved_put(o, "plateau_best", json_of_number(p->best)) |
-           saved_put(o, "plateau_set_back", json_boolean(p->set_back)) |
-           saved_put(o, "plateau_searched", json_boolean(p->searched));
+    return json_is_object(saved) &&
+           fields_get(saved, fields, base, NULL, NULL) == ERR_OK;
 }
 
-bool saved_count(const json_t *o, const char *name, uint32_t *out)
+struct search_number {
+    uint32_t search;
+};
+
+uint32_t saved_search(const json_t *saved)
 {
-    const json_t *v = json_object_get(o, name);
-    json_int_t n = json_integer_value(v);
+    static const struct json_field fields[] = {
+        {FIELD_OF(search_number, U32, search), .optional = true},
+        {.name = NULL},
+    };
+    struct search_number read = {0};
 
-    if (!json_is_integer(v) || n < 0 || n > UINT32_MAX)
-        return false;
-    *out = (uint32_t)n;
-    return true;
-}
-
-bool saved_flag(const json_t *o, const char *name, bool *out)
-{
-    const json_t *v = json_object_get(o, name);
-
-    *out = json_is_true(v);
-    return json_is_boolean(v);
-}
-
-bool saved_plateau(const json_t *o, struct plateau *p)
-{
-    struct plateau read = *p;
-
-    if (!saved_count(o, "plateau_since", &read.since) ||
-        !json_to_number(json_object_get(o, "plateau_best"), &read.best) ||
-        !saved_flag(o, "plateau_set_back", &read.set_back) ||
-        !saved_flag(o, "plateau_searched", &read.searched))
-        return false;
-    *p = read;
-    return true;
+    return saved_read(saved, fields, &read) ? read.search : 0;
 }
 
 enum err saved_setting(const struct space *space, const json_t *setting,

@@ -1,28 +1,38 @@
 /* Saved: what strategies put into snapshots, as JSON (strategy_ops.save).
  *
- * Writing collects failures, so that a caller checks once. Inside tuner/ only.
+ * A strategy has a struct of what it saves and a table of its members
+ * (base/json/fields.h); here is what they share. Inside tuner/ only.
  */
 #ifndef TUNER_SAVED_H
 #define TUNER_SAVED_H
 
 #include "base/err.h"
+#include "base/json/fields.h"
 #include "searchers/space/space.h"
 #include "tuner/board/plateau.h"
 
 #include <jansson.h>
 
-/* Adds @value (a new reference) to @o; non-zero: out of memory, @value is
- * released. @value NULL fails. */
-int saved_put(json_t *o, const char *name, json_t *value);
-int saved_put_count(json_t *o, const char *name, uint64_t n);
-int saved_put_plateau(json_t *o, const struct plateau *p);
+/* A new object of the struct at @base; NULL: out of memory. */
+json_t *saved_new(const struct json_field fields[], const void *base);
 
-/* Readers: false where the member is missing or not what it is to be. */
-bool saved_count(const json_t *o, const char *name, uint32_t *out);
-bool saved_flag(const json_t *o, const char *name, bool *out);
-/* Limit stays as it is. */
-bool saved_plateau(const json_t *o, struct plateau *p);
-/* Errors: ERR_FORMAT, ERR_NOMEM. */
+/* @o (transferred) with those members as well; NULL: out of memory. */
+json_t *saved_add(json_t *o, const struct json_field fields[],
+                  const void *base);
+
+/* Reads what saved_new writes into @base (zeroed). False where @saved is
+ * something else; the caller releases @base either way (fields_deinit). */
+bool saved_read(const json_t *saved, const struct json_field fields[],
+                void *base);
+
+/* A plateau, to be PART of a table. Its limit is not saved: it is an option. */
+extern const struct json_field saved_plateau[];
+
+/* The search that goes on, in whichever strategy saved it as its member
+ * `search`; 0: none. */
+uint32_t saved_search(const json_t *saved);
+
+/* A setting as it was in an older run. Errors: ERR_FORMAT, ERR_NOMEM. */
 enum err saved_setting(const struct space *space, const json_t *setting,
                        struct setting *out);
 

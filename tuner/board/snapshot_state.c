@@ -1,168 +1,198 @@
 #include "tuner/board/snapshot_state.h"
 
-#include "base/json/json.h"
 #include "tuner/board/branch.h"
 #include "tuner/board/branches.h"
+#include "tuner/board/saved.h"
 #include "tuner/board/slices.h"
 
 #include <assert.h>
 #include <math.h>
 
+/* ---- as it is written ---------------------------------------------------- */
+
+/* A branch's lineage. */
+struct lineage {
+    uint64_t clocks;
+    uint32_t epochs;
+    struct epoch_sums now;
+    uint64_t increments;
+    uint32_t results;
+    struct epoch_result result[BOARD_EPOCHS_KEPT];
+};
+
+static const struct json_field result_fields[] = {
+    {FIELD_OF(epoch_result, U32, epoch), .min = 1},
+    {FIELD_OF(epoch_result, REAL, loss)},
+    {FIELD_OF(epoch_result, REAL, seconds)},
+    {FIELD_OF(epoch_result, U64, clock)},
+    {.name = NULL},
+};
+static const struct field_list results = {
+    .fields = result_fields,
+    .item = sizeof(struct epoch_result),
+    .count = offsetof(struct lineage, results),
+};
+static const struct json_field lineage_fields[] = {
+    {FIELD_OF(lineage, U64, clocks)},
+    {FIELD_OF(lineage, U32, epochs)},
+    {FIELD_AS("sum", lineage, REAL, now.sum)},
+    {FIELD_AS("seconds", lineage, REAL, now.seconds)},
+    {FIELD_AS("samples", lineage, U64, now.samples)},
+    {FIELD_AS("epoch_clocks", lineage, U64, now.clocks)},
+    /* Snapshots may be older than increments. */
+    {FIELD_OF(lineage, U64, increments), .optional = true},
+    {.name = "results",
+     .kind = FIELD_OBJECTS,
+     .offset = offsetof(struct lineage, result),
+     .max = BOARD_EPOCHS_KEPT,
+     .list = &results},
+    {.name = NULL},
+};
+
+static json_t *lineage_to_json(const void *member)
+{
+    return saved_new(lineage_fields, member);
+}
+
+static bool lineage_from_json(const json_t *value, void *member)
+{
+    return saved_read(value, lineage_fields, member);
+}
+
+static const struct field_custom lineage_codec = {lineage_to_json,
+                                                  lineage_from_json};
+
+struct state {
+    json_t *strategy; /* owned */
+    struct lineage main;
+    bool beginning; /* it is branch 0 */
+    uint64_t workers, samples_per_clock;
+};
+
+static const struct json_field state_fields[] = {
+    {FIELD_OF(state, OBJECT, strategy), .optional = true},
+    {FIELD_OF(state, CUSTOM, main), .custom = &lineage_codec},
+    {FIELD_OF(state, BOOL, beginning), .optional = true},
+    {FIELD_OF(state, U64, workers), .optional = true},
+    {FIELD_OF(state, U64, samples_per_clock)},
+    {.name = NULL},
+};
+
+/* The members of a state that has a best model. */
+struct state_best {
+    struct lineage best;
+    double loss, metric;
+};
+
+static const struct json_field best_fields[] = {
+    {FIELD_OF(state_best, CUSTOM, best), .custom = &lineage_codec},
+    {FIELD_AS("best_loss", state_best, REAL, loss)},
+    {FIELD_AS("best_metric", state_best, REAL, metric)},
+    {.name = NULL},
+};
+
 /* ---- writing ------------------------------------------------------------- */
 
-static int put(json_t *o, const char *name, json_t *value)
+static struct lineage lineage_of(const struct branch *b)
 {
-    return json_object_set_new(o, name, value);
-}
-
-static int put_count(json_t *o, const char *name, uint64_t n)
-{
-    return put(o, name, json_integer((json_int_t)n));
-}
-
-static json_t *complete(json_t *o, int failed)
-{
-    if (!failed)
-        return o;
-    json_decref(o);
-    return NULL;
-}
-
-static json_t *result_to_json(const struct epoch_result *r)
-{
-    json_t *o = json_object();
-
-    return complete(o, put_count(o, "epoch", r->epoch) |
-                           put(o, "loss", json_of_number(r->loss)) |
-                           put(o, "seconds", json_of_number(r->seconds)) |
-                           put_count(o, "clock", r->clock));
-}
-
-static json_t *results_to_json(const struct branch *b)
-{
-    json_t *a = json_array();
-    int failed = 0;
+    struct lineage l = {.clocks = b->clocks,
+                        .epochs = b->epochs,
+                        .now = b->now,
+                        .increments = b->increments};
 
     for (size_t i = 0; i < BOARD_EPOCHS_KEPT; i++)
         if (b->result[i].epoch > 0)
-            failed |= json_array_append_new(a, result_to_json(&b->result[i]));
-    return complete(a, failed);
-}
-
-static json_t *lineage_to_json(const struct branch *b)
-{
-    json_t *o = json_object();
-
-    return complete(o, put_count(o, "clocks", b->clocks) |
-                           put_count(o, "epochs", b->epochs) |
-                           put(o, "sum", json_of_number(b->now.sum)) |
-                           put(o, "seconds", json_of_number(b->now.seconds)) |
-                           put_count(o, "samples", b->now.samples) |
-                           put_count(o, "epoch_clocks", b->now.clocks) |
-                           put_count(o, "increments", b->increments) |
-                           put(o, "results", results_to_json(b)));
+            l.result[l.results++] = b->result[i];
+    return l;
 }
 
 json_t *snapshot_state(const struct board *c, json_t *saved,
                        const struct branch *main, const struct branch *best,
                        const struct best *outcome)
 {
-    json_t *o = json_object();
-    int failed = put(o, "strategy", json_incref(saved)) |
-                 put(o, "main", lineage_to_json(main)) |
-                 put(o, "beginning", json_boolean(main->id == 0)) |
-                 put_count(o, "workers", board_system(c)->workers) |
-                 put_count(o, "samples_per_clock", slices_samples_seen(c));
+    const struct state state = {.strategy = saved,
+                                .main = lineage_of(main),
+                                .beginning = main->id == 0,
+                                .workers = board_system(c)->workers,
+                                .samples_per_clock = slices_samples_seen(c)};
+    json_t *o = saved_new(state_fields, &state);
 
     assert(saved);
-    if (best)
-        failed |= put(o, "best", lineage_to_json(best)) |
-                  put(o, "best_loss", json_of_number(outcome->loss)) |
-                  put(o, "best_metric", json_of_number(outcome->metric));
-    return complete(o, failed);
+    if (o && best) {
+        const struct state_best b = {lineage_of(best), outcome->loss,
+                                     outcome->metric};
+
+        o = saved_add(o, best_fields, &b);
+    }
+    return o;
 }
 
 /* ---- reading ------------------------------------------------------------- */
 
-static bool count_of(const json_t *o, const char *name, uint64_t *out)
-{
-    const json_t *v = json_object_get(o, name);
-
-    if (!json_is_integer(v) || json_integer_value(v) < 0)
-        return false;
-    *out = (uint64_t)json_integer_value(v);
-    return true;
-}
-
-static bool number_of(const json_t *o, const char *name, double *out)
-{
-    return json_to_number(json_object_get(o, name), out);
-}
-
-static bool result_from_json(const json_t *o, struct branch *b)
-{
-    struct epoch_result r = {0};
-    uint64_t epoch = 0;
-
-    if (!count_of(o, "epoch", &epoch) || !number_of(o, "loss", &r.loss) ||
-        !number_of(o, "seconds", &r.seconds) ||
-        !count_of(o, "clock", &r.clock) || epoch < 1 || epoch > b->epochs)
-        return false;
-    r.epoch = (uint32_t)epoch;
-    b->result[epoch % BOARD_EPOCHS_KEPT] = r;
-    return true;
-}
-
 /* The position within an epoch must be one that a clock can be run from. */
 static bool plausible(const struct board *c, const struct branch *b)
 {
-    return branches_position(c, b) < board_units(c) &&
+    return isfinite(b->now.sum) && branches_position(c, b) < board_units(c) &&
            b->clocks >= b->now.clocks && b->epochs <= b->clocks;
 }
 
-static bool lineage_from_json(const struct board *c, const json_t *o,
-                              struct branch *b)
+static bool take_lineage(const struct board *c, const struct lineage *l,
+                         struct branch *b)
 {
-    const json_t *results = json_object_get(o, "results");
-    uint64_t epochs = 0;
-
-    if (!count_of(o, "clocks", &b->clocks) || !count_of(o, "epochs", &epochs) ||
-        epochs > UINT32_MAX || !number_of(o, "sum", &b->now.sum) ||
-        !number_of(o, "seconds", &b->now.seconds) ||
-        !count_of(o, "samples", &b->now.samples) ||
-        !count_of(o, "epoch_clocks", &b->now.clocks) ||
-        !json_is_array(results) || !isfinite(b->now.sum))
-        return false;
-    b->epochs = (uint32_t)epochs;
-    if (!count_of(o, "increments", &b->increments))
-        b->increments = 0; /* a snapshot that is older than they */
-    for (size_t i = 0; i < json_array_size(results); i++)
-        if (!result_from_json(json_array_get(results, i), b))
+    b->clocks = l->clocks;
+    b->epochs = l->epochs;
+    b->now = l->now;
+    b->increments = l->increments;
+    for (uint32_t i = 0; i < l->results; i++) {
+        if (l->result[i].epoch > b->epochs)
             return false;
+        b->result[l->result[i].epoch % BOARD_EPOCHS_KEPT] = l->result[i];
+    }
     return plausible(c, b) &&
            (b->epochs == 0 ||
             b->result[b->epochs % BOARD_EPOCHS_KEPT].epoch == b->epochs);
+}
+
+static bool take_best(const struct board *c, const json_t *state,
+                      struct branch *best, struct best *out)
+{
+    struct state_best read = {0};
+
+    if (!saved_read(state, best_fields, &read) ||
+        !take_lineage(c, &read.best, best))
+        return false;
+    *out = (struct best){.branch = best->id,
+                         .epoch = best->epochs,
+                         .loss = read.loss,
+                         .metric = read.metric};
+    return true;
 }
 
 bool snapshot_state_read(const struct board *c, const json_t *state,
                          struct branch *main, struct branch *best,
                          struct snapshot_numbers *out)
 {
+    struct state read = {0};
+    bool good = saved_read(state, state_fields, &read);
+
     assert(out);
+    fields_deinit(state_fields, &read);
     *out = (struct snapshot_numbers){.best.branch = BRANCH_NONE};
-    if (!count_of(state, "samples_per_clock", &out->samples_per_clock))
+    if (!good)
         return false;
-    if (!count_of(state, "workers", &out->workers))
-        out->workers = 0;
-    if (main && !lineage_from_json(c, json_object_get(state, "main"), main))
+    out->samples_per_clock = read.samples_per_clock;
+    out->workers = read.workers;
+    if (main && !take_lineage(c, &read.main, main))
         return false;
-    if (!best)
-        return true;
-    if (!lineage_from_json(c, json_object_get(state, "best"), best) ||
-        !number_of(state, "best_loss", &out->best.loss) ||
-        !number_of(state, "best_metric", &out->best.metric))
-        return false;
-    out->best.branch = best->id;
-    out->best.epoch = best->epochs;
-    return true;
+    return !best || take_best(c, state, best, &out->best);
+}
+
+const json_t *snapshot_state_strategy(const json_t *state)
+{
+    return json_object_get(state, "strategy");
+}
+
+bool snapshot_state_begins(const json_t *state)
+{
+    return json_is_true(json_object_get(state, "beginning"));
 }

@@ -28,4 +28,10 @@ bool snapshot_state_read(const struct board *c, const json_t *state,
                          struct branch *main, struct branch *best,
                          struct snapshot_numbers *out);
 
+/* What the strategy saved; borrowed, NULL: nothing. */
+const json_t *snapshot_state_strategy(const json_t *state);
+
+/* The branch to go on from is 0, which needs no folder. */
+bool snapshot_state_begins(const json_t *state);
+
 #endif

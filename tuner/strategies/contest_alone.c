@@ -66,6 +66,20 @@ bool contest_trains_adopted(struct contest *ct)
 
 /* ---- resuming ------------------------------------------------------------ */
 
+/* What a snapshot has of the contest. */
+struct saved_contest {
+    uint32_t epochs; /* of its lineage, handed over */
+    json_t *setting; /* owned */
+    struct plateau plateau;
+};
+
+static const struct json_field saved_fields[] = {
+    {FIELD_OF(saved_contest, U32, epochs)},
+    {FIELD_OF(saved_contest, OBJECT, setting)},
+    {FIELD_OF(saved_contest, PART, plateau), .part = saved_plateau},
+    {.name = NULL},
+};
+
 /* The contestant that is trained alone; NULL: the search is under way, or came
  * to nothing. */
 static const struct contestant *trained(const struct contest *ct)
@@ -80,6 +94,7 @@ static const struct contestant *trained(const struct contest *ct)
 enum err contest_save(const struct contest *ct, branch_id *branch, json_t **out)
 {
     const struct contestant *x = trained(ct);
+    struct saved_contest saved;
     branch_id of;
     json_t *o;
 
@@ -89,14 +104,14 @@ enum err contest_save(const struct contest *ct, branch_id *branch, json_t **out)
     of = x->started ? training_restorable(&x->line) : BRANCH_NONE;
     if (of == BRANCH_NONE)
         return ERR_AGAIN;
-    o = json_object();
-    if (saved_put_count(o, "epochs", x->line.epochs) |
-        saved_put(o, "setting",
-                  setting_to_json(board_space(ct->c), &x->t->setting)) |
-        saved_put_plateau(o, &x->plateau)) {
-        json_decref(o);
+    saved = (struct saved_contest){
+        .epochs = x->line.epochs,
+        .setting = setting_to_json(board_space(ct->c), &x->t->setting),
+        .plateau = x->plateau};
+    o = saved.setting ? saved_new(saved_fields, &saved) : NULL;
+    fields_deinit(saved_fields, &saved);
+    if (!o)
         return ERR_NOMEM;
-    }
     *branch = of;
     *out = o;
     return ERR_OK;
@@ -108,21 +123,20 @@ enum err contest_restore(struct contest *ct, const json_t *saved,
     struct contestant x = {.t = &ct->own, .score = NAN, .best = NAN};
     struct trial own = {.branch = BRANCH_NONE, .judged = true};
     struct board *c = ct->c;
-    uint32_t epochs;
-    enum err err;
+    struct saved_contest read = {0};
+    enum err err = ERR_FORMAT;
 
     assert(!ct->open);
     if (!saved)
         return ERR_OK; /* from the beginning */
-    plateau_init(&x.plateau, board_limits(c).plateau_epochs);
-    if (branch == 0 || !saved_count(saved, "epochs", &epochs) ||
-        !saved_plateau(saved, &x.plateau) ||
-        !training_may_restore(board_branch(c, branch), epochs))
-        return ERR_FORMAT;
-    err = saved_setting(board_space(c), json_object_get(saved, "setting"),
-                        &own.setting);
+    if (branch != 0 && saved_read(saved, saved_fields, &read) &&
+        training_may_restore(board_branch(c, branch), read.epochs))
+        err = saved_setting(board_space(c), read.setting, &own.setting);
+    fields_deinit(saved_fields, &read);
     if (err)
         return err;
+    x.plateau = read.plateau;
+    x.plateau.limit = board_limits(c).plateau_epochs;
     own.json = setting_to_json(board_space(c), &own.setting);
     if (!own.json)
         return ERR_NOMEM;
@@ -130,7 +144,7 @@ enum err contest_restore(struct contest *ct, const json_t *saved,
     ct->adopted = x;
     ct->has_adopted = ct->ended = true;
     ct->from = branch;
-    ct->from_epochs = epochs;
+    ct->from_epochs = read.epochs;
     board_hold(c, branch);
     return ERR_OK;
 }

@@ -295,34 +295,72 @@ static enum err fixed_adopt(void *state, branch_id branch)
     return ERR_OK;
 }
 
-/* The rate of a schedule may lie outside of the space, so it is saved apart
- * from the setting that the schedule began with. */
-static int put_setting(json_t *o, const struct fixed *s)
+/* What a snapshot has of the run. The rate of a schedule may lie outside of the
+ * space, so it is saved apart from the setting that the schedule began with. */
+struct saved_fixed {
+    uint32_t epochs; /* of its lineage, handed over */
+    bool step_due;
+    json_t *setting; /* owned */
+    double rate;     /* of schedules only */
+    struct plateau plateau;
+};
+
+static const struct json_field saved_first[] = {
+    {FIELD_OF(saved_fixed, U32, epochs)},
+    {FIELD_OF(saved_fixed, BOOL, step_due)},
+    {FIELD_OF(saved_fixed, OBJECT, setting)},
+    {.name = NULL},
+};
+static const struct json_field saved_rate[] = {
+    {FIELD_OF(saved_fixed, REAL, rate), .optional = true},
+    {.name = NULL},
+};
+static const struct json_field saved_last[] = {
+    {FIELD_OF(saved_fixed, PART, plateau), .part = saved_plateau},
+    {.name = NULL},
+};
+
+static json_t *setting_to_save(const struct fixed *s)
 {
     struct setting setting = s->setting;
 
     if (s->rate < 0)
-        return saved_put(o, "setting", json_incref(s->json));
+        return json_incref(s->json);
     setting.value[s->rate] = s->first;
-    return saved_put(o, "setting",
-                     setting_to_json(board_space(s->c), &setting)) |
-           saved_put(o, "rate", json_real(s->setting.value[s->rate]));
+    return setting_to_json(board_space(s->c), &setting);
 }
 
-/* The reverse; @json is a new object. */
-static enum err read_setting(const struct fixed *s, const json_t *saved,
+static json_t *to_json(const struct fixed *s)
+{
+    struct saved_fixed saved = {.epochs = s->running ? s->line.epochs : 0,
+                                .step_due = s->step_due,
+                                .setting = setting_to_save(s),
+                                .rate =
+                                    s->rate < 0 ? 0 : s->setting.value[s->rate],
+                                .plateau = s->plateau};
+    json_t *o = saved.setting ? saved_new(saved_first, &saved) : NULL;
+
+    if (o && s->rate >= 0)
+        o = saved_add(o, saved_rate, &saved);
+    if (o)
+        o = saved_add(o, saved_last, &saved);
+    fields_deinit(saved_first, &saved);
+    return o;
+}
+
+/* The setting that was @saved, and as a new object. */
+static enum err read_setting(const struct fixed *s,
+                             const struct saved_fixed *saved,
                              struct setting *out, json_t **json)
 {
-    double rate = json_number_value(json_object_get(saved, "rate"));
-    enum err err = saved_setting(board_space(s->c),
-                                 json_object_get(saved, "setting"), out);
+    enum err err = saved_setting(board_space(s->c), saved->setting, out);
 
-    if (!err && s->rate >= 0 && !(rate >= 0))
+    if (!err && s->rate >= 0 && !(saved->rate >= 0))
         err = ERR_FORMAT;
     if (err)
         return err;
     if (s->rate >= 0)
-        out->value[s->rate] = rate;
+        out->value[s->rate] = saved->rate;
     *json = setting_to_json(board_space(s->c), out);
     return *json ? ERR_OK : ERR_NOMEM;
 }
@@ -339,13 +377,9 @@ static enum err fixed_save(void *state, branch_id *branch, json_t **out)
         of = 0;
     if (of == BRANCH_NONE)
         return ERR_AGAIN;
-    o = json_object();
-    if (saved_put_count(o, "epochs", s->running ? s->line.epochs : 0) |
-        saved_put(o, "step_due", json_boolean(s->step_due)) |
-        put_setting(o, s) | saved_put_plateau(o, &s->plateau)) {
-        json_decref(o);
+    o = to_json(s);
+    if (!o)
         return ERR_NOMEM;
-    }
     *branch = of;
     *out = o;
     return ERR_OK;
@@ -355,26 +389,25 @@ static enum err fixed_restore(void *state, const json_t *saved,
                               branch_id branch)
 {
     struct fixed *s = state;
-    struct plateau plateau = s->plateau;
+    struct saved_fixed read = {0};
     struct setting setting;
     json_t *json = NULL;
-    uint32_t epochs;
-    bool step_due;
-    enum err err;
+    enum err err = ERR_FORMAT;
 
     if (!saved)
         return ERR_OK;
-    if (!saved_count(saved, "epochs", &epochs) ||
-        !saved_flag(saved, "step_due", &step_due) ||
-        !saved_plateau(saved, &plateau) ||
-        !training_may_restore(board_branch(s->c, branch), epochs))
-        return ERR_FORMAT;
-    err = read_setting(s, saved, &setting, &json);
+    if (saved_read(saved, saved_first, &read) &&
+        saved_read(saved, saved_rate, &read) &&
+        saved_read(saved, saved_last, &read) &&
+        training_may_restore(board_branch(s->c, branch), read.epochs))
+        err = read_setting(s, &read, &setting, &json);
+    fields_deinit(saved_first, &read);
     if (err)
         return err;
-    s->plateau = plateau;
-    s->epochs = epochs;
-    s->step_due = step_due;
+    read.plateau.limit = s->plateau.limit;
+    s->plateau = read.plateau;
+    s->epochs = read.epochs;
+    s->step_due = read.step_due;
     s->setting = setting;
     json_decref(s->json);
     s->json = json;

@@ -1,27 +1,72 @@
 #include "tuner/strategies/mltuner_saved.h"
 
-#include "base/json/json.h"
 #include "searchers/space/space_json.h"
 #include "tuner/board/saved.h"
 #include "tuner/history/history.h"
 
 #include <assert.h>
 
-/* ---- writing ------------------------------------------------------------- */
+/* ---- as it is written ---------------------------------------------------- */
 
-/* The search that is under way, as a resumed one needs it. */
-static int put_search(json_t *o, const struct mltuner *s)
+/* What a snapshot has of the run. */
+struct saved_mltuner {
+    uint32_t epochs; /* of the line's lineage, handed over */
+    uint32_t returns, vain;
+    double trained;
+    struct plateau plateau;
+    json_t *barred;  /* owned: settings */
+    json_t *setting; /* owned: in use; NULL: before there was one */
+};
+
+static json_t *or_null(const void *member)
 {
-    const struct search_plan *plan = &s->search.plan;
-    bool from_best = s->held_parent != BRANCH_NONE && !s->rescue;
+    json_t *v = *(json_t *const *)member;
 
-    assert(s->phase == PHASE_SEARCH || s->phase == PHASE_FINALS);
-    return saved_put_count(o, "search", plan->number) |
-           saved_put(o, "from_best", json_boolean(from_best)) |
-           saved_put(o, "rescue", json_boolean(s->rescue));
+    return v ? json_incref(v) : json_null();
 }
 
-static int put_barred(json_t *o, const struct mltuner *s)
+static bool from_or_null(const json_t *value, void *member)
+{
+    if (json_is_object(value))
+        *(json_t **)member = json_incref((json_t *)(uintptr_t)value);
+    return json_is_object(value) || json_is_null(value);
+}
+
+static const struct field_custom setting_codec = {or_null, from_or_null};
+
+static const struct json_field saved_fields[] = {
+    {FIELD_OF(saved_mltuner, U32, epochs)},
+    {FIELD_OF(saved_mltuner, U32, returns)},
+    {FIELD_OF(saved_mltuner, U32, vain)},
+    {FIELD_OF(saved_mltuner, REAL, trained)},
+    {FIELD_OF(saved_mltuner, PART, plateau), .part = saved_plateau},
+    {FIELD_OF(saved_mltuner, ARRAY, barred)},
+    {FIELD_OF(saved_mltuner, CUSTOM, setting), .custom = &setting_codec},
+    {.name = NULL},
+};
+
+/* The search that is under way, as a resumed one needs it. */
+struct saved_search {
+    uint32_t search;
+    bool from_best, rescue;
+};
+
+static const struct json_field search_fields[] = {
+    {FIELD_OF(saved_search, U32, search)},
+    {FIELD_OF(saved_search, BOOL, from_best)},
+    {FIELD_OF(saved_search, BOOL, rescue)},
+    {.name = NULL},
+};
+
+static void saved_deinit(struct saved_mltuner *saved)
+{
+    json_decref(saved->setting);
+    fields_deinit(saved_fields, saved);
+}
+
+/* ---- writing ------------------------------------------------------------- */
+
+static json_t *barred_to_json(const struct mltuner *s)
 {
     json_t *a = json_array();
     int failed = 0;
@@ -30,28 +75,38 @@ static int put_barred(json_t *o, const struct mltuner *s)
     for (size_t i = 0; i < s->barred_len; i++)
         failed |= json_array_append_new(
             a, setting_to_json(board_space(s->c), &s->barred[i]));
-    return failed | saved_put(o, "barred", a);
+    if (!failed)
+        return a;
+    json_decref(a);
+    return NULL;
 }
 
 static json_t *to_json(const struct mltuner *s, const struct setting *setting)
 {
     bool searches = s->phase == PHASE_SEARCH || s->phase == PHASE_FINALS;
-    json_t *o = json_object();
-    int failed = saved_put_count(o, "epochs", s->line.c ? s->line.epochs : 0) |
-                 saved_put_count(o, "returns", s->returns) |
-                 saved_put_count(o, "vain", s->vain) |
-                 saved_put(o, "trained", json_of_number(s->trained)) |
-                 saved_put_plateau(o, &s->plateau) | put_barred(o, s) |
-                 saved_put(o, "setting",
-                           setting ? setting_to_json(board_space(s->c), setting)
-                                   : json_null());
+    struct saved_mltuner saved = {
+        .epochs = s->line.c ? s->line.epochs : 0,
+        .returns = s->returns,
+        .vain = s->vain,
+        .trained = s->trained,
+        .plateau = s->plateau,
+        .barred = barred_to_json(s),
+        .setting =
+            setting ? setting_to_json(board_space(s->c), setting) : NULL};
+    json_t *o = saved.barred && (saved.setting || !setting)
+                    ? saved_new(saved_fields, &saved)
+                    : NULL;
 
-    if (searches)
-        failed |= put_search(o, s);
-    if (!failed)
-        return o;
-    json_decref(o);
-    return NULL;
+    saved_deinit(&saved);
+    if (o && searches) {
+        const struct saved_search search = {
+            .search = s->search.plan.number,
+            .from_best = s->held_parent != BRANCH_NONE && !s->rescue,
+            .rescue = s->rescue};
+
+        o = saved_add(o, search_fields, &search);
+    }
+    return o;
 }
 
 /* Before there is a line there is nothing to write but at the end: a run that
@@ -110,7 +165,7 @@ static enum err read_barred(struct mltuner *s, const json_t *a)
 {
     enum err err = ERR_OK;
 
-    if (!json_is_array(a) || json_array_size(a) > PROPOSALS_BARRED_MAX)
+    if (json_array_size(a) > PROPOSALS_BARRED_MAX)
         return ERR_FORMAT;
     s->barred_len = json_array_size(a);
     for (size_t i = 0; i < s->barred_len && !err; i++)
@@ -119,29 +174,44 @@ static enum err read_barred(struct mltuner *s, const json_t *a)
     return err;
 }
 
+static enum err take_saved(struct mltuner *s, const struct saved_mltuner *read)
+{
+    struct resumed *r = &s->resumed;
+    uint32_t limit = s->plateau.limit;
+    enum err err = ERR_OK;
+
+    r->epochs = read->epochs;
+    s->returns = read->returns;
+    s->vain = read->vain;
+    s->trained = read->trained;
+    s->plateau = read->plateau;
+    s->plateau.limit = limit;
+    if (read->setting)
+        err = saved_setting(board_space(s->c), read->setting, &r->setting);
+    else
+        r->phase = PHASE_BEGIN;
+    return err ? err : read_barred(s, read->barred);
+}
+
 static enum err read_saved(struct mltuner *s, const json_t *o)
 {
     struct resumed *r = &s->resumed;
-    const json_t *setting = json_object_get(o, "setting");
+    struct saved_mltuner read = {0};
+    struct saved_search search = {0};
+    enum err err = ERR_FORMAT;
 
     r->phase = json_object_get(o, "search") ? PHASE_SEARCH : PHASE_TRAIN;
-    if (!saved_count(o, "epochs", &r->epochs) ||
-        !saved_count(o, "returns", &s->returns) ||
-        !saved_count(o, "vain", &s->vain) ||
-        !json_to_number(json_object_get(o, "trained"), &s->trained) ||
-        !saved_plateau(o, &s->plateau))
-        return ERR_FORMAT;
     if (r->phase == PHASE_SEARCH &&
-        (!saved_count(o, "search", &r->search) || r->search < 1 ||
-         r->search > board_history(s->c)->searches ||
-         !saved_flag(o, "from_best", &r->from_best) ||
-         !saved_flag(o, "rescue", &r->rescue)))
+        (!saved_read(o, search_fields, &search) || search.search < 1 ||
+         search.search > board_history(s->c)->searches))
         return ERR_FORMAT;
-    if (json_is_null(setting)) { /* before there was one */
-        r->phase = PHASE_BEGIN;
-        return ERR_OK;
-    }
-    return saved_setting(board_space(s->c), setting, &r->setting);
+    r->search = search.search;
+    r->from_best = search.from_best;
+    r->rescue = search.rescue;
+    if (saved_read(o, saved_fields, &read))
+        err = take_saved(s, &read);
+    saved_deinit(&read);
+    return err;
 }
 
 enum err mltuner_restore(void *state, const json_t *saved, branch_id branch)
@@ -157,8 +227,6 @@ enum err mltuner_restore(void *state, const json_t *saved, branch_id branch)
         err = read_saved(s, saved);
     else
         s->resumed.search = board_search_resumed(c);
-    if (saved && !err)
-        err = read_barred(s, json_object_get(saved, "barred"));
     if (!err && s->resumed.from_best && board_best(c)->branch == BRANCH_NONE)
         err = ERR_FORMAT;
     if (!err && s->resumed.phase != PHASE_BEGIN && !s->resumed.rescue &&
