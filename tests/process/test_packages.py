@@ -16,8 +16,8 @@ from harness import BUILD, ROOT
 
 VERSION = re.search(r"^VERSION := (\S+)$", (ROOT / "Makefile").read_text(),
                     re.M)[1]
-SAYS = ("import mltune.client, mltune._version; "
-        "print(mltune.client.__file__, mltune._version.version())")
+SAYS = ("import mltune; "
+        "print(mltune.__file__, mltune.__version__)")
 
 
 def run(*words, **options):

@@ -29,4 +29,7 @@ def __getattr__(name: str) -> Any:
     if name in _NAMES:
         return getattr(importlib.import_module("." + _NAMES[name], __name__),
                        name)
+    if name == "__version__":
+        from ._version import version
+        return version()
     raise AttributeError(f"module 'mltune' has no attribute {name!r}")
