@@ -5,6 +5,7 @@
 #include "base/mem.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -70,6 +71,13 @@ void response_text(struct response *r, int status, const char *type, char *text,
     assert(type && text && response_reason(status)[0]);
     answer(r, status, type, text, len);
     r->owned = text;
+}
+
+void response_log(struct response *r, char *bytes, size_t len, uint64_t from)
+{
+    response_text(r, 200, "text/plain; charset=utf-8", bytes, len);
+    snprintf(r->log_from, sizeof(r->log_from), "%" PRIu64, from);
+    snprintf(r->log_next, sizeof(r->log_next), "%" PRIu64, from + len);
 }
 
 void response_export(struct response *r, const char *run, const char *format,
@@ -242,6 +250,10 @@ size_t response_headers(const struct response *r,
     if (r->disposition[0])
         out[n++] =
             (struct response_header){"Content-Disposition", r->disposition};
+    if (r->log_next[0]) {
+        out[n++] = (struct response_header){"Log-Offset", r->log_from};
+        out[n++] = (struct response_header){"Log-Next-Offset", r->log_next};
+    }
     if (r->challenge)
         out[n++] = (struct response_header){"WWW-Authenticate", "Bearer"};
     if (r->close)

@@ -14,6 +14,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct event_log;
 
@@ -22,7 +23,7 @@ enum {
     RESPONSE_LOCATION_MAX = 96,
     RESPONSE_RUN_MAX = 65,
     RESPONSE_FILE_MAX = 128,
-    RESPONSE_HEADERS_MAX = 14,
+    RESPONSE_HEADERS_MAX = 16,
     RESPONSE_ERRORS_MAX = 32 /* entries in `errors`; further faults are
                               * counted in `detail` */
 };
@@ -44,6 +45,9 @@ struct response {
                                 * NULL: none is */
     char export_run[RESPONSE_RUN_MAX];
     char disposition[RESPONSE_FILE_MAX]; /* to be kept as a file; "" not */
+    /* Of a piece of a log, which is never an answer to be given again: the
+     * places of its first byte and behind its last; "" elsewhere. */
+    char log_from[24], log_next[24];
 };
 
 /* Releases the body; accepts a zeroed response. */
@@ -63,6 +67,11 @@ void response_stream(struct response *r, struct event_log *log);
  * (@archive) a tar archive of several; the body is empty here. */
 void response_export(struct response *r, const char *run, const char *format,
                      bool archive);
+
+/* Answers 200 with the piece @bytes[@len], owned (mem_free), of a log, from
+ * byte
+ * @from on. */
+void response_log(struct response *r, char *bytes, size_t len, uint64_t from);
 
 /* Answers 200 with static @body. */
 void response_static(struct response *r, const char *type, const char *body,

@@ -111,15 +111,17 @@ static const char *path_value(const char *path, const struct route_place *place,
 
 static bool parse_int(const char *s, int64_t *out)
 {
+    bool negative = *s == '-';
     int64_t n = 0;
     size_t i;
 
+    s += negative;
     for (i = 0; s[i] >= '0' && s[i] <= '9'; i++) {
         if (i == 18)
             return false;
         n = n * 10 + (s[i] - '0');
     }
-    *out = n;
+    *out = negative ? -n : n;
     return i > 0 && !s[i];
 }
 

@@ -5,6 +5,7 @@
 #include "api/routes/command_routes.h"
 #include "api/routes/curve_routes.h"
 #include "api/routes/history_routes.h"
+#include "api/routes/log_io.h"
 #include "api/routes/metrics_routes.h"
 #include "api/routes/node_routes.h"
 #include "api/routes/openapi.h"
@@ -85,6 +86,17 @@ static const struct route_param export_params[] = {
     RUN_PARAM,
     {.type = PARAM_CHOICE, .name = "format", .help = "what to write",
      .choices = EXPORT_FORMATS},
+    {.type = PARAM_END}};
+static const struct route_param log_params[] = {
+    RUN_PARAM,
+    {.type = PARAM_INT, .name = "node", .help = "number of the process",
+     .min = 0, .max = LOG_NODES_MAX - 1},
+    {.type = PARAM_INT, .name = "offset",
+     .help = "first byte; a negative one counts from the end",
+     .min = -INT64_C(999999999999999999), .max = INT64_C(999999999999999999),
+     .fallback = -LOG_PIECE_DEFAULT},
+    {.type = PARAM_INT, .name = "limit", .help = "bytes, at most",
+     .min = 1, .max = LOG_PIECE_MAX, .fallback = LOG_PIECE_DEFAULT},
     {.type = PARAM_END}};
 static const struct route_param traffic_params[] = {
     RUN_PARAM,
@@ -213,6 +225,9 @@ static const struct route table[] = {
     {"GET", "/runs/{run}/export", ROUTE_API, export_params, handle_export,
      "the run for other programs: one file, or a tar archive of several",
      .answer = NULL, .types = EXPORT_TYPES},
+    {"GET", "/runs/{run}/log", ROUTE_API, log_params, handle_log,
+     "what the training system wrote to stdout and stderr, a piece of it",
+     .answer = NULL, .types = LOG_TYPES},
     {"GET", "/runs/{run}/events", ROUTE_API, events_params, handle_events,
      "live events: server-sent, or polled",
      .answer = NULL, .types = EVENTS_TYPES, .header = &events_header},

@@ -167,7 +167,7 @@ static enum MHD_Result answer(struct exchanges *s, struct exchange *x,
     made = reply_make(&r);
     if (made) {
         result = MHD_queue_response(connection, (unsigned)r.status, made);
-        if (r.status == 200)
+        if (r.status == 200 && !r.log_next[0])
             replies_keep(&s->replies, x->target, version, made, r.len);
         else
             MHD_destroy_response(made);

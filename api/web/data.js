@@ -50,6 +50,15 @@ export async function get(path, query = {}) {
   return answer(await ask(path + (text ? "?" + text : ""), {headers}));
 }
 
+// A piece of a log: its bytes as they are, and where they stand.
+export async function getPiece(path, query) {
+  const headers = token.get() ? {authorization: "Bearer " + token.get()} : {};
+  const reply = await ask(path + "?" + new URLSearchParams(Object.entries(query)), {headers});
+  if (!reply.ok) return answer(reply);
+  return {bytes: new Uint8Array(await reply.arrayBuffer()),
+    from: Number(reply.headers.get("log-offset")), next: Number(reply.headers.get("log-next-offset"))};
+}
+
 export function runPath(run, rest = "") {
   return "/runs/" + encodeURIComponent(run) + rest;
 }

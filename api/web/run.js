@@ -5,6 +5,7 @@
 import {clusterTab} from "./cluster.js";
 import {controls} from "./control.js";
 import {get, runPath} from "./data.js";
+import {logTab} from "./log.js";
 import {MARKS, plot} from "./plot.js";
 import {tuningCost} from "./runs.js";
 import {settingsTab} from "./settings.js";
@@ -16,7 +17,7 @@ import {button, chip, count, duration, el, ENDED, link, number, put, runHref, ru
 
 const TABS = [["", "overview", overviewTab], ["trials", "trials", trialsTab],
   ["branches", "branches", treeTab], ["settings", "settings", settingsTab],
-  ["cluster", "cluster", clusterTab]];
+  ["cluster", "cluster", clusterTab], ["log", "log", logTab]];
 const FEED = 40;
 
 export function runView({id, tab, crumbs, notice}) {
@@ -52,7 +53,11 @@ export function runView({id, tab, crumbs, notice}) {
     if (status.textContent !== run.status) status.replaceChildren(chip(run.status));
     put(why, run.message || run.status_reason || "");
     words.hidden = !run.last_words;
-    put(words, (run.last_words || []).join("\n"));
+    const last = (run.last_words || []).join("\n");
+    if (words.textContent !== last) {
+      put(words, last);
+      words.scrollTop = words.scrollHeight;
+    }
     steer.update(run);
     await shown.refresh(run);
     return !ENDED.has(run.status);

@@ -21,6 +21,7 @@ static const struct verb rows[] = {
     {"ls", "the runs of a state folder, or of a server", false, verb_ls},
     {"show", "what a run did", false, verb_show},
     {"watch", "a run as it goes on, in the terminal", false, verb_watch},
+    {"log", "what a run's training system wrote", false, verb_log},
     {"trials", "the settings that a run has tried", false, verb_trials},
     {"branches", "the versions of a run's training state", false,
      verb_branches},

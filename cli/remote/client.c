@@ -370,6 +370,39 @@ void client_close(struct client_exchange *x)
     text_deinit(&x->in);
 }
 
+enum err client_wait(struct client_exchange *x, int *status, const char **body,
+                     size_t *len, struct fault *f)
+{
+    enum err err;
+
+    while ((err = client_step(x, status, body, len, f)) == ERR_AGAIN) {
+        struct pollfd p = {.fd = x->fd, .events = client_events(x)};
+        time_ns left = x->until - clock_monotonic();
+
+        poll(&p, 1, left > 0 ? (int)(left / 1000000) + 1 : 0);
+    }
+    return err;
+}
+
+bool client_header(const struct client_exchange *x, const char *name,
+                   uint64_t *out)
+{
+    const char *end = x->in.s ? strstr(x->in.s, "\r\n\r\n") : NULL;
+    const char *line = end ? strstr(x->in.s, "\r\n") : NULL;
+    size_t n = strlen(name);
+    char *stop;
+
+    for (; line && line < end; line = strstr(line, "\r\n")) {
+        line += 2;
+        if (strncasecmp(line, name, n) != 0 || line[n] != ':' ||
+            line[n + 1] != ' ' || line[n + 2] < '0' || line[n + 2] > '9')
+            continue;
+        *out = strtoull(line + n + 2, &stop, 10);
+        return *stop == '\r';
+    }
+    return false;
+}
+
 enum err client_ask(const struct client_request *q, struct client_answer *out,
                     struct fault *f)
 {
@@ -381,12 +414,7 @@ enum err client_ask(const struct client_request *q, struct client_answer *out,
 
     if (err)
         return err;
-    while ((err = client_step(&x, &out->status, &body, &len, f)) == ERR_AGAIN) {
-        struct pollfd p = {.fd = x.fd, .events = client_events(&x)};
-        time_ns left = x.until - clock_monotonic();
-
-        poll(&p, 1, left > 0 ? (int)(left / 1000000) + 1 : 0);
-    }
+    err = client_wait(&x, &out->status, &body, &len, f);
     if (!err)
         err = json_load(body, len, &out->json, NULL, &why);
     if (err == ERR_FORMAT)

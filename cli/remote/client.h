@@ -84,6 +84,15 @@ short client_events(const struct client_exchange *x);
 enum err client_step(struct client_exchange *x, int *status, const char **body,
                      size_t *len, struct fault *f);
 
+/* The whole answer: client_step until it is there, or is not. */
+enum err client_wait(struct client_exchange *x, int *status, const char **body,
+                     size_t *len, struct fault *f);
+
+/* The whole number that is the answer's header @name, after client_step's
+ * success; false: it has none. */
+bool client_header(const struct client_exchange *x, const char *name,
+                   uint64_t *out);
+
 /* Instead of client_step, for an answer that has no end: takes what has come of
  * it, head and all, into @buffer[@size]; *@len 0: the server has hung up.
  * CLIENT_SECONDS count from the last byte. Errors: ERR_AGAIN (not yet), else as

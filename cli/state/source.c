@@ -8,6 +8,7 @@
 #include "cli/state/serve.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,6 +167,86 @@ enum err source_answer(const struct source *s, int status, const char *body,
     if (err && err != ERR_FORMAT)
         return fault_set(f, err, "%s", err_text(err));
     return judge(status, json, out, f);
+}
+
+/* ---- logs ---------------------------------------------------------------- */
+
+/* A refusal of @status with @body; @out->bytes is set where there is none. */
+static enum err take_piece(int status, const char *body, size_t len,
+                           struct source_piece *out, struct fault *f)
+{
+    json_t *json = NULL, *none = NULL;
+
+    if (status != 200) {
+        if (json_load(body, len, &json, NULL, NULL) != ERR_OK)
+            json = NULL;
+        return judge(status < 300 ? 500 : status, json, &none, f);
+    }
+    out->bytes = mem_alloc(len + 1);
+    if (!out->bytes)
+        return fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
+    memcpy(out->bytes, body, len);
+    out->len = len;
+    return ERR_OK;
+}
+
+static enum err log_there(const struct source *s, const char *target,
+                          struct source_piece *out, struct fault *f)
+{
+    const struct client_request q = {.url = s->url,
+                                     .method = "GET",
+                                     .target = target,
+                                     .token = s->token[0] ? s->token : NULL};
+    struct client_exchange x;
+    const char *body = NULL;
+    size_t len = 0;
+    int status = 0;
+    enum err err = client_open(&q, &x, f);
+
+    if (err)
+        return err;
+    err = client_wait(&x, &status, &body, &len, f);
+    if (!err)
+        err = take_piece(status, body, len, out, f);
+    if (!err && (!client_header(&x, "Log-Offset", &out->from) ||
+                 !client_header(&x, "Log-Next-Offset", &out->next))) {
+        mem_free(out->bytes);
+        err = fault_set(f, ERR_FORMAT,
+                        "what answers at %s knows nothing of logs", s->url);
+    }
+    client_close(&x);
+    return err;
+}
+
+static enum err log_here(struct source *s, const char *target,
+                         struct source_piece *out, struct fault *f)
+{
+    struct response r = {0};
+    enum err err;
+
+    assert(s->view);
+    service_respond(s->view, "GET", target, &r);
+    err = take_piece(r.status, r.body, r.len, out, f);
+    if (!err) {
+        out->from = strtoull(r.log_from, NULL, 10);
+        out->next = strtoull(r.log_next, NULL, 10);
+    }
+    response_deinit(&r);
+    return err;
+}
+
+enum err source_log(struct source *s, const char *id, unsigned node,
+                    int64_t offset, size_t limit, struct source_piece *out,
+                    struct fault *f)
+{
+    char target[RUN_ID_MAX + 128];
+
+    assert(limit > 0 && limit <= SOURCE_PIECE_MAX);
+    snprintf(target, sizeof(target),
+             "/api/v1/runs/%s/log?node=%u&offset=%" PRId64 "&limit=%zu", id,
+             node, offset, limit);
+    return s->url[0] ? log_there(s, target, out, f)
+                     : log_here(s, target, out, f);
 }
 
 enum err source_list(struct source *s, const char *target, const char *name,

@@ -76,6 +76,22 @@ enum err source_runs(struct source *s, json_t **out, struct fault *f);
 enum err source_answer(const struct source *s, int status, const char *body,
                        size_t len, json_t **out, struct fault *f);
 
+/* A piece of a run's log (GET /runs/RUN/log), bytes as they are. */
+struct source_piece {
+    char *bytes; /* owned (mem_free) */
+    size_t len;
+    uint64_t from, next; /* place of the first byte, and behind the last */
+};
+
+enum { SOURCE_PIECE_MAX = 1024 * 1024 };
+
+/* The log of process @node of run @id, which was found: at most @limit bytes
+ * (to SOURCE_PIECE_MAX) from byte @offset on, negative: from the end. Errors:
+ * as source_get's; ERR_NOENT also where there is no log. */
+enum err source_log(struct source *s, const char *id, unsigned node,
+                    int64_t offset, size_t limit, struct source_piece *out,
+                    struct fault *f);
+
 /* All items of the list @name at @target, page by page, the caller's array.
  * @target has a query already if it has a '?'. */
 enum err source_list(struct source *s, const char *target, const char *name,

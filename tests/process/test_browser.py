@@ -1,10 +1,12 @@
 """The dashboard in a real browser: tests/browser says how."""
 import os
+import shutil
 import subprocess
 import unittest
 
 from harness import ROOT, endless_config
 import test_http
+import test_log
 import test_serve
 
 
@@ -51,3 +53,22 @@ class Service(test_serve.Service):
         self.end()
         self.launch()
         self.story("after")
+
+
+class Programs(test_serve.Service):
+    OPTIONS = ("--allow-programs",)
+
+    def test_a_person_reads_the_log_of_a_program_that_failed(self):
+        shutil.copy(test_log.LINE, self.folder)
+        config = test_log.line_config(
+            wrong="raise", after=20, say="<img src=x onerror=alert(1)>\x1b[31m")
+        config["app"]["folder"] = str(self.folder)
+        run = self.submit(config)
+        self.wait_for_status(run, "failed")
+        host, port = self.address
+        done = subprocess.run(
+            ["node", str(ROOT / "tests/browser/program.js"),
+             f"http://{host}:{port}/", run,
+             os.environ.get("MLTUNE_SHOTS", str(self.folder))],
+            capture_output=True, text=True, timeout=300, env=self.env)
+        self.assertEqual(done.returncode, 0, done.stderr)

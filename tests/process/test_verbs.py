@@ -7,7 +7,7 @@ import subprocess
 
 from harness import ROOT, Case, mlr_config
 
-VERBS = ["run", "ls", "show", "watch", "validate", "schema", "apps",
+VERBS = ["run", "ls", "show", "watch", "log", "validate", "schema", "apps",
          "searchers", "strategies", "data"]
 
 

@@ -144,6 +144,8 @@ json_t *crew_last_words(const struct crew *w)
         if (*line)
             json_array_append_new(lines, json_string(line));
     }
+    while (lines && json_array_size(lines) > CREW_WORDS_MAX)
+        json_array_remove(lines, 0);
     if (lines && json_array_size(lines) == 0) {
         json_decref(lines);
         lines = NULL;

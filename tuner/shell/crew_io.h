@@ -18,7 +18,8 @@
 #include <stdbool.h>
 
 enum {
-    CREW_GARBAGE_MAX = 1000 /* messages of no use that a program may send */
+    CREW_GARBAGE_MAX = 1000, /* messages of no use that a program may send */
+    CREW_WORDS_MAX = 20      /* last lines, of 2 KiB in all */
 };
 
 /* All borrowed. */

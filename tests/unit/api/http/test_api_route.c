@@ -27,7 +27,7 @@ static const struct route_param params[] = {
     {.type = PARAM_INT,
      .name = "size",
      .help = "size",
-     .min = -1,
+     .min = 0,
      .max = 10,
      .fallback = 7},
     {.type = PARAM_BOOL, .name = "live", .help = "live", .fallback = 1},
@@ -178,6 +178,8 @@ static void route_parameters_malformed_are_400(void **state)
 {
     static const char *const queries[] = {"size=11",
                                           "size=-1",
+                                          "size=-",
+                                          "size=--1",
                                           "size=",
                                           "size=1a",
                                           "size=0000000000000000001",
@@ -205,7 +207,7 @@ static void route_parameters_malformed_are_400(void **state)
 
         assert_string_equal(
             json_string_value(json_at(json, "/errors/0/detail")),
-            "expected a whole number from -1 to 10, found \"11\"");
+            "expected a whole number from 0 to 10, found \"11\"");
         json_decref(json);
     }
 }
