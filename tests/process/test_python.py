@@ -125,6 +125,557 @@ class Branches(Program):
         self.end()
 
 
+class Refusals(Program):
+    def fails(self, code):
+        failed = self.expect("failed")
+        self.assertEqual(failed["code"], code, failed)
+        self.assertTrue(failed["reason"])
+
+    def test_refusals_change_nothing(self):
+        """What cannot be is answered failed with code and reason, memory that
+        is out too; the program goes on."""
+        t = self.tuner
+        bytes_ = self.load()["model_bytes"]
+        self.end()
+        t.close()
+        self.tuner = t = Tuner()
+        self.load(memory=9 * bytes_ + 1)
+        for ask, code in [
+                (lambda: t.fork(1, 9), "noent"),
+                (lambda: t.fork(1, 0, learning_rate=-1), "inval"),
+                (lambda: t.fork(1, 0, batch_size=0.5), "inval"),
+                (lambda: t.fork(1, 0, momentum=1), "inval"),
+                (lambda: t.fork(1, 0, speed=1), "inval"),
+                (lambda: t.fork(0, 0), "exist"),
+                (lambda: t.schedule(0, 0, 1, 1), "inval"),
+                (lambda: t.schedule(1, 0, 1, 1), "noent"),
+                (lambda: t.ask("free", branch=5), "noent"),
+                (lambda: t.ask("snapshot", branch=4, path="/x"), "noent"),
+                (lambda: t.ask("restore", branch=4, path="/x"), "noent"),
+                (lambda: t.ask("save", branch=4, path="/x"), "noent"),
+                (lambda: t.ask("save", branch=0, path="/proc/x"), "io"),
+                (lambda: t.ask("rows", branch=0, table="no", first=0, count=1),
+                 "noent"),
+                (lambda: t.ask("config", config={}, folder="/", seed=1),
+                 "exist")]:
+            ask()
+            self.fails(code)
+        self.fork(1)
+        t.schedule(1, 0, 5000, 1)
+        self.fails("inval")  # windows
+        t.ask("snapshot", branch=1, path=str(self.folder / "s"))
+        self.fails("inval")
+        self.slice(1, 3)
+        t.schedule(1, 2, 1, 1)
+        self.fails("inval")  # a clock that was run
+        for b in range(2, 9):
+            self.fork(b, 1)
+        t.fork(9, 1)
+        self.fails("limit")
+        self.free(2)
+        self.fork(10, 1, "kept")
+        self.fork(11, 10, "kept")  # costs nothing
+        t.fork(12, 1)
+        self.fails("limit")
+        self.assertEqual(len(self.sums(3, 3)), 3)
+        self.end()
+
+    def test_too_little_memory_is_told(self):
+        failed = self.load(memory=1000)
+        self.assertEqual((failed["kind"], failed["code"], failed["op"]),
+                         ("failed", "limit", 1))
+        self.assertIn("memory.limit", failed["reason"])
+        self.end(code=1)
+
+    def test_garbage_is_logged_once_and_survived(self):
+        self.load()
+        for text in [b"", b"{", b"\xff" * 100, b"[]", b'{"kind":"dance"}',
+                     b'{"kind":"fork","op":"x"}', b'{"kind":"free","op":2.0}',
+                     b'{"kind":"free","op":true,"branch":0}', b"[" * 100000,
+                     b'{"kind":7}', b'{"kind":"cut","op":3}',
+                     b'{"kind":"fork","op":9,"branch":1,"parent":0,'
+                     b'"type":"other","setting":{}}']:
+            self.tuner.send_bytes(text)
+        self.fork(1)
+        done = self.end()
+        self.assertEqual(done.err.count("message_ignored "), 1, done.err)
+        self.assertIn("messages_ignored count=12", done.err)
+
+    def test_damaged_snapshots_are_refused(self):
+        """A file that was cut, changed, or is of another program's shapes."""
+        self.load(features="adam")
+        self.fork(1, 0)
+        self.sums(1, 2)
+        self.fork(2, 1, "kept")
+        path = self.folder / "s"
+        self.tuner.ask("snapshot", branch=2, path=str(path))
+        size = self.expect("done")["bytes"]
+        file = path / "state.pt"
+        whole = file.read_bytes()
+        self.assertEqual(len(whole), size)
+        middle = len(whole) // 2
+        for damaged in [b"", whole[:middle], whole[:200] + b"\xff" * 64 +
+                        whole[264:]]:
+            file.write_bytes(damaged)
+            self.tuner.ask("restore", branch=3, path=str(path))
+            self.fails("format")
+        file.write_bytes(whole)
+        self.end()
+        self.tuner.close()
+        self.tuner = Tuner()
+        self.load(features="step")  # a plan more, SGD
+        self.tuner.ask("restore", branch=3, path=str(path))
+        self.fails("format")
+        self.end()
+
+    def test_a_snapshot_runs_no_code(self):
+        """A pickle that would call something is refused."""
+        import torch
+
+        class Evil:
+            def __reduce__(self):
+                return os.mkdir, (str(made),)
+        made = self.folder / "made"
+        self.load()
+        (self.folder / "s").mkdir()
+        torch.save({"text": Evil(), "arrays": []},
+                   self.folder / "s" / "state.pt")
+        self.tuner.ask("restore", branch=3, path=str(self.folder / "s"))
+        self.fails("format")
+        self.assertFalse(made.exists())
+        self.end()
+
+
+class Slices(Program):
+    def test_windows_hold_what_was_asked(self):
+        self.load()
+        self.fork(1, batch_size=32)
+        op = self.tuner.schedule(1, 0, 25, 4)
+        reports, done = self.tuner.until_done(op)
+        clocks = [c for r in reports for c in r["clocks"]]
+        self.assertEqual(clocks, [4] * 6 + [1])
+        self.assertEqual(done["clocks"], 25)
+        samples = sum(n for r in reports for n in r["samples"])
+        self.assertEqual(samples, 300 + 300 + 5 * 32)  # two epochs end
+        at = 0
+        for r in reports:
+            self.assertEqual(r["first"], at)
+            at += sum(r["clocks"])
+            self.assertEqual(list(r["values"]), ["norm"])
+            self.assertEqual(len(r["values"]["norm"]), len(r["sum"]))
+            self.assertTrue(all(v > 0 for v in r["values"]["norm"]))
+            self.assertTrue(all(s >= 0 for s in r["seconds"]))
+        self.assertGreaterEqual(done["switch_s"], 0)
+        self.end()
+
+    def test_a_test_covers_the_validation_set(self):
+        self.load()
+        self.fork(1, 0, "testing")
+        op = self.tuner.schedule(1, 0, 1, 1)
+        (report,), done = self.tuner.until_done(op)
+        self.assertEqual((report["samples"], done["clocks"]), ([100], 1))
+        self.assertLessEqual(report["sum"][0], 100)
+        self.assertAlmostEqual(report["values"]["loss"][0], 1.4, delta=0.5)
+        self.end()
+
+    def test_siblings_see_the_same_samples(self):
+        """With a rate of nothing the loss over an epoch is the same whatever
+        the batch size is."""
+        self.load(tunables={"learning_rate": {"default": 0.0},
+                            "dropout": {"default": 0.0},
+                            "batch_size": {"default": 16}},
+                  features="frozen")
+        sums = []
+        for b, size in enumerate([300, 300, 150], 1):
+            self.fork(b, learning_rate=0, batch_size=size)
+            sums.append(self.sums(b, 300 // size))
+        self.assertEqual(sums[0], sums[1])
+        self.assertEqual(len(sums[2]), 2)
+        self.end()
+
+    def test_a_probe_learns_nothing(self):
+        self.load(samples=64, tunables={"dropout": {"default": 0.0}})
+        self.fork(1, 0, "probe", learning_rate=1.0, batch_size=64)
+        sums = self.sums(1, 3)
+        self.assertAlmostEqual(sums[0], sums[1], places=3)
+        self.assertAlmostEqual(sums[0], sums[2], places=3)
+        self.end()
+
+    def test_a_sum_that_is_not_finite_ends_the_slice(self):
+        self.load(wrong="nan")
+        self.fork(1)
+        op = self.tuner.schedule(1, 0, 10, 10)
+        (report,), done = self.tuner.until_done(op)
+        self.assertEqual((report["sum"], report["clocks"], done["clocks"]),
+                         (["nan"], [4], 4))
+        self.end()
+
+    def test_cut_ends_a_slice(self):
+        """In the midst of it, while it waits, and when it is over."""
+        t = self.tuner
+        self.load()
+        self.fork(1)
+        op = t.schedule(1, 0, 10**9, 10**6)
+        waits = t.schedule(1, 10**9, 10, 1)
+        self.fork(2, 1)  # while the slice runs
+        time.sleep(0.2)
+        cut, late = t.ask("cut", target=op), t.ask("cut", target=waits)
+        messages = t.gather([cut, late, op, waits])
+        done = {m["op"]: m for m in messages if m["kind"] == "done"}
+        self.assertGreater(done[op]["clocks"], 10)
+        self.assertLess(done[op]["clocks"], 10**6)
+        self.assertEqual(done[waits]["clocks"], 0)
+        self.assertEqual(sum(sum(m["clocks"]) for m in messages
+                             if m["kind"] == "report"), done[op]["clocks"])
+        t.ask("cut", target=op)
+        self.expect("done")
+        self.clock = 10**9 + 10
+        self.assertEqual(len(self.sums(1, 3)), 3)
+        self.end()
+
+    def test_reports_and_beats_come_while_a_slice_runs(self):
+        t = self.tuner
+        self.load()
+        self.fork(1)
+        op = t.schedule(1, 0, 10**5, 100)
+        begin, times = time.monotonic(), []
+        while time.monotonic() - begin < 2.5:
+            self.assertEqual(t.receive()["kind"], "report")
+            times.append(time.monotonic())
+        t.ask("cut", target=op)
+        t.until_done(op)
+        gaps = sorted(b - a for a, b in zip(times, times[1:]))
+        self.assertLess(gaps[len(gaps) // 2], 1.0)
+        last = t.beats[-1][1]
+        self.assertGreater(last["clocks"], 100)
+        self.assertGreater(last["memory_limit_bytes"], 0)
+        self.assertGreater(last["memory_bytes"], 0)
+        self.assertEqual((last["branches"], last["workers"]), (2, 1))
+        self.assertGreater(last["seconds"], 0)
+        self.end()
+
+    def test_held_slices_end_where_they_are_told(self):
+        """`hold` stops a slice and says how far it is; `cut` with `clocks` names
+        the end."""
+        t = self.tuner
+        self.load()
+        self.fork(1)
+        op = t.schedule(1, 0, 10**6, 10**6)
+        time.sleep(0.2)
+        t.ask("hold", target=op)
+        begun = self.expect("done")["clocks"]
+        time.sleep(0.1)
+        t.ask("hold", target=op)
+        self.assertEqual(self.expect("done")["clocks"], begun)
+        cut = t.ask("cut", target=op, clocks=begun + 7)
+        done = [m for m in t.gather([cut, op]) if m["op"] == op][-1]
+        self.assertEqual(done["clocks"], begun + 7)
+        self.end()
+
+
+class Models(Program):
+    def test_the_model_is_a_state_dict(self):
+        """A plain torch loads it, and it is what was tested."""
+        import torch
+        self.load()
+        self.fork(1)
+        self.sums(1, 30)
+        self.fork(2, 1, "testing")
+        accuracy = self.sums(2, 1)[0]
+        self.tuner.ask("save", branch=1, path=str(self.folder / "m"))
+        done = self.expect("done")
+        self.assertEqual(done["data"]["files"], ["model.pt", "model.json"])
+        self.end()
+        state = torch.load(self.folder / "m" / "model.pt", weights_only=True)
+        self.assertEqual(state["last.weight"].shape, (4, 64))
+        about = json.loads((self.folder / "m" / "model.json").read_text())
+        self.assertEqual(about["modules"], {"net": "Net"})
+        self.assertEqual(about["tensors"]["net.last.bias"],
+                         ["torch.float32", [4]])
+        self.assertEqual(done["bytes"], sum(
+            (self.folder / "m" / f).stat().st_size
+            for f in done["data"]["files"]))
+        self.assertGreater(accuracy, 30)
+
+
+class Ends(Program):
+    def failed(self):
+        while True:
+            m = self.tuner.receive()
+            if m["kind"] == "failed" and "op" not in m:
+                return m
+
+    def test_exceptions_are_told_with_their_last_lines(self):
+        self.load(wrong="raise")
+        self.fork(1)
+        self.tuner.schedule(1, 0, 10, 10)
+        failed = self.failed()
+        self.assertEqual(failed["code"], "app")
+        self.assertIn("ValueError: the third clock is not liked",
+                      failed["reason"])
+        self.assertIn("net.py", failed["reason"])
+        done = self.end(code=1)
+        self.assertIn("ValueError: the third clock", done.err)
+
+    def test_an_exception_before_the_loop_answers_the_configuration(self):
+        bad = self.write("bad.py", "import mltune\nmltune.config()\n1 / 0\n")
+        failed = self.load(bad)
+        self.assertEqual((failed["kind"], failed["code"], failed["op"]),
+                         ("failed", "app", 1))
+        self.assertIn("ZeroDivisionError", failed["reason"])
+        self.end(code=1)
+
+    def test_a_loop_that_is_left_is_told(self):
+        self.load(wrong="leave")
+        self.fork(1)
+        self.tuner.schedule(1, 0, 10, 10)
+        self.assertIn("before the tuner said stop", self.failed()["reason"])
+        done = self.finish(self.process, SECONDS)
+        self.assertEqual(done.code, 0, done.err)
+
+    def test_a_clock_without_a_loss_is_told(self):
+        self.load(wrong="mute")
+        self.fork(1)
+        self.tuner.schedule(1, 0, 10, 10)
+        self.assertIn("batch.loss", self.failed()["reason"])
+        self.end(code=1)
+
+    def test_data_without_a_length_are_refused(self):
+        bad = self.write("bad.py", "import mltune\nmltune.config()\n"
+                                   "mltune.Run(samples=iter([1]))\n")
+        failed = self.load(bad)
+        self.assertIn("has no length", failed["reason"])
+        self.end(code=1)
+
+    def running(self):
+        self.load()
+        self.fork(1)
+        self.tuner.schedule(1, 0, 10**9, 10**6)
+        time.sleep(0.2)
+
+    def test_sigterm_ends_the_program(self):
+        self.running()
+        self.process.send_signal(signal.SIGTERM)
+        self.end(code=143)
+
+    def test_stop_ends_a_running_slice(self):
+        self.running()
+        self.tuner.ask("stop", reason="test")
+        while self.tuner.receive()["kind"] != "done":
+            pass
+        self.assertEqual(self.finish(self.process, SECONDS).code, 0)
+
+    def test_lost_tuner_ends_the_program(self):
+        self.running()
+        self.tuner.close()
+        self.tuner = None
+        begin = time.monotonic()
+        self.end(code=69)
+        self.assertLess(time.monotonic() - begin, 10)
+
+    def test_alone_it_trains_plainly(self):
+        """Without a tuner: its own defaults, a line each epoch."""
+        env = {**self.env, "PYTHONPATH": str(PACKAGE), "MLTUNE_EPOCHS": "2"}
+        out = [subprocess.run([sys.executable, PROGRAMS / "net.py"], env=env,
+                              cwd=self.folder, text=True, check=True,
+                              stdout=subprocess.PIPE).stdout
+               for _ in range(2)]
+        lines = [line.rpartition("  ")[0] for line in out[0].splitlines()]
+        self.assertEqual(len(lines), 2, out)
+        self.assertRegex(lines[1], r"^epoch 2  loss [\d.]+  norm [\d.]+  "
+                                   r"accuracy [\d.]+  loss [\d.]+$")
+        self.assertEqual(lines, [line.rpartition("  ")[0]
+                                 for line in out[1].splitlines()])
+
+
+SETTINGS = {
+    "a": {"learning_rate": 0.02, "batch_size": 16},
+    "b": {"learning_rate": 0.06, "batch_size": 32, "dropout": 0.4},
+    "c": {"learning_rate": 0.02, "batch_size": 16, "weight_decay": 0.01},
+}
+FEATURES = ["", "adam step average", "adam onecycle values noise",
+            "cosine ema weighted", "frozen split values",
+            "adam amp ema cosine"]
+SCHEDULES = 200
+
+
+class Identity(Program):
+    """What a clock gives depends on nothing but the settings of the clocks
+    before it, in the branch and in those it comes from: not on what else ran,
+    was cut, tested, written or read in between.
+
+    A branch's line is a letter for each clock: the setting's, or P for a clock
+    of a probe.
+    """
+
+    def random_schedule(self, rng):
+        """A dozen random operations; every sum is compared with what the same
+        line gave before."""
+        branches = {0: ("", "init")}
+        for _ in range(rng.randint(8, 16)):
+            act = rng.choice(["fork", "fork", "run", "run", "run", "run",
+                              "cut", "test", "probe", "keep", "snapshot",
+                              "free"])
+            getattr(self, "do_" + act)(rng, branches)
+        for b in branches:
+            if b:
+                self.free(b)
+
+    def pick(self, rng, branches, *types):
+        found = [b for b, (_, kind) in branches.items() if kind in types]
+        return rng.choice(found) if found else None
+
+    def new(self, branches, parent, kind, **setting):
+        self.number += 1
+        self.fork(self.number, parent, kind, **setting)
+        branches[self.number] = (branches[parent][0], kind)
+        return self.number
+
+    def check(self, line, value):
+        self.seen.setdefault(line, []).append(value)
+        self.assertEqual(repr(self.seen[line][0]), repr(value), line)
+
+    def ran(self, branches, b, letter, sums):
+        line, kind = branches[b]
+        for value in sums:
+            line += letter
+            self.check(line, value)
+        branches[b] = (line, kind)
+
+    def do_fork(self, rng, branches):
+        letter = rng.choice("aaabc")
+        self.letter[self.new(branches, rng.choice(list(branches)), "training",
+                             **SETTINGS[letter])] = letter
+
+    def do_run(self, rng, branches):
+        b = self.pick(rng, branches, "training")
+        if b:
+            self.ran(branches, b, self.letter[b],
+                     self.sums(b, rng.randint(1, 7)))
+
+    def do_cut(self, rng, branches):
+        b = self.pick(rng, branches, "training")
+        if not b:
+            return
+        op = self.tuner.schedule(b, self.clock, 100, 1)
+        self.clock += 100
+        if rng.random() < 0.5:
+            time.sleep(rng.random() * 0.004)
+        cut = self.tuner.ask("cut", target=op)
+        messages = self.tuner.gather([op, cut])
+        sums = [number(s) for m in messages if m["kind"] == "report"
+                for s in m["sum"]]
+        done = [m for m in messages if m["kind"] == "done" and m["op"] == op]
+        self.assertEqual(done[0]["clocks"], len(sums))
+        self.ran(branches, b, self.letter[b], sums)
+
+    def do_test(self, rng, branches):
+        b = rng.choice(list(branches))
+        test = self.new(branches, b, "testing")
+        for _ in range(rng.randint(1, 2)):
+            self.check(branches[b][0] + "T", self.sums(test, 1)[0])
+        self.free(test)
+        del branches[test]
+
+    def do_probe(self, rng, branches):
+        b = rng.choice(list(branches))
+        probe = self.new(branches, b, "probe", **SETTINGS["a"])
+        self.ran(branches, probe, "P", self.sums(probe, rng.randint(1, 3)))
+
+    def do_keep(self, rng, branches):
+        self.new(branches, rng.choice(list(branches)), "kept")
+
+    def do_snapshot(self, rng, branches):
+        b = self.pick(rng, branches, "kept", "init")
+        path = str(self.folder / f"s{self.number}")
+        op = self.tuner.ask("snapshot", branch=b, path=path)
+        trainee = self.pick(rng, branches, "training")
+        if trainee and rng.random() < 0.5:  # while it is written
+            run = self.tuner.schedule(trainee, self.clock, 4, 1)
+            self.clock += 4
+            messages = self.tuner.gather([op, run])
+            self.ran(branches, trainee, self.letter[trainee],
+                     [number(s) for m in messages if m["kind"] == "report"
+                      for s in m["sum"]])
+        else:
+            messages = [self.expect("done", op)]
+        self.assertGreater(messages[-1].get("bytes", 1), 0)
+        self.number += 1
+        self.tuner.ask("restore", branch=self.number, path=path)
+        self.expect("done")
+        branches[self.number] = (branches[b][0], "kept")
+        if len(branches[b][0]) > len(self.written[0]):
+            self.written = (branches[b][0], path)
+
+    def do_free(self, rng, branches):
+        b = rng.choice(list(branches))
+        if b:
+            self.free(b)
+            del branches[b]
+
+    def run_through(self, line, parent=0, done=""):
+        """The line @line, as few slices as there can be."""
+        line_now, b = done, parent
+        while line_now != line:
+            letter = line[len(line_now)]
+            count = 0
+            while line[len(line_now):len(line_now) + count + 1] == \
+                    letter * (count + 1):
+                count += 1
+            self.number += 1
+            kind = "probe" if letter == "P" else "training"
+            self.fork(self.number, b, kind,
+                      **SETTINGS["a" if letter == "P" else letter])
+            b = self.number
+            for value in self.sums(b, count):
+                line_now += letter
+                self.check(line_now, value)
+
+    def check_features(self, features, schedules, seed):
+        rng = random.Random(seed)
+        self.seen, self.letter, self.written = {}, {}, ("", None)
+        self.number = 0
+        ready = self.load(features=features)
+        self.assertEqual(ready["kind"], "ready", ready)
+        for _ in range(schedules):
+            self.random_schedule(rng)
+        self.end()
+        compared = sum(len(v) - 1 for v in self.seen.values())
+        self.assertGreater(compared, 5 * schedules)
+        self.assertTrue(any(len(line) > 20 for line in self.seen))
+        self.renew()
+        self.number = 0
+        self.load(features=features)
+        lines = [x for x in self.seen if not x.endswith("T")]
+        for line in sorted(lines, key=len)[-12:]:
+            self.run_through(line)
+        if self.written[1]:
+            done = self.written[0]
+            self.number += 1
+            self.tuner.ask("restore", branch=self.number, path=self.written[1])
+            self.expect("done")
+            kept = self.number
+            for line in [x for x in lines if x.startswith(done)][:12]:
+                self.run_through(line, kept, done)
+        self.end()
+
+    def renew(self):
+        self.tuner.close()
+        self.tuner = Tuner()
+
+
+def _identity(features, at):
+    def test(self):
+        """A share of the random schedules, with these features."""
+        self.check_features(features, -(-SCHEDULES // len(FEATURES)), at)
+    return test
+
+
+for _at, _features in enumerate(FEATURES):
+    setattr(Identity, f"test_{_features.replace(' ', '_') or 'plain'}",
+            _identity(_features, _at))
+
+
 if __name__ == "__main__":
     import unittest
     unittest.main()

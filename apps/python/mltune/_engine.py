@@ -373,10 +373,10 @@ class Engine:
 
     def _slice(self, o: Operation) -> Iterator[Batch]:
         turn = time.perf_counter()
-        b = self.branches[o.branch]
-        if b.broken:
-            self.node.fail(o, Failure("app", f"branch {o.branch} is broken: a "
-                                      "slice of it failed"))
+        try:
+            b = self._whole_branch(o)
+        except Failure as failure:
+            self.node.fail(o, failure)
             return
         clocks, ran_s = 0, 0.0
         if self.node.begin_clock(o):
@@ -466,7 +466,8 @@ class Engine:
             if o.kind == "fork":
                 self._fork(o)
             elif o.kind == "free":
-                self.registry.release(self.branches.pop(o.branch).state)
+                self.registry.release(self._branch(o.branch).state)
+                del self.branches[o.branch]
                 self.node.finish(o, branch=o.branch)
             elif o.kind == "snapshot":
                 self._snapshot(o)
@@ -479,7 +480,7 @@ class Engine:
             self.node.fail(o, failure)
 
     def _fork(self, o: Operation) -> None:
-        parent = self.branches[o.message["parent"]]
+        parent = self._branch(o.message["parent"])
         child = Branch(o.branch, o.type, o.setting, parent.place,
                        self.registry.share(parent.state), parent.held)
         child.broken = parent.broken
@@ -487,11 +488,18 @@ class Engine:
         self.node.finish(o)
 
     def _whole_branch(self, o: Operation) -> Branch:
-        b = self.branches[o.branch]
+        b = self._branch(o.branch)
         if b.broken:
             raise Failure("app", f"branch {o.branch} is broken: a slice of it "
                           "failed")
         return b
+
+    def _branch(self, number: int) -> Branch:
+        """A branch that was granted: but what was to make it may have failed
+        since."""
+        if number not in self.branches:
+            raise Failure("noent", f"there is no branch {number}")
+        return self.branches[number]
 
     def _path(self, o: Operation) -> str:
         return os.path.join(o.message["path"], self.folder_part)

@@ -50,7 +50,7 @@ class Operation:
     """A request that was granted and waits, or is being carried out."""
 
     __slots__ = ("kind", "op", "message", "type", "setting", "cut", "held",
-                 "end", "begun")
+                 "end", "begun", "entry")
 
     def __init__(self, message: Message) -> None:
         self.kind: str = message["kind"]
@@ -62,6 +62,7 @@ class Operation:
         self.held = False              # begins no further clock until `cut`
         self.end = WHOLE_MAX           # clocks that may be begun
         self.begun = 0
+        self.entry: Optional["_Entry"] = None  # that it made
 
     @property
     def branch(self) -> int:
@@ -261,9 +262,10 @@ class Node:
             del self._groups[group]
 
     def _add(self, number: int, type_: str, group: int,
-             setting: Optional[Dict[str, Any]]) -> None:
+             setting: Optional[Dict[str, Any]]) -> _Entry:
         self._take_group(group)
         self._entries[number] = _Entry(type_, group, setting)
+        return self._entries[number]
 
     def _full_setting(self, values: Dict[str, Any]) -> Dict[str, Any]:
         setting = dict(self._known)
@@ -288,7 +290,7 @@ class Node:
         shares = parent.type == "kept" and m["type"] == "kept"
         self._check_room(m["branch"], 0 if shares else 1)
         group = parent.group if shares else self._new_group()
-        self._add(m["branch"], m["type"], group, setting)
+        o.entry = self._add(m["branch"], m["type"], group, setting)
         o.type, o.setting = m["type"], setting
         self.send({"kind": "forked", "op": m["op"], "branch": m["branch"]})
 
@@ -324,7 +326,7 @@ class Node:
 
     def _grant_restore(self, m: Message, o: Operation) -> None:
         self._check_room(m["branch"], 1)
-        self._add(m["branch"], "kept", self._new_group(), None)
+        o.entry = self._add(m["branch"], "kept", self._new_group(), None)
         o.type = "kept"
 
     def _grant_save(self, m: Message, o: Operation) -> None:
@@ -430,9 +432,12 @@ class Node:
         if o.kind == "snapshot":
             self._snapshot = False
             self._give_group(self._snapshot_group.pop(o.op))
-        if not self.stopped and o.kind != "fork":
-            self.send(answer)
-        elif not self.stopped and answer["kind"] == "failed":
+        failed = answer["kind"] == "failed"
+        if failed and o.entry is not None and \
+                self._entries.get(o.branch) is o.entry:
+            del self._entries[o.branch]  # there is no such branch after all
+            self._give_group(o.entry.group)
+        if not self.stopped and (failed or o.kind != "fork"):
             self.send(answer)
 
     # ---- both threads ------------------------------------------------------

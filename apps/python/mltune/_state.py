@@ -606,7 +606,7 @@ def _in(x: Any, like: Any, part: Likeness, pages: List[Page], at: str) -> Any:
         return like
     if not isinstance(x, PLAIN):
         raise StateError(f"{at}: a {type(x).__name__} is no state")
-    if type(like) is Slot:
+    if type(like) is Slot and not isinstance(x, (bool, type(None))):
         raise StateError(f"{at}: a number where the program has an array")
     return x
 

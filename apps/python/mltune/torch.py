@@ -16,7 +16,7 @@ import torch.utils.data
 from . import _files
 from ._engine import Batch, Order, Place, batch_size, mix
 from ._session import seed_all
-from ._state import (KINDS, Given, Holder, Kind, Page, Part, Spares,
+from ._state import (KINDS, Given, Holder, Kind, Page, Part, Slot, Spares,
                      StateError, TreeHolder)
 
 if TYPE_CHECKING:
@@ -93,11 +93,12 @@ class TensorsHolder(Holder):
         self._still: Dict[int, Given] = {}    # by place
         self._aliased: set = set()             # places that share memory
         self._tensors: List[torch.Tensor] = []
-        self._names: Tuple[str, ...] = ()
+        self._tree: Dict[str, Slot] = {}
 
     def _live(self) -> List[torch.Tensor]:
         found = list(self._find())
-        self._names = tuple(name for name, _ in found)
+        if [name for name, _ in found] != list(self._tree):
+            self._tree = {name: Slot(i) for i, (name, _) in enumerate(found)}
         self._tensors = [x for _, x in found]
         return self._tensors
 
@@ -116,9 +117,10 @@ class TensorsHolder(Holder):
     def activate(self, part: Part, alone: Callable[[Page], bool],
                  spares: Spares) -> None:
         tensors = self._live()
-        if self._names != part.tree:
+        if list(self._tree) != list(part.tree):
             raise StateError(f"{self.name}: the tensors are no longer those "
                              "that were registered")
+        assert len(part.pages) == len(tensors)
         self._copied = {}
         for i, (x, page) in enumerate(zip(tensors, part.pages)):
             if i in self._aliased:
@@ -139,8 +141,8 @@ class TensorsHolder(Holder):
         tensors = self._live()
         if part is None:
             self._look_for_aliases()
-            return Part(self._names, [Page(KIND, x.data) for x in tensors])
-        if self._names != part.tree:
+            return Part(self._tree, [Page(KIND, x.data) for x in tensors])
+        if list(self._tree) != list(part.tree):
             raise StateError(f"{self.name}: tensors came or went while a "
                              "branch trained")
         pages = [self._page(i, x, page)
@@ -244,23 +246,25 @@ class GradientsHolder(Holder):
     def activate(self, part: Part, alone: Callable[[Page], bool],
                  spares: Spares) -> None:
         for p, has in zip(self._params, part.tree):
-            if not has:
+            if has is False:
                 p.grad = None
-            elif p.grad is None:
+                continue
+            if p.grad is None:
                 p.grad = torch.zeros_like(p)
-        if part.pages:
-            for p, page in zip([p for p, has in zip(self._params, part.tree)
-                                if has], part.pages):
-                assert p.grad is not None
-                p.grad.data.copy_(page.data)
+            if type(has) is Slot:
+                p.grad.data.copy_(part.pages[has.at].data)
 
     def capture(self, part: Optional[Part]) -> Part:
         if part is None and self.keep is None:
             self._look()
-        grads = [p.grad for p in self._params]
-        pages = [Page(KIND, KIND.copy(g)) for g in grads if g is not None] \
-            if self.keep else []
-        return Part(tuple(g is not None for g in grads), pages)
+        tree: List[Any] = []
+        pages: List[Page] = []
+        for p in self._params:
+            tree.append(p.grad is not None)
+            if p.grad is not None and self.keep:
+                tree[-1] = Slot(len(pages))
+                pages.append(Page(KIND, KIND.copy(p.grad)))
+        return Part(tuple(tree), pages)
 
     def _look(self) -> None:
         versions = [p._version for p in self._params]
