@@ -26,6 +26,7 @@ say = @printf '  %-6s %s\n' $(1) $(2)
 endif
 
 CC := $(if $(filter fuzz,$(V)),clang,gcc)
+CXX := $(if $(filter fuzz,$(V)),clang++,g++)
 PACKAGES := libmicrohttpd gnutls jansson libzmq sqlite3 zlib liblzma
 
 # Flags that the code needs to compile at all stay out of CFLAGS, so that a user's

@@ -7,7 +7,7 @@
 # Idempotent. Needs root or sudo only when something is missing.
 set -eu
 
-build="gcc make pkg-config libc6-dev libmicrohttpd-dev libgnutls28-dev libjansson-dev
+build="gcc g++ make pkg-config libc6-dev libmicrohttpd-dev libgnutls28-dev libjansson-dev
     libzmq3-dev libsqlite3-dev zlib1g-dev liblzma-dev libgsl-dev libnlopt-dev
     libopenblas-serial-dev"
 test="libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev python3

@@ -1,9 +1,8 @@
 # The shared library, which exports mlt_* alone, and a program that uses it.
 
-# Of the parameter server everything but the parts that serve a tuner; of the
-# folders below it what that needs, from the archive.
-SO_OBJS := $(patsubst %.c,$(B)/obj/%.o,\
-	$(filter-out ps/node/%,$(wildcard ps/*/*.c)))
+# The parameter server, and what makes a program a node of a tuner; of the
+# folders below what that needs, from the archive.
+SO_OBJS := $(patsubst %.c,$(B)/obj/%.o,$(wildcard ps/*/*.c))
 
 $(B)/libmltune.so: $(SO_OBJS) $(ARCHIVE) apps/direct/libmltune.map
 	$(call say,LD,$@)

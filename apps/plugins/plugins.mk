@@ -1,13 +1,36 @@
-# Searcher plug-ins, built as a user would: nothing but the installed header.
+# Plug-ins, built as a user would: nothing but the installed headers.
 
-PLUGINS := $(patsubst apps/plugins/%.c,$(B)/plugins/%.so,$(wildcard apps/plugins/*.c))
+# Searchers.
+PLUGINS := $(patsubst apps/plugins/%.c,$(B)/plugins/%.so,\
+	$(filter-out apps/plugins/app_%,$(wildcard apps/plugins/*.c)))
+
+# Applications, in C and C++, which are examples and not installed.
+APP_PLUGINS := $(patsubst apps/plugins/%,$(B)/app_plugins/%.so,\
+	$(basename $(wildcard apps/plugins/app_*.c apps/plugins/app_*.cc)))
+PLUGIN_FLAGS := -O2 -g -Wall -Wextra -Werror -Iinclude
 
 $(B)/plugins/%.so: apps/plugins/%.c include/mltune/searcher.h $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,SO,$@)
-	$(Q)$(CC) -std=gnu11 -O2 -g -Wall -Wextra -Werror -Iinclude -shared -fPIC \
-		-o $@ $< -lm
+	$(Q)$(CC) -std=gnu11 $(PLUGIN_FLAGS) -shared -fPIC -o $@ $< -lm
+
+$(B)/app_plugins/%.so: apps/plugins/%.c include/mltune/app.h include/mltune/ps.h $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,SO,$@)
+	$(Q)$(CC) -std=gnu11 $(PLUGIN_FLAGS) -shared -fPIC -o $@ $< -lm
+
+$(B)/app_plugins/%.so: apps/plugins/%.cc include/mltune/app.h include/mltune/ps.h $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,SO,$@)
+	$(Q)$(CXX) -std=c++17 $(PLUGIN_FLAGS) -shared -fPIC -o $@ $<
+
+# The second one as a program that is the training process itself.
+$(B)/rings: apps/plugins/app_rings.cc $(B)/libmltune.so
+	$(call say,LD,$@)
+	$(Q)ln -sf libmltune.so $(B)/libmltune.so.1
+	$(Q)$(CXX) -std=c++17 -DPROGRAM $(PLUGIN_FLAGS) $(LINK_FLAGS) $< -L$(B) -lmltune \
+		-Wl,-rpath,'$$ORIGIN' -o $@
 
 .PHONY: plugins
-plugins: $(PLUGINS)
+plugins: $(PLUGINS) $(APP_PLUGINS) $(B)/rings
 all: plugins

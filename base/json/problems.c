@@ -117,17 +117,21 @@ const char *problem_text(const struct problem *p, const char *file, char *out,
                          size_t size)
 {
     char place[64] = "";
+    const char *gap = file ? ": " : "";
     const char *pointer = *p->pointer ? p->pointer : "(the whole)";
 
-    if (p->place.line > 0)
+    if (!file)
+        file = "";
+    else if (p->place.line > 0)
         snprintf(place, sizeof(place), ":%u:%u", p->place.line,
                  p->place.column);
     if (p->warning)
-        snprintf(out, size, "%s%s: warning: %s: %s%s%s", file, place, pointer,
-                 p->expected, *p->hint ? "; " : "", p->hint);
+        snprintf(out, size, "%s%s%swarning: %s: %s%s%s", file, place, gap,
+                 pointer, p->expected, *p->hint ? "; " : "", p->hint);
     else
-        snprintf(out, size, "%s%s: %s: expected %s, found %s%s%s", file, place,
-                 pointer, p->expected, p->found, *p->hint ? "; " : "", p->hint);
+        snprintf(out, size, "%s%s%s%s: expected %s, found %s%s%s", file, place,
+                 gap, pointer, p->expected, p->found, *p->hint ? "; " : "",
+                 p->hint);
     text_clean(out); /* keys and values may hold anything, and may be cut */
     return out;
 }

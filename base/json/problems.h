@@ -54,7 +54,8 @@ struct problem *problems_warn(struct problems *ps, const char *pointer,
 void problems_locate(struct problems *ps, const char *text, size_t len);
 
 /* One line: "FILE:12:7: /stop/max_epochs: expected ..., found ...; did you
- * mean ...?" (cut at @size). Returns @out. */
+ * mean ...?" (cut at @size); from the pointer on where @file is NULL. Returns
+ * @out. */
 const char *problem_text(const struct problem *p, const char *file, char *out,
                          size_t size);
 

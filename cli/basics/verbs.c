@@ -44,6 +44,8 @@ static const struct verb rows[] = {
     {"completions", "what completes words in a shell", false, verb_completions},
     {"man", "a verb's page of the manual", false, verb_man},
     {"node", "a training node; started by launchers", true, verb_node},
+    {"app-host", "says what an application plug-in is; started by others", true,
+     verb_app_host},
     {"searcher-host", "hosts a searcher plug-in; started by tuners", true,
      verb_searcher_host},
 };

@@ -4,6 +4,7 @@
 #include "base/json/json.h"
 #include "base/json/schema.h"
 #include "base/mem.h"
+#include "cli/config/app_plugin.h"
 #include "cli/config/config_internal.h"
 #include "cli/config/config_table.h"
 #include "cli/config/config_tunables.h"
@@ -123,16 +124,19 @@ static void read_api(struct config_parse *p)
             "with a certificate and its key");
 }
 
-/* A program keeps its own state, and our parameter server none for it. Its
- * settings are not in what nodes get. */
+/* A program keeps its own state, and our parameter server none for it, unless
+ * it is a node of ours (mlt_node_run): who sets something may know that. */
 static void forget_ps(struct config_parse *p)
 {
     if (!config_is_program(p->c))
         return;
-    if (p->ps_given)
-        problems_warn(p->problems, "/ps", "has no meaning for a program");
+    if (p->ps_given) {
+        problems_warn(p->problems, "/ps",
+                      "has no meaning for a program, unless it calls "
+                      "mlt_node_run");
+        return;
+    }
     p->c->priority = "relative";
-    p->c->float16 = false;
     json_object_del(p->root, "ps");
 }
 
@@ -324,6 +328,7 @@ void run_config_free(struct run_config *c)
     mem_free((char *)c->folder);
     mem_free(c->program_path);
     mem_free(c->program_folder);
+    app_plugin_free(c->plugin);
     mem_free(c);
 }
 

@@ -34,7 +34,8 @@ struct run_config {
     /* An app that is a program (cli/config/program.h): its file and where it
      * works, absolute, owned; NULL: it is none. */
     char *program_path, *program_folder;
-    unsigned nodes, workers; /* workers of each node */
+    struct app_plugin *plugin; /* owned: that is the app; or NULL */
+    unsigned nodes, workers;   /* workers of each node */
     const struct registry_entry *update_rule, *consistency;
     bool float16;
     const char *priority; /* random, round_robin, absolute, relative */

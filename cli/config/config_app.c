@@ -3,7 +3,9 @@
 #include "base/mem.h"
 #include "base/subprocess_io.h"
 #include "base/text.h"
+#include "cli/config/app_plugin.h"
 #include "cli/config/config_internal.h"
+#include "cli/config/plugins.h"
 #include "cli/config/program.h"
 
 #include <errno.h>
@@ -180,19 +182,67 @@ enum err config_program(struct config_parse *p)
     return c->program_path && c->program_folder ? ERR_OK : ERR_NOMEM;
 }
 
-const struct registry_entry *config_app_entry(struct config_parse *p)
+/* Asks the shared object what it is, and puts its absolute path in the place of
+ * its name: a resume needs no folder. */
+static enum err find_plugin(struct config_parse *p)
+{
+    static const char pointer[] = "/app/plugin";
+    const json_t *value = json_at(p->root, pointer);
+    const char *name = json_string_value(value);
+    struct run_config *c = p->c;
+    struct fault f = {0};
+    char path[PATH_MAX];
+    enum err err;
+
+    if (!name || !*name) {
+        problems_add(p->problems, pointer, value,
+                     "the file of a shared object");
+        return ERR_OK;
+    }
+    if (!plugin_find(c->folder, name, path)) {
+        problems_add(p->problems, pointer, value,
+                     "a shared object that is there, from the configuration's "
+                     "folder or in MLTUNE_PLUGIN_PATH");
+        return ERR_OK;
+    }
+    err = app_plugin_ask(path, &c->plugin, &f);
+    if (err == ERR_NOMEM)
+        return err;
+    if (err) {
+        problems_add(p->problems, pointer, value,
+                     "an application that can be loaded: %s", f.text);
+        return ERR_OK;
+    }
+    c->app = &c->plugin->entry;
+    err = json_put(p->root, pointer, json_string(path));
+    if (!err && !json_at(p->root, "/app/name"))
+        err = json_put(p->root, "/app/name", json_string(c->app->name));
+    return err;
+}
+
+enum err config_find_app(struct config_parse *p)
 {
     const struct registry *r = p->env->registry;
     const json_t *app = json_at(p->root, "/app");
     bool command = json_object_get(app, "command") != NULL;
+    bool plugin = json_object_get(app, "plugin") != NULL;
 
     if (!json_is_object(app))
-        return NULL;
-    if (command)
-        return registry_find(r, REGISTRY_APP, PROGRAM_ENTRY);
-    if (!json_object_get(app, "name"))
+        return ERR_OK;
+    if (command && plugin)
         problems_add(p->problems, "/app", app,
-                     "\"name\", an app that is built in, or \"command\", a "
-                     "program of your own with its arguments");
-    return NULL;
+                     "either \"command\", a program, or \"plugin\", a shared "
+                     "object");
+    else if (command)
+        p->c->app = registry_find(r, REGISTRY_APP, PROGRAM_ENTRY);
+    else if (plugin && registry_find(r, REGISTRY_APP, APP_PLUGIN_ENTRY))
+        return find_plugin(p);
+    else if (plugin || !json_object_get(app, "name"))
+        problems_add(p->problems, "/app", app,
+                     "\"name\", an app that is built in, \"command\", a "
+                     "program of your own with its arguments, or \"plugin\", a "
+                     "shared object");
+    else
+        p->c->app = config_named(p, REGISTRY_APP, "/app/name");
+    return ERR_OK;
 }

@@ -29,15 +29,21 @@ void config_mark_sets(const struct option_list *sets,
 
 /* ---- config_names.c: what is named, and its settings --------------------- */
 
+/* The entry that the value at @pointer names; NULL after a complaint, or where
+ * the schema has complained. */
+const struct registry_entry *config_named(struct config_parse *p,
+                                          enum registry_kind kind,
+                                          const char *pointer);
+
 /* Finds app, rule, consistency, strategy and searcher, and completes their
  * settings. Complains of what is not there. Errors: ERR_NOMEM. */
 enum err config_names(struct config_parse *p);
 
 /* ---- config_app.c: what trains ------------------------------------------- */
 
-/* The entry of an app that is not named but described; NULL where it is named,
- * or after a complaint. */
-const struct registry_entry *config_app_entry(struct config_parse *p);
+/* Finds the app that is named or described; NULL in the configuration after a
+ * complaint. Errors: ERR_NOMEM. */
+enum err config_find_app(struct config_parse *p);
 
 /* A program whose settings are as the schema says: finds its file and names it.
  * Complains of what is not there. Errors: ERR_NOMEM. */

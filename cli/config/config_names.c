@@ -62,10 +62,9 @@ static void wrong_name(struct config_parse *p, enum registry_kind kind,
                  "{\"command\": [\"PROGRAM\"]}");
 }
 
-/* The entry that the value at @pointer names; NULL after a complaint, or where
- * the schema has complained. */
-static const struct registry_entry *
-named(struct config_parse *p, enum registry_kind kind, const char *pointer)
+const struct registry_entry *config_named(struct config_parse *p,
+                                          enum registry_kind kind,
+                                          const char *pointer)
 {
     const json_t *value = json_at(p->root, pointer);
     const struct registry_entry *e;
@@ -182,7 +181,7 @@ static enum err check_searcher(struct config_parse *p)
 
     c->searcher = json_is_object(searcher)
                       ? foreign_entry(p, searcher)
-                      : named(p, REGISTRY_SEARCHER, "/tuner/searcher");
+                      : config_named(p, REGISTRY_SEARCHER, "/tuner/searcher");
     if (is_foreign(c->searcher) && json_is_object(settings))
         return make_foreign(p, searcher);
     return check_settings(p, c->searcher, "/tuner/searcher_settings",
@@ -275,12 +274,12 @@ enum err config_names(struct config_parse *p)
     struct run_config *c = p->c;
     enum err err;
 
-    c->app = config_app_entry(p);
-    if (!c->app)
-        c->app = named(p, REGISTRY_APP, "/app/name");
-    c->update_rule = named(p, REGISTRY_RULE, "/ps/update_rule");
-    c->consistency = named(p, REGISTRY_CONSISTENCY, "/ps/consistency");
-    c->strategy = named(p, REGISTRY_STRATEGY, "/tuner/strategy");
+    err = config_find_app(p);
+    if (err)
+        return err;
+    c->update_rule = config_named(p, REGISTRY_RULE, "/ps/update_rule");
+    c->consistency = config_named(p, REGISTRY_CONSISTENCY, "/ps/consistency");
+    c->strategy = config_named(p, REGISTRY_STRATEGY, "/tuner/strategy");
     err = check_app(p);
     if (!err)
         err = imply_sampling(p);

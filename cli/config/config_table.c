@@ -1,6 +1,7 @@
 #include "cli/config/config_table.h"
 
 #include "base/json/json.h"
+#include "cli/config/app_plugin.h"
 #include "cli/config/program.h"
 #include "searchers/space/space_json.h"
 #include "tuner/board/tuner.h"
@@ -288,15 +289,18 @@ static enum err append_app(json_t *list, const struct registry_entry *e,
 static enum err set_apps(json_t *schema, const struct registry *r,
                          struct fault *f)
 {
+    static const char *const own[] = {PROGRAM_ENTRY, APP_PLUGIN_ENTRY};
     const struct registry_entry *e;
     json_t *list = json_array(), *app = json_at(schema, "/properties/app");
     enum err err = list ? ERR_OK : ERR_NOMEM;
 
     for (size_t i = 0; !err && (e = registry_at(r, REGISTRY_APP, i)); i++)
         err = append_app(list, e, f);
-    e = registry_find(r, REGISTRY_APP, PROGRAM_ENTRY);
-    if (!err && e && json_array_size(list) > 0)
-        err = append_app(list, e, f);
+    for (size_t i = 0; !err && i < sizeof(own) / sizeof(*own); i++) {
+        e = registry_find(r, REGISTRY_APP, own[i]);
+        if (e && json_array_size(list) > 0)
+            err = append_app(list, e, f);
+    }
     if (err || json_array_size(list) == 0) {
         json_decref(list);
         return err;

@@ -6,6 +6,7 @@
 #include "apps/nn/nn.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
+#include "cli/config/app_plugin.h"
 #include "cli/config/program.h"
 #include "ps/rows/consistency.h"
 #include "ps/rows/rule.h"
@@ -38,7 +39,11 @@ static enum err add_apps(struct registry *r, struct fault *f)
 
         err = registry_add(r, &e, f);
     }
-    return err ? err : registry_add(r, &program_entry, f);
+    if (!err)
+        err = registry_add(r, &program_entry, f);
+    if (!err)
+        err = registry_add(r, &app_plugin_entry, f);
+    return err;
 }
 
 static enum err add_rules(struct registry *r, struct fault *f)

@@ -8,6 +8,7 @@
 #include "cli/basics/verbs.h"
 #include "cli/config/registry.h"
 #include "cli/state/model_io.h"
+#include "ps/node/app_plugin_io.h"
 #include "ps/node/host_io.h"
 
 #include <math.h>
@@ -41,6 +42,8 @@ static enum err find_app(const struct model *m, const char *dir,
 {
     const struct registry_entry *e =
         registry_find(cli_registry(), REGISTRY_APP, m->app);
+    const char *plugin =
+        json_string_value(json_object_get(m->settings, "plugin"));
     char names[256];
 
     if (json_object_get(m->settings, "command"))
@@ -48,6 +51,8 @@ static enum err find_app(const struct model *m, const char *dir,
                          "%s: the model of a program of your own, %s, which "
                          "alone can evaluate it",
                          dir, m->app);
+    if (plugin)
+        return app_plugin_open(plugin, out, f);
     if (!e || !e->ops)
         return fault_set(
             f, ERR_UNSUPPORTED, "%s: there is no application %s; there are %s",

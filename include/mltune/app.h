@@ -8,6 +8,19 @@
  *   open ─► declare ─► init (each worker) ─► run_clock … run_clock ─► close
  *
  * Nothing here knows about tuning: the same application runs with or without.
+ *
+ * An application of your own is a shared object with one symbol, `mltune_app`:
+ *
+ *     #include <mltune/app.h>
+ *
+ *     const struct mlt_app_ops mltune_app = {MLT_APP_VERSION, "mine", ...};
+ *
+ *     cc -shared -fPIC -o libmine.so mine.c `pkg-config --cflags mltune`
+ *     "app": {"plugin": "libmine.so", ... its settings}
+ *
+ * It calls the functions of mltune/ps.h and of this file without being linked
+ * with them: the node that loads it has them. A program that wants to be the
+ * process itself is linked with them, and calls mlt_node_run.
  */
 #ifndef MLTUNE_APP_H
 #define MLTUNE_APP_H
@@ -137,6 +150,24 @@ struct mlt_app_ops {
     int (*load)(void *app, const char *dir, struct mlt_error *err);
     void (*close)(void *app);
 };
+
+/* What a plug-in defines. (In C++, too, this declaration gives it the linkage
+ * that it needs.) */
+extern MLT_API const struct mlt_app_ops mltune_app;
+
+/* Trains @ops as a node of a tuner until that says that the run is over: what
+ * `mltune node` does, for a program that `"app": {"command": [...]}` starts.
+ * Returns the exit code that the program is to end with: 0 the tuner said so, 1
+ * the application could not be loaded or the node not go on (said on stderr),
+ * 69 the tuner is gone, 128 + a signal that asked for the end.
+ *
+ * The endpoint, the number and the place to meet are read from MLTUNE_ENDPOINT,
+ * MLTUNE_NODE and MLTUNE_MEET; of @argv, as main has it, --tuner ENDPOINT,
+ * --node N and --meet PLACE come before them, and the rest is the program's.
+ * The application's settings are `settings` of the configuration's "app". To be
+ * called once, by the program's first thread before it starts others: blocks
+ * SIGINT, SIGTERM and SIGHUP and ignores SIGPIPE. Borrowed: all. */
+MLT_API int mlt_node_run(const struct mlt_app_ops *ops, int argc, char **argv);
 
 #ifdef __cplusplus
 }

@@ -31,23 +31,43 @@ enum err host_take_error(int code, const struct mlt_error *e, const char *what,
     return fault_set(f, err, "%s: %s", what, err_text(err));
 }
 
-/* The "app" object, completed by the defaults of the application's schema, as
- * text owned by the caller. */
+/* The application's settings as the configuration has them: of a program of the
+ * user's own `settings` of "app", else "app" itself but for what says where it
+ * is, unless the schema asks for that. Owned by the caller; NULL: none. */
+static json_t *own_settings(const json_t *config, const json_t *schema)
+{
+    static const char *const where[] = {"name", "plugin"};
+    const json_t *app = json_object_get(config, "app");
+    const json_t *properties = json_object_get(schema, "properties");
+    json_t *own;
+
+    if (json_object_get(app, "command"))
+        return json_deep_copy(json_object_get(app, "settings"));
+    own = json_deep_copy(app);
+    for (size_t i = 0; i < sizeof(where) / sizeof(*where); i++)
+        if (properties && !json_object_get(properties, where[i]))
+            json_object_del(own, where[i]);
+    return own;
+}
+
+/* The application's settings, completed by the defaults of its schema, as text
+ * owned by the caller. */
 static enum err app_settings(const struct mlt_app_ops *app,
                              const json_t *config, char **out, struct fault *f)
 {
-    json_t *settings = json_deep_copy(json_object_get(config, "app"));
+    bool program = json_at(config, "/app/command") != NULL;
+    const char *pointer = program ? "/app/settings" : "/app";
     struct problems problems = {0};
-    json_t *schema = NULL;
-    enum err err = ERR_OK;
+    json_t *schema = NULL, *settings = NULL;
     char line[FAULT_TEXT_MAX];
+    enum err err =
+        json_load(app->schema, strlen(app->schema), &schema, NULL, f);
 
-    if (!settings)
-        return fault_set(f, ERR_INVAL, "/app: expected the settings of %s",
-                         app->name);
-    err = json_load(app->schema, strlen(app->schema), &schema, NULL, f);
+    if (!err && !(settings = own_settings(config, schema)))
+        err = fault_set(f, ERR_INVAL, "%s: expected the settings of %s",
+                        pointer, app->name);
     if (!err) {
-        schema_check(schema, settings, "/app", &problems);
+        schema_check(schema, settings, pointer, &problems);
         if (problems.errors)
             err = fault_set(
                 f, ERR_INVAL, "%s",
@@ -260,6 +280,7 @@ static enum err read_config(struct host *h, const struct host_config *c,
     const json_t *workers = json_at(c->config, "/cluster/workers");
     const json_t *nodes = json_at(c->config, "/cluster/nodes");
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    bool program;
 
     h->workers = cores > 0 ? (unsigned)cores : 1;
     if (json_is_integer(workers)) {
@@ -279,9 +300,11 @@ static enum err read_config(struct host *h, const struct host_config *c,
         return fault_set(f, ERR_INVAL,
                          "/cluster/nodes: %u nodes need a place to meet",
                          h->nodes);
+    /* One of the user's own may be asked for what it does not have. */
+    program = json_at(c->config, "/app/command") != NULL;
     return node_setting_init(&h->facts.defaults,
                              json_object_get(c->config, "tunables"),
-                             c->app->tunables, f);
+                             c->app->tunables, program, f);
 }
 
 static enum err new_lanes(struct host *h, struct fault *f)

@@ -22,6 +22,7 @@
 
 #include "base/fault.h"
 #include "base/json/registry.h"
+#include "mltune/app.h"
 
 #include <stdint.h>
 
@@ -35,6 +36,9 @@ struct node_options {
     const char *listen; /* what this one binds for the others, or NULL */
     int signal_fd;      /* signalfd of what asks to end; blocked otherwise */
     const struct registry *registry; /* its applications */
+    const struct mlt_app_ops *app;   /* the only one it has; NULL: the one that
+                                      * the configuration names, of those or of
+                                      * a shared object (app_plugin_io.h) */
 };
 
 enum node_end {

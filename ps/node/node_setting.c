@@ -122,7 +122,7 @@ static enum err add_free(struct node_setting *s, const char *name,
 }
 
 enum err node_setting_init(struct node_setting *s, const json_t *tunables,
-                           const char *const app[], struct fault *f)
+                           const char *const app[], bool any, struct fault *f)
 {
     const json_t *spec, *value;
     const char *name;
@@ -132,7 +132,7 @@ enum err node_setting_init(struct node_setting *s, const json_t *tunables,
     *s = (struct node_setting){.learning_rate = 0.01, .batch_size = 64};
     json_object_foreach((json_t *)tunables, name, spec)
     {
-        if (!err && json_is_true(json_object_get(spec, "free")))
+        if (!err && (any || json_is_true(json_object_get(spec, "free"))))
             err = add_free(s, name, app, f);
         value = json_object_get(spec, "fixed");
         if (!value)

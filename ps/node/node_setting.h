@@ -34,11 +34,12 @@ struct node_setting {
  *
  * @tunables  may be NULL; a name with "free": true is taken from then on,
  *            whether somebody has it or not
+ * @any       every name is taken so
  * @app       names of the tunables that the application has, NULL-terminated
  *
  * Errors: ERR_INVAL with the tunable and what was expected. */
 enum err node_setting_init(struct node_setting *s, const json_t *tunables,
-                           const char *const app[], struct fault *f);
+                           const char *const app[], bool any, struct fault *f);
 
 /* @base with what the object @values says. bandwidth_mbps has no effect on one
  * node; an own tunable whose value is a string stays out of @out.

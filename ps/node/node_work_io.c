@@ -1,4 +1,5 @@
 /* Work that a node carries out: loading and saving, slices, snapshots, rows. */
+#include "ps/node/app_plugin_io.h"
 #include "ps/node/node_internal_io.h"
 
 #include "base/json/json.h"
@@ -34,10 +35,17 @@ static const struct mlt_app_ops *find_app(const struct node_server *s,
                                           const json_t *config, struct fault *f)
 {
     const char *name = json_string_value(json_at(config, "/app/name"));
-    const struct registry_entry *e =
-        name ? registry_find(s->o->registry, REGISTRY_APP, name) : NULL;
+    const char *plugin = json_string_value(json_at(config, "/app/plugin"));
+    const struct mlt_app_ops *ops = NULL;
+    const struct registry_entry *e;
     char names[256];
 
+    if (s->o->app)
+        return s->o->app;
+    if (plugin)
+        return app_plugin_open(plugin, &ops, f) ? NULL : ops;
+    assert(s->o->registry);
+    e = name ? registry_find(s->o->registry, REGISTRY_APP, name) : NULL;
     if (e && e->ops)
         return e->ops;
     fault_set(
@@ -55,7 +63,7 @@ static enum err prepare_load(struct node_server *s, const struct msg_config *m,
     const struct mlt_app_ops *app = find_app(s, m->config, f);
 
     if (!app)
-        return ERR_INVAL;
+        return f->code ? f->code : ERR_INVAL;
     e->held.kind = MSG_CONFIG;
     e->held.config.config = json_deep_copy(m->config);
     e->held.config.folder = mem_strdup(m->folder);

@@ -3,6 +3,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import unittest
 
 import harness
@@ -180,6 +181,152 @@ class Tunables(Programs):
             self.assert_code(done, 0)
         table = (self.folder / "out-csv/trials.csv").read_text()
         self.assertIn('"a ""b"", c"', table)
+
+
+class Plugins(Programs):
+    """Applications of mltune/app.h from shared objects."""
+
+    HEAD = """
+        #include <mltune/app.h>
+        #include <stdio.h>
+        #include <stdlib.h>
+        #include <unistd.h>
+        static int f(const struct mlt_app_config *c, struct mlt_app_info *i,
+                     void **a, struct mlt_error *e) { (void)c; (void)i;
+            *a = 0; snprintf(e->text, sizeof(e->text), "not today"); return 1; }
+        static int g(void *a, struct mlt_ps *p, struct mlt_error *e)
+            { (void)a; (void)p; (void)e; return 0; }
+        static int h(void *a, struct mlt_worker *w)
+            { (void)a; (void)w; return 0; }
+        static int k(void *a, struct mlt_worker *w,
+                     const struct mlt_clock_ctx *c)
+            { (void)a; (void)w; (void)c; return 0; }
+        """
+    OPS = """const struct mlt_app_ops mltune_app = {{.version = {version},
+        .name = "mine", .summary = "mine", .schema = "{schema}", .open = f,
+        .declare = g, .init = h, .run_clock = k, .close = {close}}};"""
+
+    def build(self, name, more="", version="MLT_APP_VERSION", schema="{}",
+              close="free", text=None):
+        self.write("p.c", text or self.HEAD + more + self.OPS.format(
+            version=version, schema=schema, close=close))
+        subprocess.run(["gcc", "-shared", "-fPIC", "-o", self.folder / name,
+                        "p.c", f"-I{harness.ROOT / 'include'}"], check=True,
+                       cwd=self.folder)
+
+    def plugin(self, path, stop=4, **app):
+        return {"app": {"plugin": str(path), **app},
+                "cluster": {"workers": 1},
+                "tuner": {"searcher": "random", "trial_clocks": 10,
+                          "max_trials": 4},
+                "stop": {"max_epochs": stop}, "seed": 3}
+
+    def refused(self, config, *words):
+        done = self.run_config(config)
+        self.assert_code(done, 78)
+        for word in words:
+            self.assertIn(word, done.err)
+        self.assertFalse((self.folder / ".mltune").exists())
+        self.assert_nothing_left()
+
+    def test_the_example_in_c(self):
+        shutil.copy(harness.BUILD / "app_plugins/app_line.so", self.folder)
+        config = self.plugin("app_line.so", stop=8, inputs=5)
+        result = self.result(config)
+        self.assertEqual(result["status"], "finished")
+        self.assertLess(result["metric"], 1)
+        self.assertTrue(result["run"].startswith("line-"))
+        self.assertEqual(sorted(result["setting"]),
+                         ["batch_size", "learning_rate", "momentum"])
+        model = json.loads(
+            (self.folder / result["model"] / "model.json").read_text())
+        self.assertEqual(model["settings"]["inputs"], 5)
+        self.assertEqual(model["tables"][0]["width"], 5)
+        self.assert_nothing_left()
+
+    def test_the_example_in_cpp_and_two_nodes(self):
+        self.env["MLTUNE_PLUGIN_PATH"] = str(harness.BUILD / "app_plugins")
+        config = self.plugin("app_rings.so", stop=8, name="my-rings")
+        config["cluster"]["nodes"] = 2
+        config["tuner"]["initial"] = {"learning_rate": 0.3, "l2": 1e-4}
+        config["tunables"] = {
+            "learning_rate": harness.RATE,
+            "l2": {"type": "float", "min": 1e-6, "max": 0.1, "scale": "log"}}
+        result = self.result(config)
+        self.assertTrue(result["run"].startswith("my-rings-"))
+        self.assertGreater(result["metric"], 0.9)
+        self.assertIn("l2", result["setting"])
+        self.assert_nothing_left()
+
+    def test_a_program_that_is_a_node(self):
+        """mlt_node_run: the same application as a process of its own."""
+        config = {**self.plugin(""), "app": {
+            "command": [str(harness.BUILD / "rings"), "--mine", "3"]},
+            "ps": {"update_rule": "adagrad"}}
+        config["tunables"] = {
+            "learning_rate": harness.RATE, "strange": {
+                "type": "categorical", "values": ["a", "b"]}}
+        done = self.run_config(config, "--json")
+        self.assert_code(done, 0)
+        self.assertGreater(done.result["metric"], 0.9)
+        self.assertIn("does not name strange", done.err)
+        alone = subprocess.run([harness.BUILD / "rings"], text=True,
+                               capture_output=True, env=self.env)
+        self.assertEqual(alone.returncode, 1)
+        self.assertIn("started by mltune run", alone.stderr)
+
+    def test_its_settings_are_checked_by_its_schema(self):
+        path = harness.BUILD / "app_plugins/app_line.so"
+        self.refused(self.plugin(path, inputs=0), "/app/inputs", "1 to 64")
+        self.refused(self.plugin(path, input=3), "/app/input",
+                     'did you mean "inputs"?')
+        config = self.plugin(path)
+        config["tunables"] = {"l2": {"type": "float", "min": 0, "max": 1}}
+        self.refused(config, "/tunables/l2", "one of the tunables")
+
+    def test_one_that_is_not_there(self):
+        self.refused(self.plugin("libnone.so"), "/app/plugin",
+                     "a shared object that is there")
+        self.write("text.so", "not an object")
+        self.refused(self.plugin("text.so"), "/app/plugin", "cannot load")
+
+    def test_one_that_crashes_when_it_is_loaded(self):
+        self.build("crash.so", "__attribute__((constructor)) static void c"
+                   "(void) { fputs(\"oh dear\", stderr); abort(); }")
+        self.refused(self.plugin("crash.so"), "/app/plugin",
+                     "was killed by SIGABRT", "oh dear")
+
+    def test_one_that_talks_when_it_is_loaded(self):
+        self.build("talk.so", "__attribute__((constructor)) static void c"
+                   "(void) { puts(\"hello\"); fflush(stdout); }")
+        self.write("config.json", self.plugin("talk.so"))
+        self.assert_code(self.mltune("validate", "config.json"), 0)
+
+    def test_one_that_ends_the_process_when_it_is_loaded(self):
+        self.build("leave.so", "__attribute__((constructor)) static void c"
+                   "(void) { _exit(0); }")
+        self.refused(self.plugin("leave.so"), "/app/plugin",
+                     "has not said what it is")
+
+    def test_one_of_another_version(self):
+        self.build("old.so", version=77)
+        self.refused(self.plugin("old.so"), "was built for version 77",
+                     "build it again")
+
+    def test_one_that_is_no_application(self):
+        self.build("none.so", text="int a;")
+        self.refused(self.plugin("none.so"), "has no symbol mltune_app")
+        self.build("part.so", close="0")
+        self.refused(self.plugin("part.so"), "lacks .close")
+        self.build("schema.so", schema="{{")
+        self.refused(self.plugin("schema.so"), "is no JSON schema")
+
+    def test_one_that_cannot_be_opened(self):
+        self.build("mine.so")
+        done = self.run_config(self.plugin("mine.so"))
+        self.assertNotEqual(done.code, 0)
+        self.assertIn("not today", done.err)
+        self.assert_nothing_left()
 
 
 class Refused(Programs):

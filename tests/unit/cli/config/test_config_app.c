@@ -145,6 +145,8 @@ static void app_program_that_is_not_there_is_refused(void **state)
     bad("{\"command\": [\"sh\"], \"clock_timeout\": \"soon\"}",
         "/app/clock_timeout", "duration");
     bad("{\"name\": \"program\"}", "/app/name", "an app: toy");
+    bad("{\"command\": [\"sh\"], \"plugin\": \"m.so\"}", "/app",
+        "either \"command\"");
 }
 
 static const struct tunable *find(const struct space *s, const char *name)
@@ -180,8 +182,8 @@ static void app_program_has_tunables_of_its_own(void **state)
     run_config_free(c);
 }
 
-/* Settings of the parameter server mean nothing, and are not in what the
- * program gets. */
+/* Settings of the parameter server mean something to one program in a hundred,
+ * and are in what it gets only where the user has set them. */
 static void app_program_has_no_parameter_server(void **state)
 {
     struct problems problems;
@@ -195,8 +197,11 @@ static void app_program_has_no_parameter_server(void **state)
     assert_int_equal(problems.len, 1);
     assert_true(problems.item[0].warning);
     assert_string_equal(problems.item[0].pointer, "/ps");
-    assert_null(json_at(c->effective, "/ps"));
+    assert_non_null(json_at(c->effective, "/ps"));
     problems_deinit(&problems);
+    run_config_free(c);
+    c = good("{\"command\": [\"sh\"]}", "");
+    assert_null(json_at(c->effective, "/ps"));
     run_config_free(c);
 }
 

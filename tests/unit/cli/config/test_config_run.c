@@ -331,7 +331,7 @@ static void config_refusals_say_what_is_possible(void **state)
     expect_problem("[]", "expected an object, found []");
     expect_problem("{}", "/app: expected an object, found nothing");
     expect_problem("{\"app\": {}}",
-                   "/app: expected \"name\", an app that is built in, or "
+                   "/app: expected \"name\", an app that is built in, "
                    "\"command\", a program");
     expect_problem("{\"app\": {\"name\": \"toi\", \"data\": \"d\"}}",
                    "/app/name: expected an app: toy, parts, found \"toi\"; did "

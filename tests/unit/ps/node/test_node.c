@@ -174,8 +174,9 @@ static struct node *serving_one_of(bool many, unsigned branches_max,
                                          .metric_reduction = "mean"}};
     struct node *n;
 
-    assert_int_equal(node_setting_init(&model.defaults, NULL, tunables, NULL),
-                     ERR_OK);
+    assert_int_equal(
+        node_setting_init(&model.defaults, NULL, tunables, false, NULL),
+        ERR_OK);
     assert_int_equal(node_new(&hello, &n), ERR_OK);
     assert_int_equal(
         feed(n, "{'kind':'config','op':1,'config':{},'folder':'/','seed':1}"),

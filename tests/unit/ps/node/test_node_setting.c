@@ -14,7 +14,7 @@ static enum err read_text(const char *text, struct node_setting *out,
     enum err err;
 
     assert_non_null(values);
-    assert_int_equal(node_setting_init(&base, NULL, app, NULL), ERR_OK);
+    assert_int_equal(node_setting_init(&base, NULL, app, false, NULL), ERR_OK);
     err = node_setting_read(&base, values, app, out, f);
     json_decref(values);
     return err;
@@ -33,10 +33,10 @@ static void setting_defaults_come_from_the_configuration(void **state)
     struct node_setting s;
 
     (void)state;
-    assert_int_equal(node_setting_init(&s, NULL, app, NULL), ERR_OK);
+    assert_int_equal(node_setting_init(&s, NULL, app, false, NULL), ERR_OK);
     assert_true(s.learning_rate == 0.01 && s.momentum == 0);
     assert_true(s.batch_size == 64 && s.staleness == 0 && s.owns == 0);
-    assert_int_equal(node_setting_init(&s, tunables, app, NULL), ERR_OK);
+    assert_int_equal(node_setting_init(&s, tunables, app, false, NULL), ERR_OK);
     assert_true(s.learning_rate == 0.5 && s.momentum == 0);
     assert_true(s.batch_size == 256);
     assert_true(node_setting_own(&s, "shrink", 1) == 0.25);
@@ -106,11 +106,12 @@ static void setting_free_names_are_taken(void **state)
     struct node_setting base, s;
 
     (void)state;
-    assert_int_equal(node_setting_init(&base, tunables, app, NULL), ERR_OK);
+    assert_int_equal(node_setting_init(&base, tunables, app, false, NULL),
+                     ERR_OK);
     assert_int_equal(node_setting_read(&base, values, app, &s, NULL), ERR_OK);
     assert_true(node_setting_own(&s, "shrink", 7) == 7);
     assert_int_equal(node_setting_read(&base, other, app, &s, NULL), ERR_INVAL);
-    assert_int_equal(node_setting_init(&base, NULL, app, NULL), ERR_OK);
+    assert_int_equal(node_setting_init(&base, NULL, app, false, NULL), ERR_OK);
     assert_int_equal(node_setting_read(&base, values, app, &s, NULL),
                      ERR_INVAL);
     json_decref(tunables);

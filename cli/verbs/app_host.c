@@ -1,0 +1,79 @@
+/* `mltune app-host FILE`: says what the application in a shared object is;
+ * started by those who read configurations, not by people. */
+#include "ps/node/app_plugin_io.h"
+
+#include "base/json/json.h"
+#include "base/mem.h"
+#include "cli/basics/exit_code.h"
+#include "cli/basics/options.h"
+#include "cli/basics/verbs.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct usage usage = {
+    .verb = "app-host",
+    .operands = "FILE",
+    .summary = "Says what the application in a shared object is; not for "
+               "people.",
+    .details = "Writes one JSON object: name, summary, schema, tunables; or "
+               "code and error.",
+    .operands_min = 1,
+    .operands_max = 1};
+
+static json_t *describe(const struct mlt_app_ops *ops)
+{
+    json_t *tunables = json_array(), *schema = NULL;
+    int failed = tunables == NULL;
+
+    failed |= json_load(ops->schema, strlen(ops->schema), &schema, NULL, NULL);
+    for (size_t i = 0; ops->tunables && ops->tunables[i]; i++)
+        failed |=
+            json_array_append_new(tunables, json_string(ops->tunables[i]));
+    if (failed) {
+        json_decref(tunables);
+        json_decref(schema);
+        return NULL;
+    }
+    return json_pack("{s:s, s:s, s:o, s:o}", "name", ops->name, "summary",
+                     ops->summary, "schema", schema, "tunables", tunables);
+}
+
+/* What the object itself prints is not taken for the answer. */
+static FILE *keep_stdout(void)
+{
+    int fd = dup(STDOUT_FILENO);
+    FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
+
+    dup2(STDERR_FILENO, STDOUT_FILENO);
+    return file;
+}
+
+static int tell(const char *path)
+{
+    FILE *out = keep_stdout();
+    const struct mlt_app_ops *ops = NULL;
+    struct fault f = {0};
+    enum err err = app_plugin_open(path, &ops, &f);
+    json_t *about =
+        err ? json_pack("{s:s, s:s}", "code", err_name(err), "error", f.text)
+            : describe(ops);
+    char *text = about ? json_write(about, 0) : NULL;
+
+    if (out && text)
+        fputs(text, out);
+    if (out && fclose(out) != 0)
+        err = ERR_IO;
+    json_decref(about);
+    mem_free(text);
+    return err || !text ? EXIT_RUN_FAILED : EXIT_DONE;
+}
+
+int verb_app_host(int argc, char **argv)
+{
+    struct operands operands;
+    int code = options_parse(&usage, argc, argv, &operands);
+
+    return code == OPTIONS_GO_ON ? tell(operands.item[0]) : code;
+}

@@ -1,0 +1,24 @@
+/* Applications from shared objects (mltune/app.h), in the process that trains.
+ *
+ * The object stays loaded until the process ends: its code is needed.
+ */
+#ifndef PS_APP_PLUGIN_IO_H
+#define PS_APP_PLUGIN_IO_H
+
+#include "base/fault.h"
+#include "mltune/app.h"
+
+/* Loads the application of the shared object @path. Runs its constructors, and
+ * no function of its ops. @out: borrowed from the object.
+ *
+ * Errors: ERR_NOENT it cannot be loaded (missing, no shared object, a symbol
+ * that nobody has), ERR_INVAL no application or one that lacks a part,
+ * ERR_VERSION of another version of mltune/app.h. */
+enum err app_plugin_open(const char *path, const struct mlt_app_ops **out,
+                         struct fault *f);
+
+/* Checks @ops as above; @file is what messages call it. */
+enum err app_plugin_check(const struct mlt_app_ops *ops, const char *file,
+                          struct fault *f);
+
+#endif
