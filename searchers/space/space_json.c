@@ -637,15 +637,24 @@ enum err setting_from_json(const struct space *s, const json_t *object,
                            const char *pointer, struct setting *out,
                            struct problems *problems)
 {
+    struct setting base;
+
+    space_default(s, &base);
+    return setting_over_json(s, &base, object, pointer, out, problems);
+}
+
+enum err setting_over_json(const struct space *s, const struct setting *base,
+                           const json_t *object, const char *pointer,
+                           struct setting *out, struct problems *problems)
+{
     struct parse p = {.problems = problems};
-    struct setting x;
+    struct setting x = *base;
     const char *name;
     json_t *value;
 
     assert(pointer && problems);
     assert(out);
     snprintf(p.pointer, sizeof(p.pointer), "%s", pointer);
-    space_default(s, &x);
     if (!json_is_object(object))
         wrong(&p, NULL, object, "an object of tunables and values");
     json_object_foreach((json_t *)object, name, value)

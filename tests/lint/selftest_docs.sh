@@ -62,7 +62,18 @@ expect where 'no function' docs/architecture.md \
     '## Where is ...?\n\n| a | `base/a.c` | rule |\n'
 expect where 'three cells' docs/architecture.md \
     '## Where is ...?\n\n| a | `base/a.c` |\n'
+side='`base/a.c` | `rule` |\n'
+expect where 'on this side' docs/architecture.md \
+    "## Translations, path by path\n\n| **a** | $side| b | $side| c | $side"
+expect where 'on this side' docs/architecture.md \
+    "## Translations, path by path\n\n| **a** | $side| *wire* b | $side| c | $side| d | $side"
 expect where 'no table' docs/architecture.md '# Map\n'
+
+# Two translations on each side are as many as there may be.
+plain
+put docs/architecture.md "# A\n\n[g](glossary.md)\n\n## Translations, path by path\n
+| **a** | $side| b | $side| *wire* c | $side| d | $side| **e** | $side"
+"${PYTHON:-python3}" "$here/where.py" "$root" || failed=1
 
 # Short sentences and code are left alone.
 plain

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""The tables "Where is ...?" and "Two ways ..." of docs/architecture.md are true.
+"""The tables "Where is ...?", "Two ways ..." and "Translations, ..." of
+docs/architecture.md are true.
 
-Each of its rows names, in its last cells, a file and the functions in it:
+Each of their rows names, in its last cells, a file and the functions in it:
 | question | `path/file.c` | `function`, `other` |
 The file exists and has every function: defines it, or, a header, declares it.
+Of "Translations, ..." each row is one: a path begins with a bold word, another
+side of it with *wire*, and no side has more than TRANSLATIONS_MAX.
 
 Usage: where.py [ROOT]     prints one line a violation, exit 1 if there is any.
 """
@@ -11,7 +14,10 @@ import pathlib
 import re
 import sys
 
-HEADING = re.compile(r"^#+ (Where is \.\.\.\?|Two ways through the house)\s*$")
+HEADING = re.compile(r"^#+ (Where is \.\.\.\?|Two ways through the house|"
+                     r"Translations, path by path)\s*$")
+TRANSLATIONS = re.compile(r"^#+ Translations, path by path\s*$")
+TRANSLATIONS_MAX = 2
 
 
 def rows(text):
@@ -30,10 +36,24 @@ def rows(text):
             yield number, cells[1].strip("`"), re.findall(r"`(\w+)`", cells[2])
 
 
+def crowded_sides(text):
+    """Yields the lines of translations that are too many on their side."""
+    inside, count = False, 0
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith("#"):
+            inside = bool(TRANSLATIONS.match(line))
+        elif inside and re.match(r"\|.*`", line):
+            begins = line.startswith(("| **", "| *wire*"))
+            count = 1 if begins else count + 1
+            if count > TRANSLATIONS_MAX:
+                yield number
+
+
 def holds(text, function, header):
     """True where a line begins a definition (in a header a declaration), or
     the name is a table's, a macro's or a struct's."""
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    text = text.replace(" = {})", ")")  # a default in JavaScript
     name = re.escape(function)
     end = r"[^;{}]*\)\s*(MLT_\w+\s*)?[;{]" if header else r"[^;{}]*\)\s*{"
     return bool(re.search(rf"^([\w][\w \t*]*\b)?{name}\({end}", text, re.M) or
@@ -63,6 +83,10 @@ def main():
                 continue
             message = f"{name} does not hold {', '.join(missing)}"
         print(f"docs/architecture.md:{number}: {message}")
+        wrong += 1
+    for number in crowded_sides(page.read_text()):
+        print(f"docs/architecture.md:{number}: more than {TRANSLATIONS_MAX} "
+              "translations on this side of the wire")
         wrong += 1
     if count == 0:
         print('docs/architecture.md: no table under "Where is ...?"')

@@ -62,14 +62,17 @@ enum err user_setting_complete(const struct board *c,
                                json_t **json, struct problems *problems)
 {
     size_t errors = problems->errors;
-    json_t *whole = setting_to_json(board_space(c), base), *made;
-    enum err err = ERR_NOMEM;
+    enum err err = ERR_OK;
+    json_t *made;
 
     assert(pointer);
-    if (whole && (!json_is_object(given) ||
-                  json_object_update(whole, (json_t *)given) == 0))
-        err = setting_from_json(board_space(c), whole, pointer, out, problems);
-    json_decref(whole);
+    assert(!given || json_is_object(given));
+    *out = *base;
+    if (given)
+        err = setting_over_json(board_space(c), base, given, pointer, out,
+                                problems);
+    else
+        space_canonical(board_space(c), out);
     if (err)
         return err;
     made = setting_to_json(board_space(c), out);

@@ -303,6 +303,39 @@ static void setting_from_json_tells_all_faults(void **state)
     problems_deinit(&problems);
 }
 
+/* Over another setting, absent tunables have that one's values, which change
+ * where a given one decides that they act. */
+static void setting_over_json_keeps_the_base(void **state)
+{
+    const struct space *s = *state;
+    struct problems problems = {0};
+    json_t *json = json_pack("{s:f}", "lr", 0.5);
+    struct setting base, x;
+
+    space_default(s, &base);
+    base.value[LR] = 0.25;
+    base.value[RULE] = 2;
+    base.value[BETA] = 0.5;
+    space_canonical(s, &base);
+    assert_int_equal(setting_over_json(s, &base, json, "", &x, &problems),
+                     ERR_OK);
+    assert_true(x.value[LR] == 0.5 && x.value[RULE] == 2);
+    assert_true(x.value[BETA] == 0.5);
+    json_decref(json);
+    json = json_pack("{s:s}", "rule", "sgd");
+    assert_int_equal(setting_over_json(s, &base, json, "", &x, &problems),
+                     ERR_OK);
+    assert_true(x.value[LR] == 0.25 && x.value[BETA] != 0.5);
+    json_decref(json);
+    json = json_pack("{s:i}", "lr", 7);
+    assert_int_equal(
+        setting_over_json(s, &base, json, "/setting", &x, &problems),
+        ERR_INVAL);
+    assert_string_equal(problems.item[0].pointer, "/setting/lr");
+    json_decref(json);
+    problems_deinit(&problems);
+}
+
 /* Values are found by name, categories by number where they are numbers. */
 static void setting_number_finds_by_name(void **state)
 {
@@ -535,6 +568,7 @@ int main(void)
         SPACE_TEST(space_size_is_the_product),
         SPACE_TEST(setting_json_round_trips),
         SPACE_TEST(setting_from_json_tells_all_faults),
+        SPACE_TEST(setting_over_json_keeps_the_base),
         SPACE_TEST(setting_number_finds_by_name),
         SPACE_TEST(space_json_round_trips),
         cmocka_unit_test(space_from_json_refuses_each_fault),
