@@ -3,6 +3,7 @@
 #include "base/json/json.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "searchers/process/searcher_lines.h"
 #include "searchers/space/space_json.h"
 
 #include <assert.h>
@@ -36,145 +37,149 @@ static char *line_of(json_t *object)
     return line;
 }
 
-/* Sets @object's member; false when out of memory (NULL @value included). */
-static bool put(json_t *object, const char *name, json_t *value)
-{
-    return json_object_set_new(object, name, value) == 0;
-}
-
-static json_t *id_json(uint64_t id)
-{
-    return json_integer((json_int_t)id);
-}
-
-static json_t *request(const char *type, uint64_t id)
+static json_t *object_of(const struct json_field fields[], const void *base)
 {
     json_t *o = json_object();
+    enum err err = o ? fields_put(o, fields, base) : ERR_NOMEM;
 
-    if (put(o, "type", json_string(type)) &&
-        (id == 0 || put(o, "id", id_json(id))))
+    if (!err)
         return o;
     json_decref(o);
     return NULL;
 }
 
-/* {"setting": {...}, "unit": [...]} into @o. */
-static bool put_point(json_t *o, const struct space *space,
-                      const struct setting *x)
+static char *request(const struct request_line *r)
+{
+    return line_of(object_of(line_request[r->type], r));
+}
+
+/* An array of @list[n] (transferred); NULL: one of them could not be made. */
+static json_t *array_of(json_t *const list[], size_t n)
+{
+    json_t *a = json_array();
+    bool ok = a;
+
+    for (size_t i = 0; i < n; i++)
+        if (!a)
+            json_decref(list[i]);
+        else if (json_array_append_new(a, list[i]))
+            ok = false;
+    if (ok)
+        return a;
+    json_decref(a);
+    return NULL;
+}
+
+/* @x in both forms; owned by the caller (point_release). */
+static struct point_line point_of(const struct space *space,
+                                  const struct setting *x)
 {
     double u[TUNABLES_MAX];
     size_t n = space_to_unit(space, x, u);
-    json_t *unit = json_array();
-    bool ok = unit != NULL;
+    json_t *unit[TUNABLES_MAX];
 
-    for (size_t i = 0; ok && i < n; i++)
-        ok = json_array_append_new(unit, json_real(u[i])) == 0;
-    ok = put(o, "setting", setting_to_json(space, x)) && ok;
-    return put(o, "unit", unit) && ok;
+    for (size_t i = 0; i < n; i++)
+        unit[i] = json_real(u[i]);
+    return (struct point_line){setting_to_json(space, x), array_of(unit, n)};
+}
+
+static void point_release(struct point_line *p)
+{
+    json_decref(p->setting);
+    json_decref(p->unit);
 }
 
 static json_t *point_json(const struct space *space, const struct setting *x)
 {
-    json_t *o = json_object();
+    struct point_line p = point_of(space, x);
+    json_t *o = object_of(line_point, &p);
 
-    if (o && put_point(o, space, x))
-        return o;
-    json_decref(o);
-    return NULL;
+    point_release(&p);
+    return o;
 }
 
 char *searcher_protocol_hello(uint64_t id)
 {
-    json_t *o = request("hello", id);
+    const struct request_line r = {.type = SEARCHER_PROTOCOL_HELLO,
+                                   .id = id,
+                                   .protocol = SEARCHER_PROTOCOL_VERSION};
 
     assert(id > 0);
-    if (o && !put(o, "protocol", json_integer(SEARCHER_PROTOCOL_VERSION))) {
-        json_decref(o);
-        o = NULL;
-    }
-    return line_of(o);
+    return request(&r);
 }
 
 static json_t *axes_json(const struct space *space)
 {
     size_t axis[TUNABLES_MAX], n = space_axes(space, axis);
-    json_t *list = json_array();
-    bool ok = list != NULL;
+    json_t *name[TUNABLES_MAX];
 
-    for (size_t i = 0; ok && i < n; i++)
-        ok = json_array_append_new(
-                 list, json_string(space->tunable[axis[i]].name)) == 0;
-    if (ok)
-        return list;
-    json_decref(list);
-    return NULL;
+    for (size_t i = 0; i < n; i++)
+        name[i] = json_string(space->tunable[axis[i]].name);
+    return array_of(name, n);
 }
 
 char *searcher_protocol_open(uint64_t id, const struct space *space,
                              const json_t *settings, uint64_t seed)
 {
-    json_t *o = request("open", id);
-    bool ok = o != NULL;
+    struct request_line r = {.type = SEARCHER_PROTOCOL_OPEN,
+                             .id = id,
+                             .seed = seed & SEARCHER_PROTOCOL_SEED_MASK,
+                             .space = space_to_json(space),
+                             .axes = axes_json(space),
+                             .settings = (json_t *)(uintptr_t)settings};
+    char *line = request(&r);
 
     assert(space->len <= TUNABLES_MAX);
-    ok = ok &&
-         put(o, "seed",
-             json_integer((json_int_t)(seed & SEARCHER_PROTOCOL_SEED_MASK)));
-    ok = ok && put(o, "space", space_to_json(space));
-    ok = ok && put(o, "axes", axes_json(space));
-    ok = ok && put(o, "settings", json_deep_copy(settings));
-    if (!ok) {
-        json_decref(o);
-        return NULL;
-    }
-    return line_of(o);
+    json_decref(r.space);
+    json_decref(r.axes);
+    return line;
 }
 
 char *searcher_protocol_ask(uint64_t id, const struct space *space,
                             const struct searcher_query *q)
 {
-    json_t *o = request("ask", id), *running = json_array();
-    bool ok = o && running;
+    struct request_line r = {
+        .type = SEARCHER_PROTOCOL_ASK, .id = id, .running = json_array()};
+    char *line = NULL;
+    bool ok = r.running;
 
     assert(q->told_len == 0 || q->told);
     for (size_t i = 0; ok && i < q->running_len; i++)
-        ok = json_array_append_new(running,
+        ok = json_array_append_new(r.running,
                                    point_json(space, &q->running[i])) == 0;
-    ok = put(o, "running", running) && ok;
-    ok = put(o, "incumbent",
-             q->incumbent ? point_json(space, q->incumbent) : json_null()) &&
-         ok;
-    if (!ok) {
-        json_decref(o);
-        return NULL;
-    }
-    return line_of(o);
+    if (q->incumbent)
+        r.incumbent = point_json(space, q->incumbent);
+    if (ok && (r.incumbent || !q->incumbent))
+        line = request(&r);
+    json_decref(r.running);
+    json_decref(r.incumbent);
+    return line;
 }
 
 char *searcher_protocol_tell(const struct space *space,
                              const struct observation *o)
 {
-    json_t *t = request("tell", 0);
-    bool ok = t != NULL;
+    struct request_line r = {.type = SEARCHER_PROTOCOL_TELL,
+                             .trial = o->trial & INT64_MAX,
+                             .point = point_of(space, &o->setting),
+                             .outcome = o->outcome,
+                             .speed = o->speed,
+                             .resource = o->resource};
+    char *line;
 
     assert((unsigned)o->outcome < OUTCOME_COUNT);
-    ok = ok && put(t, "trial", id_json(o->trial & INT64_MAX));
-    ok = ok && put_point(t, space, &o->setting);
-    ok = ok && put(t, "outcome", json_string(outcome_name(o->outcome)));
-    ok = ok && put(t, "speed", json_real(o->speed));
-    ok = ok && put(t, "resource", json_real(o->resource));
-    if (!ok) {
-        json_decref(t);
-        return NULL;
-    }
-    return line_of(t);
+    line = request(&r);
+    point_release(&r.point);
+    return line;
 }
 
-static json_t *answer(uint64_t id)
+/* An answer of the number and @fields (NULL: nothing else). */
+static json_t *answer(const struct answer_line *a,
+                      const struct json_field fields[])
 {
-    json_t *o = json_object();
+    json_t *o = object_of(line_id, a);
 
-    if (o && put(o, "id", id_json(id)))
+    if (!o || !fields || fields_put(o, fields, a) == ERR_OK)
         return o;
     json_decref(o);
     return NULL;
@@ -182,43 +187,42 @@ static json_t *answer(uint64_t id)
 
 char *searcher_protocol_answer_done(uint64_t id)
 {
-    return line_of(answer(id));
+    return line_of(answer(&(struct answer_line){.id = id}, NULL));
 }
 
 char *searcher_protocol_answer_error(uint64_t id, const char *text)
 {
-    json_t *o = answer(id);
-    char clean[FAULT_TEXT_MAX];
+    struct answer_line a = {.id = id};
+    char clean[FAULT_TEXT_MAX], *line;
 
     assert(text);
     snprintf(clean, sizeof(clean), "%s", text);
     text_clean(clean);
-    if (o && !put(o, "error", json_string(clean))) {
-        json_decref(o);
-        o = NULL;
-    }
-    return line_of(o);
+    a.error = json_string(clean);
+    line = line_of(answer(&a, line_error));
+    json_decref(a.error);
+    return line;
 }
 
 char *searcher_protocol_answer_hello(uint64_t id, const char *name,
                                      const char *summary, const char *settings)
 {
-    json_t *o = answer(id), *schema = NULL;
-    bool ok = o != NULL;
+    struct answer_line a = {.id = id,
+                            .protocol = SEARCHER_PROTOCOL_VERSION,
+                            .name = name,
+                            .summary = summary};
+    json_t *o;
 
     assert(name);
-    if (settings && json_load(settings, strlen(settings), &schema, NULL, NULL))
-        ok = false;
-    ok = ok && put(o, "protocol", json_integer(SEARCHER_PROTOCOL_VERSION));
-    ok = ok && put(o, "name", json_string(name));
-    ok = ok && put(o, "summary", json_string(summary));
-    if (ok && schema)
-        ok = put(o, "settings", json_incref(schema));
-    json_decref(schema);
-    if (!ok) {
-        json_decref(o);
+    if (settings &&
+        json_load(settings, strlen(settings), &a.settings, NULL, NULL))
         return NULL;
+    o = answer(&a, line_welcome);
+    if (o && a.settings && fields_put(o, line_schema, &a)) {
+        json_decref(o);
+        o = NULL;
     }
+    json_decref(a.settings);
     return line_of(o);
 }
 
@@ -227,24 +231,20 @@ char *searcher_protocol_answer_ask(uint64_t id, const struct space *space,
                                    const struct setting *setting,
                                    const struct fault *f)
 {
-    json_t *o;
-    bool ok = true;
+    struct answer_line a = {.id = id, .wait = true, .exhausted = true};
+    const struct json_field *fields = result == ERR_AGAIN ? line_wait
+                                      : result            ? line_exhausted
+                                                          : line_setting;
+    char *line;
 
     assert(result != ERR_OK || setting);
     if (result && result != ERR_AGAIN && result != ERR_EXHAUSTED)
         return searcher_protocol_answer_error(id, f->text);
-    o = answer(id);
-    if (result == ERR_AGAIN)
-        ok = put(o, "wait", json_true());
-    else if (result == ERR_EXHAUSTED)
-        ok = put(o, "exhausted", json_true());
-    else
-        ok = put(o, "setting", setting_to_json(space, setting));
-    if (!o || !ok) {
-        json_decref(o);
-        return NULL;
-    }
-    return line_of(o);
+    if (!result)
+        a.setting = setting_to_json(space, setting);
+    line = line_of(answer(&a, fields));
+    json_decref(a.setting);
+    return line;
 }
 
 /* ---- reading: what both ends share --------------------------------------- */
@@ -286,13 +286,17 @@ static enum err read_object(const char *text, size_t len, json_t **out,
                      shown(text, len, start));
 }
 
-/* A whole number of at least 0. */
-static bool to_count(const json_t *value, uint64_t *out)
+/* The members of @object by @fields into @base. */
+static enum err read_fields(const json_t *object,
+                            const struct json_field fields[], void *base,
+                            struct fault *f)
 {
-    if (!json_is_integer(value) || json_integer_value(value) < 0)
-        return false;
-    *out = (uint64_t)json_integer_value(value);
-    return true;
+    struct fault why = {0};
+    enum err err = fields_get(object, fields, base, NULL, &why);
+
+    if (!err)
+        return ERR_OK;
+    return fault_set(f, err == ERR_FORMAT ? ERR_PROTO : err, "%s", why.text);
 }
 
 /* The first of @problems as the fault. */
@@ -314,21 +318,21 @@ static enum err read_answer(const char *text, size_t len, uint64_t id,
                             enum err refusal, json_t **out, struct fault *f)
 {
     char start[SEARCHER_PROTOCOL_SHOWN_MAX + 8];
-    const json_t *error;
+    struct answer_line a = {0};
     json_t *o = NULL;
-    uint64_t got = 0;
     enum err err = read_object(text, len, &o, f);
 
     if (err)
         return err;
-    error = json_object_get(o, "error");
-    if (!to_count(json_object_get(o, "id"), &got) || got != id)
+    if (fields_get(o, line_id, &a, NULL, NULL) || a.id != id)
         err = fault_set(f, ERR_PROTO,
                         "expected the answer with \"id\": %llu, found: %s",
                         (unsigned long long)id, shown(text, len, start));
-    else if (json_is_string(error))
-        err = fault_set(f, refusal, "%.300s", json_string_value(error));
-    else if (error)
+    else
+        err = read_fields(o, line_error, &a, f);
+    if (!err && json_is_string(a.error))
+        err = fault_set(f, refusal, "%.300s", json_string_value(a.error));
+    else if (!err && a.error)
         err = fault_set(f, ERR_PROTO, "expected a text as \"error\", found: %s",
                         shown(text, len, start));
     if (err)
@@ -338,11 +342,8 @@ static enum err read_answer(const char *text, size_t len, uint64_t id,
     return err;
 }
 
-static void copy_text(const json_t *object, const char *name, char *out,
-                      size_t size)
+static void copy_text(const char *s, char *out, size_t size)
 {
-    const char *s = json_string_value(json_object_get(object, name));
-
     snprintf(out, size, "%s", s ? s : "");
     text_clean(out);
 }
@@ -350,27 +351,29 @@ static void copy_text(const json_t *object, const char *name, char *out,
 static enum err take_hello(const json_t *o, struct searcher_protocol_hello *out,
                            struct fault *f)
 {
-    json_t *settings = json_object_get(o, "settings");
-    uint64_t version = 0;
+    struct answer_line a = {0};
+    enum err err = read_fields(o, line_schema, &a, f);
 
-    if (!to_count(json_object_get(o, "protocol"), &version))
+    if (err)
+        return err;
+    if (fields_get(o, line_welcome, &a, NULL, NULL))
         return fault_set(f, ERR_PROTO,
                          "expected \"protocol\": %d in the answer to hello",
                          SEARCHER_PROTOCOL_VERSION);
-    if (version != SEARCHER_PROTOCOL_VERSION)
+    if (a.protocol != SEARCHER_PROTOCOL_VERSION)
         return fault_set(f, ERR_VERSION,
                          "it speaks version %llu of the protocol, this mltune "
                          "version %d",
-                         (unsigned long long)version,
+                         (unsigned long long)a.protocol,
                          SEARCHER_PROTOCOL_VERSION);
-    if (settings && !json_is_null(settings) && !json_is_object(settings))
+    if (a.settings && !json_is_null(a.settings) && !json_is_object(a.settings))
         return fault_set(f, ERR_PROTO,
                          "expected a JSON schema as \"settings\"");
     memset(out, 0, sizeof(*out));
-    copy_text(o, "name", out->name, sizeof(out->name));
-    copy_text(o, "summary", out->summary, sizeof(out->summary));
-    if (json_is_object(settings))
-        out->settings = json_incref(settings);
+    copy_text(a.name, out->name, sizeof(out->name));
+    copy_text(a.summary, out->summary, sizeof(out->summary));
+    if (json_is_object(a.settings))
+        out->settings = json_incref(a.settings);
     return ERR_OK;
 }
 
@@ -464,17 +467,19 @@ static enum err take_unit(const struct space *space, const json_t *list,
 static enum err take_proposal(const struct space *space, const json_t *o,
                               struct setting *out, struct fault *f)
 {
-    const json_t *setting = json_object_get(o, "setting");
-    const json_t *unit = json_object_get(o, "unit");
+    struct answer_line a = {0};
+    enum err err = read_fields(o, line_proposal, &a, f);
 
-    if (json_is_true(json_object_get(o, "wait")))
+    if (err)
+        return err;
+    if (a.wait)
         return fault_set(f, ERR_AGAIN, "it waits for a trial to end");
-    if (json_is_true(json_object_get(o, "exhausted")))
+    if (a.exhausted)
         return fault_set(f, ERR_EXHAUSTED, "it has nothing left to try");
-    if (setting)
-        return take_setting(space, setting, out, f);
-    if (unit)
-        return take_unit(space, unit, out, f);
+    if (a.setting)
+        return take_setting(space, a.setting, out, f);
+    if (a.unit)
+        return take_unit(space, a.unit, out, f);
     return fault_set(f, ERR_PROTO,
                      "expected \"setting\", \"unit\", \"wait\", \"exhausted\" "
                      "or \"error\" in the answer to ask");
@@ -497,12 +502,12 @@ enum err searcher_protocol_read_ask(const char *text, size_t len, uint64_t id,
 
 /* ---- requests ------------------------------------------------------------ */
 
-static enum err read_point(const struct space *space, const json_t *point,
-                           struct setting *out, struct fault *f)
+static enum err read_setting(const struct space *space, const json_t *setting,
+                             struct setting *out, struct fault *f)
 {
     struct problems problems = {0};
-    enum err err = setting_from_json(space, json_object_get(point, "setting"),
-                                     "/setting", out, &problems);
+    enum err err =
+        setting_from_json(space, setting, "/setting", out, &problems);
 
     if (err)
         err = problem_fault(&problems, err, f);
@@ -510,105 +515,90 @@ static enum err read_point(const struct space *space, const json_t *point,
     return err;
 }
 
-static enum err read_open(struct searcher_protocol_request *r, struct fault *f)
+static enum err read_point(const struct space *space, const json_t *point,
+                           struct setting *out, struct fault *f)
+{
+    struct point_line p = {0};
+    enum err err;
+
+    if (!json_is_object(point))
+        return fault_set(f, ERR_PROTO, "expected an object with \"setting\"");
+    err = read_fields(point, line_point, &p, f);
+    return err ? err : read_setting(space, p.setting, out, f);
+}
+
+static enum err take_open(const struct request_line *line,
+                          struct searcher_protocol_request *r, struct fault *f)
 {
     struct problems problems = {0};
     enum err err;
 
-    r->settings = json_object_get(r->object, "settings");
-    if (!to_count(json_object_get(r->object, "seed"), &r->seed) ||
-        !json_is_object(r->settings))
-        return fault_set(f, ERR_PROTO, "expected \"seed\" and \"settings\"");
-    err = space_from_json(json_object_get(r->object, "space"), "/space",
-                          &r->space, &problems);
+    if (!json_is_object(line->settings))
+        return fault_set(f, ERR_PROTO, "expected an object as \"settings\"");
+    r->seed = line->seed;
+    r->settings = line->settings;
+    err = space_from_json(line->space, "/space", &r->space, &problems);
     if (err)
         err = problem_fault(&problems, err, f);
     problems_deinit(&problems);
     return err;
 }
 
-static enum err read_ask(const struct space *space,
+static enum err take_ask(const struct request_line *line,
+                         const struct space *space,
                          struct searcher_protocol_request *r, struct fault *f)
 {
-    const json_t *running = json_object_get(r->object, "running");
-    const json_t *incumbent = json_object_get(r->object, "incumbent");
-    size_t n = json_array_size(running);
+    size_t n = json_array_size(line->running);
     enum err err = ERR_OK;
 
     r->running = mem_calloc(n + 1, sizeof(*r->running));
     if (!r->running)
         return fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
     for (; r->running_len < n && !err; r->running_len += !err)
-        err = read_point(space, json_array_get(running, r->running_len),
+        err = read_point(space, json_array_get(line->running, r->running_len),
                          &r->running[r->running_len], f);
-    if (err || !json_is_object(incumbent))
+    if (err || !json_is_object(line->incumbent))
         return err;
     r->has_incumbent = true;
-    return read_point(space, incumbent, &r->incumbent, f);
+    return read_point(space, line->incumbent, &r->incumbent, f);
 }
 
-static bool find_outcome(const char *name, enum outcome *out)
-{
-    for (int i = 0; name && i < OUTCOME_COUNT; i++)
-        if (strcmp(outcome_name((enum outcome)i), name) == 0) {
-            *out = (enum outcome)i;
-            return true;
-        }
-    return false;
-}
-
-static enum err read_tell(const struct space *space,
+static enum err take_tell(const struct request_line *line,
+                          const struct space *space,
                           struct searcher_protocol_request *r, struct fault *f)
 {
-    const json_t *speed = json_object_get(r->object, "speed");
-    const json_t *resource = json_object_get(r->object, "resource");
     struct observation *o = &r->told;
 
-    if (!to_count(json_object_get(r->object, "trial"), &o->trial) ||
-        !find_outcome(json_string_value(json_object_get(r->object, "outcome")),
-                      &o->outcome) ||
-        !json_is_number(speed) || !json_is_number(resource))
-        return fault_set(f, ERR_PROTO,
-                         "expected \"trial\", \"outcome\", \"speed\" and "
-                         "\"resource\"");
-    o->speed = json_number_value(speed);
-    o->resource = json_number_value(resource);
-    return read_point(space, r->object, &o->setting, f);
-}
-
-static bool find_kind(const json_t *object, enum lines_kind *out)
-{
-    static const char *const names[] = {"hello", "open", "ask", "tell"};
-    const char *type = json_string_value(json_object_get(object, "type"));
-
-    for (int i = 0; type && i <= SEARCHER_PROTOCOL_TELL; i++)
-        if (strcmp(names[i], type) == 0) {
-            *out = (enum lines_kind)i;
-            return true;
-        }
-    return false;
+    o->trial = line->trial;
+    o->outcome = line->outcome;
+    o->speed = line->speed;
+    o->resource = line->resource;
+    return read_setting(space, line->point.setting, &o->setting, f);
 }
 
 static enum err read_parts(const struct space *space,
                            struct searcher_protocol_request *r, struct fault *f)
 {
-    if (!find_kind(r->object, &r->kind))
-        return fault_set(f, ERR_PROTO,
-                         "expected hello, open, ask or tell as \"type\"");
-    if (r->kind != SEARCHER_PROTOCOL_TELL &&
-        !to_count(json_object_get(r->object, "id"), &r->id))
-        return fault_set(f, ERR_PROTO, "expected a number as \"id\"");
+    struct request_line line = {0};
+    enum err err = read_fields(r->object, line_type, &line, f);
+
+    if (!err)
+        err = read_fields(r->object, line_request[line.type], &line, f);
+    if (err)
+        return err;
+    r->kind = line.type;
+    r->id = line.id;
     if (r->kind >= SEARCHER_PROTOCOL_ASK && !space)
         return fault_set(f, ERR_PROTO, "expected open first");
     switch (r->kind) {
     case SEARCHER_PROTOCOL_HELLO:
         return ERR_OK;
     case SEARCHER_PROTOCOL_OPEN:
-        return read_open(r, f);
+        return take_open(&line, r, f);
     case SEARCHER_PROTOCOL_ASK:
-        return read_ask(space, r, f);
+        return take_ask(&line, space, r, f);
     case SEARCHER_PROTOCOL_TELL:
-        return read_tell(space, r, f);
+        return take_tell(&line, space, r, f);
     }
     return ERR_PROTO;
 }
