@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -45,6 +46,7 @@ void console_error(const char *fmt, ...)
     bool color = console_in_color(STDERR_FILENO);
     va_list ap;
 
+    assert(fmt);
     fprintf(stderr, "mltune: %serror:%s ", color ? "\033[1;31m" : "",
             color ? "\033[0m" : "");
     va_start(ap, fmt);
@@ -54,6 +56,7 @@ void console_error(const char *fmt, ...)
 
 void console_note(const char *fmt, ...)
 {
+    assert(fmt);
     va_list ap;
 
     if (is_quiet)
@@ -66,6 +69,8 @@ void console_note(const char *fmt, ...)
 
 void console_line(FILE *to, const char *fmt, ...)
 {
+    assert(to);
+    assert(fmt);
     va_list ap;
 
     va_start(ap, fmt);

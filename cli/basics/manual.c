@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* ---- mdoc ---------------------------------------------------------------- */
@@ -78,6 +79,8 @@ char *manual_page(const struct usage *u)
     size_t n;
     const struct option_spec *common = options_common(&n);
 
+    assert(u->verb);
+    assert(u->summary);
     text_puts(&t, ".Dd November 22, 2026\n.Dt ");
     for (const char *s = u->verb; *s; s++)
         text_printf(&t, "%s%c", s == u->verb ? "MLTUNE\\-" : "",
@@ -153,6 +156,7 @@ char *manual_completion(const struct usage *u)
     size_t n;
     const struct option_spec *common = options_common(&n);
 
+    assert(u->verb);
     text_printf(&t, "    %s)\n        options=\"", u->verb);
     add_names(&t, u->option, u->n);
     add_names(&t, common, n);

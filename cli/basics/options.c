@@ -57,6 +57,8 @@ char *options_help(const struct usage *u)
 {
     struct text t = {0};
 
+    assert(u->verb);
+    assert(u->n == 0 || u->option);
     text_printf(&t, "Usage: mltune %s%s%s [options]\n\n%s\n", u->verb,
                 *u->operands ? " " : "", u->operands, u->summary);
     if (*u->details)

@@ -40,6 +40,7 @@ void progress_duration(double seconds, char *out, size_t size)
 {
     long whole = (long)seconds;
 
+    assert(size > 0);
     if (!(seconds >= 0) || seconds > 1e9)
         snprintf(out, size, "-");
     else if (seconds < 1)
@@ -59,6 +60,7 @@ void progress_setting(const json_t *setting, char *out, size_t size)
     const json_t *value;
     double number;
 
+    assert(size > 0);
     out[0] = '\0';
     /* jansson takes a json_t that it does not change. */
     json_object_foreach((json_t *)setting, name, value)
@@ -129,6 +131,8 @@ void progress_line(const struct history *h, double now_s, char *out,
     const struct history_branch *b = running(h);
     char time[32];
 
+    assert(h);
+    assert(size > 0);
     add(&l, "%s", run_status_name(h->status));
     if (b) {
         clock_no clock = b->points ? b->point[b->points - 1].clock : h->clock;
@@ -190,6 +194,8 @@ bool progress_event(const struct history *h, const struct record *record,
     struct status_line l = {out, 0, size};
     char setting[256];
 
+    assert(h);
+    assert(size > 0);
     out[0] = '\0';
     switch (record->kind) {
     case RECORD_RUN_STARTED:
@@ -296,6 +302,7 @@ static void take_log_line(void *ctx, enum log_level level, const char *line)
 
 void progress_start(struct progress *p, bool quiet, bool verbose, int log_fd)
 {
+    assert(p);
     memset(p, 0, sizeof(*p));
     p->live = !quiet && isatty(STDERR_FILENO);
     p->verbose = verbose;
@@ -337,6 +344,8 @@ void progress_record(struct progress *p, const struct history *h,
     char text[2 * PROGRESS_LINE_MAX], time[32];
     struct status_line l = {text, 0, sizeof(text)};
 
+    assert(h);
+    assert(record);
     if (!p->verbose)
         return;
     progress_duration(record->at_s, time, sizeof(time));

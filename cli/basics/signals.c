@@ -1,5 +1,6 @@
 #include "cli/basics/signals.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -19,6 +20,7 @@ static void fill(sigset_t *set)
 
 enum err signals_open(int *fd, struct fault *f)
 {
+    assert(fd);
     sigset_t set;
     int new_fd;
 

@@ -12,6 +12,7 @@ void table_add(struct text_table *t, const char *fmt, ...)
     char *cell;
     va_list ap;
 
+    assert(fmt);
     if (mem_grow(&cells, &t->capacity, sizeof(*t->cell), t->cells + 1)) {
         t->no_memory = 1;
         return;

@@ -86,6 +86,7 @@ static size_t fill(void)
 
 const struct verb *verb_find(const char *name)
 {
+    assert(name);
     for (size_t i = 0, n = fill(); i < n; i++)
         if (strcmp(verbs[i].name, name) == 0)
             return &verbs[i];
@@ -102,6 +103,7 @@ const char *verb_nearest(const char *word)
     const char *names[VERBS_MAX];
     size_t n = fill();
 
+    assert(word);
     for (size_t i = 0; i < n; i++)
         names[i] = verbs[i].name;
     return text_nearest(word, names, n);

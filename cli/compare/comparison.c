@@ -230,6 +230,7 @@ int comparison_print(const struct comparison *c, FILE *out)
     struct text_table t = {.columns = has_target(c) ? 6 : 5};
     int result;
 
+    assert(out);
     table_add(&t, "STRATEGY");
     table_add(&t, "RUNS");
     if (has_target(c))
@@ -312,6 +313,7 @@ json_t *comparison_json(const struct comparison *c)
 {
     json_t *rows = json_array();
 
+    assert(c);
     for (size_t i = 0; i < c->rows; i++)
         if (json_array_append_new(rows, row_object(c, &c->row[i]))) {
             json_decref(rows);
@@ -366,6 +368,7 @@ char *comparison_csv(const struct comparison *c)
 {
     struct text t = {0};
 
+    assert(c);
     text_puts(&t, "name,strategy,searcher,seed,run,status,reason,seconds,"
                   "time_to_target,metric,loss,tuning_seconds,tuning_share,"
                   "epochs,trials\r\n");

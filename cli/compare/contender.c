@@ -193,6 +193,8 @@ enum err contenders_read(const char *strategies, const char *searchers,
 {
     enum err err = ERR_OK;
 
+    assert(strategies);
+    assert(out);
     for (const char *s = strategies; !err; s++) {
         size_t n = strcspn(s, ",");
 

@@ -1,5 +1,6 @@
 #include "cli/compare/subrun.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -63,6 +64,8 @@ int subrun_wait(struct subrun *c, int signal_fd, struct text *out, int *signal)
                             {.fd = signal_fd, .events = POLLIN}};
     bool open = true;
 
+    assert(out);
+    assert(signal);
     while (open) {
         if (poll(fds, 2, -1) < 0 && errno != EINTR)
             break;

@@ -108,6 +108,8 @@ enum err app_plugin_read(const char *path, const char *text, size_t len,
     struct app_plugin *p = mem_calloc(1, sizeof(*p));
     enum err err;
 
+    assert(path);
+    assert(out);
     if (!p)
         return fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
     err = json_load(text, len, &p->about, NULL, NULL);

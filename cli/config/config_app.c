@@ -8,6 +8,7 @@
 #include "cli/config/plugins.h"
 #include "cli/config/program.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -172,6 +173,7 @@ enum err config_program(struct config_parse *p)
     char folder[PATH_MAX], path[PATH_MAX];
     enum err err;
 
+    assert(p->root);
     if (!check_folder(p, folder))
         return ERR_OK;
     err = name_program(p, folder);
@@ -227,6 +229,7 @@ enum err config_find_app(struct config_parse *p)
     bool command = json_object_get(app, "command") != NULL;
     bool plugin = json_object_get(app, "plugin") != NULL;
 
+    assert(p->root);
     if (!json_is_object(app))
         return ERR_OK;
     if (command && plugin)

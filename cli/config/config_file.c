@@ -5,6 +5,7 @@
 #include "cli/basics/exit_code.h"
 #include "cli/config/registry.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <libgen.h>
 #include <limits.h>
@@ -102,6 +103,9 @@ int run_config_check(const char *path, const struct option_list *sets,
     char *text = read_config(path, &len);
     enum err err;
 
+    assert(path);
+    assert(out);
+    assert(problems);
     if (!text || !folder_of(path, folder)) {
         console_error("%s: %s", path, strerror(errno));
         mem_free(text);
@@ -121,6 +125,8 @@ void run_config_say(const char *path, const struct problems *problems)
     const char *file = strcmp(path, "-") == 0 ? "(stdin)" : path;
     char line[2048];
 
+    assert(path);
+    assert(problems);
     for (size_t i = 0; i < problems->len; i++) {
         const struct problem *p = &problems->item[i];
 
@@ -141,6 +147,7 @@ int run_config_load(const char *path, const struct option_list *sets,
     struct problems problems = {0};
     int code = run_config_check(path, sets, out, &problems);
 
+    assert(out);
     run_config_say(path, &problems);
     problems_deinit(&problems);
     return code;

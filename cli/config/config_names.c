@@ -69,6 +69,7 @@ const struct registry_entry *config_named(struct config_parse *p,
     const json_t *value = json_at(p->root, pointer);
     const struct registry_entry *e;
 
+    assert(pointer[0] == '/');
     if (!json_is_string(value))
         return NULL;
     e = registry_find(p->env->registry, kind, json_string_value(value));
@@ -226,6 +227,7 @@ enum err config_try_searcher(struct config_parse *p)
     struct fault f = {0};
     enum err err;
 
+    assert(p->root);
     if (p->problems->errors > 0 || !c->searcher->ops)
         return ERR_OK;
     if (is_foreign(c->searcher))
@@ -274,6 +276,7 @@ enum err config_names(struct config_parse *p)
     struct run_config *c = p->c;
     enum err err;
 
+    assert(p->root);
     err = config_find_app(p);
     if (err)
         return err;

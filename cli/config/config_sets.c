@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "cli/config/config_internal.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -52,6 +53,8 @@ enum err config_set(struct config_parse *p, const char *item)
     json_t *value;
     enum err err = ERR_INVAL;
 
+    assert(item);
+    assert(p->problems);
     if (equals && text_is_utf8(item) &&
         set_pointer(item, (size_t)(equals - item), pointer)) {
         err = set_value(equals + 1, &value);
@@ -72,6 +75,7 @@ enum err config_set(struct config_parse *p, const char *item)
 
 void config_mark_sets(const struct option_list *sets, struct problems *problems)
 {
+    assert(problems);
     for (size_t i = 0; sets && i < sets->len; i++) {
         char pointer[JSON_POINTER_MAX];
         size_t path = strcspn(sets->item[i], "="), n;

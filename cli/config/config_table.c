@@ -7,6 +7,7 @@
 #include "tuner/board/tuner.h"
 #include "tuner/shell/loop_io.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -226,6 +227,8 @@ enum err config_entry_schema(const struct registry_entry *e, json_t **out,
     enum err err = json_load(text, strlen(text), &schema, NULL, f);
     int failed = 0;
 
+    assert(e->name);
+    assert(out);
     if (err)
         return err;
     failed |= json_object_set_new(schema, "type", json_string("object"));
@@ -374,6 +377,8 @@ enum err config_full_schema(const struct registry *r, json_t **out,
     enum err err =
         config_schema(fields, sizeof(fields) / sizeof(*fields), &s, f);
 
+    assert(r);
+    assert(out);
     if (err)
         return err;
     err = set_head(s);

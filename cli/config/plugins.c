@@ -1,5 +1,6 @@
 #include "cli/config/plugins.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <libgen.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@ bool plugins_program_folder(char out[PATH_MAX])
     char path[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
 
+    assert(out);
     if (n <= 0)
         return false;
     path[n] = '\0';
@@ -59,6 +61,8 @@ bool plugin_find(const char *folder, const char *name, char out[PATH_MAX])
 {
     char path[PATH_MAX], dir[PATH_MAX];
 
+    assert(folder);
+    assert(name);
     if (*name == '/')
         return is_there(name, out);
     if (join(folder, name, path) && is_there(path, out))
@@ -81,6 +85,7 @@ void plugins_each(bool (*visit)(void *ctx, const char *path), void *ctx)
     char dir[PATH_MAX], path[PATH_MAX];
     bool on = true;
 
+    assert(visit);
     for (size_t i = 0; folder_at(i, dir); i++) {
         struct dirent **entry = NULL;
         int n = *dir ? scandir(dir, &entry, is_shared_object, alphasort) : 0;

@@ -88,6 +88,8 @@ bool program_find(const char *folder, const char *name, char out[PATH_MAX])
     char path[PATH_MAX], here[PATH_MAX];
     struct stat st;
 
+    assert(folder);
+    assert(name);
     if (strchr(name, '/'))
         return program_path(folder, name, out) && stat(out, &st) == 0 &&
                S_ISREG(st.st_mode) && access(out, X_OK) == 0;
@@ -102,6 +104,7 @@ bool program_python(char out[PATH_MAX])
                                         "../../apps/python"};
     char folder[PATH_MAX], file[PATH_MAX];
 
+    assert(out);
     if (!plugins_program_folder(folder))
         return false;
     for (size_t i = 0; i < sizeof(place) / sizeof(*place); i++) {

@@ -14,6 +14,7 @@
 #include "searchers/process/process_io.h"
 #include "tuner/board/strategy.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -139,6 +140,7 @@ enum err cli_registry_fill(struct registry *r, struct fault *f)
 {
     enum err err;
 
+    assert(r);
     registry_init(r);
     err = add_apps(r, f);
     if (!err)

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "searchers/space/space_json.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -47,6 +48,8 @@ enum err export_open(struct export_source *s, struct journal *journal,
     struct problems problems = {0};
     enum err err;
 
+    assert(journal);
+    assert(run);
     *s = (struct export_source){.journal = journal, .run = run};
     space_init(&s->space);
     if (json_is_object(tunables) &&
@@ -70,6 +73,7 @@ double export_wall(const struct export_source *s, double at_s)
     const struct history *h = &s->run->history;
     double wall = history_wall(h->era, h->eras, h->run.started_unix_s, at_s);
 
+    assert(s);
     return isnan(wall) ? (double)s->run->began_ns * 1e-9 : wall;
 }
 
@@ -137,6 +141,7 @@ enum err export_each_record(const struct export_source *s,
     struct source_batch b = {.end = s->run->history.records};
     enum err err, walked;
 
+    assert(visit);
     do {
         b.records = b.text.len = 0;
         walked = journal_each_record(s->journal, s->run->id, b.last,
@@ -214,5 +219,6 @@ enum err export_each_point(const struct export_source *s,
 {
     struct source_walk k = {s, visit, ctx, f};
 
+    assert(visit);
     return export_each_record(s, visit_record, &k, f);
 }

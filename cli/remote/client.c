@@ -341,6 +341,8 @@ enum err client_take(struct client_exchange *x, char *buffer, size_t size,
     enum err err = ERR_OK;
     ssize_t n;
 
+    assert(size > 0);
+    assert(len);
     while (!err && x->phase < CLIENT_RECEIVES)
         err = advance(x, f);
     if (err)
@@ -375,6 +377,9 @@ enum err client_wait(struct client_exchange *x, int *status, const char **body,
 {
     enum err err;
 
+    assert(status);
+    assert(body);
+    assert(len);
     while ((err = client_step(x, status, body, len, f)) == ERR_AGAIN) {
         struct pollfd p = {.fd = x->fd, .events = client_events(x)};
         time_ns left = x->until - clock_monotonic();
@@ -392,6 +397,8 @@ bool client_header(const struct client_exchange *x, const char *name,
     size_t n = strlen(name);
     char *stop;
 
+    assert(name[0]);
+    assert(out);
     for (; line && line < end; line = strstr(line, "\r\n")) {
         line += 2;
         if (strncasecmp(line, name, n) != 0 || line[n] != ':' ||
@@ -412,6 +419,8 @@ enum err client_ask(const struct client_request *q, struct client_answer *out,
     size_t len = 0;
     enum err err = client_open(q, &x, f);
 
+    assert(q->url);
+    assert(out);
     if (err)
         return err;
     err = client_wait(&x, &out->status, &body, &len, f);

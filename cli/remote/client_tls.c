@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,6 +78,8 @@ enum err client_tls_new(const char *host, const char *cacert,
     struct client_tls *t = mem_calloc(1, sizeof(*t));
     enum err err;
 
+    assert(host[0]);
+    assert(out);
     if (!t)
         return fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
     t->host = mem_strdup(host);
@@ -126,6 +129,8 @@ enum err client_tls_greet(struct client_tls *t, int fd, const char *url,
 {
     int got;
 
+    assert(fd >= 0);
+    assert(url);
     gnutls_transport_set_int(t->session, fd);
     do
         got = gnutls_handshake(t->session);

@@ -8,6 +8,7 @@
 #include "cli/basics/progress.h"
 #include "cli/basics/table.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -141,6 +142,7 @@ int plan_print(const struct run_config *c, bool json)
         json_string_value(json_object_get(c->app_settings, "data"));
     char setting[512];
 
+    assert(c);
     if (json)
         return print_effective(c);
     printf("run       %s, seed %llu\n", c->name, (unsigned long long)c->seed);

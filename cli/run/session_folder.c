@@ -6,6 +6,7 @@
 #include "cli/state/model_io.h"
 #include "cli/state/replay.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -60,6 +61,9 @@ enum err session_remember(const char *run_path, const char *folder,
     json_t *o = json_pack("{s:s, s:s}", "folder", folder, "out", out);
     enum err err = file_join(path, run_path, "session.json", f);
 
+    assert(run_path);
+    assert(folder);
+    assert(out);
     if (!err)
         err = write_json(path, o, f);
     json_decref(o);
@@ -88,6 +92,8 @@ enum err session_recall(const char *state, const char *id,
     size_t len = 0;
     enum err err;
 
+    assert(state);
+    assert(id[0]);
     snprintf(name, sizeof(name), "runs/%s/session.json", id);
     err = file_join(path, state, name, f);
     if (!err)
@@ -126,6 +132,7 @@ void session_sweep_snapshots(const struct session *s)
     const struct history *h = &s->history;
     size_t n = 0;
 
+    assert(s->o);
     for (size_t i = 0; i < h->snapshots; i++) {
         if (h->snapshots - i > s->o->tuner->snapshot_keep)
             continue;
@@ -167,6 +174,7 @@ enum err session_make_folder(struct session *s, struct fault *f)
                                 : run_folder_new(&s->folder, s->state,
                                                  s->o->tuner->name, f);
 
+    assert(s->o);
     if (!err)
         err = choose_model_dir(s, f);
     if (!err)
@@ -197,6 +205,7 @@ enum err session_register(struct session *s, struct fault *f)
     char *config;
     enum err err;
 
+    assert(s->o);
     config = json_write(s->o->config, 0);
     if (!config)
         return fault_set(f, ERR_NOMEM, "out of memory");
@@ -250,6 +259,7 @@ enum err session_complete_model(void *ctx, const char *dir, const json_t *data,
     };
     enum err err = model_write(dir, &facts, f);
 
+    assert(dir);
     json_decref(metric);
     return err;
 }

@@ -96,6 +96,8 @@ int start_run(const struct start_options *a, const struct run_config *c)
     json_t *schema = NULL;
     int code;
 
+    assert(a);
+    assert(c);
     if (a->tls_cert || a->tls_key) {
         session.tls_cert = a->tls_cert;
         session.tls_key = a->tls_key;

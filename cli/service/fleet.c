@@ -18,6 +18,7 @@
 
 bool fleet_resumable(const struct fleet_run *run)
 {
+    assert(run);
     return !run->ended ||
            strcmp(run->status, run_status_name(RUN_INTERRUPTED)) == 0 ||
            strcmp(run->status, run_status_name(RUN_STOPPED)) == 0;
@@ -91,6 +92,7 @@ void fleet_show(struct fleet *fleet, struct fleet_run *run)
 {
     struct view_job job = {.managed = run->managed};
 
+    assert(run->id[0]);
     run->entry.state = state_of(run);
     job.waits = fleet_waits(run);
     tell(run, &job);
@@ -126,6 +128,7 @@ enum err fleet_set_job(struct fleet *fleet, struct fleet_run *run,
 
 struct fleet_run *fleet_find(const struct fleet *fleet, const char *id)
 {
+    assert(id);
     for (size_t i = 0; i < fleet->runs; i++)
         if (strcmp(fleet->run[i]->id, id) == 0)
             return fleet->run[i];
@@ -435,6 +438,8 @@ enum err fleet_register(struct fleet *fleet, const char *id, const char *name,
     struct fault why = {0};
     enum err err;
 
+    assert(id[0]);
+    assert(config);
     if (fleet->runs >= VIEW_RUNS_MAX)
         return fault_set(f, ERR_LIMIT,
                          "the service holds %d runs, which is as many as it "
@@ -510,6 +515,7 @@ bool fleet_journaled(const struct fleet *fleet, const char *id)
     enum err err =
         journal_find_run(fleet->journal, id, compare_id, &sought, NULL);
 
+    assert(id[0]);
     return sought.found || (err && err != ERR_NOENT);
 }
 

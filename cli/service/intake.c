@@ -146,6 +146,9 @@ enum err intake_parse(const struct intake *in, const char *body, size_t len,
     bool foreign = false;
     enum err err = json_load(body, len, &root, NULL, NULL);
 
+    assert(body || len == 0);
+    assert(out);
+    assert(problems);
     if (err)
         return err;
     if (forbidden_app(in, root, problems)) {

@@ -109,6 +109,8 @@ void resting_delete(struct supervisor *s, struct fleet_run *run, const char *id,
     json_t *answer;
     enum err err = ERR_NOMEM;
 
+    assert(id[0]);
+    assert(out->status == 0);
     answer =
         json_pack("{s:s, s:s, s:b, s:s, s:n, s:n}", "run", id, "command",
                   command_of(COMMAND_DELETE)->name, "changed", true, "message",

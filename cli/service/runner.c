@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -21,6 +22,7 @@ enum err runner_start(const struct runner_options *o, struct subprocess *out,
     int log_fd;
     enum err err;
 
+    assert(out);
     if (o->token)
         text_printf(&variable, "MLTUNE_TOKEN=%s", o->token);
     if (variable.no_memory) {

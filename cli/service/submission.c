@@ -13,6 +13,7 @@
 void submission_not_stored(enum err err, const struct fault *f,
                            struct response *out)
 {
+    assert(f);
     switch (err) {
     case ERR_NOMEM:
         response_json(out, 200, NULL); /* 503 */
@@ -61,6 +62,7 @@ void submission_name_group(const char *name, char out[QUEUE_GROUP_MAX])
 {
     size_t n = 0;
 
+    assert(name);
     for (; name[n] && n < QUEUE_GROUP_MAX - 1; n++) {
         char c = name[n];
 
@@ -167,6 +169,7 @@ void submission_take(struct supervisor *s, const struct desk_request *r,
     struct run_config *c = NULL;
     enum err err = intake_parse(&s->o->intake, r->body, r->len, &c, &problems);
 
+    assert(r->body);
     if (!err)
         submit_valid(s, r, c, &problems, out);
     else if ((err == ERR_INVAL || err == ERR_UNSUPPORTED) && problems.errors)
@@ -184,6 +187,7 @@ void submission_check(struct supervisor *s, const struct desk_request *r,
     struct run_config *c = NULL;
     enum err err = intake_parse(&s->o->intake, r->body, r->len, &c, &problems);
 
+    assert(r->body);
     if (err && err != ERR_INVAL && err != ERR_UNSUPPORTED)
         response_json(out, 200, NULL); /* 503 */
     else

@@ -16,6 +16,7 @@ uint64_t job_hash(const char *text, size_t len)
 {
     uint64_t hash = 14695981039346656037u;
 
+    assert(text || len == 0);
     for (size_t i = 0; i < len; i++)
         hash = (hash ^ (unsigned char)text[i]) * 1099511628211u;
     return hash;
@@ -34,6 +35,7 @@ bool job_exists(const char *state, const char *id)
 {
     char path[FILE_PATH_MAX];
 
+    assert(id[0]);
     return path_of(state, id, path, NULL) == ERR_OK && access(path, F_OK) == 0;
 }
 
@@ -75,6 +77,8 @@ enum err job_read(const char *state, const char *id, struct job *out,
     size_t len = 0;
     enum err err = path_of(state, id, path, f);
 
+    assert(id[0]);
+    assert(out);
     if (!err)
         err = file_read(path, JOB_BYTES_MAX, &text, &len, f);
     if (!err)

@@ -97,6 +97,8 @@ enum err model_read(const char *dir, struct model *out, struct fault *f)
     size_t len;
     enum err err = file_join(path, dir, MODEL_FILE, f);
 
+    assert(dir);
+    assert(out);
     if (!err)
         err = file_read(path, MODEL_BYTES_MAX, &text, &len, f);
     if (err)

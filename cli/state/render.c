@@ -90,6 +90,8 @@ enum err run_answers_get(struct source *s, const char *id,
 {
     enum err err = run_answers_get_few(s, id, out, f);
 
+    assert(id[0]);
+    assert(out);
     if (!err)
         err = get_if_there(s, id, "/config", &out->config, f);
     if (!err)
@@ -577,6 +579,7 @@ json_t *render_members(const json_t *run)
         json_object_set_new(o, "alive", json_boolean(is_alive(run))) ||
         json_object_set_new(o, "resumable", json_boolean(is_resumable(run)));
 
+    assert(json_is_object(run));
     if (failed) {
         json_decref(o);
         return NULL;
@@ -616,6 +619,7 @@ int render_json(const json_t *value)
 {
     char *text = value ? json_write(value, 0) : NULL;
 
+    assert(value);
     if (text)
         printf("%s\n", text);
     else

@@ -16,6 +16,8 @@ enum err replay_open(const char *state, char path[FILE_PATH_MAX],
 {
     enum err err = state_find(state, path, f);
 
+    assert(state);
+    assert(out);
     if (err)
         return err;
     return journal_open(path, false, JOURNAL_BUSY_MS, out, f);
@@ -105,6 +107,8 @@ void replay_shares(const json_t *config, unsigned *workers, uint64_t *memory)
     json_int_t own = json_integer_value(json_at(config, "/cluster/workers"));
     json_int_t nodes = json_integer_value(json_at(config, "/cluster/nodes"));
 
+    assert(workers);
+    assert(memory);
     *workers = (unsigned)((own > 0 ? own : 1) * (nodes > 0 ? nodes : 1));
     *memory = 0;
     json_to_bytes(json_at(config, "/memory/limit"), memory);
@@ -112,6 +116,8 @@ void replay_shares(const json_t *config, unsigned *workers, uint64_t *memory)
 
 void replay_told(const struct replayed *r, struct view_job *job)
 {
+    assert(r);
+    assert(job);
     *job = (struct view_job){.managed = r->managed};
     if (r->managed) {
         snprintf(job->group, sizeof(job->group), "%s", r->job.group);

@@ -31,6 +31,7 @@ bool source_service(const char *state, char url[CLIENT_URL_MAX])
         file_join(path, state, SERVE_URL, NULL) == ERR_OK &&
         file_read(path, CLIENT_URL_MAX - 1, &text, &len, NULL) == ERR_OK;
 
+    assert(state);
     if (found)
         snprintf(url, CLIENT_URL_MAX, "%s", text);
     mem_free(text);
@@ -87,6 +88,7 @@ enum err source_look(struct source *s, const char *server, const char *state,
 {
     enum err err = source_open(s, server, state, f);
 
+    assert(s);
     if (!err && !server && (!source_service(state, s->url) || !answers(s)))
         s->url[0] = '\0';
     return err;
@@ -464,6 +466,8 @@ enum err source_find(struct source *s, const char *word,
     json_t *runs = NULL;
     enum err err;
 
+    assert(word);
+    assert(id);
     if (!s->url[0]) {
         err = find_here(s, word, f);
         if (!err)
@@ -539,6 +543,7 @@ enum err source_only(struct source *s, char id[RUN_ID_MAX + 1], struct fault *f)
     struct count c = {.runs = 0};
     enum err err = s->url[0] ? count_there(s, &c, f) : count_here(s, &c, f);
 
+    assert(id);
     if (!err && c.runs == 0)
         err = fault_set(f, ERR_NOENT, "there is no run in %s",
                         s->url[0] ? s->url : s->state);

@@ -54,6 +54,7 @@ int canvas_width_of(const struct canvas *c, const char *text)
     struct canvas_glyph g;
     int width = 0;
 
+    assert(text);
     while (*text) {
         text += take(text, c->ascii, &g);
         width += g.width;
@@ -65,6 +66,8 @@ void canvas_harmless(const char *text, bool ascii, struct text *out)
 {
     struct canvas_glyph g;
 
+    assert(text);
+    assert(out);
     while (*text) {
         text += take(text, ascii, &g);
         if (g.width > 0)
@@ -120,6 +123,7 @@ void canvas_bar(struct canvas *c, int x, int y, int end,
 {
     const struct canvas_glyph blank = {" ", 1};
 
+    assert(c->cell);
     for (; y >= 0 && y < c->height && x < end && x < c->width; x++)
         set(c, x, y, style, &blank);
 }
@@ -163,6 +167,8 @@ int canvas_put(struct canvas *c, int x, int y, int end, enum canvas_style style,
     const char *more = c->ascii ? "..." : "\u2026";
     size_t n;
 
+    assert(c->cell);
+    assert(text);
     end = end < c->width ? end : c->width;
     if (y < 0 || y >= c->height || x < 0 || x >= end)
         return x;
@@ -182,6 +188,7 @@ int canvas_printf(struct canvas *c, int x, int y, int end,
     char text[1024];
     va_list ap;
 
+    assert(fmt);
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
@@ -191,6 +198,8 @@ int canvas_printf(struct canvas *c, int x, int y, int end,
 int canvas_wrap(struct canvas *c, int x, int y, int end, int bottom,
                 enum canvas_style style, const char *text)
 {
+    assert(c->cell);
+    assert(text);
     end = end < c->width ? end : c->width;
     while (*text && y < bottom && x < end) {
         size_t n = fitting(c, text, end - x), cut = n;

@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -207,6 +208,8 @@ bool chart_draw(struct canvas *c, int x, int y, int end, int bottom,
                      .per_y = c->ascii ? 2 : 4};
     struct scale s = find_scale(chart);
 
+    assert(chart);
+    assert(c->cell);
     if (d.width < 2 || d.height < 2)
         return false;
     d.line = mem_calloc((size_t)d.width * (size_t)d.height, 1);

@@ -1,5 +1,6 @@
 #include "cli/watch/event_reader.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -231,6 +232,8 @@ enum err event_reader_feed(struct event_reader *r, const char *bytes,
     const char *at = bytes, *end = bytes + len;
     enum err err = ERR_OK;
 
+    assert(bytes || len == 0);
+    assert(visit);
     while (at < end && !err && !r->over) {
         switch (r->part) {
         case PART_HEAD:

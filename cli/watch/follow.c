@@ -339,6 +339,8 @@ static bool rests(const struct follow *w)
 
 nfds_t follow_poll(const struct follow *w, struct pollfd *out, time_ns *until)
 {
+    assert(out);
+    assert(until);
     if (w->open) {
         *out = (struct pollfd){.fd = w->exchange.fd,
                                .events = client_events(&w->exchange)};

@@ -5,6 +5,7 @@
 #include "cli/watch/chart.h"
 #include "cli/watch/picture_panels.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -298,6 +299,8 @@ static void draw_wide(const struct picture *p, struct canvas *c)
 
 void picture_draw(const struct picture *p, struct canvas *c)
 {
+    assert(p);
+    assert(c->cell);
     if (!p->run) {
         canvas_put(c, 1, 0, c->width, STYLE_FAINT, "asking ...");
     } else {

@@ -5,6 +5,7 @@
 #include "cli/basics/progress.h"
 #include "cli/watch/chart.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@ const char *part_text(const json_t *o, const char *pointer)
 {
     const char *text = o ? json_string_value(json_at(o, pointer)) : NULL;
 
+    assert(pointer[0] == '/');
     return text ? text : "";
 }
 
@@ -26,6 +28,7 @@ double part_number(const json_t *o, const char *pointer)
 {
     double number;
 
+    assert(pointer[0] == '/');
     return o && json_to_number(json_at(o, pointer), &number) ? number : NAN;
 }
 
@@ -35,6 +38,7 @@ double part_time(const json_t *o, const char *pointer)
     struct tm tm = {0};
     const char *rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
 
+    assert(pointer[0] == '/');
     if (!rest)
         return NAN;
     return (double)timegm(&tm) + (*rest == '.' ? strtod(rest, NULL) : 0);

@@ -63,6 +63,7 @@ void picture_source_ask(struct picture_source *d, bool run_only, int spans)
 
 nfds_t picture_source_poll(const struct picture_source *d, struct pollfd *out)
 {
+    assert(out);
     if (!d->open)
         return 0;
     *out = (struct pollfd){.fd = d->exchange.fd,
@@ -162,6 +163,7 @@ enum err picture_source_step(struct picture_source *d, struct fault *f)
 
 void picture_source_picture(const struct picture_source *d, struct picture *p)
 {
+    assert(p);
     p->run = d->shown[DOCS_RUN];
     p->searches = d->shown[DOCS_SEARCHES];
     p->trials = d->shown[DOCS_TRIALS];

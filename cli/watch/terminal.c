@@ -182,6 +182,8 @@ void terminal_size(const struct terminal *t, int *width, int *height)
 {
     struct winsize size;
 
+    assert(width);
+    assert(height);
     *width = 80;
     *height = 24;
     if (ioctl(t->fd, TIOCGWINSZ, &size) == 0 && size.ws_col && size.ws_row) {
@@ -242,6 +244,7 @@ enum err terminal_show(struct terminal *t, const struct canvas *c)
     struct text out = {0};
     enum err err = ERR_OK;
 
+    assert(c->cell);
     if (t->lost)
         return ERR_IO;
     if (t->width != c->width || t->height != c->height) {

@@ -34,6 +34,8 @@ void watch_note(struct watch *w, const char *kind, const char *text)
 {
     json_t *json = NULL;
 
+    assert(kind);
+    assert(text);
     if (strcmp(kind, "run_resumed") == 0)
         w->status[0] = w->reason[0] = w->message[0] = '\0';
     if (strcmp(kind, "run_finished") != 0 ||
