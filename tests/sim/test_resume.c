@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "searchers/searcher.h"
+#include "tests/sim/families.h"
 #include "tests/sim/sim.h"
 
 #include "tests/unit/fixture/check.h"
@@ -16,22 +17,16 @@ enum { CRASHES_MAX = 6 };
 
 static const struct sim_family plain = {
     .name = "killed",
-    .space = "{\"learning_rate\": {\"type\": \"float\", \"min\": 1e-5, "
-             "\"max\": 1, \"scale\": \"log\", \"default\": 0.01}}",
+    .space = "{" RATE "}",
     .samples = 4096,
-    .validation = 512,
-    .workers = 2,
-    .noise = 0.3,
-    .jitter = 0.1,
     .ball = 0.01,
-    .rate = 1,
     .cliff = 20,
     .clock_s = 1e-2,
     .sample_s = 1e-4,
-    .cost_noise = 0.03,
     .switch_s = 1e-3,
     .copy_s = 1e-3,
     .max_epochs = 20,
+    SIM_USUAL,
 };
 
 static void run_killed(const struct sim_family *f, uint64_t seed,

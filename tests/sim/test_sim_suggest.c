@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "searchers/built_in.h"
+#include "tests/sim/families.h"
 #include "tests/sim/sim.h"
 
 #include "tests/unit/fixture/check.h"
@@ -16,22 +17,13 @@
 
 static const struct sim_family plain = {
     .name = "suggest",
-    .space = "{\"learning_rate\": {\"type\": \"float\", \"min\": 1e-5, "
-             "\"max\": 1, \"scale\": \"log\", \"default\": 0.01}}",
+    .space = "{" RATE "}",
     .samples = 4096,
-    .validation = 512,
-    .workers = 2,
-    .noise = 0.3,
-    .jitter = 0.1,
     .ball = 0.01,
-    .rate = 1,
     .cliff = 1000,
-    .clock_s = 1e-3,
-    .sample_s = 1e-5,
-    .cost_noise = 0.03,
-    .switch_s = 1e-4,
-    .copy_s = 1e-4,
     .max_epochs = 12,
+    SIM_USUAL,
+    SIM_QUICK,
 };
 
 static const struct {

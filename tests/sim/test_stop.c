@@ -1,35 +1,21 @@
 /* Trials stopped early, in whole simulated runs: how often that would have cost
  * the winner, and what it saves. */
+#include "tests/sim/families.h"
 #include "tests/sim/sim.h"
 #include "tests/unit/fixture/check.h"
 #include "tuner/board/strategy.h"
 
 #include <stdio.h>
 
-#define RATE                                                                   \
-    "\"learning_rate\": {\"type\": \"float\", \"min\": 1e-5, \"max\": 1, "     \
-    "\"scale\": \"log\", \"default\": 0.01}"
-#define BATCH                                                                  \
-    "\"batch_size\": {\"type\": \"int\", \"values\": [16, 64, 256], "          \
-    "\"default\": 64}"
-
 static const struct sim_family plain = {
     .name = "plain",
     .space = "{" RATE "}",
     .samples = 16384,
-    .validation = 512,
-    .workers = 2,
-    .noise = 0.3,
-    .jitter = 0.1,
     .ball = 0.01,
-    .rate = 1,
     .cliff = 20,
-    .clock_s = 1e-3,
-    .sample_s = 1e-5,
-    .cost_noise = 0.03,
-    .switch_s = 1e-4,
-    .copy_s = 1e-4,
     .max_epochs = 20,
+    SIM_USUAL,
+    SIM_QUICK,
 };
 
 /* Families that put a bound on a trial's future to the test: noise, starts

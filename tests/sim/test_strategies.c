@@ -4,6 +4,7 @@
 #include "base/json/json.h"
 #include "base/mem.h"
 #include "searchers/built_in.h"
+#include "tests/sim/families.h"
 #include "tests/sim/sim.h"
 #include "tests/unit/fixture/check.h"
 #include "tests/unit/fixture/space_text.h"
@@ -14,30 +15,15 @@
 #include <math.h>
 #include <stdio.h>
 
-#define RATE                                                                   \
-    "\"learning_rate\": {\"type\": \"float\", \"min\": 1e-5, \"max\": 1, "     \
-    "\"scale\": \"log\", \"default\": 0.01}"
-#define BATCH                                                                  \
-    "\"batch_size\": {\"type\": \"int\", \"values\": [16, 64, 256], "          \
-    "\"default\": 64}"
-
 static const struct sim_family plain = {
     .name = "plain",
     .space = "{" RATE "}",
     .samples = 4096,
-    .validation = 512,
-    .workers = 2,
-    .noise = 0.3,
-    .jitter = 0.1,
     .ball = 0.01,
-    .rate = 1,
     .cliff = 20,
-    .clock_s = 1e-3,
-    .sample_s = 1e-5,
-    .cost_noise = 0.03,
-    .switch_s = 1e-4,
-    .copy_s = 1e-4,
     .max_epochs = 30,
+    SIM_USUAL,
+    SIM_QUICK,
 };
 
 static const struct {

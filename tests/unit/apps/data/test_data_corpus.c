@@ -40,32 +40,11 @@
 #define round_trip bow_round_trip
 #include "tests/fuzz/fuzz_bow.c"
 
-#include <dirent.h>
 #include <stdbool.h>
-#include <stdio.h>
 
-#include "tests/unit/fixture/check.h"
+#include "tests/unit/fixture/corpus.h"
 
-enum { INPUT_MAX = 1 << 16 };
-
-static uint8_t input[INPUT_MAX];
-
-static size_t read_input(const char *folder, const char *name)
-{
-    char path[512];
-    FILE *file;
-    size_t n;
-
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
-    file = fopen(path, "rb");
-    assert_non_null(file);
-    n = fread(input, 1, sizeof(input), file);
-    assert_true(feof(file));
-    fclose(file);
-    return n;
-}
-
-static bool ratings_accept(size_t n)
+static bool ratings_accept(const uint8_t *input, size_t n)
 {
     struct ratings r = {0};
     bool ok = ratings_read_all(input, n, &r, NULL) == ERR_OK;
@@ -74,7 +53,7 @@ static bool ratings_accept(size_t n)
     return ok;
 }
 
-static bool idx_accept(size_t n)
+static bool idx_accept(const uint8_t *input, size_t n)
 {
     struct idx_array a = {0};
     bool ok = idx_read_all(input, n, &a, NULL) == ERR_OK;
@@ -83,7 +62,7 @@ static bool idx_accept(size_t n)
     return ok;
 }
 
-static bool csv_accept(size_t n)
+static bool csv_accept(const uint8_t *input, size_t n)
 {
     static const char *const labels[] = {NULL, "first", "2", "y"};
     struct csv_options o = {.label = labels[input[0] & 3],
@@ -96,7 +75,7 @@ static bool csv_accept(size_t n)
     return ok;
 }
 
-static bool cifar_accept(size_t n)
+static bool cifar_accept(const uint8_t *input, size_t n)
 {
     struct images im = {0};
     size_t len;
@@ -108,7 +87,7 @@ static bool cifar_accept(size_t n)
     return ok;
 }
 
-static bool bow_accept(size_t n)
+static bool bow_accept(const uint8_t *input, size_t n)
 {
     struct corpus c = {0};
     bool ok = bow_read_all(input, n, &c, NULL) == ERR_OK;
@@ -117,29 +96,25 @@ static bool bow_accept(size_t n)
     return ok;
 }
 
-static void replay(const char *folder, int (*target)(const uint8_t *, size_t),
-                   bool (*accept)(size_t), int files_min)
+/* The target that is replayed, and whether its loader takes an input. */
+static int (*fuzz)(const uint8_t *, size_t);
+static bool (*accepts)(const uint8_t *, size_t);
+
+static void replay_one(const char *name, const uint8_t *bytes, size_t n)
 {
-    DIR *dir = opendir(folder);
-    struct dirent *entry;
-    int files = 0;
+    fuzz(bytes, n);
+    if (strncmp(name, "good", 4) == 0 && !accepts(bytes, n))
+        fail_msg("%s is refused", name);
+    if (strncmp(name, "bad", 3) == 0 && accepts(bytes, n))
+        fail_msg("%s is taken", name);
+}
 
-    assert_non_null(dir);
-    while ((entry = readdir(dir))) {
-        size_t n;
-
-        if (entry->d_name[0] == '.')
-            continue;
-        n = read_input(folder, entry->d_name);
-        target(input, n);
-        files++;
-        if (strncmp(entry->d_name, "good", 4) == 0 && !accept(n))
-            fail_msg("%s is refused", entry->d_name);
-        if (strncmp(entry->d_name, "bad", 3) == 0 && accept(n))
-            fail_msg("%s is taken", entry->d_name);
-    }
-    closedir(dir);
-    assert_true(files >= files_min);
+static void replay(const char *corpus, int (*target)(const uint8_t *, size_t),
+                   bool (*accept)(const uint8_t *, size_t), int least)
+{
+    fuzz = target;
+    accepts = accept;
+    corpus_replay(corpus, least, replay_one);
 }
 
 /* No committed input makes the ratings loader crash, leak or misread; good ones
@@ -147,35 +122,35 @@ static void replay(const char *folder, int (*target)(const uint8_t *, size_t),
 static void ratings_corpus_replays_clean(void **state)
 {
     (void)state;
-    replay("tests/fuzz/corpus/ratings", fuzz_ratings, ratings_accept, 20);
+    replay("ratings", fuzz_ratings, ratings_accept, 20);
 }
 
 /* Corpus of the IDX loader. */
 static void idx_corpus_replays_clean(void **state)
 {
     (void)state;
-    replay("tests/fuzz/corpus/idx", fuzz_idx, idx_accept, 12);
+    replay("idx", fuzz_idx, idx_accept, 12);
 }
 
 /* Corpus of tables. */
 static void csv_corpus_replays_clean(void **state)
 {
     (void)state;
-    replay("tests/fuzz/corpus/csv", fuzz_csv, csv_accept, 36);
+    replay("csv", fuzz_csv, csv_accept, 36);
 }
 
 /* Corpus of CIFAR batches. */
 static void cifar_corpus_replays_clean(void **state)
 {
     (void)state;
-    replay("tests/fuzz/corpus/cifar", fuzz_cifar, cifar_accept, 11);
+    replay("cifar", fuzz_cifar, cifar_accept, 11);
 }
 
 /* Corpus of bags of words. */
 static void bow_corpus_replays_clean(void **state)
 {
     (void)state;
-    replay("tests/fuzz/corpus/bow", fuzz_bow, bow_accept, 18);
+    replay("bow", fuzz_bow, bow_accept, 18);
 }
 
 int main(void)

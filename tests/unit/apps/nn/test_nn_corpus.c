@@ -1,26 +1,7 @@
 /* The committed corpus of the fuzz target of networks, replayed. */
 #include "tests/fuzz/fuzz_nn.c"
 
-#include <dirent.h>
-#include <stdio.h>
-
-#include "tests/unit/fixture/check.h"
-
-static const char folder[] = "tests/fuzz/corpus/nn";
-
-static size_t read_input(const char *name, uint8_t *to, size_t size)
-{
-    char path[512];
-    FILE *file;
-    size_t n;
-
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
-    file = fopen(path, "rb");
-    assert_non_null(file);
-    n = fread(to, 1, size, file);
-    fclose(file);
-    return n;
-}
+#include "tests/unit/fixture/corpus.h"
 
 /* Whether it is a network in one of the two forms. */
 static bool is_taken(const char *text, size_t size)
@@ -44,31 +25,19 @@ static bool is_taken(const char *text, size_t size)
     return good;
 }
 
+static void replay_one(const char *name, const uint8_t *bytes, size_t n)
+{
+    LLVMFuzzerTestOneInput(bytes, n);
+    if (is_taken((const char *)bytes, n) == (strncmp(name, "bad", 3) == 0))
+        fail_msg("%s", name);
+}
+
 /* No committed input crashes, leaks or loses something on a round trip; those
  * named bad are refused. */
 static void nn_corpus_replays_clean(void **state)
 {
-    static uint8_t bytes[65536];
-    DIR *dir = opendir(folder);
-    struct dirent *entry;
-    int files = 0;
-
     (void)state;
-    assert_non_null(dir);
-    while ((entry = readdir(dir))) {
-        size_t n;
-
-        if (entry->d_name[0] == '.')
-            continue;
-        n = read_input(entry->d_name, bytes, sizeof(bytes));
-        LLVMFuzzerTestOneInput(bytes, n);
-        files++;
-        if (is_taken((const char *)bytes, n) ==
-            (strncmp(entry->d_name, "bad", 3) == 0))
-            fail_msg("%s", entry->d_name);
-    }
-    closedir(dir);
-    assert_true(files >= 14);
+    corpus_replay("nn", 14, replay_one);
 }
 
 int main(void)

@@ -2,27 +2,7 @@
 #define FUZZ_REPLAY
 #include "tests/fuzz/fuzz_config.c" /* the target itself */
 
-#include <dirent.h>
-#include <stdio.h>
-
-#include "tests/unit/fixture/check.h"
-
-static const char folder[] = "tests/fuzz/corpus/config";
-
-static size_t read_file(const char *name, uint8_t *out, size_t size)
-{
-    char path[512];
-    FILE *file;
-    size_t n;
-
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
-    file = fopen(path, "rb");
-    assert_non_null(file);
-    n = fread(out, 1, size, file);
-    assert_true(feof(file));
-    fclose(file);
-    return n;
-}
+#include "tests/unit/fixture/corpus.h"
 
 static bool is_accepted(const char *text, size_t len)
 {
@@ -35,34 +15,22 @@ static bool is_accepted(const char *text, size_t len)
     return err == ERR_OK;
 }
 
+static void replay_one(const char *name, const uint8_t *bytes, size_t n)
+{
+    LLVMFuzzerTestOneInput(bytes, n);
+    if (strncmp(name, "set", 3) == 0)
+        return;
+    if (is_accepted((const char *)bytes, n) != (strncmp(name, "good", 4) == 0))
+        fail_msg("%s", name);
+}
+
 /* No committed input makes the parser crash, leak or contradict itself; those
  * named good are accepted, those named bad are not (those named set carry a
  * --set, which decides). */
 static void config_corpus_replays_clean(void **state)
 {
-    static uint8_t bytes[65536];
-    struct dirent *entry;
-    DIR *dir = opendir(folder);
-    int files = 0;
-
     (void)state;
-    assert_non_null(dir);
-    while ((entry = readdir(dir))) {
-        const char *name = entry->d_name;
-        size_t n;
-
-        if (name[0] == '.')
-            continue;
-        n = read_file(name, bytes, sizeof(bytes));
-        LLVMFuzzerTestOneInput(bytes, n);
-        files++;
-        if (strncmp(name, "set", 3) == 0)
-            continue;
-        if (is_accepted((char *)bytes, n) != (strncmp(name, "good", 4) == 0))
-            fail_msg("%s", name);
-    }
-    closedir(dir);
-    assert_true(files >= 12);
+    corpus_replay("config", 12, replay_one);
 }
 
 int main(void)

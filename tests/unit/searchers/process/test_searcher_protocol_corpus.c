@@ -1,27 +1,7 @@
 /* The committed corpus of the fuzz target of the searchers' lines, replayed. */
 #include "tests/fuzz/fuzz_searcher_protocol.c" /* the target itself */
 
-#include "tests/unit/fixture/check.h"
-
-#include <dirent.h>
-#include <stdio.h>
-
-static const char folder[] = "tests/fuzz/corpus/searcher_protocol";
-
-static size_t read_file(const char *name, uint8_t *out, size_t size)
-{
-    char path[512];
-    FILE *file;
-    size_t n;
-
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
-    file = fopen(path, "rb");
-    assert_non_null(file);
-    n = fread(out, 1, size, file);
-    assert_true(feof(file));
-    fclose(file);
-    return n;
-}
+#include "tests/unit/fixture/corpus.h"
 
 /* Whether any reader takes it for what its name says. */
 static bool is_taken(const char *text, size_t n)
@@ -47,32 +27,22 @@ static bool is_taken(const char *text, size_t n)
     return false;
 }
 
+static void replay_one(const char *name, const uint8_t *bytes, size_t n)
+{
+    bool bad = strncmp(name, "bad", 3) == 0;
+    bool open = strcmp(name, "answer-open") == 0;
+
+    LLVMFuzzerTestOneInput(bytes, n);
+    if (is_taken((const char *)bytes, n) == (bad || open))
+        fail_msg("%s", name);
+}
+
 /* No committed input crashes, leaks or loses something on a round trip; those
  * named bad are refused by every reader that gives a value. */
 static void searcher_protocol_corpus_replays_clean(void **state)
 {
-    static uint8_t bytes[65536];
-    struct dirent *entry;
-    DIR *dir = opendir(folder);
-    int files = 0;
-
     (void)state;
-    assert_non_null(dir);
-    while ((entry = readdir(dir))) {
-        bool bad = strncmp(entry->d_name, "bad", 3) == 0;
-        bool open = strcmp(entry->d_name, "answer-open") == 0;
-        size_t n;
-
-        if (entry->d_name[0] == '.')
-            continue;
-        n = read_file(entry->d_name, bytes, sizeof(bytes));
-        LLVMFuzzerTestOneInput(bytes, n);
-        files++;
-        if (is_taken((const char *)bytes, n) == (bad || open))
-            fail_msg("%s", entry->d_name);
-    }
-    closedir(dir);
-    assert_true(files >= 25);
+    corpus_replay("searcher_protocol", 25, replay_one);
 }
 
 /* Requests read back as they were written, with every kind of tunable. */
