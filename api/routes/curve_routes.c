@@ -12,15 +12,17 @@
 
 const struct shape curve_shapes[] = {
     {"curve", "from:i to:i spans:i lineage:@curve_part others:@curve_part"},
-    {"curve_part", "points:i clock:a seconds:a loss:a branch:a"},
+    {"curve_part", "points:i clock:a seconds:a loss?:a value?:a branch:a"},
     {NULL, NULL},
 };
 
 struct curve_reply {
     clock_no from, to;
-    size_t branches;  /* that are looked at */
-    clock_no *before; /* owned: [branches], see long_history_lineage */
-    size_t at;        /* next branch */
+    size_t branches;   /* that are looked at */
+    clock_no *before;  /* owned: [branches], see long_history_lineage */
+    size_t at;         /* next branch */
+    const char *value; /* further metric instead of the loss; NULL: the loss */
+    int metric;        /* its index; -1: the run has none of that name */
     struct decimate lineage, others;
 };
 
@@ -29,6 +31,7 @@ static bool read_extent(const struct history *h, void *state)
     struct curve_reply *c = state;
 
     c->branches = h->branches;
+    c->metric = c->value ? extras_find(&h->extras, c->value) : -1;
     if (c->to > h->clock)
         c->to = h->clock;
     return false;
@@ -54,8 +57,12 @@ static void add_branch(struct curve_reply *c, size_t index,
                                        .branch = b->branch,
                                        .value = NAN};
 
-        if (isfinite(p->w.sum))
+        if (c->value)
+            point.value = history_extra(b, (size_t)c->metric, i);
+        else if (isfinite(p->w.sum))
             point.value = window_mean(&p->w);
+        if (c->value && isnan(point.value))
+            continue; /* it was not reported there */
         decimate_add(surviving ? &c->lineage : &c->others, &point);
     }
 }
@@ -70,7 +77,7 @@ static bool read_points(const struct history *h, void *state)
     while (c->at < c->branches && seen < PIECE_ITEMS) {
         const struct history_branch *b = &h->branch[c->at];
 
-        if (b->type == BRANCH_TRAINING)
+        if (b->type == BRANCH_TRAINING && (!c->value || c->metric >= 0))
             add_branch(c, c->at, b);
         seen += 1 + b->points;
         c->at++;
@@ -94,7 +101,7 @@ static bool append(struct columns *to, const struct decimate_point *p)
            json_array_append_new(to->branch, json_integer(p->branch)) == 0;
 }
 
-static json_t *columns_to_json(const struct decimate *d)
+static json_t *columns_to_json(const struct decimate *d, const char *name)
 {
     struct columns to = {json_array(), json_array(), json_array(),
                          json_array()};
@@ -117,15 +124,18 @@ static json_t *columns_to_json(const struct decimate *d)
     }
     return json_pack("{s:I, s:o, s:o, s:o, s:o}", "points",
                      (json_int_t)d->points, "clock", to.clock, "seconds",
-                     to.seconds, "loss", to.loss, "branch", to.branch);
+                     to.seconds, name, to.loss, "branch", to.branch);
 }
 
 static json_t *curve_to_json(const struct curve_reply *c)
 {
-    return json_pack(
-        "{s:I, s:I, s:I, s:o, s:o}", "from", (json_int_t)c->from, "to",
-        (json_int_t)c->to, "spans", (json_int_t)c->lineage.spans, "lineage",
-        columns_to_json(&c->lineage), "others", columns_to_json(&c->others));
+    const char *name = c->value ? "value" : "loss";
+
+    return json_pack("{s:I, s:I, s:I, s:o, s:o}", "from", (json_int_t)c->from,
+                     "to", (json_int_t)c->to, "spans",
+                     (json_int_t)c->lineage.spans, "lineage",
+                     columns_to_json(&c->lineage, name), "others",
+                     columns_to_json(&c->others, name));
 }
 
 static bool prepare(struct curve_reply *c, size_t spans)
@@ -145,6 +155,7 @@ void handle_curve(const struct route_call *call, struct response *out)
     struct curve_reply c = {
         .from = (clock_no)route_arg(call, "from")->number,
         .to = to->given ? (clock_no)to->number : UINT64_MAX,
+        .value = route_arg(call, "value")->text,
     };
 
     if (!long_history_read(call, read_extent, &c, out))

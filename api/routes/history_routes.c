@@ -46,7 +46,7 @@ const struct shape history_shapes[] = {
               "clocks:i? scheduled_at:t? ended_at:t?"},
     {"epochs", "epochs:[epoch]" SHAPE_PAGE},
     {"epoch", "epoch:i branch:i surviving:b best:b clock:i loss:n metric:n? "
-              "setting:o seconds:n ended_at:t?"},
+              "values:o? setting:o seconds:n ended_at:t?"},
     {"searches", "searches:[search]" SHAPE_PAGE},
     {"search", "search:i retune:b tunables:o? parent:i? max_trials:i reason:s "
                "started_at:t? ended_at:t? result:o?"},
@@ -332,17 +332,33 @@ static void epoch_release(void *item)
     json_decref(copy->e.setting);
 }
 
+/* Further metrics of an epoch's validation; null where the run has none. */
+static json_t *extras_to_json(const struct extras *names,
+                              const double value[EXTRAS_MAX])
+{
+    json_t *o = names->len ? json_object() : json_null();
+
+    for (size_t k = 0; o && k < names->len; k++)
+        if (!isnan(value[k]) &&
+            json_object_set_new(o, names->name[k], json_real(value[k]))) {
+            json_decref(o);
+            return NULL;
+        }
+    return o;
+}
+
 static json_t *epoch_to_json(const struct list_scope *scope, const void *item)
 {
     const struct history_epoch *epoch = item;
     const struct record_epoch_ended *e = &epoch->e;
 
     return json_pack(
-        "{s:I, s:I, s:b, s:b, s:I, s:o, s:o, s:o, s:o, s:o}", "epoch",
+        "{s:I, s:I, s:b, s:b, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "epoch",
         (json_int_t)e->epoch, "branch", (json_int_t)e->branch, "surviving",
         e->surviving, "best", e->best, "clock", (json_int_t)e->clock, "loss",
         value_number(e->loss), "metric",
-        scope->has_metric ? value_number(e->metric) : json_null(), "setting",
+        scope->has_metric ? value_number(e->metric) : json_null(), "values",
+        extras_to_json(&scope->extras, epoch->extra), "setting",
         json_incref(e->setting), "seconds", value_number(e->seconds),
         "ended_at", list_time(scope, epoch->at_s));
 }

@@ -119,6 +119,8 @@ static const struct route_param curve_params[] = {
     {.type = PARAM_INT, .name = "spans",
      .help = "equal parts of the clocks; each gives at most 5 points",
      .min = 1, .max = CURVE_SPANS_MAX, .fallback = CURVE_SPANS_DEFAULT},
+    {.type = PARAM_TEXT, .name = "value",
+     .help = "a further metric of that name instead of the loss"},
     {.type = PARAM_END}};
 static const struct route_param survey_params[] = {
     RUN_PARAM,

@@ -14,13 +14,15 @@
 const struct shape run_shapes[] = {
     {"runs", "runs:[run]" SHAPE_PAGE},
     {"run", "run:s name:s status:s status_reason:s? reason:s? message:s? "
-            "last_words:a? queue:o? seed:i? job:@job? clock:i clocks:i "
+            "last_words:a? values:[run_value] queue:o? seed:i? job:@job? "
+            "clock:i clocks:i "
             "epochs:i loss:n? "
             "last_epoch:@epoch_brief? best:@epoch_brief? setting:o? branch:i? "
             "branches:@branch_counts tuning:@tuning stop:@stop? "
             "model:s? snapshot:@snapshot? state:s? seconds:n "
             "paused_seconds:n started_at:t? first_clock_at:t? updated_at:t? "
             "finished_at:t?"},
+    {"run_value", "name:s training:n? validation:n? best:n?"},
     {"job", "app:s samples:i validation_samples:i workers:i metric:@metric?"},
     {"metric", "name:s higher_is_better:b"},
     {"epoch_brief", "epoch:i loss:n metric:n? clock:i setting:o ended_at:t?"},
@@ -56,6 +58,9 @@ struct run_copy {
     uint64_t clocks;
     uint32_t epochs;
     struct history_epoch last, best;
+    struct extras extras; /* further metrics; and of each the latest in
+                           * training, of the last epoch, of the best one */
+    double extra[3][EXTRAS_MAX];
     json_t *words;    /* the last of what failed; JSON null: none */
     json_t *setting;  /* in use; JSON null before one is chosen */
     branch_id branch; /* the surviving lineage's tip; BRANCH_NONE before */
@@ -95,6 +100,28 @@ static void copy_counts(struct run_copy *c, const struct history *h)
     for (i = 0; i < h->branches; i++)
         c->live += isnan(h->branch[i].freed_at_s);
     c->tuning = history_tuning(h);
+}
+
+/* The latest value of a metric in the lineage. */
+static double latest_extra(const struct history *h, size_t metric)
+{
+    const struct history_branch *b = history_branch(h, history_tip(h));
+
+    for (; b; b = b->parent < b->branch ? history_branch(h, b->parent) : NULL)
+        for (size_t i = b->points; i > 0; i--)
+            if (!isnan(history_extra(b, metric, i - 1)))
+                return history_extra(b, metric, i - 1);
+    return NAN;
+}
+
+static void copy_extras(struct run_copy *c, const struct history *h)
+{
+    c->extras = h->extras;
+    for (size_t k = 0; k < h->extras.len; k++) {
+        c->extra[0][k] = latest_extra(h, k);
+        c->extra[1][k] = c->has_last ? c->last.extra[k] : NAN;
+        c->extra[2][k] = c->has_best ? c->best.extra[k] : NAN;
+    }
 }
 
 static void copy_files(struct run_copy *c, const struct history *h)
@@ -139,6 +166,7 @@ static void run_copy(struct run_copy *c, const struct view *view,
     c->setting =
         value_own(h->choices > 0 ? h->choice[h->choices - 1].c.setting : NULL);
     copy_counts(c, h);
+    copy_extras(c, h);
     c->scope = list_scope(h);
     c->job = run->job;
     c->state = view_options(view)->state;
@@ -266,13 +294,36 @@ static json_t *state_to_json(const struct run_copy *c)
         job_to_json(c));
 }
 
+static json_t *number_if(double x)
+{
+    return isnan(x) ? json_null() : json_real(x);
+}
+
+static json_t *extras_to_json(const struct run_copy *c)
+{
+    json_t *list = json_array();
+
+    for (size_t k = 0; list && k < c->extras.len; k++)
+        if (json_array_append_new(
+                list,
+                json_pack("{s:s, s:o, s:o, s:o}", "name", c->extras.name[k],
+                          "training", number_if(c->extra[0][k]), "validation",
+                          number_if(c->extra[1][k]), "best",
+                          number_if(c->extra[2][k])))) {
+            json_decref(list);
+            return NULL;
+        }
+    return list;
+}
+
 static json_t *training_to_json(const struct run_copy *c)
 {
     return json_pack(
-        "{s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:{s:I, s:I}, s:o}", "clock",
-        (json_int_t)c->clock, "clocks", (json_int_t)c->clocks, "epochs",
-        (json_int_t)c->epochs, "loss", value_number_or_null(c->loss),
-        "last_epoch", epoch_brief(c, c->has_last, &c->last), "best",
+        "{s:I, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:{s:I, s:I}, s:o}",
+        "clock", (json_int_t)c->clock, "values", extras_to_json(c), "clocks",
+        (json_int_t)c->clocks, "epochs", (json_int_t)c->epochs, "loss",
+        value_number_or_null(c->loss), "last_epoch",
+        epoch_brief(c, c->has_last, &c->last), "best",
         epoch_brief(c, c->has_best, &c->best), "setting",
         json_incref(c->setting), "branch",
         c->branch == BRANCH_NONE ? json_null() : json_integer(c->branch),

@@ -61,6 +61,7 @@ struct list_scope list_scope(const struct history *h)
         .started_unix_s = h->started ? h->run.started_unix_s : NAN,
         .has_metric = h->started && h->run.metric[0],
         .eras = h->eras,
+        .extras = h->extras,
     };
 
     assert(h->eras <= sizeof(h->era) / sizeof(h->era[0]));

@@ -11,6 +11,7 @@ struct list_scope {
     struct history_era era[HISTORY_ERAS_MAX];
     size_t eras;
     bool has_metric;
+    struct extras extras; /* names of further metrics */
 };
 
 struct list_kind {

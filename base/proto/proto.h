@@ -25,6 +25,7 @@
 #include "base/fault.h"
 #include "base/json/fields.h"
 #include "base/proto/branch.h"
+#include "base/proto/extras.h"
 #include "base/proto/staleness.h"
 #include "base/proto/window.h"
 
@@ -163,7 +164,9 @@ struct msg_ready {
                                   * the batch size; 0: clocks are batches */
     uint32_t workers;            /* over all nodes */
     json_t *tunables;            /* owned: array of names that can act */
-    char metric[33];             /* "" without one */
+    json_t *metrics; /* owned: names of further metrics, as far as they are
+                      * known; NULL: none */
+    char metric[33]; /* "" without one */
     bool metric_higher_better;
     char metric_reduction[16]; /* "mean", "sqrt_mean", "exp_mean" */
     double loss_floor;         /* NAN: unknown */
@@ -207,6 +210,8 @@ struct msg_report {
     clock_no first; /* global clock of the first window's first clock */
     uint32_t windows;
     struct progress_window *window; /* owned: [windows] */
+    json_t *values; /* owned: columns of further metrics (extras.h); of a
+                     * testing branch, of its validation; NULL: none */
 };
 
 /* Memory of one branch: chunks that others refer to as well, and its own. */

@@ -126,6 +126,7 @@ static const struct json_field ready_fields[] = {
     {FIELD_OF(msg_ready, REAL, loss_floor)},
     {FIELD_OF(msg_ready, U64, model_bytes)},
     {FIELD_OF(msg_ready, TREE, tables), .optional = true},
+    {FIELD_OF(msg_ready, ARRAY, metrics), .optional = true},
     {FIELD_WITHIN(msg_ready, ENUM, cuts, CUTS_OWN, CUTS_COUNT - 1),
      .name_of = cuts_name, .optional = true, .sparse = true},
     {.name = NULL},
@@ -182,6 +183,7 @@ static const struct json_field report_fields[] = {
      .min = 1,
      .max = PROTO_WINDOWS_MAX,
      .list = &windows},
+    {FIELD_OF(msg_report, OBJECT, values), .optional = true},
     {.name = NULL},
 };
 
@@ -342,6 +344,8 @@ static const char *check_ready(const struct msg_ready *m)
         if (++i == sizeof(reductions) / sizeof(*reductions))
             return "metric_reduction: expected mean, sqrt_mean or exp_mean";
     wrong = check_names(m->tunables);
+    if (!wrong)
+        wrong = extras_check_names(m->metrics);
     if (wrong || !m->tables)
         return wrong;
     return table_infos_from_json(m->tables, NULL, &n);
@@ -356,6 +360,8 @@ const char *proto_check(const struct msg *m)
         return check_rows(&m->rows);
     case MSG_READY:
         return check_ready(&m->ready);
+    case MSG_REPORT:
+        return extras_check(m->report.values, m->report.windows);
     default:
         return NULL;
     }

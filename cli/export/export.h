@@ -44,6 +44,7 @@ struct export_point {
     double at_s;           /* of its report */
     struct progress_window w;
     bool surviving;
+    double extra[EXTRAS_MAX]; /* further metrics, by the history's names; NAN */
 };
 
 /* Every window of progress of the run, in the order of the journal. @visit

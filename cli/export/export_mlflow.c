@@ -185,24 +185,123 @@ static enum err put_meta(const struct mlflow *m, const struct meta *meta,
 struct metric_file {
     const struct export_source *s;
     FILE *file;
+    int extra; /* a further metric; -1: the loss */
 };
 
 static enum err put_point(void *ctx, const struct export_point *p)
 {
     const struct metric_file *k = ctx;
+    double value = k->extra < 0 ? window_mean(&p->w) : p->extra[k->extra];
 
-    if (p->surviving)
-        put_metric(k->file, milliseconds(k->s, p->at_s), window_mean(&p->w),
-                   p->clock);
+    if (p->surviving && !(k->extra >= 0 && isnan(value)))
+        put_metric(k->file, milliseconds(k->s, p->at_s), value, p->clock);
     return ferror(k->file) ? ERR_IO : ERR_OK;
 }
 
 static enum err write_losses(const void *ctx, FILE *out, struct fault *f)
 {
     const struct mlflow *m = ctx;
-    struct metric_file k = {m->s, out};
+    struct metric_file k = {m->s, out, -1};
 
     return export_each_point(m->s, put_point, &k, f);
+}
+
+struct extra_file {
+    const struct export_source *s;
+    int extra;
+};
+
+static enum err write_extra(const void *ctx, FILE *out, struct fault *f)
+{
+    const struct extra_file *x = ctx;
+    struct metric_file k = {x->s, out, x->extra};
+
+    return export_each_point(x->s, put_point, &k, f);
+}
+
+static enum err write_extra_epochs(const void *ctx, FILE *out, struct fault *f)
+{
+    const struct extra_file *x = ctx;
+    const struct history *h = &x->s->run->history;
+
+    (void)f;
+    for (size_t i = 0; i < h->epochs; i++) {
+        const struct history_epoch *e = &h->epoch[i];
+
+        if (e->e.surviving && !isnan(e->extra[x->extra]))
+            put_metric(out, milliseconds(x->s, e->at_s), e->extra[x->extra],
+                       e->e.epoch);
+    }
+    return ERR_OK;
+}
+
+static bool same_file(const char *a, const char *b)
+{
+    while (*a && (*a == '/' ? '.' : *a) == (*b == '/' ? '.' : *b)) {
+        a++;
+        b++;
+    }
+    return !*a && !*b;
+}
+
+/* A name of a file: those that differ by '/' and '.' alone get a number. */
+static void extra_name(const struct extras *names, uint32_t index,
+                       const char *prefix, char *out, size_t size)
+{
+    const char *name = names->name[index];
+    bool taken = false;
+
+    for (uint32_t i = 0; i < index; i++)
+        taken |= same_file(names->name[i], name);
+    if (taken)
+        snprintf(out, size, "%s%s_%u", prefix, name, index);
+    else
+        snprintf(out, size, "%s%s", prefix, name);
+    for (; *out; out++)
+        if (*out == '/')
+            *out = '.';
+}
+
+/* A file without a value is none that MLflow can read. */
+static bool epochs_have(const struct history *h, size_t extra)
+{
+    for (size_t i = 0; i < h->epochs; i++)
+        if (h->epoch[i].e.surviving && !isnan(h->epoch[i].extra[extra]))
+            return true;
+    return false;
+}
+
+static bool lineage_has(const struct export_source *s, size_t extra)
+{
+    for (size_t i = 0; i < s->reaches; i++) {
+        const struct history_branch *b =
+            history_branch(&s->run->history, s->reach[i].branch);
+
+        for (size_t k = 0; b && k < b->points; k++)
+            if (!isnan(history_extra(b, extra, k)))
+                return true;
+    }
+    return false;
+}
+
+static enum err put_extras(const struct mlflow *m, struct fault *f)
+{
+    const struct extras *names = &m->s->run->history.extras;
+    char name[EXTRAS_NAME_MAX + 32];
+    enum err err = ERR_OK;
+
+    for (uint32_t i = 0; i < names->len && !err; i++) {
+        const struct extra_file x = {m->s, (int)i};
+
+        extra_name(names, i, "values.", name, sizeof(name));
+        if (lineage_has(m->s, i))
+            err = put_in(m, m->parent, "metrics", name, write_extra, &x, f);
+        extra_name(names, i, "epoch_values.", name, sizeof(name));
+        if (!err && epochs_have(&m->s->run->history, i))
+            err = put_in(m, m->parent, "metrics", name, write_extra_epochs, &x,
+                         f);
+    }
+    return err;
 }
 
 struct epochs_file {
@@ -265,7 +364,7 @@ static enum err put_run(const struct mlflow *m, struct fault *f)
         err = put_epochs(m, "epoch_loss", false, f);
     if (!err && h->run.validation_samples)
         err = put_epochs(m, "epoch_metric", true, f);
-    return err;
+    return err ? err : put_extras(m, f);
 }
 
 /* ---- trials -------------------------------------------------------------- */

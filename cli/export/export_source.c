@@ -177,6 +177,7 @@ static enum err visit_progress(const struct source_walk *k,
                                const struct record *r)
 {
     const struct record_progress *p = &r->progress;
+    const struct extras *names = &k->s->run->history.extras;
     struct export_point point = {.branch = p->branch,
                                  .clock = p->first,
                                  .branch_clock = p->branch_clock,
@@ -187,6 +188,8 @@ static enum err visit_progress(const struct source_walk *k,
         point.w = p->window[i];
         point.branch_clock += point.w.clocks;
         point.surviving = survives(k->s, p->branch, point.branch_clock);
+        for (uint32_t m = 0; m < names->len; m++)
+            point.extra[m] = extras_at(p->values, names->name[m], i);
         err = k->visit(k->ctx, &point);
         point.clock += point.w.clocks;
     }

@@ -135,6 +135,20 @@ static void put_setting(const struct export_source *s, FILE *out, double wall_s,
     }
 }
 
+/* Further metrics, those that have a value. */
+static void put_extras(const struct export_source *s, FILE *out, double wall_s,
+                       uint64_t step, const char *group, const double value[])
+{
+    const struct extras *names = &s->run->history.extras;
+    char tag[TAG_MAX];
+
+    for (uint32_t i = 0; i < names->len; i++) {
+        snprintf(tag, sizeof(tag), "%s/%s", group, names->name[i]);
+        if (!isnan(value[i]))
+            put_scalar(out, wall_s, step, tag, value[i]);
+    }
+}
+
 struct tensorboard_training {
     const struct export_source *s;
     FILE *out;
@@ -144,9 +158,12 @@ static enum err put_point(void *ctx, const struct export_point *p)
 {
     const struct tensorboard_training *t = ctx;
 
-    if (p->surviving)
-        put_scalar(t->out, export_wall(t->s, p->at_s), p->clock, "loss",
-                   window_mean(&p->w));
+    if (!p->surviving)
+        return ERR_OK;
+    put_scalar(t->out, export_wall(t->s, p->at_s), p->clock, "loss",
+               window_mean(&p->w));
+    put_extras(t->s, t->out, export_wall(t->s, p->at_s), p->clock, "values",
+               p->extra);
     return ferror(t->out) ? ERR_IO : ERR_OK;
 }
 
@@ -168,6 +185,7 @@ static enum err write_training(const struct export_source *s, FILE *out,
         put_scalar(out, wall, e->epoch, "epoch/loss", e->loss);
         if (!isnan(e->metric))
             put_scalar(out, wall, e->epoch, "epoch/metric", e->metric);
+        put_extras(s, out, wall, e->epoch, "epoch/values", h->epoch[i].extra);
     }
     return export_each_point(s, put_point, &t, f);
 }

@@ -109,6 +109,24 @@ static enum err write_trials(const struct export_source *s, FILE *out,
     return ERR_OK;
 }
 
+/* A column a further metric, empty where it has no value; @value NULL: their
+ * names. */
+static void put_extras(FILE *out, const struct export_source *s,
+                       const double *value)
+{
+    const struct extras *names = &s->run->history.extras;
+    char number[TEXT_NUMBER_MAX];
+
+    for (uint32_t i = 0; i < names->len; i++) {
+        if (!value)
+            fprintf(out, ",values/%s", names->name[i]);
+        else if (isnan(value[i]))
+            fputc(',', out);
+        else
+            fprintf(out, ",%s", (text_real(value[i], number), number));
+    }
+}
+
 static enum err write_epochs(const struct export_source *s, FILE *out,
                              struct fault *f)
 {
@@ -117,6 +135,7 @@ static enum err write_epochs(const struct export_source *s, FILE *out,
     (void)f;
     fputs("epoch,branch,surviving,best,clock,loss,metric,seconds,at_s", out);
     put_tunables(out, &s->space, NULL);
+    put_extras(out, s, NULL);
     fputs("\r\n", out);
     for (size_t i = 0; i < h->epochs; i++) {
         const struct record_epoch_ended *e = &h->epoch[i].e;
@@ -128,6 +147,7 @@ static enum err write_epochs(const struct export_source *s, FILE *out,
             out, 4,
             (double[]){e->loss, e->metric, e->seconds, h->epoch[i].at_s});
         put_tunables(out, &s->space, e->setting);
+        put_extras(out, s, h->epoch[i].extra);
         fputs("\r\n", out);
     }
     return ERR_OK;
@@ -155,9 +175,15 @@ static enum err write_schedule(const struct export_source *s, FILE *out,
     return ERR_OK;
 }
 
+struct point_table {
+    const struct export_source *s;
+    FILE *out;
+};
+
 static enum err write_point(void *ctx, const struct export_point *p)
 {
-    FILE *out = ctx;
+    const struct point_table *table = ctx;
+    FILE *out = table->out;
 
     fprintf(out, "%u,%llu,%llu,%s", p->branch, (unsigned long long)p->clock,
             (unsigned long long)p->branch_clock,
@@ -166,6 +192,7 @@ static enum err write_point(void *ctx, const struct export_point *p)
     fprintf(out, ",%llu,%llu", (unsigned long long)p->w.samples,
             (unsigned long long)p->w.clocks);
     put_numbers(out, 2, (double[]){p->w.seconds, p->at_s});
+    put_extras(out, table->s, p->extra);
     fputs("\r\n", out);
     return ferror(out) ? ERR_IO : ERR_OK;
 }
@@ -173,10 +200,14 @@ static enum err write_point(void *ctx, const struct export_point *p)
 static enum err write_progress(const struct export_source *s, FILE *out,
                                struct fault *f)
 {
+    struct point_table table = {s, out};
+
     fputs("branch,clock,branch_clock,surviving,loss,samples,clocks,seconds,"
-          "at_s\r\n",
+          "at_s",
           out);
-    return export_each_point(s, write_point, out, f);
+    put_extras(out, s, NULL);
+    fputs("\r\n", out);
+    return export_each_point(s, write_point, &table, f);
 }
 
 struct table_of {

@@ -800,7 +800,7 @@ static void report(struct sim *s, branch_id branch, clock_no first,
     struct msg m = {.kind = MSG_REPORT};
     struct tuner_event e = {.kind = TUNER_EVENT_MESSAGE, .message = &m};
 
-    m.report = (struct msg_report){branch, first, n, window};
+    m.report = (struct msg_report){branch, first, n, window, NULL};
     if (s->f->lies && s->out->steps > 100)
         m.report.first++;
     give(s, &e);

@@ -1,5 +1,6 @@
 #include "tuner/board/node_group.h"
 
+#include "base/json/json.h"
 #include "base/mem.h"
 
 #include <assert.h>
@@ -12,6 +13,7 @@ struct said {
     enum msg_kind kind; /* DONE, FORKED, READY, FAILED; of no use before */
     bool answered;
     struct progress_window *window; /* [windows] reported; owned */
+    json_t *values; /* further metrics of these; owned; NULL: none */
     size_t windows, room;
     uint64_t clocks; /* schedule: that it ran; hold: that it has begun */
 };
@@ -62,8 +64,10 @@ enum err node_group_new(uint32_t nodes, struct node_group **out)
 
 static void release_asked(const struct node_group *c, struct asked *a)
 {
-    for (uint32_t i = 0; i < c->nodes; i++)
+    for (uint32_t i = 0; i < c->nodes; i++) {
         mem_free(a->said[i].window);
+        json_decref(a->said[i].values);
+    }
     mem_free(a->said);
     msg_deinit(&a->joined);
 }
@@ -445,6 +449,64 @@ static enum err join_window(const struct node_group *c, const struct asked *a,
     return ERR_OK;
 }
 
+/* Mean of metric @name in window @i over the nodes that report it; NULL: none
+ * does, or without memory. */
+static json_t *join_value(const struct node_group *c, const struct asked *a,
+                          const char *name, size_t i)
+{
+    double sum = 0, x;
+    uint32_t n = 0;
+
+    for (uint32_t k = 0; k < c->nodes; k++) {
+        const json_t *column = json_object_get(a->said[k].values, name);
+
+        if (!json_to_number(json_array_get(column, i), &x))
+            continue;
+        sum += x;
+        n++;
+    }
+    return n ? json_of_number(sum / n) : json_null();
+}
+
+static json_t *join_column(const struct node_group *c, const struct asked *a,
+                           const char *name, size_t windows)
+{
+    json_t *out = json_array();
+
+    for (size_t i = 0; out && i < windows; i++)
+        if (json_array_append_new(out,
+                                  join_value(c, a, name, a->reported + i))) {
+            json_decref(out);
+            return NULL;
+        }
+    return out;
+}
+
+/* The metrics of the first node that has any come first. Each node may have as
+ * many as a message holds; so many are passed on. */
+static enum err join_values(const struct node_group *c, const struct asked *a,
+                            size_t windows, json_t **out)
+{
+    const char *name;
+    json_t *column;
+
+    for (uint32_t k = 0; k < c->nodes; k++)
+        json_object_foreach(a->said[k].values, name, column)
+        {
+            if (!*out)
+                *out = json_object();
+            if (!*out)
+                return ERR_NOMEM;
+            if (json_object_get(*out, name) ||
+                json_object_size(*out) == EXTRAS_MAX)
+                continue;
+            if (json_object_set_new(*out, name,
+                                    join_column(c, a, name, windows)))
+                return ERR_NOMEM;
+        }
+    return ERR_OK;
+}
+
 /* Windows that all nodes have reported and that were not passed on. */
 static enum err join_reports(struct node_group *c, struct asked *a,
                              struct fault *f)
@@ -467,6 +529,8 @@ static enum err join_reports(struct node_group *c, struct asked *a,
         err = join_window(c, a, a->reported + i, &m.report.window[i], f);
         a->next += m.report.window[i].clocks;
     }
+    if (!err)
+        err = join_values(c, a, m.report.windows, &m.report.values);
     a->reported = (uint32_t)all;
     if (!err)
         err = push(c, &m);
@@ -490,6 +554,9 @@ static enum err take_report(struct node_group *c, uint32_t node,
         return disagree(f, node, a, "it reported too many windows");
     if (mem_grow((void **)&s->window, &s->room, sizeof(*s->window),
                  s->windows + m->report.windows) != 0)
+        return ERR_NOMEM;
+    if (extras_append(&s->values, s->windows, m->report.values,
+                      m->report.windows))
         return ERR_NOMEM;
     memcpy(s->window + s->windows, m->report.window,
            m->report.windows * sizeof(*s->window));

@@ -169,7 +169,7 @@ void run_take_ready(struct board *c, const struct msg_ready *m)
     assert(m->workers > 0);
     r->ready = true;
     r->system = *m;
-    r->system.tunables = r->system.tables = NULL;
+    r->system.tunables = r->system.tables = r->system.metrics = NULL;
     for (size_t i = 0; i < r->space.len; i++) {
         struct tunable *t = &r->space.tunable[i];
         bool named = false;

@@ -20,6 +20,8 @@ struct slices {
     uint64_t samples_seen;            /* in the largest clock; 0: none ran */
     double switch_s[SLICES_SWITCHES]; /* latest measured costs of a switch */
     uint32_t switches;                /* measured in all */
+    struct extras extras;             /* further metrics that are recorded */
+    bool too_many;                    /* there were more, which has been told */
 };
 
 enum err slices_init(struct board *c)
@@ -30,8 +32,10 @@ enum err slices_init(struct board *c)
     c->slices = mem_calloc(1, sizeof(*c->slices));
     if (!c->slices)
         return ERR_NOMEM;
-    if (h && h->started)
+    if (h && h->started) {
         c->slices->clocks_run = h->clocks;
+        c->slices->extras = h->extras;
+    }
     return ERR_OK;
 }
 
@@ -229,11 +233,31 @@ static void take_window(struct board *c, struct branch *b,
         end_epoch(b, after);
 }
 
+/* Further metrics that are new: they are recorded as long as there is room. */
+static void name_extras(struct board *c, const json_t *values)
+{
+    struct slices *s = c->slices;
+    const char *name;
+    json_t *column;
+
+    json_object_foreach((json_t *)values, name, column)
+    {
+        if (extras_add(&s->extras, name) >= 0 || s->too_many)
+            continue;
+        s->too_many = true;
+        board_decision(c, "values",
+                       "the metric %s and further ones are not recorded: a run "
+                       "has at most %d",
+                       name, EXTRAS_MAX);
+    }
+}
+
 static void record_windows(struct board *c, const struct branch *b,
                            const struct msg_report *m)
 {
     clock_no first = m->first, ran = b->clocks;
 
+    name_extras(c, m->values);
     for (uint32_t i = 0; i < m->windows; i += RECORD_WINDOWS_MAX) {
         struct record_progress *p = board_record_progress(c);
 
@@ -249,6 +273,7 @@ static void record_windows(struct board *c, const struct branch *b,
             first += w->clocks;
             ran += w->clocks;
         }
+        p->values = extras_part(&c->slices->extras, m->values, i, p->windows);
     }
 }
 

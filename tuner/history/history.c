@@ -1,6 +1,7 @@
 #include "tuner/history/history.h"
 
 #include "base/mem.h"
+#include "tuner/history/history_extras.h"
 #include "tuner/history/history_fold.h"
 #include "tuner/history/history_suggestions.h"
 
@@ -23,6 +24,7 @@ static void branch_release(struct history_branch *b)
 {
     json_decref(b->setting);
     mem_free(b->point);
+    history_extras_free(b);
 }
 
 void history_deinit(struct history *h)

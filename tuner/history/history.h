@@ -61,6 +61,7 @@ struct history_branch {
      * hold fewer). */
     struct history_point *point; /* owned */
     size_t points, capacity;
+    struct history_extras *extras; /* owned: further metrics; NULL: none */
     uint64_t merge, last_merged;
 };
 
@@ -99,6 +100,8 @@ struct history_slice {
 struct history_epoch {
     struct record_epoch_ended e; /* setting owned */
     double at_s;
+    /* Further metrics of its validation, by history.extras; NAN: none. */
+    double extra[EXTRAS_MAX];
 };
 
 struct history_choice {
@@ -178,6 +181,7 @@ struct history {
     size_t tables;
     uint64_t increments; /* highest number of any */
     struct nodes nodes;
+    struct extras extras; /* names of further metrics, as they came */
     struct record_model_saved model; /* path "" without one; data owned */
 };
 
@@ -191,6 +195,11 @@ enum err history_apply(struct history *h, const struct record *r);
 /* The branch of that number; NULL when there was none. O(log n). */
 const struct history_branch *history_branch(const struct history *h,
                                             branch_id branch);
+
+/* Value of further metric @metric (its index in history.extras) at point @point
+ * of @b: the mean over the point's clocks; NAN where there is none. */
+double history_extra(const struct history_branch *b, size_t metric,
+                     size_t point);
 
 /* The table of that name, or whose number it is (from 0, in decimals); NULL
  * when there is none. */

@@ -1,6 +1,7 @@
 #include "tuner/history/history_fold.h"
 
 #include "base/mem.h"
+#include "tuner/history/history_extras.h"
 
 #include <assert.h>
 #include <math.h>
@@ -24,8 +25,12 @@ static void halve(struct history_branch *b)
     for (size_t i = 0; i < b->points; i += 2) {
         struct history_point p = b->point[i];
 
-        if (i + 1 < b->points)
+        history_extras_move(b, n, i);
+        if (i + 1 < b->points) {
+            history_extras_join(b, n, p.w.clocks, i + 1,
+                                b->point[i + 1].w.clocks);
             point_join(&p, &b->point[i + 1]);
+        }
         b->point[n++] = p;
     }
     /* The last point holds last_merged windows, or, if it took in its full
@@ -36,21 +41,29 @@ static void halve(struct history_branch *b)
     b->merge *= 2;
 }
 
-static void point_add(struct history_branch *b, const struct history_point *p)
+/* @p is of window @window, with further metrics @values. */
+static void point_add(const struct history *h, struct history_branch *b,
+                      const struct history_point *p, const json_t *values,
+                      size_t window)
 {
+    size_t last = b->points - 1;
+
     if (b->points && b->last_merged < b->merge) {
-        point_join(&b->point[b->points - 1], p);
+        history_extras_take(h, b, last, b->point[last].w.clocks, values, window,
+                            p->w.clocks);
+        point_join(&b->point[last], p);
         b->last_merged++;
         return;
     }
     if (b->points == HISTORY_POINTS_MAX) {
         halve(b);
-        point_add(b, p);
+        point_add(h, b, p, values, window);
         return;
     }
     assert(b->points < b->capacity);
     b->point[b->points++] = *p;
     b->last_merged = 1;
+    history_extras_set(h, b, b->points - 1, values, window);
 }
 
 enum err history_apply_progress(struct history *h, const struct record *r)
@@ -66,7 +79,8 @@ enum err history_apply_progress(struct history *h, const struct record *r)
     need = b->points + p->windows;
     if (need > HISTORY_POINTS_MAX)
         need = HISTORY_POINTS_MAX;
-    if (mem_grow((void **)&b->point, &b->capacity, sizeof(*b->point), need))
+    if (mem_grow((void **)&b->point, &b->capacity, sizeof(*b->point), need) ||
+        history_extras_grow(h, b, p->values, b->capacity))
         return ERR_NOMEM;
     for (uint32_t i = 0; i < p->windows; i++) {
         const struct progress_window *w = &p->window[i];
@@ -75,7 +89,7 @@ enum err history_apply_progress(struct history *h, const struct record *r)
         point.clock = p->first + (ran - p->branch_clock);
         ran += w->clocks;
         point.branch_clock = ran;
-        point_add(b, &point);
+        point_add(h, b, &point, p->values, i);
         b->clocks += w->clocks;
         b->samples += w->samples;
         b->seconds += w->seconds;
@@ -121,6 +135,7 @@ static void shrink(struct history *h, struct history_branch *b)
     if (less) { /* else the larger array serves as well */
         b->point = less;
         b->capacity = b->points;
+        history_extras_shrink(b);
     }
     h->freed_points += b->points;
 }

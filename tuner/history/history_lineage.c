@@ -1,6 +1,7 @@
 #include "tuner/history/history_fold.h"
 
 #include "base/mem.h"
+#include "tuner/history/history_extras.h"
 
 #include <assert.h>
 #include <math.h>
@@ -55,7 +56,9 @@ enum err history_apply_epoch(struct history *h, const struct record *r)
         if (mem_grow((void **)&h->epoch, &h->epochs_cap, sizeof(*h->epoch),
                      h->epochs + 1))
             return ERR_NOMEM;
-        h->epoch[h->epochs++] = (struct history_epoch){.at_s = r->at_s};
+        h->epoch[h->epochs] = (struct history_epoch){.at_s = r->at_s};
+        history_extras_epoch(h, r->epoch_ended.branch,
+                             h->epoch[h->epochs++].extra);
     }
     json_incref(r->epoch_ended.setting);
     json_decref(h->epoch[i].e.setting);

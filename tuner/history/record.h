@@ -345,6 +345,8 @@ struct record_progress {
     clock_no branch_clock; /* clocks the lineage had run before it */
     uint32_t windows;
     struct progress_window window[RECORD_WINDOWS_MAX];
+    json_t *values; /* owned: columns of further metrics, as in a report; NULL:
+                     * none */
 };
 
 struct record_epoch_ended {

@@ -308,6 +308,7 @@ static const struct json_field progress[] = {
      .offset = offsetof(struct record_progress, window),
      .max = RECORD_WINDOWS_MAX,
      .list = &windows},
+    {FIELD_OF(record_progress, OBJECT, values), .optional = true},
     {.name = NULL},
 };
 

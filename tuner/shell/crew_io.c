@@ -267,8 +267,8 @@ static void complain(struct crew *w, const char *reason)
 }
 
 /* What is no message. Of a program nobody can mend what it sends but its user:
- * a bad `hello` or `ready` would only be waited for. @node < 0: who sent it is
- * not known. */
+ * a bad answer or report would only be missed later. A beat is not. @node < 0:
+ * who sent it is not known. */
 static void take_garbage(struct crew *w, int64_t node, const char *text,
                          size_t len, double now_s, const char *reason)
 {
@@ -278,7 +278,7 @@ static void take_garbage(struct crew *w, int64_t node, const char *text,
     complain(w, reason);
     if (!w->o.keeper.program)
         return;
-    if (kind == MSG_HELLO || (kind == MSG_READY && node >= 0))
+    if (kind == MSG_HELLO || (node >= 0 && kind > MSG_HELLO && kind < MSG_BEAT))
         snprintf(why, sizeof(why), "the program's `%s` makes no sense: %s",
                  msg_kind_name(kind), reason);
     else if (w->malformed == CREW_GARBAGE_MAX)

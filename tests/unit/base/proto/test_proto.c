@@ -1,5 +1,6 @@
 /* The codec of the control protocol: what goes in comes out, and nothing else
  * is let in. */
+#include "base/json/json.h"
 #include "base/mem.h"
 #include "base/proto/proto.h"
 #include "base/proto/proto_table.h"
@@ -108,6 +109,26 @@ static void any_windows(struct rng *r, struct msg_report *m)
             .copy_s = any_seconds(r),
             .stalled_s = any_seconds(r),
         };
+}
+
+/* Further metrics, or none. */
+static json_t *any_values(struct rng *r, uint32_t windows)
+{
+    json_t *o = rng_below(r, 2) ? json_object() : NULL;
+    uint32_t n = (uint32_t)rng_below(r, EXTRAS_MAX + 1);
+    char name[64];
+
+    for (uint32_t i = 0; o && i < n; i++) {
+        json_t *column = json_array();
+
+        for (uint32_t k = 0; k < windows; k++)
+            json_array_append_new(column, rng_below(r, 3)
+                                              ? json_of_number(any_real(r))
+                                              : json_null());
+        snprintf(name, sizeof(name), "v%u/a metric_of:any-kind.", i);
+        json_object_set_new(o, name, column);
+    }
+    return o;
 }
 
 static json_t *any_tables(struct rng *r)
@@ -241,6 +262,7 @@ static void any_answer(struct rng *r, struct msg *m)
         m->report.branch = any_branch(r);
         m->report.first = any_count(r);
         any_windows(r, &m->report);
+        m->report.values = any_values(r, m->report.windows);
         break;
     default:
         any_beat(r, &m->beat);
@@ -339,7 +361,7 @@ static int same_report(const struct msg_report *a, const struct msg_report *b)
             !same_real(x->stalled_s, y->stalled_s))
             return 0;
     }
-    return 1;
+    return same_json(a->values, b->values);
 }
 
 static int same_ready(const struct msg_ready *a, const struct msg_ready *b)
@@ -353,7 +375,8 @@ static int same_ready(const struct msg_ready *a, const struct msg_ready *b)
            strcmp(a->metric_reduction, b->metric_reduction) == 0 &&
            same_real(a->loss_floor, b->loss_floor) &&
            a->model_bytes == b->model_bytes &&
-           same_json(a->tables, b->tables) && a->cuts == b->cuts;
+           same_json(a->tables, b->tables) && a->cuts == b->cuts &&
+           same_json(a->metrics, b->metrics);
 }
 
 static int same_beat(const struct msg_beat *a, const struct msg_beat *b)
@@ -500,7 +523,7 @@ static void proto_non_finite_sums_arrive(void **state)
     size_t n;
 
     (void)state;
-    m.report = (struct msg_report){1, 0, 3, w};
+    m.report = (struct msg_report){1, 0, 3, w, NULL};
     assert_int_equal(msg_encode(&m, &text, &n), ERR_OK);
     assert_non_null(strstr(text, "[\"nan\",\"inf\",\"-inf\"]"));
     assert_int_equal(msg_decode(text, n, &back, NULL), ERR_OK);
@@ -542,6 +565,10 @@ static void proto_reason_of_any_bytes_arrives(void **state)
 
 /* ---- refusals ------------------------------------------------------------ */
 
+#define REPORT_WITH(values)                                                    \
+    "{\"kind\":\"report\",\"op\":1,\"branch\":1,\"first\":0,\"sum\":[1,2],"    \
+    "\"samples\":[1,1],\"clocks\":[1,1],\"seconds\":[1,1],\"wait_s\":[0,0],"   \
+    "\"copy_s\":[0,0],\"stalled_s\":[0,0],\"values\":" values "}"
 #define READY_WITH(tables)                                                     \
     "{\"kind\":\"ready\",\"samples\":1,\"validation_samples\":0,"              \
     "\"parts\":0,\"workers\":1,\"tunables\":[],\"metric\":\"\","               \
@@ -618,6 +645,20 @@ static void proto_faulty_messages_are_refused_by_member(void **state)
         {"{\"kind\":\"rows\",\"op\":1,\"branch\":1,\"table\":\"t\","
          "\"first\":0,\"count\":1,\"values\":-1}",
          "values: expected"},
+        {REPORT_WITH("[]"), "values: expected"},
+        {REPORT_WITH("{\"a\":[1]}"), "an entry a window"},
+        {REPORT_WITH("{\"a\":[1,2,3]}"), "an entry a window"},
+        {REPORT_WITH("{\"a\":1}"), "an entry a window"},
+        {REPORT_WITH("{\"a\":[1,\"x\"]}"), "numbers or null"},
+        {REPORT_WITH("{\"a\":[1,[]]}"), "numbers or null"},
+        {REPORT_WITH("{\"\":[1,2]}"), "a name has"},
+        {REPORT_WITH("{\"../x\":[1,2]}"), "a name has"},
+        {REPORT_WITH("{\"a..b\":[1,2]}"), "a name has"},
+        {REPORT_WITH("{\"=1\":[1,2]}"), "a name has"},
+        {REPORT_WITH("{\"a,b\":[1,2]}"), "a name has"},
+        {REPORT_WITH("{\"\u00e4\":[1,2]}"), "a name has"},
+        {REPORT_WITH("{\"a23456789012345678901234567890123\":[1,2]}"),
+         "a name has"},
         {READY_WITH("{}"), "tables: expected an array of at most"},
         {READY_WITH("[1]"), "tables: expected objects"},
         {READY_WITH("[{\"name\":\"\"}]"), "a name has 1 to 64"},
@@ -705,9 +746,10 @@ static void proto_faulty_messages_are_refused_by_member(void **state)
 static void proto_missing_or_mistyped_members_are_refused(void **state)
 {
     static const char *const optional[] = {
-        "op",     "clocks", "switch_s",   "bytes",     "data",      "increment",
-        "branch", "reads",  "data_bytes", "staleness", "from",      "values",
-        "tables", "cuts",   "wait_s",     "copy_s",    "stalled_s", NULL};
+        "op",        "clocks", "switch_s",  "bytes",      "data",
+        "increment", "branch", "reads",     "data_bytes", "staleness",
+        "from",      "values", "tables",    "metrics",    "cuts",
+        "wait_s",    "copy_s", "stalled_s", NULL};
     struct rng r;
     int kind;
 
@@ -785,7 +827,7 @@ static void proto_faulty_members_are_not_encoded(void **state)
     m.op = 0;
     assert_int_equal(msg_encode(&m, &text, &n), ERR_INVAL);
     m = (struct msg){.kind = MSG_REPORT, .op = 1};
-    m.report = (struct msg_report){1, 0, 1, &w};
+    m.report = (struct msg_report){1, 0, 1, &w, NULL};
     assert_int_equal(msg_encode(&m, &text, &n), ERR_INVAL);
     w.clocks = 1;
     w.seconds = NAN;

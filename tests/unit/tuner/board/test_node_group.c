@@ -422,11 +422,64 @@ static void node_group_allocation_failures_leave_nothing(void **state)
     try_all_allocations(partly_restored);
 }
 
+static struct msg report_with(double sum, uint32_t windows, const char *values)
+{
+    struct msg m = report(5, sum, windows);
+
+    m.report.values = json_loads(values, 0, NULL);
+    return m;
+}
+
+/* Further metrics are means over the nodes that have them, window by window,
+ * however the nodes cut their reports. */
+static void node_group_values_are_means(void **state)
+{
+    struct node_group *c = new_crew();
+    struct msg m;
+    json_t *want;
+
+    (void)state;
+    ask(c, MSG_SCHEDULE, 5);
+    say(c, 0, report_with(1, 1, "{\"a\":[1]}"));
+    say(c, 1, report_with(1, 2, "{\"a\":[3,5],\"b\":[null,7]}"));
+    say(c, 2, report(5, 1, 2));
+    m = expect(c, MSG_REPORT, 5);
+    want = json_loads("{\"a\":[2.0],\"b\":[null]}", 0, NULL);
+    assert_true(json_equal(m.report.values, want));
+    json_decref(want);
+    msg_deinit(&m);
+    say(c, 0, report_with(1, 1, "{\"c\":[\"nan\"]}"));
+    m = expect(c, MSG_REPORT, 5);
+    want = json_loads("{\"a\":[5.0],\"c\":[\"nan\"],\"b\":[7.0]}", 0, NULL);
+    assert_true(json_equal(m.report.values, want));
+    json_decref(want);
+    msg_deinit(&m);
+    node_group_free(c);
+}
+
+/* Without any there are none. */
+static void node_group_reports_without_values_have_none(void **state)
+{
+    struct node_group *c = new_crew();
+    struct msg m;
+
+    (void)state;
+    ask(c, MSG_SCHEDULE, 5);
+    for (uint32_t i = 0; i < NODES; i++)
+        say(c, i, report(5, 1, 1));
+    m = expect(c, MSG_REPORT, 5);
+    assert_null(m.report.values);
+    msg_deinit(&m);
+    node_group_free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(node_group_answers_are_joined),
         cmocka_unit_test(node_group_reports_are_joined_window_by_window),
+        cmocka_unit_test(node_group_values_are_means),
+        cmocka_unit_test(node_group_reports_without_values_have_none),
         cmocka_unit_test(node_group_failures_are_joined),
         cmocka_unit_test(node_group_frees_what_only_some_restored),
         cmocka_unit_test(node_group_data_are_joined),

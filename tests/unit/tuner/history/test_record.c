@@ -115,6 +115,7 @@ static void fill(struct record *r, enum record_kind kind)
         for (int i = 0; i < RECORD_WINDOWS_MAX; i++)
             r->progress.window[i] = (struct progress_window){
                 i ? 0.1 * i : NAN, 64, 1, 0.01, 0, 0, 1};
+        r->progress.values = json_pack("{s:[f, n, s]}", "a", 0.5, "nan");
         break;
     case RECORD_EPOCH_ENDED:
         r->epoch_ended.metric = NAN;

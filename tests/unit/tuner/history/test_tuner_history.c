@@ -857,10 +857,94 @@ static void history_trial_keeps_its_branch(void **state)
     history_deinit(&w.h);
 }
 
+static void progress_with(struct world *w, branch_id id, clock_no ran,
+                          uint32_t windows, json_t *values)
+{
+    struct record r;
+
+    record_init(&r, RECORD_PROGRESS);
+    r.progress.branch = id;
+    r.progress.first = r.progress.branch_clock = ran;
+    r.progress.windows = windows;
+    for (uint32_t i = 0; i < windows; i++)
+        r.progress.window[i] =
+            (struct progress_window){10, 10, 1, 0.5, 0, 0.1, 0.2};
+    r.progress.values = values;
+    apply(w, &r);
+}
+
+/* Further metrics stand at their points, also when these are joined, and what
+ * is not reported is NAN. */
+static void history_values_stand_at_their_points(void **state)
+{
+    struct world w = {0};
+    const struct history_branch *b;
+    double sum = 0;
+
+    (void)state;
+    history_init(&w.h);
+    branch(&w, 1, 0, BRANCH_TRAINING);
+    progress(&w, 1, 0, 0, 2, 1);
+    assert_null(w.h.branch[0].extras);
+    progress_with(&w, 1, 2, 3, json_pack("{s:[f, n, f]}", "a", 1.0, 3.0));
+    progress_with(&w, 1, 5, 1,
+                  json_pack("{s:[f], s:[s]}", "b", 7.0, "a", "nan"));
+    b = history_branch(&w.h, 1);
+    assert_int_equal(w.h.extras.len, 2);
+    assert_int_equal(b->points, 6);
+    assert_true(isnan(history_extra(b, 0, 1)));
+    assert_true(history_extra(b, 0, 2) == 1);
+    assert_true(isnan(history_extra(b, 0, 3)));
+    assert_true(history_extra(b, 0, 4) == 3);
+    assert_true(isnan(history_extra(b, 0, 5)));
+    assert_true(isnan(history_extra(b, 1, 4)));
+    assert_true(history_extra(b, 1, 5) == 7);
+    for (uint32_t i = 6; i < 20000; i++)
+        progress_with(&w, 1, i, 1, json_pack("{s:[f]}", "a", (double)i));
+    b = history_branch(&w.h, 1);
+    assert_true(b->merge > 1);
+    for (size_t i = 1; i < b->points; i++) {
+        double mid = (double)b->point[i].branch_clock -
+                     (double)(b->point[i].w.clocks + 1) / 2;
+
+        assert_true(fabs(history_extra(b, 0, i) - mid) < 1e-6);
+        sum += history_extra(b, 0, i);
+    }
+    assert_true(sum > 0);
+    history_deinit(&w.h);
+}
+
+/* An epoch has the means of what its testing branch reported; it keeps them
+ * when it is recorded again. */
+static void history_epoch_has_values_of_its_test(void **state)
+{
+    struct world w = {0};
+
+    (void)state;
+    history_init(&w.h);
+    branch(&w, 1, 0, BRANCH_TRAINING);
+    progress_with(&w, 1, 0, 1, json_pack("{s:[f]}", "a", 9.0));
+    branch(&w, 2, 1, BRANCH_TESTING);
+    progress_with(&w, 2, 1, 2, json_pack("{s:[f, f]}", "a", 1.0, 2.0));
+    epoch(&w, 1, 1, false, false, 1);
+    branch(&w, 3, 1, BRANCH_TESTING);
+    progress_with(&w, 3, 2, 1, json_pack("{s:[f]}", "b", 5.0));
+    epoch(&w, 1, 1, true, true, 1);
+    epoch(&w, 2, 1, true, true, 1);
+    assert_int_equal(w.h.epochs, 2);
+    assert_true(w.h.epoch[0].extra[0] == 1.5);
+    assert_true(isnan(w.h.epoch[0].extra[1]));
+    assert_true(isnan(w.h.epoch[1].extra[0]));
+    assert_true(w.h.epoch[1].extra[1] == 5);
+    history_deinit(&w.h);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(history_progress_is_bounded_and_complete),
+        cmocka_unit_test(history_values_stand_at_their_points),
+        cmocka_unit_test(history_epoch_has_values_of_its_test),
         cmocka_unit_test(history_freed_points_are_bounded),
         cmocka_unit_test(history_trial_keeps_its_branch),
         cmocka_unit_test(history_marks_what_is_not_finite),

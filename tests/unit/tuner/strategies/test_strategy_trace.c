@@ -293,7 +293,7 @@ static void tuner_strange_answers_end_the_run(void **state)
     struct progress_window window = {.sum = 1, .samples = 64, .clocks = 1};
 
     (void)state;
-    strange[1].report = (struct msg_report){7, 0, 1, &window};
+    strange[1].report = (struct msg_report){7, 0, 1, &window, NULL};
     strange[3].done.clocks = 3;
     for (int i = 0; i < 4; i++) {
         struct msg forked = {.kind = MSG_FORKED};
