@@ -398,6 +398,51 @@ class Models(Program):
         self.assertGreater(accuracy, 30)
 
 
+class Loaded(Program):
+    def lines(self, workers):
+        """Sums of a branch, of one forked from it that was cut off in between,
+        and of a sibling that runs by turns."""
+        ready = self.load(PROGRAMS / "loaded.py", workers=workers)
+        self.assertEqual((ready["kind"], ready["metric"]), ("ready", "error"),
+                         ready)
+        self.assertFalse(ready["metric_higher_better"])
+        self.assertEqual(ready["metrics"], ["steps"])
+        self.fork(1, batch_size=20)
+        first = self.sums(1, 4)
+        self.fork(2, 1, batch_size=20)
+        op = self.tuner.schedule(1, self.clock, 1000, 1)
+        self.clock += 1000
+        cut = self.tuner.ask("cut", target=op)
+        messages = self.tuner.gather([op, cut])
+        on = [x for m in messages if m["kind"] == "report" for x in m["sum"]]
+        steps = [x for m in messages if m["kind"] == "report"
+                 for x in m["values"]["steps"]]
+        self.assertEqual(steps, list(range(5, 5 + len(on))))
+        on += self.sums(1, 20 - len(on))
+        forked = self.sums(2, 9) + self.sums(2, 11)
+        self.assertEqual(forked, on)
+        self.end()
+        return first + on
+
+    def test_workers_and_augmentation_follow_the_branch(self):
+        """The same sums with worker processes and without."""
+        alone = self.lines(0)
+        self.tuner.close()
+        self.tuner = Tuner()
+        self.assertEqual(self.lines(2), alone)
+
+    def test_streams_are_refused(self):
+        bad = self.write("bad.py", """
+import mltune, torch
+class Stream(torch.utils.data.IterableDataset):
+    pass
+run = mltune.Run(samples=10, config=mltune.config())
+run.loader(Stream())
+""")
+        self.assertIn("has no length", self.load(bad)["reason"])
+        self.end(code=1)
+
+
 class Ends(Program):
     def failed(self):
         while True:

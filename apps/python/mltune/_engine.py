@@ -570,9 +570,7 @@ class Engine:
     # ---- what beats say ----------------------------------------------------
 
     def _count_memory(self) -> None:
-        seen = {id(page): page.bytes for b in self.branches.values()
-                for page in b.state.pages()}
-        self.memory_bytes = sum(seen.values())
+        self.memory_bytes = self.registry.bytes + self.registry.spares.bytes
 
     def beat(self) -> Message:
         """Members of a beat; on the link's thread."""

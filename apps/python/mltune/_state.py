@@ -22,6 +22,8 @@ from typing import (Any, Callable, Dict, Iterator, List, NamedTuple, Optional,
 
 PLAIN = (int, float, str, bytes, bool, complex, type(None))
 
+_PLAIN = frozenset(PLAIN)
+
 
 class StateError(Exception):
     """State that cannot be held, written or read; the message is for people."""
@@ -107,19 +109,23 @@ class NumpyKind(Kind):
 KINDS: List[Kind] = [NumpyKind()]
 
 
+_kind_by_type: Dict[type, Optional[Kind]] = {}
+
+
 def kind_of(x: Any) -> Optional[Kind]:
     """The kind of array that @x is; None: it is none."""
+    try:
+        return _kind_by_type[type(x)]
+    except KeyError:
+        return _kind_by_type.setdefault(type(x), _find_kind(x))
+
+
+def _find_kind(x: Any) -> Optional[Kind]:
     if isinstance(x, PLAIN):
         return None
-    for kind in KINDS:
-        if kind.is_mine(x):
-            return kind
-    if type(x).__module__.split(".")[0] == "torch":
+    if "torch" in sys.modules:
         from . import torch as _  # noqa: F401  adds its kind
-        for kind in KINDS:
-            if kind.is_mine(x):
-                return kind
-    return None
+    return next((kind for kind in KINDS if kind.is_mine(x)), None)
 
 
 # ---- pages -------------------------------------------------------------------
@@ -195,16 +201,10 @@ class State:
     def __init__(self, parts: List[Part]) -> None:
         self.parts = parts
         self.refs = 1
-        for page in self.pages():
-            page.refs += 1
 
     def pages(self) -> Iterator[Page]:
         for part in self.parts:
             yield from part.pages
-
-    @property
-    def bytes(self) -> int:
-        return sum(page.bytes for page in self.pages())
 
 
 # ---- trees -------------------------------------------------------------------
@@ -236,7 +236,7 @@ def like_dict(like: Any, values: Dict[Any, Any]) -> Any:
 
 def copy_plain(x: Any) -> Any:
     """A copy of a leaf that is no array; what cannot be copied stays."""
-    if isinstance(x, PLAIN) or callable(x):
+    if type(x) in _PLAIN or isinstance(x, PLAIN) or callable(x):
         return x
     try:
         return copy.deepcopy(x)
@@ -456,7 +456,7 @@ class Registry:
     def __init__(self) -> None:
         self.holders: List[Holder] = []
         self.spares = Spares()
-        self.copied_bytes = 0
+        self.bytes = 0  # of all pages that states refer to
 
     def add(self, name: str, x: Any) -> Holder:
         """Registers @x under a name of its own."""
@@ -473,8 +473,8 @@ class Registry:
     def first(self) -> State:
         """The live state, copied: nothing refers to the objects' own memory."""
         parts = [h.capture(None) for h in self.holders]
-        return State([Part(p.tree, [Page(g.kind, g.kind.copy(g.data))
-                                    for g in p.pages]) for p in parts])
+        return self._state([Part(p.tree, [Page(g.kind, g.kind.copy(g.data))
+                                          for g in p.pages]) for p in parts])
 
     def activate(self, state: State, how: str = "train") -> None:
         """Makes @state live. How: `train`, what clocks do to it stays; `test`,
@@ -496,8 +496,16 @@ class Registry:
         """What clocks made of @state, which was activated: takes the place of
         the caller's reference to it."""
         parts = [h.capture(p) for h, p in zip(self.holders, state.parts)]
-        made = State(parts)
+        made = self._state(parts)
         self.release(state)
+        return made
+
+    def _state(self, parts: List[Part]) -> State:
+        made = State(parts)
+        for page in made.pages():
+            page.refs += 1
+            if page.refs == 1:
+                self.bytes += page.bytes
         return made
 
     def abandon(self) -> None:
@@ -518,6 +526,7 @@ class Registry:
         for page in state.pages():
             page.refs -= 1
             if page.refs == 0:
+                self.bytes -= page.bytes
                 self.spares.give(page.kind, page.data)
 
     def likeness(self) -> Tuple[int, List["Likeness"]]:
@@ -548,7 +557,7 @@ class Registry:
             pages: List[Page] = []
             tree = _in(trees[holder.name], part.tree, part, pages, holder.name)
             parts.append(Part(tree, pages))
-        return State(parts)
+        return self._state(parts)
 
 
 class Likeness(NamedTuple):

@@ -450,6 +450,11 @@ class Trainable:
     def apply(self, setting: Dict[str, Any]) -> None:
         """Makes the program act by a setting; see Run.apply."""
 
+    def loader(self, run: Run) -> Any:
+        """Where `batch.data` come from: `run.loader(dataset, ...)`; None: from
+        nowhere."""
+        return None
+
     def tunable(self, name: str, default: Any = None) -> Any:
         """The branch's value of a tunable."""
         made = self.__dict__.get("run_")
@@ -478,6 +483,7 @@ class Trainable:
         if kind.validate is not Trainable.validate:
             run.validate(self.validate, metric=getattr(self, "metric", None),
                          better=getattr(self, "better", None))
+        self.loader(run)
         if kind.apply is not Trainable.apply:
             run.apply(self.apply)
         for batch in run.train():

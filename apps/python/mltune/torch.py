@@ -171,16 +171,41 @@ class TensorsHolder(Holder):
         self._copied = {}
 
 
-def module_tensors(module: torch.nn.Module) -> List[Tuple[str, torch.Tensor]]:
-    """Parameters and buffers, each once, those that are not saved as well."""
-    seen: Dict[int, bool] = {}
-    found = []
-    for prefix, sub in module.named_modules():
-        for name, x in [*sub._parameters.items(), *sub._buffers.items()]:
-            if x is not None and id(x) not in seen:
-                seen[id(x)] = True
-                found.append((f"{prefix}.{name}" if prefix else name, x))
-    return found
+class ModuleTensors:
+    """Parameters and buffers of a module, each once, those that are not saved
+    as well. Where they lie is looked up once: walking a module costs more than
+    a switch of branches."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self._module = module
+        self._tables: List[Dict[str, Any]] = []
+        self._sizes = [-1]
+        self._places: List[Tuple[str, Dict[str, Any], str]] = []
+        self._empty: List[Tuple[Dict[str, Any], str]] = []  # None stands there
+
+    def __call__(self) -> List[Tuple[str, torch.Tensor]]:
+        if [len(t) for t in self._tables] != self._sizes or \
+                any(table[key] is not None for table, key in self._empty):
+            self._walk()
+        return [(name, table[key]) for name, table, key in self._places
+                if table[key] is not None]
+
+    def _walk(self) -> None:
+        seen: Dict[int, bool] = {}
+        self._tables, self._places, self._empty = [], [], []
+        for prefix, sub in self._module.named_modules():
+            self._tables.append(sub._modules)  # type: ignore[arg-type]
+            for table in (sub._parameters, sub._buffers):
+                self._tables.append(table)  # type: ignore[arg-type]
+                for key, x in table.items():
+                    if x is None:
+                        self._empty.append((table, key))  # type: ignore
+                    elif id(x) not in seen:
+                        seen[id(x)] = True
+                        self._places.append(
+                            (f"{prefix}.{key}" if prefix else key,
+                             table, key))  # type: ignore[arg-type]
+        self._sizes = [len(t) for t in self._tables]
 
 
 class OptimizerHolder(TreeHolder):
@@ -219,7 +244,7 @@ class OptimizerHolder(TreeHolder):
 def holder_of(name: str, x: Any) -> Optional[Holder]:
     """The holder for an object of PyTorch's; None: it is none of them."""
     if isinstance(x, torch.nn.Module):
-        return TensorsHolder(name, lambda: module_tensors(x))
+        return TensorsHolder(name, ModuleTensors(x))
     if isinstance(x, torch.optim.Optimizer):
         return OptimizerHolder(name, x)
     if isinstance(x, torch.Tensor):
