@@ -5,6 +5,7 @@ import os
 import pathlib
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -441,6 +442,134 @@ run.loader(Stream())
 """)
         self.assertIn("has no length", self.load(bad)["reason"])
         self.end(code=1)
+
+
+class Processes(Program):
+    """Two processes that train one model: every request goes to both, as a
+    tuner does it."""
+
+    def start_both(self, **settings):
+        t = self.tuner
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+        self.both = [self.start_program(
+            PROGRAMS / "ddp.py", rank, MLTUNE_NODES="2", RANK=str(rank),
+            WORLD_SIZE="2", LOCAL_RANK=str(rank), MASTER_ADDR="127.0.0.1",
+            MASTER_PORT=port, GLOO_SOCKET_IFNAME="lo") for rank in (0, 1)]
+        self.peers = {}
+        while len(self.peers) < 2:
+            hello = t.receive()
+            self.peers[hello["node"]] = t.peer
+        self.clock = 0
+        config = {"app": {"settings": settings},
+                  "tunables": {"batch_size": {"default": 10}}}
+        return self.answers(self.ask("config", config=config,
+                                     folder=str(self.folder), seed=7))
+
+    def ask(self, kind, **members):
+        t = self.tuner
+        t.op += 1
+        for peer in self.peers.values():
+            t.peer = peer
+            t.send_bytes(json.dumps({"kind": kind, "op": t.op,
+                                     **members}).encode())
+        return t.op
+
+    def answers(self, *ops):
+        """What both say until all of @ops are answered: by node."""
+        ranks = {peer: rank for rank, peer in self.peers.items()}
+        left = {(rank, op) for rank in (0, 1) for op in ops}
+        found = {0: [], 1: []}
+        while left:
+            m = self.tuner.receive()
+            rank = ranks[self.tuner.peer]
+            found[rank].append(m)
+            if m["kind"] != "report":
+                self.assertNotEqual(m["kind"], "failed", m)
+                left.discard((rank, m["op"]))
+        return found
+
+    def run_both(self, branch, count):
+        """Sums of both nodes added up, and their samples."""
+        op = self.ask("schedule", branch=branch, first=self.clock, count=count,
+                      report_every=1)
+        self.clock += count
+        return self.added(self.answers(op))
+
+    def added(self, found):
+        sums = [[number(x) for m in found[rank] if m["kind"] == "report"
+                 for x in m["sum"]] for rank in (0, 1)]
+        self.assertEqual(len(sums[0]), len(sums[1]))
+        return [a + b for a, b in zip(*sums)]
+
+    def fork_both(self, branch, parent=0, kind="training", **setting):
+        self.answers(self.ask("fork", branch=branch, parent=parent, type=kind,
+                              setting=setting))
+
+    def stop_both(self):
+        self.answers(self.ask("stop", reason="test"))
+        for process in self.both:
+            done = self.finish(process, SECONDS)
+            self.assertEqual(done.code, 0, done.err)
+        self.assert_nothing_left()
+
+    def test_both_hold_the_same_model(self):
+        """Trained, cut by agreement, tested, written, restored: the parameters
+        are the same in both processes and a fork equals its parent."""
+        found = self.start_both()
+        for rank in (0, 1):
+            ready = found[rank][-1]
+            self.assertEqual((ready["samples"], ready["workers"],
+                              ready["cuts"]), (200, 2, "agreed"))
+        self.fork_both(1, learning_rate=0.05)
+        self.run_both(1, 12)  # an epoch and two clocks
+        self.fork_both(2, 1, learning_rate=0.05)
+        self.fork_both(5, 1, learning_rate=0.5)
+        run = self.ask("schedule", branch=1, first=self.clock, count=10**6,
+                       report_every=1000)
+        self.clock += 10**6
+        time.sleep(0.3)
+        hold = self.ask("hold", target=run)
+        held = self.answers(hold)
+        end = max(m["clocks"] for rank in (0, 1) for m in held[rank]
+                  if m["kind"] == "done")
+        cut = self.ask("cut", target=run, clocks=end)
+        found = self.answers(run, cut)
+        done = [m["clocks"] for rank in (0, 1) for m in found[rank]
+                if m["kind"] == "done" and m["op"] == run]
+        self.assertEqual(done, [end, end])
+        self.run_both(5, 3)
+        self.fork_both(3, 2, "kept")
+        forked = self.run_both(2, 8)
+        path = str(self.folder / "s")
+        written = self.ask("snapshot", branch=3, path=path)
+        self.answers(written)
+        self.assertEqual(sorted(os.listdir(path)), ["node-0", "node-1"])
+        self.answers(self.ask("restore", branch=6, path=path))
+        self.fork_both(7, 6, learning_rate=0.05)
+        self.assertEqual(self.run_both(7, 8), forked)
+        self.fork_both(8, 2, "testing")
+        (hits,) = self.run_both(8, 1)
+        self.assertLessEqual(hits, 201)
+        model = str(self.folder / "m")
+        self.answers(self.ask("save", branch=2, path=model))
+        self.stop_both()
+        import torch
+        states = [torch.load(f"{model}/node-{r}/model.pt") for r in (0, 1)]
+        for name, x in states[0].items():
+            if "running" not in name:  # torch sends node 0's at each forward
+                self.assertTrue(torch.equal(x, states[1][name]), name)
+        self.assertIn("0.weight", states[0])
+
+    def test_a_sum_that_is_not_finite_in_one_of_them_hangs_nobody(self):
+        """The other process waits for its gradients: both go on to the end of
+        the slice."""
+        self.start_both(wrong="nan")
+        self.fork_both(1)
+        sums = self.run_both(1, 8)
+        self.assertEqual([x != x for x in sums], [False] * 3 + [True] * 5)
+        self.stop_both()
 
 
 class Ends(Program):

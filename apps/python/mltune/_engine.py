@@ -413,7 +413,7 @@ class Engine:
         node, program, order = self.node, self.program, self.order
         now = time.perf_counter
         every, size = o.message["report_every"], batch_size(b.setting)
-        probe = b.type == "probe"
+        probe, together = b.type == "probe", order.workers > 1
         meter, place, clocks, inside, last = Meter(), b.place, 0, 0, began
         more = True
         while more:
@@ -428,7 +428,8 @@ class Engine:
             clocks += 1
             inside += 1
             self.clocks += 1
-            finite = meter.finite
+            # Of several processes none ends alone: others wait for it.
+            finite = together or meter.finite
             more = finite and clocks < o.message["count"] and \
                 node.begin_clock(o)
             if inside == every or not more:
@@ -438,7 +439,7 @@ class Engine:
                                           program.take_values()))
                 self.seconds += ended - last
                 inside, last = 0, ended
-                if finite and not math.isfinite(total):
+                if not together and not math.isfinite(total):
                     more = False  # known only now: summed on a device
         return place, clocks, last
 
