@@ -15,12 +15,12 @@ static const struct json_field fork_args[] = {
      .help = "it runs to the end of so many; 1"},
     {FIELD_WITHIN(command_fork, U64, clocks, 1, 1000000000000),
      .optional = true, .help = "or for so many clocks"},
-    {NULL},
+    {.name = NULL},
 };
 
 static const struct json_field branch_args[] = {
     {FIELD_OF(command_fork, ID, branch)},
-    {NULL},
+    {.name = NULL},
 };
 
 static const struct json_field limits_args[] = {
@@ -30,14 +30,14 @@ static const struct json_field limits_args[] = {
     {FIELD_OF(command_limits, REAL, to.max_time_s)},
     {FIELD_OF(command_limits, U32, to.plateau_epochs)},
     {FIELD_OF(command_limits, U32, to.max_epochs)},
-    {NULL},
+    {.name = NULL},
 };
 
 static const struct json_field suggest_args[] = {
     {FIELD_OF(command_suggest, BOOL, exhausted)},
     {FIELD_OF(command_suggest, BOOL, single)},
     {FIELD_OF(command_suggest, TEXT, settings)},
-    {NULL},
+    {.name = NULL},
 };
 
 #define ROWS_ARGS                                                              \
@@ -52,12 +52,12 @@ static const struct json_field suggest_args[] = {
 
 static const struct json_field read_args[] = {
     ROWS_ARGS,
-    {NULL},
+    {.name = NULL},
 };
 
 static const struct json_field number[] = {
     {.name = "value", .kind = FIELD_REAL},
-    {NULL},
+    {.name = NULL},
 };
 static const struct field_list numbers = {
     .fields = number,
@@ -73,7 +73,7 @@ static const struct json_field add_args[] = {
      .offset = offsetof(struct command_rows, add),
      .max = COMMAND_VALUES_MAX,
      .list = &numbers},
-    {NULL},
+    {.name = NULL},
 };
 
 /* ---- bodies -------------------------------------------------------------- */
@@ -230,28 +230,28 @@ static const struct command commands[COMMAND_COUNT] = {
     [COMMAND_SUBMIT] = {"submit", COMMAND_BY_SERVICE, "POST", "/runs",
                         "submits a run: the body is its configuration",
                         &configuration, "submitted", "201",
-                        "the run is in the queue", NULL},
+                        "the run is in the queue", NULL, NULL},
     [COMMAND_VALIDATE] = {"validate", COMMAND_BY_SERVICE, "POST",
                           "/runs:validate",
                           "checks a configuration: all that is wrong with it",
                           &configuration, "checked", "200", "all that is wrong",
-                          NULL},
+                          NULL, NULL},
     [COMMAND_PAUSE] = {"pause", COMMAND_BY_RUN, "POST", RUN ":pause",
                        "nothing runs until it is continued", &nothing, "answer",
-                       NULL, NULL, &verb_pause},
+                       NULL, NULL, &verb_pause, NULL},
     [COMMAND_CONTINUE] = {"continue", COMMAND_BY_RUN, "POST", RUN ":continue",
                           "goes on after a pause", &nothing, "answer", NULL,
-                          NULL, &verb_continue},
+                          NULL, &verb_continue, NULL},
     [COMMAND_STOP] = {"stop", COMMAND_BY_RUN, "POST", RUN ":stop",
                       "ends the run: a snapshot and the best model are written",
-                      &nothing, "answer", NULL, NULL, &verb_stop},
+                      &nothing, "answer", NULL, NULL, &verb_stop, NULL},
     [COMMAND_RETUNE] = {"retune", COMMAND_BY_LIVE_RUN, "POST", RUN ":retune",
                         "a search at the next end of an epoch", &nothing,
-                        "answer", NULL, NULL, &verb_retune},
+                        "answer", NULL, NULL, &verb_retune, NULL},
     [COMMAND_SNAPSHOT] = {"snapshot", COMMAND_BY_LIVE_RUN, "POST",
                           RUN ":snapshot",
                           "a snapshot at the next end of a slice", &nothing,
-                          "answer", NULL, NULL, &verb_snapshot},
+                          "answer", NULL, NULL, &verb_snapshot, NULL},
     [COMMAND_LIMITS] = {"limits", COMMAND_BY_LIVE_RUN, "PATCH", RUN,
                         "other limits: {\"stop\": {...}}", &limits, "answer",
                         NULL, NULL, &verb_limit, limits_args},
@@ -274,7 +274,7 @@ static const struct command commands[COMMAND_COUNT] = {
     [COMMAND_DELETE] = {"delete", COMMAND_BY_SERVICE, "DELETE", RUN,
                         "forgets a run that has ended or waits, with its "
                         "folder",
-                        &nothing, "answer", NULL, NULL, NULL},
+                        &nothing, "answer", NULL, NULL, NULL, NULL},
     [COMMAND_READ] = {"read", COMMAND_BY_LIVE_RUN, "GET", ROW,
                       "rows of a table, as they are now", NULL, "rows", NULL,
                       NULL, NULL, read_args},

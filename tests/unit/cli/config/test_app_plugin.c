@@ -3,7 +3,9 @@
 #include "base/mem.h"
 #include "cli/config/app_plugin.h"
 
+#include "tests/fuzz/fuzz_app_plugin.c" /* the target itself */
 #include "tests/unit/fixture/check.h"
+#include "tests/unit/fixture/corpus.h"
 
 static const char good[] =
     "{\"name\": \"mine\", \"summary\": \"my own\", \"schema\": {\"required\":"
@@ -65,6 +67,24 @@ static void plugin_that_is_none_is_refused(void **state)
          ERR_APP, "nonsense");
 }
 
+static void replay_one(const char *name, const uint8_t *bytes, size_t n)
+{
+    struct app_plugin *p = NULL;
+
+    LLVMFuzzerTestOneInput(bytes, n);
+    assert_int_equal(app_plugin_read("/m", (const char *)bytes, n, &p, NULL) ==
+                         ERR_OK,
+                     strncmp(name, "good", 4) == 0);
+    app_plugin_free(p);
+}
+
+/* The committed corpus: good ones are taken, others refused. */
+static void plugin_corpus_replays_clean(void **state)
+{
+    (void)state;
+    corpus_replay("app_plugin", 3, replay_one);
+}
+
 /* Whichever allocation fails, nothing is left. */
 static void plugin_survives_want_of_memory(void **state)
 {
@@ -91,6 +111,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plugin_becomes_an_entry),
         cmocka_unit_test(plugin_that_is_none_is_refused),
+        cmocka_unit_test(plugin_corpus_replays_clean),
         cmocka_unit_test(plugin_survives_want_of_memory),
     };
 

@@ -23,6 +23,7 @@ struct run {
     struct tuner_answer answer; /* the latest */
     const struct strategy_ops *strategy;
     const char *space;
+    bool program; /* its app is the user's own */
     double now;
 };
 
@@ -73,6 +74,7 @@ static void begin(struct run *r, uint32_t restarts)
     o.resume = r->history.records ? &r->history : NULL;
     o.restarts = restarts;
     o.resume_reason = "it was lost";
+    o.program = r->program;
     assert_int_equal(tuner_new(&o, &r->tuner, NULL), ERR_OK);
     give(r, &timer);
 }
@@ -164,6 +166,84 @@ static bool decides(const struct run *r, const char *decision)
             r->actions.item[i].record.kind == RECORD_DECISION &&
             strcmp(r->actions.item[i].record.decision.decision, decision) == 0;
     return any;
+}
+
+/* ---- tunables of programs ------------------------------------------------ */
+
+static const char *decision_text(const struct run *r, const char *begins)
+{
+    for (size_t i = 0; i < r->actions.count; i++) {
+        const struct tuner_action *a = &r->actions.item[i];
+
+        if (a->kind == TUNER_RECORD && a->record.kind == RECORD_DECISION &&
+            strstr(a->record.decision.text, begins))
+            return a->record.decision.text;
+    }
+    return NULL;
+}
+
+/* What a program does not name is told, and what it names besides; nothing is
+ * where both are the same, and where the app is built in. */
+static void steering_tells_of_a_programs_tunables(void **state)
+{
+    static const char wide[] =
+        "{\"learning_rate\": {\"type\": \"float\", \"min\": 0.01,"
+        " \"max\": 1, \"default\": 0.1}, \"dropout\": {\"type\": \"float\","
+        " \"min\": 0, \"max\": 1}, \"depth\": {\"type\": \"int\", \"min\": 1,"
+        " \"max\": 9, \"free\": true}}";
+    struct run r;
+    struct msg m = {.kind = MSG_READY};
+
+    (void)state;
+    for (int program = 0; program < 2; program++) {
+        open_run(&r, &strategy_fixed, wide);
+        tuner_free(r.tuner);
+        r.program = program == 1;
+        begin(&r, 0);
+        m.ready =
+            (struct msg_ready){.samples = 512, .workers = 1, .loss_floor = NAN};
+        m.ready.tunables = json_pack("[s, s]", "learning_rate", "width");
+        say(&r, &m);
+        json_decref(m.ready.tunables);
+        assert_int_equal(decides(&r, "tunables"), r.program);
+        if (r.program) {
+            assert_string_equal(decision_text(&r, "does not name"),
+                                "the program does not name dropout, which "
+                                "changes nothing then: pinned at the default");
+            assert_non_null(decision_text(&r, "also has width, which"));
+        }
+        close_run(&r);
+    }
+}
+
+/* More names than a sentence holds are cut at one, and it is said. */
+static void steering_tells_of_many_tunables(void **state)
+{
+    struct run r;
+    struct msg m = {.kind = MSG_READY};
+    const char *text;
+
+    (void)state;
+    open_run(&r, &strategy_fixed, RATE("true"));
+    tuner_free(r.tuner);
+    r.program = true;
+    begin(&r, 0);
+    m.ready =
+        (struct msg_ready){.samples = 512, .workers = 1, .loss_floor = NAN};
+    m.ready.tunables = json_pack("[s]", "learning_rate");
+    for (int i = 0; i < 60; i++) {
+        char name[48];
+
+        snprintf(name, sizeof(name), "a_tunable_with_a_long_name_%d", i);
+        json_array_append_new(m.ready.tunables, json_string(name));
+    }
+    say(&r, &m);
+    json_decref(m.ready.tunables);
+    text = decision_text(&r, "also has");
+    assert_non_null(text);
+    assert_non_null(strstr(text, "_name_1, "));
+    assert_non_null(strstr(text, " and more, which the configuration"));
+    close_run(&r);
 }
 
 /* ---- while it loads ------------------------------------------------------ */
@@ -504,6 +584,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(beats_are_recorded_from_ready_on),
         cmocka_unit_test(steering_of_runs_that_never_began_keeps_their_time),
+        cmocka_unit_test(steering_tells_of_a_programs_tunables),
+        cmocka_unit_test(steering_tells_of_many_tunables),
         cmocka_unit_test(steering_while_a_resumed_run_loads_keeps_its_time),
         cmocka_unit_test(steering_while_it_loads_again_forgets_nothing),
         cmocka_unit_test(steering_before_the_first_ready_is_kept),

@@ -12,6 +12,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -295,6 +296,72 @@ static void launcher_last_words_are_the_nodes_own(void **state)
     assert_string_equal(part, "last line of node 4\n");
 }
 
+/* A program of the user's own gets its own arguments, its folder, and the
+ * tuner's place in its environment; what it starts belongs to it. */
+static void launcher_starts_a_program(void **state)
+{
+    char *const argv[] = {
+        "sh",
+        "-c",
+        "echo $0 $1 in `pwd` $MLTUNE_NODE of $MLTUNE_NODES at $MLTUNE_ENDPOINT",
+        "one",
+        "two",
+        NULL};
+    const struct launch_program program = {
+        .path = "/bin/sh", .argv = argv, .folder = dir};
+    const struct launch launch = {.program = &program,
+                                  .run = "r",
+                                  .endpoint = "ipc://t",
+                                  .meet = dir,
+                                  .node = 1,
+                                  .nodes = 3,
+                                  .log_path = log_path};
+    struct node_process p;
+    struct fault f = {0};
+    char text[FILE_PATH_MAX + 256], want[FILE_PATH_MAX + 64];
+
+    (void)state;
+    assert_int_equal(launcher_start(&p, &launch, &f), ERR_OK);
+    assert_true(launcher_has(&p, p.process.pid));
+    assert_false(launcher_has(&p, getpid()));
+    assert_false(launcher_has(&p, 0));
+    assert_false(launcher_has(&p, INT64_MAX));
+    wait_for_end(&p);
+    assert_int_equal(p.process.code, 0);
+    launcher_last_words(&p, text, sizeof(text));
+    snprintf(want, sizeof(want), "one two in %s 1 of 3 at ipc://t\n", dir);
+    assert_string_equal(text, want);
+}
+
+/* What a script starts is known by its process group. */
+static void launcher_knows_what_a_node_started(void **state)
+{
+    char *const argv[] = {"sh", "-c", "sleep 1000 & echo $!; wait", NULL};
+    const struct launch_program program = {
+        .path = "/bin/sh", .argv = argv, .folder = dir};
+    const struct launch launch = {.program = &program,
+                                  .run = "r",
+                                  .endpoint = "ipc://t",
+                                  .nodes = 1,
+                                  .log_path = log_path};
+    struct node_process p;
+    char text[32] = "";
+
+    (void)state;
+    assert_int_equal(launcher_start(&p, &launch, NULL), ERR_OK);
+    while (!text[0])
+        launcher_last_words(&p, text, sizeof(text));
+    assert_true(launcher_has(&p, atoll(text)));
+    launcher_stop(&p, 0, -1);
+}
+
+/* A free port is one that can be listened at. */
+static void launcher_finds_free_ports(void **state)
+{
+    (void)state;
+    assert_true(launcher_free_port() >= 1024);
+}
+
 /* A log that cannot be opened is an error that names it. */
 static void launcher_without_a_log_is_refused(void **state)
 {
@@ -349,6 +416,9 @@ int main(int argc, char **argv)
         CASE(launcher_end_takes_the_group_along),
         CASE(launcher_node_dies_with_its_tuner),
         CASE(launcher_last_words_are_the_nodes_own),
+        CASE(launcher_starts_a_program),
+        CASE(launcher_knows_what_a_node_started),
+        CASE(launcher_finds_free_ports),
         CASE(launcher_without_a_log_is_refused),
         CASE(launcher_without_processes_is_refused),
     };
