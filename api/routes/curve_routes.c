@@ -30,10 +30,10 @@ static bool read_extent(const struct history *h, void *state)
 {
     struct curve_reply *c = state;
 
-    c->branches = h->branches;
-    c->metric = c->value ? extras_find(&h->extras, c->value) : -1;
-    if (c->to > h->clock)
-        c->to = h->clock;
+    c->branches = history_branches_len(h);
+    c->metric = c->value ? extras_find(history_extras(h), c->value) : -1;
+    if (c->to > history_clock(h))
+        c->to = history_clock(h);
     return false;
 }
 
@@ -73,9 +73,9 @@ static bool read_points(const struct history *h, void *state)
     size_t seen = 0;
 
     assert(c->at <= c->branches);
-    assert(c->branches <= h->branches);
+    assert(c->branches <= history_branches_len(h));
     while (c->at < c->branches && seen < PIECE_ITEMS) {
-        const struct history_branch *b = &h->branch[c->at];
+        const struct history_branch *b = history_branch_at(h, c->at);
 
         if (b->type == BRANCH_TRAINING && (!c->value || c->metric >= 0))
             add_branch(c, c->at, b);

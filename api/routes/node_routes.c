@@ -45,18 +45,18 @@ struct node_copy {
 static void nodes_range(const struct history *h, uint64_t *low, uint64_t *len)
 {
     *low = 0;
-    *len = h->nodes.count;
+    *len = history_nodes(h)->count;
 }
 
 static bool node_copy(const struct history *h, const struct route_call *call,
                       size_t index, void *item)
 {
-    const struct node_past *n = &h->nodes.node[index];
+    const struct node_past *n = &history_nodes(h)->node[index];
     struct node_copy *copy = item;
 
     (void)call;
     copy->node = (uint32_t)index;
-    copy->alive = n->alive && !h->finished;
+    copy->alive = n->alive && !history_finished(h);
     copy->at_s = n->at_s;
     copy->total = nodes_total(n);
     return true;
@@ -179,10 +179,10 @@ struct course {
 
 static void course_copy(struct course *c, const struct history *h)
 {
-    c->at_s = h->at_s;
-    c->nodes = h->nodes.count;
+    c->at_s = history_at_s(h);
+    c->nodes = history_nodes(h)->count;
     for (size_t i = 0; i < c->nodes; i++) {
-        const struct node_past *n = &h->nodes.node[i];
+        const struct node_past *n = &history_nodes(h)->node[i];
 
         c->points[i] = n->points;
         if (n->points)

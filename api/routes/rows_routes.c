@@ -30,7 +30,7 @@ struct table_copy {
 static void tables_range(const struct history *h, uint64_t *low, uint64_t *len)
 {
     *low = 0;
-    *len = h->tables;
+    *len = history_tables_len(h);
 }
 
 static bool table_copy(const struct history *h, const struct route_call *call,
@@ -38,9 +38,9 @@ static bool table_copy(const struct history *h, const struct route_call *call,
 {
     struct table_copy *copy = item;
 
-    assert(index < h->tables);
+    assert(index < history_tables_len(h));
     (void)call;
-    copy->table = h->table[index];
+    copy->table = *history_table_at(h, index);
     copy->number = index;
     return true;
 }

@@ -61,9 +61,9 @@ static bool count_trials(const struct history *h, void *state)
     struct survey *s = state;
     size_t end = s->at + PIECE_ITEMS;
 
-    s->trials = h->trials;
+    s->trials = history_trials_len(h);
     for (; s->at < s->trials && s->at < end; s->at++)
-        s->matching += matches(s, &h->trial[s->at]);
+        s->matching += matches(s, history_trial_at(h, s->at));
     return s->at < s->trials;
 }
 
@@ -97,7 +97,7 @@ static bool choose_trials(const struct history *h, void *state)
     size_t end = s->at + PIECE_ITEMS;
 
     for (; s->at < s->trials && s->at < end; s->at++) {
-        const struct history_trial *t = &h->trial[s->at];
+        const struct history_trial *t = history_trial_at(h, s->at);
 
         s->standing[s->at] = NAN;
         if (!matches(s, t))
@@ -178,7 +178,7 @@ static bool copy_trials(const struct history *h, void *state)
 
     for (; s->at < s->trials && copied < PIECE_ITEMS / 16; s->at++)
         if (s->take[s->at] && s->rows < s->rows_max) {
-            copy_trial(s, &h->trial[s->at].t);
+            copy_trial(s, &history_trial_at(h, s->at)->t);
             copied++;
         }
     return s->at < s->trials;

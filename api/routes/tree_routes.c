@@ -50,7 +50,7 @@ static bool read_extent(const struct history *h, void *state)
 {
     struct tree *t = state;
 
-    t->branches = h->branches;
+    t->branches = history_branches_len(h);
     t->scope = list_scope(h);
     return false;
 }
@@ -97,7 +97,7 @@ static bool read_ranks(const struct history *h, void *state)
 
     for (; t->at < t->branches && t->at < end; t->at++) {
         t->rank[t->at] =
-            (struct rank){key_of(t, t->at, &h->branch[t->at]), t->at};
+            (struct rank){key_of(t, t->at, history_branch_at(h, t->at)), t->at};
         t->eligible += t->rank[t->at].key > 0;
     }
     return t->at < t->branches;
@@ -169,7 +169,8 @@ static bool copy_branches(const struct history *h, void *state)
     size_t end = t->at + PIECE_ITEMS / 16;
 
     for (; t->at < t->chosen && t->at < end; t->at++)
-        copy_branch(t, t->rank[t->at].index, &h->branch[t->rank[t->at].index]);
+        copy_branch(t, t->rank[t->at].index,
+                    history_branch_at(h, t->rank[t->at].index));
     return t->at < t->chosen;
 }
 
@@ -216,13 +217,13 @@ static bool find_trials(const struct history *h, void *state)
     struct tree *t = state;
     size_t end = t->at + PIECE_ITEMS;
 
-    for (; t->at < h->trials && t->at < end; t->at++) {
-        struct tree_row *row = shown(t, h->trial[t->at].t.branch);
+    for (; t->at < history_trials_len(h) && t->at < end; t->at++) {
+        struct tree_row *row = shown(t, history_trial_at(h, t->at)->t.branch);
 
         if (row)
-            row->trial = h->trial[t->at].t.trial;
+            row->trial = history_trial_at(h, t->at)->t.trial;
     }
-    return t->at < h->trials;
+    return t->at < history_trials_len(h);
 }
 
 /* ---- the answer ---------------------------------------------------------- */

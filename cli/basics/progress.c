@@ -86,9 +86,9 @@ static void add_number(struct status_line *l, const char *name, double x)
 /* The branch that the newest slice belongs to, testing branches left out. */
 static const struct history_branch *running(const struct history *h)
 {
-    for (size_t i = h->slices; i > 0; i--) {
+    for (size_t i = history_slices_len(h); i > 0; i--) {
         const struct history_branch *b =
-            history_branch(h, h->slice[i - 1].s.branch);
+            history_branch(h, history_slice_at(h, i - 1)->s.branch);
 
         if (b && b->type != BRANCH_TESTING)
             return b;
@@ -120,7 +120,7 @@ static void add_best(struct status_line *l, const struct history *h)
     if (isnan(best->e.metric))
         add_number(l, "loss", best->e.loss);
     else
-        add_number(l, h->run.metric, best->e.metric);
+        add_number(l, history_run(h)->metric, best->e.metric);
     add(l, " (epoch %u of %u)", best->e.epoch, history_epochs(h));
 }
 
@@ -133,16 +133,17 @@ void progress_line(const struct history *h, double now_s, char *out,
 
     assert(h);
     assert(size > 0);
-    add(&l, "%s", run_status_name(h->status));
+    add(&l, "%s", run_status_name(history_status(h)));
     if (b) {
-        clock_no clock = b->points ? b->point[b->points - 1].clock : h->clock;
+        clock_no clock =
+            b->points ? b->point[b->points - 1].clock : history_clock(h);
 
         add(&l, " | clock %llu", (unsigned long long)clock);
         add_branch(&l, b);
     }
     add_best(&l, h);
-    if (h->trials)
-        add(&l, " | trial %zu", h->trials);
+    if (history_trials_len(h))
+        add(&l, " | trial %zu", history_trials_len(h));
     progress_duration(now_s, time, sizeof(time));
     add(&l, " | %s", time);
 }
@@ -158,7 +159,7 @@ static void event_epoch(const struct history *h, struct status_line *l,
     progress_setting(e->setting, setting, sizeof(setting));
     add(l, "epoch %u:", e->epoch);
     add_number(l, "loss", e->loss);
-    add_number(l, h->run.metric, e->metric);
+    add_number(l, history_run(h)->metric, e->metric);
     add(l, ", %s, branch %u, %s%s%s", time, e->branch, setting,
         e->best ? ", best" : "", e->surviving ? "" : " (finalist)");
 }

@@ -180,7 +180,7 @@ static enum err optuna_write(const struct export_source *s,
     enum err err = ERR_OK;
 
     (void)f;
-    for (size_t i = 0; i < h->searches && !err; i++) {
+    for (size_t i = 0; i < history_searches_len(h) && !err; i++) {
         char name[RUN_ID_MAX + 32];
 
         snprintf(name, sizeof(name), "%s/search-%zu", s->run->id, i + 1);
@@ -189,8 +189,8 @@ static enum err optuna_write(const struct export_source *s,
                                  OP_CREATE_STUDY, "worker_id", s->run->id,
                                  "study_name", name, "directions", MAXIMIZE));
     }
-    for (size_t i = 0; i < h->trials && !err; i++)
-        err = put_trial(s, out, s->run->id, &h->trial[i]);
+    for (size_t i = 0; i < history_trials_len(h) && !err; i++)
+        err = put_trial(s, out, s->run->id, history_trial_at(h, i));
     return err;
 }
 

@@ -173,12 +173,13 @@ static enum err write_training(const struct export_source *s, FILE *out,
     const struct history *h = &s->run->history;
     struct tensorboard_training t = {s, out};
 
-    for (size_t i = 0; i < h->choices; i++)
-        put_setting(s, out, export_wall(s, h->choice[i].at_s),
-                    h->choice[i].c.clock, h->choice[i].c.setting);
-    for (size_t i = 0; i < h->epochs; i++) {
-        const struct record_epoch_ended *e = &h->epoch[i].e;
-        double wall = export_wall(s, h->epoch[i].at_s);
+    for (size_t i = 0; i < history_choices_len(h); i++)
+        put_setting(s, out, export_wall(s, history_choice_at(h, i)->at_s),
+                    history_choice_at(h, i)->c.clock,
+                    history_choice_at(h, i)->c.setting);
+    for (size_t i = 0; i < history_epochs_len(h); i++) {
+        const struct record_epoch_ended *e = &history_epoch_at(h, i)->e;
+        double wall = export_wall(s, history_epoch_at(h, i)->at_s);
 
         if (!e->surviving)
             continue;
@@ -196,9 +197,9 @@ static enum err write_trials(const struct export_source *s, FILE *out,
     const struct history *h = &s->run->history;
 
     (void)f;
-    for (size_t i = 0; i < h->trials; i++) {
-        const struct record_trial *t = &h->trial[i].t;
-        double wall = export_wall(s, h->trial[i].started_at_s);
+    for (size_t i = 0; i < history_trials_len(h); i++) {
+        const struct record_trial *t = &history_trial_at(h, i)->t;
+        double wall = export_wall(s, history_trial_at(h, i)->started_at_s);
 
         put_scalar(out, wall, t->trial, "trial/speed", t->figures.speed);
         put_scalar(out, wall, t->trial, "trial/seconds", t->figures.seconds);

@@ -88,8 +88,8 @@ static enum err write_trials(const struct export_source *s, FILE *out,
           out);
     put_tunables(out, &s->space, NULL);
     fputs("\r\n", out);
-    for (size_t i = 0; i < h->trials; i++) {
-        const struct record_trial *t = &h->trial[i].t;
+    for (size_t i = 0; i < history_trials_len(h); i++) {
+        const struct record_trial *t = &history_trial_at(h, i)->t;
 
         fprintf(out, "%u,%u,", t->trial, t->search);
         put_branch(out, t->branch);
@@ -100,9 +100,9 @@ static enum err write_trials(const struct export_source *s, FILE *out,
                                t->figures.range, t->figures.seconds});
         fprintf(out, ",%llu,%llu", (unsigned long long)t->figures.samples,
                 (unsigned long long)t->figures.clocks);
-        put_numbers(
-            out, 2,
-            (double[]){h->trial[i].started_at_s, h->trial[i].ended_at_s});
+        put_numbers(out, 2,
+                    (double[]){history_trial_at(h, i)->started_at_s,
+                               history_trial_at(h, i)->ended_at_s});
         put_tunables(out, &s->space, t->setting);
         fputs("\r\n", out);
     }
@@ -137,15 +137,15 @@ static enum err write_epochs(const struct export_source *s, FILE *out,
     put_tunables(out, &s->space, NULL);
     put_extras(out, s, NULL);
     fputs("\r\n", out);
-    for (size_t i = 0; i < h->epochs; i++) {
-        const struct record_epoch_ended *e = &h->epoch[i].e;
+    for (size_t i = 0; i < history_epochs_len(h); i++) {
+        const struct record_epoch_ended *e = &history_epoch_at(h, i)->e;
 
         fprintf(out, "%u,%u,%s,%s,%llu", e->epoch, e->branch,
                 e->surviving ? "true" : "false", e->best ? "true" : "false",
                 (unsigned long long)e->clock);
-        put_numbers(
-            out, 4,
-            (double[]){e->loss, e->metric, e->seconds, h->epoch[i].at_s});
+        put_numbers(out, 4,
+                    (double[]){e->loss, e->metric, e->seconds,
+                               history_epoch_at(h, i)->at_s});
         put_tunables(out, &s->space, e->setting);
         put_extras(out, s, h->epoch[i].extra);
         fputs("\r\n", out);
@@ -162,11 +162,11 @@ static enum err write_schedule(const struct export_source *s, FILE *out,
     fputs("clock,branch,at_s,reason", out);
     put_tunables(out, &s->space, NULL);
     fputs("\r\n", out);
-    for (size_t i = 0; i < h->choices; i++) {
-        const struct record_setting_chosen *c = &h->choice[i].c;
+    for (size_t i = 0; i < history_choices_len(h); i++) {
+        const struct record_setting_chosen *c = &history_choice_at(h, i)->c;
 
         fprintf(out, "%llu,%u", (unsigned long long)c->clock, c->branch);
-        put_numbers(out, 1, &h->choice[i].at_s);
+        put_numbers(out, 1, &history_choice_at(h, i)->at_s);
         fputc(',', out);
         put_text(out, c->reason);
         put_tunables(out, &s->space, c->setting);

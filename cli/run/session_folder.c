@@ -133,11 +133,11 @@ void session_sweep_snapshots(const struct session *s)
     size_t n = 0;
 
     assert(s->o);
-    for (size_t i = 0; i < h->snapshots; i++) {
-        if (h->snapshots - i > s->o->tuner->snapshot_keep)
+    for (size_t i = 0; i < history_snapshots_len(h); i++) {
+        if (history_snapshots_len(h) - i > s->o->tuner->snapshot_keep)
             continue;
-        keep[n++] = h->snapshot[i].s.path;
-        keep[n++] = h->snapshot[i].s.best_path;
+        keep[n++] = history_snapshot_at(h, i)->s.path;
+        keep[n++] = history_snapshot_at(h, i)->s.best_path;
     }
     snapshots_sweep(s->snapshot_dir, keep, n);
 }
@@ -232,11 +232,11 @@ static json_t *number(double x)
 static json_t *metric_object(const struct history *h,
                              const struct history_epoch *best)
 {
-    if (!h->run.metric[0])
+    if (!history_run(h)->metric[0])
         return json_null();
-    return json_pack("{s:s, s:b, s:o}", "name", h->run.metric, "higher_better",
-                     h->run.metric_higher_better, "value",
-                     number(best ? best->e.metric : NAN));
+    return json_pack("{s:s, s:b, s:o}", "name", history_run(h)->metric,
+                     "higher_better", history_run(h)->metric_higher_better,
+                     "value", number(best ? best->e.metric : NAN));
 }
 
 enum err session_complete_model(void *ctx, const char *dir, const json_t *data,

@@ -48,7 +48,7 @@ static void tell(const struct fleet_run *run, struct view_job *job)
     const struct history *h = &run->history;
 
     if (run->alive)
-        status = h->finished ? run_status_name(RUN_WAITING) : "";
+        status = history_finished(h) ? run_status_name(RUN_WAITING) : "";
     else if (run->managed && run->job.held)
         status = "held";
     else if (fleet_waits(run))
@@ -56,8 +56,9 @@ static void tell(const struct fleet_run *run, struct view_job *job)
     else if (!run->ended) {
         status = run_status_name(RUN_INTERRUPTED);
         reason = "tuner_died";
-    } else if (!h->finished ||
-               strcmp(run->status, run_status_name(h->end.status)) != 0) {
+    } else if (!history_finished(h) ||
+               strcmp(run->status, run_status_name(history_end(h)->status)) !=
+                   0) {
         status = run->status;
         reason = run->reason;
     }
@@ -204,7 +205,7 @@ static enum err add(struct fleet *fleet, const char *id, struct fault *f)
     memcpy(run->name, r.name, sizeof(run->name));
     run->history = r.history;
     history_init(&r.history);
-    run->seq = run->history.records; /* they have no gaps */
+    run->seq = history_records(&run->history); /* they have no gaps */
     run->alive = r.alive;
     run->ended = r.ended;
     if (r.ended) {
@@ -341,12 +342,12 @@ static enum err follow(struct fleet *fleet, struct fleet_run *run,
                        struct fault *f)
 {
     struct taking t = {fleet, run};
-    bool was_finished = run->history.finished;
+    bool was_finished = history_finished(&run->history);
     uint64_t before = run->seq;
     enum err err = journal_each_record(fleet->journal, run->id, run->seq,
                                        take_record, &t, f);
 
-    if (before != run->seq && was_finished != run->history.finished)
+    if (before != run->seq && was_finished != history_finished(&run->history))
         fleet_show(fleet, run);
     return err;
 }

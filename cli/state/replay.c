@@ -91,10 +91,11 @@ static void name_status(struct replayed *r, const char *state)
     if (r->ended)
         return;
     if (r->alive) {
-        status = run_status_name(r->history.finished ? RUN_WAITING
-                                                     : r->history.status);
+        status = run_status_name(history_finished(&r->history)
+                                     ? RUN_WAITING
+                                     : history_status(&r->history));
         reason = "";
-    } else if (r->history.records == 0 && r->managed) {
+    } else if (history_records(&r->history) == 0 && r->managed) {
         status = r->job.held ? "held" : "queued";
         reason = r->job.reason;
     }
@@ -125,7 +126,7 @@ void replay_told(const struct replayed *r, struct view_job *job)
         job->waits = strcmp(r->status, "queued") == 0;
         replay_shares(r->config, &job->workers, &job->memory);
     }
-    if (strcmp(r->status, run_status_name(r->history.status)) == 0)
+    if (strcmp(r->status, run_status_name(history_status(&r->history))) == 0)
         return;
     snprintf(job->status, sizeof(job->status), "%.15s", r->status);
     snprintf(job->reason, sizeof(job->reason), "%s", r->reason);
@@ -182,7 +183,7 @@ static enum err take_more(void *ctx, const struct journal_record *stored)
     enum err err = ERR_OK;
 
     /* Records are numbered from 1 without gaps. */
-    if (stored->seq > m->taking.out->history.records)
+    if (stored->seq > history_records(&m->taking.out->history))
         err = take_record(&m->taking, stored);
     if (err)
         return err;

@@ -305,13 +305,14 @@ static bool reaches(const struct comparison *t,
 static void take_target(struct comparison *t, struct comparison_run *r,
                         const struct history *h)
 {
-    if (h->started) {
-        snprintf(t->metric, sizeof(t->metric), "%s", h->run.metric);
-        t->higher_better = h->run.metric_higher_better;
+    if (history_started(h)) {
+        snprintf(t->metric, sizeof(t->metric), "%s", history_run(h)->metric);
+        t->higher_better = history_run(h)->metric_higher_better;
     }
-    for (size_t i = 0; i < h->epochs; i++)
-        if (reaches(t, &h->epoch[i].e)) {
-            r->target_s = h->epoch[i].at_s - h->first_clock_at_s;
+    for (size_t i = 0; i < history_epochs_len(h); i++)
+        if (reaches(t, &history_epoch_at(h, i)->e)) {
+            r->target_s =
+                history_epoch_at(h, i)->at_s - history_first_clock_at_s(h);
             return;
         }
 }

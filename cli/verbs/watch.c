@@ -83,10 +83,10 @@ static enum err print_json(uint64_t id, const char *kind, json_t *data)
 /* Events are numbered from 1 without gaps. */
 static void fold(struct watching *g, uint64_t id, const struct record *r)
 {
-    if (g->torn || id <= g->history.records)
+    if (g->torn || id <= history_records(&g->history))
         return;
-    g->torn =
-        id != g->history.records + 1 || history_apply(&g->history, r) != ERR_OK;
+    g->torn = id != history_records(&g->history) + 1 ||
+              history_apply(&g->history, r) != ERR_OK;
 }
 
 static enum err on_event(void *ctx, uint64_t id, const char *kind,
@@ -205,7 +205,7 @@ static enum err answer_from_events(const struct watching *g,
     struct source source;
     enum err err;
 
-    if (g->torn || !g->history.finished)
+    if (g->torn || !history_finished(&g->history))
         return ERR_NOENT;
     err = source_of_history(&source, state ? state : "", g->watch.id,
                             name ? name : "", &g->history);
@@ -225,7 +225,7 @@ static void last_answers(struct watching *g, struct run_answers *out)
 
     if (run_answers_get_few(&w->source, w->id, out, NULL) == ERR_OK) {
         run = json_object_get(out->run, "finished_at");
-        if (!g->history.finished || json_is_string(run))
+        if (!history_finished(&g->history) || json_is_string(run))
             return;
         run_answers_deinit(out);
     }

@@ -314,7 +314,7 @@ enum err follow_open(struct follow *w, struct source *source, const char *id,
         return ERR_OK;
     }
     if (!all)
-        w->last = source->run.history.records;
+        w->last = history_records(&source->run.history);
     err = replay_open(source->state, w->state, &w->journal, f);
     return err;
 }

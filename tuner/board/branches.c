@@ -341,8 +341,8 @@ enum err branches_init(struct board *c)
         return ERR_NOMEM;
     t->next = 1;
     make_root(c);
-    if (h && h->started && h->branches)
-        t->next = h->branch[h->branches - 1].branch + 1;
+    if (h && history_started(h) && history_branches_len(h))
+        t->next = history_branch_at(h, history_branches_len(h) - 1)->branch + 1;
     return ERR_OK;
 }
 

@@ -52,8 +52,8 @@ enum err rows_init(struct board *c)
     if (!r)
         return ERR_NOMEM;
     r->cut_at_s = -INFINITY;
-    if (h && h->started)
-        r->increments = h->increments;
+    if (h && history_started(h))
+        r->increments = history_increments(h);
     c->rows = r;
     return ERR_OK;
 }

@@ -32,9 +32,9 @@ enum err slices_init(struct board *c)
     c->slices = mem_calloc(1, sizeof(*c->slices));
     if (!c->slices)
         return ERR_NOMEM;
-    if (h && h->started) {
-        c->slices->clocks_run = h->clocks;
-        c->slices->extras = h->extras;
+    if (h && history_started(h)) {
+        c->slices->clocks_run = history_clocks(h);
+        c->slices->extras = *history_extras(h);
     }
     return ERR_OK;
 }

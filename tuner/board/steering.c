@@ -250,7 +250,7 @@ static bool reads_snapshot(const struct board *c)
 {
     const struct history *h = board_history(c);
 
-    return h && h->snapshots > 0 && !run_begun(c);
+    return h && history_snapshots_len(h) > 0 && !run_begun(c);
 }
 
 /* Whether there is, or soon will be, anything that a model could be made of. */
@@ -362,14 +362,15 @@ void steering_recall(struct board *c)
     assert(!run_ready(c));
     if (!h)
         return;
-    c->steering->retune_wanted = h->retune_wanted;
+    c->steering->retune_wanted = history_retune_wanted(h);
     /* A journal may be damaged: what no run has is not taken over. */
-    if (h->limits.max_epochs > 0 && h->limits.plateau_epochs > 0 &&
-        h->limits.max_time_s > 0)
-        run_set_limits(c, &h->limits);
-    if (h->pause_wanted && !resumed_by_user)
+    if (history_limits(h)->max_epochs > 0 &&
+        history_limits(h)->plateau_epochs > 0 &&
+        history_limits(h)->max_time_s > 0)
+        run_set_limits(c, history_limits(h));
+    if (history_pause_wanted(h) && !resumed_by_user)
         clockwork_pause(c);
-    c->steering->unpauses = h->pause_wanted && resumed_by_user;
+    c->steering->unpauses = history_pause_wanted(h) && resumed_by_user;
 }
 
 void steering_go_on(struct board *c)

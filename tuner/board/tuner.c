@@ -174,7 +174,7 @@ static enum err take_ready(struct board *c, const struct msg_ready *m,
     if (m->samples == 0 || m->workers == 0)
         return fault_set(f, ERR_PROTO, "ready without samples or workers");
     run_take_ready(c, m);
-    if (h && h->started)
+    if (h && history_started(h))
         clockwork_resume(c, h);
     steering_go_on(c);
     if (!resume_begin(c)) {
@@ -279,7 +279,7 @@ static void load_failed(struct board *c, const char *reason)
 {
     const struct history *h = board_history(c);
 
-    if (h && h->started)
+    if (h && history_started(h))
         board_interrupted(c, "load_failed", reason);
     else
         board_end(c, RUN_FAILED, "load_failed", "%s", reason);

@@ -626,9 +626,9 @@ static void recall(struct board *c)
     assert(h);
     if (!base || base->state != BRANCH_LIVE || base->after)
         return;
-    for (size_t i = 0; i < h->branches; i++)
-        if (is_lost(c, &h->branch[i]))
-            begin_again(c, base, &h->branch[i]);
+    for (size_t i = 0; i < history_branches_len(h); i++)
+        if (is_lost(c, history_branch_at(h, i)))
+            begin_again(c, base, history_branch_at(h, i));
     c->user_forks->recalled = true;
 }
 

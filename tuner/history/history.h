@@ -192,6 +192,43 @@ void history_deinit(struct history *h);
  * came before, as from a damaged journal); then nothing changed. */
 enum err history_apply(struct history *h, const struct record *r);
 
+/* ---- what it holds ------------------------------------------------------- */
+
+/* For readers: the members above are the fold's. */
+bool history_started(const struct history *h);
+bool history_finished(const struct history *h);
+enum run_status history_status(const struct history *h);
+const struct record_run_started *history_run(const struct history *h);
+const struct record_run_finished *history_end(const struct history *h);
+const struct record_limits *history_limits(const struct history *h);
+const struct nodes *history_nodes(const struct history *h);
+const struct extras *history_extras(const struct history *h);
+bool history_pause_wanted(const struct history *h);
+bool history_retune_wanted(const struct history *h);
+uint64_t history_records(const struct history *h);
+uint64_t history_increments(const struct history *h);
+clock_no history_clock(const struct history *h);
+uint64_t history_clocks(const struct history *h);
+double history_at_s(const struct history *h);
+double history_first_clock_at_s(const struct history *h);
+
+/* Of each list its length, and the item at @i < that, in the list's order:
+ * history_trials_len, history_trial_at. */
+#define HISTORY_LISTS(X)                                                       \
+    X(search, searches, struct history_search)                                 \
+    X(trial, trials, struct history_trial)                                     \
+    X(branch, branches, struct history_branch)                                 \
+    X(slice, slices, struct history_slice)                                     \
+    X(epoch, epochs, struct history_epoch)                                     \
+    X(choice, choices, struct history_choice)                                  \
+    X(snapshot, snapshots, struct history_snapshot)                            \
+    X(table, tables, struct table_info)
+#define HISTORY_LIST(item, items, type)                                        \
+    size_t history_##items##_len(const struct history *h);                     \
+    const type *history_##item##_at(const struct history *h, size_t i);
+HISTORY_LISTS(HISTORY_LIST)
+#undef HISTORY_LIST
+
 /* The branch of that number; NULL when there was none. O(log n). */
 const struct history_branch *history_branch(const struct history *h,
                                             branch_id branch);

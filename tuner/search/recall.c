@@ -56,14 +56,14 @@ static enum err recall_trial(struct trials *t, const struct history_trial *h,
  * what was lost after that, and the time in between, is not its cost. */
 static double spent_s(const struct history *h, uint32_t search)
 {
-    double began = h->search[search - 1].started_at_s, last = began;
+    double began = history_search_at(h, search - 1)->started_at_s, last = began;
 
-    assert(search >= 1 && search <= h->searches);
-    for (size_t i = 0; i < h->trials; i++)
-        if (h->trial[i].t.search == search)
-            last = fmax(last, isnan(h->trial[i].ended_at_s)
-                                  ? h->trial[i].started_at_s
-                                  : h->trial[i].ended_at_s);
+    assert(search >= 1 && search <= history_searches_len(h));
+    for (size_t i = 0; i < history_trials_len(h); i++)
+        if (history_trial_at(h, i)->t.search == search)
+            last = fmax(last, isnan(history_trial_at(h, i)->ended_at_s)
+                                  ? history_trial_at(h, i)->started_at_s
+                                  : history_trial_at(h, i)->ended_at_s);
     return last - began;
 }
 
@@ -78,13 +78,13 @@ enum err recall_search(struct trial_time *time, const struct history *h,
                        uint64_t clocks_run, struct recall_cost *cost)
 {
     struct trials *t = time->judge->trials;
-    const struct history_search *known = &h->search[t->search - 1];
+    const struct history_search *known = history_search_at(h, t->search - 1);
     uint64_t clocks = 0;
 
     assert(t->n == 0 && t->list);
-    assert(t->search <= h->searches);
-    for (size_t i = 0; i < h->trials; i++) {
-        const struct history_trial *x = &h->trial[i];
+    assert(t->search <= history_searches_len(h));
+    for (size_t i = 0; i < history_trials_len(h); i++) {
+        const struct history_trial *x = history_trial_at(h, i);
         enum err err = ERR_OK;
 
         if (x->t.search != t->search || t->n > t->max)

@@ -1,0 +1,95 @@
+#include "tuner/history/history.h"
+
+#include <assert.h>
+
+bool history_started(const struct history *h)
+{
+    return h->started;
+}
+
+bool history_finished(const struct history *h)
+{
+    return h->finished;
+}
+
+enum run_status history_status(const struct history *h)
+{
+    return h->status;
+}
+
+const struct record_run_started *history_run(const struct history *h)
+{
+    return &h->run;
+}
+
+const struct record_run_finished *history_end(const struct history *h)
+{
+    return &h->end;
+}
+
+const struct record_limits *history_limits(const struct history *h)
+{
+    return &h->limits;
+}
+
+const struct nodes *history_nodes(const struct history *h)
+{
+    return &h->nodes;
+}
+
+const struct extras *history_extras(const struct history *h)
+{
+    return &h->extras;
+}
+
+bool history_pause_wanted(const struct history *h)
+{
+    return h->pause_wanted;
+}
+
+bool history_retune_wanted(const struct history *h)
+{
+    return h->retune_wanted;
+}
+
+uint64_t history_records(const struct history *h)
+{
+    return h->records;
+}
+
+uint64_t history_increments(const struct history *h)
+{
+    return h->increments;
+}
+
+clock_no history_clock(const struct history *h)
+{
+    return h->clock;
+}
+
+uint64_t history_clocks(const struct history *h)
+{
+    return h->clocks;
+}
+
+double history_at_s(const struct history *h)
+{
+    return h->at_s;
+}
+
+double history_first_clock_at_s(const struct history *h)
+{
+    return h->first_clock_at_s;
+}
+
+#define HISTORY_LIST(item, items, type)                                        \
+    size_t history_##items##_len(const struct history *h)                      \
+    {                                                                          \
+        return h->items;                                                       \
+    }                                                                          \
+    const type *history_##item##_at(const struct history *h, size_t i)         \
+    {                                                                          \
+        assert(i < h->items);                                                  \
+        return &h->item[i];                                                    \
+    }
+HISTORY_LISTS(HISTORY_LIST)
