@@ -85,7 +85,8 @@ MAY_INCLUDE = {room: {room, *allowed.split()}
                for room, allowed in ROOMS.items()}
 FOLDERS = sorted({room.split("/")[0] for room in ROOMS})
 # Headers with a room's own state: nobody outside of it includes them.
-PRIVATE = {"ps/server/core.h", "branches/store_internal.h", "tuner/board/branch.h"}
+PRIVATE = {"ps/server/core.h", "branches/store_internal.h", "tuner/board/branch.h",
+           "ps/node/node_internal.h", "tuner/history/journal_internal_io.h"}
 PURE = {"branches", "ps", "searchers", "tuner"}
 IMPURE_HEADERS = re.compile(
     r"<(pthread|threads|time|unistd|fcntl|poll|signal|semaphore|spawn|sched|"

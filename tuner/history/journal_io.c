@@ -3,6 +3,7 @@
 #include "base/clock_io.h"
 #include "base/file_io.h"
 #include "base/mem.h"
+#include "tuner/history/journal_internal_io.h"
 
 #include <assert.h>
 #include <string.h>
@@ -21,9 +22,7 @@ enum {
     REMOVAL_PAUSE_NS = 2000000   /* between two */
 };
 
-/* Statements of a writer, prepared once. */
-enum statement { BEGIN, APPEND, COMMIT, END_RUN, CONFIGURE, STATEMENT_COUNT };
-
+/* Of a writer, prepared once. */
 static const char *const statement_text[STATEMENT_COUNT] = {
     [BEGIN] = "BEGIN IMMEDIATE",
     [APPEND] = "INSERT INTO records (run, seq, wall_ns, kind, json)"
@@ -32,18 +31,6 @@ static const char *const statement_text[STATEMENT_COUNT] = {
     [END_RUN] = "UPDATE runs SET status = ?2, reason = ?3, result = ?4,"
                 " ended_ns = ?5 WHERE key = ?1",
     [CONFIGURE] = "UPDATE runs SET config = ?2 WHERE key = ?1",
-};
-
-struct journal {
-    sqlite3 *db;
-    sqlite3_stmt *statement[STATEMENT_COUNT];
-    int64_t run;        /* key of the run begun here; 0: none */
-    uint64_t seq;       /* of its last record */
-    uint64_t committed; /* of the last one that other processes see */
-    uint64_t durable;   /* of the last one that is on the disk */
-    int busy_ms;
-    bool open; /* a transaction is open */
-    char path[FILE_PATH_MAX];
 };
 
 static const char schema[] =
@@ -56,15 +43,8 @@ static const char schema[] =
     " wall_ns INTEGER NOT NULL, kind TEXT NOT NULL, json TEXT NOT NULL,"
     " PRIMARY KEY (run, seq)) STRICT, WITHOUT ROWID;";
 
-#define RUN_COLUMNS                                                            \
-    "SELECT id, name, config, began_ns, status, reason, result, ended_ns,"     \
-    " (SELECT count(*) FROM records WHERE run = key),"                         \
-    " (SELECT wall_ns FROM records WHERE run = key"                            \
-    "  ORDER BY seq DESC LIMIT 1) FROM runs "
-
-/* Meaning of SQLite's code for the user: what to do is part of the text. */
-static enum err explain(struct journal *j, int code, const char *doing,
-                        struct fault *f)
+enum err journal_explain(struct journal *j, int code, const char *doing,
+                         struct fault *f)
 {
     const char *path = j->path;
     int system = j->db ? sqlite3_system_errno(j->db) : 0;
@@ -108,12 +88,11 @@ static enum err execute(struct journal *j, const char *sql, const char *doing,
 {
     int code = sqlite3_exec(j->db, sql, NULL, NULL, NULL);
 
-    return code == SQLITE_OK ? ERR_OK : explain(j, code, doing, f);
+    return code == SQLITE_OK ? ERR_OK : journal_explain(j, code, doing, f);
 }
 
-/* The single number that @sql yields. */
-static enum err ask_number(struct journal *j, const char *sql, int64_t *out,
-                           struct fault *f)
+enum err journal_ask_number(struct journal *j, const char *sql, int64_t *out,
+                            struct fault *f)
 {
     sqlite3_stmt *s = NULL;
     int code = sqlite3_prepare_v2(j->db, sql, -1, &s, NULL);
@@ -123,7 +102,7 @@ static enum err ask_number(struct journal *j, const char *sql, int64_t *out,
     if (code == SQLITE_ROW)
         *out = sqlite3_column_int64(s, 0);
     sqlite3_finalize(s);
-    return code == SQLITE_ROW ? ERR_OK : explain(j, code, "open", f);
+    return code == SQLITE_ROW ? ERR_OK : journal_explain(j, code, "open", f);
 }
 
 /* An empty file becomes a journal; another process may be doing the same. */
@@ -135,7 +114,8 @@ static enum err create_schema(struct journal *j, struct fault *f)
 
     if (err)
         return err;
-    err = ask_number(j, "SELECT count(*) FROM sqlite_schema", &tables, f);
+    err =
+        journal_ask_number(j, "SELECT count(*) FROM sqlite_schema", &tables, f);
     if (!err && tables == 0) {
         snprintf(pragma, sizeof(pragma),
                  "PRAGMA application_id = %d; PRAGMA user_version = %d",
@@ -154,10 +134,11 @@ static enum err create_schema(struct journal *j, struct fault *f)
 static enum err check_schema(struct journal *j, struct fault *f)
 {
     int64_t application = 0, version = 0;
-    enum err err = ask_number(j, "PRAGMA application_id", &application, f);
+    enum err err =
+        journal_ask_number(j, "PRAGMA application_id", &application, f);
 
     if (!err)
-        err = ask_number(j, "PRAGMA user_version", &version, f);
+        err = journal_ask_number(j, "PRAGMA user_version", &version, f);
     if (err)
         return err;
     if (application != APPLICATION_ID)
@@ -194,7 +175,8 @@ static enum err prepare_writer(struct journal *j, struct fault *f)
     enum err err;
 
     for (;;) {
-        err = ask_number(j, "SELECT count(*) FROM sqlite_schema", &tables, f);
+        err = journal_ask_number(j, "SELECT count(*) FROM sqlite_schema",
+                                 &tables, f);
         if (!err)
             err = execute(j,
                           "PRAGMA journal_mode = WAL;"
@@ -222,7 +204,7 @@ static enum err open_writer(struct journal *j, struct fault *f)
                                SQLITE_OPEN_NOFOLLOW,
                            NULL);
     if (code != SQLITE_OK)
-        return explain(j, code, "open", f);
+        return journal_explain(j, code, "open", f);
     sqlite3_busy_timeout(j->db, j->busy_ms);
     err = prepare_writer(j, f);
     if (!err)
@@ -232,7 +214,7 @@ static enum err open_writer(struct journal *j, struct fault *f)
                                   SQLITE_PREPARE_PERSISTENT, &j->statement[i],
                                   NULL);
         if (code != SQLITE_OK)
-            err = explain(j, code, "open", f);
+            err = journal_explain(j, code, "open", f);
     }
     return err;
 }
@@ -256,7 +238,8 @@ static int open_readonly(struct journal *j, bool immutable)
     if (code != SQLITE_OK)
         return code;
     sqlite3_busy_timeout(j->db, j->busy_ms);
-    if (ask_number(j, "SELECT count(*) FROM sqlite_schema", &tables, NULL))
+    if (journal_ask_number(j, "SELECT count(*) FROM sqlite_schema", &tables,
+                           NULL))
         return sqlite3_errcode(j->db);
     return SQLITE_OK;
 }
@@ -276,8 +259,8 @@ static bool is_empty(struct journal *j)
 {
     int64_t tables = 1;
 
-    return !ask_number(j, "SELECT count(*) FROM sqlite_schema", &tables,
-                       NULL) &&
+    return !journal_ask_number(j, "SELECT count(*) FROM sqlite_schema", &tables,
+                               NULL) &&
            tables == 0;
 }
 
@@ -294,7 +277,7 @@ static enum err open_reader(struct journal *j, struct fault *f)
         code = open_readonly(j, true);
     }
     if (code != SQLITE_OK)
-        return explain(j, code, "open", f);
+        return journal_explain(j, code, "open", f);
     return is_empty(j) ? fault_set(f, ERR_NOENT, "%s holds no runs", j->path)
                        : check_schema(j, f);
 }
@@ -342,7 +325,7 @@ static enum err run_statement(struct journal *j, enum statement which,
     enum err err = ERR_OK;
 
     if (code != SQLITE_DONE)
-        err = explain(j, code, doing, f);
+        err = journal_explain(j, code, doing, f);
     sqlite3_reset(j->statement[which]);
     sqlite3_clear_bindings(j->statement[which]);
     return err;
@@ -368,7 +351,7 @@ static enum err flush_log(struct journal *j, struct fault *f)
     if (code == SQLITE_OK && log && log->pMethods)
         code = log->pMethods->xSync(log, SQLITE_SYNC_NORMAL);
     if (code != SQLITE_OK)
-        return explain(j, code, "flush the records", f);
+        return journal_explain(j, code, "flush the records", f);
     j->durable = j->committed;
     return ERR_OK;
 }
@@ -392,7 +375,7 @@ enum err journal_begin_run(struct journal *j, const char *id, const char *name,
     }
     sqlite3_finalize(s);
     if (code != SQLITE_DONE)
-        return explain(j, code, "register the run", f);
+        return journal_explain(j, code, "register the run", f);
     j->run = sqlite3_last_insert_rowid(j->db);
     assert(j->run > 0);
     return flush_log(j, f);
@@ -432,7 +415,7 @@ enum err journal_continue_run(struct journal *j, const char *id,
     if (code == SQLITE_DONE)
         return fault_set(f, ERR_NOENT, "no run \"%s\" in %s", id, j->path);
     if (code != SQLITE_ROW)
-        return explain(j, code, "continue the run", f);
+        return journal_explain(j, code, "continue the run", f);
     sqlite3_bind_int64(end, 1, j->run); /* the others are NULL */
     err = run_statement(j, END_RUN, "continue the run", f);
     return err ? err : flush_log(j, f);
@@ -557,8 +540,8 @@ static enum err remove_entry(struct journal *j, const char *id, int64_t *newest,
     err = execute(j, sql, "remove the run", f);
     sqlite3_free(sql);
     if (!err)
-        err =
-            ask_number(j, "SELECT coalesce(max(key), 0) FROM runs", newest, f);
+        err = journal_ask_number(j, "SELECT coalesce(max(key), 0) FROM runs",
+                                 newest, f);
     if (!err)
         err = execute(j, "COMMIT", "remove the run", f);
     if (err)
@@ -585,170 +568,4 @@ enum err journal_remove_run(struct journal *j, const char *id, int64_t *newest,
     if (!err && newest)
         *newest = left;
     return err ? err : flush_log(j, f);
-}
-
-static const char *text_at(sqlite3_stmt *s, int column)
-{
-    return (const char *)sqlite3_column_text(s, column);
-}
-
-static void read_run(sqlite3_stmt *s, struct journal_run *run)
-{
-    run->id = text_at(s, 0);
-    run->name = text_at(s, 1);
-    run->config = text_at(s, 2);
-    run->began_ns = sqlite3_column_int64(s, 3);
-    run->status = text_at(s, 4);
-    run->reason = text_at(s, 5);
-    run->result = text_at(s, 6);
-    run->ended_ns = sqlite3_column_int64(s, 7);
-    run->records = (uint64_t)sqlite3_column_int64(s, 8);
-    run->last_ns = sqlite3_column_type(s, 9) == SQLITE_NULL
-                       ? run->began_ns
-                       : sqlite3_column_int64(s, 9);
-}
-
-/* Visits the rows of a query over runs; @word is bound if not NULL. */
-static enum err each_run(struct journal *j, const char *sql, const char *word,
-                         journal_run_visit *visit, void *ctx, struct fault *f)
-{
-    struct journal_run run;
-    sqlite3_stmt *s = NULL;
-    enum err err = ERR_OK;
-    int code = sqlite3_prepare_v2(j->db, sql, -1, &s, NULL);
-
-    if (code == SQLITE_OK && word)
-        bind_text(s, 1, word);
-    while (code == SQLITE_OK && !err) {
-        code = sqlite3_step(s);
-        if (code != SQLITE_ROW)
-            break;
-        read_run(s, &run);
-        err = visit(ctx, &run);
-        code = SQLITE_OK;
-    }
-    sqlite3_finalize(s);
-    if (err || code == SQLITE_DONE)
-        return err;
-    return explain(j, code, "read runs", f);
-}
-
-enum err journal_each_run(struct journal *j, journal_run_visit *visit,
-                          void *ctx, struct fault *f)
-{
-    return each_run(j, RUN_COLUMNS "ORDER BY began_ns DESC, key DESC", NULL,
-                    visit, ctx, f);
-}
-
-/* Hands on the first run only, and counts. */
-struct first {
-    journal_run_visit *visit;
-    void *ctx;
-    unsigned count;
-};
-
-static enum err visit_first(void *ctx, const struct journal_run *run)
-{
-    struct first *first = ctx;
-
-    return first->count++ == 0 ? first->visit(first->ctx, run) : ERR_OK;
-}
-
-static enum err count_only(void *ctx, const struct journal_run *run)
-{
-    (void)ctx;
-    (void)run;
-    return ERR_OK;
-}
-
-enum err journal_each_new(struct journal *j, int64_t *after,
-                          journal_id_visit *visit, void *ctx, struct fault *f)
-{
-    sqlite3_stmt *s = NULL;
-    enum err err = ERR_OK;
-    int code = sqlite3_prepare_v2(
-        j->db, "SELECT key, id FROM runs WHERE key > ?1 ORDER BY key", -1, &s,
-        NULL);
-
-    if (code == SQLITE_OK)
-        sqlite3_bind_int64(s, 1, *after);
-    while (code == SQLITE_OK && !err) {
-        code = sqlite3_step(s);
-        if (code != SQLITE_ROW)
-            break;
-        err = visit(ctx, text_at(s, 1));
-        if (!err)
-            *after = sqlite3_column_int64(s, 0);
-        code = SQLITE_OK;
-    }
-    sqlite3_finalize(s);
-    if (err || code == SQLITE_DONE)
-        return err;
-    return explain(j, code, "read runs", f);
-}
-
-enum err journal_version(struct journal *j, int64_t *out, struct fault *f)
-{
-    return ask_number(j, "PRAGMA data_version", out, f);
-}
-
-enum err journal_find_run(struct journal *j, const char *word,
-                          journal_run_visit *visit, void *ctx, struct fault *f)
-{
-    static const char by_id[] = RUN_COLUMNS "WHERE id = ?1";
-    static const char by_name[] =
-        RUN_COLUMNS "WHERE name = ?1 ORDER BY began_ns DESC, key DESC LIMIT 1";
-    static const char by_start[] =
-        RUN_COLUMNS "WHERE substr(id, 1, length(?1)) = ?1 LIMIT 2";
-    struct first found = {visit, ctx, 0}, count = {count_only, NULL, 0};
-    enum err err = each_run(j, by_id, word, visit_first, &found, f);
-
-    if (!err && found.count == 0)
-        err = each_run(j, by_name, word, visit_first, &found, f);
-    if (err || found.count > 0)
-        return err;
-    err = each_run(j, by_start, word, visit_first, &count, f);
-    if (err)
-        return err;
-    if (count.count == 0 || !*word)
-        return fault_set(f, ERR_NOENT, "no run \"%s\" in %s", word, j->path);
-    if (count.count > 1)
-        return fault_set(f, ERR_INVAL,
-                         "several runs begin with \"%s\"; give more of the id",
-                         word);
-    return each_run(j, by_start, word, visit, ctx, f);
-}
-
-enum err journal_each_record(struct journal *j, const char *id, uint64_t after,
-                             journal_record_visit *visit, void *ctx,
-                             struct fault *f)
-{
-    static const char sql[] =
-        "SELECT seq, wall_ns, kind, json FROM records WHERE seq > ?2 AND run ="
-        " (SELECT key FROM runs WHERE id = ?1) ORDER BY seq";
-    struct journal_record record;
-    sqlite3_stmt *s = NULL;
-    enum err err = ERR_OK;
-    int code = sqlite3_prepare_v2(j->db, sql, -1, &s, NULL);
-
-    if (code == SQLITE_OK) {
-        bind_text(s, 1, id);
-        sqlite3_bind_int64(s, 2, (int64_t)after);
-    }
-    while (code == SQLITE_OK && !err) {
-        code = sqlite3_step(s);
-        if (code != SQLITE_ROW)
-            break;
-        record.seq = (uint64_t)sqlite3_column_int64(s, 0);
-        record.wall_ns = sqlite3_column_int64(s, 1);
-        record.kind = text_at(s, 2);
-        record.json = text_at(s, 3);
-        record.len = (size_t)sqlite3_column_bytes(s, 3);
-        err = visit(ctx, &record);
-        code = SQLITE_OK;
-    }
-    sqlite3_finalize(s);
-    if (err || code == SQLITE_DONE)
-        return err;
-    return explain(j, code, "read records", f);
 }
