@@ -15,11 +15,13 @@ from typing import Any
 from ._session import Config, config
 from .run import Run, Trainable
 
-__all__ = ["Client", "Config", "Run", "Trainable", "config", "numpy", "ps",
+__all__ = ["Client", "Config", "Interrupted", "Result", "Run", "Trainable",
+           "TuneError", "config", "numpy", "ps",
            "sklearn", "torch", "tune"]
 
 _MODULES = ("numpy", "ps", "sklearn", "torch")
-_NAMES = {"tune": "_tune", "Client": "client"}
+_NAMES = {"tune": "_tune", "Result": "_tune", "TuneError": "_tune",
+          "Interrupted": "_tune", "Client": "client"}
 
 
 def __getattr__(name: str) -> Any:

@@ -323,6 +323,16 @@ class Run(Program):
             for frame in self._frames:
                 frame.end_test()
 
+    def _steady_clocks(self) -> int:
+        """Clocks of an epoch where the configuration leaves the batch size to
+        the program: the tuner then counts clocks, as it does not know what one
+        takes. 0: it does."""
+        if "batch_size" in self.config.tunables or \
+                not self.config.tunables or self.config.alone:
+            return 0
+        clock = batch_size(self.known()) * self.order.workers
+        return -(-self.order.samples // clock)
+
     def facts(self) -> Message:
         v = self._validation
         floor = self.loss_floor
@@ -330,7 +340,7 @@ class Run(Program):
             "samples": self.order.samples,
             "validation_samples":
                 max(1, self.validation_samples) if v else 0,
-            "parts": self.order.parts,
+            "parts": self.order.parts or self._steady_clocks(),
             "workers": self.order.workers,
             "tunables": sorted(self._own)[:64],
             "metric": v.name[:METRIC_BYTES_MAX] if v else "",
