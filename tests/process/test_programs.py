@@ -105,6 +105,15 @@ class Start(Programs):
         self.assertIn(done.code, (0, 2), done.err)
         self.assert_nothing_left()
 
+    def test_compare_takes_programs(self):
+        self.write("config.json", self.config(stop={"max_epochs": 2}))
+        done = self.mltune("compare", "config.json", "--strategies",
+                           "mltuner,asha,fixed", "--seeds", 2, "--json")
+        self.assert_code(done, 0)
+        self.assertEqual([row["finished"] for row in
+                          done.result["strategies"]], [2, 2, 2])
+        self.assert_nothing_left()
+
     def test_plan_shows_the_command(self):
         done = self.run_config(self.config(), "--dry-run")
         self.assert_code(done, 0)
@@ -181,6 +190,37 @@ class Tunables(Programs):
             self.assert_code(done, 0)
         table = (self.folder / "out-csv/trials.csv").read_text()
         self.assertIn('"a ""b"", c"', table)
+
+
+class Steering(Programs):
+    """Commands by hand to a run of a program."""
+
+    def test_texts_of_suggestions_and_forks(self):
+        config = self.config(
+            ("tunables", ["learning_rate", "kind"]), ("say", "quiet"),
+            tunables={"learning_rate": harness.RATE, "kind": Tunables.KIND},
+            stop={"max_epochs": 1000000, "plateau_epochs": 1000000})
+        config["name"] = "endless"
+        config["tuner"]["searcher"] = "rest"
+        self.write("config.json", config)
+        tuner = self.start("run", "config.json", "--json")
+        self.wait_until(lambda: self.mltune(
+            "suggest", "endless", "learning_rate=0.3",
+            'kind=a "b", c').code == 0, "a suggestion to be taken")
+        self.assert_code(self.mltune("suggest", "endless", "--exhausted"), 0)
+        self.wait_until(lambda: self.mltune(
+            "show", "endless", "--json").result.get("epochs", 0) > 0,
+            "an epoch")
+        done = self.mltune("fork", "endless", 0, "kind=adam")
+        self.assert_code(done, 0)
+        done = self.mltune("fork", "endless", 0, "kind=none")
+        self.assertNotEqual(done.code, 0)
+        self.assertIn('"adam", "sgd"', done.err)
+        self.assert_code(self.mltune("stop", "endless"), 0)
+        result = self.finish(tuner).result
+        self.assertEqual(result["setting"]["kind"], 'a "b", c')
+        self.assertEqual(result["setting"]["learning_rate"], 0.3)
+        self.assert_nothing_left()
 
 
 class Plugins(Programs):
@@ -275,6 +315,34 @@ class Plugins(Programs):
         self.assertEqual(alone.returncode, 1)
         self.assertIn("started by mltune run", alone.stderr)
 
+    def test_a_plugin_is_resumed(self):
+        """From any folder: the run knows where it is."""
+        shutil.copy(harness.BUILD / "app_plugins/app_line.so", self.folder)
+        config = self.plugin("app_line.so", stop=100000)
+        config["name"] = "endless"
+        config["stop"]["plateau_epochs"] = 100000
+        self.write("config.json", config)
+        tuner = self.start("run", "config.json", "--json")
+        self.wait_for_training()
+        tuner.kill()
+        tuner.communicate()
+        self.wait_until(lambda: not self.marked(), "the node to end")
+        (self.folder / "config.json").unlink()
+        tuner = self.start("resume", "endless", "--json")
+        self.wait_until(lambda: self.mltune(
+            "show", "endless", "--json").result.get("epochs", 0) > 30,
+            "some epochs")
+        self.assert_code(self.mltune("stop", "endless"), 0)
+        done = self.finish(tuner)
+        self.assert_code(done, 0)
+        result = done.result
+        self.assertEqual(result["status"], "stopped")
+        model = json.loads(
+            (self.folder / result["model"] / "model.json").read_text())
+        self.assertEqual(model["settings"]["plugin"],
+                         str((self.folder / "app_line.so").resolve()))
+        self.assert_nothing_left()
+
     def test_its_settings_are_checked_by_its_schema(self):
         path = harness.BUILD / "app_plugins/app_line.so"
         self.refused(self.plugin(path, inputs=0), "/app/inputs", "1 to 64")
@@ -366,6 +434,18 @@ class OverHttp(test_serve.Service):
             self.assertEqual((code, answer["valid"]), (200, False))
         self.assertFalse((self.folder / "ran").exists())
         self.assertEqual(self.get("/api/v1/runs")["runs"], [])
+
+    def test_plugins_that_are_allowed_train(self):
+        self.end()
+        shutil.copy(harness.BUILD / "app_plugins/app_line.so", self.folder)
+        self.launch("--allow-programs")
+        answer = self.submit({"app": {"plugin": "app_line.so", "inputs": 0}},
+                             status=422)
+        self.assertEqual(answer["errors"][0]["pointer"], "/app/inputs")
+        run = self.submit({"app": {"plugin": "app_line.so"},
+                           "stop": {"max_epochs": 3}})
+        now = self.wait_for_status(run, "finished")
+        self.assertEqual(now["job"]["app"], "line")
 
     def test_programs_that_are_allowed_train(self):
         self.end()
