@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,6 +79,47 @@ enum err file_create(const char *path, const void *data, size_t len,
                           "write %s", path);
     ops->unlink(own);
     return err ? err : disk_flush_parent(ops, path, f);
+}
+
+/* Whether @name is @base with the number of a process that has ended, as
+ * file_create names its own. */
+static bool left_by_the_dead(const char *name, const char *base)
+{
+    size_t n = strlen(base);
+    char *end;
+    long pid;
+
+    if (strncmp(name, base, n) != 0 || name[n] != '.' || name[n + 1] < '1' ||
+        name[n + 1] > '9')
+        return false;
+    errno = 0;
+    pid = strtol(name + n + 1, &end, 10);
+    if (errno || pid > INT_MAX || strncmp(end, ".tmp", 4) != 0)
+        return false;
+    return kill((pid_t)pid, 0) != 0 && errno == ESRCH;
+}
+
+void file_create_sweep(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *base = slash ? slash + 1 : path;
+    char folder[FILE_PATH_MAX], one[FILE_PATH_MAX];
+    size_t n = slash ? (size_t)(slash - path) : 0;
+    struct dirent *e;
+    DIR *d;
+
+    assert(*base);
+    if (n >= sizeof(folder))
+        return;
+    memcpy(folder, path, n);
+    memcpy(folder + n, slash ? "/" : ".", 2);
+    d = opendir(folder);
+    while (d && (e = readdir(d)))
+        if (left_by_the_dead(e->d_name, base) &&
+            file_join(one, folder, e->d_name, NULL) == ERR_OK)
+            disk_system()->unlink(one);
+    if (d)
+        closedir(d);
 }
 
 enum err file_rename(const char *from, const char *to, struct fault *f)

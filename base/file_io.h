@@ -45,6 +45,10 @@ enum err file_write_line(const char *path, const char *text, struct fault *f);
 enum err file_create(const char *path, const void *data, size_t len,
                      struct fault *f);
 
+/* Removes what processes that were killed in file_create(@path) left beside it.
+ * Errors are ignored. */
+void file_create_sweep(const char *path);
+
 /* Content of @path with a zero byte behind it; owned by the caller (mem_free).
  * Errors: ERR_NOENT, ERR_IO, ERR_LIMIT longer than @max bytes, ERR_NOMEM,
  * ERR_FORMAT it became shorter meanwhile. */

@@ -116,6 +116,8 @@ enum err token_make(const char *state, char out[TOKEN_LEN_MAX + 1],
 
     assert(state);
     unsetenv("MLTUNE_TOKEN");
+    if (path_of(state, path, sizeof(path), NULL) == ERR_OK)
+        file_create_sweep(path);
     if (err != ERR_NOENT)
         return err;
     err = path_of(state, path, sizeof(path), f);

@@ -327,6 +327,61 @@ static void resume_after_kills_in_other_families(void **state)
     kill_family(&f, 20, 0);
 }
 
+/* Trials of the first search, as its journal has them last; 0: it did not end.
+ */
+static uint32_t first_search_trials(const json_t *journal)
+{
+    uint32_t trials = 0;
+
+    for (size_t i = 0; i < json_array_size(journal); i++) {
+        struct record record;
+
+        assert_int_equal(
+            record_from_json(json_array_get(journal, i), &record, NULL),
+            ERR_OK);
+        if (record.kind == RECORD_SEARCH_ENDED &&
+            record.search_ended.search == 1)
+            trials = record.search_ended.trials;
+        record_deinit(&record);
+    }
+    return trials;
+}
+
+/* A search that has ended since nothing converges, and whose snapshot is not
+ * yet written when the run is killed, ends after the same trials once more. */
+static void resume_of_a_search_without_a_winner_tries_no_more(void **state)
+{
+    struct sim_family f = plain;
+    struct sim_options o = {.crashes = 1};
+    struct sim_result whole, r;
+    json_t *journal = NULL;
+    uint32_t trials;
+
+    (void)state;
+    f.name = "killed-undecided";
+    f.noise = 30;
+    f.converged = true;
+    f.trial_clocks = 24;
+    f.max_epochs = 3;
+    o.journal = &journal;
+    o.crashes = 0;
+    run_killed(&f, 3, &o, &whole);
+    trials = first_search_trials(journal);
+    json_decref(journal);
+    assert_true(trials > 0);
+    assert_true(trials < 18);
+    for (uint64_t at = 1; at < whole.actions; at++) {
+        journal = NULL;
+        o.crashes = 1;
+        o.crash = &at;
+        run_killed(&f, 3, &o, &r);
+        if (first_search_trials(journal) != trials)
+            print_error("killed at action %llu\n", (unsigned long long)at);
+        assert_int_equal(first_search_trials(journal), trials);
+        json_decref(journal);
+    }
+}
+
 /* Memory that runs out now and then changes nothing of that. */
 static void resume_under_memory_torture(void **state)
 {
@@ -525,6 +580,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(resume_after_kills_loses_and_repeats_nothing),
         cmocka_unit_test(resume_after_kills_in_other_families),
+        cmocka_unit_test(resume_of_a_search_without_a_winner_tries_no_more),
         cmocka_unit_test(resume_under_memory_torture),
         cmocka_unit_test(resume_of_fixed_goes_on),
         cmocka_unit_test(resume_of_a_schedule_goes_on),

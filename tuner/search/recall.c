@@ -131,3 +131,16 @@ bool recall_lost(const struct trial_time *time, branch_id parent)
     }
     return true;
 }
+
+uint32_t recall_given_up(const struct trials *t, const struct history *h)
+{
+    const struct history_search *known = &h->search[t->search - 1];
+
+    assert(t->search <= h->searches);
+    if (known->decided || known->end.search != t->search)
+        return 0;
+    for (uint32_t i = 0; i < t->recalled; i++)
+        if (t->list[i].lost)
+            return 0;
+    return known->end.trials == trials_made(t) ? known->end.trials : 0;
+}

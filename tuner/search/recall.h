@@ -24,6 +24,10 @@ struct recall_cost {
 enum err recall_search(struct trial_time *t, const struct history *h,
                        uint64_t clocks_run, struct recall_cost *cost);
 
+/* Trials after which the search had given up before the resume, since none
+ * converged, where all that it needs for that is known; 0: it had not. */
+uint32_t recall_given_up(const struct trials *t, const struct history *h);
+
 /* Forks the trials that begin again from @parent. False: not all could be yet.
  */
 bool recall_lost(const struct trial_time *t, branch_id parent);

@@ -127,8 +127,10 @@ static void open_searcher(struct search *s)
                        fault.text);
         over(s, "the searcher does not start");
     } else {
-        if (s->plan.known)
+        if (s->plan.known) {
             s->started_s = board_active_s(s->c) - cost.seconds;
+            s->given_up = recall_given_up(&s->trials, s->plan.known);
+        }
         s->started_clocks -= cost.clocks;
         s->phase = SEARCH_PROBING;
     }
@@ -422,6 +424,12 @@ static void go_on_undecided(struct search *s)
     bool longer;
 
     assert(!s->time.decided);
+    /* It had ended so before the resume: its trials' branches are gone, which
+     * is no reason for more of them. */
+    if (s->given_up && trials_made(&s->trials) == s->given_up && !wished(s)) {
+        give_up(s);
+        return;
+    }
     /* The time is not doubled again and again while the searcher thinks. */
     if (may_begin(s) && !propose(s) && proposals_possible(&s->proposals))
         return;

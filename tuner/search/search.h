@@ -62,6 +62,8 @@ struct search {
     double started_s, waited_s; /* waited_s: by the board, when it began */
     uint64_t started_clocks;    /* clocks run by all when it began */
     uint32_t steps;             /* of the ladder, taken */
+    uint32_t given_up; /* trials after which it had ended before a resume, since
+                        * none converged; 0: it had not */
     struct trials trials;
     struct judge judge;
     struct trial_time time;

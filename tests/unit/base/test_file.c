@@ -384,6 +384,34 @@ static void file_create_never_replaces(void **state)
     assert_true(folder_is_empty(dir));
 }
 
+/* What a process left that was killed while it created the file goes; what a
+ * living one is at, and what is called otherwise, stays. */
+static void file_create_sweep_takes_what_the_dead_left(void **state)
+{
+    static const char *const others[] = {"a", "a.tmp", "a.1.tmp", "b.1.tmp",
+                                         "a.99999999999999999999.tmp"};
+    char name[64];
+    pid_t dead = fork();
+
+    (void)state;
+    assert_true(dead >= 0);
+    if (dead == 0)
+        _exit(0);
+    assert_int_equal(waitpid(dead, NULL, 0), dead);
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+        assert_int_equal(file_write(in_dir(others[i]), "x", 1, NULL), ERR_OK);
+    snprintf(name, sizeof(name), "a.%ld.tmp", (long)dead);
+    assert_int_equal(file_write(in_dir(name), "x", 1, NULL), ERR_OK);
+    file_create_sweep(in_dir("a"));
+    assert_false(exists(name));
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
+        assert_true(exists(others[i]));
+        file_remove(in_dir(others[i]));
+    }
+    file_create_sweep(in_dir("no/a")); /* no folder: fine */
+    assert_true(folder_is_empty(dir));
+}
+
 /* Bytes given to a stream are in the file; a failing write is the stream's. */
 static void disk_stream_writes_the_file(void **state)
 {
@@ -596,6 +624,7 @@ int main(void)
         CASE(disk_out_given_up_leaves_the_old),
         CASE(file_write_follows_no_link),
         CASE(file_create_never_replaces),
+        CASE(file_create_sweep_takes_what_the_dead_left),
         CASE(disk_stream_writes_the_file),
         CASE(folder_new_tells_what_is_there),
         CASE(folder_clear_takes_ours),
