@@ -4,11 +4,13 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
+import unittest
 
 from harness import Case, ROOT
 from test_node import SECONDS, Tuner, number
@@ -374,6 +376,125 @@ class Slices(Program):
         self.end()
 
 
+class Rates(Program):
+    """What settings do to torch's optimizers, read from a snapshot."""
+
+    def groups(self, setting, features=""):
+        ready = self.load(features=features)
+        self.assertEqual(ready["kind"], "ready", ready)
+        self.fork(1, **setting)
+        self.sums(1, 1)
+        self.fork(2, 1, "kept")
+        path = self.folder / "s"
+        self.tuner.ask("snapshot", branch=2, path=str(path))
+        self.expect("done")
+        done = self.end()
+        sys.path.insert(0, str(PACKAGE))
+        from mltune import _files
+        return _files.load_tree(str(path), "state")["state"], done.err
+
+    def test_groups_keep_their_ratio(self):
+        """The rate is the first group's; a group without decay stays so."""
+        state, _ = self.groups({"learning_rate": 0.04, "momentum": 0.5,
+                                "weight_decay": 0.1})
+        groups = state["opt"]["groups"]
+        self.assertEqual(groups[0]["lr"], 0.04)
+        self.assertAlmostEqual(groups[1]["lr"], 0.1)
+        self.assertEqual([g["momentum"] for g in groups], [0.5, 0.5])
+        self.assertEqual([g["weight_decay"] for g in groups], [0.0, 0.1])
+
+    def test_schedules_are_scaled(self):
+        state, err = self.groups({"learning_rate": 0.02}, "adam onecycle")
+        self.assertAlmostEqual(state["opt"]["groups"][1]["max_lr"], 0.04)
+        self.assertIn("OneCycleLR: learning_rate is its max_lr", err)
+
+    def test_plateau_is_warned_of(self):
+        _, err = self.groups({"learning_rate": 0.04}, "plateau")
+        self.assertIn("ReduceLROnPlateau", err)
+
+
+class Rooms(unittest.TestCase):
+    """A device that holds two branches, of four that train by turns."""
+
+    def test_waiting_branches_leave_the_device(self):
+        sys.path.insert(0, str(PACKAGE))
+        import numpy
+        from mltune import _state
+
+        class Device(_state.Room):
+            def __init__(self):
+                self.moves = []
+
+            def lies_there(self, page):
+                return True
+
+            def free(self):
+                pages = {id(p): p for s in registry._states.values()
+                         for p in s.pages() if p.home is None}
+                return 25 * 8 - sum(p.bytes for p in pages.values())
+
+            def out(self, page):
+                page.home, page.data = "device", page.data.copy()
+                self.moves.append("out")
+
+            def back(self, page):
+                page.home, page.data = None, page.data.copy()
+                self.moves.append("back")
+
+        live = {"x": numpy.zeros(10)}
+        registry = _state.Registry()
+        registry.holders.append(_state.TreeHolder(
+            "x", lambda: dict(live), live.update, keeps=True))
+        registry.room = Device()
+        root = registry.first()
+        states = [registry.share(root) for _ in range(4)]
+        for turn in range(5):
+            for i in range(4):
+                registry.activate(states[i])
+                live["x"] += i + 1
+                states[i] = registry.capture(states[i])
+                self.assertGreaterEqual(registry.room.free(), 0)
+        self.assertGreater(registry.room.moves.count("back"), 4)
+        for i in range(4):
+            registry.activate(states[i], "look")
+            self.assertEqual(live["x"].tolist(), [5.0 * (i + 1)] * 10)
+        registry.activate(root, "look")
+        self.assertEqual(live["x"].tolist(), [0.0] * 10)
+        for state in [root, *states]:
+            registry.release(state)
+        self.assertEqual(registry.bytes, 0)
+
+
+class Examples(Program):
+    def test_mnist_cnn_runs_alone_and_tuned(self):
+        """The example of README.md, on noise."""
+        import gzip
+        import numpy
+        made = numpy.random.RandomState(1)
+        (self.folder / "mnist").mkdir()
+        for name, n in (("train", 300), ("t10k", 100)):
+            for kind, head, size in (("images-idx3", 16, 784),
+                                     ("labels-idx1", 8, 1)):
+                data = made.randint(0, 10, n * size).astype("uint8")
+                with gzip.open(self.folder / "mnist" /
+                               f"{name}-{kind}-ubyte.gz", "wb") as file:
+                    file.write(bytes(head) + data.tobytes())
+        for name in ("mnist_cnn.py", "mnist_cnn.json"):
+            shutil.copy(ROOT / "apps/examples" / name, self.folder)
+        env = {**self.env, "PYTHONPATH": str(PACKAGE), "MLTUNE_EPOCHS": "1"}
+        alone = subprocess.run([sys.executable, "mnist_cnn.py"], env=env,
+                               cwd=self.folder, text=True, check=True,
+                               stdout=subprocess.PIPE)
+        self.assertRegex(alone.stdout, r"^epoch 1  loss .* accuracy ")
+        config = json.loads((self.folder / "mnist_cnn.json").read_text())
+        config["app"]["command"][0] = sys.executable
+        done = self.run_config(config, "--quiet", "--json", "--set",
+                               "stop.max_epochs=2")
+        self.assert_code(done, 0)
+        self.assertEqual(done.result["status"], "finished")
+        self.assert_nothing_left()
+
+
 class Models(Program):
     def test_the_model_is_a_state_dict(self):
         """A plain torch loads it, and it is what was tested."""
@@ -669,7 +790,7 @@ SETTINGS = {
 }
 FEATURES = ["", "adam step average", "adam onecycle values noise",
             "cosine ema weighted", "frozen split values",
-            "adam amp ema cosine"]
+            "adam amp ema cosine", "accumulate plateau"]
 SCHEDULES = 200
 
 
@@ -851,5 +972,4 @@ for _at, _features in enumerate(FEATURES):
 
 
 if __name__ == "__main__":
-    import unittest
     unittest.main()

@@ -450,6 +450,48 @@ def holder_of(name: str, x: Any) -> Holder:
         "run.values")
 
 
+class Room:
+    """Memory of a device that is short: pages of states that wait go to the
+    host, those of the longest first, and come back when their state runs."""
+
+    def lies_there(self, page: Page) -> bool:
+        """Whether @page takes room on the device."""
+        raise NotImplementedError
+
+    def free(self) -> int:
+        """Bytes that the device can give, beyond what a clock needs."""
+        raise NotImplementedError
+
+    def out(self, page: Page) -> None:
+        """Moves @page to the host; sets its home."""
+        raise NotImplementedError
+
+    def back(self, page: Page) -> None:
+        """Moves it back where its home is."""
+        raise NotImplementedError
+
+    def make(self, state: State, alone: Callable[[Page], bool],
+             waiting: Sequence[State], spares: Spares) -> None:
+        """Room for @state to run; @waiting: all others, those first that have
+        waited longest. Where there is none at last the device says so."""
+        moved = [page for page in state.pages() if page.home is not None]
+        need = sum(page.bytes for page in moved) + sum(
+            page.bytes for page in state.pages() if not alone(page) and
+            (page.home is not None or self.lies_there(page)))
+        if need and self.free() < need:
+            spares.drop()
+        mine = {id(page) for page in state.pages()}
+        for other in waiting:
+            if not need or self.free() >= need:
+                break
+            for page in other.pages():
+                if page.home is None and id(page) not in mine and \
+                        self.lies_there(page):
+                    self.out(page)
+        for page in moved:
+            self.back(page)
+
+
 class Registry:
     """The holders of a program, and which state is live."""
 
@@ -457,6 +499,8 @@ class Registry:
         self.holders: List[Holder] = []
         self.spares = Spares()
         self.bytes = 0  # of all pages that states refer to
+        self.room: Optional[Room] = None  # a device whose memory may be short
+        self._states: Dict[int, State] = {}  # live; last run comes last
 
     def add(self, name: str, x: Any) -> Holder:
         """Registers @x under a name of its own."""
@@ -489,6 +533,11 @@ class Registry:
             def alone(page: Page) -> bool:
                 del page
                 return looking
+        if self.room is not None:
+            self._states.pop(id(state), None)
+            self.room.make(state, alone, list(self._states.values()),
+                           self.spares)
+            self._states[id(state)] = state
         for holder, part in zip(self.holders, state.parts):
             holder.activate(part, alone, self.spares)
 
@@ -506,6 +555,7 @@ class Registry:
             page.refs += 1
             if page.refs == 1:
                 self.bytes += page.bytes
+        self._states[id(made)] = made
         return made
 
     def abandon(self) -> None:
@@ -523,10 +573,12 @@ class Registry:
         state.refs -= 1
         if state.refs > 0:
             return
+        del self._states[id(state)]
         for page in state.pages():
             page.refs -= 1
             if page.refs == 0:
                 self.bytes -= page.bytes
+            if page.refs == 0 and page.home is None:
                 self.spares.give(page.kind, page.data)
 
     def likeness(self) -> Tuple[int, List["Likeness"]]:

@@ -16,7 +16,7 @@ import torch.utils.data
 from . import _files
 from ._engine import Batch, Order, Place, batch_size, mix
 from ._session import seed_all
-from ._state import (KINDS, Given, Holder, Kind, Page, Part, Slot, Spares,
+from ._state import (KINDS, Given, Holder, Kind, Page, Part, Room, Slot, Spares,
                      StateError, TreeHolder)
 
 if TYPE_CHECKING:
@@ -301,6 +301,42 @@ class GradientsHolder(Holder):
         self.keep = bool(left) and versions == self._versions
 
 
+class CudaRoom(Room):
+    """The memory of a CUDA device, of which a clock needs a part."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._before = torch.cuda.memory_allocated(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        self._clock = 0  # bytes that a clock takes above the state
+
+    def note_clock(self) -> None:
+        """A clock has been run since this was made."""
+        self._clock = torch.cuda.max_memory_allocated(self._device) - \
+            self._before
+
+    def lies_there(self, page: Page) -> bool:
+        return page.kind is KIND and page.data.device == self._device
+
+    def free(self) -> int:
+        free, _ = torch.cuda.mem_get_info(self._device)
+        cached = torch.cuda.memory_reserved(self._device) - \
+            torch.cuda.memory_allocated(self._device)
+        return free + cached - self._clock
+
+    def out(self, page: Page) -> None:
+        page.home = page.data.device
+        x = page.data
+        page.data = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype,
+                                        pin_memory=True).copy_(x)
+
+    def back(self, page: Page) -> None:
+        x = page.data
+        page.data = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype,
+                                        device=page.home).copy_(x)
+        page.home = None
+
+
 # ---- rates -------------------------------------------------------------------
 
 _TINY = 1e-30  # stands for a learning rate of 0, which could not be undone
@@ -450,6 +486,8 @@ class Frame:
                        for g in o.param_groups for p in g["params"]})
         device = next((p.device for p in params.values()),
                       torch.device("cpu"))
+        if device.type == "cuda" and self._run.registry.room is None:
+            self._run.registry.room = CudaRoom(device)
         order.wrap = lambda ids: torch.as_tensor(ids).to(device)
         if params and self.gradients is None:
             self.gradients = GradientsHolder("gradients",
@@ -488,6 +526,9 @@ class Frame:
     def end(self, kind: str) -> None:
         """The slice has ended."""
         del kind
+        room = self._run.registry.room
+        if isinstance(room, CudaRoom):
+            room.note_clock()
         for o, step in self._steps:
             del o.__dict__["step"]
             if step is not None:

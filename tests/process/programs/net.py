@@ -48,6 +48,8 @@ elif "onecycle" in has:
     plan = torch.optim.lr_scheduler.OneCycleLR(opt, [0.01, 0.02], 10000)
 elif "cosine" in has:
     plan = torch.optim.lr_scheduler.CosineAnnealingLR(opt, 40)
+elif "plateau" in has:
+    plan = torch.optim.lr_scheduler.ReduceLROnPlateau(opt)
 if plan:
     state["plan"] = plan
 mean = {n: p.detach().clone() for n, p in net.named_parameters()}
@@ -93,7 +95,8 @@ for batch in run.train():
     if "noise" in has:  # both other generators
         numpy.random.rand()
         x.add_(0)
-    opt.zero_grad()
+    if "accumulate" not in has:
+        opt.zero_grad()
     if "split" in has:
         for part in batch.split(4):
             loss = F.cross_entropy(net(x[part.samples]), y[part.samples])
@@ -109,10 +112,14 @@ for batch in run.train():
                     ).sum() / weight.sum()
         batch.loss(loss, weight=None if weight is None else weight.sum())
         scaler.scale(loss).backward()
+    if "accumulate" in has and batch.clock % 3 != 2:
+        continue  # gradients outlive the clock
     scaler.step(opt)
     scaler.update()
+    if "accumulate" in has:
+        opt.zero_grad()
     if plan:
-        plan.step()
+        plan.step(*[float(loss)] if "plateau" in has else [])
     if "ema" in has:
         for n, p in net.named_parameters():
             mean[n].data.mul_(0.9).add_(p.data, alpha=0.1)
