@@ -6,6 +6,7 @@ import {clusterTab} from "./cluster.js";
 import {controls} from "./control.js";
 import {get, runPath} from "./data.js";
 import {logTab} from "./log.js";
+import {metricsPart} from "./metrics.js";
 import {MARKS, plot} from "./plot.js";
 import {tuningCost} from "./runs.js";
 import {settingsTab} from "./settings.js";
@@ -237,11 +238,11 @@ function overviewTab(id, {now}) {
   const loss = lossPlot(id, () => now());
   const validation = plot({title: "validation", name: id + "-validation", xLabel: "epoch",
     yLabel: "", height: 200, xWhole: true, x: [], series: []});
-  const schedule = schedulePlots(id), reasons = feed();
+  const schedule = schedulePlots(id), reasons = feed(), metrics = metricsPart(id, () => now());
   reasons.again(now);
   const use = el("section.card", el("div.head", el("h2", "setting in use")), setting, why);
-  const root = el("div.stacked", top.root, use, loss.root, validation.root, schedule.root,
-    reasons.root);
+  const root = el("div.stacked", top.root, use, loss.root, validation.root, metrics.root,
+    schedule.root, reasons.root);
   validation.root.hidden = true;
 
   function showEpochs(run, epochs) {
@@ -275,9 +276,10 @@ function overviewTab(id, {now}) {
     put(why, last && last.reason ? "since clock " + short(last.clock) + ": " + last.reason : "");
     loss.set(curve, run.clock, choices.schedule);
     showEpochs(run, epochs.epochs);
+    await metrics.refresh(run, epochs.epochs);
     if (choices.schedule.length > 0) schedule.update(choices.schedule, run.clock);
     reasons.update(decisions.decisions, decisions.next_page_token !== null);
   }
   return {root, refresh,
-    destroy() { loss.destroy(); validation.destroy(); schedule.destroy(); }};
+    destroy() { loss.destroy(); validation.destroy(); metrics.destroy(); schedule.destroy(); }};
 }

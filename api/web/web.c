@@ -31,6 +31,7 @@
     X(web_settings_js, "settings.js", SCRIPT, "api/web/settings.js")           \
     X(web_stats_js, "stats.js", SCRIPT, "api/web/stats.js")                    \
     X(web_compare_js, "compare.js", SCRIPT, "api/web/compare.js")              \
+    X(web_metrics_js, "metrics.js", SCRIPT, "api/web/metrics.js")              \
     X(web_log_js, "log.js", SCRIPT, "api/web/log.js")                          \
     X(web_cluster_js, "cluster.js", SCRIPT, "api/web/cluster.js")              \
     X(web_byhand_js, "byhand.js", SCRIPT, "api/web/byhand.js")                 \

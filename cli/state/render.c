@@ -292,6 +292,33 @@ static void render_best(const json_t *run, FILE *out)
     fprintf(out, "training loss %.5g\n", number_at(run, "/best/loss"));
 }
 
+/* Further metrics: the latest of each, its value in the last epoch and in the
+ * best one. */
+static void render_values(const json_t *run, FILE *out)
+{
+    const json_t *value;
+    size_t i;
+
+    json_array_foreach(json_object_get(run, "values"), i, value)
+    {
+        static const char *const of[][2] = {{"/training", "training"},
+                                            {"/validation", "validation"},
+                                            {"/best", "best epoch"}};
+        bool some = false;
+
+        fprintf(out, "%s%s: ", i ? "          " : "values    ",
+                text_at(value, "/name"));
+        for (size_t k = 0; k < sizeof(of) / sizeof(*of); k++) {
+            double x = number_at(value, of[k][0]);
+
+            if (!isnan(x))
+                fprintf(out, "%s%s %.5g", some ? ", " : "", of[k][1], x);
+            some |= !isnan(x);
+        }
+        fprintf(out, "\n");
+    }
+}
+
 static void render_settings(const struct run_answers *a, FILE *out)
 {
     char setting[512];
@@ -368,6 +395,7 @@ void render_summary(const struct run_answers *a, FILE *out)
 
     assert(a->run && out);
     render_best(a->run, out);
+    render_values(a->run, out);
     render_settings(a, out);
     render_time(a->run, out);
     render_nodes(a->nodes, out);
