@@ -534,10 +534,9 @@ class Registry:
                 del page
                 return looking
         if self.room is not None:
-            self._states.pop(id(state), None)
-            self.room.make(state, alone, list(self._states.values()),
-                           self.spares)
-            self._states[id(state)] = state
+            self.room.make(state, alone, [s for s in self._states.values()
+                                          if s is not state], self.spares)
+            self._states[id(state)] = self._states.pop(id(state))
         for holder, part in zip(self.holders, state.parts):
             holder.activate(part, alone, self.spares)
 
