@@ -31,6 +31,8 @@ static const struct verb rows[] = {
     {"export", "write a run for other programs", false, verb_export},
     {"validate", "check a configuration: all errors at once", false,
      verb_validate},
+    {"check-trainer", "whether a program keeps the rules of the protocol",
+     false, verb_check_trainer},
     {"schema", "the JSON schema of the configuration", false, verb_schema},
     {"apps", "training applications, with settings and defaults", false,
      verb_apps},

@@ -30,6 +30,7 @@ const char *verb_nearest(const char *word);
 
 int verb_apps(int argc, char **argv);
 int verb_branches(int argc, char **argv);
+int verb_check_trainer(int argc, char **argv);
 int verb_compare(int argc, char **argv);
 int verb_completions(int argc, char **argv);
 int verb_data(int argc, char **argv);

@@ -9,6 +9,8 @@
 #include "cli/basics/verbs.h"
 #include "cli/config/registry.h"
 
+#include <stdlib.h>
+
 static const char details[] =
     "Connects to a tuner's control socket and trains as it is told. The tuner "
     "starts\nit; docs/protocol.md tells what the two say to each other.";
@@ -69,6 +71,13 @@ int verb_node(int argc, char **argv)
 
     if (code != OPTIONS_GO_ON)
         return code;
+    /* As programs of users' own are told. */
+    if (!o.endpoint) {
+        o.endpoint = getenv("MLTUNE_ENDPOINT");
+        o.meet = o.meet ? o.meet : getenv("MLTUNE_MEET");
+        if (getenv("MLTUNE_NODE") && !number.given)
+            number.value = strtoul(getenv("MLTUNE_NODE"), NULL, 10);
+    }
     if (!o.endpoint || number.value > UINT32_MAX) {
         console_error(o.endpoint ? "--node: that number is too large"
                                  : "node: --tuner ENDPOINT is missing");

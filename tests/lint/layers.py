@@ -74,11 +74,13 @@ ROOMS = {
                   "cli/state",
     "cli/compare": "base base/json tuner/board tuner/shell cli/basics "
                    "cli/config",
+    "cli/check": "base base/json base/proto tuner/board tuner/shell cli/basics "
+                 "cli/config",
     "cli/verbs": "base base/json base/commands searchers/space "
                  "searchers/process ps/node apps/data tuner/history "
                  "tuner/board tuner/shell api/http api/service cli/basics "
                  "cli/config cli/remote cli/state cli/run cli/service "
-                 "cli/compare cli/watch",
+                 "cli/compare cli/check cli/watch",
     "cli": "base/json cli/basics",
 }
 MAY_INCLUDE = {room: {room, *allowed.split()}

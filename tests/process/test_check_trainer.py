@@ -1,0 +1,128 @@
+"""`mltune check-trainer`: programs that keep the rules pass, and each of many
+that break one is told which.
+
+The programs are fixtures/trainer.py, which knows the protocol and nothing of our
+code, and `mltune node`.
+"""
+import concurrent.futures
+import json
+import re
+import sys
+
+from harness import MLTUNE, ROOT, Case, mlr_config
+
+FIXTURES = ROOT / "tests/process/fixtures"
+sys.path.insert(0, str(FIXTURES))
+
+import trainer  # noqa: E402
+
+PROGRAM = [sys.executable, FIXTURES / "trainer.py"]
+# What shows a fault: slow clocks, random losses, and the check that sees it.
+SHOWS = {
+    "no_beats": (["--sleep", "5"], ["--only", "forks"]),
+    "reports_late": (["--sleep", "0.1"], ["--only", "order"]),
+    "late_fork": (["--sleep", "0.1"], ["--only", "order"]),
+    "ignores_cut": (["--sleep", "0.04"], ["--only", "cuts"]),
+    "runs_cut": (["--sleep", "0.01"], ["--only", "cuts"]),
+    "global_random": (["--noise"], []),
+    "seeds_by_branch": (["--noise"], []),
+}
+
+
+class CheckTrainerTest(Case):
+    def check(self, *words, options=(), seconds=300):
+        return self.mltune("check-trainer", "--json", *options, "--", *words,
+                           seconds=seconds)
+
+    def test_a_correct_program_passes(self):
+        """Every check is made and passed, with and without random losses,
+        where the one about batches cannot be made."""
+        for words, missing in (([], []), (["--noise"], ["batches"])):
+            done = self.check(*PROGRAM, *words)
+            self.assertEqual(done.code, 0, done.out + done.err)
+            self.assertTrue(done.result["passed"])
+            results = {c["name"]: c["result"] for c in done.result["checks"]}
+            self.assertGreater(len(results), 20)
+            self.assertEqual([n for n, r in results.items() if r != "passed"],
+                             missing)
+        self.assert_nothing_left()
+
+    def test_wrong_programs_are_told_their_rule(self):
+        """Each wrong program fails, and the first failure names the rule that
+        it breaks, with the sentence of docs/protocol.md."""
+        page = (ROOT / "docs/protocol.md").read_text()
+        self.assertGreaterEqual(len(trainer.WRONG), 15)
+
+        def wrong(name):
+            words, options = SHOWS.get(name, ([], []))
+            return self.check(*PROGRAM, "--wrong", name, *words, options=[
+                "--first", "--timeout", 12, *options])
+
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            for (name, (rule, what)), done in zip(
+                    trainer.WRONG.items(), pool.map(wrong, trainer.WRONG)):
+                with self.subTest(name=name, what=what):
+                    self.assertEqual(done.code, 1, done.out + done.err)
+                    told = done.result["checks"][-1]
+                    self.assertEqual((told["result"], told["rule"]),
+                                     ("failed", rule), told)
+                    self.assertTrue(told["expected"] and told["came"])
+                    self.assertRegex(page, rf"\*\*{rule}\*\*")
+        self.assert_nothing_left()
+
+    def test_our_own_node_passes(self):
+        """`mltune node` with softmax regression keeps all rules, alone and as
+        two processes."""
+        for nodes in (1, 2):
+            config = mlr_config()
+            config["app"]["data"] = "gen:digits?samples=400&size=12"
+            config["cluster"]["nodes"] = nodes
+            self.write("config.json", config)
+            done = self.check(MLTUNE, "node", options=[
+                "--config", "config.json", "--nodes", nodes])
+            self.assertEqual(done.code, 0, done.out + done.err)
+        self.assert_nothing_left()
+
+    def test_words_for_people(self):
+        """Without --json: a line a check, and of a failure the rule, what was
+        expected and what came. Programs that never speak are told, too."""
+        done = self.mltune("check-trainer", "--first", "--", *PROGRAM,
+                           "--wrong", "half_test")
+        self.assertEqual(done.code, 1)
+        self.assertIn("rule L6: ", done.out)
+        self.assertRegex(done.out, r"expected: .*validation_samples")
+        self.assertRegex(done.out, r"came: 15 samples in 1 clocks, of 30")
+        self.assertIn("1 failed", done.out)
+        done = self.mltune("check-trainer", "--", "false")
+        self.assertEqual(done.code, 1)
+        self.assertRegex(done.out, r"rule C1(.|\n)*exit code 1")
+        self.assert_nothing_left()
+
+    def test_wrong_usage_is_told(self):
+        """What cannot be checked is an error of usage."""
+        for words, text in (
+                (["--", "no-such-program"], "no such program"),
+                (["--settings", "[]", "--", "true"], "JSON object"),
+                (["--nodes", "17", "--", "true"], "1 to 16"),
+                (["--only", "dance", "--", "true"], "no check dance"),
+                ([], "COMMAND")):
+            done = self.mltune("check-trainer", *words)
+            self.assertEqual(done.code, 2, done.err)
+            self.assertRegex(done.err, re.escape(text))
+
+    def test_settings_reach_the_program(self):
+        """--settings is config.app.settings, and --folder where it works."""
+        (self.folder / "there").mkdir()
+        self.write("there/look.py", "\n".join([
+            "import json, os, zmq",
+            "s = zmq.Context().socket(zmq.DEALER)",
+            "s.connect(os.environ['MLTUNE_ENDPOINT'])",
+            "s.send_json({'kind': 'hello', 'version': 1, 'node': 0,",
+            "             'workers': 1, 'pid': os.getpid()})",
+            "m = json.loads(s.recv())",
+            "open('seen.json', 'w').write(json.dumps(m))"]))
+        self.mltune("check-trainer", "--settings", '{"width": 3}', "--folder",
+                    "there", "--", sys.executable, "look.py")
+        seen = json.loads((self.folder / "there/seen.json").read_text())
+        self.assertEqual(seen["config"]["app"]["settings"], {"width": 3})
+        self.assertEqual(seen["folder"], str(self.folder / "there"))
