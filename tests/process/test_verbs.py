@@ -225,7 +225,7 @@ class Lists(Case):
         apps = json.loads(self.mltune("apps", "--json").out)
         self.assertEqual(
             [one["title"] for one in schema["properties"]["app"]["oneOf"]],
-            [app["name"] for app in apps])
+            [app["name"] for app in apps] + ["program", "plugin"])
         self.assertEqual(schema["required"], ["app"])
 
     def test_schema_as_text_lists_the_tunables(self):
