@@ -229,8 +229,8 @@ TIDY_SRCS = $(filter %.c,$(filter-out tests/%,$(C_FILES)))
 # three times as long, which is for `make lint-tidy TIDY_NODES=225000`.
 TIDY_NODES ?= 50000
 TIDY_DEPTH = -Xclang -analyzer-config -Xclang max-nodes=$(TIDY_NODES)
-.PHONY: lint lint-format lint-layers lint-page lint-headers lint-tidy
-lint: lint-format lint-layers lint-page lint-headers lint-tidy
+.PHONY: lint lint-format lint-layers lint-fanin lint-page lint-headers lint-tidy
+lint: lint-format lint-layers lint-fanin lint-page lint-headers lint-tidy
 	@echo "lint: clean"
 lint-format:
 	$(call say,LINT,format)
@@ -240,6 +240,11 @@ lint-layers:
 	@PYTHON=$(PYTHON) sh tests/lint/selftest.sh
 	@$(PYTHON) tests/lint/layers.py .
 	@$(PYTHON) tests/lint/names.py .
+# No struct is reached into by twenty files.
+lint-fanin:
+	$(call say,LINT,fanin)
+	@PYTHON=$(PYTHON) sh tests/lint/selftest_fanin.sh
+	@$(PYTHON) tests/lint/fanin.py .
 # Every name of the page's modules is defined or imported.
 lint-page: $(NODE_MODULES)
 	$(call say,LINT,page)

@@ -73,7 +73,7 @@ enum err searcher_open(const struct searcher_ops *ops,
     assert(out);
     assert(ops->open && ops->close && ops->ask);
     assert(ops->settings);
-    assert(space->len <= TUNABLES_MAX);
+    assert(space_len(space) <= TUNABLES_MAX);
     if (!s)
         return fault_set(f, err, "%s", err_text(err));
     s->ops = ops;

@@ -30,7 +30,7 @@ void long_history_lineage(const struct history *h, clock_no before[], size_t n)
     /* A parent is older than its child; one that is not, as a damaged journal
      * might have it, ends the walk. */
     while (b) {
-        size_t index = (size_t)(b - h->branch);
+        size_t index = (size_t)(b - history_branch_at(h, 0));
         const struct history_branch *parent = history_branch(h, b->parent);
 
         if (index < n)

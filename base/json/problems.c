@@ -17,6 +17,16 @@ void problems_deinit(struct problems *ps)
     memset(ps, 0, sizeof(*ps));
 }
 
+size_t problems_errors(const struct problems *ps)
+{
+    return ps->errors;
+}
+
+bool problems_no_memory(const struct problems *ps)
+{
+    return ps->no_memory;
+}
+
 /* The value as people would recognise it, cut to FOUND_MAX bytes. */
 static void describe_found(const json_t *found, char out[PROBLEM_TEXT_MAX])
 {

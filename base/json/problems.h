@@ -37,6 +37,11 @@ struct problems {
 
 void problems_deinit(struct problems *ps);
 
+/* How many errors there are; whether the text must be refused for want of
+ * memory. */
+size_t problems_errors(const struct problems *ps);
+bool problems_no_memory(const struct problems *ps);
+
 /* Records one; @found may be NULL (nothing was there). The returned entry may
  * be changed until the next call; NULL when out of memory (then no_memory), and
  * past PROBLEMS_MAX, where it is only counted. */

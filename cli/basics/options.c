@@ -267,6 +267,12 @@ static void apply_common(void)
         log_set_level(verbose > 1 ? LOG_DEBUG : LOG_INFO);
 }
 
+const char *operands_at(const struct operands *o, size_t i)
+{
+    assert(i < o->len);
+    return o->item[i];
+}
+
 int options_parse(const struct usage *u, int argc, char **argv,
                   struct operands *operands)
 {

@@ -54,6 +54,9 @@ struct operands {
     const char *item[OPERANDS_MAX]; /* borrowed from argv */
 };
 
+/* The operand @i < len. */
+const char *operands_at(const struct operands *o, size_t i);
+
 /* Parses argv[1 ..] by @u into the options' outs and @operands. -q silences
  * console_note and sets the log to errors, -v sets it to info (twice: debug).
  * Returns OPTIONS_GO_ON, or the code to exit with: 0 after --help (printed on

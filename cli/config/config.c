@@ -316,7 +316,7 @@ static void check_whole(const struct run_config *c)
     assert(c->max_time_s > 0 && c->snapshot_every_s > 0);
     assert(c->snapshot_keep >= 1);
     assert(c->name && c->listen && c->priority);
-    assert(space_dims(&c->space) <= c->space.len);
+    assert(space_dims(&c->space) <= space_len(&c->space));
 }
 
 void run_config_free(struct run_config *c)
@@ -350,9 +350,9 @@ enum err run_config_parse(const struct config_env *env, const char *text,
     err = p.c->folder ? load_text(&p, text, len) : ERR_NOMEM;
     if (!err)
         err = parse_all(&p, sets);
-    if (problems->no_memory)
+    if (problems_no_memory(problems))
         err = ERR_NOMEM;
-    else if (!err && problems->errors > 0)
+    else if (!err && problems_errors(problems) > 0)
         err = ERR_INVAL;
     config_mark_sets(sets, problems);
     if (p.root)

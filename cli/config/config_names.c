@@ -86,7 +86,7 @@ static enum err check_settings(struct config_parse *p,
                                const char *pointer, const json_t **out)
 {
     json_t *settings = json_at(p->root, pointer), *schema;
-    size_t before = p->problems->errors;
+    size_t before = problems_errors(p->problems);
     struct fault f = {0};
     enum err err;
 
@@ -97,7 +97,7 @@ static enum err check_settings(struct config_parse *p,
     if (err)
         return err;
     schema_check(schema, settings, pointer, p->problems);
-    if (e->check && p->problems->errors == before)
+    if (e->check && problems_errors(p->problems) == before)
         e->check(settings, pointer, p->problems);
     err = schema_complete(schema, settings);
     if (!err)
@@ -228,7 +228,7 @@ enum err config_try_searcher(struct config_parse *p)
     enum err err;
 
     assert(p->root);
-    if (p->problems->errors > 0 || !c->searcher->ops)
+    if (problems_errors(p->problems) > 0 || !c->searcher->ops)
         return ERR_OK;
     if (is_foreign(c->searcher))
         return try_foreign(p);
@@ -262,10 +262,10 @@ static enum err imply_sampling(struct config_parse *p)
 static enum err check_app(struct config_parse *p)
 {
     struct run_config *c = p->c;
-    size_t before = p->problems->errors;
+    size_t before = problems_errors(p->problems);
     enum err err = check_settings(p, c->app, "/app", &c->app_settings);
 
-    if (!err && config_is_program(c) && p->problems->errors == before)
+    if (!err && config_is_program(c) && problems_errors(p->problems) == before)
         err = config_program(p);
     c->app_name = json_string_value(json_at(p->root, "/app/name"));
     return err;

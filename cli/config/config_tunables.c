@@ -401,7 +401,7 @@ enum err tunables_space(const struct tunables_context *c,
                         struct problems *problems)
 {
     json_t *all = NULL, *empty = NULL;
-    size_t before = problems->errors;
+    size_t before = problems_errors(problems);
     enum err err;
 
     assert(c->nodes >= 1 && c->workers >= 1);
@@ -418,11 +418,11 @@ enum err tunables_space(const struct tunables_context *c,
     }
     if (!err)
         err = space_from_json(all, "/tunables", out, problems);
-    if (!err && problems->errors > before)
+    if (!err && problems_errors(problems) > before)
         err = ERR_INVAL;
     if (!err)
         pin_idle(c, tunables, out, problems);
-    if (problems->no_memory)
+    if (problems_no_memory(problems))
         err = ERR_NOMEM;
     json_decref(all);
     json_decref(empty);

@@ -223,5 +223,5 @@ int verb_export(int argc, char **argv)
             "or pipe it into tar x");
         return EXIT_USAGE;
     }
-    return export_run(&a, ops, operands.item[0]);
+    return export_run(&a, ops, operands_at(&operands, 0));
 }

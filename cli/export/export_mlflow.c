@@ -125,8 +125,8 @@ static enum err put_params(const struct mlflow *m, const char *id,
     const struct space *space = &m->s->space;
     enum err err = ERR_OK;
 
-    for (size_t i = 0; i < space->len && !err; i++) {
-        const char *name = space->tunable[i].name;
+    for (size_t i = 0; i < space_len(space) && !err; i++) {
+        const char *name = space_name(space, i);
         const json_t *value = json_object_get(setting, name);
         char *written =
             value && !json_is_string(value) ? json_write(value, 0) : NULL;
@@ -225,8 +225,8 @@ static enum err write_extra_epochs(const void *ctx, FILE *out, struct fault *f)
     const struct history *h = &x->s->run->history;
 
     (void)f;
-    for (size_t i = 0; i < h->epochs; i++) {
-        const struct history_epoch *e = &h->epoch[i];
+    for (size_t i = 0; i < history_epochs_len(h); i++) {
+        const struct history_epoch *e = history_epoch_at(h, i);
 
         if (e->e.surviving && !isnan(e->extra[x->extra]))
             put_metric(out, milliseconds(x->s, e->at_s), e->extra[x->extra],
@@ -265,8 +265,9 @@ static void extra_name(const struct extras *names, uint32_t index,
 /* A file without a value is none that MLflow can read. */
 static bool epochs_have(const struct history *h, size_t extra)
 {
-    for (size_t i = 0; i < h->epochs; i++)
-        if (h->epoch[i].e.surviving && !isnan(h->epoch[i].extra[extra]))
+    for (size_t i = 0; i < history_epochs_len(h); i++)
+        if (history_epoch_at(h, i)->e.surviving &&
+            !isnan(history_epoch_at(h, i)->extra[extra]))
             return true;
     return false;
 }
@@ -286,7 +287,7 @@ static bool lineage_has(const struct export_source *s, size_t extra)
 
 static enum err put_extras(const struct mlflow *m, struct fault *f)
 {
-    const struct extras *names = &m->s->run->history.extras;
+    const struct extras *names = history_extras(&m->s->run->history);
     char name[EXTRAS_NAME_MAX + 32];
     enum err err = ERR_OK;
 
@@ -315,13 +316,13 @@ static enum err write_epochs(const void *ctx, FILE *out, struct fault *f)
     const struct history *h = &k->s->run->history;
 
     (void)f;
-    for (size_t i = 0; i < h->epochs; i++) {
-        const struct record_epoch_ended *e = &h->epoch[i].e;
+    for (size_t i = 0; i < history_epochs_len(h); i++) {
+        const struct record_epoch_ended *e = &history_epoch_at(h, i)->e;
         double value = k->metric ? e->metric : e->loss;
 
         if (e->surviving && !(k->metric && isnan(value)))
-            put_metric(out, milliseconds(k->s, h->epoch[i].at_s), value,
-                       e->epoch);
+            put_metric(out, milliseconds(k->s, history_epoch_at(h, i)->at_s),
+                       value, e->epoch);
     }
     return ERR_OK;
 }
@@ -336,11 +337,11 @@ static enum err put_epochs(const struct mlflow *m, const char *name,
 
 static int status_of_run(const struct history *h)
 {
-    if (!h->finished)
+    if (!history_finished(h))
         return STATUS_RUNNING;
-    if (h->end.status == RUN_FINISHED)
+    if (history_end(h)->status == RUN_FINISHED)
         return STATUS_FINISHED;
-    return h->end.status == RUN_FAILED ? STATUS_FAILED : STATUS_KILLED;
+    return history_end(h)->status == RUN_FAILED ? STATUS_FAILED : STATUS_KILLED;
 }
 
 static enum err put_run(const struct mlflow *m, struct fault *f)
@@ -351,18 +352,20 @@ static enum err put_run(const struct mlflow *m, struct fault *f)
                         m->s->run->name,
                         status_of_run(h),
                         0,
-                        h->finished ? h->at_s : NAN};
+                        history_finished(h) ? history_at_s(h) : NAN};
     enum err err = put_meta(m, &meta, f);
 
-    if (!err && h->choices)
-        err = put_params(m, m->parent, h->choice[h->choices - 1].c.setting, f);
+    if (!err && history_choices_len(h))
+        err = put_params(
+            m, m->parent,
+            history_choice_at(h, history_choices_len(h) - 1)->c.setting, f);
     if (!err)
         err = put_word(m, m->parent, "tags", "mltune.run", m->s->run->id, f);
     if (!err)
         err = put_in(m, m->parent, "metrics", "loss", write_losses, m, f);
     if (!err)
         err = put_epochs(m, "epoch_loss", false, f);
-    if (!err && h->run.validation_samples)
+    if (!err && history_run(h)->validation_samples)
         err = put_epochs(m, "epoch_metric", true, f);
     return err ? err : put_extras(m, f);
 }
@@ -438,8 +441,8 @@ static enum err mlflow_write(const struct export_source *s,
     make_id(s, 0, m.parent);
     if (!err)
         err = put_run(&m, f);
-    for (size_t i = 0; i < h->trials && !err; i++)
-        err = put_trial(&m, &h->trial[i], f);
+    for (size_t i = 0; i < history_trials_len(h) && !err; i++)
+        err = put_trial(&m, history_trial_at(h, i), f);
     return err;
 }
 

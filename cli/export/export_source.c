@@ -71,7 +71,7 @@ void export_close(struct export_source *s)
 double export_wall(const struct export_source *s, double at_s)
 {
     const struct history *h = &s->run->history;
-    double wall = history_wall(h->era, h->eras, h->run.started_unix_s, at_s);
+    double wall = history_wall_of(h, at_s);
 
     assert(s);
     return isnan(wall) ? (double)s->run->began_ns * 1e-9 : wall;
@@ -138,7 +138,7 @@ enum err export_each_record(const struct export_source *s,
                             journal_record_visit *visit, void *ctx,
                             struct fault *f)
 {
-    struct source_batch b = {.end = s->run->history.records};
+    struct source_batch b = {.end = history_records(&s->run->history)};
     enum err err, walked;
 
     assert(visit);
@@ -177,7 +177,7 @@ static enum err visit_progress(const struct source_walk *k,
                                const struct record *r)
 {
     const struct record_progress *p = &r->progress;
-    const struct extras *names = &k->s->run->history.extras;
+    const struct extras *names = history_extras(&k->s->run->history);
     struct export_point point = {.branch = p->branch,
                                  .clock = p->first,
                                  .branch_clock = p->branch_clock,

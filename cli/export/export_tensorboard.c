@@ -125,8 +125,8 @@ static void put_setting(const struct export_source *s, FILE *out, double wall_s,
 {
     char tag[TAG_MAX];
 
-    for (size_t i = 0; i < s->space.len; i++) {
-        const char *name = s->space.tunable[i].name;
+    for (size_t i = 0; i < space_len(&s->space); i++) {
+        const char *name = space_name(&s->space, i);
         const json_t *value = json_object_get(setting, name);
 
         snprintf(tag, sizeof(tag), "setting/%s", name);
@@ -139,7 +139,7 @@ static void put_setting(const struct export_source *s, FILE *out, double wall_s,
 static void put_extras(const struct export_source *s, FILE *out, double wall_s,
                        uint64_t step, const char *group, const double value[])
 {
-    const struct extras *names = &s->run->history.extras;
+    const struct extras *names = history_extras(&s->run->history);
     char tag[TAG_MAX];
 
     for (uint32_t i = 0; i < names->len; i++) {
@@ -186,7 +186,8 @@ static enum err write_training(const struct export_source *s, FILE *out,
         put_scalar(out, wall, e->epoch, "epoch/loss", e->loss);
         if (!isnan(e->metric))
             put_scalar(out, wall, e->epoch, "epoch/metric", e->metric);
-        put_extras(s, out, wall, e->epoch, "epoch/values", h->epoch[i].extra);
+        put_extras(s, out, wall, e->epoch, "epoch/values",
+                   history_epoch_at(h, i)->extra);
     }
     return export_each_point(s, put_point, &t, f);
 }

@@ -52,12 +52,12 @@ static void put_value(FILE *out, const json_t *value)
 static void put_tunables(FILE *out, const struct space *space,
                          const json_t *setting)
 {
-    for (size_t i = 0; i < space->len; i++) {
+    for (size_t i = 0; i < space_len(space); i++) {
         fputc(',', out);
         if (setting)
-            put_value(out, json_object_get(setting, space->tunable[i].name));
+            put_value(out, json_object_get(setting, space_name(space, i)));
         else
-            put_text(out, space->tunable[i].name);
+            put_text(out, space_name(space, i));
     }
 }
 
@@ -114,7 +114,7 @@ static enum err write_trials(const struct export_source *s, FILE *out,
 static void put_extras(FILE *out, const struct export_source *s,
                        const double *value)
 {
-    const struct extras *names = &s->run->history.extras;
+    const struct extras *names = history_extras(&s->run->history);
     char number[TEXT_NUMBER_MAX];
 
     for (uint32_t i = 0; i < names->len; i++) {
@@ -147,7 +147,7 @@ static enum err write_epochs(const struct export_source *s, FILE *out,
                     (double[]){e->loss, e->metric, e->seconds,
                                history_epoch_at(h, i)->at_s});
         put_tunables(out, &s->space, e->setting);
-        put_extras(out, s, h->epoch[i].extra);
+        put_extras(out, s, history_epoch_at(h, i)->extra);
         fputs("\r\n", out);
     }
     return ERR_OK;

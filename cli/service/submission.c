@@ -172,7 +172,8 @@ void submission_take(struct supervisor *s, const struct desk_request *r,
     assert(r->body);
     if (!err)
         submit_valid(s, r, c, &problems, out);
-    else if ((err == ERR_INVAL || err == ERR_UNSUPPORTED) && problems.errors)
+    else if ((err == ERR_INVAL || err == ERR_UNSUPPORTED) &&
+             problems_errors(&problems))
         intake_refuse(err, &problems, out);
     else
         response_json(out, 200, NULL); /* 503 */

@@ -75,5 +75,5 @@ int verb_app_host(int argc, char **argv)
     struct operands operands;
     int code = options_parse(&usage, argc, argv, &operands);
 
-    return code == OPTIONS_GO_ON ? tell(operands.item[0]) : code;
+    return code == OPTIONS_GO_ON ? tell(operands_at(&operands, 0)) : code;
 }

@@ -90,7 +90,7 @@ static int parse_arguments(struct compare *c, int argc, char **argv)
     int code = options_parse(&usage, argc, argv, &operands);
 
     if (code == OPTIONS_GO_ON)
-        c->config_path = operands.item[0];
+        c->config_path = operands_at(&operands, 0);
     return code;
 }
 

@@ -108,7 +108,7 @@ static int parse(const char *verb, const char *operand, const char *summary,
     int code = options_parse(&usage, argc, argv, &operands);
 
     if (code == OPTIONS_GO_ON)
-        *word = operands.item[0];
+        *word = operands_at(&operands, 0);
     return code;
 }
 

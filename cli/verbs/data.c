@@ -70,10 +70,10 @@ int verb_data(int argc, char **argv)
 
     if (code != OPTIONS_GO_ON)
         return code;
-    if (strcmp(operands.item[0], "gen") == 0 && operands.len == 3)
-        return generate(operands.item[1], operands.item[2]);
-    if (strcmp(operands.item[0], "info") == 0 && operands.len == 2)
-        return describe(operands.item[1]);
+    if (strcmp(operands_at(&operands, 0), "gen") == 0 && operands.len == 3)
+        return generate(operands_at(&operands, 1), operands_at(&operands, 2));
+    if (strcmp(operands_at(&operands, 0), "info") == 0 && operands.len == 2)
+        return describe(operands_at(&operands, 1));
     console_error("expected: mltune data %s", usage.operands);
     return EXIT_USAGE;
 }

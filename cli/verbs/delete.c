@@ -92,7 +92,7 @@ int verb_delete(int argc, char **argv)
     if (code != OPTIONS_GO_ON)
         return code;
     if (source_server(c.server))
-        return command_send(&c, operands.item[0], "DELETE", "", NULL);
+        return command_send(&c, operands_at(&operands, 0), "DELETE", "", NULL);
     if (state_find(c.state, state, &f) != ERR_OK) {
         console_error("%s", f.text);
         return source_exit_code(ERR_NOENT);
@@ -101,12 +101,12 @@ int verb_delete(int argc, char **argv)
     if (!err)
         err = file_lock(path, &fd, &f);
     if (err == ERR_BUSY)
-        return command_send(&c, operands.item[0], "DELETE", "", NULL);
+        return command_send(&c, operands_at(&operands, 0), "DELETE", "", NULL);
     if (err) {
         console_error("%s", f.text);
         return exit_code_of(err);
     }
-    code = delete_here(&c, state, operands.item[0]);
+    code = delete_here(&c, state, operands_at(&operands, 0));
     close(fd);
     return code;
 }

@@ -167,5 +167,5 @@ int verb_eval(int argc, char **argv)
 
     if (code != OPTIONS_GO_ON)
         return code;
-    return eval(operands.item[0], operands.item[1], json);
+    return eval(operands_at(&operands, 0), operands_at(&operands, 1), json);
 }

@@ -316,7 +316,8 @@ static int list_verb(const char *verb, const char *summary,
     int code = options_parse(&usage, argc, argv, &operands);
 
     return code == OPTIONS_GO_ON
-               ? print_list(kind, operands.len ? operands.item[0] : NULL)
+               ? print_list(kind,
+                            operands.len ? operands_at(&operands, 0) : NULL)
                : code;
 }
 

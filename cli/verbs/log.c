@@ -295,7 +295,7 @@ int verb_log(int argc, char **argv)
                                         : "--lines: expected at most 1000000");
         return EXIT_USAGE;
     }
-    a.run = operands.item[0];
+    a.run = operands_at(&operands, 0);
     g = mem_calloc(1, sizeof(*g));
     if (!g) {
         console_error("out of memory");

@@ -91,7 +91,7 @@ static int parse_arguments(struct resume_arguments *a, int argc, char **argv,
 
     if (code != OPTIONS_GO_ON)
         return code;
-    *run = operands.item[0];
+    *run = operands_at(&operands, 0);
     return check_sets(&a->sets);
 }
 

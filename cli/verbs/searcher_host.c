@@ -18,5 +18,6 @@ int verb_searcher_host(int argc, char **argv)
     struct operands operands;
     int code = options_parse(&usage, argc, argv, &operands);
 
-    return code == OPTIONS_GO_ON ? plugin_host_run(operands.item[0]) : code;
+    return code == OPTIONS_GO_ON ? plugin_host_run(operands_at(&operands, 0))
+                                 : code;
 }

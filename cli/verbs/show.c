@@ -77,7 +77,7 @@ int verb_show(int argc, char **argv)
         console_error("%s", f.text);
         return source_exit_code(err);
     }
-    code = show(&source, operands.item[0], json);
+    code = show(&source, operands_at(&operands, 0), json);
     source_close(&source);
     return code;
 }

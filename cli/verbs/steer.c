@@ -220,7 +220,8 @@ int verb_steer(int argc, char **argv)
         code = make_body(c, &operands, &own, &body);
     if (code != EXIT_DONE)
         return code;
-    code = command_send(&to, operands.item[0], c->method, suffix, body);
+    code =
+        command_send(&to, operands_at(&operands, 0), c->method, suffix, body);
     mem_free(body);
     return code;
 }

@@ -58,7 +58,7 @@ static int parse_arguments(struct submit_arguments *a, int argc, char **argv,
     int code = options_parse(&usage, argc, argv, &operands);
 
     if (code == OPTIONS_GO_ON)
-        *config = operands.item[0];
+        *config = operands_at(&operands, 0);
     return code;
 }
 

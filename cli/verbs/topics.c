@@ -143,5 +143,5 @@ int verb_topics(int argc, char **argv)
         console_error("--words: expected a number from 1 to %d", WORDS_MAX);
         return EXIT_USAGE;
     }
-    return show(operands.item[0], words.value, json);
+    return show(operands_at(&operands, 0), words.value, json);
 }

@@ -57,7 +57,7 @@ static int list_items(const char *verb, enum render_list which,
         console_error("%s", f.text);
         return source_exit_code(err);
     }
-    err = fetch(&source, verb, operands.item[0], &items, &f);
+    err = fetch(&source, verb, operands_at(&operands, 0), &items, &f);
     code = source_exit_code(err);
     if (err)
         console_error("%s", f.text);

@@ -65,7 +65,7 @@ int verb_validate(int argc, char **argv)
 
     if (code != OPTIONS_GO_ON)
         return code;
-    code = run_config_check(operands.item[0], &sets, &c, &problems);
+    code = run_config_check(operands_at(&operands, 0), &sets, &c, &problems);
     if (code != EXIT_DONE && code != EXIT_CONFIG)
         goto done;
     if (c && c->searcher_broken)
@@ -73,7 +73,7 @@ int verb_validate(int argc, char **argv)
     if (as_json)
         said = print_report(c, &problems);
     else
-        run_config_say(operands.item[0], &problems);
+        run_config_say(operands_at(&operands, 0), &problems);
     if (!as_json && c)
         said = print_json(c->effective);
     if (code == EXIT_DONE)

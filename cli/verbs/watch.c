@@ -434,6 +434,6 @@ int verb_watch(int argc, char **argv)
         return EXIT_USAGE;
     }
     if (operands.len > 0)
-        a.run = operands.item[0];
+        a.run = operands_at(&operands, 0);
     return watch_verb(&a);
 }

@@ -71,7 +71,7 @@ int mlt_ps_set_mover(struct mlt_ps *ps, mlt_table table, mlt_mover *mover,
     const struct ps_shape *shape = ps_shape(ps);
     struct ps_saving *saving = ps_saving(ps);
 
-    if (table >= shape->tables || shape->table[table].access != MLT_LOCAL)
+    if (table >= shape->tables || !table_is_local(&shape->table[table]))
         ps_misuse("mlt_ps_set_mover: table %u is no local table", table);
     if (!saving->mover)
         saving->mover = mem_calloc(MOVERS_MAX, sizeof(*saving->mover));

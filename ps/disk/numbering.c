@@ -121,9 +121,5 @@ enum err numbering_take(struct numbering *n, const struct manifest *m,
 bool numbering_same(const struct numbering *n, uint32_t table,
                     const struct table *t)
 {
-    const uint32_t *row_at = n->table[table].row_at;
-
-    if (!row_at || !t->row_at)
-        return !row_at && !t->row_at;
-    return memcmp(row_at, t->row_at, t->rows * sizeof(*row_at)) == 0;
+    return table_has_order(t, n->table[table].row_at);
 }

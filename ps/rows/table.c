@@ -99,6 +99,13 @@ static enum err find_sizes(struct table *t, struct fault *f)
     return ERR_OK;
 }
 
+bool table_has_order(const struct table *t, const uint32_t *row_at)
+{
+    if (!row_at || !t->row_at)
+        return !row_at && !t->row_at;
+    return memcmp(row_at, t->row_at, t->rows * sizeof(*row_at)) == 0;
+}
+
 enum err table_init(struct table *out, const struct mlt_table_options *opt,
                     const struct rule_ops *default_rule, struct fault *f)
 {

@@ -44,6 +44,21 @@ struct table {
     uint32_t placed; /* tells the permutation from others; 0: none */
 };
 
+static inline const char *table_name(const struct table *t)
+{
+    return t->name;
+}
+
+static inline bool table_is_local(const struct table *t)
+{
+    return t->access == MLT_LOCAL;
+}
+
+static inline bool table_is_exclusive(const struct table *t)
+{
+    return t->access == MLT_EXCLUSIVE;
+}
+
 static inline uint64_t table_number(const struct table *t, uint64_t row)
 {
     return t->number ? t->number[row] : row;
@@ -53,6 +68,10 @@ static inline uint64_t table_row_at(const struct table *t, uint64_t number)
 {
     return t->row_at ? t->row_at[number] : number;
 }
+
+/* Whether its rows stand in the order @row_at [rows]; NULL: that of the rows.
+ */
+bool table_has_order(const struct table *t, const uint32_t *row_at);
 
 /* Checks @opt and fills @out. @default_rule: for f32 tables that name none (the
  * other types then have "add"). Errors: ERR_INVAL, in words in @f. */

@@ -126,7 +126,7 @@ static void end_early(struct mlt_worker *w, mlt_table table)
     assert(v->own_clock);
     if (v->ended)
         ps_misuse("table %s: its clock was ended twice before mlt_clock",
-                  v->table->name);
+                  table_name(v->table));
     if (ps->shape.consistency->barrier || ps->shape.workers == 1) {
         v->ended = true;
         count_own_clock(w, table);
@@ -147,7 +147,7 @@ static void end_without_barrier(struct mlt_worker *w, mlt_table table)
 
     if (v->ended && !update_is_empty(&v->update))
         ps_misuse("table %s: updated after its clock was ended",
-                  v->table->name);
+                  table_name(v->table));
     if (!v->ended) {
         apply_everywhere(w, table);
         if (v->own_clock)
@@ -218,7 +218,7 @@ static void assert_nothing_pending(const struct mlt_worker *w)
         if (w->view[t].updates && !update_is_empty(&w->view[t].update))
             ps_misuse("worker %u ended its run with updates of table %s "
                       "after its last mlt_clock",
-                      w->index, w->view[t].table->name);
+                      w->index, table_name(w->view[t].table));
 }
 
 static bool all_finished(const struct mlt_ps *ps)

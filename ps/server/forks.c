@@ -61,11 +61,11 @@ static void refresh_table(struct mlt_ps *ps, mlt_table t)
         struct worker_view *v = &w->view[t];
 
         v->map = store_map(w->store, t);
-        if (v->table->access == MLT_LOCAL) {
+        if (table_is_local(v->table)) {
             v->chunk = v->map->chunk;
             continue;
         }
-        if (v->table->access == MLT_EXCLUSIVE)
+        if (table_is_exclusive(v->table))
             v->in_place = !ps->peers && !is_trained(ps->active_type);
         assert(v->map->row_shift == v->row_shift || v->count == 0);
         assert(v->map->stride == v->stride || v->count == 0);

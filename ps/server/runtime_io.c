@@ -170,7 +170,7 @@ unsigned char *view_privatize(struct mlt_worker *shard, struct worker_view *v,
     assert(chunk < v->map->chunks);
     if (shard->ps->active_type == BRANCH_KEPT)
         ps_misuse("write to table %s of branch %u, which is kept (read-only)",
-                  v->table->name, shard->ps->active);
+                  table_name(v->table), shard->ps->active);
     stripe_lock(&shard->shard_lock);
     if (store_map_owns(v->map, chunk))
         bytes =

@@ -59,14 +59,13 @@ static bool is_here(const struct comm *c, const struct worker_view *v,
                     uint64_t row)
 {
     return row - v->node_first < v->node_count &&
-           (v->table->access == MLT_EXCLUSIVE ||
-            c->shape->consistency->barrier);
+           (table_is_exclusive(v->table) || c->shape->consistency->barrier);
 }
 
 static unsigned char *row_here(const struct comm *c, struct mlt_worker *w,
                                struct worker_view *v, uint64_t row)
 {
-    bool own = v->table->access == MLT_EXCLUSIVE && row - v->first < v->count &&
+    bool own = table_is_exclusive(v->table) && row - v->first < v->count &&
                c->run.type != BRANCH_KEPT && c->run.type != BRANCH_TESTING;
 
     return own ? view_write(w, v, row, &w->counters) : view_row(v, row);
@@ -240,8 +239,8 @@ int comm_get_rows(struct peers *p, struct mlt_worker *w, struct worker_view *v,
         uint64_t row;
 
         if (rows[i] >= v->rows)
-            ps_misuse("table %s: row %llu is out of range", v->table->name,
-                      (unsigned long long)rows[i]);
+            ps_misuse("table %s: row %llu is out of range",
+                      table_name(v->table), (unsigned long long)rows[i]);
         row = view_number(v, rows[i]);
         out[i] =
             is_here(c, v, row) ? row_here(c, w, v, row) : row_had(c, w, v, row);
@@ -293,7 +292,7 @@ static void check_ended_early(const struct comm *c, const struct mlt_worker *w,
         if (ends(v, table) && v->ended && w->early != t + 1 &&
             !update_is_empty(&v->update))
             ps_misuse("table %s: updated after its clock was ended",
-                      v->table->name);
+                      table_name(v->table));
     }
 }
 
@@ -351,7 +350,7 @@ int comm_end_early(struct peers *p, struct mlt_worker *w, mlt_table table)
     assert(v->own_clock);
     if (v->ended)
         ps_misuse("table %s: its clock was ended twice before mlt_clock",
-                  v->table->name);
+                  table_name(v->table));
     comm_lock(c);
     err = send_clock(c, w, table);
     if (!err) {

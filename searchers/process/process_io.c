@@ -496,7 +496,7 @@ static void process_close(void *state)
 static uint64_t digest_setting(uint64_t digest, const struct space *space,
                                const struct setting *x)
 {
-    for (size_t i = 0; i < space->len; i++) {
+    for (size_t i = 0; i < space_len(space); i++) {
         uint64_t bits;
 
         memcpy(&bits, &x->value[i], sizeof(bits));

@@ -118,6 +118,17 @@ double tunable_from_unit(const struct tunable *t, double u)
 
 /* ---- space --------------------------------------------------------------- */
 
+size_t space_len(const struct space *s)
+{
+    return s->len;
+}
+
+const char *space_name(const struct space *s, size_t index)
+{
+    assert(index < s->len);
+    return s->tunable[index].name;
+}
+
 int space_find(const struct space *s, const char *name)
 {
     assert(name);

@@ -301,10 +301,11 @@ static void parse_pinned(struct parse *p, const json_t *o, struct tunable *t)
 
 static bool has_form(struct parse *p, const json_t *schema, const json_t *o)
 {
-    size_t before = p->problems->errors;
+    size_t before = problems_errors(p->problems);
 
     schema_check(schema, o, p->pointer, p->problems);
-    if (p->problems->errors > before || p->problems->no_memory)
+    if (problems_errors(p->problems) > before ||
+        problems_no_memory(p->problems))
         p->failed = true;
     return !p->failed;
 }
@@ -483,7 +484,9 @@ enum err space_from_json(const json_t *tunables, const char *pointer,
     parse_all(&p, schema, (json_t *)tunables, s);
     if (!p.failed)
         parse_conditions(&p, tunables, s);
-    err = problems->no_memory ? ERR_NOMEM : p.failed ? ERR_INVAL : ERR_OK;
+    err = problems_no_memory(problems) ? ERR_NOMEM
+          : p.failed                   ? ERR_INVAL
+                                       : ERR_OK;
     if (!err)
         *out = *s;
 done:

@@ -63,7 +63,7 @@ enum err saved_setting(const struct space *space, const json_t *setting,
         return ERR_FORMAT;
     err = setting_from_json(space, setting, "", out, &problems);
     if (err)
-        err = problems.no_memory ? ERR_NOMEM : ERR_FORMAT;
+        err = problems_no_memory(&problems) ? ERR_NOMEM : ERR_FORMAT;
     problems_deinit(&problems);
     return err;
 }

@@ -397,9 +397,9 @@ static enum err read_batch(struct board *c, const struct command_suggest *want,
         else if (err == ERR_NOMEM)
             return err;
     }
-    return problems->no_memory ? ERR_NOMEM
-           : problems->errors  ? ERR_INVAL
-                               : ERR_OK;
+    return problems_no_memory(problems) ? ERR_NOMEM
+           : problems_errors(problems)  ? ERR_INVAL
+                                        : ERR_OK;
 }
 
 static void numbers_text(uint32_t first, size_t n, char *out, size_t size)

@@ -264,6 +264,9 @@ uint32_t history_snapshot_number(const char *path);
 double history_wall(const struct history_era era[], size_t n,
                     double started_unix_s, double at_s);
 
+/* The same by the eras of @h. */
+double history_wall_of(const struct history *h, double at_s);
+
 /* Number of epochs of the surviving lineage. */
 uint32_t history_epochs(const struct history *h);
 

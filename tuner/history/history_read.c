@@ -82,6 +82,11 @@ double history_first_clock_at_s(const struct history *h)
     return h->first_clock_at_s;
 }
 
+double history_wall_of(const struct history *h, double at_s)
+{
+    return history_wall(h->era, h->eras, h->run.started_unix_s, at_s);
+}
+
 #define HISTORY_LIST(item, items, type)                                        \
     size_t history_##items##_len(const struct history *h)                      \
     {                                                                          \
