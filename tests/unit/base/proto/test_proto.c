@@ -1022,6 +1022,28 @@ static void proto_kind_of_a_faulty_message_is_told(void **state)
     assert_int_equal(msg_kind_of(NULL, 0), MSG_KIND_COUNT);
 }
 
+/* A part of further metrics has those that are known, at most 16, and none
+ * where none has a value. */
+static void proto_part_of_values_has_known_names(void **state)
+{
+    struct extras few = {0};
+    json_t *values = json_object(), *part;
+    char name[16];
+
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        snprintf(name, sizeof(name), "m%d", i);
+        json_object_set_new(values, name, json_pack("[i, n]", i));
+        assert_int_equal(extras_add(&few, name), i < EXTRAS_MAX ? i : -1);
+    }
+    part = extras_part(&few, values, 0, 1);
+    assert_int_equal(json_object_size(part), EXTRAS_MAX);
+    assert_null(json_object_get(part, "m16"));
+    json_decref(part);
+    assert_null(extras_part(&few, values, 1, 1)); /* nulls alone */
+    json_decref(values);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1032,6 +1054,7 @@ int main(void)
         cmocka_unit_test(proto_missing_or_mistyped_members_are_refused),
         cmocka_unit_test(proto_kind_of_a_faulty_message_is_told),
         cmocka_unit_test(proto_too_long_a_text_is_refused),
+        cmocka_unit_test(proto_part_of_values_has_known_names),
         cmocka_unit_test(proto_faulty_members_are_not_encoded),
         cmocka_unit_test(proto_unknown_members_are_passed_over),
         cmocka_unit_test(proto_document_tells_every_member),

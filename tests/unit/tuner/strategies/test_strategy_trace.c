@@ -283,6 +283,28 @@ static void tuner_finished_ignores_events(void **state)
     hand_deinit(&h);
 }
 
+/* A loss by a program's own fault is told as that. */
+static void tuner_program_at_fault_ends_the_run(void **state)
+{
+    struct hand h;
+    struct tuner_event e = {.kind = TUNER_EVENT_LOST,
+                            .reason = "it raised",
+                            .program = true,
+                            .now_s = 1};
+
+    (void)state;
+    hand_init(&h, &strategy_fixed);
+    say_ready(&h);
+    assert_false(tuner_ends(h.tuner));
+    tuner_actions_reset(&h.actions);
+    assert_int_equal(tuner_step(h.tuner, &e, &h.actions), ERR_OK);
+    assert_int_equal(finish_of(&h)->status, RUN_FAILED);
+    assert_string_equal(finish_of(&h)->reason, "program_failed");
+    assert_string_equal(finish_of(&h)->message,
+                        "the program failed: it raised");
+    hand_deinit(&h);
+}
+
 /* An answer that fits no question is a broken protocol: told, and the end. */
 static void tuner_strange_answers_end_the_run(void **state)
 {
@@ -431,6 +453,7 @@ int main(void)
         cmocka_unit_test(tuner_waits_for_ready),
         cmocka_unit_test(tuner_interrupt_while_waiting_ends),
         cmocka_unit_test(tuner_finished_ignores_events),
+        cmocka_unit_test(tuner_program_at_fault_ends_the_run),
         cmocka_unit_test(tuner_strange_answers_end_the_run),
         cmocka_unit_test(tuner_without_memory_for_two_models_fails),
         cmocka_unit_test(tuner_failed_node_ends_the_run),
