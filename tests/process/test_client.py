@@ -121,6 +121,23 @@ class Reading(Alive):
                 pass
         self.assertLess(time.monotonic() - began, 10)
 
+    def test_the_log_comes_in_pieces(self):
+        """Piece by piece it is what it is in one."""
+        self.wait_for_epochs()
+        path = next(self.folder.glob(".mltune/runs/*/node-0.log"))
+        with open(path, "a", encoding="utf-8") as file:
+            file.write("a line of the node\n" * 10)
+        text, end = self.run_of.log(offset=0)
+        self.assertIn("a line of the node\n", text)
+        at, pieces = 0, []
+        while at < end:
+            piece, at = self.run_of.log(offset=at, limit=50)
+            pieces.append(piece)
+        self.assertEqual("".join(pieces), text)
+        with self.assertRaises(api.NotFound) as caught:
+            self.run_of.log(node=7)
+        self.assertEqual(caught.exception.code, "log_not_found")
+
     def test_export_is_written_whole(self):
         self.wait_for_epochs()
         path = self.folder / "run.tar"

@@ -506,11 +506,11 @@ class Models(Program):
         accuracy = self.sums(2, 1)[0]
         self.tuner.ask("save", branch=1, path=str(self.folder / "m"))
         done = self.expect("done")
-        self.assertEqual(done["data"]["files"], ["model.pt", "model.json"])
+        self.assertEqual(done["data"]["files"], ["model.pt", "about.json"])
         self.end()
         state = torch.load(self.folder / "m" / "model.pt", weights_only=True)
         self.assertEqual(state["last.weight"].shape, (4, 64))
-        about = json.loads((self.folder / "m" / "model.json").read_text())
+        about = json.loads((self.folder / "m" / "about.json").read_text())
         self.assertEqual(about["modules"], {"net": "Net"})
         self.assertEqual(about["tensors"]["net.last.bias"],
                          ["torch.float32", [4]])

@@ -126,9 +126,11 @@ class Line(mltune.Trainable):
                             progress=False)
             b = mltune.tune(mine.Line, {"learning_rate": {}}, max_epochs=2,
                             config=SMALL, name="My Line")
-            print(json.dumps([a.status, b.status, b.run]))
+            print(json.dumps([a.status, b.status, b.run,
+                              b.model["attributes"]["w"]]))
         """, head="import mltune\n")
         self.assertEqual(told[:2], ["finished", "finished"])
+        self.assertAlmostEqual(told[3], 3, delta=2.9)
         self.assertTrue(told[2].startswith("my-line-"))
 
     def test_a_function_within_another(self):

@@ -45,6 +45,17 @@ def write_file(path: str, write: Callable[[BinaryIO], None]) -> int:
     return size
 
 
+def flush(path: str) -> int:
+    """Brings a file that somebody wrote to the disk; its bytes. Raises OSError.
+    """
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+        return os.fstat(file).st_size
+    finally:
+        os.close(file)
+
+
 def remove(path: str) -> None:
     """Removes a file that may be there."""
     try:

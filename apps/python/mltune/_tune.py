@@ -18,7 +18,7 @@ import time
 import uuid
 from typing import Any, Callable, Dict, List, Optional, Union
 
-from . import _hand
+from . import _files, _hand
 from ._show import Json, Quiet, setting_text, shower
 from .client import Client, ClientError, RemoteRun
 
@@ -92,7 +92,8 @@ class Result:
     @property
     def model(self) -> Any:
         """What the program saved: of PyTorch the state_dict (or one a module),
-        of NumPy a dictionary of arrays, of scikit-learn the estimator."""
+        of NumPy a dictionary of arrays, of scikit-learn the estimator, else
+        all state by name. Files of its own (Run.saver) are in `path`."""
         if self._model is None:
             self._model = _load(self.path)
         return self._model
@@ -109,16 +110,17 @@ def _load(folder: Optional[pathlib.Path]) -> Any:
         raise FileNotFoundError("the run has saved no model")
     if (folder / "model.pt").exists():
         import torch
-        options: Json = {"map_location": "cpu"}
-        if "weights_only" in torch.load.__code__.co_varnames:
-            options["weights_only"] = True
-        return torch.load(folder / "model.pt", **options)
+        return torch.load(folder / "model.pt", map_location="cpu",
+                          **_files.safe_loading(torch.load))
     if (folder / "model.npz").exists():
         import numpy
         with numpy.load(folder / "model.npz") as file:
             return dict(file)
     if (folder / "model.pkl").exists():
         return pickle.loads((folder / "model.pkl").read_bytes())
+    if any((folder / f"state.{kind}").exists()
+           for kind in ("pt", "npz", "json")):
+        return _files.load_tree(str(folder), "state")
     raise FileNotFoundError(f"{folder} has no model that is known here: "
                             + ", ".join(sorted(p.name
                                                for p in folder.iterdir())))

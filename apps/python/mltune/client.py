@@ -603,7 +603,26 @@ class RemoteRun:
                         raise
             time.sleep(poll)
 
-    # ---- rows and log ----------------------------------------------------
+    # ---- the log ---------------------------------------------------------
+
+    def log(self, node: int = 0, offset: int = -65536,
+            limit: int = 65536) -> Tuple[str, int]:
+        """A piece of what the training system wrote, and where the next one
+        begins. @offset: the first byte; a negative one from the end. "": the
+        end so far."""
+        answer = self.client._begin("GET", f"{API}{self._path}/log",
+                                    {"node": node, "offset": offset,
+                                     "limit": limit})
+        try:
+            text = answer.whole().decode("utf-8", "replace")
+            return text, int(answer.headers["Log-Next-Offset"])
+        except (TypeError, ValueError) as e:
+            raise BadAnswer(f"what answers at {self.client.url} is no "
+                            "mltune") from e
+        finally:
+            answer.close()
+
+    # ---- rows ------------------------------------------------------------
 
     def tables(self) -> List[Json]:
         return self.client.list("/tables", "tables", run=self.id)

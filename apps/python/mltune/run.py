@@ -164,6 +164,7 @@ class Run(Program):
         self.registry = Registry()
         self._own: Dict[str, Any] = {}    # tunables that act, with own defaults
         self._setting: Dict[str, Any] = {}
+        self._savers: List[Callable[[str], Any]] = []
         self._hooks: List[Callable[[Any], Any]] = []
         self._validation: Optional[_Validation] = None
         self._log = _Log()
@@ -221,6 +222,13 @@ class Run(Program):
             self._validation = _Validation(f, metric, better, reduction)
             return f
         return register if function is None else register(function)
+
+    def saver(self, function: Callable[[str], Any]) -> Callable[[str], Any]:
+        """Registers a function that writes the model in a form of its own: new
+        files into the folder that it is given. Called with the best state in
+        place. Any name but model.json."""
+        self._savers.append(function)
+        return function
 
     def log(self, **values: Any) -> None:
         """Further metrics of this clock, numbers or tensors of one element;
@@ -360,16 +368,23 @@ class Run(Program):
 
     def save(self, path: str) -> Tuple[int, Dict[str, Any]]:
         os.makedirs(path, exist_ok=True)
-        size, files = 0, []
-        for frame in self._frames:
-            for name, bytes_ in frame.save(path):
-                files.append(name)
-                size += bytes_
+        files = [f for frame in self._frames for f in frame.save(path)]
+        for saver in self._savers:
+            before = set(os.listdir(path))
+            saver(path)
+            made = sorted(set(os.listdir(path)) - before)
+            files += [(n, _files.flush(os.path.join(path, n))) for n in made]
         if not files:
             state = self.registry.first()
-            size = _files.save_tree(path, "model", self.registry.export(state))
-            files = [n for n in ("model.pt", "model.npz", "model.json")
+            size = _files.save_tree(path, "state", self.registry.export(state))
+            files = [(n, size) for n in
+                     ("state.pt", "state.npz", "state.json")
                      if os.path.exists(os.path.join(path, n))]
+        if any(name == "model.json" for name, _ in files):
+            raise ValueError("model.json is mltune's own file in the model's "
+                             "folder: name it otherwise")
+        size = sum(bytes_ for _, bytes_ in files)
+        files = [name for name, _ in files]
         return size, {"tables": [], "app": {}, "files": files}
 
     # ---- without a tuner ---------------------------------------------------

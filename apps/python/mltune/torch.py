@@ -571,9 +571,9 @@ class Frame:
                         if isinstance(x, torch.Tensor)},
         }
         more = _files.write_file(
-            os.path.join(path, "model.json"),
+            os.path.join(path, "about.json"),
             lambda f: _files.put(f, json.dumps(about, indent=1).encode()))
-        return [("model.pt", size), ("model.json", more)]
+        return [("model.pt", size), ("about.json", more)]
 
 
 def _holds_more(module: torch.nn.Module) -> bool:
