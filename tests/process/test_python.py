@@ -629,7 +629,7 @@ class Processes(Program):
                               setting=setting))
 
     def stop_both(self):
-        self.answers(self.ask("stop", reason="test"))
+        self.ask("stop", reason="test")
         for process in self.both:
             done = self.finish(process, SECONDS)
             self.assertEqual(done.code, 0, done.err)
@@ -679,9 +679,17 @@ class Processes(Program):
         import torch
         states = [torch.load(f"{model}/node-{r}/model.pt") for r in (0, 1)]
         for name, x in states[0].items():
-            if "running" not in name:  # torch sends node 0's at each forward
-                self.assertTrue(torch.equal(x, states[1][name]), name)
+            self.assertTrue(torch.equal(x, states[1][name]), name)
         self.assertIn("0.weight", states[0])
+
+    def test_stop_in_the_midst_of_a_clock(self):
+        """A process that waits for another that has stopped ends as well."""
+        self.start_both()
+        self.fork_both(1)
+        self.ask("schedule", branch=1, first=0, count=10**6,
+                 report_every=10**4)
+        time.sleep(0.3)
+        self.stop_both()
 
     def test_a_sum_that_is_not_finite_in_one_of_them_hangs_nobody(self):
         """The other process waits for its gradients: both go on to the end of

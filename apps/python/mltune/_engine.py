@@ -304,6 +304,7 @@ class Engine:
         self.folder_part = folder_part  # of paths, where there are processes
         self.memory_limit = memory_limit
         self.branches: Dict[int, Branch] = {}
+        self.running = False      # the loop is under way
         self.clocks = 0           # finished since the start
         self.seconds = 0.0        # of all windows
         self.model_bytes = 0
@@ -317,9 +318,10 @@ class Engine:
 
     def loop(self) -> Iterator[Batch]:
         """Runs until the tuner says stop. Raises what the program raises."""
+        self.running = True
         yield from self._dry_clock()
         facts = {**self.program.facts(),
-                 "model_bytes": self.model_bytes * self.order.workers}
+                 "model_bytes": self.model_bytes}
         try:
             self.node.ready(facts, self.program.known(), self.units_max)
         except Failure as failure:
@@ -336,6 +338,7 @@ class Engine:
                 self._carry_out(o)
         if self._writer is not None:
             self._writer.join()
+        self.running = False
 
     def _dry_clock(self) -> Iterator[Batch]:
         """A clock whose effects are taken back: it shows how large the state
@@ -566,6 +569,8 @@ class Engine:
             raise Failure("io", str(error)) from None
         finally:
             self.registry.abandon()
+        data["files"] = [os.path.join(self.folder_part, name)
+                         for name in data.get("files", [])]
         self.node.finish(o, branch=o.branch, bytes=size, data=data)
 
     # ---- what beats say ----------------------------------------------------

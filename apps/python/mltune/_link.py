@@ -82,15 +82,15 @@ class Link:
             self._dealer.setsockopt(zmq.HEARTBEAT_TIMEOUT, 30000)
         self._monitor = self._dealer.get_monitor_socket(
             zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
-        self._connected = False
+        self.connected = False
         self._deadline = time.monotonic() + FIRST_S
         self._dealer.connect(endpoint)
-        self._thread = threading.Thread(target=self._main, name="mltune-link",
+        self.thread = threading.Thread(target=self._main, name="mltune-link",
                                         daemon=True)
 
     def start(self) -> None:
         """Starts the thread."""
-        self._thread.start()
+        self.thread.start()
 
     def send(self, message: Message) -> None:
         """Sends @message after those before it. Any thread; returns at once."""
@@ -109,7 +109,14 @@ class Link:
             os.write(self._write_fd, b"x")
         except BlockingIOError:
             pass
-        self._thread.join(seconds)
+        self.thread.join(seconds)
+
+    def wait_lost(self) -> None:
+        """While there is no connection: until it is there again, or `lost` was
+        called."""
+        end = time.monotonic() + AGAIN_S + 1
+        while not self.connected and time.monotonic() < end:
+            self.thread.join(0.05)
 
     # ---- the thread --------------------------------------------------------
 
@@ -138,12 +145,12 @@ class Link:
             self._put()
             if self._closing and not self._out:
                 break
-            if not self._connected and now >= self._deadline:
+            if not self.connected and now >= self._deadline:
                 self._lost()
                 break
         self._dealer.disable_monitor()
         self._monitor.close(0)
-        if not self._connected:
+        if not self.connected:
             self._dealer.setsockopt(zmq.LINGER, 0)
         self._dealer.close()
         self._context.term()
@@ -158,8 +165,8 @@ class Link:
     def _watch(self) -> None:
         while self._monitor.poll(0):
             event = recv_monitor_message(self._monitor)["event"]
-            self._connected = event == zmq.EVENT_HANDSHAKE_SUCCEEDED
-            if not self._connected:
+            self.connected = event == zmq.EVENT_HANDSHAKE_SUCCEEDED
+            if not self.connected:
                 self._deadline = time.monotonic() + AGAIN_S
 
     def _take(self) -> None:

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import traceback
-from typing import Any, Dict, Iterator, Mapping, Optional
+from typing import Any, Callable, Dict, Iterator, Mapping, Optional
 
 from . import _files
 from ._engine import Engine
@@ -16,6 +16,7 @@ from ._link import EXIT_LOST, Link, Message
 from ._node import Failure, Node
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+REASON_BYTES = 1000
 GRACE_S = 2.0  # for the program to unwind before the process is ended
 
 
@@ -117,7 +118,7 @@ class Session:
         self.engine: Optional[Engine] = None
         self.config: Optional[Config] = None
         self._pid = os.getpid()
-        self._ended = False
+        self._ended = self._leaving = False
         self.node = Node(self._send, self.nodes)
         self.link: Optional[Link] = None
 
@@ -153,7 +154,7 @@ class Session:
         endpoint = self.endpoint
         assert endpoint is not None
         os.environ.pop("MLTUNE_ENDPOINT", None)  # children are not the node
-        self.link = Link(endpoint, self.node.receive, self._beat,
+        self.link = Link(endpoint, self._receive, self._beat,
                          self.node.report, self._lost)
         sys.excepthook = self._hook(sys.excepthook)
         atexit.register(self._at_exit)
@@ -163,6 +164,12 @@ class Session:
         self._send({"kind": "hello", "version": 1, "node": self.node_number,
                     "workers": 1, "pid": os.getpid()})
         self.link.start()
+
+    def _receive(self, message: Message) -> None:
+        self.node.receive(message)
+        if self.node.stopped and not self._leaving:
+            # A clock may be long, or wait for a process that is gone.
+            self._leave(0, lambda: self.engine is None or self.engine.running)
 
     def _beat(self) -> Message:
         engine, link = self.engine, self.link
@@ -183,10 +190,24 @@ class Session:
     def _hook(self, before: Any) -> Any:
         def hook(kind: Any, value: Any, trace: Any) -> None:
             if os.getpid() == self._pid and not self._ended:
-                self.fail("app", "".join(
-                    traceback.format_exception(kind, value, trace)).strip())
+                self._raised(kind, value, trace)
             before(kind, value, trace)
         return hook
+
+    def _raised(self, kind: Any, value: Any, trace: Any) -> None:
+        link = self.link
+        assert link is not None
+        if self.node.stopped and self.engine is not None and \
+                self.engine.running:
+            self._end(0)  # the other processes stopped in the midst of a clock
+        if not link.connected:
+            link.wait_lost()  # others that lost the tuner ended before
+        last = "".join(traceback.format_exception_only(kind, value)).strip()
+        whole = "".join(traceback.format_exception(kind, value, trace)).strip()
+        room = REASON_BYTES - len(last[-REASON_BYTES // 2:].encode()) - 5
+        self.fail("app", f"{last[-REASON_BYTES // 2:]}\n...\n"
+                         f"{whole.encode()[-room:].decode(errors='ignore')}"
+                  if len(whole.encode()) > REASON_BYTES else whole)
 
     def _at_exit(self) -> None:
         if os.getpid() != self._pid or self._ended:
@@ -205,19 +226,31 @@ class Session:
     def _signal(self, number: int, _frame: Any) -> None:
         if os.getpid() != self._pid:  # a child that did not set its own
             os._exit(128 + number)
+        self._ended = True
         self._leave(128 + number)
         raise SystemExit(128 + number)
 
-    def _leave(self, code: int) -> None:
-        """Ends the process with @code soon, whatever the program does."""
-        self._ended = True
+    def _leave(self, code: int,
+               late: Callable[[], bool] = lambda: True) -> None:
+        """Ends the process with @code soon, whatever the program does, if it is
+        @late then."""
+        self._leaving = True
 
         def end() -> None:
-            _files.remove_temporary()
-            os._exit(code)
+            if late():
+                self._end(code)
         timer = threading.Timer(GRACE_S, end)
         timer.daemon = True
         timer.start()
+
+    def _end(self, code: int) -> None:
+        """Ends the process at once; what was to be said is sent."""
+        self._ended = True
+        if self.link is not None and \
+                threading.current_thread() is not self.link.thread:
+            self.link.close(0.5)
+        _files.remove_temporary()
+        os._exit(code)
 
     def _lost(self) -> None:
         """The tuner is gone. On the link's thread: the program is in a clock,

@@ -12,7 +12,7 @@ if cfg.nodes > 1:
 made = torch.Generator().manual_seed(3)
 x = torch.randn(201, 8, generator=made)
 y = (x.sum(1) > 0).long()
-net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.BatchNorm1d(16),
+net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.LayerNorm(16),
                           torch.nn.ReLU(), torch.nn.Dropout(0.2),
                           torch.nn.Linear(16, 2))
 if cfg.nodes > 1:
