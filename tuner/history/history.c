@@ -62,24 +62,6 @@ void history_deinit(struct history *h)
 
 /* ---- finding ------------------------------------------------------------- */
 
-/* Branches are created in the order of their numbers. */
-struct history_branch *history_find(const struct history *h, branch_id id)
-{
-    size_t low = 0, high = h->branches;
-
-    while (low < high) {
-        size_t mid = (low + high) / 2;
-
-        if (h->branch[mid].branch < id)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    if (low < h->branches && h->branch[low].branch == id)
-        return &h->branch[low];
-    return NULL;
-}
-
 const struct history_branch *history_branch(const struct history *h,
                                             branch_id branch)
 {
@@ -106,19 +88,6 @@ const struct table_info *history_table(const struct history *h,
 static struct history_search *find_search(const struct history *h, uint32_t n)
 {
     return n >= 1 && n <= h->searches ? &h->search[n - 1] : NULL;
-}
-
-void history_drop_half(void *items, size_t *len, size_t item_size, size_t max,
-                       uint64_t *dropped)
-{
-    size_t half = *len / 2;
-
-    assert(*len <= max);
-    if (*len < max)
-        return;
-    memmove(items, (char *)items + half * item_size, (*len - half) * item_size);
-    *len -= half;
-    *dropped += half;
 }
 
 /* ---- searches ------------------------------------------------------------ */

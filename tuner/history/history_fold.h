@@ -3,7 +3,8 @@
  *
  * history.c takes each record and passes it on: history_branches.c keeps
  * branches, their progress and slices, history_lineage.c what survives (epochs,
- * the schedule of settings, snapshots). Every `apply` may fail by ERR_FORMAT (a
+ * the schedule of settings, snapshots). All of them look branches up by
+ * history_find.c, which calls none. Every `apply` may fail by ERR_FORMAT (a
  * record that does not fit what came before) or ERR_NOMEM; then nothing has
  * changed.
  */
@@ -14,6 +15,10 @@
 
 /* The branch of that number; NULL when there is none. O(log n). */
 struct history_branch *history_find(const struct history *h, branch_id id);
+
+/* Whether @branch is @of or one that it was forked from. */
+bool history_is_ancestor(const struct history *h, branch_id branch,
+                         branch_id of);
 
 /* Makes room for one more in an array of at most @max: the older half goes. */
 void history_drop_half(void *items, size_t *len, size_t item_size, size_t max,
@@ -43,10 +48,6 @@ void history_lose_branches(struct history *h, double at_s);
 enum err history_apply_epoch(struct history *h, const struct record *r);
 enum err history_apply_choice(struct history *h, const struct record *r);
 enum err history_apply_snapshot(struct history *h, const struct record *r);
-
-/* Whether @branch is @of or one that it was forked from. */
-bool history_is_ancestor(const struct history *h, branch_id branch,
-                         branch_id of);
 
 /* Drops the snapshots after the one of @path. */
 void history_forget_snapshots(struct history *h, const char *path);

@@ -68,16 +68,6 @@ enum err history_apply_epoch(struct history *h, const struct record *r)
     return ERR_OK;
 }
 
-bool history_is_ancestor(const struct history *h, branch_id branch,
-                         branch_id of)
-{
-    const struct history_branch *b;
-
-    while (of != branch && (b = history_find(h, of)) && b->parent < of)
-        of = b->parent; /* below it in any sound journal */
-    return of == branch;
-}
-
 /* The schedule is that of the surviving lineage: what another one was trained
  * with goes. */
 static void drop_strangers(struct history *h, branch_id of)

@@ -5,72 +5,6 @@
 #include <assert.h>
 #include <string.h>
 
-static const char *const kind_names[] = {
-#define NAME(name, lower, what) [RECORD_##name] = #lower,
-    RECORD_LIST(NAME)
-#undef NAME
-};
-
-static const char *const status_names[] = {
-#define NAME(name, lower) [RUN_##name] = #lower,
-    RUN_STATUS_LIST(NAME)
-#undef NAME
-};
-
-static const char *const label_names[] = {
-#define NAME(name, lower) [TRIAL_##name] = #lower,
-    TRIAL_LABEL_LIST(NAME)
-#undef NAME
-};
-
-static const char *const suggestion_names[] = {
-#define NAME(name, lower) [SUGGESTION_##name] = #lower,
-    SUGGESTION_STATE_LIST(NAME)
-#undef NAME
-};
-
-static const char *const asking_names[] = {
-#define NAME(name, lower) [ASKING_##name] = #lower,
-    ASKING_LIST(NAME)
-#undef NAME
-};
-
-const char *record_kind_name(enum record_kind kind)
-{
-    assert((unsigned)kind < RECORD_KIND_COUNT);
-    return kind_names[kind];
-}
-
-const char *run_status_name(enum run_status status)
-{
-    assert((unsigned)status < RUN_STATUS_COUNT);
-    return status_names[status];
-}
-
-const char *trial_label_name(enum trial_label label)
-{
-    assert((unsigned)label < TRIAL_LABEL_COUNT);
-    return label_names[label];
-}
-
-const char *suggestion_state_name(enum suggestion_state state)
-{
-    assert((unsigned)state < SUGGESTION_STATE_COUNT);
-    return suggestion_names[state];
-}
-
-const char *asking_name(enum asking asking)
-{
-    assert((unsigned)asking < ASKING_COUNT);
-    return asking_names[asking];
-}
-
-bool run_status_is_end(enum run_status status)
-{
-    return status == RUN_FINISHED || status == RUN_FAILED ||
-           status == RUN_INTERRUPTED || status == RUN_STOPPED;
-}
-
 static const struct json_field head[] = {
     {FIELD_OF(record, REAL, at_s)},
     {FIELD_AS("next_clock", record, U64, clock)},
@@ -119,7 +53,8 @@ json_t *record_to_json(const struct record *r)
 
     assert((unsigned)r->kind < RECORD_KIND_COUNT);
     if (o &&
-        !json_object_set_new(o, "kind", json_string(kind_names[r->kind])) &&
+        !json_object_set_new(o, "kind",
+                             json_string(record_kind_name(r->kind))) &&
         !fields_put(o, head, r) &&
         !fields_put(o, record_kinds[r->kind].fields, body(r)))
         return o;
@@ -132,7 +67,7 @@ static bool kind_from(const json_t *v, enum record_kind *out)
     const char *name = json_string_value(v);
 
     for (unsigned i = 0; name && i < RECORD_KIND_COUNT; i++)
-        if (strcmp(name, kind_names[i]) == 0) {
+        if (strcmp(name, record_kind_name((enum record_kind)i)) == 0) {
             *out = (enum record_kind)i;
             return true;
         }
@@ -160,7 +95,7 @@ enum err record_from_json(const json_t *json, struct record *out,
         record_deinit(&r);
         return fault_set(f, ERR_FORMAT,
                          "member %s of a %s record is missing or malformed",
-                         wrong, kind_names[kind]);
+                         wrong, record_kind_name((enum record_kind)kind));
     }
     memcpy(out, &r, sizeof(r));
     return ERR_OK;

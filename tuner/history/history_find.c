@@ -1,0 +1,45 @@
+#include "tuner/history/history_fold.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* Branches are created in the order of their numbers. */
+struct history_branch *history_find(const struct history *h, branch_id id)
+{
+    size_t low = 0, high = h->branches;
+
+    while (low < high) {
+        size_t mid = (low + high) / 2;
+
+        if (h->branch[mid].branch < id)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    if (low < h->branches && h->branch[low].branch == id)
+        return &h->branch[low];
+    return NULL;
+}
+
+void history_drop_half(void *items, size_t *len, size_t item_size, size_t max,
+                       uint64_t *dropped)
+{
+    size_t half = *len / 2;
+
+    assert(*len <= max);
+    if (*len < max)
+        return;
+    memmove(items, (char *)items + half * item_size, (*len - half) * item_size);
+    *len -= half;
+    *dropped += half;
+}
+
+bool history_is_ancestor(const struct history *h, branch_id branch,
+                         branch_id of)
+{
+    const struct history_branch *b;
+
+    while (of != branch && (b = history_find(h, of)) && b->parent < of)
+        of = b->parent; /* below it in any sound journal */
+    return of == branch;
+}

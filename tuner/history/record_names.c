@@ -1,0 +1,69 @@
+#include "tuner/history/record.h"
+
+#include <assert.h>
+
+static const char *const kind_names[] = {
+#define NAME(name, lower, what) [RECORD_##name] = #lower,
+    RECORD_LIST(NAME)
+#undef NAME
+};
+
+static const char *const status_names[] = {
+#define NAME(name, lower) [RUN_##name] = #lower,
+    RUN_STATUS_LIST(NAME)
+#undef NAME
+};
+
+static const char *const label_names[] = {
+#define NAME(name, lower) [TRIAL_##name] = #lower,
+    TRIAL_LABEL_LIST(NAME)
+#undef NAME
+};
+
+static const char *const suggestion_names[] = {
+#define NAME(name, lower) [SUGGESTION_##name] = #lower,
+    SUGGESTION_STATE_LIST(NAME)
+#undef NAME
+};
+
+static const char *const asking_names[] = {
+#define NAME(name, lower) [ASKING_##name] = #lower,
+    ASKING_LIST(NAME)
+#undef NAME
+};
+
+const char *record_kind_name(enum record_kind kind)
+{
+    assert((unsigned)kind < RECORD_KIND_COUNT);
+    return kind_names[kind];
+}
+
+const char *run_status_name(enum run_status status)
+{
+    assert((unsigned)status < RUN_STATUS_COUNT);
+    return status_names[status];
+}
+
+const char *trial_label_name(enum trial_label label)
+{
+    assert((unsigned)label < TRIAL_LABEL_COUNT);
+    return label_names[label];
+}
+
+const char *suggestion_state_name(enum suggestion_state state)
+{
+    assert((unsigned)state < SUGGESTION_STATE_COUNT);
+    return suggestion_names[state];
+}
+
+const char *asking_name(enum asking asking)
+{
+    assert((unsigned)asking < ASKING_COUNT);
+    return asking_names[asking];
+}
+
+bool run_status_is_end(enum run_status status)
+{
+    return status == RUN_FINISHED || status == RUN_FAILED ||
+           status == RUN_INTERRUPTED || status == RUN_STOPPED;
+}
