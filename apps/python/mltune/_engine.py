@@ -385,7 +385,7 @@ class Engine:
         if self.node.begin_clock(o):
             try:
                 self.registry.activate(
-                    b.state, "test" if b.type == "testing" else "train")
+                    b.state, "train" if b.type == "training" else "test")
             except (MemoryError, RuntimeError) as error:
                 if not _out_of_memory(error):
                     raise
@@ -403,8 +403,11 @@ class Engine:
                 place, clocks, ended = yield from self._train(o, b, began)
                 ran_s = ended - began
                 self.program.end(b.type)
-                b.state = self.registry.capture(b.state)
-                b.place, b.held = place, held
+                if b.type == "probe":
+                    self.registry.abandon()
+                else:
+                    b.state, b.held = self.registry.capture(b.state), held
+                b.place = place
             self._count_memory()
         switch = time.perf_counter() - turn - ran_s
         self.node.finish(o, branch=o.branch, clocks=clocks,
@@ -427,6 +430,9 @@ class Engine:
             yield batch
             if not batch._given:
                 _check_loss(batch)
+            if probe:  # S4: whatever the loop did, it has learned nothing
+                self.registry.abandon()
+                self.registry.activate(b.state, "test")
             place = after
             clocks += 1
             inside += 1

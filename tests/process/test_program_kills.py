@@ -1,0 +1,68 @@
+"""Programs in Python that are killed, with their tuner or alone, and go on.
+
+As test_resume.Killed, whose promises hold for a program of the user's, too; here
+the model's file itself is compared with the undisturbed run's. KILLS and SEED as
+there: `make kill-test` takes more.
+"""
+import json
+import os
+import random
+
+import numpy
+
+import harness
+import test_resume
+from test_python import PROGRAMS
+
+PYTHON = os.environ.get("PYTHON", "/usr/bin/python3")
+
+
+class KilledProgram(test_resume.Killed):
+    for name in dir(test_resume.Killed):
+        if name.startswith("test_"):
+            locals()[name] = None
+
+    def job(self, program):
+        return {"name": "killed",
+                "app": {"command": [PYTHON, str(PROGRAMS / program)]},
+                "tunables": {"learning_rate": harness.RATE,
+                             "batch_size": {"values": [10, 30]}},
+                "tuner": {"searcher": "random", "trial_clocks": 20,
+                          "max_trials": 8, "retune": False},
+                "stop": {"max_epochs": 200, "plateau_epochs": 1000},
+                "snapshot": {"every": 0.2}, "seed": 3}
+
+    def model(self, result):
+        folder = os.path.join(self.folder, result["model"])
+        files = sorted(os.listdir(folder))
+        self.assertIn("model.npz", files)
+        with numpy.load(os.path.join(folder, "model.npz")) as arrays:
+            return {name: arrays[name].tolist() for name in arrays.files}
+
+    def test_program_is_killed_at_random_moments(self):
+        """Tuner, program or both: the run ends with the undisturbed run's
+        model, bit for bit."""
+        rng = random.Random(test_resume.SEED)
+        self.write("config.json", self.job("softmax.py"))
+        done = self.mltune("run", "config.json", "--json", "--state", "whole")
+        self.assert_code(done, 0)
+        whole, model = done.result, self.model(done.result)
+        total = runs = 0
+        while total < test_resume.KILLS:
+            most = min(test_resume.KILLS_A_RUN, test_resume.KILLS - total)
+            state = f"state{runs}"
+            result, kills = self.kill_run(state, rng, most)
+            with self.subTest(seed=test_resume.SEED, run=runs, kills=kills):
+                self.check_run(state, result)
+                for member in ("best", "epochs", "loss", "metric", "setting"):
+                    self.assertEqual(json.dumps(result[member]),
+                                     json.dumps(whole[member]), member)
+                self.assertEqual(self.model(result), model)
+            total += kills
+            runs += 1
+        print(f"killed {total} times in {runs} runs, seed {test_resume.SEED}")
+
+
+if __name__ == "__main__":
+    import unittest
+    unittest.main()
