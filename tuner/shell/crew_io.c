@@ -86,6 +86,7 @@ static void blame(struct crew *w, uint32_t node, bool leaves, double now_s,
 
     if (counts)
         w->culprit = node;
+    w->blamed |= counts;
     tell_loss(w, counts, reason);
 }
 
@@ -387,7 +388,7 @@ static void take(struct crew *w, uint32_t node, struct msg *m, double now_s,
 
     if (m->kind == MSG_FAILED)
         w->culprit = node;
-    if (!account(w, node, m, now_s))
+    if (w->blamed || !account(w, node, m, now_s))
         return;
     if (m->kind == MSG_BEAT)
         m->beat.node = node; /* whatever it says */

@@ -37,6 +37,7 @@ struct crew {
     struct node_group *group;                  /* NULL: one node */
     uint64_t malformed;                        /* messages of no use */
     char garbage[256];                         /* why the first one is */
+    bool blamed;      /* a program is at fault: nothing more is heard of it */
     uint32_t culprit; /* node that the keeper's reason is about */
 };
 
