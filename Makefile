@@ -66,9 +66,9 @@ LINK_FLAGS = $(LDFLAGS_$(V)) $(LDFLAGS)
 # GSL's linear algebra on OpenBLAS, not on its own ten times slower cblas.
 LIBS = $(PKG_LIBS) -lgsl -lopenblas -lnlopt -lm -ldl -pthread
 
-# Sources in a folder or in one of its rooms; apps/direct and apps/plugins are
-# programs of their own.
-SRCS := $(filter-out apps/direct/% apps/plugins/%,\
+# Sources in a folder or in one of its rooms; apps/direct, apps/examples and
+# apps/plugins are programs of their own.
+SRCS := $(filter-out apps/direct/% apps/examples/% apps/plugins/%,\
 	$(foreach m,$(MODULES),$(wildcard $(m)/*.c $(m)/*/*.c)))
 MAIN := cli/main.c
 MAIN_OBJ := $(MAIN:%.c=$(B)/obj/%.o)
@@ -110,6 +110,7 @@ $(B)/mltune: $(MAIN_OBJ) $(ARCHIVE)
 # Each part's own rules: programs that drive the parameter server, benchmarks.
 -include api/api.mk
 -include apps/direct/direct.mk
+-include apps/examples/examples.mk
 -include apps/plugins/plugins.mk
 -include tests/bench/bench.mk
 

@@ -266,6 +266,13 @@ static const struct check_step order[] = {
     QUEUE(5, 4, 5),
     REFUSED(RUN_FREED, 5),
     WAIT,
+    QUEUE(3, 4, 6),
+    FORK(5, 3, TRAINING), /* freed before it is made */
+    QUEUE(5, 4, 7),
+    FREE(5),
+    QUEUE(3, 4, 6),
+    QUEUE(4, 4, 5),
+    WAIT,
     END,
 };
 

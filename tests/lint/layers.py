@@ -34,6 +34,7 @@ ROOMS = {
     "apps/lda": "base base/json apps apps/data",
     "apps/nn": "base base/json apps apps/data apps/mlr",
     "apps/direct": "",
+    "apps/examples": "",
     "apps/plugins": "",
     "searchers/space": "base base/json",
     "searchers/model": "base searchers/space",

@@ -17,7 +17,7 @@ import sys
 FOLDERS = ("api", "apps", "base", "branches", "cli", "include", "ps",
            "searchers", "tuner")
 # Programs of their own.
-APART = ("apps/direct/", "apps/plugins/")
+APART = ("apps/direct/", "apps/examples/", "apps/plugins/")
 FOR_TESTS = {
     "mem_fail_at": "lets an allocation fail",
     "mem_failed": "the same",

@@ -9,7 +9,7 @@ import json
 import re
 import sys
 
-from harness import MLTUNE, ROOT, Case, mlr_config
+from harness import BUILD, MLTUNE, ROOT, Case, mlr_config
 
 FIXTURES = ROOT / "tests/process/fixtures"
 sys.path.insert(0, str(FIXTURES))
@@ -68,6 +68,26 @@ class CheckTrainerTest(Case):
                                      ("failed", rule), told)
                     self.assertTrue(told["expected"] and told["came"])
                     self.assertRegex(page, rf"\*\*{rule}\*\*")
+        self.assert_nothing_left()
+
+    def test_a_program_in_c_passes_and_is_tuned(self):
+        """apps/examples/least_squares.c, plain C over ZeroMQ and jansson: all
+        rules are kept, and a run tunes it to its noise, with a model."""
+        program = str(BUILD.resolve() / "least_squares")
+        done = self.check(program)
+        self.assertEqual(done.code, 0, done.out + done.err)
+        self.assertEqual({c["result"] for c in done.result["checks"]},
+                         {"passed"})
+        done = self.run_config({
+            "name": "squares", "seed": 7, "app": {"command": [program]},
+            "tuner": {"searcher": "random", "trial_clocks": 20},
+            "stop": {"max_epochs": 6}}, "--json")
+        self.assertEqual(done.code, 0, done.out + done.err)
+        self.assertEqual(done.result["status"], "finished")
+        # It begins at about 3.8.
+        self.assertLess(done.result["metric"], 0.5, done.result)
+        self.assertNotIn("killed", done.err)
+        self.assertTrue(list(self.folder.rglob("weights")))
         self.assert_nothing_left()
 
     def test_our_own_node_passes(self):

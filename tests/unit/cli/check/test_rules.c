@@ -72,6 +72,9 @@ static void scripts_are_whole(void **state)
                 made[s->slot] = true;
             } else if (s->kind == STEP_RESTORE) {
                 made[s->slot] = true;
+            } else if (s->kind == STEP_REFUSED &&
+                       s->refusal == REFUSAL_RUN_FREED) {
+                made[s->from] = false;
             } else if (s->kind == STEP_FREE) {
                 assert_true(made[s->slot]);
                 made[s->slot] = false;
