@@ -484,7 +484,7 @@ static void fuzz_request(char *text, size_t size)
     if (!key || !target)
         return;
     *target++ = '\0';
-    if (!is_target(target))
+    if (!*method || !is_target(target)) /* the guard lets none through */
         return;
     for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
         if (strcmp(method, methods[i]) == 0) {
