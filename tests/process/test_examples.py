@@ -85,6 +85,14 @@ class Examples(Case):
         self.assertIn("max_depth", result["setting"])
         self.alone("boosting")
 
+    def test_they_keep_the_protocol(self):
+        """mltune check-trainer finds nothing: of an estimator, of arrays, of
+        trees, bit for bit."""
+        for name in ("sgd_classifier", "numpy_logistic", "boosting"):
+            done = self.mltune("check-trainer", "--json", sys.executable,
+                               EXAMPLES / f"{name}.py", seconds=100)
+            self.assert_code(done, 0)
+
     def test_all_are_here(self):
         """Each has a program, a configuration and a test."""
         names = {p.stem for p in EXAMPLES.glob("*.json")
