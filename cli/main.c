@@ -14,7 +14,7 @@ static void print_verbs(FILE *to)
 
     for (size_t i = 0; (v = verb_at(i)); i++)
         if (!v->hidden)
-            fprintf(to, "  %-12s%s\n", v->name, v->summary);
+            fprintf(to, "  %-14s%s\n", v->name, v->summary);
 }
 
 static int print_help(FILE *to)
