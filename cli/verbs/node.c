@@ -73,7 +73,7 @@ int verb_node(int argc, char **argv)
         return code;
     /* As programs of users' own are told. */
     if (!o.endpoint) {
-        o.endpoint = getenv("MLTUNE_ENDPOINT");
+        o.endpoint = getenv("MLTUNE_TUNER");
         o.meet = o.meet ? o.meet : getenv("MLTUNE_MEET");
         if (getenv("MLTUNE_NODE") && !number.given)
             number.value = strtoul(getenv("MLTUNE_NODE"), NULL, 10);

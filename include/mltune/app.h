@@ -161,7 +161,7 @@ extern MLT_API const struct mlt_app_ops mltune_app;
  * the application could not be loaded or the node not go on (said on stderr),
  * 69 the tuner is gone, 128 + a signal that asked for the end.
  *
- * The endpoint, the number and the place to meet are read from MLTUNE_ENDPOINT,
+ * The endpoint, the number and the place to meet are read from MLTUNE_TUNER,
  * MLTUNE_NODE and MLTUNE_MEET; of @argv, as main has it, --tuner ENDPOINT,
  * --node N and --meet PLACE come before them, and the rest is the program's.
  * The application's settings are `settings` of the configuration's "app". To be

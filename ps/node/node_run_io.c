@@ -62,7 +62,7 @@ int mlt_node_run(const struct mlt_app_ops *ops, int argc, char **argv)
     const char *number = told(argc, argv, "--node", "MLTUNE_NODE");
     struct node_options o = {
         .app = ops,
-        .endpoint = told(argc, argv, "--tuner", "MLTUNE_ENDPOINT"),
+        .endpoint = told(argc, argv, "--tuner", "MLTUNE_TUNER"),
         .meet = told(argc, argv, "--meet", "MLTUNE_MEET"),
     };
     struct fault f = {0};
@@ -72,7 +72,7 @@ int mlt_node_run(const struct mlt_app_ops *ops, int argc, char **argv)
     assert(ops);
     if (!o.endpoint) {
         fault_set(&f, ERR_INVAL,
-                  "no MLTUNE_ENDPOINT: this program is started by mltune run, "
+                  "no MLTUNE_TUNER: this program is started by mltune run, "
                   "{\"app\": {\"command\": [\"%.100s\"]}}",
                   argc > 0 ? argv[0] : "PROGRAM");
         return fail(&f);

@@ -104,7 +104,7 @@ def measure(name, rounds):
     import torch
     torch.set_num_threads(1)
     driver = Driver(rounds)
-    os.environ["MLTUNE_ENDPOINT"] = driver.t.endpoint
+    os.environ["MLTUNE_TUNER"] = driver.t.endpoint
     driver.start()
     import mltune
     mltune.config()

@@ -136,7 +136,7 @@ class CheckTrainerTest(Case):
         self.write("there/look.py", "\n".join([
             "import json, os, zmq",
             "s = zmq.Context().socket(zmq.DEALER)",
-            "s.connect(os.environ['MLTUNE_ENDPOINT'])",
+            "s.connect(os.environ['MLTUNE_TUNER'])",
             "s.send_json({'kind': 'hello', 'version': 1, 'node': 0,",
             "             'workers': 1, 'pid': os.getpid()})",
             "m = json.loads(s.recv())",

@@ -89,7 +89,7 @@ class Beginning(Failures):
     def test_its_hello_is_nonsense(self):
         code = ("import os, zmq, time\n"
                 "s = zmq.Context().socket(zmq.DEALER)\n"
-                "s.connect(os.environ['MLTUNE_ENDPOINT'])\n"
+                "s.connect(os.environ['MLTUNE_TUNER'])\n"
                 "s.send(b'{\"kind\":\"hello\",\"version\":\"one\"}')\n"
                 "time.sleep(100)\n")
         self.at_fault(self.config([PYTHON, "-c", code]), "the program's "
@@ -98,7 +98,7 @@ class Beginning(Failures):
     def test_garbage_before_a_hello_is_told(self):
         code = ("import os, zmq, time\n"
                 "s = zmq.Context().socket(zmq.DEALER)\n"
-                "s.connect(os.environ['MLTUNE_ENDPOINT'])\n"
+                "s.connect(os.environ['MLTUNE_TUNER'])\n"
                 "for _ in range(3): s.send(b'HELO')\n"
                 "time.sleep(100)\n")
         self.at_fault(self.config([PYTHON, "-c", code],

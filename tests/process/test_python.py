@@ -31,7 +31,7 @@ class Program(Case):
 
     def start_program(self, path, node=0, **environment):
         env = {**self.env, "PYTHONPATH": str(PACKAGE), "MLTUNE_NODE": str(node),
-               "MLTUNE_ENDPOINT": self.tuner.endpoint, **environment}
+               "MLTUNE_TUNER": self.tuner.endpoint, **environment}
         self.process = subprocess.Popen(
             [sys.executable, path], stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env,

@@ -79,7 +79,7 @@ enum err program_env_init(struct program_env *e,
     assert(place->node < place->nodes);
     assert((place->nodes > 1) == (place->meet != NULL));
     *e = (struct program_env){{NULL}};
-    add(&l, "MLTUNE_ENDPOINT", place->endpoint);
+    add(&l, "MLTUNE_TUNER", place->endpoint);
     add_number(&l, "MLTUNE_NODE", place->node);
     add_number(&l, "MLTUNE_NODES", place->nodes);
     add(&l, "MLTUNE_RUN", place->run);

@@ -109,7 +109,7 @@ class Session:
     """The conversation with a tuner, or none (`alone`)."""
 
     def __init__(self) -> None:
-        self.endpoint = os.environ.get("MLTUNE_ENDPOINT")
+        self.endpoint = os.environ.get("MLTUNE_TUNER")
         if multiprocessing.parent_process() is not None:
             self.endpoint = None  # a loader's worker that runs the script
         self.alone = not self.endpoint
@@ -153,7 +153,7 @@ class Session:
     def _connect(self) -> None:
         endpoint = self.endpoint
         assert endpoint is not None
-        os.environ.pop("MLTUNE_ENDPOINT", None)  # children are not the node
+        os.environ.pop("MLTUNE_TUNER", None)  # children are not the node
         self.link = Link(endpoint, self._receive, self._beat,
                          self.node.report, self._lost)
         sys.excepthook = self._hook(sys.excepthook)

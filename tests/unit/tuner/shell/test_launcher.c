@@ -303,7 +303,7 @@ static void launcher_starts_a_program(void **state)
     char *const argv[] = {
         "sh",
         "-c",
-        "echo $0 $1 in `pwd` $MLTUNE_NODE of $MLTUNE_NODES at $MLTUNE_ENDPOINT",
+        "echo $0 $1 in `pwd` $MLTUNE_NODE of $MLTUNE_NODES at $MLTUNE_TUNER",
         "one",
         "two",
         NULL};

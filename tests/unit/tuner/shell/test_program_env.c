@@ -20,7 +20,7 @@ static void program_env_of_one(void **state)
 
     (void)state;
     assert_int_equal(program_env_init(&e, &place), ERR_OK);
-    assert_true(has(&e, "MLTUNE_ENDPOINT=ipc:///t"));
+    assert_true(has(&e, "MLTUNE_TUNER=ipc:///t"));
     assert_true(has(&e, "MLTUNE_NODE=0"));
     assert_true(has(&e, "MLTUNE_NODES=1"));
     assert_true(has(&e, "MLTUNE_RUN=r-1"));
