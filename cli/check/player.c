@@ -566,7 +566,7 @@ static void ask_refused(struct player *p, const struct check_step *step)
 
 static bool same_sum(double a, double b)
 {
-    return memcmp(&a, &b, sizeof(a)) == 0 || (isnan(a) && isnan(b));
+    return (a == b && signbit(a) == signbit(b)) || (isnan(a) && isnan(b));
 }
 
 /* The first window in which they differ; SIZE_MAX: none. */
@@ -796,7 +796,6 @@ static bool step_done(struct player *p)
     case STEP_QUEUE:
     case STEP_CUT:
     case STEP_RAW:
-        return true;
     case STEP_FORK: /* may stand behind a slice that was queued */
         return true;
     case STEP_BREATHE:
@@ -993,7 +992,7 @@ static void take_report(struct player *p, const struct msg *m)
         fail(p, RULE_L1, p->now_s, "windows in order and without gaps",
              "branch %u, first %llu; expected branch %u, first %llu", r->branch,
              (unsigned long long)r->first, p->slot[q->slot].id,
-             (unsigned long long)(q->first + q->clocks));
+             (unsigned long long)q->first + q->clocks);
         return;
     }
     for (uint32_t i = 0; i < r->windows; i++) {
@@ -1223,8 +1222,9 @@ void player_take(struct player *p, struct msg *m, bool pid_known, double now_s)
 {
     p->now_s = now_s;
     if (p->phase == PHASE_IDLE || p->phase == PHASE_OVER ||
-        p->phase == PHASE_LOST || m->kind == MSG_BEAT) {
-        /* nothing to say about it */
+        p->phase == PHASE_LOST || p->phase == PHASE_STOPPING ||
+        m->kind == MSG_BEAT) {
+        /* nothing to say about it, or about what it was about to say */
     } else if (m->kind == MSG_HELLO) {
         take_hello(p, m, pid_known);
     } else if (p->phase == PHASE_HELLO) {
@@ -1237,8 +1237,6 @@ void player_take(struct player *p, struct msg *m, bool pid_known, double now_s)
     } else if (p->phase == PHASE_LOADING) {
         fail(p, RULE_C1, now_s, "ready or failed", "%s",
              msg_kind_name(m->kind));
-    } else if (p->phase == PHASE_STOPPING) {
-        /* What it was about to say. */
     } else if (m->kind == MSG_REPORT) {
         take_report(p, m);
     } else if (m->kind == MSG_FORKED || m->kind == MSG_DONE ||
