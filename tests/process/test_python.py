@@ -481,6 +481,23 @@ class Rooms(unittest.TestCase):
         self.assertEqual(registry.bytes, 0)
 
 
+class Checked(Case):
+    """The rules of docs/protocol.md, as `mltune check-trainer` reads them."""
+
+    def passes(self, program, **settings):
+        self.env["PYTHONPATH"] = str(PACKAGE)
+        done = self.mltune("check-trainer", "--settings", json.dumps(settings),
+                           "--", sys.executable, PROGRAMS / program)
+        self.assert_code(done, 0)
+        self.assert_nothing_left()
+
+    def test_a_network_keeps_the_rules(self):
+        self.passes("net.py", features="adam onecycle values noise ema")
+
+    def test_a_class_with_a_loader_keeps_the_rules(self):
+        self.passes("loaded.py", workers=0)
+
+
 class Examples(Program):
     def test_mnist_cnn_runs_alone_and_tuned(self):
         """The example of README.md, on noise."""

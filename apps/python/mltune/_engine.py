@@ -6,7 +6,6 @@ The program is a `Program`: what registers state, acts on settings and validates
 clock that is to be run, and does everything else between two of them.
 """
 import collections
-import json
 import math
 import os
 import sys
@@ -16,8 +15,8 @@ from typing import (Any, Deque, Dict, Iterator, List, NamedTuple, Optional,
                     Tuple)
 
 from ._link import Message
-from ._node import BRANCHES_LEAST, Failure, Node, Operation, Window
-from ._state import Part, Registry, State, StateError
+from ._node import Failure, Node, Operation, Window
+from ._state import Registry, State, StateError
 
 METRICS_MAX = 16
 METRIC_BYTES_MAX = 32

@@ -4,8 +4,7 @@ import math
 import os
 import sys
 import time
-from typing import (Any, Callable, Dict, Iterable, Iterator, List, Optional,
-                    Tuple, Union)
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from . import _files
 from ._engine import (METRIC_BYTES_MAX, METRICS_MAX, Batch, Engine, Meter,
