@@ -481,6 +481,36 @@ class Rooms(unittest.TestCase):
         self.assertEqual(registry.bytes, 0)
 
 
+class Together(Case):
+    def test_two_processes_are_tuned_and_resumed(self):
+        """`mltune run` with DistributedDataParallel: interrupted, its snapshot
+        has the parts of both, and the run goes on from it to its end."""
+        shutil.copy(PROGRAMS / "ddp.py", self.folder)
+        config = {"name": "two", "app": {"command": [sys.executable, "ddp.py"]},
+                  "cluster": {"nodes": 2}, "seed": 3,
+                  "tunables": {"learning_rate": {
+                      "type": "float", "min": 1e-4, "max": 1, "scale": "log",
+                      "default": 0.02}},
+                  "stop": {"max_epochs": 150, "plateau_epochs": 1000}}
+        self.write("config.json", config)
+        runs = self.folder / ".mltune" / "runs"
+
+        def parts(rank):
+            return list(runs.glob(f"*/snapshots/*/node-{rank}/state.pt"))
+        first = self.start("run", "config.json", "--quiet")
+        self.wait_until(lambda: parts(0) and parts(1), "a snapshot")
+        first.send_signal(signal.SIGINT)
+        self.assertNotIn("was not written", self.finish(first).err)
+        done = self.mltune("resume", "two", "--quiet", "--json")
+        self.assert_code(done, 0)
+        self.assertEqual((done.result["status"], done.result["epochs"]),
+                         ("finished", 150))
+        for rank in (0, 1):
+            self.assertTrue((runs / done.result["run"] /
+                             f"model/node-{rank}/model.pt").exists())
+        self.assert_nothing_left()
+
+
 class Checked(Case):
     """The rules of docs/protocol.md, as `mltune check-trainer` reads them."""
 

@@ -9,10 +9,11 @@
 /* The file that a whole snapshot of several nodes has (ps/disk/manifest.h). */
 #define SNAPSHOT_MANIFEST "manifest.json"
 
-void folders_init(struct folders *d, const char *model_dir, bool parts)
+void folders_init(struct folders *d, const char *model_dir,
+                  enum folders_writer writer)
 {
     assert(model_dir);
-    *d = (struct folders){.model_dir = model_dir, .parts = parts};
+    *d = (struct folders){.model_dir = model_dir, .writer = writer};
 }
 
 /* An empty folder @dir.tmp: in @tmp, and instead of @path. */
@@ -44,7 +45,7 @@ enum err folders_redirect(struct folders *d, struct msg *m, struct fault *f)
     if (m->kind != MSG_SNAPSHOT)
         return ERR_OK;
     d->snapshot_op = m->op;
-    if (!d->parts)
+    if (d->writer == FOLDERS_NODE)
         return ERR_OK;
     snprintf(d->snapshot_dir, sizeof(d->snapshot_dir), "%s", m->snapshot.path);
     return make_tmp(d->snapshot_dir, d->snapshot_tmp, m->snapshot.path, f);
@@ -93,9 +94,9 @@ enum err folders_publish_snapshot(struct folders *d, struct fault *f)
 {
     enum err err = ERR_OK;
 
-    if (d->parts)
+    if (d->writer == FOLDERS_NODES)
         err = check_manifest(d, f);
-    if (d->parts && !err)
+    if (d->writer != FOLDERS_NODE && !err)
         err = folder_publish(d->snapshot_tmp, d->snapshot_dir, f);
     folders_drop_snapshot(d);
     return err;

@@ -2,8 +2,9 @@
  *
  * A node is told to write into a temporary folder beside the final one; when it
  * has, the loop completes the folder and it gets its name. A snapshot of one
- * node is written so by the node itself; of several, each writes its part. One
- * owner thread, the loop's.
+ * node is written so by the node itself; of several, each writes its part. That
+ * of a program is whole once each of its processes has said `done`. One owner
+ * thread, the loop's.
  */
 #ifndef TUNER_FOLDERS_IO_H
 #define TUNER_FOLDERS_IO_H
@@ -12,20 +13,25 @@
 #include "base/file_io.h"
 #include "base/proto/proto.h"
 
-#include <stdbool.h>
+enum folders_writer {
+    FOLDERS_NODE,   /* one: makes snapshots whole itself */
+    FOLDERS_NODES,  /* several: a manifest says that all parts are there */
+    FOLDERS_PROGRAM /* of the user's own, in any number of processes */
+};
 
 struct folders {
-    const char *model_dir;            /* borrowed */
-    bool parts;                       /* several nodes write a snapshot */
+    const char *model_dir; /* borrowed */
+    enum folders_writer writer;
     op_id model_op, snapshot_op;      /* under way; 0: none */
     char model_tmp[FILE_PATH_MAX];    /* where it is written; "": nowhere */
-    char snapshot_tmp[FILE_PATH_MAX]; /* of several nodes */
+    char snapshot_tmp[FILE_PATH_MAX]; /* not of FOLDERS_NODE */
     char snapshot_dir[FILE_PATH_MAX]; /* what that will be called */
 };
 
-void folders_init(struct folders *d, const char *model_dir, bool parts);
+void folders_init(struct folders *d, const char *model_dir,
+                  enum folders_writer writer);
 
-/* @m is about to leave: `save`, and `snapshot` to several nodes, get another
+/* @m is about to leave: `save`, and `snapshot` but to one node, get another
  * path. Errors: ERR_LIMIT, ERR_IO. */
 enum err folders_redirect(struct folders *d, struct msg *m, struct fault *f);
 

@@ -602,7 +602,10 @@ static void begin(struct loop *l)
     };
     struct fault f = {.code = ERR_NOMEM, .text = "no memory for the nodes"};
 
-    folders_init(&l->folders, o->model_dir, o->nodes > 1);
+    folders_init(&l->folders, o->model_dir,
+                 o->program     ? FOLDERS_PROGRAM
+                 : o->nodes > 1 ? FOLDERS_NODES
+                                : FOLDERS_NODE);
     if (crew_init(&l->crew, &crew, now_s(l)) != ERR_OK)
         give_up(l, &f);
 }

@@ -62,7 +62,7 @@ static void folders_model_appears_whole(void **state)
     struct msg m = save();
 
     (void)state;
-    folders_init(&d, model, false);
+    folders_init(&d, model, FOLDERS_NODE);
     assert_int_equal(folders_redirect(&d, &m, NULL), ERR_OK);
     assert_int_equal(d.model_op, 7);
     assert_true(exists(m.save.path));
@@ -84,7 +84,7 @@ static void folders_half_a_model_goes(void **state)
     char left[FILE_PATH_MAX];
 
     (void)state;
-    folders_init(&d, model, false);
+    folders_init(&d, model, FOLDERS_NODE);
     assert_int_equal(folders_redirect(&d, &m, NULL), ERR_OK);
     put(m.save.path, "left");
     assert_int_equal(file_join(left, m.save.path, "left", NULL), ERR_OK);
@@ -105,12 +105,12 @@ static void folders_snapshot_of_several_needs_its_manifest(void **state)
     struct fault f = {0};
 
     (void)state;
-    folders_init(&d, model, false);
+    folders_init(&d, model, FOLDERS_NODE);
     assert_int_equal(folders_redirect(&d, &m, &f), ERR_OK);
     assert_string_equal(m.snapshot.path, snapshot);
     assert_int_equal(folders_publish_snapshot(&d, &f), ERR_OK);
 
-    folders_init(&d, model, true);
+    folders_init(&d, model, FOLDERS_NODES);
     assert_int_equal(folders_redirect(&d, &m, &f), ERR_OK);
     assert_string_not_equal(m.snapshot.path, snapshot);
     put(m.snapshot.path, "part-0");
@@ -127,6 +127,24 @@ static void folders_snapshot_of_several_needs_its_manifest(void **state)
     assert_int_equal(d.snapshot_op, 0);
 }
 
+/* A program's snapshot needs no manifest: whole once its processes have said
+ * so, whatever they wrote. */
+static void folders_publish_what_a_program_wrote(void **state)
+{
+    struct folders d;
+    struct msg m = snapshot_to(snapshot);
+    struct fault f = {0};
+
+    (void)state;
+    folders_init(&d, model, FOLDERS_PROGRAM);
+    assert_int_equal(folders_redirect(&d, &m, &f), ERR_OK);
+    assert_string_not_equal(m.snapshot.path, snapshot);
+    put(m.snapshot.path, "part");
+    assert_int_equal(folders_publish_snapshot(&d, &f), ERR_OK);
+    assert_true(exists(snapshot));
+    assert_false(exists(m.snapshot.path));
+}
+
 /* A name that is too long, and a place that cannot be written to. */
 static void folders_tell_what_cannot_be_made(void **state)
 {
@@ -139,10 +157,10 @@ static void folders_tell_what_cannot_be_made(void **state)
     memset(name, 'm', sizeof(name) - 1);
     name[0] = '/';
     name[sizeof(name) - 1] = '\0';
-    folders_init(&d, name, false);
+    folders_init(&d, name, FOLDERS_NODE);
     assert_int_equal(folders_redirect(&d, &m, &f), ERR_LIMIT);
     folders_drop_model(&d);
-    folders_init(&d, "/proc/mltune/model", false);
+    folders_init(&d, "/proc/mltune/model", FOLDERS_NODE);
     assert_int_equal(folders_redirect(&d, &m, &f), ERR_IO);
     folders_drop_model(&d);
 }
@@ -154,7 +172,7 @@ static void folders_leave_other_messages_alone(void **state)
     struct msg m = {.kind = MSG_FREE, .op = 9};
 
     (void)state;
-    folders_init(&d, model, true);
+    folders_init(&d, model, FOLDERS_NODES);
     assert_int_equal(folders_redirect(&d, &m, NULL), ERR_OK);
     assert_int_equal(d.model_op, 0);
     assert_int_equal(d.snapshot_op, 0);
@@ -170,6 +188,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             folders_snapshot_of_several_needs_its_manifest, make_dir,
             remove_dir),
+        cmocka_unit_test_setup_teardown(folders_publish_what_a_program_wrote,
+                                        make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(folders_tell_what_cannot_be_made,
                                         make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(folders_leave_other_messages_alone,
