@@ -225,6 +225,35 @@ static void lda_logs_are_those_of_the_gamma_function(void **state)
     lda_sampler_deinit(&s);
 }
 
+/* Rows of any length and density: groups that are all zero, all in the table,
+ * at its edge and beyond it. */
+static void lda_row_logs_of_all_kinds(void **state)
+{
+    static const int32_t most[] = {1, 3, LDA_LOG_TABLE - 1, LDA_LOG_TABLE,
+                                   100000};
+    static struct lda_prior p;
+    static int32_t row[TOPICS_MAX];
+    struct rng rng;
+
+    (void)state;
+    rng_init(&rng, 1);
+    for (uint32_t topics = 1; topics <= 100; topics++)
+        for (size_t kind = 0; kind < 5; kind++) {
+            double want = 0, got;
+
+            lda_prior_init(&p, topics, 1000, 0.1, 0.01);
+            memset(row, 0, sizeof(row));
+            for (uint32_t k = 0; k < topics; k++) {
+                if (rng_below(&rng, 4 + kind) == 0)
+                    row[k] = k == topics / 2 ? most[kind]
+                                             : (int32_t)rng_below(&rng, 50);
+                want += lgamma(row[k] + 0.01) - lgamma(0.01);
+            }
+            got = lda_row_log(&p, row);
+            assert_true(fabs(got - want) <= 1e-9 * (1 + fabs(want)));
+        }
+}
+
 /* The held-out half's probability is that of a fixed point worked out plainly;
  * words that are not known are left out. */
 static void lda_completion_is_the_fixed_point(void **state)
@@ -315,6 +344,7 @@ int main(void)
         cmocka_unit_test(lda_counts_follow_the_draws),
         cmocka_unit_test(lda_stale_counts_do_no_harm),
         cmocka_unit_test(lda_logs_are_those_of_the_gamma_function),
+        cmocka_unit_test(lda_row_logs_of_all_kinds),
         cmocka_unit_test(lda_completion_is_the_fixed_point),
         cmocka_unit_test(lda_sampler_without_memory_is_refused),
     };
