@@ -16,12 +16,35 @@
 #ifndef BASE_SIMD_H
 #define BASE_SIMD_H
 
+#include <stdbool.h>
+
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&         \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) &&         \
     defined(__OPTIMIZE__)
 #define KERNEL __attribute__((target_clones("arch=x86-64-v3", "default")))
 #else
 #define KERNEL
+#endif
+
+/* Whether this processor runs what is compiled for x86-64-v4: vectors of 16
+ * floats (AVX-512). Kernels of that width are files or functions of their own;
+ * clang and other processors have none. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define SIMD_HAS_16 1
+static inline bool simd_16(void)
+{
+    return __builtin_cpu_supports("avx512f") &&
+           __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512cd") &&
+           __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl");
+}
+#else
+#define SIMD_HAS_16 0
+static inline bool simd_16(void)
+{
+    return false;
+}
 #endif
 
 /* Part of a kernel: inlined into it, and so compiled for the same machine. */

@@ -24,10 +24,9 @@ static const double initial_deviation = 0.05;
 
 static const char *const table_name[MF_SIDES] = {"users", "items"};
 
-/* Where a worker is in its part. */
+/* How much of its part a worker has found: the first block that is not. */
 struct mf_place {
     uint64_t rating, run, block, block_end;
-    uint32_t run_done; /* ratings of the run that earlier blocks had */
 };
 
 /* clang-format off */
@@ -225,121 +224,130 @@ static void find_users(const struct mf *m, struct mlt_worker *w,
     uint64_t rows[MF_BLOCK];
     size_t i;
 
+    assert(n >= 1 && n <= MF_BLOCK);
     for (i = 0; i < n; i++)
         rows[i] = s->user[rating + i];
     mlt_rows(w, m->table[MF_USERS], n, rows, user);
 }
 
-/* The runs of the next @n ratings into @c->run and @c->item_row; their
- * number. */
-static size_t take_runs(const struct mf_share *s, struct mf_place *p, size_t n,
-                        struct mf_scratch *c)
+/* The runs of the next @n ratings, a block, into @items. */
+static void take_runs(const struct mf_share *s, struct mf_place *p, size_t n,
+                      struct mf_items *items)
 {
-    size_t runs = 0, taken = 0;
+    size_t runs = 0;
 
-    while (taken < n) {
-        const struct mf_run *run = &s->run[p->run];
-        uint32_t left = run->count - p->run_done;
-        size_t take = left < n - taken ? left : n - taken;
+    for (size_t taken = 0; taken < n; runs++) {
+        const struct mf_run *run = &s->run[p->run++];
 
-        c->run[runs] = (uint8_t)take;
-        c->item_row[runs++] = run->item;
-        taken += take;
-        p->run_done += (uint32_t)take;
-        if (p->run_done == run->count) {
-            p->run++;
-            p->run_done = 0;
-        }
+        items->run[runs] = (uint8_t)run->count;
+        items->row[runs] = run->item;
+        taken += run->count;
     }
-    return runs;
+    items->runs = runs;
 }
 
-static int fetch_items(const struct mf *m, struct mlt_worker *w, size_t runs,
-                       struct mf_scratch *c)
+/* The block that follows those found so far, if there is one: where its users'
+ * rows are, and its items' values, which are sent for. */
+static int find_block(const struct mf *m, struct mlt_worker *w,
+                      const struct mf_share *s, struct mf_place *p,
+                      struct mf_scratch *c)
 {
-    int err = mlt_get_rows(w, m->table[MF_ITEMS], runs, c->item_row, c->item);
-    size_t i;
+    struct mf_items *items = &c->items[p->block % 2];
+    size_t n = p->block < p->block_end ? s->block[p->block] : 0;
 
-    for (i = 0; i < runs && !err; i++)
-        c->item_gradient[i] =
-            mlt_update_row(w, m->table[MF_ITEMS], c->item_row[i]);
-    return err;
+    items->ratings = n;
+    if (n == 0)
+        return 0;
+    find_users(m, w, s, p->rating, n, c->user[p->block % 2]);
+    take_runs(s, p, n, items);
+    p->rating += n;
+    p->block++;
+    return mlt_get_rows(w, m->table[MF_ITEMS], items->runs, items->row,
+                        items->values);
 }
 
 /* Applies the users' gradients; the rest of the next block's rows is on its way
  * meanwhile: fetching all of them while errors are computed would wait for
  * memory there and leave it idle here. */
 static void step_users(const struct mf *m, struct mlt_worker *w,
-                       const struct mf_block *b, uint32_t row_bytes)
+                       const struct mf_block *b, uint32_t row_bytes,
+                       float *scratch)
 {
+    const struct mlt_mix mix = {.n = b->n,
+                                .rows = b->user,
+                                .own = b->lambda,
+                                .scale = b->slope,
+                                .with = b->with};
     size_t i;
 
     for (i = 0; i < b->n; i++)
         for (uint32_t at = b->ahead_bytes; at < row_bytes; at += LINE_BYTES)
             __builtin_prefetch((const char *)b->ahead[i] + at, 1);
-    mlt_step_rows(w, m->table[MF_USERS], b->n, (void *const *)b->user,
-                  b->user_gradient);
+    mlt_step_rows_mix(w, m->table[MF_USERS], &mix, scratch);
 }
 
-/* One block: everything is computed from the rows as they are, then its users,
- * all different, are changed. */
-static int train_block(const struct mf *m, struct mlt_worker *w,
-                       const struct mf_share *s, struct mf_place *p,
-                       struct mf_scratch *c, double *sum)
+/* Block @block, whose first rating is @rating; it and the next one were found.
+ * Everything is computed from the rows as they are, then its users, all
+ * different, are changed. Returns the sum of squared errors. */
+static double train_block(const struct mf *m, struct mlt_worker *w,
+                          const struct mf_share *s, uint64_t block,
+                          uint64_t rating, struct mf_scratch *c)
 {
-    size_t n = s->block[p->block], next = 0;
-    size_t runs = take_runs(s, p, n, c);
-    void **user = c->user[p->block % 2], **ahead = c->user[(p->block + 1) % 2];
+    size_t n = s->block[block], next = c->items[(block + 1) % 2].ratings;
+    const struct mf_items *items = &c->items[block % 2];
+    void **user = c->user[block % 2], **ahead = c->user[(block + 1) % 2];
     uint32_t row_bytes = mlt_row_bytes(w, m->table[MF_USERS]);
     struct mf_block b = {.n = n,
-                         .runs = runs,
+                         .runs = items->runs,
                          .rank = m->rank,
                          .lambda = (float)m->lambda,
                          .user = user,
                          .ahead = ahead,
                          .ahead_bytes = row_bytes / 2,
-                         .value = s->value + p->rating,
-                         .run = c->run,
-                         .item = (const float *const *)c->item,
+                         .value = s->value + rating,
+                         .run = items->run,
+                         .item = (const float *const *)items->values,
                          .item_gradient = c->item_gradient,
-                         .user_gradient = c->user_gradient};
-    int err = fetch_items(m, w, runs, c);
+                         .slope = c->slope,
+                         .with = c->with};
+    double sum;
 
-    if (err)
-        return err;
-    if (p->block + 1 < p->block_end) {
-        next = s->block[p->block + 1];
-        find_users(m, w, s, p->rating + n, next, ahead);
-    }
+    for (size_t i = 0; i < items->runs; i++)
+        c->item_gradient[i] =
+            mlt_update_row(w, m->table[MF_ITEMS], items->row[i]);
     for (; next < n; next++) /* a shorter block, or none */
         ahead[next] = user[0];
-    *sum += mf_train(&b);
-    step_users(m, w, &b, row_bytes);
+    sum = mf_train(&b);
+    step_users(m, w, &b, row_bytes, c->user_gradient);
     mlt_offer(w);
-    p->rating += n;
-    p->block++;
-    return 0;
+    return sum;
 }
 
+/* While a block is worked on, the next one's rows come. */
 static int train_part(const struct mf *m, struct mlt_worker *w, uint64_t part)
 {
     unsigned index = mlt_worker_index(w);
     const struct mf_share *s = &m->share[index];
+    struct mf_scratch *c = &m->scratch[index];
     struct mf_place p = {
         .rating = mf_share_begin(s, MF_RATING, part),
         .run = mf_share_begin(s, MF_RUN, part),
         .block = mf_share_begin(s, MF_BLOCK_NO, part),
         .block_end = mf_share_begin(s, MF_BLOCK_NO, part + 1),
     };
-    uint64_t first = p.rating;
+    const uint64_t first = p.rating;
+    uint64_t block = p.block, at = first;
     double sum = 0;
-    int err = 0;
+    int err = find_block(m, w, s, &p, c);
 
-    if (p.block < p.block_end)
-        find_users(m, w, s, p.rating, s->block[p.block],
-                   m->scratch[index].user[p.block % 2]);
-    while (p.block < p.block_end && !err)
-        err = train_block(m, w, s, &p, &m->scratch[index], &sum);
+    for (; block < p.block_end && !err; block++) {
+        uint64_t next = p.rating;
+
+        err = find_block(m, w, s, &p, c);
+        if (!err)
+            sum += train_block(m, w, s, block, at, c);
+        at = next;
+    }
     if (!err && p.rating > first)
         mlt_report(w, sum, p.rating - first);
     return err;
@@ -374,10 +382,12 @@ static int predict(const struct mf *m, struct mlt_worker *w, uint64_t first,
         }
         err = mlt_get_rows(w, m->table[MF_USERS], n, c->user_row, c->known);
         if (!err)
-            err = mlt_get_rows(w, m->table[MF_ITEMS], n, c->item_row, c->item);
+            err = mlt_get_rows(w, m->table[MF_ITEMS], n, c->item_row,
+                               c->known_item);
         if (!err)
-            *sum += mf_squared_error(n, m->rank, (const float *const *)c->known,
-                                     (const float *const *)c->item, c->value);
+            *sum +=
+                mf_squared_error(n, m->rank, (const float *const *)c->known,
+                                 (const float *const *)c->known_item, c->value);
     }
     return err;
 }

@@ -30,17 +30,26 @@ struct mf_pairs {
     float *value;            /* [count]: owned */
 };
 
+/* The items of a block, a run of ratings each. */
+struct mf_items {
+    size_t ratings, runs; /* no ratings: there is no such block */
+    uint64_t row[MF_BLOCK];
+    const void *values[MF_BLOCK];
+    uint8_t run[MF_BLOCK]; /* ratings in each */
+};
+
 /* Scratch of a worker for its clocks. */
 struct mf_scratch {
     void *user[2][MF_BLOCK]; /* rows of this block's users and the next one's */
-    uint64_t user_row[MF_BLOCK];
-    const void *known[MF_BLOCK]; /* rows of users to predict for */
-    uint64_t item_row[MF_BLOCK];
-    const void *item[MF_BLOCK];
+    struct mf_items items[2];
     float *item_gradient[MF_BLOCK];
-    uint8_t run[MF_BLOCK];
+    float slope[MF_BLOCK];
+    const float *with[MF_BLOCK];
+    float *user_gradient; /* [MF_BLOCK][rank]: for rules without a mix */
+    /* Pairs to predict. */
+    uint64_t user_row[MF_BLOCK], item_row[MF_BLOCK];
+    const void *known[MF_BLOCK], *known_item[MF_BLOCK];
     float value[MF_BLOCK];
-    float *user_gradient; /* [MF_BLOCK][rank] */
 };
 
 struct mf {

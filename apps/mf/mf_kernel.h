@@ -1,4 +1,4 @@
-/* Matrix factorization: errors and gradients of a block of ratings.
+/* Matrix factorization: errors and items' gradients of a block of ratings.
  *
  * For a rating r of user row L and item row R (Cui 2017, eq. 2.1 and 2.2, with
  * the factor 2 left to the learning rate, and the penalty of Dai et al., each
@@ -14,9 +14,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Ratings a block, at most. This block's rows, the next block's and the
- * gradients stay in the first cache: with 64, the rows of 256 bytes that
- * adagrad has made it 20 % slower. */
+/* Ratings a block, at most. This block's rows and the next block's stay in the
+ * first cache: with 64, the rows of 256 bytes that adagrad has made it 20 %
+ * slower. */
 enum { MF_BLOCK = 16 };
 
 /* Successive ratings, each run of them of one item. */
@@ -31,12 +31,14 @@ struct mf_block {
     const uint8_t *run;          /* [runs] ratings in each; their sum is n */
     const float *const *item;    /* [runs] item rows */
     float *const *item_gradient; /* [runs] dR: added to */
-    float *user_gradient;        /* [n][rank] dL: stored */
+    float *slope;                /* [n] -e and ... */
+    const float **with;          /* [n] ... R: dL = lambda L + slope R */
 };
 
-/* Returns the sum of e^2. No two of user, item and gradients overlap; users may
- * be equal among themselves (each gradient is of the rows as given). Cost:
- * 5 n rank multiply-adds. */
+/* Returns the sum of e^2. A user's gradient is not written: the parameter
+ * server makes it where it applies it (mlt_step_rows_mix). No two of user, item
+ * and gradients overlap; users may be equal among themselves (each error is of
+ * the rows as given). Cost: 2 n rank multiply-adds. */
 double mf_train(const struct mf_block *b);
 
 /* Sum of (value - L . R)^2 over @n pairs of rows. */

@@ -5,6 +5,7 @@
 #include "base/rng.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -199,17 +200,18 @@ static enum err cut_part(struct mf_share *s, uint64_t part, uint64_t first,
 {
     uint64_t i = mf_share_begin(s, MF_RATING, part);
     uint64_t end = mf_share_begin(s, MF_RATING, part + 1);
-    uint64_t run_begin = s->runs, block_begin = s->blocks;
+    uint64_t block_begin = s->blocks;
     enum err err = ERR_OK;
 
     for (; i < end && !err; i++) {
         uint64_t *last = &seen[s->user[i] - first];
+        bool begins = s->blocks == block_begin || *last == s->blocks ||
+                      s->block[s->blocks - 1] == MF_BLOCK;
 
-        if (s->runs == run_begin || s->run[s->runs - 1].item != item[i])
-            err = add_run(s, item[i]);
-        if (!err && (s->blocks == block_begin || *last == s->blocks ||
-                     s->block[s->blocks - 1] == MF_BLOCK))
+        if (begins)
             err = add_block(s);
+        if (!err && (begins || s->run[s->runs - 1].item != item[i]))
+            err = add_run(s, item[i]);
         if (!err) {
             s->run[s->runs - 1].count++;
             s->block[s->blocks - 1]++;

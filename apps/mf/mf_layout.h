@@ -1,7 +1,7 @@
 /* The order in which ratings are trained on: parts of a pass, workers' shares,
  * items within them, blocks.
  *
- *   worker's share ─► part (clock) ─► run of one item ─► ratings
+ *   worker's share ─► part (clock) ─► block ─► run of one item ─► ratings
  *
  * A part is drawn for each rating by a hash of seed and index, whatever the
  * number of workers. Within a worker's part ratings are sorted by item, so that

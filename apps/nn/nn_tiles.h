@@ -11,6 +11,7 @@
 
 #include "apps/nn/nn_conv_kernel.h"
 #include "apps/nn/nn_dense_kernel.h"
+#include "base/simd.h"
 
 /* Runs that a tile sums over: floats from a position's base, floats into the
  * weights, length. */
@@ -46,27 +47,18 @@ struct nn_group {
 
 NN_TILES(NN_NARROW);
 
-/* clang's -Wunknown-pragmas and instrumentation aside, the wide ones need gcc's
- * target pragma. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define NN_HAS_WIDE 1
+#if SIMD_HAS_16
 NN_TILES(NN_BROAD);
 
-/* x86-64-v4: what nn_tiles_wide.c is compiled for. */
 static inline bool nn_wide(void)
 {
-    return __builtin_cpu_supports("avx512f") &&
-           __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512cd") &&
-           __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512vl");
+    return simd_16();
 }
 
 /* Calls the version for this processor. */
 #define NN_CALL(name, ...)                                                     \
     (nn_wide() ? name##_wide(__VA_ARGS__) : name##_narrow(__VA_ARGS__))
 #else
-#define NN_HAS_WIDE 0
 #define NN_CALL(name, ...) name##_narrow(__VA_ARGS__)
 #endif
 

@@ -1,7 +1,7 @@
 /* nn_tiles.c again with vectors of 16 floats, for processors with AVX-512. */
 #include "apps/nn/nn_tiles.h"
 
-#if NN_HAS_WIDE
+#if SIMD_HAS_16
 #pragma GCC target("arch=x86-64-v4", "prefer-vector-width=512")
 #define NN_LANES 16
 #include "apps/nn/nn_vec.h"

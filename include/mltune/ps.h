@@ -372,6 +372,25 @@ MLT_API void mlt_rows(struct mlt_worker *w, mlt_table table, size_t n,
 MLT_API void mlt_step_rows(struct mlt_worker *w, mlt_table table, size_t n,
                            void *const rows[], const void *deltas);
 
+/* mlt_step_rows for gradients that need not be written anywhere: that of row i
+ * is
+ *
+ *     own * row i + scale[i] * with[i]
+ *
+ * with the row's values as they are, rows different from each other. Rules that
+ * have a loop for it ("sgd", "adagrad") read and write each row once; for
+ * others the gradients go through @scratch[n * width], with the same result to
+ * the last bit. f32 tables. */
+struct mlt_mix {
+    size_t n;
+    void *const *rows; /* [n] as mlt_rows gave them */
+    float own;
+    const float *scale;       /* [n] */
+    const float *const *with; /* [n] of width values, in no row's place */
+};
+MLT_API void mlt_step_rows_mix(struct mlt_worker *w, mlt_table table,
+                               const struct mlt_mix *mix, float *scratch);
+
 /* Bytes from a row's first value to the end of what its rule remembers of it.
  * After mlt_ps_start. */
 MLT_API uint32_t mlt_row_bytes(const struct mlt_worker *w, mlt_table table);

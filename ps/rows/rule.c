@@ -1,13 +1,11 @@
 #include "ps/rows/rule.h"
 
 #include "base/simd.h"
+#include "ps/rows/rule_lanes.h"
 
 #include <assert.h>
 #include <math.h>
 #include <string.h>
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 /* Runs @loop over the batch with the width as a constant where it is a usual
  * one: GCC then unrolls the row and drops the remainder loop. */
@@ -105,6 +103,12 @@ KERNEL static void sgd_apply(const struct rule_batch *b)
         BY_WIDTH(sgd_momentum, b);
 }
 
+static void sgd_apply_mix(const struct rule_batch *b, const struct rule_mix *m)
+{
+    assert(b->slots == 0);
+    rule_lanes_best()->sgd_mix(b, m);
+}
+
 static unsigned sgd_slots(unsigned flags)
 {
     return flags & MLT_NO_MOMENTUM ? 0 : 1;
@@ -141,84 +145,15 @@ KERNEL static void nesterov_apply(const struct rule_batch *b)
 
 /* ---- adagrad: s += g g; w -= lr g / sqrt(s + eps) ------------------------ */
 
-/* Duchi, Hazan and Singer 2011, figure 1, diagonal; epsilon under the root, so
- * that one reciprocal root does. */
-KERNEL_PART void adagrad_values(uint32_t from, uint32_t width, float lr,
-                                float *restrict w, float *restrict s,
-                                const float *restrict g)
-{
-    for (uint32_t j = from; j < width; j++) {
-        s[j] += g[j] * g[j];
-        w[j] -= lr * g[j] / sqrtf(s[j] + RULE_EPSILON);
-    }
-}
-
-static void adagrad_plain(const struct rule_batch *b)
-{
-    for (size_t i = 0; i < b->n; i++)
-        adagrad_values(0, b->width, b->params.learning_rate, b->row[i],
-                       (float *)b->row[i] + b->width, b->sum[i]);
-}
-
-#if defined(__x86_64__)
-#define AVX2 __attribute__((target("avx2,fma")))
-
-/* 1 / sqrt(x) from the processor's 12 bits and one step of Newton's method: 23
- * bits. Root and division proper take four times as long. */
-AVX2 static inline __m256 reciprocal_root(__m256 x)
-{
-    __m256 y = _mm256_rsqrt_ps(x);
-    __m256 half = _mm256_mul_ps(_mm256_mul_ps(x, _mm256_set1_ps(0.5f)), y);
-
-    return _mm256_mul_ps(y, _mm256_fnmadd_ps(half, y, _mm256_set1_ps(1.5f)));
-}
-
-AVX2 static inline void adagrad_eight(__m256 lr, float *w, float *s,
-                                      const float *g)
-{
-    __m256 gradient = _mm256_loadu_ps(g);
-    __m256 squares = _mm256_fmadd_ps(gradient, gradient, _mm256_loadu_ps(s));
-    __m256 root =
-        reciprocal_root(_mm256_add_ps(squares, _mm256_set1_ps(RULE_EPSILON)));
-
-    _mm256_storeu_ps(s, squares);
-    _mm256_storeu_ps(w, _mm256_fnmadd_ps(_mm256_mul_ps(lr, gradient), root,
-                                         _mm256_loadu_ps(w)));
-}
-
-AVX2 static void adagrad_avx2(const struct rule_batch *b)
-{
-    const uint32_t width = b->width, whole = width & ~7u;
-    const __m256 lr = _mm256_set1_ps(b->params.learning_rate);
-
-    for (size_t i = 0; i < b->n; i++) {
-        float *w = b->row[i], *s = w + width;
-        const float *g = b->sum[i];
-
-        for (uint32_t j = 0; j < whole; j += 8)
-            adagrad_eight(lr, w + j, s + j, g + j);
-        adagrad_values(whole, width, b->params.learning_rate, w, s, g);
-    }
-}
-
-static bool has_avx2(void)
-{
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-}
-#else
-#define adagrad_avx2 adagrad_plain
-static bool has_avx2(void)
-{
-    return false;
-}
-#endif
-
 static void adagrad_apply(const struct rule_batch *b)
 {
-    if (has_avx2())
-        adagrad_avx2(b);
-    else
-        adagrad_plain(b);
+    rule_lanes_best()->adagrad(b);
+}
+
+static void adagrad_apply_mix(const struct rule_batch *b,
+                              const struct rule_mix *m)
+{
+    rule_lanes_best()->adagrad_mix(b, m);
 }
 
 static unsigned one_slot(unsigned flags)
@@ -411,7 +346,8 @@ static const struct rule_ops rules[] = {
      .uses_learning_rate = true,
      .uses_momentum = true,
      .slots = sgd_slots,
-     .apply = sgd_apply},
+     .apply = sgd_apply,
+     .apply_mix = sgd_apply_mix},
     {.name = "nesterov",
      .summary = "momentum that looks ahead: v = m v + (1 - m) g; "
                 "w -= lr (m v + (1 - m) g)",
@@ -425,7 +361,8 @@ static const struct rule_ops rules[] = {
      .types = F32_ONLY,
      .uses_learning_rate = true,
      .slots = one_slot,
-     .apply = adagrad_apply},
+     .apply = adagrad_apply,
+     .apply_mix = adagrad_apply_mix},
     {.name = "rmsprop",
      .summary = "s = 0.9 s + 0.1 g g; w -= lr g / sqrt(s), value by value",
      .types = F32_ONLY,
@@ -477,6 +414,13 @@ const char *rule_names(void)
 {
     return "add, sgd, nesterov, adagrad, rmsprop, adadelta, adam, "
            "adarevision";
+}
+
+void rule_mix_sums(const struct rule_batch *b, const struct rule_mix *m,
+                   float *out)
+{
+    assert(b->type == MLT_F32);
+    rule_lanes_best()->mix_sums(b, m, out);
 }
 
 /* ---- sums ---------------------------------------------------------------- */

@@ -40,6 +40,15 @@ struct rule_batch {
     const void *const *seen;
 };
 
+/* Gradients of a batch as sums of the row and another vector (mlt_mix): that of
+ * row i is own * row + scale[i] * with[i], multiplied and added in one rounding
+ * where the processor can. */
+struct rule_mix {
+    float own;
+    const float *scale;       /* [n] */
+    const float *const *with; /* [n] of width values */
+};
+
 struct rule_ops {
     const char *name;
     const char *summary; /* one line for help */
@@ -60,7 +69,16 @@ struct rule_ops {
      * result for a row depends on that row and sum alone, so any split of a
      * batch gives the same bits. */
     void (*apply)(const struct rule_batch *b);
+
+    /* Or NULL: apply with the sums that @m gives, @b->sum unread; rows differ,
+     * and have the slots of MLT_NO_MOMENTUM. The bits are those of
+     * rule_mix_sums and apply. */
+    void (*apply_mix)(const struct rule_batch *b, const struct rule_mix *m);
 };
+
+/* Writes the gradients that @m gives: @out[n * width]. */
+void rule_mix_sums(const struct rule_batch *b, const struct rule_mix *m,
+                   float *out);
 
 enum { RULE_ROW_BATCH = 64 }; /* rows a caller hands over at a time */
 

@@ -33,19 +33,22 @@ void apply_own_part(struct mlt_worker *w, mlt_table table)
     struct mlt_ps *ps = w->ps;
     struct worker_view *v = &w->view[table];
     const struct update *buffer[WORKERS_MAX];
+    const unsigned workers = ps->shape.workers;
     struct update_walk walk;
     struct pending p;
     uint64_t row;
 
     assert(v->updates);
-    for (unsigned i = 0; i < ps->shape.workers; i++)
+    for (unsigned i = 0; i < workers; i++)
         buffer[i] = &ps->shape.worker[i].view[table].update;
     pending_init(&p, ps, v->table);
     update_walk_init(&walk, v->first, v->first + v->count);
-    while (update_walk_next(&walk, buffer, ps->shape.workers, &row)) {
+    while (update_walk_next(&walk, buffer, workers, &row)) {
         p.row[p.batch.n] = view_write(w, v, row, &w->counters);
-        p.sum[p.batch.n] = update_sum(v->table->type, v->table->width, buffer,
-                                      ps->shape.workers, w->index, row);
+        p.sum[p.batch.n] = workers == 1
+                               ? update_row(buffer[0], row)
+                               : update_sum(v->table->type, v->table->width,
+                                            buffer, workers, w->index, row);
         if (++p.batch.n == RULE_ROW_BATCH)
             pending_flush(&p, v->table);
     }

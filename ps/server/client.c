@@ -435,6 +435,46 @@ void mlt_step_rows(struct mlt_worker *w, mlt_table table, size_t n,
     }
 }
 
+/* Whether the table's rule has a loop that makes the gradients itself. */
+static bool mixes(const struct table *t)
+{
+    return t->rule->apply_mix && t->slots == t->rule->slots(MLT_NO_MOMENTUM);
+}
+
+void mlt_step_rows_mix(struct mlt_worker *w, mlt_table table,
+                       const struct mlt_mix *mix, float *scratch)
+{
+    struct worker_view *v = view_of(w, table, 0);
+    const struct table *t = v->table;
+    const void *sum[RULE_ROW_BATCH];
+
+    if (t->access != MLT_EXCLUSIVE)
+        bad_access(v, "mlt_step_rows_mix");
+    if (t->type != MLT_F32)
+        ps_misuse("mlt_step_rows_mix: table %s is not of floats", t->name);
+    for (size_t done = 0; done < mix->n; done += RULE_ROW_BATCH) {
+        size_t left = mix->n - done;
+        struct rule_batch b = {left < RULE_ROW_BATCH ? left : RULE_ROW_BATCH,
+                               mix->rows + done,
+                               sum,
+                               t->width,
+                               t->type,
+                               t->slots,
+                               w->ps->params,
+                               NULL};
+        struct rule_mix m = {mix->own, mix->scale + done, mix->with + done};
+
+        if (mixes(t)) {
+            t->rule->apply_mix(&b, &m);
+            continue;
+        }
+        rule_mix_sums(&b, &m, scratch);
+        for (size_t i = 0; i < b.n; i++)
+            sum[i] = scratch + i * t->width;
+        t->rule->apply(&b);
+    }
+}
+
 uint32_t mlt_row_bytes(const struct mlt_worker *w, mlt_table table)
 {
     return w->view[table].stride;

@@ -1,4 +1,5 @@
 #include "apps/mf/mf_kernel.h"
+#include "apps/mf/mf_lanes.h"
 #include "base/rng.h"
 
 #include <math.h>
@@ -6,14 +7,15 @@
 
 #include "tests/unit/fixture/check.h"
 
-enum { RANK_TRIED = 100, RUNS = 5 };
+enum { RANK_TRIED = 128, RUNS = 5 };
 
 /* A block with everything it points to. */
 struct fixture {
     struct mf_block b;
     float users[MF_BLOCK][RANK_TRIED], items[RUNS][RANK_TRIED];
     float item_gradients[RUNS][RANK_TRIED];
-    float user_gradients[MF_BLOCK * RANK_TRIED];
+    float slope[MF_BLOCK];
+    const float *with[MF_BLOCK];
     float value[MF_BLOCK];
     uint8_t run[RUNS];
     void *user[MF_BLOCK];
@@ -57,7 +59,8 @@ static void make(struct fixture *f, size_t n, unsigned rank, uint64_t seed)
                              .run = f->run,
                              .item = f->item,
                              .item_gradient = f->item_gradient,
-                             .user_gradient = f->user_gradients};
+                             .slope = f->slope,
+                             .with = f->with};
 }
 
 static void expect_near(double a, double b, double tolerance, const char *what)
@@ -66,33 +69,55 @@ static void expect_near(double a, double b, double tolerance, const char *what)
         fail_msg("%s: %.9g and %.9g", what, a, b);
 }
 
-/* The kernel's errors and gradients are those of the plain reference, at the
- * ranks with vectors of their own and at others. */
-static void mf_kernel_equals_the_plain_reference(void **state)
+/* Value @k of the gradient of rating @i's user. */
+static double user_gradient(const struct fixture *f, size_t i, unsigned k)
 {
-    static const unsigned ranks[] = {1, 3, 7, 8, 16, 20, 32, 33, 64, 100};
+    return (double)f->b.lambda * (double)f->users[i][k] +
+           (double)f->slope[i] * (double)f->with[i][k];
+}
+
+typedef double train_fn(const struct mf_block *b);
+
+static void expect_plain(train_fn *kernel, unsigned rank, size_t n)
+{
     static struct fixture fast, plain;
     char what[64];
-    size_t n, i, j;
-    unsigned k;
+
+    snprintf(what, sizeof(what), "rank %u, %zu ratings", rank, n);
+    make(&fast, n, rank, 100 * n + rank);
+    make(&plain, n, rank, 100 * n + rank);
+    expect_near(kernel(&fast.b), mf_train_plain(&plain.b), 1e-5, what);
+    for (size_t i = 0; i < n; i++)
+        for (unsigned k = 0; k < rank; k++) {
+            expect_near(user_gradient(&fast, i, k), user_gradient(&plain, i, k),
+                        1e-5, what);
+            assert_true(fast.with[i] - fast.items[0] ==
+                        plain.with[i] - plain.items[0]);
+        }
+    for (size_t i = 0; i < RUNS; i++)
+        for (unsigned k = 0; k < rank; k++)
+            expect_near((double)fast.item_gradients[i][k],
+                        (double)plain.item_gradients[i][k], 1e-5, what);
+}
+
+/* The kernel's errors and gradients are those of the plain reference, at the
+ * ranks with vectors of their own, in each width, and at others. */
+static void mf_kernel_equals_the_plain_reference(void **state)
+{
+    static const unsigned ranks[] = {1,  3,  7,  8,  16,  20,
+                                     32, 33, 64, 96, 100, 128};
 
     (void)state;
-    for (i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++) {
-        for (n = 1; n <= MF_BLOCK; n++) {
-            snprintf(what, sizeof(what), "rank %u, %zu ratings", ranks[i], n);
-            make(&fast, n, ranks[i], 100 * n + i);
-            make(&plain, n, ranks[i], 100 * n + i);
-            expect_near(mf_train(&fast.b), mf_train_plain(&plain.b), 1e-5,
-                        what);
-            for (j = 0; j < n * ranks[i]; j++)
-                expect_near((double)fast.user_gradients[j],
-                            (double)plain.user_gradients[j], 1e-5, what);
-            for (j = 0; j < RUNS; j++)
-                for (k = 0; k < ranks[i]; k++)
-                    expect_near((double)fast.item_gradients[j][k],
-                                (double)plain.item_gradients[j][k], 1e-5, what);
+    for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++)
+        for (size_t n = 1; n <= MF_BLOCK; n++) {
+            expect_plain(mf_train, ranks[i], n);
+            if (mf_in_vectors(ranks[i], 8))
+                expect_plain(mf_train_8, ranks[i], n);
+#if SIMD_HAS_16
+            if (mf_in_vectors(ranks[i], 16) && simd_16())
+                expect_plain(mf_train_16, ranks[i], n);
+#endif
         }
-    }
 }
 
 /* Half the squared error and the penalty of one rating. */
@@ -115,7 +140,7 @@ static void mf_gradient_is_the_derivative_of_the_objective(void **state)
 {
     enum { RANK = 9 };
     static struct fixture f;
-    double row[2][RANK], step = 1e-5, lambda;
+    double row[2][RANK], dl[RANK], step = 1e-5, lambda;
     unsigned k, side;
 
     (void)state;
@@ -128,19 +153,19 @@ static void mf_gradient_is_the_derivative_of_the_objective(void **state)
     for (k = 0; k < RANK; k++) {
         row[0][k] = (double)f.users[0][k];
         row[1][k] = (double)f.items[0][k];
+        dl[k] = user_gradient(&f, 0, k);
     }
     for (side = 0; side < 2; side++) {
         for (k = 0; k < RANK; k++) {
             double v = row[side][k], up, down;
-            float g = side ? f.item_gradients[0][k] : f.user_gradients[k];
+            double g = side ? (double)f.item_gradients[0][k] : dl[k];
 
             row[side][k] = v + step;
             up = objective(RANK, row[0], row[1], (double)f.value[0], lambda);
             row[side][k] = v - step;
             down = objective(RANK, row[0], row[1], (double)f.value[0], lambda);
             row[side][k] = v;
-            expect_near((double)g, (up - down) / (2 * step), 1e-6,
-                        "derivative");
+            expect_near(g, (up - down) / (2 * step), 1e-6, "derivative");
         }
     }
 }
@@ -151,6 +176,7 @@ static void mf_squared_error_equals_the_plain_reference(void **state)
     static const unsigned ranks[] = {1, 7, 8, 17, 32, 100};
     static struct fixture f;
     const float *user[MF_BLOCK], *item[MF_BLOCK];
+    double want;
     size_t i, j;
 
     (void)state;
@@ -160,10 +186,11 @@ static void mf_squared_error_equals_the_plain_reference(void **state)
             user[j] = f.users[j];
             item[j] = f.items[j % RUNS];
         }
-        expect_near(
-            mf_squared_error(MF_BLOCK, ranks[i], user, item, f.value),
-            mf_squared_error_plain(MF_BLOCK, ranks[i], user, item, f.value),
-            1e-5, "squared error");
+        want = mf_squared_error_plain(MF_BLOCK, ranks[i], user, item, f.value);
+        expect_near(mf_squared_error(MF_BLOCK, ranks[i], user, item, f.value),
+                    want, 1e-5, "squared error");
+        expect_near(mf_squared_error_8(MF_BLOCK, ranks[i], user, item, f.value),
+                    want, 1e-5, "squared error, 8");
         assert_true(mf_squared_error(0, ranks[i], user, item, f.value) == 0);
     }
 }

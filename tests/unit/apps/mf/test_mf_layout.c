@@ -78,10 +78,12 @@ static void check_share(const struct mf_share *s, uint64_t first, uint64_t rows,
         uint64_t end = mf_share_begin(s, MF_RATING, part + 1);
         uint32_t last_item = 0;
 
+        const uint64_t first_run = run;
+
         assert_int_equal(mf_share_begin(s, MF_RUN, part), run);
         assert_int_equal(mf_share_begin(s, MF_BLOCK_NO, part), block);
         for (i = at; run < mf_share_begin(s, MF_RUN, part + 1); run++) {
-            assert_true(i == at || s->run[run].item > last_item);
+            assert_true(i == at || s->run[run].item >= last_item);
             last_item = s->run[run].item;
             assert_true(s->run[run].count > 0);
             for (uint32_t k = 0; k < s->run[run].count; k++, i++) {
@@ -95,12 +97,22 @@ static void check_share(const struct mf_share *s, uint64_t first, uint64_t rows,
             }
         }
         assert_int_equal(i, end);
-        for (i = at; block < mf_share_begin(s, MF_BLOCK_NO, part + 1);
+        for (i = at, run = first_run;
+             block < mf_share_begin(s, MF_BLOCK_NO, part + 1);
              i += s->block[block++]) {
+            uint32_t left = s->block[block], item_before = 0;
+
             assert_in_range(s->block[block], 1, MF_BLOCK);
             for (unsigned a = 0; a < s->block[block]; a++)
                 for (unsigned b = 0; b < a; b++)
                     assert_true(s->user[i + a] != s->user[i + b]);
+            while (left > 0) { /* runs end with the block */
+                assert_true(left == s->block[block] ||
+                            s->run[run].item > item_before);
+                item_before = s->run[run].item;
+                assert_in_range(s->run[run].count, 1, left);
+                left -= s->run[run++].count;
+            }
         }
         assert_int_equal(i, end);
     }

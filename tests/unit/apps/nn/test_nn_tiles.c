@@ -229,7 +229,7 @@ static void tiles_narrow_are_the_sums(void **state)
 static void tiles_wide_are_the_sums(void **state)
 {
     (void)state;
-#if NN_HAS_WIDE
+#if SIMD_HAS_16
     rng_init(&rng, 16);
     for (int i = 0; i < ROUNDS && nn_wide(); i++) {
         check_dots(nn_dots_wide);

@@ -1,4 +1,4 @@
-/* mlt_rows and mlt_step_rows: exclusive rows looked up once. */
+/* mlt_rows, mlt_step_rows, mlt_step_rows_mix: exclusive rows looked up once. */
 #include "ps/rows/rule.h"
 #include "tests/unit/fixture/ps_fixture.h"
 
@@ -80,6 +80,81 @@ static void step_rows_equals_inc_rows(void **state)
     }
 }
 
+/* Steps the caller's rows, all different, with gradients made of the row and
+ * another vector: by mlt_step_rows_mix, or written down first. */
+static int step_mix(struct mlt_worker *w, void *arg)
+{
+    struct task *t = arg;
+    static float with[FIXTURE_WIDTH], scratch[2][BATCH * FIXTURE_WIDTH];
+    float *mine = scratch[mlt_worker_index(w)], scale[BATCH];
+    const float *others[BATCH];
+    uint64_t rows[BATCH], first, count;
+    void *at[BATCH];
+    struct mlt_mix mix = {
+        .rows = at, .own = 0.3f, .scale = scale, .with = others};
+
+    for (uint32_t j = 0; j < FIXTURE_WIDTH; j++)
+        with[j] = 0.5f - (float)j; /* both workers write the same */
+    mlt_owned_rows(t->ps, t->table, mlt_worker_index(w), &first, &count);
+    mix.n = count < BATCH ? count : BATCH;
+    for (size_t i = 0; i < mix.n; i++)
+        rows[i] = first + i;
+    mlt_rows(w, t->table, mix.n, rows, at);
+    for (uint64_t k = 0; k < STEPS; k++) {
+        for (size_t i = 0; i < mix.n; i++) {
+            scale[i] = fixture_noise(k, rows[i], 0);
+            others[i] = with;
+        }
+        if (t->by_pointer) {
+            mlt_step_rows_mix(w, t->table, &mix, mine);
+        } else {
+            struct rule_mix m = {mix.own, scale, others};
+            struct rule_batch b = {
+                .n = mix.n, .row = at, .width = FIXTURE_WIDTH, .type = MLT_F32};
+
+            rule_mix_sums(&b, &m, mine);
+            mlt_step_rows(w, t->table, mix.n, at, mine);
+        }
+    }
+    return mlt_clock(w);
+}
+
+static void expect_mix_alike(unsigned workers, const char *rule, unsigned flags)
+{
+    struct task t = {.ps = fixture_ps(workers, "bsp", rule)};
+    double moved = 0;
+
+    t.table = fixture_table(t.ps, "own", MLT_F32, MLT_EXCLUSIVE, flags);
+    fixture_start(t.ps);
+    assert_int_equal(ps_fork(t.ps, 1, 0, BRANCH_TRAINING), ERR_OK);
+    assert_int_equal(ps_fork(t.ps, 2, 0, BRANCH_TRAINING), ERR_OK);
+    assert_int_equal(ps_activate(t.ps, 1), ERR_OK);
+    fixture_run(t.ps, step_mix, &t, 0);
+    t.by_pointer = true;
+    assert_int_equal(ps_activate(t.ps, 2), ERR_OK);
+    fixture_run(t.ps, step_mix, &t, 0);
+    for (uint64_t row = 0; row < FIXTURE_ROWS; row++)
+        for (uint32_t j = 0; j < FIXTURE_WIDTH; j++) {
+            double value = fixture_value(t.ps, 2, "own", row, j);
+
+            assert_true(fixture_value(t.ps, 1, "own", row, j) == value);
+            moved += value * value;
+        }
+    assert_true(moved > 0);
+    mlt_ps_free(t.ps);
+}
+
+/* Gradients that are never written give the bits that written ones give, under
+ * every rule, with a momentum and without. */
+static void step_rows_mix_equals_step_rows(void **state)
+{
+    (void)state;
+    for (size_t i = 0; rule_at(i); i++) {
+        expect_mix_alike(1, rule_at(i)->name, 0);
+        expect_mix_alike(2, rule_at(i)->name, MLT_NO_MOMENTUM);
+    }
+}
+
 static int ask_bytes(struct mlt_worker *w, void *arg)
 {
     struct task *t = arg;
@@ -112,6 +187,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(step_rows_equals_inc_rows),
+        cmocka_unit_test(step_rows_mix_equals_step_rows),
         cmocka_unit_test(row_bytes_count_slots),
     };
 
