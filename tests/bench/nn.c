@@ -1,6 +1,6 @@
-/* The networks `mlp` (784-256-10) and `lenet5` (20-50-500) at batch 64 beside
- * PyTorch on one thread, in the same rounds: forward, backward and update with
- * momentum.
+/* The networks `mlp` (784-256-10) and `lenet5` (20-50-500) at batch 64, or
+ * BENCH_BATCH, beside PyTorch on one thread, in the same rounds: forward,
+ * backward and update with momentum.
  *
  *   side=core  the layers alone, on plain arrays, with a plain update
  *   side=ps    the application `nn` in its host, on generated digits: reading
@@ -32,7 +32,10 @@
 
 extern char **environ;
 
-enum { BATCH = 64, IMAGES = 4096, LAYERS = 7, WORKERS_MAX = 2 };
+/* Images a batch: BENCH_BATCH, a power of two up to IMAGES; 64. */
+static unsigned batch_size = 64;
+
+enum { IMAGES = 4096, LAYERS = 7, WORKERS_MAX = 2 };
 
 struct network {
     const char *name;
@@ -69,6 +72,16 @@ struct torch {
 };
 
 /* False where there is no PyTorch. */
+static void read_batch(void)
+{
+    const char *text = getenv("BENCH_BATCH");
+    int n = text ? atoi(text) : (int)batch_size;
+
+    bench_must(n >= 1 && n <= IMAGES && (n & (n - 1)) == 0,
+               "BENCH_BATCH is a power of two up to 4096");
+    batch_size = (unsigned)n;
+}
+
 static bool torch_start(struct torch *t)
 {
     const char *python = getenv("PYTHON");
@@ -112,7 +125,7 @@ static double torch_run(struct torch *t, const struct network *n)
     fflush(t->ask);
     bench_must(fscanf(t->answer, "%lf %lf", &cpu, &wall) == 2,
                "answer of PyTorch");
-    return n->batches * (double)BATCH / cpu;
+    return n->batches * (double)batch_size / cpu;
 }
 
 /* ---- the layers alone ---------------------------------------------------- */
@@ -178,8 +191,8 @@ static void core_open(struct core *c, const struct network *n)
     memcpy(c->layer, n->layer, sizeof(n->layer));
     bench_must(nn_layers_shape(c->layer, n->count, image, &bad, &f) == ERR_OK,
                f.text);
-    bench_must(nn_net_new(c->layer, n->count, NN_CROSS_ENTROPY, BATCH, &c->net,
-                          &f) == ERR_OK,
+    bench_must(nn_net_new(c->layer, n->count, NN_CROSS_ENTROPY, batch_size,
+                          &c->net, &f) == ERR_OK,
                f.text);
     for (l = 0; l < n->count; l++)
         core_layer(c, l);
@@ -206,16 +219,16 @@ KERNEL static void update(size_t n, float rate, float momentum,
 
 static void core_batch(struct core *c)
 {
-    struct nn_batch batch = {.n = BATCH,
+    struct nn_batch batch = {.n = batch_size,
                              .train = true,
-                             .scale = 1.0f / BATCH,
+                             .scale = 1.0f / (float)batch_size,
                              .label = c->label + c->at};
     unsigned count = c->network->count, l;
     struct nn_result result;
 
     memcpy(nn_net_input(c->net), c->sample + c->at * c->size,
-           BATCH * c->size * sizeof(float));
-    c->at = (c->at + BATCH) % IMAGES;
+           batch_size * c->size * sizeof(float));
+    c->at = (c->at + batch_size) % IMAGES;
     for (l = 0; l < count; l++)
         nn_net_forward(c->net, l, &batch, &c->params[l]);
     nn_net_loss(c->net, &batch, &result);
@@ -238,7 +251,7 @@ static double core_run(struct core *c)
     for (k = 0; k < c->network->batches; k++)
         core_batch(c);
     cpu = bench_cpu() - cpu;
-    return c->network->batches * (double)BATCH * 1e9 / (double)cpu;
+    return c->network->batches * (double)batch_size * 1e9 / (double)cpu;
 }
 
 static void core_close(struct core *c)
@@ -289,7 +302,7 @@ static void hosted_open(struct hosted *h, const struct network *n,
     h->setting = host_facts(h->host)->defaults;
     h->setting.learning_rate = 0.01;
     h->setting.momentum = 0.9;
-    h->setting.batch_size = BATCH;
+    h->setting.batch_size = batch_size;
     bench_must(ps_fork(host_ps(h->host), 1, 0, BRANCH_TRAINING) == ERR_OK,
                "fork");
 }
@@ -298,7 +311,7 @@ static void hosted_open(struct hosted *h, const struct network *n,
 static void hosted_run(struct hosted *h, double *cpu_rate, double *wall_rate)
 {
     unsigned clocks = h->network->batches / h->workers;
-    double images = clocks * (double)BATCH * h->workers;
+    double images = clocks * (double)batch_size * h->workers;
     struct host_slice slice = {.branch = 1,
                                .type = BRANCH_TRAINING,
                                .setting = &h->setting,
@@ -352,8 +365,8 @@ static void print_side(const char *net, const char *side,
 {
     char params[96];
 
-    snprintf(params, sizeof(params), "net=%s batch=%d side=%s time=cpu", net,
-             BATCH, side);
+    snprintf(params, sizeof(params), "net=%s batch=%u side=%s time=cpu", net,
+             batch_size, side);
     bench_print("nn_images", params, ours, "images/s");
     if (torch->n > 0)
         bench_print_ratio("nn_images", params, "torch", ours, torch, 0);
@@ -368,11 +381,11 @@ static void report(const char *net, const struct rates *r)
     print_side(net, "core", &r->core, &r->torch);
     print_side(net, "ps workers=1", &r->cpu[0], &r->torch);
     print_side(net, "ps workers=2", &r->cpu[1], &r->torch);
-    snprintf(params, sizeof(params), "net=%s batch=%d side=ps speedup=wall",
-             net, BATCH);
+    snprintf(params, sizeof(params), "net=%s batch=%u side=ps speedup=wall",
+             net, batch_size);
     bench_print("nn_images", params, &r->speedup, "times");
-    snprintf(params, sizeof(params), "net=%s batch=%d side=ps speedup=cpu", net,
-             BATCH);
+    snprintf(params, sizeof(params), "net=%s batch=%u side=ps speedup=cpu", net,
+             batch_size);
     bench_print("nn_images", params, &r->bound, "times");
 }
 
@@ -402,9 +415,11 @@ static void bench_network(const struct network *n, struct torch *torch)
 int main(int argc, char **argv)
 {
     struct torch torch;
-    bool found = torch_start(&torch);
+    bool found;
     size_t k;
 
+    read_batch();
+    found = torch_start(&torch);
     if (!found)
         bench_skip("nn_images", "vs=torch", "python3-torch is not installed");
     for (k = 0; k < NETWORKS; k++)

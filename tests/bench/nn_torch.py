@@ -3,8 +3,9 @@
 
 Says "R" when it is ready, and ends at once where there is no PyTorch. Then
 reads lines "NETWORK BATCHES" and answers each with the CPU and wall seconds of
-that many batches of 64: forward, cross-entropy, backward, update.
+that many batches of 64, or BENCH_BATCH: forward, cross-entropy, backward, update.
 """
+import os
 import sys
 import time
 
@@ -14,7 +15,7 @@ try:
 except ImportError:
     sys.exit(0)
 
-BATCH, IMAGES = 64, 4096
+BATCH, IMAGES = int(os.environ.get("BENCH_BATCH", 64)), 4096
 
 
 def networks():
