@@ -21,7 +21,7 @@ PROGRAM = [sys.executable, FIXTURES / "trainer.py"]
 SHOWS = {
     "no_beats": (["--sleep", "5"], ["--only", "forks"]),
     "reports_late": (["--sleep", "0.1"], ["--only", "order"]),
-    "frees_at_once": ([], ["--only", "order"]),
+    "frees_at_once": (["--sleep", "0.02"], ["--only", "order"]),
     "late_fork": (["--sleep", "0.1"], ["--only", "order"]),
     "ignores_cut": (["--sleep", "0.04"], ["--only", "cuts"]),
     "runs_cut": (["--sleep", "0.01"], ["--only", "cuts"]),
