@@ -120,6 +120,20 @@ class Start(Programs):
         self.assertIn(f"command {PYTHON} line.py", done.out)
         self.assertNotIn("rule", done.out)
 
+    def test_batches_that_the_tuner_does_not_know(self):
+        """Of a size that no tunable says, the last one of an epoch smaller; or
+        of another size than the program tells: the run goes on all the same.
+        """
+        for told in (1, 0.4, 3):
+            with self.subTest(told=told):
+                config = self.config(("samples", 250), ("told", told))
+                config["tunables"] = {"learning_rate": harness.RATE}
+                config["stop"] = {"max_epochs": 3, "max_time": "20s"}
+                result = self.result(config)
+                self.assertEqual(result["status"], "finished")
+                if told == 1:
+                    self.assertEqual(result["epochs"], 3)
+
     def test_eval_is_the_programs_own(self):
         result = self.result(self.config())
         done = self.mltune("eval", result["model"], "data")

@@ -107,13 +107,17 @@ uint64_t board_units_run(const struct board *c, const struct branch *b)
     return board_has_parts(c) ? b->own_clocks : b->own_samples;
 }
 
+/* What runs may be ahead of what was planned: while the samples of a clock are
+ * not known none are planned, and a foreign program may run more than it told.
+ */
 uint64_t board_units_planned(const struct board *c, const struct branch *b)
 {
     uint64_t now = board_has_parts(c) ? b->now.clocks : b->now.samples;
+    uint64_t ran = b->epochs * board_units(c) + now;
+    uint64_t planned =
+        board_units_run(c, b) + b->plan_epochs * board_units(c) + b->plan;
 
-    assert(b->plan_epochs >= b->epochs);
-    return board_units_run(c, b) +
-           (b->plan_epochs - b->epochs) * board_units(c) + b->plan - now;
+    return planned > ran ? planned - ran : 0;
 }
 
 uint64_t branch_plan(const struct branch *b)
