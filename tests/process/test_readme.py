@@ -37,9 +37,19 @@ class Readme(Case):
     def test_the_first_command_finds_the_program(self):
         """The tour builds and sets PATH before it names the program."""
         text = (ROOT / "README.md").read_text()
-        tour = text[text.index("## A tour"):]
-        self.assertLess(tour.index("build/release:$PATH"),
-                        tour.index("\nmltune "))
+        for part in ("## Bring your own", "## A tour"):
+            tour = text[text.index(part):]
+            self.assertLess(tour.index("build/release:$PATH"),
+                            tour.index("\nmltune "))
+
+    def test_the_program_it_prints_is_the_example(self):
+        """What is typed as printed is what the gallery's tests run."""
+        text = (ROOT / "README.md").read_text()
+        for kind, name in (("python", "mnist_cnn.py"),
+                           ("json", "mnist_cnn.json")):
+            block = re.search(rf"^```{kind}\n(.*?)^```", text, re.S | re.M)
+            self.assertEqual(block.group(1),
+                             (ROOT / "apps/examples" / name).read_text())
 
     def test_every_example_is_a_valid_configuration(self):
         for path in sorted((ROOT / "docs/examples").glob("*.json")):
