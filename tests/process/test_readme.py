@@ -40,7 +40,7 @@ class Readme(Case):
         for part in ("## Bring your own", "## A tour"):
             tour = text[text.index(part):]
             self.assertLess(tour.index("build/release:$PATH"),
-                            tour.index("\nmltune "))
+                            tour.index("\nmltune run "))
 
     def test_the_program_it_prints_is_the_example(self):
         """What is typed as printed is what the gallery's tests run."""
