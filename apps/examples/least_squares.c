@@ -638,7 +638,7 @@ static void watch_tuner(void *monitor)
 
 int main(void)
 {
-    const char *endpoint = getenv("MLTUNE_ENDPOINT");
+    const char *endpoint = getenv("MLTUNE_TUNER");
     const char *node = getenv("MLTUNE_NODE");
     void *context = zmq_ctx_new(), *monitor;
     double beat_at = now();

@@ -268,9 +268,9 @@ static const struct check_step order[] = {
     WAIT,
     QUEUE(3, 4, 6),
     FORK(5, 3, TRAINING), /* freed before it is made */
+    FREE(3),              /* and its parent, too */
     QUEUE(5, 4, 7),
     FREE(5),
-    QUEUE(3, 4, 6),
     QUEUE(4, 4, 5),
     WAIT,
     END,
