@@ -32,19 +32,34 @@ class KilledProgram(test_resume.Killed):
                 "stop": {"max_epochs": 200, "plateau_epochs": 1000},
                 "snapshot": {"every": 0.2}, "seed": 3}
 
-    def model(self, result):
-        folder = os.path.join(self.folder, result["model"])
+    def model(self, result, part=""):
+        folder = os.path.join(self.folder, result["model"], part)
+        files = sorted(os.listdir(folder))
+        self.assertIn("state.npz", files)
         with numpy.load(os.path.join(folder, "state.npz")) as arrays:
             return {name: arrays[name].tolist() for name in arrays.files}
+
+    def models(self, result):
+        return [self.model(result, f"node-{i}") for i in range(2)]
 
     def test_program_is_killed_at_random_moments(self):
         """Tuner, program or both: the run ends with the undisturbed run's
         model, bit for bit."""
-        rng = random.Random(test_resume.SEED)
         self.write("config.json", self.job("softmax.py"))
+        self.kill_many(self.model)
+
+    def test_two_processes_are_killed_at_random_moments(self):
+        """As one: what any of them had written without the others counts
+        for nothing."""
+        self.write("config.json", {**self.job("softmax.py"),
+                                   "cluster": {"nodes": 2}})
+        self.kill_many(self.models)
+
+    def kill_many(self, read_model):
+        rng = random.Random(test_resume.SEED)
         done = self.mltune("run", "config.json", "--json", "--state", "whole")
         self.assert_code(done, 0)
-        whole, model = done.result, self.model(done.result)
+        whole, model = done.result, read_model(done.result)
         total = runs = 0
         while total < test_resume.KILLS:
             most = min(test_resume.KILLS_A_RUN, test_resume.KILLS - total)
@@ -55,7 +70,7 @@ class KilledProgram(test_resume.Killed):
                 for member in ("best", "epochs", "loss", "metric", "setting"):
                     self.assertEqual(json.dumps(result[member]),
                                      json.dumps(whole[member]), member)
-                self.assertEqual(self.model(result), model)
+                self.assertEqual(read_model(result), model)
             total += kills
             runs += 1
         print(f"killed {total} times in {runs} runs, seed {test_resume.SEED}")

@@ -43,7 +43,7 @@ class Start(Programs):
         self.assertEqual(result["status"], "finished")
         self.assertLess(result["metric"], 0.1)
         model = json.loads(
-            (self.folder / result["model"] / "line-0.json").read_text())
+            (self.folder / result["model"] / "line.json").read_text())
         self.assertAlmostEqual(model["a"], 3, delta=0.5)
         about = json.loads(
             (self.folder / result["model"] / "model.json").read_text())
@@ -87,7 +87,28 @@ class Start(Programs):
         self.assertEqual(result["status"], "finished")
         for node in (0, 1):
             self.assertTrue((self.folder / result["model"] /
-                             f"line-{node}.json").exists())
+                             f"node-{node}/line.json").exists())
+        self.assert_nothing_left()
+
+    def test_snapshot_of_several_processes(self):
+        """Each writes its part, and the run goes on from all of them."""
+        config = self.config(cluster={"nodes": 2},
+                             stop={"max_epochs": 100000,
+                                   "plateau_epochs": 100000})
+        config["name"] = "endless"
+        self.write("config.json", config)
+        tuner = self.start("run", "config.json", "--json")
+        self.wait_for_training()
+        tuner.send_signal(signal.SIGINT)
+        done = self.finish(tuner)
+        self.assert_code(done, 130)
+        self.assertNotIn("was not written", done.err)
+        parts = {p.parent.name for p in (self.folder / ".mltune/runs").glob(
+            "*/snapshots/*/node-*/state.json")}
+        self.assertEqual(parts, {"node-0", "node-1"}, done.err)
+        done = self.mltune("resume", "endless", "--set", "stop.max_epochs=9",
+                           "--json")
+        self.assertIn(done.code, (0, 2), done.err)
         self.assert_nothing_left()
 
     def test_resume_after_an_interrupt(self):

@@ -9,6 +9,9 @@
 /* The file that a whole snapshot of several nodes has (ps/disk/manifest.h). */
 #define SNAPSHOT_MANIFEST "manifest.json"
 
+/* What a node of ours among several has written of it. */
+#define PART_MANIFEST "node-0/" SNAPSHOT_MANIFEST
+
 void folders_init(struct folders *d, const char *model_dir,
                   enum folders_writer writer)
 {
@@ -37,6 +40,8 @@ static enum err make_tmp(const char *dir, char tmp[FILE_PATH_MAX],
 
 enum err folders_redirect(struct folders *d, struct msg *m, struct fault *f)
 {
+    enum err err;
+
     assert(m->op > 0);
     if (m->kind == MSG_SAVE) {
         d->model_op = m->op;
@@ -48,7 +53,11 @@ enum err folders_redirect(struct folders *d, struct msg *m, struct fault *f)
     if (d->writer == FOLDERS_NODE)
         return ERR_OK;
     snprintf(d->snapshot_dir, sizeof(d->snapshot_dir), "%s", m->snapshot.path);
-    return make_tmp(d->snapshot_dir, d->snapshot_tmp, m->snapshot.path, f);
+    err = make_tmp(d->snapshot_dir, d->snapshot_tmp, m->snapshot.path, f);
+    /* A single mlt_node_run wants to make it. */
+    if (!err && d->writer == FOLDERS_PROGRAM)
+        err = folder_remove(d->snapshot_tmp, f);
+    return err;
 }
 
 void folders_drop_model(struct folders *d)
@@ -81,10 +90,16 @@ enum err folders_publish_model(struct folders *d, struct fault *f)
  * disk shows nobody the last one in time, none does: then it is not whole. */
 static enum err check_manifest(const struct folders *d, struct fault *f)
 {
-    char path[FILE_PATH_MAX];
+    char path[FILE_PATH_MAX], part[FILE_PATH_MAX];
     enum err err = file_join(path, d->snapshot_tmp, SNAPSHOT_MANIFEST, f);
 
-    if (!err && access(path, F_OK) != 0)
+    if (!err)
+        err = file_join(part, d->snapshot_tmp, PART_MANIFEST, f);
+    if (err)
+        return err;
+    if (d->writer == FOLDERS_PROGRAMS && access(part, F_OK) != 0)
+        return ERR_OK; /* files of its own, and no manifest */
+    if (access(path, F_OK) != 0)
         err = fault_errno(f, ERR_IO, errno,
                           "all nodes have written their parts, but %s", path);
     return err;
@@ -94,7 +109,7 @@ enum err folders_publish_snapshot(struct folders *d, struct fault *f)
 {
     enum err err = ERR_OK;
 
-    if (d->writer == FOLDERS_NODES)
+    if (d->writer == FOLDERS_NODES || d->writer == FOLDERS_PROGRAMS)
         err = check_manifest(d, f);
     if (d->writer != FOLDERS_NODE && !err)
         err = folder_publish(d->snapshot_tmp, d->snapshot_dir, f);

@@ -14,9 +14,11 @@
 #include "base/proto/proto.h"
 
 enum folders_writer {
-    FOLDERS_NODE,   /* one: makes snapshots whole itself */
-    FOLDERS_NODES,  /* several: a manifest says that all parts are there */
-    FOLDERS_PROGRAM /* of the user's own, in any number of processes */
+    FOLDERS_NODE,    /* one: makes snapshots whole itself */
+    FOLDERS_NODES,   /* several: a manifest says that all parts are there */
+    FOLDERS_PROGRAM, /* of the user's own, one process */
+    FOLDERS_PROGRAMS /* several; where they are nodes of ours (mlt_node_run), as
+                      * FOLDERS_NODES */
 };
 
 struct folders {
@@ -32,7 +34,8 @@ void folders_init(struct folders *d, const char *model_dir,
                   enum folders_writer writer);
 
 /* @m is about to leave: `save`, and `snapshot` but to one node, get another
- * path. Errors: ERR_LIMIT, ERR_IO. */
+ * path, of an empty folder; a snapshot of one process of a program of none: it
+ * makes that. Errors: ERR_LIMIT, ERR_IO. */
 enum err folders_redirect(struct folders *d, struct msg *m, struct fault *f);
 
 /* The model's folder is whole, or the snapshot's: it gets its name. Errors:

@@ -327,9 +327,14 @@ static bool another_signal(const struct loop *l)
 
 /* The run ends with nobody to write a snapshot: it goes on from the one before.
  */
-static void interrupted_without_node(struct loop *l)
+static void interrupted_without_node(struct loop *l, const char *reason)
 {
     struct tuner_finish *finish = &l->result->finish;
+    const struct loop_hooks *h = &l->o->hooks;
+    char text[PROTO_TEXT_MAX + 384];
+
+    snprintf(text, sizeof(text), "no further snapshot was written: %s", reason);
+    h->notice(h->ctx, text);
 
     finish->status = RUN_INTERRUPTED;
     snprintf(finish->reason, sizeof(finish->reason), "interrupted");
@@ -362,7 +367,7 @@ static void take_signal(struct loop *l)
     l->result->signal = (int)info.ssi_signo;
     keeper_leave(&l->crew.keeper);
     if (isfinite(l->crew.keeper.restart_at_s)) {
-        interrupted_without_node(l);
+        interrupted_without_node(l, l->crew.keeper.reason);
         return;
     }
     h->notice(h->ctx, first);
@@ -419,7 +424,7 @@ static void lose_node(struct loop *l)
     crew_explain(&l->crew, reason, sizeof(reason));
     l->result->node_lost = !k->stopping;
     if (l->result->signal && !k->stopping)
-        interrupted_without_node(l);
+        interrupted_without_node(l, reason);
     else
         step(l, &event);
 }
@@ -603,9 +608,8 @@ static void begin(struct loop *l)
     struct fault f = {.code = ERR_NOMEM, .text = "no memory for the nodes"};
 
     folders_init(&l->folders, o->model_dir,
-                 o->program     ? FOLDERS_PROGRAM
-                 : o->nodes > 1 ? FOLDERS_NODES
-                                : FOLDERS_NODE);
+                 o->nodes > 1 ? (o->program ? FOLDERS_PROGRAMS : FOLDERS_NODES)
+                              : (o->program ? FOLDERS_PROGRAM : FOLDERS_NODE));
     if (crew_init(&l->crew, &crew, now_s(l)) != ERR_OK)
         give_up(l, &f);
 }

@@ -127,9 +127,39 @@ static void folders_snapshot_of_several_needs_its_manifest(void **state)
     assert_int_equal(d.snapshot_op, 0);
 }
 
-/* A program's snapshot needs no manifest: whole once its processes have said
- * so, whatever they wrote. */
-static void folders_publish_what_a_program_wrote(void **state)
+/* What a program's processes write has its name when all have answered; no
+ * manifest is asked of them, unless they are nodes of ours. */
+static void folders_snapshot_of_a_program_appears_whole(void **state)
+{
+    struct folders d;
+    struct msg m = snapshot_to(snapshot);
+    struct fault f = {0};
+    char part[FILE_PATH_MAX];
+
+    (void)state;
+    folders_init(&d, model, FOLDERS_PROGRAMS);
+    assert_int_equal(folders_redirect(&d, &m, &f), ERR_OK);
+    assert_true(exists(m.snapshot.path));
+    assert_int_equal(file_join(part, m.snapshot.path, "node-0", &f), ERR_OK);
+    assert_int_equal(mkdir(part, 0777), 0);
+    put(part, "state.npz");
+    assert_false(exists(snapshot));
+    assert_int_equal(folders_publish_snapshot(&d, &f), ERR_OK);
+    assert_true(exists(snapshot));
+    assert_false(exists(m.snapshot.path));
+
+    assert_int_equal(folder_remove(snapshot, &f), ERR_OK);
+    m = snapshot_to(snapshot);
+    assert_int_equal(folders_redirect(&d, &m, &f), ERR_OK);
+    assert_int_equal(mkdir(part, 0777), 0);
+    put(part, "manifest.json");
+    assert_int_equal(folders_publish_snapshot(&d, &f), ERR_IO);
+    assert_false(exists(snapshot));
+}
+
+/* One process of a program makes the folder itself. Without it there is no
+ * snapshot, and of one that was not answered nothing is left. */
+static void folders_program_of_one_process_makes_its_folder(void **state)
 {
     struct folders d;
     struct msg m = snapshot_to(snapshot);
@@ -139,10 +169,23 @@ static void folders_publish_what_a_program_wrote(void **state)
     folders_init(&d, model, FOLDERS_PROGRAM);
     assert_int_equal(folders_redirect(&d, &m, &f), ERR_OK);
     assert_string_not_equal(m.snapshot.path, snapshot);
-    put(m.snapshot.path, "part");
+    assert_false(exists(m.snapshot.path));
+    assert_int_equal(folders_publish_snapshot(&d, &f), ERR_IO);
+    assert_false(exists(snapshot));
+
+    m = snapshot_to(snapshot);
+    assert_int_equal(folders_redirect(&d, &m, &f), ERR_OK);
+    assert_int_equal(mkdir(m.snapshot.path, 0777), 0);
+    put(m.snapshot.path, "half");
+    folders_drop_snapshot(&d);
+    assert_false(exists(m.snapshot.path));
+
+    m = snapshot_to(snapshot);
+    assert_int_equal(folders_redirect(&d, &m, &f), ERR_OK);
+    assert_int_equal(mkdir(m.snapshot.path, 0777), 0);
+    put(m.snapshot.path, "state.npz");
     assert_int_equal(folders_publish_snapshot(&d, &f), ERR_OK);
     assert_true(exists(snapshot));
-    assert_false(exists(m.snapshot.path));
 }
 
 /* A name that is too long, and a place that cannot be written to. */
@@ -188,8 +231,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             folders_snapshot_of_several_needs_its_manifest, make_dir,
             remove_dir),
-        cmocka_unit_test_setup_teardown(folders_publish_what_a_program_wrote,
-                                        make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(
+            folders_snapshot_of_a_program_appears_whole, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(
+            folders_program_of_one_process_makes_its_folder, make_dir,
+            remove_dir),
         cmocka_unit_test_setup_teardown(folders_tell_what_cannot_be_made,
                                         make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(folders_leave_other_messages_alone,
