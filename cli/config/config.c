@@ -271,6 +271,16 @@ static enum err load_text(struct config_parse *p, const char *text, size_t len)
     return ERR_INVAL;
 }
 
+/* "auto" is what holds where nothing is listed. */
+static void forget_auto(struct config_parse *p)
+{
+    const json_t *tunables = json_object_get(p->root, "tunables");
+
+    if (json_is_string(tunables) &&
+        strcmp(json_string_value(tunables), "auto") == 0)
+        json_object_del(p->root, "tunables");
+}
+
 static enum err parse_all(struct config_parse *p,
                           const struct option_list *sets)
 {
@@ -285,6 +295,7 @@ static enum err parse_all(struct config_parse *p,
     schema_check(p->schema, p->root, "", p->problems);
     if (!json_is_object(p->root))
         return ERR_OK;
+    forget_auto(p);
     p->searcher_given = json_at(p->root, "/tuner/searcher") != NULL;
     p->ps_given = json_at(p->root, "/ps") != NULL;
     err = complete(p);

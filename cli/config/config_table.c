@@ -68,8 +68,10 @@ static const struct config_field fields[] = {
      .choices = "random|round_robin|absolute|relative",
      .help = "which rows leave early, within the budget bandwidth_mbps"},
     {.path = "tunables",
-     .type = CONFIG_OBJECT,
-     .help = "what is tuned, by name; the app's known ones unless given"},
+     .type = CONFIG_ANY,
+     .schema = "{\"anyOf\": [{\"type\": \"object\"}, {\"enum\": [\"auto\"]}]}",
+     .help = "what is tuned, by name; auto, or unless given: the app's known "
+             "ones, over their own ranges"},
     {.path = "tuner.strategy",
      .type = CONFIG_STRING,
      .help = "what to do with branches; mltuner unless given"},
@@ -349,7 +351,7 @@ static enum err set_tuner_settings(json_t *schema, const struct registry *r,
 static enum err set_tunables(json_t *schema, struct fault *f)
 {
     const char *text = space_json_schema();
-    json_t *at = json_at(schema, "/properties/tunables"), *own;
+    json_t *at = json_at(schema, "/properties/tunables/anyOf/0"), *own;
     enum err err = json_load(text, strlen(text), &own, NULL, f);
 
     if (err)

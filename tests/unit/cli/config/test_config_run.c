@@ -507,6 +507,19 @@ static void tunables_absent_are_those_that_act(void **state)
     run_config_free(c);
 }
 
+/* "auto" is the same as nothing. */
+static void tunables_auto_are_those_that_act(void **state)
+{
+    struct run_config *c = quiet_good("{" TOY ", \"tunables\": \"auto\"}");
+
+    (void)state;
+    assert_int_equal(c->space.len, 3);
+    assert_true(find(c, "learning_rate")->min == 1e-5);
+    run_config_free(c);
+    expect_problem("{" TOY ", \"tunables\": \"all\"}",
+                   "/tunables: expected an object, or \"auto\", found \"all\"");
+}
+
 /* A known name needs to say only what differs from what is known. */
 static void tunables_known_names_are_completed(void **state)
 {
@@ -777,6 +790,7 @@ int main(void)
         cmocka_unit_test(config_sets_come_before_checks),
         cmocka_unit_test(config_wrong_sets_are_told),
         cmocka_unit_test(tunables_absent_are_those_that_act),
+        cmocka_unit_test(tunables_auto_are_those_that_act),
         cmocka_unit_test(tunables_known_names_are_completed),
         cmocka_unit_test(tunables_unlisted_are_pinned_plainly),
         cmocka_unit_test(tunables_that_cannot_act_are_pinned),
