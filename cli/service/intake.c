@@ -114,20 +114,31 @@ static const char no_program[] =
     "the name of a searcher that is built in: this service runs no programs "
     "(mltune serve --allow-programs)";
 
+/* Where an app is a program or a shared object. */
+static const char *const foreign_apps[] = {"/app/command", "/app/plugin"};
+
+bool intake_allows(const struct intake *in, const json_t *config)
+{
+    assert(in && config);
+    return in->programs ||
+           (!json_at(config, foreign_apps[0]) &&
+            !json_at(config, foreign_apps[1]) &&
+            !json_is_object(json_at(config, "/tuner/searcher")));
+}
+
 /* Whether the app is a program or shared object that may not be run; it is
  * complained of then. */
 static bool forbidden_app(const struct intake *in, const json_t *root,
                           struct problems *problems)
 {
-    static const char *const pointers[] = {"/app/command", "/app/plugin"};
     bool found = false;
 
     for (size_t i = 0; i < 2 && !in->programs; i++) {
-        const json_t *value = json_at(root, pointers[i]);
+        const json_t *value = json_at(root, foreign_apps[i]);
 
         if (!value)
             continue;
-        problems_add(problems, pointers[i], value,
+        problems_add(problems, foreign_apps[i], value,
                      "the name of an app that is built in: this service runs "
                      "no programs (mltune serve --allow-programs)");
         found = true;

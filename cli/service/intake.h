@@ -28,6 +28,10 @@ struct intake {
 enum err intake_parse(const struct intake *in, const char *body, size_t len,
                       struct run_config **out, struct problems *problems);
 
+/* Whether the service may run a stored configuration; one that allowed programs
+ * may have taken it. */
+bool intake_allows(const struct intake *in, const json_t *config);
+
 /* Answers with every error of @problems: 403 after ERR_UNSUPPORTED, else 422.
  */
 void intake_refuse(enum err err, const struct problems *problems,

@@ -79,12 +79,34 @@ static bool is_adopted(struct supervisor *s, struct fleet_run *run)
     return true;
 }
 
+static void hold(struct supervisor *s, struct fleet_run *run, const char *why)
+{
+    struct job job = run->job;
+    struct fault f = {0};
+
+    job.held = true;
+    snprintf(job.reason, sizeof(job.reason), "%s", why);
+    if (fleet_set_job(s->fleet, run, &job, &f) == ERR_OK)
+        return;
+    /* It is held as long as this service lives. */
+    log_event(LOG_ERROR, "job_not_written", "run=%s reason=\"%s\"", run->id,
+              f.text);
+    run->job = job;
+    fleet_show(s->fleet, run);
+}
+
 static void begin(struct supervisor *s, struct fleet_run *run)
 {
     struct fault f = {0};
 
     if (is_adopted(s, run))
         return;
+    if (run->config && !intake_allows(&s->o->intake, run->config)) {
+        hold(s, run,
+             "this service runs no programs (mltune serve "
+             "--allow-programs); continue tries again");
+        return;
+    }
     forget_url(s, run);
     if (start(s, run, &f) != ERR_OK) {
         run->not_before = clock_monotonic() + WRITE_AGAIN;
@@ -133,22 +155,6 @@ static void begin_next(struct supervisor *s)
 }
 
 /* ---- runs that end ------------------------------------------------------- */
-
-static void hold(struct supervisor *s, struct fleet_run *run, const char *why)
-{
-    struct job job = run->job;
-    struct fault f = {0};
-
-    job.held = true;
-    snprintf(job.reason, sizeof(job.reason), "%s", why);
-    if (fleet_set_job(s->fleet, run, &job, &f) == ERR_OK)
-        return;
-    /* It is held as long as this service lives. */
-    log_event(LOG_ERROR, "job_not_written", "run=%s reason=\"%s\"", run->id,
-              f.text);
-    run->job = job;
-    fleet_show(s->fleet, run);
-}
 
 /* An interrupted run goes on, unless that has led nowhere. */
 static void consider(struct supervisor *s, struct fleet_run *run,

@@ -350,6 +350,32 @@ class Plugins(Programs):
         self.assertEqual(alone.returncode, 1)
         self.assertIn("started by mltune run", alone.stderr)
 
+    def test_nodes_as_programs_are_resumed(self):
+        """Their snapshots are those of mltune's own nodes: a single one makes
+        its folder, several make a manifest."""
+        for nodes in (1, 2):
+            with self.subTest(nodes=nodes):
+                config = {**self.plugin("", stop=100000), "name": "endless",
+                          "app": {"command": [str(harness.BUILD / "rings")]}}
+                config["cluster"]["nodes"] = nodes
+                config["stop"]["plateau_epochs"] = 100000
+                self.write("config.json", config)
+                state = f"state{nodes}"
+                tuner = self.start("run", "config.json", "--state", state)
+                self.wait_for_training(state=state)
+                tuner.send_signal(signal.SIGINT)
+                done = self.finish(tuner)
+                self.assert_code(done, 130)
+                self.assertNotIn("was not written", done.err)
+                snapshots = list((self.folder / state / "runs").glob(
+                    "*/snapshots/*/manifest.json"))
+                self.assertTrue(snapshots)
+                done = self.mltune("resume", "endless", "--set",
+                                   "stop.max_epochs=4", "--json", "--state",
+                                   state)
+                self.assertIn(done.code, (0, 2), done.err)
+        self.assert_nothing_left()
+
     def test_a_plugin_is_resumed(self):
         """From any folder: the run knows where it is."""
         shutil.copy(harness.BUILD / "app_plugins/app_line.so", self.folder)
@@ -489,6 +515,33 @@ class OverHttp(test_serve.Service):
         run = self.submit(self.config("line.py"))
         now = self.wait_for_status(run, "finished")
         self.assertEqual(now["job"]["app"], "line")
+
+    def test_queued_programs_are_held_where_they_are_not_allowed(self):
+        """Those that a service took which allowed them; the next one may not
+        run them, and says so."""
+        self.end()
+        shutil.copy(LINE, self.folder / "line.py")
+        self.launch("--allow-programs")
+        endless = {"max_epochs": 100000, "plateau_epochs": 100000}
+        first = self.submit({**self.config("line.py"), "stop": endless})
+        second = self.submit(self.config("line.py"))
+        own = self.submit({**self.config("line.py"), "app": {
+            "name": "mlr", "data": "gen:digits?samples=200&size=8"}})
+        self.wait_for_status(first, "tuning", "training")
+        self.end()
+        self.launch()
+        for run in (first, second):
+            now = self.wait_for_status(run, "held")
+            self.assertIn("--allow-programs", now["status_reason"])
+        self.wait_for_status(own, "finished")
+        listed = {r["run"]: r for r in self.mltune("ls", "--json").result}
+        self.assertEqual(listed[second]["status"], "held")
+        self.ask("POST", f"/api/v1/runs/{second}:continue")
+        self.wait_for_status(second, "held")
+        self.end()
+        self.launch("--allow-programs")
+        self.ask("POST", f"/api/v1/runs/{second}:continue")
+        self.wait_for_status(second, "finished")
 
 
 if __name__ == "__main__":
