@@ -83,7 +83,11 @@ class Start(Programs):
         self.assert_nothing_left()
 
     def test_several_processes(self):
-        result = self.result(self.config(cluster={"nodes": 2}))
+        cores = len(os.sched_getaffinity(0))
+        result = self.result(self.config('seen="seen.json"',
+                                         cluster={"nodes": 2}))
+        self.assertEqual(self.seen()["env"]["OMP_NUM_THREADS"],
+                         str(max(cores // 2, 1)))
         self.assertEqual(result["status"], "finished")
         for node in (0, 1):
             self.assertTrue((self.folder / result["model"] /

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,6 +65,21 @@ static enum err start_own(struct node_process *p, const struct launch *launch,
     return start(p, launch, &o, f);
 }
 
+/* What a process of several may take of the machine's cores, or 0: the user has
+ * said it. Each would take all of them, and they would wait for one another. */
+static uint32_t threads_each(uint32_t nodes)
+{
+    unsigned cores = 1;
+    cpu_set_t set;
+
+    assert(nodes > 0);
+    if (getenv("OMP_NUM_THREADS"))
+        return 0;
+    if (sched_getaffinity(0, sizeof(set), &set) == 0)
+        cores = (unsigned)CPU_COUNT(&set);
+    return cores > nodes ? cores / nodes : 1;
+}
+
 static enum err start_program(struct node_process *p,
                               const struct launch *launch, struct fault *f)
 {
@@ -74,6 +90,7 @@ static enum err start_program(struct node_process *p,
         .nodes = launch->nodes,
         .meet = launch->meet,
         .port = launch->port,
+        .threads = threads_each(launch->nodes),
         .python = launch->program->python,
         .python_path = getenv("PYTHONPATH"),
         .unbuffered = !getenv("PYTHONUNBUFFERED"),

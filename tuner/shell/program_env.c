@@ -51,6 +51,8 @@ static void add_fellows(struct list *l, const struct program_place *place)
     add_number(l, "LOCAL_WORLD_SIZE", place->nodes);
     add(l, "MASTER_ADDR", "127.0.0.1");
     add_number(l, "MASTER_PORT", place->port);
+    if (place->threads)
+        add_number(l, "OMP_NUM_THREADS", place->threads);
 }
 
 static void add_python(struct list *l, const struct program_place *place)

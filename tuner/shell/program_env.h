@@ -17,6 +17,7 @@ struct program_place {
     uint32_t node, nodes;
     const char *meet;        /* where several meet; NULL: one */
     uint16_t port;           /* at which rank 0 of several may listen */
+    uint32_t threads;        /* OMP_NUM_THREADS of several; 0: as it is */
     const char *python;      /* folder of the Python package, or NULL */
     const char *python_path; /* PYTHONPATH of ours, or NULL */
     bool unbuffered;         /* PYTHONUNBUFFERED is ours to set */

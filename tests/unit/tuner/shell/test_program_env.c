@@ -41,6 +41,7 @@ static void program_env_of_several(void **state)
                                         .nodes = 2,
                                         .meet = "/m",
                                         .port = 4711,
+                                        .threads = 3,
                                         .python = "/lib/python",
                                         .python_path = "/mine",
                                         .unbuffered = true};
@@ -56,8 +57,28 @@ static void program_env_of_several(void **state)
     assert_true(has(&e, "LOCAL_WORLD_SIZE=2"));
     assert_true(has(&e, "MASTER_ADDR=127.0.0.1"));
     assert_true(has(&e, "MASTER_PORT=4711"));
+    assert_true(has(&e, "OMP_NUM_THREADS=3"));
     assert_true(has(&e, "PYTHONPATH=/mine:/lib/python"));
     assert_true(has(&e, "PYTHONUNBUFFERED=1"));
+    program_env_deinit(&e);
+}
+
+/* What the user has said of threads stays, and one process has all cores. */
+static void program_env_leaves_threads_alone(void **state)
+{
+    struct program_place place = {
+        .endpoint = "ipc:///t", .run = "r-1", .nodes = 2, .meet = "/m"};
+    struct program_env e;
+
+    (void)state;
+    assert_int_equal(program_env_init(&e, &place), ERR_OK);
+    for (size_t i = 0; e.entry[i]; i++)
+        assert_null(strstr(e.entry[i], "OMP_NUM_THREADS"));
+    program_env_deinit(&e);
+    place = (struct program_place){
+        .endpoint = "ipc:///t", .run = "r-1", .nodes = 1, .threads = 4};
+    assert_int_equal(program_env_init(&e, &place), ERR_OK);
+    assert_false(has(&e, "OMP_NUM_THREADS=4"));
     program_env_deinit(&e);
 }
 
@@ -92,6 +113,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(program_env_of_one),
         cmocka_unit_test(program_env_of_several),
+        cmocka_unit_test(program_env_leaves_threads_alone),
         cmocka_unit_test(program_env_survives_want_of_memory),
     };
 
