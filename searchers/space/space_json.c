@@ -420,12 +420,14 @@ static void parse_conditions(struct parse *p, const json_t *tunables,
 
 /* ---- space --------------------------------------------------------------- */
 
+/* It begins as no option and no hidden file does; a slash would be read as a
+ * path by --set and by what reads exports. */
 static bool is_tunable_name(const char *s)
 {
     size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                         "0123456789_");
+                         "0123456789_-.");
 
-    return n > 0 && n < TUNABLE_NAME_MAX && !s[n];
+    return n > 0 && *s != '-' && *s != '.' && n < TUNABLE_NAME_MAX && !s[n];
 }
 
 static void parse_all(struct parse *p, const json_t *schema, json_t *tunables,
@@ -442,8 +444,10 @@ static void parse_all(struct parse *p, const json_t *schema, json_t *tunables,
 
         p->failed = false;
         if (!is_tunable_name(name)) {
-            wrong(p, NULL, o,
-                  "a name of letters, digits and _, below 48 bytes");
+            wrong(
+                p, NULL, o,
+                "a name of letters, digits and _-., not begun by - or ., below "
+                "48 bytes");
         } else if (s->len == TUNABLES_MAX) {
             wrong(p, NULL, o, "at most 32 tunables");
         } else {

@@ -198,6 +198,19 @@ class Tunables(Programs):
         log = (self.folder / ".mltune/runs" / run / "log").read_text()
         self.assertIn("also has width", log)
 
+    def test_names_with_dots_and_hyphens(self):
+        names = ["learning_rate", "optim.lr", "weight-decay"]
+        config = self.config(("tunables", names))
+        for name in names[1:]:
+            config["tunables"][name] = {"type": "float", "min": 0, "max": 1}
+        result = self.result(config, "--set", "/tunables/optim.lr/max=0.5")
+        self.assertLessEqual(result["setting"]["optim.lr"], 0.5)
+        self.assertIn("weight-decay", result["setting"])
+        done = self.mltune("export", result["run"], "--format", "csv")
+        self.assert_code(done, 0)
+        tables = (self.folder / done.out.strip()).glob("*.csv")
+        self.assertTrue(any("weight-decay" in t.read_text() for t in tables))
+
     def test_nothing_listed_is_rate_and_batch(self):
         config = self.config()
         del config["tunables"]

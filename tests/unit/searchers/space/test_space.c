@@ -393,6 +393,9 @@ static void space_from_json_refuses_each_fault(void **state)
     expect_fault("{\"a\": {}}", "/a/type: expected one of");
     expect_fault("{\"a b\": {\"type\": \"int\"}}",
                  "expected a name of letters");
+    expect_fault("{\"a/b\": {\"type\": \"int\"}}", "a name of letters");
+    expect_fault("{\"-b\": {\"type\": \"int\"}}", "a name of letters");
+    expect_fault("{\".b\": {\"type\": \"int\"}}", "a name of letters");
     expect_fault("{\"a\": {\"type\": \"flaot\", \"min\": 0, \"max\": 1}}",
                  "did you mean \"float\"?");
     expect_fault("{\"a\": {\"type\": \"float\", \"min\": 0, \"maxx\": 1}}",
