@@ -165,7 +165,7 @@ $(NODE_MODULES): tests/browser/package.json tests/browser/package-lock.json
 
 .PHONY: process
 process: all $(NODE_MODULES)
-	@MLTUNE_BUILD=$(CURDIR)/$(B) PYTHON=$(PYTHON) tests/process/run $(T)
+	@MLTUNE_BUILD=$(CURDIR)/$(B) PYTHON=$(PYTHON) MLTUNE_JOBS=$(JOBS) tests/process/run $(T)
 
 # Tuner and nodes killed with SIGKILL at random moments; SEED=n repeats one.
 .PHONY: kill-test

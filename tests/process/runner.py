@@ -7,10 +7,14 @@ Each test has TEST_SECONDS; one that takes longer fails. What a failed test
 printed is shown, of a passed one nothing. MLTUNE_COUNTS: file to append the
 counts to.
 
-A test that fails is run once more after the others. One that passes then is
+MLTUNE_JOBS tests (1 unless it is set) run at a time, each lane a process that
+takes the next one.
+
+A test that fails is run once more after the others, alone. One that passes then is
 called flaky: a fault to mend, but not one that should stop everybody else.
 MLTUNE_STRICT=1: no second run.
 """
+import multiprocessing
 import os
 import pathlib
 import signal
@@ -51,9 +55,9 @@ class Result(unittest.TestResult):
 
     def say(self, word, test, text=""):
         seconds = time.monotonic() - self.began
-        print(f"{word:<6}{test.id()} ({seconds:.1f} s)", flush=True)
-        if text:
-            print(text, flush=True)
+        line = f"{word:<6}{test.id()} ({seconds:.1f} s)\n"
+        sys.stdout.write(line + (text + "\n" if text else ""))
+        sys.stdout.flush()
 
     def addSuccess(self, test):
         self.passed += 1
@@ -100,6 +104,47 @@ def run_all(tests, result):
     return failed
 
 
+def run_lane(tests, turn, results):
+    """Takes one test after another; puts what came of it."""
+    signal.signal(signal.SIGALRM, ring)
+    result = Result()
+    failed = []
+    while True:
+        with turn.get_lock():
+            at = turn.value
+            turn.value += 1
+        if at >= len(tests):
+            break
+        if run_all([tests[at]], result):
+            failed.append(at)
+    results.put((result.passed, len(result.skipped),
+                 failed))
+
+
+def run_lanes(tests, result, lanes):
+    """As run_all, several at a time."""
+    fork = multiprocessing.get_context("fork")
+    turn, results = fork.Value("i", 0), fork.SimpleQueue()
+    sys.stdout.flush()
+    workers = [fork.Process(target=run_lane, args=(tests, turn, results))
+               for _ in range(lanes)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    failed = []
+    for worker in workers:
+        if worker.exitcode:
+            raise RuntimeError(f"a lane ended with {worker.exitcode}")
+        passed, skipped, at = results.get()
+        result.passed += passed
+        result.skipped += [None] * skipped
+        failed += at
+    for at in sorted(failed):  # for the count, where there is no second run
+        result.failures.append((tests[at], ""))
+    return [tests[at] for at in sorted(failed)]
+
+
 def run_again(tests, result):
     """What failed, once more; what still fails is all that counts."""
     result.failures.clear()
@@ -126,7 +171,9 @@ def main():
         return 2
     result = Result()
     try:
-        failed = run_all(tests, result)
+        lanes = min(int(os.environ.get("MLTUNE_JOBS", "1")), len(tests))
+        failed = run_lanes(tests, result, lanes) if lanes > 1 else \
+            run_all(tests, result)
         if failed and not os.environ.get("MLTUNE_STRICT"):
             run_again(failed, result)
     except KeyboardInterrupt:

@@ -140,7 +140,7 @@ class Rows(Base):
         self.assertEqual(sum(float(r.sum()) for rows in kept for r in rows), 0)
         del kept
         gc.collect()
-        self.assertEqual(threads(), before)
+        self.assertLessEqual(threads(), before)  # others' may end meanwhile
         with self.assertRaisesRegex(RuntimeError, "closed"):
             server.fork(0)
 
