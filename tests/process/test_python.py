@@ -199,6 +199,40 @@ class Refusals(Program):
         self.assertEqual(len(self.sums(3, 3)), 3)
         self.end()
 
+    def test_sixty_four_branches_stay_within_the_limit(self):
+        """As many as memory holds are forked and train; each one more is
+        refused at once, and the process takes no more than was said."""
+        wide = PROGRAMS / "wide.py"
+        tunables = {"learning_rate": {"default": 0.001}}
+        bytes_ = self.load(wide, tunables)["model_bytes"]
+        self.assertGreater(bytes_, 3 * 4 * 4 * 256 * 256)
+        self.end()
+        self.tuner.close()
+        self.tuner = Tuner()
+        self.load(wide, tunables, memory=20 * bytes_)
+        before = self.peak_bytes()
+        forked, begin = [], time.monotonic()
+        for b in range(1, 65):
+            self.tuner.fork(b, 0, learning_rate=0.001 * b)
+            answer = self.tuner.receive()
+            if answer["kind"] == "forked":
+                forked.append(b)
+                self.sums(b, 2)
+            else:
+                self.assertEqual((answer["kind"], answer["code"]),
+                                 ("failed", "limit"))
+                self.assertIn("memory.limit", answer["reason"])
+        self.assertLess(time.monotonic() - begin, 20)
+        self.assertEqual(forked, list(range(1, 20)))  # and branch 0
+        self.assertEqual(len([s for b in forked for s in self.sums(b, 1)]), 19)
+        self.assertLess(self.peak_bytes() - before, 22 * bytes_)
+        self.end()
+
+    def peak_bytes(self):
+        """The most memory that the program has had."""
+        words = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return 1024 * int(words.split("VmHWM:")[1].split()[0])
+
     def test_too_little_memory_is_told(self):
         failed = self.load(memory=1000)
         self.assertEqual((failed["kind"], failed["code"], failed["op"]),
@@ -479,6 +513,148 @@ class Rooms(unittest.TestCase):
         for state in [root, *states]:
             registry.release(state)
         self.assertEqual(registry.bytes, 0)
+
+
+class Switches(unittest.TestCase):
+    """What is put back is what was there, whatever a program does to its
+    optimizer and its tensors in between: beside copies of everything."""
+
+    def setUp(self):
+        sys.path.insert(0, str(PACKAGE))
+        self.addCleanup(sys.path.remove, str(PACKAGE))
+        import torch
+        from mltune import _state
+        self.torch, self.state = torch, _state
+        torch.manual_seed(3)
+        self.net = torch.nn.Sequential(*[torch.nn.Linear(5, 5)
+                                         for _ in range(3)])
+        self.opt = torch.optim.Adam(
+            [{"params": self.net[0].parameters(), "lr": 0.01},
+             {"params": self.net[1:].parameters(), "lr": 0.02}])
+        self.registry = _state.Registry()
+        self.registry.add("net", self.net)
+        self.registry.add("opt", self.opt)
+
+    def step(self, rng):
+        self.opt.zero_grad()
+        x = self.torch.randn(4, 5)
+        ((self.net(x) - x) ** 2).mean().backward()
+        self.opt.step()
+
+    def replace_an_entry(self, rng):
+        for s in list(self.opt.state.values())[:2]:
+            s["exp_avg"] = s["exp_avg"] + rng.random()
+
+    def add_an_entry(self, rng):
+        for s in self.opt.state.values():
+            s["more"] = rng.choice([1, 2.5, (1, 2), [1, [2]],
+                                    self.torch.ones(2)])
+
+    def lose_an_entry(self, rng):
+        for s in self.opt.state.values():
+            s.pop("more", None)
+
+    def rename_an_entry(self, rng):
+        for s in self.opt.state.values():
+            if "more" in s:
+                s["moved"] = s.pop("more")
+
+    def swap_entries(self, rng):
+        for s in self.opt.state.values():
+            s["exp_avg"], s["exp_avg_sq"] = s["exp_avg_sq"].abs(), \
+                s["exp_avg"].abs()
+
+    def exchange_dictionaries(self, rng):
+        found = list(self.opt.state)
+        if len(found) > 4:
+            a, b = found[0], found[4]
+            state = self.opt.state
+            state[a], state[b] = state[b], state[a]
+
+    def forget(self, rng):
+        self.opt.state.clear()
+
+    def load(self, rng):
+        self.opt.load_state_dict(self.opt.state_dict())
+
+    def change_a_group(self, rng):
+        group = rng.choice(self.opt.param_groups)
+        group["lr"] = rng.choice([0.01, 0.5, 1e-3])
+        group.pop("note", None)
+        if rng.random() < 0.5:
+            group["note"] = rng.choice([[1, 2], self.torch.ones(1), -0.0, 0.0])
+
+    def turn_a_matrix(self, rng):
+        weight = self.net[1].weight
+        weight.data = weight.data.t()
+
+    def replace_memory(self, rng):
+        bias = self.net[2].bias
+        bias.data = bias.data + 1
+
+    def nothing(self, rng):
+        pass
+
+    def seen(self):
+        """All of the live state, as text."""
+        def text(x):
+            if isinstance(x, self.torch.Tensor):
+                return f"{x.dtype} {tuple(x.shape)} {x.tolist()!r}"
+            return repr(x)
+        places = {p: i for i, p in enumerate(self.net.parameters())}
+        return self.state.tree_map(
+            [list(self.net.parameters()),
+             {places[p]: dict(s) for p, s in self.opt.state.items()},
+             [{k: v for k, v in g.items() if k != "params"}
+              for g in self.opt.param_groups]], text)
+
+    def test_states_are_put_back_as_they_were(self):
+        acts = [self.replace_an_entry, self.add_an_entry, self.lose_an_entry,
+                self.rename_an_entry, self.swap_entries,
+                self.exchange_dictionaries, self.forget, self.load,
+                self.change_a_group, self.turn_a_matrix, self.replace_memory,
+                self.nothing]
+        registry = self.registry
+        for seed in range(40):
+            rng = random.Random(seed)
+            branches = {0: [registry.first(), self.seen()]}
+            for number in range(1, 60):
+                b = rng.choice(list(branches)[len(branches) > 3:])
+                state, was = branches[b]
+                how = rng.choice(["fork", "free", "test", "look"] +
+                                 ["train"] * 12)
+                if b == 0 or how == "fork" and len(branches) < 5:
+                    branches[number] = [registry.share(state), was]
+                elif how == "free":
+                    registry.release(branches.pop(b)[0])
+                else:
+                    registry.activate(state, how)
+                    self.assertEqual(self.seen(), was, (seed, number, b))
+                    if how != "look":
+                        for _ in range(rng.randint(0, 2)):
+                            self.step(rng)
+                            if rng.random() < 0.4:
+                                rng.choice(acts)(rng)
+                                self.lose_lists()
+                    if how == "train":
+                        seen = self.seen()
+                        branches[b] = [registry.capture(state), seen]
+                        registry.activate(branches[b][0], "test")
+                        self.assertEqual(self.seen(), seen, (seed, number, b))
+                        registry.abandon()
+                    else:
+                        registry.abandon()
+            for state, was in branches.values():
+                registry.activate(state, "look")
+                self.assertEqual(self.seen(), was, seed)
+                registry.release(state)
+            self.assertEqual(registry.bytes, 0)
+
+    def lose_lists(self):
+        """Adam steps again."""
+        for p, s in list(self.opt.state.items()):
+            if "exp_avg" not in s:
+                del self.opt.state[p]
 
 
 class Together(Case):

@@ -17,12 +17,20 @@ snapshot reads pages that a reference of its own keeps as they are.
 """
 import copy
 import sys
-from typing import (Any, Callable, Dict, Iterator, List, NamedTuple, Optional,
-                    Sequence, Set, Tuple)
+from operator import is_
+from typing import (Any, Callable, Dict, Iterable, Iterator, List, NamedTuple,
+                    Optional, Sequence, Set, Tuple)
 
 PLAIN = (int, float, str, bytes, bool, complex, type(None))
 
 _PLAIN = frozenset(PLAIN)
+
+
+def is_fixed(x: Any) -> bool:
+    """Whether @x is a value that nobody can change: two that are the same
+    object are equal to the bit then, and need no copies."""
+    return type(x) in _PLAIN or \
+        type(x) is tuple and all(type(v) in _PLAIN for v in x)
 
 
 class StateError(Exception):
@@ -173,11 +181,17 @@ class Spares:
         self.bytes = 0
 
 
-class Part(NamedTuple):
+class Part:
     """What one holder holds in one state: a tree of plain values in which
-    `Slot(i)` stands for page i, and the pages."""
-    tree: Any
-    pages: List[Page]
+    `Slot(i)` stands for page i, and the pages. Neither changes once it is made:
+    a `capture` that finds nothing new gives the part that it was given."""
+
+    __slots__ = ("tree", "pages", "form")
+
+    def __init__(self, tree: Any, pages: List[Page]) -> None:
+        self.tree, self.pages = tree, pages
+        # The holder's own: what it worked out once. Gone when pages move.
+        self.form: Any = None
 
 
 class Slot:
@@ -196,15 +210,32 @@ class State:
     """All that a branch's clocks change: a part for each holder. Shared by a
     branch and its forks until one of them runs."""
 
-    __slots__ = ("parts", "refs")
+    __slots__ = ("parts", "refs", "own")
 
     def __init__(self, parts: List[Part]) -> None:
         self.parts = parts
         self.refs = 1
+        self.own = False  # all its pages are known to be in no other state
 
     def pages(self) -> Iterator[Page]:
         for part in self.parts:
             yield from part.pages
+
+
+class Alone:
+    """Which pages a slice may write in place: those in one state only.
+
+    @all  whether it may write every page: then neither a state nor a part of
+          another branch refers to anything of this one. None: page by page
+    """
+
+    __slots__ = ("all",)
+
+    def __init__(self, all: Optional[bool] = None) -> None:  # noqa: A002
+        self.all = all
+
+    def __call__(self, page: Page) -> bool:
+        return page.refs == 1 if self.all is None else self.all
 
 
 # ---- trees -------------------------------------------------------------------
@@ -257,7 +288,7 @@ class Holder:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def activate(self, part: Part, alone: Callable[[Page], bool],
+    def activate(self, part: Part, alone: Alone,
                  spares: Spares) -> None:
         """Puts @part into the live object, whose memory may then be written:
         that of pages that are @alone itself, of others copies."""
@@ -305,7 +336,7 @@ class TreeHolder(Holder):
         self._given: Dict[int, Given] = {}  # by id of the live array
         self._still: Dict[int, Given] = {}  # by id of a page not written
 
-    def activate(self, part: Part, alone: Callable[[Page], bool],
+    def activate(self, part: Part, alone: Alone,
                  spares: Spares) -> None:
         live: List[Any] = []
         self._given = {}
@@ -336,6 +367,8 @@ class TreeHolder(Holder):
             return Slot(len(pages) - 1)
 
         tree = tree_map(self._get(), leaf)
+        if part and len(pages) == len(before) and all(map(is_, pages, before)):
+            pages = part.pages
         return Part(tree, pages)
 
     def _page(self, x: Any, kind: Kind, before: Sequence[Page],
@@ -376,7 +409,7 @@ class ArrayHolder(Holder):
             return list(self._whole.items())
         return [(None, self._whole)]
 
-    def activate(self, part: Part, alone: Callable[[Page], bool],
+    def activate(self, part: Part, alone: Alone,
                  spares: Spares) -> None:
         if isinstance(self._whole, dict):
             for name in [n for n in self._whole if n not in part.tree]:
@@ -470,7 +503,7 @@ class Room:
         """Moves it back where its home is."""
         raise NotImplementedError
 
-    def make(self, state: State, alone: Callable[[Page], bool],
+    def make(self, state: State, alone: Alone,
              waiting: Sequence[State], spares: Spares) -> None:
         """Room for @state to run; @waiting: all others, those first that have
         waited longest. Where there is none at last the device says so."""
@@ -481,6 +514,7 @@ class Room:
         if need and self.free() < need:
             spares.drop()
         mine = {id(page) for page in state.pages()}
+        sent = False
         for other in waiting:
             if not need or self.free() >= need:
                 break
@@ -488,8 +522,13 @@ class Room:
                 if page.home is None and id(page) not in mine and \
                         self.lies_there(page):
                     self.out(page)
+                    sent = True
         for page in moved:
             self.back(page)
+        if sent or moved:
+            for each in [state, *waiting]:
+                for part in each.parts:
+                    part.form = None
 
 
 class Registry:
@@ -524,15 +563,10 @@ class Registry:
         """Makes @state live. How: `train`, what clocks do to it stays; `test`,
         its memory is not written, whatever the program does; `look`, nobody
         writes."""
+        alone = Alone(how == "look")
         if how == "train" and state.refs == 1:
-            def alone(page: Page) -> bool:
-                return page.refs == 1
-        else:
-            looking = how == "look"
-
-            def alone(page: Page) -> bool:
-                del page
-                return looking
+            state.own = state.own or all(p.refs == 1 for p in state.pages())
+            alone = Alone(state.own or None)
         if self.room is not None:
             self.room.make(state, alone, [s for s in self._states.values()
                                           if s is not state], self.spares)
@@ -544,18 +578,40 @@ class Registry:
         """What clocks made of @state, which was activated: takes the place of
         the caller's reference to it."""
         parts = [h.capture(p) for h, p in zip(self.holders, state.parts)]
-        made = self._state(parts)
-        self.release(state)
-        return made
+        if state.refs > 1:
+            state.own = False
+            made = self._state(parts)
+            self.release(state)
+            return made
+        moved = [(new.pages, old.pages) for new, old in
+                 zip(parts, state.parts) if new.pages is not old.pages]
+        for new, _ in moved:
+            self._take(new)
+        for _, old in moved:
+            self._give(old)
+        state.own = state.own and not moved
+        state.parts = parts
+        return state
 
     def _state(self, parts: List[Part]) -> State:
         made = State(parts)
-        for page in made.pages():
+        self._take(made.pages())
+        self._states[id(made)] = made
+        return made
+
+    def _take(self, pages: Iterable[Page]) -> None:
+        for page in pages:
             page.refs += 1
             if page.refs == 1:
                 self.bytes += page.bytes
-        self._states[id(made)] = made
-        return made
+
+    def _give(self, pages: Iterable[Page]) -> None:
+        for page in pages:
+            page.refs -= 1
+            if page.refs == 0:
+                self.bytes -= page.bytes
+                if page.home is None:
+                    self.spares.give(page.kind, page.data)
 
     def abandon(self) -> None:
         """What the clocks did to the live state is of no interest."""
@@ -573,12 +629,7 @@ class Registry:
         if state.refs > 0:
             return
         del self._states[id(state)]
-        for page in state.pages():
-            page.refs -= 1
-            if page.refs == 0:
-                self.bytes -= page.bytes
-            if page.refs == 0 and page.home is None:
-                self.spares.give(page.kind, page.data)
+        self._give(state.pages())
 
     def likeness(self) -> Tuple[int, List["Likeness"]]:
         """Bytes of the live state, and what a state that is loaded must look

@@ -4,11 +4,13 @@ A switch of branches sets the pointers of parameters and buffers (`.data`) and t
 entries of optimizers' state; no value is copied but before the first clock of a
 branch that shares its memory with others.
 """
+import itertools
 import json
 import os
 import sys
+from operator import is_
 from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator,
-                    List, Optional, Tuple)
+                    List, NamedTuple, Optional, Tuple)
 
 import torch
 import torch.utils.data
@@ -16,8 +18,8 @@ import torch.utils.data
 from . import _files
 from ._engine import Batch, Order, Place, batch_size, mix
 from ._session import seed_all
-from ._state import (KINDS, Given, Holder, Kind, Page, Part, Room, Slot, Spares,
-                     StateError, TreeHolder)
+from ._state import (KINDS, Alone, Given, Holder, Kind, Page, Part, Room, Slot,
+                     Spares, StateError, TreeHolder, is_fixed)
 
 if TYPE_CHECKING:
     from .run import Run
@@ -77,15 +79,27 @@ KIND = TorchKind()
 KINDS.append(KIND)
 
 
+_DATA_PTR, _SIZE, _STRIDE = (torch.Tensor.data_ptr, torch.Tensor.size,
+                             torch.Tensor.stride)
+
+
+def _places(tensors: List[torch.Tensor]) -> Tuple[List[Any], ...]:
+    """Where each of @tensors lies in memory, and how."""
+    return (list(map(_DATA_PTR, tensors)), list(map(_SIZE, tensors)),
+            list(map(_STRIDE, tensors)), [x.dtype for x in tensors])
+
+
 class TensorsHolder(Holder):
     """Tensors that stay the objects they are while their memory changes.
 
-    @find  gives the live tensors by name, the same names in the same order; an
-           object that was replaced by another is state like one written
+    @find  gives names and live tensors, the same names in the same order; an
+           object that was replaced by another is state like one written. Asked
+           with True it sees tensors that came as well: before clocks
     """
 
     def __init__(self, name: str,
-                 find: Callable[[], Iterable[Tuple[str, torch.Tensor]]]
+                 find: Callable[[bool],
+                                Tuple[List[str], List[torch.Tensor]]]
                  ) -> None:
         super().__init__(name)
         self._find = find
@@ -93,14 +107,19 @@ class TensorsHolder(Holder):
         self._still: Dict[int, Given] = {}    # by place
         self._aliased: set = set()             # places that share memory
         self._tensors: List[torch.Tensor] = []
+        self._names: List[str] = []
         self._tree: Dict[str, Slot] = {}
 
-    def _live(self) -> List[torch.Tensor]:
-        found = list(self._find())
-        if [name for name, _ in found] != list(self._tree):
-            self._tree = {name: Slot(i) for i, (name, _) in enumerate(found)}
-        self._tensors = [x for _, x in found]
+    def _live(self, whole: bool) -> List[torch.Tensor]:
+        names, self._tensors = self._find(whole)
+        if names is not self._names and names != self._names:
+            self._tree = {name: Slot(i) for i, name in enumerate(names)}
+        self._names = names
         return self._tensors
+
+    def _fits(self, part: Part) -> bool:
+        """Whether the names are those of @part."""
+        return part.tree is self._tree or list(part.tree) == self._names
 
     def _look_for_aliases(self) -> None:
         """Tensors that lie in memory that others use, or in a part of it, keep
@@ -114,14 +133,19 @@ class TensorsHolder(Holder):
             if x.numel() and x.storage().size() != x.numel():
                 self._aliased.add(i)
 
-    def activate(self, part: Part, alone: Callable[[Page], bool],
+    def activate(self, part: Part, alone: Alone,
                  spares: Spares) -> None:
-        tensors = self._live()
-        if list(self._tree) != list(part.tree):
+        tensors = self._live(True)
+        if not self._fits(part):
             raise StateError(f"{self.name}: the tensors are no longer those "
                              "that were registered")
         assert len(part.pages) == len(tensors)
         self._copied = {}
+        if not self._aliased and alone.all:
+            self._still = {}
+            for x, page in zip(tensors, part.pages):
+                x.data = page.data
+            return
         for i, (x, page) in enumerate(zip(tensors, part.pages)):
             if i in self._aliased:
                 x.data.copy_(page.data)
@@ -138,16 +162,26 @@ class TensorsHolder(Holder):
         self._still = {}
 
     def capture(self, part: Optional[Part]) -> Part:
-        tensors = self._live()
+        tensors = self._live(part is None)
         if part is None:
             self._look_for_aliases()
             return Part(self._tree, [Page(KIND, x.data) for x in tensors])
-        if list(self._tree) != list(part.tree):
+        if not self._fits(part):
             raise StateError(f"{self.name}: tensors came or went while a "
                              "branch trained")
+        if not self._aliased and not self._copied and \
+                self._in_place(tensors, part):
+            return part
         pages = [self._page(i, x, page)
                  for i, (x, page) in enumerate(zip(tensors, part.pages))]
         return Part(part.tree, pages)
+
+    @staticmethod
+    def _in_place(tensors: List[torch.Tensor], part: Part) -> bool:
+        """Whether all of @tensors still lie in the pages."""
+        if part.form is None:
+            part.form = _places([page.data for page in part.pages])
+        return _places(tensors) == part.form
 
     def _page(self, i: int, x: torch.Tensor, page: Page) -> Page:
         if i in self._aliased:
@@ -155,8 +189,7 @@ class TensorsHolder(Holder):
                 Page(KIND, KIND.copy(x))
         given = self._copied.get(i)
         data = page.data if given is None else given.live
-        if x.data_ptr() != data.data_ptr() or x.shape != data.shape or \
-                x.dtype != data.dtype:
+        if _places([x]) != _places([data]):
             return Page(KIND, KIND.copy(x))  # replaced by another
         if given is None:
             return page
@@ -180,19 +213,24 @@ class ModuleTensors:
         self._module = module
         self._tables: List[Dict[str, Any]] = []
         self._sizes = [-1]
-        self._places: List[Tuple[str, Dict[str, Any], str]] = []
+        self._names: List[str] = []
+        self._places: List[Tuple[Dict[str, Any], str]] = []
         self._empty: List[Tuple[Dict[str, Any], str]] = []  # None stands there
 
-    def __call__(self) -> List[Tuple[str, torch.Tensor]]:
-        if [len(t) for t in self._tables] != self._sizes or \
-                any(table[key] is not None for table, key in self._empty):
+    def __call__(self, whole: bool) -> Tuple[List[str], List[torch.Tensor]]:
+        if whole and (list(map(len, self._tables)) != self._sizes or any(
+                [table[key] is not None for table, key in self._empty])):
             self._walk()
-        return [(name, table[key]) for name, table, key in self._places
-                if table[key] is not None]
+        found = [table.get(key) for table, key in self._places]
+        if not any(map(is_, found, itertools.repeat(None))):
+            return self._names, found
+        return ([n for n, x in zip(self._names, found) if x is not None],
+                [x for x in found if x is not None])
 
     def _walk(self) -> None:
         seen: Dict[int, bool] = {}
-        self._tables, self._places, self._empty = [], [], []
+        self._tables, self._names, self._places = [], [], []
+        self._empty = []
         for prefix, sub in self._module.named_modules():
             self._tables.append(sub._modules)  # type: ignore[arg-type]
             for table in (sub._parameters, sub._buffers):
@@ -202,19 +240,94 @@ class ModuleTensors:
                         self._empty.append((table, key))  # type: ignore
                     elif id(x) not in seen:
                         seen[id(x)] = True
-                        self._places.append(
-                            (f"{prefix}.{key}" if prefix else key,
-                             table, key))  # type: ignore[arg-type]
-        self._sizes = [len(t) for t in self._tables]
+                        self._names.append(f"{prefix}.{key}" if prefix else key)
+                        self._places.append((table, key))  # type: ignore
+        self._sizes = list(map(len, self._tables))
+
+
+class _Entries(NamedTuple):
+    """The entries of an optimizer that are a part's own: they are put back as
+    they are when its branch goes on. Only where each of them is a page or a
+    fixed value, and so is each value of the groups."""
+    params: List[Any]            # of all groups
+    state: Dict[Any, Any]        # as in the optimizer, by parameter
+    counts: List[int]            # entries of each
+    keys: List[Any]              # of all entries
+    values: List[Any]            # of all entries
 
 
 class OptimizerHolder(TreeHolder):
     """An optimizer: state of each parameter, by its place, and the groups'
-    numbers."""
+    numbers.
+
+    The dictionaries of parameters belong to the branch: a switch puts its own
+    back. Afterwards they are compared with what they were, entry by entry, as
+    the program may do anything to them; what is new goes the way of all trees.
+    """
 
     def __init__(self, name: str, optimizer: torch.optim.Optimizer) -> None:
         super().__init__(name, self._read, self._write, keeps=True)
         self.optimizer = optimizer
+        self._mine: Optional[_Entries] = None  # live now
+
+    def activate(self, part: Part, alone: Alone,
+                 spares: Spares) -> None:
+        form = part.form if alone.all else None
+        self._mine = None
+        if form is None or not _same(form.params, self._params()):
+            super().activate(part, alone, spares)
+            if alone.all:
+                self._mine = part.form = self._own_entries(part)
+            return
+        self._given, self._still = {}, {}
+        self._mine = form
+        self.optimizer.state.clear()
+        self.optimizer.state.update(form.state)
+        self._write_groups(part.tree["groups"])
+
+    def capture(self, part: Optional[Part]) -> Part:
+        mine, self._mine = self._mine, None
+        if part is not None and mine is not None:
+            if self._is_still(mine):
+                groups = self._read_groups()
+                if _same_groups(groups, part.tree["groups"]):
+                    return part
+                if _are_fixed(groups):
+                    made = Part({**part.tree, "groups": groups}, part.pages)
+                    made.form = part.form
+                    return made
+            self._given = {id(page.data): Given(page, page.data, 0)
+                           for page in part.pages}
+        made = super().capture(part)
+        made.form = self._own_entries(made)
+        return made
+
+    def _own_entries(self, part: Part) -> Optional[_Entries]:
+        """The live entries, if they are nothing but @part's pages and fixed
+        values."""
+        state = dict(self.optimizer.state)
+        entries = list(state.values())
+        if any(type(s) is not dict for s in entries) or \
+                not _are_fixed(part.tree["groups"]):
+            return None
+        values = [v for s in entries for v in s.values()]
+        if not _same([v for v in values if not is_fixed(v)],
+                     [page.data for page in part.pages]):
+            return None
+        return _Entries(self._params(), state, list(map(len, entries)),
+                        list(_chain(entries)), values)
+
+    def _is_still(self, mine: _Entries) -> bool:
+        """Whether the live entries are what they were when they were put
+        there. What a page holds may have changed."""
+        state = self.optimizer.state
+        entries = list(state.values())
+        return _same(mine.params, self._params()) and \
+            _same(list(mine.state), list(state)) and \
+            _same(list(mine.state.values()), entries) and \
+            list(map(len, entries)) == mine.counts and \
+            list(_chain(entries)) == mine.keys and \
+            all(map(is_, _chain(map(dict.values, entries)), mine.values))
 
     def _params(self) -> List[torch.nn.Parameter]:
         return [p for g in self.optimizer.param_groups for p in g["params"]]
@@ -225,9 +338,12 @@ class OptimizerHolder(TreeHolder):
         return {
             "state": {places.get(p, p): dict(s) if isinstance(s, dict) else s
                       for p, s in state.items()},
-            "groups": [{k: v for k, v in g.items() if k != "params"}
-                       for g in self.optimizer.param_groups],
+            "groups": self._read_groups(),
         }
+
+    def _read_groups(self) -> List[Dict[str, Any]]:
+        return [{k: v for k, v in g.items() if k != "params"}
+                for g in self.optimizer.param_groups]
 
     def _write(self, tree: Any) -> None:
         params = self._params()
@@ -235,10 +351,34 @@ class OptimizerHolder(TreeHolder):
         state.clear()
         for at, s in tree["state"].items():
             state[params[at] if isinstance(at, int) else at] = s
-        for group, values in zip(self.optimizer.param_groups, tree["groups"]):
-            for k in [k for k in group if k != "params" and k not in values]:
-                del group[k]
+        self._write_groups(tree["groups"])
+
+    def _write_groups(self, groups: List[Dict[str, Any]]) -> None:
+        for group, values in zip(self.optimizer.param_groups, groups):
             group.update(values)
+            if len(group) > len(values) + 1:
+                for k in [k for k in group
+                          if k != "params" and k not in values]:
+                    del group[k]
+
+
+_chain = itertools.chain.from_iterable
+
+
+def _same(a: List[Any], b: List[Any]) -> bool:
+    """Whether both are lists of the same objects."""
+    return len(a) == len(b) and all(map(is_, a, b))
+
+
+def _are_fixed(groups: List[Dict[str, Any]]) -> bool:
+    return all(is_fixed(v) for g in groups for v in g.values())
+
+
+def _same_groups(a: List[Dict[str, Any]], b: List[Dict[str, Any]]) -> bool:
+    """Whether the fixed values @b are those in @a: the same objects."""
+    return len(a) == len(b) and all(
+        len(x) == len(y) and list(x) == list(y) and
+        all(map(is_, x.values(), y.values())) for x, y in zip(a, b))
 
 
 def holder_of(name: str, x: Any) -> Optional[Holder]:
@@ -248,7 +388,8 @@ def holder_of(name: str, x: Any) -> Optional[Holder]:
     if isinstance(x, torch.optim.Optimizer):
         return OptimizerHolder(name, x)
     if isinstance(x, torch.Tensor):
-        return TensorsHolder(name, lambda: [("", x)])
+        names = [""]
+        return TensorsHolder(name, lambda _: (names, [x]))
     return None
 
 
@@ -268,25 +409,31 @@ class GradientsHolder(Holder):
         self.keep = keep
         self._versions: Optional[List[int]] = None
 
-    def activate(self, part: Part, alone: Callable[[Page], bool],
+    def activate(self, part: Part, alone: Alone,
                  spares: Spares) -> None:
         for p, has in zip(self._params, part.tree):
+            grad = p.grad
             if has is False:
-                p.grad = None
+                if grad is not None:
+                    p.grad = None
                 continue
-            if p.grad is None:
-                p.grad = torch.zeros_like(p)
-            if type(has) is Slot:
-                p.grad.data.copy_(part.pages[has.at].data)
+            if grad is None:
+                grad = p.grad = torch.zeros_like(p)
+            if has is not True:
+                grad.data.copy_(part.pages[has.at].data)
 
     def capture(self, part: Optional[Part]) -> Part:
         if part is None and self.keep is None:
             self._look()
+        if not self.keep:
+            has = tuple([p.grad is not None for p in self._params])
+            same = part is not None and not part.pages and part.tree == has
+            return part if part is not None and same else Part(has, [])
         tree: List[Any] = []
         pages: List[Page] = []
         for p in self._params:
             tree.append(p.grad is not None)
-            if p.grad is not None and self.keep:
+            if p.grad is not None:
                 tree[-1] = Slot(len(pages))
                 pages.append(Page(KIND, KIND.copy(p.grad)))
         return Part(tuple(tree), pages)
