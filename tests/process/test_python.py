@@ -967,6 +967,51 @@ class Ends(Program):
         self.assertIn("ZeroDivisionError", failed["reason"])
         self.end(code=1)
 
+    def test_a_reason_begins_with_the_exception(self):
+        """Also of a long one, of deep code, and of text that has no UTF-8."""
+        for text, begins in (("'\\u00e4' * 5000", "RuntimeError: \u00e4\u00e4"),
+                             ("'\\udcff'", "RuntimeError: \\udcff\n"),
+                             ("'short'", "RuntimeError: short\nat ")):
+            bad = self.write("bad.py", f"""import mltune
+mltune.config()
+def down(n):
+    if n == 0:
+        raise RuntimeError({text})
+    down(n - 1)
+def other(n):
+    down(n - 1) if n % 2 else other(n - 1)
+other(20)
+""")
+            reason = self.load(bad)["reason"]
+            self.assertTrue(reason.startswith(begins), reason)
+            self.assertIn("bad.py:5\n", reason)
+            self.assertLessEqual(len(reason.encode()), 480)
+            self.assertIn("in down", reason.rpartition("...")[2])
+            done = self.end(code=1)
+            self.assertIn("RuntimeError", done.err)
+            self.tuner.close()
+            self.tuner = Tuner()
+
+    def test_a_loader_worker_that_is_killed_ends_the_program_by_a_signal(self):
+        """What befalls the machine is tried again, so no `failed` is sent."""
+        bad = self.write("bad.py", """import os, signal, time
+import torch, mltune
+mltune.config()
+class Data(torch.utils.data.Dataset):
+    def __len__(self):
+        return 64
+    def __getitem__(self, i):
+        os.kill(os.getpid(), signal.SIGKILL)
+for _ in torch.utils.data.DataLoader(Data(), num_workers=1):
+    pass
+""")
+        self.start_program(bad)
+        self.tuner.receive()
+        self.tuner.ask("config", config={"app": {"settings": {}}},
+                       folder=str(self.folder), seed=1)
+        done = self.end(code=-signal.SIGKILL)
+        self.assertIn("killed by signal", done.err)
+
     def test_a_loop_that_is_left_is_told(self):
         self.load(wrong="leave")
         self.fork(1)

@@ -16,7 +16,8 @@ from ._link import EXIT_LOST, Link, Message
 from ._node import Failure, Node
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-REASON_BYTES = 1000
+REASON_BYTES = 480     # of what the tuner keeps of a reason
+LINE_BYTES = 300       # of these, for the exception's own line
 GRACE_S = 2.0  # for the program to unwind before the process is ended
 
 
@@ -202,12 +203,15 @@ class Session:
             self._end(0)  # the other processes stopped in the midst of a clock
         if not link.connected:
             link.wait_lost()  # others that lost the tuner ended before
-        last = "".join(traceback.format_exception_only(kind, value)).strip()
-        whole = "".join(traceback.format_exception(kind, value, trace)).strip()
-        room = REASON_BYTES - len(last[-REASON_BYTES // 2:].encode()) - 5
-        self.fail("app", f"{last[-REASON_BYTES // 2:]}\n...\n"
-                         f"{whole.encode()[-room:].decode(errors='ignore')}"
-                  if len(whole.encode()) > REASON_BYTES else whole)
+        if not self.node.stopped and worker_killed(value):
+            # The machine's trouble, which is tried again: to the tuner it is
+            # what it would be, had this process been killed itself.
+            traceback.print_exception(kind, value, trace)
+            sys.stdout.flush()
+            sys.stderr.flush()
+            _files.remove_temporary()
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.fail("app", reason_of(kind, value, trace))
 
     def _at_exit(self) -> None:
         if os.getpid() != self._pid or self._ended:
@@ -258,6 +262,66 @@ class Session:
         print("mltune: the tuner is gone", file=sys.stderr, flush=True)
         _files.remove_temporary()
         os._exit(EXIT_LOST)
+
+
+def reason_of(kind: Any, value: Any, trace: Any) -> str:
+    """What the tuner is told of an exception: its own line, where the user's
+    code raised it, and the end of the stack; at most REASON_BYTES."""
+    lines = traceback.format_exception_only(kind, value)
+    own = lines[-1] if isinstance(value, SyntaxError) else lines[0]
+    head = _bytes(own.strip())
+    if len(head) > LINE_BYTES:
+        head = _whole_characters(head[:LINE_BYTES - 3]) + b"..."
+    where = _bytes(_where(value, trace))
+    # A folder's name may be long: the file's end says most.
+    most = REASON_BYTES - len(head) - 5
+    if where:
+        head += b"\nat " + (where if len(where) <= most else
+                            _whole_characters(where[-most:]))
+    stack = _bytes("".join(traceback.format_tb(trace)).rstrip())
+    room = REASON_BYTES - len(head) - 1
+    if len(stack) > room:
+        stack = b"...\n" + _whole_characters(stack[-(room - 4):]) \
+            if room > 40 else b""
+    return (head + b"\n" + stack if stack else head).decode()
+
+
+def _bytes(text: str) -> bytes:
+    """Half of a pair, as names of files have, cannot be sent as it is."""
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _whole_characters(data: bytes) -> bytes:
+    return data.decode("utf-8", "ignore").encode()
+
+
+def _where(value: Any, trace: Any) -> str:
+    """File and line of the innermost frame that is the user's: of no library
+    if there is one."""
+    if isinstance(value, SyntaxError) and value.filename:
+        return f"{value.filename}:{value.lineno}"
+    ours = os.path.dirname(os.path.abspath(__file__)) + os.sep
+    library = os.path.dirname(os.path.abspath(traceback.__file__)) + os.sep
+    frames = [f for f in traceback.extract_tb(trace)
+              if not os.path.abspath(f.filename).startswith(ours)]
+    users = [f for f in frames
+             if not f.filename.startswith((library, "<frozen"))
+             and "-packages" + os.sep not in f.filename]
+    found = (users or frames)[-1:]
+    return f"{found[0].filename}:{found[0].lineno}" if found else ""
+
+
+def worker_killed(value: Optional[BaseException]) -> bool:
+    """A worker process of torch's DataLoader was killed: memory, or a hand."""
+    seen = set()
+    while value is not None and id(value) not in seen:
+        seen.add(id(value))
+        if isinstance(value, RuntimeError):
+            text = str(value)
+            if "DataLoader worker" in text and "killed by signal" in text:
+                return True
+        value = value.__cause__ or value.__context__
+    return False
 
 
 _session: Optional[Session] = None
