@@ -1012,6 +1012,37 @@ for _ in torch.utils.data.DataLoader(Data(), num_workers=1):
         done = self.end(code=-signal.SIGKILL)
         self.assertIn("killed by signal", done.err)
 
+    def alone(self, lines):
+        """Runs a loop of three clocks without a tuner."""
+        bad = self.write("plain.py", "import numpy, mltune\nmltune.config()\n"
+                         "run = mltune.Run(samples=30, batch_size=10)\n"
+                         "for batch in run.train():\n" +
+                         "".join(f"    {line}\n" for line in lines))
+        return subprocess.run(
+            [sys.executable, bad], cwd=self.folder, text=True, check=False,
+            env={**self.env, "PYTHONPATH": str(PACKAGE), "MLTUNE_EPOCHS": "1"},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def test_wrong_calls_in_a_loop_are_told(self):
+        for line, says in (
+                ("pass", r"RuntimeError: .*batch\.loss\(\.\.\.\) was not called"),
+                ("batch.loss(numpy.ones(3))",
+                 r"ValueError: batch\.loss\(loss\): one number .* \(3,\)"),
+                ("batch.loss(1); run.log(norm=numpy.ones((2, 2)))",
+                 r"ValueError: run\.log\(norm=\.\.\.\): .* \(2, 2\)")):
+            done = self.alone([line])
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertRegex(done.stderr, says)
+
+    def test_metrics_above_the_limit_are_told_once_and_left_out(self):
+        done = self.alone(["batch.loss(1)",
+                           "run.log(**{f'm{i}': i for i in range(20)})"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("m15 15", done.stdout)
+        self.assertNotIn("m16", done.stdout)
+        self.assertEqual(done.stderr.count("left out"), 1, done.stderr)
+        self.assertIn("'m16'", done.stderr)
+
     def test_a_loop_that_is_left_is_told(self):
         self.load(wrong="leave")
         self.fork(1)

@@ -12,11 +12,12 @@ plainly. See docs/own-programs.md.
 """
 from typing import Any
 
+from ._engine import Batch
 from ._session import Config, config
 from .run import Run, Trainable
 
-__all__ = ["Client", "Config", "Interrupted", "Result", "Run", "Trainable",
-           "TuneError", "config", "numpy", "ps",
+__all__ = ["Batch", "Client", "Config", "Interrupted", "Result", "Run",
+           "Trainable", "TuneError", "config", "numpy", "ps",
            "sklearn", "torch", "tune"]
 
 _MODULES = ("numpy", "ps", "sklearn", "torch")

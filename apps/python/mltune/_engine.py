@@ -193,6 +193,7 @@ class Batch:
         @samples  how many; those of the batch if not said
         @weight   sum of their weights, where they do not weigh the same
         """
+        one_number(loss, "batch.loss(loss)")
         self._given = True
         self._meter.add(loss, len(self.samples) if samples is None
                         else samples, weight)
@@ -353,7 +354,7 @@ class Engine:
         self.program.batch(batch, place)
         self.program.seed(self._clock_seed(0))
         yield batch
-        _check_loss(batch)
+        check_loss(batch)
         self.program.take_values()
         self.program.end("training")
         self.model_bytes, self.like = self.registry.likeness()
@@ -428,7 +429,7 @@ class Engine:
             program.seed(self._clock_seed(place.clock))
             yield batch
             if not batch._given:
-                _check_loss(batch)
+                check_loss(batch)
             if probe:  # S4: whatever the loop did, it has learned nothing
                 self.registry.abandon()
                 self.registry.activate(b.state, "test")
@@ -598,10 +599,22 @@ def batch_size(setting: Dict[str, Any]) -> int:
     return int(setting.get("batch_size") or 1)
 
 
-def _check_loss(batch: Batch) -> None:
+def check_loss(batch: Batch) -> None:
+    """Raises RuntimeError where a clock's loss was not said."""
     if not batch._given:
         raise RuntimeError("mltune: batch.loss(...) was not called in this "
-                           "clock: the tuner would see no samples")
+                           "clock: nobody would know how it went")
+
+
+def one_number(x: Any, call: str) -> Any:
+    """@x, which has to be one number: a tensor or an array has one element.
+    Raises ValueError that names the @call."""
+    shape = getattr(x, "shape", None)
+    if shape is not None and math.prod(shape) != 1:
+        raise ValueError(f"{call}: one number is needed, not "
+                         f"{type(x).__name__} of shape {tuple(shape)}; take "
+                         "its mean")
+    return x
 
 
 def _out_of_memory(error: BaseException) -> bool:

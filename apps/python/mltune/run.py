@@ -4,11 +4,12 @@ import math
 import os
 import sys
 import time
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 from . import _files
 from ._engine import (METRIC_BYTES_MAX, METRICS_MAX, Batch, Engine, Meter,
-                      Order, Place, Program, Test, batch_size, mix)
+                      Order, Place, Program, Test, batch_size, check_loss, mix,
+                      one_number)
 from ._link import Message
 from ._session import Config, config, own_setting, seed_all, session
 from ._state import (PLAIN, Registry, TreeHolder, Values)
@@ -88,16 +89,27 @@ class _Log:
 
     def __init__(self) -> None:
         self._sums: Dict[str, Meter] = {}
+        self._left_out: Set[str] = set()
 
     def add(self, name: str, value: Any) -> None:
         if name not in self._sums:
+            if name in self._left_out:
+                return
             if len(self._sums) >= METRICS_MAX:
-                raise ValueError(f"run.log: at most {METRICS_MAX} names")
+                self._leave_out(name)
+                return
             if not 0 < len(name.encode()) <= METRIC_BYTES_MAX:
                 raise ValueError("run.log: a name has at most "
                                  f"{METRIC_BYTES_MAX} bytes")
             self._sums[name] = Meter()
-        self._sums[name].add(value, 1)
+        self._sums[name].add(one_number(value, f"run.log({name}=...)"), 1)
+
+    def _leave_out(self, name: str) -> None:
+        if not self._left_out:
+            print(f"mltune: run.log: at most {METRICS_MAX} names: {name!r} and "
+                  "those that come later are left out", file=sys.stderr,
+                  flush=True)
+        self._left_out.add(name)
 
     def take(self) -> Dict[str, float]:
         means = {}
@@ -283,12 +295,14 @@ class Run(Program):
             frame.prepare(self.order, self._keep_gradients)
 
     def known(self) -> Dict[str, Any]:
+        """Called by the engine."""
         names = {**dict.fromkeys(self.config.tunables), **self._own}
         if self.config.alone:
             names.update(own_setting())
         return {name: self._default(name) for name in names}
 
     def worst(self) -> Dict[str, Any]:
+        """Called by the engine."""
         setting = self.known()
         if "momentum" in self.config.tunables and not setting["momentum"]:
             setting["momentum"] = 0.5  # buffers are there once it is not 0
@@ -297,10 +311,12 @@ class Run(Program):
     # ---- what the engine calls ---------------------------------------------
 
     def seed(self, number: int) -> None:
+        """Called by the engine."""
         seed_all(number)
 
     def begin(self, kind: str, setting: Dict[str, Any],
               held: Dict[str, Any]) -> Dict[str, Any]:
+        """Called by the engine."""
         self._setting = setting
         for frame in self._frames:
             held = frame.begin(kind, setting, held)
@@ -309,17 +325,21 @@ class Run(Program):
         return held
 
     def end(self, kind: str) -> None:
+        """Called by the engine."""
         for frame in self._frames:
             frame.end(kind)
 
     def batch(self, batch: Batch, place: Place) -> None:
+        """Called by the engine."""
         if self._loader is not None:
             batch.data = self._loader.get(batch, place)
 
     def take_values(self) -> Dict[str, float]:
+        """Called by the engine."""
         return self._log.take()
 
     def test(self) -> Test:
+        """Called by the engine."""
         validation = self._validation
         assert validation is not None
         for frame in self._frames:
@@ -341,6 +361,7 @@ class Run(Program):
         return -(-self.order.samples // clock)
 
     def facts(self) -> Message:
+        """Called by the engine."""
         v = self._validation
         floor = self.loss_floor
         return {
@@ -360,12 +381,15 @@ class Run(Program):
         }
 
     def write(self, path: str, trees: Dict[str, Any]) -> int:
+        """Called by the engine."""
         return _files.save_tree(path, "state", trees)
 
     def read(self, path: str) -> Dict[str, Any]:
+        """Called by the engine."""
         return _files.load_tree(path, "state")
 
     def save(self, path: str) -> Tuple[int, Dict[str, Any]]:
+        """Called by the engine."""
         os.makedirs(path, exist_ok=True)
         files = [f for frame in self._frames for f in frame.save(path)]
         for saver in self._savers:
@@ -401,6 +425,7 @@ class Run(Program):
             self.batch(batch, place)
             self.seed(mix(seed, place.clock, self.order.worker))
             yield batch
+            check_loss(batch)
             if after.epoch != place.epoch:
                 self._say_epoch(place, meter, began, seed)
                 began = time.perf_counter()
