@@ -458,6 +458,37 @@ class Rates(Program):
         self.assertAlmostEqual(state["opt"]["groups"][1]["max_lr"], 0.04)
         self.assertIn("OneCycleLR: learning_rate is its max_lr", err)
 
+    def test_what_was_forgotten_is_warned_of(self):
+        """The optimizer of a scheduler, the module of an optimizer; nothing
+        where all was passed, in whatever form."""
+        for state, says in (
+                ("net, plan", ["optimizer of StepLR (SGD) is not registered"]),
+                ("opt, plan", ["2 of the parameters of SGD (the first of shape "
+                               "(1, 2))"]),
+                ("net, opt, plan", []), ("wrapped, opt, plan", []),
+                ("opt, plan, held=dict(net.named_parameters())", []),
+                ("opt, w=net.weight, b=net.bias", [])):
+            path = self.write("forgot.py", f"""import torch, mltune
+mltune.config()
+net = torch.nn.Linear(2, 1)
+wrapped = torch.nn.Sequential(net)
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+plan = torch.optim.lr_scheduler.StepLR(opt, 3)
+run = mltune.Run({state}, samples=4, epochs=1)
+for batch in run.train():
+    batch.loss(1)
+    opt.step()
+""")
+            done = subprocess.run(
+                [sys.executable, path], text=True, check=True,
+                cwd=self.folder, env={**self.env, "PYTHONPATH": str(PACKAGE)},
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            lines = [line for line in done.stderr.splitlines()
+                     if line.startswith("mltune:")]
+            self.assertEqual(len(lines), len(says), done.stderr)
+            for line, word in zip(lines, says):
+                self.assertIn(word, line)
+
     def test_plateau_is_warned_of(self):
         _, err = self.groups({"learning_rate": 0.04}, "plateau")
         self.assertIn("ReduceLROnPlateau", err)

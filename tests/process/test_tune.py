@@ -207,6 +207,21 @@ print(json.dumps(r.status))
         self.assert_code(done, 0)
         self.assertRegex(done.out, r"^bad-\w+ True$")
 
+    def test_tunables_that_the_program_has_not_are_warned_of(self):
+        """Also where no progress is shown."""
+        done = self.script("""
+            import warnings
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                mltune.tune(loop, {"nothing": (0.1, 0.5)}, max_epochs=1,
+                            progress=False, config=SMALL)
+            for w in caught:
+                print(pathlib.Path(w.filename).name, w.message)
+        """, head="import pathlib\nimport mltune\ndef loop():\n"
+            "    run = mltune.Run(samples=100, batch_size=10)\n"
+            "    for batch in run.train():\n        batch.loss(1)\n")
+        self.assertRegex(done.out, r"script\.py .*does not name nothing")
+
     def test_errors_before_the_run(self):
         """Faults of the configuration, of the call, of the place."""
         done = self.script("""

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 import uuid
+import warnings
 from typing import Any, Callable, Dict, List, Optional, Union
 
 from . import _files, _hand
@@ -24,6 +25,7 @@ from .client import Client, ClientError, RemoteRun
 
 LAST_LINES = 30
 LOG_FROM = 100  # ranges from this factor on are searched by their logarithm
+NOT_NAMED = "the program does not name "  # of mltune run: a tunable's name
 PATIENCE_S = 120.0  # for an interrupted run to write its snapshot
 _BOOT = ("import sys; sys.path.append(sys.argv[2]); "
          "from mltune._hand import main; main(sys.argv[1])")
@@ -360,7 +362,9 @@ def _end(process: _Process, program: str, shown: Quiet) -> Result:
         log = _log_of(process.state, run)
         raise TuneError(f"the run failed: {why}", run,
                         "" if log.rpartition("\n")[2] in why else log)
-    if said:
+    if NOT_NAMED in said:  # whoever shows no progress is to know it as well
+        warnings.warn(said, stacklevel=3)
+    elif said:
         shown.say(said)
     return Result(told, _tables(program, told["run"], process.state))
 
@@ -394,7 +398,8 @@ def tune(train: Any = None, tunables: Optional[Dict[str, Any]] = None, *,
     state       folder of all runs; kept, so that `mltune ls` and the others
                 know the run
     resume      id of an interrupted run, to go on with; nothing else is needed
-    progress    False: show nothing. Else a line in a terminal, a picture in a
+    progress    False: show nothing; tunables that the program does not have
+                are warned of (warnings). Else a line in a terminal, a picture in a
                 notebook
     program     the program mltune, if it is not in PATH
 

@@ -601,6 +601,62 @@ _WARN = {
 # ---- frame -------------------------------------------------------------------
 
 
+def _forgotten(registered: List[Any]) -> Iterator[str]:
+    """What was not registered although something else refers to it, with what
+    to do. Objects that are not known here are looked into, one step deep."""
+    optimizers = [x for x in registered
+                  if isinstance(x, torch.optim.Optimizer)]
+    schedulers = [x for x in registered if _is_scheduler(x)]
+    known = {id(o) for o in optimizers}
+    known.update(id(getattr(x, "optimizer", None)) for x in registered
+                 if not _is_scheduler(x))  # wrappers
+    for s in schedulers:
+        o = getattr(s, "optimizer", None)
+        if o is not None and id(o) not in known:
+            kind, of = type(s).__name__, type(o).__name__
+            yield (f"the optimizer of {kind} ({of}) is not registered, so all "
+                   "branches share its state: pass it too, "
+                   "mltune.Run(model, optimizer, scheduler, ...)")
+            known.add(id(o))
+    places: Dict[int, bool] = {}
+    for x in registered:
+        if not isinstance(x, torch.optim.Optimizer) and not _is_scheduler(x):
+            _note_tensors(x, places, 1)
+    for o in optimizers:
+        left = [p for g in o.param_groups for p in g["params"]
+                if id(p) not in places]
+        if left:
+            shape = tuple(left[0].shape)
+            yield (f"{len(left)} of the parameters of {type(o).__name__} (the "
+                   f"first of shape {shape}) belong to nothing that is "
+                   "registered, so all branches share them: pass their module "
+                   "too, mltune.Run(model, optimizer, ...)")
+
+
+def _is_scheduler(x: Any) -> bool:
+    return any(base.__name__ in ("LRScheduler", "_LRScheduler",
+                                 "ReduceLROnPlateau")
+               for base in type(x).__mro__)
+
+
+def _note_tensors(x: Any, places: Dict[int, bool], depth: int) -> None:
+    """Notes the tensors in @x by their id."""
+    if isinstance(x, torch.Tensor):
+        places[id(x)] = True
+    elif isinstance(x, torch.nn.Module):
+        places.update((id(p), True) for p in x.parameters())
+        places.update((id(b), True) for b in x.buffers())
+    elif isinstance(x, dict):
+        for value in x.values():
+            _note_tensors(value, places, depth)
+    elif isinstance(x, (list, tuple)):
+        for value in x:
+            _note_tensors(value, places, depth)
+    elif depth > 0:
+        _note_tensors(list(getattr(x, "__dict__", {}).values()), places,
+                      depth - 1)
+
+
 class Frame:
     """What a run does about PyTorch's objects beside their state."""
 
@@ -610,6 +666,7 @@ class Frame:
         self._optimizers: List[torch.optim.Optimizer] = []
         self._schedulers: List[Any] = []
         self._rates: Optional[Rates] = None
+        self._registered: List[Any] = []
         self._steps: List[Tuple[Any, Optional[Any]]] = []
         self._modes: List[Tuple[torch.nn.Module, bool]] = []
         self._no_grad: Any = None
@@ -617,6 +674,7 @@ class Frame:
 
     def add(self, name: str, x: Any) -> None:
         """@x has been registered."""
+        self._registered.append(x)
         if isinstance(x, torch.nn.Module):
             self._modules[name] = x
         elif isinstance(x, torch.optim.Optimizer):
@@ -646,6 +704,8 @@ class Frame:
                 print(f"mltune: {type(m).__name__} has extra state "
                       "(get_extra_state); register what holds it",
                       file=sys.stderr)
+        for word in _forgotten(self._registered):
+            print(f"mltune: {word}", file=sys.stderr, flush=True)
         if not self._run.config.alone:
             for s in self._schedulers:
                 word = _WARN.get(type(s).__name__)
