@@ -231,7 +231,7 @@ TIDY_SRCS = $(filter %.c,$(filter-out tests/%,$(C_FILES)))
 TIDY_NODES ?= 50000
 TIDY_DEPTH = -Xclang -analyzer-config -Xclang max-nodes=$(TIDY_NODES)
 .PHONY: lint lint-format lint-layers lint-fanin lint-page lint-headers lint-tidy
-lint: lint-format lint-layers lint-fanin lint-page lint-headers lint-tidy
+lint: lint-format lint-layers lint-docs lint-fanin lint-page lint-headers lint-tidy
 	@echo "lint: clean"
 lint-format:
 	$(call say,LINT,format)

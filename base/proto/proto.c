@@ -188,6 +188,11 @@ enum err msg_decode(const char *text, size_t len, struct msg *out,
     return ERR_OK;
 }
 
+struct msg_hello *msg_hello(struct msg *m)
+{
+    return m->kind == MSG_HELLO ? &m->hello : NULL;
+}
+
 void msg_deinit(struct msg *m)
 {
     assert((unsigned)m->kind < MSG_KIND_COUNT);

@@ -295,6 +295,9 @@ enum err msg_decode(const char *text, size_t len, struct msg *out,
 /* The members of a beat (struct msg_beat), for those who keep them. */
 extern const struct json_field msg_beat_fields[];
 
+/* The hello that @m is, a part of it; NULL: it is something else. */
+struct msg_hello *msg_hello(struct msg *m);
+
 /* Releases owned members; accepts a zeroed message. */
 void msg_deinit(struct msg *m);
 

@@ -191,12 +191,15 @@ static int who(const struct check_stage *s, const struct socket_peer *from)
 static void greet(struct check_stage *s, const struct socket_peer *from,
                   struct msg *m)
 {
+    struct msg_hello *hello = msg_hello(m);
+
+    assert(hello);
     for (uint32_t i = 0; i < nodes_of(s); i++) {
-        if (!launcher_has(&s->process[i], m->hello.pid))
+        if (!launcher_has(&s->process[i], hello->pid))
             continue;
         if (s->peer[i].len == 0)
             s->peer[i] = *from;
-        m->hello.node = i == m->hello.node ? i : UINT32_MAX;
+        hello->node = i == hello->node ? i : UINT32_MAX;
         player_hear(s->player, i, now());
         player_take(s->player, m, true, now());
         return;
@@ -230,7 +233,7 @@ static void take(struct check_stage *s, const struct socket_peer *from,
         player_wrong(s->player, RULE_W1, what, now());
         return;
     }
-    if (m.kind == MSG_HELLO) {
+    if (msg_hello(&m)) {
         greet(s, from, &m);
     } else if (node < 0) {
         player_wrong(s->player, RULE_C1, "a message before hello", now());

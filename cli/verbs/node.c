@@ -67,6 +67,7 @@ int verb_node(int argc, char **argv)
         .option = options,
     };
     struct operands operands;
+    const char *told;
     int code = options_parse(&usage, argc, argv, &operands);
 
     if (code != OPTIONS_GO_ON)
@@ -75,8 +76,9 @@ int verb_node(int argc, char **argv)
     if (!o.endpoint) {
         o.endpoint = getenv("MLTUNE_TUNER");
         o.meet = o.meet ? o.meet : getenv("MLTUNE_MEET");
-        if (getenv("MLTUNE_NODE") && !number.given)
-            number.value = strtoul(getenv("MLTUNE_NODE"), NULL, 10);
+        told = getenv("MLTUNE_NODE");
+        if (told && !number.given)
+            number.value = strtoul(told, NULL, 10);
     }
     if (!o.endpoint || number.value > UINT32_MAX) {
         console_error(o.endpoint ? "--node: that number is too large"

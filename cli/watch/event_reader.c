@@ -234,6 +234,8 @@ enum err event_reader_feed(struct event_reader *r, const char *bytes,
 
     assert(bytes || len == 0);
     assert(visit);
+    if (!bytes)
+        return ERR_OK;
     while (at < end && !err && !r->over) {
         switch (r->part) {
         case PART_HEAD:

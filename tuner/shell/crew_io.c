@@ -386,7 +386,7 @@ static void take(struct crew *w, uint32_t node, struct msg *m, double now_s,
     struct fault f = {0};
     struct msg joined;
 
-    if (m->kind == MSG_FAILED)
+    if (m->kind == MSG_FAILED && !w->blamed && !w->keeper.lost)
         w->culprit = node;
     if (w->blamed || !account(w, node, m, now_s))
         return;
