@@ -1,7 +1,7 @@
 /* Searcher `rest`: settings come from outside, over HTTP. (Ask and tell is
  * Optuna's and Vizier's word for this way round.)
  *
- * Suggestions are the tuner's to keep (tuner/board/suggest.h): they are taken
+ * Suggestions are the tuner's to keep (tuner/core/suggest.h): they are taken
  * with any searcher and must outlive this one. So nothing is held here but how
  * long a search waits for one. */
 #include "base/json/json.h"

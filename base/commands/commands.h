@@ -3,7 +3,7 @@
  * One table. The HTTP routes and their description (OpenAPI), the verbs of the
  * command line, the service and the control loop read it, so a command is named
  * here and nowhere else. What a command does is the tuner's
- * (tuner/board/steering.h), or the service's.
+ * (tuner/core/steering.h), or the service's.
  */
 #ifndef BASE_COMMANDS_H
 #define BASE_COMMANDS_H

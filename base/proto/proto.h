@@ -201,7 +201,7 @@ struct msg_failed {
     enum err code;
     char reason[PROTO_TEXT_MAX];
     bool partly; /* not on the wire: some nodes have carried it out all the same
-                  * (tuner/board/node_group.h) */
+                  * (tuner/shell/node_group.h) */
 };
 
 /* One entry a window of report_every clocks. */

@@ -2,7 +2,7 @@
 
 #include "base/file_io.h"
 #include "base/mem.h"
-#include "tuner/board/node_group.h"
+#include "tuner/shell/node_group.h"
 #include "tuner/shell/socket_io.h"
 
 #include <assert.h>

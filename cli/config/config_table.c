@@ -4,7 +4,7 @@
 #include "cli/config/app_plugin.h"
 #include "cli/config/program.h"
 #include "searchers/space/space_json.h"
-#include "tuner/board/tuner.h"
+#include "tuner/board/step.h"
 #include "tuner/shell/loop_io.h"
 
 #include <assert.h>

@@ -9,7 +9,7 @@
 
 #include "base/file_io.h"
 #include "base/json/registry.h"
-#include "tuner/board/tuner.h"
+#include "tuner/board/step.h"
 #include "tuner/shell/launcher_io.h"
 
 #include <jansson.h>

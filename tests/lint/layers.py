@@ -43,12 +43,14 @@ ROOMS = {
     "tuner/history": "base base/json base/proto",
     "tuner/board": "base base/json base/proto base/commands searchers/space "
                    "searchers tuner/history",
+    "tuner/core": "base base/json base/proto base/commands searchers/space "
+                  "searchers tuner/history tuner/board",
     "tuner/search": "base base/proto searchers/space searchers tuner/history "
-                    "tuner/board",
+                    "tuner/board tuner/core",
     "tuner/strategies": "base base/json searchers/space searchers "
-                        "tuner/history tuner/board tuner/search",
+                        "tuner/history tuner/board tuner/core tuner/search",
     "tuner/shell": "base base/json base/proto base/commands tuner/history "
-                   "tuner/board",
+                   "tuner/core",
     "api/http": "base base/json",
     "api/view": "base base/json base/proto base/commands tuner/history "
                 "api/http",
@@ -75,8 +77,7 @@ ROOMS = {
                   "cli/state",
     "cli/compare": "base base/json tuner/board tuner/shell cli/basics "
                    "cli/config",
-    "cli/check": "base base/json base/proto tuner/board tuner/shell cli/basics "
-                 "cli/config",
+    "cli/check": "base base/json base/proto tuner/shell cli/basics cli/config",
     "cli/verbs": "base base/json base/commands searchers/space "
                  "searchers/process ps/node apps/data tuner/history "
                  "tuner/board tuner/shell api/http api/service cli/basics "
@@ -87,9 +88,14 @@ ROOMS = {
 MAY_INCLUDE = {room: {room, *allowed.split()}
                for room, allowed in ROOMS.items()}
 FOLDERS = sorted({room.split("/")[0] for room in ROOMS})
-# Headers with a room's own state: nobody outside of it includes them.
-PRIVATE = {"ps/server/core.h", "branches/store_internal.h", "tuner/board/branch.h",
-           "ps/node/node_internal.h", "tuner/history/journal_internal_io.h"}
+# Headers with a room's own state, and who includes them: that room, or these.
+PRIVATE = {"ps/server/core.h": {"ps/server"},
+           "branches/store_internal.h": {"branches"},
+           "tuner/board/branch.h": {"tuner/board", "tuner/core"},
+           "tuner/board/parts.h": {"tuner/board", "tuner/core"},
+           "tuner/core/parts.h": {"tuner/core"},
+           "ps/node/node_internal.h": {"ps/node"},
+           "tuner/history/journal_internal_io.h": {"tuner/history"}}
 PURE = {"branches", "ps", "searchers", "tuner"}
 IMPURE_HEADERS = re.compile(
     r"<(pthread|threads|time|unistd|fcntl|poll|signal|semaphore|spawn|sched|"
@@ -149,9 +155,10 @@ def check_file(path, room, root, complain):
         if name.startswith('"'):
             inner = name.strip('"')
             target = inner.rpartition("/")[0]
-            if inner in PRIVATE and target != room and \
+            if inner in PRIVATE and room not in PRIVATE[inner] and \
                     not here.startswith("tests/"):
-                complain(path, number, f"{name}: only for {target}")
+                complain(path, number, f"{name}: only for "
+                         f"{' and '.join(sorted(PRIVATE[inner]))}")
             if not target:
                 complain(path, number, f"{name}: write the path from the root")
             elif target != "mltune" and room in MAY_INCLUDE and \
@@ -176,15 +183,14 @@ def check_file(path, room, root, complain):
             complain(path, 1, f"own header first: {own}")
 
 
-def check_parts(root, complain):
-    """A part of the tuner's board calls only those before it in parts.h."""
-    room = root / "tuner" / "board"
+def check_parts(room, complain):
+    """A part of @room calls only those before it in the room's parts.h."""
     if not (room / "parts.h").exists():
         return
     parts = re.findall(r"^\s+struct (\w+) \*\1;", (room / "parts.h").read_text(),
                        re.M)
     for i, part in enumerate(parts):
-        later = {f'"tuner/board/{name}.h"' for name in parts[i + 1:]}
+        later = {f'"tuner/{room.name}/{name}.h"' for name in parts[i + 1:]}
         for path in (room / f"{part}.h", room / f"{part}.c"):
             if not path.exists():
                 complain(path, 0, f"part {part} of parts.h has no such file")
@@ -207,7 +213,8 @@ def main():
 
     files = 0
     check_rooms(root, complain)
-    check_parts(root, complain)
+    for room in ("board", "core"):
+        check_parts(root / "tuner" / room, complain)
     for folder in [*FOLDERS, "include", "tests"]:
         for path in sorted((root / folder).rglob("*.[ch]")):
             files += 1

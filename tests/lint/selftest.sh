@@ -49,6 +49,8 @@ expect 'own header first' base/a.c '#include <stdio.h>\n#include "base/a.h"\n' \
     base/a.h
 expect 'no source file' README ''
 expect 'has no such file' tuner/board/parts.h '    struct late *late;\n'
+expect 'has no such file' tuner/core/parts.h '    struct late *late;\n'
+expect 'only for tuner/core' tuner/search/a.c '#include "tuner/core/parts.h"\n'
 plant() {
     rm -rf "${root:?}"/*
     mkdir -p "$root/tuner/board"

@@ -11,7 +11,7 @@
 #ifndef TESTS_SIM_SIM_H
 #define TESTS_SIM_SIM_H
 
-#include "tuner/board/tuner.h"
+#include "tuner/core/tuner.h"
 #include "tuner/history/history.h"
 
 #include <stdbool.h>

@@ -1,9 +1,10 @@
-/* The board: the narrow face that strategies and searches see of a run.
+/* The board: the branches of a run, as strategies and searches see them.
  *
  * It turns what a strategy wants (fork this, run that for so many clocks, free
  * it) into messages and records, in clock order, and shows what the answers and
- * reports made of its branches. It knows nothing about searching. What is
- * behind it is the business of tuner/board alone.
+ * reports made of its branches. It knows nothing about searching, nor about
+ * commands, snapshots and the end of a run (tuner/core/course.h). What is
+ * behind it is the business of tuner/board and tuner/core alone.
  *
  * A branch is a slot in a fixed table. Its pointer stays valid until the branch
  * is freed; strategies keep numbers and look them up. Inside tuner/ only; one
@@ -14,8 +15,8 @@
 
 #include "searchers/searcher.h"
 #include "searchers/space/space.h"
+#include "tuner/board/step.h"
 #include "tuner/board/trace.h"
-#include "tuner/board/tuner.h"
 #include "tuner/history/nodes.h"
 #include "tuner/history/record.h"
 
@@ -84,33 +85,6 @@ struct record_limits board_limits(const struct board *c);
 /* Records a new status of the run if it is one. */
 void board_set_status(struct board *c, enum run_status status,
                       const char *reason);
-
-/* Ends the run: slices are cut, then an interrupted or stopped run writes a
- * snapshot, every run but an interrupted one the best model, then FINISH. The
- * first call counts. */
-void board_end(struct board *c, enum run_status status, const char *reason,
-               const char *format, ...) __attribute__((format(printf, 4, 5)));
-
-/* Ends the run as interrupted with nothing written: it cannot go on now, but
- * from its snapshots at another time. */
-void board_interrupted(struct board *c, const char *reason, const char *what);
-
-/* Whether it ends: then no strategy begins anything. */
-bool board_ends(const struct board *c);
-
-/* The user wants a search at the next end of an epoch; one begins. */
-bool board_retune_wanted(const struct board *c);
-void board_retune_begins(struct board *c);
-
-/* A resume should go on from here: a snapshot is written as soon as it can be,
- * in runs that write any. */
-void board_want_snapshot(struct board *c);
-
-/* Numbers of searches and trials that were used before the run was resumed, for
- * strategies that begin anew; the search that goes on, 0: none does. */
-uint32_t board_searches_before(const struct board *c);
-uint32_t board_trials_before(const struct board *c);
-uint32_t board_search_resumed(const struct board *c);
 
 /* The branch that is the run's present state: what an end or a snapshot takes.
  * A training or kept branch; 0 at first. */
@@ -182,9 +156,6 @@ void board_free(struct board *c, branch_id id, const char *reason);
 /* @id is of no use: what had to follow from it failed with @error. */
 void board_set_error(struct board *c, branch_id id, enum err error);
 
-/* The user's fork made room in this step, for one that was refused. */
-bool board_made_room(const struct board *c);
-
 /* What is asked of a branch; pointers are borrowed from it. */
 
 /* The number it was given by its fork. */
@@ -225,6 +196,10 @@ uint64_t branch_own_clocks(const struct branch *b);
 uint64_t branch_own_samples(const struct branch *b);
 double branch_own_loss(const struct branch *b);
 const struct trace *branch_trace(const struct branch *b);
+
+/* The global number of the first clock since the fork; where none is scheduled
+ * yet, of the next one. */
+clock_no branch_began(const struct board *c, const struct branch *b);
 
 /* @copy is a fork of @b that has all of it, rows that users added to since
  * included. */

@@ -88,6 +88,11 @@ const struct trace *branch_trace(const struct branch *b)
     return &b->trace;
 }
 
+clock_no branch_began(const struct board *c, const struct branch *b)
+{
+    return b->scheduled ? b->first_clock : board_next_clock(c);
+}
+
 bool branch_is_copy(const struct branch *copy, const struct branch *b)
 {
     return copy->parent == b->id && copy->clocks == b->clocks &&

@@ -1,12 +1,12 @@
-/* The parts of a board, for the files of tuner/board alone.
+/* The parts of a board, for the files of tuner/board and tuner/core alone.
  *
  * Each part is a module that owns its state: its struct is known in its own
  * file only, and others ask it by its functions. All are made and given back by
- * tuner.c. A part calls only those above it in this list (and what board.h
- * declares of them); lint checks it.
+ * tuner/core/tuner.c. A part calls only those above it in this list (and what
+ * board.h declares of them); lint checks it.
  */
-#ifndef TUNER_PARTS_H
-#define TUNER_PARTS_H
+#ifndef TUNER_BOARD_PARTS_H
+#define TUNER_BOARD_PARTS_H
 
 #include "tuner/board/board.h"
 
@@ -17,16 +17,8 @@ struct board {
     struct operations *operations; /* told, and not answered yet */
     struct branches *branches;     /* the ledger: these two and */
     struct slices *slices;
-    struct models *models;   /* the present state, the best model */
-    struct answers *answers; /* who gave the command that is taken in */
-    struct snapshots *snapshots;
-    struct rows *rows;
-    struct ending *ending;
-    struct resume *resume;
-    struct suggest *suggest;
-    struct user_forks *user_forks;
-    struct steering *steering;
-    void *strategy; /* state of the options' strategy */
+    struct models *models; /* the present state, the best model */
+    struct tuner *owner;   /* whose it is; the board knows nothing of it */
 };
 
 #endif

@@ -388,7 +388,7 @@ struct record_snapshot_written {
     char path[RECORD_PATH_MAX];
     uint32_t best_epoch;             /* of the best model by then; 0: none */
     char best_path[RECORD_PATH_MAX]; /* where that model is; "" none */
-    json_t *state; /* owned: what the tuner needs beside (tuner/board/resume.h);
+    json_t *state; /* owned: what the tuner needs beside (tuner/core/resume.h);
                     * NULL: nothing can be resumed from it */
 };
 

@@ -1,6 +1,6 @@
 #include "tuner/search/finals.h"
 
-#include "tuner/board/stops.h"
+#include "tuner/core/stops.h"
 #include "tuner/search/finals_judge.h"
 
 #include <assert.h>

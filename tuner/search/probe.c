@@ -1,6 +1,7 @@
 #include "tuner/search/probe.h"
 
 #include "searchers/space/space_json.h"
+#include "tuner/core/course.h"
 
 #include <assert.h>
 #include <math.h>
@@ -44,14 +45,14 @@ static bool start(struct probe *p, struct board *c, branch_id parent,
 static void fail(struct board *c, const struct branch *b)
 {
     if (branch_is_refused(b))
-        board_end(c, RUN_FAILED, "limit",
+        course_end(c, RUN_FAILED, "limit",
                   "no memory for a second copy of the model: %s",
                   err_text(branch_error(b)));
     else if (branch_is_nonfinite(b))
-        board_end(c, RUN_FAILED, "diverged",
+        course_end(c, RUN_FAILED, "diverged",
                   "the loss is not finite before any training");
     else
-        board_end(c, RUN_FAILED, "app",
+        course_end(c, RUN_FAILED, "app",
                   "the training application failed: %.300s", board_failure(c));
 }
 

@@ -2,7 +2,7 @@
 
 #include "searchers/searcher.h"
 #include "searchers/space/space_json.h"
-#include "tuner/board/suggest.h"
+#include "tuner/core/suggest.h"
 
 #include <assert.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Proposals: which setting is tried next, and what the searcher hears.
  *
  * The conversation of a search or a contest with its searcher, and with whoever
- * suggests settings from outside (tuner/board/suggest.h): those are tried
+ * suggests settings from outside (tuner/core/suggest.h): those are tried
  * first. One step of the owner is
  *
  *   if (!proposals_waits(p)) {

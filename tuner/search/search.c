@@ -2,7 +2,7 @@
 
 #include "base/rng.h"
 #include "searchers/space/space_json.h"
-#include "tuner/board/suggest.h"
+#include "tuner/core/suggest.h"
 #include "tuner/search/hopeless.h"
 #include "tuner/search/ladder.h"
 #include "tuner/search/recall.h"

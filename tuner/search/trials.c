@@ -1,7 +1,7 @@
 #include "tuner/search/trials.h"
 
 #include "base/mem.h"
-#include "tuner/board/suggest.h"
+#include "tuner/core/suggest.h"
 
 #include <assert.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  *
  * Each says hello, is known by its process number, and gets the configuration.
  * Messages of the tuner go to all; what the nodes say is joined, so that the
- * loop hears as if of one (tuner/board/node_group.h). What befalls them is told
+ * loop hears as if of one (tuner/shell/node_group.h). What befalls them is told
  * to the keeper (keeper.h), whose decisions are the loop's to carry out. One
  * owner thread, the loop's.
  */
@@ -10,7 +10,7 @@
 #define TUNER_CREW_IO_H
 
 #include "base/fault.h"
-#include "tuner/board/node_group.h"
+#include "tuner/shell/node_group.h"
 #include "tuner/shell/keeper.h"
 #include "tuner/shell/launcher_io.h"
 #include "tuner/shell/socket_io.h"

@@ -15,7 +15,7 @@
 
 #include "base/fault.h"
 #include "base/proto/proto.h"
-#include "tuner/board/tuner.h"
+#include "tuner/core/tuner.h"
 #include "tuner/history/journal_io.h"
 #include "tuner/shell/keeper.h"
 #include "tuner/shell/launcher_io.h"

@@ -9,7 +9,7 @@
 #define TUNER_MAILBOX_IO_H
 
 #include "base/commands/box_io.h"
-#include "tuner/board/tuner.h"
+#include "tuner/core/tuner.h"
 
 enum {
     MAILBOX_SLOTS = 16, /* requests at a time; more are refused */

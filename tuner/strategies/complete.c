@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "searchers/searcher.h"
 #include "tuner/board/strategy.h"
+#include "tuner/core/course.h"
 #include "tuner/strategies/contest_alone.h"
 
 #include <assert.h>
@@ -84,7 +85,7 @@ static void finish(struct complete *s)
              s->ct.trials.n);
     contest_end(&s->ct, winner, text);
     if (winner)
-        board_end(c, RUN_FINISHED,
+        course_end(c, RUN_FINISHED,
                   plateau_reached(&winner->plateau) ? "converged"
                                                     : "max_epochs",
                   "%s: trial %u is the best", text, contest_number(winner));
@@ -105,7 +106,7 @@ static void complete_advance(void *state)
         return;
     if (!contest_start(&s->ct, max, "settings trained to their ends"))
         return;
-    while (!board_ends(c)) {
+    while (!course_ends(c)) {
         if (!s->x)
             s->x = contest_begin(&s->ct);
         if (!s->x)
@@ -115,7 +116,7 @@ static void complete_advance(void *state)
             return;
         compare(s, now);
     }
-    if (!board_ends(c) && contest_spent(&s->ct))
+    if (!course_ends(c) && contest_spent(&s->ct))
         finish(s);
 }
 

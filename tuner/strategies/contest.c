@@ -2,11 +2,12 @@
 
 #include "base/mem.h"
 #include "searchers/space/space_json.h"
-#include "tuner/board/choice.h"
-#include "tuner/board/stops.h"
 #include "tuner/board/strategy.h"
-#include "tuner/board/suggest.h"
+#include "tuner/core/course.h"
+#include "tuner/core/stops.h"
+#include "tuner/core/suggest.h"
 #include "tuner/search/summary.h"
+#include "tuner/strategies/choice.h"
 #include "tuner/strategies/contest_ask.h"
 
 #include <assert.h>
@@ -63,8 +64,8 @@ bool contest_start(struct contest *ct, uint32_t max, const char *reason)
     if (!board_searcher(c) || space_dims(board_space(c)) == 0)
         max = 1;
     /* By now it is known which tunables act. */
-    trials_init(&ct->trials, c, board_space(c), board_searches_before(c) + 1,
-                board_trials_before(c) + 1);
+    trials_init(&ct->trials, c, board_space(c), course_searches_before(c) + 1,
+                course_trials_before(c) + 1);
     ct->x = mem_calloc(max, sizeof(*ct->x));
     if (!ct->x || trials_open(&ct->trials, max)) {
         mem_free(ct->x);
@@ -355,17 +356,17 @@ static void refused(struct contest *ct, struct contestant *x,
     assert(branch_is_refused(b));
     board_free(c, branch_number(b), "refused");
     x->t->branch = BRANCH_NONE;
-    if (make_room(ct, x) || others_run(ct, x) || board_made_room(c)) {
+    if (make_room(ct, x) || others_run(ct, x) || course_made_room(c)) {
         board_retry(c);
         return;
     }
     if (ct->from) {
-        board_interrupted(c, "restore_failed",
+        course_interrupted(c, "restore_failed",
                           "no memory to go on from the snapshot");
         return;
     }
     if (ct->leader == 0) {
-        board_end(c, RUN_FAILED, "limit",
+        course_end(c, RUN_FAILED, "limit",
                   "no memory for a second copy of the model: %s",
                   err_text(err));
         return;
@@ -593,7 +594,7 @@ enum contest_state contest_run(struct contest *ct, struct contestant *x,
             return x->out ? CONTEST_OUT : CONTEST_BUSY;
         x->line.pause_at = to_the_end ? 0 : goal * ct->unit_clocks;
         while (!x->over && x->spent < goal)
-            if (!came_on(ct, x, goal) || board_ends(c))
+            if (!came_on(ct, x, goal) || course_ends(c))
                 return x->out ? CONTEST_OUT : CONTEST_BUSY;
     }
     x->running = false;
@@ -634,7 +635,7 @@ void contest_end(struct contest *ct, struct contestant *winner,
         if (&ct->x[i] != winner)
             contest_drop(ct, &ct->x[i], "another is better");
     ct->ended = true;
-    board_want_snapshot(ct->c); /* a resume goes on from here */
+    course_want_snapshot(ct->c); /* a resume goes on from here */
     proposals_close(&ct->proposals);
     suggest_over(ct->c, "the strategy makes one search, and that is over");
     if (!winner || winner->out)
@@ -660,13 +661,13 @@ void contest_train(struct contest *ct, struct contestant *winner)
     if (plateau_reached(&winner->plateau))
         stops_converged(c, &winner->plateau);
     else
-        board_end(c, RUN_FINISHED, "max_epochs", "%u epochs are over",
+        course_end(c, RUN_FINISHED, "max_epochs", "%u epochs are over",
                   winner->last.e.epoch);
 }
 
 void contest_failed(struct contest *ct)
 {
-    board_end(ct->c, RUN_FAILED, "diverged",
+    course_end(ct->c, RUN_FAILED, "diverged",
               "no setting that was tried makes progress: widen the ranges of "
               "the tunables");
 }

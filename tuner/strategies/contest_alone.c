@@ -1,9 +1,9 @@
 #include "tuner/strategies/contest_alone.h"
 
 #include "searchers/space/space_json.h"
-#include "tuner/board/choice.h"
 #include "tuner/board/saved.h"
-#include "tuner/board/suggest.h"
+#include "tuner/core/suggest.h"
+#include "tuner/strategies/choice.h"
 
 #include <assert.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 
 #include "base/rng.h"
 #include "searchers/built_in.h"
-#include "tuner/board/suggest.h"
+#include "tuner/core/suggest.h"
 
 #include <assert.h>
 #include <math.h>

@@ -6,12 +6,13 @@
  * nothing. */
 #include "base/mem.h"
 #include "searchers/space/space_json.h"
-#include "tuner/board/choice.h"
 #include "tuner/board/plateau.h"
 #include "tuner/board/saved.h"
-#include "tuner/board/stops.h"
 #include "tuner/board/strategy.h"
 #include "tuner/board/training.h"
+#include "tuner/core/course.h"
+#include "tuner/core/stops.h"
+#include "tuner/strategies/choice.h"
 #include "tuner/strategies/decay.h"
 
 #include <assert.h>
@@ -119,10 +120,10 @@ static bool begin(struct fixed *s)
         s->branch = branch_number(b);
     }
     if (branch_is_refused(b) && s->from)
-        board_interrupted(c, "restore_failed",
+        course_interrupted(c, "restore_failed",
                           "no memory to go on from the snapshot");
     else if (branch_is_refused(b))
-        board_end(c, RUN_FAILED, "limit",
+        course_end(c, RUN_FAILED, "limit",
                   "no memory for a second copy of the model: %s",
                   err_text(branch_error(b)));
     if (!branch_is_live(b))
@@ -259,7 +260,7 @@ static void fixed_advance(void *state)
         now = training_advance(&s->line, &e);
         if (now == TRAINING_EPOCH)
             take_epoch(s, &e);
-    } while (now == TRAINING_EPOCH && !board_ends(c));
+    } while (now == TRAINING_EPOCH && !course_ends(c));
     if (now == TRAINING_BROKEN)
         choice_broken(c, board_branch(c, s->branch));
 }
@@ -373,7 +374,7 @@ static enum err fixed_save(void *state, branch_id *branch, json_t **out)
 
     if (s->running)
         of = training_restorable(&s->line);
-    else if (board_ends(s->c) && !s->from)
+    else if (course_ends(s->c) && !s->from)
         of = 0;
     if (of == BRANCH_NONE)
         return ERR_AGAIN;

@@ -11,8 +11,9 @@
  * Ours: survivors are branches that go on, so nothing is run twice. Of a rung
  * only as many are kept as may still survive it. */
 #include "base/mem.h"
-#include "tuner/board/choice.h"
 #include "tuner/board/strategy.h"
+#include "tuner/core/course.h"
+#include "tuner/strategies/choice.h"
 #include "tuner/strategies/contest_alone.h"
 
 #include <assert.h>
@@ -308,7 +309,7 @@ static bool run_rung(struct hyperband *h)
         enum contest_state state =
             contest_run(&h->ct, x, h->bracket.goal[h->rung]);
 
-        if (state == CONTEST_BUSY || board_ends(h->c))
+        if (state == CONTEST_BUSY || course_ends(h->c))
             return false;
         contest_judge(&h->ct, x);
         x->rung = h->rung + 1;
@@ -417,7 +418,7 @@ static void hyperband_advance(void *state)
             contest_train(&h->ct, trial_or_none(h, h->winner));
     } while (
         (h->number != number || h->rung != rung || (int)h->phase != phase) &&
-        !board_ends(h->c));
+        !course_ends(h->c));
 }
 
 static enum err hyperband_adopt(void *state, branch_id branch)

@@ -4,9 +4,10 @@
 
 #include "base/mem.h"
 #include "searchers/space/space_json.h"
-#include "tuner/board/choice.h"
-#include "tuner/board/stops.h"
 #include "tuner/board/strategy.h"
+#include "tuner/core/course.h"
+#include "tuner/core/stops.h"
+#include "tuner/strategies/choice.h"
 #include "tuner/strategies/mltuner_saved.h"
 
 #include <assert.h>
@@ -91,7 +92,7 @@ static uint32_t trials_max(const struct mltuner *s)
 static void want_snapshot(struct mltuner *s, bool wanted)
 {
     if (wanted)
-        board_want_snapshot(s->c);
+        course_want_snapshot(s->c);
 }
 
 /* A search from @parent; @incumbent (NULL: none) competes. @current: what the
@@ -242,7 +243,7 @@ static bool retune_due(struct mltuner *s)
 {
     const struct board *c = s->c;
 
-    if (board_retune_wanted(c))
+    if (course_retune_wanted(c))
         return can_retune(s);
     if (!board_retunes(c))
         return false;
@@ -287,11 +288,11 @@ static void retune(struct mltuner *s)
     const char *reason = "no progress: is there a better setting by now?";
 
     assert(can_retune(s));
-    if (board_retune_wanted(c))
+    if (course_retune_wanted(c))
         reason = "the user asks for a search";
     else if (board_initial(c) && !s->searches)
         reason = "a first search after an epoch with the initial setting";
-    board_retune_begins(c);
+    course_retune_begins(c);
     s->rescue = false;
     s->barred_len = 0;
     start_search(s, retune_parent(s), true, &setting, true, reason);
@@ -360,7 +361,7 @@ static void train(struct mltuner *s)
             after_epoch(s, &e);
         }
     } while (state == TRAINING_EPOCH && s->phase == PHASE_TRAIN &&
-             !board_ends(c));
+             !course_ends(c));
     if (state == TRAINING_BROKEN) {
         const struct branch *b = board_branch(c, s->line.branch);
 
@@ -467,7 +468,7 @@ static void nothing_found(struct mltuner *s)
         return;
     }
     close_search(s, 0, "no setting made progress");
-    board_end(c, RUN_FAILED, "diverged",
+    course_end(c, RUN_FAILED, "diverged",
               s->rescue ? "training diverged, and no other setting that was "
                           "tried goes on from there"
                         : "no setting that was tried makes progress: widen the "
@@ -683,7 +684,7 @@ static void mltuner_advance(void *state)
     do {
         before = s->phase;
         step(s);
-    } while (s->phase != before && !board_ends(s->c));
+    } while (s->phase != before && !course_ends(s->c));
 }
 
 const struct strategy_ops strategy_mltuner = {

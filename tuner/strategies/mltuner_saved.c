@@ -2,6 +2,7 @@
 
 #include "searchers/space/space_json.h"
 #include "tuner/board/saved.h"
+#include "tuner/core/course.h"
 #include "tuner/history/history.h"
 
 #include <assert.h>
@@ -113,7 +114,7 @@ static json_t *to_json(const struct mltuner *s, const struct setting *setting)
  * is resumed without a snapshot begins at its beginning. */
 static branch_id save_first(const struct mltuner *s)
 {
-    return !board_ends(s->c) ? BRANCH_NONE : 0;
+    return !course_ends(s->c) ? BRANCH_NONE : 0;
 }
 
 /* While a search runs the line stands still. Its kept end, where that is the
@@ -226,7 +227,7 @@ enum err mltuner_restore(void *state, const json_t *saved, branch_id branch)
     if (saved)
         err = read_saved(s, saved);
     else
-        s->resumed.search = board_search_resumed(c);
+        s->resumed.search = course_search_resumed(c);
     if (!err && s->resumed.from_best && board_best(c)->branch == BRANCH_NONE)
         err = ERR_FORMAT;
     if (!err && s->resumed.phase != PHASE_BEGIN && !s->resumed.rescue &&
@@ -236,8 +237,8 @@ enum err mltuner_restore(void *state, const json_t *saved, branch_id branch)
         *s = before;
         return err;
     }
-    s->searches = board_searches_before(c);
-    s->trials = board_trials_before(c);
+    s->searches = course_searches_before(c);
+    s->trials = course_trials_before(c);
     s->phase = s->resumed.phase == PHASE_BEGIN ? PHASE_BEGIN : PHASE_RESUME;
     if (s->phase == PHASE_RESUME && branch != 0)
         board_hold(s->c, branch);

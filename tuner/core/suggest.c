@@ -1,16 +1,17 @@
-#include "tuner/board/suggest.h"
+#include "tuner/core/suggest.h"
 
 #include "base/json/json.h"
 #include "base/mem.h"
 #include "searchers/space/space_json.h"
-#include "tuner/board/answers.h"
 #include "tuner/board/branch.h"
 #include "tuner/board/clockwork.h"
-#include "tuner/board/parts.h"
 #include "tuner/board/run.h"
 #include "tuner/board/saved.h"
 #include "tuner/board/strategy.h"
-#include "tuner/board/user_setting.h"
+#include "tuner/core/answers.h"
+#include "tuner/core/course.h"
+#include "tuner/core/parts.h"
+#include "tuner/core/user_setting.h"
 #include "tuner/history/history.h"
 
 #include <assert.h>
@@ -90,11 +91,11 @@ enum err suggest_init(struct board *c)
     const struct history *h = board_history(c);
     struct suggest *s = mem_calloc(1, sizeof(*s));
 
-    assert(!c->suggest);
+    assert(!c->owner->suggest);
     if (!s)
         return ERR_NOMEM;
     s->since_s = NAN;
-    c->suggest = s;
+    c->owner->suggest = s;
     if (!h)
         return ERR_OK;
     s->last = s->last_before = (uint32_t)h->suggestions;
@@ -108,14 +109,14 @@ enum err suggest_init(struct board *c)
 
 void suggest_deinit(struct board *c)
 {
-    struct suggest *s = c->suggest;
+    struct suggest *s = c->owner->suggest;
 
     if (!s)
         return;
     for (size_t i = 0; i < s->len; i++)
         json_decref(s->waiting[i].json);
     mem_free(s);
-    c->suggest = NULL;
+    c->owner->suggest = NULL;
 }
 
 /* ---- records ------------------------------------------------------------- */
@@ -144,13 +145,13 @@ static void ask(struct board *c, enum asking asking, uint32_t search,
     r->asking = asking;
     snprintf(r->reason, sizeof(r->reason), "%s", reason);
     if (asking != ASKING_CLOSED)
-        c->suggest->asking = asking;
+        c->owner->suggest->asking = asking;
 }
 
 /* A place is free for one of those that waited before a resume. */
 static void remove_first(struct board *c)
 {
-    struct suggest *s = c->suggest;
+    struct suggest *s = c->owner->suggest;
 
     assert(s->len > 0);
     json_decref(s->waiting[0].json);
@@ -191,7 +192,7 @@ static bool trial_is_lost(const struct board *c, const struct history *h,
 {
     const struct history_trial *t = &h->trial[trial - 1];
 
-    return !t->ended && t->t.search != board_search_resumed(c) &&
+    return !t->ended && t->t.search != course_search_resumed(c) &&
            !h->search[t->t.search - 1].ended;
 }
 
@@ -205,7 +206,7 @@ static bool still_waits(const struct board *c, const struct history *h,
 
 bool suggest_more(const struct board *c)
 {
-    return c->suggest->recalled < c->suggest->last_before;
+    return c->owner->suggest->recalled < c->owner->suggest->last_before;
 }
 
 /* Suggestions come back as places come free, and so many a step: what was
@@ -214,7 +215,7 @@ bool suggest_more(const struct board *c)
 static void recall(struct board *c)
 {
     const struct history *h = board_history(c);
-    struct suggest *s = c->suggest;
+    struct suggest *s = c->owner->suggest;
 
     for (size_t n = 0; n < SUGGEST_WAITING_MAX && suggest_more(c) &&
                        s->len < SUGGEST_WAITING_MAX;
@@ -248,7 +249,7 @@ static void recall(struct board *c)
 /* How many wait, or are about to. */
 static size_t waiting(const struct board *c)
 {
-    const struct suggest *s = c->suggest;
+    const struct suggest *s = c->owner->suggest;
     size_t n = s->len;
 
     for (uint32_t i = s->recalled; i < s->last_before; i++) {
@@ -274,7 +275,7 @@ static const char *never(const struct board *c)
 
 void suggest_over(struct board *c, const char *reason)
 {
-    struct suggest *s = c->suggest;
+    struct suggest *s = c->owner->suggest;
 
     assert(reason[0]);
     if (s->asking == ASKING_OVER)
@@ -292,14 +293,14 @@ static bool search_lost(const struct board *c)
 
     for (size_t i = 0; h && i < h->searches; i++)
         if (!h->search[i].ended &&
-            h->search[i].started.search != board_search_resumed(c))
+            h->search[i].started.search != course_search_resumed(c))
             return true;
     return false;
 }
 
 void suggest_advance(struct board *c)
 {
-    struct suggest *s = c->suggest;
+    struct suggest *s = c->owner->suggest;
     const char *why;
 
     if (!s->begun && search_lost(c))
@@ -333,7 +334,7 @@ static const struct suggest_request *known_request(const struct suggest *s,
 
 static bool refuse(struct board *c, const struct command_suggest *want)
 {
-    const struct suggest *s = c->suggest;
+    const struct suggest *s = c->owner->suggest;
     const char *why = never(c);
 
     if (why)
@@ -385,7 +386,7 @@ static enum err read_batch(struct board *c, const struct command_suggest *want,
     setting_in_use(c, &base);
     json_array_foreach(settings, i, given)
     {
-        struct suggestion x = {.number = c->suggest->last + 1 + (uint32_t)i};
+        struct suggestion x = {.number = c->owner->suggest->last + 1 + (uint32_t)i};
         char pointer[32];
 
         snprintf(pointer, sizeof(pointer), "/settings/%zu", i);
@@ -422,7 +423,7 @@ static void answer(struct board *c, uint32_t first, size_t n, bool changed,
 
 static const char *when(const struct board *c)
 {
-    return run_status(c) == RUN_TUNING && !c->suggest->closed
+    return run_status(c) == RUN_TUNING && !c->owner->suggest->closed
                ? "tried before anything else in the search that is open"
                : "tried first in the next search";
 }
@@ -445,7 +446,7 @@ static void say_exhausted(struct board *c, const struct command_suggest *want)
 {
     enum asking now = want->exhausted ? ASKING_EXHAUSTED : ASKING_OPEN;
 
-    if (c->suggest->asking == now)
+    if (c->owner->suggest->asking == now)
         return;
     ask(c, now, 0,
         want->exhausted ? "who suggests settings has no others" : "");
@@ -459,7 +460,7 @@ static void say_exhausted(struct board *c, const struct command_suggest *want)
 static void accept(struct board *c, const struct command_suggest *want,
                    const char *key, struct batch *b)
 {
-    struct suggest *s = c->suggest;
+    struct suggest *s = c->owner->suggest;
     bool late = b->n == 0 && s->closed;
     bool changed =
         b->n > 0 || (!late && want->exhausted && s->asking != ASKING_EXHAUSTED);
@@ -493,7 +494,7 @@ static void accept(struct board *c, const struct command_suggest *want,
 static void take(struct board *c, const struct command_suggest *want,
                  const char *key, const json_t *settings)
 {
-    const struct suggest *s = c->suggest;
+    const struct suggest *s = c->owner->suggest;
     struct problems problems = {0};
     struct batch batch = {.n = 0};
     size_t n = json_array_size(settings);
@@ -529,7 +530,7 @@ void suggest_take(struct board *c, const struct command_suggest *want,
 
     assert(want->settings[0] || want->exhausted);
     key = key ? key : "";
-    again = known_request(c->suggest, key);
+    again = known_request(c->owner->suggest, key);
     if (again) {
         numbers_text(again->first, again->n, text, sizeof(text));
         strcat(text, " of this request were accepted before");
@@ -550,7 +551,7 @@ void suggest_take(struct board *c, const struct command_suggest *want,
 
 const struct suggestion *suggest_next(const struct board *c)
 {
-    return c->suggest->len ? &c->suggest->waiting[0] : NULL;
+    return c->owner->suggest->len ? &c->owner->suggest->waiting[0] : NULL;
 }
 
 void suggest_begun(struct board *c)
@@ -600,7 +601,7 @@ static void fall_silent(struct board *c, uint32_t search, double waited_s)
 
 bool suggest_wait(struct board *c, uint32_t search, double patience_s)
 {
-    struct suggest *s = c->suggest;
+    struct suggest *s = c->owner->suggest;
     double now = board_active_s(c), waited;
 
     assert(patience_s > 0);
@@ -631,31 +632,31 @@ bool suggest_wait(struct board *c, uint32_t search, double patience_s)
 
 enum asking suggest_asking(const struct board *c)
 {
-    return c->suggest->asking;
+    return c->owner->suggest->asking;
 }
 
 void suggest_wait_over(struct board *c)
 {
-    c->suggest->since_s = NAN;
-    c->suggest->said = false;
+    c->owner->suggest->since_s = NAN;
+    c->owner->suggest->said = false;
 }
 
 void suggest_search_open(struct board *c)
 {
-    c->suggest->closed = false;
+    c->owner->suggest->closed = false;
 }
 
 void suggest_search_closed(struct board *c, uint32_t search)
 {
     assert(search > 0);
-    c->suggest->closed = true;
+    c->owner->suggest->closed = true;
     suggest_wait_over(c);
     ask(c, ASKING_CLOSED, search, "");
 }
 
 void suggest_search_ended(struct board *c, uint32_t search)
 {
-    struct suggest *s = c->suggest;
+    struct suggest *s = c->owner->suggest;
 
     suggest_wait_over(c);
     s->closed = true;

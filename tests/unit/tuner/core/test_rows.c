@@ -4,7 +4,7 @@
 #include "searchers/searcher.h"
 #include "tests/unit/fixture/space_text.h"
 #include "tuner/board/strategy.h"
-#include "tuner/board/tuner.h"
+#include "tuner/core/tuner.h"
 #include "tuner/history/history.h"
 
 #include "tests/unit/fixture/check.h"

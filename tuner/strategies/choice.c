@@ -1,10 +1,10 @@
-#include "tuner/board/choice.h"
+#include "tuner/strategies/choice.h"
 
 #include "base/json/problems.h"
 #include "base/json/schema.h"
 #include "searchers/space/space_json.h"
-#include "tuner/board/branch.h"
 #include "tuner/board/strategy.h"
+#include "tuner/core/course.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -75,37 +75,37 @@ enum err choice_settings(const struct strategy_ops *ops, const json_t *settings,
 void choice_record(struct board *c, const struct branch *b, const char *reason)
 {
     struct record_setting_chosen *r = board_record_setting_chosen(c);
-    clock_no clock = b->scheduled ? b->first_clock : board_next_clock(c);
+    clock_no clock = branch_began(c, b);
     struct record_decision *d;
     char setting[160];
 
-    assert(b->type == BRANCH_TRAINING);
-    assert(b->json);
+    assert(!branch_is_refused(b));
+    assert(branch_json(b));
     r->clock = clock;
-    r->branch = b->id;
-    r->setting = json_incref(b->json);
+    r->branch = branch_number(b);
+    r->setting = json_incref(branch_json(b));
     snprintf(r->reason, sizeof(r->reason), "%s", reason);
-    setting_text(board_space(c), &b->setting, setting, sizeof(setting));
+    setting_text(board_space(c), branch_setting(b), setting, sizeof(setting));
     d = board_decision(c, "setting", "training goes on with %s: %s", setting,
                        reason);
     board_decision_number(d, "clock", (double)clock);
-    board_decision_number(d, "branch", b->id);
+    board_decision_number(d, "branch", branch_number(b));
 }
 
 void choice_broken(struct board *c, const struct branch *b)
 {
     char setting[160];
 
-    assert(b->nonfinite || b->error);
-    setting_text(board_space(c), &b->setting, setting, sizeof(setting));
-    if (b->nonfinite)
-        board_end(c, RUN_FAILED, "diverged",
+    assert(branch_is_nonfinite(b) || branch_error(b));
+    setting_text(board_space(c), branch_setting(b), setting, sizeof(setting));
+    if (branch_is_nonfinite(b))
+        course_end(c, RUN_FAILED, "diverged",
                   "training diverged (loss not finite) with %s", setting);
-    else if (b->error == ERR_LIMIT)
-        board_end(
+    else if (branch_error(b) == ERR_LIMIT)
+        course_end(
             c, RUN_FAILED, "limit",
             "no memory for another copy of the model: raise memory.limit");
     else
-        board_end(c, RUN_FAILED, err_name(b->error),
+        course_end(c, RUN_FAILED, err_name(branch_error(b)),
                   "the training application failed: %.300s", board_failure(c));
 }

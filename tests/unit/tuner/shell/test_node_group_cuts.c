@@ -2,7 +2,7 @@
  * `hold`, alone and with simulated programs that wait for one another. */
 #include "base/mem.h"
 #include "base/rng.h"
-#include "tuner/board/node_group.h"
+#include "tuner/shell/node_group.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "tuner/board/snapshot_state.h"
+#include "tuner/core/snapshot_state.h"
 
 #include "tuner/board/branch.h"
 #include "tuner/board/branches.h"

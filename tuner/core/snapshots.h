@@ -3,7 +3,7 @@
  * Each is two folders, the branch that the run goes on from and the best model
  * so far (that one only where it is not on disk already), and a record with
  * what board and strategy know beside, all as of one moment. It counts once the
- * record is journaled. Part of the board (tuner/board/parts.h); pure.
+ * record is journaled. Part of the core (tuner/core/parts.h); pure.
  */
 #ifndef TUNER_SNAPSHOTS_H
 #define TUNER_SNAPSHOTS_H
@@ -15,7 +15,7 @@
 enum err snapshots_init(struct board *c);
 void snapshots_deinit(struct board *c);
 
-/* One is written as soon as it can be: see board_want_snapshot. */
+/* One is written as soon as it can be: see course_want_snapshot. */
 void snapshots_want(struct board *c);
 
 /* Whether one is wanted or under way; is under way. */

@@ -2,7 +2,7 @@
  *
  * A command that changes something leaves a `command` record, from which a
  * resumed run has it, and a decision that says so. Every command is answered:
- * done, nothing to do, or why not. Part of the board (tuner/board/parts.h);
+ * done, nothing to do, or why not. Part of the core (tuner/core/parts.h);
  * pure.
  *
  * A pause cuts the slices that are out (a validation ends) and begins no other.

@@ -1,19 +1,20 @@
-#include "tuner/board/user_forks.h"
+#include "tuner/core/user_forks.h"
 
 #include "base/json/json.h"
 #include "base/mem.h"
 #include "searchers/space/space_json.h"
-#include "tuner/board/answers.h"
 #include "tuner/board/branch.h"
 #include "tuner/board/clockwork.h"
 #include "tuner/board/operations.h"
-#include "tuner/board/parts.h"
-#include "tuner/board/resume.h"
 #include "tuner/board/run.h"
 #include "tuner/board/slices.h"
 #include "tuner/board/strategy.h"
 #include "tuner/board/training.h"
-#include "tuner/board/user_setting.h"
+#include "tuner/core/answers.h"
+#include "tuner/core/course.h"
+#include "tuner/core/parts.h"
+#include "tuner/core/resume.h"
+#include "tuner/core/user_setting.h"
 #include "tuner/history/history.h"
 
 #include <assert.h>
@@ -59,37 +60,37 @@ enum err user_forks_init(struct board *c)
 {
     struct user_forks *u = mem_calloc(1, sizeof(*u));
 
-    assert(!c->user_forks);
+    assert(!c->owner->user_forks);
     if (!u)
         return ERR_NOMEM;
     for (size_t i = 0; i < USER_FORKS_MAX; i++)
         u->fork[i] = no_fork;
     u->recalled = !board_history(c);
-    c->user_forks = u;
+    c->owner->user_forks = u;
     return ERR_OK;
 }
 
 void user_forks_deinit(struct board *c)
 {
-    mem_free(c->user_forks);
-    c->user_forks = NULL;
+    mem_free(c->owner->user_forks);
+    c->owner->user_forks = NULL;
 }
 
 void user_forks_step(struct board *c)
 {
-    c->user_forks->made_room = false;
+    c->owner->user_forks->made_room = false;
 }
 
-bool board_made_room(const struct board *c)
+bool course_made_room(const struct board *c)
 {
-    return c->user_forks->made_room;
+    return c->owner->user_forks->made_room;
 }
 
 static struct user_fork *find(struct board *c, branch_id branch)
 {
     for (size_t i = 0; i < USER_FORKS_MAX; i++)
-        if (c->user_forks->fork[i].branch == branch)
-            return &c->user_forks->fork[i];
+        if (c->owner->user_forks->fork[i].branch == branch)
+            return &c->owner->user_forks->fork[i];
     return NULL;
 }
 
@@ -119,7 +120,7 @@ static void setting_line(const struct board *c, const struct branch *b,
  */
 static bool refuse_parent(struct board *c, const struct branch *b, branch_id id)
 {
-    if (!c->user_forks->begun)
+    if (!c->owner->user_forks->begun)
         answers_give(c, ERR_AGAIN, false,
                      "the run has not begun to train yet; try again");
     else if (!b || b->state == BRANCH_REFUSED)
@@ -260,7 +261,7 @@ static void journal(struct board *c, const struct user_fork *f)
 static void promote(struct board *c, struct user_fork *f)
 {
     for (size_t i = 0; i < USER_FORKS_MAX; i++)
-        c->user_forks->fork[i].promoted = false;
+        c->owner->user_forks->fork[i].promoted = false;
     f->promoted = true;
 }
 
@@ -342,7 +343,7 @@ static void give_up(struct board *c, struct user_fork *f, const char *reason)
         training_deinit(&f->line);
     *f = no_fork;
     board_free(c, branch, reason);
-    c->user_forks->cutting = true;
+    c->owner->user_forks->cutting = true;
 }
 
 void user_forks_free(struct board *c, branch_id id)
@@ -377,7 +378,7 @@ void user_forks_make_room(struct board *c, const struct branch *b)
         find(c, b->parent))
         return;
     for (size_t i = 0; i < USER_FORKS_MAX; i++) {
-        struct user_fork *f = &c->user_forks->fork[i];
+        struct user_fork *f = &c->owner->user_forks->fork[i];
 
         if (f->branch == BRANCH_NONE || !f->known || f->promoted)
             continue;
@@ -392,7 +393,7 @@ void user_forks_make_room(struct board *c, const struct branch *b)
                    "that the training goes on",
                    worst->branch);
     give_up(c, worst, "memory");
-    c->user_forks->made_room = true;
+    c->owner->user_forks->made_room = true;
 }
 
 /* ---- running ------------------------------------------------------------- */
@@ -529,11 +530,11 @@ static void hand_over(struct board *c, struct user_fork *f,
     }
     board_cut(c, branch);
     if (!branch_idle(b) ||
-        run_strategy(c)->adopt(c->strategy, branch) != ERR_OK)
+        run_strategy(c)->adopt(c->owner->strategy, branch) != ERR_OK)
         return;
     *f = no_fork;
-    c->user_forks->cutting = true;
-    board_want_snapshot(c);
+    c->owner->user_forks->cutting = true;
+    course_want_snapshot(c);
 }
 
 static void advance(struct board *c, struct user_fork *f)
@@ -570,7 +571,7 @@ static void cut_given_up(struct board *c)
     const struct operation *running = operations_running(c);
 
     if (!running)
-        c->user_forks->cutting = false;
+        c->owner->user_forks->cutting = false;
     else if (!board_branch(c, running->branch))
         board_cut(c, running->branch);
 }
@@ -629,19 +630,19 @@ static void recall(struct board *c)
     for (size_t i = 0; i < history_branches_len(h); i++)
         if (is_lost(c, history_branch_at(h, i)))
             begin_again(c, base, history_branch_at(h, i));
-    c->user_forks->recalled = true;
+    c->owner->user_forks->recalled = true;
 }
 
 void user_forks_advance(struct board *c)
 {
-    struct user_forks *u = c->user_forks;
+    struct user_forks *u = c->owner->user_forks;
 
     u->begun |= slices_out(c) > 0;
     if (!u->recalled && u->begun)
         recall(c);
     if (u->cutting)
         cut_given_up(c);
-    for (size_t i = 0; i < USER_FORKS_MAX && !board_ends(c); i++)
+    for (size_t i = 0; i < USER_FORKS_MAX && !course_ends(c); i++)
         if (u->fork[i].branch != BRANCH_NONE)
             advance(c, &u->fork[i]);
     if (u->cutting)
@@ -651,6 +652,6 @@ void user_forks_advance(struct board *c)
 void user_forks_end(struct board *c)
 {
     for (size_t i = 0; i < USER_FORKS_MAX; i++)
-        if (c->user_forks->fork[i].asked)
-            tell(c, &c->user_forks->fork[i], ERR_CANCELED, "the run is ending");
+        if (c->owner->user_forks->fork[i].asked)
+            tell(c, &c->owner->user_forks->fork[i], ERR_CANCELED, "the run is ending");
 }

@@ -1,4 +1,4 @@
-#include "tuner/board/resume.h"
+#include "tuner/core/resume.h"
 
 #include "base/mem.h"
 #include "searchers/built_in.h"
@@ -6,13 +6,14 @@
 #include "tuner/board/branches.h"
 #include "tuner/board/clockwork.h"
 #include "tuner/board/models.h"
-#include "tuner/board/parts.h"
 #include "tuner/board/run.h"
 #include "tuner/board/saved.h"
 #include "tuner/board/slices.h"
-#include "tuner/board/snapshot_state.h"
-#include "tuner/board/snapshots.h"
 #include "tuner/board/strategy.h"
+#include "tuner/core/course.h"
+#include "tuner/core/parts.h"
+#include "tuner/core/snapshot_state.h"
+#include "tuner/core/snapshots.h"
 #include "tuner/history/history.h"
 
 #include <assert.h>
@@ -48,11 +49,11 @@ enum err resume_init(struct board *c)
     const struct history *h = board_history(c);
     struct resume *r = mem_calloc(1, sizeof(*r));
 
-    assert(!c->resume);
+    assert(!c->owner->resume);
     if (!r)
         return ERR_NOMEM;
     r->best = BRANCH_NONE;
-    c->resume = r;
+    c->owner->resume = r;
     if (!h || !h->started)
         return ERR_OK;
     r->left = h->snapshots;
@@ -64,28 +65,28 @@ enum err resume_init(struct board *c)
 
 void resume_deinit(struct board *c)
 {
-    mem_free(c->resume);
-    c->resume = NULL;
+    mem_free(c->owner->resume);
+    c->owner->resume = NULL;
 }
 
-uint32_t board_searches_before(const struct board *c)
+uint32_t course_searches_before(const struct board *c)
 {
-    return c->resume->searches;
+    return c->owner->resume->searches;
 }
 
-uint32_t board_trials_before(const struct board *c)
+uint32_t course_trials_before(const struct board *c)
 {
-    return c->resume->trials;
+    return c->owner->resume->trials;
 }
 
-uint32_t board_search_resumed(const struct board *c)
+uint32_t course_search_resumed(const struct board *c)
 {
-    return c->resume->search;
+    return c->owner->resume->search;
 }
 
 uint32_t resume_from(const struct board *c)
 {
-    return c->resume->number;
+    return c->owner->resume->number;
 }
 
 /* ---- what cannot go on --------------------------------------------------- */
@@ -132,7 +133,7 @@ static void interrupt_searches(struct board *c)
 
     for (size_t i = 0; i < h->searches; i++)
         if (!h->search[i].ended &&
-            h->search[i].started.search != c->resume->search)
+            h->search[i].started.search != c->owner->resume->search)
             interrupt_search(c, h, &h->search[i]);
 }
 
@@ -143,7 +144,7 @@ static void record_resumed(struct board *c,
 {
     struct record_run_resumed *r = board_record_run_resumed(c);
 
-    r->search = c->resume->search;
+    r->search = c->owner->resume->search;
     r->restarts = run_options(c)->restarts;
     r->unix_s = run_options(c)->started_unix_s + clockwork_tuner_s(c);
     snprintf(r->reason, sizeof(r->reason), "%s", run_options(c)->resume_reason);
@@ -167,7 +168,7 @@ static uint32_t search_of(const struct history *h, const json_t *saved)
 static void read_snapshot(struct board *c,
                           const struct record_snapshot_written *s)
 {
-    struct resume *r = c->resume;
+    struct resume *r = c->owner->resume;
     const json_t *saved = snapshot_state_strategy(s->state);
 
     r->state = s->state;
@@ -195,7 +196,7 @@ static void read_snapshot(struct board *c,
 static void begin_anew(struct board *c)
 {
     const struct history *h = board_history(c);
-    struct resume *r = c->resume;
+    struct resume *r = c->owner->resume;
     bool first = run_strategy(c)->recalls && h->searches > 0 &&
                  h->search[0].started.parent == 0 &&
                  !h->search[0].started.retune;
@@ -219,7 +220,7 @@ static void begin_anew(struct board *c)
 static void attempt(struct board *c)
 {
     const struct history *h = board_history(c);
-    struct resume *r = c->resume;
+    struct resume *r = c->owner->resume;
 
     while (r->left > 0 && r->tried < run_options(c)->snapshot_keep) {
         const struct record_snapshot_written *s = &h->snapshot[--r->left].s;
@@ -235,7 +236,7 @@ static void attempt(struct board *c)
 
 static void pass_over(struct board *c, const char *why)
 {
-    struct resume *r = c->resume;
+    struct resume *r = c->owner->resume;
 
     board_decision(c, "resume", "a snapshot cannot be used: %.400s", why);
     models_forget(c);
@@ -274,12 +275,12 @@ bool resume_begin(struct board *c)
     const struct history *h = board_history(c);
     char what[RECORD_TEXT_MAX];
 
-    assert(c->resume->phase == RESUME_NOT);
+    assert(c->owner->resume->phase == RESUME_NOT);
     if (!h || !h->started)
         return false;
-    c->resume->phase = RESUME_READING;
+    c->owner->resume->phase = RESUME_READING;
     if (changed(c, what, sizeof(what))) {
-        board_interrupted(c, "changed", what);
+        course_interrupted(c, "changed", what);
         return true;
     }
     if (board_system(c)->workers != h->run.workers)
@@ -292,7 +293,7 @@ bool resume_begin(struct board *c)
 /* The restored branches get their numbers back. */
 static bool install(struct board *c)
 {
-    struct resume *r = c->resume;
+    struct resume *r = c->owner->resume;
     const struct history *h = board_history(c);
     struct branch *main = branches_own(c, r->main);
     struct branch *best = branches_own(c, r->best);
@@ -331,8 +332,8 @@ static void not_now(struct board *c)
              "run to try it again, or move its folder away to go on from the "
              "one before",
              board_failure(c));
-    c->resume->phase = RESUME_OVER;
-    board_interrupted(c, "restore_failed", what);
+    c->owner->resume->phase = RESUME_OVER;
+    course_interrupted(c, "restore_failed", what);
 }
 
 static bool is_refused(const struct branch *b)
@@ -343,7 +344,7 @@ static bool is_refused(const struct branch *b)
 /* READING, until both folders are read or one cannot be. */
 static void reading(struct board *c)
 {
-    struct resume *r = c->resume;
+    struct resume *r = c->owner->resume;
     const struct branch *main = board_branch(c, r->main);
     const struct branch *best = board_branch(c, r->best);
 
@@ -365,7 +366,7 @@ static void reading(struct board *c)
 /* Increments that were made since are lost with what was trained. */
 static void tell_lost_increments(struct board *c)
 {
-    const struct branch *main = board_branch(c, c->resume->main);
+    const struct branch *main = board_branch(c, c->owner->resume->main);
     uint64_t kept = main ? main->increments : 0;
     uint64_t all = board_history(c)->increments;
     struct record_decision *d;
@@ -383,12 +384,12 @@ static void tell_lost_increments(struct board *c)
 
 static void handing(struct board *c)
 {
-    struct resume *r = c->resume;
+    struct resume *r = c->owner->resume;
     const struct strategy_ops *ops = run_strategy(c);
     const json_t *saved = snapshot_state_strategy(r->state);
-    enum err err = ops->restore(c->strategy, saved, r->main);
+    enum err err = ops->restore(c->owner->strategy, saved, r->main);
 
-    assert(c->resume->phase == RESUME_HANDING);
+    assert(c->owner->resume->phase == RESUME_HANDING);
     if (err == ERR_NOMEM) {
         board_retry(c);
         return;
@@ -411,8 +412,8 @@ void resume_advance(struct board *c)
 {
     enum { MORE = 2 }; /* a state and one that follows at once */
 
-    for (int i = 0; i < MORE && c->resume->phase == RESUME_READING; i++)
+    for (int i = 0; i < MORE && c->owner->resume->phase == RESUME_READING; i++)
         reading(c);
-    if (c->resume->phase == RESUME_HANDING)
+    if (c->owner->resume->phase == RESUME_HANDING)
         handing(c);
 }

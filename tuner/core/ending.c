@@ -1,14 +1,15 @@
-#include "tuner/board/ending.h"
+#include "tuner/core/ending.h"
 
 #include "base/mem.h"
 #include "tuner/board/branch.h"
 #include "tuner/board/branches.h"
 #include "tuner/board/operations.h"
 #include "tuner/board/outbox.h"
-#include "tuner/board/parts.h"
-#include "tuner/board/rows.h"
 #include "tuner/board/run.h"
-#include "tuner/board/snapshots.h"
+#include "tuner/core/course.h"
+#include "tuner/core/parts.h"
+#include "tuner/core/rows.h"
+#include "tuner/core/snapshots.h"
 
 #include <assert.h>
 #include <math.h>
@@ -37,34 +38,34 @@ enum err ending_init(struct board *c)
 {
     struct ending *e = mem_calloc(1, sizeof(*e));
 
-    assert(!c->ending);
+    assert(!c->owner->ending);
     if (!e)
         return ERR_NOMEM;
     e->fork = e->trial = BRANCH_NONE;
     e->loss = NAN;
-    c->ending = e;
+    c->owner->ending = e;
     return ERR_OK;
 }
 
 void ending_deinit(struct board *c)
 {
-    mem_free(c->ending);
-    c->ending = NULL;
+    mem_free(c->owner->ending);
+    c->owner->ending = NULL;
 }
 
-bool board_ends(const struct board *c)
+bool course_ends(const struct board *c)
 {
-    return c->ending->phase != ENDING_NOT;
+    return c->owner->ending->phase != ENDING_NOT;
 }
 
 bool ending_finished(const struct board *c)
 {
-    return c->ending->finished;
+    return c->owner->ending->finished;
 }
 
 const char *ending_message(const struct board *c)
 {
-    return c->ending->finish.message;
+    return c->owner->ending->finish.message;
 }
 
 /* ---- the model ----------------------------------------------------------- */
@@ -74,44 +75,44 @@ void ending_model_saved(struct board *c, const struct msg_done *m)
     struct record_model_saved *r = board_record_model_saved(c);
     const struct best *best = board_best(c);
 
-    assert(c->ending->phase == ENDING_MODEL);
-    assert(c->ending->asked);
-    r->branch = c->ending->fork;
+    assert(c->owner->ending->phase == ENDING_MODEL);
+    assert(c->owner->ending->asked);
+    r->branch = c->owner->ending->fork;
     r->epoch = best->epoch;
-    r->loss = best->branch == BRANCH_NONE ? c->ending->loss : best->loss;
+    r->loss = best->branch == BRANCH_NONE ? c->owner->ending->loss : best->loss;
     r->metric = best->branch == BRANCH_NONE ? NAN : best->metric;
     r->bytes = m->bytes;
     r->data = json_incref(m->data);
     snprintf(r->path, sizeof(r->path), "%s", run_options(c)->model_dir);
-    c->ending->phase = ENDING_OVER;
+    c->owner->ending->phase = ENDING_OVER;
 }
 
 void ending_model_not_saved(struct board *c, const struct msg_failed *m)
 {
-    struct tuner_finish *f = &c->ending->finish;
+    struct tuner_finish *f = &c->owner->ending->finish;
 
-    assert(c->ending->phase == ENDING_MODEL);
+    assert(c->owner->ending->phase == ENDING_MODEL);
     f->status = RUN_FAILED;
     snprintf(f->reason, sizeof(f->reason), "%s", err_name(m->code));
     snprintf(f->message, sizeof(f->message), "the model was not saved: %.400s",
              m->reason);
-    c->ending->phase = ENDING_OVER;
+    c->owner->ending->phase = ENDING_OVER;
 }
 
 /* ---- the end ------------------------------------------------------------- */
 
-void board_end(struct board *c, enum run_status status, const char *reason,
+void course_end(struct board *c, enum run_status status, const char *reason,
                const char *format, ...)
 {
-    struct tuner_finish *finish = &c->ending->finish;
+    struct tuner_finish *finish = &c->owner->ending->finish;
     const struct best *best = board_best(c);
     struct record_decision *d;
     va_list args;
 
     assert(run_status_is_end(status));
-    if (c->ending->phase != ENDING_NOT)
+    if (c->owner->ending->phase != ENDING_NOT)
         return;
-    c->ending->phase = ENDING_DRAIN;
+    c->owner->ending->phase = ENDING_DRAIN;
     finish->status = status;
     snprintf(finish->reason, sizeof(finish->reason), "%s", reason);
     va_start(args, format);
@@ -129,19 +130,19 @@ static void finish(struct board *c)
 {
     struct record_run_finished *r;
 
-    assert(!c->ending->finished);
+    assert(!c->owner->ending->finished);
     r = board_record_run_finished(c);
-    r->status = c->ending->finish.status;
-    memcpy(r->reason, c->ending->finish.reason, sizeof(r->reason));
-    memcpy(r->message, c->ending->finish.message, sizeof(r->message));
+    r->status = c->owner->ending->finish.status;
+    memcpy(r->reason, c->owner->ending->finish.reason, sizeof(r->reason));
+    memcpy(r->message, c->owner->ending->finish.message, sizeof(r->message));
     r->waiting_s = board_waited_s(c);
     run_set_over(c, r->status);
-    c->ending->finished = true;
+    c->owner->ending->finished = true;
 }
 
 void ending_lost(struct board *c, bool program, const char *reason)
 {
-    struct tuner_finish *f = &c->ending->finish;
+    struct tuner_finish *f = &c->owner->ending->finish;
 
     f->status = RUN_FAILED;
     snprintf(f->reason, sizeof(f->reason), "%s",
@@ -159,14 +160,14 @@ static void finish_now(struct board *c)
 
     finish(c);
     m = operations_send(c, MSG_STOP, BRANCH_NONE);
-    memcpy(m->stop.reason, c->ending->finish.message,
-           sizeof(c->ending->finish.message));
-    outbox_add(c, TUNER_FINISH)->finish = c->ending->finish;
+    memcpy(m->stop.reason, c->owner->ending->finish.message,
+           sizeof(c->owner->ending->finish.message));
+    outbox_add(c, TUNER_FINISH)->finish = c->owner->ending->finish;
 }
 
 void ending_violated(struct board *c, const char *what)
 {
-    struct tuner_finish *f = &c->ending->finish;
+    struct tuner_finish *f = &c->owner->ending->finish;
 
     f->status = RUN_FAILED;
     snprintf(f->reason, sizeof(f->reason), "protocol");
@@ -175,9 +176,9 @@ void ending_violated(struct board *c, const char *what)
     finish_now(c);
 }
 
-void board_interrupted(struct board *c, const char *reason, const char *what)
+void course_interrupted(struct board *c, const char *reason, const char *what)
 {
-    struct tuner_finish *f = &c->ending->finish;
+    struct tuner_finish *f = &c->owner->ending->finish;
 
     f->status = RUN_INTERRUPTED;
     snprintf(f->reason, sizeof(f->reason), "%s", reason);
@@ -194,7 +195,7 @@ static void free_the_rest(struct board *c)
         if (!b || (b->state != BRANCH_LIVE && b->state != BRANCH_REFUSED))
             continue;
         if (b->id != 0 && b->id != board_base(c) &&
-            b->id != board_best(c)->branch && b->id != c->ending->trial &&
+            b->id != board_best(c)->branch && b->id != c->owner->ending->trial &&
             !snapshots_need(c, b->id))
             board_free(c, b->id, RECORD_FREED_AT_END);
     }
@@ -204,8 +205,8 @@ static void free_the_rest(struct board *c)
  */
 static bool wants_snapshot(const struct board *c)
 {
-    return run_begun(c) && (c->ending->finish.status == RUN_INTERRUPTED ||
-                            c->ending->finish.status == RUN_STOPPED);
+    return run_begun(c) && (c->owner->ending->finish.status == RUN_INTERRUPTED ||
+                            c->owner->ending->finish.status == RUN_STOPPED);
 }
 
 /* Mean loss of what @b ran last; INFINITY where it (NULL: none) is no model to
@@ -230,27 +231,27 @@ static void choose_trial(struct board *c)
     struct record_decision *d;
 
     if (board_best(c)->branch != BRANCH_NONE || !base ||
-        base->type != BRANCH_INIT || c->ending->finish.status == RUN_FAILED ||
-        c->ending->finish.status == RUN_INTERRUPTED)
+        base->type != BRANCH_INIT || c->owner->ending->finish.status == RUN_FAILED ||
+        c->owner->ending->finish.status == RUN_INTERRUPTED)
         return;
     for (size_t i = 0; i < TUNER_BRANCHES_MAX; i++)
         if (last_loss(branches_slot(c, i)) < last_loss(best))
             best = branches_slot(c, i);
     if (!best)
         return;
-    c->ending->trial = best->id;
+    c->owner->ending->trial = best->id;
     r = board_record_setting_chosen(c);
     r->clock = best->first_clock;
     r->branch = best->id;
     r->setting = json_incref(best->json);
     snprintf(r->reason, sizeof(r->reason),
              "the best trial when the run ended within its first search");
-    c->ending->loss = last_loss(best);
+    c->owner->ending->loss = last_loss(best);
     d = board_decision(c, "model",
                        "the first search was not over: the model is that of "
                        "the best trial so far, without an epoch of its own");
     board_decision_number(d, "branch", best->id);
-    board_decision_number(d, "loss", c->ending->loss);
+    board_decision_number(d, "loss", c->owner->ending->loss);
     board_decision_number(d, "samples", (double)best->own_samples);
 }
 
@@ -264,37 +265,37 @@ static void drain(struct board *c)
         snapshots_take(c);
     choose_trial(c);
     free_the_rest(c);
-    c->ending->phase = ENDING_SNAPSHOT;
-    c->ending->asked = false;
+    c->owner->ending->phase = ENDING_SNAPSHOT;
+    c->owner->ending->asked = false;
 }
 
 static void last_snapshot(struct board *c)
 {
     if (snapshots_busy(c))
         return; /* one that was begun before is under way */
-    if (wants_snapshot(c) && !c->ending->asked) {
-        c->ending->asked = true;
+    if (wants_snapshot(c) && !c->owner->ending->asked) {
+        c->owner->ending->asked = true;
         snapshots_want(c);
         snapshots_advance(c);
         if (snapshots_busy(c))
             return;
     }
-    c->ending->phase = ENDING_MODEL;
-    c->ending->asked = false;
+    c->owner->ending->phase = ENDING_MODEL;
+    c->owner->ending->asked = false;
 }
 
 /* The best model; before there is one, the state as it is, if it is fit to be
  * saved: then @kept may still have to be forked. */
 static const struct branch *model_branch(struct board *c)
 {
-    const struct branch *trial = board_branch(c, c->ending->trial);
+    const struct branch *trial = board_branch(c, c->owner->ending->trial);
     const struct branch *base = trial ? trial : board_branch(c, board_base(c));
 
     if (board_best(c)->branch != BRANCH_NONE)
         return board_branch(c, board_best(c)->branch);
-    if (c->ending->fork != BRANCH_NONE)
-        return board_branch(c, c->ending->fork);
-    if (c->ending->finish.status == RUN_FAILED || !base || base->nonfinite)
+    if (c->owner->ending->fork != BRANCH_NONE)
+        return board_branch(c, c->owner->ending->fork);
+    if (c->owner->ending->finish.status == RUN_FAILED || !base || base->nonfinite)
         return NULL;
     if (base->type != BRANCH_TRAINING)
         return base->type == BRANCH_KEPT ? base : NULL;
@@ -306,19 +307,19 @@ static void save_model(struct board *c)
     const struct branch *b = NULL;
     struct msg *m;
 
-    if (c->ending->asked)
+    if (c->owner->ending->asked)
         return;
-    if (c->ending->finish.status != RUN_INTERRUPTED)
+    if (c->owner->ending->finish.status != RUN_INTERRUPTED)
         b = model_branch(c);
     if (!b || b->state == BRANCH_REFUSED) {
-        c->ending->phase = ENDING_OVER;
+        c->owner->ending->phase = ENDING_OVER;
         return;
     }
-    c->ending->fork = b->id;
+    c->owner->ending->fork = b->id;
     if (b->state != BRANCH_LIVE)
         return;
     board_set_status(c, RUN_SAVING, "the model is being saved");
-    c->ending->asked = true;
+    c->owner->ending->asked = true;
     m = operations_send(c, MSG_SAVE, b->id);
     m->save.branch = b->id;
     snprintf(m->save.path, sizeof(m->save.path), "%s",
@@ -327,12 +328,12 @@ static void save_model(struct board *c)
 
 void ending_advance(struct board *c)
 {
-    if (c->ending->phase == ENDING_DRAIN)
+    if (c->owner->ending->phase == ENDING_DRAIN)
         drain(c);
-    if (c->ending->phase == ENDING_SNAPSHOT)
+    if (c->owner->ending->phase == ENDING_SNAPSHOT)
         last_snapshot(c);
-    if (c->ending->phase == ENDING_MODEL)
+    if (c->owner->ending->phase == ENDING_MODEL)
         save_model(c);
-    if (c->ending->phase == ENDING_OVER && !c->ending->finished)
+    if (c->owner->ending->phase == ENDING_OVER && !c->owner->ending->finished)
         finish_now(c);
 }

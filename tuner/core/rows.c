@@ -1,16 +1,16 @@
-#include "tuner/board/rows.h"
+#include "tuner/core/rows.h"
 
 #include "base/json/json.h"
 #include "base/mem.h"
-#include "tuner/board/answers.h"
 #include "tuner/board/branch.h"
 #include "tuner/board/branches.h"
 #include "tuner/board/clockwork.h"
 #include "tuner/board/operations.h"
-#include "tuner/board/parts.h"
 #include "tuner/board/run.h"
 #include "tuner/board/slices.h"
-#include "tuner/board/snapshots.h"
+#include "tuner/core/answers.h"
+#include "tuner/core/parts.h"
+#include "tuner/core/snapshots.h"
 #include "tuner/history/history.h"
 
 #include <assert.h>
@@ -48,27 +48,27 @@ enum err rows_init(struct board *c)
     const struct history *h = board_history(c);
     struct rows *r = mem_calloc(1, sizeof(*r));
 
-    assert(!c->rows);
+    assert(!c->owner->rows);
     if (!r)
         return ERR_NOMEM;
     r->cut_at_s = -INFINITY;
     if (h && history_started(h))
         r->increments = history_increments(h);
-    c->rows = r;
+    c->owner->rows = r;
     return ERR_OK;
 }
 
 void rows_deinit(struct board *c)
 {
-    mem_free(c->rows);
-    c->rows = NULL;
+    mem_free(c->owner->rows);
+    c->owner->rows = NULL;
 }
 
 void rows_tables(struct board *c, json_t *tables)
 {
     assert(run_ready(c));
     if (!tables ||
-        table_infos_from_json(tables, c->rows->table, &c->rows->tables))
+        table_infos_from_json(tables, c->owner->rows->table, &c->owner->rows->tables))
         return; /* the codec has checked them: there are none */
     board_record_tables(c)->tables = json_incref(tables);
 }
@@ -78,9 +78,9 @@ void rows_tables(struct board *c, json_t *tables)
 static const struct table_info *find_table(const struct board *c,
                                            const char *name)
 {
-    for (size_t i = 0; i < c->rows->tables; i++)
-        if (strcmp(c->rows->table[i].name, name) == 0)
-            return &c->rows->table[i];
+    for (size_t i = 0; i < c->owner->rows->tables; i++)
+        if (strcmp(c->owner->rows->table[i].name, name) == 0)
+            return &c->owner->rows->table[i];
     return NULL;
 }
 
@@ -145,8 +145,8 @@ static bool refuse_change(struct board *c, const struct branch *b, bool named)
 static struct rows_asked *free_place(struct board *c)
 {
     for (size_t i = 0; operations_have_room(c) && i < ROWS_ASKED_MAX; i++)
-        if (!c->rows->asked[i].op)
-            return &c->rows->asked[i];
+        if (!c->owner->rows->asked[i].op)
+            return &c->owner->rows->asked[i];
     answers_give(c, ERR_AGAIN, false,
                  "too much is asked of the training system; try again");
     return NULL;
@@ -246,7 +246,7 @@ void rows_add(struct board *c, const struct command_rows *want)
         return;
     }
     ask(c, b, want, increment, a);
-    a->number = ++c->rows->increments;
+    a->number = ++c->owner->rows->increments;
     branches_own(c, b->id)->increments = a->number;
     a->norm = norm_of(want->add, want->values);
 }
@@ -268,8 +268,8 @@ static struct tuner_answer *tell(struct board *c, struct rows_asked *a,
 static struct rows_asked *find(struct board *c, op_id op)
 {
     for (size_t i = 0; i < ROWS_ASKED_MAX; i++)
-        if (c->rows->asked[i].op == op)
-            return &c->rows->asked[i];
+        if (c->owner->rows->asked[i].op == op)
+            return &c->owner->rows->asked[i];
     assert(!"an operation that nobody asked for");
     return NULL;
 }
@@ -371,14 +371,14 @@ static bool waits_for_slice(const struct board *c, op_id op)
 
 static void hasten(struct board *c, struct rows_asked *a)
 {
-    double now = clockwork_now(c), next_s = c->rows->cut_at_s + ROWS_CUT_S;
+    double now = clockwork_now(c), next_s = c->owner->rows->cut_at_s + ROWS_CUT_S;
 
     if (!a->cuts && !waits_for_slice(c, a->op))
         return;
     if (!a->cuts && now >= next_s) {
-        c->rows->cut_at_s = now;
+        c->owner->rows->cut_at_s = now;
         for (size_t i = 0; i < ROWS_ASKED_MAX; i++)
-            c->rows->asked[i].cuts = true;
+            c->owner->rows->asked[i].cuts = true;
     }
     if (a->cuts)
         slices_cut_training(c, a->op);
@@ -389,14 +389,14 @@ static void hasten(struct board *c, struct rows_asked *a)
 void rows_advance(struct board *c)
 {
     for (size_t i = 0; i < ROWS_ASKED_MAX; i++)
-        if (c->rows->asked[i].op && c->rows->asked[i].adds)
-            hasten(c, &c->rows->asked[i]);
+        if (c->owner->rows->asked[i].op && c->owner->rows->asked[i].adds)
+            hasten(c, &c->owner->rows->asked[i]);
 }
 
 void rows_end(struct board *c)
 {
     for (size_t i = 0; i < ROWS_ASKED_MAX; i++) {
-        struct rows_asked *a = &c->rows->asked[i];
+        struct rows_asked *a = &c->owner->rows->asked[i];
 
         if (a->op && a->waits && !a->adds)
             tell(c, a, ERR_CANCELED, "the run is ending");
@@ -406,7 +406,7 @@ void rows_end(struct board *c)
 bool rows_adding(const struct board *c)
 {
     for (size_t i = 0; i < ROWS_ASKED_MAX; i++)
-        if (c->rows->asked[i].op && c->rows->asked[i].adds)
+        if (c->owner->rows->asked[i].op && c->owner->rows->asked[i].adds)
             return true;
     return false;
 }

@@ -2,7 +2,7 @@
  *
  * Whoever gives a command is known by its ticket. It is answered once: by the
  * same event, or later where the training system has to answer first. Part of
- * the board (tuner/board/parts.h); pure.
+ * the core (tuner/core/parts.h); pure.
  */
 #ifndef TUNER_ANSWERS_H
 #define TUNER_ANSWERS_H

@@ -6,8 +6,8 @@
  * interrupted. A snapshot that is damaged or gone is passed over for the one
  * before, in the end for the beginning of the run. Each attempt is a
  * `run_resumed` record, so that the history is the fold of the journal as ever.
- * docs/architecture.md, "What is on disk when". Part of the board
- * (tuner/board/parts.h); pure.
+ * docs/architecture.md, "What is on disk when". Part of the core
+ * (tuner/core/parts.h); pure.
  */
 #ifndef TUNER_RESUME_H
 #define TUNER_RESUME_H

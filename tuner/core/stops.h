@@ -1,5 +1,5 @@
 /* Stops: the conditions tested at the end of an epoch. They combine; the first
- * that holds ends the run. (The time limit is a timer: tuner/board/ending.c.)
+ * that holds ends the run. (The time limit is a timer: tuner/core/ending.c.)
  */
 #ifndef TUNER_STOPS_H
 #define TUNER_STOPS_H

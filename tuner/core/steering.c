@@ -1,19 +1,20 @@
-#include "tuner/board/steering.h"
+#include "tuner/core/steering.h"
 
 #include "base/commands/commands.h"
 #include "base/mem.h"
-#include "tuner/board/answers.h"
 #include "tuner/board/branches.h"
 #include "tuner/board/clockwork.h"
-#include "tuner/board/ending.h"
-#include "tuner/board/parts.h"
-#include "tuner/board/rows.h"
 #include "tuner/board/run.h"
 #include "tuner/board/slices.h"
-#include "tuner/board/snapshots.h"
 #include "tuner/board/strategy.h"
-#include "tuner/board/suggest.h"
-#include "tuner/board/user_forks.h"
+#include "tuner/core/answers.h"
+#include "tuner/core/course.h"
+#include "tuner/core/ending.h"
+#include "tuner/core/parts.h"
+#include "tuner/core/rows.h"
+#include "tuner/core/snapshots.h"
+#include "tuner/core/suggest.h"
+#include "tuner/core/user_forks.h"
 #include "tuner/history/history.h"
 
 #include <assert.h>
@@ -28,15 +29,15 @@ struct steering {
 
 enum err steering_init(struct board *c)
 {
-    assert(!c->steering);
-    c->steering = mem_calloc(1, sizeof(*c->steering));
-    return c->steering ? ERR_OK : ERR_NOMEM;
+    assert(!c->owner->steering);
+    c->owner->steering = mem_calloc(1, sizeof(*c->owner->steering));
+    return c->owner->steering ? ERR_OK : ERR_NOMEM;
 }
 
 void steering_deinit(struct board *c)
 {
-    mem_free(c->steering);
-    c->steering = NULL;
+    mem_free(c->owner->steering);
+    c->owner->steering = NULL;
 }
 
 /* ---- answers ------------------------------------------------------------- */
@@ -49,7 +50,7 @@ static void journal(struct board *c, enum command_id command, const char *text)
 
     snprintf(r->command, sizeof(r->command), "%s", name);
     r->paused = clockwork_is_paused(c);
-    r->retune = c->steering->retune_wanted;
+    r->retune = c->owner->steering->retune_wanted;
     r->limits = board_limits(c);
     board_decision(c, name, "%s", text);
 }
@@ -70,7 +71,7 @@ static void take_pause(struct board *c)
         return;
     }
     clockwork_pause(c);
-    c->steering->unpauses = false;
+    c->owner->steering->unpauses = false;
     accept(c, COMMAND_PAUSE,
            "the user pauses the run: what runs is cut short, nothing else "
            "begins");
@@ -98,7 +99,7 @@ static void take_continue(struct board *c)
 
 void steering_advance(struct board *c)
 {
-    if (!clockwork_is_paused(c) || !run_ready(c) || board_ends(c))
+    if (!clockwork_is_paused(c) || !run_ready(c) || course_ends(c))
         return;
     slices_cut_training(c, UINT64_MAX);
     if (slices_out(c) > 0 || clockwork_stands_still(c))
@@ -109,14 +110,14 @@ void steering_advance(struct board *c)
 
 /* ---- re-tune, snapshot --------------------------------------------------- */
 
-bool board_retune_wanted(const struct board *c)
+bool course_retune_wanted(const struct board *c)
 {
-    return c->steering->retune_wanted;
+    return c->owner->steering->retune_wanted;
 }
 
-void board_retune_begins(struct board *c)
+void course_retune_begins(struct board *c)
 {
-    c->steering->retune_wanted = false;
+    c->owner->steering->retune_wanted = false;
 }
 
 /* Whether any tunable may change in a re-tune. */
@@ -141,11 +142,11 @@ static void take_retune(struct board *c)
         answers_give(c, ERR_UNSUPPORTED, false,
                      "there is nothing to tune: every tunable is fixed, or has "
                      "\"retune\": false");
-    else if (c->steering->retune_wanted)
+    else if (c->owner->steering->retune_wanted)
         answers_give(c, ERR_OK, false,
                      "a search begins at the next end of an epoch already");
     else {
-        c->steering->retune_wanted = true;
+        c->owner->steering->retune_wanted = true;
         accept(c, COMMAND_RETUNE,
                "the user asks for a search: it begins at the next end of an "
                "epoch of training");
@@ -271,7 +272,7 @@ static void take_stop(struct board *c)
             "its model; try again when the run goes on");
         return;
     }
-    board_end(c, RUN_STOPPED, "stopped", "stopped by the user");
+    course_end(c, RUN_STOPPED, "stopped", "stopped by the user");
     answers_give(c, ERR_OK, true,
                  writes
                      ? "the run ends: a snapshot and the best model are written"
@@ -283,7 +284,7 @@ static void take_interrupt(struct board *c)
 {
     bool writes = trains(c) && !reads_snapshot(c);
 
-    board_end(c, RUN_INTERRUPTED, "interrupted", "interrupted by the user");
+    course_end(c, RUN_INTERRUPTED, "interrupted", "interrupted by the user");
     answers_give(c, ERR_OK, true,
                  writes
                      ? "the run is interrupted: a snapshot is written"
@@ -296,7 +297,7 @@ void steering_take(struct board *c, const struct tuner_event *event)
 
     assert(event->kind == TUNER_EVENT_COMMAND);
     assert(event->args || !command_of(command)->args);
-    if (board_ends(c)) {
+    if (course_ends(c)) {
         bool same = command == COMMAND_STOP || command == COMMAND_INTERRUPT;
 
         answers_give(c, same ? ERR_OK : ERR_CANCELED, false,
@@ -362,7 +363,7 @@ void steering_recall(struct board *c)
     assert(!run_ready(c));
     if (!h)
         return;
-    c->steering->retune_wanted = history_retune_wanted(h);
+    c->owner->steering->retune_wanted = history_retune_wanted(h);
     /* A journal may be damaged: what no run has is not taken over. */
     if (history_limits(h)->max_epochs > 0 &&
         history_limits(h)->plateau_epochs > 0 &&
@@ -370,14 +371,14 @@ void steering_recall(struct board *c)
         run_set_limits(c, history_limits(h));
     if (history_pause_wanted(h) && !resumed_by_user)
         clockwork_pause(c);
-    c->steering->unpauses = history_pause_wanted(h) && resumed_by_user;
+    c->owner->steering->unpauses = history_pause_wanted(h) && resumed_by_user;
 }
 
 void steering_go_on(struct board *c)
 {
     assert(run_ready(c));
-    if (c->steering->unpauses)
+    if (c->owner->steering->unpauses)
         journal(c, COMMAND_CONTINUE,
                 "the run was paused: who resumes it lets it go on");
-    c->steering->unpauses = false;
+    c->owner->steering->unpauses = false;
 }

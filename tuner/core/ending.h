@@ -1,6 +1,6 @@
 /* The way a run ends: slices, then a snapshot, then the model, then FINISH.
  *
- * board_end (board.h) begins it. Part of the board (tuner/board/parts.h); pure.
+ * course_end (course.h) begins it. Part of the core (tuner/core/parts.h); pure.
  */
 #ifndef TUNER_ENDING_H
 #define TUNER_ENDING_H

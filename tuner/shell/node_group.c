@@ -1,4 +1,4 @@
-#include "tuner/board/node_group.h"
+#include "tuner/shell/node_group.h"
 
 #include "base/json/json.h"
 #include "base/mem.h"

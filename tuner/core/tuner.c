@@ -1,34 +1,31 @@
-#include "tuner/board/tuner.h"
+#include "tuner/core/tuner.h"
 
 #include "base/mem.h"
-#include "tuner/board/answers.h"
 #include "tuner/board/branch.h"
 #include "tuner/board/branches.h"
 #include "tuner/board/clockwork.h"
-#include "tuner/board/ending.h"
 #include "tuner/board/models.h"
 #include "tuner/board/operations.h"
 #include "tuner/board/outbox.h"
-#include "tuner/board/parts.h"
-#include "tuner/board/resume.h"
-#include "tuner/board/rows.h"
 #include "tuner/board/run.h"
 #include "tuner/board/slices.h"
-#include "tuner/board/snapshots.h"
-#include "tuner/board/steering.h"
 #include "tuner/board/strategy.h"
-#include "tuner/board/suggest.h"
-#include "tuner/board/user_forks.h"
+#include "tuner/core/answers.h"
+#include "tuner/core/course.h"
+#include "tuner/core/ending.h"
+#include "tuner/core/parts.h"
+#include "tuner/core/resume.h"
+#include "tuner/core/rows.h"
+#include "tuner/core/snapshots.h"
+#include "tuner/core/steering.h"
+#include "tuner/core/suggest.h"
+#include "tuner/core/user_forks.h"
 #include "tuner/history/history.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-struct tuner {
-    struct board board;
-};
 
 const struct strategy_ops *const strategies_built_in[] = {
     &strategy_mltuner, &strategy_fixed,    &strategy_hyperband,
@@ -119,11 +116,12 @@ enum err tuner_new(const struct tuner_options *options, struct tuner **out,
     t = mem_calloc(1, sizeof(*t));
     if (!t)
         return fault_set(f, ERR_NOMEM, "no memory for a tuner");
+    t->board.owner = t;
     if (init(&t->board, options))
         err = fault_set(f, ERR_NOMEM, "no memory for a tuner");
     else
         err = options->strategy->open(&t->board, options->strategy_settings,
-                                      &t->board.strategy, f);
+                                      &t->strategy, f);
     if (err) {
         deinit(&t->board);
         mem_free(t);
@@ -138,14 +136,14 @@ void tuner_free(struct tuner *t)
 {
     if (!t)
         return;
-    run_strategy(&t->board)->close(t->board.strategy);
+    run_strategy(&t->board)->close(t->strategy);
     deinit(&t->board);
     mem_free(t);
 }
 
 bool tuner_ends(const struct tuner *t)
 {
-    return board_ends(&t->board);
+    return course_ends(&t->board);
 }
 
 double tuner_wake_at(const struct tuner *t)
@@ -156,7 +154,7 @@ double tuner_wake_at(const struct tuner *t)
     if (ending_finished(c) || !run_ready(c))
         return INFINITY;
     at = clockwork_retry_at(c);
-    if (board_ends(c))
+    if (course_ends(c))
         return at;
     at = fmin(at, clockwork_time_is_up(c, board_limits(c).max_time_s));
     return fmin(at, snapshots_due_at(c));
@@ -280,9 +278,9 @@ static void load_failed(struct board *c, const char *reason)
     const struct history *h = board_history(c);
 
     if (h && history_started(h))
-        board_interrupted(c, "load_failed", reason);
+        course_interrupted(c, "load_failed", reason);
     else
-        board_end(c, RUN_FAILED, "load_failed", "%s", reason);
+        course_end(c, RUN_FAILED, "load_failed", "%s", reason);
 }
 
 static enum err take_message(struct board *c, const struct msg *m,
@@ -307,7 +305,7 @@ static enum err take_message(struct board *c, const struct msg *m,
     case MSG_BEAT:
         if (m->beat.node < NODES_MAX) /* the last ones of a run are all worth
                                        * a record */
-            run_take_beat(c, &m->beat, board_ends(c));
+            run_take_beat(c, &m->beat, course_ends(c));
         return ERR_OK;
     default:
         return ERR_OK; /* hello: the shell's */
@@ -353,7 +351,7 @@ static void take_time(struct board *c)
 
     clockwork_retry_take(c);
     if (clockwork_now(c) >= clockwork_time_is_up(c, max_s))
-        board_end(c, RUN_FINISHED, "max_time", "%g s are over", max_s);
+        course_end(c, RUN_FINISHED, "max_time", "%g s are over", max_s);
     snapshots_tick(c);
 }
 
@@ -365,16 +363,16 @@ static void advance(struct board *c)
         take_time(c);
     steering_advance(c);
     /* A paused run is read back too: it may be stopped as it is. */
-    if (run_ready(c) && !board_ends(c))
+    if (run_ready(c) && !course_ends(c))
         resume_advance(c);
-    if (run_begun(c) && !board_ends(c)) {
+    if (run_begun(c) && !course_ends(c)) {
         suggest_advance(c);
         user_forks_advance(c);
-        if (!clockwork_is_paused(c) && !board_ends(c))
-            run_strategy(c)->advance(c->strategy);
+        if (!clockwork_is_paused(c) && !course_ends(c))
+            run_strategy(c)->advance(c->owner->strategy);
     }
     rows_advance(c);
-    if (board_ends(c)) {
+    if (course_ends(c)) {
         user_forks_end(c);
         rows_end(c);
     }

@@ -11,8 +11,8 @@
  * is in all forks made from then on; each branch knows the highest number that
  * is in it. A run that goes back to a snapshot has lost the later ones, as all
  * that was trained since: who added to what is gone is told so by a decision,
- * for only they know whether it is still right. Part of the board
- * (tuner/board/parts.h); pure.
+ * for only they know whether it is still right. Part of the core
+ * (tuner/core/parts.h); pure.
  */
 #ifndef TUNER_ROWS_H
 #define TUNER_ROWS_H

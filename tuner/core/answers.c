@@ -1,8 +1,8 @@
-#include "tuner/board/answers.h"
+#include "tuner/core/answers.h"
 
 #include "base/mem.h"
 #include "tuner/board/outbox.h"
-#include "tuner/board/parts.h"
+#include "tuner/core/parts.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -14,25 +14,25 @@ struct answers {
 
 enum err answers_init(struct board *c)
 {
-    assert(!c->answers);
-    c->answers = mem_calloc(1, sizeof(*c->answers));
-    return c->answers ? ERR_OK : ERR_NOMEM;
+    assert(!c->owner->answers);
+    c->owner->answers = mem_calloc(1, sizeof(*c->owner->answers));
+    return c->owner->answers ? ERR_OK : ERR_NOMEM;
 }
 
 void answers_deinit(struct board *c)
 {
-    mem_free(c->answers);
-    c->answers = NULL;
+    mem_free(c->owner->answers);
+    c->owner->answers = NULL;
 }
 
 void answers_take(struct board *c, uint64_t ticket)
 {
-    c->answers->ticket = ticket;
+    c->owner->answers->ticket = ticket;
 }
 
 uint64_t answers_ticket(const struct board *c)
 {
-    return c->answers->ticket;
+    return c->owner->answers->ticket;
 }
 
 static struct tuner_answer *add(struct board *c, uint64_t ticket, enum err err,
@@ -54,7 +54,7 @@ static struct tuner_answer *add(struct board *c, uint64_t ticket, enum err err,
 struct tuner_answer *answers_give(struct board *c, enum err err, bool changed,
                                   const char *format, ...)
 {
-    struct tuner_answer *a = add(c, c->answers->ticket, err, changed);
+    struct tuner_answer *a = add(c, c->owner->answers->ticket, err, changed);
     va_list args;
 
     va_start(args, format);

@@ -1,14 +1,15 @@
-#include "tuner/board/snapshots.h"
+#include "tuner/core/snapshots.h"
 
 #include "base/mem.h"
 #include "tuner/board/branch.h"
 #include "tuner/board/clockwork.h"
 #include "tuner/board/operations.h"
 #include "tuner/board/outbox.h"
-#include "tuner/board/parts.h"
 #include "tuner/board/run.h"
-#include "tuner/board/snapshot_state.h"
 #include "tuner/board/strategy.h"
+#include "tuner/core/course.h"
+#include "tuner/core/parts.h"
+#include "tuner/core/snapshot_state.h"
 #include "tuner/history/history.h"
 
 #include <assert.h>
@@ -78,10 +79,10 @@ enum err snapshots_init(struct board *c)
     const struct history *h = board_history(c);
     struct snapshots *s = mem_calloc(1, sizeof(*s));
 
-    assert(!c->snapshots);
+    assert(!c->owner->snapshots);
     if (!s)
         return ERR_NOMEM;
-    c->snapshots = s;
+    c->owner->snapshots = s;
     s->branch = s->of = s->of_written = BRANCH_NONE;
     s->best = s->best_written = BRANCH_NONE;
     s->due_s = INFINITY;
@@ -92,7 +93,7 @@ enum err snapshots_init(struct board *c)
 
 void snapshots_deinit(struct board *c)
 {
-    struct snapshots *s = c->snapshots;
+    struct snapshots *s = c->owner->snapshots;
 
     if (!s)
         return;
@@ -100,21 +101,21 @@ void snapshots_deinit(struct board *c)
     json_decref(s->state);
     json_decref(s->saved_written);
     mem_free(s);
-    c->snapshots = NULL;
+    c->owner->snapshots = NULL;
 }
 
 void snapshots_restored(struct board *c, branch_id best, uint32_t number)
 {
-    c->snapshots->best_written = best;
+    c->owner->snapshots->best_written = best;
     if (best != BRANCH_NONE)
-        c->snapshots->best_number = number;
+        c->owner->snapshots->best_number = number;
 }
 
 /* ---- when ---------------------------------------------------------------- */
 
 static void due_after(struct board *c, double seconds)
 {
-    c->snapshots->due_s = clockwork_now(c) + seconds;
+    c->owner->snapshots->due_s = clockwork_now(c) + seconds;
 }
 
 void snapshots_begin(struct board *c)
@@ -125,10 +126,10 @@ void snapshots_begin(struct board *c)
 
 void snapshots_want(struct board *c)
 {
-    c->snapshots->wanted = true;
+    c->owner->snapshots->wanted = true;
 }
 
-void board_want_snapshot(struct board *c)
+void course_want_snapshot(struct board *c)
 {
     if (isfinite(run_options(c)->snapshot_every_s))
         snapshots_want(c);
@@ -136,17 +137,17 @@ void board_want_snapshot(struct board *c)
 
 bool snapshots_wanted(const struct board *c)
 {
-    return c->snapshots->wanted || snapshots_busy(c);
+    return c->owner->snapshots->wanted || snapshots_busy(c);
 }
 
 bool snapshots_busy(const struct board *c)
 {
-    return c->snapshots->phase != SNAPSHOT_IDLE;
+    return c->owner->snapshots->phase != SNAPSHOT_IDLE;
 }
 
 void snapshots_tick(struct board *c)
 {
-    struct snapshots *s = c->snapshots;
+    struct snapshots *s = c->owner->snapshots;
 
     if (s->due_s == INFINITY && !snapshots_wanted(c))
         s->due_s =
@@ -159,7 +160,7 @@ void snapshots_tick(struct board *c)
 
 double snapshots_due_at(const struct board *c)
 {
-    return c->snapshots->due_s;
+    return c->owner->snapshots->due_s;
 }
 
 /* Folder of snapshot @number, or of the best model that was written with it. */
@@ -177,7 +178,7 @@ static void folder_of(const struct board *c, uint32_t number, bool best,
 
 static void forget_taken(struct board *c)
 {
-    struct snapshots *s = c->snapshots;
+    struct snapshots *s = c->owner->snapshots;
 
     board_drop(c, s->best, "snapshot written");
     s->best = BRANCH_NONE;
@@ -189,10 +190,10 @@ static void forget_taken(struct board *c)
 bool snapshots_take(struct board *c)
 {
     const struct strategy_ops *ops = run_strategy(c);
-    struct snapshots *s = c->snapshots;
+    struct snapshots *s = c->owner->snapshots;
     branch_id of = board_base(c);
     json_t *saved = NULL;
-    enum err err = ops->save(c->strategy, &of, &saved);
+    enum err err = ops->save(c->owner->strategy, &of, &saved);
     const struct branch *b = err ? NULL : board_branch(c, of);
 
     assert(!s->taken);
@@ -214,22 +215,22 @@ bool snapshots_take(struct board *c)
 
 bool snapshots_need(const struct board *c, branch_id id)
 {
-    const struct snapshots *s = c->snapshots;
+    const struct snapshots *s = c->owner->snapshots;
 
     return id == s->branch || (s->taken && (id == s->of || id == s->best));
 }
 
 void snapshots_branch_changed(struct board *c, branch_id branch)
 {
-    if (c->snapshots->of_written == branch)
-        c->snapshots->of_written = BRANCH_NONE;
+    if (c->owner->snapshots->of_written == branch)
+        c->owner->snapshots->of_written = BRANCH_NONE;
 }
 
 /* ---- writing ------------------------------------------------------------- */
 
 static void over(struct board *c)
 {
-    struct snapshots *s = c->snapshots;
+    struct snapshots *s = c->owner->snapshots;
 
     board_drop(c, s->branch, "snapshot written");
     s->branch = BRANCH_NONE;
@@ -242,7 +243,7 @@ static void over(struct board *c)
 
 static bool written_already(const struct board *c, const struct branch *b)
 {
-    const struct snapshots *s = c->snapshots;
+    const struct snapshots *s = c->owner->snapshots;
 
     return s->of_written == b->id && s->clock_written == b->clocks &&
            b->slices == 0 && s->best_written == s->best &&
@@ -252,7 +253,7 @@ static bool written_already(const struct board *c, const struct branch *b)
 /* Starts one, if none is under way. False if it cannot be now. */
 static bool begin(struct board *c)
 {
-    struct snapshots *s = c->snapshots;
+    struct snapshots *s = c->owner->snapshots;
     const struct branch *b, *kept;
 
     assert(s->phase == SNAPSHOT_IDLE);
@@ -285,7 +286,7 @@ static void send_path(struct board *c, branch_id kept, bool best)
     struct msg *m = operations_send(c, MSG_SNAPSHOT, kept);
 
     m->snapshot.branch = kept;
-    folder_of(c, c->snapshots->number, best, m->snapshot.path);
+    folder_of(c, c->owner->snapshots->number, best, m->snapshot.path);
 }
 
 static void refused(struct board *c, const struct branch *b)
@@ -294,16 +295,16 @@ static void refused(struct board *c, const struct branch *b)
     board_decision(c, "snapshot", "no memory for a snapshot now: %s",
                    err_text(b->error));
     board_free(c, b->id, "refused");
-    c->snapshots->branch = BRANCH_NONE;
+    c->owner->snapshots->branch = BRANCH_NONE;
     forget_taken(c);
-    c->snapshots->phase = SNAPSHOT_IDLE;
+    c->owner->snapshots->phase = SNAPSHOT_IDLE;
     due_after(c, run_options(c)->snapshot_every_s / 10);
 }
 
 /* The branch is there, and its numbers are known: they go with it. */
 static void write(struct board *c)
 {
-    struct snapshots *s = c->snapshots;
+    struct snapshots *s = c->owner->snapshots;
     const struct branch *b = board_branch(c, s->branch);
     const struct branch *best = board_branch(c, s->best);
 
@@ -332,7 +333,7 @@ static void write(struct board *c)
 
 void snapshots_advance(struct board *c)
 {
-    struct snapshots *s = c->snapshots;
+    struct snapshots *s = c->owner->snapshots;
 
     if (!run_begun(c))
         return;
@@ -348,7 +349,7 @@ void snapshots_advance(struct board *c)
  * later one counts on it. */
 static void remove_oldest(struct board *c)
 {
-    struct snapshots *s = c->snapshots;
+    struct snapshots *s = c->owner->snapshots;
     uint32_t number = s->written[0].number, best = s->written[0].best;
 
     assert(s->written_len > 0);
@@ -365,7 +366,7 @@ static void remove_oldest(struct board *c)
 
 static void record_written(struct board *c)
 {
-    struct snapshots *s = c->snapshots;
+    struct snapshots *s = c->owner->snapshots;
     struct record_snapshot_written *r = board_record_snapshot_written(c);
 
     r->branch = s->branch;
@@ -383,7 +384,7 @@ static void record_written(struct board *c)
 
 static void complete(struct board *c)
 {
-    struct snapshots *s = c->snapshots;
+    struct snapshots *s = c->owner->snapshots;
     uint32_t best = s->best == BRANCH_NONE || !s->saved ? 0 : s->best_number;
 
     assert(s->written_len < SNAPSHOTS_MAX);
@@ -403,7 +404,7 @@ static void complete(struct board *c)
 
 void snapshots_written(struct board *c, const struct msg_done *m)
 {
-    struct snapshots *s = c->snapshots;
+    struct snapshots *s = c->owner->snapshots;
 
     assert(s->phase == SNAPSHOT_WRITING || s->phase == SNAPSHOT_BEST);
     if (s->phase == SNAPSHOT_WRITING) {
@@ -423,7 +424,7 @@ void snapshots_written(struct board *c, const struct msg_done *m)
 
 void snapshots_not_written(struct board *c, const char *reason)
 {
-    struct snapshots *s = c->snapshots;
+    struct snapshots *s = c->owner->snapshots;
 
     assert(s->phase == SNAPSHOT_WRITING || s->phase == SNAPSHOT_BEST);
     board_decision(c, "snapshot", "the snapshot was not written: %s", reason);

@@ -14,8 +14,8 @@
  *
  * All is journaled (user_branch records). When the run is resumed, those that
  * lived begin again from the snapshot that it goes on from, and one that was
- * promoted since then is promoted again. Part of the board
- * (tuner/board/parts.h); pure.
+ * promoted since then is promoted again. Part of the core
+ * (tuner/core/parts.h); pure.
  */
 #ifndef TUNER_USER_FORKS_H
 #define TUNER_USER_FORKS_H
@@ -36,7 +36,7 @@ void user_forks_free(struct board *c, branch_id branch);
  * ready and the run does not end. A paused run runs none of them. */
 void user_forks_advance(struct board *c);
 
-/* A step begins: nothing has made room in it (board_made_room). */
+/* A step begins: nothing has made room in it (course_made_room). */
 void user_forks_step(struct board *c);
 
 /* A fork of the strategy's, @b, was refused: gives one of the user's up, the

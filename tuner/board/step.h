@@ -1,27 +1,11 @@
-/* The tuner: decides what every clock of the training system is spent on.
+/* Steps: what the tuner is told, and what it wants done.
  *
- * A pure state machine. An event goes in, a list of actions comes out, and the
- * caller performs them in the order in which they stand: records are journaled
- * before the messages that follow from them. Time arrives in the event, random
- * numbers come from the seed, the next deadline is a question
- * (`tuner_wake_at`). No clock, thread, socket or file in here: the simulator
- * runs exactly this code. One owner thread.
- *
- * The board keeps branches, slices, epochs, the best model and the time; its
- * parts are listed in tuner/board/parts.h. A strategy (tuner/board/strategy.h)
- * sees it by tuner/board/board.h, and decides which settings are tried, for how
- * long, and what is trained with.
- *
- * A caller's loop:
- *
- *     tuner_step(t, &event, &actions);
- *     for (i = 0; i < actions.count; i++)
- *         perform(&actions.item[i]);
- *     tuner_actions_reset(&actions);
- *     wait for a message or until tuner_wake_at(t);
+ * Options at the beginning; from then on an event goes in (struct tuner_event)
+ * and a list of actions comes out (struct tuner_actions). tuner/core/tuner.h
+ * takes the step. Plain data.
  */
-#ifndef TUNER_TUNER_H
-#define TUNER_TUNER_H
+#ifndef TUNER_STEP_H
+#define TUNER_STEP_H
 
 #include "base/commands/commands.h"
 #include "base/err.h"
@@ -40,7 +24,6 @@ struct history;
 struct searcher_ops;
 struct space;
 struct strategy_ops;
-struct tuner;
 
 enum {
     TUNER_CONFIG_OP = 1,     /* number of the shell's `config` message; those of
@@ -114,10 +97,10 @@ struct tuner_options {
  * search at the next end of an epoch, SNAPSHOT writes one at the next end of a
  * slice. LIMITS changes what ends the run; a target is tested at the next end
  * of an epoch. FORK, PROMOTE and FREE are about branches forked by hand
- * (tuner/board/user_forks.h), READ and ADD about rows of the parameter server
- * (tuner/board/rows.h). SUGGEST offers settings to the search that is open, or
- * the next one (tuner/board/suggest.h). Each is answered by an action
- * (tuner/board/steering.h). An interrupted run is resumed by a tuner with
+ * (tuner/core/user_forks.h), READ and ADD about rows of the parameter server
+ * (tuner/core/rows.h). SUGGEST offers settings to the search that is open, or
+ * the next one (tuner/core/suggest.h). Each is answered by an action
+ * (tuner/core/steering.h). An interrupted run is resumed by a tuner with
  * `resume`. */
 
 /* MESSAGE: what the training system sent: ready (once, first), forked, done,
@@ -213,32 +196,5 @@ struct tuner_actions {
     struct tuner_action *item; /* owned; their JSON members too */
     size_t count, capacity;
 };
-
-/* Releases what the actions hold and empties the list. */
-void tuner_actions_reset(struct tuner_actions *a);
-/* Resets the list, and gives its memory back. Accepts a zeroed one. */
-void tuner_actions_deinit(struct tuner_actions *a);
-
-/* A tuner that waits for `ready`. Errors: ERR_INVAL (initial
- * setting outside of the space, bad settings of strategy or searcher; @f says
- * which), ERR_NOMEM. */
-enum err tuner_new(const struct tuner_options *options, struct tuner **out,
-                   struct fault *f);
-/* Accepts NULL. */
-void tuner_free(struct tuner *t);
-
-/* Takes @event in; @out (reset before) receives the actions. Errors: ERR_NOMEM,
- * nothing changed and the same event may be given again; ERR_PROTO when a
- * message fits nothing that was asked (the run then ends as failed, by the
- * actions in @out). After FINISH no event has any effect. A searcher or space
- * that runs out of memory counts as "not now" and is asked again later. */
-enum err tuner_step(struct tuner *t, const struct tuner_event *event,
-                    struct tuner_actions *out);
-
-/* When a TIMER event is due, on the events' time line; INFINITY: none. */
-double tuner_wake_at(const struct tuner *t);
-
-/* The run waits for what runs, to end then. */
-bool tuner_ends(const struct tuner *t);
 
 #endif

@@ -1,4 +1,6 @@
-#include "tuner/board/stops.h"
+#include "tuner/core/stops.h"
+
+#include "tuner/core/course.h"
 
 #include <assert.h>
 #include <math.h>
@@ -25,12 +27,12 @@ bool stops_check(struct board *c, const struct training_epoch *e)
     if (stops_target(c, e)) {
         bool loss = e->e.loss <= board_limits(c).target_loss;
 
-        board_end(c, RUN_FINISHED, "target", "the target %s is reached: %g",
+        course_end(c, RUN_FINISHED, "target", "the target %s is reached: %g",
                   loss ? "loss" : "metric", loss ? e->e.loss : e->metric);
         return true;
     }
     if (e->e.epoch >= board_limits(c).max_epochs) {
-        board_end(c, RUN_FINISHED, "max_epochs", "%u epochs are over",
+        course_end(c, RUN_FINISHED, "max_epochs", "%u epochs are over",
                   e->e.epoch);
         return true;
     }
@@ -40,7 +42,7 @@ bool stops_check(struct board *c, const struct training_epoch *e)
 void stops_converged(struct board *c, const struct plateau *p)
 {
     assert(p->since > 0);
-    board_end(c, RUN_FINISHED, "converged",
+    course_end(c, RUN_FINISHED, "converged",
               "no improvement of %s by 0.1 %% in %u epochs",
               board_validates(c) ? "the validation metric" : "the loss",
               p->since);

@@ -3,7 +3,7 @@
 #include "searchers/built_in.h"
 #include "tests/unit/fixture/space_text.h"
 #include "tuner/board/strategy.h"
-#include "tuner/board/tuner.h"
+#include "tuner/core/tuner.h"
 #include "tuner/history/history.h"
 
 #include "tests/unit/fixture/check.h"

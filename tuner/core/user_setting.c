@@ -1,8 +1,8 @@
-#include "tuner/board/user_setting.h"
+#include "tuner/core/user_setting.h"
 
 #include "base/json/json.h"
 #include "searchers/space/space_json.h"
-#include "tuner/board/answers.h"
+#include "tuner/core/answers.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -22,7 +22,7 @@
  * no search waits until there is one again. Where a first search ends with
  * nothing suggested, the run trains with the defaults.
  *
- * Part of the board (tuner/board/parts.h); pure.
+ * Part of the core (tuner/core/parts.h); pure.
  */
 #ifndef TUNER_SUGGEST_H
 #define TUNER_SUGGEST_H
