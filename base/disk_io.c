@@ -219,7 +219,7 @@ enum err disk_out_put(struct disk_out *o, const void *data, size_t n,
 
 static ssize_t stream_write(void *cookie, const char *bytes, size_t n)
 {
-    /* What failed is told by errno, which disk_out_put leaves as it was. */
+    /* A failure is told by errno, which disk_out_put leaves as it was. */
     return disk_out_put(cookie, bytes, n, NULL) == ERR_OK ? (ssize_t)n : 0;
 }
 

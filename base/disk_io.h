@@ -101,8 +101,8 @@ enum err disk_flush_parent(const struct disk_ops *ops, const char *path,
 
 /* ---- a part of a file ---------------------------------------------------- */
 
-/* What one of several writers puts into a file that all share, under its own
- * name: for a folder that is whole or absent (folder_publish). */
+/* The part that one of several writers puts into a file that all share, under
+ * its own name: for a folder that is whole or absent (folder_publish). */
 struct disk_part {
     const struct disk_ops *ops; /* borrowed */
     char *path;                 /* owned */

@@ -19,7 +19,7 @@
 
 enum { SUBPROCESS_NULL = -1 }; /* in place of a file: /dev/null */
 
-/* How it takes signals that our own process ignores. */
+/* The way it takes signals that our own process ignores. */
 enum subprocess_signals {
     SUBPROCESS_SIGNALS_KEPT,   /* it ignores them as well: nohup is respected */
     SUBPROCESS_SIGNALS_USUAL,  /* none is ignored, as a shell starts programs */

@@ -47,7 +47,7 @@ void text_clean(char *s);
 enum { TEXT_NUMBER_MAX = 28 };
 void text_number(double number, char out[TEXT_NUMBER_MAX]);
 
-/* The same of any @number; those that are not finite are "nan", "inf" and
+/* Any @number, in as few digits; those that are not finite are "nan", "inf" and
  * "-inf". */
 void text_real(double number, char out[TEXT_NUMBER_MAX]);
 

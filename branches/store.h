@@ -89,9 +89,9 @@ struct store_held {
     uint64_t shared_bytes, private_bytes;
 };
 
-/* How a layout falls into chunks: bytes from row to row, bytes of a chunk (its
- * rows, a power of two, times stride), chunks. False when row_bytes is 0 or
- * something overflows. */
+/* The chunks that a layout falls into: bytes from row to row, bytes of a chunk
+ * (its rows, a power of two, times stride), chunks. False when row_bytes is 0
+ * or something overflows. */
 struct store_shape {
     uint32_t stride;
     uint32_t row_shift;
@@ -184,8 +184,8 @@ unsigned char *store_chunk_write(struct store *s, branch_id id,
 const unsigned char *store_chunk(const struct store *s, branch_id id,
                                  store_table table, uint64_t c);
 
-/* The same, but NULL where no branch on the way to @id has written: the chunk
- * is made of initial rows. */
+/* Read access like store_chunk's, but NULL where no branch on the way to @id
+ * has written: the chunk is made of initial rows. */
 const unsigned char *store_chunk_written(const struct store *s, branch_id id,
                                          store_table table, uint64_t c);
 uint32_t store_tables(const struct store *s);

@@ -126,8 +126,8 @@ const struct space *searcher_space(const struct searcher *s);
  * told. Borrowed from @s. */
 const char *searcher_fallen(const struct searcher *s);
 
-/* How long a search waits for settings from outside, seconds; NAN: the searcher
- * has its own. */
+/* The time for which a search waits for settings from outside, seconds; NAN:
+ * the searcher has its own. */
 double searcher_patience_s(const struct searcher *s);
 
 /* Next setting to try while @running[n] run; @incumbent may be NULL.

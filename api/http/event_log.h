@@ -58,7 +58,8 @@ void event_log_skip(struct event_log *log, uint64_t id);
 /* Number of the newest event that was appended or left out; 0: none. */
 uint64_t event_log_newest(struct event_log *log);
 
-/* How events are written: as text/event-stream, or as a JSON array's items. */
+/* The form in which events are written: text/event-stream, or as a JSON array's
+ * items. */
 enum event_form { EVENT_STREAM, EVENT_ITEMS };
 
 struct event_reading {

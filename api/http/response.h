@@ -45,8 +45,8 @@ struct response {
                                 * NULL: none is */
     char export_run[RESPONSE_RUN_MAX];
     char disposition[RESPONSE_FILE_MAX]; /* to be kept as a file; "" not */
-    /* Of a piece of a log, which is never an answer to be given again: the
-     * places of its first byte and behind its last; "" elsewhere. */
+    /* A piece of a log (never an answer to be given again): the places of its
+     * first byte and behind its last; "" elsewhere. */
     char log_from[24], log_next[24];
 };
 

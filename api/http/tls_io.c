@@ -152,7 +152,7 @@ static enum err check_cert(const char *path, const char *pem,
     return ERR_OK;
 }
 
-/* That the key is the certificate's, as the library will find it. */
+/* Checks that the key is the certificate's, as the library will find it. */
 static enum err check_pair(const char *cert_path, const char *key_path,
                            const struct tls_identity *t, struct fault *f)
 {

@@ -21,8 +21,8 @@ enum { TOKEN_LEN_MIN = 16, TOKEN_LEN_MAX = 256 };
 enum err token_read(const char *state, char out[TOKEN_LEN_MAX + 1],
                     struct fault *f);
 
-/* The same; makes the file where it is missing, and takes MLTUNE_TOKEN out of
- * the environment. Before any thread is started. */
+/* The token as token_read gives it; makes the file where it is missing, and
+ * takes MLTUNE_TOKEN out of the environment. Before any thread is started. */
 enum err token_make(const char *state, char out[TOKEN_LEN_MAX + 1],
                     struct fault *f);
 

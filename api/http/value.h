@@ -8,13 +8,14 @@
 /* @s as text; where it was cut within a character, without the piece. */
 json_t *value_text(const char *s);
 
-/* The same, and null for "". */
+/* A text as value_text makes it, and null for "". */
 json_t *value_text_or_null(const char *s);
 
 /* A number; non-finite ones are the strings "nan", "inf", "-inf". */
 json_t *value_number(double number);
 
-/* The same, and null for NAN: a figure that may not be there yet. */
+/* A number as value_number makes it, and null for NAN: a figure that may not be
+ * there yet. */
 json_t *value_number_or_null(double number);
 
 /* Seconds since the epoch as RFC 3339 UTC with milliseconds; null where they

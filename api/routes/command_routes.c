@@ -107,7 +107,7 @@ static enum err take_arg(const json_t *object, const struct json_field *arg,
     return err == ERR_NOMEM ? err : ERR_OK;
 }
 
-/* The same from the path. */
+/* Reads one argument from the path. Errors: ERR_NOMEM. */
 static enum err take_arg_of_path(const struct route_call *call,
                                  const struct json_field *arg,
                                  union command_args *args,

@@ -281,7 +281,7 @@ static json_t *member_schema(const struct json_field *f)
     return o;
 }
 
-/* Of the arguments of @c that are not in its path. */
+/* The schema of those arguments of @c that are not in its path. */
 static json_t *args_schema(const struct command *c)
 {
     json_t *members = json_object(), *required = json_array();

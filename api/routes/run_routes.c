@@ -382,7 +382,7 @@ static json_t *config_of(const struct view *v, const struct view_run *run)
     return value_own(run->config);
 }
 
-/* How the run stands a service may know better than the run's own records. */
+/* A service may know better than the run's own records how the run stands. */
 static json_t *result_of(const struct view *v, const struct view_run *run)
 {
     json_t *o =

@@ -15,8 +15,8 @@ enum {
 }; /* of one in chunks that is too
     * long */
 
-/* How long a run may take to answer a command: its loop is never busy for long,
- * but the disk may be. */
+/* The time that a run may take to answer a command: its loop is never busy for
+ * long, but the disk may be. */
 static const time_ns ANSWER_TIME = 30000000000;
 
 enum exchange_stage {

@@ -124,7 +124,7 @@ static const struct glyph glyphs[DIGITS] = {
       {3, {{.73f, .30f}, {.71f, .60f}, {.55f, .90f}}}}},
 };
 
-/* How much each sample is bent; standard deviations, of the unit square. */
+/* Bends of each sample: standard deviations, of the unit square. */
 static const double jitter = 0.025, rotation = 0.18, shear = 0.2, scale = 0.12,
                     shift = 0.045;
 /* Half of the pen's width, from .. to; the digit's box in the image. */

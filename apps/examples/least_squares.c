@@ -235,7 +235,7 @@ static void forget_windows(void)
     slice.times = json_array();
 }
 
-/* What is complete (rules L1, L3). */
+/* Reports the windows that are complete (rules L1, L3). */
 static void report(const json_t *m)
 {
     slice.said_at = now();

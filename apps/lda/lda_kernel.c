@@ -67,7 +67,7 @@ static double log_beyond(const struct lda_prior *p, int32_t n)
     return log_gamma(n + p->beta) - log_gamma(p->beta);
 }
 
-/* Of @n counts, whatever they are. */
+/* The sum of the logarithms of @n counts, whatever they are. */
 static double logs_of(const struct lda_prior *p, const int32_t row[],
                       uint32_t n)
 {
@@ -275,7 +275,8 @@ KERNEL_PART uint32_t pick_lane(const float upto[LANES + 1], float *u)
     return lane;
 }
 
-/* How many of upto[0], upto[LANES], ... of @n rising values are at most @u. */
+/* Number of those of upto[0], upto[LANES], ... (@n rising values) that are at
+ * most @u. */
 KERNEL_PART uint32_t count_below(const float upto[], uint32_t n, float u)
 {
     uint32_t base = 0, below = 0;

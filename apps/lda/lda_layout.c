@@ -54,7 +54,7 @@ static uint64_t shuffle_docs(const struct corpus *c, uint64_t seed,
     return n;
 }
 
-/* How many of @n documents to take so that about @want tokens come together:
+/* Number of documents, of @n, to take so that about @want tokens come together:
  * the one on the border goes where more of it is. At least @least. */
 static uint64_t take_docs(const uint32_t length[], uint64_t n, uint64_t want,
                           uint64_t least, uint64_t *tokens)

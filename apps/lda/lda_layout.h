@@ -57,8 +57,8 @@ enum err lda_layout_init(struct lda_layout *l, const struct corpus *c,
                          uint32_t parts, unsigned workers, uint64_t seed);
 void lda_layout_deinit(struct lda_layout *l);
 
-/* How a part's documents, of @length[@docs] tokens in the part's order, are
- * dealt to @workers: how many each has, one worker after the other, into
+/* Deals a part's documents, of @length[@docs] tokens in the part's order, to
+ * @workers: the number that each has, one worker after the other, into
  * @out[@workers]. */
 void lda_layout_deal(const uint32_t length[], uint64_t docs, unsigned workers,
                      uint64_t out[]);

@@ -24,7 +24,8 @@ static const double initial_deviation = 0.05;
 
 static const char *const table_name[MF_SIDES] = {"users", "items"};
 
-/* How much of its part a worker has found: the first block that is not. */
+/* The place up to which a worker has found its part: the first block that it
+ * has not. */
 struct mf_place {
     uint64_t rating, run, block, block_end;
 };

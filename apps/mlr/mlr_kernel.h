@@ -54,8 +54,8 @@ double mlr_train(const struct mlr_block *b);
 /* Sum of the losses only; gradient may be NULL. */
 double mlr_loss(const struct mlr_block *b);
 
-/* How many images have their largest z at their label (the lowest class wins a
- * tie; a z that is no number never wins); gradient may be NULL. */
+/* Number of images that have their largest z at their label (the lowest class
+ * wins a tie; a z that is no number never wins); gradient may be NULL. */
 size_t mlr_correct(const struct mlr_block *b);
 
 /* g[j] += factor * w[j], j < n: the gradient of the penalty. */

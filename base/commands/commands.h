@@ -47,7 +47,7 @@ enum {
     COMMAND_VALUES_MAX = 16384    /* of rows, a command */
 };
 
-/* Of FORK, PROMOTE and FREE. */
+/* Arguments of FORK, PROMOTE and FREE. */
 struct command_fork {
     branch_id branch; /* the parent; the one to promote or free */
     /* FORK: how far it is to run, to the end of so many epochs or for so
@@ -68,7 +68,7 @@ enum {
     LIMIT_MAX_EPOCHS = 16
 };
 
-/* Of LIMITS: those of @set are new. */
+/* Arguments of LIMITS: those of @set are new. */
 struct command_limits {
     uint32_t set;
     struct {
@@ -78,7 +78,7 @@ struct command_limits {
     } to;
 };
 
-/* Of SUGGEST. */
+/* Arguments of SUGGEST. */
 struct command_suggest {
     bool exhausted; /* nothing follows these: of searchers that have no settings
                      * of their own */
@@ -87,7 +87,7 @@ struct command_suggest {
                                          * COMMAND_SUGGESTIONS_MAX objects */
 };
 
-/* Of READ and ADD: rows of a shared or exclusive table. */
+/* Arguments of READ and ADD: rows of a shared or exclusive table. */
 struct command_rows {
     branch_id branch; /* BRANCH_NONE: what the run trains */
     char table[TABLE_INFO_NAME_MAX + 1];

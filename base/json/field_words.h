@@ -1,6 +1,5 @@
-/* What a member was expected to be, and what was found, in words for people.
- * Pure.
- */
+/* Words for people about a member: what it was expected to be, and what was
+ * found. Pure. */
 #ifndef BASE_FIELD_WORDS_H
 #define BASE_FIELD_WORDS_H
 

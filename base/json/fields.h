@@ -134,7 +134,8 @@ void fields_disown(const struct json_field fields[], void *base);
  * members are from now on counted for it as well. */
 void fields_share(const struct json_field fields[], void *base);
 
-/* The same with copies of its own. Errors: ERR_NOMEM (it owns nothing). */
+/* For a struct that has been copied byte by byte: it gets copies of its own of
+ * all that it owns. Errors: ERR_NOMEM (it owns nothing). */
 enum err fields_own(const struct json_field fields[], void *base);
 
 #endif

@@ -8,9 +8,9 @@
 
 #include "base/json/fields.h"
 
-/* Of the members of the struct at @base. Its fields are numbers, texts, and
- * lists of these. An owned list that is NULL is empty. Cost: one pass, no
- * allocation. */
+/* The digest of the members of the struct at @base. Its fields are numbers,
+ * texts, and lists of these. An owned list that is NULL is empty. Cost: one
+ * pass, no allocation. */
 uint64_t fields_digest(const struct json_field fields[], const void *base);
 
 #endif

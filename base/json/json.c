@@ -411,8 +411,8 @@ static enum err put_in(json_t *parent, const char *token, json_t *value)
     return ERR_INVAL;
 }
 
-/* What is left of @pointer below a value that exists, as an object around
- * @value, so that it can be put in one step. NULL when out of memory. */
+/* The rest of @pointer, below a value that exists, as an object around @value,
+ * so that it can be put in one step. NULL when out of memory. */
 static json_t *wrap(const char *rest, json_t *value)
 {
     char token[JSON_POINTER_MAX];

@@ -37,8 +37,7 @@ struct problems {
 
 void problems_deinit(struct problems *ps);
 
-/* How many errors there are; whether the text must be refused for want of
- * memory. */
+/* Number of errors; whether the text must be refused for want of memory. */
 size_t problems_errors(const struct problems *ps);
 bool problems_no_memory(const struct problems *ps);
 

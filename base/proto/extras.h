@@ -32,8 +32,8 @@ bool extras_name_fits(const char *name);
 int extras_find(const struct extras *e, const char *name);
 int extras_add(struct extras *e, const char *name);
 
-/* What is wrong with the array of names @names; with the columns @values of
- * @windows entries; NULL: nothing. Both may be NULL. */
+/* The fault of the array of names @names; of the columns @values of @windows
+ * entries; NULL: nothing. Both may be NULL. */
 const char *extras_check_names(const json_t *names);
 const char *extras_check(const json_t *values, size_t windows);
 

@@ -103,7 +103,7 @@ static enum err read_kind(const json_t *o, struct msg *m, struct fault *fault)
                      name);
 }
 
-/* What does not fit the tables is no protocol. */
+/* Members that do not fit the tables are no protocol. */
 static enum err get_fields(const json_t *o, const struct json_field fields[],
                            void *base, struct fault *fault)
 {

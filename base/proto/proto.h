@@ -76,7 +76,8 @@ enum msg_kind {
         MSG_KIND_COUNT
 };
 
-/* What the training system is to load: answered by `ready` or `failed`. */
+/* The configuration that the training system is to load: answered by `ready` or
+ * `failed`. */
 struct msg_config {
     json_t *config; /* owned: the validated run configuration, whole */
     char *folder;   /* owned: absolute; where relative paths start */
@@ -148,7 +149,8 @@ struct msg_hello {
     int64_t pid; /* 0: unknown */
 };
 
-/* Who sees to it that all processes end a cut slice after the same clock. */
+/* The one who sees to it that all processes end a cut slice after the same
+ * clock. */
 enum proto_cuts {
     CUTS_OWN,    /* they themselves */
     CUTS_AGREED, /* the tuner, by `hold` */
@@ -229,7 +231,7 @@ struct msg_beat {
     uint64_t bytes_sent, bytes_received; /* control messages */
     uint32_t branches;
     uint64_t clocks; /* finished by this process; 0: it does not say */
-    /* Of slices, as windows have them. */
+    /* Times of slices, as windows have them. */
     double seconds, wait_s, copy_s, stalled_s;
     /* Between nodes, as ps/nodes/traffic.h counts; rows_early and
      * rows_pushed_early over all priorities. */

@@ -18,8 +18,8 @@ struct proto_kind {
 
 extern const struct proto_kind proto_kinds[MSG_KIND_COUNT];
 
-/* What is wrong with @m beyond single members ("member: expected ..."), or
- * NULL. Static storage. */
+/* The fault of @m beyond single members ("member: expected ..."), or NULL.
+ * Static storage. */
 const char *proto_check(const struct msg *m);
 
 #endif

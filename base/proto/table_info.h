@@ -1,4 +1,5 @@
-/* What a table of the parameter server is, as messages and records say it.
+/* Descriptions of the parameter server's tables, as messages and records carry
+ * them.
  *
  * {"name": "weights", "rows": 10, "width": 785, "type": "f32",
  *  "access": "shared", "rule": "adarevision", "saved": true}
@@ -53,8 +54,9 @@ json_t *table_info_to_json(const struct table_info *t);
  */
 const char *table_info_from_json(const json_t *json, struct table_info *out);
 
-/* The same of an array of tables with different names: how many there are is in
- * *@n. @out[TABLE_INFO_TABLES_MAX], or NULL: they are only checked. */
+/* The descriptions in an array of tables with different names, read like one
+ * alone; *@n is their number. @out[TABLE_INFO_TABLES_MAX], or NULL: they are
+ * only checked. */
 const char *table_infos_from_json(const json_t *array, struct table_info out[],
                                   size_t *n);
 

@@ -138,7 +138,7 @@ enum err app_plugin_read(const char *path, const char *text, size_t len,
 
 /* ---- the process --------------------------------------------------------- */
 
-/* What comes from it: its answer, and what it prints. */
+/* Words that come from it: its answer, and what it prints. */
 struct hearsay {
     struct text out;
     char words[WORDS_MAX]; /* the end of the other one */

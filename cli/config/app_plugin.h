@@ -33,8 +33,9 @@ struct app_plugin {
 enum err app_plugin_ask(const char *path, struct app_plugin **out,
                         struct fault *f);
 
-/* The same from @text[len], what such a process wrote; @path is what messages
- * call it. Errors: ERR_APP, ERR_NOMEM, and what the text says. */
+/* The application as @text[len] tells of it, which such a process wrote; @path
+ * is what messages call it. Errors: ERR_APP, ERR_NOMEM, and what the text says.
+ */
 enum err app_plugin_read(const char *path, const char *text, size_t len,
                          struct app_plugin **out, struct fault *f);
 

@@ -1,4 +1,5 @@
-/* What trains: an app that is built in, by name, or the user's own program. */
+/* The member `app`: what trains, an app that is built in, by name, or the
+ * user's own program. */
 #include "base/json/json.h"
 #include "base/mem.h"
 #include "base/subprocess_io.h"
@@ -53,7 +54,7 @@ static bool check_folder(struct config_parse *p, char out[PATH_MAX])
     return false;
 }
 
-/* What may help where no program is called @name. */
+/* A hint that may help where no program is called @name. */
 static void hint_file(struct problem *problem, const char *folder,
                       const char *name)
 {

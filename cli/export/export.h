@@ -13,7 +13,7 @@
 
 #include <stdio.h>
 
-/* How far a branch belongs to the surviving lineage. */
+/* The part of a branch that belongs to the surviving lineage. */
 struct export_reach {
     branch_id branch;
     clock_no clocks; /* branch clocks up to which it does; UINT64_MAX: all */

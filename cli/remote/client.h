@@ -100,7 +100,7 @@ bool client_header(const struct client_exchange *x, const char *name,
 enum err client_take(struct client_exchange *x, char *buffer, size_t size,
                      size_t *len, struct fault *f);
 
-/* Also after an error. */
+/* Ends an exchange, also one that failed. */
 void client_close(struct client_exchange *x);
 
 /* A request in one call, which waits. Errors: ERR_INVAL (the url), ERR_NODE

@@ -28,7 +28,8 @@ void client_tls_free(struct client_tls *t);
 enum err client_tls_greet(struct client_tls *t, int fd, const char *url,
                           struct fault *f);
 
-/* Like send and recv that do not wait: errno is EAGAIN, EINTR or EIO. */
+/* Sending and receiving, like send and recv that do not wait: errno is EAGAIN,
+ * EINTR or EIO. */
 ssize_t client_tls_send(struct client_tls *t, const void *data, size_t len);
 ssize_t client_tls_receive(struct client_tls *t, void *out, size_t size);
 

@@ -111,7 +111,7 @@ static void print_program(const json_t *own)
     }
 }
 
-/* How a program will be started. */
+/* The command that a program will be started with. */
 static void print_command(const struct run_config *c)
 {
     printf("          command");

@@ -14,7 +14,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-/* How often the journal and the runs are looked at: a chart is not drawn more
+/* The pace at which journal and runs are looked at: a chart is not drawn more
  * often, and a look costs microseconds. Where nothing lives, what others begin
  * in the same state folder can wait a little. */
 enum { TICK_MS = 50, IDLE_TICK_MS = 500, POLLED_MAX = DESK_SLOTS + 2 };
@@ -22,7 +22,7 @@ enum { TICK_MS = 50, IDLE_TICK_MS = 500, POLLED_MAX = DESK_SLOTS + 2 };
 /* So that a run which cannot even begin does not keep the machine busy. */
 static const time_ns PAUSE_BETWEEN = 500000000;
 
-/* How long a state folder that cannot be written is left in peace. */
+/* The time for which a state folder that cannot be written is left in peace. */
 static const time_ns WRITE_AGAIN = 2000000000;
 
 static bool is_ending(const struct supervisor *s)

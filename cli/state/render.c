@@ -234,7 +234,7 @@ static void render_queue(const json_t *run, FILE *out)
             at);
 }
 
-/* What a training system wrote before it failed. */
+/* Lines that a training system wrote before it failed. */
 static void render_words(const json_t *lines, FILE *out)
 {
     const json_t *line;
@@ -622,7 +622,7 @@ json_t *render_answers(const struct run_answers *a)
     const json_t *reason = json_object_get(o, "reason");
     json_t *result =
         json_is_object(a->result) ? json_copy(a->result) : json_object();
-    /* How it stands a service may know better than its records. */
+    /* A service may know better than its records how it stands. */
     int failed = !o || !result ||
                  json_object_set(result, "run", json_object_get(o, "run")) ||
                  json_object_set(result, "status", (json_t *)status) ||

@@ -40,7 +40,7 @@ static json_t *describe(const struct mlt_app_ops *ops)
                      ops->summary, "schema", schema, "tunables", tunables);
 }
 
-/* What the object itself prints is not taken for the answer. */
+/* Output of the object itself is not taken for the answer. */
 static FILE *keep_stdout(void)
 {
     int fd = dup(STDOUT_FILENO);

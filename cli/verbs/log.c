@@ -54,7 +54,7 @@ static enum err piece(struct logging *g, int64_t offset, size_t limit,
                       limit, out, f);
 }
 
-/* What a terminal would obey is not shown to it. */
+/* Bytes that a terminal would obey are not shown to it. */
 static void clean(char *s, size_t n)
 {
     for (size_t i = 0; i < n; i++) {

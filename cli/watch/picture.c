@@ -87,7 +87,7 @@ static void draw_title(const json_t *run, struct canvas *c)
     canvas_put(c, c->width - width + 1, 0, c->width, STYLE_TITLE, status);
 }
 
-/* How far: a bar where a limit says of what. */
+/* The run's progress: a bar where a limit says of what. */
 static int draw_bar(struct canvas *c, int x, int y, double share)
 {
     const char *full = c->ascii ? "#" : "\u2501";

@@ -289,9 +289,9 @@ static void put_result(struct canvas *c, int x, int y, int end,
     canvas_put(c, x, y, end, STYLE_FAINT, part_text(result, "/reason"));
 }
 
-/* How many trials the search @number has had. Trials are numbered in their run,
- * so that of the first search the newest one says it; of others there are at
- * least those that are listed. */
+/* Number of trials that the search @number has had. Trials are numbered in
+ * their run, so that of the first search the newest one says it; of others
+ * there are at least those that are listed. */
 static double trials_so_far(const struct picture *p, double number, int listed)
 {
     double newest = part_number(json_array_get(p->trials, 0), "/trial");

@@ -35,7 +35,7 @@ extern "C" {
 
 enum mlt_reduction { MLT_MEAN, MLT_SQRT_MEAN, MLT_EXP_MEAN };
 
-/* How the samples of an epoch reach run_clock. */
+/* The way the samples of an epoch reach run_clock. */
 enum mlt_order {
     /* The runtime shuffles 0 .. samples - 1 anew each epoch and hands each
      * worker its share of the next clock's samples. */
@@ -151,8 +151,8 @@ struct mlt_app_ops {
     void (*close)(void *app);
 };
 
-/* What a plug-in defines. (In C++, too, this declaration gives it the linkage
- * that it needs.) */
+/* The application that a plug-in defines. (In C++, too, this declaration gives
+ * it the linkage that it needs.) */
 extern MLT_API const struct mlt_app_ops mltune_app;
 
 /* Trains @ops as a node of a tuner until that says that the run is over: what

@@ -400,7 +400,7 @@ static bool concerns(const struct restore *r, uint32_t worker)
     return false;
 }
 
-/* How a local table gets here: from worker to worker, by its mover, or from
+/* The way a local table gets here: from worker to worker, by its mover, or from
  * worker 0 to all. */
 static enum err plan_local(struct restore *r, uint32_t t, struct fault *f)
 {

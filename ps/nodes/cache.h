@@ -137,7 +137,7 @@ struct cache_stats {
 };
 struct cache_stats cache_stats(const struct cache *c);
 
-/* How fresh what was read was, since the start; empty under models that do not
+/* Staleness of what was read, since the start; empty under models that do not
  * bound it (consistency_ops.bounds). */
 const struct staleness *cache_staleness(const struct cache *c);
 

@@ -119,7 +119,8 @@ const char *frame_kind_name(unsigned kind);
 uint64_t frame_record_bytes(unsigned flags, enum frame_values values,
                             uint32_t width);
 
-/* How values of @type travel, as halves where asked for and possible. */
+/* The form in which values of @type travel, as halves where asked for and
+ * possible. */
 enum frame_values frame_values_of(enum mlt_type type, bool half);
 
 /* ---- writing ------------------------------------------------------------- */

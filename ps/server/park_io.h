@@ -35,7 +35,7 @@ uint32_t park_ticket(struct park *p);
  * spinning asleep. May return early without cause. */
 void park_wait(struct park *p, uint32_t ticket, uint64_t spin_ns);
 
-/* How long to spin the next time, after @spin_ns of it in a wait that took
+/* The time to spin in the next wait, after @spin_ns of it in a wait that took
  * @waited_ns in all: twice as long while waits are short enough to be spun
  * through, half as long when they are not, within the bounds. 0 stays 0. Pure.
  */

@@ -125,7 +125,7 @@ enum err ps_listen(struct mlt_ps *ps, struct fault *f);
 /* Why no run is possible any more; ERR_OK while one is. Any thread. */
 enum err ps_lost(struct mlt_ps *ps, struct fault *f);
 
-/* How the end of a run is agreed on that is cut: `hold` lets no worker begin a
+/* Agreement on the end of a run that is cut: `hold` lets no worker begin a
  * further clock of this run and says how many were begun; `release` says after
  * how many all are to stop. Called by any thread, under a lock: they must not
  * block. Between runs. */
@@ -148,7 +148,7 @@ bool ps_await(struct mlt_worker *w, uint32_t ticket);
  * thread. */
 void ps_traffic(struct mlt_ps *ps, struct ps_traffic *out);
 
-/* How fresh what this node's workers read was, since the start; of reads under
+/* Staleness of what this node's workers read, since the start; of reads under
  * models that bound it, with several nodes. Any thread. */
 void ps_staleness(struct mlt_ps *ps, struct staleness *out);
 

@@ -181,7 +181,7 @@ uint64_t ps_branch_bytes(const struct mlt_ps *ps)
     return ps->branch_bytes;
 }
 
-/* How many complete branches fit, up to what a store can hold. */
+/* Number of complete branches that fit, up to what a store can hold. */
 static unsigned branches_that_fit(const struct mlt_ps *ps)
 {
     uint64_t for_branches = ps->store_limit - ps->fixed_bytes;

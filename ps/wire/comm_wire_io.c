@@ -76,7 +76,7 @@ static enum err connect_peer(struct comm *c, uint32_t node, struct fault *f)
         return fault_set(f, ERR_IO, "connect to node %u at %s: %s", node,
                          c->meet.peer[node].endpoint, zmq_strerror(errno));
     link_init(&p->link, c->meet.run, c->shape->node, node, COMM_WINDOW);
-    /* Also without a budget of our own: the other may have one. */
+    /* Acknowledged even without a budget of our own: the other may have one. */
     link_ack_every(&p->link, MANAGER_ACK_EVERY);
     p->hello_due = p->fits_due = true;
     return ERR_OK;

@@ -21,7 +21,8 @@ double log_h(double z)
 
         return -0.5 * z * z - HALF_LOG_2PI + log(-expm1(t));
     }
-    /* That difference by its asymptotic series, 1/z^2 - 3/z^4 + ... */
+    /* The difference in brackets by its asymptotic series, 1/z^2 - 3/z^4 + ...
+     */
     return -0.5 * z * z - HALF_LOG_2PI - 2 * log(-z) + log1p(-3 / (z * z));
 }
 

@@ -61,8 +61,8 @@ bool child_ended(struct child *c);
  * of its output. */
 void child_wait(struct child *c, time_ns wait);
 
-/* How it ended, "ended with exit code 1", or that it closed its output and did
- * not. Ends it. */
+/* Verdict on its end: "ended with exit code 1", or that it closed its output
+ * and did not. Ends it. */
 void child_verdict(struct child *c, char *out, size_t size);
 
 #endif

@@ -23,7 +23,7 @@
 /* A shared object that computes little has answered by then, and the tuner need
  * not look again a millisecond later. */
 #define PROCESS_MOMENT ((time_ns)200 * 1000)
-/* How long a process has to go when its search is over. */
+/* The time a process has to go when its search is over. */
 #define PROCESS_GRACE ((time_ns)250 * 1000 * 1000)
 #define PROCESS_NAME_MAX 80
 #define PROCESS_PENDING ((size_t)256 * 1024) /* bytes told ahead */

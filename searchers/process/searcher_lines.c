@@ -19,7 +19,7 @@ static bool value_get(const json_t *value, void *member)
 
 static const struct field_custom value_codec = {value_put, value_get};
 
-/* The same, where NULL is null. */
+/* A value, where NULL is null. */
 static json_t *or_null_put(const void *member)
 {
     json_t *v = *(json_t *const *)member;
@@ -83,7 +83,7 @@ static const char *outcome_text(unsigned outcome)
         FIELD_OF(request_line, U64, id)                                        \
     }
 
-/* What a reader can do without is optional. */
+/* Members that a reader can do without are optional. */
 const struct json_field line_type[] = {TYPE_FIELD, {.name = NULL}};
 static const struct json_field hello_fields[] = {
     TYPE_FIELD,

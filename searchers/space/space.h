@@ -97,9 +97,9 @@ size_t space_dims(const struct space *s);
 /* Indices of the tunables that are not pinned, in order; returns how many. */
 size_t space_axes(const struct space *s, size_t axis[TUNABLES_MAX]);
 
-/* How many settings differ in their axes, conditions left out of account (so an
- * upper bound); UINT64_MAX where an axis is continuous or the product is over
- * 2^62. */
+/* Number of settings that differ in their axes, conditions left out of account
+ * (so an upper bound); UINT64_MAX where an axis is continuous or the product is
+ * over 2^62. */
 uint64_t space_size(const struct space *s);
 
 /* Values of tunable @t; 0: a continuum. */

@@ -31,7 +31,8 @@ enum err setting_from_json(const struct space *s, const json_t *object,
                            const char *pointer, struct setting *out,
                            struct problems *problems);
 
-/* The same, but absent tunables have the values of @base. */
+/* Reads a setting like setting_from_json, but absent tunables have the values
+ * of @base. */
 enum err setting_over_json(const struct space *s, const struct setting *base,
                            const json_t *object, const char *pointer,
                            struct setting *out, struct problems *problems);

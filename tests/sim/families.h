@@ -1,4 +1,4 @@
-/* What families of simulated runs have in common, as parts of initializers.
+/* Parts of initializers that families of simulated runs have in common.
  *
  * A family (tests/sim/sim.h) names a space, numbers of samples and a landscape.
  * Each test says what it is about; the rest is here, once.
@@ -22,7 +22,7 @@
     .validation = 512, .workers = 2, .noise = 0.3, .jitter = 0.1, .rate = 1,   \
     .cost_noise = 0.03
 
-/* What clocks, switches and copies take, where they are short. */
+/* Times of clocks, switches and copies, where they are short. */
 #define SIM_QUICK                                                              \
     .clock_s = 1e-3, .sample_s = 1e-5, .switch_s = 1e-4, .copy_s = 1e-4
 

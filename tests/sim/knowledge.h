@@ -35,7 +35,7 @@ const uint64_t *knowledge_rows(const struct knowledge *k, uint32_t worker,
 bool knowledge_has(const struct knowledge *k, uint32_t worker, size_t n,
                    uint64_t row);
 
-/* How often each row is touched, for access_place. */
+/* The counts of touches of each row, for access_place. */
 const struct access *knowledge_access(const struct knowledge *k);
 
 #endif

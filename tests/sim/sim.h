@@ -97,7 +97,7 @@ struct sim_family {
     unsigned torture; /* in one of so many steps an allocation fails */
 };
 
-/* How good the winner of one search was. */
+/* The quality of one search's winner. */
 struct sim_search {
     bool retune, won;
     unsigned moved; /* the optimum has: 2, before the parent; 1, within an epoch

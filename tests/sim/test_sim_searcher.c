@@ -162,8 +162,8 @@ static void sim_hanging_searcher_costs_its_time_out(void **state)
     }
 }
 
-/* Also when it has answered before; and what it took then does not count for
- * the fallback. */
+/* A searcher that hangs after it has answered costs its time-out, too; the time
+ * that it took before does not count for the fallback. */
 static void sim_searcher_that_hangs_later_costs_its_time_out(void **state)
 {
     (void)state;

@@ -76,7 +76,7 @@ static void run_one(const struct sim_family *f, unsigned seed,
     assert_false(r->hung);
 }
 
-/* How a family differs from the plain one. */
+/* Differences of each family from the plain one. */
 #define FAMILIES(X)                                                            \
     X(plain, (void)f)                                                          \
     X(tpe, f->searcher = &searcher_tpe)                                        \

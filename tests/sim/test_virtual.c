@@ -53,8 +53,8 @@ static double loss_after(const char *rule, double rate)
     return loss;
 }
 
-/* How many of RATES over a factor of 100, from @first on, bring the loss below
- * 0.06. */
+/* Number of RATES over a factor of 100, from @first on, that bring the loss
+ * below 0.06. */
 static int rates_that_learn(const char *rule, double first)
 {
     int n = 0;

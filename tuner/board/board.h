@@ -49,8 +49,9 @@ struct board;
 /* The records so far of a run that goes on; NULL: it is new. */
 const struct history *board_history(const struct board *c);
 
-/* What proposes settings, and its own; NULL: nothing does. Searches propose
- * with @searcher from now on, with its default settings. */
+/* The searcher that proposes settings, and its own settings; NULL: nothing
+ * proposes. Searches propose with @searcher from now on, with its default
+ * settings. */
 const struct searcher_ops *board_searcher(const struct board *c);
 const json_t *board_searcher_settings(const struct board *c);
 void board_set_searcher(struct board *c, const struct searcher_ops *searcher);
@@ -58,10 +59,9 @@ void board_set_searcher(struct board *c, const struct searcher_ops *searcher);
 /* The setting to start from instead of a first search; NULL: search. */
 const json_t *board_initial(const struct board *c);
 
-/* What the user wants of searches (struct tuner_options): whether there are
- * any after the first, trials of the first (0: as many as the tunables call
- * for), what becomes of trials that cannot win, how long each is (0: to be
- * found). */
+/* The user's wishes for searches (struct tuner_options): whether there are any
+ * after the first, trials of the first (0: as many as the tunables call for),
+ * what becomes of trials that cannot win, how long each is (0: to be found). */
 bool board_retunes(const struct board *c);
 uint32_t board_max_trials(const struct board *c);
 enum tuner_trial_stops board_trial_stops(const struct board *c);
@@ -113,11 +113,11 @@ void board_decision_number(struct record_decision *d, const char *name,
  * one event. */
 double board_active_s(const struct board *c);
 
-/* How long the step before this one took; 0: not measured. */
+/* Duration of the step before this one; 0: not measured. */
 double board_step_s(const struct board *c);
 
-/* How long the training system had nothing to do before a slice: in all, and
- * before the latest that came when none was out (NAN: none yet). */
+/* Time for which the training system had nothing to do before a slice: in all,
+ * and before the latest that came when none was out (NAN: none yet). */
 double board_waited_s(const struct board *c);
 double board_latest_wait_s(const struct board *c);
 
@@ -156,7 +156,7 @@ void board_free(struct board *c, branch_id id, const char *reason);
 /* @id is of no use: what had to follow from it failed with @error. */
 void board_set_error(struct board *c, branch_id id, enum err error);
 
-/* What is asked of a branch; pointers are borrowed from it. */
+/* Questions about a branch; pointers are borrowed from it. */
 
 /* The number it was given by its fork. */
 branch_id branch_number(const struct branch *b);

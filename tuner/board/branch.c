@@ -112,7 +112,7 @@ uint64_t board_units_run(const struct board *c, const struct branch *b)
     return board_has_parts(c) ? b->own_clocks : b->own_samples;
 }
 
-/* What runs may be ahead of what was planned: while the samples of a clock are
+/* Slices may run ahead of what was planned: while the samples of a clock are
  * not known none are planned, and a foreign program may run more than it told.
  */
 uint64_t board_units_planned(const struct board *c, const struct branch *b)

@@ -16,7 +16,7 @@ void run_deinit(struct board *c);
 /* All of it, for the board's own parts; its limits are board_limits. */
 const struct tuner_options *run_options(const struct board *c);
 
-/* What decides. */
+/* The strategy, which decides. */
 const struct strategy_ops *run_strategy(const struct board *c);
 
 /* The user changes what board_limits says. */

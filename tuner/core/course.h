@@ -13,7 +13,7 @@
  * snapshot, every run but an interrupted one the best model, then FINISH. The
  * first call counts. */
 void course_end(struct board *c, enum run_status status, const char *reason,
-               const char *format, ...) __attribute__((format(printf, 4, 5)));
+                const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* Ends the run as interrupted with nothing written: it cannot go on now, but
  * from its snapshots at another time. */

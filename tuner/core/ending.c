@@ -102,7 +102,7 @@ void ending_model_not_saved(struct board *c, const struct msg_failed *m)
 /* ---- the end ------------------------------------------------------------- */
 
 void course_end(struct board *c, enum run_status status, const char *reason,
-               const char *format, ...)
+                const char *format, ...)
 {
     struct tuner_finish *finish = &c->owner->ending->finish;
     const struct best *best = board_best(c);
@@ -195,8 +195,8 @@ static void free_the_rest(struct board *c)
         if (!b || (b->state != BRANCH_LIVE && b->state != BRANCH_REFUSED))
             continue;
         if (b->id != 0 && b->id != board_base(c) &&
-            b->id != board_best(c)->branch && b->id != c->owner->ending->trial &&
-            !snapshots_need(c, b->id))
+            b->id != board_best(c)->branch &&
+            b->id != c->owner->ending->trial && !snapshots_need(c, b->id))
             board_free(c, b->id, RECORD_FREED_AT_END);
     }
 }
@@ -205,8 +205,9 @@ static void free_the_rest(struct board *c)
  */
 static bool wants_snapshot(const struct board *c)
 {
-    return run_begun(c) && (c->owner->ending->finish.status == RUN_INTERRUPTED ||
-                            c->owner->ending->finish.status == RUN_STOPPED);
+    return run_begun(c) &&
+           (c->owner->ending->finish.status == RUN_INTERRUPTED ||
+            c->owner->ending->finish.status == RUN_STOPPED);
 }
 
 /* Mean loss of what @b ran last; INFINITY where it (NULL: none) is no model to
@@ -231,7 +232,8 @@ static void choose_trial(struct board *c)
     struct record_decision *d;
 
     if (board_best(c)->branch != BRANCH_NONE || !base ||
-        base->type != BRANCH_INIT || c->owner->ending->finish.status == RUN_FAILED ||
+        base->type != BRANCH_INIT ||
+        c->owner->ending->finish.status == RUN_FAILED ||
         c->owner->ending->finish.status == RUN_INTERRUPTED)
         return;
     for (size_t i = 0; i < TUNER_BRANCHES_MAX; i++)
@@ -295,7 +297,8 @@ static const struct branch *model_branch(struct board *c)
         return board_branch(c, board_best(c)->branch);
     if (c->owner->ending->fork != BRANCH_NONE)
         return board_branch(c, c->owner->ending->fork);
-    if (c->owner->ending->finish.status == RUN_FAILED || !base || base->nonfinite)
+    if (c->owner->ending->finish.status == RUN_FAILED || !base ||
+        base->nonfinite)
         return NULL;
     if (base->type != BRANCH_TRAINING)
         return base->type == BRANCH_KEPT ? base : NULL;

@@ -67,8 +67,8 @@ void rows_deinit(struct board *c)
 void rows_tables(struct board *c, json_t *tables)
 {
     assert(run_ready(c));
-    if (!tables ||
-        table_infos_from_json(tables, c->owner->rows->table, &c->owner->rows->tables))
+    if (!tables || table_infos_from_json(tables, c->owner->rows->table,
+                                         &c->owner->rows->tables))
         return; /* the codec has checked them: there are none */
     board_record_tables(c)->tables = json_incref(tables);
 }
@@ -371,7 +371,8 @@ static bool waits_for_slice(const struct board *c, op_id op)
 
 static void hasten(struct board *c, struct rows_asked *a)
 {
-    double now = clockwork_now(c), next_s = c->owner->rows->cut_at_s + ROWS_CUT_S;
+    double now = clockwork_now(c),
+           next_s = c->owner->rows->cut_at_s + ROWS_CUT_S;
 
     if (!a->cuts && !waits_for_slice(c, a->op))
         return;

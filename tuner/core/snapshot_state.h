@@ -28,7 +28,7 @@ bool snapshot_state_read(const struct board *c, const json_t *state,
                          struct branch *main, struct branch *best,
                          struct snapshot_numbers *out);
 
-/* What the strategy saved; borrowed, NULL: nothing. */
+/* The strategy's part of @state; borrowed, NULL: it saved nothing. */
 const json_t *snapshot_state_strategy(const json_t *state);
 
 /* The branch to go on from is 0, which needs no folder. */

@@ -28,12 +28,12 @@ bool stops_check(struct board *c, const struct training_epoch *e)
         bool loss = e->e.loss <= board_limits(c).target_loss;
 
         course_end(c, RUN_FINISHED, "target", "the target %s is reached: %g",
-                  loss ? "loss" : "metric", loss ? e->e.loss : e->metric);
+                   loss ? "loss" : "metric", loss ? e->e.loss : e->metric);
         return true;
     }
     if (e->e.epoch >= board_limits(c).max_epochs) {
         course_end(c, RUN_FINISHED, "max_epochs", "%u epochs are over",
-                  e->e.epoch);
+                   e->e.epoch);
         return true;
     }
     return false;
@@ -43,9 +43,9 @@ void stops_converged(struct board *c, const struct plateau *p)
 {
     assert(p->since > 0);
     course_end(c, RUN_FINISHED, "converged",
-              "no improvement of %s by 0.1 %% in %u epochs",
-              board_validates(c) ? "the validation metric" : "the loss",
-              p->since);
+               "no improvement of %s by 0.1 %% in %u epochs",
+               board_validates(c) ? "the validation metric" : "the loss",
+               p->since);
 }
 
 bool stops_impossible(const struct board *c, uint32_t epoch,

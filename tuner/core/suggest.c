@@ -246,7 +246,7 @@ static void recall(struct board *c)
         board_retry_after(c, SUGGEST_MORE_S);
 }
 
-/* How many wait, or are about to. */
+/* Number of suggestions that wait, or are about to. */
 static size_t waiting(const struct board *c)
 {
     const struct suggest *s = c->owner->suggest;
@@ -386,7 +386,8 @@ static enum err read_batch(struct board *c, const struct command_suggest *want,
     setting_in_use(c, &base);
     json_array_foreach(settings, i, given)
     {
-        struct suggestion x = {.number = c->owner->suggest->last + 1 + (uint32_t)i};
+        struct suggestion x = {.number =
+                                   c->owner->suggest->last + 1 + (uint32_t)i};
         char pointer[32];
 
         snprintf(pointer, sizeof(pointer), "/settings/%zu", i);

@@ -653,5 +653,6 @@ void user_forks_end(struct board *c)
 {
     for (size_t i = 0; i < USER_FORKS_MAX; i++)
         if (c->owner->user_forks->fork[i].asked)
-            tell(c, &c->owner->user_forks->fork[i], ERR_CANCELED, "the run is ending");
+            tell(c, &c->owner->user_forks->fork[i], ERR_CANCELED,
+                 "the run is ending");
 }

@@ -212,7 +212,7 @@ uint64_t history_clocks(const struct history *h);
 double history_at_s(const struct history *h);
 double history_first_clock_at_s(const struct history *h);
 
-/* Of each list its length, and the item at @i < that, in the list's order:
+/* Each list's length, and its item at @i < that, in the list's order:
  * history_trials_len, history_trial_at. */
 #define HISTORY_LISTS(X)                                                       \
     X(search, searches, struct history_search)                                 \
@@ -264,7 +264,7 @@ uint32_t history_snapshot_number(const char *path);
 double history_wall(const struct history_era era[], size_t n,
                     double started_unix_s, double at_s);
 
-/* The same by the eras of @h. */
+/* Wall time of @at_s by the eras of @h. */
 double history_wall_of(const struct history *h, double at_s);
 
 /* Number of epochs of the surviving lineage. */

@@ -48,7 +48,7 @@ enum err history_extras_grow(struct history *h, struct history_branch *b,
         if (k >= 0 && !err)
             err = grow_one(b->extras, k, capacity);
     }
-    /* Those that had values before go on. */
+    /* Columns that had values before go on. */
     for (int k = 0; k < EXTRAS_MAX && !err; k++)
         if (b->extras->of[k])
             err = grow_one(b->extras, k, capacity);

@@ -221,7 +221,7 @@ static int put_cluster(json_t *o, const struct history *h)
     return put(o, "cluster", cluster);
 }
 
-/* Of a run that has none, nothing. */
+/* The last words of the training system; nothing of a run that has none. */
 static int put_last_words(json_t *o, const struct history *h)
 {
     if (!h->finished || !h->end.last_words)

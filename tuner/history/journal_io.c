@@ -22,7 +22,7 @@ enum {
     REMOVAL_PAUSE_NS = 2000000   /* between two */
 };
 
-/* Of a writer, prepared once. */
+/* Statements of a writer, prepared once. */
 static const char *const statement_text[STATEMENT_COUNT] = {
     [BEGIN] = "BEGIN IMMEDIATE",
     [APPEND] = "INSERT INTO records (run, seq, wall_ns, kind, json)"

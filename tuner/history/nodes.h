@@ -50,7 +50,7 @@ void nodes_lost(struct nodes *n);
 /* The latest beat with what grows as it is in all. */
 struct msg_beat nodes_total(const struct node_past *n);
 
-/* How fresh reads were, and bytes sent to each other, over all nodes. */
+/* Staleness of reads, and bytes sent to each other, over all nodes. */
 struct staleness nodes_staleness(const struct nodes *n);
 uint64_t nodes_sent(const struct nodes *n);
 

@@ -86,7 +86,7 @@ enum run_status {
         RUN_STATUS_COUNT
 };
 
-/* How a trial is judged. `running` until its first summary; `failed` by the
+/* The judgement of a trial. `running` until its first summary; `failed` by the
  * application or for want of memory; `stopped` before it could tell;
  * `interrupted`: the run was, and its branch is lost. */
 #define TRIAL_LABEL_LIST(X)                                                    \
@@ -212,7 +212,7 @@ struct record_search_started {
                        * the others fixed; NULL in journals that are older */
 };
 
-/* How long a trial takes has been found. */
+/* The length of a trial, once it has been found. */
 struct record_search_decided {
     uint32_t search;
     double trial_s;  /* as in search_ended */
@@ -232,7 +232,7 @@ struct record_search_ended {
     char reason[RECORD_TEXT_MAX];
 };
 
-/* What was measured of a trial. */
+/* Figures that were measured of a trial. */
 struct trial_figures {
     double speed;        /* loss per second (per sample with trial_clocks) */
     double noise, range; /* loss units; range < 0: the loss fell */
@@ -241,8 +241,8 @@ struct trial_figures {
     uint64_t samples, clocks;
     uint32_t points; /* 0 .. RECORD_POINTS_MAX; the first is the loss before */
     double time_s[RECORD_POINTS_MAX], loss[RECORD_POINTS_MAX];
-    /* That a resumed search compares it by (tuner/search/search.h); 0 in
-     * journals that are older than that. */
+    /* Figures by which a resumed search compares it (tuner/search/search.h); 0
+     * in journals that are older than that. */
     double lead, lead_se, pace, paced, run_s;
     uint32_t pairs;
 };

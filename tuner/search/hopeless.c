@@ -65,8 +65,8 @@ void hopeless_slices(const struct trial_time *t, struct trial *x)
     x->run.piece = (uint64_t)fmax((double)x->run.goal / 6, least);
 }
 
-/* How far the loss has fallen, or in a re-tune how far it is below that of the
- * setting in use, window by window on the same samples, up to @share. */
+/* The fall of the loss, or in a re-tune its distance below that of the setting
+ * in use, window by window on the same samples, up to @share. */
 static void course_of(const struct trial_time *t, const struct trial *x,
                       double share, struct trial_course *out)
 {

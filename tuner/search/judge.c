@@ -57,7 +57,8 @@ static void curve_of(struct judge *j, struct trial *x, const struct branch *b,
         curve->len--;
 }
 
-/* How much a window's mean varies for no reason, measured on its neighbours. */
+/* The noise of a window's mean: its variation for no reason, measured on its
+ * neighbours. */
 static double window_noise(const struct curve *curve)
 {
     struct forecast_point point[TRACE_WINDOWS_MAX];
@@ -87,7 +88,8 @@ static void summarise(struct judge *j, struct trial *x, const struct branch *b)
     }
 }
 
-/* How much lower than the incumbent's its loss is, on the same samples. */
+/* Its lead: by how much its loss is lower than the incumbent's, on the same
+ * samples. */
 static void compare(struct judge *j, struct trial *x, const struct branch *b)
 {
     struct trial *incumbent = trials_incumbent(j->trials);

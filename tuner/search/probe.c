@@ -46,14 +46,14 @@ static void fail(struct board *c, const struct branch *b)
 {
     if (branch_is_refused(b))
         course_end(c, RUN_FAILED, "limit",
-                  "no memory for a second copy of the model: %s",
-                  err_text(branch_error(b)));
+                   "no memory for a second copy of the model: %s",
+                   err_text(branch_error(b)));
     else if (branch_is_nonfinite(b))
         course_end(c, RUN_FAILED, "diverged",
-                  "the loss is not finite before any training");
+                   "the loss is not finite before any training");
     else
         course_end(c, RUN_FAILED, "app",
-                  "the training application failed: %.300s", board_failure(c));
+                   "the training application failed: %.300s", board_failure(c));
 }
 
 /* Windows of so many clocks that the shortest trial has a few times K of them,

@@ -48,7 +48,7 @@ void crew_deinit(struct crew *w)
 
 /* ---- losses -------------------------------------------------------------- */
 
-/* What a node is called: a program of one process has no number. */
+/* The name of a node: a program of one process has no number. */
 static void name_node(const struct crew *w, uint32_t node, char *out,
                       size_t size)
 {
@@ -90,7 +90,7 @@ static void blame(struct crew *w, uint32_t node, bool leaves, double now_s,
     tell_loss(w, counts, reason);
 }
 
-/* How far a program had come that ended by itself. */
+/* The stage up to which a program came that ended by itself. */
 static const char *before_what(const struct crew *w, uint32_t node)
 {
     const struct keeper_node *n = &w->keeper.node[node];
@@ -221,7 +221,7 @@ static enum err send_all(struct crew *w, const struct msg *m, double now_s)
     return err;
 }
 
-/* What the group itself has to say to the nodes. */
+/* Sends what the group itself has to say to the nodes. */
 static enum err send_posts(struct crew *w, double now_s)
 {
     struct msg m;
@@ -267,9 +267,9 @@ static void complain(struct crew *w, const char *reason)
     snprintf(w->garbage, sizeof(w->garbage), "%.200s", reason);
 }
 
-/* What is no message. Of a program nobody can mend what it sends but its user:
- * a bad answer or report would only be missed later. A beat is not. @node < 0:
- * who sent it is not known. */
+/* Bytes that are no message. Only its user can mend what a program sends: a bad
+ * answer or report would only be missed later. A beat is not. @node < 0: who
+ * sent it is not known. */
 static void take_garbage(struct crew *w, int64_t node, const char *text,
                          size_t len, double now_s, const char *reason)
 {
@@ -358,7 +358,7 @@ static void greet(struct crew *w, const struct socket_peer *from,
     configure(w, i, now_s);
 }
 
-/* What @m says about what @node owes. False: it is not for the tuner. */
+/* Takes what @m says about what @node owes. False: it is not for the tuner. */
 static bool account(struct crew *w, uint32_t node, const struct msg *m,
                     double now_s)
 {

@@ -10,9 +10,9 @@
 #define TUNER_CREW_IO_H
 
 #include "base/fault.h"
-#include "tuner/shell/node_group.h"
 #include "tuner/shell/keeper.h"
 #include "tuner/shell/launcher_io.h"
+#include "tuner/shell/node_group.h"
 #include "tuner/shell/socket_io.h"
 
 #include <stdbool.h>

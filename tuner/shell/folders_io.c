@@ -9,7 +9,7 @@
 /* The file that a whole snapshot of several nodes has (ps/disk/manifest.h). */
 #define SNAPSHOT_MANIFEST "manifest.json"
 
-/* What a node of ours among several has written of it. */
+/* The part of it that a node of ours among several has written. */
 #define PART_MANIFEST "node-0/" SNAPSHOT_MANIFEST
 
 void folders_init(struct folders *d, const char *model_dir,

@@ -78,7 +78,7 @@ void keeper_ask(struct keeper *k, op_id op, bool slice, double now_s)
     for (uint32_t i = 0; i < k->o.nodes; i++) {
         struct keeper_node *n = &k->node[i];
 
-        /* Who had nothing to do has begun just now. */
+        /* A node that had nothing to do has begun just now. */
         if (n->answers == 0 || (slice && !n->slice))
             n->moved_s = now_s;
         n->answers++;
@@ -202,7 +202,7 @@ static void earlier(struct debt *least, const struct keeper *k,
         *least = d;
 }
 
-/* What is too late first; at INFINITY: nothing is. */
+/* The debt that is too late first; at INFINITY: none is. */
 static struct debt first_debt(const struct keeper *k)
 {
     struct debt least = {.wait_s = INFINITY};
@@ -267,7 +267,7 @@ void keeper_late_text(const struct keeper *k, char *out, size_t size)
              text[k->late][1]);
 }
 
-/* How often it was tried belongs to why it failed. */
+/* The number of tries belongs to why it failed. */
 static void tell_restarts(struct keeper *k)
 {
     size_t n = strlen(k->reason);

@@ -55,8 +55,8 @@ struct keeper_options {
     double hello_s, ready_s, clock_s;
 };
 
-/* What a node owes. SILENCE: any word. END: the end of its clock, when the run
- * is to end. */
+/* The debt of a node. SILENCE: any word. END: the end of its clock, when the
+ * run is to end. */
 enum keeper_owed {
     KEEPER_OWES_SILENCE,
     KEEPER_OWES_HELLO,
@@ -174,8 +174,8 @@ double keeper_due_at(const struct keeper *k);
 /* All have said `ready`. */
 bool keeper_all_ready(const struct keeper *k);
 
-/* What late_node did not do, for people, after its name: "has not said hello in
- * 60 s". After KILL. */
+/* Words for people about late_node's failure, after its name: "has not said
+ * hello in 60 s". After KILL. */
 void keeper_late_text(const struct keeper *k, char *out, size_t size);
 
 #endif

@@ -65,8 +65,8 @@ static enum err start_own(struct node_process *p, const struct launch *launch,
     return start(p, launch, &o, f);
 }
 
-/* What a process of several may take of the machine's cores, or 0: the user has
- * said it. Each would take all of them, and they would wait for one another. */
+/* The cores that a process of several may take, or 0: the user has said it.
+ * Each would take all of them, and they would wait for one another. */
 static uint32_t threads_each(uint32_t nodes)
 {
     unsigned cores = 1;

@@ -26,7 +26,7 @@ struct launch_program {
     const char *python; /* folder of the Python package, or NULL */
 };
 
-/* How a node is started; all borrowed for the call. */
+/* Instructions to start a node; all borrowed for the call. */
 struct launch {
     const struct launch_program *program; /* NULL: our own */
     const char *run;                      /* the run's id */
@@ -65,8 +65,8 @@ bool launcher_poll(struct node_process *p);
 /* As subprocess_stop. */
 void launcher_stop(struct node_process *p, int grace_ms, int hurry_fd);
 
-/* How it ended, for people: "node 0 (pid 71) was killed by SIGKILL (...)" into
- * @out[size]. The process has ended. */
+/* Verdict on its end, for people: "node 0 (pid 71) was killed by SIGKILL (...)"
+ * into @out[size]. The process has ended. */
 void launcher_verdict(const struct node_process *p, char *out, size_t size);
 
 /* The last lines that the node wrote to the log, at most @size - 1 bytes; ""

@@ -182,8 +182,8 @@ static void perform(struct loop *l, struct tuner_action *a)
     }
 }
 
-/* What the core cannot know: what the training system wrote before it failed.
- * Of a node of our own that says why it fails it is no news. */
+/* The last words of the training system before it failed, which the core cannot
+ * know. They are no news where a node of our own says why it fails. */
 static void add_last_words(struct loop *l, struct record *r)
 {
     if (r->kind == RECORD_RUN_FINISHED &&

@@ -38,8 +38,8 @@ static void add_number(struct list *l, const char *name, uint32_t number)
     text_deinit(&t);
 }
 
-/* What torch.distributed and its like read; all processes are on this machine.
- */
+/* Variables that torch.distributed and its like read; all processes are on this
+ * machine. */
 static void add_fellows(struct list *l, const struct program_place *place)
 {
     add(l, "MLTUNE_MEET", place->meet);

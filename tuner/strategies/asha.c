@@ -135,7 +135,7 @@ static uint32_t recorded(const struct asha *a, uint32_t rung,
     return n;
 }
 
-/* How many results rung @rung will have at most. */
+/* Number of results that rung @rung will have at most. */
 static uint32_t at_most(const struct asha *a, uint32_t rung)
 {
     uint32_t n = contest_spent(&a->ct) ? a->ct.trials.n : a->ct.trials.max;

@@ -100,12 +100,12 @@ void choice_broken(struct board *c, const struct branch *b)
     setting_text(board_space(c), branch_setting(b), setting, sizeof(setting));
     if (branch_is_nonfinite(b))
         course_end(c, RUN_FAILED, "diverged",
-                  "training diverged (loss not finite) with %s", setting);
+                   "training diverged (loss not finite) with %s", setting);
     else if (branch_error(b) == ERR_LIMIT)
         course_end(
             c, RUN_FAILED, "limit",
             "no memory for another copy of the model: raise memory.limit");
     else
         course_end(c, RUN_FAILED, err_name(branch_error(b)),
-                  "the training application failed: %.300s", board_failure(c));
+                   "the training application failed: %.300s", board_failure(c));
 }

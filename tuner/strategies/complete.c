@@ -86,9 +86,9 @@ static void finish(struct complete *s)
     contest_end(&s->ct, winner, text);
     if (winner)
         course_end(c, RUN_FINISHED,
-                  plateau_reached(&winner->plateau) ? "converged"
-                                                    : "max_epochs",
-                  "%s: trial %u is the best", text, contest_number(winner));
+                   plateau_reached(&winner->plateau) ? "converged"
+                                                     : "max_epochs",
+                   "%s: trial %u is the best", text, contest_number(winner));
     else
         contest_failed(&s->ct);
 }

@@ -362,13 +362,13 @@ static void refused(struct contest *ct, struct contestant *x,
     }
     if (ct->from) {
         course_interrupted(c, "restore_failed",
-                          "no memory to go on from the snapshot");
+                           "no memory to go on from the snapshot");
         return;
     }
     if (ct->leader == 0) {
         course_end(c, RUN_FAILED, "limit",
-                  "no memory for a second copy of the model: %s",
-                  err_text(err));
+                   "no memory for a second copy of the model: %s",
+                   err_text(err));
         return;
     }
     board_decision(c, "memory", "no memory for trial %u: %s", contest_number(x),
@@ -662,12 +662,12 @@ void contest_train(struct contest *ct, struct contestant *winner)
         stops_converged(c, &winner->plateau);
     else
         course_end(c, RUN_FINISHED, "max_epochs", "%u epochs are over",
-                  winner->last.e.epoch);
+                   winner->last.e.epoch);
 }
 
 void contest_failed(struct contest *ct)
 {
     course_end(ct->c, RUN_FAILED, "diverged",
-              "no setting that was tried makes progress: widen the ranges of "
-              "the tunables");
+               "no setting that was tried makes progress: widen the ranges of "
+               "the tunables");
 }

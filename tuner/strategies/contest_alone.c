@@ -66,7 +66,7 @@ bool contest_trains_adopted(struct contest *ct)
 
 /* ---- resuming ------------------------------------------------------------ */
 
-/* What a snapshot has of the contest. */
+/* The contest's part of a snapshot. */
 struct saved_contest {
     uint32_t epochs; /* of its lineage, handed over */
     json_t *setting; /* owned */

@@ -121,11 +121,11 @@ static bool begin(struct fixed *s)
     }
     if (branch_is_refused(b) && s->from)
         course_interrupted(c, "restore_failed",
-                          "no memory to go on from the snapshot");
+                           "no memory to go on from the snapshot");
     else if (branch_is_refused(b))
         course_end(c, RUN_FAILED, "limit",
-                  "no memory for a second copy of the model: %s",
-                  err_text(branch_error(b)));
+                   "no memory for a second copy of the model: %s",
+                   err_text(branch_error(b)));
     if (!branch_is_live(b))
         return false;
     choice_record(c, b, s->from ? "the run goes on" : "the strategy is fixed");
@@ -296,7 +296,7 @@ static enum err fixed_adopt(void *state, branch_id branch)
     return ERR_OK;
 }
 
-/* What a snapshot has of the run. The rate of a schedule may lie outside of the
+/* The run's part of a snapshot. The rate of a schedule may lie outside of the
  * space, so it is saved apart from the setting that the schedule began with. */
 struct saved_fixed {
     uint32_t epochs; /* of its lineage, handed over */

@@ -170,8 +170,8 @@ static enum err hyperband_open(struct board *c, const json_t *settings,
                          "infinite") == 0;
     h->max_resource = count(own, "max_resource");
     h->eta = count(own, "eta");
-    /* What a user limits may be as large as it likes; and what was accepted
-     * once goes on. */
+    /* A contest that the user limits may be as large as it likes; and one that
+     * was accepted once goes on. */
     if (!h->infinite && trials_of_all(h) > TUNER_TRIALS_MAX &&
         !board_max_trials(c) && !board_history(c)) {
         err = fault_set(f, ERR_INVAL,

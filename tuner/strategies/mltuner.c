@@ -469,10 +469,11 @@ static void nothing_found(struct mltuner *s)
     }
     close_search(s, 0, "no setting made progress");
     course_end(c, RUN_FAILED, "diverged",
-              s->rescue ? "training diverged, and no other setting that was "
-                          "tried goes on from there"
-                        : "no setting that was tried makes progress: widen the "
-                          "ranges of the tunables");
+               s->rescue
+                   ? "training diverged, and no other setting that was "
+                     "tried goes on from there"
+                   : "no setting that was tried makes progress: widen the "
+                     "ranges of the tunables");
 }
 
 static void search(struct mltuner *s)

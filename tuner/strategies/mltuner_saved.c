@@ -9,7 +9,7 @@
 
 /* ---- as it is written ---------------------------------------------------- */
 
-/* What a snapshot has of the run. */
+/* The run's part of a snapshot. */
 struct saved_mltuner {
     uint32_t epochs; /* of the line's lineage, handed over */
     uint32_t returns, vain;

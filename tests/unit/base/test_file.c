@@ -384,8 +384,8 @@ static void file_create_never_replaces(void **state)
     assert_true(folder_is_empty(dir));
 }
 
-/* What a process left that was killed while it created the file goes; what a
- * living one is at, and what is called otherwise, stays. */
+/* Files of a process that was killed while it created the file go; those of a
+ * living one, and those with other names, stay. */
 static void file_create_sweep_takes_what_the_dead_left(void **state)
 {
     static const char *const others[] = {"a", "a.tmp", "a.1.tmp", "b.1.tmp",

@@ -199,7 +199,7 @@ static void text_number_reads_back(void **state)
     }
 }
 
-/* Those that are not finite have a name. */
+/* Numbers that are not finite have a name. */
 static void text_real_names_what_is_not_finite(void **state)
 {
     static const struct {

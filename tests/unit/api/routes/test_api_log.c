@@ -89,7 +89,7 @@ static void log_piece_of_a_large_file_is_as_small(void **state)
     mem_free(p.bytes);
 }
 
-/* What is no regular file is not read: links, pipes, folders. */
+/* Links, pipes and folders are not read: only regular files are. */
 static void log_that_is_no_file_is_not_read(void **state)
 {
     struct log_piece p;

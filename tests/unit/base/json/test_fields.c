@@ -416,7 +416,7 @@ static void fields_copies_outlive_the_original(void **state)
     fields_deinit(trees, &own);
 }
 
-/* What was copied is the copy's: the original owns nothing any more. */
+/* Copied members are the copy's: the original owns nothing any more. */
 static void fields_disowned_own_nothing(void **state)
 {
     int64_t before = mem_outstanding();

@@ -1,4 +1,4 @@
-/* What a shared object's process says of it (cli/config/app_plugin.h). */
+/* Shared objects as their process tells of them (cli/config/app_plugin.h). */
 #include "base/json/json.h"
 #include "base/mem.h"
 #include "cli/config/app_plugin.h"

@@ -113,7 +113,7 @@ static void app_program_has_a_name(void **state)
     name_is("{\"command\": [\"sh\"], \"name\": \"my net\"}", "my net");
 }
 
-/* What cannot be started is said, with what may help. */
+/* A program that cannot be started is named, with what may help. */
 static void app_program_that_is_not_there_is_refused(void **state)
 {
     (void)state;

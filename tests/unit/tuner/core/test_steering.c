@@ -182,8 +182,8 @@ static const char *decision_text(const struct run *r, const char *begins)
     return NULL;
 }
 
-/* What a program does not name is told, and what it names besides; nothing is
- * where both are the same, and where the app is built in. */
+/* Tunables that a program does not name are told, and those it names besides;
+ * nothing is told where both are the same, and where the app is built in. */
 static void steering_tells_of_a_programs_tunables(void **state)
 {
     static const char wide[] =
@@ -376,7 +376,7 @@ static void steering_resumed_by_its_user_goes_on(void **state)
     }
 }
 
-/* But not where they pause it again while it loads. */
+/* A run that its user pauses again while it loads stays paused. */
 static void steering_paused_again_while_it_loads_stays_so(void **state)
 {
     struct run r;

@@ -127,8 +127,8 @@ static void folders_snapshot_of_several_needs_its_manifest(void **state)
     assert_int_equal(d.snapshot_op, 0);
 }
 
-/* What a program's processes write has its name when all have answered; no
- * manifest is asked of them, unless they are nodes of ours. */
+/* A folder that a program's processes write has its name when all have
+ * answered; no manifest is asked of them, unless they are nodes of ours. */
 static void folders_snapshot_of_a_program_appears_whole(void **state)
 {
     struct folders d;

@@ -204,8 +204,8 @@ static void keeper_starts_a_program_again_after_signals_only(void **state)
                                   "again 1 time before");
 }
 
-/* What a program says about its failure is the reason; its end is waited for a
- * while, since it may print more. */
+/* A program's own words about its failure are the reason; its end is waited for
+ * a while, since it may print more. */
 static void keeper_takes_a_program_at_its_word(void **state)
 {
     struct keeper k = program(1);

@@ -333,7 +333,7 @@ static void launcher_starts_a_program(void **state)
     assert_string_equal(text, want);
 }
 
-/* What a script starts is known by its process group. */
+/* Processes that a script starts are known by its process group. */
 static void launcher_knows_what_a_node_started(void **state)
 {
     char *const argv[] = {"sh", "-c", "sleep 1000 & echo $!; wait", NULL};

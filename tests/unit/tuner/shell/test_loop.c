@@ -421,7 +421,7 @@ static enum err hook_model(void *ctx, const char *at, const json_t *data,
     return file_write(path, "{}", 2, f);
 }
 
-/* How the node is started again, where that is asked for. */
+/* Restarts of the node, where they are asked for. */
 static struct {
     unsigned times;      /* it was */
     unsigned good_after; /* so many, the node is a good one */
@@ -811,8 +811,8 @@ static void script_program(struct tuner *t, const struct tuner_event *e)
     }
 }
 
-/* What a program does wrong is not done again: it ends, it says that it failed,
- * it is never ready, it does not answer, it sends what is none. */
+/* A program's own fault is not tried again: it ends, it says that it failed, it
+ * is never ready, it does not answer, it sends what is none. */
 static void loop_program_at_fault_ends_the_run(void **state)
 {
     static const char *const roles[][3] = {

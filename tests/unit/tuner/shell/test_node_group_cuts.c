@@ -150,7 +150,7 @@ static void cuts_agreed_may_be_too_late(void **state)
     node_group_free(g);
 }
 
-/* What no program may answer is found, in words. */
+/* Answers that no program may give are found, in words. */
 static void cuts_agreed_nonsense_is_found(void **state)
 {
     struct node_group *g = new_group(2, CUTS_AGREED);
@@ -231,7 +231,7 @@ struct world {
     op_id op;
 };
 
-/* What the tuner's messages do to program @p; answers leave on @out. */
+/* Program @p takes a message of the tuner's; answers leave on @out. */
 static void program_take(struct program *p, const struct msg *m,
                          struct wire *out)
 {

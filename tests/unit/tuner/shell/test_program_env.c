@@ -63,7 +63,7 @@ static void program_env_of_several(void **state)
     program_env_deinit(&e);
 }
 
-/* What the user has said of threads stays, and one process has all cores. */
+/* The user's own number of threads stays, and one process has all cores. */
 static void program_env_leaves_threads_alone(void **state)
 {
     struct program_place place = {
