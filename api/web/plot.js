@@ -1,13 +1,14 @@
 // Line plots: uPlot in a card. Beside its series a plot may have bundles, many
 // faint lines drawn under them, and marks, vertical lines.
 
+import {linearRange, linearTicks, logRange, logTicks, tickDigits} from "./axes.js";
 import {card, colours, onTheme} from "./canvas.js";
 import {topOfLosses} from "./stats.js";
 import {button, el, number, put, short, tick} from "./text.js";
 
 const uPlot = window.uPlot;
 export const MARKS = 60; // more would hide what they mark
-const WHOLE = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 1e5, 1e6];
+const DEEP = 1e-6;       // a zoom is so wide at least, as a part of the whole
 
 // A straight run of finite numbers; what is not finite breaks a line.
 function finite(values, log) {
@@ -46,13 +47,7 @@ function spread(spec, data, log, x0, x1) {
     const top = topOfLosses(lines.map((y) => y.find(Number.isFinite)), high);
     if (top > low) high = top;
   }
-  if (low > high) return log ? [0.1, 1] : [0, 1];
-  if (log) {
-    const room = Math.max(1.05, Math.pow(high / low, 0.04));
-    return [low / room, high * room];
-  }
-  const room = (high - low) * 0.05 || Math.abs(high) * 0.05 || 0.5;
-  return [low - room, high + room];
+  return log ? logRange(low, high) : linearRange(low, high, 0.05);
 }
 
 function drawBundles(u, spec, c) {
@@ -97,6 +92,8 @@ function drawBundles(u, spec, c) {
   ctx.restore();
 }
 
+const longest = (texts) => Math.max(0, ...(texts || []).map((t) => t.length));
+
 // Where a line is not drawn, in pixels: what is not finite, and its breaks.
 function broken(u, state, index, nulls) {
   const px = (v) => Math.round(u.valToPos(v, "x", true));
@@ -104,27 +101,43 @@ function broken(u, state, index, nulls) {
   return [...nulls, ...breaks].sort((a, b) => a[0] - b[0]);
 }
 
+// Ticks of an axis are not uPlot's: its own never end on some axes, as on a
+// logarithmic one that begins at 0.0096. Of the steps it is given it takes the one
+// that fits any range, and asks for the ticks.
+function ticksOf(room, reckon) {
+  let most = 2;
+  return {
+    space: 1, filter: (u, ticks) => ticks,
+    incrs: (u, i, low, high, pixels) => {
+      most = Math.max(2, pixels / room);
+      return [Number.MAX_VALUE];
+    },
+    splits: (u, i, low, high) => reckon(low, high, most),
+    values: (u, ticks) => ticks.map((t) => tick(t, tickDigits(ticks))),
+  };
+}
+
 function options(state, width) {
   const {spec, log} = state, c = colours();
   const axis = (label, size) => ({
     stroke: c.quiet, font: c.font, labelFont: c.font, label, labelSize: 18, size,
     grid: {stroke: c.line, width: 1}, ticks: {stroke: c.line, width: 1, size: 4},
-    values: (u, ticks) => ticks.map((t) => t === null ? "" : tick(t)),
   });
-  const x = axis(spec.xLabel, 30);
+  const x = {...axis(spec.xLabel, 30),
+    ...ticksOf(60, (low, high, most) => linearTicks(low, high, most, spec.xWhole))};
   if (spec.xValues) x.values = spec.xValues;
-  if (spec.xWhole) x.incrs = WHOLE;
-  x.space = 60;
+  const y = {...axis(spec.yLabel, (u, texts) => Math.max(58, 16 + 7 * longest(texts))),
+    ...ticksOf(34, log ? logTicks : (low, high, most) => linearTicks(low, high, most, spec.yWhole))};
   return {
     width, height: spec.height || 280, legend: {show: false}, pxAlign: 0,
     padding: [10, 30, 0, 0],
     scales: {
-      x: {time: false, range: (u, low, high) => state.zoom || state.spec.xRange ||
-        (low === null ? [0, 1] : low === high ? [low - 0.5, high + 0.5] : [low, high])},
+      x: {time: false, range: (u, low, high) =>
+        linearRange(...state.zoom || state.spec.xRange || [low ?? NaN, high ?? NaN])},
       y: {distr: log ? 3 : 1, range: (u) => spread(state.spec, u.data, log,
         u.scales.x.min ?? -Infinity, u.scales.x.max ?? Infinity)},
     },
-    axes: [x, {...axis(spec.yLabel, 58), space: 34, ...spec.yWhole && !log ? {incrs: WHOLE} : {}}],
+    axes: [x, y],
     cursor: {y: false, drag: {x: true, y: false, setScale: false}, points: {size: 7}},
     series: [{}, ...spec.series.map((s) => ({
       label: s.label, stroke: c[s.colour] || s.colour, width: s.width ?? 2, dash: s.dash,
@@ -176,7 +189,10 @@ export function plot(first, ...tools) {
   host.setAttribute("role", "img");
   frame.body.append(host, nothing);
 
+  const whole = () => linearRange(...state.spec.xRange || [state.spec.x[0], state.spec.x.at(-1)]);
   state.setZoom = (range) => {
+    const [low, high] = whole();
+    if (range && !(range[1] - range[0] >= (high - low) * DEEP)) return;
     state.zoom = range;
     reset.hidden = range === null;
     if (u) rescale();
@@ -194,8 +210,7 @@ export function plot(first, ...tools) {
         .map((k) => k.label + " " + short(k.values[index])).join(", "));
   };
   function rescale() {
-    const [low, high] = state.zoom || state.spec.xRange ||
-      [state.spec.x[0], state.spec.x[state.spec.x.length - 1]];
+    const [low, high] = state.zoom || whole();
     u.setScale("x", {min: low, max: high});
     point();
   }
@@ -220,7 +235,7 @@ export function plot(first, ...tools) {
       u = null;
       return;
     }
-    const now = [width, state.log, s.height, s.yLabel, s.xLabel, s.yWhole, JSON.stringify(colours()),
+    const now = [width, state.log, s.height, s.yLabel, s.xLabel, s.xWhole, s.yWhole, JSON.stringify(colours()),
       ...s.series.map((k) => [k.label, k.colour, k.kind, k.points].join())].join("|");
     if (u && now === shape) {
       u.setData(data, true);
@@ -245,7 +260,7 @@ export function plot(first, ...tools) {
     } else if (e.key === "+" || e.key === "-") {
       const {min, max} = u.scales.x, middle = at >= 0 ? x[at] : (min + max) / 2;
       const half = (max - min) * (e.key === "+" ? 0.25 : 1);
-      const all = state.spec.xRange || [x[0], x[x.length - 1]];
+      const all = whole();
       const range = [Math.max(all[0], middle - half), Math.min(all[1], middle + half)];
       state.setZoom(range[0] <= all[0] && range[1] >= all[1] ? null : range);
     } else if (e.key === "Escape" || e.key === "0") {

@@ -186,7 +186,7 @@ function slicePlots(id) {
     if (!shown.has(name)) {
       shown.set(name, plot({title: name, name: id + "-slice-" + name, xLabel: "", yLabel: "speed",
         height: 210, x: [], series: [], logAllowed: true,
-        xValues: (u, ticks) => ticks.map((t) => (!texts || Number.isInteger(t)) && t !== null ? label(t) : "")}));
+        xWhole: texts !== null, xValues: (u, ticks) => ticks.map(label)}));
       root.append(shown.get(name).root);
     }
     const fast = order.map((i) => rows[i].label === "converging" ? height(rows[i]) : null);

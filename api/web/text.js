@@ -21,21 +21,12 @@ export function short(x, digits = 4) {
 }
 
 // For axes: 20,000 as 20 k, 1,500,000 as 1.5 M.
-export function tick(v) {
+export function tick(v, digits = 5) {
   const size = Math.abs(v);
-  if (size >= 1e9) return short(v, 5);
-  if (size >= 1e6) return short(v / 1e6, 5) + " M";
-  if (size >= 1e4) return short(v / 1e3, 5) + " k";
-  return short(v, 5);
-}
-
-// Whole numbers from low to high where an axis of @most ticks has them.
-export function wholeTicks(low, high, most) {
-  const least = Math.max(1, (high - low) / most), size = 10 ** Math.floor(Math.log10(least));
-  const step = [1, 2, 5, 10].map((k) => k * size).find((k) => k >= least);
-  const out = [];
-  for (let v = Math.ceil(low / step) * step; v <= high; v += step) out.push(v);
-  return out;
+  if (size >= 1e9) return short(v, digits);
+  if (size >= 1e6) return short(v / 1e6, digits) + " M";
+  if (size >= 1e4) return short(v / 1e3, digits) + " k";
+  return short(v, digits);
 }
 
 export function bytes(n) {

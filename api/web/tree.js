@@ -1,10 +1,11 @@
 // The tree of branches over the global clock: each a row, its slices bars, its
 // fork a line from its parent, its end a mark.
 
+import {linearTicks, tickDigits} from "./axes.js";
 import {branchControls} from "./byhand.js";
 import {drawing} from "./canvas.js";
 import {get, runPath} from "./data.js";
-import {button, count, el, put, settingText, short, tick, wholeTicks} from "./text.js";
+import {button, count, el, put, settingText, short, tick} from "./text.js";
 
 const ROW = 18, TOP = 26, BRANCHES = 200, SLICES = 4000;
 
@@ -149,14 +150,15 @@ export function treeTab(id, {now, said, failed}) {
     ctx.strokeStyle = c.line;
     ctx.lineWidth = 1;
     ctx.textBaseline = "middle";
-    for (const at of wholeTicks(low, high, Math.max(2, span / 90))) {
+    const ticks = linearTicks(low, high, Math.max(2, span / 90), true), digits = tickDigits(ticks);
+    for (const at of ticks) {
       const x = Math.round(px(at)) + 0.5;
       ctx.beginPath();
       ctx.moveTo(x, TOP - 6);
       ctx.lineTo(x, height - 6);
       ctx.stroke();
       ctx.textAlign = x > width - right - 20 ? "right" : "center";
-      ctx.fillText(tick(at), Math.min(x, width - 4), 10);
+      ctx.fillText(tick(at, digits), Math.min(x, width - 4), 10);
     }
     rows.forEach((b, i) => {
       const y = TOP + i * ROW + ROW / 2, from = px(b.created_clock);

@@ -22,6 +22,7 @@
     X(web_app_js, "app.js", SCRIPT, "api/web/app.js")                          \
     X(web_data_js, "data.js", SCRIPT, "api/web/data.js")                       \
     X(web_text_js, "text.js", SCRIPT, "api/web/text.js")                       \
+    X(web_axes_js, "axes.js", SCRIPT, "api/web/axes.js")                       \
     X(web_plot_js, "plot.js", SCRIPT, "api/web/plot.js")                       \
     X(web_canvas_js, "canvas.js", SCRIPT, "api/web/canvas.js")                 \
     X(web_runs_js, "runs.js", SCRIPT, "api/web/runs.js")                       \

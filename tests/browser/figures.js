@@ -55,13 +55,52 @@ const tests = {
     // Losses that are not positive (log likelihoods) have no such measure.
     assert.strictEqual(topOfLosses([-5, -6], 100), 100);
   },
+  "ranges are finite and wide enough to divide"({linearRange, logRange}) {
+    for (const low of ODD) for (const high of ODD) for (const room of [0, 0.05]) {
+      const [a, b] = linearRange(low, high, room), said = [low, high, room].join();
+      assert.ok(Number.isFinite(b - a) && b - a >= 0.99e-9 * Math.max(Math.abs(a), Math.abs(b)), said);
+      if (low <= high && Math.abs(low) <= 1e300 && Math.abs(high) <= 1e300)
+        assert.ok(a <= low && high <= b, said);
+      const [c, d] = logRange(low, high);
+      assert.ok(c > 0 && d / c > 1.05 && Number.isFinite(d), said);
+    }
+    assert.deepStrictEqual(linearRange(2, 12), [2, 12]);
+    assert.deepStrictEqual(linearRange(7, 7), [6.5, 7.5]);
+  },
+  "ticks are few, in order and within, whatever the range"({linearRange, logRange, linearTicks, logTicks, tickDigits}) {
+    for (const low of ODD) for (const high of ODD) for (const most of [-1, 0, 1, 2, 7.5, 40, 1e9, NaN])
+      for (const [range, ticks] of [[linearRange, linearTicks], [linearRange, (a, b, n) => linearTicks(a, b, n, true)],
+        [logRange, logTicks], [(a, b) => [a, b], linearTicks], [(a, b) => [a, b], logTicks]]) {
+        const [a, b] = range(low, high), out = ticks(a, b, most), said = [a, b, most, out].join();
+        assert.ok(out.length <= 102, said);
+        out.forEach((v, i) => assert.ok(v >= a && v <= b && (i === 0 || v > out[i - 1]), said));
+        assert.ok(tickDigits(out) >= 5 && tickDigits(out) <= 15, said);
+      }
+  },
+  "ticks are round"({linearTicks, logTicks, tickDigits}) {
+    assert.deepStrictEqual(linearTicks(0, 1, 5), [0, 0.2, 0.4, 0.6, 0.8, 1]);
+    assert.deepStrictEqual(linearTicks(-0.1, 0.11, 4), [-0.1, 0, 0.1]);
+    assert.deepStrictEqual(linearTicks(0.2, 3.1, 10, true), [1, 2, 3]);
+    assert.deepStrictEqual(linearTicks(0, 1e6, 5, true), [0, 2e5, 4e5, 6e5, 8e5, 1e6]);
+    // uPlot's own went on for ever here: 0.0096 + 0.001 is more than 0.01.
+    assert.deepStrictEqual(logTicks(0.0096, 2, 8), [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2]);
+    assert.deepStrictEqual(logTicks(0.0096, 2, 4), [0.01, 0.1, 1]);
+    assert.deepStrictEqual(logTicks(1e-8, 1e4, 5), [1e-6, 0.001, 1, 1000]);
+    assert.deepStrictEqual(logTicks(3, 3.5, 5), [3, 3.1, 3.2, 3.3, 3.4, 3.5]);
+    assert.strictEqual(tickDigits([100001, 100002]), 8);
+    assert.strictEqual(tickDigits([1, 2]), 5);
+  },
 };
 
+const ODD = [NaN, undefined, null, "inf", -Infinity, Infinity, -Number.MAX_VALUE, Number.MAX_VALUE, -1e300, -1e9,
+  -3, -1e-300, -0, 0, Number.MIN_VALUE, 1e-300, 1e-12, 0.0096, 0.95, 1, 1 + Number.EPSILON, 1.2, 7, 12345,
+  1e9, 1e9 + 1, 2 ** 53, 1e17, 1e17 + 16, 1e33, 1e300];
+
 (async () => {
-  const stats = await load("stats.js");
+  const page = {...await load("stats.js"), ...await load("axes.js")};
   for (const [name, test] of Object.entries(tests)) {
     try {
-      test(stats);
+      test(page);
     } catch (error) {
       console.error(name + ": " + (error.stack || error));
       process.exitCode = 1;

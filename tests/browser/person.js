@@ -25,7 +25,7 @@ function watch(page, faults) {
   page.on("console", (m) => {
     if (m.type() === "error" && !EXPECTED.some((e) => e.test(m.text()))) faults.push(m.text());
   });
-  page.on("pageerror", (e) => faults.push(String(e)));
+  page.on("pageerror", (e) => faults.push(e.stack || String(e)));
   page.setDefaultTimeout(WAIT_MS);
 }
 

@@ -17,6 +17,12 @@ class Figures(unittest.TestCase):
                               check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_plots_draw_whatever_they_are_given(self):
+        done = subprocess.run(["node", str(ROOT / "tests/browser/plots.js")],
+                              capture_output=True, text=True, timeout=300,
+                              check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
 
 class Browser(test_http.Served):
     def config(self):
