@@ -54,8 +54,8 @@ struct sim {
                                   * out */
     bool running;                /* a slice */
     clock_no next_clock;
-    unsigned live;
-    struct sim_branch *branch; /* [BRANCHES_MAX] */
+    unsigned live, clocks_made; /* clocks: of training and probe */
+    struct sim_branch *branch;  /* [BRANCHES_MAX] */
     branch_id branches;
     bool finished;
     struct history history, replayed;
@@ -175,6 +175,16 @@ static struct sim_branch *known(struct sim *s, branch_id id)
     return &s->branch[id];
 }
 
+static bool refuses(struct sim *s, enum branch_type type)
+{
+    const struct sim_family *f = s->f;
+
+    if (f->branches_max && s->live >= f->branches_max)
+        return true;
+    return type == BRANCH_KEPT && f->keeps_refused > 0 &&
+           rng_uniform(&s->faults) < f->keeps_refused;
+}
+
 static void receive_fork(struct sim *s, struct msg *m)
 {
     struct sim_branch *parent = known(s, m->fork.parent), *b;
@@ -191,7 +201,7 @@ static void receive_fork(struct sim *s, struct msg *m)
     b->known = true;
     b->type = m->fork.type;
     b->parent = m->fork.parent;
-    if (s->f->branches_max && s->live >= s->f->branches_max) {
+    if (refuses(s, b->type)) {
         struct msg failed = {.kind = MSG_FAILED, .op = m->op};
 
         failed.failed.branch = m->fork.branch;
@@ -784,7 +794,11 @@ static void run_clock(struct sim *s, struct sim_branch *b,
         b->s.samples += n;
         b->s.clocks++;
     }
-    w->samples += n;
+    s->clocks_made++;
+    if (f->empty_after && s->clocks_made > f->empty_after)
+        w->sum = 0;
+    else
+        w->samples += n;
     w->clocks++;
     w->seconds += cost;
 }

@@ -523,6 +523,48 @@ static void sim_protocol_violation_ends_the_run(void **state)
     assert_string_equal(r.finish.reason, "protocol");
 }
 
+/* Clocks that report no sample would be asked for without end: they fail what
+ * they are of, and at any moment the run ends. */
+static void sim_clocks_without_samples_end_the_run(void **state)
+{
+    (void)state;
+    for (unsigned n = 1; n <= 30; n++) {
+        struct sim_family f = plain;
+        struct sim_result r;
+
+        f.name = "empty";
+        f.empty_after = n * n;
+        f.max_epochs = 200;
+        f.plateau_epochs = 200;
+        run_one(&f, n, &r);
+        if (r.finish.status != RUN_FAILED)
+            continue; /* it was over before */
+        assert_non_null(strstr(r.finish.message, "without a sample"));
+    }
+}
+
+/* Where kept forks are refused now and then, snapshots and the end go on
+ * without them: no run hangs, whenever it is to end. */
+static void sim_refused_keeps_hang_no_run(void **state)
+{
+    static const enum command_id commands[] = {COMMAND_INTERRUPT, COMMAND_STOP};
+    unsigned n = seeds(120);
+
+    (void)state;
+    for (unsigned seed = 1; seed <= n; seed++) {
+        struct sim_family f =
+            family_at(seed % (sizeof(families) / sizeof(families[0])));
+        struct sim_result r;
+
+        f.name = "refused";
+        f.keeps_refused = seed % 3 == 0 ? 1 : 0.4;
+        f.command[0].command = commands[seed % 2];
+        f.command[0].at_s = 0.02 * (1 + seed * 37 % 300);
+        run_one(&f, seed, &r);
+        assert_true(r.seconds < f.command[0].at_s + 1);
+    }
+}
+
 /* A step that fails for want of memory changes nothing, and a decision that
  * lacks it is made later: the same run comes out. */
 static void sim_memory_torture_gives_the_same_run(void **state)
@@ -572,6 +614,8 @@ int main(void)
         cmocka_unit_test(sim_application_errors_fail_what_they_hit),
         cmocka_unit_test(sim_failed_writes_are_told),
         cmocka_unit_test(sim_protocol_violation_ends_the_run),
+        cmocka_unit_test(sim_clocks_without_samples_end_the_run),
+        cmocka_unit_test(sim_refused_keeps_hang_no_run),
         cmocka_unit_test(sim_memory_torture_gives_the_same_run),
     };
 

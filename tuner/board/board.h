@@ -258,8 +258,8 @@ const char *board_failure(const struct board *c);
 
 const struct best *board_best(const struct board *c);
 
-/* Makes @kept (held by the caller; the board takes a hold of its own) the best
- * model so far. */
+/* Makes @kept (live, held by the caller; the board takes a hold of its own) the
+ * best model so far. */
 void board_set_best(struct board *c, branch_id kept,
                     const struct epoch_result *e, double metric);
 

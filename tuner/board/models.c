@@ -90,6 +90,7 @@ void board_set_best(struct board *c, branch_id kept,
     branch_id old = c->models->best.branch;
 
     assert(e->epoch > 0);
+    assert(branch_is_live(board_branch(c, kept)));
     board_hold(c, kept);
     c->models->best = (struct best){kept, e->epoch, e->loss, metric};
     board_drop(c, old, "a better model");

@@ -17,6 +17,7 @@ struct operation {
     clock_no first;
     uint64_t count;
     uint64_t reported; /* clocks in reports so far */
+    uint64_t samples;  /* in these */
     double work_s;     /* what these took */
     bool idle;         /* sent when no slice was out */
     bool cut;          /* a cut was sent for it */

@@ -297,6 +297,7 @@ enum err slices_report(struct board *c, const struct msg_report *m,
     for (uint32_t i = 0; i < m->windows; i++) {
         const struct progress_window *w = &m->window[i];
 
+        op->samples += w->samples;
         op->work_s += w->seconds + w->copy_s + w->stalled_s;
         clocks += w->clocks;
         take_window(c, b, w, clocks);
@@ -305,6 +306,17 @@ enum err slices_report(struct board *c, const struct msg_report *m,
 }
 
 /* ---- the end of a slice -------------------------------------------------- */
+
+/* Clocks without a sample get a branch nowhere in its epoch: more of them would
+ * be asked for without end. (A test has its own end; parts are counted by
+ * clocks.) */
+static void no_samples(struct board *c, struct branch *b)
+{
+    if (b->type == BRANCH_TESTING || board_has_parts(c) || b->error)
+        return;
+    branches_note_failure(c, "clocks without a sample were reported");
+    b->error = ERR_APP;
+}
 
 void slices_ended(struct board *c, const struct operation *op,
                   const struct msg_done *m)
@@ -330,6 +342,8 @@ void slices_ended(struct board *c, const struct operation *op,
     branches_settle(c, op->id);
     if (b->slices == 0)
         branches_plan_reset(c, b);
+    if (op->reported > 0 && op->samples == 0)
+        no_samples(c, b);
 }
 
 void slices_failed(struct board *c, const struct operation *op,

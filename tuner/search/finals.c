@@ -138,14 +138,22 @@ static void keep_if_best(struct finals *f, struct finalist *x)
     x->kept_at = x->epochs - 1;
 }
 
-static void forget_refused(struct finals *f, struct finalist *x)
+/* Its kept fork is answered; a refused one is done without. (A winner's becomes
+ * the run's best model, which must be there for snapshots and the end.) */
+static bool kept_settled(struct finals *f, struct finalist *x)
 {
     const struct branch *kept = board_branch(f->c, x->kept);
 
-    if (!kept || !branch_is_refused(kept))
-        return;
+    if (!kept || branch_is_live(kept))
+        return true;
+    if (!branch_is_refused(kept))
+        return false;
+    board_decision(f->c, "keep",
+                   "no memory to keep epoch %u of trial %u, the best so far",
+                   x->epoch[x->kept_at].e.epoch, x->trial->number);
     board_free(f->c, branch_number(kept), "refused");
     x->kept = BRANCH_NONE;
+    return true;
 }
 
 static void take_epoch(struct finals *f, struct finalist *x,
@@ -197,7 +205,6 @@ static bool ran_stage(struct finals *f, struct finalist *x)
         return true;
     if (!started(f, x))
         return x->out;
-    forget_refused(f, x);
     while ((state == TRAINING_EPOCH || state == TRAINING_PAUSED) &&
            !far_enough(f, x)) {
         training_go(&x->line);
@@ -214,7 +221,7 @@ static bool ran_stage(struct finals *f, struct finalist *x)
                  branch_is_nonfinite(board_branch(f->c, x->branch))
                      ? "it diverged"
                      : "the application failed");
-    return x->out || far_enough(f, x);
+    return x->out || (far_enough(f, x) && kept_settled(f, x));
 }
 
 /* ---- deciding ------------------------------------------------------------ */

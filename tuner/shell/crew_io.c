@@ -267,26 +267,29 @@ static void complain(struct crew *w, const char *reason)
     snprintf(w->garbage, sizeof(w->garbage), "%.200s", reason);
 }
 
-/* Bytes that are no message. Only its user can mend what a program sends: a bad
- * answer or report would only be missed later. A beat is not. @node < 0: who
- * sent it is not known. */
+/* Bytes that are no message. A bad answer or report would be waited for: its
+ * node is lost. Only its user can mend what a program sends. A beat is not
+ * missed. @node < 0: who sent it is not known. */
 static void take_garbage(struct crew *w, int64_t node, const char *text,
                          size_t len, double now_s, const char *reason)
 {
+    bool program = w->o.keeper.program;
     enum msg_kind kind = msg_kind_of(text, len);
+    bool answer = node >= 0 && kind > MSG_HELLO && kind < MSG_BEAT;
     char why[PROTO_TEXT_MAX];
 
     complain(w, reason);
-    if (!w->o.keeper.program)
-        return;
-    if (kind == MSG_HELLO || (node >= 0 && kind > MSG_HELLO && kind < MSG_BEAT))
-        snprintf(why, sizeof(why), "the program's `%s` makes no sense: %s",
-                 msg_kind_name(kind), reason);
-    else if (w->malformed == CREW_GARBAGE_MAX)
+    if (answer || (program && kind == MSG_HELLO))
+        snprintf(why, sizeof(why), "the %s's `%s` makes no sense: %s",
+                 program ? "program" : "node", msg_kind_name(kind), reason);
+    else if (program && w->malformed == CREW_GARBAGE_MAX)
         snprintf(why, sizeof(why), "the program does not keep to the protocol");
     else
         return;
-    blame(w, node < 0 ? 0 : (uint32_t)node, false, now_s, why);
+    if (program)
+        blame(w, node < 0 ? 0 : (uint32_t)node, false, now_s, why);
+    else
+        lose(w, (uint32_t)node, false, now_s, why);
 }
 
 static void configure(struct crew *w, uint32_t node, double now_s)

@@ -215,7 +215,10 @@ static void take_result(struct mltuner *s, const struct training_epoch *e,
                         branch_id kept)
 {
     struct board *c = s->c;
-    bool best = board_is_better(c, e->e.loss, e->metric) && kept != BRANCH_NONE;
+    const struct branch *end = board_branch(c, kept);
+    /* Where there was no memory to keep this epoch, @kept is an older one. */
+    bool best = board_is_better(c, e->e.loss, e->metric) && end &&
+                branch_is_live(end) && branch_epochs(end) == e->e.epoch;
 
     assert(e->e.epoch > 0);
     training_record(&s->line, e, true, best);
@@ -442,6 +445,44 @@ static void adopt_finalist(struct mltuner *s, struct finalist *x)
     after_epoch(s, &last);
 }
 
+static uint32_t failed_trials(const struct mltuner *s)
+{
+    const struct trials *t = &s->search.trials;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < t->n; i++)
+        n += t->list[i].label == TRIAL_FAILED;
+    return n;
+}
+
+/* A search that some setting has to come from found none. Failures (of the
+ * application, of memory) are told: they say what is to be mended. */
+static void end_without_setting(struct mltuner *s)
+{
+    struct board *c = s->c;
+    uint32_t failed = failed_trials(s), tried = s->search.trials.n;
+    const char *why = board_failure(c)[0] ? board_failure(c)
+                                          : "no memory for a copy of the model";
+
+    close_search(s, 0, "no setting made progress");
+    if (failed && failed == tried)
+        course_end(c, RUN_FAILED, board_failure(c)[0] ? "app" : "limit",
+                   "all %u settings that were tried failed, the last: %.300s",
+                   tried, why);
+    else if (failed)
+        course_end(c, RUN_FAILED, "diverged",
+                   "no setting that was tried makes progress, and %u of %u "
+                   "failed, the last: %.300s",
+                   failed, tried, why);
+    else
+        course_end(c, RUN_FAILED, "diverged",
+                   s->rescue
+                       ? "training diverged, and no other setting that was "
+                         "tried goes on from there"
+                       : "no setting that was tried makes progress: widen the "
+                         "ranges of the tunables");
+}
+
 /* No finalist. A re-tune: the setting stays. */
 static void nothing_found(struct mltuner *s)
 {
@@ -467,13 +508,7 @@ static void nothing_found(struct mltuner *s)
         s->phase = PHASE_FORK;
         return;
     }
-    close_search(s, 0, "no setting made progress");
-    course_end(c, RUN_FAILED, "diverged",
-               s->rescue
-                   ? "training diverged, and no other setting that was "
-                     "tried goes on from there"
-                   : "no setting that was tried makes progress: widen the "
-                     "ranges of the tunables");
+    end_without_setting(s);
 }
 
 static void search(struct mltuner *s)

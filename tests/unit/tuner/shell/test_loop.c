@@ -798,6 +798,17 @@ static void loop_killed_node_is_lost_after_its_last_words(void **state)
     assert_int_equal(result.finish.status, RUN_FAILED);
 }
 
+/* What a node answers must make sense: nothing better would come. */
+static void loop_answer_that_is_none_loses_the_node(void **state)
+{
+    (void)state;
+    run_loop("nonsense", script_lost);
+    assert_non_null(
+        strstr(core.trace, "the node's `ready` makes no sense: samples: "));
+    assert_true(result.node_lost);
+    assert_int_equal(result.finish.status, RUN_FAILED);
+}
+
 static void script_program(struct tuner *t, const struct tuner_event *e)
 {
     if (e->kind == TUNER_EVENT_LOST) {
@@ -1058,6 +1069,7 @@ int main(int argc, char **argv)
         CASE(loop_records_are_journaled_before_messages),
         CASE(loop_carries_out_commands),
         CASE(loop_malformed_and_strangers_are_ignored),
+        CASE(loop_answer_that_is_none_loses_the_node),
         CASE(loop_killed_node_is_lost_after_its_last_words),
         CASE(loop_lost_node_is_started_again),
         CASE(loop_node_that_is_lost_again_and_again_ends_the_run),
