@@ -14,7 +14,8 @@
 const struct shape run_shapes[] = {
     {"runs", "runs:[run]" SHAPE_PAGE},
     {"run", "run:s name:s status:s status_reason:s? reason:s? message:s? "
-            "last_words:a? values:[run_value] queue:o? seed:i? job:@job? "
+            "last_words:a? last_words_node:i? values:[run_value] queue:o? "
+            "seed:i? job:@job? "
             "clock:i clocks:i "
             "epochs:i loss:n? "
             "last_epoch:@epoch_brief? best:@epoch_brief? setting:o? branch:i? "
@@ -30,11 +31,11 @@ const struct shape run_shapes[] = {
     {"tuning", "strategy:s? searcher:s? searches:i trials:i clocks:i "
                "seconds:n waiting_seconds:n?"},
     {"snapshot", "path:s epoch:i"},
-    {"result",
-     "run:s status:s reason:s last_words?:a loss:n? metric:n? best:o model:s? "
-     "epochs:i clocks:i seconds:n paused_seconds:n tuning:o "
-     "setting:o schedule:a strategy:s searcher:s seed:i state:s? "
-     "url:s?"},
+    {"result", "run:s status:s reason:s last_words?:a last_words_node?:i "
+               "loss:n? metric:n? best:o model:s? "
+               "epochs:i clocks:i seconds:n paused_seconds:n tuning:o "
+               "setting:o schedule:a strategy:s searcher:s seed:i state:s? "
+               "url:s?"},
     {"progress", "branch:i lineage:b points:[point] next_after:i"},
     {"point", "branch:i branch_clock:i clock:i elapsed_seconds:n loss?:n "
               "metric?:n samples:i "
@@ -283,13 +284,17 @@ static json_t *state_to_json(const struct run_copy *c)
     bool ended = c->finished && !told;
 
     return json_pack(
-        "{s:o, s:o, s:s, s:o, s:o, s:o, s:O, s:o, s:o, s:o}", "run",
+        "{s:o, s:o, s:s, s:o, s:o, s:o, s:O, s:o, s:o, s:o, s:o}", "run",
         value_text(c->id), "name", value_text(c->name), "status",
         shown_status(c), "status_reason",
         value_text_or_null(told ? c->job.reason : c->status_reason), "reason",
         ended ? value_text(c->end.reason) : json_null(), "message",
         ended ? value_text(c->end.message) : json_null(), "last_words",
-        ended ? c->words : json_null(), "queue", queue_to_json(c), "seed",
+        ended ? c->words : json_null(), "last_words_node",
+        ended && c->end.last_words && c->end.last_words_node != UINT32_MAX
+            ? json_integer(c->end.last_words_node)
+            : json_null(),
+        "queue", queue_to_json(c), "seed",
         c->started ? json_integer((json_int_t)c->run.seed) : json_null(), "job",
         job_to_json(c));
 }

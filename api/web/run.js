@@ -54,7 +54,9 @@ export function runView({id, tab, crumbs, notice}) {
     if (status.textContent !== run.status) status.replaceChildren(chip(run.status));
     put(why, run.message || run.status_reason || "");
     words.hidden = !run.last_words;
-    const last = (run.last_words || []).join("\n");
+    const whose = Number.isInteger(run.last_words_node)
+      ? [`process ${run.last_words_node} said last:`] : [];
+    const last = whose.concat(run.last_words || []).join("\n");
     if (words.textContent !== last) {
       put(words, last);
       words.scrollTop = words.scrollHeight;

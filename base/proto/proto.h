@@ -152,6 +152,7 @@ struct msg_hello {
 /* The one who sees to it that all processes end a cut slice after the same
  * clock. */
 enum proto_cuts {
+    CUTS_UNSAID, /* not told: one process needs nobody */
     CUTS_OWN,    /* they themselves */
     CUTS_AGREED, /* the tuner, by `hold` */
     CUTS_COUNT
@@ -175,7 +176,7 @@ struct msg_ready {
     uint64_t model_bytes;      /* worst case of one branch, all shards */
     json_t *
         tables; /* owned: array as in base/proto/table_info.h; NULL: not told */
-    enum proto_cuts cuts; /* left out where it is CUTS_OWN */
+    enum proto_cuts cuts; /* left out where it is CUTS_UNSAID */
 };
 
 struct msg_forked {

@@ -31,7 +31,7 @@ static const char *code_name(unsigned code)
 
 const char *proto_cuts_name(enum proto_cuts cuts)
 {
-    static const char *const names[] = {"own", "agreed"};
+    static const char *const names[] = {"", "own", "agreed"};
 
     assert((unsigned)cuts < CUTS_COUNT);
     return names[cuts];

@@ -130,6 +130,10 @@ static void forget_ps(struct config_parse *p)
 {
     if (!config_is_program(p->c))
         return;
+    if (json_at(p->root, "/cluster/ready_timeout"))
+        problems_warn(p->problems, "/cluster/ready_timeout",
+                      "has no meaning for a program, which has "
+                      "app.ready_timeout");
     if (p->ps_given) {
         problems_warn(p->problems, "/ps",
                       "has no meaning for a program, unless it calls "

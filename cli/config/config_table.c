@@ -43,6 +43,12 @@ static const struct config_field fields[] = {
      .min = 1,
      .max = 256,
      .help = "threads of each node; as many as cores unless given"},
+    {.path = "cluster.ready_timeout",
+     .type = CONFIG_DURATION,
+     .min = 0.1,
+     .max = 1e9,
+     .help = "longest time that a node may load its data; 1h unless given. A "
+             "program of your own has app.ready_timeout"},
     {.path = "ps.update_rule",
      .type = CONFIG_STRING,
      .fallback = "\"sgd\"",

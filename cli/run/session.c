@@ -39,6 +39,13 @@ static void log_decision(const struct record_decision *d)
     mem_free(text);
 }
 
+/* What the user may want to mend while the run goes on. */
+static bool is_news(const struct record_decision *d)
+{
+    return strcmp(d->decision, "tunables") == 0 ||
+           strcmp(d->decision, "validation") == 0;
+}
+
 static void take_record(void *ctx, const struct record *record,
                         const char *json)
 {
@@ -48,7 +55,7 @@ static void take_record(void *ctx, const struct record *record,
     if (record->kind == RECORD_DECISION)
         log_decision(&record->decision);
     if (record->kind == RECORD_DECISION && !s->o->quiet &&
-        strcmp(record->decision.decision, "tunables") == 0)
+        is_news(&record->decision))
         progress_note(&s->progress, record->decision.text);
     view_lock(s->view);
     err = history_apply(&s->history, record);
@@ -154,8 +161,15 @@ static void last_words_of_program(const struct session *s)
 
     if (!s->history.finished || !words)
         return;
-    fprintf(stderr, "its last words (mltune log %s has all of them):\n",
-            s->folder.id);
+    if (s->nodes > 1)
+        fprintf(stderr,
+                "process %u said last (mltune log %s --node %u has all of "
+                "it):\n",
+                s->history.end.last_words_node, s->folder.id,
+                s->history.end.last_words_node);
+    else
+        fprintf(stderr, "its last words (mltune log %s has all of them):\n",
+                s->folder.id);
     json_array_foreach((json_t *)words, i, line)
     {
         fprintf(stderr, "%s\n", json_string_value(line));
@@ -336,16 +350,36 @@ static enum err set_up(struct session *s, struct fault *f)
 
 /* ---- the run ------------------------------------------------------------- */
 
-/* Seconds that a program may take for @what, a member of "app" with a default;
- * no more than the whole run may, since nobody else counts before the first
- * clock. */
-static double time_for(const struct session *s, const char *what)
+/* Seconds that a program may take for what is @pointer in the configuration,
+ * where it has a default; @by: what bounds them, @name or the whole run's time,
+ * since nobody else counts before the first clock. */
+static double time_for(const struct session *s, const char *pointer,
+                       const char *name, const char **by)
 {
-    double seconds = 0;
+    double most = s->o->tuner->max_time_s, seconds = 0;
 
-    if (!json_to_seconds(json_at(s->o->config, what), &seconds))
+    if (!json_to_seconds(json_at(s->o->config, pointer), &seconds))
         return 0;
-    return fmin(seconds, s->o->tuner->max_time_s);
+    *by = seconds <= most ? name : "stop.max_time";
+    return fmin(seconds, most);
+}
+
+static void set_deadlines(const struct session *s, struct loop_options *o)
+{
+    const json_t *config = s->o->config;
+
+    if (!s->o->program) {
+        json_to_seconds(json_at(config, "/cluster/ready_timeout"), &o->ready_s);
+        o->ready_by = "cluster.ready_timeout";
+        return;
+    }
+    o->program = true;
+    o->hello_s =
+        time_for(s, "/app/hello_timeout", "app.hello_timeout", &o->hello_by);
+    o->ready_s =
+        time_for(s, "/app/ready_timeout", "app.ready_timeout", &o->ready_by);
+    json_to_seconds(json_at(config, "/app/clock_timeout"), &o->clock_s);
+    o->clock_by = "app.clock_timeout";
 }
 
 static void run_loop(struct session *s)
@@ -370,13 +404,7 @@ static void run_loop(struct session *s)
                   .model = session_complete_model},
     };
 
-    if (s->o->program) {
-        o.program = true;
-        o.hello_s = time_for(s, "/app/hello_timeout");
-        o.ready_s = time_for(s, "/app/ready_timeout");
-        json_to_seconds(json_at(s->o->config, "/app/clock_timeout"),
-                        &o.clock_s);
-    }
+    set_deadlines(s, &o);
     /* Borrowed, so never released as a message. */
     config.config.config = (json_t *)s->o->config;
     config.config.folder = (char *)s->o->folder;

@@ -234,12 +234,17 @@ static void render_queue(const json_t *run, FILE *out)
             at);
 }
 
-/* Lines that a training system wrote before it failed. */
-static void render_words(const json_t *lines, FILE *out)
+/* Lines that a training system wrote before it failed, and which of its
+ * processes did. */
+static void render_words(const json_t *run, FILE *out)
 {
-    const json_t *line;
+    const json_t *lines = json_object_get(run, "last_words"), *line;
+    const json_t *node = json_object_get(run, "last_words_node");
     size_t i;
 
+    if (json_array_size(lines) > 0 && json_is_integer(node))
+        fprintf(out, "          process %lld said last:\n",
+                (long long)json_integer_value(node));
     json_array_foreach((json_t *)lines, i, line)
     {
         fprintf(out, "          | %s\n", json_string_value(line));
@@ -259,7 +264,7 @@ void render_head(const json_t *run, FILE *out)
             *why ? ": " : "", why);
     if (*text_at(run, "/message"))
         fprintf(out, "          %s\n", text_at(run, "/message"));
-    render_words(json_object_get(run, "last_words"), out);
+    render_words(run, out);
     render_resume(run, out);
     render_queue(run, out);
     fprintf(out, "began     %s\n", began);
@@ -277,12 +282,27 @@ void render_head(const json_t *run, FILE *out)
 
 /* ---- the summary --------------------------------------------------------- */
 
+/* An epoch is no best one where it has no result, or could not be kept. */
+static const char *why_no_best(const json_t *run)
+{
+    bool validates = count_at(run, "/job/validation_samples") > 0;
+
+    if (count_at(run, "/epochs") == 0)
+        return "no epoch was finished";
+    if (validates && isnan(number_at(run, "/last_epoch/metric")))
+        return "every validation gave NaN, so that no model is known to be "
+               "better than another";
+    if (isnan(number_at(run, "/last_epoch/loss")))
+        return "no epoch had a finite loss";
+    return "there was no memory to keep an epoch's end (memory.limit)";
+}
+
 static void render_best(const json_t *run, FILE *out)
 {
     double metric = number_at(run, "/best/metric");
 
     if (!json_is_object(json_at(run, "/best"))) {
-        fprintf(out, "best      none: no epoch was finished\n");
+        fprintf(out, "best      none: %s\n", why_no_best(run));
         return;
     }
     fprintf(out, "best      epoch %lld of %lld: ", count_at(run, "/best/epoch"),
@@ -315,7 +335,7 @@ static void render_values(const json_t *run, FILE *out)
                 fprintf(out, "%s%s %.5g", some ? ", " : "", of[k][1], x);
             some |= !isnan(x);
         }
-        fprintf(out, "\n");
+        fprintf(out, "%s\n", some ? "" : "none: it never had a number");
     }
 }
 
@@ -400,7 +420,10 @@ void render_summary(const struct run_answers *a, FILE *out)
     render_time(a->run, out);
     render_nodes(a->nodes, out);
     if (*text_at(a->run, "/model"))
-        fprintf(out, "model     %s\n", text_at(a->run, "/model"));
+        fprintf(out, "model     %s%s\n", text_at(a->run, "/model"),
+                json_is_object(json_at(a->run, "/best"))
+                    ? ""
+                    : " (the state when the run ended)");
     if (json_is_object(snapshot))
         fprintf(out, "snapshot  %s (epoch %lld)\n", text_at(snapshot, "/path"),
                 count_at(snapshot, "/epoch"));

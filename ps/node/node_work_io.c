@@ -117,6 +117,7 @@ static struct msg_ready ready_of(const struct host *h, json_t *tunables)
         .metric_higher_better = x->info.metric_higher_better != 0,
         .loss_floor = x->info.loss_floor,
         .model_bytes = x->branch_bytes,
+        .cuts = CUTS_OWN, /* the nodes agree on them (ps/nodes) */
     };
 
     snprintf(m.metric, sizeof(m.metric), "%s",

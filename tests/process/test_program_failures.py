@@ -66,20 +66,53 @@ class Beginning(Failures):
 
     def test_it_never_connects(self):
         self.at_fault(self.config(["sleep", "100"], {"hello_timeout": "1s"}),
-                      "has not said hello in 1 s", within=10)
+                      "has not said hello in 1 s (app.hello_timeout)", within=10)
 
     def test_it_never_connects_and_time_is_up(self):
         """max_time holds before there is any clock."""
         self.at_fault(self.config(["sleep", "100"], max_time="1s"),
-                      "has not said hello in 1 s", within=10)
+                      "has not said hello in 1 s (stop.max_time)", within=10)
 
     def test_it_is_never_ready(self):
         result = self.at_fault(
             self.line({"ready_timeout": "1s"}, wrong="never_ready"),
-            "was not ready in 1 s after its hello", within=10)
+            "was not ready in 1 s (app.ready_timeout) after its hello",
+            within=10)
         self.assertEqual(result["last_words"][-1], "loads")
         self.at_fault(self.line(stop={"max_time": "1s"}, wrong="never_ready"),
-                      "was not ready in 1 s after its hello", within=10)
+                      "was not ready in 1 s (stop.max_time) after its hello",
+                      within=10)
+
+    def cannot_load(self, config, *words):
+        result = self.fails(config, "no such data", *words, again=False,
+                            within=20)
+        self.assertEqual(result["reason"], "load_failed")
+        return result
+
+    def test_it_cannot_load(self):
+        """It says so first; what it prints on its way out is waited for."""
+        result = self.cannot_load(self.line(wrong="cannot_load"),
+                                  "its last words (mltune log ")
+        self.assertEqual(result["last_words"][-1],
+                         "ValueError: no such data at all")
+        self.assertNotIn("last_words_node", result)
+
+    def stayed(self):
+        """Tenths of a second that a program went on after it had failed."""
+        log = next(self.folder.glob(".mltune/runs/*/node-0.log")).read_text()
+        return log.count("stays ")
+
+    def test_it_cannot_load_and_stays(self):
+        """Not for ever."""
+        result = self.cannot_load(self.line(wrong="cannot_load_stays"))
+        self.assertTrue(result["last_words"][-1].startswith("stays"))
+        self.assertLess(self.stayed(), 100)
+
+    def test_it_cannot_load_and_time_is_up(self):
+        """max_time ends the wait, too."""
+        self.cannot_load(self.line(wrong="cannot_load_stays",
+                                   stop={"max_time": "1s"}))
+        self.assertLess(self.stayed(), 20)
 
     def test_its_ready_is_nonsense(self):
         for way in ({"samples": 0}, {"workers": -1}, {"workers": "two"}):
@@ -103,8 +136,57 @@ class Beginning(Failures):
                 "time.sleep(100)\n")
         self.at_fault(self.config([PYTHON, "-c", code],
                                   {"hello_timeout": "2s"}),
-                      "has not said hello in 2 s; 3 of its messages made no "
+                      "has not said hello in 2 s (app.hello_timeout); 3 of its messages made no "
                       "sense, the first: no JSON", within=10)
+
+
+class Several(Failures):
+    """Two processes, of which the second is at fault."""
+
+    def line(self, app=None, stop=None, **ways):
+        return {**super().line(app, stop, who=1, **ways),
+                "cluster": {"nodes": 2}}
+
+    def tells_which(self, result):
+        self.assertEqual(result["last_words_node"], 1)
+        run = result["run"]
+        shown = self.mltune("show", run)
+        self.assertIn("process 1 said last:\n", shown.out)
+        self.assertIn(result["last_words"][-1], shown.out)
+        self.assertEqual(
+            self.mltune("show", run, "--json").result["last_words_node"], 1)
+        log = self.mltune("log", run, "--node", "1")
+        self.assertIn(result["last_words"][-1], log.out)
+
+    def test_one_raises(self):
+        result = self.at_fault(self.line(wrong="raise", after=20),
+                               "process 1 ", "ended with exit code 1",
+                               " --node 1 has all of it):", within=20)
+        self.assertEqual(result["last_words"][-1],
+                         "ValueError: the loss is no number")
+        self.tells_which(result)
+
+    def test_one_cannot_load(self):
+        result = self.fails(self.line(wrong="cannot_load"), "no such data",
+                            "process 1 said last", again=False, within=20)
+        self.assertEqual((result["reason"], result["last_words"][-1]),
+                         ("load_failed", "ValueError: no such data at all"))
+        self.tells_which(result)
+
+    def test_who_ends_a_cut_slice_must_be_said(self):
+        self.at_fault(self.line(cuts=""), "must say in its `ready` who ends a "
+                      "slice that is cut", within=20)
+
+    def test_cuts_of_their_own_that_they_do_not_agree_on(self):
+        """Each ends a slice at another clock: the first is at its end, the
+        second needs ten seconds for it."""
+        config = self.line(cuts="own", slow=0.02, say="quiet", samples=20000,
+                           stop={"max_time": "2s"})
+        config["tuner"] = {"strategy": "fixed"}
+        done = self.run_config(config)
+        self.assertIn("it ran another number of clocks; who says cuts \"own\" "
+                      "in `ready` has to agree", done.err)
+        self.assert_nothing_left()
 
 
 class Training(Failures):
@@ -138,17 +220,40 @@ class Training(Failures):
         for wrong in ("hang", "silent"):
             result = self.at_fault(
                 self.line({"clock_timeout": "2s"}, wrong=wrong, after=20),
-                "has finished no clock in 2 s, while a slice runs", within=15)
+                "has finished no clock in 2 s (app.clock_timeout), while a "
+                "slice runs", within=15)
             self.assertEqual(result["last_words"][-1], "hangs")
 
     def test_it_answers_nothing(self):
         self.at_fault(self.line({"clock_timeout": "1s"}, wrong="deaf"),
-                      "has not answered a request in 1 s", within=15)
+                      "has not answered a request in 1 s (app.clock_timeout)",
+                      within=15)
 
     def test_it_sends_garbage(self):
         self.at_fault(self.line(wrong="garbage", after=20),
                       "does not keep to the protocol; ", " of its messages "
                       "made no sense, the first: no JSON", within=15)
+
+
+class Validation(Failures):
+    def test_none_gives_a_number(self):
+        """The run goes on, since its loss is a number; that there is no best
+        model is told at once, and at the end."""
+        done = self.run_config(self.line(metric="nan"))
+        self.assert_code(done, 0)
+        told = "gave no number (NaN) with learning_rate="
+        self.assertEqual(done.err.count(told), 1, done.err)
+        self.assertIn("best      none: every validation gave NaN", done.out)
+        self.assertIn("(the state when the run ended)", done.out)
+        run = self.mltune("ls", "--json").result[0]
+        self.assertEqual((run["status"], run["best"]), ("finished", None))
+        self.assertEqual(self.mltune("show", run["run"]).out.count(told), 1)
+        self.assert_nothing_left()
+
+    def test_a_value_never_has_a_number(self):
+        done = self.run_config(self.line(values=["never", "half"]))
+        self.assert_code(done, 0)
+        self.assertIn("never: none: it never had a number\n", done.out)
 
 
 class Ends(Failures):
@@ -171,6 +276,12 @@ class Ends(Failures):
         self.assertEqual(done.result["status"], "interrupted")
         self.assert_nothing_left()
         return done
+
+    def test_interrupt_of_one_that_cannot_load(self):
+        """While what it still prints is waited for."""
+        self.interrupt(self.line(wrong="cannot_load_stays"), "stays", 10)
+        log = next(self.folder.glob(".mltune/runs/*/node-0.log")).read_text()
+        self.assertLess(log.count("stays "), 20)
 
     def test_interrupt_before_hello(self):
         self.interrupt(self.config(["sh", "-c", "echo up; sleep 100"]), "up", 5)

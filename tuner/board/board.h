@@ -266,6 +266,12 @@ void board_set_best(struct board *c, branch_id kept,
 /* True if (@loss, @metric) of an epoch beats the best model so far. */
 bool board_is_better(const struct board *c, double loss, double metric);
 
+/* Branch @b was validated after @epochs epochs, and has @metric (NAN: no number
+ * came of it). The first time that there is none is told as a decision: a user
+ * who never hears of it would wait for a best model. */
+void board_note_metric(struct board *c, const struct branch *b, uint32_t epochs,
+                       double metric);
+
 /* The metric as a number of which less is better; without validation the
  * loss. */
 double board_score(const struct board *c, double loss, double metric);

@@ -1,6 +1,7 @@
 #include "tuner/board/models.h"
 
 #include "base/mem.h"
+#include "tuner/board/branch.h"
 #include "tuner/board/parts.h"
 
 #include <assert.h>
@@ -9,6 +10,7 @@
 struct models {
     branch_id base;
     struct best best; /* its branch is held */
+    bool no_number;   /* a validation gave none, which has been told */
 };
 
 enum err models_init(struct board *c)
@@ -82,6 +84,25 @@ bool board_is_better(const struct board *c, double loss, double metric)
         return false;
     return best->branch == BRANCH_NONE ||
            score < board_score(c, best->loss, best->metric);
+}
+
+void board_note_metric(struct board *c, const struct branch *b, uint32_t epochs,
+                       double metric)
+{
+    struct record_decision *d;
+    char setting[160];
+
+    assert(b);
+    if (!isnan(metric) || c->models->no_number)
+        return;
+    c->models->no_number = true;
+    setting_text(board_space(c), &b->setting, setting, sizeof(setting));
+    d = board_decision(c, "validation",
+                       "the validation of epoch %u gave no number (NaN) with "
+                       "%s: its model cannot be the best one",
+                       epochs, setting);
+    board_decision_number(d, "epoch", epochs);
+    board_decision_number(d, "branch", b->id);
 }
 
 void board_set_best(struct board *c, branch_id kept,

@@ -301,6 +301,8 @@ static void hand_over(struct training *l, const struct branch *b,
     l->epochs++;
     out->e = *branch_epoch(b, l->epochs);
     out->metric = t ? reduce(l->c, t) : NAN;
+    if (t && t->own_samples > 0)
+        board_note_metric(l->c, b, l->epochs, out->metric);
     if (l->closing.kept != BRANCH_NONE) {
         board_drop(l->c, l->kept, "a later epoch ended");
         l->kept = l->closing.kept;
@@ -318,6 +320,8 @@ static void hand_over_pause(struct training *l, const struct branch *b,
     *out = (struct training_epoch){.clocks = b->clocks};
     out->e.loss = (b->own_sum - l->leg_sum) / samples;
     out->metric = t ? reduce(l->c, t) : NAN;
+    if (t && t->own_samples > 0)
+        board_note_metric(l->c, b, l->epochs + 1, out->metric);
     l->leg_sum = b->own_sum;
     l->leg_samples = b->own_samples;
     l->pause_at = 0;

@@ -136,6 +136,7 @@ static void finish(struct board *c)
     memcpy(r->reason, c->owner->ending->finish.reason, sizeof(r->reason));
     memcpy(r->message, c->owner->ending->finish.message, sizeof(r->message));
     r->waiting_s = board_waited_s(c);
+    r->last_words_node = UINT32_MAX; /* the shell's to know */
     run_set_over(c, r->status);
     c->owner->ending->finished = true;
 }

@@ -226,6 +226,9 @@ static int put_last_words(json_t *o, const struct history *h)
 {
     if (!h->finished || !h->end.last_words)
         return 0;
+    if (h->end.last_words_node != UINT32_MAX &&
+        put_count(o, "last_words_node", h->end.last_words_node))
+        return -1;
     return put(o, "last_words", json_incref(h->end.last_words));
 }
 

@@ -173,8 +173,10 @@ struct record_run_finished {
     json_t *last_words; /* owned: array of lines, the last that the training
                          * system wrote before it failed; NULL: none. The shell
                          * adds them. */
-    double waiting_s;   /* that nothing ran: the training system waited for the
-                         * tuner, from the first clock on */
+    uint32_t last_words_node; /* of several, whose they are; UINT32_MAX: of the
+                               * only one */
+    double waiting_s; /* that nothing ran: the training system waited for the
+                       * tuner, from the first clock on */
 };
 
 /* The run goes on from a snapshot: all branches that lived are lost, and what

@@ -110,6 +110,7 @@ static const struct json_field run_finished[] = {
     {FIELD_OF(record_run_finished, TEXT, message)},
     {FIELD_OF(record_run_finished, REAL, waiting_s), .optional = true},
     {FIELD_OF(record_run_finished, ARRAY, last_words), .optional = true},
+    {FIELD_OF(record_run_finished, ID, last_words_node), .optional = true},
     {.name = NULL},
 };
 

@@ -29,7 +29,7 @@ enum err crew_init(struct crew *w, const struct crew_options *o, double now_s)
 
     assert(o->config);
     assert(o->node);
-    *w = (struct crew){.o = *o};
+    *w = (struct crew){.o = *o, .held.kind = MSG_BEAT};
     keeper_init(&w->keeper, &o->keeper, now_s);
     if (nodes_of(w) > 1)
         err = node_group_new(nodes_of(w), &w->group);
@@ -41,6 +41,7 @@ void crew_deinit(struct crew *w)
     assert(w->o.node);
     node_group_free(w->group);
     w->group = NULL;
+    msg_deinit(&w->held);
     if (w->malformed > 1)
         log_event(LOG_WARN, "messages_ignored", "count=%llu",
                   (unsigned long long)w->malformed);
@@ -109,6 +110,11 @@ void crew_check(struct crew *w, uint32_t node, double now_s)
     assert(node < nodes_of(w));
     if (!launcher_poll(&w->o.node[node]))
         return;
+    if (keeper_holds(&w->keeper)) {
+        if (node == w->culprit)
+            keeper_release(&w->keeper, now_s);
+        return;
+    }
     if (w->o.keeper.program) {
         subprocess_verdict(p, verdict, sizeof(verdict));
         name_node(w, node, name, sizeof(name));
@@ -152,6 +158,11 @@ json_t *crew_last_words(const struct crew *w)
         lines = NULL;
     }
     return lines;
+}
+
+uint32_t crew_last_speaker(const struct crew *w)
+{
+    return nodes_of(w) > 1 ? w->culprit : UINT32_MAX;
 }
 
 void crew_end(struct crew *w, int grace_ms, int hurry_fd)
@@ -361,6 +372,21 @@ static void greet(struct crew *w, const struct socket_peer *from,
     configure(w, i, now_s);
 }
 
+/* Several processes of a program that leave open who ends a cut slice: each
+ * would end it at another clock. False: they do. */
+static bool says_cuts(struct crew *w, uint32_t node, const struct msg_ready *r,
+                      double now_s)
+{
+    if (!w->o.keeper.program || nodes_of(w) == 1 || r->cuts != CUTS_UNSAID)
+        return true;
+    blame(w, node, false, now_s,
+          "a program of several processes must say in its `ready` who ends a "
+          "slice that is cut: cuts \"agreed\", the tuner asks all of them "
+          "(rule M2 of docs/protocol.md), or \"own\", they agree by "
+          "themselves");
+    return false;
+}
+
 /* Takes what @m says about what @node owes. False: it is not for the tuner. */
 static bool account(struct crew *w, uint32_t node, const struct msg *m,
                     double now_s)
@@ -368,6 +394,8 @@ static bool account(struct crew *w, uint32_t node, const struct msg *m,
     struct keeper *k = &w->keeper;
 
     keeper_hear(k, node, now_s);
+    if (m->kind == MSG_READY && !says_cuts(w, node, &m->ready, now_s))
+        return false;
     if (m->kind == MSG_READY)
         keeper_ready(k, node, now_s);
     else if (m->kind == MSG_REPORT)
@@ -383,18 +411,12 @@ static bool account(struct crew *w, uint32_t node, const struct msg *m,
 }
 
 /* Members of @m are transferred where the crew is of several. */
-static void take(struct crew *w, uint32_t node, struct msg *m, double now_s,
-                 crew_hear *hear, void *ctx)
+static void pass_on(struct crew *w, uint32_t node, struct msg *m, double now_s,
+                    crew_hear *hear, void *ctx)
 {
     struct fault f = {0};
     struct msg joined;
 
-    if (m->kind == MSG_FAILED && !w->blamed && !w->keeper.lost)
-        w->culprit = node;
-    if (w->blamed || !account(w, node, m, now_s))
-        return;
-    if (m->kind == MSG_BEAT)
-        m->beat.node = node; /* whatever it says */
     if (!w->group) {
         hear(ctx, m);
         return;
@@ -414,6 +436,45 @@ static void take(struct crew *w, uint32_t node, struct msg *m, double now_s,
         hear(ctx, &joined);
         msg_deinit(&joined);
     }
+}
+
+/* A program that cannot load says so first, and prints why on its way out. */
+static bool prints_more(const struct crew *w, uint32_t node,
+                        const struct msg *m)
+{
+    return w->o.keeper.program && m->kind == MSG_FAILED && m->op &&
+           m->op == w->o.config->op && !w->o.node[node].process.ended;
+}
+
+static void take(struct crew *w, uint32_t node, struct msg *m, double now_s,
+                 crew_hear *hear, void *ctx)
+{
+    if (keeper_holds(&w->keeper))
+        return;
+    if (m->kind == MSG_FAILED && !w->blamed && !w->keeper.lost)
+        w->culprit = node;
+    if (w->blamed || !account(w, node, m, now_s))
+        return;
+    if (m->kind == MSG_BEAT)
+        m->beat.node = node; /* whatever it says */
+    if (prints_more(w, node, m) && !w->keeper.lost) {
+        w->held = *m;
+        *m = (struct msg){.kind = MSG_BEAT}; /* nothing to release */
+        keeper_hold(&w->keeper, node, now_s);
+    } else {
+        pass_on(w, node, m, now_s, hear, ctx);
+    }
+}
+
+void crew_tell(struct crew *w, double now_s, crew_hear *hear, void *ctx)
+{
+    struct msg m = w->held;
+
+    assert(hear);
+    assert(m.kind == MSG_FAILED);
+    w->held = (struct msg){.kind = MSG_BEAT};
+    pass_on(w, w->culprit, &m, now_s, hear, ctx);
+    msg_deinit(&m);
 }
 
 static int64_t who_sent(const struct crew *w, const struct socket_peer *from)

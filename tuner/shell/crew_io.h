@@ -37,6 +37,7 @@ struct crew {
     struct node_group *group;                  /* NULL: one node */
     uint64_t malformed;                        /* messages of no use */
     char garbage[256];                         /* why the first one is */
+    struct msg held;  /* a failure to load, while the keeper holds it */
     bool blamed;      /* a program is at fault: nothing more is heard of it */
     uint32_t culprit; /* node that the keeper's reason is about */
 };
@@ -72,8 +73,12 @@ json_t *crew_last_words(const struct crew *w);
 /* Ends all processes, as launcher_stop. */
 void crew_end(struct crew *w, int grace_ms, int hurry_fd);
 
-/* Duties of the keeper: KILL; CLEAR; others were started (RESTART). Errors:
- * ERR_NOMEM. */
+/* The process of which they are; UINT32_MAX where there is one alone. */
+uint32_t crew_last_speaker(const struct crew *w);
+
+/* Duties of the keeper: TELL, @hear gets what comes of what was held; KILL;
+ * CLEAR; others were started (RESTART). Errors: ERR_NOMEM. */
+void crew_tell(struct crew *w, double now_s, crew_hear *hear, void *ctx);
 void crew_kill(struct crew *w, double now_s);
 void crew_clear(struct crew *w);
 enum err crew_begin_again(struct crew *w, double now_s);

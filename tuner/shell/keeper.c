@@ -28,6 +28,7 @@ void keeper_init(struct keeper *k, const struct keeper_options *options,
     *k = (struct keeper){.o = *options,
                          .hurried_s = INFINITY,
                          .lost_at_s = INFINITY,
+                         .told_at_s = INFINITY,
                          .restart_at_s = INFINITY};
     if (o->silence_s == 0)
         o->silence_s = KEEPER_SILENCE_S;
@@ -136,7 +137,7 @@ bool keeper_lose(struct keeper *k, bool speaks, double now_s,
     double at = now_s + (speaks ? KEEPER_LAST_WORDS_S : 0);
 
     assert(reason[0]);
-    if (k->lost || k->verdict)
+    if (k->lost || k->verdict || keeper_holds(k))
         return false;
     snprintf(k->reason, sizeof(k->reason), "%s", reason);
     k->lost_at_s = fmin(k->lost_at_s, at);
@@ -166,6 +167,26 @@ bool keeper_fault(struct keeper *k, bool leaves, double now_s,
         return false;
     k->final = k->verdict = true;
     return true;
+}
+
+void keeper_hold(struct keeper *k, uint32_t node, double now_s)
+{
+    double late_s = k->node[node].greeted_s + k->o.ready_s;
+
+    assert(k->o.program);
+    assert(!keeper_holds(k));
+    k->told_at_s = fmax(now_s, fmin(now_s + KEEPER_FAREWELL_S, late_s));
+}
+
+void keeper_release(struct keeper *k, double now_s)
+{
+    assert(keeper_holds(k));
+    k->told_at_s = fmin(k->told_at_s, now_s);
+}
+
+bool keeper_holds(const struct keeper *k)
+{
+    return isfinite(k->told_at_s);
 }
 
 void keeper_restarted(struct keeper *k, double now_s)
@@ -207,7 +228,7 @@ static struct debt first_debt(const struct keeper *k)
 {
     struct debt least = {.wait_s = INFINITY};
 
-    if (k->lost || isfinite(k->lost_at_s) || k->stopping)
+    if (k->lost || isfinite(k->lost_at_s) || k->stopping || keeper_holds(k))
         return least;
     for (uint32_t i = 0; i < k->o.nodes; i++) {
         const struct keeper_node *n = &k->node[i];
@@ -249,6 +270,24 @@ bool keeper_all_ready(const struct keeper *k)
     return true;
 }
 
+/* What bounds what is late; NULL: nothing that can be changed. */
+static const char *late_by(const struct keeper *k)
+{
+    switch (k->late) {
+    case KEEPER_OWES_HELLO:
+        return k->o.hello_by;
+    case KEEPER_OWES_READY:
+        return k->o.ready_by;
+    case KEEPER_OWES_CLOCK:
+    case KEEPER_OWES_ANSWER:
+        return k->o.clock_by;
+    case KEEPER_OWES_SILENCE:
+    case KEEPER_OWES_END:
+        break;
+    }
+    return NULL;
+}
+
 void keeper_late_text(const struct keeper *k, char *out, size_t size)
 {
     static const char *const text[][2] = {
@@ -262,9 +301,11 @@ void keeper_late_text(const struct keeper *k, char *out, size_t size)
                              ", although the run is to end"},
     };
 
+    const char *by = late_by(k);
+
     assert(size > 0);
-    snprintf(out, size, "%s %g s%s", text[k->late][0], k->late_s,
-             text[k->late][1]);
+    snprintf(out, size, "%s %g s%s%s%s%s", text[k->late][0], k->late_s,
+             by ? " (" : "", by ? by : "", by ? ")" : "", text[k->late][1]);
 }
 
 /* The number of tries belongs to why it failed. */
@@ -299,6 +340,10 @@ enum keeper_duty keeper_take(struct keeper *k, double now_s)
 {
     struct debt first = first_debt(k);
 
+    if (now_s >= k->told_at_s) {
+        k->told_at_s = INFINITY;
+        return KEEPER_TELL;
+    }
     if (now_s >= late_at(&first)) {
         k->late = first.what;
         k->late_node = first.node;
@@ -319,5 +364,6 @@ double keeper_due_at(const struct keeper *k)
 {
     struct debt first = first_debt(k);
 
-    return fmin(fmin(k->lost_at_s, k->restart_at_s), late_at(&first));
+    return fmin(fmin(k->lost_at_s, k->told_at_s),
+                fmin(k->restart_at_s, late_at(&first)));
 }

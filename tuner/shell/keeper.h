@@ -10,7 +10,9 @@
  *
  * A user's program that fails would fail again: where it ends by itself, says
  * that it failed, or owes something for too long, the run is given up at once.
- * Signals and silence befall a machine, and are as with nodes of our own.
+ * Signals and silence befall a machine, and are as with nodes of our own. One
+ * that cannot load says so before it has printed why: the tuner hears of it
+ * when the process has ended, or a little later.
  *
  * The keeper decides, the loop does: it asks keeper_take what is to be done by
  * now, and until when nothing is. Pure; one owner thread. Times are seconds on
@@ -31,7 +33,8 @@ enum {
 };
 
 #define KEEPER_SILENCE_S 60.0
-/* For `ready` of a node of our own after its `hello`: data may be large. */
+/* For `ready` of a node of our own after its `hello`: 500 GB of text take that
+ * long. cluster.ready_timeout is the user's. */
 #define KEEPER_READY_S 3600.0
 /* For the clock that runs, of a program, when the run is to end. */
 #define KEEPER_END_S 30.0
@@ -53,6 +56,9 @@ struct keeper_options {
      * each clock or answer (0: for ever: nodes of our own beat, and are heard
      * of in a slice by its windows only). */
     double hello_s, ready_s, clock_s;
+    /* What the user may change about these: "app.ready_timeout"; NULL: nothing.
+     * Borrowed. */
+    const char *hello_by, *ready_by, *clock_by;
 };
 
 /* The debt of a node. SILENCE: any word. END: the end of its clock, when the
@@ -87,6 +93,8 @@ struct keeper {
     uint32_t late_node;    /* from whom */
     double late_s;         /* in so many seconds */
     double lost_at_s;      /* when the loss is to be acted on; INFINITY: none */
+    double told_at_s;      /* when the failure to load that is held is to be
+                            * heard; INFINITY: none is */
     double restart_at_s;   /* INFINITY: no restart is planned */
     double wait_s;         /* before that restart, in all */
     bool lost;             /* it was acted on: nobody listens to the nodes */
@@ -148,6 +156,13 @@ bool keeper_end(struct keeper *k, bool by_itself, double now_s,
 bool keeper_fault(struct keeper *k, bool leaves, double now_s,
                   const char *reason);
 
+/* Program @node has said that it cannot load; the message is held, so that what
+ * it prints on its way out is there: for KEEPER_FAREWELL_S, but not beyond its
+ * time to be ready. Nothing else that happens to the nodes counts meanwhile. */
+void keeper_hold(struct keeper *k, uint32_t node, double now_s);
+/* Its process has ended: nothing more will be printed. */
+void keeper_release(struct keeper *k, double now_s);
+
 /* Others were started. */
 void keeper_restarted(struct keeper *k, double now_s);
 
@@ -156,13 +171,15 @@ void keeper_restarted(struct keeper *k, double now_s);
 /* KILL: node late_node owes something for too long; end all, and say so with
  * keeper_lose. CLEAR: the nodes are lost and will be started again at
  * restart_at_s; end what is left of them. RESTART: start them now. GIVE_UP:
- * they are lost for good; the tuner is to know why. */
+ * they are lost for good; the tuner is to know why. TELL: what was held is to
+ * be heard. */
 enum keeper_duty {
     KEEPER_NOTHING,
     KEEPER_KILL,
     KEEPER_CLEAR,
     KEEPER_RESTART,
-    KEEPER_GIVE_UP
+    KEEPER_GIVE_UP,
+    KEEPER_TELL
 };
 
 /* The next duty that is due; to be asked again when it is done. */
@@ -171,11 +188,14 @@ enum keeper_duty keeper_take(struct keeper *k, double now_s);
 /* When there will be one; INFINITY: only if something happens. */
 double keeper_due_at(const struct keeper *k);
 
+/* A failure to load is held. */
+bool keeper_holds(const struct keeper *k);
+
 /* All have said `ready`. */
 bool keeper_all_ready(const struct keeper *k);
 
 /* Words for people about late_node's failure, after its name: "has not said
- * hello in 60 s". After KILL. */
+ * hello in 60 s (app.hello_timeout)". After KILL. */
 void keeper_late_text(const struct keeper *k, char *out, size_t size);
 
 #endif

@@ -186,10 +186,15 @@ static void perform(struct loop *l, struct tuner_action *a)
  * know. They are no news where a node of our own says why it fails. */
 static void add_last_words(struct loop *l, struct record *r)
 {
-    if (r->kind == RECORD_RUN_FINISHED &&
-        r->run_finished.status == RUN_FAILED && !r->run_finished.last_words &&
-        (l->o->program || l->result->node_lost))
-        r->run_finished.last_words = crew_last_words(&l->crew);
+    struct record_run_finished *end = &r->run_finished;
+
+    if (r->kind != RECORD_RUN_FINISHED || end->last_words ||
+        (end->status != RUN_FAILED && !l->result->load_error) ||
+        (!l->o->program && !l->result->node_lost))
+        return;
+    end->last_words = crew_last_words(&l->crew);
+    if (end->last_words)
+        end->last_words_node = crew_last_speaker(&l->crew);
 }
 
 /* Records come first: a crash in between is as one after them. */
@@ -490,6 +495,9 @@ static bool do_duties(struct loop *l)
         case KEEPER_GIVE_UP:
             lose_node(l);
             break;
+        case KEEPER_TELL:
+            crew_tell(&l->crew, now_s(l), take_message, l);
+            break;
         }
         any = true;
     }
@@ -602,6 +610,9 @@ static void begin(struct loop *l)
                    .hello_s = o->hello_s,
                    .ready_s = o->ready_s,
                    .clock_s = o->clock_s,
+                   .hello_by = o->hello_by,
+                   .ready_by = o->ready_by,
+                   .clock_by = o->clock_by,
                    .silence_s = o->silence_s,
                    .backoff_s = o->backoff_s},
     };

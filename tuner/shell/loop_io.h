@@ -69,6 +69,7 @@ struct loop_options {
     const char *model_dir;       /* as in the tuner's options */
     /* The keeper's; 0: its defaults. */
     double silence_s, backoff_s, hello_s, ready_s, clock_s;
+    const char *hello_by, *ready_by, *clock_by;
     bool program; /* the nodes are a user's program */
     struct loop_hooks hooks;
 };

@@ -252,14 +252,18 @@ static void join_wire(struct msg_done *j, const struct msg_done *d)
     j->staleness = j->reads ? sum / (double)j->reads : 0;
 }
 
-static enum err join_done(struct asked *a, uint32_t node, struct msg *m,
-                          struct fault *f)
+static enum err join_done(const struct node_group *c, struct asked *a,
+                          uint32_t node, struct msg *m, struct fault *f)
 {
     struct msg_done *j = &a->joined.done, *d = &m->done;
     json_t *data;
 
     if (a->kind == MSG_SCHEDULE && d->clocks != j->clocks)
-        return disagree(f, node, a, "it ran another number of clocks");
+        return disagree(f, node, a,
+                        c->agreed ? "it ran another number of clocks"
+                                  : "it ran another number of clocks; who "
+                                    "says cuts \"own\" in `ready` has to agree "
+                                    "on them, or to say \"agreed\"");
     j->bytes += d->bytes;
     j->switch_s = fmax(j->switch_s, d->switch_s);
     join_wire(j, d);
@@ -299,8 +303,8 @@ static void join_failed(struct asked *a, struct msg *m)
     *m = swap;
 }
 
-static enum err join(struct asked *a, uint32_t node, struct msg *m,
-                     struct fault *f)
+static enum err join(const struct node_group *c, struct asked *a, uint32_t node,
+                     struct msg *m, struct fault *f)
 {
     struct msg swap = a->joined;
 
@@ -319,7 +323,7 @@ static enum err join(struct asked *a, uint32_t node, struct msg *m,
     if (m->kind != swap.kind)
         return disagree(f, node, a, "it gave another kind of answer");
     if (m->kind == MSG_DONE)
-        return join_done(a, node, m, f);
+        return join_done(c, a, node, m, f);
     return m->kind == MSG_READY ? join_ready(a, node, m, f) : ERR_OK;
 }
 
@@ -410,7 +414,7 @@ static enum err take_answer(struct node_group *c, uint32_t node, struct msg *m,
     if (a->partly && m->kind == MSG_FAILED) /* who has nothing is done, too */
         *m = (struct msg){
             .kind = MSG_DONE, .op = m->op, .done.branch = m->failed.branch};
-    err = join(a, node, m, f);
+    err = join(c, a, node, m, f);
     if (err)
         return err;
     a->said[node].answered = true;

@@ -8,8 +8,11 @@
 
 static struct keeper keeper(uint32_t nodes, bool restarts)
 {
-    const struct keeper_options o = {
-        .nodes = nodes, .restarts = restarts, .silence_s = 10, .backoff_s = 1};
+    const struct keeper_options o = {.nodes = nodes,
+                                     .restarts = restarts,
+                                     .silence_s = 10,
+                                     .backoff_s = 1,
+                                     .ready_by = "cluster.ready_timeout"};
     struct keeper k;
 
     keeper_init(&k, &o, 100);
@@ -71,7 +74,8 @@ static void keeper_waits_for_hello_and_for_ready(void **state)
         keeper_hear(&k, 1, t);
     }
     assert_late(&k, 112 + KEEPER_READY_S, 0,
-                "was not ready in 3600 s after its hello");
+                "was not ready in 3600 s (cluster.ready_timeout) after its "
+                "hello");
     assert_int_equal(keeper_take(&k, 4000), KEEPER_GIVE_UP);
 }
 
@@ -221,6 +225,29 @@ static void keeper_takes_a_program_at_its_word(void **state)
     assert_false(keeper_fault(&k, true, 103, "too late"));
 }
 
+/* What a program that cannot load says is held until its process has ended, for
+ * a while, or until it would have had to be ready. Nothing else counts. */
+static void keeper_holds_a_failure_to_load(void **state)
+{
+    struct keeper k = program(2);
+
+    (void)state;
+    greet_all(&k, 101);
+    keeper_hold(&k, 1, 102);
+    assert_true(keeper_holds(&k));
+    assert_true(keeper_due_at(&k) == 102 + KEEPER_FAREWELL_S);
+    assert_false(keeper_lose(&k, true, 102.5, "node 0 ended"));
+    assert_int_equal(keeper_take(&k, 102.9), KEEPER_NOTHING);
+    keeper_release(&k, 103);
+    assert_int_equal(keeper_take(&k, 103), KEEPER_TELL);
+    assert_false(keeper_holds(&k));
+    k = program(1);
+    greet_all(&k, 101);
+    keeper_hold(&k, 0, 150); /* it has until 151 to be ready */
+    assert_true(keeper_due_at(&k) == 151);
+    assert_int_equal(keeper_take(&k, 151), KEEPER_TELL);
+}
+
 /* The defaults stand in for what is not given. */
 static void keeper_without_options_has_defaults(void **state)
 {
@@ -348,6 +375,7 @@ int main(void)
         cmocka_unit_test(keeper_hurries_a_program_whose_run_is_to_end),
         cmocka_unit_test(keeper_starts_a_program_again_after_signals_only),
         cmocka_unit_test(keeper_takes_a_program_at_its_word),
+        cmocka_unit_test(keeper_holds_a_failure_to_load),
         cmocka_unit_test(keeper_without_options_has_defaults),
         cmocka_unit_test(keeper_expects_no_word_of_nodes_that_stop),
         cmocka_unit_test(keeper_takes_the_verdict_for_the_reason),
