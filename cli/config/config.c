@@ -207,14 +207,13 @@ static enum err read_initial(struct config_parse *p)
 
     if (!json_is_object(initial))
         return ERR_OK;
-    err = setting_from_json(&c->space, initial, "/tuner/initial",
-                            &c->initial_setting, p->problems);
+    err = setting_from_json(&c->space, initial, "/tuner/initial", &c->initial,
+                            p->problems);
     if (err)
         return err;
-    err = json_put(p->root, "/tuner/initial",
-                   setting_to_json(&c->space, &c->initial_setting));
-    c->initial = json_at(p->root, "/tuner/initial");
-    return err;
+    c->starts_given = true;
+    return json_put(p->root, "/tuner/initial",
+                    setting_to_json(&c->space, &c->initial));
 }
 
 static enum err read_tunables(struct config_parse *p)

@@ -48,10 +48,10 @@ struct run_config {
     const char *searcher_broken;
     json_t *searcher_own; /* what searcher_settings is then */
     bool retune;
-    uint32_t max_trials;               /* 0: 12 + 6 d */
-    uint64_t trial_clocks;             /* 0: found by the tuner */
-    const json_t *initial;             /* complete setting; NULL: none */
-    struct setting initial_setting;    /* the same; where initial */
+    uint32_t max_trials;   /* 0: 12 + 6 d */
+    uint64_t trial_clocks; /* 0: found by the tuner */
+    bool starts_given;     /* from `initial`; else a search */
+    struct setting initial;
     double target_loss, target_metric; /* NAN: none */
     uint32_t plateau_epochs, max_epochs;
     double max_time_s; /* INFINITY: none */

@@ -21,7 +21,7 @@ static void fill_tuner(const struct run_config *c, struct tuner_options *t)
     t->space = &c->space;
     t->searcher = c->searcher->ops;
     t->searcher_settings = c->searcher_settings;
-    t->initial = c->initial;
+    t->initial = c->starts_given ? &c->initial : NULL;
     t->retune = c->retune;
     t->max_trials = c->max_trials;
     t->trial_clocks = c->trial_clocks;

@@ -130,7 +130,7 @@ static int drop_tuning(struct run_config *c)
     c->strategy =
         registry_find(cli_registry(), REGISTRY_STRATEGY, strategy_fixed.name);
     c->strategy_settings = NULL;
-    c->initial = NULL;
+    c->starts_given = false;
     if (!tuner ||
         json_object_set_new(tuner, "strategy",
                             json_string(strategy_fixed.name)) ||

@@ -1,9 +1,11 @@
 #include "tests/sim/sim.h"
 
 #include "base/json/json.h"
+#include "base/json/problems.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "searchers/built_in.h"
+#include "searchers/space/space_json.h"
 #include "tests/sim/physics.h"
 #include "tests/unit/fixture/space_text.h"
 #include "tuner/board/strategy.h"
@@ -91,7 +93,7 @@ struct sim {
         char key[COMMAND_KEY_MAX + 1]; /* of it */
         bool unsure;                   /* whether it was taken: killed since */
     } outside;
-    json_t *initial, *searcher_settings, *strategy_settings; /* owned */
+    json_t *searcher_settings, *strategy_settings; /* owned */
 };
 
 __attribute__((noreturn, format(printf, 2, 3))) static void
@@ -1171,11 +1173,29 @@ static const struct strategy_ops *strategy_named(const char *name)
     abort();
 }
 
+/* The setting of the family to start from, in @out; NULL: it has none. */
+static const struct setting *initial_of(const struct sim *s,
+                                        struct setting *out)
+{
+    json_t *o = s->f->initial ? json_loads(s->f->initial, 0, NULL) : NULL;
+    struct problems problems = {0};
+    enum err err = ERR_OK;
+
+    if (!o)
+        return NULL;
+    err = setting_from_json(&s->space, o, "/tuner/initial", out, &problems);
+    assert(!err);
+    json_decref(o);
+    problems_deinit(&problems);
+    return out;
+}
+
 static void prepare(struct sim *s)
 {
     const struct sim_family *f = s->f;
     enum err err = space_from_text(f->space, &s->space, NULL);
     struct tuner_options o = TUNER_OPTIONS;
+    struct setting initial;
 
     assert(!err);
     o.strategy = strategy_named(f->strategy);
@@ -1186,10 +1206,8 @@ static void prepare(struct sim *s)
     o.searcher = f->searcher ? f->searcher : &searcher_random;
     if (f->searcher_settings && !s->searcher_settings)
         s->searcher_settings = json_loads(f->searcher_settings, 0, NULL);
-    if (f->initial && !s->initial)
-        s->initial = json_loads(f->initial, 0, NULL);
     o.searcher_settings = s->searcher_settings;
-    o.initial = s->initial;
+    o.initial = initial_of(s, &initial);
     o.max_epochs = f->max_epochs ? f->max_epochs : 100;
     o.plateau_epochs = f->plateau_epochs ? f->plateau_epochs : 5;
     o.max_trials = f->max_trials;
@@ -1379,7 +1397,6 @@ static void finish(struct sim *s)
         *s->options->journal = s->journal;
     else
         json_decref(s->journal);
-    json_decref(s->initial);
     json_decref(s->searcher_settings);
     json_decref(s->strategy_settings);
     tuner_actions_reset(&s->actions);

@@ -57,7 +57,7 @@ const json_t *board_searcher_settings(const struct board *c);
 void board_set_searcher(struct board *c, const struct searcher_ops *searcher);
 
 /* The setting to start from instead of a first search; NULL: search. */
-const json_t *board_initial(const struct board *c);
+const struct setting *board_initial(const struct board *c);
 
 /* The user's wishes for searches (struct tuner_options): whether there are any
  * after the first, trials of the first (0: as many as the tunables call for),

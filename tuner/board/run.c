@@ -15,6 +15,7 @@ struct run {
     char run[RECORD_NAME_MAX], name[RECORD_NAME_MAX], app[RECORD_NAME_MAX];
     char snapshot_dir[PROTO_PATH_MAX], model_dir[PROTO_PATH_MAX];
     struct space space; /* `acts` as the training system says */
+    struct setting initial;
 
     bool ready, begun;
     struct msg_ready system;
@@ -52,6 +53,10 @@ enum err run_init(struct board *c, const struct tuner_options *o)
         copied(r->model_dir, sizeof(r->model_dir), o->model_dir);
     r->space = *o->space;
     r->options.space = &r->space;
+    if (o->initial) {
+        r->initial = *o->initial;
+        r->options.initial = &r->initial;
+    }
     r->status = RUN_WAITING;
     return ERR_OK;
 }
@@ -96,7 +101,7 @@ void board_set_searcher(struct board *c, const struct searcher_ops *searcher)
     c->run->options.searcher_settings = NULL;
 }
 
-const json_t *board_initial(const struct board *c)
+const struct setting *board_initial(const struct board *c)
 {
     return c->run->options.initial;
 }

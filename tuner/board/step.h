@@ -22,6 +22,7 @@
 
 struct history;
 struct searcher_ops;
+struct setting;
 struct space;
 struct strategy_ops;
 
@@ -55,8 +56,8 @@ struct tuner_options {
                                           * tunables that it may change */
     const json_t *searcher_settings;     /* borrowed for the tuner's life; NULL:
                                           * defaults */
-    const json_t *initial; /* setting to start from instead of a first search;
-                            * NULL: search */
+    const struct setting *initial; /* copied; to start from instead of a first
+                                    * search; NULL: search */
     bool retune;
     uint32_t max_trials; /* of the first search; 0: 12 + 6 d */
     enum tuner_trial_stops trial_stops;

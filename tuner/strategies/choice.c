@@ -2,7 +2,6 @@
 
 #include "base/json/problems.h"
 #include "base/json/schema.h"
-#include "searchers/space/space_json.h"
 #include "tuner/board/strategy.h"
 #include "tuner/core/course.h"
 
@@ -13,22 +12,16 @@
 enum err choice_initial(const struct board *c, struct setting *out,
                         struct fault *f)
 {
-    struct problems problems = {0};
-    char text[FAULT_TEXT_MAX];
-    enum err err;
+    struct fault why = {0};
 
     space_default(board_space(c), out);
     if (!board_initial(c))
         return ERR_OK;
-    err = setting_from_json(board_space(c), board_initial(c), "/tuner/initial",
-                            out, &problems);
-    if (err && problems.len)
-        fault_set(f, err, "%s",
-                  problem_text(&problems.item[0], "", text, sizeof(text)));
-    else if (err)
-        fault_set(f, err, "/tuner/initial is no setting of the tunables");
-    problems_deinit(&problems);
-    return err;
+    if (space_check(board_space(c), board_initial(c), &why))
+        return fault_set(f, ERR_INVAL, "/tuner/initial: %s", why.text);
+    *out = *board_initial(c);
+    space_canonical(board_space(c), out);
+    return ERR_OK;
 }
 
 static enum err first_problem(const struct problems *problems, struct fault *f)

@@ -91,7 +91,7 @@ static void config_defaults_are_the_contracts(void **state)
     assert_true(c->retune);
     assert_int_equal(c->max_trials, 0);
     assert_int_equal(c->trial_clocks, 0);
-    assert_null(c->initial);
+    assert_false(c->starts_given);
     assert_true(isnan(c->target_loss) && isnan(c->target_metric));
     assert_int_equal(c->plateau_epochs, 5);
     assert_int_equal(c->max_epochs, 100);
@@ -155,11 +155,12 @@ static void config_every_field_is_read(void **state)
     assert_false(c->retune);
     assert_int_equal(c->max_trials, 7);
     assert_int_equal(c->trial_clocks, 40);
-    assert_true(setting_number(&c->space, &c->initial_setting, "learning_rate",
-                               0) == 0.1);
-    assert_true(setting_number(&c->space, &c->initial_setting, "momentum", 0) ==
-                0.9);
-    assert_int_equal(json_object_size(c->initial), 5);
+    assert_true(setting_number(&c->space, &c->initial, "learning_rate", 0) ==
+                0.1);
+    assert_true(setting_number(&c->space, &c->initial, "momentum", 0) == 0.9);
+    assert_true(c->starts_given);
+    assert_int_equal(json_object_size(json_at(c->effective, "/tuner/initial")),
+                     5);
     assert_int_equal(
         json_integer_value(json_object_get(c->strategy_settings, "windows")),
         12);
