@@ -41,9 +41,9 @@ def ask(root, path, flags, binary):
     return path, places, ""
 
 
-def main():
-    root = os.path.realpath(sys.argv[1] if len(sys.argv) > 1 else ".")
-    limit = int(sys.argv[2]) if len(sys.argv) > 2 else LIMIT
+def users_of(root):
+    """The files that reach into each struct, by the struct's (file, line), and
+    a list of what is wrong."""
     binary = os.environ.get("CLANG_QUERY", "clang-query")
     flags = ["-std=gnu11", "-I.", "-Iinclude", "-D_GNU_SOURCE", "-DMLT_DEBUG",
              '-DMLT_VERSION="0"', "-Wno-everything"]
@@ -52,26 +52,40 @@ def main():
     paths = [path.relative_to(root) for folder in FOLDERS
              for path in sorted(pathlib.Path(root, folder).rglob("*.c"))]
     users = collections.defaultdict(set)
-    bad = 0
+    wrong = []
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for path, places, error in pool.map(
                 lambda p: ask(root, p, flags, binary), paths):
             if places is None:
-                print(f"{path}:0: clang cannot read it: {error.strip()[:200]}")
-                bad += 1
+                wrong.append(f"{path}:0: clang cannot read it: "
+                             f"{error.strip()[:200]}")
             for place in places or ():
                 users[place].add(path)
     if not users:
-        print("fanin: found no struct in use: wrong folder, or no clang-query?")
-        return 1
-    for (file, line), files in sorted(users.items()):
-        text = pathlib.Path(root, file).read_text().split("\n")[line - 1]
-        name = re.search(r"struct (\w+)", text)
-        if len(files) >= limit and name and name.group(1) not in VALUES:
-            print(f"{file}:{line}: {len(files)} files reach into struct "
-                  f"{name.group(1)}; fewer than {limit} may")
-            bad += 1
-    return 1 if bad else 0
+        wrong.append("fanin: found no struct in use: wrong folder, or no "
+                     "clang-query?")
+    return users, wrong
+
+
+def name_of(root, place):
+    """The name of the struct at @place; "": it has none."""
+    text = pathlib.Path(root, place[0]).read_text().split("\n")[place[1] - 1]
+    name = re.search(r"struct (\w+)", text)
+    return name.group(1) if name else ""
+
+
+def main():
+    root = os.path.realpath(sys.argv[1] if len(sys.argv) > 1 else ".")
+    limit = int(sys.argv[2]) if len(sys.argv) > 2 else LIMIT
+    users, wrong = users_of(root)
+    for place, files in sorted(users.items()):
+        name = name_of(root, place)
+        if len(files) >= limit and name and name not in VALUES:
+            wrong.append(f"{place[0]}:{place[1]}: {len(files)} files reach "
+                         f"into struct {name}; fewer than {limit} may")
+    for line in wrong:
+        print(line)
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@
   stands for any part of a name, and a path with NAME in it is a pattern to
   follow.
 * Each page named in a source file (docs/NAME.md) is there.
-* Each page of docs links to docs/glossary.md.
+* Each page (README.md and CONTRIBUTING.md, too) links to docs/glossary.md.
 
 Usage: links.py [ROOT]     prints one line a violation, exit 1 if there is any.
 """
@@ -20,8 +20,9 @@ FOLDERS = ("api", "apps", "base", "branches", "cli", "deploy", "docs",
 PATH = re.compile(r"`((?:%s)/[\w./*-]*)`" % "|".join(FOLDERS))
 PAGE = re.compile(r"\bdocs/[\w/-]+\.md\b")
 SOURCES = {".c", ".h", ".py", ".sh", ".mk", ".js", ".awk"}
-# Where results of measurements are kept as they were written.
-NO_GLOSSARY = ("docs/results",)
+# Reports of measurements, kept as they were written; their README.md links.
+REPORTS = "docs/results/"
+ENTRANCES = ("README.md", "CONTRIBUTING.md")
 NOT_OURS = {"build", ".git", ".mltune", "__pycache__", "node_modules"}
 
 
@@ -76,8 +77,9 @@ def check_page(root, path, complain):
                 complain(path, number, f"no such file: {name}")
     name = path.relative_to(root).as_posix()
     glossary = (root / "docs" / "glossary.md").resolve()
-    if name.startswith("docs/") and not name.startswith(NO_GLOSSARY) and \
-            path.resolve() != glossary and glossary not in targets:
+    report = name.startswith(REPORTS) and path.name != "README.md"
+    page = name in ENTRANCES or name.startswith("docs/") and not report
+    if page and path.resolve() != glossary and glossary not in targets:
         complain(path, 0, "does not link to docs/glossary.md")
 
 

@@ -55,6 +55,8 @@ expect links 'no such heading' $page '[g](glossary.md#nothing)\n'
 expect links 'no such file' $page '[g](glossary.md) `base/b.c`\n'
 expect links 'no such page' base/b.c '/* docs/none.md */\n'
 expect links 'does not link to docs/glossary' $page '# A\n'
+expect links 'does not link to docs/glossary' docs/results.md '# A\n'
+expect links 'does not link to docs/glossary' CONTRIBUTING.md '# A\n'
 expect where 'does not hold rule' base/a.c 'int x = rule(1);\nint other(int a)\n{\n}\n'
 expect where 'no such file' docs/architecture.md \
     '## Where is ...?\n\n| a | `base/b.c` | `rule` |\n'
