@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 import types
 import unittest
 from unittest import mock
@@ -230,6 +231,8 @@ print(json.dumps(r.status))
                     lambda: mltune.tune(train, {"x": (1, 2, 3)}),
                     lambda: mltune.tune(train, program="/nowhere/mltune"),
                     lambda: mltune.tune(), lambda: mltune.tune(7),
+                    lambda: mltune.tune(train, settings={"x": object()}),
+                    lambda: mltune.tune(train, config={"stopp": 1}),
                     lambda: mltune.tune(train, resume="nobody-123456")):
                 try:
                     call()
@@ -241,9 +244,31 @@ print(json.dumps(r.status))
         for line, says in zip(lines, (
                 r"TuneError .*/tunables/x/type", r"ValueError .*low, high",
                 r"FileNotFoundError /nowhere", r"TypeError train",
-                r"HandOverError a function", r"TuneError .*(nobody-123456|no runs)")):
+                r"HandOverError a function", r"TypeError .*JSON",
+                r"TuneError .*stopp", r"TuneError .*(nobody-123456|no runs)")):
             self.assertRegex(line, says)
         self.assertEqual(list(self.folder.glob(".mltune/tune/*")), [])
+
+    def test_the_functions_copy_lives_as_long_as_its_runs(self):
+        """Deleting a run removes what mltune.tune wrote for it, once no other
+        run's configuration names it."""
+        told = self.told("""
+            import json
+            runs = [mltune.tune(train, max_epochs=1, config=SMALL, name=name,
+                                progress=False).run for name in "ab"]
+            print(json.dumps(runs))
+        """)
+        tune = self.folder / ".mltune/tune"
+        first = next(tune.glob("a-*"))
+        again = self.mltune("run", first / "config.json", "--json")
+        self.assert_code(again, 0)
+        left = [first, *tune.glob("b-*")]
+        for run in (told[0], again.result["run"], told[1]):
+            self.assertEqual(sorted(tune.iterdir()), sorted(left))
+            self.assert_code(self.mltune("delete", run), 0)
+            if run != told[0]:
+                left.pop(0)
+        self.assertEqual(list(tune.iterdir()), [])
 
     def test_a_script_without_a_guard(self):
         """It would start runs without end: the second call is refused."""
@@ -293,6 +318,79 @@ class Interrupts(Started):
         self.assertIn("Interrupted: run", done.err)
         self.assertEqual(self.status(run), "interrupted")
         self.assert_nothing_left()
+
+    # As a notebook's kernel: cells one after another, in one process that goes
+    # on after Ctrl-C, which it hears of within cells only.
+    KERNEL = """
+import signal, sys
+cells = sys.stdin.read().split("# ----\\n")
+space = {"__name__": "__main__"}
+for cell in cells:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        exec(compile(cell, "cell", "exec"), space)
+    except BaseException as e:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        print(type(e).__name__, getattr(e, "run", ""), flush=True)
+"""
+
+    def test_ctrl_c_in_a_kernel_that_goes_on(self):
+        """Each Ctrl-C ends the run of its cell; nothing of it is left, and the
+        next cell works. Pressed twice it ends at once."""
+        self.write("mine.py", TRAIN)
+        self.write("kernel.py", self.KERNEL)
+        cell = """
+mltune.tune(mine.train, config={"tuner": {"searcher": "random"},
+    "stop": {"max_epochs": 100000, "plateau_epochs": 100000}}, progress=False)
+# ----
+"""
+        process = subprocess.Popen(
+            [sys.executable, "kernel.py"], stdin=subprocess.PIPE, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.env,
+            cwd=self.folder)
+        process.stdin.write("import mltune, mine\n# ----\n" + 2 * cell +
+                            "import os, time\n"
+                            "while not os.path.exists('go'):\n"
+                            "    try: time.sleep(0.02)\n"
+                            "    except KeyboardInterrupt: pass\n"
+                            "r = mltune.tune(mine.train, max_epochs=1, "
+                            "progress=False)\nprint(r.status, flush=True)\n")
+        process.stdin.close()
+        process.stdin = None
+        for presses in (1, 2):
+            run = self.wait_for_epochs()
+            for _ in range(presses):
+                process.send_signal(signal.SIGINT)
+                time.sleep(0.05)
+            self.assertEqual(process.stdout.readline().strip(),
+                             f"Interrupted {run}")
+            self.wait_until(lambda: len(self.marked()) <= 3, "its end", 10)
+            self.assertEqual(self.status(run), "interrupted")
+            self.assert_code(self.mltune("delete", run), 0)
+        (self.folder / "go").touch()
+        done = self.finish(process)
+        self.assert_code(done, 0)
+        self.assertEqual(done.out.strip(), "finished")
+        self.assert_nothing_left()
+        self.assertEqual(len(list(self.folder.glob(".mltune/tune/*"))), 1)
+
+    def test_ctrl_c_before_the_run_began(self):
+        """Nothing is left of it, or a run that can be resumed."""
+        for wait_s in (0.3, 0.4, 0.5, 0.6, 0.8):
+            process = self.begin(self.ENDLESS + """
+            tune = mltune.tune
+            print("begins", flush=True)
+            tune(train, config=config, progress=False)
+            """)
+            self.assertEqual(process.stdout.readline().strip(), "begins")
+            time.sleep(wait_s - 0.3)
+            process.send_signal(signal.SIGINT)
+            done = self.finish(process)
+            self.assertRegex(done.err, "Interrupted: |KeyboardInterrupt")
+            self.assertIn(done.code, (1, -signal.SIGINT))
+            self.assert_nothing_left()
+        runs = len(list(self.folder.glob(".mltune/runs/*")))
+        self.assertEqual(len(list(self.folder.glob(".mltune/tune/*"))), runs)
 
     def status(self, run):
         done = self.mltune("show", run, "--json")

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import uuid
 import warnings
@@ -266,6 +267,14 @@ class _Process:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
 
+    def leave(self) -> None:
+        """Interrupts it, and waits for its end for a while."""
+        self.interrupt()
+        try:
+            self.process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            pass
+
     def kill(self) -> None:
         """Ends it, with all that it started: they end with their tuner."""
         if self.process.poll() is None:
@@ -279,6 +288,28 @@ class _Process:
     def close(self) -> None:
         self.out.close()
         self.err.close()
+
+
+class _Shield:
+    """Ctrl-C within it comes at its end. Of the main thread alone: no other
+    gets any."""
+
+    def __init__(self) -> None:
+        self._pressed = False
+        self._before: Any = None
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._note)
+
+    def _note(self, _number: int, _frame: Any) -> None:
+        self._pressed = True
+
+    def __exit__(self, *_: Any) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+        if self._pressed:
+            raise KeyboardInterrupt
 
 
 def _follow(process: _Process, shown: Quiet) -> None:
@@ -430,11 +461,17 @@ def tune(train: Any = None, tunables: Optional[Dict[str, Any]] = None, *,
         words = [found, "run", str(made)]
         folder = made.parent
     shown = shower(progress)
-    process = _Process([*words, "--state", str(place), "--json"], place)
+    process = None
     try:
         try:
+            with _Shield():  # one that is started is one that is known
+                process = _Process([*words, "--state", str(place), "--json"],
+                                   place)
             _follow(process, shown)
         except KeyboardInterrupt:
+            if process is None:
+                raise Interrupted(None) from None
+            process.leave()
             process.find()
             said = process.text(process.out)
             if '"status":"interrupted"' in said or not said.strip():
@@ -443,11 +480,18 @@ def tune(train: Any = None, tunables: Optional[Dict[str, Any]] = None, *,
         process.find()
         return _end(process, found, shown)
     finally:
-        process.kill()
+        if process is not None:
+            process.kill()
+            process.close()
         shown.end()
-        process.close()
-        if folder is not None and process.run is None:
+        if folder is not None and not _has_run(place, process):
             shutil.rmtree(folder, ignore_errors=True)  # no run refers to it
+
+
+def _has_run(state: pathlib.Path, process: Optional[_Process]) -> bool:
+    """Whether a run began, and is there still."""
+    return process is not None and process.find() is not None and \
+        (state / "runs" / str(process.run)).is_dir()
 
 
 def _configuration(train: Any, tunables: Optional[Json],
@@ -463,10 +507,15 @@ def _configuration(train: Any, tunables: Optional[Json],
     folder = state / "tune" / f"{_slug(own)}-{uuid.uuid4().hex[:8]}"
     folder.mkdir(parents=True)
     try:
-        handed = _hand.hand_over(train, folder)
-    except _hand.HandOverError:
-        shutil.rmtree(folder)
+        return _fill(folder, train, own, made, settings, more, over)
+    except BaseException:  # whatever: no run refers to it
+        shutil.rmtree(folder, ignore_errors=True)
         raise
+
+
+def _fill(folder: pathlib.Path, train: Any, own: str, made: Json,
+          settings: Optional[Json], more: Json, over: Json) -> pathlib.Path:
+    handed = _hand.hand_over(train, folder)
     (folder / "program.json").write_text(json.dumps(handed), encoding="utf-8")
     app: Json = {
         "command": [sys.executable, "-c", _BOOT, str(folder / "program.json"),

@@ -1,0 +1,18 @@
+/* Handed functions: what `mltune.tune` wrote for a run, in the state folder.
+ *
+ * A run that a script or a notebook began loads its function from the folder
+ * STATE/tune/NAME, which its configuration names by app.command. The folder
+ * lives as long as the run, which may be resumed.
+ */
+#ifndef CLI_HANDED_H
+#define CLI_HANDED_H
+
+#include "base/fault.h"
+
+/* Removes the folder of run @id of the state folder @state (absolute), unless
+ * another run's configuration names it too. A run without one is fine. The
+ * run's own folder is there yet, and locked by the caller. Errors: ERR_IO,
+ * ERR_NOMEM. */
+enum err handed_remove(const char *state, const char *id, struct fault *f);
+
+#endif
