@@ -39,12 +39,22 @@ static enum err fill(int fd, struct log_piece *p, size_t len)
     return ERR_OK;
 }
 
+/* The first byte that is kept: the older part of a long log is a hole. */
+static uint64_t first_kept(int fd, uint64_t size)
+{
+    off_t first = lseek(fd, 0, SEEK_DATA);
+
+    if (first < 0)
+        return errno == ENXIO ? size : 0; /* nothing is; it cannot be told */
+    return (uint64_t)first;
+}
+
 /* The log may grow meanwhile: what comes is of the next piece. */
 static enum err read_open(int fd, int64_t offset, size_t limit,
                           struct log_piece *out)
 {
     struct log_piece p = {.bytes = NULL};
-    uint64_t size, left;
+    uint64_t size, first, left;
     struct stat st;
     enum err err;
 
@@ -53,7 +63,10 @@ static enum err read_open(int fd, int64_t offset, size_t limit,
     if (!S_ISREG(st.st_mode))
         return ERR_INVAL;
     size = (uint64_t)st.st_size;
+    first = first_kept(fd, size);
     p.from = place_of(offset, size);
+    if (p.from < first)
+        p.from = first;
     left = size - p.from;
     if (left > limit)
         left = limit;
@@ -105,19 +118,20 @@ static void refuse(const struct route_call *call, enum err err,
 void handle_log(const struct route_call *call, struct response *out)
 {
     const char *state = view_options(call->view)->state;
-    const char *run = route_arg(call, "run")->text;
-    char name[ROUTE_ID_MAX + 32], path[FILE_PATH_MAX];
+    char name[RECORD_NAME_MAX + 48] = "", path[FILE_PATH_MAX];
+    const struct view_run *run;
     struct log_piece piece;
     enum err err;
-    bool found;
 
+    /* Of the request only a number is in the path; the id is the run's own. */
     view_lock(call->view);
-    found = list_run(call, out) != NULL;
+    run = list_view_run(call, out);
+    if (run)
+        snprintf(name, sizeof(name), "runs/%s/node-%lld.log", run->id,
+                 (long long)route_arg(call, "node")->number);
     view_unlock(call->view);
-    if (!found)
+    if (!run)
         return;
-    snprintf(name, sizeof(name), "runs/%s/node-%lld.log", run,
-             (long long)route_arg(call, "node")->number);
     err = state ? file_join(path, state, name, NULL) : ERR_NOENT;
     if (!err)
         err = log_read(path, route_arg(call, "offset")->number,

@@ -2,8 +2,10 @@
  *
  * A log is a file of the run's folder, node-N.log, which may be of any length
  * and hold any bytes. An answer is a piece of it: at most LOG_PIECE_MAX bytes,
- * as they are. Only a regular file is read, and no link is followed. Unlike
- * other answers it is not of the view, so none is kept.
+ * as they are. Only a regular file is read, and no link is followed. The older
+ * part of a long one is a hole (tuner/shell/launcher_io.h) and is passed over:
+ * places in the log stay as they are. Unlike other answers it is not of the
+ * view, so none is kept.
  */
 #ifndef API_LOG_IO_H
 #define API_LOG_IO_H
@@ -27,7 +29,8 @@ struct log_piece {
 };
 
 /* Reads at most @limit bytes of @path from byte @offset on; a negative one
- * counts from the end, one beyond the end is the end. Blocks for the disk.
+ * counts from the end, one beyond the end is the end, one that is not kept any
+ * more is the first that is. Blocks for the disk.
  * Errors: ERR_NOENT there is none, ERR_INVAL it is no regular file, ERR_IO,
  * ERR_NOMEM. */
 enum err log_read(const char *path, int64_t offset, size_t limit,

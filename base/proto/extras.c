@@ -148,37 +148,53 @@ enum err extras_append(json_t **to, size_t before, const json_t *more,
     return err;
 }
 
-/* NULL where no entry of it is a value, or without memory. */
-static json_t *column_part(const json_t *column, size_t from, size_t count)
+/* *@out: NULL where no entry of it is a value. */
+static enum err column_part(const json_t *column, size_t from, size_t count,
+                            json_t **out)
 {
-    json_t *out = json_array(), *value;
+    json_t *part = json_array(), *value;
     bool some = false;
+    int failed = !part;
 
-    for (size_t i = from; out && i < from + count; i++) {
+    for (size_t i = from; !failed && i < from + count; i++) {
         value = json_array_get(column, i);
         some |= value && !json_is_null(value);
-        json_array_append_new(out, value ? json_incref(value) : json_null());
+        failed = json_array_append_new(part, value ? json_incref(value)
+                                                   : json_null());
     }
-    if (some && json_array_size(out) == count)
-        return out;
-    json_decref(out);
-    return NULL;
+    *out = failed || !some ? NULL : part;
+    if (!*out)
+        json_decref(part);
+    return failed ? ERR_NOMEM : ERR_OK;
 }
 
-json_t *extras_part(const struct extras *e, const json_t *values, size_t from,
-                    size_t count)
+/* Puts @part, which is transferred even on error, into *@to (NULL: none yet).
+ */
+static enum err add_part(json_t **to, const char *name, json_t *part)
 {
-    json_t *out = NULL, *column, *part;
+    if (!*to)
+        *to = json_object();
+    return json_object_set_new(*to, name, part) ? ERR_NOMEM : ERR_OK;
+}
+
+enum err extras_part(const struct extras *e, const json_t *values, size_t from,
+                     size_t count, json_t **out)
+{
+    json_t *all = NULL, *column, *part;
+    enum err err = ERR_OK;
     const char *name;
 
     json_object_foreach((json_t *)values, name, column)
     {
-        part =
-            extras_find(e, name) >= 0 ? column_part(column, from, count) : NULL;
-        if (part && !out)
-            out = json_object();
-        if (part)
-            json_object_set_new(out, name, part);
+        if (err || extras_find(e, name) < 0)
+            continue;
+        err = column_part(column, from, count, &part);
+        if (!err && part)
+            err = add_part(&all, name, part);
     }
-    return out;
+    if (err)
+        json_decref(all);
+    else
+        *out = all;
+    return err;
 }

@@ -46,9 +46,10 @@ double extras_at(const json_t *values, const char *name, size_t index);
 enum err extras_append(json_t **to, size_t before, const json_t *more,
                        size_t windows);
 
-/* New columns: entries @from .. @from + @count of those of @values that @e
- * names; NULL where none has a value there, or without memory. */
-json_t *extras_part(const struct extras *e, const json_t *values, size_t from,
-                    size_t count);
+/* New columns in *@out: entries @from .. @from + @count of those of @values
+ * that
+ * @e names; NULL where none has a value there. Errors: ERR_NOMEM. */
+enum err extras_part(const struct extras *e, const json_t *values, size_t from,
+                     size_t count, json_t **out);
 
 #endif

@@ -76,8 +76,8 @@ static enum err start_one(struct check_stage *s, uint32_t node, uint16_t port,
 
 static enum err start(struct check_stage *s, struct fault *f)
 {
-    uint16_t port = nodes_of(s) > 1 ? launcher_free_port() : 0;
     char meet[FILE_PATH_MAX], name[32];
+    uint16_t port = 0;
     enum err err;
 
     end_processes(s);
@@ -93,6 +93,8 @@ static enum err start(struct check_stage *s, struct fault *f)
     if (!err)
         err = socket_open(&s->socket, s->work, f);
     s->open = !err;
+    if (!err && nodes_of(s) > 1)
+        err = launcher_free_port(&port, f);
     for (uint32_t i = 0; !err && i < nodes_of(s); i++)
         err = start_one(s, i, port, meet, f);
     s->alive = !err;

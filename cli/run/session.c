@@ -21,7 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LAST_WORDS_MAX = 2048 };
+enum { LAST_WORDS_MAX = 2048, LOGS_SEEN_S = 1 };
 
 /* ---- hooks of the loop --------------------------------------------------- */
 
@@ -72,11 +72,29 @@ static void take_record(void *ctx, const struct record *record,
     progress_record(&s->progress, &s->history, record);
 }
 
+/* What the training system writes is bounded. */
+static void cut_logs(struct session *s)
+{
+    struct fault f = {0};
+
+    for (unsigned i = 0; i < s->nodes && !s->logs_grow; i++) {
+        if (launcher_cut_log(&s->node[i], &f) == ERR_OK)
+            continue;
+        s->logs_grow = true;
+        log_event(LOG_WARN, "log_not_cut", "node=%u reason=\"%s\"", i, f.text);
+        progress_note(&s->progress, f.text);
+    }
+}
+
 static void take_tick(void *ctx, double now_s)
 {
     struct session *s = ctx;
 
     progress_draw(&s->progress, &s->history, now_s);
+    if (now_s >= s->logs_seen_s && now_s < s->logs_seen_s + LOGS_SEEN_S)
+        return;
+    s->logs_seen_s = now_s;
+    cut_logs(s);
 }
 
 static void take_notice(void *ctx, const char *text)
@@ -133,8 +151,8 @@ static enum err launch_nodes(struct session *s, struct fault *f)
 {
     enum err err = s->nodes > 1 ? make_meet(s, f) : ERR_OK;
 
-    if (s->nodes > 1 && s->o->program)
-        s->port = launcher_free_port();
+    if (!err && s->nodes > 1 && s->o->program)
+        err = launcher_free_port(&s->port, f);
     for (unsigned i = 0; i < s->nodes && !err; i++)
         err = launch_node(s, i, f);
     for (unsigned i = 0; i < s->nodes && err; i++)

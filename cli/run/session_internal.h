@@ -39,6 +39,8 @@ struct session {
     struct tuner_socket socket;
     struct node_process node[KEEPER_NODES_MAX];
     unsigned nodes, starts; /* how often they were started */
+    double logs_seen_s;     /* when their logs were looked at */
+    bool logs_grow;         /* that they cannot be cut was told */
     uint16_t port;          /* where programs may meet, of this start */
     char meet[FILE_PATH_MAX];
     struct tuner *tuner;

@@ -2,27 +2,31 @@
  * from a server.
  *
  * A log may have any length and hold any bytes: it is read piece by piece, and
- * on a terminal control characters become '?'.
+ * tamed for a terminal.
  */
 #include "base/clock_io.h"
 #include "base/mem.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
+#include "cli/basics/tame.h"
 #include "cli/basics/verbs.h"
 #include "cli/state/source.h"
 #include "cli/watch/follow.h"
 #include "tuner/shell/state_io.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 enum {
-    LOOK_MS = 200,      /* how often a folder is looked at */
-    ASK_MS = 1000,      /* how often a server is asked */
+    LOOK_MS = 200,      /* how often a folder is looked at, and a server once
+                         * the run is over */
+    ASK_MS = 1000,      /* how often a server is asked, and for how long after
+                         * the run is over */
     AWAY_S = 10,        /* a server may be away for so long */
     LINES_MAX = 1000000 /* of --lines */
 };
@@ -36,13 +40,16 @@ struct log_arguments {
 struct logging {
     const struct log_arguments *a;
     struct source source;
-    struct follow follow; /* of a state folder: says when the run is over */
+    struct follow follow; /* says when the run is over */
     char id[RUN_ID_MAX + 1];
     bool terminal;
+    struct tame tame;
     bool following; /* follow is open */
+    bool there;     /* some of the log was read */
     int64_t at;     /* next byte */
     time_ns asked;  /* when the server was last asked whether the run is over */
     time_ns away;   /* since when it does not answer; 0: it does */
+    time_ns over;   /* since when the run is over at a server; 0: it is not */
 };
 
 /* ---- pieces -------------------------------------------------------------- */
@@ -54,15 +61,33 @@ static enum err piece(struct logging *g, int64_t offset, size_t limit,
                       limit, out, f);
 }
 
-/* Bytes that a terminal would obey are not shown to it. */
-static void clean(char *s, size_t n)
+static enum err print_tame(struct logging *g, const char *s, size_t n,
+                           struct fault *f)
 {
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)s[i];
+    struct text out = {0};
+    enum err err = ERR_OK;
 
-        if ((c < ' ' && c != '\n' && c != '\t' && c != '\r') || c == 127)
-            s[i] = '?';
-    }
+    tame_add(&g->tame, s, n, &out);
+    if (out.no_memory)
+        err = fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
+    else if (fwrite(out.s ? out.s : "", 1, out.len, stdout) != out.len)
+        err = fault_set(f, ERR_IO, "cannot write to stdout");
+    text_deinit(&out);
+    return err;
+}
+
+static enum err print(struct logging *g, const char *s, size_t n,
+                      struct fault *f)
+{
+    enum err err = ERR_OK;
+
+    if (g->terminal)
+        err = print_tame(g, s, n, f);
+    else if (fwrite(s, 1, n, stdout) != n)
+        err = fault_set(f, ERR_IO, "cannot write to stdout");
+    if (!err && fflush(stdout) != 0)
+        err = fault_set(f, ERR_IO, "cannot write to stdout");
+    return err;
 }
 
 /* Prints what is there from @g->at on. */
@@ -76,12 +101,14 @@ static enum err print_rest(struct logging *g, struct fault *f)
         err = piece(g, g->at, SOURCE_PIECE_MAX, &p, f);
         if (err)
             return err;
+        if (p.from > (uint64_t)g->at)
+            console_note("bytes %" PRId64 " to %" PRIu64
+                         " of the log are not kept any more",
+                         g->at, p.from);
         len = p.len;
+        g->there = true;
         g->at = (int64_t)p.next;
-        if (g->terminal)
-            clean(p.bytes, len);
-        if (fwrite(p.bytes, 1, len, stdout) != len || fflush(stdout) != 0)
-            err = fault_set(f, ERR_IO, "cannot write to stdout");
+        err = print(g, p.bytes, len, f);
         mem_free(p.bytes);
     } while (!err && len == SOURCE_PIECE_MAX);
     return err;
@@ -101,41 +128,52 @@ static int64_t nth_line(const struct source_piece *p, bool last, uint64_t lines,
     return -1;
 }
 
-/* Sets @g->at so that the last @lines lines come: backwards, piece by piece. */
+/* Sets @g->at so that the last @lines lines come: backwards, piece by piece, to
+ * the first byte that is kept. */
 static enum err seek_lines(struct logging *g, uint64_t lines, struct fault *f)
 {
     struct source_piece p = {.bytes = NULL};
-    int64_t at = -SOURCE_PIECE_MAX, place;
+    int64_t at = -SOURCE_PIECE_MAX, place = -1;
     size_t limit = SOURCE_PIECE_MAX;
-    uint64_t found = 0;
+    uint64_t found = 0, end = UINT64_MAX; /* where the piece behind begins */
+    bool last = true, first;
     enum err err;
-    bool last = true;
 
-    do {
+    while (place < 0) {
         err = piece(g, at, limit, &p, f);
         if (err)
             return err;
+        if (p.from > end)
+            p.from = end;
+        if (p.len > end - p.from)
+            p.len = (size_t)(end - p.from);
+        first = p.from == 0 || (at >= 0 && p.from > (uint64_t)at);
         place = lines ? nth_line(&p, last, lines, &found) : (int64_t)p.next;
-        if (place < 0 && p.from == 0)
-            place = 0;
-        limit = p.from < SOURCE_PIECE_MAX ? (size_t)p.from : SOURCE_PIECE_MAX;
-        at = (int64_t)(p.from - limit);
+        if (place < 0 && first)
+            place = (int64_t)p.from;
+        end = p.from;
+        limit = end < SOURCE_PIECE_MAX ? (size_t)end : SOURCE_PIECE_MAX;
+        at = (int64_t)(end - limit);
         last = false;
         mem_free(p.bytes);
-    } while (place < 0);
+    }
     g->at = place;
     return ERR_OK;
 }
 
 /* ---- following ----------------------------------------------------------- */
 
-static enum err ignore_event(void *ctx, uint64_t id, const char *kind,
-                             const char *json)
+/* Events, of which one matters: the server of `mltune run` ends with the run,
+ * and has seldom been asked after that. */
+static enum err take_event(void *ctx, uint64_t id, const char *kind,
+                           const char *json)
 {
-    (void)ctx;
+    struct logging *g = ctx;
+
     (void)id;
-    (void)kind;
     (void)json;
+    if (strcmp(kind, "run_finished") == 0 && !g->over)
+        g->over = clock_monotonic();
     return ERR_OK;
 }
 
@@ -147,30 +185,48 @@ static bool is_end(const char *status)
             strcmp(status, "interrupted") == 0);
 }
 
-static enum err ask_over(struct logging *g, bool *over, struct fault *f)
+static enum err ask_over(struct logging *g, struct fault *f)
 {
     char target[RUN_ID_MAX + 64];
     json_t *run = NULL;
     enum err err;
 
-    if (clock_monotonic() - g->asked < (time_ns)ASK_MS * 1000000)
+    if (g->over || clock_monotonic() - g->asked < (time_ns)ASK_MS * 1000000)
         return ERR_OK;
     g->asked = clock_monotonic();
     snprintf(target, sizeof(target), "/api/v1/runs/%s", g->id);
     err = source_get(&g->source, target, &run, f);
-    if (!err)
-        *over = is_end(json_string_value(json_object_get(run, "status")));
+    if (!err && is_end(json_string_value(json_object_get(run, "status"))))
+        g->over = g->asked;
     json_decref(run);
     return err;
 }
 
-static enum err look_over(struct logging *g, bool *over, struct fault *f)
+/* A log that is not there yet may come; of a run that is over it does not. */
+static enum err print_new(struct logging *g, bool over, struct fault *f)
 {
-    enum err err = follow_step(&g->follow, f);
+    enum err err = print_rest(g, f);
 
-    /* The program may write until its tuner is gone. */
-    *over = g->follow.over && !run_folder_alive(g->source.state, g->id);
-    return err;
+    return err == ERR_NOENT && !g->there && !over ? ERR_OK : err;
+}
+
+/* Whether the run is over is asked before its last words are read. The program
+ * may write until its tuner is gone. */
+static enum err follow_here(struct logging *g, struct fault *f)
+{
+    bool over = false;
+    enum err err;
+
+    for (;;) {
+        err = follow_step(&g->follow, f);
+        if (err)
+            return err;
+        over = g->follow.over && !run_folder_alive(g->source.state, g->id);
+        err = print_new(g, over, f);
+        if (err || over)
+            return err;
+        poll(NULL, 0, LOOK_MS);
+    }
 }
 
 /* A server that does not answer is asked again for a while. */
@@ -179,10 +235,8 @@ static bool may_pass(struct logging *g, enum err err, struct fault *f)
     time_ns now = clock_monotonic();
     struct fault why = *f;
 
-    if (err != ERR_NODE) {
-        g->away = 0;
+    if (err != ERR_NODE)
         return false;
-    }
     if (!g->away)
         g->away = now;
     if (now - g->away < (time_ns)AWAY_S * 1000000000)
@@ -192,29 +246,54 @@ static bool may_pass(struct logging *g, enum err err, struct fault *f)
     return false;
 }
 
-/* Whether the run is over is asked before its last words are read; a server
- * says so a moment before its program ends. A log that is not there yet may
- * come. */
-static enum err follow_log(struct logging *g, struct fault *f)
+/* Waits, and takes meanwhile what the server tells. */
+static enum err wait_there(struct logging *g, struct fault *f)
 {
-    bool over = false, was_over;
+    time_ns now = clock_monotonic(), due;
+    time_ns until = now + (time_ns)(g->over ? LOOK_MS : ASK_MS) * 1000000;
+    bool was_over = g->over;
+    struct pollfd fd;
+    enum err err = ERR_OK;
+    nfds_t n;
+
+    while (!err && now < until && (was_over || !g->over)) {
+        n = follow_poll(&g->follow, &fd, &due);
+        due = due < until ? due : until;
+        poll(&fd, n, due > now ? (int)((due - now) / 1000000) + 1 : 0);
+        err = follow_step(&g->follow, f);
+        now = clock_monotonic();
+    }
+    return err;
+}
+
+/* A server says that the run is over a moment before its program ends. One that
+ * has said it and does not answer has ended with it. */
+static enum err follow_there(struct logging *g, struct fault *f)
+{
     enum err err;
+    bool late;
 
     for (;;) {
-        was_over = over;
-        err = g->following ? look_over(g, &over, f) : ask_over(g, &over, f);
+        late =
+            g->over && clock_monotonic() - g->over >= (time_ns)ASK_MS * 1000000;
+        err = ask_over(g, f);
         if (!err)
-            err = print_rest(g, f);
-        if (err == ERR_NOENT)
-            err = ERR_OK;
+            err = print_new(g, late, f);
+        if (err == ERR_NODE && g->over) {
+            console_note("the run is over, and its server has ended: what came "
+                         "after byte %" PRId64 " of the log is not shown",
+                         g->at);
+            return ERR_OK;
+        }
         if (err && !may_pass(g, err, f))
             return err;
-        if (!err) {
+        if (!err && late)
+            return ERR_OK;
+        if (!err)
             g->away = 0;
-            if (over && (was_over || g->following))
-                return ERR_OK;
-        }
-        poll(NULL, 0, g->following ? LOOK_MS : ASK_MS);
+        err = wait_there(g, f);
+        if (err)
+            return err;
     }
 }
 
@@ -233,12 +312,26 @@ static enum err show_log(struct logging *g, struct fault *f)
         return err;
     if (!a->follow)
         return print_rest(g, f);
-    if (!g->source.url[0]) {
-        err = follow_open(&g->follow, &g->source, g->id, false, ignore_event, g,
-                          f);
-        g->following = !err;
-    }
-    return err ? err : follow_log(g, f);
+    err = follow_open(&g->follow, &g->source, g->id, false, take_event, g, f);
+    g->following = !err;
+    if (err)
+        return err;
+    return g->source.url[0] ? follow_there(g, f) : follow_here(g, f);
+}
+
+static enum err end_output(struct logging *g, struct fault *f)
+{
+    struct text out = {0};
+    enum err err = ERR_OK;
+
+    tame_end(&g->tame, &out);
+    if (out.no_memory)
+        err = fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
+    else if (out.len > 0 && (fwrite(out.s, 1, out.len, stdout) != out.len ||
+                             fflush(stdout) != 0))
+        err = fault_set(f, ERR_IO, "cannot write to stdout");
+    text_deinit(&out);
+    return err;
 }
 
 static int log_at(struct logging *g)
@@ -250,6 +343,8 @@ static int log_at(struct logging *g)
     if (!err) {
         g->terminal = isatty(STDOUT_FILENO);
         err = show_log(g, &f);
+        if (!err)
+            err = end_output(g, &f);
         if (g->following)
             follow_close(&g->follow);
         source_close(&g->source);

@@ -1,6 +1,7 @@
 """`mltune log` and GET /runs/{run}/log: what a run's training system wrote."""
 import http.client
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -107,6 +108,65 @@ class Log(harness.Case):
         self.assert_code(done, 69)
         self.assertIn("the server is gone since 10 s", done.err)
 
+    def test_a_server_that_ends_with_its_run_is_no_failure(self):
+        self.write("config.json", line_config(epochs=1000000))
+        tuner = self.start("run", "config.json")
+        url = self.wait_until(lambda: [
+            p.read_text() for p in self.folder.glob(".mltune/runs/*/url")],
+            "the server")[0]
+        out = self.folder / "out"
+        with open(out, "wb") as f:
+            following = self.start("log", "line", "-f", "--server", url,
+                                   stdout=f)
+        self.wait_until(lambda: b"clock" in out.read_bytes(), "what comes")
+        tuner.terminate()
+        self.finish(tuner)
+        self.assert_code(self.finish(following, 20), 0)
+        path = next(self.folder.glob(".mltune/runs/*/node-0.log"))
+        self.assertTrue(path.read_bytes().startswith(out.read_bytes()))
+
+    def test_no_log_of_a_run_that_is_over_is_an_error(self):
+        self.run_config(line_config())
+        done = self.mltune("log", "line", "-f", "--node", 5)
+        self.assertIn("has no log of node 5", done.err)
+        self.assert_code(done, 1)
+
+    def test_a_long_log_keeps_its_newest_part(self):
+        """64 MiB are too many: half of them stay, at their places."""
+        self.write("config.json", line_config(epochs=1000000))
+        tuner = self.start("run", "config.json")
+        path = self.wait_until(lambda: list(self.folder.glob(
+            ".mltune/runs/*/node-0.log")), "the log")[0]
+        out = self.folder / "out"
+        with open(path, "ab") as f:
+            for i in range(65 * 1024):
+                f.write(b"%1022d\n\n" % i)
+        self.wait_until(lambda: path.stat().st_blocks * 512 < 40 << 20,
+                        "the cut")
+        with open(out, "wb") as f:
+            following = self.start("log", "line", "-f", stdout=f)
+        end = path.stat().st_size
+        self.wait_until(lambda: path.stat().st_size > end, "more of it")
+        tuner.terminate()
+        self.finish(tuner)
+        followed = self.finish(following)
+        self.assert_code(followed, 0)
+        with open(path, "rb") as f:
+            first = os.lseek(f.fileno(), 0, os.SEEK_DATA)
+            f.seek(first)
+            kept = f.read()
+        self.assertGreater(first, 30 << 20)
+        self.assertGreater(len(kept), 32 << 20)
+        self.assertIn(b"%1022d" % 65535, kept)
+        self.assertEqual(out.read_bytes(), kept)
+        self.assertIn(f"bytes 0 to {first} of the log are not kept any more",
+                      followed.err)
+        self.assertEqual(self.bytes_of("line"), kept)
+        lines = kept.split(b"\n")
+        for n in (3, 1000, 1000000):
+            self.assertEqual(self.bytes_of("line", "--lines", n),
+                             b"\n".join(lines[-n - 1:]))
+
 
 class Served(test_serve.Service):
     OPTIONS = ("--allow-programs",)
@@ -118,6 +178,21 @@ class Served(test_serve.Service):
         body = reply.read()
         connection.close()
         return reply, body
+
+    def test_following_ends_with_a_run_that_is_deleted(self):
+        shutil.copy(LINE, self.folder)
+        config = {**line_config(epochs=1000000),
+                  "app": {**line_config()["app"], "folder": str(self.folder)}}
+        lives, waits = self.submit(config), self.submit(config)
+        self.wait_for_clock(lives)
+        following = self.start("log", waits, "-f", "--server",
+                               "http://%s:%d" % self.address)
+        time.sleep(1.5)
+        self.assertIsNone(following.poll(), "it waits for the log")
+        self.assertEqual(self.ask("DELETE", f"/api/v1/runs/{waits}")[0], 200)
+        done = self.finish(following, 20)
+        self.assertIn(f'there is no run "{waits}"', done.err)
+        self.assert_code(done, 1)
 
     def test_pieces_and_following_over_http(self):
         shutil.copy(LINE, self.folder)

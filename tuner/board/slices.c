@@ -12,7 +12,11 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { SLICES_SWITCHES = 8 };
+enum {
+    SLICES_SWITCHES = 8,
+    PARTS_MAX =
+        (PROTO_WINDOWS_MAX + RECORD_WINDOWS_MAX - 1) / RECORD_WINDOWS_MAX
+};
 
 struct slices {
     uint32_t out;                     /* scheduled and not answered */
@@ -22,6 +26,8 @@ struct slices {
     uint32_t switches;                /* measured in all */
     struct extras extras;             /* further metrics that are recorded */
     bool too_many;                    /* there were more, which has been told */
+    json_t *part[PARTS_MAX]; /* reserved: metrics of the report, a record each;
+                              * owned, NULL: it has none */
 };
 
 enum err slices_init(struct board *c)
@@ -39,8 +45,18 @@ enum err slices_init(struct board *c)
     return ERR_OK;
 }
 
+static void drop_parts(struct slices *s)
+{
+    for (uint32_t i = 0; i < PARTS_MAX; i++) {
+        json_decref(s->part[i]);
+        s->part[i] = NULL;
+    }
+}
+
 void slices_deinit(struct board *c)
 {
+    if (c->slices)
+        drop_parts(c->slices);
     mem_free(c->slices);
     c->slices = NULL;
 }
@@ -252,6 +268,32 @@ static void name_extras(struct board *c, const json_t *values)
     }
 }
 
+enum err slices_reserve(struct board *c, const struct msg_report *m)
+{
+    struct slices *s = c->slices;
+    struct extras named = s->extras; /* as name_extras will have them */
+    enum err err = ERR_OK;
+    const char *name;
+    json_t *column;
+
+    assert(m->windows <= PROTO_WINDOWS_MAX);
+    drop_parts(s);
+    json_object_foreach((json_t *)m->values, name, column)
+    {
+        extras_add(&named, name);
+    }
+    for (uint32_t i = 0; i < m->windows && !err; i += RECORD_WINDOWS_MAX) {
+        uint32_t n = m->windows - i;
+
+        err = extras_part(&named, m->values, i,
+                          n < RECORD_WINDOWS_MAX ? n : RECORD_WINDOWS_MAX,
+                          &s->part[i / RECORD_WINDOWS_MAX]);
+    }
+    if (err)
+        drop_parts(s);
+    return err;
+}
+
 static void record_windows(struct board *c, const struct branch *b,
                            const struct msg_report *m)
 {
@@ -273,7 +315,8 @@ static void record_windows(struct board *c, const struct branch *b,
             first += w->clocks;
             ran += w->clocks;
         }
-        p->values = extras_part(&c->slices->extras, m->values, i, p->windows);
+        p->values = c->slices->part[i / RECORD_WINDOWS_MAX];
+        c->slices->part[i / RECORD_WINDOWS_MAX] = NULL;
     }
 }
 

@@ -26,6 +26,10 @@ void slices_cut_training(struct board *c, op_id before);
 uint64_t slices_samples_seen(const struct board *c);
 void slices_see_samples(struct board *c, uint64_t samples);
 
+/* Memory for what slices_report, which comes next, records of @m. Errors:
+ * ERR_NOMEM, nothing has changed. */
+enum err slices_reserve(struct board *c, const struct msg_report *m);
+
 /* Takes a report in. Errors: ERR_PROTO (@f says what did not fit). */
 enum err slices_report(struct board *c, const struct msg_report *m,
                        struct fault *f);

@@ -314,14 +314,18 @@ static enum err take_message(struct board *c, const struct msg *m,
 
 /* ---- steps --------------------------------------------------------------- */
 
-static enum err reserve(struct tuner_actions *out)
+/* All that the step itself needs, before it changes anything. */
+static enum err reserve(struct board *c, const struct tuner_event *event,
+                        struct tuner_actions *out)
 {
     assert(out->count == 0);
-    if (out->capacity >= TUNER_ACTIONS_MAX)
-        return ERR_OK;
-    if (mem_grow((void **)&out->item, &out->capacity, sizeof(*out->item),
+    if (out->capacity < TUNER_ACTIONS_MAX &&
+        mem_grow((void **)&out->item, &out->capacity, sizeof(*out->item),
                  TUNER_ACTIONS_MAX))
         return ERR_NOMEM;
+    if (event->kind == TUNER_EVENT_MESSAGE &&
+        event->message->kind == MSG_REPORT)
+        return slices_reserve(c, &event->message->report);
     return ERR_OK;
 }
 
@@ -389,7 +393,7 @@ enum err tuner_step(struct tuner *t, const struct tuner_event *event,
 
     if (ending_finished(c))
         return ERR_OK;
-    err = reserve(out);
+    err = reserve(c, event, out);
     if (err)
         return err;
     clockwork_step(c, event->now_s, event->step_s);

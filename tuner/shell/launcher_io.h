@@ -39,10 +39,14 @@ struct launch {
     bool verbose;         /* the node gets -v */
 };
 
+/* What a log keeps: past so many bytes, the newer half of them. */
+enum { NODE_LOG_MAX = 64 * 1024 * 1024 };
+
 struct node_process {
     struct subprocess process;
     uint32_t node;
-    int64_t log_at; /* length of the log before its first line */
+    int64_t log_at;  /* length of the log before its first line */
+    int64_t log_cut; /* bytes at its beginning that it does not keep, or less */
     char log_path[FILE_PATH_MAX];
 };
 
@@ -56,8 +60,15 @@ enum err launcher_start(struct node_process *p, const struct launch *launch,
 bool launcher_has(const struct node_process *p, int64_t pid);
 
 /* A TCP port of this machine that nobody listens at now, for programs that
- * meet; 0: there is none. */
-uint16_t launcher_free_port(void);
+ * meet. Errors: ERR_IO there is none, or no file is left to ask with. */
+enum err launcher_free_port(uint16_t *out, struct fault *f);
+
+/* Gives back the disk of the older part of a log that keeps more than
+ * NODE_LOG_MAX bytes. A hole is left: the rest keeps its place, and whoever
+ * writes or reads notices nothing. Little work where there is nothing to do; to
+ * be called about once a second. Errors: ERR_UNSUPPORTED a file system without
+ * holes, ERR_IO. */
+enum err launcher_cut_log(struct node_process *p, struct fault *f);
 
 /* As subprocess_poll. */
 bool launcher_poll(struct node_process *p);

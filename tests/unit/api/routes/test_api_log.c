@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "tests/unit/fixture/check.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,6 +87,39 @@ static void log_piece_of_a_large_file_is_as_small(void **state)
     mem_free(p.bytes);
     assert_int_equal(log_read(path, 0, LOG_PIECE_MAX, &p), ERR_OK);
     assert_int_equal(p.len, LOG_PIECE_MAX);
+    mem_free(p.bytes);
+}
+
+/* What was given back of a long log is passed over; places stay. */
+static void log_piece_begins_where_bytes_are_kept(void **state)
+{
+    static char bytes[3 * 65536];
+    struct log_piece p;
+    int fd;
+
+    (void)state;
+    memset(bytes, 'a', sizeof(bytes));
+    memset(bytes + 65536, 'b', 2);
+    put(bytes, sizeof(bytes));
+    fd = open(path, O_WRONLY);
+    assert_int_equal(
+        fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 65536), 0);
+    close(fd);
+    for (int64_t at = 0; at <= 65536; at += 32768) {
+        assert_int_equal(log_read(path, at, 3, &p), ERR_OK);
+        assert_int_equal(p.from, 65536);
+        assert_int_equal(p.next, 65539);
+        assert_memory_equal(p.bytes, "bba", 3);
+        mem_free(p.bytes);
+    }
+    assert_int_equal(log_read(path, -1, 3, &p), ERR_OK);
+    assert_int_equal(p.next, sizeof(bytes));
+    mem_free(p.bytes);
+    assert_int_equal(truncate(path, 0), 0);
+    assert_int_equal(truncate(path, 65536), 0); /* nothing is kept */
+    assert_int_equal(log_read(path, 0, 3, &p), ERR_OK);
+    assert_int_equal(p.from, 65536);
+    assert_int_equal(p.len, 0);
     mem_free(p.bytes);
 }
 
@@ -189,6 +223,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(log_piece_is_where_it_was_asked_for),
         CASE(log_piece_of_a_large_file_is_as_small),
+        CASE(log_piece_begins_where_bytes_are_kept),
         CASE(log_that_is_no_file_is_not_read),
         CASE(log_without_memory_is_refused),
         CASE(log_route_answers_a_piece),

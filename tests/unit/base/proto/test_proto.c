@@ -1036,11 +1036,41 @@ static void proto_part_of_values_has_known_names(void **state)
         json_object_set_new(values, name, json_pack("[i, n]", i));
         assert_int_equal(extras_add(&few, name), i < EXTRAS_MAX ? i : -1);
     }
-    part = extras_part(&few, values, 0, 1);
+    assert_int_equal(extras_part(&few, values, 0, 1, &part), ERR_OK);
     assert_int_equal(json_object_size(part), EXTRAS_MAX);
     assert_null(json_object_get(part, "m16"));
     json_decref(part);
-    assert_null(extras_part(&few, values, 1, 1)); /* nulls alone */
+    assert_int_equal(extras_part(&few, values, 1, 1, &part), ERR_OK);
+    assert_null(part); /* nulls alone */
+    json_decref(values);
+}
+
+/* Without memory there is no part: it is no report without values. */
+static void proto_part_of_values_without_memory_is_an_error(void **state)
+{
+    struct extras two = {0};
+    json_t *values = json_pack("{s:[i,i,n], s:[n,i,i]}", "a", 1, 2, "b", 3, 4);
+    int64_t before = mem_outstanding();
+    enum err err = ERR_NOMEM;
+    json_t *part = NULL;
+    int n = 0;
+
+    (void)state;
+    extras_add(&two, "a");
+    extras_add(&two, "b");
+    json_set_alloc_funcs(mem_alloc, mem_free);
+    while (err == ERR_NOMEM) {
+        mem_fail_at(++n, 0);
+        err = extras_part(&two, values, 0, 3, &part);
+        mem_fail_at(0, 0);
+        assert_true(err == ERR_OK || mem_outstanding() == before);
+    }
+    assert_int_equal(err, ERR_OK);
+    assert_true(n > 6);
+    assert_int_equal(json_object_size(part), 2);
+    json_decref(part);
+    assert_int_equal(mem_outstanding(), before);
+    json_set_alloc_funcs(malloc, free);
     json_decref(values);
 }
 
@@ -1055,6 +1085,7 @@ int main(void)
         cmocka_unit_test(proto_kind_of_a_faulty_message_is_told),
         cmocka_unit_test(proto_too_long_a_text_is_refused),
         cmocka_unit_test(proto_part_of_values_has_known_names),
+        cmocka_unit_test(proto_part_of_values_without_memory_is_an_error),
         cmocka_unit_test(proto_faulty_members_are_not_encoded),
         cmocka_unit_test(proto_unknown_members_are_passed_over),
         cmocka_unit_test(proto_document_tells_every_member),

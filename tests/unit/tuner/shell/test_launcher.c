@@ -358,8 +358,99 @@ static void launcher_knows_what_a_node_started(void **state)
 /* A free port is one that can be listened at. */
 static void launcher_finds_free_ports(void **state)
 {
+    struct fault f = {0};
+    uint16_t port = 0;
+    pid_t pid;
+    int status;
+
     (void)state;
-    assert_true(launcher_free_port() >= 1024);
+    assert_int_equal(launcher_free_port(&port, &f), ERR_OK);
+    assert_true(port >= 1024);
+    pid = fork();
+    if (pid == 0) {
+        struct rlimit none = {0, 0};
+
+        setrlimit(RLIMIT_NOFILE, &none); /* no file to ask with */
+        _exit(launcher_free_port(&port, &f) == ERR_IO &&
+                      strstr(f.text, "free port")
+                  ? 0
+                  : 1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+static void append(const char *bytes, size_t n)
+{
+    int fd = open(log_path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, bytes, n), (ssize_t)n);
+    close(fd);
+}
+
+/* A long log gives back the disk of its older part; what is left, its place and
+ * whoever writes to it stay as they are. */
+static void launcher_bounds_a_log(void **state)
+{
+    enum { PIECE = 1 << 20, PIECES = NODE_LOG_MAX / PIECE };
+    struct node_process p = {.node = 0};
+    struct fault f = {0};
+    struct stat st;
+    char *bytes = malloc(PIECE), c;
+    int fd;
+
+    (void)state;
+    assert_non_null(bytes);
+    assert_int_equal(launcher_cut_log(&p, &f), ERR_OK); /* never started */
+    snprintf(p.log_path, sizeof(p.log_path), "%s", log_path);
+    assert_int_equal(launcher_cut_log(&p, &f), ERR_OK); /* no file */
+    for (int i = 0; i < PIECES; i++) {
+        memset(bytes, 'a' + i % 26, PIECE);
+        append(bytes, PIECE);
+    }
+    assert_int_equal(launcher_cut_log(&p, &f), ERR_OK);
+    assert_int_equal(stat(log_path, &st), 0);
+    assert_true(st.st_blocks * 512 >= NODE_LOG_MAX); /* just fits */
+    append("z", 1);
+    assert_int_equal(launcher_cut_log(&p, &f), ERR_OK);
+    assert_int_equal(stat(log_path, &st), 0);
+    assert_int_equal(st.st_size, NODE_LOG_MAX + 1);
+    assert_true(st.st_blocks * 512 <= NODE_LOG_MAX / 2 + PIECE);
+    fd = open(log_path, O_RDONLY);
+    assert_int_equal(lseek(fd, 0, SEEK_DATA), p.log_cut);
+    assert_true(p.log_cut >= NODE_LOG_MAX / 2 - 65536);
+    assert_int_equal(pread(fd, &c, 1, NODE_LOG_MAX / 2), 1);
+    assert_int_equal(c, 'a' + PIECES / 2 % 26);
+    assert_int_equal(pread(fd, &c, 1, NODE_LOG_MAX), 1);
+    assert_int_equal(c, 'z');
+    /* A tuner that goes on with the run finds what is kept. */
+    p.log_cut = 0;
+    assert_int_equal(launcher_cut_log(&p, &f), ERR_OK);
+    assert_int_equal(lseek(fd, 0, SEEK_DATA), p.log_cut);
+    assert_true(p.log_cut <= NODE_LOG_MAX / 2);
+    close(fd);
+    free(bytes);
+}
+
+/* A log that cannot be cut is an error that names it. */
+static void launcher_says_which_log_grows(void **state)
+{
+    struct node_process p = {.node = 0};
+    struct fault f = {0};
+    char target[FILE_PATH_MAX];
+
+    (void)state;
+    snprintf(target, sizeof(target), "%s/target", dir);
+    assert_int_equal(close(open(target, O_WRONLY | O_CREAT, 0600)), 0);
+    assert_int_equal(truncate(target, NODE_LOG_MAX + 1), 0);
+    unlink(log_path);
+    assert_int_equal(symlink(target, log_path), 0);
+    snprintf(p.log_path, sizeof(p.log_path), "%s", log_path);
+    assert_int_equal(launcher_cut_log(&p, &f), ERR_IO);
+    assert_non_null(strstr(f.text, log_path));
+    unlink(log_path);
+    unlink(target);
 }
 
 /* A log that cannot be opened is an error that names it. */
@@ -419,6 +510,8 @@ int main(int argc, char **argv)
         CASE(launcher_starts_a_program),
         CASE(launcher_knows_what_a_node_started),
         CASE(launcher_finds_free_ports),
+        CASE(launcher_bounds_a_log),
+        CASE(launcher_says_which_log_grows),
         CASE(launcher_without_a_log_is_refused),
         CASE(launcher_without_processes_is_refused),
     };
