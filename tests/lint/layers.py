@@ -4,7 +4,7 @@
 Rules (docs/architecture.md): folders and the rooms in them depend one way; in the
 pure folders only files ending _io.c or _io.h touch clock, socket, file, thread
 and process, or include one that does; no shell is ever called; no word of
-unfinished work stays behind.
+unfinished work stays behind; unit tests mirror the rooms.
 
 Usage: layers.py [ROOT]     prints one line a violation, exit 1 if there is any.
 """
@@ -96,6 +96,8 @@ PRIVATE = {"ps/server/core.h": {"ps/server"},
            "tuner/core/parts.h": {"tuner/core"},
            "ps/node/node_internal.h": {"ps/node"},
            "tuner/history/journal_internal_io.h": {"tuner/history"}}
+# Rooms that other tests hold: of the program, of the page, of each application.
+UNTESTED = {"apps", "apps/direct", "apps/examples", "apps/plugins", "api/web", "cli"}
 PURE = {"branches", "ps", "searchers", "tuner"}
 IMPURE_HEADERS = re.compile(
     r"<(pthread|threads|time|unistd|fcntl|poll|signal|semaphore|spawn|sched|"
@@ -136,6 +138,21 @@ def check_rooms(root, complain):
     for room in ROOMS if text is not None else ():
         if (root / room).is_dir() and f"| `{room}` |" not in text:
             complain(page, 0, f"no line for the room {room}")
+
+
+def check_tests(root, complain):
+    """tests/unit mirrors the rooms: each has its folder there, and no other."""
+    unit = root / "tests" / "unit"
+    if not unit.is_dir():
+        return
+    for room in ROOMS:
+        if room not in UNTESTED and any((root / room).glob("*.c")) and \
+                not any((unit / room).glob("test_*.c")):
+            complain(unit / room, 0, f"{room} has no test here")
+    for folder in {path.parent for path in unit.rglob("test_*.c")}:
+        room = folder.relative_to(unit).as_posix()
+        if room not in ROOMS:
+            complain(folder, 0, "tests of no room")
 
 
 def check_file(path, room, root, complain):
@@ -213,6 +230,7 @@ def main():
 
     files = 0
     check_rooms(root, complain)
+    check_tests(root, complain)
     for room in ("board", "core"):
         check_parts(root / "tuner" / room, complain)
     for folder in [*FOLDERS, "include", "tests"]:

@@ -47,6 +47,8 @@ expect 'no shell' cli/a.c 'void f(void) { system("ls"); }\n'
 expect 'unfinished' base/a.c '/* TO''DO: later */\n'
 expect 'own header first' base/a.c '#include <stdio.h>\n#include "base/a.h"\n' \
     base/a.h
+expect 'has no test here' base/a.c 'int a;\n' tests/unit/branches/test_a.c
+expect 'tests of no room' tests/unit/base/attic/test_a.c 'int a;\n'
 expect 'no source file' README ''
 expect 'has no such file' tuner/board/parts.h '    struct late *late;\n'
 expect 'has no such file' tuner/core/parts.h '    struct late *late;\n'

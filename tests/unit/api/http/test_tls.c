@@ -248,74 +248,6 @@ static void tls_client_trusts_what_it_is_told_to(void **state)
     world_stop(&w);
 }
 
-/* An address without TLS is loopback's; what is no address is refused. */
-static void tls_client_keeps_tokens_from_the_network(void **state)
-{
-    static const char *const urls[] = {"http://example.org:80/",
-                                       "http://192.168.0.1:8080",
-                                       "http://127.0.0.1.x:80/",
-                                       "ftp://localhost:1/",
-                                       "https://user@localhost:1/",
-                                       "https://localhost:x/",
-                                       "https://localhost:1/a",
-                                       "https://[::1:80/",
-                                       "https:///",
-                                       "http://localhost/",
-                                       "https://[]:1/x?",
-                                       "localhost:80"};
-    int status;
-
-    (void)state;
-    for (size_t i = 0; i < sizeof(urls) / sizeof(*urls); i++) {
-        struct fault f = {0};
-
-        if (ask(urls[i], "/", TOKEN, &status, &f) != ERR_INVAL)
-            fail_msg("%s: %s", urls[i], f.text);
-    }
-}
-
-/* A connection that is cut in the middle of an answer is no answer. */
-static void tls_client_notices_a_cut_answer(void **state)
-{
-    static const char part[] =
-        "HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n{}";
-    struct sockaddr_in at = {.sin_family = AF_INET,
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof(at);
-    int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), fd, status;
-    struct client_exchange x;
-    struct fault f = {0};
-    char url[CLIENT_URL_MAX], piece[4096];
-    const char *body;
-    size_t n;
-    enum err err;
-
-    (void)state;
-    assert_int_equal(bind(server, (struct sockaddr *)&at, sizeof(at)), 0);
-    assert_int_equal(listen(server, 1), 0);
-    assert_int_equal(getsockname(server, (struct sockaddr *)&at, &len), 0);
-    snprintf(url, sizeof(url), "http://127.0.0.1:%u",
-             (unsigned)ntohs(at.sin_port));
-    assert_int_equal(client_open(&(struct client_request){.url = url,
-                                                          .method = "GET",
-                                                          .target = "/"},
-                                 &x, &f),
-                     ERR_OK);
-    fd = accept(server, NULL, NULL);
-    while ((err = client_step(&x, &status, &body, &n, &f)) == ERR_AGAIN &&
-           x.phase != CLIENT_RECEIVES)
-        ;
-    assert_true(recv(fd, piece, sizeof(piece), 0) > 0);
-    assert_int_equal(send(fd, part, sizeof(part) - 1, MSG_NOSIGNAL),
-                     sizeof(part) - 1);
-    close(fd);
-    while ((err = client_step(&x, &status, &body, &n, &f)) == ERR_AGAIN)
-        ;
-    assert_int_equal(err, ERR_NODE);
-    client_close(&x);
-    close(server);
-}
-
 /* ---- the server ---------------------------------------------------------- */
 
 /* Checks come first as without TLS: names, origin, form, length. */
@@ -531,8 +463,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_FILES(tls_client_trusts_what_it_is_told_to),
-        cmocka_unit_test(tls_client_keeps_tokens_from_the_network),
-        cmocka_unit_test(tls_client_notices_a_cut_answer),
         WITH_FILES(tls_server_checks_requests),
         WITH_FILES(tls_server_of_all_addresses_wants_the_token),
         WITH_FILES(tls_server_cuts_who_is_slow),
