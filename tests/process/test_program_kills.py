@@ -67,9 +67,9 @@ class KilledProgram(test_resume.Killed):
             result, kills = self.kill_run(state, rng, most)
             with self.subTest(seed=test_resume.SEED, run=runs, kills=kills):
                 self.check_run(state, result)
-                for member in ("best", "epochs", "loss", "metric", "setting"):
-                    self.assertEqual(json.dumps(result[member]),
-                                     json.dumps(whole[member]), member)
+                members = "setting", "best", "epochs", "loss", "metric"
+                self.assertEqual([json.dumps(result[m]) for m in members],
+                                 [json.dumps(whole[m]) for m in members])
                 self.assertEqual(read_model(result), model)
             total += kills
             runs += 1

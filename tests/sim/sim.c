@@ -736,6 +736,20 @@ static void deliver(struct sim *s)
     give(s, &e);
 }
 
+/* What only @b sees, drawn from the normal distribution. */
+static double own_noise(struct sim *s, const struct sim_branch *b)
+{
+    uint64_t rate;
+    struct rng rng;
+
+    if (!s->f->repeats)
+        return rng_normal(&s->rng);
+    memcpy(&rate, &b->knobs.lr, sizeof(rate));
+    rng_init(&rng, rng_mix(rng_mix(s->seed, rate),
+                           b->s.samples * 2 + (b->type == BRANCH_TESTING)));
+    return rng_normal(&rng);
+}
+
 /* Bound of a binomial distribution, by the normal one of @z. */
 static double hits(const struct sim *s, const struct sim_branch *b, double z)
 {
@@ -748,7 +762,7 @@ static double hits(const struct sim *s, const struct sim_branch *b, double z)
 static void run_test(struct sim *s, struct sim_branch *b,
                      struct progress_window *w)
 {
-    double z = rng_normal(&s->rng);
+    double z = own_noise(s, b);
     double noise = s->f->test_noise > 0 ? s->f->test_noise : 1e-4;
 
     w->samples = s->f->validation;
@@ -764,7 +778,7 @@ static void run_test(struct sim *s, struct sim_branch *b,
  * choice of samples, which siblings share as far as their models are alike. */
 static double seen(struct sim *s, const struct sim_branch *b, uint64_t n)
 {
-    double z = rng_normal(&s->rng);
+    double z = own_noise(s, b);
     double common = sampling_noise(s, b->s.samples, n);
 
     if (s->f->condition == 0)

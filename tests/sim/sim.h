@@ -46,6 +46,8 @@ struct sim_family {
     unsigned moved_after;
     bool converged; /* nothing to gain from the start */
     bool oracle;    /* judge re-tunes by a grid, too */
+    bool repeats;   /* noise of a branch's own and of tests is drawn by setting
+                     * and position: who runs it again sees the same */
 
     /* Costs. */
     double clock_s, sample_s; /* a clock takes clock_s + samples * sample_s */

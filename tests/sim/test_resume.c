@@ -3,7 +3,7 @@
  * system go on. Nothing is lost and nothing is done twice. */
 #include "base/mem.h"
 #include "base/rng.h"
-#include "searchers/searcher.h"
+#include "searchers/built_in.h"
 #include "tests/sim/families.h"
 #include "tests/sim/sim.h"
 
@@ -382,6 +382,157 @@ static void resume_of_a_search_without_a_winner_tries_no_more(void **state)
     }
 }
 
+/* ---- the same end -------------------------------------------------------- */
+
+static void fold_journal(const json_t *journal, struct history *h)
+{
+    history_init(h);
+    for (size_t i = 0; i < json_array_size(journal); i++) {
+        struct record r;
+
+        assert_int_equal(record_from_json(json_array_get(journal, i), &r, NULL),
+                         ERR_OK);
+        assert_int_equal(history_apply(h, &r), ERR_OK);
+        record_deinit(&r);
+    }
+}
+
+/* What a run has come to: its end, the setting, the best epoch, and @epochs:
+ * all that survive. */
+static json_t *outcome_of(const json_t *journal, bool epochs)
+{
+    static const char *const members[] = {"status", "reason", "setting", "loss",
+                                          "metric", "best",   "epochs"};
+    json_t *o = json_object(), *list = json_array(), *result;
+    struct history h;
+
+    fold_journal(journal, &h);
+    result = history_result(&h, NULL, NULL);
+    for (size_t i = 0; i < sizeof(members) / sizeof(*members); i++)
+        json_object_set(o, members[i], json_object_get(result, members[i]));
+    for (size_t i = 0; i < h.epochs && epochs; i++) {
+        const struct record_epoch_ended *e = &h.epoch[i].e;
+
+        if (e->surviving)
+            json_array_append_new(
+                list, json_pack("[i, f, f, O]", (int)e->epoch, e->loss,
+                                isnan(e->metric) ? 0 : e->metric, e->setting));
+    }
+    json_object_set_new(o, "list", list);
+    json_decref(result);
+    history_deinit(&h);
+    return o;
+}
+
+/* Killed at every @step-th action in turn, and soon after it went on once more,
+ * a run comes to the same as without. */
+static void check_same_end(const struct sim_family *f, uint64_t seed,
+                           uint64_t step)
+{
+    uint64_t crash[2] = {seed % step + 1, 40};
+    struct sim_result whole, r;
+    json_t *journal = NULL, *expected;
+    struct sim_options o = {.crash = crash, .journal = &journal};
+
+    run_killed(f, seed, &o, &whole);
+    /* Before a first search that begins anew there was an epoch that counts for
+     * nothing: only the undisturbed run still shows it. */
+    expected = outcome_of(journal, !f->initial);
+    json_decref(journal);
+    assert_true(whole.actions > 100);
+    for (; crash[0] < whole.actions; crash[0] += step) {
+        json_t *found;
+
+        journal = NULL;
+        o.crashes = 1 + crash[0] % 2;
+        run_killed(f, seed, &o, &r);
+        found = outcome_of(journal, !f->initial);
+        if (!json_equal(found, expected))
+            print_error("family %s seed %llu: another end if killed at action "
+                        "%llu\n",
+                        f->name, (unsigned long long)seed,
+                        (unsigned long long)crash[0]);
+        assert_true(json_equal(found, expected));
+        json_decref(found);
+        json_decref(journal);
+    }
+    json_decref(expected);
+}
+
+static void check_same_ends(const struct sim_family *f, uint64_t step)
+{
+    for (unsigned seed = 1; seed <= seeds(2); seed++)
+        check_same_end(f, seed, step);
+}
+
+/* Trials take two and a half epochs; noise is that of setting and position. */
+static struct sim_family repeating(const char *name)
+{
+    struct sim_family f = plain;
+
+    f.name = name;
+    f.repeats = true;
+    f.samples = 1024;
+    f.validation = 256;
+    f.test_noise = 0.02;
+    f.noise = 3;
+    f.jitter = 0.3;
+    f.max_trials = 8;
+    f.trial_clocks = 20;
+    f.max_epochs = 40;
+    return f;
+}
+
+/* Where lengths are given in clocks no decision reads one. So a run that is
+ * killed at whatever moment ends with the settings, losses and metrics, to the
+ * bit, that it would have had: also where a trial takes longer than an epoch,
+ * and while its finalists run. */
+static void resume_ends_as_if_nothing_had_happened(void **state)
+{
+    struct sim_family f = repeating("same-once");
+
+    (void)state;
+    f.plateau_epochs = 1000;
+    f.max_epochs = 20;
+    check_same_ends(&f, 3);
+    f = repeating("same-retunes");
+    check_same_ends(&f, 11);
+    f = repeating("same-initial");
+    f.initial = "{\"learning_rate\": 0.001}";
+    check_same_ends(&f, 11);
+    f = repeating("same-rescued");
+    f.late_limit = 2;
+    f.late_after = 3;
+    check_same_ends(&f, 11);
+    f = repeating("same-batches");
+    f.space = "{" RATE ", \"batch_size\": {\"type\": \"int\", "
+              "\"values\": [16, 64, 100]}}";
+    f.searcher = &searcher_tpe;
+    f.max_trials = 14;
+    check_same_ends(&f, 23);
+    f = repeating("same-parts");
+    f.parts = 16;
+    check_same_ends(&f, 11);
+    f = repeating("same-undecided");
+    f.noise = 30;
+    f.converged = true;
+    check_same_ends(&f, 5);
+}
+
+/* The same of other strategies, which begin a search anew. */
+static void resume_of_other_strategies_ends_the_same(void **state)
+{
+    static const char *const others[] = {"fixed", "hyperband", "asha"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
+        struct sim_family f = repeating(others[i]);
+
+        f.strategy = others[i];
+        check_same_ends(&f, 17);
+    }
+}
+
 /* Memory that runs out now and then changes nothing of that. */
 static void resume_under_memory_torture(void **state)
 {
@@ -581,6 +732,8 @@ int main(void)
         cmocka_unit_test(resume_after_kills_loses_and_repeats_nothing),
         cmocka_unit_test(resume_after_kills_in_other_families),
         cmocka_unit_test(resume_of_a_search_without_a_winner_tries_no_more),
+        cmocka_unit_test(resume_ends_as_if_nothing_had_happened),
+        cmocka_unit_test(resume_of_other_strategies_ends_the_same),
         cmocka_unit_test(resume_under_memory_torture),
         cmocka_unit_test(resume_of_fixed_goes_on),
         cmocka_unit_test(resume_of_a_schedule_goes_on),

@@ -116,6 +116,9 @@ static enum err apply_search_ended(struct history *h, const struct record *r)
 
     if (!s)
         return ERR_FORMAT;
+    for (size_t i = 0; i < h->trials; i++)
+        if (h->trial[i].t.search == r->search_ended.search)
+            h->trial[i].outlived |= !h->trial[i].ended;
     s->ended = true;
     s->end = r->search_ended;
     s->ended_at_s = r->at_s;

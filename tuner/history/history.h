@@ -79,6 +79,7 @@ struct history_search {
 struct history_trial {
     struct record_trial t; /* latest; setting owned */
     bool ended;
+    bool outlived; /* its branch lived when its search ended */
     double started_at_s, ended_at_s; /* NAN while it runs */
 };
 

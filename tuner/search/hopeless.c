@@ -233,7 +233,8 @@ void hopeless_look(const struct trial_time *t)
         struct trial *x = &all->list[i];
         const struct branch *b = board_branch(all->c, x->branch);
 
-        if (!b || x->incumbent || x->doomed || branch_is_nonfinite(b) ||
+        if (!b || x->incumbent || x->again || x->doomed ||
+            branch_is_nonfinite(b) ||
             branch_own_samples(b) == x->looked_samples)
             continue;
         x->looked_samples = branch_own_samples(b);

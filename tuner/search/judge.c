@@ -131,7 +131,7 @@ bool judge_arrived(struct judge *j)
         struct trial *x = &t->list[i];
         const struct branch *b = board_branch(t->c, x->branch);
 
-        if (!b || !x->arrived ||
+        if (!b || !x->arrived || x->again ||
             (x->judged && x->figures.samples == branch_own_samples(b)))
             continue;
         judge_trial(j, x, b);

@@ -19,8 +19,17 @@ static bool is_finished(const struct history_trial *h, bool decided)
     return decided && h->t.label != TRIAL_RUNNING;
 }
 
+/* Whether a finished trial had its branch all the same, and it is known how far
+ * that was run. */
+static bool had_branch(const struct board *c, const struct history_trial *h,
+                       bool decided)
+{
+    return (!h->ended || h->outlived) && h->t.figures.clocks > 0 &&
+           h->t.figures.samples > 0 && (decided || units_by_samples(c));
+}
+
 static enum err recall_trial(struct trials *t, const struct history_trial *h,
-                             bool finished)
+                             bool decided)
 {
     struct setting setting;
     struct trial *x;
@@ -36,7 +45,7 @@ static enum err recall_trial(struct trials *t, const struct history_trial *h,
     x = trials_next(t, &setting, own, h->t.suggestion);
     x->number = h->t.trial;
     x->incumbent = h->t.incumbent;
-    if (finished) {
+    if (is_finished(h, decided)) {
         x->label = h->t.label;
         x->figures = h->t.figures;
         memcpy(x->reason, h->t.reason, sizeof(x->reason));
@@ -44,6 +53,7 @@ static enum err recall_trial(struct trials *t, const struct history_trial *h,
             units_by_samples(t->c) ? x->figures.run_s : x->figures.seconds;
         x->judged = x->news = true;
         x->ended = h->ended;
+        x->lost = x->again = had_branch(t->c, h, decided);
     } else {
         x->lost = true;
     }
@@ -89,7 +99,7 @@ enum err recall_search(struct trial_time *time, const struct history *h,
 
         if (x->t.search != t->search || t->n > t->max)
             continue;
-        err = recall_trial(t, x, is_finished(x, known->decided));
+        err = recall_trial(t, x, known->decided);
         if (err == ERR_NOMEM) {
             forget(t);
             return err;
@@ -111,6 +121,18 @@ enum err recall_search(struct trial_time *time, const struct history *h,
     return ERR_OK;
 }
 
+/* Where a trial that runs again is over for now. Where no decision reads a
+ * clock it comes as far as it did by the same steps; else it is known how far
+ * that was. */
+static uint64_t goal_again(const struct trial_time *time, const struct trial *x)
+{
+    const struct board *c = time->judge->trials->c;
+
+    if (!x->again || units_by_samples(c))
+        return trial_time_shortest(time);
+    return board_has_parts(c) ? x->figures.clocks : x->figures.samples;
+}
+
 bool recall_lost(const struct trial_time *time, branch_id parent)
 {
     struct trials *t = time->judge->trials;
@@ -126,8 +148,9 @@ bool recall_lost(const struct trial_time *time, branch_id parent)
             return false;
         }
         x->lost = false;
-        x->run.goal = trial_time_shortest(time);
-        trial_record(t->c, x, RECORD_TRIAL_UPDATED);
+        x->run.goal = goal_again(time, x);
+        if (!x->ended)
+            trial_record(t->c, x, RECORD_TRIAL_UPDATED);
     }
     return true;
 }
@@ -140,7 +163,7 @@ uint32_t recall_given_up(const struct trials *t, const struct history *h)
     if (known->decided || known->end.search != t->search)
         return 0;
     for (uint32_t i = 0; i < t->recalled; i++)
-        if (t->list[i].lost)
+        if (t->list[i].lost && !t->list[i].again)
             return 0;
     return known->end.trials == trials_made(t) ? known->end.trials : 0;
 }

@@ -1,9 +1,11 @@
 /* Recalling a search: a resumed run goes on with the trials that it knows.
  *
- * A finished trial is what its last record says: it is told to the searcher and
- * not run again; where it becomes a finalist it is forked anew. One that was
- * under way begins again under its own number; so does the incumbent, which
- * others are compared with while both run. Inside tuner/ only; pure.
+ * A finished trial is what its last record says, and is told to the searcher.
+ * If it had its branch still, that is run again as far as it was: later trials
+ * are compared with it, and a finalist goes on from there, as if nothing had
+ * happened. One that was under way begins again under its own number; so does
+ * the incumbent, which others are compared with while both run. Inside tuner/
+ * only; pure.
  */
 #ifndef TUNER_RECALL_H
 #define TUNER_RECALL_H
@@ -28,7 +30,7 @@ enum err recall_search(struct trial_time *t, const struct history *h,
  * converged, where all that it needs for that is known; 0: it had not. */
 uint32_t recall_given_up(const struct trials *t, const struct history *h);
 
-/* Forks the trials that begin again from @parent. False: not all could be yet.
+/* Forks the trials that run again from @parent. False: not all could be yet.
  */
 bool recall_lost(const struct trial_time *t, branch_id parent);
 

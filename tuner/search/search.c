@@ -53,6 +53,7 @@ void search_init(struct search *s, struct board *c,
     assert(plan->trials_max >= 1 && plan->trials_max <= TUNER_TRIALS_MAX);
     assert(plan->barred_len <= PROPOSALS_BARRED_MAX);
     assert(plan->reason);
+    assert(plan->ordinal >= 1 && plan->ordinal <= plan->number);
     memset(s, 0, sizeof(*s));
     s->c = c;
     s->plan = *plan;
@@ -109,7 +110,7 @@ static void over(struct search *s, const char *reason)
 /* Room for the trials, the searcher, and what is known of before a resume. */
 static void open_searcher(struct search *s)
 {
-    uint64_t seed = rng_mix(board_seed(s->c), s->plan.number);
+    uint64_t seed = rng_mix(board_seed(s->c), s->plan.ordinal);
     struct recall_cost cost = {0};
     struct fault fault = {0};
     enum err err = ERR_OK;
@@ -201,7 +202,7 @@ void search_record_end(struct search *s, uint32_t winner, const char *reason)
  * are. */
 static bool is_wide(const struct search *s)
 {
-    return !s->plan.retune || s->plan.number == 1;
+    return !s->plan.retune || s->plan.ordinal == 1;
 }
 
 /* The next step of the ladder, into the next proposal. The searcher is told of
@@ -480,7 +481,8 @@ static void go_on_decided(struct search *s, bool all)
     const char *reason;
 
     assert(s->time.decided);
-    if (judge_arrived(&s->judge))
+    /* A run that was killed may know a result, and not yet what it means. */
+    if (judge_arrived(&s->judge) || s->trials.recalled > 0)
         free_losers(s);
     if (!all && !trial_run_overlaps(&s->time))
         return;

@@ -35,6 +35,8 @@ enum search_state { SEARCH_BUSY, SEARCH_DONE };
 
 struct search_plan {
     uint32_t number;      /* of the search, from 1 */
+    uint32_t ordinal;     /* the same, without searches that a resume went back
+                           * before: decides what is tried */
     uint32_t first_trial; /* number of its first trial */
     bool retune;
     branch_id parent;    /* idle, stays so; the owner's */

@@ -6,7 +6,8 @@
 
 #define OVERLAP 0.01 /* of a trial: what takes more is overlapped */
 
-/* A refused fork costs the slowest trial; the setting is forked again. */
+/* A refused fork costs the slowest trial; the setting is forked again. What is
+ * known of the trial stays where only its branch was to come back. */
 static void refused(struct judge *j, struct trial *x, branch_id parent)
 {
     struct trials *all = j->trials;
@@ -15,6 +16,8 @@ static void refused(struct judge *j, struct trial *x, branch_id parent)
 
     board_free(all->c, x->branch, "refused");
     x->branch = BRANCH_NONE;
+    if (x->again)
+        return;
     if (worst) {
         board_decision(
             all->c, "memory",
@@ -72,13 +75,15 @@ static bool arrived(struct trial_time *t, struct trial *x, branch_id parent,
     }
     if (state != RUNNER_ARRIVED)
         return state == RUNNER_BROKEN;
-    if (x->run.goal_time >= t->length && t->length != 0)
+    if ((x->run.goal_time >= t->length && t->length != 0) ||
+        (x->again && !units_by_samples(c)))
         return true;
-    x->judged = false;
+    x->judged = x->again;
     if (!t->decided)
         trial_time_floor(t, b, decision_s);
     trial_time_goal(t, x, b);
-    hopeless_slices(t, x);
+    if (!x->again)
+        hopeless_slices(t, x);
     return runner_advance(c, b, &x->run, window) == RUNNER_ARRIVED;
 }
 

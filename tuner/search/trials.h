@@ -41,7 +41,8 @@ struct trial {
     /* Members of searches only. */
     struct runner run;
     bool arrived; /* it has run its time, and the probe as far */
-    bool lost;    /* not finished when the run was interrupted: begins again */
+    bool lost;    /* its branch was, when the run was interrupted: runs again */
+    bool again;   /* it is finished; run for its branch's sake, not judged */
     bool doomed;  /* it cannot win (tuner/search/hopeless.h) */
     bool stopped; /* for that, as soon as its slices are over */
     uint32_t looks; /* whether it can win */

@@ -104,6 +104,7 @@ static void start_search(struct mltuner *s, branch_id parent, bool retune,
     struct board *c = s->c;
     struct search_plan plan = {
         .number = s->resumed.search ? s->resumed.search : s->searches + 1,
+        .ordinal = s->resumed.search ? s->made : s->made + 1,
         .first_trial = s->trials + 1,
         .retune = retune,
         .parent = parent,
@@ -119,7 +120,7 @@ static void start_search(struct mltuner *s, branch_id parent, bool retune,
     assert(!competes || current);
     if (current)
         plan.incumbent = *current;
-    if (competes && plan.number > 1) {
+    if (competes && plan.ordinal > 1) {
         plan.time_max = s->trained;
         plan.vain_max = vain_max(c);
     }
@@ -127,6 +128,7 @@ static void start_search(struct mltuner *s, branch_id parent, bool retune,
         plan.known = board_history(c);
     } else {
         s->searches++;
+        s->made++;
         want_snapshot(s, parent != 0);
     }
     s->resumed.search = 0;
@@ -250,7 +252,7 @@ static bool retune_due(struct mltuner *s)
         return can_retune(s);
     if (!board_retunes(c))
         return false;
-    return (plateau_due(&s->plateau) || (board_initial(c) && !s->searches)) &&
+    return (plateau_due(&s->plateau) || (board_initial(c) && !s->made)) &&
            can_retune(s);
 }
 
@@ -265,7 +267,7 @@ static branch_id retune_parent(struct mltuner *s)
     /* Nobody has vouched for a given initial setting: one epoch at far too
      * large a rate can spoil a model for good (`mf` at 0.6 ended 1 % worse
      * whatever came after), and starting anew costs no more than that epoch. */
-    if (board_initial(c) && s->searches == 0) {
+    if (board_initial(c) && s->made == 0) {
         board_decision(c, "return",
                        "the search starts where training began: nothing says "
                        "that the initial setting was good");
@@ -293,7 +295,7 @@ static void retune(struct mltuner *s)
     assert(can_retune(s));
     if (course_retune_wanted(c))
         reason = "the user asks for a search";
-    else if (board_initial(c) && !s->searches)
+    else if (board_initial(c) && !s->made)
         reason = "a first search after an epoch with the initial setting";
     course_retune_begins(c);
     s->rescue = false;
@@ -615,8 +617,8 @@ static void go_on_searching(struct mltuner *s)
     assert(!s->resumed.rescue);
     s->rescue = false;
     board_set_base(c, parent);
-    if (s->resumed.from_best) {
-        parent = board_best(c)->branch;
+    if (s->resumed.from_best || s->resumed.from_start) {
+        parent = s->resumed.from_best ? board_best(c)->branch : 0;
         board_hold(c, parent);
         s->held_parent = parent;
     }

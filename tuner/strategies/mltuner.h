@@ -28,7 +28,9 @@ struct mltuner {
     struct search search;
     struct finals finals;
     uint32_t searches, trials; /* begun so far */
-    uint32_t vain;             /* re-tunes in a row that changed nothing */
+    uint32_t
+        made; /* of these searches, those that no resume went back before */
+    uint32_t vain;         /* re-tunes in a row that changed nothing */
     double trained;        /* since the last search: seconds, or samples with
                             * trial_clocks */
     bool rescue;           /* the search answers a divergence */
@@ -44,6 +46,7 @@ struct mltuner {
         uint32_t epochs;        /* of its lineage, handed over */
         uint32_t search;        /* that goes on; 0: none */
         bool from_best;         /* the search's parent is the best model */
+        bool from_start;        /* or branch 0 */
         bool rescue;            /* the search answers a divergence */
         struct setting setting; /* in use, or that diverged */
     } resumed;

@@ -13,6 +13,7 @@
 struct saved_mltuner {
     uint32_t epochs; /* of the line's lineage, handed over */
     uint32_t returns, vain;
+    uint32_t made; /* searches */
     double trained;
     struct plateau plateau;
     json_t *barred;  /* owned: settings */
@@ -39,6 +40,8 @@ static const struct json_field saved_fields[] = {
     {FIELD_OF(saved_mltuner, U32, epochs)},
     {FIELD_OF(saved_mltuner, U32, returns)},
     {FIELD_OF(saved_mltuner, U32, vain)},
+    /* Snapshots may be older than it. */
+    {FIELD_AS("searches", saved_mltuner, U32, made), .optional = true},
     {FIELD_OF(saved_mltuner, REAL, trained)},
     {FIELD_OF(saved_mltuner, PART, plateau), .part = saved_plateau},
     {FIELD_OF(saved_mltuner, ARRAY, barred)},
@@ -49,12 +52,14 @@ static const struct json_field saved_fields[] = {
 /* The search that is under way, as a resumed one needs it. */
 struct saved_search {
     uint32_t search;
-    bool from_best, rescue;
+    bool from_best, from_start, rescue;
 };
 
 static const struct json_field search_fields[] = {
     {FIELD_OF(saved_search, U32, search)},
     {FIELD_OF(saved_search, BOOL, from_best)},
+    /* Snapshots may be older than it. */
+    {FIELD_OF(saved_search, BOOL, from_start), .optional = true},
     {FIELD_OF(saved_search, BOOL, rescue)},
     {.name = NULL},
 };
@@ -89,6 +94,7 @@ static json_t *to_json(const struct mltuner *s, const struct setting *setting)
         .epochs = s->line.c ? s->line.epochs : 0,
         .returns = s->returns,
         .vain = s->vain,
+        .made = s->made,
         .trained = s->trained,
         .plateau = s->plateau,
         .barred = barred_to_json(s),
@@ -102,7 +108,9 @@ static json_t *to_json(const struct mltuner *s, const struct setting *setting)
     if (o && searches) {
         const struct saved_search search = {
             .search = s->search.plan.number,
-            .from_best = s->held_parent != BRANCH_NONE && !s->rescue,
+            .from_best = s->held_parent != BRANCH_NONE && s->held_parent != 0 &&
+                         !s->rescue,
+            .from_start = s->held_parent == 0 && !s->rescue,
             .rescue = s->rescue};
 
         o = saved_add(o, search_fields, &search);
@@ -148,8 +156,8 @@ enum err mltuner_save(void *state, branch_id *branch, json_t **out)
     } else {
         of = s->phase == PHASE_RESUME ? BRANCH_NONE : save_first(s);
     }
-    if (searches && s->held_parent != BRANCH_NONE && !s->rescue &&
-        s->held_parent != board_best(c)->branch)
+    if (searches && s->held_parent != BRANCH_NONE && s->held_parent != 0 &&
+        !s->rescue && s->held_parent != board_best(c)->branch)
         of = BRANCH_NONE; /* it would not be there again */
     if (of == BRANCH_NONE)
         return ERR_AGAIN;
@@ -184,6 +192,7 @@ static enum err take_saved(struct mltuner *s, const struct saved_mltuner *read)
     r->epochs = read->epochs;
     s->returns = read->returns;
     s->vain = read->vain;
+    s->made = read->made;
     s->trained = read->trained;
     s->plateau = read->plateau;
     s->plateau.limit = limit;
@@ -200,6 +209,7 @@ static enum err read_saved(struct mltuner *s, const json_t *o)
     struct saved_mltuner read = {0};
     struct saved_search search = {0};
     enum err err = ERR_FORMAT;
+    uint32_t most;
 
     r->phase = json_object_get(o, "search") ? PHASE_SEARCH : PHASE_TRAIN;
     if (r->phase == PHASE_SEARCH &&
@@ -208,8 +218,12 @@ static enum err read_saved(struct mltuner *s, const json_t *o)
         return ERR_FORMAT;
     r->search = search.search;
     r->from_best = search.from_best;
+    r->from_start = search.from_start;
     r->rescue = search.rescue;
-    if (saved_read(o, saved_fields, &read))
+    most = search.search ? search.search : course_searches_before(s->c);
+    read.made = most;
+    if (saved_read(o, saved_fields, &read) && read.made <= most &&
+        read.made >= (search.search > 0))
         err = take_saved(s, &read);
     saved_deinit(&read);
     return err;
@@ -227,7 +241,7 @@ enum err mltuner_restore(void *state, const json_t *saved, branch_id branch)
     if (saved)
         err = read_saved(s, saved);
     else
-        s->resumed.search = course_search_resumed(c);
+        s->made = s->resumed.search = course_search_resumed(c);
     if (!err && s->resumed.from_best && board_best(c)->branch == BRANCH_NONE)
         err = ERR_FORMAT;
     if (!err && s->resumed.phase != PHASE_BEGIN && !s->resumed.rescue &&
