@@ -13,7 +13,7 @@ cfg = mltune.config(data="", units=64, length=32)
 text = samples.text(cfg.data)
 letters = sorted(set(text))
 ids = torch.tensor([letters.index(c) for c in text])
-ids = ids[:len(ids) // cfg.length * cfg.length + 1]
+ids = ids[:(len(ids) - 1) // cfg.length * cfg.length + 1]
 x, y = ids[:-1].view(-1, cfg.length), ids[1:].view(-1, cfg.length)
 split = len(x) * 9 // 10
 x, vx, y, vy = x[:split], x[split:], y[:split], y[split:]

@@ -1,5 +1,6 @@
 """A small CNN on MNIST: `python3 mnist_cnn.py`, `mltune run mnist_cnn.json`."""
 import gzip
+import math
 
 import torch
 import torch.nn.functional as F
@@ -7,7 +8,7 @@ from torch import nn
 
 import mltune
 
-cfg = mltune.config(data="mnist", train=10000)    # connects, seeds
+cfg = mltune.config(data="mnist", train=10000, epochs=10)  # connects, seeds
 
 
 def idx(name, skip):
@@ -27,14 +28,19 @@ model = nn.Sequential(
     nn.Conv2d(8, 16, 5), nn.MaxPool2d(2), nn.ReLU(), nn.Flatten(),
     nn.Linear(256, 64), nn.ReLU(), nn.Dropout(0.1), nn.Linear(64, 10))
 opt = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-run = mltune.Run(model, opt, samples=len(x), validation_samples=len(vx))
+run = mltune.Run(model, opt, samples=len(x), validation_samples=len(vx),
+                 epochs=cfg.epochs)
 
 @run.validate
 def accuracy():
-    return (model(vx).argmax(1) == vy).sum(), len(vx)
+    hits = [(model(a).argmax(1) == b).sum()
+            for a, b in zip(vx.split(250), vy.split(250))]
+    return sum(hits), len(vx)
 
 for batch in run.train():                         # batch.samples: which ones
     model[9].p = run.tunable("dropout", 0.1)
+    opt.param_groups[0]["lr"] = run.tunable("learning_rate", 0.05) * (
+        1 + math.cos(math.pi * batch.epoch / cfg.epochs)) / 2
     loss = F.cross_entropy(model(x[batch.samples]), y[batch.samples])
     opt.zero_grad(); loss.backward(); opt.step()
     batch.loss(loss)

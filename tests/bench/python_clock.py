@@ -1,20 +1,23 @@
 #!/usr/bin/env python3
 """What mltune costs a program in Python, in CPU time of its process.
 
-    /usr/bin/python3 tests/bench/python_clock.py [ROUNDS]
+    /usr/bin/python3 tests/bench/python_clock.py [MODEL [ROUNDS]]
 
 One measurement a line, `name params value unit`: the median over interleaved
 rounds, and in brackets the middle half.
 
 clock_plain   us a clock of a loop without mltune; of model=none: an empty one
 clock_run     of the same one under a tuner
-clock_more    the difference of neighbouring rounds
+clock_more    of the same rounds: a block of clocks under the tuner, less the
+              mean of the plain blocks just before and just after it
 switch        us from a slice's turn to its first clock, and from its last one to
-              its end: memory of its own, and shared (first write: copied)
+              its end, after clocks of another branch: memory of its own, and
+              shared (first write: copied)
 """
 import os
 import pathlib
 import statistics
+import subprocess
 import sys
 import threading
 import time
@@ -23,13 +26,17 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "apps/python"), str(ROOT / "tests/process")]
 import test_node  # noqa: E402
 
-CLOCKS = 200
+BLOCK = 20      # clocks; the loads of a shared machine change more slowly
+BLOCKS = 10     # a slice, whose first clock is not measured
+ROUNDS = {"none": 400, "mlp": 400, "lenet": 150, "adam11m": 0}
+SLICES = 30     # beyond those that rounds need
+SHORT = 3       # clocks of a slice where clocks are not measured
 
 
 def say(name, params, values, unit):
     values = sorted(values)
     n = len(values)
-    print(name, " ".join(f"{k}={v}" for k, v in params.items()),
+    print(name, " ".join(f"{k}={v}" for k, v in params.items()), f"of={n}",
           f"{statistics.median(values):.4g}", unit,
           f"[{values[n // 4]:.4g} {values[3 * n // 4]:.4g}]", flush=True)
 
@@ -40,29 +47,36 @@ class Driver(threading.Thread):
     def __init__(self, rounds):
         super().__init__(daemon=True)
         self.t = test_node.Tuner()
-        self.rounds = rounds
+        self.clocks = BLOCK * BLOCKS + 1 if rounds else SHORT
+        self.slices = -(-rounds // BLOCKS) if rounds else SLICES
         self.own, self.shared = [], []
+        self.next = 0
+
+    def slice(self, branch, clocks):
+        """Microseconds of switching that the program tells of a slice."""
+        op = self.t.schedule(branch, self.next, clocks, clocks)
+        self.next += clocks
+        return self.t.until_done(op)[1]["switch_s"] * 1e6
 
     def run(self):
         t = self.t
         t.receive()
         t.ask("config", config={"tunables": {}}, folder="/", seed=1)
-        assert t.receive()["kind"] == "ready"
+        ready = t.receive()
+        assert ready["kind"] == "ready", ready
         for b in (1, 2):
             t.fork(b)
             t.receive()
-        clock = 0
-        for i in range(2 * self.rounds):
-            op = t.schedule(1 + i % 2, clock, CLOCKS, CLOCKS)
-            clock += CLOCKS
-            done = t.until_done(op)[1]
-            (self.own if i > 1 else self.shared).append(done["switch_s"] * 1e6)
-        for i in range(self.rounds):
+        for i in range(self.slices):
+            took = self.slice(1 + i % 2, self.clocks)
+            if i > 3:  # the first slice of each copies
+                self.own.append(took)
+        for i in range(SLICES):
+            self.own.append(self.slice(1 + i % 2, 1))
+        for i in range(SLICES):
             t.fork(10 + i, 1)
             t.receive()
-            op = t.schedule(10 + i, clock, 1, 1)
-            clock += 1
-            self.shared.append(t.until_done(op)[1]["switch_s"] * 1e6)
+            self.shared.append(self.slice(10 + i, 1))
             t.ask("free", branch=10 + i)
             t.receive()
         t.ask("stop", reason="bench")
@@ -75,7 +89,7 @@ def make(name):
     from torch import nn
     torch.manual_seed(1)
     if name == "none":
-        return [], 64 * CLOCKS, lambda ids: 0.5
+        return [], 64 * BLOCK, lambda ids: 0.5
     if name == "lenet":
         x, classes = torch.randn(2048, 1, 28, 28), 10
         net = nn.Sequential(
@@ -83,12 +97,19 @@ def make(name):
             nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
             nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(),
             nn.Linear(84, classes))
-    else:
+    elif name == "mlp":
         x, classes = torch.randn(2048, 784), 10
         net = nn.Sequential(nn.Linear(784, 256), nn.ReLU(),
                             nn.Linear(256, classes))
+    else:  # 40 layers, 11 million parameters
+        x, classes = torch.randn(2048, 525), 525
+        layers = [nn.Linear(525, 525) for _ in range(40)]
+        net = nn.Sequential(*[m for one in layers for m in (one, nn.ReLU())])
     y = torch.randint(0, classes, (len(x),))
-    opt = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
+    if name == "adam11m":
+        opt = torch.optim.Adam(net.parameters(), lr=1e-4)
+    else:
+        opt = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
 
     def step(ids):
         loss = F.cross_entropy(net(x[ids]), y[ids])
@@ -97,6 +118,40 @@ def make(name):
         opt.step()
         return loss
     return [net, opt], len(x), step
+
+
+class Blocks:
+    """Times of blocks of plain clocks and of clocks under the tuner by turns."""
+
+    def __init__(self, name, rounds):
+        import torch
+        self.rounds, self.named = rounds, name != "none"
+        _, n, self.step = make(name)
+        self.ids = [torch.randperm(n)[i:i + 64] for i in range(0, n - 63, 64)]
+        self.plain, self.tuned, self.more = [], [], []
+        self.last = self.begun = 0.0
+        self.at = 0
+
+    def run_plain(self):
+        begun = time.process_time()
+        for i in range(BLOCK):
+            loss = self.step(self.ids[i % len(self.ids)])
+            if self.named:
+                loss.item()
+        return (time.process_time() - begun) / BLOCK * 1e6
+
+    def clock(self, of_slice):
+        """After clock @of_slice of a slice, at the end of the loop's body."""
+        if len(self.tuned) >= self.rounds or of_slice % BLOCK:
+            return
+        if of_slice:
+            took = (time.process_time() - self.begun) / BLOCK * 1e6
+        plain = self.run_plain()
+        if of_slice:
+            self.tuned.append(took)
+            self.plain.append(plain)
+            self.more.append(took - (plain + self.last) / 2)
+        self.last, self.begun = plain, time.process_time()
 
 
 def measure(name, rounds):
@@ -108,36 +163,21 @@ def measure(name, rounds):
     driver.start()
     import mltune
     mltune.config()
-    _, n, plain_step = make(name)
+    blocks = Blocks(name, rounds) if rounds else None
     state, n, step = make(name)
     run = mltune.Run(*state, samples=n)
-    ids = [torch.randperm(n)[i:i + 64] for i in range(0, n - 63, 64)]
-    plain, tuned, more = [], [], []
-    begin, seen = 0.0, 0
-
-    def one_plain():
-        begun = time.process_time()
-        for i in range(CLOCKS):
-            loss = plain_step(ids[i % len(ids)])
-            if name != "none":
-                loss.item()
-        plain.append((time.process_time() - begun) / CLOCKS * 1e6)
-
+    seen = -1  # the dry clock
     for batch in run.train():
-        if seen >= 1 and (seen - 1) % CLOCKS == 0 and \
-                len(tuned) < 2 * rounds:
-            one_plain()
-            begin = time.process_time()
-        seen += 1
         batch.loss(step(batch.samples))
-        if (seen - 1) % CLOCKS == 0 and seen > 1 and len(tuned) < 2 * rounds:
-            tuned.append((time.process_time() - begin) / CLOCKS * 1e6)
-            more.append(tuned[-1] - plain[-1])
+        if blocks and seen >= 0:
+            blocks.clock(seen % driver.clocks)
+        seen += 1
     driver.join()
     params = {"model": name, "batch": 64}
-    say("clock_plain", params, plain[1:], "us")
-    say("clock_run", params, tuned[1:], "us")
-    say("clock_more", params, more[1:], "us")
+    if blocks:
+        say("clock_plain", params, blocks.plain, "us")
+        say("clock_run", params, blocks.tuned, "us")
+        say("clock_more", params, blocks.more, "us")
     say("switch", {**params, "memory": "own"}, driver.own, "us")
     say("switch", {**params, "memory": "shared"}, driver.shared, "us")
 
@@ -146,7 +186,6 @@ if __name__ == "__main__":
     if len(sys.argv) == 3:
         measure(sys.argv[1], int(sys.argv[2]))
     else:
-        import subprocess
-        for model in ("none", "mlp", "lenet"):
+        for model in sys.argv[1:] or ROUNDS:
             subprocess.run([sys.executable, __file__, model,
-                            *(sys.argv[1:] or ["21"])], check=True)
+                            str(ROUNDS[model])], check=True)

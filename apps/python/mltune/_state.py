@@ -458,16 +458,35 @@ class Values:
         return f"Values({self.__dict__!r})"
 
 
+class ValuesHolder(TreeHolder):
+    """Values, of which most programs have none."""
+
+    def __init__(self, name: str, values: Values) -> None:
+        self._live = values.__dict__
+        super().__init__(name, lambda: self._live, self._put)
+
+    def _put(self, values: Dict[str, Any]) -> None:
+        self._live.clear()
+        self._live.update(values)
+
+    def activate(self, part: Part, alone: Alone,
+                 spares: Spares) -> None:
+        if part.tree or self._live:
+            super().activate(part, alone, spares)
+
+    def capture(self, part: Optional[Part]) -> Part:
+        if part is not None and not part.tree and not self._live:
+            return part
+        return super().capture(part)
+
+
 def holder_of(name: str, x: Any) -> Holder:
     """The holder for a registered object. Raises StateError where its state
     cannot be known."""
     if isinstance(x, Holder):
         return x
     if isinstance(x, Values):
-        def put(values: Dict[str, Any]) -> None:
-            x.__dict__.clear()
-            x.__dict__.update(values)
-        return TreeHolder(name, lambda: x.__dict__, put)
+        return ValuesHolder(name, x)
     if type(x).__module__.split(".")[0] == "torch" or "torch" in sys.modules:
         from . import torch as mltune_torch
         made = mltune_torch.holder_of(name, x)

@@ -79,14 +79,17 @@ KIND = TorchKind()
 KINDS.append(KIND)
 
 
-_DATA_PTR, _SIZE, _STRIDE = (torch.Tensor.data_ptr, torch.Tensor.size,
-                             torch.Tensor.stride)
+_DATA_PTR, _NUMEL, _STRIDE = (torch.Tensor.data_ptr, torch.Tensor.numel,
+                              torch.Tensor.stride)
+_DTYPE = torch.Tensor.dtype.__get__
+_SET_DATA = torch.Tensor.data.__set__
 
 
 def _places(tensors: List[torch.Tensor]) -> Tuple[List[Any], ...]:
-    """Where each of @tensors lies in memory, and how."""
-    return (list(map(_DATA_PTR, tensors)), list(map(_SIZE, tensors)),
-            list(map(_STRIDE, tensors)), [x.dtype for x in tensors])
+    """Where each of @tensors lies in memory, and how: strides and the number of
+    elements make the shape."""
+    return (list(map(_DATA_PTR, tensors)), list(map(_NUMEL, tensors)),
+            list(map(_STRIDE, tensors)), list(map(_DTYPE, tensors)))
 
 
 class TensorsHolder(Holder):
@@ -143,8 +146,8 @@ class TensorsHolder(Holder):
         self._copied = {}
         if not self._aliased and alone.all:
             self._still = {}
-            for x, page in zip(tensors, part.pages):
-                x.data = page.data
+            for _ in map(_SET_DATA, tensors, [p.data for p in part.pages]):
+                pass
             return
         for i, (x, page) in enumerate(zip(tensors, part.pages)):
             if i in self._aliased:
@@ -408,9 +411,13 @@ class GradientsHolder(Holder):
         self._params = params
         self.keep = keep
         self._versions: Optional[List[int]] = None
+        self._seen: Any = None  # which have one, as nothing has run since
 
     def activate(self, part: Part, alone: Alone,
                  spares: Spares) -> None:
+        if not part.pages and part.tree == self._seen:
+            return
+        self._seen = None
         for p, has in zip(self._params, part.tree):
             grad = p.grad
             if has is False:
@@ -427,6 +434,7 @@ class GradientsHolder(Holder):
             self._look()
         if not self.keep:
             has = tuple([p.grad is not None for p in self._params])
+            self._seen = None if part is None else has
             same = part is not None and not part.pages and part.tree == has
             return part if part is not None and same else Part(has, [])
         tree: List[Any] = []
@@ -437,6 +445,9 @@ class GradientsHolder(Holder):
                 tree[-1] = Slot(len(pages))
                 pages.append(Page(KIND, KIND.copy(p.grad)))
         return Part(tuple(tree), pages)
+
+    def abandon(self, spares: Spares) -> None:
+        self._seen = None
 
     def _look(self) -> None:
         versions = [p._version for p in self._params]
