@@ -5,6 +5,7 @@
 #include "api/view/long_history.h"
 #include "api/view/view.h"
 #include "base/mem.h"
+#include "base/text.h"
 
 #include <assert.h>
 #include <math.h>
@@ -23,6 +24,7 @@ struct curve_reply {
     size_t at;         /* next branch */
     const char *value; /* further metric instead of the loss; NULL: the loss */
     int metric;        /* its index; -1: the run has none of that name */
+    struct extras has; /* the run's further metrics */
     struct decimate lineage, others;
 };
 
@@ -31,7 +33,8 @@ static bool read_extent(const struct history *h, void *state)
     struct curve_reply *c = state;
 
     c->branches = history_branches_len(h);
-    c->metric = c->value ? extras_find(history_extras(h), c->value) : -1;
+    c->has = *history_extras(h);
+    c->metric = c->value ? extras_find(&c->has, c->value) : -1;
     if (c->to > history_clock(h))
         c->to = history_clock(h);
     return false;
@@ -77,7 +80,7 @@ static bool read_points(const struct history *h, void *state)
     while (c->at < c->branches && seen < PIECE_ITEMS) {
         const struct history_branch *b = history_branch_at(h, c->at);
 
-        if (b->type == BRANCH_TRAINING && (!c->value || c->metric >= 0))
+        if (b->type == BRANCH_TRAINING)
             add_branch(c, c->at, b);
         seen += 1 + b->points;
         c->at++;
@@ -149,6 +152,22 @@ static bool prepare(struct curve_reply *c, size_t spans)
            !decimate_init(&c->others, c->from, c->to, spans);
 }
 
+static void refuse_value(const struct curve_reply *c, struct response *out)
+{
+    struct response_faults faults = {0};
+    struct text names = {0};
+    char *has;
+
+    for (uint32_t i = 0; i < c->has.len; i++)
+        text_printf(&names, "%s\"%s\"", i ? ", " : "", c->has.name[i]);
+    has = text_take(&names); /* NULL: without them */
+    response_fault_add(&faults, "/query/value", "no such metric");
+    response_problem(out, 404, "value_not_found", &faults,
+                     "the run has no further metric \"%s\"; it has %s",
+                     c->value, has && has[0] ? has : "none (so far)");
+    mem_free(has);
+}
+
 void handle_curve(const struct route_call *call, struct response *out)
 {
     const struct route_arg *to = route_arg(call, "to");
@@ -160,7 +179,9 @@ void handle_curve(const struct route_call *call, struct response *out)
 
     if (!long_history_read(call, read_extent, &c, out))
         return;
-    if (!prepare(&c, (size_t)route_arg(call, "spans")->number))
+    if (c.value && c.metric < 0)
+        refuse_value(&c, out);
+    else if (!prepare(&c, (size_t)route_arg(call, "spans")->number))
         response_json(out, 200, NULL);
     else if (long_history_read(call, read_lineage, &c, out) &&
              long_history_read(call, read_points, &c, out))

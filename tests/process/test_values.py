@@ -4,10 +4,14 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 
 import harness
 import test_log
 import test_serve
+
+sys.path.insert(0, str(harness.ROOT / "apps/python"))
+from mltune import client as remote  # noqa: E402
 
 
 class Values(harness.Case):
@@ -100,8 +104,13 @@ class Served(test_serve.Service):
         self.assertEqual(curve["clock"], loss["clock"])
         for half, whole in zip(curve["value"], loss["loss"]):
             self.assertAlmostEqual(half, whole / 2, places=9)
-        self.assertEqual(
-            self.get(f"{base}/curve?value=none")["lineage"]["points"], 0)
+        none = self.get(f"{base}/curve?value=none", 404)
+        self.assertEqual(none["code"], "value_not_found")
+        self.assertIn('it has "half"', none["detail"])
+        client = remote.Client("http://%s:%d/" % self.address).run(run)
+        self.assertEqual(client.curve(value="half")["lineage"], curve)
+        with self.assertRaisesRegex(remote.ClientError, 'it has "half"'):
+            client.curve(value="nosuch")
         for e in self.get(f"{base}/epochs")["epochs"]:
             self.assertEqual(list(e["values"]), ["half"])
         host, port = self.address
