@@ -28,6 +28,7 @@ enum {
     SAMPLES = 2000,
     TESTS = 400,
     BRANCHES_MAX = 512,
+    BRANCHES_LEAST = 5,
     QUEUE_MAX = 512
 };
 
@@ -52,6 +53,7 @@ static struct branch branches[BRANCHES_MAX];
 static json_t *queue[QUEUE_MAX];
 static size_t waiting;
 static json_int_t last_op, next_clock;
+static size_t room = BRANCHES_MAX; /* branches that memory holds (rule C9) */
 static uint64_t seed, clocks;
 static double x[SAMPLES + TESTS][WIDTH], y[SAMPLES + TESTS];
 static uint32_t order[SAMPLES];
@@ -130,7 +132,11 @@ static struct branch *find(json_int_t id, bool planned)
 
 static struct branch *unused(void)
 {
+    size_t used = 0;
+
     for (int i = 0; i < BRANCHES_MAX; i++)
+        used += branches[i].live || branches[i].exists || branches[i].due;
+    for (int i = 0; i < BRANCHES_MAX && used < room; i++)
         if (!branches[i].live && !branches[i].exists && !branches[i].due)
             return &branches[i];
     return NULL;
@@ -449,7 +455,7 @@ static struct branch *plan_branch(const json_t *m, const char *type)
         return NULL;
     }
     if (!b) {
-        refuse(m, "limit", "512 branches are in use");
+        refuse(m, "limit", "memory.limit, or 512 branches, are in use");
         return NULL;
     }
     if (strcmp(type, "kept") != 0 && !take_setting(m, b)) {
@@ -519,8 +525,29 @@ static bool grant(const json_t *m, const char *kind)
     return true;
 }
 
+/* Memory of the configuration in branches. Those who cannot be loaded end with
+ * code 1 (rule E3). */
+static void take_limit(const json_t *m)
+{
+    const json_t *config = json_object_get(m, "config");
+    const json_t *limit =
+        json_object_get(json_object_get(config, "memory"), "limit");
+
+    if (json_is_integer(limit) &&
+        json_integer_value(limit) / (json_int_t)sizeof(struct branch) <
+            BRANCHES_MAX)
+        room = (size_t)json_integer_value(limit) / sizeof(struct branch);
+    if (room >= BRANCHES_LEAST)
+        return;
+    refuse(m, "limit", "memory.limit holds no five branches");
+    zmq_close(tuner);
+    sleep(1); /* what was said leaves */
+    exit(1);
+}
+
 static void take_config(const json_t *m)
 {
+    take_limit(m);
     seed = (uint64_t)int_of(m, "seed");
     last_op = int_of(m, "op");
     branches[0] = (struct branch){.live = true, .exists = true, .type = "init"};

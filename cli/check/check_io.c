@@ -325,6 +325,10 @@ static enum err perform(struct check_stage *s, struct player_act *a,
     case ACT_LOOK:
         look(s, a->path);
         break;
+    case ACT_SIGNAL:
+        for (uint32_t i = 0; i < nodes_of(s); i++)
+            subprocess_signal(&s->process[i].process, a->number);
+        break;
     case ACT_KILL:
         end_processes(s);
         break;

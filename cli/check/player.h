@@ -25,25 +25,30 @@ struct player_options {
     const char *folder; /* borrowed: absolute; where the program works */
     const char *work;   /* borrowed: absolute; snapshots go below */
     const char *only;   /* borrowed: name of the one check to make; NULL: all */
+    const struct trainer_check *checks; /* [checks_len] borrowed; NULL: those of
+                                         * script.h */
+    size_t checks_len;
     uint32_t nodes;
     bool first;    /* ends with the first failure */
     double step_s; /* a step's deadline; of loading ten times that */
 };
 
 enum player_act_kind {
-    ACT_START, /* the processes, each with a connection of its own */
-    ACT_SEND,  /* message, to all */
-    ACT_RAW,   /* text, to all */
-    ACT_CLOSE, /* the socket: the tuner is gone */
-    ACT_LOOK,  /* what is in the folder path: player_looked */
-    ACT_KILL,  /* the processes: no player_ended for them */
-    ACT_OVER   /* all checks are made */
+    ACT_START,  /* the processes, each with a connection of its own */
+    ACT_SEND,   /* message, to all */
+    ACT_RAW,    /* text, to all */
+    ACT_CLOSE,  /* the socket: the tuner is gone */
+    ACT_LOOK,   /* what is in the folder path: player_looked */
+    ACT_SIGNAL, /* number, to the processes */
+    ACT_KILL,   /* the processes: no player_ended for them */
+    ACT_OVER    /* all checks are made */
 };
 
 struct player_act {
     enum player_act_kind kind;
     struct msg message; /* SEND: transferred */
     const char *text;   /* RAW, SEND: with it another member; static */
+    int number;         /* SIGNAL */
     char path[PROTO_PATH_MAX];
 };
 

@@ -24,6 +24,11 @@
     X(C6, "A cut slice ends at the next clock that has not begun.")            \
     X(C7, "A slice ends by itself after a clock whose sum is not finite; the " \
           "window says so.")                                                   \
+    X(C8, "After a slice that failed its branch, and whatever is forked from " \
+          "it, is broken: it can be freed, and everything else asked of it "   \
+          "fails.")                                                            \
+    X(C9, "A fork or a restore beyond it is refused with limit and changes "   \
+          "nothing; a free gives its room back.")                              \
     X(L1, "Windows come in order and without gaps in one or more reports, "    \
           "all before the slice's done or failed.")                            \
     X(L2, "A slice has at most 1,000 windows; more are refused with inval.")   \
@@ -41,6 +46,8 @@
     X(S4, "A probe learns nothing: each of its clocks measures the loss with " \
           "the parameters that it was forked with, on the samples that a "     \
           "training branch would see.")                                        \
+    X(S6, "The loss of a clock is measured on the samples that it trains on, " \
+          "before their update, in training mode (dropout acts).")             \
     X(S7, "A value that cannot be is refused with inval.")                     \
     X(S8, "The same seed gives the same sums, in another process, too.")       \
     X(D1, "A restore of what snapshot wrote, in a new process, is the branch " \
@@ -51,9 +58,13 @@
     X(D3, "bytes of done are those written, above 0.")                         \
     X(M1, "All grant and refuse alike; what only some could carry out means "  \
           "that all are started anew.")                                        \
+    X(M3, "With cuts \"agreed\" a slice does not end by itself at a sum that " \
+          "is not finite, since the others would wait in the next clock.")     \
     X(E1, "after stop, within three seconds, also in the midst of a slice")    \
     X(E2, "the tuner is gone: its socket closed and not open again within "    \
-          "three seconds, or never there for thirty")
+          "three seconds, or never there for thirty")                          \
+    X(E3, "the application cannot be loaded")                                  \
+    X(E4, "SIGTERM, SIGINT or SIGHUP")
 
 enum rule {
 #define RULE_ENUM(label, text) RULE_##label,

@@ -1,6 +1,7 @@
 #include "cli/check/script.h"
 
 #include <assert.h>
+#include <signal.h>
 
 #define NEED(n)                                                                \
     {                                                                          \
@@ -67,6 +68,34 @@
     {                                                                          \
         .kind = STEP_HALVES, .series = (a), .from = (b), .rule = RULE_##r      \
     }
+#define ALIKE(a, b, r)                                                         \
+    {                                                                          \
+        .kind = STEP_ALIKE, .series = (a), .from = (b), .rule = RULE_##r       \
+    }
+#define QUEUE_TO_FAIL(s, into)                                                 \
+    {                                                                          \
+        .kind = STEP_QUEUE, .slot = (s), .series = (into), .may_fail = true    \
+    }
+#define FAILED(s)                                                              \
+    {                                                                          \
+        .kind = STEP_NEED, .need = NEED_BROKEN, .slot = (s)                    \
+    }
+#define FILL(of)                                                               \
+    {                                                                          \
+        .kind = STEP_FILL, .from = (of)                                        \
+    }
+#define EMPTY(n)                                                               \
+    {                                                                          \
+        .kind = STEP_EMPTY, .count = (n)                                       \
+    }
+#define SIGNAL(n)                                                              \
+    {                                                                          \
+        .kind = STEP_SIGNAL, .count = (n)                                      \
+    }
+#define UNLOADED                                                               \
+    {                                                                          \
+        .kind = STEP_UNLOADED                                                  \
+    }
 #define REFUSED(w, of)                                                         \
     {                                                                          \
         .kind = STEP_REFUSED, .refusal = REFUSAL_##w, .from = (of)             \
@@ -131,6 +160,41 @@ static const struct check_step siblings[] = {
     FORK(1, 0, TRAINING), FORK(2, 0, TRAINING), RUN(1, 8, 0),
     RUN(2, 8, 1),         SAME(0, 1, S3),       FORK(3, 0, TRAINING),
     RUN(3, 8, 2),         SAME(0, 2, S3),       END,
+};
+
+/* Before the update: what follows from it, the rate or whether anything is
+ * learned, is no matter of the first clock. */
+static const struct check_step measures[] = {
+    FORK(1, 0, TRAINING),
+    RUN(1, 4, 0),
+    FORK(2, 1, PROBE),
+    FORK(3, 1, TRAINING),
+    RUN(2, 1, 1),
+    RUN(3, 1, 2),
+    SAME(1, 2, S6),
+    FORK_AS(4, 1, TRAINING, FASTER),
+    RUN(4, 1, 3),
+    SAME(1, 3, S6),
+    END,
+};
+
+/* Added up: an epoch of a probe has the same sum in clocks of any size. */
+static const struct check_step sums[] = {
+    NEED(BATCH), FORK(1, 0, PROBE), FORK_AS(2, 0, PROBE, DOUBLE),
+    EPOCH(1, 0), EPOCH(2, 1),       ALIKE(0, 1, S6),
+    END,
+};
+
+static const struct check_step penalties[] = {
+    NEED(DECAY),
+    FORK(1, 0, TRAINING),
+    RUN(1, 4, 0),
+    FORK(2, 1, PROBE),
+    FORK_AS(3, 1, PROBE, DECAY),
+    RUN(2, 4, 1),
+    RUN(3, 4, 2),
+    SAME(1, 2, S6),
+    END,
 };
 
 /* Whatever their batch sizes: by probes, whose parameters are the same. */
@@ -385,6 +449,48 @@ static const struct check_step divergence[] = {
     END,
 };
 
+/* A slice that fails cannot be asked for; a rate that no number survives makes
+ * some programs fail it. The forks were granted before. */
+static const struct check_step broken[] = {
+    NEED(RATE),
+    FORK_AS(1, 0, TRAINING, WILD),
+    QUEUE_TO_FAIL(1, 0),
+    FORK(2, 1, TRAINING),
+    FORK(3, 1, KEPT),
+    WAIT,
+    FAILED(1),
+    REFUSED(RUN_BROKEN, 1),
+    REFUSED(SAVE_BROKEN, 1),
+    REFUSED(RUN_BROKEN, 2),
+    REFUSED(SNAPSHOT_BROKEN, 3),
+    FREE(1),
+    FREE(2),
+    FREE(3),
+    FORK(4, 0, TRAINING),
+    FORK(5, 0, TRAINING),
+    RUN(4, 4, 1),
+    RUN(5, 4, 2),
+    SAME(1, 2, S2),
+    END,
+};
+
+/* Full, it goes on as before; a free makes room again. */
+static const struct check_step memory[] = {
+    FORK(1, 0, TRAINING),
+    RUN(1, 4, 0),
+    FORK(2, 1, TRAINING),
+    RUN(1, 4, 1),
+    FILL(0),
+    RUN(2, 4, 2),
+    SAME(1, 2, C9),
+    EMPTY(1),
+    FORK(3, 0, TRAINING),
+    RUN(3, 4, 3),
+    SAME(0, 3, C9),
+    EMPTY(0),
+    END,
+};
+
 static const struct check_step stops[] = {
     FORK_AS(1, 0, TRAINING, SMALL),
     QUEUE(1, 0, 0),
@@ -399,16 +505,36 @@ static const struct check_step losses[] = {
     END,
 };
 
+/* In the midst of a slice, and while nothing is asked. */
+static const struct check_step signals[] = {
+    FORK_AS(1, 0, TRAINING, SMALL),
+    QUEUE(1, 0, 0),
+    BREATHE(300),
+    SIGNAL(SIGTERM),
+    FORK(1, 0, TRAINING),
+    RUN(1, 1, 0),
+    SIGNAL(SIGINT),
+    FORK(1, 0, TRAINING),
+    RUN(1, 1, 0),
+    SIGNAL(SIGHUP),
+    END,
+};
+
+static const struct check_step unloadable[] = {STOP, UNLOADED, END};
+
 const struct trainer_check checks[] = {
     {"start", "says hello, takes the configuration, is ready", RULE_C1, start},
     {"beats", "says something each second", RULE_W5, beats},
     {"forks", "forks equal their parents", RULE_S1, forks},
     {"siblings", "siblings see the same samples", RULE_S3, siblings},
-    {"batches", "siblings see the same samples in other batches", RULE_S3,
-     batches},
+    {"measures", "the loss is that before the update", RULE_S6, measures},
     {"probes", "a probe does not learn", RULE_S4, probes},
     {"probe_rates", "a probe's loss is not a matter of its rate", RULE_S4,
      probe_rates},
+    {"sums", "the loss is a sum over samples", RULE_S6, sums},
+    {"penalties", "the loss is without weight decay", RULE_S6, penalties},
+    {"batches", "siblings see the same samples in other batches", RULE_S3,
+     batches},
     {"interleaving", "what else runs changes nothing", RULE_S2, interleaving},
     {"tests", "testing covers the validation set and changes nothing", RULE_L6,
      tests},
@@ -423,11 +549,16 @@ const struct trainer_check checks[] = {
     {"members", "members that nobody knows are ignored", RULE_W2, members},
     {"divergence", "a sum that is not finite ends a slice", RULE_C7,
      divergence},
+    {"broken", "a branch whose slice failed is of no use", RULE_C8, broken},
+    {"memory", "memory that is out is a refusal", RULE_C9, memory},
     {"disk", "snapshots are restored bit for bit in a new process", RULE_D1,
      disk},
     {"models", "a model is saved", RULE_D2, models},
     {"stop", "told to stop it ends in time, with code 0", RULE_E1, stops},
     {"loss", "without a tuner it ends in time, with code 69", RULE_E2, losses},
+    {"signals", "it ends by SIGTERM, SIGINT and SIGHUP", RULE_E4, signals},
+    {"unloadable", "without memory it says so and ends with code 1", RULE_E3,
+     unloadable},
 };
 const int checks_len = sizeof(checks) / sizeof(*checks);
 

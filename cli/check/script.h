@@ -12,6 +12,7 @@
 #include "base/proto/branch.h"
 #include "cli/check/rules.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { SLOTS_MAX = 8, SERIES_MAX = 8 };
@@ -35,26 +36,42 @@ enum step_kind {
     STEP_STEADY,   /* they add up to the same, nearly: the loss of a sample is
                     * no matter of chance; or the check does not apply */
     STEP_HALVES,   /* two windows of @series are one of @from, nearly */
+    STEP_ALIKE,    /* @series and @from add up to about the same */
     STEP_REFUSED,  /* @refusal is asked and refused */
+    STEP_FILL,     /* forks from @from until memory is full */
+    STEP_EMPTY,    /* frees @count of these (0: all) */
     STEP_RAW,      /* @text is sent as it stands */
     STEP_SNAPSHOT, /* @slot, into folder number @count */
     STEP_RESTORE,  /* the reverse */
     STEP_SAVE,     /* @slot */
     STEP_STOP,     /* told to end, it does */
     STEP_LOSE,     /* the tuner is gone: it ends */
+    STEP_SIGNAL,   /* signal number @count: it ends */
+    STEP_UNLOADED, /* after STOP: a new process cannot load, and ends */
+    STEP_KIND_COUNT
 };
 
-enum check_need { NEED_VALIDATION, NEED_RATE, NEED_BATCH };
+enum check_need {
+    NEED_VALIDATION,
+    NEED_RATE,
+    NEED_BATCH,
+    NEED_DECAY,
+    NEED_BROKEN /* a slice of @slot has failed */
+};
 
 enum check_setting {
     SETTING_USUAL,
-    SETTING_FASTER,
-    SETTING_WILD,
-    SETTING_DOUBLE,
-    SETTING_SMALL
+    SETTING_FASTER,   /* three times the rate */
+    SETTING_WILD,     /* a rate that no number survives */
+    SETTING_NEGATIVE, /* a rate that cannot be */
+    SETTING_DOUBLE,   /* twice the batch size */
+    SETTING_SMALL,    /* an eighth of it */
+    SETTING_EMPTY,    /* none */
+    SETTING_DECAY     /* a weight decay */
 };
 
-/* Requests that are refused; @from is a slot of use to them. */
+/* Requests that are refused; @from is a slot of use to them. OK: with any
+ * code. */
 #define REFUSAL_LIST(X)                                                        \
     X(FORK_OF_UNKNOWN, NOENT, C3, "a fork from a branch that is not there")    \
     X(FORK_TWICE, EXIST, C3, "a fork to a number that a live branch has")      \
@@ -71,7 +88,10 @@ enum check_setting {
     X(SNAPSHOT_TRAINING, INVAL, C3, "a snapshot of a training branch")         \
     X(SAVE_UNKNOWN, NOENT, C3, "a save of a branch that is not there")         \
     X(RESTORE_TWICE, EXIST, C3, "a restore to a number of a live branch")      \
-    X(OP_AGAIN, PROTO, C2, "a request with a number that was used")
+    X(OP_AGAIN, PROTO, C2, "a request with a number that was used")            \
+    X(RUN_BROKEN, OK, C8, "a slice of a broken branch")                        \
+    X(SAVE_BROKEN, OK, C8, "a save of a broken branch")                        \
+    X(SNAPSHOT_BROKEN, OK, C8, "a snapshot of a kept fork of a broken branch")
 
 enum check_refusal {
 #define REFUSAL_ENUM(name, code, rule, text) REFUSAL_##name,
@@ -93,7 +113,8 @@ struct check_step {
     enum check_setting setting;
     enum check_need need;
     enum check_refusal refusal;
-    enum rule rule; /* that a failure of SAME, DIFFER, HALVES breaks */
+    enum rule rule; /* that a failure of SAME, DIFFER, HALVES, ALIKE breaks */
+    bool may_fail;  /* QUEUE: the slice */
     const char *text;
 };
 

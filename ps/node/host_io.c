@@ -107,7 +107,7 @@ static enum err memory_left(const json_t *config, unsigned nodes,
     assert(nodes > 0);
     if (limit && !json_is_null(limit) && !json_to_bytes(limit, &bytes))
         return fault_set(f, ERR_INVAL, "/memory/limit: expected a size");
-    bytes /= nodes;
+    bytes = (bytes + nodes - 1) / nodes; /* 0 only where it is not said */
     if (bytes && bytes <= data_bytes)
         return fault_set(f, ERR_LIMIT,
                          "memory.limit of %.1f MiB is too small: the data "

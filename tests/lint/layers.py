@@ -95,7 +95,8 @@ PRIVATE = {"ps/server/core.h": {"ps/server"},
            "tuner/board/parts.h": {"tuner/board", "tuner/core"},
            "tuner/core/parts.h": {"tuner/core"},
            "ps/node/node_internal.h": {"ps/node"},
-           "tuner/history/journal_internal_io.h": {"tuner/history"}}
+           "tuner/history/journal_internal_io.h": {"tuner/history"},
+           "cli/check/player_internal.h": {"cli/check"}}
 # Rooms that other tests hold: of the program, of the page, of each application.
 UNTESTED = {"apps", "apps/direct", "apps/examples", "apps/plugins", "api/web", "cli"}
 PURE = {"branches", "ps", "searchers", "tuner"}

@@ -721,15 +721,22 @@ class Together(Case):
 class Checked(Case):
     """The rules of docs/protocol.md, as `mltune check-trainer` reads them."""
 
-    def passes(self, program, **settings):
+    def passes(self, program, *options, **settings):
         self.env["PYTHONPATH"] = str(PACKAGE)
         done = self.mltune("check-trainer", "--settings", json.dumps(settings),
-                           "--", sys.executable, PROGRAMS / program)
+                           *options, "--", sys.executable, PROGRAMS / program)
         self.assert_code(done, 0)
+        self.assertIn("ok  ", done.out)
         self.assert_nothing_left()
 
     def test_a_network_keeps_the_rules(self):
         self.passes("net.py", features="adam onecycle values noise ema")
+
+    def test_two_processes_keep_the_rules(self):
+        """Those that are other than one process's: sums that are not finite,
+        cuts and signals."""
+        for check in ("divergence", "cuts", "signals"):
+            self.passes("ddp.py", "--nodes", 2, "--only", check)
 
     def test_a_class_with_a_loader_keeps_the_rules(self):
         self.passes("loaded.py", workers=0)
