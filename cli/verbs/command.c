@@ -1,6 +1,7 @@
 #include "cli/verbs/command.h"
 
 #include "api/http/token_io.h"
+#include "base/clock_io.h"
 #include "base/json/json.h"
 #include "base/mem.h"
 #include "cli/basics/console.h"
@@ -12,6 +13,12 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
+
+enum {
+    URL_WAIT_S = 5,   /* a run that has just begun reads its journal first */
+    URL_LOOK_MS = 20, /* between looks */
+};
 
 /* Address of a run's server, and what it wants to hear. */
 struct target {
@@ -44,12 +51,32 @@ static enum err not_running(const struct target *t, struct fault *f)
                      t->id, t->id);
 }
 
-static enum err read_url(const char *state, struct target *t, struct fault *f)
+/* Waits for the address in the file @path, while the run lives. */
+static enum err wait_for_url(const char *state, const char *path,
+                             struct target *t, struct fault *f)
 {
-    char path[FILE_PATH_MAX], name[RUN_ID_MAX + 16];
+    static const struct timespec nap = {.tv_nsec = URL_LOOK_MS * 1000000L};
+    time_ns until = clock_monotonic() + URL_WAIT_S * 1000000000LL;
     struct fault why = {0};
     char *text = NULL;
     size_t len;
+
+    while (file_read(path, sizeof(t->url) - 1, &text, &len, &why) != 0) {
+        if (!run_folder_alive(state, t->id) || clock_monotonic() > until)
+            return fault_set(f, ERR_NODE,
+                             "run %s is only beginning, or about to end: it "
+                             "has no server now",
+                             t->id);
+        nanosleep(&nap, NULL);
+    }
+    snprintf(t->url, sizeof(t->url), "%s", text);
+    mem_free(text);
+    return ERR_OK;
+}
+
+static enum err read_url(const char *state, struct target *t, struct fault *f)
+{
+    char path[FILE_PATH_MAX], name[RUN_ID_MAX + 16];
     enum err err;
 
     if (!run_id_valid(t->id))
@@ -58,15 +85,7 @@ static enum err read_url(const char *state, struct target *t, struct fault *f)
         return not_running(t, f);
     snprintf(name, sizeof(name), "runs/%s/url", t->id);
     err = file_join(path, state, name, f);
-    if (!err && file_read(path, sizeof(t->url) - 1, &text, &len, &why) != 0)
-        err = fault_set(f, ERR_NODE,
-                        "run %s is only beginning, or about to end: it has no "
-                        "server now",
-                        t->id);
-    if (!err)
-        snprintf(t->url, sizeof(t->url), "%s", text);
-    mem_free(text);
-    return err;
+    return err ? err : wait_for_url(state, path, t, f);
 }
 
 static enum err find_in_state(const char *state, const char *word,

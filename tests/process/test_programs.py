@@ -7,6 +7,7 @@ import subprocess
 import unittest
 
 import harness
+import test_resume
 import test_serve
 
 LINE = harness.ROOT / "tests/process/fixtures/programs/line.py"
@@ -406,10 +407,16 @@ class Plugins(Programs):
         tuner.communicate()
         self.wait_until(lambda: not self.marked(), "the node to end")
         (self.folder / "config.json").unlink()
+        run = self.mltune("show", "endless", "--json").result["run"]
         tuner = self.start("resume", "endless", "--json")
-        self.wait_until(lambda: self.mltune(
-            "show", "endless", "--json").result.get("epochs", 0) > 30,
-            "some epochs")
+
+        def trained_on():
+            records = test_resume.Journal(
+                self.folder / ".mltune", run).of("run_resumed", "epoch_ended")
+            kinds = [r["kind"] for r in records]
+            return "run_resumed" in kinds and \
+                len(kinds) - kinds.index("run_resumed") > 30
+        self.wait_until(trained_on, "some epochs of the resumed run")
         self.assert_code(self.mltune("stop", "endless"), 0)
         done = self.finish(tuner)
         self.assert_code(done, 0)

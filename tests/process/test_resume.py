@@ -53,6 +53,7 @@ class Journal:
 class Killed(Case):
     # A node that is killed while it stops ends badly, and that is all.
     FAULTS = ("Sanitizer", "runtime error:", "Assertion")
+    MOMENTS = 0.02, 0.2, 0.6, 1.2  # seconds, of which one is drawn, +- half
 
     def pids(self, process):
         """Tuner and node of a running command; None where it has none."""
@@ -147,7 +148,7 @@ class Killed(Case):
 
     def kill_once(self, process, rng, nodes):
         """Kills tuner, node or both. Returns what, or None: it has ended."""
-        if self.wait_or_end(process, rng.choice([0.02, 0.2, 0.6, 1.2]) *
+        if self.wait_or_end(process, rng.choice(self.MOMENTS) *
                             rng.uniform(0.5, 1.5)):
             return None
         tuner, node = self.pids(process)
@@ -292,6 +293,26 @@ class Resume(Case):
                          r"mltune resume endless-\w+ --state here$")
         shown = self.mltune("show", "endless", "--state", "here").out
         self.assertRegex(shown, r"mltune resume endless-\w+ --state /.*/here\n")
+
+    def test_stop_finds_a_run_that_has_just_been_resumed(self):
+        """Once its folder is locked a server will come; then its snapshot is
+        read, which a stop must wait for."""
+        run = self.interrupted()
+        lock = self.folder / ".mltune/runs" / run / "lock"
+        process = self.start("resume", run, "--json")
+        self.wait_until(lambda: str(process.pid) in lock.read_text(),
+                        "the lock")
+        said = []
+
+        def stopped():
+            said.append(self.mltune("stop", run))
+            return said[-1].code == 0
+        self.wait_until(stopped, "the stop to be taken")
+        for done in said[:-1]:
+            self.assert_code(done, 1)
+            self.assertIn("try again when the run goes on", done.err)
+        self.assertEqual(self.finish(process).result["status"], "stopped")
+        self.assert_nothing_left()
 
     def test_killed_run_says_how_to_go_on(self):
         """A run whose tuner died is no run that goes on for ever."""
