@@ -171,7 +171,7 @@ process: all $(NODE_MODULES)
 .PHONY: kill-test
 kill-test: all
 	@MLTUNE_BUILD=$(CURDIR)/$(B) PYTHON=$(PYTHON) KILLS=$(or $(KILLS),200) \
-		MLTUNE_TEST_SECONDS=3600 tests/process/run test_resume.Killed
+		MLTUNE_TEST_SECONDS=3600 tests/process/run test_resume.Killed test_program_kills
 
 # `make test` runs every tier; `make V=asan test` those of one build.
 .PHONY: test test-one

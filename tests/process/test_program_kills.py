@@ -2,7 +2,8 @@
 
 As test_resume.Killed, whose promises hold for a program of the user's, too; here
 the model's file itself is compared with the undisturbed run's. KILLS and SEED as
-there: `make kill-test` takes more.
+there: `make kill-test` takes more. A program with PyTorch takes seconds to start,
+so it is killed less often where KILLS does not say how often.
 """
 import json
 import os
@@ -14,6 +15,7 @@ import harness
 import test_resume
 from test_python import PROGRAMS
 
+TORCH_KILLS = test_resume.KILLS if "KILLS" in os.environ else 3
 PYTHON = os.environ.get("PYTHON", "/usr/bin/python3")
 
 
@@ -55,14 +57,51 @@ class KilledProgram(test_resume.Killed):
                                    "cluster": {"nodes": 2}})
         self.kill_many(self.models)
 
-    def kill_many(self, read_model):
+    def bits(self, x):
+        """What of a tree with tensors must be the same."""
+        if isinstance(x, dict):
+            return {k: self.bits(v) for k, v in x.items()}
+        if isinstance(x, (list, tuple)):
+            return [self.bits(v) for v in x]
+        if hasattr(x, "numpy"):
+            return str(x.dtype), list(x.shape), x.numpy().tobytes().hex()
+        return repr(x)
+
+    def torch_state(self, result, part=""):
+        import torch
+        folder = os.path.join(self.folder, result["model"], part)
+        return {name: self.bits(torch.load(os.path.join(folder, name)))
+                for name in ("model.pt", "rest.pt")}
+
+    def torch_states(self, result):
+        return [self.torch_state(result, f"node-{i}") for i in range(2)]
+
+    def torch_job(self, **members):
+        self.MOMENTS = 1, 2, 3, 5
+        job = self.job("trained.py")
+        job["tuner"]["max_trials"] = 5
+        job["stop"]["max_epochs"] = 40
+        self.write("config.json", {**job, **members})
+
+    def test_torch_program_is_killed_at_random_moments(self):
+        """Network, optimizer, schedule and a loader with a process of its own:
+        all of it is the undisturbed run's, bit for bit."""
+        self.torch_job()
+        self.kill_many(self.torch_state, TORCH_KILLS)
+
+    def test_distributed_torch_program_is_killed_at_random_moments(self):
+        """Two processes that wait for each other in every clock."""
+        self.torch_job(cluster={"nodes": 2})
+        self.kill_many(self.torch_states, TORCH_KILLS)
+
+    def kill_many(self, read_model, total_kills=test_resume.KILLS):
         rng = random.Random(test_resume.SEED)
         done = self.mltune("run", "config.json", "--json", "--state", "whole")
         self.assert_code(done, 0)
         whole, model = done.result, read_model(done.result)
         total = runs = 0
-        while total < test_resume.KILLS:
-            most = min(test_resume.KILLS_A_RUN, test_resume.KILLS - total)
+        while total < total_kills:
+            most = min(test_resume.KILLS_A_RUN, total_kills - total)
             state = f"state{runs}"
             result, kills = self.kill_run(state, rng, most)
             with self.subTest(seed=test_resume.SEED, run=runs, kills=kills):
