@@ -28,7 +28,9 @@ static const char schema[] =
     " kernel, stride, padding, init), max_pool and avg_pool (kernel, stride,"
     " padding), relu, tanh, norm (rate, epsilon), dropout (rate)\"},"
     "\"loss\": {\"type\": \"string\", \"enum\": [\"cross_entropy\","
-    " \"squared\"], \"default\": \"cross_entropy\", \"description\":"
+    " \"squared\"], \"default\": \"cross_entropy\","
+    /* Numbers of tables: where sgd ends, most is still to come. */
+    " \"x-update-rule\": {\"squared\": \"adam\"}, \"description\":"
     " \"of the outputs: softmax and cross-entropy of the class, or half the"
     " squared error of a number (csv)\"},"
     "\"clock\": {\"anyOf\": [{\"enum\": [\"batch\", \"pass\"]},"

@@ -46,11 +46,15 @@ static enum err put_absent(struct config_parse *p, const char *pointer,
     return err == ERR_NOMEM ? err : ERR_OK;
 }
 
+/* Of plateau_samples: tables of 10,000 rows get 20 epochs, of 40,000 five. */
+enum { PLATEAU_SAMPLES = 200000 };
+
 static enum err complete(struct config_parse *p)
 {
     static const char *const strategies[] = {"mltuner"};
     static const char *const searchers[] = {"tpe", "random"};
     const struct registry *r = p->env->registry;
+    bool patient = !json_at(p->root, "/stop/plateau_epochs");
     enum err err = schema_complete(p->schema, p->root);
 
     if (!err)
@@ -63,6 +67,9 @@ static enum err complete(struct config_parse *p)
         err = put_absent(
             p, "/tuner/searcher",
             json_string(first_built_in(r, REGISTRY_SEARCHER, searchers, 2)));
+    if (!err)
+        err = put_absent(p, "/stop/plateau_samples",
+                         json_integer(patient ? PLATEAU_SAMPLES : 0));
     if (!err)
         err = put_absent(p, "/tuner/strategy_settings", json_object());
     if (!err)
@@ -180,6 +187,7 @@ static void read_numbers(struct config_parse *p)
     c->target_loss = number_at(p, "/stop/target_loss", NAN);
     c->target_metric = number_at(p, "/stop/target_metric", NAN);
     c->plateau_epochs = (uint32_t)count_at(p, "/stop/plateau_epochs", 5);
+    c->plateau_samples = count_at(p, "/stop/plateau_samples", 0);
     c->max_epochs = (uint32_t)count_at(p, "/stop/max_epochs", 100);
     c->max_time_s = seconds_at(p, "/stop/max_time", INFINITY);
     c->snapshot_every_s = seconds_at(p, "/snapshot/every", 300);

@@ -54,7 +54,8 @@ struct run_config {
     struct setting initial;
     double target_loss, target_metric; /* NAN: none */
     uint32_t plateau_epochs, max_epochs;
-    double max_time_s; /* INFINITY: none */
+    uint64_t plateau_samples; /* 0: plateau_epochs alone */
+    double max_time_s;        /* INFINITY: none */
     double snapshot_every_s;
     uint32_t snapshot_keep;
     uint64_t memory_limit; /* bytes; 0: half of what is available */

@@ -271,6 +271,47 @@ static enum err check_app(struct config_parse *p)
     return err;
 }
 
+/* The rule that an application prefers for its settings; NULL: none. In its
+ * schema a setting may have "x-update-rule", a rule for some of its values. */
+static const char *preferred_rule(const json_t *schema, const json_t *settings)
+{
+    const char *name, *rule = NULL;
+    json_t *setting;
+
+    json_object_foreach(json_object_get(schema, "properties"), name, setting)
+    {
+        const json_t *rules = json_object_get(setting, "x-update-rule");
+        const char *value = json_string_value(json_object_get(settings, name));
+
+        if (rules && value && json_object_get(rules, value))
+            rule = json_string_value(json_object_get(rules, value));
+    }
+    return rule;
+}
+
+/* Who lists momentum means a rule that has it. */
+static enum err imply_rule(struct config_parse *p)
+{
+    const json_t *app = json_at(p->root, "/app");
+    const char *rule = NULL;
+    json_t *schema = NULL;
+    struct fault f = {0};
+    enum err err = ERR_OK;
+
+    if (json_at(p->root, "/ps/update_rule"))
+        return ERR_OK;
+    if (p->c->app && !json_at(p->root, "/tunables/momentum"))
+        err = config_entry_schema(p->c->app, &schema, &f);
+    if (err)
+        return err;
+    rule = preferred_rule(schema, app);
+    /* (A `ps` that is no object has been complained about.) */
+    err =
+        json_put(p->root, "/ps/update_rule", json_string(rule ? rule : "sgd"));
+    json_decref(schema);
+    return err == ERR_NOMEM ? err : ERR_OK;
+}
+
 enum err config_names(struct config_parse *p)
 {
     struct run_config *c = p->c;
@@ -278,6 +319,9 @@ enum err config_names(struct config_parse *p)
 
     assert(p->root);
     err = config_find_app(p);
+    if (err)
+        return err;
+    err = imply_rule(p);
     if (err)
         return err;
     c->update_rule = config_named(p, REGISTRY_RULE, "/ps/update_rule");

@@ -51,8 +51,8 @@ static const struct config_field fields[] = {
              "program of your own has app.ready_timeout"},
     {.path = "ps.update_rule",
      .type = CONFIG_STRING,
-     .fallback = "\"sgd\"",
-     .help = "how updates change parameters"},
+     .help = "how updates change parameters; what the application prefers "
+             "(nn: adam with loss squared), else sgd"},
     {.path = "ps.consistency",
      .type = CONFIG_STRING,
      .fallback = "\"bsp\"",
@@ -138,6 +138,14 @@ static const struct config_field fields[] = {
      .max = 1e6,
      .unit = "epochs",
      .help = "converged after so many without improvement"},
+    {.path = "stop.plateau_samples",
+     .type = CONFIG_INT,
+     .min = 0,
+     .max = 1e12,
+     .unit = "samples",
+     .help = "and not before so many without improvement, 20 epochs at most, "
+             "unless the metric is a share of hits; 200000, or 0 where "
+             "plateau_epochs is given"},
     {.path = "stop.max_epochs",
      .type = CONFIG_INT,
      .fallback = "100",

@@ -28,6 +28,7 @@ static void fill_tuner(const struct run_config *c, struct tuner_options *t)
     t->target_loss = c->target_loss;
     t->target_metric = c->target_metric;
     t->plateau_epochs = c->plateau_epochs;
+    t->plateau_samples = c->plateau_samples;
     t->max_epochs = c->max_epochs;
     t->max_time_s = c->max_time_s;
     t->snapshot_every_s = c->snapshot_every_s;

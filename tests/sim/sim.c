@@ -1224,6 +1224,7 @@ static void prepare(struct sim *s)
     o.initial = initial_of(s, &initial);
     o.max_epochs = f->max_epochs ? f->max_epochs : 100;
     o.plateau_epochs = f->plateau_epochs ? f->plateau_epochs : 5;
+    o.plateau_samples = f->plateau_samples;
     o.max_trials = f->max_trials;
     o.trial_clocks = f->trial_clocks;
     if (f->run_doomed)

@@ -169,6 +169,46 @@ static void sim_converged_system_ends(void **state)
     assert_true(settled >= 0.99 * n);
 }
 
+/* Where epochs are short patience counts samples, up to 20 epochs; not where
+ * the metric is a share of hits, nor once the user has said how many. */
+static void sim_patience_counts_samples(void **state)
+{
+    static const struct {
+        uint64_t samples;
+        bool hits, steered;
+        const char *epochs;
+    } rows[] = {
+        {0, false, false, " 5 epochs"},
+        {4096 * 3, false, false, " 5 epochs"},
+        {4096 * 9, false, false, " 9 epochs"},
+        {4096 * 90, false, false, " 20 epochs"},
+        {4096 * 90, true, false, " 5 epochs"},
+        {4096 * 90, false, true, " 8 epochs"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct sim_family f = plain;
+        struct sim_result r;
+
+        f.name = "patient";
+        f.strategy = "fixed";
+        f.converged = true;
+        f.max_epochs = 1000;
+        f.hits = rows[i].hits;
+        f.plateau_samples = rows[i].samples;
+        if (rows[i].steered) {
+            f.command[0].at_s = 0.01;
+            f.command[0].command = COMMAND_LIMITS;
+            f.command[0].limits = (struct command_limits){
+                .set = LIMIT_PLATEAU_EPOCHS, .to.plateau_epochs = 8};
+        }
+        run_one(&f, 1, &r);
+        assert_string_equal(r.finish.reason, "converged");
+        assert_non_null(strstr(r.finish.message, rows[i].epochs));
+    }
+}
+
 /* Stalls of the machine, found by the node or not, do not change the winner in
  * 95 % of the runs. */
 static void sim_stall_does_not_change_the_winner(void **state)
@@ -599,6 +639,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sim_families_find_a_fast_setting),
         cmocka_unit_test(sim_converged_system_ends),
+        cmocka_unit_test(sim_patience_counts_samples),
         cmocka_unit_test(sim_stall_does_not_change_the_winner),
         cmocka_unit_test(sim_trial_clocks_make_a_run_reproducible),
         cmocka_unit_test(sim_commands_end_runs_at_any_time),

@@ -159,6 +159,8 @@ void run_set_limits(struct board *c, const struct record_limits *to)
     o->target_loss = to->target_loss;
     o->target_metric = to->target_metric;
     o->max_time_s = to->max_time_s;
+    if (o->plateau_epochs != to->plateau_epochs)
+        o->plateau_samples = 0; /* the user says how many */
     o->plateau_epochs = to->plateau_epochs;
     o->max_epochs = to->max_epochs;
 }

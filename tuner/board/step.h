@@ -66,6 +66,9 @@ struct tuner_options {
     double target_loss;    /* NAN: none; tested on epoch means */
     double target_metric;  /* NAN: none */
     uint32_t plateau_epochs, max_epochs;
+    /* Where epochs are short, so many samples without improvement at least, up
+     * to 20 epochs (stops_patience in tuner/core/stops.h); 0: no matter. */
+    uint64_t plateau_samples;
     double max_time_s;        /* INFINITY: none; from the first clock, or
                                * the first wait for a suggestion */
     double snapshot_every_s;  /* INFINITY: never but on interrupt */

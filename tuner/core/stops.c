@@ -1,9 +1,13 @@
 #include "tuner/core/stops.h"
 
+#include "tuner/board/run.h"
 #include "tuner/core/course.h"
 
 #include <assert.h>
 #include <math.h>
+#include <string.h>
+
+enum { PLATEAU_EPOCHS_MAX = 20 }; /* that plateau_samples may ask for */
 
 static bool metric_reached(const struct board *c, double metric)
 {
@@ -37,6 +41,27 @@ bool stops_check(struct board *c, const struct training_epoch *e)
         return true;
     }
     return false;
+}
+
+static bool counts_hits(const struct msg_ready *m)
+{
+    return m->validation_samples > 0 && m->metric_higher_better &&
+           strcmp(m->metric_reduction, "mean") == 0;
+}
+
+/* An epoch of a small table is a few dozen steps: five of them show nothing. */
+uint32_t stops_patience(const struct board *c)
+{
+    const struct msg_ready *m = board_system(c);
+    uint64_t given = board_limits(c).plateau_epochs;
+    uint64_t wanted = run_options(c)->plateau_samples / m->samples;
+
+    assert(m->samples > 0);
+    if (counts_hits(m) || wanted <= given)
+        return (uint32_t)given;
+    if (wanted > PLATEAU_EPOCHS_MAX)
+        wanted = PLATEAU_EPOCHS_MAX;
+    return (uint32_t)(wanted > given ? wanted : given);
 }
 
 void stops_converged(struct board *c, const struct plateau *p)

@@ -13,6 +13,11 @@ bool stops_target(const struct board *c, const struct training_epoch *e);
 /* Ends the run if target or last epoch is reached. True if so. */
 bool stops_check(struct board *c, const struct training_epoch *e);
 
+/* Epochs without improvement that end the run: plateau_epochs; more where they
+ * are short (plateau_samples) and the metric is no share of hits, whose
+ * sampling error hides what further epochs would bring. */
+uint32_t stops_patience(const struct board *c);
+
 /* Ends the run as converged. */
 void stops_converged(struct board *c, const struct plateau *p);
 

@@ -507,7 +507,7 @@ static void take_epoch(struct contest *ct, struct contestant *x,
     x->last = *e;
     ct->refused = 0;
     score(ct, x, e);
-    x->plateau.limit = board_limits(c).plateau_epochs;
+    x->plateau.limit = stops_patience(c);
     plateau_add(&x->plateau, board_score(c, e->e.loss, e->metric));
     maybe_lead(ct, x, best || target || ct->leader == 0);
     training_record(&x->line, e, ct->leader == contest_number(x), best);

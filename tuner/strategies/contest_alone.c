@@ -1,4 +1,5 @@
 #include "tuner/strategies/contest_alone.h"
+#include "tuner/core/stops.h"
 
 #include "searchers/space/space_json.h"
 #include "tuner/board/saved.h"
@@ -136,7 +137,7 @@ enum err contest_restore(struct contest *ct, const json_t *saved,
     if (err)
         return err;
     x.plateau = read.plateau;
-    x.plateau.limit = board_limits(c).plateau_epochs;
+    x.plateau.limit = stops_patience(c);
     own.json = setting_to_json(board_space(c), &own.setting);
     if (!own.json)
         return ERR_NOMEM;

@@ -148,7 +148,7 @@ static void take_epoch(struct fixed *s, const struct training_epoch *e)
         board_set_best(c, s->line.kept, &e->e, e->metric);
     board_drop(c, s->line.kept, "not needed"); /* nothing returns to it */
     s->line.kept = BRANCH_NONE;
-    s->plateau.limit = board_limits(c).plateau_epochs;
+    s->plateau.limit = stops_patience(c);
     plateau_add(&s->plateau, board_score(c, e->e.loss, e->metric));
     if (stops_check(c, e))
         return;

@@ -228,7 +228,7 @@ static void take_result(struct mltuner *s, const struct training_epoch *e,
         board_trial_clocks(c) ? (double)board_system(c)->samples : e->e.seconds;
     if (best)
         board_set_best(c, kept, &e->e, e->metric);
-    s->plateau.limit = board_limits(c).plateau_epochs;
+    s->plateau.limit = stops_patience(c);
     plateau_add(&s->plateau, board_score(c, e->e.loss, e->metric));
 }
 

@@ -110,6 +110,70 @@ static void config_defaults_are_the_contracts(void **state)
     run_config_free(c);
 }
 
+/* The rule is what the user says; else what the application prefers for its
+ * settings, unless momentum is listed, which only sgd has here; else sgd. */
+static void config_rule_follows_the_application(void **state)
+{
+    static const char *const rows[][2] = {
+        {"", "sgd"},
+        {", \"loss\": \"plain\"", "sgd"},
+        {", \"loss\": \"squared\"", "adagrad"},
+        {", \"loss\": \"squared\"}, \"ps\": {\"update_rule\": \"sgd\"", "sgd"},
+        {", \"loss\": \"squared\"}, \"ps\": {\"float16\": false", "adagrad"},
+        {", \"loss\": \"squared\"}, \"tunables\": {\"learning_rate\": {}, "
+         "\"momentum\": {}",
+         "sgd"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        char text[400];
+        struct problems warnings;
+        struct run_config *c;
+
+        snprintf(text, sizeof(text), "{\"app\": {\"name\": \"parts\"%s}}",
+                 rows[i][0]);
+        c = good(text, &warnings); /* momentum acts in no `parts` */
+        problems_deinit(&warnings);
+        assert_string_equal(c->update_rule->name, rows[i][1]);
+        assert_string_equal(
+            json_string_value(json_at(c->effective, "/ps/update_rule")),
+            rows[i][1]);
+        run_config_free(c);
+    }
+}
+
+/* Patience by samples holds until the user says how many epochs; what was
+ * completed is read back the same. */
+static void config_patience_is_the_users(void **state)
+{
+    static const struct {
+        const char *stop;
+        uint64_t samples;
+    } rows[] = {
+        {"", 200000},
+        {", \"stop\": {\"max_epochs\": 7}", 200000},
+        {", \"stop\": {\"plateau_epochs\": 5}", 0},
+        {", \"stop\": {\"plateau_epochs\": 5, \"plateau_samples\": 9}", 9},
+        {", \"stop\": {\"plateau_epochs\": 5, \"plateau_samples\": 200000}",
+         200000},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        char text[400];
+        struct run_config *c;
+
+        snprintf(text, sizeof(text), "{" TOY "%s}", rows[i].stop);
+        c = quiet_good(text);
+        assert_int_equal(c->plateau_samples, rows[i].samples);
+        assert_int_equal(
+            json_integer_value(json_at(c->effective, "/stop/plateau_samples")),
+            rows[i].samples);
+        run_config_free(c);
+    }
+}
+
 static const char full[] =
     "{\"name\": \"movies\", \"app\": {\"name\": \"toy\", \"data\": \"r.dat\","
     " \"lambda\": 0.5, \"clock\": \"batch\"},"
@@ -780,6 +844,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(config_defaults_are_the_contracts),
+        cmocka_unit_test(config_rule_follows_the_application),
+        cmocka_unit_test(config_patience_is_the_users),
         cmocka_unit_test(config_every_field_is_read),
         cmocka_unit_test(config_effective_parses_to_itself),
         cmocka_unit_test(config_all_faults_at_once),
