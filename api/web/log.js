@@ -7,6 +7,7 @@ const SHOWN = 256 * 1024; // characters that are kept in the page
 const FIRST = 64 * 1024;  // bytes that are read at first
 const PIECE = 256 * 1024;
 const LOOK_MS = 2000;
+const AFTER = 2; // looks after the end: the program ends a moment after its run
 const CONTROL = /[\x00-\x08\x0b-\x1f\x7f]/g; // but tabs and ends of lines
 
 // A line that was drawn over and over, as bars of progress are, is what it was
@@ -20,14 +21,19 @@ export function logTab(id, {failed}) {
   const label = el("label", "process ", which);
   const head = el("div.head", el("h2", "log"), label);
   const root = el("div.stacked", el("section.card", head, text, note));
-  let node = 0, at = null, from = 0, tail = "", decoder = new TextDecoder(), busy = false;
-  let over = false, timer = null, gone = false, nodes = null;
+  let node = 0, turn = 0, at = null, from = 0, tail = "", decoder = new TextDecoder(), busy = false;
+  let over = false, timer = null, gone = false, nodes = null, again = false, after = 0;
   text.tabIndex = 0;
   text.setAttribute("role", "log");
   text.setAttribute("aria-label", "the last lines of the log");
   which.addEventListener("change", () => {
     node = Number(which.value);
+    turn++; // what is still asked for is of another process
     at = null;
+    from = after = 0;
+    tail = "";
+    put(text, "");
+    put(note, "loading");
     look();
   });
 
@@ -58,17 +64,20 @@ export function logTab(id, {failed}) {
   }
   async function read() {
     for (let more = true; more && !gone;) {
-      const asked = node;
+      const asked = turn, begun = at === null;
       const piece = await getPiece(runPath(id, "/log"), at === null
-        ? {node, offset: -FIRST, limit: FIRST} : {node, offset: at, limit: PIECE});
-      if (asked !== node) continue;
-      more = piece.bytes.length === PIECE;
+        ? {node, offset: -FIRST, limit: FIRST} : {node, offset: at, limit: PIECE}).catch((error) => {
+        if (asked === turn) throw error;
+      });
+      if (asked !== turn) continue;
+      more = piece.bytes.length === (begun ? FIRST : PIECE);
       take(piece);
     }
     show();
   }
   async function look() {
     clearTimeout(timer);
+    again = busy;
     if (busy || gone) return;
     busy = true;
     try {
@@ -78,13 +87,16 @@ export function logTab(id, {failed}) {
       else if (!(error instanceof Unreachable)) failed(error.message);
     }
     busy = false;
-    if (!over && !gone) timer = setTimeout(look, LOOK_MS);
+    if (gone) return;
+    if (again) return look();
+    if (!over || after++ < AFTER) timer = setTimeout(look, LOOK_MS);
   }
   async function refresh(run) {
     if (nodes === null) {
       const config = await get(runPath(id, "/config"));
       nodes = (config && config.cluster && config.cluster.nodes) || 1;
     }
+    if (over !== ENDED.has(run.status)) after = 0;
     over = ENDED.has(run.status);
     label.hidden = nodes < 2;
     while (which.options.length < nodes) which.append(new Option(String(which.options.length)));

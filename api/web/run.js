@@ -10,7 +10,7 @@ import {metricsPart} from "./metrics.js";
 import {MARKS, plot} from "./plot.js";
 import {tuningCost} from "./runs.js";
 import {settingsTab} from "./settings.js";
-import {logarithmic} from "./stats.js";
+import {changes, logarithmic} from "./stats.js";
 import {trialsTab} from "./trials.js";
 import {treeTab} from "./tree.js";
 import {button, chip, count, duration, el, ENDED, link, number, put, runHref, runSeconds,
@@ -270,16 +270,16 @@ function overviewTab(id, {now}) {
       get(base + "/epochs", {surviving: true, order: "desc", page_size: 1000}),
       get(base + "/decisions", {order: "desc", page_size: Math.min(1000, reasons.size())}),
     ]);
-    choices.schedule.reverse();
+    const chosen = changes(choices.schedule.reverse());
     epochs.epochs.reverse();
     top.update(run);
-    const last = choices.schedule.at(-1);
+    const last = chosen.at(-1);
     put(setting, settingText(run.setting));
     put(why, last && last.reason ? "since clock " + short(last.clock) + ": " + last.reason : "");
-    loss.set(curve, run.clock, choices.schedule);
+    loss.set(curve, run.clock, chosen);
     showEpochs(run, epochs.epochs);
     await metrics.refresh(run, epochs.epochs);
-    if (choices.schedule.length > 0) schedule.update(choices.schedule, run.clock);
+    if (chosen.length > 0) schedule.update(chosen, run.clock);
     reasons.update(decisions.decisions, decisions.next_page_token !== null);
   }
   return {root, refresh,

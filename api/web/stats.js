@@ -94,3 +94,10 @@ export function topOfLosses(starts, high) {
   const usual = sorted[Math.floor((sorted.length - 1) * 0.9)];
   return usual > 0 && high > 10 * usual ? 2 * usual : high;
 }
+
+// A schedule without choices of the setting that is in use already, as when a
+// run goes on.
+export function changes(choices) {
+  const text = (setting) => JSON.stringify(Object.entries(setting).sort());
+  return choices.filter((c, i) => i === 0 || text(c.setting) !== text(choices[i - 1].setting));
+}

@@ -109,9 +109,10 @@ export function chip(status) {
   return c;
 }
 
+// Seconds of a run since its first clock, without those that it was paused or
+// interrupted; NaN before.
 export function runSeconds(run) {
-  return (Date.parse(run.updated_at) - Date.parse(run.first_clock_at)) / 1000 -
-    number(run.paused_seconds);
+  return run.first_clock_at ? number(run.seconds) - number(run.paused_seconds) : NaN;
 }
 
 // At most how long the run still takes: what its limits leave, at the pace of

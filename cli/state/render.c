@@ -339,10 +339,12 @@ static void render_values(const json_t *run, FILE *out)
     }
 }
 
+/* A choice of the setting that is in use already, as when a run goes on, is no
+ * new line. */
 static void render_settings(const struct run_answers *a, FILE *out)
 {
+    const json_t *choice, *before = NULL;
     char setting[512];
-    const json_t *choice;
     size_t i;
 
     if (!a->schedule && json_is_object(json_at(a->run, "/setting"))) {
@@ -351,7 +353,10 @@ static void render_settings(const struct run_answers *a, FILE *out)
     }
     json_array_foreach(a->schedule, i, choice)
     {
-        progress_setting(json_at(choice, "/setting"), setting, sizeof(setting));
+        if (before && json_equal(json_at(choice, "/setting"), before))
+            continue;
+        before = json_at(choice, "/setting");
+        progress_setting(before, setting, sizeof(setting));
         if (i == 0)
             fprintf(out, "setting   %s\n", setting);
         else
@@ -482,7 +487,9 @@ static void run_row(struct text_table *t, const json_t *run)
     add_text(t, run, "run");
     table_add(t, "%s%s%s", text_at(run, "/status"), *why ? ": " : "", why);
     table_add(t, "%s", at);
-    add_seconds(t, time_at(run, "/updated_at") - began);
+    add_seconds(t, isnan(time_at(run, "/first_clock_at"))
+                       ? NAN
+                       : number_at(run, "/seconds"));
     add_number(t, run, "/epochs", 4);
     add_number(t, run, "/tuning/trials", 4);
     if (*metric && !isnan(number_at(run, "/best/metric")))

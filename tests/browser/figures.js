@@ -55,6 +55,12 @@ const tests = {
     // Losses that are not positive (log likelihoods) have no such measure.
     assert.strictEqual(topOfLosses([-5, -6], 100), 100);
   },
+  "a run that goes on with its setting has chosen none"({changes}) {
+    const at = (clock, setting) => ({clock, setting});
+    assert.deepStrictEqual(changes([at(0, {a: 1, b: "x"}), at(5, {b: "x", a: 1}), at(7, {a: 2, b: "x"}), at(8, {a: 1, b: "x"}),
+      at(9, {a: 1, b: "x"}), at(9, {a: 1})]).map((c) => c.clock), [0, 7, 8, 9]);
+    assert.deepStrictEqual(changes([]), []);
+  },
   "ranges are finite and wide enough to divide"({linearRange, logRange}) {
     for (const low of ODD) for (const high of ODD) for (const room of [0, 0.05]) {
       const [a, b] = linearRange(low, high, room), said = [low, high, room].join();

@@ -35,6 +35,21 @@ function drawn() {
     c.getContext("2d").getImageData(0, 0, c.width, c.height).data.some((v) => v));
 }
 
+const WEB = path.join(__dirname, "../../api/web");
+const TYPES = {".js": "text/javascript", ".css": "text/css"};
+
+// Opens a page at @origin that has the page's modules, without a server.
+async function openModules(page, origin) {
+  const body = '<!doctype html><link rel="stylesheet" href="/vendor/uplot.css">' +
+    '<link rel="stylesheet" href="/style.css"><script src="/vendor/uplot.js"></script><main id="main"></main>';
+  await page.route(origin + "/**", (route) => {
+    const name = new URL(route.request().url()).pathname;
+    return route.fulfill(name === "/" ? {contentType: "text/html", body}
+      : {contentType: TYPES[path.extname(name)], body: fs.readFileSync(path.join(WEB, name))});
+  });
+  await page.goto(origin + "/");
+}
+
 async function openTab(page, name) {
   await page.getByRole("navigation", {name: "parts of the run"}).getByRole("link", {name}).click();
   await page.waitForFunction(drawn);
@@ -91,4 +106,4 @@ function tell(story) {
   });
 }
 
-module.exports = {act, confirm, download, drawn, looksRight, openTab, status, tell, watch};
+module.exports = {act, confirm, download, drawn, looksRight, openModules, openTab, status, tell, watch};

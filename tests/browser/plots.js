@@ -5,23 +5,9 @@
 "use strict";
 
 const assert = require("assert");
-const fs = require("fs");
-const path = require("path");
-const {tell} = require("./person.js");
+const {openModules, tell} = require("./person.js");
 
 const HANG_MS = 270000; // all of them take 10 s on a machine with nothing else to do
-const web = path.join(__dirname, "../../api/web");
-const PAGE = '<!doctype html><link rel="stylesheet" href="/vendor/uplot.css">' +
-  '<link rel="stylesheet" href="/style.css"><script src="/vendor/uplot.js"></script><main id="main"></main>';
-const TYPES = {".js": "text/javascript", ".css": "text/css"};
-
-// The page's files, without a server.
-function served(route) {
-  const name = new URL(route.request().url()).pathname;
-  if (name === "/") return route.fulfill({contentType: "text/html", body: PAGE});
-  return route.fulfill({contentType: TYPES[path.extname(name)], body: fs.readFileSync(path.join(web, name))});
-}
-
 // Runs in the page; returns how many plots were drawn.
 async function drawsAll() {
   const {plot} = await import("/plot.js");
@@ -83,8 +69,7 @@ async function drawsAll() {
 }
 
 tell(async (browser, page) => {
-  await page.route("http://page.test/**", served);
-  await page.goto("http://page.test/");
+  await openModules(page, "http://page.test");
   let timer;
   const late = new Promise((_, fail) => { timer = setTimeout(() => fail(new Error("a plot comes to no end")), HANG_MS); });
   const {drawn, fault} = await Promise.race([page.evaluate(drawsAll), late]);

@@ -10,18 +10,23 @@ import test_log
 import test_serve
 
 
-class Figures(unittest.TestCase):
-    def test_what_the_page_reckons(self):
-        done = subprocess.run(["node", str(ROOT / "tests/browser/figures.js")],
-                              capture_output=True, text=True, timeout=120,
-                              check=False)
-        self.assertEqual(done.returncode, 0, done.stderr)
+class Modules(unittest.TestCase):
+    """Of the page, without a server."""
 
-    def test_plots_draw_whatever_they_are_given(self):
-        done = subprocess.run(["node", str(ROOT / "tests/browser/plots.js")],
+    def tell(self, story):
+        done = subprocess.run(["node", str(ROOT / "tests/browser" / story)],
                               capture_output=True, text=True, timeout=300,
                               check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_what_the_page_reckons(self):
+        self.tell("figures.js")
+
+    def test_plots_draw_whatever_they_are_given(self):
+        self.tell("plots.js")
+
+    def test_the_log_of_several_processes_and_its_end(self):
+        self.tell("log.js")
 
 
 class Browser(test_http.Served):

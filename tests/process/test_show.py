@@ -1,7 +1,9 @@
 """What the verbs that look print: one renderer, so that a server and the state
 folder give the same bytes."""
 import json
+import re
 import signal
+import time
 
 from harness import endless_config, mlr_config
 import test_control
@@ -62,6 +64,33 @@ class OfAService(test_serve.Service, Looking):
 
     def end(self, number=signal.SIGTERM):
         return super().end(number) if self.service else None
+
+    def test_a_run_that_went_on(self):
+        """It has chosen no setting by that, and has one time."""
+        def has_chosen(times):
+            done = self.mltune("show", "endless", "--json")
+            return done.code == 0 and len(done.result["schedule"]) >= times
+        config = endless_config()
+        config["tuner"] = {"searcher": "random", "max_trials": 3}
+        self.write("config.json", config)
+        for times, words in enumerate((("run", "config.json"),
+                                       ("resume", "endless")), 1):
+            tuner = self.start(*words)
+            self.wait_until(lambda n=times: has_chosen(n), "its setting")
+            tuner.send_signal(signal.SIGINT)
+            self.finish(tuner)
+            time.sleep(2)  # that it does not run
+        run = json.loads(self.mltune("show", "endless", "--json").out)["run"]
+        shown = json.loads(self.look(("show", "RUN", "--json"), run))
+        text = self.look(("show", "RUN"), run)
+        settings = [c["setting"] for c in shown["schedule"]]
+        self.assertTrue(settings)
+        self.assertEqual(
+            text.count(" from clock "),
+            sum(a != b for a, b in zip(settings, settings[1:])))
+        whole = re.search(r"^time +(.*), ", text, re.M).group(1)
+        self.assertRegex(self.look(("ls",), run),
+                         rf"\d\d:\d\d:\d\d +{re.escape(whole)} ")
 
     def test_a_finished_run(self):
         run = self.run_config(mlr_config(), "--json").result
