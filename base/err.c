@@ -22,3 +22,9 @@ const char *err_name(enum err err)
         return "unknown";
     return rows[err].name;
 }
+
+bool err_may_pass(enum err err)
+{
+    return err == ERR_NOMEM || err == ERR_IO || err == ERR_BUSY ||
+           err == ERR_NODE || err == ERR_TIMEOUT || err == ERR_AGAIN;
+}

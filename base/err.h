@@ -7,6 +7,8 @@
 #ifndef BASE_ERR_H
 #define BASE_ERR_H
 
+#include <stdbool.h>
+
 #define ERR_LIST(X)                                                            \
     X(OK, ok, "ok")                                                            \
     X(INVAL, inval, "invalid value")                                           \
@@ -42,5 +44,10 @@ const char *err_text(enum err err);
 /* Name of @err without the prefix, in lower case ("inval"): the stable code of
  * messages and of HTTP problems. Static storage. */
 const char *err_name(enum err err);
+
+/* Whether @err is trouble of the machine, which may be over another time, and
+ * not a fault of the program or of what it was given: memory, disk, network,
+ * another process. */
+bool err_may_pass(enum err err);
 
 #endif

@@ -459,21 +459,24 @@ static int load_exit_code(enum err err)
 static int exit_code(const struct loop_result *r)
 {
     if (r->finish.status == RUN_INTERRUPTED && r->load_error)
-        return load_exit_code(r->load_error);
+        return r->load_error == ERR_NOMEM ? EXIT_INTERRUPTED
+                                          : load_exit_code(r->load_error);
+    if (r->finish.status == RUN_INTERRUPTED &&
+        strcmp(r->finish.reason, "not_saved") == 0)
+        return EXIT_IO;
     if (r->finish.status == RUN_INTERRUPTED &&
         strcmp(r->finish.reason, "changed") == 0)
         return EXIT_CONFIG;
     if (r->finish.status == RUN_INTERRUPTED && r->snapshot_error &&
         !r->ended_at_once)
         return EXIT_IO; /* not as clean as the other codes promise */
-    if (r->finish.status == RUN_INTERRUPTED && r->own_error)
+    if (r->finish.status == RUN_INTERRUPTED && r->own_error &&
+        r->own_error != ERR_NOMEM)
         return EXIT_IO;
     if (r->finish.status == RUN_INTERRUPTED)
         return r->signal ? EXIT_SIGNAL + r->signal : EXIT_INTERRUPTED;
     if (r->finish.status != RUN_FAILED)
         return EXIT_DONE;
-    if (r->own_error)
-        return r->own_error == ERR_NOMEM ? EXIT_RUN_FAILED : EXIT_IO;
     return r->load_error ? load_exit_code(r->load_error) : EXIT_RUN_FAILED;
 }
 
@@ -542,14 +545,43 @@ static json_t *result_object(struct session *s)
     return o;
 }
 
+/* What a run that did not end well, but goes on another time, goes on from. */
+static void say_what_to_do(const struct session *s)
+{
+    const struct history_snapshot *last = history_last_snapshot(&s->history);
+    bool elsewhere = strcmp(s->o->state, STATE_DEFAULT) != 0;
+
+    fprintf(stderr, "nothing is lost but the work since ");
+    if (last)
+        fprintf(stderr, "the snapshot of epoch %u; ", last->s.epoch);
+    else
+        fprintf(stderr, "its beginning; ");
+    fprintf(stderr, "mltune resume %s%s%s goes on from there\n", s->folder.id,
+            elsewhere ? " --state " : "", elsewhere ? s->o->state : "");
+}
+
 static void explain_failure(const struct session *s)
 {
+    const struct tuner_finish *finish = &s->result.finish;
+
     console_error("run %s %s: %s", s->folder.id,
-                  s->result.finish.status == RUN_FAILED ? "failed"
-                                                        : "cannot go on",
-                  s->result.finish.message[0] ? s->result.finish.message
-                                              : s->result.finish.reason);
+                  finish->status == RUN_FAILED ? "failed" : "cannot go on",
+                  finish->message[0] ? finish->message : finish->reason);
     last_words(s);
+    if (finish->status == RUN_INTERRUPTED && s->begun &&
+        strcmp(finish->reason, "not_saved") != 0)
+        say_what_to_do(s);
+}
+
+/* Every end that nobody asked for. */
+static bool ended_badly(const struct session *s)
+{
+    const struct tuner_finish *finish = &s->result.finish;
+
+    return finish->status == RUN_FAILED || s->result.load_error ||
+           s->result.own_error ||
+           (finish->status == RUN_INTERRUPTED &&
+            strcmp(finish->reason, "interrupted") != 0);
 }
 
 /* The summary that `mltune show` gives of the run. */
@@ -578,9 +610,7 @@ static void print_result(const struct session *s, const char *json)
     /* The model of a program is the program's to read. */
     bool eval = s->history.model.path[0] && !s->o->program;
 
-    if (finish->status == RUN_FAILED || s->result.load_error ||
-        s->result.own_error || strcmp(finish->reason, "changed") == 0 ||
-        strcmp(finish->reason, "restore_failed") == 0)
+    if (ended_badly(s))
         explain_failure(s);
     if (s->o->json && json)
         printf("%s\n", json);
@@ -628,10 +658,11 @@ static void give_up(struct session *s, const struct fault *f)
     s->watching = false;
     console_error("%s", f->text);
     if (s->begun)
-        journal_end_run(
-            s->journal,
-            run_status_name(s->recalled ? RUN_INTERRUPTED : RUN_FAILED),
-            err_name(f->code), NULL, clock_wall(), NULL);
+        journal_end_run(s->journal,
+                        run_status_name(s->recalled || err_may_pass(f->code)
+                                            ? RUN_INTERRUPTED
+                                            : RUN_FAILED),
+                        err_name(f->code), NULL, clock_wall(), NULL);
     else if (s->recalled || s->o->resume)
         return;
     else if (s->folder.path[0])

@@ -28,18 +28,20 @@ class Failures(harness.Case):
         words = [f"{k}={json.dumps(v)}" for k, v in ways.items()]
         return self.config([PYTHON, "line.py", *words], app, **(stop or {}))
 
-    def fails(self, config, *words, again=True, within=30):
-        """The run fails in time; its error has all @words. Its result."""
+    def fails(self, config, *words, again=True, within=30,
+              status="failed"):
+        """The run ends in time, as failed or (@status) as interrupted; its
+        error has all @words. Its result."""
         begun = time.monotonic()
         done = self.run_config(config, "--json", seconds=within + 30)
         took = time.monotonic() - begun
-        self.assert_code(done, 1)
+        self.assert_code(done, 1 if status == "failed" else 75)
         self.assertLess(took, within)
         for word in words:
             self.assertIn(word, done.err)
         self.assertEqual("starting it again" in done.err, again, done.err)
         result = done.result
-        self.assertEqual(result["status"], "failed")
+        self.assertEqual(result["status"], status)
         self.assert_nothing_left()
         return result
 
@@ -210,10 +212,12 @@ class Training(Failures):
                       "ended with exit code 0\n", within=10)
 
     def test_it_is_killed(self):
-        """By a signal: it is started again, a few times."""
+        """By a signal: it is started again, a few times; then the run is
+        interrupted, and goes on another time."""
         result = self.fails(self.line(wrong="kill", after=20),
                             "was killed by SIGKILL",
-                            "it was started again 3 times before", within=30)
+                            "it was started again 3 times before", within=30,
+                            status="interrupted")
         self.assertEqual(result["reason"], "node_lost")
 
     def test_it_hangs_in_a_clock(self):

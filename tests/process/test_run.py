@@ -418,16 +418,24 @@ class FullDisk(Case):
         return config
 
     def test_no_room_for_the_model(self):
-        """A model that does not fit is an error; no part of it stays."""
+        """A model that does not fit is tried again, then the run is interrupted
+        as trained, not saved; no part of it stays. Once there is room a resume
+        writes the model, and trains no epoch more."""
         self.write("config.json", self.big_config())
         done = self.mltune("run", "config.json", "--no-tune", "--json",
                            preexec_fn=limit_files(2 << 20))
         self.assert_code(done, 74)
-        self.assertEqual(done.result["status"], "failed")
-        self.assertIn("model", done.err)
+        self.assertEqual((done.result["status"], done.result["reason"]),
+                         ("interrupted", "not_saved"))
+        self.assertIn("trained, not saved", done.err)
         self.assert_nothing_left()
         folder = self.folder / ".mltune/runs" / done.result["run"]
         self.assertFalse((folder / "model").exists())
+        again = self.mltune("resume", done.result["run"], "--json")
+        self.assert_code(again, 0)
+        self.assertEqual((again.result["status"], again.result["epochs"]),
+                         ("finished", 1))
+        self.assertTrue((folder / "model/model.json").exists())
 
     def test_no_room_for_the_last_snapshot(self):
         """An interrupted run that cannot be resumed does not claim it can."""
@@ -483,11 +491,14 @@ class Killed(Case):
         """The tuner starts another, so often; then it says so and ends;
         nothing lives on."""
         done = self.kill_nodes(self.begin())
-        self.assert_code(done, 1)
+        self.assert_code(done, 75)
         self.assertIn("SIGKILL", done.err)
         self.assertIn("(3 of 3)", done.err)
         self.assert_nothing_left()
-        self.assertEqual(self.only_run()["status"], "failed")
+        run = self.only_run()
+        self.assertEqual((run["status"], run["reason"]),
+                         ("interrupted", "node_lost"))
+        self.assertIn("mltune resume " + run["run"], done.err)
 
     def test_node_killed_while_it_loads(self):
         """Also before it has said that it is ready."""
@@ -495,7 +506,7 @@ class Killed(Case):
         config["app"]["data"] = "gen:digits?samples=400000&size=28"
         self.write("config.json", config)
         process = self.start("run", "config.json")
-        self.assert_code(self.kill_nodes(process), 1)
+        self.assert_code(self.kill_nodes(process), 75)
         self.assert_nothing_left()
 
     def test_interrupt_once(self):

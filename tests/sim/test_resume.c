@@ -44,6 +44,7 @@ static void run_killed(const struct sim_family *f, uint64_t seed,
 struct check {
     const char *family;
     uint64_t seed;
+    uint32_t max_epochs;
     struct history h;
     clock_no next;     /* no clock below is free */
     uint32_t *begun;   /* [trials + 1] forks of the trial since the start */
@@ -165,6 +166,8 @@ static void check_end(struct check *c, const struct sim_result *r)
     const struct history_epoch *best = history_best_epoch(h);
 
     HOLDS(c, h->finished);
+    /* Killed after its last epoch, it trains none more. */
+    HOLDS(c, history_epochs(h) <= c->max_epochs);
     for (size_t i = 0; i < h->searches && r->finish.status == RUN_FINISHED; i++)
         HOLDS(c, h->search[i].ended || r->finish.reason[0] == 'm');
     for (size_t i = 0; i < h->trials; i++)
@@ -191,7 +194,10 @@ static unsigned check_journal(const struct sim_family *f, uint64_t seed,
                               const json_t *journal, const struct sim_result *r,
                               struct totals *t)
 {
-    struct check c = {.family = f->name, .seed = seed, .first = 1};
+    struct check c = {.family = f->name,
+                      .seed = seed,
+                      .max_epochs = f->max_epochs,
+                      .first = 1};
     size_t n = json_array_size(journal);
 
     c.anew = f->strategy && strcmp(f->strategy, "mltuner") != 0 &&
@@ -292,6 +298,56 @@ static void resume_after_kills_loses_and_repeats_nothing(void **state)
     f.moved = 0.1;
     f.moved_after = 4;
     kill_family(&f, 20, 0);
+}
+
+/* Kills at each of the last actions of a run that writes many snapshots: the
+ * one that is under way at its end is of its last epoch. */
+static unsigned kill_near_the_end(const struct sim_family *f, uint64_t seed)
+{
+    enum { LAST = 30 };
+    struct sim_result whole, r;
+    struct totals t = {0};
+    unsigned ended = 0;
+
+    run_killed(f, seed, NULL, &whole);
+    assert_string_equal(whole.finish.reason, "max_epochs");
+    for (uint64_t i = 1; i <= LAST && i < whole.actions; i++) {
+        uint64_t crash = whole.actions - i;
+        json_t *journal = NULL;
+        struct sim_options o = {
+            .crash = &crash, .crashes = 1, .journal = &journal};
+
+        run_killed(f, seed, &o, &r);
+        check_journal(f, seed, journal, &r, &t);
+        json_decref(journal);
+        if (!r.finish.reason[0]) /* its end was journaled already */
+            continue;
+        assert_string_equal(r.finish.reason, "max_epochs");
+        assert_int_equal(r.epochs, whole.epochs);
+        ended += r.clocks == whole.clocks; /* it had only its model to write */
+    }
+    return ended;
+}
+
+/* A run that is killed after its last epoch trains none more. */
+static void resume_after_the_last_epoch_trains_no_more(void **state)
+{
+    static const char *const strategies[] = {NULL, "fixed", "asha"};
+    struct sim_family f = plain;
+    unsigned ended = 0;
+
+    (void)state;
+    f.name = "killed-at-the-end";
+    f.clock_s = 1;
+    f.max_epochs = 4;
+    f.plateau_epochs = 1000;
+    f.max_trials = 6;
+    for (unsigned i = 0; i < 3; i++) {
+        f.strategy = strategies[i];
+        for (unsigned seed = 1; seed <= seeds(8); seed++)
+            ended += kill_near_the_end(&f, seed);
+    }
+    assert_true(ended > 0);
 }
 
 /* A resume where no metric is measured, an epoch has fixed parts, memory is
@@ -730,6 +786,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(resume_after_kills_loses_and_repeats_nothing),
+        cmocka_unit_test(resume_after_the_last_epoch_trains_no_more),
         cmocka_unit_test(resume_after_kills_in_other_families),
         cmocka_unit_test(resume_of_a_search_without_a_winner_tries_no_more),
         cmocka_unit_test(resume_ends_as_if_nothing_had_happened),

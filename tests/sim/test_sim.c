@@ -287,7 +287,7 @@ static void sim_lost_node_ends_the_run(void **state)
         f.name = "lost";
         f.lost_s = 0.05 * seed;
         run_one(&f, seed, &r);
-        assert_int_equal(r.finish.status, RUN_FAILED);
+        assert_int_equal(r.finish.status, RUN_INTERRUPTED);
         assert_string_equal(r.finish.reason, "node_lost");
     }
 }
@@ -524,8 +524,8 @@ static void sim_application_errors_fail_what_they_hit(void **state)
     assert_true(survived >= 10);
 }
 
-/* A model that cannot be written fails the run; a snapshot that cannot be
- * written does not. Old snapshots are removed. */
+/* A model that cannot be written is in a snapshot, and the run interrupted; a
+ * snapshot that cannot be written ends nothing. Old snapshots are removed. */
 static void sim_failed_writes_are_told(void **state)
 {
     struct sim_family f = plain;
@@ -535,8 +535,10 @@ static void sim_failed_writes_are_told(void **state)
     f.name = "unsaved";
     f.save_fails = true;
     run_one(&f, 1, &r);
-    assert_int_equal(r.finish.status, RUN_FAILED);
-    assert_string_equal(r.finish.reason, "io");
+    assert_int_equal(r.finish.status, RUN_INTERRUPTED);
+    assert_string_equal(r.finish.reason, "not_saved");
+    assert_non_null(strstr(r.finish.message, "trained, not saved"));
+    assert_non_null(strstr(r.finish.message, "only the model is written"));
     f.save_fails = false;
     f.snapshot_fails = true;
     f.clock_s = 1;
@@ -559,7 +561,7 @@ static void sim_protocol_violation_ends_the_run(void **state)
     f.name = "lying";
     f.lies = true;
     run_one(&f, 1, &r);
-    assert_int_equal(r.finish.status, RUN_FAILED);
+    assert_int_equal(r.finish.status, RUN_INTERRUPTED);
     assert_string_equal(r.finish.reason, "protocol");
 }
 

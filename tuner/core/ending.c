@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "tuner/board/branch.h"
 #include "tuner/board/branches.h"
+#include "tuner/board/clockwork.h"
 #include "tuner/board/operations.h"
 #include "tuner/board/outbox.h"
 #include "tuner/board/run.h"
@@ -17,16 +18,23 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { MODEL_TRIES_MAX = 4 }; /* 1, 2 and 4 s apart */
+
 struct ending {
     enum {
         ENDING_NOT, /* running */
         ENDING_DRAIN,
         ENDING_SNAPSHOT,
         ENDING_MODEL,
+        ENDING_UNSAVED, /* a snapshot instead of the model */
         ENDING_OVER
     } phase;
     bool asked;    /* the phase's operation is under way */
-    bool finished; /* after FINISH */
+    bool again;    /* it had ended before a resume: there is no strategy */
+    int tries;     /* to write the model, that failed */
+    double next_s; /* when it is tried again */
+    char trouble[RECORD_TEXT_MAX]; /* why it was not written */
+    bool finished;                 /* after FINISH */
     struct tuner_finish finish;
     branch_id fork;  /* for the snapshot or the model */
     branch_id trial; /* the run's model where it has made no epoch; or
@@ -89,14 +97,50 @@ void ending_model_saved(struct board *c, const struct msg_done *m)
 
 void ending_model_not_saved(struct board *c, const struct msg_failed *m)
 {
-    struct tuner_finish *f = &c->owner->ending->finish;
+    struct ending *e = c->owner->ending;
+    double wait_s = ldexp(1, e->tries);
 
-    assert(c->owner->ending->phase == ENDING_MODEL);
-    f->status = RUN_FAILED;
-    snprintf(f->reason, sizeof(f->reason), "%s", err_name(m->code));
-    snprintf(f->message, sizeof(f->message), "the model was not saved: %.400s",
-             m->reason);
-    c->owner->ending->phase = ENDING_OVER;
+    assert(e->phase == ENDING_MODEL);
+    assert(e->asked);
+    e->asked = false;
+    snprintf(e->trouble, sizeof(e->trouble), "%.300s", m->reason);
+    if (++e->tries == MODEL_TRIES_MAX) {
+        snapshots_end(c, &e->finish);
+        e->phase = ENDING_UNSAVED;
+        return;
+    }
+    board_decision(c, "model",
+                   "the model was not saved, and is tried again in %g s: %s",
+                   wait_s, e->trouble);
+    e->next_s = clockwork_now(c) + wait_s;
+}
+
+/* The model is in a snapshot, or the run goes on from the one before. */
+static void keep_the_end(struct board *c)
+{
+    struct ending *e = c->owner->ending;
+
+    if (snapshots_busy(c))
+        return;
+    if (!e->asked && !snapshots_end_written(c)) {
+        e->asked = true;
+        snapshots_take_end(c, e->fork);
+        snapshots_want(c);
+        snapshots_advance(c);
+        if (snapshots_busy(c))
+            return;
+    }
+    e->finish.status = RUN_INTERRUPTED;
+    snprintf(e->finish.reason, sizeof(e->finish.reason), "not_saved");
+    snprintf(e->finish.message, sizeof(e->finish.message),
+             "trained, not saved: the model could not be written in %d tries: "
+             "%.240s; make room for it, then resume the run: %s",
+             MODEL_TRIES_MAX, e->trouble,
+             snapshots_end_written(c)
+                 ? "only the model is written then"
+                 : "it goes on from its last snapshot, since no further one "
+                   "could be written either");
+    e->phase = ENDING_OVER;
 }
 
 /* ---- the end ------------------------------------------------------------- */
@@ -118,12 +162,22 @@ void course_end(struct board *c, enum run_status status, const char *reason,
     va_start(args, format);
     vsnprintf(finish->message, sizeof(finish->message), format, args);
     va_end(args);
+    if (status == RUN_FINISHED || status == RUN_STOPPED)
+        snapshots_end(c, finish);
     d = board_decision(c, "end", "%s", finish->message);
     if (best->branch != BRANCH_NONE) {
         board_decision_number(d, "best_epoch", best->epoch);
         board_decision_number(d, "best_loss", best->loss);
         board_decision_number(d, "best_metric", best->metric);
     }
+}
+
+void ending_again(struct board *c, const struct tuner_finish *end)
+{
+    assert(!course_ends(c));
+    c->owner->ending->again = true;
+    snapshots_end_restored(c);
+    course_end(c, end->status, end->reason, "%s", end->message);
 }
 
 static void finish(struct board *c)
@@ -145,7 +199,7 @@ void ending_lost(struct board *c, bool program, const char *reason)
 {
     struct tuner_finish *f = &c->owner->ending->finish;
 
-    f->status = RUN_FAILED;
+    f->status = program ? RUN_FAILED : RUN_INTERRUPTED;
     snprintf(f->reason, sizeof(f->reason), "%s",
              program ? "program_failed" : "node_lost");
     snprintf(f->message, sizeof(f->message), "%s: %.400s",
@@ -170,7 +224,7 @@ void ending_violated(struct board *c, const char *what)
 {
     struct tuner_finish *f = &c->owner->ending->finish;
 
-    f->status = RUN_FAILED;
+    f->status = run_options(c)->program ? RUN_FAILED : RUN_INTERRUPTED;
     snprintf(f->reason, sizeof(f->reason), "protocol");
     snprintf(f->message, sizeof(f->message),
              "the training system broke the protocol: %.400s", what);
@@ -206,7 +260,7 @@ static void free_the_rest(struct board *c)
  */
 static bool wants_snapshot(const struct board *c)
 {
-    return run_begun(c) &&
+    return run_begun(c) && !c->owner->ending->again &&
            (c->owner->ending->finish.status == RUN_INTERRUPTED ||
             c->owner->ending->finish.status == RUN_STOPPED);
 }
@@ -313,6 +367,10 @@ static void save_model(struct board *c)
 
     if (c->owner->ending->asked)
         return;
+    if (clockwork_now(c) < c->owner->ending->next_s) {
+        board_retry_after(c, c->owner->ending->next_s - clockwork_now(c));
+        return;
+    }
     if (c->owner->ending->finish.status != RUN_INTERRUPTED)
         b = model_branch(c);
     if (!b || b->state == BRANCH_REFUSED) {
@@ -338,6 +396,8 @@ void ending_advance(struct board *c)
         last_snapshot(c);
     if (c->owner->ending->phase == ENDING_MODEL)
         save_model(c);
+    if (c->owner->ending->phase == ENDING_UNSAVED)
+        keep_the_end(c);
     if (c->owner->ending->phase == ENDING_OVER && !c->owner->ending->finished)
         finish_now(c);
 }

@@ -11,6 +11,7 @@
 #include "tuner/board/slices.h"
 #include "tuner/board/strategy.h"
 #include "tuner/core/course.h"
+#include "tuner/core/ending.h"
 #include "tuner/core/parts.h"
 #include "tuner/core/snapshot_state.h"
 #include "tuner/core/snapshots.h"
@@ -23,12 +24,15 @@
 
 struct resume {
     enum { RESUME_NOT, RESUME_READING, RESUME_HANDING, RESUME_OVER } phase;
-    size_t left;               /* snapshots of the history not tried yet */
-    uint32_t tried;            /* at most snapshot_keep are there */
-    const json_t *state;       /* borrowed from the history; NULL: beginning */
-    uint32_t number;           /* of that snapshot; 0: beginning */
-    branch_id main, best;      /* restored; main may be 0, best BRANCH_NONE */
-    uint32_t search;           /* that goes on; 0: none */
+    size_t left;          /* snapshots of the history not tried yet */
+    uint32_t tried;       /* at most snapshot_keep are there */
+    const json_t *state;  /* borrowed from the history; NULL: beginning */
+    uint32_t number;      /* of that snapshot; 0: beginning */
+    branch_id main, best; /* restored; main may be 0, best BRANCH_NONE */
+    uint32_t search;      /* that goes on; 0: none */
+    bool unsaved;         /* it ended, but for its model */
+    bool ends;            /* the snapshot is of its end: */
+    struct tuner_finish end;
     uint32_t searches, trials; /* there were before */
 };
 
@@ -57,6 +61,8 @@ enum err resume_init(struct board *c)
     if (!h || !h->started)
         return ERR_OK;
     r->left = h->snapshots;
+    r->unsaved = h->finished && h->end.status == RUN_INTERRUPTED &&
+                 strcmp(h->end.reason, "not_saved") == 0;
     r->searches = (uint32_t)h->searches;
     r->trials = (uint32_t)h->trials;
     recall_fallback(c, h);
@@ -173,7 +179,7 @@ static void read_snapshot(struct board *c,
 
     r->state = s->state;
     r->number = history_snapshot_number(s->path);
-    r->search = search_of(board_history(c), saved);
+    r->search = r->ends ? 0 : search_of(board_history(c), saved);
     record_resumed(c, s);
     r->main = 0;
     if (!snapshot_state_begins(s->state)) {
@@ -202,6 +208,7 @@ static void begin_anew(struct board *c)
                  !h->search[0].started.retune;
 
     r->state = NULL;
+    r->ends = false;
     r->number = 0;
     r->main = 0;
     r->search = first ? 1 : 0;
@@ -217,6 +224,17 @@ static void begin_anew(struct board *c)
     r->phase = RESUME_HANDING;
 }
 
+/* Whether the run can go on from @state. Where that says how the run ended it
+ * is not trained on; but who goes on with a run that the user had stopped wants
+ * it trained, once its model is written. */
+static bool is_of_use(struct resume *r, const json_t *state)
+{
+    bool end = snapshot_state_end(state, &r->end);
+
+    r->ends = end && (r->end.status != RUN_STOPPED || r->unsaved);
+    return state && (r->ends || !end || snapshot_state_strategy(state));
+}
+
 static void attempt(struct board *c)
 {
     const struct history *h = board_history(c);
@@ -225,7 +243,7 @@ static void attempt(struct board *c)
     while (r->left > 0 && r->tried < run_options(c)->snapshot_keep) {
         const struct record_snapshot_written *s = &h->snapshot[--r->left].s;
 
-        if (!s->state)
+        if (!is_of_use(r, s->state))
             continue;
         r->tried++;
         read_snapshot(c, s);
@@ -382,14 +400,36 @@ static void tell_lost_increments(struct board *c)
     board_decision_number(d, "last", (double)all);
 }
 
+/* From here on the run goes on, from a fork of what was restored or, at its
+ * end, with that itself. */
+static void over(struct board *c)
+{
+    struct resume *r = c->owner->resume;
+
+    interrupt_searches(c);
+    tell_lost_increments(c);
+    if (r->main && !r->ends)
+        board_drop(c, r->main, "the run goes on from it");
+    r->state = NULL;
+    r->phase = RESUME_OVER;
+    snapshots_begin(c);
+    run_begin(c);
+}
+
 static void handing(struct board *c)
 {
     struct resume *r = c->owner->resume;
     const struct strategy_ops *ops = run_strategy(c);
     const json_t *saved = snapshot_state_strategy(r->state);
-    enum err err = ops->restore(c->owner->strategy, saved, r->main);
+    enum err err;
 
     assert(c->owner->resume->phase == RESUME_HANDING);
+    if (r->ends) {
+        over(c);
+        ending_again(c, &r->end);
+        return;
+    }
+    err = ops->restore(c->owner->strategy, saved, r->main);
     if (err == ERR_NOMEM) {
         board_retry(c);
         return;
@@ -398,14 +438,7 @@ static void handing(struct board *c)
         pass_over(c, "its record does not fit the strategy");
         return;
     }
-    interrupt_searches(c);
-    tell_lost_increments(c);
-    if (r->main)
-        board_drop(c, r->main, "the run goes on from it");
-    r->state = NULL;
-    r->phase = RESUME_OVER;
-    snapshots_begin(c);
-    run_begin(c);
+    over(c);
 }
 
 void resume_advance(struct board *c)

@@ -62,8 +62,25 @@ static bool lineage_from_json(const json_t *value, void *member)
 static const struct field_custom lineage_codec = {lineage_to_json,
                                                   lineage_from_json};
 
+static const char *status_name(unsigned status)
+{
+    return run_status_name((enum run_status)status);
+}
+
+static const struct json_field end_fields[] = {
+    {.name = "status",
+     .kind = FIELD_ENUM,
+     .offset = offsetof(struct tuner_finish, status),
+     .max = RUN_STATUS_COUNT - 1,
+     .name_of = status_name},
+    {FIELD_OF(tuner_finish, TEXT, reason)},
+    {FIELD_OF(tuner_finish, REASON, message)},
+    {.name = NULL},
+};
+
 struct state {
     json_t *strategy; /* owned */
+    json_t *end;      /* owned */
     struct lineage main;
     bool beginning; /* it is branch 0 */
     uint64_t workers, samples_per_clock;
@@ -71,6 +88,7 @@ struct state {
 
 static const struct json_field state_fields[] = {
     {FIELD_OF(state, OBJECT, strategy), .optional = true},
+    {FIELD_OF(state, OBJECT, end), .optional = true},
     {FIELD_OF(state, CUSTOM, main), .custom = &lineage_codec},
     {FIELD_OF(state, BOOL, beginning), .optional = true},
     {FIELD_OF(state, U64, workers), .optional = true},
@@ -106,21 +124,22 @@ static struct lineage lineage_of(const struct branch *b)
     return l;
 }
 
-json_t *snapshot_state(const struct board *c, json_t *saved,
-                       const struct branch *main, const struct branch *best,
-                       const struct best *outcome)
+json_t *snapshot_state(const struct board *c, const struct snapshot_parts *of)
 {
-    const struct state state = {.strategy = saved,
-                                .main = lineage_of(main),
-                                .beginning = main->id == 0,
+    const struct state state = {.strategy = of->saved,
+                                .end = of->end ? saved_new(end_fields, of->end)
+                                               : NULL,
+                                .main = lineage_of(of->main),
+                                .beginning = of->main->id == 0,
                                 .workers = board_system(c)->workers,
                                 .samples_per_clock = slices_samples_seen(c)};
-    json_t *o = saved_new(state_fields, &state);
+    json_t *o = of->end && !state.end ? NULL : saved_new(state_fields, &state);
 
-    assert(saved);
-    if (o && best) {
-        const struct state_best b = {lineage_of(best), outcome->loss,
-                                     outcome->metric};
+    assert(of->saved || of->end);
+    json_decref(state.end);
+    if (o && of->best) {
+        const struct state_best b = {lineage_of(of->best), of->outcome->loss,
+                                     of->outcome->metric};
 
         o = saved_add(o, best_fields, &b);
     }
@@ -190,6 +209,17 @@ bool snapshot_state_read(const struct board *c, const json_t *state,
 const json_t *snapshot_state_strategy(const json_t *state)
 {
     return json_object_get(state, "strategy");
+}
+
+bool snapshot_state_end(const json_t *state, struct tuner_finish *out)
+{
+    struct tuner_finish read = {.reason = ""};
+
+    if (!saved_read(json_object_get(state, "end"), end_fields, &read) ||
+        !run_status_is_end(read.status))
+        return false;
+    *out = read;
+    return true;
 }
 
 bool snapshot_state_begins(const json_t *state)

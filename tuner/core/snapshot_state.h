@@ -8,12 +8,16 @@
 
 #include "tuner/board/board.h"
 
-/* A new object of what the strategy @saved (borrowed), the branch to go on
- * from, and the best model (NULL: none) with its @outcome. NULL: out of memory.
- */
-json_t *snapshot_state(const struct board *c, json_t *saved,
-                       const struct branch *main, const struct branch *best,
-                       const struct best *outcome);
+struct snapshot_parts {
+    json_t *saved;                  /* borrowed: by the strategy; or NULL */
+    const struct branch *main;      /* to go on from */
+    const struct branch *best;      /* the best model; or NULL */
+    const struct best *outcome;     /* of `best` */
+    const struct tuner_finish *end; /* the run is over: how; or NULL */
+};
+
+/* A new object of that: `saved` or `end` is there. NULL: out of memory. */
+json_t *snapshot_state(const struct board *c, const struct snapshot_parts *of);
 
 struct snapshot_numbers {
     uint64_t samples_per_clock; /* 0: no clock ran */
@@ -30,6 +34,10 @@ bool snapshot_state_read(const struct board *c, const json_t *state,
 
 /* The strategy's part of @state; borrowed, NULL: it saved nothing. */
 const json_t *snapshot_state_strategy(const json_t *state);
+
+/* Whether the run was over, so that only its model is to be written: how goes
+ * to @out. */
+bool snapshot_state_end(const json_t *state, struct tuner_finish *out);
 
 /* The branch to go on from is 0, which needs no folder. */
 bool snapshot_state_begins(const json_t *state);

@@ -35,12 +35,18 @@ struct snapshots {
     branch_id of;        /* the branch it is taken from */
     branch_id best;      /* held; BRANCH_NONE: there is none */
     struct best outcome; /* of `best` */
+    bool last;           /* it says how the run ends */
+    bool alone;          /* and nothing else: there is no other like it */
     branch_id branch;    /* held: what is written */
     json_t *state;       /* owned: for the record */
     uint32_t number;     /* of the last begun; names its folder */
     uint32_t epoch;
     clock_no clock;
     uint64_t bytes;
+    bool ends;        /* the run does, by `end` */
+    bool end_written; /* one that says it is on the disk */
+    bool closed;      /* from before a resume: none is to follow it */
+    struct tuner_finish end;
     /* State of the last one that was written: no second one of it is. */
     branch_id of_written;
     clock_no clock_written;
@@ -184,7 +190,23 @@ static void forget_taken(struct board *c)
     s->best = BRANCH_NONE;
     json_decref(s->saved);
     s->saved = NULL;
-    s->taken = false;
+    s->taken = s->last = s->alone = false;
+}
+
+static void take(struct board *c, branch_id of, json_t *saved)
+{
+    struct snapshots *s = c->owner->snapshots;
+
+    s->of = of;
+    s->saved = saved;
+    s->outcome = *board_best(c);
+    s->best = s->outcome.branch;
+    if (s->best != BRANCH_NONE)
+        board_hold(c, s->best);
+    /* Of a run that has neither there is no model yet, but trials to go on
+     * with. */
+    s->last = s->ends && (of != 0 || s->best != BRANCH_NONE);
+    s->taken = true;
 }
 
 bool snapshots_take(struct board *c)
@@ -203,14 +225,36 @@ bool snapshots_take(struct board *c)
         json_decref(saved);
         return false;
     }
-    s->of = of;
-    s->saved = saved;
-    s->outcome = *board_best(c);
-    s->best = s->outcome.branch;
-    if (s->best != BRANCH_NONE)
-        board_hold(c, s->best);
-    s->taken = true;
+    take(c, of, saved);
     return true;
+}
+
+void snapshots_end(struct board *c, const struct tuner_finish *end)
+{
+    c->owner->snapshots->end = *end;
+    c->owner->snapshots->ends = true;
+}
+
+void snapshots_take_end(struct board *c, branch_id model)
+{
+    struct snapshots *s = c->owner->snapshots;
+
+    assert(s->ends);
+    assert(!s->taken);
+    assert(model != 0);
+    take(c, model, NULL);
+    s->alone = true;
+}
+
+bool snapshots_end_written(const struct board *c)
+{
+    return c->owner->snapshots->end_written;
+}
+
+void snapshots_end_restored(struct board *c)
+{
+    c->owner->snapshots->end_written = true;
+    c->owner->snapshots->closed = true;
 }
 
 bool snapshots_need(const struct board *c, branch_id id)
@@ -261,7 +305,7 @@ static bool begin(struct board *c)
         return false;
     b = board_branch(c, s->of);
     assert(b);
-    if (written_already(c, b)) {
+    if (!s->alone && written_already(c, b)) {
         forget_taken(c);
         due_after(c, run_options(c)->snapshot_every_s);
         return true;
@@ -317,8 +361,11 @@ static void write(struct board *c)
         return;
     if (best && (best->state != BRANCH_LIVE || best->after))
         return;
-    if (s->saved) {
-        s->state = snapshot_state(c, s->saved, b, best, &s->outcome);
+    if (s->saved || s->last) {
+        const struct snapshot_parts parts = {s->saved, b, best, &s->outcome,
+                                             s->last ? &s->end : NULL};
+
+        s->state = snapshot_state(c, &parts);
         if (!s->state) {
             board_retry(c);
             return;
@@ -335,7 +382,7 @@ void snapshots_advance(struct board *c)
 {
     struct snapshots *s = c->owner->snapshots;
 
-    if (!run_begun(c))
+    if (!run_begun(c) || s->closed)
         return;
     if (s->phase == SNAPSHOT_IDLE && s->wanted)
         s->wanted = !begin(c);
@@ -376,7 +423,7 @@ static void record_written(struct board *c)
     folder_of(c, s->number, false, r->path);
     r->state = s->state;
     s->state = NULL;
-    if (s->best == BRANCH_NONE || !s->saved)
+    if (s->best == BRANCH_NONE || !r->state)
         return;
     r->best_epoch = s->outcome.epoch;
     folder_of(c, s->best_number, true, r->best_path);
@@ -385,10 +432,11 @@ static void record_written(struct board *c)
 static void complete(struct board *c)
 {
     struct snapshots *s = c->owner->snapshots;
-    uint32_t best = s->best == BRANCH_NONE || !s->saved ? 0 : s->best_number;
+    uint32_t best = s->best == BRANCH_NONE || !s->state ? 0 : s->best_number;
 
     assert(s->written_len < SNAPSHOTS_MAX);
     record_written(c);
+    s->end_written |= s->last;
     s->of_written = s->of;
     s->clock_written = s->clock;
     json_decref(s->saved_written);
@@ -414,7 +462,7 @@ void snapshots_written(struct board *c, const struct msg_done *m)
         s->best_written = s->best;
         s->best_number = s->number;
     }
-    if (!s->saved || s->best == BRANCH_NONE || s->best == s->best_written) {
+    if (!s->state || s->best == BRANCH_NONE || s->best == s->best_written) {
         complete(c);
         return;
     }

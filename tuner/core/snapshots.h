@@ -33,6 +33,17 @@ void snapshots_advance(struct board *c);
  * model. False: not now. */
 bool snapshots_take(struct board *c);
 
+/* The run ends so: what is taken from now on says it, and who goes on from
+ * there has only the model to write. */
+void snapshots_end(struct board *c, const struct tuner_finish *end);
+
+/* The next one is of that end alone: of the kept branch @model, without the
+ * strategy's state. None may be taken or under way. */
+void snapshots_take_end(struct board *c, branch_id model);
+
+/* Whether one that says how the run ends is on the disk. */
+bool snapshots_end_written(const struct board *c);
+
 /* Whether a snapshot that is settled or under way is of this branch. */
 bool snapshots_need(const struct board *c, branch_id id);
 
@@ -49,6 +60,9 @@ void snapshots_not_written(struct board *c, const char *reason);
 /* @best was read from the folder of snapshot @number: it is on disk.
  * BRANCH_NONE: it is not after all. */
 void snapshots_restored(struct board *c, branch_id best, uint32_t number);
+
+/* The one that the run goes on from says how it ends. */
+void snapshots_end_restored(struct board *c);
 
 /* The run goes on: the time to the next one begins. */
 void snapshots_begin(struct board *c);

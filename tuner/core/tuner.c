@@ -272,15 +272,15 @@ static enum err take_answer(struct board *c, const struct msg *m,
 }
 
 /* The configuration failed. A run that goes on keeps what it has, for when the
- * data are back. */
-static void load_failed(struct board *c, const char *reason)
+ * data are back; and so does one whose machine had no memory or no disk. */
+static void load_failed(struct board *c, const struct msg_failed *m)
 {
     const struct history *h = board_history(c);
 
-    if (h && history_started(h))
-        course_interrupted(c, "load_failed", reason);
+    if ((h && history_started(h)) || err_may_pass(m->code))
+        course_interrupted(c, "load_failed", m->reason);
     else
-        course_end(c, RUN_FAILED, "load_failed", "%s", reason);
+        course_end(c, RUN_FAILED, "load_failed", "%s", m->reason);
 }
 
 static enum err take_message(struct board *c, const struct msg *m,
@@ -294,7 +294,7 @@ static enum err take_message(struct board *c, const struct msg *m,
         return take_answer(c, m, f);
     case MSG_FAILED:
         if (m->op == TUNER_CONFIG_OP)
-            load_failed(c, m->failed.reason);
+            load_failed(c, &m->failed);
         else if (m->op != 0)
             return take_answer(c, m, f);
         else

@@ -44,6 +44,8 @@ static bool start(struct probe *p, struct board *c, branch_id parent,
 
 static void fail(struct board *c, const struct branch *b)
 {
+    bool passes = err_may_pass(branch_error(b));
+
     if (branch_is_refused(b))
         course_end(c, RUN_FAILED, "limit",
                    "no memory for a second copy of the model: %s",
@@ -52,7 +54,8 @@ static void fail(struct board *c, const struct branch *b)
         course_end(c, RUN_FAILED, "diverged",
                    "the loss is not finite before any training");
     else
-        course_end(c, RUN_FAILED, "app",
+        course_end(c, passes ? RUN_INTERRUPTED : RUN_FAILED,
+                   passes ? err_name(branch_error(b)) : "app",
                    "the training application failed: %.300s", board_failure(c));
 }
 

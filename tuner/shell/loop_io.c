@@ -36,9 +36,11 @@ struct loop {
     struct crew crew;       /* the nodes, and who decides about them */
     struct folders folders; /* that they write */
     time_ns start;
-    double flushed_s; /* when the journal was last flushed */
-    double step_s;    /* how long the last step took */
-    bool over;        /* finished, or cannot go on */
+    struct msg refused; /* `failed`, where a folder could not be made */
+    bool refuses;       /* that is to be taken in */
+    double flushed_s;   /* when the journal was last flushed */
+    double step_s;      /* how long the last step took */
+    bool over;          /* finished, or cannot go on */
 };
 
 static double now_s(const struct loop *l)
@@ -48,7 +50,8 @@ static double now_s(const struct loop *l)
 
 /* ---- ends ---------------------------------------------------------------- */
 
-/* The run ends here because the tuner itself cannot go on. */
+/* The run ends here because the tuner itself cannot go on: no memory, no disk,
+ * no process. It is what it was, and can be resumed. */
 static void give_up(struct loop *l, const struct fault *f)
 {
     struct tuner_finish *finish = &l->result->finish;
@@ -58,21 +61,11 @@ static void give_up(struct loop *l, const struct fault *f)
     log_event(LOG_ERROR, "tuner_failed", "code=%s reason=\"%s\"",
               err_name(f->code), f->text);
     l->result->own_error = f->code;
-    finish->status = RUN_FAILED;
+    finish->status = RUN_INTERRUPTED;
     snprintf(finish->reason, sizeof(finish->reason), "%s", err_name(f->code));
     snprintf(finish->message, sizeof(finish->message), "%.*s",
              (int)sizeof(finish->message) - 1, f->text);
     l->over = true;
-}
-
-/* The journal makes the tuner give up: no room, another who has it, no memory.
- * The run is what it was, and can be resumed. */
-static void journal_lost(struct loop *l, const struct fault *f)
-{
-    if (l->over)
-        return;
-    give_up(l, f);
-    l->result->finish.status = RUN_INTERRUPTED;
 }
 
 /* Answers what was to be done with `failed` instead. */
@@ -91,17 +84,31 @@ static void make_failed(struct msg *m, const struct fault *f)
 
 /* ---- actions ------------------------------------------------------------- */
 
+/* A snapshot or model whose folder cannot be made: no node hears of it, and the
+ * core that it failed. It asks for one of them at a time. */
+static void refuse(struct loop *l, const struct msg *m, const struct fault *f)
+{
+    assert(!l->refuses);
+    l->refuses = true;
+    l->refused = (struct msg){.kind = MSG_FAILED, .op = m->op};
+    l->refused.failed.branch =
+        m->kind == MSG_SAVE ? m->save.branch : m->snapshot.branch;
+    l->refused.failed.code = f->code;
+    snprintf(l->refused.failed.reason, sizeof(l->refused.failed.reason), "%s",
+             f->text);
+}
+
 static void send_message(struct loop *l, struct msg *m)
 {
     struct fault f = {0};
-    enum err err = ERR_OK;
 
     if (l->crew.keeper.lost)
         return; /* the core hears of the loss by its event */
-    err = folders_redirect(&l->folders, m, &f);
-    if (!err)
-        err = crew_send(&l->crew, m, now_s(l), &f);
-    if (err)
+    if (folders_redirect(&l->folders, m, &f) != ERR_OK) {
+        refuse(l, m, &f);
+        return;
+    }
+    if (crew_send(&l->crew, m, now_s(l), &f) != ERR_OK)
         give_up(l, &f);
 }
 
@@ -117,7 +124,7 @@ static void journal_record(struct loop *l, const struct record *r)
         err = journal_append(l->o->journal, record_kind_name(r->kind), text,
                              strlen(text), clock_wall(), &f);
     if (err)
-        journal_lost(l, &f);
+        give_up(l, &f);
     else
         h->record(h->ctx, r, text);
     mem_free(text);
@@ -136,7 +143,7 @@ static void commit(struct loop *l, bool durable)
     if (durable)
         l->flushed_s = now;
     if (!l->over && journal_commit(l->o->journal, durable, &f) != ERR_OK)
-        journal_lost(l, &f);
+        give_up(l, &f);
 }
 
 /* Whether what it does is still there after a loss of power. */
@@ -189,7 +196,8 @@ static void add_last_words(struct loop *l, struct record *r)
     struct record_run_finished *end = &r->run_finished;
 
     if (r->kind != RECORD_RUN_FINISHED || end->last_words ||
-        (end->status != RUN_FAILED && !l->result->load_error) ||
+        (end->status != RUN_FAILED && !l->result->load_error &&
+         !l->result->node_lost) ||
         (!l->o->program && !l->result->node_lost))
         return;
     end->last_words = crew_last_words(&l->crew);
@@ -218,7 +226,7 @@ static void perform_all(struct loop *l)
         perform(l, &l->actions.item[i]);
 }
 
-static void step(struct loop *l, struct tuner_event *event)
+static void step_once(struct loop *l, struct tuner_event *event)
 {
     struct fault f = {0};
     enum err err = ERR_NOMEM;
@@ -240,6 +248,22 @@ static void step(struct loop *l, struct tuner_event *event)
         log_event(LOG_ERROR, "step_refused", "code=%s", err_name(err));
     perform_all(l);
     tuner_actions_reset(&l->actions);
+}
+
+static void take_answer(struct loop *l, struct msg *m);
+
+/* A step, and others while the folder that it asks for cannot be made. */
+static void step(struct loop *l, struct tuner_event *event)
+{
+    step_once(l, event);
+    while (l->refuses && !l->over) {
+        struct msg m = l->refused;
+        struct tuner_event next = {.kind = TUNER_EVENT_MESSAGE, .message = &m};
+
+        l->refuses = false;
+        take_answer(l, &m);
+        step_once(l, &next);
+    }
 }
 
 /* ---- messages ------------------------------------------------------------ */
@@ -280,7 +304,6 @@ static void take_model(struct loop *l, struct msg *m)
     enum err err;
 
     if (m->kind == MSG_FAILED) {
-        l->result->own_error = m->failed.code == ERR_IO ? ERR_IO : ERR_OK;
         folders_drop_model(&l->folders);
         return;
     }
@@ -288,10 +311,8 @@ static void take_model(struct loop *l, struct msg *m)
     if (!err)
         err = folders_publish_model(&l->folders, &f);
     folders_drop_model(&l->folders);
-    if (!err)
-        return;
-    l->result->own_error = err;
-    make_failed(m, &f);
+    if (err)
+        make_failed(m, &f);
 }
 
 /* Looks for answers to what the loop itself has a part in. */
