@@ -68,12 +68,28 @@ static enum err fail_at(const char *text, size_t offset,
     return fault_set(f, code, "line %u, column %u: %s", p.line, p.column, what);
 }
 
+json_t *json_parse(const char *text, size_t len, size_t flags, json_error_t *e,
+                   bool *lacking)
+{
+    json_t *value;
+
+    assert(text && lacking);
+    no_memory = false;
+    value = json_loadb(text, len, JSON_REJECT_DUPLICATES | flags, e);
+    *lacking = no_memory || (!value && !*e->text);
+    if (!*lacking)
+        return value;
+    json_decref(value);
+    return NULL;
+}
+
 enum err json_load(const char *text, size_t len, json_t **out,
                    struct json_place *place, struct fault *f)
 {
     size_t deep;
     json_error_t e;
     json_t *value;
+    bool lacking;
 
     assert(text && out);
     if (place)
@@ -84,12 +100,9 @@ enum err json_load(const char *text, size_t len, json_t **out,
     deep = too_deep_at(text, len);
     if (deep < len)
         return fail_at(text, deep, place, ERR_FORMAT, "nested too deep", f);
-    no_memory = false;
-    value = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &e);
-    if (no_memory || (!value && !*e.text)) {
-        json_decref(value);
+    value = json_parse(text, len, JSON_DECODE_ANY, &e, &lacking);
+    if (lacking)
         return fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
-    }
     if (!value) {
         size_t at = e.position < 0 ? 0 : (size_t)e.position;
 

@@ -25,6 +25,11 @@ enum {
  * allocations too. Once, at the start of a program, before any other use. */
 void json_count_memory(void);
 
+/* As json_loadb, without duplicate keys; *@lacking: memory ran out, which
+ * jansson forgets. NULL then, and where @e says what is wrong. */
+json_t *json_parse(const char *text, size_t len, size_t flags, json_error_t *e,
+                   bool *lacking);
+
 /* Value from exactly @len bytes of @text (no end needed), any type at the top.
  * Strict: duplicate keys, bytes after the value, depth over JSON_DEPTH_MAX and
  * length over JSON_TEXT_MAX are refused.

@@ -1,5 +1,6 @@
 #include "base/proto/proto.h"
 
+#include "base/json/json.h"
 #include "base/mem.h"
 #include "base/proto/proto_table.h"
 
@@ -136,10 +137,10 @@ static enum err load(const char *text, size_t len, json_t **out,
                      struct fault *f)
 {
     json_error_t e;
-    json_t *o = json_loadb(text, len, JSON_REJECT_DUPLICATES, &e);
+    bool lacking;
+    json_t *o = json_parse(text, len, 0, &e, &lacking);
 
-    if (!o && (json_error_code(&e) == json_error_out_of_memory ||
-               json_error_code(&e) == json_error_unknown))
+    if (lacking)
         return fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
     if (!o)
         return fault_set(f, ERR_PROTO, "no JSON: byte %d: %s", e.position,

@@ -321,7 +321,7 @@ static enum err take_restart(void *ctx, const char *reason, unsigned restarts,
  * left to do but that. */
 static bool had_ended(const struct session *s)
 {
-    return s->recalled && s->history.finished &&
+    return s->recalled && s->unclosed && s->history.finished &&
            s->history.end.status != RUN_INTERRUPTED;
 }
 
@@ -545,7 +545,8 @@ static json_t *result_object(struct session *s)
     return o;
 }
 
-/* What a run that did not end well, but goes on another time, goes on from. */
+/* What a run that did not end well, but goes on another time, goes on from. One
+ * that failed does only if it has a snapshot. */
 static void say_what_to_do(const struct session *s)
 {
     const struct history_snapshot *last = history_last_snapshot(&s->history);
@@ -568,8 +569,9 @@ static void explain_failure(const struct session *s)
                   finish->status == RUN_FAILED ? "failed" : "cannot go on",
                   finish->message[0] ? finish->message : finish->reason);
     last_words(s);
-    if (finish->status == RUN_INTERRUPTED && s->begun &&
-        strcmp(finish->reason, "not_saved") != 0)
+    if (strcmp(finish->reason, "not_saved") != 0 && s->begun &&
+        (finish->status == RUN_INTERRUPTED ||
+         history_last_snapshot(&s->history)))
         say_what_to_do(s);
 }
 

@@ -159,6 +159,7 @@ static enum err recall_history(struct session *s, struct fault *f)
         snprintf(s->reason, sizeof(s->reason),
                  r.ended ? "resumed by the user"
                          : "resumed by the user after its tuner was killed");
+        s->unclosed = !r.ended;
         history_deinit(&s->history);
         s->history = r.history;
         history_init(&r.history);

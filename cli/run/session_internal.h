@@ -26,6 +26,7 @@ struct session {
     struct journal *journal;
     bool begun;    /* the journal knows the run */
     bool recalled; /* history and folder are those of a run that goes on */
+    bool unclosed; /* whose end the journal's list of runs does not say */
     int signal_fd, log_fd;
     bool watching; /* progress has been started */
     struct progress progress;

@@ -21,7 +21,9 @@ bool fleet_resumable(const struct fleet_run *run)
     assert(run);
     return !run->ended ||
            strcmp(run->status, run_status_name(RUN_INTERRUPTED)) == 0 ||
-           strcmp(run->status, run_status_name(RUN_STOPPED)) == 0;
+           strcmp(run->status, run_status_name(RUN_STOPPED)) == 0 ||
+           (strcmp(run->status, run_status_name(RUN_FAILED)) == 0 &&
+            history_last_snapshot(&run->history));
 }
 
 bool fleet_waits(const struct fleet_run *run)
@@ -31,12 +33,13 @@ bool fleet_waits(const struct fleet_run *run)
 
 static enum queue_state state_of(const struct fleet_run *run)
 {
-    bool stopped =
-        run->ended && strcmp(run->status, run_status_name(RUN_STOPPED)) == 0;
+    /* What was stopped or failed goes on when the user says so. */
+    bool over = run->ended &&
+                strcmp(run->status, run_status_name(RUN_INTERRUPTED)) != 0;
 
     if (run->alive)
         return QUEUE_RUNS;
-    return run->managed && !run->job.held && fleet_resumable(run) && !stopped
+    return run->managed && !run->job.held && fleet_resumable(run) && !over
                ? QUEUE_WAITS
                : QUEUE_IDLE;
 }

@@ -45,7 +45,7 @@ static void set_held(struct supervisor *s, struct fleet_run *run,
     respond_command(run, command, true, message, out);
 }
 
-/* Writes the run's end, or (@status NULL) takes it back. */
+/* Writes the run's end. */
 static enum err write_end(struct supervisor *s, struct fleet_run *run,
                           const char *status, struct fault *f)
 {
@@ -54,7 +54,7 @@ static enum err write_end(struct supervisor *s, struct fleet_run *run,
 
     if (!err)
         err = journal_continue_run(j, run->id, f);
-    if (!err && status)
+    if (!err)
         err = journal_end_run(j, status, "user", NULL, clock_wall(), f);
     journal_close(j);
     if (!err)
@@ -86,12 +86,15 @@ static void stop_waiting(struct supervisor *s, struct fleet_run *run,
                         out);
 }
 
-/* One that was stopped has its end taken back first. */
+/* One that was stopped, or failed, counts as interrupted first: it waits then,
+ * and its tuner trains on. */
 static void go_on(struct supervisor *s, struct fleet_run *run,
                   struct response *out)
 {
     struct fault f = {0};
-    enum err err = run->ended ? write_end(s, run, NULL, &f) : ERR_OK;
+    enum err err = run->ended
+                       ? write_end(s, run, run_status_name(RUN_INTERRUPTED), &f)
+                       : ERR_OK;
 
     if (err) {
         submission_not_stored(err, &f, out);

@@ -218,7 +218,9 @@ bool replay_resumable(const struct replayed *r)
 {
     return !r->ended ||
            strcmp(r->status, run_status_name(RUN_INTERRUPTED)) == 0 ||
-           strcmp(r->status, run_status_name(RUN_STOPPED)) == 0;
+           strcmp(r->status, run_status_name(RUN_STOPPED)) == 0 ||
+           (strcmp(r->status, run_status_name(RUN_FAILED)) == 0 &&
+            history_last_snapshot(&r->history));
 }
 
 void replayed_deinit(struct replayed *r)

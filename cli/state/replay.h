@@ -51,7 +51,8 @@ enum err replay_more(struct journal *j, const char *state, struct replayed *r,
                      bool *changed, struct fault *f);
 
 /* Whether `mltune resume` goes on with a run that ended as it did (one whose
- * tuner lives has to be ended first). */
+ * tuner lives has to be ended first): not with one that is finished, nor with
+ * one that failed before there was a snapshot. */
 bool replay_resumable(const struct replayed *r);
 
 /* Workers and bytes of memory (0: not limited) that a run of @config takes. */

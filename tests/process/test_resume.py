@@ -12,7 +12,7 @@ import signal
 import sqlite3
 import time
 
-from harness import Case, endless_config, mlr_config
+from harness import Case, endless_config, journal_as_failed, mlr_config
 
 KILLS = int(os.environ.get("KILLS", 12))
 SEED = int(os.environ.get("SEED", time.time_ns() % 1000000))
@@ -488,6 +488,41 @@ class Resume(Case):
         again = self.mltune("show", done.result["run"], "--json").result
         self.assertEqual(again["status"], "finished")
         self.assertTrue(os.path.exists(done.result["model"]))
+
+    def goes_on(self, run):
+        """It trains further epochs."""
+        def epochs():
+            return self.mltune("show", run, "--json").result["epochs"]
+        before = epochs()
+        process = self.start("resume", run)
+        self.wait_until(lambda: epochs() > before, "an epoch")
+        process.send_signal(signal.SIGINT)
+        self.assert_code(self.finish(process), 130)
+
+    def test_failed_run_with_a_snapshot_goes_on(self):
+        """Whatever failed it: training is not lost for ever."""
+        run = self.interrupted()
+        journal_as_failed(self.folder / ".mltune", run)
+        self.assertEqual(
+            self.mltune("show", run, "--json").result["status"], "failed")
+        self.goes_on(run)
+
+    def test_stopped_run_goes_on(self):
+        self.write("config.json", endless_config())
+        process = self.start("run", "config.json")
+        self.wait_for_training()
+        run = self.run_id()
+        self.assert_code(self.mltune("stop", run), 0)
+        self.assert_code(self.finish(process), 0)
+        self.goes_on(run)
+
+    def test_failed_run_without_a_snapshot_is_refused(self):
+        config = mlr_config()
+        config["app"]["data"] = "nowhere"
+        self.assert_code(self.run_config(config), 78)
+        refused = self.mltune("resume", self.run_id())
+        self.assert_code(refused, 1)
+        self.assertIn("has ended as failed", refused.err)
 
     def test_running_run_is_refused(self):
         """Two tuners would write one journal."""

@@ -7,7 +7,7 @@ import signal
 import sqlite3
 
 import harness
-from harness import Case, mlr_config
+from harness import Case, journal_as_failed, mlr_config
 
 
 def endless_config():
@@ -492,6 +492,20 @@ class Trouble(Service):
         self.assertIn("continue", held["status_reason"])
         self.command(run, "stop")
         self.assertEqual(self.run_now(run)["status"], "stopped")
+
+    def test_a_failed_run_goes_on_when_it_is_continued(self):
+        """It is not started by itself; its snapshot is what it goes on from."""
+        run = self.submit(endless_config())
+        self.wait_for_clock(run)
+        self.assert_code(self.end(), 143)
+        journal_as_failed(self.folder / ".mltune", run)
+        self.launch()
+        failed = self.wait_for_status(run, "failed")
+        before = failed["clocks"]
+        self.command(run, "continue")
+        self.wait_for_clock(run, before)
+        self.command(run, "stop", 202)
+        self.wait_for_status(run, "stopped")
 
     def test_one_service_a_state_folder(self):
         """The second one says who has it, and the same port twice."""

@@ -485,6 +485,17 @@ static int64_t who_sent(const struct crew *w, const struct socket_peer *from)
     return -1;
 }
 
+/* Memory that is lacking may be back at once. */
+static enum err decode(const char *text, size_t len, struct msg *m,
+                       struct fault *f)
+{
+    enum err err = ERR_NOMEM;
+
+    for (int i = 0; err == ERR_NOMEM && i < CREW_DECODES_MAX; i++)
+        err = msg_decode(text, len, m, f);
+    return err;
+}
+
 bool crew_receive(struct crew *w, double now_s, crew_hear *hear, void *ctx)
 {
     struct socket_peer from;
@@ -500,10 +511,13 @@ bool crew_receive(struct crew *w, double now_s, crew_hear *hear, void *ctx)
         return false;
     node = who_sent(w, &from);
     if (!err)
-        err = msg_decode(text, len, &m, &f);
+        err = decode(text, len, &m, &f);
     else
         fault_set(&f, err, "%s", err_text(err));
-    if (err)
+    if (err == ERR_NOMEM)
+        lose(w, node < 0 ? 0 : (uint32_t)node, false, now_s,
+             "the tuner has no memory for a message of the training system");
+    else if (err)
         take_garbage(w, node, text, len, now_s, f.text);
     mem_free(text);
     if (err)
