@@ -10,6 +10,9 @@ clock_plain   us a clock of a loop without mltune; of model=none: an empty one
 clock_run     of the same one under a tuner
 clock_more    of the same rounds: a block of clocks under the tuner, less the
               mean of the plain blocks just before and just after it
+clock_between us of wall time from the end of a loop's body to its next begin, and
+              in `batch.loss`: what mltune's own code takes, as cold as the
+              body leaves it; it cannot be more than clock_more by much
 switch        us from a slice's turn to its first clock, and from its last one to
               its end, after clocks of another branch: memory of its own, and
               shared (first write: copied)
@@ -167,17 +170,26 @@ def measure(name, rounds):
     state, n, step = make(name)
     run = mltune.Run(*state, samples=n)
     seen = -1  # the dry clock
+    between, ended, now = [], 0.0, time.perf_counter
     for batch in run.train():
-        batch.loss(step(batch.samples))
+        begun = now()
+        loss = step(batch.samples)
+        told = now()
+        batch.loss(loss)
         if blocks and seen >= 0:
-            blocks.clock(seen % driver.clocks)
+            at = seen % driver.clocks
+            if at % BLOCK > 1:  # else the body was longer
+                between.append((now() - told + begun - ended) * 1e6)
+            blocks.clock(at)
         seen += 1
+        ended = now()
     driver.join()
     params = {"model": name, "batch": 64}
     if blocks:
         say("clock_plain", params, blocks.plain, "us")
         say("clock_run", params, blocks.tuned, "us")
         say("clock_more", params, blocks.more, "us")
+        say("clock_between", params, between, "us")
     say("switch", {**params, "memory": "own"}, driver.own, "us")
     say("switch", {**params, "memory": "shared"}, driver.shared, "us")
 

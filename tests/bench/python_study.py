@@ -132,7 +132,7 @@ def stand_in(study, trial, setting, begun):
 def main():
     job = json.loads(sys.argv[1])
     torch.set_num_threads(1)
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    optuna.logging.set_verbosity(optuna.logging.CRITICAL)
     sys.path.insert(0, str(pathlib.Path(job["program"]).parent))
     study = Study(job)
     found = optuna.create_study(

@@ -2,17 +2,18 @@
 """Programs of apps/examples, tuned as they stand, beside what one does without.
 
     python_tuned.py cnn|gru --data DIR [--seeds N] [--first N] [--mltune PATH]
-                    [--work DIR] [--set POINTER=VALUE ...] [cnn: --fixed SETTING]
+                    [--work DIR] [--set POINTER=VALUE ...] [cnn: --fixed JSON]
                     [gru: --characters N --epochs N --trial-epochs N]
 
 cnn   the README's CNN on 10,000 images of MNIST, tuned; beside it the same file
-      alone: at fixed settings (the grid once, of seed 1, unless --fixed names
-      one), and with a cosine schedule written into it by hand, from several
-      rates. Wanted: at least the accuracy of the best cosine; at most 2.5 times
-      the CPU seconds of the best fixed setting
-gru   char_gru.py on the first characters of tinyshakespeare; beside it Optuna
-      (TPE, median pruner) with the same file for as many CPU seconds as the
-      tuned run took. Wanted: a lower validation loss, in 4 of 5 seeds
+      alone, as its author wrote it (its cosine, from a rate of 0.05), and at the
+      best fixed setting (of a grid, with seed 1, unless --fixed names one).
+      Wanted: on the median at least the author's accuracy, at most 2.5 times
+      the CPU seconds of the best setting
+gru   char_gru.py on the first characters of tinyshakespeare, until three epochs
+      bring nothing; beside it Optuna (TPE, median pruner) with the same file
+      for as many CPU seconds as the tuned run took. Wanted: a lower validation
+      loss, in 4 of 5 seeds
 
 Prints `name params value unit` a measurement. CPU seconds are those of all
 processes, from their start to their end, with one thread each.
@@ -31,12 +32,11 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "apps/examples"
 PYTHON = "/usr/bin/python3"
-RATES = (0.02, 0.05, 0.1)          # a cosine's first, by hand
-GRID = [{"learning_rate": rate, "batch_size": size, "dropout": drop}
-        for size, rates in ((16, (0.0025, 0.005, 0.01, 0.02)),
-                            (32, (0.005, 0.01, 0.02, 0.04)),
-                            (64, (0.01, 0.02, 0.04, 0.08)))
-        for rate in rates for drop in (0.1, 0.4)]
+OWN = {"learning_rate": 0.05, "batch_size": 64, "dropout": 0.1}  # of the CNN
+GRID = [OWN] + [{"learning_rate": rate, "batch_size": size, "dropout": drop}
+                for size, rates in ((32, (0.02, 0.05, 0.1)),
+                                    (64, (0.025, 0.1, 0.2)))
+                for rate in rates for drop in (0.02, 0.2)]
 
 
 def line(name, keys, value, unit):
@@ -110,26 +110,9 @@ def images(args):
     return str(folder)
 
 
-def cosine(args, epochs):
-    """The example with a cosine schedule, as one would write it into it."""
-    text = (EXAMPLES / "mnist_cnn.py").read_text()
-    for before, after in (
-            ("run = mltune.Run(model, opt, ",
-             "size = mltune.run.own_setting()['batch_size']\n"
-             "sched = torch.optim.lr_scheduler.CosineAnnealingLR(\n"
-             f"    opt, {epochs} * -(-len(x) // size))\n"
-             "run = mltune.Run(model, opt, sched, "),
-            ("opt.step()\n", "opt.step(); sched.step()\n")):
-        assert text.count(before) == 1, before
-        text = text.replace(before, after)
-    path = args.work / "cosine.py"
-    path.write_text(text)
-    return path
-
-
-def alone(args, path, setting, seed, epochs):
+def alone(args, setting, seed, epochs):
     """The example by itself: accuracy after each epoch, and CPU seconds."""
-    text, cpu = call([PYTHON, str(path)], env={
+    text, cpu = call([PYTHON, str(EXAMPLES / "mnist_cnn.py")], env={
         "PYTHONPATH": str(ROOT / "apps/python"), "MLTUNE_SEED": str(seed),
         "MLTUNE_EPOCHS": str(epochs), "MLTUNE_SETTING": json.dumps(setting),
         "MLTUNE_SETTINGS": json.dumps({"data": images(args)})})
@@ -143,7 +126,7 @@ def best_fixed(args, epochs):
         return json.loads(args.fixed)
     found = []
     for setting in GRID:
-        hits, cpu = alone(args, EXAMPLES / "mnist_cnn.py", setting, 1, epochs)
+        hits, cpu = alone(args, setting, 1, epochs)
         found.append((max(hits), -cpu, setting))
         line("cnn_grid", {**setting, "cpu_s": round(cpu, 1)}, max(hits),
              "accuracy")
@@ -151,11 +134,9 @@ def best_fixed(args, epochs):
 
 
 def cnn(args):
-    plain = EXAMPLES / "mnist_cnn.py"
     whole = json.loads((EXAMPLES / "mnist_cnn.json").read_text())
     epochs = whole["stop"]["max_epochs"]
     setting = {} if args.only else best_fixed(args, epochs)
-    schedule = cosine(args, epochs)
     rows = []
     for seed in range(args.first, args.first + args.seeds):
         result, cpu = tuned(args, "mnist_cnn", seed,
@@ -165,30 +146,27 @@ def cnn(args):
         line("cnn_tuned", {"seed": seed}, cpu, "cpu_s")
         if args.only:
             continue
-        hits, cpu_fixed = alone(args, plain, setting, seed, epochs)
-        line("cnn_fixed", {"seed": seed, "setting": short(setting)}, max(hits),
-             "accuracy")
-        line("cnn_fixed", {"seed": seed}, cpu_fixed, "cpu_s")
-        by_rate = {}
-        for rate in args.rates:
-            by_hand, spent = alone(
-                args, schedule, {"learning_rate": rate, "batch_size": 64},
-                seed, epochs)
-            by_rate[rate] = max(by_hand)
-            line("cnn_cosine", {"seed": seed, "rate": rate,
-                                "cpu_s": round(spent, 1),
-                                "last": by_hand[-1]}, max(by_hand), "accuracy")
-        rows.append((metric, max(by_rate.values()), max(hits),
-                     cpu / cpu_fixed))
-        line("cnn_times", {"seed": seed}, cpu / cpu_fixed, "times")
-    for i, name in enumerate(("tuned", "cosine", "fixed", "times")):
+        hits, spent = alone(args, OWN, seed, epochs)
+        line("cnn_author", {"seed": seed, "last": hits[-1],
+                            "cpu_s": round(spent, 1)}, max(hits), "accuracy")
+        best = hits
+        if setting != OWN:
+            best, spent = alone(args, setting, seed, epochs)
+            line("cnn_fixed", {"seed": seed, "setting": short(setting),
+                               "last": best[-1], "cpu_s": round(spent, 1)},
+                 max(best), "accuracy")
+        line("cnn_times", {"seed": seed}, cpu / spent, "times")
+        rows.append((metric, max(hits), max(best), cpu / spent))
+    medians = {}
+    for i, name in enumerate(("tuned", "author", "fixed", "times")):
         if rows:
             values = sorted(row[i] for row in rows)
+            medians[name] = statistics.median(values)
             line("cnn_median", {"of": name, "least": f"{values[0]:.4g}",
-                                "most": f"{values[-1]:.4g}"},
-                 statistics.median(values),
+                                "most": f"{values[-1]:.4g}"}, medians[name],
                  "times" if name == "times" else "accuracy")
-    return all(row[0] >= row[1] and row[3] <= 2.5 for row in rows)
+    return not rows or medians["tuned"] >= medians["author"] and \
+        medians["times"] <= 2.5
 
 
 # ---- gru ---------------------------------------------------------------------
@@ -208,7 +186,8 @@ def gru(args):
     wins = 0
     for seed in range(args.first, args.first + args.seeds):
         result, cpu = tuned(args, "char_gru", seed, {
-            "settings": settings, "stop": {"max_epochs": args.epochs}})
+            "settings": settings,
+            "stop": {"max_epochs": args.epochs, "plateau_epochs": 3}})
         keys, metric = told(result, seed)
         line("gru_tuned", keys, metric, "nats")
         line("gru_tuned", {"seed": seed}, cpu, "cpu_s")
@@ -247,10 +226,9 @@ def main():
     parser.add_argument("--keep", action="store_true",
                         help="leave the runs' folders")
     parser.add_argument("--fixed", help="the best fixed setting, if known")
-    parser.add_argument("--rates", type=float, nargs="*", default=RATES)
-    parser.add_argument("--characters", type=int, default=300_000)
-    parser.add_argument("--epochs", type=int, default=12)
-    parser.add_argument("--trial-epochs", type=int, nargs="+", default=[6])
+    parser.add_argument("--characters", type=int, default=150_000)
+    parser.add_argument("--epochs", type=int, default=40)
+    parser.add_argument("--trial-epochs", type=int, nargs="+", default=[12])
     args = parser.parse_args()
     args.data = args.data.resolve()
     args.mltune = os.path.abspath(args.mltune)

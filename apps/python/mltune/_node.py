@@ -120,7 +120,8 @@ class Node:
 
     def __init__(self, send: Callable[[Message], None], nodes: int = 1) -> None:
         self.send = send
-        self._lock = threading.Condition()
+        self._mutex = threading.RLock()  # by itself where nobody waits
+        self._lock = threading.Condition(self._mutex)
         self._nodes = nodes
         self._config: Optional[Message] = None
         self._serving = self.stopped = False
@@ -397,7 +398,7 @@ class Node:
     def begin_clock(self, o: Operation) -> bool:
         """Whether slice @o goes on with another clock; waits while the tuner
         asks all nodes how far they are."""
-        with self._lock:
+        with self._mutex:
             while o.begun >= o.end and o.held and not self.stopped:
                 self._lock.wait()
             if o.begun >= o.end or self.stopped:
