@@ -10,6 +10,7 @@ import {bytes, count, duration, el, ENDED, number, put, short} from "./text.js";
 const SILENT_MS = 30000; // a node of a long run is recorded once in ten seconds
 const LINES = 6;         // nodes that have a line of their own
 const BRANCHES = 40;     // with most memory of their own
+const NO_READ = "no read of a row with a bound so far (bsp, ssp, essp on several nodes)";
 const COLUMNS = ["node", "state", "workers", "where time went", "work", "waits", "memory", "sent",
   "received"];
 const TIMES = [["work", "good"], ["wait", "second"], ["copy", "warn"], ["stalled", "bad"]];
@@ -91,7 +92,7 @@ function stalenessChart(id) {
   const frame = drawing({
     title: "staleness of reads", name: id + "-staleness",
     label: "Histogram of the staleness that reads saw. Arrow keys read its bars.",
-    height: () => bars.length > 0 ? 240 : 40,
+    height: () => bars.length > 0 ? 240 : 1,
     draw, pick: (x, y, clicked) => {
       const i = Math.floor((x - LEFT) / width() * bars.length);
       return bars[i] ? say(i, clicked) : undefined;
@@ -115,11 +116,7 @@ function stalenessChart(id) {
   }
   function draw(ctx, whole, height, c) {
     ctx.textBaseline = "middle";
-    if (bars.length === 0) {
-      ctx.fillStyle = c.quiet;
-      ctx.fillText("no read of a row with a bound so far (bsp, ssp, essp on several nodes)", 4, 20);
-      return;
-    }
+    if (bars.length === 0) return;
     const all = sum(bars.map((b) => b.reads)), highest = Math.max(...bars.map((b) => b.reads)) / all;
     const line = [0.02, 0.05, 0.1, 0.2, 0.25].find((s) => highest <= 5 * s) || 0.25;
     const lines = Math.max(1, Math.ceil(highest / line)), most = lines * line;
@@ -159,7 +156,7 @@ function stalenessChart(id) {
     at = bars.findIndex((b) => b.difference === known);
     frame.draw();
     if (at >= 0) put(frame.readout, say(at, false));
-    else put(frame.readout, reads === 0 ? "" : short(reads) + " reads, mean " +
+    else put(frame.readout, reads === 0 ? NO_READ : short(reads) + " reads, mean " +
       short(sum(list.map((n) => n.staleness.sum)) / reads, 3) +
       "; -1 is everything before the reader's own clock, lower is staler");
   }};

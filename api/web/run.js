@@ -45,7 +45,14 @@ export function runView({id, tab, crumbs, notice}) {
       if (key === current) a.setAttribute("aria-current", "page");
       return a;
     }));
+    showTab();
   }
+  // A narrow screen has no room for all tabs.
+  function showTab() {
+    const a = tabs.querySelector("[aria-current]").getBoundingClientRect(), all = tabs.getBoundingClientRect();
+    tabs.scrollLeft += Math.max(0, a.right - all.right) - Math.max(0, all.left - a.left);
+  }
+  const watch = new ResizeObserver(showTab);
   async function refresh() {
     const run = await get(runPath(id));
     crumbs(run.status + " · " + (run.name || run.run), link("runs", "#/"),
@@ -66,6 +73,7 @@ export function runView({id, tab, crumbs, notice}) {
     return !ENDED.has(run.status);
   }
   open(tab);
+  watch.observe(tabs);
   return {
     root, run: id, refresh,
     follows(to) {
@@ -76,7 +84,7 @@ export function runView({id, tab, crumbs, notice}) {
       }
       return true;
     },
-    destroy() { shown.destroy(); },
+    destroy() { watch.disconnect(); shown.destroy(); },
   };
 }
 

@@ -107,7 +107,7 @@ function parallel(id) {
       ctx.textAlign = edge;
       ctx.fillStyle = c.ink;
       const room = (width - 20) / axes.length;
-      ctx.fillText(fit(ctx, a.name, room), at, 16 + (width < 520 && k % 2 ? 14 : 0));
+      ctx.fillText(fit(ctx, a.name, room), at, 14 + (width < 520 && k % 2 ? 13 : 0));
       ctx.fillStyle = c.quiet;
       ctx.fillText(a.ends[1], at, 41);
       ctx.fillText(a.ends[0] + (a.log ? " (log)" : ""), at, 280);

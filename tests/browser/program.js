@@ -22,6 +22,8 @@ async function looks(page, width) {
   assert.ok(!(await log.textContent()).includes("\u001b"));
   const [top, height, all] = await log.evaluate((e) => [e.scrollTop, e.clientHeight, e.scrollHeight]);
   assert.ok(top + height > all - 24, "the end is shown");
+  const tab = await page.locator(".tabs [aria-current]").boundingBox();
+  assert.ok(tab.x >= 0 && tab.x + tab.width <= width, "the tab that is shown is seen");
   const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
   assert.ok(wide <= 0, "the log at " + width + " pixels is " + wide + " too wide");
   await page.screenshot({path: path.join(folder, "log-" + width + ".png")});
