@@ -1,6 +1,9 @@
 #include "cli/basics/console.h"
 
+#include "base/json/json.h"
+#include "base/mem.h"
 #include "base/text.h"
+#include "cli/basics/exit_code.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -76,6 +79,19 @@ void console_line(FILE *to, const char *fmt, ...)
     va_start(ap, fmt);
     say(to, fmt, ap);
     va_end(ap);
+}
+
+int console_json(const json_t *value, int indent)
+{
+    char *text = value ? json_write(value, indent) : NULL;
+
+    if (!text) {
+        console_error("out of memory");
+        return EXIT_RUN_FAILED;
+    }
+    puts(text);
+    mem_free(text);
+    return EXIT_DONE;
 }
 
 int console_flush(void)

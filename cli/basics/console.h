@@ -5,6 +5,7 @@
 #ifndef CLI_CONSOLE_H
 #define CLI_CONSOLE_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -19,6 +20,10 @@ void console_set_quiet(bool quiet);
 /* The text alone, and a newline, on @to. */
 void console_line(FILE *to, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* @value (NULL: there was no memory for it) as JSON on stdout, a newline behind
+ * it; @indent spaces a level, 0: in one line. Returns the exit code. */
+int console_json(const json_t *value, int indent);
 
 /* Whether @fd is a terminal that wants colour (NO_COLOR, TERM=dumb). */
 bool console_in_color(int fd);

@@ -192,8 +192,7 @@ int verb_export(int argc, char **argv)
          "where (RUN-FORMAT here; - is standard output: of a folder a tar "
          "archive)",
          &a.out},
-        {"state", 0, OPTION_TEXT, "DIR", "state folder (" STATE_DEFAULT ")",
-         &a.state},
+        STATE_OPTION(a.state),
     };
     const struct usage usage = {
         .verb = "export",

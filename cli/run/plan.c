@@ -1,7 +1,5 @@
 #include "cli/run/plan.h"
 
-#include "base/json/json.h"
-#include "base/mem.h"
 #include "base/text.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
@@ -11,19 +9,6 @@
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
-
-static int print_effective(const struct run_config *c)
-{
-    char *text = json_write(c->effective, 0);
-
-    if (!text) {
-        console_error("out of memory");
-        return EXIT_RUN_FAILED;
-    }
-    printf("%s\n", text);
-    mem_free(text);
-    return EXIT_DONE;
-}
 
 /* One value of a tunable: its text, or its number. */
 static void add_value(struct text *t, const struct tunable *tunable, double x)
@@ -144,7 +129,7 @@ int plan_print(const struct run_config *c, bool json)
 
     assert(c);
     if (json)
-        return print_effective(c);
+        return console_json(c->effective, 0);
     printf("run       %s, seed %llu\n", c->name, (unsigned long long)c->seed);
     printf("app       %s%s%s\n", c->app_name, data ? " on " : "",
            data ? data : "");

@@ -19,6 +19,20 @@ struct start_options {
     bool json;
 };
 
+/* Options of the HTTP service's certificate, into a struct with both members.
+ */
+#define START_TLS_OPTIONS(a)                                                   \
+    {"tls-cert",                                                               \
+     0,                                                                        \
+     OPTION_TEXT,                                                              \
+     "FILE",                                                                   \
+     "its certificate (PEM): https, and any address (api.tls.cert)",           \
+     &(a).tls_cert},                                                           \
+    {                                                                          \
+        "tls-key", 0, OPTION_TEXT, "FILE", "the certificate's key (PEM)",      \
+            &(a).tls_key                                                       \
+    }
+
 /* Runs it, prints the result, returns the exit code. */
 int start_run(const struct start_options *options, const struct run_config *c);
 

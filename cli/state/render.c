@@ -1,9 +1,7 @@
 #include "cli/state/render.h"
 
 #include "base/json/json.h"
-#include "base/mem.h"
 #include "cli/basics/console.h"
-#include "cli/basics/exit_code.h"
 #include "cli/basics/progress.h"
 #include "cli/basics/table.h"
 
@@ -671,17 +669,4 @@ json_t *render_answers(const struct run_answers *a)
         return NULL;
     }
     return o;
-}
-
-int render_json(const json_t *value)
-{
-    char *text = value ? json_write(value, 0) : NULL;
-
-    assert(value);
-    if (text)
-        printf("%s\n", text);
-    else
-        console_error("out of memory");
-    mem_free(text);
-    return text ? EXIT_DONE : EXIT_RUN_FAILED;
 }

@@ -64,9 +64,4 @@ enum render_list { RENDER_RUNS, RENDER_TRIALS, RENDER_BRANCHES, RENDER_EPOCHS };
 void render_table(enum render_list list, const json_t *items,
                   const char *metric, const char *indent, FILE *out);
 
-/* ---- both ---------------------------------------------------------------- */
-
-/* @value as a line of JSON on stdout. Returns the exit code. */
-int render_json(const json_t *value);
-
 #endif

@@ -16,6 +16,17 @@
 /* Folder of the state unless --state says otherwise. */
 #define STATE_DEFAULT "./.mltune"
 
+/* The option --state of a verb that looks, into a `const char *`. */
+#define STATE_OPTION(state)                                                    \
+    {                                                                          \
+        "state", 0, OPTION_TEXT, "DIR", "state folder (" STATE_DEFAULT ")",    \
+            &(state)                                                           \
+    }
+
+/* The operand RUN, in a verb's help. */
+#define RUN_OPERAND                                                            \
+    "RUN is an id, the beginning of one, or a name (its newest run)."
+
 /* A run and what became of it. */
 struct replayed {
     char id[RUN_ID_MAX + 1];

@@ -4,6 +4,7 @@
 #include "api/view/view.h"
 #include "base/json/json.h"
 #include "base/mem.h"
+#include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/state/serve.h"
 
@@ -92,6 +93,24 @@ enum err source_look(struct source *s, const char *server, const char *state,
     if (!err && !server && (!source_service(state, s->url) || !answers(s)))
         s->url[0] = '\0';
     return err;
+}
+
+int source_begin(const struct usage *usage, int argc, char **argv,
+                 const struct source_options *options,
+                 struct operands *operands, struct source *s)
+{
+    int code = options_parse(usage, argc, argv, operands);
+    struct fault f = {0};
+    enum err err;
+
+    assert(options->state);
+    if (code != OPTIONS_GO_ON)
+        return code;
+    err = source_look(s, source_server(options->server), options->state, &f);
+    if (!err)
+        return OPTIONS_GO_ON;
+    console_error("%s", f.text);
+    return source_exit_code(err);
 }
 
 void source_close(struct source *s)

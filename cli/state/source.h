@@ -9,6 +9,7 @@
 
 #include "api/http/token_io.h"
 #include "base/fault.h"
+#include "cli/basics/options.h"
 #include "cli/remote/client.h"
 #include "cli/state/replay.h"
 
@@ -36,6 +37,31 @@ bool source_service(const char *state, char url[CLIENT_URL_MAX]);
  * close. Errors: ERR_INVAL the address is too long. */
 enum err source_open(struct source *s, const char *server, const char *state,
                      struct fault *f);
+
+/* Options by which a verb that looks is told where; zeroed but for the state's
+ * default. */
+struct source_options {
+    const char *state, *server;
+};
+
+#define SOURCE_OPTIONS_DEFAULT                                                 \
+    {                                                                          \
+        .state = STATE_DEFAULT                                                 \
+    }
+
+/* Their table, into a `struct source_options`. */
+#define SOURCE_OPTIONS(o)                                                      \
+    STATE_OPTION((o).state),                                                   \
+        {"server", 0, OPTION_TEXT, "URL", REPLAY_SERVER_HELP, &(o).server},    \
+        CLIENT_CACERT_OPTION
+
+/* Reads a verb's options and operands by @usage and opens the source that
+ * @options, which are among them, then name, as source_look does. Returns
+ * OPTIONS_GO_ON, or the exit code: then there is nothing to close, and what was
+ * wrong is said. */
+int source_begin(const struct usage *usage, int argc, char **argv,
+                 const struct source_options *options,
+                 struct operands *operands, struct source *s);
 
 /* As source_open, but where no server is named and a service that answers has
  * the folder, it is asked: it knows what no record says, such as who waits. */

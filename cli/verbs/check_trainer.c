@@ -1,7 +1,6 @@
 /* mltune check-trainer COMMAND...: plays a tuner against a program. */
 #include "base/file_io.h"
 #include "base/json/json.h"
-#include "base/mem.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
@@ -103,22 +102,16 @@ static int print_json(const struct player *p)
 {
     json_t *list = json_array(), *all;
     const struct check_result *r;
-    char *text;
     size_t n;
+    int code;
 
     r = player_results(p, &n);
     for (size_t i = 0; i < n; i++)
         json_array_append_new(list, result_json(&r[i]));
     all = json_pack("{s:b, s:o}", "passed", player_passed(p), "checks", list);
-    text = all ? json_write(all, 0) : NULL;
+    code = console_json(all, 0);
     json_decref(all);
-    if (!text) {
-        console_error("out of memory");
-        return EXIT_RUN_FAILED;
-    }
-    puts(text);
-    mem_free(text);
-    return EXIT_DONE;
+    return code;
 }
 
 static int tell_all(const struct player *p)

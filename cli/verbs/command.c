@@ -2,7 +2,6 @@
 
 #include "api/http/token_io.h"
 #include "base/clock_io.h"
-#include "base/json/json.h"
 #include "base/mem.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
@@ -165,8 +164,6 @@ static int say_refusal(const struct client_answer *answer)
 
 static int say_answer(const struct client_answer *answer, bool json)
 {
-    char *text;
-
     if (answer->status >= 300)
         return say_refusal(answer);
     if (!json) {
@@ -174,11 +171,7 @@ static int say_answer(const struct client_answer *answer, bool json)
                      text_of(answer->json, "message"));
         return EXIT_DONE;
     }
-    text = json_write(answer->json, 0);
-    if (text)
-        printf("%s\n", text);
-    mem_free(text);
-    return text ? EXIT_DONE : EXIT_RUN_FAILED;
+    return console_json(answer->json, 0);
 }
 
 int command_send(const struct command_options *c, const char *word,

@@ -16,11 +16,6 @@ struct command_options {
 };
 
 /* Their options, into a `struct command_options`. */
-#define COMMAND_STATE_OPTION(c)                                                \
-    {                                                                          \
-        "state", 0, OPTION_TEXT, "DIR", "state folder (" STATE_DEFAULT ")",    \
-            &(c).state                                                         \
-    }
 #define COMMAND_SERVER_OPTION(c)                                               \
     {                                                                          \
         "server", 0, OPTION_TEXT, "URL",                                       \

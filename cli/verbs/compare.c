@@ -481,22 +481,19 @@ static enum err make_table(struct compare *c)
 
 static int print_table(const struct compare *c)
 {
-    json_t *o = c->json ? comparison_json(&c->table) : NULL;
-    char *text = o ? json_write(o, 0) : NULL;
-    int failed = 0;
+    json_t *o;
+    int code;
 
-    if (text)
-        printf("%s\n", text);
-    else if (c->json)
-        failed = -1;
-    else
-        failed = comparison_print(&c->table, stdout);
-    if (!failed && !c->json)
+    if (c->json) {
+        o = comparison_json(&c->table);
+        code = console_json(o, 0);
+        json_decref(o);
+        return code;
+    }
+    if (comparison_print(&c->table, stdout) == 0) {
         printf("saved     %s\n          %s\n", c->json_path, c->csv_path);
-    mem_free(text);
-    json_decref(o);
-    if (!failed)
         return EXIT_DONE;
+    }
     console_error("out of memory");
     return EXIT_RUN_FAILED;
 }

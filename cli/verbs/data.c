@@ -1,8 +1,6 @@
 /* `mltune data gen SPEC OUT` and `mltune data info DATA`: writes generated data
  * to files, says what a file holds. */
 #include "apps/data/data.h"
-#include "base/json/json.h"
-#include "base/mem.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
@@ -40,19 +38,14 @@ static int describe(const char *spec)
     struct fault f = {0};
     enum err err = data_describe(spec, ".", &info, &f);
     json_t *object;
-    char *text;
+    int code;
 
     if (err)
         return fail(&f, err);
     object = data_info_json(&info);
-    text = object ? json_write(object, 2) : NULL;
-    if (text)
-        puts(text);
-    else
-        console_error("out of memory");
-    mem_free(text);
+    code = console_json(object, 2);
     json_decref(object);
-    return text ? EXIT_DONE : EXIT_RUN_FAILED;
+    return code;
 }
 
 int verb_data(int argc, char **argv)

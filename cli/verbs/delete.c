@@ -71,7 +71,7 @@ int verb_delete(int argc, char **argv)
     char state[FILE_PATH_MAX], path[FILE_PATH_MAX];
     struct command_options c = {.state = STATE_DEFAULT};
     const struct option_spec options[] = {
-        COMMAND_STATE_OPTION(c), COMMAND_SERVER_OPTION(c), CLIENT_CACERT_OPTION,
+        STATE_OPTION(c.state), COMMAND_SERVER_OPTION(c), CLIENT_CACERT_OPTION,
         COMMAND_JSON_OPTION(c)};
     const struct usage usage = {
         .verb = "delete",

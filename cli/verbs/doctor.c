@@ -3,8 +3,6 @@
 #include "api/http/token_io.h"
 #include "base/clock_io.h"
 #include "base/file_io.h"
-#include "base/json/json.h"
-#include "base/mem.h"
 #include "base/subprocess_io.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
@@ -391,13 +389,10 @@ static void look_at_server(struct doctor *d)
 
 static int print(const struct doctor *d, bool json)
 {
-    char *text = json ? json_write(d->list, 0) : NULL;
-
-    if (text)
-        printf("%s\n", text);
-    else if (json || table_print(&d->table, stdout, ""))
+    if (json)
+        console_json(d->list, 0);
+    else if (table_print(&d->table, stdout, ""))
         console_error("out of memory");
-    mem_free(text);
     return d->bad ? EXIT_RUN_FAILED : EXIT_DONE;
 }
 
@@ -406,8 +401,7 @@ int verb_doctor(int argc, char **argv)
     struct doctor d = {.state = STATE_DEFAULT, .table = {.columns = 4}};
     bool json = false;
     const struct option_spec options[] = {
-        {"state", 0, OPTION_TEXT, "DIR", "state folder (" STATE_DEFAULT ")",
-         &d.state},
+        STATE_OPTION(d.state),
         {"server", 0, OPTION_TEXT, "URL",
          "a server to look at too (MLTUNE_SERVER, or the service of the state "
          "folder)",

@@ -1,7 +1,6 @@
 /* `mltune eval MODEL DATA`: a saved model's loss and metric on other data. */
 #include "base/json/json.h"
 #include "base/json/registry.h"
-#include "base/mem.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
@@ -105,15 +104,10 @@ static int print_json(const struct model *m, const char *dir, const char *data,
                           json_of_number(v->score.loss), "metric", metric,
                           "metric_name", v->metric[0] ? v->metric : NULL,
                           "samples", (json_int_t)v->score.samples);
-    char *text = o ? json_write(o, 0) : NULL;
+    int code = console_json(o, 0);
 
-    if (text)
-        puts(text);
-    else
-        console_error("out of memory");
-    mem_free(text);
     json_decref(o);
-    return text ? EXIT_DONE : EXIT_RUN_FAILED;
+    return code;
 }
 
 static int print_text(const struct verdict *v)

@@ -363,17 +363,13 @@ int verb_log(int argc, char **argv)
         {"node", 0, OPTION_UINT, "N", "process N of several, from 0 (0)",
          &a.node},
         {"lines", 0, OPTION_UINT, "N", "the last N lines only (all)", &a.lines},
-        {"state", 0, OPTION_TEXT, "DIR", "state folder (" STATE_DEFAULT ")",
-         &a.state},
-        {"server", 0, OPTION_TEXT, "URL", REPLAY_SERVER_HELP, &a.server},
-        CLIENT_CACERT_OPTION,
+        SOURCE_OPTIONS(a),
     };
     const struct usage usage = {
         .verb = "log",
         .operands = "RUN",
         .summary = "what a run's training system wrote to stdout and stderr",
-        .details = "RUN is an id, the beginning of one, or a name (its newest "
-                   "run).",
+        .details = RUN_OPERAND,
         .operands_min = 1,
         .operands_max = 1,
         .n = sizeof(options) / sizeof(*options),

@@ -20,7 +20,7 @@ static int print_json(const json_t *runs)
             list = NULL;
         }
     }
-    code = render_json(list);
+    code = console_json(list, 0);
     json_decref(list);
     return code;
 }
@@ -52,13 +52,10 @@ static int list(struct source *s, bool json)
 
 int verb_ls(int argc, char **argv)
 {
-    const char *state = STATE_DEFAULT, *server = NULL;
+    struct source_options from = SOURCE_OPTIONS_DEFAULT;
     bool json = false;
     const struct option_spec options[] = {
-        {"state", 0, OPTION_TEXT, "DIR", "state folder (" STATE_DEFAULT ")",
-         &state},
-        {"server", 0, OPTION_TEXT, "URL", REPLAY_SERVER_HELP, &server},
-        CLIENT_CACERT_OPTION,
+        SOURCE_OPTIONS(from),
         {"json", 0, OPTION_FLAG, NULL,
          "one JSON array: the runs as over HTTP (docs/http.md), with alive and "
          "resumable",
@@ -75,17 +72,10 @@ int verb_ls(int argc, char **argv)
     };
     struct operands operands;
     struct source source;
-    struct fault f = {0};
-    int code = options_parse(&usage, argc, argv, &operands);
-    enum err err;
+    int code = source_begin(&usage, argc, argv, &from, &operands, &source);
 
     if (code != OPTIONS_GO_ON)
         return code;
-    err = source_look(&source, source_server(server), state, &f);
-    if (err) {
-        console_error("%s", f.text);
-        return source_exit_code(err);
-    }
     code = list(&source, json);
     source_close(&source);
     return code;

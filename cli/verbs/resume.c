@@ -70,11 +70,7 @@ static int parse_arguments(struct resume_arguments *a, int argc, char **argv,
          &a->json},
         {"listen", 0, OPTION_TEXT, "ADDR",
          "address of the HTTP service (as configured)", &a->listen},
-        {"tls-cert", 0, OPTION_TEXT, "FILE",
-         "its certificate (PEM): https, and any address (api.tls.cert)",
-         &a->tls_cert},
-        {"tls-key", 0, OPTION_TEXT, "FILE", "the certificate's key (PEM)",
-         &a->tls_key},
+        START_TLS_OPTIONS(*a),
     };
     const struct usage usage = {
         .verb = "resume",

@@ -55,11 +55,7 @@ static int parse_arguments(struct run_arguments *a, int argc, char **argv,
          "the result as one JSON object, last line on stdout", &a->json},
         {"listen", 0, OPTION_TEXT, "ADDR",
          "address of the HTTP service (any free port on loopback)", &a->listen},
-        {"tls-cert", 0, OPTION_TEXT, "FILE",
-         "its certificate (PEM): https, and any address (api.tls.cert)",
-         &a->tls_cert},
-        {"tls-key", 0, OPTION_TEXT, "FILE", "the certificate's key (PEM)",
-         &a->tls_key},
+        START_TLS_OPTIONS(*a),
     };
     const struct usage usage = {
         .verb = "run",

@@ -1,7 +1,6 @@
 /* mltune schema: the JSON schema of the configuration, or its fields as text.
  */
 #include "base/json/config.h"
-#include "base/json/json.h"
 #include "base/mem.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
@@ -65,9 +64,8 @@ static int print_schema(void)
         console_error("%s", *f.text ? f.text : err_text(err));
         return exit_code_of(err);
     }
-    code = print_owned(json_write(schema, 2));
+    code = console_json(schema, 2);
     json_decref(schema);
-    putchar('\n');
     return code;
 }
 

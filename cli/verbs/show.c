@@ -16,7 +16,7 @@ static int print(const struct run_answers *a, bool json)
         return EXIT_DONE;
     }
     o = render_answers(a);
-    code = render_json(o);
+    code = console_json(o, 0);
     json_decref(o);
     return code;
 }
@@ -40,13 +40,10 @@ static int show(struct source *s, const char *word, bool json)
 
 int verb_show(int argc, char **argv)
 {
-    const char *state = STATE_DEFAULT, *server = NULL;
+    struct source_options from = SOURCE_OPTIONS_DEFAULT;
     bool json = false;
     const struct option_spec options[] = {
-        {"state", 0, OPTION_TEXT, "DIR", "state folder (" STATE_DEFAULT ")",
-         &state},
-        {"server", 0, OPTION_TEXT, "URL", REPLAY_SERVER_HELP, &server},
-        CLIENT_CACERT_OPTION,
+        SOURCE_OPTIONS(from),
         {"json", 0, OPTION_FLAG, NULL,
          "one JSON object: the run as over HTTP (docs/http.md), over it the "
          "members of run --json, and config, trial_list, epoch_list, "
@@ -57,8 +54,7 @@ int verb_show(int argc, char **argv)
         .verb = "show",
         .operands = "RUN",
         .summary = "what a run did: settings, trials, epochs, decisions",
-        .details = "RUN is an id, the beginning of one, or a name (its newest "
-                   "run).",
+        .details = RUN_OPERAND,
         .operands_min = 1,
         .operands_max = 1,
         .n = sizeof(options) / sizeof(*options),
@@ -66,17 +62,10 @@ int verb_show(int argc, char **argv)
     };
     struct operands operands;
     struct source source;
-    struct fault f = {0};
-    int code = options_parse(&usage, argc, argv, &operands);
-    enum err err;
+    int code = source_begin(&usage, argc, argv, &from, &operands, &source);
 
     if (code != OPTIONS_GO_ON)
         return code;
-    err = source_look(&source, source_server(server), state, &f);
-    if (err) {
-        console_error("%s", f.text);
-        return source_exit_code(err);
-    }
     code = show(&source, operands_at(&operands, 0), json);
     source_close(&source);
     return code;

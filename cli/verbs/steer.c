@@ -45,7 +45,7 @@ static int parse(const struct command *c, int argc, char **argv,
 {
     const struct command_verb *v = c->verb;
     const struct option_spec common[] = {
-        COMMAND_STATE_OPTION(*to),
+        STATE_OPTION((*to).state),
         COMMAND_SERVER_OPTION(*to),
         CLIENT_CACERT_OPTION,
         COMMAND_JSON_OPTION(*to),

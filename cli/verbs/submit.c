@@ -1,6 +1,5 @@
 /* `mltune submit CONFIG`: puts a run into the queue of a service. */
 #include "api/http/token_io.h"
-#include "base/json/json.h"
 #include "base/mem.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
@@ -28,8 +27,7 @@ static int parse_arguments(struct submit_arguments *a, int argc, char **argv,
                            const char **config)
 {
     const struct option_spec options[] = {
-        {"state", 0, OPTION_TEXT, "DIR", "state folder (" STATE_DEFAULT ")",
-         &a->state},
+        STATE_OPTION(a->state),
         {"server", 0, OPTION_TEXT, "URL", "the service (MLTUNE_SERVER)",
          &a->server},
         CLIENT_CACERT_OPTION,
@@ -129,19 +127,13 @@ static int say_answer(const struct submit_arguments *a,
 {
     bool valid =
         !a->check || json_is_true(json_object_get(answer->json, "valid"));
-    char *text;
+    int code;
 
     if (answer->status >= 300)
         return say_refusal(answer);
     if (a->json) {
-        text = json_write(answer->json, 0);
-        if (!text) {
-            console_error("out of memory");
-            return EXIT_RUN_FAILED;
-        }
-        printf("%s\n", text);
-        mem_free(text);
-        return valid ? EXIT_DONE : EXIT_CONFIG;
+        code = console_json(answer->json, 0);
+        return code != EXIT_DONE || valid ? code : EXIT_CONFIG;
     }
     say_problems(answer->json);
     if (a->check)

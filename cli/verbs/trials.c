@@ -1,7 +1,6 @@
 /* `mltune trials RUN`, `mltune branches RUN`: the lists of one run, from its
  * server or from the state folder. */
 #include "cli/basics/console.h"
-#include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
 #include "cli/basics/verbs.h"
 #include "cli/state/render.h"
@@ -22,13 +21,10 @@ static enum err fetch(struct source *s, const char *name, const char *word,
 static int list_items(const char *verb, enum render_list which,
                       const char *summary, int argc, char **argv)
 {
-    const char *state = STATE_DEFAULT, *server = NULL;
+    struct source_options from = SOURCE_OPTIONS_DEFAULT;
     bool json = false;
     const struct option_spec options[] = {
-        {"state", 0, OPTION_TEXT, "DIR", "state folder (" STATE_DEFAULT ")",
-         &state},
-        {"server", 0, OPTION_TEXT, "URL", REPLAY_SERVER_HELP, &server},
-        CLIENT_CACERT_OPTION,
+        SOURCE_OPTIONS(from),
         {"json", 0, OPTION_FLAG, NULL,
          "one JSON array, its items as over HTTP (docs/http.md)", &json},
     };
@@ -36,8 +32,7 @@ static int list_items(const char *verb, enum render_list which,
         .verb = verb,
         .operands = "RUN",
         .summary = summary,
-        .details = "RUN is an id, the beginning of one, or a name (its newest "
-                   "run).",
+        .details = RUN_OPERAND,
         .operands_min = 1,
         .operands_max = 1,
         .n = sizeof(options) / sizeof(*options),
@@ -47,22 +42,17 @@ static int list_items(const char *verb, enum render_list which,
     struct source source;
     struct fault f = {0};
     json_t *items = NULL;
-    int code = options_parse(&usage, argc, argv, &operands);
+    int code = source_begin(&usage, argc, argv, &from, &operands, &source);
     enum err err;
 
     if (code != OPTIONS_GO_ON)
         return code;
-    err = source_look(&source, source_server(server), state, &f);
-    if (err) {
-        console_error("%s", f.text);
-        return source_exit_code(err);
-    }
     err = fetch(&source, verb, operands_at(&operands, 0), &items, &f);
     code = source_exit_code(err);
     if (err)
         console_error("%s", f.text);
     else if (json)
-        code = render_json(items);
+        code = console_json(items, 0);
     else
         render_table(which, items, NULL, "", stdout);
     json_decref(items);

@@ -1,7 +1,5 @@
 /* mltune validate CONFIG: checks a configuration, prints it with all defaults.
  */
-#include "base/json/json.h"
-#include "base/mem.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/verbs.h"
@@ -31,26 +29,13 @@ static const struct usage usage = {
     .n = sizeof(options) / sizeof(*options),
     .option = options};
 
-static int print_json(const json_t *value)
-{
-    char *text = value ? json_write(value, 2) : NULL;
-
-    if (!text) {
-        console_error("out of memory");
-        return EXIT_RUN_FAILED;
-    }
-    puts(text);
-    mem_free(text);
-    return EXIT_DONE;
-}
-
 static int print_report(const struct run_config *c,
                         const struct problems *problems)
 {
     json_t *report = json_pack("{s:b, s:o, s:O?}", "valid", c != NULL,
                                "problems", problems_to_json(problems), "config",
                                c ? c->effective : NULL);
-    int code = print_json(report);
+    int code = console_json(report, 2);
 
     json_decref(report);
     return code;
@@ -75,7 +60,7 @@ int verb_validate(int argc, char **argv)
     else
         run_config_say(operands_at(&operands, 0), &problems);
     if (!as_json && c)
-        said = print_json(c->effective);
+        said = console_json(c->effective, 2);
     if (code == EXIT_DONE)
         code = said;
 done:

@@ -403,10 +403,7 @@ int verb_watch(int argc, char **argv)
 {
     struct watch_arguments a = {.state = STATE_DEFAULT};
     const struct option_spec options[] = {
-        {"state", 0, OPTION_TEXT, "DIR", "state folder (" STATE_DEFAULT ")",
-         &a.state},
-        {"server", 0, OPTION_TEXT, "URL", REPLAY_SERVER_HELP, &a.server},
-        CLIENT_CACERT_OPTION,
+        SOURCE_OPTIONS(a),
         {"json", 0, OPTION_FLAG, NULL,
          "one JSON object an event: id, event, data (docs/http.md)", &a.json},
         {"lines", 0, OPTION_FLAG, NULL, "one line an event, also on a terminal",
