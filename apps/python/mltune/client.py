@@ -35,6 +35,7 @@ __all__ = ["Client", "RemoteRun", "Event", "ClientError", "NoAnswer",
 API = "/api/v1"
 TIMEOUT = 45.0  # seconds; a run has 30 to answer a command
 SILENCE = 45.0  # of a stream, which says something every 15 s
+SETTLES_S = 30  # from the last record of a run to the end of its tuner
 ENDED = ("finished", "failed", "interrupted", "stopped")
 # Members that are figures: "nan" there is a number.
 FIGURES = {"loss", "metric", "speed", "noise", "range", "standing", "seconds",
@@ -502,10 +503,18 @@ class RemoteRun:
                 now = {k: event.data.get(k)
                        for k in ("status", "reason", "message")}
                 now["run"] = self.id
-        try:
-            return self.look()
-        except (NoAnswer, NotFound):
-            return now
+        # A service tells of the end once the run's tuner is gone.
+        until = time.monotonic() + SETTLES_S
+        while True:
+            try:
+                seen = self.look()
+            except (NoAnswer, NotFound):
+                return now
+            if seen["status"] in ENDED:
+                return seen
+            if time.monotonic() > until:
+                return {**seen, **now}
+            time.sleep(0.05)
 
     # ---- commands --------------------------------------------------------
 
