@@ -9,63 +9,44 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define DURATION(text)                                                         \
-    "\"type\": [\"string\", \"number\"], \"format\": \"seconds\","             \
-    " \"minimum\": 0.1, \"maximum\": 1e9, \"description\": \"" text "\""
+/* Members of the schema below; a text has the comma behind it, too. */
+#define TEXT_MEMBER(name, rest, text)                                          \
+    "\"" name "\": {\"type\": \"string\", \"minLength\": 1, " rest             \
+    ", \"description\": \"" text "\"}, "
+#define TIME_MEMBER(name, preset, text)                                        \
+    "\"" name "\": {\"default\": \"" preset "\", "                             \
+    "\"type\": [\"string\", \"number\"], \"format\": \"seconds\", "            \
+    "\"minimum\": 0.1, \"maximum\": 1e9, \"description\": \"" text "\"}"
+#define FOLDER                                                                 \
+    TEXT_MEMBER("folder", "\"maxLength\": 4000, \"default\": \".\"",           \
+                "where it works, from the configuration's folder")
+#define NAME                                                                   \
+    TEXT_MEMBER("name", "\"maxLength\": 63",                                   \
+                "what it is called; train of train.py unless given")
+#define HELLO_TIMEOUT                                                          \
+    TIME_MEMBER("hello_timeout", "60s",                                        \
+                "longest time from its start to its first message")
+#define READY_TIMEOUT                                                          \
+    TIME_MEMBER("ready_timeout", "10m", "longest time it may load")
+#define CLOCK_TIMEOUT                                                          \
+    TIME_MEMBER("clock_timeout", "10m", "longest time that a clock may take")
+
+static const char settings_schema[] =
+    "{\"required\": [\"command\"], \"additionalProperties\": false, "
+    "\"properties\": {\"command\": {\"type\": \"array\", \"minItems\": 1, "
+    "\"maxItems\": 60, \"items\": {\"type\": \"string\"}, \"description\": "
+    "\"the program, by PATH or from the folder, and its arguments\"}, " FOLDER
+        NAME "\"settings\": {\"type\": \"object\", \"default\": {}, "
+    "\"description\": \"its own, as it wants them\"}, " HELLO_TIMEOUT
+    ", " READY_TIMEOUT ", " CLOCK_TIMEOUT "}}";
 
 const struct registry_entry program_entry = {
     .kind = REGISTRY_APP,
     .name = PROGRAM_ENTRY,
     .summary = "a program of your own",
-    .settings =
-        "{\"required\": [\"command\"], "
-        "\"additionalProperties\": false,"
-        " \"properties\": {"
-        "\"command\": {\"type\": \"array\", "
-        "\"minItems\": 1, \"maxItems\": 60,"
-        " \"items\": {\"type\": \"string\"}, "
-        "\"description\": "
-        "\"the program, by PATH or from the "
-        "folder, and its arguments\"},"
-        "\"folder\": {\"type\": \"string\", "
-        "\"minLength\": 1,"
-        " \"maxLength\": 4000, \"default\": "
-        "\".\", \"description\": "
-        "\"where it works, from the "
-        "configuration's folder\"},"
-        "\"name\": {\"type\": \"string\", "
-        "\"minLength\": 1, \"maxLength\": 63,"
-        " \"description\": \"what it is called; "
-        "train of train.py unless "
-        "given\"},"
-        "\"settings\": {\"type\": \"object\", "
-        "\"default\": {},"
-        " \"description\": \"its own, as it wants "
-        "them\"},"
-        "\"hello_timeout\": {\"default\": "
-        "\"60s\", " DURATION(
-            "longest time from its start to its "
-            "first message") "},"
-                             "\"ready_timeout\": "
-                             "{\"default\": "
-                             "\"10m\", " DURATION(
-                                 "longest time it "
-                                 "may load") "},"
-                                             "\"cl"
-                                             "ock_"
-                                             "time"
-                                             "out"
-                                             "\": "
-                                             "{\"d"
-                                             "efau"
-                                             "lt\""
-                                             ": "
-                                             "\"10"
-                                             "m\","
-                                             " " DURATION(
-                                                 "longest time that a clock "
-                                                 "may take") "}}}",
-    .hidden = true};
+    .settings = settings_schema,
+    .hidden = true,
+};
 
 bool program_path(const char *folder, const char *name, char out[PATH_MAX])
 {
