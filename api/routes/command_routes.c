@@ -387,7 +387,9 @@ static bool take_limits(const struct route_call *call, const json_t *body,
 /* ---- routes -------------------------------------------------------------- */
 
 /* The commands with parameters of their own, or with arguments that need more
- * than the table of them says. */
+ * than the table of them says. LIMITS: which members were there at all, null
+ * for none, a time as text. SUGGEST: one setting or a list, kept as text. READ
+ * and ADD: rows and columns of path and query, with the number of values. */
 static const struct {
     const struct route_param *params;
     route_command *take;

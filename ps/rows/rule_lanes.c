@@ -18,17 +18,6 @@ adagrad_value(float lr, float g, float *w, float *s)
     *w -= lr * g / sqrtf(*s + RULE_EPSILON);
 }
 
-static inline float mixed_value_plain(float own, float w, float scale,
-                                      float with)
-{
-    return own * w + scale * with;
-}
-
-static inline float subtract_value_plain(float w, float lr, float g)
-{
-    return w - lr * g;
-}
-
 #define LANES 1
 #define SIZED(name) name##_plain
 #define TARGET
@@ -40,9 +29,6 @@ static inline float subtract_value_plain(float w, float lr, float g)
 #define V_ADD(a, b) ((a) + (b))
 #define V_MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
 #define V_MULTIPLY_SUBTRACT(a, b, c) ((c) - (a) * (b))
-#define V_ROOT(x) (1 / sqrtf(x))
-#define V_MIXED_ONE(own, w, scale, with) mixed_value_plain(own, w, scale, with)
-#define V_STEP_ONE(w, lr, g) subtract_value_plain(w, lr, g)
 #include "ps/rows/rule_lanes.inc"
 
 static bool always(void)
@@ -56,27 +42,6 @@ static bool always(void)
 
 #define AVX2 __attribute__((target("avx2,fma")))
 
-AVX2 static inline float mixed_value_8(float own, float w, float scale,
-                                       float with)
-{
-    return __builtin_fmaf(own, w, scale * with);
-}
-
-AVX2 static inline float subtract_value_8(float w, float lr, float g)
-{
-    return __builtin_fmaf(-lr, g, w);
-}
-
-/* 1 / sqrt(x) from the processor's 12 bits and one step of Newton's method: 23
- * bits. Root and division proper take four times as long. */
-AVX2 static inline __m256 root_8(__m256 x)
-{
-    __m256 y = _mm256_rsqrt_ps(x);
-    __m256 half = _mm256_mul_ps(_mm256_mul_ps(x, _mm256_set1_ps(0.5f)), y);
-
-    return _mm256_mul_ps(y, _mm256_fnmadd_ps(half, y, _mm256_set1_ps(1.5f)));
-}
-
 #define LANES 8
 #define SIZED(name) name##_8
 #define TARGET AVX2
@@ -88,9 +53,7 @@ AVX2 static inline __m256 root_8(__m256 x)
 #define V_ADD(a, b) _mm256_add_ps(a, b)
 #define V_MULTIPLY_ADD(a, b, c) _mm256_fmadd_ps(a, b, c)
 #define V_MULTIPLY_SUBTRACT(a, b, c) _mm256_fnmadd_ps(a, b, c)
-#define V_ROOT(x) root_8(x)
-#define V_MIXED_ONE(own, w, scale, with) mixed_value_8(own, w, scale, with)
-#define V_STEP_ONE(w, lr, g) subtract_value_8(w, lr, g)
+#define V_ROUGH_ROOT(x) _mm256_rsqrt_ps(x) /* 12 bits */
 #include "ps/rows/rule_lanes.inc"
 
 static bool works_8(void)
@@ -101,26 +64,6 @@ static bool works_8(void)
 /* ---- sixteen ------------------------------------------------------------- */
 
 #define AVX512 __attribute__((target("avx512f,avx2,fma")))
-
-AVX512 static inline float mixed_value_16(float own, float w, float scale,
-                                          float with)
-{
-    return __builtin_fmaf(own, w, scale * with);
-}
-
-AVX512 static inline float subtract_value_16(float w, float lr, float g)
-{
-    return __builtin_fmaf(-lr, g, w);
-}
-
-/* As root_8, from 14 bits. */
-AVX512 static inline __m512 root_16(__m512 x)
-{
-    __m512 y = _mm512_rsqrt14_ps(x);
-    __m512 half = _mm512_mul_ps(_mm512_mul_ps(x, _mm512_set1_ps(0.5f)), y);
-
-    return _mm512_mul_ps(y, _mm512_fnmadd_ps(half, y, _mm512_set1_ps(1.5f)));
-}
 
 #define LANES 16
 #define SIZED(name) name##_16
@@ -133,9 +76,7 @@ AVX512 static inline __m512 root_16(__m512 x)
 #define V_ADD(a, b) _mm512_add_ps(a, b)
 #define V_MULTIPLY_ADD(a, b, c) _mm512_fmadd_ps(a, b, c)
 #define V_MULTIPLY_SUBTRACT(a, b, c) _mm512_fnmadd_ps(a, b, c)
-#define V_ROOT(x) root_16(x)
-#define V_MIXED_ONE(own, w, scale, with) mixed_value_16(own, w, scale, with)
-#define V_STEP_ONE(w, lr, g) subtract_value_16(w, lr, g)
+#define V_ROUGH_ROOT(x) _mm512_rsqrt14_ps(x) /* 14 bits */
 #include "ps/rows/rule_lanes.inc"
 
 static bool works_16(void)
