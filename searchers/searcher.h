@@ -44,8 +44,8 @@ struct observation {
     uint64_t trial; /* number within the search; grows with each trial begun */
     struct setting setting;
     enum outcome outcome;
-    double
-        speed; /* >= 0, loss units a second; finite where it counts, else 0 */
+    double speed; /* >= 0, of one unit in a search; finite where it counts, else
+                     0 */
     double resource; /* what the observation rests on, in the search's own unit
                       * (seconds, clocks, epochs); >= 0 */
 };

@@ -48,8 +48,13 @@ export function verdict(t) {
   const figures = "over " + count(windows, "window") + " the loss " +
     (fell >= 0 ? "fell by " + short(fell) : "rose by " + short(-fell)) +
     ", the largest rise between windows was " + short(noise);
-  const speed = "speed = (" + short(fell) + " − " + short(noise) + ") / " +
-    duration(number(t.seconds)) + " = " + short(t.speed);
+  const plain = (fell - noise) / number(t.seconds);
+  // Where the loss has a known floor, speed is relative: e-folds above it.
+  const speed = Math.abs(plain - number(t.speed)) <= 1e-6 * Math.abs(plain)
+    ? "speed = (" + short(fell) + " − " + short(noise) + ") / " + duration(number(t.seconds)) +
+      " = " + short(t.speed)
+    : "speed: " + short(t.speed) + " e-folds a second over " + duration(number(t.seconds)) +
+      ", noise taken off";
   if (t.label === "converging")
     return "Converging: " + figures + ", less than a tenth of that; " + speed + ".";
   if (t.label === "unstable") return "Unstable: " + figures + "; " + speed + ".";

@@ -95,7 +95,7 @@ struct mlt_searcher_trial {
     uint64_t number; /* grows with each trial begun */
     struct mlt_searcher_point at;
     enum mlt_searcher_outcome outcome;
-    double speed;    /* loss units a second, >= 0, finite; higher is better */
+    double speed; /* of one unit in a search, >= 0, finite; higher is better */
     double resource; /* what it rests on (seconds or clocks), >= 0 */
 };
 

@@ -143,8 +143,15 @@ static bool stretch_next(struct stretch *s)
     return true;
 }
 
+static double against(const struct stretch *s, double level, double floor)
+{
+    if (!isfinite(floor) || !(level > floor) || !(s->mean_b > floor))
+        return s->mean_a - s->mean_b + level;
+    return floor + (s->mean_a - floor) / (s->mean_b - floor) * (level - floor);
+}
+
 void trace_curve_against(const struct trace *t, const struct trace *base,
-                         double level, struct curve *out)
+                         double level, double floor, struct curve *out)
 {
     struct stretch s = {.a = t, .b = base};
     double seconds = 0;
@@ -152,8 +159,8 @@ void trace_curve_against(const struct trace *t, const struct trace *base,
     out->len = 0;
     while (stretch_next(&s)) {
         seconds += s.seconds_a;
-        out->point[out->len++] = (struct curve_point){
-            seconds, s.samples, s.mean_a - s.mean_b + level};
+        out->point[out->len++] =
+            (struct curve_point){seconds, s.samples, against(&s, level, floor)};
     }
 }
 

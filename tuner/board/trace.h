@@ -57,10 +57,13 @@ void trace_curve(const struct trace *t, struct curve *out);
 /* The trace relative to @base, a sibling that ran over the same samples (a
  * probe): over every stretch of samples that ends a window in both, the
  * difference of the means plus @level. What the choice of samples adds to both
- * cancels (a control variate). Stretches beyond the end of @base are left out.
- */
+ * cancels (a control variate). Where no loss is below @floor (NAN: unknown), it
+ * is the ratio of what the means have above it, of what @level has: once a loss
+ * is a part of what it was, the samples' share in it is, too (the ratio
+ * estimator, Cochran 1977, chapter 6). Stretches beyond the end of @base are
+ * left out. */
 void trace_curve_against(const struct trace *t, const struct trace *base,
-                         double level, struct curve *out);
+                         double level, double floor, struct curve *out);
 
 /* Mean of a - b and its standard error over the last half of the stretches
  * that both have in common, each counted once. Returns how many stretches that

@@ -85,7 +85,9 @@ static bool in_doubt(const struct finals *f, const struct finalist *x,
 }
 
 /* Where the score is going: each epoch brings about half of what the one before
- * brought, so as much again is to come as the last one brought. (The fraction
+ * brought, so as much again is to come as the last one brought. Of an error
+ * that falls this is taken in proportion: an epoch from 10 to 2 does not lead
+ * to -6. (The fraction
  * measured over three epochs instead chose slow settings with much left to
  * gain.) The training loss falls fastest where it began highest (a rate that is
  * too large starts with a jump), so there the value itself counts; and where
@@ -100,6 +102,8 @@ static double outlook(const struct finals *f, const struct finalist *x,
     if (!board_validates(f->c) || isnan(before) ||
         metric_noise_of(board_system(f->c), metric_at(f, x, time)) > 0)
         return now;
+    if (now > 0 && now < before)
+        return now * now / before;
     return 2 * now - before;
 }
 

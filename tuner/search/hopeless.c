@@ -4,6 +4,7 @@
 #include "tuner/search/finalists.h"
 #include "tuner/search/forecast.h"
 #include "tuner/search/pace.h"
+#include "tuner/search/summary.h"
 
 #include <assert.h>
 #include <math.h>
@@ -86,7 +87,7 @@ static void course_of(const struct trial_time *t, const struct trial *x,
         return;
     whole = (double)branch_own_samples(b) * (double)units_in_all(t, x) /
             (double)board_units_run(all->c, b);
-    trace_curve_against(branch_trace(b), branch_trace(base), 0, &curve);
+    trace_curve_against(branch_trace(b), branch_trace(base), 0, NAN, &curve);
     for (uint32_t i = 0; i < curve.len; i++) {
         double n = (double)curve.point[i].samples;
 
@@ -132,8 +133,11 @@ static bool needed(const struct trial_time *t, const struct trial *x,
     }
     if (!t->decided || judge_fastest(j, top, FINALISTS_MAX) < FINALISTS_MAX)
         return false;
-    *need = time_in_all(t, x) * fmin(JUDGE_NEAR * top[0]->figures.speed,
-                                     top[FINALISTS_MAX - 1]->figures.speed);
+    *need = summary_fall(j->probe.loss_before,
+                         time_in_all(t, x) *
+                             fmin(JUDGE_NEAR * top[0]->figures.speed,
+                                  top[FINALISTS_MAX - 1]->figures.speed),
+                         board_system(j->trials->c)->loss_floor);
     return true;
 }
 

@@ -28,6 +28,34 @@ static void time_to_samples(struct curve *curve)
     }
 }
 
+/* The noise of a window's mean: its variation for no reason, measured on its
+ * neighbours. */
+static double window_noise(const struct curve *curve)
+{
+    struct forecast_point point[TRACE_WINDOWS_MAX];
+
+    for (uint32_t i = 0; i < curve->len; i++)
+        point[i] = (struct forecast_point){.value = curve->point[i].loss};
+    return forecast_noise(point, curve->len);
+}
+
+/* The curve relative to the probe's, by differences or by ratios, whichever
+ * leaves less noise: what the choice of samples adds is of the samples' own at
+ * first, and shrinks with the loss where a model fits them. */
+static void curve_against(const struct judge *j, const struct branch *b,
+                          const struct branch *probe, struct curve *curve)
+{
+    double floor = board_system(j->trials->c)->loss_floor;
+    struct curve ratios;
+
+    trace_curve_against(branch_trace(b), branch_trace(probe),
+                        j->probe.loss_before, NAN, curve);
+    trace_curve_against(branch_trace(b), branch_trace(probe),
+                        j->probe.loss_before, floor, &ratios);
+    if (window_noise(&ratios) < window_noise(curve))
+        *curve = ratios;
+}
+
 /* The trial's losses by time, at the pace of its kind; what lies beyond
  * @seconds, a twentieth of it forgiven, is left out (0: nothing is). */
 static void curve_of(struct judge *j, struct trial *x, const struct branch *b,
@@ -39,8 +67,7 @@ static void curve_of(struct judge *j, struct trial *x, const struct branch *b,
 
     assert(b && curve);
     if (probe)
-        trace_curve_against(branch_trace(b), branch_trace(probe),
-                            j->probe.loss_before, curve);
+        curve_against(j, b, probe, curve);
     else
         trace_curve(branch_trace(b), curve);
     if (units_by_samples(c)) {
@@ -55,17 +82,6 @@ static void curve_of(struct judge *j, struct trial *x, const struct branch *b,
     while (seconds > 0 && curve->len > 1 &&
            curve->point[curve->len - 1].seconds > 1.05 * seconds)
         curve->len--;
-}
-
-/* The noise of a window's mean: its variation for no reason, measured on its
- * neighbours. */
-static double window_noise(const struct curve *curve)
-{
-    struct forecast_point point[TRACE_WINDOWS_MAX];
-
-    for (uint32_t i = 0; i < curve->len; i++)
-        point[i] = (struct forecast_point){.value = curve->point[i].loss};
-    return forecast_noise(point, curve->len);
 }
 
 /* Speed and label, from the curve. */

@@ -40,10 +40,48 @@ static bool finite_points(const struct trial_figures *s)
     return true;
 }
 
+/* Least part of what was above the floor that is told from none: estimates of a
+ * loss (control variates) may fall below it. */
+#define LEAST_LEFT 1e-4
+
+static bool is_relative(double before, double floor)
+{
+    return isfinite(floor) && before > floor;
+}
+
+double summary_progress(double before, double loss, double floor)
+{
+    if (!is_relative(before, floor))
+        return before - loss;
+    return -log(fmax((loss - floor) / (before - floor), LEAST_LEFT));
+}
+
+double summary_fall(double before, double progress, double floor)
+{
+    if (!is_relative(before, floor))
+        return progress;
+    return (before - floor) * -expm1(-progress);
+}
+
+/* A large rate may throw the loss up before it falls; that heals, and says
+ * nothing of the noise that it makes later. */
+static double largest_rise(const struct trial_figures *s)
+{
+    double rise = 0;
+    uint32_t from = 0;
+
+    for (uint32_t i = 1; i < s->points && i <= SUMMARY_TRANSIENT; i++)
+        if (s->loss[i] >= s->loss[0])
+            from = i;
+    for (uint32_t i = from + 1; i < s->points; i++)
+        rise = fmax(rise, s->loss[i] - s->loss[i - 1]);
+    return rise;
+}
+
 enum trial_label summary_of(const struct curve *curve, double before,
                             double floor, struct trial_figures *out)
 {
-    double last, noise = 0;
+    double last, noise;
 
     assert(curve->len <= TRACE_WINDOWS_MAX);
     summary_none(out);
@@ -57,13 +95,12 @@ enum trial_label summary_of(const struct curve *curve, double before,
     last = out->loss[out->points - 1];
     if (!isnan(floor) && last - floor > 10 * (before - floor))
         return TRIAL_DIVERGED;
-    for (uint32_t i = 1; i < out->points; i++)
-        noise = fmax(noise, out->loss[i] - out->loss[i - 1]);
-    out->noise = noise;
+    out->noise = noise = largest_rise(out);
     out->range = last - before;
     out->seconds = out->time_s[out->points - 1];
     if (out->seconds > 0)
-        out->speed = fmax((-out->range - noise) / out->seconds, 0);
+        out->speed = fmax(summary_progress(before, last + noise, floor), 0) /
+                     out->seconds;
     if (out->points > SUMMARY_WINDOWS && out->range < 0 &&
         noise < -out->range / SUMMARY_WINDOWS)
         return TRIAL_CONVERGING;

@@ -132,13 +132,42 @@ static void trace_against_a_sibling_cancels_noise(void **state)
         trace_add(&fine, (5 + fall + more) * 10, 10, 1, 0);
         trace_add(&coarse, (10 + 2 * fall + noise + more) * 10, 20, 2, 0);
     }
-    trace_curve_against(&fine, &probe, 5, &c);
+    trace_curve_against(&fine, &probe, 5, NAN, &c);
     assert_true(c.len >= 30);
     assert_true(fabs(c.point[c.len - 1].loss - (5 - 0.59)) < 0.02);
-    trace_curve_against(&coarse, &probe, 5, &c);
+    trace_curve_against(&coarse, &probe, 5, NAN, &c);
     assert_true(c.len >= 15);
     for (uint32_t i = 1; i < c.len; i++)
         assert_true(c.point[i].loss < c.point[i - 1].loss + 1e-9);
+}
+
+/* With a floor the ratio cancels what the samples add to a loss in proportion,
+ * which the difference does not; without one nothing changes. */
+static void trace_against_by_ratio_cancels_in_proportion(void **state)
+{
+    struct trace probe, fallen;
+    struct curve ratios, differences;
+    struct rng rng;
+
+    (void)state;
+    rng_init(&rng, 3);
+    trace_init(&probe);
+    trace_init(&fallen);
+    for (uint32_t i = 0; i < 40; i++) {
+        double hard = exp(0.3 * rng_normal(&rng));
+
+        trace_add(&probe, (1 + 8 * hard) * 10, 10, 1, 0);
+        trace_add(&fallen, (1 + 0.08 * hard) * 10, 10, 1, 0);
+    }
+    trace_curve_against(&fallen, &probe, 9, 1, &ratios);
+    trace_curve_against(&fallen, &probe, 9, NAN, &differences);
+    assert_int_equal(ratios.len, differences.len);
+    for (uint32_t i = 0; i < ratios.len; i++)
+        assert_true(fabs(ratios.point[i].loss - 1.08) < 1e-9);
+    assert_true(differences.point[0].loss != ratios.point[0].loss);
+    trace_curve_against(&fallen, &probe, 0.5, 1, &ratios); /* below it */
+    trace_curve_against(&fallen, &probe, 0.5, NAN, &differences);
+    assert_true(ratios.point[7].loss == differences.point[7].loss);
 }
 
 /* Beyond the end of the sibling there is nothing to compare with. */
@@ -154,7 +183,7 @@ static void trace_against_stops_where_the_sibling_ends(void **state)
         trace_add(&a, 1, 10, 1, 0);
     for (int i = 0; i < 7; i++)
         trace_add(&b, 1, 10, 1, 0);
-    trace_curve_against(&a, &b, 0, &c);
+    trace_curve_against(&a, &b, 0, NAN, &c);
     assert_int_equal(c.len, 7);
 }
 
@@ -264,6 +293,7 @@ int main(void)
         cmocka_unit_test(trace_marks_what_is_not_finite),
         cmocka_unit_test(trace_empty_window_only_takes_time),
         cmocka_unit_test(trace_against_a_sibling_cancels_noise),
+        cmocka_unit_test(trace_against_by_ratio_cancels_in_proportion),
         cmocka_unit_test(trace_against_stops_where_the_sibling_ends),
         cmocka_unit_test(trace_paired_difference_has_its_error),
         cmocka_unit_test(plateau_counts_what_adds_up),

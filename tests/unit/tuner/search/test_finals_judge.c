@@ -162,6 +162,25 @@ static void finals_judge_other_metrics_have_an_outlook(void **st)
     scene_deinit(&s);
 }
 
+/* An error is looked ahead of in proportion: who fell from far above has not
+ * passed, by that, one that is far below. */
+static void finals_judge_outlook_is_in_proportion(void **st)
+{
+    struct scene s;
+    struct finalist *jumped, *low;
+
+    (void)st;
+    scene_init(&s, "sqrt_mean", false, 2000);
+    jumped = add(&s, 1);
+    epoch(jumped, 1, 10);
+    epoch(jumped, 1, 4);
+    low = add(&s, 1);
+    epoch(low, 1, 1.5);
+    epoch(low, 1, 1);
+    assert_ptr_equal(finals_best(&s.f, 2, NULL), low);
+    scene_deinit(&s);
+}
+
 /* At equal time: between epochs on the line that joins them. Without
  * validation the loss counts, as it is. */
 static void finals_judge_compares_at_equal_time(void **st)
@@ -194,6 +213,7 @@ int main(void)
         cmocka_unit_test(finals_judge_doubt_is_counted_from_the_first),
         cmocka_unit_test(finals_judge_alike_is_alike_in_both),
         cmocka_unit_test(finals_judge_other_metrics_have_an_outlook),
+        cmocka_unit_test(finals_judge_outlook_is_in_proportion),
         cmocka_unit_test(finals_judge_compares_at_equal_time),
     };
 

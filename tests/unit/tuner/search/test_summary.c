@@ -70,15 +70,68 @@ static void summary_rise_makes_unstable_and_slower(void **state)
     assert_true(fabs(s.speed - (1 - 0.2) / 10) < 1e-12);
 }
 
-/* The rise from the loss before to the first window is noise as well. */
-static void summary_jump_at_the_start_counts(void **state)
+/* A jump at the start that heals within the first windows is no noise; one that
+ * comes or lasts later is. */
+static void summary_jump_at_the_start_may_heal(void **state)
 {
     struct curve c = line_curve(10, 2.5, -0.2);
     struct trial_figures s;
 
     (void)state;
+    assert_int_equal(summary_of(&c, 2, NAN, &s), TRIAL_CONVERGING);
+    assert_true(s.noise == 0);
+    c.point[2].loss = 2.6; /* again above, within the transient */
+    assert_int_equal(summary_of(&c, 2, NAN, &s), TRIAL_CONVERGING);
+    assert_true(s.noise == 0);
+    c = line_curve(10, 2, -0.2);
+    c.point[3].loss = 2.6;
     assert_int_equal(summary_of(&c, 2, NAN, &s), TRIAL_UNSTABLE);
-    assert_true(fabs(s.noise - 0.3) < 1e-12);
+    assert_true(fabs(s.noise - (2.6 - 1.4)) < 1e-12);
+}
+
+/* Where the floor is known speed counts e-folds above it: the second fall from
+ * 1 to 0.1 is worth as much as the first from 10 to 1, and noise is taken off
+ * at the end. */
+static void summary_speed_is_relative_above_a_floor(void **state)
+{
+    static const double floors[] = {0, -3, 7};
+
+    (void)state;
+    for (size_t k = 0; k < 3; k++) {
+        double floor = floors[k];
+        struct curve c = line_curve(10, 0, 0);
+        struct trial_figures s;
+
+        for (uint32_t i = 0; i < 10; i++)
+            c.point[i].loss = floor + 10 * exp(-0.5 * (i + 1));
+        assert_int_equal(summary_of(&c, floor + 10, floor, &s),
+                         TRIAL_CONVERGING);
+        assert_true(fabs(s.speed - 0.5) < 1e-9);
+        assert_true(fabs(s.range - 10 * expm1(-5)) < 1e-9);
+        c.point[9].loss = c.point[8].loss + 0.1;
+        summary_of(&c, floor + 10, floor, &s);
+        assert_true(fabs(s.speed - (4.5 - log1p(0.2 / 10 * exp(4.5))) / 10) <
+                    1e-9);
+    }
+}
+
+/* The fall that a progress takes is what makes that progress, with a floor and
+ * without; below the floor there is only so much of it. */
+static void summary_fall_reverses_progress(void **state)
+{
+    static const double floors[] = {0, 1.5, NAN, -INFINITY, 4};
+
+    (void)state;
+    for (size_t k = 0; k < 5; k++)
+        for (double loss = 1.6; loss < 3; loss += 0.1) {
+            double p = summary_progress(3, loss, floors[k]);
+
+            assert_true(p > 0);
+            assert_true(fabs(summary_fall(3, p, floors[k]) - (3 - loss)) <
+                        1e-9);
+        }
+    assert_true(summary_progress(3, -1, 0) == summary_progress(3, -2, 0));
+    assert_true(summary_progress(3, 4, 0) < 0);
 }
 
 /* A trace that ends higher has no speed, never a negative one. */
@@ -163,7 +216,9 @@ int main(void)
         cmocka_unit_test(summary_straight_fall_converges_at_its_slope),
         cmocka_unit_test(summary_windows_cover_the_whole_curve),
         cmocka_unit_test(summary_rise_makes_unstable_and_slower),
-        cmocka_unit_test(summary_jump_at_the_start_counts),
+        cmocka_unit_test(summary_jump_at_the_start_may_heal),
+        cmocka_unit_test(summary_speed_is_relative_above_a_floor),
+        cmocka_unit_test(summary_fall_reverses_progress),
         cmocka_unit_test(summary_rising_trace_has_no_speed),
         cmocka_unit_test(summary_nonfinite_is_diverged_anywhere),
         cmocka_unit_test(summary_floor_tells_divergence),
