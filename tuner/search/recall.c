@@ -2,6 +2,7 @@
 
 #include "tuner/board/saved.h"
 #include "tuner/history/history.h"
+#include "tuner/search/summary.h"
 
 #include <assert.h>
 #include <math.h>
@@ -48,6 +49,9 @@ static enum err recall_trial(struct trials *t, const struct history_trial *h,
     if (is_finished(h, decided)) {
         x->label = h->t.label;
         x->figures = h->t.figures;
+        if (x->figures.points > 1) /* an older tuner had another unit */
+            x->figures.speed =
+                summary_speed(&x->figures, board_system(t->c)->loss_floor);
         memcpy(x->reason, h->t.reason, sizeof(x->reason));
         x->resource =
             units_by_samples(t->c) ? x->figures.run_s : x->figures.seconds;

@@ -78,6 +78,19 @@ static double largest_rise(const struct trial_figures *s)
     return rise;
 }
 
+double summary_speed(const struct trial_figures *figures, double floor)
+{
+    uint32_t n = figures->points;
+    double progress, seconds = n > 1 ? figures->time_s[n - 1] : 0;
+
+    assert(n <= SUMMARY_WINDOWS + 1);
+    if (!(seconds > 0))
+        return 0;
+    progress = summary_progress(figures->loss[0],
+                                figures->loss[n - 1] + figures->noise, floor);
+    return fmax(progress, 0) / seconds;
+}
+
 enum trial_label summary_of(const struct curve *curve, double before,
                             double floor, struct trial_figures *out)
 {
@@ -98,9 +111,7 @@ enum trial_label summary_of(const struct curve *curve, double before,
     out->noise = noise = largest_rise(out);
     out->range = last - before;
     out->seconds = out->time_s[out->points - 1];
-    if (out->seconds > 0)
-        out->speed = fmax(summary_progress(before, last + noise, floor), 0) /
-                     out->seconds;
+    out->speed = summary_speed(out, floor);
     if (out->points > SUMMARY_WINDOWS && out->range < 0 &&
         noise < -out->range / SUMMARY_WINDOWS)
         return TRIAL_CONVERGING;

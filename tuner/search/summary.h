@@ -45,6 +45,10 @@ double summary_progress(double before, double loss, double floor);
 /* The reverse: how far the loss falls where it comes so far. */
 double summary_fall(double before, double progress, double floor);
 
+/* The speed that the points and the noise of @figures make; what they hold is
+ * left as it is. With fewer than two points 0. */
+double summary_speed(const struct trial_figures *figures, double floor);
+
 /* No summary, as of a trial that runs, or of a trace that reported something
  * that is not finite: the same members are 0. */
 void summary_none(struct trial_figures *out);
