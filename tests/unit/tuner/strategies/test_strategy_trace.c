@@ -432,6 +432,50 @@ static void tuner_new_out_of_memory_leaves_nothing(void **state)
     }
 }
 
+/* A report that there is no memory for changes nothing: given again, it is
+ * recorded once, with its further metrics. */
+static void tuner_report_out_of_memory_is_given_again(void **state)
+{
+    struct progress_window w = {.clocks = 1, .samples = 64, .sum = 64};
+    const struct record *record = NULL;
+    struct msg forked = {.kind = MSG_FORKED};
+    struct msg m = {.kind = MSG_REPORT};
+    enum err err = ERR_NOMEM;
+    struct hand h;
+    int n = 0;
+
+    (void)state;
+    hand_init(&h, &strategy_fixed);
+    assert_int_equal(say_ready(&h), ERR_OK);
+    forked.op = sent(&h, MSG_FORK)->op;
+    forked.forked.branch = sent(&h, MSG_FORK)->fork.branch;
+    assert_int_equal(give(&h, &forked), ERR_OK);
+    m.report = (struct msg_report){
+        .branch = forked.forked.branch,
+        .windows = 1,
+        .window = &w,
+        .values = json_pack("{s:[f], s:[n]}", "half", 0.5, "none")};
+    while (err == ERR_NOMEM) {
+        mem_fail_at(++n, 0);
+        err = give(&h, &m);
+        mem_fail_at(0, 0);
+        assert_true(err == ERR_OK || h.actions.count == 0);
+    }
+    assert_int_equal(err, ERR_OK);
+    assert_true(n > 3);
+    for (size_t i = 0; i < h.actions.count; i++)
+        if (h.actions.item[i].kind == TUNER_RECORD &&
+            h.actions.item[i].record.kind == RECORD_PROGRESS) {
+            assert_null(record);
+            record = &h.actions.item[i].record;
+        }
+    assert_non_null(record);
+    assert_int_equal(json_object_size(record->progress.values), 1);
+    assert_non_null(json_object_get(record->progress.values, "half"));
+    json_decref(m.report.values);
+    hand_deinit(&h);
+}
+
 /* All strategies can be found, with settings that are JSON. */
 static void strategies_are_listed(void **state)
 {
@@ -462,6 +506,7 @@ int main(void)
         cmocka_unit_test(tuner_failed_node_ends_the_run),
         cmocka_unit_test(tuner_options_out_of_range_are_refused),
         cmocka_unit_test(tuner_new_out_of_memory_leaves_nothing),
+        cmocka_unit_test(tuner_report_out_of_memory_is_given_again),
         cmocka_unit_test(strategies_are_listed),
     };
 
