@@ -197,6 +197,57 @@ print(json.dumps(r.status))
                          {"function.pkl", "chosen.py", "program.json",
                           "config.json"})
 
+    def test_a_notebook_draws_while_it_tunes(self):
+        """Executed as Jupyter does it, by a kernel: a picture below the cell,
+        drawn again; what a cell prints and raises is the cell's; the kernel
+        goes on after an error."""
+        cells = [TRAIN, """
+            seen = []
+            import mltune._show
+            draw = mltune._show.svg
+            def svg(run, curve):
+                seen.append(draw(run, curve))
+                return seen[-1]
+            mltune._show.svg = svg""", """
+            r = mltune.tune(train, {"learning_rate": {}, "scale": (0.5, 2.0)},
+                            max_epochs=3, config={"tuner": {
+                                "searcher": "random", "trial_clocks": 10}})
+            print(r.status, sorted(r.best_setting), len(seen) > 0)""", """
+            mltune.tune(train, settings={"factor": "much"}, max_epochs=1)""",
+                 "print(r.epochs)"]
+        self.write("cells.json", json.dumps(
+            [textwrap.dedent(cell) for cell in cells]))
+        self.write("run.py", """
+import json, nbformat, nbclient
+made = nbformat.v4.new_notebook(cells=[
+    nbformat.v4.new_code_cell(c) for c in json.load(open("cells.json"))])
+client = nbclient.NotebookClient(made, timeout=120, kernel_name="python3",
+                                 allow_errors=True)
+client.execute()
+print(json.dumps([cell["outputs"] for cell in made.cells]))
+""")
+        for name in ("HOME", "IPYTHONDIR", "JUPYTER_RUNTIME_DIR",
+                     "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR"):
+            self.env[name] = str(self.folder / "home")
+        done = self.finish(subprocess.Popen(
+            [sys.executable, "run.py"], text=True, env=self.env,
+            cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE),
+            150)
+        self.assert_code(done, 0)
+        outputs = json.loads(done.out.splitlines()[-1])
+        picture, words = outputs[2]
+        self.assertEqual(picture["output_type"], "display_data")
+        shown = picture["data"]["text/html"]
+        self.assertIn("<svg", shown)
+        self.assertIn("<polyline", shown)
+        self.assertIn("  finished  loss ", shown)
+        self.assertEqual(words["text"],
+                         "finished ['learning_rate', 'scale'] True\n")
+        error = [o for o in outputs[3] if o["output_type"] == "error"]
+        self.assertEqual([e["ename"] for e in error], ["TuneError"], outputs)
+        self.assertEqual(outputs[4][0]["text"], "3\n")
+        self.assert_nothing_left()
+
     def test_errors_of_the_program_are_raised_with_its_last_lines(self):
         done = self.finish(self.begin("""
             try:
@@ -440,6 +491,11 @@ class Shown(unittest.TestCase):
         self.assertEqual(out.getvalue().count("\n"), 0)
         shown.say("a notice")
         self.assertTrue(out.getvalue().endswith("\na notice\n"))
+        for out.isatty in (lambda: True, lambda: False):
+            shown = _show.Terminal(out)
+            shown.finish({**RUN, "status": "finished"}, {})
+            shown.end()
+            self.assertRegex(out.getvalue(), r"finished  loss 0.5123.* *\n$")
 
     def curve(self, loss):
         return {"lineage": {"clock": list(range(len(loss))), "loss": loss},
@@ -479,10 +535,15 @@ class Shown(unittest.TestCase):
                 curve=lambda spans: self.curve([2.0, 1.0]))
             shown.show(RUN, remote)
             shown.say("a <notice>")
+            shown.finish({**RUN, "status": "finished"},
+                         {"clock": [1.0, 2.0, 3.0], "loss": [2.0, None, 1.0]})
             del shell.kernel
             self.assertIsInstance(_show.shower(None), _show.Terminal)
         self.assertIn("<svg", drawn[0])
         self.assertIn("a &lt;notice&gt;", drawn[1])
+        self.assertIn("a &lt;notice&gt;", drawn[2])
+        self.assertIn("  finished  ", drawn[2])
+        self.assertIn("<circle", drawn[2])  # trials that were seen stay
         self.assertIs(type(_show.shower(False)), _show.Quiet)
 
     def test_tunables(self):

@@ -119,6 +119,10 @@ class Quiet:
     def say(self, text: str) -> None:
         """A line of its own."""
 
+    def finish(self, run: Json, lineage: Json) -> None:
+        """The run has ended, as @run says. @lineage: `clock` and `loss` of its
+        epochs, lists of numbers."""
+
     def end(self) -> None:
         """Nothing more comes."""
 
@@ -153,6 +157,13 @@ class Terminal(Quiet):
         self.out.write(text + "\n")
         self.out.flush()
 
+    def finish(self, run: Json, lineage: Json) -> None:
+        del lineage
+        if self.live:
+            self.show(run, None)
+        else:
+            self.say(line(run))
+
     def end(self) -> None:
         if self._open:
             self.out.write("\n")
@@ -169,9 +180,16 @@ class Notebook(Quiet):
         self._handle = display(HTML("mltune starts"), display_id=True)
         self._notes: List[str] = []
         self._picture = ""
+        self._others: Json = {"clock": [], "loss": []}
 
     def show(self, run: Json, remote: Any) -> None:
-        curve = remote.curve(spans=POINTS)
+        self._put(run, remote.curve(spans=POINTS))
+
+    def finish(self, run: Json, lineage: Json) -> None:
+        self._put(run, {"lineage": lineage, "others": self._others})
+
+    def _put(self, run: Json, curve: Json) -> None:
+        self._others = curve["others"]
         self._picture = (f"<div>{html.escape(line(run))}</div>"
                          f"{svg(run, curve)}")
         self._draw()

@@ -397,7 +397,12 @@ def _end(process: _Process, program: str, shown: Quiet) -> Result:
         warnings.warn(said, stacklevel=3)
     elif said:
         shown.say(said)
-    return Result(told, _tables(program, told["run"], process.state))
+    result = Result(told, _tables(program, told["run"], process.state))
+    shown.finish({**told, "setting": result.best_setting},
+                 {k: [None if x is None else float(x)
+                      for x in result.history.get(k, ())]
+                  for k in ("clock", "loss")})
+    return result
 
 
 def tune(train: Any = None, tunables: Optional[Dict[str, Any]] = None, *,
