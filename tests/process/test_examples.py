@@ -76,6 +76,11 @@ class Examples(Case):
         self.tuned("mlp_classifier", "model.pkl")
         self.alone("mlp_classifier")
 
+    def test_skorch_classifier(self):
+        result = self.tuned("skorch_classifier", "model.pt")
+        self.assertIn("momentum", result["setting"])
+        self.alone("skorch_classifier")
+
     def test_numpy_logistic(self):
         self.tuned("numpy_logistic", "model.npz")
         self.alone("numpy_logistic")
@@ -87,8 +92,9 @@ class Examples(Case):
 
     def test_they_keep_the_protocol(self):
         """mltune check-trainer finds nothing: of an estimator, of arrays, of
-        trees, bit for bit."""
-        for name in ("sgd_classifier", "numpy_logistic", "boosting"):
+        trees, of a net, bit for bit."""
+        for name in ("sgd_classifier", "numpy_logistic", "boosting",
+                     "skorch_classifier"):
             done = self.mltune("check-trainer", "--json", sys.executable,
                                EXAMPLES / f"{name}.py", seconds=100)
             self.assert_code(done, 0)

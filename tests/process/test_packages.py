@@ -1,4 +1,5 @@
 """The Python package in the forms that people install."""
+import ast
 import base64
 import csv
 import hashlib
@@ -26,6 +27,75 @@ def run(*words, **options):
     if done.returncode:
         raise AssertionError(f"{words}:\n{done.stdout}\n{done.stderr}")
     return done.stdout
+
+
+MODULES = sorted((ROOT / "apps/python/mltune").glob("*.py"))
+
+
+class Form(unittest.TestCase):
+    """What Python 3.9 reads and help() shows; no older one is here to ask."""
+
+    def trees(self):
+        for path in MODULES:
+            text = path.read_text(encoding="utf-8")
+            yield path, text, ast.parse(text, feature_version=(3, 9))
+
+    def test_python_3_9_reads_it(self):
+        """No later syntax; X | Y only in annotations that nobody evaluates."""
+        with self.assertRaises(SyntaxError):
+            ast.parse("match x:\n    case 1:\n        pass",
+                      feature_version=(3, 9))
+        for path, text, tree in self.trees():
+            if "from __future__ import annotations" in text:
+                continue
+            for node in ast.walk(tree):
+                for name in ("annotation", "returns"):
+                    found = getattr(node, name, None)
+                    for part in ast.walk(found) if found else ():
+                        self.assertFalse(
+                            isinstance(part, ast.BinOp) and
+                            isinstance(part.op, ast.BitOr),
+                            f"{path.name}:{part.__dict__.get('lineno')}")
+
+    def test_everything_has_types(self):
+        for path, _, tree in self.trees():
+            for f in ast.walk(tree):
+                if not isinstance(f, ast.FunctionDef):
+                    continue
+                a = f.args
+                for arg in [*a.posonlyargs, *a.args, *a.kwonlyargs, a.vararg,
+                            a.kwarg]:
+                    self.assertTrue(
+                        arg is None or arg.annotation or
+                        arg.arg in ("self", "cls"),
+                        f"{path.name}:{f.lineno} {f.name}({arg and arg.arg})")
+                self.assertTrue(f.returns or f.name == "__init__",
+                                f"{path.name}:{f.lineno} {f.name}")
+
+    def test_what_is_public_is_documented(self):
+        """Methods that carry out a contract that stands elsewhere are not."""
+        import importlib
+        sys.path.insert(0, str(ROOT / "apps/python"))
+        self.addCleanup(sys.path.pop, 0)
+        contracts = ("Holder", "TreeHolder", "Kind", "Room")
+        for path, _, tree in self.trees():
+            if path.name.startswith("_") and path.name != "__init__.py":
+                continue
+            self.assertTrue(ast.get_docstring(tree), path.name)
+            for node in ast.walk(tree):
+                if not isinstance(node, (ast.ClassDef, ast.Module)) or \
+                        getattr(node, "name", "").startswith("_") or \
+                        any(getattr(b, "id", "") in contracts
+                            for b in getattr(node, "bases", ())):
+                    continue
+                for f in node.body:
+                    if isinstance(f, (ast.FunctionDef, ast.ClassDef)) and \
+                            not f.name.startswith("_"):
+                        self.assertTrue(ast.get_docstring(f),
+                                        f"{path.name}:{f.lineno} {f.name}")
+        mltune = importlib.import_module("mltune")
+        for name in mltune.__all__:
+            self.assertTrue(getattr(mltune, name).__doc__, name)
 
 
 class Packages(unittest.TestCase):

@@ -18,9 +18,9 @@ from .run import Run, Trainable
 
 __all__ = ["Batch", "Client", "Config", "Interrupted", "Result", "Run",
            "Trainable", "TuneError", "config", "numpy", "ps",
-           "sklearn", "torch", "tune"]
+           "sklearn", "skorch", "torch", "tune"]
 
-_MODULES = ("numpy", "ps", "sklearn", "torch")
+_MODULES = ("numpy", "ps", "sklearn", "skorch", "torch")
 _NAMES = {"tune": "_tune", "Result": "_tune", "TuneError": "_tune",
           "Interrupted": "_tune", "Client": "client"}
 

@@ -221,6 +221,7 @@ class Client:
             raise BadAnswer(f"what answers at {self.url} is no mltune") from e
 
     def get(self, path: str, **query: Any) -> Any:
+        """The answer to a GET of @path, below /api/v1."""
         return self.request("GET", path, **query)
 
     def list(self, path: str, name: str, **query: Any) -> List[Json]:
@@ -274,6 +275,7 @@ class Client:
     # ---- the program -----------------------------------------------------
 
     def version(self) -> Json:
+        """Version of the program, and of its interface."""
         return self.get("/version")
 
     def ready(self) -> bool:
@@ -292,12 +294,15 @@ class Client:
         return self.get("/schema")
 
     def searchers(self) -> List[Json]:
+        """Searchers that a configuration may name, plug-ins too."""
         return self.list("/searchers", "searchers")
 
     def strategies(self) -> List[Json]:
+        """Strategies that a configuration may name."""
         return self.list("/strategies", "strategies")
 
     def apps(self) -> List[Json]:
+        """Applications, with their tunables and settings."""
         return self.list("/apps", "apps")
 
 
@@ -347,9 +352,11 @@ class RemoteRun:
 
     @property
     def status(self) -> str:
+        """As look() has it: "tuning", "training", "finished", ..."""
         return self.look()["status"]
 
     def config(self) -> Json:
+        """The run's whole configuration, defaults included."""
         return self._get("/config")
 
     def result(self) -> Json:
@@ -357,30 +364,39 @@ class RemoteRun:
         return self._get("/result")
 
     def epochs(self, surviving: Optional[bool] = None) -> List[Json]:
+        """Epochs with loss and metric; only what @surviving says."""
         return self._list("epochs", surviving=surviving)
 
     def schedule(self) -> List[Json]:
+        """Which setting was used from which clock on."""
         return self._list("schedule")
 
     def decisions(self) -> List[Json]:
+        """What the tuner decided, and why."""
         return self._list("decisions")
 
     def slices(self) -> List[Json]:
+        """Which branch ran which clocks."""
         return self._list("slices")
 
     def searches(self) -> List[Json]:
+        """Searches, the open one too."""
         return self._list("searches")
 
     def trials(self, search: Optional[int] = None) -> List[Json]:
+        """Settings that were tried; of one @search if it is said."""
         return self._list("trials", search=search)
 
     def trial(self, trial: int) -> Json:
+        """One of them."""
         return self._get(f"/trials/{_segment(trial)}")
 
     def branches(self, live: Optional[bool] = None) -> List[Json]:
+        """Branches; only @live ones, or only those that are gone."""
         return self._list("branches", live=live)
 
     def branch(self, branch: int) -> Json:
+        """One of them."""
         return self._get(f"/branches/{_segment(branch)}")
 
     def progress(self, branch: int, after: Optional[int] = None,
@@ -395,15 +411,19 @@ class RemoteRun:
         return self._get("/curve", **query)
 
     def survey(self, **query: Any) -> Json:
+        """Trials by what they show, where there are many."""
         return self._get("/survey", **query)
 
     def tree(self, **query: Any) -> Json:
+        """Which branch comes from which, in spans of clocks."""
         return self._get("/tree", **query)
 
     def nodes(self) -> List[Json]:
+        """The training system's processes."""
         return self._list("nodes")
 
     def traffic(self, max_points: Optional[int] = None) -> Json:
+        """Bytes between nodes by time."""
         return self._get("/traffic", max_points=max_points)
 
     def export(self, path: Pathlike, format: str = "csv") -> None:
@@ -519,6 +539,7 @@ class RemoteRun:
     # ---- commands --------------------------------------------------------
 
     def pause(self) -> Json:
+        """Runs no further clock until go_on()."""
         return self._do(":pause")
 
     def go_on(self) -> Json:
@@ -530,9 +551,11 @@ class RemoteRun:
         return self._do(":stop")
 
     def retune(self) -> Json:
+        """Searches for other settings now."""
         return self._do(":retune")
 
     def snapshot(self) -> Json:
+        """Writes a snapshot now."""
         return self._do(":snapshot")
 
     def limit(self, **stop: Any) -> Json:
@@ -555,9 +578,11 @@ class RemoteRun:
                         key)["branch"]
 
     def promote(self, branch: int) -> Json:
+        """Goes on from that branch, with its setting."""
         return self._do(f"/branches/{_segment(branch)}:promote")
 
     def free(self, branch: int) -> Json:
+        """Drops a branch that fork() made."""
         return self._do(f"/branches/{_segment(branch)}:free")
 
     # ---- ask and tell ----------------------------------------------------
@@ -582,9 +607,11 @@ class RemoteRun:
         return answer["suggestions"]
 
     def suggestions(self) -> List[Json]:
+        """What was suggested, and what became of it."""
         return self._list("suggestions")
 
     def suggestion(self, number: int) -> Json:
+        """One of them."""
         return self._get(f"/suggestions/{_segment(number)}")
 
     def ask_and_tell(self, propose: Callable[[Json], Optional[Json]],
@@ -634,6 +661,7 @@ class RemoteRun:
     # ---- rows ------------------------------------------------------------
 
     def tables(self) -> List[Json]:
+        """Tables of which rows can be read."""
         return self.client.list("/tables", "tables", run=self.id)
 
     def rows(self, table: Union[str, int], row: int, count: int = 1,

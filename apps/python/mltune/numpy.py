@@ -118,10 +118,13 @@ class Frame:
         """All is registered, the loop begins."""
 
     def tunables(self) -> Dict[str, float]:
+        """Those that act, with the optimizer's own values."""
         return dict(self._optimizer.values) if self._optimizer else {}
 
     def begin(self, kind: str, setting: Dict[str, Any],
               held: Dict[str, Any]) -> Dict[str, Any]:
+        """Makes the optimizer act by @setting; in a probe it learns nothing.
+        """
         step = self._optimizer
         if step is not None:
             step.learns = kind != "probe"

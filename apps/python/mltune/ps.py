@@ -722,6 +722,7 @@ class Server:
         return child.value
 
     def drop(self, branch: int) -> None:
+        """Forgets a branch; its rows go where no other has them."""
         _check(self._lib.mlt_ps_drop(self._handle_started(),
                                      self._branch(branch)))
 
@@ -768,11 +769,13 @@ class Server:
                                           _text(folder), error), error)
 
     def checkpoint_done(self) -> bool:
+        """Whether what checkpoint() began is written."""
         if self._handle is None:
             raise RuntimeError("the server is closed")
         return bool(self._lib.mlt_ps_checkpoint_done(self._handle.pointer))
 
     def checkpoint_end(self) -> None:
+        """Waits until it is whole."""
         error = _Error()
         _told(self._lib.mlt_ps_checkpoint_end(self._handle_started(), error),
               error)

@@ -212,6 +212,7 @@ class Frame:
         """All is registered, the loop begins."""
 
     def tunables(self) -> Dict[str, Any]:
+        """Those that act, with the estimator's own values."""
         return dict(self._own)
 
     def begin(self, kind: str, setting: Dict[str, Any],
@@ -291,6 +292,7 @@ class Run(_run.Run):
 
     @property
     def is_fitted(self) -> bool:
+        """Whether the estimator has seen a sample."""
         try:
             check_is_fitted(self.estimator)
         except NotFittedError:
