@@ -546,6 +546,53 @@ class Rooms(unittest.TestCase):
         self.assertEqual(registry.bytes, 0)
 
 
+    def test_a_cuda_device_is_asked_and_relieved(self):
+        """CudaRoom with torch.cuda played: no GPU is here. What is free is
+        what the device has and the cache holds, less what a clock takes; a
+        page goes to pinned memory and comes back, strides and values kept."""
+        sys.path.insert(0, str(PACKAGE))
+        from unittest import mock
+
+        import torch
+        from mltune import _state
+        from mltune import torch as mltune_torch
+        device, pinned = torch.device("cpu"), []
+        empty = torch.empty_strided
+
+        def empty_strided(*args, pin_memory=False, **kwargs):
+            pinned.append(pin_memory)
+            return empty(*args, **kwargs)
+        told = {"memory_allocated": 100, "max_memory_allocated": 160,
+                "memory_reserved": 120, "mem_get_info": (1000, 5000)}
+        with mock.patch.multiple(
+                torch.cuda, reset_peak_memory_stats=mock.DEFAULT,
+                **{name: mock.Mock(return_value=value)
+                   for name, value in told.items()}), \
+                mock.patch.object(torch, "empty_strided", empty_strided):
+            room = mltune_torch.CudaRoom(device)
+            self.assertEqual(room.free(), 1000 + 120 - 100)
+            room.end_clocks()
+            self.assertEqual(room.free(), 1000 + 120 - 100 - 60)
+            # Branches that came since are no part of a clock.
+            torch.cuda.memory_allocated.return_value = 130
+            room.begin_clocks()
+            torch.cuda.max_memory_allocated.return_value = 180
+            room.end_clocks()
+            self.assertEqual(room.free(), 1000 + 120 - 130 - 60)
+            x = torch.randn(4, 6).t()
+            page = _state.Page(mltune_torch.KIND, x)
+            self.assertTrue(room.lies_there(page))
+            self.assertFalse(room.lies_there(
+                _state.Page(_state.KINDS[0], x.numpy())))
+            room.out(page)
+            self.assertEqual((page.home, pinned), (device, [True]))
+            self.assertIsNot(page.data, x)
+            room.back(page)
+        self.assertEqual((page.home, pinned), (None, [True, False]))
+        self.assertTrue(torch.equal(page.data, x))
+        self.assertEqual(page.data.stride(), x.stride())
+
+
 class Switches(unittest.TestCase):
     """What is put back is what was there, whatever a program does to its
     optimizer and its tensors in between: beside copies of everything."""

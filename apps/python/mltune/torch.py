@@ -464,14 +464,19 @@ class CudaRoom(Room):
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._before = torch.cuda.memory_allocated(device)
-        torch.cuda.reset_peak_memory_stats(device)
-        self._clock = 0  # bytes that a clock takes above the state
+        self._before = 0
+        self._clock = 0  # bytes that a clock takes above the states
+        self.begin_clocks()
 
-    def note_clock(self) -> None:
-        """A clock has been run since this was made."""
-        self._clock = torch.cuda.max_memory_allocated(self._device) - \
-            self._before
+    def begin_clocks(self) -> None:
+        """A slice begins; what other branches hold is no part of its clocks."""
+        self._before = torch.cuda.memory_allocated(self._device)
+        torch.cuda.reset_peak_memory_stats(self._device)
+
+    def end_clocks(self) -> None:
+        """Clocks have been run since."""
+        peak = torch.cuda.max_memory_allocated(self._device)
+        self._clock = max(self._clock, peak - self._before)
 
     def lies_there(self, page: Page) -> bool:
         return page.kind is KIND and page.data.device == self._device
@@ -734,6 +739,9 @@ class Frame:
               held: Dict[str, Any]) -> Dict[str, Any]:
         """See Program.begin."""
         assert self._rates is not None
+        room = self._run.registry.room
+        if isinstance(room, CudaRoom):
+            room.begin_clocks()
         held = self._rates.apply(setting, held)
         if kind == "probe":
             for o in self._optimizers:
@@ -746,7 +754,7 @@ class Frame:
         del kind
         room = self._run.registry.room
         if isinstance(room, CudaRoom):
-            room.note_clock()
+            room.end_clocks()
         for o, step in self._steps:
             del o.__dict__["step"]
             if step is not None:
