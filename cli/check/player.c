@@ -283,6 +283,7 @@ void player_start(struct player *p, double now_s)
     p->now_s = now_s;
     p->check = -1;
     next_check(p);
+    player_play(p);
 }
 
 static bool listens(const struct player *p)

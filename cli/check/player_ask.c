@@ -265,13 +265,11 @@ void player_ask_stop(struct player *p)
     snprintf(m->stop.reason, sizeof(m->stop.reason), "check-trainer");
 }
 
-void player_ask_fill(struct player *p, int from)
+static void ask_filler(struct player *p, int from)
 {
     branch_id id = p->next_branch++;
     struct msg *m = request(p, MSG_FORK, -1);
 
-    if (!p->filled)
-        p->filled_first = id;
     m->fork = (struct msg_fork){id, p->slot[from].id, BRANCH_TRAINING,
                                 setting_of(p, SETTING_USUAL)};
     last_asked(p)->branch = id;
@@ -279,12 +277,19 @@ void player_ask_fill(struct player *p, int from)
     last_asked(p)->fills = true;
 }
 
+void player_ask_fill(struct player *p, int from)
+{
+    while (p->asked_len < BURST)
+        ask_filler(p, from);
+}
+
 void player_ask_empty(struct player *p)
 {
-    assert(p->filled > 0);
-    p->filled--;
-    request(p, MSG_FREE, -1)->free.branch =
-        p->filled_first + (branch_id)p->filled;
+    while (p->asked_len < BURST && p->filled > p->to_keep) {
+        p->filled--;
+        request(p, MSG_FREE, -1)->free.branch =
+            p->filled_first + (branch_id)p->filled;
+    }
 }
 
 /* ---- what is refused ----------------------------------------------------- */

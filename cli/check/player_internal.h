@@ -16,6 +16,7 @@ enum {
     ACTS_MAX = 64,
     CHECKS_MAX = 64,
     FILLED_MAX = 4000, /* branches, whatever memory there is */
+    BURST = 16,        /* requests that wait where there are thousands */
     UNKNOWN_BRANCH = 4000000,
 };
 
@@ -93,6 +94,7 @@ struct player {
         written[SLOTS_MAX];   /* snapshots, by the folder's number */
     branch_id filled_first;   /* STEP_FILL: numbers follow each other */
     uint64_t filled, to_keep; /* STEP_EMPTY: so many stay */
+    bool full;                /* one was refused */
     struct player_ask asked[ASKED_MAX];
     size_t asked_len;
 
@@ -166,7 +168,8 @@ struct player_ask *player_last_slice(struct player *p);
 /* What cannot be granted: nothing in the slots changes. */
 void player_ask_refused(struct player *p, const struct check_step *step);
 
-/* A fork more that fills memory; a free of the last of them. */
+/* Forks from slot @from that fill memory; frees of the last of them: as many as
+ * may wait. */
 void player_ask_fill(struct player *p, int from);
 void player_ask_empty(struct player *p);
 

@@ -150,6 +150,8 @@ static void begin_save(struct player *p, const struct check_step *s)
 static void begin_fill(struct player *p, const struct check_step *s)
 {
     assert(p->filled == 0);
+    p->full = false;
+    p->filled_first = p->next_branch;
     player_ask_fill(p, s->from);
 }
 
@@ -184,6 +186,7 @@ static void begin_signal(struct player *p, const struct check_step *s)
 static void begin_unloaded(struct player *p, const struct check_step *s)
 {
     (void)s;
+    assert(p->phase == PHASE_IDLE);
     player_start_program(p);
     p->unloadable = true;
 }
@@ -225,8 +228,7 @@ static bool done_run(struct player *p, const struct check_step *s)
 static bool done_emptied(struct player *p, const struct check_step *s)
 {
     (void)s;
-    if (!p->asked_len && p->filled > p->to_keep)
-        player_ask_empty(p);
+    player_ask_empty(p);
     return !p->asked_len;
 }
 
@@ -273,15 +275,23 @@ static const struct {
 /* ---- going on -------------------------------------------------------------
  */
 
+/* Whether @s is asked of a program, which has to run for it. */
+static bool needs_program(const struct check_step *s)
+{
+    return s->kind != STEP_END && s->kind != STEP_UNLOADED;
+}
+
 void player_begin_check(struct player *p)
 {
-    if (p->phase == PHASE_IDLE) {
+    const struct check_step *first = player_check(p)->step;
+
+    if (p->phase == PHASE_IDLE && first->kind != STEP_UNLOADED) {
         player_start_program(p);
         return;
     }
-    if (p->phase != PHASE_PLAYING)
+    if (p->phase != PHASE_PLAYING && p->phase != PHASE_IDLE)
         return;
-    p->step = player_check(p)->step;
+    p->step = first;
     p->begun = p->judged = false;
     p->step_at_s = p->now_s;
     p->filled = 0;
@@ -289,12 +299,6 @@ void player_begin_check(struct player *p)
     p->slot[0] = (struct player_slot){.live = true, .whole = true};
     for (int i = 0; i < SERIES_MAX; i++)
         p->series[i].len = 0;
-}
-
-/* Whether @s is asked of a program, which has to run for it. */
-static bool needs_program(const struct check_step *s)
-{
-    return s->kind != STEP_END && s->kind != STEP_UNLOADED;
 }
 
 /* Begins the step, once a program is there for it; false: not yet. */

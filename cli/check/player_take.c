@@ -316,7 +316,10 @@ static void take_filled(struct player *p, const struct player_ask *q)
 
     p->filled++;
     bytes = p->filled * p->ready.ready.model_bytes;
-    if (p->filled > FILLED_MAX)
+    if (p->full)
+        player_fail(p, RULE_C9, "a refusal, as of the fork before",
+                    "fork op %llu was granted", (unsigned long long)q->op);
+    else if (p->filled > FILLED_MAX)
         player_fail(p, RULE_C9, "a refusal of more than 4,000 branches",
                     "%llu were granted", (unsigned long long)p->filled);
     else if (limit && bytes > limit)
@@ -330,9 +333,10 @@ static void take_filled(struct player *p, const struct player_ask *q)
         player_ask_fill(p, from);
 }
 
-/* The fork for which there was no room. */
+/* A fork for which there was no room. */
 static void take_full(struct player *p, const struct msg_failed *f)
 {
+    p->full = true;
     if (f->code != ERR_LIMIT)
         player_fail(p, RULE_C9, "a refusal with the code limit",
                     "the code %s: %s", err_name(f->code), f->reason);

@@ -47,7 +47,7 @@ enum step_kind {
     STEP_STOP,     /* told to end, it does */
     STEP_LOSE,     /* the tuner is gone: it ends */
     STEP_SIGNAL,   /* signal number @count: it ends */
-    STEP_UNLOADED, /* after STOP: a new process cannot load, and ends */
+    STEP_UNLOADED, /* no program runs: a new one cannot load, and ends */
     STEP_KIND_COUNT
 };
 

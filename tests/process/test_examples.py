@@ -90,14 +90,23 @@ class Examples(Case):
         self.assertIn("max_depth", result["setting"])
         self.alone("boosting")
 
-    def test_they_keep_the_protocol(self):
-        """mltune check-trainer finds nothing: of an estimator, of arrays, of
-        trees, of a net, bit for bit."""
-        for name in ("sgd_classifier", "numpy_logistic", "boosting",
-                     "skorch_classifier"):
-            done = self.mltune("check-trainer", "--json", sys.executable,
-                               EXAMPLES / f"{name}.py", seconds=100)
-            self.assert_code(done, 0)
+    def keeps_the_protocol(self, name):
+        """mltune check-trainer finds nothing, bit for bit."""
+        done = self.mltune("check-trainer", "--json", sys.executable,
+                           EXAMPLES / f"{name}.py", seconds=170)
+        self.assert_code(done, 0)
+
+    def test_an_estimator_keeps_the_protocol(self):
+        self.keeps_the_protocol("sgd_classifier")
+
+    def test_arrays_keep_the_protocol(self):
+        self.keeps_the_protocol("numpy_logistic")
+
+    def test_trees_keep_the_protocol(self):
+        self.keeps_the_protocol("boosting")
+
+    def test_a_net_of_skorch_keeps_the_protocol(self):
+        self.keeps_the_protocol("skorch_classifier")
 
     def test_all_are_here(self):
         """Each has a program, a configuration and a test."""

@@ -579,7 +579,15 @@ static const struct check_step fill[] = {{.kind = STEP_FILL},
                                          {.kind = STEP_EMPTY},
                                          END};
 
-/* Forks until one is refused; those that were granted are freed from the
+/* So many forks wait at a time, here of branch 0; the first of them is @b. */
+static void forks_wait(struct stage *s, branch_id b, int n)
+{
+    for (int i = 0; i < n; i++)
+        assert_int_equal(asked(s, MSG_FORK)->fork.branch, b + (branch_id)i);
+    nothing_more(s);
+}
+
+/* Forks until they are refused; those that were granted are freed from the
  * last. */
 static void memory_is_filled_and_emptied(void **state)
 {
@@ -588,23 +596,27 @@ static void memory_is_filled_and_emptied(void **state)
     (void)state;
     open_one(&s, fill);
     load(&s);
+    forks_wait(&s, 1, 16); /* op 2 to 17 */
     for (branch_id b = 1; b <= 3; b++) {
-        assert_int_equal(asked(&s, MSG_FORK)->fork.branch, b);
-        nothing_more(&s);
         forked(&s, b + 1, b);
+        forks_wait(&s, b + 16, 1); /* to op 20 */
     }
-    asked(&s, MSG_FORK);
-    failed(&s, 5, ERR_LIMIT);
+    for (op_id op = 5; op < 20; op++) {
+        failed(&s, op, ERR_LIMIT);
+        nothing_more(&s);
+    }
+    failed(&s, 20, ERR_LIMIT);
     assert_int_equal(asked(&s, MSG_FREE)->free.branch, 3);
-    done(&s, 6);
-    assert_int_equal(asked(&s, MSG_FORK)->fork.branch, 5);
-    forked(&s, 7, 5);
+    nothing_more(&s);
+    done(&s, 21);
+    assert_int_equal(asked(&s, MSG_FORK)->fork.branch, 20);
     assert_int_equal(asked(&s, MSG_FREE)->free.branch, 2);
-    done(&s, 8);
     assert_int_equal(asked(&s, MSG_FREE)->free.branch, 1);
-    done(&s, 9);
-    asked(&s, MSG_FREE);
-    done(&s, 10);
+    forked(&s, 22, 20);
+    done(&s, 23);
+    done(&s, 24);
+    assert_int_equal(asked(&s, MSG_FREE)->free.branch, 20);
+    done(&s, 25);
     passes(&s);
 }
 
@@ -615,21 +627,27 @@ static void wrong_words_about_memory_are_told(void **state)
     (void)state;
     open_one(&s, fill);
     load(&s);
-    asked(&s, MSG_FORK);
+    forks_wait(&s, 1, 16);
     failed(&s, 2, ERR_NOMEM);
     fails(&s, RULE_C9, "code nomem");
     open_one(&s, fill);
     load(&s);
-    asked(&s, MSG_FORK);
+    forks_wait(&s, 1, 16);
     failed(&s, 2, ERR_LIMIT);
     fails(&s, RULE_C9, "after 0 more");
+    open_one(&s, fill);
+    load(&s);
+    forks_wait(&s, 1, 16);
+    forked(&s, 2, 1);
+    forked(&s, 3, 2);
+    failed(&s, 4, ERR_LIMIT);
+    forked(&s, 5, 4);
+    fails(&s, RULE_C9, "op 5 was granted");
     /* Ten branches of 100 bytes are 1,000, an eleventh is not. */
     open_one(&s, fill);
     load(&s);
-    for (branch_id b = 1; b <= 11; b++) {
-        asked(&s, MSG_FORK);
+    for (branch_id b = 1; b <= 11; b++)
         forked(&s, b + 1, b);
-    }
     fails(&s, RULE_C9, "11 branches of 100 bytes");
 }
 
@@ -687,17 +705,13 @@ static void ends_have_their_codes(void **state)
     }
 }
 
-/* A new process gets a memory.limit of one byte. Stops the one before. */
+/* A process that gets a memory.limit of one byte. */
 static void unload(struct stage *s)
 {
-    static const struct check_step stop[] = {
-        {.kind = STEP_STOP}, {.kind = STEP_UNLOADED}, END};
+    static const struct check_step steps[] = {{.kind = STEP_UNLOADED}, END};
     const json_t *config;
 
-    open_one(s, stop);
-    load(s);
-    asked(s, MSG_STOP);
-    player_ended(s->player, 0, "ended", s->now);
+    open_one(s, steps);
     next(s, ACT_START);
     hello(s);
     config = asked(s, MSG_CONFIG)->config.config;
