@@ -47,6 +47,7 @@ struct sim {
     struct tuner *tuner;
     struct tuner_actions actions;
     double now;
+    unsigned saves; /* asked for so far */
     struct physics physics;
     struct msg queue[QUEUE_MAX]; /* operations in order */
     size_t head, queued;
@@ -909,7 +910,7 @@ static bool fails(struct sim *s, const struct msg *m)
     if (m->kind == MSG_SNAPSHOT)
         return s->f->snapshot_fails;
     if (m->kind == MSG_SAVE)
-        return s->f->save_fails;
+        return s->saves++ < s->f->save_fails;
     return m->kind == MSG_SCHEDULE &&
            s->branch[m->schedule.branch].type == BRANCH_TRAINING &&
            ++s->slices_run == s->f->app_fails_at;

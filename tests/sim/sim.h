@@ -97,7 +97,8 @@ struct sim_family {
     unsigned app_fails_at; /* number of the training slice that fails, from 1 */
     double keeps_refused;  /* probability that a kept fork is refused */
     unsigned empty_after;  /* clocks, then none has a sample; 0: never */
-    bool save_fails, snapshot_fails;
+    unsigned save_fails;   /* that many writes of the model fail */
+    bool snapshot_fails;
     bool lies;        /* reports of clocks that nobody asked for */
     unsigned torture; /* in one of so many steps an allocation fails */
 };

@@ -533,13 +533,17 @@ static void sim_failed_writes_are_told(void **state)
 
     (void)state;
     f.name = "unsaved";
-    f.save_fails = true;
+    f.save_fails = 3; /* the fourth is the last that is tried */
+    run_one(&f, 1, &r);
+    assert_int_equal(r.finish.status, RUN_FINISHED);
+    assert_true(isfinite(r.loss));
+    f.save_fails = 4;
     run_one(&f, 1, &r);
     assert_int_equal(r.finish.status, RUN_INTERRUPTED);
     assert_string_equal(r.finish.reason, "not_saved");
     assert_non_null(strstr(r.finish.message, "trained, not saved"));
     assert_non_null(strstr(r.finish.message, "only the model is written"));
-    f.save_fails = false;
+    f.save_fails = 0;
     f.snapshot_fails = true;
     f.clock_s = 1;
     run_one(&f, 1, &r);

@@ -367,7 +367,7 @@ static struct tuner core;
 static struct loop_result result;
 static int signal_fd;
 static int records;
-static bool fail_model;
+static bool fail_model, no_model_folder;
 static uint32_t nodes;
 static char noticed[256];
 
@@ -542,7 +542,8 @@ static void run_loop(const char *role,
     restarts.socket = &socket;
     core.script = script;
     snprintf(log_path, sizeof(log_path), "%s/log", dir);
-    snprintf(model_dir, sizeof(model_dir), "%s/model", dir);
+    snprintf(model_dir, sizeof(model_dir), "%s/model",
+             no_model_folder ? "/proc/nowhere" : dir);
     config.config.config = json_pack("{s:{s:s}}", "app", "name", "test");
     config.config.folder = mem_strdup("/");
     setenv("ROLE", role, 1);
@@ -899,6 +900,18 @@ static void loop_model_that_fails_leaves_nothing(void **state)
     assert_false(exists("model.tmp"));
 }
 
+/* One whose folder cannot be made is no end either: the core hears that it
+ * failed, and no node is asked for it. */
+static void loop_model_without_a_folder_is_a_failed_save(void **state)
+{
+    (void)state;
+    no_model_folder = true;
+    run_loop("good", script_save);
+    no_model_folder = false;
+    assert_string_equal(core.trace, "ready failed ");
+    assert_int_equal(result.own_error, ERR_OK);
+}
+
 /* Whether anything is left of what was written is looked at while the run goes
  * on: at its end all is swept anyway. */
 static bool left_behind;
@@ -1079,6 +1092,7 @@ int main(int argc, char **argv)
         CASE(loop_load_error_is_told),
         CASE(loop_model_appears_whole),
         CASE(loop_model_that_fails_leaves_nothing),
+        CASE(loop_model_without_a_folder_is_a_failed_save),
         CASE(loop_snapshot_of_two_nodes_appears_whole),
         CASE(loop_failed_snapshot_leaves_no_part),
         CASE(loop_snapshot_without_manifest_is_failed),
