@@ -131,7 +131,7 @@ class Examples(Case):
         (self.folder / "u.data.gz").write_bytes(gzip.compress(
             b"".join(b"%d\t%d\t%d\t9\n" % (i % 7 + 1, i % 11 + 5, i % 5 + 1)
                      for i in range(200))))
-        self.write("words.txt", "to be or not to be, " * 100)
+        self.write("words.txt", "to be or not to be, " * 160)  # whole lines
         for name, file in (("numpy_logistic", "t.csv.xz"),
                            ("factors", "u.data.gz"),
                            ("char_gru", "words.txt")):
