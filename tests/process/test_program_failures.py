@@ -260,6 +260,53 @@ class Validation(Failures):
         self.assertIn("never: none: it never had a number\n", done.out)
 
 
+class SecondLoop(Failures):
+    """A script with two training loops."""
+
+    SCRIPT = """
+import sys
+import mltune
+cfg = mltune.config()
+run, other = [mltune.Run(samples=100, batch_size=10) for _ in range(2)]
+for batch in run.train():
+    batch.loss(1.0)
+    if sys.argv[1] == "within":
+        list(other.train())
+if sys.argv[1] == "raises":
+    raise ValueError("after all")
+for batch in other.train():
+    batch.loss(1.0)
+"""
+
+    def two(self, way):
+        self.write("two.py", self.SCRIPT)
+        done = self.run_config(self.config([PYTHON, "two.py", way]))
+        log = next(self.folder.glob(".mltune/runs/*/node-0.log")).read_text()
+        self.assert_nothing_left()
+        return done, log
+
+    def test_it_comes_after_the_run(self):
+        """It is not begun, and told in a sentence."""
+        done, log = self.two("after")
+        self.assert_code(done, 0)
+        self.assertNotIn("ended with", done.err)
+        self.assertIn("the second one is not begun", log)
+        self.assertNotIn("Traceback", log)
+
+    def test_it_comes_before_the_end(self):
+        done, _ = self.two("within")
+        self.assert_code(done, 1)
+        self.assertIn("under mltune a program has one training loop", done.err)
+
+    def test_an_error_after_the_run(self):
+        """Changes nothing; the user hears of it."""
+        done, log = self.two("raises")
+        self.assert_code(done, 0)
+        self.assertIn("ended with exit code 1 after the run was over",
+                      done.err)
+        self.assertIn("ValueError: after all", log)
+
+
 class Ends(Failures):
     """max_time and Ctrl-C in every state."""
 

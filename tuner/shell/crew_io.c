@@ -129,6 +129,18 @@ void crew_check(struct crew *w, uint32_t node, double now_s)
     tell_loss(w, counts, text);
 }
 
+void crew_describe_end(const struct crew *w, uint32_t node, char *out,
+                       size_t size)
+{
+    char verdict[256], name[64];
+
+    assert(node < nodes_of(w));
+    assert(w->o.node[node].process.ended);
+    subprocess_verdict(&w->o.node[node].process, verdict, sizeof(verdict));
+    name_node(w, node, name, sizeof(name));
+    snprintf(out, size, "%s %s", name, verdict);
+}
+
 void crew_explain(const struct crew *w, char *out, size_t size)
 {
     int n = snprintf(out, size, "%s", w->keeper.reason);

@@ -63,6 +63,11 @@ bool crew_receive(struct crew *w, double now_s, crew_hear *hear, void *ctx);
 /* The process of @node may have ended: its end_fd is readable. */
 void crew_check(struct crew *w, uint32_t node, double now_s);
 
+/* How the process of @node, which has ended, did so: "the program (pid 7) ended
+ * with exit code 1". Into @out[size]. */
+void crew_describe_end(const struct crew *w, uint32_t node, char *out,
+                       size_t size);
+
 /* Why the nodes are lost, for people: the keeper's reason, and what else they
  * did. Into @out[size]. */
 void crew_explain(const struct crew *w, char *out, size_t size);

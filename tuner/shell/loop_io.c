@@ -595,6 +595,29 @@ static void wait_and_take(struct loop *l)
     commit(l, false);
 }
 
+/* Node @i had been told to stop, and ended with an error all the same. What a
+ * program does after its run is its user's to know, in words. */
+static void tell_bad_end(struct loop *l, uint32_t i)
+{
+    const struct loop_hooks *h = &l->o->hooks;
+    const struct node_process *p = &l->o->node[i];
+    char text[512], name[384];
+
+    if (!l->o->program) {
+        log_event(LOG_WARN, "node_ended_badly", "node=%u code=%d", p->node,
+                  p->process.code);
+        return;
+    }
+    crew_describe_end(&l->crew, i, name, sizeof(name));
+    snprintf(text, sizeof(text),
+             "%s after the run was over, which changes nothing; `mltune log` "
+             "has what it wrote",
+             name);
+    log_event(LOG_INFO, "program_ended_badly", "node=%u code=%d", p->node,
+              p->process.code);
+    h->notice(h->ctx, text);
+}
+
 /* Ends the nodes, of their own accord where the run came to its end. */
 static void end_nodes(struct loop *l)
 {
@@ -614,8 +637,7 @@ static void end_nodes(struct loop *l)
         return;
     for (uint32_t i = 0; i < o->nodes; i++)
         if (o->node[i].process.code != 0)
-            log_event(LOG_WARN, "node_ended_badly", "node=%u code=%d",
-                      o->node[i].node, o->node[i].process.code);
+            tell_bad_end(l, i);
 }
 
 static void begin(struct loop *l)

@@ -6,6 +6,7 @@ The program is a `Program`: what registers state, acts on settings and validates
 clock that is to be run, and does everything else between two of them.
 """
 import collections
+import ctypes
 import math
 import os
 import sys
@@ -15,9 +16,10 @@ from typing import (Any, Deque, Dict, Iterator, List, NamedTuple, Optional,
                     Tuple)
 
 from ._link import Message
-from ._node import Failure, Node, Operation, Window
+from ._node import Failure, Memory, Node, Operation, Window
 from ._state import Registry, State, StateError
 
+TRIM_BYTES = 16 << 20
 METRICS_MAX = 16
 METRIC_BYTES_MAX = 32
 _MASK = (1 << 64) - 1
@@ -264,6 +266,11 @@ class Program:
         """A setting with which the state is as large as it can become."""
         return self.known()
 
+    def scratch(self) -> int:
+        """Bytes that a clock takes beside state, as far as that is known:
+        gradients."""
+        return 0
+
     def write(self, path: str, trees: Dict[str, Any]) -> int:
         """Writes the state as files into folder @path, durably; the bytes. On a
         thread of its own. Raises OSError."""
@@ -309,8 +316,9 @@ class Engine:
         self.seconds = 0.0        # of all windows
         self.model_bytes = 0
         self.memory_bytes = 0
-        self.units_max = 0
         self.like: List[Any] = []
+        self._trimmed = 0         # bytes of branches when that was last done,
+        self._trim_step = TRIM_BYTES  # which is due when they are so many more
         self._done: Deque[State] = collections.deque()  # of snapshots
         self._writer: Optional[threading.Thread] = None
 
@@ -323,7 +331,10 @@ class Engine:
         facts = {**self.program.facts(),
                  "model_bytes": self.model_bytes}
         try:
-            self.node.ready(facts, self.program.known(), self.units_max)
+            self.node.ready(facts, self.program.known(), Memory(
+                self.memory_limit, self.model_bytes,
+                self.model_bytes + self.program.scratch(),
+                self.order.workers))
         except Failure as failure:
             self.node.failed_to_load(failure)
             sys.exit(1)
@@ -359,6 +370,7 @@ class Engine:
         self.program.end("training")
         self.model_bytes, self.like = self.registry.likeness()
         self.model_bytes = max(1, self.model_bytes)
+        self._trim_step = max(self.model_bytes, TRIM_BYTES)
         if self.program.facts()["validation_samples"]:
             self.program.begin("testing", setting, held)
             self.program.seed(self._clock_seed(0))
@@ -367,7 +379,6 @@ class Engine:
         self.registry.activate(state)
         self.registry.spares.bytes_max = self.model_bytes
         self.branches[0] = Branch(0, "init", None, Place(), state, {})
-        self.units_max = max(0, self.memory_limit // self.model_bytes)
 
     def _clock_seed(self, clock: int) -> int:
         return mix(self.seed_number, clock, self.order.worker)
@@ -583,6 +594,9 @@ class Engine:
 
     def _count_memory(self) -> None:
         self.memory_bytes = self.registry.bytes + self.registry.spares.bytes
+        if self.registry.bytes >= self._trimmed + self._trim_step:
+            self._trimmed = self.registry.bytes
+            give_back_memory()
 
     def beat(self) -> Message:
         """Members of a beat; on the link's thread."""
@@ -592,6 +606,16 @@ class Engine:
                 "branches": self.node.branches, "workers": 1,
                 "seconds": self.seconds, "wait_s": 0.0, "copy_s": 0.0,
                 "stalled_s": 0.0, "clocks": self.clocks}
+
+
+def give_back_memory() -> None:
+    """Gives pages of the heap that nobody uses back to the system. What clocks
+    allocate and free lies between the branches' tensors, and glibc keeps it: a
+    quarter more than the branches have."""
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (AttributeError, OSError):
+        pass  # another libc
 
 
 def batch_size(setting: Dict[str, Any]) -> int:

@@ -46,6 +46,38 @@ class Window(NamedTuple):
     values: Dict[str, Optional[float]]
 
 
+class Memory(NamedTuple):
+    """What branches may take in each of @nodes processes, all in bytes.
+    @scratch: what clocks need beside the branches."""
+    limit: int
+    branch: int
+    scratch: int
+    nodes: int = 1
+
+    @property
+    def units(self) -> int:
+        """Complete branches that fit."""
+        return max(0, self.limit - self.scratch) // self.branch
+
+    def refusal(self) -> str:
+        """Why it is too small."""
+        least = self.nodes * (self.scratch + BRANCHES_LEAST * self.branch)
+        each = f" in each of {self.nodes} processes" if self.nodes > 1 else ""
+        return (f"a memory.limit of {size_text(self.limit * self.nodes)} "
+                f"holds {self.units} complete branches of "
+                f"{size_text(self.branch)}{each}, beside "
+                f"{size_text(self.scratch)} for gradients and a working copy; "
+                f"{BRANCHES_LEAST} are needed: raise memory.limit to "
+                f"{-(-least >> 20)}MiB")
+
+
+def size_text(size: int) -> str:
+    """A size for people: "12.5 MiB", "2.00 GiB"."""
+    if size < 1 << 30:
+        return f"{size / (1 << 20):.1f} MiB"
+    return f"{size / (1 << 30):.2f} GiB"
+
+
 class Operation:
     """A request that was granted and waits, or is being carried out."""
 
@@ -133,7 +165,7 @@ class Node:
         self._entries: Dict[int, _Entry] = {0: _Entry("init", 0, None)}
         self._groups: Dict[int, int] = {0: 1}
         self._group = 0
-        self._units_max = 0
+        self._memory = Memory(0, 1, 0)
         self._known: Dict[str, Any] = {}
         self._validation = 0
         self._snapshot = False          # one waits, or is being written
@@ -244,10 +276,12 @@ class Node:
         self._check_units(more)
 
     def _check_units(self, more: int) -> None:
-        if self.units + more > self._units_max:
-            raise Failure("limit", f"memory holds {self._units_max} complete "
-                          "branches, and all are in use; free one or raise "
-                          "memory.limit")
+        m = self._memory
+        if self.units + more > m.units:
+            raise Failure("limit", f"memory holds {m.units} complete branches "
+                          f"of {size_text(m.branch)}, and all are in use; free "
+                          "one, or raise memory.limit by "
+                          f"{-(-m.branch * m.nodes >> 20)}MiB for each more")
 
     def _new_group(self) -> int:
         self._group += 1
@@ -347,19 +381,17 @@ class Node:
             return None if self.stopped else self._config
 
     def ready(self, facts: Message, known: Dict[str, Any],
-              units_max: int) -> None:
+              memory: Memory) -> None:
         """The program is loaded. @facts: the members of `ready`; @known: every
-        tunable that a setting may name, with its default; @units_max:
-        complete branches that memory holds, branch 0 among them. Raises
-        Failure, said by `failed_to_load`."""
-        if units_max < BRANCHES_LEAST:
-            raise Failure("limit", f"memory.limit holds {units_max} complete "
-                          f"branches of {facts['model_bytes']} bytes; at least"
-                          f" {BRANCHES_LEAST} are needed")
+        tunable that a setting may name, with its default; @memory: for complete
+        branches, branch 0 among them. Raises Failure, said by
+        `failed_to_load`."""
+        if memory.units < BRANCHES_LEAST:
+            raise Failure("limit", memory.refusal())
         with self._lock:
             self._known = dict(known)
             self._validation = facts["validation_samples"]
-            self._units_max = units_max
+            self._memory = memory
             self._serving = True
             self.send({"kind": "ready", "op": self._config_op(), **facts})
 

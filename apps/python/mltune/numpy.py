@@ -117,6 +117,10 @@ class Frame:
     def prepare(self, order: Any, keep_gradients: Optional[bool]) -> None:
         """All is registered, the loop begins."""
 
+    def gradient_bytes(self) -> int:
+        """One of the size of each array."""
+        return sum(int(x.nbytes) for x in self._params.values())
+
     def tunables(self) -> Dict[str, float]:
         """Those that act, with the optimizer's own values."""
         return dict(self._optimizer.values) if self._optimizer else {}

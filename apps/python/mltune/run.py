@@ -11,7 +11,8 @@ from ._engine import (METRIC_BYTES_MAX, METRICS_MAX, Batch, Engine, Meter,
                       Order, Place, Program, Test, batch_size, check_loss, mix,
                       one_number)
 from ._link import Message
-from ._session import Config, config, own_setting, seeders, session
+from ._session import (Config, Session, config, own_setting, seeders,
+                       session)
 from ._state import (PLAIN, Registry, TreeHolder, Values)
 
 EPOCHS = 10        # of a program that is alone and says nothing else
@@ -264,8 +265,7 @@ class Run(Program):
             return self._alone()
         found = session()
         if found.engine is not None:
-            raise RuntimeError("run.train() was called before: a program has "
-                               "one training loop")
+            _refuse_second(found)
         part = f"node-{found.node_number}" if found.nodes > 1 else ""
         found.engine = Engine(found.node, self, self.order, self.config.seed,
                               part, self.config.memory_limit)
@@ -383,6 +383,10 @@ class Run(Program):
             "cuts": "agreed" if self.order.workers > 1 else "own",
         }
 
+    def scratch(self) -> int:
+        """Called by the engine."""
+        return sum(frame.gradient_bytes() for frame in self._frames)
+
     def write(self, path: str, trees: Dict[str, Any]) -> int:
         """Called by the engine."""
         return _files.save_tree(path, "state", trees)
@@ -453,6 +457,20 @@ class Run(Program):
             words += [f"{k} {v:.5g}" for k, v in test.values.items()]
         if self.order.worker == 0:
             print("  ".join([*words, f"{seconds:.1f} s"]), flush=True)
+
+
+def _refuse_second(found: Session) -> None:
+    """A program has one training loop. Where it has ended, so has the run, and
+    what comes after it is not for mltune: no error."""
+    if not found.node.stopped:
+        raise RuntimeError("run.train() was called before: under mltune a "
+                           "program has one training loop. Make one mltune.Run "
+                           "of all that is trained together, or a "
+                           "configuration for each loop")
+    print("mltune: the run is over. Under mltune a program has one training "
+          "loop: the second one is not begun, and the program ends here",
+          file=sys.stderr, flush=True)
+    sys.exit(0)
 
 
 def _config() -> Config:

@@ -211,6 +211,12 @@ class Frame:
     def prepare(self, order: Any, keep_gradients: Optional[bool]) -> None:
         """All is registered, the loop begins."""
 
+    def gradient_bytes(self) -> int:
+        """Of one as large as all that the estimator holds."""
+        held = vars(self._estimator).values()
+        arrays = [x for v in held for x in (v if isinstance(v, list) else [v])]
+        return sum(int(getattr(x, "nbytes", 0)) for x in arrays)
+
     def tunables(self) -> Dict[str, Any]:
         """Those that act, with the estimator's own values."""
         return dict(self._own)

@@ -408,7 +408,7 @@ class GradientsHolder(Holder):
     def __init__(self, name: str, params: List[torch.nn.Parameter],
                  keep: Optional[bool]) -> None:
         super().__init__(name)
-        self._params = params
+        self.params = params
         self.keep = keep
         self._versions: Optional[List[int]] = None
         self._seen: Any = None  # which have one, as nothing has run since
@@ -418,7 +418,7 @@ class GradientsHolder(Holder):
         if not part.pages and part.tree == self._seen:
             return
         self._seen = None
-        for p, has in zip(self._params, part.tree):
+        for p, has in zip(self.params, part.tree):
             grad = p.grad
             if has is False:
                 if grad is not None:
@@ -433,13 +433,13 @@ class GradientsHolder(Holder):
         if part is None and self.keep is None:
             self._look()
         if not self.keep:
-            has = tuple([p.grad is not None for p in self._params])
+            has = tuple([p.grad is not None for p in self.params])
             self._seen = None if part is None else has
             same = part is not None and not part.pages and part.tree == has
             return part if part is not None and same else Part(has, [])
         tree: List[Any] = []
         pages: List[Page] = []
-        for p in self._params:
+        for p in self.params:
             tree.append(p.grad is not None)
             if p.grad is not None:
                 tree[-1] = Slot(len(pages))
@@ -450,11 +450,11 @@ class GradientsHolder(Holder):
         self._seen = None
 
     def _look(self) -> None:
-        versions = [p._version for p in self._params]
+        versions = [p._version for p in self.params]
         if self._versions is None:
             self._versions = versions
             return
-        left = [p for p in self._params if p.grad is not None and
+        left = [p for p in self.params if p.grad is not None and
                 bool(p.grad.count_nonzero())]
         self.keep = bool(left) and versions == self._versions
 
@@ -728,6 +728,13 @@ class Frame:
                 if word:
                     print(f"mltune: {type(s).__name__}: {word}",
                           file=sys.stderr, flush=True)
+
+    def gradient_bytes(self) -> int:
+        """Of all parameters that have one in a clock."""
+        if self.gradients is None:
+            return 0
+        return sum(p.numel() * p.element_size()
+                   for p in self.gradients.params if p.requires_grad)
 
     def tunables(self) -> Dict[str, float]:
         """Those that act, with the program's own values."""
