@@ -83,6 +83,11 @@ struct sim {
         struct state s;
         bool damaged;
     } disk[DISK_MAX];
+    struct {
+        double at_s; /* when it is over; INFINITY: none is under way */
+        op_id op;
+        struct folder folder;
+    } writing;
     uint64_t acted; /* actions since the tuner began */
     size_t crashes;
     bool crashing;
@@ -924,18 +929,32 @@ static struct folder *disk_find(struct sim *s, const char *path)
     return NULL;
 }
 
-static void disk_write(struct sim *s, const struct msg *m)
+/* A snapshot is on the disk, whole. */
+static void disk_written(struct sim *s)
 {
     struct folder *d = disk_find(s, "");
 
-    REQUIRE(s, !disk_find(s, m->snapshot.path), "snapshot %s is there already",
-            m->snapshot.path);
+    REQUIRE(s, !disk_find(s, s->writing.folder.path),
+            "snapshot %s is there already", s->writing.folder.path);
     REQUIRE(s, d, "snapshots are not removed");
+    *d = s->writing.folder;
+    s->writing.at_s = INFINITY;
+    answer_done(s, s->writing.op, BRANCH_NONE, 0, 0);
+}
+
+static void disk_write(struct sim *s, const struct msg *m)
+{
+    struct folder *d = &s->writing.folder;
+
+    REQUIRE(s, isinf(s->writing.at_s), "two snapshots at a time");
     memcpy(d->path, m->snapshot.path, sizeof(d->path));
     d->s = s->branch[m->snapshot.branch].s;
     d->damaged =
         s->options->damage > 0 && rng_uniform(&s->faults) < s->options->damage;
-    answer_done(s, m->op, BRANCH_NONE, 0, 0);
+    s->writing.op = m->op;
+    s->writing.at_s = s->now + s->f->disk_s;
+    if (s->f->disk_s == 0)
+        disk_written(s);
 }
 
 static void disk_read(struct sim *s, const struct msg *m)
@@ -1111,6 +1130,8 @@ static void due(struct sim *s)
     const struct sim_family *f = s->f;
     struct tuner_event timer = {.kind = TUNER_EVENT_TIMER};
 
+    if (s->now >= s->writing.at_s)
+        disk_written(s);
     if (s->now >= tuner_wake_at(s->tuner))
         give(s, &timer);
     while (!s->finished && s->out->commanded < SIM_COMMANDS_MAX &&
@@ -1139,7 +1160,7 @@ static bool crash_is_due(const struct sim *s)
 /* When something is due that no message brings; INFINITY: never. */
 static double next_due(const struct sim *s)
 {
-    double at = tuner_wake_at(s->tuner);
+    double at = fmin(tuner_wake_at(s->tuner), s->writing.at_s);
     unsigned i = s->out->commanded;
 
     if (i < SIM_COMMANDS_MAX && s->f->command[i].at_s > 0)
@@ -1231,7 +1252,7 @@ static void prepare(struct sim *s)
     if (f->run_doomed)
         o.trial_stops = TRIAL_STOPS_WATCHED;
     o.seed = s->seed;
-    o.snapshot_every_s = 20;
+    o.snapshot_every_s = f->snapshot_s > 0 ? f->snapshot_s : 20;
     o.snapshot_dir = "/disk";
     if (s->out->crashed)
         o.resume = &s->history;
@@ -1264,6 +1285,7 @@ static void drop_messages(struct sim *s)
         s->queued--;
     }
     s->outs = 0;
+    s->writing.at_s = INFINITY;
 }
 
 /* Gives a random member somewhere below @o another value, or none. */
@@ -1458,6 +1480,7 @@ void sim_run(const struct sim_family *family, uint64_t seed,
     s->out = out;
     s->actions = actions;
     s->branch_announced = s->freed_announced = BRANCH_NONE;
+    s->writing.at_s = INFINITY;
     rng_init(&s->faults, rng_mix(seed, 97));
     rng_init(&s->costs, rng_mix(seed, 98));
     rng_init(&s->rng, rng_mix(seed, 99));
