@@ -160,6 +160,8 @@ def run_again(tests, result):
 def main():
     sys.path.insert(0, str(HERE))
     signal.signal(signal.SIGALRM, ring)
+    # A shell's background job ignores it, and so would what is started here.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     tests = list(flatten(unittest.defaultTestLoader.discover(
         str(HERE), pattern="test_*.py", top_level_dir=str(HERE))))
     words = sys.argv[1:]
