@@ -184,6 +184,11 @@ void player_expect_end(struct player *p, enum player_end how)
 
 /* ---- verdicts ------------------------------------------------------------ */
 
+const struct msg_ready *player_ready(const struct player *p)
+{
+    return &p->ready.ready;
+}
+
 const struct trainer_check *player_check(const struct player *p)
 {
     const struct trainer_check *list;

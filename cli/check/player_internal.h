@@ -109,6 +109,9 @@ struct player {
 /* One more thing to do, at the end; to be filled. */
 struct player_act *player_add_act(struct player *p, enum player_act_kind kind);
 
+/* What it said it is; of a program that is not ready nothing to be used. */
+const struct msg_ready *player_ready(const struct player *p);
+
 /* The check under way, and the rule that a failure without a better one breaks.
  */
 const struct trainer_check *player_check(const struct player *p);

@@ -9,7 +9,7 @@
 /* What it lacks for the step's need; NULL: nothing. */
 static const char *missing(const struct player *p, const struct check_step *s)
 {
-    const struct msg_ready *r = &p->ready.ready;
+    const struct msg_ready *r = player_ready(p);
 
     switch (s->need) {
     case NEED_VALIDATION:

@@ -75,6 +75,11 @@ const struct space *board_space(const struct board *c);
 /* The training system as it said it is; `tunables` and `tables` are NULL. */
 const struct msg_ready *board_system(const struct board *c);
 
+/* Of it: training samples an epoch, and what the loss cannot be below (NAN: not
+ * known). */
+uint64_t board_samples(const struct board *c);
+double board_loss_floor(const struct board *c);
+
 /* It has samples for validation; an epoch has fixed parts, a clock each. */
 bool board_validates(const struct board *c);
 bool board_has_parts(const struct board *c);

@@ -47,6 +47,22 @@ struct msg *operations_send(struct board *c, enum msg_kind kind,
     return m;
 }
 
+struct msg_stop *operations_send_stop(struct board *c)
+{
+    return &operations_send(c, MSG_STOP, BRANCH_NONE)->stop;
+}
+
+struct msg_path *operations_send_path(struct board *c, enum msg_kind kind,
+                                      branch_id branch)
+{
+    struct msg *m = operations_send(c, kind, branch);
+    struct msg_path *path = kind == MSG_SAVE ? &m->save : &m->snapshot;
+
+    assert(kind == MSG_SAVE || kind == MSG_SNAPSHOT);
+    path->branch = branch;
+    return path;
+}
+
 bool operations_have_room(const struct board *c)
 {
     return c->operations->len + OPERATIONS_SPARE <= OPERATIONS_MAX;

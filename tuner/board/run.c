@@ -247,6 +247,16 @@ const struct msg_ready *board_system(const struct board *c)
     return &c->run->system;
 }
 
+uint64_t board_samples(const struct board *c)
+{
+    return c->run->system.samples;
+}
+
+double board_loss_floor(const struct board *c)
+{
+    return c->run->system.loss_floor;
+}
+
 bool board_validates(const struct board *c)
 {
     return c->run->system.validation_samples > 0;

@@ -211,11 +211,8 @@ void ending_lost(struct board *c, bool program, const char *reason)
 
 static void finish_now(struct board *c)
 {
-    struct msg *m;
-
     finish(c);
-    m = operations_send(c, MSG_STOP, BRANCH_NONE);
-    memcpy(m->stop.reason, c->owner->ending->finish.message,
+    memcpy(operations_send_stop(c)->reason, c->owner->ending->finish.message,
            sizeof(c->owner->ending->finish.message));
     outbox_add(c, TUNER_FINISH)->finish = c->owner->ending->finish;
 }
@@ -363,7 +360,6 @@ static const struct branch *model_branch(struct board *c)
 static void save_model(struct board *c)
 {
     const struct branch *b = NULL;
-    struct msg *m;
 
     if (c->owner->ending->asked)
         return;
@@ -382,10 +378,8 @@ static void save_model(struct board *c)
         return;
     board_set_status(c, RUN_SAVING, "the model is being saved");
     c->owner->ending->asked = true;
-    m = operations_send(c, MSG_SAVE, b->id);
-    m->save.branch = b->id;
-    snprintf(m->save.path, sizeof(m->save.path), "%s",
-             run_options(c)->model_dir);
+    snprintf(operations_send_path(c, MSG_SAVE, b->id)->path, PROTO_PATH_MAX,
+             "%s", run_options(c)->model_dir);
 }
 
 void ending_advance(struct board *c)

@@ -327,10 +327,8 @@ static bool begin(struct board *c)
 
 static void send_path(struct board *c, branch_id kept, bool best)
 {
-    struct msg *m = operations_send(c, MSG_SNAPSHOT, kept);
-
-    m->snapshot.branch = kept;
-    folder_of(c, c->owner->snapshots->number, best, m->snapshot.path);
+    folder_of(c, c->owner->snapshots->number, best,
+              operations_send_path(c, MSG_SNAPSHOT, kept)->path);
 }
 
 static void refused(struct board *c, const struct branch *b)

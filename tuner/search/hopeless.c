@@ -137,7 +137,7 @@ static bool needed(const struct trial_time *t, const struct trial *x,
                          time_in_all(t, x) *
                              fmin(JUDGE_NEAR * top[0]->figures.speed,
                                   top[FINALISTS_MAX - 1]->figures.speed),
-                         board_system(j->trials->c)->loss_floor);
+                         board_loss_floor(j->trials->c));
     return true;
 }
 

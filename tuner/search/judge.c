@@ -45,7 +45,7 @@ static double window_noise(const struct curve *curve)
 static void curve_against(const struct judge *j, const struct branch *b,
                           const struct branch *probe, struct curve *curve)
 {
-    double floor = board_system(j->trials->c)->loss_floor;
+    double floor = board_loss_floor(j->trials->c);
     struct curve ratios;
 
     trace_curve_against(branch_trace(b), branch_trace(probe),
@@ -100,7 +100,7 @@ static void summarise(struct judge *j, struct trial *x, const struct branch *b)
         curve_of(j, x, b, j->judged_s, &curve);
         f->window_noise = window_noise(&curve);
         x->label = summary_of(&curve, j->probe.loss_before,
-                              board_system(j->trials->c)->loss_floor, f);
+                              board_loss_floor(j->trials->c), f);
     }
 }
 
@@ -199,8 +199,7 @@ bool judge_converging_within(struct judge *j, double seconds)
         if (!b || x->label != TRIAL_CONVERGING)
             continue;
         curve_of(j, x, b, seconds, &curve);
-        if (summary_of(&curve, j->probe.loss_before,
-                       board_system(t->c)->loss_floor,
+        if (summary_of(&curve, j->probe.loss_before, board_loss_floor(t->c),
                        &then) == TRIAL_CONVERGING)
             return true;
     }
@@ -231,8 +230,8 @@ bool judge_eligible(const struct trial *x, bool any_converging)
 bool judge_ahead(const struct judge *j, const struct trial *x)
 {
     const struct trial_figures *f = &x->figures;
-    double share = fmin(
-        (double)f->samples / (double)board_system(j->trials->c)->samples, 1);
+    double share =
+        fmin((double)f->samples / (double)board_samples(j->trials->c), 1);
 
     /* Less than what counts as an improvement is not worth a change. */
     if (f->lead < PLATEAU_IMPROVEMENT * share * fabs(j->probe.loss_before))

@@ -51,7 +51,7 @@ static enum err recall_trial(struct trials *t, const struct history_trial *h,
         x->figures = h->t.figures;
         if (x->figures.points > 1) /* an older tuner had another unit */
             x->figures.speed =
-                summary_speed(&x->figures, board_system(t->c)->loss_floor);
+                summary_speed(&x->figures, board_loss_floor(t->c));
         memcpy(x->reason, h->t.reason, sizeof(x->reason));
         x->resource =
             units_by_samples(t->c) ? x->figures.run_s : x->figures.seconds;

@@ -132,8 +132,8 @@ static enum trial_label summarise(const struct contest *ct,
     trace_curve(branch_trace(b), &curve);
     if (curve.len == 0)
         return TRIAL_RUNNING;
-    return summary_of(&curve, curve.point[0].loss,
-                      board_system(ct->c)->loss_floor, out);
+    return summary_of(&curve, curve.point[0].loss, board_loss_floor(ct->c),
+                      out);
 }
 
 /* Records a trial: what its branch has run, under the label it has. */

@@ -225,7 +225,7 @@ static void take_result(struct mltuner *s, const struct training_epoch *e,
     assert(e->e.epoch > 0);
     training_record(&s->line, e, true, best);
     s->trained +=
-        board_trial_clocks(c) ? (double)board_system(c)->samples : e->e.seconds;
+        board_trial_clocks(c) ? (double)board_samples(c) : e->e.seconds;
     if (best)
         board_set_best(c, kept, &e->e, e->metric);
     s->plateau.limit = stops_patience(c);
