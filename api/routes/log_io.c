@@ -123,7 +123,8 @@ void handle_log(const struct route_call *call, struct response *out)
     struct log_piece piece;
     enum err err;
 
-    /* Of the request only a number is in the path; the id is the run's own. */
+    /* The path has nothing of the request but a number; the id is the run's
+     * own. */
     view_lock(call->view);
     run = list_view_run(call, out);
     if (run)

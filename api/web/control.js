@@ -10,8 +10,10 @@ function bestText(run) {
 }
 
 export const underWay = (run) => !ENDED.has(run.status) && !QUEUED.has(run.status);
-// A service takes a run that was stopped or interrupted into its queue again.
-const again = (run) => Boolean(run.queue) && ["stopped", "interrupted"].includes(run.status);
+// A service takes a run that was stopped or interrupted into its queue again, and
+// one that failed if it has a snapshot (as run_status_resumes).
+const again = (run) => Boolean(run.queue) && (["stopped", "interrupted"].includes(run.status) ||
+  (run.status === "failed" && Boolean(run.snapshot)));
 
 function continues(run) {
   if (run.status === "held") return ["The run waits for its turn in the queue again" +

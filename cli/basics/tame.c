@@ -21,7 +21,8 @@ static void drop_held(struct tame *t, struct text *out)
     t->len = 0;
 }
 
-/* Of several bytes: shown, but where it is none or one of C1. */
+/* A character of several bytes is shown, unless it is malformed or one of C1.
+ */
 static void show_held(struct tame *t, struct text *out)
 {
     const unsigned char *c = (const unsigned char *)t->held;

@@ -369,7 +369,7 @@ static bool wait_a_little(struct check_stage *s)
     return !(signals && (items[0].revents & ZMQ_POLLIN));
 }
 
-/* What the player wants, all of it; @over: that was all. */
+/* Does all that the player wants; @over: that was all. */
 static enum err perform_all(struct check_stage *s, bool *over, struct fault *f)
 {
     struct player_act a;

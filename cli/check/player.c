@@ -14,8 +14,8 @@
 /* Rule W5 says a second; a busy machine gets more. */
 static const double SILENCE_S = 3.5, HELLO_S = 60;
 
-/* How a program is to end, and when at the latest: rule E1 says three seconds,
- * a busy machine gets more. */
+/* The way a program is to end, and when at the latest: rule E1 says three
+ * seconds, a busy machine gets more. */
 static const struct {
     enum rule rule;
     int code;
@@ -243,7 +243,8 @@ void player_end_check(struct player *p)
 void player_fail(struct player *p, enum rule rule, const char *expected,
                  const char *fmt, ...)
 {
-    /* What cannot be loaded cannot be checked, but where that is the check. */
+    /* A program that cannot load cannot be checked, but where that is the
+     * check. */
     bool fatal = (p->phase == PHASE_HELLO || p->phase == PHASE_LOADING) &&
                  !p->unloadable;
     const struct trainer_check *list;

@@ -80,7 +80,7 @@ void player_take(struct player *p, struct msg *m, bool pid_known, double now_s);
 void player_wrong(struct player *p, enum rule rule, const char *what,
                   double now_s);
 
-/* What was looked for: files and their bytes; @missing: one that @done named
+/* Files that were looked for, and their bytes; @missing: one that @done named
  * and that is not there, or NULL. */
 void player_looked(struct player *p, uint64_t files, uint64_t bytes,
                    const char *missing, double now_s);
@@ -101,7 +101,7 @@ bool player_next(struct player *p, struct player_act *out);
 /* Data of the `done` that the last ACT_LOOK is about; borrowed, or NULL. */
 const json_t *player_looks_for(const struct player *p);
 
-/* What came of it: [*n], in order. */
+/* Results, [*n], in order. */
 const struct check_result *player_results(const struct player *p, size_t *n);
 bool player_passed(const struct player *p);
 

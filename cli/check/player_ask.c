@@ -1,4 +1,4 @@
-/* What the player asks, and what it knows of settings and epochs for it. */
+/* Messages of the player, and what it knows of settings and epochs for them. */
 #include "cli/check/player_internal.h"
 
 #include "base/mem.h"

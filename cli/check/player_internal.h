@@ -59,7 +59,7 @@ enum player_phase {
     PHASE_OVER
 };
 
-/* How a program is made to end. */
+/* Ways in which a program is made to end. */
 enum player_end { END_STOPPED, END_LOST, END_UNLOADED, END_SIGNALLED };
 
 struct player {
@@ -109,7 +109,7 @@ struct player {
 /* One more thing to do, at the end; to be filled. */
 struct player_act *player_add_act(struct player *p, enum player_act_kind kind);
 
-/* What it said it is; of a program that is not ready nothing to be used. */
+/* The program as its `ready` described it; not to be used before that. */
 const struct msg_ready *player_ready(const struct player *p);
 
 /* The check under way, and the rule that a failure without a better one breaks.
@@ -142,7 +142,7 @@ bool player_has_tunable(const struct player *p, const char *name);
 /* Samples of a clock by the setting; 0: there is no such tunable. */
 uint64_t player_batch(const struct player *p, enum check_setting setting);
 
-/* Of an epoch: samples, or parts. */
+/* Length of an epoch: samples, or parts. */
 uint64_t player_epoch(const struct player *p);
 
 /* The request with that number that waits, or NULL; forgets one. */
@@ -168,7 +168,7 @@ void player_path(const struct player *p, const struct check_step *step,
 void player_ask_cut(struct player *p, struct player_ask *slice);
 struct player_ask *player_last_slice(struct player *p);
 
-/* What cannot be granted: nothing in the slots changes. */
+/* A request that cannot be granted: nothing in the slots changes. */
 void player_ask_refused(struct player *p, const struct check_step *step);
 
 /* Forks from slot @from that fill memory; frees of the last of them: as many as

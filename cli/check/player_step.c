@@ -6,7 +6,7 @@
 
 /* ---- whether a check can be made ----------------------------------------- */
 
-/* What it lacks for the step's need; NULL: nothing. */
+/* The thing that it lacks for the step; NULL: nothing. */
 static const char *missing(const struct player *p, const struct check_step *s)
 {
     const struct msg_ready *r = player_ready(p);

@@ -1,4 +1,4 @@
-/* What the program says, and whether it may. */
+/* Messages of the program, and whether it may send them. */
 #include "cli/check/player_internal.h"
 
 #include "base/json/json.h"

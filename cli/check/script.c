@@ -129,7 +129,7 @@
         .kind = STEP_END                                                       \
     }
 
-/* What the player asks of every program that it starts. */
+/* Steps that the player asks of every program that it starts. */
 static const struct check_step start[] = {END};
 
 static const struct check_step beats[] = {IDLE(4500), END};

@@ -17,7 +17,7 @@ struct check_series {
     size_t len, room, samples_room;
 };
 
-/* What a comparison expected, and what came instead. */
+/* A comparison's two sides: what it expected, and what came instead. */
 struct mismatch {
     const char *expected; /* static */
     char came[256];
@@ -35,8 +35,8 @@ enum err series_add(struct check_series *s, const struct progress_window *w);
 bool series_same(const struct check_series *a, const struct check_series *b,
                  struct mismatch *out);
 
-/* The same first window, and another later: of a probe and a branch that
- * learns. */
+/* First windows are equal, and a later one differs: of a probe and a branch
+ * that learns. */
 bool series_part(const struct check_series *a, const struct check_series *b,
                  struct mismatch *out);
 

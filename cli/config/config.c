@@ -46,7 +46,7 @@ static enum err put_absent(struct config_parse *p, const char *pointer,
     return err == ERR_NOMEM ? err : ERR_OK;
 }
 
-/* Of plateau_samples: tables of 10,000 rows get 20 epochs, of 40,000 five. */
+/* Default of plateau_samples: 20 epochs of 10,000 rows, five of 40,000. */
 enum { PLATEAU_SAMPLES = 200000 };
 
 static enum err complete(struct config_parse *p)

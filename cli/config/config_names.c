@@ -289,7 +289,7 @@ static const char *preferred_rule(const json_t *schema, const json_t *settings)
     return rule;
 }
 
-/* Who lists momentum means a rule that has it. */
+/* A user who lists momentum means a rule that has it. */
 static enum err imply_rule(struct config_parse *p)
 {
     const json_t *app = json_at(p->root, "/app");

@@ -39,7 +39,7 @@ static void log_decision(const struct record_decision *d)
     mem_free(text);
 }
 
-/* What the user may want to mend while the run goes on. */
+/* Trouble that the user may want to mend while the run goes on. */
 static bool is_news(const struct record_decision *d)
 {
     return strcmp(d->decision, "tunables") == 0 ||
@@ -72,7 +72,7 @@ static void take_record(void *ctx, const struct record *record,
     progress_record(&s->progress, &s->history, record);
 }
 
-/* What the training system writes is bounded. */
+/* The training system's output is bounded. */
 static void cut_logs(struct session *s)
 {
     struct fault f = {0};
@@ -456,11 +456,19 @@ static int load_exit_code(enum err err)
     }
 }
 
+/* Exit code of a run that goes on another time: never that of a failed one.
+ */
+static int interrupted_load_exit_code(enum err err)
+{
+    int code = load_exit_code(err);
+
+    return code == EXIT_RUN_FAILED ? EXIT_INTERRUPTED : code;
+}
+
 static int exit_code(const struct loop_result *r)
 {
     if (r->finish.status == RUN_INTERRUPTED && r->load_error)
-        return r->load_error == ERR_NOMEM ? EXIT_INTERRUPTED
-                                          : load_exit_code(r->load_error);
+        return interrupted_load_exit_code(r->load_error);
     if (r->finish.status == RUN_INTERRUPTED &&
         strcmp(r->finish.reason, "not_saved") == 0)
         return EXIT_IO;
@@ -545,7 +553,7 @@ static json_t *result_object(struct session *s)
     return o;
 }
 
-/* What a run that did not end well, but goes on another time, goes on from. One
+/* The place that a run which did not end well goes on from another time. One
  * that failed does only if it has a snapshot. */
 static void say_what_to_do(const struct session *s)
 {

@@ -19,11 +19,8 @@
 bool fleet_resumable(const struct fleet_run *run)
 {
     assert(run);
-    return !run->ended ||
-           strcmp(run->status, run_status_name(RUN_INTERRUPTED)) == 0 ||
-           strcmp(run->status, run_status_name(RUN_STOPPED)) == 0 ||
-           (strcmp(run->status, run_status_name(RUN_FAILED)) == 0 &&
-            history_last_snapshot(&run->history));
+    return !run->ended || run_status_resumes(run->status, history_last_snapshot(
+                                                              &run->history));
 }
 
 bool fleet_waits(const struct fleet_run *run)
@@ -33,7 +30,7 @@ bool fleet_waits(const struct fleet_run *run)
 
 static enum queue_state state_of(const struct fleet_run *run)
 {
-    /* What was stopped or failed goes on when the user says so. */
+    /* A run that was stopped or failed goes on when the user says so. */
     bool over = run->ended &&
                 strcmp(run->status, run_status_name(RUN_INTERRUPTED)) != 0;
 

@@ -78,7 +78,7 @@ static bool is_shared(const char *state, const char *id, const char *name)
 
     if (file_join(path, state, "runs", NULL) != ERR_OK ||
         !(runs = opendir(path)))
-        return false;
+        return true; /* not known: it stays */
     while (!found && (entry = readdir(runs))) {
         if (entry->d_name[0] == '.' || strcmp(entry->d_name, id) == 0)
             continue;

@@ -4,6 +4,7 @@
 #include "cli/basics/console.h"
 #include "cli/basics/progress.h"
 #include "cli/basics/table.h"
+#include "tuner/history/record.h"
 
 #include <assert.h>
 #include <math.h>
@@ -159,40 +160,26 @@ static const char *reason_of(const json_t *run)
     return *reason ? reason : text_at(run, "/status_reason");
 }
 
-static bool is_one_of(const json_t *run, const char *const statuses[])
-{
-    const char *status = text_at(run, "/status");
-
-    for (size_t i = 0; statuses[i]; i++)
-        if (strcmp(status, statuses[i]) == 0)
-            return true;
-    return false;
-}
-
 /* Whether its tuner lives. */
 static bool is_alive(const json_t *run)
 {
-    static const char *const not_alive[] = {
-        "finished", "failed", "interrupted", "stopped", "queued", "held", NULL};
+    const char *status = text_at(run, "/status");
 
-    return !is_one_of(run, not_alive);
+    return !run_status_names_end(status) && strcmp(status, "queued") != 0 &&
+           strcmp(status, "held") != 0;
 }
 
 /* Whether `mltune resume` goes on with it. */
 static bool is_resumable(const json_t *run)
 {
-    static const char *const resumable[] = {"interrupted", "stopped", NULL};
-
-    return is_one_of(run, resumable);
+    return run_status_resumes(text_at(run, "/status"),
+                              json_is_object(json_at(run, "/snapshot")));
 }
 
 /* Why it ended; "" for one that goes on, or waits. */
 static const char *end_reason_of(const json_t *run)
 {
-    static const char *const ended[] = {"finished", "failed", "interrupted",
-                                        "stopped", NULL};
-
-    return is_one_of(run, ended) ? reason_of(run) : "";
+    return run_status_names_end(text_at(run, "/status")) ? reason_of(run) : "";
 }
 
 /* ---- the head ------------------------------------------------------------ */

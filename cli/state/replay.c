@@ -217,10 +217,7 @@ enum err replay_more(struct journal *j, const char *state, struct replayed *r,
 bool replay_resumable(const struct replayed *r)
 {
     return !r->ended ||
-           strcmp(r->status, run_status_name(RUN_INTERRUPTED)) == 0 ||
-           strcmp(r->status, run_status_name(RUN_STOPPED)) == 0 ||
-           (strcmp(r->status, run_status_name(RUN_FAILED)) == 0 &&
-            history_last_snapshot(&r->history));
+           run_status_resumes(r->status, history_last_snapshot(&r->history));
 }
 
 void replayed_deinit(struct replayed *r)

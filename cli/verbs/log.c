@@ -13,6 +13,7 @@
 #include "cli/basics/verbs.h"
 #include "cli/state/source.h"
 #include "cli/watch/follow.h"
+#include "tuner/history/record.h"
 #include "tuner/shell/state_io.h"
 
 #include <assert.h>
@@ -177,14 +178,6 @@ static enum err take_event(void *ctx, uint64_t id, const char *kind,
     return ERR_OK;
 }
 
-static bool is_end(const char *status)
-{
-    return status &&
-           (strcmp(status, "finished") == 0 || strcmp(status, "failed") == 0 ||
-            strcmp(status, "stopped") == 0 ||
-            strcmp(status, "interrupted") == 0);
-}
-
 static enum err ask_over(struct logging *g, struct fault *f)
 {
     char target[RUN_ID_MAX + 64];
@@ -196,7 +189,8 @@ static enum err ask_over(struct logging *g, struct fault *f)
     g->asked = clock_monotonic();
     snprintf(target, sizeof(target), "/api/v1/runs/%s", g->id);
     err = source_get(&g->source, target, &run, f);
-    if (!err && is_end(json_string_value(json_object_get(run, "status"))))
+    if (!err &&
+        run_status_names_end(json_string_value(json_object_get(run, "status"))))
         g->over = g->asked;
     json_decref(run);
     return err;

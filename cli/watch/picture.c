@@ -4,6 +4,7 @@
 #include "cli/basics/progress.h"
 #include "cli/watch/chart.h"
 #include "cli/watch/picture_panels.h"
+#include "tuner/history/record.h"
 
 #include <assert.h>
 #include <math.h>
@@ -28,10 +29,7 @@ static bool is_one_of(const char *word, const char *const words[], size_t n)
 
 bool picture_is_over(const json_t *run)
 {
-    static const char *const over[] = {"finished", "failed", "interrupted",
-                                       "stopped"};
-
-    return is_one_of(part_text(run, "/status"), over, 4);
+    return run_status_names_end(part_text(run, "/status"));
 }
 
 /* Wall time that the run has had, pauses left out; NAN before its first clock.

@@ -505,6 +505,10 @@ class Resume(Case):
         journal_as_failed(self.folder / ".mltune", run)
         self.assertEqual(
             self.mltune("show", run, "--json").result["status"], "failed")
+        listed = json.loads(self.mltune("ls", "--json").out)
+        self.assertTrue(listed[0]["resumable"])
+        self.assertIn(f"resume    mltune resume {run}",
+                      self.mltune("show", run).out)
         self.goes_on(run)
 
     def test_stopped_run_goes_on(self):
@@ -520,6 +524,8 @@ class Resume(Case):
         config = mlr_config()
         config["app"]["data"] = "nowhere"
         self.assert_code(self.run_config(config), 78)
+        listed = json.loads(self.mltune("ls", "--json").out)
+        self.assertFalse(listed[0]["resumable"])
         refused = self.mltune("resume", self.run_id())
         self.assert_code(refused, 1)
         self.assertIn("has ended as failed", refused.err)

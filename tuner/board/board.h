@@ -75,8 +75,8 @@ const struct space *board_space(const struct board *c);
 /* The training system as it said it is; `tunables` and `tables` are NULL. */
 const struct msg_ready *board_system(const struct board *c);
 
-/* Of it: training samples an epoch, and what the loss cannot be below (NAN: not
- * known). */
+/* Training samples an epoch, and the value that the loss cannot be below (NAN:
+ * not known). */
 uint64_t board_samples(const struct board *c);
 double board_loss_floor(const struct board *c);
 
@@ -95,6 +95,9 @@ void board_set_status(struct board *c, enum run_status status,
  * A training or kept branch; 0 at first. */
 branch_id board_base(const struct board *c);
 void board_set_base(struct board *c, branch_id branch);
+
+/* There is something that a resume would go on from. */
+bool board_has_progress(const struct board *c);
 
 /* ---- records ------------------------------------------------------------- */
 

@@ -53,6 +53,11 @@ void board_set_base(struct board *c, branch_id branch)
     c->models->base = branch;
 }
 
+bool board_has_progress(const struct board *c)
+{
+    return c->models->best.branch != BRANCH_NONE || c->models->base != 0;
+}
+
 /* ---- the best model ------------------------------------------------------ */
 
 const struct best *board_best(const struct board *c)

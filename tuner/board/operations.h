@@ -31,8 +31,8 @@ void operations_deinit(struct board *c);
 struct msg *operations_send(struct board *c, enum msg_kind kind,
                             branch_id branch);
 
-/* The same of `stop`, `snapshot` and `save`: the members that are to be filled
- * in; of the two with a path the branch is. */
+/* A `stop`, a `snapshot` or a `save`, sent so: its members, which are to be
+ * filled in; of the two with a path the branch is. */
 struct msg_stop *operations_send_stop(struct board *c);
 struct msg_path *operations_send_path(struct board *c, enum msg_kind kind,
                                       branch_id branch);

@@ -21,7 +21,7 @@ void ending_advance(struct board *c);
 /* After FINISH. */
 bool ending_finished(const struct board *c);
 
-/* What is resumed was over: only its model is to be written. */
+/* The run that is resumed was over: only its model is to be written. */
 void ending_again(struct board *c, const struct tuner_finish *end);
 
 /* A sentence: why the run ends. */

@@ -203,7 +203,7 @@ static void take(struct board *c, branch_id of, json_t *saved)
     s->best = s->outcome.branch;
     if (s->best != BRANCH_NONE)
         board_hold(c, s->best);
-    /* Of a run that has neither there is no model yet, but trials to go on
+    /* A run that has neither has no model yet, but trials to go on
      * with. */
     s->last = s->ends && (of != 0 || s->best != BRANCH_NONE);
     s->taken = true;

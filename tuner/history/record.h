@@ -236,7 +236,9 @@ struct record_search_ended {
 
 /* Figures that were measured of a trial. */
 struct trial_figures {
-    double speed;        /* loss per second (per sample with trial_clocks) */
+    double speed;        /* per second (per sample with trial_clocks): units of
+                          * the loss, or e-folds above its floor where it is
+                          * known (tuner/search/summary.h) */
     double noise, range; /* loss units; range < 0: the loss fell */
     double window_noise; /* standard deviation of a window's mean, measured */
     double seconds;      /* of its own slices */
@@ -449,6 +451,14 @@ const char *asking_name(enum asking asking);
 
 /* True for FINISHED, FAILED, INTERRUPTED, STOPPED. */
 bool run_status_is_end(enum run_status status);
+
+/* Whether a status of this name is one of them; false for any other word (NULL,
+ * "queued"). */
+bool run_status_names_end(const char *status);
+
+/* Whether `mltune resume` goes on with a run that ended so: interrupted and
+ * stopped ones, and failed ones that have a snapshot. */
+bool run_status_resumes(const char *status, bool has_snapshot);
 
 /* A record of that kind with all members zero; others of its union are left
  * as they are. */

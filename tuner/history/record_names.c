@@ -1,6 +1,7 @@
 #include "tuner/history/record.h"
 
 #include <assert.h>
+#include <string.h>
 
 static const char *const kind_names[] = {
 #define NAME(name, lower, what) [RECORD_##name] = #lower,
@@ -66,4 +67,25 @@ bool run_status_is_end(enum run_status status)
 {
     return status == RUN_FINISHED || status == RUN_FAILED ||
            status == RUN_INTERRUPTED || status == RUN_STOPPED;
+}
+
+static bool is_status(const char *name, enum run_status status)
+{
+    return strcmp(name, status_names[status]) == 0;
+}
+
+bool run_status_names_end(const char *status)
+{
+    for (int i = 0; status && i < RUN_STATUS_COUNT; i++)
+        if (is_status(status, (enum run_status)i))
+            return run_status_is_end((enum run_status)i);
+    return false;
+}
+
+bool run_status_resumes(const char *status, bool has_snapshot)
+{
+    assert(status);
+    return is_status(status, RUN_INTERRUPTED) ||
+           is_status(status, RUN_STOPPED) ||
+           (is_status(status, RUN_FAILED) && has_snapshot);
 }

@@ -47,8 +47,8 @@ static void fail(struct board *c, const struct branch *b)
     bool passes = err_may_pass(branch_error(b));
 
     if (branch_is_refused(b))
-        course_end(c, RUN_FAILED, "limit",
-                   "no memory for a second copy of the model: %s",
+        course_end(c, board_has_progress(c) ? RUN_INTERRUPTED : RUN_FAILED,
+                   "limit", "no memory for a second copy of the model: %s",
                    err_text(branch_error(b)));
     else if (branch_is_nonfinite(b))
         course_end(c, RUN_FAILED, "diverged",

@@ -37,7 +37,7 @@ enum {
 enum trial_label summary_of(const struct curve *curve, double before,
                             double floor, struct trial_figures *out);
 
-/* How far a loss has come from @before down to @loss: where the floor is known
+/* Progress of a loss from @before down to @loss: where the floor is known
  * and below @before, in e-folds of what lies above it (a first fall from far
  * above says little about the rest); else in units of the loss. */
 double summary_progress(double before, double loss, double floor);

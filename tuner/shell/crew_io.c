@@ -5,6 +5,7 @@
 #include "base/text.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -469,7 +470,8 @@ static void take(struct crew *w, uint32_t node, struct msg *m, double now_s,
         return;
     if (m->kind == MSG_BEAT)
         m->beat.node = node; /* whatever it says */
-    if (prints_more(w, node, m) && !w->keeper.lost) {
+    if (prints_more(w, node, m) && !w->keeper.lost &&
+        isinf(w->keeper.lost_at_s)) {
         w->held = *m;
         *m = (struct msg){.kind = MSG_BEAT}; /* nothing to release */
         keeper_hold(&w->keeper, node, now_s);

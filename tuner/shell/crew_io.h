@@ -63,7 +63,7 @@ bool crew_receive(struct crew *w, double now_s, crew_hear *hear, void *ctx);
 /* The process of @node may have ended: its end_fd is readable. */
 void crew_check(struct crew *w, uint32_t node, double now_s);
 
-/* How the process of @node, which has ended, did so: "the program (pid 7) ended
+/* The end of @node's process, which has ended: "the program (pid 7) ended
  * with exit code 1". Into @out[size]. */
 void crew_describe_end(const struct crew *w, uint32_t node, char *out,
                        size_t size);

@@ -270,7 +270,8 @@ bool keeper_all_ready(const struct keeper *k)
     return true;
 }
 
-/* What bounds what is late; NULL: nothing that can be changed. */
+/* The limit behind a deadline that has passed; NULL: none that can be changed.
+ */
 static const char *late_by(const struct keeper *k)
 {
     switch (k->late) {

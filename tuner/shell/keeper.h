@@ -56,8 +56,8 @@ struct keeper_options {
      * each clock or answer (0: for ever: nodes of our own beat, and are heard
      * of in a slice by its windows only). */
     double hello_s, ready_s, clock_s;
-    /* What the user may change about these: "app.ready_timeout"; NULL: nothing.
-     * Borrowed. */
+    /* The key with which the user may change these: "app.ready_timeout"; NULL:
+     * nothing. Borrowed. */
     const char *hello_by, *ready_by, *clock_by;
 };
 

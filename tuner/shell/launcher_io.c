@@ -186,8 +186,11 @@ enum err launcher_cut_log(struct node_process *p, struct fault *f)
     enum err err;
     int fd;
 
-    if (!p->log_path[0] || stat(p->log_path, &st) != 0 ||
-        st.st_size - p->log_cut <= NODE_LOG_MAX)
+    if (!p->log_path[0] || stat(p->log_path, &st) != 0)
+        return ERR_OK;
+    if (st.st_size < p->log_cut)
+        p->log_cut = 0; /* somebody has emptied it */
+    if (st.st_size - p->log_cut <= NODE_LOG_MAX)
         return ERR_OK;
     fd = open(p->log_path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)

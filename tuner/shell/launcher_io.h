@@ -39,7 +39,7 @@ struct launch {
     bool verbose;         /* the node gets -v */
 };
 
-/* What a log keeps: past so many bytes, the newer half of them. */
+/* Bytes that a log may have: past them it keeps the newer half. */
 enum { NODE_LOG_MAX = 64 * 1024 * 1024 };
 
 struct node_process {

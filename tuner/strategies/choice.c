@@ -85,12 +85,6 @@ void choice_record(struct board *c, const struct branch *b, const char *reason)
     board_decision_number(d, "branch", branch_number(b));
 }
 
-/* What a resume would go on from. */
-static bool anything_to_keep(const struct board *c)
-{
-    return board_best(c)->branch != BRANCH_NONE || board_base(c) != 0;
-}
-
 void choice_broken(struct board *c, const struct branch *b)
 {
     char setting[160];
@@ -102,7 +96,7 @@ void choice_broken(struct board *c, const struct branch *b)
                    "training diverged (loss not finite) with %s", setting);
     else if (branch_error(b) == ERR_LIMIT)
         course_end(
-            c, anything_to_keep(c) ? RUN_INTERRUPTED : RUN_FAILED, "limit",
+            c, board_has_progress(c) ? RUN_INTERRUPTED : RUN_FAILED, "limit",
             "no memory for another copy of the model: raise memory.limit");
     else
         course_end(c,

@@ -3,6 +3,7 @@
 #include "searchers/space/space_json.h"
 #include "tuner/board/saved.h"
 #include "tuner/core/course.h"
+#include "tuner/core/stops.h"
 #include "tuner/history/history.h"
 
 #include <assert.h>
@@ -186,7 +187,6 @@ static enum err read_barred(struct mltuner *s, const json_t *a)
 static enum err take_saved(struct mltuner *s, const struct saved_mltuner *read)
 {
     struct resumed *r = &s->resumed;
-    uint32_t limit = s->plateau.limit;
     enum err err = ERR_OK;
 
     r->epochs = read->epochs;
@@ -195,7 +195,7 @@ static enum err take_saved(struct mltuner *s, const struct saved_mltuner *read)
     s->made = read->made;
     s->trained = read->trained;
     s->plateau = read->plateau;
-    s->plateau.limit = limit;
+    s->plateau.limit = stops_patience(s->c);
     if (read->setting)
         err = saved_setting(board_space(s->c), read->setting, &r->setting);
     else

@@ -50,7 +50,8 @@ class Run(_run.Run):
         if not net.initialized_:
             net.initialize()
         self.net = net
-        options.setdefault("batch_size", max(1, net.batch_size))
+        options.setdefault("batch_size", net.batch_size if net.batch_size > 0
+                           else _run._count(samples, "samples"))  # -1: all
         super().__init__(samples=samples, **options)
         for name in [*net._modules, *net._criteria, *net._optimizers]:
             part = getattr(net, name + "_")

@@ -290,6 +290,15 @@ static void record_statuses_that_end_a_run(void **state)
     for (int s = 0; s < RUN_STATUS_COUNT; s++)
         assert_int_equal(run_status_is_end((enum run_status)s),
                          s >= RUN_FINISHED);
+    assert_true(run_status_names_end("failed"));
+    assert_false(run_status_names_end("training"));
+    assert_false(run_status_names_end("queued"));
+    assert_false(run_status_names_end(NULL));
+    assert_true(run_status_resumes("interrupted", false));
+    assert_true(run_status_resumes("stopped", false));
+    assert_true(run_status_resumes("failed", true));
+    assert_false(run_status_resumes("failed", false));
+    assert_false(run_status_resumes("finished", true));
     assert_string_equal(run_status_name(RUN_INTERRUPTED), "interrupted");
     assert_string_equal(trial_label_name(TRIAL_CONVERGING), "converging");
     assert_string_equal(record_kind_name(RECORD_EPOCH_ENDED), "epoch_ended");
