@@ -24,11 +24,15 @@ struct resume_arguments {
 
 static const char details[] =
     "RUN is an id, the beginning of one, or a name (its newest run). The run "
-    "goes on\nfrom its last snapshot; finished trials are known and not run "
-    "again\n(strategies hyperband, asha and complete begin a search that was "
-    "interrupted anew).\nIt keeps the configuration, and the folder for the "
-    "model, that it began with; but\nwhere it runs may be changed, from then "
-    "on: --set cluster.nodes=4, "
+    "goes on\n"
+    "from its last snapshot; so does one that failed, if it has one. Finished "
+    "trials\n"
+    "are known; those that may still win run again, as far as they had come\n"
+    "(strategies hyperband, asha and complete begin an interrupted search "
+    "anew). It\n"
+    "keeps the configuration, and the folder for the model, that it began "
+    "with; but\n"
+    "where it runs may be changed, from then on: --set cluster.nodes=4,\n"
     "cluster.workers, memory.limit, snapshot.every.";
 
 /* Members that may be set: they change where a run trains, not what. */
