@@ -22,8 +22,10 @@
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) &&         \
     defined(__OPTIMIZE__)
 #define KERNEL __attribute__((target_clones("arch=x86-64-v3", "default")))
+#define KERNEL_VERSIONS 2
 #else
 #define KERNEL
+#define KERNEL_VERSIONS 1 /* rounded otherwise than code that asks for FMA */
 #endif
 
 /* Whether this processor runs what is compiled for x86-64-v4: vectors of 16

@@ -1,10 +1,17 @@
 /* mlt_rows, mlt_step_rows, mlt_step_rows_mix: exclusive rows looked up once. */
+#include "base/simd.h"
 #include "ps/rows/rule.h"
 #include "tests/unit/fixture/ps_fixture.h"
 
 #include "tests/unit/fixture/check.h"
 
+#include <math.h>
+
 enum { BATCH = 100, STEPS = 3 };
+
+/* Kernels of one version have no FMA, the lanes of a mix have: last bits
+ * differ. */
+#define ROUNDING (KERNEL_VERSIONS > 1 ? 0 : 1e-5)
 
 struct task {
     struct mlt_ps *ps;
@@ -136,8 +143,9 @@ static void expect_mix_alike(unsigned workers, const char *rule, unsigned flags)
     for (uint64_t row = 0; row < FIXTURE_ROWS; row++)
         for (uint32_t j = 0; j < FIXTURE_WIDTH; j++) {
             double value = fixture_value(t.ps, 2, "own", row, j);
+            double other = fixture_value(t.ps, 1, "own", row, j);
 
-            assert_true(fixture_value(t.ps, 1, "own", row, j) == value);
+            assert_true(fabs(other - value) <= ROUNDING * (1 + fabs(value)));
             moved += value * value;
         }
     assert_true(moved > 0);
