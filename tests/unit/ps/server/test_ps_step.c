@@ -92,8 +92,9 @@ static void step_rows_equals_inc_rows(void **state)
 static int step_mix(struct mlt_worker *w, void *arg)
 {
     struct task *t = arg;
-    static float with[FIXTURE_WIDTH], scratch[2][BATCH * FIXTURE_WIDTH];
+    static float scratch[2][BATCH * FIXTURE_WIDTH];
     float *mine = scratch[mlt_worker_index(w)], scale[BATCH];
+    float with[FIXTURE_WIDTH];
     const float *others[BATCH];
     uint64_t rows[BATCH], first, count;
     void *at[BATCH];
@@ -101,7 +102,7 @@ static int step_mix(struct mlt_worker *w, void *arg)
         .rows = at, .own = 0.3f, .scale = scale, .with = others};
 
     for (uint32_t j = 0; j < FIXTURE_WIDTH; j++)
-        with[j] = 0.5f - (float)j; /* both workers write the same */
+        with[j] = 0.5f - (float)j;
     mlt_owned_rows(t->ps, t->table, mlt_worker_index(w), &first, &count);
     mix.n = count < BATCH ? count : BATCH;
     for (size_t i = 0; i < mix.n; i++)
