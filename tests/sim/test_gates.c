@@ -131,6 +131,33 @@ static void gates_finals_of_few_clocks_leave_no_pause(void **state)
     assert_in_range(r.epochs, 1, 40);
 }
 
+static double excess(const struct sim_family *f, uint64_t seed, bool cooled)
+{
+    struct sim_family g = *f;
+    static struct sim_result r;
+
+    if (!cooled)
+        g.strategy_settings = "{\"cooldown\": 0}";
+    sim_run(&g, seed, NULL, &r);
+    assert_string_equal(r.finish.reason, "max_epochs");
+    return r.loss - 0.1;
+}
+
+/* A run that its last epoch ends before it converges ends well below what a
+ * steady rate leaves it at. */
+static void gates_cooldown_ends_lower(void **state)
+{
+    struct gates_family g = family_named("four");
+    double ratio[9];
+
+    (void)state;
+    g.f.max_epochs = 12;
+    for (uint64_t seed = 1; seed <= 9; seed++)
+        ratio[seed - 1] = excess(&g.f, seed, true) / excess(&g.f, seed, false);
+    printf("gates cooldown vs steady %.3f median\n", gates_median(ratio, 9));
+    assert_true(gates_median(ratio, 9) <= 0.7);
+}
+
 /* The recursion is that of SGD with momentum: simulated trajectories have its
  * mean loss. */
 static void gates_quadratic_is_the_mean_of_trajectories(void **state)
@@ -174,6 +201,7 @@ int main(void)
         cmocka_unit_test(gates_drift_is_answered),
         cmocka_unit_test(gates_finals_cost_five_epochs),
         cmocka_unit_test(gates_finals_of_few_clocks_leave_no_pause),
+        cmocka_unit_test(gates_cooldown_ends_lower),
         cmocka_unit_test(gates_quadratic_is_the_mean_of_trajectories),
     };
 

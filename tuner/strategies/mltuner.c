@@ -26,20 +26,35 @@ static void mltuner_close(void *state)
     mem_free(s);
 }
 
+static enum err read_settings(struct mltuner *s, const json_t *settings,
+                              struct fault *f)
+{
+    json_t *own;
+    enum err err = choice_settings(&strategy_mltuner, settings, &own, f);
+
+    if (err)
+        return err;
+    s->cool.share = json_number_value(json_object_get(own, "cooldown"));
+    json_decref(own);
+    return ERR_OK;
+}
+
 static enum err mltuner_open(struct board *c, const json_t *settings,
                              void **state, struct fault *f)
 {
     struct mltuner *s = mem_calloc(1, sizeof(*s));
     enum err err;
 
-    (void)settings;
     if (!s)
         return fault_set(f, ERR_NOMEM, "no memory for a strategy");
     s->c = c;
     s->forked = BRANCH_NONE;
+    s->cooler = BRANCH_NONE;
     s->held_parent = BRANCH_NONE;
     plateau_init(&s->plateau, board_limits(c).plateau_epochs);
-    err = choice_initial(c, &s->start, f);
+    err = read_settings(s, settings, f);
+    if (!err)
+        err = choice_initial(c, &s->start, f);
     if (err)
         goto fail;
     err = ERR_NOMEM;
@@ -147,6 +162,41 @@ static void close_search(struct mltuner *s, uint32_t winner, const char *reason)
     search_deinit(&s->search, winner);
 }
 
+/* ---- the cooldown -------------------------------------------------------- */
+
+struct setting mltuner_steady(const struct mltuner *s)
+{
+    return cooldown_before(&s->cool,
+                           branch_setting(board_branch(s->c, s->line.branch)));
+}
+
+/* @steady as it is in the epoch after @epochs. */
+static struct setting cooled(const struct mltuner *s,
+                             const struct setting *steady, uint32_t epochs)
+{
+    return cooldown_setting(&s->cool, steady, epochs,
+                            board_limits(s->c).max_epochs);
+}
+
+/* Whether the epoch after @epochs is one of the run's cooldown. Who wants no
+ * re-tunes wants the setting to stay. */
+static bool cools(const struct mltuner *s, uint32_t epochs)
+{
+    const struct board *c = s->c;
+
+    return board_retunes(c) && cooldown_possible(board_space(c)) &&
+           (s->cool.from ||
+            cooldown_near(&s->cool, epochs, board_limits(c).max_epochs));
+}
+
+/* A search, or the user, chooses anew: what follows has its own cooldown. */
+static void end_cooldown(struct mltuner *s)
+{
+    board_free(s->c, s->cooler, "another setting is chosen");
+    s->cooler = BRANCH_NONE;
+    cooldown_reset(&s->cool);
+}
+
 /* ---- training ------------------------------------------------------------ */
 
 static void take_up(struct mltuner *s, branch_id branch, const char *reason)
@@ -236,11 +286,11 @@ static void take_result(struct mltuner *s, const struct training_epoch *e,
 static bool can_retune(struct mltuner *s)
 {
     struct space space = *board_space(s->c);
+    struct setting setting = mltuner_steady(s);
 
     if (!can_search(s))
         return false;
-    space_pin_for_retune(&space,
-                         branch_setting(board_branch(s->c, s->line.branch)));
+    space_pin_for_retune(&space, &setting);
     return space_dims(&space) > 0;
 }
 
@@ -252,7 +302,9 @@ static bool retune_due(struct mltuner *s)
         return can_retune(s);
     if (!board_retunes(c))
         return false;
-    return (plateau_due(&s->plateau) || (board_initial(c) && !s->made)) &&
+    if (board_initial(c) && !s->made)
+        return can_retune(s);
+    return plateau_due(&s->plateau) && !cools(s, s->line.epochs) &&
            can_retune(s);
 }
 
@@ -289,7 +341,7 @@ static branch_id retune_parent(struct mltuner *s)
 static void retune(struct mltuner *s)
 {
     struct board *c = s->c;
-    struct setting setting = *branch_setting(board_branch(c, s->line.branch));
+    struct setting setting = mltuner_steady(s);
     const char *reason = "no progress: is there a better setting by now?";
 
     assert(can_retune(s));
@@ -298,9 +350,45 @@ static void retune(struct mltuner *s)
     else if (board_initial(c) && !s->made)
         reason = "a first search after an epoch with the initial setting";
     course_retune_begins(c);
+    end_cooldown(s);
     s->rescue = false;
     s->barred_len = 0;
     start_search(s, retune_parent(s), true, &setting, true, reason);
+}
+
+/* Before one of the run's last epochs. */
+static void cool(struct mltuner *s)
+{
+    struct board *c = s->c;
+    uint32_t left = board_limits(c).max_epochs - s->line.epochs;
+    struct setting steady = mltuner_steady(s);
+    struct record_decision *d;
+
+    assert(left >= 1);
+    if (s->cool.from == 0) {
+        cooldown_begin(&s->cool, board_space(c), s->line.epochs, &steady);
+        d = board_decision(c, "cooldown",
+                           "the last %u epochs begin: the learning rate falls "
+                           "to nearly zero",
+                           left);
+        board_decision_number(d, "epochs", left);
+        board_decision_number(d, "learning_rate", s->cool.first);
+    }
+    s->cool.due = true;
+}
+
+/* After an epoch without a search. In a cooldown a run does not converge: what
+ * it brings shows in the end. */
+static void next_epoch(struct mltuner *s)
+{
+    bool cooling = cools(s, s->line.epochs);
+
+    if (cooling && branch_idle(board_branch(s->c, s->line.branch)))
+        cool(s);
+    else if (!cooling && plateau_reached(&s->plateau))
+        stops_converged(s->c, &s->plateau);
+    else
+        training_go(&s->line);
 }
 
 /* Decides what follows an epoch. */
@@ -312,10 +400,8 @@ static void after_epoch(struct mltuner *s, const struct training_epoch *e)
         return;
     if (retune_due(s) && branch_idle(board_branch(c, s->line.branch)))
         retune(s);
-    else if (plateau_reached(&s->plateau))
-        stops_converged(c, &s->plateau);
     else
-        training_go(&s->line);
+        next_epoch(s);
 }
 
 /* Divergence while training: back to the last epoch's end, without the setting
@@ -323,10 +409,11 @@ static void after_epoch(struct mltuner *s, const struct training_epoch *e)
 static void rescue(struct mltuner *s, const struct branch *b)
 {
     struct board *c = s->c;
-    struct setting current = *branch_setting(b);
+    struct setting current = mltuner_steady(s);
     branch_id parent;
 
     assert(branch_is_nonfinite(b));
+    end_cooldown(s);
     s->returns++;
     if (!can_search(s) || s->returns > TUNER_RETURNS_MAX ||
         s->barred_len == PROPOSALS_BARRED_MAX) {
@@ -349,6 +436,56 @@ static void rescue(struct mltuner *s, const struct branch *b)
     start_search(s, parent, parent != 0, &current, false, "training diverged");
 }
 
+/* Forks the branch of a cooldown's next epoch. */
+static void fork_cooler(struct mltuner *s)
+{
+    struct board *c = s->c;
+    const struct branch *b = NULL;
+    struct setting steady = mltuner_steady(s);
+    struct setting setting = cooled(s, &steady, s->line.epochs);
+    json_t *json = setting_to_json(board_space(c), &setting);
+
+    assert(s->cooler == BRANCH_NONE);
+    if (json)
+        b = board_fork(c, board_branch(c, s->line.branch), BRANCH_TRAINING,
+                       &setting, json, "training");
+    json_decref(json);
+    if (b)
+        s->cooler = branch_number(b);
+    else
+        board_retry(c);
+}
+
+/* Whether the next epoch has its rate: a fork with it takes the line's place,
+ * which costs no clock. False while it is being forked. */
+static bool rate_set(struct mltuner *s)
+{
+    struct board *c = s->c;
+    const struct branch *b = board_branch(c, s->cooler);
+
+    if (!s->cool.due)
+        return true;
+    if (!b) {
+        fork_cooler(s);
+        return false;
+    }
+    if (branch_is_forking(b) || branch_waits(b))
+        return false;
+    if (branch_is_refused(b)) {
+        board_decision(c, "cooldown",
+                       "no memory for a change of the learning rate: it stays "
+                       "for another epoch");
+        board_free(c, s->cooler, "refused");
+    } else {
+        begin_line(s, s->cooler);
+        take_up(s, s->cooler, "the cooldown at the end of the run");
+    }
+    s->cooler = BRANCH_NONE;
+    s->cool.due = false;
+    training_go(&s->line);
+    return true;
+}
+
 static void train(struct mltuner *s)
 {
     struct board *c = s->c;
@@ -358,8 +495,10 @@ static void train(struct mltuner *s)
     assert(s->phase == PHASE_TRAIN);
     board_set_status(c, RUN_TRAINING, "continued");
     do {
+        if (!rate_set(s))
+            return;
         s->line.ahead = stops_impossible(c, s->line.epochs + 1, &s->plateau) &&
-                        !retune_due(s);
+                        !retune_due(s) && !cools(s, s->line.epochs + 1);
         state = training_advance(&s->line, &e);
         if (state == TRAINING_EPOCH) {
             take_result(s, &e, s->line.kept);
@@ -498,10 +637,7 @@ static void nothing_found(struct mltuner *s)
         s->plateau.searched = true;
         s->phase = PHASE_TRAIN;
         board_set_status(c, RUN_TRAINING, "the setting stays");
-        if (plateau_reached(&s->plateau))
-            stops_converged(c, &s->plateau);
-        else
-            training_go(&s->line);
+        next_epoch(s);
         return;
     }
     if (!s->rescue && s->search.trials.n == 0 &&
@@ -585,6 +721,7 @@ static enum err mltuner_adopt(void *state, branch_id branch)
     if (s->phase != PHASE_TRAIN)
         close_search(s, 0, reason);
     s->rescue = false;
+    end_cooldown(s);
     begin_line(s, branch);
     release_parent(s);
     plateau_commit(&s->plateau);
@@ -631,14 +768,15 @@ static const struct branch *forked_again(struct mltuner *s)
 {
     struct board *c = s->c;
     const struct branch *b = board_branch(c, s->forked);
+    struct setting setting = cooled(s, &s->resumed.setting, s->resumed.epochs);
     json_t *json;
 
     if (b)
         return b;
-    json = setting_to_json(board_space(c), &s->resumed.setting);
+    json = setting_to_json(board_space(c), &setting);
     if (json)
         b = board_fork(c, board_branch(c, s->resumed.branch), BRANCH_TRAINING,
-                       &s->resumed.setting, json, "training");
+                       &setting, json, "training");
     json_decref(json);
     if (b)
         s->forked = branch_number(b);
@@ -729,7 +867,12 @@ const struct strategy_ops strategy_mltuner = {
     .name = "mltuner",
     .summary = "searches by short trials of branches, trains with the fastest, "
                "re-tunes when progress stops",
-    .settings = "{}",
+    .settings =
+        "{\"type\": \"object\", \"properties\": {"
+        "\"cooldown\": {\"type\": \"number\", \"minimum\": 0, "
+        "\"maximum\": 1, \"default\": 0.25, \"description\": \"share of "
+        "stop.max_epochs over which the learning rate falls to nearly zero at "
+        "the end; 0: never, as for a program with a schedule of its own\"}}}",
     .retunes = true,
     .recalls = true,
     .open = mltuner_open,

@@ -7,6 +7,7 @@
 #include "tuner/board/training.h"
 #include "tuner/search/finals.h"
 #include "tuner/search/search.h"
+#include "tuner/strategies/cooldown.h"
 
 enum phase {
     PHASE_BEGIN,  /* nothing yet */
@@ -25,6 +26,8 @@ struct mltuner {
     branch_id forked;     /* in PHASE_FORK */
     struct training line;
     struct plateau plateau;
+    struct cooldown cool;
+    branch_id cooler; /* takes the line's place; BRANCH_NONE: none is forked */
     struct search search;
     struct finals finals;
     uint32_t searches, trials; /* begun so far */
@@ -51,5 +54,8 @@ struct mltuner {
         struct setting setting; /* in use, or that diverged */
     } resumed;
 };
+
+/* The setting in use; of a cooldown, the one that it fell from. */
+struct setting mltuner_steady(const struct mltuner *s);
 
 #endif

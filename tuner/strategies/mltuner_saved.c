@@ -17,8 +17,9 @@ struct saved_mltuner {
     uint32_t made; /* searches */
     double trained;
     struct plateau plateau;
-    json_t *barred;  /* owned: settings */
-    json_t *setting; /* owned: in use; NULL: before there was one */
+    uint32_t cooling; /* epochs after which the cooldown began; 0: it has not */
+    json_t *barred;   /* owned: settings */
+    json_t *setting;  /* owned: in use; NULL: before there was one */
 };
 
 static json_t *or_null(const void *member)
@@ -45,6 +46,7 @@ static const struct json_field saved_fields[] = {
     {FIELD_AS("searches", saved_mltuner, U32, made), .optional = true},
     {FIELD_OF(saved_mltuner, REAL, trained)},
     {FIELD_OF(saved_mltuner, PART, plateau), .part = saved_plateau},
+    {FIELD_OF(saved_mltuner, U32, cooling), .optional = true, .sparse = true},
     {FIELD_OF(saved_mltuner, ARRAY, barred)},
     {FIELD_OF(saved_mltuner, CUSTOM, setting), .custom = &setting_codec},
     {.name = NULL},
@@ -98,6 +100,7 @@ static json_t *to_json(const struct mltuner *s, const struct setting *setting)
         .made = s->made,
         .trained = s->trained,
         .plateau = s->plateau,
+        .cooling = s->cool.from,
         .barred = barred_to_json(s),
         .setting =
             setting ? setting_to_json(board_space(s->c), setting) : NULL};
@@ -145,6 +148,7 @@ enum err mltuner_save(void *state, branch_id *branch, json_t **out)
     struct board *c = s->c;
     bool searches = s->phase == PHASE_SEARCH || s->phase == PHASE_FINALS;
     const struct setting *setting = NULL;
+    struct setting steady;
     branch_id of;
 
     assert(branch && out);
@@ -153,7 +157,8 @@ enum err mltuner_save(void *state, branch_id *branch, json_t **out)
         setting = &s->search.plan.incumbent;
     } else if (s->line.c && s->phase != PHASE_RESUME) {
         of = save_line(s);
-        setting = branch_setting(board_branch(c, s->line.branch));
+        steady = mltuner_steady(s);
+        setting = &steady;
     } else {
         of = s->phase == PHASE_RESUME ? BRANCH_NONE : save_first(s);
     }
@@ -184,6 +189,19 @@ static enum err read_barred(struct mltuner *s, const json_t *a)
     return err;
 }
 
+/* The rate falls from that of the setting, which is saved as it was before. */
+static enum err restore_cooldown(struct mltuner *s, uint32_t from)
+{
+    const struct resumed *r = &s->resumed;
+    const struct space *space = board_space(s->c);
+
+    if (r->phase != PHASE_TRAIN || from > r->epochs ||
+        !cooldown_possible(space))
+        return ERR_FORMAT;
+    cooldown_begin(&s->cool, space, from, &r->setting);
+    return ERR_OK;
+}
+
 static enum err take_saved(struct mltuner *s, const struct saved_mltuner *read)
 {
     struct resumed *r = &s->resumed;
@@ -200,6 +218,8 @@ static enum err take_saved(struct mltuner *s, const struct saved_mltuner *read)
         err = saved_setting(board_space(s->c), read->setting, &r->setting);
     else
         r->phase = PHASE_BEGIN;
+    if (!err && read->cooling)
+        err = restore_cooldown(s, read->cooling);
     return err ? err : read_barred(s, read->barred);
 }
 

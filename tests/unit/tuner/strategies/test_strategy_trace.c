@@ -162,6 +162,57 @@ static void strategy_mltuner_searches_then_trains(void **state)
            "stop\n");
 }
 
+/* The last quarter of the epochs cools down: at the end of each a fork with a
+ * lower rate takes the line's place, once the epoch's result is there. */
+static void strategy_mltuner_cools_down(void **state)
+{
+    static const char *expected =
+        "  cooldown: the last 2 epochs begin: the learning rate falls to "
+        "nearly zero\n"
+        "fork 10 from 2 training rate=0.00722\n"
+        "free 2\n"
+        "  setting: training goes on with learning_rate=0.00722307: the "
+        "cooldown at the end of the run\n"
+        "run 10 clocks 45+8 by 1\n"
+        "fork 11 from 10 kept\n"
+        "fork 12 from 10 testing rate=0.00722\n"
+        "run 12 clocks 53+1 by 1\n"
+        "free 12\n"
+        "  epoch 5 of branch 10 best\n"
+        "free 8\n"
+        "fork 13 from 10 training rate=0.00194\n"
+        "free 10\n"
+        "  setting: training goes on with learning_rate=0.00193541: the "
+        "cooldown at the end of the run\n"
+        "run 13 clocks 54+8 by 1\n"
+        "fork 14 from 13 kept\n"
+        "fork 15 from 13 testing rate=0.00194\n"
+        "run 15 clocks 62+1 by 1\n"
+        "free 15\n"
+        "  epoch 6 of branch 13 best\n"
+        "free 11\n"
+        "  end: 6 epochs are over\n"
+        "save 14\n"
+        "stop\n";
+    struct sim_family f = small;
+    struct sim_options o = {.replay = true};
+    struct sim_result r;
+    char *trace = NULL;
+
+    (void)state;
+    f.space = "{\"learning_rate\": {\"type\": \"float\", \"min\": 0.0001, "
+              "\"max\": 0.1, \"scale\": \"log\", \"default\": 0.01}}";
+    f.searcher = &searcher_random;
+    f.max_trials = 1;
+    f.max_epochs = 6;
+    o.trace = &trace;
+    sim_run(&f, 2, &o, &r);
+    assert_false(r.hung);
+    assert_non_null(strstr(trace, "  cooldown:"));
+    assert_string_equal(strstr(trace, "  cooldown:"), expected);
+    mem_free(trace);
+}
+
 /* ---- a tuner by hand ----------------------------------------------------- */
 
 struct hand {
@@ -497,6 +548,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strategy_fixed_trains_epoch_by_epoch),
         cmocka_unit_test(strategy_mltuner_searches_then_trains),
+        cmocka_unit_test(strategy_mltuner_cools_down),
         cmocka_unit_test(tuner_waits_for_ready),
         cmocka_unit_test(tuner_interrupt_while_waiting_ends),
         cmocka_unit_test(tuner_finished_ignores_events),

@@ -1,0 +1,113 @@
+/* The cooldown of a run's last epochs: when it begins, and how far the rate
+ * falls. */
+#include "tests/unit/fixture/check.h"
+#include "tests/unit/fixture/space_text.h"
+#include "tuner/strategies/cooldown.h"
+
+#include <math.h>
+
+#define RATE_RANGE                                                             \
+    "\"learning_rate\": {\"type\": \"float\", \"min\": 0.001, \"max\": 1, "    \
+    "\"scale\": \"log\", \"default\": 0.1"
+#define DROPOUT                                                                \
+    "\"dropout\": {\"type\": \"float\", \"min\": 0, \"max\": 0.5, "            \
+    "\"default\": 0.1}"
+
+static void expect_near(double a, double b)
+{
+    if (fabs(a - b) > 1e-6)
+        fail_msg("%g is not %g", a, b);
+}
+
+static void space_of_text(const char *text, struct space *out)
+{
+    struct fault f = {0};
+
+    if (space_from_text(text, out, &f))
+        fail_msg("%s", f.text);
+}
+
+static bool possible(const char *text)
+{
+    struct space space;
+
+    space_of_text(text, &space);
+    return cooldown_possible(&space);
+}
+
+/* Only a learning rate that may be any number of a range falls. */
+static void cooldown_needs_a_rate_that_may_fall(void **state)
+{
+    struct space space;
+
+    (void)state;
+    assert_true(possible("{" RATE_RANGE "}, " DROPOUT "}"));
+    assert_false(possible("{" DROPOUT "}"));
+    assert_false(possible("{" RATE_RANGE ", \"retune\": false}}"));
+    assert_false(possible("{" RATE_RANGE ", \"fixed\": 0.1}}"));
+    assert_false(possible("{\"learning_rate\": {\"type\": \"float\", "
+                          "\"values\": [0.1, 1], \"default\": 1}}"));
+    space_of_text("{" RATE_RANGE "}}", &space);
+    space.tunable[0].acts = false;
+    assert_false(cooldown_possible(&space));
+}
+
+/* It takes its share of the epochs, rounded up, and never the first one. */
+static void cooldown_takes_its_share(void **state)
+{
+    static const struct {
+        double share;
+        uint32_t max, from; /* the first epochs after which it is near */
+    } rows[] = {
+        {0.25, 100, 75}, {0.25, 10, 7}, {0.25, 4, 3},  {0.25, 2, 1},
+        {0.25, 1, 1},    {1, 5, 1},     {0, 100, 100},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct cooldown d = {.share = rows[i].share};
+
+        for (uint32_t e = 0; e <= rows[i].max; e++)
+            assert_int_equal(cooldown_near(&d, e, rows[i].max),
+                             e >= rows[i].from && e < rows[i].max);
+    }
+}
+
+/* The rate falls as 1 - sqrt, from below the first to almost nothing; all else
+ * stays. A later end makes it fall more slowly. */
+static void cooldown_falls_to_nearly_nothing(void **state)
+{
+    struct space space;
+    struct setting x, y;
+    struct cooldown d = {.share = 0.25};
+
+    (void)state;
+    space_of_text("{" DROPOUT ", " RATE_RANGE "}}", &space);
+    space_default(&space, &x);
+    y = cooldown_setting(&d, &x, 5, 10);
+    assert_true(space_equal(&space, &x, &y)); /* it has not begun */
+    cooldown_begin(&d, &space, 6, &x);
+    expect_near(cooldown_setting(&d, &x, 6, 10).value[1],
+                0.1 * (1 - sqrt(1.0 / 8)));
+    expect_near(cooldown_setting(&d, &x, 7, 10).value[1],
+                0.1 * (1 - sqrt(3.0 / 8)));
+    y = cooldown_setting(&d, &x, 9, 10);
+    expect_near(y.value[1], 0.1 * (1 - sqrt(7.0 / 8)));
+    expect_near(y.value[0], 0.1);
+    expect_near(cooldown_before(&d, &y).value[1], 0.1);
+    assert_true(cooldown_setting(&d, &x, 9, 20).value[1] > y.value[1]);
+    assert_true(cooldown_setting(&d, &x, 9, 8).value[1] > 0);
+    cooldown_reset(&d);
+    expect_near(cooldown_before(&d, &y).value[1], y.value[1]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cooldown_needs_a_rate_that_may_fall),
+        cmocka_unit_test(cooldown_takes_its_share),
+        cmocka_unit_test(cooldown_falls_to_nearly_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

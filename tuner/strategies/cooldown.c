@@ -1,0 +1,67 @@
+#include "tuner/strategies/cooldown.h"
+
+#include <assert.h>
+#include <math.h>
+
+static int rate_of(const struct space *space)
+{
+    return space_find(space, "learning_rate");
+}
+
+bool cooldown_possible(const struct space *space)
+{
+    int rate = rate_of(space);
+    const struct tunable *t = rate < 0 ? NULL : &space->tunable[rate];
+
+    return t && t->type == TUNABLE_FLOAT && t->values_len == 0 && !t->fixed &&
+           t->acts && t->retune && t->when.on < 0;
+}
+
+bool cooldown_near(const struct cooldown *d, uint32_t epochs, uint32_t max)
+{
+    assert(d->share >= 0 && d->share <= 1);
+    if (d->share == 0 || epochs == 0 || epochs >= max)
+        return false;
+    return (double)(max - epochs) <= ceil(d->share * (double)max);
+}
+
+void cooldown_begin(struct cooldown *d, const struct space *space,
+                    uint32_t epochs, const struct setting *x)
+{
+    assert(epochs >= 1);
+    assert(d->from == 0);
+    assert(cooldown_possible(space));
+    d->from = epochs;
+    d->rate = rate_of(space);
+    d->first = x->value[d->rate];
+}
+
+struct setting cooldown_before(const struct cooldown *d,
+                               const struct setting *x)
+{
+    struct setting before = *x;
+
+    if (d->from)
+        before.value[d->rate] = d->first;
+    return before;
+}
+
+struct setting cooldown_setting(const struct cooldown *d,
+                                const struct setting *x, uint32_t epochs,
+                                uint32_t max)
+{
+    struct setting now = *x;
+    uint32_t done = epochs - d->from;
+    uint32_t length = max > epochs ? max - d->from : done + 1;
+
+    assert(epochs >= d->from);
+    if (d->from)
+        now.value[d->rate] = d->first * (1 - sqrt((done + 0.5) / length));
+    return now;
+}
+
+void cooldown_reset(struct cooldown *d)
+{
+    d->from = 0;
+    d->due = false;
+}

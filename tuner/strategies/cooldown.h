@@ -1,0 +1,51 @@
+/* Cooldown: the learning rate falls to nearly zero over a run's last epochs.
+ *
+ * A steady rate leaves a run as far above its best as that rate's noise keeps
+ * it. Who knows the last epoch lets the rate fall towards it: stable, then
+ * decay (Haegele et al. 2024, who find it on a par with a cosine over the whole
+ * run). Unlike a cosine it needs the end only once that is near. Pure.
+ */
+#ifndef TUNER_COOLDOWN_H
+#define TUNER_COOLDOWN_H
+
+#include "searchers/space/space.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct cooldown {
+    double share;  /* of max_epochs, 0 .. 1; 0: there is none */
+    uint32_t from; /* epochs that were over when it began; 0: it has not */
+    int rate;      /* index of the learning rate */
+    double first;  /* that it falls from */
+    bool due;      /* an epoch is over: the next one's rate is to be set */
+};
+
+/* Whether the learning rate may fall: it is any number of a range, acts, and
+ * re-tunes may change it. Where the user lists or fixes values, those are
+ * meant. */
+bool cooldown_possible(const struct space *space);
+
+/* Whether the epoch after @epochs is one of the last of @max that it has by its
+ * share, at least one. The first epoch never is. */
+bool cooldown_near(const struct cooldown *d, uint32_t epochs, uint32_t max);
+
+/* Begins after @epochs (>= 1), with @x in use; it is possible. */
+void cooldown_begin(struct cooldown *d, const struct space *space,
+                    uint32_t epochs, const struct setting *x);
+
+/* @x, in use; once it has begun, as it was before. */
+struct setting cooldown_before(const struct cooldown *d,
+                               const struct setting *x);
+
+/* @x, of before, as it is in the epoch after @epochs when the run ends with
+ * epoch @max: with 1 - sqrt(p) of the rate, p being the part of the cooldown
+ * that is over in the middle of that epoch. As it is where none has begun. */
+struct setting cooldown_setting(const struct cooldown *d,
+                                const struct setting *x, uint32_t epochs,
+                                uint32_t max);
+
+/* Another setting was chosen: the next cooldown begins anew. */
+void cooldown_reset(struct cooldown *d);
+
+#endif
