@@ -1,6 +1,6 @@
 #include "cli/service/supervisor.h"
 
-#include "cli/service/passing.h"
+#include "cli/service/forward.h"
 
 #include "base/log.h"
 #include "base/text.h"
@@ -298,7 +298,7 @@ static void wait_for_something(struct supervisor *s)
     bool busy = any_alive(s, false) || s->unwritable;
 
     for (size_t i = 0; i < DESK_SLOTS; i++) {
-        const struct passing *p = &s->passing[i];
+        const struct forward *p = &s->forward[i];
 
         if (p->ticket)
             fds[n++] = (struct pollfd){.fd = p->exchange.fd,
@@ -318,10 +318,10 @@ int supervisor_run(struct supervisor *s)
         reap(s);
         read_journal(s);
         supervisor_serve_desk(s);
-        passing_collect(s);
+        forward_collect(s);
         try_to_write(s);
     }
     supervisor_serve_desk(s);
-    passing_forget(s);
+    forward_forget(s);
     return s->signal;
 }

@@ -3,7 +3,7 @@
  * Each run is a process of its own (cli/service/runner.h), so that one which
  * fails, crashes or hangs harms no other and not the service. The supervisor
  * starts them as the queue says, starts again what was interrupted, answers the
- * desk (submissions itself, commands to a run that lives by passing them on to
+ * desk (submissions itself, commands to a run that lives by forwarding them to
  * that run's own server), and reads what is journaled. It waits for nothing but
  * its descriptors and the disk. One owner thread, which must not have others'
  * forks to wait for.
@@ -27,8 +27,8 @@ struct supervisor_options {
     struct intake intake;
 };
 
-/* A command that was passed on; its run has not answered yet. */
-struct passing {
+/* A command that was forwarded; its run has not answered yet. */
+struct forward {
     desk_ticket ticket; /* 0: free */
     struct client_exchange exchange;
 };
@@ -42,7 +42,7 @@ struct supervisor {
     unsigned signals;
     bool unwritable;   /* the state folder was, when last tried */
     time_ns try_again; /* to write to it */
-    struct passing passing[DESK_SLOTS];
+    struct forward forward[DESK_SLOTS];
 };
 
 /* Runs until a signal has come and every run that the service started has

@@ -1,6 +1,6 @@
 /* The supervisor's desk: which part of the service answers a request. */
-#include "cli/service/passing.h"
-#include "cli/service/resting.h"
+#include "cli/service/forward.h"
+#include "cli/service/idle_run.h"
 #include "cli/service/submission.h"
 #include "cli/service/supervisor.h"
 
@@ -11,7 +11,7 @@ static void delete (struct supervisor *s, struct fleet_run *run, const char *id,
         response_problem(out, 409, "run_alive", NULL,
                          "run %s is under way: stop it first", id);
     else
-        resting_delete(s, run, id, out);
+        idle_run_delete(s, run, id, out);
 }
 
 /* False: the answer comes later. */
@@ -36,9 +36,9 @@ static bool serve(struct supervisor *s, const struct desk_request *r,
     else if (r->command == COMMAND_DELETE)
         delete (s, run, r->run, out);
     else if (run->alive)
-        return !passing_begin(s, run, r, ticket, out);
+        return !forward_begin(s, run, r, ticket, out);
     else
-        resting_command(s, run, r->command, out);
+        idle_run_command(s, run, r->command, out);
     return true;
 }
 

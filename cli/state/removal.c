@@ -1,6 +1,6 @@
 #include "cli/state/removal.h"
 
-#include "cli/state/handed.h"
+#include "cli/state/tune_folder.h"
 #include "tuner/history/journal_io.h"
 #include "tuner/shell/state_io.h"
 
@@ -16,7 +16,7 @@ static enum err remove_folder(const char *state, const char *id,
 
     if (err)
         return err == ERR_NOENT ? ERR_OK : err;
-    err = handed_remove(state, id, f);
+    err = tune_folder_remove(state, id, f);
     if (!err)
         err = folder_remove(run.path, f);
     run_folder_close(&run);

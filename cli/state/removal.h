@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /* Removes run @id of the state folder @state (absolute): its folder and that
- * of a function that was handed over to it (handed.h), then what the journal
- * has of it, durable on return. A model written elsewhere (--out)
+ * of a function that was handed over to it (tune_folder.h), then what the
+ * journal has of it, durable on return. A model written elsewhere (--out)
  * stays. @newest (may be NULL) as of journal_remove_run. Errors: ERR_BUSY its
  * tuner lives, nothing changed; ERR_IO and those of the journal: a part of it
  * may be gone, and the call may be made again. */

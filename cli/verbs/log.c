@@ -9,7 +9,7 @@
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
-#include "cli/basics/tame.h"
+#include "cli/basics/printable.h"
 #include "cli/basics/verbs.h"
 #include "cli/state/source.h"
 #include "cli/watch/follow.h"
@@ -44,7 +44,7 @@ struct logging {
     struct follow follow; /* says when the run is over */
     char id[RUN_ID_MAX + 1];
     bool terminal;
-    struct tame tame;
+    struct printable said;
     bool following; /* follow is open */
     bool there;     /* some of the log was read */
     int64_t at;     /* next byte */
@@ -68,7 +68,7 @@ static enum err print_tame(struct logging *g, const char *s, size_t n,
     struct text out = {0};
     enum err err = ERR_OK;
 
-    tame_add(&g->tame, s, n, &out);
+    printable_add(&g->said, s, n, &out);
     if (out.no_memory)
         err = fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
     else if (fwrite(out.s ? out.s : "", 1, out.len, stdout) != out.len)
@@ -318,7 +318,7 @@ static enum err end_output(struct logging *g, struct fault *f)
     struct text out = {0};
     enum err err = ERR_OK;
 
-    tame_end(&g->tame, &out);
+    printable_end(&g->said, &out);
     if (out.no_memory)
         err = fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
     else if (out.len > 0 && (fwrite(out.s, 1, out.len, stdout) != out.len ||

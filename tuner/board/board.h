@@ -3,7 +3,7 @@
  * It turns what a strategy wants (fork this, run that for so many clocks, free
  * it) into messages and records, in clock order, and shows what the answers and
  * reports made of its branches. It knows nothing about searching, nor about
- * commands, snapshots and the end of a run (tuner/core/course.h). What is
+ * commands, snapshots and the end of a run (tuner/core/lifecycle.h). What is
  * behind it is the business of tuner/board and tuner/core alone.
  *
  * A branch is a slot in a fixed table. Its pointer stays valid until the branch

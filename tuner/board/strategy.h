@@ -3,7 +3,7 @@
  * A strategy is a state machine inside the tuner. It never sees messages: it
  * looks at the branches that the board (tuner/board/board.h) keeps, asks the
  * board for forks, slices, epochs and frees, and sees where the run stands
- * (tuner/core/course.h). `advance` is called once after
+ * (tuner/core/lifecycle.h). `advance` is called once after
  * every event, when everything that the event brought has been taken in.
  */
 #ifndef TUNER_STRATEGY_H
@@ -30,11 +30,11 @@ struct strategy_ops {
     const char *summary;  /* one line for `mltune strategies` */
     const char *settings; /* JSON schema of its settings; never NULL */
     enum strategy_proposer proposer;
-    bool retunes; /* searches again where course_retune_wanted says so */
+    bool retunes; /* searches again where lifecycle_retune_wanted says so */
     bool recalls; /* a search that was interrupted goes on with the trials that
                    * had finished; else the strategy numbers its searches and
-                   * trials on from course_searches_before and
-                   * course_trials_before, in records and in texts */
+                   * trials on from lifecycle_searches_before and
+                   * lifecycle_trials_before, in records and in texts */
 
     /* Makes a state for a run on @c (borrowed for the state's life; options and
      * space are set, nothing else yet). @settings may be NULL. Errors:

@@ -7,7 +7,7 @@
 #include "tuner/board/operations.h"
 #include "tuner/board/outbox.h"
 #include "tuner/board/run.h"
-#include "tuner/core/course.h"
+#include "tuner/core/lifecycle.h"
 #include "tuner/core/parts.h"
 #include "tuner/core/rows.h"
 #include "tuner/core/snapshots.h"
@@ -61,7 +61,7 @@ void ending_deinit(struct board *c)
     c->owner->ending = NULL;
 }
 
-bool course_ends(const struct board *c)
+bool lifecycle_ends(const struct board *c)
 {
     return c->owner->ending->phase != ENDING_NOT;
 }
@@ -145,8 +145,8 @@ static void keep_the_end(struct board *c)
 
 /* ---- the end ------------------------------------------------------------- */
 
-void course_end(struct board *c, enum run_status status, const char *reason,
-                const char *format, ...)
+void lifecycle_end(struct board *c, enum run_status status, const char *reason,
+                   const char *format, ...)
 {
     struct tuner_finish *finish = &c->owner->ending->finish;
     const struct best *best = board_best(c);
@@ -174,10 +174,10 @@ void course_end(struct board *c, enum run_status status, const char *reason,
 
 void ending_again(struct board *c, const struct tuner_finish *end)
 {
-    assert(!course_ends(c));
+    assert(!lifecycle_ends(c));
     c->owner->ending->again = true;
     snapshots_end_restored(c);
-    course_end(c, end->status, end->reason, "%s", end->message);
+    lifecycle_end(c, end->status, end->reason, "%s", end->message);
 }
 
 static void finish(struct board *c)
@@ -228,7 +228,8 @@ void ending_violated(struct board *c, const char *what)
     finish_now(c);
 }
 
-void course_interrupted(struct board *c, const char *reason, const char *what)
+void lifecycle_interrupted(struct board *c, const char *reason,
+                           const char *what)
 {
     struct tuner_finish *f = &c->owner->ending->finish;
 

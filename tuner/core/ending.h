@@ -4,7 +4,8 @@
  * is written that says how the run ended, and it is interrupted: who resumes it
  * has only the model to write.
  *
- * course_end (course.h) begins it. Part of the core (tuner/core/parts.h); pure.
+ * lifecycle_end (lifecycle.h) begins it. Part of the core (tuner/core/parts.h);
+ * pure.
  */
 #ifndef TUNER_ENDING_H
 #define TUNER_ENDING_H

@@ -2,7 +2,7 @@
  *
  * Each owns its state, as those of the board do (tuner/board/parts.h), and is
  * found from the board by its owner. A part calls the board's, those above it
- * in this list, and what course.h declares; lint checks it.
+ * in this list, and what lifecycle.h declares; lint checks it.
  */
 #ifndef TUNER_CORE_PARTS_H
 #define TUNER_CORE_PARTS_H

@@ -10,8 +10,8 @@
 #include "tuner/board/saved.h"
 #include "tuner/board/slices.h"
 #include "tuner/board/strategy.h"
-#include "tuner/core/course.h"
 #include "tuner/core/ending.h"
+#include "tuner/core/lifecycle.h"
 #include "tuner/core/parts.h"
 #include "tuner/core/snapshot_state.h"
 #include "tuner/core/snapshots.h"
@@ -75,17 +75,17 @@ void resume_deinit(struct board *c)
     c->owner->resume = NULL;
 }
 
-uint32_t course_searches_before(const struct board *c)
+uint32_t lifecycle_searches_before(const struct board *c)
 {
     return c->owner->resume->searches;
 }
 
-uint32_t course_trials_before(const struct board *c)
+uint32_t lifecycle_trials_before(const struct board *c)
 {
     return c->owner->resume->trials;
 }
 
-uint32_t course_search_resumed(const struct board *c)
+uint32_t lifecycle_search_resumed(const struct board *c)
 {
     return c->owner->resume->search;
 }
@@ -298,7 +298,7 @@ bool resume_begin(struct board *c)
         return false;
     c->owner->resume->phase = RESUME_READING;
     if (changed(c, what, sizeof(what))) {
-        course_interrupted(c, "changed", what);
+        lifecycle_interrupted(c, "changed", what);
         return true;
     }
     if (board_system(c)->workers != h->run.workers)
@@ -351,7 +351,7 @@ static void not_now(struct board *c)
              "one before",
              board_failure(c));
     c->owner->resume->phase = RESUME_OVER;
-    course_interrupted(c, "restore_failed", what);
+    lifecycle_interrupted(c, "restore_failed", what);
 }
 
 static bool is_refused(const struct branch *b)

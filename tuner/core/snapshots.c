@@ -7,7 +7,7 @@
 #include "tuner/board/outbox.h"
 #include "tuner/board/run.h"
 #include "tuner/board/strategy.h"
-#include "tuner/core/course.h"
+#include "tuner/core/lifecycle.h"
 #include "tuner/core/parts.h"
 #include "tuner/core/snapshot_state.h"
 #include "tuner/history/history.h"
@@ -135,7 +135,7 @@ void snapshots_want(struct board *c)
     c->owner->snapshots->wanted = true;
 }
 
-void course_want_snapshot(struct board *c)
+void lifecycle_want_snapshot(struct board *c)
 {
     if (isfinite(run_options(c)->snapshot_every_s))
         snapshots_want(c);

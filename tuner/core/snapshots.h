@@ -15,7 +15,7 @@
 enum err snapshots_init(struct board *c);
 void snapshots_deinit(struct board *c);
 
-/* One is written as soon as it can be: see course_want_snapshot. */
+/* One is written as soon as it can be: see lifecycle_want_snapshot. */
 void snapshots_want(struct board *c);
 
 /* Whether one is wanted or under way; is under way. */

@@ -8,8 +8,8 @@
 #include "tuner/board/slices.h"
 #include "tuner/board/strategy.h"
 #include "tuner/core/answers.h"
-#include "tuner/core/course.h"
 #include "tuner/core/ending.h"
+#include "tuner/core/lifecycle.h"
 #include "tuner/core/parts.h"
 #include "tuner/core/rows.h"
 #include "tuner/core/snapshots.h"
@@ -99,7 +99,7 @@ static void take_continue(struct board *c)
 
 void steering_advance(struct board *c)
 {
-    if (!clockwork_is_paused(c) || !run_ready(c) || course_ends(c))
+    if (!clockwork_is_paused(c) || !run_ready(c) || lifecycle_ends(c))
         return;
     slices_cut_training(c, UINT64_MAX);
     if (slices_out(c) > 0 || clockwork_stands_still(c))
@@ -110,12 +110,12 @@ void steering_advance(struct board *c)
 
 /* ---- re-tune, snapshot --------------------------------------------------- */
 
-bool course_retune_wanted(const struct board *c)
+bool lifecycle_retune_wanted(const struct board *c)
 {
     return c->owner->steering->retune_wanted;
 }
 
-void course_retune_begins(struct board *c)
+void lifecycle_retune_begins(struct board *c)
 {
     c->owner->steering->retune_wanted = false;
 }
@@ -272,7 +272,7 @@ static void take_stop(struct board *c)
             "its model; try again when the run goes on");
         return;
     }
-    course_end(c, RUN_STOPPED, "stopped", "stopped by the user");
+    lifecycle_end(c, RUN_STOPPED, "stopped", "stopped by the user");
     answers_give(c, ERR_OK, true,
                  writes
                      ? "the run ends: a snapshot and the best model are written"
@@ -284,7 +284,7 @@ static void take_interrupt(struct board *c)
 {
     bool writes = trains(c) && !reads_snapshot(c);
 
-    course_end(c, RUN_INTERRUPTED, "interrupted", "interrupted by the user");
+    lifecycle_end(c, RUN_INTERRUPTED, "interrupted", "interrupted by the user");
     answers_give(c, ERR_OK, true,
                  writes
                      ? "the run is interrupted: a snapshot is written"
@@ -297,7 +297,7 @@ void steering_take(struct board *c, const struct tuner_event *event)
 
     assert(event->kind == TUNER_EVENT_COMMAND);
     assert(event->args || !command_of(command)->args);
-    if (course_ends(c)) {
+    if (lifecycle_ends(c)) {
         bool same = command == COMMAND_STOP || command == COMMAND_INTERRUPT;
 
         answers_give(c, same ? ERR_OK : ERR_CANCELED, false,

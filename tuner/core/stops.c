@@ -1,7 +1,7 @@
 #include "tuner/core/stops.h"
 
 #include "tuner/board/run.h"
-#include "tuner/core/course.h"
+#include "tuner/core/lifecycle.h"
 
 #include <assert.h>
 #include <math.h>
@@ -31,13 +31,13 @@ bool stops_check(struct board *c, const struct training_epoch *e)
     if (stops_target(c, e)) {
         bool loss = e->e.loss <= board_limits(c).target_loss;
 
-        course_end(c, RUN_FINISHED, "target", "the target %s is reached: %g",
-                   loss ? "loss" : "metric", loss ? e->e.loss : e->metric);
+        lifecycle_end(c, RUN_FINISHED, "target", "the target %s is reached: %g",
+                      loss ? "loss" : "metric", loss ? e->e.loss : e->metric);
         return true;
     }
     if (e->e.epoch >= board_limits(c).max_epochs) {
-        course_end(c, RUN_FINISHED, "max_epochs", "%u epochs are over",
-                   e->e.epoch);
+        lifecycle_end(c, RUN_FINISHED, "max_epochs", "%u epochs are over",
+                      e->e.epoch);
         return true;
     }
     return false;
@@ -67,10 +67,10 @@ uint32_t stops_patience(const struct board *c)
 void stops_converged(struct board *c, const struct plateau *p)
 {
     assert(p->since > 0);
-    course_end(c, RUN_FINISHED, "converged",
-               "no improvement of %s by 0.1 %% in %u epochs",
-               board_validates(c) ? "the validation metric" : "the loss",
-               p->since);
+    lifecycle_end(c, RUN_FINISHED, "converged",
+                  "no improvement of %s by 0.1 %% in %u epochs",
+                  board_validates(c) ? "the validation metric" : "the loss",
+                  p->since);
 }
 
 bool stops_impossible(const struct board *c, uint32_t epoch,

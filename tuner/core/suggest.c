@@ -9,7 +9,7 @@
 #include "tuner/board/saved.h"
 #include "tuner/board/strategy.h"
 #include "tuner/core/answers.h"
-#include "tuner/core/course.h"
+#include "tuner/core/lifecycle.h"
 #include "tuner/core/parts.h"
 #include "tuner/core/user_setting.h"
 #include "tuner/history/history.h"
@@ -192,7 +192,7 @@ static bool trial_is_lost(const struct board *c, const struct history *h,
 {
     const struct history_trial *t = &h->trial[trial - 1];
 
-    return !t->ended && t->t.search != course_search_resumed(c) &&
+    return !t->ended && t->t.search != lifecycle_search_resumed(c) &&
            !h->search[t->t.search - 1].ended;
 }
 
@@ -293,7 +293,7 @@ static bool search_lost(const struct board *c)
 
     for (size_t i = 0; h && i < h->searches; i++)
         if (!h->search[i].ended &&
-            h->search[i].started.search != course_search_resumed(c))
+            h->search[i].started.search != lifecycle_search_resumed(c))
             return true;
     return false;
 }

@@ -11,8 +11,8 @@
 #include "tuner/board/slices.h"
 #include "tuner/board/strategy.h"
 #include "tuner/core/answers.h"
-#include "tuner/core/course.h"
 #include "tuner/core/ending.h"
+#include "tuner/core/lifecycle.h"
 #include "tuner/core/parts.h"
 #include "tuner/core/resume.h"
 #include "tuner/core/rows.h"
@@ -143,7 +143,7 @@ void tuner_free(struct tuner *t)
 
 bool tuner_ends(const struct tuner *t)
 {
-    return course_ends(&t->board);
+    return lifecycle_ends(&t->board);
 }
 
 double tuner_wake_at(const struct tuner *t)
@@ -154,7 +154,7 @@ double tuner_wake_at(const struct tuner *t)
     if (ending_finished(c) || !run_ready(c))
         return INFINITY;
     at = clockwork_retry_at(c);
-    if (course_ends(c))
+    if (lifecycle_ends(c))
         return at;
     at = fmin(at, clockwork_time_is_up(c, board_limits(c).max_time_s));
     return fmin(at, snapshots_due_at(c));
@@ -278,9 +278,9 @@ static void load_failed(struct board *c, const struct msg_failed *m)
     const struct history *h = board_history(c);
 
     if ((h && history_started(h)) || err_may_pass(m->code))
-        course_interrupted(c, "load_failed", m->reason);
+        lifecycle_interrupted(c, "load_failed", m->reason);
     else
-        course_end(c, RUN_FAILED, "load_failed", "%s", m->reason);
+        lifecycle_end(c, RUN_FAILED, "load_failed", "%s", m->reason);
 }
 
 static enum err take_message(struct board *c, const struct msg *m,
@@ -305,7 +305,7 @@ static enum err take_message(struct board *c, const struct msg *m,
     case MSG_BEAT:
         if (m->beat.node < NODES_MAX) /* the last ones of a run are all worth
                                        * a record */
-            run_take_beat(c, &m->beat, course_ends(c));
+            run_take_beat(c, &m->beat, lifecycle_ends(c));
         return ERR_OK;
     default:
         return ERR_OK; /* hello: the shell's */
@@ -355,7 +355,7 @@ static void take_time(struct board *c)
 
     clockwork_retry_take(c);
     if (clockwork_now(c) >= clockwork_time_is_up(c, max_s))
-        course_end(c, RUN_FINISHED, "max_time", "%g s are over", max_s);
+        lifecycle_end(c, RUN_FINISHED, "max_time", "%g s are over", max_s);
     snapshots_tick(c);
 }
 
@@ -367,16 +367,16 @@ static void advance(struct board *c)
         take_time(c);
     steering_advance(c);
     /* A paused run is read back too: it may be stopped as it is. */
-    if (run_ready(c) && !course_ends(c))
+    if (run_ready(c) && !lifecycle_ends(c))
         resume_advance(c);
-    if (run_begun(c) && !course_ends(c)) {
+    if (run_begun(c) && !lifecycle_ends(c)) {
         suggest_advance(c);
         user_forks_advance(c);
-        if (!clockwork_is_paused(c) && !course_ends(c))
+        if (!clockwork_is_paused(c) && !lifecycle_ends(c))
             run_strategy(c)->advance(c->owner->strategy);
     }
     rows_advance(c);
-    if (course_ends(c)) {
+    if (lifecycle_ends(c)) {
         user_forks_end(c);
         rows_end(c);
     }

@@ -10,7 +10,7 @@
  * The board (tuner/board/board.h) keeps branches, slices, epochs, the best
  * model and the time. The parts of tuner/core/parts.h carry out commands, write
  * and read snapshots, and end the run. A strategy (tuner/board/strategy.h) sees
- * the board and the run's course (tuner/core/course.h). It decides which
+ * the board and the run's life cycle (tuner/core/lifecycle.h). It decides which
  * settings are tried, for how long, and what is trained with.
  *
  * A caller's loop:

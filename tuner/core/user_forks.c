@@ -11,7 +11,7 @@
 #include "tuner/board/strategy.h"
 #include "tuner/board/training.h"
 #include "tuner/core/answers.h"
-#include "tuner/core/course.h"
+#include "tuner/core/lifecycle.h"
 #include "tuner/core/parts.h"
 #include "tuner/core/resume.h"
 #include "tuner/core/user_setting.h"
@@ -81,7 +81,7 @@ void user_forks_step(struct board *c)
     c->owner->user_forks->made_room = false;
 }
 
-bool course_made_room(const struct board *c)
+bool lifecycle_made_room(const struct board *c)
 {
     return c->owner->user_forks->made_room;
 }
@@ -534,7 +534,7 @@ static void hand_over(struct board *c, struct user_fork *f,
         return;
     *f = no_fork;
     c->owner->user_forks->cutting = true;
-    course_want_snapshot(c);
+    lifecycle_want_snapshot(c);
 }
 
 static void advance(struct board *c, struct user_fork *f)
@@ -642,7 +642,7 @@ void user_forks_advance(struct board *c)
         recall(c);
     if (u->cutting)
         cut_given_up(c);
-    for (size_t i = 0; i < USER_FORKS_MAX && !course_ends(c); i++)
+    for (size_t i = 0; i < USER_FORKS_MAX && !lifecycle_ends(c); i++)
         if (u->fork[i].branch != BRANCH_NONE)
             advance(c, &u->fork[i]);
     if (u->cutting)

@@ -36,7 +36,7 @@ void user_forks_free(struct board *c, branch_id branch);
  * ready and the run does not end. A paused run runs none of them. */
 void user_forks_advance(struct board *c);
 
-/* A step begins: nothing has made room in it (course_made_room). */
+/* A step begins: nothing has made room in it (lifecycle_made_room). */
 void user_forks_step(struct board *c);
 
 /* A fork of the strategy's, @b, was refused: gives one of the user's up, the

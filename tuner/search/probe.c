@@ -1,7 +1,7 @@
 #include "tuner/search/probe.h"
 
 #include "searchers/space/space_json.h"
-#include "tuner/core/course.h"
+#include "tuner/core/lifecycle.h"
 
 #include <assert.h>
 #include <math.h>
@@ -47,16 +47,17 @@ static void fail(struct board *c, const struct branch *b)
     bool passes = err_may_pass(branch_error(b));
 
     if (branch_is_refused(b))
-        course_end(c, board_has_progress(c) ? RUN_INTERRUPTED : RUN_FAILED,
-                   "limit", "no memory for a second copy of the model: %s",
-                   err_text(branch_error(b)));
+        lifecycle_end(c, board_has_progress(c) ? RUN_INTERRUPTED : RUN_FAILED,
+                      "limit", "no memory for a second copy of the model: %s",
+                      err_text(branch_error(b)));
     else if (branch_is_nonfinite(b))
-        course_end(c, RUN_FAILED, "diverged",
-                   "the loss is not finite before any training");
+        lifecycle_end(c, RUN_FAILED, "diverged",
+                      "the loss is not finite before any training");
     else
-        course_end(c, passes ? RUN_INTERRUPTED : RUN_FAILED,
-                   passes ? err_name(branch_error(b)) : "app",
-                   "the training application failed: %.300s", board_failure(c));
+        lifecycle_end(c, passes ? RUN_INTERRUPTED : RUN_FAILED,
+                      passes ? err_name(branch_error(b)) : "app",
+                      "the training application failed: %.300s",
+                      board_failure(c));
 }
 
 /* Windows of so many clocks that the shortest trial has a few times K of them,

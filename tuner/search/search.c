@@ -5,7 +5,7 @@
 #include "tuner/core/suggest.h"
 #include "tuner/search/hopeless.h"
 #include "tuner/search/ladder.h"
-#include "tuner/search/recall.h"
+#include "tuner/search/resumed_search.h"
 #include "tuner/search/trial_run.h"
 
 #include <assert.h>
@@ -111,7 +111,7 @@ static void over(struct search *s, const char *reason)
 static void open_searcher(struct search *s)
 {
     uint64_t seed = rng_mix(board_seed(s->c), s->plan.ordinal);
-    struct recall_cost cost = {0};
+    struct resumed_cost cost = {0};
     struct fault fault = {0};
     enum err err = ERR_OK;
 
@@ -120,7 +120,8 @@ static void open_searcher(struct search *s)
     if (!err)
         err = proposals_open(&s->proposals, seed, &fault);
     if (!err && s->plan.known)
-        err = recall_search(&s->time, s->plan.known, s->started_clocks, &cost);
+        err = resumed_search_load(&s->time, s->plan.known, s->started_clocks,
+                                  &cost);
     if (err == ERR_NOMEM) {
         board_retry(s->c);
     } else if (err) {
@@ -130,7 +131,7 @@ static void open_searcher(struct search *s)
     } else {
         if (s->plan.known) {
             s->started_s = board_active_s(s->c) - cost.seconds;
-            s->given_up = recall_given_up(&s->trials, s->plan.known);
+            s->given_up = resumed_search_gave_up(&s->trials, s->plan.known);
         }
         s->started_clocks -= cost.clocks;
         s->phase = SEARCH_PROBING;
@@ -510,7 +511,7 @@ static void try_settings(struct search *s)
 {
     bool all;
 
-    if (!recall_lost(&s->time, s->plan.parent))
+    if (!resumed_search_fork(&s->time, s->plan.parent))
         return;
     /* One pass does what the events brought; a new trial waits for its fork. */
     if (s->trials.n == 0 && !begin_trial(s)) {

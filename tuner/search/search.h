@@ -51,7 +51,7 @@ struct search_plan {
     size_t barred_len;            /* <= PROPOSALS_BARRED_MAX */
     const char *reason; /* a sentence, for the record; borrowed for the call */
     /* NULL: it begins. Else it goes on: its trials in there are known
-     * (tuner/search/recall.h). Borrowed for the search's life. */
+     * (tuner/search/resumed_search.h). Borrowed for the search's life. */
     const struct history *known;
 };
 

@@ -8,7 +8,7 @@
  * share the machine in turns, as the paper's workers do. */
 #include "base/mem.h"
 #include "tuner/board/strategy.h"
-#include "tuner/core/course.h"
+#include "tuner/core/lifecycle.h"
 #include "tuner/strategies/choice.h"
 #include "tuner/strategies/contest_alone.h"
 
@@ -234,7 +234,7 @@ static bool job_over(struct asha *a, struct contestant *x)
     enum contest_state state = contest_run(&a->ct, x, goal(a, x->rung));
 
     assert(x->rung < a->rungs);
-    if (state == CONTEST_BUSY || course_ends(a->c))
+    if (state == CONTEST_BUSY || lifecycle_ends(a->c))
         return false;
     a->result[contest_index(&a->ct, x)][x->rung] =
         state == CONTEST_ARRIVED && isfinite(x->score) ? x->score : INFINITY;
@@ -274,7 +274,7 @@ static bool run_jobs(struct asha *a)
             a->job[i] = 0;
             freed = true;
         }
-        if (course_ends(a->c))
+        if (lifecycle_ends(a->c))
             return false;
     }
     return freed;
@@ -323,11 +323,11 @@ static void asha_advance(void *state)
         return;
     while (!a->training && run_jobs(a))
         ;
-    if (course_ends(c))
+    if (lifecycle_ends(c))
         return;
     if (!a->training && contest_spent(&a->ct) && idle(a) && !promotable(a))
         finish(a);
-    if (a->training && !course_ends(c))
+    if (a->training && !lifecycle_ends(c))
         contest_train(&a->ct, contest_trial(&a->ct, a->winner));
 }
 

@@ -3,7 +3,7 @@
 #include "base/json/problems.h"
 #include "base/json/schema.h"
 #include "tuner/board/strategy.h"
-#include "tuner/core/course.h"
+#include "tuner/core/lifecycle.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -92,15 +92,15 @@ void choice_broken(struct board *c, const struct branch *b)
     assert(branch_is_nonfinite(b) || branch_error(b));
     setting_text(board_space(c), branch_setting(b), setting, sizeof(setting));
     if (branch_is_nonfinite(b))
-        course_end(c, RUN_FAILED, "diverged",
-                   "training diverged (loss not finite) with %s", setting);
+        lifecycle_end(c, RUN_FAILED, "diverged",
+                      "training diverged (loss not finite) with %s", setting);
     else if (branch_error(b) == ERR_LIMIT)
-        course_end(
+        lifecycle_end(
             c, board_has_progress(c) ? RUN_INTERRUPTED : RUN_FAILED, "limit",
             "no memory for another copy of the model: raise memory.limit");
     else
-        course_end(c,
-                   err_may_pass(branch_error(b)) ? RUN_INTERRUPTED : RUN_FAILED,
-                   err_name(branch_error(b)),
-                   "the training application failed: %.300s", board_failure(c));
+        lifecycle_end(
+            c, err_may_pass(branch_error(b)) ? RUN_INTERRUPTED : RUN_FAILED,
+            err_name(branch_error(b)),
+            "the training application failed: %.300s", board_failure(c));
 }

@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "searchers/searcher.h"
 #include "tuner/board/strategy.h"
-#include "tuner/core/course.h"
+#include "tuner/core/lifecycle.h"
 #include "tuner/strategies/contest_alone.h"
 
 #include <assert.h>
@@ -85,10 +85,10 @@ static void finish(struct complete *s)
              s->ct.trials.n);
     contest_end(&s->ct, winner, text);
     if (winner)
-        course_end(c, RUN_FINISHED,
-                   plateau_reached(&winner->plateau) ? "converged"
-                                                     : "max_epochs",
-                   "%s: trial %u is the best", text, contest_number(winner));
+        lifecycle_end(c, RUN_FINISHED,
+                      plateau_reached(&winner->plateau) ? "converged"
+                                                        : "max_epochs",
+                      "%s: trial %u is the best", text, contest_number(winner));
     else
         contest_failed(&s->ct);
 }
@@ -106,7 +106,7 @@ static void complete_advance(void *state)
         return;
     if (!contest_start(&s->ct, max, "settings trained to their ends"))
         return;
-    while (!course_ends(c)) {
+    while (!lifecycle_ends(c)) {
         if (!s->x)
             s->x = contest_begin(&s->ct);
         if (!s->x)
@@ -116,7 +116,7 @@ static void complete_advance(void *state)
             return;
         compare(s, now);
     }
-    if (!course_ends(c) && contest_spent(&s->ct))
+    if (!lifecycle_ends(c) && contest_spent(&s->ct))
         finish(s);
 }
 

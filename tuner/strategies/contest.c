@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "searchers/space/space_json.h"
 #include "tuner/board/strategy.h"
-#include "tuner/core/course.h"
+#include "tuner/core/lifecycle.h"
 #include "tuner/core/stops.h"
 #include "tuner/core/suggest.h"
 #include "tuner/search/summary.h"
@@ -64,8 +64,9 @@ bool contest_start(struct contest *ct, uint32_t max, const char *reason)
     if (!board_searcher(c) || space_dims(board_space(c)) == 0)
         max = 1;
     /* By now it is known which tunables act. */
-    trials_init(&ct->trials, c, board_space(c), course_searches_before(c) + 1,
-                course_trials_before(c) + 1);
+    trials_init(&ct->trials, c, board_space(c),
+                lifecycle_searches_before(c) + 1,
+                lifecycle_trials_before(c) + 1);
     ct->x = mem_calloc(max, sizeof(*ct->x));
     if (!ct->x || trials_open(&ct->trials, max)) {
         mem_free(ct->x);
@@ -356,19 +357,19 @@ static void refused(struct contest *ct, struct contestant *x,
     assert(branch_is_refused(b));
     board_free(c, branch_number(b), "refused");
     x->t->branch = BRANCH_NONE;
-    if (make_room(ct, x) || others_run(ct, x) || course_made_room(c)) {
+    if (make_room(ct, x) || others_run(ct, x) || lifecycle_made_room(c)) {
         board_retry(c);
         return;
     }
     if (ct->from) {
-        course_interrupted(c, "restore_failed",
-                           "no memory to go on from the snapshot");
+        lifecycle_interrupted(c, "restore_failed",
+                              "no memory to go on from the snapshot");
         return;
     }
     if (ct->leader == 0) {
-        course_end(c, RUN_FAILED, "limit",
-                   "no memory for a second copy of the model: %s",
-                   err_text(err));
+        lifecycle_end(c, RUN_FAILED, "limit",
+                      "no memory for a second copy of the model: %s",
+                      err_text(err));
         return;
     }
     board_decision(c, "memory", "no memory for trial %u: %s", contest_number(x),
@@ -594,7 +595,7 @@ enum contest_state contest_run(struct contest *ct, struct contestant *x,
             return x->out ? CONTEST_OUT : CONTEST_BUSY;
         x->line.pause_at = to_the_end ? 0 : goal * ct->unit_clocks;
         while (!x->over && x->spent < goal)
-            if (!came_on(ct, x, goal) || course_ends(c))
+            if (!came_on(ct, x, goal) || lifecycle_ends(c))
                 return x->out ? CONTEST_OUT : CONTEST_BUSY;
     }
     x->running = false;
@@ -635,7 +636,7 @@ void contest_end(struct contest *ct, struct contestant *winner,
         if (&ct->x[i] != winner)
             contest_drop(ct, &ct->x[i], "another is better");
     ct->ended = true;
-    course_want_snapshot(ct->c); /* a resume goes on from here */
+    lifecycle_want_snapshot(ct->c); /* a resume goes on from here */
     proposals_close(&ct->proposals);
     suggest_over(ct->c, "the strategy makes one search, and that is over");
     if (!winner || winner->out)
@@ -661,13 +662,14 @@ void contest_train(struct contest *ct, struct contestant *winner)
     if (plateau_reached(&winner->plateau))
         stops_converged(c, &winner->plateau);
     else
-        course_end(c, RUN_FINISHED, "max_epochs", "%u epochs are over",
-                   winner->last.e.epoch);
+        lifecycle_end(c, RUN_FINISHED, "max_epochs", "%u epochs are over",
+                      winner->last.e.epoch);
 }
 
 void contest_failed(struct contest *ct)
 {
-    course_end(ct->c, RUN_FAILED, "diverged",
-               "no setting that was tried makes progress: widen the ranges of "
-               "the tunables");
+    lifecycle_end(
+        ct->c, RUN_FAILED, "diverged",
+        "no setting that was tried makes progress: widen the ranges of "
+        "the tunables");
 }

@@ -10,7 +10,7 @@
 #include "tuner/board/saved.h"
 #include "tuner/board/strategy.h"
 #include "tuner/board/training.h"
-#include "tuner/core/course.h"
+#include "tuner/core/lifecycle.h"
 #include "tuner/core/stops.h"
 #include "tuner/strategies/choice.h"
 #include "tuner/strategies/decay.h"
@@ -120,12 +120,12 @@ static bool begin(struct fixed *s)
         s->branch = branch_number(b);
     }
     if (branch_is_refused(b) && s->from)
-        course_interrupted(c, "restore_failed",
-                           "no memory to go on from the snapshot");
+        lifecycle_interrupted(c, "restore_failed",
+                              "no memory to go on from the snapshot");
     else if (branch_is_refused(b))
-        course_end(c, RUN_FAILED, "limit",
-                   "no memory for a second copy of the model: %s",
-                   err_text(branch_error(b)));
+        lifecycle_end(c, RUN_FAILED, "limit",
+                      "no memory for a second copy of the model: %s",
+                      err_text(branch_error(b)));
     if (!branch_is_live(b))
         return false;
     choice_record(c, b, s->from ? "the run goes on" : "the strategy is fixed");
@@ -260,7 +260,7 @@ static void fixed_advance(void *state)
         now = training_advance(&s->line, &e);
         if (now == TRAINING_EPOCH)
             take_epoch(s, &e);
-    } while (now == TRAINING_EPOCH && !course_ends(c));
+    } while (now == TRAINING_EPOCH && !lifecycle_ends(c));
     if (now == TRAINING_BROKEN)
         choice_broken(c, board_branch(c, s->branch));
 }
@@ -374,7 +374,7 @@ static enum err fixed_save(void *state, branch_id *branch, json_t **out)
 
     if (s->running)
         of = training_restorable(&s->line);
-    else if (course_ends(s->c) && !s->from)
+    else if (lifecycle_ends(s->c) && !s->from)
         of = 0;
     if (of == BRANCH_NONE)
         return ERR_AGAIN;

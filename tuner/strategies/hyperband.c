@@ -12,7 +12,7 @@
  * only as many are kept as may still survive it. */
 #include "base/mem.h"
 #include "tuner/board/strategy.h"
-#include "tuner/core/course.h"
+#include "tuner/core/lifecycle.h"
 #include "tuner/strategies/choice.h"
 #include "tuner/strategies/contest_alone.h"
 
@@ -309,7 +309,7 @@ static bool run_rung(struct hyperband *h)
         enum contest_state state =
             contest_run(&h->ct, x, h->bracket.goal[h->rung]);
 
-        if (state == CONTEST_BUSY || course_ends(h->c))
+        if (state == CONTEST_BUSY || lifecycle_ends(h->c))
             return false;
         contest_judge(&h->ct, x);
         x->rung = h->rung + 1;
@@ -418,7 +418,7 @@ static void hyperband_advance(void *state)
             contest_train(&h->ct, trial_or_none(h, h->winner));
     } while (
         (h->number != number || h->rung != rung || (int)h->phase != phase) &&
-        !course_ends(h->c));
+        !lifecycle_ends(h->c));
 }
 
 static enum err hyperband_adopt(void *state, branch_id branch)

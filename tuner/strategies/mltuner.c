@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "searchers/space/space_json.h"
 #include "tuner/board/strategy.h"
-#include "tuner/core/course.h"
+#include "tuner/core/lifecycle.h"
 #include "tuner/core/stops.h"
 #include "tuner/strategies/choice.h"
 #include "tuner/strategies/mltuner_saved.h"
@@ -107,7 +107,7 @@ static uint32_t trials_max(const struct mltuner *s)
 static void want_snapshot(struct mltuner *s, bool wanted)
 {
     if (wanted)
-        course_want_snapshot(s->c);
+        lifecycle_want_snapshot(s->c);
 }
 
 /* A search from @parent; @incumbent (NULL: none) competes. @current: what the
@@ -298,7 +298,7 @@ static bool retune_due(struct mltuner *s)
 {
     const struct board *c = s->c;
 
-    if (course_retune_wanted(c))
+    if (lifecycle_retune_wanted(c))
         return can_retune(s);
     if (!board_retunes(c))
         return false;
@@ -345,11 +345,11 @@ static void retune(struct mltuner *s)
     const char *reason = "no progress: is there a better setting by now?";
 
     assert(can_retune(s));
-    if (course_retune_wanted(c))
+    if (lifecycle_retune_wanted(c))
         reason = "the user asks for a search";
     else if (board_initial(c) && !s->made)
         reason = "a first search after an epoch with the initial setting";
-    course_retune_begins(c);
+    lifecycle_retune_begins(c);
     end_cooldown(s);
     s->rescue = false;
     s->barred_len = 0;
@@ -505,7 +505,7 @@ static void train(struct mltuner *s)
             after_epoch(s, &e);
         }
     } while (state == TRAINING_EPOCH && s->phase == PHASE_TRAIN &&
-             !course_ends(c));
+             !lifecycle_ends(c));
     if (state == TRAINING_BROKEN) {
         const struct branch *b = board_branch(c, s->line.branch);
 
@@ -607,21 +607,22 @@ static void end_without_setting(struct mltuner *s)
 
     close_search(s, 0, "no setting made progress");
     if (failed && failed == tried)
-        course_end(c, RUN_FAILED, board_failure(c)[0] ? "app" : "limit",
-                   "all %u settings that were tried failed, the last: %.300s",
-                   tried, why);
+        lifecycle_end(
+            c, RUN_FAILED, board_failure(c)[0] ? "app" : "limit",
+            "all %u settings that were tried failed, the last: %.300s", tried,
+            why);
     else if (failed)
-        course_end(c, RUN_FAILED, "diverged",
-                   "no setting that was tried makes progress, and %u of %u "
-                   "failed, the last: %.300s",
-                   failed, tried, why);
+        lifecycle_end(c, RUN_FAILED, "diverged",
+                      "no setting that was tried makes progress, and %u of %u "
+                      "failed, the last: %.300s",
+                      failed, tried, why);
     else
-        course_end(c, RUN_FAILED, "diverged",
-                   s->rescue
-                       ? "training diverged, and no other setting that was "
-                         "tried goes on from there"
-                       : "no setting that was tried makes progress: widen the "
-                         "ranges of the tunables");
+        lifecycle_end(
+            c, RUN_FAILED, "diverged",
+            s->rescue ? "training diverged, and no other setting that was "
+                        "tried goes on from there"
+                      : "no setting that was tried makes progress: widen the "
+                        "ranges of the tunables");
 }
 
 /* No finalist. A re-tune: the setting stays. */
@@ -860,7 +861,7 @@ static void mltuner_advance(void *state)
     do {
         before = s->phase;
         step(s);
-    } while (s->phase != before && !course_ends(s->c));
+    } while (s->phase != before && !lifecycle_ends(s->c));
 }
 
 const struct strategy_ops strategy_mltuner = {

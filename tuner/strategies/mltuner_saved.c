@@ -2,7 +2,7 @@
 
 #include "searchers/space/space_json.h"
 #include "tuner/board/saved.h"
-#include "tuner/core/course.h"
+#include "tuner/core/lifecycle.h"
 #include "tuner/core/stops.h"
 #include "tuner/history/history.h"
 
@@ -126,7 +126,7 @@ static json_t *to_json(const struct mltuner *s, const struct setting *setting)
  * is resumed without a snapshot begins at its beginning. */
 static branch_id save_first(const struct mltuner *s)
 {
-    return !course_ends(s->c) ? BRANCH_NONE : 0;
+    return !lifecycle_ends(s->c) ? BRANCH_NONE : 0;
 }
 
 /* While a search runs the line stands still. Its kept end, where that is the
@@ -240,7 +240,7 @@ static enum err read_saved(struct mltuner *s, const json_t *o)
     r->from_best = search.from_best;
     r->from_start = search.from_start;
     r->rescue = search.rescue;
-    most = search.search ? search.search : course_searches_before(s->c);
+    most = search.search ? search.search : lifecycle_searches_before(s->c);
     read.made = most;
     if (saved_read(o, saved_fields, &read) && read.made <= most &&
         read.made >= (search.search > 0))
@@ -261,7 +261,7 @@ enum err mltuner_restore(void *state, const json_t *saved, branch_id branch)
     if (saved)
         err = read_saved(s, saved);
     else
-        s->made = s->resumed.search = course_search_resumed(c);
+        s->made = s->resumed.search = lifecycle_search_resumed(c);
     if (!err && s->resumed.from_best && board_best(c)->branch == BRANCH_NONE)
         err = ERR_FORMAT;
     if (!err && s->resumed.phase != PHASE_BEGIN && !s->resumed.rescue &&
@@ -271,8 +271,8 @@ enum err mltuner_restore(void *state, const json_t *saved, branch_id branch)
         *s = before;
         return err;
     }
-    s->searches = course_searches_before(c);
-    s->trials = course_trials_before(c);
+    s->searches = lifecycle_searches_before(c);
+    s->trials = lifecycle_trials_before(c);
     s->phase = s->resumed.phase == PHASE_BEGIN ? PHASE_BEGIN : PHASE_RESUME;
     if (s->phase == PHASE_RESUME && branch != 0)
         board_hold(s->c, branch);

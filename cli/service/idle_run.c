@@ -1,4 +1,4 @@
-#include "cli/service/resting.h"
+#include "cli/service/idle_run.h"
 
 #include "base/json/json.h"
 #include "cli/service/submission.h"
@@ -105,8 +105,8 @@ static void go_on(struct supervisor *s, struct fleet_run *run,
              "the run is in the queue, and goes on when it is its turn", out);
 }
 
-void resting_delete(struct supervisor *s, struct fleet_run *run, const char *id,
-                    struct response *out)
+void idle_run_delete(struct supervisor *s, struct fleet_run *run,
+                     const char *id, struct response *out)
 {
     struct fault f = {0};
     json_t *answer;
@@ -146,8 +146,8 @@ static void refuse_ended(const struct fleet_run *run, struct response *out)
                      run->id, run->ended ? run->status : "interrupted");
 }
 
-void resting_command(struct supervisor *s, struct fleet_run *run,
-                     enum command_id command, struct response *out)
+void idle_run_command(struct supervisor *s, struct fleet_run *run,
+                      enum command_id command, struct response *out)
 {
     bool waits = fleet_waits(run);
     bool held = run->managed && run->job.held;

@@ -1,20 +1,20 @@
-/* Passing on: commands to runs that live go to the run's own server, whose
+/* Forwarding: commands to runs that live go to the run's own server, whose
  * answer becomes the service's. */
-#ifndef CLI_PASSING_H
-#define CLI_PASSING_H
+#ifndef CLI_FORWARD_H
+#define CLI_FORWARD_H
 
 #include "cli/service/supervisor.h"
 
 /* Sends @r on to @run as it came: the run's own server reads it by the same
  * table of routes. False: @out refuses it. */
-bool passing_begin(struct supervisor *s, const struct fleet_run *run,
+bool forward_begin(struct supervisor *s, const struct fleet_run *run,
                    const struct desk_request *r, desk_ticket ticket,
                    struct response *out);
 
 /* Answers those whose run has answered. */
-void passing_collect(struct supervisor *s);
+void forward_collect(struct supervisor *s);
 
 /* Gives up what is not answered yet. */
-void passing_forget(struct supervisor *s);
+void forward_forget(struct supervisor *s);
 
 #endif

@@ -1,4 +1,4 @@
-#include "cli/service/passing.h"
+#include "cli/service/forward.h"
 
 #include "base/mem.h"
 
@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct passing *free_passing(struct supervisor *s)
+static struct forward *free_forward(struct supervisor *s)
 {
     for (size_t i = 0; i < DESK_SLOTS; i++)
-        if (!s->passing[i].ticket)
-            return &s->passing[i];
+        if (!s->forward[i].ticket)
+            return &s->forward[i];
     return NULL;
 }
 
@@ -32,12 +32,12 @@ static bool find_url(const struct supervisor *s, const struct fleet_run *run,
     return found;
 }
 
-bool passing_begin(struct supervisor *s, const struct fleet_run *run,
+bool forward_begin(struct supervisor *s, const struct fleet_run *run,
                    const struct desk_request *r, desk_ticket ticket,
                    struct response *out)
 {
     char url[CLIENT_URL_MAX];
-    struct passing *p = free_passing(s);
+    struct forward *p = free_forward(s);
     struct fault f = {0};
     struct client_request q = {.url = url,
                                .method = command_of(r->command)->method,
@@ -79,10 +79,10 @@ static void relay(int status, const char *body, size_t len,
     }
 }
 
-void passing_collect(struct supervisor *s)
+void forward_collect(struct supervisor *s)
 {
     for (size_t i = 0; i < DESK_SLOTS; i++) {
-        struct passing *p = &s->passing[i];
+        struct forward *p = &s->forward[i];
         struct response out = {0};
         struct fault f = {0};
         const char *body;
@@ -108,10 +108,10 @@ void passing_collect(struct supervisor *s)
     }
 }
 
-void passing_forget(struct supervisor *s)
+void forward_forget(struct supervisor *s)
 {
     for (size_t i = 0; i < DESK_SLOTS; i++) {
-        struct passing *p = &s->passing[i];
+        struct forward *p = &s->forward[i];
         struct response out = {0};
 
         if (!p->ticket)

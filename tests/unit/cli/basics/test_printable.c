@@ -1,26 +1,26 @@
 /* Text of others on a terminal: what comes of which bytes. */
 #include "base/mem.h"
 #include "base/rng.h"
-#include "cli/basics/tame.h"
+#include "cli/basics/printable.h"
 #include "tests/unit/fixture/check.h"
 
 #include <stdio.h>
 #include <string.h>
 
 /* @s[n] in pieces of @step bytes, the caller's. */
-static char *tamed(const char *s, size_t n, size_t step)
+static char *printed(const char *s, size_t n, size_t step)
 {
-    struct tame t = {.len = 0};
+    struct printable t = {.len = 0};
     struct text out = {0};
 
     for (size_t i = 0; i < n; i += step)
-        tame_add(&t, s + i, n - i < step ? n - i : step, &out);
-    tame_end(&t, &out);
+        printable_add(&t, s + i, n - i < step ? n - i : step, &out);
+    printable_end(&t, &out);
     return text_take(&out);
 }
 
 /* What a terminal would obey, or might, becomes '?'. */
-static void tame_shows_what_is_harmless(void **state)
+static void printable_shows_what_is_harmless(void **state)
 {
     static const struct {
         const char *s, *want;
@@ -51,13 +51,13 @@ static void tame_shows_what_is_harmless(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
         for (size_t step = 1; step <= 4; step++) {
-            char *got = tamed(cases[i].s, strlen(cases[i].s), step);
+            char *got = printed(cases[i].s, strlen(cases[i].s), step);
 
             assert_string_equal(got, cases[i].want);
             mem_free(got);
         }
     {
-        char *got = tamed("a\0b", 3, 3);
+        char *got = printed("a\0b", 3, 3);
 
         assert_string_equal(got, "a?b");
         mem_free(got);
@@ -65,7 +65,7 @@ static void tame_shows_what_is_harmless(void **state)
 }
 
 /* Any bytes in any pieces: always the same text, UTF-8, without controls. */
-static void tame_is_one_for_all_pieces(void **state)
+static void printable_is_one_for_all_pieces(void **state)
 {
     struct rng r;
     char s[64];
@@ -79,8 +79,8 @@ static void tame_is_one_for_all_pieces(void **state)
         for (size_t i = 0; i < n; i++)
             s[i] = (char)(rng_next(&r) % 3 ? 0xc2 - rng_next(&r) % 0x45
                                            : rng_next(&r));
-        whole = tamed(s, n, sizeof(s));
-        bytes = tamed(s, n, 1 + (size_t)(rng_next(&r) % 3));
+        whole = printed(s, n, sizeof(s));
+        bytes = printed(s, n, 1 + (size_t)(rng_next(&r) % 3));
         assert_string_equal(whole, bytes);
         assert_true(text_is_utf8(whole));
         for (const char *c = whole; *c; c++) {
@@ -97,8 +97,8 @@ static void tame_is_one_for_all_pieces(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tame_shows_what_is_harmless),
-        cmocka_unit_test(tame_is_one_for_all_pieces),
+        cmocka_unit_test(printable_shows_what_is_harmless),
+        cmocka_unit_test(printable_is_one_for_all_pieces),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

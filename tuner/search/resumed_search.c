@@ -1,4 +1,4 @@
-#include "tuner/search/recall.h"
+#include "tuner/search/resumed_search.h"
 
 #include "tuner/board/saved.h"
 #include "tuner/history/history.h"
@@ -88,8 +88,8 @@ static void forget(struct trials *t)
     t->recalled = 0;
 }
 
-enum err recall_search(struct trial_time *time, const struct history *h,
-                       uint64_t clocks_run, struct recall_cost *cost)
+enum err resumed_search_load(struct trial_time *time, const struct history *h,
+                             uint64_t clocks_run, struct resumed_cost *cost)
 {
     struct trials *t = time->judge->trials;
     const struct history_search *known = history_search_at(h, t->search - 1);
@@ -121,7 +121,7 @@ enum err recall_search(struct trial_time *time, const struct history *h,
         time->length = known->trial_s;
         time->judge->judged_s = known->judged_s;
     }
-    *cost = (struct recall_cost){spent_s(h, t->search), clocks};
+    *cost = (struct resumed_cost){spent_s(h, t->search), clocks};
     return ERR_OK;
 }
 
@@ -137,7 +137,7 @@ static uint64_t goal_again(const struct trial_time *time, const struct trial *x)
     return board_has_parts(c) ? x->figures.clocks : x->figures.samples;
 }
 
-bool recall_lost(const struct trial_time *time, branch_id parent)
+bool resumed_search_fork(const struct trial_time *time, branch_id parent)
 {
     struct trials *t = time->judge->trials;
 
@@ -159,7 +159,7 @@ bool recall_lost(const struct trial_time *time, branch_id parent)
     return true;
 }
 
-uint32_t recall_given_up(const struct trials *t, const struct history *h)
+uint32_t resumed_search_gave_up(const struct trials *t, const struct history *h)
 {
     const struct history_search *known = &h->search[t->search - 1];
 

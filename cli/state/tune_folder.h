@@ -1,11 +1,11 @@
-/* Handed functions: what `mltune.tune` wrote for a run, in the state folder.
+/* The tune folder: what `mltune.tune` wrote for a run, in the state folder.
  *
  * A run that a script or a notebook began loads its function from the folder
  * STATE/tune/NAME, which its configuration names by app.command. The folder
  * lives as long as the run, which may be resumed.
  */
-#ifndef CLI_HANDED_H
-#define CLI_HANDED_H
+#ifndef CLI_TUNE_FOLDER_H
+#define CLI_TUNE_FOLDER_H
 
 #include "base/fault.h"
 
@@ -13,6 +13,6 @@
  * another run's configuration names it too. A run without one is fine. The
  * run's own folder is there yet, and locked by the caller. Errors: ERR_IO,
  * ERR_NOMEM. */
-enum err handed_remove(const char *state, const char *id, struct fault *f);
+enum err tune_folder_remove(const char *state, const char *id, struct fault *f);
 
 #endif

@@ -1,4 +1,4 @@
-#include "cli/basics/tame.h"
+#include "cli/basics/printable.h"
 
 #include <assert.h>
 
@@ -14,7 +14,7 @@ static size_t length_of(unsigned char c)
     return c >= 0xf0 && c <= 0xf4 ? 4 : 0;
 }
 
-static void drop_held(struct tame *t, struct text *out)
+static void drop_held(struct printable *t, struct text *out)
 {
     for (size_t i = 0; i < t->len; i++)
         text_add(out, "?", 1);
@@ -23,7 +23,7 @@ static void drop_held(struct tame *t, struct text *out)
 
 /* A character of several bytes is shown, unless it is malformed or one of C1.
  */
-static void show_held(struct tame *t, struct text *out)
+static void show_held(struct printable *t, struct text *out)
 {
     const unsigned char *c = (const unsigned char *)t->held;
 
@@ -38,7 +38,7 @@ static void show_held(struct tame *t, struct text *out)
     t->len = 0;
 }
 
-static void show_ascii(struct tame *t, char c, struct text *out)
+static void show_ascii(struct printable *t, char c, struct text *out)
 {
     if (c == '\r') {
         t->returned = true;
@@ -49,7 +49,7 @@ static void show_ascii(struct tame *t, char c, struct text *out)
     text_add(out, &c, 1);
 }
 
-static void add_byte(struct tame *t, char byte, struct text *out)
+static void add_byte(struct printable *t, char byte, struct text *out)
 {
     unsigned char c = (unsigned char)byte;
 
@@ -72,14 +72,15 @@ static void add_byte(struct tame *t, char byte, struct text *out)
         show_held(t, out);
 }
 
-void tame_add(struct tame *t, const char *s, size_t n, struct text *out)
+void printable_add(struct printable *t, const char *s, size_t n,
+                   struct text *out)
 {
     assert(t && out);
     for (size_t i = 0; i < n; i++)
         add_byte(t, s[i], out);
 }
 
-void tame_end(struct tame *t, struct text *out)
+void printable_end(struct printable *t, struct text *out)
 {
     drop_held(t, out);
     if (t->returned)

@@ -1,42 +1,44 @@
-/* The course of a run, as strategies and searches see it: its end, its
+/* The life cycle of a run, as strategies and searches see it: its end, its
  * snapshots, its resume, and what the user wants of it.
  *
  * What they see beside the board (tuner/board/board.h). Inside tuner/ only; one
  * owner thread.
  */
-#ifndef TUNER_COURSE_H
-#define TUNER_COURSE_H
+#ifndef TUNER_LIFECYCLE_H
+#define TUNER_LIFECYCLE_H
 
 #include "tuner/board/board.h"
 
 /* Ends the run: slices are cut, then an interrupted or stopped run writes a
  * snapshot, every run but an interrupted one the best model, then FINISH. The
  * first call counts. */
-void course_end(struct board *c, enum run_status status, const char *reason,
-                const char *format, ...) __attribute__((format(printf, 4, 5)));
+void lifecycle_end(struct board *c, enum run_status status, const char *reason,
+                   const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
 /* Ends the run as interrupted with nothing written: it cannot go on now, but
  * from its snapshots at another time. */
-void course_interrupted(struct board *c, const char *reason, const char *what);
+void lifecycle_interrupted(struct board *c, const char *reason,
+                           const char *what);
 
 /* Whether it ends: then no strategy begins anything. */
-bool course_ends(const struct board *c);
+bool lifecycle_ends(const struct board *c);
 
 /* The user wants a search at the next end of an epoch; one begins. */
-bool course_retune_wanted(const struct board *c);
-void course_retune_begins(struct board *c);
+bool lifecycle_retune_wanted(const struct board *c);
+void lifecycle_retune_begins(struct board *c);
 
 /* A resume should go on from here: a snapshot is written as soon as it can be,
  * in runs that write any. */
-void course_want_snapshot(struct board *c);
+void lifecycle_want_snapshot(struct board *c);
 
 /* Numbers of searches and trials that were used before the run was resumed, for
  * strategies that begin anew; the search that goes on, 0: none does. */
-uint32_t course_searches_before(const struct board *c);
-uint32_t course_trials_before(const struct board *c);
-uint32_t course_search_resumed(const struct board *c);
+uint32_t lifecycle_searches_before(const struct board *c);
+uint32_t lifecycle_trials_before(const struct board *c);
+uint32_t lifecycle_search_resumed(const struct board *c);
 
 /* The user's fork made room in this step, for one that was refused. */
-bool course_made_room(const struct board *c);
+bool lifecycle_made_room(const struct board *c);
 
 #endif

@@ -1,4 +1,4 @@
-/* Recalling a search: a resumed run goes on with the trials that it knows.
+/* A resumed search: it goes on with the trials that the run knows.
  *
  * A finished trial is what its last record says, and is told to the searcher.
  * If it had its branch still, that is run again as far as it was: later trials
@@ -7,15 +7,15 @@
  * the incumbent, which others are compared with while both run. Inside tuner/
  * only; pure.
  */
-#ifndef TUNER_RECALL_H
-#define TUNER_RECALL_H
+#ifndef TUNER_RESUMED_SEARCH_H
+#define TUNER_RESUMED_SEARCH_H
 
 #include "tuner/search/trial_time.h"
 
 struct history;
 
 /* Cost of a search by when it was interrupted. */
-struct recall_cost {
+struct resumed_cost {
     double seconds;
     uint64_t clocks;
 };
@@ -23,15 +23,16 @@ struct recall_cost {
 /* Takes in what @h has of the search of @t, whose list is empty. A trial whose
  * setting is not in the space is left out. @clocks_run: by the run so far.
  * Errors: ERR_NOMEM, nothing changed. */
-enum err recall_search(struct trial_time *t, const struct history *h,
-                       uint64_t clocks_run, struct recall_cost *cost);
+enum err resumed_search_load(struct trial_time *t, const struct history *h,
+                             uint64_t clocks_run, struct resumed_cost *cost);
 
 /* Trials after which the search had given up before the resume, since none
  * converged, where all that it needs for that is known; 0: it had not. */
-uint32_t recall_given_up(const struct trials *t, const struct history *h);
+uint32_t resumed_search_gave_up(const struct trials *t,
+                                const struct history *h);
 
 /* Forks the trials that run again from @parent. False: not all could be yet.
  */
-bool recall_lost(const struct trial_time *t, branch_id parent);
+bool resumed_search_fork(const struct trial_time *t, branch_id parent);
 
 #endif

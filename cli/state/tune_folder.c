@@ -1,4 +1,4 @@
-#include "cli/state/handed.h"
+#include "cli/state/tune_folder.h"
 
 #include "base/file_io.h"
 #include "base/json/json.h"
@@ -13,7 +13,7 @@
 
 enum { CONFIG_BYTES_MAX = 1 << 22 };
 
-#define HANDED_FILE "/program.json" /* what app.command names in it */
+#define PROGRAM_FILE "/program.json" /* what app.command names in it */
 
 /* Text of the configuration of run @id; owned by the caller; NULL: it has none
  * that can be read. */
@@ -33,9 +33,9 @@ static char *config_text(const char *state, const char *id, size_t *len)
  */
 static bool name_in(const char *word, char out[NAME_MAX + 1])
 {
-    size_t n = strlen(word), end = strlen(HANDED_FILE), at, len;
+    size_t n = strlen(word), end = strlen(PROGRAM_FILE), at, len;
 
-    if (n <= end || strcmp(word + n - end, HANDED_FILE) != 0)
+    if (n <= end || strcmp(word + n - end, PROGRAM_FILE) != 0)
         return false;
     at = n - end;
     while (at > 0 && word[at - 1] != '/')
@@ -89,7 +89,7 @@ static bool is_shared(const char *state, const char *id, const char *name)
     return found;
 }
 
-enum err handed_remove(const char *state, const char *id, struct fault *f)
+enum err tune_folder_remove(const char *state, const char *id, struct fault *f)
 {
     char name[NAME_MAX + 1], tune[FILE_PATH_MAX], path[FILE_PATH_MAX];
     enum err err;
