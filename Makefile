@@ -241,6 +241,7 @@ lint-layers:
 	@PYTHON=$(PYTHON) sh tests/lint/selftest.sh
 	@$(PYTHON) tests/lint/layers.py .
 	@$(PYTHON) tests/lint/names.py .
+	@$(PYTHON) tests/lint/statuses.py .
 # No struct is reached into by twenty files.
 lint-fanin:
 	$(call say,LINT,fanin)

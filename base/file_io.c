@@ -122,6 +122,18 @@ void file_create_sweep(const char *path)
         closedir(d);
 }
 
+enum err file_open_log(const char *path, int *fd, struct fault *f)
+{
+    int opened = disk_system()->open(
+        path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, DISK_PRIVATE);
+
+    assert(path[0] && fd);
+    if (opened < 0)
+        return fault_errno(f, ERR_IO, errno, "open %s", path);
+    *fd = opened;
+    return ERR_OK;
+}
+
 enum err file_rename(const char *from, const char *to, struct fault *f)
 {
     assert(strcmp(from, to) != 0);
@@ -180,7 +192,7 @@ enum err file_lock(const char *path, int *fd, struct fault *f)
     enum err err;
 
     assert(path && fd);
-    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, DISK_PRIVATE);
     if (*fd < 0)
         return fault_errno(f, ERR_IO, errno, "lock %s", path);
     if (lock_call(*fd, F_OFD_SETLK, &lock) == 0) {

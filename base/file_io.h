@@ -55,6 +55,10 @@ void file_create_sweep(const char *path);
 enum err file_read(const char *path, size_t max, char **out, size_t *len,
                    struct fault *f);
 
+/* Opens the log @path, made where it is missing: what is written to *@fd comes
+ * behind what is there, whoever else writes. The caller closes it. */
+enum err file_open_log(const char *path, int *fd, struct fault *f);
+
 /* Renames on one file system; flushes nothing. */
 enum err file_rename(const char *from, const char *to, struct fault *f);
 

@@ -74,17 +74,49 @@ void text_deinit(struct text *t)
     memset(t, 0, sizeof(*t));
 }
 
+/* 0xc0 and 0xc1 would begin a form that is too long, from 0xf5 on one beyond
+ * U+10FFFF. */
+size_t text_utf8_begins(char byte)
+{
+    unsigned char c = (unsigned char)byte;
+
+    if (c < 0x80)
+        return 1;
+    if (c < 0xc2 || c > 0xf4)
+        return 0;
+    return c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
+}
+
+bool text_utf8_goes_on(char byte)
+{
+    return ((unsigned char)byte & 0xc0) == 0x80;
+}
+
+size_t text_utf8_write(unsigned c, char out[4])
+{
+    static const unsigned char lead[] = {0, 0, 0xc0, 0xe0, 0xf0};
+    size_t len = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+
+    assert(c <= 0x10ffff && (c < 0xd800 || c >= 0xe000));
+    for (size_t i = len - 1; i > 0; i--, c >>= 6)
+        out[i] = (char)(0x80 | (c & 63));
+    out[0] = (char)(lead[len] | c);
+    return len;
+}
+
+bool text_is_control(const char *text, size_t n)
+{
+    const unsigned char *s = (const unsigned char *)text;
+
+    return (n == 1 && (s[0] < 0x20 || s[0] == 0x7f)) ||
+           (n == 2 && s[0] == 0xc2 && s[1] >= 0x80 && s[1] < 0xa0);
+}
+
 size_t text_utf8_length(const char *text, size_t n)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     const unsigned char *s = (const unsigned char *)text;
-    size_t len = n == 0        ? 0
-                 : s[0] < 0x80 ? 1
-                 : s[0] < 0xc0 ? 0
-                 : s[0] < 0xe0 ? 2
-                 : s[0] < 0xf0 ? 3
-                 : s[0] < 0xf8 ? 4
-                               : 0;
+    size_t len = n == 0 ? 0 : text_utf8_begins(*text);
     uint32_t c;
 
     if (len < 2)
@@ -93,7 +125,7 @@ size_t text_utf8_length(const char *text, size_t n)
         return 0;
     c = s[0] & (0x7fu >> len);
     for (size_t i = 1; i < len; i++) {
-        if ((s[i] & 0xc0) != 0x80)
+        if (!text_utf8_goes_on(text[i]))
             return 0;
         c = c << 6 | (s[i] & 0x3f);
     }
@@ -134,13 +166,6 @@ void text_to_utf8(char *s)
     }
 }
 
-/* C0, DEL, and C1 as UTF-8 writes it: terminals obey them. */
-static bool is_control(const unsigned char *s, size_t n)
-{
-    return (n == 1 && (s[0] < 0x20 || s[0] == 0x7f)) ||
-           (n == 2 && s[0] == 0xc2 && s[1] < 0xa0);
-}
-
 void text_clean(char *s)
 {
     const char *from = s, *end = s + strlen(s);
@@ -149,7 +174,7 @@ void text_clean(char *s)
     while (from < end) {
         size_t n = text_utf8_length(from, (size_t)(end - from));
 
-        if (n == 0 || is_control((const unsigned char *)from, n)) {
+        if (n == 0 || text_is_control(from, n)) {
             from += n > 0 ? n : 1;
             *to++ = '?';
             continue;

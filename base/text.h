@@ -31,6 +31,19 @@ void text_deinit(struct text *t);
  * U+10FFFF). */
 size_t text_utf8_length(const char *s, size_t n);
 
+/* Bytes of the character that begins with @byte, 1 to 4; 0: none does. */
+size_t text_utf8_begins(char byte);
+
+/* Whether @byte goes on with a character that another one began. */
+bool text_utf8_goes_on(char byte);
+
+/* Writes the character @c (no surrogate, up to U+10FFFF); returns its bytes. */
+size_t text_utf8_write(unsigned c, char out[4]);
+
+/* Whether a terminal would obey the character @s[n]: C0, DEL, and C1 (U+0080 to
+ * U+009F) as UTF-8 writes it. */
+bool text_is_control(const char *s, size_t n);
+
 /* Whether @s, or @s[n], is UTF-8. A zero byte among @n is a character. */
 bool text_is_utf8(const char *s);
 bool text_bytes_are_utf8(const char *s, size_t n);

@@ -1,5 +1,6 @@
 #include "api/http/stream_io.h"
 
+#include "api/http/headers_io.h"
 #include "base/clock_io.h"
 #include "base/mem.h"
 
@@ -149,18 +150,6 @@ static struct stream *stream_new(struct streams *owner)
     return s;
 }
 
-static bool add_headers(struct MHD_Response *made, const struct response *head)
-{
-    struct response_header header[RESPONSE_HEADERS_MAX];
-    size_t n = response_headers(head, header);
-
-    for (size_t i = 0; i < n; i++)
-        if (MHD_add_response_header(made, header[i].name, header[i].value) !=
-            MHD_YES)
-            return false;
-    return true;
-}
-
 struct MHD_Response *streams_open(struct streams *owner,
                                   struct MHD_Connection *connection,
                                   struct reaper_entry *entry,
@@ -190,7 +179,7 @@ struct MHD_Response *streams_open(struct streams *owner,
         on_free(s);
         return NULL;
     }
-    if (!add_headers(made, head)) {
+    if (!headers_add(made, head)) {
         MHD_destroy_response(made);
         return NULL;
     }

@@ -1,5 +1,6 @@
 #include "api/routes/export_io.h"
 
+#include "api/http/headers_io.h"
 #include "base/clock_io.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -257,18 +258,6 @@ struct outgoing *exports_start(struct exports *e,
     return x;
 }
 
-static bool add_headers(struct MHD_Response *made, const struct response *head)
-{
-    struct response_header header[RESPONSE_HEADERS_MAX];
-    size_t n = response_headers(head, header);
-
-    for (size_t i = 0; i < n; i++)
-        if (MHD_add_response_header(made, header[i].name, header[i].value) !=
-            MHD_YES)
-            return false;
-    return true;
-}
-
 static void on_free(void *cls)
 {
     exports_drop(cls);
@@ -291,7 +280,7 @@ struct MHD_Response *exports_head(const struct response *r)
         MHD_SIZE_UNKNOWN, EXPORT_BLOCK, on_no_read, NULL, NULL);
 
     assert(r->export_format);
-    if (made && !add_headers(made, r)) {
+    if (made && !headers_add(made, r)) {
         MHD_destroy_response(made);
         made = NULL;
     }
@@ -326,7 +315,7 @@ struct MHD_Response *exports_answer(struct outgoing **given,
         response_json(out, 200, NULL); /* 503 */
     else
         *given = NULL;
-    if (!made || add_headers(made, r))
+    if (!made || headers_add(made, r))
         return made;
     MHD_destroy_response(made);
     response_json(out, 200, NULL);

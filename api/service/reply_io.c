@@ -1,5 +1,6 @@
 #include "api/service/reply_io.h"
 
+#include "api/http/headers_io.h"
 #include "base/mem.h"
 
 #include <assert.h>
@@ -7,12 +8,9 @@
 
 struct MHD_Response *reply_make(struct response *r)
 {
-    struct response_header header[RESPONSE_HEADERS_MAX];
-    size_t i, n = response_headers(r, header);
     struct MHD_Response *made;
 
     assert(r->status && r->body);
-    assert(n <= RESPONSE_HEADERS_MAX);
     /* The library does not write to what it is told is persistent. */
     if (r->owned)
         made = MHD_create_response_from_buffer_with_free_callback(
@@ -23,12 +21,9 @@ struct MHD_Response *reply_make(struct response *r)
     if (!made)
         return NULL;
     r->owned = NULL;
-    for (i = 0; i < n; i++) {
-        if (MHD_add_response_header(made, header[i].name, header[i].value) !=
-            MHD_YES) {
-            MHD_destroy_response(made);
-            return NULL;
-        }
+    if (!headers_add(made, r)) {
+        MHD_destroy_response(made);
+        return NULL;
     }
     return made;
 }

@@ -80,7 +80,6 @@ enum err nn_check_target(const struct nn *m, const char *name, struct fault *f);
  * ERR_NOMEM. */
 enum err nn_normal_init(struct nn_normal *n, uint32_t channels,
                         const double *mean, const double *deviation);
-void nn_normal_deinit(struct nn_normal *n);
 
 /* Fills the network's input and @lane's labels or targets with @n samples of
  * @set: numbers @id[n], or @first and following where id is NULL. */

@@ -10,7 +10,7 @@
 
 /* ---- normalisation of images --------------------------------------------- */
 
-void nn_normal_deinit(struct nn_normal *n)
+static void normal_deinit(struct nn_normal *n)
 {
     mem_free(n->mean);
     mem_free(n->deviation);
@@ -29,7 +29,7 @@ enum err nn_normal_init(struct nn_normal *n, uint32_t channels,
     out.scale = mem_calloc(channels, sizeof(*out.scale));
     out.offset = mem_calloc(channels, sizeof(*out.offset));
     if (!out.mean || !out.deviation || !out.scale || !out.offset) {
-        nn_normal_deinit(&out);
+        normal_deinit(&out);
         return ERR_NOMEM;
     }
     for (uint32_t c = 0; c < channels; c++) {
@@ -89,7 +89,7 @@ void nn_data_deinit(struct nn *m)
     samples_deinit(&m->train);
     samples_deinit(&m->test);
     scaling_deinit(&m->scaling);
-    nn_normal_deinit(&m->normal);
+    normal_deinit(&m->normal);
     mem_free(m->data);
 }
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 
 /* jansson forgets that memory ran out: it calls the text malformed, or drops a
  * byte of a string and goes on. So the allocator remembers. */
@@ -122,13 +123,6 @@ void json_write_number(double number, char out[JSON_NUMBER_MAX])
         strcpy(out + strlen(out), ".0");
 }
 
-/* A control character of U+0080 .. U+009F, which terminals obey, in UTF-8. */
-static bool is_c1(const char *s, size_t len)
-{
-    return len >= 2 && (unsigned char)s[0] == 0xc2 &&
-           (unsigned char)s[1] >= 0x80 && (unsigned char)s[1] < 0xa0;
-}
-
 static void write_string(struct text *t, const char *s, size_t len)
 {
     size_t plain = 0;
@@ -136,7 +130,7 @@ static void write_string(struct text *t, const char *s, size_t len)
     text_puts(t, "\"");
     for (size_t i = 0; i < len; i++) {
         unsigned char c = (unsigned char)s[i];
-        bool c1 = is_c1(s + i, len - i);
+        bool c1 = len - i >= 2 && text_is_control(s + i, 2);
 
         if (c >= 0x20 && c != '"' && c != '\\' && c != 0x7f && !c1)
             continue;
@@ -390,6 +384,31 @@ json_t *json_at(const json_t *root, const char *pointer)
     while (value && json_pointer_next(&pointer, token))
         value = child(value, token);
     return *pointer ? NULL : value;
+}
+
+const char *json_text_at(const json_t *root, const char *pointer)
+{
+    const char *text = json_string_value(json_at(root, pointer));
+
+    return text ? text : "";
+}
+
+double json_number_at(const json_t *root, const char *pointer)
+{
+    double number;
+
+    return json_to_number(json_at(root, pointer), &number) ? number : NAN;
+}
+
+double json_time_at(const json_t *root, const char *pointer)
+{
+    struct tm tm = {0};
+    const char *rest =
+        strptime(json_text_at(root, pointer), "%Y-%m-%dT%H:%M:%S", &tm);
+
+    if (!rest)
+        return NAN;
+    return (double)timegm(&tm) + (*rest == '.' ? strtod(rest, NULL) : 0);
 }
 
 static enum err put_in_array(json_t *array, const char *token, json_t *value)

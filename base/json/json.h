@@ -78,6 +78,14 @@ bool json_pointer_next(const char **pointer, char token[JSON_POINTER_MAX]);
 /* Value at @pointer ("" is @root), borrowed; NULL where there is none. */
 json_t *json_at(const json_t *root, const char *pointer);
 
+/* What is at @pointer of an answer (@root may be NULL): the string, borrowed,
+ * or
+ * ""; the number, or NAN; the RFC 3339 time in UTC as seconds since the epoch,
+ * or NAN. */
+const char *json_text_at(const json_t *root, const char *pointer);
+double json_number_at(const json_t *root, const char *pointer);
+double json_time_at(const json_t *root, const char *pointer);
+
 /* Puts @value (always transferred) at @pointer; objects on the way are made
  * where they are missing; "-" or the length appends to an array.
  * @pointer must be UTF-8.

@@ -1,6 +1,7 @@
 #include "base/json/json_place.h"
 
 #include "base/json/json.h"
+#include "base/text.h"
 
 #include <assert.h>
 #include <stdbool.h>
@@ -79,30 +80,6 @@ static unsigned hex4(const char *s)
     return (unsigned)strtoul(digits, NULL, 16);
 }
 
-static size_t put_utf8(unsigned c, char out[4])
-{
-    if (c < 0x80) {
-        out[0] = (char)c;
-        return 1;
-    }
-    if (c < 0x800) {
-        out[0] = (char)(0xc0 | c >> 6);
-        out[1] = (char)(0x80 | (c & 63));
-        return 2;
-    }
-    if (c < 0x10000) {
-        out[0] = (char)(0xe0 | c >> 12);
-        out[1] = (char)(0x80 | (c >> 6 & 63));
-        out[2] = (char)(0x80 | (c & 63));
-        return 3;
-    }
-    out[0] = (char)(0xf0 | c >> 18);
-    out[1] = (char)(0x80 | (c >> 12 & 63));
-    out[2] = (char)(0x80 | (c >> 6 & 63));
-    out[3] = (char)(0x80 | (c & 63));
-    return 4;
-}
-
 /* One character of a string at *@at (which moves), as 1 to 4 bytes. */
 static size_t decode(const char *text, size_t *at, char out[4])
 {
@@ -126,7 +103,7 @@ static size_t decode(const char *text, size_t *at, char out[4])
         c = 0x10000 + ((c - 0xd800) << 10) + (hex4(text + *at + 2) - 0xdc00);
         *at += 6;
     }
-    return put_utf8(c, out);
+    return text_utf8_write(c, out);
 }
 
 /* Whether the string that starts here says @token; steps behind it. */

@@ -276,9 +276,6 @@ struct msg {
 
 const char *msg_kind_name(enum msg_kind kind);
 
-/* "own", "agreed". Static storage. */
-const char *proto_cuts_name(enum proto_cuts cuts);
-
 /* The kind that @text[@len] (NULL: none) says it is, whatever else is wrong
  * with it; MSG_KIND_COUNT: none. */
 enum msg_kind msg_kind_of(const char *text, size_t len);

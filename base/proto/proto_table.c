@@ -29,17 +29,12 @@ static const char *code_name(unsigned code)
     return err_name((enum err)code);
 }
 
-const char *proto_cuts_name(enum proto_cuts cuts)
+static const char *cuts_name(unsigned cuts)
 {
     static const char *const names[] = {"", "own", "agreed"};
 
-    assert((unsigned)cuts < CUTS_COUNT);
+    assert(cuts < CUTS_COUNT);
     return names[cuts];
-}
-
-static const char *cuts_name(unsigned cuts)
-{
-    return proto_cuts_name((enum proto_cuts)cuts);
 }
 
 #define A_BRANCH .expected = "a branch number from 0 to 4294967294"

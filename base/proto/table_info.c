@@ -67,7 +67,7 @@ static bool text_of(const json_t *v, size_t min, size_t max, char *out)
     return true;
 }
 
-const char *table_info_from_json(const json_t *o, struct table_info *out)
+static const char *from_json(const json_t *o, struct table_info *out)
 {
     json_int_t rows = json_integer_value(json_object_get(o, "rows"));
     json_int_t width = json_integer_value(json_object_get(o, "width"));
@@ -116,8 +116,7 @@ const char *table_infos_from_json(const json_t *array, struct table_info out[],
     if (!json_is_array(array) || json_array_size(array) > TABLE_INFO_TABLES_MAX)
         return "tables: expected an array of at most 256";
     for (size_t i = 0; i < json_array_size(array); i++) {
-        wrong = table_info_from_json(json_array_get(array, i),
-                                     out ? &out[i] : &unused);
+        wrong = from_json(json_array_get(array, i), out ? &out[i] : &unused);
         if (wrong)
             return wrong;
         if (named_before(array, i))

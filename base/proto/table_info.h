@@ -49,14 +49,10 @@ bool table_type_holds(enum table_type type, double x);
 /* A new object; NULL: out of memory. */
 json_t *table_info_to_json(const struct table_info *t);
 
-/* The reverse. NULL, or what is wrong with @json, in words (static storage;
- * then *@out is not to be used). Members that it does not know are passed over.
- */
-const char *table_info_from_json(const json_t *json, struct table_info *out);
-
-/* The descriptions in an array of tables with different names, read like one
- * alone; *@n is their number. @out[TABLE_INFO_TABLES_MAX], or NULL: they are
- * only checked. */
+/* The reverse, of an array of tables with different names; *@n is their number.
+ * NULL, or what is wrong with @array, in words (static storage; then @out is
+ * not to be used). Members that it does not know are passed over.
+ * @out[TABLE_INFO_TABLES_MAX], or NULL: they are only checked. */
 const char *table_infos_from_json(const json_t *array, struct table_info out[],
                                   size_t *n);
 

@@ -85,11 +85,20 @@ int console_json(const json_t *value, int indent)
 {
     char *text = value ? json_write(value, indent) : NULL;
 
+    int code = console_text(text);
+
+    if (code == EXIT_DONE)
+        putchar('\n');
+    return code;
+}
+
+int console_text(char *text)
+{
     if (!text) {
         console_error("out of memory");
         return EXIT_RUN_FAILED;
     }
-    puts(text);
+    fputs(text, stdout);
     mem_free(text);
     return EXIT_DONE;
 }

@@ -25,6 +25,10 @@ void console_line(FILE *to, const char *fmt, ...)
  * it; @indent spaces a level, 0: in one line. Returns the exit code. */
 int console_json(const json_t *value, int indent);
 
+/* @text (transferred; NULL: there was no memory for it) on stdout. Returns the
+ * exit code. */
+int console_text(char *text);
+
 /* Whether @fd is a terminal that wants colour (NO_COLOR, TERM=dumb). */
 bool console_in_color(int fd);
 

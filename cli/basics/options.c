@@ -1,7 +1,6 @@
 #include "cli/basics/options.h"
 
 #include "base/log.h"
-#include "base/mem.h"
 #include "base/text.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
@@ -53,7 +52,8 @@ static void help_option(struct text *t, const struct option_spec *o)
         text_printf(t, "%s\n%*s%s\n", left, HELP_COLUMN, "", o->help);
 }
 
-char *options_help(const struct usage *u)
+/* Owned by the caller (mem_free); NULL when out of memory. */
+static char *help_text(const struct usage *u)
 {
     struct text t = {0};
 
@@ -88,13 +88,9 @@ static int print_help(const struct usage *u)
 {
     char *s = form == OPTIONS_MANUAL       ? manual_page(u)
               : form == OPTIONS_COMPLETION ? manual_completion(u)
-                                           : options_help(u);
+                                           : help_text(u);
 
-    if (!s)
-        return EXIT_RUN_FAILED;
-    fputs(s, stdout);
-    mem_free(s);
-    return EXIT_DONE;
+    return console_text(s);
 }
 
 /* ---- parsing ------------------------------------------------------------- */

@@ -76,7 +76,4 @@ const struct option_spec *options_common(size_t *n);
 bool options_quiet(void);
 bool options_verbose(void);
 
-/* The verb's help; owned by the caller (mem_free); NULL when out of memory. */
-char *options_help(const struct usage *u);
-
 #endif

@@ -7,8 +7,6 @@
 #include "cli/state/replay.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -194,11 +192,7 @@ enum err session_make_folder(struct session *s, struct fault *f)
     if (err)
         return err;
     session_sweep_snapshots(s);
-    s->log_fd =
-        open(s->log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (s->log_fd < 0)
-        return fault_errno(f, ERR_IO, errno, "open %s", s->log_path);
-    return ERR_OK;
+    return file_open_log(s->log_path, &s->log_fd, f);
 }
 
 enum err session_register(struct session *s, struct fault *f)

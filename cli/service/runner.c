@@ -1,10 +1,9 @@
 #include "cli/service/runner.h"
 
+#include "base/file_io.h"
 #include "base/text.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 /* Where memory runs short, a run goes before the service. */
@@ -30,10 +29,8 @@ enum err runner_start(const struct runner_options *o, struct subprocess *out,
         return fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
     }
     options.set = variable.s;
-    log_fd = open(o->log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (log_fd < 0) {
-        err = fault_errno(f, ERR_IO, errno, "open %s", o->log_path);
-    } else {
+    err = file_open_log(o->log_path, &log_fd, f);
+    if (!err) {
         options.file[1] = options.file[2] = log_fd;
         err = subprocess_start(out, &options, f);
         if (err)

@@ -108,37 +108,9 @@ enum err run_answers_get(struct source *s, const char *id,
 
 /* ---- values -------------------------------------------------------------- */
 
-static const char *text_at(const json_t *o, const char *pointer)
-{
-    const char *text = json_string_value(json_at(o, pointer));
-
-    return text ? text : "";
-}
-
 static long long count_at(const json_t *o, const char *pointer)
 {
     return json_integer_value(json_at(o, pointer));
-}
-
-/* NAN for null. */
-static double number_at(const json_t *o, const char *pointer)
-{
-    double number;
-
-    return json_to_number(json_at(o, pointer), &number) ? number : NAN;
-}
-
-/* Seconds since the epoch of an RFC 3339 time in UTC; NAN for null. */
-static double time_at(const json_t *o, const char *pointer)
-{
-    const char *rest = NULL, *text = json_string_value(json_at(o, pointer));
-    struct tm tm = {0};
-
-    if (text)
-        rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
-    if (!rest)
-        return NAN;
-    return (double)timegm(&tm) + (*rest == '.' ? strtod(rest, NULL) : 0);
 }
 
 /* "2026-11-21 03:40:12", local time. */
@@ -155,15 +127,15 @@ static void write_time(double unix_s, char *out, size_t size)
 /* Why it stands as it does. */
 static const char *reason_of(const json_t *run)
 {
-    const char *reason = text_at(run, "/reason");
+    const char *reason = json_text_at(run, "/reason");
 
-    return *reason ? reason : text_at(run, "/status_reason");
+    return *reason ? reason : json_text_at(run, "/status_reason");
 }
 
 /* Whether its tuner lives. */
 static bool is_alive(const json_t *run)
 {
-    const char *status = text_at(run, "/status");
+    const char *status = json_text_at(run, "/status");
 
     return !run_status_names_end(status) && strcmp(status, "queued") != 0 &&
            strcmp(status, "held") != 0;
@@ -172,14 +144,15 @@ static bool is_alive(const json_t *run)
 /* Whether `mltune resume` goes on with it. */
 static bool is_resumable(const json_t *run)
 {
-    return run_status_resumes(text_at(run, "/status"),
+    return run_status_resumes(json_text_at(run, "/status"),
                               json_is_object(json_at(run, "/snapshot")));
 }
 
 /* Why it ended; "" for one that goes on, or waits. */
 static const char *end_reason_of(const json_t *run)
 {
-    return run_status_names_end(text_at(run, "/status")) ? reason_of(run) : "";
+    return run_status_names_end(json_text_at(run, "/status")) ? reason_of(run)
+                                                              : "";
 }
 
 /* ---- the head ------------------------------------------------------------ */
@@ -197,11 +170,11 @@ static bool is_default_state(const char *state)
 
 static void render_resume(const json_t *run, FILE *out)
 {
-    const char *state = text_at(run, "/state");
+    const char *state = json_text_at(run, "/state");
 
     if (!is_resumable(run))
         return;
-    fprintf(out, "resume    mltune resume %s", text_at(run, "/run"));
+    fprintf(out, "resume    mltune resume %s", json_text_at(run, "/run"));
     if (*state && !is_default_state(state))
         fprintf(out, " --state %s", state);
     fprintf(out, "\n");
@@ -214,9 +187,9 @@ static void render_queue(const json_t *run, FILE *out)
 
     if (!json_is_object(queue))
         return;
-    write_time(time_at(queue, "/submitted_at"), at, sizeof(at));
-    fprintf(out, "queue     group %s, submitted %s\n", text_at(queue, "/group"),
-            at);
+    write_time(json_time_at(queue, "/submitted_at"), at, sizeof(at));
+    fprintf(out, "queue     group %s, submitted %s\n",
+            json_text_at(queue, "/group"), at);
 }
 
 /* Lines that a training system wrote before it failed, and which of its
@@ -242,13 +215,13 @@ void render_head(const json_t *run, FILE *out)
     char began[32];
 
     assert(run && out);
-    write_time(time_at(run, "/started_at"), began, sizeof(began));
-    fprintf(out, "run       %s (%s)\n", text_at(run, "/run"),
-            text_at(run, "/name"));
-    fprintf(out, "status    %s%s%s\n", text_at(run, "/status"),
+    write_time(json_time_at(run, "/started_at"), began, sizeof(began));
+    fprintf(out, "run       %s (%s)\n", json_text_at(run, "/run"),
+            json_text_at(run, "/name"));
+    fprintf(out, "status    %s%s%s\n", json_text_at(run, "/status"),
             *why ? ": " : "", why);
-    if (*text_at(run, "/message"))
-        fprintf(out, "          %s\n", text_at(run, "/message"));
+    if (*json_text_at(run, "/message"))
+        fprintf(out, "          %s\n", json_text_at(run, "/message"));
     render_words(run, out);
     render_resume(run, out);
     render_queue(run, out);
@@ -259,10 +232,11 @@ void render_head(const json_t *run, FILE *out)
             "job       %s, %lld samples, %lld for validation, %lld workers, "
             "seed %lld\n"
             "tuner     %s, searcher %s\n",
-            text_at(run, "/job/app"), count_at(run, "/job/samples"),
+            json_text_at(run, "/job/app"), count_at(run, "/job/samples"),
             count_at(run, "/job/validation_samples"),
             count_at(run, "/job/workers"), count_at(run, "/seed"),
-            text_at(run, "/tuning/strategy"), text_at(run, "/tuning/searcher"));
+            json_text_at(run, "/tuning/strategy"),
+            json_text_at(run, "/tuning/searcher"));
 }
 
 /* ---- the summary --------------------------------------------------------- */
@@ -274,17 +248,17 @@ static const char *why_no_best(const json_t *run)
 
     if (count_at(run, "/epochs") == 0)
         return "no epoch was finished";
-    if (validates && isnan(number_at(run, "/last_epoch/metric")))
+    if (validates && isnan(json_number_at(run, "/last_epoch/metric")))
         return "every validation gave NaN, so that no model is known to be "
                "better than another";
-    if (isnan(number_at(run, "/last_epoch/loss")))
+    if (isnan(json_number_at(run, "/last_epoch/loss")))
         return "no epoch had a finite loss";
     return "there was no memory to keep an epoch's end (memory.limit)";
 }
 
 static void render_best(const json_t *run, FILE *out)
 {
-    double metric = number_at(run, "/best/metric");
+    double metric = json_number_at(run, "/best/metric");
 
     if (!json_is_object(json_at(run, "/best"))) {
         fprintf(out, "best      none: %s\n", why_no_best(run));
@@ -293,8 +267,9 @@ static void render_best(const json_t *run, FILE *out)
     fprintf(out, "best      epoch %lld of %lld: ", count_at(run, "/best/epoch"),
             count_at(run, "/epochs"));
     if (!isnan(metric))
-        fprintf(out, "%s %.5g, ", text_at(run, "/job/metric/name"), metric);
-    fprintf(out, "training loss %.5g\n", number_at(run, "/best/loss"));
+        fprintf(out, "%s %.5g, ", json_text_at(run, "/job/metric/name"),
+                metric);
+    fprintf(out, "training loss %.5g\n", json_number_at(run, "/best/loss"));
 }
 
 /* Further metrics: the latest of each, its value in the last epoch and in the
@@ -312,9 +287,9 @@ static void render_values(const json_t *run, FILE *out)
         bool some = false;
 
         fprintf(out, "%s%s: ", i ? "          " : "values    ",
-                text_at(value, "/name"));
+                json_text_at(value, "/name"));
         for (size_t k = 0; k < sizeof(of) / sizeof(*of); k++) {
-            double x = number_at(value, of[k][0]);
+            double x = json_number_at(value, of[k][0]);
 
             if (!isnan(x))
                 fprintf(out, "%s%s %.5g", some ? ", " : "", of[k][1], x);
@@ -352,9 +327,9 @@ static void render_settings(const struct run_answers *a, FILE *out)
 
 static void render_time(const json_t *run, FILE *out)
 {
-    double whole = number_at(run, "/seconds");
-    double tuning = number_at(run, "/tuning/seconds");
-    double waiting = number_at(run, "/tuning/waiting_seconds");
+    double whole = json_number_at(run, "/seconds");
+    double tuning = json_number_at(run, "/tuning/seconds");
+    double waiting = json_number_at(run, "/tuning/waiting_seconds");
     long long searches = count_at(run, "/tuning/searches");
     char time[32], spent[32];
 
@@ -388,7 +363,7 @@ static void render_nodes(const json_t *nodes, FILE *out)
         sent += (double)count_at(node, "/traffic/bytes_sent");
         if (n > 0) {
             reads += n;
-            behind += n * number_at(node, "/staleness/mean");
+            behind += n * json_number_at(node, "/staleness/mean");
         }
     }
     fprintf(out, "nodes     %zu, %.4g MB between them", json_array_size(nodes),
@@ -409,14 +384,14 @@ void render_summary(const struct run_answers *a, FILE *out)
     render_settings(a, out);
     render_time(a->run, out);
     render_nodes(a->nodes, out);
-    if (*text_at(a->run, "/model"))
-        fprintf(out, "model     %s%s\n", text_at(a->run, "/model"),
+    if (*json_text_at(a->run, "/model"))
+        fprintf(out, "model     %s%s\n", json_text_at(a->run, "/model"),
                 json_is_object(json_at(a->run, "/best"))
                     ? ""
                     : " (the state when the run ended)");
     if (json_is_object(snapshot))
-        fprintf(out, "snapshot  %s (epoch %lld)\n", text_at(snapshot, "/path"),
-                count_at(snapshot, "/epoch"));
+        fprintf(out, "snapshot  %s (epoch %lld)\n",
+                json_text_at(snapshot, "/path"), count_at(snapshot, "/epoch"));
 }
 
 /* ---- cells --------------------------------------------------------------- */
@@ -463,24 +438,24 @@ static void add_setting(struct text_table *t, const json_t *item)
 
 static void run_row(struct text_table *t, const json_t *run)
 {
-    double began = time_at(run, "/started_at");
-    const char *metric = text_at(run, "/job/metric/name");
+    double began = json_time_at(run, "/started_at");
+    const char *metric = json_text_at(run, "/job/metric/name");
     const char *why = end_reason_of(run);
     char at[32];
 
     write_time(began, at, sizeof(at));
     add_text(t, run, "run");
-    table_add(t, "%s%s%s", text_at(run, "/status"), *why ? ": " : "", why);
+    table_add(t, "%s%s%s", json_text_at(run, "/status"), *why ? ": " : "", why);
     table_add(t, "%s", at);
-    add_seconds(t, isnan(time_at(run, "/first_clock_at"))
+    add_seconds(t, isnan(json_time_at(run, "/first_clock_at"))
                        ? NAN
-                       : number_at(run, "/seconds"));
+                       : json_number_at(run, "/seconds"));
     add_number(t, run, "/epochs", 4);
     add_number(t, run, "/tuning/trials", 4);
-    if (*metric && !isnan(number_at(run, "/best/metric")))
-        table_add(t, "%s %.5g", metric, number_at(run, "/best/metric"));
-    else if (!isnan(number_at(run, "/best/loss")))
-        table_add(t, "loss %.5g", number_at(run, "/best/loss"));
+    if (*metric && !isnan(json_number_at(run, "/best/metric")))
+        table_add(t, "%s %.5g", metric, json_number_at(run, "/best/metric"));
+    else if (!isnan(json_number_at(run, "/best/loss")))
+        table_add(t, "loss %.5g", json_number_at(run, "/best/loss"));
     else
         table_add(t, "-");
 }
@@ -495,7 +470,7 @@ static void trial_row(struct text_table *t, const json_t *trial)
     add_text(t, trial, "label");
     add_number(t, trial, "/speed", 4);
     add_number(t, trial, "/clocks", 4);
-    add_seconds(t, number_at(trial, "/seconds"));
+    add_seconds(t, json_number_at(trial, "/seconds"));
     add_setting(t, trial);
 }
 
@@ -510,7 +485,7 @@ static void branch_row(struct text_table *t, const json_t *branch)
     table_add(t, "%s", live ? "live" : "freed");
     add_number(t, branch, "/created_clock", 4);
     add_number(t, branch, "/clocks", 4);
-    add_seconds(t, number_at(branch, "/seconds"));
+    add_seconds(t, json_number_at(branch, "/seconds"));
     add_setting(t, branch);
 }
 
@@ -522,7 +497,7 @@ static void epoch_row(struct text_table *t, const json_t *epoch)
     add_number(t, epoch, "/epoch", 4);
     add_number(t, epoch, "/loss", 6);
     add_number(t, epoch, "/metric", 6);
-    add_seconds(t, number_at(epoch, "/seconds"));
+    add_seconds(t, json_number_at(epoch, "/seconds"));
     table_add(t, "%s", !surviving ? "finalist" : best ? "best" : "");
     add_setting(t, epoch);
 }
@@ -581,7 +556,7 @@ static void render_decisions(const json_t *run, const json_t *decisions,
     size_t n = json_array_size(decisions);
     size_t i = n > DECISIONS_MAX ? n - DECISIONS_MAX : 0;
     long long left_out = count_at(json_array_get(decisions, i), "/number") - 1;
-    double began = time_at(run, "/started_at");
+    double began = json_time_at(run, "/started_at");
 
     if (n == 0)
         return;
@@ -590,13 +565,13 @@ static void render_decisions(const json_t *run, const json_t *decisions,
         fprintf(out, "  (%lld earlier ones are left out)\n", left_out);
     for (; i < n; i++) {
         const json_t *item = json_array_get(decisions, i);
-        double at = time_at(item, "/at") - began;
+        double at = json_time_at(item, "/at") - began;
         char time[32] = "-";
 
         if (!isnan(at))
             progress_duration(at, time, sizeof(time));
-        fprintf(out, "  %8s  %s: %s\n", time, text_at(item, "/decision"),
-                text_at(item, "/text"));
+        fprintf(out, "  %8s  %s: %s\n", time, json_text_at(item, "/decision"),
+                json_text_at(item, "/text"));
     }
 }
 
@@ -607,7 +582,7 @@ void render_run(const struct run_answers *a, FILE *out)
     render_summary(a, out);
     render_part(RENDER_TRIALS, "trials", a->trials, NULL, out);
     render_part(RENDER_EPOCHS, "epochs", a->epochs,
-                text_at(a->run, "/job/metric/name"), out);
+                json_text_at(a->run, "/job/metric/name"), out);
     render_decisions(a->run, a->decisions, out);
 }
 

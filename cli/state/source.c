@@ -84,7 +84,8 @@ static bool answers(const struct source *s)
     return !err && status == 200;
 }
 
-enum err source_look(struct source *s, const char *server, const char *state,
+/* As source_open, but a service that answers and has the folder is asked. */
+static enum err look(struct source *s, const char *server, const char *state,
                      struct fault *f)
 {
     enum err err = source_open(s, server, state, f);
@@ -106,7 +107,7 @@ int source_begin(const struct usage *usage, int argc, char **argv,
     assert(options->state);
     if (code != OPTIONS_GO_ON)
         return code;
-    err = source_look(s, source_server(options->server), options->state, &f);
+    err = look(s, source_server(options->server), options->state, &f);
     if (!err)
         return OPTIONS_GO_ON;
     console_error("%s", f.text);

@@ -56,17 +56,13 @@ struct source_options {
         CLIENT_CACERT_OPTION
 
 /* Reads a verb's options and operands by @usage and opens the source that
- * @options, which are among them, then name, as source_look does. Returns
- * OPTIONS_GO_ON, or the exit code: then there is nothing to close, and what was
- * wrong is said. */
+ * @options, which are among them, then name, as source_open does; but where no
+ * server is named and a service that answers has the folder, it is asked: it
+ * knows what no record says, such as who waits. Returns OPTIONS_GO_ON, or the
+ * exit code: then there is nothing to close, and what was wrong is said. */
 int source_begin(const struct usage *usage, int argc, char **argv,
                  const struct source_options *options,
                  struct operands *operands, struct source *s);
-
-/* As source_open, but where no server is named and a service that answers has
- * the folder, it is asked: it knows what no record says, such as who waits. */
-enum err source_look(struct source *s, const char *server, const char *state,
-                     struct fault *f);
 
 /* Source of the one run @id called @name in the folder @state, whose history is
  * at hand (borrowed). Errors: ERR_NOMEM. */

@@ -152,19 +152,6 @@ static json_t *entry_json(const struct registry_entry *e, json_t *schema)
                      e->summary, "tunables", tunables, "settings", schema);
 }
 
-/* ---- both ---------------------------------------------------------------- */
-
-static int print_owned(char *text)
-{
-    if (!text) {
-        console_error("out of memory");
-        return EXIT_RUN_FAILED;
-    }
-    fputs(text, stdout);
-    mem_free(text);
-    return EXIT_DONE;
-}
-
 /* ---- plug-ins ------------------------------------------------------------ */
 
 /* Result of a walk over the plug-in folders. */
@@ -299,7 +286,7 @@ static int print_list(enum registry_kind kind, const char *only)
         console_error("%s", err_text(err));
         return exit_code_of(err);
     }
-    return print_owned(text_take(&t));
+    return console_text(text_take(&t));
 }
 
 static int list_verb(const char *verb, const char *summary,

@@ -1,7 +1,6 @@
 /* mltune schema: the JSON schema of the configuration, or its fields as text.
  */
 #include "base/json/config.h"
-#include "base/mem.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
@@ -28,17 +27,6 @@ static const struct usage usage = {
     .n = sizeof(options) / sizeof(*options),
     .option = options};
 
-static int print_owned(char *text)
-{
-    if (!text) {
-        console_error("out of memory");
-        return EXIT_RUN_FAILED;
-    }
-    fputs(text, stdout);
-    mem_free(text);
-    return EXIT_DONE;
-}
-
 static int print_text(void)
 {
     size_t n;
@@ -46,11 +34,11 @@ static int print_text(void)
     int code;
 
     puts("Configuration (one JSON file); [default]:\n");
-    code = print_owned(config_help(fields, n));
+    code = console_text(config_help(fields, n));
     if (code != EXIT_DONE)
         return code;
     puts("\nTunables that are known, as they are unless given:\n");
-    return print_owned(tunables_help());
+    return console_text(tunables_help());
 }
 
 static int print_schema(void)

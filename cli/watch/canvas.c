@@ -21,19 +21,18 @@ struct canvas_glyph {
  * direction) is 0. */
 static size_t take(const char *at, bool ascii, struct canvas_glyph *out)
 {
-    unsigned char first = (unsigned char)*at;
     mbstate_t state;
     size_t n = 1;
     wchar_t w;
 
     *out = (struct canvas_glyph){"?", 1};
-    if (first < 0x80) {
-        if (first >= 0x20 && first != 0x7f)
+    if (text_utf8_begins(*at) == 1) {
+        if (!text_is_control(at, 1))
             out->text[0] = *at;
         return 1;
     }
     if (ascii) {
-        while (((unsigned char)at[n] & 0xc0) == 0x80)
+        while (text_utf8_goes_on(at[n]))
             n++;
         return n;
     }

@@ -141,9 +141,9 @@ static void put_cell(struct canvas *c, int x, int y, enum canvas_style style,
                      unsigned char bits)
 {
     static const char *const two[] = {" ", "'", ".", ":"};
-    char text[4] = {(char)0xe2, (char)(0xa0 | bits >> 6),
-                    (char)(0x80 | (bits & 0x3f)), 0}; /* U+2800 + bits */
+    char text[5] = {0};
 
+    text_utf8_write(0x2800u + bits, text); /* the braille patterns */
     canvas_put(c, x, y, x + 1, style, c->ascii ? two[bits & 3] : text);
 }
 

@@ -29,29 +29,29 @@ static bool is_one_of(const char *word, const char *const words[], size_t n)
 
 bool picture_is_over(const json_t *run)
 {
-    return run_status_names_end(part_text(run, "/status"));
+    return run_status_names_end(json_text_at(run, "/status"));
 }
 
 /* Wall time that the run has had, pauses left out; NAN before its first clock.
  */
 static double seconds_of(const json_t *run)
 {
-    double paused = part_number(run, "/paused_seconds");
+    double paused = json_number_at(run, "/paused_seconds");
 
-    return part_time(run, "/updated_at") - part_time(run, "/first_clock_at") -
-           (isnan(paused) ? 0 : paused);
+    return json_time_at(run, "/updated_at") -
+           json_time_at(run, "/first_clock_at") - (isnan(paused) ? 0 : paused);
 }
 
 double picture_time_left(const json_t *run)
 {
     double spent = seconds_of(run), left = INFINITY, training;
-    double max_time = part_number(run, "/stop/max_time");
-    double max_epochs = part_number(run, "/stop/max_epochs");
-    double epochs = part_number(run, "/epochs");
+    double max_time = json_number_at(run, "/stop/max_time");
+    double max_epochs = json_number_at(run, "/stop/max_epochs");
+    double epochs = json_number_at(run, "/epochs");
 
     if (picture_is_over(run) || isnan(spent))
         return NAN;
-    training = spent - part_number(run, "/tuning/seconds");
+    training = spent - json_number_at(run, "/tuning/seconds");
     if (isfinite(max_time))
         left = max_time - spent;
     if (max_epochs > 0 && epochs > 0 && training > 0)
@@ -73,8 +73,9 @@ static enum canvas_style style_of_status(const char *status)
 
 static void draw_title(const json_t *run, struct canvas *c)
 {
-    const char *name = part_text(run, "/name"), *id = part_text(run, "/run");
-    const char *status = part_text(run, "/status");
+    const char *name = json_text_at(run, "/name"),
+               *id = json_text_at(run, "/run");
+    const char *status = json_text_at(run, "/status");
     int width = canvas_width_of(c, status) + 2, x;
 
     canvas_bar(c, 0, 0, c->width, STYLE_TITLE);
@@ -101,8 +102,9 @@ static int draw_bar(struct canvas *c, int x, int y, double share)
 
 static void draw_progress(const json_t *run, struct canvas *c)
 {
-    double epochs = part_number(run, "/epochs"), left = picture_time_left(run);
-    double max_epochs = part_number(run, "/stop/max_epochs");
+    double epochs = json_number_at(run, "/epochs"),
+           left = picture_time_left(run);
+    double max_epochs = json_number_at(run, "/stop/max_epochs");
     double spent = seconds_of(run), share = NAN;
     char time[32];
     int x = 1;
@@ -131,23 +133,23 @@ static void draw_progress(const json_t *run, struct canvas *c)
 
 static void draw_outcome(const json_t *run, struct canvas *c)
 {
-    const char *metric = part_text(run, "/job/metric/name");
-    double best = part_number(run, "/best/metric");
-    double loss = part_number(run, "/loss");
-    double epoch = part_number(run, "/best/epoch");
+    const char *metric = json_text_at(run, "/job/metric/name");
+    double best = json_number_at(run, "/best/metric");
+    double loss = json_number_at(run, "/loss");
+    double epoch = json_number_at(run, "/best/epoch");
     int x = 1;
 
     if (isnan(best))
-        best = part_number(run, "/best/loss");
+        best = json_number_at(run, "/best/loss");
 
     if (!isnan(loss)) {
         x = canvas_put(c, x, 2, c->width, STYLE_FAINT, "loss ");
         x = canvas_printf(c, x, 2, c->width, STYLE_BOLD, "%.5g", loss) + 2;
     }
-    if (*metric && !isnan(part_number(run, "/last_epoch/metric"))) {
+    if (*metric && !isnan(json_number_at(run, "/last_epoch/metric"))) {
         x = canvas_printf(c, x, 2, c->width, STYLE_FAINT, "%s ", metric);
         x = canvas_printf(c, x, 2, c->width, STYLE_BOLD, "%.5g",
-                          part_number(run, "/last_epoch/metric")) +
+                          json_number_at(run, "/last_epoch/metric")) +
             2;
     }
     if (!isnan(best)) {
@@ -160,54 +162,55 @@ static void draw_outcome(const json_t *run, struct canvas *c)
     }
     x = canvas_put(c, x, 2, c->width, STYLE_FAINT, "clock ");
     canvas_printf(c, x, 2, c->width, STYLE_PLAIN, "%.0f",
-                  fmax(part_number(run, "/clock"), 0));
+                  fmax(json_number_at(run, "/clock"), 0));
 }
 
 static void draw_setting(const struct picture *p, struct canvas *c)
 {
     const json_t *choice = json_array_get(p->schedule, 0);
-    double since = part_number(choice, "/clock");
+    double since = json_number_at(choice, "/clock");
     char setting[512];
     int x;
 
     progress_setting(json_at(p->run, "/setting"), setting, sizeof(setting));
     x = canvas_put(c, 1, 3, c->width, STYLE_FAINT, "setting  ");
     x = canvas_put(c, x, 3, c->width, STYLE_BOLD, setting);
-    if (*part_text(choice, "/reason") && !isnan(since) && x + 30 < c->width)
+    if (*json_text_at(choice, "/reason") && !isnan(since) && x + 30 < c->width)
         canvas_printf(c, x + 2, 3, c->width, STYLE_FAINT,
                       "since clock %.0f: %s", since,
-                      part_text(choice, "/reason"));
+                      json_text_at(choice, "/reason"));
 }
 
 static void draw_state(const json_t *run, struct canvas *c)
 {
-    const char *status = part_text(run, "/status");
-    const char *why = part_text(run, "/message");
-    double searches = fmax(part_number(run, "/tuning/searches"), 0);
+    const char *status = json_text_at(run, "/status");
+    const char *why = json_text_at(run, "/message");
+    double searches = fmax(json_number_at(run, "/tuning/searches"), 0);
     char time[32];
     int x;
 
     if (!*why)
-        why = part_text(run, "/status_reason");
+        why = json_text_at(run, "/status_reason");
     /* While it tunes or trains, the feed says why. */
     if (strcmp(status, "tuning") != 0 && strcmp(status, "training") != 0) {
         x = canvas_put(c, 1, 4, c->width, style_of_status(status), status);
-        if (*part_text(run, "/reason"))
+        if (*json_text_at(run, "/reason"))
             x = canvas_printf(c, x, 4, c->width, style_of_status(status),
-                              ", %s", part_text(run, "/reason"));
+                              ", %s", json_text_at(run, "/reason"));
         if (*why)
             canvas_printf(c, x, 4, c->width, STYLE_PLAIN, ": %s", why);
         return;
     }
-    progress_duration(part_number(run, "/tuning/seconds"), time, sizeof(time));
+    progress_duration(json_number_at(run, "/tuning/seconds"), time,
+                      sizeof(time));
     x = canvas_put(c, 1, 4, c->width, STYLE_FAINT, "tuning   ");
     x = canvas_printf(c, x, 4, c->width, STYLE_PLAIN,
                       "%.0f trials in %.0f search%s, %s",
-                      fmax(part_number(run, "/tuning/trials"), 0), searches,
+                      fmax(json_number_at(run, "/tuning/trials"), 0), searches,
                       searches == 1 ? "" : "es", time);
     canvas_printf(c, x + 2, 4, c->width, STYLE_FAINT, "%s, %s",
-                  part_text(run, "/tuning/strategy"),
-                  part_text(run, "/tuning/searcher"));
+                  json_text_at(run, "/tuning/strategy"),
+                  json_text_at(run, "/tuning/searcher"));
 }
 
 static void draw_head(const struct picture *p, struct canvas *c)

@@ -8,41 +8,9 @@
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { TRIALS_MAX = 100, TUNABLES_MAX = 8 };
-
-/* ---- members ------------------------------------------------------------- */
-
-const char *part_text(const json_t *o, const char *pointer)
-{
-    const char *text = o ? json_string_value(json_at(o, pointer)) : NULL;
-
-    assert(pointer[0] == '/');
-    return text ? text : "";
-}
-
-double part_number(const json_t *o, const char *pointer)
-{
-    double number;
-
-    assert(pointer[0] == '/');
-    return o && json_to_number(json_at(o, pointer), &number) ? number : NAN;
-}
-
-double part_time(const json_t *o, const char *pointer)
-{
-    const char *text = part_text(o, pointer);
-    struct tm tm = {0};
-    const char *rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
-
-    assert(pointer[0] == '/');
-    if (!rest)
-        return NAN;
-    return (double)timegm(&tm) + (*rest == '.' ? strtod(rest, NULL) : 0);
-}
 
 static double item_number(const json_t *array, size_t i)
 {
@@ -109,8 +77,8 @@ void part_chart(const struct picture *p, struct canvas *c, int x, int y,
     struct panel_columns line, faint;
     bool whole = read_columns(json_object_get(p->curve, "lineage"), &line);
     bool more = read_columns(json_object_get(p->curve, "others"), &faint);
-    struct chart chart = {.x_from = part_number(p->curve, "/from"),
-                          .x_to = part_number(p->curve, "/to"),
+    struct chart chart = {.x_from = json_number_at(p->curve, "/from"),
+                          .x_to = json_number_at(p->curve, "/to"),
                           .x_unit = "clock"};
     bool logarithmic = false;
 
@@ -139,8 +107,8 @@ struct trial_row {
 static int by_interest(const void *a, const void *b)
 {
     const struct trial_row *s = a, *t = b;
-    double n = part_number(s->trial, "/trial"),
-           m = part_number(t->trial, "/trial");
+    double n = json_number_at(s->trial, "/trial"),
+           m = json_number_at(t->trial, "/trial");
 
     if (s->running != t->running)
         return s->running ? -1 : 1;
@@ -153,19 +121,19 @@ static int by_interest(const void *a, const void *b)
  */
 static int read_trials(const struct picture *p, struct trial_row out[])
 {
-    double search = part_number(json_array_get(p->trials, 0), "/search");
+    double search = json_number_at(json_array_get(p->trials, 0), "/search");
     const json_t *trial;
     size_t i;
     int n = 0;
 
     json_array_foreach(p->trials, i, trial)
     {
-        double speed = part_number(trial, "/speed");
+        double speed = json_number_at(trial, "/speed");
 
-        if (n == TRIALS_MAX || part_number(trial, "/search") != search)
+        if (n == TRIALS_MAX || json_number_at(trial, "/search") != search)
             break;
         out[n++] = (struct trial_row){
-            trial, strcmp(part_text(trial, "/label"), "running") == 0,
+            trial, strcmp(json_text_at(trial, "/label"), "running") == 0,
             isnan(speed) ? -1 : speed};
     }
     qsort(out, (size_t)n, sizeof(*out), by_interest);
@@ -238,13 +206,13 @@ static void put_trial(struct canvas *c, int x, int y, int end,
                       const struct trial_row *row, bool won,
                       const struct tunable_columns *columns)
 {
-    const char *label = part_text(row->trial, "/label");
+    const char *label = json_text_at(row->trial, "/label");
     const json_t *setting = json_object_get(row->trial, "setting");
     enum canvas_style style = won            ? STYLE_BOLD
                               : row->running ? STYLE_ACCENT
                                              : STYLE_PLAIN;
     bool incumbent = json_is_true(json_object_get(row->trial, "incumbent"));
-    double number = part_number(row->trial, "/trial");
+    double number = json_number_at(row->trial, "/trial");
 
     canvas_put(c, x + 1, y, x + NUMBER - 1, style,
                won            ? "*"
@@ -275,8 +243,8 @@ static void put_trial(struct canvas *c, int x, int y, int end,
 static void put_result(struct canvas *c, int x, int y, int end,
                        const json_t *result)
 {
-    double trials = part_number(result, "/trials");
-    double seconds = part_number(result, "/seconds");
+    double trials = json_number_at(result, "/trials");
+    double seconds = json_number_at(result, "/seconds");
     char time[32];
 
     x = canvas_put(c, x, y, end, STYLE_FAINT, "over: ");
@@ -286,7 +254,7 @@ static void put_result(struct canvas *c, int x, int y, int end,
         progress_duration(seconds, time, sizeof(time));
         x = canvas_printf(c, x, y, end, STYLE_FAINT, "%s, ", time);
     }
-    canvas_put(c, x, y, end, STYLE_FAINT, part_text(result, "/reason"));
+    canvas_put(c, x, y, end, STYLE_FAINT, json_text_at(result, "/reason"));
 }
 
 /* Number of trials that the search @number has had. Trials are numbered in
@@ -294,7 +262,7 @@ static void put_result(struct canvas *c, int x, int y, int end,
  * there are at least those that are listed. */
 static double trials_so_far(const struct picture *p, double number, int listed)
 {
-    double newest = part_number(json_array_get(p->trials, 0), "/trial");
+    double newest = json_number_at(json_array_get(p->trials, 0), "/trial");
 
     return number == 1 && newest > listed ? newest : listed;
 }
@@ -304,8 +272,8 @@ static void put_search(const struct picture *p, struct canvas *c, int x, int y,
 {
     const json_t *search = json_array_get(p->searches, 0);
     const json_t *result = search ? json_object_get(search, "result") : NULL;
-    double number = part_number(search, "/search");
-    double most = part_number(search, "/max_trials");
+    double number = json_number_at(search, "/search");
+    double most = json_number_at(search, "/max_trials");
     int listed = part_trials_shown(p);
     bool all = listed < TRIALS_MAX;
 
@@ -323,7 +291,7 @@ static void put_search(const struct picture *p, struct canvas *c, int x, int y,
     if (!isnan(most))
         x = canvas_printf(c, x, y, end, STYLE_ACCENT, " of at most %.0f", most);
     x = canvas_printf(c, x, y, end, STYLE_ACCENT, ", %s",
-                      part_text(search, "/reason"));
+                      json_text_at(search, "/reason"));
     if (!all)
         canvas_printf(c, x, y, end, STYLE_FAINT, "; the newest %d are listed",
                       TRIALS_MAX);
@@ -333,7 +301,7 @@ void part_search(const struct picture *p, struct canvas *c, int x, int y,
                  int end, int bottom)
 {
     const json_t *search = json_array_get(p->searches, 0);
-    double winner = part_number(search, "/result/winner");
+    double winner = json_number_at(search, "/result/winner");
     struct tunable_columns columns;
     struct trial_row row[TRIALS_MAX];
     int n, at = x + NUMBER + LABEL + SPEED;
@@ -347,7 +315,8 @@ void part_search(const struct picture *p, struct canvas *c, int x, int y,
     put_search(p, c, x, y++, end);
     n = read_trials(p, row);
     if (n == 0 || y + 1 >= bottom ||
-        part_number(row[0].trial, "/search") != part_number(search, "/search"))
+        json_number_at(row[0].trial, "/search") !=
+            json_number_at(search, "/search"))
         return;
     find_columns(c, json_object_get(row[0].trial, "setting"), end - at,
                  &columns);
@@ -361,7 +330,7 @@ void part_search(const struct picture *p, struct canvas *c, int x, int y,
     }
     y++;
     for (int i = 0; i < n && y < bottom; i++, y++) {
-        bool won = part_number(row[i].trial, "/trial") == winner;
+        bool won = json_number_at(row[i].trial, "/trial") == winner;
 
         put_trial(c, x, y, end, &row[i], won, &columns);
     }
@@ -374,12 +343,12 @@ static void put_node(struct canvas *c, int x, int y, int end,
                      const json_t *node)
 {
     bool alive = json_is_true(json_object_get(node, "alive"));
-    double number = part_number(node, "/node");
-    double workers = part_number(node, "/workers");
-    double memory = part_number(node, "/memory/in_use_bytes") / 1048576;
-    double work = part_number(node, "/seconds/work");
-    double all = work + part_number(node, "/seconds/wait");
-    double sent = part_number(node, "/traffic/bytes_sent") * 1e-6;
+    double number = json_number_at(node, "/node");
+    double workers = json_number_at(node, "/workers");
+    double memory = json_number_at(node, "/memory/in_use_bytes") / 1048576;
+    double work = json_number_at(node, "/seconds/work");
+    double all = work + json_number_at(node, "/seconds/wait");
+    double sent = json_number_at(node, "/traffic/bytes_sent") * 1e-6;
     enum canvas_style style = alive ? STYLE_GOOD : STYLE_BAD;
 
     if (!isnan(number))
@@ -426,7 +395,7 @@ void part_feed(const struct picture *p, struct canvas *c, int x, int y, int end,
                                                   : "nothing was decided yet");
     json_array_foreach(p->decisions, i, decision)
     {
-        double at = part_time(decision, "/at");
+        double at = json_time_at(decision, "/at");
         time_t seconds = isnan(at) ? 0 : (time_t)at;
         struct tm tm;
         char time[16] = "";
@@ -437,6 +406,6 @@ void part_feed(const struct picture *p, struct canvas *c, int x, int y, int end,
             strftime(time, sizeof(time), "%H:%M:%S", &tm);
         canvas_put(c, x + 1, y, end, STYLE_FAINT, time);
         y = canvas_wrap(c, x + 11, y, end - 1, bottom, STYLE_PLAIN,
-                        part_text(decision, "/text"));
+                        json_text_at(decision, "/text"));
     }
 }

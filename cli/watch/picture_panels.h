@@ -1,15 +1,10 @@
 /* The parts of the picture of `mltune watch` (cli/watch/picture.h) below its
- * figures, each drawn into rows @y .. @bottom - 1 and columns @x .. @end - 1;
- * and how members of the answers are read: what is missing is "", NAN. */
+ * figures, each drawn into rows @y .. @bottom - 1 and columns @x .. @end - 1.
+ */
 #ifndef CLI_PICTURE_PANELS_H
 #define CLI_PICTURE_PANELS_H
 
 #include "cli/watch/picture.h"
-
-const char *part_text(const json_t *o, const char *pointer);
-double part_number(const json_t *o, const char *pointer);
-/* Seconds since the epoch of an RFC 3339 time in UTC. */
-double part_time(const json_t *o, const char *pointer);
 
 /* Loss over clocks: the surviving lineage, and faint what was tried. */
 void part_chart(const struct picture *p, struct canvas *c, int x, int y,

@@ -73,7 +73,8 @@ static void unit_range(const struct tunable *t, double *low, double *high)
     *high = t->max + half;
 }
 
-double tunable_to_unit(const struct tunable *t, double x)
+/* The reverse of tunable_from_unit. */
+static double to_unit(const struct tunable *t, double x)
 {
     double low, high;
 
@@ -350,8 +351,7 @@ size_t space_to_unit(const struct space *s, const struct setting *x,
     size_t n = space_axes(s, axis);
 
     for (size_t k = 0; k < n; k++)
-        u[k] = clamp(tunable_to_unit(&s->tunable[axis[k]], x->value[axis[k]]),
-                     0, 1);
+        u[k] = clamp(to_unit(&s->tunable[axis[k]], x->value[axis[k]]), 0, 1);
     return n;
 }
 

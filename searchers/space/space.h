@@ -108,12 +108,9 @@ uint64_t tunable_count(const struct tunable *t);
 /* Value number @i < tunable_count, ascending (categories in their order). */
 double tunable_at(const struct tunable *t, uint64_t i);
 
-/* Where @x lies in the tunable's scale, 0 .. 1: inside its cell for ints, in
- * the middle of it for listed values. */
-double tunable_to_unit(const struct tunable *t, double x);
-
-/* The reverse, for @u in 0 .. 1; every int and every listed value has a cell,
- * so that its share of the unit interval is its share of the scale. */
+/* The value at @u of the tunable's scale, 0 .. 1; every int and every listed
+ * value has a cell, so that its share of the unit interval is its share of the
+ * scale. */
 double tunable_from_unit(const struct tunable *t, double u);
 
 /* ---- settings ------------------------------------------------------------ */
@@ -154,7 +151,9 @@ const char *setting_text(const struct space *s, const struct setting *x,
 
 /* ---- the unit cube ------------------------------------------------------- */
 
-/* @u[axes]: tunable_to_unit of each axis. Returns the number of axes. */
+/* @u[axes]: where each axis' value lies in its tunable's scale, 0 .. 1: inside
+ * its cell for ints, in the middle of it for listed values. Returns the number
+ * of axes. */
 size_t space_to_unit(const struct space *s, const struct setting *x,
                      double u[TUNABLES_MAX]);
 

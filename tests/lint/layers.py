@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks what the compiler cannot: who includes whom, who is pure, what is left.
 
-Rules (docs/architecture.md): folders and the rooms in them depend one way; in the
-pure folders only files ending _io.c or _io.h touch clock, socket, file, thread
+Rules (docs/architecture.md): folders and the rooms in them depend one way, and may
+include no room that they do not; in the pure folders only files ending _io.c or _io.h touch clock, socket, file, thread
 and process, or include one that does; no shell is ever called; no word of
 unfinished work stays behind; unit tests mirror the rooms.
 
@@ -22,7 +22,7 @@ ROOMS = {
     "base/commands": "base base/json base/proto",
     "branches": "base base/proto",
     "ps/rows": "base branches",
-    "ps/nodes": "base base/proto branches ps/rows",
+    "ps/nodes": "base base/proto ps/rows",
     "ps/server": "base base/proto branches ps/rows ps/nodes",
     "ps/wire": "base ps/nodes ps/server",
     "ps/disk": "base base/json base/proto branches ps/rows ps/server",
@@ -43,8 +43,8 @@ ROOMS = {
     "tuner/history": "base base/json base/proto",
     "tuner/board": "base base/json base/proto base/commands searchers/space "
                    "searchers tuner/history",
-    "tuner/core": "base base/json base/proto base/commands searchers/space "
-                  "searchers tuner/history tuner/board",
+    "tuner/core": "base base/json base/commands searchers/space searchers "
+                  "tuner/history tuner/board",
     "tuner/search": "base base/proto searchers/space searchers tuner/history "
                     "tuner/board tuner/core",
     "tuner/strategies": "base base/json searchers/space searchers "
@@ -57,8 +57,7 @@ ROOMS = {
     "api/web": "",
     "api/routes": "base base/json base/proto base/commands searchers "
                   "tuner/shell api/http api/view api/web",
-    "api/service": "base base/json base/commands tuner/shell api/http "
-                   "api/view api/routes",
+    "api/service": "base base/json tuner/shell api/http api/view api/routes",
     "cli/basics": "base base/json base/commands tuner/history",
     "cli/remote": "base base/json",
     "cli/config": "base base/json searchers/space searchers searchers/process ps/rows "
@@ -69,20 +68,18 @@ ROOMS = {
     "cli/run": "base base/json searchers tuner/history tuner/board "
                "tuner/shell api/http api/view api/service cli/basics "
                "cli/config cli/state",
-    "cli/service": "base base/json base/commands tuner/history api/http "
-                   "api/view cli/basics cli/config cli/remote cli/run "
-                   "cli/state",
+    "cli/service": "base base/json tuner/history api/http api/view cli/basics "
+                   "cli/config cli/remote cli/run cli/state",
     "cli/watch": "base base/json tuner/history api/view cli/basics cli/state",
     "cli/export": "base base/json branches searchers/space cli/basics "
                   "cli/state",
     "cli/compare": "base base/json tuner/board tuner/shell cli/basics "
                    "cli/config",
-    "cli/check": "base base/json base/proto tuner/shell cli/basics cli/config",
-    "cli/verbs": "base base/json base/commands searchers/space "
-                 "searchers/process ps/node apps/data tuner/history "
-                 "tuner/board tuner/shell api/http api/service cli/basics "
-                 "cli/config cli/remote cli/state cli/run cli/service "
-                 "cli/compare cli/check cli/watch",
+    "cli/check": "base base/json base/proto tuner/shell",
+    "cli/verbs": "base base/json base/commands searchers/process ps/node "
+                 "apps/data tuner/history tuner/board tuner/shell api/http "
+                 "api/service cli/basics cli/config cli/remote cli/state "
+                 "cli/run cli/service cli/compare cli/check cli/watch",
     "cli": "base/json cli/basics",
 }
 MAY_INCLUDE = {room: {room, *allowed.split()}
@@ -154,7 +151,18 @@ def check_tests(root, complain):
             complain(folder, 0, "tests of no room")
 
 
-def check_file(path, room, root, complain):
+def check_used(root, uses, complain):
+    """What a room may include, it does: no line of the table is there for
+    nothing. @uses: (room, room that it includes)."""
+    for room, allowed in ROOMS.items():
+        for used in allowed.split():
+            if (root / room).is_dir() and (root / used).is_dir() and \
+                    (room, used) not in uses:
+                complain(root / room, 0, f"{room} may include {used}, but does not: "
+                         "take it out of ROOMS")
+
+
+def check_file(path, room, root, uses, complain):
     text = path.read_text(errors="replace")
     shell_file = path.stem.endswith("_io")
     folder = room.split("/")[0]
@@ -176,6 +184,7 @@ def check_file(path, room, root, complain):
             if room not in owners and not here.startswith("tests/"):
                 complain(path, number, f"{name}: only for "
                          f"{' and '.join(sorted(owners))}")
+            uses.add((room, target))
             if not target:
                 complain(path, number, f"{name}: write the path from the root")
             elif target != "mltune" and room in MAY_INCLUDE and \
@@ -228,7 +237,7 @@ def main():
         count += 1
         print(f"{path.relative_to(root)}:{number}: {message}")
 
-    files = 0
+    files, uses = 0, set()
     check_rooms(root, complain)
     check_tests(root, complain)
     for room in ("board", "core"):
@@ -237,7 +246,8 @@ def main():
         for path in sorted((root / folder).rglob("*.[ch]")):
             files += 1
             room = path.parent.relative_to(root).as_posix()
-            check_file(path, room, root, complain)
+            check_file(path, room, root, uses, complain)
+    check_used(root, uses, complain)
     if files == 0:
         print("layers: found no source file: wrong folder?")
         count += 1

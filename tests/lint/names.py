@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Two facts about names that the compiler does not see.
+"""Three facts about names that the compiler does not see.
 
 No two types share a name: each `struct x {`, `union x {` and `enum x {` of the
 product stands in one file. No function is there for tests alone: each one that
 is not static is called, or its address taken, in the product. FOR_TESTS has
 those that may be, with the reason; functions of the installed interface
-(include/mltune) are for users.
+(include/mltune) are for users. No function that a header declares is for its own
+file alone: such a one is static.
 
 Usage: names.py [ROOT]     prints one line a violation, exit 1 if there is any.
 """
@@ -84,11 +85,42 @@ def uncalled(files):
             yield name, path
 
 
+def words_of(path, text):
+    """Words by which a file may call: of a header macros and bodies alone."""
+    if path.endswith(".c") or path.startswith("tests/"):
+        return set(re.findall(r"\w+", text))
+    parts = re.findall(r"^#define(?:.*\\\n)*.*$", text, re.M) + \
+        re.findall(r"\{[^{}]*\}", text)
+    return {w for part in parts for w in re.findall(r"\w+", part)}
+
+
+def private(files, tests):
+    """Functions that headers declare and only their own file names."""
+    users = collections.defaultdict(set)
+    declared = set()
+    for path, text in {**files, **tests}.items():
+        for word in words_of(path, text):
+            users[word].add(path)
+        if path.endswith(".h") and path in files:
+            declared.update(re.findall(r"\b(\w+)\s*\(", text))
+    interface = "\n".join(t for p, t in files.items()
+                          if p.startswith("include/"))
+    for path, text in files.items():
+        for name in FUNCTION.findall(text) if path.endswith(".c") else ():
+            if users[name] == {path} and name in declared and \
+                    name not in interface:
+                yield name, path
+
+
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".")
     files = sources(root)
     wrong = list(repeated_types(files))
     idle = dict(uncalled(files))
+    tests = {p.relative_to(root).as_posix(): bare(p.read_text(errors="replace"))
+             for p in sorted((root / "tests").rglob("*.[ch]"))}
+    wrong += [f"{path}: {name} is for this file alone: make it static"
+              for name, path in private(files, tests) if name not in idle]
     wrong += [f"{path}: {name} is called by nothing of the product"
               for name, path in idle.items() if name not in FOR_TESTS]
     if root.resolve() == pathlib.Path(__file__).resolve().parents[2]:

@@ -35,6 +35,7 @@ expect 'may not include' api/http/a.c '#include "apps/mf/b.h"\n'
 expect 'may not include' apps/a.c '#include "branches/b.h"\n'
 expect 'may not include' tuner/board/a.c '#include "tuner/search/b.h"\n'
 expect 'may not include' ps/rows/a.c '#include "ps/node/b.h"\n'
+expect 'but does not' base/json/a.c 'int a;\n' base/b.h
 expect 'is no room' tuner/attic/a.c 'int a;\n'
 expect 'no line for the room' docs/architecture.md 'nothing\n' ps/rows/a.c
 expect 'path from the root' ps/rows/a.c '#include "b.h"\n'
@@ -98,8 +99,27 @@ idle='called by nothing'
 names "$idle" 'int f(int a,\n      int b)\n{\n}\n' 'int f(int a, int b);\n'
 names "$idle" 'struct a *f(void)\n{\n}\n/* f() */\n'
 names '' 'int f(void)\n{\n}\nint (*g)(void) = f;\n'
+names 'make it static' 'int f(void)\n{\n}\nint (*g)(void) = f;\n' 'int f(void);\n'
 names '' 'int f(void)\n{\n}\n' '#define F \\\n    f()\n'
 names '' 'static int f(void)\n{\n}\n'
+
+# statuses FILE SCRIPT: statuses.py must complain about FILE, once sed has changed it.
+statuses() {
+    for file in tuner/history/record.h tuner/history/record_names.c api/web/text.js \
+        api/web/control.js apps/python/mltune/client.py; do
+        mkdir -p "$root/$(dirname "$file")"
+        cp "$here/../../$file" "$root/$file"
+    done
+    sed -i "$2" "$root/$1"
+    "${PYTHON:-python3}" "$here/statuses.py" "$root" | grep -q "$1" || {
+        echo "statuses.py missed: $2 in $1"
+        failed=1
+    }
+}
+statuses api/web/text.js '/export const ENDED/s/"failed", //'
+statuses apps/python/mltune/client.py '/^ENDED/s/"stopped"/"paused"/'
+statuses api/web/control.js 's/"stopped", "interrupted"/"stopped"/'
+statuses api/web/text.js 's/saving: "active"/save: "active"/'
 
 # And nothing is said about what is allowed.
 rm -rf "${root:?}"/*

@@ -1,5 +1,6 @@
 #include "tuner/shell/launcher_io.h"
 
+#include "base/file_io.h"
 #include "base/log.h"
 #include "tuner/shell/program_env.h"
 
@@ -23,14 +24,15 @@ enum { LOG_BLOCK = 64 * 1024 }; /* at least those of file systems */
 static enum err start(struct node_process *p, const struct launch *launch,
                       struct subprocess_options *o, struct fault *f)
 {
+    enum err err;
     int log_fd;
 
     if (strlen(launch->log_path) >= sizeof(p->log_path))
         return fault_set(f, ERR_LIMIT, "path of the log is too long");
     memcpy(p->log_path, launch->log_path, strlen(launch->log_path) + 1);
-    log_fd = open(p->log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (log_fd < 0)
-        return fault_errno(f, ERR_IO, errno, "open %s", p->log_path);
+    err = file_open_log(p->log_path, &log_fd, f);
+    if (err)
+        return err;
     p->log_at = lseek(log_fd, 0, SEEK_END);
     o->file[1] = o->file[2] = log_fd;
     if (subprocess_start(&p->process, o, f) != ERR_OK) {

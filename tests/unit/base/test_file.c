@@ -412,6 +412,34 @@ static void file_create_sweep_takes_what_the_dead_left(void **state)
     assert_true(folder_is_empty(dir));
 }
 
+/* A log is appended to by whoever opens it, is its owner's alone, and says what
+ * keeps it from being opened. */
+static void file_log_is_appended_to(void **state)
+{
+    struct fault f = {0};
+    struct stat s;
+    int one = -1, two = -1;
+
+    (void)state;
+    assert_int_equal(file_open_log(in_dir("log"), &one, NULL), ERR_OK);
+    assert_int_equal(file_open_log(in_dir("log"), &two, NULL), ERR_OK);
+    assert_int_equal(write(one, "a", 1), 1);
+    assert_int_equal(write(two, "b", 1), 1);
+    assert_int_equal(write(one, "c", 1), 1);
+    assert_int_equal(fstat(one, &s), 0);
+    assert_int_equal(s.st_mode & 0777, 0600);
+    assert_int_equal(close(one) | close(two), 0);
+    expect_text("log", "abc");
+    file_remove(in_dir("log"));
+    one = -7;
+    faulty_disk_on(NULL, 1, EACCES);
+    assert_int_equal(file_open_log(in_dir("log"), &one, &f), ERR_IO);
+    faulty_disk_off();
+    assert_non_null(strstr(f.text, "log"));
+    assert_int_equal(one, -7);
+    assert_true(folder_is_empty(dir));
+}
+
 /* Bytes given to a stream are in the file; a failing write is the stream's. */
 static void disk_stream_writes_the_file(void **state)
 {
@@ -625,6 +653,7 @@ int main(void)
         CASE(file_write_follows_no_link),
         CASE(file_create_never_replaces),
         CASE(file_create_sweep_takes_what_the_dead_left),
+        CASE(file_log_is_appended_to),
         CASE(disk_stream_writes_the_file),
         CASE(folder_new_tells_what_is_there),
         CASE(folder_clear_takes_ours),

@@ -172,6 +172,31 @@ static void text_is_utf8_by_rfc_3629(void **state)
     assert_int_equal(text_utf8_length("", 0), 0);
 }
 
+/* Every character that is written is read back whole, begins with a byte that
+ * says its length and goes on with bytes that say so; C0, DEL and C1 are
+ * control characters, and no others. */
+static void text_utf8_write_reads_back(void **state)
+{
+    char s[4];
+
+    (void)state;
+    for (unsigned c = 0; c <= 0x10ffff; c += c < 0x900 ? 1 : 61) {
+        size_t len;
+
+        if (c >= 0xd800 && c < 0xe000)
+            continue;
+        len = text_utf8_write(c, s);
+        assert_int_equal(text_utf8_length(s, len), len);
+        assert_int_equal(text_utf8_begins(s[0]), len);
+        for (size_t i = 1; i < len; i++)
+            assert_true(text_utf8_goes_on(s[i]) && !text_utf8_begins(s[i]));
+        assert_int_equal(text_is_control(s, len),
+                         c < 0x20 || (c >= 0x7f && c < 0xa0));
+    }
+    assert_int_equal(text_utf8_begins((char)0xc1), 0);
+    assert_int_equal(text_utf8_begins((char)0xf5), 0);
+}
+
 /* A number is written in the fewest digits that read back the same. */
 static void text_number_reads_back(void **state)
 {
@@ -223,6 +248,7 @@ int main(void)
         cmocka_unit_test(text_nothing_written_is_empty),
         cmocka_unit_test(text_allocation_failure_is_remembered),
         cmocka_unit_test(text_is_utf8_by_rfc_3629),
+        cmocka_unit_test(text_utf8_write_reads_back),
         cmocka_unit_test(text_number_reads_back),
         cmocka_unit_test(text_real_names_what_is_not_finite),
         cmocka_unit_test(text_clean_leaves_only_what_is_harmless),

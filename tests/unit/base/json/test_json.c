@@ -218,6 +218,36 @@ static void json_numbers_non_finite_are_strings(void **state)
     json_decref(value);
 }
 
+/* Members of an answer are read whatever it is: what is missing, or of another
+ * type, is "" or NAN. */
+static void json_members_of_answers(void **state)
+{
+    static const char text[] =
+        "{\"a\": {\"s\": \"x\", \"n\": 2.5, \"i\": \"inf\"},"
+        " \"t\": \"2026-11-21T03:40:12.25Z\","
+        " \"w\": \"2026-11-21T03:40:12Z\","
+        " \"z\": \"21 November\", \"none\": null}";
+    json_t *json = NULL;
+
+    (void)state;
+    assert_int_equal(json_load(text, sizeof(text) - 1, &json, NULL, NULL),
+                     ERR_OK);
+    assert_string_equal(json_text_at(json, "/a/s"), "x");
+    assert_string_equal(json_text_at(json, "/a/n"), "");
+    assert_string_equal(json_text_at(json, "/b"), "");
+    assert_string_equal(json_text_at(NULL, "/a"), "");
+    assert_true(json_number_at(json, "/a/n") == 2.5);
+    assert_true(json_number_at(json, "/a/i") == INFINITY);
+    assert_true(isnan(json_number_at(json, "/a/s")));
+    assert_true(isnan(json_number_at(json, "/none")));
+    assert_true(isnan(json_number_at(NULL, "/a")));
+    assert_true(json_time_at(json, "/t") == 1795232412.25);
+    assert_true(json_time_at(json, "/w") == 1795232412);
+    assert_true(isnan(json_time_at(json, "/z")));
+    assert_true(isnan(json_time_at(json, "/none")));
+    json_decref(json);
+}
+
 /* Pointers lead to values as in RFC 6901, escapes included. */
 static void json_at_follows_rfc_6901(void **state)
 {
@@ -453,6 +483,7 @@ int main(void)
         cmocka_unit_test(json_write_layout_is_stable),
         cmocka_unit_test(json_numbers_non_finite_are_strings),
         cmocka_unit_test(json_at_follows_rfc_6901),
+        cmocka_unit_test(json_members_of_answers),
         cmocka_unit_test(json_pointer_push_and_next_agree),
         cmocka_unit_test(json_put_makes_the_way),
         cmocka_unit_test(json_locate_finds_line_and_column),
