@@ -335,6 +335,43 @@ static void take_end(struct session *s)
     memcpy(finish->message, end->message, sizeof(finish->message));
 }
 
+/* Who resumes a run that failed or was stopped, and is killed before it goes
+ * on, finds it interrupted: the resume is not undone. */
+static enum err take_back_end(struct session *s, struct fault *f)
+{
+    struct record r;
+    json_t *json;
+    char *text;
+    enum err err;
+
+    if (!s->recalled || !history_finished(&s->history) ||
+        history_end(&s->history)->status == RUN_INTERRUPTED)
+        return ERR_OK;
+    memset(&r, 0, sizeof(r));
+    record_init(&r, RECORD_RUN_FINISHED);
+    r.at_s = s->history.at_s;
+    r.clock = s->history.clock;
+    r.run_finished.status = RUN_INTERRUPTED;
+    r.run_finished.waiting_s = s->history.end.waiting_s;
+    r.run_finished.last_words_node = UINT32_MAX;
+    snprintf(r.run_finished.reason, sizeof(r.run_finished.reason), "%s",
+             RUN_REASON_RESUMED);
+    snprintf(r.run_finished.message, sizeof(r.run_finished.message), "%s",
+             s->reason);
+    json = record_to_json(&r);
+    text = json ? json_write(json, 0) : NULL;
+    err = text ? journal_append(s->journal, record_kind_name(r.kind), text,
+                                strlen(text), clock_wall(), f)
+               : fault_set(f, ERR_NOMEM, "out of memory");
+    if (!err)
+        err = journal_commit(s->journal, true, f);
+    if (!err)
+        take_record(s, &r, text);
+    mem_free(text);
+    json_decref(json);
+    return err;
+}
+
 /* Everything that has to be there before the first event. */
 static enum err set_up(struct session *s, struct fault *f)
 {
@@ -361,6 +398,8 @@ static enum err set_up(struct session *s, struct fault *f)
         err = start_service(s, f);
     if (!err)
         err = session_register(s, f);
+    if (!err)
+        err = take_back_end(s, f);
     if (!err)
         err = start_nodes(s, f);
     return err;

@@ -6,27 +6,36 @@
 
 #include <assert.h>
 #include <dirent.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { CONFIG_BYTES_MAX = 1 << 22 };
 
 #define PROGRAM_FILE "/program.json" /* what app.command names in it */
 
-/* Text of the configuration of run @id; owned by the caller; NULL: it has none
- * that can be read. */
-static char *config_text(const char *state, const char *id, size_t *len)
+/* The configuration of run @id; owned by the caller. Errors: ERR_NOENT it has
+ * none; others, it cannot be read. */
+static enum err read_config(const char *state, const char *id, json_t **out)
 {
     char path[FILE_PATH_MAX];
     char *text = NULL;
+    size_t len = 0;
+    enum err err;
 
     if (snprintf(path, sizeof(path), "%s/runs/%s/config.json", state, id) >=
-            (int)sizeof(path) ||
-        file_read(path, CONFIG_BYTES_MAX, &text, len, NULL) != ERR_OK)
-        return NULL;
-    return text;
+        (int)sizeof(path))
+        return ERR_INVAL;
+    if (access(path, F_OK) != 0 && errno == ENOENT)
+        return ERR_NOENT;
+    err = file_read(path, CONFIG_BYTES_MAX, &text, &len, NULL);
+    if (!err)
+        err = json_load(text, len, out, NULL, NULL);
+    mem_free(text);
+    return err;
 }
 
 /* NAME of ".../tune/NAME/program.json" into @out. False: @word is no such path.
@@ -49,26 +58,28 @@ static bool name_in(const char *word, char out[NAME_MAX + 1])
     return true;
 }
 
-/* Name of the folder of run @id; "": it has none. */
-static void find_name(const char *state, const char *id, char out[NAME_MAX + 1])
+/* Name of the folder of run @id; "": it has none, or (false) it is not known
+ * which. */
+static bool find_name(const char *state, const char *id, char out[NAME_MAX + 1])
 {
-    size_t len = 0, i;
-    char *text = config_text(state, id, &len);
     json_t *config = NULL;
     const json_t *word;
+    size_t i;
+    enum err err = read_config(state, id, &config);
 
     *out = '\0';
-    if (text && json_load(text, len, &config, NULL, NULL) == ERR_OK)
+    if (!err)
         json_array_foreach(json_at(config, "/app/command"), i, word)
         {
             if (!*out && json_is_string(word))
                 name_in(json_string_value(word), out);
         }
     json_decref(config);
-    mem_free(text);
+    return !err || err == ERR_NOENT;
 }
 
-/* Whether the configuration of a run other than @id names folder @name. */
+/* Whether the configuration of a run other than @id names folder @name, or may:
+ * one that cannot be read now may be read another time. */
 static bool is_shared(const char *state, const char *id, const char *name)
 {
     char path[FILE_PATH_MAX], other[NAME_MAX + 1];
@@ -82,8 +93,8 @@ static bool is_shared(const char *state, const char *id, const char *name)
     while (!found && (entry = readdir(runs))) {
         if (entry->d_name[0] == '.' || strcmp(entry->d_name, id) == 0)
             continue;
-        find_name(state, entry->d_name, other);
-        found = strcmp(other, name) == 0;
+        found =
+            !find_name(state, entry->d_name, other) || strcmp(other, name) == 0;
     }
     closedir(runs);
     return found;

@@ -10,9 +10,10 @@
 #include "base/fault.h"
 
 /* Removes the folder of run @id of the state folder @state (absolute), unless
- * another run's configuration names it too. A run without one is fine. The
- * run's own folder is there yet, and locked by the caller. Errors: ERR_IO,
- * ERR_NOMEM. */
+ * another run's configuration names it too, or one cannot be read. A run
+ * without one is fine, and so is one whose own configuration cannot be read:
+ * what it had stays. The run's own folder is there yet, and locked by the
+ * caller. Errors: ERR_IO, ERR_NOMEM. */
 enum err tune_folder_remove(const char *state, const char *id, struct fault *f);
 
 #endif

@@ -511,6 +511,28 @@ class Resume(Case):
                       self.mltune("show", run).out)
         self.goes_on(run)
 
+    def test_resume_that_is_killed_while_it_loads_is_not_undone(self):
+        """A failed run that a user resumes goes on with the next resume too,
+        though the first was killed before it went on."""
+        run = self.interrupted()
+        journal_as_failed(self.folder / ".mltune", run)
+        log = self.folder / ".mltune/runs" / run / "node-0.log"
+        log.unlink()
+        os.mkfifo(log)  # whose opening waits for a reader
+        process = self.start("resume", run)
+
+        def taken_back():
+            end = Journal(self.folder / ".mltune", run).of("run_finished")[-1]
+            return end["reason"] == "resumed"
+        self.wait_until(taken_back, "the end to be taken back")
+        process.kill()
+        process.communicate()
+        log.unlink()
+        self.assertEqual(
+            self.mltune("show", run, "--json").result["status"], "interrupted")
+        self.goes_on(run)
+        self.assert_nothing_left()
+
     def test_stopped_run_goes_on(self):
         self.write("config.json", endless_config())
         process = self.start("run", "config.json")

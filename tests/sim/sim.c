@@ -90,6 +90,7 @@ struct sim {
     } writing;
     uint64_t acted; /* actions since the tuner began */
     size_t crashes;
+    unsigned failed; /* resumes though it had */
     bool crashing;
     struct sim_result *out;
     struct {
@@ -916,9 +917,12 @@ static bool fails(struct sim *s, const struct msg *m)
         return s->f->snapshot_fails;
     if (m->kind == MSG_SAVE)
         return s->saves++ < s->f->save_fails;
-    return m->kind == MSG_SCHEDULE &&
-           s->branch[m->schedule.branch].type == BRANCH_TRAINING &&
-           ++s->slices_run == s->f->app_fails_at;
+    if (m->kind != MSG_SCHEDULE || !s->f->app_fails_at ||
+        s->branch[m->schedule.branch].type != BRANCH_TRAINING)
+        return false;
+    return ++s->slices_run >= s->f->app_fails_at &&
+           s->slices_run - s->f->app_fails_at <
+               (s->f->app_fails_for ? s->f->app_fails_for : 1);
 }
 
 static struct folder *disk_find(struct sim *s, const char *path)
@@ -979,7 +983,10 @@ static void carry_out(struct sim *s)
     s->head = (s->head + 1) % QUEUE_MAX;
     s->queued--;
     if (fails(s, &m))
-        answer_failed(s, &m, m.kind == MSG_SCHEDULE ? ERR_APP : ERR_IO);
+        answer_failed(s, &m,
+                      m.kind != MSG_SCHEDULE ? ERR_IO
+                      : s->f->app_fails_with ? s->f->app_fails_with
+                                             : ERR_APP);
     else if (m.kind == MSG_FORK)
         carry_out_fork(s, &m);
     else if (m.kind == MSG_SCHEDULE)
@@ -1376,7 +1383,10 @@ static void crash(struct sim *s)
     s->tuner = NULL;
     if (s->out->crashed % 2)
         sweep_disk(s); /* at times later: what died may still be writing */
-    if (h->finished && h->end.status != RUN_INTERRUPTED) {
+    if (h->finished && h->end.status == RUN_FAILED &&
+        s->failed < s->options->failed) {
+        s->failed++;
+    } else if (h->finished && h->end.status != RUN_INTERRUPTED) {
         s->finished = true; /* killed after its end was journaled */
         s->out->finish.status = h->end.status;
         return;
@@ -1446,7 +1456,10 @@ static void finish(struct sim *s)
 /* A user resumes what was interrupted. */
 static bool resumable(const struct sim *s)
 {
-    return s->options->crashes > 0 && s->out->finish.status == RUN_INTERRUPTED;
+    return s->options->crashes > 0 &&
+           (s->out->finish.status == RUN_INTERRUPTED ||
+            (s->out->finish.status == RUN_FAILED &&
+             s->failed < s->options->failed));
 }
 
 double sim_best_rate(uint64_t seed)

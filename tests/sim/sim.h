@@ -98,9 +98,11 @@ struct sim_family {
     double late_limit;     /* rates above this times the best diverge ... */
     unsigned late_after;   /* ... once the lineage has made so many epochs */
     unsigned app_fails_at; /* number of the training slice that fails, from 1 */
-    double keeps_refused;  /* probability that a kept fork is refused */
-    unsigned empty_after;  /* clocks, then none has a sample; 0: never */
-    unsigned save_fails;   /* that many writes of the model fail */
+    unsigned app_fails_for;  /* that many do; 0: one */
+    enum err app_fails_with; /* ERR_OK: the application's own error */
+    double keeps_refused;    /* probability that a kept fork is refused */
+    unsigned empty_after;    /* clocks, then none has a sample; 0: never */
+    unsigned save_fails;     /* that many writes of the model fail */
     bool snapshot_fails;
     bool lies;        /* reports of clocks that nobody asked for */
     unsigned torture; /* in one of so many steps an allocation fails */
@@ -165,6 +167,7 @@ struct sim_options {
     size_t crashes;
     double crash_s;   /* killed at that time, once; 0: not */
     bool restarts;    /* it goes on by itself: no user resumes it */
+    unsigned failed;  /* so often a user resumes it though it had failed */
     double damage;    /* probability that a snapshot cannot be read */
     double mangle;    /* that a member of a snapshot's record is another */
     json_t **journal; /* the records, committed, in order; the caller's */

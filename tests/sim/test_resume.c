@@ -607,6 +607,86 @@ static void resume_ends_as_if_nothing_had_happened(void **state)
     check_same_ends(&f, 5);
 }
 
+/* When epoch @epoch of the run ended. */
+static double ended_at(const json_t *journal, uint32_t epoch)
+{
+    double at_s = NAN;
+
+    for (size_t i = 0; i < json_array_size(journal); i++) {
+        struct record r;
+
+        assert_int_equal(record_from_json(json_array_get(journal, i), &r, NULL),
+                         ERR_OK);
+        if (r.kind == RECORD_EPOCH_ENDED && r.epoch_ended.epoch == epoch)
+            at_s = r.at_s;
+        record_deinit(&r);
+    }
+    return at_s;
+}
+
+/* Whether the run went on within a search after its first. */
+static bool went_on_in_retune(const json_t *journal)
+{
+    bool did = false;
+
+    for (size_t i = 0; i < json_array_size(journal); i++) {
+        struct record r;
+
+        assert_int_equal(record_from_json(json_array_get(journal, i), &r, NULL),
+                         ERR_OK);
+        did |= r.kind == RECORD_RUN_RESUMED && r.run_resumed.search > 1;
+        record_deinit(&r);
+    }
+    return did;
+}
+
+/* Epochs are short, so that twenty of them are waited for. A search that the
+ * user asks for after eight without progress finds nothing: killed within it,
+ * the run waits for as many still. */
+static void resume_within_a_search_keeps_its_patience(void **state)
+{
+    struct sim_family f = repeating("same-patient");
+    struct sim_result whole, r;
+    json_t *journal = NULL, *expected, *found;
+    uint64_t crash = 0;
+    struct sim_options o = {.crash = &crash, .journal = &journal};
+    unsigned within = 0;
+
+    (void)state;
+    f.converged = true;
+    f.initial = "{\"learning_rate\": 0.001}";
+    f.test_noise = 0;
+    f.max_epochs = 100;
+    f.plateau_epochs = 5;
+    f.plateau_samples = 12 * 4096;
+    run_killed(&f, 1, &o, &whole);
+    f.command[0].at_s = ended_at(journal, 9) + 0.01;
+    f.command[0].command = COMMAND_RETUNE;
+    json_decref(journal);
+    journal = NULL;
+    run_killed(&f, 1, &o, &whole);
+    assert_string_equal(whole.finish.reason, "converged");
+    expected = outcome_of(journal, true);
+    json_decref(journal);
+    o.crashes = 1;
+    for (crash = 2; crash < whole.actions; crash += 7) {
+        journal = NULL;
+        run_killed(&f, 1, &o, &r);
+        if (went_on_in_retune(journal)) {
+            found = outcome_of(journal, true);
+            if (!json_equal(found, expected)) {
+                tell_difference(expected, found);
+                fail_msg("killed at action %llu", (unsigned long long)crash);
+            }
+            json_decref(found);
+            within++;
+        }
+        json_decref(journal);
+    }
+    json_decref(expected);
+    assert_true(within > 10);
+}
+
 /* The same of other strategies, which begin a search anew. */
 static void resume_of_other_strategies_ends_the_same(void **state)
 {
@@ -747,6 +827,98 @@ static void resume_of_an_interrupted_run(void **state)
     }
 }
 
+/* A run that trouble of the machine interrupts goes on when that is over, and
+ * blames no setting for it. */
+static void resume_after_trouble_of_the_machine_finishes(void **state)
+{
+    static const char *const strategies[] = {NULL, "fixed", "asha"};
+    unsigned interrupted = 0;
+
+    (void)state;
+    for (unsigned n = 1; n <= seeds(60); n++) {
+        struct sim_family f = plain;
+        uint64_t never[] = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
+        json_t *journal = NULL;
+        struct sim_options o = {
+            .crash = never, .crashes = 4, .journal = &journal};
+        struct sim_result r;
+        struct totals t = {0};
+
+        f.name = "troubled";
+        f.strategy = strategies[n % 3];
+        f.max_epochs = 6;
+        f.max_trials = 8;
+        f.cliff = 0;
+        f.app_fails_at = 1 + 3 * n;
+        f.app_fails_for = 1 + n % 7;
+        f.app_fails_with = n % 2 ? ERR_IO : ERR_NODE;
+        run_killed(&f, n, &o, &r);
+        if (r.finish.status != RUN_FINISHED)
+            fail_msg("seed %u: %s: %s", n, r.finish.reason, r.finish.message);
+        check_journal(&f, n, journal, &r, &t);
+        interrupted += r.crashed > 0;
+        for (size_t i = 0; i < json_array_size(journal); i++) {
+            struct record record;
+
+            assert_int_equal(
+                record_from_json(json_array_get(journal, i), &record, NULL),
+                ERR_OK);
+            if (record.kind == RECORD_TRIAL_ENDED)
+                assert_int_not_equal(record.trial.label, TRIAL_FAILED);
+            record_deinit(&record);
+        }
+        json_decref(journal);
+    }
+    assert_true(interrupted > 5);
+}
+
+/* A run fails, and its model cannot be written: the resume writes that. Who
+ * resumes it once more, the cause mended, wants it trained. */
+static void resume_of_a_failed_run_trains_once_its_model_is_saved(void **state)
+{
+    static const char *const strategies[] = {NULL, "fixed"};
+    unsigned trained = 0;
+
+    (void)state;
+    for (unsigned seed = 1; seed <= seeds(12); seed++) {
+        struct sim_family f = plain;
+        uint64_t never[] = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
+        json_t *journal = NULL;
+        struct sim_options o = {
+            .crash = never, .crashes = 4, .failed = 1, .journal = &journal};
+        struct sim_result r;
+        unsigned resumes = 0, after[4] = {0}, anew = 0;
+
+        f.name = "failed-unsaved";
+        f.strategy = strategies[seed % 2];
+        f.clock_s = 1; /* there are snapshots */
+        f.cliff = 0;
+        f.late_limit = 1e-9;
+        f.late_after = 5;
+        f.save_fails = 4;
+        run_killed(&f, seed, &o, &r);
+        for (size_t i = 0; i < json_array_size(journal); i++) {
+            struct record record;
+
+            assert_int_equal(
+                record_from_json(json_array_get(journal, i), &record, NULL),
+                ERR_OK);
+            resumes += record.kind == RECORD_RUN_RESUMED;
+            anew += record.kind == RECORD_RUN_RESUMED &&
+                    record.run_resumed.path[0] == '\0';
+            after[resumes % 4] += record.kind == RECORD_SLICE_SCHEDULED;
+            record_deinit(&record);
+        }
+        json_decref(journal);
+        assert_int_equal(r.finish.status, RUN_FAILED);
+        assert_int_equal(resumes, 2);
+        assert_int_equal(anew, 0);
+        assert_int_equal(after[1], 0); /* only the model was written */
+        trained += after[2] > 0;
+    }
+    assert_int_equal(trained, seeds(12));
+}
+
 /* Wishes of the user outlive a loss: the limits hold, a pause that is
  * over does not count, and one that lasts is ended by who resumes the run. */
 static void resume_keeps_what_the_user_asked_for(void **state)
@@ -823,6 +995,7 @@ int main(void)
         cmocka_unit_test(resume_after_kills_in_other_families),
         cmocka_unit_test(resume_of_a_search_without_a_winner_tries_no_more),
         cmocka_unit_test(resume_ends_as_if_nothing_had_happened),
+        cmocka_unit_test(resume_within_a_search_keeps_its_patience),
         cmocka_unit_test(resume_of_other_strategies_ends_the_same),
         cmocka_unit_test(resume_under_memory_torture),
         cmocka_unit_test(resume_of_fixed_goes_on),
@@ -831,6 +1004,8 @@ int main(void)
         cmocka_unit_test(resume_passes_over_damage),
         cmocka_unit_test(resume_from_a_mangled_record_ends),
         cmocka_unit_test(resume_of_an_interrupted_run),
+        cmocka_unit_test(resume_after_trouble_of_the_machine_finishes),
+        cmocka_unit_test(resume_of_a_failed_run_trains_once_its_model_is_saved),
         cmocka_unit_test(resume_keeps_what_the_user_asked_for),
         cmocka_unit_test(resume_stopped_in_a_pause_has_its_model),
     };

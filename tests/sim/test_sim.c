@@ -524,12 +524,42 @@ static void sim_application_errors_fail_what_they_hit(void **state)
     assert_true(survived >= 10);
 }
 
+/* Trouble of the machine that passes costs a trial nothing; what is trained is
+ * interrupted by it, and so is a search by trouble that lasts. Nothing fails.
+ */
+static void sim_trouble_of_the_machine_fails_nothing(void **state)
+{
+    static const enum err troubles[] = {ERR_NOMEM, ERR_IO, ERR_NODE};
+    unsigned survived = 0;
+
+    (void)state;
+    for (unsigned n = 1; n <= 45; n++) {
+        struct sim_family f = plain;
+        struct sim_result r;
+
+        f.name = "troubled";
+        f.app_fails_at = n * 2;
+        f.app_fails_with = troubles[n % 3];
+        run_one(&f, 3, &r);
+        survived += r.finish.status == RUN_FINISHED;
+        assert_int_not_equal(r.finish.status, RUN_FAILED);
+        f.app_fails_for = 1000000;
+        run_one(&f, 3, &r);
+        if (r.finish.status == RUN_FINISHED) /* it was over before */
+            continue;
+        assert_int_equal(r.finish.status, RUN_INTERRUPTED);
+        assert_string_equal(r.finish.reason, err_name(f.app_fails_with));
+    }
+    assert_true(survived >= 10);
+}
+
 /* A model that cannot be written is in a snapshot, and the run interrupted; a
  * snapshot that cannot be written ends nothing. Old snapshots are removed. */
 static void sim_failed_writes_are_told(void **state)
 {
     struct sim_family f = plain;
     struct sim_result r;
+    unsigned snapshots;
 
     (void)state;
     f.name = "unsaved";
@@ -537,6 +567,14 @@ static void sim_failed_writes_are_told(void **state)
     run_one(&f, 1, &r);
     assert_int_equal(r.finish.status, RUN_FINISHED);
     assert_true(isfinite(r.loss));
+    /* Snapshots are due in those seven seconds, too: one write at a time. */
+    f.snapshot_s = 0.5;
+    run_one(&f, 1, &r);
+    snapshots = r.snapshots;
+    f.save_fails = 0;
+    run_one(&f, 1, &r);
+    assert_int_equal(r.snapshots, snapshots);
+    f.snapshot_s = 0;
     f.save_fails = 4;
     run_one(&f, 1, &r);
     assert_int_equal(r.finish.status, RUN_INTERRUPTED);
@@ -659,6 +697,7 @@ int main(void)
         cmocka_unit_test(sim_divergence_while_training_is_answered),
         cmocka_unit_test(sim_divergence_without_another_setting_fails),
         cmocka_unit_test(sim_application_errors_fail_what_they_hit),
+        cmocka_unit_test(sim_trouble_of_the_machine_fails_nothing),
         cmocka_unit_test(sim_failed_writes_are_told),
         cmocka_unit_test(sim_protocol_violation_ends_the_run),
         cmocka_unit_test(sim_clocks_without_samples_end_the_run),

@@ -692,6 +692,30 @@ static void strategies_survive_application_errors(void **state)
     assert_true(survived >= 38);
 }
 
+/* Trouble of the machine costs at most the trial that it hits, and trouble that
+ * lasts interrupts the run: it never fails it. */
+static void strategies_do_not_fail_for_trouble_of_the_machine(void **state)
+{
+    unsigned survived = 0;
+
+    (void)state;
+    for (unsigned n = 1; n <= 40; n++) {
+        struct sim_family f = with(n % STRATEGIES);
+        struct sim_result r;
+
+        f.app_fails_at = n;
+        f.app_fails_with = n % 2 ? ERR_IO : ERR_NOMEM;
+        run_one(&f, 3, &r);
+        survived += r.finish.status == RUN_FINISHED;
+        assert_int_not_equal(r.finish.status, RUN_FAILED);
+        f.app_fails_for = 1000000;
+        run_one(&f, 3, &r);
+        assert_int_equal(r.finish.status, RUN_INTERRUPTED);
+        assert_string_equal(r.finish.reason, err_name(f.app_fails_with));
+    }
+    assert_true(survived >= 20);
+}
+
 /* Where every setting diverges the run fails and says so; where they do later
  * (all but those that go nowhere), the best model is saved all the same. */
 static void strategies_tell_of_divergence(void **state)
@@ -809,6 +833,7 @@ int main(void)
         cmocka_unit_test(strategies_end_when_time_or_node_does),
         cmocka_unit_test(strategies_end_at_the_target),
         cmocka_unit_test(strategies_survive_application_errors),
+        cmocka_unit_test(strategies_do_not_fail_for_trouble_of_the_machine),
         cmocka_unit_test(strategies_tell_of_divergence),
         cmocka_unit_test(strategies_train_where_nothing_can_be_tuned),
         cmocka_unit_test(strategies_are_reproducible),

@@ -355,7 +355,8 @@ enum err slices_report(struct board *c, const struct msg_report *m,
  * clocks.) */
 static void no_samples(struct board *c, struct branch *b)
 {
-    if (b->type == BRANCH_TESTING || board_has_parts(c) || b->error)
+    if (b->type == BRANCH_TESTING || board_has_parts(c) || b->error ||
+        b->nonfinite)
         return;
     branches_note_failure(c, "clocks without a sample were reported");
     b->error = ERR_APP;

@@ -335,6 +335,7 @@ static void last_snapshot(struct board *c)
         if (snapshots_busy(c))
             return;
     }
+    snapshots_want_none(c);
     c->owner->ending->phase = ENDING_MODEL;
     c->owner->ending->asked = false;
 }

@@ -31,6 +31,7 @@ struct resume {
     branch_id main, best; /* restored; main may be 0, best BRANCH_NONE */
     uint32_t search;      /* that goes on; 0: none */
     bool unsaved;         /* it ended, but for its model */
+    bool closed;          /* it ended, model and all, and is to go on still */
     bool ends;            /* the snapshot is of its end: */
     struct tuner_finish end;
     uint32_t searches, trials; /* there were before */
@@ -63,6 +64,8 @@ enum err resume_init(struct board *c)
     r->left = h->snapshots;
     r->unsaved = h->finished && h->end.status == RUN_INTERRUPTED &&
                  strcmp(h->end.reason, "not_saved") == 0;
+    r->closed = h->finished && (h->end.status != RUN_INTERRUPTED ||
+                                strcmp(h->end.reason, RUN_REASON_RESUMED) == 0);
     r->searches = (uint32_t)h->searches;
     r->trials = (uint32_t)h->trials;
     recall_fallback(c, h);
@@ -225,13 +228,14 @@ static void begin_anew(struct board *c)
 }
 
 /* Whether the run can go on from @state. Where that says how the run ended it
- * is not trained on; but who goes on with a run that the user had stopped wants
- * it trained, once its model is written. */
+ * is not trained on; but who goes on with a run that the user had stopped, or
+ * that failed, wants it trained, once its model is written. */
 static bool is_of_use(struct resume *r, const json_t *state)
 {
     bool end = snapshot_state_end(state, &r->end);
 
-    r->ends = end && (r->end.status != RUN_STOPPED || r->unsaved);
+    r->ends = end && (r->end.status == RUN_FINISHED || r->unsaved ||
+                      (r->end.status == RUN_FAILED && !r->closed));
     return state && (r->ends || !end || snapshot_state_strategy(state));
 }
 

@@ -151,10 +151,15 @@ bool snapshots_busy(const struct board *c)
     return c->owner->snapshots->phase != SNAPSHOT_IDLE;
 }
 
+/* At the end of a run its ending says which are written, and when. */
 void snapshots_tick(struct board *c)
 {
     struct snapshots *s = c->owner->snapshots;
 
+    if (lifecycle_ends(c)) {
+        s->due_s = INFINITY;
+        return;
+    }
     if (s->due_s == INFINITY && !snapshots_wanted(c))
         s->due_s =
             clockwork_first_clock_at(c) + run_options(c)->snapshot_every_s;
@@ -191,6 +196,14 @@ static void forget_taken(struct board *c)
     json_decref(s->saved);
     s->saved = NULL;
     s->taken = s->last = s->alone = false;
+}
+
+void snapshots_want_none(struct board *c)
+{
+    assert(!snapshots_busy(c));
+    if (c->owner->snapshots->taken)
+        forget_taken(c);
+    c->owner->snapshots->wanted = false;
 }
 
 static void take(struct board *c, branch_id of, json_t *saved)

@@ -18,6 +18,10 @@ void snapshots_deinit(struct board *c);
 /* One is written as soon as it can be: see lifecycle_want_snapshot. */
 void snapshots_want(struct board *c);
 
+/* What is wanted is not begun any more: the training system writes the model
+ * now. None is under way. */
+void snapshots_want_none(struct board *c);
+
 /* Whether one is wanted or under way; is under way. */
 bool snapshots_wanted(const struct board *c);
 bool snapshots_busy(const struct board *c);

@@ -164,6 +164,10 @@ struct record_run_status {
     char reason[RECORD_TEXT_MAX]; /* "" or why */
 };
 
+/* The reason of an end, interrupted, that takes another back: the run is to go
+ * on though it had failed or was stopped. */
+#define RUN_REASON_RESUMED "resumed"
+
 struct record_run_finished {
     enum run_status status;       /* FINISHED, FAILED, INTERRUPTED or STOPPED */
     char reason[RECORD_NAME_MAX]; /* "target", "converged", "max_epochs",

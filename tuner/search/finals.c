@@ -1,5 +1,6 @@
 #include "tuner/search/finals.h"
 
+#include "tuner/core/lifecycle.h"
 #include "tuner/core/stops.h"
 #include "tuner/search/finals_judge.h"
 
@@ -195,6 +196,25 @@ static bool far_enough(const struct finals *f, const struct finalist *x)
            fmax(x->run, x->looked ? x->look_time : 0) >= 0.99 * time;
 }
 
+/* Out it is, but for trouble of the machine, which says nothing of it: the run
+ * goes on with these finals another time. True: out. */
+static bool broken(struct finals *f, struct finalist *x)
+{
+    const struct branch *b = board_branch(f->c, x->branch);
+
+    if (branch_is_nonfinite(b)) {
+        drop_out(f, x, "it diverged");
+    } else if (err_may_pass(branch_error(b))) {
+        lifecycle_end(f->c, RUN_INTERRUPTED, err_name(branch_error(b)),
+                      "the training application failed: %.300s",
+                      board_failure(f->c));
+        return false;
+    } else {
+        drop_out(f, x, "the application failed");
+    }
+    return true;
+}
+
 /* True when it has run the stage, or is out. */
 static bool ran_stage(struct finals *f, struct finalist *x)
 {
@@ -216,11 +236,8 @@ static bool ran_stage(struct finals *f, struct finalist *x)
             x->looked = true;
         }
     }
-    if (state == TRAINING_BROKEN)
-        drop_out(f, x,
-                 branch_is_nonfinite(board_branch(f->c, x->branch))
-                     ? "it diverged"
-                     : "the application failed");
+    if (state == TRAINING_BROKEN && !broken(f, x))
+        return false;
     return x->out || (far_enough(f, x) && kept_settled(f, x));
 }
 

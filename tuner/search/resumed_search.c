@@ -142,11 +142,16 @@ bool resumed_search_fork(const struct trial_time *time, branch_id parent)
     struct trials *t = time->judge->trials;
 
     assert(t->recalled <= t->n);
-    for (uint32_t i = 0; i < t->recalled; i++) {
+    for (uint32_t i = 0; i < t->n; i++) {
         struct trial *x = &t->list[i];
+        double wait_s = x->fork_at_s - board_active_s(t->c);
 
         if (!x->lost)
             continue;
+        if (wait_s > 0) {
+            board_retry_after(t->c, wait_s);
+            return false;
+        }
         if (!trial_fork(t->c, x, parent)) {
             board_retry(t->c);
             return false;

@@ -31,8 +31,8 @@ enum err resumed_search_load(struct trial_time *t, const struct history *h,
 uint32_t resumed_search_gave_up(const struct trials *t,
                                 const struct history *h);
 
-/* Forks the trials that run again from @parent. False: not all could be yet.
- */
+/* Forks the trials whose branches were lost, to be run again, from @parent.
+ * False: not all could be yet. */
 bool resumed_search_fork(const struct trial_time *t, branch_id parent);
 
 #endif

@@ -1,10 +1,14 @@
 #include "tuner/search/trial_run.h"
 
+#include "tuner/core/lifecycle.h"
 #include "tuner/search/hopeless.h"
 
 #include <assert.h>
+#include <math.h>
 
 #define OVERLAP 0.01 /* of a trial: what takes more is overlapped */
+
+enum { TROUBLES_MAX = 2 }; /* of a trial: tried again 1 and 2 s later */
 
 /* A refused fork costs the slowest trial; the setting is forked again. What is
  * known of the trial stays where only its branch was to come back. */
@@ -34,6 +38,47 @@ static void refused(struct judge *j, struct trial *x, branch_id parent)
                    err_text(err));
 }
 
+/* Whether some other trial was run without trouble. */
+static bool others_ran(const struct trials *all, const struct trial *x)
+{
+    for (uint32_t i = 0; i < all->n; i++)
+        if (&all->list[i] != x && all->list[i].judged &&
+            all->list[i].label != TRIAL_FAILED)
+            return true;
+    return false;
+}
+
+/* A slice failed for trouble of the machine, which says nothing of the setting:
+ * the trial is run again, after a while. What lasts interrupts the run; but
+ * memory that this setting alone does not find is the setting's own affair.
+ * True: it is over. */
+static bool troubled(struct judge *j, struct trial *x, const struct branch *b)
+{
+    struct board *c = j->trials->c;
+    enum err err = branch_error(b);
+    double wait_s = ldexp(1, (int)x->troubles);
+
+    if (x->troubles == TROUBLES_MAX) {
+        if (err == ERR_NOMEM && others_ran(j->trials, x))
+            return true;
+        lifecycle_end(c, RUN_INTERRUPTED, err_name(err),
+                      "trial %u failed %d times, which is no fault of its "
+                      "setting: %.240s",
+                      x->number, TROUBLES_MAX + 1, board_failure(c));
+        return false;
+    }
+    board_decision(c, "trial",
+                   "trial %u failed, and is run again in %g s: %.240s",
+                   x->number, wait_s, board_failure(c));
+    x->troubles++;
+    x->fork_at_s = board_active_s(c) + wait_s;
+    board_free(c, x->branch, "failed, to be run again");
+    x->branch = BRANCH_NONE;
+    x->lost = true;
+    board_retry_after(c, wait_s);
+    return false;
+}
+
 /* A trial that cannot win: its slices are cut short, then it ends with what it
  * had. */
 static bool wound_up(struct judge *j, struct trial *x, const struct branch *b)
@@ -48,7 +93,8 @@ static bool wound_up(struct judge *j, struct trial *x, const struct branch *b)
         return false;
     }
     judge_trial(j, x, b);
-    if (*label != TRIAL_DIVERGED && *label != TRIAL_FAILED)
+    if (*label != TRIAL_DIVERGED &&
+        (*label != TRIAL_FAILED || err_may_pass(branch_error(b))))
         *label = TRIAL_STOPPED;
     x->news = true;
     trial_free(c, x, "it cannot win");
@@ -65,7 +111,7 @@ static bool arrived(struct trial_time *t, struct trial *x, branch_id parent,
     enum runner_state state;
 
     if (!b)
-        return true;
+        return !x->lost;
     if (x->stopped)
         return wound_up(t->judge, x, b);
     state = runner_advance(c, b, &x->run, window);
@@ -73,8 +119,15 @@ static bool arrived(struct trial_time *t, struct trial *x, branch_id parent,
         refused(t->judge, x, parent);
         return x->branch == BRANCH_NONE;
     }
+    if (state == RUNNER_BROKEN && err_may_pass(branch_error(b)) &&
+        !branch_is_nonfinite(b))
+        return troubled(t->judge, x, b);
+    if (state == RUNNER_BROKEN) { /* whatever was known of it before */
+        x->again = x->judged = false;
+        return true;
+    }
     if (state != RUNNER_ARRIVED)
-        return state == RUNNER_BROKEN;
+        return false;
     if ((x->run.goal_time >= t->length && t->length != 0) ||
         (x->again && !units_by_samples(c)))
         return true;

@@ -41,10 +41,13 @@ struct trial {
     /* Members of searches only. */
     struct runner run;
     bool arrived; /* it has run its time, and the probe as far */
-    bool lost;    /* its branch was, when the run was interrupted: runs again */
-    bool again;   /* it is finished; run for its branch's sake, not judged */
-    bool doomed;  /* it cannot win (tuner/search/hopeless.h) */
-    bool stopped; /* for that, as soon as its slices are over */
+    bool lost;    /* its branch was: by an interruption of the run, or trouble
+                   * of the machine; it is forked again */
+    uint32_t troubles; /* of the machine, that its slices failed for */
+    double fork_at_s;  /* no sooner */
+    bool again;     /* it is finished; run for its branch's sake, not judged */
+    bool doomed;    /* it cannot win (tuner/search/hopeless.h) */
+    bool stopped;   /* for that, as soon as its slices are over */
     uint32_t looks; /* whether it can win */
     double looked;  /* share of its time at the last of these */
     uint64_t looked_samples;

@@ -506,7 +506,7 @@ static void take_epoch(struct contest *ct, struct contestant *x,
     assert(x->started);
     assert(e->e.epoch > x->last.e.epoch);
     x->last = *e;
-    ct->refused = 0;
+    ct->refused = ct->troubles = 0;
     score(ct, x, e);
     x->plateau.limit = stops_patience(c);
     plateau_add(&x->plateau, board_score(c, e->e.loss, e->metric));
@@ -526,17 +526,40 @@ static void take_epoch(struct contest *ct, struct contestant *x,
         end_at_target(ct, x);
 }
 
+/* Trouble of the machine is not the setting's: the trial is given up as it is,
+ * while there are others. Where it lasts, or nothing has come to a result yet,
+ * the run is interrupted. */
+static void troubled(struct contest *ct, struct contestant *x, enum err err)
+{
+    if (isnan(ct->reference) || ++ct->troubles > 1) {
+        lifecycle_end(ct->c, RUN_INTERRUPTED, err_name(err),
+                      "the training application failed: %.300s",
+                      board_failure(ct->c));
+        return;
+    }
+    board_decision(ct->c, "trial",
+                   "trial %u is given up, which is no fault of its setting: "
+                   "%.200s",
+                   contest_number(x), board_failure(ct->c));
+    x->t->label = TRIAL_STOPPED;
+    put_out(ct, x, "trouble of the machine");
+}
+
 /* It diverged, or the application or the memory failed. */
 static void broken(struct contest *ct, struct contestant *x)
 {
     const struct branch *b = board_branch(ct->c, x->t->branch);
 
     assert(b && (branch_is_nonfinite(b) || branch_error(b)));
-    x->t->label = branch_is_nonfinite(b) ? TRIAL_DIVERGED : TRIAL_FAILED;
     if (ct->ended) {
         choice_broken(ct->c, b);
         return;
     }
+    if (!branch_is_nonfinite(b) && err_may_pass(branch_error(b))) {
+        troubled(ct, x, branch_error(b));
+        return;
+    }
+    x->t->label = branch_is_nonfinite(b) ? TRIAL_DIVERGED : TRIAL_FAILED;
     ct->refused = branch_error(b) == ERR_LIMIT ? ct->refused + 1 : 0;
     if (!branch_is_nonfinite(b))
         board_decision(ct->c, "trial", "trial %u failed: %.200s",

@@ -57,6 +57,7 @@ struct contest {
     struct proposals proposals; /* searcher NULL: opened with the next trial */
     uint32_t shortages;         /* times that memory was lacking */
     uint32_t refused;  /* trials in a row that memory was lacking for */
+    uint32_t troubles; /* trials in a row given up for trouble of the machine */
     uint32_t leader;   /* trial with the best model so far; 0: none */
     uint32_t champion; /* trial never dropped for memory; 0: none */
     double reference;  /* score of the first finite epoch; NAN before */

@@ -152,6 +152,8 @@ enum err mltuner_save(void *state, branch_id *branch, json_t **out)
     branch_id of;
 
     assert(branch && out);
+    if (searches && !s->search.c)
+        return ERR_AGAIN; /* it has ended the run */
     if (searches && s->rescue) {
         of = s->held_parent;
         setting = &s->search.plan.incumbent;
