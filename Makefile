@@ -163,8 +163,15 @@ $(NODE_MODULES): tests/browser/package.json tests/browser/package-lock.json
 	$(call say,NPM,$(@D))
 	$(Q)npm ci --prefix tests/browser --ignore-scripts --loglevel=error && touch $@
 
+# Lets calls fail, in whatever build it is loaded: no sanitizer, no flags of one.
+FAULT_SHIM := $(B)/tests/faults/shim.so
+$(FAULT_SHIM): tests/faults/shim.c
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) -std=gnu11 -O1 -g -Wall -Wextra -Werror -fPIC -shared -o $@ $< -ldl
+
 .PHONY: process
-process: all $(NODE_MODULES)
+process: all $(NODE_MODULES) $(FAULT_SHIM)
 	@MLTUNE_BUILD=$(CURDIR)/$(B) PYTHON=$(PYTHON) MLTUNE_JOBS=$(JOBS) tests/process/run $(T)
 
 # Tuner and nodes killed with SIGKILL at random moments; SEED=n repeats one.
@@ -172,6 +179,14 @@ process: all $(NODE_MODULES)
 kill-test: all
 	@MLTUNE_BUILD=$(CURDIR)/$(B) PYTHON=$(PYTHON) KILLS=$(or $(KILLS),200) \
 		MLTUNE_TEST_SECONDS=3600 tests/process/run test_resume.Killed test_program_kills
+
+# The N-th allocation, write, flush, ... of each process fails, for every N, or
+# each FAULT_STEP-th from FAULT_FIRST on; FAULT_KINDS='alloc write' takes some.
+.PHONY: fault-loop
+fault-loop: all $(FAULT_SHIM)
+	@MLTUNE_BUILD=$(CURDIR)/$(B) PYTHON=$(PYTHON) FAULT_STEP=$(or $(FAULT_STEP),1) \
+		MLTUNE_STRICT=1 MLTUNE_TEST_SECONDS=360000 MLTUNE_JOBS=$(JOBS) \
+		tests/process/run $(or $(T),test_faults)
 
 # `make test` runs every tier; `make V=asan test` those of one build.
 .PHONY: test test-one
@@ -348,6 +363,7 @@ help:
 	@echo 'make unit [T=name]        C tests; V=asan|tsan|debug|cov for other builds'
 	@echo 'make process [T=name]     tests of the whole program'
 	@echo 'make kill-test [KILLS=200] runs killed at random moments, and resumed'
+	@echo 'make fault-loop [FAULT_STEP=1] each call that can fail does, one after another'
 	@echo 'make cluster-sim [SEEDS=10000] [FIRST=1]  simulated clusters of many nodes'
 	@echo 'make bench [B=name]       benchmarks, one line a measurement'
 	@echo 'make lint, make format    checks of form and structure; clang-format'

@@ -69,14 +69,13 @@ static int resize(void **p, uint64_t count, size_t size)
 enum err ratings_reserve(struct ratings *r, uint64_t count,
                          uint64_t limit_bytes, struct fault *f)
 {
-    enum { BYTES = sizeof(*r->user) + sizeof(*r->item) + sizeof(*r->value) };
     enum err err;
 
     if (count <= r->capacity)
         return ERR_OK;
-    if (count > UINT64_MAX / BYTES)
+    if (count > UINT64_MAX / RATING_BYTES)
         return fault_set(f, ERR_LIMIT, "too many ratings");
-    err = data_memory_check("ratings", count * BYTES, limit_bytes, f);
+    err = data_memory_check("ratings", count * RATING_BYTES, limit_bytes, f);
     if (err)
         return err;
     if (resize((void **)&r->user, count, sizeof(*r->user)) ||
@@ -336,7 +335,9 @@ static enum err grow(struct ratings_reader *rd)
 {
     struct ratings *r = rd->r;
     uint64_t want = r->capacity ? 2 * r->capacity : FIRST_CAPACITY;
-    enum err err = ratings_reserve(r, want, rd->limit_bytes, rd->f);
+    uint64_t maps = id_map_bytes(&r->users) + id_map_bytes(&r->items);
+    uint64_t limit = rd->limit_bytes > maps ? rd->limit_bytes - maps : 0;
+    enum err err = ratings_reserve(r, want, limit, rd->f);
 
     if (err)
         fault_wrap(rd->f, "%s: line %" PRIu64, data_stream_name(rd->s),
@@ -344,8 +345,36 @@ static enum err grow(struct ratings_reader *rd)
     return err;
 }
 
+/* Number of @id. A map that is to grow asks for it each time: the limit is that
+ * of both maps and the arrays. */
+static enum err add_id(struct ratings_reader *rd, struct id_map *m,
+                       const struct id_map *other, int64_t id, uint32_t *out)
+{
+    uint64_t taken;
+    enum err err;
+
+    m->room = 1;
+    err = id_map_add(m, id, out);
+    if (err != ERR_LIMIT || m->count == ID_NONE)
+        return err;
+    taken = rd->r->capacity * RATING_BYTES + id_map_bytes(other);
+    m->room = rd->limit_bytes > taken ? rd->limit_bytes - taken : 1;
+    return id_map_add(m, id, out);
+}
+
 static enum err id_fault(const struct ratings_reader *rd, enum err err)
 {
+    const struct ratings *r = rd->r;
+
+    if (err == ERR_LIMIT && r->users.count < ID_NONE &&
+        r->items.count < ID_NONE) {
+        return fault_set(
+            rd->f, err,
+            "%s: line %" PRIu64 ": %zu users and %zu items and their %" PRIu64
+            " ratings need more memory than the %.1f MiB that are left",
+            data_stream_name(rd->s), rd->line, r->users.count, r->items.count,
+            r->count, (double)rd->limit_bytes / 1048576);
+    }
     return fault_set(rd->f, err, "%s: line %" PRIu64 ": %s",
                      data_stream_name(rd->s), rd->line,
                      err == ERR_LIMIT ? "more than 2^32 - 1 users or items"
@@ -363,9 +392,10 @@ static inline enum err append(struct ratings_reader *rd,
         if (err)
             return err;
     }
-    err = id_map_add(&r->users, record->user, &r->user[r->count]);
+    err = add_id(rd, &r->users, &r->items, record->user, &r->user[r->count]);
     if (!err)
-        err = id_map_add(&r->items, record->item, &r->item[r->count]);
+        err =
+            add_id(rd, &r->items, &r->users, record->item, &r->item[r->count]);
     if (err)
         return id_fault(rd, err);
     r->value[r->count++] = record->value;
@@ -482,6 +512,7 @@ enum err ratings_read(struct ratings *r, struct data_stream *s,
                          data_stream_name(s));
     err = read_blocks(&rd, text);
     mem_free(text);
+    r->users.room = r->items.room = 0;
     if (!err && r->count == before)
         err = fault_set(f, ERR_FORMAT, "%s: no rating in it",
                         data_stream_name(s));

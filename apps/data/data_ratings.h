@@ -17,7 +17,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { RATINGS_LINE_MAX = 4096 };
+enum {
+    RATINGS_LINE_MAX = 4096,
+    RATING_BYTES = 12 /* of the arrays: user, item, value */
+};
 
 struct ratings {
     uint64_t count;

@@ -1,5 +1,6 @@
 #include "apps/data/data_stream.h"
 
+#include "base/machine_io.h"
 #include "base/mem.h"
 
 #include <assert.h>
@@ -8,7 +9,6 @@
 #include <inttypes.h>
 #include <lzma.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -408,37 +408,24 @@ uint64_t data_stream_offset(const struct data_stream *s)
     return s->out_offset;
 }
 
-/* The first number behind @key in the file, or UINT64_MAX. */
-static uint64_t number_in(const char *path, const char *key)
-{
-    char line[256];
-    uint64_t value = UINT64_MAX;
-    FILE *file = fopen(path, "re");
+/* What the user allows, and what the process held before anything was loaded.
+ */
+static uint64_t allowed = UINT64_MAX, held_before;
 
-    if (!file)
-        return UINT64_MAX;
-    while (fgets(line, sizeof(line), file)) {
-        if (strncmp(line, key, strlen(key)) == 0 &&
-            sscanf(line + strlen(key), "%" SCNu64, &value) == 1)
-            break;
-    }
-    fclose(file);
-    return value;
+void data_memory_allow(uint64_t bytes)
+{
+    allowed = bytes ? bytes : UINT64_MAX;
+    held_before = machine_memory_held("");
 }
 
 uint64_t data_memory_limit(void)
 {
-    uint64_t free_kib = number_in("/proc/meminfo", "MemAvailable:");
-    uint64_t limit = free_kib == UINT64_MAX ? UINT64_MAX : free_kib * 1024;
-    uint64_t group = number_in("/sys/fs/cgroup/memory.max", "");
-    uint64_t used = number_in("/sys/fs/cgroup/memory.current", "");
+    uint64_t left = machine_memory_left("") / 10 * 9;
+    uint64_t held = machine_memory_held("");
+    uint64_t more = held > held_before ? held - held_before : 0;
+    uint64_t mine = allowed > more ? allowed - more : 0;
 
-    if (group != UINT64_MAX && used != UINT64_MAX) {
-        uint64_t left = group > used ? group - used : 0;
-
-        limit = left < limit ? left : limit;
-    }
-    return limit / 10 * 9;
+    return allowed != UINT64_MAX && mine < left ? mine : left;
 }
 
 enum err data_memory_check(const char *what, uint64_t bytes, uint64_t limit,
@@ -446,6 +433,12 @@ enum err data_memory_check(const char *what, uint64_t bytes, uint64_t limit,
 {
     if (bytes <= limit)
         return ERR_OK;
+    if (limit <= allowed && allowed != UINT64_MAX)
+        return fault_set(f, ERR_LIMIT,
+                         "%s: needs %.1f MiB of memory, only %.1f MiB are left "
+                         "of memory.limit (%.1f MiB)",
+                         what, (double)bytes / 1048576, (double)limit / 1048576,
+                         (double)allowed / 1048576);
     return fault_set(f, ERR_LIMIT,
                      "%s: needs %.1f MiB of memory, only %.1f MiB are left",
                      what, (double)bytes / 1048576, (double)limit / 1048576);

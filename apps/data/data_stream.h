@@ -45,8 +45,13 @@ const char *data_stream_name(const struct data_stream *s);
 /* Plain bytes handed out so far. */
 uint64_t data_stream_offset(const struct data_stream *s);
 
+/* All data of this process together are to take at most @bytes more than it
+ * holds now (0: what the machine has left): to be said before anything is
+ * loaded, by the one thread that loads. */
+void data_memory_allow(uint64_t bytes);
+
 /* Bytes that a loader may keep: nine tenths of what the machine (and the
- * control group) has left now. */
+ * control group) has left now, or what is left of those that are allowed. */
 uint64_t data_memory_limit(void);
 
 /* ERR_LIMIT with a text that says what @what needs and what there is, when

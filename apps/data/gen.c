@@ -25,6 +25,7 @@ static const struct gen_kind kinds[] = {
     {.name = "ratings",
      .summary = "low rank plus noise, long-tailed users and items",
      .kind = DATA_RATINGS,
+     .bytes = gen_ratings_bytes,
      .keys = 6,
      .key = {{"users", 2000, 1, 100e6, true, "number of users"},
              {"items", 1000, 1, 100e6, true, "number of items"},
@@ -35,6 +36,7 @@ static const struct gen_kind kinds[] = {
     {.name = "digits",
      .summary = "rendered digits 0-9, distorted, with noise",
      .kind = DATA_IDX,
+     .bytes = gen_digits_bytes,
      .keys = 5,
      .key = {{"samples", 10000, 1, 100e6, true, "training images"},
              {"size", 28, 8, 256, true, "pixels a side"},
@@ -46,11 +48,13 @@ static const struct gen_kind kinds[] = {
     {.name = "bow",
      .summary = "bags of words from known topics",
      .kind = DATA_DOCWORD,
+     .bytes = gen_bow_bytes,
      .keys = 7,
      .key = BOW_KEYS(500, 1000, 50000, 10, 0.1, 0.05)},
     {.name = "nips",
      .summary = "bags of words of the NIPS corpus's shape",
      .kind = DATA_DOCWORD,
+     .bytes = gen_bow_bytes,
      .keys = 7,
      .key = BOW_KEYS(1500, 12419, 1930000, 100, 0.03, 0.005)},
 };
@@ -176,4 +180,15 @@ enum err gen_parse(const char *spec, const struct gen_kind **kind,
         p += len;
     }
     return ERR_OK;
+}
+
+enum err gen_bytes(const char *spec, uint64_t *out, struct fault *f)
+{
+    const struct gen_kind *kind;
+    double value[GEN_KEYS_MAX];
+    enum err err = gen_parse(spec, &kind, value, f);
+
+    if (!err)
+        *out = kind->bytes(value);
+    return err;
 }

@@ -33,6 +33,7 @@ struct gen_kind {
     enum data_kind kind;
     struct gen_key key[GEN_KEYS_MAX];
     size_t keys;
+    uint64_t (*bytes)(const double value[]); /* of what it makes */
 };
 
 /* Whether @spec names a generator (begins with "gen:"). */
@@ -42,6 +43,15 @@ bool gen_is(const char *spec);
  * ERR_INVAL, saying which key, what was expected, and the keys there are. */
 enum err gen_parse(const char *spec, const struct gen_kind **kind,
                    double value[GEN_KEYS_MAX], struct fault *f);
+
+/* Bytes that the data of @spec take while they are made, without making them.
+ * Errors: as gen_parse. */
+enum err gen_bytes(const char *spec, uint64_t *out, struct fault *f);
+
+/* The same for one generator, of the values of its keys. */
+uint64_t gen_ratings_bytes(const double value[]);
+uint64_t gen_digits_bytes(const double value[]);
+uint64_t gen_bow_bytes(const double value[]);
 
 /* gen:ratings: rating = 3.5 + 0.8 L.R / sqrt(rank) + noise, rounded to half
  * stars in 0.5 .. 5; L and R standard normal. Users' activity is log-normal

@@ -262,6 +262,22 @@ static enum err read_spec(const char *spec, struct bow_maker *m,
     return ERR_OK;
 }
 
+static uint64_t bytes_of(const struct bow_maker *m)
+{
+    return m->topics * (m->words * 4 + 12) + m->words * 16 + m->docs * 40 +
+           m->tokens * 12;
+}
+
+uint64_t gen_bow_bytes(const double v[])
+{
+    const struct bow_maker m = {.docs = (uint64_t)v[KEY_DOCS],
+                                .words = (uint64_t)v[KEY_WORDS],
+                                .tokens = (uint64_t)v[KEY_TOKENS],
+                                .topics = (uint64_t)v[KEY_TOPICS]};
+
+    return bytes_of(&m);
+}
+
 enum err gen_bow(const char *spec, uint64_t limit_bytes, struct corpus *out,
                  struct fault *f)
 {
@@ -271,10 +287,7 @@ enum err gen_bow(const char *spec, uint64_t limit_bytes, struct corpus *out,
 
     if (err)
         return err;
-    err = data_memory_check(spec,
-                            m.topics * (m.words * 4 + 12) + m.words * 16 +
-                                m.docs * 40 + m.tokens * 12,
-                            limit_bytes, f);
+    err = data_memory_check(spec, bytes_of(&m), limit_bytes, f);
     if (err)
         return err;
     err = make(&m, &c);

@@ -310,18 +310,30 @@ static void fill(struct digit_maker *m, uint64_t seed, struct images *im)
     }
 }
 
+static uint64_t tests_of(const double v[])
+{
+    return v[KEY_TEST] < 0 ? (uint64_t)v[KEY_SAMPLES] / 6
+                           : (uint64_t)v[KEY_TEST];
+}
+
+uint64_t gen_digits_bytes(const double v[])
+{
+    uint64_t size = (uint64_t)v[KEY_SIZE];
+
+    return ((uint64_t)v[KEY_SAMPLES] + tests_of(v)) * (size * size + 1);
+}
+
 static enum err make(const double v[], uint64_t limit_bytes,
                      struct images *train, struct images *test, struct fault *f)
 {
     unsigned size = (unsigned)v[KEY_SIZE], i;
     uint64_t samples = (uint64_t)v[KEY_SAMPLES];
-    uint64_t tests = v[KEY_TEST] < 0 ? samples / 6 : (uint64_t)v[KEY_TEST];
+    uint64_t tests = tests_of(v);
     uint64_t seed = rng_mix((uint64_t)v[KEY_SEED], 0xd191);
     struct digit_maker *m;
     struct rng rng;
-    enum err err = data_memory_check(
-        "gen:digits", (samples + tests) * ((uint64_t)size * size + 1),
-        limit_bytes, f);
+    enum err err =
+        data_memory_check("gen:digits", gen_digits_bytes(v), limit_bytes, f);
 
     if (err)
         return err;

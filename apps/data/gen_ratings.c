@@ -227,10 +227,25 @@ static enum err make_user(struct rating_maker *m, uint32_t user,
     return err;
 }
 
+/* Bytes beside the ratings. */
+static uint64_t own_bytes(const struct rating_maker *m)
+{
+    return m->items * (m->rank * 4 + 24) + m->users * 24;
+}
+
+uint64_t gen_ratings_bytes(const double v[])
+{
+    const struct rating_maker m = {.users = (uint64_t)v[KEY_USERS],
+                                   .items = (uint64_t)v[KEY_ITEMS],
+                                   .rank = (uint64_t)v[KEY_RANK]};
+
+    return own_bytes(&m) + (uint64_t)v[KEY_RATINGS] * RATING_BYTES;
+}
+
 static enum err make(struct rating_maker *m, uint64_t limit_bytes,
                      struct ratings *r, struct fault *f)
 {
-    uint64_t own = m->items * (m->rank * 4 + 24) + m->users * 24;
+    uint64_t own = own_bytes(m);
     uint64_t i;
     enum err err = data_memory_check("gen:ratings", own, limit_bytes, f);
 

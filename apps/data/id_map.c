@@ -4,6 +4,7 @@
 #include "base/rng.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <string.h>
 
 void id_map_deinit(struct id_map *m)
@@ -12,6 +13,17 @@ void id_map_deinit(struct id_map *m)
     mem_free(m->slot);
     mem_free(m->id);
     memset(m, 0, sizeof(*m));
+}
+
+uint64_t id_map_bytes(const struct id_map *m)
+{
+    return m->direct_len * sizeof(*m->direct) +
+           m->slot_count * sizeof(*m->slot) + m->capacity * sizeof(*m->id);
+}
+
+static bool has_room(const struct id_map *m, uint64_t more_bytes)
+{
+    return m->room == 0 || id_map_bytes(m) + more_bytes <= m->room;
 }
 
 /* The slot that holds @id or, where it is absent, the free one it belongs in.
@@ -33,6 +45,8 @@ static enum err grow_direct(struct id_map *m, size_t need)
 
     while (len < need)
         len *= 2;
+    if (!has_room(m, (len - m->direct_len) * sizeof(*p)))
+        return ERR_LIMIT;
     p = mem_realloc(m->direct, len * sizeof(*p));
     if (!p)
         return ERR_NOMEM;
@@ -48,9 +62,12 @@ static enum err grow_slots(struct id_map *m)
     size_t count = m->slot_count ? 2 * m->slot_count : 1024;
     uint32_t *old = m->slot;
     size_t old_count = m->slot_count;
-    uint32_t *slot = mem_alloc(count * sizeof(*slot));
+    uint32_t *slot;
     size_t i;
 
+    if (!has_room(m, count * sizeof(*slot))) /* beside the old one */
+        return ERR_LIMIT;
+    slot = mem_alloc(count * sizeof(*slot));
     if (!slot)
         return ERR_NOMEM;
     memset(slot, 0xff, count * sizeof(*slot));
@@ -67,6 +84,9 @@ static enum err grow_slots(struct id_map *m)
 static enum err append(struct id_map *m, int64_t id, uint32_t *out)
 {
     if (m->count == ID_NONE)
+        return ERR_LIMIT;
+    if (m->count == m->capacity &&
+        !has_room(m, (m->capacity + 8) * sizeof(*m->id)))
         return ERR_LIMIT;
     if (mem_grow((void **)&m->id, &m->capacity, sizeof(*m->id), m->count + 1))
         return ERR_NOMEM;

@@ -23,13 +23,17 @@ struct id_map {
     size_t hashed;
     int64_t *id; /* [count] outside id of each dense number: owned */
     size_t count, capacity;
+    uint64_t room; /* bytes that its arrays may take; 0: as many as they need */
 };
 
 void id_map_deinit(struct id_map *m);
 
 /* Dense number of @id, new ones being given out in order. Errors: ERR_NOMEM,
- * ERR_LIMIT (2^32 - 1 ids). @id >= 0. */
+ * ERR_LIMIT (2^32 - 1 ids, or its room; then nothing changed). @id >= 0. */
 enum err id_map_add(struct id_map *m, int64_t id, uint32_t *out);
+
+/* Bytes of its arrays. */
+uint64_t id_map_bytes(const struct id_map *m);
 
 /* Dense number of @id, or ID_NONE. */
 uint32_t id_map_find(const struct id_map *m, int64_t id);

@@ -155,6 +155,7 @@ static enum err open_lda(struct lda *l, const struct mlt_app_config *config,
 
     if (err)
         return err;
+    data_memory_allow(config->memory_limit);
     topics = (uint32_t)settings_number(&s, "topics", 100);
     alpha = settings_number(&s, "alpha", 0.1);
     beta = settings_number(&s, "beta", 0.01);

@@ -195,6 +195,7 @@ static enum err open_mf(struct mf *m, const struct mlt_app_config *config,
 
     if (err)
         return err;
+    data_memory_allow(config->memory_limit);
     m->rank = (uint32_t)settings_number(&s, "rank", 32);
     m->lambda = settings_number(&s, "lambda", 0.05);
     m->parts = s.clocks == 0 ? MF_CLOCKS_DEFAULT : (uint32_t)s.clocks;

@@ -1,6 +1,7 @@
 #include "apps/mlr/mlr.h"
 
 #include "apps/data/columns.h"
+#include "apps/data/data_stream.h"
 #include "apps/data/samples_load.h"
 #include "apps/data/scaling.h"
 #include "apps/mlr/mlr_kernel.h"
@@ -213,6 +214,7 @@ static enum err open_mlr(struct mlr *m, const struct mlt_app_config *config,
 
     if (err)
         return err;
+    data_memory_allow(config->memory_limit);
     m->lambda = settings_number(&s, "lambda", 0);
     m->evaluate = s.evaluate;
     m->workers = config->workers;

@@ -202,6 +202,7 @@ static enum err open_nn(struct nn *m, const struct mlt_app_config *config,
 
     if (err)
         return err;
+    data_memory_allow(config->memory_limit);
     m->lambda = settings_number(&s, "lambda", 0);
     m->evaluate = s.evaluate;
     m->seed = s.seed;

@@ -317,6 +317,7 @@ static enum err parse_all(struct config_parse *p,
     if (err)
         return err;
     read_numbers(p);
+    config_data(p);
     read_api(p);
     read_text(p);
     forget_ps(p);

@@ -1,5 +1,6 @@
 /* The member `app`: what trains, an app that is built in, by name, or the
  * user's own program. */
+#include "apps/data/gen.h"
 #include "base/json/json.h"
 #include "base/mem.h"
 #include "base/subprocess_io.h"
@@ -249,4 +250,30 @@ enum err config_find_app(struct config_parse *p)
     else
         p->c->app = config_named(p, REGISTRY_APP, "/app/name");
     return ERR_OK;
+}
+
+/* ---- data ---------------------------------------------------------------- */
+
+void config_data(struct config_parse *p)
+{
+    static const char *const pointer[] = {"/app/data", "/app/test"};
+    const struct run_config *c = p->c;
+    uint64_t most = c->nodes ? c->memory_limit / c->nodes : 0, bytes;
+
+    if (most == 0 || config_is_program(c))
+        return;
+    for (size_t i = 0; i < sizeof(pointer) / sizeof(*pointer); i++) {
+        const json_t *value = json_at(p->root, pointer[i]);
+        const char *spec = json_string_value(value);
+
+        /* What is wrong with it otherwise, who loads it says. */
+        if (spec && gen_is(spec) && gen_bytes(spec, &bytes, NULL) == ERR_OK &&
+            bytes > most)
+            problems_add(p->problems, pointer[i], value,
+                         "data that fit into memory.limit, %.1f MiB%s, these "
+                         "take %.1f MiB",
+                         (double)most / 1048576,
+                         c->nodes > 1 ? " for each node" : "",
+                         (double)bytes / 1048576);
+    }
 }

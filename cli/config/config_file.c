@@ -1,5 +1,6 @@
 #include "cli/config/config_file.h"
 
+#include "base/machine_io.h"
 #include "base/mem.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
@@ -9,36 +10,9 @@
 #include <errno.h>
 #include <libgen.h>
 #include <limits.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Cores that a cgroup's quota allows, rounded up; 0: no quota. */
-static unsigned quota_cores(void)
-{
-    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");
-    unsigned long quota = 0, period = 0;
-    int n = 0;
-
-    if (file) {
-        n = fscanf(file, "%lu %lu", &quota, &period);
-        fclose(file);
-    }
-    return n == 2 && period > 0 ? (unsigned)((quota + period - 1) / period) : 0;
-}
-
-unsigned config_cores(void)
-{
-    unsigned quota = quota_cores(), cores = 1;
-    cpu_set_t set;
-
-    if (sched_getaffinity(0, sizeof(set), &set) == 0)
-        cores = (unsigned)CPU_COUNT(&set);
-    if (quota > 0 && quota < cores)
-        cores = quota;
-    return cores > 0 ? cores : 1;
-}
 
 /* All of @file, at most JSON_TEXT_MAX bytes and one more. */
 static char *read_all(FILE *file, size_t *len)
@@ -97,7 +71,7 @@ static bool folder_of(const char *path, char out[PATH_MAX])
 int run_config_check(const char *path, const struct option_list *sets,
                      struct run_config **out, struct problems *problems)
 {
-    const struct config_env env = {cli_registry(), config_cores()};
+    const struct config_env env = {cli_registry(), machine_cores("")};
     char folder[PATH_MAX];
     size_t len = 0;
     char *text = read_config(path, &len);

@@ -20,7 +20,4 @@ int run_config_check(const char *path, const struct option_list *sets,
  * quiet. */
 void run_config_say(const char *path, const struct problems *problems);
 
-/* Processors that this process may use (affinity and cgroup quota), >= 1. */
-unsigned config_cores(void);
-
 #endif

@@ -49,6 +49,10 @@ enum err config_find_app(struct config_parse *p);
  * Complains of what is not there. Errors: ERR_NOMEM. */
 enum err config_program(struct config_parse *p);
 
+/* Complains of generated data that do not fit into the memory limit, before
+ * anything is made of them. After the limit was read. */
+void config_data(struct config_parse *p);
+
 /* Opens the searcher once, if nothing is wrong so far, because only it knows
  * what it cannot search. Errors: ERR_NOMEM, ERR_IO. */
 enum err config_try_searcher(struct config_parse *p);

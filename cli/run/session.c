@@ -151,6 +151,7 @@ static enum err launch_nodes(struct session *s, struct fault *f)
 {
     enum err err = s->nodes > 1 ? make_meet(s, f) : ERR_OK;
 
+    session_memory_begin(s);
     if (!err && s->nodes > 1 && s->o->program)
         err = launcher_free_port(&s->port, f);
     for (unsigned i = 0; i < s->nodes && !err; i++)
@@ -303,6 +304,9 @@ static enum err take_restart(void *ctx, const char *reason, unsigned restarts,
     snprintf(s->reason, sizeof(s->reason), "%.300s; restart %u of %d", reason,
              restarts, KEEPER_RESTARTS_MAX);
     session_sweep_snapshots(s);
+    err = session_memory_lower(s);
+    if (err)
+        return fault_set(f, err, "%s", err_text(err));
     err = make_tuner(s, restarts, &tuner, f);
     if (err)
         return err;
@@ -441,7 +445,6 @@ static void set_deadlines(const struct session *s, struct loop_options *o)
 
 static void run_loop(struct session *s)
 {
-    struct msg config = {.kind = MSG_CONFIG, .op = TUNER_CONFIG_OP};
     struct loop_options o = {
         .tuner = s->tuner,
         .journal = s->journal,
@@ -449,7 +452,7 @@ static void run_loop(struct session *s)
         .node = s->node,
         .nodes = s->nodes,
         .signal_fd = s->signal_fd,
-        .config = &config,
+        .config = &s->config,
         .model_dir = s->model_dir,
         .mailbox = s->mailbox,
         .hooks = {.ctx = s,
@@ -463,9 +466,10 @@ static void run_loop(struct session *s)
 
     set_deadlines(s, &o);
     /* Borrowed, so never released as a message. */
-    config.config.config = (json_t *)s->o->config;
-    config.config.folder = (char *)s->o->folder;
-    config.config.seed = s->o->tuner->seed;
+    s->config = (struct msg){.kind = MSG_CONFIG, .op = TUNER_CONFIG_OP};
+    s->config.config.config = (json_t *)s->o->config;
+    s->config.config.folder = (char *)s->o->folder;
+    s->config.config.seed = s->o->tuner->seed;
     loop_run(&o, &s->result);
     log_event(LOG_INFO, "loop_ended",
               "status=%s reason=%s wall_s=%.3f cpu_s=%.3f cpu_share=%.4f",
@@ -741,6 +745,7 @@ static void tear_down(struct session *s)
             session_sweep_snapshots(s);
     }
     run_folder_close(&s->folder);
+    json_decref(s->lowered);
     history_deinit(&s->history);
     signals_close(s->signal_fd);
 }

@@ -44,6 +44,9 @@ struct session {
     bool logs_grow;         /* that they cannot be cut was told */
     uint16_t port;          /* where programs may meet, of this start */
     char meet[FILE_PATH_MAX];
+    struct msg config; /* for the nodes; its members are borrowed */
+    json_t *lowered;   /* owned: o->config with a lower memory.limit; or NULL */
+    uint64_t oom_kills; /* by the kernel, when the nodes were started */
     struct tuner *tuner;
     char reason[RECORD_TEXT_MAX]; /* why it goes on */
     struct loop_result result;
@@ -61,6 +64,17 @@ enum err session_register(struct session *s, struct fault *f);
 
 /* Removes snapshots that the history does not know. */
 void session_sweep_snapshots(const struct session *s);
+
+/* Its memory (session_memory.c). */
+
+/* The nodes are about to start: what the kernel has killed so far was none of
+ * them. */
+void session_memory_begin(struct session *s);
+
+/* The nodes are lost. Where the kernel killed one for memory, those that follow
+ * get less, and s->reason, which says why they were lost, says that too.
+ * Errors: ERR_NOMEM. */
+enum err session_memory_lower(struct session *s);
 
 /* loop_hooks.model: completes the model in @dir with what it was made from. */
 enum err session_complete_model(void *ctx, const char *dir, const json_t *data,

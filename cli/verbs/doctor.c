@@ -3,13 +3,13 @@
 #include "api/http/token_io.h"
 #include "base/clock_io.h"
 #include "base/file_io.h"
+#include "base/machine_io.h"
 #include "base/subprocess_io.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
 #include "cli/basics/table.h"
 #include "cli/basics/verbs.h"
-#include "cli/config/config_file.h"
 #include "cli/remote/client.h"
 #include "cli/state/replay.h"
 #include "cli/state/serve.h"
@@ -91,36 +91,21 @@ static bool read_line(const char *path, char *out, size_t size)
 
 /* ---- machine ------------------------------------------------------------- */
 
-static uint64_t available_memory(void)
-{
-    FILE *file = fopen("/proc/meminfo", "re");
-    uint64_t kib = 0;
-    char line[128];
-
-    while (file && kib == 0 && fgets(line, sizeof(line), file))
-        if (sscanf(line, "MemAvailable: %" SCNu64, &kib) != 1)
-            kib = 0;
-    if (file)
-        fclose(file);
-    return kib << 10;
-}
-
 static void look_at_machine(struct doctor *d)
 {
-    uint64_t memory = available_memory();
-    unsigned cores = config_cores();
-    char pages[128] = "", limit[64];
+    uint64_t memory = machine_memory_left("");
+    uint64_t limit = machine_memory_limit("");
+    unsigned cores = machine_cores("");
+    char pages[128] = "";
 
     say(d, cores > 1 ? DOCTOR_OK : DOCTOR_NOTE, "cores",
         "one worker is all that trains at full speed", "%u", cores);
     say(d, memory >= memory_least ? DOCTOR_OK : DOCTOR_NOTE, "memory",
         "end other programs, or run elsewhere: five models must fit",
         "%.1f GiB available", (double)memory / 0x1p30);
-    if (read_line("/sys/fs/cgroup/memory.max", limit, sizeof(limit)) &&
-        strcmp(limit, "max") != 0)
+    if (limit != UINT64_MAX)
         say(d, DOCTOR_NOTE, "memory limit", "set memory.limit below it",
-            "%.1f GiB (of the container)",
-            (double)strtoull(limit, NULL, 10) / 0x1p30);
+            "%.1f GiB (of the control group)", (double)limit / 0x1p30);
     read_line("/sys/kernel/mm/transparent_hugepage/enabled", pages,
               sizeof(pages));
     say(d, *pages && !strstr(pages, "[never]") ? DOCTOR_OK : DOCTOR_NOTE,

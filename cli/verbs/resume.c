@@ -11,6 +11,7 @@
 #include "cli/run/start.h"
 #include "cli/state/replay.h"
 
+#include "base/machine_io.h"
 #include "base/mem.h"
 
 #include <stdio.h>
@@ -130,7 +131,7 @@ static enum err find(const char *state, const char *word,
 static int parse_config(const struct resume_found *found, const char *folder,
                         const struct option_list *sets, struct run_config **out)
 {
-    const struct config_env env = {cli_registry(), config_cores()};
+    const struct config_env env = {cli_registry(), machine_cores("")};
     struct problems problems = {0};
     enum err err = run_config_parse(&env, found->config, strlen(found->config),
                                     folder, sets, out, &problems);

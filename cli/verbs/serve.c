@@ -4,13 +4,13 @@
 #include "api/service/server_io.h"
 #include "base/json/json.h"
 #include "base/log.h"
+#include "base/machine_io.h"
 #include "base/mem.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
 #include "cli/basics/signals.h"
 #include "cli/basics/verbs.h"
-#include "cli/config/config_file.h"
 #include "cli/config/config_table.h"
 #include "cli/config/registry.h"
 #include "cli/service/supervisor.h"
@@ -46,24 +46,6 @@ struct service {
     struct supervisor_options options;
     struct supervisor supervisor;
 };
-
-/* ---- what there is ------------------------------------------------------- */
-
-/* Memory of the machine, or of the container: the same whenever it is asked, so
- * that a service that starts again finds its runs to fit as they did. */
-static uint64_t memory_of_machine(void)
-{
-    uint64_t bytes =
-        (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    FILE *file = fopen("/sys/fs/cgroup/memory.max", "re");
-    uint64_t limit;
-
-    if (file && fscanf(file, "%" SCNu64, &limit) == 1 && limit < bytes)
-        bytes = limit;
-    if (file)
-        fclose(file);
-    return bytes;
-}
 
 /* ---- arguments ----------------------------------------------------------- */
 
@@ -124,8 +106,8 @@ static int check_arguments(const struct serve_arguments *a, struct service *s)
 {
     struct supervisor_options *o = &s->options;
     uint64_t slots = a->slots.given ? a->slots.value : 1;
-    uint64_t workers = a->workers.given ? a->workers.value : config_cores();
-    uint64_t memory = memory_of_machine() / 2;
+    uint64_t workers = a->workers.given ? a->workers.value : machine_cores("");
+    uint64_t memory = machine_memory("") / 2;
 
     if (slots < 1 || slots > SLOTS_MAX) {
         console_error("--slots: expected 1 to %d", SLOTS_MAX);

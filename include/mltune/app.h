@@ -70,6 +70,10 @@ struct mlt_app_config {
     int evaluate; /* 1: all data is training and validation data alike, so
                    * that a probe clock gives its loss and a testing clock its
                    * metric; nothing is split off */
+    /* Bytes that it may hold besides what the parameter server does, of the
+     * user's memory.limit; 0: what the machine has left. Data that need more
+     * are to be refused while they are loaded. */
+    uint64_t memory_limit;
 };
 
 enum mlt_clock_type {

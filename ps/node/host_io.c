@@ -3,6 +3,7 @@
 #include "base/json/json.h"
 #include "base/json/problems.h"
 #include "base/json/schema.h"
+#include "base/machine_io.h"
 #include "base/mem.h"
 #include "ps/disk/model_io.h"
 #include "ps/node/host_internal_io.h"
@@ -10,9 +11,7 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 /* For the other nodes to load their data: the tuner sees sooner that one is
  * gone. */
@@ -82,24 +81,9 @@ static enum err app_settings(const struct mlt_app_ops *app,
     return err;
 }
 
-/* Bytes of memory that this process holds; 0 where the system does not say. */
-static uint64_t resident_bytes(void)
-{
-    FILE *file = fopen("/proc/self/statm", "re");
-    unsigned long long pages = 0, all;
-
-    if (file && fscanf(file, "%llu %llu", &all, &pages) != 2)
-        pages = 0;
-    if (file)
-        fclose(file);
-    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
-/* Bytes that are left for the parameter server of the configured limit, of
- * which each node has its part; 0: unlimited, the parameter server then sees
- * itself what the machine has left. */
-static enum err memory_left(const json_t *config, unsigned nodes,
-                            uint64_t data_bytes, uint64_t *out, struct fault *f)
+/* Part of the configured limit that is this node's; 0: none is configured. */
+static enum err memory_part(const json_t *config, unsigned nodes, uint64_t *out,
+                            struct fault *f)
 {
     const json_t *limit = json_at(config, "/memory/limit");
     uint64_t bytes = 0;
@@ -107,7 +91,16 @@ static enum err memory_left(const json_t *config, unsigned nodes,
     assert(nodes > 0);
     if (limit && !json_is_null(limit) && !json_to_bytes(limit, &bytes))
         return fault_set(f, ERR_INVAL, "/memory/limit: expected a size");
-    bytes = (bytes + nodes - 1) / nodes; /* 0 only where it is not said */
+    *out = (bytes + nodes - 1) / nodes;
+    return ERR_OK;
+}
+
+/* What the data leave for the parameter server of the part @bytes; 0:
+ * unlimited, the parameter server then sees itself what the machine has left.
+ */
+static enum err memory_left(uint64_t bytes, uint64_t data_bytes, uint64_t *out,
+                            struct fault *f)
+{
     if (bytes && bytes <= data_bytes)
         return fault_set(f, ERR_LIMIT,
                          "memory.limit of %.1f MiB is too small: the data "
@@ -241,7 +234,7 @@ static enum err take_facts(struct host *h, const struct host_config *c,
 }
 
 static enum err open_app(struct host *h, const struct host_config *c,
-                         struct fault *f)
+                         uint64_t memory, struct fault *f)
 {
     struct mlt_app_config config = {
         .size = sizeof(config),
@@ -249,6 +242,7 @@ static enum err open_app(struct host *h, const struct host_config *c,
         .workers = h->workers * h->nodes,
         .seed = c->seed,
         .evaluate = c->evaluate != NULL,
+        .memory_limit = memory,
     };
     struct mlt_error e = {0};
     char *settings = NULL;
@@ -279,10 +273,9 @@ static enum err read_config(struct host *h, const struct host_config *c,
 {
     const json_t *workers = json_at(c->config, "/cluster/workers");
     const json_t *nodes = json_at(c->config, "/cluster/nodes");
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
     bool program;
 
-    h->workers = cores > 0 ? (unsigned)cores : 1;
+    h->workers = machine_cores("");
     if (json_is_integer(workers)) {
         json_int_t n = json_integer_value(workers);
 
@@ -326,18 +319,19 @@ static enum err new_lanes(struct host *h, struct fault *f)
 static enum err fill_host(struct host *h, const struct host_config *c,
                           struct fault *f)
 {
-    uint64_t before = resident_bytes(), after, memory = 0;
+    uint64_t before = machine_memory_held(""), after, part = 0, memory = 0;
     enum err err = read_config(h, c, f);
 
     if (!err)
+        err = memory_part(c->config, h->nodes, &part, f);
+    if (!err)
         err = new_lanes(h, f);
     if (!err)
-        err = open_app(h, c, f);
+        err = open_app(h, c, part, f);
     if (err)
         return err;
-    after = resident_bytes();
-    err = memory_left(c->config, h->nodes, after > before ? after - before : 0,
-                      &memory, f);
+    after = machine_memory_held("");
+    err = memory_left(part, after > before ? after - before : 0, &memory, f);
     if (!err)
         err = new_ps(h, c, memory, f);
     if (!err)

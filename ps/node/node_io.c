@@ -2,6 +2,7 @@
 
 #include "base/file_io.h"
 #include "base/log.h"
+#include "base/machine_io.h"
 #include "base/mem.h"
 #include "ps/disk/backup_io.h"
 #include "ps/node/node_internal_io.h"
@@ -246,9 +247,8 @@ static void soften_parent_death(void)
 
 static enum err set_up(struct node_server *s)
 {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    struct msg_hello hello = {PROTO_VERSION, s->o->node,
-                              cores > 0 ? (uint32_t)cores : 1, getpid()};
+    struct msg_hello hello = {PROTO_VERSION, s->o->node, machine_cores(""),
+                              getpid()};
     enum err err =
         node_link_open(&s->link, s->o->endpoint, s->o->node, s->fault);
 

@@ -7,9 +7,6 @@
 
 #include <stdint.h>
 
-/* Processors that this process may use; at least 1. */
-unsigned runtime_usable_cores(void);
-
 /* Threads, parked. Errors: ERR_NOMEM, ERR_IO (no thread, no descriptor). */
 enum err runtime_start(struct mlt_ps *ps, struct fault *f);
 /* Joins the threads. Accepts a server that has none. */

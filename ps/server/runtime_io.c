@@ -1,6 +1,7 @@
 #include "ps/server/runtime.h"
 
 #include "base/clock_io.h"
+#include "base/machine_io.h"
 #include "base/mem.h"
 #include "ps/server/clock.h"
 #include "ps/server/core.h"
@@ -10,7 +11,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -46,16 +46,6 @@ static _Thread_local struct mlt_worker *self;
 const struct mlt_worker *runtime_self(void)
 {
     return self;
-}
-
-unsigned runtime_usable_cores(void)
-{
-    cpu_set_t set;
-    int n = 0;
-
-    if (sched_getaffinity(0, sizeof(set), &set) == 0)
-        n = CPU_COUNT(&set);
-    return n < 1 ? 1 : (unsigned)n;
 }
 
 /* ---- waits --------------------------------------------------------------- */
@@ -266,7 +256,7 @@ static enum err start_threads(struct runtime *r, struct fault *f)
 
 enum err runtime_start(struct mlt_ps *ps, struct fault *f)
 {
-    unsigned cores = runtime_usable_cores();
+    unsigned cores = machine_cores("");
     struct runtime *r = mem_calloc(1, sizeof(*r));
     enum err err = ERR_OK;
 

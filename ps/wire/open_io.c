@@ -1,8 +1,8 @@
 /* A server's creation: what the machine says stands in for what the options
  * leave open, and the wire comes with it. */
+#include "base/machine_io.h"
 #include "base/mem.h"
 #include "ps/server/errors.h"
-#include "ps/server/memory_io.h"
 #include "ps/server/peers.h"
 #include "ps/server/runtime.h"
 #include "ps/wire/comm_io.h"
@@ -14,7 +14,7 @@
  * machine: each has its part of the memory. */
 static uint64_t memory_share(const struct mlt_ps_options *opt)
 {
-    uint64_t bytes = memory_available() / 2;
+    uint64_t bytes = machine_memory_left("") / 2;
 
     return opt->nodes > 1 && !opt->listen && opt->meet &&
                    !meet_is_address(opt->meet)
@@ -38,7 +38,7 @@ int mlt_ps_new(const struct mlt_ps_options *opt, struct mlt_ps **out,
     }
     whole = *opt;
     if (!whole.workers)
-        whole.workers = runtime_usable_cores();
+        whole.workers = machine_cores("");
     if (!whole.memory_limit)
         whole.memory_limit = memory_share(opt);
     return ps_new(&whole, &comm_peers, out, &f) ? ps_give_error(err, &f)

@@ -232,10 +232,39 @@ static void ratings_memory_limit_is_an_error(void **state)
     (void)state;
     assert_non_null(text);
     for (i = 0; i < LINES; i++)
-        p += sprintf(p, "%d,%d,1\n", i, i % 10);
-    assert_int_equal(parse(text, strlen(text), 100000, &r, &f), ERR_LIMIT);
+        p += sprintf(p, "%d,%d,1\n", i % 7, i % 10);
+    assert_int_equal(parse(text, strlen(text), 110000, &r, &f), ERR_LIMIT);
     assert_non_null(strstr(f.text, "mem: line 8193: ratings: needs"));
     ratings_deinit(&r);
+    free(text);
+}
+
+/* Users and items count, too: small ids, large ones, both kinds together never
+ * take more than the limit. */
+static void ratings_ids_count_against_the_limit(void **state)
+{
+    enum { LINES = 20000, LIMIT = 600000 };
+    char *text = malloc(LINES * 32), *p;
+    struct fault f = {0};
+
+    (void)state;
+    assert_non_null(text);
+    for (long from = 0; from <= 5000000; from += 5000000) {
+        struct ratings r = {0};
+
+        p = text;
+        for (int i = 0; i < LINES; i++)
+            p += sprintf(p, "%ld,%ld,1\n", from + i, from + LINES - i);
+        assert_int_equal(parse(text, strlen(text), LIMIT, &r, &f), ERR_LIMIT);
+        assert_non_null(strstr(f.text, "need more memory than the 0.6 MiB"));
+        assert_true(r.count > 1000);
+        assert_true(r.capacity * RATING_BYTES + id_map_bytes(&r.users) +
+                        id_map_bytes(&r.items) <=
+                    LIMIT);
+        ratings_deinit(&r);
+        assert_int_equal(parse(text, strlen(text), 8 * LIMIT, &r, &f), 0);
+        ratings_deinit(&r);
+    }
     free(text);
 }
 
@@ -375,6 +404,7 @@ int main(void)
         cmocka_unit_test(ratings_large_text_equals_a_plain_parser),
         cmocka_unit_test(ratings_line_numbers_count_over_blocks),
         cmocka_unit_test(ratings_memory_limit_is_an_error),
+        cmocka_unit_test(ratings_ids_count_against_the_limit),
         cmocka_unit_test(ratings_allocation_failure_leaves_nothing),
         cmocka_unit_test(ratings_sniff_knows_its_own),
         cmocka_unit_test(ratings_split_divides_by_seed),

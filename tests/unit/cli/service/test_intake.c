@@ -81,6 +81,11 @@ static void intake_keeps_paths_to_the_data_folder(void **state)
     path_is("in/x.csv", true);
     path_is("", true);
     path_is("gen:toy?x=1", true);
+    /* Ones that are to fit into what a run gets, told before any is made. */
+    path_is("gen:digits?samples=100&size=8", true);
+    path_is("gen:digits?samples=1e8&size=256", false);
+    path_is("gen:ratings?users=1e6&ratings=1e6", false);
+    path_is("gen:bow?tokens=1e8", false);
     snprintf(path, sizeof(path), "%s/here.csv", data);
     path_is(path, true);
     path_is("../secret.csv", false);

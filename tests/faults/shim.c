@@ -1,0 +1,490 @@
+/* Faults: a library for LD_PRELOAD that lets the N-th call of one kind fail, in
+ * one role of mltune, over the whole program and the libraries that it uses.
+ *
+ *   FAULT=KIND:N[:MODE]  the N-th call (from 1); N = 0 only counts. MODE:
+ * `once` (the default) in the first process that comes so far, `always` all
+ * from the N-th on, in each process; `hang` the N-th never returns
+ *   FAULT_ROLE=VERB      in processes `mltune VERB` alone
+ *   FAULT_ROOT=DIR       files: only those below DIR, or named relative to it
+ *   FAULT_MARK=FILE      gets a line and a stack for the first call that failed
+ *   FAULT_MACHINE=DIR    meminfo, and the control groups, are those below DIR
+ *   FAULT_COUNT=FILE     gets the number of calls when such a process ends
+ *
+ * Kinds: alloc (of the program itself), liballoc (of its libraries), map,
+ * write, sync, rename, mkdir, open, unlink, truncate. What a library does after
+ * exec and before its constructors is not counted.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <execinfo.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <link.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum kind {
+    ALLOC,
+    LIBALLOC,
+    MAP,
+    WRITE,
+    SYNC,
+    RENAME,
+    MKDIR,
+    OPEN,
+    UNLINK,
+    TRUNCATE,
+    KINDS
+};
+
+static const struct {
+    const char *name;
+    int error;
+} kinds[KINDS] = {
+    {"alloc", ENOMEM}, {"liballoc", ENOMEM}, {"map", ENOMEM},
+    {"write", ENOSPC}, {"sync", EIO},        {"rename", EIO},
+    {"mkdir", ENOSPC}, {"open", EMFILE},     {"unlink", EIO},
+    {"truncate", EIO},
+};
+
+static bool armed, always, hangs;
+static enum kind kind;
+static long nth;
+static _Atomic long calls;
+static _Atomic bool fired;
+static uintptr_t program_from, program_to;
+static const char *root, *mark, *count_file;
+static __thread int inside; /* calls of this library's own */
+
+#define NEXT(name) next_of((void **)&next_##name, #name)
+
+/* ---- the library's own allocations, while the next ones are looked up -------
+ */
+
+static char arena[64 * 1024] __attribute__((aligned(16)));
+static _Atomic size_t arena_used;
+
+static void *arena_take(size_t n)
+{
+    size_t at = atomic_fetch_add(&arena_used, (n + 31) & ~(size_t)15);
+
+    if (at + n + 16 > sizeof(arena))
+        abort();
+    memcpy(arena + at, &n, sizeof(n));
+    return arena + at + 16;
+}
+
+static bool in_arena(const void *p)
+{
+    return (const char *)p >= arena && (const char *)p < arena + sizeof(arena);
+}
+
+static void next_of(void **slot, const char *name)
+{
+    if (*slot)
+        return;
+    inside++;
+    *slot = dlsym(RTLD_NEXT, name);
+    inside--;
+    if (!*slot)
+        abort();
+}
+
+/* ---- deciding --------------------------------------------------------------
+ */
+
+static void say(int fd, const char *fmt, ...)
+{
+    char line[512];
+    va_list ap;
+    int n;
+
+    va_start(ap, fmt);
+    n = vsnprintf(line, sizeof(line), fmt, ap);
+    va_end(ap);
+    if (n > 0)
+        (void)!syscall(SYS_write, fd, line,
+                       (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1);
+}
+
+static void tell(void)
+{
+    void *frame[48];
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, mark,
+                          O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+
+    if (fd < 0)
+        return;
+    say(fd, "pid=%d %s:%ld\n", (int)getpid(), kinds[kind].name, nth);
+    backtrace_symbols_fd(frame, backtrace(frame, 48), fd);
+    syscall(SYS_close, fd);
+}
+
+static bool fails(enum kind k)
+{
+    long n;
+    int saved = errno;
+
+    if (!armed || k != kind || inside)
+        return false;
+    n = atomic_fetch_add(&calls, 1) + 1;
+    if (nth == 0 || n < nth || (n > nth && !always))
+        return false;
+    inside++;
+    if (!atomic_exchange(&fired, true) && mark)
+        tell();
+    inside--;
+    while (hangs)
+        syscall(SYS_pause);
+    errno = saved;
+    errno = kinds[k].error;
+    return true;
+}
+
+static bool fails_alloc(void *caller)
+{
+    uintptr_t at = (uintptr_t)caller;
+
+    if (!armed || inside)
+        return false;
+    return fails(at >= program_from && at < program_to ? ALLOC : LIBALLOC);
+}
+
+static bool is_ours(const char *path)
+{
+    return armed && path &&
+           (*path != '/' || (root && strncmp(path, root, strlen(root)) == 0));
+}
+
+static bool is_file(int fd)
+{
+    struct stat st;
+
+    return armed && fstat(fd, &st) == 0 &&
+           (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode));
+}
+
+/* ---- allocations ------------------------------------------------------------
+ */
+
+static void *(*next_malloc)(size_t);
+static void *(*next_calloc)(size_t, size_t);
+static void *(*next_realloc)(void *, size_t);
+static void (*next_free)(void *);
+static int (*next_posix_memalign)(void **, size_t, size_t);
+static void *(*next_aligned_alloc)(size_t, size_t);
+static void *(*next_memalign)(size_t, size_t);
+static void *(*next_mmap)(void *, size_t, int, int, int, off_t);
+
+void *malloc(size_t n)
+{
+    if (!next_malloc && inside)
+        return arena_take(n);
+    NEXT(malloc);
+    return fails_alloc(__builtin_return_address(0)) ? NULL : next_malloc(n);
+}
+
+void *calloc(size_t count, size_t size)
+{
+    if (!next_calloc && inside)
+        return arena_take(count * size); /* static storage is zero */
+    NEXT(calloc);
+    return fails_alloc(__builtin_return_address(0)) ? NULL
+                                                    : next_calloc(count, size);
+}
+
+void *realloc(void *p, size_t n)
+{
+    NEXT(realloc);
+    NEXT(malloc);
+    if (in_arena(p)) {
+        size_t had;
+        void *q = next_malloc(n);
+
+        memcpy(&had, (char *)p - 16, sizeof(had));
+        if (q)
+            memcpy(q, p, had < n ? had : n);
+        return q;
+    }
+    return fails_alloc(__builtin_return_address(0)) ? NULL : next_realloc(p, n);
+}
+
+void *reallocarray(void *p, size_t count, size_t size)
+{
+    size_t n;
+
+    if (__builtin_mul_overflow(count, size, &n)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    NEXT(realloc);
+    return fails_alloc(__builtin_return_address(0)) ? NULL : next_realloc(p, n);
+}
+
+void free(void *p)
+{
+    if (!p || in_arena(p))
+        return;
+    NEXT(free);
+    next_free(p);
+}
+
+int posix_memalign(void **out, size_t align, size_t n)
+{
+    NEXT(posix_memalign);
+    return fails_alloc(__builtin_return_address(0))
+               ? ENOMEM
+               : next_posix_memalign(out, align, n);
+}
+
+void *aligned_alloc(size_t align, size_t n)
+{
+    NEXT(aligned_alloc);
+    return fails_alloc(__builtin_return_address(0))
+               ? NULL
+               : next_aligned_alloc(align, n);
+}
+
+void *memalign(size_t align, size_t n)
+{
+    NEXT(memalign);
+    return fails_alloc(__builtin_return_address(0)) ? NULL
+                                                    : next_memalign(align, n);
+}
+
+void *mmap(void *at, size_t n, int protection, int flags, int fd, off_t offset)
+{
+    NEXT(mmap);
+    return fails(MAP) ? MAP_FAILED
+                      : next_mmap(at, n, protection, flags, fd, offset);
+}
+
+void *mmap64(void *at, size_t n, int protection, int flags, int fd,
+             off_t offset)
+{
+    NEXT(mmap);
+    return fails(MAP) ? MAP_FAILED
+                      : next_mmap(at, n, protection, flags, fd, offset);
+}
+
+/* ---- files ------------------------------------------------------------------
+ */
+
+#define OF_FD(type, name, k, parameters, arguments)                            \
+    static type(*next_##name) parameters;                                      \
+    type name parameters                                                       \
+    {                                                                          \
+        NEXT(name);                                                            \
+        return is_file(fd) && fails(k) ? -1 : next_##name arguments;           \
+    }
+
+OF_FD(ssize_t, write, WRITE, (int fd, const void *p, size_t n), (fd, p, n))
+OF_FD(ssize_t, writev, WRITE, (int fd, const struct iovec *v, int n),
+      (fd, v, n))
+OF_FD(ssize_t, pwrite, WRITE, (int fd, const void *p, size_t n, off_t at),
+      (fd, p, n, at))
+OF_FD(ssize_t, pwrite64, WRITE, (int fd, const void *p, size_t n, off_t at),
+      (fd, p, n, at))
+OF_FD(int, fsync, SYNC, (int fd), (fd))
+OF_FD(int, fdatasync, SYNC, (int fd), (fd))
+OF_FD(int, ftruncate, TRUNCATE, (int fd, off_t n), (fd, n))
+OF_FD(int, ftruncate64, TRUNCATE, (int fd, off_t n), (fd, n))
+
+#define OF_PATH(name, k, parameters, arguments)                                \
+    static int(*next_##name) parameters;                                       \
+    int name parameters                                                        \
+    {                                                                          \
+        NEXT(name);                                                            \
+        return is_ours(path) && fails(k) ? -1 : next_##name arguments;         \
+    }
+
+OF_PATH(rename, RENAME, (const char *path, const char *to), (path, to))
+OF_PATH(renameat2, RENAME,
+        (int from, const char *path, int dir, const char *to, unsigned flags),
+        (from, path, dir, to, flags))
+OF_PATH(link, RENAME, (const char *path, const char *to), (path, to))
+OF_PATH(mkdir, MKDIR, (const char *path, mode_t mode), (path, mode))
+OF_PATH(unlink, UNLINK, (const char *path), (path))
+OF_PATH(rmdir, UNLINK, (const char *path), (path))
+OF_PATH(__open_2, OPEN, (const char *path, int flags), (path, flags))
+OF_PATH(__open64_2, OPEN, (const char *path, int flags), (path, flags))
+
+static mode_t mode_of(int flags, va_list ap)
+{
+    return flags & (O_CREAT | __O_TMPFILE) ? va_arg(ap, mode_t) : 0;
+}
+
+#define OPEN_AS(name)                                                          \
+    static int (*next_##name)(const char *, int, ...);                         \
+    int name(const char *path, int flags, ...)                                 \
+    {                                                                          \
+        va_list ap;                                                            \
+        mode_t mode;                                                           \
+                                                                               \
+        va_start(ap, flags);                                                   \
+        mode = mode_of(flags, ap);                                             \
+        va_end(ap);                                                            \
+        NEXT(name);                                                            \
+        return is_ours(path) && fails(OPEN) ? -1                               \
+                                            : next_##name(path, flags, mode);  \
+    }
+OPEN_AS(open)
+OPEN_AS(open64)
+
+#define OPENAT_AS(name)                                                        \
+    static int (*next_##name)(int, const char *, int, ...);                    \
+    int name(int dir, const char *path, int flags, ...)                        \
+    {                                                                          \
+        va_list ap;                                                            \
+        mode_t mode;                                                           \
+                                                                               \
+        va_start(ap, flags);                                                   \
+        mode = mode_of(flags, ap);                                             \
+        va_end(ap);                                                            \
+        NEXT(name);                                                            \
+        return is_ours(path) && fails(OPEN)                                    \
+                   ? -1                                                        \
+                   : next_##name(dir, path, flags, mode);                      \
+    }
+OPENAT_AS(openat)
+OPENAT_AS(openat64)
+
+/* Where a made-up machine has the file @path of the kernel's; else @path. */
+static const char *in_machine(const char *path, char out[PATH_MAX])
+{
+    static const char *const seen[] = {"/proc/self/cgroup", "/proc/meminfo",
+                                       "/proc/self/mountinfo",
+                                       "/sys/fs/cgroup/"};
+    const char *machine = getenv("FAULT_MACHINE");
+
+    for (size_t i = 0; machine && i < sizeof(seen) / sizeof(*seen); i++)
+        if (strncmp(path, seen[i], strlen(seen[i])) == 0 &&
+            snprintf(out, PATH_MAX, "%s%s", machine, path) < PATH_MAX)
+            return out;
+    return path;
+}
+
+#define FOPEN_AS(name)                                                         \
+    static FILE *(*next_##name)(const char *, const char *);                   \
+    FILE *name(const char *path, const char *mode)                             \
+    {                                                                          \
+        char other[PATH_MAX];                                                  \
+                                                                               \
+        NEXT(name);                                                            \
+        return is_ours(path) && fails(OPEN)                                    \
+                   ? NULL                                                      \
+                   : next_##name(in_machine(path, other), mode);               \
+    }
+FOPEN_AS(fopen)
+FOPEN_AS(fopen64)
+
+/* ---- who we are
+ * -------------------------------------------------------------- */
+
+static int find_program(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    (void)size;
+    (void)arg;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+
+        if (p->p_type == PT_LOAD && (p->p_flags & PF_X)) {
+            program_from = info->dlpi_addr + p->p_vaddr;
+            program_to = program_from + p->p_memsz;
+        }
+    }
+    return 1; /* the first object is the program */
+}
+
+/* Whether this process is `mltune @role`. */
+static bool is_role(const char *role)
+{
+    char text[512];
+    const char *name, *verb;
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/cmdline",
+                          O_RDONLY | O_CLOEXEC);
+    long n = fd < 0 ? -1 : syscall(SYS_read, fd, text, sizeof(text) - 1);
+
+    if (fd >= 0)
+        syscall(SYS_close, fd);
+    if (n <= 0)
+        return false;
+    text[n] = '\0';
+    name = strrchr(text, '/');
+    name = name ? name + 1 : text;
+    verb = text + strlen(text) + 1;
+    return strcmp(name, "mltune") == 0 && verb < text + n &&
+           strcmp(verb, role) == 0;
+}
+
+static bool read_fault(const char *text)
+{
+    size_t len = strcspn(text, ":");
+    char *end;
+
+    for (kind = 0; kind < KINDS; kind++)
+        if (strlen(kinds[kind].name) == len &&
+            strncmp(kinds[kind].name, text, len) == 0)
+            break;
+    if (kind == KINDS || text[len] != ':')
+        return false;
+    nth = strtol(text + len + 1, &end, 10);
+    always = strcmp(end, ":always") == 0;
+    hangs = strcmp(end, ":hang") == 0;
+    return true;
+}
+
+__attribute__((constructor)) static void arm(void)
+{
+    const char *role = getenv("FAULT_ROLE"), *fault = getenv("FAULT");
+    void *frame[4];
+
+    if (!role || !fault || !is_role(role))
+        return;
+    root = getenv("FAULT_ROOT");
+    mark = getenv("FAULT_MARK");
+    count_file = getenv("FAULT_COUNT");
+    if (!read_fault(fault)) {
+        static const char text[] = "FAULT is not understood\n";
+
+        (void)!syscall(SYS_write, 2, text, sizeof(text) - 1);
+        _exit(2);
+    }
+    /* In the first process that comes so far: this one is not. */
+    if (!always && mark && syscall(SYS_access, mark, F_OK) == 0)
+        return;
+    inside++;
+    backtrace(frame, 4); /* loads what it needs now */
+    inside--;
+    dl_iterate_phdr(find_program, NULL);
+    armed = true;
+}
+
+__attribute__((destructor)) static void disarm(void)
+{
+    int fd;
+
+    if (!armed)
+        return;
+    armed = false;
+    if (!count_file)
+        return;
+    fd = (int)syscall(SYS_openat, AT_FDCWD, count_file,
+                      O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return;
+    say(fd, "%ld\n", atomic_load(&calls));
+    syscall(SYS_close, fd);
+}

@@ -1,0 +1,483 @@
+"""The N-th call fails: allocations, writes, flushes, renames, folders, opens.
+
+Over the whole program: a run, a resume, a service, each time in one of their
+processes (tests/faults/shim.c). Whatever N, the job ends with the undisturbed
+result; or is refused, with a word about it; or is interrupted, and a resume ends
+with that result. It never hangs, crashes or loses training.
+
+An allocation that fails within libzmq, or in C++, ends the process by abort(3):
+that is a killed process, which goes on as one.
+
+Here each test takes FAULT_SECONDS for points drawn by SEED (printed where one
+fails). `make fault-loop` takes all, or each FAULT_STEP-th.
+"""
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+from harness import BUILD, Case, MLTUNE, RATE
+
+SECONDS = float(os.environ.get("FAULT_SECONDS", 10))
+STEP = int(os.environ.get("FAULT_STEP", 0))  # 0: a sample
+FIRST = int(os.environ.get("FAULT_FIRST", 1))
+ONLY = os.environ.get("FAULT_KINDS", "").split()
+SEED = int(os.environ.get("SEED", time.time_ns() % 1000000))
+DEADLINE_S = 60  # of one job that takes 0.2 s
+SHIM = BUILD / "tests/faults/shim.so"
+
+FILES = ["write", "sync", "rename", "mkdir", "open", "unlink", "truncate"]
+KINDS = ["alloc", "liballoc", "map", *FILES]
+# What the C++ runtime and libzmq say as they give up.
+ABORTS = re.compile(r"bad_alloc|OUT OF MEMORY|Out of memory|Cannot allocate"
+                    r"|without an active exception", re.I)
+FAULTS = ("Sanitizer", "runtime error:", "Assertion")
+
+
+def config():
+    return {
+        "name": "faulty",
+        "app": {"name": "mf", "rank": 4, "clock": 10, "test_fraction": 0.1,
+                "data": "ratings.txt"},
+        "cluster": {"workers": 1},
+        "tunables": {"learning_rate": RATE},
+        "tuner": {"searcher": "random", "trial_clocks": 5, "max_trials": 3},
+        "snapshot": {"every": 0.1},
+        "stop": {"max_epochs": 3},
+        "seed": 7,
+    }
+
+
+def ratings():
+    draw = random.Random(5)
+    return "".join(f"{draw.randrange(20)}\t{draw.randrange(15)}\t"
+                   f"{draw.randrange(1, 6)}\n" for _ in range(300))
+
+
+def outcome(result):
+    """What a run comes to, but for its times and names; as it says itself, or
+    as a server does."""
+    last = result.get("last_epoch") or result
+    return {"loss": last.get("loss"), "metric": last.get("metric"),
+            **{k: result.get(k) for k in ("status", "epochs", "setting")}}
+
+
+class Wrong(Exception):
+    """The promise is not kept at this point."""
+
+
+class Faults(Case):
+    ROLE = None
+
+    def setUp(self):
+        super().setUp()
+        self.work = self.folder / "work"
+        self.template = self.folder / "template"
+        self.mark_file = self.folder / "mark"
+        self.count_file = self.folder / "count"
+        self.work.mkdir()
+        (self.work / "config.json").write_text(json.dumps(config()))
+        (self.work / "ratings.txt").write_text(ratings())
+        self.expected = self.undisturbed()
+        self.prepare()
+        # Sockets of a killed run cannot be copied.
+        shutil.copytree(self.work, self.template, symlinks=True,
+                        ignore=shutil.ignore_patterns("ipc.tmp"))
+
+    def undisturbed(self):
+        done = self.plain("run", "config.json", "--state", "../first")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return outcome(json.loads(done.stdout.splitlines()[-1]))
+
+    def prepare(self):
+        """Makes of self.work what each point begins with."""
+
+    # ---- one command ---------------------------------------------------------
+
+    def plain(self, *words, **variables):
+        return subprocess.run(
+            [MLTUNE, *words, "--json", "-q"], cwd=self.work, text=True,
+            stdin=subprocess.DEVNULL, capture_output=True, check=False,
+            timeout=DEADLINE_S, env={**self.env, **variables})
+
+    def faulty(self, fault):
+        # A preloaded library comes before the sanitizer's.
+        asan = self.env.get("ASAN_OPTIONS", "")
+        return {"LD_PRELOAD": str(SHIM), "FAULT": fault,
+                "FAULT_ROLE": self.ROLE, "FAULT_ROOT": str(self.work),
+                "FAULT_MARK": str(self.mark_file),
+                "FAULT_COUNT": str(self.count_file),
+                "ASAN_OPTIONS": f"{asan}:verify_asan_link_order=0"}
+
+    def fresh(self):
+        self.end_all()
+        shutil.rmtree(self.work)
+        shutil.copytree(self.template, self.work, symlinks=True)
+        for file in self.mark_file, self.count_file:
+            file.unlink(missing_ok=True)
+
+    # ---- the job: overridden -------------------------------------------------
+
+    def act(self, fault):
+        """Does the job while @fault is on; its exit code, and what it said.
+        TimeoutExpired: it hangs."""
+        raise NotImplementedError
+
+    # ---- what must hold ------------------------------------------------------
+
+    def fail_if_aborted(self, code, said):
+        if code >= 0:
+            return
+        name = signal.Signals(-code).name
+        if name != "SIGABRT" or not ABORTS.search(said):
+            raise Wrong(f"killed by {name}")
+
+    def runs(self):
+        """Status and reason of each run in the journal."""
+        path = self.work / ".mltune/mltune.db"
+        if not path.exists():
+            return []
+        db = sqlite3.connect(path)
+        try:
+            return db.execute("SELECT id, status, reason FROM runs").fetchall()
+        except sqlite3.OperationalError:  # not even made
+            return []
+        finally:
+            db.close()
+
+    def compare(self, text, what):
+        try:
+            result = outcome(json.loads(text.strip().splitlines()[-1]))
+        except (ValueError, IndexError):
+            raise Wrong(f"{what}: no result: {text[-300:]!r}") from None
+        if result != self.expected:
+            raise Wrong(f"{what}: {result}, expected {self.expected}")
+
+    def goes_on(self, run):
+        done = self.plain("resume", run)
+        if done.returncode != 0:
+            raise Wrong(f"resume of {run} exits {done.returncode}: "
+                        f"{done.stderr[-500:]}")
+        self.compare(done.stdout, "the resume")
+
+    def begins_again(self):
+        done = self.plain("run", "config.json")
+        if done.returncode != 0:
+            raise Wrong(f"a new run exits {done.returncode}: "
+                        f"{done.stderr[-500:]}")
+        self.compare(done.stdout, "a new run")
+
+    def ends_well(self, code, out, said):
+        """The job ended with @code: all is well, or becomes so."""
+        if code == 0:
+            self.compare(out, "the run")
+            return
+        self.fail_if_aborted(code, said)
+        if code > 0 and not said.strip():
+            raise Wrong(f"exit {code} without a word")
+        self.mend()
+
+    def mend(self):
+        runs = self.runs()
+        if not runs:
+            self.begins_again()
+        for run, status, reason in runs:
+            if status == "failed":
+                self.check_failed(run, reason)
+            elif status == "finished":
+                done = self.plain("show", run)
+                self.compare(done.stdout, "the finished run")
+            else:
+                self.goes_on(run)
+
+    def check_failed(self, run, reason):
+        """Only where nothing was trained, since it could not begin."""
+        shown = json.loads(self.plain("show", run).stdout)
+        if shown.get("clocks") or reason not in ("load_failed", "limit"):
+            raise Wrong(f"failed: {reason}: {shown.get('message')}")
+        self.begins_again()
+
+    def left(self):
+        end = time.monotonic() + 5
+        while self.marked() and time.monotonic() < end:
+            time.sleep(0.01)
+        if self.marked():
+            raise Wrong("processes are left")
+        found = [p.name for p in self.work.rglob("*")
+                 if p.name.endswith(".tmp") or p.is_socket()]
+        if found:
+            raise Wrong(f"files are left: {found}")
+        for path in self.work.rglob("*log"):
+            text = path.read_text(errors="replace") if path.is_file() else ""
+            for word in FAULTS:
+                if word in text:
+                    raise Wrong(f"{path.name}: {text[-3000:]}")
+
+    def point(self, fault):
+        """Whether @fault was reached at all."""
+        self.fresh()
+        try:
+            code, out, said = self.act(fault)
+            if any(word in said for word in FAULTS):
+                raise Wrong(said[-3000:])
+            if fault.endswith(":0"):
+                return False
+            self.ends_well(code, out, said)
+            if not fault.startswith("unlink"):
+                self.left()
+        except subprocess.TimeoutExpired as late:
+            raise Wrong(f"hangs: {late}") from None
+        return self.mark_file.exists()
+
+    # ---- the loop ------------------------------------------------------------
+
+    def count(self, kind):
+        """Calls of @kind in the job, undisturbed."""
+        self.point(f"{kind}:0")
+        if not self.count_file.exists():
+            return 0
+        return max(map(int, self.count_file.read_text().split()))
+
+    def try_point(self, kind, nth, mode, found):
+        fault = f"{kind}:{nth}:{mode}"
+        try:
+            return self.point(fault)
+        except Wrong as wrong:
+            mark = self.mark_file.read_text() if self.mark_file.exists() else ""
+            found.append(f"FAULT={fault} FAULT_ROLE={self.ROLE}: {wrong}\n"
+                         f"{mark[:2500]}")
+            print(f"FOUND {type(self).__name__} {found[-1]}", flush=True)
+            return True
+
+    def modes(self, kind):
+        """What can never be removed is left."""
+        return ["once"] if kind == "unlink" else ["once", "always"]
+
+    def sample(self, found):
+        draw = random.Random(f"{SEED} {type(self).__name__}")
+        counts = {}
+        end = time.monotonic() + SECONDS
+        points = 0
+        while time.monotonic() < end:
+            kind = draw.choice(ONLY or KINDS)
+            if kind not in counts:
+                counts[kind] = self.count(kind)
+            if not counts[kind]:
+                continue
+            # As many of the few that come late as of the many that come first.
+            nth = draw.randint(1, counts[kind])
+            self.try_point(kind, nth, draw.choice(self.modes(kind)), found)
+            points += 1
+        return points
+
+    def whole(self, found):
+        points = 0
+        for kind in ONLY or KINDS:
+            for mode in self.modes(kind):
+                nth, misses = FIRST, 0
+                # The number of calls varies a little from run to run.
+                while misses < 3 and nth < 1000000:
+                    reached = self.try_point(kind, nth, mode, found)
+                    misses = 0 if reached else misses + 1
+                    points += reached
+                    nth += STEP
+                print(f"{type(self).__name__} {kind} {mode}: up to {nth}, "
+                      f"{points} points, {len(found)} found", flush=True)
+        return points
+
+    def loop(self):
+        found = []
+        points = self.whole(found) if STEP else self.sample(found)
+        print(f"{type(self).__name__}: {points} points, {len(found)} found, "
+              f"SEED={SEED}")
+        self.assertGreater(points, 0)
+        self.assertEqual(found, [], f"SEED={SEED}: " + "\n".join(found))
+
+
+class RunTuner(Faults):
+    """A run from its beginning."""
+    ROLE = "run"
+
+    def act(self, fault):
+        done = self.plain("run", "config.json", **self.faulty(fault))
+        return done.returncode, done.stdout, done.stderr
+
+    def test_calls_that_fail(self):
+        self.loop()
+
+
+class RunNode(RunTuner):
+    ROLE = "node"
+
+
+class ResumeTuner(Faults):
+    """A run that was killed in its middle goes on."""
+    ROLE = "resume"
+
+    def prepare(self):
+        """Kills a run in its middle, in a write."""
+        writes = self.writes_of_a_run()
+        process = subprocess.Popen(
+            [MLTUNE, "run", "config.json", "-q"], cwd=self.work,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**self.env, **self.faulty(f"write:{writes * 2 // 3}:hang"),
+                 "FAULT_ROLE": "run"})
+        self.wait_until(self.mark_file.exists, "half of the run")
+        process.kill()
+        process.wait()
+        self.mark_file.unlink()
+        self.wait_until(lambda: not self.marked(), "the node to end")
+        (self.run_id, _, _), = self.runs()
+
+    def writes_of_a_run(self):
+        self.plain("run", "config.json", "--state", "../counted",
+                   **{**self.faulty("write:0"), "FAULT_ROLE": "run",
+                      "FAULT_ROOT": str(self.folder)})
+        text = self.count_file.read_text()
+        self.count_file.unlink()
+        return int(text.split()[0])
+
+    def act(self, fault):
+        done = self.plain("resume", self.run_id, **self.faulty(fault))
+        return done.returncode, done.stdout, done.stderr
+
+    def test_calls_that_fail(self):
+        self.loop()
+
+
+class ResumeNode(ResumeTuner):
+    ROLE = "node"
+
+
+class ServiceItself(Faults):
+    """A service is given a run, trains it, and is asked to end."""
+    ROLE = "serve"
+    lasting = False  # the fault is there for ever
+
+    def act(self, fault):
+        """What holds is asked here: an end of the service, whatever it is,
+        leaves a state folder that the next one goes on from."""
+        self.lasting = fault.endswith(":always")
+        service, said = self.serve(self.faulty(fault))
+        try:
+            run = self.submit(service)
+            if run:
+                self.wait_for_end(service, run)
+        finally:
+            code = self.end_service(service)
+        said = said.read_text(errors="replace")
+        if code != 128 + signal.SIGTERM:
+            self.fail_if_aborted(code, said)
+            if code >= 0 and not said.strip():
+                raise Wrong(f"the service exits {code} without a word")
+        self.goes_on_in_another(said)
+        return 0, "", said
+
+    def serve(self, variables):
+        said = self.work / "service.said"
+        with open(said, "ab") as file:
+            service = subprocess.Popen(
+                [MLTUNE, "serve", "--listen", "127.0.0.1:0"], cwd=self.work,
+                stdin=subprocess.DEVNULL, stdout=file, stderr=file,
+                env={**self.env, **variables})
+        return service, said
+
+    def ask(self, method, target, body=None):
+        """Status and JSON; (0, None) where nobody answers."""
+        try:
+            url = (self.work / ".mltune/serve.url").read_text().strip()
+            token = (self.work / ".mltune/token").read_text().strip()
+            request = urllib.request.Request(
+                url.rstrip("/") + target, method=method,
+                data=body and json.dumps(body).encode(),
+                headers={"Authorization": f"Bearer {token}",
+                         "Content-Type": "application/json"})
+            with urllib.request.urlopen(request, timeout=10) as reply:
+                return reply.status, json.load(reply)
+        except urllib.error.HTTPError as error:
+            return error.code, None
+        except (OSError, ValueError):
+            return 0, None
+
+    def submit(self, service, seconds=20):
+        """The run's name; None where the service has ended, or says that its
+        disk is full or its memory out."""
+        begun = time.monotonic()
+        end = begun + seconds
+        while service.poll() is None:
+            code, answer = self.ask("POST", "/api/v1/runs", config())
+            if code == 201:
+                return answer["run"]
+            # Where its libraries get no memory any more, it cannot even say so.
+            if code == 507 or (self.lasting and time.monotonic() > begun + 3):
+                return None
+            if time.monotonic() > end:
+                raise Wrong(f"no run can be submitted: {code}")
+            time.sleep(0.02)
+        return None
+
+    def wait_for_end(self, service, run, seconds=DEADLINE_S):
+        """Until the run is over, or the service."""
+        end = time.monotonic() + seconds
+        while service.poll() is None:
+            code, now = self.ask("GET", f"/api/v1/runs/{run}")
+            if code == 200 and (now["status"] in
+                                ("finished", "failed", "held")):
+                return
+            if time.monotonic() > end:
+                raise Wrong(f"the run does not end: {code} {now}")
+            time.sleep(0.02)
+
+    def end_service(self, service):
+        if service.poll() is None:
+            service.terminate()
+        try:
+            return service.wait(timeout=15)
+        except subprocess.TimeoutExpired:
+            service.kill()
+            service.wait()
+            raise Wrong("the service does not end") from None
+
+    def goes_on_in_another(self, said):
+        """The run, or where there is none a new one, ends as it should in a
+        service without faults."""
+        self.lasting = False
+        service, _ = self.serve({})
+        try:
+            runs = self.runs()
+            names = [run for run, _, _ in runs] or [self.submit(service)]
+            for run in names:
+                self.end_in(service, run, said)
+        finally:
+            self.end_service(service)
+
+    def end_in(self, service, run, said):
+        code, now = 0, None
+        end = time.monotonic() + 20
+        while code != 200 and time.monotonic() < end:
+            code, now = self.ask("GET", f"/api/v1/runs/{run}")
+        if code == 200 and now["status"] == "held":
+            self.ask("POST", f"/api/v1/runs/{run}:continue", {})
+        self.wait_for_end(service, run)
+        code, now = self.ask("GET", f"/api/v1/runs/{run}")
+        if code != 200 or outcome(now) != self.expected:
+            raise Wrong(f"in the next service: {code} {now}, expected "
+                        f"{self.expected}; before: {said[-500:]}")
+
+    def ends_well(self, code, out, said):
+        """Asked in act."""
+
+    def test_calls_that_fail(self):
+        self.loop()
+
+
+class ServiceTuner(ServiceItself):
+    ROLE = "resume"
