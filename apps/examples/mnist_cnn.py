@@ -1,6 +1,5 @@
 """A small CNN on MNIST: `python3 mnist_cnn.py`, `mltune run mnist_cnn.json`."""
 import gzip
-import math
 
 import torch
 import torch.nn.functional as F
@@ -39,8 +38,6 @@ def accuracy():
 
 for batch in run.train():                         # batch.samples: which ones
     model[9].p = run.tunable("dropout", 0.1)
-    opt.param_groups[0]["lr"] = run.tunable("learning_rate", 0.05) * (
-        1 + math.cos(math.pi * batch.epoch / cfg.epochs)) / 2
     loss = F.cross_entropy(model(x[batch.samples]), y[batch.samples])
     opt.zero_grad(); loss.backward(); opt.step()
     batch.loss(loss)
