@@ -5,6 +5,7 @@
 
 #define FINALISTS_APART                                                        \
     0.03 /* of the range of learning rates: closer ones are alike */
+#define FINALISTS_FAR_BELOW (1.0 / 3) /* of the fastest's learning rate */
 
 static double unit_rate(const struct judge *j, const struct trial *t, int rate)
 {
@@ -83,6 +84,39 @@ static size_t add_sides(const struct judge *j, struct trial *out[], size_t n)
     return n;
 }
 
+/* Whether @t's learning rate is so far below @best's that it is another choice,
+ * not the same one. */
+static bool is_far_below(const struct trial *t, const struct trial *best,
+                         int rate)
+{
+    return t->setting.value[rate] <=
+           FINALISTS_FAR_BELOW * best->setting.value[rate];
+}
+
+/* Near the largest rate that trains at all, speed over a trial grows with the
+ * rate so steeply that none but such rates are near the fastest: finalists that
+ * are all unstable over an epoch. So where the sides have left a place, it is
+ * that of the fastest of those far below. */
+static size_t add_far_below(const struct judge *j, struct trial *out[],
+                            size_t n)
+{
+    bool converging = judge_any_converging(j);
+    int rate = moving_rate(j);
+    struct trial *best = NULL;
+
+    assert(n >= 1);
+    for (uint32_t i = 0; i < j->trials->n && rate >= 0; i++) {
+        struct trial *t = &j->trials->list[i];
+
+        if (judge_eligible(t, converging) && is_far_below(t, out[0], rate) &&
+            (!best || t->figures.speed > best->figures.speed))
+            best = t;
+    }
+    if (best && n < FINALISTS_FIRST && trials_distinct(j->trials, best, out, n))
+        out[n++] = best;
+    return n;
+}
+
 static size_t finalists_first(const struct judge *j,
                               struct trial *out[FINALISTS_MAX])
 {
@@ -92,7 +126,7 @@ static size_t finalists_first(const struct judge *j,
     if (n == 0)
         return 0;
     out[0] = top[0];
-    got = add_sides(j, out, 1);
+    got = add_far_below(j, out, add_sides(j, out, 1));
     for (size_t i = 1; i < n && got < FINALISTS_FIRST; i++)
         if (trials_distinct(j->trials, top[i], out, got))
             out[got++] = top[i];

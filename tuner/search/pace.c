@@ -6,10 +6,19 @@
 
 enum { PACE_POOL_MAX = 256 }; /* trials that a median is taken over */
 
+/* These change the numbers that a clock computes with, not what it does. Some
+ * are words that programs of users have for it. */
+static const char *const numbers_only[] = {
+    "learning_rate", "momentum", "weight_decay", "dropout",
+    "clip",          "clipping", "clip_norm",    "label_smoothing",
+};
+
 static bool changes_cost(const struct tunable *t)
 {
-    return strcmp(t->name, "learning_rate") != 0 &&
-           strcmp(t->name, "momentum") != 0;
+    for (size_t i = 0; i < sizeof(numbers_only) / sizeof(*numbers_only); i++)
+        if (strcmp(t->name, numbers_only[i]) == 0)
+            return false;
+    return true;
 }
 
 static bool costs_the_same(const struct space *s, const struct setting *a,

@@ -1,7 +1,8 @@
 /* Pace: what a unit of work costs, pooled over trials that cost the same.
  *
- * Learning rate and momentum change what a clock achieves, not what it takes,
- * so trials that differ in nothing else share one pace: the median of what they
+ * Learning rate, momentum and their like (dropout, weight decay, clipping)
+ * change what a clock achieves, not what it takes, so trials that differ in
+ * nothing else share one pace: the median of what they
  * measured. Speeds then compare losses, not the moments at which other tenants
  * of the machine were busy (measured: 300 equal clocks took 0.35 to 0.63 s on a
  * loaded machine, which alone decided the search). All other tunables are taken
