@@ -17,7 +17,10 @@ agree     two processes of tests/process/programs/ddp.py under a tuner of this
               was further
   own_end     us from `cut` to the end of the slice, of one process alone
 quality   optdigits (DIR has its two files), the same epochs and seeds, by one
-          process and by two: best accuracy on the validation set
+          process and by two: best accuracy on the validation set. A clock of
+          both trains on 16, 32 or 64 samples (--batch), so two processes take
+          half of them each. With --each the sizes are those of a process: two train on
+          twice as many a clock, in half the steps
 """
 import argparse
 import json
@@ -161,6 +164,7 @@ def agree(rounds):
 
 def tuned(args, nodes, seed):
     """Best accuracy of a run."""
+    sizes = [n if args.each else n // nodes for n in args.batch]
     config = {
         "name": f"digits-{nodes}-{seed}", "seed": seed,
         "app": {"command": [sys.executable,
@@ -170,8 +174,8 @@ def tuned(args, nodes, seed):
         "tunables": {
             "learning_rate": {"type": "float", "min": 1e-4, "max": 1,
                               "scale": "log", "default": 0.05},
-            "batch_size": {"type": "int", "values": [16, 32, 64],
-                           "default": 32},
+            "batch_size": {"type": "int", "values": sizes,
+                           "default": sizes[len(sizes) // 2]},
             "dropout": {"type": "float", "min": 0, "max": 0.6,
                         "default": 0.1}},
         "stop": {"max_epochs": args.epochs}}
@@ -180,21 +184,28 @@ def tuned(args, nodes, seed):
         done = subprocess.run([args.mltune.resolve(), "run", "c.json",
                                "--quiet", "--json"], cwd=folder, text=True,
                               stdout=subprocess.PIPE, check=True)
-    return json.loads(done.stdout)["metric"]
+    result = json.loads(done.stdout)
+    return result["metric"], result["best"]["setting"]["batch_size"]
 
 
 def quality(args):
     found = {1: [], 2: []}
-    for seed in range(1, args.seeds + 1):
+    for seed in range(args.first, args.first + args.seeds):
         for nodes, values in found.items():
-            values.append(tuned(args, nodes, seed))
-            print(f"# seed {seed}, {nodes} processes: {values[-1]:.4f}",
-                  flush=True)
+            value, batch = tuned(args, nodes, seed)
+            values.append(value)
+            print(f"# seed {seed}, {nodes} processes: {value:.4f}, "
+                  f"batches of {batch} a process", flush=True)
+    params = {"epochs": args.epochs, "seeds": len(found[1]),
+              "sizes_of": "process" if args.each else "clock"}
     for nodes, values in found.items():
-        say("ddp_accuracy", {"processes": nodes, "epochs": args.epochs,
-                             "seeds": args.seeds}, values, "of 1")
-    say("ddp_accuracy_more", {"processes": "2-1"},
-        [b - a for a, b in zip(found[1], found[2])], "of 1")
+        say("ddp_accuracy", {"processes": nodes, **params}, values, "of 1")
+    more = [b - a for a, b in zip(found[1], found[2])]
+    say("ddp_accuracy_more", {"processes": "2-1", **params}, more, "of 1")
+    if len(more) > 1:
+        print("# mean difference "
+              f"{statistics.mean(more):+.4f}, its standard error "
+              f"{statistics.stdev(more) / len(more) ** 0.5:.4f}", flush=True)
 
 
 def main():
@@ -203,7 +214,11 @@ def main():
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--data", type=pathlib.Path)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--epochs", type=int, default=15)
+    parser.add_argument("--each", action="store_true")
+    parser.add_argument("--batch", type=int, nargs="+", default=[16, 32, 64],
+                        help="sizes to choose from")
     parser.add_argument("--mltune", type=pathlib.Path,
                         default=ROOT / "build/release/mltune")
     args = parser.parse_args()

@@ -646,6 +646,7 @@ class Switches(unittest.TestCase):
         torch.manual_seed(3)
         self.net = torch.nn.Sequential(*[torch.nn.Linear(5, 5)
                                          for _ in range(3)])
+        self.net[0].register_buffer("column", torch.randn(5, 1))
         self.opt = torch.optim.Adam(
             [{"params": self.net[0].parameters(), "lr": 0.01},
              {"params": self.net[1:].parameters(), "lr": 0.02}])
@@ -706,6 +707,12 @@ class Switches(unittest.TestCase):
         weight = self.net[1].weight
         weight.data = weight.data.t()
 
+    def turn_a_column(self, rng):
+        """One of its strides is 1 before and after, and the place is its own.
+        """
+        column = self.net[0].column
+        column.data = column.data.t()
+
     def replace_memory(self, rng):
         bias = self.net[2].bias
         bias.data = bias.data + 1
@@ -721,7 +728,7 @@ class Switches(unittest.TestCase):
             return repr(x)
         places = {p: i for i, p in enumerate(self.net.parameters())}
         return self.state.tree_map(
-            [list(self.net.parameters()),
+            [list(self.net.parameters()), list(self.net.buffers()),
              {places[p]: dict(s) for p, s in self.opt.state.items()},
              [{k: v for k, v in g.items() if k != "params"}
               for g in self.opt.param_groups]], text)
@@ -730,8 +737,8 @@ class Switches(unittest.TestCase):
         acts = [self.replace_an_entry, self.add_an_entry, self.lose_an_entry,
                 self.rename_an_entry, self.swap_entries,
                 self.exchange_dictionaries, self.forget, self.load,
-                self.change_a_group, self.turn_a_matrix, self.replace_memory,
-                self.nothing]
+                self.change_a_group, self.turn_a_matrix, self.turn_a_column,
+                self.replace_memory, self.nothing]
         registry = self.registry
         for seed in range(40):
             rng = random.Random(seed)
@@ -767,6 +774,19 @@ class Switches(unittest.TestCase):
                 self.assertEqual(self.seen(), was, seed)
                 registry.release(state)
             self.assertEqual(registry.bytes, 0)
+
+    def test_tensors_that_come_late_are_told(self):
+        """Not at the next switch, but soon: nobody would fork them."""
+        from mltune import torch as mltune_torch
+        state = self.registry.first()
+        self.registry.activate(state)
+        state = self.registry.capture(state)
+        self.net[1].register_buffer("late", self.torch.ones(3))
+        with self.assertRaisesRegex(self.state.StateError,
+                                    "no longer those that were registered"):
+            for _ in range(mltune_torch.WALK_EVERY):
+                self.registry.activate(state)
+                state = self.registry.capture(state)
 
     def lose_lists(self):
         """Adam steps again."""

@@ -20,6 +20,8 @@ from ._node import Failure, Memory, Node, Operation, Window
 from ._state import Registry, State, StateError
 
 TRIM_BYTES = 16 << 20
+AHEAD = 16  # clocks whose batches are made at once: what a clock's own work has
+            # pushed out of the caches is then read once for all of them
 METRICS_MAX = 16
 METRIC_BYTES_MAX = 32
 _MASK = (1 << 64) - 1
@@ -72,23 +74,23 @@ class Order:
             self._known[epoch] = found
         return found
 
-    def clock(self, place: Place, batch: int) -> Tuple[Any, Place]:
-        """This process's samples of the clock at @place, and the place after
-        it. An epoch's last clock takes what is left."""
+    def clock(self, place: Place, batch: int) -> Tuple[Any, int, Place]:
+        """This process's samples of the clock at @place, their number, and the
+        place after it. An epoch's last clock takes what is left."""
+        clock, epoch, at = place
         if self.parts:
-            part = place.at + 1
-            after = Place(place.clock + 1, place.epoch, part) \
-                if part < self.parts else \
-                Place(place.clock + 1, place.epoch + 1, 0)
-            return range(0), after
-        count = min(batch * self.workers, self.samples - place.at)
+            part = at + 1
+            after = Place(clock + 1, epoch, part) if part < self.parts else \
+                Place(clock + 1, epoch + 1, 0)
+            return range(0), 0, after
+        count = min(batch * self.workers, self.samples - at)
         share = count // self.workers
-        first = place.at + self.worker * share
-        ids = self.permutation(place.epoch)[first:first + share]
-        end = place.at + count
+        first = at + self.worker * share
+        ids = self.permutation(epoch)[first:first + share]
+        end = at + count
         if end >= self.samples:
-            return ids, Place(place.clock + 1, place.epoch + 1, 0)
-        return ids, Place(place.clock + 1, place.epoch, end)
+            return ids, share, Place(clock + 1, epoch + 1, 0)
+        return ids, share, Place(clock + 1, epoch, end)
 
 
 def permutation(n: int, seed: int) -> Any:
@@ -116,6 +118,12 @@ class Meter:
         self._weighted = False
         self._device: Any = None       # sums that lie on a device: values,
         self._device_weight: Any = None  # weights
+
+    def add_number(self, loss: float, samples: int) -> None:
+        """@loss: mean over @samples, each weighing one."""
+        self.samples += samples
+        self._sum += loss * samples
+        self._weight += samples
 
     def add(self, loss: Any, samples: int, weight: Any = None) -> None:
         """@loss: mean over @samples, each weighing one; or all @weight."""
@@ -177,12 +185,13 @@ class Batch:
     """
 
     __slots__ = ("samples", "data", "setting", "clock", "epoch", "probe",
-                 "part", "_meter", "_given")
+                 "part", "_count", "_meter", "_given")
 
-    def __init__(self, samples: Any, place: Place, setting: Dict[str, Any],
-                 probe: bool, meter: Meter) -> None:
-        self.samples, self.setting, self.probe = samples, setting, probe
-        self.clock, self.epoch, self.part = place.clock, place.epoch, place.at
+    def __init__(self, samples: Any, count: int, place: Place,
+                 setting: Dict[str, Any], probe: bool, meter: Meter) -> None:
+        self.samples, self._count = samples, count
+        self.setting, self.probe = setting, probe
+        self.clock, self.epoch, self.part = place
         self.data: Any = None
         self._meter = meter
         self._given = False
@@ -195,27 +204,45 @@ class Batch:
         @samples  how many; those of the batch if not said
         @weight   sum of their weights, where they do not weigh the same
         """
-        one_number(loss, "batch.loss(loss)")
+        if samples is None:
+            samples = self._count
+        if weight is None and (type(loss) is float or
+                               getattr(loss, "is_cpu", False)):
+            # Nearly all of them; each step more is felt in a short clock.
+            try:
+                self._meter.add_number(float(loss), samples)
+            except (TypeError, ValueError, RuntimeError):
+                one_number(loss, "batch.loss(loss)")
+                raise
+        else:
+            one_number(loss, "batch.loss(loss)")
+            self._meter.add(loss, samples, weight)
         self._given = True
-        self._meter.add(loss, len(self.samples) if samples is None
-                        else samples, weight)
 
     def __len__(self) -> int:
-        return len(self.samples)
+        return self._count
 
     def split(self, parts: int) -> Iterator["Batch"]:
         """The batch in up to @parts parts of about the same size, for
         gradients that are summed over several passes: one step of the optimizer
         a batch. Each part's `loss` counts for its own samples; data are to be
         found by `samples`."""
-        n = len(self.samples)
+        n = self._count
         parts = max(1, min(parts, n))
         for i in range(parts):
-            part = Batch(self.samples[n * i // parts:n * (i + 1) // parts],
+            first, end = n * i // parts, n * (i + 1) // parts
+            part = Batch(self.samples[first:end], end - first,
                          Place(self.clock, self.epoch, self.part),
                          self.setting, self.probe, self._meter)
             yield part
             self._given = self._given or part._given
+
+
+class _Clock(NamedTuple):
+    """A clock to be run."""
+    batch: Batch
+    seed: int
+    after: Place
 
 
 class Test(NamedTuple):
@@ -360,8 +387,8 @@ class Engine:
         meter = Meter()
         place = Place()
         self.program.seed(mix(self.seed_number, 0))
-        ids, _ = self.order.clock(place, batch_size(setting))
-        batch = Batch(ids, place, setting, False, meter)
+        ids, count, _ = self.order.clock(place, batch_size(setting))
+        batch = Batch(ids, count, place, setting, False, meter)
         self.program.batch(batch, place)
         self.program.seed(self._clock_seed(0))
         yield batch
@@ -427,17 +454,20 @@ class Engine:
     def _train(self, o: Operation, b: Branch,
                began: float) -> Iterator[Batch]:
         """Clocks of the slice, the first of which has been granted."""
-        node, program, order = self.node, self.program, self.order
+        node, program = self.node, self.program
         now = time.perf_counter
         every, size = o.message["report_every"], batch_size(b.setting)
-        probe, together = b.type == "probe", order.workers > 1
+        probe, together = b.type == "probe", self.order.workers > 1
         meter, place, clocks, inside, last = Meter(), b.place, 0, 0, began
-        more = True
+        ahead: List[_Clock] = []
+        most, more = o.message["count"], True
         while more:
-            ids, after = order.clock(place, size)
-            batch = Batch(ids, place, b.setting, probe, meter)
+            if not ahead:
+                ahead = self._clocks_ahead(b, place, size, meter,
+                                           min(most - clocks, AHEAD))
+            batch, seed, after = ahead.pop()
             program.batch(batch, place)
-            program.seed(self._clock_seed(place.clock))
+            program.seed(seed)
             yield batch
             if not batch._given:
                 check_loss(batch)
@@ -450,8 +480,7 @@ class Engine:
             self.clocks += 1
             # Of several processes none ends alone: others wait for it.
             finite = together or meter.finite
-            more = finite and clocks < o.message["count"] and \
-                node.begin_clock(o)
+            more = finite and clocks < most and node.begin_clock(o)
             if inside == every or not more:
                 total, samples = meter.take()
                 ended = now()
@@ -462,6 +491,19 @@ class Engine:
                 if not together and not math.isfinite(total):
                     more = False  # known only now: summed on a device
         return place, clocks, last
+
+    def _clocks_ahead(self, b: Branch, place: Place, size: int, meter: Meter,
+                      n: int) -> List["_Clock"]:
+        """The @n clocks of @b from @place on, the next one last."""
+        probe, found = b.type == "probe", []
+        for _ in range(n):
+            ids, count, after = self.order.clock(place, size)
+            found.append(_Clock(
+                Batch(ids, count, place, b.setting, probe, meter),
+                self._clock_seed(place.clock), after))
+            place = after
+        found.reverse()
+        return found
 
     def _test(self, o: Operation, b: Branch) -> int:
         """Clocks of a testing branch, each over the whole validation set."""

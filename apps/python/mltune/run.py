@@ -427,8 +427,8 @@ class Run(Program):
         seed = mix(self.config.seed, 2)
         place, meter, began = Place(), Meter(), time.perf_counter()
         while place.epoch < epochs:
-            ids, after = self.order.clock(place, batch_size(setting))
-            batch = Batch(ids, place, setting, False, meter)
+            ids, count, after = self.order.clock(place, batch_size(setting))
+            batch = Batch(ids, count, place, setting, False, meter)
             self.batch(batch, place)
             self.seed(mix(seed, place.clock, self.order.worker))
             yield batch

@@ -79,17 +79,18 @@ KIND = TorchKind()
 KINDS.append(KIND)
 
 
-_DATA_PTR, _NUMEL, _STRIDE = (torch.Tensor.data_ptr, torch.Tensor.numel,
-                              torch.Tensor.stride)
 _DTYPE = torch.Tensor.dtype.__get__
 _SET_DATA = torch.Tensor.data.__set__
+_IS_SET_TO = torch.Tensor.is_set_to
+WALK_EVERY = 8  # switches between two looks for tensors that came
 
 
-def _places(tensors: List[torch.Tensor]) -> Tuple[List[Any], ...]:
-    """Where each of @tensors lies in memory, and how: strides and the number of
-    elements make the shape."""
-    return (list(map(_DATA_PTR, tensors)), list(map(_NUMEL, tensors)),
-            list(map(_STRIDE, tensors)), list(map(_DTYPE, tensors)))
+def _are_set_to(tensors: List[torch.Tensor],
+                others: List[torch.Tensor]) -> bool:
+    """Whether each of @tensors is the memory of its other: with the same
+    place, shape, strides and type. They are as many."""
+    return all(map(_IS_SET_TO, tensors, others)) and \
+        all(map(is_, map(_DTYPE, tensors), map(_DTYPE, others)))
 
 
 class TensorsHolder(Holder):
@@ -112,6 +113,7 @@ class TensorsHolder(Holder):
         self._tensors: List[torch.Tensor] = []
         self._names: List[str] = []
         self._tree: Dict[str, Slot] = {}
+        self._switches = 0
 
     def _live(self, whole: bool) -> List[torch.Tensor]:
         names, self._tensors = self._find(whole)
@@ -138,7 +140,10 @@ class TensorsHolder(Holder):
 
     def activate(self, part: Part, alone: Alone,
                  spares: Spares) -> None:
-        tensors = self._live(True)
+        # A program where tensors come while it is tuned fails; where that is
+        # seen a few switches later, the others take half the time.
+        tensors = self._live(self._switches % WALK_EVERY == 0)
+        self._switches += 1
         if not self._fits(part):
             raise StateError(f"{self.name}: the tensors are no longer those "
                              "that were registered")
@@ -146,7 +151,7 @@ class TensorsHolder(Holder):
         self._copied = {}
         if not self._aliased and alone.all:
             self._still = {}
-            for _ in map(_SET_DATA, tensors, [p.data for p in part.pages]):
+            for _ in map(_SET_DATA, tensors, self._memory(part)):
                 pass
             return
         for i, (x, page) in enumerate(zip(tensors, part.pages)):
@@ -173,18 +178,18 @@ class TensorsHolder(Holder):
             raise StateError(f"{self.name}: tensors came or went while a "
                              "branch trained")
         if not self._aliased and not self._copied and \
-                self._in_place(tensors, part):
+                _are_set_to(tensors, self._memory(part)):
             return part
         pages = [self._page(i, x, page)
                  for i, (x, page) in enumerate(zip(tensors, part.pages))]
         return Part(part.tree, pages)
 
     @staticmethod
-    def _in_place(tensors: List[torch.Tensor], part: Part) -> bool:
-        """Whether all of @tensors still lie in the pages."""
+    def _memory(part: Part) -> List[torch.Tensor]:
+        """What the pages hold."""
         if part.form is None:
-            part.form = _places([page.data for page in part.pages])
-        return _places(tensors) == part.form
+            part.form = [page.data for page in part.pages]
+        return part.form
 
     def _page(self, i: int, x: torch.Tensor, page: Page) -> Page:
         if i in self._aliased:
@@ -192,7 +197,7 @@ class TensorsHolder(Holder):
                 Page(KIND, KIND.copy(x))
         given = self._copied.get(i)
         data = page.data if given is None else given.live
-        if _places([x]) != _places([data]):
+        if not _are_set_to([x], [data]):
             return Page(KIND, KIND.copy(x))  # replaced by another
         if given is None:
             return page
@@ -221,14 +226,17 @@ class ModuleTensors:
         self._empty: List[Tuple[Dict[str, Any], str]] = []  # None stands there
 
     def __call__(self, whole: bool) -> Tuple[List[str], List[torch.Tensor]]:
-        if whole and (list(map(len, self._tables)) != self._sizes or any(
-                [table[key] is not None for table, key in self._empty])):
+        if whole and self._have_come():
             self._walk()
         found = [table.get(key) for table, key in self._places]
         if not any(map(is_, found, itertools.repeat(None))):
             return self._names, found
         return ([n for n, x in zip(self._names, found) if x is not None],
                 [x for x in found if x is not None])
+
+    def _have_come(self) -> bool:
+        return list(map(len, self._tables)) != self._sizes or any(
+            [table[key] is not None for table, key in self._empty])
 
     def _walk(self) -> None:
         seen: Dict[int, bool] = {}
@@ -254,6 +262,7 @@ class _Entries(NamedTuple):
     fixed value, and so is each value of the groups."""
     params: List[Any]            # of all groups
     state: Dict[Any, Any]        # as in the optimizer, by parameter
+    entries: List[Dict[str, Any]]  # its values
     counts: List[int]            # entries of each
     keys: List[Any]              # of all entries
     values: List[Any]            # of all entries
@@ -317,20 +326,22 @@ class OptimizerHolder(TreeHolder):
         if not _same([v for v in values if not is_fixed(v)],
                      [page.data for page in part.pages]):
             return None
-        return _Entries(self._params(), state, list(map(len, entries)),
-                        list(_chain(entries)), values)
+        return _Entries(self._params(), state, entries,
+                        list(map(len, entries)), list(_chain(entries)), values)
 
     def _is_still(self, mine: _Entries) -> bool:
         """Whether the live entries are what they were when they were put
         there. What a page holds may have changed."""
         state = self.optimizer.state
-        entries = list(state.values())
-        return _same(mine.params, self._params()) and \
-            _same(list(mine.state), list(state)) and \
-            _same(list(mine.state.values()), entries) and \
-            list(map(len, entries)) == mine.counts and \
+        if len(state) != len(mine.state) or \
+                not all(map(is_, state, mine.state)) or \
+                not all(map(is_, state.values(), mine.state.values())):
+            return False
+        entries = mine.entries
+        return list(map(len, entries)) == mine.counts and \
+            all(map(is_, _chain(map(dict.values, entries)), mine.values)) and \
             list(_chain(entries)) == mine.keys and \
-            all(map(is_, _chain(map(dict.values, entries)), mine.values))
+            _same(mine.params, self._params())
 
     def _params(self) -> List[torch.nn.Parameter]:
         return [p for g in self.optimizer.param_groups for p in g["params"]]
@@ -868,7 +879,7 @@ class _Batches:
     def __iter__(self) -> Iterator[List[Tuple[int, int]]]:
         place, size = self.place, self.size
         while True:
-            ids, after = self._order.clock(place, size)
+            ids, _, after = self._order.clock(place, size)
             yield [(place.epoch, i) for i in ids.tolist()]
             place = after
 
@@ -907,6 +918,6 @@ class Loader:
             self._batches.place, self._batches.size = place, size
             self._iterator = iter(self._loader)
         data = next(self._iterator)
-        _, after = self._order.clock(place, size)
+        _, _, after = self._order.clock(place, size)
         self._next = (after.epoch, after.at, size)
         return data
