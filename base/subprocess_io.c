@@ -2,6 +2,7 @@
 
 #include "base/clock_io.h"
 #include "base/mem.h"
+#include "base/shebang.h"
 #include "base/text.h"
 
 #include <assert.h>
@@ -248,6 +249,45 @@ static struct report give_birth(struct subprocess *p, struct birth *b)
     return r;
 }
 
+bool subprocess_lacks(const char *path, char out[SUBPROCESS_LACKS_MAX])
+{
+    char line[SHEBANG_MAX], name[SHEBANG_MAX];
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    ssize_t n = fd < 0 ? -1 : pread(fd, line, sizeof(line), 0);
+    bool windows;
+
+    close_fd(fd);
+    if (n <= 0 || !shebang_read(line, (size_t)n, name) ||
+        access(name, X_OK) == 0)
+        return false;
+    windows = name[strlen(name) - 1] == '\r';
+    text_clean(name);
+    snprintf(out, SUBPROCESS_LACKS_MAX,
+             "its first line names the interpreter %s, which cannot be "
+             "executed%s",
+             name, windows ? ": the line ends as those of Windows do" : "");
+    return true;
+}
+
+/* The program was found and is not to be executed: it may be its interpreter
+ * that is missing, which the kernel's error does not tell. */
+static enum err program_refused(const struct subprocess_options *o,
+                                enum err err, int errnum, struct fault *f)
+{
+    const char *name = o->path ? o->path : o->argv[0];
+    bool here = *name == '/' || !o->folder || !*o->folder;
+    char lacks[SUBPROCESS_LACKS_MAX];
+
+    if (o->path && here && subprocess_lacks(name, lacks))
+        return fault_set(f, err, "cannot start %s: %s", name, lacks);
+    if (errnum == ENOEXEC)
+        return fault_set(f, err,
+                         "cannot start %s: %s; a script's first line says "
+                         "what runs it, as #!/usr/bin/env python3",
+                         name, strerror(errnum));
+    return fault_errno(f, err, errnum, "cannot start %s", name);
+}
+
 enum err subprocess_start(struct subprocess *p,
                           const struct subprocess_options *o, struct fault *f)
 {
@@ -285,8 +325,7 @@ enum err subprocess_start(struct subprocess *p,
     if (r.step == STEP_FOLDER)
         return fault_errno(f, err, r.errnum, "cannot start %s in %s",
                            o->path ? o->path : o->argv[0], o->folder);
-    return fault_errno(f, err, r.errnum, "cannot start %s",
-                       o->path ? o->path : o->argv[0]);
+    return program_refused(o, err, r.errnum, f);
 }
 
 /* ---- the end ------------------------------------------------------------- */

@@ -17,7 +17,10 @@
 
 #include <sys/types.h>
 
-enum { SUBPROCESS_NULL = -1 }; /* in place of a file: /dev/null */
+enum {
+    SUBPROCESS_NULL = -1,      /* in place of a file: /dev/null */
+    SUBPROCESS_LACKS_MAX = 384 /* bytes of what a program lacks */
+};
 
 /* The way it takes signals that our own process ignores. */
 enum subprocess_signals {
@@ -56,6 +59,11 @@ struct subprocess {
  * zero but for end_fd. Blocks until the program is executed. */
 enum err subprocess_start(struct subprocess *p,
                           const struct subprocess_options *o, struct fault *f);
+
+/* Whether the program @path is a script whose interpreter cannot be executed;
+ * into @out in words: "its first line names the interpreter /bin/none, ...".
+ */
+bool subprocess_lacks(const char *path, char out[SUBPROCESS_LACKS_MAX]);
 
 /* Whether it has ended; it is reaped then, and what it may have left in its
  * group is killed. Does not block. */

@@ -19,6 +19,8 @@
 
 enum { WAIT_MS_MAX = 50 };
 
+static const double LOGS_SEEN_S = 1; /* logs are looked at so often */
+
 struct check_stage {
     const struct check_options *o;
     struct player *player;
@@ -31,6 +33,7 @@ struct check_stage {
     char work[FILE_PATH_MAX];
     unsigned starts;
     size_t told;
+    double logs_seen_s;
 };
 
 static double now(void)
@@ -99,6 +102,17 @@ static enum err start(struct check_stage *s, struct fault *f)
         err = start_one(s, i, port, meet, f);
     s->alive = !err;
     return err;
+}
+
+/* The logs are bounded. Where the file system makes no holes they grow: they
+ * are removed at the end. */
+static void cut_logs(struct check_stage *s)
+{
+    if (now() < s->logs_seen_s + LOGS_SEEN_S)
+        return;
+    s->logs_seen_s = now();
+    for (uint32_t i = 0; i < nodes_of(s); i++)
+        (void)launcher_cut_log(&s->process[i], NULL);
 }
 
 /* Whether all have ended; the first that ended badly speaks for them. */
@@ -413,6 +427,7 @@ static enum err play(struct check_stage *s, struct fault *f)
         err = receive(s, &over, f);
         if (!err && !over)
             watch(s);
+        cut_logs(s);
         if (!over)
             player_tick(s->player, now());
         if (!err && !over)

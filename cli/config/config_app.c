@@ -73,6 +73,12 @@ static void hint_file(struct problem *problem, const char *folder,
                  name);
 }
 
+static void hint_interpreter(struct problem *problem, const char *lacks)
+{
+    if (problem)
+        snprintf(problem->hint, sizeof(problem->hint), "%.255s", lacks);
+}
+
 /* False after a complaint. */
 static bool check_file(struct config_parse *p, const char *folder,
                        char out[PATH_MAX])
@@ -80,14 +86,21 @@ static bool check_file(struct config_parse *p, const char *folder,
     static const char pointer[] = "/app/command/0";
     const json_t *value = json_at(p->root, pointer);
     const char *name = json_string_value(value);
+    char lacks[SUBPROCESS_LACKS_MAX];
     struct problem *problem;
 
     if (!*name) {
         problems_add(p->problems, pointer, value, "the name of a program");
         return false;
     }
-    if (program_find(folder, name, out))
-        return true;
+    if (program_find(folder, name, out)) {
+        if (!subprocess_lacks(out, lacks))
+            return true;
+        problem = problems_add(p->problems, pointer, value,
+                               "a program that can be executed");
+        hint_interpreter(problem, lacks);
+        return false;
+    }
     problem = problems_add(
         p->problems, pointer, value,
         strchr(name, '/') ? "a file that may be executed, from the folder "

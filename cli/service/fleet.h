@@ -31,6 +31,7 @@ struct fleet_run {
     uint64_t seq;            /* of the last record that was read */
     bool alive;              /* its tuner lives */
     struct subprocess child; /* its tuner; pid 0: not ours, or none */
+    int64_t log_cut;         /* of tuner.log, as log_file_cut knows it */
     bool ended;              /* its end is journaled, as: */
     char status[RECORD_NAME_MAX], reason[RECORD_NAME_MAX];
     bool managed; /* the service looks after it: job holds */

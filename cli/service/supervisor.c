@@ -3,6 +3,7 @@
 #include "cli/service/forward.h"
 
 #include "base/log.h"
+#include "base/log_file_io.h"
 #include "base/text.h"
 #include "cli/basics/exit_code.h"
 #include "cli/service/runner.h"
@@ -24,6 +25,9 @@ static const time_ns PAUSE_BETWEEN = 500000000;
 
 /* The time for which a state folder that cannot be written is left in peace. */
 static const time_ns WRITE_AGAIN = 2000000000;
+
+/* How often logs of tuners are looked at. */
+static const time_ns LOGS_EVERY = 1000000000;
 
 static bool is_ending(const struct supervisor *s)
 {
@@ -211,6 +215,23 @@ static void reap(struct supervisor *s)
     }
 }
 
+/* What tuners say is bounded as what programs say is. A file system without
+ * holes keeps all of it; the runs' own logs, which grow faster, tell so. */
+static void cut_logs(struct supervisor *s)
+{
+    char path[FILE_PATH_MAX];
+
+    if (clock_monotonic() < s->logs_due)
+        return;
+    s->logs_due = clock_monotonic() + LOGS_EVERY;
+    for (size_t i = 0; i < s->fleet->runs; i++) {
+        struct fleet_run *run = s->fleet->run[i];
+
+        if (run->child.pid && path_in_run(s, run, "tuner.log", path) == ERR_OK)
+            (void)log_file_cut(path, &run->log_cut, NULL);
+    }
+}
+
 /* ---- the end ------------------------------------------------------------- */
 
 /* Tuners of a service before this one are found by their locks. */
@@ -316,6 +337,7 @@ int supervisor_run(struct supervisor *s)
         wait_for_something(s);
         take_signals(s);
         reap(s);
+        cut_logs(s);
         read_journal(s);
         supervisor_serve_desk(s);
         forward_collect(s);

@@ -42,6 +42,7 @@ struct supervisor {
     unsigned signals;
     bool unwritable;   /* the state folder was, when last tried */
     time_ns try_again; /* to write to it */
+    time_ns logs_due;  /* when logs of tuners are looked at next */
     struct forward forward[DESK_SLOTS];
 };
 

@@ -1,6 +1,7 @@
 /* mltune check-trainer COMMAND...: plays a tuner against a program. */
 #include "base/file_io.h"
 #include "base/json/json.h"
+#include "base/subprocess_io.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
@@ -232,7 +233,7 @@ static int check(json_t *config, const char *folder,
 int verb_check_trainer(int argc, char **argv)
 {
     char folder[FILE_PATH_MAX], path[PATH_MAX], python[PATH_MAX];
-    char *words[PROGRAM_WORDS_MAX + 1] = {NULL};
+    char *words[PROGRAM_WORDS_MAX + 1] = {NULL}, lacks[SUBPROCESS_LACKS_MAX];
     struct launch_program program = {
         .path = path, .argv = words, .folder = folder};
     struct operands operands;
@@ -253,6 +254,10 @@ int verb_check_trainer(int argc, char **argv)
     }
     if (!program_find(folder, operands.item[0], path)) {
         console_error("%s: there is no such program", operands.item[0]);
+        return EXIT_USAGE;
+    }
+    if (subprocess_lacks(path, lacks)) {
+        console_error("%s: %s", operands.item[0], lacks);
         return EXIT_USAGE;
     }
     for (size_t i = 0; i < operands.len; i++)

@@ -55,7 +55,16 @@ class Failures(harness.Case):
 class Beginning(Failures):
     def test_it_ends_at_once(self):
         self.at_fault(self.config(["true"]),
-                      "ended with exit code 0 before it said hello", within=10)
+                      "ended with exit code 0 before it said hello: it never "
+                      "connected to mltune", within=10)
+
+    def test_a_plain_script_is_told_what_to_call(self):
+        """It trains to its end, and knows nothing of mltune."""
+        (self.folder / "plain.py").write_text("print('accuracy 0.9')\n")
+        result = self.at_fault(self.config([PYTHON, "plain.py"]),
+                               "call mltune.config() and loop over "
+                               "run.train()", within=10)
+        self.assertEqual(result["last_words"], ["accuracy 0.9"])
 
     def test_it_raises_before_it_connects(self):
         result = self.at_fault(
@@ -63,12 +72,43 @@ class Beginning(Failures):
                          "raise ValueError('no such data')"]),
             "ended with exit code 1 before it said hello",
             "ValueError: no such data", within=10)
+        self.assertNotIn("never connected", json.dumps(result))
         self.assertEqual(result["last_words"][0], "one")
         self.assertEqual(result["last_words"][-1], "ValueError: no such data")
 
     def test_it_never_connects(self):
         self.at_fault(self.config(["sleep", "100"], {"hello_timeout": "1s"}),
-                      "has not said hello in 1 s (app.hello_timeout)", within=10)
+                      "has not said hello in 1 s (app.hello_timeout): it never "
+                      "connected to mltune", within=10)
+
+    def interpreter(self, line, mode=0o755):
+        script = self.folder / "script"
+        script.write_bytes(line + b"\nimport mltune\n")
+        script.chmod(mode)
+        return self.config(["./script"])
+
+    def refused(self, config, *words):
+        """It is told before a run begins, by every verb that starts it."""
+        self.write("config.json", config)
+        for verb in (("validate", "config.json"), ("run", "config.json"),
+                     ("check-trainer", "--", *config["app"]["command"])):
+            done = self.mltune(*verb)
+            self.assertNotEqual(done.code, 0)
+            for word in words:
+                self.assertIn(word, done.err)
+
+    def test_an_interpreter_that_is_missing_is_named(self):
+        self.refused(self.interpreter(b"#! /opt/none/python9 -u"),
+                     "its first line names the interpreter /opt/none/python9, "
+                     "which cannot be executed")
+        self.refused(self.interpreter(b"#!/usr/bin/python3\r"),
+                     "/usr/bin/python3?", "the line ends as those of Windows "
+                     "do")
+
+    def test_a_script_that_names_no_interpreter_is_told_how(self):
+        result = self.run_config(self.interpreter(b"# mine"))
+        self.assertNotEqual(result.code, 0)
+        self.assertIn("a script's first line says what runs it", result.err)
 
     def test_it_never_connects_and_time_is_up(self):
         """max_time holds before there is any clock."""

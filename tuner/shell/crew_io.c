@@ -142,6 +142,17 @@ void crew_describe_end(const struct crew *w, uint32_t node, char *out,
     snprintf(out, size, "%s %s", name, verdict);
 }
 
+/* Whether the culprit is a program that went through, or waits, and never said
+ * a word: it may know nothing of mltune. One that raised says so itself. */
+static bool is_foreign(const struct crew *w)
+{
+    const struct subprocess *p = &w->o.node[w->culprit].process;
+
+    return w->o.keeper.program && !w->keeper.node[w->culprit].greeted &&
+           w->malformed == 0 &&
+           (w->keeper.late == KEEPER_OWES_HELLO || (p->ended && p->code == 0));
+}
+
 void crew_explain(const struct crew *w, char *out, size_t size)
 {
     int n = snprintf(out, size, "%s", w->keeper.reason);
@@ -151,6 +162,11 @@ void crew_explain(const struct crew *w, char *out, size_t size)
         snprintf(out + n, size - (size_t)n,
                  "; %llu of its messages made no sense, the first: %s",
                  (unsigned long long)w->malformed, w->garbage);
+    else if (is_foreign(w) && n >= 0 && (size_t)n < size)
+        snprintf(out + n, size - (size_t)n,
+                 ": it never connected to mltune. In Python, call "
+                 "mltune.config() and loop over run.train() "
+                 "(docs/own-programs.md)");
 }
 
 json_t *crew_last_words(const struct crew *w)

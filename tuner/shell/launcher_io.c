@@ -2,6 +2,7 @@
 
 #include "base/file_io.h"
 #include "base/log.h"
+#include "base/log_file_io.h"
 #include "tuner/shell/program_env.h"
 
 #include <assert.h>
@@ -17,8 +18,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-enum { LOG_BLOCK = 64 * 1024 }; /* at least those of file systems */
 
 /* Opens the log, starts what @o says, closes our end of the log. */
 static enum err start(struct node_process *p, const struct launch *launch,
@@ -160,47 +159,17 @@ enum err launcher_free_port(uint16_t *out, struct fault *f)
 
 /* ---- the log ------------------------------------------------------------- */
 
-/* Leaves the newer half of NODE_LOG_MAX of the file's @size bytes, or a block
- * more: only whole blocks can be given back. */
-static enum err cut_file(struct node_process *p, int fd, off_t size,
-                         struct fault *f)
-{
-    off_t first = lseek(fd, 0, SEEK_DATA), to = size - NODE_LOG_MAX / 2;
-
-    if (first < 0)
-        first = errno == ENXIO ? size : 0; /* ENXIO: nothing is kept */
-    p->log_cut = first;
-    if (size - first <= NODE_LOG_MAX)
-        return ERR_OK;
-    to -= to % LOG_BLOCK;
-    if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, to) != 0)
-        return fault_errno(f, errno == EOPNOTSUPP ? ERR_UNSUPPORTED : ERR_IO,
-                           errno, "give back the beginning of %s", p->log_path);
-    p->log_cut = to;
-    log_event(LOG_INFO, "log_cut", "node=%u kept_from=%lld", p->node,
-              (long long)to);
-    return ERR_OK;
-}
-
 enum err launcher_cut_log(struct node_process *p, struct fault *f)
 {
-    struct stat st;
+    int64_t before = p->log_cut;
     enum err err;
-    int fd;
 
-    if (!p->log_path[0] || stat(p->log_path, &st) != 0)
+    if (!p->log_path[0])
         return ERR_OK;
-    if (st.st_size < p->log_cut)
-        p->log_cut = 0; /* somebody has emptied it */
-    if (st.st_size - p->log_cut <= NODE_LOG_MAX)
-        return ERR_OK;
-    fd = open(p->log_path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0)
-        return errno == ENOENT
-                   ? ERR_OK
-                   : fault_errno(f, ERR_IO, errno, "open %s", p->log_path);
-    err = cut_file(p, fd, st.st_size, f);
-    close(fd);
+    err = log_file_cut(p->log_path, &p->log_cut, f);
+    if (!err && p->log_cut > before)
+        log_event(LOG_INFO, "log_cut", "node=%u kept_from=%lld", p->node,
+                  (long long)p->log_cut);
     return err;
 }
 

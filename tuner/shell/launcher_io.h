@@ -39,9 +39,6 @@ struct launch {
     bool verbose;         /* the node gets -v */
 };
 
-/* Bytes that a log may have: past them it keeps the newer half. */
-enum { NODE_LOG_MAX = 64 * 1024 * 1024 };
-
 struct node_process {
     struct subprocess process;
     uint32_t node;
@@ -63,11 +60,7 @@ bool launcher_has(const struct node_process *p, int64_t pid);
  * meet. Errors: ERR_IO there is none, or no file is left to ask with. */
 enum err launcher_free_port(uint16_t *out, struct fault *f);
 
-/* Gives back the disk of the older part of a log that keeps more than
- * NODE_LOG_MAX bytes. A hole is left: the rest keeps its place, and whoever
- * writes or reads notices nothing. Little work where there is nothing to do; to
- * be called about once a second. Errors: ERR_UNSUPPORTED a file system without
- * holes, ERR_IO. */
+/* Keeps the log within its bound: as log_file_cut. */
 enum err launcher_cut_log(struct node_process *p, struct fault *f);
 
 /* As subprocess_poll. */

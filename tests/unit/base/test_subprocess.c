@@ -347,7 +347,13 @@ static void subprocess_failed_start_is_told(void **state)
     o.path = path;
     expect_no_start(o, ERR_IO, "plain: Permission denied");
     assert_int_equal(chmod(path, 0755), 0);
-    expect_no_start(o, ERR_IO, "plain: Exec format error");
+    expect_no_start(o, ERR_IO,
+                    "plain: Exec format error; a script's first "
+                    "line says what runs it");
+    scratch_text("script", "#!/nonexistent/shell -e\n");
+    snprintf(path, sizeof(path), "%s", scratch_path("script"));
+    assert_int_equal(chmod(path, 0755), 0);
+    expect_no_start(o, ERR_NOENT, "names the interpreter /nonexistent/shell");
     o.path = scratch_folder();
     expect_no_start(o, ERR_IO, "Permission denied");
     o.path = NULL;

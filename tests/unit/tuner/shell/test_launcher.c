@@ -2,6 +2,7 @@
  * `test_launcher node ...` it does what the endpoint's text says. */
 #include "base/file_io.h"
 #include "base/log.h"
+#include "base/log_file_io.h"
 #include "tests/unit/fixture/check.h"
 #include "tuner/shell/launcher_io.h"
 
@@ -393,7 +394,7 @@ static void append(const char *bytes, size_t n)
  * whoever writes to it stay as they are. */
 static void launcher_bounds_a_log(void **state)
 {
-    enum { PIECE = 1 << 20, PIECES = NODE_LOG_MAX / PIECE };
+    enum { PIECE = 1 << 20, PIECES = LOG_FILE_MAX / PIECE };
     struct node_process p = {.node = 0};
     struct fault f = {0};
     struct stat st;
@@ -411,24 +412,24 @@ static void launcher_bounds_a_log(void **state)
     }
     assert_int_equal(launcher_cut_log(&p, &f), ERR_OK);
     assert_int_equal(stat(log_path, &st), 0);
-    assert_true(st.st_blocks * 512 >= NODE_LOG_MAX); /* just fits */
+    assert_true(st.st_blocks * 512 >= LOG_FILE_MAX); /* just fits */
     append("z", 1);
     assert_int_equal(launcher_cut_log(&p, &f), ERR_OK);
     assert_int_equal(stat(log_path, &st), 0);
-    assert_int_equal(st.st_size, NODE_LOG_MAX + 1);
-    assert_true(st.st_blocks * 512 <= NODE_LOG_MAX / 2 + PIECE);
+    assert_int_equal(st.st_size, LOG_FILE_MAX + 1);
+    assert_true(st.st_blocks * 512 <= LOG_FILE_MAX / 2 + PIECE);
     fd = open(log_path, O_RDONLY);
     assert_int_equal(lseek(fd, 0, SEEK_DATA), p.log_cut);
-    assert_true(p.log_cut >= NODE_LOG_MAX / 2 - 65536);
-    assert_int_equal(pread(fd, &c, 1, NODE_LOG_MAX / 2), 1);
+    assert_true(p.log_cut >= LOG_FILE_MAX / 2 - 65536);
+    assert_int_equal(pread(fd, &c, 1, LOG_FILE_MAX / 2), 1);
     assert_int_equal(c, 'a' + PIECES / 2 % 26);
-    assert_int_equal(pread(fd, &c, 1, NODE_LOG_MAX), 1);
+    assert_int_equal(pread(fd, &c, 1, LOG_FILE_MAX), 1);
     assert_int_equal(c, 'z');
     /* A tuner that goes on with the run finds what is kept. */
     p.log_cut = 0;
     assert_int_equal(launcher_cut_log(&p, &f), ERR_OK);
     assert_int_equal(lseek(fd, 0, SEEK_DATA), p.log_cut);
-    assert_true(p.log_cut <= NODE_LOG_MAX / 2);
+    assert_true(p.log_cut <= LOG_FILE_MAX / 2);
     close(fd);
     free(bytes);
 }
@@ -443,7 +444,7 @@ static void launcher_says_which_log_grows(void **state)
     (void)state;
     snprintf(target, sizeof(target), "%s/target", dir);
     assert_int_equal(close(open(target, O_WRONLY | O_CREAT, 0600)), 0);
-    assert_int_equal(truncate(target, NODE_LOG_MAX + 1), 0);
+    assert_int_equal(truncate(target, LOG_FILE_MAX + 1), 0);
     unlink(log_path);
     assert_int_equal(symlink(target, log_path), 0);
     snprintf(p.log_path, sizeof(p.log_path), "%s", log_path);
