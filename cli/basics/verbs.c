@@ -11,6 +11,7 @@ static const struct verb rows[] = {
     {"run", "train a model and tune how it trains, in one run", false,
      verb_run},
     {"resume", "go on with a run that was interrupted", false, verb_resume},
+    {"save", "a model from a run's snapshot", false, verb_save},
     {"compare", "the same job under several strategies, one table", false,
      verb_compare},
     {"eval", "a saved model's loss and metric on other data", false, verb_eval},

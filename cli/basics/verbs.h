@@ -44,6 +44,7 @@ int verb_man(int argc, char **argv);
 int verb_node(int argc, char **argv);
 int verb_resume(int argc, char **argv);
 int verb_run(int argc, char **argv);
+int verb_save(int argc, char **argv);
 int verb_schema(int argc, char **argv);
 int verb_app_host(int argc, char **argv);
 int verb_searcher_host(int argc, char **argv);

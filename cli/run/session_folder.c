@@ -7,10 +7,8 @@
 #include "cli/state/replay.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static enum err write_json(const char *path, const json_t *value,
@@ -30,26 +28,8 @@ static enum err write_json(const char *path, const json_t *value,
  * will be replaced. */
 static enum err choose_model_dir(struct session *s, struct fault *f)
 {
-    char marker[FILE_PATH_MAX];
-    struct stat st;
-    enum err err;
-
-    if (!s->o->out)
-        return file_join(s->model_dir, s->folder.path, "model", f);
-    err = folder_absolute(s->o->out, s->model_dir, f);
-    if (!err)
-        err = file_join(marker, s->model_dir, MODEL_FILE, f);
-    if (err) {
-        fault_wrap(f, "--out");
-        return err;
-    }
-    if (lstat(s->model_dir, &st) != 0 || folder_is_empty(s->model_dir) ||
-        access(marker, F_OK) == 0)
-        return ERR_OK;
-    return fault_set(f, ERR_EXIST,
-                     "--out %s exists and is no model; name a folder that is "
-                     "new, empty, or an earlier model",
-                     s->o->out);
+    return s->o->out ? model_place(s->o->out, s->model_dir, f)
+                     : file_join(s->model_dir, s->folder.path, "model", f);
 }
 
 enum err session_remember(const char *run_path, const char *folder,
@@ -218,43 +198,12 @@ enum err session_register(struct session *s, struct fault *f)
 
 /* ---- the model ----------------------------------------------------------- */
 
-/* NAN is null. */
-static json_t *number(double x)
-{
-    return isnan(x) ? json_null() : json_of_number(x);
-}
-
-static json_t *metric_object(const struct history *h,
-                             const struct history_epoch *best)
-{
-    if (!history_run(h)->metric[0])
-        return json_null();
-    return json_pack("{s:s, s:b, s:o}", "name", history_run(h)->metric,
-                     "higher_better", history_run(h)->metric_higher_better,
-                     "value", number(best ? best->e.metric : NAN));
-}
-
 enum err session_complete_model(void *ctx, const char *dir, const json_t *data,
                                 struct fault *f)
 {
     struct session *s = ctx;
-    const struct history_epoch *best = history_best_epoch(&s->history);
-    json_t *metric = metric_object(&s->history, best);
-    const struct model_facts facts = {
-        .run = s->folder.id,
-        .app = s->o->tuner->app,
-        .folder = s->o->folder,
-        .settings = json_object_get(s->o->config, "app"),
-        .setting = best ? best->e.setting : NULL,
-        .saved = data,
-        .metric = metric,
-        .loss = best ? best->e.loss : NAN,
-        .epoch = best ? (uint32_t)best->e.epoch : 0,
-        .seed = s->o->tuner->seed,
-    };
-    enum err err = model_write(dir, &facts, f);
 
     assert(dir);
-    json_decref(metric);
-    return err;
+    return model_write_epoch(dir, &s->history, history_best_epoch(&s->history),
+                             s->folder.id, s->o->folder, s->o->config, data, f);
 }

@@ -7,6 +7,8 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { MODEL_BYTES_MAX = 4 * 1024 * 1024 };
 
@@ -58,6 +60,68 @@ enum err model_write(const char *dir, const struct model_facts *facts,
         err = fault_set(f, ERR_NOMEM, "write %s: out of memory", path);
     mem_free(text);
     json_decref(model);
+    return err;
+}
+
+enum err model_place(const char *out, char dir[FILE_PATH_MAX], struct fault *f)
+{
+    char marker[FILE_PATH_MAX];
+    struct stat st;
+    enum err err = folder_absolute(out, dir, f);
+
+    if (!err)
+        err = file_join(marker, dir, MODEL_FILE, f);
+    if (err) {
+        fault_wrap(f, "--out");
+        return err;
+    }
+    if (lstat(dir, &st) != 0 || folder_is_empty(dir) ||
+        access(marker, F_OK) == 0)
+        return ERR_OK;
+    return fault_set(f, ERR_EXIST,
+                     "--out %s exists and is no model; name a folder that is "
+                     "new, empty, or an earlier model",
+                     out);
+}
+
+/* NAN is null. */
+static json_t *number(double x)
+{
+    return isnan(x) ? json_null() : json_of_number(x);
+}
+
+static json_t *metric_object(const struct history *h,
+                             const struct history_epoch *e)
+{
+    if (!history_run(h)->metric[0])
+        return json_null();
+    return json_pack("{s:s, s:b, s:o}", "name", history_run(h)->metric,
+                     "higher_better", history_run(h)->metric_higher_better,
+                     "value", number(e ? e->e.metric : NAN));
+}
+
+enum err model_write_epoch(const char *dir, const struct history *h,
+                           const struct history_epoch *e, const char *run,
+                           const char *folder, const json_t *config,
+                           const json_t *saved, struct fault *f)
+{
+    json_t *metric = metric_object(h, e);
+    const struct model_facts facts = {
+        .run = run,
+        .app = history_run(h)->app,
+        .folder = folder,
+        .settings = json_object_get(config, "app"),
+        .setting = e ? e->e.setting : NULL,
+        .saved = saved,
+        .metric = metric,
+        .loss = e ? e->e.loss : NAN,
+        .epoch = e ? e->e.epoch : 0,
+        .seed = history_run(h)->seed,
+    };
+    enum err err = model_write(dir, &facts, f);
+
+    assert(dir && h);
+    json_decref(metric);
     return err;
 }
 

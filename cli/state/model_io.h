@@ -14,6 +14,8 @@
 #define CLI_MODEL_IO_H
 
 #include "base/fault.h"
+#include "base/file_io.h"
+#include "tuner/history/history.h"
 
 #include <jansson.h>
 #include <stdint.h>
@@ -21,6 +23,11 @@
 enum { MODEL_VERSION = 1 };
 
 #define MODEL_FILE "model.json"
+
+/* Absolute name of @out (--out), where a model is to be put: a folder that is
+ * new, empty, or an earlier model, which is replaced. Errors: ERR_EXIST, it
+ * holds something else; those of folder_absolute. */
+enum err model_place(const char *out, char dir[FILE_PATH_MAX], struct fault *f);
 
 /* Facts about a model; all borrowed for the call. */
 struct model_facts {
@@ -37,6 +44,14 @@ struct model_facts {
 /* Writes DIR/model.json, whole or not at all. Errors: ERR_IO, ERR_NOMEM. */
 enum err model_write(const char *dir, const struct model_facts *facts,
                      struct fault *f);
+
+/* Writes DIR/model.json of run @run: the parameters of epoch @e (NULL: of none
+ * that ended) of the history @h. @config: the run's, defaults and all; @folder:
+ * where its paths start; @saved: as in the facts. Errors: as model_write. */
+enum err model_write_epoch(const char *dir, const struct history *h,
+                           const struct history_epoch *e, const char *run,
+                           const char *folder, const json_t *config,
+                           const json_t *saved, struct fault *f);
 
 /* A model that was read; everything borrowed from `json`. */
 struct model {

@@ -147,6 +147,12 @@ enum err host_slice_end(struct host *h, struct host_result *out,
 enum err host_save(struct host *h, branch_id branch, const char *dir,
                    uint64_t *bytes, json_t **data, struct fault *f);
 
+/* Reads the snapshot in @dir, written by however many nodes and workers, as the
+ * new kept branch @branch. No slice may run. Errors: those of ps_restore
+ * (ps/disk/restore_io.h); nothing changed. */
+enum err host_restore(struct host *h, branch_id branch, const char *dir,
+                      struct fault *f);
+
 /* Loss and metric of a host that was opened with `evaluate`: one pass over the
  * data with updates that change nothing, one testing clock. NAN where there is
  * none; reduced as the application says. */

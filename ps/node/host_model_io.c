@@ -3,6 +3,7 @@
 #include "base/json/json.h"
 #include "base/mem.h"
 #include "ps/disk/model_io.h"
+#include "ps/disk/restore_io.h"
 #include "ps/node/host_internal_io.h"
 
 #include <assert.h>
@@ -87,4 +88,11 @@ enum err host_save(struct host *h, branch_id branch, const char *dir,
     tables = table_list(h->ps);
     *data = json_pack("{s:o, s:o}", "tables", tables, "app", app);
     return *data ? ERR_OK : fault_set(f, ERR_NOMEM, "save: out of memory");
+}
+
+enum err host_restore(struct host *h, branch_id branch, const char *dir,
+                      struct fault *f)
+{
+    assert(h && dir);
+    return ps_restore(h->ps, branch, dir, f);
 }

@@ -1,0 +1,386 @@
+/* `mltune save RUN`: a model from a run's snapshot, without going on with the
+ * run: what is trained is not lost, whatever became of the rest. */
+#include "base/file_io.h"
+#include "base/json/json.h"
+#include "base/machine_io.h"
+#include "base/mem.h"
+#include "cli/basics/console.h"
+#include "cli/basics/exit_code.h"
+#include "cli/basics/options.h"
+#include "cli/basics/verbs.h"
+#include "cli/config/config.h"
+#include "cli/config/config_file.h"
+#include "cli/config/registry.h"
+#include "cli/run/session.h"
+#include "cli/state/model_io.h"
+#include "cli/state/replay.h"
+#include "ps/node/app_plugin_io.h"
+#include "ps/node/host_io.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char details[] = RUN_OPERAND
+    " The model\n"
+    "of its newest snapshot is written, with the same files as the run's own. "
+    "The data\n"
+    "are loaded for what the application adds. A snapshot that is damaged is "
+    "passed\n"
+    "over for the one before. The run stays as it is, and may go on meanwhile.";
+
+struct save_arguments {
+    const char *state, *from, *out;
+    bool json;
+};
+
+/* One saving. */
+struct save {
+    const struct save_arguments *a;
+    char state[FILE_PATH_MAX];  /* absolute */
+    char folder[FILE_PATH_MAX]; /* where the run's relative paths start */
+    char out[FILE_PATH_MAX];    /* the model's, absolute */
+    struct replayed run;
+    struct run_config *config; /* owned */
+    struct host *host;         /* owned: the application and its data */
+    const struct history_snapshot *from;
+    char path[FILE_PATH_MAX]; /* of the folder that was read */
+    branch_id branch;         /* that it became */
+    bool best;                /* it is of the best epoch */
+};
+
+/* ---- the application ----------------------------------------------------- */
+
+/* The configuration with all workers in this one process. NULL when out of
+ * memory. */
+static json_t *alone(const struct run_config *c)
+{
+    json_t *config = json_deep_copy(c->effective);
+    json_t *cluster = json_object_get(config, "cluster");
+
+    if (cluster &&
+        (json_object_set_new(cluster, "nodes", json_integer(1)) != 0 ||
+         json_object_set_new(cluster, "workers",
+                             json_integer((json_int_t)c->nodes * c->workers)) !=
+             0)) {
+        json_decref(config);
+        return NULL;
+    }
+    return config;
+}
+
+static enum err open_host(struct save *s, struct fault *f)
+{
+    const struct run_config *c = s->config;
+    const char *plugin =
+        json_string_value(json_object_get(c->app_settings, "plugin"));
+    struct host_config h = {
+        .app = c->app->ops, .folder = c->folder, .seed = c->seed};
+    json_t *config;
+    enum err err = plugin ? app_plugin_open(plugin, &h.app, f) : ERR_OK;
+
+    if (err)
+        return err;
+    config = alone(c);
+    if (!config)
+        return fault_set(f, ERR_NOMEM, "out of memory");
+    h.config = config;
+    err = host_open(&h, &s->host, f);
+    json_decref(config);
+    return err;
+}
+
+/* ---- the snapshot -------------------------------------------------------- */
+
+/* Folder of @recorded, a snapshot's path, where the state folder is now. */
+static enum err find_folder(const struct save *s, const char *recorded,
+                            char out[FILE_PATH_MAX], struct fault *f)
+{
+    const char *name = strrchr(recorded, '/');
+    char sub[RUN_ID_MAX + 64];
+
+    snprintf(sub, sizeof(sub), "runs/%s/snapshots/%.32s", s->run.id,
+             name ? name + 1 : recorded);
+    return file_join(out, s->state, sub, f);
+}
+
+/* Reads one; of a run without an epoch there is no best one yet. */
+static enum err read_snapshot(struct save *s, const struct history_snapshot *h,
+                              struct fault *f)
+{
+    bool best = strcmp(s->a->from, "last") != 0 && h->s.best_path[0];
+    enum err err =
+        find_folder(s, best ? h->s.best_path : h->s.path, s->path, f);
+
+    if (err)
+        return err;
+    s->branch++; /* a number that is new to the host */
+    err = host_restore(s->host, s->branch, s->path, f);
+    if (err)
+        return err;
+    s->from = h;
+    s->best = best;
+    return ERR_OK;
+}
+
+/* Whether it is of a run's beginning: in a first search trials alone are
+ * trained, and nothing says which would win. */
+static bool is_beginning(const struct history_snapshot *h)
+{
+    return h->s.clock == 0 && !h->s.best_path[0];
+}
+
+/* The newest that can be read. Those that are not there any more were removed
+ * for newer ones. */
+static enum err find_snapshot(struct save *s, struct fault *f)
+{
+    const struct history *h = &s->run.history;
+    enum err err = ERR_NOENT;
+
+    for (size_t i = history_snapshots_len(h); i-- > 0 && err;) {
+        const struct history_snapshot *w = history_snapshot_at(h, i);
+        char path[FILE_PATH_MAX];
+
+        if (is_beginning(w))
+            break;
+        err = find_folder(s, w->s.path, path, f);
+        if (!err && access(path, F_OK) != 0)
+            err = ERR_NOENT;
+        else if (!err)
+            err = read_snapshot(s, w, f);
+        else
+            return err;
+        if (err && err != ERR_NOENT && err != ERR_FORMAT && err != ERR_VERSION)
+            return err;
+        if (err && access(path, F_OK) == 0)
+            console_error("a snapshot cannot be used: %s; the one before it is "
+                          "tried",
+                          f->text);
+    }
+    if (err)
+        fault_set(f, ERR_NOENT, "run %s has no snapshot that can be read%s",
+                  s->run.id,
+                  history_snapshots_len(h) == 0
+                      ? ": it ended before the first one was written"
+                  : is_beginning(history_snapshot_at(h, 0))
+                      ? ": what there is, is of its first search, in which "
+                        "nothing but trials is trained"
+                      : "");
+    return err ? ERR_NOENT : ERR_OK;
+}
+
+/* ---- the model ----------------------------------------------------------- */
+
+/* The epoch whose end the snapshot has, or that it is beyond by some clocks;
+ * NULL: none had ended. */
+static const struct history_epoch *epoch_of(const struct save *s)
+{
+    const struct history *h = &s->run.history;
+    uint32_t n = s->best ? s->from->s.best_epoch : s->from->s.epoch;
+
+    for (size_t i = history_epochs_len(h); i-- > 0;)
+        if (history_epoch_at(h, i)->e.surviving &&
+            history_epoch_at(h, i)->e.epoch == n)
+            return history_epoch_at(h, i);
+    return NULL;
+}
+
+static enum err write_model(struct save *s, struct fault *f)
+{
+    char tmp[FILE_PATH_MAX];
+    json_t *data = NULL;
+    enum err err;
+
+    if (snprintf(tmp, sizeof(tmp), "%s.tmp", s->out) >= (int)sizeof(tmp))
+        return fault_set(f, ERR_LIMIT, "path is too long: %.200s", s->out);
+    err = folder_remove(tmp, f);
+    if (!err)
+        err = folder_make(tmp, f);
+    if (!err)
+        err = host_save(s->host, s->branch, tmp, NULL, &data, f);
+    if (!err)
+        err = model_write_epoch(tmp, &s->run.history, epoch_of(s), s->run.id,
+                                s->folder, s->config->effective, data, f);
+    json_decref(data);
+    if (!err)
+        err = folder_publish(tmp, s->out, f);
+    if (err)
+        folder_remove(tmp, NULL);
+    return err;
+}
+
+static int say(const struct save *s)
+{
+    const struct history_epoch *e = epoch_of(s);
+    json_t *o;
+    int code;
+
+    if (!s->a->json) {
+        printf("model     %s\n", s->out);
+        printf("of        epoch %u of run %s\n", e ? e->e.epoch : 0, s->run.id);
+        printf("snapshot  %s\n", s->path);
+        return EXIT_DONE;
+    }
+    o = json_pack(
+        "{s:s, s:s, s:s, s:i, s:o}", "model", s->out, "run", s->run.id,
+        "snapshot", s->path, "epoch", e ? (int)e->e.epoch : 0, "loss",
+        e && isfinite(e->e.loss) ? json_real(e->e.loss) : json_null());
+    code = console_json(o, 0);
+    json_decref(o);
+    return code;
+}
+
+/* ---- from beginning to end ----------------------------------------------- */
+
+static int read_config(struct save *s)
+{
+    const struct config_env env = {cli_registry(), machine_cores("")};
+    struct problems problems = {0};
+    char *text = s->run.config ? json_write(s->run.config, 0) : NULL;
+    enum err err = text ? run_config_parse(&env, text, strlen(text), s->folder,
+                                           NULL, &s->config, &problems)
+                        : ERR_NOMEM;
+
+    if (err == ERR_NOMEM)
+        console_error("out of memory");
+    else if (err)
+        run_config_say("the run's configuration", &problems);
+    problems_deinit(&problems);
+    mem_free(text);
+    return err == ERR_INVAL ? EXIT_CONFIG : exit_code_of(err);
+}
+
+/* What a program wrote, the program alone can read. */
+static int refuse_program(const struct save *s)
+{
+    const struct history_snapshot *last =
+        history_last_snapshot(&s->run.history);
+    char path[FILE_PATH_MAX] = "";
+
+    if (last)
+        find_folder(s, last->s.best_path[0] ? last->s.best_path : last->s.path,
+                    path, NULL);
+    if (path[0])
+        console_error("run %s trains a program of your own, which alone can "
+                      "make a model of its snapshot: the files that it wrote "
+                      "are in %s (torch.load or numpy.load reads what mltune's "
+                      "Python package wrote); or resume the run",
+                      s->run.id, path);
+    else
+        console_error("run %s has no snapshot", s->run.id);
+    return path[0] ? EXIT_CONFIG : EXIT_RUN_FAILED;
+}
+
+/* Journal and folder of run @word. */
+static enum err find_run(struct save *s, const char *word, struct fault *f)
+{
+    struct journal *j = NULL;
+    char unused[FILE_PATH_MAX];
+    enum err err = replay_open(s->a->state, s->state, &j, f);
+
+    if (err)
+        return err;
+    err = replay_run(j, s->state, word, &s->run, f);
+    journal_close(j);
+    if (!err)
+        err = session_recall(s->state, s->run.id, s->folder, unused, f);
+    return err;
+}
+
+static enum err place(struct save *s, struct fault *f)
+{
+    char name[RUN_ID_MAX + 16];
+
+    snprintf(name, sizeof(name), "%s-model", s->run.id);
+    return model_place(s->a->out ? s->a->out : name, s->out, f);
+}
+
+static int save(struct save *s, const char *word)
+{
+    struct fault f = {0};
+    enum err err = find_run(s, word, &f);
+    int code;
+
+    if (err) {
+        console_error("%s", f.text);
+        return replay_exit_code(err);
+    }
+    code = read_config(s);
+    if (code != EXIT_DONE)
+        return code;
+    if (config_is_program(s->config))
+        return refuse_program(s);
+    err = place(s, &f);
+    if (err) {
+        console_error("%s", f.text);
+        return err == ERR_EXIST ? EXIT_USAGE : EXIT_IO;
+    }
+    if (history_snapshots_len(&s->run.history) > 0)
+        err = open_host(s, &f);
+    if (err) {
+        console_error("the application cannot be opened: %s", f.text);
+        return exit_code_of(err);
+    }
+    err = find_snapshot(s, &f);
+    code = err == ERR_NOENT ? EXIT_RUN_FAILED : exit_code_of(err);
+    if (!err) {
+        err = write_model(s, &f);
+        code = exit_code_of(err);
+    }
+    if (err)
+        console_error("%s", f.text);
+    return err ? code : say(s);
+}
+
+static int parse(struct save_arguments *a, int argc, char **argv,
+                 const char **run)
+{
+    const struct option_spec options[] = {
+        {"from", 0, OPTION_TEXT, "best|last",
+         "the best epoch as of the snapshot (best), or what was trained last",
+         &a->from},
+        {"out", 0, OPTION_TEXT, "DIR", "the model's folder (./ID-model)",
+         &a->out},
+        STATE_OPTION(a->state),
+        {"json", 0, OPTION_FLAG, NULL, "what was written as one JSON object",
+         &a->json},
+    };
+    const struct usage usage = {
+        .verb = "save",
+        .operands = "RUN",
+        .summary = "a model from a run's snapshot",
+        .details = details,
+        .operands_min = 1,
+        .operands_max = 1,
+        .n = sizeof(options) / sizeof(*options),
+        .option = options,
+    };
+    struct operands operands;
+    int code = options_parse(&usage, argc, argv, &operands);
+
+    if (code != OPTIONS_GO_ON)
+        return code;
+    *run = operands_at(&operands, 0);
+    if (strcmp(a->from, "best") != 0 && strcmp(a->from, "last") != 0) {
+        console_error("--from %s: expected best or last", a->from);
+        return EXIT_USAGE;
+    }
+    return OPTIONS_GO_ON;
+}
+
+int verb_save(int argc, char **argv)
+{
+    struct save_arguments a = {.state = STATE_DEFAULT, .from = "best"};
+    struct save s = {.a = &a};
+    const char *run;
+    int code = parse(&a, argc, argv, &run);
+
+    if (code != OPTIONS_GO_ON)
+        return code;
+    code = save(&s, run);
+    host_close(s.host);
+    run_config_free(s.config);
+    replayed_deinit(&s.run);
+    return code;
+}

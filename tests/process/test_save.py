@@ -1,0 +1,147 @@
+"""`mltune save`: a model from a snapshot, whatever became of the run."""
+import hashlib
+import os
+import pathlib
+import shutil
+import signal
+
+from harness import Case, endless_config, mf_config, mlr_config
+
+
+def endless(config):
+    config["name"] = "endless"
+    config["stop"] = {"max_epochs": 1000000, "plateau_epochs": 1000000}
+    return config
+
+
+def files_of(folder):
+    folder = pathlib.Path(folder)
+    return {str(p.relative_to(folder)):
+            hashlib.sha256(p.read_bytes()).hexdigest()
+            for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+class Save(Case):
+    def wait_for_epochs(self):
+        def trained():
+            done = self.mltune("show", "endless", "--json")
+            return done.code == 0 and done.result["epochs"] >= 2
+        self.wait_until(trained, "two epochs")
+
+    def stopped(self, config):
+        """A run that was stopped: its last snapshot and its model are of one
+        moment. The result."""
+        self.write("config.json", config)
+        process = self.start("run", "config.json", "--json")
+        self.wait_for_epochs()
+        self.assert_code(self.mltune("stop", "endless"), 0)
+        done = self.finish(process)
+        self.assert_code(done, 0)
+        return done.result
+
+    def check_same(self, config):
+        result = self.stopped(config)
+        done = self.mltune("save", "endless", "--out", "saved", "--json")
+        self.assert_code(done, 0)
+        self.assertEqual(done.result["epoch"], result["best"]["epoch"])
+        self.assertEqual(done.result["run"], result["run"])
+        self.assertEqual(files_of("%s/saved" % self.folder),
+                         files_of(result["model"]))
+        again = self.mltune("save", "endless", "--out", "saved")
+        self.assert_code(again, 0)  # over an earlier model
+        self.assertIn(f"run {result['run']}", again.out)
+        self.assert_nothing_left()
+        return result
+
+    def test_model_is_the_runs_own(self):
+        """The same files, byte for byte; and it can be evaluated."""
+        self.check_same(endless_config())
+        self.assert_code(
+            self.mltune("eval", "saved", "gen:digits?samples=100&size=28"), 0)
+
+    def test_what_the_application_adds_is_there(self):
+        """mf writes the names of its rows; two nodes, two workers each."""
+        config = endless(mf_config())
+        config["cluster"] = {"nodes": 2, "workers": 2}
+        self.check_same(config)
+
+    def test_a_first_search_has_no_model(self):
+        """Its trials alone are trained: it says so, and writes nothing."""
+        config = endless_config()
+        config["tuner"]["trial_clocks"] = 200
+        self.write("config.json", config)
+        process = self.start("run", "config.json", "--json")
+        self.wait_for_training()
+        process.send_signal(signal.SIGINT)
+        done = self.finish(process)
+        self.assert_code(done, 130)
+        saved = self.mltune("save", "endless", "--out", "saved")
+        if done.result["epochs"] == 0:
+            self.assert_code(saved, 1)
+            self.assertIn("first search", saved.err)
+            self.assertFalse((self.folder / "saved").exists())
+
+    def interrupted(self):
+        config = endless_config()
+        config["snapshot"] = {"every": 0.2}
+        self.write("config.json", config)
+        process = self.start("run", "config.json", "--json")
+        self.wait_for_epochs()
+        folder = self.folder / ".mltune" / "runs"
+
+        def two():
+            return len([p for p in folder.glob("*/snapshots/0*")
+                        if p.name.isdigit()]) >= 2
+        self.wait_until(two, "two snapshots")
+        process.send_signal(signal.SIGINT)
+        done = self.finish(process)
+        self.assert_code(done, 130)
+        return done.result["run"]
+
+    def test_damaged_snapshot_is_passed_over(self):
+        """The newest is damaged: it says so, and takes the one before; where
+        none is left it says that."""
+        run = self.interrupted()
+        state = self.folder / ".mltune"
+        whole = self.mltune("save", run, "--from", "last", "--json")
+        self.assert_code(whole, 0)
+        self.assertEqual(whole.result["model"],
+                         str(self.folder / f"{run}-model"))
+        newest = pathlib.Path(whole.result["snapshot"])
+        shards = list(newest.rglob("shard-*"))
+        for shard in shards:
+            with open(shard, "r+b") as f:
+                f.seek(200)
+                f.write(b"damage" * 20)
+        done = self.mltune("save", run, "--from", "last", "--json", "--out",
+                           "older")
+        self.assert_code(done, 0)
+        self.assertIn("cannot be used", done.err)
+        self.assertIn(newest.name, done.err)
+        self.assertLess(done.result["snapshot"], str(newest))
+        shutil.rmtree(state / "runs" / run / "snapshots")
+        done = self.mltune("save", run, "--out", "none")
+        self.assert_code(done, 1)
+        self.assertIn("no snapshot that can be read", done.err)
+        self.assertFalse((self.folder / "none").exists())
+        self.assert_nothing_left()
+
+    def test_refusals_name_what_is_wrong(self):
+        """No run, no snapshot, something else in the way, a wrong word."""
+        run = self.interrupted()
+        self.assert_code(self.mltune("save", "nobody"), 1)
+        wrong = self.mltune("save", run, "--from", "first")
+        self.assert_code(wrong, 2)
+        self.assertIn("best or last", wrong.err)
+        (self.folder / "mine").mkdir()
+        (self.folder / "mine" / "file").write_text("mine")
+        refused = self.mltune("save", run, "--out", "mine")
+        self.assert_code(refused, 2)
+        self.assertIn("is no model", refused.err)
+        self.assertEqual(os.listdir(self.folder / "mine"), ["file"])
+        config = mlr_config()
+        config["app"]["data"] = "missing.csv"
+        self.assert_code(self.run_config(config), 78)
+        failed = self.mltune("save", "small-mlr")
+        self.assert_code(failed, 1)
+        self.assertIn("before the first one was written", failed.err)
