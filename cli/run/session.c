@@ -125,6 +125,7 @@ static enum err launch_node(struct session *s, unsigned node, struct fault *f)
                             .nodes = s->nodes,
                             .port = s->port,
                             .meet = s->nodes > 1 ? s->meet : NULL,
+                            .key = s->nodes > 1 ? s->key : NULL,
                             .endpoint = s->socket.endpoint,
                             .verbose = s->o->verbose};
     enum err err = node_log(s, node, path, f);
@@ -152,6 +153,8 @@ static enum err launch_nodes(struct session *s, struct fault *f)
     enum err err = s->nodes > 1 ? make_meet(s, f) : ERR_OK;
 
     session_memory_begin(s);
+    if (!err && s->nodes > 1)
+        err = run_key_make(s->key, f);
     if (!err && s->nodes > 1 && s->o->program)
         err = launcher_free_port(&s->port, f);
     for (unsigned i = 0; i < s->nodes && !err; i++)
