@@ -771,6 +771,8 @@ int session_run(const struct session_options *options)
     history_init(&s->history);
     err = signals_open(&s->signal_fd, &f);
     if (!err)
+        err = signals_hear_warnings(s->signal_fd, &f);
+    if (!err)
         err = set_up(s, &f);
     if (err) {
         give_up(s, &f);

@@ -56,6 +56,7 @@ static enum err start_own(struct node_process *p, const struct launch *launch,
         .argv = argv,
         .file = {SUBPROCESS_NULL, -1, -1},
         .signals = SUBPROCESS_SIGNALS_ERRORS,
+        .deaf = true,
         .death_signal = SIGKILL,
     };
     char key[RUN_KEY_LEN + sizeof("MLTUNE_KEY=")];
@@ -114,6 +115,7 @@ static enum err start_program(struct node_process *p,
         .also = env.entry,
         .file = {SUBPROCESS_NULL, -1, -1},
         .signals = SUBPROCESS_SIGNALS_USUAL,
+        .deaf = true,
         .death_signal = SIGKILL,
     };
     enum err err = program_env_init(&env, &place);
