@@ -36,10 +36,12 @@ REPLACED = {
 }
 # Members of a result that time or the machine decides.
 MEASURED = {"seconds", "paused_seconds", "waiting_seconds", "url"}
-# Members that follow from decisions: of a run that was within a search, today's
-# tuner makes others (its speeds are relative, its finalists are not forked anew).
-DECIDED = {"searching": {"clocks", "tuning", "setting", "schedule", "loss",
-                         "metric", "best", "epochs", "reason"}}
+# Members that follow from decisions. Today's tuner makes others: its last epochs
+# cool down, and within a search its speeds are relative, its finalists are not
+# forked anew.
+COOLED = {"setting", "schedule", "loss", "metric", "best"}
+DECIDED = {"killed": COOLED, "steered": COOLED,
+           "searching": COOLED | {"clocks", "tuning", "epochs", "reason"}}
 
 
 class Compat(Case):

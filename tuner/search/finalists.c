@@ -5,7 +5,7 @@
 
 #define FINALISTS_APART                                                        \
     0.03 /* of the range of learning rates: closer ones are alike */
-#define FINALISTS_FAR_BELOW (1.0 / 3) /* of the fastest's learning rate */
+#define FINALISTS_BELOW 0.5 /* of the fastest's learning rate */
 
 static double unit_rate(const struct judge *j, const struct trial *t, int rate)
 {
@@ -69,51 +69,51 @@ static struct trial *beside(const struct judge *j, struct trial *best, int side)
     return middle;
 }
 
-/* Short-horizon bias (Wu et al. 2018): over a trial many learning rates are
- * about equally fast whose long runs differ, and the fastest may err to either
- * side. So beside the fastest, one of those near it goes on from each side. */
-static size_t add_sides(const struct judge *j, struct trial *out[], size_t n)
-{
-    assert(n == 1);
-    for (int side = 1; side >= -1 && moving_rate(j) >= 0; side -= 2) {
-        struct trial *t = beside(j, out[0], side);
-
-        if (t && trials_distinct(j->trials, t, out, n))
-            out[n++] = t;
-    }
-    return n;
-}
-
 /* Whether @t's learning rate is so far below @best's that it is another choice,
  * not the same one. */
 static bool is_far_below(const struct trial *t, const struct trial *best,
                          int rate)
 {
     return t->setting.value[rate] <=
-           FINALISTS_FAR_BELOW * best->setting.value[rate];
+           FINALISTS_BELOW * best->setting.value[rate];
 }
 
-/* Near the largest rate that trains at all, speed over a trial grows with the
- * rate so steeply that none but such rates are near the fastest: finalists that
- * are all unstable over an epoch. So where the sides have left a place, it is
- * that of the fastest of those far below. */
-static size_t add_far_below(const struct judge *j, struct trial *out[],
-                            size_t n)
+/* The trial below the fastest. Near the largest rate that trains at all, speed
+ * over a trial grows with the rate so steeply that none but such rates are near
+ * the fastest: finalists that are all unstable over an epoch. So where the one
+ * beside it is about the same, the fastest of those far below has the place. */
+static struct trial *below(const struct judge *j, struct trial *best)
 {
     bool converging = judge_any_converging(j);
     int rate = moving_rate(j);
-    struct trial *best = NULL;
+    struct trial *near = beside(j, best, -1), *far = NULL;
 
-    assert(n >= 1);
-    for (uint32_t i = 0; i < j->trials->n && rate >= 0; i++) {
+    if (near && is_far_below(near, best, rate))
+        return near;
+    for (uint32_t i = 0; i < j->trials->n; i++) {
         struct trial *t = &j->trials->list[i];
 
-        if (judge_eligible(t, converging) && is_far_below(t, out[0], rate) &&
-            (!best || t->figures.speed > best->figures.speed))
-            best = t;
+        if (judge_eligible(t, converging) && is_far_below(t, best, rate) &&
+            (!far || t->figures.speed > far->figures.speed))
+            far = t;
     }
-    if (best && n < FINALISTS_FIRST && trials_distinct(j->trials, best, out, n))
-        out[n++] = best;
+    return far ? far : near;
+}
+
+/* Short-horizon bias (Wu et al. 2018): over a trial many learning rates are
+ * about equally fast whose long runs differ, and the fastest may err to either
+ * side. So beside the fastest, one goes on from each side. */
+static size_t add_sides(const struct judge *j, struct trial *out[], size_t n)
+{
+    assert(n == 1);
+    if (moving_rate(j) < 0)
+        return n;
+    for (int side = 1; side >= -1; side -= 2) {
+        struct trial *t = side > 0 ? beside(j, out[0], side) : below(j, out[0]);
+
+        if (t && trials_distinct(j->trials, t, out, n))
+            out[n++] = t;
+    }
     return n;
 }
 
@@ -126,7 +126,7 @@ static size_t finalists_first(const struct judge *j,
     if (n == 0)
         return 0;
     out[0] = top[0];
-    got = add_far_below(j, out, add_sides(j, out, 1));
+    got = add_sides(j, out, 1);
     for (size_t i = 1; i < n && got < FINALISTS_FIRST; i++)
         if (trials_distinct(j->trials, top[i], out, got))
             out[got++] = top[i];

@@ -53,7 +53,10 @@ static void finalists_at_the_edge_have_a_rate_far_below(void **state)
     (void)state;
     given(6, (double[]){0.6, 0.55, 0.5, 0.21, 0.15, 0.02},
           (double[]){10, 9.5, 9, 3, 2, 1});
-    expect(3, (uint32_t[]){1, 2, 5});
+    expect(3, (uint32_t[]){1, 4, 2});
+    given(6, (double[]){0.6, 0.65, 0.59, 0.8, 0.21, 0.02},
+          (double[]){10, 9, 9.5, 9, 3, 4});
+    expect(3, (uint32_t[]){1, 2, 6});
 }
 
 /* Where near-fastest ones lie on both sides, they are the finalists. */
@@ -69,7 +72,7 @@ static void finalists_from_both_sides_fill_the_places(void **state)
 static void finalists_without_one_far_below_are_the_fastest(void **state)
 {
     (void)state;
-    given(4, (double[]){0.5, 0.4, 0.3, 0.2}, (double[]){10, 9, 5, 4});
+    given(4, (double[]){0.5, 0.4, 0.3, 0.26}, (double[]){10, 9, 5, 4});
     expect(3, (uint32_t[]){1, 2, 3});
 }
 
