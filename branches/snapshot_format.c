@@ -1,7 +1,7 @@
 #include "branches/snapshot_format.h"
 
+#include "base/crc32c.h"
 #include "base/mem.h"
-#include "branches/crc32c.h"
 
 #include <assert.h>
 #include <inttypes.h>

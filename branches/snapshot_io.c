@@ -1,8 +1,8 @@
 #include "branches/snapshot_io.h"
 
+#include "base/crc32c.h"
 #include "base/disk_io.h"
 #include "base/mem.h"
-#include "branches/crc32c.h"
 #include "branches/snapshot_format.h"
 
 #include <assert.h>

@@ -67,7 +67,7 @@ static bool filtered(const struct route_call *call, const char *name,
 
 static void trials_range(const struct history *h, uint64_t *low, uint64_t *len)
 {
-    *low = 1;
+    *low = 1 + (uint64_t)h->trials_dropped;
     *len = h->trials;
 }
 
@@ -134,7 +134,10 @@ static int64_t trial_index(const struct history *h,
 {
     int64_t n = route_arg(call, "trial")->number;
 
-    return n >= 1 && (uint64_t)n <= h->trials ? n - 1 : -1;
+    const struct history_trial *t =
+        n >= 1 && n <= UINT32_MAX ? history_trial(h, (uint32_t)n) : NULL;
+
+    return t ? t - h->trial : -1;
 }
 
 static const struct list_kind trials = {
@@ -242,7 +245,7 @@ void handle_branch(const struct route_call *call, struct response *out)
 static void searches_range(const struct history *h, uint64_t *low,
                            uint64_t *len)
 {
-    *low = 1;
+    *low = 1 + (uint64_t)h->searches_dropped;
     *len = h->searches;
 }
 

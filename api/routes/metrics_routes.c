@@ -36,9 +36,9 @@ static void copy_figures(struct figures *f, const struct view_run *run)
     f->clocks = (double)h->clocks;
     f->records = (double)h->records;
     f->resumes = h->resumes;
-    f->searches = (double)h->searches;
-    f->trials = (double)h->trials;
-    f->branches = (double)h->branches;
+    f->searches = (double)history_searches_made(h);
+    f->trials = (double)history_trials_made(h);
+    f->branches = (double)(h->branches + h->branches_dropped);
     for (size_t i = 0; i < h->branches; i++)
         f->live += isnan(h->branch[i].freed_at_s);
     f->epochs = history_epochs(h);

@@ -95,9 +95,9 @@ static void copy_counts(struct run_copy *c, const struct history *h)
     size_t i;
 
     assert(c->live == 0);
-    c->searches = h->searches;
-    c->trials = h->trials;
-    c->branches = h->branches;
+    c->searches = history_searches_made(h);
+    c->trials = history_trials_made(h);
+    c->branches = h->branches + h->branches_dropped;
     for (i = 0; i < h->branches; i++)
         c->live += isnan(h->branch[i].freed_at_s);
     c->tuning = history_tuning(h);

@@ -67,6 +67,13 @@ static bool count_trials(const struct history *h, void *state)
     return s->at < s->trials;
 }
 
+/* The list may have become shorter. */
+static void stay_within(struct survey *s, const struct history *h)
+{
+    if (s->trials > history_trials_len(h))
+        s->trials = history_trials_len(h);
+}
+
 static bool is_judged(const struct record_trial *t)
 {
     return t->label == TRIAL_CONVERGING || t->label == TRIAL_UNSTABLE ||
@@ -96,6 +103,7 @@ static bool choose_trials(const struct history *h, void *state)
     struct survey *s = state;
     size_t end = s->at + PIECE_ITEMS;
 
+    stay_within(s, h);
     for (; s->at < s->trials && s->at < end; s->at++) {
         const struct history_trial *t = history_trial_at(h, s->at);
 
@@ -176,6 +184,7 @@ static bool copy_trials(const struct history *h, void *state)
     struct survey *s = state;
     size_t copied = 0;
 
+    stay_within(s, h);
     for (; s->at < s->trials && copied < PIECE_ITEMS / 16; s->at++)
         if (s->take[s->at] && s->rows < s->rows_max) {
             copy_trial(s, &history_trial_at(h, s->at)->t);

@@ -95,6 +95,8 @@ static bool read_ranks(const struct history *h, void *state)
     struct tree *t = state;
     size_t end = t->at + PIECE_ITEMS;
 
+    if (t->branches > history_branches_len(h))
+        t->branches = history_branches_len(h);
     for (; t->at < t->branches && t->at < end; t->at++) {
         t->rank[t->at] =
             (struct rank){key_of(t, t->at, history_branch_at(h, t->at)), t->at};
@@ -169,8 +171,9 @@ static bool copy_branches(const struct history *h, void *state)
     size_t end = t->at + PIECE_ITEMS / 16;
 
     for (; t->at < t->chosen && t->at < end; t->at++)
-        copy_branch(t, t->rank[t->at].index,
-                    history_branch_at(h, t->rank[t->at].index));
+        if (t->rank[t->at].index < history_branches_len(h))
+            copy_branch(t, t->rank[t->at].index,
+                        history_branch_at(h, t->rank[t->at].index));
     return t->at < t->chosen;
 }
 

@@ -8,7 +8,10 @@
 enum { PIECE_ITEMS = 4096 };
 
 /* Calls @read under the view's lock, again and again until it returns false
- * (there is no more). It must not allocate for long nor block. False: the run
+ * (there is no more). It must not allocate for long nor block. Between two
+ * calls a list may have become shorter, where the history of a long run gives
+ * way: whoever goes by index asks for its length each time, and may miss items
+ * then. False: the run
  * that @call names is not there (any more); @out answers 404. */
 bool long_history_read(const struct route_call *call,
                        bool (*read)(const struct history *h, void *state),

@@ -192,6 +192,9 @@ static void read_numbers(struct config_parse *p)
     c->max_time_s = seconds_at(p, "/stop/max_time", INFINITY);
     c->snapshot_every_s = seconds_at(p, "/snapshot/every", 300);
     c->snapshot_keep = (uint32_t)count_at(p, "/snapshot/keep", 2);
+    c->journal_limit = json_to_bytes(json_at(p->root, "/journal/limit"), &bytes)
+                           ? bytes
+                           : 64 << 20;
     c->memory_limit =
         json_to_bytes(json_at(p->root, "/memory/limit"), &bytes) ? bytes : 0;
     c->seed = count_at(p, "/seed", 1);

@@ -58,8 +58,9 @@ struct run_config {
     double max_time_s;        /* INFINITY: none */
     double snapshot_every_s;
     uint32_t snapshot_keep;
-    uint64_t memory_limit; /* bytes; 0: half of what is available */
-    const char *listen;    /* "127.0.0.1:8080"; "": any free port on loopback */
+    uint64_t journal_limit; /* bytes */
+    uint64_t memory_limit;  /* bytes; 0: half of what is available */
+    const char *listen; /* "127.0.0.1:8080"; "": any free port on loopback */
     const char *tls_cert,
         *tls_key; /* files, from @folder; both or none (NULL) */
     uint64_t seed;

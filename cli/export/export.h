@@ -47,8 +47,14 @@ struct export_point {
     double extra[EXTRAS_MAX]; /* further metrics, by the history's names; NAN */
 };
 
-/* Every window of progress of the run, in the order of the journal. @visit
- * ends the walk by an error, which is passed on. */
+/* How many of the run's first records were folded into a checkpoint, and are in
+ * the journal no more (docs/failures.md). */
+enum err export_folded(const struct export_source *s, uint64_t *out,
+                       struct fault *f);
+
+/* Every window of progress of the run, in the order of the journal; of one
+ * whose first records were folded, the points that its history keeps, branch by
+ * branch. @visit ends the walk by an error, which is passed on. */
 typedef enum err export_point_visit(void *ctx, const struct export_point *p);
 enum err export_each_point(const struct export_source *s,
                            export_point_visit *visit, void *ctx,

@@ -155,6 +155,24 @@ enum err export_each_record(const struct export_source *s,
     return err;
 }
 
+static enum err take_first(void *ctx, const struct journal_record *r)
+{
+    *(uint64_t *)ctx = r->seq;
+    return ERR_CANCELED;
+}
+
+enum err export_folded(const struct export_source *s, uint64_t *out,
+                       struct fault *f)
+{
+    uint64_t records = history_records(&s->run->history), first = records + 1;
+    enum err err =
+        journal_each_record(s->journal, s->run->id, 0, take_first, &first, f);
+
+    assert(out);
+    *out = first > 1 ? first - 1 : 0;
+    return err == ERR_CANCELED ? ERR_OK : err;
+}
+
 /* ---- points -------------------------------------------------------------- */
 
 struct source_walk {
@@ -216,12 +234,44 @@ static enum err visit_record(void *ctx, const struct journal_record *stored)
     return err;
 }
 
+/* Points as the history has them: those of a run whose first records were
+ * folded. */
+static enum err visit_history(const struct export_source *s,
+                              export_point_visit *visit, void *ctx)
+{
+    const struct history *h = &s->run->history;
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; i < history_branches_len(h) && !err; i++) {
+        const struct history_branch *b = history_branch_at(h, i);
+
+        for (size_t k = 0; k < b->points && !err; k++) {
+            const struct history_point *p = &b->point[k];
+            struct export_point point = {.branch = b->branch,
+                                         .clock = p->clock,
+                                         .branch_clock = p->branch_clock,
+                                         .at_s = p->at_s,
+                                         .w = p->w};
+
+            point.surviving = survives(s, b->branch, p->branch_clock);
+            for (uint32_t m = 0; m < history_extras(h)->len; m++)
+                point.extra[m] = history_extra(b, m, k);
+            err = visit(ctx, &point);
+        }
+    }
+    return err;
+}
+
 enum err export_each_point(const struct export_source *s,
                            export_point_visit *visit, void *ctx,
                            struct fault *f)
 {
     struct source_walk k = {s, visit, ctx, f};
+    uint64_t folded = 0;
+    enum err err = export_folded(s, &folded, f);
 
     assert(visit);
+    if (err || folded > 0)
+        return err ? err : visit_history(s, visit, ctx);
     return export_each_record(s, visit_record, &k, f);
 }

@@ -8,7 +8,7 @@
 #include "cli/export/export.h"
 
 #include "base/bytes.h"
-#include "branches/crc32c.h"
+#include "base/crc32c.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -262,11 +262,19 @@ static enum err write_record(void *ctx, const struct journal_record *r)
 static enum err jsonl_write(const struct export_source *s,
                             const struct export_target *t, struct fault *f)
 {
-    return export_each_record(s, write_record, t->out, f);
+    uint64_t folded = 0;
+    enum err err = export_folded(s, &folded, f);
+
+    if (!err && folded > 0)
+        fprintf(t->out, "{\"kind\":\"folded\",\"records\":%llu}\n",
+                (unsigned long long)folded);
+    return err ? err : export_each_record(s, write_record, t->out, f);
 }
 
 const struct export_ops export_jsonl = {
     .name = "jsonl",
-    .summary = "every record of the journal, one a line",
+    .summary =
+        "the records of the journal, one a line; of a long run those since "
+        "it was folded",
     .write = jsonl_write,
 };

@@ -65,6 +65,7 @@ static void take_record(void *ctx, const struct record *record,
                          record_kind_name(record->kind), json);
     view_changed(s->view);
     view_unlock(s->view);
+    session_kept_record(s, record);
     if (err)
         log_event(LOG_ERROR, "record_not_shown", "kind=%s code=%s",
                   record_kind_name(record->kind), err_name(err));
@@ -97,6 +98,11 @@ static void take_tick(void *ctx, double now_s)
     cut_logs(s);
 }
 
+static enum err take_time(void *ctx, double now_s, struct fault *f)
+{
+    return session_kept_look(ctx, now_s, f);
+}
+
 static void take_notice(void *ctx, const char *text)
 {
     struct session *s = ctx;
@@ -125,7 +131,6 @@ static enum err launch_node(struct session *s, unsigned node, struct fault *f)
                             .nodes = s->nodes,
                             .port = s->port,
                             .meet = s->nodes > 1 ? s->meet : NULL,
-                            .key = s->nodes > 1 ? s->key : NULL,
                             .endpoint = s->socket.endpoint,
                             .verbose = s->o->verbose};
     enum err err = node_log(s, node, path, f);
@@ -153,8 +158,6 @@ static enum err launch_nodes(struct session *s, struct fault *f)
     enum err err = s->nodes > 1 ? make_meet(s, f) : ERR_OK;
 
     session_memory_begin(s);
-    if (!err && s->nodes > 1)
-        err = run_key_make(s->key, f);
     if (!err && s->nodes > 1 && s->o->program)
         err = launcher_free_port(&s->port, f);
     for (unsigned i = 0; i < s->nodes && !err; i++)
@@ -463,6 +466,7 @@ static void run_loop(struct session *s)
                   .tick = take_tick,
                   .tick_ms = s->progress.live ? PROGRESS_TICK_MS : 0,
                   .notice = take_notice,
+                  .keep = take_time,
                   .restart = take_restart,
                   .model = session_complete_model},
     };
@@ -692,6 +696,7 @@ static void finish(struct session *s)
     struct fault f = {0};
 
     json_decref(object);
+    session_kept_end(s);
     if (journal_end_run(s->journal, run_status_name(end->status), end->reason,
                         json, clock_wall(), &f) != ERR_OK)
         log_event(LOG_ERROR, "end_not_journaled", "reason=\"%s\"", f.text);
@@ -748,6 +753,7 @@ static void tear_down(struct session *s)
             session_sweep_snapshots(s);
     }
     run_folder_close(&s->folder);
+    checkpoint_start_deinit(&s->kept.start);
     json_decref(s->lowered);
     history_deinit(&s->history);
     signals_close(s->signal_fd);
@@ -770,8 +776,6 @@ int session_run(const struct session_options *options)
     s->signal_fd = s->log_fd = s->folder.lock_fd = -1;
     history_init(&s->history);
     err = signals_open(&s->signal_fd, &f);
-    if (!err)
-        err = signals_hear_warnings(s->signal_fd, &f);
     if (!err)
         err = set_up(s, &f);
     if (err) {

@@ -10,6 +10,7 @@
 #include "base/file_io.h"
 #include "base/json/registry.h"
 #include "tuner/board/step.h"
+#include "tuner/history/checkpoint_io.h"
 #include "tuner/shell/launcher_io.h"
 
 #include <jansson.h>
@@ -30,18 +31,22 @@ struct session_options {
     const struct registry *registry;
     const struct launch_program *program; /* what trains; NULL: our own nodes */
     const json_t *schema;                 /* of the configuration */
+    uint64_t journal_limit; /* bytes that the journal of the run may take */
     bool json, quiet, verbose;
 };
 
-/* Writes what session_recall reads into the run's folder @run_path; @out is
- * absolute, or "". Errors: ERR_IO, ERR_LIMIT, ERR_NOMEM. */
-enum err session_remember(const char *run_path, const char *folder,
-                          const char *out, struct fault *f);
+/* Writes what session_recall reads into the run's folder @run_path: @start's
+ * folder and out (absolute, or "") as session.json, and all of it as the run's
+ * first checkpoint. Errors: ERR_IO, ERR_LIMIT, ERR_NOMEM. */
+enum err session_remember(const char *run_path,
+                          const struct checkpoint_start *start,
+                          struct fault *f);
 
 /* Reads what a resume needs beside the configuration, from the folder of run
- * @id: where the configuration's paths start, and `out` (empty: NULL). Errors:
- * ERR_NOENT the run is older than this file, or its folder is gone; ERR_FORMAT,
- * ERR_IO, ERR_LIMIT. */
+ * @id: where the configuration's paths start, and `out` (empty: NULL). The
+ * checkpoint's copy counts, which has a checksum; where session.json is another
+ * one, the user is told. Errors: ERR_NOENT the run is older than this file, or
+ * its folder is gone; ERR_FORMAT, ERR_IO, ERR_LIMIT. */
 enum err session_recall(const char *state, const char *id,
                         char folder[FILE_PATH_MAX], char out[FILE_PATH_MAX],
                         struct fault *f);

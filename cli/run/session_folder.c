@@ -2,6 +2,7 @@
 #include "base/clock_io.h"
 #include "base/json/json.h"
 #include "base/mem.h"
+#include "cli/basics/console.h"
 #include "cli/run/session_internal.h"
 #include "cli/state/model_io.h"
 #include "cli/state/replay.h"
@@ -32,19 +33,22 @@ static enum err choose_model_dir(struct session *s, struct fault *f)
                      : file_join(s->model_dir, s->folder.path, "model", f);
 }
 
-enum err session_remember(const char *run_path, const char *folder,
-                          const char *out, struct fault *f)
+enum err session_remember(const char *run_path,
+                          const struct checkpoint_start *start, struct fault *f)
 {
     char path[FILE_PATH_MAX];
-    json_t *o = json_pack("{s:s, s:s}", "folder", folder, "out", out);
+    json_t *o = json_pack("{s:s, s:s}", "folder", start->folder, "out",
+                          start->out ? start->out : "");
     enum err err = file_join(path, run_path, "session.json", f);
 
     assert(run_path);
-    assert(folder);
-    assert(out);
+    assert(start->folder);
     if (!err)
         err = write_json(path, o, f);
     json_decref(o);
+    if (!err)
+        err =
+            checkpoint_write(run_path, start, NULL, HISTORY_PACK_ALL, NULL, f);
     return err;
 }
 
@@ -59,31 +63,73 @@ static enum err read_text(const json_t *o, const char *name,
     return ERR_OK;
 }
 
-enum err session_recall(const char *state, const char *id,
-                        char folder[FILE_PATH_MAX], char out[FILE_PATH_MAX],
-                        struct fault *f)
+static enum err read_session(const char *path, char folder[FILE_PATH_MAX],
+                             char out[FILE_PATH_MAX], struct fault *f)
 {
     enum { BYTES_MAX = 4 * FILE_PATH_MAX };
-    char path[FILE_PATH_MAX], name[RUN_ID_MAX + 32];
     char *text = NULL;
     json_t *o = NULL;
     size_t len = 0;
-    enum err err;
+    enum err err = file_read(path, BYTES_MAX, &text, &len, f);
 
-    assert(state);
-    assert(id[0]);
-    snprintf(name, sizeof(name), "runs/%s/session.json", id);
-    err = file_join(path, state, name, f);
-    if (!err)
-        err = file_read(path, BYTES_MAX, &text, &len, f);
-    if (!err)
-        err = json_load(text, len, &o, NULL, f);
-    if (!err && (read_text(o, "folder", folder) || read_text(o, "out", out) ||
+    if (!err && (json_load(text, len, &o, NULL, NULL) ||
+                 read_text(o, "folder", folder) || read_text(o, "out", out) ||
                  folder[0] != '/'))
         err = fault_set(f, ERR_FORMAT, "%s is damaged", path);
     json_decref(o);
     mem_free(text);
     return err;
+}
+
+/* Whether the checkpoint has a copy, which goes to @folder and @out. */
+static bool take_copy(const char *run_path, char folder[FILE_PATH_MAX],
+                      char out[FILE_PATH_MAX])
+{
+    struct checkpoint c;
+    bool has;
+
+    if (checkpoint_read(run_path, &c, NULL, NULL) != ERR_OK)
+        return false;
+    has = c.has_start && c.start.folder && c.start.folder[0] == '/' &&
+          strlen(c.start.folder) < FILE_PATH_MAX &&
+          (!c.start.out || strlen(c.start.out) < FILE_PATH_MAX);
+    if (has) {
+        memcpy(folder, c.start.folder, strlen(c.start.folder) + 1);
+        snprintf(out, FILE_PATH_MAX, "%s", c.start.out ? c.start.out : "");
+    }
+    checkpoint_deinit(&c);
+    return has;
+}
+
+enum err session_recall(const char *state, const char *id,
+                        char folder[FILE_PATH_MAX], char out[FILE_PATH_MAX],
+                        struct fault *f)
+{
+    char path[FILE_PATH_MAX], run_path[FILE_PATH_MAX];
+    char read_folder[FILE_PATH_MAX], read_out[FILE_PATH_MAX];
+    struct fault why = {0};
+    enum err err;
+
+    assert(state);
+    assert(id[0]);
+    replay_folder(state, id, run_path);
+    err = file_join(path, run_path, "session.json", f);
+    if (err)
+        return err;
+    err = read_session(path, read_folder, read_out, &why);
+    if (!take_copy(run_path, folder, out)) {
+        if (err)
+            return fault_set(f, err, "%s", why.text);
+        memcpy(folder, read_folder, FILE_PATH_MAX);
+        memcpy(out, read_out, FILE_PATH_MAX);
+        return ERR_OK;
+    }
+    if (err || strcmp(folder, read_folder) != 0 || strcmp(out, read_out) != 0)
+        console_error(
+            "%s is damaged, missing or changed; its copy in the run's "
+            "checkpoint serves",
+            path);
+    return ERR_OK;
 }
 
 /* The folder of a run that goes on; without what was being written when it was
@@ -138,6 +184,14 @@ static enum err recall_history(struct session *s, struct fault *f)
                  r.ended ? "resumed by the user"
                          : "resumed by the user after its tuner was killed");
         s->unclosed = !r.ended;
+        s->kept.began_ns = r.began_ns;
+        s->kept.mends = r.mends;
+        s->kept.due = r.passed_over > 0 || r.mends;
+        if (r.damage[0])
+            console_error("%s%s", r.damage,
+                          r.passed_over ? "; the run goes on without what it "
+                                          "said"
+                                        : "; a copy serves");
         history_deinit(&s->history);
         s->history = r.history;
         history_init(&r.history);
@@ -167,8 +221,11 @@ enum err session_make_folder(struct session *s, struct fault *f)
     if (!err && (!s->o->resume || s->o->reconfigured))
         err = write_json(path, s->o->config, f);
     if (!err && !s->o->resume)
-        err = session_remember(s->folder.path, s->o->folder,
-                               s->o->out ? s->model_dir : "", f);
+        s->kept.began_ns = clock_wall();
+    if (!err)
+        err = session_kept_begin(s, f);
+    if (!err && !s->o->resume)
+        err = session_remember(s->folder.path, &s->kept.start, f);
     if (err)
         return err;
     session_sweep_snapshots(s);
@@ -188,10 +245,14 @@ enum err session_register(struct session *s, struct fault *f)
         err = journal_continue_run(s->journal, s->folder.id, f);
     else
         err = journal_begin_run(s->journal, s->folder.id, s->o->tuner->name,
-                                config, clock_wall(), f);
+                                config, s->kept.began_ns, f);
+    if (!err && s->o->resume)
+        journal_skip(s->journal, history_records(&s->history));
+    if (!err && s->o->resume && journal_last(s->journal) > 0)
+        history_skip(&s->history, journal_last(s->journal));
     s->begun = !err;
     if (!err && s->o->resume && s->o->reconfigured)
-        err = journal_configure_run(s->journal, config, f);
+        err = journal_configure_run(s->journal, s->folder.id, config, f);
     mem_free(config);
     return err;
 }

@@ -6,7 +6,6 @@
 #include "api/http/token_io.h"
 #include "api/service/server_io.h"
 #include "api/view/view.h"
-#include "base/run_key_io.h"
 #include "cli/basics/progress.h"
 #include "cli/run/session.h"
 #include "tuner/history/history.h"
@@ -47,9 +46,18 @@ struct session {
     char meet[FILE_PATH_MAX];
     struct msg config; /* for the nodes; its members are borrowed */
     json_t *lowered;   /* owned: o->config with a lower memory.limit; or NULL */
-    uint64_t oom_kills;        /* by the kernel, when the nodes were started */
-    char key[RUN_KEY_LEN + 1]; /* of this start */
+    uint64_t oom_kills; /* by the kernel, when the nodes were started */
     struct tuner *tuner;
+    struct session_kept {
+        struct checkpoint_start start; /* owned */
+        int64_t began_ns;
+        uint64_t last, before; /* records in the newest checkpoint, and in the
+                                * one before it; 0: none of this process */
+        uint64_t bytes;        /* that the newest one takes */
+        uint64_t grown;        /* the journal's bytes at that time */
+        double again_s;        /* not before, where it could not be written */
+        bool due, mends, told;
+    } kept;
     char reason[RECORD_TEXT_MAX]; /* why it goes on */
     struct loop_result result;
 };
@@ -63,6 +71,22 @@ enum err session_make_folder(struct session *s, struct fault *f);
 
 /* The journal takes records of the run from here on. */
 enum err session_register(struct session *s, struct fault *f);
+
+/* ---- session_kept.c: the journal stays within its limit ------------------ */
+
+/* What each checkpoint says of the run's beginning. Errors: ERR_NOMEM. */
+enum err session_kept_begin(struct session *s, struct fault *f);
+
+/* @record has been journaled. */
+void session_kept_record(struct session *s, const struct record *record);
+
+/* Writes a checkpoint where one is due, and gives up the records that are
+ * needed no more. Errors: ERR_LIMIT the journal takes more than journal.limit,
+ * all the same; those of the journal. */
+enum err session_kept_look(struct session *s, double now_s, struct fault *f);
+
+/* The run is over: a last one, so that it is read quickly. */
+void session_kept_end(struct session *s);
 
 /* Removes snapshots that the history does not know. */
 void session_sweep_snapshots(const struct session *s);

@@ -89,6 +89,7 @@ int start_run(const struct start_options *a, const struct run_config *c)
         .tuner = &tuner,
         .registry = cli_registry(),
         .program = fill_program(c, &words),
+        .journal_limit = c->journal_limit,
         .json = a->json,
         .quiet = options_quiet(),
         .verbose = options_verbose(),

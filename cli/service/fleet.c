@@ -205,7 +205,7 @@ static enum err add(struct fleet *fleet, const char *id, struct fault *f)
     memcpy(run->name, r.name, sizeof(run->name));
     run->history = r.history;
     history_init(&r.history);
-    run->seq = history_records(&run->history); /* they have no gaps */
+    run->seq = history_records(&run->history);
     run->alive = r.alive;
     run->ended = r.ended;
     if (r.ended) {
@@ -300,6 +300,7 @@ static enum err discover(struct fleet *fleet, struct fault *f)
 struct taking {
     struct fleet *fleet;
     struct fleet_run *run;
+    bool whole; /* nothing is missing before what comes */
 };
 
 static enum err apply(struct fleet *fleet, struct fleet_run *run,
@@ -329,7 +330,12 @@ static enum err apply(struct fleet *fleet, struct fleet_run *run,
 static enum err take_record(void *ctx, const struct journal_record *stored)
 {
     struct taking *t = ctx;
-    enum err err = apply(t->fleet, t->run, stored);
+    enum err err;
+
+    if (stored->seq > t->run->seq + 1 && !t->whole)
+        return ERR_AGAIN;
+    t->whole = false;
+    err = apply(t->fleet, t->run, stored);
 
     if (err)
         log_event(LOG_ERROR, "record_not_shown", "run=%s seq=%llu code=%s",
@@ -338,14 +344,45 @@ static enum err take_record(void *ctx, const struct journal_record *stored)
     return ERR_OK;
 }
 
+/* Records that were to be read next were folded into a checkpoint meanwhile, or
+ * are damaged: what the run has come to is read anew. */
+static enum err read_anew(struct fleet *fleet, struct fleet_run *run,
+                          struct fault *f)
+{
+    struct replayed r;
+    enum err err = replay_run(fleet->journal, fleet->state, run->id, &r, f);
+
+    if (err)
+        return err;
+    view_lock(fleet->view);
+    history_deinit(&run->history);
+    run->history = r.history;
+    run->seq = history_records(&run->history);
+    view_changed(fleet->view);
+    view_unlock(fleet->view);
+    history_init(&r.history);
+    replayed_deinit(&r);
+    return ERR_OK;
+}
+
 static enum err follow(struct fleet *fleet, struct fleet_run *run,
                        struct fault *f)
 {
-    struct taking t = {fleet, run};
+    struct taking t = {fleet, run, false};
     bool was_finished = history_finished(&run->history);
     uint64_t before = run->seq;
     enum err err = journal_each_record(fleet->journal, run->id, run->seq,
                                        take_record, &t, f);
+
+    if (err == ERR_AGAIN) {
+        err = read_anew(fleet, run, f);
+        t.whole = true;
+        if (!err)
+            err = journal_each_record(fleet->journal, run->id, run->seq,
+                                      take_record, &t, f);
+        if (err == ERR_AGAIN) /* the next look reads on */
+            err = ERR_OK;
+    }
 
     if (before != run->seq && was_finished != history_finished(&run->history))
         fleet_show(fleet, run);
@@ -382,7 +419,7 @@ static enum err take_end(void *ctx, const struct journal_run *stored)
 enum err fleet_read_end(struct fleet *fleet, struct fleet_run *run,
                         struct fault *f)
 {
-    struct taking t = {fleet, run};
+    struct taking t = {fleet, run, false};
     enum err err = follow(fleet, run, f);
 
     assert(fleet_find(fleet, run->id) == run);

@@ -110,8 +110,15 @@ static enum err store(struct supervisor *s, const struct run_config *c,
         err = file_join(path, folder->path, "config.json", f);
     if (!err)
         err = file_write(path, config, strlen(config), f);
-    if (!err)
-        err = session_remember(folder->path, c->folder, "", f);
+    if (!err) {
+        const struct checkpoint_start start = {.run = folder->id,
+                                               .name = (char *)c->name,
+                                               .config = config,
+                                               .folder = (char *)c->folder,
+                                               .began_ns = job->submitted_ns};
+
+        err = session_remember(folder->path, &start, f);
+    }
     if (!err)
         err = job_write(s->fleet->state, folder->id, job, f);
     run_folder_close(folder);

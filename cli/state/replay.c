@@ -38,46 +38,104 @@ static enum err load_json(const char *text, json_t **out, struct fault *f)
 struct replay_taking {
     struct replayed *out;
     struct fault *fault;
+    int tries; /* to be made again where the journal was changed meanwhile */
 };
 
+void replay_folder(const char *state, const char *id, char out[FILE_PATH_MAX])
+{
+    int n = snprintf(out, FILE_PATH_MAX, "%s/runs/%s", state, id);
+
+    if (n < 0 || n >= FILE_PATH_MAX)
+        out[0] = '\0';
+}
+
+/* The first thing that is damaged is named. */
+static void say_damage(struct replayed *r, const char *what)
+{
+    if (!r->damage[0])
+        snprintf(r->damage, sizeof(r->damage), "%.*s",
+                 (int)sizeof(r->damage) - 1, what);
+}
+
+/* @run's end counts where it is one. */
 static enum err take_run(void *ctx, const struct journal_run *run)
 {
     struct replay_taking *t = ctx;
     struct replayed *r = t->out;
-    enum err err;
+    struct fault why = {0};
+    enum err err = ERR_OK;
 
     r->config = r->result = NULL;
-    err = load_json(run->config, &r->config, t->fault);
     copy_text(r->id, sizeof(r->id), run->id);
     copy_text(r->name, sizeof(r->name), run->name);
     copy_text(r->status, sizeof(r->status), run->status);
     copy_text(r->reason, sizeof(r->reason), run->reason);
-    r->ended = run->status != NULL;
+    r->ended = run_status_names_end(run->status);
     r->began_ns = run->began_ns;
     r->last_ns = r->ended ? run->ended_ns : run->last_ns;
-    return err ? err : load_json(run->result, &r->result, t->fault);
+    err = run->damaged ? ERR_FORMAT : load_json(run->config, &r->config, &why);
+    if (err == ERR_FORMAT)
+        say_damage(r, "the journal's copy of the configuration is damaged");
+    if (err && err != ERR_FORMAT)
+        return fault_set(t->fault, err, "%s", why.text);
+    err = load_json(run->result, &r->result, &why);
+    if (err == ERR_FORMAT)
+        say_damage(r, "the journal's copy of the result is damaged");
+    return err == ERR_FORMAT ? ERR_OK : err;
+}
+
+/* The second copy serves. */
+static enum err need_config(struct replayed *r, struct fault *f)
+{
+    if (!r->config && r->start.config)
+        load_json(r->start.config, &r->config, NULL);
+    return r->config ? ERR_OK
+                     : fault_set(f, ERR_FORMAT,
+                                 "run %s: its configuration is damaged, and "
+                                 "its folder has no copy; mltune recover "
+                                 "reads what is whole",
+                                 r->id);
+}
+
+/* A record that does not fit lacks one that is damaged or gone. */
+static void pass_over(struct replayed *r, uint64_t seq, const char *why)
+{
+    char text[256];
+
+    snprintf(text, sizeof(text),
+             "record %llu does not fit those before: %.150s",
+             (unsigned long long)seq, why);
+    say_damage(r, text);
+    r->passed_over++;
 }
 
 static enum err take_record(void *ctx, const struct journal_record *stored)
 {
     struct replay_taking *t = ctx;
     struct record record;
+    struct fault why = {0};
     json_t *json = NULL;
-    enum err err = json_load(stored->json, stored->len, &json, NULL, t->fault);
+    enum err err;
 
+    /* A checkpoint that was read just before it was replaced, and the records
+     * after it are gone meanwhile. */
+    if (stored->seq > history_records(&t->out->history) + 1 && t->tries > 0)
+        return ERR_AGAIN;
+    t->tries = 0;
+    err = json_load(stored->json, stored->len, &json, NULL, &why);
     if (!err)
-        err = record_from_json(json, &record, t->fault);
+        err = record_from_json(json, &record, &why);
     json_decref(json);
     if (!err) {
         err = history_apply(&t->out->history, &record);
         record_deinit(&record);
-        if (err)
-            fault_set(t->fault, err, "%s", err_text(err));
     }
+    if (err == ERR_NOMEM)
+        return fault_set(t->fault, err, "%s", err_text(err));
     if (err)
-        fault_wrap(t->fault, "run %s, record %llu", t->out->id,
-                   (unsigned long long)stored->seq);
-    return err;
+        pass_over(t->out, stored->seq, why.text[0] ? why.text : err_text(err));
+    history_skip(&t->out->history, stored->seq);
+    return ERR_OK;
 }
 
 /* Status of a run that has no recorded end. One whose tuner lives again has not
@@ -143,10 +201,64 @@ static enum err look_again(struct journal *j, struct replay_taking *t)
     return journal_find_run(j, id, take_run, t, t->fault);
 }
 
+/* What its folder has of it. A run that is older than checkpoints has none. */
+static enum err take_checkpoint(struct replayed *r, const char *state,
+                                struct fault *f)
+{
+    char path[FILE_PATH_MAX];
+    struct checkpoint c;
+    struct fault told, why = {0};
+    enum err err;
+
+    replay_folder(state, r->id, path);
+    err = checkpoint_read(path, &c, &told, &why);
+    if (told.code)
+        say_damage(r, told.text);
+    r->mends = told.code != ERR_OK;
+    if (err == ERR_NOENT || err == ERR_FORMAT)
+        return ERR_OK;
+    if (err)
+        return fault_set(f, err, "%s", why.text);
+    checkpoint_start_deinit(&r->start);
+    r->start = c.start;
+    c.start = (struct checkpoint_start){.run = NULL};
+    if (c.has_history) {
+        history_deinit(&r->history);
+        r->history = c.history;
+        c.has_history = false;
+    }
+    checkpoint_deinit(&c);
+    return ERR_OK;
+}
+
+/* Checkpoint and records, as of one moment. */
+static enum err take_history(struct journal *j, const char *state,
+                             struct replay_taking *t)
+{
+    struct journal_damage damage;
+    enum err err = ERR_AGAIN;
+
+    for (int tries = 3; err == ERR_AGAIN && tries >= 0; tries--) {
+        t->tries = tries;
+        history_deinit(&t->out->history);
+        history_init(&t->out->history);
+        err = take_checkpoint(t->out, state, t->fault);
+        if (!err)
+            err = journal_each_whole(j, t->out->id,
+                                     history_records(&t->out->history),
+                                     take_record, t, &damage, t->fault);
+    }
+    if (!err && damage.records > 0)
+        say_damage(t->out, damage.text);
+    if (!err)
+        t->out->passed_over += damage.records;
+    return err;
+}
+
 enum err replay_run(struct journal *j, const char *state, const char *word,
                     struct replayed *out, struct fault *f)
 {
-    struct replay_taking t = {out, f};
+    struct replay_taking t = {out, f, 0};
     enum err err;
 
     assert(j && state[0] == '/');
@@ -160,7 +272,9 @@ enum err replay_run(struct journal *j, const char *state, const char *word,
             err = look_again(j, &t);
     }
     if (!err)
-        err = journal_each_record(j, out->id, 0, take_record, &t, f);
+        err = take_history(j, state, &t);
+    if (!err)
+        err = need_config(out, f);
     if (err) {
         replayed_deinit(out);
         return err;
@@ -182,7 +296,6 @@ static enum err take_more(void *ctx, const struct journal_record *stored)
     struct more *m = ctx;
     enum err err = ERR_OK;
 
-    /* Records are numbered from 1 without gaps. */
     if (stored->seq > history_records(&m->taking.out->history))
         err = take_record(&m->taking, stored);
     if (err)
@@ -196,7 +309,7 @@ enum err replay_more(struct journal *j, const char *state, struct replayed *r,
                      uint64_t *after, journal_record_visit *visit, void *ctx,
                      bool *changed, struct fault *f)
 {
-    struct more m = {{r, f}, after, visit, ctx, false};
+    struct more m = {{r, f, 0}, after, visit, ctx, false};
     char before[sizeof(r->status)];
     enum err err;
 
@@ -205,6 +318,8 @@ enum err replay_more(struct journal *j, const char *state, struct replayed *r,
     /* Asked before its last records are read, so that none is missed. */
     r->alive = run_folder_alive(state, r->id);
     err = look_again(j, &m.taking);
+    if (!err)
+        err = need_config(r, f);
     if (!err)
         err = journal_each_record(j, r->id, *after, take_more, &m, f);
     if (err)
@@ -224,6 +339,7 @@ void replayed_deinit(struct replayed *r)
 {
     json_decref(r->config);
     json_decref(r->result);
+    checkpoint_start_deinit(&r->start);
     history_deinit(&r->history);
     memset(r, 0, sizeof(*r));
 }

@@ -5,6 +5,7 @@
 #include "api/view/view.h"
 #include "base/fault.h"
 #include "cli/state/job.h"
+#include "tuner/history/checkpoint_io.h"
 #include "tuner/history/history.h"
 #include "tuner/history/journal_io.h"
 #include "tuner/shell/state_io.h"
@@ -36,8 +37,13 @@ struct replayed {
     bool ended;                /* its end is recorded */
     char status[RECORD_NAME_MAX];
     char reason[VIEW_REASON_MAX];
-    json_t *config, *result; /* owned; result NULL where there is none */
-    bool managed;            /* a service looks after it: job holds */
+    json_t *config, *result;       /* owned; result NULL where there is none */
+    struct checkpoint_start start; /* of its checkpoint; no run: it has none */
+    /* Records that are damaged or did not fit, and what of its files is: "" */
+    uint64_t passed_over;
+    bool mends; /* its newest checkpoint is damaged */
+    char damage[VIEW_REASON_MAX];
+    bool managed; /* a service looks after it: job holds */
     struct job job;
     struct history history;
 };
@@ -47,11 +53,17 @@ struct replayed {
 enum err replay_open(const char *state, char path[FILE_PATH_MAX],
                      struct journal **out, struct fault *f);
 
-/* Run @word (id, name, or start of an id) with all its records. @state is
- * absolute. On success the caller owns @out (replayed_deinit). Errors: those of
- * journal_find_run; ERR_FORMAT a record that does not fit. */
+/* Run @word (id, name, or start of an id) as its newest checkpoint has it and
+ * the records after that. Those that are damaged, or do not fit what came
+ * before for want of them, are passed over, and a damaged configuration is that
+ * of the checkpoint: @out says so. @state is absolute. On success the caller
+ * owns @out (replayed_deinit). Errors: those of journal_find_run; ERR_FORMAT
+ * there is no whole configuration. */
 enum err replay_run(struct journal *j, const char *state, const char *word,
                     struct replayed *out, struct fault *f);
+
+/* The folder of run @id. */
+void replay_folder(const char *state, const char *id, char out[FILE_PATH_MAX]);
 
 /* Reads on: records past number *@after, which becomes the last one's, are
  * given to @visit, and those that @r does not have yet are folded into its

@@ -346,6 +346,10 @@ static enum err read_here(struct source *s, struct journal *j, const char *word,
     err = replay_run(j, s->state, word, &s->run, f);
     if (err)
         return err;
+    if (s->run.damage[0])
+        console_error("run %s: %s%s", s->run.id, s->run.damage,
+                      s->run.passed_over ? "; it is shown without what is lost"
+                                         : "; a copy serves");
     err = show_history(s, s->run.id, s->run.name, &s->run.history);
     if (err)
         return fault_set(f, err, "%s", err_text(err));

@@ -34,10 +34,11 @@ static const char details[] =
     "keeps the configuration, and the folder for the model, that it began "
     "with; but\n"
     "where it runs may be changed, from then on: --set cluster.nodes=4,\n"
-    "cluster.workers, memory.limit, snapshot.every.";
+    "cluster.workers, memory.limit, snapshot.every, journal.limit.";
 
 /* Members that may be set: they change where a run trains, not what. */
-static const char *const changeable[] = {"cluster", "memory", "snapshot"};
+static const char *const changeable[] = {"cluster", "memory", "snapshot",
+                                         "journal"};
 
 static bool may_be_set(const char *set)
 {
@@ -54,7 +55,8 @@ static int check_sets(const struct option_list *sets)
 {
     for (size_t i = 0; i < sets->len; i++)
         if (!may_be_set(sets->item[i])) {
-            console_error("--set %s: only cluster, memory and snapshot can be "
+            console_error("--set %s: only cluster, memory, snapshot and "
+                          "journal can be "
                           "changed when a run goes on",
                           sets->item[i]);
             return EXIT_USAGE;
@@ -69,7 +71,8 @@ static int parse_arguments(struct resume_arguments *a, int argc, char **argv,
         {"state", 0, OPTION_TEXT, "DIR",
          "where runs are kept (" STATE_DEFAULT ")", &a->state},
         {"set", 0, OPTION_LIST, "PATH=VALUE",
-         "set a value of cluster, memory or snapshot (as run --set)", &a->sets},
+         "set a value of cluster, memory, snapshot or journal (as run --set)",
+         &a->sets},
         {"json", 0, OPTION_FLAG, NULL,
          "the result of the whole run as one JSON object, last line on stdout",
          &a->json},

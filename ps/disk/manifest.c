@@ -1,9 +1,9 @@
 #include "ps/disk/manifest.h"
 
+#include "base/crc32c.h"
 #include "base/json/json.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "branches/crc32c.h"
 
 #include <assert.h>
 #include <inttypes.h>

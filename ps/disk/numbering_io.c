@@ -1,8 +1,8 @@
 #include "ps/disk/numbering_io.h"
 
+#include "base/crc32c.h"
 #include "base/file_io.h"
 #include "base/mem.h"
-#include "branches/crc32c.h"
 
 #include <assert.h>
 #include <inttypes.h>

@@ -8,7 +8,7 @@
  * without alternate.
  */
 #include "base/clock_io.h"
-#include "branches/crc32c.h"
+#include "base/crc32c.h"
 #include "mltune/ps.h"
 #include "tests/bench/bench.h"
 

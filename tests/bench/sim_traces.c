@@ -8,8 +8,8 @@
  * killed and resumed, with commands of a user, and with node and allocations
  * that fail.
  */
+#include "base/crc32c.h"
 #include "base/mem.h"
-#include "branches/crc32c.h"
 #include "tests/sim/gates.h"
 
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* Any bytes: the manifest reader refuses them with name and place, or reads
  * what it would write again to the letter. Each input is tried as it is, and
  * with its checksum made right, so that what lies behind it is reached. */
+#include "base/crc32c.h"
 #include "base/mem.h"
-#include "branches/crc32c.h"
 #include "ps/disk/manifest.h"
 
 #include <inttypes.h>

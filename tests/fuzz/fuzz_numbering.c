@@ -2,7 +2,7 @@
  * permutation that is written again to the letter. One worker with two placed
  * tables and one that is not; the seal is that of the input, and a wrong one.
  */
-#include "branches/crc32c.h"
+#include "base/crc32c.h"
 #include "ps/disk/numbering.h"
 
 #include <stdlib.h>

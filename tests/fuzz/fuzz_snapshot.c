@@ -2,9 +2,9 @@
  * a state whose own snapshot is the same file. Each input is tried as it is,
  * and with its checksums and length made right, so that what lies behind them
  * is reached. */
+#include "base/crc32c.h"
 #include "base/disk_io.h"
 #include "base/mem.h"
-#include "branches/crc32c.h"
 #include "branches/snapshot_format.h"
 #include "branches/snapshot_io.h"
 #include "branches/store.h"

@@ -71,7 +71,7 @@ ROOMS = {
     "cli/service": "base base/json tuner/history api/http api/view cli/basics "
                    "cli/config cli/remote cli/run cli/state",
     "cli/watch": "base base/json tuner/history api/view cli/basics cli/state",
-    "cli/export": "base base/json branches searchers/space cli/basics "
+    "cli/export": "base base/json searchers/space cli/basics "
                   "cli/state",
     "cli/compare": "base base/json tuner/board tuner/shell cli/basics "
                    "cli/config",

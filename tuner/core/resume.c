@@ -66,8 +66,8 @@ enum err resume_init(struct board *c)
                  strcmp(h->end.reason, "not_saved") == 0;
     r->closed = h->finished && (h->end.status != RUN_INTERRUPTED ||
                                 strcmp(h->end.reason, RUN_REASON_RESUMED) == 0);
-    r->searches = (uint32_t)h->searches;
-    r->trials = (uint32_t)h->trials;
+    r->searches = history_searches_made(h);
+    r->trials = history_trials_made(h);
     recall_fallback(c, h);
     return ERR_OK;
 }
@@ -170,7 +170,7 @@ static uint32_t search_of(const struct history *h, const json_t *saved)
 {
     uint32_t n = saved_search(saved);
 
-    return n <= h->searches ? n : 0;
+    return history_search(h, n) ? n : 0;
 }
 
 /* Asks for the folders of @s. There is room: nothing else lives yet. */
@@ -206,9 +206,9 @@ static void begin_anew(struct board *c)
 {
     const struct history *h = board_history(c);
     struct resume *r = c->owner->resume;
-    bool first = run_strategy(c)->recalls && h->searches > 0 &&
-                 h->search[0].started.parent == 0 &&
-                 !h->search[0].started.retune;
+    const struct history_search *one = history_search(h, 1);
+    bool first = run_strategy(c)->recalls && one && one->started.parent == 0 &&
+                 !one->started.retune;
 
     r->state = NULL;
     r->ends = false;

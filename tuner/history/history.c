@@ -20,13 +20,6 @@ void history_init(struct history *h)
     h->freed_points_each = HISTORY_POINTS_MAX / 8;
 }
 
-static void branch_release(struct history_branch *b)
-{
-    json_decref(b->setting);
-    mem_free(b->point);
-    history_extras_free(b);
-}
-
 void history_deinit(struct history *h)
 {
     assert(h);
@@ -37,7 +30,7 @@ void history_deinit(struct history *h)
     for (size_t i = 0; i < h->suggestions; i++)
         json_decref(h->suggestion[i].s.setting);
     for (size_t i = 0; i < h->branches; i++)
-        branch_release(&h->branch[i]);
+        history_branch_release(&h->branch[i]);
     for (size_t i = 0; i < h->epochs; i++)
         json_decref(h->epoch[i].e.setting);
     for (size_t i = 0; i < h->choices; i++)
@@ -87,7 +80,7 @@ const struct table_info *history_table(const struct history *h,
 
 static struct history_search *find_search(const struct history *h, uint32_t n)
 {
-    return n >= 1 && n <= h->searches ? &h->search[n - 1] : NULL;
+    return (struct history_search *)(uintptr_t)history_search(h, n);
 }
 
 /* ---- searches ------------------------------------------------------------ */
@@ -99,8 +92,9 @@ static enum err apply_search_started(struct history *h, const struct record *r)
                                .paused_before_s = history_paused(h),
                                .ended_at_s = NAN};
 
-    if (s.started.search != h->searches + 1)
+    if (s.started.search != history_searches_made(h) + 1)
         return ERR_FORMAT;
+    history_bound_searches(h);
     if (mem_grow((void **)&h->search, &h->searches_cap, sizeof(s),
                  h->searches + 1))
         return ERR_NOMEM;
@@ -131,23 +125,25 @@ static enum err apply_search_ended(struct history *h, const struct record *r)
 
 static enum err apply_trial(struct history *h, const struct record *r)
 {
-    uint32_t n = r->trial.trial;
+    uint32_t n = r->trial.trial, made = history_trials_made(h);
     struct history_trial *t;
     branch_id branch;
 
-    if (n < 1 || n > h->trials + 1 ||
-        (n == h->trials + 1) != (r->kind == RECORD_TRIAL_STARTED) ||
+    if (n <= h->trials_dropped || n > made + 1 ||
+        (n == made + 1) != (r->kind == RECORD_TRIAL_STARTED) ||
         r->trial.suggestion > h->suggestions)
         return ERR_FORMAT;
     if (r->kind == RECORD_TRIAL_STARTED) {
-        if (mem_grow((void **)&h->trial, &h->trials_cap, sizeof(*h->trial), n))
+        history_bound_trials(h);
+        if (mem_grow((void **)&h->trial, &h->trials_cap, sizeof(*h->trial),
+                     h->trials + 1))
             return ERR_NOMEM;
-        memset(&h->trial[n - 1], 0, sizeof(*h->trial));
-        h->trial[n - 1].started_at_s = r->at_s;
-        h->trial[n - 1].ended_at_s = NAN;
-        h->trials = n;
+        t = &h->trial[h->trials++];
+        memset(t, 0, sizeof(*t));
+        t->started_at_s = r->at_s;
+        t->ended_at_s = NAN;
     }
-    t = &h->trial[n - 1];
+    t = &h->trial[n - 1 - h->trials_dropped];
     branch = r->trial.branch;
     /* A finalist ends when its branch is gone already: it had one. */
     if (branch == BRANCH_NONE && r->kind == RECORD_TRIAL_ENDED)
@@ -365,6 +361,13 @@ static enum err apply_kind(struct history *h, const struct record *r)
         break;
     }
     return ERR_FORMAT;
+}
+
+void history_skip(struct history *h, uint64_t number)
+{
+    assert(h);
+    if (number > h->records)
+        h->records = number;
 }
 
 enum err history_apply(struct history *h, const struct record *r)

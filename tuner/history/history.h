@@ -2,11 +2,23 @@
  *
  * Live, the tuner's shell feeds each record as it is journaled; `mltune show`
  * replays the journal: the same fold, so the same answer. HTTP routes read it
- * under the caller's lock. Memory is bounded: a branch's progress is halved in
- * resolution whenever it would exceed HISTORY_POINTS_MAX points (an eighth of
- * that once it is freed, and less where all freed branches together would hold
- * more than HISTORY_FREED_POINTS_MAX); slices and decisions keep the latest
- * HISTORY_SLICES_MAX and HISTORY_DECISIONS_MAX, with a count of those dropped.
+ * under the caller's lock.
+ *
+ * Memory is bounded, however long a run lasts (history_bounds.c):
+ *
+ * * A branch's progress is halved in resolution whenever it would exceed
+ *   HISTORY_POINTS_MAX points (an eighth of that once it is freed, and less
+ *   where all freed branches together would hold more than
+ *   HISTORY_FREED_POINTS_MAX).
+ * * Slices and decisions keep the latest, the others are counted.
+ * * Searches that are over, and their trials, give way from the oldest on; they
+ *   are counted. The latest search keeps all of its trials.
+ * * Of the older half of the epochs every second goes, but for the best and the
+ *   last: what is long ago is kept ever more coarsely.
+ * * Freed branches that no trial or epoch names go first, then the others; what
+ *   was forked from one that goes counts as forked from its parent.
+ *
+ * A history as bytes is history_pack.h's.
  */
 #ifndef TUNER_HISTORY_H
 #define TUNER_HISTORY_H
@@ -17,12 +29,17 @@
 
 enum {
     HISTORY_POINTS_MAX = 1024,          /* a live branch; / 8 once freed */
-    HISTORY_FREED_POINTS_MAX = 1 << 20, /* of all freed branches together, as
+    HISTORY_FREED_POINTS_MAX = 1 << 16, /* of all freed branches together, as
                                          * long as each has more than: */
     HISTORY_FREED_POINTS_MIN = 2,
     HISTORY_SLICES_MAX = 4096,
     HISTORY_DECISIONS_MAX = 1024,
-    HISTORY_SNAPSHOTS_MAX = 16, /* latest */
+    HISTORY_SEARCHES_MAX = 1024,
+    HISTORY_TRIALS_MAX = 4096, /* of searches before the latest, about */
+    HISTORY_EPOCHS_MAX = 8192,
+    HISTORY_CHOICES_MAX = 4096,
+    HISTORY_BRANCHES_MAX = 8192, /* more only where more are in use */
+    HISTORY_SNAPSHOTS_MAX = 16,  /* latest */
     HISTORY_SUGGESTIONS_MAX = 65536,
     HISTORY_ERAS_MAX = 32 /* latest */
 };
@@ -144,11 +161,13 @@ struct history {
     /* State that the user's commands come to. */
     bool pause_wanted, retune_wanted;
     struct record_limits limits;
-    uint64_t records; /* applied */
+    uint64_t records; /* number of the last one */
 
+    /* By number: search n at index n - 1 - searches_dropped; trials the same.
+     */
     struct history_search *search;
-    struct history_trial *trial; /* by number: trial n at index n - 1 */
-    struct history_suggestion *suggestion; /* the same */
+    struct history_trial *trial;
+    struct history_suggestion *suggestion; /* n at index n - 1 */
     struct history_branch *branch;     /* by number of creation, oldest first */
     struct history_slice *slice;       /* latest, oldest first */
     struct history_epoch *epoch;       /* of all lineages, in order */
@@ -163,6 +182,12 @@ struct history {
     enum asking asking;
     char asking_reason[RECORD_TEXT_MAX];
     uint64_t slices_dropped, decisions_dropped;
+    uint32_t searches_dropped, trials_dropped;
+    uint64_t epochs_dropped, choices_dropped, branches_dropped;
+    /* What searches and trials that gave way had cost; trials of them that were
+     * stopped. */
+    double dropped_s;
+    uint64_t dropped_clocks, dropped_stopped;
     size_t freed_points, freed_points_each; /* held; the most of one branch */
     /* The built-in searcher that has taken over from one that failed, by the
      * decision "searcher_fallback"; "": none has. */
@@ -229,6 +254,25 @@ double history_first_clock_at_s(const struct history *h);
     const type *history_##item##_at(const struct history *h, size_t i);
 HISTORY_LISTS(HISTORY_LIST)
 #undef HISTORY_LIST
+
+/* Searches and trials that there were, with those that gave way. */
+uint32_t history_searches_made(const struct history *h);
+uint32_t history_trials_made(const struct history *h);
+
+/* The search, the trial of that number; NULL: there was none, or it gave way.
+ */
+const struct history_search *history_search(const struct history *h,
+                                            uint32_t number);
+const struct history_trial *history_trial(const struct history *h,
+                                          uint32_t number);
+
+/* Halves the resolution of what freed branches keep, down to
+ * HISTORY_FREED_POINTS_MIN points each. */
+void history_thin(struct history *h);
+
+/* The records up to number @number that were not folded in are damaged or gone:
+ * the next one that is counts as the one after. */
+void history_skip(struct history *h, uint64_t number);
 
 /* The branch of that number; NULL when there was none. O(log n). */
 const struct history_branch *history_branch(const struct history *h,

@@ -99,6 +99,14 @@ enum err history_apply_progress(struct history *h, const struct record *r)
 
 /* ---- branches and slices ------------------------------------------------- */
 
+void history_branch_release(struct history_branch *b)
+{
+    assert(b);
+    json_decref(b->setting);
+    mem_free(b->point);
+    history_extras_free(b);
+}
+
 enum err history_apply_created(struct history *h, const struct record *r)
 {
     const struct record_branch_created *c = &r->branch_created;
@@ -115,7 +123,8 @@ enum err history_apply_created(struct history *h, const struct record *r)
     assert(r->kind == RECORD_BRANCH_CREATED);
     if (h->branches && h->branch[h->branches - 1].branch >= c->branch)
         return ERR_FORMAT;
-    if (mem_grow((void **)&h->branch, &h->branches_cap, sizeof(b),
+    if (history_bound_branches(h) ||
+        mem_grow((void **)&h->branch, &h->branches_cap, sizeof(b),
                  h->branches + 1))
         return ERR_NOMEM;
     memcpy(b.role, c->role, sizeof(b.role));
@@ -140,19 +149,24 @@ static void shrink(struct history *h, struct history_branch *b)
     h->freed_points += b->points;
 }
 
+void history_thin(struct history *h)
+{
+    if (h->freed_points_each > HISTORY_FREED_POINTS_MIN)
+        h->freed_points_each /= 2;
+    h->freed_points = 0;
+    for (size_t i = 0; i < h->branches; i++)
+        if (!isnan(h->branch[i].freed_at_s))
+            shrink(h, &h->branch[i]);
+}
+
 /* @b is freed: fewer of its points are kept. Where all that are freed hold too
  * many together, each of them gets half. */
 static void thin_out(struct history *h, struct history_branch *b)
 {
     shrink(h, b);
     while (h->freed_points > HISTORY_FREED_POINTS_MAX &&
-           h->freed_points_each > HISTORY_FREED_POINTS_MIN) {
-        h->freed_points_each /= 2;
-        h->freed_points = 0;
-        for (size_t i = 0; i < h->branches; i++)
-            if (!isnan(h->branch[i].freed_at_s))
-                shrink(h, &h->branch[i]);
-    }
+           h->freed_points_each > HISTORY_FREED_POINTS_MIN)
+        history_thin(h);
 }
 
 enum err history_apply_freed(struct history *h, const struct record *r)

@@ -102,6 +102,25 @@ void history_extras_set(const struct history *h, struct history_branch *b,
                 finite_at(values, h->extras.name[k], window);
 }
 
+enum err history_extras_put(struct history_branch *b, size_t index,
+                            const double x[], uint32_t metrics, size_t capacity)
+{
+    assert(metrics <= EXTRAS_MAX);
+    assert(index < capacity);
+    if (!b->extras)
+        b->extras = mem_calloc(1, sizeof(*b->extras));
+    if (!b->extras)
+        return ERR_NOMEM;
+    for (int k = 0; k < (int)metrics; k++) {
+        if (isnan(x[k]) && !b->extras->of[k])
+            continue;
+        if (grow_one(b->extras, k, capacity))
+            return ERR_NOMEM;
+        b->extras->of[k][index] = x[k];
+    }
+    return ERR_OK;
+}
+
 void history_extras_take(const struct history *h, struct history_branch *b,
                          size_t index, uint64_t clocks, const json_t *values,
                          size_t window, uint64_t more)

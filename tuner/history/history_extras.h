@@ -18,6 +18,12 @@ enum err history_extras_grow(struct history *h, struct history_branch *b,
 void history_extras_set(const struct history *h, struct history_branch *b,
                         size_t index, const json_t *values, size_t window);
 
+/* Point @index of @b has the values @x[@metrics]; it is to have @capacity
+ * points. Errors: ERR_NOMEM. */
+enum err history_extras_put(struct history_branch *b, size_t index,
+                            const double x[], uint32_t metrics,
+                            size_t capacity);
+
 /* Point @index, of @clocks clocks, takes in the values of a window of @more. */
 void history_extras_take(const struct history *h, struct history_branch *b,
                          size_t index, uint64_t clocks, const json_t *values,

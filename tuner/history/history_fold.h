@@ -3,10 +3,10 @@
  *
  * history.c takes each record and passes it on: history_branches.c keeps
  * branches, their progress and slices, history_lineage.c what survives (epochs,
- * the schedule of settings, snapshots). All of them look branches up by
- * history_find.c, which calls none. Every `apply` may fail by ERR_FORMAT (a
- * record that does not fit what came before) or ERR_NOMEM; then nothing has
- * changed.
+ * the schedule of settings, snapshots); history_bounds.c makes room. All of
+ * them look branches up by history_find.c, which calls none. Every `apply` may
+ * fail by ERR_FORMAT (a record that does not fit what came before) or
+ * ERR_NOMEM; then nothing has changed.
  */
 #ifndef TUNER_HISTORY_FOLD_H
 #define TUNER_HISTORY_FOLD_H
@@ -24,6 +24,18 @@ bool history_is_ancestor(const struct history *h, branch_id branch,
 void history_drop_half(void *items, size_t *len, size_t item_size, size_t max,
                        uint64_t *dropped);
 
+/* ---- history_bounds.c ---------------------------------------------------- */
+
+/* What is old gives way (tuner/history/history.h) where there is no room for
+ * one more, but for what is in use. */
+void history_bound_searches(struct history *h);
+void history_bound_trials(struct history *h);
+void history_bound_epochs(struct history *h);
+void history_bound_choices(struct history *h);
+
+/* Errors: ERR_NOMEM, nothing changed. */
+enum err history_bound_branches(struct history *h);
+
 /* ---- history_branches.c -------------------------------------------------- */
 
 enum err history_apply_progress(struct history *h, const struct record *r);
@@ -39,6 +51,9 @@ enum err history_apply_slice_ended(struct history *h, const struct record *r);
 void history_keep_promise(struct history *h,
                           const struct record_snapshot_written *s);
 void history_break_promises(struct history *h, const char *path);
+
+/* Releases what it owns. */
+void history_branch_release(struct history_branch *b);
 
 /* Live branches are lost with the training system. */
 void history_lose_branches(struct history *h, double at_s);

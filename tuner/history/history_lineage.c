@@ -9,6 +9,19 @@
 
 /* ---- epochs, settings, snapshots ----------------------------------------- */
 
+/* Whether entry @index is of the epoch after the one before it, the last that
+ * survives, on the same branch: then nothing else changes. */
+static bool follows_the_last(const struct history *h, size_t index)
+{
+    const struct record_epoch_ended *e = &h->epoch[index].e, *before;
+
+    if (index == 0 || index + 1 != h->epochs || h->last_epoch != index)
+        return false;
+    before = &h->epoch[index - 1].e;
+    return before->branch == e->branch && before->surviving &&
+           before->epoch + 1 == e->epoch;
+}
+
 /* A branch that survives does so with all its epochs. Those of others survive
  * only up to where it began: a lineage that went back to an earlier state (a
  * divergence, a re-tune from the best epoch) or lost the lead to another leaves
@@ -19,6 +32,12 @@ static void surviving_epoch(struct history *h, size_t index)
     uint32_t first = e->epoch;
 
     assert(index < h->epochs);
+    if (follows_the_last(h, index)) {
+        h->last_epoch = index + 1;
+        if (e->best)
+            h->best_epoch = index + 1;
+        return;
+    }
     for (size_t i = 0; i < h->epochs; i++)
         if (h->epoch[i].e.branch == e->branch && h->epoch[i].e.epoch < first)
             first = h->epoch[i].e.epoch;
@@ -40,6 +59,12 @@ static void surviving_epoch(struct history *h, size_t index)
 static size_t epoch_index(const struct history *h,
                           const struct record_epoch_ended *e)
 {
+    const struct record_epoch_ended *last =
+        h->epochs ? &h->epoch[h->epochs - 1].e : NULL;
+
+    /* The epochs of a branch come in order. */
+    if (last && last->branch == e->branch && last->epoch < e->epoch)
+        return h->epochs;
     for (size_t i = h->epochs; i > 0; i--)
         if (h->epoch[i - 1].e.branch == e->branch &&
             h->epoch[i - 1].e.epoch == e->epoch)
@@ -53,6 +78,8 @@ enum err history_apply_epoch(struct history *h, const struct record *r)
 
     assert(r->kind == RECORD_EPOCH_ENDED);
     if (i == h->epochs) {
+        history_bound_epochs(h);
+        i = h->epochs;
         if (mem_grow((void **)&h->epoch, &h->epochs_cap, sizeof(*h->epoch),
                      h->epochs + 1))
             return ERR_NOMEM;
@@ -86,6 +113,7 @@ static void drop_strangers(struct history *h, branch_id of)
 enum err history_apply_choice(struct history *h, const struct record *r)
 {
     assert(r->kind == RECORD_SETTING_CHOSEN);
+    history_bound_choices(h);
     if (mem_grow((void **)&h->choice, &h->choices_cap, sizeof(*h->choice),
                  h->choices + 1))
         return ERR_NOMEM;

@@ -82,6 +82,32 @@ double history_first_clock_at_s(const struct history *h)
     return h->first_clock_at_s;
 }
 
+uint32_t history_searches_made(const struct history *h)
+{
+    return h->searches_dropped + (uint32_t)h->searches;
+}
+
+uint32_t history_trials_made(const struct history *h)
+{
+    return h->trials_dropped + (uint32_t)h->trials;
+}
+
+const struct history_search *history_search(const struct history *h,
+                                            uint32_t number)
+{
+    return number > h->searches_dropped && number <= history_searches_made(h)
+               ? &h->search[number - 1 - h->searches_dropped]
+               : NULL;
+}
+
+const struct history_trial *history_trial(const struct history *h,
+                                          uint32_t number)
+{
+    return number > h->trials_dropped && number <= history_trials_made(h)
+               ? &h->trial[number - 1 - h->trials_dropped]
+               : NULL;
+}
+
 double history_wall_of(const struct history *h, double at_s)
 {
     return history_wall(h->era, h->eras, h->run.started_unix_s, at_s);

@@ -77,7 +77,7 @@ static double open_search(const struct history *h,
 
 struct history_tuning history_tuning(const struct history *h)
 {
-    struct history_tuning t = {0};
+    struct history_tuning t = {h->dropped_s, h->dropped_clocks};
 
     for (size_t i = 0; i < h->searches; i++) {
         const struct history_search *s = &h->search[i];
@@ -139,14 +139,14 @@ static json_t *tuning_object(const struct history *h)
 {
     const struct history_tuning t = history_tuning(h);
     json_t *o = json_object();
-    uint64_t stopped = 0;
+    uint64_t stopped = h->dropped_stopped;
 
     for (size_t i = 0; i < h->trials; i++)
         stopped += h->trial[i].t.label == TRIAL_STOPPED;
     if (put(o, "seconds", json_of_number(t.seconds)) ||
-        put_count(o, "searches", h->searches) ||
-        put_count(o, "trials", h->trials) || put_count(o, "stopped", stopped) ||
-        put_count(o, "clocks", t.clocks) ||
+        put_count(o, "searches", history_searches_made(h)) ||
+        put_count(o, "trials", history_trials_made(h)) ||
+        put_count(o, "stopped", stopped) || put_count(o, "clocks", t.clocks) ||
         put(o, "waiting_seconds", json_of_number(h->end.waiting_s))) {
         json_decref(o);
         return NULL;

@@ -10,15 +10,28 @@
 #include <sqlite3.h>
 
 /* Statements of a writer, prepared once. */
-enum statement { BEGIN, APPEND, COMMIT, END_RUN, CONFIGURE, STATEMENT_COUNT };
+enum statement {
+    BEGIN,
+    APPEND,
+    COMMIT,
+    END_RUN,
+    CONFIGURE,
+    WEIGH,
+    FORGET,
+    STATEMENT_COUNT
+};
 
 struct journal {
     sqlite3 *db;
     sqlite3_stmt *statement[STATEMENT_COUNT];
-    int64_t run;        /* key of the run begun here; 0: none */
-    uint64_t seq;       /* of its last record */
-    uint64_t committed; /* of the last one that other processes see */
-    uint64_t durable;   /* of the last one that is on the disk */
+    int64_t run;          /* key of the run begun here; 0: none */
+    uint64_t seq;         /* of its last record */
+    uint64_t committed;   /* of the last one that other processes see */
+    uint64_t durable;     /* of the last one that is on the disk */
+    uint64_t first;       /* of the oldest one that is there still */
+    uint64_t surplus;     /* of the last one that is needed no more */
+    uint64_t bytes, keep; /* that the records take; that they may */
+    int64_t schema;       /* of the file; a reader changes it not */
     int busy_ms;
     bool open; /* a transaction is open */
     char path[FILE_PATH_MAX];
@@ -28,6 +41,11 @@ struct journal {
  */
 enum err journal_explain(struct journal *j, int code, const char *doing,
                          struct fault *f);
+
+/* The checksum of a record, of a run's entry. */
+uint32_t journal_sum(int64_t run, uint64_t seq, int64_t wall_ns,
+                     const char *kind, const char *json, size_t len);
+uint32_t journal_run_sum(const char *id, const char *config);
 
 /* The single number that @sql yields. Errors: as journal_explain. */
 enum err journal_ask_number(struct journal *j, const char *sql, int64_t *out,

@@ -1,6 +1,8 @@
 #include "tuner/history/journal_io.h"
 
+#include "base/bytes.h"
 #include "base/clock_io.h"
+#include "base/crc32c.h"
 #include "base/file_io.h"
 #include "base/mem.h"
 #include "tuner/history/journal_internal_io.h"
@@ -19,29 +21,60 @@
 enum {
     APPLICATION_ID = 0x6d6c746e, /* "mltn", in the file's header */
     REMOVED_AT_ONCE = 4096,      /* records in one transaction */
-    REMOVAL_PAUSE_NS = 2000000   /* between two */
+    REMOVAL_PAUSE_NS = 2000000,  /* between two */
+    FORGET_LEAST = 64,           /* records in one commit */
+    FORGET_MOST = 1024
 };
+
+/* What a record takes in the file: what does not stand on a page with others
+ * has pages of its own (SQLite's file format, 1.6: index b-trees of 4,096
+ * bytes). */
+#define RECORD_BYTES                                                           \
+    "CASE WHEN length(json) < 950 THEN length(json) + 56"                      \
+    " ELSE 540 + 4096 * ((length(json) + 3650) / 4092) END"
+
+static uint64_t record_bytes(size_t len)
+{
+    return len < 950 ? len + 56 : 540 + 4096 * (((uint64_t)len + 3650) / 4092);
+}
 
 /* Statements of a writer, prepared once. */
 static const char *const statement_text[STATEMENT_COUNT] = {
     [BEGIN] = "BEGIN IMMEDIATE",
-    [APPEND] = "INSERT INTO records (run, seq, wall_ns, kind, json)"
-               " VALUES (?1, ?2, ?3, ?4, ?5)",
+    [APPEND] = "INSERT INTO records (run, seq, wall_ns, kind, json, sum)"
+               " VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     [COMMIT] = "COMMIT",
     [END_RUN] = "UPDATE runs SET status = ?2, reason = ?3, result = ?4,"
                 " ended_ns = ?5 WHERE key = ?1",
-    [CONFIGURE] = "UPDATE runs SET config = ?2 WHERE key = ?1",
+    [CONFIGURE] = "UPDATE runs SET config = ?2, sum = ?3 WHERE key = ?1",
+    [WEIGH] = "SELECT coalesce(sum(" RECORD_BYTES "), 0) FROM records"
+              " WHERE run = ?1 AND seq <= ?2",
+    [FORGET] = "DELETE FROM records WHERE run = ?1 AND seq <= ?2",
 };
+
+/* The index: what is shown of runs that have ended. */
+#define LISTED                                                                 \
+    "CREATE TABLE listed ("                                                    \
+    " run INTEGER PRIMARY KEY REFERENCES runs (key), began_ns INTEGER NOT "    \
+    "NULL,"                                                                    \
+    " id TEXT NOT NULL, status TEXT NOT NULL, cells TEXT NOT NULL,"            \
+    " json TEXT NOT NULL) STRICT;"
 
 static const char schema[] =
     "CREATE TABLE runs ("
     " key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, name TEXT NOT NULL,"
     " config TEXT NOT NULL, began_ns INTEGER NOT NULL, status TEXT,"
-    " reason TEXT, result TEXT, ended_ns INTEGER) STRICT;"
+    " reason TEXT, result TEXT, ended_ns INTEGER, sum INTEGER) STRICT;"
     "CREATE TABLE records ("
     " run INTEGER NOT NULL REFERENCES runs (key), seq INTEGER NOT NULL,"
     " wall_ns INTEGER NOT NULL, kind TEXT NOT NULL, json TEXT NOT NULL,"
-    " PRIMARY KEY (run, seq)) STRICT, WITHOUT ROWID;";
+    " sum INTEGER, PRIMARY KEY (run, seq)) STRICT, WITHOUT ROWID;" LISTED;
+
+/* A journal of schema 1 becomes one of 2. What is there has no checksums. */
+static const char upgrade[] =
+    "ALTER TABLE runs ADD COLUMN sum INTEGER;"
+    "ALTER TABLE records ADD COLUMN sum INTEGER;" LISTED
+    "PRAGMA user_version = 2";
 
 enum err journal_explain(struct journal *j, int code, const char *doing,
                          struct fault *f)
@@ -151,7 +184,30 @@ static enum err check_schema(struct journal *j, struct fault *f)
                          "%s has schema version %lld, this mltune knows %d; "
                          "use a newer mltune or another --state",
                          j->path, (long long)version, JOURNAL_SCHEMA);
+    j->schema = version;
     return ERR_OK;
+}
+
+/* Another process may be doing the same. */
+static enum err upgrade_schema(struct journal *j, struct fault *f)
+{
+    enum err err;
+
+    if (j->schema == JOURNAL_SCHEMA)
+        return ERR_OK;
+    err = execute(j, "BEGIN IMMEDIATE", "upgrade", f);
+    if (err)
+        return err;
+    err = check_schema(j, f);
+    if (!err && j->schema < JOURNAL_SCHEMA)
+        err = execute(j, upgrade, "upgrade", f);
+    if (!err)
+        err = execute(j, "COMMIT", "upgrade", f);
+    if (err)
+        sqlite3_exec(j->db, "ROLLBACK", NULL, NULL, NULL);
+    else
+        j->schema = JOURNAL_SCHEMA;
+    return err;
 }
 
 /* SQLite would make the file readable for all; its log and index files take
@@ -164,6 +220,10 @@ static void make_private(const char *path)
     if (fd >= 0)
         close(fd); /* else SQLite meets the same error and names it */
 }
+
+#define TEXT_OF(n) #n
+#define LIMIT_OF(n) "PRAGMA journal_size_limit = " TEXT_OF(n) ";"
+#define LOG_LIMIT LIMIT_OF(4194304)
 
 /* Write-ahead mode, tables and all. Two processes that do this to one new file
  * at once both hold a shared lock and both want more; SQLite then refuses one
@@ -180,7 +240,7 @@ static enum err prepare_writer(struct journal *j, struct fault *f)
         if (!err)
             err = execute(j,
                           "PRAGMA journal_mode = WAL;"
-                          "PRAGMA synchronous = NORMAL;"
+                          "PRAGMA synchronous = NORMAL;" LOG_LIMIT
                           "PRAGMA foreign_keys = ON",
                           "open", f);
         if (!err && tables == 0)
@@ -209,6 +269,8 @@ static enum err open_writer(struct journal *j, struct fault *f)
     err = prepare_writer(j, f);
     if (!err)
         err = check_schema(j, f);
+    if (!err)
+        err = upgrade_schema(j, f);
     for (int i = 0; !err && i < STATEMENT_COUNT; i++) {
         code = sqlite3_prepare_v3(j->db, statement_text[i], -1,
                                   SQLITE_PREPARE_PERSISTENT, &j->statement[i],
@@ -359,8 +421,8 @@ static enum err flush_log(struct journal *j, struct fault *f)
 enum err journal_begin_run(struct journal *j, const char *id, const char *name,
                            const char *config, int64_t wall_ns, struct fault *f)
 {
-    static const char sql[] = "INSERT INTO runs (id, name, config, began_ns)"
-                              " VALUES (?1, ?2, ?3, ?4)";
+    static const char sql[] = "INSERT INTO runs (id, name, config, began_ns,"
+                              " sum) VALUES (?1, ?2, ?3, ?4, ?5)";
     sqlite3_stmt *s = NULL;
     int code;
 
@@ -371,22 +433,59 @@ enum err journal_begin_run(struct journal *j, const char *id, const char *name,
         bind_text(s, 2, name);
         bind_text(s, 3, config);
         sqlite3_bind_int64(s, 4, wall_ns);
+        sqlite3_bind_int64(s, 5, journal_run_sum(id, config));
         code = sqlite3_step(s);
     }
     sqlite3_finalize(s);
     if (code != SQLITE_DONE)
         return journal_explain(j, code, "register the run", f);
     j->run = sqlite3_last_insert_rowid(j->db);
+    j->first = 1;
     assert(j->run > 0);
     return flush_log(j, f);
 }
 
-/* The run's key and the number of its last record. */
+uint32_t journal_sum(int64_t run, uint64_t seq, int64_t wall_ns,
+                     const char *kind, const char *json, size_t len)
+{
+    unsigned char head[24];
+    uint32_t sum;
+
+    bytes_put64(head, (uint64_t)run);
+    bytes_put64(head + 8, seq);
+    bytes_put64(head + 16, (uint64_t)wall_ns);
+    sum = crc32c(0, head, sizeof(head));
+    if (kind) /* else SQLite refuses it */
+        sum = crc32c(sum, kind, strlen(kind) + 1);
+    return crc32c(sum, json, len);
+}
+
+uint32_t journal_run_sum(const char *id, const char *config)
+{
+    uint32_t sum = crc32c(0, id, strlen(id) + 1);
+
+    return crc32c(sum, config, strlen(config));
+}
+
+/* What its records take. A page that cannot be read counts as nothing. */
+static void weigh_all(struct journal *j)
+{
+    sqlite3_stmt *s = j->statement[WEIGH];
+
+    sqlite3_bind_int64(s, 1, j->run);
+    sqlite3_bind_int64(s, 2, INT64_MAX);
+    if (sqlite3_step(s) == SQLITE_ROW)
+        j->bytes = (uint64_t)sqlite3_column_int64(s, 0);
+    sqlite3_reset(s);
+}
+
+/* The run's key and the numbers of its first and last record. */
 static int find_last(struct journal *j, const char *id)
 {
     static const char sql[] =
         "SELECT key, (SELECT coalesce(max(seq), 0) FROM records WHERE run ="
-        " key) FROM runs WHERE id = ?1";
+        " key), (SELECT coalesce(min(seq), 1) FROM records WHERE run = key)"
+        " FROM runs WHERE id = ?1";
     sqlite3_stmt *s = NULL;
     int code = sqlite3_prepare_v2(j->db, sql, -1, &s, NULL);
 
@@ -397,10 +496,21 @@ static int find_last(struct journal *j, const char *id)
     if (code == SQLITE_ROW) {
         j->run = sqlite3_column_int64(s, 0);
         j->seq = (uint64_t)sqlite3_column_int64(s, 1);
+        j->first = (uint64_t)sqlite3_column_int64(s, 2);
         j->committed = j->durable = j->seq;
     }
     sqlite3_finalize(s);
     return code;
+}
+
+/* What was shown of it holds no more. */
+static enum err unlist(struct journal *j, struct fault *f)
+{
+    char sql[64];
+
+    snprintf(sql, sizeof(sql), "DELETE FROM listed WHERE run = %lld",
+             (long long)j->run);
+    return execute(j, sql, "unlist the run", f);
 }
 
 enum err journal_continue_run(struct journal *j, const char *id,
@@ -416,13 +526,44 @@ enum err journal_continue_run(struct journal *j, const char *id,
         return fault_set(f, ERR_NOENT, "no run \"%s\" in %s", id, j->path);
     if (code != SQLITE_ROW)
         return journal_explain(j, code, "continue the run", f);
+    weigh_all(j);
     sqlite3_bind_int64(end, 1, j->run); /* the others are NULL */
     err = run_statement(j, END_RUN, "continue the run", f);
+    if (!err)
+        err = unlist(j, f);
     return err ? err : flush_log(j, f);
 }
 
-enum err journal_configure_run(struct journal *j, const char *config,
-                               struct fault *f)
+uint64_t journal_last(const struct journal *j)
+{
+    assert(j->run > 0);
+    return j->seq;
+}
+
+void journal_skip(struct journal *j, uint64_t number)
+{
+    assert(j->run > 0);
+    if (number <= j->seq)
+        return;
+    j->seq = number;
+    if (!j->open)
+        j->committed = j->durable = number;
+}
+
+uint64_t journal_bytes(const struct journal *j)
+{
+    return j->bytes;
+}
+
+void journal_forget(struct journal *j, uint64_t number, uint64_t keep)
+{
+    assert(number <= j->committed);
+    j->surplus = number;
+    j->keep = keep;
+}
+
+enum err journal_configure_run(struct journal *j, const char *id,
+                               const char *config, struct fault *f)
 {
     sqlite3_stmt *s = j->statement[CONFIGURE];
     enum err err;
@@ -430,6 +571,7 @@ enum err journal_configure_run(struct journal *j, const char *config,
     assert(j->run > 0 && !j->open);
     sqlite3_bind_int64(s, 1, j->run);
     bind_text(s, 2, config);
+    sqlite3_bind_int64(s, 3, journal_run_sum(id, config));
     err = run_statement(j, CONFIGURE, "change the configuration", f);
     return err ? err : flush_log(j, f);
 }
@@ -462,18 +604,68 @@ enum err journal_append(struct journal *j, const char *kind, const char *json,
     sqlite3_bind_int64(s, 3, wall_ns);
     bind_text(s, 4, kind);
     sqlite3_bind_text64(s, 5, json, len, SQLITE_STATIC, SQLITE_UTF8);
+    sqlite3_bind_int64(
+        s, 6, journal_sum(j->run, j->seq + 1, wall_ns, kind, json, len));
     err = run_statement(j, APPEND, "write a record", f);
     if (err)
         roll_back(j);
     else
         j->seq++;
+    if (!err)
+        j->bytes += record_bytes(len);
     return err;
+}
+
+static int step_to(struct journal *j, enum statement which, uint64_t number,
+                   uint64_t *out)
+{
+    sqlite3_stmt *s = j->statement[which];
+    int code;
+
+    sqlite3_bind_int64(s, 1, j->run);
+    sqlite3_bind_int64(s, 2, (int64_t)number);
+    code = sqlite3_step(s);
+    if (code == SQLITE_ROW)
+        *out = (uint64_t)sqlite3_column_int64(s, 0);
+    sqlite3_reset(s);
+    return code;
+}
+
+/* Deletes some of the records that are needed no more, in the transaction that
+ * is open. Where that cannot be done they stay, unless SQLite has given up the
+ * whole of it. */
+static enum err drop_surplus(struct journal *j, struct fault *f)
+{
+    uint64_t added = 2 * (j->seq - j->committed), to, bytes = 0;
+    int code;
+
+    if (j->first > j->surplus || j->bytes <= j->keep)
+        return ERR_OK;
+    to = added < FORGET_LEAST ? FORGET_LEAST : added;
+    to = j->first - 1 + (to < FORGET_MOST ? to : FORGET_MOST);
+    if (to > j->surplus)
+        to = j->surplus;
+    code = step_to(j, WEIGH, to, &bytes);
+    if (code == SQLITE_ROW)
+        code = step_to(j, FORGET, to, NULL);
+    if (code == SQLITE_DONE) {
+        j->first = to + 1;
+        j->bytes -= bytes < j->bytes ? bytes : j->bytes;
+        return ERR_OK;
+    }
+    j->surplus = 0;
+    return sqlite3_get_autocommit(j->db)
+               ? journal_explain(j, code, "delete old records", f)
+               : ERR_OK;
 }
 
 enum err journal_commit(struct journal *j, bool durable, struct fault *f)
 {
     if (j->open) {
-        enum err err = run_statement(j, COMMIT, "write the records", f);
+        enum err err = drop_surplus(j, f);
+
+        if (!err)
+            err = run_statement(j, COMMIT, "write the records", f);
 
         if (err) {
             roll_back(j);
@@ -530,9 +722,11 @@ static enum err remove_records(struct journal *j, const char *id, bool *all,
 static enum err remove_entry(struct journal *j, const char *id, int64_t *newest,
                              struct fault *f)
 {
-    char *sql = sqlite3_mprintf("BEGIN IMMEDIATE;"
-                                "DELETE FROM runs WHERE id = %Q",
-                                id);
+    char *sql = sqlite3_mprintf(
+        "BEGIN IMMEDIATE;"
+        "DELETE FROM listed WHERE run IN (SELECT key FROM runs WHERE id = %Q);"
+        "DELETE FROM runs WHERE id = %Q",
+        id, id);
     enum err err;
 
     if (!sql)

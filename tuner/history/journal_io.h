@@ -4,8 +4,13 @@
  * only writer of its records, several runs may share the file (writers wait for
  * each other, within limits). Records are appended in order and made
  * durable together by journal_commit: the control loop commits before it
- * performs what the records announce. Nothing is ever changed or deleted but a
- * run's closing status.
+ * performs what the records announce. Records are never changed. The oldest of
+ * a run are deleted once a checkpoint (checkpoint_io.h) holds what they came
+ * to, where they take more room than they may (journal_forget).
+ *
+ * Every record, and every run's configuration, has a checksum. A damaged record
+ * is passed over and named (journal_damage); so is what stands on a page that
+ * SQLite cannot read, while the rest is.
  *
  * One owner thread a journal. Every function that takes a fault says which
  * file, what SQLite found, and what to do about it.
@@ -24,7 +29,9 @@
 #include <stdint.h>
 
 enum {
-    JOURNAL_SCHEMA = 1,     /* user_version of the file */
+    JOURNAL_SCHEMA = 2, /* user_version of the file; 1: without checksums
+                         * and index, which a writer adds */
+    JOURNAL_DAMAGE_MAX = 512,
     JOURNAL_BUSY_MS = 5000, /* what programs wait for another writer */
 };
 
@@ -55,8 +62,8 @@ enum err journal_continue_run(struct journal *j, const char *id,
 
 /* Gives the run that was begun or continued another configuration, durable on
  * return; before its first record. */
-enum err journal_configure_run(struct journal *j, const char *config,
-                               struct fault *f);
+enum err journal_configure_run(struct journal *j, const char *id,
+                               const char *config, struct fault *f);
 
 /* Adds one record to the run begun here: @kind a short word, @json one object,
  * @len bytes. Not durable before the commit. */
@@ -69,6 +76,22 @@ enum err journal_append(struct journal *j, const char *kind, const char *json,
  * and the run cannot go on. Cost: a flush where something is not durable yet.
  */
 enum err journal_commit(struct journal *j, bool durable, struct fault *f);
+
+/* The number of the last record of the run begun here. */
+uint64_t journal_last(const struct journal *j);
+
+/* The records that follow have larger numbers than @number: those up to it are
+ * gone, or of no use. */
+void journal_skip(struct journal *j, uint64_t number);
+
+/* Bytes that the records of the run begun here take in the file, about. */
+uint64_t journal_bytes(const struct journal *j);
+
+/* Records up to @number are needed no more. From here on the commits that
+ * follow delete the oldest of them, twice as many as they add, while all take
+ * more than
+ * @keep bytes. */
+void journal_forget(struct journal *j, uint64_t number, uint64_t keep);
 
 /* Records the run's end, durable on return. @result: the JSON of `run --json`,
  * or NULL. */
@@ -93,11 +116,12 @@ struct journal_run {
     const char *result; /* NULL where there is none */
     int64_t ended_ns;   /* 0 with status */
     int64_t last_ns;    /* wall time of its last record, or began_ns */
-    uint64_t records;
+    uint64_t records;   /* number of the last one */
+    bool damaged;       /* id or configuration are not what was written */
 };
 
 struct journal_record {
-    uint64_t seq; /* from 1, without gaps */
+    uint64_t seq; /* from 1; without gaps but for those deleted or damaged */
     int64_t wall_ns;
     const char *kind, *json;
     size_t len; /* of json */
@@ -127,7 +151,20 @@ enum err journal_each_new(struct journal *j, int64_t *after,
  * file since the last call. Cost: no read of the file but of its index. */
 enum err journal_version(struct journal *j, int64_t *out, struct fault *f);
 
-/* Records of run @id with seq > @after, in order. */
+/* What a walk over records passed over. */
+struct journal_damage {
+    uint64_t records;              /* how many, at least */
+    uint64_t first;                /* number of the first; 0: none */
+    char text[JOURNAL_DAMAGE_MAX]; /* names it: file, record, byte; "" */
+};
+
+/* Records of run @id with seq > @after, in order, that are whole. @damage (may
+ * be NULL) is about the others. */
+enum err journal_each_whole(struct journal *j, const char *id, uint64_t after,
+                            journal_record_visit *visit, void *ctx,
+                            struct journal_damage *damage, struct fault *f);
+
+/* The same, for who does not ask about the others. */
 enum err journal_each_record(struct journal *j, const char *id, uint64_t after,
                              journal_record_visit *visit, void *ctx,
                              struct fault *f);

@@ -1,13 +1,13 @@
+#include "base/json/json.h"
 #include "tuner/history/journal_internal_io.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
-#define RUN_COLUMNS                                                            \
-    "SELECT id, name, config, began_ns, status, reason, result, ended_ns,"     \
-    " (SELECT count(*) FROM records WHERE run = key),"                         \
-    " (SELECT wall_ns FROM records WHERE run = key"                            \
-    "  ORDER BY seq DESC LIMIT 1) FROM runs "
+#define RUN_COLUMNS(sum)                                                       \
+    "SELECT key, id, name, config, began_ns, status, reason, result,"          \
+    " ended_ns, " sum " FROM runs "
 
 /* ---- runs ---------------------------------------------------------------- */
 
@@ -21,38 +21,69 @@ static void bind(sqlite3_stmt *s, int at, const char *text)
     sqlite3_bind_text(s, at, text, -1, SQLITE_STATIC);
 }
 
-static void read_run(sqlite3_stmt *s, struct journal_run *run)
+/* Its last record, as far as that can be read. */
+static void read_last(struct journal *j, int64_t key, struct journal_run *run)
 {
-    run->id = text_at(s, 0);
-    run->name = text_at(s, 1);
-    run->config = text_at(s, 2);
-    run->began_ns = sqlite3_column_int64(s, 3);
-    run->status = text_at(s, 4);
-    run->reason = text_at(s, 5);
-    run->result = text_at(s, 6);
-    run->ended_ns = sqlite3_column_int64(s, 7);
-    run->records = (uint64_t)sqlite3_column_int64(s, 8);
-    run->last_ns = sqlite3_column_type(s, 9) == SQLITE_NULL
-                       ? run->began_ns
-                       : sqlite3_column_int64(s, 9);
+    static const char sql[] = "SELECT seq, wall_ns FROM records WHERE run = ?1"
+                              " ORDER BY seq DESC LIMIT 1";
+    sqlite3_stmt *s = NULL;
+
+    if (sqlite3_prepare_v2(j->db, sql, -1, &s, NULL) == SQLITE_OK) {
+        sqlite3_bind_int64(s, 1, key);
+        if (sqlite3_step(s) == SQLITE_ROW) {
+            run->records = (uint64_t)sqlite3_column_int64(s, 0);
+            run->last_ns = sqlite3_column_int64(s, 1);
+        }
+    }
+    sqlite3_finalize(s);
 }
 
-/* Visits the rows of a query over runs; @word is bound if not NULL. */
-static enum err each_run(struct journal *j, const char *sql, const char *word,
+static const char *text_or_empty(sqlite3_stmt *s, int column)
+{
+    const char *text = text_at(s, column);
+
+    return text ? text : "";
+}
+
+static void read_run(struct journal *j, sqlite3_stmt *s,
+                     struct journal_run *run)
+{
+    *run = (struct journal_run){.id = text_or_empty(s, 1),
+                                .name = text_or_empty(s, 2),
+                                .config = text_or_empty(s, 3),
+                                .began_ns = sqlite3_column_int64(s, 4),
+                                .status = text_at(s, 5),
+                                .reason = text_at(s, 6),
+                                .result = text_at(s, 7),
+                                .ended_ns = sqlite3_column_int64(s, 8)};
+    run->last_ns = run->began_ns;
+    run->damaged =
+        sqlite3_column_type(s, 9) == SQLITE_INTEGER &&
+        sqlite3_column_int64(s, 9) != journal_run_sum(run->id, run->config);
+    read_last(j, sqlite3_column_int64(s, 0), run);
+}
+
+/* Visits the rows of a query over runs, which goes on @where; @word is bound if
+ * not NULL. */
+static enum err each_run(struct journal *j, const char *where, const char *word,
                          journal_run_visit *visit, void *ctx, struct fault *f)
 {
+    char sql[512];
     struct journal_run run;
     sqlite3_stmt *s = NULL;
     enum err err = ERR_OK;
-    int code = sqlite3_prepare_v2(j->db, sql, -1, &s, NULL);
+    int code;
 
+    snprintf(sql, sizeof(sql), "%s%s",
+             j->schema < 2 ? RUN_COLUMNS("NULL") : RUN_COLUMNS("sum"), where);
+    code = sqlite3_prepare_v2(j->db, sql, -1, &s, NULL);
     if (code == SQLITE_OK && word)
         bind(s, 1, word);
     while (code == SQLITE_OK && !err) {
         code = sqlite3_step(s);
         if (code != SQLITE_ROW)
             break;
-        read_run(s, &run);
+        read_run(j, s, &run);
         err = visit(ctx, &run);
         code = SQLITE_OK;
     }
@@ -65,8 +96,7 @@ static enum err each_run(struct journal *j, const char *sql, const char *word,
 enum err journal_each_run(struct journal *j, journal_run_visit *visit,
                           void *ctx, struct fault *f)
 {
-    return each_run(j, RUN_COLUMNS "ORDER BY began_ns DESC, key DESC", NULL,
-                    visit, ctx, f);
+    return each_run(j, "ORDER BY began_ns DESC, key DESC", NULL, visit, ctx, f);
 }
 
 /* Hands on the first run only, and counts. */
@@ -126,11 +156,11 @@ enum err journal_version(struct journal *j, int64_t *out, struct fault *f)
 enum err journal_find_run(struct journal *j, const char *word,
                           journal_run_visit *visit, void *ctx, struct fault *f)
 {
-    static const char by_id[] = RUN_COLUMNS "WHERE id = ?1";
+    static const char by_id[] = "WHERE id = ?1";
     static const char by_name[] =
-        RUN_COLUMNS "WHERE name = ?1 ORDER BY began_ns DESC, key DESC LIMIT 1";
+        "WHERE name = ?1 ORDER BY began_ns DESC, key DESC LIMIT 1";
     static const char by_start[] =
-        RUN_COLUMNS "WHERE substr(id, 1, length(?1)) = ?1 LIMIT 2";
+        "WHERE substr(id, 1, length(?1)) = ?1 LIMIT 2";
     struct first found = {visit, ctx, 0}, count = {count_only, NULL, 0};
     enum err err = each_run(j, by_id, word, visit_first, &found, f);
 
@@ -152,36 +182,194 @@ enum err journal_find_run(struct journal *j, const char *word,
 
 /* ---- records ------------------------------------------------------------- */
 
+enum { PROBES_MAX = 4096 /* records looked for behind a damaged page */ };
+
+struct record_walk {
+    struct journal *j;
+    const char *id;
+    int64_t run;
+    uint64_t last; /* number of the last record that was seen */
+    journal_record_visit *visit;
+    void *ctx;
+    struct journal_damage *damage;
+};
+
+/* The run's key; 0: it is not there, or cannot be read. */
+static int64_t find_key(struct journal *j, const char *id)
+{
+    static const char *const ways[] = {"SELECT key FROM runs WHERE id = ?1",
+                                       "SELECT key FROM runs WHERE +id = ?1"};
+    int64_t key = 0;
+
+    for (int i = 0; i < 2 && key == 0; i++) {
+        sqlite3_stmt *s = NULL;
+
+        if (sqlite3_prepare_v2(j->db, ways[i], -1, &s, NULL) == SQLITE_OK) {
+            bind(s, 1, id);
+            if (sqlite3_step(s) == SQLITE_ROW)
+                key = sqlite3_column_int64(s, 0);
+        }
+        sqlite3_finalize(s);
+    }
+    return key;
+}
+
+static void add_damage(const struct record_walk *w, uint64_t seq, uint64_t n,
+                       const char *what)
+{
+    struct journal_damage *d = w->damage;
+
+    d->records += n;
+    if (d->first)
+        return;
+    d->first = seq;
+    snprintf(d->text, sizeof(d->text),
+             "%.300s: record %llu of run %.64s %.100s", w->j->path,
+             (unsigned long long)seq, w->id, what);
+}
+
+static bool is_text(sqlite3_stmt *s, int column)
+{
+    return sqlite3_column_type(s, column) == SQLITE_TEXT;
+}
+
+/* Where its text is no JSON it is known at which byte it is wrong. */
+static void add_wrong(const struct record_walk *w,
+                      const struct journal_record *r)
+{
+    char what[256] = "is damaged: it has not its checksum";
+    struct fault f = {0};
+    json_t *json = NULL;
+
+    if (json_load(r->json, r->len, &json, NULL, &f))
+        snprintf(what, sizeof(what), "is damaged: %.200s", f.text);
+    json_decref(json);
+    add_damage(w, r->seq, 1, what);
+}
+
+static enum err take_row(struct record_walk *w, sqlite3_stmt *s)
+{
+    struct journal_record r = {.seq = (uint64_t)sqlite3_column_int64(s, 0),
+                               .wall_ns = sqlite3_column_int64(s, 1)};
+
+    if (r.seq <= w->last) { /* a page in another's place */
+        add_damage(w, r.seq, 1, "is out of its order");
+        return ERR_OK;
+    }
+    w->last = r.seq;
+    if (!is_text(s, 2) || !is_text(s, 3)) {
+        add_damage(w, r.seq, 1, "is damaged: it has no text");
+        return ERR_OK;
+    }
+    r.kind = text_at(s, 2);
+    r.json = text_at(s, 3);
+    r.len = (size_t)sqlite3_column_bytes(s, 3);
+    if (sqlite3_column_type(s, 4) == SQLITE_INTEGER &&
+        sqlite3_column_int64(s, 4) !=
+            journal_sum(w->run, r.seq, r.wall_ns, r.kind, r.json, r.len)) {
+        add_wrong(w, &r);
+        return ERR_OK;
+    }
+    return w->visit(w->ctx, &r);
+}
+
+/* Records after w->last, until one cannot be read. */
+static int walk_on(struct record_walk *w, enum err *err)
+{
+    static const char *const sql[] = {
+        "SELECT seq, wall_ns, kind, json, NULL FROM records"
+        " WHERE run = ?1 AND seq > ?2 ORDER BY seq",
+        "SELECT seq, wall_ns, kind, json, sum FROM records"
+        " WHERE run = ?1 AND seq > ?2 ORDER BY seq"};
+    sqlite3_stmt *s = NULL;
+    int code =
+        sqlite3_prepare_v2(w->j->db, sql[w->j->schema >= 2], -1, &s, NULL);
+
+    if (code == SQLITE_OK) {
+        sqlite3_bind_int64(s, 1, w->run);
+        sqlite3_bind_int64(s, 2, (int64_t)w->last);
+    }
+    while (code == SQLITE_OK && !*err) {
+        code = sqlite3_step(s);
+        if (code != SQLITE_ROW)
+            break;
+        *err = take_row(w, s);
+        code = SQLITE_OK;
+    }
+    sqlite3_finalize(s);
+    return code;
+}
+
+static int probe(const struct record_walk *w, sqlite3_stmt *s, uint64_t seq)
+{
+    int code;
+
+    sqlite3_bind_int64(s, 1, w->run);
+    sqlite3_bind_int64(s, 2, (int64_t)seq);
+    code = sqlite3_step(s);
+    sqlite3_reset(s);
+    return code;
+}
+
+/* The page behind w->last cannot be read: the number before the next record
+ * that can be becomes w->last. False: there is none. */
+static bool pass_over(struct record_walk *w)
+{
+    static const char sql[] = "SELECT 1 FROM records WHERE run = ?1 AND"
+                              " seq = ?2 AND length(json) > 0";
+    uint64_t from = w->last + 1, seq = from;
+    sqlite3_stmt *s = NULL;
+    int code = sqlite3_prepare_v2(w->j->db, sql, -1, &s, NULL);
+
+    if (code == SQLITE_OK)
+        for (; seq < from + PROBES_MAX && probe(w, s, seq) != SQLITE_ROW; seq++)
+            ;
+    sqlite3_finalize(s);
+    if (code != SQLITE_OK || seq == from + PROBES_MAX) {
+        add_damage(w, from, 1, "and others after it are on a damaged page");
+        return false;
+    }
+    /* Where the very next one can be found it is the walk that cannot go on. */
+    add_damage(w, from, seq == from ? 1 : seq - from, "is on a damaged page");
+    w->last = seq == from ? from : seq - 1;
+    return true;
+}
+
+static bool is_damage(int code)
+{
+    return (code & 0xff) == SQLITE_CORRUPT || (code & 0xff) == SQLITE_NOTADB;
+}
+
+enum err journal_each_whole(struct journal *j, const char *id, uint64_t after,
+                            journal_record_visit *visit, void *ctx,
+                            struct journal_damage *damage, struct fault *f)
+{
+    struct journal_damage own;
+    struct record_walk w = {.j = j,
+                            .id = id,
+                            .last = after,
+                            .visit = visit,
+                            .ctx = ctx,
+                            .damage = damage ? damage : &own};
+    enum err err = ERR_OK;
+    int code;
+
+    assert(visit);
+    *w.damage = (struct journal_damage){0};
+    w.run = find_key(j, id);
+    if (w.run == 0)
+        return ERR_OK;
+    do
+        code = walk_on(&w, &err);
+    while (!err && is_damage(code) && pass_over(&w));
+    if (err || code == SQLITE_DONE || is_damage(code))
+        return err;
+    return journal_explain(j, code, "read records", f);
+}
+
 enum err journal_each_record(struct journal *j, const char *id, uint64_t after,
                              journal_record_visit *visit, void *ctx,
                              struct fault *f)
 {
-    static const char sql[] =
-        "SELECT seq, wall_ns, kind, json FROM records WHERE seq > ?2 AND run ="
-        " (SELECT key FROM runs WHERE id = ?1) ORDER BY seq";
-    struct journal_record record;
-    sqlite3_stmt *s = NULL;
-    enum err err = ERR_OK;
-    int code = sqlite3_prepare_v2(j->db, sql, -1, &s, NULL);
-
-    if (code == SQLITE_OK) {
-        bind(s, 1, id);
-        sqlite3_bind_int64(s, 2, (int64_t)after);
-    }
-    while (code == SQLITE_OK && !err) {
-        code = sqlite3_step(s);
-        if (code != SQLITE_ROW)
-            break;
-        record.seq = (uint64_t)sqlite3_column_int64(s, 0);
-        record.wall_ns = sqlite3_column_int64(s, 1);
-        record.kind = text_at(s, 2);
-        record.json = text_at(s, 3);
-        record.len = (size_t)sqlite3_column_bytes(s, 3);
-        err = visit(ctx, &record);
-        code = SQLITE_OK;
-    }
-    sqlite3_finalize(s);
-    if (err || code == SQLITE_DONE)
-        return err;
-    return journal_explain(j, code, "read records", f);
+    return journal_each_whole(j, id, after, visit, ctx, NULL, f);
 }

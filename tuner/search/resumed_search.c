@@ -70,9 +70,8 @@ static enum err recall_trial(struct trials *t, const struct history_trial *h,
  * what was lost after that, and the time in between, is not its cost. */
 static double spent_s(const struct history *h, uint32_t search)
 {
-    double began = history_search_at(h, search - 1)->started_at_s, last = began;
+    double began = history_search(h, search)->started_at_s, last = began;
 
-    assert(search >= 1 && search <= history_searches_len(h));
     for (size_t i = 0; i < history_trials_len(h); i++)
         if (history_trial_at(h, i)->t.search == search)
             last = fmax(last, isnan(history_trial_at(h, i)->ended_at_s)
@@ -92,11 +91,11 @@ enum err resumed_search_load(struct trial_time *time, const struct history *h,
                              uint64_t clocks_run, struct resumed_cost *cost)
 {
     struct trials *t = time->judge->trials;
-    const struct history_search *known = history_search_at(h, t->search - 1);
+    const struct history_search *known = history_search(h, t->search);
     uint64_t clocks = 0;
 
     assert(t->n == 0 && t->list);
-    assert(t->search <= history_searches_len(h));
+    assert(known);
     for (size_t i = 0; i < history_trials_len(h); i++) {
         const struct history_trial *x = history_trial_at(h, i);
         enum err err = ERR_OK;
@@ -166,9 +165,9 @@ bool resumed_search_fork(const struct trial_time *time, branch_id parent)
 
 uint32_t resumed_search_gave_up(const struct trials *t, const struct history *h)
 {
-    const struct history_search *known = &h->search[t->search - 1];
+    const struct history_search *known = history_search(h, t->search);
 
-    assert(t->search <= h->searches);
+    assert(known);
     if (known->decided || known->end.search != t->search)
         return 0;
     for (uint32_t i = 0; i < t->recalled; i++)

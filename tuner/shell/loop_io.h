@@ -39,6 +39,9 @@ struct loop_hooks {
     /* Called after every wait, at least each tick_ms. */
     void (*tick)(void *ctx, double now_s);
     int tick_ms; /* 0: only when something happens */
+    /* Called as tick, before it: keeps the journal within its bounds. An error
+     * ends the run as interrupted. Optional. */
+    enum err (*keep)(void *ctx, double now_s, struct fault *f);
     /* A sentence for the user, at once: "interrupted: ...". */
     void (*notice)(void *ctx, const char *text);
     /* The tables of the model are in the folder @dir; adds what belongs beside

@@ -6,6 +6,8 @@
  *                 log          what the tuner logged
  *                 node-0.log   what the node wrote to stdout and stderr
  *                 session.json what else a resume needs (cli/run/session.h)
+ *                 checkpoint   the same, and the history; checkpoint.old: the
+ *                              one before (tuner/history/checkpoint_io.h)
  *                 url          of its HTTP server, while it lives
  *                 lock         locked as long as the run's tuner lives
  *                 model/       unless it goes elsewhere

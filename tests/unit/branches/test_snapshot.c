@@ -1,7 +1,7 @@
 #include "branches/snapshot_io.h"
 
+#include "base/crc32c.h"
 #include "base/mem.h"
-#include "branches/crc32c.h"
 #include "branches/snapshot_format.h"
 #include "tests/unit/fixture/check.h"
 #include "tests/unit/fixture/memory_disk.h"

@@ -321,7 +321,7 @@ static void journal_continued_run_takes_a_configuration(void **state)
     journal_close(j);
     j = open_writer();
     assert_int_equal(journal_continue_run(j, "a-1", NULL), 0);
-    assert_int_equal(journal_configure_run(j, "{\"x\":2}", NULL), 0);
+    assert_int_equal(journal_configure_run(j, "a-1", "{\"x\":2}", NULL), 0);
     assert_int_equal(journal_find_run(j, "a-1", see_config, config, NULL), 0);
     assert_string_equal(config, "{\"x\":2}");
     assert_int_equal(journal_find_run(j, "b-1", see_config, config, NULL), 0);

@@ -1,11 +1,11 @@
-/* CRC-32C (Castagnoli), the checksum of snapshot blocks.
+/* CRC-32C (Castagnoli), the checksum of what is kept on disk.
  *
  * Finds every error of up to 32 bits in a row and every odd number of wrong
  * bits. With SSE 4.2 about 7 GB/s, so that a snapshot costs the training next
  * to nothing; without, a table of 16 entries.
  */
-#ifndef BRANCHES_CRC32C_H
-#define BRANCHES_CRC32C_H
+#ifndef BASE_CRC32C_H
+#define BASE_CRC32C_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,0 +1,127 @@
+/* The journal of a run stays within its limit: checkpoints, and the records
+ * that they make unneeded. */
+#include "cli/run/session_internal.h"
+
+#include "base/json/json.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+/* Parts of journal.limit: what is appended between two checkpoints, what the
+ * records keep at least (two such parts are there at any time), and what one of
+ * the two checkpoints may take. */
+enum { PART_BETWEEN = 8, PART_RECORDS = 2, PART_CHECKPOINT = 5 };
+
+/* Where the disk did not take one it is tried again after so long. */
+static const double AGAIN_S = 10;
+
+enum err session_kept_begin(struct session *s, struct fault *f)
+{
+    struct checkpoint_start *start = &s->kept.start;
+
+    assert(s->folder.id[0]);
+    start->run = mem_strdup(s->folder.id);
+    start->name = mem_strdup(s->o->tuner->name);
+    start->config = json_write(s->o->config, 0);
+    start->folder = mem_strdup(s->o->folder);
+    start->out = mem_strdup(s->o->out ? s->model_dir : "");
+    start->began_ns = s->kept.began_ns;
+    return start->run && start->name && start->config && start->folder &&
+                   start->out
+               ? ERR_OK
+               : fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
+}
+
+void session_kept_record(struct session *s, const struct record *record)
+{
+    /* What is beside the snapshot is what it can be gone on from with. */
+    s->kept.due |= record->kind == RECORD_SNAPSHOT_WRITTEN;
+}
+
+static enum err write_it(struct session *s, struct fault *f)
+{
+    struct session_kept *k = &s->kept;
+    size_t bytes = 0;
+    enum err err = journal_commit(s->journal, true, f);
+
+    if (err)
+        return err;
+    assert(journal_last(s->journal) == s->history.records);
+    err = k->mends ? checkpoint_mend(s->folder.path, &k->start, &s->history, f)
+                   : checkpoint_write(s->folder.path, &k->start, &s->history,
+                                      HISTORY_PACK_ALL, &bytes, f);
+    if (err)
+        return err;
+    k->before = k->mends ? 0 : k->last;
+    k->mends = false;
+    k->last = s->history.records;
+    k->bytes = bytes;
+    k->due = k->told = false;
+    return ERR_OK;
+}
+
+/* The journal's own trouble ends the run; a checkpoint that cannot be written
+ * does not, as long as there is room for the records. */
+static void could_not(struct session *s, double now_s, const struct fault *f)
+{
+    s->kept.again_s = now_s + AGAIN_S;
+    log_event(LOG_WARN, "checkpoint_not_written", "code=%s reason=\"%s\"",
+              err_name(f->code), f->text);
+    if (!s->kept.told)
+        progress_note(&s->progress, f->text);
+    s->kept.told = true;
+}
+
+static bool is_due(const struct session *s)
+{
+    const struct session_kept *k = &s->kept;
+    uint64_t part = s->o->journal_limit / PART_BETWEEN;
+
+    return s->history.records > k->last &&
+           (k->due || journal_bytes(s->journal) >= k->grown + part);
+}
+
+enum err session_kept_look(struct session *s, double now_s, struct fault *f)
+{
+    struct session_kept *k = &s->kept;
+    uint64_t limit = s->o->journal_limit, all;
+    struct fault why = {0};
+
+    assert(limit > 0);
+    if (!is_due(s) || now_s < k->again_s)
+        return ERR_OK;
+    if (write_it(s, &why))
+        could_not(s, now_s, &why);
+    else if (k->bytes > limit / PART_CHECKPOINT) {
+        /* What a curve long ago looked like is what can be told most briefly.
+         */
+        view_lock(s->view);
+        history_thin(&s->history);
+        view_unlock(s->view);
+    }
+    journal_forget(s->journal, k->before, limit / PART_RECORDS);
+    k->grown = journal_bytes(s->journal);
+    if (k->before && k->grown > limit / PART_RECORDS)
+        k->grown = limit / PART_RECORDS; /* what it falls to */
+    all = journal_bytes(s->journal) + 2 * k->bytes;
+    if (all <= limit)
+        return ERR_OK;
+    return fault_set(f, ERR_LIMIT,
+                     "the journal of this run takes %.1f MiB, though all that "
+                     "can be was folded; journal.limit is %.1f MiB: resume it "
+                     "with --set journal.limit=...%s%.200s",
+                     (double)all / 0x1p20, (double)limit / 0x1p20,
+                     why.text[0] ? "; " : "", why.text);
+}
+
+void session_kept_end(struct session *s)
+{
+    struct fault why = {0};
+
+    if (s->begun && s->history.records > s->kept.last && write_it(s, &why))
+        log_event(LOG_WARN, "checkpoint_not_written", "code=%s reason=\"%s\"",
+                  err_name(why.code), why.text);
+}
