@@ -305,16 +305,28 @@ function memoryChart(id) {
 export function clusterTab(id) {
   const table = nodeTable(), staleness = stalenessChart(id), bandwidth = bandwidthPlot(id);
   const memory = memoryChart(id), none = el("p.card.quiet", "No node has been heard of so far.");
-  const root = el("div.stacked", none, table.root,
-    el("div.pair", staleness.root, bandwidth.root), memory.root);
+  const own = el("p.card.quiet", "The program keeps its own state: it tells how much all branches take together, " +
+    "and reads no rows of others.");
+  const pair = el("div.pair", staleness.root, bandwidth.root);
+  const root = el("div.stacked", none, table.root, own, pair, memory.root);
+  let config = null;
+
+  // Those of a program that is no node of ours would stay empty.
+  function choose(nodes) {
+    const foreign = Boolean(config.app && config.app.command) && !nodes.some((n) => n.branches.length > 0);
+    own.hidden = !foreign;
+    pair.hidden = memory.root.hidden = foreign;
+  }
 
   async function refresh(run) {
+    config = config || await get(runPath(id, "/config"));
     const [list, traffic, choices] = await Promise.all([get(runPath(id, "/nodes"), {page_size: 1000}),
       get(runPath(id, "/traffic"), {max_points: 400}),
       get(runPath(id, "/schedule"), {order: "desc", page_size: 1000})]);
     none.hidden = list.nodes.length > 0;
     table.root.hidden = list.nodes.length === 0;
     table.update(list.nodes, run);
+    choose(list.nodes);
     staleness.update(list.nodes);
     bandwidth.update(traffic, choices.schedule.reverse(), run);
     memory.update(list.nodes);

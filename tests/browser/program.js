@@ -3,7 +3,8 @@
 //   node program.js URL RUN FOLDER
 //
 // Its last words stand under its name; the tab "log" shows the end of its log,
-// and nothing of it is taken for a part of the page.
+// and nothing of it is taken for a part of the page. The tab "cluster" has no
+// plots that would stay empty.
 "use strict";
 
 const assert = require("assert");
@@ -29,8 +30,17 @@ async function looks(page, width) {
   await page.screenshot({path: path.join(folder, "log-" + width + ".png")});
 }
 
+async function looksAtTheCluster(page) {
+  await page.goto(url + "#/run/" + run + "/cluster");
+  await page.getByText("The program keeps its own state").waitFor();
+  for (const name of ["staleness of reads", "bandwidth used by each node", "memory of branches"])
+    assert.ok(!await page.getByRole("heading", {name}).isVisible(), name);
+  await page.screenshot({path: path.join(folder, "cluster-of-a-program.png")});
+}
+
 tell(async (browser, page, faults) => {
   await looks(page, 1280);
+  await looksAtTheCluster(page);
   const narrow = await browser.newPage({viewport: {width: 390, height: 900}, colorScheme: "dark"});
   watch(narrow, faults);
   await looks(narrow, 390);
