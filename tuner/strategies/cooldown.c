@@ -25,6 +25,15 @@ bool cooldown_near(const struct cooldown *d, uint32_t epochs, uint32_t max)
     return (double)(max - epochs) <= ceil(d->share * (double)max);
 }
 
+bool cooldown_early(const struct cooldown *d, uint32_t epochs, uint32_t max,
+                    uint32_t patience)
+{
+    if (cooldown_near(d, epochs, max))
+        return true;
+    return d->share > 0 && epochs >= 1 && epochs < max &&
+           epochs >= max - epochs && max - epochs <= patience;
+}
+
 void cooldown_begin(struct cooldown *d, const struct space *space,
                     uint32_t epochs, const struct setting *x)
 {

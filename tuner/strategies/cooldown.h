@@ -30,6 +30,12 @@ bool cooldown_possible(const struct space *space);
  * share, at least one. The first epoch never is. */
 bool cooldown_near(const struct cooldown *d, uint32_t epochs, uint32_t max);
 
+/* Whether it is near, or may begin early: at least half of the epochs are over,
+ * and no more are left than the @patience after which a run that makes no
+ * progress ends. (A re-tune would find no time any more to prove itself.) */
+bool cooldown_early(const struct cooldown *d, uint32_t epochs, uint32_t max,
+                    uint32_t patience);
+
 /* Begins after @epochs (>= 1), with @x in use; it is possible. */
 void cooldown_begin(struct cooldown *d, const struct space *space,
                     uint32_t epochs, const struct setting *x);

@@ -178,15 +178,27 @@ static struct setting cooled(const struct mltuner *s,
                             board_limits(s->c).max_epochs);
 }
 
-/* Whether the epoch after @epochs is one of the run's cooldown. Who wants no
- * re-tunes wants the setting to stay. */
-static bool cools(const struct mltuner *s, uint32_t epochs)
+/* Whether the epoch after @epochs may be one of the run's cooldown. Who wants
+ * no re-tunes wants the setting to stay. */
+static bool may_cool(const struct mltuner *s, uint32_t epochs)
 {
     const struct board *c = s->c;
 
     return board_retunes(c) && cooldown_possible(board_space(c)) &&
            (s->cool.from ||
-            cooldown_near(&s->cool, epochs, board_limits(c).max_epochs));
+            cooldown_early(&s->cool, epochs, board_limits(c).max_epochs,
+                           s->plateau.limit));
+}
+
+/* Whether the next one is: it begins early where the last epoch has brought
+ * nothing, since a steady rate is of use only while it brings something. */
+static bool cools(const struct mltuner *s)
+{
+    uint32_t epochs = s->line.epochs;
+
+    return may_cool(s, epochs) &&
+           (s->cool.from || s->plateau.since > 0 ||
+            cooldown_near(&s->cool, epochs, board_limits(s->c).max_epochs));
 }
 
 /* A search, or the user, chooses anew: what follows has its own cooldown. */
@@ -304,8 +316,7 @@ static bool retune_due(struct mltuner *s)
         return false;
     if (board_initial(c) && !s->made)
         return can_retune(s);
-    return plateau_due(&s->plateau) && !cools(s, s->line.epochs) &&
-           can_retune(s);
+    return plateau_due(&s->plateau) && !cools(s) && can_retune(s);
 }
 
 /* Where a re-tune starts: the end of the last epoch; or, when the metric has
@@ -381,7 +392,7 @@ static void cool(struct mltuner *s)
  * it brings shows in the end. */
 static void next_epoch(struct mltuner *s)
 {
-    bool cooling = cools(s, s->line.epochs);
+    bool cooling = cools(s);
 
     if (cooling && branch_idle(board_branch(s->c, s->line.branch)))
         cool(s);
@@ -498,7 +509,7 @@ static void train(struct mltuner *s)
         if (!rate_set(s))
             return;
         s->line.ahead = stops_impossible(c, s->line.epochs + 1, &s->plateau) &&
-                        !retune_due(s) && !cools(s, s->line.epochs + 1);
+                        !retune_due(s) && !may_cool(s, s->line.epochs + 1);
         state = training_advance(&s->line, &e);
         if (state == TRAINING_EPOCH) {
             take_result(s, &e, s->line.kept);

@@ -73,6 +73,30 @@ static void cooldown_takes_its_share(void **state)
     }
 }
 
+/* It may begin early in the second half, when no more epochs are left than the
+ * patience. */
+static void cooldown_may_begin_early(void **state)
+{
+    static const struct {
+        double share;
+        uint32_t max, patience, from;
+    } rows[] = {
+        {0.25, 10, 5, 5}, {0.25, 12, 5, 7},   {0.25, 6, 5, 3},
+        {0.25, 3, 5, 2},  {0.25, 100, 5, 75}, {0.25, 40, 20, 20},
+        {0.25, 1, 5, 1},  {0, 10, 5, 10},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct cooldown d = {.share = rows[i].share};
+
+        for (uint32_t e = 0; e <= rows[i].max; e++)
+            assert_int_equal(
+                cooldown_early(&d, e, rows[i].max, rows[i].patience),
+                e >= rows[i].from && e < rows[i].max);
+    }
+}
+
 /* The rate falls as 1 - sqrt, from below the first to almost nothing; all else
  * stays. A later end makes it fall more slowly. */
 static void cooldown_falls_to_nearly_nothing(void **state)
@@ -106,6 +130,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cooldown_needs_a_rate_that_may_fall),
         cmocka_unit_test(cooldown_takes_its_share),
+        cmocka_unit_test(cooldown_may_begin_early),
         cmocka_unit_test(cooldown_falls_to_nearly_nothing),
     };
 
