@@ -193,7 +193,7 @@ static struct MHD_Daemon *start_daemon(struct api_server *s)
         flags, 0, NULL, NULL, exchange_go_on, &s->exchanges,
         MHD_OPTION_LISTEN_SOCKET, s->listen_fd, MHD_OPTION_CONNECTION_LIMIT,
         (unsigned)REAPER_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)CONNECTION_MEMORY, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+        (size_t)CONNECTION_MEMORY, MHD_OPTION_STRICT_FOR_CLIENT, 0,
         MHD_OPTION_URI_LOG_CALLBACK, exchange_begin, &s->exchanges,
         MHD_OPTION_NOTIFY_COMPLETED, exchange_end, &s->exchanges,
         MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_ARRAY,

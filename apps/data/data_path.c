@@ -1,5 +1,6 @@
 #include "apps/data/data_path.h"
 
+#include "apps/data/data_root.h"
 #include "base/mem.h"
 
 #include <dirent.h>
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 void data_files_deinit(struct data_files *files)
 {
@@ -60,11 +62,15 @@ bool data_path_same_stem(const char *a, const char *b)
            strncmp(data_path_base(a), data_path_base(b), n) == 0;
 }
 
-static bool is_regular(const char *path)
+/* What is not there any more, or a link to nothing, is no file. */
+static enum err is_regular(const char *path, bool *out, struct fault *f)
 {
+    struct fault why = {0};
     struct stat st;
+    enum err err = data_look(path, &st, &why);
 
-    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+    *out = !err && S_ISREG(st.st_mode);
+    return err == ERR_INVAL ? fault_set(f, err, "%s", why.text) : ERR_OK;
 }
 
 /* Takes @path over, also on error. */
@@ -81,6 +87,20 @@ static enum err add(struct data_files *files, char *path)
     return ERR_OK;
 }
 
+/* Takes @path over, also on error; one that is no file is left out. */
+static enum err add_file(struct data_files *files, char *path, struct fault *f)
+{
+    bool file = true;
+    enum err err = path ? is_regular(path, &file, f) : ERR_OK;
+
+    if (err || !file) {
+        mem_free(path);
+        return err;
+    }
+    err = add(files, path);
+    return err ? fault_set(f, err, "out of memory") : ERR_OK;
+}
+
 static int by_name(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
@@ -90,26 +110,23 @@ static enum err add_folder(struct data_files *files, const char *path,
                            struct fault *f)
 {
     struct dirent *entry;
-    DIR *dir = opendir(path);
-    enum err err = ERR_OK;
+    int fd = -1;
+    enum err err = data_open(path, true, &fd, f);
+    DIR *dir = err ? NULL : fdopendir(fd);
 
-    if (!dir)
-        return fault_errno(f, ERR_IO, errno, "open the folder %s", path);
-    while (!err && (entry = readdir(dir)) != NULL) {
-        char *file;
-
-        if (entry->d_name[0] == '.')
-            continue;
-        file = data_path_join(path, entry->d_name);
-        if (file && !is_regular(file))
-            mem_free(file);
-        else
-            err = add(files, file);
+    if (!err && !dir) {
+        err = fault_errno(f, ERR_IO, errno, "open the folder %s", path);
+        close(fd);
     }
+    if (err)
+        return err;
+    while (!err && (entry = readdir(dir)) != NULL)
+        if (entry->d_name[0] != '.')
+            err = add_file(files, data_path_join(path, entry->d_name), f);
     closedir(dir);
     if (!err && files->count > 0)
         qsort(files->path, files->count, sizeof(char *), by_name);
-    return err ? fault_set(f, err, "%s: out of memory", path) : ERR_OK;
+    return err;
 }
 
 static bool has_wildcard(const char *spec)
@@ -151,31 +168,29 @@ static enum err add_glob(struct data_files *files, const char *pattern,
     if (rc != 0)
         return fault_set(f, rc == GLOB_NOSPACE ? ERR_NOMEM : ERR_IO,
                          "%s: the folders cannot be read", pattern);
-    for (i = 0; i < found.gl_pathc && !err; i++) {
-        if (is_regular(found.gl_pathv[i]))
-            err = add(files, mem_strdup(found.gl_pathv[i]));
-    }
+    for (i = 0; i < found.gl_pathc && !err; i++)
+        err = add_file(files, mem_strdup(found.gl_pathv[i]), f);
     globfree(&found);
-    return err ? fault_set(f, err, "%s: out of memory", pattern) : ERR_OK;
+    return err;
 }
 
 static enum err find_at(struct data_files *files, char *path, const char *spec,
                         const char *folder, struct fault *f)
 {
+    struct fault why = {0};
     struct stat st;
     char *pattern;
-    enum err err;
+    enum err err = data_look(path, &st, &why);
 
-    if (stat(path, &st) == 0) {
+    if (!err) {
         files->single = !S_ISDIR(st.st_mode);
         if (!files->single)
             return add_folder(files, path, f);
         err = add(files, mem_strdup(path));
         return err ? fault_set(f, err, "%s: out of memory", path) : ERR_OK;
     }
-    if (!has_wildcard(spec))
-        return fault_errno(f, errno == ENOENT ? ERR_NOENT : ERR_IO, errno, "%s",
-                           path);
+    if (err == ERR_INVAL || !has_wildcard(spec))
+        return fault_set(f, err, "%s", why.text);
     pattern = join_pattern(folder, spec);
     if (!pattern)
         return fault_set(f, ERR_NOMEM, "%s: out of memory", path);

@@ -1,5 +1,6 @@
 #include "apps/data/data_stream.h"
 
+#include "apps/data/data_root.h"
 #include "base/machine_io.h"
 #include "base/mem.h"
 
@@ -176,17 +177,7 @@ static enum err stream_begin(struct data_stream *s, struct data_stream **out,
 
 static enum err open_file(struct data_stream *s, struct fault *f)
 {
-    struct stat st;
-
-    s->fd = open(s->name, O_RDONLY | O_CLOEXEC);
-    if (s->fd < 0)
-        return fault_errno(f, errno == ENOENT ? ERR_NOENT : ERR_IO, errno,
-                           "open %s", s->name);
-    if (fstat(s->fd, &st) != 0)
-        return fault_errno(f, ERR_IO, errno, "stat %s", s->name);
-    if (!S_ISREG(st.st_mode))
-        return fault_set(f, ERR_INVAL, "%s: not a regular file", s->name);
-    return ERR_OK;
+    return data_open(s->name, false, &s->fd, f);
 }
 
 enum err data_stream_open(const char *path, struct data_stream **out,

@@ -1,5 +1,6 @@
 #include "cli/service/intake.h"
 
+#include "apps/data/data_path.h"
 #include "base/mem.h"
 
 #include <assert.h>
@@ -63,6 +64,22 @@ static bool leads_into(const char *folder, const char *name)
            (access(path, F_OK) == 0 || plain_folders(name));
 }
 
+/* Each file of a folder and of a pattern lies there too, and none in the
+ * service's own folder. What is not there yet is looked at by the run. */
+static void check_files(const struct intake *in, const char *pointer,
+                        const json_t *value, struct problems *problems)
+{
+    struct data_files files = {0};
+    struct fault f = {0};
+    enum err err =
+        data_files_find(json_string_value(value), in->data, &files, &f);
+
+    data_files_deinit(&files);
+    if (err == ERR_INVAL)
+        problems_add(problems, pointer, value,
+                     "files within the data folder: %.300s", f.text);
+}
+
 static void check_paths(const struct intake *in, const json_t *root,
                         struct problems *problems)
 {
@@ -75,13 +92,16 @@ static void check_paths(const struct intake *in, const json_t *root,
         snprintf(pointer, sizeof(pointer), "/app/%s", path_names[i]);
         value = json_at(root, pointer);
         name = json_string_value(value);
-        if (name && strncmp(name, "gen:", 4) != 0 &&
-            !leads_into(in->data, name))
+        if (!name || strncmp(name, "gen:", 4) == 0)
+            continue;
+        if (!leads_into(in->data, name))
             problems_add(
                 problems, pointer, value,
                 "a path within the service's data folder %s, no folder "
                 "of which is a pattern",
                 in->data);
+        else
+            check_files(in, pointer, value, problems);
     }
 }
 

@@ -2,6 +2,7 @@
 #include "cli/state/serve.h"
 #include "api/http/token_io.h"
 #include "api/service/server_io.h"
+#include "apps/data/data_root.h"
 #include "base/json/json.h"
 #include "base/log.h"
 #include "base/machine_io.h"
@@ -16,6 +17,7 @@
 #include "cli/service/supervisor.h"
 #include "cli/state/replay.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -210,6 +212,25 @@ static enum err start_server(struct service *s, const struct serve_arguments *a,
     return err ? err : file_write(s->url_path, url, strlen(url), f);
 }
 
+/* Runs take data from the data folder alone, and nothing from the state folder
+ * where that lies in it. */
+static enum err confine(struct service *s, struct fault *f)
+{
+    char state[PATH_MAX];
+    size_t n = strlen(s->data);
+
+    if (!realpath(s->state, state))
+        return fault_errno(f, ERR_IO, errno, "state folder %s", s->state);
+    if (strcmp(s->data, "/") == 0 ||
+        (strncmp(state, s->data, n) == 0 && (!state[n] || state[n] == '/')))
+        console_note("the state folder %s lies in the data folder: no "
+                     "configuration can name what is in it",
+                     state);
+    return data_confine(s->data, state) == ERR_OK
+               ? ERR_OK
+               : fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
+}
+
 static enum err set_up(struct service *s, const struct serve_arguments *a,
                        struct fault *f)
 {
@@ -221,6 +242,8 @@ static enum err set_up(struct service *s, const struct serve_arguments *a,
         err = state_make(a->state, s->state, f);
     if (!err)
         err = token_make(s->state, s->token, f);
+    if (!err)
+        err = confine(s, f);
     if (!err)
         err = lock_state(s, f);
     if (!err)

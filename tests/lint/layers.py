@@ -68,7 +68,7 @@ ROOMS = {
     "cli/run": "base base/json searchers tuner/history tuner/board "
                "tuner/shell api/http api/view api/service cli/basics "
                "cli/config cli/state",
-    "cli/service": "base base/json tuner/history api/http api/view cli/basics "
+    "cli/service": "base base/json apps/data tuner/history api/http api/view cli/basics "
                    "cli/config cli/remote cli/run cli/state",
     "cli/watch": "base base/json tuner/history api/view cli/basics cli/state",
     "cli/export": "base base/json searchers/space cli/basics "

@@ -1,5 +1,6 @@
 """What clients with ill will send to a service while a run trains: each gets its
 status or is cut, memory stays bounded, and the run is not touched."""
+import json
 import os
 import pathlib
 import re
@@ -117,6 +118,15 @@ class Abused(Service):
                      "\0\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n"):
             self.assert_refused(line + self.host + "\r\n" + inner,
                                 400, 505, 0)
+
+    def test_a_head_without_a_host_is_refused_by_us(self):
+        """As every other refusal: once, as a problem. (What the library
+        refuses itself has its head twice.)"""
+        reply = self.raw("GET /api/v1/runs HTTP/1.1\r\nX: y\r\n\r\n")
+        self.assertEqual(self.status_of(reply), 400)
+        self.assertEqual(reply.count(b"HTTP/1.1 "), 1)
+        self.assertIn(b"application/problem+json", reply)
+        self.assertIn(b"no header field Host", reply)
 
     def test_chunks(self):
         """Chunks that are none end the connection, and do nothing."""
@@ -344,6 +354,52 @@ class Abused(Service):
         for key in list(crowd.get_map().values()):
             key.fileobj.close()
         self.assertLessEqual(left, 560, "attackers hold their places")
+
+
+class Links(Service):
+    """Links in the data folder that lead out of it."""
+
+    def setUp(self):
+        super().setUp()
+        self.outside = pathlib.Path(f"{self.folder}-outside.csv")
+        self.outside.write_text("x,y,label\n" + "1,2,a\n3,4,b\n" * 50)
+        self.addCleanup(self.outside.unlink)
+
+    def config(self, data):
+        return {"app": {"name": "mlr", "data": data, "label": "label"},
+                "stop": {"max_epochs": 2}, "tuner": {"trial_clocks": 4}}
+
+    def test_links_lead_nowhere_else(self):
+        """Named, in a pattern, in a folder: 422. The state folder, which lies
+        in the data folder here, is none of a configuration's either."""
+        (self.folder / "link.csv").symlink_to(self.outside)
+        (self.folder / "set").mkdir()
+        (self.folder / "set/link.csv").symlink_to(self.outside)
+        for data in ("link.csv", "lin*.csv", "set", "set/*", ".mltune/token",
+                     ".mltune", ".mltune/*"):
+            answer = self.submit(self.config(data), status=422)
+            self.assertEqual([e["pointer"] for e in answer["errors"]],
+                             ["/app/data"], data)
+        self.assertIn("lies in the data folder", self.said())
+
+    def said(self):
+        """What the service has said so far; it ends."""
+        return self.end().err
+
+    def test_a_file_that_becomes_a_link_is_not_read(self):
+        """After it was looked at: the run ends, and says why."""
+        (self.folder / "good.csv").write_text(self.outside.read_text())
+        run = self.submit(self.config("good.csv"), "?held=true")
+        (self.folder / "good.csv").unlink()
+        (self.folder / "good.csv").symlink_to(self.outside)
+        self.command(run, "continue")
+        self.wait_until(lambda: self.says_why(run), "its end")
+
+    def says_why(self, run):
+        """That it has ended, and not as others do."""
+        now = self.run_now(run)
+        self.assertNotEqual(now["status"], "finished")
+        return "leads out of" in json.dumps(now)
 
 
 del Service  # its tests are test_serve's

@@ -1,4 +1,5 @@
 /* Configurations that come over HTTP: what a service lets in. */
+#include "apps/data/data_root.h"
 #include "base/json/json.h"
 #include "base/mem.h"
 #include "cli/service/intake.h"
@@ -106,6 +107,33 @@ static void intake_keeps_paths_to_the_data_folder(void **state)
     path_is("/nowhere/at/all", false);
     snprintf(path, sizeof(path), "%s2/here.csv", data);
     path_is(path, false);
+}
+
+/* A pattern and a folder are looked into: a link in them that leads out is as
+ * one that is named itself, and so is the service's own folder. */
+static void intake_looks_into_patterns_and_folders(void **state)
+{
+    char secret[PATH_MAX], own[PATH_MAX];
+
+    (void)state;
+    scratch_mkdir("data/state");
+    scratch_text("data/state/token", "1,2\n");
+    assert_non_null(realpath(scratch_path("secret.csv"), secret));
+    assert_non_null(realpath(scratch_path("data/state"), own));
+    assert_int_equal(data_confine(data, own), ERR_OK);
+    path_is("more", true);
+    path_is("h*.csv", true);
+    assert_int_equal(symlink(secret, scratch_path("data/more/link.csv")), 0);
+    assert_int_equal(symlink("../here.csv", scratch_path("data/near.csv")), 0);
+    path_is("near.csv", true);
+    path_is("n*.csv", true);
+    path_is("more", false);
+    path_is("more/link.csv", false);
+    path_is("more/li*.csv", false);
+    path_is("state/token", false);
+    path_is("state", false);
+    path_is("state/*", false);
+    assert_int_equal(data_confine(NULL, NULL), ERR_OK);
 }
 
 /* A run gets its share where it does not say, and no more than there is. */
@@ -259,6 +287,7 @@ int main(void)
 #define WITH(test) cmocka_unit_test_setup_teardown(test, setup, scratch_remove)
     const struct CMUnitTest tests[] = {
         WITH(intake_keeps_paths_to_the_data_folder),
+        WITH(intake_looks_into_patterns_and_folders),
         WITH(intake_gives_shares),
         WITH(intake_runs_no_programs),
         WITH(intake_forbids_apps_of_others),
