@@ -156,6 +156,7 @@ static bool check_unique(const struct head *head, struct response *out)
         "host",           "content-length", "transfer-encoding",
         "content-type",   "authorization",  "origin",
         "sec-fetch-site", "expect",         "idempotency-key",
+        "cookie",
     };
     size_t i, k;
 

@@ -18,7 +18,8 @@ struct reaper_entry *reaper_add(struct reaper *r, int fd, time_ns now)
 
         if (e->phase != REAPER_FREE)
             continue;
-        *e = (struct reaper_entry){REAPER_HEAD, fd, now};
+        *e =
+            (struct reaper_entry){.phase = REAPER_HEAD, .fd = fd, .since = now};
         r->used++;
         return e;
     }
@@ -69,6 +70,19 @@ struct reaper_entry *reaper_next(struct reaper *r, time_ns now)
         }
     }
     return NULL;
+}
+
+unsigned reaper_count(const struct reaper *r, uint32_t client, bool exports)
+{
+    unsigned n = 0;
+
+    for (size_t i = 0; i < REAPER_CONNECTIONS_MAX; i++) {
+        const struct reaper_entry *e = &r->entry[i];
+
+        n += e->phase != REAPER_FREE && e->counted && e->client == client &&
+             e->exports == exports;
+    }
+    return n;
 }
 
 time_ns reaper_deadline(const struct reaper *r)

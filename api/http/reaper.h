@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum { REAPER_CONNECTIONS_MAX = 704 };
 
@@ -49,6 +50,11 @@ struct reaper_entry {
     enum reaper_phase phase;
     int fd;
     time_ns since; /* when the phase began */
+    /* Of the server: whose connection it is. */
+    enum reaper_owner { REAPER_UNASKED, REAPER_OWN, REAPER_FOREIGN } owner;
+    uint32_t client; /* its address, as a number */
+    bool counted;    /* a stream or an export of a stranger */
+    bool exports;    /* it is an export */
 };
 
 struct reaper {
@@ -70,6 +76,9 @@ void reaper_enter(struct reaper_entry *e, enum reaper_phase phase, time_ns now);
 /* A connection past its deadline at @now, now in REAPER_CLOSING, to be shut
  * down by the caller; NULL: no further. */
 struct reaper_entry *reaper_next(struct reaper *r, time_ns now);
+
+/* Streams (or @exports) of strangers that @client has open. */
+unsigned reaper_count(const struct reaper *r, uint32_t client, bool exports);
 
 /* The earliest deadline; INT64_MAX: none. */
 time_ns reaper_deadline(const struct reaper *r);

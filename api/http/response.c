@@ -80,6 +80,17 @@ void response_log(struct response *r, char *bytes, size_t len, uint64_t from)
     snprintf(r->log_next, sizeof(r->log_next), "%" PRIu64, from + len);
 }
 
+void response_enter(struct response *r, const char *fmt, ...)
+{
+    va_list ap;
+
+    answer(r, 303, "text/plain; charset=utf-8", "", 0);
+    snprintf(r->location, sizeof(r->location), "/");
+    va_start(ap, fmt);
+    vsnprintf(r->cookie, sizeof(r->cookie), fmt, ap);
+    va_end(ap);
+}
+
 void response_export(struct response *r, const char *run, const char *format,
                      bool archive)
 {
@@ -112,6 +123,7 @@ const char *response_reason(int status)
         {200, "OK"},
         {201, "Created"},
         {202, "Accepted"},
+        {303, "See Other"},
         {400, "Bad Request"},
         {401, "Unauthorized"},
         {403, "Forbidden"},
@@ -123,6 +135,7 @@ const char *response_reason(int status)
         {415, "Unsupported Media Type"},
         {421, "Misdirected Request"},
         {422, "Unprocessable Content"},
+        {429, "Too Many Requests"},
         {431, "Request Header Fields Too Large"},
         {500, "Internal Server Error"},
         {502, "Bad Gateway"},
@@ -247,6 +260,8 @@ size_t response_headers(const struct response *r,
         out[n++] = (struct response_header){"Allow", r->allow};
     if (r->location[0])
         out[n++] = (struct response_header){"Location", r->location};
+    if (r->cookie[0])
+        out[n++] = (struct response_header){"Set-Cookie", r->cookie};
     if (r->disposition[0])
         out[n++] =
             (struct response_header){"Content-Disposition", r->disposition};

@@ -23,6 +23,7 @@ enum {
     RESPONSE_LOCATION_MAX = 96,
     RESPONSE_RUN_MAX = 65,
     RESPONSE_FILE_MAX = 128,
+    RESPONSE_COOKIE_MAX = 160,
     RESPONSE_HEADERS_MAX = 16,
     RESPONSE_ERRORS_MAX = 32 /* entries in `errors`; further faults are
                               * counted in `detail` */
@@ -36,6 +37,7 @@ struct response {
     char *owned;                          /* == body where it is to be freed */
     char allow[RESPONSE_ALLOW_MAX];       /* for 405 */
     char location[RESPONSE_LOCATION_MAX]; /* of what was made; "" none */
+    char cookie[RESPONSE_COOKIE_MAX];     /* that a browser gets; "" none */
     bool page;  /* a document or its parts, not data: may load from itself */
     bool close; /* the connection is not to be used again */
     bool challenge;            /* a token is needed: WWW-Authenticate */
@@ -72,6 +74,10 @@ void response_export(struct response *r, const char *run, const char *format,
  * byte
  * @from on. */
 void response_log(struct response *r, char *bytes, size_t len, uint64_t from);
+
+/* Answers 303: the page, with the cookie that the formatted text is. */
+void response_enter(struct response *r, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* Answers 200 with static @body. */
 void response_static(struct response *r, const char *type, const char *body,

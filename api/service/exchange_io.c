@@ -1,5 +1,6 @@
 #include "api/service/exchange_io.h"
 
+#include "api/http/peer_io.h"
 #include "api/http/reaper.h"
 #include "api/service/service.h"
 #include "base/clock_io.h"
@@ -8,7 +9,9 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 
 enum {
     BODY_READ_MAX = 4 * HEAD_BODY_MAX
@@ -31,7 +34,9 @@ enum exchange_stage {
 struct exchange {
     enum exchange_stage stage;
     struct MHD_Connection *connection;
-    char *body; /* owned */
+    char *body;    /* owned */
+    bool stranger; /* without token and cookie, and not this user */
+    bool last;     /* nothing that follows on the connection is read */
     size_t len, capacity;
     bool no_memory;
     struct service_write write;
@@ -64,6 +69,36 @@ static uint64_t stream_after(struct MHD_Connection *connection,
     for (; last && last[i] >= '0' && last[i] <= '9' && i < 18; i++)
         n = n * 10 + (uint64_t)(last[i] - '0');
     return i > 0 && !last[i] ? n : event_log_newest(log);
+}
+
+static enum MHD_Result refuse_stranger(struct exchange *x, const char *what)
+{
+    struct response out = {0};
+    enum MHD_Result result;
+
+    response_problem(&out, 429, "too_many_requests", NULL,
+                     "without the token this address may have no more %s now",
+                     what);
+    result = reply_send(x->connection, &out);
+    response_deinit(&out);
+    return result;
+}
+
+/* Whether a stranger may open one more stream or export; it is counted until
+ * the connection's next request. */
+static bool count_open(struct exchanges *s, struct exchange *x, bool exports)
+{
+    struct reaper_entry *e = entry_of(x->connection);
+    unsigned most = exports ? QUOTA_EXPORTS : QUOTA_STREAMS;
+
+    if (!x->stranger || !e)
+        return true;
+    e->client = peer_address(e->fd);
+    if (reaper_count(s->reaper, e->client, exports) >= most)
+        return false;
+    e->counted = true;
+    e->exports = exports;
+    return true;
 }
 
 static enum MHD_Result send_stream(struct exchanges *s,
@@ -149,14 +184,24 @@ static enum MHD_Result answer(struct exchanges *s, struct exchange *x,
     /* Before the state is read, so that a change in between is not missed. */
     uint64_t version = view_version(s->view);
     struct MHD_Response *made = replies_find(&s->replies, x->target, version);
+    struct reaper_entry *entry = entry_of(connection);
     struct response r = {0};
     enum MHD_Result result = MHD_NO;
 
     assert(x->stage == STAGE_READ);
     if (made)
         return MHD_queue_response(connection, MHD_HTTP_OK, made);
-    if (!service_respond(s->view, method, x->target, &r))
+    if (!service_respond(s->view, method, x->target, &r)) {
+        if (x->stranger && entry &&
+            !quota_take(&s->quota, peer_address(entry->fd), clock_monotonic()))
+            return refuse_stranger(x, "rows");
         return on_write(s, x, method);
+    }
+    if ((r.stream || r.export_format) && !count_open(s, x, !r.stream)) {
+        result = refuse_stranger(x, r.stream ? "streams" : "exports");
+        response_deinit(&r);
+        return result;
+    }
     if (r.stream) {
         result = send_stream(s, connection, &r);
         response_deinit(&r);
@@ -188,10 +233,13 @@ void *exchange_begin(void *cls, const char *target,
 {
     size_t size = strlen(target) + 1;
     struct exchange *x = mem_alloc(sizeof(*x) + size);
+    struct reaper_entry *entry = entry_of(connection);
 
     assert(target[0]);
     (void)cls;
-    reaper_enter(entry_of(connection), REAPER_HEAD, clock_monotonic());
+    reaper_enter(entry, REAPER_HEAD, clock_monotonic());
+    if (entry)
+        entry->counted = false;
     if (!x)
         return NULL;
     memset(x, 0, sizeof(*x));
@@ -221,6 +269,60 @@ static void count_refusal(struct exchanges *s, int status)
                   s->refused);
 }
 
+/* Asked once a connection, and only where it matters. */
+static bool is_own(const struct exchanges *s, struct reaper_entry *e)
+{
+    if (!s->self->loopback || s->readers.rule == READ_TOKEN)
+        return false;
+    if (e->owner == REAPER_UNASKED)
+        e->owner = peer_is_own(e->fd) ? REAPER_OWN : REAPER_FOREIGN;
+    return e->owner == REAPER_OWN;
+}
+
+static bool make_secret(char out[ENTRANCE_LEN + 1])
+{
+    unsigned char bytes[ENTRANCE_LEN / 2];
+
+    if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
+        return false;
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        snprintf(out + 2 * i, 3, "%02x", (unsigned)bytes[i]);
+    return true;
+}
+
+void exchanges_open_entrance(struct exchanges *s)
+{
+    struct entrance *e = &s->entrance;
+
+    e->port = s->self->port;
+    e->tls = s->self->tls;
+    if (!e->pass[0] && !make_secret(e->pass))
+        e->pass[0] = '\0';
+    if (!make_secret(e->code))
+        e->code[0] = '\0';
+    if (s->entered)
+        s->entered(s->entered_ctx, e->code);
+}
+
+static void count_refusal(struct exchanges *s, int status);
+
+/* A browser comes in, and the next one has another address. */
+static enum MHD_Result enter(struct exchanges *s, struct exchange *x,
+                             const struct head *head)
+{
+    struct response out = {0};
+    enum MHD_Result result;
+
+    if (entrance_answer(&s->entrance, head, &out))
+        exchanges_open_entrance(s);
+    else
+        count_refusal(s, out.status);
+    out.close = true;
+    result = reply_send(x->connection, &out);
+    response_deinit(&out);
+    return result;
+}
+
 /* The head is complete. What is queued here closes the connection: right for
  * refusals, whose bodies nobody reads. */
 static enum MHD_Result on_head(struct exchanges *s, struct exchange *x,
@@ -230,6 +332,7 @@ static enum MHD_Result on_head(struct exchanges *s, struct exchange *x,
         x->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
     struct head head = {
         .method = method, .target = x->target, .version = version};
+    struct reaper_entry *entry = entry_of(x->connection);
     struct response refusal = {0};
     enum MHD_Result result;
 
@@ -240,8 +343,15 @@ static enum MHD_Result on_head(struct exchanges *s, struct exchange *x,
                                 &head);
     if (service_accept(&head, s->self, &refusal)) {
         bool reads = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
+        bool own = entry && reads && is_own(s, entry);
 
-        if (reads && service_may_read(s->token, &head, s->self, &refusal)) {
+        /* The library takes chunks that others may read otherwise. */
+        x->last = head_field(&head, "transfer-encoding") != NULL;
+        if (entrance_is_asked(&head))
+            return enter(s, x, &head);
+        x->stranger = !own && !service_is_known(&s->readers, &head);
+        if (reads &&
+            service_may_read(&s->readers, &head, s->self, own, &refusal)) {
             x->stage = STAGE_READ;
             return MHD_YES;
         }
@@ -313,6 +423,7 @@ static enum MHD_Result on_write(struct exchanges *s, struct exchange *x,
         MHD_suspend_connection(x->connection);
         return MHD_YES;
     }
+    refusal.close |= x->last;
     result = reply_send(x->connection, &refusal);
     response_deinit(&refusal);
     return result;
@@ -349,6 +460,7 @@ enum MHD_Result exchange_go_on(void *cls, struct MHD_Connection *connection,
     case STAGE_WAITING:
         return MHD_YES;
     case STAGE_ANSWERED:
+        x->reply.close |= x->last;
         return reply_send(connection, &x->reply);
     }
     return MHD_NO;

@@ -11,9 +11,12 @@
 #define API_EXCHANGE_IO_H
 
 #include "api/http/listen.h"
+#include "api/http/quota.h"
+#include "api/http/reaper.h"
 #include "api/http/stream_io.h"
 #include "api/routes/export_io.h"
 #include "api/service/reply_io.h"
+#include "api/service/service.h"
 #include "api/view/view.h"
 
 #include <stdatomic.h>
@@ -22,8 +25,14 @@ struct exchanges {
     struct view *view;                 /* borrowed */
     const struct listen_address *self; /* borrowed */
     const char *token;                 /* borrowed; NULL: nothing is written */
-    int wake_fd;             /* written when an answer is there; borrowed */
-    const atomic_bool *stop; /* borrowed; set: no write is begun */
+    struct service_readers readers;
+    struct entrance entrance;
+    void (*entered)(void *ctx, const char *code); /* there is a new code */
+    void *entered_ctx;
+    const struct reaper *reaper; /* borrowed */
+    struct quota quota;          /* of strangers, for what costs the run */
+    int wake_fd;                 /* written when an answer is there; borrowed */
+    const atomic_bool *stop;     /* borrowed; set: no write is begun */
     struct streams streams;
     struct exports exports;
     struct replies replies;
@@ -39,6 +48,10 @@ enum MHD_Result exchange_go_on(void *cls, struct MHD_Connection *connection,
                                size_t *upload_size, void **context);
 void exchange_end(void *cls, struct MHD_Connection *connection, void **context,
                   enum MHD_RequestTerminationCode code);
+
+/* A new code for the page's way in, and at first the cookie's secret; tells
+ * whoever wants to know it. Without random bytes nobody comes in. */
+void exchanges_open_entrance(struct exchanges *s);
 
 /* Goes on with those whose run has answered, or takes too long. */
 void exchanges_collect(struct exchanges *s);

@@ -213,6 +213,9 @@ static enum err open_server(struct api_server *s, struct fault *f)
     s->exchanges.view = s->view;
     s->exchanges.self = &s->self;
     s->exchanges.token = s->token;
+    s->exchanges.readers.token = s->token;
+    s->exchanges.readers.entrance = &s->exchanges.entrance;
+    s->exchanges.reaper = &s->reaper;
     s->exchanges.stop = &s->stopping;
     s->exchanges.wake_fd = s->exchanges.streams.wake_fd = s->wake_fd;
     if (exports_init(&s->exchanges.exports, s->state) != ERR_OK)
@@ -224,6 +227,8 @@ static enum err open_server(struct api_server *s, struct fault *f)
                          "memory or file descriptors?)",
                          s->self.host, (unsigned)s->self.port);
     s->listen_fd = -1;
+    if (s->exchanges.entered)
+        exchanges_open_entrance(&s->exchanges);
     return ERR_OK;
 }
 
@@ -282,6 +287,9 @@ enum err api_server_start(const struct api_server_options *options,
     s->view = options->view;
     s->self = self;
     s->identity = identity;
+    s->exchanges.readers.rule = options->read;
+    s->exchanges.entered = options->entered;
+    s->exchanges.entered_ctx = options->entered_ctx;
     s->exchanges.streams.heartbeat =
         options->heartbeat ? options->heartbeat : HEARTBEAT;
     s->listen_fd = s->wake_fd = s->exchanges.exports.wake_fd = -1;

@@ -12,6 +12,7 @@
 #define API_SERVER_IO_H
 
 #include "api/http/reaper.h"
+#include "api/service/service.h"
 #include "api/view/view.h"
 #include "base/fault.h"
 
@@ -21,9 +22,15 @@ struct api_server_options {
     const char *listen; /* as listen_parse takes it; NULL: any free port */
     const char *token;  /* that writes need; copied; NULL: none is right */
     const char *tls_cert, *tls_key; /* files in PEM form; NULL: no TLS */
-    const char *state; /* folder whose runs can be exported, absolute; copied;
-                        * NULL: none can */
-    struct view *view; /* borrowed until api_server_stop */
+    const char *state;   /* folder whose runs can be exported, absolute; copied;
+                          * NULL: none can */
+    struct view *view;   /* borrowed until api_server_stop */
+    enum read_rule read; /* who reads without the token, on loopback */
+    /* Is told the code of the page's way in, URL "enter?code=" CODE: before
+     * api_server_start returns, and again whenever one was used, in the
+     * server's thread; "": there is none. NULL: nobody comes in so. */
+    void (*entered)(void *ctx, const char *code);
+    void *entered_ctx;
     const struct reaper_limits *limits; /* copied; NULL: REAPER_LIMITS */
     time_ns heartbeat;                  /* of silent event streams; 0: 15 s */
 };

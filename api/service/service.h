@@ -15,6 +15,7 @@
 #ifndef API_SERVICE_H
 #define API_SERVICE_H
 
+#include "api/http/entrance.h"
 #include "api/http/guard.h"
 #include "api/http/response.h"
 #include "api/http/route.h"
@@ -28,11 +29,34 @@
 bool service_accept(const struct head *head, const struct listen_address *self,
                     struct response *out);
 
-/* True when the accepted read @head may be answered: where other machines reach
- * @self they need @token for it, but for the page's files and whether the
- * server lives. Else @out refuses it (401). */
-bool service_may_read(const char *token, const struct head *head,
-                      const struct listen_address *self, struct response *out);
+/* Who may read without token and cookie, on loopback; elsewhere nobody may. */
+enum read_rule {
+    READ_EVERYONE, /* whoever has an account on the machine */
+    READ_USER,     /* this very user, and root */
+    READ_TOKEN     /* nobody */
+};
+
+/* "everyone", "user", "token"; any other word is the last. */
+enum read_rule service_read_rule(const char *name);
+
+/* All borrowed. */
+struct service_readers {
+    enum read_rule rule;
+    const char *token;               /* NULL: none is right */
+    const struct entrance *entrance; /* NULL: there is no cookie */
+};
+
+/* Whether @head has the token or the page's cookie. */
+bool service_is_known(const struct service_readers *who,
+                      const struct head *head);
+
+/* True when the accepted read @head may be answered: it is of the page's files
+ * or whether the server lives, it has token or cookie, or the rule lets its
+ * sender read (@own: a process of this user). Else @out refuses it (401). */
+bool service_may_read(const struct service_readers *who,
+                      const struct head *head,
+                      const struct listen_address *self, bool own,
+                      struct response *out);
 
 /* Answers an accepted read for @method and @target. False: not from the view:
  * it is to be asked as a write is, by service_write without a body. */

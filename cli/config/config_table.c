@@ -186,6 +186,12 @@ static const struct config_field fields[] = {
      .help =
          "address and port of the HTTP interface; any free port on loopback "
          "unless given; others than loopback need api.tls"},
+    {.path = "api.read",
+     .type = CONFIG_STRING,
+     .choices = "everyone|user|token",
+     .fallback = "\"user\"",
+     .help = "who may read on loopback without the token: all accounts of the "
+             "machine, this user's processes, or nobody"},
     {.path = "api.tls.cert",
      .type = CONFIG_STRING,
      .help = "file of the HTTP interface's certificate and its chain (PEM)"},

@@ -258,10 +258,12 @@ static enum err make_view(struct session *s)
 
 static enum err start_service(struct session *s, struct fault *f)
 {
-    struct api_server_options server = {.listen = s->o->listen,
-                                        .state = s->state,
-                                        .tls_cert = s->o->tls_cert,
-                                        .tls_key = s->o->tls_key};
+    struct api_server_options server = {
+        .listen = s->o->listen,
+        .state = s->state,
+        .read = service_read_rule(s->o->read ? s->o->read : "user"),
+        .tls_cert = s->o->tls_cert,
+        .tls_key = s->o->tls_key};
     char text[160];
     enum err err = make_view(s);
 

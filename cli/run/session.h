@@ -24,6 +24,7 @@ struct session_options {
     const char *out;    /* where the model goes; NULL: the run's folder */
     const char *listen; /* address of the HTTP service; NULL: any free port */
     const char *tls_cert, *tls_key; /* its files; NULL: no TLS */
+    const char *read;               /* api.read; NULL: user */
     const json_t *config;           /* in effect, whole */
     const char *folder; /* absolute; where its relative paths start */
     /* Everything but run, folders and starting time. */

@@ -84,6 +84,7 @@ int start_run(const struct start_options *a, const struct run_config *c)
         .state = a->state,
         .out = a->out,
         .listen = a->listen ? a->listen : c->listen,
+        .read = json_string_value(json_at(c->effective, "/api/read")),
         .config = c->effective,
         .folder = c->folder,
         .tuner = &tuner,

@@ -4,6 +4,8 @@
 
 #define SERVE_LISTEN_DEFAULT "127.0.0.1:8080"
 #define SERVE_LOCK "serve.lock" /* held while it lives */
-#define SERVE_URL "serve.url"   /* its address, the same */
+#define SERVE_PAGE                                                             \
+    "serve.page"              /* the page's next one-time address, from there */
+#define SERVE_URL "serve.url" /* its address, the same */
 
 #endif

@@ -91,9 +91,14 @@ static enum err look(struct source *s, const char *server, const char *state,
     enum err err = source_open(s, server, state, f);
 
     assert(s);
-    if (!err && !server && (!source_service(state, s->url) || !answers(s)))
+    if (err || server)
+        return err;
+    if (!source_service(state, s->url) || !answers(s))
         s->url[0] = '\0';
-    return err;
+    /* Its own service, found by the lock in the folder. */
+    else if (token_read(state, s->token, NULL) != ERR_OK)
+        s->token[0] = '\0';
+    return ERR_OK;
 }
 
 int source_begin(const struct usage *usage, int argc, char **argv,

@@ -29,7 +29,7 @@
 enum { SLOTS_MAX = 64, FILES_WANTED = 4096 };
 
 struct serve_arguments {
-    const char *listen, *tls_cert, *tls_key, *state, *data, *memory;
+    const char *listen, *tls_cert, *tls_key, *read, *state, *data, *memory;
     struct option_uint slots, workers;
     bool programs;
 };
@@ -67,6 +67,10 @@ static int parse_arguments(struct serve_arguments *a, int argc, char **argv)
          "its certificate (PEM): https, and any address", &a->tls_cert},
         {"tls-key", 0, OPTION_TEXT, "FILE", "the certificate's key (PEM)",
          &a->tls_key},
+        {"read", 0, OPTION_TEXT, "WHO",
+         "who may read on loopback without the token: everyone, user (this "
+         "user's processes) or token (nobody, the default)",
+         &a->read},
         {"state", 0, OPTION_TEXT, "DIR",
          "where runs are kept (" STATE_DEFAULT ")", &a->state},
         {"data", 0, OPTION_TEXT, "DIR",
@@ -111,6 +115,11 @@ static int check_arguments(const struct serve_arguments *a, struct service *s)
     uint64_t workers = a->workers.given ? a->workers.value : machine_cores("");
     uint64_t memory = machine_memory("") / 2;
 
+    if (strcmp(a->read, "everyone") != 0 && strcmp(a->read, "user") != 0 &&
+        strcmp(a->read, "token") != 0) {
+        console_error("--read: expected everyone, user or token");
+        return EXIT_USAGE;
+    }
     if (slots < 1 || slots > SLOTS_MAX) {
         console_error("--slots: expected 1 to %d", SLOTS_MAX);
         return EXIT_USAGE;
@@ -193,6 +202,20 @@ static enum err make_view(struct service *s, struct fault *f)
     return ERR_OK;
 }
 
+/* The page's next one-time address, for whoever may read the state folder. In
+ * the HTTP thread, or before there is one. */
+static void keep_page(void *ctx, const char *code)
+{
+    const struct service *s = ctx;
+    char path[FILE_PATH_MAX], line[128];
+
+    if (file_join(path, s->state, SERVE_PAGE, NULL) != ERR_OK)
+        return;
+    snprintf(line, sizeof(line), "enter?code=%s", code);
+    if (!code[0] || file_write(path, line, strlen(line), NULL) != ERR_OK)
+        file_remove(path);
+}
+
 static enum err start_server(struct service *s, const struct serve_arguments *a,
                              struct fault *f)
 {
@@ -201,6 +224,9 @@ static enum err start_server(struct service *s, const struct serve_arguments *a,
                                    .state = s->state,
                                    .tls_cert = a->tls_cert,
                                    .tls_key = a->tls_key,
+                                   .read = service_read_rule(a->read),
+                                   .entered = keep_page,
+                                   .entered_ctx = s,
                                    .view = s->view};
     const char *url;
     enum err err = api_server_start(&o, &s->server, f);
@@ -262,12 +288,19 @@ static enum err set_up(struct service *s, const struct serve_arguments *a,
 static void greet(const struct service *s)
 {
     const struct queue_limits *l = &s->options.limits;
+    char page[FILE_PATH_MAX], *way = NULL;
+    size_t len;
 
     console_note("serving at %s: state %s, data %s, %u run%s at a time, %u "
                  "worker%s and %.1f GiB for all",
                  api_server_url(s->server), s->state, s->data, l->slots,
                  l->slots == 1 ? "" : "s", l->workers,
                  l->workers == 1 ? "" : "s", (double)l->memory / 0x1p30);
+    if (file_join(page, s->state, SERVE_PAGE, NULL) == ERR_OK &&
+        file_read(page, 127, &way, &len, NULL) == ERR_OK)
+        console_note("the page, for one browser: %s%s (the next one: %s)",
+                     api_server_url(s->server), way, page);
+    mem_free(way);
     console_note("the token for whoever submits is in %s/token%s", s->state,
                  s->options.token_given ? ", or rather in MLTUNE_TOKEN" : "");
 }
@@ -291,8 +324,13 @@ static int serve(struct service *s)
 
 static void tear_down(struct service *s)
 {
-    if (s->url_path[0])
+    char page[FILE_PATH_MAX];
+
+    if (s->url_path[0]) {
         file_remove(s->url_path);
+        if (file_join(page, s->state, SERVE_PAGE, NULL) == ERR_OK)
+            file_remove(page);
+    }
     api_server_stop(s->server);
     if (s->fleet_open)
         fleet_close(&s->fleet);
@@ -319,8 +357,10 @@ static int exit_code_at(enum err err)
 
 int verb_serve(int argc, char **argv)
 {
-    struct serve_arguments a = {
-        .listen = SERVE_LISTEN_DEFAULT, .state = STATE_DEFAULT, .data = "."};
+    struct serve_arguments a = {.listen = SERVE_LISTEN_DEFAULT,
+                                .read = "token",
+                                .state = STATE_DEFAULT,
+                                .data = "."};
     struct service *s;
     struct fault f = {0};
     int code = parse_arguments(&a, argc, argv);

@@ -20,6 +20,7 @@ def endless_config():
 class Service(Case):
     """A service on a port of its own, with one slot."""
     OPTIONS = ()
+    READ = ("--read", "user")  # many tests read without the token
 
     def setUp(self):
         super().setUp()
@@ -29,7 +30,7 @@ class Service(Case):
 
     def launch(self, *words):
         self.service = self.start("serve", "--listen", "127.0.0.1:0",
-                                  *self.OPTIONS, *words)
+                                  *self.READ, *self.OPTIONS, *words)
         self.wait_until(self.find_service, "the service")
 
     def find_service(self):
@@ -54,7 +55,7 @@ class Service(Case):
     def ask(self, method, target, body=None, **headers):
         """Status, headers and JSON of an answer."""
         headers = {k.replace("_", "-"): v for k, v in headers.items()}
-        if method != "GET":
+        if method != "GET" or not self.READ:
             headers.setdefault("Authorization", f"Bearer {self.token}")
         if body is not None:
             headers.setdefault("Content-Type", "application/json")
@@ -462,7 +463,7 @@ class Trouble(Service):
         """That is inherited; ends of runs are noticed all the same."""
         self.assert_code(self.end(), 143)
         self.service = self.start(
-            "serve", "--listen", "127.0.0.1:0",
+            "serve", "--listen", "127.0.0.1:0", *self.READ,
             preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
         self.wait_until(self.find_service, "the service")
         runs = [self.submit(mlr_config()) for _ in range(2)]
