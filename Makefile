@@ -37,9 +37,13 @@ BASE_FLAGS := -std=gnu11 -I. -Iinclude -D_GNU_SOURCE \
 	-DMLT_VERSION='"$(VERSION)"' -fPIC -fvisibility=hidden -fno-math-errno \
 	-pthread
 HARDENED := -fstack-protector-strong -D_FORTIFY_SOURCE=2
+# Those that the compiler knows for this machine: a return or an indirect jump goes where the
+# program's code says, and no stack frame passes over the guard page.
+PROTECTED = $(eval PROTECTED := $(foreach f,-fcf-protection -fstack-clash-protection,\
+	$(shell $(CC) -Werror $(f) -x c -c /dev/null -o /dev/null 2>/dev/null && echo $(f))))$(PROTECTED)
 
 CFLAGS ?= -g
-CFLAGS_release := -O3 -fno-semantic-interposition $(HARDENED)
+CFLAGS_release = -O3 -fno-semantic-interposition $(HARDENED) $(PROTECTED)
 CFLAGS_debug := -O0 -DMLT_DEBUG
 CFLAGS_asan := -O1 -DMLT_DEBUG -fsanitize=address,undefined \
 	-fno-sanitize-recover=all -fno-omit-frame-pointer

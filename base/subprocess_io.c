@@ -96,6 +96,10 @@ __attribute__((noreturn)) static void be_child(const struct birth *b)
     if (o->nice)
         setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + o->nice);
     set_signals(o->signals);
+    if (o->deaf) {
+        signal(SIGUSR1, SIG_IGN);
+        signal(SIGXCPU, SIG_IGN);
+    }
     if (o->folder && *o->folder && chdir(o->folder) != 0)
         birth_failed(b->report, STEP_FOLDER);
     for (int i = 0; i < 3; i++)

@@ -42,6 +42,8 @@ struct subprocess_options {
     char *const *also;
     int file[3]; /* its stdin, stdout, stderr; ours stay open */
     enum subprocess_signals signals;
+    bool deaf;        /* it ignores SIGUSR1 and SIGXCPU, by which a scheduler
+                       * warns all of a job: we act on them */
     int death_signal; /* it gets when the thread that starts it ends; 0: none */
     int nice;         /* added to ours; not allowed is no error */
     int oom_score;    /* 1..1000: the sooner the kernel kills it; 0: as ours */

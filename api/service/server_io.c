@@ -34,6 +34,9 @@ static const time_ns LAST_WORDS = 1000000000;
  * those between see that it lives, and we that they do. */
 static const time_ns HEARTBEAT = 15000000000;
 
+/* The thread goes round at least so often: somebody may watch that it does. */
+enum { WAIT_MS_MAX = 5000 };
+
 struct api_server {
     struct view *view;
     struct listen_address self;
@@ -46,6 +49,7 @@ struct api_server {
     struct MHD_Daemon *daemon;
     pthread_t thread;
     atomic_bool stopping;
+    _Atomic time_ns turned; /* when the thread last went round */
     /* The server's thread owns these while it runs: */
     struct reaper reaper;
     uint64_t cut;     /* connections */
@@ -89,7 +93,7 @@ static void reap(struct api_server *s)
     }
 }
 
-/* Milliseconds until something has to be done without any event; -1: never. */
+/* Milliseconds until something has to be done without any event. */
 static int wait_ms(struct api_server *s)
 {
     MHD_UNSIGNED_LONG_LONG library_ms;
@@ -111,7 +115,7 @@ static int wait_ms(struct api_server *s)
     if (MHD_get_timeout(s->daemon, &library_ms) == MHD_YES &&
         (ms < 0 || (int64_t)library_ms < ms))
         ms = (int64_t)library_ms;
-    return ms > 60000 ? 60000 : (int)ms;
+    return ms < 0 || ms > WAIT_MS_MAX ? WAIT_MS_MAX : (int)ms;
 }
 
 /* Gives those who follow a run its last events, without waiting for one who
@@ -145,6 +149,7 @@ static void *serve(void *arg)
     while (!atomic_load(&s->stopping)) {
         poll(fds, 3, wait_ms(s));
         s->place_freed = false;
+        atomic_store(&s->turned, clock_monotonic());
         /* Empty where nobody has called; that is no error. */
         (void)!read(s->wake_fd, &calls, sizeof(calls));
         exchanges_collect(&s->exchanges);
@@ -304,6 +309,7 @@ enum err api_server_start(const struct api_server_options *options,
     err = open_server(s, f);
     if (err)
         goto fail;
+    atomic_store(&s->turned, clock_monotonic());
     failed = start_thread(s);
     if (failed) {
         err = fault_errno(f, ERR_IO, failed, "cannot start the HTTP thread");
@@ -322,6 +328,11 @@ fail:
 const char *api_server_url(const struct api_server *s)
 {
     return s->url;
+}
+
+time_ns api_server_turned(const struct api_server *s)
+{
+    return atomic_load(&s->turned);
 }
 
 void api_server_stop(struct api_server *s)

@@ -45,6 +45,10 @@ enum err api_server_start(const struct api_server_options *options,
 /* "http://127.0.0.1:41234/" as listen_url makes it, until api_server_stop. */
 const char *api_server_url(const struct api_server *s);
 
+/* When its thread last went round: some seconds ago at most, unless it is
+ * stuck. Any thread. */
+time_ns api_server_turned(const struct api_server *s);
+
 /* Ends the thread and closes all connections, idle or not. Blocks no longer
  * than one answer takes to write into memory, and a second where streams have
  * something left to say. Accepts NULL. */

@@ -41,6 +41,19 @@ enum err signals_open(int *fd, struct fault *f)
     return ERR_OK;
 }
 
+enum err signals_hear_warnings(int fd, struct fault *f)
+{
+    sigset_t set;
+
+    assert(fd >= 0);
+    fill(&set);
+    sigaddset(&set, SIGUSR1);
+    sigaddset(&set, SIGXCPU);
+    if (signalfd(fd, &set, 0) < 0 || sigprocmask(SIG_BLOCK, &set, NULL) != 0)
+        return fault_errno(f, ERR_IO, errno, "signals");
+    return ERR_OK;
+}
+
 void signals_close(int fd)
 {
     if (fd >= 0)

@@ -10,6 +10,10 @@
  * files over a limit become errors instead of deaths. Errors: ERR_IO. */
 enum err signals_open(int *fd, struct fault *f);
 
+/* SIGUSR1 and SIGXCPU are blocked and read from @fd, too: with them a scheduler
+ * warns a job that its time is nearly over. Errors: ERR_IO. */
+enum err signals_hear_warnings(int fd, struct fault *f);
+
 /* Closes @fd; -1 is allowed. The signals stay blocked: one that comes while the
  * program is ending anyway shall not change its exit code. */
 void signals_close(int fd);

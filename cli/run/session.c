@@ -131,6 +131,7 @@ static enum err launch_node(struct session *s, unsigned node, struct fault *f)
                             .nodes = s->nodes,
                             .port = s->port,
                             .meet = s->nodes > 1 ? s->meet : NULL,
+                            .key = s->nodes > 1 ? s->key : NULL,
                             .endpoint = s->socket.endpoint,
                             .verbose = s->o->verbose};
     enum err err = node_log(s, node, path, f);
@@ -158,6 +159,8 @@ static enum err launch_nodes(struct session *s, struct fault *f)
     enum err err = s->nodes > 1 ? make_meet(s, f) : ERR_OK;
 
     session_memory_begin(s);
+    if (!err && s->nodes > 1)
+        err = run_key_make(s->key, f);
     if (!err && s->nodes > 1 && s->o->program)
         err = launcher_free_port(&s->port, f);
     for (unsigned i = 0; i < s->nodes && !err; i++)
@@ -778,6 +781,8 @@ int session_run(const struct session_options *options)
     s->signal_fd = s->log_fd = s->folder.lock_fd = -1;
     history_init(&s->history);
     err = signals_open(&s->signal_fd, &f);
+    if (!err)
+        err = signals_hear_warnings(s->signal_fd, &f);
     if (!err)
         err = set_up(s, &f);
     if (err) {

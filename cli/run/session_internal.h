@@ -6,6 +6,7 @@
 #include "api/http/token_io.h"
 #include "api/service/server_io.h"
 #include "api/view/view.h"
+#include "base/run_key_io.h"
 #include "cli/basics/progress.h"
 #include "cli/run/session.h"
 #include "tuner/history/history.h"
@@ -46,7 +47,8 @@ struct session {
     char meet[FILE_PATH_MAX];
     struct msg config; /* for the nodes; its members are borrowed */
     json_t *lowered;   /* owned: o->config with a lower memory.limit; or NULL */
-    uint64_t oom_kills; /* by the kernel, when the nodes were started */
+    uint64_t oom_kills;        /* by the kernel, when the nodes were started */
+    char key[RUN_KEY_LEN + 1]; /* of this start */
     struct tuner *tuner;
     struct session_kept {
         struct checkpoint_start start; /* owned */

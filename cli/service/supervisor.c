@@ -342,6 +342,8 @@ int supervisor_run(struct supervisor *s)
         supervisor_serve_desk(s);
         forward_collect(s);
         try_to_write(s);
+        if (s->o->turned)
+            s->o->turned(s->o->ctx);
     }
     supervisor_serve_desk(s);
     forward_forget(s);

@@ -25,6 +25,8 @@ struct supervisor_options {
     bool token_given;  /* by the environment: not in the folder */
     struct queue_limits limits;
     struct intake intake;
+    void (*turned)(void *ctx); /* after each turn of the loop; NULL: nothing */
+    void *ctx;
 };
 
 /* A command that was forwarded; its run has not answered yet. */

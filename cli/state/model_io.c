@@ -55,7 +55,7 @@ enum err model_write(const char *dir, const struct model_facts *facts,
     model = model_object(facts);
     text = model ? json_write(model, 2) : NULL;
     if (text)
-        err = file_write(path, text, strlen(text), f);
+        err = file_write_shared(path, text, strlen(text), f);
     else
         err = fault_set(f, ERR_NOMEM, "write %s: out of memory", path);
     mem_free(text);

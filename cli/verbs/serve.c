@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/machine_io.h"
 #include "base/mem.h"
+#include "base/notify_io.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
@@ -28,6 +29,9 @@
 
 enum { SLOTS_MAX = 64, FILES_WANTED = 4096 };
 
+/* The HTTP thread, which goes round every few seconds, is stuck. */
+static const time_ns HTTP_SILENT = 30000000000;
+
 struct serve_arguments {
     const char *listen, *tls_cert, *tls_key, *read, *state, *data, *memory;
     struct option_uint slots, workers;
@@ -47,6 +51,7 @@ struct service {
     bool fleet_open;
     struct supervisor_options options;
     struct supervisor supervisor;
+    struct notify notify;
 };
 
 /* ---- arguments ----------------------------------------------------------- */
@@ -305,6 +310,16 @@ static void greet(const struct service *s)
                  s->options.token_given ? ", or rather in MLTUNE_TOKEN" : "");
 }
 
+/* Both threads live, as far as can be seen from here. */
+static void say_alive(void *ctx)
+{
+    struct service *s = ctx;
+    time_ns now = clock_monotonic();
+
+    if (now - api_server_turned(s->server) < HTTP_SILENT)
+        notify_beat(&s->notify, now);
+}
+
 static int serve(struct service *s)
 {
     struct supervisor *v = &s->supervisor;
@@ -312,13 +327,17 @@ static int serve(struct service *s)
 
     s->options.state = s->state;
     s->options.token = s->token;
+    s->options.turned = say_alive;
+    s->options.ctx = s;
     *v = (struct supervisor){.o = &s->options,
                              .fleet = &s->fleet,
                              .desk = s->desk,
                              .signal_fd = s->signal_fd};
     greet(s);
     view_set_ready(s->view, NULL);
+    notify_say(&s->notify, "READY=1");
     number = supervisor_run(v);
+    notify_say(&s->notify, "STOPPING=1");
     return EXIT_SIGNAL + number;
 }
 
@@ -340,6 +359,7 @@ static void tear_down(struct service *s)
     if (s->lock_fd >= 0)
         close(s->lock_fd);
     signals_close(s->signal_fd);
+    notify_close(&s->notify);
 }
 
 static int exit_code_at(enum err err)
@@ -374,6 +394,7 @@ int verb_serve(int argc, char **argv)
         return EXIT_RUN_FAILED;
     }
     s->signal_fd = s->lock_fd = -1;
+    notify_open(&s->notify);
     allow_files();
     code = check_arguments(&a, s);
     if (code == EXIT_DONE) {

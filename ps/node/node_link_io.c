@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "base/proto/proto.h"
+#include "base/run_key_io.h"
 
 #include <zmq.h>
 
@@ -47,6 +48,9 @@ static int set_options(struct node_link *l, const char *endpoint, uint32_t node)
 static enum err connect_all(struct node_link *l, const char *endpoint,
                             uint32_t node, struct fault *f)
 {
+    struct run_key key;
+    enum err err;
+
     l->context = zmq_ctx_new();
     if (!l->context)
         return zmq_fault(f, "ZeroMQ context");
@@ -59,9 +63,12 @@ static enum err connect_all(struct node_link *l, const char *endpoint,
                                ZMQ_EVENT_DISCONNECTED) != 0 ||
         zmq_connect(l->monitor, monitor_endpoint) != 0)
         return zmq_fault(f, "ZeroMQ monitor");
-    if (zmq_connect(l->dealer, endpoint) != 0)
-        return zmq_fault(f, endpoint);
-    return ERR_OK;
+    err = run_key_find(&key, f);
+    if (!err)
+        err = run_key_apply(&key, l->dealer, endpoint, false, f);
+    if (!err && zmq_connect(l->dealer, endpoint) != 0)
+        err = zmq_fault(f, endpoint);
+    return err;
 }
 
 enum err node_link_open(struct node_link *l, const char *endpoint,
@@ -119,8 +126,10 @@ void node_link_watch(struct node_link *l)
     uint16_t event;
 
     while (next_event(l, &event)) {
+        bool was = l->connected;
+
         l->connected = event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
-        if (!l->connected)
+        if (was && !l->connected)
             l->deadline = clock_monotonic() + (time_ns)LINK_AGAIN_S * NS;
     }
 }

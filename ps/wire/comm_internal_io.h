@@ -20,8 +20,12 @@
 
 enum {
     COMM_WINDOW = 64, /* frames under way to a node */
+    /* Messages of a node that wait to be taken: its window, and what is
+     * acknowledged or greeted beside it. */
+    COMM_WAITING_MAX = 4 * COMM_WINDOW,
     /* Room of a frame, so that what is under way is at most 64 MiB a node. */
     COMM_ROOM_BYTES = 1 << 20,
+    COMM_CURVE_BYTES = 1 << 10, /* that a key adds to a frame, or more */
     COMM_COPY_BYTES = 16 << 10, /* of a frame: less is copied to be sent */
     COMM_MEET_S = 60,           /* for all nodes to be started */
     COMM_HELLO_S = 3600,        /* for all to have loaded their data */

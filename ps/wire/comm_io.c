@@ -35,12 +35,13 @@ static void keep_freed_memory(void)
 static enum err open_pull(struct comm *c, struct fault *f)
 {
     int64_t size_max = FRAME_BYTES_MAX;
-    int none = 0;
+    int waiting_max = COMM_WAITING_MAX;
 
     c->context = zmq_ctx_new();
     c->pull = c->context ? zmq_socket(c->context, ZMQ_PULL) : NULL;
     if (!c->pull ||
-        zmq_setsockopt(c->pull, ZMQ_RCVHWM, &none, sizeof(none)) != 0 ||
+        zmq_setsockopt(c->pull, ZMQ_RCVHWM, &waiting_max,
+                       sizeof(waiting_max)) != 0 ||
         zmq_setsockopt(c->pull, ZMQ_MAXMSGSIZE, &size_max, sizeof(size_max)))
         return fault_errno(f, ERR_IO, errno, "make a socket for other nodes");
     c->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -463,6 +464,11 @@ static enum err comm_start(struct peers *p, uint32_t *fits, struct fault *f)
         return fault_set(f, err, "talking to other nodes: %s", err_text(err));
     err = meet_wait(&c->meet,
                     c->shape->meet_s > 0 ? c->shape->meet_s : COMM_MEET_S, f);
+    if (!err && meet_is_guarded(&c->meet) &&
+        c->room > MEET_MESSAGE_MAX - COMM_CURVE_BYTES)
+        err = fault_set(f, ERR_UNSUPPORTED,
+                        "rows of %zu bytes: over TCP a row has at most %d",
+                        c->room, MEET_MESSAGE_MAX - COMM_CURVE_BYTES);
     if (err)
         return err;
     comm_lock(c);

@@ -59,6 +59,7 @@ static enum err connect_peer(struct comm *c, uint32_t node, struct fault *f)
 {
     struct comm_peer *p = &c->peer[node];
     char events[64];
+    enum err err;
 
     assert(node != c->shape->node);
     snprintf(events, sizeof(events), "inproc://events-%u", node);
@@ -71,6 +72,10 @@ static enum err connect_peer(struct comm *c, uint32_t node, struct fault *f)
                            ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
                                ZMQ_EVENT_DISCONNECTED) == 0)
         p->monitor = zmq_socket(c->context, ZMQ_PAIR);
+    err = run_key_apply(&c->meet.key, p->push, c->meet.peer[node].endpoint,
+                        false, f);
+    if (err)
+        return err;
     if (!p->monitor || zmq_connect(p->monitor, events) != 0 ||
         zmq_connect(p->push, c->meet.peer[node].endpoint) != 0)
         return fault_set(f, ERR_IO, "connect to node %u at %s: %s", node,
@@ -113,9 +118,12 @@ static void watch_peer(struct comm *c, uint32_t node, time_ns now)
     uint16_t event;
 
     while (next_event(p->monitor, &event)) {
+        /* Another in its place, who is turned away again and again, puts off
+         * nothing. */
+        if (p->connected)
+            p->lost_at = now + COMM_AGAIN_S * NS;
         p->connected = event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
         p->was_connected |= p->connected;
-        p->lost_at = now + COMM_AGAIN_S * NS;
     }
     if ((c->running || c->starting) && p->was_connected && !p->connected &&
         now >= p->lost_at)

@@ -18,7 +18,9 @@
 
 enum {
     HOST_BYTES = 128,
-    LINGER_MS = 2000 /* for the last word of node 0 to leave */
+    CURVE_BYTES = 64, /* that encryption adds to a message, or more */
+    LINGER_MS = 2000, /* for the last word of node 0 to leave */
+    ANSWER_MAX = MEET_NODES_MAX * (MEET_ENDPOINT_MAX + 1) + MEET_REPORT_MAX
 };
 
 /* A node that has reported, as the ROUTER knows it. */
@@ -133,10 +135,11 @@ static enum err bind_pull(struct meet *m, void *pull, const char *listen,
     snprintf(endpoint, sizeof(endpoint), "tcp://%s:*", host);
     if (!listen)
         listen = endpoint;
-    if (zmq_bind(pull, listen) != 0 ||
-        zmq_getsockopt(pull, ZMQ_LAST_ENDPOINT, bound, &size) != 0)
-        return fault_set(f, ERR_IO, "node %u cannot listen at %.200s: %s",
-                         m->node, listen, zmq_strerror(errno));
+    err = meet_bind(m, pull, listen, f);
+    if (err)
+        return err;
+    if (zmq_getsockopt(pull, ZMQ_LAST_ENDPOINT, bound, &size) != 0)
+        return fault_errno(f, ERR_IO, errno, "node %u", m->node);
     if (strncmp(bound, "tcp://0.0.0.0:", 14) == 0)
         n = snprintf(m->peer[m->node].endpoint, MEET_ENDPOINT_MAX,
                      "tcp://%s:%s", host, bound + 14);
@@ -178,8 +181,9 @@ static enum err bind_place(const struct meet *m, struct fault *f)
     inet_ntop(AF_INET, &host.sin_addr, address, sizeof(address));
     snprintf(endpoint, sizeof(endpoint), "tcp://%s:%u", address,
              ntohs(host.sin_port));
-    if (zmq_bind(m->socket, endpoint) == 0)
-        return ERR_OK;
+    err = run_key_apply(&m->key, m->socket, endpoint, true, f);
+    if (err || zmq_bind(m->socket, endpoint) == 0)
+        return err;
     return fault_set(f, ERR_IO,
                      "node 0 cannot meet the others at %.200s (%s): %s; it "
                      "must be an address of node 0's machine, with a port that "
@@ -189,8 +193,9 @@ static enum err bind_place(const struct meet *m, struct fault *f)
 
 static enum err open_socket(struct meet *m, struct fault *f)
 {
-    int64_t size_max = MEET_REPORT_MAX;
+    int64_t size_max = MEET_REPORT_MAX + CURVE_BYTES;
     int linger = LINGER_MS;
+    enum err err;
 
     m->context = zmq_ctx_new();
     m->socket = m->context
@@ -200,14 +205,15 @@ static enum err open_socket(struct meet *m, struct fault *f)
         return fault_errno(f, ERR_IO, errno, "meet at %.200s", m->place);
     if (m->node) {
         linger = 0;
-        size_max = -1;
+        size_max = ANSWER_MAX;
     }
     zmq_setsockopt(m->socket, ZMQ_LINGER, &linger, sizeof(linger));
     zmq_setsockopt(m->socket, ZMQ_MAXMSGSIZE, &size_max, sizeof(size_max));
     if (m->node == 0)
         return bind_place(m, f);
-    if (zmq_connect(m->socket, m->place) == 0)
-        return ERR_OK;
+    err = run_key_apply(&m->key, m->socket, m->place, false, f);
+    if (err || zmq_connect(m->socket, m->place) == 0)
+        return err;
     return fault_set(f, ERR_IO, "node %u cannot meet the others at %.200s: %s",
                      m->node, m->place, zmq_strerror(errno));
 }
@@ -357,9 +363,10 @@ static enum err gather(struct meet *m, double timeout_s,
         fault_set(f, ERR_NODE,
                   "node 0 waited %g s for the others at %.200s: %u of %u %s "
                   "missing (%s); start every node, each with its own number "
-                  "and with the same address",
+                  "and with the same address%s",
                   timeout_s, m->place, missing, m->nodes,
-                  missing == 1 ? "is" : "are", names);
+                  missing == 1 ? "is" : "are", names,
+                  m->key.given ? " and key" : "");
         refuse_all(m, reporter, f->text);
         return ERR_NODE;
     }
@@ -391,8 +398,9 @@ static enum err wait_as_other(struct meet *m, double timeout_s, struct fault *f)
         return fault_set(f, ERR_NODE,
                          "node %u waited %g s for node 0 at %.200s: is it "
                          "started, with this address, and not without this "
-                         "node already?",
-                         m->node, timeout_s, m->place);
+                         "node already%s?",
+                         m->node, timeout_s, m->place,
+                         m->key.given ? ", and has it the same key" : "");
     zmq_msg_init(&message);
     if (zmq_msg_recv(&message, m->socket, ZMQ_DONTWAIT) < 0)
         err = fault_errno(f, ERR_IO, errno, "meet at %.200s", m->place);

@@ -2,6 +2,7 @@
 
 #include "base/clock_io.h"
 #include "base/file_io.h"
+#include "base/log.h"
 #include "base/mem.h"
 
 #include <zmq.h>
@@ -30,6 +31,35 @@ static void file_of(const struct meet *m, uint32_t node, const char *end,
     snprintf(path, PATH_BYTES, "%s/node-%u%s", m->place, node, end);
 }
 
+enum err meet_bind(const struct meet *m, void *pull, const char *endpoint,
+                   struct fault *f)
+{
+    int64_t size_max = MEET_MESSAGE_MAX;
+    enum err err = run_key_apply(&m->key, pull, endpoint, true, f);
+
+    if (err)
+        return err;
+    if (strncmp(endpoint, "tcp://", 6) == 0) {
+        if (m->key.given)
+            zmq_setsockopt(pull, ZMQ_MAXMSGSIZE, &size_max, sizeof(size_max));
+        else
+            log_event(LOG_WARN, "meets_without_key",
+                      "node=%u reason=\"any account of this machine may join\"",
+                      m->node);
+    }
+    if (zmq_bind(pull, endpoint) == 0)
+        return ERR_OK;
+    return fault_set(f, ERR_IO, "node %u cannot listen at %.200s: %s", m->node,
+                     endpoint, zmq_strerror(errno));
+}
+
+bool meet_is_guarded(const struct meet *m)
+{
+    const char *own = m->peer[m->node].endpoint;
+
+    return m->key.given && strncmp(own, "tcp://", 6) == 0;
+}
+
 static enum err bind_socket(const struct meet *m, void *pull,
                             const char *listen, struct fault *f)
 {
@@ -42,10 +72,7 @@ static enum err bind_socket(const struct meet *m, void *pull,
         snprintf(endpoint, sizeof(endpoint), "ipc://%s", path);
     else
         snprintf(endpoint, sizeof(endpoint), "tcp://127.0.0.1:*");
-    if (zmq_bind(pull, endpoint) == 0)
-        return ERR_OK;
-    return fault_set(f, ERR_IO, "node %u cannot listen at %s: %s", m->node,
-                     endpoint, zmq_strerror(errno));
+    return meet_bind(m, pull, endpoint, f);
 }
 
 static enum err write_file(const struct meet *m, void *pull, struct fault *f)
@@ -91,6 +118,9 @@ enum err meet_open(struct meet *m, void *pull, const char *place,
     if (strlen(place) >= sizeof(m->place))
         return fault_set(f, ERR_INVAL, "%.80s...: path is too long", place);
     snprintf(m->place, sizeof(m->place), "%s", place);
+    err = run_key_find(&m->key, f);
+    if (err)
+        return err;
     if (getrandom(&m->number, sizeof(m->number), 0) !=
         (ssize_t)sizeof(m->number))
         return fault_errno(f, ERR_IO, errno, "a random number");

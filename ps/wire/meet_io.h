@@ -16,9 +16,15 @@
 #ifndef PS_MEET_IO_H
 #define PS_MEET_IO_H
 
+#include "base/run_key_io.h"
 #include "ps/wire/meet.h"
 
-enum { MEET_PLACE_MAX = 1024 };
+enum {
+    MEET_PLACE_MAX = 1024,
+    /* Bytes of a message over TCP where there is a key: what a stranger can
+     * make a node hold, a connection, until its handshake fails. */
+    MEET_MESSAGE_MAX = (1 << 20) + (4 << 10)
+};
 
 struct meet {
     uint32_t node, nodes;
@@ -27,6 +33,7 @@ struct meet {
     uint64_t number;            /* this node's */
     uint64_t run;
     void *context, *socket; /* at an address, until all have met; owned */
+    struct run_key key;     /* that this process was given */
 };
 
 /* Binds @pull; says so in the folder, or listens at the address or reports to
@@ -39,8 +46,11 @@ struct meet {
  *          folder, or where its path is too long for one, TCP on loopback; with
  *          an address, TCP at that address of this machine.
  *
- * Errors: ERR_INVAL (no such node, a place that is none), ERR_IO (a port in
- * use, say), ERR_NOMEM; in words.
+ * Over TCP the run's key (base/run_key_io.h) is asked of others, and shown to
+ * them; what other machines reach is not bound without one.
+ *
+ * Errors: ERR_INVAL (no such node, a place that is none, a key that is none),
+ * ERR_UNSUPPORTED (no key), ERR_IO (a port in use, say), ERR_NOMEM; in words.
  */
 enum err meet_open(struct meet *m, void *pull, const char *place,
                    const char *listen, uint32_t node, uint32_t nodes,
@@ -51,10 +61,18 @@ enum err meet_open(struct meet *m, void *pull, const char *place,
  * an answer that says nothing of the kind. */
 enum err meet_wait(struct meet *m, double timeout_s, struct fault *f);
 
+/* Whether messages to this node are bounded by MEET_MESSAGE_MAX: others reach
+ * it over TCP, and have to have the key. After meet_wait. */
+bool meet_is_guarded(const struct meet *m);
+
 /* Takes this node's file away. Accepts a zeroed one. */
 void meet_close(struct meet *m);
 
 /* ---- between meet_io.c and meet_address_io.c ----------------------------- */
+
+/* Binds @pull to @endpoint, guarded over TCP. */
+enum err meet_bind(const struct meet *m, void *pull, const char *endpoint,
+                   struct fault *f);
 
 /* As above, for an address; @pull is bound by it too. */
 enum err meet_address_open(struct meet *m, void *pull, const char *listen,

@@ -74,6 +74,7 @@ enum err child_start(struct child *c, const char *path, char *const argv[],
         .unset = "MLTUNE_TOKEN", /* steers runs: no business of the program's */
         .file = {-1, -1, -1},
         .signals = SUBPROCESS_SIGNALS_USUAL,
+        .deaf = true,
         .death_signal = SIGKILL,
     };
     enum err err;

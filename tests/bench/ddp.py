@@ -185,7 +185,7 @@ def tuned(args, nodes, seed):
                                "--quiet", "--json"], cwd=folder, text=True,
                               stdout=subprocess.PIPE, check=True)
     result = json.loads(done.stdout)
-    return result["metric"], result["best"]["setting"]["batch_size"]
+    return result["metric"], result["setting"]["batch_size"]
 
 
 def quality(args):
@@ -195,7 +195,7 @@ def quality(args):
             value, batch = tuned(args, nodes, seed)
             values.append(value)
             print(f"# seed {seed}, {nodes} processes: {value:.4f}, "
-                  f"batches of {batch} a process", flush=True)
+                  f"batches of {batch} a process at last", flush=True)
     params = {"epochs": args.epochs, "seeds": len(found[1]),
               "sizes_of": "process" if args.each else "clock"}
     for nodes, values in found.items():

@@ -108,6 +108,31 @@ class Examples(Case):
     def test_a_net_of_skorch_keeps_the_protocol(self):
         self.keeps_the_protocol("skorch_classifier")
 
+    def test_a_net_of_skorch_that_takes_all_samples(self):
+        """batch_size=-1, as skorch has it: a clock is an epoch."""
+        self.write("all.py", """
+import numpy as np, skorch, torch
+import mltune, mltune.skorch
+mltune.config()
+x = np.random.randn(120, 4).astype("float32")
+y = (x[:, 0] > 0).astype("int64")
+net = skorch.NeuralNetClassifier(torch.nn.Linear, module__in_features=4,
+                                 module__out_features=2, batch_size=-1,
+                                 criterion=torch.nn.CrossEntropyLoss)
+run = mltune.skorch.Run(net, samples=len(x), epochs=3)
+for batch in run.train():
+    batch.loss(run.step(batch, x[batch.samples], y[batch.samples]))
+    print("clock", batch.clock, "of", len(batch), batch.setting["batch_size"])
+""")
+        done = subprocess.run([sys.executable, "all.py"], cwd=self.folder,
+                              env={**self.env, "PYTHONPATH":
+                                   str(ROOT / "apps/python")},
+                              text=True, capture_output=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([line for line in done.stdout.splitlines()
+                          if line.startswith("clock")],
+                         [f"clock {i} of 120 120" for i in range(3)])
+
     def test_all_are_here(self):
         """Each has a program, a configuration and a test."""
         names = {p.stem for p in EXAMPLES.glob("*.json")

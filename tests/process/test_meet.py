@@ -14,9 +14,9 @@ import zmq
 SECONDS = 60
 
 
-def free_port():
+def free_port(after=0):
     """One that nobody has, below those that the system gives to others."""
-    for tries in range(1000):
+    for tries in range(100 * after, 1000):
         port = 20000 + (os.getpid() + tries * 17) % 12000
         with socket.socket() as s:
             try:
@@ -76,7 +76,8 @@ class Tuner:
         return self.answers()
 
 
-class Meet(Case):
+class Nodes(Case):
+    """Nodes that a test starts, with a tuner of its own."""
     FAULTS = ("Sanitizer", "runtime error:", "Assertion")
 
     def setUp(self):
@@ -108,9 +109,15 @@ class Meet(Case):
             self.assert_code(self.finish(node, SECONDS), 0)
         self.assert_nothing_left()
 
+    def failed(self, answers):
+        return [a["reason"] for a in answers if a["kind"] == "failed"]
+
+
+class Meet(Nodes):
     def test_nodes_meet_at_an_address_and_train(self):
         """Node 1 before node 0, where it listens left to it; a slice runs over
         both."""
+        self.env["MLTUNE_KEY"] = "0123456789abcdef" * 4  # "*" is outside
         one = self.start_node(1, "--listen", "tcp://*:*")
         zero = self.start_node(0)
         self.assertEqual([a["kind"] for a in self.configure()],
@@ -123,9 +130,6 @@ class Meet(Case):
         self.assertEqual([(a["kind"], a["clocks"]) for a in answers],
                          [("done", 5), ("done", 5)])
         self.end(zero, one)
-
-    def failed(self, answers):
-        return [a["reason"] for a in answers if a["kind"] == "failed"]
 
     def test_two_nodes_of_one_number_are_told(self):
         """The second is refused, in words that say what to do. (A tuner takes

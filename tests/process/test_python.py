@@ -949,6 +949,45 @@ run.loader(Stream())
         self.end(code=1)
 
 
+class Latecomers(Program):
+    """Libraries that a program imports in the midst of a slice."""
+
+    LATE = """
+import random
+import mltune
+mltune.config()
+state = {"w": 0.0}
+class State:
+    def state_dict(self): return dict(state)
+    def load_state_dict(self, found): state.update(found)
+run = mltune.Run(State(), samples=32, parts=8)
+for batch in run.train():
+    loss = random.random()
+    if batch.clock >= 2:
+        import numpy
+        loss += 10 * numpy.random.rand()
+    if batch.clock >= 4:
+        import torch
+        loss += 100 * float(torch.rand(1))
+    loss += random.random() / 8
+    state["w"] += loss
+    batch.loss(loss, 1)
+"""
+
+    def test_their_generators_are_seeded_as_if_they_had_been_there(self):
+        """The first branch sees them come, the second begins with them."""
+        (self.folder / "late.py").write_text(self.LATE)
+        ready = self.load(self.folder / "late.py",
+                          {"learning_rate": {"default": 0.1}})
+        self.assertEqual(ready["kind"], "ready", ready)
+        self.fork(1)
+        self.fork(2)
+        first, second = self.sums(1, 7), self.sums(2, 7)
+        self.assertEqual(first, second)
+        self.assertEqual(len(set(first)), 7)
+        self.end()
+
+
 class Processes(Program):
     """Two processes that train one model: every request goes to both, as a
     tuner does it."""

@@ -533,6 +533,36 @@ class Resume(Case):
         self.goes_on(run)
         self.assert_nothing_left()
 
+    def test_a_schedulers_warning_writes_a_snapshot(self):
+        """SIGUSR1 (Slurm) and SIGXCPU to all of a job: the tuner writes a
+        snapshot, the node does not mind, the run goes on."""
+        for number in signal.SIGUSR1, signal.SIGXCPU:
+            state = f"state{number}"
+            self.write("config.json", endless_config())
+            process = self.start("run", "config.json", "--state", state)
+            self.wait_for_training(state)
+            run = json.loads(
+                self.mltune("ls", "--json", "--state", state).out)[0]["run"]
+            journal = self.folder / state
+
+            def clocks():
+                return [r["clock"] for r in
+                        Journal(journal, run).of("snapshot_written")]
+
+            def epochs():
+                return self.mltune("show", run, "--json", "--state",
+                                   state).result["epochs"]
+            self.wait_until(lambda: epochs() >= 2, "two epochs")
+            before, node = len(clocks()), self.node_of(process)
+            os.kill(process.pid, number)
+            os.kill(node, number)
+            self.wait_until(lambda: len(clocks()) > before, "a snapshot")
+            seen = epochs()
+            self.wait_until(lambda: epochs() > seen, "another epoch")
+            self.assertEqual(self.node_of(process), node)
+            process.send_signal(signal.SIGINT)
+            self.assert_code(self.finish(process), 130)
+
     def test_stopped_run_goes_on(self):
         self.write("config.json", endless_config())
         process = self.start("run", "config.json")

@@ -41,6 +41,9 @@ class Save(Case):
 
     def check_same(self, config):
         result = self.stopped(config)
+        modes = {p.stat().st_mode for p in pathlib.Path(
+            result["model"]).iterdir()}
+        self.assertEqual(len(modes), 1, "one may be read, another not")
         done = self.mltune("save", "endless", "--out", "saved", "--json")
         self.assert_code(done, 0)
         self.assertEqual(done.result["epoch"], result["best"]["epoch"])

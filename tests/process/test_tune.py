@@ -425,6 +425,45 @@ mltune.tune(mine.train, config={"tuner": {"searcher": "random"},
         self.assert_nothing_left()
         self.assertEqual(len(list(self.folder.glob(".mltune/tune/*"))), 1)
 
+    # What Ctrl-C does within and after a shield: @before takes it.
+    SHIELD = """
+import signal, sys
+from unittest import mock
+from mltune import _tune
+def mine(number, frame):
+    print("mine")
+before = {before}
+signal.signal(signal.SIGINT, before)
+{unknown}
+try:
+    with _tune._Shield():
+        now = signal.getsignal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        print("within")
+except KeyboardInterrupt:
+    print("KeyboardInterrupt")
+mock.patch.stopall()
+print(signal.getsignal(signal.SIGINT) is before)
+"""
+
+    def shielded(self, before, unknown=""):
+        return subprocess.run(
+            [sys.executable, "-c", self.SHIELD.format(before=before,
+                                                      unknown=unknown)],
+            env=self.env, text=True, capture_output=True, check=True,
+            timeout=60).stdout.split()
+
+    def test_ctrl_c_goes_to_who_took_it_before(self):
+        """A function gets it at the end; what ignores it goes on doing so; and
+        a handler that Python knows nothing of stays in its place."""
+        self.assertEqual(self.shielded("signal.default_int_handler"),
+                         ["within", "KeyboardInterrupt", "True"])
+        self.assertEqual(self.shielded("mine"), ["within", "mine", "True"])
+        self.assertEqual(self.shielded("signal.SIG_IGN"), ["within", "True"])
+        self.assertEqual(self.shielded(
+            "mine", "mock.patch('signal.getsignal', lambda _: None).start()"),
+            ["mine", "within", "True"])
+
     def test_ctrl_c_before_the_run_began(self):
         """Nothing is left of it, or a run that can be resumed."""
         for wait_s in (0.3, 0.4, 0.5, 0.6, 0.8):

@@ -524,6 +524,30 @@ static void sim_application_errors_fail_what_they_hit(void **state)
     assert_true(survived >= 10);
 }
 
+/* No trial runs beyond the end of the run, however small the data are and
+ * however long trials are to be: the winner is trained on from there. */
+static void sim_no_run_trains_beyond_its_last_epoch(void **state)
+{
+    static const uint64_t samples[] = {5, 40, 300, 2000};
+
+    (void)state;
+    for (unsigned n = 1; n <= 48; n++) {
+        struct sim_family f = plain;
+        struct sim_result r;
+
+        f.name = "brief";
+        f.space = "{" RATE ", " BATCH "}";
+        f.samples = samples[n % 4];
+        f.validation = 4;
+        f.max_epochs = 1 + n % 3;
+        f.trial_clocks = n % 5 == 0 ? 20 : 0;
+        f.max_trials = 6;
+        run_one(&f, n, &r);
+        if (r.epochs > f.max_epochs)
+            fail_msg("seed %u: %u epochs for %u", n, r.epochs, f.max_epochs);
+    }
+}
+
 /* Trouble of the machine that passes costs a trial nothing; what is trained is
  * interrupted by it, and so is a search by trouble that lasts. Nothing fails.
  */
@@ -697,6 +721,7 @@ int main(void)
         cmocka_unit_test(sim_divergence_while_training_is_answered),
         cmocka_unit_test(sim_divergence_without_another_setting_fails),
         cmocka_unit_test(sim_application_errors_fail_what_they_hit),
+        cmocka_unit_test(sim_no_run_trains_beyond_its_last_epoch),
         cmocka_unit_test(sim_trouble_of_the_machine_fails_nothing),
         cmocka_unit_test(sim_failed_writes_are_told),
         cmocka_unit_test(sim_protocol_violation_ends_the_run),

@@ -79,8 +79,10 @@ uint64_t board_samples_per_clock(const struct board *c,
     if (m->parts)
         return (m->samples + m->parts - 1) / m->parts;
     batch = setting_number(board_space(c), setting, "batch_size", NAN);
-    if (batch >= 1)
-        return (uint64_t)batch * m->workers;
+    if (batch >= 1) /* an epoch's only clock takes what there is */
+        return batch * m->workers < (double)m->samples
+                   ? (uint64_t)batch * m->workers
+                   : m->samples;
     return c->slices->samples_seen;
 }
 

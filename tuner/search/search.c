@@ -62,7 +62,7 @@ void search_init(struct search *s, struct board *c,
     trials_init(&s->trials, c, &space, plan->number, plan->first_trial);
     s->judge.trials = &s->trials;
     probe_init(&s->judge.probe);
-    trial_time_init(&s->time, &s->judge);
+    trial_time_init(&s->time, &s->judge, plan->parent);
     proposals_init(&s->proposals, &s->trials);
     for (size_t i = 0; i < plan->barred_len; i++)
         s->proposals.barred[s->proposals.barred_len++] = plan->barred[i];

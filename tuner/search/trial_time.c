@@ -11,12 +11,14 @@ enum {
     TRIAL_EPOCHS_FIRST = 3 /* longest trials of a first search */
 };
 
-void trial_time_init(struct trial_time *t, struct judge *j)
+void trial_time_init(struct trial_time *t, struct judge *j, branch_id parent)
 {
-    assert(j && j->trials);
+    const struct branch *b = board_branch(j->trials->c, parent);
+
     memset(t, 0, sizeof(*t));
     t->judge = j;
     t->epochs_max = 1;
+    t->base = b ? branch_epochs(b) : 0;
 }
 
 static struct board *board_of(const struct trial_time *t)
@@ -26,15 +28,27 @@ static struct board *board_of(const struct trial_time *t)
 
 /* ---- one trial's goal ---------------------------------------------------- */
 
+/* The winner is trained on from where its trial ends, which is not to be beyond
+ * the run's last epoch. */
+static uint64_t end_of_run(const struct trial_time *t)
+{
+    uint32_t most = board_limits(board_of(t)).max_epochs;
+    uint64_t left = most > t->base ? most - t->base : 1;
+
+    return left * board_units(board_of(t));
+}
+
 uint64_t trial_time_bound(const struct trial_time *t)
 {
     uint64_t a = t->epochs_max * board_units(board_of(t));
     uint64_t b = SUMMARY_WINDOWS * t->judge->probe.window;
+    uint64_t end = end_of_run(t), most = a > b ? a : b;
 
     assert(t->epochs_max >= 1 && t->epochs_max <= TRIAL_EPOCHS_FIRST);
+    /* The user has said how long. */
     if (units_by_samples(board_of(t)))
-        return UINT64_MAX; /* the user has said how long */
-    return a > b ? a : b;
+        return end;
+    return most < end ? most : end;
 }
 
 /* Units that the user's trial_clocks are, of the setting with the largest

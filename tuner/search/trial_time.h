@@ -16,9 +16,10 @@ struct trial_time {
     bool decided;
     const char *floor;   /* what set it, for people; NULL: what trials showed */
     uint32_t epochs_max; /* bound of a trial */
+    uint32_t base;       /* epochs of what trials are forked from */
 };
 
-void trial_time_init(struct trial_time *t, struct judge *j);
+void trial_time_init(struct trial_time *t, struct judge *j, branch_id parent);
 
 /* Longest a trial may be, in units. */
 uint64_t trial_time_bound(const struct trial_time *t);

@@ -3,6 +3,7 @@
 #include "base/file_io.h"
 #include "base/log.h"
 #include "base/log_file_io.h"
+#include "base/run_key_io.h"
 #include "tuner/shell/program_env.h"
 
 #include <assert.h>
@@ -55,10 +56,16 @@ static enum err start_own(struct node_process *p, const struct launch *launch,
         .argv = argv,
         .file = {SUBPROCESS_NULL, -1, -1},
         .signals = SUBPROCESS_SIGNALS_ERRORS,
+        .deaf = true,
         .death_signal = SIGKILL,
     };
+    char key[RUN_KEY_LEN + sizeof("MLTUNE_KEY=")];
     int n = 6;
 
+    if (launch->key) {
+        snprintf(key, sizeof(key), "MLTUNE_KEY=%s", launch->key);
+        o.set = key;
+    }
     if (launch->verbose)
         argv[n++] = "-v";
     if (launch->meet) {
@@ -93,6 +100,7 @@ static enum err start_program(struct node_process *p,
         .node = launch->node,
         .nodes = launch->nodes,
         .meet = launch->meet,
+        .key = launch->key,
         .port = launch->port,
         .threads = threads_each(launch->nodes),
         .python = launch->program->python,
@@ -107,6 +115,7 @@ static enum err start_program(struct node_process *p,
         .also = env.entry,
         .file = {SUBPROCESS_NULL, -1, -1},
         .signals = SUBPROCESS_SIGNALS_USUAL,
+        .deaf = true,
         .death_signal = SIGKILL,
     };
     enum err err = program_env_init(&env, &place);

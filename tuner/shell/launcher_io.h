@@ -35,6 +35,7 @@ struct launch {
     uint32_t nodes;                       /* how many there are */
     uint16_t port;        /* free: programs may meet there too */
     const char *meet;     /* folder where several nodes meet; NULL: one */
+    const char *key;      /* of this start, base/run_key_io.h; NULL: none */
     const char *log_path; /* appended to */
     bool verbose;         /* the node gets -v */
 };

@@ -28,6 +28,9 @@ enum {
 /* Longest time of records that a loss of power may cost. */
 static const double FLUSH_EVERY_S = 1;
 
+/* Warnings that come sooner than so after one are the same. */
+static const double WARNING_S = 10;
+
 struct loop {
     const struct loop_options *o;
     struct loop_result *result;
@@ -40,6 +43,7 @@ struct loop {
     bool refuses;       /* that is to be taken in */
     double flushed_s;   /* when the journal was last flushed */
     double step_s;      /* how long the last step took */
+    double warned_s;    /* when a scheduler's warning was last acted on */
     bool over;          /* finished, or cannot go on */
 };
 
@@ -344,11 +348,34 @@ static void take_message(void *ctx, struct msg *m)
 
 /* ---- signals and commands ------------------------------------------------ */
 
+/* A scheduler says so that a job's time is nearly over. */
+static bool is_warning(const struct signalfd_siginfo *info)
+{
+    return info->ssi_signo == SIGUSR1 || info->ssi_signo == SIGXCPU;
+}
+
 static bool another_signal(const struct loop *l)
 {
     struct signalfd_siginfo info;
 
-    return read(l->o->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info);
+    while (read(l->o->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+        if (!is_warning(&info))
+            return true;
+    return false;
+}
+
+/* A snapshot is written, and the run goes on: the end may be near. SIGXCPU
+ * comes again every second. */
+static void take_warning(struct loop *l)
+{
+    struct tuner_event event = {.kind = TUNER_EVENT_COMMAND,
+                                .command = COMMAND_SNAPSHOT};
+
+    if (l->result->signal || l->crew.keeper.lost ||
+        now_s(l) < l->warned_s + WARNING_S)
+        return;
+    l->warned_s = now_s(l);
+    step(l, &event);
 }
 
 /* The run ends with nobody to write a snapshot: it goes on from the one before.
@@ -382,6 +409,10 @@ static void take_signal(struct loop *l)
     if (n != (ssize_t)sizeof(info))
         return;
     log_event(LOG_INFO, "signal", "number=%u", info.ssi_signo);
+    if (is_warning(&info)) {
+        take_warning(l);
+        return;
+    }
     if (l->result->signal) {
         l->result->ended_at_once = true;
         l->result->finish.status = RUN_INTERRUPTED;
@@ -684,6 +715,7 @@ void loop_run(const struct loop_options *options, struct loop_result *out)
         .result = out,
         .start = clock_monotonic(),
         .tuner = options->tuner,
+        .warned_s = -INFINITY,
     };
     time_ns cpu = clock_thread_cpu();
 

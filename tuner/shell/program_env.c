@@ -45,6 +45,7 @@ static void add_fellows(struct list *l, const struct program_place *place)
     add(l, "MLTUNE_MEET", place->meet);
     if (place->nodes == 1)
         return;
+    add(l, "MLTUNE_KEY", place->key);
     add_number(l, "RANK", place->node);
     add_number(l, "LOCAL_RANK", place->node);
     add_number(l, "WORLD_SIZE", place->nodes);

@@ -16,6 +16,7 @@ struct program_place {
     const char *endpoint, *run;
     uint32_t node, nodes;
     const char *meet;        /* where several meet; NULL: one */
+    const char *key;         /* of this start; NULL: none */
     uint16_t port;           /* at which rank 0 of several may listen */
     uint32_t threads;        /* OMP_NUM_THREADS of several; 0: as it is */
     const char *python;      /* folder of the Python package, or NULL */

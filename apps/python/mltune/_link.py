@@ -8,12 +8,14 @@ beats come however long a clock takes.
 import collections
 import json
 import os
+import re
 import sys
 import threading
 import time
 from typing import Any, Callable, Deque, Dict, List, Optional
 
 import zmq
+from zmq.utils import z85
 from zmq.utils.monitor import recv_monitor_message
 
 MESSAGE_BYTES_MAX = 4 << 20
@@ -45,6 +47,44 @@ def decode(data: bytes) -> Message:
     if not isinstance(message.get("kind"), str):
         raise ValueError("no kind")
     return message
+
+
+def _run_key() -> Optional[str]:
+    """The run's key, from MLTUNE_KEY or the file that MLTUNE_KEY_FILE names."""
+    text = os.environ.get("MLTUNE_KEY")
+    path = os.environ.get("MLTUNE_KEY_FILE")
+    if text or not path:
+        return text or None
+    if path == "-":
+        os.environ["MLTUNE_KEY"] = sys.stdin.readline().strip()
+        return os.environ["MLTUNE_KEY"]
+    with open(path, encoding="ascii") as file:
+        status = os.fstat(file.fileno())
+        if status.st_uid != os.geteuid() or status.st_mode & 0o077:
+            raise PermissionError(f"the run's key {path} must be a file of "
+                                  "yours that nobody else can read")
+        return file.readline().strip()
+
+
+def _show_key(socket: Any, endpoint: str) -> None:
+    """Over TCP: only a tuner with the run's key is spoken to."""
+    host = endpoint[len("tcp://"):]
+    inside = (re.match(r"127\.[0-9.]*:", host) or
+              host.startswith(("localhost:", "[::1]:")))
+    key = _run_key()
+    if key is None:
+        if not inside:
+            raise PermissionError(f"{endpoint} is on another machine: give "
+                                  "all processes of the run the same "
+                                  "MLTUNE_KEY (openssl rand -hex 32)")
+        return
+    if not re.fullmatch("[0-9a-f]{64}", key):
+        raise ValueError("MLTUNE_KEY: expected 64 hexadecimal digits")
+    secret = z85.encode(bytes.fromhex(key))
+    public = zmq.curve_public(secret)
+    socket.setsockopt(zmq.CURVE_SECRETKEY, secret)
+    socket.setsockopt(zmq.CURVE_PUBLICKEY, public)
+    socket.setsockopt(zmq.CURVE_SERVERKEY, public)
 
 
 class Link:
@@ -80,6 +120,7 @@ class Link:
         if endpoint.startswith("tcp:"):
             self._dealer.setsockopt(zmq.HEARTBEAT_IVL, 2000)
             self._dealer.setsockopt(zmq.HEARTBEAT_TIMEOUT, 30000)
+            _show_key(self._dealer, endpoint)
         self._monitor = self._dealer.get_monitor_socket(
             zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
         self.connected = False

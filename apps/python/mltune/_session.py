@@ -1,6 +1,8 @@
 """This process as a training system: its connection, configuration and end."""
 import _random
 import atexit
+import importlib.abc
+import importlib.machinery
 import json
 import multiprocessing
 import os
@@ -9,6 +11,7 @@ import signal
 import sys
 import threading
 import traceback
+from importlib.machinery import ModuleSpec
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
 
 from . import _files
@@ -360,29 +363,69 @@ def _seed_python(number: int) -> None:
     _PYTHON.gauss_next = None  # type: ignore[attr-defined]
 
 
-def seeders() -> List[Seeder]:
-    """What seeds each generator that the program has imported. Together they
-    cost about 7 us, and several times that after a clock, when nothing of them
-    is in the caches. torch's own torch.manual_seed costs ten times what its
-    generator's does."""
-    found: List[Seeder] = [_seed_python]
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        seed = numpy.random.seed
-        found.append(lambda number: seed(number & 0xFFFFFFFF))
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        found.append(torch.default_generator.manual_seed)
-        if torch.cuda.is_initialized():
-            found += [generator.manual_seed
-                      for generator in torch.cuda.default_generators]
+def _seeders_of(name: str) -> List[Seeder]:
+    """What seeds the generators of library @name, where it is imported."""
+    library: Any = sys.modules.get(name)
+    if library is None:
+        return []
+    if name == "numpy":
+        seed = library.random.seed
+        return [lambda number: seed(number & 0xFFFFFFFF)]
+    found: List[Seeder] = [library.default_generator.manual_seed]
+    if library.cuda.is_initialized():
+        found += [generator.manual_seed
+                  for generator in library.cuda.default_generators]
     return found
+
+
+_generators: List[Seeder] = []  # found last
+_seeded = 0                     # what they were seeded with last
+
+
+def find_generators() -> None:
+    """Looks which generators the program has imported; that costs more than
+    seeding them, which is about 7 us, and several times that after a clock,
+    when nothing of them is in the caches. torch's own torch.manual_seed costs
+    ten times what its generator's does."""
+    _generators[:] = [_seed_python, *_seeders_of("numpy"),
+                      *_seeders_of("torch")]
+
+
+def seed_generators(number: int) -> None:
+    """Seeds every generator that was found, or imported since."""
+    global _seeded  # pylint: disable=global-statement
+    _seeded = number
+    for seed in _generators:
+        seed(number)
 
 
 def seed_all(number: int) -> None:
     """Seeds every generator that the program has imported."""
-    for seed in seeders():
-        seed(number)
+    find_generators()
+    seed_generators(number)
+
+
+class _Latecomers(importlib.abc.MetaPathFinder):
+    """Seeds the generators of a library that is imported later, with what the
+    others were seeded with: in the midst of a clock, too."""
+
+    def find_spec(self, fullname: str, path: Any,
+                  target: Any = None) -> Optional[ModuleSpec]:
+        """The usual spec, whose module is seeded once it is executed."""
+        if fullname not in ("numpy", "torch"):
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        if spec is None or spec.loader is None:
+            return None
+        execute = spec.loader.exec_module
+
+        def exec_module(module: Any) -> None:
+            execute(module)
+            for seed in _seeders_of(fullname):
+                seed(_seeded)
+                _generators.append(seed)
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
 
 
 def config(seed: Optional[int] = None, **defaults: Any) -> Config:
@@ -398,4 +441,6 @@ def config(seed: Optional[int] = None, **defaults: Any) -> Config:
     made = found.begin(defaults, seed) if found.config is None \
         else found.config
     seed_all(made.seed)
+    if not any(isinstance(f, _Latecomers) for f in sys.meta_path):
+        sys.meta_path.insert(0, _Latecomers())
     return made

@@ -292,15 +292,19 @@ class _Process:
 
 class _Shield:
     """Ctrl-C within it comes at its end. Of the main thread alone: no other
-    gets any."""
+    gets any. Where no function of Python takes it (it is ignored, or a program
+    around us has a handler of its own) it is left alone."""
 
     def __init__(self) -> None:
         self._pressed = False
         self._before: Any = None
 
     def __enter__(self) -> None:
-        if threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGINT, self._note)
+        before = signal.getsignal(signal.SIGINT)
+        if callable(before) and \
+                threading.current_thread() is threading.main_thread():
+            self._before = before
+            signal.signal(signal.SIGINT, self._note)
 
     def _note(self, _number: int, _frame: Any) -> None:
         self._pressed = True
@@ -309,7 +313,7 @@ class _Shield:
         if self._before is not None:
             signal.signal(signal.SIGINT, self._before)
         if self._pressed:
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
 
 
 def _follow(process: _Process, shown: Quiet) -> None:

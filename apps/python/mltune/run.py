@@ -11,8 +11,8 @@ from ._engine import (METRIC_BYTES_MAX, METRICS_MAX, Batch, Engine, Meter,
                       Order, Place, Program, Test, batch_size, check_loss, mix,
                       one_number)
 from ._link import Message
-from ._session import (Config, Session, config, own_setting, seeders,
-                       session)
+from ._session import (Config, Session, config, find_generators,
+                       own_setting, seed_generators, session)
 from ._state import (PLAIN, Registry, TreeHolder, Values)
 
 EPOCHS = 10        # of a program that is alone and says nothing else
@@ -182,7 +182,6 @@ class Run(Program):
         self._log = _Log()
         self._loader: Any = None
         self._frames: List[Any] = []      # adapters of frameworks
-        self._seeders = seeders()
         session_ = session()
         if not parts:
             self._own["batch_size"] = batch_size
@@ -313,14 +312,13 @@ class Run(Program):
 
     def seed(self, number: int) -> None:
         """Called by the engine."""
-        for seed in self._seeders:
-            seed(number)
+        seed_generators(number)
 
     def begin(self, kind: str, setting: Dict[str, Any],
               held: Dict[str, Any]) -> Dict[str, Any]:
         """Called by the engine."""
         self._setting = setting
-        self._seeders = seeders()  # once a slice: looking costs more
+        find_generators()
         for frame in self._frames:
             held = frame.begin(kind, setting, held)
         for hook in self._hooks:

@@ -18,6 +18,8 @@
 
 enum { THREADS_MAX = 4, PLACE_BYTES = 64 };
 
+#define KEY "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+
 /* ---- messages ------------------------------------------------------------ */
 
 /* Good messages are taken and bad ones refused, as their names say. */
@@ -171,6 +173,7 @@ static void meet_address_in_any_order(void **state)
 
     (void)state;
     find_place(place);
+    setenv("MLTUNE_KEY", KEY, 1); /* "*" is outside */
     for (uint32_t i = 3; i-- > 0;) {
         b[i] = (struct member){
             .place = place, .node = i, .nodes = 3, .timeout_s = 60};
@@ -181,6 +184,7 @@ static void meet_address_in_any_order(void **state)
     }
     for (uint32_t i = 0; i < 3; i++)
         stop(&b[i]);
+    unsetenv("MLTUNE_KEY");
     for (uint32_t i = 0; i < 3; i++) {
         if (b[i].err)
             fail_msg("node %u: %s", i, b[i].fault.text);
@@ -238,6 +242,76 @@ static void meet_address_without_node_0_is_told(void **state)
     stop(&one);
     assert_int_equal(one.err, ERR_NODE);
     assert_non_null(strstr(one.fault.text, "for node 0 at tcp://127.0.0.1"));
+}
+
+/* Strangers without the key, or with another, cannot say that they are node 1:
+ * the node itself can, and all meet. */
+static void meet_with_a_key_takes_no_stranger(void **state)
+{
+    static const char report[] = "mltune-meet 1 report 1 2 00000000deadbeef "
+                                 "tcp://127.0.0.1:9";
+    const struct timespec moment = {.tv_nsec = 300000000};
+    struct member zero, one;
+    struct run_key wrong;
+    char place[PLACE_BYTES];
+    void *context = zmq_ctx_new(), *socket[2];
+    int none = 0;
+
+    (void)state;
+    find_place(place);
+    setenv("MLTUNE_KEY",
+           "ffffffffffffffffffffffffffffffff"
+           "ffffffffffffffffffffffffffffffff",
+           1);
+    assert_int_equal(run_key_find(&wrong, NULL), ERR_OK);
+    setenv("MLTUNE_KEY", KEY, 1);
+    zero = (struct member){.place = place, .nodes = 2, .timeout_s = 60};
+    one =
+        (struct member){.place = place, .node = 1, .nodes = 2, .timeout_s = 60};
+    for (int i = 0; i < 2; i++) {
+        socket[i] = zmq_socket(context, ZMQ_DEALER);
+        zmq_setsockopt(socket[i], ZMQ_LINGER, &none, sizeof(none));
+        if (i == 1)
+            assert_int_equal(
+                run_key_apply(&wrong, socket[i], place, false, NULL), ERR_OK);
+        zmq_connect(socket[i], place);
+        zmq_send(socket[i], report, strlen(report), 0);
+    }
+    start(&zero);
+    nanosleep(&moment, NULL);
+    start(&one);
+    stop(&one);
+    stop(&zero);
+    for (int i = 0; i < 2; i++)
+        zmq_close(socket[i]);
+    zmq_ctx_term(context);
+    unsetenv("MLTUNE_KEY");
+    if (zero.err || one.err)
+        fail_msg("%s; %s", zero.fault.text, one.fault.text);
+    assert_true(zero.run == one.run);
+    assert_string_not_equal(zero.endpoint[1], "tcp://127.0.0.1:9");
+}
+
+/* What other machines reach is not bound without a key, nor with a key that is
+ * none; words say what to do. */
+static void meet_outside_needs_a_key(void **state)
+{
+    struct member b = {.place = "tcp://127.0.0.1:7000",
+                       .listen = "tcp://*:*",
+                       .nodes = 2,
+                       .timeout_s = 1};
+
+    (void)state;
+    start(&b);
+    stop(&b);
+    assert_int_equal(b.err, ERR_UNSUPPORTED);
+    assert_non_null(strstr(b.fault.text, "MLTUNE_KEY_FILE"));
+    setenv("MLTUNE_KEY", "secret", 1);
+    start(&b);
+    stop(&b);
+    unsetenv("MLTUNE_KEY");
+    assert_int_equal(b.err, ERR_INVAL);
+    assert_non_null(strstr(b.fault.text, "64 hexadecimal digits"));
 }
 
 /* Two nodes of one number: the second is refused and the first goes on; so is
@@ -380,6 +454,7 @@ static void meet_bad_address_is_told(void **state)
     size_t size = sizeof(place);
 
     (void)state;
+    setenv("MLTUNE_KEY", KEY, 1);
     expect_open_fails("tcp://127.0.0.1", NULL, ERR_INVAL,
                       "expected tcp://HOST:PORT");
     expect_open_fails("tcp://*:7000", NULL, ERR_INVAL,
@@ -401,6 +476,7 @@ static void meet_bad_address_is_told(void **state)
     /* In a folder nobody could make out where that is. */
     expect_open_fails("/nowhere", "tcp://*:*", ERR_INVAL,
                       "name this machine's");
+    unsetenv("MLTUNE_KEY");
 }
 
 int main(void)
@@ -413,6 +489,8 @@ int main(void)
         cmocka_unit_test(meet_address_names_who_is_missing),
         cmocka_unit_test(meet_address_without_node_0_is_told),
         cmocka_unit_test(meet_address_refuses_whom_it_has),
+        cmocka_unit_test(meet_with_a_key_takes_no_stranger),
+        cmocka_unit_test(meet_outside_needs_a_key),
         cmocka_unit_test(meet_address_by_name),
         cmocka_unit_test(meet_address_without_memory_is_told),
         cmocka_unit_test(meet_bad_address_is_told),

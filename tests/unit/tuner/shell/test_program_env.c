@@ -40,6 +40,7 @@ static void program_env_of_several(void **state)
                                         .node = 1,
                                         .nodes = 2,
                                         .meet = "/m",
+                                        .key = "k",
                                         .port = 4711,
                                         .threads = 3,
                                         .python = "/lib/python",
@@ -51,6 +52,7 @@ static void program_env_of_several(void **state)
     assert_int_equal(program_env_init(&e, &place), ERR_OK);
     assert_true(has(&e, "MLTUNE_NODE=1"));
     assert_true(has(&e, "MLTUNE_MEET=/m"));
+    assert_true(has(&e, "MLTUNE_KEY=k"));
     assert_true(has(&e, "RANK=1"));
     assert_true(has(&e, "LOCAL_RANK=1"));
     assert_true(has(&e, "WORLD_SIZE=2"));

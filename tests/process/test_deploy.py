@@ -1,0 +1,98 @@
+"""What systemd is given, and what it is told: how exposed the unit is, that the
+service says when it is ready and that it lives, and how the program is built."""
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import time
+
+import harness
+from test_serve import Service
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+EXPOSURE_MAX = 1.5
+
+
+class Unit(harness.Case):
+    def test_the_unit_is_exposed_little(self):
+        """By systemd's own measure: of 10, at most 1.5."""
+        done = subprocess.run(
+            ["systemd-analyze", "security", "--offline=true", "--no-pager",
+             ROOT / "deploy/mltune.service"],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            timeout=60)
+        level = re.search(r"exposure level for mltune.service: ([0-9.]+)",
+                          done.stdout)
+        self.assertIsNotNone(level, done.stdout)
+        self.assertLessEqual(float(level.group(1)), EXPOSURE_MAX)
+
+    def test_the_program_is_built_with_guards(self):
+        """The stack, returns and jumps: as far as this machine's compiler
+        knows the flags."""
+        flags = (pathlib.Path(harness.BUILD) / "flags").read_text().split()
+        if "-O3" not in flags:
+            self.assertIn("-DMLT_DEBUG", flags)  # debug and sanitizers
+            return
+        for flag in ("-fcf-protection", "-fstack-clash-protection"):
+            known = subprocess.run(
+                [flags[0], "-Werror", flag, "-x", "c", "-c", "/dev/null",
+                 "-o", "/dev/null"], stderr=subprocess.DEVNULL, timeout=60)
+            self.assertEqual(flag in flags, known.returncode == 0)
+        for flag in ("-fstack-protector-strong", "-D_FORTIFY_SOURCE=2"):
+            self.assertIn(flag, flags)
+
+
+class Watched(Service):
+    """As systemd starts one, Type=notify with a watchdog of 1.5 s."""
+
+    def launch(self, *words):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.addCleanup(self.socket.close)
+        self.socket.bind(str(self.folder / "notify"))
+        self.socket.settimeout(60)
+        self.env["NOTIFY_SOCKET"] = str(self.folder / "notify")
+        self.env["WATCHDOG_USEC"] = "1500000"
+        super().launch(*words)
+
+    def heard_in(self, seconds):
+        """What comes until then."""
+        heard, end = [], time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self.socket.settimeout(left)
+            try:
+                heard.append(self.socket.recv(256).decode())
+            except TimeoutError:
+                break
+        return heard
+
+    def test_it_says_that_it_is_ready_and_lives(self):
+        """READY when it answers, signs of life while both of its loops turn;
+        none while it is stuck, and none of the runs that it starts."""
+        self.assertEqual(self.socket.recv(256), b"READY=1")
+        self.socket.settimeout(60)
+        self.assertEqual(self.socket.recv(256), b"WATCHDOG=1")
+        os.kill(self.service.pid, signal.SIGSTOP)
+        self.heard_in(0.3)
+        self.assertEqual(self.heard_in(1.6), [])
+        os.kill(self.service.pid, signal.SIGCONT)
+        self.socket.settimeout(60)
+        self.assertEqual(self.socket.recv(256), b"WATCHDOG=1")
+        environ = pathlib.Path(f"/proc/{self.service.pid}/environ")
+        self.assertIn(b"NOTIFY_SOCKET", environ.read_bytes())  # as it began
+        run = self.submit(harness.mlr_config())
+        self.wait_until(lambda: self.tuner_is_silent(run),
+                        "a tuner that knows no manager")
+        self.wait_for_status(run, "finished")
+        self.assert_code(self.end(), 143)
+        self.assertEqual(self.heard_in(1)[-1], "STOPPING=1")
+
+    def tuner_is_silent(self, run):
+        """Once it is the run's: at first the service holds its place."""
+        try:
+            tuner = self.tuner_of(run)
+            environ = pathlib.Path(f"/proc/{tuner}/environ").read_bytes()
+        except (OSError, ValueError):
+            return False
+        return environ and not re.search(rb"NOTIFY_SOCKET|WATCHDOG", environ)

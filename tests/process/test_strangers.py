@@ -1,0 +1,147 @@
+"""Strangers at the sockets of nodes that talk over TCP: whoever has not the run's
+key is turned away before a frame is read, and costs bounded memory."""
+import os
+import pathlib
+import re
+import socket
+import struct
+import threading
+import time
+
+import zmq
+from zmq.utils import z85
+
+from test_meet import Nodes, free_port
+
+KEY = "5eed" * 16
+MEMORY_MAX = 128 << 20
+# A ZMTP 3 greeting of the mechanism NULL, and the command that begins with it.
+GREETING = (b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") +
+            bytes(32))
+READY = b"\x04\x1a\x05READY\x0bSocket-Type\x00\x00\x00\x04PUSH"
+PART = b"\x03" + struct.pack(">Q", 1 << 20)  # more follow; long
+
+
+class Strangers(Nodes):
+    def setUp(self):
+        super().setUp()
+        self.env["MLTUNE_KEY"] = KEY
+        self.data = [free_port(after) for after in (1, 2)]
+        self.stop = threading.Event()
+        self.context = zmq.Context()
+        self.threads, self.sockets = [], []
+
+        self.addCleanup(self.end_strangers)
+
+    def end_strangers(self):
+        self.stop.set()
+        for thread in self.threads:
+            thread.join()
+        for s in self.sockets:
+            s.close(0)
+        self.context.term()
+
+    def start_both(self):
+        return [self.start_node(i, "--listen", f"tcp://127.0.0.1:{port}")
+                for i, port in enumerate(self.data)]
+
+    def resident(self, node):
+        """The most bytes that the process has held so far."""
+        text = pathlib.Path(f"/proc/{node.pid}/status").read_text()
+        return int(re.search(r"VmHWM:\s+(\d+) kB", text).group(1)) << 10
+
+    def talk(self, kind, key=None):
+        """A ZeroMQ socket to where nodes meet."""
+        s = self.context.socket(kind)
+        self.sockets.append(s)
+        if key:
+            secret = z85.encode(bytes.fromhex(key))
+            public = zmq.curve_public(secret)
+            s.curve_secretkey, s.curve_publickey = secret, public
+            s.curve_serverkey = public
+        s.connect(self.place)
+        return s
+
+    def flood(self, port, junk):
+        """Endless parts of 1 MiB, or junk, on one connection after another."""
+        def go():
+            while not self.stop.is_set():
+                try:
+                    with socket.create_connection(("127.0.0.1", port),
+                                                  timeout=5) as s:
+                        s.sendall(junk if junk else GREETING + READY)
+                        while not self.stop.is_set():
+                            s.sendall(junk if junk else PART + bytes(1 << 20))
+                except OSError:
+                    time.sleep(0.01)
+        thread = threading.Thread(target=go)
+        thread.start()
+        self.threads.append(thread)
+
+    def test_nobody_meets_without_the_key(self):
+        """Who says first that it is node 1, without the key or with another:
+        node 1 meets node 0 all the same."""
+        lie = b"mltune-meet 1 report 1 2 00000000deadbeef tcp://127.0.0.1:9"
+        liars = [self.talk(zmq.DEALER), self.talk(zmq.DEALER, "bad0" * 16)]
+        for liar in liars:
+            liar.send(lie)
+        zero = self.start_node(0)
+        self.send_config(self.tuner, 2)
+        time.sleep(0.5)
+        one = self.start_node(1)
+        self.send_config_to_last()
+        self.assertEqual([a["kind"] for a in self.tuner.answers()],
+                         ["ready", "ready"])
+        for liar in liars:
+            self.assertEqual(liar.poll(0), 0)
+        self.end(zero, one)
+
+    def send_config_to_last(self):
+        """To the node that came last."""
+        peers, self.tuner.peers = self.tuner.peers, self.tuner.peers[-1:]
+        self.send_config(self.tuner, 2)
+        self.tuner.peers = peers
+
+    def test_strangers_cost_no_memory_while_nodes_train(self):
+        """Endless parts, junk and half greetings at the ports of both: a slice
+        runs, and neither node holds much more than before."""
+        nodes = self.start_both()
+        self.assertEqual([a["kind"] for a in self.configure()],
+                         ["ready", "ready"])
+        before = [self.resident(node) for node in nodes]
+        for port in self.data:
+            for junk in (None, None, None, b"\xff" * 65536, b"GET / HTTP/1.1\r\n",
+                         GREETING[:40], os.urandom(4096)):
+                self.flood(port, junk)
+        self.tuner.ask("fork", branch=1, parent=0, type="training",
+                       setting={"learning_rate": 0.1})
+        first = 0
+        end = time.monotonic() + 3
+        while time.monotonic() < end:
+            answers = self.tuner.ask("schedule", branch=1, first=first,
+                                     count=3, report_every=3)
+            self.assertEqual([a["kind"] for a in answers], ["done", "done"],
+                             answers)
+            first += 3
+        for node, was in zip(nodes, before):
+            self.assertLess(self.resident(node), was + MEMORY_MAX)
+        self.stop.set()
+        self.end(*nodes)
+
+    def test_a_dead_peers_place_is_not_taken(self):
+        """Node 1 dies; who listens where it did gets nothing of node 0, which
+        ends and says that node 1 is gone."""
+        nodes = self.start_both()
+        self.configure()
+        nodes[1].kill()
+        self.finish(nodes[1])
+        impostor = self.context.socket(zmq.PULL)
+        self.sockets.append(impostor)
+        impostor.bind(f"tcp://127.0.0.1:{self.data[1]}")
+        self.tuner.peers = [p for p in self.tuner.peers if p == b"node-0"]
+        self.tuner.ask("fork", branch=1, parent=0, type="training",
+                       setting={"learning_rate": 0.1})
+        self.tuner.tell("schedule", branch=1, first=0, count=3, report_every=3)
+        done = self.finish(nodes[0], 30)
+        self.assertIn("node 1 is gone", done.err)
+        self.assertEqual(impostor.poll(0), 0)
