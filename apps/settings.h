@@ -23,6 +23,8 @@ struct settings {
     const char *folder;   /* borrowed */
     uint64_t seed;
     bool evaluate;
+    const char
+        *predict; /* borrowed; the model folder to predict with, or NULL */
 };
 
 /* Errors: ERR_INVAL, ERR_NOMEM, with the member in @f. */

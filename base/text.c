@@ -227,6 +227,22 @@ static unsigned min3(unsigned a, unsigned b, unsigned c)
     return m < c ? m : c;
 }
 
+void text_put_csv(FILE *out, const char *s)
+{
+    assert(out && s);
+    if (!s[strcspn(s, ",\"\r\n")]) {
+        fputs(s, out);
+        return;
+    }
+    fputc('"', out);
+    for (; *s; s++) {
+        if (*s == '"')
+            fputc('"', out);
+        fputc(*s, out);
+    }
+    fputc('"', out);
+}
+
 unsigned text_distance(const char *a, const char *b)
 {
     /* Optimal string alignment (Damerau 1964), in half edits; three rows. */

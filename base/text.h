@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 struct text {
     char *s; /* owned; terminated once anything was written */
@@ -63,6 +64,10 @@ void text_number(double number, char out[TEXT_NUMBER_MAX]);
 /* Any @number, in as few digits; those that are not finite are "nan", "inf" and
  * "-inf". */
 void text_real(double number, char out[TEXT_NUMBER_MAX]);
+
+/* @s as a field of CSV on @out (RFC 4180): in quotes where it has a comma, a
+ * quote or a line's end. */
+void text_put_csv(FILE *out, const char *s);
 
 /* Edits (insert, delete, replace, swap of neighbours; case counts a half,
  * rounded up) that make @a of @b; lengths over 64 are cut. */

@@ -1,9 +1,11 @@
 #include "apps/data/columns.h"
 
 #include "base/disk_io.h"
+#include "base/mem.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -106,5 +108,63 @@ enum err columns_check(const struct samples *s, const char *file,
                                : fault_errno(f, ERR_IO, errno, "read %s", path);
     err = compare(s, file, in, path, f);
     fclose(in);
+    return err;
+}
+
+void columns_free(char **name, uint64_t columns)
+{
+    for (uint64_t c = 0; name && c < columns; c++)
+        mem_free(name[c]);
+    mem_free((void *)name);
+}
+
+static enum err read_names(FILE *in, const char *path, uint64_t columns,
+                           char **name, struct fault *f)
+{
+    char line[LINE_BYTES];
+
+    for (uint64_t c = 0; c < columns; c++) {
+        char *end = fgets(line, sizeof(line), in) ? strchr(line, '\n') : NULL;
+
+        if (ferror(in))
+            return fault_errno(f, ERR_IO, errno, "read %s", path);
+        if (!end)
+            return fault_set(f, ERR_FORMAT,
+                             "%s: expected %" PRIu64 " names of columns, a "
+                             "line each, found %" PRIu64,
+                             path, columns, c);
+        *end = '\0';
+        name[c] = mem_strdup(line);
+        if (!name[c])
+            return fault_set(f, ERR_NOMEM, "%s: out of memory", path);
+    }
+    return ERR_OK;
+}
+
+enum err columns_load(const char *dir, uint64_t columns, char ***name,
+                      struct fault *f)
+{
+    char path[PATH_BYTES], **made;
+    FILE *in;
+    enum err err = columns_path(dir, path, f);
+
+    assert(columns > 0 && name);
+    if (err)
+        return err;
+    in = fopen(path, "re");
+    if (!in && errno == ENOENT) {
+        *name = NULL;
+        return ERR_OK;
+    }
+    if (!in)
+        return fault_errno(f, ERR_IO, errno, "read %s", path);
+    made = mem_calloc(columns, sizeof(char *));
+    err = made ? read_names(in, path, columns, made, f)
+               : fault_set(f, ERR_NOMEM, "%s: out of memory", path);
+    fclose(in);
+    if (err)
+        columns_free(made, columns);
+    else
+        *name = made;
     return err;
 }

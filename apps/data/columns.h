@@ -26,4 +26,13 @@ enum err columns_save(const struct samples *s, const char *dir,
 enum err columns_check(const struct samples *s, const char *file,
                        const char *dir, struct fault *f);
 
+/* The names in DIR/columns.txt: *@name [@columns], owned by the caller, to be
+ * freed with columns_free; NULL where that file is not there. Errors:
+ * ERR_FORMAT (not that many lines), ERR_IO, ERR_INVAL (path), ERR_NOMEM. */
+enum err columns_load(const char *dir, uint64_t columns, char ***name,
+                      struct fault *f);
+
+/* Accepts NULL. */
+void columns_free(char **name, uint64_t columns);
+
 #endif

@@ -60,15 +60,17 @@ static enum err choose_ratings(const char *spec, const struct data_found *fd,
     return ERR_OK;
 }
 
-static enum err read_ratings_file(const char *path, uint64_t limit_bytes,
-                                  struct ratings *r, struct fault *f)
+static enum err read_ratings_file(const char *path, bool pairs,
+                                  uint64_t limit_bytes, struct ratings *r,
+                                  struct fault *f)
 {
     struct data_stream *s;
     enum err err = data_stream_open(path, &s, f);
 
     if (err)
         return err;
-    err = ratings_read(r, s, limit_bytes, f);
+    err = pairs ? ratings_read_pairs(r, s, limit_bytes, f)
+                : ratings_read(r, s, limit_bytes, f);
     data_stream_close(s);
     return err;
 }
@@ -87,7 +89,8 @@ static enum err read_ratings(const char *spec, const struct data_found *fd,
     err = choose_ratings(spec, fd, take, f);
     for (i = 0; i < fd->files.count && !err; i++) {
         if (take[i])
-            err = read_ratings_file(fd->files.path[i], limit_bytes, &r, f);
+            err =
+                read_ratings_file(fd->files.path[i], false, limit_bytes, &r, f);
     }
     mem_free(take);
     if (err) {
@@ -111,6 +114,31 @@ enum err data_load_ratings(const char *spec, const char *folder,
         return err;
     err = read_ratings(spec, &fd, out, f);
     data_found_deinit(&fd);
+    return err;
+}
+
+enum err data_load_pairs(const char *spec, const char *folder,
+                         struct ratings *out, struct fault *f)
+{
+    struct ratings r = {0};
+    struct data_found fd;
+    enum err err;
+
+    if (gen_is(spec))
+        return data_load_ratings(spec, folder, out, f);
+    err = data_find(spec, folder, &fd, f);
+    if (err)
+        return err;
+    if (fd.files.single) /* two columns look like an edge list, or a table */
+        err = read_ratings_file(fd.files.path[0], true, data_memory_limit(), &r,
+                                f);
+    else
+        err = read_ratings(spec, &fd, &r, f);
+    data_found_deinit(&fd);
+    if (err)
+        ratings_deinit(&r);
+    else
+        *out = r;
     return err;
 }
 
@@ -186,8 +214,8 @@ static enum err find_pixels(const char *spec, const struct data_found *fd,
     return ERR_OK;
 }
 
-static enum err find_labels(const struct data_found *fd, struct pair *pair,
-                            struct fault *f)
+static enum err find_labels(const struct data_found *fd, bool needed,
+                            struct pair *pair, struct fault *f)
 {
     size_t i, labels = 0, last = NO_FILE;
 
@@ -204,7 +232,7 @@ static enum err find_labels(const struct data_found *fd, struct pair *pair,
     }
     if (pair->labels == NO_FILE && labels == 1 && !fd->files.single)
         pair->labels = last;
-    if (pair->labels == NO_FILE)
+    if (pair->labels == NO_FILE && needed)
         return fault_set(f, ERR_NOENT,
                          "%s: expected a file of labels beside it, named alike "
                          "with \"labels\" for \"images\" (and idx1 for idx3); "
@@ -226,6 +254,15 @@ static enum err read_array(const char *path, struct idx_array *out,
     return err;
 }
 
+/* Labels of images that have none. */
+static enum err no_labels(const struct idx_array *pixels, struct idx_array *out,
+                          struct fault *f)
+{
+    *out = (struct idx_array){.dims = 1, .dim = {pixels->dim[0], 1, 1, 1}};
+    out->bytes = mem_calloc(pixels->dim[0] + 1, 1);
+    return out->bytes ? ERR_OK : fault_set(f, ERR_NOMEM, "out of memory");
+}
+
 static enum err read_pair(const struct data_found *fd, const struct pair *pair,
                           struct images *out, struct fault *f)
 {
@@ -237,10 +274,12 @@ static enum err read_pair(const struct data_found *fd, const struct pair *pair,
         return ERR_OK;
     assert(fd->files.path);
     pixels_path = fd->files.path[pair->pixels];
-    labels_path = fd->files.path[pair->labels];
+    labels_path =
+        pair->labels == NO_FILE ? "no labels" : fd->files.path[pair->labels];
     err = read_array(pixels_path, &pixels, f);
     if (!err)
-        err = read_array(labels_path, &labels, f);
+        err = pair->labels == NO_FILE ? no_labels(&pixels, &labels, f)
+                                      : read_array(labels_path, &labels, f);
     if (!err)
         err = images_join(&pixels, pixels_path, &labels, labels_path, out, f);
     idx_array_deinit(&pixels);
@@ -249,7 +288,7 @@ static enum err read_pair(const struct data_found *fd, const struct pair *pair,
 }
 
 static enum err choose_pairs(const char *spec, const struct data_found *fd,
-                             struct pair *train, struct pair *test,
+                             bool labels, struct pair *train, struct pair *test,
                              struct fault *f)
 {
     enum err err = find_pixels(spec, fd, false, &train->pixels, f);
@@ -265,8 +304,8 @@ static enum err choose_pairs(const char *spec, const struct data_found *fd,
     if (train->pixels == NO_FILE)
         return no_such(spec, fd,
                        "images (IDX files, as of MNIST, or CIFAR batches)", f);
-    err = find_labels(fd, train, f);
-    return err ? err : find_labels(fd, test, f);
+    err = find_labels(fd, labels, train, f);
+    return err ? err : find_labels(fd, labels, test, f);
 }
 
 static enum err same_shape(const char *spec, const struct images *a,
@@ -281,12 +320,12 @@ static enum err same_shape(const char *spec, const struct images *a,
 }
 
 static enum err read_images(const char *spec, const struct data_found *fd,
-                            struct images *train, struct images *test,
-                            struct fault *f)
+                            bool labels, struct images *train,
+                            struct images *test, struct fault *f)
 {
     struct pair train_pair, test_pair;
     struct images a = {0}, b = {0};
-    enum err err = choose_pairs(spec, fd, &train_pair, &test_pair, f);
+    enum err err = choose_pairs(spec, fd, labels, &train_pair, &test_pair, f);
 
     if (!err)
         err = read_pair(fd, &train_pair, &a, f);
@@ -417,9 +456,9 @@ static enum err add_partner(struct data_found *fd, struct fault *f)
     return ERR_OK;
 }
 
-enum err data_load_images(const char *spec, const char *folder,
-                          struct images *train, struct images *test,
-                          struct fault *f)
+static enum err load_images(const char *spec, const char *folder, bool labels,
+                            struct images *train, struct images *test,
+                            struct fault *f)
 {
     struct data_found fd;
     enum err err;
@@ -433,7 +472,21 @@ enum err data_load_images(const char *spec, const char *folder,
         err = add_partner(&fd, f);
     if (!err)
         err = is_cifar(&fd) ? read_batches(&fd, train, test, f)
-                            : read_images(spec, &fd, train, test, f);
+                            : read_images(spec, &fd, labels, train, test, f);
     data_found_deinit(&fd);
     return err;
+}
+
+enum err data_load_images(const char *spec, const char *folder,
+                          struct images *train, struct images *test,
+                          struct fault *f)
+{
+    return load_images(spec, folder, true, train, test, f);
+}
+
+enum err data_load_pixels(const char *spec, const char *folder,
+                          struct images *train, struct images *test,
+                          struct fault *f)
+{
+    return load_images(spec, folder, false, train, test, f);
 }

@@ -26,6 +26,11 @@
 enum err data_load_ratings(const char *spec, const char *folder,
                            struct ratings *out, struct fault *f);
 
+/* Users and items to predict the ratings of: as data_load_ratings, but of one
+ * file the ratings may be missing; where they are, they are 0. */
+enum err data_load_pairs(const char *spec, const char *folder,
+                         struct ratings *out, struct fault *f);
+
 /* Images with their labels. One IDX file finds its partner by name
  * (images/labels, idx3/idx1). Of a folder or glob: the pair whose names say
  * neither t10k nor test becomes @train, the other one @test; a lone pair is
@@ -33,6 +38,11 @@ enum err data_load_ratings(const char *spec, const char *folder,
  * are joined in the order of their names in the same two halves. @test is empty
  * (count 0) where there is none. */
 enum err data_load_images(const char *spec, const char *folder,
+                          struct images *train, struct images *test,
+                          struct fault *f);
+
+/* As data_load_images, but where there is no file of labels all are 0. */
+enum err data_load_pixels(const char *spec, const char *folder,
                           struct images *train, struct images *test,
                           struct fault *f);
 

@@ -18,10 +18,11 @@ enum { FIRST_ROWS = 256, EXCERPT_MAX = 40 };
 struct csv_table {
     const struct csv_options *options;
     size_t fields;     /* of a record; 0: none was read yet */
-    size_t label;      /* its field */
+    size_t label;      /* its field; to predict: none */
+    size_t *source;    /* to predict: [inputs] field of each value: owned */
     char **name;       /* [fields] of the header: owned, or NULL */
     uint64_t capacity; /* rows */
-    struct samples s;  /* width = fields - 1; labels in order of appearance */
+    struct samples s;  /* labels in order of appearance */
     size_t class_capacity;
 };
 
@@ -57,8 +58,15 @@ void csv_table_free(struct csv_table *t)
     if (!t)
         return;
     free_names(t->name, t->fields);
+    mem_free(t->source);
     samples_deinit(&t->s);
     mem_free(t);
+}
+
+/* Values of a row. */
+static size_t values_of(const struct csv_table *t)
+{
+    return t->source ? t->options->inputs : t->fields - 1;
 }
 
 /* ---- fields -------------------------------------------------------------- */
@@ -232,7 +240,7 @@ static int resize(void **p, uint64_t count, uint64_t size)
 static enum err reserve_row(struct csv_reader *rd)
 {
     struct csv_table *t = rd->t;
-    uint64_t width = t->fields - 1, row = (width + 1) * sizeof(float);
+    uint64_t width = values_of(t), row = (width + 1) * sizeof(float);
     uint64_t rows = t->capacity ? 2 * t->capacity : FIRST_ROWS;
     enum err err;
 
@@ -242,12 +250,24 @@ static enum err reserve_row(struct csv_reader *rd)
     if (err)
         return err;
     if (resize((void **)&t->s.value, rows, width * sizeof(float)) ||
-        (t->options->targets
-             ? resize((void **)&t->s.target, rows, sizeof(float))
-             : resize((void **)&t->s.label, rows, 1)))
+        (!t->source && (t->options->targets
+                            ? resize((void **)&t->s.target, rows, sizeof(float))
+                            : resize((void **)&t->s.label, rows, 1))))
         return fault_set(rd->f, ERR_NOMEM, "%s: out of memory", rd->file);
     t->capacity = rows;
     return ERR_OK;
+}
+
+/* The values of a row to predict. */
+static enum err read_inputs(struct csv_reader *rd, float *to)
+{
+    struct csv_table *t = rd->t;
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; i < t->options->inputs && !err; i++)
+        err = read_value(rd, t->source[i], &to[i]);
+    t->s.count += !err;
+    return err;
 }
 
 static enum err read_row(struct csv_reader *rd)
@@ -265,7 +285,9 @@ static enum err read_row(struct csv_reader *rd)
     err = reserve_row(rd);
     if (err)
         return err;
-    to = t->s.value + t->s.count * (t->fields - 1);
+    to = t->s.value + t->s.count * values_of(t);
+    if (t->source)
+        return read_inputs(rd, to);
     for (i = 0; i < t->fields && !err; i++) {
         if (i != t->label)
             err = read_value(rd, i, to++);
@@ -357,6 +379,113 @@ static enum err copy_names(struct csv_reader *rd)
                    : fault_set(rd->f, ERR_NOMEM, "%s: out of memory", rd->file);
 }
 
+/* ---- the beginning, to predict ------------------------------------------- */
+
+static size_t find_name(const struct csv_record *r, const char *name)
+{
+    size_t i;
+
+    for (i = 0; i < r->fields && strcmp(r->field[i], name) != 0; i++)
+        ;
+    return i;
+}
+
+/* Whether the first record names columns: it has a name of the model's, or
+ * texts alone (a label may be a text beside numbers). */
+static bool names_columns(const struct csv_reader *rd)
+{
+    const struct csv_options *o = rd->t->options;
+    const struct csv_record *r = &rd->r;
+    size_t texts = 0, numbers = 0, i;
+    double value;
+
+    if (o->header >= 0)
+        return o->header;
+    for (i = 0; o->input_name && i < o->inputs; i++)
+        if (find_name(r, o->input_name[i]) < r->fields)
+            return true;
+    for (i = 0; i < r->fields; i++) {
+        bool number = read_number(r->field[i], &value);
+
+        numbers += number;
+        texts += !number && !is_missing(r->field[i]);
+    }
+    return texts > 0 && numbers == 0;
+}
+
+/* Values by the names of their columns, each the first of that name that no
+ * value has yet. */
+static enum err find_inputs(struct csv_reader *rd)
+{
+    struct csv_table *t = rd->t;
+    const struct csv_options *o = t->options;
+    bool *taken = mem_calloc(t->fields, sizeof(*taken));
+    enum err err = ERR_OK;
+
+    if (!taken)
+        return fault_set(rd->f, ERR_NOMEM, "%s: out of memory", rd->file);
+    for (size_t i = 0; i < o->inputs && !err; i++) {
+        size_t c = 0;
+
+        while (c < t->fields &&
+               (taken[c] || strcmp(t->name[c], o->input_name[i]) != 0))
+            c++;
+        if (c == t->fields) {
+            err = fault_set(rd->f, ERR_FORMAT,
+                            "%s: expected the column \"%.60s\", which the "
+                            "model was trained with, found none of that name",
+                            rd->file, o->input_name[i]);
+            break;
+        }
+        taken[c] = true;
+        t->source[i] = c;
+    }
+    mem_free(taken);
+    return err;
+}
+
+/* Values by the places of their columns. */
+static enum err place_inputs(struct csv_reader *rd)
+{
+    struct csv_table *t = rd->t;
+    size_t inputs = t->options->inputs, label = SIZE_MAX, n = 0;
+
+    if (t->fields == inputs + 1 &&
+        !find_label(&rd->r, t->options->label, &label))
+        return fault_set(rd->f, ERR_INVAL,
+                         "%s: expected the %zu columns that the model was "
+                         "trained with, found one more, and none is %s",
+                         rd->file, inputs, t->options->label);
+    if (t->fields != inputs && t->fields != inputs + 1)
+        return fault_set(rd->f, ERR_FORMAT,
+                         "%s: line %" PRIu64 ": expected the %zu columns that "
+                         "the model was trained with (and perhaps the label), "
+                         "found %zu",
+                         rd->file, rd->r.line, inputs, t->fields);
+    for (size_t c = 0; c < t->fields; c++)
+        if (c != label)
+            t->source[n++] = c;
+    return ERR_OK;
+}
+
+static enum err begin_inputs(struct csv_reader *rd, bool *header)
+{
+    struct csv_table *t = rd->t;
+    const struct csv_options *o = t->options;
+    enum err err = ERR_OK;
+
+    t->fields = rd->r.fields;
+    t->source = mem_calloc(o->inputs, sizeof(*t->source));
+    if (!t->source)
+        return fault_set(rd->f, ERR_NOMEM, "%s: out of memory", rd->file);
+    *header = names_columns(rd);
+    if (*header)
+        err = copy_names(rd);
+    if (err)
+        return err;
+    return *header && o->input_name ? find_inputs(rd) : place_inputs(rd);
+}
+
 /* The first record of the first file: columns and label. *@header: it names
  * the columns. */
 static enum err begin_table(struct csv_reader *rd, bool *header)
@@ -366,6 +495,8 @@ static enum err begin_table(struct csv_reader *rd, bool *header)
     bool named = is_name(o->label);
     enum err err;
 
+    if (o->inputs)
+        return begin_inputs(rd, header);
     if (named && o->header == 0)
         return fault_set(rd->f, ERR_INVAL,
                          "%s: expected the label's number, first or last where "
@@ -468,13 +599,14 @@ static bool all_numbers(char *const *name, unsigned n)
     return true;
 }
 
-/* The header's names but the label's, each cut to a line that can be saved. */
+/* The header's names but the label's, each cut to a line that can be saved. (To
+ * predict they have done their work.) */
 static enum err take_columns(struct csv_table *t, struct fault *f)
 {
     char **name;
     size_t n = 0, i;
 
-    if (!t->name)
+    if (!t->name || t->source)
         return ERR_OK;
     name = mem_calloc(t->fields - 1, sizeof(char *));
     if (!name)
@@ -498,7 +630,9 @@ static enum err take_columns(struct csv_table *t, struct fault *f)
 static void empty(struct csv_table *t)
 {
     free_names(t->name, t->fields);
+    mem_free(t->source);
     memset(&t->s, 0, sizeof(t->s));
+    t->source = NULL;
     t->name = NULL;
     t->fields = 0;
     t->capacity = t->class_capacity = 0;
@@ -511,10 +645,10 @@ enum err csv_table_take(struct csv_table *t, struct samples *out,
     unsigned n = t->s.classes, c;
     enum err err = ERR_OK;
 
-    assert(t->s.count > 0 && t->fields >= 2);
-    t->s.channels = (uint32_t)t->fields - 1;
+    assert(t->s.count > 0 && t->fields > 0);
+    t->s.channels = (uint32_t)values_of(t);
     t->s.height = t->s.width = 1;
-    if (!t->options->targets) {
+    if (!t->options->targets && !t->source) {
         name = mem_calloc(n, sizeof(char *));
         if (!name)
             return fault_set(f, ERR_NOMEM, "out of memory");

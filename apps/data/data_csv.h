@@ -1,11 +1,12 @@
 /* Tables of numbers with a label column: text with separators (CSV, RFC 4180).
  *
- * Every column but the label is a number. The label is a class, a number or a
- * text, or with `targets` a number to predict. Classes are numbered in sorted
- * order, whatever the order of the rows: by value where all are numbers (1 and
- * 1.0 are the same), else byte by byte. A missing value (nothing, ?, NA, N/A,
- * NaN, null) is refused with its line and column, as are rows of another
- * length; nothing is guessed. Blank lines are passed over.
+ * Every column but the label is a number (to predict, those that are read). The
+ * label is a class, a number or a text, or with `targets` a number to predict.
+ * Classes are numbered in sorted order, whatever the order of the rows: by
+ * value where all are numbers (1 and 1.0 are the same), else byte by byte. A
+ * missing value (nothing, ?, NA, N/A, NaN, null) is refused with its line and
+ * column, as are rows of another length; nothing is guessed. Blank lines are
+ * passed over.
  */
 #ifndef APPS_DATA_CSV_H
 #define APPS_DATA_CSV_H
@@ -27,6 +28,13 @@ struct csv_options {
                      * is there;     a record with numbers and texts is refused */
     char separator; /* '\0': the first record tells (apps/data/csv_record.h) */
     bool targets;
+    /* To predict: rows of @inputs values (0: no such thing), without labels.
+     * Where @input_name [inputs] (borrowed, or NULL) and a header are there,
+     * the columns of those names, wherever they are; others are passed over.
+     * Else all columns in their order, but for the label's if there is one
+     * more. */
+    size_t inputs;
+    const char *const *input_name;
 };
 
 /* A table that is being read, of one file or several. */

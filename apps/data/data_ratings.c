@@ -43,7 +43,8 @@ struct ratings_reader {
     bool begun;         /* separator and columns are known */
     bool header_passed; /* the first line that holds anything is behind us */
     enum separator sep;
-    int columns; /* 3 or 4 */
+    bool pairs;  /* two columns will do */
+    int columns; /* 2, 3 or 4 */
 };
 
 void ratings_deinit(struct ratings *r)
@@ -217,13 +218,16 @@ parse_line(const char *p, enum separator sep, int columns,
     q = pass_id(p, &out->item);
     if (!q)
         return flawed(flaw, p, "an item id (an integer from 0 to 2^63 - 1)");
-    p = pass_separator(q, sep);
-    if (!p)
-        return flawed(flaw, q, separator_name[sep]);
-    q = pass_number(p, &value);
-    out->value = (float)value;
-    if (!q || !isfinite(out->value))
-        return flawed(flaw, p, "a rating (a finite number)");
+    out->value = 0;
+    if (columns > 2) {
+        p = pass_separator(q, sep);
+        if (!p)
+            return flawed(flaw, q, separator_name[sep]);
+        q = pass_number(p, &value);
+        out->value = (float)value;
+        if (!q || !isfinite(out->value))
+            return flawed(flaw, p, "a rating (a finite number)");
+    }
     if (columns == 4) {
         p = pass_separator(q, sep);
         if (!p)
@@ -279,16 +283,17 @@ static bool is_header(const char *p)
     return isalpha((unsigned char)*p) || *p == '_';
 }
 
-/* The separator and the number of columns with which the line at @p reads as a
- * rating. */
-static bool find_format(const char *p, enum separator *sep, int *columns)
+/* The separator and the number of columns, from @least on, with which the line
+ * at @p reads as a rating. */
+static bool find_format(const char *p, int least, enum separator *sep,
+                        int *columns)
 {
     struct rating_record record;
     struct flaw flaw;
     int s, c;
 
     for (s = 0; s < SEP_COUNT; s++) {
-        for (c = 3; c <= 4; c++) {
+        for (c = least; c <= 4; c++) {
             if (parse_line(p, (enum separator)s, c, &record, &flaw)) {
                 *sep = (enum separator)s;
                 *columns = c;
@@ -313,14 +318,18 @@ static enum err begin(struct ratings_reader *rd, const char **p,
 
     while (*p < end) {
         if (!is_blank(*p)) {
-            if (find_format(*p, &rd->sep, &rd->columns)) {
+            if (find_format(*p, rd->pairs ? 2 : 3, &rd->sep, &rd->columns)) {
                 rd->begun = true;
                 return ERR_OK;
             }
             if (rd->header_passed || !is_header(*p)) {
                 flawed(&flaw, *p,
-                       "user, item, rating and perhaps a time stamp, separated "
-                       "by tab, comma, \"::\" or spaces");
+                       rd->pairs ? "user and item, and perhaps a rating and a "
+                                   "time stamp, separated by tab, comma, "
+                                   "\"::\" or spaces"
+                                 : "user, item, rating and perhaps a time "
+                                   "stamp, separated by tab, comma, \"::\" or "
+                                   "spaces");
                 return line_fault(rd, &flaw);
             }
             rd->header_passed = true;
@@ -498,11 +507,15 @@ static enum err read_blocks(struct ratings_reader *rd, char *text)
     return ERR_OK;
 }
 
-enum err ratings_read(struct ratings *r, struct data_stream *s,
-                      uint64_t limit_bytes, struct fault *f)
+static enum err read_all(struct ratings *r, bool pairs, struct data_stream *s,
+                         uint64_t limit_bytes, struct fault *f)
 {
-    struct ratings_reader rd = {
-        .r = r, .s = s, .f = f, .limit_bytes = limit_bytes, .line = 1};
+    struct ratings_reader rd = {.r = r,
+                                .s = s,
+                                .f = f,
+                                .limit_bytes = limit_bytes,
+                                .line = 1,
+                                .pairs = pairs};
     uint64_t before = r->count;
     char *text = mem_alloc(READ_BYTES + RATINGS_LINE_MAX + 2);
     enum err err;
@@ -517,6 +530,18 @@ enum err ratings_read(struct ratings *r, struct data_stream *s,
         err = fault_set(f, ERR_FORMAT, "%s: no rating in it",
                         data_stream_name(s));
     return err;
+}
+
+enum err ratings_read(struct ratings *r, struct data_stream *s,
+                      uint64_t limit_bytes, struct fault *f)
+{
+    return read_all(r, false, s, limit_bytes, f);
+}
+
+enum err ratings_read_pairs(struct ratings *r, struct data_stream *s,
+                            uint64_t limit_bytes, struct fault *f)
+{
+    return read_all(r, true, s, limit_bytes, f);
 }
 
 bool ratings_sniff(const char *text, size_t len, bool whole)
@@ -535,7 +560,7 @@ bool ratings_sniff(const char *text, size_t len, bool whole)
     for (; p < end && tries < 2; p = line_end(p)) {
         if (is_blank(p))
             continue;
-        if (find_format(p, &sep, &columns))
+        if (find_format(p, 3, &sep, &columns))
             return true;
         if (tries++ > 0 || !is_header(p))
             return false;

@@ -44,6 +44,11 @@ enum err ratings_reserve(struct ratings *r, uint64_t count,
 enum err ratings_read(struct ratings *r, struct data_stream *s,
                       uint64_t limit_bytes, struct fault *f);
 
+/* As ratings_read, but lines may also be a user and an item alone, in the whole
+ * of @s; their ratings are 0. */
+enum err ratings_read_pairs(struct ratings *r, struct data_stream *s,
+                            uint64_t limit_bytes, struct fault *f);
+
 /* Whether @text (the beginning of a file, @whole when it is all of it) reads
  * like ratings. */
 bool ratings_sniff(const char *text, size_t len, bool whole);

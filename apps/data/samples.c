@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PATH_BYTES = 4096, LINE_BYTES = 260 };
+enum { PATH_BYTES = 4096, LINE_BYTES = SAMPLES_NAME_BYTES_MAX + 1 };
 
 static const char classes_file[] = "classes.txt";
 
@@ -259,32 +259,52 @@ static enum err read_names(FILE *file, const char *path, char **name,
     return ERR_OK;
 }
 
-enum err samples_load_classes(struct samples *s, const char *file,
-                              const char *dir, struct fault *f)
+enum err samples_class_names(const char *dir, char *name[SAMPLES_CLASSES_MAX],
+                             unsigned *n, struct fault *f)
 {
-    char *name[SAMPLES_CLASSES_MAX] = {NULL};
     char path[PATH_BYTES];
-    unsigned n = 0, c;
     FILE *in;
     enum err err = classes_path(dir, path, f);
 
+    assert(name && n);
+    memset((void *)name, 0, SAMPLES_CLASSES_MAX * sizeof(*name));
+    *n = 0;
     if (err)
         return err;
     in = fopen(path, "re");
-    if (!in && errno == ENOENT && !s->class_name)
-        return ERR_OK;
-    if (!in && errno == ENOENT)
-        return fault_set(f, ERR_NOENT,
-                         "%s: expected the names of the model's classes, found "
-                         "no such file (evaluate the folder as it was saved)",
-                         path);
     if (!in)
-        return fault_errno(f, ERR_IO, errno, "read %s", path);
-    err = read_names(in, path, name, &n, f);
+        return errno == ENOENT ? ERR_OK
+                               : fault_errno(f, ERR_IO, errno, "read %s", path);
+    err = read_names(in, path, name, n, f);
     fclose(in);
     if (!err)
+        return ERR_OK;
+    for (unsigned c = 0; c < SAMPLES_CLASSES_MAX; c++)
+        mem_free(name[c]);
+    *n = 0;
+    return err;
+}
+
+enum err samples_load_classes(struct samples *s, const char *file,
+                              const char *dir, struct fault *f)
+{
+    char *name[SAMPLES_CLASSES_MAX];
+    char path[PATH_BYTES];
+    unsigned n, c;
+    enum err err = samples_class_names(dir, name, &n, f);
+
+    if (!err && n == 0 && s->class_name) {
+        err = classes_path(dir, path, f);
+        if (!err)
+            err = fault_set(f, ERR_NOENT,
+                            "%s: expected the names of the model's classes, "
+                            "found no such file (evaluate the folder as it was "
+                            "saved)",
+                            path);
+    }
+    if (!err && n > 0)
         err = samples_rename(s, file, name, n, f);
-    for (c = 0; c < SAMPLES_CLASSES_MAX; c++)
+    for (c = 0; c < n; c++)
         mem_free(name[c]);
     return err;
 }

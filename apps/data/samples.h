@@ -16,11 +16,12 @@
 
 enum {
     SAMPLES_CLASSES_MAX = 256, /* labels are bytes */
-    SAMPLES_COLUMN_BYTES_MAX = 255
+    SAMPLES_COLUMN_BYTES_MAX = 255,
+    SAMPLES_NAME_BYTES_MAX = 259, /* of a class, with the end */
 };
 
 /* Zeroed: none. Exactly one of pixel and value is there, and exactly one of
- * label and target, unless count is 0. */
+ * label and target (to predict: neither), unless count is 0. */
 struct samples {
     uint64_t count;
     uint32_t channels, height, width;
@@ -67,5 +68,11 @@ enum err samples_save_classes(const struct samples *s, const char *dir,
  * such file, but names), ERR_IO, ERR_FORMAT. */
 enum err samples_load_classes(struct samples *s, const char *file,
                               const char *dir, struct fault *f);
+
+/* The names in DIR/classes.txt, each owned by the caller, and their number, 0
+ * where that file is not there. Errors: ERR_IO, ERR_FORMAT, ERR_INVAL (path),
+ * ERR_NOMEM; no names then. */
+enum err samples_class_names(const char *dir, char *name[SAMPLES_CLASSES_MAX],
+                             unsigned *n, struct fault *f);
 
 #endif

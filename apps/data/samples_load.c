@@ -1,6 +1,9 @@
 #include "apps/data/samples_load.h"
 
+#include "apps/data/columns.h"
+#include "apps/data/data.h"
 #include "apps/data/data_samples.h"
+#include "apps/data/scaling.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -99,6 +102,42 @@ static enum err match(const struct settings *s, struct samples *train,
     return err;
 }
 
+static enum err load_pixels(const struct settings *s, struct samples *a,
+                            struct samples *b, struct fault *f)
+{
+    struct images x = {0}, y = {0};
+    enum err err = data_load_pixels(s->data, s->folder, &x, &y, f);
+
+    if (err)
+        return err;
+    samples_of_images(&x, a);
+    samples_of_images(&y, b);
+    return ERR_OK;
+}
+
+/* What the model reads of a table, or images. */
+static enum err load_inputs(const struct settings *s, struct csv_options *csv,
+                            struct samples *a, struct samples *b,
+                            struct fault *f)
+{
+    char **name = NULL;
+    uint64_t columns;
+    enum err err = scaling_columns(s->predict, &columns, f);
+
+    if (err)
+        return err;
+    if (columns == 0)
+        return load_pixels(s, a, b, f);
+    err = columns_load(s->predict, columns, &name, f);
+    csv->inputs = columns;
+    csv->input_name = (const char *const *)name;
+    if (!err)
+        err = data_load_samples(s->data, s->folder, csv, a, b, f);
+    columns_free(name, columns);
+    csv->input_name = NULL;
+    return err;
+}
+
 enum err samples_load(const struct settings *s, bool targets,
                       struct samples *train, struct samples *test,
                       struct fault *f)
@@ -106,7 +145,9 @@ enum err samples_load(const struct settings *s, bool targets,
     char number[NUMBER_BYTES];
     struct csv_options csv = read_options(s, targets, number);
     struct samples a = {0}, b = {0};
-    enum err err = data_load_samples(s->data, s->folder, &csv, &a, &b, f);
+    enum err err = s->predict
+                       ? load_inputs(s, &csv, &a, &b, f)
+                       : data_load_samples(s->data, s->folder, &csv, &a, &b, f);
 
     if (!err && s->evaluate)
         take_all(&a, &b);

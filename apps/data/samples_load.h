@@ -19,6 +19,8 @@
  * test in a file's name), else a tenth, by seed. Both have the same shape and
  * number of classes. @targets: a table's label column holds numbers to predict
  * (float target[]); images are refused then.
+ * To predict (settings.predict), of a table what the model reads, without
+ * labels; of images all, whose labels are not looked at.
  * Errors: those of the loaders; ERR_FORMAT (shapes that differ), ERR_INVAL
  * (nothing left to train on), ERR_NOMEM; the outputs are untouched then. */
 enum err samples_load(const struct settings *s, bool targets,

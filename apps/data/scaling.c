@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { PATH_BYTES = 4096 };
 
@@ -157,6 +158,30 @@ static enum err read_both(struct npy_reader *r, const struct npy_info *info,
     if (err)
         scaling_deinit(out);
     return err;
+}
+
+enum err scaling_columns(const char *dir, uint64_t *columns, struct fault *f)
+{
+    char path[PATH_BYTES];
+    struct npy_reader *r;
+    struct npy_info info;
+    enum err err = scaling_path(dir, path, f);
+
+    assert(columns);
+    *columns = 0;
+    if (err || access(path, F_OK) != 0)
+        return err;
+    err = npy_open(path, &info, &r, f);
+    if (err)
+        return err;
+    npy_close(r);
+    if (info.cols < 2)
+        return fault_set(f, ERR_FORMAT,
+                         "%s: expected the scaling of columns, found %" PRIu64
+                         " numbers a row",
+                         path, info.cols);
+    *columns = info.cols - 1;
+    return ERR_OK;
 }
 
 enum err scaling_load(const char *dir, const struct samples *s,

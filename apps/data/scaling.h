@@ -35,6 +35,10 @@ void scaling_apply(const struct scaling *scaling, struct samples *s);
 enum err scaling_save(const struct scaling *s, const char *dir,
                       struct fault *f);
 
+/* Columns of the values of a model's table, by DIR/scaling.npy; 0 where that is
+ * not there (images). Errors: ERR_IO, ERR_FORMAT. */
+enum err scaling_columns(const char *dir, uint64_t *columns, struct fault *f);
+
 /* Reads it back; zeroed where @s is images. Errors: ERR_IO, ERR_FORMAT (not
  * that many columns), ERR_NOMEM. */
 enum err scaling_load(const char *dir, const struct samples *s,

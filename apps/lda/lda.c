@@ -481,6 +481,53 @@ static int complete_docs(const struct lda *l, struct mlt_worker *w,
     return 0;
 }
 
+/* ---- predicting ---------------------------------------------------------- */
+
+int lda_columns(void *app, const struct mlt_column **column, uint32_t *count,
+                struct mlt_error *error)
+{
+    const struct lda *l = app;
+
+    (void)error;
+    assert(l->predict && l->column);
+    *column = l->column;
+    *count = l->prior.topics + 1;
+    return 0;
+}
+
+int lda_predict(void *app, struct mlt_worker *w, uint64_t first, uint64_t count,
+                double *out)
+{
+    const struct lda *l = app;
+    struct lda_scratch *c = &l->scratch[mlt_worker_index(w)];
+    const int32_t *total = mlt_get_row(w, l->topic_total, 0);
+    const struct lda_held *h = &l->held;
+    uint32_t stride = c->sampler.stride, topics = l->prior.topics;
+
+    assert(l->predict && first + count <= h->docs);
+    if (!total)
+        return (int)ERR_CANCELED;
+    lda_totals_begin(&c->sampler, total);
+    for (uint64_t d = first; d < first + count; d++) {
+        double *row = out + (d - first) * (topics + 1);
+        uint32_t best = 0;
+
+        for (uint64_t i = h->begin[d]; i < h->begin[d + 1]; i++) {
+            int err = word_phi(l, w, &c->sampler, h->word[i].word,
+                               c->phi + (i - h->begin[d]) * stride);
+
+            if (err)
+                return err;
+        }
+        lda_held_mix(h, d, topics, stride, c->phi, l->prior.alpha, c->mix,
+                     row + 1);
+        for (uint32_t k = 1; k < topics; k++)
+            best = row[k + 1] > row[best + 1] ? k : best;
+        row[0] = best;
+    }
+    return 0;
+}
+
 static int lda_run_clock(void *app, struct mlt_worker *w,
                          const struct mlt_clock_ctx *ctx)
 {
@@ -510,4 +557,6 @@ const struct mlt_app_ops app_lda = {
     .save = lda_save,
     .load = lda_load,
     .close = lda_close,
+    .columns = lda_columns,
+    .predict = lda_predict,
 };

@@ -28,7 +28,7 @@
 #define LDA_TOTAL_TABLE "topic_total"
 #define LDA_TOPICS_FILE "topics.json"
 
-enum { LDA_CLOCKS_DEFAULT = 10, LDA_TOP_WORDS = 20 };
+enum { LDA_CLOCKS_DEFAULT = 10, LDA_TOP_WORDS = 20, LDA_TITLE_BYTES = 24 };
 
 /* Scratch of a worker for its clocks. */
 struct lda_scratch {
@@ -42,7 +42,7 @@ struct lda_scratch {
 struct lda {
     struct lda_prior prior;
     uint64_t seed;
-    bool evaluate;
+    bool evaluate, predict;
     unsigned workers;
     struct vocabulary vocabulary;
     struct corpus
@@ -52,6 +52,8 @@ struct lda {
     struct lda_scratch *scratch; /* [workers] */
     mlt_table word_topic, topic_total, topics;
     const struct mlt_ps *ps;
+    struct mlt_column *column; /* [topics + 1] to predict: owned */
+    char *title;               /* [topics][LDA_TITLE_BYTES]: owned */
 };
 
 /* Operations of app_lda (mltune/app.h). */
@@ -61,6 +63,10 @@ void lda_close(void *app);
 int lda_save(void *app, const char *dir, char *json, size_t size,
              struct mlt_error *error);
 int lda_load(void *app, const char *dir, struct mlt_error *error);
+int lda_columns(void *app, const struct mlt_column **column, uint32_t *count,
+                struct mlt_error *error);
+int lda_predict(void *app, struct mlt_worker *w, uint64_t first, uint64_t count,
+                double *out);
 
 /* Takes the table `topics` to another number of workers (mlt_mover); @lda. */
 int lda_move_topics(const struct mlt_move *move, void *lda);

@@ -33,6 +33,8 @@ void lda_close(void *app)
         mem_free(l->scratch[i].mix);
     }
     mem_free(l->scratch);
+    mem_free(l->column);
+    mem_free(l->title);
     vocabulary_deinit(&l->vocabulary);
     corpus_deinit(&l->data);
     lda_layout_deinit(&l->layout);
@@ -162,6 +164,7 @@ static enum err open_lda(struct lda *l, const struct mlt_app_config *config,
     assert(topics >= 1 && topics <= LDA_TOPICS_MAX);
     l->seed = s.seed;
     l->evaluate = s.evaluate;
+    l->predict = s.predict != NULL;
     l->workers = config->workers;
     if (s.evaluate)
         err = load_evaluation(l, &s, topics, alpha, beta, f);

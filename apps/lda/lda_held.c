@@ -53,18 +53,46 @@ static void split_doc(struct lda_held *h, const struct corpus *c, uint64_t d,
     h->begin[++h->docs] = at;
 }
 
+static enum err make_room(struct lda_held *h, const struct corpus *c)
+{
+    memset(h, 0, sizeof(*h));
+    h->begin = mem_calloc(c->docs + 1, sizeof(*h->begin));
+    h->word = mem_alloc((c->entries + 1) * sizeof(*h->word));
+    if (h->begin && h->word)
+        return ERR_OK;
+    lda_held_deinit(h);
+    return ERR_NOMEM;
+}
+
+enum err lda_held_whole(struct lda_held *h, const struct corpus *c,
+                        uint32_t words)
+{
+    enum err err = make_room(h, c);
+
+    if (err)
+        return err;
+    for (uint64_t d = 0; d < c->docs; d++) {
+        uint64_t at = h->begin[d];
+
+        for (uint64_t i = c->begin[d]; i < c->begin[d + 1]; i++)
+            if (c->word[i] < words)
+                h->word[at++] = (struct lda_split){c->word[i], c->count[i], 0};
+        if (at - h->begin[d] > h->entries_max)
+            h->entries_max = (uint32_t)(at - h->begin[d]);
+        h->begin[d + 1] = at;
+    }
+    h->docs = c->docs;
+    return ERR_OK;
+}
+
 enum err lda_held_init(struct lda_held *h, const struct corpus *c,
                        uint32_t words, uint64_t seed)
 {
     uint64_t d;
+    enum err err = make_room(h, c);
 
-    memset(h, 0, sizeof(*h));
-    h->begin = mem_calloc(c->docs + 1, sizeof(*h->begin));
-    h->word = mem_alloc((c->entries + 1) * sizeof(*h->word));
-    if (!h->begin || !h->word) {
-        lda_held_deinit(h);
-        return ERR_NOMEM;
-    }
+    if (err)
+        return err;
     for (d = 0; d < c->docs; d++)
         if (known_tokens(c, d, words) >= 2)
             split_doc(h, c, d, words, seed);
@@ -130,22 +158,21 @@ KERNEL double held_sum(size_t n, const struct lda_split word[], uint32_t stride,
     return sum;
 }
 
-double lda_held_log(const struct lda_held *h, uint64_t doc, uint32_t topics,
-                    uint32_t stride, const float phi[], double alpha,
-                    float mix[], uint64_t *tokens)
+/* The mix of document @doc, times *@total, in one half of @mix. */
+static const float *complete(const struct lda_held *h, uint64_t doc,
+                             uint32_t topics, uint32_t stride,
+                             const float phi[], double alpha, float mix[],
+                             double *total)
 {
     const struct lda_split *word = h->word + h->begin[doc];
     size_t n = h->begin[doc + 1] - h->begin[doc], i;
     float *now = mix, *next = mix + stride;
-    double total = alpha * topics;
     uint32_t k;
 
     assert(doc < h->docs && stride >= topics);
-    *tokens = 0;
-    for (i = 0; i < n; i++) {
-        total += word[i].seen;
-        *tokens += word[i].asked;
-    }
+    *total = alpha * topics;
+    for (i = 0; i < n; i++)
+        *total += word[i].seen;
     for (k = 0; k < stride; k++)
         now[k] = k < topics ? 1 : 0;
     for (int step = 0; step < LDA_HELD_STEPS; step++) {
@@ -157,5 +184,35 @@ double lda_held_log(const struct lda_held *h, uint64_t doc, uint32_t topics,
         now = next;
         next = old;
     }
+    return now;
+}
+
+double lda_held_log(const struct lda_held *h, uint64_t doc, uint32_t topics,
+                    uint32_t stride, const float phi[], double alpha,
+                    float mix[], uint64_t *tokens)
+{
+    const struct lda_split *word = h->word + h->begin[doc];
+    size_t n = h->begin[doc + 1] - h->begin[doc], i;
+    const float *now;
+    double total;
+
+    *tokens = 0;
+    for (i = 0; i < n; i++)
+        *tokens += word[i].asked;
+    now = complete(h, doc, topics, stride, phi, alpha, mix, &total);
     return held_sum(n, word, stride, phi, now, total);
+}
+
+void lda_held_mix(const struct lda_held *h, uint64_t doc, uint32_t topics,
+                  uint32_t stride, const float phi[], double alpha, float mix[],
+                  double share[])
+{
+    double total, sum = 0;
+    const float *now =
+        complete(h, doc, topics, stride, phi, alpha, mix, &total);
+
+    for (uint32_t k = 0; k < topics; k++)
+        sum += (double)now[k];
+    for (uint32_t k = 0; k < topics; k++)
+        share[k] = (double)now[k] / sum;
 }

@@ -35,6 +35,11 @@ enum err lda_held_init(struct lda_held *h, const struct corpus *c,
                        uint32_t words, uint64_t seed);
 void lda_held_deinit(struct lda_held *h);
 
+/* All documents of @c, whole: nothing is asked. Words from @words on are left
+ * out, and a document may have none left. Errors: ERR_NOMEM. */
+enum err lda_held_whole(struct lda_held *h, const struct corpus *c,
+                        uint32_t words);
+
 /* Log probability of document @doc's asked tokens, summed.
  *
  * @stride    topics rounded up to LDA_LANES
@@ -47,5 +52,11 @@ void lda_held_deinit(struct lda_held *h);
 double lda_held_log(const struct lda_held *h, uint64_t doc, uint32_t topics,
                     uint32_t stride, const float phi[], double alpha,
                     float mix[], uint64_t *tokens);
+
+/* The mix of topics of document @doc, from the tokens that are seen: theta,
+ * which adds up to 1, into @share[topics]. The rest as above. */
+void lda_held_mix(const struct lda_held *h, uint64_t doc, uint32_t topics,
+                  uint32_t stride, const float phi[], double alpha, float mix[],
+                  double share[]);
 
 #endif

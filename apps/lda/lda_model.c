@@ -223,14 +223,37 @@ static enum err load_model(struct lda *l, const char *dir, struct fault *f)
                          path, npy_type_name(info.type), info.rows, info.cols);
     lda_prior_init(&l->prior, (uint32_t)info.cols, (uint32_t)info.rows,
                    l->prior.alpha, l->prior.beta);
-    err = lda_held_init(&l->held, &l->data, l->prior.words, l->seed);
+    err = l->predict
+              ? lda_held_whole(&l->held, &l->data, l->prior.words)
+              : lda_held_init(&l->held, &l->data, l->prior.words, l->seed);
     corpus_deinit(&l->data);
     if (err)
         return fault_set(f, err, "%s: %s", dir, err_text(err));
-    if (l->held.docs == 0)
+    if (l->held.docs == 0 && !l->predict)
         return fault_set(f, ERR_INVAL,
                          "no document has two words that the model in %s knows",
                          dir);
+    return ERR_OK;
+}
+
+/* `topic`, the likeliest, then `share_K` of each. */
+static enum err make_columns(struct lda *l, struct fault *f)
+{
+    uint32_t topics = l->prior.topics;
+
+    if (!l->predict)
+        return ERR_OK;
+    l->column = mem_calloc(topics + 1, sizeof(*l->column));
+    l->title = mem_calloc(topics, LDA_TITLE_BYTES);
+    if (!l->column || !l->title)
+        return fault_set(f, ERR_NOMEM, "lda: out of memory");
+    l->column[0].name = "topic";
+    for (uint32_t k = 0; k < topics; k++) {
+        char *title = l->title + (size_t)k * LDA_TITLE_BYTES;
+
+        snprintf(title, LDA_TITLE_BYTES, "share_%" PRIu32, k);
+        l->column[k + 1].name = title;
+    }
     return ERR_OK;
 }
 
@@ -238,6 +261,7 @@ int lda_load(void *app, const char *dir, struct mlt_error *error)
 {
     struct fault f = {0};
 
-    load_model(app, dir, &f);
+    if (!load_model(app, dir, &f))
+        make_columns(app, &f);
     return f.code ? settings_fault(&f, error) : 0;
 }

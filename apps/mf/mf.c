@@ -432,4 +432,6 @@ const struct mlt_app_ops app_mf = {
     .save = mf_save,
     .load = mf_load,
     .close = mf_close,
+    .columns = mf_columns,
+    .predict = mf_predict,
 };

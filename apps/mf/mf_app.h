@@ -57,7 +57,7 @@ struct mf {
     double lambda, mean;
     uint32_t parts;
     uint64_t seed;
-    bool evaluate;
+    bool evaluate, predict;
     unsigned workers;
     uint64_t rows[MF_SIDES];
     int64_t *id[MF_SIDES]; /* [rows] outside ids: owned */
@@ -79,6 +79,10 @@ void mf_close(void *app);
 int mf_save(void *app, const char *dir, char *json, size_t size,
             struct mlt_error *error);
 int mf_load(void *app, const char *dir, struct mlt_error *error);
+int mf_columns(void *app, const struct mlt_column **column, uint32_t *count,
+               struct mlt_error *error);
+int mf_predict(void *app, struct mlt_worker *w, uint64_t first, uint64_t count,
+               double *out);
 
 /* Takes the arrays of @r over as pairs: numbers become rows through @row,
  * values lose the mean. */

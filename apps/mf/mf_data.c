@@ -201,10 +201,13 @@ static enum err open_mf(struct mf *m, const struct mlt_app_config *config,
     m->parts = s.clocks == 0 ? MF_CLOCKS_DEFAULT : (uint32_t)s.clocks;
     m->seed = s.seed;
     m->evaluate = s.evaluate;
+    m->predict = s.predict != NULL;
     m->workers = config->workers;
     atomic_init(&m->to_share, m->workers);
     assert(m->rank >= 1 && m->rank <= MF_RANK_MAX);
-    if (s.evaluate)
+    if (s.predict)
+        err = data_load_pairs(s.data, s.folder, &m->data, f);
+    else if (s.evaluate)
         err = data_load_ratings(s.data, s.folder, &m->data, f);
     else
         err = load_training(m, &s, f);

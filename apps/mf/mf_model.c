@@ -1,5 +1,5 @@
 /* mf: the saved model (mf_app.h): outside ids of the rows and the mean beside
- * the tables; and evaluating it on other ratings. */
+ * the tables; evaluating it on other ratings, and predicting some. */
 #include "apps/mf/mf_app.h"
 #include "apps/settings.h"
 #include "base/mem.h"
@@ -216,4 +216,51 @@ int mf_load(void *app, const char *dir, struct mlt_error *error)
 
     load_model(app, dir, &f);
     return f.code ? settings_fault(&f, error) : 0;
+}
+
+/* ---- predicting ---------------------------------------------------------- */
+
+int mf_columns(void *app, const struct mlt_column **column, uint32_t *count,
+               struct mlt_error *error)
+{
+    static const struct mlt_column rating = {"rating", NULL, 0};
+
+    (void)app;
+    (void)error;
+    *column = &rating;
+    *count = 1;
+    return 0;
+}
+
+static double dot(uint32_t rank, const float *a, const float *b)
+{
+    double sum = 0;
+
+    for (uint32_t k = 0; k < rank; k++)
+        sum += (double)a[k] * (double)b[k];
+    return sum;
+}
+
+/* The mean where the model does not know the user or the item. */
+int mf_predict(void *app, struct mlt_worker *w, uint64_t first, uint64_t count,
+               double *out)
+{
+    const struct mf *m = app;
+
+    assert(m->predict && first + count <= m->test.count);
+    for (uint64_t i = 0; i < count; i++) {
+        uint32_t user = m->test.row[MF_USERS][first + i];
+        uint32_t item = m->test.row[MF_ITEMS][first + i];
+        const float *u, *v;
+
+        out[i] = m->mean;
+        if (user == MF_ROW_NONE || item == MF_ROW_NONE)
+            continue;
+        u = mlt_get_row(w, m->table[MF_USERS], user);
+        v = mlt_get_row(w, m->table[MF_ITEMS], item);
+        if (!u || !v)
+            return (int)ERR_CANCELED;
+        out[i] += dot(m->rank, u, v);
+    }
+    return 0;
 }

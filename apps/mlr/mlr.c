@@ -1,15 +1,11 @@
 #include "apps/mlr/mlr.h"
 
-#include "apps/data/columns.h"
 #include "apps/data/data_stream.h"
 #include "apps/data/samples_load.h"
-#include "apps/data/scaling.h"
-#include "apps/mlr/mlr_kernel.h"
+#include "apps/mlr/mlr_app.h"
 #include "apps/mlr/mlr_values.h"
 #include "apps/settings.h"
 #include "base/mem.h"
-#include "base/npy_io.h"
-#include "base/text.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -19,40 +15,6 @@
 /* Small chunks, so that the classes spread over all workers' shards: a row of
  * 784 weights has a chunk of its own. */
 enum { CHUNK_BYTES = 1024, SCRATCH_ALIGN = 64 };
-
-/* A set of images in packed order (mlr_kernel.h), or of rows of a table. */
-struct packed {
-    uint64_t count;
-    uint8_t *pixel; /* [count][stride]: owned, or NULL */
-    float *value;   /* [count][width]: owned, or NULL */
-    uint8_t *label; /* [count]: owned */
-};
-
-/* Scratch of a worker for its clocks. */
-struct scratch {
-    const uint8_t *pixel[2][MLR_BLOCK]; /* this block's and the next one's */
-    const float *value[MLR_BLOCK];      /* of a table, this block's */
-    uint8_t label[MLR_BLOCK];
-    const float *weight[MLR_CLASSES_MAX];
-    float *gradient[MLR_CLASSES_MAX];
-    float z[MLR_BLOCK * MLR_CLASSES_MAX];
-};
-
-struct mlr {
-    struct packed train, test;
-    struct samples shape;    /* without samples: shape, classes, their names */
-    struct samples unpacked; /* a table that waits for the model's scaling */
-    struct scaling scaling;
-    size_t width;  /* values a sample */
-    size_t stride; /* bytes of a packed image */
-    unsigned classes;
-    double lambda;
-    bool evaluate;
-    char *data; /* what messages call the samples: owned */
-    mlt_table weights;
-    unsigned workers;
-    struct scratch *scratch; /* [workers] */
-};
 
 /* clang-format off */
 static const char schema[] =
@@ -75,7 +37,7 @@ static const char *const tunables[] = {"learning_rate", "momentum",
 
 /* ---- data ---------------------------------------------------------------- */
 
-static void packed_deinit(struct packed *p)
+static void packed_deinit(struct mlr_packed *p)
 {
     mem_free(p->pixel);
     mem_free(p->value);
@@ -83,7 +45,7 @@ static void packed_deinit(struct packed *p)
     memset(p, 0, sizeof(*p));
 }
 
-static enum err pack_pixels(struct packed *p, const struct samples *s,
+static enum err pack_pixels(struct mlr_packed *p, const struct samples *s,
                             struct fault *f)
 {
     uint64_t width = samples_values(s), stride = mlr_packed_bytes(width), i;
@@ -100,9 +62,8 @@ static enum err pack_pixels(struct packed *p, const struct samples *s,
     return ERR_OK;
 }
 
-/* Packs @s, whose labels and values are taken over. */
-static enum err packed_init(struct packed *p, struct samples *s,
-                            struct fault *f)
+enum err mlr_packed_init(struct mlr_packed *p, struct samples *s,
+                         struct fault *f)
 {
     enum err err;
 
@@ -130,6 +91,7 @@ static void mlr_close(void *app)
     samples_deinit(&m->shape);
     samples_deinit(&m->unpacked);
     scaling_deinit(&m->scaling);
+    class_columns_deinit(&m->columns);
     mem_free(m->scratch);
     mem_free(m->data);
     mem_free(m);
@@ -167,8 +129,8 @@ static enum err take_training(struct mlr *m, const char *name,
         return err;
     scaling_apply(&m->scaling, train);
     scaling_apply(&m->scaling, test);
-    err = packed_init(&m->train, train, f);
-    return err ? err : packed_init(&m->test, test, f);
+    err = mlr_packed_init(&m->train, train, f);
+    return err ? err : mlr_packed_init(&m->test, test, f);
 }
 
 /* Data to be evaluated: a table waits for the model (mlr_load). */
@@ -188,7 +150,7 @@ static enum err take_evaluated(struct mlr *m, struct samples *s,
         return ERR_OK;
     }
     take_shape(m, s);
-    return packed_init(&m->train, s, f);
+    return mlr_packed_init(&m->train, s, f);
 }
 
 static enum err load_data(struct mlr *m, const struct settings *s,
@@ -217,6 +179,7 @@ static enum err open_mlr(struct mlr *m, const struct mlt_app_config *config,
     data_memory_allow(config->memory_limit);
     m->lambda = settings_number(&s, "lambda", 0);
     m->evaluate = s.evaluate;
+    m->predict = s.predict != NULL;
     m->workers = config->workers;
     *clocks = s.evaluate ? 1 : s.clocks;
     m->scratch = mem_aligned(SCRATCH_ALIGN, m->workers * sizeof(*m->scratch));
@@ -293,7 +256,7 @@ static uint64_t sample_at(const struct mlt_clock_ctx *ctx, uint64_t i)
 }
 
 /* Images of the block at @at into @pixel; their number. */
-static size_t block_images(const struct mlr *m, const struct packed *set,
+static size_t block_images(const struct mlr *m, const struct mlr_packed *set,
                            const struct mlt_clock_ctx *ctx, uint64_t at,
                            const uint8_t *pixel[MLR_BLOCK])
 {
@@ -333,7 +296,7 @@ static double run_block(const struct mlr_block *b, enum mlr_pass pass)
     }
 }
 
-static struct mlr_block block_of(const struct mlr *m, struct scratch *s,
+static struct mlr_block block_of(const struct mlr *m, struct mlr_scratch *s,
                                  const struct mlt_clock_ctx *ctx)
 {
     return (struct mlr_block){.width = m->width,
@@ -345,8 +308,8 @@ static struct mlr_block block_of(const struct mlr *m, struct scratch *s,
                               .z = s->z};
 }
 
-static double run_table(const struct mlr *m, const struct packed *set,
-                        struct scratch *s, const struct mlt_clock_ctx *ctx,
+static double run_table(const struct mlr *m, const struct mlr_packed *set,
+                        struct mlr_scratch *s, const struct mlt_clock_ctx *ctx,
                         enum mlr_pass pass)
 {
     struct mlr_block b = block_of(m, s, ctx);
@@ -368,8 +331,8 @@ static double run_table(const struct mlr *m, const struct packed *set,
     return sum;
 }
 
-static double run_images(const struct mlr *m, const struct packed *set,
-                         struct scratch *s, const struct mlt_clock_ctx *ctx,
+static double run_images(const struct mlr *m, const struct mlr_packed *set,
+                         struct mlr_scratch *s, const struct mlt_clock_ctx *ctx,
                          enum mlr_pass pass)
 {
     struct mlr_block b = block_of(m, s, ctx);
@@ -393,8 +356,8 @@ static double run_images(const struct mlr *m, const struct packed *set,
     return sum;
 }
 
-static int take_weights(const struct mlr *m, struct mlt_worker *w,
-                        struct scratch *s)
+int mlr_take_weights(const struct mlr *m, struct mlt_worker *w,
+                     struct mlr_scratch *s)
 {
     unsigned c;
 
@@ -408,7 +371,7 @@ static int take_weights(const struct mlr *m, struct mlt_worker *w,
 
 /* Each worker adds its share of the penalty's gradient, so that the clock's sum
  * has it once. */
-static void add_penalty(const struct mlr *m, const struct scratch *s,
+static void add_penalty(const struct mlr *m, const struct mlr_scratch *s,
                         const struct mlt_clock_ctx *ctx)
 {
     double share = (double)ctx->count / (double)ctx->clock_samples;
@@ -425,9 +388,10 @@ static int mlr_run_clock(void *app, struct mlt_worker *w,
                          const struct mlt_clock_ctx *ctx)
 {
     const struct mlr *m = app;
-    struct scratch *s = &m->scratch[mlt_worker_index(w)];
+    struct mlr_scratch *s = &m->scratch[mlt_worker_index(w)];
     bool testing = ctx->type == MLT_CLOCK_TESTING;
-    const struct packed *set = testing && !m->evaluate ? &m->test : &m->train;
+    const struct mlr_packed *set =
+        testing && !m->evaluate ? &m->test : &m->train;
     enum mlr_pass pass = testing       ? PASS_METRIC
                          : m->evaluate ? PASS_LOSS
                                        : PASS_TRAIN;
@@ -436,7 +400,7 @@ static int mlr_run_clock(void *app, struct mlt_worker *w,
 
     if (ctx->count == 0)
         return 0;
-    err = take_weights(m, w, s);
+    err = mlr_take_weights(m, w, s);
     if (err)
         return err;
     for (c = 0; pass == PASS_TRAIN && c < m->classes; c++)
@@ -448,84 +412,6 @@ static int mlr_run_clock(void *app, struct mlt_worker *w,
     if (pass == PASS_TRAIN)
         add_penalty(m, s, ctx);
     return 0;
-}
-
-/* ---- the model ----------------------------------------------------------- */
-
-static int mlr_save(void *app, const char *dir, char *json, size_t size,
-                    struct mlt_error *error)
-{
-    const struct mlr *m = app;
-    char lambda[TEXT_NUMBER_MAX];
-    struct fault f = {0};
-    int n;
-
-    text_number(m->lambda, lambda);
-    n = snprintf(json, size,
-                 "{\"classes\":%u,\"shape\":[%" PRIu32 ",%" PRIu32 ",%" PRIu32
-                 "],\"lambda\":%s}",
-                 m->classes, m->shape.channels, m->shape.height, m->shape.width,
-                 lambda);
-    if (n < 0 || (size_t)n >= size) {
-        fault_set(&f, ERR_LIMIT, "mlr: model.json has no room");
-        return settings_fault(&f, error);
-    }
-    if (samples_save_classes(&m->shape, dir, &f) ||
-        columns_save(&m->shape, dir, &f) || scaling_save(&m->scaling, dir, &f))
-        return settings_fault(&f, error);
-    return 0;
-}
-
-static enum err check_model(struct mlr *m, const char *path, struct fault *f)
-{
-    struct npy_reader *reader;
-    struct npy_info info;
-    enum err err = npy_open(path, &info, &reader, f);
-
-    if (err)
-        return err;
-    npy_close(reader);
-    if (info.type != NPY_F32 || info.cols != m->width + 1 ||
-        info.rows < m->classes || info.rows > MLR_CLASSES_MAX)
-        return fault_set(f, ERR_FORMAT,
-                         "%s: expected weights for the data, at least %u "
-                         "classes of %zu values, found %" PRIu64 " of %" PRIu64,
-                         path, m->classes, m->width + 1, info.rows, info.cols);
-    m->classes = (unsigned)info.rows;
-    return ERR_OK;
-}
-
-/* A table as the model saw its own: the same classes, the same scaling. */
-static enum err take_table(struct mlr *m, const char *dir, struct fault *f)
-{
-    struct scaling scaling = {0};
-    enum err err;
-
-    if (!m->unpacked.value)
-        return ERR_OK;
-    err = samples_load_classes(&m->unpacked, m->data, dir, f);
-    if (!err)
-        err = columns_check(&m->unpacked, m->data, dir, f);
-    if (!err)
-        err = scaling_load(dir, &m->unpacked, &scaling, f);
-    if (err)
-        return err;
-    scaling_apply(&scaling, &m->unpacked);
-    scaling_deinit(&scaling);
-    return packed_init(&m->train, &m->unpacked, f);
-}
-
-static int mlr_load(void *app, const char *dir, struct mlt_error *error)
-{
-    struct fault f = {0};
-    char path[4096];
-
-    if ((size_t)snprintf(path, sizeof(path), "%s/weights.npy", dir) >=
-        sizeof(path))
-        fault_set(&f, ERR_INVAL, "%s: the path is too long", dir);
-    else if (!check_model(app, path, &f))
-        take_table(app, dir, &f);
-    return f.code ? settings_fault(&f, error) : 0;
 }
 
 const struct mlt_app_ops app_mlr = {
@@ -541,4 +427,6 @@ const struct mlt_app_ops app_mlr = {
     .save = mlr_save,
     .load = mlr_load,
     .close = mlr_close,
+    .columns = mlr_columns,
+    .predict = mlr_predict,
 };

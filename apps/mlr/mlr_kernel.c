@@ -395,6 +395,12 @@ KERNEL double mlr_loss(const struct mlr_block *b)
     return loss;
 }
 
+KERNEL void mlr_scores(const struct mlr_block *b)
+{
+    assert(b->n <= MLR_BLOCK);
+    forward(b);
+}
+
 KERNEL size_t mlr_correct(const struct mlr_block *b)
 {
     size_t correct = 0, i;

@@ -58,6 +58,9 @@ double mlr_loss(const struct mlr_block *b);
  * wins a tie; a z that is no number never wins); gradient may be NULL. */
 size_t mlr_correct(const struct mlr_block *b);
 
+/* z alone; labels and gradient may be NULL. */
+void mlr_scores(const struct mlr_block *b);
+
 /* g[j] += factor * w[j], j < n: the gradient of the penalty. */
 void mlr_penalty(size_t n, float factor, const float *w, float *g);
 

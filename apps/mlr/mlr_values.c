@@ -100,6 +100,14 @@ KERNEL double mlr_values_loss(const struct mlr_block *b,
     return loss;
 }
 
+KERNEL void mlr_values_scores(const struct mlr_block *b,
+                              const float *const *value)
+{
+    assert(b->n <= MLR_BLOCK);
+    for (size_t i = 0; i < b->n; i++)
+        forward_row(b, value[i], b->z + i * b->classes);
+}
+
 KERNEL size_t mlr_values_correct(const struct mlr_block *b,
                                  const float *const *value)
 {

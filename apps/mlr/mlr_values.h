@@ -14,4 +14,7 @@ double mlr_values_train(const struct mlr_block *b, const float *const *value);
 double mlr_values_loss(const struct mlr_block *b, const float *const *value);
 size_t mlr_values_correct(const struct mlr_block *b, const float *const *value);
 
+/* As mlr_scores. */
+void mlr_values_scores(const struct mlr_block *b, const float *const *value);
+
 #endif

@@ -205,6 +205,7 @@ static enum err open_nn(struct nn *m, const struct mlt_app_config *config,
     data_memory_allow(config->memory_limit);
     m->lambda = settings_number(&s, "lambda", 0);
     m->evaluate = s.evaluate;
+    m->predict = s.predict != NULL;
     m->seed = s.seed;
     m->workers = config->workers;
     *clocks = s.evaluate ? 1 : s.clocks;
@@ -348,4 +349,6 @@ const struct mlt_app_ops app_nn = {
     .save = nn_save,
     .load = nn_load,
     .close = nn_close,
+    .columns = nn_columns,
+    .predict = nn_predict,
 };

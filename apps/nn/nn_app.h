@@ -8,6 +8,7 @@
 #ifndef APPS_NN_APP_H
 #define APPS_NN_APP_H
 
+#include "apps/data/class_columns.h"
 #include "apps/data/samples.h"
 #include "apps/data/scaling.h"
 #include "apps/nn/nn_desc.h"
@@ -54,7 +55,7 @@ struct nn {
     struct nn_shape input;
     unsigned outputs;
     double lambda;
-    bool evaluate;
+    bool evaluate, predict;
     uint64_t seed;
     unsigned workers;
     size_t block;
@@ -62,6 +63,7 @@ struct nn {
 
     const struct mlt_ps *ps; /* borrowed, once declared */
     mlt_table weights[NN_LAYERS_MAX], moments[NN_LAYERS_MAX];
+    struct class_columns columns; /* of classes to predict */
 };
 
 /* Shapes for the data's outputs, and everything a clock needs. */
@@ -81,8 +83,9 @@ enum err nn_check_target(const struct nn *m, const char *name, struct fault *f);
 enum err nn_normal_init(struct nn_normal *n, uint32_t channels,
                         const double *mean, const double *deviation);
 
-/* Fills the network's input and @lane's labels or targets with @n samples of
- * @set: numbers @id[n], or @first and following where id is NULL. */
+/* Fills the network's input, and @lane's labels or targets where @set has some,
+ * with @n samples of @set: numbers @id[n], or @first and following where id is
+ * NULL. */
 void nn_data_take(const struct nn *m, struct nn_lane *lane,
                   const struct samples *set, size_t n, const uint64_t *id,
                   uint64_t first);
@@ -94,5 +97,9 @@ int nn_run_clock(void *app, struct mlt_worker *w,
 int nn_save(void *app, const char *dir, char *json, size_t size,
             struct mlt_error *error);
 int nn_load(void *app, const char *dir, struct mlt_error *error);
+int nn_columns(void *app, const struct mlt_column **column, uint32_t *count,
+               struct mlt_error *error);
+int nn_predict(void *app, struct mlt_worker *w, uint64_t first, uint64_t count,
+               double *out);
 
 #endif

@@ -193,3 +193,62 @@ int nn_run_clock(void *app, struct mlt_worker *w,
         mlt_report(w, sum, ctx->count);
     return err;
 }
+
+/* ---- predicting ---------------------------------------------------------- */
+
+int nn_columns(void *app, const struct mlt_column **column, uint32_t *count,
+               struct mlt_error *error)
+{
+    static const struct mlt_column value = {"value", NULL, 0};
+    const struct nn *m = app;
+
+    (void)error;
+    assert(m->predict);
+    *column = m->columns.count ? m->columns.column : &value;
+    *count = m->columns.count ? m->columns.count : 1;
+    return 0;
+}
+
+/* Rows of @n outputs at @z: classes, or the target in its own unit. */
+static void put_predictions(const struct nn *m, size_t n, const float *z,
+                            double *out)
+{
+    double mean = 0, factor = 1;
+
+    if (m->columns.count) {
+        for (size_t i = 0; i < n; i++)
+            class_columns_fill(z + i * m->outputs, m->outputs,
+                               out + i * m->columns.count);
+        return;
+    }
+    if (m->scaling.mean) {
+        mean = m->scaling.mean[m->scaling.columns];
+        factor = m->scaling.factor[m->scaling.columns];
+    }
+    for (size_t i = 0; i < n; i++)
+        out[i] = (double)z[i] / factor + mean;
+}
+
+int nn_predict(void *app, struct mlt_worker *w, uint64_t first, uint64_t count,
+               double *out)
+{
+    const struct nn *m = app;
+    struct nn_lane *lane = &m->lane[mlt_worker_index(w)];
+    uint32_t columns = m->columns.count ? m->columns.count : 1;
+    struct pass p = {.m = m, .lane = lane, .w = w, .set = &m->train};
+
+    assert(m->predict && first + count <= m->train.count);
+    for (uint64_t at = 0; at < count; at += p.batch.n) {
+        int err;
+
+        p.first = at == 0;
+        p.batch.n = count - at < m->block ? (size_t)(count - at) : m->block;
+        nn_data_take(m, lane, p.set, p.batch.n, NULL, first + at);
+        err = forward(&p);
+        if (err)
+            return err;
+        put_predictions(m, p.batch.n, nn_net_output(lane->net),
+                        out + at * columns);
+    }
+    return 0;
+}

@@ -90,6 +90,7 @@ void nn_data_deinit(struct nn *m)
     samples_deinit(&m->test);
     scaling_deinit(&m->scaling);
     normal_deinit(&m->normal);
+    class_columns_deinit(&m->columns);
     mem_free(m->data);
 }
 
@@ -162,9 +163,9 @@ void nn_data_take(const struct nn *m, struct nn_lane *lane,
         else
             nn_input_values(m->input, set->value + s * values,
                             input + i * values);
-        if (lane->label)
+        if (lane->label && set->label)
             lane->label[i] = set->label[s];
-        if (lane->target)
+        if (lane->target && set->target)
             lane->target[i] = set->target[s];
     }
 }

@@ -180,7 +180,9 @@ static enum err load(struct nn *m, const char *dir, struct fault *f)
     if (err)
         return err;
     scaling_apply(&m->scaling, &m->train);
-    return nn_prepare(m, f);
+    if (m->predict && m->desc.loss == NN_CROSS_ENTROPY)
+        err = class_columns_init(&m->columns, dir, m->outputs, f);
+    return err ? err : nn_prepare(m, f);
 }
 
 int nn_load(void *app, const char *dir, struct mlt_error *error)

@@ -121,7 +121,10 @@ const mlt_app_ops mltune_app = {
     "{\"properties\": {}}", tunables, open, declare, init, run_clock,
     nullptr, // save: the tables are all there is
     nullptr, // load
-    close};
+    close,
+    nullptr, // columns
+    nullptr  // predict
+};
 
 #ifdef PROGRAM
 int main(int argc, char **argv)

@@ -15,6 +15,7 @@ static const struct verb rows[] = {
     {"compare", "the same job under several strategies, one table", false,
      verb_compare},
     {"eval", "a saved model's loss and metric on other data", false, verb_eval},
+    {"predict", "what a saved model says of new data", false, verb_predict},
     {"topics", "the top words of each topic of a saved model", false,
      verb_topics},
     {"serve", "a service: runs are submitted over HTTP", false, verb_serve},

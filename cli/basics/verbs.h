@@ -37,6 +37,7 @@ int verb_data(int argc, char **argv);
 int verb_delete(int argc, char **argv);
 int verb_doctor(int argc, char **argv);
 int verb_eval(int argc, char **argv);
+int verb_predict(int argc, char **argv);
 int verb_export(int argc, char **argv);
 int verb_log(int argc, char **argv);
 int verb_ls(int argc, char **argv);

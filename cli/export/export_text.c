@@ -9,22 +9,6 @@
 
 /* ---- cells --------------------------------------------------------------- */
 
-/* RFC 4180: a text with a comma, a quote or a line's end is quoted. */
-static void put_text(FILE *out, const char *text)
-{
-    if (!text[strcspn(text, ",\"\r\n")]) {
-        fputs(text, out);
-        return;
-    }
-    fputc('"', out);
-    for (; *text; text++) {
-        if (*text == '"')
-            fputc('"', out);
-        fputc(*text, out);
-    }
-    fputc('"', out);
-}
-
 /* In the fewest digits that read back the same; nan, inf and -inf by name. */
 static void put_number(FILE *out, double value)
 {
@@ -45,7 +29,7 @@ static void put_value(FILE *out, const json_t *value)
     else if (json_is_number(value))
         put_number(out, json_number_value(value));
     else if (json_is_string(value))
-        put_text(out, json_string_value(value));
+        text_put_csv(out, json_string_value(value));
 }
 
 /* ",NAME" for each tunable, or its value in @setting. */
@@ -57,7 +41,7 @@ static void put_tunables(FILE *out, const struct space *space,
         if (setting)
             put_value(out, json_object_get(setting, space_name(space, i)));
         else
-            put_text(out, space_name(space, i));
+            text_put_csv(out, space_name(space, i));
     }
 }
 
@@ -168,7 +152,7 @@ static enum err write_schedule(const struct export_source *s, FILE *out,
         fprintf(out, "%llu,%u", (unsigned long long)c->clock, c->branch);
         put_numbers(out, 1, &history_choice_at(h, i)->at_s);
         fputc(',', out);
-        put_text(out, c->reason);
+        text_put_csv(out, c->reason);
         put_tunables(out, &s->space, c->setting);
         fputs("\r\n", out);
     }

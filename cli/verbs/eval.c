@@ -1,96 +1,33 @@
 /* `mltune eval MODEL DATA`: a saved model's loss and metric on other data. */
 #include "base/json/json.h"
-#include "base/json/registry.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
 #include "cli/basics/verbs.h"
-#include "cli/config/registry.h"
-#include "cli/state/model_io.h"
-#include "ps/node/app_plugin_io.h"
-#include "ps/node/host_io.h"
+#include "cli/state/replay.h"
+#include "cli/verbs/model_use.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <unistd.h>
 
 static const char details[] =
-    "MODEL is a model folder, DATA what the application reads: a file, a "
-    "folder, a\nglob, or gen:... Nothing is split off: loss and metric are "
-    "over all of it.";
-
-/* The configuration to open the application with: its settings at training, on
- * other data. NULL when out of memory. */
-static json_t *eval_config(const struct model *m, const char *data)
-{
-    json_t *settings = json_deep_copy(m->settings);
-
-    /* All of DATA is evaluated: there is no split. */
-    json_object_del(settings, "test");
-    json_object_del(settings, "test_fraction");
-    if (!settings ||
-        json_object_set_new(settings, "data", json_string(data)) != 0) {
-        json_decref(settings);
-        return NULL;
-    }
-    return json_pack("{s:o}", "app", settings);
-}
-
-static enum err find_app(const struct model *m, const char *dir,
-                         const struct mlt_app_ops **out, struct fault *f)
-{
-    const struct registry_entry *e =
-        registry_find(cli_registry(), REGISTRY_APP, m->app);
-    const char *plugin =
-        json_string_value(json_object_get(m->settings, "plugin"));
-    char names[256];
-
-    if (json_object_get(m->settings, "command"))
-        return fault_set(f, ERR_UNSUPPORTED,
-                         "%s: the model of a program of your own, %s, which "
-                         "alone can evaluate it",
-                         dir, m->app);
-    if (plugin)
-        return app_plugin_open(plugin, out, f);
-    if (!e || !e->ops)
-        return fault_set(
-            f, ERR_UNSUPPORTED, "%s: there is no application %s; there are %s",
-            dir, m->app,
-            registry_names(cli_registry(), REGISTRY_APP, names, sizeof(names)));
-    *out = e->ops;
-    return ERR_OK;
-}
+    MODEL_OPERAND "DATA is what the\napplication reads: a file, a folder, a "
+                  "glob, or gen:... Of data with a test set of\ntheir own "
+                  "that is evaluated, else all of them.";
 
 struct verdict {
     struct host_score score;
     char metric[33]; /* "" without one */
 };
 
-static enum err evaluate(const struct model *m, const char *dir,
-                         const char *data, struct verdict *out, struct fault *f)
+static enum err evaluate(struct model_use *u, struct verdict *out,
+                         struct fault *f)
 {
-    char folder[4096];
-    struct host_config c = {.folder = folder, .seed = m->seed, .evaluate = dir};
-    json_t *config = NULL;
-    struct host *h = NULL;
-    enum err err = find_app(m, dir, &c.app, f);
+    const char *metric = host_facts(u->host)->info.metric;
+    enum err err = host_evaluate(u->host, &out->score, f);
 
-    if (err)
-        return err;
-    if (!getcwd(folder, sizeof(folder)))
-        return fault_set(f, ERR_IO, "the current folder has no name");
-    config = eval_config(m, data);
-    if (!config)
-        return fault_set(f, ERR_NOMEM, "out of memory");
-    c.config = config;
-    err = host_open(&c, &h, f);
-    if (!err)
-        err = host_evaluate(h, &out->score, f);
-    if (!err && host_facts(h)->info.metric)
-        snprintf(out->metric, sizeof(out->metric), "%s",
-                 host_facts(h)->info.metric);
-    host_close(h);
-    json_decref(config);
+    if (!err && metric)
+        snprintf(out->metric, sizeof(out->metric), "%s", metric);
     return err;
 }
 
@@ -119,30 +56,37 @@ static int print_text(const struct verdict *v)
     return EXIT_DONE;
 }
 
-static int eval(const char *dir, const char *data, bool json)
+static int eval(const char *name, const char *state, const char *data,
+                bool json)
 {
     struct verdict v = {.score = {.loss = NAN, .metric = NAN}};
+    struct model_use use;
     struct fault f = {0};
-    struct model m = {0};
-    enum err err = model_read(dir, &m, &f);
+    enum err err = model_use_open(name, state, data, false, &use, &f);
     int code;
 
-    if (!err)
-        err = evaluate(&m, dir, data, &v, &f);
+    if (err) {
+        console_error("%s", f.text);
+        return exit_code_of(err);
+    }
+    err = evaluate(&use, &v, &f);
     if (err) {
         console_error("%s", f.text);
         code = exit_code_of(err);
     } else {
-        code = json ? print_json(&m, dir, data, &v) : print_text(&v);
+        code =
+            json ? print_json(&use.model, use.dir, data, &v) : print_text(&v);
     }
-    model_deinit(&m);
+    model_use_close(&use);
     return code;
 }
 
 int verb_eval(int argc, char **argv)
 {
+    const char *state = STATE_DEFAULT;
     bool json = false;
     const struct option_spec options[] = {
+        STATE_OPTION(state),
         {"json", 0, OPTION_FLAG, NULL,
          "the result as one JSON object on stdout", &json},
     };
@@ -161,5 +105,6 @@ int verb_eval(int argc, char **argv)
 
     if (code != OPTIONS_GO_ON)
         return code;
-    return eval(operands_at(&operands, 0), operands_at(&operands, 1), json);
+    return eval(operands_at(&operands, 0), state, operands_at(&operands, 1),
+                json);
 }

@@ -31,7 +31,10 @@
 extern "C" {
 #endif
 
-#define MLT_APP_VERSION 1
+/* Version 2 added `memory_limit`, `model` and `predict` of struct
+ * mlt_app_config and `columns` and `predict` of struct mlt_app_ops.
+ * Applications of version 1 go on to run; they cannot predict. */
+#define MLT_APP_VERSION 2
 
 enum mlt_reduction { MLT_MEAN, MLT_SQRT_MEAN, MLT_EXP_MEAN };
 
@@ -70,10 +73,25 @@ struct mlt_app_config {
     int evaluate; /* 1: all data is training and validation data alike, so
                    * that a probe clock gives its loss and a testing clock its
                    * metric; nothing is split off */
-    /* Bytes that it may hold besides what the parameter server does, of the
-     * user's memory.limit; 0: what the machine has left. Data that need more
-     * are to be refused while they are loaded. */
+    /* Since version 2. Bytes that it may hold besides what the parameter server
+     * does, of the user's memory.limit; 0: what the machine has left. Data that
+     * need more are to be refused while they are loaded. */
     uint64_t memory_limit;
+    /* The model folder to evaluate or to predict with; NULL
+     * where a model is trained. */
+    const char *model;
+    /* 1: as evaluate, which is 1 too, but `predict` is called instead of
+     * run_clock, and the data may lack what is to be predicted. */
+    int predict;
+};
+
+/* A column of what an application predicts. */
+struct mlt_column {
+    const char *name; /* "class", "probability_2", "rating" */
+    /* [labels] texts that the column's numbers 0 .. labels - 1 stand for; NULL:
+     * the numbers are meant. */
+    const char *const *label;
+    uint32_t labels;
 };
 
 enum mlt_clock_type {
@@ -153,6 +171,18 @@ struct mlt_app_ops {
      * from DIR/NAME.npy. */
     int (*load)(void *app, const char *dir, struct mlt_error *err);
     void (*close)(void *app);
+
+    /* Since version 2, optional (both or none).
+     * What `predict` says of a sample, of an app that was opened with `predict`
+     * and has loaded its model: *@column is [*@count], *count >= 1, the app's,
+     * until close. */
+    int (*columns)(void *app, const struct mlt_column **column, uint32_t *count,
+                   struct mlt_error *err);
+    /* Predicts samples @first .. @first + @count - 1 of info.samples, in the
+     * order of the data, into @out[count][columns]. In one worker, which may
+     * read rows and changes none; returns 0 or an error. */
+    int (*predict)(void *app, struct mlt_worker *w, uint64_t first,
+                   uint64_t count, double *out);
 };
 
 /* The application that a plug-in defines. (In C++, too, this declaration gives

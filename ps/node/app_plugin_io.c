@@ -7,6 +7,14 @@
 #include <dlfcn.h>
 #include <string.h>
 
+enum { VERSION_OLDEST = 1, VERSION_PREDICTS = 2 };
+
+bool app_predicts(const struct mlt_app_ops *ops)
+{
+    assert(ops);
+    return ops->version >= VERSION_PREDICTS && ops->predict && ops->columns;
+}
+
 /* The first part that @ops lacks, or NULL. */
 static const char *missing_part(const struct mlt_app_ops *ops)
 {
@@ -42,7 +50,7 @@ enum err app_plugin_check(const struct mlt_app_ops *ops, const char *file,
     size_t n = 0;
 
     assert(ops && file);
-    if (ops->version != MLT_APP_VERSION)
+    if (ops->version < VERSION_OLDEST || ops->version > MLT_APP_VERSION)
         return fault_set(f, ERR_VERSION,
                          "%s was built for version %u of mltune/app.h, this "
                          "mltune has version %d: build it again",

@@ -1,4 +1,4 @@
-/* The score of a saved model. */
+/* The score of a saved model, and what it predicts. */
 #include "ps/node/host_internal_io.h"
 
 #include <assert.h>
@@ -54,4 +54,51 @@ enum err host_evaluate(struct host *h, struct host_score *out, struct fault *f)
     out->metric =
         reduce(metric.sum, metric.samples, h->facts.info.metric_reduction);
     return ERR_OK;
+}
+
+enum err host_columns(struct host *h, const struct mlt_column **column,
+                      uint32_t *count, struct fault *f)
+{
+    struct mlt_error e = {0};
+    int code;
+
+    assert(h->predict && column && count);
+    code = h->facts.app->columns(h->app, column, count, &e);
+    if (code)
+        return host_take_error(code, &e, "columns to predict", f);
+    if (*count == 0)
+        return fault_set(f, ERR_APP, "%s predicts no column",
+                         h->facts.app->name);
+    return ERR_OK;
+}
+
+/* Samples that the worker is to predict. */
+struct task {
+    struct host *host;
+    uint64_t first, count;
+    double *out;
+};
+
+static int predict_work(struct mlt_worker *w, void *arg)
+{
+    const struct task *t = arg;
+
+    return t->host->facts.app->predict(t->host->app, w, t->first, t->count,
+                                       t->out);
+}
+
+enum err host_predict(struct host *h, uint64_t first, uint64_t count,
+                      double *out, struct fault *f)
+{
+    struct task task = {h, first, count, out};
+    const struct mlt_error none = {0};
+    int code;
+
+    assert(h->predict && h->workers == 1);
+    assert(first <= h->facts.info.samples &&
+           count <= h->facts.info.samples - first);
+    code = ps_activate(h->ps, 0);
+    if (!code)
+        code = mlt_ps_run(h->ps, predict_work, &task);
+    return code ? host_take_error(code, &none, "predicting", f) : ERR_OK;
 }

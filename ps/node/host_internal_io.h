@@ -1,6 +1,7 @@
 /* The host's inside: what its files share. host_io.c opens and closes it,
  * host_slice_io.c runs its slices, host_ready_io.c says what it can,
- * host_model_io.c saves a model, host_evaluate_io.c scores one. */
+ * host_model_io.c saves a model, host_evaluate_io.c scores one and predicts
+ * with it. */
 #ifndef PS_HOST_INTERNAL_IO_H
 #define PS_HOST_INTERNAL_IO_H
 
@@ -32,7 +33,7 @@ struct host {
     mlt_table cursor;
     bool barrier;        /* every clock ends with one */
     bool uses_staleness; /* the consistency model does */
-    bool evaluate;
+    bool evaluate, predict;
     unsigned workers, nodes;
     struct host_lane *lane; /* [workers] */
     struct slice *slice;

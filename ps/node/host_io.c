@@ -6,6 +6,7 @@
 #include "base/machine_io.h"
 #include "base/mem.h"
 #include "ps/disk/model_io.h"
+#include "ps/node/app_plugin_io.h"
 #include "ps/node/host_internal_io.h"
 #include "ps/rows/consistency.h"
 
@@ -243,6 +244,8 @@ static enum err open_app(struct host *h, const struct host_config *c,
         .seed = c->seed,
         .evaluate = c->evaluate != NULL,
         .memory_limit = memory,
+        .model = c->evaluate,
+        .predict = c->predict,
     };
     struct mlt_error e = {0};
     char *settings = NULL;
@@ -352,10 +355,15 @@ enum err host_open(const struct host_config *config, struct host **out,
 
     assert(out);
     assert(config->app && config->folder);
+    assert(!config->predict || config->evaluate);
+    if (config->predict && !app_predicts(config->app))
+        return fault_set(f, ERR_UNSUPPORTED, "%s cannot predict",
+                         config->app->name);
     if (!h)
         return fault_set(f, ERR_NOMEM, "host: %s", err_text(ERR_NOMEM));
     h->facts.app = config->app;
     h->evaluate = config->evaluate != NULL;
+    h->predict = config->predict;
     err = fill_host(h, config, f ? f : &own);
     if (err) {
         host_close(h);

@@ -48,6 +48,7 @@ struct host_config {
     const char *listen;   /* what this one binds for the others, or NULL */
     const char *evaluate; /* model folder: loads that model, all data is
                            * validation data; NULL: trains */
+    bool predict;         /* with `evaluate`: for host_predict */
 };
 
 /* Facts that are known once it is open; borrowed from the host. */
@@ -161,5 +162,17 @@ struct host_score {
     uint64_t samples;
 };
 enum err host_evaluate(struct host *h, struct host_score *out, struct fault *f);
+
+/* Of a host that was opened with `predict`: the columns of what it predicts,
+ * *@column [*@count], borrowed until host_close. Errors: the application's,
+ * ERR_UNSUPPORTED (it cannot predict). */
+enum err host_columns(struct host *h, const struct mlt_column **column,
+                      uint32_t *count, struct fault *f);
+
+/* Predicts samples @first .. @first + @count - 1 of info.samples into
+ * @out[count][columns]. Errors: the application's, as ERR_APP or its own
+ * code. */
+enum err host_predict(struct host *h, uint64_t first, uint64_t count,
+                      double *out, struct fault *f);
 
 #endif
