@@ -685,7 +685,7 @@ static void print_result(const struct session *s, const char *json)
            run_status_name(finish->status), finish->message);
     print_summary(s);
     if (eval)
-        printf("next      mltune eval %s DATA\n", s->history.model.path);
+        printf("next      mltune predict %s DATA\n", s->history.model.path);
     printf("%s mltune %s %s", eval ? "         " : "next     ",
            finish->status == RUN_INTERRUPTED ? "resume" : "show", s->folder.id);
     if (strcmp(s->o->state, STATE_DEFAULT) != 0)

@@ -4,8 +4,10 @@ Each prediction is made again in NumPy from the arrays of the model folder alone
 """
 import csv
 import io
+import re
+import subprocess
 
-from harness import Case, mf_config, mlr_config
+from harness import Case, ROOT, mf_config, mlr_config
 
 import numpy
 
@@ -74,6 +76,14 @@ class Predict(Case):
         self.assertEqual(self.predict("named.csv")[1], rows)
         self.write("label.csv", table([[*row, "?"] for row in x]))
         self.assertEqual(self.predict("label.csv")[1], rows)
+        # The lines of docs/predict.md say the same.
+        text = re.search("```python\n(.*?)```",
+                         (ROOT / "docs/predict.md").read_text(), re.S)
+        self.write("new.csv", table(x))
+        out = subprocess.run(["/usr/bin/python3", "-c", text.group(1)],
+                             cwd=self.folder, check=True, timeout=60,
+                             stdout=subprocess.PIPE, text=True).stdout
+        self.assertEqual(out.strip(), str([row[0] for row in rows]))
         # The share of right ones is what eval says.
         score = self.mltune("eval", "model", "train.csv", "--json").result
         with open(self.folder / "train.csv", newline="") as f:

@@ -461,6 +461,17 @@ class Plugins(Programs):
         self.refused(self.plugin("leave.so"), "/app/plugin",
                      "has not said what it is")
 
+    def test_one_of_version_1_runs(self):
+        """What was built before there was `predict`; it says that it
+        cannot."""
+        source = (harness.ROOT / "apps/plugins/app_line.c").read_text()
+        self.build("old.so", text=source.replace("MLT_APP_VERSION", "1"))
+        done = self.run_config(self.plugin("old.so", inputs=5), "--out",
+                               "model")
+        self.assert_code(done, 0)
+        self.assertIn("cannot predict",
+                      self.mltune("predict", "model", "data").err)
+
     def test_one_of_another_version(self):
         self.build("old.so", version=77)
         self.refused(self.plugin("old.so"), "was built for version 77",

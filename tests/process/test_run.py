@@ -92,7 +92,7 @@ class WholeRun(Case):
         done = self.run_config(mlr_config())
         self.assert_code(done, 0)
         for word in ("best", "setting", "learning_rate=", "tuning", "trials",
-                     "model", "mltune eval", "mltune show"):
+                     "model", "mltune predict", "mltune show"):
             self.assertIn(word, done.out)
         self.assertEqual(done.err, "")
 

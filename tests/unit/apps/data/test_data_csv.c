@@ -349,6 +349,96 @@ static void csv_files_follow_one_another(void **state)
     samples_deinit(&s);
 }
 
+/* To predict: a, b, c of the model, without labels. */
+static const char *const three[] = {"a", "b", "c"};
+
+static struct csv_options inputs(const char *const *name, const char *label)
+{
+    return (struct csv_options){
+        .header = -1, .label = label, .inputs = 3, .input_name = name};
+}
+
+/* One row of 1, 2, 3, however the file has it. */
+static void reads_one(const char *text, const char *const *name,
+                      const char *label)
+{
+    struct csv_options o = inputs(name, label);
+    struct samples s;
+
+    expect(text, &o, &s, 1, 3, 0);
+    for (int i = 0; i < 3; i++)
+        assert_float_equal(s.value[i], i + 1, 0);
+    assert_null(s.label);
+    assert_null(s.target);
+    assert_null(s.column_name);
+    samples_deinit(&s);
+}
+
+static void csv_inputs_are_found_by_name_or_place(void **state)
+{
+    (void)state;
+    reads_one("1,2,3\n", three, NULL);
+    reads_one("1,2,3\n", NULL, NULL);
+    reads_one("a,b,c\n1,2,3\n", NULL, NULL);
+    reads_one("a,b,c\n1,2,3\n", three, NULL);
+    reads_one("c,x,b,a\n3,?,2,1\n", three, NULL); /* x is passed over */
+    reads_one("a,b,c,y\n1,2,3,yes\n", three, "y");
+    reads_one("y,a,b,c\nyes,1,2,3\n", NULL, "first");
+    reads_one("1,2,3,yes\n", three, NULL); /* the label is the last */
+    reads_one("1,yes,2,3\n", NULL, "2");
+}
+
+/* Columns of one name are taken in their order. */
+static void csv_inputs_of_one_name_are_several(void **state)
+{
+    static const char *const twice[] = {"a", "b", "a"};
+    struct csv_options o = inputs(twice, NULL);
+    struct samples s;
+
+    (void)state;
+    expect("b,a,a\n2,1,3\n", &o, &s, 1, 3, 0);
+    assert_float_equal(s.value[0], 1, 0);
+    assert_float_equal(s.value[2], 3, 0);
+    samples_deinit(&s);
+}
+
+static void csv_inputs_that_lack_are_refused(void **state)
+{
+    struct csv_options named = inputs(three, NULL);
+    struct csv_options placed = inputs(NULL, NULL);
+    struct csv_options label = inputs(NULL, "y");
+
+    (void)state;
+    refused("a,b,x\n1,2,3\n", &named, ERR_FORMAT, "expected the column \"c\"");
+    refused("1,2\n", &placed, ERR_FORMAT, "expected the 3 columns");
+    refused("1,2,3,4,5\n", &placed, ERR_FORMAT, "found 5");
+    refused("1,2,3,4\n", &label, ERR_INVAL, "none is y");
+    refused("c,b,a\n1,,2\n", &named, ERR_FORMAT, "line 2, column 2 (b)");
+    refused("a,b,c\n", &named, ERR_FORMAT, "only a header");
+}
+
+static void csv_inputs_without_memory_leave_nothing(void **state)
+{
+    struct csv_options o = inputs(three, NULL);
+    int64_t before = mem_outstanding();
+    int nth, failed = 1;
+
+    (void)state;
+    for (nth = 1; failed; nth++) {
+        struct samples s = {0};
+        enum err err;
+
+        mem_fail_at(nth, 0);
+        err = read_text("c,b,a\n1,2,3\n", &o, &s, NULL);
+        failed = mem_failed();
+        mem_fail_at(0, 0);
+        assert_int_equal(err, failed ? ERR_NOMEM : ERR_OK);
+        samples_deinit(&s);
+        assert_int_equal(mem_outstanding(), before);
+    }
+    assert_true(nth > 7);
+}
+
 /* Every allocation that fails is reported and undone. */
 static void csv_allocation_failure_leaves_nothing(void **state)
 {
@@ -386,6 +476,10 @@ int main(void)
         cmocka_unit_test(csv_limits_hold),
         cmocka_unit_test(csv_endless_record_is_refused),
         cmocka_unit_test(csv_files_follow_one_another),
+        cmocka_unit_test(csv_inputs_are_found_by_name_or_place),
+        cmocka_unit_test(csv_inputs_of_one_name_are_several),
+        cmocka_unit_test(csv_inputs_that_lack_are_refused),
+        cmocka_unit_test(csv_inputs_without_memory_leave_nothing),
         cmocka_unit_test(csv_allocation_failure_leaves_nothing),
     };
 

@@ -394,6 +394,42 @@ static void ratings_split_depends_on_the_seed(void **state)
     assert_int_equal(seen, 63);
 }
 
+/* Pairs alone, or with ratings, which a file has throughout or not at all. */
+static void ratings_of_pairs_may_be_missing(void **state)
+{
+    static const char *const good[] = {"7,9\n8,9\n", "user\titem\n7\t9\n8\t9\n",
+                                       "7,9,2\n8,9,2\n"};
+    static const char *const bad[] = {"7,9\n8\n", "7\n8\n", "7,9\n8,9,2\n"};
+    struct data_stream *s;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
+        struct ratings r = {0};
+
+        assert_int_equal(
+            data_stream_memory("T", good[i], strlen(good[i]), &s, NULL),
+            ERR_OK);
+        assert_int_equal(ratings_read_pairs(&r, s, UINT64_MAX, NULL), ERR_OK);
+        data_stream_close(s);
+        assert_int_equal(r.count, 2);
+        assert_int_equal(r.users.count, 2);
+        assert_int_equal(r.items.count, 1);
+        assert_float_equal(r.value[1], i == 2 ? 2 : 0, 0);
+        ratings_deinit(&r);
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        struct ratings r = {0};
+        struct fault f = {0};
+
+        assert_int_equal(
+            data_stream_memory("T", bad[i], strlen(bad[i]), &s, NULL), ERR_OK);
+        assert_int_equal(ratings_read_pairs(&r, s, UINT64_MAX, &f), ERR_FORMAT);
+        assert_non_null(strstr(f.text, "T: line"));
+        data_stream_close(s);
+        ratings_deinit(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -409,6 +445,7 @@ int main(void)
         cmocka_unit_test(ratings_sniff_knows_its_own),
         cmocka_unit_test(ratings_split_divides_by_seed),
         cmocka_unit_test(ratings_split_depends_on_the_seed),
+        cmocka_unit_test(ratings_of_pairs_may_be_missing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -312,6 +312,34 @@ static void lda_completion_is_the_fixed_point(void **state)
     corpus_deinit(&c);
 }
 
+/* Whole documents: all tokens are seen, one without a known word has the even
+ * mix, and a word of one topic alone gives that topic nearly all. */
+static void lda_held_mix_is_of_all_tokens(void **state)
+{
+    enum { K = 2, STRIDE = LDA_LANES };
+    static float phi[STRIDE], mix[2 * STRIDE];
+    struct corpus c = {0};
+    struct lda_held h;
+    double share[K];
+
+    (void)state;
+    assert_int_equal(corpus_begin_doc(&c), ERR_OK);
+    corpus_add(&c, 9, 5);
+    assert_int_equal(corpus_begin_doc(&c), ERR_OK);
+    corpus_add(&c, 1, 7);
+    assert_int_equal(lda_held_whole(&h, &c, 4), ERR_OK);
+    assert_int_equal(h.docs, 2);
+    assert_int_equal(h.asked, 0);
+    lda_held_mix(&h, 0, K, STRIDE, phi, 0.5, mix, share);
+    assert_float_equal(share[0], 0.5, 1e-7);
+    phi[1] = 1;
+    lda_held_mix(&h, 1, K, STRIDE, phi, 0.5, mix, share);
+    assert_float_equal(share[0], 0.5 / 8, 1e-6); /* alpha / (7 + 2 alpha) */
+    assert_float_equal(share[1], 7.5 / 8, 1e-6);
+    lda_held_deinit(&h);
+    corpus_deinit(&c);
+}
+
 /* Every allocation that fails is reported and undone. */
 static void lda_sampler_without_memory_is_refused(void **state)
 {
@@ -346,6 +374,7 @@ int main(void)
         cmocka_unit_test(lda_logs_are_those_of_the_gamma_function),
         cmocka_unit_test(lda_row_logs_of_all_kinds),
         cmocka_unit_test(lda_completion_is_the_fixed_point),
+        cmocka_unit_test(lda_held_mix_is_of_all_tokens),
         cmocka_unit_test(lda_sampler_without_memory_is_refused),
     };
 
