@@ -483,8 +483,8 @@ static int complete_docs(const struct lda *l, struct mlt_worker *w,
 
 /* ---- predicting ---------------------------------------------------------- */
 
-int lda_columns(void *app, const struct mlt_column **column, uint32_t *count,
-                struct mlt_error *error)
+static int lda_columns(void *app, const struct mlt_column **column,
+                       uint32_t *count, struct mlt_error *error)
 {
     const struct lda *l = app;
 
@@ -495,8 +495,8 @@ int lda_columns(void *app, const struct mlt_column **column, uint32_t *count,
     return 0;
 }
 
-int lda_predict(void *app, struct mlt_worker *w, uint64_t first, uint64_t count,
-                double *out)
+static int lda_predict(void *app, struct mlt_worker *w, uint64_t first,
+                       uint64_t count, double *out)
 {
     const struct lda *l = app;
     struct lda_scratch *c = &l->scratch[mlt_worker_index(w)];

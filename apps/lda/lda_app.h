@@ -63,10 +63,6 @@ void lda_close(void *app);
 int lda_save(void *app, const char *dir, char *json, size_t size,
              struct mlt_error *error);
 int lda_load(void *app, const char *dir, struct mlt_error *error);
-int lda_columns(void *app, const struct mlt_column **column, uint32_t *count,
-                struct mlt_error *error);
-int lda_predict(void *app, struct mlt_worker *w, uint64_t first, uint64_t count,
-                double *out);
 
 /* Takes the table `topics` to another number of workers (mlt_mover); @lda. */
 int lda_move_topics(const struct mlt_move *move, void *lda);

@@ -31,7 +31,7 @@ static const char details[] = MODEL_OPERAND
     "float64,\na row a sample, classes by their number.";
 
 /* The way out: CSV on a stream, or an array. */
-struct sink {
+struct prediction_out {
     const struct mlt_column *column;
     uint32_t columns;
     struct disk_out file; /* of `stream`, where it is no standard output */
@@ -51,7 +51,8 @@ static void put_value(FILE *out, const struct mlt_column *c, double value)
         fputs(isnan(value) ? "nan" : value > 0 ? "inf" : "-inf", out);
 }
 
-static enum err sink_open(struct sink *s, uint64_t samples, struct fault *f)
+static enum err out_open(struct prediction_out *s, uint64_t samples,
+                         struct fault *f)
 {
     size_t n = s->path ? strlen(s->path) : 0;
     const struct npy_info info = {NPY_F64, samples, s->columns};
@@ -80,8 +81,8 @@ static enum err sink_open(struct sink *s, uint64_t samples, struct fault *f)
     return ERR_OK;
 }
 
-static enum err sink_put(struct sink *s, const double *row, uint64_t rows,
-                         struct fault *f)
+static enum err out_put(struct prediction_out *s, const double *row,
+                        uint64_t rows, struct fault *f)
 {
     if (s->npy)
         return npy_write(s->npy, row, rows * s->columns * sizeof(*row), f);
@@ -99,7 +100,8 @@ static enum err sink_put(struct sink *s, const double *row, uint64_t rows,
 }
 
 /* Ends what was opened; after the error @err the file is not there. */
-static enum err sink_close(struct sink *s, enum err err, struct fault *f)
+static enum err out_close(struct prediction_out *s, enum err err,
+                          struct fault *f)
 {
     if (s->npy && err)
         npy_abort(s->npy);
@@ -112,8 +114,8 @@ static enum err sink_close(struct sink *s, enum err err, struct fault *f)
     return disk_out_end(&s->file, err, f);
 }
 
-static enum err predict_all(struct host *h, uint64_t samples, struct sink *s,
-                            struct fault *f)
+static enum err predict_all(struct host *h, uint64_t samples,
+                            struct prediction_out *s, struct fault *f)
 {
     uint64_t chunk = CHUNK_VALUES / s->columns + 1, n;
     double *row;
@@ -127,7 +129,7 @@ static enum err predict_all(struct host *h, uint64_t samples, struct sink *s,
         n = samples - at < chunk ? samples - at : chunk;
         err = host_predict(h, at, n, row, f);
         if (!err)
-            err = sink_put(s, row, n, f);
+            err = out_put(s, row, n, f);
     }
     mem_free(row);
     return err;
@@ -135,16 +137,16 @@ static enum err predict_all(struct host *h, uint64_t samples, struct sink *s,
 
 static enum err predict(struct host *h, const char *out, struct fault *f)
 {
-    struct sink s = {.path = out};
+    struct prediction_out s = {.path = out};
     uint64_t samples = host_facts(h)->info.samples;
     enum err err = host_columns(h, &s.column, &s.columns, f);
 
     if (!err)
-        err = sink_open(&s, samples, f);
+        err = out_open(&s, samples, f);
     if (err)
         return err;
     err = predict_all(h, samples, &s, f);
-    err = sink_close(&s, err, f);
+    err = out_close(&s, err, f);
     if (!err && out)
         console_note("%" PRIu64 " samples: %s", samples, out);
     return err;
