@@ -6,6 +6,7 @@
 #include "base/rng.h"
 #include "searchers/built_in.h"
 #include "searchers/space/space_json.h"
+#include "tests/sim/durable.h"
 #include "tests/sim/physics.h"
 #include "tests/unit/fixture/space_text.h"
 #include "tuner/board/strategy.h"
@@ -23,7 +24,8 @@ enum {
     QUANTUM = 32, /* samples that share one draw of the noise of sampling */
     STEPS_MAX = 400000,
     TRIED_MAX = 16384,
-    DISK_MAX = 64
+    DISK_MAX = 64,
+    RESUMES_MAX = 300 /* by whoever runs it: then it does not end */
 };
 
 struct sim_branch {
@@ -101,6 +103,17 @@ struct sim {
         bool unsure;                   /* whether it was taken: killed since */
     } outside;
     json_t *searcher_settings, *strategy_settings; /* owned */
+    struct {
+        struct durable *durable; /* owned; NULL: nothing is written */
+        double kill_at, power_at, node_at, silence_at;
+        double flushed_s;
+        unsigned restarts;  /* of the node, since the tuner began */
+        bool open;          /* the tuner's process lives */
+        bool calm;          /* nothing happens any more */
+        struct state model; /* as it was saved last */
+        bool saved;
+    } storage;
+    struct rng weather; /* what befalls disk, processes and line */
 };
 
 __attribute__((noreturn, format(printf, 2, 3))) static void
@@ -519,6 +532,71 @@ static void doom(struct sim *s, uint32_t trial)
     s->out->search[s->out->searches].doomed++;
 }
 
+/* ---- the disk ------------------------------------------------------------ */
+
+/* As the shell does where it cannot go on: the run is what it was, and can be
+ * resumed. */
+static void give_up(struct sim *s, const struct fault *f)
+{
+    if (s->finished)
+        return;
+    REQUIRE(s, f->code != ERR_OK && f->text[0], "given up without a reason");
+    s->out->gave_up++;
+    s->out->finish = (struct tuner_finish){.status = RUN_INTERRUPTED};
+    snprintf(s->out->finish.reason, sizeof(s->out->finish.reason), "%s",
+             err_name(f->code));
+    s->finished = true;
+}
+
+static void store_record(struct sim *s, const struct record *r)
+{
+    struct fault f = {0};
+
+    if (!s->finished && durable_append(s->storage.durable, r, &f) != ERR_OK)
+        give_up(s, &f);
+}
+
+/* Whether what it does is still there after a loss of power: as the shell has
+ * it (tuner/shell/loop_io.c). */
+static bool survives_the_machine(const struct tuner_action *a)
+{
+    if (a->kind == TUNER_SEND)
+        return a->message.kind == MSG_SNAPSHOT || a->message.kind == MSG_SAVE ||
+               a->message.kind == MSG_STOP;
+    if (a->kind == TUNER_ANSWER)
+        return !a->answer.err && !a->answer.value;
+    return a->kind == TUNER_REMOVE || a->kind == TUNER_FINISH;
+}
+
+static void commit(struct sim *s, bool durable)
+{
+    struct fault f = {0};
+
+    durable |= s->now - s->storage.flushed_s >= 1;
+    if (durable)
+        s->storage.flushed_s = s->now;
+    if (!s->finished &&
+        durable_commit(s->storage.durable, durable, &f) != ERR_OK)
+        give_up(s, &f);
+}
+
+/* Records come first: a crash in between is as one after them. */
+static void store_all(struct sim *s)
+{
+    bool act = false, durable = false;
+
+    for (size_t i = 0; i < s->actions.count && !s->finished; i++) {
+        struct tuner_action *a = &s->actions.item[i];
+
+        act |= a->kind != TUNER_RECORD;
+        durable |= survives_the_machine(a);
+        if (a->kind == TUNER_RECORD)
+            store_record(s, &a->record);
+    }
+    if (act)
+        commit(s, durable);
+}
+
 static void take_record(struct sim *s, const struct record *r)
 {
     enum err err = history_apply(&s->history, r);
@@ -570,6 +648,9 @@ static void take_record(struct sim *s, const struct record *r)
     case RECORD_SNAPSHOT_WRITTEN:
         s->out->snapshots++;
         break;
+    case RECORD_EPOCH_ENDED:
+        s->storage.restarts = 0;
+        break;
     case RECORD_MODEL_SAVED:
         s->out->loss =
             physics_loss(&s->physics, &known(s, r->model_saved.branch)->s);
@@ -620,11 +701,29 @@ static void check_history(const struct sim *s)
     }
 }
 
-static void disk_remove(struct sim *s, const char *path)
+static void folder_forget(struct sim *s, const char *path)
 {
     for (size_t i = 0; i < DISK_MAX; i++)
         if (strcmp(s->disk[i].path, path) == 0)
             s->disk[i].path[0] = '\0';
+}
+
+/* When what happens every @mean_s seconds happens next. */
+static double next_blow(struct sim *s, double mean_s)
+{
+    if (!(mean_s > 0) || s->storage.calm)
+        return INFINITY;
+    return s->now - mean_s * log(1 - rng_uniform(&s->weather));
+}
+
+/* Whether a kill that is due comes before the very next action. */
+static bool strikes_now(struct sim *s)
+{
+    if (fmin(s->storage.kill_at, s->storage.power_at) > s->now ||
+        rng_below(&s->weather, 3) > 0)
+        return false;
+    s->crashing = true;
+    return true;
 }
 
 /* True when everything is killed before the next action. What the shell has
@@ -632,6 +731,8 @@ static void disk_remove(struct sim *s, const char *path)
  */
 static bool killed(struct sim *s)
 {
+    if (s->storage.durable)
+        return strikes_now(s);
     if (s->crashes >= s->options->crashes ||
         s->acted++ < s->options->crash[s->crashes])
         return false;
@@ -671,7 +772,14 @@ static void take_answer(struct sim *s, const struct tuner_answer *a)
 
 static void perform(struct sim *s)
 {
-    for (size_t i = 0; i < s->actions.count && !killed(s); i++) {
+    bool stores = s->storage.durable != NULL;
+    unsigned gave_up = s->out->gave_up;
+
+    if (stores)
+        store_all(s);
+    for (size_t i = 0;
+         i < s->actions.count && !killed(s) && s->out->gave_up == gave_up;
+         i++) {
         struct tuner_action *a = &s->actions.item[i];
 
         s->out->actions++;
@@ -690,7 +798,10 @@ static void perform(struct sim *s)
             receive(s, &m);
         } else if (a->kind == TUNER_REMOVE) {
             s->out->removed += !strstr(a->path, "-best");
-            disk_remove(s, a->path);
+            if (stores)
+                sim_disk_remove(a->path); /* or it is left for the sweep */
+            else
+                folder_forget(s, a->path);
         } else if (a->kind == TUNER_ANSWER) {
             take_answer(s, &a->answer);
         } else if (a->kind == TUNER_FINISH) {
@@ -733,11 +844,14 @@ static void give(struct sim *s, struct tuner_event *event)
 
 /* ---- running slices ------------------------------------------------------ */
 
+static void fall_silent(struct sim *s);
+
 static void deliver(struct sim *s)
 {
     struct msg m = s->outbox[s->out_head];
     struct tuner_event e = {.kind = TUNER_EVENT_MESSAGE, .message = &m};
 
+    fall_silent(s);
     s->out_head = (s->out_head + 1) % QUEUE_MAX;
     s->outs--;
     give(s, &e);
@@ -925,7 +1039,7 @@ static bool fails(struct sim *s, const struct msg *m)
                (s->f->app_fails_for ? s->f->app_fails_for : 1);
 }
 
-static struct folder *disk_find(struct sim *s, const char *path)
+static struct folder *folder_find(struct sim *s, const char *path)
 {
     for (size_t i = 0; i < DISK_MAX; i++)
         if (strcmp(s->disk[i].path, path) == 0)
@@ -933,12 +1047,93 @@ static struct folder *disk_find(struct sim *s, const char *path)
     return NULL;
 }
 
-/* A snapshot is on the disk, whole. */
-static void disk_written(struct sim *s)
+static void answer_unwritten(struct sim *s, op_id op, const struct fault *f)
 {
-    struct folder *d = disk_find(s, "");
+    struct msg m = {.op = op};
 
-    REQUIRE(s, !disk_find(s, s->writing.folder.path),
+    REQUIRE(s, f->code && f->text[0], "a failure without a reason");
+    s->out->unwritten++;
+    answer_failed(s, &m, f->code);
+}
+
+/* A snapshot is on the disk, whole, or it is not. */
+static void durable_written(struct sim *s)
+{
+    struct fault f = {0};
+    enum err err =
+        durable_snapshot_end(s->storage.durable, s->writing.folder.path, &f);
+
+    s->writing.at_s = INFINITY;
+    if (err)
+        answer_unwritten(s, s->writing.op, &f);
+    else
+        answer_done(s, s->writing.op, BRANCH_NONE, 0, 0);
+}
+
+static void durable_write(struct sim *s)
+{
+    struct folder *d = &s->writing.folder;
+    struct fault f = {0};
+
+    s->writing.at_s = s->now + s->f->disk_s;
+    if (durable_snapshot_begin(s->storage.durable, d->path, &d->s, sizeof(d->s),
+                               &f) == ERR_OK)
+        return;
+    s->writing.at_s = INFINITY;
+    answer_unwritten(s, s->writing.op, &f);
+}
+
+/* Whether nothing makes reading fail now. */
+static bool can_be_read(const struct sim *s)
+{
+    return s->storage.calm || s->options->storage->faults.error == 0;
+}
+
+static void durable_read(struct sim *s, const struct msg *m)
+{
+    struct state state;
+    struct fault f = {0};
+    enum err err = durable_snapshot_read(s->storage.durable, m->restore.path,
+                                         &state, sizeof(state), &f);
+
+    if (!err) {
+        s->branch[m->restore.branch].s = state;
+        answer_done(s, m->op, m->restore.branch, 0, 0);
+        return;
+    }
+    REQUIRE(s, !can_be_read(s), "a snapshot that was journaled is gone: %s",
+            f.text);
+    s->out->damaged++;
+    s->branch[m->restore.branch].planned = false;
+    s->live--;
+    answer_failed(s, m, f.code);
+}
+
+static void durable_save(struct sim *s, const struct msg *m)
+{
+    const struct state *state = &s->branch[m->save.branch].s;
+    struct fault f = {0};
+
+    if (durable_model(s->storage.durable, state, sizeof(*state), &f)) {
+        answer_unwritten(s, m->op, &f);
+        return;
+    }
+    s->storage.model = *state;
+    s->storage.saved = true;
+    answer_done(s, m->op, BRANCH_NONE, 0, 0);
+}
+
+/* A snapshot is on the disk, whole. */
+static void folder_written(struct sim *s)
+{
+    struct folder *d = folder_find(s, "");
+
+    if (s->storage.durable) {
+        durable_written(s);
+        return;
+    }
+
+    REQUIRE(s, !folder_find(s, s->writing.folder.path),
             "snapshot %s is there already", s->writing.folder.path);
     REQUIRE(s, d, "snapshots are not removed");
     *d = s->writing.folder;
@@ -946,7 +1141,7 @@ static void disk_written(struct sim *s)
     answer_done(s, s->writing.op, BRANCH_NONE, 0, 0);
 }
 
-static void disk_write(struct sim *s, const struct msg *m)
+static void folder_write(struct sim *s, const struct msg *m)
 {
     struct folder *d = &s->writing.folder;
 
@@ -956,15 +1151,23 @@ static void disk_write(struct sim *s, const struct msg *m)
     d->damaged =
         s->options->damage > 0 && rng_uniform(&s->faults) < s->options->damage;
     s->writing.op = m->op;
+    if (s->storage.durable) {
+        durable_write(s);
+        return;
+    }
     s->writing.at_s = s->now + s->f->disk_s;
     if (s->f->disk_s == 0)
-        disk_written(s);
+        folder_written(s);
 }
 
-static void disk_read(struct sim *s, const struct msg *m)
+static void folder_read(struct sim *s, const struct msg *m)
 {
-    const struct folder *d = disk_find(s, m->restore.path);
+    const struct folder *d = folder_find(s, m->restore.path);
 
+    if (s->storage.durable) {
+        durable_read(s, m);
+        return;
+    }
     if (!d || d->damaged) {
         s->out->damaged++;
         s->branch[m->restore.branch].planned = false;
@@ -992,9 +1195,11 @@ static void carry_out(struct sim *s)
     else if (m.kind == MSG_SCHEDULE)
         run_slice(s, &m);
     else if (m.kind == MSG_SNAPSHOT)
-        disk_write(s, &m);
+        folder_write(s, &m);
     else if (m.kind == MSG_RESTORE)
-        disk_read(s, &m);
+        folder_read(s, &m);
+    else if (m.kind == MSG_SAVE && s->storage.durable)
+        durable_save(s, &m);
     else
         answer_done(s, m.op, BRANCH_NONE, 0, 0);
     msg_deinit(&m);
@@ -1138,7 +1343,7 @@ static void due(struct sim *s)
     struct tuner_event timer = {.kind = TUNER_EVENT_TIMER};
 
     if (s->now >= s->writing.at_s)
-        disk_written(s);
+        folder_written(s);
     if (s->now >= tuner_wake_at(s->tuner))
         give(s, &timer);
     while (!s->finished && s->out->commanded < SIM_COMMANDS_MAX &&
@@ -1260,10 +1465,12 @@ static void prepare(struct sim *s)
         o.trial_stops = TRIAL_STOPS_WATCHED;
     o.seed = s->seed;
     o.snapshot_every_s = f->snapshot_s > 0 ? f->snapshot_s : 20;
-    o.snapshot_dir = "/disk";
-    if (s->out->crashed)
+    o.snapshot_dir = s->storage.durable ? SIM_DISK_SNAPSHOTS : "/disk";
+    if (s->out->crashed && history_records(&s->history) > 0)
         o.resume = &s->history;
     o.restarts = s->options->restarts ? s->out->crashed : 0;
+    if (s->storage.durable)
+        o.restarts = s->storage.restarts;
     o.resume_reason = "it was killed";
     if (f->max_time_s > 0)
         o.max_time_s = f->max_time_s;
@@ -1367,6 +1574,32 @@ static void sweep_disk(struct sim *s)
     }
 }
 
+/* A new tuner with the history at hand, and a new node that knows nothing. */
+static void begin_again(struct sim *s)
+{
+    const struct history *h = &s->history;
+
+    s->out->finish.status = RUN_WAITING;
+    s->last_op = s->cut = 0;
+    s->outside.unsure = s->outside.key[0];
+    s->next_clock = h->clock;
+    if (h->slices) {
+        const struct record_slice_scheduled *last = &h->slice[h->slices - 1].s;
+
+        s->next_clock = (clock_no)fmax((double)s->next_clock,
+                                       (double)(last->first + last->count));
+    }
+    s->branches = h->branches ? h->branch[h->branches - 1].branch + 1 : 1;
+    for (branch_id i = 1; i < s->branches; i++)
+        s->branch[i].known = s->branch[i].planned = false;
+    s->branch[0].planned = true;
+    s->live = 1;
+    s->branch_announced = s->freed_announced = BRANCH_NONE;
+    s->now += 1;
+    prepare(s);
+    say_ready(s);
+}
+
 /* Everything but journal and disk is gone; a new tuner, a new node. */
 static void crash(struct sim *s)
 {
@@ -1391,25 +1624,7 @@ static void crash(struct sim *s)
         s->out->finish.status = h->end.status;
         return;
     }
-    s->out->finish.status = RUN_WAITING;
-    s->last_op = s->cut = 0;
-    s->outside.unsure = s->outside.key[0];
-    s->next_clock = h->clock;
-    if (h->slices) {
-        const struct record_slice_scheduled *last = &h->slice[h->slices - 1].s;
-
-        s->next_clock = (clock_no)fmax((double)s->next_clock,
-                                       (double)(last->first + last->count));
-    }
-    s->branches = h->branches ? h->branch[h->branches - 1].branch + 1 : 1;
-    for (branch_id i = 1; i < s->branches; i++)
-        s->branch[i].known = s->branch[i].planned = false;
-    s->branch[0].planned = true;
-    s->live = 1;
-    s->branch_announced = s->freed_announced = BRANCH_NONE;
-    s->now += 1;
-    prepare(s);
-    say_ready(s);
+    begin_again(s);
 }
 
 static void compare_replay(struct sim *s)
@@ -1451,6 +1666,172 @@ static void finish(struct sim *s)
     history_deinit(&s->history);
     history_deinit(&s->replayed);
     mem_free(s->branch);
+}
+
+/* ---- a run on a disk ----------------------------------------------------- */
+
+static void draw_blows(struct sim *s)
+{
+    const struct sim_storage *o = s->options->storage;
+
+    s->storage.kill_at = next_blow(s, o->kill_s);
+    s->storage.power_at = next_blow(s, o->power_s);
+    s->storage.node_at = next_blow(s, o->node_s);
+    s->storage.silence_at = next_blow(s, o->silence_s);
+}
+
+static void calm_down(struct sim *s)
+{
+    if (s->storage.calm || s->now < s->options->storage->calm_s)
+        return;
+    s->storage.calm = true;
+    sim_disk_set_faults(NULL);
+    draw_blows(s);
+}
+
+/* Whoever runs the program starts it until it begins, or the run is over. */
+static void open_storage(struct sim *s)
+{
+    struct fault f = {0};
+    bool over = false;
+    enum err err;
+
+    do {
+        REQUIRE(s, s->out->resumes++ < RESUMES_MAX, "it never begins: %s",
+                f.text);
+        history_deinit(&s->history);
+        err = durable_open(s->storage.durable, &s->history, &over, &f);
+        REQUIRE(s, !err || (f.code && f.text[0]), "refused without a reason");
+        s->out->gave_up += err != ERR_OK;
+        s->now += 5;
+        calm_down(s);
+    } while (err);
+    s->storage.flushed_s = s->now;
+    s->storage.open = !over;
+    if (over) {
+        s->finished = true;
+        s->out->finish.status = s->history.end.status;
+        snprintf(s->out->finish.reason, sizeof(s->out->finish.reason), "%s",
+                 s->history.end.reason);
+        return;
+    }
+    durable_sweep(s->storage.durable, &s->history);
+}
+
+static void drop_tuner(struct sim *s)
+{
+    s->out->crashed++;
+    s->crashing = s->finished = false;
+    tuner_free(s->tuner);
+    s->tuner = NULL;
+    drop_messages(s);
+}
+
+/* The tuner's process has ended, or was killed. */
+static void resume_storage(struct sim *s)
+{
+    drop_tuner(s);
+    s->storage.restarts = 0;
+    open_storage(s);
+    draw_blows(s);
+    if (!s->finished)
+        begin_again(s);
+}
+
+static void die(struct sim *s, bool machine)
+{
+    s->out->kills += !machine;
+    s->out->power_cuts += machine;
+    durable_kill(s->storage.durable, machine);
+    resume_storage(s);
+}
+
+/* Some losses in a row are mended by another node; then the run is given up,
+ * as tuner/shell/keeper.h has it. */
+static void lose_node(struct sim *s)
+{
+    struct tuner_event e = {.kind = TUNER_EVENT_LOST,
+                            .reason = "it was killed"};
+
+    s->out->nodes_lost++;
+    s->storage.node_at = next_blow(s, s->options->storage->node_s);
+    if (s->storage.restarts >= 3) {
+        give(s, &e);
+        return;
+    }
+    s->storage.restarts++;
+    drop_tuner(s);
+    begin_again(s);
+}
+
+/* Something has happened to disk, processes or line. */
+static bool blow(struct sim *s)
+{
+    calm_down(s);
+    if (s->crashing || fmin(s->storage.kill_at, s->storage.power_at) <= s->now)
+        die(s, s->storage.power_at <= s->now);
+    else if (s->storage.node_at <= s->now)
+        lose_node(s);
+    else
+        return false;
+    return true;
+}
+
+/* Messages that were under way come all the same, but late. */
+static void fall_silent(struct sim *s)
+{
+    if (!s->storage.durable || s->now < s->storage.silence_at)
+        return;
+    s->out->silences++;
+    s->now += 1 - 20 * log(1 - rng_uniform(&s->weather));
+    s->storage.silence_at = next_blow(s, s->options->storage->silence_s);
+}
+
+/* The run has ended: for good, or for now. True: for good. */
+static bool end_storage(struct sim *s)
+{
+    const struct tuner_finish *finish = &s->out->finish;
+
+    REQUIRE(s, finish->status != RUN_FAILED, "it has failed: %s: %s",
+            finish->reason, finish->message);
+    if (s->storage.open)
+        durable_end(s->storage.durable, run_status_name(finish->status),
+                    finish->reason);
+    s->storage.open = false;
+    return finish->status != RUN_INTERRUPTED;
+}
+
+/* What a run that has finished leaves is there whatever happens then. */
+static void check_storage(struct sim *s)
+{
+    struct history h;
+    struct fault f = {0};
+    bool over = false;
+
+    sim_disk_set_faults(NULL);
+    durable_kill(s->storage.durable, true);
+    REQUIRE(s, durable_open(s->storage.durable, &h, &over, &f) == ERR_OK,
+            "its journal cannot be read: %s", f.text);
+    REQUIRE(s, over, "its end is lost");
+    REQUIRE(s,
+            !h.model.path[0] ||
+                (s->storage.saved &&
+                 durable_has_model(s->storage.durable, &s->storage.model,
+                                   sizeof(s->storage.model))),
+            "its model is lost");
+    history_deinit(&h);
+    s->out->disk = sim_disk_stats();
+}
+
+static void start_storage(struct sim *s)
+{
+    if (!s->options->storage)
+        return;
+    s->storage.durable = durable_new(s->seed);
+    rng_init(&s->weather, rng_mix(s->seed, 96));
+    sim_disk_set_faults(&s->options->storage->faults);
+    open_storage(s);
+    draw_blows(s);
 }
 
 /* A user resumes what was interrupted. */
@@ -1504,9 +1885,20 @@ void sim_run(const struct sim_family *family, uint64_t seed,
     init_branches(s);
     if (s->options->crashes || s->options->crash_s > 0 || s->options->journal)
         s->journal = json_array();
+    start_storage(s);
     prepare(s);
     say_ready(s);
-    while ((!s->finished || s->crashing || resumable(s)) && !out->hung) {
+    while (
+        (!s->finished || s->crashing || resumable(s) || s->storage.durable) &&
+        !out->hung) {
+        if (s->storage.durable && !s->crashing && s->finished) {
+            if (end_storage(s))
+                break;
+            resume_storage(s);
+            continue;
+        }
+        if (s->storage.durable && blow(s))
+            continue;
         if (s->crashing || s->finished) {
             crash(s);
             continue;
@@ -1529,6 +1921,9 @@ void sim_run(const struct sim_family *family, uint64_t seed,
         out->hung |= out->steps > STEPS_MAX;
     }
     actions = s->actions;
+    if (s->storage.durable && !out->hung)
+        check_storage(s);
+    durable_free(s->storage.durable);
     finish(s);
     actions = s->actions;
 }

@@ -11,6 +11,7 @@
 #ifndef TESTS_SIM_SIM_H
 #define TESTS_SIM_SIM_H
 
+#include "tests/sim/disk.h"
 #include "tuner/core/tuner.h"
 #include "tuner/history/history.h"
 
@@ -153,6 +154,12 @@ struct sim_result {
     struct sim_search search[SIM_SEARCHES_MAX];
     unsigned searches;
     uint64_t digest; /* of settings and slices, in order */
+    /* Of a simulated disk. */
+    unsigned kills, power_cuts, nodes_lost, silences;
+    unsigned gave_up;   /* the tuner could not write its journal, or begin */
+    unsigned resumes;   /* by whoever runs it */
+    unsigned unwritten; /* snapshots and models that failed */
+    struct sim_disk_stats disk;
 };
 
 /* @trace, if not NULL: every action as a line of text is appended (mem_realloc;
@@ -171,6 +178,20 @@ struct sim_options {
     double damage;    /* probability that a snapshot cannot be read */
     double mangle;    /* that a member of a snapshot's record is another */
     json_t **journal; /* the records, committed, in order; the caller's */
+    const struct sim_storage *storage; /* NULL: nothing is written */
+};
+
+/* Journal, snapshots and model on a simulated disk (tests/sim/durable.h), with
+ * what befalls it, the processes and the line between them. Times are drawn
+ * from exponential distributions, in virtual seconds; 0: never. Whoever runs
+ * the program resumes it whenever it has ended without being finished. */
+struct sim_storage {
+    double kill_s;    /* tuner and node are killed */
+    double power_s;   /* the machine loses power */
+    double node_s;    /* the node is lost; the tuner starts another */
+    double silence_s; /* the line is dead for a while: messages are late */
+    struct sim_disk_faults faults;
+    double calm_s; /* from then on nothing happens any more */
 };
 
 /* The physics with a seed. */

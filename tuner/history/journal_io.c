@@ -513,6 +513,21 @@ static enum err unlist(struct journal *j, struct fault *f)
     return execute(j, sql, "unlist the run", f);
 }
 
+/* Once a flush has failed, what it was to write counts as clean, and a further
+ * flush proves nothing: the process before this one may have ended of that. So
+ * what is in the log is written anew, to the database, and the log begins
+ * afresh. While others hold it, that waits; then they write it. */
+static enum err renew_log(struct journal *j, struct fault *f)
+{
+    int code = sqlite3_wal_checkpoint_v2(
+        j->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+
+    if (code == SQLITE_OK || (code & 0xff) == SQLITE_BUSY ||
+        (code & 0xff) == SQLITE_LOCKED)
+        return ERR_OK;
+    return journal_explain(j, code, "continue the run", f);
+}
+
 enum err journal_continue_run(struct journal *j, const char *id,
                               struct fault *f)
 {
@@ -527,6 +542,9 @@ enum err journal_continue_run(struct journal *j, const char *id,
     if (code != SQLITE_ROW)
         return journal_explain(j, code, "continue the run", f);
     weigh_all(j);
+    err = renew_log(j, f);
+    if (err)
+        return err;
     sqlite3_bind_int64(end, 1, j->run); /* the others are NULL */
     err = run_statement(j, END_RUN, "continue the run", f);
     if (!err)

@@ -1,0 +1,185 @@
+/* Runs whose journal, snapshots and model are on a simulated disk that tears
+ * writes, reorders and loses what was not flushed, fills up and fails, while
+ * tuner, node and machine are killed and the line between them falls silent.
+ *
+ * Whoever runs the program resumes it whenever it has ended. It finishes as it
+ * would have, in time, once it is left in peace; nothing that was promised is
+ * lost. SEEDS and FIRST choose the seeds: `make sim SEEDS=100000`. */
+#include "base/mem.h"
+#include "base/rng.h"
+#include "searchers/built_in.h"
+#include "tests/sim/families.h"
+#include "tests/sim/sim.h"
+
+#include "tests/unit/fixture/check.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const struct sim_family small = {
+    .name = "stored",
+    .space = "{" RATE "}",
+    .samples = 2048,
+    .ball = 0.01,
+    .cliff = 20,
+    .clock_s = 1e-2,
+    .sample_s = 1e-4,
+    .switch_s = 1e-3,
+    .copy_s = 1e-3,
+    .max_epochs = 8,
+    .max_trials = 6,
+    .snapshot_s = 0.5,
+    .disk_s = 0.05,
+    SIM_USUAL,
+};
+
+/* Everything at once, in doses that differ from seed to seed. */
+static struct sim_storage weather(uint64_t seed, double length_s)
+{
+    struct sim_storage o = {.calm_s = 3 * length_s};
+    struct rng rng;
+
+    rng_init(&rng, rng_mix(seed, 41));
+    if (rng_below(&rng, 4) > 0)
+        o.kill_s = length_s * (0.05 + 0.4 * rng_uniform(&rng));
+    if (rng_below(&rng, 4) > 0)
+        o.power_s = length_s * (0.05 + 0.4 * rng_uniform(&rng));
+    if (rng_below(&rng, 3) == 0)
+        o.node_s = length_s * (0.05 + 0.4 * rng_uniform(&rng));
+    if (rng_below(&rng, 3) == 0)
+        o.silence_s = length_s * (0.05 + 0.4 * rng_uniform(&rng));
+    /* Journal and all, or what a node writes. */
+    if (rng_below(&rng, 2) == 0)
+        o.faults.below = SIM_DISK_SNAPSHOTS;
+    if (rng_below(&rng, 2) == 0)
+        o.faults.error = pow(10, -2.5 + 2 * rng_uniform(&rng));
+    if (rng_below(&rng, 3) == 0)
+        o.faults.full = pow(10, -2.5 + 2 * rng_uniform(&rng));
+    if (rng_below(&rng, 6) == 0)
+        o.faults.room = 4096 + rng_below(&rng, 400000);
+    return o;
+}
+
+struct sum {
+    uint64_t runs, kills, power_cuts, nodes, silences, gave_up, unwritten;
+    uint64_t failed, full, lost_names, lost_sectors, resumes, snapshots;
+};
+
+/* Searches that began anew may find others, and see sooner or later that
+ * nothing is to be gained. */
+static bool is_true_reason(const struct sim_family *f, const char *reason,
+                           const char *whole)
+{
+    return strcmp(reason, whole) == 0 ||
+           (f->converged && (strcmp(reason, "max_epochs") == 0 ||
+                             strcmp(reason, "converged") == 0));
+}
+
+static void run_one(const struct sim_family *f, uint64_t seed, struct sum *t)
+{
+    struct sim_options o = {0};
+    struct sim_storage storage;
+    static struct sim_result whole, r;
+
+    sim_run(f, seed, NULL, &whole);
+    assert_false(whole.hung);
+    storage = weather(seed, whole.seconds);
+    o.storage = &storage;
+    sim_run(f, seed, &o, &r);
+    if (r.hung || r.finish.status != RUN_FINISHED ||
+        !is_true_reason(f, r.finish.reason, whole.finish.reason))
+        fail_msg("family %s seed %llu: %s, %s: %s; without faults %s", f->name,
+                 (unsigned long long)seed, r.hung ? "hung" : "ended",
+                 run_status_name(r.finish.status), r.finish.reason,
+                 whole.finish.reason);
+    /* In time: what it takes undisturbed, and what its restarts cost. */
+    if (r.seconds > storage.calm_s + 3 * whole.seconds + 10 * r.crashed + 100)
+        fail_msg("family %s seed %llu: late, after %g s; without faults %g s",
+                 f->name, (unsigned long long)seed, r.seconds, whole.seconds);
+    assert_true(r.epochs <= f->max_epochs);
+    if (strcmp(r.finish.reason, "max_epochs") == 0)
+        assert_int_equal(r.epochs, f->max_epochs);
+    assert_true(isfinite(r.loss));
+    t->runs++;
+    t->kills += r.kills;
+    t->power_cuts += r.power_cuts;
+    t->nodes += r.nodes_lost;
+    t->silences += r.silences;
+    t->gave_up += r.gave_up;
+    t->unwritten += r.unwritten;
+    t->resumes += r.resumes;
+    t->snapshots += r.snapshots;
+    t->failed += r.disk.failed;
+    t->full += r.disk.full;
+    t->lost_names += r.disk.lost_names;
+    t->lost_sectors += r.disk.lost_sectors;
+}
+
+static uint64_t from_environment(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+
+    return text ? strtoull(text, NULL, 10) : otherwise;
+}
+
+static void run_all(const struct sim_family *f, uint64_t few)
+{
+    uint64_t first = from_environment("FIRST", 1);
+    uint64_t n = from_environment("SEEDS", few);
+    struct sum t = {0};
+
+    for (uint64_t seed = first; seed < first + n; seed++)
+        run_one(f, seed, &t);
+    printf("sim_storage family=%s runs=%llu kills=%llu power_cuts=%llu "
+           "nodes_lost=%llu silences=%llu resumes=%llu "
+           "snapshots=%llu gave_up=%llu "
+           "unwritten=%llu calls_failed=%llu disk_full=%llu lost_names=%llu "
+           "lost_sectors=%llu\n",
+           f->name, (unsigned long long)t.runs, (unsigned long long)t.kills,
+           (unsigned long long)t.power_cuts, (unsigned long long)t.nodes,
+           (unsigned long long)t.silences, (unsigned long long)t.resumes,
+           (unsigned long long)t.snapshots, (unsigned long long)t.gave_up,
+           (unsigned long long)t.unwritten, (unsigned long long)t.failed,
+           (unsigned long long)t.full, (unsigned long long)t.lost_names,
+           (unsigned long long)t.lost_sectors);
+    if (n < 50)
+        return;
+    /* All that is said above has come about. */
+    assert_true(t.kills && t.power_cuts && t.nodes && t.silences);
+    assert_true(t.gave_up && t.unwritten && t.failed && t.full);
+    assert_true(t.lost_names && t.lost_sectors);
+}
+
+/* A run finishes in time whatever befalls its disk, its processes and its
+ * machine, and nothing that was promised is lost. */
+static void storage_faults_lose_nothing(void **state)
+{
+    (void)state;
+    run_all(&small, 150);
+}
+
+/* The same of runs that tune again and again, and of other strategies. */
+static void storage_faults_lose_nothing_of_searches(void **state)
+{
+    struct sim_family f = small;
+
+    (void)state;
+    f.name = "stored-converged";
+    f.converged = true;
+    run_all(&f, 50);
+    f = small;
+    f.name = "stored-hyperband";
+    f.strategy = "hyperband";
+    run_all(&f, 50);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(storage_faults_lose_nothing),
+        cmocka_unit_test(storage_faults_lose_nothing_of_searches),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
