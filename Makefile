@@ -95,7 +95,7 @@ FORCE:
 $(B)/obj/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(COMPILE_FLAGS) -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(COMPILE_FLAGS) $(REPLAY_FLAGS) -MMD -MP -c $< -o $@
 
 # Another that changes with the list of objects: one that is gone must leave the
 # archive too.
@@ -122,7 +122,7 @@ $(B)/mltune: $(MAIN_OBJ) $(ARCHIVE)
 
 # The simulations first: they take longest, and tests/run runs several at once.
 # They have one thread, so tsan has nothing to find in them.
-TEST_SRCS := $(wildcard tests/sim/test_*.c) $(wildcard tests/unit/*/test_*.c tests/unit/*/*/test_*.c)
+TEST_SRCS := $(wildcard tests/sim/test_*.c tests/fuzz/test_*.c) $(wildcard tests/unit/*/test_*.c tests/unit/*/*/test_*.c)
 TESTS := $(TEST_SRCS:%.c=$(B)/%)
 ifeq ($(V),tsan)
 TESTS := $(filter-out $(B)/tests/sim/%,$(TESTS))
@@ -142,6 +142,20 @@ $(TEST_SRCS:%.c=$(B)/%): $(B)/%: $(B)/obj/%.o $(TEST_HELPER_OBJS) $(SIM_ARCHIVE)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LINK_FLAGS) -rdynamic $^ $(LIBS) -lcmocka -o $@
+
+# Every fuzz target in one program that gives each its committed inputs: found by
+# name there, so the names stay visible.
+ifneq ($(V),fuzz)
+FUZZ_OBJS := $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/fuzz/fuzz_*.c))
+$(FUZZ_OBJS): REPLAY_FLAGS = -DFUZZ_REPLAY \
+	-DLLVMFuzzerTestOneInput=replay_$(basename $(notdir $@)) -fvisibility=default
+$(B)/tests/fuzz/test_corpora: $(FUZZ_OBJS)
+endif
+
+# Simulated runs on simulated disks, SEEDS of them from number FIRST on.
+.PHONY: sim
+sim: $(B)/tests/sim/test_storage
+	@SEEDS=$(or $(SEEDS),10000) FIRST=$(or $(FIRST),1) nice -n 19 $<
 
 # T='name ...' selects by parts of names; what matches nothing is an error.
 T ?=
@@ -216,28 +230,26 @@ bench: bench-run
 
 # ---- fuzzing -----------------------------------------------------------------
 
-# Needs V=fuzz: `make V=fuzz fuzz [FUZZ_SECONDS=60] [T=name]`. New inputs go to
-# build/fuzz-corpus; the committed corpus is only read.
+# Each target of tests/fuzz for FUZZ_SECONDS, one at a time, with executions a
+# second by target: `make fuzz [FUZZ_SECONDS=60] [T=name]`. New inputs go to
+# build/fuzz-corpus; what is committed is only read. `make fuzz-grow` runs them,
+# too, and then keeps in tests/fuzz/grown the fewest inputs that reach what
+# tests/fuzz/corpus, which people write, does not.
 FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_SECONDS ?= 60
+FUZZ_CHOSEN = $(if $(T),$(foreach f,$(FUZZERS),$(if $(findstring $(T),$(f)),$(f))),$(FUZZERS))
 $(FUZZERS): $(B)/%: $(B)/obj/tests/fuzz/%.o $(ARCHIVE)
 	$(Q)$(CC) $(LINK_FLAGS) -fsanitize=fuzzer $^ $(LIBS) -o $@
-.PHONY: fuzz
+.PHONY: fuzz fuzz-grow
 ifeq ($(V),fuzz)
-fuzz: $(if $(T),$(foreach f,$(FUZZERS),$(if $(findstring $(T),$(f)),$(f))),$(FUZZERS))
+fuzz: $(FUZZ_CHOSEN)
 	@test -n "$^" || { echo "no fuzz target matches T=$(T)" >&2; exit 2; }
-	@for f in $^; do name=$${f##*/fuzz_}; \
-		mkdir -p build/fuzz-corpus/$$name tests/fuzz/corpus/$$name; \
-		echo "$$f: $(FUZZ_SECONDS) s"; \
-		$$f -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 \
-			-artifact_prefix=build/fuzz-corpus/$$name- \
-			build/fuzz-corpus/$$name tests/fuzz/corpus/$$name \
-			>build/fuzz-corpus/$$name.log 2>&1 || \
-			{ tail -n 40 build/fuzz-corpus/$$name.log; exit 1; }; \
-		grep -E 'number_of_executed|DONE' build/fuzz-corpus/$$name.log; done
+	@tests/fuzz/run $(FUZZ_SECONDS) $^
+fuzz-grow: fuzz
+	@tests/fuzz/grow $(FUZZ_CHOSEN)
 else
-fuzz:
-	@$(MAKE) --no-print-directory V=fuzz fuzz
+fuzz fuzz-grow:
+	@$(MAKE) --no-print-directory V=fuzz $@
 endif
 
 # ---- lint --------------------------------------------------------------------
@@ -369,9 +381,11 @@ help:
 	@echo 'make kill-test [KILLS=200] runs killed at random moments, and resumed'
 	@echo 'make fault-loop [FAULT_STEP=1] each call that can fail does, one after another'
 	@echo 'make cluster-sim [SEEDS=10000] [FIRST=1]  simulated clusters of many nodes'
+	@echo 'make sim [SEEDS=10000] [FIRST=1]  simulated runs on disks that lose and fail'
 	@echo 'make bench [B=name]       benchmarks, one line a measurement'
 	@echo 'make lint, make format    checks of form and structure; clang-format'
-	@echo 'make fuzz [FUZZ_SECONDS=60] [T=name]'
+	@echo 'make fuzz [FUZZ_SECONDS=60] [T=name]  fuzz targets, with executions a second'
+	@echo 'make fuzz-grow            the same, and keeps the inputs that reach more'
 	@echo 'make install [PREFIX=/usr/local] [DESTDIR=]'
 	@echo 'make wheel                the Python package for pip: build/dist'
 	@echo 'make deps, make clean'

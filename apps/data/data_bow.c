@@ -503,16 +503,17 @@ static enum err read_word(struct bow_text *t, char word[VOCABULARY_WORD_MAX],
                              "%d bytes",
                              data_stream_name(t->s), t->line,
                              VOCABULARY_WORD_MAX);
-        if (c < 32 && c != '\t' && c != '\r')
+        word[(*n)++] = (char)c;
+        t->at++;
+    }
+    while (*n > 0 && word[*n - 1] && strchr(" \t\r", word[*n - 1]))
+        --*n;
+    for (size_t i = 0; i < *n && !t->err; i++)
+        if ((unsigned char)word[i] < 32 || word[i] == 127)
             return fault_set(t->f, ERR_FORMAT,
                              "%s: line %" PRIu64
                              ": expected a word, found a control character",
                              data_stream_name(t->s), t->line);
-        word[(*n)++] = (char)c;
-        t->at++;
-    }
-    while (*n > 0 && strchr(" \t\r", word[*n - 1]))
-        --*n;
     return t->err;
 }
 

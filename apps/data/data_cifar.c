@@ -46,7 +46,8 @@ static enum err read_file(struct data_stream *s, uint64_t limit_bytes,
     enum err err;
 
     do {
-        size_t need = out->len ? 2 * out->len : FIRST_BYTES;
+        size_t need =
+            out->len ? 2 * out->len : data_stream_portion(s, FIRST_BYTES);
 
         err = data_memory_check(name, need, limit_bytes, f);
         if (err)

@@ -482,17 +482,18 @@ static size_t mark_len(const char *text, size_t len)
     return len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
 }
 
-static enum err read_blocks(struct ratings_reader *rd, char *text)
+/* @block bytes of text at a time. */
+static enum err read_blocks(struct ratings_reader *rd, char *text, size_t block)
 {
     size_t held = 0, got, lines, mark;
     enum err err;
 
     do {
-        err = data_stream_read(rd->s, text + held, READ_BYTES, &got, rd->f);
+        err = data_stream_read(rd->s, text + held, block, &got, rd->f);
         if (err)
             return err;
         held += got;
-        if (got < READ_BYTES && held > 0 && text[held - 1] != '\n')
+        if (got < block && held > 0 && text[held - 1] != '\n')
             text[held++] = '\n';
         mark = rd->begun ? 0 : mark_len(text, held);
         lines = whole_lines(text, held);
@@ -503,7 +504,7 @@ static enum err read_blocks(struct ratings_reader *rd, char *text)
         memmove(text, text + lines, held);
         if (held > RATINGS_LINE_MAX)
             return long_line(rd);
-    } while (got == READ_BYTES);
+    } while (got == block);
     return ERR_OK;
 }
 
@@ -517,13 +518,14 @@ static enum err read_all(struct ratings *r, bool pairs, struct data_stream *s,
                                 .line = 1,
                                 .pairs = pairs};
     uint64_t before = r->count;
-    char *text = mem_alloc(READ_BYTES + RATINGS_LINE_MAX + 2);
+    size_t block = data_stream_portion(s, READ_BYTES);
+    char *text = mem_alloc(block + RATINGS_LINE_MAX + 2);
     enum err err;
 
     if (!text)
         return fault_set(f, ERR_NOMEM, "%s: out of memory",
                          data_stream_name(s));
-    err = read_blocks(&rd, text);
+    err = read_blocks(&rd, text, block);
     mem_free(text);
     r->users.room = r->items.room = 0;
     if (!err && r->count == before)

@@ -24,8 +24,8 @@ struct data_stream {
     int fd;                      /* -1: from memory */
     const unsigned char *memory; /* what is left of it */
     size_t memory_len;
-    unsigned char *in; /* [STREAM_IN_BYTES] */
-    size_t in_pos, in_len;
+    unsigned char *in; /* [in_room] */
+    size_t in_room, in_pos, in_len;
     uint64_t in_offset; /* of in[0] in the file */
     bool in_ended;
     uint64_t out_offset;
@@ -84,7 +84,7 @@ static enum err fill(struct data_stream *s, size_t want, struct fault *f)
     size_t n = 0;
     enum err err;
 
-    assert(want <= STREAM_IN_BYTES);
+    assert(want <= s->in_room);
     if (left >= want || s->in_ended)
         return ERR_OK;
     memmove(s->in, s->in + s->in_pos, left);
@@ -93,10 +93,9 @@ static enum err fill(struct data_stream *s, size_t want, struct fault *f)
     s->in_len = left;
     while (s->in_len < want && !s->in_ended) {
         if (s->fd < 0) {
-            read_memory(s, s->in + s->in_len, STREAM_IN_BYTES - s->in_len, &n);
+            read_memory(s, s->in + s->in_len, s->in_room - s->in_len, &n);
         } else {
-            err = read_fd(s, s->in + s->in_len, STREAM_IN_BYTES - s->in_len, &n,
-                          f);
+            err = read_fd(s, s->in + s->in_len, s->in_room - s->in_len, &n, f);
             if (err)
                 return err;
         }
@@ -143,7 +142,9 @@ static enum err open_codec(struct data_stream *s, struct fault *f)
     return ERR_OK;
 }
 
-static enum err stream_new(const char *name, struct data_stream **out)
+/* Of @len bytes in all; UINT64_MAX: not known. */
+static enum err stream_new(const char *name, uint64_t len,
+                           struct data_stream **out)
 {
     struct data_stream *s = mem_calloc(1, sizeof(*s));
 
@@ -151,7 +152,10 @@ static enum err stream_new(const char *name, struct data_stream **out)
         return ERR_NOMEM;
     s->fd = -1;
     s->name = mem_strdup(name);
-    s->in = mem_alloc(STREAM_IN_BYTES);
+    s->in_room = len < STREAM_MAGIC_BYTES ? STREAM_MAGIC_BYTES
+                 : len < STREAM_IN_BYTES  ? (size_t)len
+                                          : STREAM_IN_BYTES;
+    s->in = mem_alloc(s->in_room);
     if (!s->name || !s->in) {
         data_stream_close(s);
         return ERR_NOMEM;
@@ -186,7 +190,7 @@ enum err data_stream_open(const char *path, struct data_stream **out,
     struct data_stream *s;
     enum err err;
 
-    if (stream_new(path, &s))
+    if (stream_new(path, UINT64_MAX, &s))
         return fault_set(f, ERR_NOMEM, "%s: out of memory", path);
     err = open_file(s, f);
     if (err) {
@@ -201,7 +205,7 @@ enum err data_stream_memory(const char *name, const void *bytes, size_t len,
 {
     struct data_stream *s;
 
-    if (stream_new(name, &s))
+    if (stream_new(name, len, &s))
         return fault_set(f, ERR_NOMEM, "%s: out of memory", name);
     s->memory = bytes;
     s->memory_len = len;
@@ -387,6 +391,15 @@ enum err data_stream_read(struct data_stream *s, void *buf, size_t cap,
     s->out_offset += total;
     *n = total;
     return ERR_OK;
+}
+
+size_t data_stream_portion(const struct data_stream *s, size_t most)
+{
+    size_t left = s->memory_len + s->in_len - s->in_pos;
+
+    assert(most > 0);
+    return s->fd < 0 && s->codec == CODEC_PLAIN && left < most ? left + 1
+                                                               : most;
 }
 
 const char *data_stream_name(const struct data_stream *s)

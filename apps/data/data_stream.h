@@ -39,6 +39,10 @@ void data_stream_close(struct data_stream *s);
 enum err data_stream_read(struct data_stream *s, void *buf, size_t cap,
                           size_t *n, struct fault *f);
 
+/* Bytes worth asking for at once: @most, or where fewer are left and that is
+ * known (plain bytes in memory) one more than there are. 1 .. @most. */
+size_t data_stream_portion(const struct data_stream *s, size_t most);
+
 /* Name of the stream in errors: the path as given. */
 const char *data_stream_name(const struct data_stream *s);
 

@@ -38,10 +38,11 @@ static void add(struct status_line *l, const char *fmt, ...)
 
 void progress_duration(double seconds, char *out, size_t size)
 {
-    long whole = (long)seconds;
+    bool known = seconds >= 0 && seconds <= 1e9;
+    long whole = known ? (long)seconds : 0;
 
     assert(size > 0);
-    if (!(seconds >= 0) || seconds > 1e9)
+    if (!known)
         snprintf(out, size, "-");
     else if (seconds < 1)
         snprintf(out, size, "%.0f ms", seconds * 1e3);

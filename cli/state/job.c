@@ -83,6 +83,8 @@ enum err job_read(const char *state, const char *id, struct job *out,
         err = file_read(path, JOB_BYTES_MAX, &text, &len, f);
     if (!err)
         err = json_load(text, len, &o, NULL, f);
+    if (err && text)
+        fault_wrap(f, "%s", path);
     if (!err && !from_json(o, out))
         err = fault_set(f, ERR_FORMAT, "%s is damaged", path);
     json_decref(o);

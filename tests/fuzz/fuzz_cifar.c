@@ -13,11 +13,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static uint8_t *expand(const uint8_t *data, size_t size, size_t *out)
 {
-    uint8_t *bytes = calloc(size + 1, FUZZ_RUN);
-    size_t i, n = 0;
+    uint8_t *bytes;
+    size_t i, n = 1;
 
+    for (i = 0; i < size; i++)
+        n += data[i] == 0xff ? FUZZ_RUN : 1;
+    bytes = calloc(n, 1);
     if (!bytes)
         abort();
+    n = 0;
     for (i = 0; i < size; i++) {
         if (data[i] == 0xff)
             n += FUZZ_RUN;

@@ -143,7 +143,7 @@ static void run_all(const struct sim_family *f, uint64_t few)
            (unsigned long long)t.unwritten, (unsigned long long)t.failed,
            (unsigned long long)t.full, (unsigned long long)t.lost_names,
            (unsigned long long)t.lost_sectors);
-    if (n < 50)
+    if (n < 100)
         return;
     /* All that is said above has come about. */
     assert_true(t.kills && t.power_cuts && t.nodes && t.silences);

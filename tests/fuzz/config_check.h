@@ -1,0 +1,101 @@
+/* What holds of every configuration that was parsed, refused or accepted: for
+ * the targets that parse one.
+ */
+#ifndef FUZZ_CONFIG_CHECK_H
+#define FUZZ_CONFIG_CHECK_H
+
+#include "base/json/json.h"
+#include "base/mem.h"
+#include "cli/config/config.h"
+#include "tests/fuzz/must.h"
+#ifndef FUZZ_REPLAY
+#include "tests/unit/fixture/config_fixture.c" /* the target links no test helpers */
+#endif
+#include "tests/unit/fixture/config_fixture.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct registry registry;
+static const struct config_env env = {&registry, 4};
+
+static size_t lines_of(const char *text, size_t len)
+{
+    size_t n = 1;
+
+    for (size_t i = 0; i < len; i++)
+        n += text[i] == '\n';
+    return n;
+}
+
+static void check_problems(const struct problems *ps, const char *text,
+                           size_t len)
+{
+    char line[2048];
+    json_t *json = problems_to_json(ps);
+
+    must(json_array_size(json) == ps->len);
+    json_decref(json);
+    for (size_t i = 0; i < ps->len; i++) {
+        const struct problem *p = &ps->item[i];
+
+        must(*p->expected);
+        must(p->place.line <= lines_of(text, len));
+        must(p->place.line > 0 || p->no_place);
+        must(strlen(problem_text(p, "f", line, sizeof(line))) > 0);
+        for (const char *s = line; *s; s++)
+            must((unsigned char)*s >= 0x20);
+    }
+}
+
+/* Accepted: everything in it holds together, and nothing is lost. */
+static void check_accepted(const struct run_config *c)
+{
+    char *text = json_write(c->effective, 0);
+    struct problems ps = {0};
+    struct run_config *again;
+    struct setting x;
+
+    must(text != NULL);
+    space_default(&c->space, &x);
+    must(space_check(&c->space, &x, NULL) == ERR_OK);
+    must(c->workers >= 1 && c->max_epochs >= 1 && c->app && c->searcher);
+    must(run_config_parse(&env, text, strlen(text), "/", NULL, &again, &ps) ==
+         ERR_OK);
+    must(ps.errors == 0);
+    must(json_equal(c->effective, again->effective));
+    run_config_free(again);
+    problems_deinit(&ps);
+    mem_free(text);
+}
+
+static void prepare(void)
+{
+    static bool ready;
+
+    if (ready)
+        return;
+    json_count_memory();
+    config_fixture_fill(&registry);
+    ready = true;
+}
+
+/* Parses @text[@len] with @sets, and checks what comes of it. */
+static void check_parse(const char *text, size_t len,
+                        const struct option_list *sets)
+{
+    struct problems ps = {0};
+    struct run_config *c = NULL;
+    int64_t before = mem_outstanding();
+    enum err err = run_config_parse(&env, text, len, "/", sets, &c, &ps);
+
+    must(err == ERR_OK ? ps.errors == 0 : ps.errors > 0);
+    check_problems(&ps, text, len);
+    if (!err)
+        check_accepted(c);
+    run_config_free(c);
+    problems_deinit(&ps);
+    must(mem_outstanding() == before);
+}
+
+#endif
