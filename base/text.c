@@ -68,6 +68,21 @@ char *text_take(struct text *t)
     return s;
 }
 
+const char *text_so_far(const struct text *t)
+{
+    return t->s ? t->s : "";
+}
+
+size_t text_length(const struct text *t)
+{
+    return t->len;
+}
+
+bool text_lost(const struct text *t)
+{
+    return t->no_memory;
+}
+
 void text_deinit(struct text *t)
 {
     mem_free(t->s);

@@ -27,6 +27,13 @@ char *text_take(struct text *t);
 
 void text_deinit(struct text *t);
 
+/* For who only reads it: the text so far ("" before anything was written), its
+ * bytes without the end, and whether memory ran out. Borrowed until the next
+ * write. */
+const char *text_so_far(const struct text *t);
+size_t text_length(const struct text *t);
+bool text_lost(const struct text *t);
+
 /* Bytes of the character that @s begins with, 1 to 4, all among its @n bytes; 0
  * where it is not UTF-8 (RFC 3629: shortest forms, no surrogates, up to
  * U+10FFFF). */

@@ -259,7 +259,7 @@ enum err pack_fields(struct text *out, const struct json_field fields[],
     assert(out && fields && base);
     for (const struct json_field *f = fields; !err && f->name; f++)
         err = pack_field(out, f, base, before);
-    return !err && out->no_memory ? ERR_NOMEM : err;
+    return !err && text_lost(out) ? ERR_NOMEM : err;
 }
 
 /* ---- reading ------------------------------------------------------------- */

@@ -178,8 +178,8 @@ static enum err append_crossed(const char *text, size_t len,
         text_puts(&t, ":");
         text_add(&t, s, n);
         text_add(&t, text + name, len - name);
-        err = t.no_memory ? fault_set(f, ERR_NOMEM, "out of memory")
-                          : append(t.s, t.len, out, f);
+        err = text_lost(&t) ? fault_set(f, ERR_NOMEM, "out of memory")
+                            : append(text_so_far(&t), text_length(&t), out, f);
         text_deinit(&t);
         s += n;
         if (!*s)

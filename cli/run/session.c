@@ -490,6 +490,16 @@ static void run_loop(struct session *s)
               s->result.wall_s > 0 ? s->result.cpu_s / s->result.wall_s : 0);
 }
 
+const json_t *session_config(const struct session *s)
+{
+    return s->config.config.config;
+}
+
+void session_set_config(struct session *s, json_t *config)
+{
+    s->config.config.config = config;
+}
+
 /* ---- exit codes ---------------------------------------------------------- */
 
 /* Exit code where the training system could not load something. That is for the

@@ -93,6 +93,11 @@ void session_kept_end(struct session *s);
 /* Removes snapshots that the history does not know. */
 void session_sweep_snapshots(const struct session *s);
 
+/* The configuration that nodes are given (borrowed), and another one from here
+ * on: borrowed too, for as long as the session. */
+const json_t *session_config(const struct session *s);
+void session_set_config(struct session *s, json_t *config);
+
 /* Its memory (session_memory.c). */
 
 /* The nodes are about to start: what the kernel has killed so far was none of

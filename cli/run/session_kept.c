@@ -49,7 +49,7 @@ static enum err write_it(struct session *s, struct fault *f)
 
     if (err)
         return err;
-    assert(journal_last(s->journal) == s->history.records);
+    assert(journal_last(s->journal) == history_records(&s->history));
     err = k->mends ? checkpoint_mend(s->folder.path, &k->start, &s->history, f)
                    : checkpoint_write(s->folder.path, &k->start, &s->history,
                                       HISTORY_PACK_ALL, &bytes, f);
@@ -57,7 +57,7 @@ static enum err write_it(struct session *s, struct fault *f)
         return err;
     k->before = k->mends ? 0 : k->last;
     k->mends = false;
-    k->last = s->history.records;
+    k->last = history_records(&s->history);
     k->bytes = bytes;
     k->due = k->told = false;
     return ERR_OK;
@@ -80,7 +80,7 @@ static bool is_due(const struct session *s)
     const struct session_kept *k = &s->kept;
     uint64_t part = s->o->journal_limit / PART_BETWEEN;
 
-    return s->history.records > k->last &&
+    return history_records(&s->history) > k->last &&
            (k->due || journal_bytes(s->journal) >= k->grown + part);
 }
 
@@ -121,7 +121,8 @@ void session_kept_end(struct session *s)
 {
     struct fault why = {0};
 
-    if (s->begun && s->history.records > s->kept.last && write_it(s, &why))
+    if (s->begun && history_records(&s->history) > s->kept.last &&
+        write_it(s, &why))
         log_event(LOG_WARN, "checkpoint_not_written", "code=%s reason=\"%s\"",
                   err_name(why.code), why.text);
 }

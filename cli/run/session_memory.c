@@ -44,7 +44,7 @@ static uint64_t lower_limit(const json_t *config)
 
 enum err session_memory_lower(struct session *s)
 {
-    const json_t *had = s->config.config.config;
+    const json_t *had = session_config(s);
     size_t n = strlen(s->reason);
     uint64_t limit;
     json_t *config;
@@ -61,7 +61,8 @@ enum err session_memory_lower(struct session *s)
         return ERR_NOMEM;
     }
     json_decref(s->lowered);
-    s->lowered = s->config.config.config = config;
+    s->lowered = config;
+    session_set_config(s, config);
     snprintf(s->reason + n, sizeof(s->reason) - n,
              "; the kernel killed it for want of memory: memory.limit is %.1f "
              "MiB from here on",

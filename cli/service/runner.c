@@ -24,11 +24,11 @@ enum err runner_start(const struct runner_options *o, struct subprocess *out,
     assert(out);
     if (o->token)
         text_printf(&variable, "MLTUNE_TOKEN=%s", o->token);
-    if (variable.no_memory) {
+    if (text_lost(&variable)) {
         text_deinit(&variable);
         return fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
     }
-    options.set = variable.s;
+    options.set = o->token ? text_so_far(&variable) : NULL;
     err = file_open_log(o->log_path, &log_fd, f);
     if (!err) {
         options.file[1] = options.file[2] = log_fd;

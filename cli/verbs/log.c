@@ -69,9 +69,10 @@ static enum err print_tame(struct logging *g, const char *s, size_t n,
     enum err err = ERR_OK;
 
     printable_add(&g->said, s, n, &out);
-    if (out.no_memory)
+    if (text_lost(&out))
         err = fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
-    else if (fwrite(out.s ? out.s : "", 1, out.len, stdout) != out.len)
+    else if (fwrite(text_so_far(&out), 1, text_length(&out), stdout) !=
+             text_length(&out))
         err = fault_set(f, ERR_IO, "cannot write to stdout");
     text_deinit(&out);
     return err;
@@ -319,10 +320,12 @@ static enum err end_output(struct logging *g, struct fault *f)
     enum err err = ERR_OK;
 
     printable_end(&g->said, &out);
-    if (out.no_memory)
+    if (text_lost(&out))
         err = fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
-    else if (out.len > 0 && (fwrite(out.s, 1, out.len, stdout) != out.len ||
-                             fflush(stdout) != 0))
+    else if (text_length(&out) > 0 &&
+             (fwrite(text_so_far(&out), 1, text_length(&out), stdout) !=
+                  text_length(&out) ||
+              fflush(stdout) != 0))
         err = fault_set(f, ERR_IO, "cannot write to stdout");
     text_deinit(&out);
     return err;

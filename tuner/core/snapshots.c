@@ -64,10 +64,11 @@ struct snapshots {
 /* The folders that are there, and a number for the next. */
 static void recall(struct snapshots *s, const struct history *h, size_t keep)
 {
-    size_t from = h->snapshots > keep ? h->snapshots - keep : 0;
+    size_t all = history_snapshots_len(h);
+    size_t from = all > keep ? all - keep : 0;
 
-    for (size_t i = from; i < h->snapshots; i++) {
-        const struct record_snapshot_written *w = &h->snapshot[i].s;
+    for (size_t i = from; i < all; i++) {
+        const struct record_snapshot_written *w = &history_snapshot_at(h, i)->s;
 
         if (s->written_len + 1 == SNAPSHOTS_MAX)
             break;
@@ -75,9 +76,7 @@ static void recall(struct snapshots *s, const struct history *h, size_t keep)
         s->written[s->written_len++].best =
             history_snapshot_number(w->best_path);
     }
-    /* The tuner that died may have written one that was not journaled, and may
-     * still be writing: each time it goes on begins further up. */
-    s->number = h->snapshot_number + 1 + h->resumes;
+    s->number = history_snapshot_next(h);
 }
 
 enum err snapshots_init(struct board *c)
@@ -92,7 +91,7 @@ enum err snapshots_init(struct board *c)
     s->branch = s->of = s->of_written = BRANCH_NONE;
     s->best = s->best_written = BRANCH_NONE;
     s->due_s = INFINITY;
-    if (h && h->started)
+    if (h && history_started(h))
         recall(s, h, run_options(c)->snapshot_keep);
     return ERR_OK;
 }

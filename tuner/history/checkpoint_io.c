@@ -27,9 +27,9 @@ static enum err write_one(const char *run_path,
     if (!err && keep)
         file_rename(path, old, NULL);
     if (!err)
-        err = file_write(path, t.s, t.len, f);
+        err = file_write(path, text_so_far(&t), text_length(&t), f);
     if (!err && bytes)
-        *bytes = t.len;
+        *bytes = text_length(&t);
     text_deinit(&t);
     return err;
 }

@@ -233,6 +233,10 @@ bool history_pause_wanted(const struct history *h);
 bool history_retune_wanted(const struct history *h);
 uint64_t history_records(const struct history *h);
 uint64_t history_increments(const struct history *h);
+/* Number of the next snapshot. The tuner that died may have written one that
+ * was not journaled, and may still be writing: each time a run goes on it
+ * begins further up. */
+uint32_t history_snapshot_next(const struct history *h);
 clock_no history_clock(const struct history *h);
 uint64_t history_clocks(const struct history *h);
 double history_at_s(const struct history *h);

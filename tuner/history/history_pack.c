@@ -397,7 +397,7 @@ enum err history_pack(const struct history *h, enum history_pack_how how,
     for (unsigned i = 0; !err && i < LISTS; i++)
         err = pack_items(out, h, i, how);
     pack_number(out, PACK_END);
-    return !err && out->no_memory ? ERR_NOMEM : err;
+    return !err && text_lost(out) ? ERR_NOMEM : err;
 }
 
 /* ---- reading ------------------------------------------------------------- */

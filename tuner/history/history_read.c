@@ -57,6 +57,11 @@ uint64_t history_records(const struct history *h)
     return h->records;
 }
 
+uint32_t history_snapshot_next(const struct history *h)
+{
+    return h->snapshot_number + 1 + h->resumes;
+}
+
 uint64_t history_increments(const struct history *h)
 {
     return h->increments;

@@ -32,9 +32,9 @@ static void add_number(struct list *l, const char *name, uint32_t number)
     struct text t = {0};
 
     text_printf(&t, "%u", number);
-    if (t.s)
-        add(l, name, t.s);
-    l->failed |= !t.s;
+    if (!text_lost(&t))
+        add(l, name, text_so_far(&t));
+    l->failed |= text_lost(&t);
     text_deinit(&t);
 }
 
@@ -67,9 +67,9 @@ static void add_python(struct list *l, const struct program_place *place)
     if (place->python_path && *place->python_path)
         text_printf(&t, "%s:", place->python_path);
     text_puts(&t, place->python);
-    if (t.s)
-        add(l, "PYTHONPATH", t.s);
-    l->failed |= !t.s;
+    if (!text_lost(&t))
+        add(l, "PYTHONPATH", text_so_far(&t));
+    l->failed |= text_lost(&t);
     text_deinit(&t);
 }
 
