@@ -81,9 +81,20 @@ class Done:
         return json.loads(self.out.strip().splitlines()[-1])
 
 
+def without_copies(state, db):
+    """Of the journal @db nothing is left but its records, which may be changed:
+    no checkpoints, no checksums."""
+    for path in pathlib.Path(state).glob("runs/*/checkpoint*"):
+        path.unlink()
+    db.execute("UPDATE records SET sum = NULL")
+    db.execute("UPDATE runs SET sum = NULL")
+    db.commit()
+
+
 def journal_as_failed(state, run):
     """Rewrites the end of @run as an older version had it: lost for ever."""
     db = sqlite3.connect(pathlib.Path(state) / "mltune.db")
+    without_copies(state, db)
     key, = db.execute("SELECT key FROM runs WHERE id = ?", (run,)).fetchone()
     seq, text = db.execute(
         "SELECT seq, json FROM records WHERE run = ? ORDER BY seq DESC"

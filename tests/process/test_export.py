@@ -14,7 +14,7 @@ import struct
 import subprocess
 import tarfile
 
-from harness import Case, mlr_config
+from harness import Case, mlr_config, without_copies
 from test_serve import Service
 
 
@@ -299,6 +299,7 @@ class OverHttp(Service):
     def lengthen(self):
         """More records than all buffers on the way hold."""
         db = sqlite3.connect(self.folder / ".mltune/mltune.db", timeout=60)
+        without_copies(self.folder / ".mltune", db)
         with db:
             key, at, wall, text = db.execute(
                 "SELECT run, seq, wall_ns, json FROM records "
@@ -307,7 +308,7 @@ class OverHttp(Service):
                        (at,))
             record = {**json.loads(text), "text": "x" * 450}
             db.executemany(
-                "INSERT INTO records VALUES (?, ?, ?, 'decision', ?)",
+                "INSERT INTO records VALUES (?, ?, ?, 'decision', ?, NULL)",
                 [(key, at + i, wall, json.dumps(record))
                  for i in range(1, 12001)])
         db.close()

@@ -7,7 +7,7 @@ import signal
 import sqlite3
 
 import harness
-from harness import Case, journal_as_failed, mlr_config
+from harness import Case, journal_as_failed, mlr_config, without_copies
 
 
 def endless_config():
@@ -307,8 +307,9 @@ class Queue(Service):
         # One that cannot be read is not listed, and is deleted all the same.
         self.assert_code(self.end(), 143)
         with journal:
-            journal.execute("UPDATE records SET json = '{' WHERE run = "
-                            "(SELECT key FROM runs WHERE id = ?)", (again,))
+            without_copies(self.folder / ".mltune", journal)
+            journal.execute("UPDATE runs SET config = '{' WHERE id = ?",
+                            (again,))
         self.launch()
         self.assertEqual([r["run"] for r in self.get("/api/v1/runs")["runs"]],
                          [waits])
@@ -550,12 +551,13 @@ class Trouble(Service):
         self.assert_code(self.run_config(mlr_config()), 0)
         journal = sqlite3.connect(self.folder / ".mltune/mltune.db")
         self.addCleanup(journal.close)
-        journal.execute("UPDATE records SET json = json || '}' WHERE seq = 3")
+        without_copies(self.folder / ".mltune", journal)
+        journal.execute("UPDATE runs SET config = config || '}'")
         journal.commit()
         self.launch()
         self.assertEqual(self.get("/api/v1/runs")["runs"], [])
-        journal.execute("UPDATE records SET json = "
-                        "substr(json, 1, length(json) - 1) WHERE seq = 3")
+        journal.execute("UPDATE runs SET config = "
+                        "substr(config, 1, length(config) - 1)")
         journal.commit()
         self.wait_until(lambda: self.get("/api/v1/runs")["runs"], "the run")
         self.assertEqual(self.get("/api/v1/runs")["runs"][0]["status"],
