@@ -12,6 +12,7 @@ static const struct verb rows[] = {
      verb_run},
     {"resume", "go on with a run that was interrupted", false, verb_resume},
     {"save", "a model from a run's snapshot", false, verb_save},
+    {"recover", "what is whole of a damaged state folder", false, verb_recover},
     {"compare", "the same job under several strategies, one table", false,
      verb_compare},
     {"eval", "a saved model's loss and metric on other data", false, verb_eval},

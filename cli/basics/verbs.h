@@ -43,6 +43,7 @@ int verb_log(int argc, char **argv);
 int verb_ls(int argc, char **argv);
 int verb_man(int argc, char **argv);
 int verb_node(int argc, char **argv);
+int verb_recover(int argc, char **argv);
 int verb_resume(int argc, char **argv);
 int verb_run(int argc, char **argv);
 int verb_save(int argc, char **argv);

@@ -76,7 +76,7 @@ ROOMS = {
     "cli/compare": "base base/json tuner/board tuner/shell cli/basics "
                    "cli/config",
     "cli/check": "base base/json base/proto tuner/shell",
-    "cli/verbs": "base base/json base/commands searchers/process ps/node "
+    "cli/verbs": "base base/json base/commands searchers/process ps/disk ps/node "
                  "apps/data tuner/history tuner/board tuner/shell api/http "
                  "api/service cli/basics cli/config cli/remote cli/state "
                  "cli/run cli/service cli/compare cli/check cli/watch",

@@ -1,6 +1,7 @@
 /* Checkpoints of several nodes, each in a thread of this process: written while
  * training goes on, restored onto other numbers of nodes. */
 #include "ps/disk/backup_io.h"
+#include "ps/disk/check_io.h"
 #include "ps/server/core.h"
 #include "ps/server/peers.h"
 #include "ps/server/rows.h"
@@ -396,10 +397,16 @@ static void checkpoint_of_placed_rows_is_the_same_anywhere(void **state)
     }
 }
 
-/* Refused by all nodes, whosever file it is, with words that name it. */
+/* Refused by all nodes, whosever file it is, with words that name it; and by
+ * who only checks it. */
 static void refused(unsigned nodes, int code, const char *says)
 {
     static struct cluster c;
+    struct fault f = {0};
+
+    assert_int_equal(checkpoint_check(in_folder("c"), &f), code);
+    if (!strstr(f.text, says))
+        fail_msg("check: %s", f.text);
 
     run_cluster(&c, nodes, 2, restore_program, in_folder("c"));
     expect_codes(&c, code);
@@ -417,6 +424,7 @@ static void checkpoint_damage_is_found_by_every_node(void **state)
     (void)state;
     run_cluster(&wrote, 2, 2, write_program, in_folder("c"));
     expect_codes(&wrote, 0);
+    assert_int_equal(checkpoint_check(in_folder("c"), NULL), ERR_OK);
     for (unsigned nodes = 1; nodes <= 3; nodes++) {
         flip_byte(in_folder("c/node-0/shard-1"), 4000);
         refused(nodes, ERR_FORMAT, "c/node-0/shard-1: byte ");
@@ -446,6 +454,7 @@ static void checkpoint_damaged_numbering_is_refused(void **state)
     wrote.placed = 1;
     run_cluster(&wrote, 4, 1, write_program, in_folder("c"));
     expect_codes(&wrote, 0);
+    assert_int_equal(checkpoint_check(in_folder("c"), NULL), ERR_OK);
     for (unsigned nodes = 1; nodes <= 4; nodes += 3) {
         flip_byte(in_folder("c/node-2/rows-2"), 40);
         refused(nodes, ERR_FORMAT, "c/node-2/rows-2: seal ");

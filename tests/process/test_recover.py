@@ -1,0 +1,164 @@
+"""`mltune recover`: what is whole of a damaged state folder goes on elsewhere;
+the damaged one is not touched."""
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import sqlite3
+
+from harness import Case, endless_config
+
+
+def contents(folder):
+    return {str(p.relative_to(folder)):
+            (hashlib.sha256(p.read_bytes()).hexdigest(), p.stat().st_mtime_ns)
+            for p in sorted(pathlib.Path(folder).rglob("*")) if p.is_file()}
+
+
+class Recover(Case):
+    def setUp(self):
+        super().setUp()
+        self.state = self.folder / ".mltune"
+
+    def interrupted(self):
+        """A run with two snapshots of training, interrupted; its id."""
+        config = endless_config()
+        config["snapshot"] = {"every": 0.2}
+        self.write("config.json", config)
+        process = self.start("run", "config.json", "--json")
+
+        def trained():
+            done = self.mltune("show", "endless", "--json")
+            return done.code == 0 and done.result["epochs"] >= 3
+        self.wait_until(trained, "three epochs")
+        process.send_signal(signal.SIGINT)
+        done = self.finish(process)
+        self.assert_code(done, 130)
+        db = sqlite3.connect(self.state / "mltune.db")
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        db.close()
+        return done.result["run"]
+
+    def snapshots(self, run):
+        folder = self.state / "runs" / run / "snapshots"
+        return sorted(p for p in folder.iterdir() if p.name.isdigit())
+
+    def goes_on(self, run, state):
+        def epochs():
+            done = self.mltune("show", run, "--json", "--state", state)
+            return done.result["epochs"]
+        before = epochs()
+        process = self.start("resume", run, "--state", state)
+        self.wait_until(lambda: epochs() > before, "an epoch")
+        process.send_signal(signal.SIGINT)
+        self.assert_code(self.finish(process), 130)
+        db = sqlite3.connect(self.folder / state / "mltune.db")
+        paths = [json.loads(t)["path"] for t, in db.execute(
+            "SELECT json FROM records WHERE kind = 'run_resumed'")]
+        db.close()
+        return paths
+
+    def test_a_whole_folder_is_the_same_elsewhere(self):
+        """Nothing is missing: it says so, and the run goes on from its last
+        snapshot, in the new folder."""
+        run = self.interrupted()
+        before = contents(self.state)
+        done = self.mltune("recover", ".mltune", "--to", "new")
+        self.assert_code(done, 0)
+        self.assertIn(f"mltune resume {run} --state {self.folder}/new",
+                      done.out)
+        self.assertEqual(contents(self.state), before)
+        show = [self.mltune("show", run, "--json", "--state", s).result
+                for s in (".mltune", "new")]
+        for member in ("status", "epochs", "clocks", "best", "setting"):
+            self.assertEqual(show[0][member], show[1][member], member)
+        newest = self.snapshots(run)[-1].name
+        paths = self.goes_on(run, "new")
+        self.assertEqual(paths[-1], str(
+            self.folder / "new/runs" / run / "snapshots" / newest))
+        again = self.mltune("recover", ".mltune", "--to", "new")
+        self.assert_code(again, 2)
+        self.assertIn("exists", again.err)
+        self.assert_nothing_left()
+
+    def test_damage_of_every_kind_is_said_and_passed_over(self):
+        """A record, session.json, config.json, the newest snapshot: the run
+        goes on from the one before."""
+        run = self.interrupted()
+        folder = self.state / "runs" / run
+        (folder / "session.json").write_bytes(b"\0" * 48)
+        (folder / "config.json").unlink()
+        newest = self.snapshots(run)[-1]
+        for shard in newest.rglob("shard-*"):
+            with open(shard, "r+b") as f:
+                f.seek(300)
+                f.write(b"damage")
+        db = sqlite3.connect(self.state / "mltune.db")
+        seq, = db.execute("SELECT max(seq) FROM records WHERE kind ="
+                          " 'progress'").fetchone()
+        db.execute("UPDATE records SET json = '{\"kind\": \"pr' WHERE seq = ?",
+                   (seq,))
+        for name in "checkpoint", "checkpoint.old":  # it covers the record
+            (folder / name).unlink(missing_ok=True)
+        db.commit()
+        db.close()
+        before = contents(self.state)
+        done = self.mltune("recover", ".mltune")
+        self.assert_code(done, 1)
+        self.assertEqual(contents(self.state), before)
+        for words in (f"record {seq}", "session.json",
+                      f"snapshot {newest.name}", f"mltune resume {run}"):
+            self.assertIn(words, done.out)
+        paths = self.goes_on(run, ".mltune-recovered")
+        self.assertNotEqual(os.path.basename(paths[-1]), newest.name)
+        self.assertNotEqual(paths[-1], "")
+        self.assert_nothing_left()
+
+    def test_damaged_pages_cost_what_is_on_them(self):
+        """Pages of the journal are overwritten: what can be read is there, and
+        the program neither hangs nor crashes."""
+        run = self.interrupted()
+        path = self.state / "mltune.db"
+        whole = path.read_bytes()
+        found = 0
+        for at in (0.3, 0.5, 0.8):
+            data = bytearray(whole)
+            page = int(len(data) * at) // 4096 * 4096
+            data[page:page + 4096] = b"\xa5" * 4096
+            path.write_bytes(data)
+            done = self.mltune("recover", ".mltune", "--to", f"new{at}")
+            self.assertIn(done.code, (0, 1), done.err)
+            found += f"recovered {run}" in done.out
+        self.assertGreater(found, 0)
+        for lost in (lambda: path.write_bytes(b"\0" * len(whole)),
+                     path.unlink):
+            lost()
+            done = self.mltune("recover", ".mltune", "--to", "checkpointed")
+            self.assert_code(done, 1)
+            self.assertIn("not whole: ", done.out)
+            self.assertIn(f"recovered {run}", done.out)
+            paths = self.goes_on(run, "checkpointed")
+            self.assertNotEqual(paths[-1], "")
+            shutil.rmtree(self.folder / "checkpointed")
+        for name in "checkpoint", "checkpoint.old":
+            (self.state / "runs" / run / name).write_bytes(b"\0" * 100)
+        done = self.mltune("recover", ".mltune", "--to", "none")
+        self.assert_code(done, 1)
+        self.assertIn("cannot be resumed", done.out)
+        self.assert_nothing_left()
+
+    def test_refusals(self):
+        """No folder; a run that lives there."""
+        self.assert_code(self.mltune("recover", "nowhere"), 1)
+        self.write("config.json", endless_config())
+        process = self.start("run", "config.json")
+        self.wait_for_training()
+        refused = self.mltune("recover", ".mltune", "--to", "new")
+        self.assertNotEqual(refused.code, 0)
+        self.assertIn("is running", refused.err)
+        self.assertFalse((self.folder / "new").exists())
+        process.send_signal(signal.SIGINT)
+        self.assert_code(self.finish(process), 130)
+        self.assert_nothing_left()
