@@ -1,6 +1,7 @@
 #include "base/subprocess_io.h"
 
 #include "base/clock_io.h"
+#include "base/deadlines.h"
 #include "base/mem.h"
 #include "base/shebang.h"
 #include "base/text.h"
@@ -376,6 +377,16 @@ void subprocess_signal(const struct subprocess *p, int number)
         kill(-p->pid, number);
 }
 
+/* Killed, but within a call of the kernel that does not return: a disk, or a
+ * network file system, that hangs. The system ends it when it can. */
+static void leave_behind(struct subprocess *p)
+{
+    close_fd(p->end_fd);
+    p->end_fd = -1;
+    p->ended = true;
+    p->code = -SIGKILL;
+}
+
 void subprocess_stop(struct subprocess *p, int grace_ms, int hurry_fd)
 {
     bool hurry = grace_ms <= 0;
@@ -390,7 +401,8 @@ void subprocess_stop(struct subprocess *p, int grace_ms, int hurry_fd)
             return;
     }
     subprocess_signal(p, SIGKILL);
-    wait_end(p, -1, -1, &hurry);
+    if (!wait_end(p, DEADLINE_KILLED_MS, -1, &hurry))
+        leave_behind(p);
 }
 
 void subprocess_forget(struct subprocess *p)

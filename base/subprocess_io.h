@@ -80,7 +80,8 @@ void subprocess_signal(const struct subprocess *p, int number);
 
 /* Ends it: waits @grace_ms for it to go by itself, then asks (SIGTERM) and
  * waits as long again, then kills its group; @hurry_fd as above. Grace 0: kills
- * at once. Accepts a zeroed or ended one. */
+ * at once. One that is killed and does not end (DEADLINE_KILLED_MS), since a
+ * disk hangs, is left to the system. Accepts a zeroed or ended one. */
 void subprocess_stop(struct subprocess *p, int grace_ms, int hurry_fd);
 
 /* Lets it go on without us; @p is as one that was not started. Accepts a zeroed

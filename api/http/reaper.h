@@ -11,6 +11,7 @@
 #define API_REAPER_H
 
 #include "base/clock_io.h"
+#include "base/deadlines.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,16 +34,14 @@ struct reaper_limits {
     time_ns phase[REAPER_PHASES]; /* all but FREE and CLOSING */
     time_ns crowded; /* for HEAD and IDLE while over three quarters are used */
 };
-/* 10 s for a head (1 s where crowded: no honest client needs it), 60 s
- * between requests, 30 s for a body, 60 s to take an answer, or the next part
- * of a stream. */
+/* A head has a second where it is crowded: no honest client needs more. */
 #define REAPER_LIMITS                                                          \
     {                                                                          \
-        .phase = {[REAPER_HEAD] = 10000000000,                                 \
-                  [REAPER_IDLE] = 60000000000,                                 \
-                  [REAPER_BODY] = 30000000000,                                 \
-                  [REAPER_ANSWER] = 60000000000,                               \
-                  [REAPER_STREAM] = 60000000000},                              \
+        .phase = {[REAPER_HEAD] = DEADLINE_HTTP_HEAD_MS * 1000000ll,           \
+                  [REAPER_IDLE] = DEADLINE_HTTP_IDLE_MS * 1000000ll,           \
+                  [REAPER_BODY] = DEADLINE_HTTP_BODY_MS * 1000000ll,           \
+                  [REAPER_ANSWER] = DEADLINE_HTTP_ANSWER_MS * 1000000ll,       \
+                  [REAPER_STREAM] = DEADLINE_HTTP_ANSWER_MS * 1000000ll},      \
         .crowded = 1000000000                                                  \
     }
 

@@ -1,5 +1,7 @@
 #include "api/http/shape.h"
 
+#include "base/json/json.h"
+
 #include <assert.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -79,6 +81,6 @@ static json_t *members_schema(const char *members)
 json_t *shape_to_schema(const struct shape *shape)
 {
     assert(shape->name && shape->members[0]);
-    return shape->members[0] == '{' ? json_loads(shape->members, 0, NULL)
+    return shape->members[0] == '{' ? json_of(shape->members)
                                     : members_schema(shape->members);
 }

@@ -4,6 +4,7 @@
 #include "api/http/value.h"
 #include "api/view/view.h"
 #include "api/web/web.h"
+#include "base/json/json.h"
 
 const struct shape about_shapes[] = {
     {"searchers", "searchers:[plugin]" SHAPE_PAGE},
@@ -68,8 +69,7 @@ static json_t *tunables_to_json(const struct registry_entry *e)
 
 static json_t *entry_to_json(const struct registry_entry *e)
 {
-    json_t *settings =
-        e->settings ? json_loads(e->settings, 0, NULL) : json_null();
+    json_t *settings = e->settings ? json_of(e->settings) : json_null();
     json_t *json = json_pack("{s:s, s:s, s:o}", "name", e->name, "summary",
                              e->summary, "settings", settings);
 

@@ -1,6 +1,7 @@
 #include "api/routes/openapi.h"
 
 #include "base/commands/commands.h"
+#include "base/json/json.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -196,8 +197,7 @@ static json_t *body_of(const struct command_body *body)
 {
     return json_pack("{s:b, s:{s:{s:o, s:o}}}", "required", body->required,
                      "content", "application/json", "schema",
-                     schema_ref(body->name), "example",
-                     json_loads(body->example, 0, NULL));
+                     schema_ref(body->name), "example", json_of(body->example));
 }
 
 static json_t *operation_of(const struct route *route)
@@ -312,8 +312,7 @@ static json_t *args_schema(const struct command *c)
 
 static json_t *body_schema(const struct command *c)
 {
-    return c->body->schema ? json_loads(c->body->schema, 0, NULL)
-                           : args_schema(c);
+    return c->body->schema ? json_of(c->body->schema) : args_schema(c);
 }
 
 /* Adds the schemas of all bodies and answers to @schemas. */
@@ -338,7 +337,7 @@ static bool add_schemas(json_t *schemas, const struct route table[], size_t n,
 static json_t *all_components(const struct route table[], size_t n,
                               const struct shape *const shapes[])
 {
-    json_t *o = json_loads(components, 0, NULL);
+    json_t *o = json_of(components);
 
     if (o && add_schemas(json_object_get(o, "schemas"), table, n, shapes))
         return o;

@@ -4,6 +4,7 @@
 #include "api/http/reaper.h"
 #include "api/service/service.h"
 #include "base/clock_io.h"
+#include "base/deadlines.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -20,7 +21,7 @@ enum {
 
 /* The time that a run may take to answer a command: its loop is never busy for
  * long, but the disk may be. */
-static const time_ns ANSWER_TIME = 30000000000;
+static const time_ns ANSWER_TIME = DEADLINE_COMMAND_MS * 1000000ll;
 
 enum exchange_stage {
     STAGE_HEAD,    /* of which nothing is known yet */

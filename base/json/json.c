@@ -12,22 +12,55 @@
 #include <strings.h>
 #include <time.h>
 
-/* jansson forgets that memory ran out: it calls the text malformed, or drops a
- * byte of a string and goes on. So the allocator remembers. */
-static _Thread_local bool no_memory;
+/* jansson forgets that memory ran out: it calls the text malformed, drops a
+ * byte of a string and goes on, or asserts that the byte is there. So the
+ * allocator remembers, and while a text is parsed, what it lacks comes out of a
+ * reserve: enough to get to the end of the piece, after which there is no
+ * other. */
+enum {
+    PIECE_BYTES = 256,
+    /* An array for each byte of a piece, and the text of a token. */
+    RESERVE_BYTES = PIECE_BYTES * 160 + 24 * 1024
+};
+
+static _Thread_local struct {
+    bool no_memory;
+    char *reserve; /* NULL: nothing is parsed */
+    size_t used;
+} parsing;
+
+static void *take_reserve(size_t size)
+{
+    size_t rounded = (size + 15) & ~(size_t)15;
+    char *p = parsing.reserve + parsing.used;
+
+    if (!parsing.reserve || rounded > RESERVE_BYTES - parsing.used)
+        return NULL;
+    parsing.used += rounded;
+    return p;
+}
 
 static void *alloc(size_t size)
 {
     void *p = mem_alloc(size);
 
-    if (!p && size > 0)
-        no_memory = true;
-    return p;
+    if (p || size == 0)
+        return p;
+    parsing.no_memory = true;
+    return take_reserve(size);
+}
+
+static void release(void *p)
+{
+    uintptr_t at = (uintptr_t)p, reserve = (uintptr_t)parsing.reserve;
+
+    if (!reserve || at < reserve || at >= reserve + RESERVE_BYTES)
+        mem_free(p);
 }
 
 void json_count_memory(void)
 {
-    json_set_alloc_funcs(alloc, mem_free);
+    json_set_alloc_funcs(alloc, release);
 }
 
 /* ---- loading ------------------------------------------------------------- */
@@ -69,19 +102,60 @@ static enum err fail_at(const char *text, size_t offset,
     return fault_set(f, code, "line %u, column %u: %s", p.line, p.column, what);
 }
 
+/* The part of a text that is not parsed yet. */
+struct rest {
+    const char *text;
+    size_t len;
+};
+
+/* json_load_callback_t: the next piece, or none where memory has run out. */
+static size_t next_piece(void *buffer, size_t size, void *arg)
+{
+    struct rest *rest = arg;
+    size_t n = size < PIECE_BYTES ? size : PIECE_BYTES;
+
+    if (parsing.no_memory)
+        return (size_t)-1;
+    if (n > rest->len)
+        n = rest->len;
+    memcpy(buffer, rest->text, n);
+    rest->text += n;
+    rest->len -= n;
+    return n;
+}
+
 json_t *json_parse(const char *text, size_t len, size_t flags, json_error_t *e,
                    bool *lacking)
 {
+    struct rest rest = {text, len};
     json_t *value;
 
     assert(text && lacking);
-    no_memory = false;
-    value = json_loadb(text, len, JSON_REJECT_DUPLICATES | flags, e);
-    *lacking = no_memory || (!value && !*e->text);
-    if (!*lacking)
-        return value;
-    json_decref(value);
-    return NULL;
+    assert(!parsing.reserve);
+    *lacking = true;
+    parsing.no_memory = false;
+    parsing.used = 0;
+    parsing.reserve = mem_alloc(RESERVE_BYTES);
+    if (!parsing.reserve)
+        return NULL;
+    value = json_load_callback(next_piece, &rest,
+                               JSON_REJECT_DUPLICATES | flags, e);
+    *lacking = parsing.no_memory || (!value && !*e->text);
+    if (*lacking) {
+        json_decref(value);
+        value = NULL;
+    }
+    mem_free(parsing.reserve);
+    parsing.reserve = NULL;
+    return value;
+}
+
+json_t *json_of(const char *text)
+{
+    json_error_t e;
+    bool lacking;
+
+    return json_parse(text, strlen(text), 0, &e, &lacking);
 }
 
 enum err json_load(const char *text, size_t len, json_t **out,

@@ -26,9 +26,13 @@ enum {
 void json_count_memory(void);
 
 /* As json_loadb, without duplicate keys; *@lacking: memory ran out, which
- * jansson forgets. NULL then, and where @e says what is wrong. */
+ * jansson forgets, or ends the process for. NULL then, and where @e says what
+ * is wrong. All texts are parsed by this function. */
 json_t *json_parse(const char *text, size_t len, size_t flags, json_error_t *e,
                    bool *lacking);
+
+/* The value of @text, which is known to be JSON; NULL when out of memory. */
+json_t *json_of(const char *text);
 
 /* Value from exactly @len bytes of @text (no end needed), any type at the top.
  * Strict: duplicate keys, bytes after the value, depth over JSON_DEPTH_MAX and

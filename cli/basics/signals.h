@@ -4,15 +4,23 @@
 
 #include "base/fault.h"
 
+#include <stdbool.h>
+
 /* Blocks SIGINT, SIGTERM and (unless it is ignored, as under nohup) SIGHUP in
  * this thread and all that it starts later, so call it before any thread; from
  * then on they are read from *@fd (signalfd). Writes to closed pipes and to
  * files over a limit become errors instead of deaths. Errors: ERR_IO. */
 enum err signals_open(int *fd, struct fault *f);
 
-/* SIGUSR1 and SIGXCPU are blocked and read from @fd, too: with them a scheduler
- * warns a job that its time is nearly over. Errors: ERR_IO. */
-enum err signals_hear_warnings(int fd, struct fault *f);
+/* As signals_open, with a thread that ends the process (_exit, 128 + signal)
+ * where the program does not: @ms after the first SIGTERM or SIGHUP, or
+ * DEADLINE_STOP_AGAIN_MS after a second signal, whatever its other threads
+ * wait for. @warnings: it also hears SIGUSR1 and SIGXCPU, with which a
+ * scheduler warns a job that its time is nearly over, and which end nothing.
+ * What the process started dies with it. *@fd is a pipe then, out of which a
+ * signalfd's structs are read, of which only the number is set. To be closed by
+ * signals_close before the process ends. At most one a process. */
+enum err signals_open_guarded(int *fd, int ms, bool warnings, struct fault *f);
 
 /* Closes @fd; -1 is allowed. The signals stay blocked: one that comes while the
  * program is ending anyway shall not change its exit code. */

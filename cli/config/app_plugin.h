@@ -7,6 +7,7 @@
 #ifndef CLI_APP_PLUGIN_H
 #define CLI_APP_PLUGIN_H
 
+#include "base/deadlines.h"
 #include "base/json/registry.h"
 
 /* The name of the hidden entry that stands for all of them, and that entry. */
@@ -15,7 +16,8 @@ extern const struct registry_entry app_plugin_entry;
 
 enum {
     APP_PLUGIN_BYTES_MAX = 1024 * 1024, /* of what one says of itself */
-    APP_PLUGIN_MS = 10000               /* longest that it may take to do so */
+    APP_PLUGIN_MS =
+        DEADLINE_APP_PLUGIN_MS /* longest that it may take to do so */
 };
 
 /* One of them; the entry's ops are NULL: only a node loads it. */

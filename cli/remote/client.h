@@ -8,6 +8,7 @@
 #define CLI_CLIENT_H
 
 #include "base/clock_io.h"
+#include "base/deadlines.h"
 #include "base/fault.h"
 #include "base/text.h"
 
@@ -20,7 +21,8 @@ struct client_tls;
 enum {
     CLIENT_URL_MAX = 128,
     CLIENT_ANSWER_MAX = 4 * 1024 * 1024,
-    CLIENT_SECONDS = 45 /* for the whole exchange; a run has 30 to answer */
+    /* For the whole exchange; a run has DEADLINE_COMMAND_MS to answer. */
+    CLIENT_SECONDS = DEADLINE_CLIENT_MS / 1000
 };
 
 struct client_request {

@@ -1,6 +1,7 @@
 #include "cli/run/session.h"
 
 #include "base/clock_io.h"
+#include "base/deadlines.h"
 #include "base/json/json.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -689,6 +690,9 @@ static void print_result(const struct session *s, const char *json)
         explain_failure(s);
     if (s->o->json && json)
         printf("%s\n", json);
+    else if (s->o->json)
+        console_error("no memory for the result; mltune show %s --json has it",
+                      s->folder.id);
     if (s->o->json || (finish->status == RUN_FAILED && !s->history.epochs))
         return;
     printf("run       %s %s: %s\n", s->folder.id,
@@ -712,6 +716,7 @@ static void finish(struct session *s)
 
     json_decref(object);
     session_kept_end(s);
+    s->unsaid = s->o->json && !json;
     if (journal_end_run(s->journal, run_status_name(end->status), end->reason,
                         json, clock_wall(), &f) != ERR_OK)
         log_event(LOG_ERROR, "end_not_journaled", "reason=\"%s\"", f.text);
@@ -790,9 +795,7 @@ int session_run(const struct session_options *options)
     s->o = options;
     s->signal_fd = s->log_fd = s->folder.lock_fd = -1;
     history_init(&s->history);
-    err = signals_open(&s->signal_fd, &f);
-    if (!err)
-        err = signals_hear_warnings(s->signal_fd, &f);
+    err = signals_open_guarded(&s->signal_fd, DEADLINE_STOP_RUN_MS, true, &f);
     if (!err)
         err = set_up(s, &f);
     if (err) {
@@ -805,6 +808,8 @@ int session_run(const struct session_options *options)
             run_loop(s);
         finish(s);
         code = exit_code(&s->result);
+        if (code == EXIT_DONE && s->unsaid)
+            code = EXIT_IO;
     }
     tear_down(s);
     mem_free(s);

@@ -42,6 +42,7 @@ struct session {
     struct node_process node[KEEPER_NODES_MAX];
     unsigned nodes, starts; /* how often they were started */
     double logs_seen_s;     /* when their logs were looked at */
+    bool unsaid;            /* there was no memory to write the result */
     bool logs_grow;         /* that they cannot be cut was told */
     uint16_t port;          /* where programs may meet, of this start */
     char meet[FILE_PATH_MAX];

@@ -137,12 +137,13 @@ static int tell_all(const struct player *p)
 
 static json_t *read_settings(void)
 {
-    json_error_t e;
+    json_error_t e = {.text = ""};
     json_t *o;
+    bool lacking;
 
     if (!settings_text)
         return json_object();
-    o = json_loads(settings_text, JSON_REJECT_DUPLICATES, &e);
+    o = json_parse(settings_text, strlen(settings_text), 0, &e, &lacking);
     if (json_is_object(o))
         return o;
     console_error("--settings: expected a JSON object%s%s", o ? "" : ": ",

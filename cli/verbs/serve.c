@@ -3,6 +3,7 @@
 #include "api/http/token_io.h"
 #include "api/service/server_io.h"
 #include "apps/data/data_root.h"
+#include "base/deadlines.h"
 #include "base/json/json.h"
 #include "base/log.h"
 #include "base/machine_io.h"
@@ -266,7 +267,8 @@ static enum err set_up(struct service *s, const struct serve_arguments *a,
                        struct fault *f)
 {
     const char *given = getenv("MLTUNE_TOKEN");
-    enum err err = signals_open(&s->signal_fd, f);
+    enum err err =
+        signals_open_guarded(&s->signal_fd, DEADLINE_STOP_SERVICE_MS, false, f);
 
     s->options.token_given = given && *given;
     if (!err)

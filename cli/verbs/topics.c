@@ -22,6 +22,7 @@ static enum err read_topics(const char *dir, json_t **out, struct fault *f)
     char path[FILE_PATH_MAX];
     char *text = NULL;
     json_error_t error;
+    bool lacking;
     json_t *json;
     size_t len;
     enum err err = file_join(path, dir, "topics.json", f);
@@ -34,8 +35,10 @@ static enum err read_topics(const char *dir, json_t **out, struct fault *f)
     if (err)
         return err;
     /* The model of many topics is longer than what json_load takes. */
-    json = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
+    json = json_parse(text, len, 0, &error, &lacking);
     mem_free(text);
+    if (lacking)
+        return fault_set(f, ERR_NOMEM, "%s: %s", path, err_text(ERR_NOMEM));
     if (json_is_array(json_object_get(json, "topics"))) {
         *out = json;
         return ERR_OK;

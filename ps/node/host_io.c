@@ -1,5 +1,6 @@
 #include "ps/node/host_io.h"
 
+#include "base/deadlines.h"
 #include "base/json/json.h"
 #include "base/json/problems.h"
 #include "base/json/schema.h"
@@ -16,7 +17,7 @@
 
 /* For the other nodes to load their data: the tuner sees sooner that one is
  * gone. */
-#define MEET_S 3600.0
+#define MEET_S (DEADLINE_NODES_MEET_MS * 1e-3)
 
 enum { CURSOR_VALUES = sizeof(struct cursor) / sizeof(double) };
 

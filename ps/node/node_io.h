@@ -20,13 +20,14 @@
 #ifndef PS_NODE_IO_H
 #define PS_NODE_IO_H
 
+#include "base/deadlines.h"
 #include "base/fault.h"
 #include "base/json/registry.h"
 #include "mltune/app.h"
 
 #include <stdint.h>
 
-enum { NODE_GRACE_S = 3 };
+enum { NODE_GRACE_S = DEADLINE_NODE_GRACE_MS / 1000 };
 
 struct node_options {
     const char *endpoint; /* of the tuner */

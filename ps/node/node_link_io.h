@@ -11,6 +11,7 @@
 #define PS_NODE_LINK_IO_H
 
 #include "base/clock_io.h"
+#include "base/deadlines.h"
 #include "base/fault.h"
 
 #include <stdbool.h>
@@ -18,10 +19,13 @@
 #include <stdint.h>
 
 enum {
-    LINK_FIRST_S = 30,    /* to connect for the first time */
-    LINK_AGAIN_S = 3,     /* to come back after a connection was lost */
-    LINK_SILENT_S = 30,   /* tcp: without a heartbeat */
-    LINK_LINGER_MS = 1000 /* for what is still to be sent, at the end */
+    /* To connect for the first time; to come back after a connection was lost;
+     * tcp: without a heartbeat. */
+    LINK_FIRST_S = DEADLINE_TUNER_CONNECT_MS / 1000,
+    LINK_AGAIN_S = DEADLINE_TUNER_AGAIN_MS / 1000,
+    LINK_SILENT_S = DEADLINE_TUNER_BEAT_MS / 1000,
+    /* For what is still to be sent, at the end. */
+    LINK_LINGER_MS = DEADLINE_NODE_LINGER_MS
 };
 
 struct node_link {

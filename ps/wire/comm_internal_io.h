@@ -4,6 +4,7 @@
 #define PS_COMM_INTERNAL_IO_H
 
 #include "base/clock_io.h"
+#include "base/deadlines.h"
 #include "ps/nodes/agreement.h"
 #include "ps/nodes/cache.h"
 #include "ps/nodes/link.h"
@@ -28,8 +29,9 @@ enum {
     COMM_CURVE_BYTES = 1 << 10, /* that a key adds to a frame, or more */
     COMM_COPY_BYTES = 16 << 10, /* of a frame: less is copied to be sent */
     COMM_MEET_S = 60,           /* for all nodes to be started */
-    COMM_HELLO_S = 3600,        /* for all to have loaded their data */
-    COMM_AGAIN_S = 1            /* for a connection to come back */
+    /* For all to have loaded their data; for a connection to come back. */
+    COMM_HELLO_S = DEADLINE_NODES_HELLO_MS / 1000,
+    COMM_AGAIN_S = DEADLINE_NODES_AGAIN_MS / 1000
 };
 
 /* Why a frame changes nothing. */

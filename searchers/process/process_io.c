@@ -1,5 +1,6 @@
 #include "searchers/process/process_io.h"
 
+#include "base/deadlines.h"
 #include "base/json/json.h"
 #include "base/json/schema.h"
 #include "base/log.h"
@@ -19,7 +20,7 @@
 
 /* From the end of a process' output to its own, at most; else it has only
  * closed the one and lives on. */
-#define PROCESS_END ((time_ns)5 * 1000 * 1000 * 1000)
+#define PROCESS_END (DEADLINE_SEARCHER_END_MS * (time_ns)1000000)
 /* A shared object that computes little has answered by then, and the tuner need
  * not look again a millisecond later. */
 #define PROCESS_MOMENT ((time_ns)200 * 1000)
@@ -410,7 +411,7 @@ static struct process *make(const struct space *space, const json_t *settings,
                             uint64_t seed, struct fault *f)
 {
     struct process *p = mem_calloc(1, sizeof(*p));
-    double seconds = 10;
+    double seconds = DEADLINE_SEARCHER_MS * 1e-3;
 
     fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
     if (!p)

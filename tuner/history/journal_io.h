@@ -22,6 +22,7 @@
 #ifndef TUNER_JOURNAL_IO_H
 #define TUNER_JOURNAL_IO_H
 
+#include "base/deadlines.h"
 #include "base/fault.h"
 
 #include <stdbool.h>
@@ -32,7 +33,7 @@ enum {
     JOURNAL_SCHEMA = 2, /* user_version of the file; 1: without checksums
                          * and index, which a writer adds */
     JOURNAL_DAMAGE_MAX = 512,
-    JOURNAL_BUSY_MS = 5000, /* what programs wait for another writer */
+    JOURNAL_BUSY_MS = DEADLINE_JOURNAL_BUSY_MS,
 };
 
 struct journal;

@@ -1,5 +1,6 @@
 #include "tuner/shell/crew_io.h"
 
+#include "base/clock_io.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -194,10 +195,16 @@ uint32_t crew_last_speaker(const struct crew *w)
     return nodes_of(w) > 1 ? w->culprit : UINT32_MAX;
 }
 
-void crew_end(struct crew *w, int grace_ms, int hurry_fd)
+void crew_end(struct crew *w, int time_ms, int hurry_fd)
 {
-    for (uint32_t i = 0; i < nodes_of(w); i++)
-        launcher_stop(&w->o.node[i], grace_ms, hurry_fd);
+    time_ns until = clock_monotonic() + time_ms * (time_ns)1000000;
+
+    for (uint32_t i = 0; i < nodes_of(w); i++) {
+        time_ns left = until - clock_monotonic();
+        int grace_ms = (int)(left / 2000000);
+
+        launcher_stop(&w->o.node[i], grace_ms > 0 ? grace_ms : 0, hurry_fd);
+    }
 }
 
 void crew_kill(struct crew *w, double now_s)

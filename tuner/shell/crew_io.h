@@ -76,8 +76,9 @@ void crew_explain(const struct crew *w, char *out, size_t size);
  * without any, or without memory. */
 json_t *crew_last_words(const struct crew *w);
 
-/* Ends all processes, as launcher_stop. */
-void crew_end(struct crew *w, int grace_ms, int hurry_fd);
+/* Ends all processes within @time_ms: they are asked again (SIGTERM) at half of
+ * it, and killed at its end; 0: killed at once. @hurry_fd: as launcher_stop. */
+void crew_end(struct crew *w, int time_ms, int hurry_fd);
 
 /* The process of which they are; UINT32_MAX where there is one alone. */
 uint32_t crew_last_speaker(const struct crew *w);

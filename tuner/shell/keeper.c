@@ -38,8 +38,9 @@ void keeper_init(struct keeper *k, const struct keeper_options *options,
         o->hello_s = o->silence_s;
     if (o->ready_s == 0)
         o->ready_s = KEEPER_READY_S;
+    k->answer_s = o->clock_s == 0 ? KEEPER_ANSWER_S : o->clock_s;
     if (o->clock_s == 0)
-        o->clock_s = INFINITY;
+        o->clock_s = KEEPER_CLOCK_S;
     expect_hello(k, now_s);
 }
 
@@ -244,7 +245,7 @@ static struct debt first_debt(const struct keeper *k)
         else if (n->answers > 0)
             earlier(&least, k,
                     n->slice ? KEEPER_OWES_CLOCK : KEEPER_OWES_ANSWER, i,
-                    n->moved_s, k->o.clock_s);
+                    n->moved_s, n->slice ? k->o.clock_s : k->answer_s);
         if (n->slice && k->o.program && isfinite(k->hurried_s))
             earlier(&least, k, KEEPER_OWES_END, i,
                     fmax(n->moved_s, k->hurried_s), KEEPER_END_S);

@@ -21,6 +21,7 @@
 #ifndef TUNER_KEEPER_H
 #define TUNER_KEEPER_H
 
+#include "base/deadlines.h"
 #include "base/proto/proto.h"
 
 #include <stdbool.h>
@@ -32,12 +33,15 @@ enum {
     KEEPER_RESTARTS_MAX = 3 /* in a row without progress */
 };
 
-#define KEEPER_SILENCE_S 60.0
+#define KEEPER_SILENCE_S (DEADLINE_SILENCE_MS * 1e-3)
 /* For `ready` of a node of our own after its `hello`: 500 GB of text take that
  * long. cluster.ready_timeout is the user's. */
-#define KEEPER_READY_S 3600.0
+#define KEEPER_READY_S (DEADLINE_READY_MS * 1e-3)
+/* For each clock, and each other answer, of a node of our own. */
+#define KEEPER_CLOCK_S (DEADLINE_CLOCK_MS * 1e-3)
+#define KEEPER_ANSWER_S (DEADLINE_ANSWER_MS * 1e-3)
 /* For the clock that runs, of a program, when the run is to end. */
-#define KEEPER_END_S 30.0
+#define KEEPER_END_S (DEADLINE_PROGRAM_END_MS * 1e-3)
 /* Before the first restart in a row; each further one waits twice as long. */
 #define KEEPER_BACKOFF_S 0.5
 /* A node that died may have said why: its last messages are read for so long
@@ -45,7 +49,7 @@ enum {
 #define KEEPER_LAST_WORDS_S 0.2
 /* A program that said that it failed has so long to end by itself: what it
  * prints on its way out says more. */
-#define KEEPER_FAREWELL_S 3.0
+#define KEEPER_FAREWELL_S (DEADLINE_FAREWELL_MS * 1e-3)
 
 struct keeper_options {
     uint32_t nodes;
@@ -53,8 +57,7 @@ struct keeper_options {
     bool program;                /* they are a user's program */
     double silence_s, backoff_s; /* 0: the defaults */
     /* For `hello` (0: silence_s); for `ready` after it (0: the default); for
-     * each clock or answer (0: for ever: nodes of our own beat, and are heard
-     * of in a slice by its windows only). */
+     * each clock or answer (0: the defaults, one for each). */
     double hello_s, ready_s, clock_s;
     /* The key with which the user may change these: "app.ready_timeout"; NULL:
      * nothing. Borrowed. */
@@ -87,6 +90,7 @@ struct keeper_node {
 struct keeper {
     struct keeper_options o;
     struct keeper_node node[KEEPER_NODES_MAX];
+    double answer_s;       /* for any answer but a clock's */
     double hurried_s;      /* when the run was to end; INFINITY: it is not */
     op_id slice_op;        /* of the latest slice; 0: none */
     enum keeper_owed late; /* KILL: what did not come, */

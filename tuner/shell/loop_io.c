@@ -1,6 +1,7 @@
 #include "tuner/shell/loop_io.h"
 
 #include "base/clock_io.h"
+#include "base/deadlines.h"
 #include "base/file_io.h"
 #include "base/json/json.h"
 #include "base/log.h"
@@ -44,6 +45,8 @@ struct loop {
     double flushed_s;   /* when the journal was last flushed */
     double step_s;      /* how long the last step took */
     double warned_s;    /* when a scheduler's warning was last acted on */
+    double left_s;      /* when a scheduler asked for the end; INFINITY: it has
+                         * not */
     bool over;          /* finished, or cannot go on */
 };
 
@@ -396,6 +399,39 @@ static void interrupted_without_node(struct loop *l, const char *reason)
     l->over = true;
 }
 
+static void end_at_once(struct loop *l)
+{
+    struct loop_result *r = l->result;
+
+    r->ended_at_once = true;
+    r->finish.status = RUN_INTERRUPTED;
+    snprintf(r->finish.reason, sizeof(r->finish.reason), "interrupted");
+    l->over = true;
+}
+
+/* Schedulers kill what does not end soon after their signal; who presses keys
+ * may press them again. */
+static bool is_pressing(int signal)
+{
+    return signal == SIGTERM || signal == SIGHUP;
+}
+
+/* The end takes too long: what hangs is left behind. */
+static void take_leave(struct loop *l)
+{
+    const struct loop_hooks *h = &l->o->hooks;
+    char text[160];
+
+    if (l->over || (now_s(l) - l->left_s) * 1e3 < DEADLINE_STOP_SNAPSHOT_MS)
+        return;
+    snprintf(text, sizeof(text),
+             "no snapshot was written in %g s: ending without it",
+             DEADLINE_STOP_SNAPSHOT_MS * 1e-3);
+    log_event(LOG_WARN, "end_forced", "after_s=%g", now_s(l) - l->left_s);
+    h->notice(h->ctx, text);
+    end_at_once(l);
+}
+
 static void take_signal(struct loop *l)
 {
     static const char first[] =
@@ -414,14 +450,12 @@ static void take_signal(struct loop *l)
         return;
     }
     if (l->result->signal) {
-        l->result->ended_at_once = true;
-        l->result->finish.status = RUN_INTERRUPTED;
-        snprintf(l->result->finish.reason, sizeof(l->result->finish.reason),
-                 "interrupted");
-        l->over = true;
+        end_at_once(l);
         return;
     }
     l->result->signal = (int)info.ssi_signo;
+    if (is_pressing(l->result->signal))
+        l->left_s = now_s(l);
     keeper_leave(&l->crew.keeper);
     if (isfinite(l->crew.keeper.restart_at_s)) {
         interrupted_without_node(l, l->crew.keeper.reason);
@@ -573,7 +607,8 @@ static void take_time(struct loop *l)
 /* When there is something to do that no message, signal or end brings. */
 static double due_at(const struct loop *l)
 {
-    double at = keeper_due_at(&l->crew.keeper);
+    double at = fmin(keeper_due_at(&l->crew.keeper),
+                     l->left_s + DEADLINE_STOP_SNAPSHOT_MS * 1e-3);
 
     return l->crew.keeper.lost ? at : fmin(at, tuner_wake_at(l->tuner));
 }
@@ -620,6 +655,7 @@ static void wait_and_take(struct loop *l)
             if (node[i] && item[node[i]].revents && !l->over)
                 crew_check(&l->crew, i, now_s(l));
     }
+    take_leave(l);
     if (!l->over)
         take_time(l);
     /* Readers see what happened; other runs' tuners may write. */
@@ -649,6 +685,14 @@ static void tell_bad_end(struct loop *l, uint32_t i)
     h->notice(h->ctx, text);
 }
 
+/* Milliseconds for the nodes to end by themselves. */
+static int time_to_end(const struct loop *l)
+{
+    double left = DEADLINE_STOP_NODES_MS - (now_s(l) - l->left_s) * 1e3;
+
+    return (int)fmax(0, fmin(left, DEADLINE_NODE_STOP_MS));
+}
+
 /* Ends the nodes, of their own accord where the run came to its end. */
 static void end_nodes(struct loop *l)
 {
@@ -661,7 +705,7 @@ static void end_nodes(struct loop *l)
                    !(o->nodes > 1 && r->load_error) &&
                    !(o->program && !keeper_all_ready(&l->crew.keeper));
 
-    crew_end(&l->crew, orderly ? LOOP_NODE_GRACE_MS : 0, o->signal_fd);
+    crew_end(&l->crew, orderly ? time_to_end(l) : 0, o->signal_fd);
     if (orderly && r->signal && another_signal(l))
         r->ended_at_once = true;
     if (!orderly || r->load_error || r->ended_at_once)
@@ -716,6 +760,7 @@ void loop_run(const struct loop_options *options, struct loop_result *out)
         .start = clock_monotonic(),
         .tuner = options->tuner,
         .warned_s = -INFINITY,
+        .left_s = INFINITY,
     };
     time_ns cpu = clock_thread_cpu();
 

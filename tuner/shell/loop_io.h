@@ -24,10 +24,6 @@
 
 #include <jansson.h>
 
-enum {
-    LOOP_NODE_GRACE_MS = 5000 /* for the node to end after `stop` */
-};
-
 /* The program around the loop learns by these what happens; all are called in
  * the loop's thread, none may block. @ctx is the caller's. */
 struct loop_hooks {
@@ -85,7 +81,7 @@ struct loop_result {
     enum err load_error, own_error;
     enum err snapshot_error; /* of the last snapshot that was tried */
     int signal;              /* first signal that asked for the end; 0: none */
-    bool ended_at_once;      /* by a second one */
+    bool ended_at_once;      /* by a second one, or because it took too long */
     bool node_lost;          /* before it was asked to stop; for good */
     unsigned restarts;       /* of the node, in all */
     double wall_s, cpu_s;    /* of the loop's thread */

@@ -94,6 +94,39 @@ static void json_load_length_is_bounded(void **state)
     mem_free(text);
 }
 
+/* Numbers and words at every place of a piece, and allocations that fail from
+ * the N-th on for ever: refused, where jansson by itself asserts. */
+static void json_without_memory_for_ever_is_refused(void **state)
+{
+    int64_t before = mem_outstanding();
+    char text[4096], *p = text;
+    json_t *value;
+
+    (void)state;
+    *p++ = '[';
+    for (int i = 0; i < 60; i++)
+        p += sprintf(p, "%d.%d, true, {\"a%d\": [null, %d, \"%0*d\"]}, ", i,
+                     i * 7919, i, i, i % 40 + 1, i);
+    strcpy(p, "[[[[[[[[1]]]]]]]]]");
+    for (int forever = 0; forever < 2; forever++) {
+        int failed = 1;
+
+        for (int64_t nth = 1; failed; nth++) {
+            struct fault f = {0};
+            enum err err;
+
+            mem_fail_at(nth, forever);
+            err = json_load(text, strlen(text), &value, NULL, &f);
+            failed = mem_failed();
+            mem_fail_at(0, 0);
+            assert_int_equal(err, failed ? ERR_NOMEM : ERR_OK);
+            if (!err)
+                json_decref(value);
+            assert_int_equal(mem_outstanding(), before);
+        }
+    }
+}
+
 /* Each allocation of load, write and put failing in turn gives ERR_NOMEM or
  * NULL and leaves nothing behind. */
 static void json_allocation_failures_leave_nothing(void **state)
@@ -478,6 +511,7 @@ int main(void)
         cmocka_unit_test(json_load_depth_is_bounded),
         cmocka_unit_test(json_load_length_is_bounded),
         cmocka_unit_test(json_allocation_failures_leave_nothing),
+        cmocka_unit_test(json_without_memory_for_ever_is_refused),
         cmocka_unit_test(json_write_number_reads_back),
         cmocka_unit_test(json_write_reads_back_equal),
         cmocka_unit_test(json_write_layout_is_stable),

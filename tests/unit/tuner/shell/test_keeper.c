@@ -79,19 +79,26 @@ static void keeper_waits_for_hello_and_for_ready(void **state)
     assert_int_equal(keeper_take(&k, 4000), KEEPER_GIVE_UP);
 }
 
-/* A node of our own may work on a clock for as long as it beats. */
-static void keeper_gives_nodes_of_our_own_all_time_for_a_clock(void **state)
+/* A node of our own that beats may work on a clock for hours, and on anything
+ * else for one; then it hangs. */
+static void keeper_gives_nodes_of_our_own_hours_for_a_clock(void **state)
 {
-    struct keeper k = keeper(1, true);
+    for (int slice = 0; slice < 2; slice++) {
+        struct keeper k = keeper(1, true);
+        double late = 100 + (slice ? KEEPER_CLOCK_S : KEEPER_ANSWER_S);
 
-    (void)state;
-    greet_all(&k, 100);
-    keeper_ready(&k, 0, 100);
-    keeper_ask(&k, 2, true, 100);
-    keeper_hurry(&k, 101);
-    keeper_hear(&k, 0, 1e6);
-    assert_int_equal(keeper_take(&k, 1e6), KEEPER_NOTHING);
-    assert_true(keeper_due_at(&k) == 1e6 + 10);
+        (void)state;
+        greet_all(&k, 100);
+        keeper_ready(&k, 0, 100);
+        keeper_ask(&k, 2, slice, 100);
+        keeper_hurry(&k, 101);
+        keeper_hear(&k, 0, late - 1);
+        assert_late(&k, late, 0,
+                    slice ? "has finished no clock in 21600 s, while a slice "
+                            "runs"
+                          : "has not answered a request in 3600 s");
+        assert_int_equal(keeper_take(&k, late), KEEPER_CLEAR);
+    }
 }
 
 /* A program with a beat each second, and so long for each thing. */
@@ -368,7 +375,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keeper_kills_the_one_that_is_silent),
         cmocka_unit_test(keeper_waits_for_hello_and_for_ready),
-        cmocka_unit_test(keeper_gives_nodes_of_our_own_all_time_for_a_clock),
+        cmocka_unit_test(keeper_gives_nodes_of_our_own_hours_for_a_clock),
         cmocka_unit_test(keeper_starts_no_program_again_that_does_not_begin),
         cmocka_unit_test(keeper_misses_a_clock_that_does_not_end),
         cmocka_unit_test(keeper_misses_an_answer),

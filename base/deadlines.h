@@ -1,0 +1,92 @@
+/* Deadlines: the longest that anything here waits for anything else, in one
+ * table. docs/failures.md has the same table; a test compares the two.
+ *
+ * X(name, milliseconds, what is waited for, what happens then): the first
+ * becomes DEADLINE_<name>_MS. Waits that a user may set are here with the value
+ * that they have where nothing is set, and the key.
+ */
+#ifndef BASE_DEADLINES_H
+#define BASE_DEADLINES_H
+
+#define DEADLINES(X)                                                           \
+    /* between tuner and node */                                               \
+    X(SILENCE, 60000,                                                          \
+      "`hello` of a node (programs: `app.hello_timeout`), and any word after " \
+      "it: it beats once a second",                                            \
+      "it is killed, and started again")                                       \
+    X(READY, 3600000,                                                          \
+      "`ready` of a node (`cluster.ready_timeout`, `app.ready_timeout`): it "  \
+      "loads its data",                                                        \
+      "it is killed; the run ends")                                            \
+    X(CLOCK, 21600000,                                                         \
+      "the next clock of a slice (programs: `app.clock_timeout`)",             \
+      "the node is killed, and started again")                                 \
+    X(ANSWER, 3600000,                                                         \
+      "any other answer of a node: fork, snapshot, model, restore",            \
+      "the node is killed, and started again")                                 \
+    X(PROGRAM_END, 30000, "the clock of a program whose run is to end",        \
+      "the program is killed")                                                 \
+    X(FAREWELL, 3000, "the end of a program that said that it failed",         \
+      "it is killed")                                                          \
+    X(NODE_STOP, 10000,                                                        \
+      "all nodes to end after `stop`; SIGTERM comes at half of it",            \
+      "they are killed")                                                       \
+    X(KILLED, 1000, "a process to be gone after SIGKILL",                      \
+      "it is left to the system")                                              \
+    X(TUNER_CONNECT, 30000, "a node's first connection to its tuner",          \
+      "the node ends")                                                         \
+    X(TUNER_AGAIN, 3000, "a node's lost connection to its tuner to come back", \
+      "the node ends")                                                         \
+    X(TUNER_BEAT, 30000, "a sign of the tuner's machine, over tcp",            \
+      "the connection is lost")                                                \
+    X(NODE_LINGER, 1000, "a node's last messages to leave",                    \
+      "they are dropped")                                                      \
+    X(NODE_GRACE, 3000, "what a node still does when it is to end",            \
+      "its process ends without it")                                           \
+    /* between nodes */                                                        \
+    X(NODES_MEET, 3600000, "the nodes of a run to find one another",           \
+      "they end; the run ends")                                                \
+    X(NODES_HELLO, 3600000, "each node's first word to the others", "it ends") \
+    X(NODES_AGAIN, 1000, "a lost connection of two nodes to come back",        \
+      "both end, and are started again")                                       \
+    /* a run or service that is to end */                                      \
+    X(STOP_SNAPSHOT, 6000, "the snapshot of a run that got SIGTERM or SIGHUP", \
+      "the run ends without it")                                               \
+    X(STOP_NODES, 8000, "its nodes to end, from the signal on",                \
+      "they are killed")                                                       \
+    X(STOP_RUN, 9000, "the end of the run, from the signal on",                \
+      "its process ends at once, as one that is killed")                       \
+    X(STOP_SERVICE, 9700, "the end of a service and its runs, likewise",       \
+      "its process ends at once; its runs end by themselves")                  \
+    X(STOP_AGAIN, 3000, "the end after a second signal",                       \
+      "the process ends at once")                                              \
+    /* the state folder */                                                     \
+    X(JOURNAL_BUSY, 5000, "another program that writes the journal",           \
+      "the write fails; the run is interrupted")                               \
+    /* clients and server */                                                   \
+    X(COMMAND, 30000, "a run's answer to a command over HTTP", "503")          \
+    X(CLIENT, 45000, "a server's answer to the command line",                  \
+      "the verb fails, exit code 69")                                          \
+    X(HTTP_HEAD, 10000, "the head of a request; 1 s where clients crowd",      \
+      "the connection is cut")                                                 \
+    X(HTTP_BODY, 30000, "the body of a request", "the connection is cut")      \
+    X(HTTP_ANSWER, 60000,                                                      \
+      "a client to take an answer, or the next part of a stream",              \
+      "the connection is cut")                                                 \
+    X(HTTP_IDLE, 60000, "the next request of a client",                        \
+      "the connection is closed")                                              \
+    /* plug-ins */                                                             \
+    X(APP_PLUGIN, 10000, "a shared object to say what it trains",              \
+      "the configuration is refused")                                          \
+    X(SEARCHER, 10000, "an answer of a searcher (its `timeout`)",              \
+      "the search goes on with another searcher, or ends")                     \
+    X(SEARCHER_END, 5000, "the end of a searcher's process after its search",  \
+      "it is killed")
+
+enum deadline_ms {
+#define X(name, ms, what, then) DEADLINE_##name##_MS = (ms),
+    DEADLINES(X)
+#undef X
+};
+
+#endif

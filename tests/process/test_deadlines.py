@@ -1,0 +1,242 @@
+"""SIGTERM ends every state of a run and of a service within ten seconds.
+
+Where something is to hang, it hangs for ever: a process is stopped, or a call of
+the kernel never returns in it (tests/faults/shim.c).
+"""
+import json
+import os
+import signal
+import sqlite3
+import time
+
+import test_serve
+from harness import BUILD, Case, endless_config, mlr_config
+from test_resume import Journal
+
+END_S = 10
+GRACE_S = 1.5  # of a loaded machine
+
+
+class Ends(Case):
+    FAULTS = ("Sanitizer", "runtime error:", "Assertion")
+
+    def hang(self, role, fault):
+        """From now on processes of @role hang in the call @fault."""
+        asan = self.env.get("ASAN_OPTIONS", "")
+        self.hung = self.folder / "hung"
+        self.env.update(LD_PRELOAD=str(BUILD / "tests/faults/shim.so"),
+                        FAULT=f"{fault}:hang", FAULT_ROLE=role,
+                        FAULT_ROOT=str(self.folder), FAULT_MARK=str(self.hung),
+                        ASAN_OPTIONS=f"{asan}:verify_asan_link_order=0")
+
+    def hang_no_more(self):
+        for name in ("LD_PRELOAD", "FAULT", "FAULT_ROLE"):
+            self.env.pop(name, None)
+
+    def terminate(self, process, code=143):
+        """Ends @process, in time; nothing of it lives on."""
+        began = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        done = self.finish(process, 60)
+        took = time.monotonic() - began
+        self.assert_code(done, code)
+        self.assertLess(took, END_S + GRACE_S)
+        self.wait_until(lambda: not self.marked(), "all processes to end", 10)
+        return done
+
+    def stop(self, pid):
+        os.kill(pid, signal.SIGSTOP)
+
+
+class Run(Ends):
+    def begin(self, config=None, *words):
+        self.write("config.json", config or endless_config())
+        return self.start("run", "config.json", *words)
+
+    def goes_on(self):
+        """And it is a run like any that was interrupted."""
+        self.hang_no_more()
+        state = self.folder / ".mltune"
+        name = next((state / "runs").iterdir()).name
+        run = self.start("resume", name, "-q")
+        self.wait_until(lambda: Journal(state, name).of("run_resumed"),
+                        "the run to go on")
+        self.terminate(run)
+        self.assert_nothing_left()
+
+    def test_node_is_stopped(self):
+        """In the middle of training: no snapshot can be had of it."""
+        run = self.begin()
+        self.wait_for_training()
+        self.stop(self.node_of(run))
+        done = self.terminate(run)
+        self.assertIn("no snapshot was written", done.err)
+        self.goes_on()
+
+    def test_one_of_two_nodes_is_stopped(self):
+        config = endless_config()
+        config["cluster"] = {"workers": 1, "nodes": 2}
+        run = self.begin(config)
+        self.wait_for_training()
+        self.stop(self.nodes_of(run)[1])
+        self.terminate(run)
+
+    def test_node_is_stopped_as_it_loads(self):
+        config = endless_config()
+        config["app"]["data"] = "gen:digits?samples=400000&size=28"
+        run = self.begin(config)
+        self.stop(self.node_of(run))
+        self.terminate(run)
+
+    def test_node_loads(self):
+        config = endless_config()
+        config["app"]["data"] = "gen:digits?samples=400000&size=28"
+        run = self.begin(config)
+        self.node_of(run)
+        self.terminate(run)
+
+    def test_snapshot_hangs(self):
+        """In a flush of the node's."""
+        config = endless_config()
+        config["snapshot"] = {"every": 0.1}
+        self.hang("node", "sync:2")
+        run = self.begin(config)
+        self.wait_until(self.hung.exists, "the snapshot to hang")
+        self.terminate(run)
+        self.goes_on()
+
+    def test_tuner_itself_hangs(self):
+        """In a flush of its own: nobody reads the signal."""
+        self.hang("run", "sync:20")
+        run = self.begin()
+        self.wait_until(self.hung.exists, "the tuner to hang")
+        done = self.terminate(run)
+        self.assertIn("the process ends at once", done.err)
+        self.goes_on()
+
+    def test_model_is_tried_again(self):
+        """Its folder cannot get its name."""
+        self.hang("run", "rename:6")
+        self.env["FAULT"] = "rename:6:always"
+        run = self.begin(mlr_config(max_epochs=1))
+        self.wait_until(self.hung.exists, "the model to fail")
+        began = time.monotonic()
+        run.send_signal(signal.SIGTERM)
+        self.finish(run, 60)
+        self.assertLess(time.monotonic() - began, END_S + GRACE_S)
+        self.hang_no_more()
+        run = next((self.folder / ".mltune/runs").iterdir()).name
+        self.assert_code(self.mltune("resume", run, "-q"), 0)
+        self.assert_nothing_left()
+
+    def test_node_is_being_started_again(self):
+        run = self.begin()
+        self.wait_for_training()
+        for _ in range(2):  # the second wait takes a second
+            node = self.node_of(run)
+            os.kill(node, signal.SIGKILL)
+            self.wait_until(lambda: node not in self.nodes_of(run),
+                            "the node to be gone")
+        self.terminate(run)
+
+    def test_journal_is_locked(self):
+        """By another program, for as long as it likes."""
+        run = self.begin()
+        self.wait_for_training()
+        other = sqlite3.connect(self.folder / ".mltune/mltune.db",
+                                isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        began = time.monotonic()
+        run.send_signal(signal.SIGTERM)
+        self.finish(run, 60)
+        self.assertLess(time.monotonic() - began, END_S + GRACE_S)
+        other.execute("ROLLBACK")
+        other.close()
+        self.goes_on()
+
+    def test_two_signals_end_what_hangs(self):
+        """Ctrl-C twice, where the tuner itself hangs."""
+        self.hang("run", "sync:20")
+        run = self.begin()
+        self.wait_until(self.hung.exists, "the tuner to hang")
+        run.send_signal(signal.SIGINT)
+        time.sleep(0.2)  # two that are pending are one
+        began = time.monotonic()
+        run.send_signal(signal.SIGINT)
+        self.assert_code(self.finish(run, 60), 130)
+        self.assertLess(time.monotonic() - began, 3 + GRACE_S)
+
+
+class Service(Ends):
+    find_service = test_serve.Service.find_service
+    ask = test_serve.Service.ask
+
+    def launch(self):
+        self.service = self.start("serve", "--listen", "127.0.0.1:0")
+        self.wait_until(self.find_service, "the service")
+
+    def submit(self, config):
+        code, _, answer = self.ask("POST", "/api/v1/runs", config)
+        self.assertEqual(code, 201, answer)
+        return answer["run"]
+
+    def nodes(self):
+        found = []
+        for pid in self.marked():
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    if file.read().split(b"\0")[1:2] == [b"node"]:
+                        found.append(pid)
+            except OSError:
+                continue
+        return found
+
+    def trains(self, run):
+        def look():
+            return self.ask("GET", f"/api/v1/runs/{run}")[2]["clocks"] > 0
+        self.wait_until(look, "the run to train")
+
+    def test_idle(self):
+        self.launch()
+        self.terminate(self.service)
+
+    def test_run_trains(self):
+        self.launch()
+        self.trains(self.submit(endless_config()))
+        self.terminate(self.service)
+
+    def test_node_of_a_run_is_stopped(self):
+        self.launch()
+        self.trains(self.submit(endless_config()))
+        self.stop(self.nodes()[0])
+        self.terminate(self.service)
+
+    def test_tuner_of_a_run_hangs(self):
+        self.hang("resume", "sync:9")
+        self.launch()
+        self.submit(endless_config())
+        self.wait_until(self.hung.exists, "the tuner to hang")
+        self.terminate(self.service)
+
+    def test_tuner_of_a_run_is_stopped(self):
+        """It cannot even hear; whoever continues it has it ended."""
+        self.launch()
+        run = self.submit(endless_config())
+        self.trains(run)
+        tuner = int((self.folder / f".mltune/runs/{run}/lock").read_text())
+        self.stop(tuner)
+        began = time.monotonic()
+        self.service.send_signal(signal.SIGTERM)
+        self.finish(self.service, 60)
+        self.assertLess(time.monotonic() - began, END_S + GRACE_S)
+
+    def test_service_itself_hangs(self):
+        self.hang("serve", "mkdir:6")
+        self.launch()
+        self.ask_in_the_background(endless_config())
+        self.wait_until(self.hung.exists, "the service to hang")
+        self.terminate(self.service)
+
+    def ask_in_the_background(self, config):
+        self.write("config.json", json.dumps(config))
+        self.start("submit", "config.json")
