@@ -81,6 +81,6 @@ static json_t *members_schema(const char *members)
 json_t *shape_to_schema(const struct shape *shape)
 {
     assert(shape->name && shape->members[0]);
-    return shape->members[0] == '{' ? json_of(shape->members)
+    return shape->members[0] == '{' ? json_known(shape->members)
                                     : members_schema(shape->members);
 }

@@ -69,7 +69,7 @@ static json_t *tunables_to_json(const struct registry_entry *e)
 
 static json_t *entry_to_json(const struct registry_entry *e)
 {
-    json_t *settings = e->settings ? json_of(e->settings) : json_null();
+    json_t *settings = e->settings ? json_known(e->settings) : json_null();
     json_t *json = json_pack("{s:s, s:s, s:o}", "name", e->name, "summary",
                              e->summary, "settings", settings);
 

@@ -197,7 +197,7 @@ static json_t *body_of(const struct command_body *body)
 {
     return json_pack("{s:b, s:{s:{s:o, s:o}}}", "required", body->required,
                      "content", "application/json", "schema",
-                     schema_ref(body->name), "example", json_of(body->example));
+                     schema_ref(body->name), "example", json_known(body->example));
 }
 
 static json_t *operation_of(const struct route *route)
@@ -312,7 +312,7 @@ static json_t *args_schema(const struct command *c)
 
 static json_t *body_schema(const struct command *c)
 {
-    return c->body->schema ? json_of(c->body->schema) : args_schema(c);
+    return c->body->schema ? json_known(c->body->schema) : args_schema(c);
 }
 
 /* Adds the schemas of all bodies and answers to @schemas. */
@@ -337,7 +337,7 @@ static bool add_schemas(json_t *schemas, const struct route table[], size_t n,
 static json_t *all_components(const struct route table[], size_t n,
                               const struct shape *const shapes[])
 {
-    json_t *o = json_of(components);
+    json_t *o = json_known(components);
 
     if (o && add_schemas(json_object_get(o, "schemas"), table, n, shapes))
         return o;

@@ -150,7 +150,7 @@ json_t *json_parse(const char *text, size_t len, size_t flags, json_error_t *e,
     return value;
 }
 
-json_t *json_of(const char *text)
+json_t *json_known(const char *text)
 {
     json_error_t e;
     bool lacking;

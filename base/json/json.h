@@ -32,7 +32,7 @@ json_t *json_parse(const char *text, size_t len, size_t flags, json_error_t *e,
                    bool *lacking);
 
 /* The value of @text, which is known to be JSON; NULL when out of memory. */
-json_t *json_of(const char *text);
+json_t *json_known(const char *text);
 
 /* Value from exactly @len bytes of @text (no end needed), any type at the top.
  * Strict: duplicate keys, bytes after the value, depth over JSON_DEPTH_MAX and

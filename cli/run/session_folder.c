@@ -250,7 +250,8 @@ enum err session_register(struct session *s, struct fault *f)
         journal_skip(s->journal, history_records(&s->history));
     if (!err && s->o->resume && journal_last(s->journal) > 0)
         history_skip(&s->history, journal_last(s->journal));
-    s->begun = !err;
+    /* One that could not be flushed is there all the same. */
+    s->begun = !err || journal_has_run(s->journal);
     if (!err && s->o->resume && s->o->reconfigured)
         err = journal_configure_run(s->journal, s->folder.id, config, f);
     mem_free(config);

@@ -41,6 +41,12 @@ static enum queue_state state_of(const struct fleet_run *run)
                : QUEUE_IDLE;
 }
 
+/* Held where it could go on: one that has finished meanwhile is over. */
+static bool is_held(const struct fleet_run *run)
+{
+    return run->managed && run->job.held && fleet_resumable(run);
+}
+
 /* Status that the records do not say, or not any more. */
 static void tell(const struct fleet_run *run, struct view_job *job)
 {
@@ -49,7 +55,7 @@ static void tell(const struct fleet_run *run, struct view_job *job)
 
     if (run->alive)
         status = history_finished(h) ? run_status_name(RUN_WAITING) : "";
-    else if (run->managed && run->job.held)
+    else if (is_held(run))
         status = "held";
     else if (fleet_waits(run))
         status = "queued";
@@ -62,7 +68,7 @@ static void tell(const struct fleet_run *run, struct view_job *job)
         status = run->status;
         reason = run->reason;
     }
-    if (run->managed && run->job.held)
+    if (is_held(run))
         reason = run->job.reason;
     snprintf(job->status, sizeof(job->status), "%.15s", status);
     snprintf(job->reason, sizeof(job->reason), "%s", reason);
@@ -105,8 +111,7 @@ void fleet_show(struct fleet *fleet, struct fleet_run *run)
         job.attempts = run->attempts;
     }
     view_set_job(fleet->view, run->id, &job);
-    end_log(run,
-            run->entry.state == QUEUE_IDLE && !(run->managed && run->job.held));
+    end_log(run, run->entry.state == QUEUE_IDLE && !is_held(run));
 }
 
 enum err fleet_set_job(struct fleet *fleet, struct fleet_run *run,

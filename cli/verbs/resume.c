@@ -141,6 +141,8 @@ static int parse_config(const struct resume_found *found, const char *folder,
 
     if (err)
         run_config_say("the run's configuration", &problems);
+    if (err && err != ERR_INVAL)
+        console_error("the run's configuration: %s", err_text(err));
     problems_deinit(&problems);
     return err == ERR_INVAL ? EXIT_CONFIG : exit_code_of(err);
 }

@@ -326,6 +326,17 @@ static bool is_empty(struct journal *j)
            tables == 0;
 }
 
+/* Whether the folder can take SQLite's index: then one that could not be opened
+ * just now (no file left, no memory) is no reason to see no change for ever. */
+static bool can_be_written(const struct journal *j)
+{
+    char folder[FILE_PATH_MAX];
+
+    snprintf(folder, sizeof(folder), "%s", j->path);
+    *strrchr(folder, '/') = '\0';
+    return access(folder, W_OK) == 0;
+}
+
 static enum err open_reader(struct journal *j, struct fault *f)
 {
     int code = open_readonly(j, false);
@@ -333,7 +344,7 @@ static enum err open_reader(struct journal *j, struct fault *f)
     /* Write-ahead mode wants to make its index file beside the database even
      * to read; on a read-only file system a closed database needs none. */
     if ((code == SQLITE_CANTOPEN || code == SQLITE_READONLY) &&
-        !log_pending(j)) {
+        !log_pending(j) && !can_be_written(j)) {
         sqlite3_close(j->db);
         j->db = NULL;
         code = open_readonly(j, true);
@@ -416,6 +427,11 @@ static enum err flush_log(struct journal *j, struct fault *f)
         return journal_explain(j, code, "flush the records", f);
     j->durable = j->committed;
     return ERR_OK;
+}
+
+bool journal_has_run(const struct journal *j)
+{
+    return j->run > 0;
 }
 
 enum err journal_begin_run(struct journal *j, const char *id, const char *name,

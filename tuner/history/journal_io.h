@@ -55,6 +55,9 @@ enum err journal_begin_run(struct journal *j, const char *id, const char *name,
                            const char *config, int64_t wall_ns,
                            struct fault *f);
 
+/* Whether a run was begun, or goes on: also where that could not be flushed. */
+bool journal_has_run(const struct journal *j);
+
 /* Takes run @id up again, whose tuner is gone (the caller holds the lock of its
  * folder): its end, where one is recorded, is taken back, durable on return,
  * and the records that follow are its own. Errors: ERR_NOENT as well. */
