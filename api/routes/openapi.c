@@ -197,7 +197,8 @@ static json_t *body_of(const struct command_body *body)
 {
     return json_pack("{s:b, s:{s:{s:o, s:o}}}", "required", body->required,
                      "content", "application/json", "schema",
-                     schema_ref(body->name), "example", json_known(body->example));
+                     schema_ref(body->name), "example",
+                     json_known(body->example));
 }
 
 static json_t *operation_of(const struct route *route)

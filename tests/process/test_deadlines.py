@@ -170,6 +170,7 @@ class Run(Ends):
 class Service(Ends):
     find_service = test_serve.Service.find_service
     ask = test_serve.Service.ask
+    READ = test_serve.Service.READ
 
     def launch(self):
         self.service = self.start("serve", "--listen", "127.0.0.1:0")
