@@ -103,7 +103,7 @@ static enum err fail_at(const char *text, size_t offset,
 }
 
 /* The part of a text that is not parsed yet. */
-struct rest {
+struct unparsed {
     const char *text;
     size_t len;
 };
@@ -111,7 +111,7 @@ struct rest {
 /* json_load_callback_t: the next piece, or none where memory has run out. */
 static size_t next_piece(void *buffer, size_t size, void *arg)
 {
-    struct rest *rest = arg;
+    struct unparsed *rest = arg;
     size_t n = size < PIECE_BYTES ? size : PIECE_BYTES;
 
     if (parsing.no_memory)
@@ -127,7 +127,7 @@ static size_t next_piece(void *buffer, size_t size, void *arg)
 json_t *json_parse(const char *text, size_t len, size_t flags, json_error_t *e,
                    bool *lacking)
 {
-    struct rest rest = {text, len};
+    struct unparsed rest = {text, len};
     json_t *value;
 
     assert(text && lacking);
