@@ -204,7 +204,7 @@ kill-test: all
 fault-loop: all $(FAULT_SHIM)
 	@MLTUNE_BUILD=$(CURDIR)/$(B) PYTHON=$(PYTHON) FAULT_STEP=$(or $(FAULT_STEP),1) \
 		MLTUNE_STRICT=1 MLTUNE_TEST_SECONDS=360000 MLTUNE_JOBS=$(JOBS) \
-		tests/process/run $(or $(T),test_faults)
+		tests/process/run $(or $(T),test_faults.)
 
 # `make test` runs every tier; `make V=asan test` those of one build.
 .PHONY: test test-one
