@@ -8,11 +8,13 @@ another.
 import json
 import os
 import random
+import shutil
 import signal
 import sqlite3
+import subprocess
 import time
 
-from harness import Case, endless_config, journal_as_failed, mlr_config
+from harness import MLTUNE, Case, endless_config, journal_as_failed, mlr_config
 
 KILLS = int(os.environ.get("KILLS", 12))
 SEED = int(os.environ.get("SEED", time.time_ns() % 1000000))
@@ -216,6 +218,59 @@ class Killed(Case):
             total += kills
             runs += 1
         print(f"killed {total} times in {runs} runs, seed {SEED}")
+
+    # ---- chosen system calls ----------------------------------------------
+
+    CALLS = ("fsync", "fdatasync", "rename", "renameat2", "mkdir", "unlink",
+             "rmdir", "pwrite64", "write", "openat", "ftruncate", "sendto",
+             "clone3", "close", "eventfd2")
+
+    def start_traced(self, call, number, *words):
+        """mltune under strace: whichever of its threads makes its @number-th
+        @call is killed on it, with its process."""
+        return subprocess.Popen(
+            ["strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}",
+             "-e", f"inject={call}:signal=KILL:when={number}", MLTUNE,
+             *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True, env=self.env, cwd=self.folder)
+
+    def killed_at(self, call, number, state):
+        """The end of a run that was killed there, and resumed."""
+        process = self.start_traced(call, number, "run", "config.json",
+                                    "--json", "--state", state)
+        done = self.finish(process)
+        killed = done.code != 0
+        for _ in range(5):
+            if done.code == 0:
+                break
+            result = self.ended(state)
+            if result:
+                return result, killed
+            done = self.finish(self.start_again(state))
+        self.assert_code(done, 0)
+        return done.result, killed
+
+    def test_killed_at_system_calls(self):
+        """Killed on any system call of any process, a run resumes to the end
+        that it would have had, to the bit."""
+        if "KILLS" not in os.environ:
+            self.skipTest("it takes minutes: make kill-test")
+        rng = random.Random(SEED)
+        self.write("config.json", job(retune=False))
+        done = self.mltune("run", "config.json", "--json", "--state", "whole")
+        self.assert_code(done, 0)
+        whole, kills = done.result, 0
+        for i in range(KILLS // 2):
+            call = rng.choice(self.CALLS)
+            number = int(10 ** rng.uniform(0, 2.5))
+            with self.subTest(seed=SEED, call=call, number=number):
+                result, killed = self.killed_at(call, number, f"call{i}")
+                kills += killed
+                self.check_run(f"call{i}", result)
+                for member in ("best", "epochs", "loss", "metric", "setting"):
+                    self.assertEqual(result[member], whole[member], member)
+                shutil.rmtree(self.folder / f"call{i}")
+        print(f"killed {kills} times at system calls, seed {SEED}")
 
     def slices(self, run):
         db = sqlite3.connect(

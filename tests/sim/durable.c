@@ -29,9 +29,11 @@ struct durable {
     unsigned opened, refused;
 };
 
+static uint64_t seed_now; /* for messages */
+
 __attribute__((noreturn)) static void broken(const char *what)
 {
-    fprintf(stderr, "sim: durable: %s\n", what);
+    fprintf(stderr, "sim: seed %" PRIu64 ": durable: %s\n", seed_now, what);
     abort();
 }
 
@@ -47,6 +49,7 @@ struct durable *durable_new(uint64_t seed)
 
     must(d != NULL, "memory");
     d->record = json_array();
+    seed_now = seed;
     sim_disk_init(seed);
     return d;
 }

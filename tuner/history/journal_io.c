@@ -3,6 +3,7 @@
 #include "base/bytes.h"
 #include "base/clock_io.h"
 #include "base/crc32c.h"
+#include "base/disk_io.h"
 #include "base/file_io.h"
 #include "base/mem.h"
 #include "tuner/history/journal_internal_io.h"
@@ -434,6 +435,15 @@ bool journal_has_run(const struct journal *j)
     return j->run > 0;
 }
 
+/* The same, and the names of the files: SQLite flushes the folder of a log that
+ * it has made, but passes over a failure. */
+static enum err flush_new_log(struct journal *j, struct fault *f)
+{
+    enum err err = flush_log(j, f);
+
+    return err ? err : disk_flush_parent(NULL, j->path, f);
+}
+
 enum err journal_begin_run(struct journal *j, const char *id, const char *name,
                            const char *config, int64_t wall_ns, struct fault *f)
 {
@@ -458,7 +468,7 @@ enum err journal_begin_run(struct journal *j, const char *id, const char *name,
     j->run = sqlite3_last_insert_rowid(j->db);
     j->first = 1;
     assert(j->run > 0);
-    return flush_log(j, f);
+    return flush_new_log(j, f);
 }
 
 uint32_t journal_sum(int64_t run, uint64_t seq, int64_t wall_ns,
@@ -565,7 +575,7 @@ enum err journal_continue_run(struct journal *j, const char *id,
     err = run_statement(j, END_RUN, "continue the run", f);
     if (!err)
         err = unlist(j, f);
-    return err ? err : flush_log(j, f);
+    return err ? err : flush_new_log(j, f);
 }
 
 uint64_t journal_last(const struct journal *j)
