@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Sentences above 30 words in the documents: a sign that a reader gets lost.
 
-Looks at README.md, CONTRIBUTING.md, docs/*.md and docs/http/*.md, not at
-docs/results*. A list item, a cell of a table and a heading end a sentence, code
-counts as one word. ALLOWED has pages that may have some, with their number: none.
+Looks at README.md, CONTRIBUTING.md, docs/*.md, docs/http/*.md and
+docs/results/*.md. A list item, a cell of a table and a heading end a sentence, code
+counts as one word. ALLOWED has pages that may have some, with the most that they
+may have: reports of measurements.
 
 Usage: words.py [ROOT] [-v]    lists the sentences of pages that have too many
                                (-v: all long ones), exit 1 if there is any.
@@ -13,7 +14,15 @@ import re
 import sys
 
 WORDS_MAX = 30
-ALLOWED = {}
+ALLOWED = {
+    "docs/results.md": 66,
+    "docs/results/README.md": 3,
+    "docs/results/initial.md": 1,
+    "docs/results/rates.md": 3,
+    "docs/results/strategies.md": 10,
+    "docs/results/tunables.md": 2,
+    "docs/results/twin.md": 5,
+}
 BLOCK = re.compile(r"^\s*([-*+]|\d+\.)\s+|^\s*#+\s+|^\s*>\s?")
 # A sentence ends at . ! or ? before a blank.
 END = re.compile(r"(?<=[.!?])[\"”)*_]*\s+")
@@ -73,8 +82,9 @@ def long_sentences(text):
 def pages(root):
     for path in [root / "README.md", root / "CONTRIBUTING.md",
                  *sorted((root / "docs").glob("*.md")),
-                 *sorted((root / "docs" / "http").glob("*.md"))]:
-        if path.exists() and path.name != "results.md":
+                 *sorted((root / "docs" / "http").glob("*.md")),
+                 *sorted((root / "docs" / "results").glob("*.md"))]:
+        if path.exists():
             yield path
 
 
@@ -88,16 +98,12 @@ def main():
         name = path.relative_to(root).as_posix()
         found = list(long_sentences(path.read_text()))
         allowed = ALLOWED.get(name, 0)
-        if len(found) != allowed or verbose:
+        if len(found) > allowed or verbose:
             for number, count, sentence in found:
                 print(f"{name}:{number}: {count} words: {sentence}")
         if len(found) > allowed:
             print(f"{name}: {len(found)} sentences above {WORDS_MAX} words, "
                   f"{allowed} allowed: split them")
-            wrong += 1
-        elif len(found) < allowed:
-            print(f"{name}: {len(found)} long sentences left of {allowed}: "
-                  "lower the number in tests/lint/words.py")
             wrong += 1
     if looked_at == 0:
         print("words: found no page: wrong folder?")

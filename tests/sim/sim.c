@@ -136,6 +136,26 @@ violated(const struct sim *s, const char *format, ...)
             violated(s, __VA_ARGS__);                                          \
     } while (0)
 
+/* ---- how much is run ----------------------------------------------------- */
+
+bool sim_fewer(void)
+{
+#if defined(__SANITIZE_ADDRESS__)
+    return true;
+#else
+    return getenv("SIM_FEWER") != NULL;
+#endif
+}
+
+unsigned sim_seeds(unsigned few)
+{
+    const char *text = getenv("SIM_SEEDS");
+    unsigned n =
+        text ? (unsigned)strtoul(text, NULL, 10) : few / (sim_fewer() ? 3 : 1);
+
+    return n > 0 ? n : 1;
+}
+
 /* ---- physics ------------------------------------------------------------- */
 
 /* Effect of the choice of samples first .. first + n - 1 of an epoch: the same

@@ -194,6 +194,16 @@ struct sim_storage {
     double calm_s; /* from then on nothing happens any more */
 };
 
+/* Whether a test runs fewer seeds and moments than it could: under the address
+ * sanitizer, ten times as slow, which looks at memory and not at statistics.
+ * The release tier runs them all. SIM_FEWER in the environment asks for it in
+ * any build. */
+bool sim_fewer(void);
+
+/* Seeds of a family: @few, or a third of them where sim_fewer, or as many as
+ * SIM_SEEDS in the environment says. At least 1. */
+unsigned sim_seeds(unsigned few);
+
 /* The physics with a seed. */
 double sim_best_rate(uint64_t seed);
 

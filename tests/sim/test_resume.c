@@ -253,21 +253,16 @@ static void kill_and_check(const struct sim_family *f, uint64_t seed,
     t->longer += r.seconds / whole.seconds;
 }
 
-static unsigned seeds(unsigned few)
-{
-    const char *text = getenv("SIM_SEEDS");
-
-    return text ? (unsigned)strtoul(text, NULL, 10) : few;
-}
-
 static void kill_family(const struct sim_family *f, unsigned few, double damage)
 {
-    unsigned n = seeds(few);
+    unsigned n = sim_seeds(few);
     struct totals t = {0};
 
     for (unsigned seed = 1; seed <= n; seed++)
         kill_and_check(f, seed, damage, &t);
     assert_true(t.crashed > n / 2);
+    if (sim_fewer()) /* what few kills meet is up to chance */
+        return;
     if (damage > 0)
         assert_true(t.damaged > 0);
     if (!f->strategy)
@@ -344,7 +339,7 @@ static void resume_after_the_last_epoch_trains_no_more(void **state)
     f.max_trials = 6;
     for (unsigned i = 0; i < 3; i++) {
         f.strategy = strategies[i];
-        for (unsigned seed = 1; seed <= seeds(8); seed++)
+        for (unsigned seed = 1; seed <= sim_seeds(8); seed++)
             ended += kill_near_the_end(&f, seed);
     }
     assert_true(ended > 0);
@@ -547,8 +542,8 @@ static void check_same_end(const struct sim_family *f, uint64_t seed,
 
 static void check_same_ends(const struct sim_family *f, uint64_t step)
 {
-    for (unsigned seed = 1; seed <= seeds(2); seed++)
-        check_same_end(f, seed, step);
+    for (unsigned seed = 1; seed <= sim_seeds(2); seed++)
+        check_same_end(f, seed, sim_fewer() ? 3 * step : step);
 }
 
 /* Trials take two and a half epochs; noise is that of setting and position. */
@@ -787,7 +782,7 @@ static void resume_from_a_mangled_record_ends(void **state)
     static const char *const strategies[] = {NULL, "fixed"};
 
     (void)state;
-    for (unsigned seed = 1; seed <= seeds(60); seed++) {
+    for (unsigned seed = 1; seed <= sim_seeds(60); seed++) {
         struct sim_family f = plain;
         uint64_t crash[] = {500 + 20 * seed, 400, 300, 200};
         struct sim_options o = {.crash = crash, .crashes = 4, .mangle = 0.7};
@@ -804,7 +799,7 @@ static void resume_from_a_mangled_record_ends(void **state)
 static void resume_of_an_interrupted_run(void **state)
 {
     (void)state;
-    for (unsigned seed = 1; seed <= seeds(30); seed++) {
+    for (unsigned seed = 1; seed <= sim_seeds(30); seed++) {
         struct sim_family f = plain;
         uint64_t never[] = {UINT64_MAX, UINT64_MAX};
         json_t *journal = NULL;
@@ -835,7 +830,7 @@ static void resume_after_trouble_of_the_machine_finishes(void **state)
     unsigned interrupted = 0;
 
     (void)state;
-    for (unsigned n = 1; n <= seeds(60); n++) {
+    for (unsigned n = 1; n <= sim_seeds(60); n++) {
         struct sim_family f = plain;
         uint64_t never[] = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
         json_t *journal = NULL;
@@ -880,7 +875,7 @@ static void resume_of_a_failed_run_trains_once_its_model_is_saved(void **state)
     unsigned trained = 0;
 
     (void)state;
-    for (unsigned seed = 1; seed <= seeds(12); seed++) {
+    for (unsigned seed = 1; seed <= sim_seeds(12); seed++) {
         struct sim_family f = plain;
         uint64_t never[] = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
         json_t *journal = NULL;
@@ -916,7 +911,7 @@ static void resume_of_a_failed_run_trains_once_its_model_is_saved(void **state)
         assert_int_equal(after[1], 0); /* only the model was written */
         trained += after[2] > 0;
     }
-    assert_int_equal(trained, seeds(12));
+    assert_int_equal(trained, sim_seeds(12));
 }
 
 /* Wishes of the user outlive a loss: the limits hold, a pause that is
@@ -928,7 +923,7 @@ static void resume_keeps_what_the_user_asked_for(void **state)
         {.max_epochs = 6, .max_time_s = 1000, .target_metric = NAN}};
 
     (void)state;
-    for (unsigned seed = 1; seed <= seeds(20); seed++) {
+    for (unsigned seed = 1; seed <= sim_seeds(20); seed++) {
         struct sim_family f = plain;
         uint64_t crash[] = {400 + 37 * seed, 300};
         struct sim_options o = {.crash = crash, .crashes = 2};
@@ -963,7 +958,7 @@ static void resume_stopped_in_a_pause_has_its_model(void **state)
     unsigned models = 0;
 
     (void)state;
-    for (unsigned seed = 1; seed <= seeds(12); seed++) {
+    for (unsigned seed = 1; seed <= sim_seeds(12); seed++) {
         struct sim_family f = plain;
         struct sim_options o = {.crash_s = 3000, .restarts = true};
         struct sim_result r;
@@ -984,7 +979,7 @@ static void resume_stopped_in_a_pause_has_its_model(void **state)
         assert_int_equal(r.finish.status, RUN_STOPPED);
         models += isfinite(r.loss);
     }
-    assert_int_equal(models, seeds(12));
+    assert_int_equal(models, sim_seeds(12));
 }
 
 int main(void)

@@ -65,14 +65,6 @@ static struct sim_family family_at(size_t i)
     return f;
 }
 
-/* Seeds a family: a few hundred runs in all by default. */
-static unsigned seeds(unsigned few)
-{
-    const char *text = getenv("SIM_SEEDS");
-
-    return text ? (unsigned)strtoul(text, NULL, 10) : few;
-}
-
 /* Results of a family's runs. */
 struct tally {
     unsigned runs, won, near_trial, near_three, retunes, committed;
@@ -112,7 +104,7 @@ static void run_one(const struct sim_family *f, unsigned seed,
 
 static struct tally run_family(const struct sim_family *f, unsigned few)
 {
-    unsigned n = seeds(few);
+    unsigned n = sim_seeds(few);
     struct tally t = {0};
     struct sim_result r;
 
@@ -144,8 +136,9 @@ static void sim_families_find_a_fast_setting(void **state)
         if (only && strcmp(only, f.name) != 0)
             continue;
         t = run_family(&f, 30);
-        assert_true(t.near_trial >= 0.95 * t.won);
-        assert_true(t.near_three >= 0.95 * t.won);
+        /* A share of the runs, so a matter of many. */
+        assert_true(sim_fewer() || t.near_trial >= 0.95 * t.won);
+        assert_true(sim_fewer() || t.near_three >= 0.95 * t.won);
         assert_true(t.won > 0 || f.strategy || f.initial);
     }
 }
@@ -153,7 +146,7 @@ static void sim_families_find_a_fast_setting(void **state)
 /* A training system with nothing to gain ends the run as converged. */
 static void sim_converged_system_ends(void **state)
 {
-    unsigned n = seeds(30), settled = 0;
+    unsigned n = sim_seeds(30), settled = 0;
     struct sim_family f = plain;
     struct sim_result r;
 
@@ -213,7 +206,7 @@ static void sim_patience_counts_samples(void **state)
  * 95 % of the runs. */
 static void sim_stall_does_not_change_the_winner(void **state)
 {
-    unsigned n = seeds(30), same = 0;
+    unsigned n = sim_seeds(30), same = 0;
     struct sim_family calm = plain, shaken = plain;
     struct sim_result a, b;
 
@@ -233,7 +226,7 @@ static void sim_stall_does_not_change_the_winner(void **state)
  * the machine takes. */
 static void sim_trial_clocks_make_a_run_reproducible(void **state)
 {
-    unsigned n = seeds(20);
+    unsigned n = sim_seeds(20);
 
     (void)state;
     for (unsigned seed = 1; seed <= n; seed++) {
@@ -258,7 +251,7 @@ static void sim_commands_end_runs_at_any_time(void **state)
 {
     static const enum command_id commands[] = {COMMAND_STOP, COMMAND_INTERRUPT};
     static const enum run_status status[] = {RUN_STOPPED, RUN_INTERRUPTED};
-    unsigned n = seeds(40);
+    unsigned n = sim_seeds(40);
 
     (void)state;
     for (unsigned seed = 1; seed <= n; seed++) {
@@ -656,7 +649,7 @@ static void sim_clocks_without_samples_end_the_run(void **state)
 static void sim_refused_keeps_hang_no_run(void **state)
 {
     static const enum command_id commands[] = {COMMAND_INTERRUPT, COMMAND_STOP};
-    unsigned n = seeds(120);
+    unsigned n = sim_seeds(120);
 
     (void)state;
     for (unsigned seed = 1; seed <= n; seed++) {
@@ -677,7 +670,7 @@ static void sim_refused_keeps_hang_no_run(void **state)
  * lacks it is made later: the same run comes out. */
 static void sim_memory_torture_gives_the_same_run(void **state)
 {
-    unsigned n = seeds(30);
+    unsigned n = sim_seeds(30);
     unsigned failed = 0, faults = 0;
 
     (void)state;

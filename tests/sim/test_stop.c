@@ -48,13 +48,6 @@ static const struct {
 
 enum { FAMILIES_LEN = sizeof(families) / sizeof(families[0]) };
 
-static unsigned seeds(unsigned few)
-{
-    const char *text = getenv("SIM_SEEDS");
-
-    return text ? (unsigned)strtoul(text, NULL, 10) : few;
-}
-
 struct tally {
     unsigned searches, wrong, found;
     double tuning_s, trial_s;
@@ -89,7 +82,7 @@ static struct tally run_family(size_t i, bool run_doomed, unsigned n)
  * stopping saves a twentieth of the time of the trials at least. */
 static void sim_stopping_spares_the_winner(void **state)
 {
-    unsigned n = seeds(40);
+    unsigned n = sim_seeds(40);
     double ratio = 0;
 
     (void)state;
