@@ -18,6 +18,7 @@
     X(label, "s", json_string(trial_label_name(t->label)))                     \
     X(ended, "b", json_boolean(h->ended))                                      \
     X(speed, "n", value_number(t->figures.speed))                              \
+    X(speed_unit, "s?", unit_or_null(t->figures.speed_unit))                   \
     X(noise, "n", value_number(t->figures.noise))                              \
     X(range, "n", value_number(t->figures.range))                              \
     X(seconds, "n", value_number(t->figures.seconds))                          \
@@ -54,6 +55,12 @@ const struct shape history_shapes[] = {
     {"decision", "number:i decision:s text:s numbers:o clock:i at:t?"},
     {NULL, NULL},
 };
+
+static json_t *unit_or_null(enum speed_unit unit)
+{
+    return unit == SPEED_UNKNOWN ? json_null()
+                                 : json_string(speed_unit_name(unit));
+}
 
 static bool filtered(const struct route_call *call, const char *name,
                      int64_t value)

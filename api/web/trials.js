@@ -48,13 +48,12 @@ export function verdict(t) {
   const figures = "over " + count(windows, "window") + " the loss " +
     (fell >= 0 ? "fell by " + short(fell) : "rose by " + short(-fell)) +
     ", the largest rise between windows was " + short(noise);
-  const plain = (fell - noise) / number(t.seconds);
-  // Where the loss has a known floor, speed is relative: e-folds above it.
-  const speed = Math.abs(plain - number(t.speed)) <= 1e-6 * Math.abs(plain)
+  // Journals of older versions do not say the unit.
+  const unit = t.speed_unit ? " " + t.speed_unit.replace("e_folds", "e-folds").replaceAll("_", " ") : "";
+  const speed = t.speed_unit === "loss_per_second"
     ? "speed = (" + short(fell) + " − " + short(noise) + ") / " + duration(number(t.seconds)) +
       " = " + short(t.speed)
-    : "speed: " + short(t.speed) + " e-folds a second over " + duration(number(t.seconds)) +
-      ", noise taken off";
+    : "speed: " + short(t.speed) + unit + " over " + duration(number(t.seconds)) + ", noise taken off";
   if (t.label === "converging")
     return "Converging: " + figures + ", less than a tenth of that; " + speed + ".";
   if (t.label === "unstable") return "Unstable: " + figures + "; " + speed + ".";

@@ -238,11 +238,27 @@ struct record_search_ended {
     char reason[RECORD_TEXT_MAX];
 };
 
+/* What a speed is in: the loss, or e-folds of what lies above its floor where
+ * that is known, a second of the trial, or a sample (`trial_clocks`).
+ * `unknown`: no speed yet, or a journal that is older than this. */
+#define SPEED_UNIT_LIST(X)                                                     \
+    X(UNKNOWN, unknown)                                                        \
+    X(LOSS_PER_SECOND, loss_per_second)                                        \
+    X(E_FOLDS_PER_SECOND, e_folds_per_second)                                  \
+    X(LOSS_PER_SAMPLE, loss_per_sample)                                        \
+    X(E_FOLDS_PER_SAMPLE, e_folds_per_sample)
+
+enum speed_unit {
+#define SPEED_UNIT_ENUM(name, lower) SPEED_##name,
+    SPEED_UNIT_LIST(SPEED_UNIT_ENUM)
+#undef SPEED_UNIT_ENUM
+        SPEED_UNIT_COUNT
+};
+
 /* Figures that were measured of a trial. */
 struct trial_figures {
-    double speed;        /* per second (per sample with trial_clocks): units of
-                          * the loss, or e-folds above its floor where it is
-                          * known (tuner/search/summary.h) */
+    double speed; /* tuner/search/summary.h */
+    enum speed_unit speed_unit;
     double noise, range; /* loss units; range < 0: the loss fell */
     double window_noise; /* standard deviation of a window's mean, measured */
     double seconds;      /* of its own slices */
@@ -452,6 +468,9 @@ const char *run_status_name(enum run_status status);
 const char *trial_label_name(enum trial_label label);
 const char *suggestion_state_name(enum suggestion_state state);
 const char *asking_name(enum asking asking);
+const char *speed_unit_name(enum speed_unit unit);
+
+enum speed_unit speed_unit_of(bool e_folds, bool by_samples);
 
 /* True for FINISHED, FAILED, INTERRUPTED, STOPPED. */
 bool run_status_is_end(enum run_status status);

@@ -33,6 +33,12 @@ static const char *const asking_names[] = {
 #undef NAME
 };
 
+static const char *const speed_names[] = {
+#define NAME(name, lower) [SPEED_##name] = #lower,
+    SPEED_UNIT_LIST(NAME)
+#undef NAME
+};
+
 const char *record_kind_name(enum record_kind kind)
 {
     assert((unsigned)kind < RECORD_KIND_COUNT);
@@ -61,6 +67,19 @@ const char *asking_name(enum asking asking)
 {
     assert((unsigned)asking < ASKING_COUNT);
     return asking_names[asking];
+}
+
+const char *speed_unit_name(enum speed_unit unit)
+{
+    assert((unsigned)unit < SPEED_UNIT_COUNT);
+    return speed_names[unit];
+}
+
+enum speed_unit speed_unit_of(bool e_folds, bool by_samples)
+{
+    if (by_samples)
+        return e_folds ? SPEED_E_FOLDS_PER_SAMPLE : SPEED_LOSS_PER_SAMPLE;
+    return e_folds ? SPEED_E_FOLDS_PER_SECOND : SPEED_LOSS_PER_SECOND;
 }
 
 bool run_status_is_end(enum run_status status)

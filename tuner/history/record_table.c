@@ -24,6 +24,11 @@ static const char *wanted_name(unsigned n)
     return asking_name((enum asking)n);
 }
 
+static const char *unit_name(unsigned n)
+{
+    return speed_unit_name((enum speed_unit)n);
+}
+
 static const char *type_name(unsigned n)
 {
     return branch_type_name((enum branch_type)n);
@@ -186,6 +191,13 @@ static const struct json_field trial[] = {
     {FIELD_WITHIN(record_trial, ENUM, label, 0, TRIAL_LABEL_COUNT - 1),
      .name_of = label_name},
     {FIELD_AS("speed", record_trial, REAL, figures.speed)},
+    {.name = "speed_unit",
+     .kind = FIELD_ENUM,
+     .offset = offsetof(struct record_trial, figures.speed_unit),
+     .max = SPEED_UNIT_COUNT - 1,
+     .name_of = unit_name,
+     .optional = true,
+     .sparse = true},
     {FIELD_AS("noise", record_trial, REAL, figures.noise)},
     {FIELD_AS("range", record_trial, REAL, figures.range)},
     {FIELD_AS("seconds", record_trial, REAL, figures.seconds)},

@@ -84,6 +84,14 @@ static void curve_of(struct judge *j, struct trial *x, const struct branch *b,
         curve->len--;
 }
 
+enum speed_unit judge_speed_unit(const struct board *c,
+                                 const struct trial_figures *f)
+{
+    assert(f->points > 0);
+    return speed_unit_of(summary_is_relative(f->loss[0], board_loss_floor(c)),
+                         units_by_samples(c));
+}
+
 /* Speed and label, from the curve. */
 static void summarise(struct judge *j, struct trial *x, const struct branch *b)
 {
@@ -101,6 +109,8 @@ static void summarise(struct judge *j, struct trial *x, const struct branch *b)
         f->window_noise = window_noise(&curve);
         x->label = summary_of(&curve, j->probe.loss_before,
                               board_loss_floor(j->trials->c), f);
+        if (f->points > 1)
+            f->speed_unit = judge_speed_unit(j->trials->c, f);
     }
 }
 

@@ -37,6 +37,10 @@ bool judge_converging_within(struct judge *j, double seconds);
 
 bool judge_any_converging(const struct judge *j);
 
+/* The unit of a trial's speed, whose points are @f's. */
+enum speed_unit judge_speed_unit(const struct board *c,
+                                 const struct trial_figures *f);
+
 /* A trial that may win: converging; or, where none is, one that got anywhere.
  */
 bool judge_eligible(const struct trial *x, bool any_converging);

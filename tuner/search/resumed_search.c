@@ -49,9 +49,11 @@ static enum err recall_trial(struct trials *t, const struct history_trial *h,
     if (is_finished(h, decided)) {
         x->label = h->t.label;
         x->figures = h->t.figures;
-        if (x->figures.points > 1) /* an older tuner had another unit */
+        if (x->figures.points > 1) { /* an older tuner had another unit */
             x->figures.speed =
                 summary_speed(&x->figures, board_loss_floor(t->c));
+            x->figures.speed_unit = judge_speed_unit(t->c, &x->figures);
+        }
         memcpy(x->reason, h->t.reason, sizeof(x->reason));
         x->resource =
             units_by_samples(t->c) ? x->figures.run_s : x->figures.seconds;

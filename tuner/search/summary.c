@@ -7,6 +7,7 @@
 void summary_none(struct trial_figures *out)
 {
     out->speed = out->noise = out->range = out->seconds = 0;
+    out->speed_unit = SPEED_UNKNOWN;
     out->points = 0;
     memset(out->time_s, 0, sizeof(out->time_s));
     memset(out->loss, 0, sizeof(out->loss));
@@ -44,21 +45,21 @@ static bool finite_points(const struct trial_figures *s)
  * loss (control variates) may fall below it. */
 #define LEAST_LEFT 1e-4
 
-static bool is_relative(double before, double floor)
+bool summary_is_relative(double before, double floor)
 {
     return isfinite(floor) && before > floor;
 }
 
 double summary_progress(double before, double loss, double floor)
 {
-    if (!is_relative(before, floor))
+    if (!summary_is_relative(before, floor))
         return before - loss;
     return -log(fmax((loss - floor) / (before - floor), LEAST_LEFT));
 }
 
 double summary_fall(double before, double progress, double floor)
 {
-    if (!is_relative(before, floor))
+    if (!summary_is_relative(before, floor))
         return progress;
     return (before - floor) * -expm1(-progress);
 }

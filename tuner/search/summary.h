@@ -37,6 +37,10 @@ enum {
 enum trial_label summary_of(const struct curve *curve, double before,
                             double floor, struct trial_figures *out);
 
+/* Whether speed from @before on is in e-folds: the floor is known, and below.
+ */
+bool summary_is_relative(double before, double floor);
+
 /* Progress of a loss from @before down to @loss: where the floor is known
  * and below @before, in e-folds of what lies above it (a first fall from far
  * above says little about the rest); else in units of the loss. */

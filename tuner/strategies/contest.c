@@ -147,6 +147,9 @@ static void record_trial(struct contest *ct, struct contestant *x,
     summary_none(f);
     if (b)
         summarise(ct, b, f);
+    if (f->points > 1)
+        f->speed_unit = speed_unit_of(
+            summary_is_relative(f->loss[0], board_loss_floor(ct->c)), false);
     f->seconds = b ? branch_trace(b)->seconds : 0;
     f->samples = b ? branch_own_samples(b) : 0;
     f->clocks = b ? branch_own_clocks(b) : 0;
