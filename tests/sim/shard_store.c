@@ -61,21 +61,22 @@ static enum err fork_branch(void *self, branch_id child, branch_id parent,
 {
     struct shard_store *s = self;
 
-    return child == BRANCH_NONE ? ERR_INVAL
-                                : store_fork(s->store, child, parent, type);
+    if (child == BRANCH_NONE || parent == BRANCH_NONE)
+        return ERR_INVAL;
+    return store_fork(s->store, child, parent, type);
 }
 
 static enum err drop_branch(void *self, branch_id id)
 {
     struct shard_store *s = self;
 
-    return store_drop(s->store, id);
+    return id == BRANCH_NONE ? ERR_NOENT : store_drop(s->store, id);
 }
 
 static enum err activate_branch(void *self, branch_id id, bool *writable)
 {
     struct shard_store *s = self;
-    enum err err = store_activate(s->store, id);
+    enum err err = id == BRANCH_NONE ? ERR_NOENT : store_activate(s->store, id);
 
     if (!err)
         *writable = store_type(s->store, id) != BRANCH_KEPT;
