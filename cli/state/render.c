@@ -1,6 +1,7 @@
 #include "cli/state/render.h"
 
 #include "base/json/json.h"
+#include "base/text.h"
 #include "cli/basics/console.h"
 #include "cli/basics/progress.h"
 #include "cli/basics/table.h"
@@ -518,6 +519,74 @@ static const struct {
     [RENDER_EPOCHS] = {{"EPOCH", "LOSS", "METRIC", "TIME", "", "SETTING"},
                        epoch_row},
 };
+
+static void add_heading(struct text_table *t, enum render_list which)
+{
+    for (; lists[which].heading[t->columns]; t->columns++)
+        table_add(t, "%s", lists[which].heading[t->columns]);
+}
+
+/* The time is local where and when it is shown: "@" and seconds. */
+enum { CELL_STARTED = 2 };
+
+char *render_cells(const json_t *run)
+{
+    struct text_table t = {.columns = 0};
+    struct text out = {0};
+    double began = json_time_at(run, "/started_at");
+
+    assert(json_is_object(run));
+    run_row(&t, run);
+    for (size_t i = 0; i < t.cells; i++) {
+        text_puts(&out, i > 0 ? "\t" : "");
+        if (i == CELL_STARTED && !isnan(began))
+            text_printf(&out, "@%.6f", began);
+        else
+            text_puts(&out, t.cell[i]);
+    }
+    out.no_memory |= t.no_memory;
+    table_deinit(&t);
+    return text_take(&out);
+}
+
+struct render_rows {
+    struct text_table table;
+    size_t rows;
+};
+
+static void add_cells(void *ctx, const char *cells)
+{
+    struct render_rows *r = ctx;
+    unsigned column = 0;
+
+    for (r->rows++; column < r->table.columns; column++) {
+        size_t n = strcspn(cells, "\t");
+        char at[32];
+
+        if (column == CELL_STARTED && *cells == '@') {
+            write_time(strtod(cells + 1, NULL), at, sizeof(at));
+            table_add(&r->table, "%s", at);
+        } else {
+            table_add(&r->table, "%.*s", (int)n, cells);
+        }
+        cells += n + (cells[n] == '\t');
+    }
+}
+
+enum err render_runs(struct source *s, FILE *out, size_t *rows, struct fault *f)
+{
+    struct render_rows r = {.rows = 0};
+    enum err err;
+
+    assert(s && out && rows);
+    add_heading(&r.table, RENDER_RUNS);
+    err = source_each_row(s, add_cells, &r, f);
+    if (!err && r.rows > 0 && table_print(&r.table, out, ""))
+        console_error("out of memory: rows are missing");
+    *rows = r.rows;
+    table_deinit(&r.table);
+    return err;
+}
 
 void render_table(enum render_list which, const json_t *items,
                   const char *metric, const char *indent, FILE *out)

@@ -59,6 +59,15 @@ json_t *render_answers(const struct run_answers *a);
 
 enum render_list { RENDER_RUNS, RENDER_TRIALS, RENDER_BRANCHES, RENDER_EPOCHS };
 
+/* The row of @run in a table of runs, for later: its cells, separated by tabs.
+ * Owned by the caller (mem_free); NULL: out of memory. */
+char *render_cells(const json_t *run);
+
+/* Prints the runs of the state folder that is @s as RENDER_RUNS; *@rows: how
+ * many there are. Errors: as source_each_row's. */
+enum err render_runs(struct source *s, FILE *out, size_t *rows,
+                     struct fault *f);
+
 /* @items, an array of the interface's, as a table, each line after @indent.
  * @metric names the epochs' column; NULL or "": METRIC. */
 void render_table(enum render_list list, const json_t *items,

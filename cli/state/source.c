@@ -6,7 +6,9 @@
 #include "base/mem.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
+#include "cli/state/render.h"
 #include "cli/state/serve.h"
+#include "tuner/history/journal_list_io.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -395,7 +397,7 @@ struct source_ids {
     size_t len, capacity;
 };
 
-static enum err take_id(void *ctx, const struct journal_run *run)
+static enum err take_id(void *ctx, const char *id)
 {
     struct source_ids *ids = ctx;
     void *grown = ids->id;
@@ -403,42 +405,172 @@ static enum err take_id(void *ctx, const struct journal_run *run)
     if (mem_grow(&grown, &ids->capacity, sizeof(*ids->id), ids->len + 1))
         return ERR_NOMEM;
     ids->id = grown;
-    snprintf(ids->id[ids->len++], sizeof(*ids->id), "%s", run->id);
+    snprintf(ids->id[ids->len++], sizeof(*ids->id), "%s", id);
     return ERR_OK;
 }
 
+/* A run is shown as JSON, or as its row of a table. */
+struct source_row {
+    int64_t began_ns;
+    json_t *json; /* owned; NULL: not asked for */
+    char *cells;  /* owned; NULL: the same */
+};
+
+struct source_rows {
+    struct source_row *row; /* owned */
+    size_t len, capacity;
+    bool json;
+};
+
+/* What the row owns is transferred. */
+static enum err add_row(struct source_rows *rows, struct source_row row)
+{
+    if ((!row.json && !row.cells) ||
+        mem_grow((void **)&rows->row, &rows->capacity, sizeof(row),
+                 rows->len + 1)) {
+        json_decref(row.json);
+        mem_free(row.cells);
+        return ERR_NOMEM;
+    }
+    rows->row[rows->len++] = row;
+    return ERR_OK;
+}
+
+static void rows_deinit(struct source_rows *rows)
+{
+    for (size_t i = 0; i < rows->len; i++) {
+        json_decref(rows->row[i].json);
+        mem_free(rows->row[i].cells);
+    }
+    mem_free(rows->row);
+}
+
+static enum err take_listed(void *ctx, const struct journal_listed *l)
+{
+    struct source_rows *rows = ctx;
+    struct source_row row = {.began_ns = l->began_ns};
+
+    if (!rows->json)
+        row.cells = mem_strdup(l->cells);
+    else if (json_load(l->json, strlen(l->json), &row.json, NULL, NULL))
+        return ERR_FORMAT;
+    return add_row(rows, row);
+}
+
+/* Keeps what was found of a run that has ended, for the next time. That needs
+ * no luck: what cannot be written now is found again. */
+static void keep_row(struct journal *writer, const struct replayed *r,
+                     const json_t *run, const char *cells)
+{
+    struct journal_listed l = {
+        .id = r->id, .status = r->status, .cells = cells};
+    char *json = json_write(run, 0);
+
+    l.json = json;
+    if (json && cells && r->ended && !r->damage[0])
+        journal_list_put(writer, &l, NULL);
+    mem_free(json);
+}
+
 static enum err add_run_here(struct source *s, struct journal *j,
-                             const char *id, json_t *list, struct fault *f)
+                             struct journal *writer, const char *id,
+                             struct source_rows *rows, struct fault *f)
 {
     char target[RUN_ID_MAX + 64];
+    struct source_row row = {.json = NULL};
     json_t *run = NULL;
+    char *cells;
     enum err err = read_here(s, j, id, f);
 
     snprintf(target, sizeof(target), "/api/v1/runs/%s", id);
     if (!err)
         err = source_get(s, target, &run, f);
-    if (!err && json_array_append_new(list, run) != 0)
-        err = fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
+    if (err)
+        return err;
+    cells = render_cells(run);
+    if (writer)
+        keep_row(writer, &s->run, run, cells);
+    row.began_ns = s->run.began_ns;
+    if (rows->json) {
+        row.json = run;
+        mem_free(cells);
+    } else {
+        row.cells = cells;
+        json_decref(run);
+    }
+    return add_row(rows, row);
+}
+
+/* Newest first; of two that began at once, as they were found. */
+static int by_age(const void *a, const void *b)
+{
+    const struct source_row *x = a, *y = b;
+
+    return (x->began_ns < y->began_ns) - (x->began_ns > y->began_ns);
+}
+
+static enum err add_unlisted(struct source *s, struct journal *j,
+                             struct source_rows *rows, struct fault *f)
+{
+    struct source_ids ids = {0};
+    struct journal *writer = NULL;
+    enum err err = journal_each_unlisted(j, take_id, &ids, f);
+
+    if (!err && ids.len > 0)
+        (void)journal_open(s->state, true, 0, &writer, NULL);
+    for (size_t i = 0; i < ids.len && !err; i++)
+        err = add_run_here(s, j, writer, ids.id[i], rows, f);
+    journal_close(writer);
+    mem_free(ids.id);
+    return err;
+}
+
+static enum err rows_here(struct source *s, struct source_rows *rows,
+                          struct fault *f)
+{
+    struct journal *j = NULL;
+    enum err err = open_here(s, &j, f);
+
+    if (!err)
+        err = journal_each_listed(j, rows->json, take_listed, rows, f);
+    if (!err)
+        err = add_unlisted(s, j, rows, f);
+    journal_close(j);
+    if (err == ERR_NOMEM)
+        fault_set(f, err, "%s", err_text(err));
+    if (!err && rows->len > 1)
+        qsort(rows->row, rows->len, sizeof(*rows->row), by_age);
     return err;
 }
 
 static enum err runs_here(struct source *s, json_t **out, struct fault *f)
 {
-    struct source_ids ids = {0};
+    struct source_rows rows = {.json = true};
     json_t *list = json_array();
-    struct journal *j = NULL;
-    enum err err = open_here(s, &j, f);
+    enum err err = rows_here(s, &rows, f);
 
-    if (!err)
-        err = journal_each_run(j, take_id, &ids, f);
-    for (size_t i = 0; i < ids.len && !err; i++)
-        err = add_run_here(s, j, ids.id[i], list, f);
-    journal_close(j);
-    mem_free(ids.id);
+    for (size_t i = 0; i < rows.len && !err; i++)
+        if (json_array_append(list, rows.row[i].json) != 0)
+            err = fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
+    rows_deinit(&rows);
     if (err)
         json_decref(list);
     else
         *out = list;
+    return err;
+}
+
+enum err source_each_row(struct source *s, source_row_visit *visit, void *ctx,
+                         struct fault *f)
+{
+    struct source_rows rows = {.json = false};
+    enum err err;
+
+    assert(!s->url[0] && visit);
+    err = rows_here(s, &rows, f);
+    for (size_t i = 0; i < rows.len && !err; i++)
+        visit(ctx, rows.row[i].cells);
+    rows_deinit(&rows);
     return err;
 }
 

@@ -89,6 +89,14 @@ enum err source_only(struct source *s, char id[RUN_ID_MAX + 1],
 enum err source_get(struct source *s, const char *target, json_t **out,
                     struct fault *f);
 
+/* The runs of a state folder, newest first, as render_cells has them; borrowed.
+ * Of runs that have ended, as they were shown before (journal_list_io.h); what
+ * is found of others that have is kept for the next time, where the journal can
+ * be written. Errors: as source_find's. */
+typedef void source_row_visit(void *ctx, const char *cells);
+enum err source_each_row(struct source *s, source_row_visit *visit, void *ctx,
+                         struct fault *f);
+
 /* All runs as the interface lists them, newest first, the caller's array.
  * Errors: as source_get's and source_find's. */
 enum err source_runs(struct source *s, json_t **out, struct fault *f);

@@ -25,13 +25,41 @@ static int print_json(const json_t *runs)
     return code;
 }
 
+static void say_none(const struct source *s)
+{
+    printf("no runs %s %s\n", s->url[0] ? "at" : "in",
+           s->url[0] ? s->url : s->state);
+}
+
+/* A table of a state folder needs the index of its journal only. */
+static int list_here(struct source *s)
+{
+    struct fault f = {0};
+    size_t rows = 0;
+    enum err err = render_runs(s, stdout, &rows, &f);
+
+    if (err && err != ERR_NOENT) {
+        console_error("%s", f.text);
+        return source_exit_code(err);
+    }
+    if (rows == 0)
+        say_none(s);
+    return EXIT_DONE;
+}
+
 static int list(struct source *s, bool json)
 {
     struct fault f = {0};
     json_t *runs = NULL;
-    enum err err = source_runs(s, &runs, &f);
-    bool none = err == ERR_NOENT && !s->url[0]; /* nothing has run there yet */
-    int code = none ? EXIT_DONE : source_exit_code(err);
+    enum err err;
+    bool none;
+    int code;
+
+    if (!json && !s->url[0])
+        return list_here(s);
+    err = source_runs(s, &runs, &f);
+    none = err == ERR_NOENT && !s->url[0]; /* nothing has run there yet */
+    code = none ? EXIT_DONE : source_exit_code(err);
 
     if (none) {
         runs = json_array();
@@ -44,8 +72,7 @@ static int list(struct source *s, bool json)
     else if (json_array_size(runs) > 0)
         render_table(RENDER_RUNS, runs, NULL, "", stdout);
     else
-        printf("no runs %s %s\n", s->url[0] ? "at" : "in",
-               s->url[0] ? s->url : s->state);
+        say_none(s);
     json_decref(runs);
     return code;
 }

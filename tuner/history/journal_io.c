@@ -53,7 +53,7 @@ static const char *const statement_text[STATEMENT_COUNT] = {
     [FORGET] = "DELETE FROM records WHERE run = ?1 AND seq <= ?2",
 };
 
-/* The index: what is shown of runs that have ended. */
+/* The index: what is shown of runs that have ended (journal_list_io.h). */
 #define LISTED                                                                 \
     "CREATE TABLE listed ("                                                    \
     " run INTEGER PRIMARY KEY REFERENCES runs (key), began_ns INTEGER NOT "    \

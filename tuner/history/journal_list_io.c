@@ -1,0 +1,117 @@
+#include "tuner/history/journal_list_io.h"
+
+#include "tuner/history/journal_internal_io.h"
+
+#include <assert.h>
+
+static void bind(sqlite3_stmt *s, int at, const char *text)
+{
+    sqlite3_bind_text(s, at, text, -1, SQLITE_STATIC);
+}
+
+static const char *text_at(sqlite3_stmt *s, int column)
+{
+    const char *text = (const char *)sqlite3_column_text(s, column);
+
+    return text ? text : "";
+}
+
+enum err journal_list_put(struct journal *j,
+                          const struct journal_listed *listed, struct fault *f)
+{
+    static const char sql[] =
+        "INSERT OR REPLACE INTO listed (run, began_ns, id, status, cells, json)"
+        " SELECT key, began_ns, id, ?2, ?3, ?4 FROM runs"
+        " WHERE id = ?1 AND status IS NOT NULL";
+    sqlite3_stmt *s = NULL;
+    int code = sqlite3_prepare_v2(j->db, sql, -1, &s, NULL);
+
+    assert(listed->id && listed->status && listed->cells && listed->json);
+    if (code == SQLITE_OK) {
+        bind(s, 1, listed->id);
+        bind(s, 2, listed->status);
+        bind(s, 3, listed->cells);
+        bind(s, 4, listed->json);
+        code = sqlite3_step(s);
+    }
+    sqlite3_finalize(s);
+    return code == SQLITE_DONE ? ERR_OK
+                               : journal_explain(j, code, "list the run", f);
+}
+
+static enum err each(struct journal *j, const char *sql,
+                     journal_listed_visit *visit, void *ctx, struct fault *f)
+{
+    sqlite3_stmt *s = NULL;
+    enum err err = ERR_OK;
+    int code = sqlite3_prepare_v2(j->db, sql, -1, &s, NULL);
+
+    while (code == SQLITE_OK && !err) {
+        struct journal_listed l;
+
+        code = sqlite3_step(s);
+        if (code != SQLITE_ROW)
+            break;
+        l = (struct journal_listed){
+            .id = text_at(s, 0),
+            .status = text_at(s, 1),
+            .cells = text_at(s, 2),
+            .began_ns = sqlite3_column_int64(s, 3),
+            .json = (const char *)sqlite3_column_text(s, 4),
+        };
+        err = visit(ctx, &l);
+        code = SQLITE_OK;
+    }
+    sqlite3_finalize(s);
+    if (err || code == SQLITE_DONE)
+        return err;
+    return journal_explain(j, code, "read the index", f);
+}
+
+enum err journal_each_listed(struct journal *j, bool with_json,
+                             journal_listed_visit *visit, void *ctx,
+                             struct fault *f)
+{
+    assert(visit);
+    if (j->schema < 2)
+        return ERR_OK;
+    return each(j,
+                with_json ? "SELECT id, status, cells, began_ns, json FROM"
+                            " listed ORDER BY began_ns DESC, run DESC"
+                          : "SELECT id, status, cells, began_ns, NULL FROM"
+                            " listed ORDER BY began_ns DESC, run DESC",
+                visit, ctx, f);
+}
+
+enum err journal_each_unlisted(struct journal *j, journal_id_visit *visit,
+                               void *ctx, struct fault *f)
+{
+    static const char count[] =
+        "SELECT (SELECT count(*) FROM runs) - (SELECT count(*) FROM listed)";
+    const char *sql =
+        j->schema < 2 ? "SELECT id FROM runs ORDER BY began_ns DESC, key DESC"
+                      : "SELECT id FROM runs WHERE key NOT IN (SELECT run"
+                        " FROM listed) ORDER BY began_ns DESC, key DESC";
+    sqlite3_stmt *s = NULL;
+    int64_t without = 1;
+    enum err err = ERR_OK;
+    int code;
+
+    assert(visit);
+    if (j->schema >= 2)
+        err = journal_ask_number(j, count, &without, f);
+    if (err || without == 0)
+        return err;
+    code = sqlite3_prepare_v2(j->db, sql, -1, &s, NULL);
+    while (code == SQLITE_OK && !err) {
+        code = sqlite3_step(s);
+        if (code != SQLITE_ROW)
+            break;
+        err = visit(ctx, text_at(s, 0));
+        code = SQLITE_OK;
+    }
+    sqlite3_finalize(s);
+    if (err || code == SQLITE_DONE)
+        return err;
+    return journal_explain(j, code, "read runs", f);
+}

@@ -1,0 +1,39 @@
+/* The index of a journal: what is shown of runs that have ended, as it was
+ * shown last, so that a list of many runs need not read what each of them did.
+ *
+ * An entry holds until the run goes on or is removed. A run without one is read
+ * itself: one that lives, was killed, or ended before there was an index.
+ * Errors: those of the journal.
+ */
+#ifndef TUNER_JOURNAL_LIST_IO_H
+#define TUNER_JOURNAL_LIST_IO_H
+
+#include "tuner/history/journal_io.h"
+
+/* Borrowed, valid during the visit. */
+struct journal_listed {
+    const char *id, *status;
+    const char *cells; /* its row of `mltune ls`, separated by tabs */
+    const char *json;  /* what GET /runs/ID answers; NULL: not asked for */
+    int64_t began_ns;
+};
+
+/* Run @listed->id, whose end is recorded, is shown so from now on. One that has
+ * no end, or is not there, is left alone. Not durable: what is lost is made
+ * anew. For a writer. */
+enum err journal_list_put(struct journal *j,
+                          const struct journal_listed *listed, struct fault *f);
+
+/* All entries, newest first. @with_json: with what they are as JSON. */
+typedef enum err journal_listed_visit(void *ctx,
+                                      const struct journal_listed *listed);
+enum err journal_each_listed(struct journal *j, bool with_json,
+                             journal_listed_visit *visit, void *ctx,
+                             struct fault *f);
+
+/* Ids of the runs without an entry, newest first. Cost: no read of entries
+ * where all have one. */
+enum err journal_each_unlisted(struct journal *j, journal_id_visit *visit,
+                               void *ctx, struct fault *f);
+
+#endif
