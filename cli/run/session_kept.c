@@ -49,7 +49,10 @@ static enum err write_it(struct session *s, struct fault *f)
 
     if (err)
         return err;
-    assert(journal_last(s->journal) == history_records(&s->history));
+    /* What the journal could not take before, as on a full disk, a checkpoint
+     * must not stand for: the run ends for it. */
+    if (journal_last(s->journal) != history_records(&s->history))
+        return fault_set(f, ERR_IO, "the journal lacks records of this run");
     err = k->mends ? checkpoint_mend(s->folder.path, &k->start, &s->history, f)
                    : checkpoint_write(s->folder.path, &k->start, &s->history,
                                       HISTORY_PACK_ALL, &bytes, f);

@@ -173,7 +173,7 @@ class Service(Ends):
     READ = test_serve.Service.READ
 
     def launch(self):
-        self.service = self.start("serve", "--listen", "127.0.0.1:0")
+        self.service = self.start("serve", "--listen", "127.0.0.1:0", *self.READ)
         self.wait_until(self.find_service, "the service")
 
     def submit(self, config):

@@ -488,6 +488,7 @@ class Trouble(Service):
         """It is not started for ever, and says how to try again."""
         run = self.submit(endless_config(), "?held=true")
         (self.folder / f".mltune/runs/{run}/session.json").write_text("{}")
+        (self.folder / f".mltune/runs/{run}/checkpoint").unlink()
         self.command(run, "continue")
         held = self.wait_for_status(run, "held")
         self.assertIn("session.json", held["status_reason"])
