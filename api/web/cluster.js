@@ -308,6 +308,7 @@ export function clusterTab(id) {
   const own = el("p.card.quiet", "The program keeps its own state: it tells how much all branches take together, " +
     "and reads no rows of others.");
   const pair = el("div.pair", staleness.root, bandwidth.root);
+  own.hidden = true; // until it is known what the program is
   const root = el("div.stacked", none, table.root, own, pair, memory.root);
   let config = null;
 

@@ -228,7 +228,7 @@ class Moved(Case):
         for word in ("app.rank=3", "/seed=4", "clusters=1", "tuner=3"):
             done = self.mltune("resume", "x", "--set", word)
             self.assert_code(done, 2)
-            self.assertIn("only cluster, memory and snapshot", done.err)
+            self.assertIn("only cluster, memory, snapshot and journal", done.err)
 
 
 class Lost(Case):

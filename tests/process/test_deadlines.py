@@ -116,9 +116,10 @@ class Run(Ends):
 
     def test_model_is_tried_again(self):
         """Its folder cannot get its name."""
-        self.hang("run", "rename:6")
-        self.env["FAULT"] = "rename:6:always"
-        run = self.begin(mlr_config(max_epochs=1))
+        self.hang("run", "rename:2")  # after that of model.json
+        self.env.update(FAULT="rename:2:always",
+                        FAULT_ROOT=str(self.folder / "out"))
+        run = self.begin(mlr_config(max_epochs=1), "--out", "out/model")
         self.wait_until(self.hung.exists, "the model to fail")
         began = time.monotonic()
         run.send_signal(signal.SIGTERM)
