@@ -37,12 +37,14 @@ struct clockwork {
  * when all was lost. */
 static clock_no clock_after(const struct history *h)
 {
+    const size_t slices = history_slices_len(h);
+    clock_no clock = history_clock(h);
     const struct record_slice_scheduled *s;
 
-    if (h->slices == 0)
-        return h->clock;
-    s = &h->slice[h->slices - 1].s;
-    return s->first + s->count > h->clock ? s->first + s->count : h->clock;
+    if (slices == 0)
+        return clock;
+    s = &history_slice_at(h, slices - 1)->s;
+    return s->first + s->count > clock ? s->first + s->count : clock;
 }
 
 enum err clockwork_init(struct board *c, const struct history *resume)
@@ -63,8 +65,9 @@ enum err clockwork_init(struct board *c, const struct history *resume)
     c->clockwork = k;
     if (!resume)
         return ERR_OK;
-    k->resumed_at_s = resume->at_s; /* commands may stand before its start */
-    if (resume->started)
+    k->resumed_at_s =
+        history_at_s(resume); /* commands may stand before its start */
+    if (history_started(resume))
         k->next_clock = clock_after(resume);
     return ERR_OK;
 }
@@ -94,13 +97,13 @@ void clockwork_resume(struct board *c, const struct history *h)
 {
     struct clockwork *k = c->clockwork;
 
-    assert(h->started);
-    k->resumed_at_s = h->at_s;
-    k->started_s = k->now_s - h->at_s;
-    if (isfinite(h->first_clock_at_s))
-        k->first_clock_s = k->started_s + h->first_clock_at_s;
+    assert(history_started(h));
+    k->resumed_at_s = history_at_s(h);
+    k->started_s = k->now_s - k->resumed_at_s;
+    if (isfinite(history_first_clock_at_s(h)))
+        k->first_clock_s = k->started_s + history_first_clock_at_s(h);
     k->paused_s += history_paused(h);
-    k->first_paused_s = h->first_paused_s;
+    k->first_paused_s = history_first_paused_s(h);
 }
 
 /* ---- what time it is ----------------------------------------------------- */
