@@ -109,7 +109,7 @@ static enum err read_file(const char *path, char out[RUN_KEY_LEN + 2],
 enum err run_key_find(struct run_key *out, struct fault *f)
 {
     const char *text = getenv("MLTUNE_KEY"), *path = getenv("MLTUNE_KEY_FILE");
-    char line[RUN_KEY_LEN + 2];
+    char line[RUN_KEY_LEN + 2] = "";
     enum err err;
 
     assert(out);

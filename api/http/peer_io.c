@@ -31,7 +31,7 @@ struct diag_reply {
 /* The socket of the other end is ours with the ends the other way round. */
 static bool describe(int fd, struct inet_diag_req_v2 *ask)
 {
-    union diag_end here, there;
+    union diag_end here = {0}, there = {0};
     socklen_t here_len = sizeof(here), there_len = sizeof(there);
 
     if (getsockname(fd, &here.any, &here_len) != 0 ||

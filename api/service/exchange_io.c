@@ -305,8 +305,6 @@ void exchanges_open_entrance(struct exchanges *s)
         s->entered(s->entered_ctx, e->code);
 }
 
-static void count_refusal(struct exchanges *s, int status);
-
 /* A browser comes in, and the next one has another address. */
 static enum MHD_Result enter(struct exchanges *s, struct exchange *x,
                              const struct head *head)

@@ -118,7 +118,7 @@ static enum err add_folder(struct data_files *files, const char *path,
         err = fault_errno(f, ERR_IO, errno, "open the folder %s", path);
         close(fd);
     }
-    if (err)
+    if (err || !dir)
         return err;
     while (!err && (entry = readdir(dir)) != NULL)
         if (entry->d_name[0] != '.')

@@ -95,7 +95,7 @@ enum err data_look(const char *path, struct stat *st, struct fault *f)
 enum err data_open(const char *path, bool folder, int *out, struct fault *f)
 {
     char link[64];
-    struct stat st;
+    struct stat st = {0};
     int held, fd;
     enum err err = hold(path, &held, &st, f);
 

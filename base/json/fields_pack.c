@@ -552,6 +552,7 @@ static enum err take_list(struct packed_bytes *in,
     uint32_t count;
     uint64_t n;
 
+    assert(!f || base);
     if (!unpack_number(in, &n) || n > in->left || (f && n > f->max))
         return ERR_FORMAT;
     if (f && f->list->owned && n > 0) {
