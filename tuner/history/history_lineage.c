@@ -63,6 +63,7 @@ static size_t epoch_index(const struct history *h,
         h->epochs ? &h->epoch[h->epochs - 1].e : NULL;
 
     /* The epochs of a branch come in order. */
+    assert(h->epochs == 0 || h->epoch);
     if (last && last->branch == e->branch && last->epoch < e->epoch)
         return h->epochs;
     for (size_t i = h->epochs; i > 0; i--)

@@ -669,7 +669,7 @@ static int step_to(struct journal *j, enum statement which, uint64_t number,
     sqlite3_bind_int64(s, 1, j->run);
     sqlite3_bind_int64(s, 2, (int64_t)number);
     code = sqlite3_step(s);
-    if (code == SQLITE_ROW)
+    if (code == SQLITE_ROW && out)
         *out = (uint64_t)sqlite3_column_int64(s, 0);
     sqlite3_reset(s);
     return code;
