@@ -148,7 +148,7 @@ $(SIM_ARCHIVE): $(SIM_SRCS:%.c=$(B)/obj/%.o)
 $(TEST_SRCS:%.c=$(B)/%): $(B)/%: $(B)/obj/%.o $(TEST_HELPER_OBJS) $(SIM_ARCHIVE) $(ARCHIVE)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LINK_FLAGS) -rdynamic $^ $(LIBS) -lcmocka -o $@
+	$(Q)$(CC) $(LINK_FLAGS) -rdynamic $(filter-out %.a,$^) $(filter %.a,$^) $(LIBS) -lcmocka -o $@
 
 # Every fuzz target in one program that gives each its committed inputs: found by
 # name there, so the names stay visible.
