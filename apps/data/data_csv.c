@@ -381,13 +381,23 @@ static enum err copy_names(struct csv_reader *rd)
 
 /* ---- the beginning, to predict ------------------------------------------- */
 
-static size_t find_name(const struct csv_record *r, const char *name)
+/* A column's name as a model keeps it: a line of bounded length. In place. */
+static void clean_name(char *text)
 {
-    size_t i;
+    char *p;
 
-    for (i = 0; i < r->fields && strcmp(r->field[i], name) != 0; i++)
-        ;
-    return i;
+    if (strlen(text) > SAMPLES_COLUMN_BYTES_MAX)
+        text[SAMPLES_COLUMN_BYTES_MAX] = '\0';
+    for (p = strpbrk(text, "\r\n"); p; p = strpbrk(p, "\r\n"))
+        *p = ' ';
+}
+
+static bool has_name(const struct csv_table *t, const char *name)
+{
+    for (size_t i = 0; i < t->fields; i++)
+        if (strcmp(t->name[i], name) == 0)
+            return true;
+    return false;
 }
 
 /* Whether the first record names columns: it has a name of the model's, or
@@ -402,7 +412,7 @@ static bool names_columns(const struct csv_reader *rd)
     if (o->header >= 0)
         return o->header;
     for (i = 0; o->input_name && i < o->inputs; i++)
-        if (find_name(r, o->input_name[i]) < r->fields)
+        if (has_name(rd->t, o->input_name[i]))
             return true;
     for (i = 0; i < r->fields; i++) {
         bool number = read_number(r->field[i], &value);
@@ -478,11 +488,16 @@ static enum err begin_inputs(struct csv_reader *rd, bool *header)
     t->source = mem_calloc(o->inputs, sizeof(*t->source));
     if (!t->source)
         return fault_set(rd->f, ERR_NOMEM, "%s: out of memory", rd->file);
-    *header = names_columns(rd);
-    if (*header)
-        err = copy_names(rd);
+    err = copy_names(rd);
     if (err)
         return err;
+    for (size_t c = 0; c < t->fields; c++)
+        clean_name(t->name[c]);
+    *header = names_columns(rd);
+    if (!*header) {
+        free_names(t->name, t->fields);
+        t->name = NULL;
+    }
     return *header && o->input_name ? find_inputs(rd) : place_inputs(rd);
 }
 
@@ -612,15 +627,10 @@ static enum err take_columns(struct csv_table *t, struct fault *f)
     if (!name)
         return fault_set(f, ERR_NOMEM, "out of memory");
     for (i = 0; i < t->fields; i++) {
-        char *text = t->name[i], *p;
-
         if (i == t->label)
             continue;
-        if (strlen(text) > SAMPLES_COLUMN_BYTES_MAX)
-            text[SAMPLES_COLUMN_BYTES_MAX] = '\0';
-        for (p = strpbrk(text, "\r\n"); p; p = strpbrk(p, "\r\n"))
-            *p = ' ';
-        name[n++] = text;
+        clean_name(t->name[i]);
+        name[n++] = t->name[i];
         t->name[i] = NULL;
     }
     t->s.column_name = name;

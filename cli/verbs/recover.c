@@ -228,13 +228,38 @@ static enum err relocate(struct recovery *r, json_t *record, const char *member)
                : ERR_NOMEM;
 }
 
-/* A record as it was, but for the places of snapshots. */
+/* @path within the damaged folder as it will be in the new one: false where it
+ * lies elsewhere, as a model of --out may. */
+static bool inside(const struct recovery *r, const char *path,
+                   char moved[FILE_PATH_MAX])
+{
+    size_t n = strlen(r->from);
+
+    return path && strncmp(path, r->from, n) == 0 && path[n] == '/' &&
+           file_join(moved, r->to, path + n + 1, NULL) == ERR_OK;
+}
+
+/* The member of @o that is the path of a model. */
+static enum err relocate_model(const struct recovery *r, json_t *o,
+                               const char *member)
+{
+    char moved[FILE_PATH_MAX];
+
+    if (!inside(r, json_string_value(json_object_get(o, member)), moved))
+        return ERR_OK;
+    return json_object_set_new(o, member, json_string(moved)) == 0 ? ERR_OK
+                                                                   : ERR_NOMEM;
+}
+
+/* A record as it was, but for the places of snapshots and the model. */
 static enum err keep_record(struct recovery *r,
                             const struct journal_record *stored, json_t *json,
                             struct fault *f)
 {
+    bool model = strcmp(stored->kind, "model_saved") == 0;
     char *text;
-    enum err err = relocate(r, json, "path");
+    enum err err =
+        model ? relocate_model(r, json, "path") : relocate(r, json, "path");
 
     if (!err)
         err = relocate(r, json, "best_path");
@@ -266,6 +291,7 @@ static enum err take_record(void *ctx, const struct journal_record *stored)
     if (err && err != ERR_NOMEM)
         return ERR_OK; /* told already */
     if (!err && (strcmp(stored->kind, "snapshot_written") == 0 ||
+                 strcmp(stored->kind, "model_saved") == 0 ||
                  strcmp(stored->kind, "run_resumed") == 0)) {
         err = keep_record(c->r, stored, json, c->fault);
     } else if (!err) {
@@ -298,7 +324,6 @@ static enum err copy_records(struct recovery *r, const struct found *x,
 /* The history, its snapshots and its model where they will be. */
 static void relocate_history(const struct recovery *r, struct history *h)
 {
-    size_t n = strlen(r->from);
     char moved[FILE_PATH_MAX];
 
     for (size_t i = 0; i < h->snapshots; i++) {
@@ -314,8 +339,7 @@ static void relocate_history(const struct recovery *r, struct history *h)
                 memcpy(path[k], moved, strlen(moved) + 1);
         }
     }
-    if (strncmp(h->model.path, r->from, n) == 0 && h->model.path[n] == '/' &&
-        file_join(moved, r->to, h->model.path + n + 1, NULL) == ERR_OK &&
+    if (inside(r, h->model.path, moved) &&
         strlen(moved) < sizeof(h->model.path))
         memcpy(h->model.path, moved, strlen(moved) + 1);
 }
@@ -447,8 +471,13 @@ static enum err write_run(struct recovery *r, struct found *x, struct fault *f)
     if (!err)
         err = copy_records(r, x, f);
     if (!err && x->run.ended) {
-        char *result = x->run.result ? json_write(x->run.result, 0) : NULL;
+        char *result = NULL;
 
+        err = relocate_model(r, x->run.result, "model");
+        if (!err && x->run.result)
+            result = json_write(x->run.result, 0);
+        if (err || (x->run.result && !result))
+            return fault_set(f, ERR_NOMEM, "out of memory");
         err = journal_end_run(r->new, x->run.status, x->run.reason, result,
                               x->run.last_ns, f);
         mem_free(result);
@@ -521,6 +550,14 @@ static enum err refuse_alive(const struct recovery *r, struct fault *f)
     return ERR_OK;
 }
 
+/* A handle of the journal writes one run. */
+static enum err open_new(struct recovery *r, struct fault *f)
+{
+    journal_close(r->new);
+    r->new = NULL;
+    return journal_open(r->tmp, true, JOURNAL_BUSY_MS, &r->new, f);
+}
+
 static enum err recover(struct recovery *r, struct fault *f)
 {
     enum err err = folder_remove(r->tmp, f);
@@ -532,10 +569,12 @@ static enum err recover(struct recovery *r, struct fault *f)
     if (!err)
         err = refuse_alive(r, f);
     if (!err)
-        err = journal_open(r->tmp, true, JOURNAL_BUSY_MS, &r->new, f);
+        err = open_new(r, f);
     /* The oldest first, as they began. */
     for (size_t i = r->runs; i-- > 0 && !err;) {
         err = copy_run(r, r->id[i], f);
+        if (!err)
+            err = open_new(r, f);
     }
     if (!err)
         err = folder_copy(r->from, r->tmp, is_tune, lost_file, r, f);

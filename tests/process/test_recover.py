@@ -8,7 +8,7 @@ import shutil
 import signal
 import sqlite3
 
-from harness import Case, endless_config
+from harness import Case, endless_config, mlr_config
 
 
 def contents(folder):
@@ -59,6 +59,27 @@ class Recover(Case):
             "SELECT json FROM records WHERE kind = 'run_resumed'")]
         db.close()
         return paths
+
+    def test_several_runs_and_a_model(self):
+        """Of each run what it had; a finished one's model is the new
+        folder's, also when the damaged one is gone."""
+        config = mlr_config(max_epochs=1)
+        done = [self.run_config(config, "--no-tune", "--json")
+                for _ in range(2)]
+        runs = [self.assert_code(d, 0) or d.result["run"] for d in done]
+        runs.append(self.interrupted())
+        done = self.mltune("recover", ".mltune", "--to", "new")
+        self.assert_code(done, 0)
+        for run in runs:
+            shown = [self.mltune("show", run, "--json", "--state", s).result
+                     for s in (".mltune", "new")]
+            for member in ("status", "epochs", "clocks"):
+                self.assertEqual(shown[0][member], shown[1][member], member)
+        self.state.rename(self.folder / "gone")
+        data = config["app"]["data"]
+        done = self.mltune("predict", runs[0], data, "--state", "new")
+        self.assert_code(done, 0)
+        self.goes_on(runs[2], "new")
 
     def test_a_whole_folder_is_the_same_elsewhere(self):
         """Nothing is missing: it says so, and the run goes on from its last

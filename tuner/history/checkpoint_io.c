@@ -96,11 +96,11 @@ enum err checkpoint_read(const char *run_path, struct checkpoint *out,
         struct fault why = {0};
         enum err err = read_one(run_path, names[i], out, &why);
 
-        if (err == ERR_NOMEM || err == ERR_VERSION || err == ERR_IO) {
+        if (err == ERR_NOMEM || err == ERR_VERSION) {
             checkpoint_deinit(out);
             return fault_set(f, err, "%s", why.text);
         }
-        if (err == ERR_FORMAT && told && !told->code)
+        if ((err == ERR_FORMAT || err == ERR_IO) && told && !told->code)
             *told = why;
         if (err != ERR_NOENT)
             found = err;
@@ -110,7 +110,7 @@ enum err checkpoint_read(const char *run_path, struct checkpoint *out,
     }
     if (out->has_start || out->has_history)
         return ERR_OK;
-    return found == ERR_FORMAT
+    return found == ERR_FORMAT || found == ERR_IO
                ? fault_set(f, found, "%s",
                            told && told->code ? told->text : run_path)
                : fault_set(f, ERR_NOENT, "%s has no checkpoint", run_path);

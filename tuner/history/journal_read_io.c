@@ -194,24 +194,33 @@ struct record_walk {
     struct journal_damage *damage;
 };
 
-/* The run's key; 0: it is not there, or cannot be read. */
-static int64_t find_key(struct journal *j, const char *id)
+static bool is_damage(int code)
+{
+    return (code & 0xff) == SQLITE_CORRUPT || (code & 0xff) == SQLITE_NOTADB;
+}
+
+/* The run's key into *@key; 0: it is not there, or its page is damaged. Returns
+ * what else kept SQLite from telling, such as a lock, or SQLITE_OK. */
+static int find_key(struct journal *j, const char *id, int64_t *key)
 {
     static const char *const ways[] = {"SELECT key FROM runs WHERE id = ?1",
                                        "SELECT key FROM runs WHERE +id = ?1"};
-    int64_t key = 0;
-
-    for (int i = 0; i < 2 && key == 0; i++) {
+    *key = 0;
+    for (int i = 0; i < 2 && *key == 0; i++) {
         sqlite3_stmt *s = NULL;
+        int code = sqlite3_prepare_v2(j->db, ways[i], -1, &s, NULL);
 
-        if (sqlite3_prepare_v2(j->db, ways[i], -1, &s, NULL) == SQLITE_OK) {
+        if (code == SQLITE_OK) {
             bind(s, 1, id);
-            if (sqlite3_step(s) == SQLITE_ROW)
-                key = sqlite3_column_int64(s, 0);
+            code = sqlite3_step(s);
+            if (code == SQLITE_ROW)
+                *key = sqlite3_column_int64(s, 0);
         }
         sqlite3_finalize(s);
+        if (code != SQLITE_ROW && code != SQLITE_DONE && !is_damage(code))
+            return code;
     }
-    return key;
+    return SQLITE_OK;
 }
 
 static void add_damage(const struct record_walk *w, uint64_t seq, uint64_t n,
@@ -335,11 +344,6 @@ static bool pass_over(struct record_walk *w)
     return true;
 }
 
-static bool is_damage(int code)
-{
-    return (code & 0xff) == SQLITE_CORRUPT || (code & 0xff) == SQLITE_NOTADB;
-}
-
 enum err journal_each_whole(struct journal *j, const char *id, uint64_t after,
                             journal_record_visit *visit, void *ctx,
                             struct journal_damage *damage, struct fault *f)
@@ -356,7 +360,9 @@ enum err journal_each_whole(struct journal *j, const char *id, uint64_t after,
 
     assert(visit);
     *w.damage = (struct journal_damage){0};
-    w.run = find_key(j, id);
+    code = find_key(j, id, &w.run);
+    if (code != SQLITE_OK)
+        return journal_explain(j, code, "read records", f);
     if (w.run == 0)
         return ERR_OK;
     do

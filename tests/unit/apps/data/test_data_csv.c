@@ -388,6 +388,20 @@ static void csv_inputs_are_found_by_name_or_place(void **state)
     reads_one("1,yes,2,3\n", NULL, "2");
 }
 
+/* A model keeps names as lines; the header may have more. */
+static void csv_inputs_of_names_with_breaks_are_found(void **state)
+{
+    static const char *const broken[] = {"a b", "c"};
+    struct csv_options o = {.header = -1, .inputs = 2, .input_name = broken};
+    struct samples s;
+
+    (void)state;
+    expect("c,\"a\nb\",y\n2,1,7\n", &o, &s, 1, 2, 0);
+    assert_float_equal(s.value[0], 1, 0);
+    assert_float_equal(s.value[1], 2, 0);
+    samples_deinit(&s);
+}
+
 /* Columns of one name are taken in their order. */
 static void csv_inputs_of_one_name_are_several(void **state)
 {
@@ -478,6 +492,7 @@ int main(void)
         cmocka_unit_test(csv_files_follow_one_another),
         cmocka_unit_test(csv_inputs_are_found_by_name_or_place),
         cmocka_unit_test(csv_inputs_of_one_name_are_several),
+        cmocka_unit_test(csv_inputs_of_names_with_breaks_are_found),
         cmocka_unit_test(csv_inputs_that_lack_are_refused),
         cmocka_unit_test(csv_inputs_without_memory_leave_nothing),
         cmocka_unit_test(csv_allocation_failure_leaves_nothing),
