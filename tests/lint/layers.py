@@ -36,6 +36,7 @@ ROOMS = {
     "apps/direct": "",
     "apps/examples": "",
     "apps/plugins": "",
+    "apps/python": "",
     "searchers/space": "base base/json",
     "searchers/model": "base searchers/space",
     "searchers": "base base/json searchers/space searchers/model",
@@ -93,7 +94,7 @@ PRIVATE = {"ps/server/core.h": {"ps/server"},
            "tuner/core/parts.h": {"tuner/core"}}
 INTERNAL = re.compile(r"_internal(_io)?\.h$")
 # Rooms that other tests hold: of the program, of the page, of each application.
-UNTESTED = {"apps", "apps/direct", "apps/examples", "apps/plugins", "api/web", "cli"}
+UNTESTED = {"apps", "apps/direct", "apps/examples", "apps/plugins", "apps/python", "api/web", "cli"}
 PURE = {"branches", "ps", "searchers", "tuner"}
 IMPURE_HEADERS = re.compile(
     r"<(pthread|threads|time|unistd|fcntl|poll|signal|semaphore|spawn|sched|"
