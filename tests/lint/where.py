@@ -53,7 +53,9 @@ def holds(text, function, header):
     """True where a line begins a definition (in a header a declaration), or
     the name is a table's, a macro's or a struct's."""
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
-    text = text.replace(" = {})", ")")  # a default in JavaScript
+    # JavaScript: members taken out of an argument, and a default.
+    text = re.sub(r"\{[\w, ]*\}( = \{\})?\)", ")", text)
+    text = text.replace(" = {})", ")")
     name = re.escape(function)
     end = r"[^;{}]*\)\s*(MLT_\w+\s*)?[;{]" if header else r"[^;{}]*\)\s*{"
     return bool(re.search(rf"^([\w][\w \t*]*\b)?{name}\({end}", text, re.M) or
