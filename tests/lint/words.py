@@ -3,26 +3,15 @@
 
 Looks at README.md, CONTRIBUTING.md, docs/*.md, docs/http/*.md and
 docs/results/*.md. A list item, a cell of a table and a heading end a sentence, code
-counts as one word. ALLOWED has pages that may have some, with the most that they
-may have: reports of measurements.
+counts as one word.
 
-Usage: words.py [ROOT] [-v]    lists the sentences of pages that have too many
-                               (-v: all long ones), exit 1 if there is any.
+Usage: words.py [ROOT]    lists such sentences, exit 1 if there is any.
 """
 import pathlib
 import re
 import sys
 
 WORDS_MAX = 30
-ALLOWED = {
-    "docs/results.md": 66,
-    "docs/results/README.md": 3,
-    "docs/results/initial.md": 1,
-    "docs/results/rates.md": 3,
-    "docs/results/strategies.md": 10,
-    "docs/results/tunables.md": 2,
-    "docs/results/twin.md": 5,
-}
 BLOCK = re.compile(r"^\s*([-*+]|\d+\.)\s+|^\s*#+\s+|^\s*>\s?")
 # A sentence ends at . ! or ? before a blank.
 END = re.compile(r"(?<=[.!?])[\"”)*_]*\s+")
@@ -89,21 +78,14 @@ def pages(root):
 
 
 def main():
-    verbose = "-v" in sys.argv
-    words = [a for a in sys.argv[1:] if a != "-v"]
-    root = pathlib.Path(words[0] if words else ".")
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".")
     wrong = looked_at = 0
     for path in pages(root):
         looked_at += 1
         name = path.relative_to(root).as_posix()
-        found = list(long_sentences(path.read_text()))
-        allowed = ALLOWED.get(name, 0)
-        if len(found) > allowed or verbose:
-            for number, count, sentence in found:
-                print(f"{name}:{number}: {count} words: {sentence}")
-        if len(found) > allowed:
-            print(f"{name}: {len(found)} sentences above {WORDS_MAX} words, "
-                  f"{allowed} allowed: split them")
+        for number, count, sentence in long_sentences(path.read_text()):
+            print(f"{name}:{number}: {count} words, more than {WORDS_MAX}: "
+                  f"{sentence}")
             wrong += 1
     if looked_at == 0:
         print("words: found no page: wrong folder?")
