@@ -338,10 +338,32 @@ static bool can_be_written(const struct journal *j)
     return access(folder, W_OK) == 0;
 }
 
+/* Its maker was killed before write-ahead mode was on: what had been begun is
+ * undone first, which SQLite does for nobody who may only read. */
+static int undo_and_open(struct journal *j)
+{
+    int64_t tables;
+
+    sqlite3_close(j->db);
+    j->db = NULL;
+    if (sqlite3_open_v2(j->path, &j->db,
+                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
+                        NULL) == SQLITE_OK) {
+        sqlite3_busy_timeout(j->db, j->busy_ms);
+        journal_ask_number(j, "SELECT count(*) FROM sqlite_schema", &tables,
+                           NULL);
+    }
+    sqlite3_close(j->db);
+    j->db = NULL;
+    return open_readonly(j, false);
+}
+
 static enum err open_reader(struct journal *j, struct fault *f)
 {
     int code = open_readonly(j, false);
 
+    if (code == SQLITE_READONLY && can_be_written(j))
+        code = undo_and_open(j);
     /* Write-ahead mode wants to make its index file beside the database even
      * to read; on a read-only file system a closed database needs none. */
     if ((code == SQLITE_CANTOPEN || code == SQLITE_READONLY) &&

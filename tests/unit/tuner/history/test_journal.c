@@ -348,6 +348,40 @@ static void journal_half_made_holds_no_runs(void **state)
     journal_close(j);
 }
 
+/* In a process of its own, which is killed within a transaction of SQLite's. */
+static void die_in_a_transaction(void)
+{
+    sqlite3 *half = NULL;
+    bool begun = sqlite3_open(db, &half) == SQLITE_OK &&
+                 sqlite3_exec(half, "BEGIN; CREATE TABLE a (b)", NULL, NULL,
+                              NULL) == SQLITE_OK &&
+                 sqlite3_db_cacheflush(half) == SQLITE_OK;
+
+    if (begun)
+        kill(getpid(), SIGKILL);
+    _exit(1);
+}
+
+/* A journal whose maker was killed before it was in write-ahead mode: what it
+ * had begun is undone by whoever comes first, also to read. */
+static void journal_killed_in_its_making_holds_no_runs(void **state)
+{
+    struct journal *j = NULL;
+    int status = 0;
+    pid_t maker = fork();
+
+    (void)state;
+    assert_true(maker >= 0);
+    if (maker == 0)
+        die_in_a_transaction();
+    assert_int_equal(waitpid(maker, &status, 0), maker);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(journal_open(dir, false, 0, &j, NULL), ERR_NOENT);
+    j = open_writer();
+    assert_int_equal(journal_begin_run(j, "a-1", "a", "{}", 5, NULL), 0);
+    journal_close(j);
+}
+
 /* Several runs share a journal: each has its own sequence. */
 static void journal_two_runs_have_their_own_records(void **state)
 {
@@ -898,6 +932,7 @@ int main(void)
         CASE(journal_continued_run_has_no_end_and_no_gap),
         CASE(journal_continued_run_takes_a_configuration),
         CASE(journal_half_made_holds_no_runs),
+        CASE(journal_killed_in_its_making_holds_no_runs),
         CASE(journal_two_runs_have_their_own_records),
         CASE(journal_removed_run_leaves_nothing),
         CASE(journal_find_knows_id_name_and_prefix),
