@@ -384,26 +384,48 @@ static void file_create_never_replaces(void **state)
     assert_true(folder_is_empty(dir));
 }
 
-/* Files of a process that was killed while it created the file go; those of a
- * living one, and those with other names, stay. */
-static void file_create_sweep_takes_what_the_dead_left(void **state)
+static pid_t ended_child(void)
 {
-    static const char *const others[] = {"a", "a.tmp", "a.1.tmp", "b.1.tmp",
-                                         "a.99999999999999999999.tmp"};
-    char name[64];
-    pid_t dead = fork();
+    siginfo_t info;
+    pid_t child = fork();
 
-    (void)state;
-    assert_true(dead >= 0);
-    if (dead == 0)
+    assert_true(child >= 0);
+    if (child == 0)
         _exit(0);
-    assert_int_equal(waitpid(dead, NULL, 0), dead);
-    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
-        assert_int_equal(file_write(in_dir(others[i]), "x", 1, NULL), ERR_OK);
-    snprintf(name, sizeof(name), "a.%ld.tmp", (long)dead);
+    assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
+    return child;
+}
+
+/* Both names that a process @pid has for its own on the way to `a` go. */
+static void expect_swept(pid_t pid)
+{
+    char name[64], before[80];
+
+    snprintf(name, sizeof(name), "a.%ld.tmp", (long)pid);
+    snprintf(before, sizeof(before), "%s.tmp", name);
     assert_int_equal(file_write(in_dir(name), "x", 1, NULL), ERR_OK);
+    assert_int_equal(file_write(in_dir(before), "x", 1, NULL), ERR_OK);
     file_create_sweep(in_dir("a"));
     assert_false(exists(name));
+    assert_false(exists(before));
+}
+
+/* Files of a process that was killed while it created the file go, whether its
+ * parent has seen that or not; those of a living one, and those with other
+ * names, stay. */
+static void file_create_sweep_takes_what_the_dead_left(void **state)
+{
+    static const char *const others[] = {
+        "a",       "a.tmp",       "a.1.tmp",
+        "b.1.tmp", "a.1.tmp.tmp", "a.99999999999999999999.tmp"};
+    pid_t dead = ended_child();
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+        assert_int_equal(file_write(in_dir(others[i]), "x", 1, NULL), ERR_OK);
+    expect_swept(dead);
+    assert_int_equal(waitpid(dead, NULL, 0), dead);
+    expect_swept(dead);
     for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
         assert_true(exists(others[i]));
         file_remove(in_dir(others[i]));
