@@ -17,7 +17,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { REAPER_CONNECTIONS_MAX = 704 };
+enum {
+    REAPER_CONNECTIONS_MAX = 704,
+    REAPER_LOCAL_MAX = 128 /* by the Unix socket, beside those */
+};
 
 enum reaper_phase {
     REAPER_FREE,    /* no connection */
@@ -51,6 +54,7 @@ struct reaper_entry {
     time_ns since; /* when the phase began */
     /* Of the server: whose connection it is. */
     enum reaper_owner { REAPER_UNASKED, REAPER_OWN, REAPER_FOREIGN } owner;
+    bool local;      /* by the Unix socket, which lets nobody else in */
     uint32_t client; /* its address, as a number */
     bool counted;    /* a stream or an export of a stranger */
     bool exports;    /* it is an export */

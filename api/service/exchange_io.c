@@ -273,6 +273,8 @@ static void count_refusal(struct exchanges *s, int status)
 /* Asked once a connection, and only where it matters. */
 static bool is_own(const struct exchanges *s, struct reaper_entry *e)
 {
+    if (e->local)
+        return true;
     if (!s->self->loopback || s->readers.rule == READ_TOKEN)
         return false;
     if (e->owner == REAPER_UNASKED)
@@ -332,15 +334,19 @@ static enum MHD_Result on_head(struct exchanges *s, struct exchange *x,
     struct head head = {
         .method = method, .target = x->target, .version = version};
     struct reaper_entry *entry = entry_of(x->connection);
+    struct service_readers who = s->readers;
+    const struct listen_address *self;
     struct response refusal = {0};
     enum MHD_Result result;
 
     assert(x->stage == STAGE_HEAD);
+    who.local = entry && entry->local;
+    self = who.local ? s->here : s->self;
     assert(info);
     head.bytes = info->header_size;
     MHD_get_connection_values_n(x->connection, MHD_HEADER_KIND, on_field,
                                 &head);
-    if (service_accept(&head, s->self, &refusal)) {
+    if (service_accept(&head, self, &refusal)) {
         bool reads = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
         bool own = entry && reads && is_own(s, entry);
 
@@ -348,14 +354,13 @@ static enum MHD_Result on_head(struct exchanges *s, struct exchange *x,
         x->last = head_field(&head, "transfer-encoding") != NULL;
         if (entrance_is_asked(&head))
             return enter(s, x, &head);
-        x->stranger = !own && !service_is_known(&s->readers, &head);
-        if (reads &&
-            service_may_read(&s->readers, &head, s->self, own, &refusal)) {
+        x->stranger = !own && !service_is_known(&who, &head);
+        if (reads && service_may_read(&who, &head, self, own, &refusal)) {
             x->stage = STAGE_READ;
             return MHD_YES;
         }
         if (!reads &&
-            service_begin(s->view, s->token, &head, &x->write, &refusal)) {
+            service_begin(s->view, &who, &head, &x->write, &refusal)) {
             x->stage = STAGE_BODY;
             reaper_enter(entry_of(x->connection), REAPER_BODY,
                          clock_monotonic());

@@ -24,7 +24,7 @@
 struct exchanges {
     struct view *view;                 /* borrowed */
     const struct listen_address *self; /* borrowed */
-    const char *token;                 /* borrowed; NULL: nothing is written */
+    const struct listen_address *here; /* the same, by the Unix socket */
     struct service_readers readers;
     struct entrance entrance;
     void (*entered)(void *ctx, const char *code); /* there is a new code */

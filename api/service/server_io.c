@@ -4,6 +4,7 @@
 #include "api/http/tls_io.h"
 #include "api/service/exchange_io.h"
 #include "base/clock_io.h"
+#include "base/local_io.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -21,6 +22,7 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 /* The library's, a connection; longer heads it refuses itself, with 414 or 431.
@@ -37,23 +39,36 @@ static const time_ns HEARTBEAT = 15000000000;
 /* The thread goes round at least so often: somebody may watch that it does. */
 enum { WAIT_MS_MAX = 5000 };
 
+/* A way in: by TCP, or the Unix socket, with places of its own, so that
+ * strangers who take all the others keep nobody out there. */
+struct door {
+    struct api_server *server;
+    struct MHD_Daemon *daemon; /* NULL: closed */
+    struct reaper reaper;
+    bool local;       /* only this user and root come in */
+    bool place_freed; /* since the library last looked for new connections */
+};
+
 struct api_server {
     struct view *view;
     struct listen_address self;
     char url[LISTEN_URL_MAX];
+    struct listen_address here;   /* as who comes by the Unix socket calls it */
+    char *local_path;             /* owned; NULL: there is none */
+    char local_fault[256];        /* why not, where there should be one */
     char *token;                  /* owned; NULL: nothing is written */
     char *state;                  /* owned; NULL: nothing is exported */
     struct tls_identity identity; /* what the daemon was given */
     int listen_fd;                /* the daemon's, once there is one */
+    int local_fd;
     int wake_fd;
-    struct MHD_Daemon *daemon;
     pthread_t thread;
     atomic_bool stopping;
     _Atomic time_ns turned; /* when the thread last went round */
     /* The server's thread owns these while it runs: */
-    struct reaper reaper;
+    struct door tcp, local;
     uint64_t cut;     /* connections */
-    bool place_freed; /* since the library last looked for new connections */
+    unsigned refused; /* of other users, at the Unix socket */
     struct exchanges exchanges;
 };
 
@@ -61,102 +76,162 @@ static void on_connection(void *cls, struct MHD_Connection *connection,
                           void **context,
                           enum MHD_ConnectionNotificationCode code)
 {
-    struct api_server *s = cls;
+    struct door *d = cls;
     const union MHD_ConnectionInfo *info;
+    struct reaper_entry *e;
 
     if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
-        reaper_remove(&s->reaper, *context);
+        reaper_remove(&d->reaper, *context);
         *context = NULL;
-        s->place_freed = true;
+        d->place_freed = true;
         return;
     }
     info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     assert(info);
-    *context = reaper_add(&s->reaper, info->connect_fd, clock_monotonic());
+    e = reaper_add(&d->reaper, info->connect_fd, clock_monotonic());
+    if (e)
+        e->local = d->local;
+    *context = e;
 }
 
 /* ---- thread -------------------------------------------------------------- */
 
 /* The fd is still the connection's: the library tells us (on_connection) before
  * it closes one, and does so in this thread. */
-static void reap(struct api_server *s)
+static void reap(struct door *d)
 {
+    struct api_server *s = d->server;
     struct reaper_entry *e;
 
-    assert(s->reaper.used <= REAPER_CONNECTIONS_MAX);
-    while ((e = reaper_next(&s->reaper, clock_monotonic()))) {
+    assert(d->reaper.used <= REAPER_CONNECTIONS_MAX);
+    while ((e = reaper_next(&d->reaper, clock_monotonic()))) {
         shutdown(e->fd, SHUT_RDWR);
         if (exchanges_worth_logging(++s->cut))
             log_event(LOG_INFO, "http_connection_cut",
-                      "used=%zu count=%" PRIu64, s->reaper.used, s->cut);
+                      "used=%zu count=%" PRIu64, d->reaper.used, s->cut);
     }
+}
+
+/* Further ones wait in the socket's queue. */
+static bool local_is_full(const struct api_server *s)
+{
+    return s->local.reaper.used >= REAPER_LOCAL_MAX;
+}
+
+/* Those who wait at the Unix socket are the library's from here on, which
+ * closes what it has no room for. */
+static void let_in(struct api_server *s)
+{
+    const struct sockaddr_un nameless = {.sun_family = AF_UNIX};
+    unsigned refused = s->refused;
+    int fd;
+
+    while (s->local.daemon && !local_is_full(s) &&
+           (fd = local_accept(s->local_fd, &s->refused)) >= 0)
+        if (MHD_add_connection(s->local.daemon, fd,
+                               (const struct sockaddr *)&nameless,
+                               sizeof(nameless)) != MHD_YES)
+            break;
+    if (s->refused > refused && exchanges_worth_logging(s->refused))
+        log_event(LOG_WARN, "http_other_user", "count=%u", s->refused);
+}
+
+static void serve_door(struct door *d)
+{
+    if (d->daemon)
+        MHD_run(d->daemon);
+    reap(d);
+}
+
+static time_ns earlier(time_ns a, time_ns b)
+{
+    return a < b ? a : b;
+}
+
+/* Milliseconds that the library waits at most, or @ms where that is less. */
+static int64_t library_ms(const struct door *d, int64_t ms)
+{
+    MHD_UNSIGNED_LONG_LONG its;
+
+    return d->daemon && MHD_get_timeout(d->daemon, &its) == MHD_YES &&
+                   (int64_t)its < ms
+               ? (int64_t)its
+               : ms;
 }
 
 /* Milliseconds until something has to be done without any event. */
 static int wait_ms(struct api_server *s)
 {
-    MHD_UNSIGNED_LONG_LONG library_ms;
-    time_ns due = reaper_deadline(&s->reaper);
-    time_ns other_due = exchanges_deadline(&s->exchanges);
-    int64_t ms = -1;
+    time_ns due = exchanges_deadline(&s->exchanges);
+    int64_t ms = -1, library;
 
-    assert(s->daemon);
+    assert(s->tcp.daemon);
     /* Where all places were taken, the library listens again only at its next
      * turn, which nothing else might bring about. */
-    if (s->place_freed)
+    if (s->tcp.place_freed || s->local.place_freed)
         return 0;
-    if (other_due < due)
-        due = other_due;
+    due = earlier(due, reaper_deadline(&s->tcp.reaper));
+    due = earlier(due, reaper_deadline(&s->local.reaper));
     if (due != INT64_MAX) {
         ms = (due - clock_monotonic()) / 1000000 + 1;
         ms = ms < 0 ? 0 : ms;
     }
-    if (MHD_get_timeout(s->daemon, &library_ms) == MHD_YES &&
-        (ms < 0 || (int64_t)library_ms < ms))
-        ms = (int64_t)library_ms;
+    library = library_ms(&s->tcp, library_ms(&s->local, INT64_MAX));
+    if (library != INT64_MAX && (ms < 0 || library < ms))
+        ms = library;
     return ms < 0 || ms > WAIT_MS_MAX ? WAIT_MS_MAX : (int)ms;
 }
 
 /* Gives those who follow a run its last events, without waiting for one who
  * does not read. */
-static void say_last_words(struct api_server *s, struct pollfd *library)
+static void say_last_words(struct api_server *s, struct pollfd libraries[2])
 {
     time_ns until = clock_monotonic() + LAST_WORDS;
 
     streams_end(&s->exchanges.streams);
     exports_end(&s->exchanges.exports);
     do {
-        MHD_run(s->daemon);
+        serve_door(&s->tcp);
+        serve_door(&s->local);
         if (s->exchanges.streams.first)
-            poll(library, 1, 10);
+            poll(libraries, 2, 10);
     } while (s->exchanges.streams.first && clock_monotonic() < until);
     assert(!s->exchanges.waiting);
+}
+
+static int epoll_of(const struct door *d)
+{
+    return d->daemon ? MHD_get_daemon_info(d->daemon, MHD_DAEMON_INFO_EPOLL_FD)
+                           ->epoll_fd
+                     : -1;
 }
 
 static void *serve(void *arg)
 {
     struct api_server *s = arg;
-    const union MHD_DaemonInfo *info =
-        MHD_get_daemon_info(s->daemon, MHD_DAEMON_INFO_EPOLL_FD);
     struct pollfd fds[] = {
-        {.fd = info->epoll_fd, .events = POLLIN},
+        {.fd = epoll_of(&s->tcp), .events = POLLIN},
+        {.fd = epoll_of(&s->local), .events = POLLIN},
         {.fd = s->wake_fd, .events = POLLIN},
-        {.fd = s->exchanges.exports.wake_fd, .events = POLLIN}};
+        {.fd = s->exchanges.exports.wake_fd, .events = POLLIN},
+        {.events = POLLIN}};
     uint64_t calls;
 
     pthread_setname_np(pthread_self(), "http");
     while (!atomic_load(&s->stopping)) {
-        poll(fds, 3, wait_ms(s));
-        s->place_freed = false;
+        fds[4].fd = local_is_full(s) ? -1 : s->local_fd;
+        poll(fds, 5, wait_ms(s));
+        s->tcp.place_freed = s->local.place_freed = false;
         atomic_store(&s->turned, clock_monotonic());
         /* Empty where nobody has called; that is no error. */
         (void)!read(s->wake_fd, &calls, sizeof(calls));
         exchanges_collect(&s->exchanges);
         streams_serve(&s->exchanges.streams, clock_monotonic());
         exports_serve(&s->exchanges.exports, clock_monotonic());
-        MHD_run(s->daemon);
-        reap(s);
+        let_in(s);
+        serve_door(&s->tcp);
+        serve_door(&s->local);
     }
     exchanges_end(&s->exchanges);
     say_last_words(s, fds);
@@ -201,8 +276,59 @@ static struct MHD_Daemon *start_daemon(struct api_server *s)
         (size_t)CONNECTION_MEMORY, MHD_OPTION_STRICT_FOR_CLIENT, 0,
         MHD_OPTION_URI_LOG_CALLBACK, exchange_begin, &s->exchanges,
         MHD_OPTION_NOTIFY_COMPLETED, exchange_end, &s->exchanges,
-        MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_ARRAY,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, &s->tcp, MHD_OPTION_ARRAY,
         s->self.tls ? tls : &none, MHD_OPTION_END);
+}
+
+/* A daemon of its own: without TLS, and with its own places. Its connections
+ * come from let_in, which has seen whose they are. */
+static struct MHD_Daemon *start_local_daemon(struct api_server *s)
+{
+    return MHD_start_daemon(
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET, 0,
+        NULL, NULL, exchange_go_on, &s->exchanges, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)REAPER_LOCAL_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)CONNECTION_MEMORY, MHD_OPTION_STRICT_FOR_CLIENT, 0,
+        MHD_OPTION_URI_LOG_CALLBACK, exchange_begin, &s->exchanges,
+        MHD_OPTION_NOTIFY_COMPLETED, exchange_end, &s->exchanges,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, &s->local, MHD_OPTION_END);
+}
+
+/* Without it the server goes on: there is the address, and the token. */
+static void open_local(struct api_server *s, const char *path)
+{
+    struct fault f = {0};
+    enum err err;
+
+    if (!path)
+        return;
+    s->local_path = mem_strdup(path);
+    err = s->local_path ? local_listen(path, &s->local_fd, &f)
+                        : fault_set(&f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
+    if (err)
+        goto none;
+    s->local.daemon = start_local_daemon(s);
+    if (s->local.daemon)
+        return;
+    fault_set(&f, ERR_IO, "out of memory or file descriptors");
+    close(s->local_fd);
+    unlink(path);
+    s->local_fd = -1;
+none:
+    mem_free(s->local_path);
+    s->local_path = NULL;
+    snprintf(s->local_fault, sizeof(s->local_fault), "%.200s", f.text);
+}
+
+static void close_local(struct api_server *s)
+{
+    if (s->local_path)
+        unlink(s->local_path);
+    if (s->local.daemon)
+        MHD_stop_daemon(s->local.daemon);
+    if (s->local_fd >= 0)
+        close(s->local_fd);
+    mem_free(s->local_path);
 }
 
 static enum err open_server(struct api_server *s, struct fault *f)
@@ -217,16 +343,16 @@ static enum err open_server(struct api_server *s, struct fault *f)
         return fault_errno(f, ERR_IO, errno, "cannot start the HTTP server");
     s->exchanges.view = s->view;
     s->exchanges.self = &s->self;
-    s->exchanges.token = s->token;
+    s->exchanges.here = &s->here;
     s->exchanges.readers.token = s->token;
     s->exchanges.readers.entrance = &s->exchanges.entrance;
-    s->exchanges.reaper = &s->reaper;
+    s->exchanges.reaper = &s->tcp.reaper;
     s->exchanges.stop = &s->stopping;
     s->exchanges.wake_fd = s->exchanges.streams.wake_fd = s->wake_fd;
     if (exports_init(&s->exchanges.exports, s->state) != ERR_OK)
         return fault_errno(f, ERR_IO, errno, "cannot start the HTTP server");
-    s->daemon = start_daemon(s);
-    if (!s->daemon)
+    s->tcp.daemon = start_daemon(s);
+    if (!s->tcp.daemon)
         return fault_set(f, ERR_IO,
                          "cannot start the HTTP server on %s:%u (out of "
                          "memory or file descriptors?)",
@@ -251,8 +377,9 @@ static void leave_logs(struct api_server *s)
 
 static void close_server(struct api_server *s)
 {
-    if (s->daemon)
-        MHD_stop_daemon(s->daemon);
+    close_local(s);
+    if (s->tcp.daemon)
+        MHD_stop_daemon(s->tcp.daemon);
     streams_deinit(&s->exchanges.streams);
     exports_deinit(&s->exchanges.exports);
     leave_logs(s);
@@ -297,7 +424,7 @@ enum err api_server_start(const struct api_server_options *options,
     s->exchanges.entered_ctx = options->entered_ctx;
     s->exchanges.streams.heartbeat =
         options->heartbeat ? options->heartbeat : HEARTBEAT;
-    s->listen_fd = s->wake_fd = s->exchanges.exports.wake_fd = -1;
+    s->local_fd = s->listen_fd = s->wake_fd = s->exchanges.exports.wake_fd = -1;
     if ((options->token && !(s->token = mem_strdup(options->token))) ||
         (options->state && !(s->state = mem_strdup(options->state)))) {
         tls_identity_deinit(&s->identity);
@@ -305,10 +432,16 @@ enum err api_server_start(const struct api_server_options *options,
         mem_free(s);
         return fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
     }
-    reaper_init(&s->reaper, options->limits ? options->limits : &limits);
+    s->here = (struct listen_address){
+        .host = "localhost", .port = 80, .loopback = true};
+    s->tcp = (struct door){.server = s};
+    s->local = (struct door){.server = s, .local = true};
+    reaper_init(&s->tcp.reaper, options->limits ? options->limits : &limits);
+    reaper_init(&s->local.reaper, options->limits ? options->limits : &limits);
     err = open_server(s, f);
     if (err)
         goto fail;
+    open_local(s, options->local);
     atomic_store(&s->turned, clock_monotonic());
     failed = start_thread(s);
     if (failed) {
@@ -328,6 +461,11 @@ fail:
 const char *api_server_url(const struct api_server *s)
 {
     return s->url;
+}
+
+const char *api_server_no_local(const struct api_server *s)
+{
+    return s->local_fault[0] ? s->local_fault : NULL;
 }
 
 time_ns api_server_turned(const struct api_server *s)

@@ -4,9 +4,12 @@
  * all connections; it touches nothing of the program but the view, takes no
  * signal, and keeps finished answers as long as the view's version stays.
  *
- * Limits: REAPER_CONNECTIONS_MAX connections (further ones wait in the listen
- * queue), REAPER_LIMITS on the time of each phase, HEAD_* on the size of
- * requests.
+ * Besides, it listens on a Unix socket: whoever comes in there is this user, or
+ * root (base/local_io.h), and may do all without a token.
+ *
+ * Limits: REAPER_CONNECTIONS_MAX connections and REAPER_LOCAL_MAX by the Unix
+ * socket (further ones wait in the listen queue), REAPER_LIMITS on the time of
+ * each phase, HEAD_* on the size of requests.
  */
 #ifndef API_SERVER_IO_H
 #define API_SERVER_IO_H
@@ -20,6 +23,8 @@ struct api_server;
 
 struct api_server_options {
     const char *listen; /* as listen_parse takes it; NULL: any free port */
+    const char *local;  /* where its Unix socket is, absolute; copied; NULL:
+                         * there is none */
     const char *token;  /* that writes need; copied; NULL: none is right */
     const char *tls_cert, *tls_key; /* files in PEM form; NULL: no TLS */
     const char *state;   /* folder whose runs can be exported, absolute; copied;
@@ -44,6 +49,10 @@ enum err api_server_start(const struct api_server_options *options,
 
 /* "http://127.0.0.1:41234/" as listen_url makes it, until api_server_stop. */
 const char *api_server_url(const struct api_server *s);
+
+/* Why there is no Unix socket where there should be one, until
+ * api_server_stop; NULL: there is, or none was wanted. */
+const char *api_server_no_local(const struct api_server *s);
 
 /* When its thread last went round: some seconds ago at most, unless it is
  * stuck. Any thread. */

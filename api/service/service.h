@@ -44,9 +44,10 @@ struct service_readers {
     enum read_rule rule;
     const char *token;               /* NULL: none is right */
     const struct entrance *entrance; /* NULL: there is no cookie */
+    bool local; /* who asks came by the Unix socket: needs neither */
 };
 
-/* Whether @head has the token or the page's cookie. */
+/* Whether @head has the token or the page's cookie, or needs none. */
 bool service_is_known(const struct service_readers *who,
                       const struct head *head);
 
@@ -73,10 +74,10 @@ struct service_write {
 };
 
 /* True when the body of the accepted @head may come: there is such a route, the
- * bearer token is @token (NULL: none is right), the body's type is JSON where
- * there is one. Else @out refuses it (404, 405, 400, 401, 415). The token is
- * compared in a time that does not depend on where it differs. */
-bool service_begin(struct view *view, const char *token,
+ * bearer token is that of @who, or who asks needs none, the body's type is JSON
+ * where there is one. Else @out refuses it (404, 405, 400, 401, 415). The token
+ * is compared in a time that does not depend on where it differs. */
+bool service_begin(struct view *view, const struct service_readers *who,
                    const struct head *head, struct service_write *w,
                    struct response *out);
 

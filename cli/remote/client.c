@@ -2,6 +2,7 @@
 
 #include "base/clock_io.h"
 #include "base/json/json.h"
+#include "base/local_io.h"
 #include "base/mem.h"
 #include "cli/remote/client_tls.h"
 
@@ -239,18 +240,19 @@ static enum err split_answer(struct client_exchange *x, int *status,
     return want != SIZE_MAX && *len < want ? hung_up(x, f) : ERR_OK;
 }
 
+/* @to NULL: by the Unix socket. */
 static char *compose(const struct client_request *q,
                      const struct client_place *to)
 {
     struct text t = {0};
 
     text_printf(&t, "%s %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n",
-                q->method, q->target, to->authority);
+                q->method, q->target, to ? to->authority : "localhost");
     if (q->key && *q->key)
         text_printf(&t, "Idempotency-Key: %s\r\n", q->key);
     if (q->after)
         text_printf(&t, "Last-Event-ID: %s\r\n", q->after);
-    if (q->token)
+    if (q->token && to)
         text_printf(&t, "Authorization: Bearer %s\r\n", q->token);
     if (q->body)
         text_printf(&t,
@@ -272,6 +274,7 @@ enum err client_open(const struct client_request *q, struct client_exchange *x,
 {
     struct client_place to;
     enum err err = parse_url(q->url, &to, f);
+    bool local;
 
     assert(q->url && q->method && q->target[0] == '/');
     *x = (struct client_exchange){.fd = -1};
@@ -279,13 +282,19 @@ enum err client_open(const struct client_request *q, struct client_exchange *x,
         return err;
     snprintf(x->url, sizeof(x->url), "%s", q->url);
     x->until = deadline();
-    x->out = compose(q, &to);
+    if (q->socket && *q->socket)
+        x->fd = local_connect(q->socket);
+    local = x->fd >= 0;
+    x->out = compose(q, local ? NULL : &to);
     if (!x->out)
-        return fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
-    x->out_len = strlen(x->out);
-    if (to.tls)
+        err = fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));
+    else
+        x->out_len = strlen(x->out);
+    if (!err && local)
+        x->phase = CLIENT_SENDS;
+    else if (!err && to.tls)
         err = client_tls_new(to.host, client_cacert, &x->tls, f);
-    if (!err)
+    if (!err && !local)
         err = dial(&to, x, f);
     if (err)
         client_close(x);

@@ -13,6 +13,7 @@
 #include "cli/run/session_internal.h"
 #include "cli/state/render.h"
 #include "cli/state/replay.h"
+#include "cli/state/serve.h"
 #include "searchers/searcher.h"
 #include "tuner/board/strategy.h"
 
@@ -268,11 +269,15 @@ static enum err start_service(struct session *s, struct fault *f)
         .read = service_read_rule(s->o->read ? s->o->read : "user"),
         .tls_cert = s->o->tls_cert,
         .tls_key = s->o->tls_key};
-    char text[160];
+    char text[160], local[FILE_PATH_MAX];
     enum err err = make_view(s);
 
     if (err)
         return fault_set(f, err, "%s", err_text(err));
+    err = file_join(local, s->folder.path, RUN_SOCKET, f);
+    if (err)
+        return err;
+    server.local = local;
     server.view = s->view;
     server.token = s->token;
     err = api_server_start(&server, &s->server, f);
@@ -286,6 +291,9 @@ static enum err start_service(struct session *s, struct fault *f)
     /* For a person; programs find it in the result and in the log. */
     if (s->progress.live)
         progress_note(&s->progress, text);
+    if (api_server_no_local(s->server))
+        log_event(LOG_WARN, "http_no_socket", "reason=\"%s\"",
+                  api_server_no_local(s->server));
     return ERR_OK;
 }
 

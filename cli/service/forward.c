@@ -1,6 +1,7 @@
 #include "cli/service/forward.h"
 
 #include "base/mem.h"
+#include "cli/state/serve.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -14,11 +15,11 @@ static struct forward *free_forward(struct supervisor *s)
     return NULL;
 }
 
-/* Address of the run's own server; false while it has none. */
-static bool find_url(const struct supervisor *s, const struct fleet_run *run,
-                     char out[CLIENT_URL_MAX])
+/* Address and Unix socket of the run's own server; false while it has none. */
+static bool find_server(const struct supervisor *s, const struct fleet_run *run,
+                        char out[CLIENT_URL_MAX], char socket[FILE_PATH_MAX])
 {
-    char path[FILE_PATH_MAX], name[RUN_ID_MAX + 16];
+    char path[FILE_PATH_MAX], name[RUN_ID_MAX + 24];
     char *text = NULL;
     size_t len;
     bool found;
@@ -29,6 +30,9 @@ static bool find_url(const struct supervisor *s, const struct fleet_run *run,
     if (found)
         snprintf(out, CLIENT_URL_MAX, "%s", text);
     mem_free(text);
+    snprintf(name, sizeof(name), "runs/%s/" RUN_SOCKET, run->id);
+    if (file_join(socket, s->fleet->state, name, NULL) != ERR_OK)
+        socket[0] = '\0';
     return found;
 }
 
@@ -36,10 +40,11 @@ bool forward_begin(struct supervisor *s, const struct fleet_run *run,
                    const struct desk_request *r, desk_ticket ticket,
                    struct response *out)
 {
-    char url[CLIENT_URL_MAX];
+    char url[CLIENT_URL_MAX], socket[FILE_PATH_MAX];
     struct forward *p = free_forward(s);
     struct fault f = {0};
     struct client_request q = {.url = url,
+                               .socket = socket,
                                .method = command_of(r->command)->method,
                                .target = r->target,
                                .token = s->o->token,
@@ -47,7 +52,8 @@ bool forward_begin(struct supervisor *s, const struct fleet_run *run,
                                .key = r->key};
 
     assert(p); /* as many as the desk has places */
-    if (!find_url(s, run, url) || client_open(&q, &p->exchange, &f) != ERR_OK) {
+    if (!find_server(s, run, url, socket) ||
+        client_open(&q, &p->exchange, &f) != ERR_OK) {
         response_problem(out, 409, "not_yet", NULL,
                          "run %s is only beginning, or about to end; try again",
                          run->id);

@@ -3,6 +3,7 @@
 #include "api/service/service.h"
 #include "api/view/view.h"
 #include "base/json/json.h"
+#include "base/local_io.h"
 #include "base/mem.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 const char *source_server(const char *server)
 {
@@ -23,7 +25,8 @@ const char *source_server(const char *server)
     return named && *named ? named : NULL;
 }
 
-bool source_service(const char *state, char url[CLIENT_URL_MAX])
+bool source_service(const char *state, char url[CLIENT_URL_MAX],
+                    char socket[FILE_PATH_MAX])
 {
     char path[FILE_PATH_MAX];
     char *text = NULL;
@@ -38,7 +41,22 @@ bool source_service(const char *state, char url[CLIENT_URL_MAX])
     if (found)
         snprintf(url, CLIENT_URL_MAX, "%s", text);
     mem_free(text);
+    if (found && socket && file_join(socket, state, SERVE_SOCKET, NULL))
+        socket[0] = '\0';
     return found;
+}
+
+enum err source_token(const char *state, const char *socket,
+                      char token[TOKEN_LEN_MAX + 1], struct fault *f)
+{
+    enum err err = token_read(state, token, f);
+    int fd = err && socket[0] ? local_connect(socket) : -1;
+
+    if (fd < 0)
+        return err;
+    close(fd);
+    token[0] = '\0';
+    return ERR_OK;
 }
 
 enum err source_open(struct source *s, const char *server, const char *state,
@@ -62,6 +80,7 @@ static enum err get_there(const struct source *s, const char *target,
                           int *status, json_t **out, struct fault *f)
 {
     const struct client_request q = {.url = s->url,
+                                     .socket = s->socket,
                                      .method = "GET",
                                      .target = target,
                                      .token = s->token[0] ? s->token : NULL};
@@ -95,7 +114,7 @@ static enum err look(struct source *s, const char *server, const char *state,
     assert(s);
     if (err || server)
         return err;
-    if (!source_service(state, s->url) || !answers(s))
+    if (!source_service(state, s->url, s->socket) || !answers(s))
         s->url[0] = '\0';
     /* Its own service, found by the lock in the folder. */
     else if (token_read(state, s->token, NULL) != ERR_OK)
@@ -223,6 +242,7 @@ static enum err log_there(const struct source *s, const char *target,
                           struct source_piece *out, struct fault *f)
 {
     const struct client_request q = {.url = s->url,
+                                     .socket = s->socket,
                                      .method = "GET",
                                      .target = target,
                                      .token = s->token[0] ? s->token : NULL};

@@ -19,6 +19,7 @@ struct view;
 
 struct source {
     char url[CLIENT_URL_MAX]; /* of the server; "": the state folder is read */
+    char socket[FILE_PATH_MAX]; /* its Unix socket; "": none is known */
     char state[FILE_PATH_MAX];
     char token[TOKEN_LEN_MAX + 1]; /* for a server of another machine; or "" */
     struct view *view;             /* of the run that was found in the folder */
@@ -29,9 +30,16 @@ struct source {
  * none is. */
 const char *source_server(const char *server);
 
-/* Address of the service that has the state folder @state; false: none lives.
- */
-bool source_service(const char *state, char url[CLIENT_URL_MAX]);
+/* Address and Unix socket (NULL: not asked for) of the service that has the
+ * state folder @state; false: none lives. */
+bool source_service(const char *state, char url[CLIENT_URL_MAX],
+                    char socket[FILE_PATH_MAX]);
+
+/* The token for a server of the state folder @state. Where there is none that
+ * can be read but who listens at @socket ("": nobody), which needs none: "".
+ * Errors: of token_read. */
+enum err source_token(const char *state, const char *socket,
+                      char token[TOKEN_LEN_MAX + 1], struct fault *f);
 
 /* Source at @server, else of the folder @state. On error there is nothing to
  * close. Errors: ERR_INVAL the address is too long. */

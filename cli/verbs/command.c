@@ -7,6 +7,7 @@
 #include "cli/basics/exit_code.h"
 #include "cli/remote/client.h"
 #include "cli/state/replay.h"
+#include "cli/state/serve.h"
 #include "cli/state/source.h"
 #include "tuner/shell/state_io.h"
 
@@ -24,6 +25,7 @@ struct target {
     char id[RUN_ID_MAX + 1];
     char status[RECORD_NAME_MAX]; /* of one that has ended */
     char url[CLIENT_URL_MAX];
+    char socket[FILE_PATH_MAX]; /* "": none is known */
     char token[TOKEN_LEN_MAX + 1];
 };
 
@@ -75,7 +77,7 @@ static enum err wait_for_url(const char *state, const char *path,
 
 static enum err read_url(const char *state, struct target *t, struct fault *f)
 {
-    char path[FILE_PATH_MAX], name[RUN_ID_MAX + 16];
+    char path[FILE_PATH_MAX], name[RUN_ID_MAX + 24];
     enum err err;
 
     if (!run_id_valid(t->id))
@@ -84,6 +86,9 @@ static enum err read_url(const char *state, struct target *t, struct fault *f)
         return not_running(t, f);
     snprintf(name, sizeof(name), "runs/%s/url", t->id);
     err = file_join(path, state, name, f);
+    snprintf(name, sizeof(name), "runs/%s/" RUN_SOCKET, t->id);
+    if (!err)
+        err = file_join(t->socket, state, name, f);
     return err ? err : wait_for_url(state, path, t, f);
 }
 
@@ -99,9 +104,9 @@ static enum err find_in_state(const char *state, const char *word,
     err = journal_find_run(j, word, take_run, t, f);
     journal_close(j);
     /* A service also knows what to do with runs that do not live. */
-    if (!err && !source_service(path, t->url))
+    if (!err && !source_service(path, t->url, t->socket))
         err = read_url(path, t, f);
-    return err ? err : token_read(path, t->token, f);
+    return err ? err : source_token(path, t->socket, t->token, f);
 }
 
 /* At a server that was named there may be no state folder to ask: RUN is an
@@ -187,6 +192,7 @@ int command_send(const struct command_options *c, const char *word,
     if (!err) {
         snprintf(path, sizeof(path), "/api/v1/runs/%s%s", t.id, suffix);
         err = client_ask(&(struct client_request){.url = t.url,
+                                                  .socket = t.socket,
                                                   .method = method,
                                                   .target = path,
                                                   .token = t.token,

@@ -3,6 +3,7 @@
 #include "api/http/token_io.h"
 #include "base/clock_io.h"
 #include "base/file_io.h"
+#include "base/local_io.h"
 #include "base/machine_io.h"
 #include "base/subprocess_io.h"
 #include "cli/basics/console.h"
@@ -360,10 +361,21 @@ static void look_at_token(struct doctor *d, const char *url)
 static void look_at_server(struct doctor *d)
 {
     const char *url = source_server(d->server);
-    char found[CLIENT_URL_MAX];
+    char found[CLIENT_URL_MAX], socket[FILE_PATH_MAX];
+    int fd;
 
-    if (!url && source_service(d->state, found))
+    if (!url && source_service(d->state, found, socket)) {
         url = found;
+        fd = socket[0] ? local_connect(socket) : -1;
+        if (fd >= 0)
+            say(d, DOCTOR_OK, "socket", "", "%.200s", socket);
+        else
+            say(d, DOCTOR_NOTE, "socket",
+                "the command line uses the address and the token",
+                "none answers in the state folder");
+        if (fd >= 0)
+            close(fd);
+    }
     if (!url || !look_at_version(d, url))
         return;
     look_at_readiness(d, url);

@@ -225,7 +225,9 @@ static void keep_page(void *ctx, const char *code)
 static enum err start_server(struct service *s, const struct serve_arguments *a,
                              struct fault *f)
 {
+    char local[FILE_PATH_MAX];
     struct api_server_options o = {.listen = a->listen,
+                                   .local = local,
                                    .token = s->token,
                                    .state = s->state,
                                    .tls_cert = a->tls_cert,
@@ -235,10 +237,15 @@ static enum err start_server(struct service *s, const struct serve_arguments *a,
                                    .entered_ctx = s,
                                    .view = s->view};
     const char *url;
-    enum err err = api_server_start(&o, &s->server, f);
+    enum err err = file_join(local, s->state, SERVE_SOCKET, f);
 
+    if (!err)
+        err = api_server_start(&o, &s->server, f);
     if (err)
         return err;
+    if (api_server_no_local(s->server))
+        console_note("%s: the command line uses the address and the token",
+                     api_server_no_local(s->server));
     url = api_server_url(s->server);
     err = file_join(s->url_path, s->state, SERVE_URL, f);
     return err ? err : file_write(s->url_path, url, strlen(url), f);

@@ -20,7 +20,8 @@ static const char variable[] = "{branch}";
 
 static const char run_details[] =
     "RUN is an id, the beginning of one, or a name (its newest run). The run "
-    "must be\nunder way; its token is in the state folder, or in MLTUNE_TOKEN.";
+    "must be\nunder way; the token for --server is in the state folder, or "
+    "in\nMLTUNE_TOKEN.";
 
 /* A verb's own options, as they were given. */
 struct given {

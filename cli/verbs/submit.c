@@ -62,20 +62,22 @@ static int parse_arguments(struct submit_arguments *a, int argc, char **argv,
 
 static enum err find_service(const struct submit_arguments *a,
                              char url[CLIENT_URL_MAX],
+                             char socket[FILE_PATH_MAX],
                              char token[TOKEN_LEN_MAX + 1], struct fault *f)
 {
     const char *server = source_server(a->server);
 
+    socket[0] = '\0';
     if (server && strlen(server) >= CLIENT_URL_MAX)
         return fault_set(f, ERR_INVAL, "--server: too long");
     if (server)
         snprintf(url, CLIENT_URL_MAX, "%s", server);
-    else if (!source_service(a->state, url))
+    else if (!source_service(a->state, url, socket))
         return fault_set(f, ERR_NODE,
                          "no service has the state folder %s: begin one with "
                          "mltune serve, or name it with --server",
                          a->state);
-    return token_read(a->state, token, f);
+    return source_token(a->state, socket, token, f);
 }
 
 static const char *text_of(const json_t *o, const char *name)
@@ -162,13 +164,15 @@ static enum err ask(const struct submit_arguments *a, const char *body,
                     struct client_answer *answer, struct fault *f)
 {
     char url[CLIENT_URL_MAX], token[TOKEN_LEN_MAX + 1], target[160];
+    char socket[FILE_PATH_MAX];
     struct client_request q = {.url = url,
+                               .socket = socket,
                                .method = "POST",
                                .target = target,
                                .token = token,
                                .body = body,
                                .key = a->key};
-    enum err err = find_service(a, url, token, f);
+    enum err err = find_service(a, url, socket, token, f);
 
     if (err)
         return err;

@@ -42,7 +42,8 @@ static bool is_over(const struct follow *w)
     if (r->ended)
         return true;
     return !r->alive && strcmp(r->status, "queued") != 0 &&
-           !(job_exists(w->state, r->id) && source_service(w->state, url));
+           !(job_exists(w->state, r->id) &&
+             source_service(w->state, url, NULL));
 }
 
 static enum err look(struct follow *w, struct fault *f)
@@ -151,6 +152,7 @@ static void dial(struct follow *w)
     bool asks = w->polls || (w->ending && w->all);
     const struct client_request q = {
         .url = w->source->url,
+        .socket = w->source->socket,
         .method = "GET",
         .target = target,
         .token = w->source->token[0] ? w->source->token : NULL,

@@ -78,6 +78,7 @@ static enum err ask_there(struct picture_source *d, struct fault *f)
     char target[TARGET_MAX];
     const struct client_request q = {
         .url = d->source->url,
+        .socket = d->source->socket,
         .method = "GET",
         .target = target,
         .token = d->source->token[0] ? d->source->token : NULL};

@@ -346,6 +346,7 @@ static void fuzz_write(struct view *v, const char *method, const char *target,
                        const char *key, const char *body, size_t size)
 {
     struct head head = {.method = method, .target = target};
+    const struct service_readers who = {.token = token};
     struct service_write w = {.ticket = 0};
     struct response r = {0};
     char length[24];
@@ -357,7 +358,7 @@ static void fuzz_write(struct view *v, const char *method, const char *target,
     head.field[head.fields++] = field("Content-Length", length);
     if (*key)
         head.field[head.fields++] = field("Idempotency-Key", key);
-    if (service_begin(v, token, &head, &w, &r)) {
+    if (service_begin(v, &who, &head, &w, &r)) {
         write_afresh(v, &head, body, size, &w);
         return;
     }

@@ -1,7 +1,9 @@
 /* The command line's client against a server of a few lines, on this machine.
  * With TLS, and against the real server: tests/unit/api/http/test_tls.c. */
+#include "base/local_io.h"
 #include "cli/remote/client.h"
 #include "tests/unit/fixture/check.h"
+#include "tests/unit/fixture/scratch.h"
 
 #include <stdio.h>
 
@@ -104,6 +106,40 @@ static void client_asks_and_reads(void **state)
     assert_non_null(strstr(s.request, "\r\nLast-Event-ID: 9\r\n"));
     assert_null(strstr(s.request, "Authorization"));
     assert_null(strstr(s.request, "Content-Length"));
+    client_close(&x);
+    close(s.fd);
+}
+
+/* By a Unix socket goes no token; where nobody listens there, the address is
+ * asked, with it. */
+static void client_asks_by_the_socket(void **state)
+{
+    static const char answer[] = "HTTP/1.1 200 OK\r\n\r\n{}";
+    struct client_request q = {.method = "GET",
+                               .target = "/api/v1/runs",
+                               .token = TOKEN,
+                               .socket = scratch_path("s")};
+    struct client_exchange x;
+    struct server s, by_socket;
+    struct fault f = {0};
+    const char *body;
+    size_t len;
+    int status;
+
+    (void)state;
+    server_open(&s);
+    by_socket = s;
+    assert_int_equal(local_listen(q.socket, &by_socket.fd, &f), ERR_OK);
+    assert_int_equal(
+        exchange(&by_socket, q, answer, &x, &status, &body, &len, &f), ERR_OK);
+    assert_int_equal(status, 200);
+    assert_non_null(strstr(by_socket.request, "\r\nHost: localhost\r\n"));
+    assert_null(strstr(by_socket.request, TOKEN));
+    client_close(&x);
+    close(by_socket.fd);
+    assert_int_equal(exchange(&s, q, answer, &x, &status, &body, &len, &f),
+                     ERR_OK);
+    assert_non_null(strstr(s.request, TOKEN));
     client_close(&x);
     close(s.fd);
 }
@@ -212,6 +248,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(client_asks_and_reads),
+        cmocka_unit_test_setup_teardown(client_asks_by_the_socket, scratch_make,
+                                        scratch_remove),
         cmocka_unit_test(client_knows_who_is_no_mltune),
         cmocka_unit_test(client_names_who_does_not_answer),
         cmocka_unit_test(client_keeps_tokens_from_the_network),

@@ -1,0 +1,218 @@
+"""The Unix socket of a service and of a run: the command line's way in, where the
+token is not needed and other accounts are not let in."""
+import http.client
+import os
+import signal
+import socket
+import subprocess
+
+import harness
+import test_serve
+from test_access import NOBODY, is_root
+
+
+class ByPath(http.client.HTTPConnection):
+    """HTTP by a Unix socket."""
+
+    def __init__(self, path):
+        super().__init__("localhost", timeout=60)
+        self.path = str(path)
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+def status_by(path, target="/api/v1/runs"):
+    connection = ByPath(path)
+    try:
+        connection.request("GET", target)
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+# Connects to argv[1] and asks; prints what came of it.
+ASK = """
+import socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.settimeout(60)
+try:
+    s.connect(sys.argv[1])
+    s.sendall(b"GET /api/v1/runs HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n")
+    print("answer" if s.recv(100) else "hung up")
+except PermissionError:
+    print("refused")
+except (BrokenPipeError, ConnectionResetError):
+    print("hung up")
+"""
+
+
+def as_nobody(path):
+    done = subprocess.run(
+        ["/usr/bin/python3", "-c", ASK, str(path)], stdout=subprocess.PIPE,
+        cwd="/", text=True, user=NOBODY, group=NOBODY, extra_groups=[],
+        timeout=120, check=True)
+    return done.stdout.strip()
+
+
+class ServiceSocket(test_serve.Service):
+    READ = ()
+
+    def setUp(self):
+        super().setUp()
+        self.state = self.folder / ".mltune"
+        self.path = self.state / "serve.sock"
+
+    def test_verbs_need_no_token(self):
+        """The folder has none: what looks and what steers goes by the socket,
+        of the service and from there to the run."""
+        (self.state / "token").unlink()
+        self.write("c.json", test_serve.endless_config())
+        done = self.mltune("submit", "c.json")
+        self.assert_code(done, 0)
+        run = done.out.split(":")[0]
+        self.wait_for_clock(run)
+        self.assert_code(self.mltune("pause", run), 0)
+        self.wait_until(lambda: "paused" in self.mltune("ls").out,
+                        "the run to pause")
+        for words in (("show", run), ("trials", run), ("log", run),
+                      ("continue", run), ("stop", run)):
+            self.assert_code(self.mltune(*words), 0)
+        self.wait_for_status(run, "stopped")
+        # By the address, none of it.
+        url = ("--server", f"http://127.0.0.1:{self.address[1]}")
+        self.assert_code(self.mltune("ls", *url), 1)
+        self.assertNotEqual(self.mltune("submit", "c.json", *url).code, 0)
+        self.assertEqual(self.end().code, 143)
+        self.assertFalse(self.path.exists())
+        self.assert_nothing_left()
+
+    def test_a_killed_services_socket_is_in_no_way(self):
+        """It is left, nobody listens there; the next service takes its place."""
+        self.submit(harness.mlr_config(), "?held=true")
+        self.service.kill()
+        self.finish(self.service)
+        self.assertTrue(self.path.is_socket())
+        self.assertIn("held", self.mltune("ls").out)
+        config = self.write("c.json", harness.mlr_config())
+        self.assert_code(self.mltune("submit", config), 69)
+        self.launch()
+        self.assertEqual(status_by(self.path), 200)
+        self.assertIn("held", self.mltune("ls").out)
+
+    def test_a_second_service_leaves_it_alone(self):
+        """It is refused before it looks at the socket."""
+        done = self.mltune("serve", "--listen", "127.0.0.1:0")
+        self.assert_code(done, 74)
+        self.assertIn("has the state folder", done.err)
+        self.assertEqual(status_by(self.path), 200)
+
+    def test_other_accounts_are_not_let_in(self):
+        """By the mode of folder and file; and where these would, by the
+        kernel's word about who connects."""
+        if not is_root():
+            return
+        self.assertEqual(self.path.stat().st_mode & 0o777, 0o600)
+        self.assertEqual(as_nobody(self.path), "refused")
+        self.folder.chmod(0o755)
+        self.state.chmod(0o755)
+        self.assertEqual(as_nobody(self.path), "refused")
+        self.path.chmod(0o666)
+        self.assertEqual(as_nobody(self.path), "hung up")
+        self.assertEqual(status_by(self.path), 200)
+
+    def test_idle_connections_end_no_other(self):
+        """All its places are taken: the verbs go by the address."""
+        held = []
+
+        def hold():
+            s = socket.socket(socket.AF_UNIX)
+            s.setblocking(False)
+            try:
+                s.connect(str(self.path))
+            except BlockingIOError:
+                s.close()
+                return False
+            held.append(s)
+            # 128 are in; as many and one more wait.
+            return len(held) == 128 + 128 + 1
+        self.wait_until(hold, "all places to be taken", 8)
+        self.assertEqual(self.ask("GET", "/api/v1/runs")[0], 200)
+        self.assert_code(self.mltune("ls"), 0)
+        for s in held:
+            s.close()
+
+        def free():
+            try:
+                return status_by(self.path) == 200
+            except BlockingIOError:
+                return False
+        self.wait_until(free, "a place")
+
+
+class Elsewhere(harness.Case):
+    """State folders where a socket is not a matter of course, and runs."""
+
+    def begin(self, state, *words):
+        service = self.start("serve", "--listen", "127.0.0.1:0", "--state",
+                             state, *words)
+        self.wait_until(lambda: (state / "serve.url").exists() and
+                        self.mltune("ls", "--state", state).code == 0,
+                        "the service")
+        return service
+
+    def test_where_no_socket_can_be(self):
+        """The service says so, once, and the verbs use address and token."""
+        state = self.folder / "state"
+        (state / "serve.sock").mkdir(parents=True, mode=0o700)
+        service = self.begin(state)
+        config = self.write("c.json", harness.mlr_config())
+        self.assert_code(self.mltune("submit", config, "--held", "--state",
+                                     state), 0)
+        self.assertIn("held", self.mltune("ls", "--state", state).out)
+        (state / "token").unlink()
+        done = self.mltune("submit", config, "--state", state)
+        self.assertIn("token", done.err)
+        self.assertNotEqual(done.code, 0)
+        service.terminate()
+        said = self.finish(service).err
+        self.assertEqual(said.count("cannot listen at"), 1, said)
+        self.assertIn("uses the address and the token", said)
+        self.assertTrue((state / "serve.sock").is_dir())
+
+    def test_a_path_longer_than_an_address(self):
+        """Of 300 bytes and more."""
+        state = self.folder / ("d" * 120) / ("e" * 120) / "state"
+        service = self.begin(state)
+        self.assertTrue((state / "serve.sock").is_socket())
+        (state / "token").unlink()
+        config = self.write("c.json", harness.mlr_config())
+        self.assert_code(self.mltune("submit", config, "--held", "--state",
+                                     state), 0)
+        service.terminate()
+        self.finish(service)
+        self.assertFalse((state / "serve.sock").exists())
+
+    def test_a_run_of_its_own(self):
+        """Its socket is in its folder; a killed one's is in no way of its
+        resume."""
+        run = self.start("run", self.write("c.json",
+                                           harness.endless_config()))
+        self.wait_for_training()
+        path, = self.folder.glob(".mltune/runs/*/http.sock")
+        self.assertEqual(path.stat().st_mode & 0o777, 0o600)
+        (self.folder / ".mltune/token").unlink()
+        self.assert_code(self.mltune("pause", "endless"), 0)
+        self.assert_code(self.mltune("continue", "endless"), 0)
+        run.kill()
+        self.finish(run)
+        self.assertTrue(path.is_socket())
+        run = self.start("resume", "endless")
+        self.wait_until(lambda: self.mltune("pause", "endless").code == 0,
+                        "the resumed run")
+        self.assertEqual(status_by(path), 200)
+        run.send_signal(signal.SIGTERM)
+        self.assert_code(self.finish(run), 143)
+        self.assert_nothing_left()
