@@ -10,9 +10,11 @@
 
 #include <assert.h>
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- what is shown ------------------------------------------------------- */
 
@@ -70,6 +72,8 @@ static void tell(const struct fleet_run *run, struct view_job *job)
     }
     if (is_held(run))
         reason = run->job.reason;
+    else if (fleet_waits(run))
+        reason = run->trouble;
     snprintf(job->status, sizeof(job->status), "%.15s", status);
     snprintf(job->reason, sizeof(job->reason), "%s", reason);
 }
@@ -474,11 +478,28 @@ enum err fleet_read(struct fleet *fleet, struct fault *f)
     return err;
 }
 
+/* A run that was registered but could not be flushed is taken out again: its
+ * submission is refused. */
+static void unregister(const struct fleet *fleet, const char *id)
+{
+    struct journal *j = NULL;
+    struct fault why = {0};
+    enum err err = journal_open(fleet->state, true, JOURNAL_BUSY_MS, &j, &why);
+
+    if (!err)
+        err = journal_remove_run(j, id, NULL, &why);
+    journal_close(j);
+    if (err)
+        log_event(LOG_WARN, "run_not_taken_out", "run=%s reason=\"%s\"", id,
+                  why.text);
+}
+
 enum err fleet_register(struct fleet *fleet, const char *id, const char *name,
                         const char *config, int64_t wall_ns, struct fault *f)
 {
     struct journal *j = NULL;
     struct fault why = {0};
+    bool undone;
     enum err err;
 
     assert(id[0]);
@@ -491,7 +512,10 @@ enum err fleet_register(struct fleet *fleet, const char *id, const char *name,
     err = journal_open(fleet->state, true, JOURNAL_BUSY_MS, &j, f);
     if (!err)
         err = journal_begin_run(j, id, name, config, wall_ns, f);
+    undone = err && j && journal_has_run(j);
     journal_close(j);
+    if (undone)
+        unregister(fleet, id);
     if (err)
         return err;
     /* A run from now on: where it cannot be read this instant, fleet_read finds
@@ -562,9 +586,31 @@ bool fleet_journaled(const struct fleet *fleet, const char *id)
     return sought.found || (err && err != ERR_NOENT);
 }
 
+/* Runs of which the journal has nothing but that they were submitted, and whose
+ * folder is gone: of a submission, or a removal, that was cut off. Nothing
+ * could take them up. */
+static void sweep_journal(struct fleet *fleet)
+{
+    char path[FILE_PATH_MAX], name[RUN_ID_MAX + 8];
+    struct fault why = {0};
+
+    for (size_t i = fleet->runs; i-- > 0;) {
+        struct fleet_run *run = fleet->run[i];
+
+        snprintf(name, sizeof(name), "runs/%s", run->id);
+        if (run->ended || run->managed || run->alive ||
+            history_records(&run->history) > 0 ||
+            file_join(path, fleet->state, name, NULL) != ERR_OK ||
+            access(path, F_OK) == 0 || errno != ENOENT)
+            continue;
+        if (fleet_remove(fleet, run, &why) != ERR_OK)
+            log_event(LOG_WARN, "run_not_removed", "reason=\"%s\"", why.text);
+    }
+}
+
 /* Folders of submissions that were cut off before the journal knew them: nobody
  * was told of them. */
-static void sweep(const struct fleet *fleet)
+static void sweep_folders(const struct fleet *fleet)
 {
     char runs[FILE_PATH_MAX], path[FILE_PATH_MAX];
     struct dirent *e;
@@ -609,8 +655,10 @@ enum err fleet_open(struct fleet *fleet, const char *state, struct view *view,
         err = journal_version(fleet->journal, &fleet->version, f);
     if (!err)
         err = discover(fleet, f);
-    if (!err)
-        sweep(fleet);
+    if (!err) {
+        sweep_journal(fleet);
+        sweep_folders(fleet);
+    }
     return err;
 }
 

@@ -37,11 +37,13 @@ struct fleet_run {
     bool managed; /* the service looks after it: job holds */
     struct job job;
     struct queue_entry entry;
-    uint32_t attempts;  /* begun since its last further epoch */
-    uint32_t epochs;    /* when it was begun last */
-    time_ns not_before; /* it waits until then */
-    time_ns over_at;    /* its log was ended then; 0: it goes on, or is cleared
-                         */
+    uint32_t attempts;            /* begun since its last further epoch */
+    uint32_t refused;             /* starts in a row of which no process came */
+    char trouble[JOB_REASON_MAX]; /* why: the last one; "" */
+    uint32_t epochs;              /* when it was begun last */
+    time_ns not_before;           /* it waits until then */
+    time_ns over_at; /* its log was ended then; 0: it goes on, or is cleared
+                      */
 };
 
 enum {
@@ -91,7 +93,8 @@ enum err fleet_read_end(struct fleet *fleet, struct fleet_run *run,
 
 /* Registers a run whose folder is at STATE/runs/ID with its files, durable on
  * return. @config: JSON. Errors: those of the journal; ERR_LIMIT VIEW_RUNS_MAX.
- */
+ * After one there is no such run, unless not even that could be written:
+ * fleet_journaled says so, and the folder must stay. */
 enum err fleet_register(struct fleet *fleet, const char *id, const char *name,
                         const char *config, int64_t wall_ns, struct fault *f);
 

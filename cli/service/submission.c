@@ -125,7 +125,8 @@ static enum err store(struct supervisor *s, const struct run_config *c,
     if (!err)
         err = fleet_register(s->fleet, folder->id, c->name, config,
                              job->submitted_ns, f);
-    if (err && folder->path[0])
+    /* A run that the journal names must have its folder. */
+    if (err && folder->path[0] && !fleet_journaled(s->fleet, folder->id))
         folder_remove(folder->path, NULL);
     mem_free(config);
     return err;
@@ -142,7 +143,12 @@ static void submit_new(struct supervisor *s, const struct run_config *c,
     supervisor_written(s, err);
     if (err) {
         log_event(LOG_ERROR, "submission_not_stored", "reason=\"%s\"", f.text);
-        submission_not_stored(err, &f, out);
+        if (folder.id[0] && fleet_journaled(s->fleet, folder.id))
+            response_problem(out, 507, "not_stored", NULL,
+                             "%s; run %s is listed all the same", f.text,
+                             folder.id);
+        else
+            submission_not_stored(err, &f, out);
         return;
     }
     s->fleet->numbers = job->number;

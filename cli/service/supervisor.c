@@ -26,6 +26,8 @@ static const time_ns PAUSE_BETWEEN = 500000000;
 /* The time for which a state folder that cannot be written is left in peace. */
 static const time_ns WRITE_AGAIN = 2000000000;
 
+enum { PAUSES_DOUBLED = 5 };
+
 /* How often logs of tuners are looked at. */
 static const time_ns LOGS_EVERY = 1000000000;
 
@@ -99,6 +101,34 @@ static void hold(struct supervisor *s, struct fleet_run *run, const char *why)
     fleet_show(s->fleet, run);
 }
 
+/* No process came of it: memory, processes or descriptors ran out, or the log
+ * cannot be opened. The pauses double: 2 s, 4 s, ..., 64 s. */
+static void put_off(struct supervisor *s, struct fleet_run *run,
+                    const char *why)
+{
+    unsigned doubled =
+        run->refused < PAUSES_DOUBLED ? run->refused : PAUSES_DOUBLED;
+
+    log_event(LOG_ERROR, "run_not_started",
+              "run=%s attempt=%u of=%d reason=\"%s\"", run->id,
+              run->refused + 1, SUPERVISOR_STARTS_MAX, why);
+    snprintf(run->trouble, sizeof(run->trouble), "not started yet: %.400s",
+             why);
+    text_clean(run->trouble);
+    run->not_before = clock_monotonic() + (WRITE_AGAIN << doubled);
+    if (++run->refused < SUPERVISOR_STARTS_MAX) {
+        fleet_show(s->fleet, run);
+        return;
+    }
+    run->refused = 0;
+    snprintf(run->trouble, sizeof(run->trouble),
+             "%d starts failed: %.400s; continue tries again",
+             SUPERVISOR_STARTS_MAX, why);
+    text_clean(run->trouble);
+    hold(s, run, run->trouble);
+    run->trouble[0] = '\0';
+}
+
 static void begin(struct supervisor *s, struct fleet_run *run)
 {
     struct fault f = {0};
@@ -113,11 +143,11 @@ static void begin(struct supervisor *s, struct fleet_run *run)
     }
     forget_url(s, run);
     if (start(s, run, &f) != ERR_OK) {
-        run->not_before = clock_monotonic() + WRITE_AGAIN;
-        log_event(LOG_ERROR, "run_not_started", "run=%s reason=\"%s\"", run->id,
-                  f.text);
+        put_off(s, run, f.text);
         return;
     }
+    run->refused = 0;
+    run->trouble[0] = '\0';
     run->epochs = history_epochs(&run->history);
     run->attempts++;
     run->alive = true;

@@ -19,6 +19,10 @@
 /* A run that ended so often without a further epoch is held. */
 enum { SUPERVISOR_ATTEMPTS_MAX = 3 };
 
+/* So is one of which so many starts in a row failed; it takes some 6 minutes.
+ */
+enum { SUPERVISOR_STARTS_MAX = 10 };
+
 struct supervisor_options {
     const char *state; /* absolute */
     const char *token; /* that runs' servers take */

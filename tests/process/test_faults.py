@@ -8,8 +8,9 @@ with that result. It never hangs, crashes or loses training.
 An allocation that fails within libzmq, or in C++, ends the process by abort(3):
 that is a killed process, which goes on as one.
 
-Here each test takes FAULT_SECONDS for points drawn by SEED (printed where one
-fails). `make fault-loop` takes all, or each FAULT_STEP-th.
+The gate takes a point of each kind and role, always the same: GATE draws it out
+of CALLS. SEED=n draws others for FAULT_SECONDS a test, SEED=now by the clock.
+`make fault-loop` takes all, or each FAULT_STEP-th.
 """
 import json
 import os
@@ -29,12 +30,36 @@ SECONDS = float(os.environ.get("FAULT_SECONDS", 10))
 STEP = int(os.environ.get("FAULT_STEP", 0))  # 0: a sample
 FIRST = int(os.environ.get("FAULT_FIRST", 1))
 ONLY = os.environ.get("FAULT_KINDS", "").split()
-SEED = int(os.environ.get("SEED", time.time_ns() % 1000000))
+SEED = os.environ.get("SEED")
+if SEED == "now":
+    SEED = str(time.time_ns() % 1000000)
+GATE = 14
 DEADLINE_S = 60  # of one job that takes 0.2 s
 SHIM = BUILD / "tests/faults/shim.so"
 
 FILES = ["write", "sync", "rename", "mkdir", "open", "unlink", "truncate"]
 KINDS = ["alloc", "liballoc", "map", *FILES]
+# Calls of each kind in an undisturbed job, about: of it the gate draws.
+CALLS = {
+    "RunTuner": {"alloc": 16000, "liballoc": 1600, "map": 1, "write": 160,
+                 "sync": 39, "rename": 13, "mkdir": 18, "open": 40,
+                 "unlink": 8, "truncate": 3},
+    "RunNode": {"alloc": 5800, "liballoc": 320, "map": 6, "write": 7,
+                "sync": 15, "rename": 8, "mkdir": 2, "open": 18},
+    "ResumeTuner": {"alloc": 19000, "liballoc": 1900, "map": 2, "write": 160,
+                    "sync": 26, "rename": 7, "mkdir": 6, "open": 35,
+                    "unlink": 10, "truncate": 5},
+    "ResumeNode": {"alloc": 5800, "liballoc": 320, "map": 6, "write": 7,
+                   "sync": 15, "rename": 8, "mkdir": 2, "open": 18},
+    "ServiceItself": {"alloc": 15000, "liballoc": 3300, "map": 2, "write": 47,
+                      "sync": 27, "rename": 9, "mkdir": 12, "open": 44,
+                      "unlink": 8, "truncate": 5},
+    "ServiceTuner": {"alloc": 17000, "liballoc": 1900, "map": 2, "write": 129,
+                     "sync": 26, "rename": 7, "mkdir": 6, "open": 35,
+                     "unlink": 5, "truncate": 3},
+}
+# Points that once found something, and are as quick as any.
+ONCE_FOUND = {"ServiceItself": [("sync", 27, "always")]}
 # What the C++ runtime and libzmq say as they give up.
 ABORTS = re.compile(r"bad_alloc|OUT OF MEMORY|Out of memory|Cannot allocate"
                     r"|without an active exception", re.I)
@@ -204,6 +229,12 @@ class Faults(Case):
             raise Wrong(f"failed: {reason}: {shown.get('message')}")
         self.begins_again()
 
+    def check_folders(self):
+        """No run in the journal that nothing could take up."""
+        for run, status, _ in self.runs():
+            if not status and not (self.work / ".mltune/runs" / run).is_dir():
+                raise Wrong(f"run {run} has no folder")
+
     def left(self):
         end = time.monotonic() + 5
         while self.marked() and time.monotonic() < end:
@@ -225,6 +256,7 @@ class Faults(Case):
         self.fresh()
         try:
             code, out, said = self.act(fault)
+            self.check_folders()
             if any(word in said for word in FAULTS):
                 raise Wrong(said[-3000:])
             if fault.endswith(":0"):
@@ -260,6 +292,21 @@ class Faults(Case):
         """What can never be removed is left."""
         return ["once"] if kind == "unlink" else ["once", "always"]
 
+    def gate(self, found):
+        """One point of each kind, the same in each build and on each day."""
+        name = type(self).__name__
+        draw = random.Random(f"{GATE} {name}")
+        points = ONCE_FOUND.get(name, []) + [
+            (kind, draw.randint(1, calls), draw.choice(self.modes(kind)))
+            for kind, calls in CALLS[name].items()]
+        reached = 0
+        for point in points:
+            begun = time.monotonic()
+            reached += self.try_point(*point, found)
+            print(f"{name} {point}: {time.monotonic() - begun:.1f} s")
+        self.assertGreater(reached, len(points) // 2)
+        return reached
+
     def sample(self, found):
         draw = random.Random(f"{SEED} {type(self).__name__}")
         counts = {}
@@ -294,7 +341,8 @@ class Faults(Case):
 
     def loop(self):
         found = []
-        points = self.whole(found) if STEP else self.sample(found)
+        points = (self.whole(found) if STEP else
+                  self.sample(found) if SEED else self.gate(found))
         print(f"{type(self).__name__}: {points} points, {len(found)} found, "
               f"SEED={SEED}")
         self.assertGreater(points, 0)
@@ -373,6 +421,7 @@ class ServiceItself(Faults):
                 self.wait_for_end(service, run)
         finally:
             code = self.end_service(service)
+        self.check_folders()
         said = said.read_text(errors="replace")
         if code != 128 + signal.SIGTERM:
             self.fail_if_aborted(code, said)

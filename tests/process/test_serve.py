@@ -3,6 +3,7 @@ import http.client
 import json
 import os
 import resource
+import shutil
 import signal
 import sqlite3
 
@@ -495,6 +496,35 @@ class Trouble(Service):
         self.assertIn("continue", held["status_reason"])
         self.command(run, "stop")
         self.assertEqual(self.run_now(run)["status"], "stopped")
+
+    def test_a_run_that_cannot_be_started_yet(self):
+        """It says why, and is started once it can be."""
+        run = self.submit(mlr_config(), "?held=true")
+        log = self.folder / f".mltune/runs/{run}/tuner.log"
+        log.mkdir()
+        self.command(run, "continue")
+        def look():
+            now = self.run_now(run)
+            return now["status_reason"] and now
+        now = self.wait_until(look, "a start that failed")
+        self.assertEqual(now["status"], "queued")
+        self.assertIn("not started yet", now["status_reason"])
+        self.assertIn("tuner.log", now["status_reason"])
+        log.rmdir()
+        self.wait_for_status(run, "finished")
+
+    def test_a_submission_that_was_cut_off(self):
+        """Registered, but without its folder: the next service takes it out."""
+        run = self.submit(mlr_config(), "?held=true")
+        kept = self.submit(mlr_config(), "?held=true")
+        self.assert_code(self.end(), 143)
+        shutil.rmtree(self.folder / f".mltune/runs/{run}")
+        self.launch()
+        self.assertEqual(self.ask("GET", f"/api/v1/runs/{run}")[0], 404)
+        self.assertEqual(self.run_now(kept)["status"], "held")
+        shown = self.mltune("ls", "--json", "--state", ".mltune")
+        self.assertNotIn(run, shown.out)
+        self.assertIn(kept, shown.out)
 
     def test_a_failed_run_goes_on_when_it_is_continued(self):
         """It is not started by itself; its snapshot is what it goes on from."""
