@@ -162,7 +162,8 @@ struct mlt_app_ops {
     /* Optional (NULL): more files for the model folder beside the tables, such
      * as the outside names of rows; and members for model.json, as one JSON
      * object in @json (at most @size bytes with the end). Written completely or
-     * not at all. */
+     * not at all. The first node alone is asked, when all have written theirs
+     * of the tables. */
     int (*save)(void *app, const char *dir, char *json, size_t size,
                 struct mlt_error *err);
     /* Optional (NULL): makes an app that was opened with `evaluate` ready to

@@ -256,16 +256,26 @@ static void send_text(struct crew *w, uint32_t node, const char *text,
         lose(w, node, true, now_s, "the node is not connected");
 }
 
-static enum err send_all(struct crew *w, const struct msg *m, double now_s)
+static enum err send_from(struct crew *w, uint32_t first, uint32_t nodes,
+                          const struct msg *m, double now_s)
 {
     char *text = NULL;
     size_t len;
     enum err err = msg_encode(m, &text, &len);
 
-    for (uint32_t i = 0; !err && i < nodes_of(w); i++)
+    assert(first + nodes <= nodes_of(w));
+    for (uint32_t i = first; !err && i < first + nodes; i++)
         send_text(w, i, text, len, now_s);
     mem_free(text);
     return err;
+}
+
+static enum err send_all(struct crew *w, const struct msg *m, double now_s)
+{
+    if (m->kind != MSG_SAVE || !w->group || w->o.keeper.program)
+        return send_from(w, 0, nodes_of(w), m, now_s);
+    node_group_save_last(w->group, m);
+    return send_from(w, 1, nodes_of(w) - 1, m, now_s);
 }
 
 /* Sends what the group itself has to say to the nodes. */
@@ -276,6 +286,8 @@ static enum err send_posts(struct crew *w, double now_s)
 
     while (!err && w->group && node_group_post(w->group, &m))
         err = send_all(w, &m, now_s);
+    if (!err && w->group && node_group_save_due(w->group, &m))
+        err = send_from(w, 0, 1, &m, now_s);
     return err;
 }
 

@@ -45,7 +45,8 @@ struct node_group {
     size_t parts, parts_room;
     struct msg *post; /* [posts] for the nodes; they own nothing */
     size_t posts, posts_room;
-    bool agreed; /* cuts are: `ready` said so */
+    struct msg save; /* kept from node 0; op 0: none */
+    bool agreed;     /* cuts are: `ready` said so */
 };
 
 /* ---- life ---------------------------------------------------------------- */
@@ -79,6 +80,7 @@ void node_group_reset(struct node_group *c)
     for (size_t i = 0; i < c->outs; i++)
         msg_deinit(&c->out[i]);
     c->count = c->outs = c->parts = c->posts = 0;
+    c->save.op = 0;
 }
 
 void node_group_free(struct node_group *c)
@@ -189,6 +191,26 @@ enum err node_group_ask(struct node_group *c, const struct msg *m, bool *leaves)
         return hold(c, m, slice);
     }
     return add_asked(c, m, &a);
+}
+
+void node_group_save_last(struct node_group *c, const struct msg *m)
+{
+    assert(c->nodes > 1);
+    assert(m->kind == MSG_SAVE);
+    assert(find(c, m->op));
+    c->save = *m;
+}
+
+bool node_group_save_due(struct node_group *c, struct msg *out)
+{
+    const struct asked *a = c->save.op ? find(c, c->save.op) : NULL;
+
+    assert(out);
+    if (!a || a->answers < c->nodes - 1)
+        return false;
+    *out = c->save;
+    c->save.op = 0;
+    return true;
 }
 
 static void forget(struct node_group *c, struct asked *a)

@@ -58,6 +58,16 @@ enum err node_group_ask(struct node_group *c, const struct msg *m,
  * node_group_take. */
 bool node_group_post(struct node_group *c, struct msg *out);
 
+/* @m, a `save` that was asked for, is kept from node 0 until all others have
+ * answered: what an application adds to the model there may read the tables,
+ * which are whole then. Programs, whose saving may wait for one another, are
+ * all asked at once. */
+void node_group_save_last(struct node_group *c, const struct msg *m);
+
+/* The message that node 0 is to be given now; false: none. Asked for after each
+ * node_group_take. */
+bool node_group_save_due(struct node_group *c, struct msg *out);
+
 /* Takes a message of node @node; its members are transferred, whatever comes of
  * it. Errors: ERR_PROTO, the nodes disagree, in words; ERR_NOMEM. The group is
  * of no use then until node_group_reset. */

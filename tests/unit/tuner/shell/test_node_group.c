@@ -194,6 +194,33 @@ static void node_group_failures_are_joined(void **state)
     node_group_free(c);
 }
 
+/* Node 0 is given a `save` that is kept from it when all others have answered,
+ * once. */
+static void node_group_node_0_saves_last(void **state)
+{
+    struct node_group *c = new_crew();
+    struct msg m = {.kind = MSG_SAVE, .op = 2}, due;
+    bool leaves;
+
+    (void)state;
+    assert_false(node_group_save_due(c, &due));
+    snprintf(m.save.path, sizeof(m.save.path), "/model");
+    assert_int_equal(node_group_ask(c, &m, &leaves), ERR_OK);
+    node_group_save_last(c, &m);
+    say(c, 2, done(2));
+    assert_false(node_group_save_due(c, &due));
+    say(c, 1, failed(2, ERR_IO, "full"));
+    assert_true(node_group_save_due(c, &due));
+    assert_int_equal(due.op, 2);
+    assert_string_equal(due.save.path, "/model");
+    assert_false(node_group_save_due(c, &due));
+    expect_none(c);
+    say(c, 0, done(2));
+    due = expect(c, MSG_FAILED, 2);
+    assert_int_equal(due.failed.code, ERR_IO);
+    node_group_free(c);
+}
+
 static void ask_branch(struct node_group *c, enum msg_kind kind, op_id op,
                        branch_id branch)
 {
@@ -481,6 +508,7 @@ int main(void)
         cmocka_unit_test(node_group_values_are_means),
         cmocka_unit_test(node_group_reports_without_values_have_none),
         cmocka_unit_test(node_group_failures_are_joined),
+        cmocka_unit_test(node_group_node_0_saves_last),
         cmocka_unit_test(node_group_frees_what_only_some_restored),
         cmocka_unit_test(node_group_data_are_joined),
         cmocka_unit_test(node_group_ready_is_joined),
