@@ -2,6 +2,7 @@
 
 #include "base/disk_io.h"
 #include "base/mem.h"
+#include "base/subprocess_io.h"
 
 #include <assert.h>
 #include <dirent.h>
@@ -9,11 +10,9 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -82,20 +81,6 @@ enum err file_create(const char *path, const void *data, size_t len,
     return err ? err : disk_flush_parent(ops, path, f);
 }
 
-/* Whether a process @pid runs: not one that has ended and waits for its parent
- * to look, as those of a machine without an init do for ever, nor a thread. */
-static bool process_runs(pid_t pid)
-{
-    struct pollfd end = {.fd = pidfd_open(pid, 0), .events = POLLIN};
-    bool runs;
-
-    if (end.fd < 0)
-        return errno != ESRCH && errno != EINVAL;
-    runs = poll(&end, 1, 0) == 0;
-    close(end.fd);
-    return runs;
-}
-
 /* Whether @name is @base with the number of a process that has ended, as
  * file_create names its own; or that name's own `.tmp`. */
 static bool left_by_the_dead(const char *name, const char *base)
@@ -112,7 +97,7 @@ static bool left_by_the_dead(const char *name, const char *base)
     if (errno || pid > INT_MAX ||
         (strcmp(end, ".tmp") != 0 && strcmp(end, ".tmp.tmp") != 0))
         return false;
-    return !process_runs((pid_t)pid);
+    return !subprocess_runs((pid_t)pid);
 }
 
 void file_create_sweep(const char *path)

@@ -472,6 +472,19 @@ void subprocess_last_line(const char *path, char *out, size_t size)
     text_clean(out);
 }
 
+bool subprocess_runs(pid_t pid)
+{
+    struct pollfd end = {.fd = pidfd_open(pid, 0), .events = POLLIN};
+    bool runs;
+
+    assert(pid > 0);
+    if (end.fd < 0)
+        return errno != ESRCH && errno != EINVAL;
+    runs = poll(&end, 1, 0) == 0;
+    close(end.fd);
+    return runs;
+}
+
 bool subprocess_find(const char *name, char *out, size_t size)
 {
     const char *path = getenv("PATH"), *end;

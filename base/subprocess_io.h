@@ -100,6 +100,11 @@ void subprocess_last_words(const char *path, int64_t from, char *out,
  * where there is none. */
 void subprocess_last_line(const char *path, char *out, size_t size);
 
+/* Whether a process @pid, anybody's, runs: not one that has ended and waits for
+ * its parent to look, as they do for ever on a machine without an init, nor a
+ * thread. */
+bool subprocess_runs(pid_t pid);
+
 /* The file that the program @name is: itself where it has a slash, else the
  * first in PATH. False: there is none, or its path is longer than @size. */
 bool subprocess_find(const char *name, char *out, size_t size);

@@ -2,20 +2,25 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/subprocess_io.h"
 
 #include <assert.h>
 #include <string.h>
 
 #include <zmq.h>
 
+#include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #define SOCKET_NAME "tuner"
+#define FOLDER_NAME "mltune-%ld-%d" /* process, number */
 
 /* Longest path that fits into the system's address of a Unix socket. */
 enum { PATH_MAX_UNIX = sizeof(((struct sockaddr_un *)0)->sun_path) - 1 };
@@ -48,6 +53,49 @@ static void set_options(void *router)
     set_option(router, ZMQ_RCVHWM, SOCKET_QUEUE_MAX);
 }
 
+/* Whether somebody listens in @folder: its owner may be a process of another
+ * container, whose numbers are not ours. */
+static bool answers(const char *folder)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    int fd, n = snprintf(at.sun_path, sizeof(at.sun_path), "%s/" SOCKET_NAME,
+                         folder);
+    bool yes;
+
+    if (n < 0 || (size_t)n >= sizeof(at.sun_path))
+        return true;
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    yes = fd < 0 || connect(fd, (struct sockaddr *)&at, sizeof(at)) == 0 ||
+          (errno != ECONNREFUSED && errno != ENOENT);
+    if (fd >= 0)
+        close(fd);
+    return yes;
+}
+
+/* Folders in @dir that tuners of ours have left there who were killed. */
+static void sweep(const char *dir)
+{
+    DIR *d = opendir(dir);
+    char path[FILE_PATH_MAX];
+    struct dirent *e;
+    struct stat st;
+    long pid;
+    int i, end;
+
+    while (d && (e = readdir(d))) {
+        end = 0;
+        if (sscanf(e->d_name, FOLDER_NAME "%n", &pid, &i, &end) == 2 &&
+            !e->d_name[end] && pid > 0 && pid <= INT_MAX &&
+            !subprocess_runs((pid_t)pid) &&
+            file_join(path, dir, e->d_name, NULL) == ERR_OK &&
+            lstat(path, &st) == 0 && S_ISDIR(st.st_mode) &&
+            st.st_uid == geteuid() && !answers(path))
+            folder_remove(path, NULL);
+    }
+    if (d)
+        closedir(d);
+}
+
 /* A new folder for the socket, with a path that is short enough: in the run's
  * own folder under a name that is swept when the tuner is killed, elsewhere
  * under one that nobody else has. */
@@ -59,7 +107,7 @@ static bool make_folder(struct tuner_socket *s, const char *dir, bool own)
         int n;
 
         if (!own)
-            snprintf(name, sizeof(name), "mltune-%ld-%d", (long)getpid(), i);
+            snprintf(name, sizeof(name), FOLDER_NAME, (long)getpid(), i);
         n = snprintf(s->folder, sizeof(s->folder), "%s/%s", dir, name);
         if (n > 0 && (size_t)n + sizeof("/" SOCKET_NAME) - 1 <= PATH_MAX_UNIX)
             err = folder_new(s->folder, FOLDER_PRIVATE, NULL);
@@ -84,7 +132,11 @@ static bool listen_in(struct tuner_socket *s, const char *dir, bool own)
 {
     int saved;
 
-    if (!dir || !*dir || !make_folder(s, dir, own))
+    if (!dir || !*dir)
+        return false;
+    if (!own)
+        sweep(dir);
+    if (!make_folder(s, dir, own))
         return false;
     snprintf(s->endpoint, sizeof(s->endpoint), "ipc://%.*s/" SOCKET_NAME,
              PATH_MAX_UNIX, s->folder);
