@@ -203,11 +203,13 @@ process: all $(NODE_MODULES) $(FAULT_SHIM)
 	@MLTUNE_BUILD=$(CURDIR)/$(B) PYTHON=$(PYTHON) MLTUNE_JOBS=$(shell expr $(JOBS) + 1) \
 		tests/process/run $(T)
 
-# Tuner and nodes killed with SIGKILL at random moments; SEED=n repeats one.
+# Whoever of a run is killed with SIGKILL, wherever, until so many kills were made;
+# SEED=s draws others, FIRST=n begins with the n-th.
 .PHONY: kill-test
-kill-test: all
+kill-test: all $(FAULT_SHIM)
 	@MLTUNE_BUILD=$(CURDIR)/$(B) PYTHON=$(PYTHON) KILLS=$(or $(KILLS),200) \
-		MLTUNE_TEST_SECONDS=3600 tests/process/run test_resume.Killed test_program_kills
+		SEED=$(or $(SEED),1) FIRST=$(or $(FIRST),0) MLTUNE_STRICT=1 \
+		MLTUNE_TEST_SECONDS=36000 tests/process/run $(or $(T),test_kills test_program_kills)
 
 # The N-th allocation, write, flush, ... of each process fails, for every N, or
 # each FAULT_STEP-th from FAULT_FIRST on; FAULT_KINDS='alloc write' takes some.
@@ -397,7 +399,7 @@ help:
 	@echo 'make                      build/release/mltune and libmltune.so'
 	@echo 'make unit [T=name]        C tests; V=asan|tsan|debug|cov for other builds'
 	@echo 'make process [T=name]     tests of the whole program'
-	@echo 'make kill-test [KILLS=200] runs killed at random moments, and resumed'
+	@echo 'make kill-test [KILLS=200] [SEED=1]  runs killed at calls and moments, and resumed'
 	@echo 'make fault-loop [FAULT_STEP=1] each call that can fail does, one after another'
 	@echo 'make cluster-sim [SEEDS=10000] [FIRST=1]  simulated clusters of many nodes'
 	@echo 'make sim [SEEDS=10000] [FIRST=1]  simulated runs on disks that lose and fail'

@@ -3,16 +3,19 @@
  *
  *   FAULT=KIND:N[:MODE]  the N-th call (from 1); N = 0 only counts. MODE:
  * `once` (the default) in the first process that comes so far, `always` all
- * from the N-th on, in each process; `hang` the N-th never returns
- *   FAULT_ROLE=VERB      in processes `mltune VERB` alone
+ * from the N-th on, in each process; `hang` the N-th never returns; `kill` is
+ * `once`, and the call ends its process by SIGKILL before it does anything
+ *   FAULT_ROLE=VERB      in processes `mltune VERB` alone; or those of the
+ * program VERB.py
  *   FAULT_ROOT=DIR       files: only those below DIR, or named relative to it
  *   FAULT_MARK=FILE      gets a line and a stack for the first call that failed
  *   FAULT_MACHINE=DIR    meminfo, and the control groups, are those below DIR
  *   FAULT_COUNT=FILE     gets the number of calls when such a process ends
  *
  * Kinds: alloc (of the program itself), liballoc (of its libraries), map,
- * write, sync, rename, mkdir, open, unlink, truncate. What a library does after
- * exec and before its constructors is not counted.
+ * write, sync, rename, mkdir, open, unlink, truncate, send (over a socket),
+ * spawn (of a process). What a library does after exec and before its
+ * constructors is not counted.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -21,6 +24,8 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <link.h>
+#include <signal.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -30,6 +35,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -46,6 +52,8 @@ enum kind {
     OPEN,
     UNLINK,
     TRUNCATE,
+    SEND,
+    SPAWN,
     KINDS
 };
 
@@ -56,10 +64,10 @@ static const struct {
     {"alloc", ENOMEM}, {"liballoc", ENOMEM}, {"map", ENOMEM},
     {"write", ENOSPC}, {"sync", EIO},        {"rename", EIO},
     {"mkdir", ENOSPC}, {"open", EMFILE},     {"unlink", EIO},
-    {"truncate", EIO},
+    {"truncate", EIO}, {"send", EPIPE},      {"spawn", EAGAIN},
 };
 
-static bool armed, always, hangs;
+static bool armed, always, hangs, kills;
 static enum kind kind;
 static long nth;
 static _Atomic long calls;
@@ -132,6 +140,19 @@ static void tell(void)
     syscall(SYS_close, fd);
 }
 
+/* Of processes that run side by side the first one alone. */
+static void kill_once(void)
+{
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, mark,
+                          O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+    if (fd < 0)
+        return;
+    syscall(SYS_close, fd);
+    tell();
+    syscall(SYS_kill, getpid(), SIGKILL);
+}
+
 static bool fails(enum kind k)
 {
     long n;
@@ -143,12 +164,16 @@ static bool fails(enum kind k)
     if (nth == 0 || n < nth || (n > nth && !always))
         return false;
     inside++;
-    if (!atomic_exchange(&fired, true) && mark)
+    if (kills)
+        kill_once();
+    if (!atomic_exchange(&fired, true) && mark && !kills)
         tell();
     inside--;
     while (hangs)
         syscall(SYS_pause);
     errno = saved;
+    if (kills)
+        return false;
     errno = kinds[k].error;
     return true;
 }
@@ -321,6 +346,51 @@ OF_PATH(rmdir, UNLINK, (const char *path), (path))
 OF_PATH(__open_2, OPEN, (const char *path, int flags), (path, flags))
 OF_PATH(__open64_2, OPEN, (const char *path, int flags), (path, flags))
 
+/* ---- messages and processes -------------------------------------------------
+ */
+
+#define OF_SOCKET(name, parameters, arguments)                                 \
+    static ssize_t(*next_##name) parameters;                                   \
+    ssize_t name parameters                                                    \
+    {                                                                          \
+        NEXT(name);                                                            \
+        return fails(SEND) ? -1 : next_##name arguments;                       \
+    }
+
+OF_SOCKET(send, (int fd, const void *p, size_t n, int flags), (fd, p, n, flags))
+OF_SOCKET(sendto,
+          (int fd, const void *p, size_t n, int flags,
+           const struct sockaddr *to, socklen_t len),
+          (fd, p, n, flags, to, len))
+OF_SOCKET(sendmsg, (int fd, const struct msghdr *m, int flags), (fd, m, flags))
+
+static int (*next_posix_spawn)(pid_t *, const char *,
+                               const posix_spawn_file_actions_t *,
+                               const posix_spawnattr_t *, char *const *,
+                               char *const *);
+
+int posix_spawn(pid_t *pid, const char *path,
+                const posix_spawn_file_actions_t *actions,
+                const posix_spawnattr_t *attributes, char *const arguments[],
+                char *const environment[])
+{
+    NEXT(posix_spawn);
+    return fails(SPAWN) ? EAGAIN
+                        : next_posix_spawn(pid, path, actions, attributes,
+                                           arguments, environment);
+}
+
+static pid_t (*next_fork)(void);
+
+pid_t fork(void)
+{
+    NEXT(fork);
+    return fails(SPAWN) ? -1 : next_fork();
+}
+
+/* ---- files that are opened --------------------------------------------------
+ */
+
 static mode_t mode_of(int flags, va_list ap)
 {
     return flags & (O_CREAT | __O_TMPFILE) ? va_arg(ap, mode_t) : 0;
@@ -425,8 +495,14 @@ static bool is_role(const char *role)
     name = strrchr(text, '/');
     name = name ? name + 1 : text;
     verb = text + strlen(text) + 1;
-    return strcmp(name, "mltune") == 0 && verb < text + n &&
-           strcmp(verb, role) == 0;
+    if (verb >= text + n)
+        return false;
+    if (strcmp(name, "mltune") == 0)
+        return strcmp(verb, role) == 0;
+    name = strrchr(verb, '/');
+    name = name ? name + 1 : verb;
+    return strncmp(name, role, strlen(role)) == 0 &&
+           strcmp(name + strlen(role), ".py") == 0;
 }
 
 static bool read_fault(const char *text)
@@ -443,6 +519,7 @@ static bool read_fault(const char *text)
     nth = strtol(text + len + 1, &end, 10);
     always = strcmp(end, ":always") == 0;
     hangs = strcmp(end, ":hang") == 0;
+    kills = strcmp(end, ":kill") == 0;
     return true;
 }
 

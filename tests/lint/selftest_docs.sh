@@ -62,6 +62,22 @@ expect links 'does not link to docs/glossary' CONTRIBUTING.md '# A\n'
 expect where 'does not hold rule' base/a.c 'int x = rule(1);\nint other(int a)\n{\n}\n'
 expect where 'no such file' docs/architecture.md \
     '## Where is ...?\n\n| a | `base/b.c` | `rule` |\n'
+attacks='## Attacks, and the tests that repeat them\n\n| a | b | c |\n|---|---|---|\n'
+tests='class A(B):\n    def test_a(self):\n        pass\n\n\nclass C(A):\n    X = 1\n'
+attack_names() {
+    plain
+    put t.py "$tests"
+    put docs/failures.md "$attacks| D1 | \`t.py\` | $2 |\n"
+    out=$("${PYTHON:-python3}" "$here/where.py" "$root") && code=0 || code=1
+    [ "$code" = "$1" ] || {
+        echo "where.py: $2 of t.py ended with $code: $out"
+        failed=1
+    }
+}
+attack_names 0 '`A.test_a`, `C`'
+attack_names 1 '`A.test_b`'
+attack_names 1 '`C.test_a`'
+attack_names 1 '`D`'
 expect where 'no function' docs/architecture.md \
     '## Where is ...?\n\n| a | `base/a.c` | rule |\n'
 expect where 'three cells' docs/architecture.md \

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The tables "Where is ...?", "Two ways ..." and "Translations, ..." of
-docs/architecture.md are true.
+docs/architecture.md are true, and "Attacks ..." of docs/failures.md.
 
 Each of their rows names, in its last cells, a file and the functions in it:
 | question | `path/file.c` | `function`, `other` |
@@ -14,8 +14,10 @@ import pathlib
 import re
 import sys
 
+PAGES = "architecture.md", "failures.md"
 HEADING = re.compile(r"^#+ (Where is \.\.\.\?|Two ways through the house|"
-                     r"Translations, path by path)\s*$")
+                     r"Translations, path by path|"
+                     r"Attacks, and the tests that repeat them)\s*$")
 TRANSLATIONS = re.compile(r"^#+ Translations, path by path\s*$")
 TRANSLATIONS_MAX = 2
 
@@ -33,7 +35,8 @@ def rows(text):
             if len(cells) != 3:
                 yield number, None, None
                 continue
-            yield number, cells[1].strip("`"), re.findall(r"`(\w+)`", cells[2])
+            yield number, cells[1].strip("`"), re.findall(r"`([\w.]+)`",
+                                                          cells[2])
 
 
 def crowded_sides(text):
@@ -64,13 +67,21 @@ def holds(text, function, header):
                 re.search(rf"^#define {name}\b|^struct {name} {{", text, re.M))
 
 
-def main():
-    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-    page = root / "docs" / "architecture.md"
-    wrong = count = 0
+def has_test(text, name):
+    """True where Python's class, of "Class.test", has that function, or that
+    class without functions of its own is there (they are inherited)."""
+    kind, _, test = name.partition(".")
+    body = re.search(rf"^class {kind}\b.*?(?=^\S|\Z)", text, re.M | re.S)
+    if not body or not test:
+        return bool(body)
+    return f"    def {test}(self" in body[0]
+
+
+def wrong_rows(root, page):
+    """Yields the line and what is wrong with it; counts the rows."""
     for number, name, functions in rows(page.read_text()):
-        count += 1
         path = root / name if name else None
+        message = None
         if not name:
             message = "three cells are wanted: question, file, functions"
         elif not path.is_file():
@@ -79,13 +90,26 @@ def main():
             message = "no function is named"
         else:
             text = path.read_text()
-            missing = [f for f in functions
-                       if not holds(text, f, path.suffix == ".h")]
-            if not missing:
-                continue
-            message = f"{name} does not hold {', '.join(missing)}"
-        print(f"docs/architecture.md:{number}: {message}")
-        wrong += 1
+            missing = [f for f in functions if not (
+                has_test(text, f) if path.suffix == ".py" else
+                holds(text, f, path.suffix == ".h"))]
+            if missing:
+                message = f"{name} does not hold {', '.join(missing)}"
+        yield number, message
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+    page = root / "docs" / "architecture.md"
+    wrong = count = 0
+    for name in PAGES:
+        if not (root / "docs" / name).is_file():
+            continue
+        for number, message in wrong_rows(root, root / "docs" / name):
+            count += 1
+            if message:
+                print(f"docs/{name}:{number}: {message}")
+                wrong += 1
     for number in crowded_sides(page.read_text()):
         print(f"docs/architecture.md:{number}: more than {TRANSLATIONS_MAX} "
               "translations on this side of the wire")

@@ -1,29 +1,171 @@
 """Programs in Python that are killed, with their tuner or alone, and go on.
 
-As test_resume.Killed, whose promises hold for a program of the user's, too; here
-the model's file itself is compared with the undisturbed run's. KILLS and SEED as
-there: `make kill-test` takes more. A program with PyTorch takes seconds to start,
-so it is killed less often where KILLS does not say how often.
+As in test_kills, at moments alone, and with PyTorch, whose programs take seconds
+to start: they are killed less often where KILLS does not say how often.
 """
 import json
 import os
 import random
+import signal
+import time
 
 import numpy
 
 import harness
-import test_resume
+from harness import Case
 from test_python import PROGRAMS
+from test_resume import Journal
 
-TORCH_KILLS = test_resume.KILLS if "KILLS" in os.environ else 3
+KILLS = int(os.environ.get("KILLS", 6))
+SEED = int(os.environ.get("SEED", 1))
+KILLS_A_RUN = 6
+TORCH_KILLS = KILLS if "KILLS" in os.environ else 3
 PYTHON = os.environ.get("PYTHON", "/usr/bin/python3")
 
 
-class KilledProgram(test_resume.Killed):
-    for name in dir(test_resume.Killed):
-        if name.startswith("test_"):
-            locals()[name] = None
+class Killed(Case):
+    # A node that is killed while it stops ends badly, and that is all.
+    FAULTS = ("Sanitizer", "runtime error:", "Assertion")
+    MOMENTS = 0.02, 0.2, 0.6, 1.2  # seconds, of which one is drawn, +- half
 
+    def pids(self, process):
+        """Tuner and node of a running command; None where it has none."""
+        for pid in self.marked():
+            try:
+                with open(f"/proc/{pid}/stat") as f:
+                    parent = int(f.read().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+            if parent == process.pid:
+                return process.pid, pid
+        return process.pid, None
+
+    def kill(self, pid):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+    def wait_or_end(self, process, seconds):
+        """True if @process has ended within @seconds."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if process.poll() is not None:
+                return True
+            time.sleep(0.005)
+        return process.poll() is not None
+
+    def run_id(self, state):
+        done = self.mltune("ls", "--json", "--state", state)
+        self.assert_code(done, 0)
+        runs = json.loads(done.out)
+        return runs[0]["run"] if runs else None
+
+    # ---- what must hold --------------------------------------------------
+
+    def check_trials(self, journal):
+        started = [r["trial"] for r in journal.of("trial_started")]
+        self.assertEqual(started, list(range(1, len(started) + 1)),
+                         "a trial is lost or begun twice")
+        ended = set()
+        for r in journal.of("trial_updated", "trial_ended"):
+            if r["incumbent"]:
+                continue
+            self.assertNotIn(r["trial"], ended,
+                             "a finished trial is run again")
+            if r["kind"] == "trial_ended" and r["label"] != "interrupted":
+                ended.add(r["trial"])
+
+    def check_clocks(self, journal):
+        free = 0
+        for r in journal.of("slice_scheduled"):
+            self.assertGreaterEqual(r["first"], free,
+                                    "a clock belongs to two branches")
+            free = r["first"] + r["count"]
+
+    def check_epochs(self, state, result):
+        done = self.mltune("show", result["run"], "--json", "--state", state)
+        self.assert_code(done, 0)
+        epochs = [e["epoch"] for e in done.result["epoch_list"]
+                  if e["surviving"]]
+        self.assertEqual(len(epochs), len(set(epochs)), "an epoch twice")
+        self.assertEqual(max(epochs), result["epochs"])
+
+    def check_run(self, state, result):
+        """All that a run promises, though it was killed."""
+        self.assertEqual(result["status"], "finished")
+        journal = Journal(self.folder / state, result["run"])
+        self.assertEqual(journal.seq, list(range(1, len(journal.seq) + 1)))
+        self.check_trials(journal)
+        self.check_clocks(journal)
+        self.check_epochs(state, result)
+        self.assertEqual(result["tuning"]["trials"],
+                         len(journal.of("trial_started")))
+        with open(os.path.join(result["model"], "model.json")) as f:
+            self.assertEqual(json.load(f)["epoch"], result["best"]["epoch"])
+        folder = self.folder / state / "runs" / result["run"] / "snapshots"
+        kept = [p.name for p in folder.iterdir()]
+        self.assertLessEqual(len([n for n in kept if "-best" not in n]), 2,
+                             kept)
+        self.assert_nothing_left(seconds=20)
+        return journal
+
+    # ---- random moments --------------------------------------------------
+
+    def start_again(self, state):
+        """Resumes; a run that no journal knows is started."""
+        run = self.run_id(state) if (self.folder / state).exists() else None
+        if run is None:
+            return self.start("run", "config.json", "--json", "--state", state)
+        return self.start("resume", run, "--json", "--state", state)
+
+    def kill_once(self, process, rng, nodes):
+        """Kills tuner, node or both. Returns what, or None: it has ended."""
+        if self.wait_or_end(process, rng.choice(self.MOMENTS) *
+                            rng.uniform(0.5, 1.5)):
+            return None
+        tuner, node = self.pids(process)
+        kinds = ["tuner", "both"] + (["node"] if nodes < 2 else [])
+        kind = rng.choice(kinds) if node else "tuner"
+        if kind in ("node", "both"):
+            self.kill(node)
+        if kind in ("tuner", "both"):
+            self.kill(tuner)
+            self.finish(process)
+        return kind
+
+    def kill_run(self, state, rng, most):
+        """One run, killed at most @most times and resumed until it has
+        finished. Returns its end and the number of kills."""
+        kills = nodes = 0
+        process = self.start("run", "config.json", "--json", "--state", state)
+        while kills < most:
+            kind = self.kill_once(process, rng, nodes)
+            if kind is None:
+                break
+            kills += 1
+            nodes = nodes + 1 if kind == "node" else 0
+            if kind == "node":
+                continue
+            result = self.ended(state)
+            if result:  # killed when it had done everything
+                return result, kills
+            process = self.start_again(state)
+        done = self.finish(process)
+        self.assert_code(done, 0)
+        return done.result, kills
+
+    def ended(self, state):
+        run = self.run_id(state) if (self.folder / state).exists() else None
+        if run is None:
+            return None
+        shown = self.mltune("show", run, "--json", "--state", state)
+        self.assert_code(shown, 0)
+        over = shown.result["status"] == "finished"
+        return shown.result if over else None
+
+
+class KilledProgram(Killed):
     def job(self, program):
         return {"name": "killed",
                 "app": {"command": [PYTHON, str(PROGRAMS / program)]},
@@ -94,17 +236,17 @@ class KilledProgram(test_resume.Killed):
         self.torch_job(cluster={"nodes": 2})
         self.kill_many(self.torch_states, TORCH_KILLS)
 
-    def kill_many(self, read_model, total_kills=test_resume.KILLS):
-        rng = random.Random(test_resume.SEED)
+    def kill_many(self, read_model, total_kills=KILLS):
+        rng = random.Random(SEED)
         done = self.mltune("run", "config.json", "--json", "--state", "whole")
         self.assert_code(done, 0)
         whole, model = done.result, read_model(done.result)
         total = runs = 0
         while total < total_kills:
-            most = min(test_resume.KILLS_A_RUN, total_kills - total)
+            most = min(KILLS_A_RUN, total_kills - total)
             state = f"state{runs}"
             result, kills = self.kill_run(state, rng, most)
-            with self.subTest(seed=test_resume.SEED, run=runs, kills=kills):
+            with self.subTest(seed=SEED, run=runs, kills=kills):
                 self.check_run(state, result)
                 members = "setting", "best", "epochs", "loss", "metric"
                 self.assertEqual([json.dumps(result[m]) for m in members],
@@ -112,7 +254,7 @@ class KilledProgram(test_resume.Killed):
                 self.assertEqual(read_model(result), model)
             total += kills
             runs += 1
-        print(f"killed {total} times in {runs} runs, seed {test_resume.SEED}")
+        print(f"killed {total} times in {runs} runs, seed {SEED}")
 
 
 if __name__ == "__main__":
