@@ -213,6 +213,22 @@ static void add_era(struct history *h, double at_s, double unix_s)
     h->era[h->eras++] = (struct history_era){at_s, unix_s - at_s};
 }
 
+/* The best model of a contest is no branch's that goes on: its epoch stays the
+ * best where it was when the snapshot was written. Otherwise it is one of those
+ * that survive. */
+static void find_best(struct history *h, const struct record_run_resumed *m)
+{
+    const struct record_epoch_ended *e =
+        h->best_epoch ? &h->epoch[h->best_epoch - 1].e : NULL;
+
+    if (e && e->epoch == m->best_epoch && e->branch < m->from)
+        return;
+    h->best_epoch = 0;
+    for (size_t i = 0; i < h->epochs && m->best_epoch; i++)
+        if (h->epoch[i].e.surviving && h->epoch[i].e.epoch == m->best_epoch)
+            h->best_epoch = i + 1;
+}
+
 static enum err apply_resumed(struct history *h, const struct record *r)
 {
     const struct record_run_resumed *m = &r->run_resumed;
@@ -233,10 +249,7 @@ static enum err apply_resumed(struct history *h, const struct record *r)
     history_lose_branches(h, r->at_s);
     nodes_lost(&h->nodes);
     history_prune_epochs(h, m->from, m->epoch);
-    h->best_epoch = 0;
-    for (size_t i = 0; i < h->epochs && m->best_epoch; i++)
-        if (h->epoch[i].e.surviving && h->epoch[i].e.epoch == m->best_epoch)
-            h->best_epoch = i + 1;
+    find_best(h, m);
     history_break_promises(h, m->path);
     history_forget_snapshots(h, m->path);
     return ERR_OK;

@@ -495,6 +495,30 @@ static void history_resumed_goes_back_to_the_snapshot(void **state)
     history_deinit(&w.h);
 }
 
+/* In a contest the best model may be of a trial that did not win: its epoch,
+ * loss and setting stay the best after a resume, though the winner has an epoch
+ * of that number. */
+static void history_resumed_contest_keeps_its_best(void **state)
+{
+    struct world w = {0};
+
+    (void)state;
+    history_init(&w.h);
+    branch(&w, 1, 0, BRANCH_TRAINING);
+    branch(&w, 2, 0, BRANCH_TRAINING);
+    epoch(&w, 1, 1, true, true, 3);
+    epoch(&w, 1, 2, false, false, 2.9);
+    epoch(&w, 1, 2, true, false, 2.9); /* it wins */
+    epoch(&w, 2, 2, true, false, 2.8);
+    branch(&w, 3, 2, BRANCH_KEPT);
+    snapshot(&w, 3, 2, 1, "/s/000001");
+    assert_int_equal(history_best_epoch(&w.h)->e.branch, 1);
+    resumed(&w, 3, 2, 1, 0, "/s/000001");
+    assert_int_equal(history_best_epoch(&w.h)->e.branch, 1);
+    assert_true(history_best_epoch(&w.h)->e.loss == 3);
+    history_deinit(&w.h);
+}
+
 static void by_hand(struct world *w, branch_id id, branch_id instead_of)
 {
     struct record r;
@@ -955,6 +979,7 @@ int main(void)
         cmocka_unit_test(history_result_has_the_contract_members),
         cmocka_unit_test(history_out_of_memory_changes_nothing),
         cmocka_unit_test(history_resumed_goes_back_to_the_snapshot),
+        cmocka_unit_test(history_resumed_contest_keeps_its_best),
         cmocka_unit_test(history_promotion_is_kept_by_later_snapshots),
         cmocka_unit_test(history_suggestions_follow_their_trials),
         cmocka_unit_test(history_suggestions_keep_their_key),
