@@ -455,6 +455,8 @@ enum err check_run(const struct check_options *o, struct player **out,
 {
     struct player_options options = o->player;
     struct check_stage *s = mem_calloc(1, sizeof(*s));
+    const char *unknown;
+    size_t unknown_len;
     enum err err;
 
     assert(o->player.nodes > 0 && o->player.nodes <= CHECK_NODES_MAX);
@@ -470,9 +472,12 @@ enum err check_run(const struct check_options *o, struct player **out,
     err = player_new(&options, &s->player);
     if (!err && nodes_of(s) > 1)
         err = node_group_new(nodes_of(s), &s->group);
-    if (err)
-        fault_set(f, err, err == ERR_NOENT ? "there is no check %s" : "%s%s",
-                  err == ERR_NOENT ? o->player.only : err_text(err), "");
+    if (err == ERR_NOENT) {
+        unknown = player_unknown(&o->player, &unknown_len);
+        fault_set(f, err, "there is no check %.*s", (int)unknown_len, unknown);
+    } else if (err) {
+        fault_set(f, err, "%s", err_text(err));
+    }
     if (!err)
         err = play(s, f);
     end_processes(s);

@@ -39,15 +39,49 @@ static size_t checks_of(const struct player_options *o,
     return o->checks ? o->checks_len : (size_t)checks_len;
 }
 
-static bool is_known(const struct player_options *o)
+/* Whether @names, with commas between, has @name of @len bytes. */
+static bool has_name(const char *names, const char *name, size_t len)
+{
+    for (size_t n; names; names = names[n] ? names + n + 1 : NULL) {
+        n = strcspn(names, ",");
+        if (n == len && memcmp(names, name, len) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool is_check(const struct player_options *o, const char *name,
+                     size_t len)
 {
     const struct trainer_check *list;
     size_t n = checks_of(o, &list);
-    bool known = !o->only;
+    bool known = false;
 
     for (size_t i = 0; i < n && !known; i++)
-        known = strcmp(list[i].name, o->only) == 0;
+        known =
+            strlen(list[i].name) == len && memcmp(list[i].name, name, len) == 0;
     return known;
+}
+
+static bool is_wanted(const struct player_options *o, const char *name)
+{
+    size_t len = strlen(name);
+
+    return (!o->only || has_name(o->only, name, len)) &&
+           !has_name(o->skip, name, len);
+}
+
+const char *player_unknown(const struct player_options *o, size_t *len)
+{
+    const char *lists[] = {o->only, o->skip};
+
+    for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++)
+        for (const char *s = lists[i]; s; s = s[*len] ? s + *len + 1 : NULL) {
+            *len = strcspn(s, ",");
+            if (!is_check(o, s, *len))
+                return s;
+        }
+    return NULL;
 }
 
 /* The configuration with memory for no branch. */
@@ -66,10 +100,11 @@ enum err player_new(const struct player_options *o, struct player **out)
 {
     const struct trainer_check *list;
     struct player *p;
+    size_t len;
 
     assert(o->nodes > 0 && o->config && o->folder && o->work);
     assert(checks_of(o, &list) <= CHECKS_MAX);
-    if (!is_known(o))
+    if (player_unknown(o, &len))
         return ERR_NOENT;
     p = mem_calloc(1, sizeof(*p));
     if (!p)
@@ -221,8 +256,7 @@ static void next_check(struct player *p)
     p->asked_len = 0;
     do
         p->check++;
-    while (p->check < n && p->o.only &&
-           strcmp(list[p->check].name, p->o.only) != 0);
+    while (p->check < n && !is_wanted(&p->o, list[p->check].name));
     if (p->check < n) {
         player_begin_check(p);
         return;

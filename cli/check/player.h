@@ -24,7 +24,9 @@ struct player_options {
     json_t *config;     /* borrowed: sent as `config` */
     const char *folder; /* borrowed: absolute; where the program works */
     const char *work;   /* borrowed: absolute; snapshots go below */
-    const char *only;   /* borrowed: name of the one check to make; NULL: all */
+    const char *only; /* borrowed: checks to make, by names with commas between;
+                       * NULL: all */
+    const char *skip; /* borrowed: those not to make; NULL: none */
     const struct trainer_check *checks; /* [checks_len] borrowed; NULL: those of
                                          * script.h */
     size_t checks_len;
@@ -61,6 +63,10 @@ struct check_result {
     char expected[256], came[512]; /* NOT_APPLICABLE: why, in came */
     bool fatal;                    /* nothing else could be checked after it */
 };
+
+/* The first name in @o->only or @o->skip that no check has, and its bytes;
+ * NULL: all are known. */
+const char *player_unknown(const struct player_options *o, size_t *len);
 
 /* Errors: ERR_NOMEM; ERR_NOENT no check has that name. */
 enum err player_new(const struct player_options *o, struct player **out);

@@ -16,7 +16,7 @@
 #include <string.h>
 
 static bool as_json, first;
-static const char *settings_text, *folder_name, *config_name, *only;
+static const char *settings_text, *folder_name, *config_name, *only, *skip;
 static struct option_uint nodes = {.value = 1}, seconds = {.value = 120};
 
 static const struct option_spec options[] = {
@@ -31,7 +31,9 @@ static const struct option_spec options[] = {
     {"config", 0, OPTION_TEXT, "FILE",
      "a run's configuration, sent as it is instead of one made for the checks",
      &config_name},
-    {"only", 0, OPTION_TEXT, "CHECK", "make this one check", &only},
+    {"only", 0, OPTION_TEXT, "CHECK", "make this check, or a,b,c", &only},
+    {"skip", 0, OPTION_TEXT, "CHECK",
+     "all but this, or a,b,c: `beats` and `loss` wait for seconds", &skip},
     {"first", 0, OPTION_FLAG, NULL,
      "stop at the first failure: later ones may follow from it", &first},
     {"timeout", 0, OPTION_UINT, "S",
@@ -206,6 +208,7 @@ static int check(json_t *config, const char *folder,
         .player = {.config = config,
                    .folder = folder,
                    .only = only,
+                   .skip = skip,
                    .first = first,
                    .nodes = (uint32_t)nodes.value,
                    .step_s = (double)seconds.value},

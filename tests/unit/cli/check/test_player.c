@@ -813,15 +813,52 @@ static void player_new_survives_each_failing_allocation(void **state)
     assert_non_null(p);
     player_free(p);
     assert_int_equal(mem_outstanding(), before);
-    o.only = "dance";
-    assert_int_equal(player_new(&o, &p), ERR_NOENT);
     player_free(NULL);
+    json_decref(config);
+}
+
+/* Those that are named are made, or all but those. */
+static void checks_are_chosen_by_name(void **state)
+{
+    static const struct {
+        const char *only, *skip, *unknown;
+        size_t len;
+    } cases[] = {
+        {NULL, NULL, NULL, 0},
+        {"forks", "beats,loss", NULL, 0},
+        {"dance", NULL, "dance", 5},
+        {"forks,dance,loss", NULL, "dance,loss", 5},
+        {"fork", NULL, "fork", 4},
+        {NULL, "beats,", "", 0},
+        {NULL, "", "", 0},
+    };
+    json_t *config = json_object();
+    struct player_options o = {
+        .config = config, .folder = "/", .work = "/", .nodes = 1};
+    struct player *p;
+    size_t len;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        o.only = cases[i].only;
+        o.skip = cases[i].skip;
+        if (!cases[i].unknown) {
+            assert_null(player_unknown(&o, &len));
+            assert_int_equal(player_new(&o, &p), ERR_OK);
+            player_free(p);
+            continue;
+        }
+        assert_string_equal(player_unknown(&o, &len), cases[i].unknown);
+        assert_int_equal(len, cases[i].len);
+        assert_int_equal(player_new(&o, &p), ERR_NOENT);
+    }
     json_decref(config);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(checks_are_chosen_by_name),
         cmocka_unit_test(script_in_messages_out),
         cmocka_unit_test(slices_end_with_the_epoch),
         cmocka_unit_test(wrong_answers_are_told_by_rule),
