@@ -86,32 +86,34 @@ static enum err read_one(const char *run_path, const char *name,
 enum err checkpoint_read(const char *run_path, struct checkpoint *out,
                          struct fault *told, struct fault *f)
 {
+    struct fault first = {0}; /* of a file that is damaged */
     enum err found = ERR_NOENT;
 
     assert(run_path && out);
     memset(out, 0, sizeof(*out));
-    if (told)
-        *told = (struct fault){0};
     for (int i = 0; i < 2 && !(out->has_start && out->has_history); i++) {
         struct fault why = {0};
         enum err err = read_one(run_path, names[i], out, &why);
 
         if (err == ERR_NOMEM || err == ERR_VERSION) {
             checkpoint_deinit(out);
+            if (told)
+                *told = first;
             return fault_set(f, err, "%s", why.text);
         }
-        if ((err == ERR_FORMAT || err == ERR_IO) && told && !told->code)
-            *told = why;
+        if ((err == ERR_FORMAT || err == ERR_IO) && !first.code)
+            first = why;
         if (err != ERR_NOENT)
             found = err;
         /* The first of a run has no history, and none is missing. */
         if (!err)
             break;
     }
+    if (told)
+        *told = first;
     if (out->has_start || out->has_history)
         return ERR_OK;
     return found == ERR_FORMAT || found == ERR_IO
-               ? fault_set(f, found, "%s",
-                           told && told->code ? told->text : run_path)
+               ? fault_set(f, found, "%s", first.text)
                : fault_set(f, ERR_NOENT, "%s has no checkpoint", run_path);
 }

@@ -18,7 +18,10 @@
 
 /* Writes the checkpoint of the run's folder @run_path, on the disk on return;
  * the one before it stays. *@bytes (may be NULL): how many it takes. Errors:
- * ERR_IO, ERR_LIMIT, ERR_NOMEM, ERR_INVAL; then there is what there was. */
+ * ERR_LIMIT, ERR_NOMEM, ERR_INVAL: both files are as they were. ERR_IO: the one
+ * that was the newest can be read still, under either name, and the one before
+ * it may be gone; or the new one is there, where its folder alone could not be
+ * flushed. The next write is as any. */
 enum err checkpoint_write(const char *run_path,
                           const struct checkpoint_start *start,
                           const struct history *h, enum history_pack_how how,

@@ -138,6 +138,16 @@ static int failing_sync(sqlite3_file *file, int flags)
     return methods_of(file)->xSync(file, flags);
 }
 
+/* A disk that is read no more: SQLite is not told what stands there. */
+static bool reads_fail;
+
+static int failing_read(sqlite3_file *file, void *data, int n, sqlite3_int64 at)
+{
+    if (reads_fail)
+        return SQLITE_IOERR_READ;
+    return methods_of(file)->xRead(file, data, n, at);
+}
+
 static int failing_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file,
                         int flags, int *out_flags)
 {
@@ -148,6 +158,7 @@ static int failing_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file,
 
         system_methods[kind] = file->pMethods;
         failing_methods[kind] = *file->pMethods;
+        failing_methods[kind].xRead = failing_read;
         failing_methods[kind].xWrite = failing_write;
         failing_methods[kind].xSync = failing_sync;
         file->pMethods = &failing_methods[kind];
@@ -570,6 +581,30 @@ static void journal_locked_by_another_is_busy(void **state)
     journal_close(j);
 }
 
+/* A run whose records cannot be asked for now is not one without records. */
+static void journal_that_cannot_be_asked_is_an_error(void **state)
+{
+    struct journal *j = open_writer();
+    struct seen seen = {.n = 0};
+    struct journal_damage damage;
+    struct fault f = {0};
+
+    (void)state;
+    assert_int_equal(journal_begin_run(j, "a-1", "a", "{}", 5, NULL), 0);
+    append(j, "{\"x\":1}");
+    assert_int_equal(journal_commit(j, true, NULL), 0);
+    journal_close(j);
+    assert_int_equal(journal_open(dir, false, 0, &j, NULL), 0);
+    reads_fail = true;
+    assert_int_equal(
+        journal_each_whole(j, "a-1", 0, see_record, &seen, &damage, &f),
+        ERR_IO);
+    reads_fail = false;
+    assert_non_null(strstr(f.text, "mltune.db"));
+    expect_records(j, "a-1", 0, "1:note:{\"x\":1} ");
+    journal_close(j);
+}
+
 static void write_at(long offset, const char *bytes, size_t n)
 {
     int fd = open(db, O_WRONLY | O_CREAT, 0600);
@@ -940,6 +975,7 @@ int main(void)
         CASE(journal_visitor_ends_the_walk),
         CASE(journal_same_id_twice_is_refused),
         CASE(journal_locked_by_another_is_busy),
+        CASE(journal_that_cannot_be_asked_is_an_error),
         CASE(journal_of_garbage_is_refused),
         CASE(journal_with_a_damaged_page_is_refused),
         CASE(journal_of_another_program_is_refused),
