@@ -1,6 +1,7 @@
 #include "cli/basics/manual.h"
 
 #include "base/text.h"
+#include "cli/basics/verbs.h"
 
 #include <assert.h>
 #include <string.h>
@@ -75,12 +76,12 @@ static void add_details(struct text *t, const char *details)
 
 char *manual_page(const struct usage *u)
 {
+    const struct verb *verb = verb_find(u->verb);
     struct text t = {0};
     size_t n;
     const struct option_spec *common = options_common(&n);
 
-    assert(u->verb);
-    assert(u->summary);
+    assert(verb);
     text_puts(&t, ".Dd November 22, 2026\n.Dt ");
     for (const char *s = u->verb; *s; s++)
         text_printf(&t, "%s%c", s == u->verb ? "MLTUNE\\-" : "",
@@ -88,7 +89,7 @@ char *manual_page(const struct usage *u)
     text_puts(&t, " 1\n.Os\n.Sh NAME\n.Nm mltune\\-");
     add_plain(&t, u->verb);
     text_puts(&t, "\n.Nd ");
-    add_plain(&t, u->summary);
+    add_plain(&t, verb->summary);
     text_puts(&t, "\n.Sh SYNOPSIS\n.Nm mltune\n.Cm ");
     add_plain(&t, u->verb);
     text_puts(&t, "\n.Op Ar option ...\n");

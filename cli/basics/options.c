@@ -5,6 +5,7 @@
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/manual.h"
+#include "cli/basics/verbs.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -57,10 +58,12 @@ static char *help_text(const struct usage *u)
 {
     struct text t = {0};
 
-    assert(u->verb);
+    const struct verb *verb = verb_find(u->verb);
+
+    assert(verb);
     assert(u->n == 0 || u->option);
     text_printf(&t, "Usage: mltune %s%s%s [options]\n\n%s\n", u->verb,
-                *u->operands ? " " : "", u->operands, u->summary);
+                *u->operands ? " " : "", u->operands, verb->summary);
     if (*u->details)
         text_printf(&t, "\n%s\n", u->details);
     text_puts(&t, "\nOptions:\n");

@@ -40,9 +40,8 @@ struct option_spec {
 };
 
 struct usage {
-    const char *verb;
+    const char *verb;     /* a verb of cli/basics/verbs.h, which sums it up */
     const char *operands; /* "CONFIG", "[RUN]"; "" */
-    const char *summary;  /* one line */
     const char *details;  /* more lines for its help; "" */
     size_t operands_min, operands_max;
     size_t n;

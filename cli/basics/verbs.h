@@ -13,7 +13,7 @@
 
 struct verb {
     const char *name;
-    const char *summary; /* one line for `mltune --help` */
+    const char *summary; /* one line, for `mltune --help` and its own help */
     bool hidden;         /* started by programs, not by people */
     /* argv[0] is the verb's name. */
     int (*run)(int argc, char **argv);

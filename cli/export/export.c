@@ -197,9 +197,6 @@ int verb_export(int argc, char **argv)
     const struct usage usage = {
         .verb = "export",
         .operands = "RUN",
-        .summary =
-            "write a run for other programs: tables, TensorBoard, MLflow, "
-            "Optuna",
         .details = details,
         .operands_min = 1,
         .operands_max = 1,

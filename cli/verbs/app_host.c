@@ -15,8 +15,6 @@
 static const struct usage usage = {
     .verb = "app-host",
     .operands = "FILE",
-    .summary = "Says what the application in a shared object is; not for "
-               "people.",
     .details = "Writes one JSON object: name, summary, schema, tunables; or "
                "code and error.",
     .operands_min = 1,

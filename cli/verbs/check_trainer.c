@@ -43,11 +43,10 @@ static const struct option_spec options[] = {
 static const struct usage usage = {
     .verb = "check-trainer",
     .operands = "-- COMMAND...",
-    .summary = "Plays a tuner against a program that trains: forks, slices, "
-               "tests, cuts,\nsnapshots, refusals, strange messages.",
-    .details = "Each failure says which sentence of docs/protocol.md it "
-               "breaks, what was\nexpected and what came. Exit code 0: all "
-               "passed; 1: a check failed.",
+    .details = "Plays a tuner: forks, slices, tests, cuts, snapshots, "
+               "refusals, strange\nmessages. Each failure says which "
+               "sentence of docs/protocol.md it breaks, what\nwas expected "
+               "and what came. Exit code 0: all passed; 1: a check failed.",
     .operands_min = 1,
     .operands_max = PROGRAM_WORDS_MAX,
     .n = sizeof(options) / sizeof(*options),

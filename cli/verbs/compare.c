@@ -72,8 +72,6 @@ static int parse_arguments(struct compare *c, int argc, char **argv)
     const struct usage usage = {
         .verb = "compare",
         .operands = "CONFIG",
-        .summary = "the same job under several strategies, same seeds, one "
-                   "table",
         .details =
             "For example: --strategies mltuner,hyperband,fixed+schedule=cosine "
             "--seeds 5\nRuns go one after another; each is a run as any other "

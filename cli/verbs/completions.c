@@ -93,13 +93,12 @@ static int print_bash(void)
     return code;
 }
 
-static int parse(const char *verb, const char *operand, const char *summary,
-                 int argc, char **argv, const char **word)
+static int parse(const char *verb, const char *operand, int argc, char **argv,
+                 const char **word)
 {
     const struct usage usage = {
         .verb = verb,
         .operands = operand,
-        .summary = summary,
         .details = "",
         .operands_min = 1,
         .operands_max = 1,
@@ -115,9 +114,7 @@ static int parse(const char *verb, const char *operand, const char *summary,
 int verb_completions(int argc, char **argv)
 {
     const char *shell;
-    int code =
-        parse("completions", "bash",
-              "the script that completes words in a shell", argc, argv, &shell);
+    int code = parse("completions", "bash", argc, argv, &shell);
 
     if (code != OPTIONS_GO_ON)
         return code;
@@ -131,8 +128,7 @@ int verb_man(int argc, char **argv)
 {
     const struct verb *v;
     const char *name;
-    int code = parse("man", "VERB", "a verb's page of the manual, in mdoc",
-                     argc, argv, &name);
+    int code = parse("man", "VERB", argc, argv, &name);
 
     if (code != OPTIONS_GO_ON)
         return code;

@@ -53,7 +53,6 @@ int verb_data(int argc, char **argv)
     const struct usage usage = {
         .verb = "data",
         .operands = "gen SPEC OUT | info DATA",
-        .summary = "generates data, says what a data file holds",
         .details = details,
         .operands_min = 2,
         .operands_max = 3,

@@ -76,7 +76,6 @@ int verb_delete(int argc, char **argv)
     const struct usage usage = {
         .verb = "delete",
         .operands = "RUN",
-        .summary = "forget a run that has ended, with its folder",
         .details = "What it wrote elsewhere (--out) stays. RUN is an id, the "
                    "beginning of one, or a name\n(its newest run).",
         .operands_min = 1,

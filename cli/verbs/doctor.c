@@ -409,8 +409,6 @@ int verb_doctor(int argc, char **argv)
     const struct usage usage = {
         .verb = "doctor",
         .operands = "",
-        .summary = "what this machine, and a server, can do, and what is "
-                   "missing",
         .details = "Exit code 1 where something is missing that every run "
                    "needs; what is\nonly good to have is a note.",
         .n = sizeof(options) / sizeof(*options),

@@ -93,7 +93,6 @@ int verb_eval(int argc, char **argv)
     const struct usage usage = {
         .verb = "eval",
         .operands = "MODEL DATA",
-        .summary = "a saved model's loss and metric on other data",
         .details = details,
         .operands_min = 2,
         .operands_max = 2,

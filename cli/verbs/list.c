@@ -289,12 +289,11 @@ static int print_list(enum registry_kind kind, const char *only)
     return console_text(text_take(&t));
 }
 
-static int list_verb(const char *verb, const char *summary,
-                     enum registry_kind kind, int argc, char **argv)
+static int list_verb(const char *verb, enum registry_kind kind, int argc,
+                     char **argv)
 {
     const struct usage usage = {.verb = verb,
                                 .operands = "[NAME]",
-                                .summary = summary,
                                 .details = "NAME: that one only.",
                                 .operands_max = 1,
                                 .n = 1,
@@ -310,22 +309,15 @@ static int list_verb(const char *verb, const char *summary,
 
 int verb_apps(int argc, char **argv)
 {
-    return list_verb("apps",
-                     "Lists the training applications with the tunables that "
-                     "act and their settings.",
-                     REGISTRY_APP, argc, argv);
+    return list_verb("apps", REGISTRY_APP, argc, argv);
 }
 
 int verb_searchers(int argc, char **argv)
 {
-    return list_verb("searchers",
-                     "Lists the searchers with their settings: those built "
-                     "in, and the plug-ins found.",
-                     REGISTRY_SEARCHER, argc, argv);
+    return list_verb("searchers", REGISTRY_SEARCHER, argc, argv);
 }
 
 int verb_strategies(int argc, char **argv)
 {
-    return list_verb("strategies", "Lists the strategies with their settings.",
-                     REGISTRY_STRATEGY, argc, argv);
+    return list_verb("strategies", REGISTRY_STRATEGY, argc, argv);
 }

@@ -365,7 +365,6 @@ int verb_log(int argc, char **argv)
     const struct usage usage = {
         .verb = "log",
         .operands = "RUN",
-        .summary = "what a run's training system wrote to stdout and stderr",
         .details = RUN_OPERAND,
         .operands_min = 1,
         .operands_max = 1,

@@ -91,8 +91,6 @@ int verb_ls(int argc, char **argv)
     const struct usage usage = {
         .verb = "ls",
         .operands = "",
-        .summary =
-            "list the runs of a state folder, or of a server, newest first",
         .details = "",
         .n = sizeof(options) / sizeof(*options),
         .option = options,

@@ -61,7 +61,6 @@ int verb_node(int argc, char **argv)
     const struct usage usage = {
         .verb = "node",
         .operands = "--tuner ENDPOINT",
-        .summary = "a training node; started by launchers, not by people",
         .details = details,
         .n = sizeof(options) / sizeof(*options),
         .option = options,

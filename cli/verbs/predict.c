@@ -165,7 +165,6 @@ int verb_predict(int argc, char **argv)
     const struct usage usage = {
         .verb = "predict",
         .operands = "MODEL DATA",
-        .summary = "what a saved model says of new data",
         .details = details,
         .operands_min = 2,
         .operands_max = 2,

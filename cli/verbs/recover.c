@@ -647,7 +647,6 @@ int verb_recover(int argc, char **argv)
     const struct usage usage = {
         .verb = "recover",
         .operands = "STATE",
-        .summary = "what is whole of a damaged state folder",
         .details = details,
         .operands_min = 1,
         .operands_max = 1,

@@ -83,7 +83,6 @@ static int parse_arguments(struct resume_arguments *a, int argc, char **argv,
     const struct usage usage = {
         .verb = "resume",
         .operands = "RUN",
-        .summary = "go on with a run that was interrupted",
         .details = details,
         .operands_min = 1,
         .operands_max = 1,

@@ -60,7 +60,6 @@ static int parse_arguments(struct run_arguments *a, int argc, char **argv,
     const struct usage usage = {
         .verb = "run",
         .operands = "CONFIG",
-        .summary = "train a model and tune how it trains, in one run",
         .details = details,
         .operands_min = 1,
         .operands_max = 1,

@@ -349,7 +349,6 @@ static int parse(struct save_arguments *a, int argc, char **argv,
     const struct usage usage = {
         .verb = "save",
         .operands = "RUN",
-        .summary = "a model from a run's snapshot",
         .details = details,
         .operands_min = 1,
         .operands_max = 1,

@@ -20,10 +20,9 @@ static const struct option_spec options[] = {
 static const struct usage usage = {
     .verb = "schema",
     .operands = "",
-    .summary = "Prints the JSON schema (draft 2020-12) of the configuration,",
     .details =
-        "with the settings of every app, searcher and strategy built in. "
-        "Editors use it to\ncomplete and check while you type.",
+        "Draft 2020-12, with the settings of every app, searcher and strategy "
+        "built in.\nEditors use it to complete and check while you type.",
     .n = sizeof(options) / sizeof(*options),
     .option = options};
 

@@ -8,7 +8,6 @@
 static const struct usage usage = {
     .verb = "searcher-host",
     .operands = "FILE",
-    .summary = "Hosts a searcher plug-in for a tuner; not for people.",
     .details = "Speaks docs/searcher-protocol.md on stdin and stdout.",
     .operands_min = 1,
     .operands_max = 1};

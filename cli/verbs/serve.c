@@ -95,7 +95,6 @@ static int parse_arguments(struct serve_arguments *a, int argc, char **argv)
     const struct usage usage = {
         .verb = "serve",
         .operands = "",
-        .summary = "a service of many runs, submitted over HTTP",
         .details = details,
         .n = sizeof(options) / sizeof(*options),
         .option = options,

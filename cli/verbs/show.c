@@ -53,7 +53,6 @@ int verb_show(int argc, char **argv)
     const struct usage usage = {
         .verb = "show",
         .operands = "RUN",
-        .summary = "what a run did: settings, trials, epochs, decisions",
         .details = RUN_OPERAND,
         .operands_min = 1,
         .operands_max = 1,

@@ -57,7 +57,6 @@ static int parse(const struct command *c, int argc, char **argv,
     struct usage usage = {
         .verb = v->name,
         .operands = operands,
-        .summary = v->summary,
         .details = v->details ? v->details : run_details,
         .operands_min = operands_of(c) + v->pairs_needed,
         .operands_max = v->pairs ? OPERANDS_MAX : operands_of(c),

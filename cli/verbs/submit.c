@@ -45,7 +45,6 @@ static int parse_arguments(struct submit_arguments *a, int argc, char **argv,
     const struct usage usage = {
         .verb = "submit",
         .operands = "CONFIG",
-        .summary = "put a run into the queue of a service",
         .details = details,
         .operands_min = 1,
         .operands_max = 1,

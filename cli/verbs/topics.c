@@ -130,7 +130,6 @@ int verb_topics(int argc, char **argv)
     const struct usage usage = {
         .verb = "topics",
         .operands = "MODEL",
-        .summary = "the top words of each topic of a saved model",
         .details = details,
         .operands_min = 1,
         .operands_max = 1,

@@ -18,8 +18,8 @@ static enum err fetch(struct source *s, const char *name, const char *word,
 }
 
 /* @verb is the list's name in the interface too. */
-static int list_items(const char *verb, enum render_list which,
-                      const char *summary, int argc, char **argv)
+static int list_items(const char *verb, enum render_list which, int argc,
+                      char **argv)
 {
     struct source_options from = SOURCE_OPTIONS_DEFAULT;
     bool json = false;
@@ -31,7 +31,6 @@ static int list_items(const char *verb, enum render_list which,
     const struct usage usage = {
         .verb = verb,
         .operands = "RUN",
-        .summary = summary,
         .details = RUN_OPERAND,
         .operands_min = 1,
         .operands_max = 1,
@@ -62,12 +61,10 @@ static int list_items(const char *verb, enum render_list which,
 
 int verb_trials(int argc, char **argv)
 {
-    return list_items("trials", RENDER_TRIALS,
-                      "the settings that a run has tried", argc, argv);
+    return list_items("trials", RENDER_TRIALS, argc, argv);
 }
 
 int verb_branches(int argc, char **argv)
 {
-    return list_items("branches", RENDER_BRANCHES,
-                      "the versions of a run's training state", argc, argv);
+    return list_items("branches", RENDER_BRANCHES, argc, argv);
 }

@@ -20,10 +20,9 @@ static const struct option_spec options[] = {
 static const struct usage usage = {
     .verb = "validate",
     .operands = "CONFIG",
-    .summary = "Checks a configuration whole and tells all that is wrong, each "
-               "with JSON\npointer, line and column.",
-    .details = "A valid one is printed with every default filled in; exit code "
-               "0. An invalid\none ends with 78. CONFIG may be - for stdin.",
+    .details = "Each error comes with JSON pointer, line and column. A valid "
+               "one is printed\nwith every default filled in; exit code 0. An "
+               "invalid one ends with 78. CONFIG\nmay be - for stdin.",
     .operands_min = 1,
     .operands_max = 1,
     .n = sizeof(options) / sizeof(*options),

@@ -415,7 +415,6 @@ int verb_watch(int argc, char **argv)
     const struct usage usage = {
         .verb = "watch",
         .operands = "[RUN]",
-        .summary = "a run as it goes on, in the terminal",
         .details = details,
         .operands_max = 1,
         .n = sizeof(options) / sizeof(*options),

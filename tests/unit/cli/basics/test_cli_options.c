@@ -23,9 +23,8 @@ static const struct option_spec specs[] = {
     {"seed", 'n', OPTION_UINT, "N", "seed", &seed},
     {"set", 0, OPTION_LIST, "PATH=VALUE", "change a value", &sets},
 };
-static const struct usage usage = {.verb = "test",
+static const struct usage usage = {.verb = "trials",
                                    .operands = "CONFIG",
-                                   .summary = "Does nothing.",
                                    .details = "",
                                    .operands_min = 1,
                                    .operands_max = 2,
@@ -38,7 +37,7 @@ enum { WORDS_MAX = 20, SAID_MAX = 4096 };
 static int parse(char *const words[], char said[SAID_MAX])
 {
     int saved_out = dup(1), saved_err = dup(2), code, argc = 1;
-    char *argv[WORDS_MAX] = {(char *)"test"};
+    char *argv[WORDS_MAX] = {(char *)"trials"};
     FILE *caught = tmpfile();
     size_t n;
 
@@ -134,7 +133,7 @@ static void expect_usage(char *const words[], const char *want)
     int code = parse(words, said);
 
     if (code != EXIT_USAGE || !strstr(said, want) ||
-        !strstr(said, "mltune test --help"))
+        !strstr(said, "mltune trials --help"))
         fail_msg("%d: %s", code, said);
 }
 
@@ -166,7 +165,7 @@ static void options_help_lists_everything(void **state)
 
     (void)state;
     assert_int_equal(PARSE(said, "--seed", "1", "-h"), EXIT_DONE);
-    assert_non_null(strstr(said, "Usage: mltune test CONFIG [options]"));
+    assert_non_null(strstr(said, "Usage: mltune trials CONFIG [options]"));
     assert_non_null(strstr(said, "  -s, --state DIR"));
     assert_non_null(strstr(said, "      --set PATH=VALUE"));
     assert_non_null(strstr(said, "--quiet"));
@@ -175,7 +174,7 @@ static void options_help_lists_everything(void **state)
 /* More repetitions than there is room for are refused, not dropped. */
 static void options_list_is_bounded(void **state)
 {
-    char *argv[OPTION_VALUES_MAX + 3] = {(char *)"test", (char *)"c"};
+    char *argv[OPTION_VALUES_MAX + 3] = {(char *)"trials", (char *)"c"};
     int n = OPTION_VALUES_MAX + 3;
 
     (void)state;
