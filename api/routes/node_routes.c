@@ -27,9 +27,9 @@ const struct shape node_shapes[] = {
                   "pushed:i pushed_early:i"},
     {"fresh_reads", "least:i counts:a sum:i reads:i mean:n?"},
     {"node_control", "bytes_sent:i bytes_received:i"},
-    {"traffic", "elapsed_seconds:n nodes:[node_course]"},
-    {"node_course", "node:i elapsed_seconds:a bytes_sent:a bytes_received:a "
-                    "memory_bytes:a"},
+    {"traffic", "elapsed_seconds:n nodes:[node_traffic]"},
+    {"node_traffic", "node:i elapsed_seconds:a bytes_sent:a bytes_received:a "
+                     "memory_bytes:a"},
     {NULL, NULL},
 };
 
@@ -168,25 +168,25 @@ void handle_nodes(const struct route_call *call, struct response *out)
     list_respond(call, &nodes, out);
 }
 
-/* ---- their course -------------------------------------------------------- */
+/* ---- their traffic over time --------------------------------------------- */
 
-struct course {
+struct traffic_points {
     struct node_point *point; /* owned, [nodes][NODES_POINTS_MAX] */
     size_t points[NODES_MAX];
     size_t nodes;
     double at_s; /* of the run's latest record */
 };
 
-static void course_copy(struct course *c, const struct history *h)
+static void traffic_copy(struct traffic_points *t, const struct history *h)
 {
-    c->at_s = history_at_s(h);
-    c->nodes = history_nodes(h)->count;
-    for (size_t i = 0; i < c->nodes; i++) {
+    t->at_s = history_at_s(h);
+    t->nodes = history_nodes(h)->count;
+    for (size_t i = 0; i < t->nodes; i++) {
         const struct node_past *n = &history_nodes(h)->node[i];
 
-        c->points[i] = n->points;
+        t->points[i] = n->points;
         if (n->points)
-            memcpy(c->point + i * NODES_POINTS_MAX, n->point,
+            memcpy(t->point + i * NODES_POINTS_MAX, n->point,
                    n->points * sizeof(*n->point));
     }
 }
@@ -213,10 +213,11 @@ static json_t *column(const struct node_point p[], size_t n, size_t step,
     return a;
 }
 
-static json_t *course_of(const struct course *c, size_t node, size_t points_max)
+static json_t *node_traffic(const struct traffic_points *t, size_t node,
+                            size_t points_max)
 {
-    const struct node_point *p = c->point + node * NODES_POINTS_MAX;
-    size_t n = c->points[node], step = (n + points_max - 1) / points_max;
+    const struct node_point *p = t->point + node * NODES_POINTS_MAX;
+    size_t n = t->points[node], step = (n + points_max - 1) / points_max;
 
 #define COLUMN(member)                                                         \
     column(p, n, step ? step : 1, offsetof(struct node_point, member))
@@ -227,27 +228,27 @@ static json_t *course_of(const struct course *c, size_t node, size_t points_max)
 #undef COLUMN
 }
 
-static json_t *course_to_json(const struct course *c, size_t points_max)
+static json_t *traffic_answer(const struct traffic_points *t, size_t points_max)
 {
     json_t *all = json_array();
 
-    for (size_t i = 0; all && i < c->nodes; i++)
-        if (json_array_append_new(all, course_of(c, i, points_max))) {
+    for (size_t i = 0; all && i < t->nodes; i++)
+        if (json_array_append_new(all, node_traffic(t, i, points_max))) {
             json_decref(all);
             all = NULL;
         }
-    return json_pack("{s:o, s:o}", "elapsed_seconds", value_number(c->at_s),
+    return json_pack("{s:o, s:o}", "elapsed_seconds", value_number(t->at_s),
                      "nodes", all);
 }
 
 void handle_traffic(const struct route_call *call, struct response *out)
 {
-    struct course c = {0};
+    struct traffic_points t = {0};
     const struct history *h;
     bool found;
 
-    c.point = mem_calloc(NODES_MAX * NODES_POINTS_MAX, sizeof(*c.point));
-    if (!c.point) {
+    t.point = mem_calloc(NODES_MAX * NODES_POINTS_MAX, sizeof(*t.point));
+    if (!t.point) {
         response_json(out, 200, NULL); /* 503 */
         return;
     }
@@ -255,11 +256,11 @@ void handle_traffic(const struct route_call *call, struct response *out)
     h = list_run(call, out);
     found = h != NULL;
     if (found)
-        course_copy(&c, h);
+        traffic_copy(&t, h);
     view_unlock(call->view);
     if (found)
         response_json(
             out, 200,
-            course_to_json(&c, (size_t)route_arg(call, "max_points")->number));
-    mem_free(c.point);
+            traffic_answer(&t, (size_t)route_arg(call, "max_points")->number));
+    mem_free(t.point);
 }

@@ -1,5 +1,5 @@
 /* Routes over the nodes of one run: what each holds, has sent and has read; and
- * the course of that.
+ * that over time.
  *
  * The handlers are named in the table of api/service/service.c. */
 #ifndef API_NODE_ROUTES_H

@@ -164,16 +164,16 @@ function stalenessChart(id) {
 
 // ---- bandwidth -------------------------------------------------------------
 
-// Megabits a second between two points of a course, at the later one.
-function rates(course) {
+// Megabits a second between two points of a node, at the later one.
+function rates(node) {
   const x = [], y = [];
-  for (let i = 1; i < course.elapsed_seconds.length; i++) {
-    const seconds = course.elapsed_seconds[i] - course.elapsed_seconds[i - 1];
+  for (let i = 1; i < node.elapsed_seconds.length; i++) {
+    const seconds = node.elapsed_seconds[i] - node.elapsed_seconds[i - 1];
     if (!(seconds > 0)) continue;
-    x.push(course.elapsed_seconds[i]);
-    y.push((course.bytes_sent[i] - course.bytes_sent[i - 1]) * 8e-6 / seconds);
+    x.push(node.elapsed_seconds[i]);
+    y.push((node.bytes_sent[i] - node.bytes_sent[i - 1]) * 8e-6 / seconds);
   }
-  return {node: course.node, x, y};
+  return {node: node.node, x, y};
 }
 
 // The budget of a node at each of the seconds @x, by the settings that were

@@ -62,8 +62,8 @@ static enum err piece(struct logging *g, int64_t offset, size_t limit,
                       limit, out, f);
 }
 
-static enum err print_tame(struct logging *g, const char *s, size_t n,
-                           struct fault *f)
+static enum err print_printable(struct logging *g, const char *s, size_t n,
+                                struct fault *f)
 {
     struct text out = {0};
     enum err err = ERR_OK;
@@ -84,7 +84,7 @@ static enum err print(struct logging *g, const char *s, size_t n,
     enum err err = ERR_OK;
 
     if (g->terminal)
-        err = print_tame(g, s, n, f);
+        err = print_printable(g, s, n, f);
     else if (fwrite(s, 1, n, stdout) != n)
         err = fault_set(f, ERR_IO, "cannot write to stdout");
     if (!err && fflush(stdout) != 0)

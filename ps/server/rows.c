@@ -106,8 +106,8 @@ enum err ps_read_part(const struct mlt_ps *ps, const struct ps_rows *r,
 
 /* A row of another branch than the one that runs: nobody changes it, but the
  * store's trees while the lock of the shard is held. */
-static const unsigned char *resting_row(const struct place *p,
-                                        const struct ps_rows *r)
+static const unsigned char *row_of_idle_branch(const struct place *p,
+                                               const struct ps_rows *r)
 {
     const unsigned char *row;
 
@@ -162,7 +162,7 @@ void ps_read_own_part(struct mlt_worker *w, const struct ps_rows *r,
             take_running(w, r, number, to);
         } else {
             p = place_of(ps, r->table, r->first + i);
-            take_values(t, r, resting_row(&p, r), to);
+            take_values(t, r, row_of_idle_branch(&p, r), to);
         }
     }
 }

@@ -120,7 +120,7 @@ void nodes_lost(struct nodes *n)
     }
 }
 
-/* ---- the course ---------------------------------------------------------- */
+/* ---- what grows, over time ----------------------------------------------- */
 
 /* Every other point stays, the first one among them. */
 static void halve(struct node_past *p)

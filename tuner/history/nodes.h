@@ -1,7 +1,7 @@
 /* The nodes of a run, folded from their beats: what each is, holds and has sent
  * and read, over all processes that were the node of that number.
  *
- * Memory is bounded: a node's course keeps at most NODES_POINTS_MAX points,
+ * Memory is bounded: of a node's past at most NODES_POINTS_MAX points are kept,
  * with twice the time between two whenever there would be more. Part of a run's
  * history; pure; one owner thread.
  */
@@ -16,7 +16,7 @@
 
 enum { NODES_MAX = 64, NODES_POINTS_MAX = 512 };
 
-/* The course of what grows, as of a beat. */
+/* A point of what grows over time, as of a beat. */
 struct node_point {
     double at_s;
     uint64_t sent, received; /* bytes of the data protocol, in all */

@@ -20,7 +20,7 @@
 enum { HOPELESS_PIECES = 6 /* of a trial: slices end at these */ };
 
 /* A trial's values as it went, and what it would have to come to. */
-struct trial_course {
+struct trial_progress {
     struct forecast_point point[TRACE_WINDOWS_MAX];
     size_t n;
     double share; /* of the trial */
@@ -68,8 +68,8 @@ void hopeless_slices(const struct trial_time *t, struct trial *x)
 
 /* The fall of the loss, or in a re-tune its distance below that of the setting
  * in use, window by window on the same samples, up to @share. */
-static void course_of(const struct trial_time *t, const struct trial *x,
-                      double share, struct trial_course *out)
+static void progress_of(const struct trial_time *t, const struct trial *x,
+                        double share, struct trial_progress *out)
 {
     const struct trials *all = all_of(t);
     const struct trial *incumbent = trials_incumbent(all);
@@ -158,15 +158,15 @@ static bool too_early(const struct trial_time *t, const struct trial *x,
 
     for (uint32_t i = 0; i < all->n; i++) {
         const struct trial *rival = &all->list[i];
-        struct trial_course course;
+        struct trial_progress progress;
         struct forecast reach;
 
         if (rival == x || !is_rival(t->judge, rival))
             continue;
-        course_of(t, rival, share, &course);
-        if (course.n < FORECAST_POINTS_MIN)
+        progress_of(t, rival, share, &progress);
+        if (progress.n < FORECAST_POINTS_MIN)
             continue;
-        forecast_of(course.point, course.n, course.share, error, &reach);
+        forecast_of(progress.point, progress.n, progress.share, error, &reach);
         if (reach.most < need)
             return true;
     }
@@ -203,28 +203,28 @@ static void stop(const struct trials *all, struct trial *x, double share,
 static void look(const struct trial_time *t, struct trial *x)
 {
     const struct trials *all = all_of(t);
-    struct trial_course course;
+    struct trial_progress progress;
     struct forecast reach;
     double need, error;
 
     assert(!x->doomed && !x->incumbent);
-    course_of(t, x, 1, &course);
+    progress_of(t, x, 1, &progress);
     /* When a report comes depends on a clock: there a trial is looked at where
      * its slices end. */
     if (units_by_samples(all->c))
-        course_of(t, x,
-                  floor(course.share * HOPELESS_PIECES + 1e-9) /
-                      HOPELESS_PIECES,
-                  &course);
-    if (course.n < FORECAST_POINTS_MIN || course.share < HOPELESS_SHARE ||
-        course.share > 1 - HOPELESS_STEP ||
-        course.share < x->looked + HOPELESS_STEP || !needed(t, x, &need))
+        progress_of(t, x,
+                    floor(progress.share * HOPELESS_PIECES + 1e-9) /
+                        HOPELESS_PIECES,
+                    &progress);
+    if (progress.n < FORECAST_POINTS_MIN || progress.share < HOPELESS_SHARE ||
+        progress.share > 1 - HOPELESS_STEP ||
+        progress.share < x->looked + HOPELESS_STEP || !needed(t, x, &need))
         return;
-    x->looked = course.share;
+    x->looked = progress.share;
     error = forecast_share(HOPELESS_ERROR, all->max, ++x->looks);
-    forecast_of(course.point, course.n, course.share, error, &reach);
-    if (reach.most < need && !too_early(t, x, course.share, need, error))
-        stop(all, x, course.share, &reach, need, error);
+    forecast_of(progress.point, progress.n, progress.share, error, &reach);
+    if (reach.most < need && !too_early(t, x, progress.share, need, error))
+        stop(all, x, progress.share, &reach, need, error);
 }
 
 void hopeless_look(const struct trial_time *t)
