@@ -1,6 +1,7 @@
 #include "apps/data/columns.h"
 
 #include "base/disk_io.h"
+#include "base/file_io.h"
 #include "base/mem.h"
 
 #include <assert.h>
@@ -9,7 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PATH_BYTES = 4096, LINE_BYTES = SAMPLES_COLUMN_BYTES_MAX + 2 };
+static const char columns_file[] = "columns.txt";
+
+enum { LINE_BYTES = SAMPLES_COLUMN_BYTES_MAX + 2 };
 
 static enum err other_column(const char *file, const char *wanted,
                              const char *found, struct fault *f)
@@ -36,24 +39,16 @@ enum err columns_same(const struct samples *train, const char *file,
     return ERR_OK;
 }
 
-static enum err columns_path(const char *dir, char path[PATH_BYTES],
-                             struct fault *f)
-{
-    if (snprintf(path, PATH_BYTES, "%s/columns.txt", dir) < PATH_BYTES)
-        return ERR_OK;
-    return fault_set(f, ERR_INVAL, "%s: the path is too long", dir);
-}
-
 enum err columns_save(const struct samples *s, const char *dir, struct fault *f)
 {
     uint64_t n = samples_values(s), c;
-    char path[PATH_BYTES];
+    char path[FILE_PATH_MAX];
     struct disk_out w;
     enum err err;
 
     if (!s->column_name)
         return ERR_OK;
-    err = columns_path(dir, path, f);
+    err = file_join(path, dir, columns_file, f);
     if (!err)
         err = disk_out_open(&w, NULL, path, DISK_SHARED, f);
     if (err)
@@ -96,9 +91,9 @@ static enum err compare(const struct samples *s, const char *file, FILE *in,
 enum err columns_check(const struct samples *s, const char *file,
                        const char *dir, struct fault *f)
 {
-    char path[PATH_BYTES];
+    char path[FILE_PATH_MAX];
     FILE *in;
-    enum err err = columns_path(dir, path, f);
+    enum err err = file_join(path, dir, columns_file, f);
 
     if (err || !s->column_name)
         return err;
@@ -144,9 +139,9 @@ static enum err read_names(FILE *in, const char *path, uint64_t columns,
 enum err columns_load(const char *dir, uint64_t columns, char ***name,
                       struct fault *f)
 {
-    char path[PATH_BYTES], **made;
+    char path[FILE_PATH_MAX], **made;
     FILE *in;
-    enum err err = columns_path(dir, path, f);
+    enum err err = file_join(path, dir, columns_file, f);
 
     assert(columns > 0 && name);
     if (err)

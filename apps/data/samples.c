@@ -2,6 +2,7 @@
 
 #include "apps/data/data_stream.h"
 #include "base/disk_io.h"
+#include "base/file_io.h"
 #include "base/mem.h"
 #include "base/rng.h"
 
@@ -11,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PATH_BYTES = 4096, LINE_BYTES = SAMPLES_NAME_BYTES_MAX + 1 };
+enum { LINE_BYTES = SAMPLES_NAME_BYTES_MAX + 1 };
 
 static const char classes_file[] = "classes.txt";
 
@@ -201,25 +202,17 @@ enum err samples_rename(struct samples *s, const char *file, char *const *name,
     return ERR_OK;
 }
 
-static enum err classes_path(const char *dir, char path[PATH_BYTES],
-                             struct fault *f)
-{
-    if (snprintf(path, PATH_BYTES, "%s/%s", dir, classes_file) < PATH_BYTES)
-        return ERR_OK;
-    return fault_set(f, ERR_INVAL, "%s: the path is too long", dir);
-}
-
 enum err samples_save_classes(const struct samples *s, const char *dir,
                               struct fault *f)
 {
-    char path[PATH_BYTES];
+    char path[FILE_PATH_MAX];
     struct disk_out w;
     unsigned c;
     enum err err;
 
     if (!s->class_name)
         return ERR_OK;
-    err = classes_path(dir, path, f);
+    err = file_join(path, dir, classes_file, f);
     if (!err)
         err = disk_out_open(&w, NULL, path, DISK_SHARED, f);
     if (err)
@@ -262,9 +255,9 @@ static enum err read_names(FILE *file, const char *path, char **name,
 enum err samples_class_names(const char *dir, char *name[SAMPLES_CLASSES_MAX],
                              unsigned *n, struct fault *f)
 {
-    char path[PATH_BYTES];
+    char path[FILE_PATH_MAX];
     FILE *in;
-    enum err err = classes_path(dir, path, f);
+    enum err err = file_join(path, dir, classes_file, f);
 
     assert(name && n);
     memset((void *)name, 0, SAMPLES_CLASSES_MAX * sizeof(*name));
@@ -289,12 +282,12 @@ enum err samples_load_classes(struct samples *s, const char *file,
                               const char *dir, struct fault *f)
 {
     char *name[SAMPLES_CLASSES_MAX];
-    char path[PATH_BYTES];
+    char path[FILE_PATH_MAX];
     unsigned n, c;
     enum err err = samples_class_names(dir, name, &n, f);
 
     if (!err && n == 0 && s->class_name) {
-        err = classes_path(dir, path, f);
+        err = file_join(path, dir, classes_file, f);
         if (!err)
             err = fault_set(f, ERR_NOENT,
                             "%s: expected the names of the model's classes, "

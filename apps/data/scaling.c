@@ -1,16 +1,16 @@
 #include "apps/data/scaling.h"
 
+#include "base/file_io.h"
 #include "base/mem.h"
 #include "base/npy_io.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { PATH_BYTES = 4096 };
+static const char scaling_file[] = "scaling.npy";
 
 void scaling_deinit(struct scaling *s)
 {
@@ -97,25 +97,17 @@ void scaling_apply(const struct scaling *scaling, struct samples *s)
     }
 }
 
-static enum err scaling_path(const char *dir, char path[PATH_BYTES],
-                             struct fault *f)
-{
-    if (snprintf(path, PATH_BYTES, "%s/scaling.npy", dir) < PATH_BYTES)
-        return ERR_OK;
-    return fault_set(f, ERR_INVAL, "%s: the path is too long", dir);
-}
-
 enum err scaling_save(const struct scaling *s, const char *dir, struct fault *f)
 {
     struct npy_info info = {NPY_F64, 2, s->columns + 1};
     size_t bytes = (size_t)info.cols * sizeof(double);
-    char path[PATH_BYTES];
+    char path[FILE_PATH_MAX];
     struct npy_writer *w;
     enum err err;
 
     if (!s->mean)
         return ERR_OK;
-    err = scaling_path(dir, path, f);
+    err = file_join(path, dir, scaling_file, f);
     if (!err)
         err = npy_create(path, &info, &w, f);
     if (err)
@@ -162,10 +154,10 @@ static enum err read_both(struct npy_reader *r, const struct npy_info *info,
 
 enum err scaling_columns(const char *dir, uint64_t *columns, struct fault *f)
 {
-    char path[PATH_BYTES];
+    char path[FILE_PATH_MAX];
     struct npy_reader *r;
     struct npy_info info;
-    enum err err = scaling_path(dir, path, f);
+    enum err err = file_join(path, dir, scaling_file, f);
 
     assert(columns);
     *columns = 0;
@@ -187,11 +179,11 @@ enum err scaling_columns(const char *dir, uint64_t *columns, struct fault *f)
 enum err scaling_load(const char *dir, const struct samples *s,
                       struct scaling *out, struct fault *f)
 {
-    char path[PATH_BYTES];
+    char path[FILE_PATH_MAX];
     struct npy_reader *r;
     struct npy_info info;
     struct scaling made = {0};
-    enum err err = s->value ? scaling_path(dir, path, f) : ERR_OK;
+    enum err err = s->value ? file_join(path, dir, scaling_file, f) : ERR_OK;
 
     if (!err && s->value) {
         err = npy_open(path, &info, &r, f);

@@ -13,15 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PATH_BYTES = 4096, NAME_BYTES = VOCABULARY_WORD_MAX + 1 };
-
-static enum err path_in(char path[PATH_BYTES], const char *dir,
-                        const char *name, struct fault *f)
-{
-    if ((size_t)snprintf(path, PATH_BYTES, "%s/%s", dir, name) >= PATH_BYTES)
-        return fault_set(f, ERR_INVAL, "%s: the path is too long", dir);
-    return ERR_OK;
-}
+enum { NAME_BYTES = VOCABULARY_WORD_MAX + 1 };
 
 /* ---- top words ----------------------------------------------------------- */
 
@@ -77,8 +69,8 @@ static enum err find_top(struct top *t, const char *dir, struct fault *f)
 {
     struct npy_reader *r;
     struct npy_info info;
-    char path[PATH_BYTES];
-    enum err err = path_in(path, dir, LDA_WORD_TABLE ".npy", f);
+    char path[FILE_PATH_MAX];
+    enum err err = file_join(path, dir, LDA_WORD_TABLE ".npy", f);
 
     if (!err)
         err = npy_open(path, &info, &r, f);
@@ -159,10 +151,10 @@ static enum err save_topics(const struct lda *l, const char *dir,
                             struct fault *f)
 {
     struct top t = {.topics = l->prior.topics};
-    char path[PATH_BYTES];
+    char path[FILE_PATH_MAX];
     json_t *json = NULL;
     char *text = NULL;
-    enum err err = path_in(path, dir, LDA_TOPICS_FILE, f);
+    enum err err = file_join(path, dir, LDA_TOPICS_FILE, f);
 
     if (!err)
         err = find_top(&t, dir, f);
@@ -207,8 +199,8 @@ static enum err load_model(struct lda *l, const char *dir, struct fault *f)
 {
     struct npy_reader *r;
     struct npy_info info;
-    char path[PATH_BYTES];
-    enum err err = path_in(path, dir, LDA_WORD_TABLE ".npy", f);
+    char path[FILE_PATH_MAX];
+    enum err err = file_join(path, dir, LDA_WORD_TABLE ".npy", f);
 
     if (!err)
         err = npy_open(path, &info, &r, f);

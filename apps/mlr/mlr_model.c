@@ -4,6 +4,7 @@
 #include "apps/data/columns.h"
 #include "apps/mlr/mlr_app.h"
 #include "apps/settings.h"
+#include "base/file_io.h"
 #include "base/npy_io.h"
 #include "base/text.h"
 
@@ -84,12 +85,10 @@ static enum err take_columns(struct mlr *m, const char *dir, struct fault *f)
 int mlr_load(void *app, const char *dir, struct mlt_error *error)
 {
     struct fault f = {0};
-    char path[4096];
+    char path[FILE_PATH_MAX];
 
-    if ((size_t)snprintf(path, sizeof(path), "%s/weights.npy", dir) >=
-        sizeof(path))
-        fault_set(&f, ERR_INVAL, "%s: the path is too long", dir);
-    else if (!check_model(app, path, &f) && !take_table(app, dir, &f))
+    if (!file_join(path, dir, "weights.npy", &f) &&
+        !check_model(app, path, &f) && !take_table(app, dir, &f))
         take_columns(app, dir, &f);
     return f.code ? settings_fault(&f, error) : 0;
 }

@@ -10,18 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PATH_BYTES = 4096 };
-
 static const char file_name[] = "network.json";
-
-static enum err network_path(const char *dir, char path[PATH_BYTES],
-                             struct fault *f)
-{
-    if ((size_t)snprintf(path, PATH_BYTES, "%s/%s", dir, file_name) <
-        PATH_BYTES)
-        return ERR_OK;
-    return fault_set(f, ERR_INVAL, "%s: the path is too long", dir);
-}
 
 /* ---- saving -------------------------------------------------------------- */
 
@@ -37,7 +26,7 @@ static enum err save_network(const struct nn *m, const char *dir, char *out,
     json_t *o = nn_network_json(&network);
     char *pretty = o ? json_write(o, 2) : NULL;
     char *line = o ? json_write(o, 0) : NULL;
-    char path[PATH_BYTES];
+    char path[FILE_PATH_MAX];
     enum err err = ERR_OK;
 
     json_decref(o);
@@ -46,7 +35,7 @@ static enum err save_network(const struct nn *m, const char *dir, char *out,
     else if (strlen(line) >= size)
         err = fault_set(f, ERR_LIMIT, "nn: model.json has no room");
     else
-        err = network_path(dir, path, f);
+        err = file_join(path, dir, file_name, f);
     if (!err)
         err = file_write_line(path, pretty, f);
     if (!err)
@@ -147,9 +136,9 @@ static enum err read_network(struct nn *m, const char *dir, struct fault *f)
 {
     struct nn_network n = {.mean = NULL};
     struct fault own = {0};
-    char path[PATH_BYTES], *text = NULL;
+    char path[FILE_PATH_MAX], *text = NULL;
     size_t len = 0;
-    enum err err = network_path(dir, path, f);
+    enum err err = file_join(path, dir, file_name, f);
 
     if (!err)
         err = read_text(path, &text, &len, f);

@@ -19,8 +19,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PATH_BYTES = 4096 };
-
 #define SHARD_PREFIX "shard-"
 #define ROWS_PREFIX "rows-"
 
@@ -64,16 +62,6 @@ static enum err describe(struct backup *b, const struct branch_entry *entry,
     return ERR_OK;
 }
 
-static enum err join_path(char out[PATH_BYTES], const char *dir,
-                          const char *name, struct fault *f)
-{
-    int n = snprintf(out, PATH_BYTES, "%s/%s", dir, name);
-
-    if (n >= PATH_BYTES)
-        return fault_set(f, ERR_INVAL, "%.80s...: path is too long", dir);
-    return ERR_OK;
-}
-
 /* ---- the folder ---------------------------------------------------------- */
 
 static bool is_ours(const char *name)
@@ -85,13 +73,13 @@ static bool is_ours(const char *name)
 
 /* Where this node's part of the snapshot @dir is, of a path that fits. */
 static enum err node_folder(const struct ps_shape *shape, const char *dir,
-                            char out[PATH_BYTES], struct fault *f)
+                            char out[FILE_PATH_MAX], struct fault *f)
 {
     int n = shape->nodes > 1
-                ? snprintf(out, PATH_BYTES, "%s/node-%u", dir, shape->node)
-                : snprintf(out, PATH_BYTES, "%s", dir);
+                ? snprintf(out, FILE_PATH_MAX, "%s/node-%u", dir, shape->node)
+                : snprintf(out, FILE_PATH_MAX, "%s", dir);
 
-    if (n >= PATH_BYTES)
+    if (n >= FILE_PATH_MAX)
         return fault_set(f, ERR_INVAL, "%.80s...: path is too long", dir);
     return ERR_OK;
 }
@@ -100,16 +88,16 @@ static enum err node_folder(const struct ps_shape *shape, const char *dir,
 
 /* Where @file, as the manifest names it, is written: in its node's folder. */
 static enum err file_path(const struct backup *b, const char *file,
-                          char out[PATH_BYTES], struct fault *f)
+                          char out[FILE_PATH_MAX], struct fault *f)
 {
     const char *slash = strchr(file, '/');
 
-    return join_path(out, b->tmp, slash ? slash + 1 : file, f);
+    return file_join(out, b->tmp, slash ? slash + 1 : file, f);
 }
 
 static enum err write_rows(struct backup *b, uint32_t worker, struct fault *f)
 {
-    char file[MANIFEST_FILE_MAX], path[PATH_BYTES];
+    char file[MANIFEST_FILE_MAX], path[FILE_PATH_MAX];
     enum err err;
 
     if (!manifest_placed(&b->manifest))
@@ -129,7 +117,7 @@ static enum err write_shards(struct backup *b, struct fault *f)
     for (unsigned i = 0; i < b->shards; i++) {
         uint32_t worker = b->shape->node * b->shape->workers + i;
         struct manifest_part *part = &b->manifest.part[worker];
-        char file[MANIFEST_FILE_MAX], path[PATH_BYTES];
+        char file[MANIFEST_FILE_MAX], path[FILE_PATH_MAX];
         enum err err;
 
         manifest_file(&b->manifest, worker, file);
@@ -149,7 +137,7 @@ static enum err write_shards(struct backup *b, struct fault *f)
 
 static enum err write_folder(struct backup *b, struct fault *f)
 {
-    char path[PATH_BYTES];
+    char path[FILE_PATH_MAX];
     enum err err;
 
     folder_clear(b->tmp, is_ours); /* of a process that was killed */
@@ -160,7 +148,7 @@ static enum err write_folder(struct backup *b, struct fault *f)
         return err;
     err = write_shards(b, f);
     if (!err)
-        err = join_path(path, b->tmp, MANIFEST_NAME, f);
+        err = file_join(path, b->tmp, MANIFEST_NAME, f);
     if (!err) /* flushes the folder, too */
         err = manifest_store(&b->manifest, path, f);
     if (!err)
@@ -174,11 +162,11 @@ static enum err write_folder(struct backup *b, struct fault *f)
  * in it. */
 static void take_back(const struct backup *b)
 {
-    char path[PATH_BYTES];
+    char path[FILE_PATH_MAX];
 
-    if (join_path(path, b->dir, MANIFEST_NAME, NULL) == ERR_OK)
+    if (file_join(path, b->dir, MANIFEST_NAME, NULL) == ERR_OK)
         file_remove(path);
-    if (b->top && join_path(path, b->top, MANIFEST_NAME, NULL) == ERR_OK)
+    if (b->top && file_join(path, b->top, MANIFEST_NAME, NULL) == ERR_OK)
         file_remove(path);
     folder_clear(b->dir, is_ours);
 }
@@ -188,13 +176,13 @@ static void take_back(const struct backup *b)
 static enum err join_node(struct backup *b, uint32_t node, struct fault *f)
 {
     struct manifest m;
-    char name[32 + sizeof(MANIFEST_NAME)], path[PATH_BYTES];
+    char name[32 + sizeof(MANIFEST_NAME)], path[FILE_PATH_MAX];
     enum err err;
 
     assert(node < b->shape->nodes);
     assert(node != b->shape->node);
     snprintf(name, sizeof(name), "node-%u/" MANIFEST_NAME, node);
-    err = join_path(path, b->top, name, f);
+    err = file_join(path, b->top, name, f);
     if (!err && access(path, F_OK) != 0 && errno == ENOENT)
         return ERR_NOENT;
     if (!err)
@@ -214,12 +202,12 @@ static enum err join_node(struct backup *b, uint32_t node, struct fault *f)
 /* Written in this node's folder, so that two nodes do not write one file. */
 static enum err write_whole(const struct backup *b, struct fault *f)
 {
-    char whole[PATH_BYTES], path[PATH_BYTES];
-    enum err err = join_path(whole, b->dir, MANIFEST_NAME ".whole", f);
+    char whole[FILE_PATH_MAX], path[FILE_PATH_MAX];
+    enum err err = file_join(whole, b->dir, MANIFEST_NAME ".whole", f);
 
     assert(b->top);
     if (!err)
-        err = join_path(path, b->top, MANIFEST_NAME, f);
+        err = file_join(path, b->top, MANIFEST_NAME, f);
     if (!err)
         err = manifest_store(&b->manifest, whole, f);
     if (!err)
@@ -325,9 +313,9 @@ static enum err new_names(struct backup *b, const char *dir)
  * another node may be about to count on it. */
 static enum err own_part(const struct backup *b, bool *ours, struct fault *f)
 {
-    char path[PATH_BYTES];
+    char path[FILE_PATH_MAX];
     struct manifest m;
-    enum err err = join_path(path, b->dir, MANIFEST_NAME, f);
+    enum err err = file_join(path, b->dir, MANIFEST_NAME, f);
 
     *ours = false;
     if (!err && access(path, F_OK) == 0) {
@@ -344,7 +332,7 @@ static enum err own_part(const struct backup *b, bool *ours, struct fault *f)
 /* Errors: ERR_EXIST, what would be written is there already. */
 static enum err check_new(const struct backup *b, struct fault *f)
 {
-    char path[PATH_BYTES];
+    char path[FILE_PATH_MAX];
     struct stat st;
     bool ours = false;
     enum err err = ERR_OK;
@@ -354,7 +342,7 @@ static enum err check_new(const struct backup *b, struct fault *f)
                    ? ERR_OK
                    : fault_set(f, ERR_EXIST, "snapshot %s: is there already",
                                b->dir);
-    err = join_path(path, b->top, MANIFEST_NAME, f);
+    err = file_join(path, b->top, MANIFEST_NAME, f);
     if (!err && stat(path, &st) == 0)
         return fault_set(f, ERR_EXIST, "snapshot %s: is there already", path);
     if (!err)
@@ -420,7 +408,7 @@ enum err ps_snapshot_begin(struct mlt_ps *ps, branch_id branch, const char *dir,
 {
     const struct ps_shape *shape = ps_shape(ps);
     struct ps_saving *saving = ps_saving(ps);
-    char own[PATH_BYTES];
+    char own[FILE_PATH_MAX];
     struct backup *b;
     enum err err;
 

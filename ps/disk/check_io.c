@@ -1,26 +1,24 @@
 #include "ps/disk/check_io.h"
 
+#include "base/file_io.h"
 #include "branches/snapshot_io.h"
 #include "ps/disk/manifest_io.h"
 #include "ps/disk/numbering_io.h"
 
 #include <assert.h>
 #include <inttypes.h>
-#include <stdio.h>
-
-enum { PATH_BYTES = 4096 };
 
 static enum err check_part(const struct manifest *m, uint32_t worker,
                            const char *dir, struct fault *f)
 {
-    char name[MANIFEST_FILE_MAX], path[PATH_BYTES];
+    char name[MANIFEST_FILE_MAX], path[FILE_PATH_MAX];
     struct snapshot_file *file = NULL;
     enum err err;
 
     manifest_file(m, worker, name);
-    if (snprintf(path, sizeof(path), "%s/%s", dir, name) >= (int)sizeof(path))
-        return fault_set(f, ERR_INVAL, "%.80s...: path is too long", dir);
-    err = snapshot_open(path, NULL, &file, f);
+    err = file_join(path, dir, name, f);
+    if (!err)
+        err = snapshot_open(path, NULL, &file, f);
     if (err)
         return err;
     err = snapshot_verify(file, f);
@@ -37,14 +35,13 @@ enum err checkpoint_check(const char *dir, struct fault *f)
 {
     struct manifest m = {0};
     struct numbering rows = {0};
-    char path[PATH_BYTES];
+    char path[FILE_PATH_MAX];
     enum err err;
 
     assert(dir);
-    if (snprintf(path, sizeof(path), "%s/%s", dir, MANIFEST_NAME) >=
-        (int)sizeof(path))
-        return fault_set(f, ERR_INVAL, "%.80s...: path is too long", dir);
-    err = manifest_load(path, &m, f);
+    err = file_join(path, dir, MANIFEST_NAME, f);
+    if (!err)
+        err = manifest_load(path, &m, f);
     if (!err && manifest_missing(&m) < m.workers)
         err = fault_set(f, ERR_FORMAT,
                         "%s: the manifest of a part of a checkpoint", path);

@@ -6,9 +6,6 @@
 
 #include <assert.h>
 #include <inttypes.h>
-#include <stdio.h>
-
-enum { PATH_BYTES = 4096 };
 
 enum err numbering_store(struct manifest *m, const struct table *table,
                          uint32_t worker, const char *path, struct fault *f)
@@ -56,12 +53,12 @@ enum err numbering_load(struct numbering *n, const struct manifest *m,
     if (err)
         return fault_set(f, err, "restore %s: %s", dir, err_text(err));
     for (uint32_t i = 0; i < m->workers && manifest_placed(m) && !err; i++) {
-        char file[MANIFEST_FILE_MAX], path[PATH_BYTES];
+        char file[MANIFEST_FILE_MAX], path[FILE_PATH_MAX];
 
         manifest_rows_file(m, i, file);
-        if (snprintf(path, sizeof(path), "%s/%s", dir, file) >= PATH_BYTES)
-            return fault_set(f, ERR_INVAL, "%.80s...: path is too long", dir);
-        err = load_one(n, m, i, path, f);
+        err = file_join(path, dir, file, f);
+        if (!err)
+            err = load_one(n, m, i, path, f);
     }
     return err;
 }

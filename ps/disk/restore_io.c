@@ -1,5 +1,6 @@
 #include "ps/disk/restore_io.h"
 
+#include "base/file_io.h"
 #include "base/mem.h"
 #include "branches/snapshot_io.h"
 #include "ps/disk/manifest_io.h"
@@ -13,11 +14,8 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-
-enum { PATH_BYTES = 4096 };
 
 /* One restoring. */
 struct restore {
@@ -42,29 +40,19 @@ struct from {
 
 /* ---- what there is ------------------------------------------------------- */
 
-static enum err join_path(char out[PATH_BYTES], const char *dir,
-                          const char *name, struct fault *f)
-{
-    int n = snprintf(out, PATH_BYTES, "%s/%s", dir, name);
-
-    if (n >= PATH_BYTES)
-        return fault_set(f, ERR_INVAL, "%.80s...: path is too long", dir);
-    return ERR_OK;
-}
-
 static enum err part_path(const struct restore *r, uint32_t worker,
-                          char out[PATH_BYTES], struct fault *f)
+                          char out[FILE_PATH_MAX], struct fault *f)
 {
     char file[MANIFEST_FILE_MAX];
 
     manifest_file(&r->manifest, worker, file);
-    return join_path(out, r->dir, file, f);
+    return file_join(out, r->dir, file, f);
 }
 
 static enum err load_manifest(struct restore *r, struct fault *f)
 {
-    char path[PATH_BYTES], file[MANIFEST_FILE_MAX];
-    enum err err = join_path(path, r->dir, MANIFEST_NAME, f);
+    char path[FILE_PATH_MAX], file[MANIFEST_FILE_MAX];
+    enum err err = file_join(path, r->dir, MANIFEST_NAME, f);
     uint32_t missing;
 
     if (!err)
@@ -112,7 +100,7 @@ static enum err check_files(const struct restore *r, struct fault *f)
 {
     for (uint32_t i = 0; i < r->manifest.workers; i++) {
         const struct manifest_part *part = &r->manifest.part[i];
-        char path[PATH_BYTES];
+        char path[FILE_PATH_MAX];
         struct stat st;
         enum err err = part_path(r, i, path, f);
 
@@ -186,7 +174,7 @@ static enum err with_file(struct restore *r, uint32_t worker, use_file *use,
                           struct fault *f)
 {
     struct snapshot_file *file = NULL;
-    char path[PATH_BYTES];
+    char path[FILE_PATH_MAX];
     enum err err = part_path(r, worker, path, f);
 
     assert(worker < r->manifest.workers);
