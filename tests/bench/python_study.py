@@ -8,7 +8,8 @@ The program's file is run as it stands, once a trial, with a stand-in for the
 package mltune: it trains plainly, validates after each epoch, and reports to the
 trial. Time that later trials take to read and prepare data again is not counted.
 
-Prints one object: trials, pruned, epochs, best metric, its setting, CPU seconds.
+Prints one object: trials, pruned, epochs, best metric, its setting, CPU seconds,
+and the course: the CPU seconds at which the metric became better, and to what.
 """
 import json
 import pathlib
@@ -47,6 +48,7 @@ class Study:
         self.free = 0.0        # seconds that do not count
         self.best, self.setting = None, {}
         self.epochs = self.finished = 0
+        self.course = []
 
     def seconds(self):
         return time.process_time() - self.free
@@ -80,6 +82,7 @@ class Study:
         self.epochs += 1
         if value == value and (self.best is None or value < self.best):
             self.best, self.setting = value, setting
+            self.course.append([round(self.seconds(), 1), value])
         if self.seconds() >= self.job["cpu_s"]:
             raise Over
         trial.report(value, epoch)
@@ -148,6 +151,7 @@ def main():
                       for t in found.trials),
         "finished": study.finished, "epochs": study.epochs,
         "metric": study.best, "setting": study.setting,
+        "course": study.course,
         "cpu_s": study.seconds()}))
 
 

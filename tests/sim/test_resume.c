@@ -602,6 +602,63 @@ static void resume_ends_as_if_nothing_had_happened(void **state)
     check_same_ends(&f, 5);
 }
 
+static bool tells(const json_t *journal, const char *text)
+{
+    char *all = json_dumps(journal, JSON_COMPACT);
+    bool found = all && strstr(all, text);
+
+    free(all);
+    return found;
+}
+
+/* So does one that, without progress, ends with a cooldown: from its last
+ * epoch, or from an earlier one that was better. */
+static void resume_ends_cooled_as_if_nothing_had_happened(void **state)
+{
+    unsigned cooled = 0, back = 0;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        struct sim_family f = repeating("same-cooled");
+        json_t *journal = NULL;
+        struct sim_options o = {.journal = &journal};
+        struct sim_result r;
+
+        f.plateau_epochs = 3;
+        f.max_epochs = 100;
+        run_killed(&f, seed, &o, &r);
+        cooled += tells(journal, "the learning rate falls to nearly zero");
+        back += tells(journal, "the cooldown starts there again");
+        json_decref(journal);
+        check_same_end(&f, seed, sim_fewer() ? 33 : 7);
+    }
+    assert_true(cooled > 0 && back > 0);
+}
+
+/* However few copies of the model fit, it ends. */
+static void cooled_end_comes_in_little_memory(void **state)
+{
+    unsigned cooled = 0;
+
+    (void)state;
+    for (unsigned most = 6; most <= 9; most++)
+        for (uint64_t seed = 1; seed <= 4; seed++) {
+            struct sim_family f = repeating("little-memory");
+            json_t *journal = NULL;
+            struct sim_options o = {.journal = &journal};
+            struct sim_result r;
+
+            f.branches_max = most;
+            f.plateau_epochs = 3;
+            f.max_epochs = 100;
+            run_killed(&f, seed, &o, &r);
+            assert_string_equal(r.finish.reason, "converged");
+            cooled += tells(journal, "the learning rate falls to nearly zero");
+            json_decref(journal);
+        }
+    assert_true(cooled > 0);
+}
+
 /* When epoch @epoch of the run ended. */
 static double ended_at(const json_t *journal, uint32_t epoch)
 {
@@ -990,6 +1047,8 @@ int main(void)
         cmocka_unit_test(resume_after_kills_in_other_families),
         cmocka_unit_test(resume_of_a_search_without_a_winner_tries_no_more),
         cmocka_unit_test(resume_ends_as_if_nothing_had_happened),
+        cmocka_unit_test(resume_ends_cooled_as_if_nothing_had_happened),
+        cmocka_unit_test(cooled_end_comes_in_little_memory),
         cmocka_unit_test(resume_within_a_search_keeps_its_patience),
         cmocka_unit_test(resume_of_other_strategies_ends_the_same),
         cmocka_unit_test(resume_under_memory_torture),

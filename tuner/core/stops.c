@@ -73,6 +73,15 @@ void stops_converged(struct board *c, const struct plateau *p)
                   p->since);
 }
 
+void stops_cooled(struct board *c, uint32_t epochs)
+{
+    lifecycle_end(c, RUN_FINISHED, "converged",
+                  "no improvement of %s at a steady learning rate, and a "
+                  "cooldown of %u epochs is over",
+                  board_validates(c) ? "the validation metric" : "the loss",
+                  epochs);
+}
+
 bool stops_impossible(const struct board *c, uint32_t epoch,
                       const struct plateau *p)
 {

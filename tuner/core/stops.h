@@ -21,6 +21,9 @@ uint32_t stops_patience(const struct board *c);
 /* Ends the run as converged. */
 void stops_converged(struct board *c, const struct plateau *p);
 
+/* Ends the run as converged after a cooldown of @epochs. */
+void stops_cooled(struct board *c, uint32_t epochs);
+
 /* Whether, whatever the next epoch's result, nothing has to be decided after
  * it: then the epoch after it may be started before the result is there. */
 bool stops_impossible(const struct board *c, uint32_t epoch,

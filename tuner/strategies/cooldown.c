@@ -41,8 +41,29 @@ void cooldown_begin(struct cooldown *d, const struct space *space,
     assert(d->from == 0);
     assert(cooldown_possible(space));
     d->from = epochs;
+    d->end = 0;
     d->rate = rate_of(space);
     d->first = x->value[d->rate];
+}
+
+uint32_t cooldown_last(const struct cooldown *d, uint32_t epochs, uint32_t max)
+{
+    uint32_t length = (uint32_t)ceil(d->share * epochs);
+
+    assert(epochs >= 1);
+    if (epochs >= max || length == 0)
+        return 0;
+    return epochs + (length < max - epochs ? length : max - epochs);
+}
+
+bool cooldown_over(const struct cooldown *d, uint32_t epochs, uint32_t since)
+{
+    uint32_t done = epochs - d->from;
+
+    if (d->end == 0)
+        return false;
+    assert(epochs >= d->from);
+    return epochs >= d->end || (2 * done >= d->end - d->from && since >= done);
 }
 
 struct setting cooldown_before(const struct cooldown *d,
@@ -61,7 +82,8 @@ struct setting cooldown_setting(const struct cooldown *d,
 {
     struct setting now = *x;
     uint32_t done = epochs - d->from;
-    uint32_t length = max > epochs ? max - d->from : done + 1;
+    uint32_t end = d->end && d->end < max ? d->end : max;
+    uint32_t length = end > epochs ? end - d->from : done + 1;
 
     assert(epochs >= d->from);
     if (d->from)
@@ -71,6 +93,6 @@ struct setting cooldown_setting(const struct cooldown *d,
 
 void cooldown_reset(struct cooldown *d)
 {
-    d->from = 0;
+    d->from = d->end = 0;
     d->due = false;
 }

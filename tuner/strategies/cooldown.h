@@ -1,4 +1,5 @@
-/* Cooldown: the learning rate falls to nearly zero over a run's last epochs.
+/* Cooldown: the learning rate falls to nearly zero over a run's last epochs:
+ * those of max_epochs, or a share more where it would end without progress.
  *
  * A steady rate leaves a run as far above its best as that rate's noise keeps
  * it. Who knows the last epoch lets the rate fall towards it: stable, then
@@ -16,6 +17,7 @@
 struct cooldown {
     double share;  /* of max_epochs, 0 .. 1; 0: there is none */
     uint32_t from; /* epochs that were over when it began; 0: it has not */
+    uint32_t end;  /* epoch that it ends with; 0: the run's max_epochs */
     int rate;      /* index of the learning rate */
     double first;  /* that it falls from */
     bool due;      /* an epoch is over: the next one's rate is to be set */
@@ -40,13 +42,24 @@ bool cooldown_early(const struct cooldown *d, uint32_t epochs, uint32_t max,
 void cooldown_begin(struct cooldown *d, const struct space *space,
                     uint32_t epochs, const struct setting *x);
 
+/* Epoch with which a cooldown ends that begins after @epochs (>= 1) of at most
+ * @max because there is no progress at a steady rate: its share of @epochs
+ * more. 0: there is none, or no epoch is left. */
+uint32_t cooldown_last(const struct cooldown *d, uint32_t epochs, uint32_t max);
+
+/* Whether one that ends with its own epoch is over after @epochs: the last one,
+ * or half of them where the rate's fall has brought nothing (@since epochs
+ * without improvement, counted from before it began). */
+bool cooldown_over(const struct cooldown *d, uint32_t epochs, uint32_t since);
+
 /* @x, in use; once it has begun, as it was before. */
 struct setting cooldown_before(const struct cooldown *d,
                                const struct setting *x);
 
 /* @x, of before, as it is in the epoch after @epochs when the run ends with
- * epoch @max: with 1 - sqrt(p) of the rate, p being the part of the cooldown
- * that is over in the middle of that epoch. As it is where none has begun. */
+ * epoch @max at the latest: with 1 - sqrt(p) of the rate, p being the part of
+ * the cooldown that is over in the middle of that epoch. As it is where none
+ * has begun. */
 struct setting cooldown_setting(const struct cooldown *d,
                                 const struct setting *x, uint32_t epochs,
                                 uint32_t max);

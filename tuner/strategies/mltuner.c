@@ -201,11 +201,19 @@ static bool cools(const struct mltuner *s)
             cooldown_near(&s->cool, epochs, board_limits(s->c).max_epochs));
 }
 
+static void release_parent(struct mltuner *s)
+{
+    board_drop(s->c, s->held_parent, "training goes on from a later state");
+    s->held_parent = BRANCH_NONE;
+}
+
 /* A search, or the user, chooses anew: what follows has its own cooldown. */
 static void end_cooldown(struct mltuner *s)
 {
     board_free(s->c, s->cooler, "another setting is chosen");
     s->cooler = BRANCH_NONE;
+    if (s->cool.due)
+        release_parent(s);
     cooldown_reset(&s->cool);
 }
 
@@ -247,6 +255,17 @@ static void begin_line(struct mltuner *s, branch_id branch)
 
     training_init(&s->line, s->c, branch, true);
     s->line.kept = kept; /* to return to until its first epoch ends */
+}
+
+/* @branch was forked from the line's end, or from the held parent before it. */
+static void begin_line_from_parent(struct mltuner *s, branch_id branch)
+{
+    begin_line(s, branch);
+    if (s->held_parent == BRANCH_NONE)
+        return;
+    board_drop(s->c, s->line.kept, "training went back before it");
+    s->line.kept = s->held_parent;
+    s->held_parent = BRANCH_NONE;
 }
 
 /* Starts without a search, with the initial setting or the defaults. */
@@ -319,13 +338,28 @@ static bool retune_due(struct mltuner *s)
     return plateau_due(&s->plateau) && !cools(s) && can_retune(s);
 }
 
-/* Where a re-tune starts: the end of the last epoch; or, when the metric has
- * become worse since, the best epoch: what was trained since then was in vain,
- * and no setting brings it back. */
-static branch_id retune_parent(struct mltuner *s)
+/* Where a run without progress goes on: from the end of the last epoch; or,
+ * when the metric has become worse since, from the best epoch, which is held:
+ * what was trained since then was in vain, and no setting brings it back. */
+static branch_id best_parent(struct mltuner *s, const char *what)
 {
     struct board *c = s->c;
     const struct branch *best = board_branch(c, board_best(c)->branch);
+
+    assert(s->held_parent == BRANCH_NONE);
+    if (!best || !branch_is_live(best) || branch_waits(best) ||
+        board_best(c)->epoch >= s->line.epochs)
+        return s->line.branch;
+    board_decision(c, "return", "the best epoch was %u: %s starts there again",
+                   board_best(c)->epoch, what);
+    board_hold(c, branch_number(best));
+    s->held_parent = branch_number(best);
+    return branch_number(best);
+}
+
+static branch_id retune_parent(struct mltuner *s)
+{
+    struct board *c = s->c;
 
     /* Nobody has vouched for a given initial setting: one epoch at far too
      * large a rate can spoil a model for good (`mf` at 0.6 ended 1 % worse
@@ -338,15 +372,7 @@ static branch_id retune_parent(struct mltuner *s)
         s->held_parent = 0;
         return 0;
     }
-    if (!best || !branch_is_live(best) || branch_waits(best) ||
-        board_best(c)->epoch >= s->line.epochs)
-        return s->line.branch;
-    board_decision(c, "return",
-                   "the best epoch was %u: the search starts there again",
-                   board_best(c)->epoch);
-    board_hold(c, branch_number(best));
-    s->held_parent = branch_number(best);
-    return branch_number(best);
+    return best_parent(s, "the search");
 }
 
 static void retune(struct mltuner *s)
@@ -388,18 +414,55 @@ static void cool(struct mltuner *s)
     s->cool.due = true;
 }
 
+/* What a cooldown's next branch is forked from. */
+static branch_id cooler_parent(const struct mltuner *s)
+{
+    return s->held_parent != BRANCH_NONE ? s->held_parent : s->line.branch;
+}
+
+/* Without progress at a steady rate, that rate's noise may be what is left: a
+ * run ends with a cooldown. False: there is to be none. */
+static bool cool_in_the_end(struct mltuner *s)
+{
+    struct board *c = s->c;
+    struct setting steady;
+    struct record_decision *d;
+    uint32_t from, last;
+
+    if (!board_retunes(c) || !cooldown_possible(board_space(c)) ||
+        cooldown_last(&s->cool, s->line.epochs, board_limits(c).max_epochs) ==
+            0)
+        return false;
+    steady = mltuner_steady(s);
+    from = branch_epochs(board_branch(c, best_parent(s, "the cooldown")));
+    last = cooldown_last(&s->cool, from, board_limits(c).max_epochs);
+    cooldown_begin(&s->cool, board_space(c), from, &steady);
+    s->cool.end = last;
+    s->cool.due = true;
+    d = board_decision(c, "cooldown",
+                       "no improvement by 0.1 %% in %u epochs: in %u more the "
+                       "learning rate falls to nearly zero",
+                       s->plateau.since, last - from);
+    board_decision_number(d, "epochs", last - from);
+    board_decision_number(d, "learning_rate", s->cool.first);
+    return true;
+}
+
 /* After an epoch without a search. In a cooldown a run does not converge: what
  * it brings shows in the end. */
 static void next_epoch(struct mltuner *s)
 {
+    const struct branch *b = board_branch(s->c, s->line.branch);
     bool cooling = cools(s);
 
-    if (cooling && branch_idle(board_branch(s->c, s->line.branch)))
+    if (cooldown_over(&s->cool, s->line.epochs, s->plateau.since))
+        stops_cooled(s->c, s->line.epochs - s->cool.from);
+    else if (cooling && branch_idle(b))
         cool(s);
-    else if (!cooling && plateau_reached(&s->plateau))
-        stops_converged(s->c, &s->plateau);
-    else
+    else if (cooling || !plateau_reached(&s->plateau))
         training_go(&s->line);
+    else if (!branch_idle(b) || !cool_in_the_end(s))
+        stops_converged(s->c, &s->plateau);
 }
 
 /* Decides what follows an epoch. */
@@ -452,14 +515,14 @@ static void fork_cooler(struct mltuner *s)
 {
     struct board *c = s->c;
     const struct branch *b = NULL;
+    const struct branch *parent = board_branch(c, cooler_parent(s));
     struct setting steady = mltuner_steady(s);
-    struct setting setting = cooled(s, &steady, s->line.epochs);
+    struct setting setting = cooled(s, &steady, branch_epochs(parent));
     json_t *json = setting_to_json(board_space(c), &setting);
 
     assert(s->cooler == BRANCH_NONE);
     if (json)
-        b = board_fork(c, board_branch(c, s->line.branch), BRANCH_TRAINING,
-                       &setting, json, "training");
+        b = board_fork(c, parent, BRANCH_TRAINING, &setting, json, "training");
     json_decref(json);
     if (b)
         s->cooler = branch_number(b);
@@ -482,13 +545,18 @@ static bool rate_set(struct mltuner *s)
     }
     if (branch_is_forking(b) || branch_waits(b))
         return false;
+    if (branch_is_refused(b) && s->cool.end) {
+        end_cooldown(s);
+        stops_converged(c, &s->plateau);
+        return false;
+    }
     if (branch_is_refused(b)) {
         board_decision(c, "cooldown",
                        "no memory for a change of the learning rate: it stays "
                        "for another epoch");
         board_free(c, s->cooler, "refused");
     } else {
-        begin_line(s, s->cooler);
+        begin_line_from_parent(s, s->cooler);
         take_up(s, s->cooler, "the cooldown at the end of the run");
     }
     s->cooler = BRANCH_NONE;
@@ -529,12 +597,6 @@ static void train(struct mltuner *s)
 
 /* ---- what a search found ------------------------------------------------- */
 
-static void release_parent(struct mltuner *s)
-{
-    board_drop(s->c, s->held_parent, "training goes on from a later state");
-    s->held_parent = BRANCH_NONE;
-}
-
 /* The one finalist, or the only one worth it, is trained with as it is. */
 static void adopt(struct mltuner *s, struct trial *t)
 {
@@ -544,12 +606,7 @@ static void adopt(struct mltuner *s, struct trial *t)
 
     assert(branch != BRANCH_NONE);
     memcpy(reason, s->search.end_reason, sizeof(reason));
-    begin_line(s, branch);
-    if (s->held_parent != BRANCH_NONE) {
-        board_drop(s->c, s->line.kept, "training went back before it");
-        s->line.kept = s->held_parent;
-        s->held_parent = BRANCH_NONE;
-    }
+    begin_line_from_parent(s, branch);
     if (s->search.plan.retune)
         plateau_commit(&s->plateau);
     close_search(s, number, reason);

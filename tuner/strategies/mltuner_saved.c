@@ -18,6 +18,7 @@ struct saved_mltuner {
     double trained;
     struct plateau plateau;
     uint32_t cooling; /* epochs after which the cooldown began; 0: it has not */
+    uint32_t cooled;  /* epoch that it ends with; 0: max_epochs */
     json_t *barred;   /* owned: settings */
     json_t *setting;  /* owned: in use; NULL: before there was one */
 };
@@ -47,6 +48,7 @@ static const struct json_field saved_fields[] = {
     {FIELD_OF(saved_mltuner, REAL, trained)},
     {FIELD_OF(saved_mltuner, PART, plateau), .part = saved_plateau},
     {FIELD_OF(saved_mltuner, U32, cooling), .optional = true, .sparse = true},
+    {FIELD_OF(saved_mltuner, U32, cooled), .optional = true, .sparse = true},
     {FIELD_OF(saved_mltuner, ARRAY, barred)},
     {FIELD_OF(saved_mltuner, CUSTOM, setting), .custom = &setting_codec},
     {.name = NULL},
@@ -93,14 +95,18 @@ static json_t *barred_to_json(const struct mltuner *s)
 static json_t *to_json(const struct mltuner *s, const struct setting *setting)
 {
     bool searches = s->phase == PHASE_SEARCH || s->phase == PHASE_FINALS;
+    bool back = s->cool.due && s->held_parent != BRANCH_NONE;
     struct saved_mltuner saved = {
-        .epochs = s->line.c ? s->line.epochs : 0,
+        .epochs = back        ? s->cool.from
+                  : s->line.c ? s->line.epochs
+                              : 0,
         .returns = s->returns,
         .vain = s->vain,
         .made = s->made,
         .trained = s->trained,
         .plateau = s->plateau,
         .cooling = s->cool.from,
+        .cooled = s->cool.end,
         .barred = barred_to_json(s),
         .setting =
             setting ? setting_to_json(board_space(s->c), setting) : NULL};
@@ -158,7 +164,9 @@ enum err mltuner_save(void *state, branch_id *branch, json_t **out)
         of = s->held_parent;
         setting = &s->search.plan.incumbent;
     } else if (s->line.c && s->phase != PHASE_RESUME) {
-        of = save_line(s);
+        /* A cooldown that begins at an earlier epoch is resumed from there. */
+        of = s->cool.due && s->held_parent != BRANCH_NONE ? s->held_parent
+                                                          : save_line(s);
         steady = mltuner_steady(s);
         setting = &steady;
     } else {
@@ -192,15 +200,16 @@ static enum err read_barred(struct mltuner *s, const json_t *a)
 }
 
 /* The rate falls from that of the setting, which is saved as it was before. */
-static enum err restore_cooldown(struct mltuner *s, uint32_t from)
+static enum err restore_cooldown(struct mltuner *s, uint32_t from, uint32_t end)
 {
     const struct resumed *r = &s->resumed;
     const struct space *space = board_space(s->c);
 
-    if (r->phase != PHASE_TRAIN || from > r->epochs ||
+    if (r->phase != PHASE_TRAIN || from > r->epochs || (end && end <= from) ||
         !cooldown_possible(space))
         return ERR_FORMAT;
     cooldown_begin(&s->cool, space, from, &r->setting);
+    s->cool.end = end;
     return ERR_OK;
 }
 
@@ -221,7 +230,7 @@ static enum err take_saved(struct mltuner *s, const struct saved_mltuner *read)
     else
         r->phase = PHASE_BEGIN;
     if (!err && read->cooling)
-        err = restore_cooldown(s, read->cooling);
+        err = restore_cooldown(s, read->cooling, read->cooled);
     return err ? err : read_barred(s, read->barred);
 }
 

@@ -125,6 +125,55 @@ static void cooldown_falls_to_nearly_nothing(void **state)
     expect_near(cooldown_before(&d, &y).value[1], y.value[1]);
 }
 
+/* Without progress it takes its share of the epochs that are over, and no more
+ * than are left. */
+static void cooldown_ends_a_run_without_progress(void **state)
+{
+    static const struct {
+        double share;
+        uint32_t epochs, max, last;
+    } rows[] = {
+        {0.25, 20, 100, 25}, {0.25, 1, 100, 2}, {0.25, 9, 100, 12},
+        {0.25, 20, 22, 22},  {0.25, 20, 20, 0}, {0, 20, 100, 0},
+        {1, 7, 100, 14},     {0.25, 1, 2, 2},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct cooldown d = {.share = rows[i].share};
+
+        assert_int_equal(cooldown_last(&d, rows[i].epochs, rows[i].max),
+                         rows[i].last);
+    }
+}
+
+/* It is over with its last epoch, or at its half if it brings nothing; its rate
+ * falls over its own epochs. That of the run's last epochs ends by these. */
+static void cooldown_without_gain_is_over_at_its_half(void **state)
+{
+    struct space space;
+    struct setting x;
+    struct cooldown d = {.share = 0.25};
+
+    (void)state;
+    space_of_text("{" DROPOUT ", " RATE_RANGE "}}", &space);
+    space_default(&space, &x);
+    cooldown_begin(&d, &space, 20, &x);
+    assert_false(cooldown_over(&d, 100, 100));
+    d.end = 25;
+    assert_false(cooldown_over(&d, 20, 5));
+    assert_false(cooldown_over(&d, 22, 7)); /* not yet at its half */
+    assert_true(cooldown_over(&d, 23, 8));
+    assert_false(cooldown_over(&d, 23, 2)); /* it has brought something */
+    assert_true(cooldown_over(&d, 25, 0));
+    expect_near(cooldown_setting(&d, &x, 24, 100).value[1],
+                0.1 * (1 - sqrt(9.0 / 10)));
+    expect_near(cooldown_setting(&d, &x, 21, 22).value[1],
+                0.1 * (1 - sqrt(3.0 / 4)));
+    cooldown_reset(&d);
+    assert_false(cooldown_over(&d, 25, 5));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -132,6 +181,8 @@ int main(void)
         cmocka_unit_test(cooldown_takes_its_share),
         cmocka_unit_test(cooldown_may_begin_early),
         cmocka_unit_test(cooldown_falls_to_nearly_nothing),
+        cmocka_unit_test(cooldown_ends_a_run_without_progress),
+        cmocka_unit_test(cooldown_without_gain_is_over_at_its_half),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
