@@ -1,6 +1,7 @@
 /* `mltune data gen SPEC OUT` and `mltune data info DATA`: writes generated data
  * to files, says what a file holds. */
 #include "apps/data/data.h"
+#include "base/confine_io.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
@@ -36,10 +37,12 @@ static int describe(const char *spec)
 {
     struct data_info info;
     struct fault f = {0};
-    enum err err = data_describe(spec, ".", &info, &f);
     json_t *object;
+    enum err err;
     int code;
 
+    confine(CONFINE_READ); /* the file may be a stranger's */
+    err = data_describe(spec, ".", &info, &f);
     if (err)
         return fail(&f, err);
     object = data_info_json(&info);

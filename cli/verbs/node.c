@@ -27,6 +27,7 @@ static int serve(const struct node_options *options)
         return EXIT_RUN_FAILED;
     }
     o.registry = cli_registry();
+    o.confined = true;
     end = node_serve(&o, &signal, &f);
     signals_close(o.signal_fd);
     if (end != NODE_END_STOPPED && end != NODE_END_SIGNAL)

@@ -40,6 +40,8 @@ struct node_options {
     const struct mlt_app_ops *app;   /* the only one it has; NULL: the one that
                                       * the configuration names, of those or of
                                       * a shared object (app_plugin_io.h) */
+    bool confined; /* the process is nothing but this node: it is confined
+                    * where its application is of @registry */
 };
 
 enum node_end {

@@ -2,6 +2,7 @@
 #include "ps/node/app_plugin_io.h"
 #include "ps/node/node_internal_io.h"
 
+#include "base/confine_io.h"
 #include "base/json/json.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -46,8 +47,12 @@ static const struct mlt_app_ops *find_app(const struct node_server *s,
         return app_plugin_open(plugin, &ops, f) ? NULL : ops;
     assert(s->o->registry);
     e = name ? registry_find(s->o->registry, REGISTRY_APP, name) : NULL;
-    if (e && e->ops)
+    if (e && e->ops) {
+        /* No code but ours runs here, and the data may be a stranger's. */
+        if (s->o->confined)
+            confine(CONFINE_NODE);
         return e->ops;
+    }
     fault_set(
         f, ERR_INVAL, "/app/name: there is no application %s; there are %s",
         name ? name : "without a name",
