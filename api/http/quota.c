@@ -31,3 +31,25 @@ bool quota_take(struct quota *q, uint32_t client, time_ns now)
     *c = (struct quota_client){client, full_at + EACH};
     return true;
 }
+
+/* ---- all of them --------------------------------------------------------- */
+
+static const time_ns SHARE = 1000000000 / TOLL_PER_S;
+
+void toll_take(struct toll *t, unsigned times, time_ns now)
+{
+    time_ns paid_at = t->paid_at > now ? t->paid_at : now;
+    time_ns over = now + TOLL_BURST * SHARE;
+
+    assert(now > 0 && times > 0);
+    t->paid_at = paid_at + times * SHARE;
+    if (t->paid_at > over)
+        t->until = now + (t->paid_at - over) + TOLL_REST_MS * 1000000ll;
+}
+
+time_ns toll_rest(struct toll *t, time_ns now)
+{
+    if (t->until <= now)
+        t->until = 0;
+    return t->until ? t->until - now : 0;
+}

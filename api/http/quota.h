@@ -33,4 +33,26 @@ struct quota {
 /* Whether @client may ask once more at @now, which is counted then. */
 bool quota_take(struct quota *q, uint32_t client, time_ns now);
 
+/* What all strangers together may cost: connections that ask nothing, requests
+ * that are refused or come from nobody known. Beyond that the way in rests, so
+ * that a flood takes a few hundredths of a core from the training, whatever its
+ * speed. One owner thread; zeroed: nobody came. */
+struct toll {
+    time_ns paid_at; /* when all that was asked so far is worked off */
+    time_ns until;   /* the way in rests; 0: it does not */
+};
+
+enum {
+    TOLL_PER_S = 300, /* of some 100 us each */
+    TOLL_BURST = 2000,
+    TOLL_TLS = 10,    /* a handshake costs so many times as much */
+    TOLL_REST_MS = 50 /* at least: so that it is no busy loop */
+};
+
+/* One more, @times as dear. */
+void toll_take(struct toll *t, unsigned times, time_ns now);
+
+/* How long the way in rests yet at @now; 0: it is open. */
+time_ns toll_rest(struct toll *t, time_ns now);
+
 #endif

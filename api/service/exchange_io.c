@@ -263,8 +263,13 @@ static enum MHD_Result on_field(void *cls, enum MHD_ValueKind kind,
     return MHD_YES;
 }
 
-static void count_refusal(struct exchanges *s, int status)
+static void count_refusal(struct exchanges *s, const struct exchange *x,
+                          int status)
 {
+    const struct reaper_entry *e = entry_of(x->connection);
+
+    if (!e || !e->local)
+        toll_take(&s->toll, s->toll_times, clock_monotonic());
     if (exchanges_worth_logging(++s->refused))
         log_event(LOG_INFO, "http_refused", "status=%d count=%" PRIu64, status,
                   s->refused);
@@ -317,7 +322,7 @@ static enum MHD_Result enter(struct exchanges *s, struct exchange *x,
     if (entrance_answer(&s->entrance, head, &out))
         exchanges_open_entrance(s);
     else
-        count_refusal(s, out.status);
+        count_refusal(s, x, out.status);
     out.close = true;
     result = reply_send(x->connection, &out);
     response_deinit(&out);
@@ -340,6 +345,8 @@ static enum MHD_Result on_head(struct exchanges *s, struct exchange *x,
     enum MHD_Result result;
 
     assert(x->stage == STAGE_HEAD);
+    if (entry)
+        entry->asked = true;
     who.local = entry && entry->local;
     self = who.local ? s->here : s->self;
     assert(info);
@@ -357,6 +364,8 @@ static enum MHD_Result on_head(struct exchanges *s, struct exchange *x,
         x->stranger = !own && !service_is_known(&who, &head);
         if (reads && service_may_read(&who, &head, self, own, &refusal)) {
             x->stage = STAGE_READ;
+            if (x->stranger)
+                toll_take(&s->toll, s->toll_times, clock_monotonic());
             return MHD_YES;
         }
         if (!reads &&
@@ -367,7 +376,7 @@ static enum MHD_Result on_head(struct exchanges *s, struct exchange *x,
             return MHD_YES;
         }
     }
-    count_refusal(s, refusal.status);
+    count_refusal(s, x, refusal.status);
     refusal.close = true;
     result = reply_send(x->connection, &refusal);
     response_deinit(&refusal);

@@ -31,6 +31,8 @@ struct exchanges {
     void *entered_ctx;
     const struct reaper *reaper; /* borrowed */
     struct quota quota;          /* of strangers, for what costs the run */
+    struct toll toll;            /* of all of them, by TCP */
+    unsigned toll_times;         /* for one of them */
     int wake_fd;                 /* written when an answer is there; borrowed */
     const atomic_bool *stop;     /* borrowed; set: no write is begun */
     struct streams streams;

@@ -37,7 +37,7 @@ static const time_ns LAST_WORDS = 1000000000;
 static const time_ns HEARTBEAT = 15000000000;
 
 /* The thread goes round at least so often: somebody may watch that it does. */
-enum { WAIT_MS_MAX = 5000 };
+enum { WAIT_MS_MAX = 5000, REST_MS = 10 };
 
 /* A way in: by TCP, or the Unix socket, with places of its own, so that
  * strangers who take all the others keep nobody out there. */
@@ -81,6 +81,10 @@ static void on_connection(void *cls, struct MHD_Connection *connection,
     struct reaper_entry *e;
 
     if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+        e = *context;
+        if (e && !e->asked && !d->local)
+            toll_take(&d->server->exchanges.toll,
+                      d->server->exchanges.toll_times, clock_monotonic());
         reaper_remove(&d->reaper, *context);
         *context = NULL;
         d->place_freed = true;
@@ -137,10 +141,20 @@ static void let_in(struct api_server *s)
         log_event(LOG_WARN, "http_other_user", "count=%u", s->refused);
 }
 
+/* Strangers cost too much just now: nobody is served by TCP for a moment. Its
+ * deadlines stay. */
+static time_ns tcp_rest(struct api_server *s)
+{
+    return toll_rest(&s->exchanges.toll, clock_monotonic());
+}
+
 static void serve_door(struct door *d)
 {
-    if (d->daemon)
+    if (d->daemon && (d->local || atomic_load(&d->server->stopping) ||
+                      tcp_rest(d->server) == 0)) {
+        d->place_freed = false;
         MHD_run(d->daemon);
+    }
     reap(d);
 }
 
@@ -163,21 +177,28 @@ static int64_t library_ms(const struct door *d, int64_t ms)
 /* Milliseconds until something has to be done without any event. */
 static int wait_ms(struct api_server *s)
 {
-    time_ns due = exchanges_deadline(&s->exchanges);
+    time_ns due = exchanges_deadline(&s->exchanges), rest = tcp_rest(s);
     int64_t ms = -1, library;
 
     assert(s->tcp.daemon);
     /* Where all places were taken, the library listens again only at its next
      * turn, which nothing else might bring about. */
-    if (s->tcp.place_freed || s->local.place_freed)
+    if ((s->tcp.place_freed && !rest) || s->local.place_freed)
         return 0;
+    if (rest)
+        due = earlier(due, clock_monotonic() + rest);
     due = earlier(due, reaper_deadline(&s->tcp.reaper));
     due = earlier(due, reaper_deadline(&s->local.reaper));
     if (due != INT64_MAX) {
         ms = (due - clock_monotonic()) / 1000000 + 1;
         ms = ms < 0 ? 0 : ms;
     }
-    library = library_ms(&s->tcp, library_ms(&s->local, INT64_MAX));
+    /* What is due by TCP stays due meanwhile: no busy loop. */
+    if (rest && ms < REST_MS)
+        ms = REST_MS;
+    library = library_ms(&s->local, INT64_MAX);
+    if (!rest)
+        library = library_ms(&s->tcp, library);
     if (library != INT64_MAX && (ms < 0 || library < ms))
         ms = library;
     return ms < 0 || ms > WAIT_MS_MAX ? WAIT_MS_MAX : (int)ms;
@@ -216,13 +237,14 @@ static void *serve(void *arg)
         {.fd = s->wake_fd, .events = POLLIN},
         {.fd = s->exchanges.exports.wake_fd, .events = POLLIN},
         {.events = POLLIN}};
+    const int tcp = fds[0].fd;
     uint64_t calls;
 
     pthread_setname_np(pthread_self(), "http");
     while (!atomic_load(&s->stopping)) {
+        fds[0].fd = tcp_rest(s) ? -1 : tcp;
         fds[4].fd = local_is_full(s) ? -1 : s->local_fd;
         poll(fds, 5, wait_ms(s));
-        s->tcp.place_freed = s->local.place_freed = false;
         atomic_store(&s->turned, clock_monotonic());
         /* Empty where nobody has called; that is no error. */
         (void)!read(s->wake_fd, &calls, sizeof(calls));
@@ -343,6 +365,7 @@ static enum err open_server(struct api_server *s, struct fault *f)
         return fault_errno(f, ERR_IO, errno, "cannot start the HTTP server");
     s->exchanges.view = s->view;
     s->exchanges.self = &s->self;
+    s->exchanges.toll_times = s->self.tls ? TOLL_TLS : 1;
     s->exchanges.here = &s->here;
     s->exchanges.readers.token = s->token;
     s->exchanges.readers.entrance = &s->exchanges.entrance;

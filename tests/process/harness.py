@@ -128,6 +128,12 @@ class Case(unittest.TestCase):
         self.env.pop("MLTUNE_TOKEN", None)
         self.addCleanup(self.end_all)
 
+    def bound_quarantine(self):
+        """For tests that bound memory: what was freed is not kept for long where
+        the address sanitizer looks for uses of it."""
+        self.env["ASAN_OPTIONS"] = (
+            f"{self.env.get('ASAN_OPTIONS', '')}:quarantine_size_mb=16")
+
     # ---- processes -------------------------------------------------------
 
     def marked(self):

@@ -41,11 +41,43 @@ static void quota_of_many_clients_is_bounded(void **state)
     assert_false(quota_take(&q, 1000, S));
 }
 
+/* All strangers together: a burst, then so many a second, in rests that are no
+ * busy loop; a handshake counts for ten. */
+static void toll_lets_so_many_in(void **state)
+{
+    struct toll t = {0};
+    const time_ns second = 1000000000, from = 5;
+    unsigned in = 0;
+
+    (void)state;
+    assert_int_equal(toll_rest(&t, from), 0);
+    for (unsigned i = 0; i < TOLL_BURST; i++)
+        toll_take(&t, 1, from);
+    assert_int_equal(toll_rest(&t, from), 0);
+    toll_take(&t, 1, from);
+    assert_true(toll_rest(&t, from) >= TOLL_REST_MS * 1000000ll);
+    for (time_ns now = from; now < from + 10 * second; now += second / 5000) {
+        if (toll_rest(&t, now))
+            continue;
+        toll_take(&t, 1, now);
+        in++;
+    }
+    assert_in_range(in, 8 * TOLL_PER_S, 10 * TOLL_PER_S);
+    /* A minute later all is forgotten. */
+    assert_int_equal(toll_rest(&t, from + 70 * second), 0);
+    for (unsigned i = 0; i < TOLL_BURST / TOLL_TLS; i++)
+        toll_take(&t, TOLL_TLS, from + 70 * second);
+    assert_int_equal(toll_rest(&t, from + 70 * second), 0);
+    toll_take(&t, TOLL_TLS, from + 70 * second);
+    assert_true(toll_rest(&t, from + 70 * second) > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quota_gives_a_burst_and_then_a_rate),
         cmocka_unit_test(quota_of_many_clients_is_bounded),
+        cmocka_unit_test(toll_lets_so_many_in),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

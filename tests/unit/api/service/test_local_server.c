@@ -1,6 +1,8 @@
 /* The server's Unix socket: what is let through without a token, its places
  * beside those of TCP, its deadlines, and a server that has none. */
+#include "api/http/quota.h"
 #include "api/service/server_io.h"
+#include "base/clock_io.h"
 #include "base/local_io.h"
 #include "tests/unit/fixture/check.h"
 #include "tests/unit/fixture/http_fixture.h"
@@ -235,6 +237,26 @@ static void local_connections_are_cut(void **state)
     close(fd);
 }
 
+/* However fast strangers ask, no more of them are answered by TCP than a burst
+ * and so many a second; who comes by the socket does not wait for that. */
+static void local_does_not_rest(void **state)
+{
+    struct world *w = *state;
+    time_ns began = clock_monotonic();
+    int late = by_socket(w), waits = by_tcp(w), n;
+    double s;
+
+    for (n = 0; n < TOLL_BURST + 100; n++)
+        assert_int_equal(ask_and_close(by_tcp(w), READS, w->host), 401);
+    /* 100 more than the burst: two rests at least, where it was that fast. */
+    s = (double)(clock_monotonic() - began) * 1e-9;
+    assert_true(n <= TOLL_BURST + TOLL_PER_S * (s + 0.1));
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(ask(late, READS, "localhost"), 200);
+    assert_int_equal(ask_and_close(waits, READS, w->host), 401);
+    close(late);
+}
+
 /* Where no socket can be, TCP serves, and the reason is at hand. */
 static void local_may_be_missing(void **state)
 {
@@ -256,6 +278,7 @@ int main(void)
         WITH(local_needs_no_token),
         WITH(local_carries_writes),
         WITH(local_places_are_its_own),
+        WITH(local_does_not_rest),
         cmocka_unit_test_setup_teardown(local_connections_are_cut,
                                         setup_impatient, teardown),
         cmocka_unit_test_setup_teardown(local_may_be_missing, setup_without,

@@ -1,0 +1,249 @@
+"""Another host, while two nodes train over TCP: a network namespace with a cable
+to this one. Nothing is joined or read from there, and what is sent at full speed
+costs bounded memory and descriptors, and changes no loss.
+
+Where the system makes no namespaces, another loopback address is the other host:
+all that is asked for is the same, but for the cable.
+"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+from test_meet import Nodes, free_port
+
+KEY = "5eed" * 16
+MEMORY_MAX = 128 << 20
+FILES_MAX = 4096
+
+# What the other host does: argv are its source address, seconds, the place
+# where nodes meet, and addresses of data ports. Says how much it did and got.
+STRANGER = """
+import socket, struct, sys, time
+import zmq
+from zmq.utils import z85
+source, seconds, place, lie = sys.argv[1], float(sys.argv[2]), *sys.argv[3:5]
+ports = [a.rpartition("//")[2].rpartition(":") for a in sys.argv[5:]]
+GREETING = (b"\\xff" + bytes(8) + b"\\x7f\\x03\\x00" + b"NULL".ljust(20, b"\\0")
+            + bytes(32))
+READY = b"\\x04\\x1a\\x05READY\\x0bSocket-Type\\x00\\x00\\x00\\x04PUSH"
+CURVE = GREETING.replace(b"NULL".ljust(20, b"\\0"), b"CURVE".ljust(20, b"\\0"))
+kinds = [b"\\xff" * 65536, b"GET / HTTP/1.1\\r\\n", GREETING + READY,
+         GREETING[:40], CURVE + b"\\x04\\xff" + b"\\x05HELLO" * 40, b"",
+         b"\\x03" + struct.pack(">Q", 1 << 20) + bytes(1 << 16)]
+context = zmq.Context()
+liars = []
+for key in (None, "bad0" * 16):
+    s = context.socket(zmq.DEALER)
+    if key:
+        secret = z85.encode(bytes.fromhex(key))
+        s.curve_secretkey = secret
+        s.curve_publickey = s.curve_serverkey = zmq.curve_public(secret)
+    s.setsockopt(zmq.LINGER, 0)
+    s.connect(place)
+    s.send(lie.encode())
+    liars.append(s)
+made, got, answers, held = 0, 0, 0, []
+end = time.monotonic() + seconds
+def drop(s):
+    global got
+    try:
+        while True:
+            n = len(s.recv(65536))
+            got = max(got, n)
+            if n == 0:
+                break
+    except OSError:
+        pass
+    s.close()
+while time.monotonic() < end:
+    _, _, port = ports[made % len(ports)]
+    host = ports[made % len(ports)][0]
+    s = socket.socket()
+    s.settimeout(5)
+    try:
+        s.bind((source, 0))
+        s.connect((host, int(port)))
+        s.setblocking(False)
+        s.send(kinds[made % len(kinds)])
+    except OSError:
+        pass
+    made += 1
+    held.append(s)
+    if len(held) > 100:
+        drop(held.pop(0))
+for s in held:
+    drop(s)
+for s in liars:
+    answers += s.poll(0)
+    s.close()
+context.term()
+print(made, got, answers)
+"""
+
+PORTS = """
+import socket, sys
+for port in map(int, sys.argv[2:]):
+    s = socket.socket()
+    s.settimeout(10)
+    try:
+        s.connect((sys.argv[1], port))
+        print(port)
+    except OSError:
+        pass
+    s.close()
+"""
+
+
+class Cable:
+    """Another host: ours is @here, its own @there. @enter begins a command that
+    runs on it."""
+
+    def __init__(self, mark):
+        number = os.getpid() % 250
+        self.name = f"mlt-{mark[:8]}"
+        self.here, self.there = f"10.213.{number}.1", f"10.213.{number}.2"
+        near, far = f"va{mark[:8]}", f"vb{mark[:8]}"
+        try:
+            for words in (f"netns add {self.name}",
+                          f"link add {near} type veth peer name {far} "
+                          f"netns {self.name}",
+                          f"addr add {self.here}/30 dev {near}",
+                          f"link set {near} up",
+                          f"-n {self.name} addr add {self.there}/30 dev {far}",
+                          f"-n {self.name} link set {far} up"):
+                subprocess.run(["ip", *words.split()], check=True,
+                               capture_output=True, timeout=60)
+            self.enter = ["ip", "netns", "exec", self.name]
+        except (OSError, subprocess.CalledProcessError) as e:
+            self.remove()
+            print(f"no namespaces ({e}): 127.0.0.9 is the other host",
+                  file=sys.stderr)
+            self.name, self.enter = "", []
+            self.here, self.there = "127.0.0.1", "127.0.0.9"
+
+    def remove(self):
+        if self.name and shutil.which("ip"):
+            subprocess.run(["ip", "netns", "del", self.name], check=False,
+                           capture_output=True, timeout=60)
+
+
+class OtherHost(Nodes):
+    def setUp(self):
+        super().setUp()
+        self.env["MLTUNE_KEY"] = KEY
+        self.bound_quarantine()
+        self.cable = Cable(self.mark)
+        self.addCleanup(self.cable.remove)
+        self.place = f"tcp://{self.cable.here}:{free_port()}"
+        self.data = [f"tcp://{self.cable.here}:{free_port(after)}"
+                     for after in (1, 2)]
+
+    def stranger(self, seconds):
+        lie = f"mltune-meet 1 report 1 2 00000000deadbeef tcp://{self.cable.there}:9"
+        return subprocess.Popen(
+            [*self.cable.enter, "/usr/bin/python3", "-c", STRANGER,
+             self.cable.there, str(seconds), self.place, lie, *self.data],
+            stdout=subprocess.PIPE, text=True)
+
+    def figures(self, stranger):
+        out, _ = stranger.communicate(timeout=120)
+        self.assertEqual(stranger.returncode, 0)
+        return map(int, out.split())
+
+    def status(self, node, what):
+        text = pathlib.Path(f"/proc/{node.pid}/status").read_text()
+        return int(re.search(what + r":\s+(\d+)", text).group(1))
+
+    def files(self, node):
+        return len(os.listdir(f"/proc/{node.pid}/fd"))
+
+    def losses(self, attacked):
+        """Of some slices, from a start, with a stranger or without."""
+        stranger = self.stranger(4) if attacked else None
+        nodes = [self.start_node(i, "--listen", address)
+                 for i, address in enumerate(self.data)]
+        self.assertEqual([a["kind"] for a in self.configure()],
+                         ["ready", "ready"])
+        before = [self.status(node, "VmHWM") << 10 for node in nodes]
+        self.tuner.ask("fork", branch=1, parent=0, type="training",
+                       setting={"learning_rate": 0.1})
+        losses, first = [], 0
+        while first < 60 or (attacked and stranger.poll() is None):
+            self.tuner.tell("schedule", branch=1, first=first, count=20,
+                            report_every=20)
+            done, slice_losses = 0, []
+            while done < len(nodes):
+                message = self.tuner.receive()
+                if message["kind"] == "report":
+                    slice_losses += message["sum"]
+                else:
+                    self.assertEqual(message["kind"], "done", message)
+                    done += 1
+            losses.append(sorted(map(str, slice_losses)))
+            first += 20
+            for node, was in zip(nodes, before):
+                self.assertLess(self.status(node, "VmHWM") << 10,
+                                was + MEMORY_MAX)
+                self.assertLess(self.files(node), FILES_MAX)
+        if attacked:
+            made, got, answers = self.figures(stranger)
+            self.assertGreater(made, 100)
+            self.assertLessEqual(got, 64)  # a greeting, and not a byte more
+            self.assertEqual(answers, 0)
+        ports = [int(a.rpartition(":")[2]) for a in (self.place, *self.data)]
+        done = subprocess.run(
+            [*self.cable.enter, "/usr/bin/python3", "-c", PORTS,
+             self.cable.here, *map(str, ports)], stdout=subprocess.PIPE,
+            text=True, timeout=120, check=True)
+        self.assertIn(str(ports[1]), done.stdout)
+        self.end(*nodes)
+        return losses[:3]
+
+    def test_nothing_joined_read_or_changed(self):
+        """The stranger is first at the place where nodes meet, and sends all the
+        while: the nodes find each other, and the losses are those of a run
+        that nobody disturbs, to the bit."""
+        quiet = self.losses(False)
+        self.tuner.close()
+        self.tuner = type(self.tuner)()
+        self.assertEqual(self.losses(True), quiet)
+        self.assertEqual(len(quiet), 3)
+
+    def test_a_run_listens_on_no_other_address(self):
+        """By default: of all that a run of two nodes listens on, the other host
+        reaches nothing."""
+        from harness import endless_config
+        config = endless_config()
+        config["cluster"] = {"nodes": 2, "workers": 1}
+        config["app"]["data"] = "gen:digits?samples=2000&size=8"
+        run = self.start("run", self.write("c.json", config))
+        self.wait_for_training()
+        ports = set()
+        inodes = set()
+        for pid in (run.pid, *self.nodes_of(run)):
+            for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+                try:
+                    inodes.update(re.findall(r"socket:\[(\d+)\]",
+                                             os.readlink(fd)))
+                except OSError:
+                    continue
+        for table in ("tcp", "tcp6"):
+            for line in pathlib.Path(f"/proc/net/{table}").read_text(
+                    ).splitlines()[1:]:
+                words = line.split()
+                if words[3] == "0A" and words[9] in inodes:
+                    ports.add((words[1].rpartition(":")[0],
+                               int(words[1].rpartition(":")[2], 16)))
+        self.assertEqual({host for host, _ in ports}, {"0100007F"})
+        if self.cable.enter:
+            done = subprocess.run(
+                [*self.cable.enter, "/usr/bin/python3", "-c", PORTS,
+                 self.cable.here, *(str(p) for _, p in ports)],
+                stdout=subprocess.PIPE, text=True, timeout=120, check=True)
+            self.assertEqual(done.stdout, "")
+        run.terminate()
+        self.finish(run)
+        self.assert_nothing_left()
