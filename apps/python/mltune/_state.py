@@ -184,14 +184,19 @@ class Spares:
 class Part:
     """What one holder holds in one state: a tree of plain values in which
     `Slot(i)` stands for page i, and the pages. Neither changes once it is made:
-    a `capture` that finds nothing new gives the part that it was given."""
+    a `capture` that finds nothing new gives the part that it was given.
 
-    __slots__ = ("tree", "pages", "form")
+    An open part's pages are those of an earlier slice: its holder kept what the
+    clocks left as it was and looks at it when somebody asks (`settle`). Only a
+    state that no other branch refers to has such parts."""
+
+    __slots__ = ("tree", "pages", "form", "open")
 
     def __init__(self, tree: Any, pages: List[Page]) -> None:
         self.tree, self.pages = tree, pages
         # The holder's own: what it worked out once. Gone when pages move.
         self.form: Any = None
+        self.open = False
 
 
 class Slot:
@@ -299,6 +304,11 @@ class Holder:
         pages with it that are as they were. None: the very first."""
         raise NotImplementedError
 
+    def settle(self, part: Part) -> Part:
+        """What an open @part is: one whose pages are up to date."""
+        assert not part.open, "it left it open itself"
+        return part
+
     def abandon(self, spares: Spares) -> None:
         """Instead of `capture`: nobody will ask what the clocks did. Memory of
         copies goes to @spares."""
@@ -356,6 +366,10 @@ class TreeHolder(Holder):
                            else copy_plain(x)))
 
     def capture(self, part: Optional[Part]) -> Part:
+        return self.part_of(self._get(), part)
+
+    def part_of(self, live: Any, part: Optional[Part]) -> Part:
+        """The part that holds tree @live; shares with @part what is as it was."""
         pages: List[Page] = []
         before = part.pages if part else []
 
@@ -366,7 +380,7 @@ class TreeHolder(Holder):
             pages.append(self._page(x, kind, before, len(pages)))
             return Slot(len(pages) - 1)
 
-        tree = tree_map(self._get(), leaf)
+        tree = tree_map(live, leaf)
         if part and len(pages) == len(before) and all(map(is_, pages, before)):
             pages = part.pages
         return Part(tree, pages)
@@ -523,19 +537,28 @@ class Room:
         raise NotImplementedError
 
     def make(self, state: State, alone: Alone,
-             waiting: Sequence[State], spares: Spares) -> None:
+             waiting: Sequence[State], spares: Spares,
+             settle: Callable[[State], None]) -> None:
         """Room for @state to run; @waiting: all others, those first that have
-        waited longest. Where there is none at last the device says so."""
+        waited longest; @settle settles one, before its pages move. Where there is
+        none at last the device says so."""
         moved = [page for page in state.pages() if page.home is not None]
-        need = sum(page.bytes for page in moved) + sum(
-            page.bytes for page in state.pages() if not alone(page) and
-            (page.home is not None or self.lies_there(page)))
-        if need and self.free() < need:
+        need = sum(page.bytes for page in moved)
+        if not alone.all:
+            need += sum(page.bytes for page in state.pages()
+                        if not alone(page) and (page.home is not None or
+                                                self.lies_there(page)))
+        short = need > 0 and self.free() < need
+        if not short and not moved:
+            return
+        if short:
             spares.drop()
+        for each in [state, *waiting]:
+            settle(each)
         mine = {id(page) for page in state.pages()}
         sent = False
         for other in waiting:
-            if not need or self.free() >= need:
+            if self.free() >= need:
                 break
             for page in other.pages():
                 if page.home is None and id(page) not in mine and \
@@ -586,9 +609,12 @@ class Registry:
         if how == "train" and state.refs == 1:
             state.own = state.own or all(p.refs == 1 for p in state.pages())
             alone = Alone(state.own or None)
+        if not alone.all:
+            self._settle(state)
         if self.room is not None:
             self.room.make(state, alone, [s for s in self._states.values()
-                                          if s is not state], self.spares)
+                                          if s is not state], self.spares,
+                           self._settle)
             self._states[id(state)] = self._states.pop(id(state))
         for holder, part in zip(self.holders, state.parts):
             holder.activate(part, alone, self.spares)
@@ -602,6 +628,10 @@ class Registry:
             made = self._state(parts)
             self.release(state)
             return made
+        self._replace(state, parts)
+        return state
+
+    def _replace(self, state: State, parts: List[Part]) -> None:
         moved = [(new.pages, old.pages) for new, old in
                  zip(parts, state.parts) if new.pages is not old.pages]
         for new, _ in moved:
@@ -610,7 +640,13 @@ class Registry:
             self._give(old)
         state.own = state.own and not moved
         state.parts = parts
-        return state
+
+    def _settle(self, state: State) -> None:
+        """Pages of @state are up to date afterwards."""
+        if any([part.open for part in state.parts]):
+            self._replace(state, [
+                h.settle(part) if part.open else part
+                for h, part in zip(self.holders, state.parts)])
 
     def _state(self, parts: List[Part]) -> State:
         made = State(parts)
@@ -639,6 +675,7 @@ class Registry:
 
     def share(self, state: State) -> State:
         """One more reference to @state."""
+        self._settle(state)
         state.refs += 1
         return state
 
@@ -664,6 +701,7 @@ class Registry:
         """A tree of dictionaries, lists, tuples, plain values and arrays.
         Functions and objects are left out: they are as at the program's
         start."""
+        self._settle(state)
         return {h.name: _out(p.tree, p)
                 for h, p in zip(self.holders, state.parts)}
 

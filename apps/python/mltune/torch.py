@@ -1,14 +1,18 @@
 """State of PyTorch programs: modules, optimizers, schedulers, scalers, tensors.
 
-A switch of branches sets the pointers of parameters and buffers (`.data`) and the
-entries of optimizers' state; no value is copied but before the first clock of a
-branch that shares its memory with others.
+A switch of branches sets the pointers of parameters and buffers (`.data`) and which
+dictionary an optimizer's state is; no value is copied but before the first clock of
+a branch that shares its memory with others.
+
+After clocks of another branch nothing of this is in the processor's caches: what a
+switch costs is how many objects of how many tensors it touches.
 """
+import collections
 import itertools
 import json
 import os
 import sys
-from operator import is_
+from operator import is_, is_not
 from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator,
                     List, NamedTuple, Optional, Tuple)
 
@@ -19,7 +23,7 @@ from . import _files
 from ._engine import Batch, Order, Place, batch_size, mix
 from ._session import seed_all
 from ._state import (KINDS, Alone, Given, Holder, Kind, Page, Part, Room, Slot,
-                     Spares, StateError, TreeHolder, is_fixed)
+                     Spares, StateError, TreeHolder, is_fixed, like_dict)
 
 if TYPE_CHECKING:
     from .run import Run
@@ -80,21 +84,31 @@ KINDS.append(KIND)
 
 
 _DTYPE = torch.Tensor.dtype.__get__
+_GRAD = torch.Tensor.grad.__get__
 _SET_DATA = torch.Tensor.data.__set__
 _IS_SET_TO = torch.Tensor.is_set_to
-WALK_EVERY = 8  # switches between two looks for tensors that came
+_NONE = itertools.repeat(None)
+WALK_EVERY = 8  # switches between two looks at all that can be looked at
 
 
 def _are_set_to(tensors: List[torch.Tensor],
                 others: List[torch.Tensor]) -> bool:
     """Whether each of @tensors is the memory of its other: with the same
-    place, shape, strides and type. They are as many."""
-    return all(map(_IS_SET_TO, tensors, others)) and \
-        all(map(is_, map(_DTYPE, tensors), map(_DTYPE, others)))
+    place, shape and strides. They are as many."""
+    return all(map(_IS_SET_TO, tensors, others))
+
+
+def _are_of_type(tensors: List[torch.Tensor],
+                 others: List[torch.Tensor]) -> bool:
+    return all(map(is_, map(_DTYPE, tensors), map(_DTYPE, others)))
 
 
 class TensorsHolder(Holder):
     """Tensors that stay the objects they are while their memory changes.
+
+    A program that reads the same memory of one as another type, or puts another
+    parameter in the place of one, is seen to do so in the first slices. Where it
+    begins with that later, a few slices may pass, and it is an error.
 
     @find  gives names and live tensors, the same names in the same order; an
            object that was replaced by another is state like one written. Asked
@@ -114,6 +128,9 @@ class TensorsHolder(Holder):
         self._names: List[str] = []
         self._tree: Dict[str, Slot] = {}
         self._switches = 0
+        self._captures = 0
+        self._types_change = False
+        self._fresh = False  # nothing has run since the last capture
 
     def _live(self, whole: bool) -> List[torch.Tensor]:
         names, self._tensors = self._find(whole)
@@ -140,9 +157,21 @@ class TensorsHolder(Holder):
 
     def activate(self, part: Part, alone: Alone,
                  spares: Spares) -> None:
+        if self._fresh and alone.all and self._switches % WALK_EVERY and \
+                part.form is not None and part.tree is self._tree and \
+                not self._aliased:
+            self._fresh = False
+            self._switches += 1
+            self._copied, self._still = {}, {}
+            _exhaust(map(_SET_DATA, self._tensors, part.form))
+            return
         # A program where tensors come while it is tuned fails; where that is
         # seen a few switches later, the others take half the time.
-        tensors = self._live(self._switches % WALK_EVERY == 0)
+        look = self._switches % WALK_EVERY == 0
+        if look or not self._fresh:
+            self._live(look or self._captures < WALK_EVERY)
+        tensors = self._tensors
+        self._fresh = False
         self._switches += 1
         if not self._fits(part):
             raise StateError(f"{self.name}: the tensors are no longer those "
@@ -151,8 +180,7 @@ class TensorsHolder(Holder):
         self._copied = {}
         if not self._aliased and alone.all:
             self._still = {}
-            for _ in map(_SET_DATA, tensors, self._memory(part)):
-                pass
+            _exhaust(map(_SET_DATA, tensors, self._memory(part)))
             return
         for i, (x, page) in enumerate(zip(tensors, part.pages)):
             if i in self._aliased:
@@ -170,15 +198,28 @@ class TensorsHolder(Holder):
         self._still = {}
 
     def capture(self, part: Optional[Part]) -> Part:
-        tensors = self._live(part is None)
+        if part is not None and part.form is not None and \
+                not self._copied and self._captures > WALK_EVERY and \
+                self._captures % WALK_EVERY and part.tree is self._tree and \
+                not self._types_change and not self._aliased and \
+                getattr(self._find, "steady", False) and \
+                all(map(_IS_SET_TO, self._tensors, part.form)):
+            self._fresh = True
+            self._captures += 1
+            return part
+        first = self._captures < WALK_EVERY
+        look = first or self._captures % WALK_EVERY == 0
+        tensors = self._live(part is None or look)
         if part is None:
             self._look_for_aliases()
             return Part(self._tree, [Page(KIND, x.data) for x in tensors])
         if not self._fits(part):
             raise StateError(f"{self.name}: tensors came or went while a "
                              "branch trained")
+        self._fresh = True
+        self._captures += 1
         if not self._aliased and not self._copied and \
-                _are_set_to(tensors, self._memory(part)):
+                self._is_still(tensors, self._memory(part), look, first):
             return part
         pages = [self._page(i, x, page)
                  for i, (x, page) in enumerate(zip(tensors, part.pages))]
@@ -191,13 +232,30 @@ class TensorsHolder(Holder):
             part.form = [page.data for page in part.pages]
         return part.form
 
+    def _is_still(self, tensors: List[torch.Tensor],
+                  memory: List[torch.Tensor], look: bool, first: bool) -> bool:
+        """Whether @tensors are @memory, as they were when it was set. Types are
+        looked at where @look says so, and if they have changed at @first."""
+        if not _are_set_to(tensors, memory):
+            return False
+        if not look and not self._types_change or \
+                _are_of_type(tensors, memory):
+            return True
+        if not first and not self._types_change:
+            raise StateError(f"{self.name}: a tensor was given another type in "
+                             "the memory that it had, and in earlier slices "
+                             "none was; `.data = x.clone()` gives it memory of "
+                             "its own")
+        self._types_change = True
+        return False
+
     def _page(self, i: int, x: torch.Tensor, page: Page) -> Page:
         if i in self._aliased:
             return page if KIND.same(x, page.data) else \
                 Page(KIND, KIND.copy(x))
         given = self._copied.get(i)
         data = page.data if given is None else given.live
-        if not _are_set_to([x], [data]):
+        if not _are_set_to([x], [data]) or not _are_of_type([x], [data]):
             return Page(KIND, KIND.copy(x))  # replaced by another
         if given is None:
             return page
@@ -222,17 +280,49 @@ class ModuleTensors:
         self._tables: List[Dict[str, Any]] = []
         self._sizes = [-1]
         self._names: List[str] = []
-        self._places: List[Tuple[Dict[str, Any], str]] = []
+        self._in: List[Dict[str, Any]] = []  # where each lies, and under what
+        self._keys: List[str] = []
         self._empty: List[Tuple[Dict[str, Any], str]] = []  # None stands there
+        self._buffers: List[int] = []  # which of them are replaced by others
+        self._found: List[Any] = []
+        self._looked = True     # since then nobody relied on the parameters
+        self._replaced = False  # parameters are, too
+        self.steady = False     # between two looks all are what they were
 
     def __call__(self, whole: bool) -> Tuple[List[str], List[torch.Tensor]]:
+        self.steady = False
         if whole and self._have_come():
             self._walk()
-        found = [table.get(key) for table, key in self._places]
-        if not any(map(is_, found, itertools.repeat(None))):
+        if whole or self._replaced or not self._found:
+            found = list(map(dict.get, self._in, self._keys))
+            self._look_at_parameters(found)
+        else:
+            found = self._found[:]
+            self._looked = False
+            self.steady = not self._buffers
+            for i in self._buffers:
+                found[i] = self._in[i].get(self._keys[i])
+        self._found = found
+        if not any(map(is_, found, _NONE)):
             return self._names, found
         return ([n for n, x in zip(self._names, found) if x is not None],
                 [x for x in found if x is not None])
+
+    def _look_at_parameters(self, found: List[Any]) -> None:
+        if len(found) != len(self._found) or \
+                all(map(is_, found, self._found)):
+            self._looked = True
+            return
+        buffers = set(self._buffers)
+        if not self._replaced and any(
+                x is not y and i not in buffers
+                for i, (x, y) in enumerate(zip(found, self._found))):
+            if not self._looked:
+                raise StateError("a parameter was replaced by another object, "
+                                 "and in earlier slices none was; set its "
+                                 "`.data` instead")
+            self._replaced = True
+        self._looked = True
 
     def _have_come(self) -> bool:
         return list(map(len, self._tables)) != self._sizes or any(
@@ -240,8 +330,9 @@ class ModuleTensors:
 
     def _walk(self) -> None:
         seen: Dict[int, bool] = {}
-        self._tables, self._names, self._places = [], [], []
-        self._empty = []
+        self._tables, self._names, self._empty = [], [], []
+        self._in, self._keys, self._buffers = [], [], []
+        self._found = []
         for prefix, sub in self._module.named_modules():
             self._tables.append(sub._modules)  # type: ignore[arg-type]
             for table in (sub._parameters, sub._buffers):
@@ -252,108 +343,200 @@ class ModuleTensors:
                     elif id(x) not in seen:
                         seen[id(x)] = True
                         self._names.append(f"{prefix}.{key}" if prefix else key)
-                        self._places.append((table, key))  # type: ignore
+                        if table is sub._buffers:
+                            self._buffers.append(len(self._keys))
+                        self._in.append(table)  # type: ignore[arg-type]
+                        self._keys.append(key)
         self._sizes = list(map(len, self._tables))
 
 
-class _Entries(NamedTuple):
-    """The entries of an optimizer that are a part's own: they are put back as
-    they are when its branch goes on. Only where each of them is a page or a
-    fixed value, and so is each value of the groups."""
-    params: List[Any]            # of all groups
-    state: Dict[Any, Any]        # as in the optimizer, by parameter
-    entries: List[Dict[str, Any]]  # its values
-    counts: List[int]            # entries of each
-    keys: List[Any]              # of all entries
-    values: List[Any]            # of all entries
+class _Entries:
+    """An optimizer's state that is a part's own: it is put back as it is when its
+    branch goes on. Only where each entry is a page or a fixed value, and so is
+    each value of the groups."""
+
+    __slots__ = ("params", "state", "owners", "entries", "counts", "keys",
+                 "values", "unseen")
+
+    def __init__(self, params: List[Any], state: Dict[Any, Any]) -> None:
+        self.params = params         # of all groups
+        self.state = state           # by parameter; a dictionary of the part's
+        self.owners = list(state)
+        self.entries: List[Dict[str, Any]] = list(state.values())
+        self.counts = list(map(len, self.entries))
+        self.keys = list(_chain(self.entries))
+        self.values = list(_chain(map(dict.values, self.entries)))
+        self.unseen = 0              # captures until it is looked at again
+
+    def is_still(self, state: Dict[Any, Any]) -> bool:
+        """Whether @state is what it was when this was made. What a page holds
+        may have changed."""
+        if len(state) != len(self.entries) or \
+                not all(map(is_, state, self.owners)) or \
+                not all(map(is_, state.values(), self.entries)):
+            return False
+        return list(map(len, self.entries)) == self.counts and \
+            all(map(is_, _chain(map(dict.values, self.entries)),
+                    self.values)) and \
+            list(_chain(self.entries)) == self.keys
 
 
 class OptimizerHolder(TreeHolder):
     """An optimizer: state of each parameter, by its place, and the groups'
     numbers.
 
-    The dictionaries of parameters belong to the branch: a switch puts its own
-    back. Afterwards they are compared with what they were, entry by entry, as
-    the program may do anything to them; what is new goes the way of all trees.
+    The dictionaries of state belong to the branch: a switch makes its own the
+    optimizer's, and afterwards it is the branch's with all that clocks did to
+    it. So nothing need be looked at before somebody wants the branch's pages;
+    it is done every few slices all the same, as what the pages hold is not freed
+    before. Where somebody else has hold of the optimizer's dictionary, that one
+    stays and its entries are put back.
     """
 
     def __init__(self, name: str, optimizer: torch.optim.Optimizer) -> None:
         super().__init__(name, self._read, self._write, keeps=True)
         self.optimizer = optimizer
         self._mine: Optional[_Entries] = None  # live now
+        self._last: Optional[_Entries] = None  # whose dictionary is live
+        self._swaps = "state" in vars(optimizer)
 
     def activate(self, part: Part, alone: Alone,
                  spares: Spares) -> None:
         form = part.form if alone.all else None
         self._mine = None
-        if form is None or not _same(form.params, self._params()):
+        self._look_who_holds()
+        if form is None or \
+                not part.open and not _same(form.params, self._params()):
             super().activate(part, alone, spares)
             if alone.all:
                 self._mine = part.form = self._own_entries(part)
             return
         self._given, self._still = {}, {}
         self._mine = form
-        self.optimizer.state.clear()
-        self.optimizer.state.update(form.state)
+        self._put(form.state)
+        self._last = form if self._swaps else None
         self._write_groups(part.tree["groups"])
 
     def capture(self, part: Optional[Part]) -> Part:
         mine, self._mine = self._mine, None
+        if mine is not None and mine.unseen > 0 and part is not None and \
+                self._is_mine(mine, part.tree["groups"]):
+            mine.unseen -= 1
+            part.open = True
+            return part
+        self._look_who_holds()
         if part is not None and mine is not None:
-            if self._is_still(mine):
-                groups = self._read_groups()
-                if _same_groups(groups, part.tree["groups"]):
-                    return part
-                if _are_fixed(groups):
-                    made = Part({**part.tree, "groups": groups}, part.pages)
-                    made.form = part.form
-                    return made
+            groups = self._read_groups()
+            # Left open where nobody but the branch can have its dictionary.
+            leave = mine.unseen > 0 and self._last is mine and \
+                self.optimizer.state is mine.state and \
+                _same(mine.params, self._params()) and _are_fixed(groups)
+            if leave or self._is_still(mine):
+                mine.unseen = mine.unseen - 1 if leave else WALK_EVERY - 1
+                if not _same_groups(groups, part.tree["groups"]):
+                    if not _are_fixed(groups):
+                        return self._captured(part)
+                    part, old = Part({**part.tree, "groups": groups},
+                                     part.pages), part
+                    part.form = old.form
+                part.open = leave
+                return part
+        return self._captured(part)
+
+    def _is_mine(self, mine: _Entries, groups: List[Dict[str, Any]]) -> bool:
+        """Whether all is as it mostly is after a slice: nobody else has hold of
+        the part's dictionary, and @groups, parameters first, are unchanged. Each
+        call of a function of our own would be felt here."""
+        live = self.optimizer.param_groups
+        params: List[Any] = []
+        if self._last is not mine or self.optimizer.state is not mine.state or \
+                sys.getrefcount(mine.state) != 3 or len(live) != len(groups):
+            return False
+        for group, had in zip(live, groups):
+            values = list(group.values())
+            if values[0] is not group["params"] or \
+                    len(values) != len(had) + 1 or \
+                    list(group)[1:] != list(had) or \
+                    not all(map(is_, values[1:], had.values())):
+                return False
+            params += values[0]
+        return len(params) == len(mine.params) and \
+            all(map(is_, params, mine.params))
+
+    def _captured(self, part: Optional[Part]) -> Part:
+        if part is not None and not self._given:
             self._given = {id(page.data): Given(page, page.data, 0)
                            for page in part.pages}
         made = super().capture(part)
         made.form = self._own_entries(made)
         return made
 
+    def settle(self, part: Part) -> Part:
+        form = part.form
+        if form.is_still(form.state):
+            part.open = False
+            return part
+        given, self._given = self._given, {
+            id(page.data): Given(page, page.data, 0) for page in part.pages}
+        made = self.part_of({"state": self._by_place(form.state),
+                             "groups": part.tree["groups"]}, part)
+        self._given = given
+        if self._last is form:
+            self._last = None
+        return made
+
     def _own_entries(self, part: Part) -> Optional[_Entries]:
         """The live entries, if they are nothing but @part's pages and fixed
         values."""
-        state = dict(self.optimizer.state)
-        entries = list(state.values())
-        if any(type(s) is not dict for s in entries) or \
+        live = self.optimizer.state
+        if any(type(s) is not dict for s in live.values()) or \
                 not _are_fixed(part.tree["groups"]):
             return None
-        values = [v for s in entries for v in s.values()]
-        if not _same([v for v in values if not is_fixed(v)],
+        made = _Entries(self._params(), live if self._swaps
+                        else dict(live))
+        if not _same([v for v in made.values if not is_fixed(v)],
                      [page.data for page in part.pages]):
             return None
-        return _Entries(self._params(), state, entries,
-                        list(map(len, entries)), list(_chain(entries)), values)
+        self._last = made if self._swaps else None
+        return made
 
     def _is_still(self, mine: _Entries) -> bool:
-        """Whether the live entries are what they were when they were put
-        there. What a page holds may have changed."""
-        state = self.optimizer.state
-        if len(state) != len(mine.state) or \
-                not all(map(is_, state, mine.state)) or \
-                not all(map(is_, state.values(), mine.state.values())):
-            return False
-        entries = mine.entries
-        return list(map(len, entries)) == mine.counts and \
-            all(map(is_, _chain(map(dict.values, entries)), mine.values)) and \
-            list(_chain(entries)) == mine.keys and \
+        return mine.is_still(self.optimizer.state) and \
             _same(mine.params, self._params())
+
+    def _look_who_holds(self) -> None:
+        """A part's dictionary that somebody else has got hold of is the
+        optimizer's from now on, and the part has a copy."""
+        own = vars(self.optimizer)
+        if not self._swaps:
+            return
+        ours = 2 if self._last is not None and \
+            self._last.state is own["state"] else 1
+        if sys.getrefcount(own["state"]) > ours + 1:
+            self._swaps = False
+            if ours == 2 and self._last is not None:
+                self._last.state = dict(own["state"])
+            self._last = None
+
+    def _put(self, state: Dict[Any, Any]) -> None:
+        """Makes @state the optimizer's."""
+        if self._swaps:
+            self.optimizer.state = state  # type: ignore[assignment]
+        else:
+            self.optimizer.state.clear()
+            self.optimizer.state.update(state)
 
     def _params(self) -> List[torch.nn.Parameter]:
         return [p for g in self.optimizer.param_groups for p in g["params"]]
 
     def _read(self) -> Any:
-        state = self.optimizer.state
+        return {"state": self._by_place(self.optimizer.state),
+                "groups": self._read_groups()}
+
+    def _by_place(self, state: Dict[Any, Any]) -> Dict[Any, Any]:
         places = {p: i for i, p in enumerate(self._params())}
-        return {
-            "state": {places.get(p, p): dict(s) if isinstance(s, dict) else s
-                      for p, s in state.items()},
-            "groups": self._read_groups(),
-        }
+        return {places.get(p, p): dict(s) if isinstance(s, dict) else s
+                for p, s in state.items()}
 
     def _read_groups(self) -> List[Dict[str, Any]]:
         return [{k: v for k, v in g.items() if k != "params"}
@@ -361,10 +544,10 @@ class OptimizerHolder(TreeHolder):
 
     def _write(self, tree: Any) -> None:
         params = self._params()
-        state = self.optimizer.state
-        state.clear()
-        for at, s in tree["state"].items():
-            state[params[at] if isinstance(at, int) else at] = s
+        self._put(like_dict(self.optimizer.state, {
+            params[at] if isinstance(at, int) else at: s
+            for at, s in tree["state"].items()}))
+        self._last = None
         self._write_groups(tree["groups"])
 
     def _write_groups(self, groups: List[Dict[str, Any]]) -> None:
@@ -377,6 +560,7 @@ class OptimizerHolder(TreeHolder):
 
 
 _chain = itertools.chain.from_iterable
+_exhaust = collections.deque(maxlen=0).extend
 
 
 def _same(a: List[Any], b: List[Any]) -> bool:
@@ -444,7 +628,7 @@ class GradientsHolder(Holder):
         if part is None and self.keep is None:
             self._look()
         if not self.keep:
-            has = tuple([p.grad is not None for p in self.params])
+            has = tuple(map(is_not, map(_GRAD, self.params), _NONE))
             self._seen = None if part is None else has
             same = part is not None and not part.pages and part.tree == has
             return part if part is not None and same else Part(has, [])
