@@ -211,6 +211,15 @@ kill-test: all $(FAULT_SHIM)
 		SEED=$(or $(SEED),1) FIRST=$(or $(FIRST),0) MLTUNE_STRICT=1 \
 		MLTUNE_TEST_SECONDS=36000 tests/process/run $(or $(T),test_kills test_program_kills)
 
+# Random schedules of branches of programs in Python: each clock's loss follows from
+# the branch's own clocks; SCHEDULES over the features, of each other program a
+# seventh of them; SEED=n repeats one.
+.PHONY: identity-test
+identity-test: all
+	@MLTUNE_BUILD=$(CURDIR)/$(B) PYTHON=$(PYTHON) MLTUNE_SCHEDULES=$(or $(SCHEDULES),1400) \
+		MLTUNE_TEST_SECONDS=3600 MLTUNE_JOBS=$(JOBS) \
+		tests/process/run $(or $(T),test_python.Identity)
+
 # The N-th allocation, write, flush, ... of each process fails, for every N, or
 # each FAULT_STEP-th from FAULT_FIRST on; FAULT_KINDS='alloc write' takes some.
 .PHONY: fault-loop
@@ -400,6 +409,7 @@ help:
 	@echo 'make unit [T=name]        C tests; V=asan|tsan|debug|cov for other builds'
 	@echo 'make process [T=name]     tests of the whole program'
 	@echo 'make kill-test [KILLS=200] [SEED=1]  runs killed at calls and moments, and resumed'
+	@echo 'make identity-test [SCHEDULES=1400]  random schedules of branches, bit for bit'
 	@echo 'make fault-loop [FAULT_STEP=1] each call that can fail does, one after another'
 	@echo 'make cluster-sim [SEEDS=10000] [FIRST=1]  simulated clusters of many nodes'
 	@echo 'make sim [SEEDS=10000] [FIRST=1]  simulated runs on disks that lose and fail'

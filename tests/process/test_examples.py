@@ -94,7 +94,7 @@ class Examples(Case):
         """mltune check-trainer finds nothing, bit for bit. How a program in
         Python begins and ends is the package's doing: test_python has it."""
         done = self.mltune("check-trainer", "--json", "--skip",
-                           "beats,stop,loss,signals,unloadable", "--",
+                           "beats,memory,stop,loss,signals,unloadable", "--",
                            sys.executable, EXAMPLES / f"{name}.py",
                            seconds=170)
         self.assert_code(done, 0)

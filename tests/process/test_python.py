@@ -1311,7 +1311,24 @@ SETTINGS = {
 FEATURES = ["", "adam step average", "adam onecycle values noise",
             "cosine ema weighted", "frozen split values",
             "adam amp ema cosine", "accumulate plateau"]
-SCHEDULES = 200
+# What is not PyTorch, or has processes of its own: program, settings of it.
+OTHERS = {
+    "sklearn_linear": (PROGRAMS / "estimator.py", {"kind": "average"}),
+    "sklearn_adam": (PROGRAMS / "estimator.py", {"kind": "adam"}),
+    "numpy_adam": (PROGRAMS / "arrays.py", {"kind": "Adam"}),
+    "boosting": (ROOT / "apps/examples/boosting.py", {}),
+    "loader_workers": (PROGRAMS / "loaded.py", {"workers": 1}),
+}
+# 200 over all features, as long as a gate may take; `make identity-test` has
+# more, by MLTUNE_SCHEDULES and SEED.
+SCHEDULES = int(os.environ.get("MLTUNE_SCHEDULES", "200"))
+FEW = 5  # of each of the others, beyond that
+SEED = int(os.environ.get("SEED", "0"))
+
+
+# A program's own defaults hold for what it does not list here.
+TUNABLES = {"learning_rate": {"default": 0.02}, "batch_size": {"default": 16},
+            "dropout": {"default": 0.2}}
 
 
 class Identity(Program):
@@ -1357,10 +1374,15 @@ class Identity(Program):
             self.check(line, value)
         branches[b] = (line, kind)
 
+    def setting(self, letter):
+        """What the program can act by."""
+        return {name: value for name, value in SETTINGS[letter].items()
+                if name in self.ready["tunables"]}
+
     def do_fork(self, rng, branches):
         letter = rng.choice("aaabc")
         self.letter[self.new(branches, rng.choice(list(branches)), "training",
-                             **SETTINGS[letter])] = letter
+                             **self.setting(letter))] = letter
 
     def do_run(self, rng, branches):
         b = self.pick(rng, branches, "training")
@@ -1394,7 +1416,7 @@ class Identity(Program):
 
     def do_probe(self, rng, branches):
         b = rng.choice(list(branches))
-        probe = self.new(branches, b, "probe", **SETTINGS["a"])
+        probe = self.new(branches, b, "probe", **self.setting("a"))
         self.ran(branches, probe, "P", self.sums(probe, rng.randint(1, 3)))
 
     def do_keep(self, rng, branches):
@@ -1440,27 +1462,29 @@ class Identity(Program):
             self.number += 1
             kind = "probe" if letter == "P" else "training"
             self.fork(self.number, b, kind,
-                      **SETTINGS["a" if letter == "P" else letter])
+                      **self.setting("a" if letter == "P" else letter))
             b = self.number
             for value in self.sums(b, count):
                 line_now += letter
                 self.check(line_now, value)
 
-    def check_features(self, features, schedules, seed):
+    def check_features(self, schedules, seed, path=PROGRAMS / "net.py",
+                       **settings):
         rng = random.Random(seed)
         self.seen, self.letter, self.written = {}, {}, ("", None)
         self.number = 0
-        ready = self.load(features=features)
+        ready = self.load(path, TUNABLES, **settings)
         self.assertEqual(ready["kind"], "ready", ready)
         for _ in range(schedules):
             self.random_schedule(rng)
         self.end()
         compared = sum(len(v) - 1 for v in self.seen.values())
-        self.assertGreater(compared, 5 * schedules)
-        self.assertTrue(any(len(line) > 12 for line in self.seen))
+        self.assertGreater(compared, (5 if schedules > FEW else 1) * schedules)
+        longest = 12 if schedules > FEW else 5  # of an epoch of five clocks, too
+        self.assertTrue(any(len(line) > longest for line in self.seen))
         self.renew()
         self.number = 0
-        self.load(features=features)
+        self.load(path, TUNABLES, **settings)
         lines = [x for x in self.seen if not x.endswith("T")]
         for line in sorted(lines, key=len)[-12:]:
             self.run_through(line)
@@ -1482,13 +1506,25 @@ class Identity(Program):
 def _identity(features, at):
     def test(self):
         """A share of the random schedules, with these features."""
-        self.check_features(features, -(-SCHEDULES // len(FEATURES)), at)
+        self.check_features(-(-SCHEDULES // len(FEATURES)), SEED + at,
+                            features=features)
+    return test
+
+
+def _other(path, settings, at):
+    def test(self):
+        """Some of them, by another program."""
+        share = -(-SCHEDULES // len(FEATURES)) if "MLTUNE_SCHEDULES" in \
+            os.environ else FEW
+        self.check_features(share, SEED + at, path, **settings)
     return test
 
 
 for _at, _features in enumerate(FEATURES):
     setattr(Identity, f"test_{_features.replace(' ', '_') or 'plain'}",
             _identity(_features, _at))
+for _at, (_name, (_path, _settings)) in enumerate(OTHERS.items()):
+    setattr(Identity, f"test_{_name}", _other(_path, _settings, 100 + _at))
 
 
 if __name__ == "__main__":
