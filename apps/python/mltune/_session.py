@@ -380,6 +380,12 @@ def _seeders_of(name: str) -> List[Seeder]:
 
 _generators: List[Seeder] = []  # found last
 _seeded = 0                     # what they were seeded with last
+_with_device = False            # those of CUDA devices were among them
+
+
+def _uses_device() -> bool:
+    torch: Any = sys.modules.get("torch")
+    return torch is not None and bool(torch.cuda.is_initialized())
 
 
 def find_generators() -> None:
@@ -387,8 +393,17 @@ def find_generators() -> None:
     seeding them, which is about 7 us, and several times that after a clock,
     when nothing of them is in the caches. torch's own torch.manual_seed costs
     ten times what its generator's does."""
+    global _with_device  # pylint: disable=global-statement
+    _with_device = _uses_device()
     _generators[:] = [_seed_python, *_seeders_of("numpy"),
                       *_seeders_of("torch")]
+
+
+def renew_generators() -> None:
+    """Looks again where a device is used that was not, which is rare; libraries
+    that are imported later are seen by _Latecomers."""
+    if _uses_device() != _with_device:
+        find_generators()
 
 
 def seed_generators(number: int) -> None:

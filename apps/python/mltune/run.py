@@ -11,8 +11,8 @@ from ._engine import (METRIC_BYTES_MAX, METRICS_MAX, Batch, Engine, Meter,
                       Order, Place, Program, Test, batch_size, check_loss, mix,
                       one_number)
 from ._link import Message
-from ._session import (Config, Session, config, find_generators,
-                       own_setting, seed_generators, session)
+from ._session import (Config, Session, config, own_setting,
+                       renew_generators, seed_generators, session)
 from ._state import (PLAIN, Registry, TreeHolder, Values)
 
 EPOCHS = 10        # of a program that is alone and says nothing else
@@ -318,7 +318,7 @@ class Run(Program):
               held: Dict[str, Any]) -> Dict[str, Any]:
         """Called by the engine."""
         self._setting = setting
-        find_generators()
+        renew_generators()
         for frame in self._frames:
             held = frame.begin(kind, setting, held)
         for hook in self._hooks:
