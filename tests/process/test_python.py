@@ -855,11 +855,13 @@ class Checked(Case):
     def test_two_processes_keep_the_rules(self):
         """Those that are other than one process's: sums that are not finite,
         cuts and signals."""
-        for check in ("divergence", "cuts", "signals"):
-            self.passes("ddp.py", "--nodes", 2, "--only", check)
+        self.passes("ddp.py", "--nodes", 2, "--only",
+                    "divergence,cuts,signals")
 
     def test_a_class_with_a_loader_keeps_the_rules(self):
-        self.passes("loaded.py", workers=0)
+        """How a program begins and ends is no matter of its class."""
+        self.passes("loaded.py", "--skip",
+                    "beats,memory,stop,loss,signals,unloadable", workers=0)
 
 
 class Examples(Program):
