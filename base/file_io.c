@@ -429,10 +429,11 @@ static int sweep_entry(const char *path, const struct stat *st, int type,
 {
     size_t n = strlen(path);
 
-    (void)st;
     (void)type;
     if (ftw->level > 0 && n > 4 && strcmp(path + n - 4, ".tmp") == 0)
         folder_remove(path, NULL);
+    else if (S_ISSOCK(st->st_mode))
+        file_remove(path);
     return 0;
 }
 

@@ -109,8 +109,8 @@ enum err folder_remove(const char *path, struct fault *f);
  * if it is empty then. Errors are ignored. */
 void folder_clear(const char *path, bool (*ours)(const char *name));
 
-/* Removes every entry below @path whose name ends in `.tmp`: what a killed
- * process left behind. Errors are ignored. */
+/* Removes every entry below @path whose name ends in `.tmp`, and every socket:
+ * what a killed process left behind. Errors are ignored. */
 void folder_sweep(const char *path);
 
 #endif

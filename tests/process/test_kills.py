@@ -100,6 +100,10 @@ def draw_case(number):
     return (app, nodes, strategy), service, kills
 
 
+def sockets(folder, names):
+    return [n for n in names if pathlib.Path(folder, n).is_socket()]
+
+
 class Wrong(Exception):
     """The promise is not kept in this case."""
 
@@ -387,13 +391,15 @@ class Killed(Case):
                             f"{str(mine.get(name))[:300]}; undisturbed "
                             f"{str(model.get(name))[:300]}")
 
-    def check_left(self, job, result):
+    def check_left(self, job, result, service):
         end = time.monotonic() + 20
         while job.processes("all") and time.monotonic() < end:
             time.sleep(0.01)
         if job.processes("all"):
             raise Wrong("processes are left")
-        if job.files_left():  # killed in its very last step
+        if job.files_left() and service:  # killed in its very last step
+            job.serve()
+        elif job.files_left():
             job.finish(job.start("resume", result["run"], "--state",
                                  job.state))
         if job.files_left():
@@ -417,7 +423,7 @@ class Killed(Case):
             journal = Journal(job.state, result["run"])
             self.check_journal(journal, cell[2] in CONTESTS)
             self.check_result(job, result)
-            self.check_left(job, result)
+            self.check_left(job, result, service)
             sums["times"] += job.times_to_go_on(journal)
         except (Wrong, subprocess.TimeoutExpired) as wrong:
             mark = job.mark.read_text() if job.mark.exists() else ""
@@ -430,7 +436,7 @@ class Killed(Case):
             if os.environ.get("KEEP"):
                 print("kept", shutil.copytree(
                     job.folder, os.path.join(os.environ["KEEP"], job.folder.name),
-                    ignore=shutil.ignore_patterns("control", "ipc.tmp")))
+                    ignore=sockets))
         for (role, how), n in job.killed.items():
             sums["role", "service: " + role if service else role] += n
             sums["at", how] += n

@@ -10,7 +10,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -221,7 +223,20 @@ static void folder_remove_follows_no_link(void **state)
     assert_int_equal(folder_remove(in_dir("d"), NULL), 0);
 }
 
-/* Sweeping removes what ends in .tmp, files and folders, and nothing else. */
+static void listen_at(const char *name)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+    assert_true(fd >= 0);
+    assert_true(strlen(name) < sizeof(at.sun_path));
+    memcpy(at.sun_path, name, strlen(name) + 1);
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+    close(fd);
+}
+
+/* Sweeping removes what ends in .tmp, files and folders, and
+ * sockets; nothing else. */
 static void folder_sweep_removes_temporaries(void **state)
 {
     (void)state;
@@ -230,7 +245,9 @@ static void folder_sweep_removes_temporaries(void **state)
     put("r/a.tmp", "x");
     put("r/tmp", "x");
     put("r/a.tmp.keep", "x");
+    listen_at(in_dir("r/s"));
     folder_sweep(in_dir("r"));
+    assert_false(exists("r/s"));
     assert_false(exists("r/model.tmp"));
     assert_false(exists("r/a.tmp"));
     assert_true(exists("r/tmp"));
