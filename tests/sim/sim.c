@@ -1800,10 +1800,14 @@ static bool blow(struct sim *s)
 /* Messages that were under way come all the same, but late. */
 static void fall_silent(struct sim *s)
 {
+    double length_s;
+
     if (!s->storage.durable || s->now < s->storage.silence_at)
         return;
+    length_s = 1 - 20 * log(1 - rng_uniform(&s->weather));
     s->out->silences++;
-    s->now += 1 - 20 * log(1 - rng_uniform(&s->weather));
+    s->out->silent_s += length_s;
+    s->now += length_s;
     s->storage.silence_at = next_blow(s, s->options->storage->silence_s);
 }
 

@@ -156,6 +156,7 @@ struct sim_result {
     uint64_t digest; /* of settings and slices, in order */
     /* Of a simulated disk. */
     unsigned kills, power_cuts, nodes_lost, silences;
+    double silent_s;    /* all silences together */
     unsigned gave_up;   /* the tuner could not write its journal, or begin */
     unsigned resumes;   /* by whoever runs it */
     unsigned unwritten; /* snapshots and models that failed */

@@ -94,8 +94,8 @@ static void run_one(const struct sim_family *f, uint64_t seed, struct sum *t)
                  run_status_name(r.finish.status), r.finish.reason,
                  whole.finish.reason);
     /* In time: what it takes undisturbed, and what its restarts cost. */
-    if (r.seconds > storage.calm_s + 3 * whole.seconds + 10 * r.crashed + 100 +
-                        300 * r.silences)
+    if (r.seconds >
+        storage.calm_s + 3 * whole.seconds + 10 * r.crashed + 100 + r.silent_s)
         fail_msg("family %s seed %llu: late, after %g s; without faults %g s",
                  f->name, (unsigned long long)seed, r.seconds, whole.seconds);
     assert_true(r.epochs <= f->max_epochs);
