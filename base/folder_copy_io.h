@@ -16,4 +16,13 @@ enum err folder_copy(const char *from, const char *to,
                      void (*lost)(void *ctx, const char *path, const char *why),
                      void *ctx, struct fault *f);
 
+/* The same for files of which a part is worth having, as of a database: where
+ * the disk does not give a page of one there are zeros, and @lost is told how
+ * many, and from which byte on. */
+enum err folder_copy_torn(const char *from, const char *to,
+                          bool (*wanted)(const char *name),
+                          void (*lost)(void *ctx, const char *path,
+                                       const char *why),
+                          void *ctx, struct fault *f);
+
 #endif

@@ -71,6 +71,7 @@ static enum err write_it(struct session *s, struct fault *f)
 static void could_not(struct session *s, double now_s, const struct fault *f)
 {
     s->kept.again_s = now_s + AGAIN_S;
+    s->kept.due = true; /* not only when the journal has grown again */
     log_event(LOG_WARN, "checkpoint_not_written", "code=%s reason=\"%s\"",
               err_name(f->code), f->text);
     if (!s->kept.told)
@@ -87,6 +88,20 @@ static bool is_due(const struct session *s)
            (k->due || journal_bytes(s->journal) >= k->grown + part);
 }
 
+/* What a curve long ago looked like is what can be told most briefly. */
+static void thin(struct session *s)
+{
+    view_lock(s->view);
+    history_thin(&s->history);
+    view_unlock(s->view);
+}
+
+/* What the run takes, the checkpoint before the last included. */
+static uint64_t taken(const struct session *s)
+{
+    return journal_bytes(s->journal) + 2 * s->kept.bytes;
+}
+
 enum err session_kept_look(struct session *s, double now_s, struct fault *f)
 {
     struct session_kept *k = &s->kept;
@@ -98,18 +113,20 @@ enum err session_kept_look(struct session *s, double now_s, struct fault *f)
         return ERR_OK;
     if (write_it(s, &why))
         could_not(s, now_s, &why);
-    else if (k->bytes > limit / PART_CHECKPOINT) {
-        /* What a curve long ago looked like is what can be told most briefly.
-         */
-        view_lock(s->view);
-        history_thin(&s->history);
-        view_unlock(s->view);
-    }
+    else if (k->bytes > limit / PART_CHECKPOINT)
+        thin(s);
     journal_forget(s->journal, k->before, limit / PART_RECORDS);
     k->grown = journal_bytes(s->journal);
     if (k->before && k->grown > limit / PART_RECORDS)
         k->grown = limit / PART_RECORDS; /* what it falls to */
-    all = journal_bytes(s->journal) + 2 * k->bytes;
+    /* A run ends for its limit only where thinning does not help any more. */
+    for (size_t before = SIZE_MAX; taken(s) > limit && k->bytes < before;) {
+        before = k->bytes;
+        thin(s);
+        if (why.code || write_it(s, &why))
+            break;
+    }
+    all = taken(s);
     if (all <= limit)
         return ERR_OK;
     return fault_set(f, ERR_LIMIT,

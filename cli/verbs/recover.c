@@ -122,7 +122,7 @@ static enum err read_journal(struct recovery *r, struct fault *f)
     enum err err = file_join(copy, r->tmp, "damaged.tmp", f);
 
     if (!err)
-        err = folder_copy(r->from, copy, is_journal, lost_file, r, f);
+        err = folder_copy_torn(r->from, copy, is_journal, lost_file, r, f);
     if (err)
         return err;
     err = journal_open(copy, true, JOURNAL_BUSY_MS, &r->old, &why);

@@ -159,6 +159,11 @@ class Recover(Case):
             done = self.mltune("recover", ".mltune", "--to", "checkpointed")
             self.assert_code(done, 1)
             self.assertIn("not whole: ", done.out)
+            verbs = ("ls",), ("show", run), ("resume", run)
+            for words in verbs if path.exists() else ():
+                refused = self.mltune(*words, "--state", ".mltune")
+                self.assertNotEqual(refused.code, 0, words)
+                self.assertIn("mltune recover", refused.err, words)
             self.assertIn(f"recovered {run}", done.out)
             paths = self.goes_on(run, "checkpointed")
             self.assertNotEqual(paths[-1], "")

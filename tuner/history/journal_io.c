@@ -105,6 +105,7 @@ enum err journal_explain(struct journal *j, int code, const char *doing,
     case SQLITE_NOTADB:
         return fault_set(f, ERR_FORMAT,
                          "%s: %s: damaged, or not a journal of mltune (%s); "
+                         "mltune recover takes what is whole of its folder; "
                          "move it away to start afresh",
                          path, doing, sqlite3_errstr(code));
     case SQLITE_NOMEM:

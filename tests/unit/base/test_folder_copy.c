@@ -2,8 +2,10 @@
  * there in part. */
 #include "base/file_io.h"
 #include "base/folder_copy_io.h"
+#include "tests/unit/fixture/faulty_disk.h"
 #include "tests/unit/fixture/scratch.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,10 +90,51 @@ static void folder_copy_tells_what_is_lost(void **state)
     assert_true(f.text[0]);
 }
 
+/* A page that the disk does not give: of a file that is to be whole nothing is
+ * there, of another all the rest. */
+static void folder_copy_of_torn_files_has_zeros(void **state)
+{
+    static unsigned char bytes[200000];
+    struct fault f = {0};
+    unsigned char *copy;
+    unsigned lost = 0;
+    size_t n, zeros = 0;
+
+    (void)state;
+    memset(bytes, 'x', sizeof(bytes));
+    scratch_mkdir("from-torn");
+    scratch_write("from-torn/db", bytes, sizeof(bytes));
+    faulty_disk_on("read", 2, EIO);
+    assert_int_equal(folder_copy_torn(scratch_path("from-torn"),
+                                      scratch_path("to"), NULL, count_lost,
+                                      &lost, &f),
+                     ERR_OK);
+    faulty_disk_off();
+    assert_int_equal(lost, 1);
+    copy = scratch_read("to/db", &n);
+    assert_int_equal(n, sizeof(bytes));
+    for (size_t i = 0; i < n; i++) {
+        zeros += copy[i] == 0;
+        assert_true(copy[i] == (i / 4096 == 16 ? 0 : 'x'));
+    }
+    assert_int_equal(zeros, 4096);
+    free(copy);
+    faulty_disk_on("read", 2, EIO);
+    assert_int_equal(folder_copy(scratch_path("from-torn"),
+                                 scratch_path("whole"), NULL, count_lost, &lost,
+                                 &f),
+                     ERR_OK);
+    faulty_disk_off();
+    assert_int_equal(lost, 2);
+    assert_null(scratch_read("whole/db", &n));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(folder_copy_takes_files_and_folders,
+                                        make_tree, scratch_remove),
+        cmocka_unit_test_setup_teardown(folder_copy_of_torn_files_has_zeros,
                                         make_tree, scratch_remove),
         cmocka_unit_test_setup_teardown(folder_copy_tells_what_is_lost,
                                         make_tree, scratch_remove),
