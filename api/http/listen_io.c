@@ -11,6 +11,11 @@
 /* So that clients wait here, not in retransmissions. */
 enum { LISTEN_QUEUE = 1024 };
 
+/* What the system keeps of a client's words at most, of which no head takes
+ * more: left to itself it keeps megabytes of each, and to throw those away
+ * costs milliseconds of this process. */
+enum { LISTEN_ROOM = 64 * 1024 };
+
 union any_address {
     struct sockaddr any;
     struct sockaddr_in v4;
@@ -55,7 +60,7 @@ enum err listen_open(struct listen_address *self, int *out, struct fault *f)
 {
     union any_address address;
     socklen_t len = make_address(self, &address);
-    int one = 1, errnum;
+    int one = 1, room = LISTEN_ROOM, errnum;
     int fd = socket(address.any.sa_family,
                     SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
@@ -65,6 +70,7 @@ enum err listen_open(struct listen_address *self, int *out, struct fault *f)
      * listens on may not. */
     if (fd < 0 ||
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
+        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room)) < 0 ||
         bind(fd, &address.any, len) < 0 || listen(fd, LISTEN_QUEUE) < 0 ||
         getsockname(fd, &address.any, &len) < 0) {
         errnum = errno;

@@ -7,6 +7,7 @@
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -108,4 +109,15 @@ uint32_t peer_address(int fd)
     for (int i = 0; i < 8; i++)
         hash = (hash ^ there.v6.sin6_addr.s6_addr[i]) * 16777619u;
     return hash;
+}
+
+uint64_t peer_sent_kib(int fd)
+{
+    struct tcp_info info = {0};
+    socklen_t len = sizeof(info);
+
+    assert(fd >= 0);
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0)
+        return 0;
+    return info.tcpi_bytes_received >> 10;
 }

@@ -14,4 +14,7 @@ bool peer_is_own(int fd);
  * loopback is one. */
 uint32_t peer_address(int fd);
 
+/* KiB that the other end of the TCP connection @fd has sent so far. */
+uint64_t peer_sent_kib(int fd);
+
 #endif

@@ -33,8 +33,8 @@ struct quota {
 /* Whether @client may ask once more at @now, which is counted then. */
 bool quota_take(struct quota *q, uint32_t client, time_ns now);
 
-/* What all strangers together may cost: connections that ask nothing, requests
- * that are refused or come from nobody known. Beyond that the way in rests, so
+/* What all strangers together may cost: their connections, the KiB that come on
+ * these, and their requests. Beyond that the way in rests, so
  * that a flood takes a few hundredths of a core from the training, whatever its
  * speed. One owner thread; zeroed: nobody came. */
 struct toll {
@@ -43,8 +43,8 @@ struct toll {
 };
 
 enum {
-    TOLL_PER_S = 300, /* of some 100 us each */
-    TOLL_BURST = 2000,
+    TOLL_PER_S = 200, /* of some 100 us each */
+    TOLL_BURST = 500,
     TOLL_TLS = 10,    /* a handshake costs so many times as much */
     TOLL_REST_MS = 50 /* at least: so that it is no busy loop */
 };

@@ -54,7 +54,7 @@ struct reaper_entry {
     time_ns since; /* when the phase began */
     /* Of the server: whose connection it is. */
     enum reaper_owner { REAPER_UNASKED, REAPER_OWN, REAPER_FOREIGN } owner;
-    bool asked;      /* a request came on it */
+    bool known;      /* a request came on it of somebody who is no stranger */
     bool local;      /* by the Unix socket, which lets nobody else in */
     uint32_t client; /* its address, as a number */
     bool counted;    /* a stream or an export of a stranger */

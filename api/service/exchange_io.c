@@ -345,8 +345,6 @@ static enum MHD_Result on_head(struct exchanges *s, struct exchange *x,
     enum MHD_Result result;
 
     assert(x->stage == STAGE_HEAD);
-    if (entry)
-        entry->asked = true;
     who.local = entry && entry->local;
     self = who.local ? s->here : s->self;
     assert(info);
@@ -362,6 +360,8 @@ static enum MHD_Result on_head(struct exchanges *s, struct exchange *x,
         if (entrance_is_asked(&head))
             return enter(s, x, &head);
         x->stranger = !own && !service_is_known(&who, &head);
+        if (entry && !x->stranger)
+            entry->known = true;
         if (reads && service_may_read(&who, &head, self, own, &refusal)) {
             x->stage = STAGE_READ;
             if (x->stranger)

@@ -1,6 +1,7 @@
 #include "api/service/server_io.h"
 
 #include "api/http/listen_io.h"
+#include "api/http/peer_io.h"
 #include "api/http/tls_io.h"
 #include "api/service/exchange_io.h"
 #include "base/clock_io.h"
@@ -72,6 +73,18 @@ struct api_server {
     struct exchanges exchanges;
 };
 
+/* A connection of a stranger is over. The library reads a head in pieces, each
+ * time from its beginning: a KiB costs it as much as a connection. */
+static void pay(struct api_server *s, int fd)
+{
+    uint64_t kib = peer_sent_kib(fd);
+
+    if (kib > CONNECTION_MEMORY / 1024)
+        kib = CONNECTION_MEMORY / 1024;
+    toll_take(&s->exchanges.toll, s->exchanges.toll_times + (unsigned)kib,
+              clock_monotonic());
+}
+
 static void on_connection(void *cls, struct MHD_Connection *connection,
                           void **context,
                           enum MHD_ConnectionNotificationCode code)
@@ -82,9 +95,8 @@ static void on_connection(void *cls, struct MHD_Connection *connection,
 
     if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
         e = *context;
-        if (e && !e->asked && !d->local)
-            toll_take(&d->server->exchanges.toll,
-                      d->server->exchanges.toll_times, clock_monotonic());
+        if (e && !e->known && !d->local)
+            pay(d->server, e->fd);
         reaper_remove(&d->reaper, *context);
         *context = NULL;
         d->place_freed = true;
