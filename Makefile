@@ -237,7 +237,8 @@ test: deps-test
 	@rm -f build/counts
 	@export MLTUNE_COUNTS=$(CURDIR)/build/counts; mkdir -p build; \
 	$(MAKE) --no-print-directory -j$(JOBS) lint && \
-	$(MAKE) --no-print-directory -j$(JOBS) V=release test-one sanitized-objects && \
+	$(MAKE) --no-print-directory -j$(JOBS) V=release unit && \
+	$(MAKE) --no-print-directory -j$(JOBS) V=release process sanitized-objects && \
 	$(MAKE) --no-print-directory -j$(JOBS) V=asan unit && \
 	$(MAKE) --no-print-directory -j$(JOBS) V=tsan unit; \
 	status=$$?; tests/total build/counts $$status

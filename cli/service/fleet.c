@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 /* ---- what is shown ------------------------------------------------------- */
 
@@ -586,23 +586,38 @@ bool fleet_journaled(const struct fleet *fleet, const char *id)
     return sought.found || (err && err != ERR_NOENT);
 }
 
-/* Runs of which the journal has nothing but that they were submitted, and whose
- * folder is gone: of a submission, or a removal, that was cut off. Nothing
- * could take them up. */
-static void sweep_journal(struct fleet *fleet)
+static bool folder_is_gone(const struct fleet *fleet,
+                           const struct fleet_run *run)
 {
     char path[FILE_PATH_MAX], name[RUN_ID_MAX + 8];
-    struct fault why = {0};
+    struct stat s;
 
+    snprintf(name, sizeof(name), "runs/%s", run->id);
+    return file_join(path, fleet->state, name, NULL) == ERR_OK &&
+           lstat(path, &s) != 0 && errno == ENOENT;
+}
+
+/* Runs of which the journal has nothing but that they were submitted, and whose
+ * folder is gone: of a submission, or a removal, that was cut off. Nothing
+ * could take them up. Where no run has its folder, a disk is not mounted, and
+ * all stay. */
+static void sweep_journal(struct fleet *fleet)
+{
+    struct fault why = {0};
+    size_t gone = 0;
+
+    for (size_t i = 0; i < fleet->runs; i++)
+        gone += folder_is_gone(fleet, fleet->run[i]);
+    if (gone == fleet->runs)
+        return;
     for (size_t i = fleet->runs; i-- > 0;) {
         struct fleet_run *run = fleet->run[i];
 
-        snprintf(name, sizeof(name), "runs/%s", run->id);
         if (run->ended || run->managed || run->alive ||
-            history_records(&run->history) > 0 ||
-            file_join(path, fleet->state, name, NULL) != ERR_OK ||
-            access(path, F_OK) == 0 || errno != ENOENT)
+            history_records(&run->history) > 0 || !folder_is_gone(fleet, run))
             continue;
+        log_event(LOG_WARN, "run_without_folder", "run=%s removed=yes",
+                  run->id);
         if (fleet_remove(fleet, run, &why) != ERR_OK)
             log_event(LOG_WARN, "run_not_removed", "reason=\"%s\"", why.text);
     }

@@ -114,7 +114,7 @@ class Faults(Case):
         self.prepare()
         # Sockets of a killed run cannot be copied.
         shutil.copytree(self.work, self.template, symlinks=True,
-                        ignore=shutil.ignore_patterns("ipc.tmp"))
+                        ignore=shutil.ignore_patterns("ipc.tmp", "*.sock"))
 
     def undisturbed(self):
         done = self.plain("run", "config.json", "--state", "../first")
@@ -302,9 +302,13 @@ class Faults(Case):
         reached = 0
         for point in points:
             begun = time.monotonic()
-            reached += self.try_point(*point, found)
-            print(f"{name} {point}: {time.monotonic() - begun:.1f} s")
-        self.assertGreater(reached, len(points) // 2)
+            hit = self.try_point(*point, found)
+            reached += hit
+            print(f"{name} {point}: {time.monotonic() - begun:.1f} s"
+                  f"{'' if hit else ', never called so often'}")
+        # CALLS were counted on one day, and allocations vary: one of them may
+        # lie behind the last call; more say that CALLS is to be counted again.
+        self.assertGreaterEqual(reached, len(points) - 1)
         return reached
 
     def sample(self, found):

@@ -526,6 +526,22 @@ class Trouble(Service):
         self.assertNotIn(run, shown.out)
         self.assertIn(kept, shown.out)
 
+    def test_runs_that_are_away_are_kept(self):
+        """The disk of the runs is not mounted when the service begins."""
+        run = self.submit(mlr_config(), "?held=true")
+        self.assert_code(self.end(), 143)
+        runs = self.folder / ".mltune/runs"
+        runs.rename(self.folder / "away")
+        self.launch()
+        self.assertEqual(self.ask("GET", f"/api/v1/runs/{run}")[0], 200)
+        self.assert_code(self.end(), 143)
+        shutil.rmtree(runs, ignore_errors=True)
+        (self.folder / "away").rename(runs)
+        self.launch()
+        self.assertEqual(self.run_now(run)["status"], "held")
+        self.command(run, "continue")
+        self.wait_for_status(run, "finished")
+
     def test_a_failed_run_goes_on_when_it_is_continued(self):
         """It is not started by itself; its snapshot is what it goes on from."""
         run = self.submit(endless_config())
