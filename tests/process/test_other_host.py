@@ -58,7 +58,7 @@ def drop(s):
     except OSError:
         pass
     s.close()
-while time.monotonic() < end:
+while made <= 100 or time.monotonic() < end:
     _, _, port = ports[made % len(ports)]
     host = ports[made % len(ports)][0]
     s = socket.socket()

@@ -128,17 +128,18 @@ class ServiceSocket(test_serve.Service):
         held = []
 
         def hold():
-            s = socket.socket(socket.AF_UNIX)
-            s.setblocking(False)
-            try:
-                s.connect(str(self.path))
-            except BlockingIOError:
-                s.close()
-                return False
-            held.append(s)
             # 128 are in; as many and one more wait.
-            return len(held) == 128 + 128 + 1
-        self.wait_until(hold, "all places to be taken", 8)
+            while len(held) < 128 + 128 + 1:
+                s = socket.socket(socket.AF_UNIX)
+                s.setblocking(False)
+                try:
+                    s.connect(str(self.path))
+                except BlockingIOError:
+                    s.close()
+                    return False
+                held.append(s)
+            return True
+        self.wait_until(hold, "all places to be taken")
         self.assertEqual(self.ask("GET", "/api/v1/runs")[0], 200)
         self.assert_code(self.mltune("ls"), 0)
         for s in held:
