@@ -53,26 +53,37 @@ static void set_options(void *router)
     set_option(router, ZMQ_RCVHWM, SOCKET_QUEUE_MAX);
 }
 
-/* Whether somebody listens in @folder: its owner may be a process of another
- * container, whose numbers are not ours. */
-static bool answers(const char *folder)
+/* Whether @folder holds a socket of ours that nobody answers any more. Its
+ * owner may be a process of another container, whose numbers are not ours; and
+ * a user may have folders of such names. */
+static bool is_abandoned(const char *folder)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     int fd, n = snprintf(at.sun_path, sizeof(at.sun_path), "%s/" SOCKET_NAME,
                          folder);
-    bool yes;
+    struct stat st;
+    bool refused;
 
-    if (n < 0 || (size_t)n >= sizeof(at.sun_path))
-        return true;
+    if (n < 0 || (size_t)n >= sizeof(at.sun_path) ||
+        lstat(at.sun_path, &st) != 0 || !S_ISSOCK(st.st_mode) ||
+        st.st_uid != geteuid())
+        return false;
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    yes = fd < 0 || connect(fd, (struct sockaddr *)&at, sizeof(at)) == 0 ||
-          (errno != ECONNREFUSED && errno != ENOENT);
-    if (fd >= 0)
-        close(fd);
-    return yes;
+    if (fd < 0)
+        return false;
+    refused = connect(fd, (struct sockaddr *)&at, sizeof(at)) != 0 &&
+              errno == ECONNREFUSED;
+    close(fd);
+    return refused;
 }
 
-/* Folders in @dir that tuners of ours have left there who were killed. */
+static bool is_socket_name(const char *name)
+{
+    return strcmp(name, SOCKET_NAME) == 0;
+}
+
+/* Folders in @dir that tuners of ours have left there who were killed: only the
+ * socket is taken, and the folder where it held nothing else. */
 static void sweep(const char *dir)
 {
     DIR *d = opendir(dir);
@@ -89,8 +100,8 @@ static void sweep(const char *dir)
             !subprocess_runs((pid_t)pid) &&
             file_join(path, dir, e->d_name, NULL) == ERR_OK &&
             lstat(path, &st) == 0 && S_ISDIR(st.st_mode) &&
-            st.st_uid == geteuid() && !answers(path))
-            folder_remove(path, NULL);
+            st.st_uid == geteuid() && is_abandoned(path))
+            folder_clear(path, is_socket_name);
     }
     if (d)
         closedir(d);

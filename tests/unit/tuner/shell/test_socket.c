@@ -6,7 +6,9 @@
 #include <zmq.h>
 
 #include <stdio.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 static char dir[64];
@@ -154,6 +156,88 @@ static void socket_goes_elsewhere_when_it_must(void **state)
     socket_close(&other); /* again does nothing */
 }
 
+static const char *in_dir(const char *name)
+{
+    static char path[FILE_PATH_MAX];
+
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    return path;
+}
+
+/* A folder of the name that a tuner without a process has left; in it @file. */
+static void leave(const char *folder, const char *file)
+{
+    char name[64];
+
+    assert_int_equal(folder_new(in_dir(folder), 0700, NULL), ERR_OK);
+    snprintf(name, sizeof(name), "%s/%s", folder, file);
+    if (*file)
+        assert_int_equal(file_write(in_dir(name), "mine", 4, NULL), ERR_OK);
+}
+
+/* The descriptor of a socket at @name; listens where @alive. */
+static int put_socket(const char *name, bool alive)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+    assert_true(fd >= 0);
+    assert_true(strlen(in_dir(name)) < sizeof(at.sun_path));
+    memcpy(at.sun_path, in_dir(name), strlen(in_dir(name)) + 1);
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+    if (alive)
+        assert_int_equal(listen(fd, 1), 0);
+    return fd;
+}
+
+static bool exists(const char *name)
+{
+    struct stat st;
+
+    return lstat(in_dir(name), &st) == 0;
+}
+
+/* Of folders that have a tuner's name only the socket of a dead one is taken:
+ * a user's own results, and what else lies there, stay. */
+static void socket_sweeps_only_what_tuners_left(void **state)
+{
+    struct tuner_socket other;
+    int alive, dead[2];
+
+    (void)state;
+    leave("mltune-2147483646-11", "results");
+    leave("mltune-2147483645-0", "tuner"); /* a file, no socket */
+    leave("mltune-2147483644-0", "");      /* not bound yet, elsewhere */
+    leave("mltune-2147483643-0", "");
+    leave("mltune-2147483642-0", "results");
+    leave("mltune-2147483641-0", "");
+    dead[0] = put_socket("mltune-2147483643-0/tuner", false);
+    dead[1] = put_socket("mltune-2147483642-0/tuner", false);
+    alive = put_socket("mltune-2147483641-0/tuner", true);
+    close(dead[0]);
+    close(dead[1]);
+    assert_int_equal(setenv("XDG_RUNTIME_DIR", dir, 1), 0);
+    assert_int_equal(socket_open(&other, "/proc/self", NULL), ERR_OK);
+    assert_memory_equal(other.folder, dir, strlen(dir));
+    assert_true(exists("mltune-2147483646-11/results"));
+    assert_true(exists("mltune-2147483645-0/tuner"));
+    assert_true(exists("mltune-2147483644-0"));
+    assert_false(exists("mltune-2147483643-0"));
+    assert_false(exists("mltune-2147483642-0/tuner"));
+    assert_true(exists("mltune-2147483642-0/results"));
+    assert_true(exists("mltune-2147483641-0/tuner"));
+    socket_close(&other);
+    close(alive);
+    unsetenv("XDG_RUNTIME_DIR");
+    for (int i = 0; i < 6; i++) {
+        char name[64];
+
+        snprintf(name, sizeof(name), "mltune-%d-%d", 2147483641 + i,
+                 i == 5 ? 11 : 0);
+        assert_int_equal(folder_remove(in_dir(name), NULL), ERR_OK);
+    }
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, make_pair, remove_pair)
 
 int main(void)
@@ -165,6 +249,7 @@ int main(void)
         CASE(socket_without_memory_drops_the_message),
         CASE(socket_folder_is_private),
         CASE(socket_goes_elsewhere_when_it_must),
+        CASE(socket_sweeps_only_what_tuners_left),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
