@@ -87,7 +87,8 @@ expect where 'on this side' docs/architecture.md \
     "## Translations, path by path\n\n| **a** | $side| b | $side| c | $side"
 expect where 'on this side' docs/architecture.md \
     "## Translations, path by path\n\n| **a** | $side| *wire* b | $side| c | $side| d | $side"
-expect where 'no table' docs/architecture.md '# Map\n'
+expect where 'architecture.md: no table' docs/architecture.md '# Map\n'
+expect where 'failures.md: no table' docs/failures.md '# Failures\n'
 
 # Two translations on each side are as many as there may be.
 plain
