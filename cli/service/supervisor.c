@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cli/basics/exit_code.h"
 #include "cli/service/runner.h"
+#include "cli/state/serve.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -49,14 +50,17 @@ static enum err path_in_run(const struct supervisor *s,
 }
 
 /* The address of a tuner that was killed: its port may be another program's
- * now, which must not get the token. */
+ * now, which must not get the token. Nobody answers at its socket either. */
 static void forget_url(const struct supervisor *s, const struct fleet_run *run)
 {
-    char url[FILE_PATH_MAX];
+    static const char *const files[] = {"url", RUN_SOCKET};
+    char path[FILE_PATH_MAX];
 
-    if (!run_folder_alive(s->fleet->state, run->id) &&
-        path_in_run(s, run, "url", url) == ERR_OK)
-        file_remove(url);
+    if (run_folder_alive(s->fleet->state, run->id))
+        return;
+    for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++)
+        if (path_in_run(s, run, files[i], path) == ERR_OK)
+            file_remove(path);
 }
 
 static enum err start(struct supervisor *s, struct fleet_run *run,

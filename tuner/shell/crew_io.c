@@ -286,8 +286,10 @@ static enum err send_posts(struct crew *w, double now_s)
 
     while (!err && w->group && node_group_post(w->group, &m))
         err = send_all(w, &m, now_s);
-    if (!err && w->group && node_group_save_due(w->group, &m))
+    if (!err && w->group && node_group_save_due(w->group, &m)) {
+        keeper_move(&w->keeper, 0, now_s); /* it is asked only now */
         err = send_from(w, 0, 1, &m, now_s);
+    }
     return err;
 }
 
