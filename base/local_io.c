@@ -48,7 +48,7 @@ static bool is_socket(const char *path)
     return lstat(path, &st) == 0 && S_ISSOCK(st.st_mode);
 }
 
-/* Nobody can connect before it listens, and then its mode is right. */
+/* The file is made with the mode of the descriptor. */
 static bool bind_there(int fd, const char *path)
 {
     struct sockaddr_un a;
@@ -57,8 +57,9 @@ static bool bind_there(int fd, const char *path)
 
     if (ok && is_socket(path))
         unlink(path);
-    ok = ok && bind(fd, (const struct sockaddr *)&a, sizeof(a)) == 0;
-    if (ok && (chmod(path, 0600) != 0 || listen(fd, LOCAL_QUEUE) != 0)) {
+    ok = ok && fchmod(fd, 0600) == 0 &&
+         bind(fd, (const struct sockaddr *)&a, sizeof(a)) == 0;
+    if (ok && listen(fd, LOCAL_QUEUE) != 0) {
         errnum = errno;
         unlink(path);
         errno = errnum;
@@ -88,13 +89,24 @@ enum err local_listen(const char *path, int *out, struct fault *f)
     return fault_errno(f, ERR_IO, errnum, "cannot listen at %s", path);
 }
 
-static bool is_own(int fd)
+/* Who is at the other end of @fd; false: it cannot be told. */
+static bool peer_of(int fd, uid_t *out)
 {
     struct ucred who;
     socklen_t len = sizeof(who);
 
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 &&
-           len == sizeof(who) && (who.uid == geteuid() || who.uid == 0);
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) != 0 ||
+        len != sizeof(who))
+        return false;
+    *out = who.uid;
+    return true;
+}
+
+static bool is_own(int fd)
+{
+    uid_t peer;
+
+    return peer_of(fd, &peer) && (peer == geteuid() || peer == 0);
 }
 
 int local_accept(int fd, unsigned *refused)
@@ -111,19 +123,42 @@ int local_accept(int fd, unsigned *refused)
     return -1;
 }
 
+/* Whether who listens at the other end of @fd may: root asks others' servers in
+ * their folders. */
+static bool may_listen(int fd, const char *path)
+{
+    char parent[4096];
+    struct stat st;
+    uid_t peer;
+    int n = (int)(strrchr(path, '/') - path);
+
+    if (!peer_of(fd, &peer))
+        return false;
+    if (peer == geteuid() || peer == 0)
+        return true;
+    n = snprintf(parent, sizeof(parent), "%.*s", n > 0 ? n : 1, path);
+    return (size_t)n < sizeof(parent) && stat(parent, &st) == 0 &&
+           peer == st.st_uid;
+}
+
 int local_connect(const char *path)
 {
     struct sockaddr_un a;
-    int folder, fd = -1;
+    int folder, fd = -1, errnum = 0;
 
     assert(strchr(path, '/'));
     if (address_of(path, &a, &folder))
         fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd >= 0 && connect(fd, (const struct sockaddr *)&a, sizeof(a)) != 0) {
+    if (fd < 0 || connect(fd, (const struct sockaddr *)&a, sizeof(a)) != 0)
+        errnum = errno;
+    else if (!may_listen(fd, path))
+        errnum = EACCES;
+    if (fd >= 0 && errnum) {
         close(fd);
         fd = -1;
     }
     if (folder >= 0)
         close(folder);
+    errno = errnum;
     return fd;
 }

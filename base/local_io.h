@@ -20,7 +20,8 @@ enum err local_listen(const char *path, int *out, struct fault *f);
 int local_accept(int fd, unsigned *refused);
 
 /* A connection to who listens at @path (DIR/NAME), which does not block, the
- * caller's; or -1: nobody does, or may not be asked. */
+ * caller's; or -1, with errno: nobody does, may not be asked, has no room
+ * (EAGAIN), or is neither this user, root nor DIR's owner (EACCES). */
 int local_connect(const char *path);
 
 #endif

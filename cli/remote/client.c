@@ -274,7 +274,7 @@ enum err client_open(const struct client_request *q, struct client_exchange *x,
 {
     struct client_place to;
     enum err err = parse_url(q->url, &to, f);
-    bool local;
+    bool named = q->socket && *q->socket, local;
 
     assert(q->url && q->method && q->target[0] == '/');
     *x = (struct client_exchange){.fd = -1};
@@ -282,9 +282,13 @@ enum err client_open(const struct client_request *q, struct client_exchange *x,
         return err;
     snprintf(x->url, sizeof(x->url), "%s", q->url);
     x->until = deadline();
-    if (q->socket && *q->socket)
+    if (named)
         x->fd = local_connect(q->socket);
     local = x->fd >= 0;
+    /* Whoever has the port may be a stranger: it gets no token. */
+    if (named && !local && !to.tls)
+        return fault_errno(f, ERR_NODE, errno, "nobody answers at %s",
+                           q->socket);
     x->out = compose(q, local ? NULL : &to);
     if (!x->out)
         err = fault_set(f, ERR_NOMEM, "%s", err_text(ERR_NOMEM));

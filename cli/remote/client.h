@@ -1,7 +1,8 @@
 /* A client of a run's HTTP server: one request, one answer.
  *
- * By a server's Unix socket, where one is named and somebody listens there,
- * neither token nor TLS is needed: the file's owner and mode say who may.
+ * By a server's Unix socket, where one is named, neither token nor TLS is
+ * needed: the file's owner and mode say who may. Then the address is no way out
+ * unless a certificate proves whose it is: its port may be a stranger's by now.
  * Without TLS it speaks to loopback only: a token must not go over a network in
  * the clear. A server's certificate must be for the name in its address, and of
  * an authority that the system trusts, or that --cacert or MLTUNE_CACERT names.
@@ -29,8 +30,8 @@ enum {
 
 struct client_request {
     const char *url;    /* "http://127.0.0.1:41234/", "https://example.org/" */
-    const char *socket; /* Unix socket that is asked where somebody listens
-                         * there, without the token; NULL, "": none */
+    const char *socket; /* Unix socket that is asked instead of an address
+                         * without TLS, without the token; NULL, "": none */
     const char *method; /* "POST" */
     const char *target; /* "/api/v1/runs/x:pause" */
     const char *token;  /* NULL: none */

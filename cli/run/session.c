@@ -11,6 +11,7 @@
 #include "cli/basics/progress.h"
 #include "cli/basics/signals.h"
 #include "cli/run/session_internal.h"
+#include "cli/state/address_io.h"
 #include "cli/state/render.h"
 #include "cli/state/replay.h"
 #include "cli/state/serve.h"
@@ -236,7 +237,8 @@ static enum err write_url(struct session *s, struct fault *f)
     enum err err = file_join(s->url_path, s->folder.path, "url", f);
 
     if (!err)
-        err = file_write(s->url_path, s->url, strlen(s->url), f);
+        err = address_write(s->url_path, s->url,
+                            !api_server_no_local(s->server), f);
     return err;
 }
 

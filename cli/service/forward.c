@@ -1,6 +1,7 @@
 #include "cli/service/forward.h"
 
 #include "base/mem.h"
+#include "cli/state/address_io.h"
 #include "cli/state/serve.h"
 
 #include <assert.h>
@@ -15,25 +16,21 @@ static struct forward *free_forward(struct supervisor *s)
     return NULL;
 }
 
-/* Address and Unix socket of the run's own server; false while it has none. */
+/* Address and Unix socket ("": it has none) of the run's own server; false
+ * while there is none. */
 static bool find_server(const struct supervisor *s, const struct fleet_run *run,
                         char out[CLIENT_URL_MAX], char socket[FILE_PATH_MAX])
 {
     char path[FILE_PATH_MAX], name[RUN_ID_MAX + 24];
-    char *text = NULL;
-    size_t len;
-    bool found;
+    bool has = true;
 
+    socket[0] = '\0';
     snprintf(name, sizeof(name), "runs/%s/url", run->id);
-    found = file_join(path, s->fleet->state, name, NULL) == ERR_OK &&
-            file_read(path, CLIENT_URL_MAX - 1, &text, &len, NULL) == ERR_OK;
-    if (found)
-        snprintf(out, CLIENT_URL_MAX, "%s", text);
-    mem_free(text);
+    if (file_join(path, s->fleet->state, name, NULL) != ERR_OK ||
+        address_read(path, out, &has, NULL) != ERR_OK)
+        return false;
     snprintf(name, sizeof(name), "runs/%s/" RUN_SOCKET, run->id);
-    if (file_join(socket, s->fleet->state, name, NULL) != ERR_OK)
-        socket[0] = '\0';
-    return found;
+    return !has || file_join(socket, s->fleet->state, name, NULL) == ERR_OK;
 }
 
 bool forward_begin(struct supervisor *s, const struct fleet_run *run,

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
+#include "cli/state/address_io.h"
 #include "cli/state/render.h"
 #include "cli/state/serve.h"
 #include "tuner/history/journal_list_io.h"
@@ -29,21 +30,17 @@ bool source_service(const char *state, char url[CLIENT_URL_MAX],
                     char socket[FILE_PATH_MAX])
 {
     char path[FILE_PATH_MAX];
-    char *text = NULL;
-    size_t len;
-    bool found =
-        file_join(path, state, SERVE_LOCK, NULL) == ERR_OK &&
-        file_locked(path, NULL) &&
-        file_join(path, state, SERVE_URL, NULL) == ERR_OK &&
-        file_read(path, CLIENT_URL_MAX - 1, &text, &len, NULL) == ERR_OK;
+    bool has = true;
+    bool found = file_join(path, state, SERVE_LOCK, NULL) == ERR_OK &&
+                 file_locked(path, NULL) &&
+                 file_join(path, state, SERVE_URL, NULL) == ERR_OK &&
+                 address_read(path, url, &has, NULL) == ERR_OK;
 
     assert(state);
-    if (found)
-        snprintf(url, CLIENT_URL_MAX, "%s", text);
-    mem_free(text);
-    if (found && socket && file_join(socket, state, SERVE_SOCKET, NULL))
-        socket[0] = '\0';
-    return found;
+    if (!found || !socket)
+        return found;
+    socket[0] = '\0';
+    return !has || file_join(socket, state, SERVE_SOCKET, NULL) == ERR_OK;
 }
 
 enum err source_token(const char *state, const char *socket,
@@ -76,17 +73,36 @@ enum err source_open(struct source *s, const char *server, const char *state,
     return ERR_OK;
 }
 
-static enum err get_there(const struct source *s, const char *target,
-                          int *status, json_t **out, struct fault *f)
+enum err source_request(struct source *s, const char *target,
+                        struct client_request *out, struct fault *f)
 {
-    const struct client_request q = {.url = s->url,
-                                     .socket = s->socket,
-                                     .method = "GET",
-                                     .target = target,
-                                     .token = s->token[0] ? s->token : NULL};
-    struct client_answer answer = {0};
-    enum err err = client_ask(&q, &answer, f);
+    char url[CLIENT_URL_MAX];
 
+    assert(s->url[0] && target[0] == '/');
+    if (s->found && !source_service(s->state, url, s->socket))
+        return fault_set(f, ERR_NODE,
+                         "nobody answers at %s: no service has the state "
+                         "folder %s",
+                         s->url, s->state);
+    if (s->found)
+        memcpy(s->url, url, sizeof(url));
+    *out = (struct client_request){.url = s->url,
+                                   .socket = s->socket,
+                                   .method = "GET",
+                                   .target = target,
+                                   .token = s->token[0] ? s->token : NULL};
+    return ERR_OK;
+}
+
+static enum err get_there(struct source *s, const char *target, int *status,
+                          json_t **out, struct fault *f)
+{
+    struct client_request q;
+    struct client_answer answer = {0};
+    enum err err = source_request(s, target, &q, f);
+
+    if (!err)
+        err = client_ask(&q, &answer, f);
     *status = answer.status;
     *out = answer.json;
     return err;
@@ -95,7 +111,7 @@ static enum err get_there(const struct source *s, const char *target,
 /* Whether the service is ready: one that reads its runs yet, hangs, or has a
  * certificate that is not known here keeps nobody from what is in the folder.
  */
-static bool answers(const struct source *s)
+static bool answers(struct source *s)
 {
     json_t *json = NULL;
     int status = 0;
@@ -114,10 +130,14 @@ static enum err look(struct source *s, const char *server, const char *state,
     assert(s);
     if (err || server)
         return err;
-    if (!source_service(state, s->url, s->socket) || !answers(s))
+    s->found = source_service(state, s->url, s->socket);
+    if (!s->found || !answers(s)) {
         s->url[0] = '\0';
+        s->found = false;
+        return ERR_OK;
+    }
     /* Its own service, found by the lock in the folder. */
-    else if (token_read(state, s->token, NULL) != ERR_OK)
+    if (token_read(state, s->token, NULL) != ERR_OK)
         s->token[0] = '\0';
     return ERR_OK;
 }
@@ -238,20 +258,18 @@ static enum err take_piece(int status, const char *body, size_t len,
     return ERR_OK;
 }
 
-static enum err log_there(const struct source *s, const char *target,
+static enum err log_there(struct source *s, const char *target,
                           struct source_piece *out, struct fault *f)
 {
-    const struct client_request q = {.url = s->url,
-                                     .socket = s->socket,
-                                     .method = "GET",
-                                     .target = target,
-                                     .token = s->token[0] ? s->token : NULL};
+    struct client_request q;
     struct client_exchange x;
     const char *body = NULL;
     size_t len = 0;
     int status = 0;
-    enum err err = client_open(&q, &x, f);
+    enum err err = source_request(s, target, &q, f);
 
+    if (!err)
+        err = client_open(&q, &x, f);
     if (err)
         return err;
     err = client_wait(&x, &status, &body, &len, f);

@@ -20,6 +20,7 @@ struct view;
 struct source {
     char url[CLIENT_URL_MAX]; /* of the server; "": the state folder is read */
     char socket[FILE_PATH_MAX]; /* its Unix socket; "": none is known */
+    bool found; /* the server is that of the folder, not one that was named */
     char state[FILE_PATH_MAX];
     char token[TOKEN_LEN_MAX + 1]; /* for a server of another machine; or "" */
     struct view *view;             /* of the run that was found in the folder */
@@ -30,8 +31,8 @@ struct source {
  * none is. */
 const char *source_server(const char *server);
 
-/* Address and Unix socket (NULL: not asked for) of the service that has the
- * state folder @state; false: none lives. */
+/* Address and Unix socket (NULL: not asked for; "": it has none) of the service
+ * that has the state folder @state; false: none lives. */
 bool source_service(const char *state, char url[CLIENT_URL_MAX],
                     char socket[FILE_PATH_MAX]);
 
@@ -90,6 +91,12 @@ enum err source_find(struct source *s, const char *word,
  * source_find, which has to come after it. */
 enum err source_only(struct source *s, char id[RUN_ID_MAX + 1],
                      struct fault *f);
+
+/* The request GET @target to the source's server, borrowing from @s. One that
+ * was found is looked up anew: it may be another by now, at another port, and
+ * the old port a stranger's. Errors: ERR_NODE none has the folder. */
+enum err source_request(struct source *s, const char *target,
+                        struct client_request *out, struct fault *f);
 
 /* Answer to GET @target, the caller's. Of a state folder only targets of the
  * run that was found. Errors: ERR_NOENT (404), ERR_NODE (429, 5xx: it may

@@ -2,10 +2,10 @@
 
 #include "api/http/token_io.h"
 #include "base/clock_io.h"
-#include "base/mem.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/remote/client.h"
+#include "cli/state/address_io.h"
 #include "cli/state/replay.h"
 #include "cli/state/serve.h"
 #include "cli/state/source.h"
@@ -25,7 +25,7 @@ struct target {
     char id[RUN_ID_MAX + 1];
     char status[RECORD_NAME_MAX]; /* of one that has ended */
     char url[CLIENT_URL_MAX];
-    char socket[FILE_PATH_MAX]; /* "": none is known */
+    char socket[FILE_PATH_MAX]; /* "": it has none, or was named */
     char token[TOKEN_LEN_MAX + 1];
 };
 
@@ -59,10 +59,9 @@ static enum err wait_for_url(const char *state, const char *path,
     static const struct timespec nap = {.tv_nsec = URL_LOOK_MS * 1000000L};
     time_ns until = clock_monotonic() + URL_WAIT_S * 1000000000LL;
     struct fault why = {0};
-    char *text = NULL;
-    size_t len;
+    bool has = true;
 
-    while (file_read(path, sizeof(t->url) - 1, &text, &len, &why) != 0) {
+    while (address_read(path, t->url, &has, &why) != ERR_OK) {
         if (!run_folder_alive(state, t->id) || clock_monotonic() > until)
             return fault_set(f, ERR_NODE,
                              "run %s is only beginning, or about to end: it "
@@ -70,8 +69,8 @@ static enum err wait_for_url(const char *state, const char *path,
                              t->id);
         nanosleep(&nap, NULL);
     }
-    snprintf(t->url, sizeof(t->url), "%s", text);
-    mem_free(text);
+    if (!has)
+        t->socket[0] = '\0';
     return ERR_OK;
 }
 

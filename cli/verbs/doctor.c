@@ -328,13 +328,14 @@ static void look_at_readiness(struct doctor *d, const char *url)
 
 /* A write that changes nothing: an empty configuration is checked. The server
  * of one run has none, and refuses that later than the token. */
-static void look_at_token(struct doctor *d, const char *url)
+static void look_at_token(struct doctor *d, const char *url, const char *socket)
 {
     static const char advice[] =
         "MLTUNE_TOKEN, or --state: the text of the file token in the state "
         "folder of the server";
     char token[TOKEN_LEN_MAX + 1] = "";
     const struct client_request request = {.url = url,
+                                           .socket = socket,
                                            .method = "POST",
                                            .target = "/api/v1/runs:validate",
                                            .token = token,
@@ -361,7 +362,7 @@ static void look_at_token(struct doctor *d, const char *url)
 static void look_at_server(struct doctor *d)
 {
     const char *url = source_server(d->server);
-    char found[CLIENT_URL_MAX], socket[FILE_PATH_MAX];
+    char found[CLIENT_URL_MAX], socket[FILE_PATH_MAX] = "";
     int fd;
 
     if (!url && source_service(d->state, found, socket)) {
@@ -369,17 +370,22 @@ static void look_at_server(struct doctor *d)
         fd = socket[0] ? local_connect(socket) : -1;
         if (fd >= 0)
             say(d, DOCTOR_OK, "socket", "", "%.200s", socket);
+        else if (socket[0])
+            say(d, DOCTOR_NOTE, "socket",
+                "--server names the address, for a service of another machine "
+                "say",
+                "none answers in the state folder");
         else
             say(d, DOCTOR_NOTE, "socket",
                 "the command line uses the address and the token",
-                "none answers in the state folder");
+                "the server has none");
         if (fd >= 0)
             close(fd);
     }
     if (!url || !look_at_version(d, url))
         return;
     look_at_readiness(d, url);
-    look_at_token(d, url);
+    look_at_token(d, url, socket);
 }
 
 /* ---- the verb ------------------------------------------------------------ */

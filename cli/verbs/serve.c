@@ -17,6 +17,7 @@
 #include "cli/config/config_table.h"
 #include "cli/config/registry.h"
 #include "cli/service/supervisor.h"
+#include "cli/state/address_io.h"
 #include "cli/state/replay.h"
 
 #include <errno.h>
@@ -180,6 +181,11 @@ static enum err lock_state(struct service *s, struct fault *f)
 
     if (!err)
         err = file_lock(path, &s->lock_fd, f);
+    if (!err)
+        err = file_join(s->url_path, s->state, SERVE_URL, f);
+    /* The address of one that was killed: its port may be another program's. */
+    if (!err)
+        file_remove(s->url_path);
     if (err != ERR_BUSY)
         return err;
     file_locked(path, &pid);
@@ -235,7 +241,6 @@ static enum err start_server(struct service *s, const struct serve_arguments *a,
                                    .entered = keep_page,
                                    .entered_ctx = s,
                                    .view = s->view};
-    const char *url;
     enum err err = file_join(local, s->state, SERVE_SOCKET, f);
 
     if (!err)
@@ -245,9 +250,8 @@ static enum err start_server(struct service *s, const struct serve_arguments *a,
     if (api_server_no_local(s->server))
         console_note("%s: the command line uses the address and the token",
                      api_server_no_local(s->server));
-    url = api_server_url(s->server);
-    err = file_join(s->url_path, s->state, SERVE_URL, f);
-    return err ? err : file_write(s->url_path, url, strlen(url), f);
+    return address_write(s->url_path, api_server_url(s->server),
+                         !api_server_no_local(s->server), f);
 }
 
 /* Runs take data from the data folder alone, and nothing from the state folder

@@ -150,19 +150,18 @@ static void dial(struct follow *w)
 {
     char target[RUN_ID_MAX + 64], after[32];
     bool asks = w->polls || (w->ending && w->all);
-    const struct client_request q = {
-        .url = w->source->url,
-        .socket = w->source->socket,
-        .method = "GET",
-        .target = target,
-        .token = w->source->token[0] ? w->source->token : NULL,
-        .after = w->after && !asks ? after : NULL,
-    };
+    struct client_request q;
+    enum err err;
 
     snprintf(after, sizeof(after), "%" PRIu64, w->last);
     snprintf(target, sizeof(target), "/api/v1/runs/%s/events%s%s", w->id,
              asks ? "?after=" : "", asks ? after : "");
-    if (client_open(&q, &w->exchange, &w->trouble) != ERR_OK) {
+    err = source_request(w->source, target, &q, &w->trouble);
+    if (!err) {
+        q.after = w->after && !asks ? after : NULL;
+        err = client_open(&q, &w->exchange, &w->trouble);
+    }
+    if (err) {
         lose(w);
         return;
     }

@@ -76,16 +76,13 @@ nfds_t picture_source_poll(const struct picture_source *d, struct pollfd *out)
 static enum err ask_there(struct picture_source *d, struct fault *f)
 {
     char target[TARGET_MAX];
-    const struct client_request q = {
-        .url = d->source->url,
-        .socket = d->source->socket,
-        .method = "GET",
-        .target = target,
-        .token = d->source->token[0] ? d->source->token : NULL};
+    struct client_request q;
     enum err err;
 
     target_of(d, d->next, target);
-    err = client_open(&q, &d->exchange, f);
+    err = source_request(d->source, target, &q, f);
+    if (!err)
+        err = client_open(&q, &d->exchange, f);
     d->open = !err;
     return err;
 }

@@ -75,6 +75,11 @@ def _segment(value: Any) -> str:
     return urllib.parse.quote(str(value), safe="")
 
 
+def _first_line(address: str) -> str:
+    """The address; a second line says that the server has no Unix socket."""
+    return address.split("\n", 1)[0].strip()
+
+
 def _locked(path: pathlib.Path) -> bool:
     """Whether a process that lives holds the lock of this file."""
     try:
@@ -160,7 +165,7 @@ class Client:
                 found.append((name, _name_of(place.parent)))
         word = _choose(found, run, str(folder))
         url = (folder / "runs" / word / "url").read_text(encoding="ascii")
-        return cls(url.strip(), token, **options).run(word)
+        return cls(_first_line(url), token, **options).run(word)
 
     @classmethod
     def _service_of(cls, folder: pathlib.Path, token: Optional[str],
@@ -168,10 +173,10 @@ class Client:
         if not _locked(folder / "serve.lock"):
             return None
         try:
-            url = (folder / "serve.url").read_text(encoding="ascii").strip()
+            url = (folder / "serve.url").read_text(encoding="ascii")
         except OSError:
             return None
-        return cls(url, token, **options)
+        return cls(_first_line(url), token, **options)
 
     # ---- requests --------------------------------------------------------
 

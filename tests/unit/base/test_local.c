@@ -4,6 +4,7 @@
 #include "tests/unit/fixture/check.h"
 #include "tests/unit/fixture/scratch.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 #include <poll.h>
@@ -112,6 +113,47 @@ static void local_reaches_long_paths(void **state)
     close(fd);
 }
 
+/* Who listens in another's folder is not asked. */
+static void local_asks_no_other_user(void **state)
+{
+    const char *path = scratch_path("s");
+    int ready[2], there, status = -1;
+    pid_t child;
+    char byte;
+
+    (void)state;
+    if (geteuid() != 0) /* only root can be another user */
+        skip();
+    assert_int_equal(pipe(ready), 0);
+    assert_int_equal(chmod(scratch_folder(), 0777), 0);
+    child = fork();
+    if (child == 0) {
+        struct pollfd p = {.events = POLLIN};
+        struct fault f = {0};
+
+        if (setgid(NOBODY) != 0 || setuid(NOBODY) != 0 ||
+            local_listen(path, &p.fd, &f) != ERR_OK ||
+            write(ready[1], "x", 1) != 1)
+            _exit(2);
+        poll(&p, 1, 30000); /* until somebody connects */
+        _exit(read(ready[0], &byte, 1) == 1 ? 0 : 3);
+    }
+    assert_int_equal(poll(&(struct pollfd){ready[0], POLLIN, 0}, 1, 30000), 1);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    assert_int_equal(local_connect(path), -1);
+    assert_int_equal(errno, EACCES);
+    /* In a folder of its own it is. */
+    assert_int_equal(chown(scratch_folder(), NOBODY, NOBODY), 0);
+    there = local_connect(path);
+    assert_true(there >= 0);
+    close(there);
+    assert_int_equal(write(ready[1], "x", 1), 1);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    close(ready[0]);
+    close(ready[1]);
+}
+
 /* Another user, whom mode and folder would let in, is hung up on. */
 static void local_hangs_up_on_other_users(void **state)
 {
@@ -121,28 +163,30 @@ static void local_hangs_up_on_other_users(void **state)
     pid_t child;
 
     (void)state;
-    if (geteuid() == 0) { /* only root can be another user */
-        assert_int_equal(chmod(scratch_folder(), 0755), 0);
-        assert_int_equal(chmod(path, 0666), 0);
-        child = fork();
-        if (child == 0) {
-            struct pollfd p = {.events = POLLIN};
-            char byte;
-
-            if (setgid(NOBODY) != 0 || setuid(NOBODY) != 0)
-                _exit(2);
-            p.fd = local_connect(path);
-            if (p.fd < 0 || poll(&p, 1, 30000) != 1)
-                _exit(3);
-            _exit(recv(p.fd, &byte, 1, 0) <= 0 ? 0 : 4);
-        }
-        do
-            assert_int_equal(local_accept(fd, &refused), -1);
-        while (refused == 0 && poll(&(struct pollfd){fd, POLLIN, 0}, 1, 30000));
-        assert_int_equal(waitpid(child, &status, 0), child);
-        assert_int_equal(status, 0);
-        assert_int_equal(refused, 1);
+    if (geteuid() != 0) { /* only root can be another user */
+        close(fd);
+        skip();
     }
+    assert_int_equal(chmod(scratch_folder(), 0755), 0);
+    assert_int_equal(chmod(path, 0666), 0);
+    child = fork();
+    if (child == 0) {
+        struct pollfd p = {.events = POLLIN};
+        char byte;
+
+        if (setgid(NOBODY) != 0 || setuid(NOBODY) != 0)
+            _exit(2);
+        p.fd = local_connect(path);
+        if (p.fd < 0 || poll(&p, 1, 30000) != 1)
+            _exit(3);
+        _exit(recv(p.fd, &byte, 1, 0) <= 0 ? 0 : 4);
+    }
+    do
+        assert_int_equal(local_accept(fd, &refused), -1);
+    while (refused == 0 && poll(&(struct pollfd){fd, POLLIN, 0}, 1, 30000));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(refused, 1);
     there = local_connect(path);
     assert_true(there >= 0);
     close(there);
@@ -154,10 +198,9 @@ int main(void)
 #define WITH(test)                                                             \
     cmocka_unit_test_setup_teardown(test, scratch_make, scratch_remove)
     const struct CMUnitTest tests[] = {
-        WITH(local_lets_this_user_in),
-        WITH(local_leaves_what_is_no_socket),
-        WITH(local_reaches_long_paths),
-        WITH(local_hangs_up_on_other_users),
+        WITH(local_lets_this_user_in),  WITH(local_leaves_what_is_no_socket),
+        WITH(local_reaches_long_paths), WITH(local_hangs_up_on_other_users),
+        WITH(local_asks_no_other_user),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
