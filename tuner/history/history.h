@@ -80,6 +80,7 @@ struct history_branch {
     size_t points, capacity;
     struct history_extras *extras; /* owned: further metrics; NULL: none */
     uint64_t merge, last_merged;
+    bool on_way; /* while the fold compares with a lineage: is of it */
 };
 
 struct history_search {

@@ -270,13 +270,16 @@ enum err history_apply_slice_ended(struct history *h, const struct record *r)
 void history_keep_promise(struct history *h,
                           const struct record_snapshot_written *s)
 {
-    for (size_t i = 0; s->state && i < h->branches; i++) {
+    if (!s->state)
+        return;
+    history_mark_way(h, s->branch, true);
+    for (size_t i = 0; i < h->branches; i++) {
         struct history_branch *b = &h->branch[i];
 
-        if (b->wish == WISH_PROMOTE && b->kept_in == 0 &&
-            history_is_ancestor(h, b->branch, s->branch))
+        if (b->wish == WISH_PROMOTE && b->kept_in == 0 && b->on_way)
             b->kept_in = history_snapshot_number(s->path);
     }
+    history_mark_way(h, s->branch, false);
 }
 
 void history_break_promises(struct history *h, const char *path)

@@ -34,12 +34,14 @@ void history_drop_half(void *items, size_t *len, size_t item_size, size_t max,
     *dropped += half;
 }
 
-bool history_is_ancestor(const struct history *h, branch_id branch,
-                         branch_id of)
+void history_mark_way(struct history *h, branch_id of, bool on)
 {
-    const struct history_branch *b;
+    struct history_branch *b;
 
-    while (of != branch && (b = history_find(h, of)) && b->parent < of)
-        of = b->parent; /* below it in any sound journal */
-    return of == branch;
+    while ((b = history_find(h, of))) {
+        b->on_way = on;
+        if (b->parent >= of) /* below it in any sound journal */
+            return;
+        of = b->parent;
+    }
 }

@@ -16,9 +16,10 @@
 /* The branch of that number; NULL when there is none. O(log n). */
 struct history_branch *history_find(const struct history *h, branch_id id);
 
-/* Whether @branch is @of or one that it was forked from. */
-bool history_is_ancestor(const struct history *h, branch_id branch,
-                         branch_id of);
+/* Sets `on_way` of @of and of all that it was forked from to @on: asked once
+ * for each of n branches, a long run's lineage would be walked n times.
+ * O(length of the lineage x log n). */
+void history_mark_way(struct history *h, branch_id of, bool on);
 
 /* Makes room for one more in an array of at most @max: the older half goes. */
 void history_drop_half(void *items, size_t *len, size_t item_size, size_t max,

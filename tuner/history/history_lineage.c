@@ -100,15 +100,19 @@ enum err history_apply_epoch(struct history *h, const struct record *r)
  * with goes. */
 static void drop_strangers(struct history *h, branch_id of)
 {
+    const struct history_branch *b;
     size_t n = 0;
 
-    for (size_t i = 0; i < h->choices; i++)
-        if (!history_find(h, h->choice[i].c.branch) ||
-            history_is_ancestor(h, h->choice[i].c.branch, of))
+    history_mark_way(h, of, true);
+    for (size_t i = 0; i < h->choices; i++) {
+        b = history_find(h, h->choice[i].c.branch);
+        if (!b || b->on_way)
             h->choice[n++] = h->choice[i];
         else
             json_decref(h->choice[i].c.setting);
+    }
     h->choices = n;
+    history_mark_way(h, of, false);
 }
 
 enum err history_apply_choice(struct history *h, const struct record *r)
