@@ -15,8 +15,9 @@
  * (a file system without sockets, something else is there, permissions). */
 enum err local_listen(const char *path, int *out, struct fault *f);
 
-/* The next connection of this user or root, which does not block; -1: none
- * waits. Others are hung up on; *@refused counts them. */
+/* The next connection of this user or root, which does not block; -1, with
+ * errno: none waits (EAGAIN), or none can be taken (EMFILE say). Others are
+ * hung up on; *@refused counts them. */
 int local_accept(int fd, unsigned *refused);
 
 /* A connection to who listens at @path (DIR/NAME), which does not block, the

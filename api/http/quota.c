@@ -35,16 +35,22 @@ bool quota_take(struct quota *q, uint32_t client, time_ns now)
 /* ---- all of them --------------------------------------------------------- */
 
 static const time_ns SHARE = 1000000000 / TOLL_PER_S;
+static const time_ns REST_MAX = TOLL_REST_MS_MAX * 1000000ll;
+static const time_ns DEBT_MAX = TOLL_DEBT_S * 1000000000ll;
 
 void toll_take(struct toll *t, unsigned times, time_ns now)
 {
     time_ns paid_at = t->paid_at > now ? t->paid_at : now;
-    time_ns over = now + TOLL_BURST * SHARE;
+    time_ns over = now + TOLL_BURST * SHARE, rest;
 
     assert(now > 0 && times > 0);
     t->paid_at = paid_at + times * SHARE;
-    if (t->paid_at > over)
-        t->until = now + (t->paid_at - over) + TOLL_REST_MS * 1000000ll;
+    if (t->paid_at > over + DEBT_MAX)
+        t->paid_at = over + DEBT_MAX;
+    if (t->paid_at > over) {
+        rest = t->paid_at - over + TOLL_REST_MS * 1000000ll;
+        t->until = now + (rest < REST_MAX ? rest : REST_MAX);
+    }
 }
 
 time_ns toll_rest(struct toll *t, time_ns now)

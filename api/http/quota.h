@@ -45,11 +45,13 @@ struct toll {
 enum {
     TOLL_PER_S = 200, /* of some 100 us each */
     TOLL_BURST = 500,
-    TOLL_TLS = 10,    /* a handshake costs so many times as much */
-    TOLL_REST_MS = 50 /* at least: so that it is no busy loop */
+    TOLL_TLS = 10,           /* a handshake costs so many times as much */
+    TOLL_REST_MS = 50,       /* at least: so that it is no busy loop */
+    TOLL_REST_MS_MAX = 1000, /* at most: others wait as long */
+    TOLL_DEBT_S = 10         /* worked off in several rests; more is forgiven */
 };
 
-/* One more, @times as dear. */
+/* One more, @times as dear. Much may come before the next rest can begin. */
 void toll_take(struct toll *t, unsigned times, time_ns now);
 
 /* How long the way in rests yet at @now; 0: it is open. */

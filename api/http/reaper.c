@@ -3,17 +3,20 @@
 #include <assert.h>
 #include <string.h>
 
-void reaper_init(struct reaper *r, const struct reaper_limits *limits)
+void reaper_init(struct reaper *r, const struct reaper_limits *limits,
+                 size_t places)
 {
     assert(limits);
+    assert(places > 0 && places <= REAPER_CONNECTIONS_MAX);
     memset(r, 0, sizeof(*r));
     r->limits = *limits;
+    r->places = places;
 }
 
 struct reaper_entry *reaper_add(struct reaper *r, int fd, time_ns now)
 {
     assert(fd >= 0);
-    for (size_t i = 0; i < REAPER_CONNECTIONS_MAX; i++) {
+    for (size_t i = 0; i < r->places; i++) {
         struct reaper_entry *e = &r->entry[i];
 
         if (e->phase != REAPER_FREE)
@@ -23,7 +26,7 @@ struct reaper_entry *reaper_add(struct reaper *r, int fd, time_ns now)
         r->used++;
         return e;
     }
-    assert(r->used == REAPER_CONNECTIONS_MAX);
+    assert(r->used == r->places);
     return NULL;
 }
 
@@ -47,7 +50,7 @@ void reaper_enter(struct reaper_entry *e, enum reaper_phase phase, time_ns now)
 
 static time_ns deadline(const struct reaper *r, const struct reaper_entry *e)
 {
-    bool crowded = r->used > REAPER_CONNECTIONS_MAX / 4 * 3;
+    bool crowded = r->used > r->places / 4 * 3;
     time_ns limit = r->limits.phase[e->phase];
 
     if (e->phase == REAPER_FREE || e->phase == REAPER_CLOSING)
@@ -60,8 +63,8 @@ static time_ns deadline(const struct reaper *r, const struct reaper_entry *e)
 
 struct reaper_entry *reaper_next(struct reaper *r, time_ns now)
 {
-    assert(r->used <= REAPER_CONNECTIONS_MAX);
-    for (size_t i = 0; i < REAPER_CONNECTIONS_MAX; i++) {
+    assert(r->used <= r->places);
+    for (size_t i = 0; i < r->places; i++) {
         struct reaper_entry *e = &r->entry[i];
 
         if (deadline(r, e) <= now) {
@@ -76,7 +79,7 @@ unsigned reaper_count(const struct reaper *r, uint32_t client, bool exports)
 {
     unsigned n = 0;
 
-    for (size_t i = 0; i < REAPER_CONNECTIONS_MAX; i++) {
+    for (size_t i = 0; i < r->places; i++) {
         const struct reaper_entry *e = &r->entry[i];
 
         n += e->phase != REAPER_FREE && e->counted && e->client == client &&
@@ -89,7 +92,7 @@ time_ns reaper_deadline(const struct reaper *r)
 {
     time_ns least = INT64_MAX;
 
-    for (size_t i = 0; i < REAPER_CONNECTIONS_MAX; i++) {
+    for (size_t i = 0; i < r->places; i++) {
         time_ns d = deadline(r, &r->entry[i]);
 
         if (d < least)

@@ -63,11 +63,13 @@ struct reaper_entry {
 
 struct reaper {
     struct reaper_limits limits;
+    size_t places; /* that there are: 1 to REAPER_CONNECTIONS_MAX */
     size_t used;
     struct reaper_entry entry[REAPER_CONNECTIONS_MAX];
 };
 
-void reaper_init(struct reaper *r, const struct reaper_limits *limits);
+void reaper_init(struct reaper *r, const struct reaper_limits *limits,
+                 size_t places);
 
 /* Place for a new connection on @fd, or NULL when there is none. */
 struct reaper_entry *reaper_add(struct reaper *r, int fd, time_ns now);

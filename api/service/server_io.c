@@ -40,6 +40,10 @@ static const time_ns HEARTBEAT = 15000000000;
 /* The thread goes round at least so often: somebody may watch that it does. */
 enum { WAIT_MS_MAX = 5000, REST_MS = 10 };
 
+/* Where no descriptor is left for who waits at the Unix socket: until the next
+ * try. */
+static const time_ns LOCAL_REST = 100000000;
+
 /* A way in: by TCP, or the Unix socket, with places of its own, so that
  * strangers who take all the others keep nobody out there. */
 struct door {
@@ -68,8 +72,9 @@ struct api_server {
     _Atomic time_ns turned; /* when the thread last went round */
     /* The server's thread owns these while it runs: */
     struct door tcp, local;
-    uint64_t cut;     /* connections */
-    unsigned refused; /* of other users, at the Unix socket */
+    time_ns local_rests; /* until then; 0: it does not */
+    uint64_t cut;        /* connections */
+    unsigned refused;    /* of other users, at the Unix socket */
     struct exchanges exchanges;
 };
 
@@ -132,7 +137,14 @@ static void reap(struct door *d)
 /* Further ones wait in the socket's queue. */
 static bool local_is_full(const struct api_server *s)
 {
-    return s->local.reaper.used >= REAPER_LOCAL_MAX;
+    return s->local.reaper.used >= s->local.reaper.places;
+}
+
+static bool local_rests(struct api_server *s)
+{
+    if (s->local_rests && s->local_rests <= clock_monotonic())
+        s->local_rests = 0;
+    return s->local_rests != 0;
 }
 
 /* Those who wait at the Unix socket are the library's from here on, which
@@ -141,14 +153,19 @@ static void let_in(struct api_server *s)
 {
     const struct sockaddr_un nameless = {.sun_family = AF_UNIX};
     unsigned refused = s->refused;
-    int fd;
+    int fd = 0;
 
-    while (s->local.daemon && !local_is_full(s) &&
+    if (!s->local.daemon || local_rests(s))
+        return;
+    while (!local_is_full(s) &&
            (fd = local_accept(s->local_fd, &s->refused)) >= 0)
         if (MHD_add_connection(s->local.daemon, fd,
                                (const struct sockaddr *)&nameless,
                                sizeof(nameless)) != MHD_YES)
             break;
+    /* Who waits would make the poll return at once, for nothing. */
+    if (fd < 0 && errno != EAGAIN)
+        s->local_rests = clock_monotonic() + LOCAL_REST;
     if (s->refused > refused && exchanges_worth_logging(s->refused))
         log_event(LOG_WARN, "http_other_user", "count=%u", s->refused);
 }
@@ -201,6 +218,8 @@ static int wait_ms(struct api_server *s)
         due = earlier(due, clock_monotonic() + rest);
     due = earlier(due, reaper_deadline(&s->tcp.reaper));
     due = earlier(due, reaper_deadline(&s->local.reaper));
+    if (s->local_rests)
+        due = earlier(due, s->local_rests);
     if (due != INT64_MAX) {
         ms = (due - clock_monotonic()) / 1000000 + 1;
         ms = ms < 0 ? 0 : ms;
@@ -255,7 +274,7 @@ static void *serve(void *arg)
     pthread_setname_np(pthread_self(), "http");
     while (!atomic_load(&s->stopping)) {
         fds[0].fd = tcp_rest(s) ? -1 : tcp;
-        fds[4].fd = local_is_full(s) ? -1 : s->local_fd;
+        fds[4].fd = local_is_full(s) || local_rests(s) ? -1 : s->local_fd;
         poll(fds, 5, wait_ms(s));
         atomic_store(&s->turned, clock_monotonic());
         /* Empty where nobody has called; that is no error. */
@@ -471,8 +490,10 @@ enum err api_server_start(const struct api_server_options *options,
         .host = "localhost", .port = 80, .loopback = true};
     s->tcp = (struct door){.server = s};
     s->local = (struct door){.server = s, .local = true};
-    reaper_init(&s->tcp.reaper, options->limits ? options->limits : &limits);
-    reaper_init(&s->local.reaper, options->limits ? options->limits : &limits);
+    reaper_init(&s->tcp.reaper, options->limits ? options->limits : &limits,
+                REAPER_CONNECTIONS_MAX);
+    reaper_init(&s->local.reaper, options->limits ? options->limits : &limits,
+                REAPER_LOCAL_MAX);
     err = open_server(s, f);
     if (err)
         goto fail;

@@ -10,7 +10,7 @@ static const struct reaper_limits limits = {
 static int setup(void **state)
 {
     (void)state;
-    reaper_init(&r, &limits);
+    reaper_init(&r, &limits, REAPER_CONNECTIONS_MAX);
     return 0;
 }
 
@@ -96,6 +96,23 @@ static void reaper_places_are_limited(void **state)
     assert_true(reaper_add(&r, 1000, 0) == last);
 }
 
+/* Fewer places are crowded, and full, by their own number. */
+static void reaper_counts_its_own_places(void **state)
+{
+    const int many = REAPER_LOCAL_MAX / 4 * 3 + 1;
+
+    (void)state;
+    reaper_init(&r, &limits, REAPER_LOCAL_MAX);
+    for (int i = 1; i < many; i++)
+        assert_non_null(reaper_add(&r, i, 0));
+    assert_null(reaper_next(&r, 99));
+    for (int i = many; i <= REAPER_LOCAL_MAX; i++)
+        assert_non_null(reaper_add(&r, i, 95));
+    assert_null(reaper_add(&r, 1000, 95));
+    assert_int_equal(reaper_deadline(&r), 10);
+    assert_non_null(reaper_next(&r, 99));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -104,6 +121,7 @@ int main(void)
         cmocka_unit_test_setup(reaper_empty_is_never_due, setup),
         cmocka_unit_test_setup(reaper_is_stricter_when_crowded, setup),
         cmocka_unit_test_setup(reaper_places_are_limited, setup),
+        cmocka_unit_test_setup(reaper_counts_its_own_places, setup),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

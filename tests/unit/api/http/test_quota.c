@@ -72,12 +72,31 @@ static void toll_lets_so_many_in(void **state)
     assert_true(toll_rest(&t, from + 70 * second) > 0);
 }
 
+/* All places at once, each a handshake: a rest is no longer than others can
+ * bear, and what is owed is forgotten after a while. */
+static void toll_rests_for_a_second_at_most(void **state)
+{
+    struct toll t = {0};
+    const time_ns now = 5;
+
+    (void)state;
+    for (unsigned i = 0; i < 10 * 704; i++)
+        toll_take(&t, TOLL_TLS, now);
+    assert_int_equal(toll_rest(&t, now), TOLL_REST_MS_MAX * 1000000ll);
+    assert_int_equal(toll_rest(&t, now + S), 0);
+    toll_take(&t, 1, now + S);
+    assert_int_equal(toll_rest(&t, now + S), S);
+    toll_take(&t, 1, now + (TOLL_DEBT_S + 1) * S);
+    assert_int_equal(toll_rest(&t, now + (TOLL_DEBT_S + 1) * S), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quota_gives_a_burst_and_then_a_rate),
         cmocka_unit_test(quota_of_many_clients_is_bounded),
         cmocka_unit_test(toll_lets_so_many_in),
+        cmocka_unit_test(toll_rests_for_a_second_at_most),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,8 +14,11 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #define READS "GET /api/v1/runs HTTP/1.1\r\nHost: %s\r\n\r\n"
@@ -30,6 +33,7 @@ struct world {
     struct sockaddr_in tcp;
 };
 
+/* NULL: the server's own limits. */
 static void world_start(struct world *w, const struct reaper_limits *limits)
 {
     struct api_server_options options = {.limits = limits,
@@ -68,10 +72,46 @@ static int setup_impatient(void **state)
 {
     static const struct reaper_limits limits = {
         .phase = {[REAPER_HEAD] = 100000000,
-                  [REAPER_IDLE] = 100000000,
+                  [REAPER_IDLE] = 60000000000,
                   [REAPER_BODY] = 100000000,
                   [REAPER_ANSWER] = 60000000000},
         .crowded = 1000000};
+    static struct world w;
+
+    scratch_make(state);
+    snprintf(w.path, sizeof(w.path), "%s", scratch_path("s"));
+    world_start(&w, &limits);
+    *state = &w;
+    return 0;
+}
+
+/* However slow this machine is just now, nobody is cut. */
+static int setup_patient(void **state)
+{
+    static const struct reaper_limits limits = {
+        .phase = {[REAPER_HEAD] = 600000000000,
+                  [REAPER_IDLE] = 600000000000,
+                  [REAPER_BODY] = 600000000000,
+                  [REAPER_ANSWER] = 600000000000},
+        .crowded = 600000000000};
+    static struct world w;
+
+    scratch_make(state);
+    snprintf(w.path, sizeof(w.path), "%s", scratch_path("s"));
+    world_start(&w, &limits);
+    *state = &w;
+    return 0;
+}
+
+/* A head has all the time; silence after it has little. */
+static int setup_restless(void **state)
+{
+    static const struct reaper_limits limits = {
+        .phase = {[REAPER_HEAD] = 600000000000,
+                  [REAPER_IDLE] = 100000000,
+                  [REAPER_BODY] = 600000000000,
+                  [REAPER_ANSWER] = 600000000000},
+        .crowded = 600000000000};
     static struct world w;
 
     scratch_make(state);
@@ -223,7 +263,7 @@ static void local_places_are_its_own(void **state)
         close(taken[i]);
 }
 
-/* Deadlines are those of TCP: half a head, and silence after an answer. */
+/* Deadlines are those of TCP: half a head. */
 static void local_connections_are_cut(void **state)
 {
     struct world *w = *state;
@@ -231,7 +271,14 @@ static void local_connections_are_cut(void **state)
 
     assert_int_equal(ask(fd, "GET /healthz HTT%.0s", ""), 0);
     close(fd);
-    fd = by_socket(w);
+}
+
+/* And silence after an answer. */
+static void local_connections_are_cut_in_silence(void **state)
+{
+    struct world *w = *state;
+    int fd = by_socket(w);
+
     assert_int_equal(ask(fd, READS, "localhost"), 200);
     assert_int_equal(status_on(fd), 0);
     close(fd);
@@ -243,7 +290,7 @@ static void local_does_not_rest(void **state)
 {
     struct world *w = *state;
     time_ns began = clock_monotonic();
-    int late = by_socket(w), waits = by_tcp(w), n;
+    int late, waits, n;
     double s;
 
     for (n = 0; n < TOLL_BURST + 100; n++)
@@ -251,10 +298,54 @@ static void local_does_not_rest(void **state)
     /* 100 more than the burst: two rests at least, where it was that fast. */
     s = (double)(clock_monotonic() - began) * 1e-9;
     assert_true(n <= TOLL_BURST + TOLL_PER_S * (s + 0.1));
+    /* Opened now: no head's deadline has run meanwhile. */
+    late = by_socket(w);
+    waits = by_tcp(w);
     for (int i = 0; i < 10; i++)
         assert_int_equal(ask(late, READS, "localhost"), 200);
     assert_int_equal(ask_and_close(waits, READS, w->host), 401);
     close(late);
+}
+
+/* Idle ones are cut sooner where few of the socket's own places are left. */
+static void local_places_become_free(void **state)
+{
+    static int taken[REAPER_LOCAL_MAX];
+    struct world *w = *state;
+
+    for (size_t i = 0; i < REAPER_LOCAL_MAX; i++)
+        taken[i] = by_socket(w);
+    assert_int_equal(ask_and_close(by_socket(w), READS, "localhost"), 200);
+    for (size_t i = 0; i < REAPER_LOCAL_MAX; i++)
+        close(taken[i]);
+}
+
+/* No descriptor is left: who comes waits for one, the server without turning
+ * in vain. */
+static void local_waits_for_descriptors(void **state)
+{
+    struct world *w = *state;
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    struct rlimit limit, none;
+    int kept = by_socket(w), late = socket(AF_UNIX, SOCK_STREAM, 0), next;
+    clock_t began;
+
+    assert_true(strlen(w->path) < sizeof(a.sun_path));
+    memcpy(a.sun_path, w->path, strlen(w->path));
+    assert_int_equal(ask(kept, READS, "localhost"), 200);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    next = dup(late);
+    assert_true(next > 0);
+    close(next);
+    none = (struct rlimit){(rlim_t)next, limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    assert_int_equal(connect(late, (const struct sockaddr *)&a, sizeof(a)), 0);
+    began = clock();
+    usleep(500000);
+    assert_true(clock() - began < CLOCKS_PER_SEC / 4);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(ask_and_close(late, READS, "localhost"), 200);
+    close(kept);
 }
 
 /* Where no socket can be, TCP serves, and the reason is at hand. */
@@ -274,13 +365,19 @@ static void local_may_be_missing(void **state)
 int main(void)
 {
 #define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define PATIENT(test)                                                          \
+    cmocka_unit_test_setup_teardown(test, setup_patient, teardown)
     const struct CMUnitTest tests[] = {
         WITH(local_needs_no_token),
         WITH(local_carries_writes),
-        WITH(local_places_are_its_own),
-        WITH(local_does_not_rest),
+        PATIENT(local_places_are_its_own),
+        PATIENT(local_does_not_rest),
+        PATIENT(local_waits_for_descriptors),
         cmocka_unit_test_setup_teardown(local_connections_are_cut,
                                         setup_impatient, teardown),
+        WITH(local_places_become_free),
+        cmocka_unit_test_setup_teardown(local_connections_are_cut_in_silence,
+                                        setup_restless, teardown),
         cmocka_unit_test_setup_teardown(local_may_be_missing, setup_without,
                                         teardown),
     };
