@@ -32,6 +32,10 @@
 #endif
 #endif
 
+/* Younger than the headers may be; numbers that all systems share. */
+#define CALL_PIDFD_GETFD 438
+#define CALL_FCHMODAT2 452
+
 /* Calls of the other, 32-bit kind on x86-64 are above these numbers. */
 #define NUMBER_MAX 0x3fffffff
 
@@ -40,6 +44,7 @@ static const int never[] = {
     SYS_execveat,
     SYS_process_vm_readv,
     SYS_process_vm_writev,
+    CALL_PIDFD_GETFD,
     SYS_kexec_load,
     SYS_init_module,
     SYS_finit_module,
@@ -82,15 +87,15 @@ static const int never_reading[] = {
     SYS_symlinkat, SYS_mknodat,    SYS_fchmodat,  SYS_fchmod,
     SYS_fchownat,  SYS_fchown,     SYS_truncate,  SYS_ftruncate,
     SYS_setxattr,  SYS_lsetxattr,  SYS_fsetxattr, SYS_removexattr,
-    SYS_utimensat, SYS_fallocate,
+    SYS_utimensat, SYS_fallocate,  SYS_renameat,  CALL_FCHMODAT2,
 #ifdef SYS_openat2
     SYS_openat2, /* what it is to do is in memory, which no filter sees */
 #endif
 #ifdef __x86_64__
-    SYS_creat,     SYS_unlink,     SYS_rename,    SYS_renameat,
-    SYS_mkdir,     SYS_rmdir,      SYS_link,      SYS_symlink,
-    SYS_mknod,     SYS_chmod,      SYS_chown,     SYS_lchown,
-    SYS_utimes,
+    SYS_creat,     SYS_unlink,     SYS_rename,    SYS_mkdir,
+    SYS_rmdir,     SYS_link,       SYS_symlink,   SYS_mknod,
+    SYS_chmod,     SYS_chown,      SYS_lchown,    SYS_utimes,
+    SYS_utime,     SYS_futimesat,
 #endif
 };
 

@@ -10,8 +10,9 @@
 #include <stdbool.h>
 
 enum confine {
-    /* Starts no program, looks into no other process, opens no sockets but
-     * those of networks and Unix, changes nothing of the system itself. */
+    /* Starts no program, takes nothing from another process by a call made for
+     * that (/proc/PID/mem is a file: the system says who may), opens no sockets
+     * but those of networks and Unix, changes nothing of the system itself. */
     CONFINE_NODE,
     /* Besides opens no socket at all, and makes, changes and removes no file:
      * reads, and says what it has read. */

@@ -49,8 +49,8 @@ static const struct mlt_app_ops *find_app(const struct node_server *s,
     e = name ? registry_find(s->o->registry, REGISTRY_APP, name) : NULL;
     if (e && e->ops) {
         /* No code but ours runs here, and the data may be a stranger's. */
-        if (s->o->confined)
-            confine(CONFINE_NODE);
+        if (s->o->confined && !confine(CONFINE_NODE))
+            log_event(LOG_WARN, "not_confined", "app=%s", name);
         return e->ops;
     }
     fault_set(

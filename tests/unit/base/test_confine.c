@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -67,6 +68,7 @@ static int as_a_node(void)
     REFUSED(socket(AF_PACKET, SOCK_RAW, 0));
     REFUSED(socket(AF_ALG, SOCK_SEQPACKET, 0));
     REFUSED(unshare(0));
+    REFUSED(syscall(438 /* pidfd_getfd */, -1, 0, 0));
     ALLOWED(fd = open(file, O_CREAT | O_RDWR, 0600));
     ALLOWED(write(fd, "x", 1));
     ALLOWED(unlink(file));
@@ -93,6 +95,12 @@ static int as_a_reader(void)
     REFUSED(rename(file, other));
     REFUSED(mkdir(other, 0700));
     REFUSED(chmod(file, 0777));
+    REFUSED(syscall(452 /* fchmodat2 */, AT_FDCWD, file, 0777, 0));
+    REFUSED(syscall(SYS_renameat, AT_FDCWD, file, AT_FDCWD, other));
+#ifdef __x86_64__
+    REFUSED(syscall(SYS_utime, file, NULL));
+    REFUSED(syscall(SYS_futimesat, AT_FDCWD, file, NULL));
+#endif
     ALLOWED(write(2, "", 0));
     return starts_no_program();
 }
