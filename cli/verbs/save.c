@@ -178,7 +178,13 @@ static const struct history_epoch *epoch_of(const struct save *s)
 {
     const struct history *h = &s->run.history;
     uint32_t n = s->best ? s->from->s.best_epoch : s->from->s.epoch;
+    const struct history_epoch *of = NULL;
 
+    /* Of a contest the best need be none of those that survive. */
+    if (s->best)
+        of = history_epoch_of(h, n, s->from->s.best_of);
+    if (of)
+        return of;
     for (size_t i = history_epochs_len(h); i-- > 0;)
         if (history_epoch_at(h, i)->e.surviving &&
             history_epoch_at(h, i)->e.epoch == n)

@@ -38,6 +38,7 @@ struct branch;
 /* The best model so far: a kept branch, held by the board. */
 struct best {
     branch_id branch; /* BRANCH_NONE: there is none */
+    branch_id of;     /* that ran its epoch; BRANCH_NONE: not known */
     uint32_t epoch;
     double loss, metric;
 };
@@ -266,9 +267,9 @@ const char *board_failure(const struct board *c);
 
 const struct best *board_best(const struct board *c);
 
-/* Makes @kept (live, held by the caller; the board takes a hold of its own) the
- * best model so far. */
-void board_set_best(struct board *c, branch_id kept,
+/* Makes @kept (live, held by the caller; the board takes a hold of its own), as
+ * @of was at the end of its epoch @e, the best model so far. */
+void board_set_best(struct board *c, branch_id kept, branch_id of,
                     const struct epoch_result *e, double metric);
 
 /* True if (@loss, @metric) of an epoch beats the best model so far. */

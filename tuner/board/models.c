@@ -110,7 +110,7 @@ void board_note_metric(struct board *c, const struct branch *b, uint32_t epochs,
     board_decision_number(d, "branch", b->id);
 }
 
-void board_set_best(struct board *c, branch_id kept,
+void board_set_best(struct board *c, branch_id kept, branch_id of,
                     const struct epoch_result *e, double metric)
 {
     branch_id old = c->models->best.branch;
@@ -118,6 +118,6 @@ void board_set_best(struct board *c, branch_id kept,
     assert(e->epoch > 0);
     assert(branch_is_live(board_branch(c, kept)));
     board_hold(c, kept);
-    c->models->best = (struct best){kept, e->epoch, e->loss, metric};
+    c->models->best = (struct best){kept, of, e->epoch, e->loss, metric};
     board_drop(c, old, "a better model");
 }

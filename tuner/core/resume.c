@@ -155,6 +155,7 @@ static void record_resumed(struct board *c,
 
     r->search = c->owner->resume->search;
     r->restarts = run_options(c)->restarts;
+    r->best_of = BRANCH_NONE;
     r->unix_s = run_options(c)->started_unix_s + clockwork_tuner_s(c);
     snprintf(r->reason, sizeof(r->reason), "%s", run_options(c)->resume_reason);
     if (!s)
@@ -162,6 +163,7 @@ static void record_resumed(struct board *c,
     r->from = s->branch;
     r->epoch = s->epoch;
     r->best_epoch = s->best_epoch;
+    r->best_of = s->best_of;
     memcpy(r->path, s->path, sizeof(r->path));
 }
 
@@ -328,6 +330,7 @@ static bool install(struct board *c)
     /* A clock of other workers has other samples. */
     if ((is.workers ? is.workers : h->run.workers) == board_system(c)->workers)
         slices_see_samples(c, is.samples_per_clock);
+    is.best.of = h->snapshot[r->left].s.best_of;
     models_restore(c, r->main, &is.best);
     if (!best)
         return true;

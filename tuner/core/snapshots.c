@@ -429,6 +429,7 @@ static void record_written(struct board *c)
     r->branch = s->branch;
     r->clock = s->clock;
     r->epoch = s->epoch;
+    r->best_of = BRANCH_NONE;
     r->bytes = s->bytes;
     folder_of(c, s->number, false, r->path);
     r->state = s->state;
@@ -436,6 +437,7 @@ static void record_written(struct board *c)
     if (s->best == BRANCH_NONE || !r->state)
         return;
     r->best_epoch = s->outcome.epoch;
+    r->best_of = s->outcome.of;
     folder_of(c, s->best_number, true, r->best_path);
 }
 

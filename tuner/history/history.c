@@ -213,14 +213,21 @@ static void add_era(struct history *h, double at_s, double unix_s)
     h->era[h->eras++] = (struct history_era){at_s, unix_s - at_s};
 }
 
-/* The best model of a contest is no branch's that goes on: its epoch stays the
- * best where it was when the snapshot was written. Otherwise it is one of those
- * that survive. */
+/* The epoch whose model was the best when the snapshot was written, by the
+ * branch that ran it: of a contest it need be none of those that survive. Older
+ * records do not name the branch: then it is the best by now if the winner came
+ * after it, or else one of those that survive. */
 static void find_best(struct history *h, const struct record_run_resumed *m)
 {
     const struct record_epoch_ended *e =
         h->best_epoch ? &h->epoch[h->best_epoch - 1].e : NULL;
+    const struct history_epoch *of =
+        history_epoch_of(h, m->best_epoch, m->best_of);
 
+    if (of) {
+        h->best_epoch = (size_t)(of - h->epoch) + 1;
+        return;
+    }
     if (e && e->epoch == m->best_epoch && e->branch < m->from)
         return;
     h->best_epoch = 0;

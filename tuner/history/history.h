@@ -303,6 +303,11 @@ branch_id history_tip(const struct history *h);
 const struct history_epoch *history_last_epoch(const struct history *h);
 const struct history_epoch *history_best_epoch(const struct history *h);
 
+/* The epoch of that number that the branch @of ran itself; NULL: it has none,
+ * or it is no longer kept. */
+const struct history_epoch *history_epoch_of(const struct history *h,
+                                             uint32_t epoch, branch_id of);
+
 /* The newest snapshot; NULL before. */
 const struct history_snapshot *history_last_snapshot(const struct history *h);
 

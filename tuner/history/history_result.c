@@ -29,6 +29,15 @@ const struct history_epoch *history_best_epoch(const struct history *h)
     return h->best_epoch ? &h->epoch[h->best_epoch - 1] : NULL;
 }
 
+const struct history_epoch *history_epoch_of(const struct history *h,
+                                             uint32_t epoch, branch_id of)
+{
+    for (size_t i = 0; i < h->epochs; i++)
+        if (h->epoch[i].e.epoch == epoch && h->epoch[i].e.branch == of)
+            return &h->epoch[i];
+    return NULL;
+}
+
 const struct history_snapshot *history_last_snapshot(const struct history *h)
 {
     return h->snapshots ? &h->snapshot[h->snapshots - 1] : NULL;

@@ -189,6 +189,7 @@ struct record_run_resumed {
     branch_id from;      /* as in the snapshot's record; 0: the beginning */
     uint32_t epoch;      /* of that lineage; later ones did not survive */
     uint32_t best_epoch; /* whose parameters were kept; 0: none */
+    branch_id best_of;   /* that ran it; BRANCH_NONE where it is not known */
     uint32_t search;     /* that goes on, its finished trials known; 0: none */
     uint32_t restarts;   /* of the node in a row; 0: a user resumed the run */
     double
@@ -410,7 +411,8 @@ struct record_snapshot_written {
     uint32_t epoch;
     uint64_t bytes;
     char path[RECORD_PATH_MAX];
-    uint32_t best_epoch;             /* of the best model by then; 0: none */
+    uint32_t best_epoch; /* of the best model by then; 0: none */
+    branch_id best_of;   /* that ran it; BRANCH_NONE where it is not known */
     char best_path[RECORD_PATH_MAX]; /* where that model is; "" none */
     json_t *state; /* owned: what the tuner needs beside (tuner/core/resume.h);
                     * NULL: nothing can be resumed from it */

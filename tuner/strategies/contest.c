@@ -516,7 +516,7 @@ static void take_epoch(struct contest *ct, struct contestant *x,
     maybe_lead(ct, x, best || target || ct->leader == 0);
     training_record(&x->line, e, ct->leader == contest_number(x), best);
     if (best)
-        board_set_best(c, x->line.kept, &e->e, e->metric);
+        board_set_best(c, x->line.kept, x->line.branch, &e->e, e->metric);
     board_drop(c, x->line.kept, "not needed");
     x->line.kept = BRANCH_NONE;
     x->over = plateau_reached(&x->plateau) ||

@@ -145,7 +145,7 @@ static void take_epoch(struct fixed *s, const struct training_epoch *e)
     assert(e->e.epoch > 0);
     training_record(&s->line, e, true, best);
     if (best && s->line.kept != BRANCH_NONE)
-        board_set_best(c, s->line.kept, &e->e, e->metric);
+        board_set_best(c, s->line.kept, s->line.branch, &e->e, e->metric);
     board_drop(c, s->line.kept, "not needed"); /* nothing returns to it */
     s->line.kept = BRANCH_NONE;
     s->plateau.limit = stops_patience(c);

@@ -308,7 +308,7 @@ static void take_result(struct mltuner *s, const struct training_epoch *e,
     s->trained +=
         board_trial_clocks(c) ? (double)board_samples(c) : e->e.seconds;
     if (best)
-        board_set_best(c, kept, &e->e, e->metric);
+        board_set_best(c, kept, s->line.branch, &e->e, e->metric);
     s->plateau.limit = stops_patience(c);
     plateau_add(&s->plateau, board_score(c, e->e.loss, e->metric));
 }

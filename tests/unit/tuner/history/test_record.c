@@ -34,6 +34,7 @@ static void fill(struct record *r, enum record_kind kind)
     case RECORD_RUN_RESUMED:
         r->run_resumed.from = 17;
         r->run_resumed.epoch = 4;
+        r->run_resumed.best_of = 12;
         r->run_resumed.search = 2;
         r->run_resumed.unix_s = 1.7e9;
         strcpy(r->run_resumed.path, "/runs/x/snapshots/000007");
@@ -134,6 +135,7 @@ static void fill(struct record *r, enum record_kind kind)
     case RECORD_SNAPSHOT_WRITTEN:
         strcpy(r->snapshot_written.path, "/tmp/x");
         r->snapshot_written.best_epoch = 3;
+        r->snapshot_written.best_of = 12;
         strcpy(r->snapshot_written.best_path, "/tmp/x-best");
         r->snapshot_written.state = json_pack("{s:i}", "epochs", 3);
         break;

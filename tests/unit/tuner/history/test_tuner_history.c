@@ -519,6 +519,47 @@ static void history_resumed_contest_keeps_its_best(void **state)
     history_deinit(&w.h);
 }
 
+/* A better epoch of the winner was journaled after the snapshot, and a trial
+ * that lost has one of the same number: the best is the one that the snapshot's
+ * record names. */
+static void history_resumed_contest_goes_back_to_its_best(void **state)
+{
+    struct world w = {0};
+    struct record r;
+
+    (void)state;
+    history_init(&w.h);
+    for (branch_id b = 1; b <= 3; b++)
+        branch(&w, b, 0, BRANCH_TRAINING);
+    epoch(&w, 1, 1, false, false, 4);
+    epoch(&w, 1, 2, true, true, 3);
+    epoch(&w, 1, 3, true, false, 3.5); /* it wins */
+    epoch(&w, 2, 3, true, false, 3.2);
+    branch(&w, 4, 3, BRANCH_KEPT);
+    snapshot(&w, 4, 2, 1, "/s/000001");
+    epoch(&w, 3, 3, true, true, 2);
+    assert_int_equal(history_best_epoch(&w.h)->e.branch, 3);
+    record_init(&r, RECORD_RUN_RESUMED);
+    r.run_resumed.from = 4;
+    r.run_resumed.epoch = 2;
+    r.run_resumed.best_epoch = 1;
+    r.run_resumed.best_of = 2;
+    snprintf(r.run_resumed.path, RECORD_PATH_MAX, "/s/000001");
+    apply(&w, &r);
+    assert_int_equal(history_best_epoch(&w.h)->e.branch, 2);
+    assert_true(history_best_epoch(&w.h)->e.loss == 3);
+    assert_ptr_equal(history_epoch_of(&w.h, 1, 2), history_best_epoch(&w.h));
+    assert_null(history_epoch_of(&w.h, 4, 2));
+
+    /* An older journal's record names no branch: one that survives. */
+    epoch(&w, 3, 3, true, true, 2);
+    r.run_resumed.best_of = BRANCH_NONE;
+    apply(&w, &r);
+    assert_int_equal(history_best_epoch(&w.h)->e.branch, 3);
+    assert_int_equal(history_best_epoch(&w.h)->e.epoch, 1);
+    history_deinit(&w.h);
+}
+
 static void by_hand(struct world *w, branch_id id, branch_id instead_of)
 {
     struct record r;
@@ -980,6 +1021,7 @@ int main(void)
         cmocka_unit_test(history_out_of_memory_changes_nothing),
         cmocka_unit_test(history_resumed_goes_back_to_the_snapshot),
         cmocka_unit_test(history_resumed_contest_keeps_its_best),
+        cmocka_unit_test(history_resumed_contest_goes_back_to_its_best),
         cmocka_unit_test(history_promotion_is_kept_by_later_snapshots),
         cmocka_unit_test(history_suggestions_follow_their_trials),
         cmocka_unit_test(history_suggestions_keep_their_key),
