@@ -75,6 +75,13 @@ struct reaper_entry *reaper_next(struct reaper *r, time_ns now)
     return NULL;
 }
 
+void reaper_rested(struct reaper *r, time_ns ns)
+{
+    assert(ns >= 0);
+    for (size_t i = 0; i < r->places; i++)
+        r->entry[i].since += ns;
+}
+
 unsigned reaper_count(const struct reaper *r, uint32_t client, bool exports)
 {
     unsigned n = 0;

@@ -83,6 +83,9 @@ void reaper_enter(struct reaper_entry *e, enum reaper_phase phase, time_ns now);
  * down by the caller; NULL: no further. */
 struct reaper_entry *reaper_next(struct reaper *r, time_ns now);
 
+/* Nobody was served for @ns up to now: that counts for no deadline. */
+void reaper_rested(struct reaper *r, time_ns ns);
+
 /* Streams (or @exports) of strangers that @client has open. */
 unsigned reaper_count(const struct reaper *r, uint32_t client, bool exports);
 

@@ -73,6 +73,7 @@ struct api_server {
     /* The server's thread owns these while it runs: */
     struct door tcp, local;
     time_ns local_rests; /* until then; 0: it does not */
+    time_ns rests_since; /* TCP; 0: it does not */
     uint64_t cut;        /* connections */
     unsigned refused;    /* of other users, at the Unix socket */
     struct exchanges exchanges;
@@ -170,8 +171,8 @@ static void let_in(struct api_server *s)
         log_event(LOG_WARN, "http_other_user", "count=%u", s->refused);
 }
 
-/* Strangers cost too much just now: nobody is served by TCP for a moment. Its
- * deadlines stay. */
+/* Strangers cost too much just now: nobody is served by TCP for a moment, which
+ * counts for nobody's deadline. */
 static time_ns tcp_rest(struct api_server *s)
 {
     return toll_rest(&s->exchanges.toll, clock_monotonic());
@@ -179,12 +180,21 @@ static time_ns tcp_rest(struct api_server *s)
 
 static void serve_door(struct door *d)
 {
-    if (d->daemon && (d->local || atomic_load(&d->server->stopping) ||
-                      tcp_rest(d->server) == 0)) {
+    struct api_server *s = d->server;
+
+    if (!d->local && !atomic_load(&s->stopping) && tcp_rest(s) > 0)
+        return;
+    if (!d->local && s->rests_since) {
+        reaper_rested(&d->reaper, clock_monotonic() - s->rests_since);
+        s->rests_since = 0;
+    }
+    if (d->daemon) {
         d->place_freed = false;
         MHD_run(d->daemon);
     }
     reap(d);
+    if (!d->local && tcp_rest(s) > 0)
+        s->rests_since = clock_monotonic();
 }
 
 static time_ns earlier(time_ns a, time_ns b)
@@ -216,7 +226,8 @@ static int wait_ms(struct api_server *s)
         return 0;
     if (rest)
         due = earlier(due, clock_monotonic() + rest);
-    due = earlier(due, reaper_deadline(&s->tcp.reaper));
+    else
+        due = earlier(due, reaper_deadline(&s->tcp.reaper));
     due = earlier(due, reaper_deadline(&s->local.reaper));
     if (s->local_rests)
         due = earlier(due, s->local_rests);

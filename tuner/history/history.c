@@ -231,6 +231,7 @@ static void find_best(struct history *h, const struct record_run_resumed *m)
     if (e && e->epoch == m->best_epoch && e->branch < m->from)
         return;
     h->best_epoch = 0;
+    assert(h->epochs == 0 || h->epoch);
     for (size_t i = 0; i < h->epochs && m->best_epoch; i++)
         if (h->epoch[i].e.surviving && h->epoch[i].e.epoch == m->best_epoch)
             h->best_epoch = i + 1;

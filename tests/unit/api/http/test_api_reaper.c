@@ -49,6 +49,18 @@ static void reaper_cuts_once(void **state)
     assert_non_null(reaper_add(&r, 8, 0));
 }
 
+/* A time in which nobody was served is nobody's fault. */
+static void reaper_counts_no_rest(void **state)
+{
+    struct reaper_entry *e = reaper_add(&r, 7, 1000);
+
+    (void)state;
+    reaper_rested(&r, 50);
+    assert_int_equal(reaper_deadline(&r), 1150);
+    assert_null(reaper_next(&r, 1149));
+    assert_true(reaper_next(&r, 1150) == e);
+}
+
 /* Nothing is due without connections. */
 static void reaper_empty_is_never_due(void **state)
 {
@@ -117,6 +129,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(reaper_cuts_each_phase_at_its_deadline, setup),
+        cmocka_unit_test_setup(reaper_counts_no_rest, setup),
         cmocka_unit_test_setup(reaper_cuts_once, setup),
         cmocka_unit_test_setup(reaper_empty_is_never_due, setup),
         cmocka_unit_test_setup(reaper_is_stricter_when_crowded, setup),
