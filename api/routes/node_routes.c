@@ -27,9 +27,9 @@ const struct shape node_shapes[] = {
                   "pushed:i pushed_early:i"},
     {"fresh_reads", "least:i counts:a sum:i reads:i mean:n?"},
     {"node_control", "bytes_sent:i bytes_received:i"},
-    {"traffic", "elapsed_seconds:n nodes:[node_traffic]"},
-    {"node_traffic", "node:i elapsed_seconds:a bytes_sent:a bytes_received:a "
-                     "memory_bytes:a"},
+    {"traffic", "elapsed_seconds:n nodes:[node_traffic_points]"},
+    {"node_traffic_points", "node:i elapsed_seconds:a bytes_sent:a "
+                            "bytes_received:a memory_bytes:a"},
     {NULL, NULL},
 };
 

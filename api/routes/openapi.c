@@ -330,8 +330,10 @@ static bool add_schemas(json_t *schemas, const struct route table[], size_t n,
                 json_object_set_new(schemas, c->body->name, body_schema(c));
     }
     for (size_t k = 0; shapes[k]; k++)
-        for (const struct shape *s = shapes[k]; s->name; s++)
+        for (const struct shape *s = shapes[k]; s->name; s++) {
+            assert(!json_object_get(schemas, s->name)); /* one shape a name */
             failed |= json_object_set_new(schemas, s->name, shape_to_schema(s));
+        }
     return !failed;
 }
 
