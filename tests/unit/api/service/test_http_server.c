@@ -621,11 +621,7 @@ static void server_serves_others_when_crowded(void **state)
         fd[i] = connect_to(w->port);
         send_bytes(fd[i], "GET / HTTP/1.1\r\nX", 17);
     }
-    /* A head that takes 1 ms is cut off: on a busy machine this one may, too.
-     */
-    r.status = 0;
-    for (int tries = 0; tries < 100 && r.status == 0; tries++)
-        request(w, "GET", "/healthz", "", &r);
+    request(w, "GET", "/healthz", "", &r);
     assert_int_equal(r.status, 200);
     for (int i = 0; i < ATTACKERS; i++)
         close(fd[i]);
