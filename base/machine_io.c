@@ -313,25 +313,26 @@ uint64_t machine_memory_held(const char *root)
     return bytes == UINT64_MAX ? 0 : bytes;
 }
 
-/* A sum, so that one more at any group counts. The root of a hierarchy has
- * none.
+/* Of the process's own group alone: that is where the kernel counts a victim,
+ * whichever group above it was at its limit. A group above counts others' too,
+ * as `memory.events` of our own does those of groups below it. The root of a
+ * hierarchy has none; kernels before 5.2 have no `.local`.
  */
 uint64_t machine_oom_kills(const char *root)
 {
+    static const char *const file[] = {
+        [VERSION2] = "memory.events.local", [MEMORY1] = "memory.oom_control"};
     uint64_t kills = 0, n;
     struct group g;
 
     for (enum hierarchy which = VERSION2; which <= MEMORY1; which++) {
         if (!find_group(root, which, &g))
             continue;
-        do {
-            n = figure(root, &g,
-                       which == VERSION2 ? "memory.events"
-                                         : "memory.oom_control",
-                       "oom_kill");
-            if (n != UINT64_MAX)
-                kills += n;
-        } while (go_up(&g));
+        n = figure(root, &g, file[which], "oom_kill");
+        if (n == UINT64_MAX && which == VERSION2)
+            n = figure(root, &g, "memory.events", "oom_kill");
+        if (n != UINT64_MAX)
+            kills += n;
     }
     return kills;
 }

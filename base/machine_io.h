@@ -33,8 +33,8 @@ uint64_t machine_memory_held(const char *root);
  * group allows (cpu.max, cpu.cfs_quota_us), rounded up; at least 1. */
 unsigned machine_cores(const char *root);
 
-/* A number that rises whenever the kernel kills a process of one of the
- * process's groups because the group is at its limit (oom_kill). */
+/* A number that rises whenever the kernel kills a process of this one's group
+ * for want of memory (oom_kill), and not when it kills others. */
 uint64_t machine_oom_kills(const char *root);
 
 #endif

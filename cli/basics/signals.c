@@ -6,9 +6,12 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -59,30 +62,45 @@ static struct guard {
     bool open;
     pthread_t thread;
     sigset_t set;
-    int ms;      /* from the first signal that is pressing to the end */
-    int to_loop; /* writing end of the pipe */
-    int from;    /* the other one, which the program has */
+    int signal_fd; /* signals of the set */
+    int over_fd;   /* eventfd: signals_close counts it up */
+    int ms;        /* from the first signal that is pressing to the end */
+    int to_loop;   /* writing end of the pipe */
+    int from;      /* the other one, which the program has */
 } guard;
 
-/* The number of the next signal; 0: none came up to @until (0: for ever). */
-static int next_signal(const sigset_t *set, time_ns until)
-{
-    struct timespec wait;
-    time_ns left;
-    int number;
+enum { OVER = -1 };
 
-    do {
-        if (until == 0) {
-            number = sigwaitinfo(set, NULL);
-            continue;
-        }
-        left = until - clock_monotonic();
-        if (left <= 0)
+/* Milliseconds up to @until, rounded up; -1: for ever (0). */
+static int wait_of(time_ns until)
+{
+    time_ns left = until - clock_monotonic();
+
+    if (until == 0)
+        return -1;
+    return left > 0 ? (int)((left + 999999) / 1000000) : 0;
+}
+
+/* The number of the next signal; 0: none came up to @until (0: for ever);
+ * OVER: signals_close was called. The thread is ended so, by its own
+ * return: one that is cancelled leaves its frames as they are, which the
+ * address sanitizer takes for stack that is not to be touched. */
+static int next_signal(const struct guard *g, time_ns until)
+{
+    for (;;) {
+        struct signalfd_siginfo info;
+        struct pollfd ready[] = {{.fd = g->signal_fd, .events = POLLIN},
+                                 {.fd = g->over_fd, .events = POLLIN}};
+        int ms = wait_of(until);
+        int n = ms ? poll(ready, 2, ms) : 0; /* late: whatever else comes */
+
+        if (n == 0)
             return 0;
-        wait = (struct timespec){left / 1000000000, left % 1000000000};
-        number = sigtimedwait(set, NULL, &wait);
-    } while (number < 0);
-    return number;
+        if (n > 0 && ready[1].revents)
+            return OVER;
+        if (n > 0 && read(g->signal_fd, &info, sizeof(info)) == sizeof(info))
+            return (int)info.ssi_signo;
+    }
 }
 
 static bool is_end(int number)
@@ -98,9 +116,11 @@ static void *stand_guard(void *arg)
     time_ns until = 0, at;
     int first = 0, number;
 
-    while ((number = next_signal(&g->set, until)) != 0) {
+    while ((number = next_signal(g, until)) != 0) {
         struct signalfd_siginfo info = {.ssi_signo = (uint32_t)number};
 
+        if (number == OVER)
+            return NULL;
         at = clock_monotonic() +
              (first ? DEADLINE_STOP_AGAIN_MS : g->ms) * (time_ns)1000000;
         if (is_end(number) && (first || number != SIGINT))
@@ -114,10 +134,40 @@ static void *stand_guard(void *arg)
     _exit(128 + first);
 }
 
+/* All but the end that the program reads. */
+static void close_ends(const struct guard *g)
+{
+    close(g->to_loop);
+    if (g->over_fd >= 0)
+        close(g->over_fd);
+    if (g->signal_fd >= 0)
+        close(g->signal_fd);
+}
+
+static enum err open_ends(struct guard *g, struct fault *f)
+{
+    int ends[2], failed;
+
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+        return fault_errno(f, ERR_IO, errno, "signals");
+    g->from = ends[0];
+    g->to_loop = ends[1];
+    g->signal_fd = signalfd(-1, &g->set, SFD_CLOEXEC | SFD_NONBLOCK);
+    failed = errno;
+    g->over_fd = g->signal_fd < 0 ? -1 : eventfd(0, EFD_CLOEXEC);
+    if (g->over_fd >= 0)
+        return ERR_OK;
+    failed = g->signal_fd < 0 ? failed : errno;
+    close(g->from);
+    close_ends(g);
+    return fault_errno(f, ERR_IO, failed, "signals");
+}
+
 enum err signals_open_guarded(int *fd, int ms, bool warnings, struct fault *f)
 {
     struct guard *g = &guard;
-    int ends[2], failed;
+    enum err err;
+    int failed;
 
     assert(fd && ms > 0);
     assert(!g->open);
@@ -126,17 +176,16 @@ enum err signals_open_guarded(int *fd, int ms, bool warnings, struct fault *f)
         sigaddset(&g->set, SIGUSR1);
         sigaddset(&g->set, SIGXCPU);
     }
-    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
-        return fault_errno(f, ERR_IO, errno, "signals");
+    err = open_ends(g, f);
+    if (err)
+        return err;
     g->ms = ms;
-    g->from = ends[0];
-    g->to_loop = ends[1];
     failed = pthread_sigmask(SIG_BLOCK, &g->set, NULL);
     if (!failed)
         failed = pthread_create(&g->thread, NULL, stand_guard, g);
     if (failed) {
-        close(ends[0]);
-        close(ends[1]);
+        close(g->from);
+        close_ends(g);
         return fault_errno(f, ERR_IO, failed, "signals");
     }
     g->open = true;
@@ -149,9 +198,11 @@ void signals_close(int fd)
     struct guard *g = &guard;
 
     if (g->open && fd == g->from) {
-        pthread_cancel(g->thread);
+        const uint64_t over = 1;
+
+        (void)!write(g->over_fd, &over, sizeof(over)); /* it has room for it */
         pthread_join(g->thread, NULL);
-        close(g->to_loop);
+        close_ends(g);
         g->open = false;
     }
     if (fd >= 0)

@@ -12,7 +12,7 @@ import stat
 import subprocess
 
 import harness
-from test_access import NOBODY, is_root
+from test_access import NOBODY, need_root
 from test_cluster import fixed
 
 CONNECTIONS_MAX = 704
@@ -146,8 +146,7 @@ class Accounts(harness.Case):
     def test_another_account_reads_nothing(self):
         """No file of the state folder, nothing of the processes but their
         names, no socket; and no secret stands in their words."""
-        if not is_root():
-            self.skipTest("only root can be another account")
+        need_root(self)
         run = self.begin()
         pids = [run.pid, *self.nodes_of(run)]
         self.assertEqual(len(pids), 3)
@@ -223,8 +222,7 @@ class Accounts(harness.Case):
 
     def test_a_flood_changes_no_result(self):
         """To the bit; memory and descriptors stay bounded."""
-        if not is_root():
-            self.skipTest("only root can be another account")
+        need_root(self)
         quiet = self.train(False)
         self.assertGreater(len(quiet), 0)
         self.assertEqual(self.train(True), quiet)

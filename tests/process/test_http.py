@@ -247,7 +247,7 @@ class Hostile(Served):
         attackers = selectors.DefaultSelector()
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         if most < 2000:
-            self.skipTest("fewer than 2000 files may be open")
+            self.fail("fewer than 2000 files may be open: ulimit -Hn 2000")
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         for _ in range(750):
             connection = socket.create_connection(self.address, timeout=30)

@@ -97,7 +97,10 @@ class Machine(Case):
         self.assertIn("for want of memory: memory.limit is 768.0 MiB from here",
                       self.resumed()[0])
         second = self.node_of(run)
-        os.kill(second, signal.SIGKILL)  # by somebody else: as it was
+        # By somebody else, while the kernel kills a neighbour in the slice.
+        self.put(f"{os.path.dirname(self.GROUP)}/memory.events",
+                 "oom 9\noom_kill 9\n")
+        os.kill(second, signal.SIGKILL)
         self.wait_until(lambda: len(self.resumed()) == 2, "it to go on again")
         self.assertNotIn("memory.limit", self.resumed()[1])
         run.terminate()

@@ -430,17 +430,17 @@ class Slices(Program):
         t = self.tuner
         self.load()
         self.fork(1)
-        op = t.schedule(1, 0, 10**5, 100)
-        begin, times = time.monotonic(), []
-        while time.monotonic() - begin < 2.5:
+        op = t.schedule(1, 0, 10**7, 10)
+        reports, begun = 0, len(t.beats)
+        while (reports < 3 or len(t.beats) < begun + 3 or
+               t.beats[-1][1]["clocks"] <= 100):
             self.assertEqual(t.receive()["kind"], "report")
-            times.append(time.monotonic())
+            reports += 1
+        # A beat comes once a second, reports more often.
+        self.assertGreater(reports, len(t.beats) - begun)
         t.ask("cut", target=op)
         t.until_done(op)
-        gaps = sorted(b - a for a, b in zip(times, times[1:]))
-        self.assertLess(gaps[len(gaps) // 2], 1.0)
         last = t.beats[-1][1]
-        self.assertGreater(last["clocks"], 100)
         self.assertGreater(last["memory_limit_bytes"], 0)
         self.assertGreater(last["memory_bytes"], 0)
         self.assertEqual((last["branches"], last["workers"]), (2, 1))

@@ -11,7 +11,7 @@ import time
 
 import harness
 import test_serve
-from test_access import NOBODY, is_root
+from test_access import NOBODY, need_root
 
 
 class ByPath(http.client.HTTPConnection):
@@ -115,8 +115,7 @@ class ServiceSocket(test_serve.Service):
     def test_other_accounts_are_not_let_in(self):
         """By the mode of folder and file; and where these would, by the
         kernel's word about who connects."""
-        if not is_root():
-            self.skipTest("only root can be another account")
+        need_root(self)
         self.assertEqual(self.path.stat().st_mode & 0o777, 0o600)
         self.assertEqual(as_nobody(self.path), "refused")
         self.folder.chmod(0o755)

@@ -211,17 +211,21 @@ static void machine_quota_bounds_processors(void **state)
     assert_int_equal(machine_cores(root), all);
 }
 
-/* Kills are counted where the kernel counts them: at the group at its limit and
- * above it. */
-static void machine_counts_what_the_kernel_killed(void **state)
+/* A kill is counted at the victim's group: those of neighbours in the slice,
+ * and of groups below, are no kills of ours. */
+static void machine_counts_the_kills_of_its_own_group(void **state)
 {
     (void)state;
     put_version_2("/a/b");
+    put("/sys/fs/cgroup/a/memory.events", "oom 5\noom_kill 5\n");
+    put("/sys/fs/cgroup/a/memory.events.local", "oom 1\noom_kill 1\n");
+    assert_int_equal(machine_oom_kills(root), 0);
     put("/sys/fs/cgroup/a/b/memory.events",
         "low 0\nhigh 0\nmax 7\noom 2\noom_kill 2\noom_group_kill 0\n");
-    assert_int_equal(machine_oom_kills(root), 2);
-    put("/sys/fs/cgroup/a/memory.events", "oom 5\noom_kill 5\n");
-    assert_int_equal(machine_oom_kills(root), 7);
+    assert_int_equal(machine_oom_kills(root), 2); /* a kernel without .local */
+    put("/sys/fs/cgroup/a/b/memory.events.local",
+        "low 0\nhigh 0\nmax 7\noom 1\noom_kill 1\noom_group_kill 0\n");
+    assert_int_equal(machine_oom_kills(root), 1);
 }
 
 /* This machine, whatever it is, is consistent. */
@@ -249,7 +253,7 @@ int main(void)
         T(machine_version_1_without_a_limit_has_none),
         T(machine_container_sees_its_own_group),
         T(machine_quota_bounds_processors),
-        T(machine_counts_what_the_kernel_killed),
+        T(machine_counts_the_kills_of_its_own_group),
         T(machine_this_one_is_consistent),
     };
 
