@@ -434,4 +434,5 @@ const struct mlt_app_ops app_mf = {
     .close = mf_close,
     .columns = mf_columns,
     .predict = mf_predict,
+    .truth = mf_truth,
 };

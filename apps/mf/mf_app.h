@@ -83,6 +83,7 @@ int mf_columns(void *app, const struct mlt_column **column, uint32_t *count,
                struct mlt_error *error);
 int mf_predict(void *app, struct mlt_worker *w, uint64_t first, uint64_t count,
                double *out);
+int mf_truth(void *app, uint64_t first, uint64_t count, double *out);
 
 /* Takes the arrays of @r over as pairs: numbers become rows through @row,
  * values lose the mean. */

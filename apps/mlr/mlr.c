@@ -429,4 +429,5 @@ const struct mlt_app_ops app_mlr = {
     .close = mlr_close,
     .columns = mlr_columns,
     .predict = mlr_predict,
+    .truth = mlr_truth,
 };

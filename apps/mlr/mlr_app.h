@@ -70,5 +70,6 @@ int mlr_columns(void *app, const struct mlt_column **column, uint32_t *count,
                 struct mlt_error *error);
 int mlr_predict(void *app, struct mlt_worker *w, uint64_t first, uint64_t count,
                 double *out);
+int mlr_truth(void *app, uint64_t first, uint64_t count, double *out);
 
 #endif

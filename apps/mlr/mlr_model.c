@@ -78,8 +78,7 @@ static enum err take_table(struct mlr *m, const char *dir, struct fault *f)
 
 static enum err take_columns(struct mlr *m, const char *dir, struct fault *f)
 {
-    return m->predict ? class_columns_init(&m->columns, dir, m->classes, f)
-                      : ERR_OK;
+    return class_columns_init(&m->columns, dir, m->classes, f);
 }
 
 int mlr_load(void *app, const char *dir, struct mlt_error *error)
@@ -101,7 +100,7 @@ int mlr_columns(void *app, const struct mlt_column **column, uint32_t *count,
     const struct mlr *m = app;
 
     (void)error;
-    assert(m->predict && m->columns.count > 0);
+    assert(m->evaluate && m->columns.count > 0);
     *column = m->columns.column;
     *count = m->columns.count;
     return 0;
@@ -146,4 +145,14 @@ int mlr_predict(void *app, struct mlt_worker *w, uint64_t first, uint64_t count,
                                out + (at + i) * m->columns.count);
     }
     return err;
+}
+
+int mlr_truth(void *app, uint64_t first, uint64_t count, double *out)
+{
+    const struct mlr *m = app;
+
+    assert(m->evaluate && !m->predict && first + count <= m->train.count);
+    for (uint64_t i = 0; i < count; i++)
+        out[i] = m->train.label[first + i];
+    return 0;
 }

@@ -351,4 +351,5 @@ const struct mlt_app_ops app_nn = {
     .close = nn_close,
     .columns = nn_columns,
     .predict = nn_predict,
+    .truth = nn_truth,
 };

@@ -101,5 +101,6 @@ int nn_columns(void *app, const struct mlt_column **column, uint32_t *count,
                struct mlt_error *error);
 int nn_predict(void *app, struct mlt_worker *w, uint64_t first, uint64_t count,
                double *out);
+int nn_truth(void *app, uint64_t first, uint64_t count, double *out);
 
 #endif

@@ -203,30 +203,37 @@ int nn_columns(void *app, const struct mlt_column **column, uint32_t *count,
     const struct nn *m = app;
 
     (void)error;
-    assert(m->predict);
+    assert(m->evaluate);
     *column = m->columns.count ? m->columns.column : &value;
     *count = m->columns.count ? m->columns.count : 1;
     return 0;
 }
 
-/* Rows of @n outputs at @z: classes, or the target in its own unit. */
-static void put_predictions(const struct nn *m, size_t n, const float *z,
-                            double *out)
+/* The target @z[n] in its own unit. */
+static void put_values(const struct nn *m, size_t n, const float *z,
+                       double *out)
 {
     double mean = 0, factor = 1;
 
-    if (m->columns.count) {
-        for (size_t i = 0; i < n; i++)
-            class_columns_fill(z + i * m->outputs, m->outputs,
-                               out + i * m->columns.count);
-        return;
-    }
     if (m->scaling.mean) {
         mean = m->scaling.mean[m->scaling.columns];
         factor = m->scaling.factor[m->scaling.columns];
     }
     for (size_t i = 0; i < n; i++)
         out[i] = (double)z[i] / factor + mean;
+}
+
+/* Rows of @n outputs at @z: classes, or the target. */
+static void put_predictions(const struct nn *m, size_t n, const float *z,
+                            double *out)
+{
+    if (m->columns.count) {
+        for (size_t i = 0; i < n; i++)
+            class_columns_fill(z + i * m->outputs, m->outputs,
+                               out + i * m->columns.count);
+        return;
+    }
+    put_values(m, n, z, out);
 }
 
 int nn_predict(void *app, struct mlt_worker *w, uint64_t first, uint64_t count,
@@ -237,7 +244,7 @@ int nn_predict(void *app, struct mlt_worker *w, uint64_t first, uint64_t count,
     uint32_t columns = m->columns.count ? m->columns.count : 1;
     struct pass p = {.m = m, .lane = lane, .w = w, .set = &m->train};
 
-    assert(m->predict && first + count <= m->train.count);
+    assert(m->evaluate && first + count <= m->train.count);
     for (uint64_t at = 0; at < count; at += p.batch.n) {
         int err;
 
@@ -249,6 +256,20 @@ int nn_predict(void *app, struct mlt_worker *w, uint64_t first, uint64_t count,
             return err;
         put_predictions(m, p.batch.n, nn_net_output(lane->net),
                         out + at * columns);
+    }
+    return 0;
+}
+
+int nn_truth(void *app, uint64_t first, uint64_t count, double *out)
+{
+    const struct nn *m = app;
+
+    assert(m->evaluate && !m->predict && first + count <= m->train.count);
+    if (m->columns.count) {
+        for (uint64_t i = 0; i < count; i++)
+            out[i] = m->train.label[first + i];
+    } else {
+        put_values(m, (size_t)count, m->train.target + first, out);
     }
     return 0;
 }

@@ -169,7 +169,7 @@ static enum err load(struct nn *m, const char *dir, struct fault *f)
     if (err)
         return err;
     scaling_apply(&m->scaling, &m->train);
-    if (m->predict && m->desc.loss == NN_CROSS_ENTROPY)
+    if (m->desc.loss == NN_CROSS_ENTROPY)
         err = class_columns_init(&m->columns, dir, m->outputs, f);
     return err ? err : nn_prepare(m, f);
 }

@@ -123,7 +123,8 @@ const mlt_app_ops mltune_app = {
     nullptr, // load
     close,
     nullptr, // columns
-    nullptr  // predict
+    nullptr, // predict
+    nullptr  // truth
 };
 
 #ifdef PROGRAM

@@ -1,24 +1,106 @@
 /* `mltune eval MODEL DATA`: a saved model's loss and metric on other data. */
+#include "apps/data/samples.h"
 #include "base/json/json.h"
+#include "base/mem.h"
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
 #include "cli/basics/verbs.h"
 #include "cli/state/replay.h"
 #include "cli/verbs/model_use.h"
+#include "cli/verbs/scores.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 static const char details[] =
     MODEL_OPERAND "DATA is what the\napplication reads: a file, a folder, a "
                   "glob, or gen:... Of data with a test set of\ntheir own "
-                  "that is evaluated, else all of them.";
+                  "that is evaluated, else all of them.\n\n"
+                  "Beside loss and metric of the run there are, as far as they "
+                  "are of the model's kind:\n"
+                  "  classes  accuracy, balanced_accuracy, macro_f1, log_loss, "
+                  "of two classes auc;\n"
+                  "           a confusion matrix: a row a true class, a column "
+                  "a predicted one\n"
+                  "  numbers  rmse, mae, r2 (ratings too)";
+
+enum {
+    CHUNK_VALUES = 1 << 16, /* predicted at a time, about */
+    TEXT_CLASSES_MAX = 30,  /* of a matrix that people can read */
+    TEXT_NAME_MAX = 12,     /* bytes of a name above a column */
+};
 
 struct verdict {
     struct host_score score;
-    char metric[33]; /* "" without one */
+    char metric[33];                 /* "" without one */
+    const struct mlt_column *column; /* of the prediction; NULL: no scores */
+    struct scores scores;
+    struct score value[SCORES_MAX];
+    size_t values;
 };
+
+/* ---- finding it out ------------------------------------------------------ */
+
+static enum err compare_chunk(struct host *h, uint64_t at, uint64_t n,
+                              uint32_t columns, double *row, double *truth,
+                              struct scores *s, struct fault *f)
+{
+    enum err err = host_predict(h, at, n, row, f);
+
+    if (!err)
+        err = host_truth(h, at, n, truth, f);
+    for (uint64_t i = 0; !err && i < n; i++)
+        scores_add(s, row + i * columns, truth[i]);
+    return err;
+}
+
+static enum err compare_all(struct host *h, uint32_t columns, struct scores *s,
+                            struct fault *f)
+{
+    uint64_t chunk = CHUNK_VALUES / columns + 1, n;
+    double *row = mem_alloc(chunk * (columns + 1) * sizeof(*row));
+    enum err err = ERR_OK;
+
+    if (!row)
+        return fault_set(f, ERR_NOMEM, "out of memory");
+    for (uint64_t at = 0; at < s->room && !err; at += n) {
+        n = s->room - at < chunk ? s->room - at : chunk;
+        err =
+            compare_chunk(h, at, n, columns, row, row + chunk * columns, s, f);
+    }
+    mem_free(row);
+    return err;
+}
+
+/* What is predicted beside what is true, where the application says both: a
+ * class and its probabilities, or a number. */
+static enum err compare(struct host *h, struct verdict *v, struct fault *f)
+{
+    uint32_t columns = 0, labels;
+    enum err err;
+
+    if (!host_tells_truth(h))
+        return ERR_OK;
+    err = host_columns(h, &v->column, &columns, f);
+    if (err)
+        return err;
+    labels = v->column->label ? v->column->labels : 0;
+    if (columns != labels + 1)
+        return fault_set(f, ERR_APP,
+                         "expected a probability for each of %u classes, found "
+                         "%u columns",
+                         labels, columns);
+    err = scores_init(&v->scores, labels, host_facts(h)->info.samples);
+    if (err)
+        return fault_set(f, err, "scores of %u classes: %s", labels,
+                         err_text(err));
+    err = compare_all(h, columns, &v->scores, f);
+    if (!err)
+        v->values = scores_metrics(&v->scores, v->value);
+    return err;
+}
 
 static enum err evaluate(struct model_use *u, struct verdict *out,
                          struct fault *f)
@@ -26,9 +108,39 @@ static enum err evaluate(struct model_use *u, struct verdict *out,
     const char *metric = host_facts(u->host)->info.metric;
     enum err err = host_evaluate(u->host, &out->score, f);
 
-    if (!err && metric)
+    if (err)
+        return err;
+    if (metric)
         snprintf(out->metric, sizeof(out->metric), "%s", metric);
-    return err;
+    return compare(u->host, out, f);
+}
+
+/* ---- telling it ---------------------------------------------------------- */
+
+static json_t *values_json(const struct verdict *v)
+{
+    json_t *o = json_object();
+
+    for (size_t i = 0; o && i < v->values; i++)
+        json_object_set_new(o, v->value[i].name,
+                            json_of_number(v->value[i].value));
+    return o;
+}
+
+static json_t *confusion_json(const struct verdict *v)
+{
+    json_t *names = json_array(), *rows = json_array();
+
+    for (unsigned k = 0; k < v->scores.classes; k++) {
+        json_t *row = json_array();
+
+        for (unsigned j = 0; j < v->scores.classes; j++)
+            json_array_append_new(
+                row, json_integer((json_int_t)scores_of(&v->scores, k, j)));
+        json_array_append_new(rows, row);
+        json_array_append_new(names, json_string(v->column->label[k]));
+    }
+    return json_pack("{s:o, s:o}", "classes", names, "counts", rows);
 }
 
 static int print_json(const struct model *m, const char *dir, const char *data,
@@ -41,18 +153,72 @@ static int print_json(const struct model *m, const char *dir, const char *data,
                           json_of_number(v->score.loss), "metric", metric,
                           "metric_name", v->metric[0] ? v->metric : NULL,
                           "samples", (json_int_t)v->score.samples);
-    int code = console_json(o, 0);
+    int code;
 
+    if (o && v->values)
+        json_object_set_new(o, "metrics", values_json(v));
+    if (o && v->scores.classes)
+        json_object_set_new(o, "confusion", confusion_json(v));
+    code = console_json(o, 0);
     json_decref(o);
     return code;
 }
 
+/* Columns are headed by names where all are short, else by numbers, which then
+ * stand before the rows' names too. */
+static void print_confusion(const struct verdict *v)
+{
+    const char *const *name = v->column->label;
+    unsigned n = v->scores.classes;
+    int widest = 9, cell; /* of "predicted" */
+    bool numbers = false;
+    char text[32];
+
+    for (unsigned k = 0; k < n; k++) {
+        int length = (int)strnlen(name[k], SAMPLES_NAME_BYTES_MAX);
+
+        numbers |= length > TEXT_NAME_MAX;
+        widest = length > widest ? length : widest;
+    }
+    cell = snprintf(text, sizeof(text), "%llu",
+                    (unsigned long long)v->scores.count);
+    for (unsigned k = 0; k < n && !numbers; k++)
+        cell = (int)strlen(name[k]) > cell ? (int)strlen(name[k]) : cell;
+    cell = numbers && cell < 2 ? 2 : cell;
+    printf("\nconfusion matrix, a row a true class:\n%s%*s",
+           numbers ? "   " : "", widest, "predicted");
+    for (unsigned k = 0; k < n; k++) {
+        snprintf(text, sizeof(text), "%u", k);
+        printf("  %*s", cell, numbers ? text : name[k]);
+    }
+    for (unsigned k = 0; k < n; k++) {
+        putchar('\n');
+        if (numbers)
+            printf("%2u ", k);
+        printf("%-*s", widest, name[k]);
+        for (unsigned j = 0; j < n; j++)
+            printf("  %*llu", cell,
+                   (unsigned long long)scores_of(&v->scores, k, j));
+    }
+    putchar('\n');
+}
+
+/* The run's own metric first; it is among the others by the same name. */
 static int print_text(const struct verdict *v)
 {
     printf("samples %llu\n", (unsigned long long)v->score.samples);
     printf("loss %.6g\n", v->score.loss);
     if (v->metric[0])
         printf("%s %.6g\n", v->metric, v->score.metric);
+    for (size_t i = 0; i < v->values; i++) {
+        if (strcmp(v->value[i].name, v->metric) != 0)
+            printf("%s %.6g\n", v->value[i].name, v->value[i].value);
+    }
+    if (v->scores.classes > TEXT_CLASSES_MAX)
+        console_note("a confusion matrix of %u classes: --json has it",
+                     v->scores.classes);
+    else if (v->scores.classes)
+        print_confusion(v);
     return EXIT_DONE;
 }
 
@@ -77,6 +243,7 @@ static int eval(const char *name, const char *state, const char *data,
         code =
             json ? print_json(&use.model, use.dir, data, &v) : print_text(&v);
     }
+    scores_deinit(&v.scores);
     model_use_close(&use);
     return code;
 }

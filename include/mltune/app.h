@@ -33,8 +33,9 @@ extern "C" {
 
 /* Version 2 added `memory_limit`, `model` and `predict` of struct
  * mlt_app_config and `columns` and `predict` of struct mlt_app_ops.
- * Applications of version 1 go on to run; they cannot predict. */
-#define MLT_APP_VERSION 2
+ * Applications of version 1 go on to run; they cannot predict. Version 3 added
+ * `truth`, for the further scores of `mltune eval`. */
+#define MLT_APP_VERSION 3
 
 enum mlt_reduction { MLT_MEAN, MLT_SQRT_MEAN, MLT_EXP_MEAN };
 
@@ -184,6 +185,14 @@ struct mlt_app_ops {
      * read rows and changes none; returns 0 or an error. */
     int (*predict)(void *app, struct mlt_worker *w, uint64_t first,
                    uint64_t count, double *out);
+
+    /* Since version 3, optional (NULL). What is true of samples @first ..
+     * @first + @count - 1, into @out[count], in the unit of the first column:
+     * a class's number, or a value. Of an app that was opened with `evaluate`
+     * alone; columns and predict are then called of it too. Its columns are
+     * one number, or a class with labels and a probability for each class.
+     * Returns 0 or an error. */
+    int (*truth)(void *app, uint64_t first, uint64_t count, double *out);
 };
 
 /* The application that a plug-in defines. (In C++, too, this declaration gives

@@ -7,12 +7,17 @@
 #include <dlfcn.h>
 #include <string.h>
 
-enum { VERSION_OLDEST = 1, VERSION_PREDICTS = 2 };
+enum { VERSION_OLDEST = 1, VERSION_PREDICTS = 2, VERSION_TRUTH = 3 };
 
 bool app_predicts(const struct mlt_app_ops *ops)
 {
     assert(ops);
     return ops->version >= VERSION_PREDICTS && ops->predict && ops->columns;
+}
+
+bool app_tells_truth(const struct mlt_app_ops *ops)
+{
+    return app_predicts(ops) && ops->version >= VERSION_TRUTH && ops->truth;
 }
 
 /* The first part that @ops lacks, or NULL. */

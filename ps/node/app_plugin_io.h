@@ -26,4 +26,7 @@ enum err app_plugin_check(const struct mlt_app_ops *ops, const char *file,
 /* Whether @ops can predict; what version 1 did not have is not looked at. */
 bool app_predicts(const struct mlt_app_ops *ops);
 
+/* Whether it says, too, what is true of the data that it is evaluated on. */
+bool app_tells_truth(const struct mlt_app_ops *ops);
+
 #endif

@@ -1,4 +1,5 @@
 /* The score of a saved model, and what it predicts. */
+#include "ps/node/app_plugin_io.h"
 #include "ps/node/host_internal_io.h"
 
 #include <assert.h>
@@ -56,13 +57,20 @@ enum err host_evaluate(struct host *h, struct host_score *out, struct fault *f)
     return ERR_OK;
 }
 
+bool host_tells_truth(const struct host *h)
+{
+    assert(h);
+    return h->evaluate && !h->predict && app_tells_truth(h->facts.app);
+}
+
 enum err host_columns(struct host *h, const struct mlt_column **column,
                       uint32_t *count, struct fault *f)
 {
     struct mlt_error e = {0};
     int code;
 
-    assert(h->predict && column && count);
+    assert(h->predict || host_tells_truth(h));
+    assert(column && count);
     code = h->facts.app->columns(h->app, column, count, &e);
     if (code)
         return host_take_error(code, &e, "columns to predict", f);
@@ -94,11 +102,25 @@ enum err host_predict(struct host *h, uint64_t first, uint64_t count,
     const struct mlt_error none = {0};
     int code;
 
-    assert(h->predict && h->workers == 1);
+    assert(h->predict || host_tells_truth(h));
+    assert(h->workers == 1);
     assert(first <= h->facts.info.samples &&
            count <= h->facts.info.samples - first);
     code = ps_activate(h->ps, 0);
     if (!code)
         code = mlt_ps_run(h->ps, predict_work, &task);
     return code ? host_take_error(code, &none, "predicting", f) : ERR_OK;
+}
+
+enum err host_truth(struct host *h, uint64_t first, uint64_t count, double *out,
+                    struct fault *f)
+{
+    const struct mlt_error none = {0};
+    int code;
+
+    assert(host_tells_truth(h));
+    assert(first <= h->facts.info.samples &&
+           count <= h->facts.info.samples - first);
+    code = h->facts.app->truth(h->app, first, count, out);
+    return code ? host_take_error(code, &none, "what is true", f) : ERR_OK;
 }

@@ -163,9 +163,10 @@ struct host_score {
 };
 enum err host_evaluate(struct host *h, struct host_score *out, struct fault *f);
 
-/* Of a host that was opened with `predict`: the columns of what it predicts,
- * *@column [*@count], borrowed until host_close. Errors: the application's,
- * ERR_UNSUPPORTED (it cannot predict). */
+/* Of a host that was opened with `predict`, or with `evaluate` where it tells
+ * the truth: the columns of what it predicts, *@column [*@count], borrowed
+ * until host_close. Errors: the application's, ERR_APP (it predicts nothing).
+ */
 enum err host_columns(struct host *h, const struct mlt_column **column,
                       uint32_t *count, struct fault *f);
 
@@ -174,5 +175,15 @@ enum err host_columns(struct host *h, const struct mlt_column **column,
  * code. */
 enum err host_predict(struct host *h, uint64_t first, uint64_t count,
                       double *out, struct fault *f);
+
+/* Whether a host that was opened with `evaluate` alone can compare what it
+ * predicts with what is true. */
+bool host_tells_truth(const struct host *h);
+
+/* What is true of samples @first .. @first + @count - 1 of info.samples, into
+ * @out[count], in the unit of the first column. Of a host that tells the truth.
+ * Errors: the application's. */
+enum err host_truth(struct host *h, uint64_t first, uint64_t count, double *out,
+                    struct fault *f);
 
 #endif

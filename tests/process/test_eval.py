@@ -5,6 +5,7 @@ import math
 from harness import Case, mf_config, mlr_config
 
 import numpy
+from sklearn import metrics
 
 
 class EvalTest(Case):
@@ -64,14 +65,113 @@ class EvalTest(Case):
         self.assertAlmostEqual(score["metric"], rmse, delta=1e-5)
         self.assertEqual(score["samples"], len(errors))
 
+    def table(self, target, app, **settings):
+        """A model of half of a table, evaluated on all of it, and what
+        predict says of it."""
+        rng = numpy.random.default_rng(2)
+        x = rng.normal(size=(300, 2)).round(3)
+        y = target(x, rng.normal(size=300))
+        lines = ["a,b,y"] + [f"{a},{b},{c}" for (a, b), c in zip(x, y)]
+        self.write("all.csv", "\n".join(lines) + "\n")
+        self.write("half.csv", "\n".join(lines[:151]) + "\n")
+        config = mlr_config()
+        config["app"] = {"name": app, "data": "half.csv", **settings}
+        self.train(config)
+        done = self.mltune("predict", "model", "all.csv", "--out", "p.npy")
+        self.assert_code(done, 0)
+        return y, numpy.load(self.folder / "p.npy"), self.eval("all.csv")
+
+    def test_classes_agree_with_scikit_learn(self):
+        """Two classes and three, of mlr and of nn; names that are long."""
+        long = "a class with a long name"
+        for app, names in [("mlr", ["no", "yes"]), ("nn", ["no", "yes"]),
+                           ("mlr", ["a", long, "c"])]:
+            y, p, score = self.table(
+                lambda x, e: [names[k] for k in numpy.clip(
+                    (x[:, 0] - x[:, 1] + e > 0).astype(int)
+                    + (x[:, 0] + e > 1), 0, len(names) - 1)],
+                app, **({"preset": "mlp"} if app == "nn" else {}))
+            truth = [names.index(k) for k in y]
+            said, chance = p[:, 0], p[:, 1:]
+            want = {"accuracy": metrics.accuracy_score(truth, said),
+                    "balanced_accuracy": metrics.balanced_accuracy_score(
+                        truth, said),
+                    "macro_f1": metrics.f1_score(truth, said,
+                                                 average="macro"),
+                    "log_loss": metrics.log_loss(truth, chance)}
+            if len(names) == 2:
+                want["auc"] = metrics.roc_auc_score(truth, chance[:, 1])
+            self.assertEqual(list(score["metrics"]), list(want))
+            for name, value in want.items():
+                self.assertAlmostEqual(score["metrics"][name], value,
+                                       delta=1e-9, msg=name)
+            self.assertEqual(score["metric"], want["accuracy"])
+            self.assertEqual(score["confusion"], {
+                "classes": names,
+                "counts": metrics.confusion_matrix(truth, said).tolist()})
+        done = self.mltune("eval", "model", "all.csv")
+        self.assertIn(f"\n 1 {long}  ", done.out)
+        # One class alone has no area under the curve.
+        self.table(lambda x, e: numpy.where(x[:, 0] > 0, "on", "off"), "mlr")
+        self.write("one.csv", "a,b,y\n1,2,on\n2,1,on\n")
+        self.assertEqual(self.eval("one.csv")["metrics"]["auc"], "nan")
+
+    def test_numbers_agree_with_scikit_learn(self):
+        y, p, score = self.table(
+            lambda x, e: (50 + 20 * x[:, 0] - 7 * x[:, 1] + e).round(3),
+            "nn", preset="mlp", loss="squared")
+        want = {"rmse": metrics.mean_squared_error(y, p) ** 0.5,
+                "mae": metrics.mean_absolute_error(y, p),
+                "r2": metrics.r2_score(y, p)}
+        self.assertEqual(list(score["metrics"]), list(want))
+        for name, value in want.items():
+            self.assertAlmostEqual(score["metrics"][name] / value, 1,
+                                   delta=1e-5, msg=name)
+        self.assertNotIn("confusion", score)
+        done = self.mltune("eval", "model", "all.csv")
+        self.assertEqual([line.split()[0] for line in done.out.splitlines()],
+                         ["samples", "loss", "rmse", "mae", "r2"])
+
+    def test_ratings_agree_with_scikit_learn(self):
+        rng = numpy.random.default_rng(4)
+        lines = [f"{u}::{i}::{rng.integers(1, 6)}" for u in range(30)
+                 for i in rng.choice(20, 8, replace=False)]
+        self.write("ratings.dat", "\n".join(lines) + "\n")
+        config = mf_config()
+        config["app"]["data"] = "ratings.dat"
+        config["app"]["clock"] = 2
+        self.train(config)
+        self.assert_code(self.mltune("predict", "model", "ratings.dat",
+                                     "--out", "p.npy"), 0)
+        p = numpy.load(self.folder / "p.npy")
+        y = [float(line.split("::")[2]) for line in lines]
+        score = self.eval("ratings.dat")["metrics"]
+        self.assertAlmostEqual(score["rmse"],
+                               metrics.mean_squared_error(y, p) ** 0.5,
+                               delta=1e-5)
+        self.assertAlmostEqual(score["mae"], metrics.mean_absolute_error(y, p),
+                               delta=1e-5)
+        self.assertAlmostEqual(score["r2"], metrics.r2_score(y, p), delta=1e-5)
+
     def test_text_for_people(self):
         """Without --json: loss and metric by name."""
         config = mlr_config()
         self.train(config)
         done = self.mltune("eval", "model", config["app"]["data"])
         self.assert_code(done, 0)
-        words = [line.split()[0] for line in done.out.splitlines()]
-        self.assertEqual(words, ["samples", "loss", "accuracy"])
+        words = [line.split()[0] for line in done.out.splitlines()[:6]]
+        self.assertEqual(words, [
+            "samples", "loss", "accuracy", "balanced_accuracy", "macro_f1",
+            "log_loss"])
+        self.assertEqual(done.out.splitlines()[7],
+                         "confusion matrix, a row a true class:")
+        matrix = [line.split() for line in done.out.splitlines()[8:]]
+        self.assertEqual(matrix[0], ["predicted"] + [str(k)
+                                                     for k in range(10)])
+        score = self.eval(config["app"]["data"])["confusion"]
+        self.assertEqual([[int(n) for n in row[1:]] for row in matrix[1:]],
+                         score["counts"])
+        self.assertEqual([row[0] for row in matrix[1:]], score["classes"])
 
     def test_refusals(self):
         """What cannot be evaluated is said, with the contract's exit codes."""

@@ -1,0 +1,160 @@
+#include "cli/verbs/scores.h"
+
+#include "base/mem.h"
+
+#include <assert.h>
+#include <float.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct scores_pair {
+    double probability;
+    bool second;
+};
+
+enum err scores_init(struct scores *s, unsigned classes, uint64_t samples)
+{
+    assert(s);
+    *s = (struct scores){.classes = classes, .room = samples};
+    if (classes > SCORES_CLASSES_MAX)
+        return ERR_LIMIT;
+    if (classes == 0)
+        return ERR_OK;
+    s->matrix = mem_calloc((size_t)classes * classes, sizeof(*s->matrix));
+    if (classes == 2)
+        s->pair = mem_calloc(samples + 1, sizeof(*s->pair));
+    if (s->matrix && (s->pair || classes != 2))
+        return ERR_OK;
+    scores_deinit(s);
+    return ERR_NOMEM;
+}
+
+void scores_deinit(struct scores *s)
+{
+    if (!s)
+        return;
+    mem_free(s->matrix);
+    mem_free(s->pair);
+    memset(s, 0, sizeof(*s));
+}
+
+static void add_class(struct scores *s, const double *row, unsigned truth)
+{
+    unsigned predicted = (unsigned)row[0];
+
+    assert(truth < s->classes);
+    assert(predicted < s->classes);
+    s->matrix[(size_t)truth * s->classes + predicted]++;
+    s->log_sum -= log(fmax(row[1 + truth], DBL_EPSILON));
+    if (s->pair)
+        s->pair[s->count] = (struct scores_pair){row[2], truth == 1};
+}
+
+/* Welford 1962: the truth's mean and its sum of squared deviations. */
+static void add_number(struct scores *s, double predicted, double truth)
+{
+    double error = predicted - truth, from = truth - s->mean;
+
+    s->absolute += fabs(error);
+    s->squares += error * error;
+    s->mean += from / (double)(s->count + 1);
+    s->spread += from * (truth - s->mean);
+}
+
+void scores_add(struct scores *s, const double *row, double truth)
+{
+    assert(s->count < s->room);
+    if (s->classes)
+        add_class(s, row, (unsigned)truth);
+    else
+        add_number(s, row[0], truth);
+    s->count++;
+}
+
+uint64_t scores_of(const struct scores *s, unsigned truth, unsigned predicted)
+{
+    assert(truth < s->classes);
+    assert(predicted < s->classes);
+    return s->matrix[(size_t)truth * s->classes + predicted];
+}
+
+/* ---- metrics ------------------------------------------------------------- */
+
+static int by_probability(const void *a, const void *b)
+{
+    double x = ((const struct scores_pair *)a)->probability;
+    double y = ((const struct scores_pair *)b)->probability;
+
+    return (x > y) - (x < y);
+}
+
+/* The share of pairs of a sample of each class that are in order, of equal ones
+ * half: by the sum of ranks (Mann and Whitney 1947). */
+static double area_under_curve(struct scores *s)
+{
+    double below = 0, wins = 0, second = 0;
+
+    qsort(s->pair, s->count, sizeof(*s->pair), by_probability);
+    for (uint64_t i = 0, end; i < s->count; i = end) {
+        double equal[2] = {0, 0};
+
+        for (end = i; end < s->count &&
+                      s->pair[end].probability <= s->pair[i].probability;
+             end++)
+            equal[s->pair[end].second]++;
+        wins += equal[1] * (below + equal[0] / 2);
+        below += equal[0];
+        second += equal[1];
+    }
+    return wins / (below * second); /* NAN where a class does not occur */
+}
+
+static void sums_of(const struct scores *s, unsigned k, double *own,
+                    double *predicted)
+{
+    *own = *predicted = 0;
+    for (unsigned j = 0; j < s->classes; j++) {
+        *own += (double)scores_of(s, k, j);
+        *predicted += (double)scores_of(s, j, k);
+    }
+}
+
+static size_t class_metrics(struct scores *s, struct score *out)
+{
+    double right = 0, recall = 0, f1 = 0, occur = 0, known = 0;
+    double n = (double)s->count;
+
+    for (unsigned k = 0; k < s->classes; k++) {
+        double own, predicted, hits = (double)scores_of(s, k, k);
+
+        sums_of(s, k, &own, &predicted);
+        right += hits;
+        occur += own > 0;
+        known += own + predicted > 0;
+        recall += own > 0 ? hits / own : 0;
+        f1 += own + predicted > 0 ? 2 * hits / (own + predicted) : 0;
+    }
+    out[0] = (struct score){"accuracy", right / n};
+    out[1] = (struct score){"balanced_accuracy", recall / occur};
+    out[2] = (struct score){"macro_f1", f1 / known};
+    out[3] = (struct score){"log_loss", s->log_sum / n};
+    if (!s->pair)
+        return 4;
+    out[4] = (struct score){"auc", area_under_curve(s)};
+    return 5;
+}
+
+size_t scores_metrics(struct scores *s, struct score out[SCORES_MAX])
+{
+    double n = (double)s->count;
+
+    if (s->classes)
+        return class_metrics(s, out);
+    out[0] = (struct score){"rmse", sqrt(s->squares / n)};
+    out[1] = (struct score){"mae", s->absolute / n};
+    out[2] = (struct score){"r2", s->spread > 0 ? 1 - s->squares / s->spread
+                                                : (double)NAN};
+    return 3;
+}

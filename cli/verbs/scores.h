@@ -1,0 +1,58 @@
+/* Scores of what a model predicts, by what is true: the metrics of `mltune
+ * eval` beside the run's own, and a confusion matrix. One owner thread; pure.
+ *
+ *   classes  accuracy, balanced_accuracy (mean recall of the classes that
+ *            occur), macro_f1 (mean F1 of the classes that occur or are
+ *            predicted), log_loss (a probability counts as at least
+ *            DBL_EPSILON), auc (two classes: of the second one)
+ *   numbers  rmse, mae, r2
+ *
+ * Each is what scikit-learn 1.2 gives for the same rows, but for what has no
+ * value (no sample, one class for auc, one value for r2): NAN.
+ */
+#ifndef CLI_SCORES_H
+#define CLI_SCORES_H
+
+#include "base/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { SCORES_CLASSES_MAX = 4096, SCORES_MAX = 5 };
+
+struct scores_pair; /* probability of the second class, and whether it is it */
+
+struct scores {
+    unsigned classes;         /* 0: numbers */
+    uint64_t count;           /* samples so far */
+    uint64_t room;            /* samples at most */
+    uint64_t *matrix;         /* [classes][classes] true, predicted: owned */
+    double log_sum;           /* of -log of the true class's probability */
+    struct scores_pair *pair; /* [room], of two classes: owned */
+    double absolute, squares; /* sums of |error| and error^2 */
+    double mean, spread;      /* of the truth; its sum of squared deviations */
+};
+
+struct score {
+    const char *name; /* static */
+    double value;
+};
+
+/* For at most @samples of @classes (0: numbers). Errors: ERR_LIMIT (more than
+ * SCORES_CLASSES_MAX), ERR_NOMEM; nothing to release then. */
+enum err scores_init(struct scores *s, unsigned classes, uint64_t samples);
+void scores_deinit(struct scores *s);
+
+/* A sample: @row[1 + classes], the predicted class and the probabilities, or
+ * the predicted number; @truth the class's number, below `classes`, or the
+ * number. */
+void scores_add(struct scores *s, const double *row, double truth);
+
+/* The metrics into @out; their number. Cost O(n log n) for auc, whose pairs are
+ * sorted in place. */
+size_t scores_metrics(struct scores *s, struct score out[SCORES_MAX]);
+
+/* Samples of class @truth of which @predicted was said. */
+uint64_t scores_of(const struct scores *s, unsigned truth, unsigned predicted);
+
+#endif
