@@ -52,7 +52,7 @@
     /* a run or service that is to end */                                      \
     X(STOP_SNAPSHOT, 6000, "the snapshot of a run that got SIGTERM or SIGHUP", \
       "the run ends without it")                                               \
-    X(STOP_NODES, 8000, "its nodes to end, from the signal on",                \
+    X(STOP_NODES, 7500, "its nodes to end, from the signal on",                \
       "they are killed")                                                       \
     X(STOP_RUN, 9000, "the end of the run, from the signal on",                \
       "its process ends at once, as one that is killed")                       \

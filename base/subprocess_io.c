@@ -387,22 +387,58 @@ static void leave_behind(struct subprocess *p)
     p->code = -SIGKILL;
 }
 
-void subprocess_stop(struct subprocess *p, int grace_ms, int hurry_fd)
+static bool is_alive(const struct subprocess *p)
+{
+    return p->pid > 0 && !p->ended;
+}
+
+/* Waits for all, @ms for all together; false: some live on. *@hurry is set
+ * where that ended the wait. */
+static bool wait_all(struct subprocess *const p[], size_t n, int ms,
+                     int hurry_fd, bool *hurry)
+{
+    time_ns until = clock_monotonic() + ms * (time_ns)1000000;
+    bool all = true;
+
+    for (size_t i = 0; i < n && !*hurry; i++) {
+        time_ns left = until - clock_monotonic();
+
+        if (is_alive(p[i]))
+            all &= wait_end(p[i], left > 0 ? (int)(left / 1000000) : 0,
+                            hurry_fd, hurry);
+    }
+    return all && !*hurry;
+}
+
+static void signal_all(struct subprocess *const p[], size_t n, int number)
+{
+    for (size_t i = 0; i < n; i++)
+        subprocess_signal(p[i], number);
+}
+
+void subprocess_stop_all(struct subprocess *const p[], size_t n, int grace_ms,
+                         int hurry_fd)
 {
     bool hurry = grace_ms <= 0;
 
-    if (p->pid <= 0 || p->ended)
-        return;
-    if (!hurry && wait_end(p, grace_ms, hurry_fd, &hurry))
+    if (!hurry && wait_all(p, n, grace_ms, hurry_fd, &hurry))
         return;
     if (!hurry) {
-        subprocess_signal(p, SIGTERM);
-        if (wait_end(p, grace_ms, hurry_fd, &hurry))
+        signal_all(p, n, SIGTERM);
+        if (wait_all(p, n, grace_ms, hurry_fd, &hurry))
             return;
     }
-    subprocess_signal(p, SIGKILL);
-    if (!wait_end(p, DEADLINE_KILLED_MS, -1, &hurry))
-        leave_behind(p);
+    signal_all(p, n, SIGKILL);
+    hurry = false;
+    wait_all(p, n, DEADLINE_KILLED_MS, -1, &hurry);
+    for (size_t i = 0; i < n; i++)
+        if (is_alive(p[i]))
+            leave_behind(p[i]);
+}
+
+void subprocess_stop(struct subprocess *p, int grace_ms, int hurry_fd)
+{
+    subprocess_stop_all(&p, 1, grace_ms, hurry_fd);
 }
 
 void subprocess_forget(struct subprocess *p)

@@ -84,6 +84,11 @@ void subprocess_signal(const struct subprocess *p, int number);
  * disk hangs, is left to the system. Accepts a zeroed or ended one. */
 void subprocess_stop(struct subprocess *p, int grace_ms, int hurry_fd);
 
+/* The same for @n of them, each wait for all together: it takes no longer than
+ * for one, however many hang. */
+void subprocess_stop_all(struct subprocess *const p[], size_t n, int grace_ms,
+                         int hurry_fd);
+
 /* Lets it go on without us; @p is as one that was not started. Accepts a zeroed
  * one. */
 void subprocess_forget(struct subprocess *p);

@@ -53,8 +53,7 @@ static uint32_t nodes_of(const struct check_stage *s)
 
 static void end_processes(struct check_stage *s)
 {
-    for (uint32_t i = 0; i < nodes_of(s); i++)
-        launcher_stop(&s->process[i], 0, -1);
+    launcher_stop(s->process, nodes_of(s), 0, -1);
     s->alive = false;
 }
 

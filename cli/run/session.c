@@ -168,8 +168,8 @@ static enum err launch_nodes(struct session *s, struct fault *f)
         err = launcher_free_port(&s->port, f);
     for (unsigned i = 0; i < s->nodes && !err; i++)
         err = launch_node(s, i, f);
-    for (unsigned i = 0; i < s->nodes && err; i++)
-        launcher_stop(&s->node[i], 0, -1);
+    if (err)
+        launcher_stop(s->node, s->nodes, 0, -1);
     return err;
 }
 
@@ -764,8 +764,7 @@ static void give_up(struct session *s, const struct fault *f)
 
 static void tear_down(struct session *s)
 {
-    for (unsigned i = 0; i < s->nodes; i++)
-        launcher_stop(&s->node[i], 0, -1);
+    launcher_stop(s->node, s->nodes, 0, -1);
     api_server_stop(s->server);
     view_free(s->view);
     mailbox_free(s->mailbox);

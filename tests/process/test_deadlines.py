@@ -81,6 +81,29 @@ class Run(Ends):
         self.stop(self.nodes_of(run)[1])
         self.terminate(run)
 
+    def test_nodes_that_no_kill_ends(self):
+        """As where they wait for a disk that hangs: they are waited for all
+        together, and the run says how it ended."""
+        program = self.write("undying.py", """#!/usr/bin/python3 -ES
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+os.setpgid(0, os.getpgid(os.getppid()))  # a kill of its group passes it by
+open(f"there-{os.environ['MLTUNE_NODE']}", "w").close()
+time.sleep(600)
+""")
+        program.chmod(0o755)
+        nodes = 10  # a second each, one after another
+        run = self.begin({"app": {"command": ["./undying.py"]},
+                          "cluster": {"nodes": nodes},
+                          "tunables": {"learning_rate": {"type": "float",
+                                                         "fixed": 0.1}}})
+        self.wait_until(lambda: len(list(self.folder.rglob("there-*"))) ==
+                        nodes, "the nodes")
+        done = self.terminate(run)
+        self.assertNotIn("the process ends at once", done.err)
+        listed = json.loads(self.mltune("ls", "--json").out)
+        self.assertEqual([r["status"] for r in listed], ["interrupted"])
+
     def test_node_is_stopped_as_it_loads(self):
         config = endless_config()
         config["app"]["data"] = "gen:digits?samples=400000&size=28"

@@ -2,10 +2,12 @@
 import http.client
 import json
 import os
+import re
 import resource
 import shutil
 import signal
 import sqlite3
+import time
 
 import harness
 from harness import Case, journal_as_failed, mlr_config, without_copies
@@ -512,6 +514,43 @@ class Trouble(Service):
         self.assertIn("tuner.log", now["status_reason"])
         log.rmdir()
         self.wait_for_status(run, "finished")
+
+    def test_a_run_that_can_never_be_started_is_held(self):
+        """After ten starts, between which it rests 2 s, 4 s, ..., 64 s by a
+        clock that is 200 times as fast; and no eleventh one."""
+        run = self.submit(endless_config())
+        self.wait_for_clock(run)
+        self.assert_code(self.end(), 143)
+        folder = self.folder / f".mltune/runs/{run}"
+        log = folder / "tuner.log"
+        log.unlink()
+        log.mkdir()
+        usual = dict(self.env)
+        self.env.update(
+            LD_PRELOAD=str(harness.BUILD / "tests/faults/shim.so"),
+            FAULT_ROLE="serve", FAULT_CLOCK="200", ASAN_OPTIONS=self.env.get(
+                "ASAN_OPTIONS", "") + ":verify_asan_link_order=0")
+        service = self.start("serve", "--listen", "127.0.0.1:0")
+        self.env.clear()
+        self.env.update(usual)
+        job = folder / "job.json"
+        held = self.wait_until(
+            lambda: json.loads(job.read_text()).get("held") and
+            json.loads(job.read_text()), "the run to be held", 120)
+        self.assertRegex(held["reason"], "^10 starts failed: .*tuner.log.*; "
+                         "continue tries again$")
+        time.sleep(0.4)  # 80 s of its own
+        service.kill()   # by its clock it has no time for an orderly end
+        starts = re.findall(r"run_not_started .*attempt=(\d+) of=10",
+                            self.finish(service).err)
+        self.assertEqual(list(map(int, starts)), list(range(1, 11)))
+        log.rmdir()
+        self.launch()
+        now = self.run_now(run)
+        self.assertEqual((now["status"], now["status_reason"]),
+                         ("held", held["reason"]))
+        self.command(run, "continue")
+        self.wait_for_clock(run)
 
     def test_a_submission_that_was_cut_off(self):
         """Registered, but without its folder: the next service takes it out."""

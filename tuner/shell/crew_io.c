@@ -197,14 +197,7 @@ uint32_t crew_last_speaker(const struct crew *w)
 
 void crew_end(struct crew *w, int time_ms, int hurry_fd)
 {
-    time_ns until = clock_monotonic() + time_ms * (time_ns)1000000;
-
-    for (uint32_t i = 0; i < nodes_of(w); i++) {
-        time_ns left = until - clock_monotonic();
-        int grace_ms = (int)(left / 2000000);
-
-        launcher_stop(&w->o.node[i], grace_ms > 0 ? grace_ms : 0, hurry_fd);
-    }
+    launcher_stop(w->o.node, nodes_of(w), time_ms / 2, hurry_fd);
 }
 
 void crew_kill(struct crew *w, double now_s)

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/log_file_io.h"
 #include "base/run_key_io.h"
+#include "tuner/shell/keeper.h"
 #include "tuner/shell/program_env.h"
 
 #include <assert.h>
@@ -201,12 +202,23 @@ bool launcher_poll(struct node_process *p)
     return true;
 }
 
-void launcher_stop(struct node_process *p, int grace_ms, int hurry_fd)
+void launcher_stop(struct node_process p[], uint32_t nodes, int grace_ms,
+                   int hurry_fd)
 {
-    if (p->process.pid <= 0 || p->process.ended)
-        return;
-    subprocess_stop(&p->process, grace_ms, hurry_fd);
-    log_end(p);
+    struct subprocess *live[KEEPER_NODES_MAX] = {NULL};
+    struct node_process *of[KEEPER_NODES_MAX] = {NULL};
+    size_t n = 0;
+
+    assert(nodes <= KEEPER_NODES_MAX);
+    for (uint32_t i = 0; i < nodes; i++) {
+        if (p[i].process.pid <= 0 || p[i].process.ended)
+            continue;
+        of[n] = &p[i];
+        live[n++] = &p[i].process;
+    }
+    subprocess_stop_all(live, n, grace_ms, hurry_fd);
+    for (size_t i = 0; i < n; i++)
+        log_end(of[i]);
 }
 
 void launcher_verdict(const struct node_process *p, char *out, size_t size)

@@ -67,8 +67,10 @@ enum err launcher_cut_log(struct node_process *p, struct fault *f);
 /* As subprocess_poll. */
 bool launcher_poll(struct node_process *p);
 
-/* As subprocess_stop. */
-void launcher_stop(struct node_process *p, int grace_ms, int hurry_fd);
+/* Ends the nodes @p[nodes], as subprocess_stop_all. Those that were not
+ * started, zeroed, are passed over. */
+void launcher_stop(struct node_process p[], uint32_t nodes, int grace_ms,
+                   int hurry_fd);
 
 /* Verdict on its end, for people: "node 0 (pid 71) was killed by SIGKILL (...)"
  * into @out[size]. The process has ended. */

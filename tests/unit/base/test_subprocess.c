@@ -1,5 +1,7 @@
 /* Subprocesses (base/subprocess_io.h). This program is both sides: as
  * `test_subprocess role NAME` it is what the tests start. */
+#include "base/clock_io.h"
+#include "base/deadlines.h"
 #include "base/file_io.h"
 #include "base/mem.h"
 #include "base/subprocess_io.h"
@@ -78,14 +80,17 @@ static int role_main(const char *role)
         (void)!read(0, word, sizeof(word) - 1);
         fprintf(stderr, "heard %s", word);
     }
-    if (strcmp(role, "stubborn") == 0)
+    if (strcmp(role, "stubborn") == 0 || strcmp(role, "undying") == 0)
         signal(SIGTERM, SIG_IGN);
+    /* No kill of its group reaches it, as none ends who waits for a disk. */
+    if (strcmp(role, "undying") == 0 && setpgid(0, getpgid(getppid())) != 0)
+        return 4;
     if (strcmp(role, "family") == 0 && fork() != 0) {
         printf("ready\n");
         return 0;
     }
     if (strcmp(role, "stubborn") == 0 || strcmp(role, "sleeper") == 0 ||
-        strcmp(role, "family") == 0) {
+        strcmp(role, "undying") == 0 || strcmp(role, "family") == 0) {
         printf("ready\n");
         sleep_for_ever();
     }
@@ -429,6 +434,41 @@ static void subprocess_stop_ends_a_stubborn_one(void **state)
     assert_int_equal(p.code, -SIGTERM);
 }
 
+/* Those that no kill ends are waited for together, not one after another, and
+ * left behind; the others are ended and reaped as ever. */
+static void subprocess_stop_all_waits_once(void **state)
+{
+    enum { UNDYING = 6, ALL = UNDYING + 2 };
+    struct subprocess p[ALL] = {{0}}, *each[ALL];
+    time_ns began;
+    int out;
+
+    (void)state;
+    for (int i = 0; i < ALL; i++) {
+        each[i] = &p[i];
+        if (i == ALL - 1)
+            break; /* never started */
+        start(&p[i], i < UNDYING ? "undying" : "stubborn", usual, &out);
+        wait_for_ready(out);
+        close(out);
+    }
+    began = clock_monotonic();
+    subprocess_stop_all(each, ALL, 1, -1);
+    /* One after another it would be six times as long. */
+    assert_true(clock_monotonic() - began <
+                (UNDYING - 1) * (DEADLINE_KILLED_MS * (time_ns)1000000));
+    for (int i = 0; i < ALL - 1; i++) {
+        assert_true(p[i].ended);
+        assert_int_equal(p[i].code, -SIGKILL);
+        assert_int_equal(p[i].end_fd, -1);
+        if (i == UNDYING)
+            continue;
+        assert_int_equal(kill(p[i].pid, SIGKILL), 0); /* it lives */
+        assert_int_equal(waitpid(p[i].pid, NULL, 0), p[i].pid);
+    }
+    assert_int_equal(p[ALL - 1].pid, 0);
+}
+
 /* Somebody in a hurry ends every wait. */
 static void subprocess_hurry_ends_the_wait(void **state)
 {
@@ -601,6 +641,7 @@ int main(int argc, char **argv)
         CASE(subprocess_failed_start_is_told),
         CASE(subprocess_start_survives_want),
         CASE(subprocess_stop_ends_a_stubborn_one),
+        CASE(subprocess_stop_all_waits_once),
         CASE(subprocess_hurry_ends_the_wait),
         CASE(subprocess_end_takes_the_group_along),
         CASE(subprocess_dies_with_its_parent),

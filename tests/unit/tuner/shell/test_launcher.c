@@ -205,11 +205,11 @@ static void launcher_stop_ends_a_stubborn_node(void **state)
     (void)state;
     start(&p, "stubborn");
     wait_for_ready();
-    launcher_stop(&p, 1, -1);
+    launcher_stop(&p, 1, 1, -1);
     assert_true(p.process.ended);
     assert_int_equal(p.process.code, -SIGKILL);
     assert_false(alive(p.process.pid));
-    launcher_stop(&p, 1, -1); /* once more does nothing */
+    launcher_stop(&p, 1, 1, -1); /* once more does nothing */
 }
 
 /* Without grace the node is killed at once; a process that never was is fine.
@@ -220,9 +220,9 @@ static void launcher_stop_without_grace_kills(void **state)
 
     (void)state;
     start(&p, "sleeper");
-    launcher_stop(&p, 0, -1);
+    launcher_stop(&p, 1, 0, -1);
     assert_int_equal(p.process.code, -SIGKILL);
-    launcher_stop(&none, 0, -1);
+    launcher_stop(&none, 1, 0, -1);
 }
 
 /* Somebody in a hurry ends the wait: the node would never go by itself. */
@@ -236,7 +236,7 @@ static void launcher_stop_in_a_hurry_kills(void **state)
     assert_int_equal(write(pipe_fd[1], "x", 1), 1);
     start(&p, "stubborn");
     wait_for_ready();
-    launcher_stop(&p, 1000 * 1000, pipe_fd[0]);
+    launcher_stop(&p, 1, 1000 * 1000, pipe_fd[0]);
     assert_int_equal(p.process.code, -SIGKILL);
     close(pipe_fd[0]);
     close(pipe_fd[1]);
@@ -353,7 +353,7 @@ static void launcher_knows_what_a_node_started(void **state)
     while (!text[0])
         launcher_last_words(&p, text, sizeof(text));
     assert_true(launcher_has(&p, atoll(text)));
-    launcher_stop(&p, 0, -1);
+    launcher_stop(&p, 1, 0, -1);
 }
 
 /* A free port is one that can be listened at. */
