@@ -220,13 +220,16 @@ identity-test: all
 		MLTUNE_TEST_SECONDS=3600 MLTUNE_JOBS=$(JOBS) \
 		tests/process/run $(or $(T),test_python.Identity)
 
-# The N-th allocation, write, flush, ... of each process fails, for every N, or
-# each FAULT_STEP-th from FAULT_FIRST on; FAULT_KINDS='alloc write' takes some.
+# The N-th write, flush, rename, ... of each process fails, for every N; of
+# allocations the first and the last of each way through the program to one.
+# FAULT_STEP=n: each n-th N from FAULT_FIRST on, of allocations, too.
+# FAULT_KINDS='alloc write' and FAULT_PASSES=first:once take some. The folders are
+# in memory (FAULT_TMP): a point takes half the time there.
 .PHONY: fault-loop
 fault-loop: all $(FAULT_SHIM)
-	@MLTUNE_BUILD=$(CURDIR)/$(B) PYTHON=$(PYTHON) FAULT_STEP=$(or $(FAULT_STEP),1) \
+	@MLTUNE_BUILD=$(CURDIR)/$(B) PYTHON=$(PYTHON) FAULT_LOOP=1 TMPDIR=$(or $(FAULT_TMP),/dev/shm) \
 		MLTUNE_STRICT=1 MLTUNE_TEST_SECONDS=360000 MLTUNE_JOBS=$(JOBS) \
-		tests/process/run $(or $(T),test_faults.)
+		tests/process/run $(or $(T),test_faults)
 
 # `make test` runs every tier; `make V=asan test` those of one build.
 .PHONY: test test-one
@@ -411,7 +414,7 @@ help:
 	@echo 'make process [T=name]     tests of the whole program'
 	@echo 'make kill-test [KILLS=200] [SEED=1]  runs killed at calls and moments, and resumed'
 	@echo 'make identity-test [SCHEDULES=1400]  random schedules of branches, bit for bit'
-	@echo 'make fault-loop [FAULT_STEP=1] each call that can fail does, one after another'
+	@echo 'make fault-loop [T=test_faults.ROLE] each call that can fail does, one after another'
 	@echo 'make cluster-sim [SEEDS=10000] [FIRST=1]  simulated clusters of many nodes'
 	@echo 'make sim [SEEDS=10000] [FIRST=1]  simulated runs on disks that lose and fail'
 	@echo 'make bench [B=name]       benchmarks, one line a measurement'

@@ -5,6 +5,8 @@
  * `once` (the default) in the first process that comes so far, `always` all
  * from the N-th on, in each process; `hang` the N-th never returns; `kill` is
  * `once`, and the call ends its process by SIGKILL before it does anything
+ *   FAULT=KIND:N@CHAIN[:MODE]  the N-th of the calls that come the way CHAIN, a
+ * number that FAULT_CHAINS gave; so N is the same whatever other threads call
  *   FAULT_ROLE=VERB      in processes `mltune VERB` alone; or those of the
  * program VERB.py
  *   FAULT_ROOT=DIR       files: only those below DIR, or named relative to it
@@ -13,6 +15,9 @@
  *                        rests between tries need not be waited for
  *   FAULT_MACHINE=DIR    meminfo, and the control groups, are those below DIR
  *   FAULT_COUNT=FILE     gets the number of calls when such a process ends
+ *   FAULT_CHAINS=FILE    the same for each way to a call: `CHAIN CALLS`, a line
+ * each, where N is 0. CHAIN is made of the return addresses of the whole stack,
+ * within their modules: it is the same in each process of one build
  *
  * Kinds: alloc (of the program itself), liballoc (of its libraries), map,
  * write, sync, rename, mkdir, open, unlink, truncate, send (over a socket),
@@ -73,10 +78,11 @@ static const struct {
 static bool armed, always, hangs, kills;
 static enum kind kind;
 static long nth;
+static uint64_t only; /* the chain whose calls count; 0: all do */
 static _Atomic long calls;
 static _Atomic bool fired;
 static uintptr_t program_from, program_to;
-static const char *root, *mark, *count_file;
+static const char *root, *mark, *count_file, *chains_file;
 static __thread int inside; /* calls of this library's own */
 
 #define NEXT(name) next_of((void **)&next_##name, #name)
@@ -130,17 +136,107 @@ static void say(int fd, const char *fmt, ...)
                        (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1);
 }
 
+static int append_to(const char *file)
+{
+    return (int)syscall(SYS_openat, AT_FDCWD, file,
+                        O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+}
+
 static void tell(void)
 {
     void *frame[48];
-    int fd = (int)syscall(SYS_openat, AT_FDCWD, mark,
-                          O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    int fd = append_to(mark);
 
     if (fd < 0)
         return;
     say(fd, "pid=%d %s:%ld\n", (int)getpid(), kinds[kind].name, nth);
     backtrace_symbols_fd(frame, backtrace(frame, 48), fd);
     syscall(SYS_close, fd);
+}
+
+/* ---- ways to a call ---------------------------------------------------------
+ */
+
+enum { DEPTH = 128, CHAINS = 1 << 16 };
+
+/* Ways that were come, where they are counted: an open hash table. */
+static struct {
+    _Atomic uint64_t chain; /* 0: free */
+    _Atomic long calls;
+} ways[CHAINS];
+
+static uint64_t mix(uint64_t hash, uint64_t with)
+{
+    hash = (hash ^ with) * 0x9e3779b97f4a7c15;
+    return hash ^ hash >> 29;
+}
+
+/* Where @address is, whatever its module was loaded at. */
+static uint64_t place(void *address)
+{
+    struct dl_find_object module;
+    const char *name;
+    uint64_t hash = 0;
+
+    if (_dl_find_object(address, &module) != 0)
+        return 0;
+    name = module.dlfo_link_map->l_name;
+    for (name = strrchr(name, '/') ? strrchr(name, '/') : name; *name; name++)
+        hash = mix(hash, (unsigned char)*name);
+    return mix(hash,
+               (uint64_t)((char *)address - (char *)module.dlfo_map_start));
+}
+
+static bool is_among(const void *address, void *const frame[], int n)
+{
+    for (int i = 0; i < n; i++)
+        if (frame[i] == address)
+            return true;
+    return false;
+}
+
+/* The way to this call, never 0; through a recursion the same however deep. */
+static uint64_t chain_here(void)
+{
+    void *frame[DEPTH];
+    int n = backtrace(frame, DEPTH);
+    uint64_t hash = 0;
+
+    for (int i = 0; i < n; i++)
+        if (!is_among(frame[i], frame, i))
+            hash = mix(hash, place(frame[i]));
+    return hash | 1;
+}
+
+static void count_way(uint64_t chain)
+{
+    for (size_t i = 0; i < CHAINS; i++) {
+        size_t at = (chain / 2 + i) % CHAINS;
+        uint64_t there = 0;
+
+        if (atomic_compare_exchange_strong(&ways[at].chain, &there, chain) ||
+            there == chain) {
+            atomic_fetch_add(&ways[at].calls, 1);
+            return;
+        }
+    }
+    abort(); /* CHAINS is too small */
+}
+
+/* Whether this call counts; where ways are asked for, it is counted there. */
+static bool counts(void)
+{
+    uint64_t chain;
+
+    /* Once one has failed, and all that follow are to, any does. */
+    if (!chains_file && (!only || (always && atomic_load(&fired))))
+        return true;
+    inside++;
+    chain = chain_here();
+    if (chains_file)
+        count_way(chain);
+    inside--;
+    return !only || chain == only;
 }
 
 /* Of processes that run side by side the first one alone. */
@@ -163,6 +259,10 @@ static bool fails(enum kind k)
 
     if (!armed || k != kind || inside)
         return false;
+    if (!counts()) {
+        errno = saved;
+        return false;
+    }
     n = atomic_fetch_add(&calls, 1) + 1;
     if (nth == 0 || n < nth || (n > nth && !always))
         return false;
@@ -542,6 +642,8 @@ static bool read_fault(const char *text)
     if (kind == KINDS || text[len] != ':')
         return false;
     nth = strtol(text + len + 1, &end, 10);
+    if (*end == '@')
+        only = strtoull(end + 1, &end, 16);
     always = strcmp(end, ":always") == 0;
     hangs = strcmp(end, ":hang") == 0;
     kills = strcmp(end, ":kill") == 0;
@@ -565,6 +667,7 @@ __attribute__((constructor)) static void arm(void)
     root = getenv("FAULT_ROOT");
     mark = getenv("FAULT_MARK");
     count_file = getenv("FAULT_COUNT");
+    chains_file = getenv("FAULT_CHAINS");
     if (!read_fault(fault)) {
         static const char text[] = "FAULT is not understood\n";
 
@@ -588,12 +691,15 @@ __attribute__((destructor)) static void disarm(void)
     if (!armed)
         return;
     armed = false;
-    if (!count_file)
-        return;
-    fd = (int)syscall(SYS_openat, AT_FDCWD, count_file,
-                      O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return;
-    say(fd, "%ld\n", atomic_load(&calls));
-    syscall(SYS_close, fd);
+    if (count_file && (fd = append_to(count_file)) >= 0) {
+        say(fd, "%ld\n", atomic_load(&calls));
+        syscall(SYS_close, fd);
+    }
+    if (chains_file && (fd = append_to(chains_file)) >= 0) {
+        for (size_t i = 0; i < CHAINS; i++)
+            if (ways[i].chain)
+                say(fd, "%llx %ld\n", (unsigned long long)ways[i].chain,
+                    atomic_load(&ways[i].calls));
+        syscall(SYS_close, fd);
+    }
 }

@@ -1,0 +1,125 @@
+"""Calls that fail, as in test_faults, in the verbs that read what a run left:
+`mltune recover`, `mltune save`; and in the resume of a program of a user's own.
+"""
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+
+import test_faults
+from harness import MLTUNE
+from test_faults import Wrong, config
+
+PYTHON = os.environ.get("PYTHON", "/usr/bin/python3")
+PROGRAM = pathlib.Path(__file__).parent / "programs/softmax.py"
+
+
+def contents(folder):
+    """What is in each file; what SQLite shares among readers is not kept."""
+    return {str(p.relative_to(folder)):
+            hashlib.sha256(p.read_bytes()).hexdigest()
+            for p in sorted(folder.rglob("*"))
+            if p.is_file() and not p.name.endswith("-shm")}
+
+
+class Recover(test_faults.ResumeTuner):
+    """A state folder is read into a new one: what is there goes on, and the old
+    one is as it was. What fails can be begun again."""
+    ROLE = "recover"
+
+    def prepare(self):
+        super().prepare()
+        self.before = contents(self.work / ".mltune")
+        done = self.recover("whole", {})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.whole = sorted(contents(self.work / "whole"))
+        shutil.rmtree(self.work / "whole")
+
+    def recover(self, to, variables):
+        return subprocess.run(
+            [MLTUNE, "recover", ".mltune", "--to", to], cwd=self.work,
+            text=True, stdin=subprocess.DEVNULL, capture_output=True,
+            check=False, timeout=test_faults.DEADLINE_S,
+            env={**self.env, **variables})
+
+    def act(self, fault):
+        done = self.recover("new", self.faulty(fault))
+        if contents(self.work / ".mltune") != self.before:
+            raise Wrong("the damaged folder is another")
+        return done.returncode, done.stdout, done.stderr
+
+    def ends_well(self, code, out, said):
+        if code != 0:
+            self.fail_if_aborted(code, said)
+            if code > 0 and not said.strip() and not out.strip():
+                raise Wrong(f"exit {code} without a word")
+            # Whole or not, what is there is left to the user; what was on its
+            # way is swept.
+            if (self.work / "new").exists():
+                shutil.rmtree(self.work / "new")
+            done = self.recover("new", {})
+            if done.returncode != 0:
+                raise Wrong(f"recover exits {done.returncode}: {done.stderr}")
+        there = sorted(contents(self.work / "new"))
+        if there != self.whole:
+            raise Wrong(f"recovered: {there}, expected {self.whole}: {said}")
+        done = self.plain("resume", self.run_id, "--state", "new")
+        self.compare(done.stdout, "what was recovered")
+
+
+class Save(test_faults.Faults):
+    """A model from the snapshot of the search's end, the same whatever failed."""
+    ROLE = "save"
+
+    def config(self):
+        return {**config(), "snapshot": {"every": 1000}}
+
+    def prepare(self):
+        self.assertEqual(self.plain("run", "config.json").returncode, 0)
+        (self.run_id, _, _), = self.runs()
+        done = self.save("../whole", {})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.whole = contents(self.folder / "whole")
+        self.assertTrue(self.whole)
+
+    def save(self, to, variables):
+        return self.plain("save", self.run_id, "--from", "last", "--out", to,
+                          **variables)
+
+    def act(self, fault):
+        done = self.save("saved", self.faulty(fault))
+        return done.returncode, done.stdout, done.stderr
+
+    def ends_well(self, code, out, said):
+        if code != 0:
+            self.fail_if_aborted(code, said)
+            if code > 0 and not said.strip():
+                raise Wrong(f"exit {code} without a word")
+            done = self.save("saved", {})
+            if done.returncode != 0:
+                raise Wrong(f"save exits {done.returncode}: {done.stderr}")
+        if contents(self.work / "saved") != self.whole:
+            raise Wrong(f"another model: {said}")
+
+    def test_calls_that_fail(self):
+        self.loop()
+
+
+class OwnProgram(test_faults.ResumeTuner):
+    """A run of a user's own program goes on; of the ways to an allocation those
+    that no other resume comes."""
+
+    def config(self):
+        return {**config(), "app": {"command": [PYTHON, str(PROGRAM)]}}
+
+    def ways(self, kind):
+        other = test_faults.ResumeTuner("test_calls_that_fail")
+        other.setUp()
+        try:
+            known = other.ways(kind)
+        finally:
+            other.doCleanups()
+        return {chain: calls for chain, calls in super().ways(kind).items()
+                if chain not in known}
