@@ -6,12 +6,15 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import time
 
 import harness
 from test_serve import Service
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+UNIT = ROOT / "deploy/mltune.service"
+UNDER_UNIT = ROOT / "tests/process/fixtures/under_unit.py"
 EXPOSURE_MAX = 1.5
 
 
@@ -20,7 +23,7 @@ class Unit(harness.Case):
         """By systemd's own measure: of 10, at most 1.5."""
         done = subprocess.run(
             ["systemd-analyze", "security", "--offline=true", "--no-pager",
-             ROOT / "deploy/mltune.service"],
+             UNIT],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             timeout=60)
         level = re.search(r"exposure level for mltune.service: ([0-9.]+)",
@@ -42,6 +45,56 @@ class Unit(harness.Case):
             self.assertEqual(flag in flags, known.returncode == 0)
         for flag in ("-fstack-protector-strong", "-D_FORTIFY_SOURCE=2"):
             self.assertIn(flag, flags)
+
+
+class UnderUnit(Service):
+    """A service that has the system calls of the unit, and no others."""
+    OPTIONS = ("-v",)
+    READ = ()
+
+    def start(self, *words, **options):
+        if words[0] != "serve":
+            return super().start(*words, **options)
+        return subprocess.Popen(
+            [sys.executable, UNDER_UNIT, UNIT, harness.MLTUNE, *words],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True, env=self.env, cwd=self.folder)
+
+    def test_runs_train(self):
+        """One node and two, each as confined as it is elsewhere."""
+        for nodes in 1, 2:
+            config = harness.mlr_config()
+            config["cluster"] = {"workers": nodes, "nodes": nodes}
+            run = self.submit(config)
+            ended = self.wait_for_status(run, "finished", "failed", "held")
+            folder = self.folder / f".mltune/runs/{run}"
+            self.assertEqual(ended["status"], "finished", ended)
+            for log in folder.glob("node-*.log"):
+                self.assertNotIn("not_confined", log.read_text())
+        self.assert_code(self.end(), 143)
+        self.assert_nothing_left()
+
+    def test_it_is_kept_from_what_the_unit_refuses(self):
+        """Or the test above shows nothing: the filter acts."""
+        script = ("import os, resource, socket, mmap\n"
+                  "def refused(call, *args):\n"
+                  "    try:\n"
+                  "        return bool(call(*args))\n"
+                  "    except PermissionError:\n"
+                  "        return True\n"
+                  "print(refused(os.chown, '/tmp/x', 1, 1),"
+                  " refused(os.sched_setaffinity, 0, {0}),"
+                  " refused(socket.socket, socket.AF_NETLINK),"
+                  " refused(mmap.mmap, -1, 4096, mmap.MAP_PRIVATE,"
+                  " mmap.PROT_WRITE | mmap.PROT_EXEC),"
+                  " refused(os.sched_setscheduler, 0, os.SCHED_FIFO,"
+                  " os.sched_param(1)),"
+                  " refused(os.sched_setscheduler, 0, os.SCHED_OTHER,"
+                  " os.sched_param(0)))")
+        done = subprocess.run(
+            [sys.executable, UNDER_UNIT, UNIT, sys.executable, "-c", script],
+            stdout=subprocess.PIPE, text=True, timeout=60)
+        self.assertEqual(done.stdout.split(), ["True"] * 5 + ["False"])
 
 
 class Watched(Service):
