@@ -12,6 +12,7 @@
 #include "cli/basics/signals.h"
 #include "cli/run/session_internal.h"
 #include "cli/state/address_io.h"
+#include "cli/state/mend.h"
 #include "cli/state/render.h"
 #include "cli/state/replay.h"
 #include "cli/state/serve.h"
@@ -409,7 +410,7 @@ static enum err set_up(struct session *s, struct fault *f)
     if (!err)
         err = token_make(s->state, s->token, f);
     if (!err)
-        err = journal_open(s->state, true, JOURNAL_BUSY_MS, &s->journal, f);
+        err = mend_open(s->state, true, JOURNAL_BUSY_MS, &s->journal, f);
     if (!err)
         err = session_make_folder(s, f);
     if (err)

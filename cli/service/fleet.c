@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/basics/console.h"
+#include "cli/state/mend.h"
 #include "cli/state/removal.h"
 #include "cli/state/replay.h"
 
@@ -484,7 +485,7 @@ static void unregister(const struct fleet *fleet, const char *id)
 {
     struct journal *j = NULL;
     struct fault why = {0};
-    enum err err = journal_open(fleet->state, true, JOURNAL_BUSY_MS, &j, &why);
+    enum err err = mend_open(fleet->state, true, JOURNAL_BUSY_MS, &j, &why);
 
     if (!err)
         err = journal_remove_run(j, id, NULL, &why);
@@ -509,7 +510,7 @@ enum err fleet_register(struct fleet *fleet, const char *id, const char *name,
                          "the service holds %d runs, which is as many as it "
                          "can; begin another state folder",
                          VIEW_RUNS_MAX);
-    err = journal_open(fleet->state, true, JOURNAL_BUSY_MS, &j, f);
+    err = mend_open(fleet->state, true, JOURNAL_BUSY_MS, &j, f);
     if (!err)
         err = journal_begin_run(j, id, name, config, wall_ns, f);
     undone = err && j && journal_has_run(j);
@@ -648,7 +649,7 @@ static void sweep_folders(const struct fleet *fleet)
 static enum err make_journal(const char *state, struct fault *f)
 {
     struct journal *j = NULL;
-    enum err err = journal_open(state, true, JOURNAL_BUSY_MS, &j, f);
+    enum err err = mend_open(state, true, JOURNAL_BUSY_MS, &j, f);
 
     journal_close(j);
     return err;
@@ -665,7 +666,7 @@ enum err fleet_open(struct fleet *fleet, const char *state, struct view *view,
     fleet->view = view;
     err = make_journal(state, f);
     if (!err)
-        err = journal_open(state, false, JOURNAL_BUSY_MS, &fleet->journal, f);
+        err = mend_open(state, false, JOURNAL_BUSY_MS, &fleet->journal, f);
     if (!err)
         err = journal_version(fleet->journal, &fleet->version, f);
     if (!err)

@@ -2,6 +2,7 @@
 
 #include "base/json/json.h"
 #include "cli/service/submission.h"
+#include "cli/state/mend.h"
 #include "cli/state/removal.h"
 
 #include <assert.h>
@@ -50,7 +51,7 @@ static enum err write_end(struct supervisor *s, struct fleet_run *run,
                           const char *status, struct fault *f)
 {
     struct journal *j = NULL;
-    enum err err = journal_open(s->fleet->state, true, JOURNAL_BUSY_MS, &j, f);
+    enum err err = mend_open(s->fleet->state, true, JOURNAL_BUSY_MS, &j, f);
 
     if (!err)
         err = journal_continue_run(j, run->id, f);

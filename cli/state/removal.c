@@ -1,5 +1,6 @@
 #include "cli/state/removal.h"
 
+#include "cli/state/mend.h"
 #include "cli/state/tune_folder.h"
 #include "tuner/history/journal_io.h"
 #include "tuner/shell/state_io.h"
@@ -32,7 +33,7 @@ enum err removal_of_run(const char *state, const char *id, int64_t *newest,
     assert(state[0] == '/' && id);
     if (err)
         return err;
-    err = journal_open(state, true, JOURNAL_BUSY_MS, &j, f);
+    err = mend_open(state, true, JOURNAL_BUSY_MS, &j, f);
     if (!err)
         err = journal_remove_run(j, id, newest, f);
     journal_close(j);

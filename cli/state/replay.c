@@ -5,6 +5,7 @@
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
 #include "cli/state/job.h"
+#include "cli/state/mend.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@ enum err replay_open(const char *state, char path[FILE_PATH_MAX],
     assert(out);
     if (err)
         return err;
-    return journal_open(path, false, JOURNAL_BUSY_MS, out, f);
+    return mend_open(path, false, JOURNAL_BUSY_MS, out, f);
 }
 
 static void copy_text(char *out, size_t size, const char *text)

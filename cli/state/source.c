@@ -8,6 +8,7 @@
 #include "cli/basics/console.h"
 #include "cli/basics/exit_code.h"
 #include "cli/state/address_io.h"
+#include "cli/state/mend.h"
 #include "cli/state/render.h"
 #include "cli/state/serve.h"
 #include "tuner/history/journal_list_io.h"
@@ -555,7 +556,7 @@ static enum err add_unlisted(struct source *s, struct journal *j,
     enum err err = journal_each_unlisted(j, take_id, &ids, f);
 
     if (!err && ids.len > 0)
-        (void)journal_open(s->state, true, 0, &writer, NULL);
+        (void)mend_open(s->state, true, 0, &writer, NULL);
     for (size_t i = 0; i < ids.len && !err; i++)
         err = add_run_here(s, j, writer, ids.id[i], rows, f);
     journal_close(writer);

@@ -9,9 +9,10 @@
 #include "cli/basics/options.h"
 #include "cli/basics/verbs.h"
 #include "cli/run/session.h"
-#include "cli/state/replay.h"
+#include "cli/state/salvage.h"
 #include "ps/disk/check_io.h"
 #include "tuner/history/checkpoint_io.h"
+#include "tuner/history/journal_head_io.h"
 
 #include <dirent.h>
 #include <stdarg.h>
@@ -20,8 +21,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-enum { RUNS_MAX = 100000, COMMIT_EVERY = 4096 };
 
 static const char details[] =
     "STATE is the damaged state folder, which is only read: no tuner may run "
@@ -42,81 +41,41 @@ struct found {
 
 struct recovery {
     char from[FILE_PATH_MAX], to[FILE_PATH_MAX]; /* absolute */
-    char tmp[FILE_PATH_MAX];                     /* of @to, until it is whole */
-    struct journal *old, *new;  /* old: a copy; NULL: it cannot be read */
-    char (*id)[RUN_ID_MAX + 1]; /* [runs] owned; the newest first */
-    size_t runs, capacity;
-    unsigned losses, whole;        /* told; runs that are there */
+    char tmp[FILE_PATH_MAX]; /* until @to is whole: of this process alone */
+    struct salvage salvage;
+    unsigned whole;                /* runs that are there */
     char snapshots[FILE_PATH_MAX]; /* where those of the run under way go */
-    unsigned pending;              /* records that are not committed */
 };
 
 /* ---- what is said -------------------------------------------------------- */
 
-static void lose(struct recovery *r, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static void lose(struct recovery *r, const char *format, ...)
+static void tell(void *ctx, const char *what)
 {
-    char text[FAULT_TEXT_MAX];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-    console_line(stdout, "  not whole: %s", text);
-    r->losses++;
+    (void)ctx;
+    console_line(stdout, "  not whole: %s", what);
 }
 
 static void lost_file(void *ctx, const char *path, const char *why)
 {
-    lose(ctx, "%s: %s", path, why);
+    struct recovery *r = ctx;
+
+    salvage_lose(&r->salvage, "%s: %s", path, why);
 }
 
 /* ---- which runs there are ------------------------------------------------ */
 
-static enum err add_run(struct recovery *r, const char *id)
-{
-    if (!run_id_valid(id) || r->runs == RUNS_MAX)
-        return ERR_OK;
-    for (size_t i = 0; i < r->runs; i++)
-        if (strcmp(r->id[i], id) == 0)
-            return ERR_OK;
-    if (r->runs == r->capacity &&
-        mem_grow((void **)&r->id, &r->capacity, sizeof(*r->id), r->runs + 1))
-        return ERR_NOMEM;
-    snprintf(r->id[r->runs++], sizeof(*r->id), "%s", id);
-    return ERR_OK;
-}
-
-static enum err take_run(void *ctx, const struct journal_run *run)
-{
-    return add_run(ctx, run->id);
-}
-
-/* Runs that the journal does not know any more have folders still. */
-static enum err add_folders(struct recovery *r, struct fault *f)
-{
-    char path[FILE_PATH_MAX];
-    struct dirent *entry;
-    enum err err = file_join(path, r->from, "runs", f);
-    DIR *d = err ? NULL : opendir(path);
-
-    while (d && !err && (entry = readdir(d)))
-        err = add_run(r, entry->d_name);
-    if (d)
-        closedir(d);
-    return err;
-}
-
 static bool is_journal(const char *name)
 {
-    return strcmp(name, "mltune.db") == 0 || strcmp(name, "mltune.db-wal") == 0;
+    return strcmp(name, "mltune.db") == 0 ||
+           strcmp(name, "mltune.db-wal") == 0 ||
+           strcmp(name, JOURNAL_HEAD) == 0;
 }
 
-/* Opens a copy of the journal, and lists its runs. */
+/* Opens a copy of the journal, with the copy of its head where its own is
+ * damaged, and lists its runs. */
 static enum err read_journal(struct recovery *r, struct fault *f)
 {
+    struct salvage *s = &r->salvage;
     char copy[FILE_PATH_MAX];
     struct fault why = {0};
     enum err err = file_join(copy, r->tmp, "damaged.tmp", f);
@@ -125,18 +84,16 @@ static enum err read_journal(struct recovery *r, struct fault *f)
         err = folder_copy_torn(r->from, copy, is_journal, lost_file, r, f);
     if (err)
         return err;
-    err = journal_open(copy, true, JOURNAL_BUSY_MS, &r->old, &why);
-    if (!err)
-        err = journal_each_run(r->old, take_run, r, &why);
-    if (err && err != ERR_NOMEM) {
-        lose(r, "the journal: %s", why.text);
-        journal_close(r->old);
-        r->old = NULL;
-        err = ERR_OK;
+    err = journal_open(copy, true, JOURNAL_BUSY_MS, &s->old, &why);
+    if (err == ERR_FORMAT && journal_head_restore(copy, NULL) == ERR_OK)
+        err = journal_open(copy, true, JOURNAL_BUSY_MS, &s->old, &why);
+    if (err == ERR_NOMEM)
+        return fault_set(f, err, "out of memory");
+    if (err) {
+        salvage_lose(s, "the journal: %s", why.text);
+        s->old = NULL;
     }
-    if (!err)
-        err = add_folders(r, f);
-    return err == ERR_NOMEM ? fault_set(f, err, "out of memory") : err;
+    return salvage_list(s, f);
 }
 
 /* ---- one run ------------------------------------------------------------- */
@@ -145,69 +102,6 @@ static void found_deinit(struct found *x)
 {
     replayed_deinit(&x->run);
     checkpoint_start_deinit(&x->start);
-}
-
-/* From its checkpoint alone. */
-static enum err read_checkpoint(struct recovery *r, const char *id,
-                                struct replayed *out, struct fault *f)
-{
-    char path[FILE_PATH_MAX];
-    struct checkpoint c;
-    struct fault told = {0};
-    enum err err;
-
-    memset(out, 0, sizeof(*out));
-    history_init(&out->history);
-    replay_folder(r->from, id, path);
-    err = checkpoint_read(path, &c, &told, f);
-    if (err)
-        return err;
-    snprintf(out->id, sizeof(out->id), "%s", id);
-    if (!c.has_start || json_load(c.start.config, strlen(c.start.config),
-                                  &out->config, NULL, NULL) != ERR_OK)
-        err = fault_set(f, ERR_FORMAT, "its configuration is lost");
-    if (!err) {
-        snprintf(out->name, sizeof(out->name), "%s", c.start.name);
-        out->began_ns = out->last_ns = c.start.began_ns;
-    }
-    if (!err && c.has_history) {
-        out->history = c.history;
-        c.has_history = false;
-        lose(r, "its records after the checkpoint, number %llu",
-             (unsigned long long)history_records(&out->history));
-    }
-    checkpoint_deinit(&c);
-    return err;
-}
-
-/* All that is known of it; why not, is told, and ERR_NOENT. */
-static enum err find_run(struct recovery *r, const char *id, struct found *out,
-                         struct fault *f)
-{
-    struct fault why = {0};
-    enum err err = ERR_NOENT;
-
-    memset(out, 0, sizeof(*out));
-    if (r->old)
-        err = replay_run(r->old, r->from, id, &out->run, &why);
-    if (!err && out->run.damage[0])
-        lose(r, "%s", out->run.damage);
-    if (!err && out->run.passed_over)
-        lose(r, "%llu records in all",
-             (unsigned long long)out->run.passed_over);
-    if (err && err != ERR_NOMEM)
-        err = read_checkpoint(r, id, &out->run, &why);
-    if (err == ERR_NOMEM)
-        return fault_set(f, err, "out of memory");
-    if (err) {
-        lose(r,
-             "neither the journal nor a checkpoint has it (%s): it cannot be "
-             "resumed; its folder stays as it is",
-             why.text);
-        found_deinit(out);
-        return ERR_NOENT;
-    }
-    return ERR_OK;
 }
 
 /* ---- records ------------------------------------------------------------- */
@@ -252,73 +146,18 @@ static enum err relocate_model(const struct recovery *r, json_t *o,
 }
 
 /* A record as it was, but for the places of snapshots and the model. */
-static enum err keep_record(struct recovery *r,
-                            const struct journal_record *stored, json_t *json,
-                            struct fault *f)
+static enum err change_record(void *ctx, const char *kind, json_t *json)
 {
-    bool model = strcmp(stored->kind, "model_saved") == 0;
-    char *text;
-    enum err err =
-        model ? relocate_model(r, json, "path") : relocate(r, json, "path");
+    struct recovery *r = ctx;
+    enum err err;
 
-    if (!err)
-        err = relocate(r, json, "best_path");
-    text = err ? NULL : json_write(json, 0);
-    if (!text)
-        return fault_set(f, ERR_NOMEM, "out of memory");
-    journal_skip(r->new, stored->seq - 1);
-    err = journal_append(r->new, stored->kind, text, strlen(text),
-                         stored->wall_ns, f);
-    mem_free(text);
-    if (!err && ++r->pending == COMMIT_EVERY) {
-        r->pending = 0;
-        err = journal_commit(r->new, false, f);
-    }
-    return err;
-}
-
-struct transfer {
-    struct recovery *r;
-    struct fault *fault;
-};
-
-static enum err take_record(void *ctx, const struct journal_record *stored)
-{
-    struct transfer *c = ctx;
-    json_t *json = NULL;
-    enum err err = json_load(stored->json, stored->len, &json, NULL, NULL);
-
-    if (err && err != ERR_NOMEM)
-        return ERR_OK; /* told already */
-    if (!err && (strcmp(stored->kind, "snapshot_written") == 0 ||
-                 strcmp(stored->kind, "model_saved") == 0 ||
-                 strcmp(stored->kind, "run_resumed") == 0)) {
-        err = keep_record(c->r, stored, json, c->fault);
-    } else if (!err) {
-        journal_skip(c->r->new, stored->seq - 1);
-        err = journal_append(c->r->new, stored->kind, stored->json, stored->len,
-                             stored->wall_ns, c->fault);
-    }
-    json_decref(json);
-    return err;
-}
-
-/* What the records came to is in the checkpoint; they themselves are for who
- * exports them. */
-static enum err copy_records(struct recovery *r, const struct found *x,
-                             struct fault *f)
-{
-    struct transfer c = {r, f};
-    enum err err = ERR_OK;
-
-    r->pending = 0;
-    if (r->old)
-        err = journal_each_record(r->old, x->run.id, 0, take_record, &c, f);
-    if (err == ERR_NOENT)
-        err = ERR_OK;
-    if (!err)
-        journal_skip(r->new, history_records(&x->run.history));
-    return err ? err : journal_commit(r->new, true, f);
+    if (strcmp(kind, "model_saved") == 0)
+        return relocate_model(r, json, "path");
+    if (strcmp(kind, "snapshot_written") != 0 &&
+        strcmp(kind, "run_resumed") != 0)
+        return ERR_OK;
+    err = relocate(r, json, "path");
+    return err ? err : relocate(r, json, "best_path");
 }
 
 /* The history, its snapshots and its model where they will be. */
@@ -381,7 +220,7 @@ static enum err copy_snapshot(struct recovery *r, bool program,
     if (err == ERR_NOMEM)
         return fault_set(f, err, "out of memory");
     if (err) {
-        lose(r, "snapshot %s: %s", name, why.text);
+        salvage_lose(&r->salvage, "snapshot %s: %s", name, why.text);
         return ERR_OK;
     }
     return folder_copy(source, target, NULL, lost_file, r, f);
@@ -419,10 +258,11 @@ static enum err find_start(struct recovery *r, struct found *x, struct fault *f)
         if (end > folder)
             *end = '\0';
         out[0] = '\0';
-        lose(r,
-             "%s; relative paths of the configuration start at %s from now on, "
-             "and the model goes into the run's folder",
-             why.text, folder);
+        salvage_lose(
+            &r->salvage,
+            "%s; relative paths of the configuration start at %s from now on, "
+            "and the model goes into the run's folder",
+            why.text, folder);
     }
     start->run = mem_strdup(x->run.id);
     start->name = mem_strdup(x->run.name);
@@ -445,7 +285,7 @@ static enum err copy_files(struct recovery *r, const struct found *x,
 
     replay_folder(r->from, x->run.id, from);
     if (!err && access(from, F_OK) != 0)
-        lose(r, "its folder is gone, with all snapshots");
+        salvage_lose(&r->salvage, "its folder is gone, with all snapshots");
     else if (!err)
         err = folder_copy(from, to, is_of_run, lost_file, r, f);
     if (!err)
@@ -465,23 +305,10 @@ static enum err write_run(struct recovery *r, struct found *x, struct fault *f)
     enum err err = find_start(r, x, f);
 
     replay_folder(r->tmp, x->run.id, to);
+    if (!err && relocate_model(r, x->run.result, "model"))
+        err = fault_set(f, ERR_NOMEM, "out of memory");
     if (!err)
-        err = journal_begin_run(r->new, x->run.id, x->run.name, x->start.config,
-                                x->run.began_ns, f);
-    if (!err)
-        err = copy_records(r, x, f);
-    if (!err && x->run.ended) {
-        char *result = NULL;
-
-        err = relocate_model(r, x->run.result, "model");
-        if (!err && x->run.result)
-            result = json_write(x->run.result, 0);
-        if (err || (x->run.result && !result))
-            return fault_set(f, ERR_NOMEM, "out of memory");
-        err = journal_end_run(r->new, x->run.status, x->run.reason, result,
-                              x->run.last_ns, f);
-        mem_free(result);
-    }
+        err = salvage_run(&r->salvage, &x->run, x->start.config, f);
     if (!err)
         err = copy_files(r, x, to, f);
     relocate_history(r, &x->run.history);
@@ -495,14 +322,14 @@ static enum err write_run(struct recovery *r, struct found *x, struct fault *f)
 static enum err copy_run(struct recovery *r, const char *id, struct fault *f)
 {
     char sub[RUN_ID_MAX + 32];
-    struct found x;
+    struct found x = {.start = {.run = NULL}};
     enum err err;
 
     console_line(stdout, "%s", id);
     snprintf(sub, sizeof(sub), "runs/%s/snapshots", id);
     err = file_join(r->snapshots, r->to, sub, f);
     if (!err)
-        err = find_run(r, id, &x, f);
+        err = salvage_find(&r->salvage, id, &x.run, f);
     if (err)
         return err == ERR_NOENT ? ERR_OK : err;
     err = write_run(r, &x, f);
@@ -514,14 +341,15 @@ static enum err copy_run(struct recovery *r, const char *id, struct fault *f)
 /* What can be done with each, as the verbs that will do it see it. */
 static void tell_runs(struct recovery *r)
 {
-    for (size_t i = r->runs; i-- > 0;) {
+    for (size_t i = r->salvage.runs; i-- > 0;) {
         struct replayed run;
         struct fault f = {0};
-        enum err err = replay_run(r->new, r->tmp, r->id[i], &run, &f);
+        enum err err =
+            replay_run(r->salvage.new, r->tmp, r->salvage.id[i], &run, &f);
 
         if (err && err != ERR_NOENT) {
-            console_line(stdout, "%s", r->id[i]);
-            lose(r, "%s", f.text);
+            console_line(stdout, "%s", r->salvage.id[i]);
+            salvage_lose(&r->salvage, "%s", f.text);
         }
         if (err)
             continue;
@@ -543,19 +371,11 @@ static bool is_tune(const char *name)
 
 static enum err refuse_alive(const struct recovery *r, struct fault *f)
 {
-    for (size_t i = 0; i < r->runs; i++)
-        if (run_folder_alive(r->from, r->id[i]))
+    for (size_t i = 0; i < r->salvage.runs; i++)
+        if (run_folder_alive(r->from, r->salvage.id[i]))
             return fault_set(f, ERR_BUSY, "run %s is running: end it first",
-                             r->id[i]);
+                             r->salvage.id[i]);
     return ERR_OK;
-}
-
-/* A handle of the journal writes one run. */
-static enum err open_new(struct recovery *r, struct fault *f)
-{
-    journal_close(r->new);
-    r->new = NULL;
-    return journal_open(r->tmp, true, JOURNAL_BUSY_MS, &r->new, f);
 }
 
 static enum err recover(struct recovery *r, struct fault *f)
@@ -569,12 +389,12 @@ static enum err recover(struct recovery *r, struct fault *f)
     if (!err)
         err = refuse_alive(r, f);
     if (!err)
-        err = open_new(r, f);
+        err = salvage_open(&r->salvage, r->tmp, f);
     /* The oldest first, as they began. */
-    for (size_t i = r->runs; i-- > 0 && !err;) {
-        err = copy_run(r, r->id[i], f);
+    for (size_t i = r->salvage.runs; i-- > 0 && !err;) {
+        err = copy_run(r, r->salvage.id[i], f);
         if (!err)
-            err = open_new(r, f);
+            err = salvage_open(&r->salvage, r->tmp, f);
     }
     if (!err)
         err = folder_copy(r->from, r->tmp, is_tune, lost_file, r, f);
@@ -590,9 +410,7 @@ static enum err publish(struct recovery *r, struct fault *f)
     char copy[FILE_PATH_MAX];
     enum err err = file_join(copy, r->tmp, "damaged.tmp", f);
 
-    journal_close(r->new);
-    journal_close(r->old);
-    r->new = r->old = NULL;
+    salvage_deinit(&r->salvage);
     if (!err)
         err = folder_remove(copy, f);
     return err ? err : folder_publish(r->tmp, r->to, f);
@@ -631,11 +449,9 @@ static enum err find_folders(struct recovery *r, const char *from,
 
 static void recovery_deinit(struct recovery *r)
 {
-    journal_close(r->new);
-    journal_close(r->old);
+    salvage_deinit(&r->salvage);
     if (r->tmp[0])
         folder_remove(r->tmp, NULL);
-    mem_free(r->id);
 }
 
 int verb_recover(int argc, char **argv)
@@ -653,7 +469,8 @@ int verb_recover(int argc, char **argv)
         .n = sizeof(options) / sizeof(*options),
         .option = options,
     };
-    struct recovery r = {.from = ""};
+    struct recovery r = {
+        .salvage = {.from = r.from, .tell = tell, .change = change_record}};
     struct operands operands;
     struct fault f = {0};
     int code = options_parse(&usage, argc, argv, &operands);
@@ -661,6 +478,7 @@ int verb_recover(int argc, char **argv)
 
     if (code != OPTIONS_GO_ON)
         return code;
+    r.salvage.ctx = &r;
     err = find_folders(&r, operands_at(&operands, 0), to, &f);
     if (!err)
         err = recover(&r, &f);
@@ -673,5 +491,5 @@ int verb_recover(int argc, char **argv)
     recovery_deinit(&r);
     if (err)
         return err == ERR_EXIST ? EXIT_USAGE : replay_exit_code(err);
-    return r.losses ? EXIT_RUN_FAILED : EXIT_DONE;
+    return r.salvage.losses ? EXIT_RUN_FAILED : EXIT_DONE;
 }

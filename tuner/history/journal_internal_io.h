@@ -1,5 +1,6 @@
-/* The journal's own state: for its two files alone, the writer and what opens
- * it (journal_io.c), and the reader (journal_read_io.c).
+/* The journal's own state: for its own files alone, the writer and what opens
+ * it (journal_io.c), the readers (journal_read_io.c, journal_list_io.c), and
+ * the copy of its head (journal_head_io.c).
  */
 #ifndef TUNER_JOURNAL_INTERNAL_IO_H
 #define TUNER_JOURNAL_INTERNAL_IO_H

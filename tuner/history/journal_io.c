@@ -6,6 +6,7 @@
 #include "base/disk_io.h"
 #include "base/file_io.h"
 #include "base/mem.h"
+#include "tuner/history/journal_head_io.h"
 #include "tuner/history/journal_internal_io.h"
 
 #include <assert.h>
@@ -14,6 +15,7 @@
 
 #include <sqlite3.h>
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -230,13 +232,16 @@ static void make_private(const char *path)
 /* Write-ahead mode, tables and all. Two processes that do this to one new file
  * at once both hold a shared lock and both want more; SQLite then refuses one
  * of them at once, without the time-out: only starting anew helps. */
-static enum err prepare_writer(struct journal *j, struct fault *f)
+static enum err prepare_writer(struct journal *j, const char *state,
+                               struct fault *f)
 {
     time_ns deadline = clock_monotonic() + (time_ns)j->busy_ms * 1000000;
     int64_t tables = 0;
     enum err err;
 
     for (;;) {
+        bool had = journal_head_kept(state); /* before it is asked for tables */
+
         err = journal_ask_number(j, "SELECT count(*) FROM sqlite_schema",
                                  &tables, f);
         if (!err)
@@ -245,6 +250,8 @@ static enum err prepare_writer(struct journal *j, struct fault *f)
                           "PRAGMA synchronous = NORMAL;" LOG_LIMIT
                           "PRAGMA foreign_keys = ON",
                           "open", f);
+        if (!err && tables == 0 && had)
+            return journal_explain(j, SQLITE_CORRUPT, "read the tables", f);
         if (!err && tables == 0)
             err = create_schema(j, f);
         if (err != ERR_BUSY || clock_monotonic() >= deadline)
@@ -255,11 +262,14 @@ static enum err prepare_writer(struct journal *j, struct fault *f)
 
 /* NORMAL: a commit is not flushed; journal_commit does that where it is asked
  * to. Checkpoints are flushed in the right order all the same. */
-static enum err open_writer(struct journal *j, struct fault *f)
+static enum err open_writer(struct journal *j, const char *state,
+                            struct fault *f)
 {
     enum err err;
     int code;
 
+    if (access(j->path, F_OK) != 0 && errno == ENOENT)
+        journal_head_drop(state); /* of one that was moved away */
     make_private(j->path);
     code = sqlite3_open_v2(j->path, &j->db,
                            SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX |
@@ -268,9 +278,13 @@ static enum err open_writer(struct journal *j, struct fault *f)
     if (code != SQLITE_OK)
         return journal_explain(j, code, "open", f);
     sqlite3_busy_timeout(j->db, j->busy_ms);
-    err = prepare_writer(j, f);
+    err = prepare_writer(j, state, f);
+    if (!err)
+        err = journal_head_check(j, f);
     if (!err)
         err = check_schema(j, f);
+    if (!err && j->schema != JOURNAL_SCHEMA)
+        journal_head_drop(state);
     if (!err)
         err = upgrade_schema(j, f);
     for (int i = 0; !err && i < STATEMENT_COUNT; i++) {
@@ -280,6 +294,8 @@ static enum err open_writer(struct journal *j, struct fault *f)
         if (code != SQLITE_OK)
             err = journal_explain(j, code, "open", f);
     }
+    if (!err)
+        journal_head_keep(j);
     return err;
 }
 
@@ -359,9 +375,12 @@ static int undo_and_open(struct journal *j)
     return open_readonly(j, false);
 }
 
-static enum err open_reader(struct journal *j, struct fault *f)
+static enum err open_reader(struct journal *j, const char *state,
+                            struct fault *f)
 {
+    bool had = journal_head_kept(state); /* before it is asked for tables */
     int code = open_readonly(j, false);
+    enum err err;
 
     if (code == SQLITE_READONLY && can_be_written(j))
         code = undo_and_open(j);
@@ -375,8 +394,11 @@ static enum err open_reader(struct journal *j, struct fault *f)
     }
     if (code != SQLITE_OK)
         return journal_explain(j, code, "open", f);
-    return is_empty(j) ? fault_set(f, ERR_NOENT, "%s holds no runs", j->path)
-                       : check_schema(j, f);
+    if (is_empty(j))
+        return had ? journal_explain(j, SQLITE_CORRUPT, "read the tables", f)
+                   : fault_set(f, ERR_NOENT, "%s holds no runs", j->path);
+    err = journal_head_check(j, f);
+    return err ? err : check_schema(j, f);
 }
 
 enum err journal_open(const char *state, bool writer, int busy_ms,
@@ -391,7 +413,7 @@ enum err journal_open(const char *state, bool writer, int busy_ms,
     j->busy_ms = busy_ms;
     err = file_join(j->path, state, "mltune.db", f);
     if (!err)
-        err = writer ? open_writer(j, f) : open_reader(j, f);
+        err = writer ? open_writer(j, state, f) : open_reader(j, state, f);
     if (err) {
         journal_close(j);
         return err;

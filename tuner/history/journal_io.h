@@ -10,7 +10,8 @@
  *
  * Every record, and every run's configuration, has a checksum. A damaged record
  * is passed over and named (journal_damage); so is what stands on a page that
- * SQLite cannot read, while the rest is.
+ * SQLite cannot read, while the rest is. Where the first pages are damaged the
+ * journal does not open (ERR_FORMAT); cli/state/mend.h opens it all the same.
  *
  * One owner thread a journal. Every function that takes a fault says which
  * file, what SQLite found, and what to do about it.

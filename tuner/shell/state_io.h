@@ -1,6 +1,7 @@
 /* The state folder: where runs live on disk.
  *
  *   STATE/mltune.db            journal of all runs (journal_io.h)
+ *   STATE/mltune.head          copy of its head (journal_head_io.h)
  *   STATE/token                what writes over HTTP need (api/http/token_io.h)
  *   STATE/runs/ID/config.json  the configuration in effect
  *                 log          what the tuner logged

@@ -1,0 +1,213 @@
+"""A journal that is damaged at its head, or as a whole, is mended by whoever
+opens it next; what was damaged keeps its bytes under another name."""
+import os
+import shutil
+import signal
+import sqlite3
+
+from harness import BUILD, Case, endless_config, mlr_config
+
+SHIM = BUILD / "tests/faults/shim.so"
+KINDS = "write", "sync", "rename", "unlink", "mkdir"
+STEPS = "rename", "mkdir"  # each is tried; of the others 1, 3, 9, ...
+EACH = "MLTUNE_STRICT" in os.environ
+# Of SQLite's header the magic word, its page's size, its counts and numbers;
+# of the page behind it how many rows there are, where they are, and one's text.
+BYTES = 0, 16, 28, 60, 68, 100, 104, 4000
+
+
+class Mended(Case):
+    def setUp(self):
+        super().setUp()
+        self.whole = self.folder / "whole"
+        self.make_runs(self.whole / "state")
+        self.runs = sorted(p.name for p in (self.whole / "state/runs").iterdir())
+
+    def make_runs(self, state):
+        config = mlr_config(max_epochs=1)
+        config["tuner"] = {"strategy": "fixed"}
+        config["app"]["data"] = "gen:digits?samples=300&size=8"
+        self.write("config.json", config)
+        both = [self.start("run", "config.json", "-q", "--state", state)
+                for _ in range(2)]
+        for process in both:
+            self.assert_code(self.finish(process), 0)
+
+    def damaged(self, name, change):
+        """A copy of the state folder, of which @change has changed the journal's
+        bytes; and these."""
+        state = self.folder / name
+        shutil.rmtree(state, ignore_errors=True)
+        shutil.copytree(self.whole / "state", state)
+        data = bytearray((state / "mltune.db").read_bytes())
+        data = change(data) or data
+        (state / "mltune.db").write_bytes(data)
+        return state, bytes(data)
+
+    def listed(self, state):
+        done = self.mltune("ls", "--json", "--state", state)
+        self.assert_code(done, 0)
+        return done, sorted((r["run"], r["status"], r["epochs"])
+                            for r in done.result)
+
+    def check_mended(self, state, data):
+        """All runs are there; the damaged file is; nothing else is left."""
+        done, runs = self.listed(state)
+        self.assertEqual(runs, [(r, "finished", 1) for r in self.runs])
+        self.assertEqual(done.err, "")
+        aside = sorted(p.name for p in state.glob("mltune.db.damaged-*"))
+        self.assertEqual(aside, ["mltune.db.damaged-1"])
+        self.assertEqual((state / aside[0]).read_bytes(), data)
+        self.assertEqual((state / "mltune.db").stat().st_mode & 0o777, 0o600)
+        db = sqlite3.connect(state / "mltune.db")
+        kept, = db.execute("SELECT count(*) FROM records").fetchone()
+        db.close()
+        self.assertEqual(list(state.glob("*.tmp")), [])
+        return kept
+
+    def records(self):
+        db = sqlite3.connect(self.whole / "state/mltune.db")
+        kept, = db.execute("SELECT count(*) FROM records").fetchone()
+        db.close()
+        return kept
+
+    def test_a_damaged_head_costs_nothing(self):
+        """Whoever comes first mends it: ls, show, a resume, a run."""
+        verbs = (["ls"], ["show", self.runs[0]],
+                 ["run", "config.json", "--dry-run"],
+                 ["resume", self.runs[0]])
+        for i, at in enumerate(BYTES):
+            def turn(data, at=at):
+                data[at] ^= 0x80
+            state, data = self.damaged("state", turn)
+            verb = verbs[i % len(verbs)]
+            done = self.mltune(*verb, "--state", state)
+            self.assertEqual(done.code, 1 if verb[0] == "resume" else 0, done.err)
+            if verb[-1] == "--dry-run":  # it opens no journal
+                done = self.mltune("ls", "--state", state)
+            self.assertIn("is mended from the copy", done.err, at)
+            self.assertIn("mltune.db.damaged-1", done.err)
+            self.assertEqual(self.check_mended(state, data), self.records(), at)
+        self.assert_nothing_left()
+
+    def test_without_the_heads_copy_it_is_made_anew(self):
+        """From the checkpoints, of which each run has one; results and models
+        are there."""
+        def turn(data):
+            data[:4096] = b"\xa5" * 4096
+        state, data = self.damaged("state", turn)
+        (state / "mltune.head").write_bytes(b"damage")
+        done = self.mltune("show", self.runs[0], "--json", "--state", state)
+        self.assert_code(done, 0)
+        self.assertIn("made anew", done.err)
+        self.check_mended(state, data)
+        before = self.mltune("show", self.runs[0], "--json", "--state",
+                             self.whole / "state").result
+        for member in "status", "reason", "epochs", "best", "model", "loss":
+            self.assertEqual(done.result[member], before[member], member)
+
+    def test_a_file_that_is_empty_or_cut_off_is_made_anew(self):
+        for size in 0, 100, 4096, 8192:
+            state, data = self.damaged("state", lambda d, n=size: d[:n] or b"")
+            if size == 0:
+                (state / "mltune.db").write_bytes(b"")
+                data = b""
+            self.assertIn("made anew", self.mltune("ls", "--state", state).err)
+            self.check_mended(state, data)
+
+    def test_of_several_at_once_one_mends(self):
+        state, data = self.damaged("state", self.turned)
+        all_ = [self.start("ls", "--state", state) for _ in range(4)]
+        done = [self.finish(p) for p in all_]
+        for d in done:
+            self.assert_code(d, 0)
+        self.assertEqual(sum("is mended" in d.err for d in done), 1)
+        self.check_mended(state, data)
+
+    def faulty(self, fault):
+        """Environment of an `ls` that meets @fault."""
+        asan = self.env.get("ASAN_OPTIONS", "")
+        return {**self.env, "LD_PRELOAD": str(SHIM), "FAULT_ROLE": "ls",
+                "FAULT": fault, "FAULT_ROOT": str(self.folder / "state"),
+                "FAULT_MARK": str(self.folder / "mark"),
+                "FAULT_COUNT": str(self.folder / "count"),
+                "ASAN_OPTIONS": f"{asan}:verify_asan_link_order=0"}
+
+    def ls_with(self, fault, state):
+        (self.folder / "mark").unlink(missing_ok=True)
+        env, self.env = self.env, self.faulty(fault)
+        try:
+            return self.mltune("ls", "--state", state)
+        finally:
+            self.env = env
+
+    def turned(self, data):
+        data[0] ^= 1
+
+    def test_without_room_nothing_is_changed(self):
+        """Nor where the folder cannot be written: it says so."""
+        for fault, word in (("write:1:always", "No space"),
+                            ("mkdir:1:always", "No space"),
+                            ("rename:1:always", "Input/output")):
+            state, data = self.damaged("state", self.turned)
+            done = self.ls_with(fault, state)
+            self.assertNotEqual(done.code, 0)
+            self.assertIn("cannot be mended here", done.err)
+            self.assertIn(word, done.err)
+            self.assertEqual((state / "mltune.db").read_bytes(), data)
+            self.assertEqual(list(state.glob("*.tmp")), [])
+            self.mltune("ls", "--state", state)
+            self.check_mended(state, data)
+
+    def test_killed_at_any_call_it_is_mended_by_the_next(self):
+        for rebuilt in False, True:
+            for kind in KINDS if EACH or not rebuilt else STEPS:
+                number = 1
+                while self.killed_at(f"{kind}:{number}:kill", rebuilt):
+                    number += 1 if kind in STEPS or EACH else 2 * number
+
+    def killed_at(self, fault, rebuilt):
+        """False: there is no such call any more."""
+        state, data = self.damaged("state", self.turned)
+        if rebuilt:
+            (state / "mltune.head").unlink()
+        done = self.ls_with(fault, state)
+        if done.code == 0:
+            return False
+        self.assertEqual(done.code, -signal.SIGKILL, done.err)
+        again = self.mltune("ls", "--state", state)
+        self.assert_code(again, 0)
+        kept = self.check_mended(state, data)
+        if not rebuilt:
+            self.assertEqual(kept, self.records(), fault)
+        return True
+
+    def test_below_a_run_nothing_is_mended(self):
+        """It goes on, and whoever comes after it mends."""
+        self.write("config.json", endless_config())
+        process = self.start("run", "config.json", "-q")
+        self.wait_for_training()
+        state = self.folder / ".mltune"
+        with open(state / "mltune.db", "r+b") as f:
+            f.write(b"damage")
+        self.mltune("ls")
+        self.assertEqual(list(state.glob("mltune.db.damaged-*")), [])
+        process.send_signal(signal.SIGINT)
+        self.assert_code(self.finish(process), 130)
+        _, runs = self.listed(state)
+        self.assertEqual([r[1] for r in runs], ["interrupted"])
+
+    def test_another_programs_database_stays(self):
+        state = self.folder / "other"
+        state.mkdir()
+        db = sqlite3.connect(state / "mltune.db")
+        db.execute("CREATE TABLE theirs (a)")
+        db.commit()
+        db.close()
+        before = (state / "mltune.db").read_bytes()
+        done = self.mltune("ls", "--state", state)
+        self.assertNotEqual(done.code, 0)
+        self.assertIn("another program", done.err)
+        self.assertNotIn("mended", done.err)
+        self.assertEqual((state / "mltune.db").read_bytes(), before)
+        self.assertEqual([p.name for p in state.iterdir()], ["mltune.db"])
