@@ -19,22 +19,32 @@
  * other. */
 enum {
     PIECE_BYTES = 256,
-    /* An array for each byte of a piece, and the text of a token. */
-    RESERVE_BYTES = PIECE_BYTES * 160 + 24 * 1024
+    BYTE_RESERVE = 160,       /* an array for each byte of a piece, */
+    TOKEN_RESERVE = 24 * 1024 /* and the text of a token */
 };
 
 static _Thread_local struct {
     bool no_memory;
     char *reserve; /* NULL: nothing is parsed */
-    size_t used;
+    size_t size, used;
 } parsing;
+
+/* A short text needs little: its longest token and the copies of it, doubled
+ * until they fit, take less than eight times as much. */
+static size_t reserve_size(size_t len)
+{
+    size_t piece = len < PIECE_BYTES ? len : PIECE_BYTES;
+    size_t token = len < TOKEN_RESERVE / 16 ? 8 * len + 1024 : TOKEN_RESERVE;
+
+    return piece * BYTE_RESERVE + token;
+}
 
 static void *take_reserve(size_t size)
 {
     size_t rounded = (size + 15) & ~(size_t)15;
     char *p = parsing.reserve + parsing.used;
 
-    if (!parsing.reserve || rounded > RESERVE_BYTES - parsing.used)
+    if (!parsing.reserve || rounded > parsing.size - parsing.used)
         return NULL;
     parsing.used += rounded;
     return p;
@@ -54,7 +64,7 @@ static void release(void *p)
 {
     uintptr_t at = (uintptr_t)p, reserve = (uintptr_t)parsing.reserve;
 
-    if (!reserve || at < reserve || at >= reserve + RESERVE_BYTES)
+    if (!reserve || at < reserve || at >= reserve + parsing.size)
         mem_free(p);
 }
 
@@ -135,7 +145,8 @@ json_t *json_parse(const char *text, size_t len, size_t flags, json_error_t *e,
     *lacking = true;
     parsing.no_memory = false;
     parsing.used = 0;
-    parsing.reserve = mem_alloc(RESERVE_BYTES);
+    parsing.size = reserve_size(len);
+    parsing.reserve = mem_alloc(parsing.size);
     if (!parsing.reserve)
         return NULL;
     value = json_load_callback(next_piece, &rest,

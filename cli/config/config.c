@@ -256,16 +256,6 @@ static enum err read_tunables(struct config_parse *p)
 
 /* ---- the whole ----------------------------------------------------------- */
 
-static enum err load_schema(struct config_parse *p)
-{
-    size_t n;
-    const struct config_field *fields = config_table(&n);
-    enum err err = config_schema(fields, n, &p->schema, NULL);
-
-    assert(err != ERR_FORMAT); /* the table's test reads it all */
-    return err;
-}
-
 static enum err load_text(struct config_parse *p, const char *text, size_t len)
 {
     struct json_place place;
@@ -303,7 +293,7 @@ static enum err parse_all(struct config_parse *p,
     for (size_t i = 0; sets && i < sets->len && !err; i++)
         err = config_set(p, sets->item[i]);
     if (!err)
-        err = load_schema(p);
+        err = config_schemas_table(p->env->schemas, &p->schema);
     if (err)
         return err;
     schema_check(p->schema, p->root, "", p->problems);

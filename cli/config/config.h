@@ -11,6 +11,7 @@
 #include "base/json/problems.h"
 #include "base/json/registry.h"
 #include "cli/basics/options.h"
+#include "cli/config/config_schemas.h"
 #include "searchers/space/space.h"
 
 #include <jansson.h>
@@ -22,6 +23,8 @@
 struct config_env {
     const struct registry *registry; /* borrowed for the configuration's life */
     unsigned cores;                  /* default of cluster.workers */
+    /* Borrowed; NULL, where few are parsed: made for each. */
+    const struct config_schemas *schemas;
 };
 
 /* A valid configuration. All pointers are owned by it, except those into the

@@ -71,7 +71,8 @@ static bool folder_of(const char *path, char out[PATH_MAX])
 int run_config_check(const char *path, const struct option_list *sets,
                      struct run_config **out, struct problems *problems)
 {
-    const struct config_env env = {cli_registry(), machine_cores("")};
+    const struct config_env env = {.registry = cli_registry(),
+                                   .cores = machine_cores("")};
     char folder[PATH_MAX];
     size_t len = 0;
     char *text = read_config(path, &len);

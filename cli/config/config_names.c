@@ -92,7 +92,7 @@ static enum err check_settings(struct config_parse *p,
 
     if (!e || !json_is_object(settings))
         return ERR_OK;
-    err = config_entry_schema(e, &schema, &f);
+    err = config_schemas_entry(p->env->schemas, e, &schema, &f);
     assert(err != ERR_FORMAT); /* registry_add has read it */
     if (err)
         return err;
@@ -301,7 +301,7 @@ static enum err imply_rule(struct config_parse *p)
     if (json_at(p->root, "/ps/update_rule"))
         return ERR_OK;
     if (p->c->app && !json_at(p->root, "/tunables/momentum"))
-        err = config_entry_schema(p->c->app, &schema, &f);
+        err = config_schemas_entry(p->env->schemas, p->c->app, &schema, &f);
     if (err)
         return err;
     rule = preferred_rule(schema, app);

@@ -230,7 +230,8 @@ static enum err split_answer(struct client_exchange *x, int *status,
 
     if (x->in.len == 0)
         return hung_up(x, f);
-    if (!end || sscanf(x->in.s, "HTTP/1.%*1[01] %3d ", status) != 1)
+    if (!end || sscanf(x->in.s, "HTTP/1.%*1[01] %3d ", status) != 1 ||
+        *status < 100)
         return fault_set(f, ERR_FORMAT, "what answers at %s is no mltune",
                          x->url);
     *body = end + 4;

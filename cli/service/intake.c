@@ -169,7 +169,8 @@ static bool forbidden_app(const struct intake *in, const json_t *root,
 enum err intake_parse(const struct intake *in, const char *body, size_t len,
                       struct run_config **out, struct problems *problems)
 {
-    const struct config_env env = {in->registry, in->workers};
+    const struct config_env env = {
+        .registry = in->registry, .cores = in->workers, .schemas = in->schemas};
     struct option_list sets = {.len = 0};
     struct run_config *c = NULL;
     char memory[64];

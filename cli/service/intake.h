@@ -13,6 +13,7 @@
 /* All borrowed. */
 struct intake {
     const struct registry *registry;
+    const struct config_schemas *schemas; /* of it; NULL: made for each */
     const char *data;     /* absolute, no link in it: where paths start */
     unsigned workers;     /* a run's where it does not say */
     unsigned workers_max; /* that a run may ask for */

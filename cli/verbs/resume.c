@@ -133,7 +133,8 @@ static enum err find(const char *state, const char *word,
 static int parse_config(const struct resume_found *found, const char *folder,
                         const struct option_list *sets, struct run_config **out)
 {
-    const struct config_env env = {cli_registry(), machine_cores("")};
+    const struct config_env env = {.registry = cli_registry(),
+                                   .cores = machine_cores("")};
     struct problems problems = {0};
     enum err err = run_config_parse(&env, found->config, strlen(found->config),
                                     folder, sets, out, &problems);

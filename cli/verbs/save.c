@@ -241,7 +241,8 @@ static int say(const struct save *s)
 
 static int read_config(struct save *s)
 {
-    const struct config_env env = {cli_registry(), machine_cores("")};
+    const struct config_env env = {.registry = cli_registry(),
+                                   .cores = machine_cores("")};
     struct problems problems = {0};
     char *text = s->run.config ? json_write(s->run.config, 0) : NULL;
     enum err err = text ? run_config_parse(&env, text, strlen(text), s->folder,

@@ -17,7 +17,8 @@
 #include <string.h>
 
 static struct registry registry;
-static const struct config_env env = {&registry, 4};
+static struct config_schemas *schemas; /* of every input */
+static struct config_env env = {.registry = &registry, .cores = 4};
 
 static size_t lines_of(const char *text, size_t len)
 {
@@ -77,6 +78,8 @@ static void prepare(void)
         return;
     json_count_memory();
     config_fixture_fill(&registry);
+    must(config_schemas_new(&registry, &schemas) == ERR_OK);
+    env.schemas = schemas;
     ready = true;
 }
 

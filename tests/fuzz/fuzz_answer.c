@@ -101,7 +101,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     before = mem_outstanding();
     err = read_answer(data, size, &x, &status, &body, &len, &f);
     if (!err) {
-        must(status >= 0 && status <= 999);
+        must(status >= 100 && status <= 999);
         must(body >= x.in.s && body + len == x.in.s + x.in.len);
         check_headers(&x);
         err = source_answer(&from, status, body, len, &json, &f);

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 static struct registry registry;
-static const struct config_env env = {&registry, 4};
+static const struct config_env env = {.registry = &registry, .cores = 4};
 
 /* The folder has train.py, which may not be executed, run.sh, which may, and a
  * folder `code` with another of each. */

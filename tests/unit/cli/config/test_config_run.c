@@ -12,7 +12,7 @@
 #include <math.h>
 
 static struct registry registry;
-static const struct config_env env = {&registry, 4};
+static const struct config_env env = {.registry = &registry, .cores = 4};
 
 static enum err parse_sets(const char *text, const struct option_list *sets,
                            struct run_config **out, struct problems *problems)
@@ -242,6 +242,64 @@ static void config_every_field_is_read(void **state)
     run_config_free(c);
 }
 
+/* Schemas that are kept say what those that are made anew say, of what is right
+ * and of what is wrong. */
+static void config_kept_schemas_say_the_same(void **state)
+{
+    static const char *const texts[] = {
+        full, "{" TOY "}", "{\"app\": {\"name\": \"parts\", \"clock\": \"x\"}}",
+        "{" TOY ", \"seed\": -1, \"tuner\": {\"searcher\": \"grid\", "
+        "\"searcher_settings\": {\"point\": 3}}}"};
+    struct config_env kept = env;
+    struct config_schemas *schemas;
+
+    (void)state;
+    assert_int_equal(config_schemas_new(&registry, &schemas), ERR_OK);
+    kept.schemas = schemas;
+    for (size_t i = 0; i < 8; i++) { /* each twice: they do not change */
+        const char *text = texts[i % 4];
+        struct problems problems, others = {0};
+        struct run_config *c, *other = NULL;
+        enum err err = parse_sets(text, NULL, &c, &problems);
+        json_t *said, *said_too;
+
+        assert_int_equal(run_config_parse(&kept, text, strlen(text), "/home/me",
+                                          NULL, &other, &others),
+                         err);
+        said = problems_to_json(&problems);
+        said_too = problems_to_json(&others);
+        assert_true(json_equal(said, said_too));
+        assert_true(err || json_equal(c->effective, other->effective));
+        json_decref(said);
+        json_decref(said_too);
+        run_config_free(c);
+        run_config_free(other);
+        problems_deinit(&problems);
+        problems_deinit(&others);
+    }
+    config_schemas_free(schemas);
+}
+
+/* Each allocation that fails leaves no schema behind. */
+static void config_schemas_leave_nothing(void **state)
+{
+    int64_t before = mem_outstanding();
+    struct config_schemas *schemas = NULL;
+    enum err err = ERR_NOMEM;
+
+    (void)state;
+    for (int64_t nth = 1; err; nth++) {
+        mem_fail_at(nth, nth % 2 == 1);
+        err = config_schemas_new(&registry, &schemas);
+        mem_fail_at(0, 0);
+        assert_true(err == ERR_OK || err == ERR_NOMEM);
+        if (err)
+            assert_int_equal(mem_outstanding(), before);
+    }
+    config_schemas_free(schemas);
+    assert_int_equal(mem_outstanding(), before);
+}
+
 /* The effective configuration, written and parsed again on another machine,
  * gives itself, without a warning. */
 static void config_effective_parses_to_itself(void **state)
@@ -251,7 +309,7 @@ static void config_effective_parses_to_itself(void **state)
         "{" TOY ", \"cluster\": {\"workers\": 1}, \"tunables\": "
         "{\"momentum\": {}, \"staleness\": {}, \"learning_rate\": "
         "{\"fixed\": 3}}, \"ps\": {\"update_rule\": \"adagrad\"}}"};
-    static const struct config_env other = {&registry, 64};
+    static const struct config_env other = {.registry = &registry, .cores = 64};
 
     (void)state;
     for (size_t i = 0; i < 4; i++) {
@@ -341,7 +399,8 @@ static void config_names_of_another_kind_are_told(void **state)
     for (int asked = 0; asked < REGISTRY_KIND_COUNT; asked++)
         for (int is = 0; pointers[asked] && is < REGISTRY_KIND_COUNT; is++)
             for (size_t i = 0; (e = registry_at(&built_in, is, i)); i++) {
-                const struct config_env all = {&built_in, 4};
+                const struct config_env all = {.registry = &built_in,
+                                               .cores = 4};
                 struct problems problems = {0};
                 struct run_config *c = NULL;
                 const char *noun = registry_kind_name(is);
@@ -848,6 +907,8 @@ int main(void)
         cmocka_unit_test(config_patience_is_the_users),
         cmocka_unit_test(config_every_field_is_read),
         cmocka_unit_test(config_effective_parses_to_itself),
+        cmocka_unit_test(config_kept_schemas_say_the_same),
+        cmocka_unit_test(config_schemas_leave_nothing),
         cmocka_unit_test(config_all_faults_at_once),
         cmocka_unit_test(config_names_of_another_kind_are_told),
         cmocka_unit_test(config_apps_may_check_more_than_the_schema),
