@@ -75,6 +75,19 @@ struct data_info {
 enum err data_describe(const char *spec, const char *folder,
                        struct data_info *out, struct fault *f);
 
+/* What the heads of a data setting's files say, and their sizes. */
+struct data_glimpse {
+    enum data_kind kind;
+    uint64_t files; /* 0: generated */
+    uint64_t bytes; /* of the files; generated: that they take in memory */
+    bool hopeless;  /* nothing here loads that kind */
+};
+
+/* A look that loads nothing. Errors: as data_describe, but for what stands
+ * behind the heads. */
+enum err data_glance(const char *spec, const char *folder,
+                     struct data_glimpse *out, struct fault *f);
+
 /* The members of @info that its kind has, as one object: owned by the caller;
  * NULL when out of memory. */
 json_t *data_info_json(const struct data_info *info);

@@ -1,6 +1,7 @@
 /* Contents of a data set (apps/data/data.h). */
 #include "apps/data/data.h"
 #include "apps/data/data_find.h"
+#include "apps/data/data_root.h"
 #include "apps/data/data_samples.h"
 
 #include <assert.h>
@@ -164,6 +165,61 @@ enum err data_describe(const char *spec, const char *folder,
         *out = info;
     return err;
 }
+
+/* ---- a look ---------------------------------------------------------------
+ */
+
+/* Text that is no table at first sight may be one (apps/data/data_samples.h).
+ */
+static bool is_hopeless(enum data_kind kind)
+{
+    return kind == DATA_LIBSVM || kind == DATA_BINARY || kind == DATA_EMPTY;
+}
+
+static enum err glance_at_files(const struct data_found *fd,
+                                struct data_glimpse *out, struct fault *f)
+{
+    enum data_kind kind = kind_of_found(fd);
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < fd->files.count; i++) {
+        struct stat st;
+        enum err err = data_look(fd->files.path[i], &st, f);
+
+        if (err)
+            return err;
+        bytes += (uint64_t)st.st_size;
+    }
+    *out =
+        (struct data_glimpse){kind, fd->files.count, bytes, is_hopeless(kind)};
+    return ERR_OK;
+}
+
+enum err data_glance(const char *spec, const char *folder,
+                     struct data_glimpse *out, struct fault *f)
+{
+    const struct gen_kind *kind;
+    double value[GEN_KEYS_MAX];
+    struct data_found fd;
+    enum err err;
+
+    if (gen_is(spec)) {
+        err = gen_parse(spec, &kind, value, f);
+        if (!err)
+            *out = (struct data_glimpse){.kind = kind->kind,
+                                         .bytes = kind->bytes(value)};
+        return err;
+    }
+    err = data_find(spec, folder, &fd, f);
+    if (err)
+        return err;
+    err = glance_at_files(&fd, out, f);
+    data_found_deinit(&fd);
+    return err;
+}
+
+/* ---- as JSON --------------------------------------------------------------
+ */
 
 static json_t *class_counts(const struct data_info *info)
 {

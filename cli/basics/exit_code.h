@@ -34,4 +34,26 @@ static inline int exit_code_of(enum err err)
     }
 }
 
+/* The code of a run whose training system could not load something. That is for
+ * the user to mend: the data, the settings, or the memory that the job needs.
+ */
+static inline int exit_code_of_load(enum err err)
+{
+    switch (err) {
+    case ERR_OK:
+        return EXIT_DONE;
+    case ERR_IO:
+        return EXIT_IO;
+    case ERR_INVAL:
+    case ERR_NOENT:
+    case ERR_FORMAT:
+    case ERR_LIMIT:
+    case ERR_VERSION:
+    case ERR_UNSUPPORTED:
+        return EXIT_CONFIG;
+    default:
+        return EXIT_RUN_FAILED;
+    }
+}
+
 #endif

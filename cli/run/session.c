@@ -514,30 +514,11 @@ void session_set_config(struct session *s, json_t *config)
 
 /* ---- exit codes ---------------------------------------------------------- */
 
-/* Exit code where the training system could not load something. That is for the
- * user to mend: the data, the settings, or the memory that the job needs. */
-static int load_exit_code(enum err err)
-{
-    switch (err) {
-    case ERR_IO:
-        return EXIT_IO;
-    case ERR_INVAL:
-    case ERR_NOENT:
-    case ERR_FORMAT:
-    case ERR_LIMIT:
-    case ERR_VERSION:
-    case ERR_UNSUPPORTED:
-        return EXIT_CONFIG;
-    default:
-        return EXIT_RUN_FAILED;
-    }
-}
-
 /* Exit code of a run that goes on another time: never that of a failed one.
  */
 static int interrupted_load_exit_code(enum err err)
 {
-    int code = load_exit_code(err);
+    int code = exit_code_of_load(err);
 
     return code == EXIT_RUN_FAILED ? EXIT_INTERRUPTED : code;
 }
@@ -562,7 +543,7 @@ static int exit_code(const struct loop_result *r)
         return r->signal ? EXIT_SIGNAL + r->signal : EXIT_INTERRUPTED;
     if (r->finish.status != RUN_FAILED)
         return EXIT_DONE;
-    return r->load_error ? load_exit_code(r->load_error) : EXIT_RUN_FAILED;
+    return r->load_error ? exit_code_of_load(r->load_error) : EXIT_RUN_FAILED;
 }
 
 /* Exit code of a run that could not begin. */

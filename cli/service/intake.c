@@ -1,6 +1,7 @@
 #include "cli/service/intake.h"
 
 #include "apps/data/data_path.h"
+#include "apps/data/gen.h"
 #include "base/mem.h"
 
 #include <assert.h>
@@ -65,7 +66,7 @@ static bool leads_into(const char *folder, const char *name)
 }
 
 /* Each file of a folder and of a pattern lies there too, and none in the
- * service's own folder. What is not there yet is looked at by the run. */
+ * service's own folder. What is not there yet is said. */
 static void check_files(const struct intake *in, const char *pointer,
                         const json_t *value, struct problems *problems)
 {
@@ -75,9 +76,23 @@ static void check_files(const struct intake *in, const char *pointer,
         data_files_find(json_string_value(value), in->data, &files, &f);
 
     data_files_deinit(&files);
+    if (err == ERR_NOENT) /* they may come before the run does */
+        problems_warn(problems, pointer, "a run would fail now: %.300s",
+                      f.text);
     if (err == ERR_INVAL)
         problems_add(problems, pointer, value,
                      "files within the data folder: %.300s", f.text);
+}
+
+/* One that there is not is no more than said, as data that are not there. */
+static void check_generator(const char *pointer, const json_t *value,
+                            struct problems *problems)
+{
+    struct fault f = {0};
+    uint64_t bytes;
+
+    if (gen_bytes(json_string_value(value), &bytes, &f))
+        problems_warn(problems, pointer, "a run would fail: %.300s", f.text);
 }
 
 static void check_paths(const struct intake *in, const json_t *root,
@@ -92,9 +107,13 @@ static void check_paths(const struct intake *in, const json_t *root,
         snprintf(pointer, sizeof(pointer), "/app/%s", path_names[i]);
         value = json_at(root, pointer);
         name = json_string_value(value);
-        if (!name || strncmp(name, "gen:", 4) == 0)
+        if (!name)
             continue;
-        if (!leads_into(in->data, name))
+        if (gen_is(name) && json_at(root, "/app/plugin"))
+            continue; /* its own affair */
+        if (gen_is(name))
+            check_generator(pointer, value, problems);
+        else if (!leads_into(in->data, name))
             problems_add(
                 problems, pointer, value,
                 "a path within the service's data folder %s, no folder "

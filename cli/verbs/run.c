@@ -13,6 +13,7 @@
 #include "cli/run/plan.h"
 #include "cli/run/start.h"
 #include "cli/state/replay.h"
+#include "cli/verbs/rehearsal.h"
 #include "tuner/board/strategy.h"
 
 #include <math.h>
@@ -44,7 +45,8 @@ static int parse_arguments(struct run_arguments *a, int argc, char **argv,
         {"no-tune", 0, OPTION_FLAG, NULL,
          "search nothing: train with each tunable's default", &a->no_tune},
         {"dry-run", 0, OPTION_FLAG, NULL,
-         "check everything, print the plan, do nothing", &a->dry_run},
+         "check everything, the data too, print the plan, do nothing",
+         &a->dry_run},
         {"seed", 0, OPTION_UINT, "N", "seed of all random numbers", &a->seed},
         {"state", 0, OPTION_TEXT, "DIR",
          "where runs are kept (" STATE_DEFAULT ")", &a->state},
@@ -137,6 +139,14 @@ static int drop_tuning(struct run_config *c)
     return EXIT_DONE;
 }
 
+/* The plan, once a run of it would begin. */
+static int dry_run(const struct run_config *c, bool json)
+{
+    int code = rehearse(c, !json);
+
+    return code == EXIT_DONE ? plan_print(c, json) : code;
+}
+
 int verb_run(int argc, char **argv)
 {
     struct run_arguments a = {.state = STATE_DEFAULT};
@@ -158,9 +168,10 @@ int verb_run(int argc, char **argv)
         code = run_config_load(path, &a.sets, &config);
     if (code == EXIT_DONE && a.no_tune)
         code = drop_tuning(config);
-    if (code == EXIT_DONE)
-        code =
-            a.dry_run ? plan_print(config, a.json) : start_run(&start, config);
+    if (code == EXIT_DONE && a.dry_run)
+        code = dry_run(config, a.json);
+    else if (code == EXIT_DONE)
+        code = start_run(&start, config);
     run_config_free(config);
     text_deinit(&a.seed_set);
     text_deinit(&a.name_set);

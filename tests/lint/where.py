@@ -71,7 +71,7 @@ def has_test(text, name):
     """True where Python's class, of "Class.test", has that function, or that
     class without functions of its own is there (they are inherited)."""
     kind, _, test = name.partition(".")
-    body = re.search(rf"^class {kind}\b.*?(?=^\S|\Z)", text, re.M | re.S)
+    body = re.search(rf"^class {kind}\b.*?(?=^[\w@]|\Z)", text, re.M | re.S)
     if not body or not test:
         return bool(body)
     return f"    def {test}(self" in body[0]

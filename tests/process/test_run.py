@@ -392,6 +392,58 @@ class Refused(Case):
         self.assertEqual(os.listdir(self.folder), ["config.json"])
         self.assert_nothing_left()
 
+    def test_dry_run_refuses_what_a_run_would(self):
+        """Data that are missing, none, damaged or do not fit the model, with
+        the run's own words and exit code; and nothing is left."""
+        self.write("binary", "\0\1\2" * 400)
+        self.write("bad.csv", "a,b\n1,2\n3,x,4\n")
+        self.write("good.csv", "1,2,0\n3,4,1\n" * 20)
+        digits = "gen:digits?samples=100&size=8"
+        wide = {"type": "conv", "channels": 2, "kernel": 9}
+        cases = (({"name": "mlr", "data": "nowhere"}, "nowhere"),
+                 ({"name": "mlr", "data": "gen:nothing"}, "there are: ratings"),
+                 ({"name": "mlr", "data": "binary"}, "binary"),
+                 ({"name": "mlr", "data": "bad.csv"}, "bad.csv: line 3"),
+                 ({"name": "mf", "data": digits}, "ratings"),
+                 ({"name": "mlr", "data": "good.csv", "test": "no.csv"},
+                  "no.csv"),
+                 ({"name": "nn", "data": digits, "layers": [
+                     wide, {"type": "dense", "units": 10}]}, "kernel"))
+        for app, word in cases:
+            with self.subTest(app=app):
+                config = mlr_config()
+                config["app"] = app
+                dry = self.run_config(config, "--dry-run")
+                self.refuse(dry, 78, word)
+                self.assertFalse((self.folder / ".mltune").exists())
+                real = self.run_config(config, "--state", "other")
+                self.assertEqual(real.code, dry.code)
+                said = dry.err.rpartition("mltune: error: ")[2].strip()
+                self.assertIn(said, real.err)
+
+    def test_dry_run_of_much(self):
+        """More than would be read in a moment is looked at, not loaded; of
+        several nodes one is sized, and waits for no other."""
+        with open(self.folder / "large.csv", "wb") as file:
+            file.write(b"1,2,3\n" * 1000)
+            file.truncate(1 << 40)
+        config = mlr_config()
+        config["app"]["data"] = "large.csv"
+        done = self.run_config(config, "--dry-run")
+        self.assert_code(done, 0)
+        self.assertIn("only their heads were read", done.out)
+        with open(self.folder / "large.csv", "r+b") as file:
+            file.write(b"\0\1\2" * 1000)
+        self.refuse(self.run_config(config, "--dry-run"), 78, "large.csv",
+                    "no application here reads")
+        config = mlr_config()
+        config["cluster"] = {"nodes": 3, "workers": 1}
+        done = self.run_config(config, "--dry-run")
+        self.assert_code(done, 0)
+        self.assertIn("samples", done.out)
+        self.assertEqual(json.loads(self.run_config(
+            config, "--dry-run", "--json").out)["cluster"]["nodes"], 3)
+
     def test_port_in_use(self):
         """The address is named, and nothing is left."""
         with socket.socket() as taken:

@@ -485,6 +485,12 @@ class Trouble(Service):
         ended = self.wait_for_status(lost, "failed", "held")
         self.assertEqual(ended["status"], "failed")
         self.assertIn("nowhere", ended["message"])
+        answer = self.ask("POST", "/api/v1/runs:validate", config)[2]
+        self.assertTrue(answer["valid"])
+        said, = answer["problems"]
+        self.assertEqual((said["pointer"], said["severity"]),
+                         ("/app/data", "warning"))
+        self.assertIn("nowhere", said["expected"])
         self.wait_for_status(fine, "finished")
 
     def test_a_run_that_cannot_go_on_is_held(self):

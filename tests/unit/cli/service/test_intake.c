@@ -109,6 +109,38 @@ static void intake_keeps_paths_to_the_data_folder(void **state)
     path_is(path, false);
 }
 
+/* Warnings that @app gets. */
+static void warns(const char *app, const char *pointer, const char *word)
+{
+    struct problems problems = {0};
+    struct run_config *c = NULL;
+    char body[PATH_MAX];
+
+    snprintf(body, sizeof(body), "{\"app\": {\"name\": \"toy\", %s}}", app);
+    assert_int_equal(intake_parse(&in, body, strlen(body), &c, &problems),
+                     ERR_OK);
+    assert_int_equal(problems.len, pointer ? 1 : 0);
+    if (pointer) {
+        assert_true(problems.item[0].warning);
+        assert_string_equal(problems.item[0].pointer, pointer);
+        assert_non_null(strstr(problems.item[0].expected, word));
+    }
+    run_config_free(c);
+    problems_deinit(&problems);
+}
+
+/* What a run would not find is said; it may come before the run does. */
+static void intake_says_what_is_not_there(void **state)
+{
+    (void)state;
+    warns("\"data\": \"here.csv\"", NULL, "");
+    warns("\"data\": \"*.csv\"", NULL, "");
+    warns("\"data\": \"nowhere.csv\"", "/app/data", "nowhere.csv");
+    warns("\"data\": \"more/*.csv\"", "/app/data", "*.csv");
+    warns("\"data\": \"gen:digits?samples=9\"", NULL, "");
+    warns("\"data\": \"gen:nothing\"", "/app/data", "digits");
+}
+
 /* A pattern and a folder are looked into: a link in them that leads out is as
  * one that is named itself, and so is the service's own folder. */
 static void intake_looks_into_patterns_and_folders(void **state)
@@ -287,6 +319,7 @@ int main(void)
 #define WITH(test) cmocka_unit_test_setup_teardown(test, setup, scratch_remove)
     const struct CMUnitTest tests[] = {
         WITH(intake_keeps_paths_to_the_data_folder),
+        WITH(intake_says_what_is_not_there),
         WITH(intake_looks_into_patterns_and_folders),
         WITH(intake_gives_shares),
         WITH(intake_runs_no_programs),

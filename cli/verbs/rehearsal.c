@@ -1,0 +1,117 @@
+#include "cli/verbs/rehearsal.h"
+
+#include "apps/data/data.h"
+#include "base/confine_io.h"
+#include "base/json/json.h"
+#include "base/log.h"
+#include "cli/basics/console.h"
+#include "cli/basics/exit_code.h"
+#include "ps/node/app_plugin_io.h"
+#include "ps/node/host_io.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+/* Members of `app` that name data; `vocab` is read by its application alone. */
+static const char *const members[] = {"data", "test"};
+
+/* The bytes of all data that @c names. Errors: as data_glance; ERR_UNSUPPORTED.
+ */
+static enum err glance(const struct run_config *c, uint64_t *out,
+                       struct fault *f)
+{
+    struct data_glimpse seen;
+    enum err err = ERR_OK;
+
+    *out = 0;
+    for (size_t i = 0; i < sizeof(members) / sizeof(*members) && !err; i++) {
+        const char *spec =
+            json_string_value(json_object_get(c->app_settings, members[i]));
+
+        if (spec)
+            err = data_glance(spec, c->folder, &seen, f);
+        if (!spec || err)
+            continue;
+        *out += seen.bytes;
+        /* Of what is loaded the application says so, and what it wants. */
+        if (seen.hopeless && seen.bytes > REHEARSAL_BYTES)
+            err = fault_set(f, ERR_UNSUPPORTED,
+                            "%s: %s, which no application here reads", spec,
+                            data_kind_text(seen.kind));
+    }
+    return err;
+}
+
+/* The configuration of one node that has what all of them share: of several,
+ * each would wait for the others. */
+static json_t *config_of_one(const struct run_config *c)
+{
+    json_t *config = json_deep_copy(c->effective);
+
+    if (config && json_put(config, "/cluster/nodes", json_integer(1)) == ERR_OK)
+        return config;
+    json_decref(config);
+    return NULL;
+}
+
+static enum err open_all(const struct run_config *c,
+                         const struct mlt_app_ops *app, bool aloud,
+                         struct fault *f)
+{
+    json_t *config = config_of_one(c);
+    struct host_config o = {
+        .app = app, .config = config, .folder = c->folder, .seed = c->seed};
+    struct host *host = NULL;
+    enum err err = config ? host_open(&o, &host, f)
+                          : fault_set(f, ERR_NOMEM, "out of memory");
+
+    if (!err && aloud)
+        printf("loaded    %" PRIu64 " samples, %" PRIu64
+               " for validation; %.4g MiB a branch\n",
+               host_facts(host)->info.samples,
+               host_facts(host)->info.validation_samples,
+               (double)host_facts(host)->branch_bytes / 1048576);
+    host_close(host);
+    json_decref(config);
+    return err;
+}
+
+/* The application, and what @c names as data where that is no plug-in's own
+ * affair. */
+static enum err look(const struct run_config *c, bool aloud, struct fault *f)
+{
+    const char *plugin =
+        json_string_value(json_object_get(c->app_settings, "plugin"));
+    const struct mlt_app_ops *app = plugin ? NULL : c->app->ops;
+    uint64_t bytes = 0;
+    enum err err;
+
+    if (plugin) {
+        err = app_plugin_open(plugin, &app, f);
+        return err ? err : open_all(c, app, aloud, f);
+    }
+    if (!confine(CONFINE_READ))
+        log_event(LOG_WARN, "not_confined", "verb=run");
+    err = glance(c, &bytes, f);
+    if (err || bytes <= REHEARSAL_BYTES)
+        return err ? err : open_all(c, app, aloud, f);
+    if (aloud)
+        printf("data      %.1f MiB: there, but only their heads were read\n",
+               (double)bytes / 1048576);
+    return ERR_OK;
+}
+
+int rehearse(const struct run_config *c, bool aloud)
+{
+    struct fault f = {0};
+    enum err err;
+
+    assert(c);
+    if (config_is_program(c))
+        return EXIT_DONE;
+    err = look(c, aloud, &f);
+    if (err)
+        console_error("%s", f.text);
+    return exit_code_of_load(err);
+}
