@@ -83,6 +83,14 @@ bool text_lost(const struct text *t)
     return t->no_memory;
 }
 
+void text_join(struct text *t, struct text *more)
+{
+    if (more->len > 0)
+        text_add(t, more->s, more->len);
+    t->no_memory |= more->no_memory;
+    text_deinit(more);
+}
+
 void text_deinit(struct text *t)
 {
     mem_free(t->s);

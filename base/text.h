@@ -18,6 +18,9 @@ struct text {
 
 void text_add(struct text *t, const char *s, size_t len);
 void text_puts(struct text *t, const char *s);
+
+/* Adds @more, which is empty then; memory that ran out there ran out here. */
+void text_join(struct text *t, struct text *more);
 void text_printf(struct text *t, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 

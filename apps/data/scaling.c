@@ -176,33 +176,35 @@ enum err scaling_columns(const char *dir, uint64_t *columns, struct fault *f)
     return ERR_OK;
 }
 
-enum err scaling_load(const char *dir, const struct samples *s,
-                      struct scaling *out, struct fault *f)
+enum err scaling_read(const char *dir, uint64_t columns, struct scaling *out,
+                      struct fault *f)
 {
     char path[FILE_PATH_MAX];
     struct npy_reader *r;
     struct npy_info info;
-    struct scaling made = {0};
-    enum err err = s->value ? file_join(path, dir, scaling_file, f) : ERR_OK;
+    enum err err = file_join(path, dir, scaling_file, f);
 
-    if (!err && s->value) {
+    if (!err)
         err = npy_open(path, &info, &r, f);
-        if (err)
-            return err;
-        if (info.type != NPY_F64 || info.rows != 2 ||
-            info.cols != samples_values(s) + 1)
-            err = fault_set(f, ERR_FORMAT,
-                            "%s: expected 2 x %" PRIu64 " float64 (columns of "
-                            "the data and the target), found %" PRIu64
-                            " x %" PRIu64 " %s",
-                            path, samples_values(s) + 1, info.rows, info.cols,
-                            npy_type_name(info.type));
-        else
-            err = read_both(r, &info, path, &made, f);
-        npy_close(r);
-    }
     if (err)
         return err;
-    *out = made;
+    if (info.type != NPY_F64 || info.rows != 2 || info.cols != columns + 1)
+        err = fault_set(
+            f, ERR_FORMAT,
+            "%s: expected 2 x %" PRIu64 " float64 (columns of "
+            "the data and the target), found %" PRIu64 " x %" PRIu64 " %s",
+            path, columns + 1, info.rows, info.cols, npy_type_name(info.type));
+    else
+        err = read_both(r, &info, path, out, f);
+    npy_close(r);
+    return err;
+}
+
+enum err scaling_load(const char *dir, const struct samples *s,
+                      struct scaling *out, struct fault *f)
+{
+    if (s->value)
+        return scaling_read(dir, samples_values(s), out, f);
+    *out = (struct scaling){.columns = 0};
     return ERR_OK;
 }

@@ -39,6 +39,10 @@ enum err scaling_save(const struct scaling *s, const char *dir,
  * not there (images). Errors: ERR_IO, ERR_FORMAT. */
 enum err scaling_columns(const char *dir, uint64_t *columns, struct fault *f);
 
+/* Reads DIR/scaling.npy, of a table of @columns. Errors: as scaling_load. */
+enum err scaling_read(const char *dir, uint64_t columns, struct scaling *out,
+                      struct fault *f);
+
 /* Reads it back; zeroed where @s is images. Errors: ERR_IO, ERR_FORMAT (not
  * that many columns), ERR_NOMEM. */
 enum err scaling_load(const char *dir, const struct samples *s,

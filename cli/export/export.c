@@ -7,7 +7,9 @@
 #include "cli/basics/exit_code.h"
 #include "cli/basics/options.h"
 #include "cli/basics/verbs.h"
+#include "cli/state/model_find.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,13 +18,30 @@
 #include <unistd.h>
 
 static const struct export_ops *const formats[] = {
-    &export_csv, &export_jsonl, &export_tensorboard, &export_mlflow,
-    &export_optuna};
+    &export_csv,    &export_jsonl,  &export_tensorboard, &export_mlflow,
+    &export_optuna, &export_folder, &export_onnx};
 enum { FORMATS = sizeof(formats) / sizeof(*formats) };
 
 struct export_arguments {
     const char *state, *format, *out;
 };
+
+/* What is written: of a run, or of a model. */
+struct export_work {
+    const struct export_ops *ops;
+    const struct export_source *source;
+    const struct export_model *model;
+    const char *name; /* the run's id, or what a model is called by */
+    int64_t mtime_s;
+};
+
+static enum err work_on(const struct export_work *w,
+                        const struct export_target *t, struct fault *f)
+{
+    assert(w->source || w->model);
+    return w->model ? w->ops->write_model(w->model, t, f)
+                    : w->ops->write(w->source, t, f);
+}
 
 static const struct export_ops *find_format(const char *name)
 {
@@ -36,8 +55,7 @@ static const struct export_ops *find_format(const char *name)
 }
 
 /* A folder that is whole or absent. */
-static enum err write_folder(const struct export_ops *ops,
-                             const struct export_source *s, const char *out,
+static enum err write_folder(const struct export_work *w, const char *out,
                              struct fault *f)
 {
     char path[FILE_PATH_MAX], tmp[FILE_PATH_MAX];
@@ -56,7 +74,7 @@ static enum err write_folder(const struct export_ops *ops,
     if (!err)
         err = folder_make(tmp, f);
     if (!err)
-        err = ops->write(s, &(struct export_target){.path = tmp}, f);
+        err = work_on(w, &(struct export_target){.path = tmp}, f);
     if (!err)
         err = folder_publish(tmp, path, f);
     if (err)
@@ -78,24 +96,23 @@ static enum err finish_stream(FILE *file, const char *out, enum err err,
 }
 
 /* One file, or all files of a format as one archive. */
-static enum err write_stream(const struct export_ops *ops,
-                             const struct export_source *s, FILE *out,
+static enum err write_stream(const struct export_work *w, FILE *out,
                              struct fault *f)
 {
     char prefix[RUN_ID_MAX + 32];
     const struct export_target t = {
-        .out = out, .prefix = prefix, .mtime_s = s->run->last_ns / 1000000000};
+        .out = out, .prefix = prefix, .mtime_s = w->mtime_s};
     enum err err;
 
-    snprintf(prefix, sizeof(prefix), "%s-%s", s->run->id, ops->name);
-    err = ops->write(s, &t, f);
-    if (!err && ops->folder)
+    snprintf(prefix, sizeof(prefix), "%.*s-%s", RUN_ID_MAX, w->name,
+             w->ops->name);
+    err = work_on(w, &t, f);
+    if (!err && w->ops->folder)
         err = export_archive_end(&t, f);
     return err;
 }
 
-static enum err write_file(const struct export_ops *ops,
-                           const struct export_source *s, const char *out,
+static enum err write_file(const struct export_work *w, const char *out,
                            struct fault *f)
 {
     struct disk_out file;
@@ -111,43 +128,62 @@ static enum err write_file(const struct export_ops *ops,
     if (err)
         return err;
     stream = disk_out_stream(&file);
-    err = stream
-              ? finish_stream(stream, out, write_stream(ops, s, stream, f), f)
-              : fault_set(f, ERR_NOMEM, "%s: out of memory", out);
+    err = stream ? finish_stream(stream, out, write_stream(w, stream, f), f)
+                 : fault_set(f, ERR_NOMEM, "%s: out of memory", out);
     return disk_out_end(&file, err, f);
 }
 
-static enum err write_standard(const struct export_ops *ops,
-                               const struct export_source *s, struct fault *f)
+static enum err write_standard(const struct export_work *w, struct fault *f)
 {
-    return finish_stream(stdout, "-", write_stream(ops, s, stdout, f), f);
+    return finish_stream(stdout, "-", write_stream(w, stdout, f), f);
 }
 
-static enum err write_out(const struct export_ops *ops, struct journal *j,
-                          const struct replayed *run, const char *out,
+static enum err write_out(const struct export_work *w, const char *out,
                           struct fault *f)
 {
-    char name[RUN_ID_MAX + 32];
-    struct export_source s;
+    char name[FILE_PATH_MAX + 32];
     bool standard;
-    enum err err = export_open(&s, j, run);
+    enum err err;
 
-    if (err)
-        return fault_set(f, err, "%s", err_text(err));
-    snprintf(name, sizeof(name), ops->folder ? "%s-%s" : "%s.%s", run->id,
-             ops->name);
+    snprintf(name, sizeof(name), w->ops->folder ? "%s-%s" : "%s.%s", w->name,
+             w->ops->name);
     if (!out)
         out = name;
     standard = strcmp(out, "-") == 0;
-    err = standard      ? write_standard(ops, &s, f)
-          : ops->folder ? write_folder(ops, &s, out, f)
-                        : write_file(ops, &s, out, f);
-    export_close(&s);
+    err = standard         ? write_standard(w, f)
+          : w->ops->folder ? write_folder(w, out, f)
+                           : write_file(w, out, f);
     if (!err && !standard)
         printf("%s\n", out);
     if (err && !f->text[0])
         fault_set(f, err, "%s", err_text(err));
     return err;
+}
+
+static enum err write_run(const struct export_ops *ops, struct journal *j,
+                          const struct replayed *run, const char *out,
+                          struct fault *f)
+{
+    struct export_source s;
+    const struct export_work w = {.ops = ops,
+                                  .source = &s,
+                                  .name = run->id,
+                                  .mtime_s = run->last_ns / 1000000000};
+    enum err err = export_open(&s, j, run);
+
+    if (err)
+        return fault_set(f, err, "%s", err_text(err));
+    err = write_out(&w, out, f);
+    export_close(&s);
+    return err;
+}
+
+static int say(enum err err, const struct fault *f)
+{
+    if (!err)
+        return EXIT_DONE;
+    console_error("%s", f->text);
+    return err == ERR_EXIST ? EXIT_USAGE : exit_code_of(err);
 }
 
 static int export_run(const struct export_arguments *a,
@@ -166,22 +202,49 @@ static int export_run(const struct export_arguments *a,
         console_error("%s", f.text);
         return replay_exit_code(err);
     }
-    err = write_out(ops, j, &run, a->out, &f);
+    err = write_run(ops, j, &run, a->out, &f);
     replayed_deinit(&run);
     journal_close(j);
+    return say(err, &f);
+}
+
+/* Its time is that of model.json, the last file that is written. */
+static int64_t time_of(const char *dir)
+{
+    char path[FILE_PATH_MAX];
+    struct stat st;
+
+    if (file_join(path, dir, MODEL_FILE, NULL) || stat(path, &st) != 0)
+        return 0;
+    return st.st_mtim.tv_sec;
+}
+
+static int export_model(const struct export_arguments *a,
+                        const struct export_ops *ops, const char *word)
+{
+    struct found_model found;
+    struct export_model m = {.dir = found.dir};
+    struct export_work w = {.ops = ops, .model = &m, .name = found.name};
+    struct fault f = {0};
+    enum err err = model_find(word, a->state, &found, &f);
+
     if (!err)
-        return EXIT_DONE;
-    console_error("%s", f.text);
-    return err == ERR_EXIST ? EXIT_USAGE : exit_code_of(err);
+        err = model_read(found.dir, &m.model, &f);
+    if (!err) {
+        w.mtime_s = time_of(found.dir);
+        err = write_out(&w, a->out, &f);
+        model_deinit(&m.model);
+    }
+    return say(err, &f);
 }
 
 static const char details[] =
     "FORMAT is csv (a folder of tables), jsonl (the journal, a record a line), "
     "tensorboard\n(a log folder), mlflow (a folder as its file store) or "
-    "optuna-journal (the log of a\nJournalStorage). RUN is an id, the "
-    "beginning "
-    "of one, or a name (its newest run); one\nthat is under way is written as "
-    "far as it is.";
+    "optuna-journal (the log of a\nJournalStorage); of the model, model (its "
+    "folder as it is) or onnx (one file, for mlr and\nnn). RUN is an id, the "
+    "beginning of one, or a name (its newest run); one that is under\nway is "
+    "written as far as it is. A model folder may stand for a run's model.";
 
 int verb_export(int argc, char **argv)
 {
@@ -219,5 +282,6 @@ int verb_export(int argc, char **argv)
             "or pipe it into tar x");
         return EXIT_USAGE;
     }
-    return export_run(&a, ops, operands_at(&operands, 0));
+    return ops->write_model ? export_model(&a, ops, operands_at(&operands, 0))
+                            : export_run(&a, ops, operands_at(&operands, 0));
 }

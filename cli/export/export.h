@@ -8,6 +8,7 @@
 #ifndef CLI_EXPORT_H
 #define CLI_EXPORT_H
 
+#include "cli/state/model_io.h"
 #include "cli/state/replay.h"
 #include "searchers/space/space.h"
 
@@ -87,10 +88,20 @@ enum err export_file(const struct export_target *t, const char *name,
 /* After the last file of an archive. */
 enum err export_archive_end(const struct export_target *t, struct fault *f);
 
-/* A format. */
+/* A model folder to export, and its model.json. */
+struct export_model {
+    const char *dir;
+    struct model model;
+};
+
+/* A format, of a run or of its model: one of the two functions. */
 struct export_ops {
     const char *name, *summary;
     bool folder; /* of many files (export_file), else one: to out */
+    /* Errors: ERR_IO, ERR_FORMAT (a damaged model), ERR_UNSUPPORTED (it has no
+     * such form), ERR_LIMIT, ERR_NOMEM. */
+    enum err (*write_model)(const struct export_model *m,
+                            const struct export_target *t, struct fault *f);
     /* Errors: ERR_IO (errno in @f), ERR_NOMEM, those of the journal. */
     enum err (*write)(const struct export_source *s,
                       const struct export_target *t, struct fault *f);
@@ -101,5 +112,7 @@ extern const struct export_ops export_jsonl;
 extern const struct export_ops export_tensorboard;
 extern const struct export_ops export_mlflow;
 extern const struct export_ops export_optuna;
+extern const struct export_ops export_folder; /* "model": the folder as it is */
+extern const struct export_ops export_onnx;
 
 #endif

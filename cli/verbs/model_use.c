@@ -4,59 +4,13 @@
 #include "base/json/json.h"
 #include "base/json/registry.h"
 #include "cli/config/registry.h"
-#include "cli/state/replay.h"
+#include "cli/state/model_find.h"
 #include "ps/node/app_plugin_io.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-/* ---- where the model is -------------------------------------------------- */
-
-static enum err model_of_run(const char *word, const char *state,
-                             char dir[FILE_PATH_MAX], struct fault *f)
-{
-    struct replayed run = {.id = ""};
-    char path[FILE_PATH_MAX];
-    struct journal *j = NULL;
-    const char *model;
-    enum err err = replay_open(state, path, &j, f);
-
-    if (!err)
-        err = replay_run(j, path, word, &run, f);
-    journal_close(j);
-    if (err == ERR_NOENT)
-        return fault_set(f, err,
-                         "%s: expected a model folder (with " MODEL_FILE
-                         " in it) or a run of %s, found neither",
-                         word, state);
-    if (err)
-        return err;
-    model = json_string_value(json_object_get(run.result, "model"));
-    if (!model)
-        err = fault_set(f, ERR_NOENT,
-                        "run %s has written no model yet (it is %s)", run.id,
-                        run.ended ? run.status : "not at its end");
-    else if ((size_t)snprintf(dir, FILE_PATH_MAX, "%s", model) >= FILE_PATH_MAX)
-        err = fault_set(f, ERR_INVAL, "%s: the path is too long", word);
-    replayed_deinit(&run);
-    return err;
-}
-
-static enum err find_model(const char *word, const char *state,
-                           char dir[FILE_PATH_MAX], struct fault *f)
-{
-    char path[FILE_PATH_MAX];
-    enum err err = file_join(path, word, MODEL_FILE, f);
-
-    if (err)
-        return err;
-    if (access(path, F_OK) != 0)
-        return model_of_run(word, state, dir, f);
-    snprintf(dir, FILE_PATH_MAX, "%s", word);
-    return ERR_OK;
-}
 
 /* ---- the application ----------------------------------------------------- */
 
@@ -126,13 +80,16 @@ static enum err open_host(struct model_use *u, const char *data, bool predict,
 enum err model_use_open(const char *model, const char *state, const char *data,
                         bool predict, struct model_use *out, struct fault *f)
 {
+    struct found_model found;
     enum err err;
 
     assert(model && state && data);
     *out = (struct model_use){.host = NULL};
-    err = find_model(model, state, out->dir, f);
-    if (!err)
+    err = model_find(model, state, &found, f);
+    if (!err) {
+        memcpy(out->dir, found.dir, sizeof(out->dir));
         err = model_read(out->dir, &out->model, f);
+    }
     if (!err)
         err = open_host(out, data, predict, f);
     if (err)

@@ -6,16 +6,12 @@
 
 #include "base/fault.h"
 #include "base/file_io.h"
+#include "cli/state/model_find.h"
 #include "cli/state/model_io.h"
 #include "ps/node/host_io.h"
 
 #include <jansson.h>
 #include <stdbool.h>
-
-/* The operand MODEL, in a verb's help. */
-#define MODEL_OPERAND                                                          \
-    "MODEL is a model folder, or a run (its id, the beginning of one, or its " \
-    "name),\nwhose model it is then. "
 
 struct model_use {
     struct model model;

@@ -29,10 +29,11 @@ ROOMS = {
     "ps/node": "base base/json base/proto ps/rows ps/server ps/disk",
     "apps": "base",
     "apps/data": "base apps",
+    "apps/onnx": "base base/json apps/data",
     "apps/mf": "base apps apps/data",
-    "apps/mlr": "base apps apps/data",
+    "apps/mlr": "base apps apps/data apps/onnx",
     "apps/lda": "base base/json apps apps/data",
-    "apps/nn": "base base/json apps apps/data apps/mlr",
+    "apps/nn": "base base/json apps apps/data apps/onnx apps/mlr",
     "apps/direct": "",
     "apps/examples": "",
     "apps/plugins": "",
@@ -72,8 +73,8 @@ ROOMS = {
     "cli/service": "base base/json apps/data tuner/history api/http api/view cli/basics "
                    "cli/config cli/remote cli/run cli/state",
     "cli/watch": "base base/json tuner/history api/view cli/basics cli/state",
-    "cli/export": "base base/json searchers/space cli/basics "
-                  "cli/state",
+    "cli/export": "base base/json apps/onnx apps/mlr apps/nn "
+                  "searchers/space cli/basics cli/state",
     "cli/compare": "base base/json tuner/board tuner/shell cli/basics "
                    "cli/config",
     "cli/check": "base base/json base/proto tuner/shell",
