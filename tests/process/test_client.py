@@ -1,9 +1,13 @@
 """mltune.Client against real runs of a built-in application."""
+import fcntl
 import json
 import math
+import pathlib
 import signal
 import socket
 import socketserver
+import struct
+import subprocess
 import sys
 import tarfile
 import threading
@@ -11,6 +15,7 @@ import time
 import unittest
 
 from harness import ROOT, Case, endless_config, mlr_config
+from test_access import need_root
 
 sys.path.insert(0, str(ROOT / "apps/python"))
 
@@ -254,6 +259,119 @@ class Asking(Alive):
         self.assert_code(done, 0)
 
 
+class Strangers(Alive):
+    """By a state folder a server is asked by its Unix socket; the port that it
+    had hears no word of it."""
+
+    def take_the_port(self):
+        """The run is killed; a stranger has its port, and a lock that lives,
+        as of a run that only begins, is in its folder."""
+        port = int(self.run_of.client.url.rstrip("/").rpartition(":")[2])
+        self.process.kill()
+        self.finish(self.process)
+        heard = socket.socket()
+        self.addCleanup(heard.close)
+        heard.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        heard.bind(("127.0.0.1", port))
+        heard.listen(16)
+        heard.setblocking(False)
+        lock = open(self.place / "lock", "r+b", buffering=0)
+        self.addCleanup(lock.close)
+        fcntl.fcntl(lock, fcntl.F_OFD_SETLK,
+                    struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))
+        return heard
+
+    def setUp(self):
+        super().setUp()
+        self.state = self.folder / ".mltune"
+        self.place = self.state / "runs" / self.run_of.id
+
+    def test_no_token_is_needed(self):
+        """The folder has none: all goes by the socket."""
+        self.wait_for_epochs()
+        (self.state / "token").unlink()
+        run = Client.of(state=self.state)
+        run.pause()
+        self.assertEqual(next(run.events(after=0)).kind, "run_started")
+        run.go_on()
+        with self.assertRaises(api.TokenRequired):
+            Client(run.client.url).run(run.id).pause()
+
+    def test_a_dead_runs_port_gets_nothing(self):
+        """Not from who knew the run alive, nor from who looks for it now."""
+        heard = self.take_the_port()
+        for ask in (self.run_of.look, self.run_of.pause,
+                    lambda: Client.of(state=self.state).pause()):
+            with self.assertRaises(api.NoAnswer):
+                ask()
+            with self.assertRaises(BlockingIOError):
+                heard.accept()
+
+    def test_a_run_that_has_ended_has_no_server(self):
+        self.process.kill()
+        self.finish(self.process)
+        with self.assertRaisesRegex(api.NoAnswer, "has ended"):
+            self.run_of.look()
+        with self.assertRaises(api.NotRunning):
+            Client.of(state=self.state)
+
+    def test_without_a_socket_the_address_and_token_serve(self):
+        """Where the server says so, in this boot of this machine; of another
+        one the word counts for nothing."""
+        address = self.place / "url"
+        (self.place / "http.sock").unlink()
+        with self.assertRaises(api.NoAnswer):
+            self.run_of.pause()
+        boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text()
+        url = self.run_of.client.url
+        address.write_text(f"{url}\nno socket {'0' + boot[1:]}x\n")
+        with self.assertRaises(api.NoAnswer):
+            self.run_of.pause()
+        address.write_text(f"{url}\nno socket {boot.strip()}\n")
+        self.run_of.pause()
+        self.run_of.go_on()
+
+    def test_a_socket_of_another_account_is_not_asked(self):
+        """Who listens there is looked at before anything is said."""
+        need_root(self)
+        path = self.place / "http.sock"
+        path.unlink()
+        listener = subprocess.Popen(
+            [sys.executable, "-c", """if True:
+                import os, socket, sys
+                s = socket.socket(socket.AF_UNIX)
+                s.bind(sys.argv[1])
+                os.setgid(65534), os.setuid(65534)
+                s.listen()  # the kernel tells this one's user
+                print(flush=True)
+                c = s.accept()[0]
+                c.settimeout(60)
+                print(len(c.recv(1)), flush=True)""", path.name],
+            stdout=subprocess.PIPE, text=True, cwd=self.place)
+        self.addCleanup(listener.wait)
+        self.addCleanup(listener.kill)
+        listener.stdout.readline()
+        with self.assertRaisesRegex(api.NoAnswer, "user 65534 listens"):
+            self.run_of.pause()
+        self.assertEqual(listener.stdout.readline(), "0\n")
+
+
+class FarDown(Strangers):
+    """The socket's path is longer than an address can be."""
+
+    def setUp(self):
+        far = "d" * 120
+        Case.setUp(self)
+        self.folder = self.folder / far
+        self.folder.mkdir()
+        self.write("config.json", self.config())
+        self.process = self.start("run", "config.json")
+        self.addCleanup(self.end)
+        self.run_of = self.wait_until(self.find, "the run")
+        self.state = self.folder / ".mltune"
+        self.place = self.state / "runs" / self.run_of.id
+
+
 class Serving(Case):
     def test_submissions_to_a_service(self):
         """Checked, submitted, followed to the end, deleted."""
@@ -264,10 +382,9 @@ class Serving(Case):
 
         def find():
             try:
-                text = (state / "serve.url").read_text()
-                client = Client(text.strip(), (state / "token").read_text())
+                client = Client.serving(state)
                 return client if client.ready() else None
-            except OSError:
+            except api.NotRunning:
                 return None
         client = self.wait_until(find, "the service")
         bad = mlr_config()

@@ -1,7 +1,8 @@
 """One request, one answer, within a time: the standard library alone.
 
-A token goes to this machine, or over TLS, and nowhere else. No redirect is
-followed and no proxy asked: what answers is the server that was named.
+A token goes to this machine, or over TLS, and nowhere else; none goes by a Unix
+socket. No redirect is followed and no proxy asked: what answers is the server
+that was named.
 """
 from __future__ import annotations
 
@@ -10,11 +11,14 @@ import io
 import ipaddress
 import json
 import os
+import pathlib
 import socket
 import ssl
 import time
 import urllib.parse
 from typing import Any, Dict, List, Optional
+
+from ._local import Connection, Way
 
 ANSWER_MAX = 64 * 1024 * 1024  # bytes of an answer that is read whole
 LINE_MAX = 8 * 1024 * 1024  # bytes of a line of a stream
@@ -192,14 +196,24 @@ class Place:
         self.host = parts.hostname
         self.port = port or (443 if self.tls else 80)
         self.path = parts.path.rstrip("/")
+        self.socket: Optional[pathlib.Path] = None  # asked in its place
         if not self.tls and not _loopback(self.host):
             raise ClientError(f'"{url}": to another machine https only, since '
                               "a token must not go in the clear")
         name = f"[{self.host}]" if ":" in self.host else self.host
         self.url = f"{parts.scheme}://{name}:{self.port}{self.path}/"
 
+    @classmethod
+    def of(cls, way: Way) -> "Place":
+        """Of a server that was found through its state folder."""
+        place = cls(way.url)
+        place.socket = way.socket
+        return place
+
     def connection(self, cacert: Optional[str],
                    timeout: float) -> http.client.HTTPConnection:
+        if self.socket:
+            return Connection(self.socket, timeout)
         if not self.tls:
             return http.client.HTTPConnection(self.host, self.port,
                                               timeout=timeout)

@@ -22,6 +22,7 @@ from typing import Any, Callable, Dict, List, Optional, Union
 
 from . import _files, _hand
 from ._show import Json, Quiet, setting_text, shower
+from ._local import of_run
 from .client import Client, ClientError, RemoteRun
 
 LAST_LINES = 30
@@ -256,9 +257,10 @@ class _Process:
         """The run now; None: nobody answers."""
         try:
             if self.remote is None and self.find():
-                url = (self.state / "runs" / str(self.run) / "url").read_text()
-                self.remote = Client(url.strip(), timeout=10).run(
-                    str(self.run))
+                client = Client._there(
+                    of_run(self.state / "runs" / str(self.run)), self.state,
+                    {"timeout": 10})
+                self.remote = client and client.run(str(self.run))
             return self.remote.look() if self.remote else None
         except (OSError, ClientError):
             return None

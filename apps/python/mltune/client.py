@@ -1,7 +1,8 @@
 """Runs, read and steered over HTTP: a client of `mltune run` and `mltune serve`.
 
     client = mltune.Client("http://127.0.0.1:8080/")
-    run = client.run("digits-4f9c2a")     # or mltune.Client.of("digits")
+    run = client.run("digits-4f9c2a")     # or mltune.Client.of("digits"), or
+                                          # mltune.Client.serving(".mltune")
     run.look()["status"]
     for event in run.events():
         print(event.kind, event.data)
@@ -13,11 +14,9 @@ code (docs/http/errors.md); nobody there: NoAnswer.
 """
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import pathlib
-import struct
 import time
 import urllib.parse
 import uuid
@@ -27,6 +26,7 @@ from typing import (Any, Callable, Dict, Iterator, List, NamedTuple, Optional,
 from ._http import (BadAnswer, ClientError, Conflict, Invalid, NoAnswer,
                     NotFound, NotRunning, Place, Refused, TokenRequired,
                     Unavailable, begin, problem)
+from ._local import Folder, of_run, of_service
 
 __all__ = ["Client", "RemoteRun", "Event", "ClientError", "NoAnswer",
            "NotRunning", "BadAnswer", "Refused", "Invalid", "TokenRequired",
@@ -73,22 +73,6 @@ def _load(body: bytes) -> Any:
 def _segment(value: Any) -> str:
     """A variable of a path."""
     return urllib.parse.quote(str(value), safe="")
-
-
-def _first_line(address: str) -> str:
-    """The address; a second line says that the server has no Unix socket."""
-    return address.split("\n", 1)[0].strip()
-
-
-def _locked(path: pathlib.Path) -> bool:
-    """Whether a process that lives holds the lock of this file."""
-    try:
-        with open(path, "rb") as file:
-            ask = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-            told = fcntl.fcntl(file, fcntl.F_OFD_GETLK, ask)
-    except OSError:
-        return False
-    return struct.unpack("hhqqi4x", told)[0] != fcntl.F_UNLCK
 
 
 def _token_of(state: pathlib.Path) -> Optional[str]:
@@ -141,6 +125,9 @@ class Client:
         self._place = Place(url)
         self.url, self.timeout, self.cacert = self._place.url, timeout, cacert
         self._token = (token or os.environ.get("MLTUNE_TOKEN") or "").strip()
+        # Of a server that is looked up in its state folder each time.
+        self._server: Optional[Folder] = None
+        self._state = pathlib.Path()
 
     def __repr__(self) -> str:
         return f"mltune.Client({self.url!r})"
@@ -149,34 +136,61 @@ class Client:
     def of(cls, run: Optional[str] = None, state: Optional[Pathlike] = None,
            **options: Any) -> "RemoteRun":
         """A run on this machine that is alive, found through its state folder
-        (./.mltune): address and token. @run is an id, the beginning of one, or
-        a name (its newest run); None: the only one. A folder that `mltune
-        serve` looks after: any of its runs. Raises NotRunning."""
+        (./.mltune). @run is an id, the beginning of one, or a name (its newest
+        run); None: the only one. A folder that `mltune serve` looks after: any
+        of its runs. Asked by the server's Unix socket, without a token. Raises
+        NotRunning."""
         folder = pathlib.Path(state or ".mltune").resolve()
-        token = _token_of(folder)
-        service = cls._service_of(folder, token, options)
+        service = cls._there(of_service(folder), folder, options)
         if service:
             names = [(r["run"], r["name"]) for r in service.runs()]
             return service.run(_choose(names, run, str(folder)))
         found = []
         for place in sorted(folder.glob("runs/*/url"), key=_age):
-            if _locked(place.parent / "lock"):
+            if of_run(place.parent).way():
                 name = place.parent.name
                 found.append((name, _name_of(place.parent)))
         word = _choose(found, run, str(folder))
-        url = (folder / "runs" / word / "url").read_text(encoding="ascii")
-        return cls(_first_line(url), token, **options).run(word)
+        client = cls._there(of_run(folder / "runs" / word), folder, options)
+        if not client:
+            raise NotRunning(f"run {word} has just ended")
+        return client.run(word)
 
     @classmethod
-    def _service_of(cls, folder: pathlib.Path, token: Optional[str],
-                    options: Json) -> Optional["Client"]:
-        if not _locked(folder / "serve.lock"):
+    def serving(cls, state: Optional[Pathlike] = None,
+                **options: Any) -> "Client":
+        """The service on this machine that looks after the state folder
+        (./.mltune), asked by its Unix socket, without a token. Raises
+        NotRunning."""
+        folder = pathlib.Path(state or ".mltune").resolve()
+        client = cls._there(of_service(folder), folder, options)
+        if not client:
+            raise NotRunning(f"no service has the state folder {folder}")
+        return client
+
+    @classmethod
+    def _there(cls, server: Folder, state: pathlib.Path,
+               options: Json) -> Optional["Client"]:
+        way = server.way()
+        if not way:
             return None
-        try:
-            url = (folder / "serve.url").read_text(encoding="ascii")
-        except OSError:
-            return None
-        return cls(_first_line(url), token, **options)
+        client = cls(way.url, **options)
+        client._server, client._state = server, state
+        return client
+
+    def _where(self) -> Tuple[Place, Optional[str]]:
+        """Where a request goes now, and the token that goes along."""
+        if not self._server:
+            return self._place, self._token
+        way = self._server.way()
+        if not way:
+            raise NoAnswer(f"the server at {self.url} has ended: nobody has "
+                           f"{self._server.lock}")
+        place = Place.of(way)
+        self.url = place.url
+        if place.socket:
+            return place, None
+        return place, self._token or _token_of(self._state)
 
     # ---- requests --------------------------------------------------------
 
@@ -187,20 +201,21 @@ class Client:
                  for k, v in query.items() if v is not None}
         target = path + ("?" + urllib.parse.urlencode(named) if named else "")
         head = dict(headers or {})
-        if self._token:
-            head["Authorization"] = f"Bearer {self._token}"
+        place, token = self._where()
+        if token:
+            head["Authorization"] = f"Bearer {token}"
         if key:
             head["Idempotency-Key"] = key
         text = None
         if body is not None:
             head["Content-Type"] = "application/json"
             text = json.dumps(body).encode()
-        answer = begin(self._place, method, target, head, text, self.timeout,
+        answer = begin(place, method, target, head, text, self.timeout,
                        self.cacert)
         if answer.status < 300:
             return answer
         try:
-            raise problem(self._place, answer.status, answer.whole())
+            raise problem(place, answer.status, answer.whole())
         finally:
             answer.close()
 
