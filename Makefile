@@ -228,8 +228,9 @@ identity-test: all
 # The N-th write, flush, rename, ... of each process fails, for every N; of
 # allocations the first and the last of each way through the program to one.
 # FAULT_STEP=n: each n-th N from FAULT_FIRST on, of allocations, too.
-# FAULT_KINDS='alloc write' and FAULT_PASSES=first:once take some. The folders are
-# in memory (FAULT_TMP): a point takes half the time there.
+# FAULT_KINDS='alloc write', FAULT_PASSES=first:once, FAULT_NEWS=program take some,
+# FAULT_DONE=FILE goes on where it was ended. The folders are in memory
+# (FAULT_TMP): a point takes half the time there.
 .PHONY: fault-loop
 fault-loop: all $(FAULT_SHIM)
 	@MLTUNE_BUILD=$(CURDIR)/$(B) PYTHON=$(PYTHON) FAULT_LOOP=1 TMPDIR=$(or $(FAULT_TMP),/dev/shm) \

@@ -15,9 +15,10 @@
  *                        rests between tries need not be waited for
  *   FAULT_MACHINE=DIR    meminfo, and the control groups, are those below DIR
  *   FAULT_COUNT=FILE     gets the number of calls when such a process ends
- *   FAULT_CHAINS=FILE    the same for each way to a call: `CHAIN CALLS`, a line
- * each, where N is 0. CHAIN is made of the return addresses of the whole stack,
- * within their modules: it is the same in each process of one build
+ *   FAULT_CHAINS=FILE    the same for each way to a call: `CHAIN CALLS NEAR`, a
+ * line each, where N is 0. CHAIN is made of the return addresses of the whole
+ * stack, within their modules: it is the same in each process of one build.
+ * NEAR is made of the innermost alone: ways that differ far away have the same
  *
  * Kinds: alloc (of the program itself), liballoc (of its libraries), map,
  * write, sync, rename, mkdir, open, unlink, truncate, send (over a socket),
@@ -83,7 +84,10 @@ static _Atomic long calls;
 static _Atomic bool fired;
 static uintptr_t program_from, program_to;
 static const char *root, *mark, *count_file, *chains_file;
-static __thread int inside; /* calls of this library's own */
+/* Calls of this library's own. It is asked before the address sanitizer, which
+ * has its own way to what a thread has, is ready; and dlsym, which the compiler
+ * takes for one that never calls back, does: free. */
+static __thread volatile int inside __attribute__((tls_model("initial-exec")));
 
 #define NEXT(name) next_of((void **)&next_##name, #name)
 
@@ -157,12 +161,13 @@ static void tell(void)
 /* ---- ways to a call ---------------------------------------------------------
  */
 
-enum { DEPTH = 128, CHAINS = 1 << 16 };
+enum { DEPTH = 128, NEAR = 8, CHAINS = 1 << 16 };
 
 /* Ways that were come, where they are counted: an open hash table. */
 static struct {
     _Atomic uint64_t chain; /* 0: free */
     _Atomic long calls;
+    _Atomic uint64_t near;
 } ways[CHAINS];
 
 static uint64_t mix(uint64_t hash, uint64_t with)
@@ -171,14 +176,17 @@ static uint64_t mix(uint64_t hash, uint64_t with)
     return hash ^ hash >> 29;
 }
 
-/* Where @address is, whatever its module was loaded at. */
+/* Where @address is, whatever its module was loaded at; 0 within this library,
+ * and where nobody knows. */
 static uint64_t place(void *address)
 {
     struct dl_find_object module;
     const char *name;
     uint64_t hash = 0;
 
-    if (_dl_find_object(address, &module) != 0)
+    if (_dl_find_object(address, &module) != 0 ||
+        ((char *)module.dlfo_map_start <= (char *)ways &&
+         (char *)ways < (char *)module.dlfo_map_end))
         return 0;
     name = module.dlfo_link_map->l_name;
     for (name = strrchr(name, '/') ? strrchr(name, '/') : name; *name; name++)
@@ -196,19 +204,25 @@ static bool is_among(const void *address, void *const frame[], int n)
 }
 
 /* The way to this call, never 0; through a recursion the same however deep. */
-static uint64_t chain_here(void)
+static uint64_t chain_here(uint64_t *near)
 {
     void *frame[DEPTH];
     int n = backtrace(frame, DEPTH);
-    uint64_t hash = 0;
+    uint64_t hash = 0, at;
+    int places = 0;
 
-    for (int i = 0; i < n; i++)
-        if (!is_among(frame[i], frame, i))
-            hash = mix(hash, place(frame[i]));
+    *near = 0;
+    for (int i = 0; i < n; i++) {
+        if (is_among(frame[i], frame, i) || (at = place(frame[i])) == 0)
+            continue;
+        hash = mix(hash, at);
+        if (places++ < NEAR)
+            *near = hash;
+    }
     return hash | 1;
 }
 
-static void count_way(uint64_t chain)
+static void count_way(uint64_t chain, uint64_t near)
 {
     for (size_t i = 0; i < CHAINS; i++) {
         size_t at = (chain / 2 + i) % CHAINS;
@@ -217,6 +231,7 @@ static void count_way(uint64_t chain)
         if (atomic_compare_exchange_strong(&ways[at].chain, &there, chain) ||
             there == chain) {
             atomic_fetch_add(&ways[at].calls, 1);
+            atomic_store(&ways[at].near, near);
             return;
         }
     }
@@ -226,15 +241,15 @@ static void count_way(uint64_t chain)
 /* Whether this call counts; where ways are asked for, it is counted there. */
 static bool counts(void)
 {
-    uint64_t chain;
+    uint64_t chain, near;
 
     /* Once one has failed, and all that follow are to, any does. */
     if (!chains_file && (!only || (always && atomic_load(&fired))))
         return true;
     inside++;
-    chain = chain_here();
+    chain = chain_here(&near);
     if (chains_file)
-        count_way(chain);
+        count_way(chain, near);
     inside--;
     return !only || chain == only;
 }
@@ -363,8 +378,8 @@ void *reallocarray(void *p, size_t count, size_t size)
 
 void free(void *p)
 {
-    if (!p || in_arena(p))
-        return;
+    if (!p || in_arena(p) || (!next_free && inside))
+        return; /* what is freed while free itself is looked up is left */
     NEXT(free);
     next_free(p);
 }
@@ -698,8 +713,9 @@ __attribute__((destructor)) static void disarm(void)
     if (chains_file && (fd = append_to(chains_file)) >= 0) {
         for (size_t i = 0; i < CHAINS; i++)
             if (ways[i].chain)
-                say(fd, "%llx %ld\n", (unsigned long long)ways[i].chain,
-                    atomic_load(&ways[i].calls));
+                say(fd, "%llx %ld %llx\n", (unsigned long long)ways[i].chain,
+                    atomic_load(&ways[i].calls),
+                    (unsigned long long)ways[i].near);
         syscall(SYS_close, fd);
     }
 }

@@ -14,10 +14,12 @@ of CALLS. SEED=n draws others for FAULT_SECONDS a test, SEED=now by the clock.
 `make fault-loop` takes every N of what is done to files. Of allocations, where
 every N would be a day's work, it takes every way through the program to one: the
 whole stack, as the shim tells it. Of each way the first call fails, and the last.
-FAULT_STEP=n takes each n-th N of them, too; FAULT_KINDS and FAULT_PASSES less.
+FAULT_STEP=n takes each n-th N of them, too; FAULT_KINDS, FAULT_PASSES and FAULT_NEWS
+less, FAULT_POINT one point. FAULT_DONE=FILE keeps what was done, for the next time.
 """
 import json
 import os
+import pathlib
 import random
 import re
 import shutil
@@ -35,6 +37,9 @@ LOOP = bool(os.environ.get("FAULT_LOOP"))
 STEP = int(os.environ.get("FAULT_STEP") or 0)  # 0: by ways
 FIRST = int(os.environ.get("FAULT_FIRST", 1))
 ONLY = os.environ.get("FAULT_KINDS", "").split()
+# Of all ways first one of each that are alike nearby, over all roles; then of
+# each role; then the rest.
+NEWS = os.environ.get("FAULT_NEWS", "").split() or ["program", "role", "all"]
 POINT = os.environ.get("FAULT_POINT")  # this one alone
 SEED = os.environ.get("SEED")
 if SEED == "now":
@@ -67,7 +72,7 @@ CALLS = {
     "ServiceTuner": {"alloc": 17000, "liballoc": 1900, "map": 2, "write": 129,
                      "sync": 26, "rename": 7, "mkdir": 6, "open": 35,
                      "unlink": 5, "truncate": 3},
-    "Recover": {"alloc": 8700, "liballoc": 3400, "map": 3, "write": 77,
+    "Recover": {"alloc": 6000, "liballoc": 3000, "map": 3, "write": 60,
                 "sync": 34, "rename": 7, "mkdir": 11, "open": 60, "unlink": 9,
                 "truncate": 4},
     "Save": {"alloc": 6500, "liballoc": 710, "map": 3, "write": 14, "sync": 20,
@@ -119,6 +124,34 @@ def faults_in(said):
     return any(word in said for word in FAULTS)
 
 
+class Ledger:
+    """What was done, in the file FAULT_DONE, so that lanes share it and a loop
+    that was ended goes on; without one in memory."""
+
+    def __init__(self, path):
+        self.path = path
+        self.file = None  # of each lane its own: where it has read
+        self.done = set()
+
+    def has(self, mark):
+        if self.path and not self.file:
+            pathlib.Path(self.path).touch()
+            self.file = open(self.path, encoding="ascii")
+        if self.file:
+            self.done.update(self.file.read().splitlines())
+        return " ".join(mark) in self.done
+
+    def add(self, marks):
+        lines = [" ".join(mark) for mark in marks]
+        self.done.update(lines)
+        if self.path:
+            with open(self.path, "a", encoding="ascii") as file:
+                file.write("\n".join(lines) + "\n")
+
+
+LEDGER = Ledger(os.environ.get("FAULT_DONE"))
+
+
 class Wrong(Exception):
     """The promise is not kept at this point."""
 
@@ -162,7 +195,8 @@ class Faults(Case):
             timeout=DEADLINE_S, env={**self.env, **variables})
 
     def faulty(self, fault):
-        # A preloaded library comes before the sanitizer's.
+        # A preloaded library comes before the sanitizer's, which takes what the
+        # loader has opened for it for lost.
         asan = self.env.get("ASAN_OPTIONS", "")
         only_counts = fault.endswith(":0")
         return {**({"FAULT_CHAINS": str(self.chains_file)} if only_counts
@@ -170,7 +204,8 @@ class Faults(Case):
                 "FAULT_ROLE": self.ROLE, "FAULT_ROOT": str(self.work),
                 "FAULT_MARK": str(self.mark_file),
                 "FAULT_COUNT": str(self.count_file),
-                "ASAN_OPTIONS": f"{asan}:verify_asan_link_order=0"}
+                "ASAN_OPTIONS": f"{asan}:verify_asan_link_order=0:"
+                                "detect_leaks=0"}
 
     def fresh(self):
         self.end_all()
@@ -309,20 +344,21 @@ class Faults(Case):
         return max(map(int, self.count_file.read_text().split()))
 
     def ways(self, kind):
-        """Each way to a call of @kind in the job, and how often it is come at
-        the least: threads differ a little from job to job."""
-        least = {}
+        """Each way to a call of @kind in the job, how often it is come at the
+        least, since threads differ a little from job to job; and its near part.
+        """
+        least, near = {}, {}
         for _ in range(2):
             self.point(f"{kind}:0")
             text = (self.chains_file.read_text()
                     if self.chains_file.exists() else "")
             most = {}  # of several processes
             for line in text.splitlines():
-                chain, calls = line.split()
+                chain, calls, near[chain] = line.split()
                 most[chain] = max(most.get(chain, 0), int(calls))
             for chain, calls in most.items():
                 least[chain] = min(least.get(chain, calls), calls)
-        return least
+        return [(near[chain], chain, least[chain]) for chain in sorted(least)]
 
     def try_point(self, kind, nth, mode, found):
         fault = f"{kind}:{nth}:{mode}"
@@ -387,19 +423,26 @@ class Faults(Case):
         self.tell(f"{kind} {mode}", points, f"up to {nth}", found)
         return points
 
-    def each_way(self, kind, ways, which, mode, found):
-        """Lets the first or last call of each way fail; the number of points."""
-        points, missed = 0, []
-        for chain, calls in sorted(ways.items()):
-            nth = 1 if which == "first" else calls
+    def each_way(self, kind, ways, which, mode, news, found):
+        """Lets the first or last call of each way fail that is new to the
+        program's or the role's, or not done yet; the number of points."""
+        name = type(self).__name__
+        points = missed = 0
+        for near, chain, calls in ways:
             if which == "last" and calls == 1:
                 continue
-            if self.try_point(kind, f"{nth}@{chain}", mode, found):
-                points += 1
-            else:
-                missed.append(chain)
-        self.tell(f"{kind} {which} {mode}", points,
-                  f"of {len(ways)} ways, {len(missed)} not come again", found)
+            done = (kind, which, mode)
+            marks = {"program": (*done, near), "role": (*done, name, near),
+                     "all": (*done, name, chain)}
+            if LEDGER.has(marks[news]):
+                continue
+            LEDGER.add(marks.values())
+            nth = 1 if which == "first" else calls
+            reached = self.try_point(kind, f"{nth}@{chain}", mode, found)
+            points += reached
+            missed += not reached
+        self.tell(f"{kind} {which} {mode}, new to {news}", points,
+                  f"of {len(ways)} ways, {missed} not come again", found)
         return points
 
     def tell(self, what, points, of, found):
@@ -413,10 +456,10 @@ class Faults(Case):
                      for kind in kinds if kind not in by_way
                      for mode in self.modes(kind))
         ways = {kind: self.ways(kind) for kind in by_way}
-        for each in PASSES:
-            which, mode = each.split(":")
-            points += sum(self.each_way(kind, ways[kind], which, mode, found)
-                          for kind in by_way)
+        for news in NEWS:
+            for each in PASSES:
+                points += sum(self.each_way(kind, ways[kind], *each.split(":"),
+                                            news, found) for kind in by_way)
         return points
 
     def loop(self):
