@@ -29,11 +29,12 @@ static const char details[] =
     "from its last snapshot; so does one that failed, if it has one. Finished "
     "trials\n"
     "are known; those that may still win run again, as far as they had come\n"
-    "(strategies hyperband, asha and complete begin an interrupted search "
-    "anew). It\n"
-    "keeps the configuration, and the folder for the model, that it began "
-    "with; but\n"
-    "where it runs may be changed, from then on: --set cluster.nodes=4,\n"
+    "(strategies hyperband, asha, complete, tupaq and pbt begin an "
+    "interrupted\n"
+    "search anew). It keeps the configuration, and the folder for the model, "
+    "that\n"
+    "it began with; but where it runs may be changed, from then on: --set\n"
+    "cluster.nodes=4,\n"
     "cluster.workers, memory.limit, snapshot.every, journal.limit.";
 
 /* Members that may be set: they change where a run trains, not what. */

@@ -67,8 +67,8 @@ static const struct {
             {"steered", steered},
             {"faulty", faulty}};
 
-static const char *const strategies[] = {"mltuner", "fixed", "hyperband",
-                                         "asha", "complete"};
+static const char *const strategies[] = {
+    "mltuner", "fixed", "hyperband", "asha", "complete", "tupaq", "pbt"};
 
 int main(void)
 {

@@ -54,7 +54,8 @@ class Compare(Case):
         names = [s["name"]
                  for s in self.mltune("strategies", "--json").result]
         self.assertGreaterEqual(
-            set(names), {"mltuner", "fixed", "hyperband", "asha", "complete"})
+            set(names), {"mltuner", "fixed", "hyperband", "asha", "complete", "tupaq",
+                         "pbt"})
         done = self.compare(
             mlr_config(), "--strategies", ",".join(names), "--seeds", 1,
             "--json", "--set", "tuner.max_trials=4", "--name", "all of them")

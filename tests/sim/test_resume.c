@@ -795,7 +795,8 @@ static void resume_of_a_schedule_goes_on(void **state)
  * anew, their numbers counted on. */
 static void resume_of_contests_goes_on_after_the_search(void **state)
 {
-    static const char *const others[] = {"hyperband", "asha", "complete"};
+    static const char *const others[] = {"hyperband", "asha", "complete",
+                                         "tupaq", "pbt"};
 
     (void)state;
     for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {

@@ -86,8 +86,8 @@ static void run(const struct searcher_ops *ops, const char *strategy,
 
     f.searcher = ops;
     f.strategy = strategy;
-    if (strategy && strcmp(strategy, "complete") != 0 &&
-        strcmp(strategy, "mltuner") != 0)
+    if (strategy &&
+        (strcmp(strategy, "hyperband") == 0 || strcmp(strategy, "asha") == 0))
         f.strategy_settings = "{\"sampling\": \"searcher\"}";
     f.trial_clocks = trial_clocks;
     sim_run(&f, seed, &o, out);
@@ -202,7 +202,7 @@ static void sim_slow_searcher_is_named_as_the_reason(void **state)
 static void sim_failing_searcher_costs_one_decision(void **state)
 {
     static const char *const strategies[] = {"mltuner", "hyperband", "asha",
-                                             "complete"};
+                                             "complete", "tupaq"};
     unsigned retunes = 0;
 
     (void)state;

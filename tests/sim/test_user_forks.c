@@ -37,6 +37,8 @@ static const struct {
     {"complete", NULL},
     {"asha", "{\"eta\": 3}"},
     {"asha", "{\"unit\": 7, \"max_resource\": 50, \"concurrent\": 1}"},
+    {"tupaq", "{\"batch\": 3, \"partial\": 2}"},
+    {"pbt", "{\"population\": 4}"},
 };
 enum { STRATEGIES = sizeof(strategies) / sizeof(strategies[0]), FIXED = 1 };
 

@@ -83,6 +83,8 @@ extern const struct strategy_ops strategy_fixed;
 extern const struct strategy_ops strategy_hyperband;
 extern const struct strategy_ops strategy_asha;
 extern const struct strategy_ops strategy_complete;
+extern const struct strategy_ops strategy_tupaq;
+extern const struct strategy_ops strategy_pbt;
 
 /* All of them, NULL-terminated. */
 extern const struct strategy_ops *const strategies_built_in[];

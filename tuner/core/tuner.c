@@ -28,8 +28,8 @@
 #include <string.h>
 
 const struct strategy_ops *const strategies_built_in[] = {
-    &strategy_mltuner, &strategy_fixed,    &strategy_hyperband,
-    &strategy_asha,    &strategy_complete, NULL,
+    &strategy_mltuner,  &strategy_fixed, &strategy_hyperband, &strategy_asha,
+    &strategy_complete, &strategy_tupaq, &strategy_pbt,       NULL,
 };
 
 /* ---- actions ------------------------------------------------------------- */

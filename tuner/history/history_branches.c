@@ -169,6 +169,18 @@ static void thin_out(struct history *h, struct history_branch *b)
         history_thin(h);
 }
 
+/* The promise to train @b is neither in a snapshot yet nor given up: its
+ * lineage took the lead, and goes on in another branch. */
+static bool is_promised(const struct history *h, const struct history_branch *b)
+{
+    if (b->wish != WISH_PROMOTE || b->kept_in)
+        return false;
+    for (size_t i = h->choices; i-- > 0;)
+        if (h->choice[i].c.branch == b->branch)
+            return true;
+    return false;
+}
+
 enum err history_apply_freed(struct history *h, const struct record *r)
 {
     struct history_branch *b = history_find(h, r->branch_freed.branch);
@@ -179,7 +191,7 @@ enum err history_apply_freed(struct history *h, const struct record *r)
     b->freed_at_s = r->at_s;
     memcpy(b->freed_reason, r->branch_freed.reason, sizeof(b->freed_reason));
     /* The run may be resumed, with all that lived at its end. */
-    if (strcmp(b->freed_reason, RECORD_FREED_AT_END) != 0)
+    if (strcmp(b->freed_reason, RECORD_FREED_AT_END) != 0 && !is_promised(h, b))
         b->wish = WISH_NONE;
     thin_out(h, b);
     return ERR_OK;
@@ -190,7 +202,10 @@ static void promote(struct history *h, struct history_branch *b)
 {
     for (size_t i = 0; i < h->branches; i++)
         if (h->branch[i].wish == WISH_PROMOTE)
-            h->branch[i].wish = h->branch[i].kept_in ? WISH_NONE : WISH_RUN;
+            h->branch[i].wish =
+                h->branch[i].kept_in || !isnan(h->branch[i].freed_at_s)
+                    ? WISH_NONE
+                    : WISH_RUN;
     b->wish = WISH_PROMOTE;
     b->kept_in = 0;
 }

@@ -30,7 +30,6 @@ struct asha {
         *result)[ASHA_RUNGS_MAX]; /* owned, [ct.trials.max]: score at each rung;
                                    * INFINITY: diverged or failed there */
     uint32_t job[TRIALS_LIVE_MAX]; /* [concurrent] trials; 0: free */
-    uint32_t shortages;            /* of memory, that were seen */
     uint32_t winner;
     bool training;
 };
@@ -247,10 +246,7 @@ static bool job_over(struct asha *a, struct contestant *x)
 /* Where memory is short, fewer run at the same time. */
 static void share_memory(struct asha *a)
 {
-    if (a->shortages == a->ct.shortages)
-        return;
-    a->shortages = a->ct.shortages;
-    if (a->concurrent == 1)
+    if (contest_shortages(&a->ct) == 0 || a->concurrent == 1)
         return;
     a->concurrent--;
     board_decision(a->c, "memory", "memory is short: %u trials at a time",

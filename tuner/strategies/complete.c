@@ -4,20 +4,26 @@
  * The way of Spearmint (Snoek et al. 2012) and of most tuners: Bayesian
  * optimization over whole runs. A trial ends as a run does, on a plateau or
  * after max_epochs, and its quality is the best validation metric (else loss)
- * that it had. One after another, so that each proposal knows all results. */
+ * that it had. One after another, so that each proposal knows all results.
+ * Settings of the strategy let a pruner (tuner/strategies/pruner.h) give a
+ * trial up before. */
 #include "base/mem.h"
 #include "searchers/searcher.h"
 #include "tuner/board/strategy.h"
 #include "tuner/core/lifecycle.h"
+#include "tuner/strategies/choice.h"
 #include "tuner/strategies/contest_alone.h"
+#include "tuner/strategies/pruner.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 struct complete {
     struct board *c;
     struct contest ct;
+    struct pruner pruner;
     struct contestant *x; /* runs; NULL: the next is to begin */
     uint32_t best;        /* trial of the best quality; 0: none */
 };
@@ -28,21 +34,47 @@ static void complete_close(void *state)
 
     if (!s)
         return;
+    pruner_deinit(&s->pruner);
     contest_deinit(&s->ct);
     mem_free(s);
+}
+
+static uint32_t count(const json_t *settings, const char *name)
+{
+    return (uint32_t)json_integer_value(json_object_get(settings, name));
+}
+
+static void read_settings(struct pruner *p, const json_t *settings)
+{
+    const char *rule = json_string_value(json_object_get(settings, "pruner"));
+
+    assert(rule);
+    if (strcmp(rule, "median") == 0)
+        p->rule = PRUNER_MEDIAN;
+    else if (strcmp(rule, "halving") == 0)
+        p->rule = PRUNER_HALVING;
+    p->startup = count(settings, "startup");
+    p->warmup = count(settings, "warmup");
+    p->min_resource = count(settings, "min_resource");
+    p->eta = count(settings, "eta");
 }
 
 static enum err complete_open(struct board *c, const json_t *settings,
                               void **state, struct fault *f)
 {
     struct complete *s = mem_calloc(1, sizeof(*s));
+    json_t *own = NULL;
     enum err err;
 
-    (void)settings;
     if (!s)
         return fault_set(f, ERR_NOMEM, "no memory for a strategy");
     s->c = c;
-    err = contest_init(&s->ct, c, f);
+    err = choice_settings(&strategy_complete, settings, &own, f);
+    if (!err)
+        err = contest_init(&s->ct, c, f);
+    if (!err)
+        read_settings(&s->pruner, own);
+    json_decref(own);
     if (err)
         complete_close(s);
     else
@@ -50,8 +82,33 @@ static enum err complete_open(struct board *c, const json_t *settings,
     return err;
 }
 
+/* Takes the trial under way as far as it goes: to its end, or to where it is
+ * @pruned. */
+static enum contest_state run(struct complete *s, bool *pruned)
+{
+    struct contestant *x = s->x;
+    enum contest_state state;
+
+    *pruned = false;
+    if (s->pruner.rule == PRUNER_NONE)
+        return contest_run(&s->ct, x, CONTEST_TO_THE_END);
+    do {
+        if (pruner_reserve(&s->pruner)) {
+            board_retry(s->c);
+            return CONTEST_BUSY;
+        }
+        state = contest_run(&s->ct, x, x->line.epochs + 1);
+        if (state == CONTEST_BUSY || lifecycle_ends(s->c))
+            return CONTEST_BUSY;
+        *pruned = state == CONTEST_ARRIVED &&
+                  pruner_epoch(&s->pruner, x->score) && !x->over;
+    } while (state == CONTEST_ARRIVED && !x->over && !*pruned);
+    pruner_over(&s->pruner, state == CONTEST_ARRIVED && !*pruned);
+    return state;
+}
+
 /* The trial that runs is over: it is judged by its best epoch. */
-static void compare(struct complete *s, enum contest_state state)
+static void compare(struct complete *s, enum contest_state state, bool pruned)
 {
     struct contestant *x = s->x, *old;
     struct record_decision *d;
@@ -61,14 +118,16 @@ static void compare(struct complete *s, enum contest_state state)
     contest_judge(&s->ct, x);
     if (state == CONTEST_OUT)
         return;
-    d = board_decision(s->c, "complete",
-                       "trial %u is trained to its end after %u epochs",
-                       contest_number(x), x->last.e.epoch);
+    d = board_decision(
+        s->c, "complete", "trial %u is %s after %u epochs", contest_number(x),
+        pruned ? "pruned" : "trained to its end", x->last.e.epoch);
     board_decision_number(d, "epochs", x->last.e.epoch);
     if (!isnan(x->best))
         board_decision_number(d, "result", board_result(s->c, x->best));
     /* It cannot go on, and its best model is kept if it is the best of all. */
-    contest_drop(&s->ct, x, "it is trained to its end");
+    contest_drop(&s->ct, x,
+                 pruned ? "the others were better by then"
+                        : "it is trained to its end");
     old = s->best ? contest_trial(&s->ct, s->best) : NULL;
     if (!old || isnan(old->best) || x->best < old->best)
         s->best = contest_number(x);
@@ -76,21 +135,13 @@ static void compare(struct complete *s, enum contest_state state)
 
 static void finish(struct complete *s)
 {
-    struct board *c = s->c;
     struct contestant *winner = s->best ? contest_trial(&s->ct, s->best) : NULL;
     char text[128];
 
     assert(!s->x);
     snprintf(text, sizeof(text), "all %u settings were trained to their ends",
              s->ct.trials.n);
-    contest_end(&s->ct, winner, text);
-    if (winner)
-        lifecycle_end(c, RUN_FINISHED,
-                      plateau_reached(&winner->plateau) ? "converged"
-                                                        : "max_epochs",
-                      "%s: trial %u is the best", text, contest_number(winner));
-    else
-        contest_failed(&s->ct);
+    contest_finish(&s->ct, winner, text);
 }
 
 static void complete_advance(void *state)
@@ -99,6 +150,7 @@ static void complete_advance(void *state)
     struct board *c = s->c;
     uint32_t max = 12 + 6 * (uint32_t)space_dims(board_space(c));
     enum contest_state now;
+    bool pruned;
 
     if (board_max_trials(c))
         max = board_max_trials(c);
@@ -111,10 +163,10 @@ static void complete_advance(void *state)
             s->x = contest_begin(&s->ct);
         if (!s->x)
             break;
-        now = contest_run(&s->ct, s->x, CONTEST_TO_THE_END);
+        now = run(s, &pruned);
         if (now == CONTEST_BUSY)
             return;
-        compare(s, now);
+        compare(s, now, pruned);
     }
     if (!lifecycle_ends(c) && contest_spent(&s->ct))
         finish(s);
@@ -147,7 +199,24 @@ const struct strategy_ops strategy_complete = {
     .summary = "trains each setting to its end and tells the searcher its "
                "final quality (Snoek et al. 2012; resumed "
                "within the search it begins anew)",
-    .settings = "{}",
+    .settings =
+        "{\"type\": \"object\", \"properties\": {"
+        "\"pruner\": {\"enum\": [\"none\", \"median\", \"halving\"], "
+        "\"default\": \"none\", \"description\": \"by what rule a trial is "
+        "given up before its end: none; worse than the median of those before "
+        "it; not in the best part of a rung\"}, "
+        "\"startup\": {\"type\": \"integer\", \"minimum\": 1, "
+        "\"maximum\": 1000, \"default\": 5, \"description\": \"median: "
+        "trials that are trained to their ends first\"}, "
+        "\"warmup\": {\"type\": \"integer\", \"minimum\": 0, "
+        "\"maximum\": 100000, \"default\": 0, \"description\": \"median: "
+        "epochs in which no trial is given up\"}, "
+        "\"min_resource\": {\"type\": \"integer\", \"minimum\": 1, "
+        "\"maximum\": 100000, \"default\": 1, \"description\": \"halving: "
+        "epochs of the lowest rung\"}, "
+        "\"eta\": {\"type\": \"integer\", \"minimum\": 2, \"maximum\": 100, "
+        "\"default\": 4, \"description\": \"halving: one in so many goes on, "
+        "to so many times the epochs\"}}}",
     .open = complete_open,
     .close = complete_close,
     .advance = complete_advance,

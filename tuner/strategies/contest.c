@@ -231,6 +231,19 @@ bool contest_spent(const struct contest *ct)
            (isnan(ct->reference) && ct->trials.n >= CONTEST_HOPELESS);
 }
 
+uint32_t contest_shortages(struct contest *ct)
+{
+    uint32_t n = ct->shortages - ct->told;
+
+    ct->told = ct->shortages;
+    return n;
+}
+
+uint32_t contest_left(const struct contest *ct)
+{
+    return ct->trials.max - ct->trials.n;
+}
+
 /* ---- memory -------------------------------------------------------------- */
 
 /* The trial that waits (or, with @running, runs beside @but) and is worth
@@ -340,6 +353,8 @@ static bool fork_branch(struct contest *ct, struct contestant *x)
     assert(x->t->branch == BRANCH_NONE);
     if (x->parked)
         from = board_best(ct->c)->branch;
+    else if (x->parent)
+        from = contest_trial(ct, x->parent)->t->branch;
     else if (x == &ct->adopted)
         from = ct->from;
     if (trial_fork(ct->c, x->t, from))
@@ -396,6 +411,16 @@ static void go_on(struct contest *ct, const struct branch *b)
     ct->from = 0;
 }
 
+/* Its fork was refused, and meanwhile the trial that it was to go on from has
+ * given up its branch. */
+static bool is_orphan(struct contest *ct, const struct contestant *x)
+{
+    const struct contestant *p =
+        x->parent && !x->parked ? contest_trial(ct, x->parent) : NULL;
+
+    return p && (p->out || p->t->branch == BRANCH_NONE);
+}
+
 /* Its branch is there and a line runs it. */
 static bool started(struct contest *ct, struct contestant *x)
 {
@@ -404,6 +429,11 @@ static bool started(struct contest *ct, struct contestant *x)
 
     if (x->started)
         return true;
+    if (!b && is_orphan(ct, x)) {
+        x->t->label = TRIAL_STOPPED;
+        put_out(ct, x, "what it was to go on from is gone");
+        return false;
+    }
     if (!b) {
         fork_branch(ct, x);
         return false;
@@ -446,6 +476,45 @@ struct contestant *contest_begin(struct contest *ct)
     trial_begun(&ct->trials, x->t);
     proposals_begun(&ct->proposals);
     return x;
+}
+
+struct contestant *contest_inherit(struct contest *ct,
+                                   const struct contestant *parent,
+                                   const struct setting *setting)
+{
+    struct contestant *x = &ct->x[ct->trials.n];
+    json_t *json;
+
+    assert(ct->open && !ct->ended && contest_left(ct) > 0);
+    assert(parent->started && !parent->out && !parent->running);
+    json = setting_to_json(board_space(ct->c), setting);
+    if (!json) {
+        board_retry(ct->c);
+        return NULL;
+    }
+    *x = *parent;
+    x->t = trials_next(&ct->trials, setting, json, 0);
+    x->parent = contest_number(parent);
+    x->line = (struct training){0};
+    x->started = x->over = false;
+    x->running = true;
+    x->seconds = 0;
+    x->clocks = 0;
+    x->tries = 0;
+    plateau_commit(&x->plateau);
+    if (!fork_branch(ct, x)) {
+        json_decref(json);
+        return NULL;
+    }
+    trial_begun(&ct->trials, x->t);
+    return x;
+}
+
+enum contest_state contest_ready(struct contest *ct, struct contestant *x)
+{
+    if (!x->out && !x->started && !started(ct, x))
+        return x->out ? CONTEST_OUT : CONTEST_BUSY;
+    return x->out ? CONTEST_OUT : CONTEST_ARRIVED;
 }
 
 /* ---- epochs -------------------------------------------------------------- */
@@ -690,6 +759,22 @@ void contest_train(struct contest *ct, struct contestant *winner)
     else
         lifecycle_end(c, RUN_FINISHED, "max_epochs", "%u epochs are over",
                       winner->last.e.epoch);
+}
+
+void contest_finish(struct contest *ct, struct contestant *winner,
+                    const char *text)
+{
+    struct board *c = ct->c;
+    bool whole = winner && winner->last.e.epoch >= board_limits(c).max_epochs &&
+                 !plateau_reached(&winner->plateau);
+
+    assert(text);
+    contest_end(ct, winner, text);
+    if (winner)
+        lifecycle_end(c, RUN_FINISHED, whole ? "max_epochs" : "converged",
+                      "%s: trial %u is the best", text, contest_number(winner));
+    else
+        contest_failed(ct);
 }
 
 void contest_failed(struct contest *ct)

@@ -25,6 +25,8 @@ enum {
 
 struct contestant {
     struct trial *t; /* borrowed from the contest's trials, or `own` */
+    uint32_t parent; /* trial whose branch it was forked from; 0: the first
+                      * state of the model */
     uint32_t group;  /* of the strategy: which bracket */
     uint32_t rung;   /* of the strategy: how many rungs it has run */
     uint32_t spent;  /* units of the resource that it was run for */
@@ -56,6 +58,7 @@ struct contest {
     uint32_t searchers;         /* opened so far: each has a seed of its own */
     struct proposals proposals; /* searcher NULL: opened with the next trial */
     uint32_t shortages;         /* times that memory was lacking */
+    uint32_t told;              /* of these, that the strategy was told of */
     uint32_t refused;  /* trials in a row that memory was lacking for */
     uint32_t troubles; /* trials in a row given up for trouble of the machine */
     uint32_t leader;   /* trial with the best model so far; 0: none */
@@ -84,17 +87,18 @@ void contest_deinit(struct contest *ct);
 /* Reads the strategy's setting `unit`: "epochs", or a number of clocks. */
 void contest_unit(struct contest *ct, const json_t *settings);
 
-/* The members of a JSON schema's "properties" that contest_unit and
- * contest_searcher read. */
-#define CONTEST_SETTINGS                                                       \
-    "\"unit\": {\"anyOf\": [{\"enum\": [\"epochs\"]}, {\"type\": "             \
-    "\"integer\", \"minimum\": 1, \"maximum\": 1000000000}], \"default\": "    \
-    "\"epochs\", \"description\": \"what resources are counted in: epochs, "   \
-    "or so many clocks\"}, "                                                   \
+/* Members of a JSON schema's "properties": that which contest_searcher reads,
+ * and both. */
+#define CONTEST_SAMPLING                                                       \
     "\"sampling\": {\"enum\": [\"random\", \"searcher\"], \"default\": "       \
     "\"random\", \"description\": \"random: as published; searcher: the "      \
     "run's searcher proposes, and is told each rung's results; the default "   \
     "where tuner.searcher is given\"}"
+#define CONTEST_SETTINGS                                                       \
+    "\"unit\": {\"anyOf\": [{\"enum\": [\"epochs\"]}, {\"type\": "             \
+    "\"integer\", \"minimum\": 1, \"maximum\": 1000000000}], \"default\": "    \
+    "\"epochs\", \"description\": \"what resources are counted in: epochs, "   \
+    "or so many clocks\"}, " CONTEST_SAMPLING
 
 /* Reads the strategy's setting `sampling`: "random" draws settings by the
  * searcher `random` whatever the run's own is, as published; "searcher" leaves
@@ -112,6 +116,24 @@ void contest_sample_anew(struct contest *ct);
 /* Begins a trial; NULL: not now (an event will come), or no other one is to be
  * had (contest_spent). */
 struct contestant *contest_begin(struct contest *ct);
+
+/* Begins a trial with @setting that goes on from where @parent waits, which is
+ * not out and has a branch: with its epochs and their results. NULL: not now
+ * (an event will come). Only while there are trials left (contest_left), and
+ * the parent must not run before contest_ready has the child. */
+struct contestant *contest_inherit(struct contest *ct,
+                                   const struct contestant *parent,
+                                   const struct setting *setting);
+
+/* Whether the trial's branch is there. ARRIVED: it is; OUT: it is not to be
+ * had. */
+enum contest_state contest_ready(struct contest *ct, struct contestant *x);
+
+/* How often memory was lacking since the last call. */
+uint32_t contest_shortages(struct contest *ct);
+
+/* Trials that may still be begun. */
+uint32_t contest_left(const struct contest *ct);
 
 /* No trial can be begun any more: the number is used up, the searcher has no
  * other setting, or too many trials came to nothing. */
@@ -149,6 +171,12 @@ void contest_end(struct contest *ct, struct contestant *winner,
 
 /* After contest_end: trains the winner until the job's stops end the run. */
 void contest_train(struct contest *ct, struct contestant *winner);
+
+/* For a strategy whose search is the whole training: ends the search and the
+ * run. The model is @winner's best (NULL: contest_failed); the reason is
+ * "max_epochs" where it was trained so far, else "converged". */
+void contest_finish(struct contest *ct, struct contestant *winner,
+                    const char *text);
 
 /* Ends the run because nothing that was tried made progress. */
 void contest_failed(struct contest *ct);

@@ -540,7 +540,7 @@ static void strategies_are_listed(void **state)
         assert_true(strlen(strategies_built_in[n]->summary) > 10);
         json_decref(o);
     }
-    assert_int_equal(n, 5);
+    assert_int_equal(n, 7);
 }
 
 int main(void)
