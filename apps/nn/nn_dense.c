@@ -7,11 +7,14 @@
  *   dW += dY^T X, db += sum_n dY, dX = dY W
  */
 
-/* work: the panel of nn_panels, whose terms are samples or outputs of a row. */
+/* work: a panel, whose terms are inputs (nn_dots), samples or outputs of a row
+ * (nn_panels). */
 static uint64_t dense_work_bytes(const struct nn_layer *l, size_t batch_max)
 {
     uint64_t terms = batch_max > l->row_units ? batch_max : l->row_units;
 
+    if (terms < l->fan_in)
+        terms = l->fan_in;
     return terms * NN_PANEL * sizeof(float);
 }
 
@@ -27,7 +30,7 @@ static void dense_forward(const struct nn_state *s,
         struct nn_matrix y = {s->y + r * l->row_units, l->units};
 
         nn_dots(batch->n, nn_row_outputs(l, r), l->fan_in, s->x, w,
-                w + l->row_units * l->fan_in, y);
+                w + l->row_units * l->fan_in, y, s->work);
     }
 }
 

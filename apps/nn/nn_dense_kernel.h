@@ -12,16 +12,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { NN_PANEL = 48 }; /* columns that nn_panels makes at a time, at most */
+enum { NN_PANEL = 48 }; /* columns that are made at a time, at most */
 
 struct nn_matrix {
     float *at;
     size_t stride; /* floats from a row to the next */
 };
 
-/* y[i][u] = bias[u] + sum_k x[i][k] w[u][k]; i < n, u < units, k < depth. */
+/* y[i][u] = bias[u] + sum_k x[i][k] w[u][k]; i < n, u < units, k < depth.
+ * @panel[depth][NN_PANEL] is scratch. */
 void nn_dots(size_t n, size_t units, size_t depth, const float *x,
-             const float *w, const float *bias, struct nn_matrix y);
+             const float *w, const float *bias, struct nn_matrix y,
+             float *panel);
 
 /* One factor of nn_panel: value (r, j) is at[r * row + j * term]. */
 struct nn_factor {

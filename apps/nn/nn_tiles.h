@@ -31,8 +31,8 @@ struct nn_group {
 
 #define NN_TILES(SIZED)                                                        \
     void SIZED(nn_dots)(size_t n, size_t units, size_t depth, const float *x,  \
-                        const float *w, const float *bias,                     \
-                        struct nn_matrix y);                                   \
+                        const float *w, const float *bias, struct nn_matrix y, \
+                        float *panel);                                         \
     void SIZED(nn_panels)(size_t rows, size_t terms, size_t columns,           \
                           struct nn_factor a, struct nn_matrix b,              \
                           struct nn_matrix c, bool add, float *panel);         \

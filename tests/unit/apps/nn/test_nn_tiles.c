@@ -40,14 +40,17 @@ static void assert_near(const float *got, const double *want, size_t n,
 /* ---- dense --------------------------------------------------------------- */
 
 typedef void dots(size_t n, size_t units, size_t depth, const float *x,
-                  const float *w, const float *bias, struct nn_matrix y);
+                  const float *w, const float *bias, struct nn_matrix y,
+                  float *panel);
 
+/* Few samples, and so many that the weights are turned. */
 static void check_dots(dots *work)
 {
-    size_t n = some(1, 20), units = some(1, 20), depth = some(1, 70);
+    size_t n = some(1, 200), units = some(1, 100), depth = some(1, 70);
     size_t stride = units + some(0, 5);
     float *x = values(n * depth), *w = values(units * depth);
     float *bias = values(units), *y = values(n * stride);
+    float *panel = values(depth * NN_PANEL);
     double *want = mem_calloc(n * stride, sizeof(*want));
 
     for (size_t i = 0; i < n; i++)
@@ -59,8 +62,9 @@ static void check_dots(dots *work)
                 sum += (double)x[i * depth + k] * (double)w[u * depth + k];
             want[i * stride + u] = sum;
         }
-    work(n, units, depth, x, w, bias, (struct nn_matrix){y, stride});
+    work(n, units, depth, x, w, bias, (struct nn_matrix){y, stride}, panel);
     assert_near(y, want, n * stride, depth);
+    mem_free(panel);
     mem_free(x);
     mem_free(w);
     mem_free(bias);
