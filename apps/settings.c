@@ -20,14 +20,16 @@ double settings_number(const struct settings *s, const char *name,
     return json_is_number(value) ? json_number_value(value) : fallback;
 }
 
-/* "batch", "pass", or a number of clocks a pass. */
+/* "batch", "pass", "auto" (each application's schema says which of these it
+ * takes), or a number of clocks a pass. */
 static enum err read_clock(struct settings *s, struct fault *f)
 {
     const json_t *clock = json_object_get(s->json, "clock");
     const char *word = json_string_value(clock);
 
     s->clocks = 0;
-    if (!clock || (word && strcmp(word, "batch") == 0))
+    if (!clock ||
+        (word && (strcmp(word, "batch") == 0 || strcmp(word, "auto") == 0)))
         return ERR_OK;
     if (word && strcmp(word, "pass") == 0) {
         s->clocks = 1;

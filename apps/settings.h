@@ -19,7 +19,7 @@ struct settings {
     const char *data;     /* borrowed from json; never NULL */
     const char *test;     /* borrowed; NULL: none */
     double test_fraction; /* -1: not given */
-    uint64_t clocks;      /* a pass; 0: a clock is a batch */
+    uint64_t clocks;      /* a pass; 0: a clock is a batch, or auto */
     const char *folder;   /* borrowed */
     uint64_t seed;
     bool evaluate;

@@ -19,7 +19,16 @@
 
 #define MF_ROW_NONE UINT32_MAX
 
-enum { MF_RANK_MAX = 4096, MF_CLOCKS_DEFAULT = 100 };
+enum {
+    MF_RANK_MAX = 4096,
+    /* Clocks a pass where the user leaves them to us ("auto"): so many that
+     * each has MF_CLOCK_RATINGS ratings. In shorter ones an item has few, so
+     * that its row's update is most of the work, and workers mostly wait for
+     * each other (docs/results.md). At least as many as a trial has windows. */
+    MF_CLOCK_RATINGS = 32768,
+    MF_CLOCKS_MIN = 10,
+    MF_CLOCKS_MAX = 100
+};
 
 enum mf_side { MF_USERS, MF_ITEMS, MF_SIDES };
 
@@ -55,7 +64,7 @@ struct mf_scratch {
 struct mf {
     uint32_t rank;
     double lambda, mean;
-    uint32_t parts;
+    uint32_t parts; /* clocks a pass; 0 until the ratings are known: auto */
     uint64_t seed;
     bool evaluate, predict;
     unsigned workers;

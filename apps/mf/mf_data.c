@@ -134,6 +134,15 @@ static enum err choose_test(const struct settings *s, struct ratings *train,
     return ERR_OK;
 }
 
+static uint32_t clocks_for(uint64_t ratings)
+{
+    uint64_t n = ratings / MF_CLOCK_RATINGS;
+
+    if (n < MF_CLOCKS_MIN)
+        return MF_CLOCKS_MIN;
+    return n < MF_CLOCKS_MAX ? (uint32_t)n : MF_CLOCKS_MAX;
+}
+
 /* Rows for all ids, then training and validation ratings in rows. */
 static enum err arrange(struct mf *m, struct ratings *train,
                         struct ratings *test, uint32_t *const row[MF_SIDES])
@@ -151,6 +160,8 @@ static enum err arrange(struct mf *m, struct ratings *train,
     m->mean = mean_of(train);
     mf_pairs_take(&m->test, test, rows, m->mean);
     mf_pairs_take(&pairs, train, rows, m->mean);
+    if (m->parts == 0)
+        m->parts = clocks_for(pairs.count);
     if (m->parts > pairs.count)
         m->parts = (uint32_t)pairs.count;
     err = mf_ratings_init(&m->train, pairs.count, pairs.row[MF_USERS],
@@ -198,7 +209,7 @@ static enum err open_mf(struct mf *m, const struct mlt_app_config *config,
     data_memory_allow(config->memory_limit);
     m->rank = (uint32_t)settings_number(&s, "rank", 32);
     m->lambda = settings_number(&s, "lambda", 0.05);
-    m->parts = s.clocks == 0 ? MF_CLOCKS_DEFAULT : (uint32_t)s.clocks;
+    m->parts = (uint32_t)s.clocks;
     m->seed = s.seed;
     m->evaluate = s.evaluate;
     m->predict = s.predict != NULL;

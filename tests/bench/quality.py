@@ -6,9 +6,9 @@
 
 mnist      mlr, learning rate 1e-5..1, momentum, batch size; best accuracy on the
            t10k files, wanted at least 0.92 for every seed
-movielens  mf rank 32, adagrad, 100 clocks a pass, learning rate 1e-5..1, at most
-           30 epochs; best validation RMSE, wanted within 1 % of the best of 16
-           fixed rates on a log grid, for every seed
+movielens  mf rank 32, adagrad, learning rate 1e-5..1, at most 30 epochs; best
+           validation RMSE, wanted within 1 % of the best of 16 fixed rates on a
+           log grid, for every seed
 
 --initial  instead: the first tuning off, from random initial settings (uniform in
            each tunable's scale), one a seed; wanted: within 1 % of the tuned run of
@@ -48,7 +48,7 @@ def config_mnist(data):
 def config_movielens(data):
     return {
         "app": {"name": "mf", "data": str(data / "ml1m.train90.tsv.xz"),
-                "rank": 32, "clock": 100, "test_fraction": 0.1},
+                "rank": 32, "test_fraction": 0.1},
         "ps": {"update_rule": "adagrad"},
         "tunables": {"learning_rate": LEARNING_RATE},
         "stop": {"max_epochs": 30},

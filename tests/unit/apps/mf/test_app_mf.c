@@ -163,7 +163,6 @@ static void mf_clocks_and_splits_are_as_set(void **state)
                          host_facts(r.host)->info.validation_samples,
                      6000);
     assert_in_range(host_facts(r.host)->info.samples, 2800, 3200);
-    assert_int_equal(host_facts(r.host)->info.parts, 100);
     app_run_close(&r);
     app_run_open(&r, &app_mf, 1, "{}",
                  "{\"app\": {\"name\": \"mf\", \"test_fraction\": 0, "
@@ -310,6 +309,35 @@ static void mf_damaged_model_is_refused(void **state)
     app_run_close(&r);
 }
 
+/* Left alone, a clock has 32,768 ratings, but a pass 10 to 100 clocks, and
+ * never more than ratings. */
+static void mf_clocks_follow_the_ratings(void **state)
+{
+    static const struct {
+        const char *clock; /* of the configuration */
+        unsigned ratings;
+        uint64_t parts;
+    } cases[] = {{"", 8, 8},
+                 {"", 6000, 10},
+                 {"\"clock\": \"auto\",", 6000, 10},
+                 {"", 400000, 400000 / 32768},
+                 {"", 3300000, 100},
+                 {"\"clock\": 100,", 6000, 100}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct app_run r;
+
+        app_run_open(&r, &app_mf, 1, "{}",
+                     "{\"app\": {\"name\": \"mf\", \"rank\": 1, %s"
+                     " \"test_fraction\": 0, \"data\":"
+                     " \"gen:ratings?users=4000&items=2000&ratings=%u\"}}",
+                     cases[i].clock, cases[i].ratings);
+        assert_int_equal(host_facts(r.host)->info.parts, cases[i].parts);
+        app_run_close(&r);
+    }
+}
+
 /* Bad settings and data are refused in words. */
 static void mf_bad_configurations_are_refused(void **state)
 {
@@ -435,6 +463,7 @@ int main(void)
         cmocka_unit_test(mf_trains_without_barriers),
         cmocka_unit_test(mf_penalty_shrinks_rows),
         cmocka_unit_test(mf_clocks_and_splits_are_as_set),
+        cmocka_unit_test(mf_clocks_follow_the_ratings),
         IN_FOLDER(mf_saved_model_scores_alike),
         IN_FOLDER(mf_unknown_ids_are_predicted_by_the_mean),
         IN_FOLDER(mf_damaged_model_is_refused),
