@@ -37,6 +37,17 @@ class Predict(Case):
         rows = list(csv.reader(io.StringIO(done.out)))
         return rows[0], rows[1:]
 
+    def documented(self, number, value):
+        """What the code block @number of docs/predict.md prints, and the
+        @value that it leaves."""
+        blocks = re.findall("```python\n(.*?)```",
+                            (ROOT / "docs/predict.md").read_text(), re.S)
+        code = blocks[number] + f"\nnp.save('value.npy', {value})\n"
+        done = subprocess.run(["/usr/bin/python3", "-c", code],
+                              cwd=self.folder, check=True, timeout=60,
+                              stdout=subprocess.PIPE, text=True)
+        return done.stdout, numpy.load(self.folder / "value.npy")
+
     def refused(self, data, code, words, model="model"):
         done = self.mltune("predict", model, data)
         self.assert_code(done, code)
@@ -77,13 +88,11 @@ class Predict(Case):
         self.write("label.csv", table([[*row, "?"] for row in x]))
         self.assertEqual(self.predict("label.csv")[1], rows)
         # The lines of docs/predict.md say the same.
-        text = re.search("```python\n(.*?)```",
-                         (ROOT / "docs/predict.md").read_text(), re.S)
         self.write("new.csv", table(x))
-        out = subprocess.run(["/usr/bin/python3", "-c", text.group(1)],
-                             cwd=self.folder, check=True, timeout=60,
-                             stdout=subprocess.PIPE, text=True).stdout
-        self.assertEqual(out.strip(), str([row[0] for row in rows]))
+        said, chances = self.documented(0, "p")
+        self.assertEqual(said.strip(), str([row[0] for row in rows]))
+        numpy.testing.assert_allclose(
+            numpy.array([row[1:] for row in rows], float), chances, rtol=1e-5)
         # The share of right ones is what eval says.
         score = self.mltune("eval", "model", "train.csv", "--json").result
         with open(self.folder / "train.csv", newline="") as f:
@@ -106,6 +115,22 @@ class Predict(Case):
         self.assertEqual(title, ["value"])
         numpy.testing.assert_allclose(
             numpy.array(rows, float).ravel(), value, rtol=1e-5)
+        # The loader of docs/predict.md, too; with a layer in several rows.
+        self.write("plain.csv", table(x))
+        number = "z / scaling[1, -1] + scaling[0, -1]"
+        self.loads_as_documented(number, rows)
+        self.train_table("nn", loss="squared", layers=[
+            {"type": "dense", "units": 300}, {"type": "tanh"},
+            {"type": "dense", "units": 300}, {"type": "relu"},
+            {"type": "dense", "units": "outputs"}])
+        self.assertGreater(len(self.load("layer2_dense")), 1)
+        self.loads_as_documented(number, self.predict("plain.csv")[1])
+
+    def loads_as_documented(self, value, rows):
+        _, got = self.documented(
+            1, f"(lambda z, scaling: {value})(load('model')(np.loadtxt("
+            "'plain.csv', delimiter=',')), np.load('model/scaling.npy'))")
+        numpy.testing.assert_allclose(numpy.array(rows, float), got, rtol=1e-5)
 
     def test_classes_of_a_network(self):
         x, scaled, _ = self.train_table("nn", preset="mlp")
@@ -115,6 +140,10 @@ class Predict(Case):
             scaled @ first[:768].reshape(256, 3).T + first[768:1024], 0)
         p = softmax(hidden @ last[:512].reshape(2, 256).T + last[512:514])
         self.write("new.csv", table(x))
+        self.write("plain.csv", table(x))
+        self.loads_as_documented(
+            "np.exp(z) / np.exp(z).sum(1, keepdims=True)",
+            [row[1:] for row in self.predict("new.csv")[1]])
         done = self.mltune("predict", "model", "new.csv", "--out", "p.npy")
         self.assert_code(done, 0)
         got = numpy.load(self.folder / "p.npy")
