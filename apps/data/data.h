@@ -57,12 +57,14 @@ enum err data_load_bow(const char *spec, const char *folder, struct corpus *out,
 enum err data_load_vocabulary(const char *spec, const char *folder,
                               struct vocabulary *out, struct fault *f);
 
+enum { DATA_WORDS_MAX = 512 };
+
 /* Contents of a data setting. */
 struct data_info {
     enum data_kind kind;
-    bool readable;    /* false: the kind was recognised, but nothing loads it */
-    uint64_t files;   /* 0: generated */
-    uint64_t samples; /* ratings, rows for training, documents */
+    bool readable;         /* false: nothing loads it; see why and advice */
+    uint64_t files;        /* 0: generated */
+    uint64_t samples;      /* ratings, rows for training, documents */
     uint64_t test_samples; /* images and tables */
     uint64_t users, items;
     uint64_t words, entries, tokens;  /* of documents */
@@ -70,8 +72,13 @@ struct data_info {
     uint32_t channels, height, width; /* of an image; columns x 1 x 1 */
     unsigned classes;            /* 0: a table whose last column is no class */
     uint64_t class_samples[256]; /* training samples of each label */
+    char why[DATA_WORDS_MAX];    /* not readable: why not */
+    const char *advice;          /* not readable: what to do; static */
 };
 
+/* What @spec holds, in @folder. What is found but is not readable, a table with
+ * a wrong place in it included, is described so, and is no error. Errors: those
+ * of looking for files, and of reading the other kinds. */
 enum err data_describe(const char *spec, const char *folder,
                        struct data_info *out, struct fault *f);
 

@@ -1,11 +1,15 @@
 /* Contents of a data set (apps/data/data.h). */
 #include "apps/data/data.h"
 #include "apps/data/data_find.h"
+#include "apps/data/data_refusal.h"
 #include "apps/data/data_root.h"
 #include "apps/data/data_samples.h"
+#include "apps/data/data_stream.h"
+#include "base/text.h"
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static void describe_values(const float *value, uint64_t n,
@@ -136,10 +140,76 @@ static bool is_readable(enum data_kind kind)
            kind == DATA_CSV || is_bow(kind);
 }
 
+/* The beginning of the first file; what cannot be read is no beginning. */
+static size_t beginning_of(const struct data_found *fd,
+                           char bytes[DATA_SNIFF_BYTES])
+{
+    struct data_stream *s;
+    size_t n = 0;
+
+    if (data_stream_open(fd->files.path[0], &s, NULL))
+        return 0;
+    if (data_stream_read(s, bytes, DATA_SNIFF_BYTES, &n, NULL))
+        n = 0;
+    data_stream_close(s);
+    return n;
+}
+
+static void refuse(struct data_info *info, const char *why, const char *advice)
+{
+    info->readable = false;
+    snprintf(info->why, sizeof(info->why), "%s", why);
+    text_clean(info->why); /* it may cite the file */
+    info->advice = advice;
+}
+
+/* A table that does not load says where it is wrong. */
+static enum err describe_table(const char *spec, const char *folder,
+                               struct data_info *info, struct fault *f)
+{
+    struct data_info table = *info;
+    struct fault own = {0};
+    enum err err;
+
+    table.kind = DATA_CSV;
+    table.readable = true;
+    err = load_and_describe(spec, folder, &table, &own);
+    if (!err)
+        *info = table;
+    else if (err == ERR_FORMAT || err == ERR_UNSUPPORTED)
+        refuse(info, own.text, data_table_advice);
+    else
+        return fault_set(f, err, "%s", own.text);
+    return ERR_OK;
+}
+
+/* What was found, whether it is readable or not. */
+static enum err describe_found(const char *spec, const char *folder,
+                               const struct data_found *fd,
+                               struct data_info *info, struct fault *f)
+{
+    char bytes[DATA_SNIFF_BYTES];
+    struct data_refusal refusal;
+    size_t n;
+
+    if (info->kind == DATA_CSV)
+        return describe_table(spec, folder, info, f);
+    if (is_readable(info->kind)) {
+        info->readable = true;
+        return load_and_describe(spec, folder, info, f);
+    }
+    n = beginning_of(fd, bytes);
+    if (info->kind == DATA_TEXT && data_looks_like_table(bytes, n))
+        return describe_table(spec, folder, info, f);
+    refusal = data_refusal_of(info->kind, bytes, n);
+    refuse(info, refusal.why, refusal.advice);
+    return ERR_OK;
+}
+
 enum err data_describe(const char *spec, const char *folder,
                        struct data_info *out, struct fault *f)
 {
-    struct data_info info = {0};
+    struct data_info info = {.readable = true};
     const struct gen_kind *kind;
     double value[GEN_KEYS_MAX];
     struct data_found fd;
@@ -150,17 +220,16 @@ enum err data_describe(const char *spec, const char *folder,
         if (err)
             return err;
         info.kind = kind->kind;
+        err = load_and_describe(spec, folder, &info, f);
     } else {
         err = data_find(spec, folder, &fd, f);
         if (err)
             return err;
         info.kind = kind_of_found(&fd);
         info.files = fd.files.count;
+        err = describe_found(spec, folder, &fd, &info, f);
         data_found_deinit(&fd);
     }
-    info.readable = is_readable(info.kind);
-    if (info.readable)
-        err = load_and_describe(spec, folder, &info, f);
     if (!err)
         *out = info;
     return err;
@@ -236,6 +305,11 @@ json_t *data_info_json(const struct data_info *info)
 {
     const char *kind = data_kind_name(info->kind);
 
+    if (!info->readable)
+        return json_pack("{s:s, s:b, s:s, s:I, s:s, s:s}", "kind", kind,
+                         "readable", 0, "holds", data_kind_text(info->kind),
+                         "files", (json_int_t)info->files, "why", info->why,
+                         "advice", info->advice);
     if (info->kind == DATA_RATINGS)
         return json_pack(
             "{s:s, s:b, s:I, s:I, s:I, s:I, s:f, s:f, s:f}", "kind", kind,
@@ -250,7 +324,7 @@ json_t *data_info_json(const struct data_info *info)
                          (json_int_t)info->words, "entries",
                          (json_int_t)info->entries, "tokens",
                          (json_int_t)info->tokens);
-    if (info->readable && info->classes == 0)
+    if (info->classes == 0)
         return json_pack(
             "{s:s, s:b, s:I, s:I, s:I, s:[I, I, I], s:f, s:f, s:f}", "kind",
             kind, "readable", 1, "files", (json_int_t)info->files, "samples",
@@ -258,15 +332,11 @@ json_t *data_info_json(const struct data_info *info)
             (json_int_t)info->test_samples, "shape", (json_int_t)info->channels,
             (json_int_t)info->height, (json_int_t)info->width, "min", info->min,
             "max", info->max, "mean", info->mean);
-    if (info->readable)
-        return json_pack(
-            "{s:s, s:b, s:I, s:I, s:I, s:[I, I, I], s:i, s:o}", "kind", kind,
-            "readable", 1, "files", (json_int_t)info->files, "samples",
-            (json_int_t)info->samples, "test_samples",
-            (json_int_t)info->test_samples, "shape", (json_int_t)info->channels,
-            (json_int_t)info->height, (json_int_t)info->width, "classes",
-            (int)info->classes, "class_samples", class_counts(info));
-    return json_pack("{s:s, s:b, s:s, s:I}", "kind", kind, "readable", 0,
-                     "holds", data_kind_text(info->kind), "files",
-                     (json_int_t)info->files);
+    return json_pack("{s:s, s:b, s:I, s:I, s:I, s:[I, I, I], s:i, s:o}", "kind",
+                     kind, "readable", 1, "files", (json_int_t)info->files,
+                     "samples", (json_int_t)info->samples, "test_samples",
+                     (json_int_t)info->test_samples, "shape",
+                     (json_int_t)info->channels, (json_int_t)info->height,
+                     (json_int_t)info->width, "classes", (int)info->classes,
+                     "class_samples", class_counts(info));
 }

@@ -18,7 +18,9 @@ static const char details[] =
     "a\n"
     "               configuration, gen:ratings?users=1000&items=500,\n"
     "               gen:digits?samples=5000 or gen:bow?docs=1000\n"
-    "info DATA      what a file, folder, glob or SPEC holds, as JSON\n";
+    "info DATA      what a file, folder, glob or SPEC holds, as JSON; what "
+    "cannot be read:\n"
+    "               why not, and what to do (exit code 78)\n";
 
 static int fail(const struct fault *f, enum err err)
 {
@@ -50,7 +52,11 @@ static int describe(const char *spec)
     object = data_info_json(&info);
     code = console_json(object, 2);
     json_decref(object);
-    return code;
+    if (code != EXIT_DONE || info.readable)
+        return code;
+    console_error("%s cannot be read: %s", spec, info.why);
+    console_note("what to do: %s", info.advice);
+    return EXIT_CONFIG;
 }
 
 int verb_data(int argc, char **argv)

@@ -136,6 +136,36 @@ class Data(Case):
         info = json.loads(done.out)
         self.assertEqual((info["kind"], info["ratings"]), ("ratings", 300))
 
+    def test_what_cannot_be_read_says_why_and_what_to_do(self):
+        """Texts among the columns, what is missing, other kinds of data."""
+        rows = "".join(f"{k},{k + 1},yes\n" for k in range(30))
+        for name, content, kind, why, advice in [
+                ("churn.csv", "id,plan,age,churn\n1,basic,31,yes\n"
+                 "2,gold,42,no\n", "text",
+                 'line 2, column 2 (plan): expected a number, found "basic"',
+                 "pandas.get_dummies"),
+                ("na.csv", "a,b,c\n" + rows + "1,NA,no\n", "csv",
+                 "line 32, column 2 (b)", "fill what is missing"),
+                ("a9a", "-1 3:1 11:1\n+1 5:1 7:1\n", "libsvm", "sparse lines",
+                 "load_svmlight_file"),
+                ("graph", "1 2\n2 3\n", "edges", "lists of edges", "rating"),
+                ("prose", "To be, or not to be\nthat is the\n", "text",
+                 "plain text", "lda"),
+                ("t.parquet", "PAR1\0\0", "binary", "Parquet",
+                 "read_parquet"),
+                ("none", "", "empty", "it is empty", "download")]:
+            with self.subTest(name):
+                self.write(name, content)
+                done = self.mltune("data", "info", name)
+                self.assert_code(done, 78)
+                info = json.loads(done.out)
+                self.assertEqual((info["kind"], info["readable"]),
+                                 (kind, False))
+                self.assertIn(why, info["why"])
+                self.assertIn(advice, info["advice"])
+                self.assertIn(f"{name} cannot be read: ", done.err)
+                self.assertIn("what to do: ", done.err)
+
     def test_faults_have_their_codes(self):
         self.assert_code(self.mltune("data", "gen", "gen:digits?x=1", "d"), 78)
         self.assert_code(self.mltune("data", "info", "nothing"), 74)

@@ -335,7 +335,9 @@ static void load_description_counts(void **state)
     json = data_info_json(&info);
     assert_string_equal(json_string_value(json_object_get(json, "kind")),
                         "libsvm");
+    assert_non_null(json_object_get(json, "advice"));
     json_decref(json);
+    assert_non_null(strstr(info.why, "sparse"));
     assert_int_equal(data_describe("gen:nothing", NULL, &info, NULL),
                      ERR_INVAL);
     assert_int_equal(data_describe("none", scratch_folder(), &info, NULL),
